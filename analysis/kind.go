@@ -29,6 +29,10 @@ type Kind struct {
 	// today's; "" if they do not.
 	Outdated func(by record.Rules) string
 
+	// Unfair are checks that a trial can only be held against beside the others of
+	// its run, by trial: one that fails leaves the trial out.
+	Unfair func(o *Observations) map[string][]record.Check
+
 	// Begin makes what the kind keeps of a run's trials while it is analysed:
 	// [observations.own]. It is given the assertions about single trials.
 	Begin func(ofTrials []study.Expr) any

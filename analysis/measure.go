@@ -186,12 +186,16 @@ func (o *Observations) pseudoValues(p pooled) []float64 {
 	return out
 }
 
-// latencies are the distributions of a cell's latency, one for each unit.
-func (o *Observations) latencies(cell, turn int) []stat.Counts {
+// latencies are the distributions of a cell's latency, one for each unit, of the
+// blocks in which the cell beside, if there is one, has valid trials too.
+func (o *Observations) latencies(cell, turn int, beside ...int) []stat.Counts {
 	out := make([]stat.Counts, len(o.Units))
 	for i, blocks := range o.Units {
 		var parts []stat.Counts
 		for _, block := range blocks {
+			if slices.ContainsFunc(beside, func(other int) bool { return len(o.trials[other][block]) == 0 }) {
+				continue
+			}
 			for _, t := range o.trials[cell][block] {
 				if turn == bothTurns || t.Repeat == turn {
 					parts = append(parts, o.Latency(t))
@@ -222,11 +226,14 @@ func (o *Observations) Values(cell int, m Measure) []float64 {
 // blocks that have both.
 func (o *Observations) pairs(cell, base int, m Measure) []stat.Pair {
 	out := make([]stat.Pair, len(o.Units))
-	for i, blocks := range o.Units {
-		if m.Quantile > 0 {
-			out[i] = stat.Pair{Base: o.Unit(base, i, m), Test: o.Unit(cell, i, m)}
-			continue
+	if m.Quantile > 0 {
+		bases := stat.PseudoQuantiles(o.latencies(base, bothTurns, cell), m.Quantile)
+		for i, test := range stat.PseudoQuantiles(o.latencies(cell, bothTurns, base), m.Quantile) {
+			out[i] = stat.Pair{Base: bases[i], Test: test}
 		}
+		return out
+	}
+	for i, blocks := range o.Units {
 		both := slices.DeleteFunc(slices.Clone(blocks), func(block int) bool {
 			return math.IsNaN(o.Block(base, block, m)) || math.IsNaN(o.Block(cell, block, m))
 		})
@@ -238,7 +245,7 @@ func (o *Observations) pairs(cell, base int, m Measure) []stat.Pair {
 
 // quantileBlocks are the distributions behind pairs.
 func (o *Observations) quantileBlocks(cell, base int) []stat.QuantileBlock {
-	bases, tests := o.latencies(base, bothTurns), o.latencies(cell, bothTurns)
+	bases, tests := o.latencies(base, bothTurns, cell), o.latencies(cell, bothTurns, base)
 	out := make([]stat.QuantileBlock, len(bases))
 	for i := range out {
 		out[i] = stat.QuantileBlock{Base: bases[i : i+1], Test: tests[i]}

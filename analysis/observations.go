@@ -45,14 +45,15 @@ func (k Kind) observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) 
 		e := &run.Events[i]
 		o.Events[e.Trial] = append(o.Events[e.Trial], e)
 	}
+	o.Run.Trials = slices.Clone(run.Trials) // see leaveOut
 	o.trials = make([]map[int][]*record.Trial, len(plan.Cells))
 	o.Tried = make([]map[int][]*record.Trial, len(plan.Cells))
 	for i := range o.trials {
 		o.trials[i], o.Tried[i] = map[int][]*record.Trial{}, map[int][]*record.Trial{}
 	}
 	seen := map[int]bool{}
-	for i := range run.Trials {
-		t := &run.Trials[i]
+	for i := range o.Run.Trials {
+		t := &o.Run.Trials[i]
 		cell, ok := plan.Index(t.Cell)
 		if !ok {
 			return nil, fmt.Errorf("trial %q measured cell %q, which the study does not have", t.ID, t.Cell.Key())
@@ -73,6 +74,7 @@ func (k Kind) observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) 
 			sort.SliceStable(trials, func(i, j int) bool { return trials[i].Repeat < trials[j].Repeat })
 		}
 	}
+	o.leaveOut()
 	return o, nil
 }
 

@@ -74,6 +74,7 @@ func (o *Observations) summary(cell int) record.CellSummary {
 	if len(lag) > 0 {
 		s.LagP99US = stat.Median(lag) // of the trials'
 	}
+	s.Schedule = schedule(valid)
 	for _, part := range CPUParts {
 		if c, ok := o.cpu(cell, part); ok {
 			s.CPUPerRequest[part] = c

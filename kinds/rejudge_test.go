@@ -65,7 +65,8 @@ func aRun(t *testing.T) record.Run {
 		trial := record.Trial{
 			Schema: record.Schema, ID: study.TrialID(0, order), Order: order, Repeat: slot.Repeat, Cell: plan.Cells[slot.Cell],
 			Window: record.Window{Start: time.Unix(1_790_000_000, 0).UTC(), Seconds: 2}, Warmup: record.Warmup{Steady: true},
-			Load: &record.Load{Scheduled: 200, Completed: 200, Intended: record.Latency{P50: 400}, Lag: record.Lag{P50: 20}},
+			Load: &record.Load{Scheduled: 200, Completed: 200, Intended: record.Latency{P50: 400}, Lag: record.Lag{P50: 20},
+				Schedule: &record.Schedule{Process: study.ArrivalUniform, Gaps: 199, Distance: 0.1, AchievedRatio: 1}},
 		}
 		seen := dataverdict.Evidence{Loops: 1, Connections: 4, Edges: []dataverdict.Edge{{Node: "n"}}, Mesh: mesh.Evidence{Cell: trial.Cell, Requests: 200, Worker: map[string]float64{"requests": 200, "through_proxy": 0}}}
 		trial.Validity = dataverdict.Of(trial, seen, nil, noMesh("none"))
@@ -118,8 +119,8 @@ func TestRejudge(t *testing.T) {
 	if after, _ := json.Marshal(run.Trials); string(after) != string(before) {
 		t.Error("the run given was changed")
 	}
-	out, _, err := Rejudge(run, verdict.Limits{"schedule-lag": 0.01}, noMesh)
-	if err != nil || out.Trials[0].Validity.Valid || out.Header.Rules.Limits["schedule-lag"] != 0.01 {
+	out, _, err := Rejudge(run, verdict.Limits{"schedule-even": 0.01}, noMesh)
+	if err != nil || out.Trials[0].Validity.Valid || out.Header.Rules.Limits["schedule-even"] != 0.01 {
 		t.Errorf("under a narrower limit: %+v, %v", out.Trials[0].Validity, err)
 	}
 }

@@ -168,6 +168,8 @@ func (t *tally) add(u *tally) {
 	t.send.Merge(u.send)
 	t.lag.Merge(u.lag)
 	t.wait.Merge(u.wait)
+	t.gaps.Merge(&u.gaps)
+	t.serial.Merge(&u.serial)
 }
 
 func pack(h *hdrhistogram.Histogram) *hdrhistogram.PackedHistogram {
@@ -192,7 +194,7 @@ func (c *collector) pack(t *tally) (Interval, Summary) {
 		Intended: pack(t.intended), Send: pack(send), Lag: pack(t.lag), Wait: pack(t.wait),
 		Clamped: t.clamped, MaxInFlight: t.maxInFlight,
 		BytesSent: t.bytesSent, BytesRead: t.bytesRead, Connects: t.connects,
-		CPU: c.edges.between(t.index),
+		CPU: c.edges.between(t.index), Gaps: t.gaps, Serial: t.serial,
 	}
 	for k, n := range t.failed {
 		if n > 0 {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"github.com/meshtrial/meshtrial/load/arrival"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,11 +49,12 @@ type conn struct {
 }
 
 // send acts on a request that is due, on a free connection.
-func (l *loop) send(c *conn, intended, free, now int64, size int32) {
-	l.rec.admit(&c.req, intended)
+func (l *loop) send(c *conn, due arrival.Request, free, now int64) {
+	l.rec.admit(&c.req, due.Offset)
+	c.req.rate = due.RateRPS
 	l.rec.sent(&c.req, free, now)
 	l.waiting.push(l.conns, c.id)
-	c.size = size
+	c.size = due.PayloadBytes
 	if l.careful && !l.watching && c.state == idle && sysClosed(c.fd) {
 		l.shut(c, true) // it would have been noticed if the loop had not slept
 	}

@@ -1,6 +1,8 @@
 package load
 
 import (
+	"math"
+
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -64,4 +66,13 @@ func summariseLag(h *hdrhistogram.Histogram) record.Lag {
 		return record.Lag{}
 	}
 	return record.Lag{P50: quantile(h, 50) / 1e3, P90: quantile(h, 90) / 1e3, P99: quantile(h, 99) / 1e3, Max: middle(h.Max()) / 1e3}
+}
+
+// MedianNS is the interval's median latency by intended time, in nanoseconds;
+// NaN if nothing completed.
+func (iv *Interval) MedianNS() float64 {
+	if iv.Intended.TotalCount() == 0 {
+		return math.NaN()
+	}
+	return middle(iv.Intended.ValueAtPercentile(50))
 }

@@ -196,20 +196,20 @@ func (l *loop) dispatch(now, end int64) int64 {
 		l.changes(now)
 		head := l.cursor.head
 		if l.max {
-			head.Offset = max(now, 0)
+			head.Offset, head.PayloadBytes = max(now, 0), -1
 		}
 		if head.Offset > now || head.Offset >= end {
 			break
 		}
 		c := l.take()
 		if l.max {
-			l.send(c, now, c.freeAt, now, -1)
+			l.send(c, head, c.freeAt, now)
 			now = l.now()
 			continue
 		}
 		l.cursor.advance()
 		now = l.now()
-		l.send(c, head.Offset, c.freeAt, now, head.PayloadBytes)
+		l.send(c, head, c.freeAt, now)
 	}
 	return now
 }

@@ -112,6 +112,7 @@ func newPool(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, col
 		rec:   col.recorder(0),
 		slots: make([]slot, n), free: newFIFO(n),
 	}
+	p.rec.order = newOrder(spec, 1)
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if s := spec.schedule(); s != nil {
 		p.cursor = newCursor(s)
@@ -314,6 +315,7 @@ func (p *pool) dispatch(now, end int64) (sent int) {
 		sent++
 		s := &p.slots[p.free.pop()]
 		p.rec.admit(&s.req, head.Offset)
+		s.req.rate = head.RateRPS
 		s.busy = true
 		s.jobs <- job{head.PayloadBytes, s.req.n} // has room: the slot was free
 		if !p.max {

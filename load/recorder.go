@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/meshtrial/meshtrial/load/arrival"
+	"github.com/meshtrial/meshtrial/stat"
 )
 
 // failure is an index into kinds.
@@ -57,6 +59,9 @@ type tally struct {
 	connects    int64
 
 	intended, send, lag, wait *hdrhistogram.Histogram
+
+	gaps   arrival.Gaps
+	serial stat.Serial
 }
 
 func newTally() *tally {
@@ -88,6 +93,7 @@ type request struct {
 	n        int64     // its number in the run
 	entry    *logEntry // nil without a log
 	intended int64
+	rate     float64 // of the schedule, in requests per second; 0: none
 	sent     int64
 	tally    *tally
 }
@@ -106,6 +112,7 @@ type recorder struct {
 
 	n, stride int64     // number of the next request, and of the one after it
 	log       *shardLog // nil: none
+	order     *order    // nil: at rate max
 	done      *progress
 }
 
@@ -135,7 +142,7 @@ func (r *recorder) at(ns int64) *tally {
 // admit files a request that is about to be sent.
 func (r *recorder) admit(req *request, intended int64) {
 	t := r.at(intended)
-	req.intended, req.tally, req.entry = intended, t, nil
+	req.intended, req.rate, req.tally, req.entry = intended, 0, t, nil
 	req.n = r.n
 	r.n += r.stride
 	if r.log != nil {
@@ -161,6 +168,9 @@ func (r *recorder) sent(req *request, free, now int64) {
 		t := req.tally
 		t.record(t.lag, now-max(req.intended, free))
 		t.record(t.wait, free-req.intended)
+		if r.order != nil {
+			r.order.acted(req, now-max(0, free-req.intended))
+		}
 	}
 }
 
@@ -174,6 +184,9 @@ func (r *recorder) complete(req *request, now int64, status int) {
 	t.record(t.intended, now-req.intended)
 	if !r.closed {
 		t.record(t.send, now-req.sent)
+		if r.order != nil {
+			r.order.took(req, now-req.intended)
+		}
 	}
 	r.inFlight--
 }

@@ -39,6 +39,13 @@ type Report struct {
 	// Wait is how long requests that were due waited for a free connection.
 	Wait record.Lag `json:"connection_wait_us"`
 	Lag  record.Lag `json:"schedule_lag_us"`
+	// Schedule says how the arrivals asked for were kept; absent where there are
+	// none, as at rate max.
+	Schedule *record.Schedule `json:"schedule,omitempty"`
+	// Autocorrelation is that of neighbours' latencies, and EffectiveRequests as
+	// how many independent requests they count; absent where it is not known.
+	Autocorrelation   *float64 `json:"autocorrelation,omitempty"`
+	EffectiveRequests float64  `json:"effective_requests,omitempty"`
 
 	MaxInFlight int   `json:"max_in_flight"`
 	BytesSent   int64 `json:"bytes_sent"`
@@ -68,8 +75,9 @@ func (r *Result) Report() Report {
 		AchievedRPS: w.AchievedRPS(),
 		Intended:    Summarise(w.Intended), Send: Summarise(w.Send), Wait: summariseLag(w.Wait), Lag: summariseLag(w.Lag),
 		MaxInFlight: w.MaxInFlight, BytesSent: w.BytesSent, BytesRead: w.BytesRead,
-		Connects: w.Connects, Clamped: w.Clamped, CPU: w.CPU,
+		Connects: w.Connects, Clamped: w.Clamped, CPU: w.CPU, Schedule: w.Schedule(),
 	}
+	rep.Autocorrelation, rep.EffectiveRequests = w.Dependence()
 	switch {
 	case r.Spec.Rate.IsMax():
 		rep.Rate = rate.Max
@@ -142,6 +150,7 @@ func Judge(w *Window, spec *Spec) Verdict {
 		if wait := summariseLag(w.Wait); wait.P99 > max(lagFloorUS, latency.P50) {
 			warn("1%% of the requests waited over %.0f us for a free connection; %d connections are few for this rate", wait.P99, max(spec.Connections, spec.MaxConnections))
 		}
+		v.Warnings = append(v.Warnings, scheduleWords(w)...)
 		// Each event loop has a thread; the pool has as many as there are cores.
 		t, _ := spec.parseTarget()
 		busy := w.CPU.Total() / (float64(w.DurationNS) / 1e9) / float64(max(1, spec.Threads))

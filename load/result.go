@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/meshtrial/meshtrial/load/arrival"
 	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 )
 
 // Kinds of failure.
@@ -94,6 +96,13 @@ type Interval struct {
 	// CPU is the process's own CPU time between the interval's wall-clock
 	// edges.
 	CPU CPU
+	// Gaps are those between the times at which the generator acted on due
+	// requests, each filed under the later one; empty at rate max and of traces.
+	Gaps arrival.Gaps
+	// Serial are pairs of neighbours' intended latencies, as natural logarithms
+	// of nanoseconds, in the order of intended times, each of a thread's own
+	// requests.
+	Serial stat.Serial
 }
 
 // Summary is the part of a finished interval that steady-state detection
@@ -156,6 +165,9 @@ type Window struct {
 	BytesRead   int64
 	Connects    int64
 	CPU         CPU
+	Gaps        arrival.Gaps
+	Serial      stat.Serial
+	law         law
 }
 
 // AchievedRPS is completed requests per second of the window.
@@ -168,13 +180,16 @@ func (w *Window) AchievedRPS() float64 {
 
 // Record returns the window as a trial keeps it; asked is the rate that was to be.
 func (w *Window) Record(asked rate.Rate) *record.Load {
-	return &record.Load{
+	out := &record.Load{
 		Rate:      asked,
 		Scheduled: w.Scheduled, Completed: w.Completed, Failed: w.Failed, Unfinished: w.Unfinished,
 		AchievedRPS: w.AchievedRPS(),
 		Intended:    Summarise(w.Intended), Send: Summarise(w.Send), Lag: summariseLag(w.Lag),
-		CPU: record.CPU{UserS: w.CPU.User, SystemS: w.CPU.System},
+		CPU:      record.CPU{UserS: w.CPU.User, SystemS: w.CPU.System},
+		Schedule: w.Schedule(),
 	}
+	out.Autocorrelation, out.EffectiveRequests = w.Dependence()
+	return out
 }
 
 // Total returns the whole run as one window.
@@ -191,6 +206,7 @@ func (r *Result) Window(from, to int) (*Window, error) {
 	w := &Window{
 		From: from, To: to, Account: Account{Failed: map[string]int64{}},
 		Intended: NewHistogram(), Send: NewHistogram(), Lag: NewHistogram(), Wait: NewHistogram(),
+		law: r.Spec.law(),
 	}
 	for i := from; i < to; i++ {
 		iv := &r.Intervals[i]
@@ -209,6 +225,8 @@ func (r *Result) Window(from, to int) (*Window, error) {
 		w.BytesRead += iv.BytesRead
 		w.Connects += iv.Connects
 		w.CPU = w.CPU.add(iv.CPU)
+		w.Gaps.Merge(&iv.Gaps)
+		w.Serial.Merge(&iv.Serial)
 	}
 	return w, nil
 }
@@ -268,4 +286,6 @@ func (iv *Interval) merge(other *Interval) {
 	iv.BytesRead += other.BytesRead
 	iv.Connects += other.Connects
 	iv.CPU = iv.CPU.add(other.CPU)
+	iv.Gaps.Merge(&other.Gaps)
+	iv.Serial.Merge(&other.Serial)
 }

@@ -44,6 +44,9 @@ type intervalJSON struct {
 	BytesRead   int64  `json:"bytes_read"`
 	Connects    int64  `json:"connects"`
 	CPU         CPU    `json:"cpu_s"`
+	// Absent where there are none.
+	Gaps   *gapsJSON   `json:"gaps,omitempty"`
+	Serial *serialJSON `json:"latency_pairs,omitempty"`
 }
 
 // MarshalJSON implements [json.Marshaler]; histograms are in HdrHistogram's
@@ -61,6 +64,7 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 			Index: iv.Index, StartNS: iv.StartNS, DurationNS: iv.DurationNS, Account: iv.Account,
 			Clamped: iv.Clamped, MaxInFlight: iv.MaxInFlight,
 			BytesSent: iv.BytesSent, BytesRead: iv.BytesRead, Connects: iv.Connects, CPU: iv.CPU,
+			Gaps: gapsOut(&iv.Gaps), Serial: serialOut(&iv.Serial),
 		}
 		for _, h := range []struct {
 			from *hdrhistogram.PackedHistogram
@@ -108,8 +112,13 @@ func (r *Result) UnmarshalJSON(data []byte) error {
 		iv := Interval{
 			Index: j.Index, StartNS: j.StartNS, DurationNS: j.DurationNS, Account: j.Account,
 			Clamped: j.Clamped, MaxInFlight: j.MaxInFlight,
-			BytesSent: j.BytesSent, BytesRead: j.BytesRead, Connects: j.Connects, CPU: j.CPU,
+			BytesSent: j.BytesSent, BytesRead: j.BytesRead, Connects: j.Connects, CPU: j.CPU, Serial: j.Serial.in(),
 		}
+		gaps, err := j.Gaps.in()
+		if err != nil {
+			return fmt.Errorf("load result: gaps of interval %d: %w", i, err)
+		}
+		iv.Gaps = gaps
 		for _, h := range []struct {
 			from string
 			to   **hdrhistogram.PackedHistogram

@@ -60,6 +60,20 @@ type ValiditySummary struct {
 	Reasons []InvalidReason `json:"reasons,omitempty"`
 }
 
+// ScheduleSummary says how the generator kept its schedule in a cell's windows, and
+// how much its requests tell.
+type ScheduleSummary struct {
+	// Distance is how far the gaps between its actions are from those of the
+	// arrivals asked for ([Schedule]), AchievedRatio its rate as a share of that
+	// asked for.
+	Distance      float64 `json:"distance"`
+	AchievedRatio float64 `json:"achieved_ratio"`
+	// Autocorrelation is that of neighbours' latencies, and EffectiveRequests as
+	// how many independent requests a window's count.
+	Autocorrelation   float64 `json:"autocorrelation"`
+	EffectiveRequests float64 `json:"effective_requests"`
+}
+
 // InvalidReason is a failed check, how often it failed, and an example.
 type InvalidReason struct {
 	Check   string `json:"check"`
@@ -185,6 +199,9 @@ type CellSummary struct {
 	CPUPerRequest map[string]CPUPerRequest `json:"cpu_us_per_request"`
 	MemoryBytes   map[string]int64         `json:"memory_bytes"` // PSS by part, median over trials
 	LagP99US      float64                  `json:"schedule_lag_p99_us"`
+	// Schedule says how the generator kept the arrivals asked for, each number the
+	// median over trials; absent where they do not say.
+	Schedule *ScheduleSummary `json:"schedule,omitempty"`
 	// Connections by pod (PartGenerator, PartWorker), each number the median
 	// over trials.
 	Connections map[string]Connections `json:"connections,omitempty"`

@@ -53,11 +53,13 @@ type Trial struct {
 	// own.
 	Deployment int `json:"deployment,omitempty"`
 
-	Started  time.Time `json:"started"` // wall clock of the machine that runs the study
-	Ended    time.Time `json:"ended"`
-	Warmup   Warmup    `json:"warmup"`
-	Window   Window    `json:"window"`
-	Validity Validity  `json:"validity"`
+	Started time.Time `json:"started"` // wall clock of the machine that runs the study
+	Ended   time.Time `json:"ended"`
+	Warmup  Warmup    `json:"warmup"`
+	Window  Window    `json:"window"`
+	// Drift is how latency moved within the window; nil where it is not known.
+	Drift    *Drift   `json:"drift,omitempty"`
+	Validity Validity `json:"validity"`
 
 	Load *Load `json:"load,omitempty"`
 	// Way is what the cell's requests passed.
@@ -166,6 +168,16 @@ type Window struct {
 	Intervals int       `json:"intervals"`
 }
 
+// Drift compares the two halves of a window by their intervals' median latencies
+// (intended time), in microseconds.
+type Drift struct {
+	FirstUS  float64 `json:"first_us"`
+	SecondUS float64 `json:"second_us"`
+	ErrorUS  float64 `json:"error_us"` // standard error of their difference
+	// Intervals is how many of the window's intervals there are medians of.
+	Intervals int `json:"intervals"`
+}
+
 // Validity says whether a trial may be believed.
 type Validity struct {
 	Valid    bool     `json:"valid"`
@@ -194,6 +206,37 @@ type Load struct {
 	Send        Latency          `json:"latency_send_us"`
 	Lag         Lag              `json:"schedule_lag_us"`
 	CPU         CPU              `json:"cpu"` // the generator's own account (getrusage)
+	// Schedule says how the generator kept its schedule; nil at rate max, of
+	// traces, and in older records.
+	Schedule *Schedule `json:"schedule,omitempty"`
+	// Autocorrelation is that of neighbours' intended latencies (of their
+	// logarithms) in the order of intended times; nil where it is not known.
+	Autocorrelation *float64 `json:"autocorrelation,omitempty"`
+	// EffectiveRequests is how many independent requests tell as much of the
+	// middle of the latencies as the completed ones; 0 where it is not known.
+	EffectiveRequests float64 `json:"effective_requests,omitempty"`
+}
+
+// Schedule compares the times at which the generator acted on due requests with
+// the arrival process it was asked for. Waits for a free connection are the
+// target's doing, and not in it.
+type Schedule struct {
+	Process string `json:"process"` // poisson, uniform or burst
+	// Gaps is how many gaps between requests there were, of bursts between
+	// rounds.
+	Gaps int64 `json:"gaps"`
+	// Distance is how far they are from the process, from 0 to 1: of Poisson
+	// arrivals the largest difference between the share of gaps up to a length
+	// and its exponential law (Kolmogorov and Smirnov), of others the mean
+	// difference between a gap and the one asked for, as a share of that.
+	Distance float64 `json:"distance"`
+	// PValue is how probable so large a distance is by chance; nil where gaps do
+	// not depend on chance.
+	PValue *float64 `json:"p_value,omitempty"`
+	// AchievedRatio is the rate of acting as a share of the rate asked for, and
+	// AchievedError its standard error by the process' own chance.
+	AchievedRatio float64 `json:"achieved_ratio"`
+	AchievedError float64 `json:"achieved_error"`
 }
 
 // Latency summarises a histogram in microseconds.

@@ -38,6 +38,14 @@ func RequestValues(c record.CellSummary) []Value {
 			}, l.name, l.Latency)
 		}
 		add("schedule_lag_p99", c.LagP99US, "us")
+		if s := c.Schedule; s != nil {
+			add("schedule_distance", s.Distance, "ratio")
+			add("schedule_rate", s.AchievedRatio, "ratio")
+			if s.EffectiveRequests > 0 {
+				add("autocorrelation", s.Autocorrelation, "ratio")
+				add("effective_requests", s.EffectiveRequests, "")
+			}
+		}
 	}
 	for _, part := range MapKeys(c.CPUPerRequest) {
 		cpu := c.CPUPerRequest[part]

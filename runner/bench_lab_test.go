@@ -103,7 +103,7 @@ func measured(t *testing.T, code int, out string) {
 
 // aboutTheMachine are checks that fail where the machine is busy, whatever
 // the mesh does.
-var aboutTheMachine = []string{"schedule-lag", "generator-cpu", "cpu-edges"}
+var aboutTheMachine = []string{"schedule-lag", "schedule-fit", "schedule-rate", "steady", "generator-cpu", "cpu-edges"}
 
 // attempts is how often a study is run on a machine that stood still meanwhile.
 const attempts = 3

@@ -67,7 +67,11 @@ func (w Warmup) Detect(series ...[]float64) Steady {
 			return Steady{Why: w.name(i) + " " + why}
 		}
 	}
-	return Steady{OK: true, Index: cut, Why: fmt.Sprintf("steady from interval %d of %d", cut+1, n)}
+	unseen := 0.0
+	for _, s := range series {
+		unseen = math.Max(unseen, w.unseen(s[cut:n]))
+	}
+	return Steady{OK: true, Index: cut, Why: fmt.Sprintf("steady from interval %d of %d, as far as they tell: a drift of %.0f%% would not show", cut+1, n, unseen*100)}
 }
 
 func (w Warmup) name(series int) string {
@@ -105,24 +109,27 @@ func truncation(x []float64, keep int) int {
 // the mean, which a step near the end fails, ends with 4*keep values: a
 // series that scatters so much that it cannot be met is still a level.
 func (w Warmup) level(x []float64, keep int) (ok bool, why string) {
-	tolerance := w.Tolerance
-	if tolerance <= 0 {
-		tolerance = 0.05
-	}
 	n, half := len(x), len(x)/2
 	level, sd := meanStdDev(x)
 	scale := math.Max(math.Abs(level), math.SmallestNonzeroFloat64)
 	if se := sd / math.Sqrt(float64(n)); se > 0.1*scale && n < 4*keep {
 		return false, fmt.Sprintf("still scatters: its level is known to %.0f%% only", se/scale*100)
 	}
-	var successive float64
-	for i := 1; i < n; i++ {
-		successive += (x[i] - x[i-1]) * (x[i] - x[i-1])
-	}
-	sigma := math.Sqrt(successive / float64(2*(n-1)))
 	drift := math.Abs(mean(x[n-half:]) - mean(x[:half]))
-	if drift > math.Max(2*sigma*math.Sqrt(2/float64(half)), tolerance*scale) {
+	if drift > w.unseen(x)*scale {
 		return false, fmt.Sprintf("still drifts by %.0f%%", drift/scale*100)
 	}
 	return true, ""
+}
+
+// unseen is how much of its level a series may drift from one half to the other
+// without being told: the tolerance, or the scatter of its halves.
+func (w Warmup) unseen(x []float64) float64 {
+	tolerance := w.Tolerance
+	if tolerance <= 0 {
+		tolerance = 0.05
+	}
+	level, _ := meanStdDev(x)
+	scale := math.Max(math.Abs(level), math.SmallestNonzeroFloat64)
+	return math.Max(2*math.Sqrt(successive(x)*2/float64(len(x)/2))/scale, tolerance)
 }

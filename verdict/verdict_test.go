@@ -62,7 +62,7 @@ func TestOutdated(t *testing.T) {
 		want string
 	}{
 		{"today's", today, ""},
-		{"other rules", record.Rules{Version: Version + 1, Limits: today.Limits}, "by rules of version 2, today's are version 1"},
+		{"other rules", record.Rules{Version: Version + 1, Limits: today.Limits}, "by rules of version 3, today's are version 2"},
 		{"a limit that is gone", record.Rules{Version: Version, Limits: map[string]float64{"moon": 1}}, "by a limit moon, which no rule has any more"},
 		{"another limit", Limits{"lag": 0.5}.Rules(two), "with lag 0.5 in place of 0.25"},
 	} {

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/load/control"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/spf13/cobra"
 )
 
@@ -183,6 +184,12 @@ func printLoad(out io.Writer, result *load.Result, r load.Report) error {
 		fmt.Fprintf(&b, "own lag   p50 %s  p99 %s  max %s\n", micros(r.Lag.P50), micros(r.Lag.P99), micros(r.Lag.Max))
 		fmt.Fprintf(&b, "waited    p50 %s  p99 %s  max %s  for a free connection\n", micros(r.Wait.P50), micros(r.Wait.P99), micros(r.Wait.Max))
 	}
+	if s := r.Schedule; s != nil {
+		fmt.Fprintf(&b, "schedule  %s\n", scheduleText(s))
+	}
+	if r.Autocorrelation != nil {
+		fmt.Fprintf(&b, "neighbours' latencies correlate by %.2f: as much as %.0f independent requests\n", *r.Autocorrelation, r.EffectiveRequests)
+	}
 	fmt.Fprintf(&b, "own CPU   %.3g s user, %.3g s system", r.CPU.User, r.CPU.System)
 	if r.Completed > 0 {
 		fmt.Fprintf(&b, ", %.3g us per request", r.CPU.Total()*1e6/float64(r.Completed))
@@ -198,6 +205,20 @@ func printLoad(out io.Writer, result *load.Result, r load.Report) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// scheduleText says how far a generator's own actions were from the arrivals asked
+// for.
+func scheduleText(s *record.Schedule) string {
+	text := fmt.Sprintf("%d gaps, off by %.1f%% of the gap asked for", s.Gaps, s.Distance*100)
+	if s.PValue != nil {
+		text = fmt.Sprintf("%d gaps, %.3f from exponential ones (p %.2g)", s.Gaps, s.Distance, *s.PValue)
+	}
+	text += fmt.Sprintf("; %.2f%% of the rate asked for", s.AchievedRatio*100)
+	if s.AchievedError > 0 {
+		text += fmt.Sprintf(" (±%.2f%% by chance)", s.AchievedError*100)
+	}
+	return text
 }
 
 // at returns a percentile in microseconds.

@@ -11,6 +11,9 @@ type Request struct {
 	Offset int64
 	// PayloadBytes is the size of its payload, or -1 for the run's own.
 	PayloadBytes int32
+	// RateRPS is the schedule's rate there, in requests per second; 0 where it
+	// has none, as a trace.
+	RateRPS float64
 	// count is the cumulative count at which it leaves, where a shape's rate
 	// decides.
 	count float64
@@ -74,7 +77,7 @@ func (t *timed) place(i *int, count float64) (Request, bool) {
 			if !(ns < float64(t.end)) {
 				return Request{}, false
 			}
-			return Request{Offset: int64(ns), PayloadBytes: -1, count: count}, true
+			return Request{Offset: int64(ns), PayloadBytes: -1, RateRPS: seg.rate + seg.slope*(at-seg.start), count: count}, true
 		}
 		*i++
 	}

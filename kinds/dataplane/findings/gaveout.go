@@ -15,7 +15,7 @@ var proxiesChecks = map[string]bool{"served": false}
 
 // generatorsChecks are those that say that the load itself was not what was
 // asked for.
-var generatorsChecks = map[string]bool{"schedule-lag": true, "generator-cpu": true}
+var generatorsChecks = map[string]bool{"schedule-lag": true, "schedule-fit": true, "schedule-rate": true, "generator-cpu": true}
 
 // whose corrects a verdict on a cell of the data plane that lies beyond a
 // bound, or is not valid, where the machine or the generator is what gave out:

@@ -47,7 +47,9 @@ func Kind() analysis.Kind {
 			shared := slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return c.Way.Shared() })
 			f.Money = moneyWords(s.Money, shared)
 		},
-		Search: analysis.Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: whose},
+		Unfair:  unfair,
+		Remarks: unsteadyWindows,
+		Search:  analysis.Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: whose},
 	}
 }
 

@@ -153,6 +153,7 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 		Seconds: float64(window.DurationNS) / 1e9, Intervals: to - from,
 	}
 	out.Load = window.Record(t.spec.Rate)
+	out.Drift = driftOf(result.Intervals[from:to])
 	t.costs(&out, sampled)
 	withIdle(out.Memory, idle)
 	t.others(&out, sampled)

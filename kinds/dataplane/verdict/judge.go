@@ -20,11 +20,8 @@ import (
 var (
 	served = verdict.Limit{Name: "served", Default: 0.001, Unit: "ratio",
 		Doc: "requests of the window that may fail or stay unfinished: they count as infinitely late"}
-	// What lateness in the tail means for a finding is weighed beside the
-	// finding's effect, in package analysis.
-	scheduleLag = verdict.Limit{Name: "schedule-lag", Default: 0.25, Unit: "ratio",
-		Doc: "how much of the median latency the generator's own median lateness may be: more, and it did not keep the schedule at all"}
-	sendTime = verdict.Limit{Name: "send-time", Default: 10, Unit: "us",
+	// SendTime is also what package findings allows bursts by.
+	SendTime = verdict.Limit{Name: "send-time", Default: 10, Unit: "us",
 		Doc: "what it may take the generator to send one of many requests that are due at once"}
 	generatorCPU = verdict.Limit{Name: "generator-cpu", Default: 0.9, Unit: "ratio",
 		Doc: "share of a CPU above which one loop of the generator cannot be trusted to keep its schedule"}
@@ -41,7 +38,7 @@ var (
 )
 
 // Limits are all of the kind's.
-var Limits = []verdict.Limit{served, scheduleLag, sendTime, generatorCPU, cpuEdges, threads, threadsUnsure, threadsLeast, verdict.Steal, verdict.Unattributed, verdict.UnattributedBusy}
+var Limits = []verdict.Limit{served, ScheduleLag, scheduleFit, scheduleEven, scheduleOdd, scheduleEvenOdd, scheduleRate, SendTime, Steady, SteadyCommon, generatorCPU, cpuEdges, threads, threadsUnsure, threadsLeast, verdict.Steal, verdict.Unattributed, verdict.UnattributedBusy}
 
 // Judge implements [verdict.Judge].
 func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
@@ -90,7 +87,8 @@ func Of(t record.Trial, e Evidence, l verdict.Limits, verify func(mesh.Evidence)
 }
 
 // checkLoad looks at the account, and at whether the generator kept its
-// schedule.
+// schedule, as far as a trial tells by itself. What depends on the latency of
+// others is judged by package findings.
 func checkLoad(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
 	load := t.Load
 	failed := int64(0)
@@ -105,15 +103,7 @@ func checkLoad(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
 	if t.Cell[study.FactorRate] == rate.Word {
 		return
 	}
-	burst := 0.0
-	if t.Cell[study.FactorArrival] == study.ArrivalBurst {
-		// The middle request of a burst waits for those sent before it: they
-		// leave one after another, as from any generator.
-		burst = l.Of(sendTime) * float64(e.Connections) / 2
-	}
-	s.Check("schedule-lag", load.Lag.P50 <= l.Of(scheduleLag)*load.Intended.P50+burst,
-		"the generator was late by %.0f us at the median, beside a median latency of %.0f us (at p99 by %.0f beside %.0f)",
-		load.Lag.P50, load.Intended.P50, load.Lag.P99, load.Intended.P99)
+	checkSchedule(s, load, e.Loops, l)
 	share := load.CPU.TotalS() / (t.Window.Seconds * float64(max(1, e.Loops)))
 	s.Check("generator-cpu", share <= l.Of(generatorCPU), "the generator used %.0f%% of a CPU", share*100)
 }

@@ -35,7 +35,8 @@ func faultless() *seen {
 			Pressure: &record.Pressure{},
 			Load: &record.Load{
 				Scheduled: 10000, Completed: 10000, Failed: map[string]int64{}, CPU: record.CPU{UserS: 0.5, SystemS: 0.5},
-				Intended: record.Latency{P50: 400, P99: 2000}, Lag: record.Lag{P50: 20, P99: 100},
+				Intended: record.Latency{P50: 400, P99: 2000}, Lag: record.Lag{P50: 20, P99: 100}, Rate: 100,
+				Schedule: &record.Schedule{Process: study.ArrivalPoisson, Gaps: 10000, Distance: 0.02, AchievedRatio: 1, AchievedError: 0.01},
 			},
 		},
 		seen: Evidence{
@@ -74,9 +75,23 @@ func TestJudge(t *testing.T) {
 			j.trial.Load.Unfinished = 11
 		}, fails: "served"},
 		{name: "nothing completed", change: func(j *seen) { j.trial.Load.Completed, j.trial.Load.Unfinished = 0, 10000 }, fails: "served"},
-		{name: "late at the median", change: func(j *seen) { j.trial.Load.Lag.P50 = 101 }, fails: "schedule-lag"},
-		{name: "a quarter late at the median", change: func(j *seen) { j.trial.Load.Lag.P50 = 100 }},
-		{name: "late in the tail is weighed beside the effect, later", change: func(j *seen) { j.trial.Load.Lag.P99 = 3000 }},
+		{name: "late beside its own latency: the run decides", change: func(j *seen) { j.trial.Load.Lag = record.Lag{P50: 1000, P99: 3000} }},
+		{name: "gaps of another process", change: func(j *seen) { j.trial.Load.Schedule.Distance = 0.116 }, fails: "schedule-fit", warns: "0.116 from exponential"},
+		{name: "gaps a little off", change: func(j *seen) { j.trial.Load.Schedule.Distance = 0.063 }},
+		{name: "gaps that are odd", change: func(j *seen) { j.trial.Load.Schedule.Distance = 0.112 }, warns: "left in clumps"},
+		{name: "few gaps, off by chance", change: func(j *seen) {
+			j.trial.Load.Schedule.Gaps, j.trial.Load.Schedule.Distance = 100, 0.18
+		}},
+		{name: "close together at a high rate", change: func(j *seen) { j.trial.Load.Rate, j.trial.Load.Schedule.Distance = 5000, 0.11 }},
+		{name: "gaps that are not even", change: func(j *seen) {
+			j.trial.Load.Schedule.Process, j.trial.Load.Schedule.Distance = study.ArrivalUniform, 0.51
+		}, fails: "schedule-fit", warns: "off by 51%"},
+		{name: "even gaps with jitter", change: func(j *seen) {
+			j.trial.Load.Schedule.Process, j.trial.Load.Schedule.Distance = study.ArrivalBurst, 0.19
+		}},
+		{name: "another rate", change: func(j *seen) { j.trial.Load.Schedule.AchievedRatio = 0.949 }, fails: "schedule-rate"},
+		{name: "a rate off by chance", change: func(j *seen) { j.trial.Load.Schedule.AchievedRatio = 1.049 }},
+		{name: "an older record", change: func(j *seen) { j.trial.Load.Schedule = nil }},
 		{name: "generator without CPU to spare", change: func(j *seen) { j.trial.Load.CPU.UserS = 1.4 }, fails: "generator-cpu"},
 		{name: "two threads have twice the CPU", change: func(j *seen) {
 			j.seen.Loops = 2
@@ -84,7 +99,7 @@ func TestJudge(t *testing.T) {
 		}},
 		{name: "at rate max neither matters", change: func(j *seen) {
 			j.trial.Cell[study.FactorRate] = rate.Word
-			j.trial.Load.CPU.UserS, j.trial.Load.Lag.P50 = 1.9, 1000
+			j.trial.Load.CPU.UserS, j.trial.Load.Schedule = 1.9, nil
 		}},
 		{name: "first edge early", change: func(j *seen) { j.seen.Edges[1].Before = -21 * time.Millisecond }, fails: "cpu-edges"},
 		{name: "second edge late", change: func(j *seen) { j.seen.Edges[0].After = 21 * time.Millisecond }, fails: "cpu-edges"},
@@ -133,19 +148,6 @@ func TestJudge(t *testing.T) {
 				t.Errorf("warnings %q, want %q", warned, tt.warns)
 			}
 		})
-	}
-}
-
-// A burst's requests leave one after another; its middle one may be that late.
-func TestBurst(t *testing.T) {
-	j := faultless()
-	j.trial.Load.Lag.P50 = 100 + 10*16/2
-	if v := j.judge(); v.Valid {
-		t.Error("so late without bursts")
-	}
-	j.trial.Cell[study.FactorArrival] = study.ArrivalBurst
-	if v := j.judge(); !v.Valid {
-		t.Errorf("%+v", v)
 	}
 }
 
@@ -302,13 +304,20 @@ func TestEveryLimitCounts(t *testing.T) {
 		j.trial.Threads = map[string]record.Threads{record.PartWorker: {CPUS: 1, UnaccountedS: 0.009}}
 		j.trial.Load.Completed, j.trial.Load.Unfinished = 9999, 1
 		j.trial.Pressure.StealRatio = 0.01
+		j.trial.Load.Schedule.AchievedRatio = 1.04
 		j.trial.Others = &record.Others{UnattributedRatio: 0.01}
 		j.trial.Pressure.BusyRatio = 0.9
 		switch limit {
 		case verdict.UnattributedBusy:
 			j.trial.Others.UnattributedRatio, j.trial.Pressure.BusyRatio = 0.3, 0.5
-		case sendTime:
-			j.trial.Cell[study.FactorArrival], j.trial.Load.Lag.P50 = study.ArrivalBurst, 150
+		case ScheduleLag, Steady, SteadyCommon:
+			continue // package findings
+		case scheduleFit, scheduleOdd:
+			j.trial.Load.Schedule.Distance = 0.05
+		case SendTime:
+			j.trial.Load.Rate, j.trial.Load.Schedule.Distance = 1000, 0.07
+		case scheduleEven, scheduleEvenOdd:
+			j.trial.Load.Schedule.Process, j.trial.Load.Schedule.Distance = study.ArrivalUniform, 0.2
 		case threadsUnsure:
 			j.trial.Threads[record.PartWorker] = record.Threads{CPUS: 1, UnaccountedS: 0.02, UnsureS: 0.02}
 		case threadsLeast:

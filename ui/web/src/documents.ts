@@ -330,6 +330,7 @@ export interface CellSummary {
         readonly [k: string]: number;
     } | null);
     readonly schedule_lag_p99_us: number;
+    readonly schedule?: ScheduleSummary;
     /**
      * Connections by pod (PartGenerator, PartWorker), each number the median
      * over trials.
@@ -384,6 +385,25 @@ export interface CPUPerRequest {
      */
     readonly low_us: number;
     readonly high_us: number;
+}
+/**
+ * ScheduleSummary says how the generator kept its schedule in a cell's windows, and
+ * how much its requests tell.
+ */
+export interface ScheduleSummary {
+    /**
+     * Distance is how far the gaps between its actions are from those of the
+     * arrivals asked for ([Schedule]), AchievedRatio its rate as a share of that
+     * asked for.
+     */
+    readonly distance: number;
+    readonly achieved_ratio: number;
+    /**
+     * Autocorrelation is that of neighbours' latencies, and EffectiveRequests as
+     * how many independent requests a window's count.
+     */
+    readonly autocorrelation: number;
+    readonly effective_requests: number;
 }
 /**
  * Connections are a pod's TCP connections, as its kernel counts them: those

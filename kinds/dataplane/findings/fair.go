@@ -1,0 +1,148 @@
+package findings
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
+	judged "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
+)
+
+// ownLatencyRules is the version of the rules under which a trial's lag was judged
+// by its own latency, when it ended.
+const ownLatencyRules = 1
+
+// unfair are the checks that trials fail beside the others of their run, by trial.
+//
+// A disturbance adds about the same to the latency of every cell, and the same to
+// the generator's lag. Set against a trial's own latency it undoes trials of cheap
+// cells and passes in those of dear ones, where it stays in the figures: in a
+// simulated world with neighbours that alone makes an overhead of 13%. So the bound
+// is the same for all cells that are compared, a share of what their baseline
+// usually takes.
+func unfair(o *analysis.Observations) map[string][]record.Check {
+	rules := o.Run.Header.Rules
+	if rules.Version == ownLatencyRules {
+		return nil
+	}
+	l := verdict.Limits(rules.Limits)
+	common, _ := commonDrift(o)
+	out := map[string][]record.Check{}
+	for cell := range o.Plan.Cells {
+		usual := usualLatency(o, cell)
+		for _, t := range o.Valid(cell) {
+			var s verdict.Sheet
+			checkLag(&s, t, usual, l)
+			checkSteady(&s, t, usual, common, l)
+			if v := s.Validity(); len(v.Checks) > 0 {
+				out[t.ID] = v.Checks
+			}
+		}
+	}
+	return out
+}
+
+// usualLatency is the median latency that a cell's baseline usually has, or the
+// cell itself without one: the median of its trials', whatever else they failed,
+// in microseconds; NaN if there are none.
+func usualLatency(o *analysis.Observations, cell int) float64 {
+	if base, ok := o.Baseline(cell); ok {
+		cell = base
+	}
+	var p50 []float64
+	for _, block := range o.Blocks {
+		for _, t := range o.Tried[cell][block] {
+			if t.Load != nil && t.Load.Completed > 0 && t.Load.Intended.P50 > 0 {
+				p50 = append(p50, t.Load.Intended.P50)
+			}
+		}
+	}
+	if len(p50) == 0 {
+		return math.NaN()
+	}
+	return stat.Median(p50)
+}
+
+// checkLag says whether the generator kept its schedule, beside what requests
+// usually take in the baseline.
+func checkLag(s *verdict.Sheet, t *record.Trial, usual float64, l verdict.Limits) {
+	if t.Load == nil || t.Load.Rate.IsMax() || math.IsNaN(usual) {
+		return
+	}
+	most := l.Of(judged.ScheduleLag) * usual
+	if t.Cell[study.FactorArrival] == study.ArrivalBurst {
+		// The middle request of a burst waits for those sent before it: they
+		// leave one after another, as from any generator.
+		connections, _ := strconv.Atoi(t.Cell[study.FactorConnections])
+		most += l.Of(judged.SendTime) * float64(connections) / 2
+	}
+	s.Check(judged.ScheduleLag.Name, t.Load.Lag.P50 <= most,
+		"the generator was late by %.0f us at the median, limit %.0f, beside the baseline's usual median latency of %.0f us", t.Load.Lag.P50, most, usual)
+}
+
+// checkSteady says whether latency fell within the window, beyond what it does in
+// all: such a window began before a disturbance, or a start, was over. One that
+// rises may be a queue that grows, which is a result.
+func checkSteady(s *verdict.Sheet, t *record.Trial, usual, common float64, l verdict.Limits) {
+	if t.Drift == nil || math.IsNaN(usual) {
+		return
+	}
+	d := driftOf(t)
+	expected := common * level(d)
+	s.Check(judged.Steady.Name, d.Change() >= expected || d.Beyond(expected) <= l.Of(judged.Steady)*usual,
+		"median latency went from %.0f us in the window's first half to %.0f in its second (±%.0f), beside the baseline's usual %.0f us: it was not steady yet", d.First, d.Second, 2*d.SE, usual)
+}
+
+// driftOf is a trial's, which must have one.
+func driftOf(t *record.Trial) stat.Drift {
+	return stat.Drift{First: t.Drift.FirstUS, Second: t.Drift.SecondUS, SE: t.Drift.ErrorUS, N: t.Drift.Intervals}
+}
+
+func level(d stat.Drift) float64 { return (d.First + d.Second) / 2 }
+
+// commonDrift is how far latency moves within the windows of the run's trials, as a
+// share of its level: the median over trials, and that one's standard error. 0 of
+// fewer than three.
+func commonDrift(o *analysis.Observations) (share, se float64) {
+	var shares []float64
+	for i := range o.Run.Trials {
+		if t := &o.Run.Trials[i]; t.Drift != nil {
+			if d := driftOf(t); level(d) > 0 {
+				shares = append(shares, d.Change()/level(d))
+			}
+		}
+	}
+	if len(shares) < 3 {
+		return 0, math.Inf(1)
+	}
+	share = stat.Median(shares)
+	away := make([]float64, len(shares))
+	for i, v := range shares {
+		away[i] = math.Abs(v - share)
+	}
+	// Of a normal distribution the median's error is 1.253 times the mean's, and
+	// the standard deviation 1.483 times the median distance.
+	return share, 1.253 * 1.483 * stat.Median(away) / math.Sqrt(float64(len(shares)))
+}
+
+// unsteadyWindows warns of a drift that most windows have: no trial is an
+// exception then, and all figures have some of a start in them.
+func unsteadyWindows(o *analysis.Observations) []string {
+	share, se := commonDrift(o)
+	limit := verdict.Limits(o.Run.Header.Rules.Limits).Of(judged.SteadyCommon)
+	if !(math.Abs(share)-2*se > limit) {
+		return nil
+	}
+	moves, advice := "falls", "they begin before the system is steady, and what is left of its start is in all figures: raise warmup.min"
+	if share > 0 {
+		moves, advice = "rises", "something grows while they last: a queue, or the machine's load"
+	}
+	return []string{fmt.Sprintf("median latency %s by %s (±%s) from the first half of most windows to the second: %s",
+		moves, words.Percent(math.Abs(share)), words.Percent(2*se), advice)}
+}

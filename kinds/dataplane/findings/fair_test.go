@@ -1,0 +1,221 @@
+package findings
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	judged "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
+)
+
+// disturbed is a run in a world where neighbours hit a third of the trials,
+// whichever cell they are of: they make the generator late, and every request
+// slower by twice as much. Without them requests take 300 us at the median, and
+// 600 more with both sidecars.
+func disturbed(t *testing.T, seed uint64) record.Run {
+	w := analysistest.Quiet()
+	w.Latency = func(c record.Cell) float64 {
+		return 300 + map[string]float64{"client": 300, "server": 300, "both": 600}[c[study.FactorSidecars]]
+	}
+	run := analysistest.Simulate(t, analysistest.QuickStudy, 8, seed, w)
+	r := rand.New(rand.NewPCG(seed, 17))
+	for i := range run.Trials {
+		trial := &run.Trials[i]
+		lag := 8 + 4*r.Float64()
+		if r.Float64() < 1.0/3 {
+			lag = 20 + 230*r.Float64()
+			slower := hdrhistogram.New(1, 60_000_000_000, 3)
+			for _, bar := range run.Hist[trial.ID].Intended.Distribution() {
+				if bar.Count > 0 {
+					_ = slower.RecordValues((bar.From+bar.To)/2+int64(2000*lag), bar.Count)
+				}
+			}
+			run.Hist[trial.ID] = record.TrialHist{Intended: slower, Send: slower}
+		}
+		trial.Load.Lag.P50 = lag
+		trial.Load.Intended.P50 = stat.FromHistogram(run.Hist[trial.ID].Intended, 1e-3).Quantile(0.5)
+	}
+	return run
+}
+
+// byOwnLatency judges a run as the first version of the rules did.
+func byOwnLatency(run record.Run) record.Run {
+	run.Header.Rules = record.Rules{Version: ownLatencyRules}
+	for i := range run.Trials {
+		t := &run.Trials[i]
+		t.Validity.Valid = t.Load.Lag.P50 <= judged.ScheduleLag.Default*t.Load.Intended.P50
+	}
+	return run
+}
+
+// Neighbours that hit cells alike do not look like an overhead. They did while a
+// trial's lag was judged by its own latency: 75 us undid a trial of the baseline,
+// and only 225 us one with both sidecars.
+func TestDisturbancesDoNotLookLikeOverhead(t *testing.T) {
+	runs := 6
+	if n, err := strconv.Atoi(os.Getenv("MESHTRIAL_SIMULATIONS")); err == nil {
+		runs = n
+	}
+	bias := func(judge func(record.Run) record.Run) (mean, left float64) {
+		for seed := range uint64(runs) {
+			f := analysistest.Analyze(t, kinds, judge(disturbed(t, seed)))
+			both := analysistest.Get(t, f, "latency_p50_overhead", record.Cell{study.FactorSidecars: study.SidecarsBoth})
+			mean += (both.Estimate/600 - 1) / float64(runs)
+			left += float64(f.Validity.Invalid) / float64(f.Validity.Trials*runs)
+		}
+		return mean, left
+	}
+	before, leftBefore := bias(byOwnLatency)
+	after, left := bias(func(run record.Run) record.Run { return run })
+	t.Logf("an overhead of 600 us is off by %+.1f%% as judged by its own latency (%.0f%% of trials left out), by %+.1f%% by the baseline's (%.0f%%)",
+		before*100, leftBefore*100, after*100, left*100)
+	if before < 0.04 {
+		t.Errorf("%+.1f%% by own latency: this world tells nothing", before*100)
+	}
+	if math.Abs(after) > 0.02 {
+		t.Errorf("neighbours make %+.1f%% of overhead", after*100)
+	}
+}
+
+// withDrift gives all trials a drift, those that change picks another one.
+func withDrift(t *testing.T, common float64, change func(*record.Trial) (drift, lag float64)) record.Run {
+	run := analysistest.Simulate(t, analysistest.QuickStudy, 6, 3, analysistest.Quiet())
+	r := rand.New(rand.NewPCG(3, 17))
+	for i := range run.Trials {
+		trial := &run.Trials[i]
+		p50 := stat.FromHistogram(run.Hist[trial.ID].Intended, 1e-3).Quantile(0.5)
+		drift, lag := change(trial)
+		moves := p50*(common+0.01*r.NormFloat64()) + drift
+		trial.Drift = &record.Drift{FirstUS: p50 - moves/2, SecondUS: p50 + moves/2, ErrorUS: 2, Intervals: 8}
+		trial.Load.Lag.P50, trial.Load.Intended.P50 = lag, p50
+	}
+	return run
+}
+
+// A trial is left out for a lag or a fall that is large beside the baseline's 100
+// us, in every cell alike; reports count it and say why, and the run given is as it
+// was.
+func TestUnfair(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		drift, lag float64
+		arrival    string
+		limits     verdict.Limits
+		check      string // that leaves the trials out; "" if none does
+	}{
+		{name: "nothing", lag: 10},
+		{name: "late", lag: 40, check: "schedule-lag"},
+		{name: "late, and allowed", lag: 40, limits: verdict.Limits{"schedule-lag": 0.5}},
+		{name: "a burst of 16 leaves one after another", lag: 90, arrival: study.ArrivalBurst},
+		{name: "a late burst", lag: 120, arrival: study.ArrivalBurst, check: "schedule-lag"},
+		{name: "falls", drift: -50, check: "steady"},
+		{name: "falls, and may", drift: -50, limits: verdict.Limits{"steady": 1}},
+		{name: "falls a little", drift: -15},
+		{name: "rises, as a queue does", drift: 500},
+	} {
+		// The third trial of each block, whatever its cell.
+		run := withDrift(t, 0, func(trial *record.Trial) (float64, float64) {
+			if trial.Order == 2 {
+				return c.drift, c.lag
+			}
+			return 0, 10
+		})
+		if c.arrival != "" {
+			run = inArrival(run, c.arrival)
+		}
+		run.Header.Rules = c.limits.Rules(judged.Limits)
+		f := analysistest.Analyze(t, kinds, run)
+		want, reason := 0, ""
+		if c.check != "" {
+			want = 6
+		}
+		for _, r := range f.Validity.Reasons {
+			reason += r.Check
+			if !strings.HasPrefix(r.Example, "b000-t02: ") {
+				t.Errorf("%s: %+v", c.name, r)
+			}
+		}
+		if f.Validity.Invalid != want || reason != c.check {
+			t.Errorf("%s: %+v", c.name, f.Validity)
+		}
+		for _, trial := range run.Trials {
+			if !trial.Validity.Valid || len(trial.Validity.Checks) > 0 {
+				t.Fatalf("%s: the run given has changed: %+v", c.name, trial.Validity)
+			}
+		}
+		run.Header.Rules.Version = ownLatencyRules
+		if f := analysistest.Analyze(t, kinds, run); f.Validity.Invalid > 0 {
+			t.Errorf("%s: judged twice: %+v", c.name, f.Validity)
+		}
+	}
+}
+
+// inArrival is the run of a study with other arrivals.
+func inArrival(run record.Run, arrival string) record.Run {
+	run.StudyYAML = []byte(strings.ReplaceAll(string(run.StudyYAML), "arrival: "+study.ArrivalPoisson, "arrival: "+arrival))
+	for i := range run.Trials {
+		run.Trials[i].Cell = run.Trials[i].Cell.With(record.Cell{study.FactorArrival: arrival})
+	}
+	return run
+}
+
+// What most windows have makes no trial an exception, and is told.
+func TestCommonDrift(t *testing.T) {
+	for common, want := range map[float64]string{
+		-0.12: "median latency falls by 12% (±1%) from the first half of most windows to the second: they begin before the system is steady",
+		0.12:  "median latency rises by 12%",
+		-0.01: "",
+	} {
+		f := analysistest.Analyze(t, kinds, withDrift(t, common, func(*record.Trial) (float64, float64) { return 0, 10 }))
+		if got := strings.Join(f.Warnings, "\n"); strings.Contains(got, "most windows") != (want != "") || !strings.Contains(got, want) || f.Validity.Invalid > 0 {
+			t.Errorf("%v: %d left out, warnings %q", common, f.Validity.Invalid, got)
+		}
+	}
+}
+
+// A start that four noisy intervals cannot see, half as slow again and gone with a
+// time constant of two seconds, is called steady in a trial; a run's trials
+// together see it in their windows.
+func TestTransientIsTold(t *testing.T) {
+	const interval, warmup, window = 0.1, 4, 8 // seconds, intervals, intervals
+	r := rand.New(rand.NewPCG(8, 17))
+	steady, trials := 0, 0
+	medians := func(slower float64, from, n int) (out []float64) {
+		for i := range n {
+			at := (float64(from+i) + 0.5) * interval
+			out = append(out, 100*(1+slower*math.Exp(-at/2))*(1+0.05*r.NormFloat64()))
+		}
+		return out
+	}
+	for slower, told := range map[float64]bool{0: false, 0.5: true} {
+		run := analysistest.Simulate(t, analysistest.QuickStudy, 8, 3, analysistest.Quiet())
+		for i := range run.Trials {
+			trials++
+			if (stat.Warmup{}).Detect(medians(slower, 0, warmup)).OK {
+				steady++
+			}
+			d, ok := stat.DriftOf(medians(slower, warmup, window))
+			if !ok {
+				t.Fatal("no drift of eight intervals")
+			}
+			run.Trials[i].Drift = &record.Drift{FirstUS: d.First, SecondUS: d.Second, ErrorUS: d.SE, Intervals: d.N}
+		}
+		f := analysistest.Analyze(t, kinds, run)
+		if got := strings.Join(f.Warnings, "\n"); strings.Contains(got, "they begin before the system is steady") != told {
+			t.Errorf("%.0f%% slower at the start: warnings %q", slower*100, got)
+		}
+		if f.Validity.Invalid > 1 {
+			t.Errorf("%.0f%% slower at the start: %+v", slower*100, f.Validity)
+		}
+	}
+	t.Logf("%d of %d warm-ups are called steady", steady, trials)
+}

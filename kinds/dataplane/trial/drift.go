@@ -1,0 +1,21 @@
+package trial
+
+import (
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// driftOf compares the halves of a window; nil if its intervals are too few.
+// During a window nobody reads CPU counters, so that latency alone tells.
+func driftOf(intervals []load.Interval) *record.Drift {
+	medians := make([]float64, len(intervals))
+	for i := range intervals {
+		medians[i] = intervals[i].MedianNS() / 1e3
+	}
+	d, ok := stat.DriftOf(medians)
+	if !ok {
+		return nil
+	}
+	return &record.Drift{FirstUS: d.First, SecondUS: d.Second, ErrorUS: d.SE, Intervals: d.N}
+}

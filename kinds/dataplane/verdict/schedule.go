@@ -1,0 +1,72 @@
+package verdict
+
+import (
+	"fmt"
+
+	"github.com/meshtrial/meshtrial/load/arrival"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
+)
+
+// How the generator must have kept its schedule. These are facts of a trial alone.
+var (
+	scheduleFit = verdict.Limit{Name: "schedule-fit", Default: arrival.MaxDistance, Unit: "ratio",
+		Doc: "how far the gaps between the generator's own actions may be from exponential ones, beyond chance (Kolmogorov and Smirnov's distance)"}
+	scheduleEven = verdict.Limit{Name: "schedule-even", Default: arrival.MaxUneven, Unit: "ratio",
+		Doc: "the same where gaps are to be even, of uniform arrivals or of bursts: the mean deviation as a share of the gap"}
+	scheduleOdd = verdict.Limit{Name: "schedule-fit-odd", Default: arrival.OddDistance, Unit: "ratio",
+		Doc: "how far they may be from exponential ones without a warning"}
+	scheduleEvenOdd = verdict.Limit{Name: "schedule-even-odd", Default: arrival.OddUneven, Unit: "ratio",
+		Doc: "how far from even without a warning"}
+	scheduleRate = verdict.Limit{Name: "schedule-rate", Default: arrival.MaxRateOff, Unit: "ratio",
+		Doc: "how far the rate of the generator's actions may be off the rate asked for, beyond the chance of the arrivals"}
+)
+
+// What is judged beside the other trials of a run, by package findings: were a
+// trial's own latency the measure, disturbances that undo the trials of a cheap
+// cell would pass in those of a dear one, and make the difference of both.
+var (
+	// What lateness in the tail means for a finding is weighed beside the
+	// finding's effect, in package analysis.
+	ScheduleLag = verdict.Limit{Name: "schedule-lag", Default: 0.25, Unit: "ratio",
+		Doc: "how much of the baseline's median latency the generator's own median lateness may be: more, and it did not keep the schedule at all"}
+	Steady = verdict.Limit{Name: "steady", Default: 0.25, Unit: "ratio",
+		Doc: "how far latency may move from the window's first half to its second, beyond noise and beyond what it does in the other trials, as a share of the baseline's median latency"}
+	SteadyCommon = verdict.Limit{Name: "steady-common", Default: 0.02, Unit: "ratio",
+		Doc: "how far it may move in most trials alike without a warning, as a share of its level"}
+)
+
+// checkSchedule compares the times at which the generator acted on due requests
+// with the arrivals asked for. Records of older runs do not have them.
+func checkSchedule(s *verdict.Sheet, load *record.Load, loops int, l verdict.Limits) {
+	k := load.Schedule
+	if k == nil {
+		return
+	}
+	if k.Process == study.ArrivalPoisson {
+		// Of requests due at nearly the same time one leaves after the other.
+		queued := arrival.Serialised(l.Of(SendTime)*1e-6, load.Rate.RPS()/float64(max(1, loops)))
+		chance := arrival.ChanceDistance(k.Gaps)
+		s.Check("schedule-fit", k.Distance <= l.Of(scheduleFit)+queued+chance,
+			"%d gaps between the generator's actions are %.3f from exponential ones; chance explains %.3f, and the time to send one %.3f", k.Gaps, k.Distance, chance, queued)
+		if k.Distance > l.Of(scheduleOdd)+queued+chance {
+			s.Warn("gaps between the generator's actions are %.3f from exponential ones: it was held up, and requests left in clumps", k.Distance)
+		}
+	} else {
+		s.Check("schedule-fit", k.Distance <= l.Of(scheduleEven), "%d gaps between the generator's actions are off by %.0f%% of the gap asked for", k.Gaps, k.Distance*100)
+		if k.Distance > l.Of(scheduleEvenOdd) {
+			s.Warn("gaps between the generator's actions are off by %.0f%% of the gap asked for: it was held up, and requests left in clumps", k.Distance*100)
+		}
+	}
+	chance := arrival.ChanceRate * k.AchievedError
+	off := k.AchievedRatio - 1
+	s.Check("schedule-rate", max(off, -off) <= l.Of(scheduleRate)+chance, "the generator acted at %.1f%% of the rate asked for%s", k.AchievedRatio*100, byChance(chance))
+}
+
+func byChance(ratio float64) string {
+	if ratio == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; chance explains %.1f%%", ratio*100)
+}

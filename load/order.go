@@ -1,0 +1,115 @@
+package load
+
+import "math"
+
+// orderSpan is how many requests, in the order of their intended times, a shard
+// remembers: of a pair of neighbours that end farther apart than this nothing is
+// learnt. A power of two.
+const orderSpan = 512
+
+// order follows a shard's requests in the order of their intended times, in
+// which they need not be sent or answered: it files the gap between each and the
+// one before it, and their latencies as a pair, both under the later one's
+// interval. That interval cannot have been handed over, since one of the two was
+// still out.
+type order struct {
+	stride int64 // from a request's number to its neighbour's
+	// unit is how many of the schedule's requests a mean gap spans.
+	unit  float64
+	burst bool // gaps are those between rounds
+	round int64
+	begun bool // round is when the last round's first request was acted on
+	marks [orderSpan]mark
+}
+
+// mark is what is known of a request.
+type mark struct {
+	place    int64 // in the shard's order, from 1; 0: nothing is known
+	acted    int64
+	latency  float64 // natural logarithm of ns
+	sent, ok bool    // acted, and latency, are known
+	intended int64
+	rate     float64
+	tally    *tally
+}
+
+// newOrder is that of one of a Spec's shards; nil where nothing is scheduled.
+func newOrder(spec *Spec, shards int) *order {
+	if spec.Rate.IsMax() {
+		return nil
+	}
+	o := &order{stride: int64(shards), unit: float64(shards)}
+	switch {
+	case spec.Arrival == Burst:
+		o.unit, o.burst = float64(spec.Connections), true
+	case spec.Arrival == Uniform && spec.Share != nil:
+		o.unit *= float64(spec.Share.Of)
+	}
+	return o
+}
+
+// place returns the mark of a request, and those of its neighbours if they are
+// remembered, else nil.
+func (o *order) place(req *request) (before, m, after *mark) {
+	k := req.n/o.stride + 1
+	m = &o.marks[k%orderSpan]
+	if m.place != k {
+		*m = mark{place: k, intended: req.intended, rate: req.rate, tally: req.tally}
+	}
+	if b := &o.marks[(k-1)%orderSpan]; b.place == k-1 && k > 1 {
+		before = b
+	}
+	if a := &o.marks[(k+1)%orderSpan]; a.place == k+1 {
+		after = a
+	}
+	return before, m, after
+}
+
+// acted files when the generator acted on a due request: when it was sent, less
+// the time for which no connection was free, which is the target's doing, but not
+// before it acted on the request before. Of a generator without lag it is the
+// intended time, however slow the target is; where the generator stood still it is
+// the end of that for all that came due meanwhile, though most of them then wait
+// for a connection as well.
+func (o *order) acted(req *request, at int64) {
+	before, m, after := o.place(req)
+	m.acted, m.sent = max(at, req.intended), true
+	if before != nil && before.sent {
+		o.gap(before, m)
+	}
+	if after != nil && after.sent {
+		o.gap(m, after)
+	}
+}
+
+// gap files that between two neighbours.
+func (o *order) gap(a, b *mark) {
+	b.acted = max(b.acted, a.acted)
+	if !(b.rate > 0) {
+		return
+	}
+	since := a.acted
+	if o.burst {
+		if a.intended == b.intended {
+			return
+		}
+		begun := o.begun
+		since, o.round, o.begun = o.round, b.acted, true
+		if !begun {
+			return
+		}
+	}
+	b.tally.gaps.Add(float64(b.acted-since) * b.rate / (o.unit * 1e9))
+}
+
+// took files a completed request's latency in nanoseconds.
+func (o *order) took(req *request, ns int64) {
+	before, m, after := o.place(req)
+	m.latency, m.ok = math.Log(float64(max(ns, 1))), true
+	if before != nil && before.ok {
+		m.tally.serial.Add(before.latency, m.latency)
+	}
+	if after != nil && after.ok {
+		after.tally.serial.Add(m.latency, after.latency)
+	}
+}
