@@ -1,0 +1,156 @@
+package analysis_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/rate"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// A curve is a simulated thing with a limit: how many times the bound a trial
+// shows, by how many times the limit its level is.
+type curve struct {
+	name  string
+	noise float64 // of a trial's value, standard deviation of its logarithm
+	pods  float64 // of a deployment's limit
+	drift float64 // of a block's limit
+	at    func(load float64) float64
+}
+
+// slope grows as a power of the load.
+func slope(power float64) func(float64) float64 {
+	return func(load float64) float64 { return math.Pow(load, power) }
+}
+
+// queue takes as long as one server's queue at a load of which the limit is
+// 90%; beyond what it can serve it never ends.
+func queue(load float64) float64 {
+	if load*0.9 >= 1 {
+		return math.Inf(1)
+	}
+	return 0.1 / (1 - 0.9*load)
+}
+
+// cliff is well within the bound until it dies.
+func cliff(load float64) float64 {
+	if load > 1 {
+		return math.Inf(1)
+	}
+	return 0.2 + 0.1*load
+}
+
+var curves = []curve{
+	{"gentle, 3% noise", 0.03, 0, 0.03, slope(1)},
+	{"gentle, 10% noise, 5% pods", 0.10, 0.05, 0.05, slope(1)},
+	{"square, 5% noise, 3% pods", 0.05, 0.03, 0.03, slope(2)},
+	{"steep, 20% noise, 5% pods", 0.20, 0.05, 0.03, slope(6)},
+	{"queue, 10% noise, 5% pods", 0.10, 0.05, 0.03, queue},
+	{"queue, 5% noise, no pods", 0.05, 0, 0.02, queue},
+	{"cliff, 5% pods", 0.05, 0.05, 0.03, cliff},
+	{"cliff, no pods", 0.05, 0, 0.01, cliff},
+}
+
+const simulatedSearch = `
+name: far
+question: How far?
+settings: {sidecars: both}
+factors: {rate: [500, 1000, 2000, 4000, 8000, 16000]}
+search: [{factor: rate, finding: cpu_client_proxy_per_request, bound: 100 us/request, tolerance: 15%%}]
+blocks: {min: %d, max: %d}
+stop: none
+measures: [cpu]
+`
+
+// simulationRuns is how many runs a line of a table is simulated: full, a tenth
+// in a short test, or what MESHTRIAL_SIMULATIONS says.
+func simulationRuns(t *testing.T, full int) int {
+	if n, err := strconv.Atoi(os.Getenv("MESHTRIAL_SIMULATIONS")); err == nil {
+		return n
+	}
+	if testing.Short() {
+		return full / 10
+	}
+	return full
+}
+
+// search carries out what Next asks for.
+func (c curve) search(t *testing.T, plan *study.Plan, blocks int, limit float64, r *rand.Rand) record.Run {
+	run := record.Run{}
+	for block := range blocks {
+		here := limit * math.Exp(c.drift*r.NormFloat64()+c.pods*r.NormFloat64())
+		for {
+			order, more, err := kinds.Next(plan, run, block)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !more {
+				break
+			}
+			cell := plan.Cells[plan.Block(block)[order].Cell]
+			asked, err := rate.Parse(cell[study.FactorRate])
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := 100e-6 * c.at(asked.RPS()/here) * math.Exp(c.noise*r.NormFloat64())
+			trial := record.Trial{ID: study.TrialID(block, order), Block: block, Order: order, Cell: cell, Deployment: block + 1, Validity: record.Validity{Valid: true},
+				Load: &record.Load{Rate: asked, Completed: 1000}}
+			if math.IsInf(v, 1) {
+				trial.Validity = record.Validity{Checks: []record.Check{{Name: "served", Detail: "requests failed"}}}
+			} else {
+				trial.CPU = map[string]record.CPU{record.PartClientProxy: {UserS: v * 1000}}
+			}
+			run.Trials = append(run.Trials, trial)
+		}
+	}
+	return run
+}
+
+// TestSimulationSearch: how often a search's interval has the limit in it.
+func TestSimulationSearch(t *testing.T) {
+	full := simulationRuns(t, 300)
+	for _, c := range curves {
+		for blocks := 2; blocks <= 6; blocks++ {
+			s, err := study.Parse(fmt.Appendf(nil, simulatedSearch, min(blocks,2), blocks), "study.yaml", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := rand.New(rand.NewPCG(7, uint64(blocks)))
+			covered, trials, open := 0, 0, 0
+			var width, wider float64
+			for n := range full {
+				plan, err := study.NewPlan(s, uint64(n))
+				if err != nil {
+					t.Fatal(err)
+				}
+				limit := 700 * math.Pow(11000.0/700, r.Float64())
+				run := c.search(t, plan, blocks, limit, r)
+				found, err := kinds.Searches(plan, run)
+				if err != nil || len(found) != 1 {
+					t.Fatal(found, err)
+				}
+				f := found[0]
+				high := f.High
+				if high <= f.Low {
+					high = math.Inf(1)
+				}
+				if f.Low <= limit && limit < high {
+					covered++
+				}
+				if f.Low == 0 || math.IsInf(high, 1) {
+					open++
+				} else {
+					width += math.Log(high / f.Low)
+					wider++
+				}
+				trials += len(run.Trials)
+			}
+			t.Logf("%-28s %d blocks: %5.1f%% of intervals have the limit; %4.1f%% open; width %5.1f%%; %.1f trials", c.name, blocks, 100*float64(covered)/float64(full), 100*float64(open)/float64(full), 100*(math.Exp(width/wider)-1), float64(trials)/float64(full))
+		}
+	}
+}
