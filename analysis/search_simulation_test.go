@@ -67,16 +67,13 @@ stop: none
 measures: [cpu]
 `
 
-// simulationRuns is how many runs a line of a table is simulated: full, a tenth
-// in a short test, or what MESHTRIAL_SIMULATIONS says.
-func simulationRuns(t *testing.T, full int) int {
+// simulationRuns is how many runs a line of the table is: a few, or what
+// MESHTRIAL_SIMULATIONS says.
+func simulationRuns(few int) int {
 	if n, err := strconv.Atoi(os.Getenv("MESHTRIAL_SIMULATIONS")); err == nil {
 		return n
 	}
-	if testing.Short() {
-		return full / 10
-	}
-	return full
+	return few
 }
 
 // search carries out what Next asks for.
@@ -111,46 +108,62 @@ func (c curve) search(t *testing.T, plan *study.Plan, blocks int, limit float64,
 	return run
 }
 
-// TestSimulationSearch: how often a search's interval has the limit in it.
+// simulated are the sums over simulated searches.
+type simulated struct {
+	runs, covered, open, trials int
+	width                       float64 // sum of logarithms, of those that are not open
+}
+
+func (c curve) simulate(t *testing.T, runs, blocks int) (out simulated) {
+	s, err := study.Parse(fmt.Appendf(nil, simulatedSearch, min(blocks, 3), blocks), "study.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(7, uint64(blocks)))
+	for n := range runs {
+		plan, err := study.NewPlan(s, uint64(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit := 700 * math.Pow(11000.0/700, r.Float64())
+		run := c.search(t, plan, blocks, limit, r)
+		found, err := kinds.Searches(plan, run)
+		if err != nil || len(found) != 1 {
+			t.Fatal(found, err)
+		}
+		f := found[0]
+		high := f.High
+		if high <= f.Low {
+			high = math.Inf(1)
+		}
+		if f.Low <= limit && limit < high {
+			out.covered++
+		}
+		if f.Low == 0 || math.IsInf(high, 1) {
+			out.open++
+		} else {
+			out.width += math.Log(high / f.Low)
+		}
+		out.trials += len(run.Trials)
+		out.runs++
+	}
+	return out
+}
+
+// TestSimulationSearch: how often a search's interval has the limit in it, at
+// least 92% but for what chance does to so few runs.
 func TestSimulationSearch(t *testing.T) {
-	full := simulationRuns(t, 300)
+	runs := simulationRuns(10)
 	for _, c := range curves {
 		for blocks := 2; blocks <= 6; blocks++ {
-			s, err := study.Parse(fmt.Appendf(nil, simulatedSearch, min(blocks,2), blocks), "study.yaml", nil)
-			if err != nil {
-				t.Fatal(err)
+			s := c.simulate(t, runs, blocks)
+			n := float64(s.runs)
+			share := float64(s.covered) / n
+			t.Logf("%-28s %d blocks: %5.1f%% of %d intervals have the limit in them; %4.1f%% have an open end, the others are %4.0f%% wide; %.1f trials",
+				c.name, blocks, 100*share, s.runs, 100*float64(s.open)/n, 100*math.Expm1(s.width/float64(max(1, s.runs-s.open))), float64(s.trials)/n)
+			if least := 0.92 - 3*math.Sqrt(0.92*0.08/n); share < least {
+				t.Errorf("%s, %d blocks: %.1f%% of intervals have the limit in them, at least %.1f%% should", c.name, blocks, 100*share, 100*least)
 			}
-			r := rand.New(rand.NewPCG(7, uint64(blocks)))
-			covered, trials, open := 0, 0, 0
-			var width, wider float64
-			for n := range full {
-				plan, err := study.NewPlan(s, uint64(n))
-				if err != nil {
-					t.Fatal(err)
-				}
-				limit := 700 * math.Pow(11000.0/700, r.Float64())
-				run := c.search(t, plan, blocks, limit, r)
-				found, err := kinds.Searches(plan, run)
-				if err != nil || len(found) != 1 {
-					t.Fatal(found, err)
-				}
-				f := found[0]
-				high := f.High
-				if high <= f.Low {
-					high = math.Inf(1)
-				}
-				if f.Low <= limit && limit < high {
-					covered++
-				}
-				if f.Low == 0 || math.IsInf(high, 1) {
-					open++
-				} else {
-					width += math.Log(high / f.Low)
-					wider++
-				}
-				trials += len(run.Trials)
-			}
-			t.Logf("%-28s %d blocks: %5.1f%% of intervals have the limit; %4.1f%% open; width %5.1f%%; %.1f trials", c.name, blocks, 100*float64(covered)/float64(full), 100*float64(open)/float64(full), 100*(math.Exp(width/wider)-1), float64(trials)/float64(full))
 		}
 	}
 }
