@@ -39,6 +39,12 @@ type searched struct {
 	verdicts map[searchedCell]Verdict
 	broken   map[int][]brokenCell // by block
 	climbs   []study.Climb
+	measures map[string]searchedMeasure // by the name of the finding
+}
+
+type searchedMeasure struct {
+	Measure
+	overhead, ok bool
 }
 
 type searchedCell struct {
@@ -48,7 +54,17 @@ type searchedCell struct {
 }
 
 func newSearched() *searched {
-	return &searched{verdicts: map[searchedCell]Verdict{}, broken: map[int][]brokenCell{}}
+	return &searched{verdicts: map[searchedCell]Verdict{}, broken: map[int][]brokenCell{}, measures: map[string]searchedMeasure{}}
+}
+
+// measure is what a search goes by.
+func (o *Observations) measure(s study.Search) (m Measure, overhead, ok bool) {
+	found, known := o.searched.measures[s.Finding]
+	if !known {
+		found.Measure, found.overhead, found.ok = o.MeasureNamed(s.Finding)
+		o.searched.measures[s.Finding] = found
+	}
+	return found.Measure, found.overhead, found.ok
 }
 
 // climbs are the plan's.
@@ -130,7 +146,7 @@ func (o *Observations) verdict(s study.Search, cell, block int) Verdict {
 
 // judge is verdict where there are trials.
 func (o *Observations) judge(s study.Search, cell, block int) Verdict {
-	m, overhead, ok := o.MeasureNamed(s.Finding)
+	m, overhead, ok := o.measure(s)
 	if !ok {
 		return Verdict{}
 	}
@@ -294,6 +310,15 @@ func (o *Observations) next(block int) (order int, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// sated says that searches need no trial of a block.
+func (o *Observations) sated(block int) bool {
+	if len(o.Plan.Study.Search) == 0 {
+		return false
+	}
+	_, more := o.next(block)
+	return !more
 }
 
 // turn is the place in a block of the next trial of a cell, or of what it is

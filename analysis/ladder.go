@@ -64,13 +64,32 @@ func (l ladder) scores(level, direction int) []float64 {
 // the units that are still to come had the spread of those there are: not all
 // will measure this level.
 func (l ladder) sure(level, side, units int) bool {
-	for _, direction := range []int{0, -side} {
-		scores := l.scores(level, direction)
+	for _, scores := range [][]float64{append(l.scores(level, 0), l.contrary(level, side)...), l.scores(level, -side)} {
 		if len(scores) >= MinBlocks && float64(side)*stat.Average(scores) > stat.Reach(scores, (units+len(scores)+1)/2, sureLevel) {
 			return true
 		}
 	}
 	return false
+}
+
+// contrary are the scores of units that did not measure a level, but one beyond
+// it on a side, where that answered against what the side says.
+func (l ladder) contrary(level, side int) []float64 {
+	var out []float64
+	for _, unit := range l.units {
+		if known(unit[level]) {
+			continue
+		}
+		for i := level; i >= 0 && i < len(unit); i += side {
+			if known(unit[i]) {
+				if float64(side)*unit[i] < 0 {
+					out = append(out, unit[i])
+				}
+				break
+			}
+		}
+	}
+	return out
 }
 
 // measured is how many units have a score of any level.

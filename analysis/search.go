@@ -105,10 +105,10 @@ func (o *Observations) search(c study.Climb) (record.Finding, bool) {
 	}
 	if middle >= 0 {
 		f.Estimate = l.levels[middle]
+		f.Warnings = append(f.Warnings, o.loose(c, middle)...)
 	}
 	if low >= 0 {
 		f.Low = l.levels[low]
-		f.Warnings = append(f.Warnings, o.loose(c, low)...)
 	}
 	crowded := b.end >= 0 && b.high != b.end
 	if crowded {
