@@ -62,6 +62,7 @@ wasm: mesh/istio/wasm/node_modules/.package-lock.json ## build the Wasm filters 
 
 bench: build ## speed and truth targets, as ratios in one run (wants an idle machine)
 	$(GO) test ./stat -run TestSimulation -count=1 -v
+	MESHTRIAL_SIMULATIONS=300 $(GO) test ./analysis -run TestSimulationSearch -count=1 -v -timeout 60m
 	$(GO) run ./bench
 	$(GO) run ./bench/worker
 	$(GO) run ./bench/lab

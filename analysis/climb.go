@@ -7,6 +7,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -25,9 +26,71 @@ const (
 type Verdict struct {
 	Answer Answer
 	Why    string // of all that did not hold
-	// Inferred says that nothing was measured: a cell that asks for less
-	// breaks a bound in this block already.
+	// Inferred says that nothing was measured: a cell of another climb that asks
+	// for less breaks a bound in this block already.
 	Inferred bool
+	// Score is how far from the bound the value is, see [ladder]; NaN where that
+	// is not known.
+	Score float64
+}
+
+// searched keeps what is asked of a run's searches again and again.
+type searched struct {
+	verdicts map[searchedCell]Verdict
+	broken   map[int][]brokenCell // by block
+	climbs   []study.Climb
+	measures map[string]searchedMeasure // by the name of the finding
+}
+
+type searchedMeasure struct {
+	Measure
+	overhead, ok bool
+}
+
+type searchedCell struct {
+	finding     string
+	bound       float64
+	cell, block int
+}
+
+func newSearched() *searched {
+	return &searched{verdicts: map[searchedCell]Verdict{}, broken: map[int][]brokenCell{}, measures: map[string]searchedMeasure{}}
+}
+
+// measure is what a search goes by.
+func (o *Observations) measure(s study.Search) (m Measure, overhead, ok bool) {
+	found, known := o.searched.measures[s.Finding]
+	if !known {
+		found.Measure, found.overhead, found.ok = o.MeasureNamed(s.Finding)
+		o.searched.measures[s.Finding] = found
+	}
+	return found.Measure, found.overhead, found.ok
+}
+
+// climbs are the plan's.
+func (o *Observations) climbs() []study.Climb {
+	if o.searched.climbs == nil {
+		o.searched.climbs = o.Plan.Climbs()
+	}
+	return o.searched.climbs
+}
+
+// brokenCell is a cell that breaks a bound in a block.
+type brokenCell struct {
+	cell  int
+	score float64
+}
+
+// score is how far a value is from a bound that is above zero; of another bound
+// only on which side.
+func score(v, bound float64) float64 {
+	switch {
+	case bound > 0 && v > 0:
+		return max(-mostBeyond, min(mostBeyond, math.Log(v/bound)))
+	case v > bound:
+		return mostBeyond
+	}
+	return -mostBeyond
 }
 
 // failed names a check that made all of some trials invalid, with its detail,
@@ -66,8 +129,25 @@ func failed(trials []*record.Trial, ownChecks map[string]bool) (why string, own 
 
 // verdict is what a block's own trials of a cell say of a search's bound.
 func (o *Observations) verdict(s study.Search, cell, block int) Verdict {
-	m, overhead, ok := o.MeasureNamed(s.Finding)
-	if !ok || len(o.Tried[cell][block]) == 0 {
+	if len(o.Tried[cell][block]) == 0 {
+		return Verdict{Score: math.NaN()}
+	}
+	key := searchedCell{s.Finding, s.Bound.Value, cell, block}
+	v, ok := o.searched.verdicts[key]
+	if !ok {
+		v = o.judge(s, cell, block)
+		if v.Answer != Held && v.Answer != Broke {
+			v.Score = math.NaN()
+		}
+		o.searched.verdicts[key] = v
+	}
+	return v
+}
+
+// judge is verdict where there are trials.
+func (o *Observations) judge(s study.Search, cell, block int) Verdict {
+	m, overhead, ok := o.measure(s)
+	if !ok {
 		return Verdict{}
 	}
 	label := o.Plan.Label(o.Plan.Cells[cell])
@@ -75,14 +155,14 @@ func (o *Observations) verdict(s study.Search, cell, block int) Verdict {
 	if len(valid) == 0 {
 		who := o.kind.Search.Who
 		why, its := failed(o.Tried[cell][block], o.kind.Search.OwnChecks)
-		v := Verdict{Answer: Broke, Why: fmt.Sprintf("at %s no trial is valid (%s)", label, why)}
+		v := Verdict{Answer: Broke, Score: mostBeyond, Why: fmt.Sprintf("at %s no trial is valid (%s)", label, why)}
 		if !its {
 			v = Verdict{Answer: Unknown, Why: fmt.Sprintf("at %s no trial is valid (%s): what %s can do there is not known", label, why, who)}
 		}
 		return o.corrected(v, s, cell, block)
 	}
 	if share := o.lost(valid); m.Beyond > 0 && share > m.Beyond {
-		return Verdict{Answer: Broke, Why: fmt.Sprintf("at %s, %s of what proxies needed never arrived or was never acknowledged: %s exceeds any bound", label, words.Percent(share), s.Finding)}
+		return Verdict{Answer: Broke, Score: mostBeyond, Why: fmt.Sprintf("at %s, %s of what proxies needed never arrived or was never acknowledged: %s exceeds any bound", label, words.Percent(share), s.Finding)}
 	}
 	m = m.Searched()
 	v := o.Block(cell, block, m)
@@ -99,12 +179,12 @@ func (o *Observations) verdict(s study.Search, cell, block int) Verdict {
 	case math.IsNaN(v):
 		return Verdict{Answer: Unknown, Why: fmt.Sprintf("at %s there is no %s", label, s.Finding)}
 	case math.IsInf(v, 1):
-		return o.corrected(Verdict{Answer: Broke, Why: fmt.Sprintf("at %s, %s is not reached: it lies among requests that failed", label, s.Finding)}, s, cell, block)
+		return o.corrected(Verdict{Answer: Broke, Score: mostBeyond, Why: fmt.Sprintf("at %s, %s is not reached: it lies among requests that failed", label, s.Finding)}, s, cell, block)
 	case v > s.Bound.Value:
-		broken := Verdict{Answer: Broke, Why: fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", label, s.Finding, words.Quantity(v, m.Unit), words.Quantity(s.Bound.Value, s.Bound.Unit))}
+		broken := Verdict{Answer: Broke, Score: score(v, s.Bound.Value), Why: fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", label, s.Finding, words.Quantity(v, m.Unit), words.Quantity(s.Bound.Value, s.Bound.Unit))}
 		return o.corrected(broken, s, cell, block)
 	}
-	return Verdict{Answer: Held}
+	return Verdict{Answer: Held, Score: score(v, s.Bound.Value)}
 }
 
 // corrected is a verdict as the kind has it: where something else gave out than
@@ -132,40 +212,40 @@ func (o *Observations) verdicts(c study.Climb, block int) []Verdict {
 		if out[i].Answer != Untried {
 			continue
 		}
-		if below, ok := o.brokenBelow(cell, block); ok {
-			out[i] = Verdict{Answer: Broke, Inferred: true,
-				Why: fmt.Sprintf("%s was not measured: %s breaks a bound already", o.Plan.Label(o.Plan.Cells[cell]), o.Plan.Label(o.Plan.Cells[below]))}
+		if below, ok := o.brokenBelow(c, cell, block); ok {
+			out[i] = Verdict{Answer: Broke, Inferred: true, Score: below.score,
+				Why: fmt.Sprintf("%s was not measured: %s breaks a bound already", o.Plan.Label(o.Plan.Cells[cell]), o.Plan.Label(o.Plan.Cells[below.cell]))}
 		}
 	}
 	return out
 }
 
 // broken lists the cells that break a bound in a block.
-func (o *Observations) broken(block int) []int {
-	if out, ok := o.brokenIn[block]; ok {
+func (o *Observations) broken(block int) []brokenCell {
+	if out, ok := o.searched.broken[block]; ok {
 		return out
 	}
-	out := []int{}
-	for _, c := range o.Plan.Climbs() {
+	out := []brokenCell{}
+	for _, c := range o.climbs() {
 		for _, cell := range c.Cells {
-			if o.verdict(c.Search, cell, block).Answer == Broke {
-				out = append(out, cell)
+			if v := o.verdict(c.Search, cell, block); v.Answer == Broke {
+				out = append(out, brokenCell{cell, v.Score})
 			}
 		}
 	}
-	o.brokenIn[block] = out
+	o.searched.broken[block] = out
 	return out
 }
 
-// brokenBelow names a cell that breaks a bound in a block and lies no higher
-// than this one in all factors that are searched, so that this one need not be
-// measured.
-func (o *Observations) brokenBelow(cell, block int) (below int, ok bool) {
+// brokenBelow names a cell of another climb that breaks a bound in a block and
+// lies no higher than this one in all factors that are searched, so that this
+// one need not be measured.
+func (o *Observations) brokenBelow(c study.Climb, cell, block int) (below brokenCell, ok bool) {
 	for _, other := range o.broken(block) {
-		if other == cell {
+		if slices.Contains(c.Cells, other.cell) {
 			continue
 		}
-		above, a, b := true, o.Plan.Cells[cell].With(nil), o.Plan.Cells[other].With(nil)
+		above, a, b := true, o.Plan.Cells[cell].With(nil), o.Plan.Cells[other.cell].With(nil)
 		for _, s := range o.Plan.Study.Search {
 			factor, _ := study.FactorByName(s.Factor)
 			x, okX := factor.Value(a[s.Factor])
@@ -180,7 +260,7 @@ func (o *Observations) brokenBelow(cell, block int) (below int, ok bool) {
 			return other, true
 		}
 	}
-	return 0, false
+	return brokenCell{}, false
 }
 
 // Next names the trial that a study which searches needs next in a block, by
@@ -189,9 +269,8 @@ func (o *Observations) brokenBelow(cell, block int) (below int, ok bool) {
 // The first block climbs the given levels to the first that breaks the bound,
 // and then halves the interval between it and the last that held, by its
 // geometric mean, until the two are within the search's tolerance. Later
-// blocks begin with the two ends that earlier ones found: where both answer
-// as before that is all, else the block goes on from there, down or up, by
-// its own answers.
+// blocks measure both sides of the limit again, until the answers are sure: see
+// [ladder].
 func (kinds Kinds) Next(plan *study.Plan, run record.Run, block int) (order int, ok bool, err error) {
 	o, err := kinds.Of(plan.Study).observe(plan, run)
 	if err != nil {
@@ -202,7 +281,7 @@ func (kinds Kinds) Next(plan *study.Plan, run record.Run, block int) (order int,
 }
 
 func (o *Observations) next(block int) (order int, ok bool) {
-	climbs := o.Plan.Climbs()
+	climbs := o.climbs()
 	searched := map[int]bool{}
 	for _, c := range climbs {
 		for _, cell := range c.Cells {
@@ -233,6 +312,15 @@ func (o *Observations) next(block int) (order int, ok bool) {
 	return 0, false
 }
 
+// sated says that searches need no trial of a block.
+func (o *Observations) sated(block int) bool {
+	if len(o.Plan.Study.Search) == 0 {
+		return false
+	}
+	_, more := o.next(block)
+	return !more
+}
+
 // turn is the place in a block of the next trial of a cell, or of what it is
 // compared with, that has not ended.
 func (o *Observations) turn(cell, block int) (order int, ok bool) {
@@ -255,63 +343,44 @@ func (o *Observations) turn(cell, block int) (order int, ok bool) {
 // step is the level of a climb to be tried next in a block.
 func (o *Observations) step(c study.Climb, block int) (level int, ok bool) {
 	all := o.verdicts(c, block)
-	low, high := -1, len(all)
-	for i, v := range all {
-		if v.Answer == Held {
-			low = i
-		}
+	earlier := o.ladder(c, func(b int) bool { return b < block })
+	if earlier.measured() == 0 {
+		return earlier.climb(all, func(i int) bool { return !o.Plan.Refined(o.Plan.Cells[c.Cells[i]]) })
 	}
-	for i := len(all) - 1; i > low; i-- {
-		if all[i].Answer == Broke || all[i].Answer == Crowded {
-			high = i
-		}
-	}
-	earlier := o.bracket(c, func(b int) bool { return b < block })
-	open := func(i int) bool { return i > low && i < high && all[i].Answer == Untried }
-	stands := func(i int) bool { return !o.Plan.Refined(o.Plan.Cells[c.Cells[i]]) }
-	switch {
-	case low < 0: // nothing holds yet
-		for _, i := range []int{earlier.low, earlier.end} {
-			if i >= 0 && open(i) {
-				return i, true
-			}
-		}
-		if high < len(all) { // down to what may hold
-			for i := high - 1; i >= 0; i-- {
-				if stands(i) && open(i) {
-					return i, true
-				}
-			}
-			return 0, false
-		}
-		return firstOf(all, func(i int) bool { return stands(i) && open(i) })
-	case high == len(all): // nothing breaks yet
-		if earlier.end >= 0 && open(earlier.end) {
-			return earlier.end, true
-		}
-		return firstOf(all, func(i int) bool { return stands(i) && open(i) })
-	}
-	a, b := c.Level(o.Plan, c.Cells[low]), c.Level(o.Plan, c.Cells[high])
-	if b <= a*(1+float64(c.Search.Tolerance)) {
-		return 0, false
-	}
-	best, distance := 0, math.Inf(1)
-	for i := low + 1; i < high; i++ {
-		if !open(i) {
-			continue
-		}
-		if d := math.Abs(math.Log(c.Level(o.Plan, c.Cells[i])) - (math.Log(a)+math.Log(b))/2); !(d >= distance) {
-			best, distance, ok = i, d, true
-		}
-	}
-	return best, ok
+	return earlier.again(o.ladder(c, func(b int) bool { return b <= block }), func(i int) Answer { return all[i].Answer })
 }
 
-func firstOf(all []Verdict, is func(int) bool) (int, bool) {
-	for i := range all {
-		if is(i) {
-			return i, true
-		}
+// ladder gathers what some blocks say of a climb's levels.
+func (o *Observations) ladder(c study.Climb, of func(block int) bool) ladder {
+	blocks := o.Plan.Study.Blocks
+	l := ladder{tolerance: float64(c.Search.Tolerance), least: blocks.Min, most: blocks.Max}
+	if per := blocks.Redeploy; per > 1 {
+		l.least, l.most = (l.least+per-1)/per, (l.most+per-1)/per
 	}
-	return 0, false
+	l.least = max(l.least, leastSure)
+	for _, cell := range c.Cells {
+		l.levels = append(l.levels, c.Level(o.Plan, cell))
+	}
+	for _, unit := range o.Units {
+		scores := make([][]float64, len(c.Cells))
+		for _, block := range unit {
+			if !of(block) {
+				continue
+			}
+			for i, v := range o.verdicts(c, block) {
+				if v.Answer != Untried && known(v.Score) {
+					scores[i] = append(scores[i], v.Score)
+				}
+			}
+		}
+		row := make([]float64, len(c.Cells))
+		for i, some := range scores {
+			row[i] = math.NaN()
+			if len(some) > 0 {
+				row[i] = stat.Average(some)
+			}
+		}
+		l.units = append(l.units, row)
+	}
+	return l
 }

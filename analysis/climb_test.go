@@ -18,7 +18,8 @@ func TestRefine(t *testing.T) {
 	}
 	f := analysistest.Analyze(t, kinds, run)
 	x := analysistest.Get(t, f, "highest_proxies", record.Cell{})
-	if x.Low != 28 || x.Estimate != 28 || x.High != 31 || x.Blocks != 3 || len(x.Warnings) != 2 || !strings.Contains(x.Warnings[0], "a trial has 56 change-proxy pairs but only 2 changes") || !strings.Contains(x.Warnings[1], "at 31 sidecars, convergence_p99 is") {
+	// The convergence jumps a hundredfold: both ends are a level further out.
+	if x.Low != 26 || x.Estimate != 28 || x.High != 34 || x.Blocks != 3 || !strings.Contains(strings.Join(x.Warnings, "\n"), "at 31 sidecars, convergence_p99 is") {
 		t.Errorf("%+v", x)
 	}
 	if !strings.Contains(f.Stop, "all 3 blocks done") {
@@ -35,12 +36,12 @@ func TestRefine(t *testing.T) {
 }
 
 // TestRefineNoise: where blocks disagree the interval is as wide as they are
-// apart, and says so.
+// apart at least, and says so.
 func TestRefineNoise(t *testing.T) {
 	limits := []int{29, 22, 36}
 	run, tried := analysistest.Climbed(t, kinds, analysistest.Refined(t, 3, analysistest.Limited(func(block int) int { return limits[block] })), 3)
 	x := analysistest.Get(t, analysistest.Analyze(t, kinds, run), "highest_proxies", record.Cell{})
-	if x.Low > 22 || x.High < 36 || x.Low < 20 || x.High > 40 || !strings.Contains(strings.Join(x.Warnings, "\n"), "of 2 blocks") && !strings.Contains(strings.Join(x.Warnings, "\n"), "of 3 blocks") {
+	if x.Low > 22 || x.High < 36 || x.Low < 20 || x.High > 48 || !strings.Contains(strings.Join(x.Warnings, "\n"), "of 2 blocks") && !strings.Contains(strings.Join(x.Warnings, "\n"), "of 3 blocks") {
 		t.Errorf("%+v\n%v", x, tried)
 	}
 	// A level about which nothing can be said is passed over.
@@ -71,7 +72,7 @@ func TestRefineAny(t *testing.T) {
 		x := analysistest.Get(t, findings, "highest_proxies", record.Cell{})
 		switch {
 		case limit < 10:
-			if x.Low != 0 || x.High != 10 || len(tried) != 1 {
+			if x.Low != 0 || x.High != 10 || len(tried) != 1 || x.Reason != record.ReasonOneBlock {
 				t.Fatalf("%+v %v", x, tried)
 			}
 		case limit >= 80:

@@ -109,6 +109,9 @@ func (o *Observations) whyEnded() string {
 	if n >= limits.Max {
 		return study.AllDone(n) + open
 	}
+	if n > 0 && o.sated(n) {
+		return study.SearchesSure(n) + open
+	}
 	if elapsed, longest := o.elapsed(); limits.Limit > 0 && elapsed+longest > limits.Limit {
 		return limits.LimitReached(n) + open
 	}

@@ -28,7 +28,7 @@ type Observations struct {
 	// Events are the changes or steps of trials, by trial.
 	Events   map[string][]*record.Event
 	Tried    []map[int][]*record.Trial // of each cell by block, valid or not
-	brokenIn map[int][]int             // see broken
+	searched *searched                 // what searches ask for again
 	kind     Kind
 	Own      any // what the kind keeps of trials
 }
@@ -37,7 +37,7 @@ type Observations struct {
 // plan does not know belong to another study: that is an error. The kind is
 // given the assertions about single trials.
 func (k Kind) observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) (*Observations, error) {
-	o := &Observations{Plan: plan, Run: run, counts: map[string]stat.Counts{}, pseudo: map[pooled][]float64{}, Events: map[string][]*record.Event{}, brokenIn: map[int][]int{}, kind: k}
+	o := &Observations{Plan: plan, Run: run, counts: map[string]stat.Counts{}, pseudo: map[pooled][]float64{}, Events: map[string][]*record.Event{}, searched: newSearched(), kind: k}
 	if o.kind.Begin != nil {
 		o.Own = o.kind.Begin(ofTrials)
 	}

@@ -35,7 +35,8 @@ func TestSearch(t *testing.T) {
 	})
 	f := analysistest.Analyze(t, kinds, run)
 	x := analysistest.Get(t, f, "highest_proxies", record.Cell{"change_rate": "1"})
-	if x.Estimate != 20 || x.Low != 20 || x.High != 40 || x.Unit != "sidecars" || x.Verdict != record.VerdictMeasured || x.Cell[study.FactorProxies] != "" {
+	// At 20 it is so close below the bound that two blocks do not tell for sure.
+	if x.Estimate != 20 || x.Low != 10 || x.High != 40 || x.Unit != "sidecars" || x.Verdict != record.VerdictMeasured || x.Cell[study.FactorProxies] != "" {
 		t.Errorf("%+v", x)
 	}
 	if y := analysistest.Get(t, f, "highest_proxies", record.Cell{"change_rate": "10"}); y.Estimate != 0 || y.High != 10 || !strings.Contains(strings.Join(y.Warnings, ""), "no level meets") {

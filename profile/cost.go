@@ -266,12 +266,12 @@ func (b blocks) share(byBlock []int64, weight, total, samples int64) (share, low
 		return 0, 0, 0
 	}
 	share = float64(weight) / float64(total)
-	half := 0.0
-	if shares := b.shares(byBlock); len(shares) > 1 {
-		e := stat.Mean(shares, stat.Options{})
-		half = (e.High - e.Low) / 2
-	} else {
-		half = binomialHalf(share, samples)
+	shares := b.shares(byBlock)
+	if len(shares) < 2 {
+		low, high = Wilson(share, samples)
+		return share, low, high
 	}
+	e := stat.Mean(shares, stat.Options{})
+	half := (e.High - e.Low) / 2
 	return share, max(0, share-half), min(1, share+half)
 }

@@ -21,6 +21,9 @@ type Diff struct {
 	// whose own share changed most first. Paths that vanished and paths that
 	// are new are among them.
 	Paths []DiffPath `json:"paths"`
+	// TooFew says that one of the two has too few samples for a difference to mean
+	// anything; "" if both have enough.
+	TooFew string `json:"too_few,omitempty"`
 	// Small counts the paths left out.
 	Small    int      `json:"small"`
 	Warnings []string `json:"warnings,omitempty"`
@@ -97,6 +100,15 @@ func Compare(before, after []*Profile) (Diff, error) {
 	}
 	if out.Before.Unit != out.After.Unit {
 		out.Warnings = append(out.Warnings, fmt.Sprintf("the first counts %s, the second %s: only shares can be compared", out.Before.Unit, out.After.Unit))
+	}
+	for _, side := range []struct {
+		name string
+		DiffSide
+	}{{"before", out.Before}, {"after", out.After}} {
+		if few := TooFew(before[0].Kind, side.Samples); few != "" {
+			out.TooFew = side.name + ": " + few
+			out.Warnings = append(out.Warnings, out.TooFew)
+		}
 	}
 	for id := 1; id < len(union.paths); id++ {
 		d := DiffPath{stack: StackID(id)}

@@ -9,13 +9,16 @@ import (
 // Summary is what a profile says, as `meshtrial profile --format json` prints
 // it.
 type Summary struct {
-	Schema     int                  `json:"schema"`
-	Title      string               `json:"title"`
-	Kind       string               `json:"kind"`
-	Unit       string               `json:"unit"`
-	Event      string               `json:"event,omitempty"`
-	Total      int64                `json:"total"` // in the unit
-	Samples    int64                `json:"samples"`
+	Schema  int    `json:"schema"`
+	Title   string `json:"title"`
+	Kind    string `json:"kind"`
+	Unit    string `json:"unit"`
+	Event   string `json:"event,omitempty"`
+	Total   int64  `json:"total"` // in the unit
+	Samples int64  `json:"samples"`
+	// TooFew says that there are too few samples for the shares below to mean
+	// anything; "" if there are enough.
+	TooFew     string               `json:"too_few,omitempty"`
 	SpanS      float64              `json:"span_s,omitempty"` // from the first sample to the last
 	Trust      float64              `json:"trust"`            // share of samples in user space that have a name
 	Enough     bool                 `json:"enough"`           // whether functions can be told
@@ -43,6 +46,10 @@ func Summarise(title string, profiles []*Profile, filters []ConfigFilter, top in
 		}
 	}
 	v := NewView(whole, title, trust)
+	if s.TooFew = TooFew(s.Kind, s.Samples); s.TooFew != "" {
+		v.Title += ", " + s.TooFew
+		v.Notes = append([]string{s.TooFew}, v.Notes...)
+	}
 	v.Costs = &s.Costs
 	s.Advice = v.Advice
 	return s, v

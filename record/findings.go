@@ -155,6 +155,8 @@ const (
 	ReasonIncludesZero = "includes_zero"   // inconclusive: the interval includes zero and reaches beyond the margin
 	ReasonLateLoad     = "late_generator"  // inconclusive: the generator's own lateness may be the effect
 	ReasonTooFew       = "too_few_counted" // invalid: too few of what is counted lie beyond this percentile
+	ReasonOneBlock     = "one_block"       // inconclusive: a search of one block, whose answer has no interval
+	ReasonNotSure      = "not_sure"        // of a search: an end of the interval is open, since no level there is far enough from the bound
 	ReasonNotReached   = "not_reached"     // invalid: this percentile lies among requests that failed
 )
 

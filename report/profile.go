@@ -24,13 +24,19 @@ func RenderProfile(w io.Writer, s profile.Summary, top int, opt Options) error {
 		title += fmt.Sprintf(" over %s s", Fixed(s.SpanS, 1))
 	}
 	t.line(t.paint(StyleStrong, title))
+	if s.TooFew != "" {
+		t.wrap("", UpperFirst(s.TooFew)+".")
+		t.list("Notes", s.Notes)
+		_, err := io.WriteString(w, t.b.String())
+		return err
+	}
 	if !s.Enough {
 		t.wrap("", fmt.Sprintf("Symbols are missing: only %s of user-space time has a function name. Results are by module and kernel function.", SharePercent(s.Trust)))
 	}
 	tables := []Table{profileBinaries(s), profileThreads(s), ProfileCentres(s, top), ProfileFilters(s)}
 	tables = append(tables, profileDiff(s, top), profileFunctions(s, "Top functions by self cost", slices.DeleteFunc(slices.Clone(s.Self), func(c record.ProfileCost) bool { return c.Flat == 0 }), top))
 	if s.Enough {
-		tables = append(tables, profileFunctions(s, "Top functions by cumulative cost", s.Cumulative, top))
+		tables = append(tables, profileFunctions(s, cumulativeTitle, s.Cumulative, top))
 	}
 	for _, tb := range tables {
 		if len(tb.Rows) > 0 {
@@ -43,6 +49,8 @@ func RenderProfile(w io.Writer, s profile.Summary, top int, opt Options) error {
 	_, err := io.WriteString(w, t.b.String())
 	return err
 }
+
+const cumulativeTitle = "Top functions by cumulative cost"
 
 // profileSum writes a profile's total.
 func profileSum(s profile.Summary) string {
@@ -101,7 +109,7 @@ func profileBinaries(s profile.Summary) Table {
 }
 
 func profileThreads(s profile.Summary) Table {
-	t := Table{Title: "By thread", Columns: []Column{{"thread", false, 0}, {"threads", true, 1}, {"of all", true, 0}, {"of it in the kernel", true, 2}}}
+	t := Table{Title: "By thread", Columns: []Column{{"thread", false, 0}, {"threads", true, 1}, {"of all (95% interval)", true, 0}, {"of it in the kernel", true, 2}}}
 	if len(s.Threads) < 2 && (len(s.Threads) == 0 || s.Threads[0].Name == "") {
 		return t
 	}
@@ -115,7 +123,7 @@ func profileThreads(s profile.Summary) Table {
 		if name == "" {
 			name = "?"
 		}
-		t.Rows = append(t.Rows, []Text{{S: name}, {S: Count(c.Threads)}, {S: SharePercent(c.Share)}, {S: SharePercent(float64(c.Kernel) / float64(max(c.Weight, 1)))}})
+		t.Rows = append(t.Rows, []Text{{S: name}, {S: Count(c.Threads)}, {S: profileShare(s, c.Weight, true)}, {S: SharePercent(float64(c.Kernel) / float64(max(c.Weight, 1)))}})
 	}
 	if rest > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("%d more threads have less than 0.1%% each.", rest))
@@ -130,8 +138,17 @@ func ProfileCentres(s profile.Summary, top int) Table {
 	if s.Kind != profile.KindCPU {
 		return Table{}
 	}
+	if few := profile.TooFew(s.Kind, s.Samples); few != "" {
+		t.Rows = append(t.Rows, []Text{{"–", StyleDim}, {S: few}, {"–", StyleDim}, {}, {}})
+		return t
+	}
+	var rest []profile.CentreCost
 	for i, c := range s.Costs.Centres {
-		if c.Weight == 0 && c.Kernel == 0 || top > 0 && i >= top {
+		switch {
+		case c.Weight == 0 && c.Kernel == 0 || top > 0 && i >= top:
+			continue
+		case c.Low <= 0 || !profile.Tells(c.Weight, s.Costs.Total, s.Costs.Samples):
+			rest = append(rest, c)
 			continue
 		}
 		kernel := Text{"–", StyleDim}
@@ -140,16 +157,34 @@ func ProfileCentres(s profile.Summary, top int) Table {
 		}
 		t.Rows = append(t.Rows, []Text{{S: c.Group}, {S: c.Name}, {S: ShareInterval(c.Share, c.Low, c.High)}, kernel, {S: SharePercent(float64(c.Within) / float64(max(s.Costs.Total, 1)))}})
 	}
-	if left := len(s.Costs.Centres) - len(t.Rows); left > 0 && len(t.Rows) > 0 {
+	left := len(s.Costs.Centres) - len(t.Rows) - len(rest)
+	if len(rest) > 0 {
+		t.Rows = append(t.Rows, restOfCentres(rest, s.Costs))
+	}
+	if left > 0 && len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("%d more are not shown; --top 0 or --format json has them.", left))
 	}
 	t.Notes = append(t.Notes, "Each sample counts towards one centre: that of the innermost known function, or the kernel's. Intervals: "+s.Costs.Method+".")
 	return t
 }
 
+// restOfCentres are those whose own shares cannot be told from nothing, together.
+func restOfCentres(rest []profile.CentreCost, costs profile.Costs) []Text {
+	var weight int64
+	for _, c := range rest {
+		weight += c.Weight
+	}
+	share := float64(weight) / float64(max(costs.Total, 1))
+	low, high := profile.Wilson(share, costs.Samples)
+	return []Text{{S: "other"}, {S: fmt.Sprintf("%s, each too small to tell", Plural(len(rest), "centre"))}, {S: ShareInterval(share, low, high)}, {}, {}}
+}
+
 func ProfileFilters(s profile.Summary) Table {
 	t := Table{Title: "Filters of the configuration", Columns: []Column{{"filter", false, 0}, {"kind", false, 2}, {"of all (95% interval)", true, 0}, {"in its stacks", true, 1}, {"chains", true, 1}}}
 	shared := false
+	if profile.TooFew(s.Kind, s.Samples) != "" {
+		return t
+	}
 	for _, f := range s.Costs.Filters {
 		name := f.Name
 		if f.Plugin != "" && f.Plugin != f.Name {
@@ -182,6 +217,10 @@ func profileDiff(s profile.Summary, top int) Table {
 	t := Table{Title: "Largest changes, in percentage points", Columns: []Column{{"function", false, 0}, {"itself (95% interval)", true, 0}, {"with calls", true, 2}, {"before", true, 1}, {"after", true, 1}, {"", false, 0}}}
 	if s.Against == nil {
 		return Table{}
+	}
+	if s.Against.TooFew != "" {
+		t.Rows = append(t.Rows, []Text{{S: s.Against.TooFew}})
+		return t
 	}
 	for _, d := range s.Against.Paths {
 		if top > 0 && len(t.Rows) >= top {
@@ -218,11 +257,37 @@ func points(delta, low, high float64) string {
 
 func profileFunctions(s profile.Summary, title string, costs []record.ProfileCost, top int) Table {
 	t := Table{Title: title, Columns: []Column{{"itself", true, 0}, {"with calls", true, 0}, {"function", false, 0}}}
+	byCalls := title == cumulativeTitle
+	small := 0
 	for i, c := range costs {
 		if top > 0 && i >= top {
 			break
 		}
-		t.Rows = append(t.Rows, []Text{{S: SharePercent(float64(c.Flat) / float64(max(s.Total, 1)))}, {S: SharePercent(float64(c.Cumulative) / float64(max(s.Total, 1)))}, {S: strings.TrimSpace(c.Function)}})
+		weight := c.Flat
+		if byCalls {
+			weight = c.Cumulative
+		}
+		if s.Kind == profile.KindCPU && !profile.Tells(weight, s.Total, s.Samples) {
+			small++
+			continue
+		}
+		t.Rows = append(t.Rows, []Text{{S: profileShare(s, c.Flat, !byCalls)}, {S: profileShare(s, c.Cumulative, byCalls)}, {S: strings.TrimSpace(c.Function)}})
+	}
+	if s.Kind == profile.KindCPU {
+		t.Columns[map[bool]int{true: 1}[byCalls]].Head += " (95% interval)"
+	}
+	if small > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("%s with fewer than five samples each: their shares cannot be told.", Plural(small, "more function")))
 	}
 	return t
+}
+
+// profileShare is a weight's share, with its interval as of independent samples.
+func profileShare(s profile.Summary, weight int64, interval bool) string {
+	share := float64(weight) / float64(max(s.Total, 1))
+	if !interval || s.Kind != profile.KindCPU {
+		return SharePercent(share)
+	}
+	low, high := profile.Wilson(share, s.Samples)
+	return ShareInterval(share, low, high)
 }

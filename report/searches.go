@@ -38,6 +38,14 @@ func SearchAnswers(f record.Findings) []string {
 		unit = strings.Replace(unit, "/s", " per second", 1)
 		low, high := Amount(x.Low), Amount(x.High)
 		switch {
+		case x.Reason == record.ReasonOneBlock:
+			out = append(out, UpperFirst(oneBlock(unit, where, low, high, x)))
+		case x.Reason == record.ReasonNotSure && x.High == 0:
+			out = append(out, UpperFirst(fmt.Sprintf("how many %s meet the bound%s is unknown: trials differ by more than so few blocks can tell.", unit, where)))
+		case x.Reason == record.ReasonNotSure && x.Verdict == record.VerdictMeasured && x.Low == x.High:
+			out = append(out, UpperFirst(fmt.Sprintf("%s %s meet the bound%s; how many more do, so few blocks cannot tell.", low, unit, where)))
+		case x.Reason == record.ReasonNotSure && x.Verdict == record.VerdictMeasured && x.Low == 0:
+			out = append(out, UpperFirst(fmt.Sprintf("%s %s are too many%s; how many are not, so few blocks cannot tell.", high, unit, where)))
 		case x.Verdict == record.VerdictInconclusive && x.Low == 0:
 			out = append(out, UpperFirst(fmt.Sprintf("how many %s meet the bound%s is unknown: the machine or the generator saturates first.", unit, where)))
 		case x.Verdict == record.VerdictInconclusive:
@@ -51,6 +59,17 @@ func SearchAnswers(f record.Findings) []string {
 		}
 	}
 	return out
+}
+
+// oneBlock says what a search of one block has seen, which is no interval.
+func oneBlock(unit, where, low, high string, x record.Finding) string {
+	switch {
+	case x.Low == 0:
+		return fmt.Sprintf("%s %s broke the bound%s in the only block: one trial a level is no interval.", high, unit, where)
+	case x.High > x.Low:
+		return fmt.Sprintf("%s %s met the bound%s and %s did not, in the only block: one trial a level is no interval.", low, unit, where, high)
+	}
+	return fmt.Sprintf("every level tried met the bound%s, up to %s %s, in the only block: one trial a level is no interval.", where, low, unit)
 }
 
 // Amount writes a level of a factor.

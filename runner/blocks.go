@@ -81,6 +81,10 @@ func (r *run) blocks(ctx context.Context) error {
 			r.stop = limits.LimitReached(block)
 			return nil
 		}
+		if r.searches() && r.inBlock(block) == 0 {
+			r.stop = study.SearchesSure(block)
+			return nil
+		}
 		if measured > 0 {
 			longest = max(longest, r.now().Sub(at))
 		}

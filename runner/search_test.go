@@ -103,6 +103,29 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// A run whose searches need no further block ends, also when it is resumed.
+func TestSearchSure(t *testing.T) {
+	s := studytest.Parse(t, climbing)
+	s.Blocks.Max = 5
+	out := filepath.Join(t.TempDir(), "run")
+	for _, resume := range []bool{false, true} {
+		r, _ := newRun(t, out, resume, s, &script{})
+		r.o.Next = func(plan *study.Plan, run record.Run, block int) (int, bool, error) {
+			if block == 3 {
+				return 0, false, nil
+			}
+			return climbNext(plan, run, block)
+		}
+		if err := r.blocks(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if r.stop != "every search has its answer after 3 blocks" || r.wholeBlocks() != 3 {
+			t.Errorf("ended by %q after %d blocks", r.stop, r.wholeBlocks())
+		}
+		r.dir.Close()
+	}
+}
+
 // A study that searches measures everything where nobody says what is next.
 func TestSearchWithoutNext(t *testing.T) {
 	r, _ := newRun(t, filepath.Join(t.TempDir(), "run"), false, studytest.Parse(t, climbing), &script{})

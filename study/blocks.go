@@ -10,6 +10,11 @@ func AllDone(n int) string {
 	return "all " + BlockWords(n) + " done"
 }
 
+// SearchesSure says that a study's searches need no further block.
+func SearchesSure(n int) string {
+	return "every search has its answer after " + BlockWords(n)
+}
+
 // BlockWords is a number of blocks in words.
 func BlockWords(n int) string {
 	if n == 1 {

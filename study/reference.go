@@ -215,11 +215,14 @@ measured.
 
 With ` + "`tolerance: 10%`" + ` the search goes on between the last level that held and
 the first that broke: it halves their interval by the geometric mean until they
-are within a tenth of each other. Later blocks begin with the two ends that
-earlier ones found, and search on where either answers otherwise. The finding
-` + "`highest_proxies`" + ` is an interval: from the highest level that held in every block
-that tried it, with none below it that broke, to the lowest that broke in every
-such block, with none above it that held. So it is as wide as blocks disagree.
+are within a tenth of each other. Later blocks measure the levels on both sides of the
+limit again, and levels further out where those are too near the bound to tell, until
+each side is sure. The finding ` + "`highest_proxies`" + ` has a 95% interval, from the highest level
+that holds for sure to the lowest that breaks for sure; its estimate is the highest that
+held on balance. It needs three blocks or more: two leave it wide, with one open end
+in a third of all runs or more, and one has none. Of ` + "`blocks`" + `, ` + "`max`" + ` bounds how far a search goes, and
+the run ends when every search has its answer. See
+[method.md](method.md#searches).
 
 Only istiod's own failures break a bound: the finding exceeds it, changes never
 arrived or were never acknowledged, or the trial was made invalid by istiod's
@@ -230,7 +233,7 @@ In studies of the data plane the factor is ` + "`rate`" + `, as in
 levels that double. A rate breaks the bound only because of the sidecars: if the
 generator or the machine saturates first, or if the same load exceeds the bound
 without sidecars, the finding ` + "`highest_rate`" + ` ends at the highest level that
-held and is inconclusive. Such studies also have ` + "`knee_rate`" + `: the highest rate at
+surely holds and is inconclusive. Such studies also have ` + "`knee_rate`" + `: the highest rate at
 which p99 latency stays within twice its value at the lowest rate.
 
 ` + "`at: {change_rate: 2}`" + ` confines a search to some levels of the other factors, so

@@ -154,7 +154,7 @@ func writeSearches(w io.Writer, p *study.Plan) {
 				fmt.Fprintf(w, ", which may end %.2g%% apart: give levels in between to come closer", 100*apart)
 			}
 		}
-		fmt.Fprintln(w, "; later blocks begin with the two ends")
+		fmt.Fprintln(w, "; later blocks measure both sides of the limit again, until the answers are sure")
 	}
 }
 

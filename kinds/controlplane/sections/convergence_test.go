@@ -73,6 +73,20 @@ func TestSearchAnswers(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+	because := func(x record.Finding, reason, verdict string) record.Finding {
+		x.Reason, x.Verdict = reason, verdict
+		return x
+	}
+	for want, x := range map[string]record.Finding{
+		"1,000 sidecars met the bound at 2 changes per second and 2,000 did not, in the only block: one trial a level is no interval.": because(find(1000, 2000), record.ReasonOneBlock, record.VerdictInconclusive),
+		"1,000 sidecars meet the bound at 2 changes per second; how many more do, so few blocks cannot tell.":                          because(find(1000, 1000), record.ReasonNotSure, record.VerdictMeasured),
+		"2,000 sidecars are too many at 2 changes per second; how many are not, so few blocks cannot tell.":                            because(find(0, 2000), record.ReasonNotSure, record.VerdictMeasured),
+		"How many sidecars meet the bound at 2 changes per second is unknown: trials differ by more than so few blocks can tell.":      because(find(0, 0), record.ReasonNotSure, record.VerdictInconclusive),
+	} {
+		if got := report.SearchAnswers(record.Findings{Findings: []record.Finding{x}}); len(got) != 1 || got[0] != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 	if got := report.SearchAnswers(record.Findings{Findings: []record.Finding{{Name: "highest_proxies", Verdict: record.VerdictInvalid}}}); got != nil {
 		t.Errorf("%q", got)
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
@@ -126,11 +127,39 @@ func profileTitle(p record.Profile, c record.CellSummary, label bool) string {
 func profileRows(t report.Table, p record.Profile, costs []record.ProfileCost, by string) report.Table {
 	t.Title += ", top functions by cost, " + by
 	samples := cpuSamples(p)
+	if few := profile.TooFew(p.Kind, samples); samples > 0 && few != "" {
+		if by == "self" {
+			t.Rows = append(t.Rows, []report.Text{{S: "–"}, {S: "–"}, {S: few}})
+		}
+		if p.Flame != "" && len(t.Rows) > 0 {
+			t.Notes = append(t.Notes, "Flame graph, of so few samples: profiles/"+p.Flame)
+		}
+		return t
+	}
+	small := 0
 	for _, c := range costs[:min(len(costs), profiledFunctions)] {
 		if c.Cumulative <= 0 || p.Total <= 0 {
 			continue
 		}
-		t.Rows = append(t.Rows, []report.Text{{S: profileShare(c.Flat, p.Total, samples)}, {S: profileShare(c.Cumulative, p.Total, samples)}, {S: shortFunction(c.Function)}})
+		flat, cumulative := profileShare(c.Flat, p.Total, samples), profileShare(c.Cumulative, p.Total, samples)
+		if samples > 0 {
+			weight, shown := c.Flat, &flat
+			if by != "self" {
+				weight, shown = c.Cumulative, &cumulative
+			}
+			if !profile.Tells(weight, p.Total, samples) {
+				small++
+				continue
+			}
+			if samples < manySamples {
+				low, high := profile.Wilson(float64(weight)/float64(p.Total), samples)
+				*shown += fmt.Sprintf(" (%s–%s)", report.Fixed(100*low, 0), report.Fixed(100*high, 0))
+			}
+		}
+		t.Rows = append(t.Rows, []report.Text{{S: flat}, {S: cumulative}, {S: shortFunction(c.Function)}})
+	}
+	if small > 0 && len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("Of the dearest %d functions %s fewer than five samples: their shares cannot be told.", profiledFunctions, hasOrHave(small)))
 	}
 	if samples > 0 && samples < fewSamples && len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("Only %s: one sample is %s of the total, so small counts mean little.", report.Plural(samples, "sample"), report.Percent(1/float64(samples))))
@@ -139,6 +168,13 @@ func profileRows(t report.Table, p record.Profile, costs []record.ProfileCost, b
 		t.Notes = append(t.Notes, "Flame graph: profiles/"+p.Flame)
 	}
 	return t
+}
+
+func hasOrHave(n int) string {
+	if n == 1 {
+		return "1 has"
+	}
+	return fmt.Sprintf("%d have", n)
 }
 
 // Go's runtime looks at what runs once in each 10 ms of CPU time that a

@@ -104,6 +104,18 @@ func TestProfileTables(t *testing.T) {
 	}
 }
 
+// Of three samples nothing is told but that.
+func TestProfileOfTooFewSamples(t *testing.T) {
+	p := record.Profile{Kind: "cpu", Unit: "nanoseconds", Total: 30_000_000, Flame: "f.svg", Flat: []record.ProfileCost{{Function: "f", Flat: 10_000_000, Cumulative: 10_000_000}}}
+	one := profileRows(report.Table{}, p, p.Flat, "self")
+	if len(one.Rows) != 1 || !strings.Contains(one.Rows[0][2].S, "only 3 samples: too few to say where CPU time went") || !strings.Contains(strings.Join(one.Notes, ""), "of so few samples") {
+		t.Errorf("%+v", one)
+	}
+	if more := profileRows(report.Table{}, p, p.Flat, "cumulative"); len(more.Rows) != 0 {
+		t.Errorf("%+v", more)
+	}
+}
+
 // A CPU profile says of how many samples it is; of few its shares have no
 // decimals, and a note says what one of them is.
 func TestProfileSamples(t *testing.T) {
@@ -112,11 +124,11 @@ func TestProfileSamples(t *testing.T) {
 		share string
 		note  string
 	}{
-		{510_000_000, "6%", "Only 51 samples: one sample is 2% of the total"},
-		{1_000_000_000, "3%", ""},
-		{10_000_000_000, "0.3%", ""},
+		{510_000_000, "10% (4–21)", "Only 51 samples: one sample is 2% of the total"},
+		{1_000_000_000, "5% (2–11)", ""},
+		{10_000_000_000, "0.5%", ""},
 	} {
-		p := record.Profile{Kind: "cpu", Unit: "nanoseconds", Total: tt.total, Flat: []record.ProfileCost{{Function: "f", Flat: 30_000_000, Cumulative: 30_000_000}}}
+		p := record.Profile{Kind: "cpu", Unit: "nanoseconds", Total: tt.total, Flat: []record.ProfileCost{{Function: "f", Flat: 50_000_000, Cumulative: 50_000_000}}}
 		one := profileRows(report.Table{}, p, p.Flat, "self")
 		if got := one.Rows[0][0].S; got != tt.share {
 			t.Errorf("%d: %s, want %s", tt.total, got, tt.share)

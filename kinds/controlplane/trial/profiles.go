@@ -136,7 +136,11 @@ func (t *controlTrial) profileFiles(replica int, kind string, p replicaProfiles)
 	out := &record.Profile{Replica: replica, Kind: kind, Unit: stacks.Unit, Total: stacks.Total(), Seconds: p.seconds,
 		Flat: stacks.Top(profileTop), Cumulative: stacks.TopCumulative(profileTop)}
 	if out.Total > 0 {
-		files = append(files, runner.Artefact{Profile: true, Name: name + ".svg", Data: []byte(stacks.Flame(fmt.Sprintf("istiod %d, %s: %s", replica, kind, t.c.label(t.job.Cell))))})
+		title := fmt.Sprintf("istiod %d, %s: %s", replica, kind, t.c.label(t.job.Cell))
+		if few := profile.TooFew(kind, stacks.Taken()); few != "" {
+			title += ", " + few
+		}
+		files = append(files, runner.Artefact{Profile: true, Name: name + ".svg", Data: []byte(stacks.Flame(title))})
 		out.Flame = t.job.ID + "-" + name + ".svg"
 	}
 	return files, out, nil

@@ -2,10 +2,13 @@ package findings
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -81,7 +84,13 @@ func notTheirs(o *analysis.Observations, s study.Search, cell, block int, tried 
 	if !ok || overhead {
 		return "" // the difference to it is what is searched
 	}
-	if v := o.Block(i, block, m.Searched()); v > s.Bound.Value {
+	v := o.Block(i, block, m.Searched())
+	if math.IsNaN(v) { // it was not measured in this block
+		if values := slices.DeleteFunc(slices.Clone(o.Values(i, m.Searched())), math.IsNaN); len(values) > 0 {
+			v = stat.Median(values)
+		}
+	}
+	if v > s.Bound.Value {
 		return fmt.Sprintf("without sidecars %s is %s, beyond the bound as well", s.Finding, words.Quantity(v, m.Unit))
 	}
 	return ""

@@ -64,7 +64,8 @@ func fullThreads(t *record.Trial) {
 }
 
 // A search along the rate climbs, halves and confirms, and what ends it is the
-// proxies' limit only where it is theirs.
+// proxies' limit only where it is theirs. The tail jumps fifty-fold here, between
+// 2,830 and 3,080: the interval is a level wider at both ends.
 func TestHowFarTheRateGoes(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -75,8 +76,8 @@ func TestHowFarTheRateGoes(t *testing.T) {
 		says        []string
 		lowN, highN float64 // without sidecars
 	}{
-		{name: "threads are full", both: 2900, none: 1e9, how: fullThreads, low: 2830, high: 3080, verdict: record.VerdictMeasured, says: []string{"beyond the bound of 10 ms", "its concurrency of 2 limits it"}, lowN: 8000, highN: 8000},
-		{name: "queues, but nothing is full", both: 2900, none: 1e9, how: func(*record.Trial) {}, low: 2830, high: 3080, verdict: record.VerdictMeasured, says: []string{"beyond the bound of 10 ms"}, lowN: 8000, highN: 8000},
+		{name: "threads are full", both: 2900, none: 1e9, how: fullThreads, low: 2590, high: 3360, verdict: record.VerdictMeasured, says: []string{"beyond the bound of 10 ms", "its concurrency of 2 limits it"}, lowN: 8000, highN: 8000},
+		{name: "queues, but nothing is full", both: 2900, none: 1e9, how: func(*record.Trial) {}, low: 2590, high: 3360, verdict: record.VerdictMeasured, says: []string{"beyond the bound of 10 ms"}, lowN: 8000, highN: 8000},
 		{name: "the machine is full", both: 2900, none: 1e9, how: func(t *record.Trial) { t.Pressure.BusyRatio = 0.97 }, low: 2830, high: 2830, verdict: record.VerdictInconclusive,
 			says: []string{"the machine's CPUs were 97% busy", "something else is the bottleneck"}, lowN: 8000, highN: 8000},
 		{name: "threads are full on a full machine", both: 2900, none: 1e9, how: func(t *record.Trial) { fullThreads(t); t.Pressure.BusyRatio = 0.97 }, low: 2830, high: 2830, verdict: record.VerdictInconclusive,
@@ -86,9 +87,9 @@ func TestHowFarTheRateGoes(t *testing.T) {
 		}, low: 2830, high: 2830, verdict: record.VerdictInconclusive, says: []string{"96% of a CPU"}, lowN: 8000, highN: 8000},
 		{name: "requests are lost", both: 2900, none: 1e9, how: func(t *record.Trial) {
 			t.Validity = record.Validity{Checks: []record.Check{{Name: "served", Detail: "90 of 1000 requests failed"}}}
-		}, low: 2830, high: 3080, verdict: record.VerdictMeasured, says: []string{"90 of 1000 requests failed"}, lowN: 8000, highN: 8000},
+		}, low: 2590, high: 3360, verdict: record.VerdictMeasured, says: []string{"90 of 1000 requests failed"}, lowN: 8000, highN: 8000},
 		{name: "neither can without sidecars", both: 2900, none: 2950, how: func(*record.Trial) {}, low: 2830, high: 2830, verdict: record.VerdictInconclusive,
-			says: []string{"without sidecars latency_p99 is"}, lowN: 2830, highN: 3080},
+			says: []string{"without sidecars latency_p99 is"}, lowN: 2590, highN: 3360},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			run, tried := analysistest.Climbed(t, kinds, rateRun(t, c.both, c.none, c.how), 2)
@@ -111,6 +112,22 @@ func TestHowFarTheRateGoes(t *testing.T) {
 				t.Errorf("the second block tried %v", second)
 			}
 		})
+	}
+}
+
+// Blocks whose percentile lies among failed requests are beyond the knee: they
+// are not left out.
+func TestKneeFailed(t *testing.T) {
+	all := rateRun(t, 1e9, 1e9, func(*record.Trial) {})
+	for i := range all.Trials {
+		one := &all.Trials[i]
+		if rps, _ := strconv.ParseFloat(one.Cell[study.FactorRate], 64); rps >= 4000 && one.Block < 2 {
+			one.Load.Failed = map[string]int64{"timeout": 1000}
+		}
+	}
+	x := analysistest.Get(t, analysistest.Analyze(t, kinds, all), "knee_rate", record.Cell{"sidecars": "both"})
+	if x.Low >= 4000 || x.High != 4000 || !strings.Contains(fmt.Sprint(x.Warnings), "among requests that failed at 4,000") {
+		t.Errorf("%+v", x)
 	}
 }
 

@@ -22,7 +22,8 @@ const kneeRatio = 2
 // knees finds, where a study searches along the rate, up to which rate the
 // 99th percentile stays within twice what it is at the lowest one. The
 // interval goes from there to the next rate that was measured. Rates at which
-// no trial is valid count as beyond it.
+// no trial is valid count as beyond it, and so do blocks whose percentile lies
+// among requests that failed.
 func knees(o *analysis.Observations) []record.Finding {
 	if !o.Plan.Study.Measured(study.MeasureLatency) {
 		return nil
@@ -46,7 +47,10 @@ func knees(o *analysis.Observations) []record.Finding {
 }
 
 func knee(o *analysis.Observations, g *track, p99 analysis.Measure) (record.Finding, bool) {
-	type point struct{ rate, us float64 }
+	type point struct {
+		rate, us float64
+		valid    bool
+	}
 	var points []point
 	blocks := 0
 	for _, cell := range g.cells {
@@ -54,13 +58,14 @@ func knee(o *analysis.Observations, g *track, p99 analysis.Measure) (record.Find
 			continue
 		}
 		rate, _ := strconv.ParseFloat(o.Plan.Cells[cell][study.FactorRate], 64)
-		values := slices.DeleteFunc(slices.Clone(o.Values(cell, p99)), func(v float64) bool { return !stat.Finite(v) })
+		// A block whose percentile lies among requests that failed is infinitely late.
+		values := slices.DeleteFunc(slices.Clone(o.Values(cell, p99)), math.IsNaN)
 		us := math.Inf(1)
 		if len(values) > 0 {
 			us = stat.Median(values)
 			blocks = max(blocks, len(values))
 		}
-		points = append(points, point{rate, us})
+		points = append(points, point{rate, us, len(values) > 0})
 	}
 	slices.SortFunc(points, func(a, b point) int { return cmp.Compare(a.rate, b.rate) })
 	if len(points) < 3 || math.IsInf(points[0].us, 1) {
@@ -72,7 +77,7 @@ func knee(o *analysis.Observations, g *track, p99 analysis.Measure) (record.Find
 	for i, p := range points {
 		if p.us > bound {
 			f.Warnings = append(f.Warnings, fmt.Sprintf("p99 is %s at %s requests per second, %s at %s and %s at %s", words.Quantity(points[0].us, finding.UnitMicroseconds), words.Grouped(points[0].rate),
-				words.Quantity(points[i-1].us, finding.UnitMicroseconds), words.Grouped(points[i-1].rate), kneeBeyond(p.us), words.Grouped(p.rate)))
+				words.Quantity(points[i-1].us, finding.UnitMicroseconds), words.Grouped(points[i-1].rate), kneeBeyond(p.us, p.valid), words.Grouped(p.rate)))
 			f.High = p.rate
 			return f, true
 		}
@@ -83,9 +88,12 @@ func knee(o *analysis.Observations, g *track, p99 analysis.Measure) (record.Find
 	return f, true
 }
 
-func kneeBeyond(us float64) string {
-	if math.IsInf(us, 1) {
+func kneeBeyond(us float64, valid bool) string {
+	switch {
+	case !valid:
 		return "without a valid trial"
+	case math.IsInf(us, 1):
+		return "among requests that failed"
 	}
 	return words.Quantity(us, finding.UnitMicroseconds)
 }

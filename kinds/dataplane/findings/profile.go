@@ -117,11 +117,18 @@ func profileFindings(o *analysis.Observations) (out []record.Finding, views []js
 				title += ", " + label
 			}
 			summary, view := profile.Summarise(title, one.profiles, one.filters, 0)
+			if data, err := json.Marshal(view); err == nil {
+				views = append(views, data)
+			}
+			if summary.TooFew != "" {
+				warnings = append(warnings, fmt.Sprintf("profile of the %s: %s", title, summary.TooFew))
+				continue
+			}
 			known := o.Named(study.FindingProfileNamed+"_"+one.part, o.Short(cell))
 			known.Estimate, known.Low, known.High, known.Blocks, known.Verdict = summary.Trust, summary.Trust, summary.Trust, len(one.profiles), record.VerdictMeasured
 			out = append(out, known)
 			for _, c := range summary.Costs.Centres {
-				if c.Share < leastCentre {
+				if c.Share < leastCentre || c.Low <= 0 || !profile.Tells(c.Weight, summary.Costs.Total, summary.Samples) {
 					continue
 				}
 				f := o.Named(study.FindingCentre+"_"+one.part+"_"+slug(c.Group+" "+c.Name), o.Short(cell))
@@ -130,9 +137,6 @@ func profileFindings(o *analysis.Observations) (out []record.Finding, views []js
 					f.Warnings = append(f.Warnings, fmt.Sprintf("of %d samples only", summary.Samples))
 				}
 				out = append(out, f)
-			}
-			if data, err := json.Marshal(view); err == nil {
-				views = append(views, data)
 			}
 		}
 	}

@@ -142,3 +142,31 @@ func TestLostProfiles(t *testing.T) {
 		t.Errorf("warnings %q", warnings)
 	}
 }
+
+// A profile of three samples has no share in the findings, a warning, and its
+// flame graph.
+func TestProfileOfTooFewSamples(t *testing.T) {
+	run := profiledRun(t, func(int) float64 { return 0.2 }, 0)
+	run.Trials = slices.DeleteFunc(run.Trials, func(t record.Trial) bool { return t.Block > 0 })
+	var b bytes.Buffer
+	p, err := profile.ReadFolded(strings.NewReader("main;tcp_sendmsg_[k] 1\nmain;Envoy::Router::Filter::decodeHeaders 2\n"))
+	if err != nil || p.WritePprof(&b) != nil {
+		t.Fatal(err)
+	}
+	open := run.Profile
+	run.Profile = func(file string) (io.ReadCloser, error) {
+		if strings.HasSuffix(file, ".pb.gz") {
+			return io.NopCloser(bytes.NewReader(b.Bytes())), nil
+		}
+		return open(file)
+	}
+	f := analysistest.Analyze(t, kinds, run)
+	for _, x := range f.Findings {
+		if strings.HasPrefix(x.Name, "profile_share") || strings.HasPrefix(x.Name, "profile_named") {
+			t.Errorf("%+v", x)
+		}
+	}
+	if !strings.Contains(strings.Join(f.Warnings, "\n"), "client proxy, both: only 3 samples: too few to say") || len(f.Profiles) != 1 {
+		t.Errorf("%q, %d profiles", f.Warnings, len(f.Profiles))
+	}
+}

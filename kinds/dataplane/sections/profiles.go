@@ -32,9 +32,13 @@ func profilesTables(f record.Findings) []report.Table {
 		}
 		s := profile.Summary{Title: v.Title, Kind: v.Kind, Unit: v.Unit, Total: v.Total, Samples: v.Samples, Trust: v.Trust, Enough: v.Enough, Advice: v.Advice, Costs: *v.Costs}
 		t := report.ProfileCentres(s, maxCentres)
-		t.Title = "Where the CPU time goes: " + v.Title + ", " + report.Plural(v.Samples, "sample")
+		t.Title = "Where the CPU time goes: " + strings.TrimSuffix(v.Title, ", "+profile.TooFew(v.Kind, v.Samples)) + ", " + report.Plural(v.Samples, "sample")
 		for n, note := range t.Notes {
 			t.Notes[n] = strings.Replace(note, "--top 0 or --format json has them", "the page has them", 1)
+		}
+		if profile.TooFew(s.Kind, s.Samples) != "" {
+			out = append(out, t)
+			continue
 		}
 		if !s.Enough {
 			missing := "Symbols are missing: only " + report.SharePercent(s.Trust) + " of user-space time has a function name."

@@ -15,7 +15,7 @@ func saturationTable(f record.Findings) report.Table {
 	if len(highest) == 0 && len(knee) == 0 {
 		return report.Table{}
 	}
-	t := report.Table{Title: "Maximum sustainable rate, requests/s (from the highest that meets the bound to the first that does not)"}
+	t := report.Table{Title: "Maximum sustainable rate, requests/s (95% interval, from a rate that meets the bound to one that does not)"}
 	factors := slices.DeleteFunc(slices.Clone(f.Factors), func(l record.FactorLevels) bool { return l.Factor == "rate" })
 	for _, l := range factors {
 		t.Columns = append(t.Columns, report.Column{Head: strings.ReplaceAll(l.Factor, "_", " "), Right: report.Numbers(l.Levels)})

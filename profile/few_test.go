@@ -1,0 +1,57 @@
+package profile_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/profile"
+)
+
+func folded(t *testing.T, text string) *profile.Profile {
+	t.Helper()
+	p, err := profile.ReadFolded(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Distrust(nil)
+	return p
+}
+
+// Of a few samples a profile says only that they are few: in its summary, on the
+// page, and in a difference.
+func TestTooFew(t *testing.T) {
+	few, enough := folded(t, "main;a 1\nmain;b 1\nmain;c 1\n"), folded(t, "main;a 20\nmain;b 10\n")
+	s, view := profile.Summarise("p", []*profile.Profile{few}, nil, 10)
+	const want = "only 3 samples: too few to say where CPU time went"
+	if !strings.HasPrefix(s.TooFew, want) || !strings.Contains(view.Title, want) || len(view.Notes) == 0 || !strings.HasPrefix(view.Notes[0], want) {
+		t.Errorf("%q %q %q", s.TooFew, view.Title, view.Notes)
+	}
+	if s, view := profile.Summarise("p", []*profile.Profile{enough}, nil, 10); s.TooFew != "" || view.Title != "p" {
+		t.Errorf("%q %q", s.TooFew, view.Title)
+	}
+	d, err := profile.Compare([]*profile.Profile{enough}, []*profile.Profile{few})
+	if err != nil || !strings.HasPrefix(d.TooFew, "after: "+want) {
+		t.Errorf("%q %v", d.TooFew, err)
+	}
+	if d, _ := profile.Compare([]*profile.Profile{enough}, []*profile.Profile{enough}); d.TooFew != "" {
+		t.Error(d.TooFew)
+	}
+	if profile.TooFew("heap", 1) != "" || profile.TooFew(profile.KindCPU, profile.LeastSamples) != "" {
+		t.Error("enough is called too few")
+	}
+}
+
+// Wilson's intervals are those of Newcombe, Statistics in Medicine 17 (1998),
+// table I, method 3.
+func TestWilson(t *testing.T) {
+	for _, c := range []struct {
+		r, n      int64
+		low, high float64
+	}{{81, 263, 0.2553, 0.3662}, {15, 148, 0.0624, 0.1605}, {0, 20, 0, 0.1611}, {1, 29, 0.0061, 0.1718}} {
+		low, high := profile.Wilson(float64(c.r)/float64(c.n), c.n)
+		if math.Abs(low-c.low) > 5e-5 || math.Abs(high-c.high) > 5e-5 {
+			t.Errorf("%d of %d: %.4f to %.4f, want %.4f to %.4f", c.r, c.n, low, high, c.low, c.high)
+		}
+	}
+}
