@@ -2,32 +2,48 @@ package analysis
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/stat"
-	"github.com/meshtrial/meshtrial/study"
 )
 
-// Comparison says how run B compares with run A: the document of
-// `meshtrial compare --json`.
+// Comparison says how the runs of side B compare with those of side A: the
+// document of `meshtrial compare --json`.
 type Comparison struct {
-	Schema      int     `json:"schema"`
-	A           string  `json:"run_a"`
-	B           string  `json:"run_b"`
-	Study       string  `json:"study"`
-	MarginRatio float64 `json:"margin_ratio"`
-	// Verdict of the whole: worse if a change counts and is; else
-	// inconclusive if a deciding change is; else better if a change counts
-	// and is; else same. Deciding changes count, and others that are certain.
+	Schema int `json:"schema"`
+	// A and B name the first run of each side, RunsA and RunsB all of them.
+	A           string   `json:"run_a"`
+	B           string   `json:"run_b"`
+	RunsA       []string `json:"runs_a"`
+	RunsB       []string `json:"runs_b"`
+	Study       string   `json:"study"`
+	MarginRatio float64  `json:"margin_ratio"`
+	// Basis is what intervals are from: the scatter from run to run, or, with
+	// one run a side, only that of the blocks inside each.
+	Basis string `json:"basis"`
+	// WithinRunOnly says that how much runs of the same thing differ is not in
+	// the intervals: the verdict is of these two runs, and other runs of the
+	// same two things may not bear it out.
+	WithinRunOnly bool `json:"within_run_only"`
+	// ErrorRate is how often, at most, chance makes the verdict of the whole
+	// better or worse though nothing changed, as far as intervals know.
+	ErrorRate float64 `json:"error_rate"`
+	// Joined says what runs differ in that were joined on request.
+	Joined []string `json:"joined,omitempty"`
+	// Verdict of the whole: worse if a change is, for certain; else
+	// inconclusive if a deciding change is inconclusive, or worse without being
+	// certain; else better if a change is for certain; else same if all deciding
+	// changes are.
 	Verdict string `json:"verdict"`
 	// Why says what an inconclusive verdict comes from where that is not the
 	// width of intervals.
 	Why string `json:"why,omitempty"`
-	// Lacking says which run has too few valid trials: RunA, RunB or both; ""
-	// for neither.
+	// Lacking says which side has too few valid trials: a, b or both; "" for
+	// neither.
 	Lacking  string   `json:"lacking,omitempty"`
 	Changes  []Change `json:"changes"`
 	Warnings []string `json:"warnings,omitempty"`
@@ -53,14 +69,19 @@ func lacking(a, b bool) string {
 	return ""
 }
 
-// Change is what became of one finding from run A to run B.
+// Change is what became of one finding from side A to side B.
 type Change struct {
 	Name    string      `json:"name"`
 	Cell    record.Cell `json:"cell"`
 	Against record.Cell `json:"against,omitempty"`
-	// A and B are the findings of the two runs.
+	// A and B are the findings of the two runs; of a side with several runs
+	// their mean, with its 95% interval from run to run.
 	A record.Finding `json:"a"`
 	B record.Finding `json:"b"`
+	// ValuesA and ValuesB are the values of each run of a side, in the order of
+	// the runs, null where a run has none; absent with one run a side.
+	ValuesA []*float64 `json:"values_a,omitempty"`
+	ValuesB []*float64 `json:"values_b,omitempty"`
 	// ChangeRatio is B/A - 1 with its 95% interval, all 0 unless Bounded.
 	ChangeRatio float64 `json:"change_ratio"`
 	LowRatio    float64 `json:"low_ratio"`
@@ -74,70 +95,220 @@ type Change struct {
 	// a CPU cost if it names none. Tails need more blocks than most runs
 	// have.
 	Decides bool `json:"decides"`
-	// Certain says that the verdict stands also at the stricter level that
-	// looking at so many changes at once asks for (Bonferroni's), so that
-	// chance alone makes a run worse in at most 1 of 20 comparisons of equals.
-	Certain bool `json:"certain"`
+	// Certain says that the verdict stands also by an interval of JointLevel,
+	// the stricter confidence level that looking at so many changes at once asks
+	// for: those that decide share four fifths of the error rate, all others the
+	// rest (see [stat.Holm]), so that chance alone makes any better or worse for
+	// certain in at most 1 of 20 comparisons of equals.
+	Certain    bool    `json:"certain"`
+	JointLevel float64 `json:"joint_level"`
 }
 
-// Compare judges run B against run A. Findings are matched by name and cell.
-// Overheads are compared where there are any, each taken against its own
-// run's baseline, since a machine of another day is no baseline; where a study
-// compares nothing, and for CPU and memory, plain values are. Changes within
-// the margin (a fraction, 0.05 for 5%) do not count: see [stat.Judge]. It
-// fails if nothing can be matched (a usage error), or a run cannot be read. A run
-// without valid trials makes the comparison inconclusive.
-func (kinds Kinds) Compare(a, b record.Run, margin float64) (Comparison, error) {
+// What the intervals of a comparison are from.
+const (
+	BasisRuns   = "runs"
+	BasisBlocks = "blocks"
+)
+
+// ErrorRate is how often chance may make a comparison, or a trend, find a change
+// where there is none.
+const ErrorRate = 0.05
+
+// CompareOptions say how runs are compared.
+type CompareOptions struct {
+	// MarginRatio is the change that does not matter, 0.05 for 5%.
+	MarginRatio float64
+	// Across names what runs may differ in and still be joined.
+	Across Across
+}
+
+// Compare judges runs after something changed against runs before. Findings
+// are matched by name and cell. Overheads are compared where there are any, each
+// taken against its own run's baseline, since a machine of another day is no
+// baseline; where a study compares nothing, and for CPU and memory, plain values
+// are. Changes within the margin do not count: see [stat.Judge].
+//
+// The unit is the run: intervals are from how the values of runs differ on each
+// side ([stat.BetweenRuns]). Only with one run a side are they from blocks, and
+// the comparison says that it knows nothing of the scatter from run to run.
+//
+// Runs of one side must share machine, versions and study, those of different
+// sides machine and the study's name, unless options join them. It fails, with a
+// usage error, if they do not, if a run is there twice, or if nothing can be
+// matched. Without valid trials on a side the comparison is inconclusive.
+func Compare(before, after []*RunFigures, options CompareOptions) (Comparison, error) {
+	margin := options.MarginRatio
 	if !(margin >= 0) || math.IsInf(margin, 0) {
 		return Comparison{}, errs.WithHint(errs.Usage("margin %v is not a share", margin), "as in --margin 5%%")
 	}
-	oa, ob, err := kinds.both(a, b)
-	if err != nil {
+	if len(before) == 0 || len(after) == 0 {
+		return Comparison{}, errs.Usage("a comparison needs a run on each side")
+	}
+	if err := checkTwice(before, after); err != nil {
 		return Comparison{}, err
 	}
 	c := Comparison{
-		Schema: record.Schema, A: a.Header.RunID, B: b.Header.RunID, Study: a.Header.Study,
-		MarginRatio: margin, Changes: []Change{},
+		Schema: record.Schema, A: before[0].Header.RunID, B: after[0].Header.RunID, RunsA: idsOf(before), RunsB: idsOf(after),
+		Study: before[0].Header.Study, MarginRatio: margin, ErrorRate: ErrorRate, Basis: BasisRuns, Changes: []Change{},
 	}
-	if a.Header.Study != b.Header.Study {
-		c.Warnings = append(c.Warnings, fmt.Sprintf("the runs are of different studies, %s and %s", a.Header.Study, b.Header.Study))
+	var err error
+	if c.Joined, err = options.Across.sides(before, after); err != nil {
+		return Comparison{}, err
 	}
-	for i, o := range []*Observations{oa, ob} {
-		for _, words := range o.otherRules() {
-			c.Warnings = append(c.Warnings, fmt.Sprintf("run %s: %s", []string{"A", "B"}[i], words))
+	c.Warnings = slices.Concat(c.Joined, rulesOf("A", before), rulesOf("B", after), between(before, after))
+	validA, validB := withTrials(before), withTrials(after)
+	for i, side := range [][]*RunFigures{before, after} {
+		if valid := [][]*RunFigures{validA, validB}[i]; len(valid) > 0 && len(valid) < len(side) {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("left out for want of a valid trial: %s", named(idsOf(without(side, valid)))))
 		}
 	}
-	c.Warnings = append(c.Warnings, differences(a, b, oa.Plan.Study, ob.Plan.Study)...)
-	unmatched := 0
-	var pairings []pairing
-	for _, m := range oa.Measures() {
-		for cell := range oa.Plan.Cells {
-			p, ok, wanted := newPairing(oa, ob, m, cell)
-			if ok {
-				pairings = append(pairings, p)
-			} else if wanted {
-				unmatched++
-			}
-		}
+	c.Lacking = lacking(len(validA) == 0, len(validB) == 0)
+	c.basis(len(validA), len(validB))
+	if c.Lacking != "" {
+		validA, validB = before, after
 	}
-	for _, p := range pairings {
-		c.Changes = append(c.Changes, p.change(margin, len(pairings)))
-	}
-	if c.Lacking = lacking(oa.validity().Valid == 0, ob.validity().Valid == 0); c.Lacking != "" {
-		c.Verdict, c.Why = record.VerdictInconclusive, withoutTrials[c.Lacking]
+	pairings, unmatched := pairingsOf(validA, validB, c.Basis == BasisBlocks)
+	c.Changes = changes(pairings, margin)
+	if c.Lacking != "" {
+		c.Verdict, c.Why = record.VerdictInconclusive, c.words(withoutTrials[c.Lacking])
 		return c, nil
 	}
 	if len(c.Changes) == 0 {
 		return c, errs.WithHint(errs.Usage("runs %s and %s have no finding in common", c.A, c.B), "compare runs of the same study, or of studies that vary the same factors")
 	}
 	if unmatched > 0 {
-		c.Warnings = append(c.Warnings, fmt.Sprintf("%d findings of run %s have no counterpart in run %s", unmatched, c.A, c.B))
+		c.Warnings = append(c.Warnings, c.words(fmt.Sprintf("%d findings of run A have no counterpart in run B", unmatched)))
 	}
-	if c.Verdict = overall(c.Changes); c.Verdict == record.VerdictInconclusive {
-		c.Lacking = tooFew(c.Changes)
-		c.Why = withTooFew[c.Lacking]
+	if c.Verdict, c.Why = overall(c.Changes); c.Verdict == record.VerdictInconclusive && c.Why == "" {
+		if c.Lacking = tooFew(c.Changes); c.Lacking != "" {
+			c.Why = c.words(withTooFew[c.Lacking])
+		}
 	}
 	return c, nil
+}
+
+// checkTwice refuses a run that is given twice, but for one that is compared
+// with itself.
+func checkTwice(before, after []*RunFigures) error {
+	if len(before) == 1 && len(after) == 1 {
+		return nil
+	}
+	type id struct {
+		run  string
+		seed uint64
+		at   int64
+	}
+	seen := map[id]bool{}
+	for _, r := range slices.Concat(before, after) {
+		k := id{r.Header.RunID, r.Header.Seed, r.Header.Started.UnixNano()}
+		if seen[k] {
+			return errs.WithHint(errs.Usage("run %s is given twice", r.Header.RunID), "a run counts once, on one side")
+		}
+		seen[k] = true
+	}
+	return nil
+}
+
+// basis says what intervals are from, given how many runs with valid trials
+// there are on each side, and warns of what is not in them.
+func (c *Comparison) basis(a, b int) {
+	switch {
+	case a <= 1 && b <= 1:
+		c.Basis, c.WithinRunOnly = BasisBlocks, true
+		c.Warnings = append(c.Warnings, "each side is one run: how much runs of the same thing differ from each other is not in these intervals, so the verdict holds within these two runs only. "+
+			"It takes 3 runs a side to find a change of 15%, 5 to find one of 10%, where runs differ by 3%: `meshtrial compare BEFORE... --with AFTER...`")
+	case a == 1 || b == 1:
+		one, other := "A", "B"
+		if b == 1 {
+			one, other = other, one
+		}
+		c.Warnings = append(c.Warnings, fmt.Sprintf("side %s is one run: how much its runs differ from each other is taken from side %s; 3 runs a side do without that", one, other))
+	}
+}
+
+// words speaks of runs where sides have several.
+func (c *Comparison) words(text string) string {
+	if len(c.RunsA) == 1 && len(c.RunsB) == 1 {
+		return text
+	}
+	return strings.NewReplacer("neither run has", "no run of either side has", "both runs have", "both sides have",
+		"run A has", "side A has", "run B has", "side B has", "run A", "side A", "run B", "side B").Replace(text)
+}
+
+func idsOf(runs []*RunFigures) []string {
+	out := make([]string, len(runs))
+	for i, r := range runs {
+		out[i] = r.Header.RunID
+	}
+	return out
+}
+
+func withTrials(runs []*RunFigures) []*RunFigures {
+	return slices.DeleteFunc(slices.Clone(runs), func(r *RunFigures) bool { return r.Valid == 0 })
+}
+
+func without(runs, others []*RunFigures) []*RunFigures {
+	return slices.DeleteFunc(slices.Clone(runs), func(r *RunFigures) bool { return slices.Contains(others, r) })
+}
+
+// rulesOf warns of runs that were judged by other rules than today's.
+func rulesOf(side string, runs []*RunFigures) []string {
+	var out []string
+	for _, r := range runs {
+		for _, words := range r.rules {
+			if len(runs) > 1 {
+				side = r.Header.RunID
+			}
+			out = append(out, fmt.Sprintf("run %s: %s", side, words))
+		}
+	}
+	return out
+}
+
+// sides says what runs of two sides are joined across, or refuses.
+func (across Across) sides(before, after []*RunFigures) (joined []string, err error) {
+	all := slices.Concat(before, after)
+	found := traitsOf(all).differences(all, func(t trait) bool { return t.kind == AcrossMachine || t.kind == AcrossStudy && !t.setting })
+	for _, side := range [][]*RunFigures{before, after} {
+		found = append(found, traitsOf(side).differences(side, func(t trait) bool { return t.setting })...)
+	}
+	return across.join(found)
+}
+
+// between lists what may differ between the sides, and does: the measured
+// binaries, the settings, and the program that measured.
+func between(before, after []*RunFigures) []string {
+	var out []string
+	ta, tb := traitsOf(before), traitsOf(after)
+	side := func(t traitTable, k trait) string {
+		var values []string
+		for _, run := range t.values {
+			if v, ok := run[k]; ok && !slices.Contains(values, v) {
+				values = append(values, v)
+			}
+		}
+		return inBrief(strings.Join(values, " or "))
+	}
+	for _, k := range ta.order {
+		if !k.setting || !slices.Contains(tb.order, k) {
+			continue
+		}
+		switch a, b := side(ta, k), side(tb, k); {
+		case a == b:
+		case k.kind == AcrossVersions:
+			out = append(out, fmt.Sprintf("%s differs: %s and %s", k.name, a, b))
+		default:
+			out = append(out, fmt.Sprintf("the studies' settings differ: %s is %s and %s", k.name, a, b))
+		}
+	}
+	programs := map[string]bool{}
+	for _, r := range slices.Concat(before, after) {
+		programs[r.Header.Meshtrial] = true
+	}
+	if len(programs) > 1 {
+		out = append(out, fmt.Sprintf("the runs were made by different versions of meshtrial: %s", strings.Join(slices.Sorted(maps.Keys(programs)), ", ")))
+	}
+	return out
 }
 
 // withoutTrials says which of two runs has nothing to compare, withTooFew which
@@ -173,208 +344,27 @@ func tooFew(changes []Change) string {
 	return lacking(a, b)
 }
 
-func (kinds Kinds) both(a, b record.Run) (oa, ob *Observations, err error) {
-	out := make([]*Observations, 2)
-	for i, run := range []record.Run{a, b} {
-		if out[i], err = kinds.Observe(run); err != nil {
-			return nil, nil, err
-		}
-	}
-	return out[0], out[1], nil
-}
-
-// A pairing is one finding of run A and its counterpart in run B.
-type pairing struct {
-	a, b    record.Finding
-	va, vb  []float64 // the numbers of each block that they come from
-	decides bool
-	upward  bool // more is better
-}
-
-// newPairing finds a finding in both runs; ok is false if run B lacks it,
-// wanted says whether run A has it.
-func newPairing(a, b *Observations, m Measure, cell int) (p pairing, ok, wanted bool) {
-	base, compared := a.Baseline(cell)
-	overhead := m.Compared && compared
-	if m.Quantile > 0 && !overhead && len(a.Plan.Study.Baseline) > 0 {
-		return p, false, false // a baseline's own latency is the machine's
-	}
-	if overhead {
-		if a.lacks(cell, m) || a.lacks(base, m) {
-			return p, false, false // too few requests tell of it
-		}
-		p.a = a.overhead(cell, base, m)
-	} else if p.a, wanted = a.Plain(cell, m); !wanted || a.lacks(cell, m) {
-		return p, false, false
-	}
-	other, ok := counterpart(b, p.a.Cell)
-	if !ok {
-		return p, false, true
-	}
-	otherBase := -1
-	if overhead {
-		if otherBase, ok = b.Baseline(other); !ok {
-			return p, false, true
-		}
-		p.b = b.overhead(other, otherBase, m)
-	} else if p.b, ok = b.Plain(other, m); !ok {
-		return p, false, true
-	}
-	p.va, p.vb = a.changeValues(cell, base, m, overhead), b.changeValues(other, otherBase, m, overhead)
-	p.decides, p.upward = decides(a.Plan.Study, p.a, m), m.MoreIsBetter
-	return p, true, true
-}
-
-// change judges a pairing that is one of many.
-func (p pairing) change(margin float64, many int) Change {
-	c := Change{Name: p.a.Name, Cell: p.a.Cell, Against: p.a.Against, A: p.a, B: p.b, Decides: p.decides}
-	e := stat.UnpairedRatio(p.va, p.vb, stat.Options{})
-	strict := stat.Options{Level: 1 - (1-stat.DefaultLevel)/float64(max(1, many))}
-	switch {
-	case notReached(p.a) && notReached(p.b):
-		c.Verdict, c.Why = record.VerdictInconclusive, "it lies among failed requests in both runs"
-	case notReached(p.b) && p.a.Verdict != record.VerdictInvalid:
-		c.Verdict, c.Why, c.Certain = record.VerdictWorse, "run B: "+p.b.Warnings[0], true
-	case notReached(p.a) && p.b.Verdict != record.VerdictInvalid:
-		c.Verdict, c.Why, c.Certain = record.VerdictBetter, "run A: "+p.a.Warnings[0], true
-	case p.a.Verdict == record.VerdictInvalid || p.b.Verdict == record.VerdictInvalid:
-		c.Verdict, c.Why = record.VerdictInconclusive, "too few valid trials"
-	case within(p.a, margin) && within(p.b, margin):
-		c.Verdict, c.Why = record.VerdictSame, "no effect beyond the margin in both runs"
-	case e.Defined():
-		c.ChangeRatio, c.LowRatio, c.HighRatio, c.Bounded = e.Value, e.Low, e.High, true
-		v, why := p.judge(e, margin)
-		certain, _ := p.judge(stat.UnpairedRatio(p.va, p.vb, strict), margin)
-		c.Verdict, c.Why, c.Certain = string(v), why, v == certain
-	default:
-		c.Verdict, c.Why = p.withoutRatio(stat.Unpaired(p.va, p.vb, stat.Options{}))
-		certain, _ := p.withoutRatio(stat.Unpaired(p.va, p.vb, strict))
-		c.Certain = c.Verdict == certain
-	}
-	return c
-}
-
-// notReached says that a percentile lies among requests that failed: it is worse
-// than any that does not.
-func notReached(f record.Finding) bool { return f.Reason == record.ReasonNotReached }
-
-// within says that a finding is no effect by its study, nor by this margin.
-func within(f record.Finding, margin float64) bool {
-	return f.Verdict == record.VerdictNoEffect && f.Relative != nil && -margin <= f.Relative.Low && f.Relative.High <= margin
-}
-
-// judge weighs a change against the margin, lower being better unless the
-// measure says otherwise.
-func (p pairing) judge(e stat.Estimate, margin float64) (stat.Verdict, string) {
-	if p.upward {
-		e.Value, e.Low, e.High = -e.Value, -e.High, -e.Low
-	}
-	return stat.Judge(e, margin)
-}
-
-// withoutRatio judges a change from what may be nothing to what is something:
-// no share of nothing can be a margin.
-func (p pairing) withoutRatio(e stat.Estimate) (verdict, why string) {
-	if e.Defined() && e.Low > 0 && p.b.Verdict == record.VerdictReal {
-		return record.VerdictWorse, "from what may be nothing to something"
-	}
-	return record.VerdictInconclusive, "run A's value is indistinguishable from zero, so the change has no ratio"
-}
-
-// changeValues are the numbers of each block that two runs are compared by.
-func (o *Observations) changeValues(cell, base int, m Measure, overhead bool) []float64 {
-	if !overhead {
-		return o.Values(cell, m)
-	}
-	var out []float64
-	for _, p := range o.pairs(cell, base, m) {
-		out = append(out, p.Test-p.Base)
-	}
-	return out
-}
-
-// counterpart finds the one cell of b that has the levels of a cell of the
-// other run.
-func counterpart(b *Observations, short record.Cell) (int, bool) {
-	match := -1
-	for i, cell := range b.Plan.Cells {
-		if !has(cell, short) {
-			continue
-		}
-		if b.Plan.Short(cell).Key() == short.Key() {
-			return i, true
-		}
-		if match >= 0 {
-			return 0, false
-		}
-		match = i
-	}
-	return match, match >= 0
-}
-
-// decides reports whether the comparison as a whole waits for a finding of a
-// measure.
-func decides(s *study.Study, f record.Finding, m Measure) bool {
-	if s.Stop != nil {
-		return f.Name == s.Stop.Finding && has(f.Cell, shared(s.Stop.Of, f.Cell))
-	}
-	return m.Decides
-}
-
-// shared is the part of partial whose factors the cell names.
-func shared(partial, cell record.Cell) record.Cell {
-	out := record.Cell{}
-	for factor, level := range partial {
-		if _, ok := cell[factor]; ok {
-			out[factor] = level
-		}
-	}
-	return out
-}
-
-func overall(changes []Change) string {
-	counts := func(verdict string) bool {
-		return slices.ContainsFunc(changes, func(c Change) bool { return c.Verdict == verdict && (c.Decides || c.Certain) })
-	}
+// overall is the verdict of the whole, and why it is none where that is not the
+// width of intervals.
+func overall(changes []Change) (verdict, why string) {
 	deciding := slices.ContainsFunc(changes, func(c Change) bool { return c.Decides })
-	open := slices.ContainsFunc(changes, func(c Change) bool {
-		return c.Verdict == record.VerdictInconclusive && (c.Decides || !deciding)
-	})
+	certain := func(verdict string) bool {
+		return slices.ContainsFunc(changes, func(c Change) bool { return c.Verdict == verdict && c.Certain })
+	}
+	decided := func(verdict string) bool {
+		return slices.ContainsFunc(changes, func(c Change) bool { return c.Verdict == verdict && (c.Decides || !deciding) })
+	}
 	switch {
-	case counts(record.VerdictWorse):
-		return record.VerdictWorse
-	case open:
-		return record.VerdictInconclusive
-	case counts(record.VerdictBetter):
-		return record.VerdictBetter
+	case certain(record.VerdictWorse):
+		return record.VerdictWorse, ""
+	case decided(record.VerdictInconclusive):
+		return record.VerdictInconclusive, ""
+	case decided(record.VerdictWorse):
+		return record.VerdictInconclusive, "a deciding change is worse by its own interval, but not at the level that all of them together ask for"
+	case certain(record.VerdictBetter):
+		return record.VerdictBetter, ""
+	case decided(record.VerdictBetter):
+		return record.VerdictInconclusive, "a deciding change is better by its own interval, but not at the level that all of them together ask for"
 	}
-	return record.VerdictSame
-}
-
-// differences lists what else differs between two runs than what they
-// measured: the machine, the binaries, and the settings.
-func differences(a, b record.Run, sa, sb *study.Study) []string {
-	var out []string
-	ma, mb := a.Header.Machine, b.Header.Machine
-	if ma.CPUModel != mb.CPUModel || ma.CPUs != mb.CPUs || ma.Kernel != mb.Kernel {
-		out = append(out, fmt.Sprintf("the machines differ: %s, %d CPUs, kernel %s; and %s, %d CPUs, kernel %s",
-			ma.CPUModel, ma.CPUs, ma.Kernel, mb.CPUModel, mb.CPUs, mb.Kernel))
-	}
-	version := map[string]string{}
-	for _, c := range a.Header.Components {
-		version[c.Name] = c.Version
-	}
-	for _, c := range b.Header.Components {
-		if v, ok := version[c.Name]; ok && v != c.Version {
-			out = append(out, fmt.Sprintf("%s differs: %s and %s", c.Name, v, c.Version))
-		}
-	}
-	for _, f := range sa.Kind.Factors() {
-		x, okA := sa.Settings[f.Name]
-		y, okB := sb.Settings[f.Name]
-		if okA && okB && x != y {
-			out = append(out, fmt.Sprintf("the studies' settings differ: %s is %s and %s", f.Name, x, y))
-		}
-	}
-	return out
+	return record.VerdictSame, ""
 }
