@@ -15,16 +15,23 @@ import (
 // those that are the same and decide nothing.
 const mostChanges = 24
 
-// RenderComparison writes a comparison of two runs for a terminal: the
-// verdict in words, then what became of each finding.
+// RenderComparison writes a comparison of the runs of two sides for a terminal:
+// the verdict in words, then what became of each finding.
 func (kinds Kinds) RenderComparison(w io.Writer, c analysis.Comparison, opt Options) error {
 	if opt.Width <= 0 {
 		opt.Width = defaultWidth
 	}
 	t := &textWriter{opt: opt}
 	t.wrapStyled("", clean(comparisonWords(c)), StyleStrong)
-	t.wrap("  run A  ", clean(c.A))
-	t.wrap("  run B  ", clean(c.B))
+	if c.WithinRunOnly && c.Lacking == "" {
+		t.wrap("", "Within these two runs only: how much runs of the same thing differ is not known.")
+	}
+	who := "run"
+	if !oneEach(c) {
+		who = "side"
+	}
+	t.wrap("  "+who+" A  ", clean(strings.Join(c.RunsA, ", ")))
+	t.wrap("  "+who+" B  ", clean(strings.Join(c.RunsB, ", ")))
 	t.line("")
 	t.table(kinds.comparisonTable(c))
 	t.list("Warnings", c.Warnings)
@@ -32,21 +39,28 @@ func (kinds Kinds) RenderComparison(w io.Writer, c analysis.Comparison, opt Opti
 	return err
 }
 
+// oneEach says that a comparison has one run a side.
+func oneEach(c analysis.Comparison) bool { return len(c.RunsA) == 1 && len(c.RunsB) == 1 }
+
 // comparisonWords is the verdict of the whole in words.
 func comparisonWords(c analysis.Comparison) string {
 	margin := strconv.FormatFloat(100*c.MarginRatio, 'g', 4, 64) + "%"
+	a, b := "run A", "run B"
+	if !oneEach(c) {
+		a, b = "side A", "side B"
+	}
 	switch c.Verdict {
 	case record.VerdictWorse:
-		return "Worse: run B costs more than run A by over the margin of " + margin + "."
+		return fmt.Sprintf("Worse: %s costs more than %s by over the margin of %s.", b, a, margin)
 	case record.VerdictBetter:
-		return "Better: run B costs less than run A by over the margin of " + margin + "."
+		return fmt.Sprintf("Better: %s costs less than %s by over the margin of %s.", b, a, margin)
 	case record.VerdictSame:
-		return "Same: run B costs what run A does, within the margin of " + margin + "."
+		return fmt.Sprintf("Same: %s costs what %s does, within the margin of %s.", b, a, margin)
 	}
 	if c.Why != "" {
 		return "Inconclusive: " + c.Why + "."
 	}
-	return "Inconclusive: the intervals are too wide to say whether run B costs what run A does within " + margin + "."
+	return fmt.Sprintf("Inconclusive: the intervals are too wide to say whether %s costs what %s does within %s.", b, a, margin)
 }
 
 func (kinds Kinds) comparisonTable(c analysis.Comparison) Table {
@@ -75,13 +89,43 @@ func (kinds Kinds) comparisonTable(c analysis.Comparison) Table {
 	if decides {
 		t.Notes = append(t.Notes, "* decides the verdict of the whole.")
 	}
+	if len(c.Changes) > 0 {
+		t.Notes = append(t.Notes, levelWords(c))
+	}
 	if left > 0 {
 		t.Notes = append(t.Notes, Plural(left, "further finding")+" the same; --json has them all.")
 	}
 	return t
 }
 
-// side is a run's own figure.
+// levelWords says at which level changes count for the verdict of the whole, as
+// the intervals of the table are of 95% each.
+func levelWords(c analysis.Comparison) string {
+	low, high := math.Inf(1), 0.0
+	for _, decides := range []bool{true, false} { // others only where none decides
+		for _, change := range c.Changes {
+			if change.Decides == decides {
+				low, high = math.Min(low, change.JointLevel), math.Max(high, change.JointLevel)
+			}
+		}
+		if high > 0 {
+			break
+		}
+	}
+	level := func(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + "%" }
+	words := level(low)
+	if level(high) != words {
+		words += " to " + level(high)
+	}
+	what := "better or worse though nothing changed"
+	if c.WithinRunOnly {
+		what += " between these two runs"
+	}
+	return fmt.Sprintf("Intervals are 95%% each. For better or worse the verdict of the whole takes those of %s, so that all changes together make it %s by chance in at most %s of comparisons.",
+		words, what, Percent(c.ErrorRate))
+}
+
+// side is a run's own figure, or that of a side's runs.
 func side(f record.Finding, s Scale) Text {
 	switch f.Verdict {
 	case record.VerdictInvalid:
