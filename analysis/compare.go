@@ -25,9 +25,9 @@ type Comparison struct {
 	// Basis is what intervals are from: the scatter from run to run, or, with
 	// one run a side, only that of the blocks inside each.
 	Basis string `json:"basis"`
-	// WithinRunOnly says that how much runs of the same thing differ is not in
-	// the intervals: the verdict is of these two runs, and other runs of the
-	// same two things may not bear it out.
+	// WithinRunOnly says that a side is one run, so that how much its runs differ
+	// from each other is not known: the verdict is of these runs, and others of
+	// the same two things may not bear it out.
 	WithinRunOnly bool `json:"within_run_only"`
 	// ErrorRate is how often, at most, chance makes the verdict of the whole
 	// better or worse though nothing changed, as far as intervals know.
@@ -209,21 +209,28 @@ func checkTwice(before, after []*RunFigures) error {
 	return nil
 }
 
+// Takes says how many runs a side find which change, from TestSimulationCompare in
+// package stat.
+const Takes = "where runs differ by 3%, it takes 3 a side to find a change of 20%, 6 to find one of 10%"
+
 // basis says what intervals are from, given how many runs with valid trials
 // there are on each side, and warns of what is not in them.
 func (c *Comparison) basis(a, b int) {
-	switch {
-	case a <= 1 && b <= 1:
-		c.Basis, c.WithinRunOnly = BasisBlocks, true
-		c.Warnings = append(c.Warnings, "each side is one run: how much runs of the same thing differ from each other is not in these intervals, so the verdict holds within these two runs only. "+
-			"It takes 3 runs a side to find a change of 15%, 5 to find one of 10%, where runs differ by 3%: `meshtrial compare BEFORE... --with AFTER...`")
-	case a == 1 || b == 1:
-		one, other := "A", "B"
-		if b == 1 {
-			one, other = other, one
-		}
-		c.Warnings = append(c.Warnings, fmt.Sprintf("side %s is one run: how much its runs differ from each other is taken from side %s; 3 runs a side do without that", one, other))
+	if a > 1 && b > 1 {
+		return
 	}
+	c.WithinRunOnly = true
+	if a <= 1 && b <= 1 {
+		c.Basis = BasisBlocks
+		c.Warnings = append(c.Warnings, "each side is one run: the variance from run to run is not in these intervals, so the verdict holds within these two runs only; "+
+			Takes+" (`meshtrial compare BEFORE... --with AFTER...`)")
+		return
+	}
+	one, other := "A", "B"
+	if b <= 1 {
+		one, other = other, one
+	}
+	c.Warnings = append(c.Warnings, fmt.Sprintf("side %s is one run: its variance from run to run is not known and taken to be side %s's, and a run that went astray looks like a change; %s", one, other, Takes))
 }
 
 // words speaks of runs where sides have several.

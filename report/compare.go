@@ -24,7 +24,7 @@ func (kinds Kinds) RenderComparison(w io.Writer, c analysis.Comparison, opt Opti
 	t := &textWriter{opt: opt}
 	t.wrapStyled("", clean(comparisonWords(c)), StyleStrong)
 	if c.WithinRunOnly && c.Lacking == "" {
-		t.wrap("", "Within these two runs only: how much runs of the same thing differ is not known.")
+		t.wrap("", withinWords(c))
 	}
 	who := "run"
 	if !oneEach(c) {
@@ -37,6 +37,17 @@ func (kinds Kinds) RenderComparison(w io.Writer, c analysis.Comparison, opt Opti
 	t.list("Warnings", c.Warnings)
 	_, err := io.WriteString(w, t.b.String())
 	return err
+}
+
+// withinWords says what a verdict does not know of runs.
+func withinWords(c analysis.Comparison) string {
+	switch {
+	case c.Basis == analysis.BasisBlocks:
+		return "Within these two runs only: how much runs of the same thing differ is not known."
+	case len(c.RunsB) == 1:
+		return "Of one run only on side B: how much its runs differ is taken from side A."
+	}
+	return "Of one run only on a side: how much its runs differ is taken from the other."
 }
 
 // oneEach says that a comparison has one run a side.
@@ -117,12 +128,12 @@ func levelWords(c analysis.Comparison) string {
 	if level(high) != words {
 		words += " to " + level(high)
 	}
-	what := "better or worse though nothing changed"
+	of := "of equals"
 	if c.WithinRunOnly {
-		what += " between these two runs"
+		of = "of equals, if runs of the same thing did not differ"
 	}
-	return fmt.Sprintf("Intervals are 95%% each. For better or worse the verdict of the whole takes those of %s, so that all changes together make it %s by chance in at most %s of comparisons.",
-		words, what, Percent(c.ErrorRate))
+	return fmt.Sprintf("Intervals are 95%% each. For better or worse the verdict of the whole asks for intervals of %s, so that chance makes it either in at most %s of comparisons %s.",
+		words, Percent(c.ErrorRate), of)
 }
 
 // side is a run's own figure, or that of a side's runs.

@@ -29,7 +29,7 @@ func (kinds Kinds) RenderTrend(w io.Writer, trend analysis.Trend, all bool, opt 
 		runs += ", " + day(trend.Runs[0].Started) + " to " + day(trend.Runs[n-1].Started)
 	}
 	t.wrap("  runs   ", runs)
-	if changes := kinds.changesTable(trend); len(changes.Rows) > 0 {
+	for _, changes := range kinds.changesTables(trend) {
 		t.line("")
 		t.table(changes)
 	}
@@ -76,27 +76,40 @@ func marginWords(ratio float64) string { return strconv.FormatFloat(100*ratio, '
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-func (kinds Kinds) changesTable(trend analysis.Trend) Table {
-	t := Table{Title: "Changes of level, with 95% intervals", Columns: []Column{{Head: ""}, {Head: "finding"}, {Head: "cell"}, {Head: "first run with it"},
-		{"before", true, 4}, {"after", true, 3}, {"change", true, 0}, {Head: "verdict"}, {"what else changed there", false, 0}}}
-	for _, s := range trend.Series {
-		for _, c := range s.Changes {
-			scale := ScaleFor(s.Unit, math.Max(math.Abs(c.Before), math.Abs(c.After)))
-			scale.Unit = strings.TrimSuffix(scale.Unit, " per request") // the name says so
-			verdict := Verdict(c.Verdict)
-			switch {
-			case c.Verdict == record.VerdictSame:
-				verdict.S = "within the margin"
-			case !c.Stands:
-				verdict.S += ", not any more"
+// changesTables are the changes, a table for each place where any lie.
+func (kinds Kinds) changesTables(trend analysis.Trend) []Table {
+	var out []Table
+	for at := range trend.Runs {
+		var t Table
+		for _, s := range trend.Series {
+			for _, c := range s.Changes {
+				if c.At != at {
+					continue
+				}
+				scale := ScaleFor(s.Unit, math.Max(math.Abs(c.Before), math.Abs(c.After)))
+				scale.Unit = strings.TrimSuffix(scale.Unit, " per request") // the name says so
+				verdict := Verdict(c.Verdict)
+				switch {
+				case c.Verdict == record.VerdictSame:
+					verdict.S = "within the margin"
+				case !c.Stands:
+					verdict.S += ", not any more"
+				}
+				size := analysis.Change{ChangeRatio: c.ChangeRatio, LowRatio: c.LowRatio, HighRatio: c.HighRatio, Bounded: c.Bounded}
+				t.Rows = append(t.Rows, []Text{decidesMark(s), {S: kinds.words(s.Name)}, {S: cellWords(s.Cell)},
+					{S: scale.Value(c.Before)}, {S: scale.Value(c.After)}, {S: changeWords(size)}, verdict})
+				t.Title = fmt.Sprintf("%s, from run %s to run %s: %s", day(c.ToStarted), c.From, c.To, differsWords(c))
 			}
-			size := analysis.Change{ChangeRatio: c.ChangeRatio, LowRatio: c.LowRatio, HighRatio: c.HighRatio, Bounded: c.Bounded}
-			t.Rows = append(t.Rows, []Text{decidesMark(s), {S: kinds.words(s.Name)}, {S: cellWords(s.Cell)}, {S: day(c.ToStarted) + " " + c.To},
-				{S: scale.Value(c.Before)}, {S: scale.Value(c.After)}, {S: changeWords(size)}, verdict, {S: differsWords(c), Style: StyleDim}})
+		}
+		if len(t.Rows) > 0 {
+			t.Columns = []Column{{Head: ""}, {Head: "finding"}, {Head: "cell"}, {"before", true, 2}, {"after", true, 1}, {"change (95% interval)", true, 0}, {Head: "verdict"}}
+			out = append(out, t)
 		}
 	}
-	t.Notes = append(t.Notes, fmt.Sprintf("Chance alone makes a trend find any change in at most %s of trends. A change may lie a few runs beside the place that is told.", Percent(trend.ErrorRate)))
-	return t
+	if n := len(out); n > 0 {
+		out[n-1].Notes = append(out[n-1].Notes, fmt.Sprintf("Chance makes a trend of equals find any change in at most %s of trends. A change may lie a few runs beside the place that is told.", Percent(trend.ErrorRate)))
+	}
+	return out
 }
 
 func decidesMark(s analysis.Series) Text {
@@ -109,7 +122,7 @@ func decidesMark(s analysis.Series) Text {
 // differsWords says what else changed between the two runs of a change.
 func differsWords(c analysis.LevelChange) string {
 	if len(c.Differs) == 0 {
-		return "nothing that the runs record"
+		return "nothing else that runs record changed there"
 	}
 	var parts []string
 	for _, d := range c.Differs {

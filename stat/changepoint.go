@@ -11,7 +11,7 @@ const (
 	MinSegment = 3
 	// clipAt is how many robust standard deviations from the median a value
 	// counts at most, so that one that is far off is no level of its own.
-	clipAt = 3
+	clipAt = 2.5
 	// shuffles is how many orders of the values a change is held against.
 	shuffles = 9999
 )
@@ -32,7 +32,7 @@ type Step struct {
 // come in another order; a slow drift is no such world, and looks like steps.
 //
 // Of each series it takes logarithms, if all values lie above zero, clips what is
-// more than three robust standard deviations from the median (Huber, "Robust
+// more than two and a half robust standard deviations from the median (Huber, "Robust
 // estimation of a location parameter", 1964), and finds the place that sets the
 // values before and after it farthest apart, for its standard error (the CUSUM
 // of Page, Biometrika 1955, standardised). How often orders of the same values do

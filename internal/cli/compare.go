@@ -39,10 +39,10 @@ func newCompareCommand(env *Env) *cobra.Command {
 			"Runs of the same thing differ. With several runs a side the interval knows by how\n" +
 			"much, and the answer is about what changed between the sides:\n" +
 			"  meshtrial compare before/* --with after/*\n" +
-			"With one run a side the answer is about these two runs, and says so. It takes 3\n" +
-			"runs a side to find a change of 15%, 5 to find one of 10%, where runs differ by 3%.\n\n" +
-			"Runs on different machines, or of different studies, are not compared, nor are\n" +
-			"runs that differ in versions or settings one side, unless --across joins them.\n\n" +
+			"With one run a side the answer is about these two runs, and says so. Where runs\n" +
+			"differ by 3%, it takes 3 a side to find a change of 20%, 6 to find one of 10%.\n\n" +
+			"Runs on different machines, or of different studies, are not compared; runs of one\n" +
+			"side must share versions and settings too. --across joins them all the same.\n\n" +
 			"Exit codes: 0 better or the same, 2 wrong usage or runs that must not be joined,\n" +
 			"3 worse, 4 inconclusive.",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -185,7 +185,7 @@ func inconclusive(c analysis.Comparison, before, after []string) error {
 	lacking := "RUN"
 	switch {
 	case c.Lacking == "" && c.Basis == analysis.BasisRuns:
-		return errs.WithHint(err, "more runs narrow the intervals; a wider --margin is easier to meet")
+		return errs.WithHint(err, "more runs narrow the intervals (%s); a wider --margin is easier to meet", analysis.Takes)
 	case c.Lacking == "":
 		return errs.WithHint(err, "more blocks narrow the intervals; a wider --margin is easier to meet")
 	case c.Lacking == analysis.LackingA && len(before) == 1:
