@@ -163,10 +163,10 @@ func Compare(before, after []*RunFigures, options CompareOptions) (Comparison, e
 		}
 	}
 	c.Lacking = lacking(len(validA) == 0, len(validB) == 0)
-	c.basis(len(validA), len(validB))
 	if c.Lacking != "" {
 		validA, validB = before, after
 	}
+	c.basis(len(validA), len(validB))
 	pairings, unmatched := pairingsOf(validA, validB, c.Basis == BasisBlocks)
 	c.Changes = changes(pairings, margin)
 	if c.Lacking != "" {
