@@ -37,22 +37,25 @@ type Step struct {
 // values before and after it farthest apart, for its standard error (the CUSUM
 // of Page, Biometrika 1955, standardised). How often orders of the same values do
 // that as well is its p-value (Antoch and Huskova, "Permutation tests in change
-// point analysis", Statistics & Probability Letters 2001); series share alpha by
-// [Holm], with weights. Where there is a step, both sides are searched likewise,
-// each at half the error rate (as E-divisive of Matteson and James, JASA 2014,
-// and Hunter of Fleming et al., ICPE 2023, do without sharing it). The orders
-// come from a fixed seed: the same series give the same steps.
+// point analysis", Statistics & Probability Letters 2001). A fifth of the error
+// rate looks for a level that comes and goes, by the two places that set the
+// values between them farthest apart from the others (as circular binary
+// segmentation of Olshen et al., Biostatistics 2004). Series share alpha by
+// [Holm], with weights. Where there is a step, the parts are searched likewise,
+// and share the error rate (as E-divisive of Matteson and James, JASA 2014, and
+// Hunter of Fleming et al., ICPE 2023, do without sharing it). The orders come
+// from a fixed seed: the same series give the same steps.
 func Steps(series [][]float64, weights []float64, alpha float64) [][]Step {
 	out := make([][]Step, len(series))
-	places, first, p := make([][]int, len(series)), make([]Step, len(series)), make([]float64, len(series))
+	places, first, p := make([][]int, len(series)), make([]division, len(series)), make([]float64, len(series))
 	for i, values := range series {
 		for at, v := range values {
 			if Finite(v) {
 				places[i] = append(places[i], at)
 			}
 		}
-		first[i] = step(pick(values, places[i]), alpha)
-		p[i] = first[i].P
+		first[i] = divided(pick(values, places[i]), alpha)
+		p[i] = first[i].p
 	}
 	var all float64
 	for _, w := range weights {
@@ -62,15 +65,9 @@ func Steps(series [][]float64, weights []float64, alpha float64) [][]Step {
 		if p[i] > rate {
 			continue
 		}
-		var found []Step
 		values := pick(series[i], places[i])
-		share := alpha * weights[i] / all / 2
-		found = append(found, within(values[:first[i].At], 0, share)...)
-		found = append(found, first[i])
-		found = append(found, within(values[first[i].At:], first[i].At, share)...)
-		for _, s := range found {
-			s.At = places[i][s.At]
-			out[i] = append(out[i], s)
+		for _, s := range first[i].with(values, 0, alpha*weights[i]/all) {
+			out[i] = append(out[i], Step{places[i][s.At], s.P})
 		}
 	}
 	return out
@@ -84,29 +81,65 @@ func pick(values []float64, places []int) []float64 {
 	return out
 }
 
-// within finds the steps inside a segment that begins at a place.
-func within(values []float64, begin int, rate float64) []Step {
-	s := step(values, rate)
-	if s.P > rate {
-		return nil
-	}
-	out := within(values[:s.At], begin, rate/2)
-	out = append(out, Step{s.At + begin, s.P})
-	return append(out, within(values[s.At:], begin+s.At, rate/2)...)
+// A division is what divides values best: a place, or two of which those between
+// them are set apart from the others.
+type division struct {
+	places []int
+	p      float64
 }
 
-// step is the place that best divides the values, with its p-value, or 1 where
-// that is above alpha for certain.
-func step(values []float64, alpha float64) Step {
+// with lists the steps of a division of values that begin at a place, and those
+// inside its segments, which share an error rate.
+func (d division) with(values []float64, begin int, rate float64) []Step {
+	var out []Step
+	from := 0
+	for i := range len(d.places) + 1 {
+		to := len(values)
+		if i < len(d.places) {
+			to = d.places[i]
+		}
+		share := rate / float64(len(d.places)+1)
+		if inside := divided(values[from:to], share); inside.p <= share {
+			out = append(out, inside.with(values[from:to], begin+from, share)...)
+		}
+		if i < len(d.places) {
+			out = append(out, Step{begin + to, d.p})
+		}
+		from = to
+	}
+	return out
+}
+
+// oneStep is the share of the error rate that looks for one step; the rest looks
+// for a level that comes and goes, which no single place sets apart.
+const oneStep = 0.8
+
+// divided is the best division of values, with its p-value, or 1 where that is
+// above alpha for certain.
+func divided(values []float64, alpha float64) division {
 	if len(values) < 2*MinSegment {
-		return Step{P: 1}
+		return division{p: 1}
 	}
 	scores, inverse := clipped(values), inverses(len(values))
-	at, observed := divide(scores, inverse)
-	if !(observed > 0) {
-		return Step{P: 1}
+	d := shuffled(scores, alpha*oneStep, func(scores []float64) ([]int, float64) { return divide(scores, inverse) })
+	if d.p /= oneStep; d.p <= alpha || len(values) < 3*MinSegment {
+		return d
 	}
-	r := rand.New(rand.NewPCG(uint64(len(values)), 2023))
+	sums := make([]float64, len(values)+1)
+	d = shuffled(scores, alpha*(1-oneStep), func(scores []float64) ([]int, float64) { return setApart(scores, inverse, sums) })
+	d.p = min(1, d.p/(1-oneStep))
+	return d
+}
+
+// shuffled holds how far the best division sets scores apart against other
+// orders of them.
+func shuffled(scores []float64, alpha float64, best func([]float64) ([]int, float64)) division {
+	places, observed := best(scores)
+	if !(observed > 0) {
+		return division{p: 1}
+	}
+	scores = slices.Clone(scores)
+	r := rand.New(rand.NewPCG(uint64(len(scores)), 2023))
 	observed *= 1 - 1e-9 // the same values in another order may differ by rounding
 	as := 1
 	for range shuffles {
@@ -114,13 +147,13 @@ func step(values []float64, alpha float64) Step {
 			j := r.IntN(i + 1)
 			scores[i], scores[j] = scores[j], scores[i]
 		}
-		if _, d := divide(scores, inverse); d >= observed {
+		if _, d := best(scores); d >= observed {
 			if as++; float64(as) > alpha*(shuffles+1) {
-				return Step{P: 1}
+				return division{p: 1}
 			}
 		}
 	}
-	return Step{at, float64(as) / (shuffles + 1)}
+	return division{places, float64(as) / (shuffles + 1)}
 }
 
 // inverses are, for each place that may divide n values of unit variance, one
@@ -136,15 +169,35 @@ func inverses(n int) []float64 {
 // divide finds the place that sets scores with mean 0 before and after it
 // farthest apart, and the square of by how many standard errors, of unit
 // variance, that is.
-func divide(scores, inverse []float64) (at int, apart float64) {
+func divide(scores, inverse []float64) (places []int, apart float64) {
 	var sum float64
+	at := 0
 	for i, v := range scores {
 		if d := sum * sum * inverse[i]; d > apart {
 			at, apart = i, d
 		}
 		sum += v
 	}
-	return at, apart
+	return []int{at}, apart
+}
+
+// setApart finds the two places of which the scores between them are farthest
+// from the others, likewise. It writes to sums.
+func setApart(scores, inverse, sums []float64) (places []int, apart float64) {
+	n := len(scores)
+	for i, v := range scores {
+		sums[i+1] = sums[i] + v
+	}
+	var from, to int
+	for i := MinSegment; i <= n-2*MinSegment; i++ {
+		for j := i + MinSegment; j <= n-MinSegment; j++ {
+			sum := sums[j] - sums[i]
+			if d := sum * sum * inverse[j-i]; d > apart {
+				from, to, apart = i, j, d
+			}
+		}
+	}
+	return []int{from, to}, apart
 }
 
 // clipped are the values' logarithms, or values, in robust standard deviations

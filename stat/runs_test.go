@@ -182,10 +182,14 @@ func TestSteps(t *testing.T) {
 			negative[i] += 30
 		}
 	}
-	all := [][]float64{up, gaps, far, counts, negative, series(r, 5, 2, 3), make([]float64, 30), nil}
-	weights := []float64{1, 1, 1, 1, 1, 1, 1, 1}
+	bump := series(r, 24, 8, 1.2)
+	for i := range bump[16:] {
+		bump[16+i] /= 1.2
+	}
+	all := [][]float64{up, gaps, far, counts, negative, series(r, 5, 2, 3), make([]float64, 30), nil, bump}
+	weights := []float64{1, 1, 1, 1, 1, 1, 1, 1, 1}
 	got := Steps(all, weights, 0.05)
-	for i, want := range [][]int{{20, 25}, {20}, nil, {12}, {15}, nil, nil, nil} {
+	for i, want := range [][]int{{20, 25}, {20}, nil, {12}, {15}, nil, nil, nil, {8, 16}} {
 		if !slices.Equal(places(got[i]), want) {
 			t.Errorf("series %d: steps %v, want %v", i, got[i], want)
 		}
