@@ -152,7 +152,7 @@ func MakeTrend(runs []*RunFigures, options CompareOptions) (Trend, error) {
 	t.Warnings = slices.Concat(t.Joined, rulesOf("", runs))
 	if len(runs) < MinTrend {
 		t.Verdict = record.VerdictInconclusive
-		t.Why = fmt.Sprintf("there are %d runs with valid trials, and a trend needs %d", len(runs), MinTrend)
+		t.Why = fmt.Sprintf("%d of the runs have valid trials, and a trend needs %d", len(runs), MinTrend)
 	}
 	t.Series = seriesOf(runs)
 	if t.Verdict == "" {

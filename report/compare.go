@@ -129,7 +129,7 @@ func levelWords(c analysis.Comparison) string {
 		words += " to " + level(high)
 	}
 	of := "of equals"
-	if c.WithinRunOnly {
+	if c.Basis == analysis.BasisBlocks {
 		of = "of equals, if runs of the same thing did not differ"
 	}
 	return fmt.Sprintf("Intervals are 95%% each. For better or worse the verdict of the whole asks for intervals of %s, so that chance makes it either in at most %s of comparisons %s.",

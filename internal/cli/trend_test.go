@@ -47,7 +47,7 @@ func TestRunsTogether(t *testing.T) {
 	for i := range 12 {
 		write(fmt.Sprintf("flat/f%02d", i), simulatedStudy, 400, i != 5, as)
 	}
-	if err := os.WriteFile(filepath.Join(runs, "flat/f07/trials.jsonl"), []byte("nothing\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(runs, "flat/f07/machine.json"), []byte("nothing"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 27 {
