@@ -11,9 +11,6 @@
 //	           -> published figures beside ours, in words         published.go
 //	record.Findings -> assertions in CEL                          assert.go, celenv.go
 //	a run      -> what others are compared with                   runfigures.go
-//	runs of two sides -> better, worse, same or inconclusive      compare.go, change.go
-//	runs over time -> where the level of a finding changes        trend.go
-//	runs       -> what they differ in, joined or refused          across.go
 //	a run under way -> measure on, or enough                      enough.go
 //
 // What is measured in a study is the doing of its kind, which supplies a [Kind]

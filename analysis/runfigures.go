@@ -13,9 +13,10 @@ type RunFigures struct {
 	// Valid counts the trials that are.
 	Valid int
 
-	plan    *study.Plan
-	rules   []string // how it was judged by others than today's rules, in words
-	figures []runFigure
+	Plan *study.Plan
+	// Rules says how it was judged by others than today's rules, in words.
+	Rules   []string
+	Figures []RunFigure
 	at      map[figureAt]int // index of each
 }
 
@@ -24,15 +25,17 @@ type figureAt struct {
 	cell int // of the plan
 }
 
-// A runFigure is one finding of a run.
-type runFigure struct {
-	finding record.Finding
-	blocks  []float64 // the numbers of each block that it comes from
-	// compared says that runs are compared by it: overheads where there are
+// A RunFigure is one finding of a run.
+type RunFigure struct {
+	Finding record.Finding
+	Blocks  []float64 // the numbers of each block that it comes from
+	// Compared says that runs are compared by it: overheads where there are
 	// any, each taken against its own run's baseline.
-	compared bool
-	decides  bool
-	upward   bool // more is better
+	Compared bool
+	// Decides says that a comparison waits for it: the finding is the one the
+	// study's stop rule names, or what its kind says if it names none.
+	Decides      bool
+	MoreIsBetter bool
 }
 
 // Figures reduces a run to what it can be compared by. It fails as
@@ -42,7 +45,7 @@ func (kinds Kinds) Figures(run record.Run) (*RunFigures, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &RunFigures{Header: run.Header, Valid: o.validity().Valid, plan: o.Plan, rules: o.otherRules(), at: map[figureAt]int{}}
+	r := &RunFigures{Header: run.Header, Valid: o.validity().Valid, Plan: o.Plan, Rules: o.otherRules(), at: map[figureAt]int{}}
 	for _, m := range o.Measures() {
 		for cell := range o.Plan.Cells {
 			r.add(o, m, cell)
@@ -57,8 +60,8 @@ func (r *RunFigures) add(o *Observations, m Measure, cell int) {
 	base, overhead := o.Baseline(cell)
 	overhead = overhead && m.Compared
 	keep := func(f record.Finding, blocks []float64, compared bool) {
-		r.at[figureAt{f.Name, cell}] = len(r.figures)
-		r.figures = append(r.figures, runFigure{f, blocks, compared && !o.Skipped(cell), decides(o.Plan.Study, f, m), m.MoreIsBetter})
+		r.at[figureAt{f.Name, cell}] = len(r.Figures)
+		r.Figures = append(r.Figures, RunFigure{f, blocks, compared && !o.Skipped(cell), decides(o.Plan.Study, f, m), m.MoreIsBetter})
 	}
 	if overhead {
 		var blocks []float64
@@ -73,15 +76,15 @@ func (r *RunFigures) add(o *Observations, m Measure, cell int) {
 	}
 }
 
-// counterpart finds the figure of a name in the one cell that has the levels of
+// Counterpart finds the figure of a name in the one cell that has the levels of
 // a cell of another run; nil if there is none.
-func (r *RunFigures) counterpart(name string, short record.Cell) *runFigure {
+func (r *RunFigures) Counterpart(name string, short record.Cell) *RunFigure {
 	match, many := -1, false
-	for i, cell := range r.plan.Cells {
+	for i, cell := range r.Plan.Cells {
 		if !has(cell, short) {
 			continue
 		}
-		if r.plan.Short(cell).Key() == short.Key() {
+		if r.Plan.Short(cell).Key() == short.Key() {
 			match, many = i, false
 			break
 		}
@@ -95,7 +98,7 @@ func (r *RunFigures) counterpart(name string, short record.Cell) *runFigure {
 	if !ok {
 		return nil
 	}
-	return &r.figures[i]
+	return &r.Figures[i]
 }
 
 // decides reports whether the comparison as a whole waits for a finding of a

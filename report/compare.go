@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -17,7 +17,7 @@ const mostChanges = 24
 
 // RenderComparison writes a comparison of the runs of two sides for a terminal:
 // the verdict in words, then what became of each finding.
-func (kinds Kinds) RenderComparison(w io.Writer, c analysis.Comparison, opt Options) error {
+func (kinds Kinds) RenderComparison(w io.Writer, c comparison.Comparison, opt Options) error {
 	if opt.Width <= 0 {
 		opt.Width = defaultWidth
 	}
@@ -40,9 +40,9 @@ func (kinds Kinds) RenderComparison(w io.Writer, c analysis.Comparison, opt Opti
 }
 
 // withinWords says what a verdict does not know of runs.
-func withinWords(c analysis.Comparison) string {
+func withinWords(c comparison.Comparison) string {
 	switch {
-	case c.Basis == analysis.BasisBlocks:
+	case c.Basis == comparison.BasisBlocks:
 		return "Within these two runs only: how much runs of the same thing differ is not known."
 	case len(c.RunsB) == 1:
 		return "Of one run only on side B: how much its runs differ is taken from side A."
@@ -51,10 +51,10 @@ func withinWords(c analysis.Comparison) string {
 }
 
 // oneEach says that a comparison has one run a side.
-func oneEach(c analysis.Comparison) bool { return len(c.RunsA) == 1 && len(c.RunsB) == 1 }
+func oneEach(c comparison.Comparison) bool { return len(c.RunsA) == 1 && len(c.RunsB) == 1 }
 
 // comparisonWords is the verdict of the whole in words.
-func comparisonWords(c analysis.Comparison) string {
+func comparisonWords(c comparison.Comparison) string {
 	margin := strconv.FormatFloat(100*c.MarginRatio, 'g', 4, 64) + "%"
 	a, b := "run A", "run B"
 	if !oneEach(c) {
@@ -74,7 +74,7 @@ func comparisonWords(c analysis.Comparison) string {
 	return fmt.Sprintf("Inconclusive: the intervals are too wide to say whether %s costs what %s does within %s.", b, a, margin)
 }
 
-func (kinds Kinds) comparisonTable(c analysis.Comparison) Table {
+func (kinds Kinds) comparisonTable(c comparison.Comparison) Table {
 	t := Table{
 		Title: "Change from A to B, with its 95% interval",
 		Columns: []Column{{Head: ""}, {Head: "finding"}, {Head: "cell"}, {"A", true, 5}, {"B", true, 5},
@@ -111,7 +111,7 @@ func (kinds Kinds) comparisonTable(c analysis.Comparison) Table {
 
 // levelWords says at which level changes count for the verdict of the whole, as
 // the intervals of the table are of 95% each.
-func levelWords(c analysis.Comparison) string {
+func levelWords(c comparison.Comparison) string {
 	low, high := math.Inf(1), 0.0
 	for _, decides := range []bool{true, false} { // others only where none decides
 		for _, change := range c.Changes {
@@ -129,7 +129,7 @@ func levelWords(c analysis.Comparison) string {
 		words += " to " + level(high)
 	}
 	of := "of equals"
-	if c.Basis == analysis.BasisBlocks {
+	if c.Basis == comparison.BasisBlocks {
 		of = "of equals, if runs of the same thing did not differ"
 	}
 	return fmt.Sprintf("Intervals are 95%% each. For better or worse the verdict of the whole asks for intervals of %s, so that chance makes it either in at most %s of comparisons %s.",
@@ -147,7 +147,7 @@ func side(f record.Finding, s Scale) Text {
 }
 
 // changeWords is a change in percent: "+4% (-1 to +9)".
-func changeWords(c analysis.Change) string {
+func changeWords(c comparison.Change) string {
 	if !c.Bounded {
 		return "–"
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 )
@@ -17,7 +17,7 @@ import (
 // RenderTrend writes a trend for a terminal: the verdict in words, each change,
 // then each series as a line of blocks. Series that do not decide, and have not
 // changed, are shown if all are asked for.
-func (kinds Kinds) RenderTrend(w io.Writer, trend analysis.Trend, all bool, opt Options) error {
+func (kinds Kinds) RenderTrend(w io.Writer, trend comparison.Trend, all bool, opt Options) error {
 	if opt.Width <= 0 {
 		opt.Width = defaultWidth
 	}
@@ -48,7 +48,7 @@ func (kinds Kinds) RenderTrend(w io.Writer, trend analysis.Trend, all bool, opt 
 }
 
 // trendWords is the verdict of a trend in words.
-func trendWords(t analysis.Trend) string {
+func trendWords(t comparison.Trend) string {
 	switch t.Verdict {
 	case record.VerdictWorse, record.VerdictBetter:
 		var when []string
@@ -77,7 +77,7 @@ func marginWords(ratio float64) string { return strconv.FormatFloat(100*ratio, '
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
 // changesTables are the changes, a table for each place where any lie.
-func (kinds Kinds) changesTables(trend analysis.Trend) []Table {
+func (kinds Kinds) changesTables(trend comparison.Trend) []Table {
 	var out []Table
 	for at := range trend.Runs {
 		var t Table
@@ -95,7 +95,7 @@ func (kinds Kinds) changesTables(trend analysis.Trend) []Table {
 				case !c.Stands:
 					verdict.S += ", not any more"
 				}
-				size := analysis.Change{ChangeRatio: c.ChangeRatio, LowRatio: c.LowRatio, HighRatio: c.HighRatio, Bounded: c.Bounded}
+				size := comparison.Change{ChangeRatio: c.ChangeRatio, LowRatio: c.LowRatio, HighRatio: c.HighRatio, Bounded: c.Bounded}
 				t.Rows = append(t.Rows, []Text{decidesMark(s), {S: kinds.words(s.Name)}, {S: cellWords(s.Cell)},
 					{S: scale.Value(c.Before)}, {S: scale.Value(c.After)}, {S: changeWords(size)}, verdict})
 				t.Title = fmt.Sprintf("%s, from run %s to run %s: %s", day(c.ToStarted), c.From, c.To, differsWords(c))
@@ -112,7 +112,7 @@ func (kinds Kinds) changesTables(trend analysis.Trend) []Table {
 	return out
 }
 
-func decidesMark(s analysis.Series) Text {
+func decidesMark(s comparison.Series) Text {
 	if s.Decides {
 		return Text{S: "*"}
 	}
@@ -120,7 +120,7 @@ func decidesMark(s analysis.Series) Text {
 }
 
 // differsWords says what else changed between the two runs of a change.
-func differsWords(c analysis.LevelChange) string {
+func differsWords(c comparison.LevelChange) string {
 	if len(c.Differs) == 0 {
 		return "nothing else that runs record changed there"
 	}
@@ -135,10 +135,10 @@ func differsWords(c analysis.LevelChange) string {
 	return strings.Join(parts, ", ")
 }
 
-func (kinds Kinds) seriesTable(trend analysis.Trend, all bool, opt Options) Table {
+func (kinds Kinds) seriesTable(trend comparison.Trend, all bool, opt Options) Table {
 	t := Table{Title: "From run to run", Columns: []Column{{Head: ""}, {Head: "finding"}, {Head: "cell"}, {Head: "lowest to highest"},
 		{"range", true, 2}, {"last run (95% interval)", true, 3}}}
-	decides := slices.ContainsFunc(trend.Series, func(s analysis.Series) bool { return s.Decides })
+	decides := slices.ContainsFunc(trend.Series, func(s comparison.Series) bool { return s.Decides })
 	left, marked := 0, false
 	for _, s := range trend.Series {
 		if decides && !s.Decides && !all && len(s.Changes) == 0 {
@@ -147,7 +147,7 @@ func (kinds Kinds) seriesTable(trend analysis.Trend, all bool, opt Options) Tabl
 		}
 		marked = marked || s.Decides
 		var values []float64
-		last := analysis.Point{}
+		last := comparison.Point{}
 		for _, p := range s.Points {
 			if p != nil {
 				values, last = append(values, p.Estimate), *p
@@ -177,7 +177,7 @@ const mostBlocks = 40
 
 // blocks draws a series as a line of characters, from its lowest value to its
 // highest, with a bar where its level changes and a space where a run has none.
-func blocks(s analysis.Series, opt Options) string {
+func blocks(s comparison.Series, opt Options) string {
 	levels, bar := []rune("▁▂▃▄▅▆▇█"), "│"
 	if opt.ASCII {
 		levels, bar = []rune("01234567"), "|"
@@ -201,7 +201,7 @@ func blocks(s analysis.Series, opt Options) string {
 	}
 	var out strings.Builder
 	for i, v := range columns {
-		if slices.ContainsFunc(s.Changes, func(c analysis.LevelChange) bool { return c.At/per == i }) {
+		if slices.ContainsFunc(s.Changes, func(c comparison.LevelChange) bool { return c.At/per == i }) {
 			out.WriteString(bar)
 		}
 		switch {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -22,7 +23,7 @@ func Figures(t testing.TB, kinds analysis.Kinds, runs ...record.Run) []*analysis
 }
 
 // Compare compares one run with another, changes within a margin left aside.
-func Compare(t testing.TB, kinds analysis.Kinds, a, b record.Run, margin float64) (analysis.Comparison, error) {
+func Compare(t testing.TB, kinds analysis.Kinds, a, b record.Run, margin float64) (comparison.Comparison, error) {
 	t.Helper()
-	return analysis.Compare(Figures(t, kinds, a), Figures(t, kinds, b), analysis.CompareOptions{MarginRatio: margin})
+	return comparison.Compare(Figures(t, kinds, a), Figures(t, kinds, b), comparison.CompareOptions{MarginRatio: margin})
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
@@ -71,7 +72,7 @@ func newCompareCommand(env *Env) *cobra.Command {
 // addRunsFlags adds the flags on how runs are set beside each other.
 func addRunsFlags(cmd *cobra.Command, margin *string, across *[]string, doc string) {
 	cmd.Flags().StringVar(margin, "margin", "5%", doc)
-	cmd.Flags().StringSliceVar(across, "across", nil, "join runs that differ in "+strings.Join(analysis.AcrossAll, ", ")+" (several with commas)")
+	cmd.Flags().StringSliceVar(across, "across", nil, "join runs that differ in "+strings.Join(comparison.AcrossAll, ", ")+" (several with commas)")
 }
 
 // withFlag is --with, which all runs of the second side follow: it notes how many
@@ -106,13 +107,13 @@ func (w *withFlag) sides(args []string) (before, after []string, err error) {
 }
 
 // runsOptions are how runs are set beside each other.
-func runsOptions(margin string, across []string) (analysis.CompareOptions, error) {
+func runsOptions(margin string, across []string) (comparison.CompareOptions, error) {
 	ratio, err := parseMargin(margin)
 	if err != nil {
-		return analysis.CompareOptions{}, err
+		return comparison.CompareOptions{}, err
 	}
-	joined, err := analysis.ParseAcross(across)
-	return analysis.CompareOptions{MarginRatio: ratio, Across: joined}, err
+	joined, err := comparison.ParseAcross(across)
+	return comparison.CompareOptions{MarginRatio: ratio, Across: joined}, err
 }
 
 func runCompare(ctx context.Context, env *Env, f compareFlags, before, after []string) error {
@@ -132,19 +133,19 @@ func runCompare(ctx context.Context, env *Env, f compareFlags, before, after []s
 	if err != nil {
 		return err
 	}
-	comparison, err := analysis.Compare(a, b, how)
+	c, err := comparison.Compare(a, b, how)
 	if err != nil {
 		return err
 	}
 	if f.json {
-		err = writeJSON(env.Stdout, comparison)
+		err = writeJSON(env.Stdout, c)
 	} else {
-		err = kinds.Reports().RenderComparison(env.Stdout, comparison, options)
+		err = kinds.Reports().RenderComparison(env.Stdout, c, options)
 	}
 	if err != nil {
 		return err
 	}
-	switch comparison.Verdict {
+	switch c.Verdict {
 	case record.VerdictWorse:
 		worse := "run B is worse"
 		if len(before)+len(after) > 2 {
@@ -152,7 +153,7 @@ func runCompare(ctx context.Context, env *Env, f compareFlags, before, after []s
 		}
 		return errs.WithCode(errors.New(worse), errs.CodeAssertion)
 	case record.VerdictInconclusive:
-		return inconclusive(comparison, before, after)
+		return inconclusive(c, before, after)
 	}
 	return nil
 }
@@ -176,7 +177,7 @@ func loadFigures(ctx context.Context, env *Env, dirs ...string) ([]*analysis.Run
 }
 
 // inconclusive is the error of a comparison that says neither.
-func inconclusive(c analysis.Comparison, before, after []string) error {
+func inconclusive(c comparison.Comparison, before, after []string) error {
 	err := errors.New("the comparison is inconclusive")
 	if c.Why != "" {
 		err = fmt.Errorf("%w: %s", err, c.Why)
@@ -184,13 +185,13 @@ func inconclusive(c analysis.Comparison, before, after []string) error {
 	err = errs.WithCode(err, errs.CodeInvalid)
 	lacking := "RUN"
 	switch {
-	case c.Lacking == "" && c.Basis == analysis.BasisRuns:
-		return errs.WithHint(err, "more runs narrow the intervals (%s); a wider --margin is easier to meet", analysis.Takes)
+	case c.Lacking == "" && c.Basis == comparison.BasisRuns:
+		return errs.WithHint(err, "more runs narrow the intervals (%s); a wider --margin is easier to meet", comparison.Takes)
 	case c.Lacking == "":
 		return errs.WithHint(err, "more blocks narrow the intervals; a wider --margin is easier to meet")
-	case c.Lacking == analysis.LackingA && len(before) == 1:
+	case c.Lacking == comparison.LackingA && len(before) == 1:
 		lacking = before[0]
-	case c.Lacking == analysis.LackingB && len(after) == 1:
+	case c.Lacking == comparison.LackingB && len(after) == 1:
 		lacking = after[0]
 	}
 	return errs.WithHint(err, "`meshtrial report %s` says why", filepath.Clean(lacking))

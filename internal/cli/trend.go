@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/record"
@@ -41,7 +42,7 @@ func newTrendCommand(env *Env) *cobra.Command {
 			"--across says so: `--across versions` follows a mesh over its releases. --study takes\n" +
 			"the runs of one study. Runs that cannot be read are named and left out.\n\n" +
 			"Exit codes: 0 no change for the worse stands at the end, 2 wrong usage or runs that\n" +
-			fmt.Sprintf("must not be joined, 3 one does, by more than the margin, 4 too few runs (fewer than %d).", analysis.MinTrend),
+			fmt.Sprintf("must not be joined, 3 one does, by more than the margin, 4 too few runs (fewer than %d).", comparison.MinTrend),
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runTrend(cmd.Context(), env, f, args[0]) },
 	}
@@ -71,7 +72,7 @@ func runTrend(ctx context.Context, env *Env, f trendFlags, dir string) error {
 	if err != nil {
 		return err
 	}
-	trend, err := analysis.MakeTrend(runs, how)
+	trend, err := comparison.MakeTrend(runs, how)
 	if err != nil {
 		return trendHint(err, runs, f.study)
 	}
@@ -96,7 +97,7 @@ func runTrend(ctx context.Context, env *Env, f trendFlags, dir string) error {
 
 // readTrend reads runs one after the other, those of one study if it is named,
 // and says which cannot be read.
-func readTrend(ctx context.Context, env *Env, dirs []string, name string) (runs []*analysis.RunFigures, left []analysis.LeftOut, err error) {
+func readTrend(ctx context.Context, env *Env, dirs []string, name string) (runs []*analysis.RunFigures, left []comparison.LeftOut, err error) {
 	others := 0
 	for _, dir := range dirs {
 		if name != "" {
@@ -110,7 +111,7 @@ func readTrend(ctx context.Context, env *Env, dirs []string, name string) (runs 
 			return nil, nil, ctx.Err()
 		}
 		if err != nil {
-			left = append(left, analysis.LeftOut{Run: dir, Why: err.Error()})
+			left = append(left, comparison.LeftOut{Run: dir, Why: err.Error()})
 			continue
 		}
 		runs = append(runs, figures...)

@@ -1,9 +1,10 @@
-package analysis
+package comparison
 
 import (
 	"fmt"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 )
@@ -22,14 +23,14 @@ type sideFigure struct {
 	finding record.Finding
 	values  []float64  // of runs, or of the one run's blocks
 	each    []*float64 // of all runs, nil where one has none
-	all     []*runFigure
+	all     []*analysis.RunFigure
 	// runs is how many runs have it, unreached in how many of them it lies among
 	// failed requests.
 	runs, unreached int
 }
 
 // newSideFigure takes a figure of each run of a side, nil where a run has none.
-func newSideFigure(figures []*runFigure, blocks bool) (sideFigure, bool) {
+func newSideFigure(figures []*analysis.RunFigure, blocks bool) (sideFigure, bool) {
 	side := sideFigure{}
 	var sum int
 	for _, f := range figures {
@@ -37,12 +38,12 @@ func newSideFigure(figures []*runFigure, blocks bool) (sideFigure, bool) {
 		if f != nil {
 			side.all = append(side.all, f)
 			switch {
-			case notReached(f.finding):
+			case notReached(f.Finding):
 				side.unreached++
-			case f.finding.Verdict != record.VerdictInvalid:
-				value = &f.finding.Estimate
-				side.values = append(side.values, f.finding.Estimate)
-				sum += f.finding.Blocks
+			case f.Finding.Verdict != record.VerdictInvalid:
+				value = &f.Finding.Estimate
+				side.values = append(side.values, f.Finding.Estimate)
+				sum += f.Finding.Blocks
 			}
 		}
 		side.each = append(side.each, value)
@@ -51,12 +52,12 @@ func newSideFigure(figures []*runFigure, blocks bool) (sideFigure, bool) {
 		return side, false
 	}
 	side.runs = len(side.all)
-	side.finding = side.all[0].finding
+	side.finding = side.all[0].Finding
 	switch {
 	case blocks:
-		side.values, side.each = side.all[0].blocks, nil
+		side.values, side.each = side.all[0].Blocks, nil
 	case len(side.values) == 1:
-		side.finding = side.all[slices.IndexFunc(side.all, func(f *runFigure) bool { return f.finding.Verdict != record.VerdictInvalid })].finding
+		side.finding = side.all[slices.IndexFunc(side.all, func(f *analysis.RunFigure) bool { return f.Finding.Verdict != record.VerdictInvalid })].Finding
 	case len(side.values) > 1:
 		e := stat.Mean(side.values, stat.Options{})
 		f := side.finding
@@ -68,24 +69,24 @@ func newSideFigure(figures []*runFigure, blocks bool) (sideFigure, bool) {
 
 // pairingsOf matches the findings of two sides; unmatched counts those of side
 // A that no run of side B has.
-func pairingsOf(before, after []*RunFigures, blocks bool) (out []pairing, unmatched int) {
+func pairingsOf(before, after []*analysis.RunFigures, blocks bool) (out []pairing, unmatched int) {
 	seen := map[string]bool{}
 	for _, reference := range before {
-		for i := range reference.figures {
-			f := &reference.figures[i]
-			key := f.finding.Name + "\x00" + f.finding.Cell.Key()
-			if !f.compared || seen[key] {
+		for i := range reference.Figures {
+			f := &reference.Figures[i]
+			key := f.Finding.Name + "\x00" + f.Finding.Cell.Key()
+			if !f.Compared || seen[key] {
 				continue
 			}
 			seen[key] = true
-			of := func(runs []*RunFigures) []*runFigure {
-				figures := make([]*runFigure, len(runs))
+			of := func(runs []*analysis.RunFigures) []*analysis.RunFigure {
+				figures := make([]*analysis.RunFigure, len(runs))
 				for i, r := range runs {
-					figures[i] = r.counterpart(f.finding.Name, f.finding.Cell)
+					figures[i] = r.Counterpart(f.Finding.Name, f.Finding.Cell)
 				}
 				return figures
 			}
-			p := pairing{blocks: blocks, decides: f.decides, upward: f.upward}
+			p := pairing{blocks: blocks, decides: f.Decides, upward: f.MoreIsBetter}
 			var okA, okB bool
 			p.a, okA = newSideFigure(of(before), blocks)
 			p.b, okB = newSideFigure(of(after), blocks)
@@ -185,9 +186,9 @@ func (p pairing) weigh(o stat.Options, margin float64) (ratio stat.Estimate, ver
 	case a.unreached+b.unreached > 0 && !p.onlyOneReached():
 		return none, record.VerdictInconclusive, fmt.Sprintf("it lies among failed requests in %d of %d runs of side A and %d of %d of side B", a.unreached, a.runs, b.unreached, b.runs)
 	case p.onlyOneReached() && b.unreached > 0:
-		return none, record.VerdictWorse, p.sideWords("run B: ", "side B: ") + b.all[0].finding.Warnings[0]
+		return none, record.VerdictWorse, p.sideWords("run B: ", "side B: ") + b.all[0].Finding.Warnings[0]
 	case p.onlyOneReached():
-		return none, record.VerdictBetter, p.sideWords("run A: ", "side A: ") + a.all[0].finding.Warnings[0]
+		return none, record.VerdictBetter, p.sideWords("run A: ", "side A: ") + a.all[0].Finding.Warnings[0]
 	case p.blocks && (a.finding.Verdict == record.VerdictInvalid || b.finding.Verdict == record.VerdictInvalid), len(a.values) == 0, len(b.values) == 0:
 		return none, record.VerdictInconclusive, "too few valid trials"
 	case !p.blocks && len(a.values)+len(b.values) < 3:
@@ -234,8 +235,8 @@ func notReached(f record.Finding) bool { return f.Reason == record.ReasonNotReac
 // within says that a finding is no effect in any run, by its study and by this
 // margin.
 func (s sideFigure) within(margin float64) bool {
-	return !slices.ContainsFunc(s.all, func(one *runFigure) bool {
-		f := one.finding
+	return !slices.ContainsFunc(s.all, func(one *analysis.RunFigure) bool {
+		f := one.Finding
 		return f.Verdict != record.VerdictNoEffect || f.Relative == nil || f.Relative.Low < -margin || f.Relative.High > margin
 	})
 }

@@ -1,4 +1,4 @@
-package analysis
+package comparison
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -136,7 +137,7 @@ type CompareOptions struct {
 // sides machine and the study's name, unless options join them. It fails, with a
 // usage error, if they do not, if a run is there twice, or if nothing can be
 // matched. Without valid trials on a side the comparison is inconclusive.
-func Compare(before, after []*RunFigures, options CompareOptions) (Comparison, error) {
+func Compare(before, after []*analysis.RunFigures, options CompareOptions) (Comparison, error) {
 	margin := options.MarginRatio
 	if !(margin >= 0) || math.IsInf(margin, 0) {
 		return Comparison{}, errs.WithHint(errs.Usage("margin %v is not a share", margin), "as in --margin 5%%")
@@ -157,8 +158,8 @@ func Compare(before, after []*RunFigures, options CompareOptions) (Comparison, e
 	}
 	c.Warnings = slices.Concat(c.Joined, rulesOf("A", before), rulesOf("B", after), between(before, after))
 	validA, validB := withTrials(before), withTrials(after)
-	for i, side := range [][]*RunFigures{before, after} {
-		if valid := [][]*RunFigures{validA, validB}[i]; len(valid) > 0 && len(valid) < len(side) {
+	for i, side := range [][]*analysis.RunFigures{before, after} {
+		if valid := [][]*analysis.RunFigures{validA, validB}[i]; len(valid) > 0 && len(valid) < len(side) {
 			c.Warnings = append(c.Warnings, fmt.Sprintf("left out for want of a valid trial: %s", named(idsOf(without(side, valid)))))
 		}
 	}
@@ -189,7 +190,7 @@ func Compare(before, after []*RunFigures, options CompareOptions) (Comparison, e
 
 // checkTwice refuses a run that is given twice, but for one that is compared
 // with itself.
-func checkTwice(before, after []*RunFigures) error {
+func checkTwice(before, after []*analysis.RunFigures) error {
 	if len(before) == 1 && len(after) == 1 {
 		return nil
 	}
@@ -242,7 +243,7 @@ func (c *Comparison) words(text string) string {
 		"run A has", "side A has", "run B has", "side B has", "run A", "side A", "run B", "side B").Replace(text)
 }
 
-func idsOf(runs []*RunFigures) []string {
+func idsOf(runs []*analysis.RunFigures) []string {
 	out := make([]string, len(runs))
 	for i, r := range runs {
 		out[i] = r.Header.RunID
@@ -250,19 +251,19 @@ func idsOf(runs []*RunFigures) []string {
 	return out
 }
 
-func withTrials(runs []*RunFigures) []*RunFigures {
-	return slices.DeleteFunc(slices.Clone(runs), func(r *RunFigures) bool { return r.Valid == 0 })
+func withTrials(runs []*analysis.RunFigures) []*analysis.RunFigures {
+	return slices.DeleteFunc(slices.Clone(runs), func(r *analysis.RunFigures) bool { return r.Valid == 0 })
 }
 
-func without(runs, others []*RunFigures) []*RunFigures {
-	return slices.DeleteFunc(slices.Clone(runs), func(r *RunFigures) bool { return slices.Contains(others, r) })
+func without(runs, others []*analysis.RunFigures) []*analysis.RunFigures {
+	return slices.DeleteFunc(slices.Clone(runs), func(r *analysis.RunFigures) bool { return slices.Contains(others, r) })
 }
 
 // rulesOf warns of runs that were judged by other rules than today's.
-func rulesOf(side string, runs []*RunFigures) []string {
+func rulesOf(side string, runs []*analysis.RunFigures) []string {
 	var out []string
 	for _, r := range runs {
-		for _, words := range r.rules {
+		for _, words := range r.Rules {
 			if len(runs) > 1 {
 				side = r.Header.RunID
 			}
@@ -273,10 +274,10 @@ func rulesOf(side string, runs []*RunFigures) []string {
 }
 
 // sides says what runs of two sides are joined across, or refuses.
-func (across Across) sides(before, after []*RunFigures) (joined []string, err error) {
+func (across Across) sides(before, after []*analysis.RunFigures) (joined []string, err error) {
 	all := slices.Concat(before, after)
 	found := traitsOf(all).differences(all, func(t trait) bool { return t.kind == AcrossMachine || t.kind == AcrossStudy && !t.setting })
-	for _, side := range [][]*RunFigures{before, after} {
+	for _, side := range [][]*analysis.RunFigures{before, after} {
 		found = append(found, traitsOf(side).differences(side, func(t trait) bool { return t.setting })...)
 	}
 	return across.join(found)
@@ -284,7 +285,7 @@ func (across Across) sides(before, after []*RunFigures) (joined []string, err er
 
 // between lists what may differ between the sides, and does: the measured
 // binaries, the settings, and the program that measured.
-func between(before, after []*RunFigures) []string {
+func between(before, after []*analysis.RunFigures) []string {
 	var out []string
 	ta, tb := traitsOf(before), traitsOf(after)
 	side := func(t traitTable, k trait) string {

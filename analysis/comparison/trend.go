@@ -1,4 +1,4 @@
-package analysis
+package comparison
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
@@ -123,7 +124,7 @@ type Differing struct {
 // share machine, versions and study unless options join them, or it fails with a
 // usage error. Runs without a valid trial are left out; of fewer than [MinTrend]
 // others the trend is inconclusive.
-func MakeTrend(runs []*RunFigures, options CompareOptions) (Trend, error) {
+func MakeTrend(runs []*analysis.RunFigures, options CompareOptions) (Trend, error) {
 	margin := options.MarginRatio
 	if !(margin >= 0) || math.IsInf(margin, 0) {
 		return Trend{}, errs.WithHint(errs.Usage("margin %v is not a share", margin), "as in --margin 5%%")
@@ -134,7 +135,7 @@ func MakeTrend(runs []*RunFigures, options CompareOptions) (Trend, error) {
 	for _, r := range without(all, runs) {
 		t.LeftOut = append(t.LeftOut, LeftOut{r.Header.RunID, "it has no valid trial"})
 	}
-	slices.SortStableFunc(runs, func(a, b *RunFigures) int {
+	slices.SortStableFunc(runs, func(a, b *analysis.RunFigures) int {
 		return cmp.Or(a.Header.Started.Compare(b.Header.Started), cmp.Compare(a.Header.RunID, b.Header.RunID))
 	})
 	for _, r := range runs {
@@ -164,22 +165,22 @@ func MakeTrend(runs []*RunFigures, options CompareOptions) (Trend, error) {
 
 // seriesOf are the findings that runs are compared by, in the last run that has
 // each.
-func seriesOf(runs []*RunFigures) []Series {
+func seriesOf(runs []*analysis.RunFigures) []Series {
 	out := []Series{}
 	seen := map[string]bool{}
 	for _, reference := range slices.Backward(runs) {
-		for i := range reference.figures {
-			f := &reference.figures[i]
-			key := f.finding.Name + "\x00" + f.finding.Cell.Key()
-			if !f.compared || seen[key] {
+		for i := range reference.Figures {
+			f := &reference.Figures[i]
+			key := f.Finding.Name + "\x00" + f.Finding.Cell.Key()
+			if !f.Compared || seen[key] {
 				continue
 			}
 			seen[key] = true
-			s := Series{Name: f.finding.Name, Cell: f.finding.Cell, Against: f.finding.Against, Unit: f.finding.Unit,
-				Decides: f.decides, MoreIsBetter: f.upward, Points: make([]*Point, len(runs)), Changes: []LevelChange{}}
+			s := Series{Name: f.Finding.Name, Cell: f.Finding.Cell, Against: f.Finding.Against, Unit: f.Finding.Unit,
+				Decides: f.Decides, MoreIsBetter: f.MoreIsBetter, Points: make([]*Point, len(runs)), Changes: []LevelChange{}}
 			for at, r := range runs {
-				if g := r.counterpart(f.finding.Name, f.finding.Cell); g != nil && g.finding.Verdict != record.VerdictInvalid {
-					s.Points[at] = &Point{g.finding.Estimate, g.finding.Low, g.finding.High}
+				if g := r.Counterpart(f.Finding.Name, f.Finding.Cell); g != nil && g.Finding.Verdict != record.VerdictInvalid {
+					s.Points[at] = &Point{g.Finding.Estimate, g.Finding.Low, g.Finding.High}
 				}
 			}
 			out = append(out, s)
@@ -189,7 +190,7 @@ func seriesOf(runs []*RunFigures) []Series {
 }
 
 // find fills in the changes of all series.
-func (t *Trend) find(runs []*RunFigures, table traitTable, margin float64) {
+func (t *Trend) find(runs []*analysis.RunFigures, table traitTable, margin float64) {
 	values, decides := make([][]float64, len(t.Series)), make([]bool, len(t.Series))
 	for i, s := range t.Series {
 		decides[i] = s.Decides
@@ -265,7 +266,7 @@ func direction(before, after []float64, margin float64, upward bool) string {
 
 // between lists what two runs differ in, versions first, and the program that
 // measured.
-func (t traitTable) between(runs []*RunFigures, from, to int) []Differing {
+func (t traitTable) between(runs []*analysis.RunFigures, from, to int) []Differing {
 	var versions, others []Differing
 	for _, k := range t.order {
 		a, okA := t.values[from][k]

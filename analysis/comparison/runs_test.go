@@ -1,4 +1,4 @@
-package analysis_test
+package comparison_test
 
 import (
 	"encoding/json"
@@ -12,9 +12,13 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/record"
 )
+
+var kinds = analyses.All()
 
 // sideOf are runs whose sidecars cost a factor more, and differ by some percent
 // from run to run.
@@ -33,10 +37,10 @@ func sideOf(t *testing.T, n int, seed uint64, factor, scatter float64, change fu
 	return analysistest.Figures(t, kinds, runs...)
 }
 
-func changeOf(c analysis.Comparison, name, sidecars string) analysis.Change {
-	i := slices.IndexFunc(c.Changes, func(x analysis.Change) bool { return x.Name == name && x.Cell["sidecars"] == sidecars })
+func changeOf(c comparison.Comparison, name, sidecars string) comparison.Change {
+	i := slices.IndexFunc(c.Changes, func(x comparison.Change) bool { return x.Name == name && x.Cell["sidecars"] == sidecars })
 	if i < 0 {
-		return analysis.Change{}
+		return comparison.Change{}
 	}
 	return c.Changes[i]
 }
@@ -51,14 +55,14 @@ func TestCompareRunsOfASide(t *testing.T) {
 		want, basis     string
 		within, certain bool
 	}{
-		{"equal", sideOf(t, 4, 100, 1, 0.01, nil), sideOf(t, 4, 200, 1, 0.01, nil), 0.1, record.VerdictSame, analysis.BasisRuns, false, true},
-		{"worse", sideOf(t, 4, 100, 1, 0.01, nil), sideOf(t, 4, 200, 1.3, 0.01, nil), 0.05, record.VerdictWorse, analysis.BasisRuns, false, true},
-		{"better", sideOf(t, 4, 100, 1.3, 0.01, nil), sideOf(t, 4, 200, 1, 0.01, nil), 0.05, record.VerdictBetter, analysis.BasisRuns, false, true},
-		{"scattered", sideOf(t, 3, 100, 1, 0.1, nil), sideOf(t, 3, 200, 1.15, 0.1, nil), 0.05, record.VerdictInconclusive, analysis.BasisRuns, false, true},
-		{"one after", sideOf(t, 4, 100, 1, 0.01, nil), sideOf(t, 1, 200, 1.5, 0, nil), 0.05, record.VerdictWorse, analysis.BasisRuns, true, true},
-		{"one each", sideOf(t, 1, 100, 1, 0, nil), sideOf(t, 1, 200, 1.5, 0, nil), 0.05, record.VerdictWorse, analysis.BasisBlocks, true, true},
+		{"equal", sideOf(t, 4, 100, 1, 0.01, nil), sideOf(t, 4, 200, 1, 0.01, nil), 0.1, record.VerdictSame, comparison.BasisRuns, false, true},
+		{"worse", sideOf(t, 4, 100, 1, 0.01, nil), sideOf(t, 4, 200, 1.3, 0.01, nil), 0.05, record.VerdictWorse, comparison.BasisRuns, false, true},
+		{"better", sideOf(t, 4, 100, 1.3, 0.01, nil), sideOf(t, 4, 200, 1, 0.01, nil), 0.05, record.VerdictBetter, comparison.BasisRuns, false, true},
+		{"scattered", sideOf(t, 3, 100, 1, 0.1, nil), sideOf(t, 3, 200, 1.15, 0.1, nil), 0.05, record.VerdictInconclusive, comparison.BasisRuns, false, true},
+		{"one after", sideOf(t, 4, 100, 1, 0.01, nil), sideOf(t, 1, 200, 1.5, 0, nil), 0.05, record.VerdictWorse, comparison.BasisRuns, true, true},
+		{"one each", sideOf(t, 1, 100, 1, 0, nil), sideOf(t, 1, 200, 1.5, 0, nil), 0.05, record.VerdictWorse, comparison.BasisBlocks, true, true},
 	} {
-		got, err := analysis.Compare(c.a, c.b, analysis.CompareOptions{MarginRatio: c.margin})
+		got, err := comparison.Compare(c.a, c.b, comparison.CompareOptions{MarginRatio: c.margin})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +74,7 @@ func TestCompareRunsOfASide(t *testing.T) {
 		if warned != c.within {
 			t.Errorf("%s: warnings %q", c.name, got.Warnings)
 		}
-		if len(got.RunsA) != len(c.a) || len(got.RunsB) != len(c.b) || got.A != got.RunsA[0] || (c.basis == analysis.BasisRuns) != (len(p50.ValuesA) == len(c.a)) {
+		if len(got.RunsA) != len(c.a) || len(got.RunsB) != len(c.b) || got.A != got.RunsA[0] || (c.basis == comparison.BasisRuns) != (len(p50.ValuesA) == len(c.a)) {
 			t.Errorf("%s: runs %q and %q, values %v", c.name, got.RunsA, got.RunsB, p50.ValuesA)
 		}
 		if _, err := json.Marshal(got); err != nil {
@@ -85,7 +89,7 @@ func TestBlocksAreNoRuns(t *testing.T) {
 	worse := 0
 	for i := range a {
 		for j := range b {
-			one, err := analysis.Compare(a[i:i+1], b[j:j+1], analysis.CompareOptions{MarginRatio: 0.02})
+			one, err := comparison.Compare(a[i:i+1], b[j:j+1], comparison.CompareOptions{MarginRatio: 0.02})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +98,7 @@ func TestBlocksAreNoRuns(t *testing.T) {
 			}
 		}
 	}
-	all, err := analysis.Compare(a, b, analysis.CompareOptions{MarginRatio: 0.02})
+	all, err := comparison.Compare(a, b, comparison.CompareOptions{MarginRatio: 0.02})
 	if err != nil || worse < 3 || all.Verdict != record.VerdictInconclusive {
 		t.Errorf("%d of 9 pairs of equals differ, all together are %s, %v", worse, all.Verdict, err)
 	}
@@ -102,7 +106,7 @@ func TestBlocksAreNoRuns(t *testing.T) {
 
 // Those that decide share four fifths of 5%, the rest the others.
 func TestCompareShares(t *testing.T) {
-	got, err := analysis.Compare(sideOf(t, 3, 500, 1, 0.01, nil), sideOf(t, 3, 600, 1, 0.01, nil), analysis.CompareOptions{MarginRatio: 0.1})
+	got, err := comparison.Compare(sideOf(t, 3, 500, 1, 0.01, nil), sideOf(t, 3, 600, 1, 0.01, nil), comparison.CompareOptions{MarginRatio: 0.1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +166,7 @@ func TestCompareAcross(t *testing.T) {
 		{"settings", append(other[:1:1], analysistest.Figures(t, kinds, settings)...), "connections is 16 in run-710; and 32 in run-740", "study"},
 		{"window", append(other[:1:1], analysistest.Figures(t, kinds, window)...), "window is 2s in run-710; and 20s in run-741", "study"},
 	} {
-		_, err := analysis.Compare(before, c.after, analysis.CompareOptions{MarginRatio: 0.05})
+		_, err := comparison.Compare(before, c.after, comparison.CompareOptions{MarginRatio: 0.05})
 		if c.want == "" {
 			if err != nil {
 				t.Errorf("%s: %v", c.name, err)
@@ -172,18 +176,18 @@ func TestCompareAcross(t *testing.T) {
 		if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), c.want) || !strings.Contains(errs.Hint(err), "--across "+c.flag) {
 			t.Errorf("%s: %v; hint %s", c.name, err, errs.Hint(err))
 		}
-		got, err := analysis.Compare(before, c.after, analysis.CompareOptions{MarginRatio: 0.05, Across: analysis.Across{c.flag}})
+		got, err := comparison.Compare(before, c.after, comparison.CompareOptions{MarginRatio: 0.05, Across: comparison.Across{c.flag}})
 		if err != nil || len(got.Joined) == 0 || !strings.HasPrefix(got.Joined[0], "joined across "+c.flag+": "+c.want) || !slices.Contains(got.Warnings, got.Joined[0]) {
 			t.Errorf("%s, joined: %q, %v", c.name, got.Joined, err)
 		}
 	}
-	if _, err := analysis.Compare(before, append(before[:1:1], other...), analysis.CompareOptions{}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "run run-700 is given twice") {
+	if _, err := comparison.Compare(before, append(before[:1:1], other...), comparison.CompareOptions{}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "run run-700 is given twice") {
 		t.Errorf("a run on both sides: %v", err)
 	}
-	if _, err := analysis.ParseAcross([]string{"machine", "moon"}); errs.Code(err) != errs.CodeUsage {
+	if _, err := comparison.ParseAcross([]string{"machine", "moon"}); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("across the moon: %v", err)
 	}
-	if _, err := analysis.Compare(before, nil, analysis.CompareOptions{}); errs.Code(err) != errs.CodeUsage {
+	if _, err := comparison.Compare(before, nil, comparison.CompareOptions{}); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("no side B: %v", err)
 	}
 }
@@ -195,13 +199,13 @@ func TestCompareLeavesOutRuns(t *testing.T) {
 			r.Trials[k].Validity.Valid = i != 0
 		}
 	}
-	got, err := analysis.Compare(sideOf(t, 4, 800, 1, 0.01, spoil), sideOf(t, 3, 900, 1, 0.01, nil), analysis.CompareOptions{MarginRatio: 0.2})
+	got, err := comparison.Compare(sideOf(t, 4, 800, 1, 0.01, spoil), sideOf(t, 3, 900, 1, 0.01, nil), comparison.CompareOptions{MarginRatio: 0.2})
 	if err != nil || got.Verdict != record.VerdictSame || !slices.Contains(got.Warnings, "left out for want of a valid trial: run-800") {
 		t.Errorf("%s, %q, %v", got.Verdict, got.Warnings, err)
 	}
 	all := func(_ int, r *record.Run) { spoil(0, r) }
-	got, err = analysis.Compare(sideOf(t, 2, 800, 1, 0.01, nil), sideOf(t, 2, 900, 1, 0.01, all), analysis.CompareOptions{MarginRatio: 0.1})
-	if err != nil || got.Verdict != record.VerdictInconclusive || got.Lacking != analysis.LackingB || got.Why != "side B has no valid trial" {
+	got, err = comparison.Compare(sideOf(t, 2, 800, 1, 0.01, nil), sideOf(t, 2, 900, 1, 0.01, all), comparison.CompareOptions{MarginRatio: 0.1})
+	if err != nil || got.Verdict != record.VerdictInconclusive || got.Lacking != comparison.LackingB || got.Why != "side B has no valid trial" {
 		t.Errorf("%s, %s, %q, %v", got.Verdict, got.Lacking, got.Why, err)
 	}
 }
@@ -210,7 +214,7 @@ func TestCompareLeavesOutRuns(t *testing.T) {
 func trendOf(t *testing.T, n int, factor func(i int) float64) []*analysis.RunFigures {
 	t.Helper()
 	var runs []record.Run
-	r := rand.New(rand.NewPCG(uint64(n), 7))
+	r := rand.New(rand.NewPCG(uint64(n), 8))
 	small := strings.NewReplacer("rate: 1000", "rate: 300", "[none, server, client, both]", "[none, both]").Replace(analysistest.QuickStudy)
 	for i := range n {
 		run := analysistest.Simulate(t, small, 2, 1000+uint64(i), scaled(factor(i)*math.Exp(0.02*r.NormFloat64())))
@@ -227,7 +231,7 @@ func trendOf(t *testing.T, n int, factor func(i int) float64) []*analysis.RunFig
 }
 
 func TestTrend(t *testing.T) {
-	options := analysis.CompareOptions{MarginRatio: 0.05, Across: analysis.Across{analysis.AcrossVersions}}
+	options := comparison.CompareOptions{MarginRatio: 0.05, Across: comparison.Across{comparison.AcrossVersions}}
 	for _, c := range []struct {
 		name   string
 		factor func(i int) float64
@@ -235,20 +239,20 @@ func TestTrend(t *testing.T) {
 		want   string
 		stands []bool
 	}{
-		{"flat", func(int) float64 { return 1 }, nil, analysis.VerdictNoChange, nil},
+		{"flat", func(int) float64 { return 1 }, nil, comparison.VerdictNoChange, nil},
 		{"worse", func(i int) float64 { return 1 + 0.3*float64(i/12) }, []int{12}, record.VerdictWorse, []bool{true}},
 		{"better", func(i int) float64 { return 1.3 - 0.3*float64(i/12) }, []int{12}, record.VerdictBetter, []bool{true}},
 		{"worse, and back", func(i int) float64 { return 1 + 0.4*float64(i/7%2) }, []int{7, 14}, record.VerdictBetter, []bool{false, true}},
 	} {
 		n := 20
-		trend, err := analysis.MakeTrend(trendOf(t, n, c.factor), options)
+		trend, err := comparison.MakeTrend(trendOf(t, n, c.factor), options)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if trend.Verdict != c.want {
 			t.Errorf("%s: %s", c.name, trend.Verdict)
 		}
-		i := slices.IndexFunc(trend.Series, func(s analysis.Series) bool {
+		i := slices.IndexFunc(trend.Series, func(s comparison.Series) bool {
 			return s.Name == "latency_p50_overhead" && s.Cell["sidecars"] == "both"
 		})
 		s := trend.Series[i]
@@ -272,7 +276,7 @@ func TestTrend(t *testing.T) {
 		}
 		change := s.Changes[0]
 		if change.From != "r11" || change.To != "r12" || !change.Bounded || change.LowRatio > 0.3 || change.HighRatio < 0.3 || change.Verdict != record.VerdictWorse ||
-			!slices.Equal(change.Differs, []analysis.Differing{{Name: "envoy", From: "1.36", To: "1.37"}}) {
+			!slices.Equal(change.Differs, []comparison.Differing{{Name: "envoy", From: "1.36", To: "1.37"}}) {
 			t.Errorf("%+v", change)
 		}
 		if len(trend.Joined) != 1 || !slices.Contains(trend.Warnings, trend.Joined[0]) {
@@ -280,18 +284,18 @@ func TestTrend(t *testing.T) {
 		}
 	}
 	step := trendOf(t, 20, func(i int) float64 { return 1 + 0.3*float64(i/12) })
-	if _, err := analysis.MakeTrend(step, analysis.CompareOptions{MarginRatio: 0.05}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "envoy is 1.36 in r00, r01, r02 and 9 more runs; and 1.37 in") {
+	if _, err := comparison.MakeTrend(step, comparison.CompareOptions{MarginRatio: 0.05}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "envoy is 1.36 in r00, r01, r02 and 9 more runs; and 1.37 in") {
 		t.Errorf("versions: %v", err)
 	}
 	options.MarginRatio = 0.5
-	if trend, err := analysis.MakeTrend(step, options); err != nil || trend.Verdict != analysis.VerdictNoChange {
+	if trend, err := comparison.MakeTrend(step, options); err != nil || trend.Verdict != comparison.VerdictNoChange {
 		t.Errorf("within the margin: %s, %v", trend.Verdict, err)
 	}
-	few, err := analysis.MakeTrend(step[:analysis.MinTrend-1], options)
+	few, err := comparison.MakeTrend(step[:comparison.MinTrend-1], options)
 	if err != nil || few.Verdict != record.VerdictInconclusive || few.Why == "" || len(few.Series) == 0 {
 		t.Errorf("too few: %s, %q, %v", few.Verdict, few.Why, err)
 	}
-	if none, err := analysis.MakeTrend(nil, options); err != nil || none.Verdict != record.VerdictInconclusive {
+	if none, err := comparison.MakeTrend(nil, options); err != nil || none.Verdict != record.VerdictInconclusive {
 		t.Errorf("none: %s, %v", none.Verdict, err)
 	}
 }

@@ -1,4 +1,4 @@
-package analysis_test
+package comparison_test
 
 import (
 	"encoding/json"
@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -170,7 +170,7 @@ func TestCompareOthers(t *testing.T) {
 		strings.Contains(err.Error(), "envoy") || errs.Hint(err) != "--across machine joins them all the same, and says so" {
 		t.Errorf("different machines: %v; hint %s", err, errs.Hint(err))
 	}
-	got, err := analysis.Compare(analysistest.Figures(t, kinds, a), analysistest.Figures(t, kinds, b), analysis.CompareOptions{MarginRatio: 0.05, Across: analysis.Across{analysis.AcrossMachine}})
+	got, err := comparison.Compare(analysistest.Figures(t, kinds, a), analysistest.Figures(t, kinds, b), comparison.CompareOptions{MarginRatio: 0.05, Across: comparison.Across{comparison.AcrossMachine}})
 	if err != nil {
 		t.Fatal(err)
 	}

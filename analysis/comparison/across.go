@@ -1,4 +1,4 @@
-package analysis
+package comparison
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/errs"
 )
 
@@ -46,7 +47,7 @@ type traitTable struct {
 	values []map[trait]string // of each run
 }
 
-func traitsOf(runs []*RunFigures) traitTable {
+func traitsOf(runs []*analysis.RunFigures) traitTable {
 	var t traitTable
 	seen := map[trait]bool{}
 	for _, r := range runs {
@@ -72,7 +73,7 @@ func traitsOf(runs []*RunFigures) traitTable {
 			add(AcrossVersions, name, strings.Join(slices.Compact(versions[name]), ", "), true)
 		}
 		add(AcrossStudy, "the study", r.Header.Study, false)
-		s := r.plan.Study
+		s := r.Plan.Study
 		for _, f := range s.Kind.Factors() {
 			if level, ok := s.Settings[f.Name]; ok {
 				add(AcrossStudy, f.Name, level, true)
@@ -122,7 +123,7 @@ type difference struct {
 }
 
 // differences lists what runs differ in.
-func (t traitTable) differences(runs []*RunFigures, wanted func(trait) bool) []difference {
+func (t traitTable) differences(runs []*analysis.RunFigures, wanted func(trait) bool) []difference {
 	var out []difference
 	for _, k := range t.order {
 		if !wanted(k) {
