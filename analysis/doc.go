@@ -10,7 +10,7 @@
 //	           -> how far a searched factor can go                search.go, climb.go
 //	           -> published figures beside ours, in words         published.go
 //	record.Findings -> assertions in CEL                          assert.go, celenv.go
-//	two runs   -> better, worse, same or inconclusive             compare.go
+//	a run      -> what others are compared with                   runfigures.go
 //	a run under way -> measure on, or enough                      enough.go
 //
 // What is measured in a study is the doing of its kind, which supplies a [Kind]

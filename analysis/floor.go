@@ -22,8 +22,8 @@ func (o *Observations) Floor(base int, m Measure) (f stat.Floor, level float64) 
 	return f, level
 }
 
-// known is 0 for what is not.
-func known(v float64) float64 {
+// orZero is 0 for what is not known.
+func orZero(v float64) float64 {
 	if !stat.Finite(v) {
 		return 0
 	}
@@ -67,7 +67,7 @@ func (o *Observations) floors(measures []Measure) (out []record.NoiseFloor, warn
 				n.RelativeRatio = f.Value / level
 			}
 			c := stat.VarianceComponents(o.twins(cell, m))
-			n.BlocksRatio, n.DeploymentsRatio, n.TrialsRatio = known(c.Blocks), known(c.Deployments), known(c.Trials)
+			n.BlocksRatio, n.DeploymentsRatio, n.TrialsRatio = orZero(c.Blocks), orZero(c.Deployments), orZero(c.Trials)
 			out = append(out, n)
 			if f.Systematic {
 				warnings = append(warnings, "noise floor of "+m.Name+" at "+o.Plan.Label(o.Plan.Cells[cell])+

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -15,16 +15,23 @@ import (
 // those that are the same and decide nothing.
 const mostChanges = 24
 
-// RenderComparison writes a comparison of two runs for a terminal: the
-// verdict in words, then what became of each finding.
-func (kinds Kinds) RenderComparison(w io.Writer, c analysis.Comparison, opt Options) error {
+// RenderComparison writes a comparison of the runs of two sides for a terminal:
+// the verdict in words, then what became of each finding.
+func (kinds Kinds) RenderComparison(w io.Writer, c comparison.Comparison, opt Options) error {
 	if opt.Width <= 0 {
 		opt.Width = defaultWidth
 	}
 	t := &textWriter{opt: opt}
 	t.wrapStyled("", clean(comparisonWords(c)), StyleStrong)
-	t.wrap("  run A  ", clean(c.A))
-	t.wrap("  run B  ", clean(c.B))
+	if c.WithinRunOnly && c.Lacking == "" {
+		t.wrap("", withinWords(c))
+	}
+	who := "run"
+	if !oneEach(c) {
+		who = "side"
+	}
+	t.wrap("  "+who+" A  ", clean(strings.Join(c.RunsA, ", ")))
+	t.wrap("  "+who+" B  ", clean(strings.Join(c.RunsB, ", ")))
 	t.line("")
 	t.table(kinds.comparisonTable(c))
 	t.list("Warnings", c.Warnings)
@@ -32,24 +39,42 @@ func (kinds Kinds) RenderComparison(w io.Writer, c analysis.Comparison, opt Opti
 	return err
 }
 
+// withinWords says what a verdict does not know of runs.
+func withinWords(c comparison.Comparison) string {
+	switch {
+	case c.Basis == comparison.BasisBlocks:
+		return "Within these two runs only: how much runs of the same thing differ is not known."
+	case len(c.RunsB) == 1:
+		return "Of one run only on side B: how much its runs differ is taken from side A."
+	}
+	return "Of one run only on a side: how much its runs differ is taken from the other."
+}
+
+// oneEach says that a comparison has one run a side.
+func oneEach(c comparison.Comparison) bool { return len(c.RunsA) == 1 && len(c.RunsB) == 1 }
+
 // comparisonWords is the verdict of the whole in words.
-func comparisonWords(c analysis.Comparison) string {
+func comparisonWords(c comparison.Comparison) string {
 	margin := strconv.FormatFloat(100*c.MarginRatio, 'g', 4, 64) + "%"
+	a, b := "run A", "run B"
+	if !oneEach(c) {
+		a, b = "side A", "side B"
+	}
 	switch c.Verdict {
 	case record.VerdictWorse:
-		return "Worse: run B costs more than run A by over the margin of " + margin + "."
+		return fmt.Sprintf("Worse: %s costs more than %s by over the margin of %s.", b, a, margin)
 	case record.VerdictBetter:
-		return "Better: run B costs less than run A by over the margin of " + margin + "."
+		return fmt.Sprintf("Better: %s costs less than %s by over the margin of %s.", b, a, margin)
 	case record.VerdictSame:
-		return "Same: run B costs what run A does, within the margin of " + margin + "."
+		return fmt.Sprintf("Same: %s costs what %s does, within the margin of %s.", b, a, margin)
 	}
 	if c.Why != "" {
 		return "Inconclusive: " + c.Why + "."
 	}
-	return "Inconclusive: the intervals are too wide to say whether run B costs what run A does within " + margin + "."
+	return fmt.Sprintf("Inconclusive: the intervals are too wide to say whether %s costs what %s does within %s.", b, a, margin)
 }
 
-func (kinds Kinds) comparisonTable(c analysis.Comparison) Table {
+func (kinds Kinds) comparisonTable(c comparison.Comparison) Table {
 	t := Table{
 		Title: "Change from A to B, with its 95% interval",
 		Columns: []Column{{Head: ""}, {Head: "finding"}, {Head: "cell"}, {"A", true, 5}, {"B", true, 5},
@@ -75,13 +100,43 @@ func (kinds Kinds) comparisonTable(c analysis.Comparison) Table {
 	if decides {
 		t.Notes = append(t.Notes, "* decides the verdict of the whole.")
 	}
+	if len(c.Changes) > 0 {
+		t.Notes = append(t.Notes, levelWords(c))
+	}
 	if left > 0 {
 		t.Notes = append(t.Notes, Plural(left, "further finding")+" the same; --json has them all.")
 	}
 	return t
 }
 
-// side is a run's own figure.
+// levelWords says at which level changes count for the verdict of the whole, as
+// the intervals of the table are of 95% each.
+func levelWords(c comparison.Comparison) string {
+	low, high := math.Inf(1), 0.0
+	for _, decides := range []bool{true, false} { // others only where none decides
+		for _, change := range c.Changes {
+			if change.Decides == decides {
+				low, high = math.Min(low, change.JointLevel), math.Max(high, change.JointLevel)
+			}
+		}
+		if high > 0 {
+			break
+		}
+	}
+	level := func(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + "%" }
+	words := level(low)
+	if level(high) != words {
+		words += " to " + level(high)
+	}
+	of := "of equals"
+	if c.Basis == comparison.BasisBlocks {
+		of = "of equals, if runs of the same thing did not differ"
+	}
+	return fmt.Sprintf("Intervals are 95%% each. For better or worse the verdict of the whole asks for intervals of %s, so that chance makes it either in at most %s of comparisons %s.",
+		words, Percent(c.ErrorRate), of)
+}
+
+// side is a run's own figure, or that of a side's runs.
 func side(f record.Finding, s Scale) Text {
 	switch f.Verdict {
 	case record.VerdictInvalid:
@@ -92,7 +147,7 @@ func side(f record.Finding, s Scale) Text {
 }
 
 // changeWords is a change in percent: "+4% (-1 to +9)".
-func changeWords(c analysis.Change) string {
+func changeWords(c comparison.Change) string {
 	if !c.Bounded {
 		return "–"
 	}

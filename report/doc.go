@@ -35,6 +35,8 @@ type Options struct {
 	Width int
 	// Color puts terminal colours into text.
 	Color bool
+	// ASCII draws lines of blocks with digits, for terminals that know no others.
+	ASCII bool
 }
 
 // CheckFormat returns a usage error that lists the formats if there is none

@@ -198,8 +198,13 @@ func (t *textWriter) records(tb Table) {
 	for _, row := range tb.Rows {
 		var parts []string
 		for i, cell := range row {
-			if s := clean(cell.S); s != "" {
-				parts = append(parts, clean(tb.Columns[i].Head)+": "+s)
+			s, head := clean(cell.S), clean(tb.Columns[i].Head)
+			switch {
+			case s == "":
+			case head == "":
+				parts = append(parts, s)
+			default:
+				parts = append(parts, head+": "+s)
 			}
 		}
 		t.wrap("  - ", strings.Join(parts, "; "))

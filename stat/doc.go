@@ -1,6 +1,6 @@
 // Package stat turns numbers measured in blocks into estimates that say how
-// sure they are. It is pure: no clock, no context, no I/O, no randomness,
-// so the same input gives the same answer on any
+// sure they are. It is pure: no clock, no context, no I/O, no randomness but
+// from fixed seeds, so the same input gives the same answer on any
 // machine.
 //
 // Data passes through it like this:
@@ -11,6 +11,9 @@
 //	histograms of blocks  -> Estimate of a quantile       pooled.go
 //	doubled baseline      -> Floor (A/A noise floor)     floor.go
 //	Estimate + Floor      -> Call; + margin -> Verdict   verdict.go
+//	values of runs        -> Estimate of a change          runs.go
+//	many claims           -> one error rate for all        together.go
+//	values of runs in time -> Steps                        changepoint.go
 //	Estimate              -> smallest effect it can find power.go
 //	Estimate              -> measure on, or enough       stop.go
 //	warm-up series        -> first steady interval       steady.go
@@ -47,6 +50,14 @@
 // utilisation of 0.65 the interval of that mean covers the true p99.9 in half of
 // the runs, and p99 in 80 to 90%. `go test ./stat -run SimulationPooled -v` prints
 // both beside each other. Requests that failed lie beyond every quantile.
+//
+// # Runs
+//
+// Between runs the independent unit is the run, for the same reason: all blocks of a
+// run share what that run happened to have. [BetweenRuns] takes one value a run.
+// `go test ./stat -run SimulationCompare -v` prints how often equals come out
+// different by runs, and by blocks of one run a side; SimulationTrend what [Steps]
+// finds.
 //
 // Sources: Student, "The probable error of a mean", Biometrika 1908; Hall,
 // "Theoretical comparison of bootstrap confidence intervals", Annals of

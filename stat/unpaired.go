@@ -7,9 +7,27 @@ import "math"
 // variances; degrees of freedom after Satterthwaite). It is less sharp than a
 // paired difference.
 func Unpaired(a, b []float64, o Options) Estimate {
-	s := newTwoSamples(a, b, o)
-	e := s.Estimate
+	e := newTwoSamples(a, b, o).difference()
 	e.Method = "Welch's t on blocks of two runs"
+	return e
+}
+
+// UnpairedRatio estimates mean(b)/mean(a) - 1 for blocks that do not belong
+// together: how much larger b is, as a fraction of a. The interval is
+// Fieller's ("Some problems in interval estimation", J. Royal Statistical
+// Society B 1954), which takes the uncertainty of both means into account; the
+// degrees of freedom are Welch's. It is unbounded, with a warning, where the
+// mean of a may be zero, as no ratio to nothing exists. A negative mean of a
+// gives no ratio either.
+func UnpairedRatio(a, b []float64, o Options) Estimate {
+	e := newTwoSamples(a, b, o).ratio()
+	e.Method = "Fieller's interval on blocks of two runs"
+	return e
+}
+
+// difference is the mean of b minus the mean of a.
+func (s twoSamples) difference() Estimate {
+	e := s.Estimate
 	if !Finite(e.SE) {
 		if len(s.a) > 0 && len(s.b) > 0 {
 			e.Value = s.meanB - s.meanA
@@ -25,17 +43,9 @@ func Unpaired(a, b []float64, o Options) Estimate {
 	return e
 }
 
-// UnpairedRatio estimates mean(b)/mean(a) - 1 for blocks that do not belong
-// together: how much larger b is, as a fraction of a. The interval is
-// Fieller's ("Some problems in interval estimation", J. Royal Statistical
-// Society B 1954), which takes the uncertainty of both means into account; the
-// degrees of freedom are Welch's. It is unbounded, with a warning, where the
-// mean of a may be zero, as no ratio to nothing exists. A negative mean of a
-// gives no ratio either.
-func UnpairedRatio(a, b []float64, o Options) Estimate {
-	s := newTwoSamples(a, b, o)
+// ratio is mean(b)/mean(a) - 1.
+func (s twoSamples) ratio() Estimate {
 	e := s.Estimate
-	e.Method = "Fieller's interval on blocks of two runs"
 	if len(s.a) == 0 || len(s.b) == 0 {
 		return e
 	}

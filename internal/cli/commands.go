@@ -12,6 +12,7 @@ func commands(env *Env) []*cobra.Command {
 		newRunCommand(env),
 		newReportCommand(env),
 		newCompareCommand(env),
+		newTrendCommand(env),
 		newScopeCommand(env),
 		newProfileCommand(env),
 		newLoadCommand(env),

@@ -5,19 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 type compareFlags struct {
 	margin string
+	across []string
 	json   bool
 	color  string
 	width  int
@@ -25,28 +29,95 @@ type compareFlags struct {
 
 func newCompareCommand(env *Env) *cobra.Command {
 	var f compareFlags
+	var with withFlag
 	cmd := &cobra.Command{
-		Use:   "compare RUN_A RUN_B",
-		Short: "Tell whether run B is better than, worse than or the same as run A",
+		Use:   "compare RUN_A RUN_B | compare BEFORE... --with AFTER...",
+		Short: "Tell whether runs are better than, worse than or the same as others",
 		Long: "Compare the findings of run B with those of run A: what sidecars add, each taken\n" +
 			"against its own run's baseline, and CPU and memory. Changes within the margin do\n" +
 			"not count. \"Same\" needs evidence too: if the intervals are too wide, the answer is\n" +
 			"inconclusive.\n\n" +
-			"Exit codes: 0 better or the same, 3 worse, 4 inconclusive.",
-		Args: cobra.ExactArgs(2),
+			"Runs of the same thing differ. With several runs a side the interval knows by how\n" +
+			"much, and the answer is about what changed between the sides:\n" +
+			"  meshtrial compare before/* --with after/*\n" +
+			"With one run a side the answer is about these two runs, and says so. Where runs\n" +
+			"differ by 3%, it takes 3 a side to find a change of 20%, 6 to find one of 10%.\n\n" +
+			"Runs on different machines, or of different studies, are not compared; runs of one\n" +
+			"side must share versions and settings too. --across joins them all the same.\n\n" +
+			"Exit codes: 0 better or the same, 2 wrong usage or runs that must not be joined,\n" +
+			"3 worse, 4 inconclusive.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if with.given {
+				return nil // sides checks
+			}
+			return cobra.ExactArgs(2)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runCompare(cmd.Context(), env, f, args[0], args[1])
+			before, after, err := with.sides(args)
+			if err != nil {
+				return err
+			}
+			return runCompare(cmd.Context(), env, f, before, after)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.margin, "margin", "5%", "change to ignore, as a share of run A's value")
+	with.flags = flags
+	flags.Var(&with, "with", "the runs to compare with those before it: all that follow")
+	addRunsFlags(cmd, &f.margin, &f.across, "change to ignore, as a share of side A's value")
 	flags.BoolVar(&f.json, "json", false, "print the comparison as JSON")
 	addTextFlags(cmd, &f.color, &f.width)
 	return cmd
 }
 
-func runCompare(ctx context.Context, env *Env, f compareFlags, dirA, dirB string) error {
-	margin, err := parseMargin(f.margin)
+// addRunsFlags adds the flags on how runs are set beside each other.
+func addRunsFlags(cmd *cobra.Command, margin *string, across *[]string, doc string) {
+	cmd.Flags().StringVar(margin, "margin", "5%", doc)
+	cmd.Flags().StringSliceVar(across, "across", nil, "join runs that differ in "+strings.Join(comparison.AcrossAll, ", ")+" (several with commas)")
+}
+
+// withFlag is --with, which all runs of the second side follow: it notes how many
+// arguments came before it.
+type withFlag struct {
+	flags  *pflag.FlagSet
+	given  bool
+	before int
+	first  []string
+}
+
+func (w *withFlag) String() string { return "" }
+func (w *withFlag) Type() string   { return "AFTER..." }
+
+func (w *withFlag) Set(run string) error {
+	if w.given {
+		return errors.New("it is given once, before all runs of the second side")
+	}
+	w.given, w.before, w.first = true, len(w.flags.Args()), []string{run}
+	return nil
+}
+
+// sides are the runs before and after.
+func (w *withFlag) sides(args []string) (before, after []string, err error) {
+	if !w.given {
+		return args[:1], args[1:], nil
+	}
+	if before = args[:w.before]; len(before) == 0 {
+		return nil, nil, errs.WithHint(errs.Usage("no run stands before --with"), "usage: meshtrial compare BEFORE... --with AFTER...")
+	}
+	return before, append(w.first, args[w.before:]...), nil
+}
+
+// runsOptions are how runs are set beside each other.
+func runsOptions(margin string, across []string) (comparison.CompareOptions, error) {
+	ratio, err := parseMargin(margin)
+	if err != nil {
+		return comparison.CompareOptions{}, err
+	}
+	joined, err := comparison.ParseAcross(across)
+	return comparison.CompareOptions{MarginRatio: ratio, Across: joined}, err
+}
+
+func runCompare(ctx context.Context, env *Env, f compareFlags, before, after []string) error {
+	how, err := runsOptions(f.margin, f.across)
 	if err != nil {
 		return err
 	}
@@ -54,50 +125,76 @@ func runCompare(ctx context.Context, env *Env, f compareFlags, dirA, dirB string
 	if err != nil {
 		return err
 	}
-	a, err := loadRun(ctx, env, dirA)
+	a, err := loadFigures(ctx, env, before...)
 	if err != nil {
 		return err
 	}
-	b, err := loadRun(ctx, env, dirB)
+	b, err := loadFigures(ctx, env, after...)
 	if err != nil {
 		return err
 	}
-	comparison, err := analyses.All().Compare(a, b, margin)
+	c, err := comparison.Compare(a, b, how)
 	if err != nil {
 		return err
 	}
 	if f.json {
-		err = writeJSON(env.Stdout, comparison)
+		err = writeJSON(env.Stdout, c)
 	} else {
-		err = kinds.Reports().RenderComparison(env.Stdout, comparison, options)
+		err = kinds.Reports().RenderComparison(env.Stdout, c, options)
 	}
 	if err != nil {
 		return err
 	}
-	switch comparison.Verdict {
+	switch c.Verdict {
 	case record.VerdictWorse:
-		return errs.WithCode(errors.New("run B is worse"), errs.CodeAssertion)
+		worse := "run B is worse"
+		if len(before)+len(after) > 2 {
+			worse = "side B is worse"
+		}
+		return errs.WithCode(errors.New(worse), errs.CodeAssertion)
 	case record.VerdictInconclusive:
-		return inconclusive(comparison, dirA, dirB)
+		return inconclusive(c, before, after)
 	}
 	return nil
 }
 
+// loadFigures reads runs one after the other, and keeps of each what it can be
+// compared by.
+func loadFigures(ctx context.Context, env *Env, dirs ...string) ([]*analysis.RunFigures, error) {
+	var out []*analysis.RunFigures
+	for _, dir := range dirs {
+		run, err := loadRun(ctx, env, dir)
+		if err != nil {
+			return nil, err
+		}
+		r, err := analyses.All().Figures(run)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
 // inconclusive is the error of a comparison that says neither.
-func inconclusive(c analysis.Comparison, dirA, dirB string) error {
-	if c.Why == "" {
-		return errs.WithHint(errs.WithCode(errors.New("the comparison is inconclusive"), errs.CodeInvalid),
-			"more blocks narrow the intervals; a wider --margin is easier to meet")
+func inconclusive(c comparison.Comparison, before, after []string) error {
+	err := errors.New("the comparison is inconclusive")
+	if c.Why != "" {
+		err = fmt.Errorf("%w: %s", err, c.Why)
 	}
+	err = errs.WithCode(err, errs.CodeInvalid)
 	lacking := "RUN"
-	switch c.Lacking {
-	case analysis.LackingA:
-		lacking = dirA
-	case analysis.LackingB:
-		lacking = dirB
+	switch {
+	case c.Lacking == "" && c.Basis == comparison.BasisRuns:
+		return errs.WithHint(err, "more runs narrow the intervals (%s); a wider --margin is easier to meet", comparison.Takes)
+	case c.Lacking == "":
+		return errs.WithHint(err, "more blocks narrow the intervals; a wider --margin is easier to meet")
+	case c.Lacking == comparison.LackingA && len(before) == 1:
+		lacking = before[0]
+	case c.Lacking == comparison.LackingB && len(after) == 1:
+		lacking = after[0]
 	}
-	return errs.WithHint(errs.WithCode(fmt.Errorf("the comparison is inconclusive: %s", c.Why), errs.CodeInvalid),
-		"`meshtrial report %s` says why", lacking)
+	return errs.WithHint(err, "`meshtrial report %s` says why", filepath.Clean(lacking))
 }
 
 // parseMargin reads a share: "5%" or "0.05".

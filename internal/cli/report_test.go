@@ -42,7 +42,14 @@ measures: [latency, cpu, memory]
 // sidecars, and overhead µs more with both.
 func writeSimulated(t *testing.T, dir string, blocks int, overhead, scatter float64, valid bool) {
 	t.Helper()
-	s, err := study.Parse([]byte(simulatedStudy), "study.yaml", nil)
+	writeSimulatedAs(t, dir, simulatedStudy, blocks, overhead, scatter, valid, func(*record.Header) {})
+}
+
+// writeSimulatedAs is writeSimulated for another study, with a header as change
+// leaves it.
+func writeSimulatedAs(t *testing.T, dir, text string, blocks int, overhead, scatter float64, valid bool, change func(*record.Header)) {
+	t.Helper()
+	s, err := study.Parse([]byte(text), "study.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,12 +61,13 @@ func writeSimulated(t *testing.T, dir string, blocks int, overhead, scatter floa
 	header := record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: filepath.Base(dir), Study: s.Name, Started: start, Seed: 5, Lab: "local",
 		Rules:   verdict.Limits(nil).Rules(kinds.Of(s).Limits),
 		Machine: record.Machine{CPUModel: "simulated", CPUs: 2, Kernel: "6.1"}}
-	d, err := store.Create(dir, header, []byte(simulatedStudy), s.Marshal())
+	change(&header)
+	d, err := store.Create(dir, header, []byte(text), s.Marshal())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	r := rand.New(rand.NewPCG(uint64(blocks), uint64(overhead)))
+	r := rand.New(rand.NewPCG(uint64(blocks), uint64(1000*overhead)))
 	for block := range blocks {
 		for order, slot := range plan.Block(block) {
 			trial := simulatedTrial(r, block, order, slot.Repeat, plan.Cells[slot.Cell], overhead, scatter)

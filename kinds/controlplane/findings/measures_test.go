@@ -235,11 +235,11 @@ func TestCompareControl(t *testing.T) {
 		w.DebounceMS *= 1.5
 		return w
 	})
-	c, err := kinds.Compare(a, b, 0.05)
+	c, err := analysistest.Compare(t, kinds, a, b, 0.05)
 	if err != nil || c.Verdict != record.VerdictWorse {
 		t.Errorf("%s: %v", c.Verdict, err)
 	}
-	if same, err := kinds.Compare(a, a, 0.05); err != nil || same.Verdict == record.VerdictWorse || same.Verdict == record.VerdictBetter {
+	if same, err := analysistest.Compare(t, kinds, a, a, 0.05); err != nil || same.Verdict == record.VerdictWorse || same.Verdict == record.VerdictBetter {
 		t.Errorf("%s: %v", same.Verdict, err)
 	}
 }

@@ -77,7 +77,7 @@ func TestSearchOfFewPairs(t *testing.T) {
 // What neither run's pairs reach is no change to wait for.
 func TestCompareOfFewPairs(t *testing.T) {
 	run := analysistest.SimulateControl(t, analysistest.ControlStudy, 3, analysistest.Tuned)
-	c, err := kinds.Compare(run, run, 0.05)
+	c, err := analysistest.Compare(t, kinds, run, run, 0.05)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package analysis_test
+package comparison_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -45,7 +46,7 @@ func TestOtherRulesAreTold(t *testing.T) {
 	if f := analysistest.Analyze(t, kinds, a); strings.Contains(strings.Join(f.Warnings, "\n"), "judged") {
 		t.Errorf("%q", f.Warnings)
 	}
-	c, err := kinds.Compare(a, b, 0.05)
+	c, err := analysistest.Compare(t, kinds, a, b, 0.05)
 	if err != nil || !slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.HasPrefix(w, "run B: "+want) }) {
 		t.Errorf("%q, %v", c.Warnings, err)
 	}
@@ -65,7 +66,7 @@ func TestCompare(t *testing.T) {
 		{"better", scaled(1.5), analysistest.Quiet(), 8, record.VerdictBetter},
 		{"noisy", noisy, noisy, 4, record.VerdictInconclusive},
 	} {
-		got, err := kinds.Compare(analysistest.Simulate(t, analysistest.QuickStudy, c.blocks, 21, c.a), analysistest.Simulate(t, analysistest.QuickStudy, c.blocks, 22, c.b), 0.1)
+		got, err := analysistest.Compare(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, c.blocks, 21, c.a), analysistest.Simulate(t, analysistest.QuickStudy, c.blocks, 22, c.b), 0.1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +111,7 @@ func TestCompareNothing(t *testing.T) {
 		{"few and few", thin, thin, "both runs have too few valid trials for an interval of the deciding finding"},
 		{"wide", analysistest.Simulate(t, analysistest.QuickStudy, 4, 21, noisy), analysistest.Simulate(t, analysistest.QuickStudy, 4, 22, noisy), ""},
 	} {
-		got, err := kinds.Compare(c.a, c.b, 0.05)
+		got, err := analysistest.Compare(t, kinds, c.a, c.b, 0.05)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -124,7 +125,7 @@ func TestCompareNothing(t *testing.T) {
 // TestCompareChange: figures of one change, and a sidecar that costs nothing
 // in either run.
 func TestCompareChange(t *testing.T) {
-	got, err := kinds.Compare(analysistest.Simulate(t, analysistest.QuickStudy, 10, 23, analysistest.Quiet()), analysistest.Simulate(t, analysistest.QuickStudy, 10, 24, scaled(1.5)), 0.05)
+	got, err := analysistest.Compare(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 10, 23, analysistest.Quiet()), analysistest.Simulate(t, analysistest.QuickStudy, 10, 24, scaled(1.5)), 0.05)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,19 +159,23 @@ func TestCompareChange(t *testing.T) {
 // TestCompareOthers: what cannot be compared is refused, what differs is said.
 func TestCompareOthers(t *testing.T) {
 	a := analysistest.Simulate(t, analysistest.QuickStudy, 4, 25, analysistest.Quiet())
-	if _, err := kinds.Compare(a, a, -1); errs.Code(err) != errs.CodeUsage {
+	if _, err := analysistest.Compare(t, kinds, a, a, -1); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("negative margin: %v", err)
 	}
 	b := analysistest.Simulate(t, strings.Replace(analysistest.QuickStudy, "connections: 16", "connections: 32", 1), 4, 26, analysistest.Quiet())
 	b.Header.Machine.CPUModel = "another"
 	b.Header.Components = []record.Component{{Name: "envoy", Version: "2"}}
 	a.Header.Components = []record.Component{{Name: "envoy", Version: "1"}}
-	got, err := kinds.Compare(a, b, 0.05)
+	if _, err := analysistest.Compare(t, kinds, a, b, 0.05); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "the CPU model is not known in run-25; and another in run-26") ||
+		strings.Contains(err.Error(), "envoy") || errs.Hint(err) != "--across machine joins them all the same, and says so" {
+		t.Errorf("different machines: %v; hint %s", err, errs.Hint(err))
+	}
+	got, err := comparison.Compare(analysistest.Figures(t, kinds, a), analysistest.Figures(t, kinds, b), comparison.CompareOptions{MarginRatio: 0.05, Across: comparison.Across{comparison.AcrossMachine}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := strings.Join(got.Warnings, "\n")
-	for _, want := range []string{"machines differ", "envoy differs: 1 and 2", "connections is 16 and 32"} {
+	for _, want := range []string{"joined across machine: the CPU model is", "envoy differs: 1 and 2", "connections is 16 and 32"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no warning that %q in %q", want, all)
 		}
@@ -179,7 +184,7 @@ func TestCompareOthers(t *testing.T) {
 		`"both"`, `"server"`, "[latency, cpu, memory]", "[latency]").Replace(analysistest.QuickStudy)
 	one := strings.NewReplacer("[none, server, client, both]", "[none, client]", "of: {sidecars: both}", "of: {sidecars: client}",
 		`"both"`, `"client"`, "[latency, cpu, memory]", "[latency]").Replace(analysistest.QuickStudy)
-	if _, err := kinds.Compare(analysistest.Simulate(t, alien, 4, 27, analysistest.Quiet()), analysistest.Simulate(t, one, 4, 28, analysistest.Quiet()), 0.05); errs.Code(err) != errs.CodeUsage {
+	if _, err := analysistest.Compare(t, kinds, analysistest.Simulate(t, alien, 4, 27, analysistest.Quiet()), analysistest.Simulate(t, one, 4, 28, analysistest.Quiet()), 0.05); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("nothing in common: %v", err)
 	}
 }
@@ -199,7 +204,7 @@ func TestCompareNotReached(t *testing.T) {
 		a, b bool
 		want string
 	}{{false, true, record.VerdictWorse}, {true, false, record.VerdictBetter}, {true, true, record.VerdictInconclusive}} {
-		comparison, err := kinds.Compare(run(c.a, 1), run(c.b, 2), 0.05)
+		comparison, err := analysistest.Compare(t, kinds, run(c.a, 1), run(c.b, 2), 0.05)
 		if err != nil {
 			t.Fatal(err)
 		}

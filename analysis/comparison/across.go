@@ -1,0 +1,201 @@
+package comparison
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/errs"
+)
+
+// What runs of one comparison must have in common, unless somebody asks to join
+// them all the same.
+const (
+	AcrossMachine  = "machine"  // CPU model, CPUs, kernel, lab
+	AcrossVersions = "versions" // of the components
+	AcrossStudy    = "study"    // its name, settings, levels and times
+)
+
+// AcrossAll are all of them.
+var AcrossAll = []string{AcrossMachine, AcrossVersions, AcrossStudy}
+
+// Across names what runs may differ in and still be joined.
+type Across []string
+
+// ParseAcross checks names. The error is one of usage.
+func ParseAcross(names []string) (Across, error) {
+	for _, name := range names {
+		if !slices.Contains(AcrossAll, name) {
+			return nil, errs.WithHint(errs.Usage("runs cannot be joined across %q", name), "it takes %s, with commas", strings.Join(AcrossAll, ", "))
+		}
+	}
+	return Across(names), nil
+}
+
+// A trait is something that runs may differ in.
+type trait struct {
+	kind, name string
+	setting    bool // sides of a comparison may differ in it
+}
+
+// A traitTable has the traits of runs, in the order in which they are told.
+type traitTable struct {
+	order  []trait
+	values []map[trait]string // of each run
+}
+
+func traitsOf(runs []*analysis.RunFigures) traitTable {
+	var t traitTable
+	seen := map[trait]bool{}
+	for _, r := range runs {
+		values := map[trait]string{}
+		add := func(kind, name, value string, setting bool) {
+			k := trait{kind, name, setting}
+			if values[k] = value; !seen[k] {
+				seen[k] = true
+				t.order = append(t.order, k)
+			}
+		}
+		m := r.Header.Machine
+		add(AcrossMachine, "the CPU model", m.CPUModel, false)
+		add(AcrossMachine, "the number of CPUs", strconv.Itoa(m.CPUs), false)
+		add(AcrossMachine, "the kernel", m.Kernel, false)
+		add(AcrossMachine, "the lab", r.Header.Lab, false)
+		versions := map[string][]string{}
+		for _, c := range r.Header.Components {
+			versions[c.Name] = append(versions[c.Name], c.Version)
+		}
+		for _, name := range slices.Sorted(maps.Keys(versions)) {
+			slices.Sort(versions[name])
+			add(AcrossVersions, name, strings.Join(slices.Compact(versions[name]), ", "), true)
+		}
+		add(AcrossStudy, "the study", r.Header.Study, false)
+		s := r.Plan.Study
+		for _, f := range s.Kind.Factors() {
+			if level, ok := s.Settings[f.Name]; ok {
+				add(AcrossStudy, f.Name, level, true)
+			}
+		}
+		for _, f := range s.Factors {
+			add(AcrossStudy, f.Factor, strings.Join(f.Levels, ", "), true)
+		}
+		for _, p := range parts(string(s.Marshal())) {
+			add(AcrossStudy, p.name, p.text, true)
+		}
+		t.values = append(t.values, values)
+	}
+	return t
+}
+
+// aside are the sections of a study file that change nothing of what is
+// measured, or stand elsewhere among traits.
+var aside = []string{"name", "kind", "title", "question", "story", "settings", "factors", "blocks", "stop", "margin", "seed", "assert", "expect", "published", "money", "profile"}
+
+type part struct{ name, text string }
+
+// parts are the other sections of a study in its resolved form.
+func parts(text string) []part {
+	var out []part
+	inside := false
+	for _, line := range strings.Split(text, "\n") {
+		if line != "" && !strings.HasPrefix(line, " ") && !strings.HasPrefix(line, "-") {
+			name, rest, _ := strings.Cut(line, ":")
+			if inside = !slices.Contains(aside, name); inside {
+				out = append(out, part{name, strings.TrimSpace(rest)})
+			}
+			continue
+		}
+		if inside {
+			last := &out[len(out)-1]
+			last.text = strings.TrimSpace(last.text + " " + strings.Join(strings.Fields(line), " "))
+		}
+	}
+	return out
+}
+
+// A difference is a trait that some runs do not share, in words.
+type difference struct {
+	trait
+	words string
+}
+
+// differences lists what runs differ in.
+func (t traitTable) differences(runs []*analysis.RunFigures, wanted func(trait) bool) []difference {
+	var out []difference
+	for _, k := range t.order {
+		if !wanted(k) {
+			continue
+		}
+		var values []string
+		who := map[string][]string{}
+		for i, r := range runs {
+			v, ok := t.values[i][k]
+			if !ok {
+				v = "absent"
+			}
+			if who[v] == nil {
+				values = append(values, v)
+			}
+			who[v] = append(who[v], r.Header.RunID)
+		}
+		if len(values) < 2 {
+			continue
+		}
+		var said []string
+		for _, v := range values {
+			said = append(said, fmt.Sprintf("%s in %s", inBrief(v), named(who[v])))
+		}
+		out = append(out, difference{k, fmt.Sprintf("%s is %s", k.name, strings.Join(said, "; and "))})
+	}
+	return out
+}
+
+// inBrief keeps a long value readable in a sentence.
+func inBrief(v string) string {
+	const most = 80
+	if v == "" {
+		return "not known"
+	}
+	if r := []rune(v); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return v
+}
+
+// named lists runs, or the first of many.
+func named(runs []string) string {
+	const most = 3
+	if len(runs) > most {
+		return fmt.Sprintf("%s and %d more runs", strings.Join(runs[:most], ", "), len(runs)-most)
+	}
+	return strings.Join(runs, ", ")
+}
+
+// join says what runs that are joined differ in, or refuses to join them, with
+// a usage error.
+func (across Across) join(found []difference) (joined []string, err error) {
+	var refused, flags []string
+	for _, d := range found {
+		if slices.Contains(across, d.kind) {
+			joined = append(joined, "joined across "+d.kind+": "+d.words)
+			continue
+		}
+		refused = append(refused, d.words)
+		if !slices.Contains(flags, d.kind) {
+			flags = append(flags, d.kind)
+		}
+	}
+	if len(refused) == 0 {
+		return joined, nil
+	}
+	const most = 6
+	if len(refused) > most {
+		refused = append(refused[:most], fmt.Sprintf("and %d more differences", len(refused)-most))
+	}
+	all := slices.Concat(flags, slices.DeleteFunc(slices.Clone(across), func(a string) bool { return slices.Contains(flags, a) }))
+	return nil, errs.WithHint(errs.Usage("the runs differ in what runs must share to be joined: %s", strings.Join(refused, ". ")),
+		"--across %s joins them all the same, and says so", strings.Join(all, ","))
+}

@@ -1,0 +1,268 @@
+package comparison
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// A pairing is one finding of the runs of side A and its counterpart in those
+// of side B.
+type pairing struct {
+	a, b    sideFigure
+	blocks  bool // values are of blocks, with one run a side
+	decides bool
+	upward  bool // more is better
+}
+
+// A sideFigure is one finding of the runs of a side.
+type sideFigure struct {
+	finding record.Finding
+	values  []float64  // of runs, or of the one run's blocks
+	each    []*float64 // of all runs, nil where one has none
+	all     []*analysis.RunFigure
+	// runs is how many runs have it, unreached in how many of them it lies among
+	// failed requests.
+	runs, unreached int
+}
+
+// newSideFigure takes a figure of each run of a side, nil where a run has none.
+func newSideFigure(figures []*analysis.RunFigure, blocks bool) (sideFigure, bool) {
+	side := sideFigure{}
+	var sum int
+	for _, f := range figures {
+		var value *float64
+		if f != nil {
+			side.all = append(side.all, f)
+			switch {
+			case notReached(f.Finding):
+				side.unreached++
+			case f.Finding.Verdict != record.VerdictInvalid:
+				value = &f.Finding.Estimate
+				side.values = append(side.values, f.Finding.Estimate)
+				sum += f.Finding.Blocks
+			}
+		}
+		side.each = append(side.each, value)
+	}
+	if len(side.all) == 0 {
+		return side, false
+	}
+	side.runs = len(side.all)
+	side.finding = side.all[0].Finding
+	switch {
+	case blocks:
+		side.values, side.each = side.all[0].Blocks, nil
+	case len(side.values) == 1:
+		side.finding = side.all[slices.IndexFunc(side.all, func(f *analysis.RunFigure) bool { return f.Finding.Verdict != record.VerdictInvalid })].Finding
+	case len(side.values) > 1:
+		e := stat.Mean(side.values, stat.Options{})
+		f := side.finding
+		side.finding = record.Finding{Name: f.Name, Probe: f.Probe, Unit: f.Unit, Cell: f.Cell, Against: f.Against,
+			Estimate: e.Value, Low: e.Low, High: e.High, Blocks: sum, Verdict: record.VerdictMeasured}
+	}
+	return side, true
+}
+
+// pairingsOf matches the findings of two sides; unmatched counts those of side
+// A that no run of side B has.
+func pairingsOf(before, after []*analysis.RunFigures, blocks bool) (out []pairing, unmatched int) {
+	seen := map[string]bool{}
+	for _, reference := range before {
+		for i := range reference.Figures {
+			f := &reference.Figures[i]
+			key := f.Finding.Name + "\x00" + f.Finding.Cell.Key()
+			if !f.Compared || seen[key] {
+				continue
+			}
+			seen[key] = true
+			of := func(runs []*analysis.RunFigures) []*analysis.RunFigure {
+				figures := make([]*analysis.RunFigure, len(runs))
+				for i, r := range runs {
+					figures[i] = r.Counterpart(f.Finding.Name, f.Finding.Cell)
+				}
+				return figures
+			}
+			p := pairing{blocks: blocks, decides: f.Decides, upward: f.MoreIsBetter}
+			var okA, okB bool
+			p.a, okA = newSideFigure(of(before), blocks)
+			p.b, okB = newSideFigure(of(after), blocks)
+			if okA && okB {
+				out = append(out, p)
+			} else {
+				unmatched++
+			}
+		}
+	}
+	return out, unmatched
+}
+
+// shares are how claims share an error rate: those that decide four fifths, the
+// others the rest; evenly if none decides, or all do.
+func shares(decides []bool) []float64 {
+	n := 0
+	for _, d := range decides {
+		if d {
+			n++
+		}
+	}
+	out := make([]float64, len(decides))
+	for i, d := range decides {
+		switch {
+		case n == 0 || n == len(decides):
+			out[i] = 1
+		case d:
+			out[i] = 0.8 / float64(n)
+		default:
+			out[i] = 0.2 / float64(len(decides)-n)
+		}
+	}
+	return out
+}
+
+// changes judges all pairings together.
+func changes(pairings []pairing, margin float64) []Change {
+	out := make([]Change, len(pairings))
+	p, decides := make([]float64, len(pairings)), make([]bool, len(pairings))
+	for i, pair := range pairings {
+		out[i], decides[i] = pair.change(margin), pair.decides
+		switch {
+		case !found(out[i].Verdict):
+			p[i] = 1
+		case pair.onlyOneReached():
+			p[i] = 0
+		default:
+			p[i] = stat.PValue(stat.DefaultLevel, func(level float64) bool {
+				return found(pair.verdictAt(stat.Options{Level: level}, margin))
+			})
+		}
+	}
+	for i, rate := range stat.Holm(p, shares(decides), ErrorRate) {
+		c := &out[i]
+		c.JointLevel = 1 - rate
+		if found(c.Verdict) {
+			c.Certain = p[i] <= rate
+		} else {
+			c.Certain = c.Verdict == pairings[i].verdictAt(stat.Options{Level: c.JointLevel}, margin)
+		}
+	}
+	return out
+}
+
+// found says that a verdict is of a change.
+func found(verdict string) bool {
+	return verdict == record.VerdictBetter || verdict == record.VerdictWorse
+}
+
+// verdictAt is the verdict of a change by intervals of a level.
+func (p pairing) verdictAt(o stat.Options, margin float64) string {
+	_, verdict, _ := p.weigh(o, margin)
+	return verdict
+}
+
+// change is what became of a pairing, by intervals of 95%.
+func (p pairing) change(margin float64) Change {
+	f := p.a.finding
+	c := Change{Name: f.Name, Cell: f.Cell, Against: f.Against, A: f, B: p.b.finding, ValuesA: p.a.each, ValuesB: p.b.each, Decides: p.decides}
+	var e stat.Estimate
+	e, c.Verdict, c.Why = p.weigh(stat.Options{}, margin)
+	if e.Defined() {
+		c.ChangeRatio, c.LowRatio, c.HighRatio, c.Bounded = e.Value, e.Low, e.High, true
+	}
+	return c
+}
+
+// weigh judges a pairing by intervals of a level. The estimate is that of the
+// ratio, not defined where there is none, or nobody asks.
+func (p pairing) weigh(o stat.Options, margin float64) (ratio stat.Estimate, verdict, why string) {
+	none := stat.Mean(nil, o)
+	a, b := p.a, p.b
+	switch {
+	case a.unreached == a.runs && b.unreached == b.runs:
+		return none, record.VerdictInconclusive, "it lies among failed requests in " + p.sideWords("both runs", "all runs")
+	case a.unreached+b.unreached > 0 && !p.onlyOneReached():
+		return none, record.VerdictInconclusive, fmt.Sprintf("it lies among failed requests in %d of %d runs of side A and %d of %d of side B", a.unreached, a.runs, b.unreached, b.runs)
+	case p.onlyOneReached() && b.unreached > 0:
+		return none, record.VerdictWorse, p.sideWords("run B: ", "side B: ") + b.all[0].Finding.Warnings[0]
+	case p.onlyOneReached():
+		return none, record.VerdictBetter, p.sideWords("run A: ", "side A: ") + a.all[0].Finding.Warnings[0]
+	case p.blocks && (a.finding.Verdict == record.VerdictInvalid || b.finding.Verdict == record.VerdictInvalid), len(a.values) == 0, len(b.values) == 0:
+		return none, record.VerdictInconclusive, "too few valid trials"
+	case !p.blocks && len(a.values)+len(b.values) < 3:
+		return none, record.VerdictInconclusive, "too few runs have a value"
+	case a.within(margin) && b.within(margin):
+		return none, record.VerdictSame, "no effect beyond the margin in " + p.sideWords("both runs", "any run")
+	}
+	if p.blocks {
+		ratio = stat.UnpairedRatio(a.values, b.values, o)
+	} else {
+		ratio = stat.BetweenRuns(a.values, b.values, o)
+	}
+	if ratio.Defined() {
+		v, why := p.judge(ratio, margin)
+		return ratio, string(v), why
+	}
+	if p.blocks {
+		verdict, why = p.withoutRatio(stat.Unpaired(a.values, b.values, o))
+	} else {
+		verdict, why = p.withoutRatio(stat.BetweenRunsDifference(a.values, b.values, o))
+	}
+	return ratio, verdict, why
+}
+
+// onlyOneReached says that a percentile lies among requests that failed in all
+// runs of one side and in none of the other, which is worse than any that does
+// not.
+func (p pairing) onlyOneReached() bool {
+	return p.a.unreached == 0 && len(p.a.values) > 0 && p.a.finding.Verdict != record.VerdictInvalid && p.b.unreached == p.b.runs ||
+		p.b.unreached == 0 && len(p.b.values) > 0 && p.b.finding.Verdict != record.VerdictInvalid && p.a.unreached == p.a.runs
+}
+
+// sideWords chooses words for one run a side, or for several.
+func (p pairing) sideWords(one, several string) string {
+	if p.blocks {
+		return one
+	}
+	return several
+}
+
+// notReached says that a percentile lies among requests that failed.
+func notReached(f record.Finding) bool { return f.Reason == record.ReasonNotReached }
+
+// within says that a finding is no effect in any run, by its study and by this
+// margin.
+func (s sideFigure) within(margin float64) bool {
+	return !slices.ContainsFunc(s.all, func(one *analysis.RunFigure) bool {
+		f := one.Finding
+		return f.Verdict != record.VerdictNoEffect || f.Relative == nil || f.Relative.Low < -margin || f.Relative.High > margin
+	})
+}
+
+// judge weighs a change against the margin, lower being better unless the
+// measure says otherwise.
+func (p pairing) judge(e stat.Estimate, margin float64) (stat.Verdict, string) {
+	if p.upward {
+		e.Value, e.Low, e.High = -e.Value, -e.High, -e.Low
+	}
+	v, why := stat.Judge(e, margin)
+	if v == stat.Undetermined && !p.blocks && !e.Excludes(0) {
+		why = "the interval is wider than the margin: more runs are needed"
+	}
+	return v, why
+}
+
+// withoutRatio judges a change from what may be nothing to what is something:
+// no share of nothing can be a margin.
+func (p pairing) withoutRatio(e stat.Estimate) (verdict, why string) {
+	something := p.b.finding.Verdict == record.VerdictReal
+	if !p.blocks {
+		something = p.b.finding.Low > 0
+	}
+	if e.Defined() && e.Low > 0 && something {
+		return record.VerdictWorse, "from what may be nothing to something"
+	}
+	return record.VerdictInconclusive, p.sideWords("run A's", "side A's") + " value is indistinguishable from zero, so the change has no ratio"
+}

@@ -1,0 +1,378 @@
+package comparison
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Comparison says how the runs of side B compare with those of side A: the
+// document of `meshtrial compare --json`.
+type Comparison struct {
+	Schema int `json:"schema"`
+	// A and B name the first run of each side, RunsA and RunsB all of them.
+	A           string   `json:"run_a"`
+	B           string   `json:"run_b"`
+	RunsA       []string `json:"runs_a"`
+	RunsB       []string `json:"runs_b"`
+	Study       string   `json:"study"`
+	MarginRatio float64  `json:"margin_ratio"`
+	// Basis is what intervals are from: the scatter from run to run, or, with
+	// one run a side, only that of the blocks inside each.
+	Basis string `json:"basis"`
+	// WithinRunOnly says that a side is one run, so that how much its runs differ
+	// from each other is not known: the verdict is of these runs, and others of
+	// the same two things may not bear it out.
+	WithinRunOnly bool `json:"within_run_only"`
+	// ErrorRate is how often, at most, chance makes the verdict of the whole
+	// better or worse though nothing changed, as far as intervals know.
+	ErrorRate float64 `json:"error_rate"`
+	// Joined says what runs differ in that were joined on request.
+	Joined []string `json:"joined,omitempty"`
+	// Verdict of the whole: worse if a change is, for certain; else
+	// inconclusive if a deciding change is inconclusive, or worse without being
+	// certain; else better if a change is for certain; else same if all deciding
+	// changes are.
+	Verdict string `json:"verdict"`
+	// Why says what an inconclusive verdict comes from where that is not the
+	// width of intervals.
+	Why string `json:"why,omitempty"`
+	// Lacking says which side has too few valid trials: a, b or both; "" for
+	// neither.
+	Lacking  string   `json:"lacking,omitempty"`
+	Changes  []Change `json:"changes"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// What a comparison may lack trials of.
+const (
+	LackingA    = "a"
+	LackingB    = "b"
+	LackingBoth = "both"
+)
+
+// lacking is which of two runs lacks something.
+func lacking(a, b bool) string {
+	switch {
+	case a && b:
+		return LackingBoth
+	case a:
+		return LackingA
+	case b:
+		return LackingB
+	}
+	return ""
+}
+
+// Change is what became of one finding from side A to side B.
+type Change struct {
+	Name    string      `json:"name"`
+	Cell    record.Cell `json:"cell"`
+	Against record.Cell `json:"against,omitempty"`
+	// A and B are the findings of the two runs; of a side with several runs
+	// their mean, with its 95% interval from run to run.
+	A record.Finding `json:"a"`
+	B record.Finding `json:"b"`
+	// ValuesA and ValuesB are the values of each run of a side, in the order of
+	// the runs, null where a run has none; absent with one run a side.
+	ValuesA []*float64 `json:"values_a,omitempty"`
+	ValuesB []*float64 `json:"values_b,omitempty"`
+	// ChangeRatio is B/A - 1 with its 95% interval, all 0 unless Bounded.
+	ChangeRatio float64 `json:"change_ratio"`
+	LowRatio    float64 `json:"low_ratio"`
+	HighRatio   float64 `json:"high_ratio"`
+	// Bounded is false if there is no ratio, as to an overhead of nothing.
+	Bounded bool   `json:"bounded"`
+	Verdict string `json:"verdict"`
+	Why     string `json:"why"`
+	// Decides says that the verdict of the whole waits for this one: the
+	// finding is the one the study's stop rule names, or a median latency or
+	// a CPU cost if it names none. Tails need more blocks than most runs
+	// have.
+	Decides bool `json:"decides"`
+	// Certain says that the verdict stands also by an interval of JointLevel,
+	// the stricter confidence level that looking at so many changes at once asks
+	// for: those that decide share four fifths of the error rate, all others the
+	// rest (see [stat.Holm]), so that chance alone makes any better or worse for
+	// certain in at most 1 of 20 comparisons of equals.
+	Certain    bool    `json:"certain"`
+	JointLevel float64 `json:"joint_level"`
+}
+
+// What the intervals of a comparison are from.
+const (
+	BasisRuns   = "runs"
+	BasisBlocks = "blocks"
+)
+
+// ErrorRate is how often chance may make a comparison, or a trend, find a change
+// where there is none.
+const ErrorRate = 0.05
+
+// CompareOptions say how runs are compared.
+type CompareOptions struct {
+	// MarginRatio is the change that does not matter, 0.05 for 5%.
+	MarginRatio float64
+	// Across names what runs may differ in and still be joined.
+	Across Across
+}
+
+// Compare judges runs after something changed against runs before. Findings
+// are matched by name and cell. Overheads are compared where there are any, each
+// taken against its own run's baseline, since a machine of another day is no
+// baseline; where a study compares nothing, and for CPU and memory, plain values
+// are. Changes within the margin do not count: see [stat.Judge].
+//
+// The unit is the run: intervals are from how the values of runs differ on each
+// side ([stat.BetweenRuns]). Only with one run a side are they from blocks, and
+// the comparison says that it knows nothing of the scatter from run to run.
+//
+// Runs of one side must share machine, versions and study, those of different
+// sides machine and the study's name, unless options join them. It fails, with a
+// usage error, if they do not, if a run is there twice, or if nothing can be
+// matched. Without valid trials on a side the comparison is inconclusive.
+func Compare(before, after []*analysis.RunFigures, options CompareOptions) (Comparison, error) {
+	margin := options.MarginRatio
+	if !(margin >= 0) || math.IsInf(margin, 0) {
+		return Comparison{}, errs.WithHint(errs.Usage("margin %v is not a share", margin), "as in --margin 5%%")
+	}
+	if len(before) == 0 || len(after) == 0 {
+		return Comparison{}, errs.Usage("a comparison needs a run on each side")
+	}
+	if err := checkTwice(before, after); err != nil {
+		return Comparison{}, err
+	}
+	c := Comparison{
+		Schema: record.Schema, A: before[0].Header.RunID, B: after[0].Header.RunID, RunsA: idsOf(before), RunsB: idsOf(after),
+		Study: before[0].Header.Study, MarginRatio: margin, ErrorRate: ErrorRate, Basis: BasisRuns, Changes: []Change{},
+	}
+	var err error
+	if c.Joined, err = options.Across.sides(before, after); err != nil {
+		return Comparison{}, err
+	}
+	c.Warnings = slices.Concat(c.Joined, rulesOf("A", before), rulesOf("B", after), between(before, after))
+	validA, validB := withTrials(before), withTrials(after)
+	for i, side := range [][]*analysis.RunFigures{before, after} {
+		if valid := [][]*analysis.RunFigures{validA, validB}[i]; len(valid) > 0 && len(valid) < len(side) {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("left out for want of a valid trial: %s", named(idsOf(without(side, valid)))))
+		}
+	}
+	c.Lacking = lacking(len(validA) == 0, len(validB) == 0)
+	if c.Lacking != "" {
+		validA, validB = before, after
+	}
+	c.basis(len(validA), len(validB))
+	pairings, unmatched := pairingsOf(validA, validB, c.Basis == BasisBlocks)
+	c.Changes = changes(pairings, margin)
+	if c.Lacking != "" {
+		c.Verdict, c.Why = record.VerdictInconclusive, c.words(withoutTrials[c.Lacking])
+		return c, nil
+	}
+	if len(c.Changes) == 0 {
+		return c, errs.WithHint(errs.Usage("runs %s and %s have no finding in common", c.A, c.B), "compare runs of the same study, or of studies that vary the same factors")
+	}
+	if unmatched > 0 {
+		c.Warnings = append(c.Warnings, c.words(fmt.Sprintf("%d findings of run A have no counterpart in run B", unmatched)))
+	}
+	if c.Verdict, c.Why = overall(c.Changes); c.Verdict == record.VerdictInconclusive && c.Why == "" {
+		if c.Lacking = tooFew(c.Changes); c.Lacking != "" {
+			c.Why = c.words(withTooFew[c.Lacking])
+		}
+	}
+	return c, nil
+}
+
+// checkTwice refuses a run that is given twice, but for one that is compared
+// with itself.
+func checkTwice(before, after []*analysis.RunFigures) error {
+	if len(before) == 1 && len(after) == 1 {
+		return nil
+	}
+	type id struct {
+		run  string
+		seed uint64
+		at   int64
+	}
+	seen := map[id]bool{}
+	for _, r := range slices.Concat(before, after) {
+		k := id{r.Header.RunID, r.Header.Seed, r.Header.Started.UnixNano()}
+		if seen[k] {
+			return errs.WithHint(errs.Usage("run %s is given twice", r.Header.RunID), "a run counts once, on one side")
+		}
+		seen[k] = true
+	}
+	return nil
+}
+
+// Takes says how many runs a side find which change, from TestSimulationCompare in
+// package stat.
+const Takes = "where runs differ by 3%, it takes 3 a side to find a change of 20%, 6 to find one of 10%"
+
+// basis says what intervals are from, given how many runs with valid trials
+// there are on each side, and warns of what is not in them.
+func (c *Comparison) basis(a, b int) {
+	if a > 1 && b > 1 {
+		return
+	}
+	c.WithinRunOnly = true
+	if a <= 1 && b <= 1 {
+		c.Basis = BasisBlocks
+		c.Warnings = append(c.Warnings, "each side is one run: the variance from run to run is not in these intervals, so the verdict holds within these two runs only; "+
+			Takes+" (`meshtrial compare BEFORE... --with AFTER...`)")
+		return
+	}
+	one, other := "A", "B"
+	if b <= 1 {
+		one, other = other, one
+	}
+	c.Warnings = append(c.Warnings, fmt.Sprintf("side %s is one run: its variance from run to run is not known and taken to be side %s's, and a run that went astray looks like a change; %s", one, other, Takes))
+}
+
+// words speaks of runs where sides have several.
+func (c *Comparison) words(text string) string {
+	if len(c.RunsA) == 1 && len(c.RunsB) == 1 {
+		return text
+	}
+	return strings.NewReplacer("neither run has", "no run of either side has", "both runs have", "both sides have",
+		"run A has", "side A has", "run B has", "side B has", "run A", "side A", "run B", "side B").Replace(text)
+}
+
+func idsOf(runs []*analysis.RunFigures) []string {
+	out := make([]string, len(runs))
+	for i, r := range runs {
+		out[i] = r.Header.RunID
+	}
+	return out
+}
+
+func withTrials(runs []*analysis.RunFigures) []*analysis.RunFigures {
+	return slices.DeleteFunc(slices.Clone(runs), func(r *analysis.RunFigures) bool { return r.Valid == 0 })
+}
+
+func without(runs, others []*analysis.RunFigures) []*analysis.RunFigures {
+	return slices.DeleteFunc(slices.Clone(runs), func(r *analysis.RunFigures) bool { return slices.Contains(others, r) })
+}
+
+// rulesOf warns of runs that were judged by other rules than today's.
+func rulesOf(side string, runs []*analysis.RunFigures) []string {
+	var out []string
+	for _, r := range runs {
+		for _, words := range r.Rules {
+			if len(runs) > 1 {
+				side = r.Header.RunID
+			}
+			out = append(out, fmt.Sprintf("run %s: %s", side, words))
+		}
+	}
+	return out
+}
+
+// sides says what runs of two sides are joined across, or refuses.
+func (across Across) sides(before, after []*analysis.RunFigures) (joined []string, err error) {
+	all := slices.Concat(before, after)
+	found := traitsOf(all).differences(all, func(t trait) bool { return t.kind == AcrossMachine || t.kind == AcrossStudy && !t.setting })
+	for _, side := range [][]*analysis.RunFigures{before, after} {
+		found = append(found, traitsOf(side).differences(side, func(t trait) bool { return t.setting })...)
+	}
+	return across.join(found)
+}
+
+// between lists what may differ between the sides, and does: the measured
+// binaries, the settings, and the program that measured.
+func between(before, after []*analysis.RunFigures) []string {
+	var out []string
+	ta, tb := traitsOf(before), traitsOf(after)
+	side := func(t traitTable, k trait) string {
+		var values []string
+		for _, run := range t.values {
+			if v, ok := run[k]; ok && !slices.Contains(values, v) {
+				values = append(values, v)
+			}
+		}
+		return inBrief(strings.Join(values, " or "))
+	}
+	for _, k := range ta.order {
+		if !k.setting || !slices.Contains(tb.order, k) {
+			continue
+		}
+		switch a, b := side(ta, k), side(tb, k); {
+		case a == b:
+		case k.kind == AcrossVersions:
+			out = append(out, fmt.Sprintf("%s differs: %s and %s", k.name, a, b))
+		default:
+			out = append(out, fmt.Sprintf("the studies' settings differ: %s is %s and %s", k.name, a, b))
+		}
+	}
+	programs := map[string]bool{}
+	for _, r := range slices.Concat(before, after) {
+		programs[r.Header.Meshtrial] = true
+	}
+	if len(programs) > 1 {
+		out = append(out, fmt.Sprintf("the runs were made by different versions of meshtrial: %s", strings.Join(slices.Sorted(maps.Keys(programs)), ", ")))
+	}
+	return out
+}
+
+// withoutTrials says which of two runs has nothing to compare, withTooFew which
+// has too little.
+var (
+	withoutTrials = map[string]string{
+		LackingBoth: "neither run has a valid trial",
+		LackingA:    "run A has no valid trial",
+		LackingB:    "run B has no valid trial",
+	}
+	withTooFew = map[string]string{
+		LackingBoth: "both runs have too few valid trials for an interval of the deciding finding",
+		LackingA:    "run A has too few valid trials for an interval of the deciding finding",
+		LackingB:    "run B has too few valid trials for an interval of the deciding finding",
+	}
+)
+
+// tooFew says which run lacks the trials for what decides, "" if neither does
+// of some deciding change.
+func tooFew(changes []Change) string {
+	deciding := slices.ContainsFunc(changes, func(c Change) bool { return c.Decides })
+	a, b := false, false
+	for _, c := range changes {
+		if c.Verdict != record.VerdictInconclusive || deciding && !c.Decides {
+			continue
+		}
+		lackA, lackB := c.A.Verdict == record.VerdictInvalid && !notReached(c.A), c.B.Verdict == record.VerdictInvalid && !notReached(c.B)
+		if !lackA && !lackB {
+			return "" // open though there are intervals
+		}
+		a, b = a || lackA, b || lackB
+	}
+	return lacking(a, b)
+}
+
+// overall is the verdict of the whole, and why it is none where that is not the
+// width of intervals.
+func overall(changes []Change) (verdict, why string) {
+	deciding := slices.ContainsFunc(changes, func(c Change) bool { return c.Decides })
+	certain := func(verdict string) bool {
+		return slices.ContainsFunc(changes, func(c Change) bool { return c.Verdict == verdict && c.Certain })
+	}
+	decided := func(verdict string) bool {
+		return slices.ContainsFunc(changes, func(c Change) bool { return c.Verdict == verdict && (c.Decides || !deciding) })
+	}
+	switch {
+	case certain(record.VerdictWorse):
+		return record.VerdictWorse, ""
+	case decided(record.VerdictInconclusive):
+		return record.VerdictInconclusive, ""
+	case decided(record.VerdictWorse):
+		return record.VerdictInconclusive, "a deciding change is worse by its own interval, but not at the level that all of them together ask for"
+	case certain(record.VerdictBetter):
+		return record.VerdictBetter, ""
+	case decided(record.VerdictBetter):
+		return record.VerdictInconclusive, "a deciding change is better by its own interval, but not at the level that all of them together ask for"
+	}
+	return record.VerdictSame, ""
+}

@@ -1,0 +1,11 @@
+// Package comparison sets runs beside each other: those of two sides, to tell
+// which is better, and those of weeks, to tell when something changed. It is
+// pure: it takes what runs say ([analysis.RunFigures]) and returns documents.
+//
+//	runs of two sides -> better, worse, same or inconclusive      compare.go, change.go
+//	runs over time    -> where the level of a finding changes     trend.go
+//	runs              -> what they differ in, joined or refused   across.go
+//
+// The run is the unit: its blocks share whatever it happened to have. What is an
+// interval, and what a change of level, is package stat's.
+package comparison

@@ -1,0 +1,322 @@
+package comparison
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// MinTrend is how many runs a trend needs. Of fewer no order is so unlikely
+// that it would show a change.
+const MinTrend = 8
+
+// Trend says how findings went from run to run over time: the document of
+// `meshtrial trend --json`.
+type Trend struct {
+	Schema      int     `json:"schema"`
+	Study       string  `json:"study"`
+	MarginRatio float64 `json:"margin_ratio"`
+	// ErrorRate is how often, at most, chance makes a trend find any change in
+	// any series though nothing changed.
+	ErrorRate float64 `json:"error_rate"`
+	// Runs are those of the trend, in the order of time; LeftOut names the others.
+	Runs    []TrendRun `json:"runs"`
+	LeftOut []LeftOut  `json:"left_out,omitempty"`
+	// Joined says what runs differ in that were joined on request.
+	Joined []string `json:"joined,omitempty"`
+	// Verdict is worse if a change for the worse by more than the margin still
+	// stands at the end; else better if one for the better does; else no_change;
+	// inconclusive where there are too few runs to tell.
+	Verdict string `json:"verdict"`
+	// Why says why a verdict is inconclusive.
+	Why      string   `json:"why,omitempty"`
+	Series   []Series `json:"series"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// VerdictNoChange is the verdict of a trend in which nothing changed that it
+// could find.
+const VerdictNoChange = "no_change"
+
+// TrendRun is a run of a trend.
+type TrendRun struct {
+	Run     string    `json:"run"`
+	Started time.Time `json:"started"`
+}
+
+// LeftOut is a run that is not in a trend.
+type LeftOut struct {
+	Run string `json:"run"`
+	Why string `json:"why"`
+}
+
+// Series is one finding from run to run.
+type Series struct {
+	Name    string      `json:"name"`
+	Cell    record.Cell `json:"cell"`
+	Against record.Cell `json:"against,omitempty"`
+	Unit    string      `json:"unit"`
+	// Decides says that a comparison waits for the finding. Those that decide
+	// share four fifths of the error rate, all others the rest.
+	Decides      bool `json:"decides"`
+	MoreIsBetter bool `json:"more_is_better,omitempty"`
+	// Points has an entry for each run, null where it has no value.
+	Points  []*Point      `json:"points"`
+	Changes []LevelChange `json:"changes"`
+}
+
+// Point is a run's own estimate with its 95% interval, which knows only the
+// blocks of that run.
+type Point struct {
+	Estimate float64 `json:"estimate"`
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
+}
+
+// LevelChange is a place in a series where its level changes.
+type LevelChange struct {
+	// At is the index of the first run with the new level, To its name; From is
+	// the last run before it that has a value.
+	At          int       `json:"at"`
+	From        string    `json:"from_run"`
+	To          string    `json:"to_run"`
+	FromStarted time.Time `json:"from_started"`
+	ToStarted   time.Time `json:"to_started"`
+	// Differs says what else differs between these two runs: the versions of
+	// components, first of all.
+	Differs []Differing `json:"differs,omitempty"`
+	// Before and After are the levels, medians over runs.
+	Before float64 `json:"before"`
+	After  float64 `json:"after"`
+	// ChangeRatio is After/Before - 1, of means over runs, with its 95% interval
+	// from run to run for a change at this place; all 0 unless Bounded.
+	ChangeRatio float64 `json:"change_ratio"`
+	LowRatio    float64 `json:"low_ratio"`
+	HighRatio   float64 `json:"high_ratio"`
+	Bounded     bool    `json:"bounded"`
+	// P is the share of the orders of these runs in which some place sets them
+	// apart as much.
+	P float64 `json:"p"`
+	// Verdict is better or worse, or same for a change within the margin.
+	Verdict string `json:"verdict"`
+	// Stands says that the level of the last runs still is, by more than the
+	// margin, on that side of the level before the change.
+	Stands bool `json:"stands"`
+}
+
+// Differing is what two runs differ in.
+type Differing struct {
+	Name string `json:"name"`
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// MakeTrend puts runs in the order of time and finds where the level of a finding
+// changes, with [stat.Steps] and one error rate for all series. Each run is one
+// value. Changes within the margin are told, and do not count. All runs must
+// share machine, versions and study unless options join them, or it fails with a
+// usage error. Runs without a valid trial are left out; of fewer than [MinTrend]
+// others the trend is inconclusive.
+func MakeTrend(runs []*analysis.RunFigures, options CompareOptions) (Trend, error) {
+	margin := options.MarginRatio
+	if !(margin >= 0) || math.IsInf(margin, 0) {
+		return Trend{}, errs.WithHint(errs.Usage("margin %v is not a share", margin), "as in --margin 5%%")
+	}
+	t := Trend{Schema: record.Schema, MarginRatio: margin, ErrorRate: ErrorRate, Runs: []TrendRun{}, Series: []Series{}}
+	all := runs
+	runs = withTrials(runs)
+	for _, r := range without(all, runs) {
+		t.LeftOut = append(t.LeftOut, LeftOut{r.Header.RunID, "it has no valid trial"})
+	}
+	slices.SortStableFunc(runs, func(a, b *analysis.RunFigures) int {
+		return cmp.Or(a.Header.Started.Compare(b.Header.Started), cmp.Compare(a.Header.RunID, b.Header.RunID))
+	})
+	for _, r := range runs {
+		t.Study = r.Header.Study
+		t.Runs = append(t.Runs, TrendRun{r.Header.RunID, r.Header.Started})
+	}
+	if err := checkTwice(runs, nil); err != nil {
+		return Trend{}, err
+	}
+	table := traitsOf(runs)
+	var err error
+	if t.Joined, err = options.Across.join(table.differences(runs, func(trait) bool { return true })); err != nil {
+		return Trend{}, err
+	}
+	t.Warnings = slices.Concat(t.Joined, rulesOf("", runs))
+	if len(runs) < MinTrend {
+		t.Verdict = record.VerdictInconclusive
+		t.Why = fmt.Sprintf("%d of the runs have valid trials, and a trend needs %d", len(runs), MinTrend)
+	}
+	t.Series = seriesOf(runs)
+	if t.Verdict == "" {
+		t.find(runs, table, margin)
+		t.Verdict = t.verdict()
+	}
+	return t, nil
+}
+
+// seriesOf are the findings that runs are compared by, in the last run that has
+// each.
+func seriesOf(runs []*analysis.RunFigures) []Series {
+	out := []Series{}
+	seen := map[string]bool{}
+	for _, reference := range slices.Backward(runs) {
+		for i := range reference.Figures {
+			f := &reference.Figures[i]
+			key := f.Finding.Name + "\x00" + f.Finding.Cell.Key()
+			if !f.Compared || seen[key] {
+				continue
+			}
+			seen[key] = true
+			s := Series{Name: f.Finding.Name, Cell: f.Finding.Cell, Against: f.Finding.Against, Unit: f.Finding.Unit,
+				Decides: f.Decides, MoreIsBetter: f.MoreIsBetter, Points: make([]*Point, len(runs)), Changes: []LevelChange{}}
+			for at, r := range runs {
+				if g := r.Counterpart(f.Finding.Name, f.Finding.Cell); g != nil && g.Finding.Verdict != record.VerdictInvalid {
+					s.Points[at] = &Point{g.Finding.Estimate, g.Finding.Low, g.Finding.High}
+				}
+			}
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// find fills in the changes of all series.
+func (t *Trend) find(runs []*analysis.RunFigures, table traitTable, margin float64) {
+	values, decides := make([][]float64, len(t.Series)), make([]bool, len(t.Series))
+	for i, s := range t.Series {
+		decides[i] = s.Decides
+		for _, p := range s.Points {
+			v := math.NaN()
+			if p != nil {
+				v = p.Estimate
+			}
+			values[i] = append(values[i], v)
+		}
+	}
+	for i, steps := range stat.Steps(values, shares(decides), ErrorRate) {
+		s := &t.Series[i]
+		for k, step := range steps {
+			begin, end := 0, len(runs)
+			if k > 0 {
+				begin = steps[k-1].At
+			}
+			if k+1 < len(steps) {
+				end = steps[k+1].At
+			}
+			c := levelChange(present(values[i][begin:step.At]), present(values[i][step.At:end]), step.P, margin, s.MoreIsBetter)
+			last := present(values[i][steps[len(steps)-1].At:])
+			c.Stands = found(c.Verdict) && direction(present(values[i][begin:step.At]), last, margin, s.MoreIsBetter) == c.Verdict
+			from := step.At - 1
+			for s.Points[from] == nil {
+				from--
+			}
+			c.At, c.From, c.To = step.At, t.Runs[from].Run, t.Runs[step.At].Run
+			c.FromStarted, c.ToStarted = t.Runs[from].Started, t.Runs[step.At].Started
+			c.Differs = table.between(runs, from, step.At)
+			s.Changes = append(s.Changes, c)
+		}
+	}
+}
+
+func present(values []float64) []float64 {
+	return slices.DeleteFunc(slices.Clone(values), math.IsNaN)
+}
+
+// levelChange is the size and direction of a change between the runs of two
+// levels.
+func levelChange(before, after []float64, p, margin float64, upward bool) LevelChange {
+	c := LevelChange{Before: stat.Median(before), After: stat.Median(after), P: p}
+	if e := stat.StepSize(before, after, stat.Options{}); e.Defined() {
+		c.ChangeRatio, c.LowRatio, c.HighRatio, c.Bounded = e.Value, e.Low, e.High, true
+	}
+	c.Verdict = direction(before, after, margin, upward)
+	return c
+}
+
+// direction says whether the level of some runs is better or worse than that of
+// others by more than a share of it; where there is no ratio, of its size.
+func direction(before, after []float64, margin float64, upward bool) string {
+	change := stat.StepSize(before, after, stat.Options{}).Value
+	if !stat.Finite(change) {
+		a, b := stat.Median(before), stat.Median(after)
+		if change = (b - a) / math.Abs(a); math.IsNaN(change) {
+			return record.VerdictSame
+		}
+	}
+	if upward {
+		change = -change
+	}
+	switch {
+	case change > margin:
+		return record.VerdictWorse
+	case change < -margin:
+		return record.VerdictBetter
+	}
+	return record.VerdictSame
+}
+
+// between lists what two runs differ in, versions first, and the program that
+// measured.
+func (t traitTable) between(runs []*analysis.RunFigures, from, to int) []Differing {
+	var versions, others []Differing
+	for _, k := range t.order {
+		a, okA := t.values[from][k]
+		b, okB := t.values[to][k]
+		if a == b && okA == okB {
+			continue
+		}
+		if !okA {
+			a = "absent"
+		}
+		if !okB {
+			b = "absent"
+		}
+		d := Differing{k.name, inBrief(a), inBrief(b)}
+		if k.kind == AcrossVersions {
+			versions = append(versions, d)
+		} else {
+			others = append(others, d)
+		}
+	}
+	if a, b := runs[from].Header.Meshtrial, runs[to].Header.Meshtrial; a != b {
+		others = append(others, Differing{"meshtrial", a, b})
+	}
+	return append(versions, others...)
+}
+
+// verdict is that of all series.
+func (t *Trend) verdict() string {
+	stands := func(verdict string) bool {
+		return slices.ContainsFunc(t.Series, func(s Series) bool {
+			return slices.ContainsFunc(s.Changes, func(c LevelChange) bool { return c.Stands && c.Verdict == verdict })
+		})
+	}
+	long := slices.ContainsFunc(t.Series, func(s Series) bool {
+		n := 0
+		for _, p := range s.Points {
+			if p != nil {
+				n++
+			}
+		}
+		return n >= MinTrend
+	})
+	switch {
+	case stands(record.VerdictWorse):
+		return record.VerdictWorse
+	case stands(record.VerdictBetter):
+		return record.VerdictBetter
+	case !long:
+		t.Why = fmt.Sprintf("no finding has a value in %d runs", MinTrend)
+		return record.VerdictInconclusive
+	}
+	return VerdictNoChange
+}

@@ -1,0 +1,122 @@
+package analysis
+
+import (
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// RunFigures is what a run says that others may be compared with: each finding
+// with the values of its blocks, without the observations that they come from,
+// so that many runs fit in memory.
+type RunFigures struct {
+	Header record.Header
+	// Valid counts the trials that are.
+	Valid int
+
+	Plan *study.Plan
+	// Rules says how it was judged by others than today's rules, in words.
+	Rules   []string
+	Figures []RunFigure
+	at      map[figureAt]int // index of each
+}
+
+type figureAt struct {
+	name string
+	cell int // of the plan
+}
+
+// A RunFigure is one finding of a run.
+type RunFigure struct {
+	Finding record.Finding
+	Blocks  []float64 // the numbers of each block that it comes from
+	// Compared says that runs are compared by it: overheads where there are
+	// any, each taken against its own run's baseline.
+	Compared bool
+	// Decides says that a comparison waits for it: the finding is the one the
+	// study's stop rule names, or what its kind says if it names none.
+	Decides      bool
+	MoreIsBetter bool
+}
+
+// Figures reduces a run to what it can be compared by. It fails as
+// [Kinds.Analyze] does.
+func (kinds Kinds) Figures(run record.Run) (*RunFigures, error) {
+	o, err := kinds.Observe(run)
+	if err != nil {
+		return nil, err
+	}
+	r := &RunFigures{Header: run.Header, Valid: o.validity().Valid, Plan: o.Plan, Rules: o.otherRules(), at: map[figureAt]int{}}
+	for _, m := range o.Measures() {
+		for cell := range o.Plan.Cells {
+			r.add(o, m, cell)
+		}
+	}
+	return r, nil
+}
+
+// add adds what a cell has of a measure: its overhead, if it has one, and its
+// own value.
+func (r *RunFigures) add(o *Observations, m Measure, cell int) {
+	base, overhead := o.Baseline(cell)
+	overhead = overhead && m.Compared
+	keep := func(f record.Finding, blocks []float64, compared bool) {
+		r.at[figureAt{f.Name, cell}] = len(r.Figures)
+		r.Figures = append(r.Figures, RunFigure{f, blocks, compared && !o.Skipped(cell), decides(o.Plan.Study, f, m), m.MoreIsBetter})
+	}
+	if overhead {
+		var blocks []float64
+		for _, p := range o.pairs(cell, base, m) {
+			blocks = append(blocks, p.Test-p.Base)
+		}
+		keep(o.overhead(cell, base, m), blocks, !o.lacks(cell, m) && !o.lacks(base, m)) // else too few requests tell of it
+	}
+	if f, ok := o.Plain(cell, m); ok {
+		machines := m.Quantile > 0 && len(o.Plan.Study.Baseline) > 0 // a baseline's own latency is the machine's
+		keep(f, o.Values(cell, m), !overhead && !machines && !o.lacks(cell, m))
+	}
+}
+
+// Counterpart finds the figure of a name in the one cell that has the levels of
+// a cell of another run; nil if there is none.
+func (r *RunFigures) Counterpart(name string, short record.Cell) *RunFigure {
+	match, many := -1, false
+	for i, cell := range r.Plan.Cells {
+		if !has(cell, short) {
+			continue
+		}
+		if r.Plan.Short(cell).Key() == short.Key() {
+			match, many = i, false
+			break
+		}
+		many = many || match >= 0
+		match = i
+	}
+	if match < 0 || many {
+		return nil
+	}
+	i, ok := r.at[figureAt{name, match}]
+	if !ok {
+		return nil
+	}
+	return &r.Figures[i]
+}
+
+// decides reports whether the comparison as a whole waits for a finding of a
+// measure.
+func decides(s *study.Study, f record.Finding, m Measure) bool {
+	if s.Stop != nil {
+		return f.Name == s.Stop.Finding && has(f.Cell, shared(s.Stop.Of, f.Cell))
+	}
+	return m.Decides
+}
+
+// shared is the part of partial whose factors the cell names.
+func shared(partial, cell record.Cell) record.Cell {
+	out := record.Cell{}
+	for factor, level := range partial {
+		if _, ok := cell[factor]; ok {
+			out[factor] = level
+		}
+	}
+	return out
+}

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/comparison"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/kinds"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/spf13/cobra"
+)
+
+type trendFlags struct {
+	margin string
+	across []string
+	study  string
+	all    bool
+	json   bool
+	color  string
+	width  int
+}
+
+func newTrendCommand(env *Env) *cobra.Command {
+	var f trendFlags
+	cmd := &cobra.Command{
+		Use:   "trend DIR",
+		Short: "Follow findings over the runs in a folder: what changed, when, and by how much",
+		Long: "Put the runs in folder DIR, and in the folders in it, in the order of time, and find\n" +
+			"where the level of a finding changes: between which runs, by how much, and which\n" +
+			"versions changed there. Each run is one value. Chance makes it find any change in\n" +
+			"at most 5% of trends. A change of 10% is found about three runs after it, where\n" +
+			"runs differ by 3% and some 20 came before it.\n\n" +
+			"Runs on different machines, of different versions or studies are not joined unless\n" +
+			"--across says so: `--across versions` follows a mesh over its releases. --study takes\n" +
+			"the runs of one study. Runs that cannot be read are named and left out.\n\n" +
+			"Exit codes: 0 no change for the worse stands at the end, 2 wrong usage or runs that\n" +
+			fmt.Sprintf("must not be joined, 3 one does, by more than the margin, 4 too few runs (fewer than %d).", comparison.MinTrend),
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return runTrend(cmd.Context(), env, f, args[0]) },
+	}
+	flags := cmd.Flags()
+	addRunsFlags(cmd, &f.margin, &f.across, "change that does not count, as a share of the level before it")
+	flags.StringVar(&f.study, "study", "", "take only runs of the study of this name")
+	flags.BoolVar(&f.all, "all", false, "show all findings, not only those that decide or changed")
+	flags.BoolVar(&f.json, "json", false, "print the trend as JSON")
+	addTextFlags(cmd, &f.color, &f.width)
+	return cmd
+}
+
+func runTrend(ctx context.Context, env *Env, f trendFlags, dir string) error {
+	how, err := runsOptions(f.margin, f.across)
+	if err != nil {
+		return err
+	}
+	options, err := textOptions(env.Stdout, f.color, f.width)
+	if err != nil {
+		return err
+	}
+	dirs, err := runsIn(dir)
+	if err != nil {
+		return err
+	}
+	runs, left, err := readTrend(ctx, env, dirs, f.study)
+	if err != nil {
+		return err
+	}
+	trend, err := comparison.MakeTrend(runs, how)
+	if err != nil {
+		return trendHint(err, runs, f.study)
+	}
+	trend.LeftOut = append(left, trend.LeftOut...)
+	if f.json {
+		err = writeJSON(env.Stdout, trend)
+	} else {
+		err = kinds.Reports().RenderTrend(env.Stdout, trend, f.all, options)
+	}
+	if err != nil {
+		return err
+	}
+	switch trend.Verdict {
+	case record.VerdictWorse:
+		return errs.WithCode(errors.New("a change for the worse stands"), errs.CodeAssertion)
+	case record.VerdictInconclusive:
+		return errs.WithHint(errs.WithCode(fmt.Errorf("the trend is inconclusive: %s", trend.Why), errs.CodeInvalid),
+			"make more runs of the same study; `meshtrial compare BEFORE... --with AFTER...` takes fewer")
+	}
+	return nil
+}
+
+// readTrend reads runs one after the other, those of one study if it is named,
+// and says which cannot be read.
+func readTrend(ctx context.Context, env *Env, dirs []string, name string) (runs []*analysis.RunFigures, left []comparison.LeftOut, err error) {
+	others := 0
+	for _, dir := range dirs {
+		if name != "" {
+			if c, err := store.Read(dir); err == nil && c.Header.Study != name {
+				others++
+				continue
+			}
+		}
+		figures, err := loadFigures(ctx, env, dir)
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		if err != nil {
+			left = append(left, comparison.LeftOut{Run: dir, Why: err.Error()})
+			continue
+		}
+		runs = append(runs, figures...)
+	}
+	if name != "" && len(runs) == 0 && others > 0 {
+		return nil, nil, errs.Usage("none of %s is of study %q", count(len(dirs), "run"), name)
+	}
+	return runs, left, nil
+}
+
+// trendHint tells those who follow several studies at once how to take one.
+func trendHint(err error, runs []*analysis.RunFigures, name string) error {
+	var names []string
+	for _, r := range runs {
+		if !slices.Contains(names, r.Header.Study) {
+			names = append(names, r.Header.Study)
+		}
+	}
+	if len(names) < 2 || name != "" {
+		return err
+	}
+	return errs.WithHint(err, "--study %s takes the runs of one study; %s", names[0], errs.Hint(err))
+}
+
+// runFiles are files of which one shows that a folder is a run, whole or not.
+var runFiles = []string{store.FileHeader, store.FileTrials, store.FileResolved}
+
+// runsIn lists the run directories in a folder, and in those folders in it that
+// are none themselves.
+func runsIn(dir string) ([]string, error) {
+	if isRun(dir) {
+		return nil, errs.WithHint(errs.Usage("%s is a run, not a folder of runs", dir), "give the folder that the runs are in: %s", filepath.Dir(filepath.Clean(dir)))
+	}
+	var out []string
+	below, err := folders(dir)
+	if err != nil {
+		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "give the folder that the runs are in")
+	}
+	for _, sub := range below {
+		if isRun(sub) {
+			out = append(out, sub)
+			continue
+		}
+		deeper, err := folders(sub)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, slices.DeleteFunc(deeper, func(d string) bool { return !isRun(d) })...)
+	}
+	if len(out) == 0 {
+		return nil, errs.WithHint(errs.Usage("there is no run in %s", dir), "give the folder that the runs are in")
+	}
+	return out, nil
+}
+
+func isRun(dir string) bool {
+	return slices.ContainsFunc(runFiles, func(name string) bool {
+		info, err := os.Stat(filepath.Join(dir, name))
+		return err == nil && info.Mode().IsRegular()
+	})
+}
+
+// folders are those in a folder, links followed, hidden ones left out.
+func folders(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if info, err := os.Stat(path); err == nil && info.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			out = append(out, path)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,217 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/analysis/comparison"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// RenderTrend writes a trend for a terminal: the verdict in words, each change,
+// then each series as a line of blocks. Series that do not decide, and have not
+// changed, are shown if all are asked for.
+func (kinds Kinds) RenderTrend(w io.Writer, trend comparison.Trend, all bool, opt Options) error {
+	if opt.Width <= 0 {
+		opt.Width = defaultWidth
+	}
+	t := &textWriter{opt: opt}
+	t.wrapStyled("", clean(trendWords(trend)), StyleStrong)
+	t.wrap("  study  ", clean(trend.Study))
+	runs := Plural(len(trend.Runs), "run")
+	if n := len(trend.Runs); n > 0 {
+		runs += ", " + day(trend.Runs[0].Started) + " to " + day(trend.Runs[n-1].Started)
+	}
+	t.wrap("  runs   ", runs)
+	for _, changes := range kinds.changesTables(trend) {
+		t.line("")
+		t.table(changes)
+	}
+	if series := kinds.seriesTable(trend, all, opt); len(series.Rows) > 0 {
+		t.line("")
+		t.table(series)
+	}
+	var left []string
+	for _, l := range trend.LeftOut {
+		left = append(left, l.Run+": "+l.Why)
+	}
+	t.list("Left out", left)
+	t.list("Warnings", trend.Warnings)
+	_, err := io.WriteString(w, t.b.String())
+	return err
+}
+
+// trendWords is the verdict of a trend in words.
+func trendWords(t comparison.Trend) string {
+	switch t.Verdict {
+	case record.VerdictWorse, record.VerdictBetter:
+		var when []string
+		for _, s := range t.Series {
+			for _, c := range s.Changes {
+				if d := day(c.ToStarted); c.Stands && c.Verdict == t.Verdict && !slices.Contains(when, d) {
+					when = append(when, d)
+				}
+			}
+		}
+		slices.Sort(when)
+		return fmt.Sprintf("%s since %s, by over the margin of %s.", UpperFirst(t.Verdict), Sequence(when), marginWords(t.MarginRatio))
+	case record.VerdictInconclusive:
+		return "Inconclusive: " + t.Why + "."
+	}
+	for _, s := range t.Series {
+		if len(s.Changes) > 0 {
+			return fmt.Sprintf("No change still stands by over the margin of %s.", marginWords(t.MarginRatio))
+		}
+	}
+	return "No change found."
+}
+
+func marginWords(ratio float64) string { return strconv.FormatFloat(100*ratio, 'g', 4, 64) + "%" }
+
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// changesTables are the changes, a table for each place where any lie.
+func (kinds Kinds) changesTables(trend comparison.Trend) []Table {
+	var out []Table
+	for at := range trend.Runs {
+		var t Table
+		for _, s := range trend.Series {
+			for _, c := range s.Changes {
+				if c.At != at {
+					continue
+				}
+				scale := ScaleFor(s.Unit, math.Max(math.Abs(c.Before), math.Abs(c.After)))
+				scale.Unit = strings.TrimSuffix(scale.Unit, " per request") // the name says so
+				verdict := Verdict(c.Verdict)
+				switch {
+				case c.Verdict == record.VerdictSame:
+					verdict.S = "within the margin"
+				case !c.Stands:
+					verdict.S += ", not any more"
+				}
+				size := comparison.Change{ChangeRatio: c.ChangeRatio, LowRatio: c.LowRatio, HighRatio: c.HighRatio, Bounded: c.Bounded}
+				t.Rows = append(t.Rows, []Text{decidesMark(s), {S: kinds.words(s.Name)}, {S: cellWords(s.Cell)},
+					{S: scale.Value(c.Before)}, {S: scale.Value(c.After)}, {S: changeWords(size)}, verdict})
+				t.Title = fmt.Sprintf("%s, from run %s to run %s: %s", day(c.ToStarted), c.From, c.To, differsWords(c))
+			}
+		}
+		if len(t.Rows) > 0 {
+			t.Columns = []Column{{Head: ""}, {Head: "finding"}, {Head: "cell"}, {"before", true, 2}, {"after", true, 1}, {"change (95% interval)", true, 0}, {Head: "verdict"}}
+			out = append(out, t)
+		}
+	}
+	if n := len(out); n > 0 {
+		out[n-1].Notes = append(out[n-1].Notes, fmt.Sprintf("Chance makes a trend of equals find any change in at most %s of trends. A change may lie a few runs beside the place that is told.", Percent(trend.ErrorRate)))
+	}
+	return out
+}
+
+func decidesMark(s comparison.Series) Text {
+	if s.Decides {
+		return Text{S: "*"}
+	}
+	return Text{}
+}
+
+// differsWords says what else changed between the two runs of a change.
+func differsWords(c comparison.LevelChange) string {
+	if len(c.Differs) == 0 {
+		return "nothing else that runs record changed there"
+	}
+	var parts []string
+	for _, d := range c.Differs {
+		parts = append(parts, fmt.Sprintf("%s %s to %s", strings.TrimPrefix(d.Name, "the "), d.From, d.To))
+	}
+	const most = 4
+	if n := len(parts); n > most {
+		parts = append(parts[:most], fmt.Sprintf("and %d more", n-most))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (kinds Kinds) seriesTable(trend comparison.Trend, all bool, opt Options) Table {
+	t := Table{Title: "From run to run", Columns: []Column{{Head: ""}, {Head: "finding"}, {Head: "cell"}, {Head: "lowest to highest"},
+		{"range", true, 2}, {"last run (95% interval)", true, 3}}}
+	decides := slices.ContainsFunc(trend.Series, func(s comparison.Series) bool { return s.Decides })
+	left, marked := 0, false
+	for _, s := range trend.Series {
+		if decides && !s.Decides && !all && len(s.Changes) == 0 {
+			left++
+			continue
+		}
+		marked = marked || s.Decides
+		var values []float64
+		last := comparison.Point{}
+		for _, p := range s.Points {
+			if p != nil {
+				values, last = append(values, p.Estimate), *p
+			}
+		}
+		row := []Text{decidesMark(s), {S: kinds.words(s.Name)}, {S: cellWords(s.Cell)}, {S: blocks(s, opt)}}
+		if len(values) > 0 {
+			low, high := slices.Min(values), slices.Max(values)
+			scale := ScaleFor(s.Unit, math.Max(math.Abs(low), math.Abs(high)))
+			scale.Unit = strings.TrimSuffix(scale.Unit, " per request")
+			row = append(row, Text{S: Join(scale.Plain(low)+"–"+scale.Plain(high), scale.Unit)}, Text{S: scale.Quantity(last.Estimate, last.Low, last.High)})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	if marked {
+		t.Notes = append(t.Notes, "* decides in comparisons of runs.")
+	}
+	if left > 0 {
+		t.Notes = append(t.Notes, Plural(left, "further finding")+" without a change; --all shows them, --json has their values.")
+	}
+	return t
+}
+
+// mostBlocks is how many columns a series takes at most; of more runs each
+// column is the median of several.
+const mostBlocks = 40
+
+// blocks draws a series as a line of characters, from its lowest value to its
+// highest, with a bar where its level changes and a space where a run has none.
+func blocks(s comparison.Series, opt Options) string {
+	levels, bar := []rune("▁▂▃▄▅▆▇█"), "│"
+	if opt.ASCII {
+		levels, bar = []rune("01234567"), "|"
+	}
+	per := (len(s.Points) + mostBlocks - 1) / mostBlocks
+	var columns []float64
+	low, high := math.Inf(1), math.Inf(-1)
+	for i := 0; i < len(s.Points); i += per {
+		var values []float64
+		for _, p := range s.Points[i:min(i+per, len(s.Points))] {
+			if p != nil {
+				values = append(values, p.Estimate)
+			}
+		}
+		v := math.NaN()
+		if len(values) > 0 {
+			v = stat.Median(values)
+			low, high = math.Min(low, v), math.Max(high, v)
+		}
+		columns = append(columns, v)
+	}
+	var out strings.Builder
+	for i, v := range columns {
+		if slices.ContainsFunc(s.Changes, func(c comparison.LevelChange) bool { return c.At/per == i }) {
+			out.WriteString(bar)
+		}
+		switch {
+		case math.IsNaN(v):
+			out.WriteByte(' ')
+		case high > low:
+			out.WriteRune(levels[Clamp(int(float64(len(levels))*(v-low)/(high-low)), 0, len(levels)-1)])
+		default:
+			out.WriteRune(levels[len(levels)/2])
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,66 @@
+package stat
+
+import "math"
+
+// BetweenRuns estimates how much larger the values of runs b are than those of
+// runs a, as a fraction of a, from one value a run: the run is what varies on
+// its own, its blocks share whatever that run happened to have. Where all
+// values lie above zero it is the ratio of geometric means less 1, with Welch's
+// interval on logarithms (see [RelativeDifference] for why logarithms);
+// otherwise mean(b)/mean(a) - 1 with Fieller's interval (see [UnpairedRatio]).
+//
+// Of a side with one run the scatter from run to run is unknown; it is taken to
+// be the other side's then, as in a t-test with equal variances. With one run on
+// each side there is no interval.
+func BetweenRuns(a, b []float64, o Options) Estimate {
+	if x, y := logarithms(a), logarithms(b); x != nil && y != nil {
+		e := newRunSamples(x, y, o).difference()
+		e.Value, e.Low, e.High = math.Expm1(e.Value), math.Expm1(e.Low), math.Expm1(e.High)
+		e.Method = "Welch's t on logarithms of runs' values"
+		return e
+	}
+	e := newRunSamples(a, b, o).ratio()
+	e.Method = "Fieller's interval on runs' values"
+	return e
+}
+
+// BetweenRunsDifference is the mean of runs b minus that of runs a, with
+// Welch's interval from run to run; see [BetweenRuns] for sides of one run.
+func BetweenRunsDifference(a, b []float64, o Options) Estimate {
+	e := newRunSamples(a, b, o).difference()
+	e.Method = "Welch's t on runs' values"
+	return e
+}
+
+// newRunSamples is newTwoSamples with a side's one value given the other
+// side's variance.
+func newRunSamples(a, b []float64, o Options) twoSamples {
+	s := newTwoSamples(a, b, o)
+	s.Warnings = nil
+	na, nb := len(s.a), len(s.b)
+	if min(na, nb) != 1 || max(na, nb) < 2 {
+		return s
+	}
+	var sd float64
+	if na > 1 {
+		_, sd = meanStdDev(s.a)
+	} else {
+		_, sd = meanStdDev(s.b)
+	}
+	s.varA, s.varB = sd*sd/float64(na), sd*sd/float64(nb)
+	s.SE, s.DF = math.Sqrt(s.varA+s.varB), float64(max(na, nb)-1)
+	s.warn("one side has one run: its scatter from run to run is taken to be the other's")
+	return s
+}
+
+// logarithms are those of values above zero; nil if one is not.
+func logarithms(x []float64) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		if !(v > 0) || math.IsInf(v, 1) {
+			return nil
+		}
+		out[i] = math.Log(v)
+	}
+	return out
+}
