@@ -175,6 +175,9 @@ type pooled struct {
 
 const bothTurns = -1
 
+// turns are a cell's requests, of one of a baseline's two turns or of both.
+type turns struct{ cell, turn int }
+
 // pseudoValues are a quantile's, one for each unit.
 func (o *Observations) pseudoValues(p pooled) []float64 {
 	out, ok := o.pseudo[p]
@@ -187,7 +190,12 @@ func (o *Observations) pseudoValues(p pooled) []float64 {
 
 // latencies are the distributions of a cell's latency, one for each unit.
 func (o *Observations) latencies(cell, turn int) []stat.Counts {
+	key := turns{cell, turn}
+	if known, ok := o.merged[key]; ok {
+		return known
+	}
 	out := make([]stat.Counts, len(o.Units))
+	o.merged[key] = out
 	for i, blocks := range o.Units {
 		var parts []stat.Counts
 		for _, block := range blocks {
