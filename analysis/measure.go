@@ -20,6 +20,10 @@ type Measure struct {
 	Alone bool
 	// Quantile is the latency quantile that the measure is; 0 for others.
 	Quantile float64
+	// Level is a level that trials have, as CPU time per request, so that what is
+	// typical is told: see [stat.Typical]. Of others, such as counts of what is
+	// rare, the mean is.
+	Level bool
 	// Beyond is, in measures that are a percentile of what trials count, the
 	// share of it that lies above the value; takes how many of it leave one
 	// there, and counted what it is ("change-proxy pairs").

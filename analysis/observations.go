@@ -116,19 +116,24 @@ func (o *Observations) eachBlock() (out [][]int) {
 	return out
 }
 
-// oneDeployment warns of a run whose every trial had the same pods.
-func (o *Observations) oneDeployment() []string {
+// samePods says that every trial of several blocks had the same pods.
+func (o *Observations) samePods() bool {
 	one := 0
 	for i := range o.Run.Trials {
 		switch d := o.Run.Trials[i].Deployment; {
 		case d == 0 || d == one: // of a lost trial it is not known
 		case one > 0:
-			return nil
+			return false
 		default:
 			one = d
 		}
 	}
-	if one == 0 || len(o.Blocks) < 2 {
+	return one > 0 && len(o.Blocks) >= 2
+}
+
+// oneDeployment warns of such a run.
+func (o *Observations) oneDeployment() []string {
+	if !o.samePods() {
 		return nil
 	}
 	return []string{"one set of pods served all blocks: what these pods happened to have (processors, memory layout, the spread of their connections) is in the figures, and not in their intervals; blocks.redeploy makes pods anew"}
