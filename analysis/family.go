@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
@@ -13,8 +14,20 @@ type Difference struct {
 	Floor stat.Floor
 	Say   func(float64) string
 
+	// OnePods says that the same pods served all blocks: what they happen to have
+	// is in no interval, and only the floor knows what pods differ by.
+	OnePods bool
+
 	cell, base int
 	measure    Measure
+}
+
+// p is the p-value of the difference: see [stat.Estimate.P].
+func (d Difference) p() float64 {
+	if d.OnePods {
+		return math.Max(d.P(), d.Floor.P(d.Value))
+	}
+	return d.P()
 }
 
 // Put puts a difference that is defined into a finding: its figure and interval,
@@ -40,7 +53,7 @@ func (all Family) Judge(findings []record.Finding) {
 	for i, d := range all {
 		switch findings[i].Verdict {
 		case record.VerdictReal:
-			p = append(p, d.P())
+			p = append(p, d.p())
 		case record.VerdictNoEffect, record.VerdictInconclusive:
 			p = append(p, 1)
 		}
@@ -53,7 +66,7 @@ func (all Family) Judge(findings []record.Finding) {
 		default:
 			continue // no difference, or none that is known
 		}
-		if f.Verdict == record.VerdictReal && d.P() > limit {
+		if f.Verdict == record.VerdictReal && d.p() > limit {
 			f.Verdict = record.VerdictInconclusive
 			f.Because(record.ReasonMany, fmt.Sprintf("the interval excludes zero, but of %d differences some do by chance", len(p)))
 		}

@@ -63,6 +63,9 @@ func medianBounds(x []float64, level float64) (low, high float64) {
 	if covers(1) < level {
 		m := Median(x)
 		wider := tQuantile(1-(1-level)/2, float64(n-1)) / tQuantile(1-(1-covers(1))/2, float64(n-1))
+		if n == 3 {
+			wider *= 1.2 // the median of three scatters more than their mean
+		}
 		return m - (m-x[0])*wider, m + (x[n-1]-m)*wider
 	}
 	d := 1

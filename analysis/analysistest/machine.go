@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat/queueing"
 	"github.com/meshtrial/meshtrial/study"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // A Machine is a simulated machine, by what disturbs the trials on it. Shares are
@@ -37,22 +38,23 @@ type Machine struct {
 
 // What simulated trials are like on a machine that disturbs nothing.
 const (
-	meanService = 200_000   // nanoseconds
-	memoryBytes = 40e6      // of each part
-	requestCPU  = 100e-6    // seconds of each part
-	outliers    = 0.05      // of trials
-	bursts      = 0.1       // of the time
-	burstTrials = 2.0       // on end, in the mean
-	longest     = 1e10      // nanoseconds
-	finest      = 1000      // nanoseconds
-	logSpread   = 0.3       // of lognormal requests
-	settle      = 300       // requests until a queue is in its steady state
-	gap         = time.Hour // between simulated trials, for what looks at their times
+	MiddleLatency = 200.0     // microseconds
+	LatencySpread = 0.3       // standard deviation of the logarithm of a request's
+	MiddleMemory  = 40e6      // bytes of each part
+	MiddleCPU     = 100.0     // microseconds of each part for a request
+	outliers      = 0.05      // of trials
+	bursts        = 0.1       // of the time
+	burstTrials   = 2.0       // on end, in the mean
+	longest       = 1e10      // nanoseconds
+	finest        = 1000      // nanoseconds
+	settle        = 300       // requests until a queue is in its steady state
+	gap           = time.Hour // between simulated trials, for what looks at their times
 )
 
 // A Lab makes the trials of a machine, one after the other.
 type Lab struct {
 	Machine
+	shared   []float64 // see Machine.Run
 	r        *rand.Rand
 	together float64 // what is correlated, in standard deviations
 	burst    bool
@@ -76,10 +78,12 @@ func (l *Lab) level(at, place float64, pods string) float64 {
 		change = bursts / (1 - bursts) / burstTrials
 	}
 	l.burst = l.burst != (l.r.Float64() < change)
-	level := math.Exp(l.pods[pods]+l.Swing*l.together) * (1 + l.Ramp*(at-0.5)) * (1 + l.Within*place)
+	level := math.Exp(l.Swing*l.together) * (1 + l.Ramp*(at-0.5)) * (1 + l.Within*place)
 	if l.burst {
 		level *= 1 + l.Burst
 	}
+	l.shared = append(l.shared, level)
+	level *= math.Exp(l.pods[pods])
 	if l.r.Float64() < outliers && l.Outlier > 0 {
 		level *= l.Outlier
 	}
@@ -94,25 +98,26 @@ func (l *Lab) Latency(n int, level float64) []float64 {
 	out := make([]float64, n)
 	if l.Utilisation == 0 {
 		for i := range out {
-			out[i] = level * meanService * math.Exp(logSpread*l.r.NormFloat64())
+			out[i] = level * 1000 * MiddleLatency * math.Exp(LatencySpread*l.r.NormFloat64())
 		}
 		return out
 	}
 	arrivals, services := make([]float64, n+settle), make([]float64, n+settle)
 	at := 0.0
 	for i := range arrivals {
-		at += meanService / l.Utilisation * l.r.ExpFloat64()
+		at += 1000 * MiddleLatency / l.Utilisation * l.r.ExpFloat64()
 		arrivals[i] = at
-		services[i] = level * meanService / 3 * (l.r.ExpFloat64() + l.r.ExpFloat64() + l.r.ExpFloat64())
+		services[i] = level * 1000 * MiddleLatency / 3 * (l.r.ExpFloat64() + l.r.ExpFloat64() + l.r.ExpFloat64())
 	}
 	return queueing.Sojourns(arrivals, services, 1)[settle:]
 }
 
 // Run measures a plan for some blocks. Effect says how many times as slow a cell
-// is, and redeploy how many blocks a set of pods serves, 0 for all.
-func (m Machine) Run(plan *study.Plan, blocks, requests, redeploy int, r *rand.Rand, effect func(record.Cell) float64) record.Run {
+// is, and redeploy how many blocks a set of pods serves, 0 for all. Shared is the
+// machine's level at each trial's time, whichever cell had its turn then.
+func (m Machine) Run(plan *study.Plan, blocks, requests, redeploy int, r *rand.Rand, effect func(record.Cell) float64) (run record.Run, shared []float64) {
 	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	run := record.Run{
+	run = record.Run{
 		Header:    record.Header{Schema: record.Schema, Kind: string(plan.Study.Kind), RunID: "simulated", Study: plan.Study.Name, Started: start, Seed: plan.Seed, Lab: "local"},
 		StudyYAML: plan.Study.Marshal(), Hist: map[string]record.TrialHist{},
 	}
@@ -136,7 +141,34 @@ func (m Machine) Run(plan *study.Plan, blocks, requests, redeploy int, r *rand.R
 			run.Trials = append(run.Trials, trial)
 		}
 	}
-	return run
+	return run, lab.shared
+}
+
+// Truth is the q-quantile of what a cell without effect gives in all the time of a
+// run, in a machine's levels: of a figure whose logarithm is normal around that of
+// middle with that spread within a trial, in trials and pods of any number.
+func (m Machine) Truth(shared []float64, middle, spread, q float64) float64 {
+	spread = math.Sqrt(spread*spread + m.Trial*m.Trial + m.Pod*m.Pod)
+	below := func(x float64) float64 {
+		sum := 0.0
+		for _, level := range shared {
+			share := distuv.UnitNormal.CDF(math.Log(x/level) / spread)
+			if m.Outlier > 0 {
+				share += outliers * (distuv.UnitNormal.CDF(math.Log(x/level/m.Outlier)/spread) - share)
+			}
+			sum += share
+		}
+		return sum / float64(len(shared))
+	}
+	low, high := 0.1, 100.0
+	for range 40 {
+		if mid := math.Sqrt(low * high); below(mid) < q {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return middle * low
 }
 
 // fill makes what a trial measured.
@@ -158,10 +190,10 @@ func (l *Lab) fill(trial *record.Trial, requests int, level float64) record.Tria
 	}
 	cpu, memory := level*l.noise(), level*l.noise()
 	for _, part := range parts {
-		total := requestCPU * float64(n) * cpu
+		total := MiddleCPU * 1e-6 * float64(n) * cpu
 		trial.CPU[part] = record.CPU{UserS: 0.6 * total, SystemS: 0.4 * total}
 		if part != record.PartMachine {
-			trial.Memory[part] = record.Memory{PSSBytes: int64(memoryBytes * memory)}
+			trial.Memory[part] = record.Memory{PSSBytes: int64(MiddleMemory * memory)}
 		}
 	}
 	return record.TrialHist{Intended: hist, Send: hist}
