@@ -134,7 +134,7 @@ func TestSimulationStudy(t *testing.T) {
 				lengths = lengths[:1]
 			}
 			for _, blocks := range lengths {
-				called := 0
+				called, warned := 0, 0
 				covered, printed := map[string]int{}, map[string]int{}
 				for range runs {
 					plan.Seed = r.Uint64()
@@ -143,9 +143,12 @@ func TestSimulationStudy(t *testing.T) {
 					if slices.ContainsFunc(f.Findings, func(x record.Finding) bool { return x.Verdict == record.VerdictReal }) {
 						called++
 					}
+					if strings.Contains(strings.Join(f.Warnings, "\n"), "the machine drifted") {
+						warned++
+					}
 					count(f, w.truths(queued, shared), covered, printed)
 				}
-				line := fmt.Sprintf("%-22s %2d blocks: any real %4.1f |", w.Name, blocks, 100*float64(called)/float64(runs))
+				line := fmt.Sprintf("%-22s %2d blocks: any real %4.1f, drift told %3.0f |", w.Name, blocks, 100*float64(called)/float64(runs), 100*float64(warned)/float64(runs))
 				if share := float64(called) / float64(runs); share > 0.05+slack(0.05) {
 					t.Errorf("%d blocks: %.1f%% of runs call something real, want at most 5", blocks, share*100)
 				}
@@ -312,5 +315,26 @@ func TestSimulationStudyLength(t *testing.T) {
 			m := stat.Median(blocks)
 			t.Logf("%-22s %g blocks, %.0f s at 12 s a block (%d are the most)", w.Name, m, 12*m, most)
 		})
+	}
+}
+
+// A machine that drifts while a run is measured is told of, and one that does not
+// is not.
+func TestDriftIsTold(t *testing.T) {
+	for _, c := range []struct {
+		machine analysistest.Machine
+		told    bool
+	}{
+		{analysistest.Machine{Trial: 0.03}, false},
+		{analysistest.Machine{Trial: 0.03, Pod: 0.05}, false},
+		{analysistest.Machine{Trial: 0.01, Together: 0.9, Swing: 0.03}, true},
+		{analysistest.Machine{Trial: 0.03, Ramp: 0.3}, true},
+	} {
+		plan := quickPlan(t)
+		run, _ := c.machine.Run(plan, 12, 200, 1, rand.New(rand.NewPCG(44, 44)), noEffect)
+		warnings := strings.Join(analysistest.Analyze(t, kinds, run).Warnings, "\n")
+		if told := strings.Contains(warnings, "the machine drifted: trials beside each other are alike in latency_p50"); told != c.told {
+			t.Errorf("%+v: told of drift is %v: %s", c.machine, told, warnings)
+		}
 	}
 }
