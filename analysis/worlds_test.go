@@ -338,3 +338,33 @@ func TestDriftIsTold(t *testing.T) {
 		}
 	}
 }
+
+// The stop rule looks at the interval that is printed, also where that is wider
+// than the blocks' differences alone would make it.
+func TestStopRuleLooksAtWhatIsPrinted(t *testing.T) {
+	w := analysistest.Machine{Trial: 0.03, Utilisation: 0.5}
+	plan := quickPlan(t)
+	twice := func(cell record.Cell) float64 { return map[bool]float64{true: 1.5, false: 1}[study.HasClientProxy(cell)] }
+	whole, _ := w.Run(plan, 8, 1500, 1, rand.New(rand.NewPCG(45, 45)), twice)
+	until := func(blocks int) record.Run {
+		short := whole
+		short.Trials = whole.Trials[:blocks*plan.BlockSize()]
+		return short
+	}
+	for _, name := range []string{"latency_p99_overhead", "cpu_machine_per_request", "latency_p99"} {
+		halfWidth := func(blocks int) float64 {
+			x := analysistest.Get(t, analysistest.Analyze(t, kinds, until(blocks)), name, bothSidecars)
+			return (x.High - x.Low) / 2 / math.Abs(x.Estimate)
+		}
+		now, before := halfWidth(8), halfWidth(7)
+		for _, c := range []struct {
+			half float64
+			stop bool
+		}{{1.001 * max(now, before), true}, {0.999 * max(now, before), false}} {
+			asked := quickPlan(t, "stop.finding="+name, fmt.Sprintf("stop.half_width=%.4f%%", 100*c.half))
+			if stop, why := kinds.Enough(asked, until(8)); stop != c.stop {
+				t.Errorf("%s: half widths %.4f and %.4f, asked for %.4f: stops %v, %s", name, before, now, c.half, stop, why)
+			}
+		}
+	}
+}
