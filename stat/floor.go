@@ -72,7 +72,8 @@ func NoiseFloor(aa []Pair, o Options) Floor {
 		square += (v / largest) * (v / largest)
 	}
 	f.chance = largest * math.Sqrt(aaScale*square/n/n)
-	f.Value = math.Max(math.Abs(f.Bias), tQuantile(1-(1-o.level())/2, n)*f.chance)
+	chance := tQuantile(1-(1-o.level())/2, n) * largest * math.Sqrt(aaScale*square/n/n)
+	f.Value = math.Max(math.Abs(f.Bias), chance)
 	if len(d) < 4 {
 		f.warn("the noise floor rests on only %d blocks, which makes it high", len(d))
 	}

@@ -43,7 +43,10 @@ func Typical(values []float64, o Options) Estimate {
 		return e
 	}
 	e.Value, e.DF = Median(x), float64(n-1)
-	e.Low, e.High = medianBounds(x, e.Level)
+	if e.Low, e.High = medianBounds(x, e.Level); n == 2 {
+		m := meanOf(x, o) // the same figure and interval, to the last digit
+		e.Value, e.Low, e.High = m.Value, m.Low, m.High
+	}
 	e.SE = (e.High - e.Low) / 2 / tQuantile(1-(1-e.Level)/2, e.DF)
 	if x[0] < x[n-1] && n < 4 { // of values that are all the same, Low == High says it
 		e.warn("only %d blocks", n)
