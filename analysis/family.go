@@ -69,6 +69,9 @@ func (all Family) Judge(findings []record.Finding) {
 		if f.Verdict == record.VerdictReal && d.p() > limit {
 			f.Verdict = record.VerdictInconclusive
 			f.Because(record.ReasonMany, fmt.Sprintf("the interval excludes zero, but of %d differences some do by chance", len(p)))
+			if math.Max(math.Abs(d.Low), math.Abs(d.High)) <= f.Margin {
+				f.Verdict = record.VerdictNoEffect // whatever the sign, it does not matter
+			}
 		}
 		d.Level = p.Level(stat.DefaultRate, f.Verdict == record.VerdictReal)
 		if mde := stat.MinimumDetectable(d.Estimate, d.Floor, stat.DefaultPower); stat.Finite(mde) {

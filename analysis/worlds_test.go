@@ -344,7 +344,9 @@ func TestDriftIsTold(t *testing.T) {
 func TestStopRuleLooksAtWhatIsPrinted(t *testing.T) {
 	w := analysistest.Machine{Trial: 0.03, Utilisation: 0.5}
 	plan := quickPlan(t)
-	twice := func(cell record.Cell) float64 { return map[bool]float64{true: 1.5, false: 1}[study.HasClientProxy(cell)] }
+	twice := func(cell record.Cell) float64 {
+		return map[bool]float64{true: 1.5, false: 1}[study.HasClientProxy(cell)]
+	}
 	whole, _ := w.Run(plan, 8, 1500, 1, rand.New(rand.NewPCG(45, 45)), twice)
 	until := func(blocks int) record.Run {
 		short := whole

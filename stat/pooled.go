@@ -72,7 +72,7 @@ type QuantileBlock struct {
 // narrower than Student's on the differences of the units' own quantiles. Of two
 // trials in twelve that are ten times as slow either alone holds the p99, so that
 // leaving one out shows nothing, and such trials would be called an effect in every
-// fifth run.
+// fifth run. With fewer than six units the others are as wide.
 func PooledDifference(units []QuantileBlock, q float64, o Options) (difference, relative Estimate) {
 	var bases, tests []Counts
 	lost := 0
@@ -120,8 +120,11 @@ func PooledDifference(units []QuantileBlock, q float64, o Options) (difference, 
 }
 
 // unitsApart is half of Student's interval on how much the units' own quantiles
-// differ; 0 where some unit has none.
+// differ; 0 where some unit has none, or there are few.
 func unitsApart(bases, tests []Counts, q, level float64) float64 {
+	if len(bases) < 6 {
+		return 0
+	}
 	d := make([]float64, len(bases))
 	for i := range d {
 		d[i] = tests[i].Quantile(q) - bases[i].Quantile(q)

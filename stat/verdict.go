@@ -27,7 +27,6 @@ const (
 	WithinMargin Reason = "within_margin" // no effect: the whole interval lies within the margin
 	WithinFloor  Reason = "within_floor"  // inconclusive: the interval excludes zero, but identical cells differ as much
 	IncludesZero Reason = "includes_zero" // inconclusive: the interval includes zero and reaches beyond the margin
-	ManyFindings Reason = "many_findings" // inconclusive: the interval excludes zero, but some of so many do by chance
 )
 
 // Why explains a call: the reason for programs, and a text for people.
