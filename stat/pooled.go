@@ -68,8 +68,8 @@ type QuantileBlock struct {
 // interval of the difference also holds what the position intervals of both
 // sides (see [PooledQuantile]) give it, by recovering variances (Zou and Donner,
 // "Construction of confidence limits about effect measures", Statistics in
-// Medicine 2008) with the sides' correlation from leaving units out; and it is no
-// narrower than Student's on the differences of the units' own quantiles. Of two
+// Medicine 2008) with the sides' correlation from leaving units out; and it
+// holds Student's on the differences of the units' own quantiles. Of two
 // trials in twelve that are ten times as slow either alone holds the p99, so that
 // leaving one out shows nothing, and such trials would be called an effect in every
 // fifth run. With fewer than six units the others are as wide.
@@ -102,8 +102,8 @@ func PooledDifference(units []QuantileBlock, q float64, o Options) (difference, 
 	difference.jackknife(len(bases), func(out int) float64 { return test.quantile(q, out) - base.quantile(q, out) })
 	if q >= farTail && difference.Defined() {
 		low, high := recovered(base, test, q, difference.Level)
-		apart := unitsApart(bases, tests, q, difference.Level)
-		difference.Low, difference.High = min(difference.Low, low, difference.Value-apart), max(difference.High, high, difference.Value+apart)
+		least, most := unitsApart(bases, tests, q, difference.Level)
+		difference.Low, difference.High = min(difference.Low, low, least), max(difference.High, high, most)
 	}
 	relative.jackknife(len(bases), func(out int) float64 {
 		if b, t := base.quantile(q, out), test.quantile(q, out); b > 0 && t > 0 {
@@ -119,21 +119,18 @@ func PooledDifference(units []QuantileBlock, q float64, o Options) (difference, 
 	return difference, relative
 }
 
-// unitsApart is half of Student's interval on how much the units' own quantiles
-// differ; 0 where some unit has none, or there are few.
-func unitsApart(bases, tests []Counts, q, level float64) float64 {
-	if len(bases) < 6 {
-		return 0
-	}
+// unitsApart is Student's interval on how much the units' own quantiles differ; of
+// few units, or where some has none, it holds nothing that the others do not.
+func unitsApart(bases, tests []Counts, q, level float64) (low, high float64) {
 	d := make([]float64, len(bases))
 	for i := range d {
 		d[i] = tests[i].Quantile(q) - bases[i].Quantile(q)
 	}
 	e := Mean(d, Options{Level: level})
-	if !e.Defined() || e.Blocks < len(d) {
-		return 0
+	if e.Blocks < 6 || e.Blocks < len(d) {
+		return math.Inf(1), math.Inf(-1)
 	}
-	return (e.High - e.Low) / 2
+	return e.Low, e.High
 }
 
 // recovered is the interval of the difference of two pooled quantiles, from
