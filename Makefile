@@ -7,7 +7,7 @@ GO          ?= go
 BIN         := bin/meshtrial
 STUDY       ?= quick
 # How many runs of a simulated study each cell of the table of worlds has.
-SIMULATIONS ?= 200
+SIMULATIONS ?= 150
 NPM_DIR     := ui/web
 STATICCHECK ?= staticcheck-v0.8.2
 # Everything is compiled the same way, so that it is compiled once: for the
