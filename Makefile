@@ -6,6 +6,8 @@ SHELL       := /bin/bash
 GO          ?= go
 BIN         := bin/meshtrial
 STUDY       ?= quick
+# How many runs of a simulated study each cell of the table of worlds has.
+SIMULATIONS ?= 150
 NPM_DIR     := ui/web
 STATICCHECK ?= staticcheck-v0.8.2
 # Everything is compiled the same way, so that it is compiled once: for the
@@ -63,6 +65,7 @@ wasm: mesh/istio/wasm/node_modules/.package-lock.json ## build the Wasm filters 
 bench: build ## speed and truth targets, as ratios in one run (wants an idle machine)
 	$(GO) test ./stat -run TestSimulation -count=1 -v
 	MESHTRIAL_SIMULATIONS=300 $(GO) test ./analysis -run TestSimulationSearch -count=1 -v -timeout 60m
+	MESHTRIAL_SIMULATIONS=$(SIMULATIONS) $(GO) test ./analysis -run TestSimulationStudy -count=1 -v
 	$(GO) run ./bench
 	$(GO) run ./bench/worker
 	$(GO) run ./bench/lab

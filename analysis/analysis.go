@@ -72,7 +72,7 @@ func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Finding
 	}
 	var odd []string
 	f.NoiseFloor, odd = o.floors(measures)
-	f.Warnings = slices.Concat(o.otherRules(), o.oneDeployment(), o.unattributed(), o.trialWarnings(), odd)
+	f.Warnings = slices.Concat(o.otherRules(), o.oneDeployment(), o.unattributed(), o.drifting(measures), o.trialWarnings(), odd)
 	if k.Remarks != nil {
 		f.Warnings = append(f.Warnings, k.Remarks(o)...)
 	}

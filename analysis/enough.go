@@ -52,13 +52,14 @@ func (o *Observations) look(n int) (stat.Look, []int) {
 		switch {
 		case overhead && ok:
 			floor, level := short.Floor(base, m)
+			e, _ := short.difference(cell, base, m) // as it is printed
 			look.Margins = append(look.Margins, short.Margin(level))
-			look.Estimates = append(look.Estimates, stat.Difference(short.pairs(cell, base, m), stat.Options{}))
+			look.Estimates = append(look.Estimates, e)
 			look.Floors = append(look.Floors, floor)
 			cells = append(cells, cell)
 		case !overhead:
-			if values := short.Values(cell, m); values != nil {
-				look.Estimates = append(look.Estimates, stat.Mean(values, stat.Options{}))
+			if e, ok := short.estimate(cell, m); ok {
+				look.Estimates = append(look.Estimates, e)
 				cells = append(cells, cell)
 			}
 		}

@@ -23,15 +23,21 @@ const MinBlocks = 2
 // findings lists every cell's findings: overheads first, then plain values.
 func (o *Observations) findings(measures []Measure) []record.Finding {
 	var out []record.Finding
+	var family Family
 	for _, m := range measures {
 		if !m.Compared || o.unread(m) {
 			continue
 		}
 		for cell := range o.Plan.Cells {
 			if base, ok := o.Baseline(cell); ok && !o.Skipped(cell) {
-				out = append(out, o.overhead(cell, base, m))
+				f, d := o.added(cell, base, m)
+				out, family = append(out, f), append(family, d)
 			}
 		}
+	}
+	family.Judge(out)
+	for i := range out {
+		o.doubtLag(&out[i], family[i].cell, family[i].base, family[i].measure)
 	}
 	for _, m := range measures {
 		for cell := range o.Plan.Cells {
@@ -69,40 +75,53 @@ func (o *Observations) difference(cell, base int, m Measure) (e, relative stat.E
 	return stat.Difference(pairs, options), stat.RelativeDifference(pairs, options)
 }
 
-// overhead is the finding of what a cell adds to its baseline.
+// Ratio estimates how much more a cell has than another, as a share of the other:
+// of the quantiles of all requests, or of what each unit measured.
+func (o *Observations) Ratio(cell, base int, m Measure, level float64) stat.Estimate {
+	options := stat.Options{Level: level, Say: m.Say}
+	if m.Quantile > 0 {
+		_, relative := stat.PooledDifference(o.quantileBlocks(cell, base), m.Quantile, options)
+		return relative
+	}
+	return stat.RelativeDifference(o.pairs(cell, base, m), options)
+}
+
+// overhead is the finding of what a cell adds to its baseline, told by itself.
 func (o *Observations) overhead(cell, base int, m Measure) record.Finding {
+	f, d := o.added(cell, base, m)
+	out := []record.Finding{f}
+	Family{d}.Judge(out)
+	o.doubtLag(&out[0], cell, base, m)
+	return out[0]
+}
+
+// added is the finding of what a cell adds to its baseline, as it would be called
+// by itself, and the difference that it tells.
+func (o *Observations) added(cell, base int, m Measure) (record.Finding, Difference) {
 	f := record.Finding{
 		Name: m.Name + finding.Overhead, Probe: m.Probe, Unit: m.Unit,
 		Cell: o.Short(cell), Against: o.Short(base),
 	}
 	e, relative := o.difference(cell, base, m)
+	d := Difference{Estimate: e, Say: m.Say, OnePods: o.samePods(), cell: cell, base: base, measure: m}
 	f.Blocks = e.Blocks
 	if e.Blocks < MinBlocks || !e.Defined() {
 		for _, c := range []int{cell, base} {
 			if reason, text := o.valueless(c, m); reason != "" {
 				f.Verdict = record.VerdictInvalid
 				f.Because(reason, text)
-				return f
+				return f, d
 			}
 		}
-		return Invalid(f, e.Blocks)
+		return Invalid(f, e.Blocks), d
 	}
-	f.Estimate, f.Low, f.High, f.Warnings = e.Value, e.Low, e.High, e.Warnings
-	floor, level := o.Floor(base, m)
-	f.Margin = o.Margin(level)
-	call, why := e.CallIn(floor, f.Margin, m.Say)
-	f.Verdict = string(call)
-	if call != stat.Real {
-		f.Because(string(why.Reason), why.Text)
-	}
-	o.doubtLag(&f, cell, base, m)
-	if mde := stat.MinimumDetectable(e, floor, stat.DefaultPower); stat.Finite(mde) {
-		f.MDE = mde
-	}
+	var level float64
+	d.Floor, level = o.Floor(base, m)
+	f = d.Put(f, o.Margin(level))
 	if relative.Defined() {
 		f.Relative = &record.Ratio{Estimate: relative.Value, Low: relative.Low, High: relative.High}
 	}
-	return f
+	return f, d
 }
 
 // Plain is the finding of a cell's own value; false if the cell has none.
@@ -146,6 +165,9 @@ func (o *Observations) estimate(cell int, m Measure) (stat.Estimate, bool) {
 		return e, e.Blocks > 0
 	}
 	values := o.Values(cell, m)
+	if m.Level {
+		return stat.Typical(values, options), values != nil
+	}
 	return stat.Mean(values, options), values != nil
 }
 

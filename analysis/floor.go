@@ -14,7 +14,7 @@ const histogramResolution = 1e-3
 // Floor is the A/A noise floor of a measure in a baseline cell, with the mean
 // value there.
 func (o *Observations) Floor(base int, m Measure) (f stat.Floor, level float64) {
-	f = stat.NoiseFloor(o.twice(base, m), stat.Options{})
+	f = stat.NoiseFloor(o.deployed(o.twice(base, m)), stat.Options{})
 	level = stat.Mean(o.Values(base, m), stat.Options{}).Value
 	if m.Quantile > 0 && !math.IsNaN(level) {
 		f = f.AtLeast(histogramResolution * level)
@@ -45,6 +45,25 @@ func (o *Observations) twins(base int, m Measure) [][]stat.Pair {
 		out = append(out, unit)
 	}
 	return out
+}
+
+// deployed are what deployments differ by: of pods that served all blocks there is
+// one such difference, the mean, however many blocks there are.
+func (o *Observations) deployed(twice []stat.Pair) []stat.Pair {
+	if !o.samePods() {
+		return twice
+	}
+	var one stat.Pair
+	n := 0.0
+	for _, p := range twice {
+		if stat.Finite(p.Base) && stat.Finite(p.Test) {
+			one.Base, one.Test, n = one.Base+p.Base, one.Test+p.Test, n+1
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []stat.Pair{{Base: one.Base / n, Test: one.Test / n}}
 }
 
 // floors lists the noise floors of every measure that is compared, by

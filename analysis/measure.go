@@ -20,6 +20,10 @@ type Measure struct {
 	Alone bool
 	// Quantile is the latency quantile that the measure is; 0 for others.
 	Quantile float64
+	// Level is a level that trials have, as CPU time per request, so that what is
+	// typical is told: see [stat.Typical]. Of others, such as counts of what is
+	// rare, the mean is.
+	Level bool
 	// Beyond is, in measures that are a percentile of what trials count, the
 	// share of it that lies above the value; takes how many of it leave one
 	// there, and counted what it is ("change-proxy pairs").
@@ -176,6 +180,13 @@ type pooled struct {
 
 const bothTurns = -1
 
+// turns are a cell's requests, of one of a baseline's two turns or of both, in the
+// blocks that another cell has too; beside is that cell's place, or "".
+type turns struct {
+	cell, turn int
+	beside     string
+}
+
 // pseudoValues are a quantile's, one for each unit.
 func (o *Observations) pseudoValues(p pooled) []float64 {
 	out, ok := o.pseudo[p]
@@ -189,7 +200,12 @@ func (o *Observations) pseudoValues(p pooled) []float64 {
 // latencies are the distributions of a cell's latency, one for each unit, of the
 // blocks in which the cell beside, if there is one, has valid trials too.
 func (o *Observations) latencies(cell, turn int, beside ...int) []stat.Counts {
+	key := turns{cell, turn, fmt.Sprint(beside)}
+	if known, ok := o.merged[key]; ok {
+		return known
+	}
 	out := make([]stat.Counts, len(o.Units))
+	o.merged[key] = out
 	for i, blocks := range o.Units {
 		var parts []stat.Counts
 		for _, block := range blocks {

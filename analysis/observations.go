@@ -19,9 +19,10 @@ type Observations struct {
 	Run  record.Run
 	// trials has the valid trials of each cell of the plan by block.
 	trials []map[int][]*record.Trial
-	counts map[string]stat.Counts // intended latency in microseconds by trial
-	pseudo map[pooled][]float64   // by unit, see pseudoValues
-	Blocks []int                  // that have any trial, ascending
+	counts map[string]stat.Counts  // intended latency in microseconds by trial
+	pseudo map[pooled][]float64    // by unit, see pseudoValues
+	merged map[turns][]stat.Counts // by unit, see latencies
+	Blocks []int                   // that have any trial, ascending
 	// Units are the blocks by what varies on its own: those that the same pods
 	// served are one, as whatever these pods happened to have is in all of them.
 	Units [][]int
@@ -37,7 +38,7 @@ type Observations struct {
 // plan does not know belong to another study: that is an error. The kind is
 // given the assertions about single trials.
 func (k Kind) observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) (*Observations, error) {
-	o := &Observations{Plan: plan, Run: run, counts: map[string]stat.Counts{}, pseudo: map[pooled][]float64{}, Events: map[string][]*record.Event{}, searched: newSearched(), kind: k}
+	o := &Observations{Plan: plan, Run: run, counts: map[string]stat.Counts{}, pseudo: map[pooled][]float64{}, merged: map[turns][]stat.Counts{}, Events: map[string][]*record.Event{}, searched: newSearched(), kind: k}
 	if o.kind.Begin != nil {
 		o.Own = o.kind.Begin(ofTrials)
 	}
@@ -117,19 +118,24 @@ func (o *Observations) eachBlock() (out [][]int) {
 	return out
 }
 
-// oneDeployment warns of a run whose every trial had the same pods.
-func (o *Observations) oneDeployment() []string {
+// samePods says that every trial of several blocks had the same pods.
+func (o *Observations) samePods() bool {
 	one := 0
 	for i := range o.Run.Trials {
 		switch d := o.Run.Trials[i].Deployment; {
 		case d == 0 || d == one: // of a lost trial it is not known
 		case one > 0:
-			return nil
+			return false
 		default:
 			one = d
 		}
 	}
-	if one == 0 || len(o.Blocks) < 2 {
+	return one > 0 && len(o.Blocks) >= 2
+}
+
+// oneDeployment warns of such a run.
+func (o *Observations) oneDeployment() []string {
+	if !o.samePods() {
 		return nil
 	}
 	return []string{"one set of pods served all blocks: what these pods happened to have (processors, memory layout, the spread of their connections) is in the figures, and not in their intervals; blocks.redeploy makes pods anew"}
@@ -140,7 +146,7 @@ func (o *Observations) until(n int) *Observations {
 	short := *o
 	short.Blocks = o.Blocks[:min(n, len(o.Blocks))]
 	short.Units = short.units()
-	short.pseudo = map[pooled][]float64{}
+	short.pseudo, short.merged = map[pooled][]float64{}, map[turns][]stat.Counts{}
 	return &short
 }
 

@@ -144,18 +144,22 @@ func Pressure(trials []*record.Trial) *record.Pressure {
 // cpu is what a request costs a part, user and kernel apart, with the
 // interval of the sum; false if the cell lacks the part.
 func (o *Observations) cpu(cell int, part string) (record.CPUPerRequest, bool) {
-	mean := func(of func(record.CPU) float64) stat.Estimate {
-		return stat.Mean(o.Values(cell, Measure{Of: func(_ *Observations, t *record.Trial) float64 {
-			return CPUPerRequest(t, part, of)
-		}}), stat.Options{})
+	measure := func(of func(record.CPU) float64) Measure {
+		return Measure{Level: true, Of: func(_ *Observations, t *record.Trial) float64 { return CPUPerRequest(t, part, of) }}
 	}
-	user := mean(func(c record.CPU) float64 { return c.UserS })
-	system := mean(func(c record.CPU) float64 { return c.SystemS })
-	total := mean(record.CPU.TotalS)
+	total, _ := o.estimate(cell, measure(record.CPU.TotalS))
 	if !stat.Finite(total.Value) {
 		return record.CPUPerRequest{}, false
 	}
-	out := record.CPUPerRequest{UserUS: user.Value, SystemUS: system.Value, LowUS: total.Value, HighUS: total.Value}
+	mean := func(of func(record.CPU) float64) float64 {
+		return stat.Mean(o.Values(cell, measure(of)), stat.Options{}).Value
+	}
+	user, system := mean(func(c record.CPU) float64 { return c.UserS }), mean(func(c record.CPU) float64 { return c.SystemS })
+	share := 0.0
+	if user > 0 {
+		share = user / (user + system)
+	}
+	out := record.CPUPerRequest{UserUS: share * total.Value, SystemUS: (1 - share) * total.Value, LowUS: total.Value, HighUS: total.Value}
 	if total.Defined() {
 		out.LowUS, out.HighUS = notNegative(total.Low), total.High
 	}

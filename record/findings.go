@@ -103,7 +103,7 @@ type NoiseFloor struct {
 
 // Verdicts of a finding.
 const (
-	VerdictReal         = "real"         // the interval excludes zero and the estimate exceeds the noise floor
+	VerdictReal         = "real"         // the interval excludes zero, also beside the study's other findings, and the estimate exceeds the noise floor
 	VerdictNoEffect     = "no_effect"    // the whole interval lies within the margin
 	VerdictInconclusive = "inconclusive" // neither: see the reason
 	VerdictInvalid      = "invalid"      // too few valid trials
@@ -153,6 +153,7 @@ const (
 	ReasonWithinMargin = "within_margin"   // no_effect: the whole interval lies within the margin
 	ReasonWithinFloor  = "within_floor"    // inconclusive: the interval excludes zero, but identical baselines differ as much
 	ReasonIncludesZero = "includes_zero"   // inconclusive: the interval includes zero and reaches beyond the margin
+	ReasonMany         = "many_findings"   // inconclusive (no_effect where the margin holds all of it): the interval excludes zero, but of so many findings some do by chance
 	ReasonLateLoad     = "late_generator"  // inconclusive: the generator's own lateness may be the effect
 	ReasonTooFew       = "too_few_counted" // invalid: too few of what is counted lie beyond this percentile
 	ReasonOneBlock     = "one_block"       // inconclusive: a search of one block, whose answer has no interval

@@ -149,6 +149,7 @@ func levelsOf(x record.Finding) string {
 var calls = map[string]string{
 	record.ReasonIncludesZero: "the interval includes zero and reaches beyond the margin",
 	record.ReasonWithinFloor:  "identical baselines differ by as much",
+	record.ReasonMany:         "the interval excludes zero, but of so many differences some do by chance",
 }
 
 // namesOne says whether a warning is about one trial, as an example or alone,

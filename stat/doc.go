@@ -9,11 +9,13 @@
 //	one number per trial    -> Pair (baseline, test)       pair.go
 //	pairs of all blocks   -> Estimate with interval      estimate.go, pair.go, unpaired.go
 //	histograms of blocks  -> Estimate of a quantile       pooled.go
+//	values of blocks      -> Estimate of what is typical typical.go
 //	doubled baseline      -> Floor (A/A noise floor)     floor.go
 //	Estimate + Floor      -> Call; + margin -> Verdict   verdict.go
 //	values of runs        -> Estimate of a change          runs.go
 //	many claims           -> one error rate for all        together.go
 //	values of runs in time -> Steps                        changepoint.go
+//	p-values of a study   -> the level of its calls      family.go
 //	Estimate              -> smallest effect it can find power.go
 //	Estimate              -> measure on, or enough       stop.go
 //	warm-up series        -> first steady interval       steady.go
@@ -41,6 +43,17 @@
 // simulation in simulation_test.go, with heavy-tailed requests, trial noise
 // and drift, is the evidence: `go test ./stat -run Simulation -v` prints
 // coverage of each method by number of blocks.
+//
+// # What is told by itself
+//
+// A plain value is the median of blocks ([Typical]). With one block in twenty ten
+// times as slow, Student's interval of 5, 9 and 18 blocks covers the mean of all
+// such blocks in 22, 38 and 60% of runs, and is 1.2, 0.9 and 0.7 times its value
+// wide either way; that of the median covers the median in 95% with 1.1, 0.3 and
+// 0.03. Correlation from block to block cannot be made good with a factor that is
+// estimated from the blocks themselves: with 0.9 from trial to trial it brings
+// coverage of the level at all times from 70 to 85%, at twice to eight times the
+// width, so that the claim is of the run's own time instead.
 //
 // # Quantiles
 //

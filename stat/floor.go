@@ -3,6 +3,8 @@ package stat
 import (
 	"fmt"
 	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // A Floor is the A/A noise floor: how large a difference two identical cells
@@ -19,6 +21,8 @@ type Floor struct {
 	Systematic bool
 	// Warnings say what limits trust in the floor.
 	Warnings []string
+
+	chance float64 // what scatter gives the mean over blocks, as a standard error
 }
 
 // aaScale is the variance of one trial against the mean of two, over the
@@ -67,6 +71,7 @@ func NoiseFloor(aa []Pair, o Options) Floor {
 	for _, v := range d {
 		square += (v / largest) * (v / largest)
 	}
+	f.chance = largest * math.Sqrt(aaScale*square/n/n)
 	chance := tQuantile(1-(1-o.level())/2, n) * largest * math.Sqrt(aaScale*square/n/n)
 	f.Value = math.Max(math.Abs(f.Bias), chance)
 	if len(d) < 4 {
@@ -83,6 +88,16 @@ func NoiseFloor(aa []Pair, o Options) Floor {
 
 func (f *Floor) warn(format string, args ...any) {
 	f.Warnings = append(f.Warnings, fmt.Sprintf(format, args...))
+}
+
+// P is how often identical cells show a difference of a size by chance: 1 minus the
+// level at which the floor would be as high. 1 if nothing is known.
+func (f Floor) P(size float64) float64 {
+	size = math.Abs(size)
+	if math.IsNaN(f.Value) || f.Blocks == 0 || !(size > math.Abs(f.Bias)) {
+		return 1
+	}
+	return 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(f.Blocks)}.CDF(-size/f.chance)
 }
 
 // AtLeast returns the floor raised to v where it lies below: to the

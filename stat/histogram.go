@@ -63,25 +63,43 @@ func FromSamples(samples []float64) Counts {
 
 // Merge returns the distribution of all of them together.
 func Merge(parts ...Counts) Counts {
-	if len(parts) == 1 {
+	switch len(parts) {
+	case 0:
+		return Counts{}
+	case 1:
 		return parts[0]
+	case 2:
+		return merged(parts[0], parts[1])
 	}
-	total := make(map[float64]int64)
-	var c Counts
-	for _, p := range parts {
-		c.lost += p.lost
-		for i, v := range p.values {
-			total[v] += p.count(i)
+	half := len(parts) / 2
+	return merged(Merge(parts[:half]...), Merge(parts[half:]...))
+}
+
+// merged is the distribution of two together.
+func merged(a, b Counts) Counts {
+	c := Counts{
+		values: make([]float64, 0, len(a.values)+len(b.values)), upto: make([]int64, 0, len(a.values)+len(b.values)),
+		lost: a.lost + b.lost,
+	}
+	var i, j int
+	var upto int64
+	for i < len(a.values) || j < len(b.values) {
+		v := math.Inf(1)
+		if i < len(a.values) {
+			v = a.values[i]
 		}
-	}
-	for v := range total {
-		c.values = append(c.values, v)
-	}
-	sort.Float64s(c.values)
-	var sum int64
-	for _, v := range c.values {
-		sum += total[v]
-		c.upto = append(c.upto, sum)
+		if j < len(b.values) {
+			v = math.Min(v, b.values[j])
+		}
+		if i < len(a.values) && a.values[i] == v {
+			upto += a.count(i)
+			i++
+		}
+		if j < len(b.values) && b.values[j] == v {
+			upto += b.count(j)
+			j++
+		}
+		c.values, c.upto = append(c.values, v), append(c.upto, upto)
 	}
 	return c
 }

@@ -16,18 +16,21 @@ type queue struct {
 	utilisation float64
 	requests    int     // a trial's
 	trial       float64 // standard deviation of a trial's service times, a fraction
+	drift       float64 // and of what all trials of a block have in common
 }
 
 var queues = []queue{
-	{"idle, 1,500 requests", 0.1, 1500, 0.02},
-	{"utilisation 0.5, 1,500 requests", 0.5, 1500, 0.02},
-	{"utilisation 0.65, 1,500 requests", 0.65, 1500, 0.02},
-	{"utilisation 0.65, 6,000 requests", 0.65, 6000, 0.02},
+	{"idle, 1,500 requests", 0.1, 1500, 0.02, 0},
+	{"utilisation 0.5, 1,500 requests", 0.5, 1500, 0.02, 0},
+	{"utilisation 0.65, 1,500 requests", 0.65, 1500, 0.02, 0},
+	{"utilisation 0.65, 6,000 requests", 0.65, 6000, 0.02, 0},
+	{"utilisation 0.65, 10% between blocks", 0.65, 1500, 0.02, 0.1},
 }
 
 // counts is the latency of a trial's requests, factor times as slow to serve,
 // to a thousandth as a histogram has it.
 func (w queue) counts(r *rand.Rand, factor float64) Counts {
+
 	return FromSamples(w.samples(r, w.requests, factor*(1+w.trial*r.NormFloat64())))
 }
 
@@ -47,12 +50,17 @@ func (w queue) samples(r *rand.Rand, n int, level float64) []float64 {
 	return out
 }
 
+// block is what all trials of a block have in common.
+func (w queue) block(r *rand.Rand) float64 {
+	return 1 + w.drift*math.Max(-2.5, math.Min(2.5, r.NormFloat64()))
+}
+
 // truth are the quantiles of all requests of very many trials.
 func (w queue) truth(quantiles []float64, factor float64) []float64 {
 	r := rand.New(rand.NewPCG(31, 31))
 	var all []float64
 	for range 400 {
-		all = append(all, w.samples(r, 5000, factor*(1+w.trial*r.NormFloat64()))...)
+		all = append(all, w.samples(r, 5000, factor*w.block(r)*(1+w.trial*r.NormFloat64()))...)
 	}
 	slices.Sort(all)
 	out := make([]float64, len(quantiles))
@@ -65,7 +73,9 @@ func (w queue) truth(quantiles []float64, factor float64) []float64 {
 // TestSimulationPooled: intervals of pooled quantiles and of their differences
 // cover the truth in 92 to 98% of runs of queues, whose tails are long and whose
 // requests wait for each other. The mean of trials' quantiles stands beside, to
-// show why it is not used, and so does p99.9, which is told and not required.
+// show why it is not used, and so does p99.9, which is told and not required; nor is
+// p99 where the level of blocks scatters so much that the server is at times nearly
+// saturated.
 func TestSimulationPooled(t *testing.T) {
 	runs := simulationRuns(t, 80)
 	r := rand.New(rand.NewPCG(32, 32))
@@ -78,7 +88,8 @@ func TestSimulationPooled(t *testing.T) {
 				var tests []Counts
 				var units []QuantileBlock
 				for range blocks {
-					u := QuantileBlock{Base: []Counts{w.counts(r, 1), w.counts(r, 1)}, Test: w.counts(r, 1.1)}
+					level := w.block(r)
+					u := QuantileBlock{Base: []Counts{w.counts(r, level), w.counts(r, level)}, Test: w.counts(r, 1.1*level)}
 					units, tests = append(units, u), append(tests, u.Test)
 				}
 				for i, q := range quantiles {
@@ -102,7 +113,7 @@ func TestSimulationPooled(t *testing.T) {
 					}
 				}
 			}
-			line := fmt.Sprintf("%-33s %2d blocks", w.name, blocks)
+			line := fmt.Sprintf("%-36s %2d blocks", w.name, blocks)
 			for i, q := range quantiles {
 				if made[i] < runs {
 					continue // refused: too few requests beyond it
@@ -110,8 +121,8 @@ func TestSimulationPooled(t *testing.T) {
 				share := func(n [4]int) float64 { return float64(n[i]) / float64(runs) }
 				line += fmt.Sprintf(" | %-5s %.1f, difference %.1f, ratio %.1f (mean of quantiles %.1f)", quantileName(q),
 					share(plain)*100, share(difference)*100, share(relative)*100, share(means)*100)
-				if q > 0.99 {
-					continue
+				if q > 0.99 || q > 0.9 && w.drift > 0 {
+					continue // of the busiest blocks of all, of which a run has few
 				}
 				for what, n := range map[string][4]int{"plain": plain, "difference": difference} {
 					if c := share(n); c < 0.92-slack(runs) || c > 0.98+slack(runs) {

@@ -17,6 +17,9 @@ const DefaultPower = 0.8
 // so it says what "no difference" is worth. NaN if the error is unknown; the
 // estimate must not be a [RelativeDifference], whose error is a logarithm's.
 //
+// The estimate's level is that at which the difference is called (see
+// [Family.Level]), which its printed interval need not have.
+//
 // The interval's part solves the noncentral t distribution for its
 // noncentrality (Cohen, "Statistical Power Analysis for the Behavioral
 // Sciences", 1988, chapter 2); the floor's part is the floor plus the

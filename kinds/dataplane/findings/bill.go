@@ -251,20 +251,14 @@ func (p *pricing) estimated(f record.Finding, e stat.Estimate, m analysis.Measur
 	if e.Blocks < analysis.MinBlocks || !e.Defined() {
 		return analysis.Invalid(f, e.Blocks)
 	}
-	f.Estimate, f.Low, f.High, f.Warnings = e.Value, e.Low, e.High, e.Warnings
-	floor := stat.Floor{}
-	if p.floor >= 0 && !share {
-		floor, _ = p.o.Floor(p.floor, m)
+	d, margin := analysis.Difference{Estimate: e, Say: words.Percent}, float64(p.o.Plan.Study.Margin)
+	if !share {
+		d.Say, margin = m.Say, p.o.Margin(level)
+		if p.floor >= 0 {
+			d.Floor, _ = p.o.Floor(p.floor, m)
+		}
 	}
-	if f.Margin = float64(p.o.Plan.Study.Margin); !share {
-		f.Margin = p.o.Margin(level)
-	}
-	call, why := e.CallIn(floor, f.Margin, m.Say)
-	f.Verdict = string(call)
-	if call != stat.Real && !share {
-		f.Because(string(why.Reason), why.Text)
-	}
-	return f
+	return d.Put(f, margin)
 }
 
 // rankParts gives each part the places that it may have by CPU: beyond those that

@@ -69,16 +69,29 @@ func hops(o *analysis.Observations) (out []record.Hops, findings []record.Findin
 		one := record.Hops{Cell: p.cell}
 		measures := hopMeasures(o.Plan.Study)
 		values := p.terms(h.Terms(), measures)
+		var told []record.Finding
+		var family analysis.Family
 		for i, term := range h.Terms() {
-			t := record.HopTerm{Name: term.Name, Doc: term.Doc, Figures: map[string]record.Priced{}}
 			for _, m := range measures {
 				f := o.Named(study.HopFinding(term.Name, m.Name), p.cell.With(nil))
-				f = termFinding(f, stat.Mean(values[m.Name][i], stat.Options{Say: m.Say}), len(term.Of) > 1)
+				d := analysis.Difference{Estimate: stat.Mean(values[m.Name][i], stat.Options{Say: m.Say}), Say: m.Say}
+				level := math.NaN()
+				if p.floor >= 0 {
+					d.Floor, level = o.Floor(p.floor, m)
+				}
+				told, family = append(told, termFinding(f, d, o.Margin(level), len(term.Of) > 1)), append(family, d)
+			}
+		}
+		family.Judge(told)
+		for i, term := range h.Terms() {
+			t := record.HopTerm{Name: term.Name, Doc: term.Doc, Figures: map[string]record.Priced{}}
+			for j, m := range measures {
+				f := told[i*len(measures)+j]
 				t.Figures[m.Name] = record.Priced{Estimate: f.Estimate, Low: f.Low, High: f.High, Unit: f.Unit, Blocks: f.Blocks, Verdict: f.Verdict}
-				findings = append(findings, f)
 			}
 			one.Terms = append(one.Terms, t)
 		}
+		findings = append(findings, told...)
 		for _, name := range study.HopMeasures() {
 			if says := hopWords(one, name); says != "" {
 				one.Says = append(one.Says, says)
@@ -123,20 +136,17 @@ func (p *pricing) term(term study.HopTerm, m analysis.Measure) []float64 {
 	return out
 }
 
-// termFinding puts a term's estimate into a finding: a difference is real if
-// its interval excludes zero.
-func termFinding(f record.Finding, e stat.Estimate, difference bool) record.Finding {
-	f.Blocks = e.Blocks
-	if e.Blocks < analysis.MinBlocks || !e.Defined() {
-		return analysis.Invalid(f, e.Blocks)
+// termFinding puts a term's estimate into a finding: a difference, which is one of
+// three answers, or a cell's own value.
+func termFinding(f record.Finding, d analysis.Difference, margin float64, difference bool) record.Finding {
+	f.Blocks = d.Blocks
+	if d.Blocks < analysis.MinBlocks || !d.Defined() {
+		return analysis.Invalid(f, d.Blocks)
 	}
-	f.Estimate, f.Low, f.High, f.Warnings, f.Verdict = e.Value, e.Low, e.High, e.Warnings, record.VerdictMeasured
 	if difference {
-		f.Verdict = record.VerdictInconclusive
-		if e.Excludes(0) {
-			f.Verdict = record.VerdictReal
-		}
+		return d.Put(f, margin)
 	}
+	f.Estimate, f.Low, f.High, f.Warnings, f.Verdict = d.Value, d.Low, d.High, d.Warnings, record.VerdictMeasured
 	return f
 }
 

@@ -61,7 +61,7 @@ func dataMeasures(s *study.Study) []analysis.Measure {
 	}
 	out = append(out, waitingMeasures()...)
 	if s.Measured(study.MeasureLatency) {
-		out = append(out, analysis.MeasureOf(study.FindingThroughput, throughput))
+		out = append(out, level(analysis.MeasureOf(study.FindingThroughput, throughput)))
 	}
 	for _, part := range analysis.CPUParts {
 		out = append(out, ofPart(part, "cpu_"+part+"_per_request", func(_ *analysis.Observations, t *record.Trial) float64 {
@@ -71,13 +71,24 @@ func dataMeasures(s *study.Study) []analysis.Measure {
 	for _, part := range analysis.MemoryParts {
 		out = append(out, ofPart(part, "memory_"+part, func(_ *analysis.Observations, t *record.Trial) float64 { return analysis.Memory(t, part) }))
 	}
-	return slices.Concat(out, threadMeasures(), probeMeasures(), moneyMeasures(s))
+	priced := moneyMeasures(s)
+	for i := range priced {
+		priced[i] = level(priced[i])
+	}
+	return slices.Concat(out, threadMeasures(), probeMeasures(), priced)
+}
+
+// level is a measure of what trials have all the time, so that its typical value
+// is told.
+func level(m analysis.Measure) analysis.Measure {
+	m.Level = true
+	return m
 }
 
 // ofPart is a measure of a part. One of a proxy that others share has what it
 // does for them in it, and says so.
 func ofPart(part, name string, of func(*analysis.Observations, *record.Trial) float64) analysis.Measure {
-	m := analysis.MeasureOf(name, of)
+	m := level(analysis.MeasureOf(name, of))
 	if p, ok := record.ProxyOf(part); ok && p.Place.Shared() {
 		m = m.Warning(func(*analysis.Observations, int) []string {
 			return []string{"other pods share this proxy: its work for them during the windows is included"}

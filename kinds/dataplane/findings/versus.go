@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -35,12 +36,15 @@ func versus(o *analysis.Observations) []record.Finding {
 	}
 	for _, d := range versions {
 		for _, m := range versusMeasures(o, study.ChangeSince) {
-			out = append(out, fought(o, d, m, allOf(len(versions)), study.ChangeSince, func(of, against float64) float64 { return of/against - 1 })...)
+			grown := o.Ratio(d.of, d.against, m, allOf(len(versions)))
+			out = append(out, fought(o, d, m, grown, study.ChangeSince)...)
 		}
 	}
 	for _, d := range filters {
 		for _, m := range versusMeasures(o, study.SavedBy) {
-			out = append(out, fought(o, d, m, allOf(pairs), study.SavedBy, func(of, against float64) float64 { return 1 - against/of })...)
+			saved := o.Ratio(d.against, d.of, m, allOf(pairs))
+			saved.Value, saved.Low, saved.High = -saved.Value, -saved.High, -saved.Low
+			out = append(out, fought(o, d, m, saved, study.SavedBy)...)
 		}
 	}
 	return out
@@ -121,33 +125,21 @@ func alike(o *analysis.Observations, factor string) (out [][]int) {
 	return slices.DeleteFunc(out, func(cells []int) bool { return len(cells) < 2 })
 }
 
-// fought compares two cells in one measure, unit by unit, with an interval of
-// that level.
-func fought(o *analysis.Observations, d duel, m analysis.Measure, level float64, words string, of func(of, against float64) float64) []record.Finding {
-	var values []float64
-	for i := range o.Units {
-		if v, other := o.Unit(d.of, i, m), o.Unit(d.against, i, m); v > 0 && other > 0 {
-			values = append(values, of(v, other))
-		}
-	}
-	if len(values) == 0 {
+// fought is the finding of how two cells compare in one measure; none if no unit
+// has both. It is one of three answers, as every difference is; identical cells
+// have no floor in shares of one another.
+func fought(o *analysis.Observations, d duel, m analysis.Measure, e stat.Estimate, kind string) []record.Finding {
+	if e.Blocks == 0 || !stat.Finite(e.Value) {
 		return nil
 	}
-	e := stat.Mean(values, stat.Options{Level: level})
-	name := versusName(m, words) + slug(d.level)
-	f := o.Named(name, o.Short(d.of))
-	f.Against, f.Blocks, f.Verdict, f.Warnings = o.Short(d.against), e.Blocks, record.VerdictReal, slices.Clone(e.Warnings)
+	f := o.Named(versusName(m, kind)+slug(d.level), o.Short(d.of))
+	f.Against = o.Short(d.against)
 	if e.Blocks < analysis.MinBlocks || !e.Defined() {
+		f.Warnings = e.Warnings
 		return []record.Finding{analysis.Invalid(f, e.Blocks)} // no interval is no number
 	}
-	f.Estimate, f.Low, f.High = e.Value, e.Low, e.High
-	if f.Low <= 0 && f.High >= 0 {
-		f.Verdict = record.VerdictInconclusive
-		if f.Margin = float64(o.Plan.Study.Margin); -f.Margin <= f.Low && f.High <= f.Margin {
-			f.Verdict = record.VerdictNoEffect
-		}
-	}
-	return []record.Finding{f}
+	one := analysis.Difference{Estimate: e, Say: words.Percent}
+	return []record.Finding{one.Put(f, float64(o.Plan.Study.Margin))}
 }
 
 // compareVersions orders versions by their numbers; default is the newest.

@@ -1,0 +1,200 @@
+package analysistest
+
+import (
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat/queueing"
+	"github.com/meshtrial/meshtrial/study"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// A Machine is a simulated machine, by what disturbs the trials on it. Shares are
+// fractions of a trial's level; the zero value disturbs nothing.
+type Machine struct {
+	Name  string
+	Trial float64 // standard deviation of a trial's own noise
+
+	Pod float64 // standard deviation of what a deployment happens to have
+
+	Ramp   float64 // how much slower the last trial is than the first
+	Within float64 // how much slower the last trial of a block is than its first
+
+	Together float64 // correlation of a trial with the next, whatever its cell
+	Swing    float64 // standard deviation of what is correlated
+
+	Outlier float64 // how many times as slow a trial in twenty is
+	Burst   float64 // how much slower trials are while a neighbour works, a tenth of the time, two trials on end
+
+	// Utilisation is that of the server, whose requests queue; 0 for one that
+	// answers each by itself, in lognormal times.
+	Utilisation float64
+}
+
+// What simulated trials are like on a machine that disturbs nothing.
+const (
+	MiddleLatency = 200.0     // microseconds
+	LatencySpread = 0.3       // standard deviation of the logarithm of a request's
+	MiddleMemory  = 40e6      // bytes of each part
+	MiddleCPU     = 100.0     // microseconds of each part for a request
+	outliers      = 0.05      // of trials
+	bursts        = 0.1       // of the time
+	burstTrials   = 2.0       // on end, in the mean
+	longest       = 1e10      // nanoseconds
+	finest        = 1000      // nanoseconds
+	settle        = 300       // requests until a queue is in its steady state
+	gap           = time.Hour // between simulated trials, for what looks at their times
+)
+
+// A Lab makes the trials of a machine, one after the other.
+type Lab struct {
+	Machine
+	shared   []float64 // see Machine.Run
+	r        *rand.Rand
+	together float64 // what is correlated, in standard deviations
+	burst    bool
+	pods     map[string]float64
+}
+
+// Begin is the machine as it happens to be at a run's start.
+func (m Machine) Begin(r *rand.Rand) *Lab {
+	return &Lab{Machine: m, r: r, together: r.NormFloat64(), burst: r.Float64() < bursts, pods: map[string]float64{}}
+}
+
+// level is how slow the next trial's machine is, 1 if nothing disturbs it: at a
+// share of the run, at a place from -1/2 to 1/2 in its block, in pods.
+func (l *Lab) level(at, place float64, pods string) float64 {
+	if _, known := l.pods[pods]; !known {
+		l.pods[pods] = l.Pod * l.r.NormFloat64()
+	}
+	l.together = l.Together*l.together + math.Sqrt(1-l.Together*l.Together)*l.r.NormFloat64()
+	change := 1 / burstTrials
+	if !l.burst {
+		change = bursts / (1 - bursts) / burstTrials
+	}
+	l.burst = l.burst != (l.r.Float64() < change)
+	level := math.Exp(l.Swing*l.together) * (1 + l.Ramp*(at-0.5)) * (1 + l.Within*place)
+	if l.burst {
+		level *= 1 + l.Burst
+	}
+	l.shared = append(l.shared, level)
+	level *= math.Exp(l.pods[pods])
+	if l.r.Float64() < outliers && l.Outlier > 0 {
+		level *= l.Outlier
+	}
+	return level
+}
+
+// noise is a trial's own, of one of its figures.
+func (l *Lab) noise() float64 { return math.Exp(l.Trial * l.r.NormFloat64()) }
+
+// Latency draws the latencies of n requests of a trial, in nanoseconds.
+func (l *Lab) Latency(n int, level float64) []float64 {
+	out := make([]float64, n)
+	if l.Utilisation == 0 {
+		for i := range out {
+			out[i] = level * 1000 * MiddleLatency * math.Exp(LatencySpread*l.r.NormFloat64())
+		}
+		return out
+	}
+	arrivals, services := make([]float64, n+settle), make([]float64, n+settle)
+	at := 0.0
+	for i := range arrivals {
+		at += 1000 * MiddleLatency / l.Utilisation * l.r.ExpFloat64()
+		arrivals[i] = at
+		services[i] = level * 1000 * MiddleLatency / 3 * (l.r.ExpFloat64() + l.r.ExpFloat64() + l.r.ExpFloat64())
+	}
+	return queueing.Sojourns(arrivals, services, 1)[settle:]
+}
+
+// Run measures a plan for some blocks. Effect says how many times as slow a cell
+// is, and redeploy how many blocks a set of pods serves, 0 for all. Shared is the
+// machine's level at each trial's time, whichever cell had its turn then.
+func (m Machine) Run(plan *study.Plan, blocks, requests, redeploy int, r *rand.Rand, effect func(record.Cell) float64) (run record.Run, shared []float64) {
+	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	run = record.Run{
+		Header:    record.Header{Schema: record.Schema, Kind: string(plan.Study.Kind), RunID: "simulated", Study: plan.Study.Name, Started: start, Seed: plan.Seed, Lab: "local"},
+		StudyYAML: plan.Study.Marshal(), Hist: map[string]record.TrialHist{},
+	}
+	lab, size := m.Begin(r), plan.BlockSize()
+	for block := range blocks {
+		deployment := 1
+		if redeploy > 0 {
+			deployment = 1 + block/redeploy
+		}
+		for order, slot := range plan.Block(block) {
+			done := len(run.Trials)
+			at, cell := start.Add(time.Duration(done)*gap), plan.Cells[slot.Cell]
+			trial := record.Trial{
+				Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: cell, Repeat: slot.Repeat, Deployment: deployment,
+				Started: at, Ended: at.Add(3 * time.Second), Window: record.Window{Start: at, Seconds: 1, Intervals: 8},
+				Validity: record.Validity{Valid: true}, CPU: map[string]record.CPU{}, Memory: map[string]record.Memory{},
+			}
+			place := (float64(order)+0.5)/float64(size) - 0.5
+			level := lab.level((float64(done)+0.5)/float64(blocks*size), place, strconv.Itoa(deployment)+cell.Key()+strconv.Itoa(slot.Repeat))
+			run.Hist[trial.ID] = lab.fill(&trial, requests, level*effect(cell))
+			run.Trials = append(run.Trials, trial)
+		}
+	}
+	return run, lab.shared
+}
+
+// Truth is the q-quantile of what a cell without effect gives in all the time of a
+// run, in a machine's levels: of a figure whose logarithm is normal around that of
+// middle with that spread within a trial, in trials and pods of any number.
+func (m Machine) Truth(shared []float64, middle, spread, q float64) float64 {
+	spread = math.Sqrt(spread*spread + m.Trial*m.Trial + m.Pod*m.Pod)
+	below := func(x float64) float64 {
+		sum := 0.0
+		for _, level := range shared {
+			share := distuv.UnitNormal.CDF(math.Log(x/level) / spread)
+			if m.Outlier > 0 {
+				share += outliers * (distuv.UnitNormal.CDF(math.Log(x/level/m.Outlier)/spread) - share)
+			}
+			sum += share
+		}
+		return sum / float64(len(shared))
+	}
+	low, high := 0.1, 100.0
+	for range 40 {
+		if mid := math.Sqrt(low * high); below(mid) < q {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return middle * low
+}
+
+// fill makes what a trial measured.
+func (l *Lab) fill(trial *record.Trial, requests int, level float64) record.TrialHist {
+	hist := hdrhistogram.New(finest, longest, 3)
+	for _, ns := range l.Latency(requests, level*l.noise()) {
+		if err := hist.RecordValue(int64(math.Min(ns, longest))); err != nil {
+			panic(err)
+		}
+	}
+	n := int64(requests)
+	trial.Load = &record.Load{Scheduled: n, Completed: n, AchievedRPS: float64(n)}
+	parts := []string{record.PartGenerator, record.PartWorker, record.PartMachine}
+	if study.HasClientProxy(trial.Cell) {
+		parts = append(parts, record.PartClientProxy)
+	}
+	if study.HasServerProxy(trial.Cell) {
+		parts = append(parts, record.PartServerProxy)
+	}
+	cpu, memory := level*l.noise(), level*l.noise()
+	for _, part := range parts {
+		total := MiddleCPU * 1e-6 * float64(n) * cpu
+		trial.CPU[part] = record.CPU{UserS: 0.6 * total, SystemS: 0.4 * total}
+		if part != record.PartMachine {
+			trial.Memory[part] = record.Memory{PSSBytes: int64(MiddleMemory * memory)}
+		}
+	}
+	return record.TrialHist{Intended: hist, Send: hist}
+}

@@ -1,0 +1,72 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// When neighbouring trials are said to be alike: from that many trials on, and
+// where their correlation is that many standard errors above none.
+const (
+	alikeTrials = 20
+	alikeErrors = 2.5
+)
+
+// drifting warns of a machine whose level changed so slowly that trials beside each
+// other are alike, whatever their cells. Differences inside blocks stand; a plain
+// value is of the time of the run, and its interval says nothing of another hour.
+func (o *Observations) drifting(measures []Measure) []string {
+	for _, m := range measures {
+		if m.Quantile != 0.5 && m.Part != record.PartMachine {
+			continue
+		}
+		if r, n := o.alike(m); n >= alikeTrials && r > alikeErrors/math.Sqrt(float64(n)) {
+			return []string{fmt.Sprintf("the machine drifted: trials beside each other are alike in %s (correlation %.2f); plain values are those of this run's time, and at another hour they may lie outside their intervals", m.Name, r)}
+		}
+	}
+	return nil
+}
+
+// alike is how correlated a measure of a trial is with that of the next, of
+// whatever cell, once each cell's own mean is taken off, on a scale of ratios; and
+// of how many trials.
+func (o *Observations) alike(m Measure) (correlation float64, trials int) {
+	type one struct {
+		trial *record.Trial
+		value float64
+	}
+	var all []one
+	for cell := range o.Plan.Cells {
+		var sum, n float64
+		from := len(all)
+		for _, t := range o.Valid(cell) {
+			if v := m.Of(o, t); v > 0 && !math.IsInf(v, 1) {
+				all = append(all, one{t, math.Log(v)})
+				sum, n = sum+math.Log(v), n+1
+			}
+		}
+		for i := range all[from:] {
+			all[from+i].value -= sum / n
+		}
+	}
+	slices.SortFunc(all, func(a, b one) int {
+		if a.trial.Block != b.trial.Block {
+			return a.trial.Block - b.trial.Block
+		}
+		return a.trial.Order - b.trial.Order
+	})
+	var square, next float64
+	for i, x := range all {
+		square += x.value * x.value
+		if i > 0 {
+			next += x.value * all[i-1].value
+		}
+	}
+	if square == 0 {
+		return 0, len(all)
+	}
+	return next / square, len(all)
+}

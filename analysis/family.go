@@ -1,0 +1,81 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// A Difference is an estimate with what it is weighed against.
+type Difference struct {
+	stat.Estimate
+	Floor stat.Floor
+	Say   func(float64) string
+
+	// OnePods says that the same pods served all blocks: what they happen to have
+	// is in no interval, and only the floor knows what pods differ by.
+	OnePods bool
+
+	cell, base int
+	measure    Measure
+}
+
+// p is the p-value of the difference: see [stat.Estimate.P].
+func (d Difference) p() float64 {
+	if d.OnePods {
+		return math.Max(d.P(), d.Floor.P(d.Value))
+	}
+	return d.P()
+}
+
+// Put puts a difference that is defined into a finding: its figure and interval,
+// whatever they are, and which of three answers it is: see [stat.Estimate.Call].
+func (d Difference) Put(f record.Finding, margin float64) record.Finding {
+	f.Blocks, f.Estimate, f.Low, f.High, f.Warnings, f.Margin = d.Blocks, d.Value, d.Low, d.High, d.Warnings, margin
+	call, why := d.CallIn(d.Floor, margin, d.Say)
+	f.Verdict = string(call)
+	if call != stat.Real {
+		f.Because(string(why.Reason), why.Text)
+	}
+	return f
+}
+
+// A Family are differences that are told together and share one error rate.
+type Family []Difference
+
+// Judge takes back verdicts that are real by themselves only, of findings in the
+// family's order, and says what effect each would have found: see [stat.Family].
+// Findings that are no differences are left alone.
+func (all Family) Judge(findings []record.Finding) {
+	var p stat.Family
+	for i, d := range all {
+		switch findings[i].Verdict {
+		case record.VerdictReal:
+			p = append(p, d.p())
+		case record.VerdictNoEffect, record.VerdictInconclusive:
+			p = append(p, 1)
+		}
+	}
+	limit, _ := p.Limit(stat.DefaultRate)
+	for i, d := range all {
+		f := &findings[i]
+		switch f.Verdict {
+		case record.VerdictReal, record.VerdictNoEffect, record.VerdictInconclusive:
+		default:
+			continue // no difference, or none that is known
+		}
+		if f.Verdict == record.VerdictReal && d.p() > limit {
+			f.Verdict = record.VerdictInconclusive
+			f.Because(record.ReasonMany, fmt.Sprintf("the interval excludes zero, but of %d differences some do by chance", len(p)))
+			if math.Max(math.Abs(d.Low), math.Abs(d.High)) <= f.Margin {
+				f.Verdict = record.VerdictNoEffect // whatever the sign, it does not matter
+			}
+		}
+		d.Level = p.Level(stat.DefaultRate, f.Verdict == record.VerdictReal)
+		if mde := stat.MinimumDetectable(d.Estimate, d.Floor, stat.DefaultPower); stat.Finite(mde) {
+			f.MDE = mde
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package stat
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Typical estimates what a block typically gives: the median over blocks of one
+// value per block, for what is told by itself and compared with nothing. Values
+// that are not finite are left out, with a warning.
+//
+// A mean over blocks claims what few blocks cannot show. Where one trial in twenty
+// takes ten times as long, or a neighbour works a tenth of the time, most short
+// runs see none or too many of those, and an interval of the mean covers the mean
+// of all such runs in 20 to 60% of them. The median is moved little by them, and
+// its interval covers it in 94 to 96% whatever the distribution, normal or not
+// (TestSimulationTypical): how many values lie below the true median is binomial,
+// so that two of the values themselves bound it; between those of two levels it is
+// interpolated (Hettmansperger and Sheather, "Confidence intervals based on
+// interpolated order statistics", Statistics & Probability Letters 1986). Fewer
+// than six values bound it at less than 95%: the interval is then their range,
+// widened about the median as Student's interval would be.
+func Typical(values []float64, o Options) Estimate {
+	x, lost := keepFinite(values)
+	slices.Sort(x)
+	n := len(x)
+	e := Estimate{
+		Value: math.NaN(), Low: math.Inf(-1), High: math.Inf(1),
+		SE: math.NaN(), Level: o.level(), Blocks: n, Method: "interpolated order statistics of blocks",
+	}
+	if lost > 0 {
+		e.warn("%d of %d blocks gave no number", lost, len(values))
+	}
+	switch n {
+	case 0:
+		e.warn("no block gave a number")
+		return e
+	case 1:
+		e.Value = x[0]
+		e.warn("one block: the spread between blocks is unknown")
+		return e
+	}
+	e.Value, e.DF = Median(x), float64(n-1)
+	if e.Low, e.High = medianBounds(x, e.Level); n == 2 {
+		m := meanOf(x, o) // the same figure and interval, to the last digit
+		e.Value, e.Low, e.High = m.Value, m.Low, m.High
+	}
+	e.SE = (e.High - e.Low) / 2 / tQuantile(1-(1-e.Level)/2, e.DF)
+	if x[0] < x[n-1] && n < 4 { // of values that are all the same, Low == High says it
+		e.warn("only %d blocks", n)
+	}
+	if i, far := outlier(x); far {
+		e.warn("one block (value %s) is an outlier; it is kept, and the median is moved little by it", o.say(x[i]))
+	}
+	return e
+}
+
+// medianBounds is the interval of the median of at least two ascending values.
+func medianBounds(x []float64, level float64) (low, high float64) {
+	n := len(x)
+	b := distuv.Binomial{N: float64(n), P: 0.5}
+	// covers is how often the d-th value from either end bounds the median.
+	covers := func(d int) float64 { return 1 - 2*b.CDF(float64(d-1)) }
+	if covers(1) < level {
+		m := Median(x)
+		wider := tQuantile(1-(1-level)/2, float64(n-1)) / tQuantile(1-(1-covers(1))/2, float64(n-1))
+		if n == 3 {
+			wider *= 1.2 // the median of three scatters more than their mean
+		}
+		return m - (m-x[0])*wider, m + (x[n-1]-m)*wider
+	}
+	d := 1
+	for 2*(d+1) <= n && covers(d+1) >= level {
+		d++
+	}
+	if 2*(d+1) > n+1 {
+		return x[d-1], x[n-d]
+	}
+	share := (covers(d) - level) / (covers(d) - covers(d+1))
+	inward := float64(n-d) * share / (float64(d) + float64(n-2*d)*share)
+	return line(x[d-1], x[d], inward), line(x[n-d], x[n-d-1], inward)
+}
