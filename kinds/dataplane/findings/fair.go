@@ -94,7 +94,7 @@ func checkSteady(s *verdict.Sheet, t *record.Trial, usual, common float64, l ver
 		return
 	}
 	d := driftOf(t)
-	expected := common * level(d)
+	expected := common * driftLevel(d)
 	s.Check(judged.Steady.Name, d.Change() >= expected || d.Beyond(expected) <= l.Of(judged.Steady)*usual,
 		"median latency went from %.0f us in the window's first half to %.0f in its second (±%.0f), beside the baseline's usual %.0f us: it was not steady yet", d.First, d.Second, 2*d.SE, usual)
 }
@@ -104,7 +104,7 @@ func driftOf(t *record.Trial) stat.Drift {
 	return stat.Drift{First: t.Drift.FirstUS, Second: t.Drift.SecondUS, SE: t.Drift.ErrorUS, N: t.Drift.Intervals}
 }
 
-func level(d stat.Drift) float64 { return (d.First + d.Second) / 2 }
+func driftLevel(d stat.Drift) float64 { return (d.First + d.Second) / 2 }
 
 // commonDrift is how far latency moves within the windows of the run's trials, as a
 // share of its level: the median over trials, and that one's standard error. 0 of
@@ -113,8 +113,8 @@ func commonDrift(o *analysis.Observations) (share, se float64) {
 	var shares []float64
 	for i := range o.Run.Trials {
 		if t := &o.Run.Trials[i]; t.Drift != nil {
-			if d := driftOf(t); level(d) > 0 {
-				shares = append(shares, d.Change()/level(d))
+			if d := driftOf(t); driftLevel(d) > 0 {
+				shares = append(shares, d.Change()/driftLevel(d))
 			}
 		}
 	}
