@@ -152,6 +152,9 @@ func TestUnfair(t *testing.T) {
 				t.Fatalf("%s: the run given has changed: %+v", c.name, trial.Validity)
 			}
 		}
+		if c.check == "" {
+			continue
+		}
 		run.Header.Rules.Version = ownLatencyRules
 		if f := analysistest.Analyze(t, kinds, run); f.Validity.Invalid > 0 {
 			t.Errorf("%s: judged twice: %+v", c.name, f.Validity)
