@@ -24,14 +24,15 @@ func RenderProfile(w io.Writer, s profile.Summary, top int, opt Options) error {
 		title += fmt.Sprintf(" over %s s", Fixed(s.SpanS, 1))
 	}
 	t.line(t.paint(StyleStrong, title))
+	if !s.Enough {
+		t.wrap("", fmt.Sprintf("Symbols are missing: only %s of user-space time has a function name. Results are by module and kernel function.", SharePercent(s.Trust)))
+	}
 	if s.TooFew != "" {
 		t.wrap("", UpperFirst(s.TooFew)+".")
+		t.list("How to get the names", s.Advice)
 		t.list("Notes", s.Notes)
 		_, err := io.WriteString(w, t.b.String())
 		return err
-	}
-	if !s.Enough {
-		t.wrap("", fmt.Sprintf("Symbols are missing: only %s of user-space time has a function name. Results are by module and kernel function.", SharePercent(s.Trust)))
 	}
 	tables := []Table{profileBinaries(s), profileThreads(s), ProfileCentres(s, top), ProfileFilters(s)}
 	tables = append(tables, profileDiff(s, top), profileFunctions(s, "Top functions by self cost", slices.DeleteFunc(slices.Clone(s.Self), func(c record.ProfileCost) bool { return c.Flat == 0 }), top))

@@ -69,7 +69,7 @@ func (p *Plan) Steps(c Climb) (given, halvings int) {
 
 // estimateSearch returns how long a search takes that climbs to the top of
 // all its levels and then halves the widest interval: others take less. Later
-// blocks only try the two ends of what the first has found, if they agree.
+// blocks measure at least the two sides of what the first has found.
 func (p *Plan) estimateSearch() Estimate {
 	s := p.Study
 	var e Estimate
