@@ -69,8 +69,9 @@ const (
 
 // How simulated proxies reach istiod.
 const (
-	SecurityPlaintext = "plaintext"
+	SecurityMTLS      = "mtls"
 	SecurityTLS       = "tls"
+	SecurityPlaintext = "plaintext"
 )
 
 // ServiceEntry is what the ServiceEntries that nobody uses look like.
@@ -122,7 +123,7 @@ func parseTraceChange(s string) (TraceChange, *complaint) {
 func defaultControl() *Control {
 	return &Control{
 		Changes: 10, Settle: 30 * time.Second, Quiet: time.Second, Idle: 2 * time.Second,
-		Security: SecurityPlaintext, StreamsPerConnection: 50, BadShare: 0.1,
+		Security: SecurityMTLS, StreamsPerConnection: 50, BadShare: 0.1,
 		Namespace: "sim", DummiesNamespace: "default", EndpointsBy: EndpointsByControllers,
 		ServiceEntry: ServiceEntry{Port: 80, Resolution: ResolutionDNS},
 	}
@@ -144,8 +145,8 @@ func controlSection(c *Control) object {
 			value: durationValue{to: &c.Quiet, low: 100 * time.Millisecond, high: time.Minute}},
 		{name: "idle", doc: "How long istiod's CPU is measured before the first change, with all proxies connected; 0 for not at all.",
 			value: durationValue{to: &c.Idle, high: 10 * time.Minute}},
-		{name: "security", doc: "How simulated proxies reach istiod: plain text, or TLS with a token as an agent has it.",
-			value: textValue{to: &c.Security, oneOf: []string{SecurityPlaintext, SecurityTLS}}},
+		{name: "security", doc: "How simulated proxies reach istiod: mutual TLS with certificates that istiod signs for the pods' service accounts, as agents do; TLS with a token; or plain text.",
+			value: textValue{to: &c.Security, oneOf: []string{SecurityMTLS, SecurityTLS, SecurityPlaintext}}},
 		{name: "streams_per_connection", doc: "Simulated proxies per connection to istiod; 1 for one each. With several istiods fewer share one, so that each gets its share.", value: intValue{&c.StreamsPerConnection, 1, 1000}},
 		{name: "bad_share", doc: "Share of the proxies that misbehave where factor clients is not good.", value: shareValue{&c.BadShare}},
 		{name: "namespace", doc: "Prefix of the population's namespaces: with test they are test-1, test-2 and so on, also in sidecar_hosts.",

@@ -94,8 +94,13 @@ type Security struct {
 	// itself.
 	Tokens map[string]string `json:"tokens,omitempty"`
 	// Certificates has a workload certificate for each
-	// "NAMESPACE/SERVICEACCOUNT"; one under "" serves all others.
+	// "NAMESPACE/SERVICEACCOUNT"; one under "" serves all others. With mtls
+	// who has none, but a token of its own, gets one signed at the start.
 	Certificates map[string]Certificate `json:"certificates,omitempty"`
+	// CAAddress is who signs them, HOST:PORT; "" means the first of Addresses.
+	CAAddress string `json:"ca_address,omitempty"`
+	// TrustDomain is what they have to be of; "" means whichever they are of.
+	TrustDomain string `json:"trust_domain,omitempty"`
 }
 
 // Certificate is a certificate chain and its key, PEM.
@@ -239,8 +244,8 @@ func (s *Spec) validateSecurity() error {
 		var ok bool
 		if s.Security.Mode == SecurityToken {
 			_, ok = lookup(s.Security.Tokens, s.Proxies[i].identity())
-		} else {
-			_, ok = lookup(s.Security.Certificates, s.Proxies[i].identity())
+		} else if _, ok = lookup(s.Security.Certificates, s.Proxies[i].identity()); !ok {
+			_, ok = s.Security.Tokens[s.Proxies[i].identity()]
 		}
 		if !ok {
 			return errs.Usage("xds: security %s, but nothing for %s (proxy %d)", s.Security.Mode, s.Proxies[i].identity(), i)
