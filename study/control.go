@@ -30,6 +30,9 @@ type Control struct {
 	Security string
 	// StreamsPerConnection is how many simulated proxies share a connection.
 	StreamsPerConnection int
+	// RealEndpoints has real pods be endpoints of a Service of the population,
+	// as simulated ones are.
+	RealEndpoints bool
 	// BadShare is the share of proxies that misbehave where factor clients
 	// is not good.
 	BadShare Ratio
@@ -148,6 +151,8 @@ func controlSection(c *Control) object {
 		{name: "security", doc: "How simulated proxies reach istiod: mutual TLS with certificates that istiod signs for the pods' service accounts, as agents do; TLS with a token; or plain text.",
 			value: textValue{to: &c.Security, oneOf: []string{SecurityMTLS, SecurityTLS, SecurityPlaintext}}},
 		{name: "streams_per_connection", doc: "Simulated proxies per connection to istiod; 1 for one each. With several istiods fewer share one, so that each gets its share.", value: intValue{&c.StreamsPerConnection, 1, 1000}},
+		{name: "real_endpoints", doc: "Whether real pods are endpoints of the first Service of their namespace too, as simulated ones are of theirs. For a pod of no Service istiod searches all EndpointSlices of its namespace at every push.",
+			value: boolValue{&c.RealEndpoints}},
 		{name: "bad_share", doc: "Share of the proxies that misbehave where factor clients is not good.", value: shareValue{&c.BadShare}},
 		{name: "namespace", doc: "Prefix of the population's namespaces: with test they are test-1, test-2 and so on, also in sidecar_hosts.",
 			value: textValue{to: &c.Namespace, pattern: reNamespaceStem, hint: "lower-case letters, digits and dashes, as test"}},

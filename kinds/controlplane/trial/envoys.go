@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/xds"
 )
 
@@ -62,13 +63,19 @@ func (w *envoyWatch) due(envoy, change int) bool {
 	return needed && zero != 0 && time.Now().UnixNano() >= zero+int64(after-envoyLead)
 }
 
-// watchEnvoys begins to watch the real pods' Envoys.
+// watchEnvoys begins to watch the real pods' Envoys. Where convergence is not
+// measured they are asked only after the last change, whether they have all.
 func (t *controlTrial) watchEnvoys(ctx context.Context) *envoyWatch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &envoyWatch{cancel: cancel}
 	audience := t.seen.Audience
+	timed := t.c.study.Measured(study.MeasureConvergence)
 	w.wants = func(envoy, change int) (bool, time.Duration) {
-		return audience.Needs(change, int32(audience.Simulated+envoy)), time.Duration(t.plan.Changes[change].OffsetNS)
+		due := time.Duration(t.plan.Changes[change].OffsetNS)
+		if !timed {
+			due = time.Duration(t.plan.DurationNS()) + envoyLead
+		}
+		return audience.Needs(change, int32(audience.Simulated+envoy)), due
 	}
 	for _, pod := range t.c.reals {
 		if pod.Proxy == nil {
