@@ -126,7 +126,7 @@ func parseTraceChange(s string) (TraceChange, *complaint) {
 func defaultControl() *Control {
 	return &Control{
 		Changes: 10, Settle: 30 * time.Second, Quiet: time.Second, Idle: 2 * time.Second,
-		Security: SecurityMTLS, StreamsPerConnection: 50, BadShare: 0.1,
+		Security: SecurityMTLS, StreamsPerConnection: 1, BadShare: 0.1,
 		Namespace: "sim", DummiesNamespace: "default", EndpointsBy: EndpointsByControllers,
 		ServiceEntry: ServiceEntry{Port: 80, Resolution: ResolutionDNS},
 	}
@@ -150,7 +150,7 @@ func controlSection(c *Control) object {
 			value: durationValue{to: &c.Idle, high: 10 * time.Minute}},
 		{name: "security", doc: "How simulated proxies reach istiod: mutual TLS with certificates that istiod signs for the pods' service accounts, as agents do; TLS with a token; or plain text.",
 			value: textValue{to: &c.Security, oneOf: []string{SecurityMTLS, SecurityTLS, SecurityPlaintext}}},
-		{name: "streams_per_connection", doc: "Simulated proxies per connection to istiod; 1 for one each. With several istiods fewer share one, so that each gets its share.", value: intValue{&c.StreamsPerConnection, 1, 1000}},
+		{name: "streams_per_connection", doc: "Simulated proxies per connection to istiod; 1 for one each, as real ones have. With more the simulated proxies take less memory, and istiod less memory and CPU than with real ones. With several istiods fewer share one, so that each gets its share.", value: intValue{&c.StreamsPerConnection, 1, 1000}},
 		{name: "real_endpoints", doc: "Whether real pods are endpoints of the first Service of their namespace too, as simulated ones are of theirs. For a pod of no Service istiod searches all EndpointSlices of its namespace at every push.",
 			value: boolValue{&c.RealEndpoints}},
 		{name: "bad_share", doc: "Share of the proxies that misbehave where factor clients is not good.", value: shareValue{&c.BadShare}},

@@ -38,6 +38,7 @@ const (
 type envoyWatch struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
+	rest   time.Duration // times as long as an answer took
 
 	// wants tells whether an Envoy needs a change, and how long after the first
 	// it is due; nil: each needs all of them at once.
@@ -67,9 +68,12 @@ func (w *envoyWatch) due(envoy, change int) bool {
 // measured they are asked only after the last change, whether they have all.
 func (t *controlTrial) watchEnvoys(ctx context.Context) *envoyWatch {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &envoyWatch{cancel: cancel}
+	w := &envoyWatch{cancel: cancel, rest: envoyRest}
 	audience := t.seen.Audience
 	timed := t.c.study.Measured(study.MeasureConvergence)
+	if !timed {
+		w.rest = 1
+	}
 	w.wants = func(envoy, change int) (bool, time.Duration) {
 		due := time.Duration(t.plan.Changes[change].OffsetNS)
 		if !timed {
@@ -179,7 +183,7 @@ func (w *envoyWatch) poll(ctx context.Context, envoy int, get func(context.Conte
 				w.note(envoy, wanted, resourcesIn(body), there)
 			}
 		}
-		rest := max(envoyEvery, envoyRest*time.Since(begin))
+		rest := max(envoyEvery, w.rest*time.Since(begin))
 		w.pause.Store(max(w.pause.Load(), int64(rest)))
 		timer.Reset(rest)
 	}
