@@ -30,6 +30,9 @@ type Control struct {
 	Security string
 	// StreamsPerConnection is how many simulated proxies share a connection.
 	StreamsPerConnection int
+	// AnswerAfter is how long simulated proxies take on average to answer a
+	// response; 0: they answer at once.
+	AnswerAfter time.Duration
 	// RealEndpoints has real pods be endpoints of a Service of the population,
 	// as simulated ones are.
 	RealEndpoints bool
@@ -151,6 +154,8 @@ func controlSection(c *Control) object {
 		{name: "security", doc: "How simulated proxies reach istiod: mutual TLS with certificates that istiod signs for the pods' service accounts, as agents do; TLS with a token; or plain text.",
 			value: textValue{to: &c.Security, oneOf: []string{SecurityMTLS, SecurityTLS, SecurityPlaintext}}},
 		{name: "streams_per_connection", doc: "Simulated proxies per connection to istiod; 1 for one each, as real ones have. With more the simulated proxies take less memory, and istiod less memory and CPU than with real ones. With several istiods fewer share one, so that each gets its share.", value: intValue{&c.StreamsPerConnection, 1, 1000}},
+		{name: "answer_after", doc: "Mean time a simulated proxy takes to answer a response, as Envoy takes some; part of convergence. 0: it answers at once, which costs istiod less CPU time.",
+			value: durationValue{to: &c.AnswerAfter, high: time.Second}},
 		{name: "real_endpoints", doc: "Whether real pods are endpoints of the first Service of their namespace too, as simulated ones are of theirs. For a pod of no Service istiod searches all EndpointSlices of its namespace at every push.",
 			value: boolValue{&c.RealEndpoints}},
 		{name: "bad_share", doc: "Share of the proxies that misbehave where factor clients is not good.", value: shareValue{&c.BadShare}},

@@ -71,6 +71,11 @@ type Spec struct {
 	// istiod admits them.
 	MaxConnecting int `json:"max_connecting"`
 
+	// AnswerAfterUS is how long a proxy takes on average from a response to what
+	// it says to it, microseconds: Envoy has to take the response first. 0: it
+	// answers at once.
+	AnswerAfterUS int `json:"answer_after_us,omitempty"`
+
 	// SlowReadMS is how long a slow reader rests after each message.
 	SlowReadMS int `json:"slow_read_ms"`
 	// StormEveryS is how long a proxy of a reconnect storm keeps its stream,
@@ -196,6 +201,7 @@ func (s *Spec) Validate() error {
 		{"streams_per_connection", float64(s.StreamsPerConnection), 1, 10_000},
 		{"window_bytes", float64(s.Window), 4 << 10, math.MaxInt32},
 		{"max_connecting", float64(s.MaxConnecting), 1, maxProxies},
+		{"answer_after_us", float64(s.AnswerAfterUS), 0, 60_000_000},
 		{"slow_read_ms", float64(s.SlowReadMS), 0, 3_600_000},
 		{"storm_every_s", s.StormEveryS, 0.01, 86_400},
 		{"proxies", float64(len(s.Proxies)), 1, maxProxies},
@@ -261,6 +267,10 @@ func lookup[V any](m map[string]V, identity string) (V, bool) {
 	}
 	v, ok := m[""]
 	return v, ok
+}
+
+func (s *Spec) answerAfter() time.Duration {
+	return time.Duration(s.AnswerAfterUS) * time.Microsecond
 }
 
 func (s *Spec) slowRead() time.Duration { return time.Duration(s.SlowReadMS) * time.Millisecond }

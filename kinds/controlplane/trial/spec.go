@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/meshtrial/meshtrial/churn"
 	"github.com/meshtrial/meshtrial/load/arrival"
@@ -126,6 +127,7 @@ func fleetSpec(c *study.Control, l study.ControlLevels, ids []population.Identit
 	spec.Mode = l.XDS
 	spec.StreamsPerConnection = shared(c.StreamsPerConnection, len(ids), l.IstiodReplicas)
 	spec.DNSCapture = l.DNSCapture
+	spec.AnswerAfterUS = int(c.AnswerAfter / time.Microsecond)
 	spec.Seed = seed
 	spec.Mesh = xds.Mesh{ClusterID: d.ClusterID, IstioVersion: d.Version}
 	if mode := securityModes[c.Security]; mode != xds.SecurityPlaintext {
