@@ -41,7 +41,7 @@ func TestHalfABlockLeavesPooledPercentiles(t *testing.T) {
 			t.Errorf("%s is %.0f us in %d units, want %.0f in 4", name, x.Estimate, x.Blocks, want)
 		}
 	}
-	c, err := kinds.Compare(run, run, 0.05)
+	c, err := analysistest.Compare(t, kinds, run, run, 0.05)
 	if err != nil {
 		t.Fatal(err)
 	}

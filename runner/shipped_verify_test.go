@@ -176,3 +176,27 @@ func TestShippedScenarios(t *testing.T) {
 		})
 	}
 }
+
+// TestShippedSimulatedAgainstReal: simulated sidecars have istiod do what real
+// ones have it do. The study's assertions are the bounds: pushes and bytes
+// within 1%, and no whole interval of its CPU time or memory beyond 10%; where
+// one fails, so does the run, with exit code 3. An interval that is wider than
+// the bound would let anything pass.
+func TestShippedSimulatedAgainstReal(t *testing.T) {
+	b := newBench(t)
+	_, out := b.attempt(t, "simulated-against-real")
+	f := readFindings(t, out)
+	for name, most := range map[string]float64{"istiod_cpu_per_change_overhead": 0.25, "istiod_memory_overhead": 0.15} {
+		i := slices.IndexFunc(f.Findings, func(one record.Finding) bool { return one.Name == name })
+		if i < 0 || f.Findings[i].Relative == nil {
+			t.Errorf("no %s", name)
+			continue
+		}
+		r := f.Findings[i].Relative
+		t.Logf("%s: %+.3f (%+.3f to %+.3f) of real sidecars', %d blocks", name, r.Estimate, r.Low, r.High, f.Findings[i].Blocks)
+		if width := r.High - r.Low; !(width <= 2*most) {
+			t.Errorf("%s is known to within %.3f only: the comparison says nothing", name, width/2)
+		}
+	}
+	b.gone(t)
+}

@@ -30,6 +30,12 @@ type Control struct {
 	Security string
 	// StreamsPerConnection is how many simulated proxies share a connection.
 	StreamsPerConnection int
+	// AnswerAfter is how long simulated proxies take on average to answer a
+	// response; 0: they answer at once.
+	AnswerAfter time.Duration
+	// RealEndpoints has real pods be endpoints of a Service of the population,
+	// as simulated ones are.
+	RealEndpoints bool
 	// BadShare is the share of proxies that misbehave where factor clients
 	// is not good.
 	BadShare Ratio
@@ -69,8 +75,9 @@ const (
 
 // How simulated proxies reach istiod.
 const (
-	SecurityPlaintext = "plaintext"
+	SecurityMTLS      = "mtls"
 	SecurityTLS       = "tls"
+	SecurityPlaintext = "plaintext"
 )
 
 // ServiceEntry is what the ServiceEntries that nobody uses look like.
@@ -122,7 +129,7 @@ func parseTraceChange(s string) (TraceChange, *complaint) {
 func defaultControl() *Control {
 	return &Control{
 		Changes: 10, Settle: 30 * time.Second, Quiet: time.Second, Idle: 2 * time.Second,
-		Security: SecurityPlaintext, StreamsPerConnection: 50, BadShare: 0.1,
+		Security: SecurityMTLS, StreamsPerConnection: 1, BadShare: 0.1,
 		Namespace: "sim", DummiesNamespace: "default", EndpointsBy: EndpointsByControllers,
 		ServiceEntry: ServiceEntry{Port: 80, Resolution: ResolutionDNS},
 	}
@@ -144,9 +151,13 @@ func controlSection(c *Control) object {
 			value: durationValue{to: &c.Quiet, low: 100 * time.Millisecond, high: time.Minute}},
 		{name: "idle", doc: "How long istiod's CPU is measured before the first change, with all proxies connected; 0 for not at all.",
 			value: durationValue{to: &c.Idle, high: 10 * time.Minute}},
-		{name: "security", doc: "How simulated proxies reach istiod: plain text, or TLS with a token as an agent has it.",
-			value: textValue{to: &c.Security, oneOf: []string{SecurityPlaintext, SecurityTLS}}},
-		{name: "streams_per_connection", doc: "Simulated proxies per connection to istiod; 1 for one each. With several istiods fewer share one, so that each gets its share.", value: intValue{&c.StreamsPerConnection, 1, 1000}},
+		{name: "security", doc: "How simulated proxies reach istiod: mutual TLS with certificates that istiod signs for the pods' service accounts, as agents do; TLS with a token; or plain text.",
+			value: textValue{to: &c.Security, oneOf: []string{SecurityMTLS, SecurityTLS, SecurityPlaintext}}},
+		{name: "streams_per_connection", doc: "Simulated proxies per connection to istiod; 1 for one each, as real ones have. With more the simulated proxies take less memory, and istiod less memory and CPU than with real ones. With several istiods fewer share one, so that each gets its share.", value: intValue{&c.StreamsPerConnection, 1, 1000}},
+		{name: "answer_after", doc: "Mean time a simulated proxy takes to answer a response, as Envoy takes some; part of convergence. 0: it answers at once, which costs istiod less CPU time.",
+			value: durationValue{to: &c.AnswerAfter, high: time.Second}},
+		{name: "real_endpoints", doc: "Whether real pods are endpoints of the first Service of their namespace too, as simulated ones are of theirs. For a pod of no Service istiod searches all EndpointSlices of its namespace at every push.",
+			value: boolValue{&c.RealEndpoints}},
 		{name: "bad_share", doc: "Share of the proxies that misbehave where factor clients is not good.", value: shareValue{&c.BadShare}},
 		{name: "namespace", doc: "Prefix of the population's namespaces: with test they are test-1, test-2 and so on, also in sidecar_hosts.",
 			value: textValue{to: &c.Namespace, pattern: reNamespaceStem, hint: "lower-case letters, digits and dashes, as test"}},

@@ -35,7 +35,7 @@ func TestControlDefaults(t *testing.T) {
 		}
 	}
 	c := s.Control
-	if c.Changes != 10 || c.Settle != 30*time.Second || c.ScopeNamespace != "sim-1" || c.Security != SecurityPlaintext {
+	if c.Changes != 10 || c.Settle != 30*time.Second || c.ScopeNamespace != "sim-1" || c.Security != SecurityMTLS {
 		t.Errorf("%+v", c)
 	}
 	if strings.Join(s.Measures, " ") != "convergence cost config amplification staleness" || s.Window != 0 || s.Warmup.Max != 0 {
@@ -84,7 +84,7 @@ func TestControlRefuses(t *testing.T) {
 		{"changes and duration", minimal + "control: {changes: 5, duration: 30s}\n", "3:33", "both changes and duration", ""},
 		{"no changes", minimal + "control: {changes: 0}\n", "3:20", "out of range", ""},
 		{"settle", minimal + "control: {settle: 30}\n", "3:19", "lacks a unit", ""},
-		{"security", minimal + "control: {security: mtls}\n", "3:21", "unknown value", "plaintext"},
+		{"security", minimal + "control: {security: none}\n", "3:21", "unknown value", "plaintext"},
 		{"share", minimal + "control: {bad_share: 150%}\n", "3:22", "more than all", ""},
 		{"namespace", minimal + "control: {dummies_namespace: Istio_System}\n", "3:30", "cannot stand here", "lower-case"},
 		{"host", minimal + "control: {service_entry: {host: \"a b\"}}\n", "3:33", "cannot stand here", "httpbin.org"},

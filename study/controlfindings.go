@@ -120,7 +120,8 @@ func amplificationFindings() []finding.Def {
 	out = append(out, byType(finding.Def{Name: "pushes", Unit: finding.UnitPushes, Doc: "The same of one type."})...)
 	return append(out,
 		compared(finding.Def{Name: "pushes_per_change", Unit: finding.UnitPushesPerChange, Doc: "Pushes per committed change.", Words: "pushes per change", Section: SectionAmplification}, ""),
-		compared(finding.Def{Name: "push_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "Bytes that proxies received per committed change.", Words: "bytes received per change", Section: SectionAmplification}, SectionLevers),
+		compared(finding.Def{Name: "pushed_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "Bytes of the resources that istiod pushed per committed change, to simulated and real proxies: its pilot_xds_config_size_bytes.", Words: "bytes pushed per change"}, ""),
+		compared(finding.Def{Name: "push_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "Bytes that simulated proxies received per committed change.", Words: "bytes received per change", Section: SectionAmplification}, SectionLevers),
 		finding.Def{Name: "identical_share", Unit: finding.UnitRatio, Doc: "Share of those bytes in resources that the proxy already had unchanged.", Section: SectionAmplification})
 }
 

@@ -14,4 +14,7 @@
 // the markers it shows, what has to be subscribed and what was sent in vain,
 // is worked out once for all proxies that make it. What is left for each
 // proxy is to note the time, to acknowledge, and to move a pointer.
+//
+// Size: a proxy, its tables, its requests and its timers belong to whoever holds
+// its connection's lock, so that no boundary may run between them.
 package xds

@@ -3,7 +3,6 @@ package xds
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -92,7 +91,7 @@ func start(ctx context.Context, spec Spec, first *joining) (*Fleet, error) {
 		spec: spec, catalogue: newCatalogue(spec.Mode == ModeDelta), proxies: make([]proxy, len(spec.Proxies)), start: time.Now(),
 		joining: first, reconnects: map[string]int64{}, waiting: map[int32]string{}, random: rand.New(rand.NewPCG(spec.Seed, 0x6d657368)),
 	}
-	if err := f.prepareSecurity(); err != nil {
+	if err := f.prepareSecurity(ctx); err != nil {
 		return nil, err
 	}
 	f.ctx, f.cancel = context.WithCancel(ctx)
@@ -139,42 +138,6 @@ func (f *Fleet) Announce(markers []record.Marker) (first int, err error) {
 	first = f.catalogue.announce(markers, now)
 	f.lookBack(first, first+len(markers), now)
 	return first, nil
-}
-
-func (f *Fleet) prepareSecurity() error {
-	s := &f.spec.Security
-	if s.Mode == SecurityPlaintext {
-		return nil
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM([]byte(s.RootCA)) {
-		return errs.Usage("xds: the root certificate is no PEM")
-	}
-	base := &tls.Config{RootCAs: roots, ServerName: or(s.ServerName, defaultServerName), NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}
-	f.security = map[string]*tls.Config{"": base}
-	if s.Mode == SecurityToken {
-		f.tokens = map[string][]stream.Header{}
-		for identity, token := range s.Tokens {
-			f.tokens[identity] = []stream.Header{{Name: "authorization", Value: "Bearer " + strings.TrimSpace(token), Sensitive: true}}
-		}
-		return nil
-	}
-	for identity, c := range s.Certificates {
-		pair, err := tls.X509KeyPair([]byte(c.Chain), []byte(c.Key))
-		if err != nil {
-			return errs.Usage("xds: certificate of %q: %v", identity, err)
-		}
-		config := base.Clone()
-		config.Certificates = []tls.Certificate{pair}
-		f.security[identity] = config
-	}
-	return nil
-}
-
-// metadata returns what a proxy sends with its stream: a token or nothing.
-func (f *Fleet) metadata(p *Proxy) []stream.Header {
-	h, _ := lookup(f.tokens, p.identity())
-	return h
 }
 
 // lost notes the end of a stream and has the proxy try again.

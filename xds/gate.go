@@ -47,6 +47,7 @@ const (
 	warmProxy
 	pingAll
 	closeLink
+	answerProxy
 	openProxy // connectProxy once more, on a connection that was busy
 )
 
@@ -207,7 +208,7 @@ func (g *gate) do(a action) {
 			l.ping()
 		}
 		g.later(time.Now().Add(pingEvery), action{what: pingAll})
-	case resumeProxy, dropProxy, drainProxy, warmProxy:
+	case resumeProxy, dropProxy, drainProxy, warmProxy, answerProxy:
 		done := a.link.do(func() {
 			p := a.proxy
 			// A proxy that has moved to another connection is that one's.
@@ -220,6 +221,8 @@ func (g *gate) do(a action) {
 			switch a.what {
 			case resumeProxy:
 				p.stream.Resume()
+			case answerProxy:
+				p.answer()
 			case drainProxy:
 				p.drain(time.Now().UnixNano())
 			case warmProxy:

@@ -37,6 +37,8 @@ type proxy struct {
 	warming   []uint32      // whose endpoints they wait for
 	heldSince time.Time     // the first of them
 	timed     bool          // there is a timer for them
+	taking    bool          // a response
+	later     []request     // that are due some time after the response they answer
 	owed      []func(int64) // of ACKs that were held when their stream ended
 	draining  bool          // routes without a listener are about to be let go
 }
@@ -69,6 +71,7 @@ func (p *proxy) open(conn *stream.Conn) error {
 	p.stream, p.epoch = s, p.epoch+1
 	p.asked, p.answered = 0, 0
 	p.nonces = [kinds]string{}
+	p.giveUp()
 	for _, h := range p.held { // the new stream's first ACK of clusters is for these too
 		if h.sent != nil {
 			p.owed = append(p.owed, h.sent)
@@ -104,7 +107,7 @@ func (p *proxy) ask(k kind, node []byte) {
 	var b []byte
 	p.fleet.joining.asks()
 	if p.fleet.spec.Mode == ModeDelta && node == nil && table.count == 0 && len(names) > 0 {
-		p.stream.SendShared(p.fleet.catalogue.diff(noNames, p.subscribed[k]).request)
+		p.say(request{message: p.fleet.catalogue.diff(noNames, p.subscribed[k]).request, shared: true})
 		return
 	}
 	if p.fleet.spec.Mode == ModeDelta {
@@ -122,7 +125,7 @@ func (p *proxy) ask(k kind, node []byte) {
 
 // send hands a message to the stream and keeps its buffer for the next.
 func (p *proxy) send(b []byte, sent func(int64)) {
-	p.stream.Send(b, sent)
+	p.say(request{message: b, sent: sent})
 	if cap(b) <= maxScratch {
 		p.link.scratch = b[:0]
 	}
@@ -142,7 +145,9 @@ func (p *proxy) Message(message []byte, at int64) {
 		p.stream.Cancel(reasonMalformed + ": " + err.Error())
 		return
 	}
+	p.taking = true
 	p.take(r, &head, len(message), at)
+	p.taking = false
 	if p.spec.behaviour() == BehaviourSlowReader && p.stream != nil {
 		p.stream.Pause()
 		f.gate.later(time.Now().Add(f.spec.slowRead()), action{what: resumeProxy, proxy: p, link: p.link, epoch: p.epoch})
@@ -270,7 +275,7 @@ func (p *proxy) subscribe(k kind, d *diff) {
 			p.ask(k, nil)
 		}
 	case p.fleet.spec.Mode == ModeDelta:
-		p.stream.SendShared(d.request)
+		p.say(request{message: d.request, shared: true})
 	default:
 		// Without deltas per request says the last nonce and all names.
 		r := wire.SotWRequest{Version: []byte(p.versions[k]), TypeURL: kindURLs[k], Names: p.subscribed[k].names, Nonce: []byte(p.nonces[k])}

@@ -220,6 +220,21 @@ func TestSignedCertificates(t *testing.T) {
 	spec.Security = xds.Security{Mode: xds.SecurityMTLS, RootCA: a.pem, Certificates: map[string]xds.Certificate{"": c}}
 	synced(t, start(t, spec))
 
+	// A fleet has its own signed, one for each identity that was given none.
+	spec = testSpec(s.address, 4)
+	spec.Proxies[1].ServiceAccount, spec.Proxies[2].ServiceAccount = "other", "given"
+	spec.Security = xds.Security{Mode: xds.SecurityMTLS, RootCA: a.pem, CAAddress: request.Address, Tokens: map[string]string{"ns/default": "one", "ns/other": "other"},
+		Certificates: map[string]xds.Certificate{"ns/given": a.issue("", "spiffe://cluster.local/ns/ns/sa/given")}}
+	synced(t, start(t, spec))
+	spec.Security.Tokens["ns/other"] = "one"
+	if _, err := xds.Start(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "not spiffe://cluster.local/ns/ns/sa/other") {
+		t.Errorf("a token of another's: %v", err)
+	}
+	delete(spec.Security.Tokens, "ns/other")
+	if _, err := xds.Start(t.Context(), spec); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("neither a certificate nor a token: %v", err)
+	}
+
 	// A mesh of another trust domain: its certificates say so themselves.
 	corp := request
 	corp.Address = a.signer(map[string]string{"Bearer one": "spiffe://corp.example/ns/ns/sa/default", "Bearer path": "spiffe://corp.example/ns/ns"})

@@ -71,6 +71,11 @@ type Spec struct {
 	// istiod admits them.
 	MaxConnecting int `json:"max_connecting"`
 
+	// AnswerAfterUS is how long a proxy takes on average from a response to what
+	// it says to it, microseconds: Envoy has to take the response first. 0: it
+	// answers at once.
+	AnswerAfterUS int `json:"answer_after_us,omitempty"`
+
 	// SlowReadMS is how long a slow reader rests after each message.
 	SlowReadMS int `json:"slow_read_ms"`
 	// StormEveryS is how long a proxy of a reconnect storm keeps its stream,
@@ -94,8 +99,13 @@ type Security struct {
 	// itself.
 	Tokens map[string]string `json:"tokens,omitempty"`
 	// Certificates has a workload certificate for each
-	// "NAMESPACE/SERVICEACCOUNT"; one under "" serves all others.
+	// "NAMESPACE/SERVICEACCOUNT"; one under "" serves all others. With mtls
+	// who has none, but a token of its own, gets one signed at the start.
 	Certificates map[string]Certificate `json:"certificates,omitempty"`
+	// CAAddress is who signs them, HOST:PORT; "" means the first of Addresses.
+	CAAddress string `json:"ca_address,omitempty"`
+	// TrustDomain is what they have to be of; "" means whichever they are of.
+	TrustDomain string `json:"trust_domain,omitempty"`
 }
 
 // Certificate is a certificate chain and its key, PEM.
@@ -191,6 +201,7 @@ func (s *Spec) Validate() error {
 		{"streams_per_connection", float64(s.StreamsPerConnection), 1, 10_000},
 		{"window_bytes", float64(s.Window), 4 << 10, math.MaxInt32},
 		{"max_connecting", float64(s.MaxConnecting), 1, maxProxies},
+		{"answer_after_us", float64(s.AnswerAfterUS), 0, 60_000_000},
 		{"slow_read_ms", float64(s.SlowReadMS), 0, 3_600_000},
 		{"storm_every_s", s.StormEveryS, 0.01, 86_400},
 		{"proxies", float64(len(s.Proxies)), 1, maxProxies},
@@ -239,8 +250,8 @@ func (s *Spec) validateSecurity() error {
 		var ok bool
 		if s.Security.Mode == SecurityToken {
 			_, ok = lookup(s.Security.Tokens, s.Proxies[i].identity())
-		} else {
-			_, ok = lookup(s.Security.Certificates, s.Proxies[i].identity())
+		} else if _, ok = lookup(s.Security.Certificates, s.Proxies[i].identity()); !ok {
+			_, ok = s.Security.Tokens[s.Proxies[i].identity()]
 		}
 		if !ok {
 			return errs.Usage("xds: security %s, but nothing for %s (proxy %d)", s.Security.Mode, s.Proxies[i].identity(), i)
@@ -256,6 +267,10 @@ func lookup[V any](m map[string]V, identity string) (V, bool) {
 	}
 	v, ok := m[""]
 	return v, ok
+}
+
+func (s *Spec) answerAfter() time.Duration {
+	return time.Duration(s.AnswerAfterUS) * time.Microsecond
 }
 
 func (s *Spec) slowRead() time.Duration { return time.Duration(s.SlowReadMS) * time.Millisecond }

@@ -120,8 +120,7 @@ const maxIdentities = 256 << 20
 // little, so that collecting twice as often costs next to nothing.
 const gcPercent = 50
 
-// spec makes a fleet of the flags. With mTLS and a token it has a certificate
-// signed first.
+// spec makes a fleet of the flags.
 func (f *xdsFlags) spec(ctx context.Context) (xds.Spec, error) {
 	spec := xds.DefaultSpec("")
 	spec.Addresses = f.addresses
@@ -146,7 +145,7 @@ func (f *xdsFlags) spec(ctx context.Context) (xds.Spec, error) {
 	if err := f.addProxies(ctx, &spec); err != nil {
 		return spec, err
 	}
-	spec.Security = xds.Security{Mode: f.security, ServerName: f.serverName}
+	spec.Security = xds.Security{Mode: f.security, ServerName: f.serverName, CAAddress: f.caAddress, TrustDomain: f.trustDomain}
 	var token, chain, key string
 	for _, file := range []struct {
 		path string
@@ -162,39 +161,16 @@ func (f *xdsFlags) spec(ctx context.Context) (xds.Spec, error) {
 		*file.into = string(data)
 	}
 	if token != "" {
-		spec.Security.Tokens = map[string]string{"": token}
+		identity := "" // a token serves all, but a certificate that it gets is of one service account
+		if f.security == xds.SecurityMTLS {
+			identity = f.namespace + "/" + f.serviceAccount
+		}
+		spec.Security.Tokens = map[string]string{identity: token}
 	}
 	if chain != "" || key != "" {
 		spec.Security.Certificates = map[string]xds.Certificate{"": {Chain: chain, Key: key}}
 	}
-	if f.security == xds.SecurityMTLS && chain == "" && key == "" && token != "" {
-		if spec.Security.RootCA == "" {
-			return spec, spec.Validate()
-		}
-		c, err := f.sign(ctx, spec, token)
-		if err != nil {
-			return spec, err
-		}
-		spec.Security.Certificates = map[string]xds.Certificate{"": c}
-	}
 	return spec, spec.Validate()
-}
-
-// sign has istiod's certificate authority make a workload certificate of the
-// token, which is of one service account.
-func (f *xdsFlags) sign(ctx context.Context, spec xds.Spec, token string) (xds.Certificate, error) {
-	for i := range spec.Proxies {
-		if p := &spec.Proxies[i]; p.Namespace != f.namespace || p.ServiceAccount != "" && p.ServiceAccount != f.serviceAccount {
-			return xds.Certificate{}, errs.Usage("proxy %s.%s: one token gets one certificate, for service account %s of namespace %s; give all proxies that one (--namespace, --service-account)",
-				p.Name, p.Namespace, f.serviceAccount, f.namespace)
-		}
-	}
-	address := f.caAddress
-	if address == "" {
-		address = f.addresses[0]
-	}
-	return xds.Sign(ctx, xds.SignRequest{Address: address, RootCA: spec.Security.RootCA, ServerName: f.serverName, Token: token,
-		Namespace: f.namespace, ServiceAccount: f.serviceAccount, TrustDomain: f.trustDomain, ClusterID: f.clusterID})
 }
 
 // addProxies fills in who the proxies are.

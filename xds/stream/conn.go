@@ -56,8 +56,8 @@ const (
 	flushAt       = 64 << 10 // of queued bytes, though more frames could be handled first
 	dialTimeout   = 10 * time.Second
 	// givenBack is the part of a window that is consumed before it is given
-	// back: a half.
-	givenBack = 2
+	// back: a quarter, as grpc-go does (internal/transport/flowcontrol.go).
+	givenBack = 4
 	// maxExpected bounds how many bytes are waited for at once.
 	maxExpected  = 512 << 10
 	minExpected  = 16 << 10 // waiting for less saves nothing

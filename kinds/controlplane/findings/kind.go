@@ -1,7 +1,8 @@
 // Package findings is what analysis asks of studies of the control plane: how
 // long changes took to each proxy (convergence.go, pairs.go), the stages of
 // their way (stages.go), pushes, sizes and staleness (measures.go, series.go),
-// what istiod spent (cost.go), how new proxies join (join.go), and what real
+// what istiod spent (cost.go) and what real sidecars would cost it beside that
+// (fidelity.go), how new proxies join (join.go), and what real
 // requests met (traffic.go). It is pure.
 package findings
 
@@ -34,6 +35,7 @@ func Kind() analysis.Kind {
 				}
 			}
 		},
+		Remarks:   remarks,
 		Published: controlWords,
 		Search: analysis.Searched{Who: "istiod", OwnChecks: analysis.IstiodsChecks, Lost: missedShare,
 			Loose: func(o *analysis.Observations, trials []*record.Trial, m analysis.Measure) string {

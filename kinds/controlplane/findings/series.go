@@ -10,6 +10,7 @@ import (
 // Metrics of istiod that findings are made from (pilot/pkg/xds/monitoring.go).
 const (
 	metricPushes      = "pilot_xds_pushes"
+	metricPushedBytes = "pilot_xds_config_size_bytes_sum"
 	metricConvergence = "pilot_proxy_convergence_time" // seconds
 )
 
@@ -76,6 +77,21 @@ func pushes(series map[string]float64, kind string) float64 {
 			continue
 		}
 		sum, any = sum+v, true
+	}
+	if !any {
+		return math.NaN()
+	}
+	return sum
+}
+
+// pushedBytes sums the resources that istiod pushed, bytes, by its own count.
+// NaN if it has no such series.
+func pushedBytes(series map[string]float64) float64 {
+	sum, any := 0.0, false
+	for key, v := range series {
+		if name, _, ok := parseSeries(key); ok && name == metricPushedBytes {
+			sum, any = sum+v, true
+		}
 	}
 	if !any {
 		return math.NaN()

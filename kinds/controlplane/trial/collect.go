@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -31,8 +32,9 @@ func (t *controlTrial) audience() verdict.Audience {
 	for _, p := range t.ids {
 		a.Proxies = append(a.Proxies, verdict.Proxy{Type: p.Type, Name: p.Name, Namespace: p.Namespace, Workload: p.Workload})
 	}
+	workload := cmp.Or(t.c.realServes(t.levels, t.levers), site.RoleReal)
 	for _, p := range t.c.reals {
-		a.Proxies = append(a.Proxies, verdict.Proxy{Type: population.Sidecar, Name: p.Name, Namespace: p.Namespace, Workload: site.RoleReal})
+		a.Proxies = append(a.Proxies, verdict.Proxy{Type: population.Sidecar, Name: p.Name, Namespace: p.Namespace, Workload: workload})
 	}
 	for _, c := range t.plan.Changes {
 		a.Scopes = append(a.Scopes, c.Scope)

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/xds"
 )
 
@@ -37,6 +38,7 @@ const (
 type envoyWatch struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
+	rest   time.Duration // times as long as an answer took
 
 	// wants tells whether an Envoy needs a change, and how long after the first
 	// it is due; nil: each needs all of them at once.
@@ -62,13 +64,22 @@ func (w *envoyWatch) due(envoy, change int) bool {
 	return needed && zero != 0 && time.Now().UnixNano() >= zero+int64(after-envoyLead)
 }
 
-// watchEnvoys begins to watch the real pods' Envoys.
+// watchEnvoys begins to watch the real pods' Envoys. Where convergence is not
+// measured they are asked only after the last change, whether they have all.
 func (t *controlTrial) watchEnvoys(ctx context.Context) *envoyWatch {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &envoyWatch{cancel: cancel}
+	w := &envoyWatch{cancel: cancel, rest: envoyRest}
 	audience := t.seen.Audience
+	timed := t.c.study.Measured(study.MeasureConvergence)
+	if !timed {
+		w.rest = 1
+	}
 	w.wants = func(envoy, change int) (bool, time.Duration) {
-		return audience.Needs(change, int32(audience.Simulated+envoy)), time.Duration(t.plan.Changes[change].OffsetNS)
+		due := time.Duration(t.plan.Changes[change].OffsetNS)
+		if !timed {
+			due = time.Duration(t.plan.DurationNS()) + envoyLead
+		}
+		return audience.Needs(change, int32(audience.Simulated+envoy)), due
 	}
 	for _, pod := range t.c.reals {
 		if pod.Proxy == nil {
@@ -172,7 +183,7 @@ func (w *envoyWatch) poll(ctx context.Context, envoy int, get func(context.Conte
 				w.note(envoy, wanted, resourcesIn(body), there)
 			}
 		}
-		rest := max(envoyEvery, envoyRest*time.Since(begin))
+		rest := max(envoyEvery, w.rest*time.Since(begin))
 		w.pause.Store(max(w.pause.Load(), int64(rest)))
 		timer.Reset(rest)
 	}

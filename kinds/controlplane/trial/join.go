@@ -46,7 +46,7 @@ func (t *controlTrial) joined(ctx context.Context) (*record.Join, error) {
 	if err != nil {
 		return nil, err
 	}
-	if spec.Security.Mode == xds.SecurityToken {
+	if spec.Security.Mode != xds.SecurityPlaintext {
 		if spec.Security.Tokens, err = t.c.tokens(ctx, ids, d.Audience, tokenLeast); err != nil {
 			return nil, err
 		}

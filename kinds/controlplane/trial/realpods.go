@@ -36,9 +36,10 @@ func (c *controlPlane) ensureReal(ctx context.Context, l study.ControlLevels, le
 		}
 		return nil
 	}
-	wish := fmt.Sprintf("delta=%s dns=%s", levers.Level(study.FactorDelta), levers.Level(study.FactorDNSCapture))
+	serves := c.realServes(l, levers)
+	wish := fmt.Sprintf("delta=%s dns=%s serves=%s", levers.Level(study.FactorDelta), levers.Level(study.FactorDNSCapture), serves)
 	c.say("%d real pods with sidecars", l.RealPods)
-	d, err := c.realDeployment(namespace, l.RealPods, wish)
+	d, err := c.realDeployment(namespace, l.RealPods, wish, serves)
 	if err != nil {
 		return err
 	}
@@ -55,6 +56,16 @@ func (c *controlPlane) ensureReal(ctx context.Context, l study.ControlLevels, le
 		return errs.WithHint(err, "kubectl -n %s describe pods -l %s=%s", namespace, mesh.AppLabel, site.RoleReal)
 	}
 	return c.findReal(limited, namespace, l.RealPods)
+}
+
+// realServes is the Service of the population whose endpoints the real pods
+// are; "" for none.
+func (c *controlPlane) realServes(l study.ControlLevels, levers mesh.Levers) string {
+	service := levers.Workload[population.AppLabel]
+	if !c.study.Control.RealEndpoints || l.Services == 0 || service == population.ClientsDeployment {
+		return ""
+	}
+	return service
 }
 
 // findReal opens lines to the real pods' sidecars.
@@ -79,8 +90,9 @@ func (c *controlPlane) findReal(ctx context.Context, namespace string, count int
 	return nil
 }
 
-// realDeployment makes workers with sidecars.
-func (c *controlPlane) realDeployment(namespace string, count int, wish string) (*appsv1.Deployment, error) {
+// realDeployment makes workers with sidecars, which a Service of the population
+// selects unless serves is "".
+func (c *controlPlane) realDeployment(namespace string, count int, wish, serves string) (*appsv1.Deployment, error) {
 	w := mesh.Workload{Name: site.RoleReal, Namespace: namespace, ControlPort: site.WorkerControlPort, Proxy: &mesh.Proxy{Levels: record.Cell{study.FactorMTLS: study.MTLSPermissive, study.FactorTelemetry: study.TelemetryOff, study.FactorConcurrency: "2", study.FactorCPULimit: study.CPULimitNone}}}
 	pod := site.WorkerPod(w, c.o.Lab.Images(), c.Run)
 	if err := c.o.Mesh.Decorate(w, &pod); err != nil {
@@ -90,6 +102,9 @@ func (c *controlPlane) realDeployment(namespace string, count int, wish string) 
 		pod.Annotations = map[string]string{}
 	}
 	pod.Annotations["meshtrial.dev/made-with"] = wish
+	if serves != "" {
+		pod.Labels[population.AppLabel] = serves
+	}
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: site.RoleReal, Namespace: namespace, Labels: site.Labels(c.Run, site.RoleReal)},
 		Spec: appsv1.DeploymentSpec{

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/meshtrial/meshtrial/churn"
 	"github.com/meshtrial/meshtrial/load/arrival"
@@ -126,11 +127,12 @@ func fleetSpec(c *study.Control, l study.ControlLevels, ids []population.Identit
 	spec.Mode = l.XDS
 	spec.StreamsPerConnection = shared(c.StreamsPerConnection, len(ids), l.IstiodReplicas)
 	spec.DNSCapture = l.DNSCapture
+	spec.AnswerAfterUS = int(c.AnswerAfter / time.Microsecond)
 	spec.Seed = seed
 	spec.Mesh = xds.Mesh{ClusterID: d.ClusterID, IstioVersion: d.Version}
-	if c.Security == study.SecurityTLS {
+	if mode := securityModes[c.Security]; mode != xds.SecurityPlaintext {
 		spec.Addresses = []string{d.TLS}
-		spec.Security = xds.Security{Mode: xds.SecurityToken, RootCA: string(d.RootCA), ServerName: d.ServerName}
+		spec.Security = xds.Security{Mode: mode, RootCA: string(d.RootCA), ServerName: d.ServerName}
 	}
 	for _, id := range ids {
 		p := xds.Proxy{Type: id.Type, Name: id.Name, Namespace: id.Namespace, IP: id.IP,
@@ -146,6 +148,13 @@ func fleetSpec(c *study.Control, l study.ControlLevels, ids []population.Identit
 		}
 	}
 	return spec, nil
+}
+
+// securityModes are the fleet's words for how proxies reach istiod.
+var securityModes = map[string]string{
+	study.SecurityMTLS:      xds.SecurityMTLS,
+	study.SecurityTLS:       xds.SecurityToken,
+	study.SecurityPlaintext: xds.SecurityPlaintext,
 }
 
 // connectionsEach is how many connections each of several istiods has at least

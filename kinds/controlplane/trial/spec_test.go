@@ -200,7 +200,7 @@ func TestChurnTimes(t *testing.T) {
 func TestAudience(t *testing.T) {
 	levers := mesh.Levers{Levels: record.Cell{study.FactorExportTo: "*", study.FactorSidecarScope: "workload", study.FactorSidecarHosts: "./*,mm-2/*"},
 		Namespaces: []string{"mm-1"}, Workload: map[string]string{population.AppLabel: "svc-1"}}
-	trial := &controlTrial{c: &controlPlane{reals: []site.Pod{{Name: "real-1", Namespace: "mm-1"}}}, levers: levers,
+	trial := &controlTrial{c: &controlPlane{study: &study.Study{Control: &study.Control{}}, reals: []site.Pod{{Name: "real-1", Namespace: "mm-1"}}}, levers: levers,
 		ids:  []population.Identity{{Type: population.Router, Name: "g", Namespace: "gateways", Workload: "gateway"}},
 		plan: &churn.Plan{Changes: []churn.Change{{Scope: churn.Scope{Sidecars: true, Owner: "mm-2"}}}}}
 	want := verdict.Audience{Simulated: 1, ExportTo: "*", SidecarScope: "workload", EgressHosts: []string{"./*", "mm-2/*"}, Namespaces: []string{"mm-1"}, Workload: "svc-1",
@@ -209,6 +209,12 @@ func TestAudience(t *testing.T) {
 		Scopes: []churn.Scope{{Sidecars: true, Owner: "mm-2"}}}
 	if got := trial.audience(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
+	}
+	// As endpoints of a Service they are of its workload.
+	trial.c.study.Control.RealEndpoints, trial.levels.Services = true, 2
+	want.Proxies[1].Workload = "svc-1"
+	if got := trial.audience(); !reflect.DeepEqual(got, want) {
+		t.Errorf("real endpoints: %+v", got)
 	}
 }
 

@@ -194,9 +194,11 @@ func (t *controlTrial) connect(ctx context.Context) error {
 				return err
 			}
 		}
+	} else if err := t.awaitStill(ctx); err != nil { // real sidecars alone, which are ready
+		return err
 	}
 	t.out.Warmup = record.Warmup{Seconds: time.Since(begin).Seconds(), Steady: true,
-		Why: fmt.Sprintf("%d proxies connected and nothing was sent for %v", len(t.ids), t.c.study.Control.Quiet)}
+		Why: fmt.Sprintf("%d proxies connected and nothing was sent for %v", len(t.ids)+len(t.c.reals), t.c.study.Control.Quiet)}
 	return nil
 }
 
@@ -209,7 +211,7 @@ func (t *controlTrial) startFleet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if spec.Security.Mode == xds.SecurityToken {
+	if spec.Security.Mode != xds.SecurityPlaintext {
 		if spec.Security.Tokens, err = t.c.tokens(ctx, t.ids, d.Audience, t.tokenLife()); err != nil {
 			return err
 		}

@@ -1,0 +1,45 @@
+package findings
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Costs of simulated sidecars say what real ones add, by how the simulated ones
+// connect; a study that has real ones alone in some cell compares for itself.
+func TestRemarks(t *testing.T) {
+	o := costOf(t, 3, func(int, *record.Trial) {})
+	c := o.Plan.Study.Control
+	said := func(want string) {
+		t.Helper()
+		if got := strings.Join(remarks(o), "; "); (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+	}
+	said("spent 1.18 times as much (95% interval 1.10 to 1.28, 16 sidecars over TLS, each on a connection of its own;")
+	c.AnswerAfter = 20e6
+	said("spent 1.11 times as much")
+	c.Security = study.SecurityPlaintext
+	said("spent 1.34 times as much")
+	for _, trial := range o.Valid(0) {
+		trial.Control.Proxies, trial.Control.Gateways, trial.Control.RealProxies = 0, 0, 16
+	}
+	said("")
+}
+
+// What istiod pushed is the sum over its types, and unknown where it has no such
+// series.
+func TestPushedBytes(t *testing.T) {
+	series := map[string]float64{`pilot_xds_config_size_bytes_sum{type="a"}`: 1, `pilot_xds_config_size_bytes_sum{type="b"}`: 2, `pilot_xds_config_size_bytes_count{type="a"}`: 4}
+	if got := pushedBytes(series); got != 3 {
+		t.Errorf("%v, want 3", got)
+	}
+	delete(series, `pilot_xds_config_size_bytes_sum{type="a"}`)
+	delete(series, `pilot_xds_config_size_bytes_sum{type="b"}`)
+	if got := pushedBytes(series); got == got {
+		t.Errorf("%v of nothing", got)
+	}
+}
