@@ -181,7 +181,26 @@ func (s *Study) asks(factor string, requested record.Cell) bool {
 // Index returns the place of a cell in Cells.
 func (p *Plan) Index(cell record.Cell) (int, bool) {
 	i, ok := p.index[cell.Key()]
+	if !ok {
+		i, ok = p.index[p.completed(cell).Key()]
+	}
 	return i, ok
+}
+
+// completed is a cell with the defaults of factors that it lacks: one measured
+// before they were there.
+func (p *Plan) completed(cell record.Cell) record.Cell {
+	out := cell.With(nil)
+	lacks := false
+	for _, f := range p.Study.Kind.Factors() {
+		if _, ok := out[f.Name]; !ok {
+			out[f.Name], lacks = f.Default, true
+		}
+	}
+	if !lacks {
+		return cell
+	}
+	return p.Study.Kind.Effective(out)
 }
 
 // BaselineOf returns the cell that a cell of the plan is compared with;
@@ -339,7 +358,8 @@ func (p *Plan) CheckTrials(trials []record.Trial) error {
 			return fmt.Errorf("trial %s: the plan has no such place in a block", t.ID)
 		}
 		s := slots[t.Order]
-		if want := p.Cells[s.Cell]; want.Key() != t.Cell.Key() || s.Repeat != t.Repeat {
+		if at, ok := p.Index(t.Cell); !ok || at != s.Cell || s.Repeat != t.Repeat {
+			want := p.Cells[s.Cell]
 			return fmt.Errorf("trial %s measured %s, where the plan has %s: another study or seed", t.ID, t.Cell.Key(), want.Key())
 		}
 	}

@@ -287,3 +287,26 @@ func TestStopCells(t *testing.T) {
 		}
 	}
 }
+
+// A cell that was measured before a factor was there is one with its default.
+func TestIndexOfAnOlderCell(t *testing.T) {
+	s, err := Parse([]byte("name: x\nquestion: x\nmesh: istio\nfactors: {sidecars: [none, both]}\nbaseline: {sidecars: none}\n"), "x.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPlan(s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, cell := range p.Cells {
+		older := cell.With(nil)
+		delete(older, FactorPlanted)
+		if got, ok := p.Index(older); !ok || got != want {
+			t.Errorf("%s is cell %d (%v), want %d", older.Key(), got, ok, want)
+		}
+		other := older.With(record.Cell{FactorRate: "7"})
+		if _, ok := p.Index(other); ok {
+			t.Errorf("%s is no cell of the plan", other.Key())
+		}
+	}
+}

@@ -214,6 +214,16 @@ export interface NoiseFloor {
      * RelativeRatio is the floor over the baseline's own value.
      */
     readonly relative_ratio: number;
+    /**
+     * Standard deviations as shares of the value, of what differs between blocks
+     * (and cancels inside them), between identical deployments, and between
+     * trials of one. TrialsRatio is 0 where each block has deployments of its
+     * own: DeploymentsRatio is both together then. All are 0 where nothing is
+     * known.
+     */
+    readonly between_blocks_ratio?: number;
+    readonly between_deployments_ratio?: number;
+    readonly between_trials_ratio?: number;
 }
 /**
  * Cell is one combination of levels: factor name to level, both in their
