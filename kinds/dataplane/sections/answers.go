@@ -30,7 +30,7 @@ func dataAnswers(f record.Findings) []string {
 	case a.numeric == "" && len(a.others) == 0:
 		latency = append(a.flat(), waitingAnswers(f, a.top)...)
 	default:
-		latency = a.varied()
+		latency = append(a.varied(), contentionAnswers(f, a.top)...)
 	}
 	searches := slices.Concat(report.SearchAnswers(f), versionAnswers(f), filterAnswers(f))
 	if len(f.Profiles) > 0 { // the study asks where the CPU goes

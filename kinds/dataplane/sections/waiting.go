@@ -3,6 +3,7 @@ package sections
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
@@ -10,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// waitingTable divides the mean overhead into what requests wait for a CPU of
-// this machine, and the rest.
+// waitingTable divides the mean overhead into what requests wait for a CPU, and
+// the rest.
 func waitingTable(f record.Findings) report.Table {
 	t := report.Table{Columns: report.FactorColumns(f)}
 	parts := []struct{ name, head string }{
@@ -47,7 +48,7 @@ func waitingTable(f record.Findings) report.Table {
 			t.Rows = append(t.Rows, row)
 		}
 	}
-	t.Notes = append(t.Notes, "Waiting: run-queue wait of the proxies' workers and the workload, per request. It comes from this machine's load, not from the mesh; where CPUs are plenty the last column is left.")
+	t.Notes = append(t.Notes, "Waiting: run-queue wait of the proxies' workers and the workload, per request. Idle CPUs take time to wake up, too: only what it grows by with the machine's load would go with more of them (study waiting).")
 	return t
 }
 
@@ -71,6 +72,27 @@ func waitingAnswers(f record.Findings, top record.Cell) []string {
 		return nil
 	}
 	s := report.ScaleOf(mean)
-	return []string{fmt.Sprintf("Of the mean overhead of %s, %s (%s) is waiting for a CPU of this machine; %s is left where CPUs are plenty.",
+	return []string{fmt.Sprintf("Of the mean overhead of %s, %s (%s) is waiting for a CPU, idle or busy, and %s is the rest.",
 		s.Value(mean.Estimate), s.Value(waiting.Estimate), report.Percent(waiting.Estimate/mean.Estimate), s.Value(rest.Estimate))}
+}
+
+// contentionAnswers says what waiting for a CPU grows by from the lowest of a
+// number of rates to the highest: that is contention, and goes with more CPUs.
+func contentionAnswers(f record.Findings, top record.Cell) []string {
+	i := slices.IndexFunc(f.Factors, func(x record.FactorLevels) bool { return x.Factor == study.FactorRate && report.Numbers(x.Levels) })
+	if i < 0 || len(f.Factors[i].Levels) < 2 {
+		return nil
+	}
+	levels, all := f.Factors[i].Levels, report.Differences(f, study.FindingWaiting+finding.Overhead)
+	low, lowest := all[top.With(record.Cell{study.FactorRate: levels[0]}).Key()]
+	high, highest := all[top.With(record.Cell{study.FactorRate: levels[len(levels)-1]}).Key()]
+	if !lowest || !highest || low.Verdict != record.VerdictReal || high.Verdict != record.VerdictReal {
+		return nil
+	}
+	s := report.ScaleOf(high)
+	from, to := s.Value(low.Estimate), s.Value(high.Estimate)
+	if low.High >= high.Low {
+		return []string{fmt.Sprintf("At %s requests per second %s of the overhead is waiting for a CPU, at %s %s: the same within their intervals. It is what idle CPUs take to wake up; contention adds little.", levels[0], from, levels[len(levels)-1], to)}
+	}
+	return []string{fmt.Sprintf("At %s requests per second %s of the overhead is waiting for a CPU, at %s %s. The difference is contention of this machine, which goes where CPUs are plenty; the former is what idle CPUs take to wake up.", levels[0], from, levels[len(levels)-1], to)}
 }

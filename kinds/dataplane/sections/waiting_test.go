@@ -24,7 +24,7 @@ func TestWaiting(t *testing.T) {
 	if table := waitingTable(f); len(table.Rows) != 1 || len(table.Rows[0]) != 4 || !strings.Contains(table.Rows[0][2].S, "0.40") {
 		t.Errorf("%+v", table)
 	}
-	want := "Of the mean overhead of 1.20 ms, 0.400 ms (33%) is waiting for a CPU of this machine; 0.800 ms is left where CPUs are plenty."
+	want := "Of the mean overhead of 1.20 ms, 0.400 ms (33%) is waiting for a CPU, idle or busy, and 0.800 ms is the rest."
 	if got := waitingAnswers(f, both); len(got) != 1 || got[0] != want {
 		t.Errorf("%q", got)
 	}
@@ -35,5 +35,32 @@ func TestWaiting(t *testing.T) {
 	f.Findings[1].Estimate, f.Findings[1].Verdict = 400, record.VerdictInconclusive
 	if got := waitingAnswers(f, both); len(got) > 0 {
 		t.Errorf("inconclusive: %q", got)
+	}
+}
+
+// What the wait grows by with the rate is contention; where it does not, there is
+// none.
+func TestContention(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		low, high float64
+		want      string
+	}{
+		{"grows", 300, 500, "The difference is contention of this machine"},
+		{"stays", 300, 305, "the same within their intervals"},
+	} {
+		f := record.Findings{Factors: []record.FactorLevels{{Factor: "sidecars", Levels: []string{"none", "both"}}, {Factor: "rate", Levels: []string{"200", "2000"}}}}
+		for rate, estimate := range map[string]float64{"200": c.low, "2000": c.high} {
+			f.Findings = append(f.Findings, record.Finding{Name: "latency_waiting_overhead", Unit: "us", Cell: record.Cell{"sidecars": "both", "rate": rate},
+				Against: record.Cell{"sidecars": "none", "rate": rate}, Verdict: record.VerdictReal, Estimate: estimate, Low: estimate - 10, High: estimate + 10, Blocks: 6})
+		}
+		got := contentionAnswers(f, record.Cell{"sidecars": "both"})
+		if len(got) != 1 || !strings.Contains(got[0], c.want) || !strings.HasPrefix(got[0], "At 200 requests per second 0.3") {
+			t.Errorf("%s: %q", c.name, got)
+		}
+		f.Factors = f.Factors[:1]
+		if got := contentionAnswers(f, record.Cell{"sidecars": "both"}); len(got) > 0 {
+			t.Errorf("%s, without a rate that varies: %q", c.name, got)
+		}
 	}
 }
