@@ -39,10 +39,14 @@ func (o *Observations) lateness(cell int, quantile float64) float64 {
 
 // doubtLag takes back a verdict that the generator itself may have caused.
 func (o *Observations) doubtLag(f *record.Finding, cell, base int, m Measure) {
-	if m.Quantile == 0 || f.Verdict != record.VerdictReal {
+	at := m.Quantile
+	if at == 0 && m.Timed {
+		at = 0.5
+	}
+	if at == 0 || f.Verdict != record.VerdictReal {
 		return
 	}
-	lag := math.Max(o.lateness(cell, m.Quantile), o.lateness(base, m.Quantile))
+	lag := math.Max(o.lateness(cell, at), o.lateness(base, at))
 	if lag <= maxLagRatio*math.Abs(f.Estimate) {
 		return
 	}

@@ -19,8 +19,11 @@ type Measure struct {
 	finding.Def
 	// Alone says that cells of this study are not set against their baseline.
 	Alone bool
-	// Quantile is the latency quantile that the measure is; 0 for others.
+	// Quantile is the latency quantile that the measure is; 0 for others. Timed
+	// says of one of these that it is a latency from intended time too: the
+	// generator's lateness is in it.
 	Quantile float64
+	Timed    bool
 	// Level is a level that trials have, as CPU time per request, so that what is
 	// typical is told: see [stat.Typical]. Of others, such as counts of what is
 	// rare, the mean is.

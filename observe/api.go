@@ -77,6 +77,8 @@ type Snapshot struct {
 	// Processes are the node's, but for those of the targets, at the first and
 	// the last instant of a request for them.
 	Processes []ProcessSample `json:"processes,omitempty"`
+	// ProcessesNS is when they were read.
+	ProcessesNS int64 `json:"processes_unix_ns,omitempty"`
 }
 
 // Sample is a target's counters. A target whose cgroup went away has Error

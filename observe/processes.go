@@ -92,10 +92,25 @@ func (p ProcessSample) OfCluster() bool {
 
 // A Host is who else is on a machine, read at both edges of a window.
 type Host struct {
-	Before, After []ProcessSample
+	Before, After     []ProcessSample
+	BeforeNS, AfterNS int64 // when they were read: a little before the window and after it
 	// Node is the process that the lab's node descends from, on whose host this
 	// was read; 0 where this is the node itself. Self is this process.
 	Node, Self int
+}
+
+// used is what the processes used in a window of so many seconds: their share of
+// what they used between the readings, which lie further apart.
+func (h Host) used(seconds float64) []float64 {
+	out := Used(h.Before, h.After)
+	between := float64(h.AfterNS-h.BeforeNS) / 1e9
+	if between <= seconds {
+		return out
+	}
+	for i := range out {
+		out[i] *= seconds / between
+	}
+	return out
 }
 
 // Others divides what a machine of so many CPUs used beyond the study's parts
@@ -107,7 +122,7 @@ type Host struct {
 func Others(beyond, seconds float64, cpus int, node Host, beside *Host) record.Others {
 	out := record.Others{}
 	who := map[string]float64{}
-	used := Used(node.Before, node.After)
+	used := node.used(seconds)
 	for i, p := range node.After {
 		switch {
 		case beside != nil || p.OfCluster():
@@ -117,7 +132,7 @@ func Others(beyond, seconds float64, cpus int, node Host, beside *Host) record.O
 		}
 	}
 	if beside != nil {
-		used, outside := Used(beside.Before, beside.After), Outside(beside.After, beside.Node)
+		used, outside := beside.used(seconds), Outside(beside.After, beside.Node)
 		for i, p := range beside.After {
 			switch {
 			case !outside[i]:

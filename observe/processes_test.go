@@ -67,6 +67,10 @@ func TestOthers(t *testing.T) {
 	// whoever is beside it is not.
 	beside := &Host{Node: 100, Self: 50, After: []ProcessSample{{PID: 50, Command: "meshtrial", TotalNS: 1e8}, {PID: 100, Command: "meshtrial", TotalNS: 3e8},
 		{PID: 101, Parent: 100, Command: "kubelet", TotalNS: 2e8}, {PID: 60, Command: "cc1", TotalNS: 3e8}, {PID: 61, Command: "cc1", TotalNS: 1e8}, {PID: 62, Command: "as", TotalNS: 5e8}}}
+	beside.AfterNS = 2e9 // twice the window, with twice of everything
+	for i := range beside.After {
+		beside.After[i].TotalNS *= 2
+	}
 	got = Others(1.9, 1, 2, node, beside)
 	if of(got.ClusterS) != 0.801 || of(got.UnattributedS) != 1.099 {
 		t.Errorf("%+v", got)

@@ -260,6 +260,7 @@ func sampleAll(request SnapshotsRequest, readers []*reader, machine *machineRead
 type around struct {
 	threads   []*ThreadsSample // in the order of the targets
 	processes []ProcessSample
+	at        int64 // when these were read
 }
 
 // before reads it ahead of the first instant.
@@ -292,14 +293,14 @@ func (s *Server) around(request SnapshotsRequest, readers []*reader) (out around
 				parts[pid] = true
 			}
 		}
-		out.processes = Processes(s.options.ProcRoot, parts)
+		out.at, out.processes = time.Now().UnixNano(), Processes(s.options.ProcRoot, parts)
 	}
 	return out
 }
 
 // addTo adds it to a snapshot.
 func (a around) addTo(request SnapshotsRequest, snapshot *Snapshot) {
-	snapshot.Processes = a.processes
+	snapshot.Processes, snapshot.ProcessesNS = a.processes, a.at
 	for i, sample := range a.threads {
 		name := request.Targets[i].Name
 		target := snapshot.Targets[name]

@@ -397,6 +397,9 @@ func TestTrialSeed(t *testing.T) {
 	if got := seedOf(7, "b000-t01"); got != 0x84c375c505b6ecfe {
 		t.Errorf("trial b000-t01 of seed 7 has seed %#x", got)
 	}
+	if got := blockSeed(7, 0); got != 0x763a6fa8a1e9e8f {
+		t.Errorf("block 0 of seed 7 has seed %#x", got)
+	}
 	seen := map[uint64]string{}
 	for _, seed := range []uint64{0, 1, 7, 1 << 60} {
 		for block := range 20 {

@@ -2,6 +2,7 @@ package site
 
 import (
 	"os"
+	"time"
 
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
@@ -17,7 +18,7 @@ func (s *Site) Host() *observe.Host {
 	if !ok || l.Process() <= 0 {
 		return nil
 	}
-	return &observe.Host{Node: l.Process(), Self: os.Getpid(), Before: observe.Processes("/proc", nil)}
+	return &observe.Host{Node: l.Process(), Self: os.Getpid(), BeforeNS: time.Now().UnixNano(), Before: observe.Processes("/proc", nil)}
 }
 
 // HostAfter completes what [Site.Host] began, at the window's end.
@@ -26,7 +27,7 @@ func (s *Site) HostAfter(h *observe.Host) *observe.Host {
 		return nil
 	}
 	out := *h
-	out.After = observe.Processes("/proc", nil)
+	out.AfterNS, out.After = time.Now().UnixNano(), observe.Processes("/proc", nil)
 	return &out
 }
 
@@ -36,7 +37,7 @@ func (s *Site) HostAfter(h *observe.Host) *observe.Host {
 // edges.
 func Unattributed(cpu map[string]record.CPU, seconds float64, before, after observe.Snapshot, beside *observe.Host) *record.Others {
 	machine, ok := cpu[record.PartMachine]
-	if !ok || after.Processes == nil || seconds <= 0 {
+	if !ok || before.Processes == nil || after.Processes == nil || seconds <= 0 {
 		return nil
 	}
 	beyond := machine.TotalS()
@@ -45,7 +46,7 @@ func Unattributed(cpu map[string]record.CPU, seconds float64, before, after obse
 			beyond -= c.TotalS()
 		}
 	}
-	others := observe.Others(beyond, seconds, after.Machine.CPUs, observe.Host{Before: before.Processes, After: after.Processes}, beside)
+	others := observe.Others(beyond, seconds, after.Machine.CPUs, observe.Host{Before: before.Processes, After: after.Processes, BeforeNS: before.ProcessesNS, AfterNS: after.ProcessesNS}, beside)
 	cpu[record.PartUnattributed] = record.CPU{UserS: others.UnattributedS}
 	return &others
 }

@@ -304,3 +304,15 @@ func TestRepeating(t *testing.T) {
 		t.Errorf("gaps are not exponential: distance %v", d)
 	}
 }
+
+// At a rate that leaves whole periods empty schedules end, too.
+func TestRepeatingRarely(t *testing.T) {
+	for seed := range uint64(500) {
+		for _, count := range []float64{1e-9, 0.05, 0.5, 1, 2} {
+			got := all(Repeating(count, 1, 20, seed))
+			if len(got) > 20*8 || !slices.IsSortedFunc(got, func(a, b Request) int { return int(a.Offset - b.Offset) }) {
+				t.Fatalf("seed %d, %v a period: %d arrivals", seed, count, len(got))
+			}
+		}
+	}
+}

@@ -115,7 +115,13 @@ func Poisson(shape Shape, durationS float64, seed uint64) Changing {
 // anew after each period: every stretch of that length, wherever it begins, has
 // the same arrivals, turned round. Within such a stretch it is a Poisson process,
 // as one that forgets may begin anew at any time. periodS is in seconds.
+//
+// A period in which the seed has no arrival would never have one: the schedule of
+// such a seed does not repeat.
 func Repeating(rateRPS, periodS, durationS float64, seed uint64) Schedule {
+	if rand.New(rand.NewPCG(seed, poissonStream)).ExpFloat64() >= rateRPS*periodS {
+		return Poisson(Shape{Kind: Constant, RateRPS: rateRPS}, durationS, seed)
+	}
 	first, count := rand.NewPCG(seed, poissonStream), rateRPS*periodS
 	source := *first
 	rng := rand.New(&source)

@@ -17,11 +17,13 @@ func waitingMeasures() []analysis.Measure {
 		}
 		return analysis.Positive(t.Load.Intended.Mean)
 	}
-	return []analysis.Measure{
+	out := []analysis.Measure{
 		analysis.MeasureOf(study.FindingMean, func(_ *analysis.Observations, t *record.Trial) float64 { return mean(t) }),
 		analysis.MeasureOf(study.FindingWaiting, func(_ *analysis.Observations, t *record.Trial) float64 { return waiting(t) }),
 		analysis.MeasureOf(study.FindingService, func(_ *analysis.Observations, t *record.Trial) float64 { return mean(t) - waiting(t) }),
 	}
+	out[0].Timed, out[2].Timed = true, true
+	return out
 }
 
 // waiting is the run-queue wait of the threads that serve a trial's requests, in

@@ -76,6 +76,14 @@ func waitingAnswers(f record.Findings, top record.Cell) []string {
 		s.Value(mean.Estimate), s.Value(waiting.Estimate), report.Percent(waiting.Estimate/mean.Estimate), s.Value(rest.Estimate))}
 }
 
+// Where contentionAnswers begins to speak of contention: idleEnough is the share of
+// CPU time in use up to which the lowest rate is one without any, contentionMargin
+// the share of the mean overhead within which what the wait grows by is nothing.
+const (
+	idleEnough       = 0.3
+	contentionMargin = 0.1
+)
+
 // contentionAnswers says what waiting for a CPU grows by from the lowest of a
 // number of rates to the highest: that is contention, and goes with more CPUs.
 func contentionAnswers(f record.Findings, top record.Cell) []string {
@@ -83,16 +91,41 @@ func contentionAnswers(f record.Findings, top record.Cell) []string {
 	if i < 0 || len(f.Factors[i].Levels) < 2 {
 		return nil
 	}
-	levels, all := f.Factors[i].Levels, report.Differences(f, study.FindingWaiting+finding.Overhead)
-	low, lowest := all[top.With(record.Cell{study.FactorRate: levels[0]}).Key()]
-	high, highest := all[top.With(record.Cell{study.FactorRate: levels[len(levels)-1]}).Key()]
-	if !lowest || !highest || low.Verdict != record.VerdictReal || high.Verdict != record.VerdictReal {
+	levels := f.Factors[i].Levels
+	cell := func(level string) record.Cell { return top.With(record.Cell{study.FactorRate: level}) }
+	lowest, highest := cell(levels[0]), cell(levels[len(levels)-1])
+	waits, means := report.Differences(f, study.FindingWaiting+finding.Overhead), report.Differences(f, study.FindingMean+finding.Overhead)
+	low, okLow := waits[lowest.Key()]
+	high, okHigh := waits[highest.Key()]
+	mean, okMean := means[highest.Key()]
+	for _, x := range []record.Finding{low, high, mean} {
+		okMean = okMean && x.Verdict != record.VerdictInvalid
+	}
+	if !okLow || !okHigh || !okMean {
 		return nil
 	}
+	// Both are of the same blocks, but of trials apart: as if independent.
+	growth, half := high.Estimate-low.Estimate, math.Hypot((low.High-low.Low)/2, (high.High-high.Low)/2)
 	s := report.ScaleOf(high)
-	from, to := s.Value(low.Estimate), s.Value(high.Estimate)
-	if low.High >= high.Low {
-		return []string{fmt.Sprintf("At %s requests per second %s of the overhead is waiting for a CPU, at %s %s: the same within their intervals. It is what idle CPUs take to wake up; contention adds little.", levels[0], from, levels[len(levels)-1], to)}
+	said := fmt.Sprintf("From %s to %s requests per second waiting for a CPU grows from %s to %s of the overhead", levels[0], levels[len(levels)-1], s.Value(low.Estimate), s.Value(high.Estimate))
+	margin := contentionMargin * math.Abs(mean.Estimate)
+	switch busy := busyIn(f, lowest); {
+	case math.IsNaN(busy) || busy > idleEnough:
+		return []string{said + ": what of it is contention is not known, since the CPUs were not idle at the lowest rate."}
+	case growth-half > 0:
+		return []string{fmt.Sprintf("%s. The difference, %s (%s to %s), is contention, which goes where CPUs are plenty; the rest is what idle CPUs take to wake up.", said, s.Value(growth), s.Value(growth-half), s.Value(growth+half))}
+	case growth+half <= margin && growth-half >= -margin:
+		return []string{fmt.Sprintf("%s: contention adds no more than %s. The wait is what idle CPUs take to wake up.", said, s.Value(math.Max(0, growth+half)))}
 	}
-	return []string{fmt.Sprintf("At %s requests per second %s of the overhead is waiting for a CPU, at %s %s. The difference is contention of this machine, which goes where CPUs are plenty; the former is what idle CPUs take to wake up.", levels[0], from, levels[len(levels)-1], to)}
+	return []string{fmt.Sprintf("%s: contention adds between %s and %s, inconclusive.", said, s.Value(math.Max(0, growth-half)), s.Value(growth+half))}
+}
+
+// busyIn is how busy the machine was in a cell; NaN if that is not known.
+func busyIn(f record.Findings, cell record.Cell) float64 {
+	for _, c := range f.Cells {
+		if c.Cell.Key() == cell.Key() && c.Pressure != nil {
+			return c.Pressure.BusyRatio
+		}
+	}
+	return math.NaN()
 }

@@ -38,24 +38,31 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// What the wait grows by with the rate is contention; where it does not, there is
-// none.
+// What the wait grows by with the rate is contention: an amount, none that
+// matters, or inconclusive.
 func TestContention(t *testing.T) {
 	for _, c := range []struct {
-		name      string
-		low, high float64
-		want      string
+		name            string
+		low, high, half float64
+		busy            float64
+		want            string
 	}{
-		{"grows", 300, 500, "The difference is contention of this machine"},
-		{"stays", 300, 305, "the same within their intervals"},
+		{"grows", 300, 500, 10, 0.1, "The difference, 0.200 ms (0.186 ms to 0.214 ms), is contention"},
+		{"stays", 300, 305, 10, 0.1, "contention adds no more than 0.019 ms"},
+		{"wide", 300, 500, 300, 0.1, "contention adds between 0.000 ms and 0.624 ms, inconclusive"},
+		{"busy from the first", 300, 500, 10, 0.6, "is not known, since the CPUs were not idle"},
 	} {
 		f := record.Findings{Factors: []record.FactorLevels{{Factor: "sidecars", Levels: []string{"none", "both"}}, {Factor: "rate", Levels: []string{"200", "2000"}}}}
 		for rate, estimate := range map[string]float64{"200": c.low, "2000": c.high} {
-			f.Findings = append(f.Findings, record.Finding{Name: "latency_waiting_overhead", Unit: "us", Cell: record.Cell{"sidecars": "both", "rate": rate},
-				Against: record.Cell{"sidecars": "none", "rate": rate}, Verdict: record.VerdictReal, Estimate: estimate, Low: estimate - 10, High: estimate + 10, Blocks: 6})
+			cell := record.Cell{"sidecars": "both", "rate": rate}
+			f.Cells = append(f.Cells, record.CellSummary{Cell: cell, Pressure: &record.Pressure{BusyRatio: c.busy}})
+			for name, v := range map[string]float64{"latency_waiting_overhead": estimate, "latency_mean_overhead": 1000} {
+				f.Findings = append(f.Findings, record.Finding{Name: name, Unit: "us", Cell: cell, Against: record.Cell{"sidecars": "none", "rate": rate},
+					Verdict: record.VerdictReal, Estimate: v, Low: v - c.half, High: v + c.half, Blocks: 6})
+			}
 		}
 		got := contentionAnswers(f, record.Cell{"sidecars": "both"})
-		if len(got) != 1 || !strings.Contains(got[0], c.want) || !strings.HasPrefix(got[0], "At 200 requests per second 0.3") {
+		if len(got) != 1 || !strings.Contains(got[0], c.want) || !strings.HasPrefix(got[0], "From 200 to 2000 requests per second") {
 			t.Errorf("%s: %q", c.name, got)
 		}
 		f.Factors = f.Factors[:1]

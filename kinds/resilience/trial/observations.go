@@ -222,26 +222,45 @@ func (l *looks) cost(ctx context.Context, memory bool) error {
 }
 
 // snapshotOf reads the counters of targets, as many of which as are there, and
-// if asked the node's other processes: a target that has just ended fails the
-// whole question.
+// if asked the node's other processes.
 func snapshotOf(ctx context.Context, o observe.Client, targets []observe.Target, memory, processes bool) (observe.Snapshot, error) {
-	ask := o.Snapshot
-	if processes {
-		ask = o.SnapshotAll
+	if !processes {
+		return someOf(ctx, o, targets, memory)
 	}
-	shot, err := ask(ctx, targets, memory)
+	shot, err := o.SnapshotAll(ctx, targets, memory)
+	if err == nil || !noSuchTarget(err) {
+		return shot, err
+	}
+	if shot, err = someOf(ctx, o, targets, memory); err != nil {
+		return shot, err
+	}
+	live := slices.DeleteFunc(slices.Clone(targets), func(t observe.Target) bool { _, ok := shot.Targets[t.Name]; return !ok })
+	if all, err := o.SnapshotAll(ctx, live, memory); err == nil {
+		return all, nil
+	}
+	return shot, nil // what others used is not known then
+}
+
+func noSuchTarget(err error) bool {
 	var status *jsonhttp.StatusError
-	if err == nil || !errors.As(err, &status) || status.Status != http.StatusNotFound {
+	return errors.As(err, &status) && status.Status == http.StatusNotFound
+}
+
+// someOf reads the counters of those targets that are there: one that has just
+// ended fails the whole question.
+func someOf(ctx context.Context, o observe.Client, targets []observe.Target, memory bool) (observe.Snapshot, error) {
+	shot, err := o.Snapshot(ctx, targets, memory)
+	if err == nil || !noSuchTarget(err) {
 		return shot, err
 	}
 	if len(targets) == 1 {
 		return observe.Snapshot{}, nil
 	}
 	half := len(targets) / 2
-	if shot, err = snapshotOf(ctx, o, targets[:half], memory, false); err != nil {
+	if shot, err = someOf(ctx, o, targets[:half], memory); err != nil {
 		return shot, err
 	}
-	other, err := snapshotOf(ctx, o, targets[half:], memory, processes)
+	other, err := someOf(ctx, o, targets[half:], memory)
 	if err != nil {
 		return shot, err
 	}
