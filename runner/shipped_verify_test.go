@@ -8,13 +8,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/profile"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/study"
 )
 
