@@ -1,7 +1,10 @@
 package analysis
 
 import (
+	"math"
+
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -29,8 +32,14 @@ type figureAt struct {
 type RunFigure struct {
 	Finding record.Finding
 	Blocks  []float64 // the numbers of each block that it comes from
+	// Unreached says that the percentile lies among requests that failed, in all
+	// requests of the cell together: it lies above any value. That of the baseline
+	// lies among others.
+	Unreached bool
+	// Typical says that the value is the median of its blocks, not their mean.
+	Typical bool
 	// Compared says that runs are compared by it: overheads where there are
-	// any, each taken against its own run's baseline.
+	// any, each taken against its own run's baseline; no context.
 	Compared bool
 	// Decides says that a comparison waits for it: the finding is the one the
 	// study's stop rule names, or what its kind says if it names none.
@@ -59,26 +68,54 @@ func (kinds Kinds) Figures(run record.Run) (*RunFigures, error) {
 func (r *RunFigures) add(o *Observations, m Measure, cell int) {
 	base, overhead := o.Baseline(cell)
 	overhead = overhead && m.Compared
-	keep := func(f record.Finding, blocks []float64, compared bool) {
+	keep := func(f record.Finding, blocks []float64, compared bool) *RunFigure {
 		r.at[figureAt{f.Name, cell}] = len(r.Figures)
-		r.Figures = append(r.Figures, RunFigure{f, blocks, compared && !o.Skipped(cell), decides(o.Plan.Study, f, m), m.MoreIsBetter})
+		r.Figures = append(r.Figures, RunFigure{Finding: f, Blocks: blocks, Compared: compared && !m.Context && !o.Skipped(cell),
+			Decides: decides(o.Plan.Study, f, m), MoreIsBetter: m.MoreIsBetter, Unreached: f.Reason == record.ReasonNotReached && o.unreached(cell, m)})
+		return &r.Figures[len(r.Figures)-1]
 	}
 	if overhead {
 		var blocks []float64
 		for _, p := range o.pairs(cell, base, m) {
 			blocks = append(blocks, p.Test-p.Base)
 		}
-		keep(o.overhead(cell, base, m), blocks, !o.lacks(cell, m) && !o.lacks(base, m)) // else too few requests tell of it
+		f := keep(o.overhead(cell, base, m), blocks, !o.lacks(cell, m) && !o.lacks(base, m)) // else too few requests tell of it
+		f.Unreached = f.Unreached && !o.unreached(base, m)
 	}
 	if f, ok := o.Plain(cell, m); ok {
 		machines := m.Quantile > 0 && len(o.Plan.Study.Baseline) > 0 // a baseline's own latency is the machine's
-		keep(f, o.Values(cell, m), !overhead && !machines && !o.lacks(cell, m))
+		keep(f, o.Values(cell, m), !overhead && !machines && !o.lacks(cell, m)).Typical = m.Level
 	}
+}
+
+// unreached says that a percentile of all requests of a cell lies among those
+// that failed.
+func (o *Observations) unreached(cell int, m Measure) bool {
+	return m.Quantile > 0 && math.IsInf(stat.PooledQuantile(o.latencies(cell, bothTurns), m.Quantile, stat.Options{}).Value, 1)
 }
 
 // Counterpart finds the figure of a name in the one cell that has the levels of
 // a cell of another run; nil if there is none.
 func (r *RunFigures) Counterpart(name string, short record.Cell) *RunFigure {
+	cell, ok := r.place(short)
+	if !ok {
+		return nil
+	}
+	i, ok := r.at[figureAt{name, cell}]
+	if !ok {
+		return nil
+	}
+	return &r.Figures[i]
+}
+
+// Has reports whether the run's study has the one cell that has the levels of a
+// cell of another run.
+func (r *RunFigures) Has(short record.Cell) bool {
+	_, ok := r.place(short)
+	return ok
+}
+
+func (r *RunFigures) place(short record.Cell) (cell int, ok bool) {
 	match, many := -1, false
 	for i, cell := range r.Plan.Cells {
 		if !has(cell, short) {
@@ -91,14 +128,7 @@ func (r *RunFigures) Counterpart(name string, short record.Cell) *RunFigure {
 		many = many || match >= 0
 		match = i
 	}
-	if match < 0 || many {
-		return nil
-	}
-	i, ok := r.at[figureAt{name, match}]
-	if !ok {
-		return nil
-	}
-	return &r.Figures[i]
+	return match, match >= 0 && !many
 }
 
 // decides reports whether the comparison as a whole waits for a finding of a

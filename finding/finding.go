@@ -48,6 +48,10 @@ type Def struct {
 	// has no stop rule; MoreIsBetter that less is worse.
 	Decides, MoreIsBetter bool
 
+	// Context says what went on beside what is studied, such as the CPU use of
+	// other tenants: it is told, and no comparison or trend of runs judges it.
+	Context bool
+
 	// Signed values may lie below zero. Net ones are what is left of a use
 	// without the idle one: below zero they are noise. A fault counts what
 	// must not happen: one is enough to be real, none is not worth a row.

@@ -29,6 +29,9 @@ func (kinds Kinds) RenderTrend(w io.Writer, trend comparison.Trend, all bool, op
 		runs += ", " + day(trend.Runs[0].Started) + " to " + day(trend.Runs[n-1].Started)
 	}
 	t.wrap("  runs   ", runs)
+	if words := reachWords(trend); words != "" {
+		t.wrap("  reach  ", words)
+	}
 	for _, changes := range kinds.changesTables(trend) {
 		t.line("")
 		t.table(changes)
@@ -72,6 +75,17 @@ func trendWords(t comparison.Trend) string {
 	return "No change found."
 }
 
+// reachWords say which changes a trend cannot tell, "" if it looked for none.
+func reachWords(t comparison.Trend) string {
+	switch {
+	case t.RunsAfter > 0:
+		return fmt.Sprintf("with %s a change in the last %d cannot be told, however large: it takes %d after it", Plural(len(t.Runs), "run"), t.RunsAfter-1, t.RunsAfter)
+	case len(t.Runs) >= comparison.MinTrend:
+		return fmt.Sprintf("with %s no change can be told, however large", Plural(len(t.Runs), "run"))
+	}
+	return ""
+}
+
 func marginWords(ratio float64) string { return strconv.FormatFloat(100*ratio, 'g', 4, 64) + "%" }
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
@@ -92,12 +106,16 @@ func (kinds Kinds) changesTables(trend comparison.Trend) []Table {
 				switch {
 				case c.Verdict == record.VerdictSame:
 					verdict.S = "within the margin"
+				case c.Verdict == record.VerdictInconclusive:
+					verdict.S = "may lie within the margin"
+				case c.MayStand:
+					verdict.S += ", perhaps not any more"
 				case !c.Stands:
 					verdict.S += ", not any more"
 				}
 				size := comparison.Change{ChangeRatio: c.ChangeRatio, LowRatio: c.LowRatio, HighRatio: c.HighRatio, Bounded: c.Bounded}
 				t.Rows = append(t.Rows, []Text{decidesMark(s), {S: kinds.words(s.Name)}, {S: cellWords(s.Cell)},
-					{S: scale.Value(c.Before)}, {S: scale.Value(c.After)}, {S: changeWords(size)}, verdict})
+					{S: stepWords(scale.Value(c.Before), c.BeforeNotReached)}, {S: stepWords(scale.Value(c.After), c.AfterNotReached)}, {S: changeWords(size)}, verdict})
 				t.Title = fmt.Sprintf("%s, from run %s to run %s: %s", day(c.ToStarted), c.From, c.To, differsWords(c))
 			}
 		}
@@ -107,9 +125,18 @@ func (kinds Kinds) changesTables(trend comparison.Trend) []Table {
 		}
 	}
 	if n := len(out); n > 0 {
-		out[n-1].Notes = append(out[n-1].Notes, fmt.Sprintf("Chance makes a trend of equals find any change in at most %s of trends. A change may lie a few runs beside the place that is told.", Percent(trend.ErrorRate)))
+		out[n-1].Notes = append(out[n-1].Notes, fmt.Sprintf("Chance makes a trend of equals find any change in at most %s of trends. A change may lie a few runs beside the place that is told. "+
+			"Intervals take that place as given; as these runs chose it, sizes look somewhat too large, and more so the fewer runs lie after it.", Percent(trend.ErrorRate)))
 	}
 	return out
+}
+
+// stepWords is a level, or that it lies among requests that failed.
+func stepWords(value string, notReached bool) string {
+	if notReached {
+		return "not reached"
+	}
+	return value
 }
 
 func decidesMark(s comparison.Series) Text {
@@ -146,19 +173,13 @@ func (kinds Kinds) seriesTable(trend comparison.Trend, all bool, opt Options) Ta
 			continue
 		}
 		marked = marked || s.Decides
-		var values []float64
-		last := comparison.Point{}
-		for _, p := range s.Points {
-			if p != nil {
-				values, last = append(values, p.Estimate), *p
-			}
-		}
+		values := reached(s.Points)
 		row := []Text{decidesMark(s), {S: kinds.words(s.Name)}, {S: cellWords(s.Cell)}, {S: blocks(s, opt)}}
 		if len(values) > 0 {
 			low, high := slices.Min(values), slices.Max(values)
 			scale := ScaleFor(s.Unit, math.Max(math.Abs(low), math.Abs(high)))
 			scale.Unit = strings.TrimSuffix(scale.Unit, " per request")
-			row = append(row, Text{S: Join(scale.Plain(low)+"–"+scale.Plain(high), scale.Unit)}, Text{S: scale.Quantity(last.Estimate, last.Low, last.High)})
+			row = append(row, Text{S: Join(scale.Plain(low)+"–"+scale.Plain(high), scale.Unit)}, Text{S: lastWords(s, scale)})
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -169,6 +190,31 @@ func (kinds Kinds) seriesTable(trend comparison.Trend, all bool, opt Options) Ta
 		t.Notes = append(t.Notes, Plural(left, "further finding")+" without a change; --all shows them, --json has their values.")
 	}
 	return t
+}
+
+// reached are the values of runs that have one.
+func reached(points []*comparison.Point) []float64 {
+	var out []float64
+	for _, p := range points {
+		if p != nil && !p.NotReached {
+			out = append(out, p.Estimate)
+		}
+	}
+	return out
+}
+
+// lastWords is the value of the last run, if it has one.
+func lastWords(s comparison.Series, scale Scale) string {
+	last := s.Points[len(s.Points)-1]
+	switch {
+	case last == nil && s.EndsBefore != "":
+		return "none since run " + s.EndsBefore
+	case last == nil:
+		return "none"
+	case last.NotReached:
+		return "not reached"
+	}
+	return scale.Quantity(last.Estimate, last.Low, last.High)
 }
 
 // mostBlocks is how many columns a series takes at most; of more runs each
@@ -186,12 +232,7 @@ func blocks(s comparison.Series, opt Options) string {
 	var columns []float64
 	low, high := math.Inf(1), math.Inf(-1)
 	for i := 0; i < len(s.Points); i += per {
-		var values []float64
-		for _, p := range s.Points[i:min(i+per, len(s.Points))] {
-			if p != nil {
-				values = append(values, p.Estimate)
-			}
-		}
+		values := reached(s.Points[i:min(i+per, len(s.Points))])
 		v := math.NaN()
 		if len(values) > 0 {
 			v = stat.Median(values)

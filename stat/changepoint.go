@@ -12,9 +12,63 @@ const (
 	// clipAt is how many robust standard deviations from the median a value
 	// counts at most, so that one that is far off is no level of its own.
 	clipAt = 2.5
-	// shuffles is how many orders of the values a change is held against.
-	shuffles = 9999
+	// fewestOrders is how many orders of the values a change is held against at
+	// least, mostOrders at most; in between it is as many as make the least p-value
+	// that they can give a fifth of the rate that it must not exceed.
+	fewestOrders, mostOrders = 9999, 399_999
 )
+
+// ordersFor is how many orders it takes to find a change at a rate.
+func ordersFor(rate float64) int {
+	if !(rate > 0) {
+		return fewestOrders
+	}
+	return int(min(max(5/rate, fewestOrders), mostOrders))
+}
+
+// LeastSteps is how many of n values must lie after a change, at least, for it
+// to be found at an error rate, the series' share of that of all: of all orders,
+// n over that many, only two set a clear change apart as much. It is [MinSegment]
+// or more; 0 if no change in n values can be found.
+func LeastSteps(n int, rate float64) int {
+	for k := MinSegment; 2*k <= n; k++ {
+		if p := max(2/binomial(n, k), 1/float64(ordersFor(rate*oneStep)+1)); p/oneStep <= rate {
+			return k
+		}
+	}
+	return 0
+}
+
+// binomial is n over k.
+func binomial(n, k int) float64 {
+	out := 1.0
+	for i := 1; i <= k; i++ {
+		out *= float64(n-k+i) / float64(i)
+	}
+	return out
+}
+
+// AboveAll are values of which those that are infinite, as a percentile that is
+// never reached is, lie far above all others; NaN stays.
+func AboveAll(values []float64) []float64 {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, v := range values {
+		if Finite(v) {
+			low, high = math.Min(low, v), math.Max(high, v)
+		}
+	}
+	top := 1.0
+	if Finite(high) {
+		top = high + 10*math.Max(high-low, math.Abs(high)) + 1
+	}
+	out := slices.Clone(values)
+	for i, v := range out {
+		if math.IsInf(v, 1) {
+			out[i] = top
+		}
+	}
+	return out
+}
 
 // A Step is a place in a series of values where their level changes.
 type Step struct {
@@ -45,21 +99,23 @@ type Step struct {
 // and share the error rate (as E-divisive of Matteson and James, JASA 2014, and
 // Hunter of Fleming et al., ICPE 2023, do without sharing it). The orders come
 // from a fixed seed: the same series give the same steps.
+// What is infinite counts as missing: see [AboveAll]. What could be found at all
+// [LeastSteps] says.
 func Steps(series [][]float64, weights []float64, alpha float64) [][]Step {
 	out := make([][]Step, len(series))
 	places, first, p := make([][]int, len(series)), make([]division, len(series)), make([]float64, len(series))
+	var all float64
+	for _, w := range weights {
+		all += w
+	}
 	for i, values := range series {
 		for at, v := range values {
 			if Finite(v) {
 				places[i] = append(places[i], at)
 			}
 		}
-		first[i] = divided(pick(values, places[i]), alpha)
+		first[i] = divided(pick(values, places[i]), alpha, alpha*weights[i]/all)
 		p[i] = first[i].p
-	}
-	var all float64
-	for _, w := range weights {
-		all += w
 	}
 	for i, rate := range Holm(p, weights, alpha) {
 		if p[i] > rate {
@@ -99,7 +155,7 @@ func (d division) with(values []float64, begin int, rate float64) []Step {
 			to = d.places[i]
 		}
 		share := rate / float64(len(d.places)+1)
-		if inside := divided(values[from:to], share); inside.p <= share {
+		if inside := divided(values[from:to], share, share); inside.p <= share {
 			out = append(out, inside.with(values[from:to], begin+from, share)...)
 		}
 		if i < len(d.places) {
@@ -115,25 +171,25 @@ func (d division) with(values []float64, begin int, rate float64) []Step {
 const oneStep = 0.8
 
 // divided is the best division of values, with its p-value, or 1 where that is
-// above alpha for certain.
-func divided(values []float64, alpha float64) division {
+// above alpha for certain, among as many orders as find a change at a rate.
+func divided(values []float64, alpha, rate float64) division {
 	if len(values) < 2*MinSegment {
 		return division{p: 1}
 	}
 	scores, inverse := clipped(values), inverses(len(values))
-	d := shuffled(scores, alpha*oneStep, func(scores []float64) ([]int, float64) { return divide(scores, inverse) })
+	d := shuffled(scores, alpha*oneStep, ordersFor(rate*oneStep), func(scores []float64) ([]int, float64) { return divide(scores, inverse) })
 	if d.p /= oneStep; d.p <= alpha || len(values) < 3*MinSegment {
 		return d
 	}
 	sums := make([]float64, len(values)+1)
-	d = shuffled(scores, alpha*(1-oneStep), func(scores []float64) ([]int, float64) { return setApart(scores, inverse, sums) })
+	d = shuffled(scores, alpha*(1-oneStep), ordersFor(rate*(1-oneStep)), func(scores []float64) ([]int, float64) { return setApart(scores, inverse, sums) })
 	d.p = min(1, d.p/(1-oneStep))
 	return d
 }
 
 // shuffled holds how far the best division sets scores apart against other
 // orders of them.
-func shuffled(scores []float64, alpha float64, best func([]float64) ([]int, float64)) division {
+func shuffled(scores []float64, alpha float64, orders int, best func([]float64) ([]int, float64)) division {
 	places, observed := best(scores)
 	if !(observed > 0) {
 		return division{p: 1}
@@ -142,18 +198,18 @@ func shuffled(scores []float64, alpha float64, best func([]float64) ([]int, floa
 	r := rand.New(rand.NewPCG(uint64(len(scores)), 2023))
 	observed *= 1 - 1e-9 // the same values in another order may differ by rounding
 	as := 1
-	for range shuffles {
+	for range orders {
 		for i := len(scores) - 1; i > 0; i-- {
 			j := r.IntN(i + 1)
 			scores[i], scores[j] = scores[j], scores[i]
 		}
 		if _, d := best(scores); d >= observed {
-			if as++; float64(as) > alpha*(shuffles+1) {
+			if as++; float64(as) > alpha*float64(orders+1) {
 				return division{p: 1}
 			}
 		}
 	}
-	return division{places, float64(as) / (shuffles + 1)}
+	return division{places, float64(as) / float64(orders+1)}
 }
 
 // inverses are, for each place that may divide n values of unit variance, one
@@ -234,41 +290,4 @@ func robust(x []float64) (median, scale float64) {
 		scale = 1.2533 * mean(dev)
 	}
 	return median, scale
-}
-
-// StepSize estimates by how much the level after a step is larger than that
-// before it, as a fraction of that, with an interval as [BetweenRuns]. Values
-// farther than four robust standard deviations from the median of their side
-// count as if they were that far. The interval takes the place of the step as
-// given.
-func StepSize(before, after []float64, o Options) Estimate {
-	x, y := logarithms(before), logarithms(after)
-	back := math.Exp
-	if x == nil || y == nil {
-		x, y = slices.Clone(before), slices.Clone(after)
-		back = func(v float64) float64 { return v }
-	}
-	if len(x) == 0 || len(y) == 0 {
-		return BetweenRuns(before, after, o)
-	}
-	var off []float64
-	medians := []float64{Median(x), Median(y)}
-	for side, values := range [][]float64{x, y} {
-		for _, v := range values {
-			off = append(off, math.Abs(v-medians[side]))
-		}
-	}
-	if far := 4 * 1.4826 * Median(off); far > 0 {
-		for side, values := range [][]float64{x, y} {
-			for i, v := range values {
-				values[i] = max(medians[side]-far, min(medians[side]+far, v))
-			}
-		}
-	}
-	for _, values := range [][]float64{x, y} {
-		for i, v := range values {
-			values[i] = back(v)
-		}
-	}
-	return BetweenRuns(x, y, o)
 }

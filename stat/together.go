@@ -6,8 +6,9 @@ import (
 )
 
 // PValue is the smallest error rate at which a claim holds, where holds says
-// whether it does by intervals of a confidence level and, as intervals are
-// nested, holds at every lower level too. Claims that do not hold at the lowest
+// whether it does by intervals of a confidence level. As intervals are nested, it
+// holds at every lower level too, if one rule judges them at all levels, to which
+// the caller must see. Claims that do not hold at the lowest
 // level that is asked for have 1.
 func PValue(lowest float64, holds func(level float64) bool) float64 {
 	if !holds(lowest) {

@@ -106,7 +106,7 @@ func cpuFindings() []finding.Def {
 		unattributed := part == record.PartUnattributed
 		out = append(out, finding.Def{Name: "cpu_" + part + "_per_request", Unit: finding.UnitPerRequest, Doc: "CPU time of " + partDoc(part) + " for each answered request.",
 			Probe: MeasureCPU, Part: part, Section: SectionCPU, Compared: part == record.PartMachine, Differences: finding.SectionOther,
-			Decides: part != record.PartControl && !unattributed, Signed: unattributed})
+			Decides: part != record.PartControl && !unattributed, Context: unattributed, Signed: unattributed})
 	}
 	return out
 }

@@ -81,7 +81,7 @@ func useFindings() []finding.Def {
 		out = append(out, compared(finding.Def{Name: "cpu_" + part, Unit: finding.UnitMilliCPU, Doc: "CPU of this part, in millicores; for proxies, the mean per proxy.", Part: part, Section: SectionUse, Decides: true}, finding.SectionOther))
 	}
 	return append(out, finding.Def{Name: "cpu_" + record.PartUnattributed, Unit: finding.UnitMilliCPU, Doc: "CPU that the machine used for nobody of the study, in millicores.",
-		Part: record.PartUnattributed, Section: SectionUse, Signed: true}, finding.Def{Name: FindingProxyRequest, Unit: finding.UnitPerRequest, Section: SectionUse, Decides: true,
+		Part: record.PartUnattributed, Section: SectionUse, Context: true, Signed: true}, finding.Def{Name: FindingProxyRequest, Unit: finding.UnitPerRequest, Section: SectionUse, Decides: true,
 		Doc: "CPU time a proxy spends per request that passes it, the mean over all proxies."})
 }
 

@@ -21,6 +21,7 @@ func waitingFindings() []finding.Def {
 		{Name: FindingService, Doc: "Mean latency less that wait.", Phrase: "the mean latency without waiting for a CPU"},
 	} {
 		one.Unit, one.Probe, one.Compared, one.Differences = finding.UnitMicroseconds, MeasureLatency, true, SectionWaiting
+		one.Context = one.Name == FindingWaiting // a busy machine makes requests wait, whoever keeps it busy
 		out = append(out, one)
 	}
 	return out

@@ -38,7 +38,6 @@ func ParseAcross(names []string) (Across, error) {
 // A trait is something that runs may differ in.
 type trait struct {
 	kind, name string
-	setting    bool // sides of a comparison may differ in it
 }
 
 // A traitTable has the traits of runs, in the order in which they are told.
@@ -52,38 +51,38 @@ func traitsOf(runs []*analysis.RunFigures) traitTable {
 	seen := map[trait]bool{}
 	for _, r := range runs {
 		values := map[trait]string{}
-		add := func(kind, name, value string, setting bool) {
-			k := trait{kind, name, setting}
+		add := func(kind, name, value string) {
+			k := trait{kind, name}
 			if values[k] = value; !seen[k] {
 				seen[k] = true
 				t.order = append(t.order, k)
 			}
 		}
 		m := r.Header.Machine
-		add(AcrossMachine, "the CPU model", m.CPUModel, false)
-		add(AcrossMachine, "the number of CPUs", strconv.Itoa(m.CPUs), false)
-		add(AcrossMachine, "the kernel", m.Kernel, false)
-		add(AcrossMachine, "the lab", r.Header.Lab, false)
+		add(AcrossMachine, "the CPU model", m.CPUModel)
+		add(AcrossMachine, "the number of CPUs", strconv.Itoa(m.CPUs))
+		add(AcrossMachine, "the kernel", m.Kernel)
+		add(AcrossMachine, "the lab", r.Header.Lab)
 		versions := map[string][]string{}
 		for _, c := range r.Header.Components {
 			versions[c.Name] = append(versions[c.Name], c.Version)
 		}
 		for _, name := range slices.Sorted(maps.Keys(versions)) {
 			slices.Sort(versions[name])
-			add(AcrossVersions, name, strings.Join(slices.Compact(versions[name]), ", "), true)
+			add(AcrossVersions, name, strings.Join(slices.Compact(versions[name]), ", "))
 		}
-		add(AcrossStudy, "the study", r.Header.Study, false)
+		add(AcrossStudy, "the study", r.Header.Study)
 		s := r.Plan.Study
 		for _, f := range s.Kind.Factors() {
 			if level, ok := s.Settings[f.Name]; ok {
-				add(AcrossStudy, f.Name, level, true)
+				add(AcrossStudy, f.Name, level)
 			}
 		}
 		for _, f := range s.Factors {
-			add(AcrossStudy, f.Factor, strings.Join(f.Levels, ", "), true)
+			add(AcrossStudy, f.Factor, strings.Join(f.Levels, ", "))
 		}
 		for _, p := range parts(string(s.Marshal())) {
-			add(AcrossStudy, p.name, p.text, true)
+			add(AcrossStudy, p.name, p.text)
 		}
 		t.values = append(t.values, values)
 	}

@@ -16,6 +16,10 @@ type pairing struct {
 	blocks  bool // values are of blocks, with one run a side
 	decides bool
 	upward  bool // more is better
+	typical bool // values of blocks are told by their median
+	// noRatio says that A's value may be nothing by an interval of 95%, so that
+	// the difference decides: one rule for intervals of all levels.
+	noRatio bool
 }
 
 // A sideFigure is one finding of the runs of a side.
@@ -25,8 +29,10 @@ type sideFigure struct {
 	each    []*float64 // of all runs, nil where one has none
 	all     []*analysis.RunFigure
 	// runs is how many runs have it, unreached in how many of them it lies among
-	// failed requests.
-	runs, unreached int
+	// failed requests. In those that are partly reached it has no interval, as it
+	// does so in some blocks, or in the baseline, which says nothing of whether it
+	// grew.
+	runs, unreached, partly int
 }
 
 // newSideFigure takes a figure of each run of a side, nil where a run has none.
@@ -38,8 +44,10 @@ func newSideFigure(figures []*analysis.RunFigure, blocks bool) (sideFigure, bool
 		if f != nil {
 			side.all = append(side.all, f)
 			switch {
-			case notReached(f.Finding):
+			case f.Unreached:
 				side.unreached++
+			case notReached(f.Finding):
+				side.partly++
 			case f.Finding.Verdict != record.VerdictInvalid:
 				value = &f.Finding.Estimate
 				side.values = append(side.values, f.Finding.Estimate)
@@ -86,7 +94,7 @@ func pairingsOf(before, after []*analysis.RunFigures, blocks bool) (out []pairin
 				}
 				return figures
 			}
-			p := pairing{blocks: blocks, decides: f.Decides, upward: f.MoreIsBetter}
+			p := pairing{blocks: blocks, decides: f.Decides, upward: f.MoreIsBetter, typical: f.Typical}
 			var okA, okB bool
 			p.a, okA = newSideFigure(of(before), blocks)
 			p.b, okB = newSideFigure(of(after), blocks)
@@ -127,7 +135,9 @@ func shares(decides []bool) []float64 {
 func changes(pairings []pairing, margin float64) []Change {
 	out := make([]Change, len(pairings))
 	p, decides := make([]float64, len(pairings)), make([]bool, len(pairings))
-	for i, pair := range pairings {
+	for i := range pairings {
+		pair := &pairings[i]
+		pair.noRatio = !pair.ratio(stat.Options{}).Defined()
 		out[i], decides[i] = pair.change(margin), pair.decides
 		switch {
 		case !found(out[i].Verdict):
@@ -183,6 +193,8 @@ func (p pairing) weigh(o stat.Options, margin float64) (ratio stat.Estimate, ver
 	switch {
 	case a.unreached == a.runs && b.unreached == b.runs:
 		return none, record.VerdictInconclusive, "it lies among failed requests in " + p.sideWords("both runs", "all runs")
+	case a.partly+b.partly > 0:
+		return none, record.VerdictInconclusive, "it lies among failed requests in some blocks, or in the baseline, of " + p.partlyIn()
 	case a.unreached+b.unreached > 0 && !p.onlyOneReached():
 		return none, record.VerdictInconclusive, fmt.Sprintf("it lies among failed requests in %d of %d runs of side A and %d of %d of side B", a.unreached, a.runs, b.unreached, b.runs)
 	case p.onlyOneReached() && b.unreached > 0:
@@ -196,29 +208,54 @@ func (p pairing) weigh(o stat.Options, margin float64) (ratio stat.Estimate, ver
 	case a.within(margin) && b.within(margin):
 		return none, record.VerdictSame, "no effect beyond the margin in " + p.sideWords("both runs", "any run")
 	}
-	if p.blocks {
-		ratio = stat.UnpairedRatio(a.values, b.values, o)
-	} else {
-		ratio = stat.BetweenRuns(a.values, b.values, o)
+	ratio = p.ratio(o)
+	if p.noRatio {
+		verdict, why = p.withoutRatio(p.difference(o))
+		return none, verdict, why
 	}
-	if ratio.Defined() {
-		v, why := p.judge(ratio, margin)
-		return ratio, string(v), why
+	v, why := p.judge(ratio, margin)
+	return ratio, string(v), why
+}
+
+// ratio is B/A - 1, of what is printed of blocks: their medians, or means.
+func (p pairing) ratio(o stat.Options) stat.Estimate {
+	switch {
+	case !p.blocks:
+		return stat.BetweenRuns(p.a.values, p.b.values, o)
+	case p.typical:
+		return stat.TypicalRatio(p.a.values, p.b.values, o)
 	}
-	if p.blocks {
-		verdict, why = p.withoutRatio(stat.Unpaired(a.values, b.values, o))
-	} else {
-		verdict, why = p.withoutRatio(stat.BetweenRunsDifference(a.values, b.values, o))
+	return stat.UnpairedRatio(p.a.values, p.b.values, o)
+}
+
+// difference is B - A, likewise.
+func (p pairing) difference(o stat.Options) stat.Estimate {
+	switch {
+	case !p.blocks:
+		return stat.BetweenRunsDifference(p.a.values, p.b.values, o)
+	case p.typical:
+		return stat.TypicalDifference(p.a.values, p.b.values, o)
 	}
-	return ratio, verdict, why
+	return stat.Unpaired(p.a.values, p.b.values, o)
+}
+
+// partlyIn names the sides in which a percentile is reached in part.
+func (p pairing) partlyIn() string {
+	switch {
+	case p.a.partly > 0 && p.b.partly > 0:
+		return p.sideWords("both runs", "runs of both sides")
+	case p.a.partly > 0:
+		return p.sideWords("run A", "runs of side A")
+	}
+	return p.sideWords("run B", "runs of side B")
 }
 
 // onlyOneReached says that a percentile lies among requests that failed in all
-// runs of one side and in none of the other, which is worse than any that does
-// not.
+// runs of one side and in none of the other, not even in part, which is worse
+// than any that does not.
 func (p pairing) onlyOneReached() bool {
-	return p.a.unreached == 0 && len(p.a.values) > 0 && p.a.finding.Verdict != record.VerdictInvalid && p.b.unreached == p.b.runs ||
-		p.b.unreached == 0 && len(p.b.values) > 0 && p.b.finding.Verdict != record.VerdictInvalid && p.a.unreached == p.a.runs
+	return p.a.partly+p.b.partly == 0 && (p.a.unreached == 0 && len(p.a.values) > 0 && p.a.finding.Verdict != record.VerdictInvalid && p.b.unreached == p.b.runs ||
+		p.b.unreached == 0 && len(p.b.values) > 0 && p.b.finding.Verdict != record.VerdictInvalid && p.a.unreached == p.a.runs)
 }
 
 // sideWords chooses words for one run a side, or for several.
@@ -229,7 +266,8 @@ func (p pairing) sideWords(one, several string) string {
 	return several
 }
 
-// notReached says that a percentile lies among requests that failed.
+// notReached says that a percentile, or that of its baseline, lies among requests
+// that failed, in some blocks or all.
 func notReached(f record.Finding) bool { return f.Reason == record.ReasonNotReached }
 
 // within says that a finding is no effect in any run, by its study and by this

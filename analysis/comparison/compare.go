@@ -133,8 +133,8 @@ type CompareOptions struct {
 // side ([stat.BetweenRuns]). Only with one run a side are they from blocks, and
 // the comparison says that it knows nothing of the scatter from run to run.
 //
-// Runs of one side must share machine, versions and study, those of different
-// sides machine and the study's name, unless options join them. It fails, with a
+// All runs must share machine and study, with its settings, levels and times;
+// those of one side versions as well, unless options join them. It fails, with a
 // usage error, if they do not, if a run is there twice, or if nothing can be
 // matched. Without valid trials on a side the comparison is inconclusive.
 func Compare(before, after []*analysis.RunFigures, options CompareOptions) (Comparison, error) {
@@ -276,15 +276,15 @@ func rulesOf(side string, runs []*analysis.RunFigures) []string {
 // sides says what runs of two sides are joined across, or refuses.
 func (across Across) sides(before, after []*analysis.RunFigures) (joined []string, err error) {
 	all := slices.Concat(before, after)
-	found := traitsOf(all).differences(all, func(t trait) bool { return t.kind == AcrossMachine || t.kind == AcrossStudy && !t.setting })
+	found := traitsOf(all).differences(all, func(t trait) bool { return t.kind != AcrossVersions })
 	for _, side := range [][]*analysis.RunFigures{before, after} {
-		found = append(found, traitsOf(side).differences(side, func(t trait) bool { return t.setting })...)
+		found = append(found, traitsOf(side).differences(side, func(t trait) bool { return t.kind == AcrossVersions })...)
 	}
 	return across.join(found)
 }
 
 // between lists what may differ between the sides, and does: the measured
-// binaries, the settings, and the program that measured.
+// binaries, also those of which one side has none, and the program that measured.
 func between(before, after []*analysis.RunFigures) []string {
 	var out []string
 	ta, tb := traitsOf(before), traitsOf(after)
@@ -295,18 +295,17 @@ func between(before, after []*analysis.RunFigures) []string {
 				values = append(values, v)
 			}
 		}
+		if values == nil {
+			return "absent"
+		}
 		return inBrief(strings.Join(values, " or "))
 	}
-	for _, k := range ta.order {
-		if !k.setting || !slices.Contains(tb.order, k) {
+	for _, k := range traitsOf(slices.Concat(before, after)).order {
+		if k.kind != AcrossVersions {
 			continue
 		}
-		switch a, b := side(ta, k), side(tb, k); {
-		case a == b:
-		case k.kind == AcrossVersions:
+		if a, b := side(ta, k), side(tb, k); a != b {
 			out = append(out, fmt.Sprintf("%s differs: %s and %s", k.name, a, b))
-		default:
-			out = append(out, fmt.Sprintf("the studies' settings differ: %s is %s and %s", k.name, a, b))
 		}
 	}
 	programs := map[string]bool{}

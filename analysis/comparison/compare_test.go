@@ -2,6 +2,7 @@ package comparison_test
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -167,15 +168,15 @@ func TestCompareOthers(t *testing.T) {
 	b.Header.Components = []record.Component{{Name: "envoy", Version: "2"}}
 	a.Header.Components = []record.Component{{Name: "envoy", Version: "1"}}
 	if _, err := analysistest.Compare(t, kinds, a, b, 0.05); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "the CPU model is not known in run-25; and another in run-26") ||
-		strings.Contains(err.Error(), "envoy") || errs.Hint(err) != "--across machine joins them all the same, and says so" {
+		strings.Contains(err.Error(), "envoy") || errs.Hint(err) != "--across machine,study joins them all the same, and says so" {
 		t.Errorf("different machines: %v; hint %s", err, errs.Hint(err))
 	}
-	got, err := comparison.Compare(analysistest.Figures(t, kinds, a), analysistest.Figures(t, kinds, b), comparison.CompareOptions{MarginRatio: 0.05, Across: comparison.Across{comparison.AcrossMachine}})
+	got, err := comparison.Compare(analysistest.Figures(t, kinds, a), analysistest.Figures(t, kinds, b), comparison.CompareOptions{MarginRatio: 0.05, Across: comparison.Across{comparison.AcrossMachine, comparison.AcrossStudy}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := strings.Join(got.Warnings, "\n")
-	for _, want := range []string{"joined across machine: the CPU model is", "envoy differs: 1 and 2", "connections is 16 and 32"} {
+	for _, want := range []string{"joined across machine: the CPU model is", "envoy differs: 1 and 2", "joined across study: connections is 16 in run-25; and 32 in run-26"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no warning that %q in %q", want, all)
 		}
@@ -187,6 +188,91 @@ func TestCompareOthers(t *testing.T) {
 	if _, err := analysistest.Compare(t, kinds, analysistest.Simulate(t, alien, 4, 27, analysistest.Quiet()), analysistest.Simulate(t, one, 4, 28, analysistest.Quiet()), 0.05); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("nothing in common: %v", err)
 	}
+}
+
+// Without a ratio to be had at 95% there is none at any level, and medians are
+// compared where medians are printed.
+func TestCompareWhatIsPrinted(t *testing.T) {
+	w := analysistest.Quiet()
+	w.Noise = 0.05
+	got, err := analysistest.Compare(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 9, 31, w), analysistest.Simulate(t, analysistest.QuickStudy, 9, 32, w), 0.05)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, c := range got.Changes {
+		if !strings.HasPrefix(c.Name, "memory_") || !c.Bounded {
+			continue
+		}
+		seen++
+		if want := c.B.Estimate/c.A.Estimate - 1; math.Abs(c.ChangeRatio-want) > 1e-9 {
+			t.Errorf("%s of %v: %v to %v is told as %+.5f", c.Name, c.Cell, c.A.Estimate, c.B.Estimate, c.ChangeRatio)
+		}
+	}
+	if seen == 0 {
+		t.Error("no memory is compared")
+	}
+}
+
+// What others did on the machine is told, and compared with nothing.
+func TestContextIsNotCompared(t *testing.T) {
+	a := analysistest.Simulate(t, analysistest.QuickStudy, 6, 33, analysistest.Quiet())
+	figures := analysistest.Figures(t, kinds, a)[0]
+	told := 0
+	for _, f := range figures.Figures {
+		if strings.HasPrefix(f.Finding.Name, "cpu_unattributed") || strings.HasPrefix(f.Finding.Name, "latency_waiting") {
+			if told++; f.Compared {
+				t.Errorf("%s of %v is compared", f.Finding.Name, f.Finding.Cell)
+			}
+		}
+	}
+	if told == 0 {
+		t.Error("no context is told")
+	}
+}
+
+// A baseline that fails says nothing of what is compared with it.
+func TestCompareFailedBaseline(t *testing.T) {
+	run := func(fail bool, seed uint64) record.Run {
+		w := analysistest.Quiet()
+		w.Spoil = func(trial *record.Trial) {
+			if fail && trial.Cell["sidecars"] == "none" {
+				trial.Load.Failed = map[string]int64{"status": 60}
+			}
+		}
+		return analysistest.Simulate(t, analysistest.QuickStudy, 6, seed, w)
+	}
+	got, err := analysistest.Compare(t, kinds, run(false, 1), run(true, 2), 0.05)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := changeOf(got, "latency_p99_overhead", "both"); c.Verdict != record.VerdictInconclusive || !strings.Contains(c.Why, "in the baseline, of run B") {
+		t.Errorf("%+v", c)
+	}
+}
+
+// One block in which most requests fail is not all of them.
+func TestCompareFailedBlock(t *testing.T) {
+	run := func(fail bool, seed uint64) record.Run {
+		w := analysistest.Quiet()
+		w.Spoil = func(trial *record.Trial) {
+			if fail && trial.Cell["sidecars"] == "both" && trial.Block == 1 {
+				trial.Load.Failed = map[string]int64{"status": 60}
+			}
+		}
+		return analysistest.Simulate(t, analysistest.QuickStudy, 6, seed, w)
+	}
+	got, err := analysistest.Compare(t, kinds, run(false, 1), run(true, 2), 0.05)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := changeOf(got, "latency_p99_overhead", "both"); found(c.Verdict) && c.Certain {
+		t.Errorf("%+v", c)
+	}
+}
+
+func found(verdict string) bool {
+	return verdict == record.VerdictWorse || verdict == record.VerdictBetter
 }
 
 // A percentile that lies among failed requests is worse than any that does not.

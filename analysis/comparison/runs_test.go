@@ -162,9 +162,10 @@ func TestCompareAcross(t *testing.T) {
 		{"kernel", second(func(h *record.Header) { h.Machine.Kernel = "6.8" }), "the kernel is not known", "machine"},
 		{"versions", second(newer), "envoy is 1 in run-710; and 2 in run-711", "versions"},
 		{"a component less", second(func(h *record.Header) { h.Components = h.Components[:1] }), "istiod is 1 in run-710; and absent in run-711", "versions"},
+		{"settings of a side", analysistest.Figures(t, kinds, settings), "connections is 16 in run-700, run-701; and 32 in run-740", "study"},
 		{"study", second(func(h *record.Header) { h.Study = "slow" }), "the study is quick in run-700, run-701, run-710; and slow in run-711", "study"},
-		{"settings", append(other[:1:1], analysistest.Figures(t, kinds, settings)...), "connections is 16 in run-710; and 32 in run-740", "study"},
-		{"window", append(other[:1:1], analysistest.Figures(t, kinds, window)...), "window is 2s in run-710; and 20s in run-741", "study"},
+		{"settings", append(other[:1:1], analysistest.Figures(t, kinds, settings)...), "connections is 16 in run-700, run-701, run-710; and 32 in run-740", "study"},
+		{"window", append(other[:1:1], analysistest.Figures(t, kinds, window)...), "window is 2s in run-700, run-701, run-710; and 20s in run-741", "study"},
 	} {
 		_, err := comparison.Compare(before, c.after, comparison.CompareOptions{MarginRatio: 0.05})
 		if c.want == "" {
@@ -180,6 +181,10 @@ func TestCompareAcross(t *testing.T) {
 		if err != nil || len(got.Joined) == 0 || !strings.HasPrefix(got.Joined[0], "joined across "+c.flag+": "+c.want) || !slices.Contains(got.Warnings, got.Joined[0]) {
 			t.Errorf("%s, joined: %q, %v", c.name, got.Joined, err)
 		}
+	}
+	fewer := func(h *record.Header) { h.Components = h.Components[:1] }
+	if got, err := comparison.Compare(before, each(fewer, fewer), comparison.CompareOptions{}); err != nil || !slices.Contains(got.Warnings, "istiod differs: 1 and absent") {
+		t.Errorf("a component that one side lacks: %q, %v", got.Warnings, err)
 	}
 	if _, err := comparison.Compare(before, append(before[:1:1], other...), comparison.CompareOptions{}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "run run-700 is given twice") {
 		t.Errorf("a run on both sides: %v", err)
@@ -213,11 +218,19 @@ func TestCompareLeavesOutRuns(t *testing.T) {
 // trendOf are runs with the cost of sidecars that factor says.
 func trendOf(t *testing.T, n int, factor func(i int) float64) []*analysis.RunFigures {
 	t.Helper()
+	return spoiltTrend(t, n, factor, func(int, *record.Trial) {})
+}
+
+// spoiltTrend are those runs, with trials that spoil changes.
+func spoiltTrend(t *testing.T, n int, factor func(i int) float64, spoil func(run int, trial *record.Trial)) []*analysis.RunFigures {
+	t.Helper()
 	var runs []record.Run
 	r := rand.New(rand.NewPCG(uint64(n), 8))
 	small := strings.NewReplacer("rate: 1000", "rate: 300", "[none, server, client, both]", "[none, both]").Replace(analysistest.QuickStudy)
 	for i := range n {
-		run := analysistest.Simulate(t, small, 2, 1000+uint64(i), scaled(factor(i)*math.Exp(0.02*r.NormFloat64())))
+		w := scaled(factor(i) * math.Exp(0.02*r.NormFloat64()))
+		w.Spoil = func(trial *record.Trial) { spoil(i, trial) }
+		run := analysistest.Simulate(t, small, 2, 1000+uint64(i), w)
 		run.Header.RunID, run.Header.Started = fmt.Sprintf("r%02d", i), run.Header.Started.AddDate(0, 0, i)
 		version := "1.36"
 		if factor(i) > 1 {
@@ -297,5 +310,99 @@ func TestTrend(t *testing.T) {
 	}
 	if none, err := comparison.MakeTrend(nil, options); err != nil || none.Verdict != record.VerdictInconclusive {
 		t.Errorf("none: %s, %v", none.Verdict, err)
+	}
+}
+
+func seriesOf(t *testing.T, trend comparison.Trend, name string) comparison.Series {
+	t.Helper()
+	i := slices.IndexFunc(trend.Series, func(s comparison.Series) bool { return s.Name == name && s.Cell["sidecars"] == "both" })
+	if i < 0 {
+		t.Fatalf("no series of %s", name)
+	}
+	return trend.Series[i]
+}
+
+// What is so much worse that no trial is valid any more, or that a percentile is
+// never reached, does not pass for no change.
+func TestTrendThatEnds(t *testing.T) {
+	flat := func(int) float64 { return 1 }
+	options := comparison.CompareOptions{MarginRatio: 0.05}
+	invalid := func(from int, all bool) func(int, *record.Trial) {
+		return func(run int, trial *record.Trial) {
+			if run >= from && (all || trial.Cell["sidecars"] == "both") {
+				trial.Validity.Valid = false
+			}
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		spoil func(int, *record.Trial)
+		why   string
+	}{
+		{"sidecars", invalid(14, false), "latency_p50_overhead of sidecars=both has no value since run r14"},
+		{"the last run", invalid(15, true), "the newest run, r15, has no valid trial"},
+	} {
+		trend, err := comparison.MakeTrend(spoiltTrend(t, 16, flat, c.spoil), options)
+		if err != nil || trend.Verdict != record.VerdictInconclusive || !strings.Contains(trend.Why, c.why) {
+			t.Errorf("%s: %s, %q, %v", c.name, trend.Verdict, trend.Why, err)
+		}
+	}
+	trend, err := comparison.MakeTrend(spoiltTrend(t, 16, flat, func(run int, trial *record.Trial) {
+		if run >= 8 && trial.Cell["sidecars"] == "both" {
+			trial.Load.Failed = map[string]int64{"status": 3 * trial.Load.Completed / 2}
+		}
+	}), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := seriesOf(t, trend, "latency_p50_overhead")
+	if trend.Verdict != record.VerdictWorse || s.Points[15] == nil || !s.Points[15].NotReached || len(s.Changes) != 1 || s.Changes[0].At != 8 ||
+		!s.Changes[0].AfterNotReached || s.Changes[0].After != 0 || s.Changes[0].Bounded || !s.Changes[0].Stands {
+		t.Errorf("not reached: %s, %q, %+v", trend.Verdict, trend.Why, s.Changes)
+	}
+	if _, err := json.Marshal(trend); err != nil {
+		t.Error(err)
+	}
+}
+
+// A change that is certain, and may lie within the margin, is told as that.
+func TestTrendMayLieWithinTheMargin(t *testing.T) {
+	for _, c := range []struct {
+		factor float64
+		want   string
+		open   bool
+	}{{1.1, record.VerdictInconclusive, true}, {1 / 1.1, comparison.VerdictNoChange, true}} {
+		runs := trendOf(t, 20, func(i int) float64 { return 1 + (c.factor-1)*float64(i/12) })
+		trend, err := comparison.MakeTrend(runs, comparison.CompareOptions{MarginRatio: math.Abs(c.factor - 1), Across: comparison.Across{comparison.AcrossVersions}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := seriesOf(t, trend, "latency_p50_overhead")
+		if trend.Verdict != c.want || len(s.Changes) == 0 {
+			t.Errorf("%v: %s, %q, %+v", c.factor, trend.Verdict, trend.Why, s.Changes)
+			continue
+		}
+		if last := s.Changes[len(s.Changes)-1]; last.Verdict != record.VerdictInconclusive || last.MayStand != c.open || last.Stands {
+			t.Errorf("%v: %s, %q, %+v", c.factor, trend.Verdict, trend.Why, s.Changes)
+		}
+	}
+}
+
+// Where so much decides that no order of so few runs shows a change, a trend does
+// not say that there is none.
+func TestTrendSaysWhatItCannotTell(t *testing.T) {
+	runs := trendOf(t, 9, func(int) float64 { return 1 })
+	trend, err := comparison.MakeTrend(runs, comparison.CompareOptions{MarginRatio: 0.05})
+	if err != nil || trend.Verdict != comparison.VerdictNoChange || trend.RunsAfter != 3 {
+		t.Errorf("one decides: %s, %q, %d runs after, %v", trend.Verdict, trend.Why, trend.RunsAfter, err)
+	}
+	for _, r := range runs {
+		for i := range r.Figures {
+			r.Figures[i].Decides = true
+		}
+	}
+	trend, err = comparison.MakeTrend(runs, comparison.CompareOptions{MarginRatio: 0.05})
+	if err != nil || trend.Verdict != record.VerdictInconclusive || trend.RunsAfter != 0 || !strings.Contains(trend.Why, "9 runs are too few for any change to be found") {
+		t.Errorf("all decide: %s, %q, %d runs after, %v", trend.Verdict, trend.Why, trend.RunsAfter, err)
 	}
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // MinTrend is how many runs a trend needs. Of fewer no order is so unlikely
-// that it would show a change.
+// that it would show a change, even if one finding alone decides; where more
+// decide it takes more: see [Trend.RunsAfter].
 const MinTrend = 8
 
 // Trend says how findings went from run to run over time: the document of
@@ -33,10 +34,16 @@ type Trend struct {
 	Joined []string `json:"joined,omitempty"`
 	// Verdict is worse if a change for the worse by more than the margin still
 	// stands at the end; else better if one for the better does; else no_change;
-	// inconclusive where there are too few runs to tell.
+	// inconclusive where there are too few runs to tell, where what decides has no
+	// value in the newest runs, or where a change for the worse in it may lie within
+	// the margin or beyond it.
 	Verdict string `json:"verdict"`
 	// Why says why a verdict is inconclusive.
-	Why      string   `json:"why,omitempty"`
+	Why string `json:"why,omitempty"`
+	// RunsAfter is how many runs a change must have after it, at least, to be found
+	// in the findings that decide (all, if none does), however large it is; 0 if
+	// none could be found.
+	RunsAfter int      `json:"runs_after"`
 	Series   []Series `json:"series"`
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -70,11 +77,17 @@ type Series struct {
 	// Points has an entry for each run, null where it has no value.
 	Points  []*Point      `json:"points"`
 	Changes []LevelChange `json:"changes"`
+	// EndsBefore is the first of the newest runs, all of which lack a value though
+	// their studies have the cell; "" if the last run has one.
+	EndsBefore string `json:"ends_before,omitempty"`
 }
 
 // Point is a run's own estimate with its 95% interval, which knows only the
-// blocks of that run.
+// blocks of that run. One that is not reached, a percentile that lies among
+// requests that failed, is above any value; its numbers are 0.
 type Point struct {
+	NotReached bool `json:"not_reached,omitempty"`
+
 	Estimate float64 `json:"estimate"`
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
@@ -92,11 +105,15 @@ type LevelChange struct {
 	// Differs says what else differs between these two runs: the versions of
 	// components, first of all.
 	Differs []Differing `json:"differs,omitempty"`
-	// Before and After are the levels, medians over runs.
-	Before float64 `json:"before"`
-	After  float64 `json:"after"`
+	// Before and After are the levels, medians over runs; 0 where that is not
+	// reached.
+	Before           float64 `json:"before"`
+	After            float64 `json:"after"`
+	BeforeNotReached bool    `json:"before_not_reached,omitempty"`
+	AfterNotReached  bool    `json:"after_not_reached,omitempty"`
 	// ChangeRatio is After/Before - 1, of means over runs, with its 95% interval
-	// from run to run for a change at this place; all 0 unless Bounded.
+	// from run to run for a change at this place, which the same runs chose; all 0
+	// unless Bounded.
 	ChangeRatio float64 `json:"change_ratio"`
 	LowRatio    float64 `json:"low_ratio"`
 	HighRatio   float64 `json:"high_ratio"`
@@ -104,11 +121,19 @@ type LevelChange struct {
 	// P is the share of the orders of these runs in which some place sets them
 	// apart as much.
 	P float64 `json:"p"`
-	// Verdict is better or worse, or same for a change within the margin.
+	// Verdict is better or worse where the whole interval lies beyond the margin,
+	// same where it lies within it, and else inconclusive: there is a change, and
+	// it may lie within the margin.
 	Verdict string `json:"verdict"`
-	// Stands says that the level of the last runs still is, by more than the
-	// margin, on that side of the level before the change.
+	// Stands says that a change is better or worse, and the last runs still are so,
+	// as certainly, beside those before the change.
 	Stands bool `json:"stands"`
+	// MayStand says that the last runs are on the same side of those before the
+	// change as the runs after it, and that their interval reaches beyond the margin
+	// there, and within it.
+	MayStand bool `json:"may_stand,omitempty"`
+
+	worse bool // rather than better, whatever the margin
 }
 
 // Differing is what two runs differ in.
@@ -120,7 +145,8 @@ type Differing struct {
 
 // MakeTrend puts runs in the order of time and finds where the level of a finding
 // changes, with [stat.Steps] and one error rate for all series. Each run is one
-// value. Changes within the margin are told, and do not count. All runs must
+// value; a percentile that is not reached is above all others. Changes within the
+// margin are told, and do not count. All runs must
 // share machine, versions and study unless options join them, or it fails with a
 // usage error. Runs without a valid trial are left out; of fewer than [MinTrend]
 // others the trend is inconclusive.
@@ -158,7 +184,7 @@ func MakeTrend(runs []*analysis.RunFigures, options CompareOptions) (Trend, erro
 	t.Series = seriesOf(runs)
 	if t.Verdict == "" {
 		t.find(runs, table, margin)
-		t.Verdict = t.verdict()
+		t.Verdict, t.Why = t.verdict(newestOf(all, runs))
 	}
 	return t, nil
 }
@@ -179,9 +205,16 @@ func seriesOf(runs []*analysis.RunFigures) []Series {
 			s := Series{Name: f.Finding.Name, Cell: f.Finding.Cell, Against: f.Finding.Against, Unit: f.Finding.Unit,
 				Decides: f.Decides, MoreIsBetter: f.MoreIsBetter, Points: make([]*Point, len(runs)), Changes: []LevelChange{}}
 			for at, r := range runs {
-				if g := r.Counterpart(f.Finding.Name, f.Finding.Cell); g != nil && g.Finding.Verdict != record.VerdictInvalid {
-					s.Points[at] = &Point{g.Finding.Estimate, g.Finding.Low, g.Finding.High}
+				s.Points[at] = pointOf(r.Counterpart(f.Finding.Name, f.Finding.Cell))
+				switch {
+				case s.Points[at] != nil:
+					s.EndsBefore = ""
+				case s.EndsBefore == "" && r.Has(f.Finding.Cell):
+					s.EndsBefore = r.Header.RunID
 				}
+			}
+			if !runs[len(runs)-1].Has(f.Finding.Cell) || s.values() == 0 {
+				s.EndsBefore = "" // nothing that was followed ends there
 			}
 			out = append(out, s)
 		}
@@ -189,20 +222,50 @@ func seriesOf(runs []*analysis.RunFigures) []Series {
 	return out
 }
 
-// find fills in the changes of all series.
+// pointOf is a run's own value; nil if it has none.
+func pointOf(f *analysis.RunFigure) *Point {
+	switch {
+	case f == nil:
+		return nil
+	case f.Unreached:
+		return &Point{NotReached: true}
+	case f.Finding.Verdict == record.VerdictInvalid:
+		return nil
+	}
+	return &Point{Estimate: f.Finding.Estimate, Low: f.Finding.Low, High: f.Finding.High}
+}
+
+// values counts the runs that have one.
+func (s *Series) values() int {
+	n := 0
+	for _, p := range s.Points {
+		if p != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// find fills in the changes of all series, and how many runs they need.
 func (t *Trend) find(runs []*analysis.RunFigures, table traitTable, margin float64) {
 	values, decides := make([][]float64, len(t.Series)), make([]bool, len(t.Series))
 	for i, s := range t.Series {
 		decides[i] = s.Decides
 		for _, p := range s.Points {
 			v := math.NaN()
-			if p != nil {
+			switch {
+			case p != nil && p.NotReached:
+				v = math.Inf(1)
+			case p != nil:
 				v = p.Estimate
 			}
 			values[i] = append(values[i], v)
 		}
+		values[i] = stat.AboveAll(values[i])
 	}
-	for i, steps := range stat.Steps(values, shares(decides), ErrorRate) {
+	weights := shares(decides)
+	t.reach(weights)
+	for i, steps := range stat.Steps(values, weights, ErrorRate) {
 		s := &t.Series[i]
 		for k, step := range steps {
 			begin, end := 0, len(runs)
@@ -212,9 +275,13 @@ func (t *Trend) find(runs []*analysis.RunFigures, table traitTable, margin float
 			if k+1 < len(steps) {
 				end = steps[k+1].At
 			}
-			c := levelChange(present(values[i][begin:step.At]), present(values[i][step.At:end]), step.P, margin, s.MoreIsBetter)
-			last := present(values[i][steps[len(steps)-1].At:])
-			c.Stands = found(c.Verdict) && direction(present(values[i][begin:step.At]), last, margin, s.MoreIsBetter) == c.Verdict
+			before, last := present(values[i][begin:step.At]), present(values[i][steps[len(steps)-1].At:])
+			c := levelChange(before, present(values[i][step.At:end]), step.P, margin, s.MoreIsBetter)
+			c.BeforeNotReached, c.AfterNotReached = s.mostlyNotReached(begin, step.At), s.mostlyNotReached(step.At, end)
+			now := levelChange(before, last, step.P, margin, s.MoreIsBetter)
+			c.Stands = found(c.Verdict) && now.Verdict == c.Verdict
+			c.MayStand = !c.Stands && now.Verdict == record.VerdictInconclusive && now.worse == c.worse
+			s.tidy(&c)
 			from := step.At - 1
 			for s.Points[from] == nil {
 				from--
@@ -232,36 +299,55 @@ func present(values []float64) []float64 {
 }
 
 // levelChange is the size and direction of a change between the runs of two
-// levels.
+// levels, judged by its interval as changes of a comparison are (see [stat.Judge]);
+// where there is no ratio, by that of the difference, in shares of the level before.
 func levelChange(before, after []float64, p, margin float64, upward bool) LevelChange {
 	c := LevelChange{Before: stat.Median(before), After: stat.Median(after), P: p}
-	if e := stat.StepSize(before, after, stat.Options{}); e.Defined() {
+	e := stat.StepSize(before, after, stat.Options{})
+	if e.Defined() {
 		c.ChangeRatio, c.LowRatio, c.HighRatio, c.Bounded = e.Value, e.Low, e.High, true
-	}
-	c.Verdict = direction(before, after, margin, upward)
-	return c
-}
-
-// direction says whether the level of some runs is better or worse than that of
-// others by more than a share of it; where there is no ratio, of its size.
-func direction(before, after []float64, margin float64, upward bool) string {
-	change := stat.StepSize(before, after, stat.Options{}).Value
-	if !stat.Finite(change) {
-		a, b := stat.Median(before), stat.Median(after)
-		if change = (b - a) / math.Abs(a); math.IsNaN(change) {
-			return record.VerdictSame
+	} else {
+		e = stat.StepDifference(before, after, stat.Options{})
+		if level := math.Abs(c.Before); level > 0 {
+			e.Value, e.Low, e.High = e.Value/level, e.Low/level, e.High/level
+		} else {
+			margin = 0 // no share of nothing is a margin
 		}
 	}
 	if upward {
-		change = -change
+		e.Value, e.Low, e.High = -e.Value, -e.High, -e.Low
 	}
-	switch {
-	case change > margin:
-		return record.VerdictWorse
-	case change < -margin:
-		return record.VerdictBetter
+	v, _ := stat.Judge(e, margin)
+	c.Verdict, c.worse = string(v), e.Value > 0
+	return c
+}
+
+// mostlyNotReached says that the median of some runs is not reached.
+func (s *Series) mostlyNotReached(begin, end int) bool {
+	n, lost := 0, 0
+	for _, p := range s.Points[begin:end] {
+		if p != nil {
+			n++
+			if p.NotReached {
+				lost++
+			}
+		}
 	}
-	return record.VerdictSame
+	return 2*lost > n
+}
+
+// tidy leaves no numbers that stand for what is not reached: no level, and no
+// ratio.
+func (s *Series) tidy(c *LevelChange) {
+	if c.BeforeNotReached {
+		c.Before = 0
+	}
+	if c.AfterNotReached {
+		c.After = 0
+	}
+	if slices.ContainsFunc(s.Points, func(p *Point) bool { return p != nil && p.NotReached }) {
+		c.ChangeRatio, c.LowRatio, c.HighRatio, c.Bounded = 0, 0, 0, false
+	}
 }
 
 // between lists what two runs differ in, versions first, and the program that
@@ -291,32 +377,4 @@ func (t traitTable) between(runs []*analysis.RunFigures, from, to int) []Differi
 		others = append(others, Differing{"meshtrial", a, b})
 	}
 	return append(versions, others...)
-}
-
-// verdict is that of all series.
-func (t *Trend) verdict() string {
-	stands := func(verdict string) bool {
-		return slices.ContainsFunc(t.Series, func(s Series) bool {
-			return slices.ContainsFunc(s.Changes, func(c LevelChange) bool { return c.Stands && c.Verdict == verdict })
-		})
-	}
-	long := slices.ContainsFunc(t.Series, func(s Series) bool {
-		n := 0
-		for _, p := range s.Points {
-			if p != nil {
-				n++
-			}
-		}
-		return n >= MinTrend
-	})
-	switch {
-	case stands(record.VerdictWorse):
-		return record.VerdictWorse
-	case stands(record.VerdictBetter):
-		return record.VerdictBetter
-	case !long:
-		t.Why = fmt.Sprintf("no finding has a value in %d runs", MinTrend)
-		return record.VerdictInconclusive
-	}
-	return VerdictNoChange
 }

@@ -37,12 +37,14 @@ func newTrendCommand(env *Env) *cobra.Command {
 			"where the level of a finding changes: between which runs, by how much, and which\n" +
 			"versions changed there. Each run is one value. Chance makes it find any change in\n" +
 			"at most 5% of trends. A change of 10% is found about three runs after it, where\n" +
-			"runs differ by 3% and some 20 came before it.\n\n" +
+			"runs differ by 3% and some 20 came before it. Of fewer runs, and where more findings\n" +
+			"decide, it takes more: the trend says how many runs a change must have after it.\n\n" +
 			"Runs on different machines, of different versions or studies are not joined unless\n" +
 			"--across says so: `--across versions` follows a mesh over its releases. --study takes\n" +
 			"the runs of one study. Runs that cannot be read are named and left out.\n\n" +
 			"Exit codes: 0 no change for the worse stands at the end, 2 wrong usage or runs that\n" +
-			fmt.Sprintf("must not be joined, 3 one does, by more than the margin, 4 too few runs (fewer than %d).", comparison.MinTrend),
+			"must not be joined, 3 one does, its whole interval beyond the margin, 4 inconclusive:\n" +
+			fmt.Sprintf("one may lie within the margin, what decides has no value in the newest runs, or too\nfew runs (fewer than %d, or than could show any change).", comparison.MinTrend),
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runTrend(cmd.Context(), env, f, args[0]) },
 	}
@@ -90,7 +92,7 @@ func runTrend(ctx context.Context, env *Env, f trendFlags, dir string) error {
 		return errs.WithCode(errors.New("a change for the worse stands"), errs.CodeAssertion)
 	case record.VerdictInconclusive:
 		return errs.WithHint(errs.WithCode(fmt.Errorf("the trend is inconclusive: %s", trend.Why), errs.CodeInvalid),
-			"make more runs of the same study; `meshtrial compare BEFORE... --with AFTER...` takes fewer")
+			"see to runs without valid trials first; else make more runs of the same study; `meshtrial compare BEFORE... --with AFTER...` takes fewer")
 	}
 	return nil
 }
