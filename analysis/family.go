@@ -32,7 +32,14 @@ func (d Difference) p() float64 {
 
 // Put puts a difference that is defined into a finding: its figure and interval,
 // whatever they are, and which of three answers it is: see [stat.Estimate.Call].
+// Of the same pods in all blocks nothing is real that no floor was known for.
 func (d Difference) Put(f record.Finding, margin float64) record.Finding {
+	switch {
+	case d.OnePods && d.Floor.Blocks == 0:
+		d.Floor.Value = math.NaN()
+	case d.OnePods:
+		d.Floor = d.Floor.AtLevel(d.Level)
+	}
 	f.Blocks, f.Estimate, f.Low, f.High, f.Warnings, f.Margin = d.Blocks, d.Value, d.Low, d.High, d.Warnings, margin
 	call, why := d.CallIn(d.Floor, margin, d.Say)
 	f.Verdict = string(call)

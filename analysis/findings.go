@@ -103,7 +103,7 @@ func (o *Observations) added(cell, base int, m Measure) (record.Finding, Differe
 		Cell: o.Short(cell), Against: o.Short(base),
 	}
 	e, relative := o.difference(cell, base, m)
-	d := Difference{Estimate: e, Say: m.Say, OnePods: o.samePods(), cell: cell, base: base, measure: m}
+	d := Difference{Estimate: e, Say: m.Say, OnePods: o.SamePods(), cell: cell, base: base, measure: m}
 	f.Blocks = e.Blocks
 	if e.Blocks < MinBlocks || !e.Defined() {
 		for _, c := range []int{cell, base} {

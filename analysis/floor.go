@@ -50,7 +50,7 @@ func (o *Observations) twins(base int, m Measure) [][]stat.Pair {
 // deployed are what deployments differ by: of pods that served all blocks there is
 // one such difference, the mean, however many blocks there are.
 func (o *Observations) deployed(twice []stat.Pair) []stat.Pair {
-	if !o.samePods() {
+	if !o.SamePods() {
 		return twice
 	}
 	var one stat.Pair
@@ -85,8 +85,10 @@ func (o *Observations) floors(measures []Measure) (out []record.NoiseFloor, warn
 			if level > 0 {
 				n.RelativeRatio = f.Value / level
 			}
-			c := stat.VarianceComponents(o.twins(cell, m))
-			n.BlocksRatio, n.DeploymentsRatio, n.TrialsRatio = orZero(c.Blocks), orZero(c.Deployments), orZero(c.Trials)
+			if !o.SamePods() { // one pair of deployments does not tell what they differ by
+				c := stat.VarianceComponents(o.twins(cell, m))
+				n.BlocksRatio, n.DeploymentsRatio, n.TrialsRatio = orZero(c.Blocks), orZero(c.Deployments), orZero(c.Trials)
+			}
 			out = append(out, n)
 			if f.Systematic {
 				warnings = append(warnings, "noise floor of "+m.Name+" at "+o.Plan.Label(o.Plan.Cells[cell])+

@@ -202,7 +202,9 @@ func (o *Observations) pseudoValues(p pooled) []float64 {
 }
 
 // latencies are the distributions of a cell's latency, one for each unit, of the
-// blocks in which the cell beside, if there is one, has valid trials too.
+// blocks in which the cell beside, if there is one, has valid trials too. One of a
+// baseline's two turns is of the blocks that have both: a slow block whose twin was
+// left out would be on one side only.
 func (o *Observations) latencies(cell, turn int, beside ...int) []stat.Counts {
 	key := turns{cell, turn, fmt.Sprint(beside)}
 	if known, ok := o.merged[key]; ok {
@@ -213,7 +215,8 @@ func (o *Observations) latencies(cell, turn int, beside ...int) []stat.Counts {
 	for i, blocks := range o.Units {
 		var parts []stat.Counts
 		for _, block := range blocks {
-			if slices.ContainsFunc(beside, func(other int) bool { return len(o.trials[other][block]) == 0 }) {
+			if turn != bothTurns && len(o.trials[cell][block]) < 2 ||
+				slices.ContainsFunc(beside, func(other int) bool { return len(o.trials[other][block]) == 0 }) {
 				continue
 			}
 			for _, t := range o.trials[cell][block] {

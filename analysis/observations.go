@@ -118,8 +118,8 @@ func (o *Observations) eachBlock() (out [][]int) {
 	return out
 }
 
-// samePods says that every trial of several blocks had the same pods.
-func (o *Observations) samePods() bool {
+// SamePods says that every trial of several blocks had the same pods.
+func (o *Observations) SamePods() bool {
 	one := 0
 	for i := range o.Run.Trials {
 		switch d := o.Run.Trials[i].Deployment; {
@@ -135,7 +135,7 @@ func (o *Observations) samePods() bool {
 
 // oneDeployment warns of such a run.
 func (o *Observations) oneDeployment() []string {
-	if !o.samePods() {
+	if !o.SamePods() {
 		return nil
 	}
 	return []string{"one set of pods served all blocks: what these pods happened to have (processors, memory layout, the spread of their connections) is in the figures, and not in their intervals; blocks.redeploy makes pods anew"}
@@ -195,6 +195,9 @@ func (o *Observations) Valid(cell int) []*record.Trial {
 	}
 	return out
 }
+
+// ValidIn lists a cell's valid trials in a block.
+func (o *Observations) ValidIn(cell, block int) []*record.Trial { return o.trials[cell][block] }
 
 // Skipped says that a cell is one that a search might have measured between
 // the study's own levels, and did not.

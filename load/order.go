@@ -49,10 +49,14 @@ func newOrder(spec *Spec, shards int) *order {
 }
 
 // place returns the mark of a request, and those of its neighbours if they are
-// remembered, else nil.
+// remembered, else nil. A request whose place a later one has taken has none: it
+// must not take it back, or what follows that one would not be learnt.
 func (o *order) place(req *request) (before, m, after *mark) {
 	k := req.n/o.stride + 1
 	m = &o.marks[k%orderSpan]
+	if m.place > k {
+		return nil, nil, nil
+	}
 	if m.place != k {
 		*m = mark{place: k, intended: req.intended, rate: req.rate, tally: req.tally}
 	}
@@ -73,6 +77,9 @@ func (o *order) place(req *request) (before, m, after *mark) {
 // for a connection as well.
 func (o *order) acted(req *request, at int64) {
 	before, m, after := o.place(req)
+	if m == nil {
+		return
+	}
 	m.acted, m.sent = max(at, req.intended), true
 	if before != nil && before.sent {
 		o.gap(before, m)
@@ -105,6 +112,9 @@ func (o *order) gap(a, b *mark) {
 // took files a completed request's latency in nanoseconds.
 func (o *order) took(req *request, ns int64) {
 	before, m, after := o.place(req)
+	if m == nil {
+		return
+	}
 	m.latency, m.ok = math.Log(float64(max(ns, 1))), true
 	if before != nil && before.ok {
 		m.tally.serial.Add(before.latency, m.latency)

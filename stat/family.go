@@ -20,19 +20,27 @@ func (e Estimate) P() float64 {
 	if !e.Defined() || e.Value == 0 {
 		return 1
 	}
-	towards := e.Value - e.Low
-	if e.Value < 0 {
-		towards = e.High - e.Value
-	}
+	towards := e.towardsZero()
 	switch {
 	case !(e.DF > 0):
 		return 1
 	case towards <= 0:
 		return 0
 	}
-	t := tQuantile(1-(1-e.Level)/2, e.DF) * math.Abs(e.Value) / towards
+	t := e.critical() * math.Abs(e.Value) / towards
 	return math.Min(1, 2*distuv.StudentsT{Mu: 0, Sigma: 1, Nu: e.DF}.CDF(-t))
 }
+
+// towardsZero is how far the interval reaches from the value on the side of zero.
+func (e Estimate) towardsZero() float64 {
+	if e.Value < 0 {
+		return e.High - e.Value
+	}
+	return e.Value - e.Low
+}
+
+// critical is how many standard errors Student's interval reaches either way.
+func (e Estimate) critical() float64 { return tQuantile(1-(1-e.Level)/2, e.DF) }
 
 // A Family are the p-values of differences that share one error rate, 1 for those
 // that are not called real for another reason.

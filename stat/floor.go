@@ -100,6 +100,25 @@ func (f Floor) P(size float64) float64 {
 	return 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(f.Blocks)}.CDF(-size/f.chance)
 }
 
+// AtLevel returns the floor raised to what a difference called at that confidence
+// level is weighed against; it is made for one of 0.95 or whatever its options said.
+func (f Floor) AtLevel(level float64) Floor {
+	if f.Blocks == 0 {
+		return f
+	}
+	return f.AtLeast(tQuantile(1-(1-level)/2, float64(f.Blocks)) * f.chance)
+}
+
+// Over returns the floor as a share of a level; nothing is known where that is not
+// above zero.
+func (f Floor) Over(level float64) Floor {
+	if !(level > 0) || !Finite(level) {
+		return Floor{Value: math.NaN(), Bias: math.NaN()}
+	}
+	f.Value, f.Bias, f.chance = f.Value/level, f.Bias/level, f.chance/level
+	return f
+}
+
 // AtLeast returns the floor raised to v where it lies below: to the
 // resolution of the measurement, for one.
 func (f Floor) AtLeast(v float64) Floor {

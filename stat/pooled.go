@@ -72,7 +72,8 @@ type QuantileBlock struct {
 // holds Student's on the differences of the units' own quantiles. Of two
 // trials in twelve that are ten times as slow either alone holds the p99, so that
 // leaving one out shows nothing, and such trials would be called an effect in every
-// fifth run. With fewer than six units the others are as wide.
+// fifth run. With fewer than six units the others are as wide. The difference's SE is
+// then that of which Student's interval reaches as far on the side of zero.
 func PooledDifference(units []QuantileBlock, q float64, o Options) (difference, relative Estimate) {
 	var bases, tests []Counts
 	lost := 0
@@ -104,6 +105,7 @@ func PooledDifference(units []QuantileBlock, q float64, o Options) (difference, 
 		low, high := recovered(base, test, q, difference.Level)
 		least, most := unitsApart(bases, tests, q, difference.Level)
 		difference.Low, difference.High = min(difference.Low, low, least), max(difference.High, high, most)
+		difference.SE = max(difference.SE, difference.towardsZero()/difference.critical())
 	}
 	relative.jackknife(len(bases), func(out int) float64 {
 		if b, t := base.quantile(q, out), test.quantile(q, out); b > 0 && t > 0 {

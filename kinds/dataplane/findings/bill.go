@@ -244,19 +244,20 @@ func (p *pricing) level(one price, m analysis.Measure) float64 {
 }
 
 // estimated puts an estimate into a finding, judged by what identical cells of
-// the bill differ by and by the study's margin of that level; a share, of
-// whatever, only by its interval and the margin.
+// the bill differ by and by the study's margin of that level; a share by both as
+// shares.
 func (p *pricing) estimated(f record.Finding, e stat.Estimate, m analysis.Measure, level float64, share bool) record.Finding {
 	f.Blocks = e.Blocks
 	if e.Blocks < analysis.MinBlocks || !e.Defined() {
 		return analysis.Invalid(f, e.Blocks)
 	}
-	d, margin := analysis.Difference{Estimate: e, Say: words.Percent}, float64(p.o.Plan.Study.Margin)
-	if !share {
-		d.Say, margin = m.Say, p.o.Margin(level)
-		if p.floor >= 0 {
-			d.Floor, _ = p.o.Floor(p.floor, m)
-		}
+	d := analysis.Difference{Estimate: e, Say: m.Say, OnePods: p.o.SamePods()}
+	if p.floor >= 0 {
+		d.Floor, _ = p.o.Floor(p.floor, m)
+	}
+	margin := p.o.Margin(level)
+	if share {
+		d.Say, d.Floor, margin = words.Percent, d.Floor.Over(level), float64(p.o.Plan.Study.Margin)
 	}
 	return d.Put(f, margin)
 }

@@ -32,31 +32,45 @@ func unfair(o *analysis.Observations) map[string][]record.Check {
 		return nil
 	}
 	l := verdict.Limits(rules.Limits)
-	common, _ := commonDrift(o)
 	out := map[string][]record.Check{}
-	for cell := range o.Plan.Cells {
-		usual := usualLatency(o, cell)
-		for _, t := range o.Valid(cell) {
-			var s verdict.Sheet
-			checkLag(&s, t, usual, l)
-			checkSteady(&s, t, usual, common, l)
-			if v := s.Validity(); len(v.Checks) > 0 {
-				out[t.ID] = v.Checks
+	for _, block := range o.Blocks {
+		// What a search tries next rests on the trials so far, so what those are worth
+		// must not change when more come: each is judged by what was there in its block.
+		drift, latency := everyBlock, everyBlock
+		if len(o.Plan.Study.Search) > 0 {
+			drift, latency = block-1, block // a block's baseline comes before what is set against it
+		}
+		common, _ := commonDrift(o, drift)
+		for cell := range o.Plan.Cells {
+			usual := usualLatency(o, cell, latency)
+			for _, t := range o.ValidIn(cell, block) {
+				var s verdict.Sheet
+				checkLag(&s, t, usual, l)
+				checkSteady(&s, t, usual, common, l)
+				if v := s.Validity(); len(v.Checks) > 0 {
+					out[t.ID] = v.Checks
+				}
 			}
 		}
 	}
 	return out
 }
 
+// everyBlock is the last block for those that want all.
+const everyBlock = math.MaxInt
+
 // usualLatency is the median latency that a cell's baseline usually has, or the
-// cell itself without one: the median of its trials', whatever else they failed,
-// in microseconds; NaN if there are none.
-func usualLatency(o *analysis.Observations, cell int) float64 {
+// cell itself without one, up to a block: the median of its trials', whatever else
+// they failed, in microseconds; NaN if there are none.
+func usualLatency(o *analysis.Observations, cell, last int) float64 {
 	if base, ok := o.Baseline(cell); ok {
 		cell = base
 	}
 	var p50 []float64
 	for _, block := range o.Blocks {
+		if block > last {
+			break
+		}
 		for _, t := range o.Tried[cell][block] {
 			if t.Load != nil && t.Load.Completed > 0 && t.Load.Intended.P50 > 0 {
 				p50 = append(p50, t.Load.Intended.P50)
@@ -106,13 +120,13 @@ func driftOf(t *record.Trial) stat.Drift {
 
 func driftLevel(d stat.Drift) float64 { return (d.First + d.Second) / 2 }
 
-// commonDrift is how far latency moves within the windows of the run's trials, as a
-// share of its level: the median over trials, and that one's standard error. 0 of
-// fewer than three.
-func commonDrift(o *analysis.Observations) (share, se float64) {
+// commonDrift is how far latency moves within the windows of the run's trials up to
+// a block, as a share of its level: the median over trials, and that one's standard
+// error. 0 of fewer than three.
+func commonDrift(o *analysis.Observations, last int) (share, se float64) {
 	var shares []float64
 	for i := range o.Run.Trials {
-		if t := &o.Run.Trials[i]; t.Drift != nil {
+		if t := &o.Run.Trials[i]; t.Drift != nil && t.Block <= last {
 			if d := driftOf(t); driftLevel(d) > 0 {
 				shares = append(shares, d.Change()/driftLevel(d))
 			}
@@ -134,7 +148,7 @@ func commonDrift(o *analysis.Observations) (share, se float64) {
 // unsteadyWindows warns of a drift that most windows have: no trial is an
 // exception then, and all figures have some of a start in them.
 func unsteadyWindows(o *analysis.Observations) []string {
-	share, se := commonDrift(o)
+	share, se := commonDrift(o, everyBlock)
 	limit := verdict.Limits(o.Run.Header.Rules.Limits).Of(judged.SteadyCommon)
 	if !(math.Abs(share)-2*se > limit) {
 		return nil

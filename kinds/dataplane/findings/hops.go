@@ -74,7 +74,7 @@ func hops(o *analysis.Observations) (out []record.Hops, findings []record.Findin
 		for i, term := range h.Terms() {
 			for _, m := range measures {
 				f := o.Named(study.HopFinding(term.Name, m.Name), p.cell.With(nil))
-				d := analysis.Difference{Estimate: stat.Mean(values[m.Name][i], stat.Options{Say: m.Say}), Say: m.Say}
+				d := analysis.Difference{Estimate: stat.Mean(values[m.Name][i], stat.Options{Say: m.Say}), Say: m.Say, OnePods: o.SamePods()}
 				level := math.NaN()
 				if p.floor >= 0 {
 					d.Floor, level = o.Floor(p.floor, m)

@@ -126,8 +126,7 @@ func alike(o *analysis.Observations, factor string) (out [][]int) {
 }
 
 // fought is the finding of how two cells compare in one measure; none if no unit
-// has both. It is one of three answers, as every difference is; identical cells
-// have no floor in shares of one another.
+// has both. It is one of three answers, as every difference is.
 func fought(o *analysis.Observations, d duel, m analysis.Measure, e stat.Estimate, kind string) []record.Finding {
 	if e.Blocks == 0 || !stat.Finite(e.Value) {
 		return nil
@@ -138,8 +137,28 @@ func fought(o *analysis.Observations, d duel, m analysis.Measure, e stat.Estimat
 		f.Warnings = e.Warnings
 		return []record.Finding{analysis.Invalid(f, e.Blocks)} // no interval is no number
 	}
-	one := analysis.Difference{Estimate: e, Say: words.Percent}
+	one := analysis.Difference{Estimate: e, Say: words.Percent, OnePods: o.SamePods(), Floor: duelFloor(o, d, m)}
 	return []record.Finding{one.Put(f, float64(o.Plan.Study.Margin))}
+}
+
+// duelFloor is what identical cells differ by, as a share: of the two that is
+// deployed twice, or else of the baseline of both. Where that lacks the measure, as
+// one without a sidecar lacks its CPU, there is none, and only the interval tells.
+func duelFloor(o *analysis.Observations, d duel, m analysis.Measure) stat.Floor {
+	cells := []int{d.against, d.of}
+	if base, ok := o.Baseline(d.against); ok {
+		cells = append(cells, base)
+	}
+	for _, cell := range cells {
+		if !o.Plan.IsBaseline(o.Plan.Cells[cell]) {
+			continue
+		}
+		f, level := o.Floor(cell, m)
+		if f = f.Over(level); stat.Finite(f.Value) {
+			return f
+		}
+	}
+	return stat.Floor{}
 }
 
 // compareVersions orders versions by their numbers; default is the newest.

@@ -103,7 +103,7 @@ func checkLoad(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
 	if t.Cell[study.FactorRate] == rate.Word {
 		return
 	}
-	checkSchedule(s, load, e.Loops, l)
+	checkSchedule(s, t, e, l)
 	share := load.CPU.TotalS() / (t.Window.Seconds * float64(max(1, e.Loops)))
 	s.Check("generator-cpu", share <= l.Of(generatorCPU), "the generator used %.0f%% of a CPU", share*100)
 }

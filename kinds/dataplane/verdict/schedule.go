@@ -37,11 +37,23 @@ var (
 		Doc: "how far it may move in most trials alike without a warning, as a share of its level"}
 )
 
+// manyDue is how many times that a generator had to act leave gaps between them.
+const manyDue = 20
+
 // checkSchedule compares the times at which the generator acted on due requests
-// with the arrivals asked for. Records of older runs do not have them.
-func checkSchedule(s *verdict.Sheet, load *record.Load, loops int, l verdict.Limits) {
+// with the arrivals asked for. Records of older runs do not have them: that nothing
+// is known of the schedule is a warning, and no reason to refuse a trial.
+func checkSchedule(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
+	load, loops := t.Load, e.Loops
 	k := load.Schedule
 	if k == nil {
+		due := load.Scheduled
+		if t.Cell[study.FactorArrival] == study.ArrivalBurst {
+			due /= int64(max(1, e.Connections))
+		}
+		if due >= manyDue {
+			s.Warn("of %d requests no gap between the generator's actions is known: whether it kept its schedule was not checked", load.Scheduled)
+		}
 		return
 	}
 	if k.Process == study.ArrivalPoisson {
