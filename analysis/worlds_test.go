@@ -105,6 +105,39 @@ func simulatedRuns(short int) (runs int, slack func(p float64) float64) {
 	return runs, func(p float64) float64 { return wide * math.Sqrt(p*(1-p)/float64(runs)) }
 }
 
+// longOnly skips what so few runs as the short form has could not refuse.
+func longOnly(t *testing.T) {
+	t.Helper()
+	if os.Getenv("MESHTRIAL_SIMULATIONS") == "" {
+		t.Skip("a dozen runs tell no share of 5% from one of 30%: set MESHTRIAL_SIMULATIONS to 100 or more")
+	}
+}
+
+// Without any effect many runs have a difference that is real by itself, and few
+// have one that is real in its family.
+func TestFamilyOfWholeStudies(t *testing.T) {
+	r := rand.New(rand.NewPCG(46, 46))
+	const runs, most = 120, 12 // 5%, and 2.5 standard errors
+	alone, called := 0, 0
+	for range runs {
+		plan := quickPlan(t)
+		plan.Seed = r.Uint64()
+		run, _ := analysistest.Machine{Trial: 0.03}.Run(plan, 6, 800, 1, r, noEffect)
+		f := analysistest.Analyze(t, kinds, run)
+		is := func(x record.Finding) bool { return x.Verdict == record.VerdictReal }
+		if slices.ContainsFunc(f.Findings, is) {
+			called++
+		}
+		if slices.ContainsFunc(f.Findings, func(x record.Finding) bool { return is(x) || x.Reason == record.ReasonMany }) {
+			alone++
+		}
+	}
+	t.Logf("of %d runs %d have one that is real by itself, %d one that is real in its family", runs, alone, called)
+	if called > most || alone <= most {
+		t.Errorf("want more than %d without the family's rule, and no more with it", most)
+	}
+}
+
 func quickPlan(t *testing.T, sets ...string) *study.Plan {
 	t.Helper()
 	return shippedPlan(t, "quick", sets...)
@@ -123,6 +156,7 @@ func shippedPlan(t *testing.T, name string, sets ...string) *study.Plan {
 // calls an overhead real in at most 5% of runs, and the intervals that it prints
 // cover what they claim in 92 to 98%.
 func TestSimulationStudy(t *testing.T) {
+	longOnly(t)
 	for i, w := range worlds {
 		t.Run(w.Name, func(t *testing.T) {
 			t.Parallel()
@@ -215,6 +249,7 @@ func (w world) row(t *testing.T, name string, blocks, covered, printed int, slac
 // within the default length of two-pod-latency, at 3 and 5% of trial noise, and
 // what a pair of sidecars really costs by a quick study of few blocks.
 func TestSimulationStudyPower(t *testing.T) {
+	longOnly(t)
 	runs, slack := simulatedRuns(2)
 	many := max(1, runs/15) // a large study has 36 of each overhead
 	for _, c := range []struct {
@@ -282,6 +317,7 @@ func TestSimulationStudyPower(t *testing.T) {
 // content with an interval of 5% either way, of an overhead as large as what it
 // adds to.
 func TestSimulationStudyLength(t *testing.T) {
+	longOnly(t)
 	runs, _ := simulatedRuns(15)
 	runs = max(1, runs/15)
 	const most = 40

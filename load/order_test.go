@@ -130,6 +130,33 @@ func TestOrderOfSlowTarget(t *testing.T) {
 	}
 }
 
+// However many requests are under way, and however late they end, no gap between
+// those that were sent is lost; nor are those between rounds of large bursts.
+func TestOrderOfManyInFlight(t *testing.T) {
+	const n, gap = 4 * orderSpan, 1000
+	for _, tt := range []struct {
+		arrival string
+		round   int64 // requests that are due together
+		gaps    int64
+	}{{Uniform, 1, n - 1}, {Burst, 2 * orderSpan, 0}} {
+		o := newOrder(&Spec{Rate: 1e6, Arrival: tt.arrival, Connections: int(tt.round)}, 1)
+		sum := newTally()
+		for i := range int64(n) {
+			due := i / tt.round * tt.round * gap
+			o.acted(&request{n: i, intended: due, rate: 1e6, tally: sum}, due)
+			if late := i - orderSpan; late >= 0 {
+				o.took(&request{n: late, intended: late / tt.round * tt.round * gap, rate: 1e6, tally: sum}, 1)
+			}
+		}
+		if want := tt.gaps; tt.arrival == Uniform && sum.gaps.N != want {
+			t.Errorf("%s: %d gaps, want %d", tt.arrival, sum.gaps.N, want)
+		}
+		if last := o.marks[n%orderSpan]; last.place != n || !last.sent {
+			t.Errorf("%s: the last request's mark is %+v", tt.arrival, last)
+		}
+	}
+}
+
 // Gaps of windows add up to those of the run, in the result's JSON as well.
 func TestScheduleOfRuns(t *testing.T) {
 	slow := tcpServer(t, answering(func(int64) string {

@@ -91,10 +91,13 @@ func TestJudge(t *testing.T) {
 		}},
 		{name: "another rate", change: func(j *seen) { j.trial.Load.Schedule.AchievedRatio = 0.949 }, fails: "schedule-rate"},
 		{name: "a rate off by chance", change: func(j *seen) { j.trial.Load.Schedule.AchievedRatio = 1.049 }},
-		{name: "an older record", change: func(j *seen) { j.trial.Load.Schedule = nil }, warns: "of 10000 requests no gap"},
+		{name: "an older record", change: func(j *seen) { j.trial.Load.Schedule = nil }},
+		{name: "no gap of many requests", change: func(j *seen) {
+			j.trial.Load.Schedule, j.trial.Load.Autocorrelation = nil, new(float64)
+		}, warns: "of 10000 requests no gap"},
 		{name: "one burst has no gap", change: func(j *seen) {
 			j.trial.Cell[study.FactorArrival] = study.ArrivalBurst
-			j.seen.Connections, j.trial.Load.Schedule = 10000, nil
+			j.seen.Connections, j.trial.Load.Schedule, j.trial.Load.Autocorrelation = 10000, nil, new(float64)
 		}},
 		{name: "generator without CPU to spare", change: func(j *seen) { j.trial.Load.CPU.UserS = 1.4 }, fails: "generator-cpu"},
 		{name: "two threads have twice the CPU", change: func(j *seen) {

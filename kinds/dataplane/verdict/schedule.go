@@ -41,8 +41,9 @@ var (
 const manyDue = 20
 
 // checkSchedule compares the times at which the generator acted on due requests
-// with the arrivals asked for. Records of older runs do not have them: that nothing
-// is known of the schedule is a warning, and no reason to refuse a trial.
+// with the arrivals asked for. Records of older runs do not have them, and no
+// autocorrelation either; where a generator knew neighbours and yet no gap, that its
+// schedule is not known is a warning, and no reason to refuse a trial.
 func checkSchedule(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
 	load, loops := t.Load, e.Loops
 	k := load.Schedule
@@ -51,7 +52,7 @@ func checkSchedule(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limit
 		if t.Cell[study.FactorArrival] == study.ArrivalBurst {
 			due /= int64(max(1, e.Connections))
 		}
-		if due >= manyDue {
+		if due >= manyDue && load.Autocorrelation != nil {
 			s.Warn("of %d requests no gap between the generator's actions is known: whether it kept its schedule was not checked", load.Scheduled)
 		}
 		return
