@@ -30,6 +30,7 @@ import (
 
 // runFlags are the flags of `meshtrial run`.
 type runFlags struct {
+	limits     []string // NAME=VALUE
 	lab        string
 	sets       []string
 	out        string
@@ -70,6 +71,7 @@ func newRunCommand(env *Env) *cobra.Command {
 	addSetFlag(cmd, &f.sets)
 	flags.StringVar(&f.out, "out", "", "run directory to make (default runs/STUDY-TIME)")
 	flags.StringVar(&f.resume, "resume", "", "continue the run in this directory")
+	flags.StringArrayVar(&f.limits, "limit", nil, "bound NAME=VALUE to judge trials by, as unattributed=60%; may be repeated (--limit help lists them)")
 	flags.BoolVar(&f.json, "json", false, "print the findings as JSON")
 	flags.BoolVar(&f.keepLab, "keep-lab", false, "keep the lab running if this command started it")
 	flags.StringVar(&f.linkerd, "linkerd", "", "source of Linkerd if a lab with it must be started: a folder or a release (default $"+linkerdVariable+")")
@@ -81,6 +83,10 @@ func newRunCommand(env *Env) *cobra.Command {
 
 func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err error) {
 	s, source, plan, err := prepare(ctx, env, f, args)
+	if err != nil {
+		return err
+	}
+	rules, err := f.rules(s)
 	if err != nil {
 		return err
 	}
@@ -104,7 +110,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 		return err
 	}
 	options := runner.Options{
-		Study: s, Kind: kinds.Of(s).Trial, Rules: rulesOf(s), Source: source, Lab: where, Mesh: newMesh(s.Mesh, where.Images()),
+		Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: source, Lab: where, Mesh: newMesh(s.Mesh, where.Images()),
 		Out: f.out, Version: Version(), Components: measured,
 		Remarks: remarks,
 		Enough:  analyses.All().Enough,
@@ -170,12 +176,16 @@ func prepare(ctx context.Context, env *Env, f runFlags, args []string) (*study.S
 			return fail(err)
 		}
 	}
+	rules, err := f.rules(s)
+	if err != nil {
+		return fail(err)
+	}
 	switch {
 	case f.resume != "":
 		// Another study, other rules, or another process at work in the directory.
 		dir, contents, err := store.Resume(f.resume, s.Marshal(), s.Seed)
 		if err == nil {
-			err = errors.Join(runner.SameRules(f.resume, contents.Header, rulesOf(s)), dir.Close())
+			err = errors.Join(runner.SameRules(f.resume, contents.Header, rules), dir.Close())
 		}
 		if err != nil {
 			return fail(err)
@@ -188,9 +198,11 @@ func prepare(ctx context.Context, env *Env, f runFlags, args []string) (*study.S
 	return s, source, plan, nil
 }
 
-// rulesOf are the rules by which trials of a study are judged.
-func rulesOf(s *study.Study) record.Rules {
-	return verdict.Limits(nil).Rules(kinds.Of(s).Limits)
+// rules are those by which trials of a study are judged.
+func (f runFlags) rules(s *study.Study) (record.Rules, error) {
+	all := kinds.Of(s).Limits
+	limits, err := verdict.ParseLimits(f.limits, all)
+	return limits.Rules(all), err
 }
 
 // check finds flags that do not go together.

@@ -64,7 +64,7 @@ func TestRunScripts(t *testing.T) {
 			"a-run": func(ts *testscript.TestScript, _ bool, args []string) {
 				s, source, err := loadStudy(context.Background(), &Env{}, ts.MkAbs(args[1]), nil)
 				ts.Check(err)
-				dir, err := store.Create(ts.MkAbs(args[0]), record.Header{Kind: string(s.Kind), RunID: "r", Seed: 1, Rules: rulesOf(s)}, source, s.Marshal())
+				dir, err := store.Create(ts.MkAbs(args[0]), record.Header{Kind: string(s.Kind), RunID: "r", Seed: 1, Rules: verdict.Limits(nil).Rules(kinds.Of(s).Limits)}, source, s.Marshal())
 				ts.Check(err)
 				ts.Check(dir.Close())
 			},
