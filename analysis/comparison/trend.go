@@ -44,8 +44,8 @@ type Trend struct {
 	// in the findings that decide (all, if none does), however large it is; 0 if
 	// none could be found.
 	RunsAfter int      `json:"runs_after"`
-	Series   []Series `json:"series"`
-	Warnings []string `json:"warnings,omitempty"`
+	Series    []Series `json:"series"`
+	Warnings  []string `json:"warnings,omitempty"`
 }
 
 // VerdictNoChange is the verdict of a trend in which nothing changed that it
