@@ -64,6 +64,7 @@ wasm: mesh/istio/wasm/node_modules/.package-lock.json ## build the Wasm filters 
 
 bench: build ## speed and truth targets, as ratios in one run (wants an idle machine)
 	$(GO) test ./stat -run TestSimulation -count=1 -v
+	MESHTRIAL_SIMULATIONS=1000 $(GO) test ./stat -run 'TestSimulation(Compare|Trend)' -count=1 -v
 	MESHTRIAL_SIMULATIONS=300 $(GO) test ./analysis -run TestSimulationSearch -count=1 -v -timeout 60m
 	MESHTRIAL_SIMULATIONS=$(SIMULATIONS) $(GO) test ./analysis -run TestSimulationStudy -count=1 -v
 	$(GO) run ./bench

@@ -109,7 +109,7 @@ func together(a, b [][]float64, margin float64, estimate func(a, b []float64, o 
 // beside it, what blocks of one run a side say of the same worlds, and how often
 // a change of 10% and of 20% in all figures is found beyond a margin of 5%.
 func TestSimulationCompare(t *testing.T) {
-	runs := simulationRuns(t, 1000)
+	runs := simulationRuns(t, 100)
 	r := rand.New(rand.NewPCG(21, 21))
 	t.Logf("%-22s %s", "found though equal", "| by blocks of one run a side | by 2, 3, 5 runs a side, 5 against 1 | and a change of 10% with 3, 4, 5, 6 runs; of 20%")
 	for _, w := range runWorlds {
@@ -205,7 +205,7 @@ func (w runWorld) trend(r *rand.Rand, runs, at int, effect float64) [][]float64 
 // trends, though runs go astray; a step of 10% in run 25 is found with three runs
 // after it, at most three runs beside its place, and its size is covered.
 func TestSimulationTrend(t *testing.T) {
-	full := simulationRuns(t, 1000)
+	full := simulationRuns(t, 100)
 	r := rand.New(rand.NewPCG(23, 23))
 	weights := []float64{1, 1, 1, 1, 1, 1}
 	for _, w := range []runWorld{
