@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/cluster"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// openLab finds the lab, or starts one.
+func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan) (lab.Lab, error) {
+	if f.lab == lab.KindCluster {
+		return cluster.Open(ctx, cluster.Options{Kubeconfig: f.kubeconfig, Context: f.context, Images: clusterImages(f)})
+	}
+	running, err := local.Open("")
+	if err == nil {
+		return running, sameBuild(running)
+	}
+	if !errors.Is(err, local.ErrNotRunning) {
+		return nil, err
+	}
+	options := local.Options{EnvoyVersions: envoyVersions(plan), DownOnClose: !f.keepLab}
+	meshes := labMeshes{names: planMeshes(plan), linkerd: f.linkerd}
+	if err := meshes.resolve(); err != nil {
+		return nil, err
+	}
+	started, err := UpLab(ctx, env, options, meshes)
+	if err != nil {
+		return nil, err
+	}
+	return started, nil
+}
+
+// sameBuild refuses a lab whose pods are of another build of this program.
+func sameBuild(l *local.Lab) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	switch other, err := l.StartedByOther(program); {
+	case err != nil:
+		return fmt.Errorf("compare this program with that of the lab: %w", err)
+	case other:
+		return errs.WithHint(errs.Usage("the lab that runs was started by another build of meshtrial, and its pods are of that build"),
+			"`meshtrial lab down`; a run starts a lab of its own, or `meshtrial lab up`")
+	}
+	return nil
+}
