@@ -106,25 +106,13 @@ func overheadTable(f record.Findings) report.Table {
 	}
 	s := report.ScaleFor("us", largest)
 	t.Title = "Tail latency overhead, " + s.Unit + " (95% interval)"
-	for _, c := range f.Cells {
-		row, any := report.FactorTexts(f, c.Cell), false
-		for _, m := range found {
-			finding, ok := m[c.Cell.Key()]
-			if !ok {
-				row = append(row, report.Text{S: "–", Style: report.StyleDim})
-				continue
-			}
-			any = true
-			cell := report.Figure(finding, s)
-			if finding.Verdict == record.VerdictInconclusive {
-				cell.S += " ?"
-			}
-			row = append(row, cell)
+	t.Rows = differenceRows(f, found, func(x record.Finding) report.Text {
+		cell := report.Figure(x, s)
+		if x.Verdict == record.VerdictInconclusive {
+			cell.S += " ?"
 		}
-		if any {
-			t.Rows = append(t.Rows, row)
-		}
-	}
+		return cell
+	})
 	for _, row := range t.Rows {
 		if slices.ContainsFunc(row, func(c report.Text) bool { return strings.HasSuffix(c.S, " ?") }) {
 			t.Notes = append(t.Notes, "? inconclusive: the interval includes zero, or the generator's own lag is large beside it; see the warnings.")
@@ -132,4 +120,25 @@ func overheadTable(f record.Findings) report.Table {
 		}
 	}
 	return t
+}
+
+// differenceRows are a row for each cell that differs from its baseline in any of
+// some findings, which are by cell; a column for each.
+func differenceRows(f record.Findings, found []map[string]record.Finding, say func(record.Finding) report.Text) (rows [][]report.Text) {
+	for _, c := range f.Cells {
+		row, any := report.FactorTexts(f, c.Cell), false
+		for _, m := range found {
+			x, ok := m[c.Cell.Key()]
+			any = any || ok
+			if ok {
+				row = append(row, say(x))
+			} else {
+				row = append(row, report.Text{S: "–", Style: report.StyleDim})
+			}
+		}
+		if any {
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }

@@ -33,21 +33,7 @@ func waitingTable(f record.Findings) report.Table {
 	}
 	s := report.ScaleFor("us", largest)
 	t.Title = fmt.Sprintf("Waiting for a CPU in the mean latency overhead, %s (95%% interval)", s.Unit)
-	for _, c := range f.Cells {
-		row, any := report.FactorTexts(f, c.Cell), false
-		for _, m := range found {
-			x, ok := m[c.Cell.Key()]
-			if !ok {
-				row = append(row, report.Text{S: "–", Style: report.StyleDim})
-				continue
-			}
-			any = true
-			row = append(row, report.Figure(x, s))
-		}
-		if any {
-			t.Rows = append(t.Rows, row)
-		}
-	}
+	t.Rows = differenceRows(f, found, func(x record.Finding) report.Text { return report.Figure(x, s) })
 	t.Notes = append(t.Notes, "Waiting: run-queue wait of the proxies' workers and the workload, per request. Idle CPUs take time to wake up, too: only what it grows by with the machine's load would go with more of them (study waiting).")
 	return t
 }
