@@ -117,9 +117,6 @@ type Leftover struct {
 	Run string
 	// Kind names the kind of its study; "" for what is no study's.
 	Kind string
-	// Annotations are the namespace's, in which a kind notes what its runs
-	// change elsewhere.
-	Annotations map[string]string
 }
 
 // Leftovers lists the namespaces of runs that are not known to be under way.
@@ -139,7 +136,7 @@ func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, erro
 			continue
 		}
 		l := Leftover{Namespace: ns.Name, Since: ns.CreationTimestamp.Time, Run: ns.Labels[RunLabel],
-			Kind: ns.Annotations[KindAnnotation], Annotations: ns.Annotations}
+			Kind: ns.Annotations[KindAnnotation]}
 		var o owner
 		if json.Unmarshal([]byte(ns.Annotations[ownerAnnotation]), &o) == nil {
 			l.Owner = fmt.Sprintf("process %d on %s", o.PID, o.Host)
@@ -160,33 +157,9 @@ func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, erro
 // outside its namespace.
 const RestoreTimeout = 5 * time.Minute
 
-// RemoveLeftovers removes what dead runs among all left, and waits until
-// their namespaces are gone, so that their pods' end disturbs no measurement.
-// restore puts back what one of them changed outside its namespace.
-func RemoveLeftovers(ctx context.Context, kube kubernetes.Interface, all []Leftover, restore func(context.Context, Leftover) error) error {
-	if err := restoreLeftovers(ctx, all, restore); err != nil {
-		return err
-	}
-	return removeLeftovers(ctx, kube, all)
-}
-
-func restoreLeftovers(ctx context.Context, all []Leftover, restore func(context.Context, Leftover) error) error {
-	ctx, cancel := context.WithTimeout(ctx, RestoreTimeout)
-	defer cancel()
-	for _, l := range all {
-		if !l.Dead {
-			continue
-		}
-		if err := restore(ctx, l); err != nil {
-			return fmt.Errorf("undo what run %s changed: %w", l.Run, err)
-		}
-	}
-	return nil
-}
-
-// removeLeftovers removes the namespaces of dead runs and waits until they
-// are gone.
-func removeLeftovers(ctx context.Context, kube kubernetes.Interface, all []Leftover) error {
+// RemoveLeftovers removes the namespaces of the dead runs among all, and waits
+// until they are gone, so that their pods' end disturbs no measurement.
+func RemoveLeftovers(ctx context.Context, kube kubernetes.Interface, all []Leftover) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	for _, l := range all {
