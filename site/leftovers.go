@@ -23,8 +23,12 @@ const NamespacePrefix = "meshtrial-"
 const ownerAnnotation = "meshtrial.dev/runner"
 
 // KindAnnotation of a run's namespace names the kind of its study: some kinds
-// change more than their namespace, and know how to put that back.
+// make more than their namespace, and know how to take that away.
 const KindAnnotation = "meshtrial.dev/kind"
+
+// leaseAnnotation of a run's namespace says that it was made by the one who had
+// the cluster's Lease. Under another's Lease its run is dead.
+const leaseAnnotation = "meshtrial.dev/leased"
 
 // annotate notes in a namespace whose it is.
 func annotate(ns *corev1.Namespace, owner procfs.Identity) error {
@@ -45,8 +49,8 @@ type Leftover struct {
 	Since     time.Time
 	// Owner says which process made it, for people; "" if that is not noted.
 	Owner string
-	// Dead says that the process certainly runs no more. Otherwise it may be
-	// at work on another machine.
+	// Dead says that the run is certainly over. Otherwise it may be at work on
+	// another machine.
 	Dead bool
 	// Run is the run's name.
 	Run string
@@ -54,7 +58,8 @@ type Leftover struct {
 	Kind string
 }
 
-// Leftovers lists the namespaces of runs that are not known to be under way.
+// Leftovers lists the namespaces of runs that are not known to be under way, as
+// the one sees it who has the cluster's Lease.
 func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, error) {
 	me, err := procfs.Self()
 	if err != nil {
@@ -72,6 +77,7 @@ func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, erro
 		}
 		l := Leftover{Namespace: ns.Name, Since: ns.CreationTimestamp.Time, Run: ns.Labels[RunLabel],
 			Kind: ns.Annotations[KindAnnotation]}
+		l.Dead = ns.Annotations[leaseAnnotation] != ""
 		var owner procfs.Identity
 		if json.Unmarshal([]byte(ns.Annotations[ownerAnnotation]), &owner) == nil {
 			l.Owner = owner.String()

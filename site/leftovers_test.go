@@ -14,7 +14,8 @@ import (
 )
 
 // Of many namespaces those of runs that are not under way are left over, and
-// only those whose process is certainly dead are removed.
+// only those are removed whose process is certainly dead, or whose cluster has
+// another holder now.
 func TestLeftovers(t *testing.T) {
 	me, err := procfs.Self()
 	if err != nil {
@@ -37,6 +38,11 @@ func TestLeftovers(t *testing.T) {
 		}
 		return ns
 	}
+	leased := func(name, run string, of *procfs.Identity) *corev1.Namespace {
+		ns := namespace(name, run, of, "")
+		ns.Annotations[leaseAnnotation] = "true"
+		return ns
+	}
 	gone := me
 	gone.StartTicks++ // its number is this process's now
 	going := namespace("meshtrial-going", "r", &gone, "")
@@ -46,6 +52,8 @@ func TestLeftovers(t *testing.T) {
 		namespace("meshtrial-mine", "r", &me, ""),
 		namespace("meshtrial-dead", "r", &gone, ""),
 		namespace("meshtrial-far", "r", &elsewhere, ""),
+		leased("meshtrial-far-leased", "r", &elsewhere),
+		leased("meshtrial-mine-leased", "r", &me),
 		namespace("meshtrial-silent", "r", nil, ""),
 		namespace("meshtrial-garbled", "r", nil, `{"pid":`),
 		namespace("meshtrial-unlabelled", "", &gone, ""),
@@ -61,21 +69,21 @@ func TestLeftovers(t *testing.T) {
 	for _, l := range left {
 		got[l.Namespace] = l.Dead
 	}
-	if want := (map[string]bool{"meshtrial-dead": true, "meshtrial-far": false, "meshtrial-silent": false, "meshtrial-garbled": false}); !reflect.DeepEqual(got, want) {
+	if want := (map[string]bool{"meshtrial-dead": true, "meshtrial-far-leased": true, "meshtrial-far": false, "meshtrial-silent": false, "meshtrial-garbled": false}); !reflect.DeepEqual(got, want) {
 		t.Errorf("left over (and dead): %v, want %v", got, want)
 	}
-	if err := removeLeftovers(t.Context(), kube, left); err != nil {
+	if err := RemoveLeftovers(t.Context(), kube, left); err != nil {
 		t.Fatal(err)
 	}
 	list, err := kube.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(list.Items) != len(all)-1 {
-		t.Errorf("%d namespaces are there, want all but one of %d", len(list.Items), len(all))
+	if len(list.Items) != len(all)-2 {
+		t.Errorf("%d namespaces are there, want all but two of %d", len(list.Items), len(all))
 	}
 	for _, ns := range list.Items {
-		if ns.Name == "meshtrial-dead" {
+		if ns.Name == "meshtrial-dead" || ns.Name == "meshtrial-far-leased" {
 			t.Error("the dead run's namespace is there")
 		}
 	}

@@ -61,7 +61,7 @@ func (s *Site) Redial() {
 // CreateNamespace makes the run's namespace, with a note of who runs it.
 // kind says which kind of study that is.
 func (s *Site) CreateNamespace(ctx context.Context, kind string) error {
-	return s.OwnNamespace(ctx, s.Namespace, map[string]string{KindAnnotation: kind})
+	return s.OwnNamespace(ctx, s.Namespace, map[string]string{KindAnnotation: kind, leaseAnnotation: "true"})
 }
 
 // OwnNamespace makes a namespace of the run's own, into which the mesh then

@@ -178,8 +178,8 @@ func Own(object map[string]any) map[string]any {
 			meta, _ := v.(map[string]any)
 			kept := map[string]any{}
 			for _, name := range []string{"labels", "annotations"} {
-				if meta[name] != nil {
-					kept[name] = Copy(meta[name])
+				if m, ok := meta[name].(map[string]any); ok && len(m) > 0 {
+					kept[name] = Copy(m)
 				}
 			}
 			if len(kept) > 0 {

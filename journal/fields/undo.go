@@ -35,6 +35,10 @@ func Undo(live map[string]any, fields []Field) (map[string]any, []Answer) {
 	if out == nil {
 		out = map[string]any{}
 	}
+	// What was one value in one change and a map in another is named at both
+	// places: the higher one first, after which the lower one has nothing to do.
+	fields = slices.Clone(fields)
+	slices.SortStableFunc(fields, func(a, b Field) int { return len(a.Path) - len(b.Path) })
 	var answers []Answer
 	for _, f := range fields {
 		if f.Order == nil {
@@ -44,6 +48,14 @@ func Undo(live map[string]any, fields []Field) (map[string]any, []Answer) {
 	for _, f := range fields {
 		if f.Order != nil {
 			reorder(out, f)
+		}
+	}
+	for i, a := range answers {
+		if a.State != Foreign {
+			continue
+		}
+		if v, blocked := get(out, a.Field.Path); !blocked && same(value(v), a.Field.Before) {
+			answers[i].State = Already // with the rest
 		}
 	}
 	return out, answers
@@ -140,10 +152,11 @@ func over(old []Field, live, base, wanted map[string]any, fields []Field) []Fiel
 			continue
 		}
 		f := &fields[i]
+		f.Kept = min(f.Kept, o.Kept)
 		if same(f.Wrote[0], now) {
 			continue
 		}
-		f.Wrote, f.Kept = append([]json.RawMessage{now}, f.Wrote...), min(f.Kept, o.Kept)
+		f.Wrote = append([]json.RawMessage{now}, f.Wrote...)
 		if len(f.Parts) > 0 && len(o.Parts) > 0 {
 			f.Parts = overText(o.Parts, v, wanted, *f)
 		}
