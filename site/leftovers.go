@@ -3,10 +3,7 @@ package site
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"sort"
 	"strings"
 	"time"
@@ -29,71 +26,9 @@ const ownerAnnotation = "meshtrial.dev/runner"
 // change more than their namespace, and know how to put that back.
 const KindAnnotation = "meshtrial.dev/kind"
 
-// owner names the process that runs a run, for good: process IDs are used
-// again, their start times are not, and both mean something only in one PID
-// namespace of one boot of one machine.
-type owner struct {
-	Host         string `json:"host"` // for people
-	Boot         string `json:"boot_id"`
-	PIDNamespace string `json:"pid_namespace"`
-	PID          int    `json:"pid"`
-	StartTicks   uint64 `json:"start_ticks"` // since boot
-}
-
-// thisProcess is the owner that this process is.
-func thisProcess() (owner, error) {
-	o := owner{PID: os.Getpid()}
-	o.Host, _ = os.Hostname()
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return o, err
-	}
-	o.Boot = strings.TrimSpace(string(boot))
-	if o.PIDNamespace, err = os.Readlink("/proc/self/ns/pid"); err != nil {
-		return o, err
-	}
-	process, err := readProcess(o.PID)
-	o.StartTicks = process.StartTime
-	return o, err
-}
-
-func readProcess(pid int) (procfs.Process, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return procfs.Process{}, err
-	}
-	return procfs.ParseProcess(data)
-}
-
-// life is what can be told of an owner from here.
-type life int
-
-const (
-	unknown life = iota // another machine, boot or PID namespace
-	alive
-	dead
-)
-
-// lifeOf tells whether o still runs, as far as the process me can see.
-func lifeOf(o, me owner) life {
-	if o.PID <= 0 || o.Boot == "" || o.Boot != me.Boot || o.PIDNamespace != me.PIDNamespace {
-		return unknown
-	}
-	process, err := readProcess(o.PID)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return dead
-	case err != nil:
-		return unknown
-	case process.StartTime != o.StartTicks || process.State == 'Z' || process.State == 'X':
-		return dead
-	}
-	return alive
-}
-
 // annotate notes in a namespace whose it is.
-func annotate(ns *corev1.Namespace, o owner) error {
-	text, err := json.Marshal(o)
+func annotate(ns *corev1.Namespace, owner procfs.Identity) error {
+	text, err := json.Marshal(owner)
 	if err != nil {
 		return err
 	}
@@ -124,7 +59,7 @@ type Leftover struct {
 
 // Leftovers lists the namespaces of runs that are not known to be under way.
 func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, error) {
-	me, err := thisProcess()
+	me, err := procfs.Self()
 	if err != nil {
 		return nil, fmt.Errorf("look for what earlier runs left: %w", err)
 	}
@@ -140,13 +75,13 @@ func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, erro
 		}
 		l := Leftover{Namespace: ns.Name, Since: ns.CreationTimestamp.Time, Run: ns.Labels[RunLabel],
 			Kind: ns.Annotations[KindAnnotation], Annotations: ns.Annotations}
-		var o owner
-		if json.Unmarshal([]byte(ns.Annotations[ownerAnnotation]), &o) == nil {
-			l.Owner = fmt.Sprintf("process %d on %s", o.PID, o.Host)
-			switch lifeOf(o, me) {
-			case alive:
+		var owner procfs.Identity
+		if json.Unmarshal([]byte(ns.Annotations[ownerAnnotation]), &owner) == nil {
+			l.Owner = owner.String()
+			switch procfs.LifeOf(owner, me) {
+			case procfs.Alive:
 				continue
-			case dead:
+			case procfs.Dead:
 				l.Dead = true
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -66,7 +67,7 @@ func (s *Site) CreateNamespace(ctx context.Context, kind string) error {
 // OwnNamespace makes a namespace of the run's own, into which the mesh then
 // puts what sidecars need.
 func (s *Site) OwnNamespace(ctx context.Context, name string, annotations map[string]string) error {
-	me, err := thisProcess()
+	me, err := procfs.Self()
 	if err != nil {
 		return fmt.Errorf("create namespace %s: %w", name, err)
 	}
