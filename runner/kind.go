@@ -49,8 +49,8 @@ type Stage interface {
 	Place() *site.Site
 	// Pods lists the pods whose sidecars a report names.
 	Pods() []site.Pod
-	// Remove takes everything away again.
-	Remove() error
+	// Remove takes everything away again, also when ctx has ended.
+	Remove(ctx context.Context) error
 }
 
 // Remains are what a run that died may have left outside its namespace.

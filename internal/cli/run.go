@@ -141,7 +141,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	if err != nil {
 		return errors.Join(runErr, err)
 	}
-	if err := present(env, f, outcome.Dir, findings); err != nil {
+	if err := present(env, f, outcome.Dir, findings); err != nil && !unread(err) {
 		return errors.Join(runErr, err)
 	}
 	if runErr != nil {

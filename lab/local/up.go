@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/doctor"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 )
@@ -48,12 +49,18 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	if err := u.gather(ctx); err != nil {
 		return nil, err
 	}
+	paid := owe(ctx)
 	l, err := u.start(ctx, lock)
+	if err == nil && o.DownOnClose {
+		l.paid = paid
+		return l, nil
+	}
+	defer paid()
 	if err != nil {
 		if ctx.Err() == nil {
 			u.keepLogs()
 		}
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepLimit)
+		limited, cancel := ending.Within(ctx, sweepLimit)
 		defer cancel()
 		if swept := sweep(limited, u.paths); swept != nil {
 			err = errors.Join(err, swept)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
@@ -64,7 +65,7 @@ func deployStage(ctx context.Context, r runner.Deployment) (s *stage, err error)
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.Remove())
+			err = errors.Join(err, s.Remove(ctx))
 		}
 	}()
 	marks := map[string]string{site.KindAnnotation: string(study.Resilience)}
@@ -103,14 +104,15 @@ func (s *stage) checkNodes(ctx context.Context) error {
 // Remove puts back what steps changed outside the run's namespace, if that has
 // not been done, and takes the namespace away, also when the run itself has
 // been cancelled.
-func (s *stage) Remove() error {
-	ctx, cancel := context.WithTimeout(context.Background(), site.RestoreTimeout)
+func (s *stage) Remove(ctx context.Context) error {
+	defer ending.Owe(ctx, "what the timeline's steps changed", "")()
+	ctx, cancel := ending.Within(ctx, site.RestoreTimeout)
 	defer cancel()
 	err := restoreScenario(ctx, s.Kube, s.apply, s.Run)
 	if s.o.Control != nil {
 		err = errors.Join(err, s.o.Control.Restore(ctx))
 	}
-	return errors.Join(err, s.Site.Remove())
+	return errors.Join(err, s.Site.Remove(ctx))
 }
 
 // restoreScenario puts back what a run of resilience changed outside its
