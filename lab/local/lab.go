@@ -101,10 +101,10 @@ func (l *Lab) Builder() *components.Builder { return l.builder }
 func (l *Lab) Linkerd() *components.Linkerd { return l.linkerd }
 
 // Stays says whether the lab runs on after Close: unless it was started with
-// DownOnClose.
+// DownOnClose, or adopted.
 func (l *Lab) Stays() bool { return !l.down }
 
-// Close takes the lab down if it was started with DownOnClose.
+// Close takes the lab down if it was started with DownOnClose, or adopted.
 func (l *Lab) Close() error {
 	if !l.down {
 		return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/lab"
 )
 
@@ -221,10 +222,19 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 		return nil, err
 	}
 	defer storeLock.Close() // init keeps a copy
+	var owner *procfs.Identity
+	if u.o.DownOnClose {
+		me, err := procfs.Self()
+		if err != nil {
+			return nil, err
+		}
+		owner = &me
+	}
 	id := newID()
 	u.record = &record{
 		Schema: recordSchema, ID: id, Phase: phaseStarting, BootID: bootID(), Started: u.began.UTC(),
 		HostInterface: hostInterface(id), Network: addresses, Cgroup: "/meshtrial-" + id, ImageStore: store.dir, Images: u.imagesOf(),
+		ForRun: owner,
 	}
 	if err := u.note(); err != nil {
 		return nil, err
