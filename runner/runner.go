@@ -41,8 +41,10 @@ type Options struct {
 	// Out is the run directory: to be made, or with Resume to go on with.
 	Out    string
 	Resume bool
-	// Version of this program, and what it knows of the measured binaries.
+	// Version and Digest of this program, and what it knows of the measured
+	// binaries.
 	Version    string
+	Digest     string
 	Components []record.Component
 	// Rules are those by which trials are judged, for the header: a run that
 	// was judged by others is not gone on with.
@@ -142,6 +144,7 @@ type run struct {
 	plan    *study.Plan
 	dir     *store.Dir
 	header  record.Header
+	today   record.Header    // what is known of this attempt, as of a run of its own
 	pods    Measurer         // carries trials through
 	now     func() time.Time // bounds the blocks
 	trials  []record.Trial   // completed, earlier ones first
@@ -169,15 +172,14 @@ func (r *run) open(ctx context.Context) error {
 	if r.plan, err = study.NewPlan(r.o.Study, seed); err != nil {
 		return err
 	}
-	components, err := r.fit(ctx)
-	if err != nil {
+	if r.today, err = r.beforehand(ctx); err != nil {
 		return err
 	}
 	r.header = record.Header{
 		Schema: record.Schema, Kind: string(r.o.Study.Kind), RunID: NewRunID(r.started), Study: r.o.Study.Name, Started: r.started.UTC(), Seed: seed,
-		Lab: r.o.Lab.Kind(), Components: append(components, r.o.Components...), Meshtrial: r.o.Version, Rules: r.o.Rules,
+		Rules: r.o.Rules,
 	}
-	r.header.Machine.Remarks = r.o.Remarks
+	r.take(r.today)
 	r.dir, err = store.Create(r.o.Out, r.header, r.o.Source, r.o.Study.Marshal())
 	return err
 }
@@ -209,7 +211,10 @@ func (r *run) reopen(ctx context.Context) error {
 		err = r.plan.CheckTrials(r.trials)
 	}
 	if err == nil {
-		_, err = r.fit(ctx) // the header has the components
+		r.today, err = r.beforehand(ctx)
+	}
+	if err == nil {
+		err = Same(r.o.Out, r.header, r.today)
 	}
 	var notes []string
 	if err == nil {
@@ -256,27 +261,25 @@ func NewRunID(start time.Time) string {
 	return fmt.Sprintf("%s-%04x", start.UTC().Format("20060102-150405"), rand.Uint32()&0xffff)
 }
 
-// describe notes what is only known once the pods run: the machine, and the
-// versions that the proxies themselves report.
+// describe finds what is only known once the pods run: the machine, and the
+// versions that the proxies themselves report. A run with trials was described
+// when they were made, and nothing of it may have changed since.
 func (r *run) describe(ctx context.Context, pods Stage) error {
-	if len(r.trials) > 0 {
-		return nil // a resumed run has been described
-	}
-	at := pods.Place()
+	at, now := pods.Place(), &r.today
 	if nodes := slices.Sorted(maps.Keys(at.Observers)); len(nodes) > 0 { // of several the first by name
 		machine, err := at.Observers[nodes[0]].Machine(ctx)
 		if err != nil {
 			return fmt.Errorf("describe the machine: %w", err)
 		}
-		machine.Remarks = append(machine.Remarks, r.header.Machine.Remarks...)
-		r.header.Machine = machine
+		machine.Remarks = append(machine.Remarks, now.Machine.Remarks...)
+		now.Machine = machine
 		if node, err := at.Kube.CoreV1().Nodes().Get(ctx, nodes[0], metav1.GetOptions{}); err == nil {
-			r.header.Machine.ContainerRun = strings.Replace(node.Status.NodeInfo.ContainerRuntimeVersion, "://", " ", 1)
+			now.Machine.ContainerRun = strings.Replace(node.Status.NodeInfo.ContainerRuntimeVersion, "://", " ", 1)
 		}
 	}
-	r.header.Machine.Nodes = len(at.Observers)
+	now.Machine.Nodes = len(at.Observers)
 	if version, err := at.Kube.Discovery().ServerVersion(ctx); err == nil {
-		r.header.Machine.Kubernetes = version.GitVersion
+		now.Machine.Kubernetes = version.GitVersion
 	}
 	seen := map[string]bool{}
 	for _, pod := range pods.Pods() {
@@ -284,9 +287,13 @@ func (r *run) describe(ctx context.Context, pods Stage) error {
 			continue
 		}
 		seen[pod.State.Version] = true
-		r.header.Components = append(r.header.Components, record.Component{Name: "envoy", Version: pod.State.Version, Source: "as the running sidecar reports"})
+		now.Components = append(now.Components, record.Component{Name: "envoy", Version: pod.State.Version, Source: "as the running sidecar reports"})
 	}
-	r.header.Components = mergeComponents(r.header.Components)
+	now.Components = mergeComponents(now.Components)
+	if len(r.trials) > 0 {
+		return Same(r.o.Out, r.header, *now)
+	}
+	r.take(*now)
 	data, err := json.MarshalIndent(r.header, "", "  ")
 	if err != nil {
 		return err

@@ -7,9 +7,12 @@ import (
 	"os"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -79,4 +82,23 @@ func adopt(ctx context.Context, p *progress, l *local.Lab, keep bool) error {
 		p.note("the lab that runs is that of a run that was killed (%s); it is taken down with this one", dead)
 	}
 	return nil
+}
+
+// ownProgram is the file of the program that runs, whatever has become of its
+// path.
+const ownProgram = "/proc/self/exe"
+
+// sameToday refuses to go on with a run that this program, lab or machine did
+// not make, as far as that is known before the lab is there.
+func sameToday(f runFlags, was record.Header) error {
+	digest, err := local.Digest(ownProgram)
+	if err != nil {
+		return err
+	}
+	now := record.Header{Meshtrial: Version(), MeshtrialDigest: digest, Lab: f.lab}
+	if f.lab == lab.KindLocal {
+		now.Machine = procfs.Machine(os.DirFS("/"))
+		now.Machine.OS, now.Machine.CgroupMode = "", "" // the node has others
+	}
+	return runner.Same(f.resume, was, now)
 }
