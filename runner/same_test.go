@@ -1,7 +1,11 @@
 package runner
 
 import (
+	"context"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -11,11 +15,17 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/none"
+	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/store"
+	"k8s.io/client-go/rest"
 )
 
 // measured is a header with everything in it.
@@ -180,7 +190,97 @@ func TestResumeWithSomethingElse(t *testing.T) {
 	}
 }
 
-// someCluster is a user's that cannot be reached.
-type someCluster struct{ noCluster }
+// someCluster is a user's, at host.
+type someCluster struct {
+	noCluster
+	host string
+}
 
-func (someCluster) Kind() string { return lab.KindCluster }
+func (someCluster) Kind() string               { return lab.KindCluster }
+func (c someCluster) RESTConfig() *rest.Config { return &rest.Config{Host: c.host} }
+
+// A user's cluster is known by its namespace kube-system, where one may read it.
+func TestClusterID(t *testing.T) {
+	status := http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1/namespaces/kube-system" {
+			status = http.StatusNotFound
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, `{"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "kube-system", "uid": "5e1f"}}`)
+	}))
+	defer server.Close()
+	if id := clusterID(t.Context(), someCluster{host: server.URL}); id != "5e1f" {
+		t.Errorf("%q", id)
+	}
+	status = http.StatusForbidden
+	for _, l := range []lab.Lab{noCluster{}, someCluster{host: server.URL}} {
+		if id := clusterID(t.Context(), l); id != "" {
+			t.Errorf("%s: %q", l.Kind(), id)
+		}
+	}
+}
+
+// placed is a Stage on a node that says what it is.
+type placed struct {
+	script
+	at   *site.Site
+	pods []site.Pod
+}
+
+func (p *placed) Place() *site.Site            { return p.at }
+func (p *placed) Pods() []site.Pod             { return p.pods }
+func (p *placed) Remove(context.Context) error { return nil }
+
+// The machine and the running sidecars are known only once pods are there. A run
+// with trials is gone on with on the same ones alone; one without is described as
+// it is now.
+func TestDescribe(t *testing.T) {
+	machine, envoy := record.Machine{CPUModel: "EPYC", CPUs: 2}, "1.40.0"
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { jsonhttp.Answer(w, machine) }))
+	defer node.Close()
+	s, out := studytest.Parse(t, studytest.ThreeCells), filepath.Join(t.TempDir(), "run")
+	attempt := func(resume, measure bool) error {
+		stage := &placed{pods: []site.Pod{{State: &mesh.ProxyState{Version: envoy}}, {}},
+			at: &site.Site{Kube: fakecluster.New(), Observers: map[string]observe.Client{"n": {HTTPClient: node.Client(), BaseURL: node.URL}}}}
+		r, _ := newRun(t, out, resume, s, stage)
+		defer r.dir.Close()
+		err := r.describe(t.Context(), stage)
+		if err == nil && measure {
+			err = r.blocks(t.Context())
+		}
+		return err
+	}
+	header := func() record.Header {
+		c, err := store.Read(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Header
+	}
+	if err := attempt(false, false); err != nil {
+		t.Fatal(err)
+	}
+	machine.CPUs = 4
+	if err := attempt(true, true); err != nil {
+		t.Fatal(err)
+	}
+	if h := header(); h.Machine.CPUs != 4 || h.Machine.CPUModel != "EPYC" || len(h.Components) != 1 || h.Components[0].Version != "1.40.0" {
+		t.Errorf("%+v", h)
+	}
+	for _, tt := range []struct {
+		cpus  int
+		envoy string
+		want  string
+	}{{2, "1.40.0", "its number of CPUs was 4 and is 2"}, {4, "1.41.0", "envoy was 1.40.0 and is 1.41.0"}} {
+		machine.CPUs, envoy = tt.cpus, tt.envoy
+		if err := attempt(true, true); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v, want %q", err, tt.want)
+		}
+	}
+	machine.CPUs, envoy = 4, "1.40.0"
+	if err := attempt(true, true); err != nil {
+		t.Error(err)
+	}
+}
