@@ -52,8 +52,8 @@ type Stage interface {
 	Place() *site.Site
 	// Pods lists the pods whose sidecars a report names.
 	Pods() []site.Pod
-	// Remove takes everything away again.
-	Remove() error
+	// Remove takes everything away again, also when ctx has ended.
+	Remove(ctx context.Context) error
 }
 
 // Placed is a fault of a cell at the place of the first of these factors that

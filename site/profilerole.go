@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/profile/node"
@@ -135,10 +136,11 @@ func ProfilePod(ctx context.Context, l lab.Lab, target PodTarget, request node.R
 	if request.ContainerID = PodOf(pod).Containers[container]; request.ContainerID == "" {
 		return answer, name, errs.WithHint(fmt.Errorf("container %s does not run", name), "kubectl -n %s describe pod %s", pod.Namespace, pod.Name)
 	}
+	defer ending.Owe(ctx, "namespace "+s.Namespace, "kubectl delete namespace "+s.Namespace)()
 	if err := s.OwnNamespace(ctx, s.Namespace, nil); err != nil {
 		return answer, name, err
 	}
-	defer func() { err = errors.Join(err, s.Remove()) }()
+	defer func() { err = errors.Join(err, s.Remove(ctx)) }()
 	say("starting the profile role on node " + pod.Spec.NodeName)
 	host := pod.Spec.NodeName
 	if n, nodeErr := s.Kube.CoreV1().Nodes().Get(ctx, host, metav1.GetOptions{}); nodeErr == nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/lab"
@@ -262,13 +263,13 @@ func CPULimit(pod *corev1.Pod, container string) string {
 	return study.CPULimitNone
 }
 
-// removeTimeout bounds the clean-up, which runs also when the run's own
-// context has ended.
+// removeTimeout bounds the clean-up.
 const removeTimeout = 30 * time.Second
 
-// Remove deletes the namespace, and with it everything the run made.
-func (s *Site) Remove() error {
-	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
+// Remove deletes the namespace, and with it everything the run made, also when
+// ctx has ended.
+func (s *Site) Remove(ctx context.Context) error {
+	ctx, cancel := ending.Within(ctx, removeTimeout)
 	defer cancel()
 	s.Dialer.Close()
 	return RemoveNamespace(ctx, s.Kube, s.Namespace)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/signals"
@@ -181,6 +182,7 @@ func controlPlaneTest(ctx context.Context, env *Env, f pushTestFlags) (err error
 	if err != nil {
 		return err
 	}
+	defer ending.Owe(ctx, "what the test created in namespace "+f.target, t.remedy())()
 	runErr := t.run(ctx)
 	var to time.Time
 	if runErr == nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
@@ -64,7 +65,8 @@ func openJournal(ctx context.Context, p *progress, config *rest.Config, run, stu
 
 // leave gives the cluster back, also when the run was cancelled.
 func leave(ctx context.Context, j *journal.Journal) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer ending.Owe(ctx, "the cluster's Lease", "meshtrial cluster restore")()
+	ctx, cancel := ending.Within(ctx, leaveTimeout)
 	defer cancel()
 	return j.Leave(ctx)
 }

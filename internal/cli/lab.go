@@ -167,6 +167,12 @@ func printStatus(w io.Writer, s *local.Status) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "lab\t%s, %s since %s\n", s.ID, s.State, s.Started.Local().Format(time.DateTime))
+	switch {
+	case s.Orphaned:
+		fmt.Fprintf(t, "for\ta run that was killed (%s): the next run takes it down at its end, or meshtrial lab down\n", s.ForRun)
+	case s.ForRun != nil:
+		fmt.Fprintf(t, "for\ta run (%s), which takes it down at its end\n", s.ForRun)
+	}
 	fmt.Fprintf(t, "api\t%s\n", s.API)
 	fmt.Fprintf(t, "kubeconfig\t%s\n", s.Kubeconfig)
 	fmt.Fprintf(t, "pods, services\t%s, %s\n", s.Pods, s.Services)

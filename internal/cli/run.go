@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/resilience/findings"
 	"github.com/meshtrial/meshtrial/kinds/resilience/trial"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/runner"
@@ -119,9 +120,13 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	if err != nil {
 		return err
 	}
+	digest, err := local.Digest(ownProgram)
+	if err != nil {
+		return err
+	}
 	options := runner.Options{
 		Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: source, Lab: where, Mesh: newMesh(s.Mesh, where.Images()),
-		Out: f.out, Version: Version(), Components: measured,
+		Out: f.out, Version: Version(), Digest: digest, Components: measured,
 		Remarks: remarks, Journal: book, RunID: id,
 		Enough: analyses.All().Enough,
 		Next:   analyses.All().Next,
@@ -160,7 +165,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	if err != nil {
 		return errors.Join(runErr, err)
 	}
-	if err := present(env, f, outcome.Dir, findings); err != nil {
+	if err := present(env, f, outcome.Dir, findings); err != nil && !unread(err) {
 		return errors.Join(runErr, err)
 	}
 	if runErr != nil {
@@ -202,7 +207,7 @@ func prepare(ctx context.Context, env *Env, f runFlags, args []string) (*study.S
 		// Another study, other rules, or another process at work in the directory.
 		dir, contents, err := store.Resume(f.resume, s.Marshal(), s.Seed)
 		if err == nil {
-			err = errors.Join(runner.SameRules(f.resume, contents.Header, rules), dir.Close())
+			err = errors.Join(sameToday(f, contents.Header), runner.SameRules(f.resume, contents.Header, rules), dir.Close())
 		}
 		if err != nil {
 			return fail(err)

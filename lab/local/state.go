@@ -30,17 +30,20 @@ const (
 // record is what lab.json says: everything that a lab leaves, or may have
 // left, outside its namespaces. It is written before any of that is made.
 type record struct {
-	Schema        int       `json:"schema"`
-	ID            string    `json:"id"`
-	Phase         string    `json:"phase"`
-	BootID        string    `json:"boot_id"`
-	Started       time.Time `json:"started"`
-	InitPID       int       `json:"init_pid,omitempty"`
-	InitStart     uint64    `json:"init_start_ticks,omitempty"` // tells a reused PID
-	HostInterface string    `json:"host_interface"`
-	Network       network   `json:"network"`
-	Cgroup        string    `json:"cgroup"`      // name of the lab's group in every hierarchy
-	ImageStore    string    `json:"image_store"` // containerd's kept root
+	Schema    int       `json:"schema"`
+	ID        string    `json:"id"`
+	Phase     string    `json:"phase"`
+	BootID    string    `json:"boot_id"`
+	Started   time.Time `json:"started"`
+	InitPID   int       `json:"init_pid,omitempty"`
+	InitStart uint64    `json:"init_start_ticks,omitempty"` // tells a reused PID
+	// ForRun is the process that the lab was started for and that takes it
+	// down at its end; nil for a lab that stays.
+	ForRun        *procfs.Identity `json:"for_run,omitempty"`
+	HostInterface string           `json:"host_interface"`
+	Network       network          `json:"network"`
+	Cgroup        string           `json:"cgroup"`      // name of the lab's group in every hierarchy
+	ImageStore    string           `json:"image_store"` // containerd's kept root
 	// Sysctls are the values that settings of the host had before the lab
 	// raised them.
 	Sysctls   map[string]int `json:"sysctls,omitempty"`

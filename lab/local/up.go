@@ -15,7 +15,9 @@ import (
 	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/doctor"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/lab"
 )
 
@@ -48,12 +50,18 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	if err := u.gather(ctx); err != nil {
 		return nil, err
 	}
+	paid := owe(ctx)
 	l, err := u.start(ctx, lock)
+	if err == nil && o.DownOnClose {
+		l.paid = paid
+		return l, nil
+	}
+	defer paid()
 	if err != nil {
 		if ctx.Err() == nil {
 			u.keepLogs()
 		}
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepLimit)
+		limited, cancel := ending.Within(ctx, sweepLimit)
 		defer cancel()
 		if swept := sweep(limited, u.paths); swept != nil {
 			err = errors.Join(err, swept)
@@ -214,10 +222,19 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 		return nil, err
 	}
 	defer storeLock.Close() // init keeps a copy
+	var owner *procfs.Identity
+	if u.o.DownOnClose {
+		me, err := procfs.Self()
+		if err != nil {
+			return nil, err
+		}
+		owner = &me
+	}
 	id := newID()
 	u.record = &record{
 		Schema: recordSchema, ID: id, Phase: phaseStarting, BootID: bootID(), Started: u.began.UTC(),
 		HostInterface: hostInterface(id), Network: addresses, Cgroup: "/meshtrial-" + id, ImageStore: store.dir, Images: u.imagesOf(),
+		ForRun: owner,
 	}
 	if err := u.note(); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -69,7 +70,7 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, c.Remove())
+			err = errors.Join(err, c.Remove(ctx))
 		}
 	}()
 	if o.Study.Measured(study.MeasureSignals) {
@@ -179,8 +180,9 @@ const populationTimeout = 15 * time.Minute
 
 // Remove puts istiod back as it was and takes away population, real pods and
 // roles, also when the run itself has been cancelled.
-func (c *controlPlane) Remove() error {
-	ctx, cancel := context.WithTimeout(context.Background(), site.RestoreTimeout)
+func (c *controlPlane) Remove(ctx context.Context) error {
+	defer ending.Owe(ctx, "istiod as it was, and the simulated pods", "")()
+	ctx, cancel := ending.Within(ctx, site.RestoreTimeout)
 	defer cancel()
 	if c.fleet != nil {
 		stopping, cancel := context.WithTimeout(ctx, site.StopTimeout)
@@ -194,7 +196,7 @@ func (c *controlPlane) Remove() error {
 	}
 	// The namespace goes last: as long as it is there, a later run knows
 	// that there is something to clean up.
-	return errors.Join(err, c.Site.Remove())
+	return errors.Join(err, c.Site.Remove(ctx))
 }
 
 // putBack puts back what the run changed outside its namespace. Istiod starts

@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/site"
 	"slices"
@@ -291,13 +292,13 @@ func (t *controlTrial) endTraffic(ctx context.Context) error {
 
 // stopTraffic ends what of the traffic still runs, also when the run itself
 // has been cancelled.
-func (t *controlTrial) stopTraffic() {
+func (t *controlTrial) stopTraffic(ctx context.Context) {
 	if t.traffic == nil {
 		return
 	}
 	t.traffic.stop()
 	if t.traffic.started.Run != "" && t.out.Control.Traffic == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), site.StopTimeout)
+		ctx, cancel := ending.Within(ctx, site.StopTimeout)
 		defer cancel()
 		// An error means that it has ended, or that its pod is gone.
 		_, _ = t.c.caller.api.Stop(ctx, t.traffic.started.Run)

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -68,7 +69,7 @@ func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
 	}
 	defer func() {
 		if err != nil {
-			d.Remove()
+			err = errors.Join(err, d.Remove(ctx))
 		}
 	}()
 	if err := d.setHeaders(); err != nil {

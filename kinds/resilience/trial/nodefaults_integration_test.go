@@ -45,7 +45,7 @@ func newFaultBench(t *testing.T) *faultBench {
 	}
 	ctx := t.Context()
 	t.Cleanup(func() {
-		if err := s.Remove(); err != nil {
+		if err := s.Remove(ctx); err != nil {
 			t.Error(err)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
@@ -62,7 +63,7 @@ func deployStage(ctx context.Context, r runner.Deployment) (s *stage, err error)
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.Remove())
+			err = errors.Join(err, s.Remove(ctx))
 		}
 	}()
 	if err := s.CreateNamespace(ctx, string(study.Resilience)); err != nil {
@@ -97,15 +98,16 @@ func (s *stage) checkNodes(ctx context.Context) error {
 // Remove puts back what steps changed outside the run's namespace, if that has
 // not been done, and takes the namespace away, also when the run itself has
 // been cancelled.
-func (s *stage) Remove() error {
-	ctx, cancel := context.WithTimeout(context.Background(), site.RestoreTimeout)
+func (s *stage) Remove(ctx context.Context) error {
+	defer ending.Owe(ctx, "what the timeline's steps changed", "")()
+	ctx, cancel := ending.Within(ctx, site.RestoreTimeout)
 	defer cancel()
 	var err error
 	if s.o.Control != nil {
 		err = s.o.Control.Restore(ctx)
 	}
 	_, undone := s.changes.Restore(ctx, journal.OfRun(s.Run))
-	return errors.Join(err, undone, s.Site.Remove())
+	return errors.Join(err, undone, s.Site.Remove(ctx))
 }
 
 // find waits for an observer, opens lines to all, and compares clocks.
