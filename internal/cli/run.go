@@ -116,29 +116,17 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	if err := sweepLeftovers(ctx, p, where); err != nil {
 		return err
 	}
-	measured, err := measuredComponents(ctx, where)
-	if err != nil {
+	options := runner.Options{Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: source, Remarks: remarks, Lab: where, Journal: book, RunID: id}
+	return runIn(ctx, env, p, f, plan, options)
+}
+
+// runIn runs a study in a lab that is this run's until it ends.
+func runIn(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan, options runner.Options) (err error) {
+	if err := complete(ctx, f, plan, &options); err != nil {
 		return err
 	}
-	digest, err := local.Digest(ownProgram)
-	if err != nil {
-		return err
-	}
-	options := runner.Options{
-		Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: source, Lab: where, Mesh: newMesh(s.Mesh, where.Images()),
-		Out: f.out, Version: Version(), Digest: digest, Components: measured,
-		Remarks: remarks, Journal: book, RunID: id,
-		Enough: analyses.All().Enough,
-		Next:   analyses.All().Next,
-		Meshes: meshesOf(plan, where.Images()), Condition: condition,
-	}
-	if f.resume != "" {
-		options.Out, options.Resume = f.resume, true
-	} else if options.Out == "" {
-		options.Out = filepath.Join("runs", s.Name+"-"+time.Now().UTC().Format("20060102-150405"))
-	}
-	if s.Kind == study.ControlPlane || trial.SetsControl(plan) {
-		plane, err := openControl(ctx, where, book)
+	if plan.Study.Kind == study.ControlPlane || trial.SetsControl(plan) {
+		plane, err := openControl(ctx, options.Lab, options.Journal)
 		if err != nil {
 			return err
 		}
@@ -149,7 +137,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	if err != nil {
 		return err
 	}
-	if err := agree(ctx, env, p, where, changes, f.yes); err != nil {
+	if err := agree(ctx, env, p, options.Lab, changes, f.yes); err != nil {
 		return err
 	}
 	options.Progress = func(e runner.Event) { showEvent(p, plan, e) }
@@ -173,6 +161,27 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 			"continue with: meshtrial run --resume %s", outcome.Dir)
 	}
 	return judgement(findings)
+}
+
+// complete fills in what a run's options take from the lab and the flags.
+func complete(ctx context.Context, f runFlags, plan *study.Plan, o *runner.Options) (err error) {
+	if o.Components, err = measuredComponents(ctx, o.Lab); err != nil {
+		return err
+	}
+	if o.Digest, err = local.Digest(ownProgram); err != nil {
+		return err
+	}
+	images := o.Lab.Images()
+	o.Version, o.Condition = Version(), condition
+	o.Mesh, o.Meshes = newMesh(plan.Study.Mesh, images), meshesOf(plan, images)
+	o.Enough, o.Next = analyses.All().Enough, analyses.All().Next
+	switch o.Out = f.out; {
+	case f.resume != "":
+		o.Out, o.Resume = f.resume, true
+	case o.Out == "":
+		o.Out = filepath.Join("runs", plan.Study.Name+"-"+time.Now().UTC().Format("20060102-150405"))
+	}
+	return nil
 }
 
 // prepare reads the study and finds whatever is wrong that can be found
