@@ -19,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/signals"
 )
 
@@ -155,7 +156,7 @@ func (f *pushTestFlags) selects() (name, address string, err error) {
 }
 
 func controlPlaneTest(ctx context.Context, env *Env, f pushTestFlags) (err error) {
-	config, err := f.config(ctx)
+	config, err := f.config(ctx, rights.PushTest, f.target)
 	if err != nil {
 		return err
 	}
