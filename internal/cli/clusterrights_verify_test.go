@@ -1,0 +1,326 @@
+//go:build verify
+
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/rights"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+const dataPlaneOfAGuest = `
+name: guest
+question: Do the rights of the table suffice?
+settings: {rate: 200, connections: 4}
+factors: {sidecars: [none, both]}
+warmup: {min: 1s, max: 3s}
+window: 2s
+interval: 1s
+blocks: {min: 1, max: 2, limit: 20m, redeploy: 1}
+`
+
+const controlPlaneOfAGuest = `
+name: guest-control
+question: Do the rights of the table suffice?
+kind: control-plane
+control: {changes: 2, settle: 20s, idle: 0s}
+settings: {proxies: 5, services: 2, endpoints: 1, namespaces: 1}
+factors: {change: [service+gateway+virtualservice, endpoints-scale]}
+blocks: {min: 1, max: 1, limit: 20m}
+`
+
+// guests are users of a lab whose API server writes down what they ask for.
+type guests struct {
+	machine labtest.Machine
+	lab     *local.Lab
+	audit   string // the log's file
+}
+
+// TestLeastRights has users with the rights that `cluster check` prints, and no
+// others, run what they are for. The API server's audit log has nothing of
+// theirs that the table lacks.
+func TestLeastRights(t *testing.T) {
+	m := labtest.New(t)
+	g := guests{machine: m, lab: m.Up(t, "--audit")}
+	files, err := local.LogFiles(m.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.audit = files["audit"]
+	for name, test := range map[string]func(*testing.T){"data plane": g.dataPlane, "control plane": g.controlPlane, "readers": g.readers} {
+		t.Run(name, test)
+	}
+}
+
+// user makes a service account, and a kubeconfig of its token.
+func (g guests) user(t *testing.T, name string) (kubeconfig string) {
+	t.Helper()
+	labtest.Kubectl(t, g.lab, "", "create", "serviceaccount", name)
+	token := strings.TrimSpace(labtest.Kubectl(t, g.lab, "", "create", "token", name, "--duration=2h"))
+	data, err := os.ReadFile(g.lab.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig = filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(kubeconfig, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"config", "set-credentials", name, "--token=" + token}, {"config", "set-context", "meshtrial", "--user=" + name}} {
+		labtest.Kubectl(t, g.lab, "", append([]string{"--kubeconfig=" + kubeconfig}, args...)...)
+	}
+	return kubeconfig
+}
+
+// grant applies the manifests that `cluster check` prints for a user, and waits
+// until the API server knows them.
+func (g guests) grant(t *testing.T, name, kubeconfig string, args ...string) {
+	t.Helper()
+	check := append([]string{"cluster", "check"}, args...)
+	cmd := g.machine.Command(t, append(slices.Clone(check), "--kubeconfig", g.lab.Kubeconfig(), "--manifests", "--serviceaccount", "default/"+name)...)
+	manifests, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v", cmd.Args, err)
+	}
+	labtest.Kubectl(t, g.lab, string(manifests), "apply", "-f", "-")
+	g.eventually(t, 0, append(check, "--kubeconfig", kubeconfig)...)
+}
+
+// eventually has a command end with a code, within the moment that the API
+// server takes to learn of rights.
+func (g guests) eventually(t *testing.T, code int, args ...string) string {
+	t.Helper()
+	for begin := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+		got, said := g.machine.Run(t, args...)
+		if got == code {
+			return said
+		}
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("%v: exit code %d, not %d\n%s", args, got, code, said)
+		}
+	}
+}
+
+func (g guests) dataPlane(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "guest.yaml")
+	if err := os.WriteFile(file, []byte(dataPlaneOfAGuest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := g.user(t, "guest")
+	code, said := g.machine.Run(t, "cluster", "check", file, "--kubeconfig", kubeconfig)
+	if code != errs.CodeAssertion || !strings.Contains(said, "missing  create daemonsets.apps in the run's namespace") {
+		t.Errorf("a user without rights: exit code %d\n%s", code, said)
+	}
+	g.grant(t, "guest", kubeconfig, file)
+	plan := studytest.Plan(t, dataPlaneOfAGuest)
+	g.runs(t, "guest", kubeconfig, file, plan, 3)
+
+	// One right less, and the run says which before it has begun.
+	lacking := rights.Of(plan)
+	i := slices.IndexFunc(lacking, func(f rights.Feature) bool { return f.Name == rights.Observe })
+	lacking = slices.Delete(lacking, i, i+1)
+	text, err := rights.Manifests(rights.Place(lacking, g.places("")), rights.Subject{Kind: "ServiceAccount", Namespace: "default", Name: "guest"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	labtest.Kubectl(t, g.lab, string(text), "apply", "-f", "-")
+	g.eventually(t, errs.CodeAssertion, "cluster", "check", file, "--kubeconfig", kubeconfig)
+	before := len(g.events(t, "guest"))
+	code, said = g.machine.Run(t, "run", file, "--lab", "cluster", "--kubeconfig", kubeconfig, "--image", g.lab.Images().Meshtrial, "--out", filepath.Join(t.TempDir(), "out"))
+	if code != errs.CodeUsage || !strings.Contains(said, "observe: create daemonsets.apps in the run's namespace (the observer on each node)") {
+		t.Errorf("a right less: exit code %d\n%s", code, said)
+	}
+	for _, e := range g.events(t, "guest")[before:] {
+		if e.writes() {
+			t.Errorf("the refused run has asked for %s", e)
+		}
+	}
+}
+
+func (g guests) controlPlane(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "guest.yaml")
+	if err := os.WriteFile(file, []byte(controlPlaneOfAGuest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := g.user(t, "controller")
+	g.grant(t, "controller", kubeconfig, file)
+	g.runs(t, "controller", kubeconfig, file, studytest.Plan(t, controlPlaneOfAGuest), 2)
+}
+
+// runs has a user run a study, and holds what it asked for against the table.
+func (g guests) runs(t *testing.T, name, kubeconfig, file string, plan *study.Plan, trials int) {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "run")
+	code, said := g.machine.Run(t, "run", file, "--lab", "cluster", "--kubeconfig", kubeconfig, "--image", g.lab.Images().Meshtrial, "--out", out)
+	if code != errs.CodeOK && code != errs.CodeInvalid { // figures may be invalid on a busy machine
+		t.Fatalf("exit code %d\n%s", code, said)
+	}
+	lines, err := os.ReadFile(filepath.Join(out, store.FileTrials))
+	if n := bytes.Count(lines, []byte("\n")); err != nil || n < trials {
+		t.Errorf("%d trials (%v)\n%s", n, err, said)
+	}
+	g.holds(t, name, rights.Place(rights.Of(plan), g.places("")))
+}
+
+// readers see signals and scope with rights to read alone, and write nothing.
+func (g guests) readers(t *testing.T) {
+	labtest.Kubectl(t, g.lab, readManifests, "apply", "-f", "-")
+	labtest.Kubectl(t, g.lab, "", "-n", "read", "rollout", "status", "deployment/shop", "--timeout=240s")
+	kubeconfig := g.user(t, "reader")
+	g.grant(t, "reader", kubeconfig, "-n", "read", "--feature", rights.Reach, "--feature", rights.Signals, "--feature", rights.Scope)
+	for _, args := range [][]string{{"signals", "--once", "--json"}, {"scope", "-n", "read", "--json"}} {
+		if code, said := g.machine.Run(t, append(args, "--lab", "cluster", "--kubeconfig", kubeconfig)...); code != 0 {
+			t.Errorf("%v: exit code %d\n%s", args, code, said)
+		}
+	}
+	features, err := rights.Named(rights.Reach, rights.Signals, rights.Scope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.holds(t, "reader", rights.Place(features, g.places("read")))
+	for _, e := range g.events(t, "reader") {
+		if e.writes() {
+			t.Errorf("a reader has asked for %s", e)
+		}
+	}
+}
+
+const readManifests = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: read, labels: {istio-injection: enabled}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: shop, namespace: read}
+spec:
+  selector: {matchLabels: {app: shop}}
+  template:
+    metadata: {labels: {app: shop}}
+    spec:
+      containers: [{name: worker, image: "docker.io/meshtrial/meshtrial:lab", imagePullPolicy: IfNotPresent, args: [worker], resources: {requests: {cpu: 10m}}}]
+`
+
+// event is a line of the audit log; see audit.k8s.io/v1, Event.
+type event struct {
+	Verb       string
+	RequestURI string
+	User       struct{ Username string }
+	ObjectRef  *struct{ Resource, Subresource, Namespace, Name, APIGroup string }
+	Status     struct{ Code int } `json:"responseStatus"`
+}
+
+func (e event) String() string {
+	if e.ObjectRef == nil {
+		return e.Verb + " " + e.RequestURI
+	}
+	o := e.ObjectRef
+	return fmt.Sprintf("%s %s.%s/%s in namespace %q: %d", e.Verb, o.Resource, o.APIGroup, o.Subresource, o.Namespace, e.Status.Code)
+}
+
+// writes says that it changes something: not the question what a user may do,
+// which is a create, nor a port-forward.
+func (e event) writes() bool {
+	return !slices.Contains([]string{"get", "list", "watch"}, e.Verb) && e.ObjectRef != nil &&
+		e.ObjectRef.Resource != "selfsubjectaccessreviews" && e.ObjectRef.Subresource != "portforward"
+}
+
+// events are those of a user, in their order.
+func (g guests) events(t *testing.T, name string) []event {
+	t.Helper()
+	data, err := os.ReadFile(g.audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []event
+	for line := range bytes.Lines(data) {
+		var e event
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if e.User.Username == "system:serviceaccount:default:"+name {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// anyRun stands for the namespaces of runs.
+const anyRun = "a run's"
+
+func (g guests) places(named string) rights.Places {
+	return rights.Places{Run: anyRun, Meshes: map[string]string{study.MeshIstio: "istio-system"}, Named: named}
+}
+
+// grants says that a right covers an event by a verb.
+func grants(r rights.Right, e event) bool {
+	if !slices.Contains(r.Verbs, e.Verb) {
+		return false
+	}
+	if e.ObjectRef == nil {
+		path, _, _ := strings.Cut(e.RequestURI, "?")
+		prefix, open := strings.CutSuffix(r.URL, "*")
+		return r.Where == rights.OfURL && (path == r.URL || open && strings.HasPrefix(path, prefix))
+	}
+	o := e.ObjectRef
+	namespace := o.Namespace
+	if strings.HasPrefix(namespace, site.NamespacePrefix) {
+		namespace = anyRun
+	}
+	return r.Resource == o.Resource && r.Group == o.APIGroup && r.Subresource == o.Subresource && (r.Namespace == "" || r.Namespace == namespace)
+}
+
+// holds finds what a user asked for that the features do not have, and what was
+// refused; what they have that was not asked for goes to the test's log.
+func (g guests) holds(t *testing.T, name string, features []rights.Feature) {
+	t.Helper()
+	events := g.events(t, name)
+	if len(events) == 0 {
+		t.Fatalf("the audit log has nothing of user %s", name)
+	}
+	used, strange := map[string]bool{}, map[string]int{}
+	for _, e := range events {
+		granted := false
+		for _, f := range features {
+			for _, r := range f.Rights {
+				if grants(r, e) {
+					granted = true
+					used[f.Name+": "+e.Verb+" "+r.Name()+" "+string(r.Where)] = true
+				}
+			}
+		}
+		if !granted {
+			strange[e.String()]++
+		}
+	}
+	for what, n := range strange {
+		t.Errorf("user %s asked %d times for what is not in the table: %s", name, n, what)
+	}
+	var idle []string
+	for _, f := range features {
+		for _, r := range f.Rights {
+			for _, verb := range r.Verbs {
+				if line := f.Name + ": " + verb + " " + r.Name() + " " + string(r.Where); !used[line] {
+					idle = append(idle, line)
+				}
+			}
+		}
+	}
+	sort.Strings(idle)
+	t.Logf("user %s: %d requests, all in the table but %d; %d rights granted and not used:\n  %s", name, len(events), len(strange), len(idle), strings.Join(idle, "\n  "))
+}
