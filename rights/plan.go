@@ -10,22 +10,12 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// kind says that a plan is of a kind of study.
-func kind(k study.Kind) when {
-	return func(p *study.Plan) bool { return p.Study.Kind == k }
-}
-
 // always is every plan.
 func always(*study.Plan) bool { return true }
 
-// either is where one of several holds, all where each does.
-func either(some ...when) when {
-	return func(p *study.Plan) bool { return slices.ContainsFunc(some, func(w when) bool { return w(p) }) }
-}
-
-func all(some ...when) when {
-	return func(p *study.Plan) bool { return !slices.ContainsFunc(some, func(w when) bool { return !w(p) }) }
-}
+func dataPlane(p *study.Plan) bool    { return p.Study.Kind == study.DataPlane }
+func controlPlane(p *study.Plan) bool { return p.Study.Kind == study.ControlPlane }
+func resilience(p *study.Plan) bool   { return p.Study.Kind == study.Resilience }
 
 // Meshes are the meshes that a plan's cells are of, without the one that is
 // none.
@@ -50,16 +40,14 @@ func meshed(p *study.Plan) bool { return len(Meshes(p)) > 0 }
 func istio(p *study.Plan) bool { return slices.Contains(Meshes(p), study.MeshIstio) }
 
 // cell says that one of a plan's cells is such.
-func cell(is func(record.Cell) bool) when {
-	return func(p *study.Plan) bool { return slices.ContainsFunc(p.Cells, is) }
-}
+func cell(p *study.Plan, is func(record.Cell) bool) bool { return slices.ContainsFunc(p.Cells, is) }
 
 // set says that a cell has a level of one of the factors beside those that
 // leave all to the mesh; see package mesh/istio, level.
-func set(factors ...string) when {
-	return cell(func(c record.Cell) bool {
+func set(p *study.Plan, factors ...string) bool {
+	return cell(p, func(c record.Cell) bool {
 		return slices.ContainsFunc(factors, func(f string) bool {
-			switch v := c[f]; v {
+			switch c[f] {
 			case "", study.NotApplicable, study.LevelDefault, study.LevelNone:
 				return false
 			case study.LevelOff:
@@ -70,84 +58,98 @@ func set(factors ...string) when {
 	})
 }
 
-// above says that a cell has some of what a factor counts.
-func above(factor string) when {
-	return cell(func(c record.Cell) bool {
-		return c[factor] != "" && c[factor] != "0" && c[factor] != study.NotApplicable
-	})
+func retries(p *study.Plan) bool {
+	return istio(p) && set(p, study.FactorRetries, study.FactorRetryOn, study.FactorPerTryTimeout, study.FactorRequestTimeout)
 }
 
-// Sidecars of the data plane, and of services.
-var (
-	sidecars = either(
-		all(kind(study.DataPlane), istio, cell(func(c record.Cell) bool { return len(study.WayOf(c).At(record.PlaceSidecar)) > 0 })),
-		all(kind(study.Resilience), istio))
-	uncaptured = cell(func(c record.Cell) bool { return c[study.FactorInterception] == study.InterceptionNone })
-	profiled   = measured(study.MeasureProfile)
-)
-
-func measured(measure string) when {
-	return func(p *study.Plan) bool { return p.Study.Measured(measure) }
+func balanced(p *study.Plan) bool {
+	return istio(p) && set(p, study.FactorOutlierDetection, study.FactorCircuitBreaker, study.FactorLoadBalancer)
 }
 
-// part says that a cell switches on a part of one of the kinds.
-func part(kinds ...string) when {
-	return cell(func(c record.Cell) bool {
+// sidecars are of the data plane, and of services.
+func sidecars(p *study.Plan) bool {
+	return istio(p) && (resilience(p) ||
+		dataPlane(p) && cell(p, func(c record.Cell) bool { return len(study.WayOf(c).At(record.PlaceSidecar)) > 0 }))
+}
+
+func uncaptured(p *study.Plan) bool {
+	return cell(p, func(c record.Cell) bool { return c[study.FactorInterception] == study.InterceptionNone })
+}
+
+func profiled(p *study.Plan) bool { return dataPlane(p) && p.Study.Measured(study.MeasureProfile) }
+
+func ledger(p *study.Plan) bool { return p.Study.Measured(study.MeasureLedger) }
+
+func sidecarLedger(p *study.Plan) bool { return sidecars(p) && ledger(p) }
+
+// part says that a cell switches on a part of such a kind.
+func part(p *study.Plan, is func(kind string) bool) bool {
+	return cell(p, func(c record.Cell) bool {
 		parts, _ := study.Parts(c[study.FactorFilters]) // a plan's levels are right
-		return slices.ContainsFunc(parts, func(p study.Part) bool { return slices.Contains(kinds, p.Kind) })
+		return slices.ContainsFunc(parts, func(p study.Part) bool { return is(p.Kind) })
 	})
 }
 
-// noFilter are the kinds of parts that no EnvoyFilter makes.
-var noFilter = []string{study.PartAuthzAllow, study.PartAuthzDeny, study.PartJWT, study.PartJWTToken, study.PartECDSA, study.PartDNSProxy}
-
-// filtered says that a part is made by an EnvoyFilter.
-func filtered() when {
-	var kinds []string
-	for _, k := range study.PartKinds() {
-		if !slices.Contains(noFilter, k.Name) {
-			kinds = append(kinds, k.Name)
+// filtered says that an EnvoyFilter makes a part.
+func filtered(p *study.Plan) bool {
+	return part(p, func(kind string) bool {
+		switch kind {
+		case study.PartAuthzAllow, study.PartAuthzDeny, study.PartJWT, study.PartJWTToken, study.PartECDSA, study.PartDNSProxy:
+			return false
 		}
-	}
-	return part(kinds...)
+		return true
+	})
+}
+
+func ownFilter(p *study.Plan) bool {
+	return part(p, func(kind string) bool { return kind == study.PartEnvoyFilter })
+}
+
+func authorized(p *study.Plan) bool {
+	return part(p, func(kind string) bool { return kind == study.PartAuthzAllow || kind == study.PartAuthzDeny })
+}
+
+func token(p *study.Plan) bool {
+	return part(p, func(kind string) bool { return kind == study.PartJWT || kind == study.PartJWTToken })
 }
 
 // renewed says that pods are made anew between blocks.
 func renewed(p *study.Plan) bool { return p.Study.Blocks.Redeploy > 0 }
 
-// traffic says that real requests run beside a control plane's changes, or that
-// real pods stand beside the simulated ones.
+// traffic says that real requests run beside a control plane's changes.
 func traffic(p *study.Plan) bool { return p.Study.Control != nil && p.Study.Control.Traffic != nil }
 
-var realPods = all(kind(study.ControlPlane), either(traffic, above(study.FactorRealPods)))
+// realPods says that real pods stand beside the simulated ones.
+func realPods(p *study.Plan) bool {
+	return traffic(p) || controlPlane(p) && cell(p, func(c record.Cell) bool { return c[study.FactorRealPods] != "0" })
+}
 
 // tokens says that simulated proxies show istiod who they are.
 func tokens(p *study.Plan) bool {
 	return p.Study.Control != nil && p.Study.Control.Security != study.SecurityPlaintext
 }
 
-// changes says that a cell changes one of the kinds of objects.
-func changes(kinds ...string) when {
-	return func(p *study.Plan) bool {
-		if p.Study.Control == nil {
-			return false
+// changes says that a cell makes changes of one of the kinds, which have spaces
+// between them.
+func changes(p *study.Plan, kinds string) bool {
+	among := strings.Fields(kinds)
+	return p.Study.Control != nil && cell(p, func(c record.Cell) bool {
+		switch c[study.FactorChange] {
+		case study.ChangeMixed:
+			return true // of any kind
+		case study.ChangeTrace:
+			return slices.ContainsFunc(p.Study.Control.Trace, func(t study.TraceChange) bool { return slices.Contains(among, t.Change) })
 		}
-		return slices.ContainsFunc(p.Cells, func(c record.Cell) bool {
-			switch c[study.FactorChange] {
-			case study.ChangeMixed:
-				return true // of any kind
-			case study.ChangeTrace:
-				return slices.ContainsFunc(p.Study.Control.Trace, func(t study.TraceChange) bool { return slices.Contains(kinds, t.Change) })
-			}
-			return slices.Contains(kinds, c[study.FactorChange])
-		})
-	}
+		return slices.Contains(among, c[study.FactorChange])
+	})
 }
 
-var endpointChanges = []string{study.ChangeEndpointsScale, study.ChangeEndpointsReplace, study.ChangeEndpointsFlap, study.ChangeRollingRestart, study.ChangePodLabels}
+// endpointChanges are those that pods come and go by.
+const endpointChanges = study.ChangeEndpointsScale + " " + study.ChangeEndpointsReplace + " " + study.ChangeEndpointsFlap + " " +
+	study.ChangeRollingRestart + " " + study.ChangePodLabels
 
-// slices says that changes write EndpointSlices of their own, and controllers
-// that the cluster's controllers do.
+// ownSlices says that changes write EndpointSlices of their own, and
+// byControllers that the cluster's controllers do.
 func ownSlices(p *study.Plan) bool {
 	return p.Study.Control != nil && p.Study.Control.EndpointsBy == study.EndpointsBySlices
 }
@@ -157,46 +159,55 @@ func byControllers(p *study.Plan) bool { return !ownSlices(p) || traffic(p) }
 // levers says that a plan sets levers of istiod; see kinds/resilience/trial,
 // SetsControl.
 func levers(p *study.Plan) bool {
-	if p.Study.Kind == study.ControlPlane {
-		return true
-	}
 	usual, _ := study.FactorByName(study.FactorDebounceAfter)
-	return p.Study.Kind == study.Resilience && cell(func(c record.Cell) bool {
+	return controlPlane(p) || resilience(p) && cell(p, func(c record.Cell) bool {
 		v := c[study.FactorDebounceAfter]
 		return v != "" && v != study.NotApplicable && v != usual.Default
-	})(p)
+	})
 }
 
-// step says that a step of a resilience study's timeline is such.
-func step(is func(fault.Action) bool) when {
-	return func(p *study.Plan) bool {
-		return p.Study.Scenario != nil && slices.ContainsFunc(p.Study.Scenario.Timeline.Steps, func(s fault.Step) bool { return is(s.Action) })
-	}
+// step says that a step of a timeline is such.
+func step(p *study.Plan, is func(fault.Action) bool) bool {
+	return p.Study.Scenario != nil && slices.ContainsFunc(p.Study.Scenario.Timeline.Steps, func(s fault.Step) bool { return is(s.Action) })
 }
 
-var (
-	onNodes = step(func(a fault.Action) bool { return len(a.Needs()) > 0 || expires(a) })
-	away    = step(func(a fault.Action) bool {
-		p, ok := a.(*fault.Process)
-		return ok && p.Of == fault.OfControlPlane && p.Do == fault.DoKill || expires(a)
-	})
-	controlPods = step(func(a fault.Action) bool {
-		p, ok := a.(*fault.Process)
-		return ok && p.Of == fault.OfControlPlane || expires(a)
-	})
-	configures = step(func(a fault.Action) bool { return a.Kind() == (*fault.Config)(nil).Kind() })
-	scales     = step(func(a fault.Action) bool {
+func onNodes(p *study.Plan) bool {
+	return step(p, func(a fault.Action) bool { return len(a.Needs()) > 0 || expires(a) })
+}
+
+// controlPods says that a step is about the control plane's pods, and away that
+// it takes them away.
+func controlPods(p *study.Plan) bool {
+	return step(p, func(a fault.Action) bool { return ofControlPlane(a, fault.DoKill) || ofControlPlane(a, fault.DoPause) })
+}
+
+func away(p *study.Plan) bool {
+	return step(p, func(a fault.Action) bool { return ofControlPlane(a, fault.DoKill) })
+}
+
+func ofControlPlane(a fault.Action, do string) bool {
+	p, ok := a.(*fault.Process)
+	return ok && p.Of == fault.OfControlPlane && p.Do == do || do == fault.DoKill && expires(a)
+}
+
+func expires(a fault.Action) bool {
+	c, ok := a.(*fault.Certificates)
+	return ok && c.Do == fault.DoExpire
+}
+
+func configures(p *study.Plan) bool {
+	return step(p, func(a fault.Action) bool { _, ok := a.(*fault.Config); return ok })
+}
+
+// scales says that steps remove, add or restart replicas.
+func scales(p *study.Plan) bool {
+	return step(p, func(a fault.Action) bool {
 		switch a.(type) {
 		case *fault.Remove, *fault.Add, *fault.Restart, *fault.Load:
 			return true
 		}
 		return false
 	})
-)
-
-func expires(a fault.Action) bool {
-	c, ok := a.(*fault.Certificates)
-	return ok && c.Do == fault.DoExpire
 }
 
 // stepObjects are the rights to the objects that steps of a study change: the

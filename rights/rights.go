@@ -60,10 +60,9 @@ type Right struct {
 	Without string `json:"without,omitempty"`
 
 	mesh string // of the one mesh that needs it; "" for any
-	when when
 }
 
-// when says whether a plan needs a right; nil for every plan.
+// when says whether a plan needs a right.
 type when func(*study.Plan) bool
 
 // Optional says that a run goes on without the right.
@@ -98,45 +97,58 @@ type Feature struct {
 	// is of nothing else.
 	Without string  `json:"without,omitempty"`
 	Rights  []Right `json:"rights"`
-
-	when when
 }
 
-// right makes a line: verbs by spaces, the resource as kubectl writes it
-// (deployments.apps, pods/log), or a path.
-func right(verbs, name string, where Where, why string) Right {
-	r := Right{Verbs: strings.Fields(verbs), Where: where, Why: why}
-	if where == OfURL {
-		r.URL = name
-		return r
+// rights are those of a row.
+func (r row) rights() []Right {
+	one := Right{Verbs: strings.Fields(r.verbs), Where: r.where, Why: r.why, Without: r.without, mesh: r.mesh}
+	if r.where == OfURL {
+		one.URL = r.name
+		return []Right{one}
 	}
-	name, r.Subresource, _ = strings.Cut(name, "/")
-	r.Resource, r.Group, _ = strings.Cut(name, ".")
-	return r
+	var out []Right
+	for name := range strings.FieldsSeq(r.name) {
+		name, one.Subresource, _ = strings.Cut(name, "/")
+		one.Resource, one.Group, _ = strings.Cut(name, ".")
+		out = append(out, one)
+	}
+	return out
 }
 
-// optional makes it one that a run can go on without.
-func (r Right) optional(without string) Right { r.Without = without; return r }
+// with is a feature with those of its rows that are needed.
+func (f *feature) with(needed func(*row) bool) Feature {
+	out := Feature{Name: f.Name, Doc: f.Doc, Privileged: f.Privileged, Without: f.Without}
+	for _, rows := range [][]row{f.also, f.rows} {
+		for i := range rows {
+			if needed(&rows[i]) {
+				out.Rights = append(out.Rights, rows[i].rights()...)
+			}
+		}
+	}
+	return out
+}
 
-// of makes it one mesh's.
-func (r Right) of(mesh string) Right { r.mesh = mesh; return r }
-
-// only makes it one of the plans that need it.
-func (r Right) only(needs when) Right { r.when = needs; return r }
+func all(*row) bool { return true }
 
 // Features is the whole table in the order of documents, apart from what the
 // steps of a study name.
-func Features() []Feature { return slices.Clone(table) }
+func Features() []Feature {
+	var out []Feature
+	for i := range table {
+		out = append(out, table[i].with(all))
+	}
+	return out
+}
 
 // Named are features by their names.
 func Named(names ...string) ([]Feature, error) {
 	var out []Feature
 	for _, name := range names {
-		i := slices.IndexFunc(table, func(f Feature) bool { return f.Name == name })
+		i := slices.IndexFunc(table, func(f feature) bool { return f.Name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("no feature %q", name)
 		}
-		out = append(out, table[i])
+		out = append(out, table[i].with(all))
 	}
 	return out, nil
 }
@@ -144,8 +156,8 @@ func Named(names ...string) ([]Feature, error) {
 // Names of all features.
 func Names() []string {
 	var out []string
-	for _, f := range table {
-		out = append(out, f.Name)
+	for i := range table {
+		out = append(out, table[i].Name)
 	}
 	return out
 }
@@ -154,11 +166,13 @@ func Names() []string {
 // and no others.
 func Of(plan *study.Plan) []Feature {
 	var out []Feature
-	for _, f := range table {
-		if f.when == nil || !f.when(plan) {
+	for i := range table {
+		if table[i].when == nil || !table[i].when(plan) {
 			continue
 		}
-		f.Rights = slices.DeleteFunc(slices.Clone(f.Rights), func(r Right) bool { return r.when != nil && !r.when(plan) })
+		f := table[i].with(func(r *row) bool {
+			return (r.when == nil || r.when(plan)) && (r.changes == "" || changes(plan, r.changes))
+		})
 		if f.Name == ConfigSteps {
 			f.Rights = append(f.Rights, stepObjects(plan)...)
 		}

@@ -1,10 +1,6 @@
 package rights
 
-import (
-	"slices"
-
-	"github.com/meshtrial/meshtrial/study"
-)
+import "github.com/meshtrial/meshtrial/study"
 
 // Names of features.
 const (
@@ -49,249 +45,219 @@ const (
 	applied = "patch create"
 )
 
-// table is all rights by feature. Verbs are as the API server's audit log says
-// them.
-var table = slices.Concat(runFeatures, controlFeatures, resilienceFeatures, guestFeatures, commandFeatures)
+// What is lost without some rights.
+const (
+	late  = "pods may start before the mesh's root certificate is there, and take minutes"
+	alone = "roles of a runner that died stay until somebody deletes the run's namespace"
+)
 
-var runFeatures = []Feature{
-	{Name: Reach, Doc: "Finds the cluster, and asks what this user may do. Kubernetes' own roles system:basic-user and system:discovery grant it to everybody.", when: always, Rights: []Right{
-		right("get", "/version", OfURL, "whether the cluster answers, and its version"),
-		right("get", "/api/*", OfURL, "which kinds of objects it has"),
-		right("get", "/apis/*", OfURL, "which kinds of objects it has"),
-		right("create", "selfsubjectaccessreviews.authorization.k8s.io", Everywhere, "what this user may do"),
+// feature is a feature as the table has it: only values that are known before
+// the program runs, which cost no code.
+type feature struct {
+	Name, Doc, Privileged, Without string
+
+	when when
+	rows []row
+	also []row // shared with others
+}
+
+// row is one or more rights of the table.
+type row struct {
+	verbs string // as the API server's audit log says them
+	// name is the resource as kubectl writes it (deployments.apps, pods/log),
+	// several of them, or a path.
+	name  string
+	where Where
+	why   string
+	// without makes it optional, mesh one mesh's.
+	without, mesh string
+	// when and changes, kinds of changes of a control plane, say which plans
+	// need it.
+	when    when
+	changes string
+}
+
+// nodeRole is what roles on nodes need that want a token.
+var nodeRole = []row{
+	{verbs: "create", name: "secrets", where: InRun, why: "the token that the role wants"},
+	{verbs: "create", name: "daemonsets.apps", where: InRun, why: "the role on each node"},
+}
+
+// istiodPages are what signals are read from.
+var istiodPages = []row{
+	{verbs: "list", name: "pods", where: InMesh, why: "istiod's pods", mesh: study.MeshIstio},
+	{verbs: open, name: forward, where: InMesh, why: "istiod's metrics", mesh: study.MeshIstio},
+	{verbs: "get", name: "nodes/proxy", where: Everywhere, why: "the CPU of istiod's container, from its kubelet; a strong right, which reaches the kubelet's exec", without: "the saturation of istiod's CPU is unknown"},
+}
+
+// table is all rights by feature, in the order of documents.
+var table = []feature{
+	{Name: Reach, Doc: "Finds the cluster, and asks what this user may do. Kubernetes' own roles system:basic-user and system:discovery grant it to everybody.", when: always, rows: []row{
+		{verbs: "get", name: "/version", where: OfURL, why: "whether the cluster answers, and its version"},
+		{verbs: "get", name: "/api/*", where: OfURL, why: "which kinds of objects it has"},
+		{verbs: "get", name: "/apis/*", where: OfURL, why: "which kinds of objects it has"},
+		{verbs: "create", name: "selfsubjectaccessreviews.authorization.k8s.io", where: Everywhere, why: "what this user may do"},
 	}},
-	{Name: EveryRun, Doc: "A namespace of the run's own, lines to its pods, and a look at the mesh.", when: always, Rights: []Right{
-		right("create delete", "namespaces", Everywhere, "the run's own namespace, with all that is in it"),
-		right("list", "namespaces", Everywhere, "what earlier runs left").optional("what a killed run left is neither named nor waited for; its pods are measured along"),
-		right("list", "pods", InRun, "where the roles run, and whether they are ready"),
-		right(open, forward, InRun, "the control servers of the roles, and the proxies' admin pages"),
-		right("get", "nodes", Everywhere, "the node's container runtime").optional("the report does not name the container runtime"),
-		right("list", "pods", InMesh, "the pods of the control plane, whose CPU is measured too").only(meshed),
-		right("list", "deployments.apps", InMesh, "whether the mesh is installed and ready").only(meshed),
-		right("list", "mutatingwebhookconfigurations.admissionregistration.k8s.io", Everywhere, "whether sidecars are injected").only(meshed),
-		right("get", "configmaps", InMesh, "the mesh configuration").of(study.MeshIstio).only(meshed),
-		right("list", "configmaps", Everywhere, "whether the mesh gives each namespace a root certificate").only(meshed).optional(late),
-		right("get", "configmaps", InRun, "whether the root certificate has come").only(meshed).optional(late),
+	{Name: EveryRun, Doc: "A namespace of the run's own, lines to its pods, and a look at the mesh.", when: always, rows: []row{
+		{verbs: "create delete", name: "namespaces", where: Everywhere, why: "the run's own namespace, with all that is in it"},
+		{verbs: "list", name: "namespaces", where: Everywhere, why: "what earlier runs left", without: "what a killed run left is neither named nor waited for; its pods are measured along"},
+		{verbs: "list", name: "pods", where: InRun, why: "where the roles run, and whether they are ready"},
+		{verbs: open, name: forward, where: InRun, why: "the control servers of the roles, and the proxies' admin pages"},
+		{verbs: "get", name: "nodes", where: Everywhere, why: "the node's container runtime", without: "the report does not name the container runtime"},
+		{verbs: "list", name: "pods", where: InMesh, why: "the pods of the control plane, whose CPU is measured too", when: meshed},
+		{verbs: "list", name: "deployments.apps", where: InMesh, why: "whether the mesh is installed and ready", when: meshed},
+		{verbs: "list", name: "mutatingwebhookconfigurations.admissionregistration.k8s.io", where: Everywhere, why: "whether sidecars are injected", when: meshed},
+		{verbs: "get", name: "configmaps", where: InMesh, why: "the mesh configuration", mesh: study.MeshIstio, when: meshed},
+		{verbs: "list", name: "configmaps", where: Everywhere, why: "whether the mesh gives each namespace a root certificate", when: meshed, without: late},
+		{verbs: "get", name: "configmaps", where: InRun, why: "whether the root certificate has come", when: meshed, without: late},
 	}},
 	{Name: Observe, Doc: "A DaemonSet whose pods read CPU, memory, threads and pressure of the containers on their node.", when: always,
 		Privileged: "hostPID, user 0, capability SYS_PTRACE, the node's /sys/fs/cgroup read-only; it changes nothing on the node",
 		Without:    "CPU and memory per container, threads and their waits, sockets, probes, pressure, the CPU of others, and the clocks of nodes: no study runs without it",
-		Rights:     []Right{right("create", "daemonsets.apps", InRun, "the observer on each node")}},
-	{Name: DataPlane, Doc: "Load generators, workers and their sidecars.", when: kind(study.DataPlane), Rights: []Right{
-		right("create", "services", InRun, "the workers' addresses"),
-		right("create get", "deployments.apps", InRun, "load generators and workers"),
-		right("delete", "pods", InRun, "pods made anew between blocks").only(renewed),
-		right("list", endpointSlice, InRun, "whether the workers' endpoints are ready").optional("the first trials may begin before proxies know all endpoints"),
-		right(applied, "peerauthentications"+security, InRun, "mutual TLS of each sidecar").only(sidecars),
-		right(applied, "telemetries"+telemetry, InRun, "telemetry of each sidecar").only(sidecars),
-		right(applied, "envoyfilters"+networking, InRun, "parts of a sidecar that no other object switches on").only(filtered()),
-		right("delete", "envoyfilters"+networking, InRun, "an EnvoyFilter of yours that is refused").only(part(study.PartEnvoyFilter)),
-		right(applied, "authorizationpolicies"+security, InRun, "parts "+study.PartAuthzAllow+" and "+study.PartAuthzDeny).only(part(study.PartAuthzAllow, study.PartAuthzDeny)),
-		right(applied, "requestauthentications"+security, InRun, "parts "+study.PartJWT+" and "+study.PartJWTToken).only(part(study.PartJWT, study.PartJWTToken)),
-		right(applied, "sidecars"+networking, InRun, "sidecars that connections are not redirected to").only(uncaptured),
+		rows:       []row{{verbs: "create", name: "daemonsets.apps", where: InRun, why: "the observer on each node"}}},
+	{Name: DataPlane, Doc: "Load generators, workers and their sidecars.", when: dataPlane, rows: []row{
+		{verbs: "create", name: "services", where: InRun, why: "the workers' addresses"},
+		{verbs: "create", name: "deployments.apps", where: InRun, why: "load generators and workers"},
+		{verbs: "delete", name: "pods", where: InRun, why: "pods made anew between blocks", when: renewed},
+		{verbs: "list", name: endpointSlice, where: InRun, why: "whether the workers' endpoints are ready", without: "the first trials may begin before proxies know all endpoints"},
+		{verbs: applied, name: "peerauthentications" + security, where: InRun, why: "mutual TLS of each sidecar", when: sidecars},
+		{verbs: applied, name: "telemetries" + telemetry, where: InRun, why: "telemetry of each sidecar", when: sidecars},
+		{verbs: applied, name: "envoyfilters" + networking, where: InRun, why: "parts of a sidecar that no other object switches on", when: filtered},
+		{verbs: "delete", name: "envoyfilters" + networking, where: InRun, why: "an EnvoyFilter of yours that is refused", when: ownFilter},
+		{verbs: applied, name: "authorizationpolicies" + security, where: InRun, why: "parts " + study.PartAuthzAllow + " and " + study.PartAuthzDeny, when: authorized},
+		{verbs: applied, name: "requestauthentications" + security, where: InRun, why: "parts " + study.PartJWT + " and " + study.PartJWTToken, when: token},
+		{verbs: applied, name: "sidecars" + networking, where: InRun, why: "sidecars that connections are not redirected to", when: uncaptured},
 	}},
-	{Name: Profiles, Doc: "A DaemonSet whose pods have perf look at a proxy on their node (measure profile).", when: all(kind(study.DataPlane), profiled),
+	{Name: Profiles, Doc: "A DaemonSet whose pods have perf look at a proxy on their node (measure profile).", when: profiled,
 		Privileged: "hostPID, user 0, capabilities DAC_OVERRIDE, DAC_READ_SEARCH, IPC_LOCK, KILL, PERFMON, SYSLOG, SYS_ADMIN, SYS_CHROOT, SYS_PTRACE",
 		Without:    "CPU profiles of proxies: leave the measure profile out",
-		Rights:     nodeRole},
-}
-
-const late = "pods may start before the mesh's root certificate is there, and take minutes"
-
-// nodeRole is what roles on nodes need that want a token.
-var nodeRole = []Right{
-	right("create", "secrets", InRun, "the token that the role wants"),
-	right("create", "daemonsets.apps", InRun, "the role on each node"),
-}
-
-var controlFeatures = []Feature{
-	{Name: ControlPlane, Doc: "Simulated sidecars connected to istiod, its metrics and its logs.", when: kind(study.ControlPlane), Rights: []Right{
-		right("create", "deployments.apps", InRun, "the simulated sidecars' pod"),
-		right(open, forward, InMesh, "istiod's metrics, profiles and debug pages"),
-		right("get", "pods/log", InMesh, "the stages of a change"),
-		right("create", "serviceaccounts/token", Everywhere, "identities of simulated sidecars").only(tokens),
-		right("get", "/metrics", OfURL, "the cost of the API server").optional("the report does not say what the API server used"),
+		also:       nodeRole},
+	{Name: ControlPlane, Doc: "Simulated sidecars connected to istiod, its metrics and its logs.", when: controlPlane, rows: []row{
+		{verbs: "create", name: "deployments.apps", where: InRun, why: "the simulated sidecars' pod"},
+		{verbs: open, name: forward, where: InMesh, why: "istiod's metrics, profiles and debug pages"},
+		{verbs: "get", name: "pods/log", where: InMesh, why: "the stages of a change"},
+		{verbs: "create", name: "serviceaccounts/token", where: Everywhere, why: "identities of simulated sidecars", when: tokens},
+		{verbs: "get", name: "/metrics", where: OfURL, why: "the cost of the API server", without: "the report does not say what the API server used"},
 	}},
-	{Name: Levers, Doc: "Settings of istiod, put back when the run ends.", when: levers, Rights: []Right{
-		right("list get update", "deployments.apps", InMesh, "istiod's environment, resources and replicas"),
-		right("get", "services", InMesh, "where istiod is reached"),
-		right("list", "pods", InMesh, "istiod's replicas, and whether each has the lever"),
-		right("get", "pods/log", InMesh, "what istiod says of itself when it starts"),
-		right(open, forward, InMesh, "the proof that a lever is active"),
-		right("get update", "configmaps", InMesh, "the mesh configuration"),
-		right("list get update", autoscaler, InMesh, "istiod's autoscaler, which would change the replicas"),
-		right("list patch create delete", "sidecars"+networking, Everywhere, "the lever sidecar_scope, and Sidecars that would hold beside it"),
+	{Name: Levers, Doc: "Settings of istiod, put back when the run ends.", when: levers, rows: []row{
+		{verbs: "list get update", name: "deployments.apps", where: InMesh, why: "istiod's environment, resources and replicas"},
+		{verbs: "get", name: "services", where: InMesh, why: "where istiod is reached"},
+		{verbs: "list", name: "pods", where: InMesh, why: "istiod's replicas, and whether each has the lever"},
+		{verbs: "get", name: "pods/log", where: InMesh, why: "what istiod says of itself when it starts"},
+		{verbs: open, name: forward, where: InMesh, why: "the proof that a lever is active"},
+		{verbs: "get update", name: "configmaps", where: InMesh, why: "the mesh configuration"},
+		{verbs: "list get update", name: autoscaler, where: InMesh, why: "istiod's autoscaler, which would change the replicas"},
+		{verbs: "list patch create delete", name: "sidecars" + networking, where: Everywhere, why: "the lever sidecar_scope, and Sidecars that would hold beside it"},
 	}},
-	{Name: Population, Doc: "Namespaces, Services and pods on simulated nodes (kwok), and configuration that nobody uses.", when: kind(study.ControlPlane), Rights: slices.Concat(
-		each("list get create update delete", Everywhere, "the simulated cluster", "namespaces", "nodes", "serviceaccounts", "services", "deployments.apps",
-			"serviceentries"+networking, "virtualservices"+networking, "destinationrules"+networking, "gateways"+networking, "authorizationpolicies"+security),
-		[]Right{
-			right("list delete", "pods", Everywhere, "simulated pods: whether all run, and those that do not"),
-			right("list", endpointSlice, Everywhere, "whether every Service has its endpoints"),
-		})},
-	{Name: Changes, Doc: "Changes of configuration and endpoints during a trial, and the watch that sees when the API server has them.", when: kind(study.ControlPlane), Rights: slices.Concat(
-		changed("services", study.ChangeServiceGatewayVirtualService, study.ChangeService, study.ChangeNoOp, study.ChangeSidecar, study.ChangeNamespaceLabels, study.ChangeVirtualService, study.ChangeDestinationRule),
-		changed("virtualservices"+networking, study.ChangeServiceGatewayVirtualService, study.ChangeVirtualService, study.ChangeNoOp),
-		changed("gateways"+networking, study.ChangeServiceGatewayVirtualService, study.ChangeGateway),
-		changed("destinationrules"+networking, study.ChangeDestinationRule),
-		changed("serviceentries"+networking, study.ChangeServiceEntry),
-		changed("sidecars"+networking, study.ChangeSidecar),
-		changed("authorizationpolicies"+security, study.ChangeAuthorizationPolicy),
-		changed("telemetries"+telemetry, study.ChangeTelemetry),
-		changed("namespaces", study.ChangeNamespaceLabels),
-		[]Right{
-			right("create patch delete list watch", endpointSlice, Everywhere, "changed endpoints, in slices of the driver's own").only(all(changes(endpointChanges...), ownSlices)),
-			right("list watch", endpointSlice, Everywhere, "changed endpoints").only(all(changes(endpointChanges...), byControllers)),
-			right("list watch patch delete", "pods", Everywhere, "pods that come, go and are labelled").only(changes(endpointChanges...)),
-			right("patch", "pods/status", Everywhere, "pods that get unready").only(all(changes(study.ChangeEndpointsFlap), byControllers)),
-			right("patch", "deployments.apps", Everywhere, "Deployments scaled and restarted").only(changes(endpointChanges...)),
-		})},
-	{Name: RealPods, Doc: "Real pods with real sidecars, and requests, beside the simulated ones.", when: realPods, Rights: []Right{
-		right("create get update delete", "deployments.apps", Everywhere, "real pods in the population's namespaces"),
-		right("list", "pods", Everywhere, "whether they are ready"),
-		right(open, forward, Everywhere, "their sidecars and control servers"),
-		right("create", "services", Everywhere, "the address of the requests").only(traffic),
-		right("get", "pods/log", Everywhere, "the attempts that the caller's sidecar logs").only(traffic),
-		right("list watch", endpointSlice, Everywhere, "the endpoints of the requests").only(traffic),
-		right("watch", "pods", Everywhere, "the endpoints of the requests").only(traffic),
-		right(applied, "peerauthentications"+security, Everywhere, "mutual TLS of the requests").only(traffic),
-		right(applied, "telemetries"+telemetry, Everywhere, "what sidecars log").only(traffic),
-		right(applied, "envoyfilters"+networking, Everywhere, "a log of each attempt").only(traffic),
+	{Name: Population, Doc: "Namespaces, Services and pods on simulated nodes (kwok), and configuration that nobody uses.", when: controlPlane, rows: []row{
+		{verbs: "list get create update delete", name: "namespaces nodes serviceaccounts services deployments.apps serviceentries" + networking + " virtualservices" + networking + " destinationrules" + networking + " gateways" + networking + " authorizationpolicies" + security, where: Everywhere, why: "the simulated cluster"},
+		{verbs: "list delete", name: "pods", where: Everywhere, why: "simulated pods: whether all run, and those that do not"},
+		{verbs: "list", name: endpointSlice, where: Everywhere, why: "whether every Service has its endpoints"},
 	}},
-}
-
-var resilienceFeatures = []Feature{
-	{Name: Resilience, Doc: "The service graph, its clients, and what becomes of every request.", when: kind(study.Resilience), Rights: []Right{
-		right("create get deletecollection", "configmaps", InRun, "settings of generators and services"),
-		right("create list delete", "services", InRun, "the graph's services"),
-		right("create deletecollection", "deployments.apps", InRun, "services and clients, made anew for each trial"),
-		right("patch", "deployments.apps", InRun, "steps that remove, add and restart replicas").only(scales),
-		right("deletecollection", "replicasets.apps", InRun, "pods that are to come no more"),
-		right("watch deletecollection", "pods", InRun, "when pods come and go"),
-		right("patch delete", "pods", InRun, "steps that remove replicas").only(scales),
-		right("get", "pods/log", InRun, "the ledger of requests").only(measured(study.MeasureLedger)),
-		right("list watch", endpointSlice, InRun, "when endpoints change"),
-		right("patch create delete", "peerauthentications"+security, InRun, "mutual TLS of each sidecar").only(sidecars),
-		right("patch create delete", "telemetries"+telemetry, InRun, "what sidecars log").only(sidecars),
-		right("patch create delete", "envoyfilters"+networking, InRun, "a log of each attempt").only(all(sidecars, measured(study.MeasureLedger))),
-		right("patch create delete", "virtualservices"+networking, InRun, "retries and timeouts").
-			only(all(istio, set(study.FactorRetries, study.FactorRetryOn, study.FactorPerTryTimeout, study.FactorRequestTimeout))),
-		right("patch create delete", "destinationrules"+networking, InRun, "outlier detection, circuit breakers, load balancing").
-			only(all(istio, set(study.FactorOutlierDetection, study.FactorCircuitBreaker, study.FactorLoadBalancer))),
-		right(open, forward, InMesh, "the policies that Linkerd's proxies are told").of(study.MeshLinkerd),
-		right("list", "deployments.apps", Everywhere, "control planes that a step has taken away, to bring them back"),
+	{Name: Changes, Doc: "Changes of configuration and endpoints during a trial, and the watch that sees when the API server has them.", when: controlPlane, rows: []row{
+		{verbs: "create patch delete list watch", name: "services", where: Everywhere, why: "objects that change", changes: study.ChangeServiceGatewayVirtualService + " " + study.ChangeService + " " + study.ChangeNoOp + " " + study.ChangeSidecar + " " + study.ChangeNamespaceLabels + " " + study.ChangeVirtualService + " " + study.ChangeDestinationRule},
+		{verbs: "create patch delete list watch", name: "virtualservices" + networking, where: Everywhere, why: "objects that change", changes: study.ChangeServiceGatewayVirtualService + " " + study.ChangeVirtualService + " " + study.ChangeNoOp},
+		{verbs: "create patch delete list watch", name: "gateways" + networking, where: Everywhere, why: "objects that change", changes: study.ChangeServiceGatewayVirtualService + " " + study.ChangeGateway},
+		{verbs: "create patch delete list watch", name: "destinationrules" + networking, where: Everywhere, why: "objects that change", changes: study.ChangeDestinationRule},
+		{verbs: "create patch delete list watch", name: "serviceentries" + networking, where: Everywhere, why: "objects that change", changes: study.ChangeServiceEntry},
+		{verbs: "create patch delete list watch", name: "sidecars" + networking, where: Everywhere, why: "objects that change", changes: study.ChangeSidecar},
+		{verbs: "create patch delete list watch", name: "authorizationpolicies" + security, where: Everywhere, why: "objects that change", changes: study.ChangeAuthorizationPolicy},
+		{verbs: "create patch delete list watch", name: "telemetries" + telemetry, where: Everywhere, why: "objects that change", changes: study.ChangeTelemetry},
+		{verbs: "create patch delete list watch", name: "namespaces", where: Everywhere, why: "objects that change", changes: study.ChangeNamespaceLabels},
+		{verbs: "create patch delete list watch", name: endpointSlice, where: Everywhere, why: "changed endpoints, in slices of the driver's own", changes: endpointChanges, when: ownSlices},
+		{verbs: "list watch", name: endpointSlice, where: Everywhere, why: "changed endpoints", changes: endpointChanges, when: byControllers},
+		{verbs: "list watch patch delete", name: "pods", where: Everywhere, why: "pods that come, go and are labelled", changes: endpointChanges},
+		{verbs: "patch", name: "pods/status", where: Everywhere, why: "pods that get unready", changes: study.ChangeEndpointsFlap, when: byControllers},
+		{verbs: "patch", name: "deployments.apps", where: Everywhere, why: "Deployments scaled and restarted", changes: endpointChanges},
+	}},
+	{Name: RealPods, Doc: "Real pods with real sidecars, and requests, beside the simulated ones.", when: realPods, rows: []row{
+		{verbs: "create get update delete", name: "deployments.apps", where: Everywhere, why: "real pods in the population's namespaces"},
+		{verbs: "list", name: "pods", where: Everywhere, why: "whether they are ready"},
+		{verbs: open, name: forward, where: Everywhere, why: "their sidecars and control servers"},
+		{verbs: "create", name: "services", where: Everywhere, why: "the address of the requests", when: traffic},
+		{verbs: "get", name: "pods/log", where: Everywhere, why: "the attempts that the caller's sidecar logs", when: traffic},
+		{verbs: "list watch", name: endpointSlice, where: Everywhere, why: "the endpoints of the requests", when: traffic},
+		{verbs: "watch", name: "pods", where: Everywhere, why: "the endpoints of the requests", when: traffic},
+		{verbs: applied, name: "peerauthentications" + security, where: Everywhere, why: "mutual TLS of the requests", when: traffic},
+		{verbs: applied, name: "telemetries" + telemetry, where: Everywhere, why: "what sidecars log", when: traffic},
+		{verbs: applied, name: "envoyfilters" + networking, where: Everywhere, why: "a log of each attempt", when: traffic},
+	}},
+	{Name: Resilience, Doc: "The service graph, its clients, and what becomes of every request.", when: resilience, rows: []row{
+		{verbs: "create get deletecollection", name: "configmaps", where: InRun, why: "settings of generators and services"},
+		{verbs: "create list delete", name: "services", where: InRun, why: "the graph's services"},
+		{verbs: "create deletecollection", name: "deployments.apps", where: InRun, why: "services and clients, made anew for each trial"},
+		{verbs: "patch", name: "deployments.apps", where: InRun, why: "steps that remove, add and restart replicas", when: scales},
+		{verbs: "deletecollection", name: "replicasets.apps", where: InRun, why: "pods that are to come no more"},
+		{verbs: "watch deletecollection", name: "pods", where: InRun, why: "when pods come and go"},
+		{verbs: "patch delete", name: "pods", where: InRun, why: "steps that remove replicas", when: scales},
+		{verbs: "get", name: "pods/log", where: InRun, why: "the ledger of requests", when: ledger},
+		{verbs: "list watch", name: endpointSlice, where: InRun, why: "when endpoints change"},
+		{verbs: "patch create delete", name: "peerauthentications" + security, where: InRun, why: "mutual TLS of each sidecar", when: sidecars},
+		{verbs: "patch create delete", name: "telemetries" + telemetry, where: InRun, why: "what sidecars log", when: sidecars},
+		{verbs: "patch create delete", name: "envoyfilters" + networking, where: InRun, why: "a log of each attempt", when: sidecarLedger},
+		{verbs: "patch create delete", name: "virtualservices" + networking, where: InRun, why: "retries and timeouts", when: retries},
+		{verbs: "patch create delete", name: "destinationrules" + networking, where: InRun, why: "outlier detection, circuit breakers, load balancing", when: balanced},
+		{verbs: open, name: forward, where: InMesh, why: "the policies that Linkerd's proxies are told", mesh: study.MeshLinkerd},
+		{verbs: "list", name: "deployments.apps", where: Everywhere, why: "control planes that a step has taken away, to bring them back"},
 	}},
 	{Name: Faults, Doc: "A DaemonSet whose pods kill and pause processes and disturb packets of the study's pods; each fault is a lease that ends by itself.", when: onNodes,
 		Privileged: "hostPID, user 0, capabilities KILL, NET_ADMIN, SYS_ADMIN, SYS_PTRACE",
 		Without:    "steps process and network, and certificates that expire: leave them out",
-		Rights: slices.Concat(nodeRole, []Right{
-			right("get", "daemonsets.apps", InRun, "how many nodes have the role"),
-			right("get", "services", InRun, "the addresses of services whose packets are disturbed"),
-		})},
-	{Name: ControlAway, Doc: "The mesh's control plane killed, paused or kept away by a step, and brought back.", when: controlPods, Rights: []Right{
-		right("list", "pods", InMesh, "the control plane's pods"),
-		right("delete", "pods", InMesh, "a control plane kept away").only(away),
-		right("list patch", "deployments.apps", InMesh, "a control plane kept away").only(away),
+		also:       nodeRole, rows: []row{
+			{verbs: "get", name: "daemonsets.apps", where: InRun, why: "how many nodes have the role"},
+			{verbs: "get", name: "services", where: InRun, why: "the addresses of services whose packets are disturbed"},
+		}},
+	{Name: ControlAway, Doc: "The mesh's control plane killed, paused or kept away by a step, and brought back.", when: controlPods, rows: []row{
+		{verbs: "list", name: "pods", where: InMesh, why: "the control plane's pods"},
+		{verbs: "delete", name: "pods", where: InMesh, why: "a control plane kept away", when: away},
+		{verbs: "list patch", name: "deployments.apps", where: InMesh, why: "a control plane kept away", when: away},
 	}},
-	{Name: ConfigSteps, Doc: "Objects of the Kubernetes API that steps of a study change, anywhere; they are put back when the step ends.", when: configures, Rights: []Right{
-		right("create patch", "configmaps", InRun, "the note of what to put back"),
+	{Name: ConfigSteps, Doc: "Objects of the Kubernetes API that steps of a study change, anywhere; they are put back when the step ends.", when: configures, rows: []row{
+		{verbs: "create patch", name: "configmaps", where: InRun, why: "the note of what to put back"},
 	}},
-}
-
-var guestFeatures = []Feature{
-	{Name: Journal, Doc: "The cluster's Lease, so that two runs do not change it at once, and the journal of what a run changed outside its namespaces.", when: always, Rights: []Right{
-		right("create get delete", "namespaces", Everywhere, "the journal's own namespace"),
-		right("create get update delete", "leases.coordination.k8s.io", InJournal, "who is at work in the cluster"),
-		right("create get list update delete", "secrets", InJournal, "what to put back, also after a run was killed"),
+	{Name: Journal, Doc: "The cluster's Lease, so that two runs do not change it at once, and the journal of what a run changed outside its namespaces.", when: always, rows: []row{
+		{verbs: "create get delete", name: "namespaces", where: Everywhere, why: "the journal's own namespace"},
+		{verbs: "create get update delete", name: "leases.coordination.k8s.io", where: InJournal, why: "who is at work in the cluster"},
+		{verbs: "create get list update delete", name: "secrets", where: InJournal, why: "what to put back, also after a run was killed"},
 	}},
 	{Name: Keeper, Doc: "Roles that end by themselves when the runner is gone.", when: always,
 		Without: alone,
-		Rights: slices.Concat(
-			keeps(InRun, "roles"+rbac, "rolebindings"+rbac, "serviceaccounts"),
-			keeps(Everywhere, "clusterroles"+rbac, "clusterrolebindings"+rbac))},
-}
-
-const alone = "roles of a runner that died stay until somebody deletes the run's namespace"
-
-var commandFeatures = []Feature{
+		rows: []row{
+			{verbs: "create", name: "roles" + rbac + " rolebindings" + rbac + " serviceaccounts", where: InRun, why: "what the keeper may do", without: alone},
+			{verbs: "create", name: "clusterroles" + rbac + " clusterrolebindings" + rbac, where: Everywhere, why: "what the keeper may do", without: alone},
+		}},
 	{Name: ProfilePod, Doc: "meshtrial profile POD: a namespace and a DaemonSet of its own, as profiles of studies.",
 		Privileged: "as profiles of studies", Without: "CPU profiles by perf: --kind heap and others read a page of the pod's own instead",
-		Rights: slices.Concat(nodeRole, []Right{
-			right("create delete", "namespaces", Everywhere, "the profile's own namespace"),
-			right("list", "pods", InRun, "whether the role is ready"),
-			right(open, forward, InRun, "the role's control server"),
-			right("get", "pods", InNamed, "the pod to profile"),
-			right("get", "nodes", Everywhere, "the node's kernel").optional("the profile does not say on which kernel it was taken"),
-		})},
-	{Name: ProfilePage, Doc: "meshtrial profile POD of another kind than cpu: a page that the pod serves itself.", Rights: []Right{
-		right("get", "pods", InNamed, "the pod to profile"),
-		right(open, forward, InNamed, "its page of profiles"),
+		also: nodeRole, rows: []row{
+			{verbs: "create delete", name: "namespaces", where: Everywhere, why: "the profile's own namespace"},
+			{verbs: "list", name: "pods", where: InRun, why: "whether the role is ready"},
+			{verbs: open, name: forward, where: InRun, why: "the role's control server"},
+			{verbs: "get", name: "pods", where: InNamed, why: "the pod to profile"},
+			{verbs: "get", name: "nodes", where: Everywhere, why: "the node's kernel", without: "the profile does not say on which kernel it was taken"},
+		}},
+	{Name: ProfilePage, Doc: "meshtrial profile POD of another kind than cpu: a page that the pod serves itself.", rows: []row{
+		{verbs: "get", name: "pods", where: InNamed, why: "the pod to profile"},
+		{verbs: open, name: forward, where: InNamed, why: "its page of profiles"},
 	}},
-	{Name: Signals, Doc: "meshtrial signals: istiod's golden signals. It writes nothing.", Rights: istiodPages},
-	{Name: Scope, Doc: "meshtrial scope: what brought which bytes of a proxy's configuration. It writes nothing.", Rights: []Right{
-		right("list", "pods", InNamed, "pods with a sidecar"),
-		right(open, forward, InNamed, "their proxies' admin pages"),
-		right("list", "envoyfilters"+networking, Everywhere, "what EnvoyFilters add").optional("what EnvoyFilters add is unattributed"),
+	{Name: Signals, Doc: "meshtrial signals: istiod's golden signals. It writes nothing.", rows: istiodPages},
+	{Name: Scope, Doc: "meshtrial scope: what brought which bytes of a proxy's configuration. It writes nothing.", rows: []row{
+		{verbs: "list", name: "pods", where: InNamed, why: "pods with a sidecar"},
+		{verbs: open, name: forward, where: InNamed, why: "their proxies' admin pages"},
+		{verbs: "list", name: "envoyfilters" + networking, where: Everywhere, why: "what EnvoyFilters add", without: "what EnvoyFilters add is unattributed"},
 	}},
-	{Name: PushTest, Doc: "meshtrial controlplane-test: three objects again and again in a namespace of yours. Its figures need signals besides, or a Prometheus.", Rights: slices.Concat([]Right{
-		right("get", "namespaces", Everywhere, "whether the namespace is there").optional("a namespace that is not there is told later, by the API server"),
-	}, each("patch create delete", InNamed, "the test's objects", "services", "gateways"+networking, "virtualservices"+networking))},
-	{Name: Install, Doc: "meshtrial lab install and uninstall: a mesh from its charts. Who installs a mesh grants its control plane rights, which needs those rights, or escalate and bind.", Rights: slices.Concat(
-		each("get patch create delete", Everywhere, "the mesh's charts", "namespaces", "serviceaccounts", "configmaps", "secrets", "services", "deployments.apps",
-			"daemonsets.apps", autoscaler, "poddisruptionbudgets.policy", "cronjobs.batch", "customresourcedefinitions.apiextensions.k8s.io",
-			"mutatingwebhookconfigurations.admissionregistration.k8s.io", "validatingwebhookconfigurations.admissionregistration.k8s.io"),
-		each("get patch create delete escalate bind", Everywhere, "the control plane's own rights", "clusterroles"+rbac, "roles"+rbac),
-		each("get patch create delete", Everywhere, "the control plane's own rights", "clusterrolebindings"+rbac, "rolebindings"+rbac),
-		[]Right{
-			right("list", "deployments.apps", InMesh, "whether the control plane is available"),
-			right("list", "pods", InMesh, "whether the control plane is available"),
-			right("list", "nodes", Everywhere, "whether nodes have images that were assembled here"),
-			right("list", "configmaps", Everywhere, "what istiod left"),
-		},
-		each("list", Everywhere, "objects of a definition, which then stays", "*"+networking, "*"+security, "*"+telemetry, "*.extensions.istio.io").of(study.MeshIstio),
-		each("list", Everywhere, "objects of a definition, which then stays", "*.linkerd.io", "*.policy.linkerd.io", "*.workload.linkerd.io",
-			"*.multicluster.linkerd.io", "*.gateway.networking.k8s.io").of(study.MeshLinkerd),
-	)},
-}
-
-// istiodPages are what signals are read from.
-var istiodPages = []Right{
-	right("list", "pods", InMesh, "istiod's pods").of(study.MeshIstio),
-	right(open, forward, InMesh, "istiod's metrics").of(study.MeshIstio),
-	right("get", "nodes/proxy", Everywhere, "the CPU of istiod's container, from its kubelet; a strong right, which reaches the kubelet's exec").
-		optional("the saturation of istiod's CPU is unknown"),
-}
-
-// lines are rows that are alike.
-type lines []Right
-
-// of makes them one mesh's.
-func (l lines) of(mesh string) lines {
-	for i := range l {
-		l[i].mesh = mesh
-	}
-	return l
-}
-
-func each(verbs string, where Where, why string, names ...string) lines {
-	out := make(lines, len(names))
-	for i, name := range names {
-		out[i] = right(verbs, name, where, why)
-	}
-	return out
-}
-
-// changed is what a kind of object needs that changes are about: made before
-// or by a change, patched by later ones, watched, and deleted after the trial.
-func changed(name string, kinds ...string) []Right {
-	return []Right{right("create patch delete list watch", name, Everywhere, "objects that change").only(changes(kinds...))}
-}
-
-// keeps are objects that let the keeper do its work.
-func keeps(where Where, names ...string) []Right {
-	out := each("create", where, "what the keeper may do", names...)
-	for i := range out {
-		out[i].Without = alone
-	}
-	return out
+	{Name: PushTest, Doc: "meshtrial controlplane-test: three objects again and again in a namespace of yours. Its figures need signals besides, or a Prometheus.", rows: []row{
+		{verbs: "get", name: "namespaces", where: Everywhere, why: "whether the namespace is there", without: "a namespace that is not there is told later, by the API server"},
+		{verbs: "patch create delete", name: "services gateways" + networking + " virtualservices" + networking, where: InNamed, why: "the test's objects"},
+	}},
+	{Name: Install, Doc: "meshtrial lab install and uninstall: a mesh from its charts. Who installs a mesh grants its control plane rights, which needs those rights, or escalate and bind.", rows: []row{
+		{verbs: "get patch create delete", name: "namespaces serviceaccounts configmaps secrets services deployments.apps daemonsets.apps " + autoscaler + " poddisruptionbudgets.policy cronjobs.batch customresourcedefinitions.apiextensions.k8s.io mutatingwebhookconfigurations.admissionregistration.k8s.io validatingwebhookconfigurations.admissionregistration.k8s.io", where: Everywhere, why: "the mesh's charts"},
+		{verbs: "get patch create delete escalate bind", name: "clusterroles" + rbac + " roles" + rbac, where: Everywhere, why: "the control plane's own rights"},
+		{verbs: "get patch create delete", name: "clusterrolebindings" + rbac + " rolebindings" + rbac, where: Everywhere, why: "the control plane's own rights"},
+		{verbs: "list", name: "deployments.apps", where: InMesh, why: "whether the control plane is available"},
+		{verbs: "list", name: "pods", where: InMesh, why: "whether the control plane is available"},
+		{verbs: "list", name: "nodes", where: Everywhere, why: "whether nodes have images that were assembled here"},
+		{verbs: "list", name: "configmaps", where: Everywhere, why: "what istiod left"},
+		{verbs: "list", name: "*" + networking + " *" + security + " *" + telemetry + " *.extensions.istio.io", where: Everywhere, why: "objects of a definition, which then stays", mesh: study.MeshIstio},
+		{verbs: "list", name: "*.linkerd.io *.policy.linkerd.io *.workload.linkerd.io *.multicluster.linkerd.io *.gateway.networking.k8s.io", where: Everywhere, why: "objects of a definition, which then stays", mesh: study.MeshLinkerd},
+	}},
 }
