@@ -119,9 +119,22 @@ func renewed(p *study.Plan) bool { return p.Study.Blocks.Redeploy > 0 }
 // traffic says that real requests run beside a control plane's changes.
 func traffic(p *study.Plan) bool { return p.Study.Control != nil && p.Study.Control.Traffic != nil }
 
+// counts says that a cell has some of what a factor counts.
+func counts(p *study.Plan, factor string) bool {
+	return cell(p, func(c record.Cell) bool { return c[factor] != "0" && c[factor] != study.NotApplicable })
+}
+
+// scoped says that a Sidecar is a lever of a cell.
+func scoped(p *study.Plan) bool {
+	return cell(p, func(c record.Cell) bool {
+		v := c[study.FactorSidecarScope]
+		return v != "" && v != study.SidecarScopeNone && v != study.NotApplicable
+	})
+}
+
 // realPods says that real pods stand beside the simulated ones.
 func realPods(p *study.Plan) bool {
-	return traffic(p) || controlPlane(p) && cell(p, func(c record.Cell) bool { return c[study.FactorRealPods] != "0" })
+	return traffic(p) || controlPlane(p) && counts(p, study.FactorRealPods)
 }
 
 // tokens says that simulated proxies show istiod who they are.

@@ -171,7 +171,7 @@ func Of(plan *study.Plan) []Feature {
 			continue
 		}
 		f := table[i].with(func(r *row) bool {
-			return (r.when == nil || r.when(plan)) && (r.changes == "" || changes(plan, r.changes))
+			return (r.when == nil || r.when(plan)) && (r.changes == "" || changes(plan, r.changes)) && (r.counted == "" || counts(plan, r.counted))
 		})
 		if f.Name == ConfigSteps {
 			f.Rights = append(f.Rights, stepObjects(plan)...)

@@ -41,6 +41,8 @@ const (
 	// open is what port-forwarding takes: newer API servers ask for create by
 	// WebSocket too.
 	open = "get create"
+	// populated are the kinds that each population has.
+	populated = "namespaces nodes serviceaccounts services deployments.apps"
 	// applied is server-side apply, of what is there and of what is not.
 	applied = "patch create"
 )
@@ -71,10 +73,10 @@ type row struct {
 	why   string
 	// without makes it optional, mesh one mesh's.
 	without, mesh string
-	// when and changes, kinds of changes of a control plane, say which plans
-	// need it.
-	when    when
-	changes string
+	// when, changes (kinds of changes of a control plane) and counted (a factor
+	// of which a cell has more than none) say which plans need it.
+	when             when
+	changes, counted string
 }
 
 // nodeRole is what roles on nodes need that want a token.
@@ -147,10 +149,18 @@ var table = []feature{
 		{verbs: open, name: forward, where: InMesh, why: "the proof that a lever is active"},
 		{verbs: "get update", name: "configmaps", where: InMesh, why: "the mesh configuration"},
 		{verbs: "list get update", name: autoscaler, where: InMesh, why: "istiod's autoscaler, which would change the replicas"},
-		{verbs: "list patch create delete", name: "sidecars" + networking, where: Everywhere, why: "the lever sidecar_scope, and Sidecars that would hold beside it"},
+		{verbs: "list", name: "sidecars" + networking, where: Everywhere, why: "Sidecars that would hold beside the lever sidecar_scope"},
+		{verbs: "patch create delete", name: "sidecars" + networking, where: Everywhere, why: "the lever sidecar_scope", when: scoped},
 	}},
 	{Name: Population, Doc: "Namespaces, Services and pods on simulated nodes (kwok), and configuration that nobody uses.", when: controlPlane, rows: []row{
-		{verbs: "list get create update delete", name: "namespaces nodes serviceaccounts services deployments.apps serviceentries" + networking + " virtualservices" + networking + " destinationrules" + networking + " gateways" + networking + " authorizationpolicies" + security, where: Everywhere, why: "the simulated cluster"},
+		{verbs: "list", name: populated + " serviceentries" + networking + " virtualservices" + networking + " destinationrules" + networking +
+			" gateways" + networking + " authorizationpolicies" + security, where: Everywhere, why: "what is there of the simulated cluster"},
+		{verbs: "get create update delete", name: populated, where: Everywhere, why: "the simulated cluster"},
+		{verbs: "get create update delete", name: "serviceentries" + networking, where: Everywhere, why: "configuration that nobody uses", counted: study.FactorServiceEntries},
+		{verbs: "get create update delete", name: "virtualservices" + networking, where: Everywhere, why: "configuration that nobody uses", counted: study.FactorVirtualServices},
+		{verbs: "get create update delete", name: "destinationrules" + networking, where: Everywhere, why: "configuration that nobody uses", counted: study.FactorDestinationRules},
+		{verbs: "get create update delete", name: "gateways" + networking, where: Everywhere, why: "configuration that nobody uses", counted: study.FactorGatewayResources},
+		{verbs: "get create update delete", name: "authorizationpolicies" + security, where: Everywhere, why: "configuration that nobody uses", counted: study.FactorAuthorizationPolicies},
 		{verbs: "list delete", name: "pods", where: Everywhere, why: "simulated pods: whether all run, and those that do not"},
 		{verbs: "list", name: endpointSlice, where: Everywhere, why: "whether every Service has its endpoints"},
 	}},
