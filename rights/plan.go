@@ -212,6 +212,16 @@ func configures(p *study.Plan) bool {
 	return step(p, func(a fault.Action) bool { _, ok := a.(*fault.Config); return ok })
 }
 
+// disturbs says that a step is about packets.
+func disturbs(p *study.Plan) bool {
+	return step(p, func(a fault.Action) bool { _, ok := a.(*fault.Network); return ok })
+}
+
+// abrupt says that a step removes replicas without their time to end.
+func abrupt(p *study.Plan) bool {
+	return step(p, func(a fault.Action) bool { r, ok := a.(*fault.Remove); return ok && r.Abrupt })
+}
+
 // scales says that steps remove, add or restart replicas.
 func scales(p *study.Plan) bool {
 	return step(p, func(a fault.Action) bool {

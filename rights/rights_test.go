@@ -105,6 +105,8 @@ func TestOf(t *testing.T) {
 		attempts  = "real pods: get pods/log everywhere"
 		deleted   = "resilience: deletecollection pods run's namespace"
 		scaled    = "resilience: patch deployments.apps run's namespace"
+		ended     = "resilience: delete pods run's namespace"
+		addresses = "faults on nodes: get services run's namespace"
 		retried   = "resilience: patch virtualservices.networking.istio.io run's namespace"
 		outliers  = "resilience: patch destinationrules.networking.istio.io run's namespace"
 		onNode    = "faults on nodes: create daemonsets.apps run's namespace"
@@ -114,7 +116,7 @@ func TestOf(t *testing.T) {
 		profile   = "profile: create namespaces everywhere"
 	)
 	every := []string{observe, hooks, tls, filter, unfilter, policy, jwt, bare, renew, perf, lease, istiod, sidecar, nodes, entries, token, changeSvc, flap,
-		ownSlice, real, attempts, deleted, scaled, retried, outliers, onNode, plane, gone, note, profile}
+		ownSlice, real, attempts, deleted, scaled, ended, addresses, retried, outliers, onNode, plane, gone, note, profile}
 	control := pods + "kind: control-plane\nblocks: {min: 1, max: 1}\n"
 	for name, c := range map[string]struct {
 		text string
@@ -138,8 +140,9 @@ func TestOf(t *testing.T) {
 		"real pods": {control + "control: {changes: 1}\nsettings: {real_pods: 1}\nfactors: {change: [gateway]}",
 			[]string{observe, hooks, lease, istiod, nodes, token, real}},
 		"replicas": {scenario + "  - {name: gone, at: 2s, remove: {service: bar, replicas: 1}}", []string{observe, hooks, lease, deleted, scaled}},
+		"at once":  {scenario + "  - {name: gone, at: 2s, remove: {service: bar, replicas: 1, abrupt: true}}", []string{observe, hooks, lease, deleted, scaled, ended}},
 		"packets": {strings.Replace(scenario, "rate: 100,", "rate: 100, retries: 2,", 1) + "  - {name: slow, at: 2s, network: {from: clients, to: bar, delay: 5ms}}",
-			[]string{observe, hooks, lease, deleted, retried, onNode}},
+			[]string{observe, hooks, lease, deleted, retried, onNode, addresses}},
 		"istiod paused": {strings.Replace(scenario, "rate: 100,", "rate: 100, outlier_detection: errors=5,", 1) + "  - {name: away, at: 2s, process: {of: istiod, do: pause}}",
 			[]string{observe, hooks, lease, deleted, outliers, onNode, plane}},
 		"istiod killed": {scenario + "  - {name: away, at: 2s, process: {of: istiod, do: kill}}", []string{observe, hooks, lease, deleted, onNode, plane, gone}},

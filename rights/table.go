@@ -199,7 +199,8 @@ var table = []feature{
 		{verbs: "patch", name: "deployments.apps", where: InRun, why: "steps that remove, add and restart replicas", when: scales},
 		{verbs: "deletecollection", name: "replicasets.apps", where: InRun, why: "pods that are to come no more"},
 		{verbs: "watch deletecollection", name: "pods", where: InRun, why: "when pods come and go"},
-		{verbs: "patch delete", name: "pods", where: InRun, why: "steps that remove replicas", when: scales},
+		{verbs: "patch", name: "pods", where: InRun, why: "steps that choose which replicas go", when: scales},
+		{verbs: "delete", name: "pods", where: InRun, why: "steps that remove replicas at once", when: abrupt},
 		{verbs: "get", name: "pods/log", where: InRun, why: "the ledger of requests", when: ledger},
 		{verbs: "list watch", name: endpointSlice, where: InRun, why: "when endpoints change"},
 		{verbs: "patch create delete", name: "peerauthentications" + security, where: InRun, why: "mutual TLS of each sidecar", when: sidecars},
@@ -215,7 +216,7 @@ var table = []feature{
 		Without:    "steps process and network, and certificates that expire: leave them out",
 		also:       nodeRole, rows: []row{
 			{verbs: "get", name: "daemonsets.apps", where: InRun, why: "how many nodes have the role"},
-			{verbs: "get", name: "services", where: InRun, why: "the addresses of services whose packets are disturbed"},
+			{verbs: "get", name: "services", where: InRun, why: "the addresses of services whose packets are disturbed", when: disturbs},
 		}},
 	{Name: ControlAway, Doc: "The mesh's control plane killed, paused or kept away by a step, and brought back.", when: controlPods, rows: []row{
 		{verbs: "list", name: "pods", where: InMesh, why: "the control plane's pods"},
