@@ -16,8 +16,16 @@ type Subject struct {
 	Namespace string // of a ServiceAccount
 }
 
-// roleName is that of all roles and bindings in manifests.
-const roleName = "meshtrial"
+// roleName is that of the subject's roles and bindings: manifests for one do not
+// replace another's. See k8s.io/apimachinery/pkg/api/validation/path,
+// IsValidPathSegmentName, for what names may not have.
+func (s Subject) roleName() string {
+	name := s.Name
+	if s.Namespace != "" {
+		name = s.Namespace + ":" + name
+	}
+	return "meshtrial:" + strings.NewReplacer("/", "-", "%", "-").Replace(name)
+}
 
 // rule is a rule of a role; see rbac.authorization.k8s.io/v1, PolicyRule.
 type rule struct {
@@ -49,6 +57,7 @@ func Manifests(features []Feature, to Subject) ([]byte, error) {
 		}
 	}
 	var objects []any
+	name := to.roleName()
 	if journal {
 		objects = append(objects, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(JournalNamespace, "")})
 	}
@@ -65,9 +74,9 @@ func Manifests(features []Feature, to Subject) ([]byte, error) {
 			subject["apiGroup"] = group
 		}
 		objects = append(objects,
-			map[string]any{"apiVersion": group + "/v1", "kind": kind, "metadata": metadata(roleName, namespace), "rules": rules(byPlace[namespace])},
-			map[string]any{"apiVersion": group + "/v1", "kind": binding, "metadata": metadata(roleName, namespace),
-				"roleRef": map[string]any{"apiGroup": group, "kind": kind, "name": roleName}, "subjects": []any{subject}})
+			map[string]any{"apiVersion": group + "/v1", "kind": kind, "metadata": metadata(name, namespace), "rules": rules(byPlace[namespace])},
+			map[string]any{"apiVersion": group + "/v1", "kind": binding, "metadata": metadata(name, namespace),
+				"roleRef": map[string]any{"apiGroup": group, "kind": kind, "name": name}, "subjects": []any{subject}})
 	}
 	var out bytes.Buffer
 	for i, o := range objects {

@@ -156,7 +156,7 @@ kind: ClusterRole
 metadata:
   labels:
     app.kubernetes.io/part-of: meshtrial
-  name: meshtrial
+  name: meshtrial:readers
 rules:
 - apiGroups:
   - networking.istio.io
@@ -170,11 +170,11 @@ kind: ClusterRoleBinding
 metadata:
   labels:
     app.kubernetes.io/part-of: meshtrial
-  name: meshtrial
+  name: meshtrial:readers
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: ClusterRole
-  name: meshtrial
+  name: meshtrial:readers
 subjects:
 - apiGroup: rbac.authorization.k8s.io
   kind: Group
@@ -185,7 +185,7 @@ kind: Role
 metadata:
   labels:
     app.kubernetes.io/part-of: meshtrial
-  name: meshtrial
+  name: meshtrial:readers
   namespace: shop
 rules:
 - apiGroups:
@@ -207,12 +207,12 @@ kind: RoleBinding
 metadata:
   labels:
     app.kubernetes.io/part-of: meshtrial
-  name: meshtrial
+  name: meshtrial:readers
   namespace: shop
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: Role
-  name: meshtrial
+  name: meshtrial:readers
 subjects:
 - apiGroup: rbac.authorization.k8s.io
   kind: Group

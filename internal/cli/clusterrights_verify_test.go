@@ -332,14 +332,18 @@ func (g guests) holds(t *testing.T, name string, features []rights.Feature) {
 	if len(events) == 0 {
 		t.Fatalf("the audit log has nothing of user %s", name)
 	}
+	for _, f := range features { // as the API server resolves it
+		for i := range f.Rights {
+			if f.Rights[i].Kind == "ServiceEntry" {
+				f.Rights[i].Resource = "serviceentries"
+			}
+		}
+	}
 	used, strange := map[string]bool{}, map[string]int{}
 	for _, e := range events {
 		granted := false
 		for _, f := range features {
 			for _, r := range f.Rights {
-				if r.Kind == "ServiceEntry" { // as the API server resolves it
-					r.Resource = "serviceentries"
-				}
 				if grants(r, e) {
 					granted = true
 					used[f.Name+": "+e.Verb+" "+r.Name()+" "+string(r.Where)] = true

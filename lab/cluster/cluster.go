@@ -82,6 +82,10 @@ func (l *Lab) Close() error { return nil }
 // Stays is true: a cluster is its user's.
 func (l *Lab) Stays() bool { return true }
 
+// askTime bounds the answers of a cluster before anything is done there: to
+// whether it is there, and to what its user may do.
+const askTime = 30 * time.Second
+
 // Found is a cluster that answers.
 type Found struct {
 	Kube             kubernetes.Interface
@@ -92,6 +96,8 @@ type Found struct {
 // Find reads the kubeconfig and sees that the cluster answers. It asks for no
 // rights.
 func Find(ctx context.Context, o Options) (*Found, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	l, err := load(o)
 	if err != nil {
 		return nil, err
@@ -166,13 +172,8 @@ func load(o Options) (*Lab, error) {
 	return l, nil
 }
 
-// openTime bounds what is asked of a cluster before anything is done there.
-const openTime = 30 * time.Second
-
 // Open finds the cluster and refuses a user who lacks what is needed.
 func Open(ctx context.Context, o Options) (*Lab, error) {
-	ctx, cancel := context.WithTimeout(ctx, openTime)
-	defer cancel()
 	found, err := Find(ctx, o)
 	if err != nil {
 		return nil, err

@@ -52,6 +52,8 @@ type Checked struct {
 // SelfSubjectAccessReview. The rights have their namespaces and resources: see
 // [rights.Place] and [Resolve].
 func Ask(ctx context.Context, client kubernetes.Interface, features []rights.Feature) ([]Checked, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	var asked []authorization.SelfSubjectAccessReviewSpec
 	index := map[string]int{} // of asked, by the question
 	for _, f := range features {
@@ -113,6 +115,8 @@ func question(r rights.Right, verb string) authorization.SelfSubjectAccessReview
 // by their kind, and takes the namespace from those that have none. A kind that
 // the cluster does not have keeps no resource: the notes name it.
 func Resolve(ctx context.Context, client kubernetes.Interface, features []rights.Feature) (known []rights.Feature, notes []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	for _, f := range features {
 		var found []rights.Right
 		for _, r := range f.Rights {
