@@ -92,7 +92,7 @@ func TestLeastRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.audit = files["audit"]
-	for name, test := range map[string]func(*testing.T){"data plane": g.dataPlane, "control plane": g.controlPlane, "resilience": g.resilience, "readers": g.readers} {
+	for name, test := range map[string]func(*testing.T){"data plane": g.dataPlane, "control plane": g.controlPlane, "resilience": g.resilience, "readers": g.readers, "commands": g.commands} {
 		t.Run(name, test)
 	}
 }
@@ -236,6 +236,37 @@ func (g guests) readers(t *testing.T) {
 		if e.writes() {
 			t.Errorf("a reader has asked for %s", e)
 		}
+	}
+}
+
+// commands work in a namespace and with a pod that their user names.
+func (g guests) commands(t *testing.T) {
+	labtest.Kubectl(t, g.lab, "", "create", "namespace", "tested")
+	pod := strings.TrimSpace(labtest.Kubectl(t, g.lab, "", "-n", "istio-system", "get", "pods", "-l", "app=istiod", "-o", "jsonpath={.items[0].metadata.name}"))
+	for name, c := range map[string]struct {
+		namespace string
+		features  []string
+		args      []string
+	}{
+		"tester": {"tested", []string{rights.Reach, rights.PushTest, rights.Signals},
+			[]string{"controlplane-test", "--namespace", "tested", "--reps", "2", "--delay", "1s", "--settle", "1s"}},
+		"profiler": {"istio-system", []string{rights.Reach, rights.ProfilePage}, []string{"profile", pod, "-n", "istio-system", "--kind", "heap", "--format", "json"}},
+	} {
+		kubeconfig := g.user(t, name)
+		check := []string{"-n", c.namespace}
+		for _, f := range c.features {
+			check = append(check, "--feature", f)
+		}
+		g.grant(t, name, kubeconfig, check...)
+		code, said := g.machine.Run(t, append(c.args, "--lab", "cluster", "--kubeconfig", kubeconfig)...)
+		if code != errs.CodeOK && code != errs.CodeInvalid {
+			t.Errorf("%v: exit code %d\n%s", c.args, code, said)
+		}
+		features, err := rights.Named(c.features...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.holds(t, name, rights.Place(features, g.places(c.namespace)))
 	}
 }
 
