@@ -1,12 +1,8 @@
 package rights
 
 import (
-	"bytes"
 	"fmt"
-	"slices"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 )
 
 // Subject is who gets rights.
@@ -27,14 +23,6 @@ func (s Subject) roleName() string {
 	return "meshtrial:" + strings.NewReplacer("/", "-", "%", "-").Replace(name)
 }
 
-// rule is a rule of a role; see rbac.authorization.k8s.io/v1, PolicyRule.
-type rule struct {
-	APIGroups       []string `json:"apiGroups,omitempty"`
-	Resources       []string `json:"resources,omitempty"`
-	NonResourceURLs []string `json:"nonResourceURLs,omitempty"`
-	Verbs           []string `json:"verbs"`
-}
-
 // Manifests writes YAML that grants a subject exactly these rights, which
 // [Place] has given their namespaces: a ClusterRole for what must hold
 // everywhere, and for the run's own namespace, whose name nobody knows
@@ -43,8 +31,9 @@ type rule struct {
 func Manifests(features []Feature, to Subject) ([]byte, error) {
 	byPlace := map[string][]Right{} // by namespace, "" for the cluster
 	journal := false
-	for _, f := range features {
-		for _, r := range f.Rights {
+	for i := range features {
+		for k := range features[i].Rights {
+			r := &features[i].Rights[k]
 			if r.Where != OfURL && r.Resource == "" {
 				return nil, fmt.Errorf("which resource has objects of kind %s is not known", r.Name())
 			}
@@ -53,64 +42,74 @@ func Manifests(features []Feature, to Subject) ([]byte, error) {
 				place = ""
 			}
 			journal = journal || r.Where == InJournal
-			byPlace[place] = append(byPlace[place], r)
+			byPlace[place] = append(byPlace[place], *r)
 		}
 	}
-	var objects []any
-	name := to.roleName()
+	w := &manifests{to: to, name: to.roleName()}
 	if journal {
-		objects = append(objects, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(JournalNamespace, "")})
+		w.object("v1", "Namespace", JournalNamespace, "")
 	}
 	for _, namespace := range sorted(byPlace) {
-		kind, binding := "Role", "RoleBinding"
-		if namespace == "" {
-			kind, binding = "ClusterRole", "ClusterRoleBinding"
-		}
-		const group = "rbac.authorization.k8s.io"
-		subject := map[string]any{"kind": to.Kind, "name": to.Name}
-		if to.Kind == "ServiceAccount" {
-			subject["namespace"] = to.Namespace
-		} else {
-			subject["apiGroup"] = group
-		}
-		objects = append(objects,
-			map[string]any{"apiVersion": group + "/v1", "kind": kind, "metadata": metadata(name, namespace), "rules": rules(byPlace[namespace])},
-			map[string]any{"apiVersion": group + "/v1", "kind": binding, "metadata": metadata(name, namespace),
-				"roleRef": map[string]any{"apiGroup": group, "kind": kind, "name": name}, "subjects": []any{subject}})
+		w.role(namespace, byPlace[namespace])
 	}
-	var out bytes.Buffer
-	for i, o := range objects {
-		text, err := yaml.Marshal(o)
-		if err != nil {
-			return nil, fmt.Errorf("write a manifest: %w", err)
-		}
-		if i > 0 {
-			out.WriteString("---\n")
-		}
-		out.Write(text)
-	}
-	return out.Bytes(), nil
+	return []byte(w.out.String()), nil
 }
 
-func metadata(name, namespace string) map[string]any {
-	out := map[string]any{"name": name, "labels": map[string]any{"app.kubernetes.io/part-of": "meshtrial"}}
-	if namespace != "" {
-		out["namespace"] = namespace
+// manifests writes objects one after the other. Names stand in quotes, which
+// YAML reads as JSON does.
+type manifests struct {
+	to   Subject
+	name string
+	out  strings.Builder
+}
+
+const rbacGroup = "rbac.authorization.k8s.io"
+
+func (w *manifests) line(format string, args ...any) { fmt.Fprintf(&w.out, format+"\n", args...) }
+
+// object begins one.
+func (w *manifests) object(version, kind, name, namespace string) {
+	if w.out.Len() > 0 {
+		w.line("---")
 	}
-	return out
+	w.line("apiVersion: %s\nkind: %s\nmetadata:\n  name: %q", version, kind, name)
+	if namespace != "" {
+		w.line("  namespace: %q", namespace)
+	}
+	w.line("  labels: {app.kubernetes.io/part-of: meshtrial}")
+}
+
+// role writes the role of a namespace, or with "" of the cluster, and its
+// binding.
+func (w *manifests) role(namespace string, all []Right) {
+	kind := "Role"
+	if namespace == "" {
+		kind = "ClusterRole"
+	}
+	w.object(rbacGroup+"/v1", kind, w.name, namespace)
+	w.line("rules:")
+	w.rules(all)
+	w.object(rbacGroup+"/v1", kind+"Binding", w.name, namespace)
+	w.line("roleRef: {apiGroup: %s, kind: %s, name: %q}\nsubjects:", rbacGroup, kind, w.name)
+	if w.to.Namespace != "" {
+		w.line("- {kind: %s, name: %q, namespace: %q}", w.to.Kind, w.to.Name, w.to.Namespace)
+	} else {
+		w.line("- {apiGroup: %s, kind: %s, name: %q}", rbacGroup, w.to.Kind, w.to.Name)
+	}
 }
 
 // rules put together what is of one resource, then resources of a group that
 // have the same verbs.
-func rules(all []Right) []rule {
-	verbs := map[[2]string]map[string]bool{} // by group and resource; of a path the group is a slash
-	for _, r := range all {
-		key := [2]string{r.Group, r.Resource}
+func (w *manifests) rules(all []Right) {
+	verbs := map[string]map[string]bool{} // by group and resource; of a path the group is a slash
+	for i := range all {
+		r := &all[i]
+		key := r.Group + " " + r.Resource
 		if r.Subresource != "" {
-			key[1] += "/" + r.Subresource
+			key += "/" + r.Subresource
 		}
 		if r.Where == OfURL {
-			key = [2]string{"/", r.URL}
+			key = "/ " + r.URL
 		}
 		if verbs[key] == nil {
 			verbs[key] = map[string]bool{}
@@ -120,22 +119,18 @@ func rules(all []Right) []rule {
 		}
 	}
 	alike := map[string][]string{} // resources by group and verbs
-	for key, set := range verbs {
-		k := key[0] + " " + strings.Join(sorted(set), " ")
-		alike[k] = append(alike[k], key[1])
+	for _, key := range sorted(verbs) {
+		group, name, _ := strings.Cut(key, " ")
+		k := group + " " + strings.Join(sorted(verbs[key]), ", ")
+		alike[k] = append(alike[k], fmt.Sprintf("%q", name))
 	}
-	var out []rule
 	for _, k := range sorted(alike) {
 		group, words, _ := strings.Cut(k, " ")
-		names := alike[k]
-		slices.Sort(names)
-		r := rule{Verbs: strings.Fields(words)}
+		names := strings.Join(alike[k], ", ")
 		if group == "/" {
-			r.NonResourceURLs = names
+			w.line("- {nonResourceURLs: [%s], verbs: [%s]}", names, words)
 		} else {
-			r.APIGroups, r.Resources = []string{group}, names
+			w.line("- {apiGroups: [%q], resources: [%s], verbs: [%s]}", group, names, words)
 		}
-		out = append(out, r)
 	}
-	return out
 }

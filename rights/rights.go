@@ -66,10 +66,10 @@ type Right struct {
 type when func(*study.Plan) bool
 
 // Optional says that a run goes on without the right.
-func (r Right) Optional() bool { return r.Without != "" }
+func (r *Right) Optional() bool { return r.Without != "" }
 
 // Name is the resource as kubectl writes it, or the path.
-func (r Right) Name() string {
+func (r *Right) Name() string {
 	name := r.Resource
 	switch {
 	case r.Where == OfURL:
@@ -100,7 +100,7 @@ type Feature struct {
 }
 
 // rights are those of a row.
-func (r row) rights() []Right {
+func (r *row) rights() []Right {
 	one := Right{Verbs: strings.Fields(r.verbs), Where: r.where, Why: r.why, Without: r.without, mesh: r.mesh}
 	if r.where == OfURL {
 		one.URL = r.name
@@ -195,9 +195,10 @@ func Join(all ...[]Feature) []Feature {
 				out = append(out, f)
 				continue
 			}
-			for _, r := range f.Rights {
-				if !slices.ContainsFunc(out[i].Rights, r.same) {
-					out[i].Rights = append(out[i].Rights, r)
+			for k := range f.Rights {
+				r := &f.Rights[k]
+				if !slices.ContainsFunc(out[i].Rights, func(o Right) bool { return r.same(&o) }) {
+					out[i].Rights = append(out[i].Rights, *r)
 				}
 			}
 		}
@@ -206,7 +207,7 @@ func Join(all ...[]Feature) []Feature {
 }
 
 // same says that two lines are of the same table line and place.
-func (r Right) same(o Right) bool {
+func (r *Right) same(o *Right) bool {
 	return r.Name() == o.Name() && r.Version == o.Version && r.Where == o.Where && r.Namespace == o.Namespace && r.Why == o.Why && slices.Equal(r.Verbs, o.Verbs)
 }
 

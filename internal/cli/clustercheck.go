@@ -169,8 +169,9 @@ type clusterRights struct {
 }
 
 func (r *clusterRights) count() {
-	for _, c := range r.Features {
-		for _, a := range c.Answers {
+	for i := range r.Features {
+		for k := range r.Features[i].Answers {
+			a := &r.Features[i].Answers[k]
 			switch {
 			case a.Needed():
 				r.Missing++
@@ -186,7 +187,8 @@ func (r *clusterRights) count() {
 func (r clusterRights) write(w io.Writer) error {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "cluster of context %s, Kubernetes %s\n", r.Context, r.Kubernetes)
-	for _, c := range r.Features {
+	for i := range r.Features {
+		c := &r.Features[i]
 		fmt.Fprintf(out, "\n%s: %s\n", c.Name, c.Doc)
 		if c.Privileged != "" {
 			fmt.Fprintf(out, "  privileged: %s\n", c.Privileged)
@@ -194,8 +196,8 @@ func (r clusterRights) write(w io.Writer) error {
 		if c.Without != "" {
 			fmt.Fprintf(out, "  without it: %s\n", c.Without)
 		}
-		for _, a := range c.Answers {
-			writeAnswer(out, a)
+		for k := range c.Answers {
+			writeAnswer(out, &c.Answers[k])
 		}
 	}
 	for _, note := range r.Notes {
@@ -221,7 +223,7 @@ func isAre(n int, what string) string {
 }
 
 // writeAnswer prints what is granted and what is missing of a right.
-func writeAnswer(out *strings.Builder, a cluster.Answer) {
+func writeAnswer(out *strings.Builder, a *cluster.Answer) {
 	granted := slices.DeleteFunc(slices.Clone(a.Verbs), func(verb string) bool { return slices.Contains(a.Missing, verb) })
 	if len(granted) > 0 {
 		fmt.Fprintf(out, "  granted  %s\n", a.Words(granted))

@@ -154,69 +154,39 @@ func TestClusterCheckManifests(t *testing.T) {
 	want := `apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
-  labels:
-    app.kubernetes.io/part-of: meshtrial
-  name: meshtrial:readers
+  name: "meshtrial:readers"
+  labels: {app.kubernetes.io/part-of: meshtrial}
 rules:
-- apiGroups:
-  - networking.istio.io
-  resources:
-  - envoyfilters
-  verbs:
-  - list
+- {apiGroups: ["networking.istio.io"], resources: ["envoyfilters"], verbs: [list]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata:
-  labels:
-    app.kubernetes.io/part-of: meshtrial
-  name: meshtrial:readers
-roleRef:
-  apiGroup: rbac.authorization.k8s.io
-  kind: ClusterRole
-  name: meshtrial:readers
+  name: "meshtrial:readers"
+  labels: {app.kubernetes.io/part-of: meshtrial}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "meshtrial:readers"}
 subjects:
-- apiGroup: rbac.authorization.k8s.io
-  kind: Group
-  name: readers
+- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: "readers"}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:
-  labels:
-    app.kubernetes.io/part-of: meshtrial
-  name: meshtrial:readers
-  namespace: shop
+  name: "meshtrial:readers"
+  namespace: "shop"
+  labels: {app.kubernetes.io/part-of: meshtrial}
 rules:
-- apiGroups:
-  - ""
-  resources:
-  - pods/portforward
-  verbs:
-  - create
-  - get
-- apiGroups:
-  - ""
-  resources:
-  - pods
-  verbs:
-  - list
+- {apiGroups: [""], resources: ["pods/portforward"], verbs: [create, get]}
+- {apiGroups: [""], resources: ["pods"], verbs: [list]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata:
-  labels:
-    app.kubernetes.io/part-of: meshtrial
-  name: meshtrial:readers
-  namespace: shop
-roleRef:
-  apiGroup: rbac.authorization.k8s.io
-  kind: Role
-  name: meshtrial:readers
+  name: "meshtrial:readers"
+  namespace: "shop"
+  labels: {app.kubernetes.io/part-of: meshtrial}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: "meshtrial:readers"}
 subjects:
-- apiGroup: rbac.authorization.k8s.io
-  kind: Group
-  name: readers
+- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: "readers"}
 `
 	if code != 0 || out != want || said != "" || len(asked()) != 0 {
 		t.Errorf("exit code %d, asked %q, said %q\n%s", code, asked(), said, out)

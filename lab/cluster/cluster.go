@@ -199,11 +199,12 @@ func (l *Lab) preflight(ctx context.Context, client kubernetes.Interface, needs 
 		return err
 	}
 	var lacks []string
-	for _, c := range checked {
-		for _, a := range c.Answers {
+	for i := range checked {
+		for k := range checked[i].Answers {
+			a := &checked[i].Answers[k]
 			switch {
 			case a.Needed():
-				lacks = append(lacks, c.Name+": "+a.String())
+				lacks = append(lacks, checked[i].Name+": "+a.String())
 			case len(a.Missing) > 0:
 				l.notes = append(l.notes, fmt.Sprintf("this user may not %s: %s", a, a.Without))
 			}

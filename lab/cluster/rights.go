@@ -23,13 +23,13 @@ type Answer struct {
 }
 
 // Needed says that a run does not start without what is missing.
-func (a Answer) Needed() bool { return len(a.Missing) > 0 && !a.Optional() }
+func (a *Answer) Needed() bool { return len(a.Missing) > 0 && !a.Optional() }
 
 // String is what is missing in words.
-func (a Answer) String() string { return a.Words(a.Missing) }
+func (a *Answer) String() string { return a.Words(a.Missing) }
 
 // Words name verbs of the right, with where and what for.
-func (a Answer) Words(verbs []string) string {
+func (a *Answer) Words(verbs []string) string {
 	where := ""
 	switch {
 	case a.Where == rights.InRun:
@@ -54,61 +54,62 @@ type Checked struct {
 func Ask(ctx context.Context, client kubernetes.Interface, features []rights.Feature) ([]Checked, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	var asked []authorization.SelfSubjectAccessReviewSpec
+	var asked []*authorization.SelfSubjectAccessReview
 	index := map[string]int{} // of asked, by the question
-	for _, f := range features {
-		for _, r := range f.Rights {
+	for i := range features {
+		for k := range features[i].Rights {
+			r := &features[i].Rights[k]
 			for _, verb := range r.Verbs {
-				if key := questionKey(r, verb); index[key] == 0 {
-					asked = append(asked, question(r, verb))
-					index[key] = len(asked) // from 1
+				if _, twice := index[question(r, verb)]; !twice {
+					index[question(r, verb)] = len(asked)
+					asked = append(asked, review(r, verb))
 				}
 			}
 		}
 	}
-	allowed := make([]bool, len(asked))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
-	for i, spec := range asked {
-		group.Go(func() error {
-			answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorization.SelfSubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
-			if err != nil {
+	for i := range asked {
+		group.Go(func() (err error) {
+			if asked[i], err = client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, asked[i], metav1.CreateOptions{}); err != nil {
 				return fmt.Errorf("ask the cluster what this user may do: %w", err)
 			}
-			allowed[i] = answer.Status.Allowed
 			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	var out []Checked
-	for _, f := range features {
-		c := Checked{Feature: f}
-		for _, r := range f.Rights {
-			a := Answer{Right: r, Missing: []string{}}
-			for _, verb := range r.Verbs {
-				if !allowed[index[questionKey(r, verb)]-1] {
+	out := make([]Checked, len(features))
+	for i := range features {
+		out[i].Feature = features[i]
+		for k := range features[i].Rights {
+			a := Answer{Right: features[i].Rights[k], Missing: []string{}}
+			for _, verb := range a.Verbs {
+				if !asked[index[question(&a.Right, verb)]].Status.Allowed {
 					a.Missing = append(a.Missing, verb)
 				}
 			}
-			c.Answers = append(c.Answers, a)
+			out[i].Answers = append(out[i].Answers, a)
 		}
-		out = append(out, c)
 	}
 	return out, nil
 }
 
-func questionKey(r rights.Right, verb string) string {
+// question is a right to a verb in words that no other has.
+func question(r *rights.Right, verb string) string {
 	return strings.Join([]string{verb, r.Group, r.Resource, r.Subresource, r.URL, r.Namespace}, " ")
 }
 
-func question(r rights.Right, verb string) authorization.SelfSubjectAccessReviewSpec {
+func review(r *rights.Right, verb string) *authorization.SelfSubjectAccessReview {
+	out := &authorization.SelfSubjectAccessReview{}
 	if r.Where == rights.OfURL {
-		return authorization.SelfSubjectAccessReviewSpec{NonResourceAttributes: &authorization.NonResourceAttributes{Path: r.URL, Verb: verb}}
+		out.Spec.NonResourceAttributes = &authorization.NonResourceAttributes{Path: r.URL, Verb: verb}
+	} else {
+		out.Spec.ResourceAttributes = &authorization.ResourceAttributes{
+			Verb: verb, Group: r.Group, Version: r.Version, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace}
 	}
-	return authorization.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorization.ResourceAttributes{
-		Verb: verb, Group: r.Group, Version: r.Version, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace}}
+	return out
 }
 
 // Resolve asks the API server for the resources of objects that a study names
@@ -119,30 +120,16 @@ func Resolve(ctx context.Context, client kubernetes.Interface, features []rights
 	defer cancel()
 	for _, f := range features {
 		var found []rights.Right
-		for _, r := range f.Rights {
-			if r.Kind == "" {
-				found = append(found, r)
-				continue
-			}
-			version := schema.GroupVersion{Group: r.Group, Version: r.Version}
-			served, err := client.Discovery().ServerResourcesForGroupVersion(ctx, version.String())
-			if err != nil && !apierrors.IsNotFound(err) {
-				return nil, nil, fmt.Errorf("ask the cluster for objects of %s: %w", version, err)
-			}
-			if served != nil {
-				for _, s := range served.APIResources {
-					if s.Kind != r.Kind || strings.Contains(s.Name, "/") {
-						continue
-					}
-					r.Resource = s.Name
-					if !s.Namespaced {
-						r.Namespace, r.Where = "", rights.Everywhere
-					}
+		for i := range f.Rights {
+			r := f.Rights[i]
+			if r.Kind != "" {
+				if err := resolve(ctx, client, &r); err != nil {
+					return nil, nil, err
 				}
-			}
-			if r.Resource == "" {
-				notes = append(notes, fmt.Sprintf("the cluster has no %s of %s: whether it may be changed is not known (%s)", r.Kind, version, r.Why))
-				continue
+				if r.Resource == "" {
+					notes = append(notes, fmt.Sprintf("the cluster has no %s of %s: whether it may be changed is not known (%s)", r.Kind, groupVersion(&r), r.Why))
+					continue
+				}
 			}
 			found = append(found, r)
 		}
@@ -151,4 +138,29 @@ func Resolve(ctx context.Context, client kubernetes.Interface, features []rights
 		}
 	}
 	return known, notes, nil
+}
+
+func groupVersion(r *rights.Right) string {
+	return schema.GroupVersion{Group: r.Group, Version: r.Version}.String()
+}
+
+// resolve finds the resource of a right's kind, if the cluster has one.
+func resolve(ctx context.Context, client kubernetes.Interface, r *rights.Right) error {
+	version := groupVersion(r)
+	served, err := client.Discovery().ServerResourcesForGroupVersion(ctx, version)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("ask the cluster for objects of %s: %w", version, err)
+	}
+	for i := range served.APIResources {
+		s := &served.APIResources[i]
+		if s.Kind == r.Kind && !strings.Contains(s.Name, "/") {
+			if r.Resource = s.Name; !s.Namespaced {
+				r.Namespace, r.Where = "", rights.Everywhere
+			}
+		}
+	}
+	return nil
 }

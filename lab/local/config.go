@@ -78,7 +78,7 @@ func (s *spec) etcd() process {
 }
 
 func (s *spec) apiserver() process {
-	return s.command("kube-apiserver", append(s.audits(),
+	return s.audits(s.command("kube-apiserver",
 		"--etcd-servers=unix://"+etcdSocket,
 		"--bind-address="+s.Network.Node.Addr().String(), "--advertise-address="+s.Network.Node.Addr().String(), "--secure-port=6443",
 		"--tls-cert-file="+s.Dir.pki("apiserver.crt"), "--tls-private-key-file="+s.Dir.pki("apiserver.key"),
@@ -96,7 +96,7 @@ func (s *spec) apiserver() process {
 		"--enable-aggregator-routing=true",     // reach webhooks through their endpoints
 		"--enable-priority-and-fairness=false", // one user, no need to queue
 		"--profiling=false",
-	)...)
+	))
 }
 
 func (s *spec) controllers() process {
@@ -153,12 +153,12 @@ func (s *spec) files() (map[string][]byte, error) {
 		"conf/containerd-import.toml": []byte(s.containerdTOML(true)),
 		"conf/resolv.conf":            []byte("nameserver " + s.Network.dns().String() + "\n"),
 		"conf/kwok.yaml":              []byte(kwokStages),
+		"conf/audit.yaml":             []byte(auditPolicy),
 	}
 	for name, value := range map[string]any{
 		"conf/kubelet.yaml":        s.kubeletConfig(),
 		"conf/kube-proxy.yaml":     s.proxyConfig(),
 		"conf/cni/10-lab.conflist": s.cniConfig(),
-		"conf/audit.yaml":          auditPolicy,
 	} {
 		text, err := yaml.Marshal(value)
 		if strings.HasSuffix(name, ".conflist") {
