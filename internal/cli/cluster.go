@@ -21,11 +21,11 @@ import (
 func newClusterCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "See who is at work in a cluster, and put back what a dead run changed",
+		Short: "See what a cluster must allow and who is at work in it, and put back what a dead run changed",
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newClusterStatusCommand(env), newClusterRestoreCommand(env))
+	cmd.AddCommand(newClusterStatusCommand(env), newClusterRestoreCommand(env), clusterCheckCommand(env))
 	return cmd
 }
 

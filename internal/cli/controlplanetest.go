@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/signals"
 )
 
@@ -156,7 +157,7 @@ func (f *pushTestFlags) selects() (name, address string, err error) {
 }
 
 func controlPlaneTest(ctx context.Context, env *Env, f pushTestFlags) (err error) {
-	config, err := f.config(ctx)
+	config, err := f.config(ctx, rights.PushTest, f.target)
 	if err != nil {
 		return err
 	}

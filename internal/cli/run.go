@@ -117,11 +117,11 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 		return err
 	}
 	options := runner.Options{Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: source, Remarks: remarks, Lab: where, Journal: book, RunID: id}
-	return runIn(ctx, env, p, f, plan, options)
+	return runEntered(ctx, env, p, f, plan, options)
 }
 
-// runIn runs a study in a lab that is this run's until it ends.
-func runIn(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan, options runner.Options) (err error) {
+// runEntered runs a study in a lab that is this run's until it ends.
+func runEntered(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan, options runner.Options) (err error) {
 	if err := complete(ctx, f, plan, &options); err != nil {
 		return err
 	}

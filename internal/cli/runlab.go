@@ -12,14 +12,16 @@ import (
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 )
 
 // openLab finds the lab, or starts one.
 func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan) (lab.Lab, error) {
 	if f.lab == lab.KindCluster {
-		return cluster.Open(ctx, cluster.Options{Kubeconfig: f.kubeconfig, Context: f.context, Images: clusterImages(f)})
+		return openCluster(ctx, p, f, rights.Place(rights.Of(plan), placesOf(rights.Meshes(plan), "")))
 	}
 	running, err := local.Open("")
 	if err == nil {
@@ -44,6 +46,39 @@ func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study
 		return nil, err
 	}
 	return started, nil
+}
+
+// openCluster opens the cluster of a kubeconfig if its user has the rights that
+// are needed, and says what goes without others.
+func openCluster(ctx context.Context, p *progress, f runFlags, needs []rights.Feature) (lab.Lab, error) {
+	l, err := cluster.Open(ctx, cluster.Options{Kubeconfig: f.kubeconfig, Context: f.context, Images: clusterImages(f), Needs: needs})
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range l.Notes() {
+		p.note("note: %s", note)
+	}
+	return l, nil
+}
+
+// placesOf are the namespaces that rights are asked for in: those of meshes'
+// control planes, one that a run could have, and one that the user names ("" for
+// all).
+func placesOf(meshes []string, named string) rights.Places {
+	at := rights.Places{Run: site.NamespacePrefix + "check", Meshes: map[string]string{}, Named: named}
+	for _, name := range meshes {
+		at.Meshes[name], _ = newMesh(name, lab.Images{}).ControlPlane()
+	}
+	return at
+}
+
+// needed are the rights of features in their places.
+func needed(at rights.Places, names ...string) []rights.Feature {
+	features, err := rights.Named(names...)
+	if err != nil {
+		panic(err) // a name that the table lacks
+	}
+	return rights.Place(features, at)
 }
 
 // sameBuild refuses a lab whose pods are of another build of this program.

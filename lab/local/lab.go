@@ -50,6 +50,9 @@ type Options struct {
 	Progress func(line string)
 	// BuildProgress is told of components being made. May be nil.
 	BuildProgress func(components.Event)
+	// Audit has the API server write a log of who asked it for what, which
+	// [LogFiles] calls audit.
+	Audit bool
 	// DownOnClose ends the lab when the returned Lab is closed.
 	DownOnClose bool
 }
