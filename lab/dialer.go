@@ -88,8 +88,13 @@ func (d *Dialer) Transport(namespace, pod string, port int) *http.Transport {
 	}
 }
 
-// Client returns an HTTP client for one port of one pod. Requests name any
-// host, as in http://pod/path.
+// InPod is the base address of requests by the clients of a Dialer, which
+// choose the pod and the port themselves. Servers of our own answer to no
+// other name.
+const InPod = "http://127.0.0.1"
+
+// Client returns an HTTP client for one port of one pod, whatever host a
+// request names (see [InPod]).
 func (d *Dialer) Client(namespace, pod string, port int) *http.Client {
 	return &http.Client{Transport: d.Transport(namespace, pod, port)}
 }
