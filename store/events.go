@@ -49,7 +49,7 @@ func (d *Dir) appendEvents(lines []byte) (before int64, err error) {
 		if err := d.openEvents(true); err != nil {
 			return 0, err
 		}
-		if err := syncDir(d.path); err != nil {
+		if err := d.tree.sync(d.tree.File, "."); err != nil {
 			return 0, err
 		}
 	}
@@ -63,7 +63,7 @@ func (d *Dir) appendEvents(lines []byte) (before int64, err error) {
 
 // openEvents opens events.jsonl for appending. Runs without events have none.
 func (d *Dir) openEvents(create bool) error {
-	file, err := openAppend(filepath.Join(d.path, FileEvents), create)
+	file, err := d.tree.openAppend(FileEvents, create)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (d *Dir) maxEvents() int64 {
 // file.
 func readEvents(path string, trials []record.Trial, lost *loss) (events []record.Event, whole int64, notes []string, err error) {
 	name := filepath.Join(path, FileEvents)
-	file, err := openFile(name)
+	file, err := openFile(path, FileEvents)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil, nil
 	}

@@ -45,7 +45,7 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 	if err != nil {
 		return nil, Contents{}, err
 	}
-	d := &Dir{path: path, lock: lock, done: map[string]bool{}}
+	d := &Dir{path: path, lock: lock, tree: tree{File: lock}, done: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			d.closeFiles()
@@ -80,8 +80,8 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 		return nil, c, errs.WithHint(errs.Usage("run %s has seed %d, not %d", path, c.Header.Seed, seed),
 			"leave the seed out to go on with its own")
 	}
-	if err := os.MkdirAll(filepath.Join(path, DirHist), 0o755); err != nil {
-		return nil, c, explain(err, path)
+	if err := d.need(DirHist); err != nil {
+		return nil, c, err
 	}
 	if err := d.openAppends(); err != nil {
 		return nil, c, err
@@ -92,7 +92,7 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 	if err := d.trials.cut(whole); err != nil {
 		return nil, c, explain(err, path)
 	}
-	d.removeTemps()
+	d.tree.removeTemps()
 	for _, t := range c.Trials {
 		d.done[t.ID] = true
 	}
@@ -176,13 +176,13 @@ func read(path string) (c Contents, whole int64, err error) {
 	if c.Header, err = readHeader(path); err != nil {
 		return c, 0, err
 	}
-	if c.Study, err = readFile(filepath.Join(path, FileStudy), maxFile); err != nil {
+	if c.Study, err = readFile(path, FileStudy, maxFile); err != nil {
 		return c, 0, damaged(path, err)
 	}
-	if c.Resolved, err = readFile(filepath.Join(path, FileResolved), maxFile); err != nil {
+	if c.Resolved, err = readFile(path, FileResolved, maxFile); err != nil {
 		return c, 0, damaged(path, err)
 	}
-	data, err := readFile(filepath.Join(path, FileTrials), maxTrials)
+	data, err := readFile(path, FileTrials, maxTrials)
 	if err != nil {
 		return c, 0, damaged(path, err)
 	}
@@ -199,7 +199,7 @@ func read(path string) (c Contents, whole int64, err error) {
 func readHeader(path string) (record.Header, error) {
 	var h record.Header
 	name := filepath.Join(path, FileHeader)
-	data, err := readFile(name, maxFile)
+	data, err := readFile(path, FileHeader, maxFile)
 	if err != nil {
 		switch info, statErr := os.Stat(path); {
 		case errors.Is(statErr, fs.ErrNotExist):
@@ -293,8 +293,7 @@ func readHist(path string, t record.Trial) (record.TrialHist, error) {
 	if !filepath.IsLocal(filepath.FromSlash(t.Hist)) {
 		return out, fmt.Errorf("trial %s: histograms %q lie outside the run directory", t.ID, t.Hist)
 	}
-	name := filepath.Join(path, filepath.FromSlash(t.Hist))
-	data, err := readFile(name, maxHistFile)
+	data, err := readFile(path, t.Hist, maxHistFile)
 	if err != nil {
 		return out, err
 	}

@@ -25,7 +25,7 @@ func (d *Dir) WriteRequests(trialID string, data []byte) (string, error) {
 	if !reTrialID.MatchString(trialID) {
 		return "", fmt.Errorf("trial ID %q cannot name a file", trialID)
 	}
-	if _, err := d.Subdir(DirRequests); err != nil {
+	if err := d.need(DirRequests); err != nil {
 		return "", err
 	}
 	name := DirRequests + "/" + trialID + requestsSuffix
@@ -38,7 +38,7 @@ func OpenRequests(path, trialID string) (io.ReadCloser, error) {
 	if !reTrialID.MatchString(trialID) {
 		return nil, fmt.Errorf("trial ID %q cannot name a file", trialID)
 	}
-	file, err := openFile(filepath.Join(path, DirRequests, trialID+requestsSuffix))
+	file, err := openFile(path, DirRequests+"/"+trialID+requestsSuffix)
 	if err != nil {
 		return nil, err
 	}
@@ -68,5 +68,5 @@ func OpenProfile(path, name string) (io.ReadCloser, error) {
 	if !ok || dir != DirProfiles || !filepath.IsLocal(file) || strings.Contains(file, "/") {
 		return nil, fmt.Errorf("%q is no profile of a run", name)
 	}
-	return openFile(filepath.Join(path, DirProfiles, file))
+	return openFile(path, DirProfiles+"/"+file)
 }
