@@ -273,8 +273,7 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 		return nil, err
 	}
 	pods, gone := t.census.account()
-	options := t.scene.ledgerOptions(gone)
-	book, err := t.scribe.settle(ctx, options, got.entries)
+	book, err := t.scribe.settle(ctx, gone, got.entries)
 	if err != nil {
 		return nil, err
 	}
