@@ -40,7 +40,7 @@ func newBuilder(o Options) (*Builder, error) {
 		return nil, err
 	}
 	o.CacheDir = dir
-	return &Builder{builder{cache: cache{dir}, options: o, wheel: pipWheel, archive: apt{}, goUnits: goUnits()}}, nil
+	return &Builder{builder{cache: cache{dir, o.Recorded}, options: o, wheel: pipWheel, archive: apt{}, goUnits: goUnits()}}, nil
 }
 
 // CacheDir is the folder that holds everything made.
@@ -112,9 +112,13 @@ func (b *builder) entries(ctx context.Context, units []string, m *meter) (map[st
 	entries := map[string]entry{}
 	var compile, rest []job
 	for _, j := range jobs {
-		if e, ok := b.cache.lookup(j.recipe); ok {
+		e, ok, why := b.cache.whole(j.recipe)
+		if ok {
 			entries[j.recipe.name] = e
 			continue
+		}
+		if why != nil {
+			m.note(j.recipe.name, fmt.Sprintf("made again: %v", why))
 		}
 		m.expect(j.recipe.name, j.seconds)
 		if j.serial {

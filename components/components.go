@@ -39,6 +39,9 @@ type Options struct {
 	// $MESHTRIAL_SOURCE, otherwise beside the program, otherwise in the
 	// working directory or above it.
 	SourceDir string
+	// Recorded believes what the cache says of its files instead of reading
+	// them, for who runs none of them.
+	Recorded bool
 	// Progress is told what happens, from one goroutine at a time. May be nil.
 	Progress func(Event)
 }

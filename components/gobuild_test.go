@@ -140,7 +140,7 @@ func TestGoBuildFails(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "undefinedThing") {
 		t.Errorf("error %v does not say what the compiler said", err)
 	}
-	if left := leftovers(t, cache{cacheDir}); len(left) > 0 {
+	if left := leftovers(t, cache{dir: cacheDir}); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -157,7 +157,7 @@ func TestGoBuildCancelled(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || errs.Code(err) != errs.CodeInterrupted {
 		t.Errorf("error %v (code %d), want cancelled and 130", err, errs.Code(err))
 	}
-	if left := leftovers(t, cache{cacheDir}); len(left) > 0 {
+	if left := leftovers(t, cache{dir: cacheDir}); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }

@@ -37,7 +37,7 @@ func TestOfficial(t *testing.T) {
 		}
 		pushed[ref] = digestOf(image)
 	}
-	b := &builder{cache: cache{t.TempDir()}}
+	b := &builder{cache: cache{dir: t.TempDir()}}
 	o := ImageOptions{Official: true, Hub: hub, Tag: "1.2.3"}
 	images, err := b.official(t.Context(), newMeter(nil), o)
 	if err != nil {
@@ -115,7 +115,7 @@ func TestOfficialBrokenOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Config.Handler = corrupt{handler, digest.String()}
-	b := &builder{cache: cache{t.TempDir()}}
+	b := &builder{cache: cache{dir: t.TempDir()}}
 	if _, err := b.official(t.Context(), newMeter(nil), ImageOptions{Hub: hub, Tag: "1"}); err == nil {
 		t.Error("a corrupted layer was taken")
 	}
