@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,17 +24,7 @@ type builder struct {
 }
 
 func newBuilder(o Options) (*Builder, error) {
-	if o.CacheDir == "" {
-		o.CacheDir = os.Getenv("MESHTRIAL_CACHE")
-	}
-	if o.CacheDir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return nil, errs.WithHint(fmt.Errorf("no folder for the cache of components: %w", err), "set MESHTRIAL_CACHE")
-		}
-		o.CacheDir = filepath.Join(user, "meshtrial")
-	}
-	dir, err := filepath.Abs(o.CacheDir)
+	dir, err := CacheDir(o.CacheDir)
 	if err != nil {
 		return nil, err
 	}

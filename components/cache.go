@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/trusted"
 )
 
 // cache keeps entries under names that say what they were made from.
@@ -118,6 +119,9 @@ func (c cache) ensure(ctx context.Context, r recipe) (entry, error) {
 		if err := os.MkdirAll(filepath.Join(c.dir, dir), 0o755); err != nil {
 			return entry{}, errs.WithHint(fmt.Errorf("cache of components: %w", err),
 				"set MESHTRIAL_CACHE to a folder that can be written")
+		}
+		if _, err := trusted.Folder(filepath.Join(c.dir, dir)); err != nil {
+			return entry{}, fmt.Errorf("cache of components: %w", err)
 		}
 	}
 	unlock, err := lock(ctx, filepath.Join(c.dir, "locks", id+".lock"), r.wait)
@@ -237,11 +241,25 @@ func (c cache) prune(name string, keep int) error {
 	return nil
 }
 
-// seal writes entry.json for what dir holds, and has the disk hold it too.
+// seal writes entry.json for what dir holds, and has the disk hold it too. The
+// right to write is its owner's alone, whatever the umask was.
 func seal(dir string, m manifest) error {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil {
 			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		mode := info.Mode() &^ 0o022
+		if d.Type()&fs.ModeSymlink == 0 && mode != info.Mode() {
+			if err := os.Chmod(path, mode); err != nil {
+				return err
+			}
+		}
+		if d.IsDir() {
+			return nil
 		}
 		rel, err := filepath.Rel(dir, path)
 		if err != nil {
@@ -253,11 +271,7 @@ func seal(dir string, m manifest) error {
 			if f.Size, f.SHA256, err = sumFile(path, true); err != nil {
 				return err
 			}
-			info, err := d.Info()
-			if err != nil {
-				return err
-			}
-			f.Mode = info.Mode()
+			f.Mode = mode
 		case d.Type()&fs.ModeSymlink != 0:
 			if f.Link, err = os.Readlink(path); err != nil {
 				return err
@@ -346,7 +360,7 @@ func lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 }
 
 func tryLock(path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
 	if err != nil {
 		return nil, err
 	}

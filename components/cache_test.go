@@ -235,8 +235,9 @@ func TestCacheRemakesWhatWasChanged(t *testing.T) {
 		"file for link": {func(e entry) error {
 			return errors.Join(os.Remove(e.path("link")), os.WriteFile(e.path("link"), nil, 0o644))
 		}, true},
-		"mode":          {func(e entry) error { return os.Chmod(e.path("file"), fs.ModeSetuid|0o644) }, true},
-		"mode, for all": {func(e entry) error { return os.Chmod(e.path("file"), 0o666) }, true},
+		"mode":             {func(e entry) error { return os.Chmod(e.path("file"), fs.ModeSetuid|0o644) }, true},
+		"a folder for all": {func(e entry) error { return os.Chmod(e.path("lib"), 0o777) }, false},
+		"mode, for all":    {func(e entry) error { return os.Chmod(e.path("file"), 0o666) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, r := cache{dir: t.TempDir()}, linkedRecipe()
@@ -263,6 +264,28 @@ func TestCacheRemakesWhatWasChanged(t *testing.T) {
 				t.Errorf("remade as %q, %v, %v", b, err, e.verify())
 			}
 		})
+	}
+}
+
+// Under an umask that lets a group write, an entry is its owner's all the same.
+func TestCacheSealsForItsOwner(t *testing.T) {
+	store, r := cache{dir: t.TempDir()}, linkedRecipe()
+	made := r.make
+	r.make = func(ctx context.Context, dir string) ([]Version, error) {
+		versions, err := made(ctx, dir)
+		return versions, errors.Join(err, os.Chmod(filepath.Join(dir, "lib"), 0o777), os.Chmod(filepath.Join(dir, "file"), 0o775), os.Chmod(filepath.Join(dir, "lib", "more"), 0o666))
+	}
+	e, err := store.ensure(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]fs.FileMode{"lib": 0o755, "file": 0o755, "lib/more": 0o644} {
+		if info, err := os.Stat(e.path(name)); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	if err := e.verify(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -472,5 +495,35 @@ func TestCacheThatCannotBeWritten(t *testing.T) {
 	_, err := cache{dir: file}.ensure(t.Context(), textRecipe("thing", "x"))
 	if err == nil || !strings.Contains(err.Error(), "cache of components") {
 		t.Errorf("error %v does not name the cache", err)
+	}
+}
+
+// Whoever may write to the cache has root run what they like.
+func TestCacheOfOthers(t *testing.T) {
+	given := t.TempDir()
+	if got, err := CacheDir(filepath.Join(given, "not-yet")); err != nil || got != filepath.Join(given, "not-yet") {
+		t.Errorf("%s, %v", got, err)
+	}
+	t.Setenv("MESHTRIAL_CACHE", given)
+	if err := os.Chmod(given, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	_, err := New(Options{})
+	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "cache of components: "+given+" (mode") || !strings.Contains(errs.Hint(err), "MESHTRIAL_CACHE") {
+		t.Errorf("%v, hint %q", err, errs.Hint(err))
+	}
+	if _, err := (cache{dir: given}).ensure(t.Context(), textRecipe("thing", "x")); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("a cache that became everybody's: %v", err)
+	}
+	if err := os.Chmod(given, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(given, 4242, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(Options{}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), given+" belongs to user 4242") {
+			t.Errorf("another's: %v", err)
+		}
 	}
 }

@@ -211,6 +211,33 @@ func TestFindSource(t *testing.T) {
 	if got, err := findSource(""); err != nil || got != filepath.Join(repository, "components", "src") {
 		t.Errorf("from below: %s, %v", got, err)
 	}
+	// What others can write is not compiled and run, unless it was named and is
+	// its owner's alone.
+	planted := filepath.Join(t.TempDir(), "shared")
+	if err := errors.Join(os.MkdirAll(filepath.Join(planted, "components"), 0o755), os.CopyFS(filepath.Join(planted, "components", "src"), os.DirFS(source)), os.Chmod(planted, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(planted)
+	if _, err := findSource(""); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), planted+" (mode") || !strings.Contains(errs.Hint(err), "MESHTRIAL_SOURCE="+planted) {
+		t.Errorf("where everybody writes: %v, hint %q", err, errs.Hint(err))
+	}
+	if _, err := findSource(planted); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), planted+" (mode") {
+		t.Errorf("where everybody writes, but named: %v", err)
+	}
+	if err := os.Chmod(planted, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := errors.Join(os.Chown(filepath.Join(planted, "components", "src"), 4242, 0), os.Chown(filepath.Join(planted, "components", "src", "go.mod"), 4242, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := findSource(""); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "belongs to user 4242") {
+			t.Errorf("another's: %v", err)
+		}
+		if got, err := findSource(planted); err != nil || got != filepath.Join(planted, "components", "src") {
+			t.Errorf("another's that was named: %s, %v", got, err)
+		}
+	}
 	t.Chdir(t.TempDir())
 	if _, err := findSource(""); err == nil || !strings.Contains(errs.Hint(err), "MESHTRIAL_SOURCE") {
 		t.Errorf("nowhere: %v", err)

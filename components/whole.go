@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/trusted"
 )
 
 // identity tells whether a file was written since it was read: whoever writes
@@ -81,8 +82,8 @@ func (e entry) same(f file) error {
 	return nil
 }
 
-// verify reads all files of an entry, and says what is not as it was made.
-// Entries of earlier versions noted neither modes nor where links lead.
+// verify reads all files of an entry, and says what is not as it was made,
+// or can be written by others. Entries of earlier versions noted neither modes nor where links lead.
 func (e entry) verify() error {
 	listed := map[string]bool{"entry.json": true}
 	var group errgroup.Group
@@ -100,6 +101,7 @@ func (e entry) verify() error {
 			return err
 		})
 	}
+	_, whose := trusted.Tree(e.dir)
 	more := filepath.WalkDir(e.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -110,7 +112,7 @@ func (e entry) verify() error {
 		}
 		return err
 	})
-	return errors.Join(group.Wait(), more)
+	return errors.Join(group.Wait(), more, whose)
 }
 
 // whole finds the entry of r if it is there and, as far as can be told, as it
