@@ -21,6 +21,8 @@ type file interface {
 // appender adds whole records to the end of a file.
 type appender struct {
 	file *os.File
+	tree tree // hears what is done
+	name string
 	wrap func(*os.File) file // nil but in tests
 	size int64               // of what is known to be whole
 	// broken is set when a failed record could not be taken back: another
@@ -39,20 +41,37 @@ func (a *appender) append(data []byte) error {
 		f = a.wrap(a.file)
 	}
 	n, err := f.Write(data)
+	a.tree.did(diskOp{op: "write", name: a.name, data: data[:max(n, 0)]})
 	if err == nil && n < len(data) {
 		err = io.ErrShortWrite
 	}
 	if err == nil {
-		err = f.Sync()
+		err = a.sync(f)
 	}
 	if err != nil {
-		if cut := errors.Join(f.Truncate(a.size), f.Sync()); cut != nil {
+		if cut := errors.Join(a.truncate(f, a.size), a.sync(f)); cut != nil {
 			a.broken = fmt.Errorf("an earlier record could not be taken back: %w", cut)
 		}
 		return err
 	}
 	a.size += int64(len(data))
 	return nil
+}
+
+func (a *appender) sync(f file) error {
+	err := f.Sync()
+	if err == nil {
+		a.tree.did(diskOp{op: "sync", name: a.name})
+	}
+	return err
+}
+
+func (a *appender) truncate(f file, size int64) error {
+	err := f.Truncate(size)
+	if err == nil {
+		a.tree.did(diskOp{op: "truncate", name: a.name, size: size})
+	}
+	return err
 }
 
 // cut takes back everything after the first size bytes.
@@ -64,7 +83,7 @@ func (a *appender) cut(size int64) error {
 	if a.wrap != nil {
 		f = a.wrap(a.file)
 	}
-	if err := errors.Join(f.Truncate(size), f.Sync()); err != nil {
+	if err := errors.Join(a.truncate(f, size), a.sync(f)); err != nil {
 		a.broken = fmt.Errorf("earlier records could not be taken back: %w", err)
 		return a.broken
 	}

@@ -72,6 +72,7 @@ func (d *Dir) openEvents(create bool) error {
 		return errors.Join(err, file.Close())
 	}
 	d.events.file, d.events.size = file, size
+	d.events.tree, d.events.name = d.tree, FileEvents
 	return nil
 }
 
@@ -111,9 +112,9 @@ func readEvents(path string, trials []record.Trial, lost *loss) (events []record
 		return nil, 0, nil, err
 	}
 	defer file.Close()
-	ended := map[string]bool{}
-	for _, t := range trials {
-		ended[t.ID] = true
+	ended := map[string]int{}
+	for i := range trials {
+		ended[trials[i].ID] = eventLines(&trials[i])
 	}
 	// One byte more than allowed tells a file that is too long.
 	limited := &io.LimitedReader{R: file, N: maxEvents + 1}
@@ -124,59 +125,92 @@ func readEvents(path string, trials []record.Trial, lost *loss) (events []record
 	return events, whole, notes, err
 }
 
-// parseEvents is [readEvents] of a reader; ended has the trials that ended.
-func parseEvents(name string, r io.Reader, ended map[string]bool, lost *loss) (events []record.Event, whole int64, notes []string, err error) {
-	type change struct {
-		trial string
-		index int
+// eventLines is how many events a trial's record counts.
+func eventLines(t *record.Trial) int {
+	if t.EventLines == 0 && t.Control != nil {
+		return t.Control.Changes // of older records
 	}
-	seen := map[change]bool{}
+	return t.EventLines
+}
+
+// parseEvents is [readEvents] of a reader; ended has the trials that ended, and
+// how many events each counts.
+func parseEvents(name string, r io.Reader, ended map[string]int, lost *loss) (events []record.Event, whole int64, notes []string, err error) {
+	seen := map[eventKey]bool{}
 	reader := bufio.NewReaderSize(r, 1<<20)
 	open, dropped := "", 0 // events at the end whose trial did not end
 	last, gap := "", ""    // trial of the line before; why a change of the next line's may be lost
-	drop := func() {
+	lose := func(number int, err error) error {
+		gap = fmt.Sprintf("line %d of %s cannot be read, and may have been a change of this trial", number, FileEvents)
+		if err := lost.line(err); err != nil {
+			return err
+		}
+		lost.of(last, gap)
+		return nil
+	}
+	// Lines that are no events after all that the trials count are what was
+	// being written when the power was lost: parts of a file that is not synced
+	// may come to the disk in any order.
+	var torn error
+	tornAt, left, have := 0, 0, map[string]int{}
+	for _, lines := range ended {
+		left += lines
+	}
+	end := func(how string) ([]record.Event, int64, []string, error) {
 		if dropped > 0 {
 			notes = append(notes, fmt.Sprintf("%s: dropped %d changes of trial %s, which had not ended", name, dropped, open))
 		}
+		if torn != nil {
+			how = fmt.Sprintf("what begins in line %d, which was not written whole: %v", tornAt, torn)
+		}
+		if how != "" {
+			notes = append(notes, name+": dropped "+how)
+		}
+		return events, whole, notes, nil
 	}
+	size := int64(0) // of what was read
 	for number := 1; ; number++ {
 		line, err := readLine(reader)
+		if errors.Is(err, io.EOF) && len(line) > 0 {
+			return end(fmt.Sprintf("an unfinished last line of %d bytes: its trial had not ended", len(line)))
+		}
 		if errors.Is(err, io.EOF) {
-			drop()
-			if len(line) > 0 {
-				notes = append(notes, fmt.Sprintf("%s: dropped an unfinished last line of %d bytes: its trial had not ended", name, len(line)))
-			}
-			return events, whole, notes, nil
+			return end("")
 		}
 		if err != nil {
 			return nil, 0, nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
+		size += int64(len(line)) + 1
 		var e record.Event
 		if err := json.Unmarshal(line, &e); err != nil {
 			if _, peek := reader.Peek(1); errors.Is(peek, io.EOF) {
-				drop()
-				notes = append(notes, fmt.Sprintf("%s: dropped the last line, which was not written whole: %v", name, err))
-				return events, whole, notes, nil
+				return end(fmt.Sprintf("the last line, which was not written whole: %v", err))
 			}
-			if err := lost.line(fmt.Errorf("%s:%d: no event: %w", name, number, err)); err != nil {
+			err := fmt.Errorf("%s:%d: no event: %w", name, number, err)
+			switch {
+			case left > 0:
+				err = lose(number, err)
+				whole = size
+			case torn == nil:
+				torn, tornAt, err = err, number, nil
+			default:
+				err = nil
+			}
+			if err != nil {
 				return nil, 0, nil, err
 			}
-			gap = fmt.Sprintf("line %d of %s cannot be read, and may have been a change of this trial", number, FileEvents)
-			lost.of(last, gap)
-			whole += int64(len(line)) + 1
 			continue
 		}
-		if err := checkSchema(fmt.Sprintf("%s:%d", name, number), e.Schema); err != nil {
+		if err := checkEvent(fmt.Sprintf("%s:%d", name, number), e, seen); err != nil {
 			return nil, 0, nil, err
 		}
-		if err := checkSightings(e); err != nil {
-			return nil, 0, nil, fmt.Errorf("%s:%d: %w", name, number, err)
+		count, done := ended[e.Trial]
+		if done && torn != nil { // some trial's record does not count its events, or the line was more than these
+			if err := lose(tornAt, torn); err != nil {
+				return nil, 0, nil, err
+			}
+			torn = nil
 		}
-		key := change{e.Trial, e.Change}
-		if e.Trial == "" || seen[key] {
-			return nil, 0, nil, fmt.Errorf("%s:%d: change %d of trial %q is there twice, or belongs to none", name, number, e.Change, e.Trial)
-		}
-		seen[key] = true
 		if last = e.Trial; gap != "" {
 			lost.of(last, gap)
 			gap = ""
@@ -186,16 +220,40 @@ func parseEvents(name string, r io.Reader, ended map[string]bool, lost *loss) (e
 			open, dropped = "", 0
 		}
 		switch {
-		case !ended[e.Trial] && (dropped == 0 || e.Trial == open):
+		case !done && (dropped == 0 || e.Trial == open):
 			open = e.Trial
 			dropped++
 			continue
 		case dropped > 0:
 			return nil, 0, nil, fmt.Errorf("%s:%d: changes of trial %s come after those of %s, which never ended", name, number, e.Trial, open)
 		}
-		events = append(events, e)
-		whole += int64(len(line)) + 1
+		events, whole = append(events, e), size
+		if have[e.Trial]++; have[e.Trial] <= count {
+			left--
+		}
 	}
+}
+
+// eventKey names an event of a run.
+type eventKey struct {
+	trial string
+	index int
+}
+
+// checkEvent says what of an event, where one stands, cannot be.
+func checkEvent(where string, e record.Event, seen map[eventKey]bool) error {
+	if err := checkSchema(where, e.Schema); err != nil {
+		return err
+	}
+	if err := checkSightings(e); err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	key := eventKey{e.Trial, e.Change}
+	if e.Trial == "" || seen[key] {
+		return fmt.Errorf("%s: change %d of trial %q is there twice, or belongs to none", where, e.Change, e.Trial)
+	}
+	seen[key] = true
+	return nil
 }
 
 // countEvents finds the trials that have fewer events than their records
@@ -206,10 +264,7 @@ func (c *Contents) countEvents() {
 		have[e.Trial]++
 	}
 	for _, t := range c.Trials {
-		want := t.EventLines
-		if want == 0 && t.Control != nil {
-			want = t.Control.Changes // of older records
-		}
+		want := eventLines(&t)
 		if have[t.ID] >= want || c.lost.doubt[t.ID] != "" {
 			continue
 		}

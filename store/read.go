@@ -37,7 +37,11 @@ type Contents struct {
 // different studies must not meet in one run. An unfinished last line is
 // removed from the file. A run with lines that cannot be read elsewhere is
 // refused, and so is one that lacks events of a trial that ended.
-func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, err error) {
+func Resume(path string, resolved []byte, seed uint64) (*Dir, Contents, error) {
+	return resumeWatched(path, resolved, seed, nil)
+}
+
+func resumeWatched(path string, resolved []byte, seed uint64, watch func(diskOp)) (dir *Dir, c Contents, err error) {
 	if _, err := readHeader(path); err != nil {
 		return nil, Contents{}, err
 	}
@@ -45,7 +49,7 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 	if err != nil {
 		return nil, Contents{}, err
 	}
-	d := &Dir{path: path, lock: lock, tree: tree{File: lock}, done: map[string]bool{}}
+	d := &Dir{path: path, lock: lock, tree: tree{lock, watch}, done: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			d.closeFiles()

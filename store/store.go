@@ -23,8 +23,9 @@
 // temporary name, is synced and renamed, and its directory is synced; a line of
 // trials.jsonl is one write and one sync, taken back if it fails half way; what
 // else there is of a trial is in place before its line is. What a crash leaves
-// is at most an unfinished last line and events of a trial without one, which
-// readers drop with a note, and temporary files, which the next writer removes.
+// is at most an unfinished last line and events of a trial without one, whole or
+// with holes, which readers drop with a note, and temporary files, which the
+// next writer removes.
 //
 // A run may come from elsewhere: what is a link below its directory is
 // refused, for reading as for writing (see tree.go).
@@ -88,7 +89,11 @@ type Dir struct {
 // Create makes a run directory: path must not exist, or be an empty
 // directory. Nothing is left of it if it fails. source is the study file as
 // given, resolved the study with every default filled in.
-func Create(path string, header record.Header, source, resolved []byte) (dir *Dir, err error) {
+func Create(path string, header record.Header, source, resolved []byte) (*Dir, error) {
+	return createWatched(path, header, source, resolved, nil)
+}
+
+func createWatched(path string, header record.Header, source, resolved []byte, watch func(diskOp)) (dir *Dir, err error) {
 	if header.Schema == 0 {
 		header.Schema = record.Schema
 	}
@@ -103,7 +108,7 @@ func Create(path string, header record.Header, source, resolved []byte) (dir *Di
 		}
 		return nil, err
 	}
-	d := &Dir{path: path, lock: lock, tree: tree{File: lock}, done: map[string]bool{}}
+	d := &Dir{path: path, lock: lock, tree: tree{lock, watch}, done: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			d.closeFiles()
@@ -199,7 +204,7 @@ func (d *Dir) openAppends() error {
 	if err != nil {
 		return explain(err, d.path)
 	}
-	d.trials.size = size
+	d.trials.size, d.trials.tree, d.trials.name = size, d.tree, FileTrials
 	return nil
 }
 

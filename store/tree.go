@@ -24,11 +24,11 @@ import (
 // tree is a run directory that is written to.
 type tree struct {
 	*os.File
-	watch func(change) // hears what was done, in tests; nil
+	watch func(diskOp) // hears what was done, in tests; nil
 }
 
-// change is one thing done to what is on disk.
-type change struct {
+// diskOp is one thing done to what is on disk.
+type diskOp struct {
 	op   string // create, write, sync, rename, syncdir, mkdir, truncate, remove
 	name string // relative to the run directory; "." is that itself
 	to   string // of a rename
@@ -36,7 +36,7 @@ type change struct {
 	size int64  // of a truncation
 }
 
-func (t tree) did(c change) {
+func (t tree) did(c diskOp) {
 	if t.watch != nil {
 		t.watch(c)
 	}
@@ -132,7 +132,7 @@ func (t tree) openAppend(name string, create bool) (*os.File, error) {
 	if create {
 		file, err := openAt(t.File, name, flag|os.O_CREATE|os.O_EXCL, 0o644)
 		if err == nil {
-			t.did(change{op: "create", name: name})
+			t.did(diskOp{op: "create", name: name})
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return file, err
@@ -154,7 +154,7 @@ func (t tree) folder(name string) (*os.File, error) {
 	}
 	switch err := again(func() error { return unix.Mkdirat(int(parent.Fd()), path.Base(name), mode) }); {
 	case err == nil:
-		t.did(change{op: "mkdir", name: name})
+		t.did(diskOp{op: "mkdir", name: name})
 		if err := t.sync(parent, path.Dir(name)); err != nil {
 			return nil, err
 		}
@@ -170,7 +170,7 @@ func (t tree) sync(folder *os.File, name string) error {
 	if err := folder.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
-	t.did(change{op: "syncdir", name: name})
+	t.did(diskOp{op: "syncdir", name: name})
 	return nil
 }
 
@@ -190,7 +190,7 @@ func (t tree) write(name string, data []byte, mode fs.FileMode) (err error) {
 		return err
 	}
 	told := path.Join(dir, temp)
-	t.did(change{op: "create", name: told})
+	t.did(diskOp{op: "create", name: told})
 	defer func() {
 		if err != nil {
 			file.Close()
@@ -200,21 +200,21 @@ func (t tree) write(name string, data []byte, mode fs.FileMode) (err error) {
 	if _, err := file.Write(data); err != nil {
 		return err
 	}
-	t.did(change{op: "write", name: told, data: data})
+	t.did(diskOp{op: "write", name: told, data: data})
 	if err := file.Chmod(mode); err != nil {
 		return err
 	}
 	if err := file.Sync(); err != nil {
 		return err
 	}
-	t.did(change{op: "sync", name: told})
+	t.did(diskOp{op: "sync", name: told})
 	if err := file.Close(); err != nil {
 		return err
 	}
 	if err := again(func() error { return unix.Renameat(int(folder.Fd()), temp, int(folder.Fd()), base) }); err != nil {
 		return &os.LinkError{Op: "rename", Old: file.Name(), New: filepath.Join(folder.Name(), base), Err: err}
 	}
-	t.did(change{op: "rename", name: told, to: name})
+	t.did(diskOp{op: "rename", name: told, to: name})
 	return t.sync(folder, dir)
 }
 
@@ -228,7 +228,7 @@ func (t tree) removeTemps() {
 		entries, _ := folder.ReadDir(-1) // what can be read of it
 		for _, e := range entries {
 			if strings.HasPrefix(e.Name(), tempPrefix) && unix.Unlinkat(int(folder.Fd()), e.Name(), 0) == nil {
-				t.did(change{op: "remove", name: path.Join(dir, e.Name())})
+				t.did(diskOp{op: "remove", name: path.Join(dir, e.Name())})
 			}
 		}
 		folder.Close()
