@@ -133,105 +133,134 @@ func eventLines(t *record.Trial) int {
 	return t.EventLines
 }
 
+// eventParser is the state of [parseEvents].
+type eventParser struct {
+	name  string
+	ended map[string]int
+	lost  *loss
+
+	events []record.Event
+	whole  int64
+	notes  []string
+
+	seen      map[eventKey]bool
+	have      map[string]int // events by trial
+	left      int            // events that trials count and that did not come yet
+	open      string         // the trial at the end that did not end
+	dropped   int            // its events
+	last, gap string         // trial of the line before; why a change of the next line's may be lost
+	// torn is the first line that is no event after all that the trials count.
+	// It was being written when the power was lost: parts of a file that is not
+	// synced may come to the disk in any order.
+	torn   error
+	tornAt int
+}
+
 // parseEvents is [readEvents] of a reader; ended has the trials that ended, and
 // how many events each counts.
 func parseEvents(name string, r io.Reader, ended map[string]int, lost *loss) (events []record.Event, whole int64, notes []string, err error) {
-	seen := map[eventKey]bool{}
-	reader := bufio.NewReaderSize(r, 1<<20)
-	open, dropped := "", 0 // events at the end whose trial did not end
-	last, gap := "", ""    // trial of the line before; why a change of the next line's may be lost
-	lose := func(number int, err error) error {
-		gap = fmt.Sprintf("line %d of %s cannot be read, and may have been a change of this trial", number, FileEvents)
-		if err := lost.line(err); err != nil {
-			return err
-		}
-		lost.of(last, gap)
-		return nil
-	}
-	// Lines that are no events after all that the trials count are what was
-	// being written when the power was lost: parts of a file that is not synced
-	// may come to the disk in any order.
-	var torn error
-	tornAt, left, have := 0, 0, map[string]int{}
+	p := eventParser{name: name, ended: ended, lost: lost, seen: map[eventKey]bool{}, have: map[string]int{}}
 	for _, lines := range ended {
-		left += lines
+		p.left += lines
 	}
-	end := func(how string) ([]record.Event, int64, []string, error) {
-		if dropped > 0 {
-			notes = append(notes, fmt.Sprintf("%s: dropped %d changes of trial %s, which had not ended", name, dropped, open))
-		}
-		if torn != nil {
-			how = fmt.Sprintf("what begins in line %d, which was not written whole: %v", tornAt, torn)
-		}
-		if how != "" {
-			notes = append(notes, name+": dropped "+how)
-		}
-		return events, whole, notes, nil
-	}
+	reader := bufio.NewReaderSize(r, 1<<20)
 	size := int64(0) // of what was read
 	for number := 1; ; number++ {
 		line, err := readLine(reader)
-		if errors.Is(err, io.EOF) && len(line) > 0 {
-			return end(fmt.Sprintf("an unfinished last line of %d bytes: its trial had not ended", len(line)))
-		}
-		if errors.Is(err, io.EOF) {
-			return end("")
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			return p.end(fmt.Sprintf("an unfinished last line of %d bytes: its trial had not ended", len(line)))
+		case errors.Is(err, io.EOF):
+			return p.end("")
+		case err != nil:
 			return nil, 0, nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
 		size += int64(len(line)) + 1
 		var e record.Event
-		if err := json.Unmarshal(line, &e); err != nil {
-			if _, peek := reader.Peek(1); errors.Is(peek, io.EOF) {
-				return end(fmt.Sprintf("the last line, which was not written whole: %v", err))
-			}
-			err := fmt.Errorf("%s:%d: no event: %w", name, number, err)
-			switch {
-			case left > 0:
-				err = lose(number, err)
-				whole = size
-			case torn == nil:
-				torn, tornAt, err = err, number, nil
-			default:
-				err = nil
-			}
-			if err != nil {
-				return nil, 0, nil, err
-			}
-			continue
+		if bad := json.Unmarshal(line, &e); bad == nil {
+			err = p.take(number, e, size)
+		} else if _, peek := reader.Peek(1); errors.Is(peek, io.EOF) {
+			return p.end(fmt.Sprintf("the last line, which was not written whole: %v", bad))
+		} else {
+			err = p.unreadable(number, fmt.Errorf("%s:%d: no event: %w", name, number, bad), size)
 		}
-		if err := checkEvent(fmt.Sprintf("%s:%d", name, number), e, seen); err != nil {
+		if err != nil {
 			return nil, 0, nil, err
 		}
-		count, done := ended[e.Trial]
-		if done && torn != nil { // some trial's record does not count its events, or the line was more than these
-			if err := lose(tornAt, torn); err != nil {
-				return nil, 0, nil, err
-			}
-			torn = nil
-		}
-		if last = e.Trial; gap != "" {
-			lost.of(last, gap)
-			gap = ""
-		}
-		if lost != nil && lost.trial && dropped > 0 && e.Trial != open {
-			lost.note(fmt.Sprintf("%s: dropped %d changes of trial %s, whose own line is lost", name, dropped, open))
-			open, dropped = "", 0
-		}
-		switch {
-		case !done && (dropped == 0 || e.Trial == open):
-			open = e.Trial
-			dropped++
-			continue
-		case dropped > 0:
-			return nil, 0, nil, fmt.Errorf("%s:%d: changes of trial %s come after those of %s, which never ended", name, number, e.Trial, open)
-		}
-		events, whole = append(events, e), size
-		if have[e.Trial]++; have[e.Trial] <= count {
-			left--
-		}
 	}
+}
+
+// end is what came of the file, with a note of what is dropped at its end.
+func (p *eventParser) end(how string) ([]record.Event, int64, []string, error) {
+	if p.dropped > 0 {
+		p.notes = append(p.notes, fmt.Sprintf("%s: dropped %d changes of trial %s, which had not ended", p.name, p.dropped, p.open))
+	}
+	if p.torn != nil {
+		how = fmt.Sprintf("what begins in line %d, which was not written whole: %v", p.tornAt, p.torn)
+	}
+	if how != "" {
+		p.notes = append(p.notes, p.name+": dropped "+how)
+	}
+	return p.events, p.whole, p.notes, nil
+}
+
+// unreadable takes a line that is no event, and not the last.
+func (p *eventParser) unreadable(number int, err error, size int64) error {
+	switch {
+	case p.left > 0:
+		p.whole = size
+		return p.lose(number, err)
+	case p.torn == nil:
+		p.torn, p.tornAt = err, number
+	}
+	return nil
+}
+
+// lose has a line lost, whose event may have been of the trial before or of the
+// one after.
+func (p *eventParser) lose(number int, err error) error {
+	if err := p.lost.line(err); err != nil {
+		return err
+	}
+	p.gap = fmt.Sprintf("line %d of %s cannot be read, and may have been a change of this trial", number, FileEvents)
+	p.lost.of(p.last, p.gap)
+	return nil
+}
+
+// take takes an event, with which the file is size bytes long so far.
+func (p *eventParser) take(number int, e record.Event, size int64) error {
+	where := fmt.Sprintf("%s:%d", p.name, number)
+	if err := checkEvent(where, e, p.seen); err != nil {
+		return err
+	}
+	count, done := p.ended[e.Trial]
+	if done && p.torn != nil { // that was no end: a record of an older version does not count its events
+		if err := p.lose(p.tornAt, p.torn); err != nil {
+			return err
+		}
+		p.torn = nil
+	}
+	if p.last = e.Trial; p.gap != "" {
+		p.lost.of(p.last, p.gap)
+		p.gap = ""
+	}
+	if p.lost != nil && p.lost.trial && p.dropped > 0 && e.Trial != p.open {
+		p.lost.note(fmt.Sprintf("%s: dropped %d changes of trial %s, whose own line is lost", p.name, p.dropped, p.open))
+		p.open, p.dropped = "", 0
+	}
+	switch {
+	case !done && (p.dropped == 0 || e.Trial == p.open):
+		p.open = e.Trial
+		p.dropped++
+		return nil
+	case p.dropped > 0:
+		return fmt.Errorf("%s: changes of trial %s come after those of %s, which never ended", where, e.Trial, p.open)
+	}
+	p.events, p.whole = append(p.events, e), size
+	if p.have[e.Trial]++; p.have[e.Trial] <= count {
+		p.left--
+	}
+	return nil
 }
 
 // eventKey names an event of a run.
