@@ -40,17 +40,18 @@ func CacheDir(given string) (string, error) {
 // what it holds is compiled and run. One that the user named may be of
 // whoever owns it.
 func trustedSource(dir string, named bool) (string, error) {
-	var accept []uint32
-	if named {
-		owner, err := trusted.Owner(dir)
-		if err != nil {
-			return "", err
-		}
-		accept = append(accept, owner)
+	owner, err := trusted.Owner(dir)
+	if err != nil {
+		return "", err
 	}
-	if _, err := trusted.Tree(dir, accept...); err != nil {
+	_, err = trusted.Tree(dir, owner)
+	naming := !named && err == nil // would do
+	if !named {
+		_, err = trusted.Tree(dir)
+	}
+	if err != nil {
 		hint := errs.Hint(err)
-		if !named {
+		if naming {
 			hint += "; if you trust its owner, name it: MESHTRIAL_SOURCE=" + dir
 		}
 		return "", errs.WithHint(fmt.Errorf("source of the lab's programs: %w", err), "%s", hint)

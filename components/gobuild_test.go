@@ -218,7 +218,7 @@ func TestFindSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(planted)
-	if _, err := findSource(""); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), planted+" (mode") || !strings.Contains(errs.Hint(err), "MESHTRIAL_SOURCE="+planted) {
+	if _, err := findSource(""); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), planted+" (mode") || strings.Contains(errs.Hint(err), "MESHTRIAL_SOURCE") {
 		t.Errorf("where everybody writes: %v, hint %q", err, errs.Hint(err))
 	}
 	if _, err := findSource(planted); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), planted+" (mode") {
@@ -231,8 +231,8 @@ func TestFindSource(t *testing.T) {
 		if err := errors.Join(os.Chown(filepath.Join(planted, "components", "src"), 4242, 0), os.Chown(filepath.Join(planted, "components", "src", "go.mod"), 4242, 0)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := findSource(""); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "belongs to user 4242") {
-			t.Errorf("another's: %v", err)
+		if _, err := findSource(""); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "belongs to user 4242") || !strings.Contains(errs.Hint(err), "MESHTRIAL_SOURCE="+planted) {
+			t.Errorf("another's: %v, hint %q", err, errs.Hint(err))
 		}
 		if got, err := findSource(planted); err != nil || got != filepath.Join(planted, "components", "src") {
 			t.Errorf("another's that was named: %s, %v", got, err)
