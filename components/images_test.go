@@ -153,7 +153,7 @@ func checkImage(t *testing.T, image v1.Image) {
 }
 
 func TestImages(t *testing.T) {
-	c := cache{t.TempDir()}
+	c := cache{dir: t.TempDir()}
 	entries := fakeEntries(t, c)
 	program := filepath.Join(t.TempDir(), "meshtrial")
 	if err := os.WriteFile(program, []byte("roles"), 0o755); err != nil {
@@ -236,7 +236,7 @@ func TestImages(t *testing.T) {
 func TestImagesAreDeterministic(t *testing.T) {
 	var seen []string
 	for range 2 {
-		c := cache{t.TempDir()}
+		c := cache{dir: t.TempDir()}
 		all, err := plans(fakeEntries(t, c), ImageOptions{}, []string{DefaultEnvoy})
 		if err != nil {
 			t.Fatal(err)

@@ -128,7 +128,7 @@ func counts(p *study.Plan, factor string) bool {
 func scoped(p *study.Plan) bool {
 	return cell(p, func(c record.Cell) bool {
 		v := c[study.FactorSidecarScope]
-		return v != "" && v != study.SidecarScopeNone && v != study.NotApplicable
+		return v != "" && v != study.SidecarScopeNone && v != study.LevelInstalled && v != study.NotApplicable
 	})
 }
 
@@ -172,11 +172,8 @@ func byControllers(p *study.Plan) bool { return !ownSlices(p) || traffic(p) }
 // levers says that a plan sets levers of istiod; see kinds/resilience/trial,
 // SetsControl.
 func levers(p *study.Plan) bool {
-	usual, _ := study.FactorByName(study.FactorDebounceAfter)
-	return controlPlane(p) || resilience(p) && cell(p, func(c record.Cell) bool {
-		v := c[study.FactorDebounceAfter]
-		return v != "" && v != study.NotApplicable && v != usual.Default
-	})
+	debounce, _ := study.LeverByName(study.FactorDebounceAfter)
+	return controlPlane(p) || resilience(p) && cell(p, func(c record.Cell) bool { return debounce.Sets(c[study.FactorDebounceAfter]) })
 }
 
 // step says that a step of a timeline is such.

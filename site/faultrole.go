@@ -87,7 +87,7 @@ func (f *FaultRoles) Connect(ctx context.Context) error {
 			if !lab.PodReady(pod) {
 				continue
 			}
-			client := node.Client{HTTPClient: f.HTTP(pod, node.ControlPort), BaseURL: "http://fault", Token: f.token}
+			client := node.Client{HTTPClient: f.HTTP(pod, node.ControlPort), BaseURL: lab.InPod, Token: f.token}
 			if _, lost = client.List(limited); lost == nil { // it may not listen yet
 				f.ByNode[pod.Spec.NodeName] = client
 			}

@@ -94,7 +94,7 @@ func (r *ProfileRoles) Connect(ctx context.Context, nodes []string) error {
 			if !lab.PodReady(pod) {
 				continue
 			}
-			client := node.Client{HTTPClient: r.HTTP(pod, node.ControlPort), BaseURL: "http://profile", Token: r.token}
+			client := node.Client{HTTPClient: r.HTTP(pod, node.ControlPort), BaseURL: lab.InPod, Token: r.token}
 			if lost = client.Ready(limited); lost == nil { // it may not listen yet
 				r.ByNode[pod.Spec.NodeName] = client
 			}

@@ -163,7 +163,7 @@ func (s *Site) ReadyPods(ctx context.Context) (map[string]*corev1.Pod, error) {
 		app := pod.Labels[mesh.AppLabel]
 		byApp[app] = pod
 		if app == RoleObserve {
-			s.Observers[pod.Spec.NodeName] = observe.Client{HTTPClient: s.HTTP(pod, observeControlPort), BaseURL: "http://observe"}
+			s.Observers[pod.Spec.NodeName] = observe.Client{HTTPClient: s.HTTP(pod, observeControlPort), BaseURL: lab.InPod}
 		}
 	}
 	return byApp, nil

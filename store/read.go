@@ -37,7 +37,11 @@ type Contents struct {
 // different studies must not meet in one run. An unfinished last line is
 // removed from the file. A run with lines that cannot be read elsewhere is
 // refused, and so is one that lacks events of a trial that ended.
-func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, err error) {
+func Resume(path string, resolved []byte, seed uint64) (*Dir, Contents, error) {
+	return resumeWatched(path, resolved, seed, nil)
+}
+
+func resumeWatched(path string, resolved []byte, seed uint64, watch func(diskOp)) (dir *Dir, c Contents, err error) {
 	if _, err := readHeader(path); err != nil {
 		return nil, Contents{}, err
 	}
@@ -45,7 +49,7 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 	if err != nil {
 		return nil, Contents{}, err
 	}
-	d := &Dir{path: path, lock: lock, done: map[string]bool{}}
+	d := &Dir{path: path, lock: lock, tree: tree{lock, watch}, done: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			d.closeFiles()
@@ -80,8 +84,8 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 		return nil, c, errs.WithHint(errs.Usage("run %s has seed %d, not %d", path, c.Header.Seed, seed),
 			"leave the seed out to go on with its own")
 	}
-	if err := os.MkdirAll(filepath.Join(path, DirHist), 0o755); err != nil {
-		return nil, c, explain(err, path)
+	if err := d.need(DirHist); err != nil {
+		return nil, c, err
 	}
 	if err := d.openAppends(); err != nil {
 		return nil, c, err
@@ -92,7 +96,7 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 	if err := d.trials.cut(whole); err != nil {
 		return nil, c, explain(err, path)
 	}
-	d.removeTemps()
+	d.tree.removeTemps()
 	for _, t := range c.Trials {
 		d.done[t.ID] = true
 	}
@@ -176,13 +180,13 @@ func read(path string) (c Contents, whole int64, err error) {
 	if c.Header, err = readHeader(path); err != nil {
 		return c, 0, err
 	}
-	if c.Study, err = readFile(filepath.Join(path, FileStudy), maxFile); err != nil {
+	if c.Study, err = readFile(path, FileStudy, maxFile); err != nil {
 		return c, 0, damaged(path, err)
 	}
-	if c.Resolved, err = readFile(filepath.Join(path, FileResolved), maxFile); err != nil {
+	if c.Resolved, err = readFile(path, FileResolved, maxFile); err != nil {
 		return c, 0, damaged(path, err)
 	}
-	data, err := readFile(filepath.Join(path, FileTrials), maxTrials)
+	data, err := readFile(path, FileTrials, maxTrials)
 	if err != nil {
 		return c, 0, damaged(path, err)
 	}
@@ -199,7 +203,7 @@ func read(path string) (c Contents, whole int64, err error) {
 func readHeader(path string) (record.Header, error) {
 	var h record.Header
 	name := filepath.Join(path, FileHeader)
-	data, err := readFile(name, maxFile)
+	data, err := readFile(path, FileHeader, maxFile)
 	if err != nil {
 		switch info, statErr := os.Stat(path); {
 		case errors.Is(statErr, fs.ErrNotExist):
@@ -293,8 +297,7 @@ func readHist(path string, t record.Trial) (record.TrialHist, error) {
 	if !filepath.IsLocal(filepath.FromSlash(t.Hist)) {
 		return out, fmt.Errorf("trial %s: histograms %q lie outside the run directory", t.ID, t.Hist)
 	}
-	name := filepath.Join(path, filepath.FromSlash(t.Hist))
-	data, err := readFile(name, maxHistFile)
+	data, err := readFile(path, t.Hist, maxHistFile)
 	if err != nil {
 		return out, err
 	}

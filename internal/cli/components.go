@@ -164,7 +164,7 @@ func newComponentsImages(env *Env) *cobra.Command {
 	f.StringSliceVar(&o.EnvoyVersions, "envoy", nil, "versions of Envoy to make proxy images of (default "+components.DefaultEnvoy+")")
 	f.StringVar(&o.MeshtrialBinary, "program", "", "static meshtrial for the roles' image (default: this one)")
 	f.StringVar(&o.Hub, "hub", "", "registry and folder of the official images (default "+components.IstioHub+")")
-	f.StringVar(&o.Tag, "tag", "", "tag of the official images")
+	f.StringVar(&o.Tag, "tag", "", "tag of the official images, or `TAG@sha256:PILOT,sha256:PROXYV2` to pin them")
 	f.StringVar(&source, "source", "", "components/src of meshtrial's repository")
 	return cmd
 }

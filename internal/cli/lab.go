@@ -74,6 +74,9 @@ func newLabUpCommand(env *Env) *cobra.Command {
 			case images == "official" && len(o.EnvoyVersions) > 0:
 				return errs.Usage("--envoy requires --images built")
 			}
+			if err := components.CheckTag(o.Tag); err != nil {
+				return err
+			}
 			o.Official = images == "official"
 			if err := meshes.flagged(mesh, cmd.Flags().Changed("mesh"), o.Official); err != nil {
 				return err
@@ -92,7 +95,7 @@ func newLabUpCommand(env *Env) *cobra.Command {
 	cmd.Flags().StringVar(&mesh, "mesh", study.MeshIstio, "meshes to install: istio, linkerd, both with a comma between, or none")
 	cmd.Flags().StringVar(&images, "images", "built", "where Istio's images come from: built (here) or official (a registry)")
 	cmd.Flags().StringVar(&o.Hub, "hub", "", "registry and folder of Istio's official images (default "+components.IstioHub+")")
-	cmd.Flags().StringVar(&o.Tag, "tag", "", "tag of Istio's official images")
+	cmd.Flags().StringVar(&o.Tag, "tag", "", "tag of Istio's official images, or `TAG@sha256:PILOT,sha256:PROXYV2` to pin them")
 	cmd.Flags().StringSliceVar(&o.EnvoyVersions, "envoy", nil, "versions of Envoy to make sidecar images of, beside the default one")
 	cmd.Flags().StringArrayVar(&meshes.istioSet, "set", nil, "setting of Istio's installation, `NAME=VALUE` as of istioctl install --set; may be repeated")
 	cmd.Flags().StringVar(&meshes.linkerd, "linkerd", "", "install Linkerd of this folder of programs and charts, or of this release (default $"+linkerdVariable+")")

@@ -19,7 +19,7 @@ const module = "github.com/meshtrial/meshtrial"
 var layers = [][]string{
 	{"errs", "rate"},
 	{"record", "finding", "internal/leakcheck", "internal/nodetest", "internal/wake", "internal/ending", "internal/failpoint", "protocol", "journal/fields"},
-	{"internal/jsonhttp", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
+	{"internal/jsonhttp", "internal/trusted", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
 	{"stat", "ledger", "internal/procfs", "capacity/money"},
 	{"graph", "profile", "probe"},
 	{"fault", "journal"},

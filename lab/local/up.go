@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -89,7 +88,7 @@ func newStarter(o Options) (*starter, error) {
 	if err != nil {
 		return nil, err
 	}
-	cache, err := cacheDir(o.CacheDir)
+	cache, err := components.CacheDir(o.CacheDir)
 	if err != nil {
 		return nil, err
 	}
@@ -106,20 +105,6 @@ func newStarter(o Options) (*starter, error) {
 		o.Progress = func(string) {}
 	}
 	return &starter{o: o, paths: p, cache: cache, builder: builder}, nil
-}
-
-func cacheDir(dir string) (string, error) {
-	if dir == "" {
-		dir = os.Getenv("MESHTRIAL_CACHE")
-	}
-	if dir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return "", fmt.Errorf("find a folder for the cache: %w", err)
-		}
-		dir = filepath.Join(user, "meshtrial")
-	}
-	return filepath.Abs(dir)
 }
 
 func (u *starter) alreadyRunning() error {

@@ -114,7 +114,7 @@ func (c *controlPlane) find(ctx context.Context) error {
 		return fmt.Errorf("the simulated sidecars' pod is no longer ready in namespace %s", c.Namespace)
 	}
 	c.role = site.PodOf(pod)
-	c.fleet = xdscontrol.NewClient("http://xds", c.HTTP(pod, site.XDSControlPort))
+	c.fleet = xdscontrol.NewClient(lab.InPod, c.HTTP(pod, site.XDSControlPort))
 	if _, err := c.fleet.Version(ctx); err != nil {
 		return fmt.Errorf("reach the simulated sidecars: %w", err)
 	}

@@ -153,7 +153,7 @@ func (c *controlPlane) findCaller(ctx context.Context, namespace string) error {
 	if ref.Proxy == nil {
 		return fmt.Errorf("pod %s/%s was not given a sidecar", namespace, ref.Name)
 	}
-	c.caller = &caller{pod: ref, api: loadcontrol.NewClient("http://load", c.HTTP(&pods.Items[i], site.LoadControlPort))}
+	c.caller = &caller{pod: ref, api: loadcontrol.NewClient(lab.InPod, c.HTTP(&pods.Items[i], site.LoadControlPort))}
 	c.reals = append(c.reals, ref)
 	return nil
 }

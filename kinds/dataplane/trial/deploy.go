@@ -177,14 +177,14 @@ func (d *deployed) connect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.loads[v] = &loadRole{pod: pod, api: loadcontrol.NewClient("http://load", d.HTTP(byApp[w.Name], site.LoadControlPort))}
+		d.loads[v] = &loadRole{pod: pod, api: loadcontrol.NewClient(lab.InPod, d.HTTP(byApp[w.Name], site.LoadControlPort))}
 	}
 	for v, w := range d.servers {
 		pod, err := ref(w)
 		if err != nil {
 			return err
 		}
-		role := &workerRole{Workload: w, pod: pod, api: workercontrol.Client{HTTPClient: d.HTTP(byApp[w.Name], site.WorkerControlPort), BaseURL: "http://worker"}}
+		role := &workerRole{Workload: w, pod: pod, api: workercontrol.Client{HTTPClient: d.HTTP(byApp[w.Name], site.WorkerControlPort), BaseURL: lab.InPod}}
 		if old := d.workers[v]; old != nil {
 			role.extended = old.extended
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/fault/drive"
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/ledger"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -215,7 +216,7 @@ func (t *scenarioTrial) create(ctx context.Context) error {
 func (t *scenarioTrial) prepare(ctx context.Context) error {
 	t.clients = &clients{ahead: t.ahead}
 	for _, r := range t.census.living(roleClients) {
-		t.clients.all = append(t.clients.all, &client{resident: r, api: loadcontrol.NewClient("http://load", t.Dialer.Role(t.Namespace, r.Name, site.LoadControlPort))})
+		t.clients.all = append(t.clients.all, &client{resident: r, api: loadcontrol.NewClient(lab.InPod, t.Dialer.Role(t.Namespace, r.Name, site.LoadControlPort))})
 	}
 	if err := t.findSidecars(ctx); err != nil {
 		return err
@@ -273,8 +274,7 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 		return nil, err
 	}
 	pods, gone := t.census.account()
-	options := t.scene.ledgerOptions(gone)
-	book, err := t.scribe.settle(ctx, options, got.entries)
+	book, err := t.scribe.settle(ctx, gone, got.entries)
 	if err != nil {
 		return nil, err
 	}

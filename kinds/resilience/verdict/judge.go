@@ -144,6 +144,9 @@ func checkLogs(s *verdict.Sheet, c Collected) {
 	if c.Lines.Damaged > 0 {
 		problems = append(problems, fmt.Sprintf("%d lines of proxies' logs are damaged", c.Lines.Damaged))
 	}
+	if c.Over > 0 {
+		problems = append(problems, fmt.Sprintf("%d entries were more than a trial's book holds: a shorter timeline or a lower rate has fewer", c.Over))
+	}
 	checkNone(s, "logs", strings.Join(problems, "\n"), "the logs of all proxies and workers were read to their ends")
 }
 

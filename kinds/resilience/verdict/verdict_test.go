@@ -89,6 +89,8 @@ func TestOf(t *testing.T) {
 			j.seen.Collected.Logs = map[string]string{"front-2/proxy": "gone", "bar-1/worker": "reset"}
 			j.seen.Collected.Lines.Damaged = 4
 		}, fails: "logs", detail: "log of bar-1/worker: reset\nlog of front-2/proxy: gone\n4 lines of proxies' logs are damaged"},
+		{name: "more logs than there is room for", change: func(j *judged) { j.seen.Collected.Over = 3 }, fails: "logs",
+			detail: "3 entries were more than a trial's book holds"},
 		{name: "steps", change: func(j *judged) { j.events[0].Error, j.events[1].Error = "not proven: it stays", "refused" }, fails: "steps",
 			detail: "gone: not proven: it stays; gone: refused"},
 		{name: "a step in time", change: func(j *judged) { j.events[1].SentNS = j.events[1].PlannedNS + 5*ms }},
@@ -232,6 +234,7 @@ func TestDamagedEvidence(t *testing.T) {
 		"collected.missed[0].every_ns":  func(j *judged) { j.seen.Collected.Missed[0].Every = -1 },
 		"collected.logged":              func(j *judged) { j.seen.Collected.Logged = -1 },
 		"collected.lost":                func(j *judged) { j.seen.Collected.Lost = -1 },
+		"collected.over":                func(j *judged) { j.seen.Collected.Over = -1 },
 		"collected.lines.Damaged":       func(j *judged) { j.seen.Collected.Lines.Damaged = -1 },
 		"collected.ledger.requests":     func(j *judged) { j.seen.Collected.Ledger.Requests = -1 },
 		"collected.ledger.unreconciled": func(j *judged) { j.seen.Collected.Ledger.Unreconciled = -1 },
