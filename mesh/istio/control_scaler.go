@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/study"
 	autoscaling "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
@@ -37,9 +38,12 @@ func (c *ControlPlane) scalers(ctx context.Context) ([]autoscaling.HorizontalPod
 	return out, nil
 }
 
-// holdScalers keeps istiod's autoscalers at the number of the levers, and
-// names those it changed.
+// holdScalers keeps istiod's autoscalers at the number of the levers, where that is
+// named, and names those it changed.
 func (c *ControlPlane) holdScalers(ctx context.Context, l mesh.Levers) ([]string, error) {
+	if !l.Named(study.FactorIstiodReplicas) { // an earlier trial may have held them
+		return nil, c.restoreScalers(ctx)
+	}
 	n, err := replicas(l)
 	if err != nil {
 		return nil, err
