@@ -187,14 +187,15 @@ func (f Factor) description() string {
 	if f.Default == "" {
 		return out
 	}
-	def := f.Default
-	if def == LevelInstalled {
-		def += ", as it was found"
-		if f.Usual != "" {
-			def += " (istiod's own: " + f.Usual + ")"
-		}
+	return out + " Default: " + f.defaultWords() + "."
+}
+
+// defaultWords are the default, and of levers what that usually is.
+func (f Factor) defaultWords() string {
+	if f.Usual == "" {
+		return f.Default
 	}
-	return out + " Default: " + def + "."
+	return f.Default + " (usually " + f.Usual + ")"
 }
 
 // schema describes one level of a factor.
