@@ -45,7 +45,7 @@ func LeversOf(cell record.Cell) Levers {
 
 // Named says whether a level of a factor is asked for.
 func (l Levers) Named(factor string) bool {
-	f, ok := study.FactorByName(factor)
+	f, ok := study.LeverByName(factor)
 	return ok && f.Sets(l.Levels[factor])
 }
 
@@ -77,7 +77,7 @@ func (l Levers) With(factor, level string) Levers {
 func (l Levers) Hosts() []string {
 	level := l.Level(study.FactorSidecarHosts)
 	if level == study.LevelInstalled {
-		f, _ := study.FactorByName(study.FactorSidecarHosts)
+		f, _ := study.LeverByName(study.FactorSidecarHosts)
 		level = f.Usual
 	}
 	return splitList(level, ",")

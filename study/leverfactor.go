@@ -14,6 +14,15 @@ const usualHosts = "./*,istio-system/*"
 // change them.
 func Levers() []Factor { return leverFactors }
 
+// Lever finds a lever by its factor's name.
+func LeverByName(name string) (Factor, bool) {
+	i := slices.IndexFunc(leverFactors, func(f Factor) bool { return f.Name == name })
+	if i < 0 {
+		return Factor{}, false
+	}
+	return leverFactors[i], true
+}
+
 var leverFactors = append(slices.Clone(namedLevers), otherEnvironment(namedLevers), imageLever)
 
 // namedLevers are the settings that have a name of their own.

@@ -52,7 +52,7 @@ func checkDebounces(container *corev1.Container, l mesh.Levers) error {
 		return nil
 	}
 	said := func(factor string) (time.Duration, string) {
-		f, _ := study.FactorByName(factor)
+		f, _ := study.LeverByName(factor)
 		text, whose := f.Usual, " (istiod's own)"
 		for _, e := range container.Env {
 			if e.Name == f.Lever.Env {

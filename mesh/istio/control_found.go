@@ -116,7 +116,7 @@ func found(s state, wide *unstructured.Unstructured, l mesh.Levers) record.Cell 
 
 // spelled is a value as the factor spells it, where it is a level of it.
 func spelled(factor, value string) string {
-	f, _ := study.FactorByName(factor)
+	f, _ := study.LeverByName(factor)
 	if on, err := strconv.ParseBool(value); err == nil && slices.Contains(f.Levels, "true") {
 		return strconv.FormatBool(on) // istiod reads 1, t and TRUE too
 	}

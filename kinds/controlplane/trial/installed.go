@@ -22,7 +22,7 @@ func (t *controlTrial) learn(ctx context.Context) error {
 	t.seen.Installed, t.out.Control.Installed = found, found
 	known, strange := study.Known(t.job.Cell, found)
 	for _, factor := range strange {
-		f, _ := study.FactorByName(factor)
+		f, _ := study.LeverByName(factor)
 		if f.Usual != "" {
 			t.warn("%s is installed as %s, which is no level of it: wherever the trial needs one it takes %s", factor, found[factor], f.Usual)
 		}

@@ -30,7 +30,7 @@ type controlTrial struct {
 	// known are the levers with what was found of those that the cell does not
 	// name, as levels is once istiod has been asked.
 	known mesh.Levers
-	sizes  population.Sizes
+	sizes population.Sizes
 
 	ids     []population.Identity
 	applied mesh.Applied
