@@ -27,7 +27,7 @@ func (t *controlTrial) asked() verdict.Asked {
 // audience is who may need the changes: simulated proxies first, then the real
 // ones, as the levers let them see.
 func (t *controlTrial) audience() verdict.Audience {
-	a := audienceOf(t.known)
+	a := audienceOf(t.levels, t.known)
 	a.Simulated = len(t.ids)
 	for _, p := range t.ids {
 		a.Proxies = append(a.Proxies, verdict.Proxy{Type: p.Type, Name: p.Name, Namespace: p.Namespace, Workload: p.Workload})
@@ -43,9 +43,9 @@ func (t *controlTrial) audience() verdict.Audience {
 }
 
 // audienceOf is what levers let proxies see.
-func audienceOf(l mesh.Levers) verdict.Audience {
-	return verdict.Audience{ExportTo: l.Level(study.FactorExportTo), SidecarScope: l.Level(study.FactorSidecarScope), EgressHosts: l.Hosts(),
-		Namespaces: l.Namespaces, Workload: l.Workload[population.AppLabel]}
+func audienceOf(l study.ControlLevels, levers mesh.Levers) verdict.Audience {
+	return verdict.Audience{ExportTo: l.ExportTo, SidecarScope: l.SidecarScope, EgressHosts: levers.Hosts(),
+		Namespaces: levers.Namespaces, Workload: levers.Workload[population.AppLabel]}
 }
 
 // sight asks who had which change until now, or until the window's end if it

@@ -44,11 +44,16 @@ func (t *controlTrial) watched(ctx context.Context, selectors string) error {
 	if err != nil {
 		return fmt.Errorf("read the labels of namespace %s: %w", population.Namespace(0), err)
 	}
-	switch ok, err := selects(selectors, namespace.Labels); {
+	return watches(selectors, namespace.Name, namespace.Labels)
+}
+
+// watches fails unless selectors select a namespace.
+func watches(selectors, namespace string, of map[string]string) error {
+	switch ok, err := selects(selectors, of); {
 	case err != nil:
 		return fmt.Errorf("discovery selectors of the installation, %s: %w", selectors, err)
 	case !ok:
-		return errs.WithHint(errs.Usage("istiod watches only namespaces with %s, as it was installed, and %s, where the study's proxies live, is none of them", selectors, namespace.Name),
+		return errs.WithHint(errs.Usage("istiod watches only namespaces with %s, as it was installed, and %s, where the study's proxies live, is none of them", selectors, namespace),
 			"settings: {discovery_selectors: none} has it watch all namespaces while a trial runs")
 	}
 	return nil
