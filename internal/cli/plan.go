@@ -91,12 +91,20 @@ func writePlan(w io.Writer, p *study.Plan) error {
 	for _, n := range planNotes(p) {
 		n.write(w)
 	}
-	var fixed []string
+	var fixed, installed []string
 	for factor, level := range s.Settings {
-		fixed = append(fixed, factor+"="+level)
+		if level == study.LevelInstalled {
+			installed = append(installed, factor)
+		} else {
+			fixed = append(fixed, factor+"="+level)
+		}
 	}
 	sort.Strings(fixed)
 	_, err := fmt.Fprintf(w, "fixed: %s\n", strings.Join(fixed, " "))
+	if len(installed) > 0 && err == nil {
+		sort.Strings(installed)
+		_, err = fmt.Fprintf(w, "as installed: %s\n", strings.Join(installed, " "))
+	}
 	return err
 }
 
