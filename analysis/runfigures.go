@@ -3,6 +3,7 @@ package analysis
 import (
 	"maps"
 	"math"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
@@ -114,6 +115,24 @@ func (r *RunFigures) AsFound(factor, level string) string {
 		return found
 	}
 	return level
+}
+
+// StudyAsFound is the run's study, with what its levers were found to be wherever its
+// cells name them as installed.
+func (r *RunFigures) StudyAsFound() *study.Study {
+	s := *r.Plan.Study
+	if s.Baseline != nil {
+		s.Baseline = r.allAsFound(s.Baseline)
+	}
+	s.Exclude = slices.Clone(s.Exclude)
+	for i, cell := range s.Exclude {
+		s.Exclude[i] = r.allAsFound(cell)
+	}
+	s.Variants = slices.Clone(s.Variants)
+	for i, v := range s.Variants {
+		s.Variants[i].Levels = r.allAsFound(v.Levels)
+	}
+	return &s
 }
 
 func (r *RunFigures) allAsFound(cell record.Cell) record.Cell {

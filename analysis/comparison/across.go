@@ -87,7 +87,7 @@ func traitsOf(runs []*analysis.RunFigures) traitTable {
 			}
 			add(AcrossStudy, f.Factor, strings.Join(levels, ", "))
 		}
-		for _, p := range parts(string(s.Marshal())) {
+		for _, p := range parts(string(r.StudyAsFound().Marshal())) {
 			add(AcrossStudy, p.name, p.text)
 		}
 		t.values = append(t.values, values)

@@ -296,6 +296,7 @@ func (s *site) onlyOne(t *testing.T, plane *istio.ControlPlane, before *appsv1.D
 	if err := s.applySidecar(ctx, "theirs"); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { s.deleteSidecar(context.Background(), "theirs") }) // where it failed
 	one := mesh.LeversOf(record.Cell{"debounce_after": "300ms"})
 	if _, err := plane.Apply(ctx, one, false); err != nil {
 		t.Fatal(err)
