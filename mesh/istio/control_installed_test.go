@@ -134,7 +134,7 @@ func TestOneNamedChangesItsOwn(t *testing.T) {
 		t.Run(f.Name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				spec, config := anyDeployment(t), anyMeshConfig(t)
-				l := mesh.LeversOf(record.Cell{f.Name: rapid.SampledFrom(leverLevels[f.Name]).Draw(t, "level")})
+				l := mesh.LeversOf(record.Cell{f.Name: rapid.SampledFrom(levelsOf(f)).Draw(t, "level")})
 				l.Namespaces, l.Workload = []string{"a"}, map[string]string{"app": "web"}
 				got, err := desiredDeployment(spec, l)
 				if err != nil {
@@ -240,7 +240,7 @@ func TestFoundIsWhatWasSet(t *testing.T) {
 		cell := record.Cell{}
 		for _, f := range study.Levers() {
 			if f.Name != study.FactorSidecarScope && f.Name != study.FactorSidecarHosts && f.Name != study.FactorIstiodEnv {
-				cell[f.Name] = rapid.SampledFrom(append([]string{study.LevelInstalled}, leverLevels[f.Name]...)).Draw(t, f.Name)
+				cell[f.Name] = rapid.SampledFrom(append([]string{study.LevelInstalled}, levelsOf(f)...)).Draw(t, f.Name)
 			}
 		}
 		l := mesh.LeversOf(cell)
@@ -289,6 +289,11 @@ func TestFound(t *testing.T) {
 		"debounce_after":      "1.5s", "debounce_max": "10s", "eds_debounce": "true", "push_throttle": "default", "request_limit": "default", "xds_cache": "false",
 		"istiod_replicas": "3", "istiod_cpu": "none", "istiod_memory": "2Gi", "istiod_cpu_request": "500m", "istiod_memory_request": "2Gi",
 		"istiod": "hub/pilot:1.31.0", "istiod_env": "GOGC=80;PILOT_ENABLE_ANALYSIS=true",
+	}
+	for _, f := range study.Levers() { // variables that are not among these
+		if _, ok := want[f.Name]; !ok && f.Lever.Env != "" {
+			want[f.Name] = f.Usual
+		}
 	}
 	if got := found(s, nil, mesh.LeversOf(nil)); !maps.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)

@@ -43,10 +43,18 @@ var leverLevels = map[string][]string{
 	"istiod": {"other/pilot:1"},
 }
 
+// levelsOf are levels of a lever that set something.
+func levelsOf(f study.Factor) []string {
+	if levels := leverLevels[f.Name]; levels != nil {
+		return levels
+	}
+	return slices.DeleteFunc(slices.Concat(f.Levels, f.Examples), func(level string) bool { return !f.Sets(level) })
+}
+
 func drawLevers(t *rapid.T) mesh.Levers {
 	cell := record.Cell{}
 	for _, f := range study.Levers() { // each is named or not
-		cell[f.Name] = rapid.SampledFrom(append([]string{study.LevelInstalled}, leverLevels[f.Name]...)).Draw(t, f.Name)
+		cell[f.Name] = rapid.SampledFrom(append([]string{study.LevelInstalled}, levelsOf(f)...)).Draw(t, f.Name)
 	}
 	l := mesh.LeversOf(cell)
 	l.Namespaces, l.Workload = []string{"a", "b"}, map[string]string{"app": "web"}
