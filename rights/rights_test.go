@@ -112,7 +112,7 @@ func TestOf(t *testing.T) {
 		onNode    = "faults on nodes: create daemonsets.apps run's namespace"
 		plane     = "control plane away: list pods mesh's namespace"
 		gone      = "control plane away: update deployments.apps mesh's namespace"
-		note      = "config steps: delete configmaps run's namespace"
+		note      = "config steps: delete ConfigMap run's namespace"
 		profile   = "profile: create namespaces everywhere"
 	)
 	every := []string{observe, hooks, tls, filter, unfilter, policy, jwt, bare, renew, perf, lease, istiod, sidecar, nodes, entries, token, changeSvc, flap,

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/journal/fields"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/study"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -57,8 +58,10 @@ func (c *ControlPlane) Apply(ctx context.Context, l mesh.Levers, fresh bool) (me
 	if err != nil {
 		return done, err
 	}
-	if err := c.refuseForeign(ctx, sidecars); err != nil {
-		return done, err
+	if l.Named(study.FactorSidecarScope) {
+		if err := c.refuseForeign(ctx, sidecars); err != nil {
+			return done, err
+		}
 	}
 	d, err := c.deployment(ctx)
 	if err != nil {

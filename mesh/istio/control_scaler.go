@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/study"
 	autoscaling "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,8 +30,8 @@ func (c *ControlPlane) scalers(ctx context.Context) ([]autoscaling.HorizontalPod
 	return out, nil
 }
 
-// holdScalers keeps istiod's autoscalers at the number of the levers, and
-// names those it changed.
+// holdScalers keeps istiod's autoscalers at the number of the levers, where that is
+// named, and names those it changed.
 func (c *ControlPlane) holdScalers(ctx context.Context, l mesh.Levers) ([]string, error) {
 	found, err := c.scalers(ctx)
 	if err != nil {
@@ -54,6 +55,9 @@ func (c *ControlPlane) holdScalers(ctx context.Context, l mesh.Levers) ([]string
 
 // holdScaler holds an autoscaler at the number of replicas that is asked for.
 func holdScaler(s *unstructured.Unstructured, l mesh.Levers) error {
+	if !l.Named(study.FactorIstiodReplicas) {
+		return nil
+	}
 	n, err := replicas(l)
 	if err != nil {
 		return err

@@ -28,7 +28,10 @@ type controlTrial struct {
 	out    record.Trial
 	levels study.ControlLevels
 	levers mesh.Levers
-	sizes  population.Sizes
+	// known are the levers with what was found of those that the cell does not
+	// name, as levels is once istiod has been asked.
+	known mesh.Levers
+	sizes population.Sizes
 
 	ids     []population.Identity
 	applied mesh.Applied
@@ -132,10 +135,13 @@ func (t *controlTrial) prepare(ctx context.Context) error {
 	if t.applied, err = t.c.mesh.Apply(limited, t.levers, true); err != nil {
 		return fmt.Errorf("set the levers: %w", err)
 	}
-	if err := t.c.ensureReal(limited, t.levels, t.levers); err != nil {
+	if err := t.learn(limited); err != nil {
 		return err
 	}
-	if err := t.c.ensureTraffic(limited, t.levers); err != nil {
+	if err := t.c.ensureReal(limited, t.levels, t.known); err != nil {
+		return err
+	}
+	if err := t.c.ensureTraffic(limited, t.known); err != nil {
 		return err
 	}
 	if err := t.c.awaitIstiodObserved(limited); err != nil {

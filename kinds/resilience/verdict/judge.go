@@ -90,7 +90,7 @@ func checkDebounce(d Debounce) record.Check {
 		sum.OK = false
 		sum.Detail += ", but what it says of itself differs: " + strings.Join(wrong, "; ")
 	default:
-		sum.Detail += fmt.Sprintf(", and says so of itself, as of all its levers (%d checks)", len(d.Checks))
+		sum.Detail += fmt.Sprintf(", and says so of itself (%d checks)", len(d.Checks))
 	}
 	return sum
 }

@@ -142,7 +142,7 @@ func TestOf(t *testing.T) {
 // All checks are made, each once, and say what was seen where all is well.
 func TestChecks(t *testing.T) {
 	want := map[string]string{
-		"debounce-after":  "the cell says 1s; istiod was started anew with it, which took 2.0 s, and says so of itself, as of all its levers (2 checks)",
+		"debounce-after":  "the cell says 1s; istiod was started anew with it, which took 2.0 s, and says so of itself (2 checks)",
 		"retries":         "as the cell says",
 		"circuit-breaker": "as the cell says",
 		"outlier":         "as the cell says",
