@@ -2,11 +2,15 @@ package node
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
 // A lease that is renewed between its end's being seen and the fault's being
@@ -86,4 +90,35 @@ func TestExpire(t *testing.T) {
 			t.Errorf("it ended after %v, want %v", ended, want)
 		}
 	})
+}
+
+// A role that hears nothing of the runner undoes all of what it did, however
+// long the leases of that are, and ends.
+func TestAlone(t *testing.T) {
+	pod := newPod(t)
+	container, cmd := pod.run(t, "app", "meshtrial")
+	alive := jsonhttp.NewAlive(3 * time.Second)
+	s, err := New(Options{Control: "127.0.0.1:0", Token: testToken, Alive: alive})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := alive.While(context.Background(), func(error) {})
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx) }()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	client := Client{HTTPClient: &http.Client{Transport: transport}, BaseURL: "http://" + s.Address(), Token: testToken}
+	if _, err := client.Signal(t.Context(), SignalRequest{Container: container, Kind: KindWorker, Signal: SignalStop, LeaseMS: 600_000}); err != nil {
+		t.Fatal(err) // it looked whether the process stopped
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if state(t, cmd) == "T" || len(tables(t, cmd)) != 0 {
+		t.Errorf("the role has ended: state %s, marks %v", state(t, cmd), tables(t, cmd))
+	}
+	if !errors.Is(context.Cause(ctx), jsonhttp.ErrAlone) {
+		t.Errorf("it ended for %v", context.Cause(ctx))
+	}
 }

@@ -31,8 +31,9 @@ type Options struct {
 	ProcRoot string // default /proc; with the node's PIDs
 	// Node are the node's own addresses, which are never disturbed: over them
 	// come probes of the kubelet.
-	Node []netip.Addr
-	Log  *slog.Logger
+	Node  []netip.Addr
+	Log   *slog.Logger
+	Alive *jsonhttp.Alive // hears of requests with the token; nil: nobody does
 }
 
 // Server is the fault role of one node.
@@ -87,7 +88,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	inner, cancel := context.WithCancel(ctx)
 	var expiry sync.WaitGroup
 	expiry.Go(func() { s.expire(inner) })
-	err := jsonhttp.Server{Name: "fault", Handler: s.mux(), MaxRequest: maxRequestBytes, Token: s.options.Token, Log: s.options.Log}.Serve(inner, s.listener)
+	err := jsonhttp.Server{Name: "fault", Handler: s.mux(), MaxRequest: maxRequestBytes, Token: s.options.Token, Log: s.options.Log, Alive: s.options.Alive}.Serve(inner, s.listener)
 	cancel()
 	expiry.Wait()
 	return errors.Join(err, s.undoAll(func(*standing) bool { return true }))

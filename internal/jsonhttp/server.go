@@ -33,6 +33,7 @@ type Server struct {
 	MaxRequest int64        // bytes of a request's body, at most
 	Token      string       // callers must send Authorization: Bearer TOKEN; "": none
 	Log        *slog.Logger // of failed connections, at level debug; nil: none
+	Alive      *Alive       // hears of each request that is not refused as a stranger's; nil: nobody does
 }
 
 // HTTP returns the server with the bounds all of them have, for l. It fails
@@ -46,9 +47,10 @@ func (s Server) HTTP(l net.Listener) (*http.Server, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	handler := Protect(s.Handler, s.MaxRequest)
+	heard := s.Alive.listen(s.Handler)
+	handler := Protect(heard, s.MaxRequest)
 	if s.Token != "" {
-		handler = authorise(http.MaxBytesHandler(s.Handler, s.MaxRequest), s.Token)
+		handler = authorise(http.MaxBytesHandler(heard, s.MaxRequest), s.Token)
 	}
 	return &http.Server{
 		Handler:           handler,
