@@ -31,6 +31,7 @@ type Site struct {
 
 	Kube   kubernetes.Interface
 	Dialer *lab.Dialer
+	beats  *heartbeat
 }
 
 // New makes nothing in the cluster yet.
@@ -41,10 +42,11 @@ func New(l lab.Lab, m mesh.Mesh, run string) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
+	dialer := lab.NewDialer(config)
 	return &Site{
 		lab: l, mesh: m, Run: run, Namespace: NamespacePrefix + run,
 		Observers: map[string]observe.Client{},
-		Kube:      kube, Dialer: lab.NewDialer(config),
+		Kube:      kube, Dialer: dialer, beats: newHeartbeat(dialer),
 	}, nil
 }
 
@@ -54,6 +56,7 @@ func (s *Site) Redial() {
 	config := s.lab.RESTConfig()
 	config.QPS, config.Burst = -1, -1
 	s.Dialer = lab.NewDialer(config)
+	s.beats.redial(s.Dialer)
 	s.Observers, s.Control = map[string]observe.Client{}, nil
 }
 
@@ -87,11 +90,13 @@ func (s *Site) OwnNamespace(ctx context.Context, name string, annotations map[st
 	return awaitRoot(ctx, s.Kube, s.mesh, name)
 }
 
+// CreateObservers makes the DaemonSet of the observe role.
 func (s *Site) CreateObservers(ctx context.Context) error {
 	set := ObserveSet(s.Namespace, s.lab.Images(), s.Run)
 	if _, err := s.Kube.AppsV1().DaemonSets(s.Namespace).Create(ctx, set, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create DaemonSet %s: %w", set.Name, err)
 	}
+	s.KeepAlive(RoleObserve, observeControlPort, "")
 	return nil
 }
 
@@ -269,6 +274,7 @@ const removeTimeout = 30 * time.Second
 func (s *Site) Remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
+	s.beats.stop()
 	s.Dialer.Close()
 	return RemoveNamespace(ctx, s.Kube, s.Namespace)
 }
