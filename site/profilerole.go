@@ -136,7 +136,7 @@ func ProfilePod(ctx context.Context, l lab.Lab, target PodTarget, request node.R
 		return answer, name, errs.WithHint(fmt.Errorf("container %s does not run", name), "kubectl -n %s describe pod %s", pod.Namespace, pod.Name)
 	}
 	defer func() { err = errors.Join(err, s.Remove()) }()
-	if err := s.OwnNamespace(ctx, s.Namespace, nil); err != nil {
+	if err := s.OwnNamespace(ctx, nil); err != nil {
 		return answer, name, err
 	}
 	say("starting the profile role on node " + pod.Spec.NodeName)

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Site is what every kind of study has in the cluster: a namespace that says
@@ -28,10 +29,13 @@ type Site struct {
 	// Observers by node name.
 	Observers map[string]observe.Client
 	Control   []Pod // istiod's pods, whose CPU is measured too
+	// Note tells people what they should know; nil: nobody is told.
+	Note func(text string)
 
 	Kube   kubernetes.Interface
 	Dialer *lab.Dialer
 	beats  *heartbeat
+	uid    types.UID // of the namespace, once that is made
 }
 
 // New makes nothing in the cluster yet.
@@ -63,12 +67,14 @@ func (s *Site) Redial() {
 // CreateNamespace makes the run's namespace, with a note of who runs it.
 // kind says which kind of study that is.
 func (s *Site) CreateNamespace(ctx context.Context, kind string) error {
-	return s.OwnNamespace(ctx, s.Namespace, map[string]string{KindAnnotation: kind})
+	return s.OwnNamespace(ctx, map[string]string{KindAnnotation: kind})
 }
 
-// OwnNamespace makes a namespace of the run's own, into which the mesh then
-// puts what sidecars need.
-func (s *Site) OwnNamespace(ctx context.Context, name string, annotations map[string]string) error {
+// OwnNamespace makes the run's namespace, with these annotations, into which
+// the mesh then puts what sidecars need, and a keeper that takes it away when
+// the runner dies.
+func (s *Site) OwnNamespace(ctx context.Context, annotations map[string]string) error {
+	name := s.Namespace
 	me, err := thisProcess()
 	if err != nil {
 		return fmt.Errorf("create namespace %s: %w", name, err)
@@ -84,8 +90,13 @@ func (s *Site) OwnNamespace(ctx context.Context, name string, annotations map[st
 	if err := annotate(namespace, me); err != nil {
 		return err
 	}
-	if _, err := s.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+	made, err := s.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	if err != nil {
 		return fmt.Errorf("create namespace %s: %w", name, err)
+	}
+	s.uid = made.UID
+	if err := s.createKeeper(ctx); err != nil {
+		return err
 	}
 	return awaitRoot(ctx, s.Kube, s.mesh, name)
 }
@@ -137,7 +148,7 @@ func Unobserved(pods []corev1.Pod) []string {
 	var out []string
 	for i := range pods {
 		node := pods[i].Spec.NodeName
-		if pods[i].Labels[mesh.AppLabel] == RoleObserve || slices.Contains(out, node) {
+		if app := pods[i].Labels[mesh.AppLabel]; app == RoleObserve || app == roleKeeper || slices.Contains(out, node) {
 			continue
 		}
 		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool {

@@ -66,6 +66,7 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 		say: func(format string, args ...any) {
 			r.Tell(runner.Event{Stage: "step", Text: fmt.Sprintf(format, args...)})
 		}}
+	c.Note = func(text string) { r.Tell(runner.Event{Stage: "deploy", Text: text}) }
 	if c.world, err = population.New(config); err != nil {
 		return nil, err
 	}

@@ -59,6 +59,7 @@ func deployStage(ctx context.Context, r runner.Deployment) (s *stage, err error)
 		say: func(format string, args ...any) {
 			r.Tell(runner.Event{Stage: "timeline", Text: fmt.Sprintf(format, args...)})
 		}}
+	s.Note = func(text string) { r.Tell(runner.Event{Stage: "deploy", Text: text}) }
 	if s.apply, err = lab.NewApplier(config); err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func deployStage(ctx context.Context, r runner.Deployment) (s *stage, err error)
 	if o.Control != nil {
 		marks[leversAnnotation] = "true"
 	}
-	if err := s.OwnNamespace(ctx, s.Namespace, marks); err != nil {
+	if err := s.OwnNamespace(ctx, marks); err != nil {
 		return s, err
 	}
 	if err := s.CreateObservers(ctx); err != nil {
