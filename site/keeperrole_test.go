@@ -51,7 +51,12 @@ func (a *keeperAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, _ := io.ReadAll(r.Body)
 	o := &unstructured.Unstructured{}
-	if err := o.UnmarshalJSON(body); err != nil || r.Method != http.MethodPost {
+	if protobuf := r.Header.Get("Content-Type"); protobuf != "application/json" {
+		// The one of a typed client.
+		w.Header().Set("Content-Type", protobuf)
+		o.SetKind(map[string]string{"/apis/apps/v1/namespaces/meshtrial-r/deployments": "Deployment"}[r.URL.Path])
+		o.SetNamespace("meshtrial-r")
+	} else if err := o.UnmarshalJSON(body); err != nil || r.Method != http.MethodPost {
 		a.t.Errorf("%s %s: %s", r.Method, r.URL, body)
 	}
 	if a.forbid == o.GetKind() {

@@ -113,7 +113,7 @@ func (k *keeper) say(what string, err error) {
 // Read reads the cluster's Lease; nil if there is none.
 func Read(ctx context.Context, kube kubernetes.Interface) (*Lease, error) {
 	path := "/apis/coordination.k8s.io/v1/namespaces/" + LeaseNamespace + "/leases/" + LeaseName
-	data, err := kube.CoreV1().RESTClient().Get().AbsPath(path).DoRaw(ctx)
+	data, err := kube.CoreV1().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(ctx)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -173,8 +173,8 @@ func TestWatchThatStoodStill(t *testing.T) {
 func TestRead(t *testing.T) {
 	answer, status := "", 200
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/apis/coordination.k8s.io/v1/namespaces/meshtrial-journal/leases/meshtrial" || r.Method != http.MethodGet {
-			t.Errorf("%s %s", r.Method, r.URL)
+		if r.URL.Path != "/apis/coordination.k8s.io/v1/namespaces/meshtrial-journal/leases/meshtrial" || r.Method != http.MethodGet || r.Header.Get("Accept") != "application/json" {
+			t.Errorf("%s %s, %s", r.Method, r.URL, r.Header)
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
