@@ -87,6 +87,7 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 	if err := c.CreateNamespace(ctx, string(study.ControlPlane)); err != nil {
 		return c, err
 	}
+	c.world.Own(c.Owner())
 	if err := c.createRoles(ctx); err != nil {
 		return c, err
 	}
