@@ -96,8 +96,8 @@ func (l Levers) EnvVars() (map[string]string, error) {
 }
 
 // ControlPlane is a mesh's control plane as the thing under test: its levers
-// are set before a trial and proved after it. It keeps in the cluster how it
-// found what it changed, so that Restore works in another process too.
+// are set before a trial and proved after it. What it changes is noted in the
+// cluster's journal first.
 type ControlPlane interface {
 	// Apply sets the levers where they differ from what is there, and waits
 	// until every replica runs with them and none of the former is left.
@@ -107,8 +107,8 @@ type ControlPlane interface {
 	// Check proves that each lever took effect. Call it after the trial's
 	// window, with proxies still connected.
 	Check(ctx context.Context, levers Levers, e ControlEvidence) []record.Check
-	// Restore puts everything back as Apply first found it. It does nothing
-	// when there is nothing to put back.
+	// Restore puts back what this run's Apply changed, and waits until it is in
+	// force. What somebody else changed meanwhile stays.
 	Restore(ctx context.Context) error
 	// Pods lists the running replicas.
 	Pods(ctx context.Context) ([]ControlPod, error)

@@ -88,7 +88,7 @@ func (k anyKind) Fit(context.Context, *Options, *study.Plan) ([]record.Component
 func (anyKind) Deploy(context.Context, Deployment) (Stage, error) {
 	return nil, errors.New("nothing to deploy")
 }
-func (anyKind) Restore(context.Context, Remains) error { return nil }
+func (anyKind) Remains(context.Context, *rest.Config) error { return nil }
 
 // newRun opens a run whose trials pods carries through. What it reports goes
 // to events.

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
@@ -37,6 +38,10 @@ type Options struct {
 	// Control is the control plane under test; studies of the data plane
 	// need none.
 	Control mesh.ControlPlane
+	// Journal is where it is noted what the run changes outside its namespaces.
+	Journal *journal.Journal
+	// RunID names the run, as the journal has it; "": [NewRunID].
+	RunID string
 	// Out is the run directory: to be made, or with Resume to go on with.
 	Out    string
 	Resume bool
@@ -172,7 +177,7 @@ func (r *run) open(ctx context.Context) error {
 		return err
 	}
 	r.header = record.Header{
-		Schema: record.Schema, Kind: string(r.o.Study.Kind), RunID: NewRunID(r.started), Study: r.o.Study.Name, Started: r.started.UTC(), Seed: seed,
+		Schema: record.Schema, Kind: string(r.o.Study.Kind), RunID: r.id(), Study: r.o.Study.Name, Started: r.started.UTC(), Seed: seed,
 		Lab: r.o.Lab.Kind(), Components: append(components, r.o.Components...), Meshtrial: r.o.Version, Rules: r.o.Rules,
 	}
 	r.header.Machine.Remarks = r.o.Remarks
@@ -225,7 +230,7 @@ func (r *run) reopen(ctx context.Context) error {
 		r.tell(Event{Stage: "deploy", Text: note})
 	}
 	// Pods of the earlier attempt may be on their way out: a new namespace.
-	r.header.RunID = NewRunID(r.started)
+	r.header.RunID = r.id()
 	return nil
 }
 
@@ -247,6 +252,13 @@ func (r *run) deployments() (n int) {
 		n = max(n, r.trials[i].Deployment)
 	}
 	return n
+}
+
+func (r *run) id() string {
+	if r.o.RunID != "" {
+		return r.o.RunID
+	}
+	return NewRunID(r.started)
 }
 
 // NewRunID names a run by its start, with a suffix so that two never meet.

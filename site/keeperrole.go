@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/site/keeper"
 	appsv1 "k8s.io/api/apps/v1"
@@ -62,8 +63,8 @@ func keeperRights(namespace, run string, owner metav1.OwnerReference) []owned {
 	}
 	return []owned{
 		entry(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), "ServiceAccount", namespace, roleKeeper, map[string]any{}),
-		entry(rbac("roles"), "Role", keeper.LeaseNamespace, name, rule("coordination.k8s.io", "leases", keeper.LeaseName, "get")),
-		entry(rbac("rolebindings"), "RoleBinding", keeper.LeaseNamespace, name, binding("Role")),
+		entry(rbac("roles"), "Role", journal.Namespace, name, rule("coordination.k8s.io", "leases", journal.LeaseName, "get")),
+		entry(rbac("rolebindings"), "RoleBinding", journal.Namespace, name, binding("Role")),
 		entry(rbac("clusterroles"), "ClusterRole", "", name, rule("", "namespaces", namespace, "delete")),
 		entry(rbac("clusterrolebindings"), "ClusterRoleBinding", "", name, binding("ClusterRole")),
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -67,7 +68,7 @@ func (s *Site) Redial() {
 // CreateNamespace makes the run's namespace, with a note of who runs it.
 // kind says which kind of study that is.
 func (s *Site) CreateNamespace(ctx context.Context, kind string) error {
-	return s.OwnNamespace(ctx, map[string]string{KindAnnotation: kind})
+	return s.OwnNamespace(ctx, map[string]string{KindAnnotation: kind, leaseAnnotation: "true"})
 }
 
 // OwnNamespace makes the run's namespace, with these annotations, into which
@@ -75,7 +76,7 @@ func (s *Site) CreateNamespace(ctx context.Context, kind string) error {
 // the runner dies.
 func (s *Site) OwnNamespace(ctx context.Context, annotations map[string]string) error {
 	name := s.Namespace
-	me, err := thisProcess()
+	me, err := procfs.Self()
 	if err != nil {
 		return fmt.Errorf("create namespace %s: %w", name, err)
 	}

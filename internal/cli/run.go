@@ -39,6 +39,7 @@ type runFlags struct {
 	context    string
 	image      string
 	linkerd    string
+	wait       time.Duration
 }
 
 func newRunCommand(env *Env) *cobra.Command {
@@ -75,6 +76,7 @@ func newRunCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.linkerd, "linkerd", "", "source of Linkerd if a lab with it must be started: a folder or a release (default $"+linkerdVariable+")")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "with --lab cluster: its kubeconfig (default $KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(&f.context, "context", "", "with --lab cluster: a context of the kubeconfig")
+	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for another run that is at work in the cluster")
 	flags.StringVar(&f.image, "image", "", "with --lab cluster: the image of the roles, where the cluster can pull it")
 	return cmd
 }
@@ -100,6 +102,14 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	}
 	defer func() { err = errors.Join(err, closeLab(where, p)) }()
 
+	id := runner.NewRunID(time.Now())
+	book, err := enter(ctx, p, where, id, s.Name, f.wait)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, leave(ctx, book)) }()
+	ctx, release := book.Context(ctx)
+	defer release()
 	if err := sweepLeftovers(ctx, p, where); err != nil {
 		return err
 	}
@@ -110,10 +120,10 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	options := runner.Options{
 		Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: source, Lab: where, Mesh: newMesh(s.Mesh, where.Images()),
 		Out: f.out, Version: Version(), Components: measured,
-		Remarks: remarks,
-		Enough:  analyses.All().Enough,
-		Next:    analyses.All().Next,
-		Meshes:  meshesOf(plan, where.Images()), Condition: condition,
+		Remarks: remarks, Journal: book, RunID: id,
+		Enough: analyses.All().Enough,
+		Next:   analyses.All().Next,
+		Meshes: meshesOf(plan, where.Images()), Condition: condition,
 	}
 	if f.resume != "" {
 		options.Out, options.Resume = f.resume, true
@@ -121,7 +131,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 		options.Out = filepath.Join("runs", s.Name+"-"+time.Now().UTC().Format("20060102-150405"))
 	}
 	if s.Kind == study.ControlPlane || trial.SetsControl(plan) {
-		plane, err := openControl(ctx, where)
+		plane, err := openControl(ctx, where, book)
 		if err != nil {
 			return err
 		}

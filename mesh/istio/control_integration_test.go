@@ -125,7 +125,8 @@ func checkSoon(t *testing.T, plane *istio.ControlPlane, l mesh.Levers, e mesh.Co
 func TestLeversOnIstiod(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()
-	plane, err := istio.NewControlPlane(ctx, s.config, "")
+	changes := labtest.Journal(t, s.lab, "levers")
+	plane, err := istio.NewControlPlane(ctx, s.config, "", changes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +236,7 @@ func TestLeversOnIstiod(t *testing.T) {
 		t.Errorf("debounce_after soon: %v", err)
 	}
 
-	other, err := istio.NewControlPlane(ctx, s.config, "")
+	other, err := istio.NewControlPlane(ctx, s.config, "", changes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +270,7 @@ func TestLeversOnIstiod(t *testing.T) {
 func TestObserveIstiod(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()
-	plane, err := istio.NewControlPlane(ctx, s.config, "")
+	plane, err := istio.NewControlPlane(ctx, s.config, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

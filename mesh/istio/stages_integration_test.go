@@ -49,7 +49,7 @@ type change struct {
 func TestStagesOnIstiod(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()
-	plane, err := istio.NewControlPlane(ctx, s.config, "")
+	plane, err := istio.NewControlPlane(ctx, s.config, "", labtest.Journal(t, s.lab, "stages"))
 	if err != nil {
 		t.Fatal(err)
 	}

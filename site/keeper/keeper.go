@@ -12,12 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
-)
-
-// The Lease of a cluster, which the run at work there holds under its ID.
-const (
-	LeaseNamespace = "meshtrial-journal"
-	LeaseName      = "meshtrial"
+	"github.com/meshtrial/meshtrial/journal"
 )
 
 // Options say what a keeper keeps.
@@ -112,13 +107,13 @@ func (k *keeper) say(what string, err error) {
 
 // Read reads the cluster's Lease; nil if there is none.
 func Read(ctx context.Context, kube kubernetes.Interface) (*Lease, error) {
-	path := "/apis/coordination.k8s.io/v1/namespaces/" + LeaseNamespace + "/leases/" + LeaseName
+	path := "/apis/coordination.k8s.io/v1/namespaces/" + journal.Namespace + "/leases/" + journal.LeaseName
 	data, err := kube.CoreV1().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(ctx)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read Lease %s/%s: %w", LeaseNamespace, LeaseName, err)
+		return nil, fmt.Errorf("read Lease %s/%s: %w", journal.Namespace, journal.LeaseName, err)
 	}
 	var lease struct {
 		Metadata struct {
@@ -129,7 +124,7 @@ func Read(ctx context.Context, kube kubernetes.Interface) (*Lease, error) {
 		} `json:"spec"`
 	}
 	if err := json.Unmarshal(data, &lease); err != nil {
-		return nil, fmt.Errorf("read Lease %s/%s: %w", LeaseNamespace, LeaseName, err)
+		return nil, fmt.Errorf("read Lease %s/%s: %w", journal.Namespace, journal.LeaseName, err)
 	}
 	return &Lease{Holder: lease.Spec.HolderIdentity, Version: lease.Metadata.ResourceVersion}, nil
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/journal"
 )
 
 var refused = errors.New("connection refused")
@@ -104,7 +105,7 @@ func TestKeeper(t *testing.T) {
 		}, 245 * second, "not renewed its Lease for 45s"},
 		{"an API server that never answers", func(time.Duration) (*Lease, error) { return nil, refused }, 0, "cannot be read"},
 		{"a keeper that may not read it", func(time.Duration) (*Lease, error) {
-			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, LeaseName, errors.New("no"))
+			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, journal.LeaseName, errors.New("no"))
 		}, 0, "cannot be read"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

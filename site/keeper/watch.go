@@ -6,14 +6,12 @@ package keeper
 import (
 	"fmt"
 	"time"
+
+	"github.com/meshtrial/meshtrial/journal"
 )
 
-// Every is how often the keeper asks for the Lease, and Silence how long that
-// may go without being renewed. The runner renews it every 10 s.
-const (
-	Every   = 5 * time.Second
-	Silence = 45 * time.Second
-)
+// Every is how often the keeper asks for the Lease.
+const Every = 5 * time.Second
 
 // Lease is what the keeper needs to know of one: who holds it, and something
 // that changes whenever it is renewed.
@@ -52,7 +50,7 @@ func (w *watch) saw(now time.Time, lease *Lease) string {
 		w.silent += min(now.Sub(w.looked), 2*Every)
 	}
 	w.version, w.looked = lease.Version, now
-	if w.silent >= Silence {
+	if w.silent >= journal.Lapse {
 		return fmt.Sprintf("the runner has not renewed its Lease for %v", w.silent.Round(time.Second))
 	}
 	return ""

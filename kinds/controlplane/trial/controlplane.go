@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
-	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -20,7 +19,6 @@ import (
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
 	xdscontrol "github.com/meshtrial/meshtrial/xds/control"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -192,7 +190,7 @@ func (c *controlPlane) Remove() error {
 		cancel()
 	}
 	c.say("putting istiod back as it was, removing the simulated pods")
-	err := restoreControl(ctx, c.Kube, c.mesh, c.world, c.Run)
+	err := c.putBack(ctx)
 	if c.series != nil {
 		err = errors.Join(err, c.series.Close())
 	}
@@ -201,26 +199,15 @@ func (c *controlPlane) Remove() error {
 	return errors.Join(err, c.Site.Remove())
 }
 
-// restoreControl puts back what a run of the control plane changed outside
-// its namespace. Istiod starts anew while the population goes: neither needs
-// the other, and both mostly wait.
-func restoreControl(ctx context.Context, kube kubernetes.Interface, plane mesh.ControlPlane, world *population.World, run string) error {
+// putBack puts back what the run changed outside its namespace. Istiod starts
+// anew while the population goes: neither needs the other, and both mostly wait.
+func (c *controlPlane) putBack(ctx context.Context) error {
 	var restored, removed error
 	var wait sync.WaitGroup
-	wait.Go(func() { restored = plane.Restore(ctx) })
-	wait.Go(func() { removed = world.Remove(ctx) })
+	wait.Go(func() { restored = c.mesh.Restore(ctx) })
+	wait.Go(func() { removed = c.world.Remove(ctx) })
 	wait.Wait()
-	err := errors.Join(restored, removed)
-	others, listErr := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: site.RunLabel + "=" + run})
-	if listErr != nil {
-		return errors.Join(err, fmt.Errorf("look for namespaces of the run: %w", listErr))
-	}
-	for _, ns := range others.Items {
-		if ns.Name != site.NamespacePrefix+run && ns.DeletionTimestamp == nil {
-			err = errors.Join(err, site.RemoveNamespace(ctx, kube, ns.Name))
-		}
-	}
-	return err
+	return errors.Join(restored, removed)
 }
 
 // observerOf is the observer on a node.

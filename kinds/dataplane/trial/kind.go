@@ -7,6 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
+	"k8s.io/client-go/rest"
 )
 
 // Kind is the kind of study that sends requests through sidecars.
@@ -47,5 +48,5 @@ func (dataPlane) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage,
 	return d, nil
 }
 
-// Restore implements [Kind]: such a run changes nothing outside its namespace.
-func (dataPlane) Restore(context.Context, runner.Remains) error { return nil }
+// Remains implements [Kind]: such a run makes nothing outside its namespace.
+func (dataPlane) Remains(context.Context, *rest.Config) error { return nil }

@@ -11,10 +11,6 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// leversAnnotation of a run's namespace says that its trials set levers of the
-// control plane, beside what its plane says.
-const leversAnnotation = "meshtrial.dev/levers"
-
 // SetsControl says whether a plan of resilience sets levers of a control plane.
 // One that does not leaves it as it is installed.
 func SetsControl(plan *study.Plan) bool {
