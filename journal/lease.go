@@ -171,6 +171,23 @@ func (w *watched) look(version string, h Holder, now time.Time, dead func(proces
 	return unsure
 }
 
+// At reads who has the Lease; nil: nobody. Whether that run still lives it does
+// not say.
+func At(ctx context.Context, kube dynamic.Interface) (*Holder, error) {
+	found, err := kube.Resource(leases).Namespace(Namespace).Get(ctx, LeaseName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Lease %s/%s: %w", Namespace, LeaseName, err)
+	}
+	h := holderOf(found)
+	if h.Run == "" {
+		return nil, nil
+	}
+	return &h, nil
+}
+
 func holderOf(l *unstructured.Unstructured) Holder {
 	var h Holder
 	id, _, _ := unstructured.NestedString(l.Object, "spec", "holderIdentity")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -107,6 +108,9 @@ type ControlPlane interface {
 	// Check proves that each lever took effect. Call it after the trial's
 	// window, with proxies still connected.
 	Check(ctx context.Context, levers Levers, e ControlEvidence) []record.Check
+	// Plan says what Apply would change of the mesh as it is for these levers,
+	// one after the other. It changes nothing.
+	Plan(ctx context.Context, all []Levers) ([]journal.Planned, error)
 	// Restore puts back what this run's Apply changed, and waits until it is in
 	// force. What somebody else changed meanwhile stays.
 	Restore(ctx context.Context) error

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
@@ -21,6 +22,9 @@ type Kind interface {
 	// Fit says whether a plan can be run in the lab as it is, and which
 	// binaries of the mesh would be measured.
 	Fit(ctx context.Context, o *Options, plan *study.Plan) ([]record.Component, error)
+	// Changes lists what the plan's trials change outside of the run's own
+	// namespace, before anything of it is changed.
+	Changes(ctx context.Context, o *Options, plan *study.Plan) ([]journal.Planned, error)
 	// Deploy makes what the study's trials need. On error nothing is left.
 	Deploy(ctx context.Context, d Deployment) (Stage, error)
 	// Remains takes away what a run that died made outside its namespace. (What

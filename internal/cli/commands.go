@@ -8,6 +8,7 @@ func commands(env *Env) []*cobra.Command {
 		newDoctorCommand(env),
 		newComponentsCommand(env),
 		newLabCommand(env),
+		newClusterCommand(env),
 		newStudyCommand(env),
 		newRunCommand(env),
 		newReportCommand(env),

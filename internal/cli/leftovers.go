@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 )
 
 // sweepLeftovers removes what runs left that were killed, and waits for the pods
@@ -29,23 +30,14 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 		}
 		return err
 	}
-	remains := map[study.Kind]bool{}
 	for _, l := range left {
 		if l.Dead {
 			p.say("removing namespace %s of a run that was killed", l.Namespace)
-			remains[study.Kind(l.Kind)] = true
-			continue
-		}
-		p.note("%s", leftoverWarning(l))
-	}
-	for name := range remains {
-		if kind, ok := kinds.Named(name); ok {
-			if err := kind.Trial.Remains(ctx, where.RESTConfig()); err != nil {
-				return fmt.Errorf("take away what a dead run made: %w", err)
-			}
+		} else {
+			p.note("%s", leftoverWarning(l))
 		}
 	}
-	if err := site.RemoveLeftovers(ctx, kube, left); err != nil {
+	if err := removeRemains(ctx, where.RESTConfig(), kube, left); err != nil {
 		return err
 	}
 	still, err := site.AwaitEnding(ctx, kube, func(namespaces []string) {
@@ -55,6 +47,24 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 		p.note("warning: pods of namespace %s, of an earlier run, do not end; they are measured along\n  what holds them: kubectl -n %s get pods", namespace, namespace)
 	}
 	return err
+}
+
+// removeRemains removes what the dead runs among all made.
+func removeRemains(ctx context.Context, config *rest.Config, kube kubernetes.Interface, all []site.Leftover) error {
+	remains := map[study.Kind]bool{}
+	for _, l := range all {
+		if l.Dead {
+			remains[study.Kind(l.Kind)] = true
+		}
+	}
+	for name := range remains {
+		if kind, ok := kinds.Named(name); ok {
+			if err := kind.Trial.Remains(ctx, config); err != nil {
+				return fmt.Errorf("take away what a dead run made: %w", err)
+			}
+		}
+	}
+	return site.RemoveLeftovers(ctx, kube, all)
 }
 
 // leftoverWarning says what a namespace is that this program leaves alone.

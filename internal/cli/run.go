@@ -40,6 +40,7 @@ type runFlags struct {
 	image      string
 	linkerd    string
 	wait       time.Duration
+	yes        bool
 }
 
 func newRunCommand(env *Env) *cobra.Command {
@@ -76,6 +77,7 @@ func newRunCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.linkerd, "linkerd", "", "source of Linkerd if a lab with it must be started: a folder or a release (default $"+linkerdVariable+")")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "with --lab cluster: its kubeconfig (default $KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(&f.context, "context", "", "with --lab cluster: a context of the kubeconfig")
+	flags.BoolVar(&f.yes, "yes", false, "with --lab cluster: change what the run has to change of others' objects without asking")
 	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for another run that is at work in the cluster")
 	flags.StringVar(&f.image, "image", "", "with --lab cluster: the image of the roles, where the cluster can pull it")
 	return cmd
@@ -137,6 +139,13 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 		}
 		defer func() { err = errors.Join(err, plane.Close()) }()
 		options.Control = plane
+	}
+	changes, err := options.Kind.Changes(ctx, &options, plan)
+	if err != nil {
+		return err
+	}
+	if err := agree(ctx, env, p, where, changes, f.yes); err != nil {
+		return err
 	}
 	options.Progress = func(e runner.Event) { showEvent(p, plan, e) }
 	outcome, runErr := runner.Run(ctx, options)

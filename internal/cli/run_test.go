@@ -152,12 +152,11 @@ func TestLeftoverWarning(t *testing.T) {
 		leftover site.Leftover
 		want     string
 	}{
-		{site.Leftover{Namespace: "meshtrial-1", Since: at, Owner: "process 7 on host", Dead: true}, "process 7 on host is dead"},
-		{site.Leftover{Namespace: "meshtrial-1", Since: at, Owner: "process 7 on host"}, "of process 7 on host, which cannot be seen from here"},
-		{site.Leftover{Namespace: "meshtrial-1", Since: at}, "owner unknown"},
+		{site.Leftover{Namespace: "meshtrial-1", Run: "r1", Since: at, Owner: "process 7 on host"}, "of process 7 on host, which cannot be seen from here"},
+		{site.Leftover{Namespace: "meshtrial-1", Run: "r1", Since: at}, "owner unknown"},
 	} {
 		got := leftoverWarning(tt.leftover)
-		if !strings.Contains(got, tt.want) || !strings.Contains(got, "kubectl delete namespace meshtrial-1") {
+		if !strings.Contains(got, tt.want) || !strings.Contains(got, "meshtrial cluster restore --run r1") {
 			t.Errorf("%q, want %q", got, tt.want)
 		}
 	}

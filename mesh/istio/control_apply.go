@@ -218,12 +218,9 @@ func (c *ControlPlane) applyMeshConfig(ctx context.Context, l mesh.Levers) (chan
 		if err != nil {
 			return nil, err
 		}
-		want, err := desiredMeshConfig(text, l)
+		want, err := meshConfigWith(text, l)
 		if err != nil {
 			return nil, err
-		}
-		if other, err := differs(text, want); err != nil || !other {
-			return original, err
 		}
 		return original, unstructured.SetNestedField(original.Object, want, "data", meshConfigKey)
 	}, fields.Text("data", meshConfigKey))
@@ -231,6 +228,19 @@ func (c *ControlPlane) applyMeshConfig(ctx context.Context, l mesh.Levers) (chan
 		return false, fmt.Errorf("istio: mesh configuration: %w", err)
 	}
 	return len(step) > 0, nil
+}
+
+// meshConfigWith is a MeshConfig's text with the levers: the same text where
+// they change nothing.
+func meshConfigWith(text string, l mesh.Levers) (string, error) {
+	want, err := desiredMeshConfig(text, l)
+	if err != nil {
+		return "", err
+	}
+	if other, err := differs(text, want); err != nil || !other {
+		return text, err
+	}
+	return want, nil
 }
 
 // differs compares two MeshConfigs by what they say.

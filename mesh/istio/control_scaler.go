@@ -32,10 +32,6 @@ func (c *ControlPlane) scalers(ctx context.Context) ([]autoscaling.HorizontalPod
 // holdScalers keeps istiod's autoscalers at the number of the levers, and
 // names those it changed.
 func (c *ControlPlane) holdScalers(ctx context.Context, l mesh.Levers) ([]string, error) {
-	n, err := replicas(l)
-	if err != nil {
-		return nil, err
-	}
 	found, err := c.scalers(ctx)
 	if err != nil {
 		return nil, err
@@ -44,8 +40,7 @@ func (c *ControlPlane) holdScalers(ctx context.Context, l mesh.Levers) ([]string
 	for _, s := range found {
 		o := c.object("autoscaling/v2", "HorizontalPodAutoscaler", s.Name)
 		step, err := c.changes.Change(ctx, o, why, func(original, _ *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-			return original, errors.Join(unstructured.SetNestedField(original.Object, int64(n), "spec", "minReplicas"),
-				unstructured.SetNestedField(original.Object, int64(n), "spec", "maxReplicas"))
+			return original, holdScaler(original, l)
 		})
 		if err != nil {
 			return moved, fmt.Errorf("istio: %w", err)
@@ -55,4 +50,14 @@ func (c *ControlPlane) holdScalers(ctx context.Context, l mesh.Levers) ([]string
 		}
 	}
 	return moved, nil
+}
+
+// holdScaler holds an autoscaler at the number of replicas that is asked for.
+func holdScaler(s *unstructured.Unstructured, l mesh.Levers) error {
+	n, err := replicas(l)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unstructured.SetNestedField(s.Object, int64(n), "spec", "minReplicas"),
+		unstructured.SetNestedField(s.Object, int64(n), "spec", "maxReplicas"))
 }

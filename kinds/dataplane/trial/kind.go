@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
@@ -46,6 +47,11 @@ func (dataPlane) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage,
 		r.Tell(runner.Event{Stage: "deploy", Text: text})
 	}
 	return d, nil
+}
+
+// Changes implements [Kind]: all of it is in the run's namespace.
+func (dataPlane) Changes(context.Context, *runner.Options, *study.Plan) ([]journal.Planned, error) {
+	return nil, nil
 }
 
 // Remains implements [Kind]: such a run makes nothing outside its namespace.
