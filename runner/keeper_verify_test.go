@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/meshtrial/meshtrial/site"
 )
 
 // remains lists what runs have in the cluster beside what they changed of
@@ -44,6 +46,37 @@ func (b *bench) remains(t *testing.T) (out []string) {
 	return out
 }
 
+// oldEnough waits until a run's roles have run for longer than they would alone,
+// none of which may have been started again.
+func (b *bench) oldEnough(t *testing.T, ended <-chan struct{}) {
+	t.Helper()
+	for {
+		select {
+		case <-ended:
+			t.Fatal("the run ended before its roles were a minute old")
+		case <-time.After(time.Second):
+		}
+		pods, err := b.kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: site.RunLabel})
+		if err != nil {
+			t.Fatal(err)
+		}
+		young := 0
+		for _, pod := range pods.Items {
+			for _, c := range pod.Status.ContainerStatuses {
+				if c.RestartCount > 0 {
+					t.Fatalf("pod %s: container %s was started again: %+v", pod.Name, c.Name, c.LastTerminationState)
+				}
+				if c.State.Running == nil || time.Since(c.State.Running.StartedAt.Time) < site.Alone+site.Alone/2 {
+					young++
+				}
+			}
+		}
+		if len(pods.Items) > 0 && young == 0 {
+			return
+		}
+	}
+}
+
 // TestNobodyComesNext kills a run of the control plane. What it made goes by
 // itself: the keeper sees that the Lease is renewed no more and takes the run's
 // namespace away, and with that goes the rest.
@@ -62,6 +95,7 @@ func TestNobodyComesNext(t *testing.T) {
 		_ = cmd.Wait()
 	}()
 	b.changed(t, 2, ended)
+	b.oldEnough(t, ended)
 	made := strings.Join(b.remains(t), "\n")
 	_ = cmd.Process.Kill()
 	<-ended
