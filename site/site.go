@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Site is what every kind of study has in the cluster: a namespace that says
@@ -30,9 +31,13 @@ type Site struct {
 	// Observers by node name.
 	Observers map[string]observe.Client
 	Control   []Pod // istiod's pods, whose CPU is measured too
+	// Note tells people what they should know; nil: nobody is told.
+	Note func(text string)
 
 	Kube   kubernetes.Interface
 	Dialer *lab.Dialer
+	beats  *heartbeat
+	uid    types.UID // of the namespace, once that is made
 }
 
 // New makes nothing in the cluster yet.
@@ -43,10 +48,11 @@ func New(l lab.Lab, m mesh.Mesh, run string) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
+	dialer := lab.NewDialer(config)
 	return &Site{
 		lab: l, mesh: m, Run: run, Namespace: NamespacePrefix + run,
 		Observers: map[string]observe.Client{},
-		Kube:      kube, Dialer: lab.NewDialer(config),
+		Kube:      kube, Dialer: dialer, beats: newHeartbeat(dialer),
 	}, nil
 }
 
@@ -56,18 +62,21 @@ func (s *Site) Redial() {
 	config := s.lab.RESTConfig()
 	config.QPS, config.Burst = -1, -1
 	s.Dialer = lab.NewDialer(config)
+	s.beats.redial(s.Dialer)
 	s.Observers, s.Control = map[string]observe.Client{}, nil
 }
 
 // CreateNamespace makes the run's namespace, with a note of who runs it.
 // kind says which kind of study that is.
 func (s *Site) CreateNamespace(ctx context.Context, kind string) error {
-	return s.OwnNamespace(ctx, s.Namespace, map[string]string{KindAnnotation: kind, leaseAnnotation: "true"})
+	return s.OwnNamespace(ctx, map[string]string{KindAnnotation: kind, leaseAnnotation: "true"})
 }
 
-// OwnNamespace makes a namespace of the run's own, into which the mesh then
-// puts what sidecars need.
-func (s *Site) OwnNamespace(ctx context.Context, name string, annotations map[string]string) error {
+// OwnNamespace makes the run's namespace, with these annotations, into which
+// the mesh then puts what sidecars need, and a keeper that takes it away when
+// the runner dies.
+func (s *Site) OwnNamespace(ctx context.Context, annotations map[string]string) error {
+	name := s.Namespace
 	me, err := procfs.Self()
 	if err != nil {
 		return fmt.Errorf("create namespace %s: %w", name, err)
@@ -83,17 +92,24 @@ func (s *Site) OwnNamespace(ctx context.Context, name string, annotations map[st
 	if err := annotate(namespace, me); err != nil {
 		return err
 	}
-	if _, err := s.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+	made, err := s.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	if err != nil {
 		return fmt.Errorf("create namespace %s: %w", name, err)
+	}
+	s.uid = made.UID
+	if err := s.createKeeper(ctx); err != nil {
+		return err
 	}
 	return awaitRoot(ctx, s.Kube, s.mesh, name)
 }
 
+// CreateObservers makes the DaemonSet of the observe role.
 func (s *Site) CreateObservers(ctx context.Context) error {
 	set := ObserveSet(s.Namespace, s.lab.Images(), s.Run)
 	if _, err := s.Kube.AppsV1().DaemonSets(s.Namespace).Create(ctx, set, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create DaemonSet %s: %w", set.Name, err)
 	}
+	s.KeepAlive(RoleObserve, observeControlPort, "")
 	return nil
 }
 
@@ -134,7 +150,7 @@ func Unobserved(pods []corev1.Pod) []string {
 	var out []string
 	for i := range pods {
 		node := pods[i].Spec.NodeName
-		if pods[i].Labels[mesh.AppLabel] == RoleObserve || slices.Contains(out, node) {
+		if app := pods[i].Labels[mesh.AppLabel]; app == RoleObserve || app == roleKeeper || slices.Contains(out, node) {
 			continue
 		}
 		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
@@ -271,6 +287,7 @@ const removeTimeout = 30 * time.Second
 func (s *Site) Remove(ctx context.Context) error {
 	ctx, cancel := ending.Within(ctx, removeTimeout)
 	defer cancel()
+	s.beats.stop()
 	s.Dialer.Close()
 	return RemoveNamespace(ctx, s.Kube, s.Namespace)
 }

@@ -22,6 +22,7 @@ func commands(env *Env) []*cobra.Command {
 		newObserveCommand(env),
 		newFaultCommand(env),
 		newProfileRoleCommand(env),
+		newKeeperCommand(env),
 		newSignalsCommand(env),
 		newControlPlaneTestCommand(env),
 		newLabInitCommand(env),

@@ -33,6 +33,7 @@ type Server struct {
 	MaxRequest int64        // bytes of a request's body, at most
 	Token      string       // callers must send Authorization: Bearer TOKEN; "": none
 	Log        *slog.Logger // of failed connections, at level debug; nil: none
+	Alive      *Alive       // hears of each request that is not refused as a stranger's; nil: nobody does
 }
 
 // HTTP returns the server with the bounds all of them have, for l. It fails
@@ -48,7 +49,7 @@ func (s Server) HTTP(l net.Listener) (*http.Server, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	handler := http.MaxBytesHandler(s.Handler, s.MaxRequest)
+	handler := http.MaxBytesHandler(s.Alive.listen(s.Handler), s.MaxRequest)
 	if s.Token != "" {
 		handler = authorise(handler, s.Token)
 	}

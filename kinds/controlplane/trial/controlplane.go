@@ -65,6 +65,7 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 		say: func(format string, args ...any) {
 			r.Tell(runner.Event{Stage: "step", Text: fmt.Sprintf(format, args...)})
 		}}
+	c.Note = func(text string) { r.Tell(runner.Event{Stage: "deploy", Text: text}) }
 	if c.world, err = population.New(config); err != nil {
 		return nil, err
 	}
@@ -85,6 +86,7 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 	if err := c.CreateNamespace(ctx, string(study.ControlPlane)); err != nil {
 		return c, err
 	}
+	c.world.Own(c.Owner())
 	if err := c.createRoles(ctx); err != nil {
 		return c, err
 	}

@@ -67,6 +67,7 @@ func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
 		Site: s, topology: newTopology(s.Namespace, plan), o: o,
 		loads: map[study.Variant]*loadRole{}, workers: map[study.Variant]*workerRole{}, deployment: r.Deployments + 1, block: -1, tell: r.Tell,
 	}
+	d.Note = func(text string) { r.Tell(runner.Event{Stage: "deploy", Text: text}) }
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Remove(ctx))

@@ -58,6 +58,7 @@ func deployStage(ctx context.Context, r runner.Deployment) (s *stage, err error)
 		say: func(format string, args ...any) {
 			r.Tell(runner.Event{Stage: "timeline", Text: fmt.Sprintf(format, args...)})
 		}}
+	s.Note = func(text string) { r.Tell(runner.Event{Stage: "deploy", Text: text}) }
 	if s.apply, err = lab.NewApplier(config); err != nil {
 		return nil, err
 	}
