@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"runtime"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -28,12 +27,16 @@ func writeArchive(w io.Writer, ref string, image v1.Image) error {
 	if err != nil {
 		return err
 	}
+	file, err := image.ConfigFile()
+	if err != nil {
+		return err
+	}
 	index, err := json.Marshal(v1.IndexManifest{
 		SchemaVersion: 2,
 		MediaType:     types.OCIImageIndex,
 		Manifests: []v1.Descriptor{{
 			MediaType: mediaType, Size: int64(len(manifest)), Digest: digest,
-			Platform:    &v1.Platform{OS: "linux", Architecture: runtime.GOARCH},
+			Platform:    &v1.Platform{OS: "linux", Architecture: file.Architecture},
 			Annotations: map[string]string{"io.containerd.image.name": ref},
 		}},
 	})

@@ -84,6 +84,9 @@ func (s *Site) OwnNamespace(ctx context.Context, name string, annotations map[st
 	if _, err := s.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create namespace %s: %w", name, err)
 	}
+	if err := s.GivePullSecret(ctx, name); err != nil {
+		return err
+	}
 	return awaitRoot(ctx, s.Kube, s.mesh, name)
 }
 
@@ -109,9 +112,13 @@ type Pod struct {
 func (s *Site) AwaitObservers(ctx context.Context) error {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
+	var pulls lab.Pulls
 	for {
 		pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
+			return fmt.Errorf("wait for the observers: %w", err)
+		}
+		if err := pulls.Look(pods.Items, time.Now()); err != nil {
 			return fmt.Errorf("wait for the observers: %w", err)
 		}
 		lacking := Unobserved(pods.Items)

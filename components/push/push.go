@@ -100,7 +100,7 @@ func explain(err error, to name.Tag, plain bool) error {
 		return errs.WithHint(errs.WithCode(err, errs.CodeUsage),
 			"give the registry a certificate that this machine trusts, or bring the archive of `meshtrial components images --roles` to the nodes")
 	default:
-		return errs.WithHint(err, "the registry %s must be reachable from here by HTTPS", registry)
+		return errs.WithHint(err, "the registry %s must be reachable from here", registry)
 	}
 	switch answer.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
