@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"strconv"
@@ -17,82 +16,10 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/meshtrial/meshtrial/internal/scriptconn"
 	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 )
-
-// script is a connection on which a client says what it has to say, in pieces,
-// and then no more; what it is answered is kept. Nothing waits for anything.
-type script struct {
-	pieces int // bytes in each read; 0: as many as fit
-	most   int // bytes of answers kept; more end the connection
-
-	mu      sync.Mutex
-	say     []byte
-	heard   []byte
-	over    bool // more was answered
-	closing sync.Once
-	closed  chan struct{}
-}
-
-func (s *script) Read(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-s.closed:
-		return 0, net.ErrClosed
-	default:
-	}
-	if len(s.say) == 0 {
-		return 0, io.EOF
-	}
-	if s.pieces > 0 && len(b) > s.pieces {
-		b = b[:s.pieces]
-	}
-	n := copy(b, s.say)
-	s.say = s.say[n:]
-	return n, nil
-}
-
-func (s *script) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.heard)+len(b) > s.most {
-		s.over = true
-		return 0, errors.New("nobody listens any more")
-	}
-	s.heard = append(s.heard, b...)
-	return len(b), nil
-}
-
-func (s *script) Close() error {
-	s.closing.Do(func() { close(s.closed) })
-	return nil
-}
-
-func (*script) LocalAddr() net.Addr              { return &net.TCPAddr{} }
-func (*script) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
-func (*script) SetDeadline(time.Time) error      { return nil }
-func (*script) SetReadDeadline(time.Time) error  { return nil }
-func (*script) SetWriteDeadline(time.Time) error { return nil }
-
-// scripts is a listener that such connections come to.
-type scripts struct {
-	come chan net.Conn
-	done chan struct{}
-	once sync.Once
-}
-
-func (l *scripts) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.come:
-		return c, nil
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-}
-func (l *scripts) Close() error   { l.once.Do(func() { close(l.done) }); return nil }
-func (l *scripts) Addr() net.Addr { return &net.TCPAddr{} }
 
 // panics notes panics, which net/http writes to its log and forgets.
 type panics struct {
@@ -114,7 +41,7 @@ func (p *panics) Handle(_ context.Context, r slog.Record) error {
 // scripted is a worker without sockets: its servers, by the listeners' names.
 type scripted struct {
 	*Worker
-	listeners map[string]*scripts
+	listeners map[string]*scriptconn.Listener
 	panics    *panics
 }
 
@@ -132,7 +59,7 @@ func plainListeners() []string {
 
 func newScripted(f *testing.F, config control.Config) *scripted {
 	f.Helper()
-	s := &scripted{listeners: map[string]*scripts{}, panics: &panics{Handler: slog.DiscardHandler}}
+	s := &scripted{listeners: map[string]*scriptconn.Listener{}, panics: &panics{Handler: slog.DiscardHandler}}
 	var err error
 	s.Worker, err = New(Options{Health: "127.0.0.1:0", Config: config, Log: slog.New(s.panics),
 		MaxHeaderBytes: 16 << 10, MaxBodyBytes: 64 << 10, BodyMemoryBytes: 128 << 10})
@@ -145,7 +72,7 @@ func newScripted(f *testing.F, config control.Config) *scripted {
 			if part.name != name {
 				continue
 			}
-			l := &scripts{come: make(chan net.Conn), done: make(chan struct{})}
+			l := scriptconn.Listen()
 			var listener net.Listener = l
 			if part.counted != nil {
 				listener = &countingListener{Listener: l, p: part.counted, all: &s.counters.openConnections, limit: 10}
@@ -185,11 +112,11 @@ func FuzzServers(f *testing.F) {
 			w = workers[1]
 		}
 		name := names[int(which&0x7f)%len(names)]
-		c := &script{say: bytes.Clone(say), pieces: int(pieces), most: 8<<10 + 50*len(say), closed: make(chan struct{})}
-		w.listeners[name].come <- c
+		c := scriptconn.New(say, int(pieces), 8<<10+50*len(say))
+		w.listeners[name].Come(c)
 		within(t, name+": the connection ends", func() bool {
 			select {
-			case <-c.closed:
+			case <-c.Closed():
 				return true
 			default:
 				return false
@@ -200,22 +127,21 @@ func FuzzServers(f *testing.F) {
 		})
 		w.panics.mu.Lock()
 		defer w.panics.mu.Unlock()
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		heard, over := c.Heard()
 		if w.panics.first != "" {
 			t.Errorf("%s: %s", name, w.panics.first)
 			w.panics.first = ""
 		}
-		if c.over {
-			t.Errorf("%s: more than %d bytes in answer to %d", name, c.most, len(say))
+		if over {
+			t.Errorf("%s: more than %d bytes in answer to %d", name, len(heard), len(say))
 		}
 		if name == protocol.TCP {
 			want := say
 			if fixed {
 				want = say[:len(say)-len(say)%message]
 			}
-			if !bytes.Equal(c.heard, want) {
-				t.Errorf("%q came back as %q", want, c.heard)
+			if !bytes.Equal(heard, want) {
+				t.Errorf("%q came back as %q", want, heard)
 			}
 		}
 	})
