@@ -92,7 +92,7 @@ func (c cache) open(id string) (entry, bool) {
 	}
 	for _, f := range e.Files {
 		info, err := os.Lstat(e.path(f.Path))
-		if err != nil || info.Mode().IsRegular() && info.Size() != f.Size {
+		if err != nil || !filepath.IsLocal(f.Path) || info.Mode().IsRegular() && info.Size() != f.Size {
 			return entry{}, false
 		}
 	}

@@ -153,7 +153,7 @@ func checkImage(t *testing.T, image v1.Image) {
 }
 
 func TestImages(t *testing.T) {
-	c := cache{t.TempDir()}
+	c := cache{dir: t.TempDir()}
 	entries := fakeEntries(t, c)
 	roles, err := rolesPlan(staticProgram(t, elf.EM_X86_64, "roles"))
 	if err != nil {
@@ -237,7 +237,7 @@ func TestImages(t *testing.T) {
 func TestImagesAreDeterministic(t *testing.T) {
 	var seen []string
 	for range 2 {
-		c := cache{t.TempDir()}
+		c := cache{dir: t.TempDir()}
 		all, err := plans(fakeEntries(t, c), ImageOptions{}, []string{DefaultEnvoy})
 		if err != nil {
 			t.Fatal(err)

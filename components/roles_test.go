@@ -107,7 +107,7 @@ func TestRolesImage(t *testing.T) {
 
 // The archive and what a registry holds are the same files.
 func TestRolesArchive(t *testing.T) {
-	b := &builder{cache: cache{t.TempDir()}}
+	b := &builder{cache: cache{dir: t.TempDir()}}
 	program := staticProgram(t, elf.EM_X86_64, "roles")
 	images, err := b.images(t.Context(), ImageOptions{RolesOnly: true, MeshtrialBinary: program})
 	if err != nil || len(images) != 1 || images[0].Ref != RolesRef {
