@@ -51,7 +51,7 @@ func (p *Pulls) container(pod *corev1.Pod, status *corev1.ContainerStatus, now t
 		delete(p.failing, key) // it has its image
 		return nil
 	}
-	node := cmp.Or(pod.Spec.NodeName, "its node")
+	node := "node " + cmp.Or(pod.Spec.NodeName, "unknown")
 	switch waiting.Reason {
 	case "InvalidImageName":
 		return errs.WithCode(unpulled(pod, status.Name, fmt.Errorf("%s is not the name of an image: %s", imageOf(pod, status), waiting.Message)), errs.CodeUsage)

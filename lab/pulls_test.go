@@ -37,14 +37,14 @@ func TestPulls(t *testing.T) {
 	}
 	for name, looks := range map[string][]look{
 		"a name that is none": {{0, "InvalidImageName", "couldn't parse", "registry.example/meshtrial:1 is not the name of an image: couldn't parse"}},
-		"not to be pulled":    {{0, "ErrImageNeverPull", "x", "node1 may not pull image registry.example/meshtrial:1"}},
+		"not to be pulled":    {{0, "ErrImageNeverPull", "x", "node node1 may not pull image registry.example/meshtrial:1"}},
 		"refused again and again": {
 			{0, "ContainerCreating", "", ""},
 			{time.Second, "ErrImagePull", "manifest unknown", ""},
 			{2 * time.Second, "ImagePullBackOff", "Back-off pulling image", ""},
 			{11 * time.Second, "ErrImagePull", "denied", ""},
 			{20*time.Second + 999*time.Millisecond, "ImagePullBackOff", "Back-off pulling image", ""},
-			{21 * time.Second, "ImagePullBackOff", "Back-off pulling image", "node1 cannot pull image registry.example/meshtrial:1: denied"},
+			{21 * time.Second, "ImagePullBackOff", "Back-off pulling image", "node node1 cannot pull image registry.example/meshtrial:1: denied"},
 		},
 		"pulled in the end": {
 			{0, "ErrImagePull", "timeout", ""},
