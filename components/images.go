@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/meshtrial/meshtrial/components/push"
 	"github.com/meshtrial/meshtrial/errs"
 )
 
@@ -247,7 +248,7 @@ func saveImage(ctx context.Context, dir, ref string, image v1.Image) error {
 	if err != nil {
 		return err
 	}
-	if err := writeArchive(stopping{ctx, f}, ref, image); err != nil {
+	if err := push.Archive(stopping{ctx, f}, ref, image); err != nil {
 		f.Close()
 		return err
 	}

@@ -1,5 +1,5 @@
-// Package push brings an image to a registry, from where a cluster's nodes
-// pull it.
+// Package push brings an image to where a cluster's nodes find it: to a registry,
+// or into an archive that they import.
 package push
 
 import (

@@ -1,4 +1,4 @@
-package components
+package push
 
 import (
 	"archive/tar"
@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// writeArchive writes an image as an OCI layout in one tar file, as
+// Archive writes an image as an OCI layout in one tar file, as
 // `ctr images import` takes it.
-func writeArchive(w io.Writer, ref string, image v1.Image) error {
+func Archive(w io.Writer, ref string, image v1.Image) error {
 	manifest, err := image.RawManifest()
 	if err != nil {
 		return err
