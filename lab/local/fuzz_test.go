@@ -236,3 +236,27 @@ func checkEgress(t *testing.T, w *world, say []byte, c *scriptconn.Conn, through
 		t.Errorf("%q: it passes on %q, of %q", say, passed, rest)
 	}
 }
+
+// FuzzCgroups: each device of a mountinfo file is one hierarchy, mounted where it
+// says, with the octal escapes of the kernel undone.
+func FuzzCgroups(f *testing.F) {
+	f.Add(mountsV1)
+	f.Add(mountsTogether)
+	f.Add(`30 23 0:26 / /sys/fs/cg\040r\134oup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate` + "\n" + `31 23 0:26 / /b rw - cgroup2 x rw`)
+	f.Add("1 2 3 / /x\\04 rw - cgroup a rw,cpu,cpuacct\n - cgroup2\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		groups, err := findCgroups(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		for _, h := range groups {
+			mount := strings.NewReplacer(`\`, `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`).Replace(h.mount)
+			if !strings.Contains(text, mount) && !strings.Contains(text, h.mount) {
+				t.Errorf("%q: a hierarchy is mounted at %q", text, h.mount)
+			}
+		}
+		if lacks := groups.lacking(); len(groups) == 0 && len(lacks) == 0 || groups.unified() && len(groups) == 0 {
+			t.Errorf("%q: without any hierarchy nothing is lacking", text)
+		}
+	})
+}
