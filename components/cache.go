@@ -100,7 +100,7 @@ func (c cache) open(id string) (entry, bool) {
 		return entry{}, false
 	}
 	for _, f := range e.Files {
-		if e.same(f) != nil {
+		if !filepath.IsLocal(f.Path) || e.same(f) != nil {
 			return entry{}, false
 		}
 	}

@@ -130,6 +130,9 @@ type ImageOptions struct {
 	// MeshtrialBinary is the static program for the roles' image; "" leaves
 	// that image out.
 	MeshtrialBinary string
+	// RolesOnly makes the roles' image alone, which needs neither sources nor
+	// Debian packages. What follows is ignored then.
+	RolesOnly bool
 	// EnvoyVersions are the proxy images to make; empty means the default one.
 	EnvoyVersions []string
 	// Official takes istio/pilot and istio/proxyv2 from a registry instead

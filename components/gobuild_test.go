@@ -60,7 +60,7 @@ func TestGoBuild(t *testing.T) {
 	if out, err := exec.Command(p.Path).CombinedOutput(); err != nil || string(out) != "hello 7\n" {
 		t.Errorf("it prints %q, %v; want its stamp", out, err)
 	}
-	if err := checkStatic(p.Path); err != nil {
+	if _, err := checkStatic(p.Path); err != nil {
 		t.Error(err)
 	}
 	if v := set.Versions(); len(v) != 1 || v[0].Name != "pilot-agent" || !strings.HasPrefix(v[0].Binary, "sha256:") {

@@ -1,8 +1,8 @@
 package components
 
 import (
+	"cmp"
 	"context"
-	"debug/elf"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/meshtrial/meshtrial/components/push"
 	"github.com/meshtrial/meshtrial/errs"
 )
 
@@ -35,10 +36,18 @@ type plan struct {
 	name   string // of the cache's entry; "" makes one of ref
 	layers []*layer
 	config v1.Config
+	arch   string // as Go calls it; "" is this machine's
 }
 
 func (b *builder) images(ctx context.Context, o ImageOptions) ([]Image, error) {
 	m := newMeter(b.options.Progress)
+	if o.RolesOnly {
+		roles, err := rolesPlan(o.MeshtrialBinary)
+		if err != nil {
+			return nil, err
+		}
+		return b.assemble(ctx, m, []plan{roles})
+	}
 	envoys := o.EnvoyVersions
 	if len(envoys) == 0 {
 		envoys = []string{DefaultEnvoy}
@@ -53,10 +62,13 @@ func (b *builder) images(ctx context.Context, o ImageOptions) ([]Image, error) {
 			names = append(names, "envoy@"+v)
 		}
 	}
+	var roles []plan
 	if o.MeshtrialBinary != "" {
-		if err := checkStatic(o.MeshtrialBinary); err != nil {
+		p, err := rolesPlan(o.MeshtrialBinary)
+		if err != nil {
 			return nil, err
 		}
+		roles = append(roles, p)
 	}
 	units, err := unitsOf(names)
 	if err != nil {
@@ -74,7 +86,7 @@ func (b *builder) images(ctx context.Context, o ImageOptions) ([]Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	images, err := b.assemble(ctx, m, plans)
+	images, err := b.assemble(ctx, m, append(plans, roles...))
 	if err != nil {
 		return nil, err
 	}
@@ -106,24 +118,15 @@ func (b *builder) assemble(ctx context.Context, m *meter, plans []plan) ([]Image
 	return images, nil
 }
 
-// plans lists the images to assemble.
+// plans lists the images to assemble, but that of the roles.
 func plans(entries map[string]entry, o ImageOptions, envoys []string) ([]plan, error) {
 	node, debian := entries["node"], entries["debian"]
-	base := baseLayer(debian)
+	base := baseLayer(debian.authorities())
 	all := []plan{
 		{ref: PauseRef, layers: []*layer{newLayer(node.content("pause", "pause", 0o755))},
 			config: v1.Config{Entrypoint: []string{"/pause"}, User: userPause}},
 		{ref: CoreDNSRef, layers: []*layer{base, newLayer(node.content("coredns", "coredns", 0o755))},
 			config: v1.Config{Entrypoint: []string{"/coredns"}}},
-	}
-	if o.MeshtrialBinary != "" {
-		_, sum, err := sumFile(o.MeshtrialBinary, false)
-		if err != nil {
-			return nil, err
-		}
-		program := content{Name: "usr/local/bin/meshtrial", Mode: 0o755, From: o.MeshtrialBinary, Sum: "sha256:" + sum}
-		all = append(all, plan{ref: RolesRef, layers: []*layer{base, newLayer(program)},
-			config: v1.Config{Entrypoint: []string{"/usr/local/bin/meshtrial"}, User: userRoles}})
 	}
 	if o.Official {
 		return all, nil
@@ -153,18 +156,22 @@ func plans(entries map[string]entry, o ImageOptions, envoys []string) ([]plan, e
 	return all, nil
 }
 
-// baseLayer is what every program may look for: users, certificates,
-// folders.
-func baseLayer(debian entry) *layer {
-	return newLayer(
+// baseLayer is what every program may look for: users, folders, and what else
+// is given.
+func baseLayer(more ...content) *layer {
+	return newLayer(append(more,
 		content{Name: "etc/passwd", Mode: 0o644, Data: "root:x:0:0:root:/:/sbin/nologin\nistio-proxy:x:1337:1337::/home/istio-proxy:/sbin/nologin\n" +
 			"nonroot:x:65532:65532::/:/sbin/nologin\nnobody:x:65534:65534::/:/sbin/nologin\n"},
 		content{Name: "etc/group", Mode: 0o644, Data: "root:x:0:\nistio-proxy:x:1337:\nnonroot:x:65532:\nnogroup:x:65534:\n"},
 		content{Name: "etc/nsswitch.conf", Mode: 0o644, Data: "passwd: files\ngroup: files\nhosts: files dns\n"},
 		content{Name: "tmp", Mode: fs.ModeDir | fs.ModeSticky | 0o777},
 		content{Name: "run", Mode: fs.ModeDir | 0o755},
-		debian.content("ca-certificates.crt", "etc/ssl/certs/ca-certificates.crt", 0o644),
-	)
+	)...)
+}
+
+// authorities are the certificates by which a program knows the world's.
+func (e entry) authorities() content {
+	return e.content("ca-certificates.crt", "etc/ssl/certs/ca-certificates.crt", 0o644)
 }
 
 // content is a file of an entry as a file of an image.
@@ -188,28 +195,47 @@ func (p plan) entryName() string {
 }
 
 func (p plan) recipe(m *meter) recipe {
-	p.config.Env = append([]string{searchPath}, p.config.Env...)
 	var contents [][]content
 	for _, l := range p.layers {
 		contents = append(contents, l.contents)
 	}
-	inputs := map[string]any{"ref": p.ref, "config": p.config, "layers": contents, "format": 2}
+	inputs := map[string]any{"ref": p.ref, "config": p.environment(), "layers": contents, "format": 2}
 	return recipe{name: p.entryName(), inputs: inputs, make: func(ctx context.Context, dir string) ([]Version, error) {
 		m.step(p.ref, PhaseAssemble, 0, "")
-		image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
-		image = mutate.ConfigMediaType(image, types.OCIConfigJSON)
-		image, err := mutate.ConfigFile(image, &v1.ConfigFile{
-			OS: "linux", Architecture: runtime.GOARCH, Config: p.config, RootFS: v1.RootFS{Type: "layers"}})
+		image, err := p.image((*layer).asIs)
 		if err != nil {
 			return nil, err
 		}
-		for _, l := range p.layers {
-			if image, err = mutate.Append(image, mutate.Addendum{Layer: l, History: v1.History{CreatedBy: "meshtrial"}}); err != nil {
-				return nil, err
-			}
-		}
 		return nil, saveImage(ctx, dir, p.ref, image)
 	}}
+}
+
+// environment is the image's configuration with what every image has.
+func (p plan) environment() v1.Config {
+	config := p.config
+	config.Env = append([]string{searchPath}, config.Env...)
+	return config
+}
+
+// image puts the image together; pack says how its layers are stored.
+func (p plan) image(pack func(*layer) (v1.Layer, error)) (v1.Image, error) {
+	image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
+	image = mutate.ConfigMediaType(image, types.OCIConfigJSON)
+	image, err := mutate.ConfigFile(image, &v1.ConfigFile{
+		OS: "linux", Architecture: cmp.Or(p.arch, runtime.GOARCH), Config: p.environment(), RootFS: v1.RootFS{Type: "layers"}})
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range p.layers {
+		packed, err := pack(l)
+		if err != nil {
+			return nil, err
+		}
+		if image, err = mutate.Append(image, mutate.Addendum{Layer: packed, History: v1.History{CreatedBy: "meshtrial"}}); err != nil {
+			return nil, err
+		}
+	}
+	return image, nil
 }
 
 // saveImage writes image.tar and image.json into dir.
@@ -222,7 +248,7 @@ func saveImage(ctx context.Context, dir, ref string, image v1.Image) error {
 	if err != nil {
 		return err
 	}
-	if err := writeArchive(stopping{ctx, f}, ref, image); err != nil {
+	if err := push.Archive(stopping{ctx, f}, ref, image); err != nil {
 		f.Close()
 		return err
 	}
@@ -278,23 +304,6 @@ func (b *builder) image(ctx context.Context, m *meter, r recipe) (Image, error) 
 	now := time.Now()
 	_ = os.Chtimes(e.dir, now, now) // for prune; an entry made is as new as one used
 	return image, nil
-}
-
-// checkStatic refuses a program that its image, which has no libc, could not
-// run.
-func checkStatic(path string) error {
-	f, err := elf.Open(path)
-	if err != nil {
-		return errs.Usage("the program for the roles' image, %s: %v", path, err)
-	}
-	defer f.Close()
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP {
-			return errs.WithHint(errs.Usage("the program for the roles' image, %s, is linked dynamically, and the image holds no libraries", path),
-				"build it with CGO_ENABLED=0, as `make build` does")
-		}
-	}
-	return nil
 }
 
 // parse checks a reference for a registry.

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"debug/elf"
 	"encoding/json"
 	"errors"
 	"io"
@@ -17,7 +18,6 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/meshtrial/meshtrial/errs"
 )
 
 // fakeEntries makes an entry of every unit that images are assembled from.
@@ -155,15 +155,16 @@ func checkImage(t *testing.T, image v1.Image) {
 func TestImages(t *testing.T) {
 	c := cache{dir: t.TempDir()}
 	entries := fakeEntries(t, c)
-	program := filepath.Join(t.TempDir(), "meshtrial")
-	if err := os.WriteFile(program, []byte("roles"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	envoys := []string{"1.40.0", "1.39.0"}
-	all, err := plans(entries, ImageOptions{MeshtrialBinary: program}, envoys)
+	roles, err := rolesPlan(staticProgram(t, elf.EM_X86_64, "roles"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	envoys := []string{"1.40.0", "1.39.0"}
+	all, err := plans(entries, ImageOptions{}, envoys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all = append(all, roles)
 	b := &builder{cache: c}
 	images := map[string]v1.Image{}
 	for _, p := range all {
@@ -201,7 +202,7 @@ func TestImages(t *testing.T) {
 		if config.Config.User != test.user || !slices.Equal(config.Config.Entrypoint, []string{test.entry}) || config.OS != "linux" || config.Architecture != runtime.GOARCH {
 			t.Errorf("%s has the configuration %+v", test.ref, config)
 		}
-		if text, _ := fileIn(t, image, test.path); text != test.text {
+		if text, _ := fileIn(t, image, test.path); strings.TrimPrefix(text, programHeader(t, elf.EM_X86_64)) != test.text {
 			t.Errorf("%s has %q at %s, want %q", test.ref, text, test.path, test.text)
 		}
 	}
@@ -277,22 +278,6 @@ func TestLayerOrder(t *testing.T) {
 	}
 	if want := []string{"a/", "a.d", "a/b/", "a/b/c"}; !slices.Equal(names, want) {
 		t.Errorf("order %q, want %q: folders first, each once", names, want)
-	}
-}
-
-func TestCheckStatic(t *testing.T) {
-	text := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(text, []byte("text"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := checkStatic(text); errs.Code(err) != errs.CodeUsage {
-		t.Errorf("no program: %v", err)
-	}
-	if _, err := os.Stat("/bin/ls"); err != nil {
-		t.Skip("no dynamic program at /bin/ls")
-	}
-	if err := checkStatic("/bin/ls"); errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "CGO_ENABLED=0") {
-		t.Errorf("dynamic program: %v", err)
 	}
 }
 

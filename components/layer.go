@@ -17,6 +17,7 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
@@ -158,6 +159,15 @@ func (l *layer) DiffID() (v1.Hash, error) { return l.Digest() }
 
 // Size implements [v1.Layer].
 func (l *layer) Size() (int64, error) { err := l.measure(); return l.size, err }
+
+// asIs is the layer as it is stored on this machine.
+func (l *layer) asIs() (v1.Layer, error) { return l, nil }
+
+// compressed is the layer for a registry: it travels, and some registries
+// take no other. It is compressed once and kept in memory.
+func (l *layer) compressed() (v1.Layer, error) {
+	return tarball.LayerFromOpener(l.Uncompressed, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
+}
 
 // MediaType implements [v1.Layer].
 func (l *layer) MediaType() (types.MediaType, error) { return types.OCIUncompressedLayer, nil }

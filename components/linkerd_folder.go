@@ -217,7 +217,7 @@ func linkerdPlans(debian entry, source *linkerdSource, l *Linkerd) ([]plan, erro
 	if err != nil {
 		return nil, err
 	}
-	base, system := baseLayer(debian), newLayer(tree...)
+	base, system := baseLayer(debian.authorities()), newLayer(tree...)
 	var controller, proxy []content
 	for _, p := range linkerdPrograms {
 		made, ok := source.programs[p.name]

@@ -58,6 +58,9 @@ type Images struct {
 	PullPolicy corev1.PullPolicy `json:"pull_policy"`         // for all of them
 	Hub        string            `json:"hub,omitempty"`       // registry and folder of Istio's images, as its chart wants it
 	IstioTag   string            `json:"istio_tag,omitempty"` // tag of Istio's images
+	// PullSecret is the Secret by which Meshtrial is pulled, as NAMESPACE/NAME;
+	// "" for none.
+	PullSecret string `json:"pull_secret,omitempty"`
 
 	// Linkerd's, all "" in a lab without it.
 	LinkerdController string `json:"linkerd_controller,omitempty"` // its control plane

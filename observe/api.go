@@ -46,6 +46,9 @@ type SnapshotsRequest struct {
 	Threads bool `json:"threads"`
 	// Processes asks for the node's other processes, at the same times as threads.
 	Processes bool `json:"processes,omitempty"`
+	// Edge says of a request for one instant which edge of a window it is; of
+	// several the first is the beginning, the last the end.
+	Edge Edge `json:"edge,omitempty"`
 	// Probes names those to read of all targets, at the first and the last
 	// instant, after their CPU counters.
 	Probes []string `json:"probes,omitempty"`
@@ -57,11 +60,22 @@ type SnapshotsAnswer struct {
 	Snapshots []Snapshot `json:"snapshots"`
 }
 
+// Edge is an edge of a window. What takes a while to read (threads, processes)
+// is read ahead of the counters at the beginning and behind them at the end, so
+// that it spans at least the window.
+type Edge string
+
+const (
+	Begin Edge = "" // also where no window is
+	End   Edge = "end"
+)
+
 // SnapshotRequest asks for a sample at once.
 type SnapshotRequest struct {
 	Targets   []Target `json:"targets"`
 	Memory    bool     `json:"memory"`
 	Processes bool     `json:"processes,omitempty"`
+	Edge      Edge     `json:"edge,omitempty"`
 }
 
 // Snapshot is what was read at one instant.

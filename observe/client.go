@@ -39,10 +39,10 @@ func (c Client) Snapshot(ctx context.Context, targets []Target, memory bool) (Sn
 	return out, c.do(ctx, http.MethodPost, "/v1/snapshot", SnapshotRequest{Targets: targets, Memory: memory}, &out)
 }
 
-// SnapshotAll is Snapshot with memory, and with the node's other processes.
-func (c Client) SnapshotAll(ctx context.Context, targets []Target, memory bool) (Snapshot, error) {
+// SnapshotAll is Snapshot at an edge of a window, with the node's other processes.
+func (c Client) SnapshotAll(ctx context.Context, targets []Target, memory bool, edge Edge) (Snapshot, error) {
 	var out Snapshot
-	return out, c.do(ctx, http.MethodPost, "/v1/snapshot", SnapshotRequest{Targets: targets, Memory: memory, Processes: true}, &out)
+	return out, c.do(ctx, http.MethodPost, "/v1/snapshot", SnapshotRequest{Targets: targets, Memory: memory, Processes: true, Edge: edge}, &out)
 }
 
 // Machine describes the node.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 )
 
 // This process is among its machine's, with what it has used.
@@ -85,5 +86,36 @@ func TestOfCluster(t *testing.T) {
 		if got := (ProcessSample{Command: command}).OfCluster(); got != want {
 			t.Errorf("%s: %v", command, got)
 		}
+	}
+}
+
+// Processes are read ahead of a window's counters at its beginning, and behind
+// them at its end: a process that ran through the window has all of it.
+func TestProcessesSpanTheWindow(t *testing.T) {
+	c, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: procTree(t)})
+	targets := []Target{{Name: "worker", PodUID: testUID, ContainerID: "containerd://" + testContainer}}
+	for _, memory := range []bool{false, true} {
+		begin, err := c.SnapshotAll(t.Context(), targets, memory, Begin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end, err := c.SnapshotAll(t.Context(), targets, memory, End)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if begin.ProcessesNS == 0 || begin.ProcessesNS > begin.StartNS {
+			t.Errorf("at the beginning they are read at %d, counters from %d on", begin.ProcessesNS, begin.StartNS)
+		}
+		if end.ProcessesNS < end.EndNS {
+			t.Errorf("at the end they are read at %d, counters until %d", end.ProcessesNS, end.EndNS)
+		}
+	}
+	now := time.Now().UnixNano()
+	both, err := c.Snapshots(t.Context(), SnapshotsRequest{AtUnixNS: []int64{now, now + 1}, Targets: targets, Processes: true, Edge: End})
+	if err != nil || both[0].ProcessesNS == 0 || both[0].ProcessesNS > both[0].StartNS || both[1].ProcessesNS < both[1].EndNS {
+		t.Errorf("of two instants: %+v, %v", both, err)
+	}
+	if _, err := c.SnapshotAll(t.Context(), targets, false, "middle"); err == nil {
+		t.Error("an edge that no window has")
 	}
 }

@@ -98,7 +98,7 @@ func (s *Server) mux() *http.ServeMux {
 		var request SnapshotRequest
 		if jsonhttp.Read(w, r, &request) {
 			at := []int64{time.Now().UnixNano()}
-			s.serve(w, r, SnapshotsRequest{AtUnixNS: at, Targets: request.Targets, Memory: request.Memory, Processes: request.Processes}, func(all []Snapshot) any { return all[0] })
+			s.serve(w, r, SnapshotsRequest{AtUnixNS: at, Targets: request.Targets, Memory: request.Memory, Processes: request.Processes, Edge: request.Edge}, func(all []Snapshot) any { return all[0] })
 		}
 	})
 	mux.HandleFunc("POST /v1/snapshots", func(w http.ResponseWriter, r *http.Request) {
@@ -154,6 +154,9 @@ func validate(request SnapshotsRequest, now time.Time) error {
 			return fmt.Errorf("at_unix_ns[%d] is more than %d s ahead of the node's clock", i, MaxWaitS)
 		}
 	}
+	if request.Edge != Begin && request.Edge != End {
+		return fmt.Errorf("edge: %q is none of a window, which has %q and %q", request.Edge, Begin, End)
+	}
 	for i, name := range request.Probes {
 		if _, ok := probe.Of(name); !ok {
 			return fmt.Errorf("probes[%d]: there is no probe %q", i, name)
@@ -207,7 +210,7 @@ func (s *Server) take(ctx context.Context, request SnapshotsRequest) ([]Snapshot
 		if err != nil {
 			return nil, err
 		}
-		if last && !first {
+		if last && !request.begins() {
 			around = s.around(request, readers)
 		}
 		if first || last {
@@ -264,9 +267,12 @@ type around struct {
 	at        int64 // when these were read
 }
 
-// before reads it ahead of the first instant.
+// begins says that the only instant of a request is no window's end.
+func (r SnapshotsRequest) begins() bool { return len(r.AtUnixNS) == 1 && r.Edge != End }
+
+// before reads it ahead of the first instant, unless that is a window's end.
 func (s *Server) before(ctx context.Context, request SnapshotsRequest, readers []*reader) (around, error) {
-	if !request.Threads && !request.Processes {
+	if !request.Threads && !request.Processes || len(request.AtUnixNS) == 1 && !request.begins() {
 		return around{}, nil
 	}
 	if err := s.waitUntil(ctx, time.Unix(0, request.AtUnixNS[0]).Add(-threadsLead)); err != nil {

@@ -157,6 +157,7 @@ var table = []feature{
 		{verbs: "list", name: populated + " serviceentries" + networking + " virtualservices" + networking + " destinationrules" + networking +
 			" gateways" + networking + " authorizationpolicies" + security, where: Everywhere, why: "what is there of the simulated cluster"},
 		{verbs: "get create update delete", name: populated, where: Everywhere, why: "the simulated cluster"},
+		{verbs: "patch", name: "namespaces nodes", where: Everywhere, why: "what a dead run's simulated cluster belongs to"},
 		{verbs: "get create update delete", name: "serviceentries" + networking, where: Everywhere, why: "configuration that nobody uses", counted: study.FactorServiceEntries},
 		{verbs: "get create update delete", name: "virtualservices" + networking, where: Everywhere, why: "configuration that nobody uses", counted: study.FactorVirtualServices},
 		{verbs: "get create update delete", name: "destinationrules" + networking, where: Everywhere, why: "configuration that nobody uses", counted: study.FactorDestinationRules},
@@ -232,8 +233,9 @@ var table = []feature{
 	{Name: Keeper, Doc: "Roles that end by themselves when the runner is gone.", when: always,
 		Without: alone,
 		rows: []row{
-			{verbs: "create", name: "roles" + rbac + " rolebindings" + rbac + " serviceaccounts", where: InRun, why: "what the keeper may do", without: alone},
-			{verbs: "create", name: "clusterroles" + rbac + " clusterrolebindings" + rbac, where: Everywhere, why: "what the keeper may do", without: alone},
+			{verbs: "create", name: "serviceaccounts deployments.apps", where: InRun, why: "the keeper's pod", without: alone},
+			{verbs: "create", name: "roles" + rbac + " rolebindings" + rbac, where: InJournal, why: "that the keeper may read the Lease", without: alone},
+			{verbs: "create", name: "clusterroles" + rbac + " clusterrolebindings" + rbac, where: Everywhere, why: "that the keeper may delete the run's namespace", without: alone},
 		}},
 	{Name: ProfilePod, Doc: "meshtrial profile POD: a namespace and a DaemonSet of its own, as profiles of studies.",
 		Privileged: "as profiles of studies", Without: "CPU profiles by perf: --kind heap and others read a page of the pod's own instead",

@@ -71,10 +71,14 @@ func (f *FaultRoles) Connect(ctx context.Context) error {
 	defer cancel()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
+	var pulls lab.Pulls
 	for {
 		found, err := f.Kube.CoreV1().Pods(f.Namespace).List(limited, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + RoleFault})
 		if err != nil {
 			return fmt.Errorf("list the pods of the fault role: %w", err)
+		}
+		if err := pulls.Look(found.Items, time.Now()); err != nil {
+			return fmt.Errorf("wait for the fault role: %w", err)
 		}
 		set, err := f.Kube.AppsV1().DaemonSets(f.Namespace).Get(limited, RoleFault, metav1.GetOptions{})
 		if err != nil {

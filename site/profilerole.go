@@ -82,10 +82,14 @@ func (r *ProfileRoles) Connect(ctx context.Context, nodes []string) error {
 	defer cancel()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
+	var pulls lab.Pulls
 	for {
 		pods, err := r.Kube.CoreV1().Pods(r.Namespace).List(limited, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + roleProfile})
 		if err != nil {
 			return fmt.Errorf("list the pods of the profile role: %w", err)
+		}
+		if err := pulls.Look(pods.Items, time.Now()); err != nil {
+			return fmt.Errorf("wait for the profile role: %w", err)
 		}
 		clear(r.ByNode)
 		var lost error

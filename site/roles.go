@@ -72,10 +72,15 @@ func RolePod(name, run string, container corev1.Container, images lab.Images) co
 	container.Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
 	}}
+	var secrets []corev1.LocalObjectReference
+	if images.PullSecret != "" {
+		secrets = []corev1.LocalObjectReference{{Name: pullSecret}}
+	}
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: Labels(run, name)},
 		Spec: corev1.PodSpec{
 			Containers:                    []corev1.Container{container},
+			ImagePullSecrets:              secrets,
 			AutomountServiceAccountToken:  Ptr(false),
 			EnableServiceLinks:            Ptr(false),
 			TerminationGracePeriodSeconds: Ptr(int64(1)),

@@ -97,6 +97,10 @@ func (s *Site) OwnNamespace(ctx context.Context, annotations map[string]string) 
 		return fmt.Errorf("create namespace %s: %w", name, err)
 	}
 	s.uid = made.UID
+	// First the Secret that pods are pulled by, the keeper's among them.
+	if err := s.GivePullSecret(ctx, name); err != nil {
+		return err
+	}
 	if err := s.createKeeper(ctx); err != nil {
 		return err
 	}
@@ -127,9 +131,13 @@ type Pod struct {
 func (s *Site) AwaitObservers(ctx context.Context) error {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
+	var pulls lab.Pulls
 	for {
 		pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
+			return fmt.Errorf("wait for the observers: %w", err)
+		}
+		if err := pulls.Look(pods.Items, time.Now()); err != nil {
 			return fmt.Errorf("wait for the observers: %w", err)
 		}
 		lacking := Unobserved(pods.Items)

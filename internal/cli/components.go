@@ -4,13 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/meshtrial/meshtrial/components"
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/spf13/cobra"
 )
 
@@ -106,66 +104,6 @@ func newComponentsBuild(env *Env) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().StringVar(&source, "source", "", "components/src of meshtrial's repository (default: $MESHTRIAL_SOURCE, or found beside the program)")
-	return cmd
-}
-
-func newComponentsImages(env *Env) *cobra.Command {
-	var asJSON bool
-	var source, images string
-	o := components.ImageOptions{}
-	cmd := &cobra.Command{
-		Use:   "images",
-		Short: "Assemble the images of a local lab, or pull the official ones",
-		Args:  noArguments,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch images {
-			case "built":
-			case "official":
-				o.Official = true
-			default:
-				return errs.Usage("--images must be built or official, not %q", images)
-			}
-			if !o.Official && (o.Hub != "" || o.Tag != "") {
-				return errs.Usage("--hub and --tag require --images official")
-			}
-			if o.MeshtrialBinary == "" {
-				program, err := os.Executable()
-				if err != nil {
-					return err
-				}
-				o.MeshtrialBinary = program
-			}
-			b, line, err := newBuilder(env, source)
-			if err != nil {
-				return err
-			}
-			made, err := b.Images(cmd.Context(), o)
-			line.clear()
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return writeJSON(env.Stdout, struct {
-					Schema string             `json:"schema"`
-					Images []components.Image `json:"images"`
-				}{componentsSchema, made})
-			}
-			w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
-			fmt.Fprintln(w, "IMAGE\tDIGEST\tMB\tARCHIVE")
-			for _, i := range made {
-				fmt.Fprintf(w, "%s\t%s\t%.0f\t%s\n", i.Ref, shorten(i.Digest), float64(i.Size)/1e6, i.Path)
-			}
-			return w.Flush()
-		},
-	}
-	f := cmd.Flags()
-	f.BoolVar(&asJSON, "json", false, "print JSON, with whole digests")
-	f.StringVar(&images, "images", "built", "where istio/pilot and istio/proxyv2 come from: built (here) or official (a registry)")
-	f.StringSliceVar(&o.EnvoyVersions, "envoy", nil, "versions of Envoy to make proxy images of (default "+components.DefaultEnvoy+")")
-	f.StringVar(&o.MeshtrialBinary, "program", "", "static meshtrial for the roles' image (default: this one)")
-	f.StringVar(&o.Hub, "hub", "", "registry and folder of the official images (default "+components.IstioHub+")")
-	f.StringVar(&o.Tag, "tag", "", "tag of the official images, or `TAG@sha256:PILOT,sha256:PROXYV2` to pin them")
-	f.StringVar(&source, "source", "", "components/src of meshtrial's repository")
 	return cmd
 }
 

@@ -2,10 +2,23 @@ package cli
 
 import (
 	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/meshtrial/meshtrial/components"
@@ -40,5 +53,50 @@ func TestShorten(t *testing.T) {
 		if got := shorten(in); got != want {
 			t.Errorf("shorten(%q) = %q, want %q", in, got, want)
 		}
+	}
+}
+
+// What --push prints is what --image takes, and nothing stands beside it.
+func TestPushRoles(t *testing.T) {
+	home := t.TempDir()
+	for _, v := range []string{"HOME", "DOCKER_CONFIG", "XDG_RUNTIME_DIR"} { // a user without credentials
+		t.Setenv(v, home)
+	}
+	t.Setenv("MESHTRIAL_CACHE", filepath.Join(home, "cache"))
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	at := strings.TrimPrefix(server.URL, "http://") + "/tools/meshtrial"
+	program := filepath.Join(home, "program")
+	var b bytes.Buffer
+	h := elf.Header64{Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
+		Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT)}
+	if err := errors.Join(binary.Write(&b, binary.LittleEndian, h), os.WriteFile(program, b.Bytes(), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	push := func(args ...string) string {
+		t.Helper()
+		var out, said bytes.Buffer
+		args = append([]string{"components", "images", "--program", program, "--push", at + ":mine"}, args...)
+		if err := Run(t.Context(), args, &Env{Stdout: &out, Stderr: &said}); err != nil {
+			t.Fatalf("%v\n%s", err, said.String())
+		}
+		return out.String()
+	}
+	ref := strings.TrimSuffix(push(), "\n")
+	if !regexp.MustCompile("^" + regexp.QuoteMeta(at) + "@sha256:[0-9a-f]{64}$").MatchString(ref) {
+		t.Errorf("printed %q", ref)
+	}
+	if parsed, err := name.NewDigest(ref); err != nil {
+		t.Error(err)
+	} else if _, err := remote.Image(parsed); err != nil {
+		t.Errorf("pulling %s: %v", ref, err)
+	}
+	var printed struct{ Schema, Image, Digest string }
+	if err := json.Unmarshal([]byte(push("--json")), &printed); err != nil || printed.Schema != componentsSchema ||
+		printed.Image != ref || printed.Digest != ref[len(at)+1:] {
+		t.Errorf("as JSON %+v, %v", printed, err)
+	}
+	if _, err := os.Stat(filepath.Join(home, "cache")); err == nil {
+		t.Error("a push made a cache")
 	}
 }

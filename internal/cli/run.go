@@ -24,7 +24,6 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/verdict"
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // runFlags are the flags of `meshtrial run`.
@@ -39,6 +38,7 @@ type runFlags struct {
 	kubeconfig string
 	context    string
 	image      string
+	pullSecret string
 	linkerd    string
 	wait       time.Duration
 	yes        bool
@@ -80,7 +80,8 @@ func newRunCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.context, "context", "", "with --lab cluster: a context of the kubeconfig")
 	flags.BoolVar(&f.yes, "yes", false, "with --lab cluster: change what the run has to change of others' objects without asking")
 	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for another run that is at work in the cluster")
-	flags.StringVar(&f.image, "image", "", "with --lab cluster: the image of the roles, where the cluster can pull it")
+	flags.StringVar(&f.image, "image", "", "with --lab cluster: the image of the roles, where the cluster can pull it (components images --push)")
+	flags.StringVar(&f.pullSecret, "pull-secret", "", "with --lab cluster: Secret `[NAMESPACE/]NAME` of the cluster by which --image is pulled (namespace: default)")
 	return cmd
 }
 
@@ -248,7 +249,7 @@ func (f runFlags) check() error {
 func (f runFlags) checkLab() error {
 	switch f.lab {
 	case lab.KindLocal:
-		for _, flag := range [][2]string{{"--kubeconfig", f.kubeconfig}, {"--context", f.context}, {"--image", f.image}} {
+		for _, flag := range [][2]string{{"--kubeconfig", f.kubeconfig}, {"--context", f.context}, {"--image", f.image}, {"--pull-secret", f.pullSecret}} {
 			if flag[1] != "" {
 				return errs.WithHint(errs.Usage("%s requires --lab cluster", flag[0]), "add --lab cluster")
 			}
@@ -256,8 +257,9 @@ func (f runFlags) checkLab() error {
 	case lab.KindCluster:
 		if f.image == "" {
 			return errs.WithHint(errs.Usage("--lab cluster needs the image that the load generator, the worker and the observer run from"),
-				"push meshtrial's image to a registry that the cluster can pull from, and name it with --image")
+				"`meshtrial components images --push REGISTRY/NAME` pushes it to a registry that the cluster can pull from; name it with --image")
 		}
+		return f.checkImage()
 	default:
 		return errs.WithHint(errs.Usage("unknown lab %q", f.lab), "--lab takes local or cluster")
 	}
@@ -282,11 +284,6 @@ func chooseStudy(ctx context.Context, env *Env, f runFlags, args []string) (*stu
 	}
 	s, err := study.Parse(contents.Resolved, filepath.Join(f.resume, store.FileResolved), nil)
 	return s, contents.Study, err
-}
-
-// clusterImages are the images that a user's cluster can pull.
-func clusterImages(f runFlags) lab.Images {
-	return lab.Images{Meshtrial: f.image, PullPolicy: corev1.PullIfNotPresent}
 }
 
 // machineRemarks are what doctor warns of on the machine that a local lab

@@ -60,13 +60,16 @@ func (s sysctls) set(values map[string]int) error {
 // long as another lab runs that may need them, it only notes the values in
 // the file pending; the last lab to end puts them back.
 func (s sysctls) restore(values map[string]int, pending string, othersRun bool) error {
-	all := map[string]int{}
+	all, noted := map[string]int{}, map[string]int{}
 	if data, err := os.ReadFile(pending); err == nil {
-		if err := json.Unmarshal(data, &all); err != nil {
+		if err := json.Unmarshal(data, &noted); err != nil {
 			return fmt.Errorf("%s: %w", pending, err)
 		}
 	}
+	maps.Copy(all, noted) // nil if the file says null
 	maps.Copy(all, values)
+	// Root writes them: a name that no lab ever raised was put there by somebody.
+	maps.DeleteFunc(all, func(name string, _ int) bool { return name != inotifyInstances })
 	if len(all) == 0 {
 		return nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/goccy/go-yaml"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -12,17 +11,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 )
 
 // meshConfig is the part of Istio's MeshConfig that decides whether levels
 // of the factor telemetry can be had.
 type meshConfig struct {
 	ExtensionProviders []struct {
-		Name string `yaml:"name"`
-	} `yaml:"extensionProviders"`
+		Name string `json:"name"`
+	} `json:"extensionProviders"`
 	DefaultProviders struct {
-		Metrics []string `yaml:"metrics"`
-	} `yaml:"defaultProviders"`
+		Metrics []string `json:"metrics"`
+	} `json:"defaultProviders"`
 }
 
 // Check finds istiod ready, an injector, and the providers that the proxies'

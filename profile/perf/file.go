@@ -157,16 +157,7 @@ func (t Tool) buildIDs(ctx context.Context, path, file string) (map[string][]str
 	if err != nil {
 		return nil, err
 	}
-	ids := map[string][]string{}
-	for lines := bufio.NewScanner(run.stdout); err == nil && len(ids) < maxIDs && lines.Scan(); {
-		var one map[string]string
-		one, err = profile.ParseBuildIDs(lines.Bytes())
-		for module, id := range one {
-			if !slices.Contains(ids[module], id) {
-				ids[module] = append(ids[module], id)
-			}
-		}
-	}
+	ids, err := readBuildIDs(run.stdout)
 	// What does not look like it, or does not end, is not waited for.
 	_ = run.stdout.Close()
 	_ = run.signal(syscall.SIGKILL)
@@ -177,5 +168,25 @@ func (t Tool) buildIDs(ctx context.Context, path, file string) (map[string][]str
 	return ids, ctx.Err() // perf script says what is wrong with the file
 }
 
-// maxIDs bounds the build ids that are read of a file.
-const maxIDs = 1 << 14
+// readBuildIDs reads perf's list of build ids, as far as it is bounded.
+func readBuildIDs(list io.Reader) (ids map[string][]string, err error) {
+	ids = map[string][]string{}
+	read := 0
+	for lines := bufio.NewScanner(list); err == nil && read < maxIDs && lines.Scan(); read++ {
+		var one map[string]string
+		one, err = profile.ParseBuildIDs(lines.Bytes())
+		for module, id := range one {
+			if known := ids[module]; len(known) < maxBuilds && !slices.Contains(known, id) {
+				ids[module] = append(known, id)
+			}
+		}
+	}
+	return ids, err
+}
+
+// maxIDs bounds the build ids that are read of a file, maxBuilds those of one
+// path: a path had so many builds while it was recorded.
+const (
+	maxIDs    = 1 << 14
+	maxBuilds = 64
+)

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -105,7 +104,7 @@ func (c *controlPlane) find(ctx context.Context) error {
 		err = c.awaitIstiodObserved(limited)
 	}
 	if err != nil {
-		return errs.WithHint(err, "kubectl -n %s get events --sort-by=.lastTimestamp", c.Namespace)
+		return c.SeeEvents(err)
 	}
 	byApp, err := c.ReadyPods(ctx)
 	if err != nil {

@@ -39,6 +39,9 @@ func (c *controlPlane) ensureReal(ctx context.Context, l study.ControlLevels, le
 	serves := c.realServes(l, levers)
 	wish := fmt.Sprintf("delta=%s dns=%s serves=%s", levers.Level(study.FactorDelta), levers.Level(study.FactorDNSCapture), serves)
 	c.say("%d real pods with sidecars", l.RealPods)
+	if err := c.GivePullSecret(ctx, namespace); err != nil {
+		return err
+	}
 	d, err := c.realDeployment(namespace, l.RealPods, wish, serves)
 	if err != nil {
 		return err

@@ -78,6 +78,9 @@ func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) er
 	if _, err := c.Kube.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create Service %s: %w", service.Name, err)
 	}
+	if err := c.GivePullSecret(ctx, namespace); err != nil {
+		return err
+	}
 	images := c.o.Lab.Images()
 	wish := fmt.Sprintf("delta=%s dns=%s", levers.Level(study.FactorDelta), levers.Level(study.FactorDNSCapture))
 	for _, w := range []struct {

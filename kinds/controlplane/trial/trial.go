@@ -324,8 +324,9 @@ func (t *controlTrial) findTargets(ctx context.Context) error {
 // partSimulator is the simulated sidecars' part of a trial's cost.
 const partSimulator = record.PartSimulator
 
-// snapshot reads the counters of all nodes, and their other processes.
-func (t *controlTrial) snapshot(ctx context.Context, memory bool) (map[string]observe.Snapshot, error) {
+// snapshot reads the counters of all nodes at an edge of a window, and their
+// other processes.
+func (t *controlTrial) snapshot(ctx context.Context, memory bool, edge observe.Edge) (map[string]observe.Snapshot, error) {
 	out := make([]observe.Snapshot, 0, len(t.targets))
 	nodes := make([]string, 0, len(t.targets))
 	for node := range t.targets {
@@ -338,7 +339,7 @@ func (t *controlTrial) snapshot(ctx context.Context, memory bool) (map[string]ob
 			if err != nil {
 				return err
 			}
-			if out[i], err = o.SnapshotAll(ctx, t.targets[node], memory); err != nil {
+			if out[i], err = o.SnapshotAll(ctx, t.targets[node], memory, edge); err != nil {
 				return fmt.Errorf("observe node %s: %w", node, err)
 			}
 			return nil

@@ -48,7 +48,7 @@ func (t *controlTrial) window(ctx context.Context) error {
 	series := t.watchSeries(ctx)
 	defer func() { _ = series.stop() }()
 	t.host = t.c.Host()
-	if t.windowStart, err = t.snapshot(ctx, false); err != nil {
+	if t.windowStart, err = t.snapshot(ctx, false, observe.Begin); err != nil {
 		return err
 	}
 	start := time.Now()
@@ -67,10 +67,10 @@ func (t *controlTrial) window(ctx context.Context) error {
 	if err := t.settle(ctx); err != nil {
 		return err
 	}
-	t.host = t.c.HostAfter(t.host)
 	if t.windowEnd, err = t.endSnapshot(ctx); err != nil {
 		return err
 	}
+	t.host = t.c.HostAfter(t.host)
 	t.out.Window = record.Window{Start: start.UTC(), Seconds: time.Since(start).Seconds(), Intervals: 1}
 	t.envoys.stop()
 	if err := series.stop(); err != nil {
@@ -123,14 +123,14 @@ func (t *controlTrial) announce(ctx context.Context, markers []record.Marker) er
 // (istiod was killed), it looks at those that are there now, whose cost in the
 // window nobody knows; the trial's checks say so.
 func (t *controlTrial) endSnapshot(ctx context.Context) (map[string]observe.Snapshot, error) {
-	shots, err := t.snapshot(ctx, true)
+	shots, err := t.snapshot(ctx, true, observe.End)
 	if err == nil || ctx.Err() != nil {
 		return shots, err
 	}
 	if findErr := t.findTargets(ctx); findErr != nil {
 		return nil, errors.Join(err, findErr)
 	}
-	return t.snapshot(ctx, true)
+	return t.snapshot(ctx, true, observe.End)
 }
 
 // idle measures istiod with all proxies connected and nothing to do.
@@ -144,13 +144,13 @@ func (t *controlTrial) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if t.idleStart, err = t.snapshot(ctx, false); err != nil {
+	if t.idleStart, err = t.snapshot(ctx, false, observe.Begin); err != nil {
 		return err
 	}
 	if err := wake.Pause(ctx, idle); err != nil {
 		return err
 	}
-	t.idleEnd, err = t.snapshot(ctx, false)
+	t.idleEnd, err = t.snapshot(ctx, false, observe.End)
 	return err
 }
 

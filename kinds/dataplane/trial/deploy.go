@@ -151,7 +151,7 @@ func (d *deployed) await(ctx context.Context) error {
 		err = d.AwaitObservers(limited)
 	}
 	if err != nil {
-		return errs.WithHint(err, "kubectl -n %s get events --sort-by=.lastTimestamp", d.Namespace)
+		return d.SeeEvents(err)
 	}
 	return nil
 }

@@ -89,8 +89,9 @@ func (l *looks) stop(ctx context.Context) {
 	ctx, cancel := ending.Within(ctx, lastLookTime)
 	defer cancel()
 	since := time.Now()
-	l.host = l.t.HostAfter(l.host)
-	if err := errors.Join(l.cost(ctx, false), l.cost(ctx, true)); err != nil {
+	err := l.cost(ctx, false)
+	l.host = l.t.HostAfter(l.host) // behind the counters
+	if err = errors.Join(err, l.cost(ctx, true)); err != nil {
 		l.miss(verdict.Missed{Of: ofCounters, Error: err.Error(), AtNS: time.Now().UnixNano(), SinceNS: since.UnixNano(), Every: costEvery, Last: true})
 	}
 }
@@ -188,9 +189,12 @@ func (l *looks) cost(ctx context.Context, memory bool) error {
 			continue
 		}
 		l.mu.Lock()
-		ends := !memory && (len(l.first) == 0 || l.cancel == nil) // the first and the last
+		ends, edge := !memory && (len(l.first) == 0 || l.cancel == nil), observe.Begin // the first and the last
+		if len(l.first) > 0 {
+			edge = observe.End
+		}
 		l.mu.Unlock()
-		shot, err := snapshotOf(ctx, observer, list, memory, ends)
+		shot, err := snapshotOf(ctx, observer, list, memory, ends, edge)
 		if err != nil {
 			all = append(all, fmt.Errorf("observe node %s: %w", node, err))
 			continue
@@ -223,12 +227,12 @@ func (l *looks) cost(ctx context.Context, memory bool) error {
 }
 
 // snapshotOf reads the counters of targets, as many of which as are there, and
-// if asked the node's other processes.
-func snapshotOf(ctx context.Context, o observe.Client, targets []observe.Target, memory, processes bool) (observe.Snapshot, error) {
+// if asked the node's other processes at an edge of what is looked at.
+func snapshotOf(ctx context.Context, o observe.Client, targets []observe.Target, memory, processes bool, edge observe.Edge) (observe.Snapshot, error) {
 	if !processes {
 		return someOf(ctx, o, targets, memory)
 	}
-	shot, err := o.SnapshotAll(ctx, targets, memory)
+	shot, err := o.SnapshotAll(ctx, targets, memory, edge)
 	if err == nil || !noSuchTarget(err) {
 		return shot, err
 	}
@@ -236,7 +240,7 @@ func snapshotOf(ctx context.Context, o observe.Client, targets []observe.Target,
 		return shot, err
 	}
 	live := slices.DeleteFunc(slices.Clone(targets), func(t observe.Target) bool { _, ok := shot.Targets[t.Name]; return !ok })
-	if all, err := o.SnapshotAll(ctx, live, memory); err == nil {
+	if all, err := o.SnapshotAll(ctx, live, memory, edge); err == nil {
 		return all, nil
 	}
 	return shot, nil // what others used is not known then

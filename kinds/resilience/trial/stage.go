@@ -116,7 +116,7 @@ func (s *stage) find(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
 	if err := lab.WaitPods(limited, s.Kube, s.Namespace, mesh.AppLabel+"="+site.RoleObserve, 1); err != nil {
-		return errs.WithHint(err, "kubectl -n %s get events --sort-by=.lastTimestamp", s.Namespace)
+		return s.SeeEvents(err)
 	}
 	if _, err := s.ReadyPods(ctx); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package components
+package push
 
 import (
 	"archive/tar"
@@ -6,16 +6,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"runtime"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// writeArchive writes an image as an OCI layout in one tar file, as
+// Archive writes an image as an OCI layout in one tar file, as
 // `ctr images import` takes it.
-func writeArchive(w io.Writer, ref string, image v1.Image) error {
+func Archive(w io.Writer, ref string, image v1.Image) error {
 	manifest, err := image.RawManifest()
 	if err != nil {
 		return err
@@ -28,12 +27,16 @@ func writeArchive(w io.Writer, ref string, image v1.Image) error {
 	if err != nil {
 		return err
 	}
+	file, err := image.ConfigFile()
+	if err != nil {
+		return err
+	}
 	index, err := json.Marshal(v1.IndexManifest{
 		SchemaVersion: 2,
 		MediaType:     types.OCIImageIndex,
 		Manifests: []v1.Descriptor{{
 			MediaType: mediaType, Size: int64(len(manifest)), Digest: digest,
-			Platform:    &v1.Platform{OS: "linux", Architecture: runtime.GOARCH},
+			Platform:    &v1.Platform{OS: "linux", Architecture: file.Architecture},
 			Annotations: map[string]string{"io.containerd.image.name": ref},
 		}},
 	})

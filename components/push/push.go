@@ -1,0 +1,134 @@
+// Package push brings an image to where a cluster's nodes find it: to a registry,
+// or into an archive that they import.
+package push
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"github.com/meshtrial/meshtrial/errs"
+)
+
+// Name reads REGISTRY/NAME[:TAG]. Without a tag it takes that of the version,
+// in which a tag's alphabet lacks some characters.
+func Name(to, version string) (name.Tag, error) {
+	const form = "--push takes REGISTRY/NAME or REGISTRY/NAME:TAG, as in registry.example/tools/meshtrial"
+	switch {
+	case strings.Contains(to, "://"):
+		return name.Tag{}, errs.WithHint(errs.Usage("%s is an address, not the name of an image", to), form)
+	case strings.Contains(to, "@"):
+		return name.Tag{}, errs.WithHint(errs.Usage("%s has a digest, which is known only once the image is made", to), form)
+	}
+	repository, tag := to, tagOf(version)
+	if at := strings.LastIndex(to, ":"); at > strings.LastIndex(to, "/") {
+		repository, tag = to[:at], to[at+1:]
+	}
+	if !strings.Contains(repository, "/") {
+		return name.Tag{}, errs.WithHint(errs.Usage("%s names no registry, or nothing in it", to), form)
+	}
+	named, err := name.NewTag(repository+":"+tag, name.StrictValidation)
+	if err != nil {
+		return name.Tag{}, errs.WithHint(errs.Usage("%s cannot be an image's name: %v", to, err), form)
+	}
+	return named, nil
+}
+
+// tagOf is a version as a tag.
+func tagOf(version string) string {
+	tag := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '.', r == '-':
+			return r
+		}
+		return '-'
+	}, version)
+	if tag = strings.TrimLeft(tag, ".-"); tag == "" {
+		return "latest"
+	}
+	return tag[:min(len(tag), 128)]
+}
+
+// Image pushes what the registry has not yet, with the credentials that the
+// user's other tools keep (docker login, podman login, credential helpers).
+// The reference it returns, NAME@sha256:..., means this image for ever.
+//
+// The registry is asked by HTTPS; only one on this machine may do without.
+func Image(ctx context.Context, image v1.Image, to name.Tag) (ref string, err error) {
+	digest, err := image.Digest()
+	if err != nil {
+		return "", err
+	}
+	wire := &guarded{base: remote.DefaultTransport}
+	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithTransport(wire)}
+	if err := remote.Write(to, image, options...); err != nil {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		return "", explain(fmt.Errorf("pushing %s: %w", to.Name(), err), to, wire.refused.Load())
+	}
+	return repository(to) + "@" + digest.String(), nil
+}
+
+// repository is the image's name without tag, as people and Kubernetes write it:
+// the library has another for Docker Hub.
+func repository(to name.Tag) string {
+	full := to.Context().Name()
+	if rest, ok := strings.CutPrefix(full, name.DefaultRegistry+"/"); ok {
+		return "docker.io/" + rest
+	}
+	return full
+}
+
+// explain says what can be done about a push that failed.
+func explain(err error, to name.Tag, plain bool) error {
+	registry := to.RegistryStr()
+	var answer *transport.Error
+	switch {
+	case errors.As(err, &answer):
+	case plain:
+		return errs.WithHint(errs.WithCode(err, errs.CodeUsage),
+			"give the registry a certificate that this machine trusts, or bring the archive of `meshtrial components images --roles` to the nodes")
+	default:
+		return errs.WithHint(err, "the registry %s must be reachable from here", registry)
+	}
+	switch answer.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return errs.WithHint(err, "`docker login %s` or `podman login %s` as somebody who may push to %s; their files (~/.docker/config.json, $REGISTRY_AUTH_FILE) are where credentials are read from",
+			registry, registry, to.RepositoryStr())
+	case http.StatusNotFound:
+		return errs.WithHint(err, "some registries want a repository to be made before anything is pushed to it: make %s there", to.RepositoryStr())
+	}
+	return err
+}
+
+// guarded refuses to send credentials and images in the clear to another
+// machine: the library would, to a private address or a name that ends in
+// .local.
+type guarded struct {
+	base    http.RoundTripper
+	refused atomic.Bool
+}
+
+func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" && !loopback(r.URL.Hostname()) {
+		g.refused.Store(true)
+		return nil, fmt.Errorf("%s speaks plain HTTP, and is not on this machine", r.URL.Host)
+	}
+	return g.base.RoundTrip(r)
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

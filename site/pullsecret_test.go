@@ -1,0 +1,96 @@
+package site
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/lab"
+)
+
+// imagesLab is a lab of which nothing but its images is asked.
+type imagesLab struct {
+	lab.Lab
+	images lab.Images
+}
+
+func (l imagesLab) Images() lab.Images       { return l.images }
+func (l imagesLab) RESTConfig() *rest.Config { return &rest.Config{} }
+
+func secretOf(kind corev1.SecretType) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "registry"}, Type: kind, Data: map[string][]byte{".dockerconfigjson": []byte(`{"auths": {}}`)}}
+}
+
+// Each namespace of a run has its copy of the Secret, and every role's pods
+// name it; without one nothing is asked of the cluster.
+func TestPullSecret(t *testing.T) {
+	site, err := New(imagesLab{images: lab.Images{PullSecret: "team/registry"}}, nil, "x1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	site.Kube = fakecluster.New(secretOf(corev1.SecretTypeDockerConfigJson))
+	for _, namespace := range []string{site.Namespace, "other", "other"} { // a second time it is there
+		if err := site.GivePullSecret(t.Context(), namespace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, namespace := range []string{site.Namespace, "other"} {
+		mine, err := site.Kube.CoreV1().Secrets(namespace).Get(t.Context(), pullSecret, metav1.GetOptions{})
+		if err != nil || string(mine.Data[".dockerconfigjson"]) != `{"auths": {}}` || mine.Type != corev1.SecretTypeDockerConfigJson || mine.Labels[RunLabel] != "x1" {
+			t.Errorf("in namespace %s: %+v, %v", namespace, mine, err)
+		}
+	}
+	images := site.lab.Images()
+	for name, pod := range map[string]corev1.PodSpec{
+		RoleLoad:    RolePod(RoleLoad, "x1", corev1.Container{}, images).Spec,
+		RoleObserve: ObserveSet("ns", images, "x1").Spec.Template.Spec,
+		roleProfile: ProfileSet("ns", images, "x1", "").Spec.Template.Spec,
+	} {
+		if len(pod.ImagePullSecrets) != 1 || pod.ImagePullSecrets[0].Name != pullSecret {
+			t.Errorf("pods of %s are pulled by %v", name, pod.ImagePullSecrets)
+		}
+	}
+
+	site.lab = imagesLab{}
+	if err := site.GivePullSecret(t.Context(), "third"); err != nil {
+		t.Error(err)
+	}
+	if _, err := site.Kube.CoreV1().Secrets("third").Get(t.Context(), pullSecret, metav1.GetOptions{}); err == nil {
+		t.Error("a Secret was made that nobody named")
+	}
+	if s := RolePod(RoleLoad, "x1", corev1.Container{}, lab.Images{}).Spec.ImagePullSecrets; len(s) > 0 {
+		t.Errorf("pods without a Secret name %v", s)
+	}
+}
+
+func TestPullSecretThatIsNone(t *testing.T) {
+	site, err := New(imagesLab{images: lab.Images{PullSecret: "team/registry"}}, nil, "x1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	site.Kube = fakecluster.New()
+	if err := site.GivePullSecret(t.Context(), "ns"); err == nil || !strings.Contains(errs.Hint(err), "kubectl -n team create secret docker-registry registry") {
+		t.Errorf("not there: %v (hint %q)", err, errs.Hint(err))
+	}
+	site.Kube = fakecluster.New(secretOf(corev1.SecretTypeOpaque))
+	if err := site.GivePullSecret(t.Context(), "ns"); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "team/registry is of the type Opaque") {
+		t.Errorf("of another type: %v", err)
+	}
+}
+
+// A hint that says more than "look at the events" stays.
+func TestSeeEvents(t *testing.T) {
+	s := &Site{Namespace: "ns"}
+	if got := errs.Hint(s.SeeEvents(errors.New("x"))); got != "kubectl -n ns get events --sort-by=.lastTimestamp" {
+		t.Errorf("hint %q", got)
+	}
+	if got := errs.Hint(s.SeeEvents(errs.WithHint(errors.New("x"), "push it"))); got != "push it" {
+		t.Errorf("hint %q in place of the error's own", got)
+	}
+}
