@@ -1,7 +1,9 @@
 package analysis
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
@@ -17,6 +19,8 @@ type RunFigures struct {
 	Valid int
 
 	Plan *study.Plan
+	// installed is what its trials found of levers that they left as installed.
+	installed record.Cell
 	// Rules says how it was judged by others than today's rules, in words.
 	Rules   []string
 	Figures []RunFigure
@@ -54,7 +58,12 @@ func (kinds Kinds) Figures(run record.Run) (*RunFigures, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &RunFigures{Header: run.Header, Valid: o.validity().Valid, Plan: o.Plan, Rules: o.otherRules(), at: map[figureAt]int{}}
+	r := &RunFigures{Header: run.Header, Valid: o.validity().Valid, Plan: o.Plan, Rules: o.otherRules(), at: map[figureAt]int{}, installed: record.Cell{}}
+	for _, t := range run.Trials {
+		if t.Control != nil {
+			maps.Copy(r.installed, t.Control.Installed)
+		}
+	}
 	for _, m := range o.Measures() {
 		for cell := range o.Plan.Cells {
 			r.add(o, m, cell)
@@ -94,10 +103,50 @@ func (o *Observations) unreached(cell int, m Measure) bool {
 	return m.Quantile > 0 && math.IsInf(stat.PooledQuantile(o.latencies(cell, bothTurns), m.Quantile, stat.Options{}).Value, 1)
 }
 
+// AsFound is a factor's level, or, of a lever that the run left as installed, the
+// level that this was found to be. What istiod has no usual level of, its image
+// above all, stays as installed: the versions of a run's components tell it.
+func (r *RunFigures) AsFound(factor, level string) string {
+	if level != study.LevelInstalled {
+		return level
+	}
+	f, _ := study.FactorByName(factor)
+	if found, ok := r.installed[factor]; ok && f.Usual != "" {
+		return found
+	}
+	return level
+}
+
+// StudyAsFound is the run's study, with what its levers were found to be wherever its
+// cells name them as installed.
+func (r *RunFigures) StudyAsFound() *study.Study {
+	s := *r.Plan.Study
+	if s.Baseline != nil {
+		s.Baseline = r.allAsFound(s.Baseline)
+	}
+	s.Exclude = slices.Clone(s.Exclude)
+	for i, cell := range s.Exclude {
+		s.Exclude[i] = r.allAsFound(cell)
+	}
+	s.Variants = slices.Clone(s.Variants)
+	for i, v := range s.Variants {
+		s.Variants[i].Levels = r.allAsFound(v.Levels)
+	}
+	return &s
+}
+
+func (r *RunFigures) allAsFound(cell record.Cell) record.Cell {
+	out := record.Cell{}
+	for factor, level := range cell {
+		out[factor] = r.AsFound(factor, level)
+	}
+	return out
+}
+
 // Counterpart finds the figure of a name in the one cell that has the levels of
 // a cell of another run; nil if there is none.
-func (r *RunFigures) Counterpart(name string, short record.Cell) *RunFigure {
-	cell, ok := r.place(short)
+func (r *RunFigures) Counterpart(of *RunFigures, name string, short record.Cell) *RunFigure {
+	cell, ok := r.place(of, short)
 	if !ok {
 		return nil
 	}
@@ -110,18 +159,27 @@ func (r *RunFigures) Counterpart(name string, short record.Cell) *RunFigure {
 
 // Has reports whether the run's study has the one cell that has the levels of a
 // cell of another run.
-func (r *RunFigures) Has(short record.Cell) bool {
-	_, ok := r.place(short)
+func (r *RunFigures) Has(of *RunFigures, short record.Cell) bool {
+	_, ok := r.place(of, short)
 	return ok
 }
 
-func (r *RunFigures) place(short record.Cell) (cell int, ok bool) {
+// place finds the cell by the levels as both studies spell them, or else by what
+// those that are as installed were found to be.
+func (r *RunFigures) place(of *RunFigures, short record.Cell) (cell int, ok bool) {
+	if cell, ok := r.match(short, func(c record.Cell) record.Cell { return c }); ok {
+		return cell, ok
+	}
+	return r.match(of.allAsFound(short), r.allAsFound)
+}
+
+func (r *RunFigures) match(short record.Cell, as func(record.Cell) record.Cell) (cell int, ok bool) {
 	match, many := -1, false
 	for i, cell := range r.Plan.Cells {
-		if !has(cell, short) {
+		if !has(as(cell), short) {
 			continue
 		}
-		if r.Plan.Short(cell).Key() == short.Key() {
+		if as(r.Plan.Short(cell)).Key() == short.Key() {
 			match, many = i, false
 			break
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,22 +24,12 @@ type builder struct {
 }
 
 func newBuilder(o Options) (*Builder, error) {
-	if o.CacheDir == "" {
-		o.CacheDir = os.Getenv("MESHTRIAL_CACHE")
-	}
-	if o.CacheDir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return nil, errs.WithHint(fmt.Errorf("no folder for the cache of components: %w", err), "set MESHTRIAL_CACHE")
-		}
-		o.CacheDir = filepath.Join(user, "meshtrial")
-	}
-	dir, err := filepath.Abs(o.CacheDir)
+	dir, err := CacheDir(o.CacheDir)
 	if err != nil {
 		return nil, err
 	}
 	o.CacheDir = dir
-	return &Builder{builder{cache: cache{dir}, options: o, wheel: pipWheel, archive: apt{}, goUnits: goUnits()}}, nil
+	return &Builder{builder{cache: cache{dir, o.Recorded}, options: o, wheel: pipWheel, archive: apt{}, goUnits: goUnits()}}, nil
 }
 
 // CacheDir is the folder that holds everything made.
@@ -112,9 +101,13 @@ func (b *builder) entries(ctx context.Context, units []string, m *meter) (map[st
 	entries := map[string]entry{}
 	var compile, rest []job
 	for _, j := range jobs {
-		if e, ok := b.cache.lookup(j.recipe); ok {
+		e, ok, why := b.cache.whole(j.recipe)
+		if ok {
 			entries[j.recipe.name] = e
 			continue
+		}
+		if why != nil {
+			m.note(j.recipe.name, fmt.Sprintf("made again: %v", why))
 		}
 		m.expect(j.recipe.name, j.seconds)
 		if j.serial {

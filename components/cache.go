@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/trusted"
 )
 
 // cache keeps entries under names that say what they were made from.
@@ -25,8 +26,12 @@ import (
 //	tmp/NAME-KEY-*/       being made; renamed into entries when complete
 //	locks/NAME-KEY.lock   held while it is made
 //
-// An entry is never changed once it is there.
-type cache struct{ dir string }
+// An entry is never changed once it is there. One that was is made again: by
+// sizes, modes and links whoever looks it up tells, by digests whoever uses it.
+type cache struct {
+	dir      string
+	recorded bool // what entry.json says is believed
+}
 
 // entry is one folder of the cache.
 type entry struct {
@@ -47,6 +52,10 @@ type file struct {
 	Path   string `json:"path"`
 	Size   int64  `json:"size_bytes"`
 	SHA256 string `json:"sha256,omitempty"` // of regular files
+	// Mode is a regular file's (permissions, set-user-ID), Link where a link leads; both
+	// are absent from entries that older versions made.
+	Mode fs.FileMode `json:"mode,omitempty"`
+	Link string      `json:"link,omitempty"`
 }
 
 func (e entry) path(name string) string { return filepath.Join(e.dir, name) }
@@ -91,19 +100,18 @@ func (c cache) open(id string) (entry, bool) {
 		return entry{}, false
 	}
 	for _, f := range e.Files {
-		info, err := os.Lstat(e.path(f.Path))
-		if err != nil || !filepath.IsLocal(f.Path) || info.Mode().IsRegular() && info.Size() != f.Size {
+		if !filepath.IsLocal(f.Path) || e.same(f) != nil {
 			return entry{}, false
 		}
 	}
-	return e, true
+	return e, e.Name+"-"+e.Key == id
 }
 
 // ensure returns the entry of r, and makes it first if it is not there. Of
 // all builders that want the same entry at once, in any process, one makes
 // it and the others wait.
 func (c cache) ensure(ctx context.Context, r recipe) (entry, error) {
-	if e, ok := c.lookup(r); ok {
+	if e, ok, _ := c.whole(r); ok {
 		return e, nil
 	}
 	id := r.name + "-" + r.key()
@@ -112,13 +120,16 @@ func (c cache) ensure(ctx context.Context, r recipe) (entry, error) {
 			return entry{}, errs.WithHint(fmt.Errorf("cache of components: %w", err),
 				"set MESHTRIAL_CACHE to a folder that can be written")
 		}
+		if _, err := trusted.Folder(filepath.Join(c.dir, dir)); err != nil {
+			return entry{}, fmt.Errorf("cache of components: %w", err)
+		}
 	}
 	unlock, err := lock(ctx, filepath.Join(c.dir, "locks", id+".lock"), r.wait)
 	if err != nil {
 		return entry{}, fmt.Errorf("%s: %w", r.name, err)
 	}
 	defer unlock()
-	if e, ok := c.lookup(r); ok {
+	if e, ok, _ := c.whole(r); ok {
 		return e, nil
 	}
 	if err := c.sweep(id); err != nil {
@@ -230,19 +241,39 @@ func (c cache) prune(name string, keep int) error {
 	return nil
 }
 
-// seal writes entry.json for what dir holds, and has the disk hold it too.
+// seal writes entry.json for what dir holds, and has the disk hold it too. The
+// right to write is its owner's alone, whatever the umask was.
 func seal(dir string, m manifest) error {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil {
 			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		mode := info.Mode() &^ 0o022
+		if d.Type()&fs.ModeSymlink == 0 && mode != info.Mode() {
+			if err := os.Chmod(path, mode); err != nil {
+				return err
+			}
+		}
+		if d.IsDir() {
+			return nil
 		}
 		rel, err := filepath.Rel(dir, path)
 		if err != nil {
 			return err
 		}
 		f := file{Path: rel}
-		if d.Type().IsRegular() {
+		switch {
+		case d.Type().IsRegular():
 			if f.Size, f.SHA256, err = sumFile(path, true); err != nil {
+				return err
+			}
+			f.Mode = mode
+		case d.Type()&fs.ModeSymlink != 0:
+			if f.Link, err = os.Readlink(path); err != nil {
 				return err
 			}
 		}
@@ -329,7 +360,7 @@ func lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 }
 
 func tryLock(path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,10 @@ package components
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,13 +14,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // TestMain lets this test program be a second builder in a process of its
 // own: see helper.
 func TestMain(m *testing.M) {
 	if job := os.Getenv("COMPONENTS_TEST_HELPER"); job != "" {
-		os.Exit(helper(job, cache{os.Getenv("COMPONENTS_TEST_CACHE")}))
+		os.Exit(helper(job, cache{dir: os.Getenv("COMPONENTS_TEST_CACHE")}))
 	}
 	os.Exit(m.Run())
 }
@@ -94,7 +98,7 @@ func leftovers(t *testing.T, c cache) []string {
 }
 
 func TestCacheKeepsWhatWasMade(t *testing.T) {
-	c := cache{t.TempDir()}
+	c := cache{dir: t.TempDir()}
 	r := textRecipe("thing", "hello")
 	if _, ok := c.lookup(r); ok {
 		t.Fatal("found before it was made")
@@ -127,7 +131,7 @@ func TestCacheKeepsWhatWasMade(t *testing.T) {
 }
 
 func TestCacheFailureLeavesNothing(t *testing.T) {
-	c := cache{t.TempDir()}
+	c := cache{dir: t.TempDir()}
 	boom := errors.New("boom")
 	r := textRecipe("thing", "hello")
 	good := r.make
@@ -171,7 +175,7 @@ func TestCacheRemakesWhatIsNoLongerWhole(t *testing.T) {
 		"garbage":   func(e entry) error { return os.WriteFile(e.path("entry.json"), []byte("{"), 0o644) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := cache{t.TempDir()}
+			c := cache{dir: t.TempDir()}
 			r := textRecipe("thing", "hello")
 			e, err := c.ensure(t.Context(), r)
 			if err != nil {
@@ -194,8 +198,159 @@ func TestCacheRemakesWhatIsNoLongerWhole(t *testing.T) {
 	}
 }
 
+// linkedRecipe makes an entry of a file, a link to it and one in a folder.
+func linkedRecipe() recipe {
+	r := textRecipe("thing", "hello")
+	text := r.make
+	r.make = func(ctx context.Context, dir string) ([]Version, error) {
+		versions, err := text(ctx, dir)
+		return versions, errors.Join(err, os.Symlink("file", filepath.Join(dir, "link")), os.Mkdir(filepath.Join(dir, "lib"), 0o755),
+			os.WriteFile(filepath.Join(dir, "lib", "more"), []byte("more"), 0o644))
+	}
+	return r
+}
+
+// What was changed without another size is found by whoever uses it, and made
+// again; who only looks whether it is there does not read it.
+func TestCacheRemakesWhatWasChanged(t *testing.T) {
+	for name, c := range map[string]struct {
+		harm func(e entry) error
+		seen bool // without reading files
+	}{
+		"other text":      {func(e entry) error { return os.WriteFile(e.path("file"), []byte("jello"), 0o644) }, false},
+		"other text deep": {func(e entry) error { return os.WriteFile(e.path("lib/more"), []byte("mole"), 0o644) }, false},
+		"other text, the time set back": {func(e entry) error {
+			info, err := os.Stat(e.path("file"))
+			return errors.Join(err, os.WriteFile(e.path("file"), []byte("jello"), 0o644), os.Chtimes(e.path("file"), info.ModTime(), info.ModTime()))
+		}, false},
+		"another file": {func(e entry) error { return os.WriteFile(e.path("lib/libc.so.6"), nil, 0o644) }, false},
+		"another link": {func(e entry) error { return os.Symlink("/bin/true", e.path("lib/runc")) }, false},
+		"link elsewhere": {func(e entry) error {
+			return errors.Join(os.Remove(e.path("link")), os.Symlink("/bin/true", e.path("link")))
+		}, true},
+		"link for file": {func(e entry) error {
+			aside := filepath.Join(filepath.Dir(e.dir), "aside")
+			return errors.Join(os.Rename(e.path("file"), aside), os.Symlink(aside, e.path("file")))
+		}, true},
+		"file for link": {func(e entry) error {
+			return errors.Join(os.Remove(e.path("link")), os.WriteFile(e.path("link"), nil, 0o644))
+		}, true},
+		"mode":             {func(e entry) error { return os.Chmod(e.path("file"), fs.ModeSetuid|0o644) }, true},
+		"a folder for all": {func(e entry) error { return os.Chmod(e.path("lib"), 0o777) }, false},
+		"mode, for all":    {func(e entry) error { return os.Chmod(e.path("file"), 0o666) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, r := cache{dir: t.TempDir()}, linkedRecipe()
+			e, err := store.ensure(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.harm(e); err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := store.lookup(r); ok == c.seen {
+				t.Errorf("found without reading: %v", ok)
+			}
+			if _, ok, why := store.whole(r); ok || why == nil && !c.seen {
+				t.Errorf("taken for whole, %v", why)
+			}
+			if _, ok, _ := (cache{store.dir, true}).whole(r); ok == c.seen {
+				t.Errorf("with what is recorded: found %v", ok)
+			}
+			if e, err = store.ensure(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			if b, err := os.ReadFile(e.path("link")); err != nil || string(b) != "hello" || e.verify() != nil {
+				t.Errorf("remade as %q, %v, %v", b, err, e.verify())
+			}
+		})
+	}
+}
+
+// Under an umask that lets a group write, an entry is its owner's all the same.
+func TestCacheSealsForItsOwner(t *testing.T) {
+	store, r := cache{dir: t.TempDir()}, linkedRecipe()
+	made := r.make
+	r.make = func(ctx context.Context, dir string) ([]Version, error) {
+		versions, err := made(ctx, dir)
+		return versions, errors.Join(err, os.Chmod(filepath.Join(dir, "lib"), 0o777), os.Chmod(filepath.Join(dir, "file"), 0o775), os.Chmod(filepath.Join(dir, "lib", "more"), 0o666))
+	}
+	e, err := store.ensure(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]fs.FileMode{"lib": 0o755, "file": 0o755, "lib/more": 0o644} {
+		if info, err := os.Stat(e.path(name)); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	if err := e.verify(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Entries that older versions made, without modes and links, are taken as they
+// are: making all anew would take minutes.
+func TestCacheOfOlderVersions(t *testing.T) {
+	store, r := cache{dir: t.TempDir()}, linkedRecipe()
+	e, err := store.ensure(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range e.Files {
+		e.Files[i].Mode, e.Files[i].Link = 0, ""
+	}
+	b, err := json.Marshal(e.manifest)
+	if err == nil {
+		err = os.WriteFile(e.path("entry.json"), b, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, why := store.whole(r); !ok {
+		t.Error(why)
+	}
+}
+
+// An entry is what its name says: one that was put under another's is none.
+func TestCacheEntryUnderAnotherName(t *testing.T) {
+	store := cache{dir: t.TempDir()}
+	good, other := textRecipe("thing", "hello"), textRecipe("thing", "other")
+	e, err := store.ensure(t.Context(), other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(e.dir, filepath.Join(store.dir, "entries", "thing-"+good.key())); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := store.lookup(good); ok {
+		t.Error("found")
+	}
+}
+
+// An image's archive is read before it is imported.
+func TestVerifyImage(t *testing.T) {
+	store := cache{dir: t.TempDir()}
+	e, err := store.ensure(t.Context(), recipe{name: "image_x", make: func(_ context.Context, dir string) ([]Version, error) {
+		return nil, os.WriteFile(filepath.Join(dir, "image.tar"), []byte("archive"), 0o644)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := Image{Ref: "x:1", Path: e.path("image.tar")}
+	if err := image.Verify(); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(image.Path, []byte("ARCHIVE"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := image.Verify(); err == nil || !strings.Contains(err.Error(), "x:1: ") || !strings.Contains(errs.Hint(err), e.dir) {
+		t.Errorf("%v, hint %q", err, errs.Hint(err))
+	}
+}
+
 func TestCacheRaceOfGoroutines(t *testing.T) {
-	c := cache{t.TempDir()}
+	c := cache{dir: t.TempDir()}
 	var made, waited atomic.Int32
 	var all sync.WaitGroup
 	release := make(chan struct{})
@@ -225,7 +380,7 @@ func TestCacheRaceOfGoroutines(t *testing.T) {
 }
 
 func TestCacheRaceOfProcesses(t *testing.T) {
-	c := cache{t.TempDir()}
+	c := cache{dir: t.TempDir()}
 	var out [3]strings.Builder
 	var commands []*exec.Cmd
 	for i := range out {
@@ -261,7 +416,7 @@ func TestCacheRaceOfProcesses(t *testing.T) {
 }
 
 func TestCacheBuilderKilled(t *testing.T) {
-	c := cache{t.TempDir()}
+	c := cache{dir: t.TempDir()}
 	cmd := helperCommand(t, "hang", c)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -313,7 +468,7 @@ func TestCacheBuilderKilled(t *testing.T) {
 }
 
 func TestCachePrune(t *testing.T) {
-	c := cache{t.TempDir()}
+	c := cache{dir: t.TempDir()}
 	for i := range 5 {
 		if _, err := c.ensure(t.Context(), textRecipe("thing", fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
@@ -337,8 +492,38 @@ func TestCacheThatCannotBeWritten(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err := cache{file}.ensure(t.Context(), textRecipe("thing", "x"))
+	_, err := cache{dir: file}.ensure(t.Context(), textRecipe("thing", "x"))
 	if err == nil || !strings.Contains(err.Error(), "cache of components") {
 		t.Errorf("error %v does not name the cache", err)
+	}
+}
+
+// Whoever may write to the cache has root run what they like.
+func TestCacheOfOthers(t *testing.T) {
+	given := t.TempDir()
+	if got, err := CacheDir(filepath.Join(given, "not-yet")); err != nil || got != filepath.Join(given, "not-yet") {
+		t.Errorf("%s, %v", got, err)
+	}
+	t.Setenv("MESHTRIAL_CACHE", given)
+	if err := os.Chmod(given, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	_, err := New(Options{})
+	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "cache of components: "+given+" (mode") || !strings.Contains(errs.Hint(err), "MESHTRIAL_CACHE") {
+		t.Errorf("%v, hint %q", err, errs.Hint(err))
+	}
+	if _, err := (cache{dir: given}).ensure(t.Context(), textRecipe("thing", "x")); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("a cache that became everybody's: %v", err)
+	}
+	if err := os.Chmod(given, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(given, 4242, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(Options{}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), given+" belongs to user 4242") {
+			t.Errorf("another's: %v", err)
+		}
 	}
 }

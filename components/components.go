@@ -39,6 +39,9 @@ type Options struct {
 	// $MESHTRIAL_SOURCE, otherwise beside the program, otherwise in the
 	// working directory or above it.
 	SourceDir string
+	// Recorded believes what the cache says of its files instead of reading
+	// them, for who runs none of them.
+	Recorded bool
 	// Progress is told what happens, from one goroutine at a time. May be nil.
 	Progress func(Event)
 }
@@ -136,7 +139,8 @@ type ImageOptions struct {
 	// of assembling them. EnvoyVersions is ignored then.
 	Official bool
 	// Hub and Tag say which official images: default docker.io/istio and the
-	// release nearest to the pinned module.
+	// release nearest to the pinned module. A tag may pin the images, as
+	// TAG@sha256:PILOT,sha256:PROXYV2.
 	Hub, Tag string
 	// ByReference leaves the pulling of official images to the cluster: the
 	// images returned have no Path.
@@ -164,6 +168,9 @@ type ManifestOptions struct {
 	// official images. Hub and Tag are as in [ImageOptions].
 	Official bool
 	Hub, Tag string
+	// ByReference names official images by their digests, if the tag has them,
+	// for a cluster that pulls them.
+	ByReference bool
 }
 
 // Manifests are YAML documents to apply: CRDs first, Istio when those are

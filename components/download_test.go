@@ -80,7 +80,7 @@ func TestWheel(t *testing.T) {
 		{"download broken off", serve(raw[:10], errors.New("connection reset")), sum, "connection reset"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := cache{t.TempDir()}
+			c := cache{dir: t.TempDir()}
 			r := wheelRecipe("1.2.3", test.sum, test.fetch)
 			e, err := c.ensure(t.Context(), r)
 			if left := leftovers(t, c); len(left) > 0 {
@@ -195,7 +195,7 @@ func (a fakeArchive) unpack(ctx context.Context, path, dir string) error {
 }
 
 func TestDebian(t *testing.T) {
-	c := cache{t.TempDir()}
+	c := cache{dir: t.TempDir()}
 	var notes []string
 	r, err := debianRecipe(fakeArchive{}, func(s string) { notes = append(notes, s) })
 	if err != nil {
@@ -250,7 +250,7 @@ func TestDebianRefuses(t *testing.T) {
 		"iptables without nftables variant": {fakeArchive{without: "sbin/ip6tables-nft"}, "ip6tables-nft"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := cache{t.TempDir()}
+			c := cache{dir: t.TempDir()}
 			r, err := debianRecipe(test.archive, func(string) {})
 			if err != nil {
 				t.Fatal(err)

@@ -140,7 +140,7 @@ func TestGoBuildFails(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "undefinedThing") {
 		t.Errorf("error %v does not say what the compiler said", err)
 	}
-	if left := leftovers(t, cache{cacheDir}); len(left) > 0 {
+	if left := leftovers(t, cache{dir: cacheDir}); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -157,7 +157,7 @@ func TestGoBuildCancelled(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || errs.Code(err) != errs.CodeInterrupted {
 		t.Errorf("error %v (code %d), want cancelled and 130", err, errs.Code(err))
 	}
-	if left := leftovers(t, cache{cacheDir}); len(left) > 0 {
+	if left := leftovers(t, cache{dir: cacheDir}); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -210,6 +210,33 @@ func TestFindSource(t *testing.T) {
 	t.Chdir(below)
 	if got, err := findSource(""); err != nil || got != filepath.Join(repository, "components", "src") {
 		t.Errorf("from below: %s, %v", got, err)
+	}
+	// What others can write is not compiled and run, unless it was named and is
+	// its owner's alone.
+	planted := filepath.Join(t.TempDir(), "shared")
+	if err := errors.Join(os.MkdirAll(filepath.Join(planted, "components"), 0o755), os.CopyFS(filepath.Join(planted, "components", "src"), os.DirFS(source)), os.Chmod(planted, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(planted)
+	if _, err := findSource(""); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), planted+" (mode") || strings.Contains(errs.Hint(err), "MESHTRIAL_SOURCE") {
+		t.Errorf("where everybody writes: %v, hint %q", err, errs.Hint(err))
+	}
+	if _, err := findSource(planted); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), planted+" (mode") {
+		t.Errorf("where everybody writes, but named: %v", err)
+	}
+	if err := os.Chmod(planted, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := errors.Join(os.Chown(filepath.Join(planted, "components", "src"), 4242, 0), os.Chown(filepath.Join(planted, "components", "src", "go.mod"), 4242, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := findSource(""); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "belongs to user 4242") || !strings.Contains(errs.Hint(err), "MESHTRIAL_SOURCE="+planted) {
+			t.Errorf("another's: %v, hint %q", err, errs.Hint(err))
+		}
+		if got, err := findSource(planted); err != nil || got != filepath.Join(planted, "components", "src") {
+			t.Errorf("another's that was named: %s, %v", got, err)
+		}
 	}
 	t.Chdir(t.TempDir())
 	if _, err := findSource(""); err == nil || !strings.Contains(errs.Hint(err), "MESHTRIAL_SOURCE") {

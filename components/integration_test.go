@@ -240,12 +240,25 @@ func TestRealManifests(t *testing.T) {
 	renderer, _ := set.Program("manifests")
 	for range 3 {
 		dir := t.TempDir()
-		o := ManifestOptions{Set: []string{"values.pilot.env.PILOT_DEBOUNCE_AFTER=2500ms"}}
-		if out, err := exec.Command(renderer.Path, append([]string{dir}, o.settings()...)...).CombinedOutput(); err != nil {
+		settings, err := ManifestOptions{Set: []string{"values.pilot.env.PILOT_DEBOUNCE_AFTER=2500ms"}}.settings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(renderer.Path, append([]string{dir}, settings...)...).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		if again, err := os.ReadFile(filepath.Join(dir, "istio.yaml")); err != nil || !bytes.Equal(again, made.Istio) {
 			t.Fatalf("another rendering differs (%v)", err)
+		}
+	}
+	pilot, proxy := "sha256:"+strings.Repeat("a", 64), "sha256:"+strings.Repeat("b", 64)
+	pinned, err := b.Manifests(t.Context(), ManifestOptions{Official: true, ByReference: true, Tag: "1.31.1@" + pilot + "," + proxy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"image: \"docker.io/istio/pilot:1.31.1@" + pilot + "\"", "\"image\": \"docker.io/istio/proxyv2:1.31.1@" + proxy + "\""} {
+		if !bytes.Contains(pinned.Istio, []byte(want)) {
+			t.Errorf("the manifests of pinned images lack %q", want)
 		}
 	}
 	if _, err := b.Manifests(t.Context(), ManifestOptions{Set: []string{"values.nosuch=1"}}); err == nil || !strings.Contains(err.Error(), "nosuch") {

@@ -124,7 +124,7 @@ func (b *builder) linkerd(ctx context.Context, o LinkerdOptions) (*Linkerd, erro
 		out.Images, err = b.linkerdImages(ctx, m, source, out)
 	} else {
 		refs := slices.Compact(slices.Sorted(maps.Values(containers)))
-		out.Images, err = b.pull(ctx, m, refs, o.ByReference,
+		out.Images, err = b.pull(ctx, m, refs, nil, o.ByReference,
 			"images are assembled here from a folder with Linkerd's programs (--linkerd DIR)")
 	}
 	return out, err

@@ -152,7 +152,7 @@ func TestFindChart(t *testing.T) {
 }
 
 func TestLinkerdSourceRefused(t *testing.T) {
-	b := &builder{cache: cache{t.TempDir()}}
+	b := &builder{cache: cache{dir: t.TempDir()}}
 	for source, want := range map[string]string{
 		"": "where Linkerd comes from is not said", "./nowhere": "neither a folder nor the name of a release", "latest": "neither a folder nor the name of a release",
 		"edge-/../x": "neither a folder nor",
@@ -192,7 +192,7 @@ func TestLinkerdImages(t *testing.T) {
 	if machines[runtime.GOARCH] == 0 {
 		t.Skip("programs for this machine are not known")
 	}
-	b := &builder{cache: cache{t.TempDir()}}
+	b := &builder{cache: cache{dir: t.TempDir()}}
 	debian := fakeEntries(t, b.cache)["debian"]
 	dir := fakeLinkerd(t)
 	source, err := linkerdFolder(dir)

@@ -1,12 +1,10 @@
 package components
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -14,33 +12,36 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 )
 
-// officialRefs names the images of an Istio release: pilot, then proxyv2.
-func officialRefs(hub, tag string) []string {
-	hub, tag = cmp.Or(strings.TrimSuffix(hub, "/"), IstioHub), cmp.Or(tag, istioOfficial)
-	return []string{hub + "/pilot:" + tag, hub + "/proxyv2:" + tag}
-}
-
 // official pulls Istio's images into the cache, or only names them.
 func (b *builder) official(ctx context.Context, m *meter, o ImageOptions) ([]Image, error) {
-	return b.pull(ctx, m, officialRefs(o.Hub, o.Tag), o.ByReference,
+	r, err := parseRelease(o.Tag)
+	if err != nil {
+		return nil, err
+	}
+	return b.pull(ctx, m, r.refs(o.Hub), r.pins(o.Hub), o.ByReference,
 		"the images built here (--images built) need no registry")
 }
 
 // pull takes images from their registries into the cache, or only names
 // them. A pulled image stays as it is: a tag that moves later is not pulled
-// again. The hint says what else can be done than to make the registry answer.
-func (b *builder) pull(ctx context.Context, m *meter, refs []string, byReference bool, hint string) ([]Image, error) {
+// again. Of one that has a digest in pins, by its name, that is pulled, whatever
+// the tag says by now; it is named by its tag all the same. The hint says what else can be done than to make the registry answer.
+func (b *builder) pull(ctx context.Context, m *meter, refs []string, pins map[string]string, byReference bool, hint string) ([]Image, error) {
 	var images []Image
 	for _, ref := range refs {
-		parsed, err := parse(ref)
+		from := ref
+		if pins[ref] != "" {
+			from += "@" + pins[ref]
+		}
+		parsed, err := parse(from)
 		if err != nil {
 			return nil, err
 		}
 		if byReference {
-			images = append(images, Image{Ref: ref})
+			images = append(images, Image{Ref: from})
 			continue
 		}
-		r := recipe{name: entryName(ref), inputs: map[string]any{"pull": ref, "arch": runtime.GOARCH}}
+		r := recipe{name: entryName(ref), inputs: map[string]any{"pull": from, "arch": runtime.GOARCH}}
 		r.make = func(ctx context.Context, dir string) ([]Version, error) {
 			m.step(ref, PhaseDownload, 0, "from "+parsed.Context().RegistryStr())
 			image, err := remote.Image(parsed, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
@@ -52,7 +53,7 @@ func (b *builder) pull(ctx context.Context, m *meter, refs []string, byReference
 				if ctx.Err() != nil {
 					return nil, ctx.Err()
 				}
-				return nil, errs.WithHint(fmt.Errorf("pulling %s: %w", ref, err), "the registry %s must be reachable and hold the image; %s", parsed.Context().RegistryStr(), hint)
+				return nil, errs.WithHint(fmt.Errorf("pulling %s: %w", from, err), "the registry %s must be reachable and hold the image; %s", parsed.Context().RegistryStr(), hint)
 			}
 			return []Version{{Name: ref, Version: parsed.Identifier(), Source: "registry:" + parsed.Context().RegistryStr(), Digest: digestOf(image)}}, nil
 		}
@@ -74,7 +75,7 @@ func digestOf(image v1.Image) string {
 }
 
 // settings are what Istio is installed with, before the user's own.
-func (o ManifestOptions) settings() []string {
+func (o ManifestOptions) settings() ([]string, error) {
 	s := []string{
 		"profile=minimal",
 		"values.global.imagePullPolicy=IfNotPresent",
@@ -90,8 +91,11 @@ func (o ManifestOptions) settings() []string {
 		"values.pilot.autoscaleEnabled=false",
 	}
 	if o.Official {
-		hub, tag := cmp.Or(strings.TrimSuffix(o.Hub, "/"), IstioHub), cmp.Or(o.Tag, istioOfficial)
-		s = append(s, "hub="+hub, "tag="+tag)
+		r, err := parseRelease(o.Tag)
+		if err != nil {
+			return nil, err
+		}
+		s = append(s, r.settings(o.Hub, o.ByReference)...)
 	} else {
 		// An upstream Envoy lacks the filters that these would configure,
 		// and rejects its listeners if they are.
@@ -100,17 +104,20 @@ func (o ManifestOptions) settings() []string {
 			"values.pilot.env.PILOT_ENABLE_METADATA_EXCHANGE=false",
 			"values.pilot.env.PILOT_ENABLE_ALPN_FILTER=false")
 	}
-	return append(s, o.Set...)
+	return append(s, o.Set...), nil
 }
 
 func (b *builder) manifests(ctx context.Context, o ManifestOptions) (Manifests, error) {
+	settings, err := o.settings()
+	if err != nil {
+		return Manifests{}, err
+	}
 	m := newMeter(b.options.Progress)
 	entries, err := b.entries(ctx, []string{"istio"}, m)
 	if err != nil {
 		return Manifests{}, err
 	}
 	renderer := entries["istio"]
-	settings := o.settings()
 	e, err := b.cache.ensure(ctx, recipe{
 		name:   "manifests",
 		inputs: map[string]any{"renderer": renderer.digest("manifests"), "settings": settings},

@@ -14,7 +14,7 @@ const sourceModule = "github.com/meshtrial/meshtrial/components/src"
 
 // findSource returns the folder of the nested module: the one asked for, or
 // $MESHTRIAL_SOURCE, or the one beside the program or a parent of it, or in
-// the working directory or above.
+// the working directory or above. One that others may write to is refused.
 func findSource(option string) (string, error) {
 	if option != "" {
 		return checkSource(option, "the source folder given")
@@ -35,7 +35,7 @@ func findSource(option string) (string, error) {
 	for _, dir := range from {
 		for {
 			if candidate := filepath.Join(dir, "components", "src"); isSource(candidate) {
-				return candidate, nil
+				return trustedSource(candidate, false)
 			}
 			parent := filepath.Dir(dir)
 			if parent == dir {
@@ -56,7 +56,7 @@ func checkSource(dir, what string) (string, error) {
 	}
 	for _, d := range []string{dir, filepath.Join(dir, "components", "src")} {
 		if isSource(d) {
-			return d, nil
+			return trustedSource(d, true)
 		}
 	}
 	return "", errs.WithHint(errs.Usage("%s, %s, holds no go.mod of %s", what, dir, sourceModule),

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // A run of each kind, as the program left it, is still read, judged and analysed as
@@ -70,4 +71,45 @@ func firstDifference(got, want []byte) string {
 	}
 	around := func(b []byte) string { return string(b[max(0, i-100):min(len(b), i+100)]) }
 	return around(got) + "\n  recorded: " + around(want)
+}
+
+// A recorded run is gone on with: its study is read as the same one, whatever
+// levels and spellings later releases have, and its trials are those of the plan.
+func TestRecordedRunsGoOn(t *testing.T) {
+	for _, name := range []string{"data-plane", "control-plane", "resilience"} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), name)
+			if err := os.CopyFS(path, os.DirFS(filepath.Join("testdata", name))); err != nil {
+				t.Fatal(err)
+			}
+			contents, err := store.Read(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := study.Parse(contents.Resolved, store.FileResolved, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir, contents, err := store.Resume(path, s.Marshal(), contents.Header.Seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer dir.Close()
+			plan, err := study.NewPlan(s, contents.Header.Seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := plan.CheckTrials(contents.Trials); err != nil || len(contents.Trials) == 0 {
+				t.Errorf("%d trials: %v", len(contents.Trials), err)
+			}
+			other, err := study.Parse(contents.Resolved, store.FileResolved, []string{"question=Another?"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir.Close()
+			if _, _, err := store.Resume(path, other.Marshal(), 0); err == nil {
+				t.Error("another study goes on with it")
+			}
+		})
+	}
 }

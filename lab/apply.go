@@ -174,7 +174,8 @@ func (a *Applier) Delete(ctx context.Context, documents []byte) error {
 	return a.DeleteObjects(ctx, objects)
 }
 
-// DeleteObjects is [Applier.Delete] for objects already parsed.
+// DeleteObjects is [Applier.Delete] for objects already parsed. Of one that was
+// read it deletes that one, none that has come in its place.
 func (a *Applier) DeleteObjects(ctx context.Context, objects []*unstructured.Unstructured) error {
 	background := metav1.DeletePropagationBackground
 	var all []error
@@ -184,7 +185,11 @@ func (a *Applier) DeleteObjects(ctx context.Context, objects []*unstructured.Uns
 			continue
 		}
 		if err == nil {
-			err = resource.Delete(ctx, objects[i].GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
+			options := metav1.DeleteOptions{PropagationPolicy: &background}
+			if uid := objects[i].GetUID(); uid != "" {
+				options.Preconditions = &metav1.Preconditions{UID: &uid}
+			}
+			err = resource.Delete(ctx, objects[i].GetName(), options)
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			all = append(all, fmt.Errorf("delete %s: %w", describe(objects[i]), err))

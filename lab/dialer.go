@@ -7,19 +7,16 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	//lint:ignore SA1019 client-go's dialer makes connections of this one
+	"golang.org/x/sync/errgroup"
+	//lint:ignore SA1019 client-go's SPDY makes connections of this one
 	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/portforward"
-	"k8s.io/client-go/transport/spdy"
 )
 
 // Dialer connects to servers that listen on 127.0.0.1 inside pods, through
@@ -28,20 +25,12 @@ import (
 // is kept until it breaks or the Dialer is closed.
 type Dialer struct {
 	config *rest.Config
+	life   context.Context // ends with Close
+	cancel context.CancelFunc
 
 	mu     sync.Mutex
 	tunnel map[string]*tunnel // by namespace/pod
 	closed bool
-}
-
-// tunnel is one upgraded connection to one pod.
-type tunnel struct {
-	ready chan struct{} // closed when conn or err is set
-	conn  httpstream.Connection
-	err   error
-
-	mu   sync.Mutex
-	next int // request ID
 }
 
 // NewDialer returns a Dialer that uses the cluster of config.
@@ -49,7 +38,8 @@ func NewDialer(config *rest.Config) *Dialer {
 	config = rest.CopyConfig(config)
 	// The upgraded connection lives as long as it is used.
 	config.Timeout = 0
-	return &Dialer{config: config, tunnel: map[string]*tunnel{}}
+	life, cancel := context.WithCancel(context.Background())
+	return &Dialer{config: config, life: life, cancel: cancel, tunnel: map[string]*tunnel{}}
 }
 
 // DialPod connects to 127.0.0.1:port inside the pod. The context bounds the
@@ -63,13 +53,12 @@ func (d *Dialer) DialPod(ctx context.Context, namespace, pod string, port int) (
 		if err != nil {
 			return nil, fmt.Errorf("port-forward to pod %s: %w", key, err)
 		}
-		conn, err := t.open(key, port)
+		// A kept connection may have died with its API server or kubelet.
+		conn, err := t.dial(ctx, key, port, func() { d.drop(key, t) })
 		if err == nil {
 			return conn, nil
 		}
-		// A kept connection may have died with its API server or kubelet.
-		d.drop(key, t)
-		if fresh || attempt > 0 {
+		if fresh || attempt > 0 || ctx.Err() != nil {
 			return nil, fmt.Errorf("port-forward to pod %s port %d: %w", key, port, err)
 		}
 	}
@@ -88,8 +77,13 @@ func (d *Dialer) Transport(namespace, pod string, port int) *http.Transport {
 	}
 }
 
-// Client returns an HTTP client for one port of one pod. Requests name any
-// host, as in http://pod/path.
+// InPod is the base address of requests by the clients of a Dialer, which
+// choose the pod and the port themselves. Servers of our own answer to no
+// other name.
+const InPod = "http://127.0.0.1"
+
+// Client returns an HTTP client for one port of one pod, whatever host a
+// request names (see [InPod]).
 func (d *Dialer) Client(namespace, pod string, port int) *http.Client {
 	return &http.Client{Transport: d.Transport(namespace, pod, port)}
 }
@@ -152,33 +146,30 @@ func (p patient) CloseIdleConnections() {
 	}
 }
 
-// Close ends every connection that the Dialer made.
+// Close ends every connection that the Dialer made. An API server that no
+// longer answers keeps it for seconds at the most; what it was still asked for
+// ends by itself, within upgradeTime.
 func (d *Dialer) Close() error {
 	d.mu.Lock()
 	tunnels := d.tunnel
 	d.tunnel, d.closed = nil, true
 	d.mu.Unlock()
-	var first error
+	d.cancel()
+	var ending errgroup.Group
 	for _, t := range tunnels {
-		<-t.ready
-		if t.conn != nil {
-			if err := t.conn.Close(); err != nil && first == nil {
-				first = err
-			}
-		}
+		ending.Go(t.end)
 	}
-	return first
+	return ending.Wait()
 }
 
+// drop forgets a tunnel that is ready, and ends it.
 func (d *Dialer) drop(key string, t *tunnel) {
 	d.mu.Lock()
 	if d.tunnel[key] == t {
 		delete(d.tunnel, key)
 	}
 	d.mu.Unlock()
-	if t.conn != nil {
-		t.conn.Close()
-	}
+	go t.hangUp() // whoever waits here would wait for what is broken
 }
 
 // tunnelTo returns the kept connection to a pod, or makes it; fresh tells
@@ -195,15 +186,18 @@ func (d *Dialer) tunnelTo(ctx context.Context, namespace, pod string) (t *tunnel
 		t = nil
 	}
 	if t == nil {
-		t, fresh = &tunnel{ready: make(chan struct{})}, true
-		d.tunnel[key] = t
-		// Upgrading takes no context; this goroutine ends with the upgrade,
-		// which the transport's own time limits bound.
+		made := &tunnel{ready: make(chan struct{})}
+		t, fresh = made, true
+		d.tunnel[key] = made
+		// The connection is everybody's, so that no caller's context ends its
+		// making; the Dialer's does, or else a deadline.
 		go func() {
-			t.conn, t.err = d.upgrade(namespace, pod)
-			close(t.ready)
-			if t.err != nil {
-				d.drop(key, t)
+			limited, cancel := context.WithTimeout(d.life, upgradeTime)
+			defer cancel()
+			made.conn, made.raw, made.err = upgrade(limited, d.config, namespace, pod)
+			close(made.ready)
+			if made.err != nil || d.life.Err() != nil {
+				d.drop(key, made)
 			}
 		}()
 	}
@@ -211,84 +205,11 @@ func (d *Dialer) tunnelTo(ctx context.Context, namespace, pod string) (t *tunnel
 	select {
 	case <-t.ready:
 		return t, fresh, t.err
+	case <-d.life.Done():
+		return nil, fresh, net.ErrClosed
 	case <-ctx.Done():
 		return nil, fresh, ctx.Err()
 	}
-}
-
-// upgrade asks the API server for a port-forward connection, by WebSocket
-// first, by SPDY where a server or a proxy before it knows no better.
-func (d *Dialer) upgrade(namespace, pod string) (httpstream.Connection, error) {
-	base, _, err := rest.DefaultServerUrlFor(d.config)
-	if err != nil {
-		return nil, err
-	}
-	target := *base
-	target.Path = strings.TrimSuffix(base.Path, "/") + "/api/v1/namespaces/" + url.PathEscape(namespace) + "/pods/" + url.PathEscape(pod) + "/portforward"
-	transport, upgrader, err := spdy.RoundTripperFor(d.config)
-	if err != nil {
-		return nil, err
-	}
-	overSPDY := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, &target)
-	overWebSocket, err := portforward.NewSPDYOverWebsocketDialer(&target, d.config)
-	if err != nil {
-		return nil, err
-	}
-	dialer := portforward.NewFallbackDialer(overWebSocket, overSPDY, func(err error) bool {
-		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
-	})
-	conn, protocol, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
-	if err != nil {
-		return nil, err
-	}
-	if protocol != portforward.PortForwardProtocolV1Name {
-		conn.Close()
-		return nil, fmt.Errorf("the server speaks port-forward protocol %q, not %q", protocol, portforward.PortForwardProtocolV1Name)
-	}
-	return conn, nil
-}
-
-func (t *tunnel) broken() bool {
-	select {
-	case <-t.ready:
-	default:
-		return false
-	}
-	if t.err != nil {
-		return true
-	}
-	select {
-	case <-t.conn.CloseChan():
-		return true
-	default:
-		return false
-	}
-}
-
-// open makes one connection to a port: an error stream and a data stream
-// with the same request ID.
-func (t *tunnel) open(pod string, port int) (net.Conn, error) {
-	t.mu.Lock()
-	id := t.next
-	t.next++
-	t.mu.Unlock()
-	headers := http.Header{}
-	headers.Set(corev1.StreamType, corev1.StreamTypeError)
-	headers.Set(corev1.PortHeader, strconv.Itoa(port))
-	headers.Set(corev1.PortForwardRequestIDHeader, strconv.Itoa(id))
-	errorStream, err := t.conn.CreateStream(headers)
-	if err != nil {
-		return nil, err
-	}
-	errorStream.Close() // nothing is sent on it
-	headers.Set(corev1.StreamType, corev1.StreamTypeData)
-	dataStream, err := t.conn.CreateStream(headers)
-	if err != nil {
-		errorStream.Reset()
-		t.conn.RemoveStreams(errorStream)
-		return nil, err
-	}
-	return newStreamConn(t.conn, dataStream, errorStream, podAddr{pod, port}), nil
 }
 
 // podAddr is the address of a port inside a pod.
@@ -318,9 +239,11 @@ func newStreamConn(conn httpstream.Connection, data, errorStream httpstream.Stre
 	c.close = sync.OnceFunc(func() {
 		ours.Close()
 		theirs.Close()
-		data.Reset()
-		errorStream.Reset()
-		conn.RemoveStreams(data, errorStream)
+		go func() { // ends with the connection, if that no longer takes anything
+			data.Reset()
+			errorStream.Reset()
+			conn.RemoveStreams(data, errorStream)
+		}()
 	})
 	told := make(chan struct{})
 	go func() { // ends with the error stream

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,36 +74,6 @@ func (i Installation) apply(ctx context.Context, config *rest.Config, applier *A
 	return nil
 }
 
-// noteName is the ConfigMap, in a control plane's namespace, that says what
-// [Installation.Add] made: [Remove] takes away that and nothing else.
-const noteName = "meshtrial-installation"
-
-// reference names an object.
-type reference struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Namespace  string `json:"namespace,omitempty"`
-	Name       string `json:"name"`
-}
-
-func refer(o *unstructured.Unstructured) reference {
-	return reference{o.GetAPIVersion(), o.GetKind(), o.GetNamespace(), o.GetName()}
-}
-
-func (r reference) object() *unstructured.Unstructured {
-	o := &unstructured.Unstructured{}
-	o.SetAPIVersion(r.APIVersion)
-	o.SetKind(r.Kind)
-	o.SetNamespace(r.Namespace)
-	o.SetName(r.Name)
-	return o
-}
-
-func (r reference) String() string { return describe(r.object()) }
-
-// isDefinition tells whether the object defines a kind: others may use it.
-func (r reference) isDefinition() bool { return r.Kind == "CustomResourceDefinition" }
-
 // Changed is what [Installation.Add] or [Remove] did to a cluster.
 type Changed struct {
 	Objects int // made, or deleted
@@ -115,8 +84,10 @@ type Changed struct {
 // Add installs into a cluster that has nothing of the mesh, such as a user's
 // own, and notes there what it made. Anything of the mesh that is there
 // already is an error, found before the cluster is changed; custom resource
-// definitions that are there are used as they are.
+// definitions that are there are used as they are, and what [Remove] would not
+// take away is not made.
 func (i Installation) Add(ctx context.Context, config *rest.Config) (Changed, error) {
+	i = i.labelled()
 	applier, err := NewApplier(config)
 	if err != nil {
 		return Changed{}, err
@@ -148,9 +119,15 @@ func (i Installation) Add(ctx context.Context, config *rest.Config) (Changed, er
 	}
 	var made []reference
 	for _, o := range all {
-		if r := refer(o); !slices.Contains(there, r) {
-			made = append(made, r)
+		r := refer(o)
+		if slices.Contains(there, r) {
+			continue
 		}
+		if err := r.installs(namespace); err != nil {
+			return Changed{}, errs.WithHint(errs.WithCode(fmt.Errorf("%s: %s: %w", i.Mesh, r, err), errs.CodeUsage),
+				"leave it out by --set; meshtrial installs only what it would take away again")
+		}
+		made = append(made, r)
 	}
 	note, err := i.note(made)
 	if err != nil {
@@ -164,55 +141,6 @@ func (i Installation) Add(ctx context.Context, config *rest.Config) (Changed, er
 		return done, errs.WithHint(fmt.Errorf("%s: %w", i.Mesh, err), "`meshtrial lab uninstall %s` takes away what was made so far", i.Mesh)
 	}
 	return done, nil
-}
-
-// note is the ConfigMap that lists what is made.
-func (i Installation) note(made []reference) (*unstructured.Unstructured, error) {
-	list, err := json.Marshal(made)
-	if err != nil {
-		return nil, err
-	}
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": map[string]any{"name": noteName, "namespace": i.Namespace.GetName()},
-		"data":     map[string]any{"mesh": i.Mesh, "objects": string(list)}}}, nil
-}
-
-// readNote reads what [Installation.Add] noted of a mesh.
-func (a *Applier) readNote(ctx context.Context, mesh, namespace string) ([]reference, error) {
-	resource, err := a.resource(ctx, reference{"v1", "ConfigMap", namespace, noteName}.object())
-	if err != nil {
-		return nil, err
-	}
-	note, err := resource.Get(ctx, noteName, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	data, _, err := unstructured.NestedStringMap(note.Object, "data")
-	if err != nil {
-		return nil, fmt.Errorf("ConfigMap %s/%s: %w", namespace, noteName, err)
-	}
-	if data["mesh"] != mesh {
-		return nil, fmt.Errorf("ConfigMap %s/%s is of the mesh %q", namespace, noteName, data["mesh"])
-	}
-	return parseNote([]byte(data["objects"]), namespace)
-}
-
-// parseNote reads the list of a note of the mesh in namespace. No other
-// namespace is a mesh's to make: a note that names one was changed by somebody.
-func parseNote(text []byte, namespace string) ([]reference, error) {
-	var made []reference
-	if err := json.Unmarshal(text, &made); err != nil {
-		return nil, fmt.Errorf("ConfigMap %s, key objects: %w", noteName, err)
-	}
-	for n, r := range made {
-		if r.APIVersion == "" || r.Kind == "" || r.Name == "" {
-			return nil, fmt.Errorf("ConfigMap %s, key objects: object %d has no apiVersion, kind or name", noteName, n+1)
-		}
-		if r.Kind == "Namespace" && r.Name != namespace {
-			return nil, fmt.Errorf("ConfigMap %s, key objects: object %d is the namespace %s, which is not the mesh's", noteName, n+1, r.Name)
-		}
-	}
-	return made, nil
 }
 
 // present returns those of the objects that the cluster has. What is of an
@@ -265,6 +193,10 @@ func Remove(ctx context.Context, config *rest.Config, mesh, namespace string) (C
 	if err != nil {
 		return Changed{}, fmt.Errorf("%s: %w", mesh, err)
 	}
+	own, err := applier.owned(ctx, mesh, made)
+	if err != nil {
+		return Changed{}, fmt.Errorf("%s: %w", mesh, err)
+	}
 	var done Changed
 	for _, wave := range removalOrder(made) {
 		var gone []*unstructured.Unstructured
@@ -272,6 +204,10 @@ func Remove(ctx context.Context, config *rest.Config, mesh, namespace string) (C
 		group, looking := errgroup.WithContext(ctx)
 		group.SetLimit(16)
 		for _, r := range wave {
+			object := own[r]
+			if object == nil {
+				continue
+			}
 			group.Go(func() error {
 				if r.isDefinition() {
 					if left, err := applier.used(looking, r); left != "" || err != nil {
@@ -285,7 +221,7 @@ func Remove(ctx context.Context, config *rest.Config, mesh, namespace string) (C
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				gone = append(gone, r.object())
+				gone = append(gone, object)
 				return nil
 			})
 		}

@@ -1,10 +1,13 @@
 package lab
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 )
 
@@ -39,9 +42,9 @@ func TestRemovalOrder(t *testing.T) {
 
 func TestParseNote(t *testing.T) {
 	for text, want := range map[string]string{
-		`[{"apiVersion": "v1", "kind": "Service", "namespace": "a", "name": "b"}]`: "Service a/b",
-		`[{"apiVersion": "v1", "kind": "Namespace", "name": "linkerd"}]`:           "Namespace linkerd",
-		`[{"apiVersion": "v1", "kind": "Namespace", "name": "kube-system"}]`:       "is the namespace kube-system, which is not the mesh's",
+		`[{"apiVersion": "v1", "kind": "Service", "namespace": "linkerd", "name": "b"}]`: "Service linkerd/b",
+		`[{"apiVersion": "v1", "kind": "Namespace", "name": "linkerd"}]`:                 "Namespace linkerd",
+		`[{"apiVersion": "v1", "kind": "Namespace", "name": "kube-system"}]`:             "object 1, Namespace kube-system: that namespace is not the mesh's",
 		`[]`:                                     "",
 		`[{"apiVersion": "v1", "kind": "Node"}]`: "object 1 has no apiVersion, kind or name",
 		`{"a": 1}`:                               "key objects",
@@ -61,8 +64,58 @@ func TestParseNote(t *testing.T) {
 	}
 }
 
+// A note commands what is deleted, with the rights of whoever uninstalls:
+// nothing but what installations make.
+func TestInstalls(t *testing.T) {
+	for _, c := range []struct {
+		object reference
+		want   string // "" if it is one
+	}{
+		{reference{"v1", "Namespace", "", "linkerd"}, ""},
+		{reference{"v1", "Namespace", "", "kube-system"}, "not the mesh's"},
+		{reference{"v1", "Secret", "linkerd", "keys"}, ""},
+		{reference{"v1", "Secret", "kube-system", "keys"}, "not in the mesh's namespace linkerd"},
+		{reference{"v1", "Secret", "", "keys"}, "not in the mesh's namespace"},
+		{reference{"apps/v1", "Deployment", "kube-system", "coredns"}, "not in the mesh's namespace"},
+		{reference{"rbac.authorization.k8s.io/v1", "RoleBinding", "kube-system", "linkerd-tap-auth-reader"}, ""},
+		{reference{"rbac.authorization.k8s.io/v1", "Role", "kube-system", "mine"}, "not in the mesh's namespace"},
+		{reference{"rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "istio-system", "named-with-one"}, ""},
+		{reference{"example.com/v1", "ClusterRole", "", "of another group"}, "no installation makes"},
+		{reference{"v1", "Node", "", "n1"}, "no installation makes objects of kind Node of v1"},
+		{reference{"v1", "PersistentVolume", "", "data"}, "no installation makes"},
+		{reference{"v1", "PersistentVolumeClaim", "linkerd", "data"}, "no installation makes"},
+		{reference{"apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "servers.policy.linkerd.io"}, ""},
+		{reference{"apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "gateways.gateway.networking.k8s.io"}, ""},
+		{reference{"apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "certificates.cert-manager.io"}, "no mesh's"},
+		{reference{"apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "things.notistio.io"}, "no mesh's"},
+		{reference{"policy.linkerd.io/v1beta3", "Server", "linkerd", "s"}, ""},
+		{reference{"policy.linkerd.io/v1beta3", "Server", "mine", "s"}, "not in the mesh's namespace"},
+		{reference{"gateway.networking.k8s.io/v1", "HTTPRoute", "linkerd", "r"}, ""},
+	} {
+		err := c.object.installs("linkerd")
+		if got := fmt.Sprint(err); c.want == "" && err != nil || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %v, want %q", c.object, err, c.want)
+		}
+	}
+}
+
+// All that is made can be told by its label; the caller's objects stay as they
+// are.
+func TestLabelled(t *testing.T) {
+	o := reference{"v1", "ConfigMap", "istio-system", "istio"}.object()
+	o.SetLabels(map[string]string{"app": "istiod"})
+	given := Installation{Mesh: "istio", Namespace: reference{"v1", "Namespace", "", "istio-system"}.object(), Stages: [][]*unstructured.Unstructured{{}, {o}}}
+	made := given.labelled()
+	if got := made.Stages[1][0].GetLabels(); !maps.Equal(got, map[string]string{"app": "istiod", installedLabel: "istio"}) || made.Namespace.GetLabels()[installedLabel] != "istio" {
+		t.Errorf("%v, %v", got, made.Namespace.GetLabels())
+	}
+	if len(o.GetLabels()) != 1 || given.Namespace.GetLabels() != nil || given.Stages[1][0] != o {
+		t.Error("the given objects changed")
+	}
+}
+
 func FuzzParseNote(f *testing.F) {
-	f.Add([]byte(`[{"apiVersion": "v1", "kind": "Service", "namespace": "a", "name": "b"}]`))
+	f.Add([]byte(`[{"apiVersion": "v1", "kind": "Service", "namespace": "linkerd", "name": "b"}]`))
 	f.Add([]byte(`[{}]`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		made, err := parseNote(text, "linkerd")

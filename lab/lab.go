@@ -42,8 +42,8 @@ type Lab interface {
 	// Images names the images that pods may use in this lab.
 	Images() Images
 	// Close lets go of the lab. It ends a local lab only when this value
-	// started it with that wish (local.Options.DownOnClose); a cluster is
-	// left as it is.
+	// started it with that wish (local.Options.DownOnClose), or took it over
+	// from a process that was killed; a cluster is left as it is.
 	Close() error
 	// Stays says whether the lab runs on after Close.
 	Stays() bool

@@ -28,6 +28,9 @@ type Options struct {
 	// Names bounds how many requests an account names of each kind;
 	// 10,000 if 0.
 	Names int
+	// Most bounds how many entries a book keeps; 20 million if 0, which take
+	// about two gigabytes with their requests. See [Book.Over].
+	Most int
 }
 
 // Station is a service as requests pass it.
@@ -58,6 +61,8 @@ type Book struct {
 	proxies []proxyRow
 	workers []workerRow
 	sorted  bool
+	over    int64 // entries that had no room
+	bytes   int   // of all different texts
 }
 
 type origin struct {
@@ -94,14 +99,15 @@ func New(options Options) *Book {
 	if options.Names <= 0 {
 		options.Names = 10_000
 	}
+	if options.Most <= 0 {
+		options.Most = 20_000_000
+	}
 	b := &Book{
 		options: options, gone: map[string][]Gone{},
 		ids: map[string]uint32{}, texts: map[string]uint32{},
 		origins: map[origin]uint32{}, manners: map[manner]uint32{},
 	}
-	for _, g := range options.Gone {
-		b.gone[g.Address] = append(b.gone[g.Address], g)
-	}
+	b.SetGone(options.Gone)
 	return b
 }
 
@@ -120,23 +126,38 @@ func (b *Book) id(id string) uint32 {
 	n, ok := b.ids[id]
 	if !ok {
 		// The caller's text may be a piece of a large one.
+		b.bytes += len(id)
 		return intern(b.ids, &b.names, strings.Clone(id))
 	}
 	return n
 }
 
-func (b *Book) text(s string) uint32 { return intern(b.texts, &b.textOf, s) }
+func (b *Book) text(s string) uint32 {
+	n, ok := b.texts[s]
+	if !ok {
+		b.bytes += len(s)
+		return intern(b.texts, &b.textOf, s)
+	}
+	return n
+}
 
 // AddClient adds an entry of the generator. An id may have one only; a second
 // is counted as a duplicate.
 func (b *Book) AddClient(e ClientEntry) {
+	if b.full() {
+		return
+	}
 	b.sorted = false
 	b.clients = append(b.clients, clientRow{e.IntendedNS, e.SentNS, e.DoneNS, b.id(e.ID), small(e.Status), uint16(min(b.text(e.Outcome), math.MaxUint16))})
 }
 
 // AddProxy adds a line of a proxy. Its duration is kept to the microsecond.
 func (b *Book) AddProxy(e ProxyEntry) {
+	if b.full() {
+		return
+	}
 	b.sorted = false
+	before := len(b.origin) + len(b.manner)
 	b.proxies = append(b.proxies, proxyRow{
 		start: e.StartNS, id: b.id(e.ID),
 		origin: intern(b.origins, &b.origin, origin{e.Service, e.Pod, e.To, e.Side, e.One}),
@@ -145,10 +166,16 @@ func (b *Book) AddProxy(e ProxyEntry) {
 		status: small(e.Status), attempts: small(e.Attempts), attempt: small(e.Attempt),
 		grpc: int16(max(-1, min(e.GRPC, math.MaxInt16))),
 	})
+	if len(b.origin)+len(b.manner) > before {
+		b.bytes += len(e.Service) + len(e.Pod) + len(e.To) + len(e.Flags) + len(e.Details) + len(e.Transport) + len(e.Closed)
+	}
 }
 
 // AddWorker adds an entry of a worker.
 func (b *Book) AddWorker(e WorkerEntry) {
+	if b.full() {
+		return
+	}
 	b.sorted = false
 	b.workers = append(b.workers, workerRow{
 		e.StartNS, e.EndNS, b.id(e.ID),

@@ -55,7 +55,8 @@ func (b *Book) Write(w io.Writer) error {
 }
 
 // Read reads what Write wrote into a new book. The error names the line that
-// is damaged; what came before it is in the book.
+// is damaged, or beyond which the book has no room; what came before it is in
+// the book.
 func Read(r io.Reader, options Options) (*Book, error) {
 	b := New(options)
 	in := bufio.NewReaderSize(r, maxLine)
@@ -82,6 +83,9 @@ func Read(r io.Reader, options Options) (*Book, error) {
 			b.AddWorker(*e.Worker)
 		default:
 			return b, fmt.Errorf("request log, line %d: an entry is of a client, a proxy or a worker", number)
+		}
+		if b.Over() > 0 {
+			return b, fmt.Errorf("request log, line %d: that is more than a book holds", number)
 		}
 	}
 }

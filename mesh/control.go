@@ -8,13 +8,16 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Levers are what a trial's cell asks of the control plane; see [LeversOf].
+// Levers are what a trial's cell asks of the control plane; see [LeversOf]. A lever
+// that it does not name stays as installed: nobody touches it.
 type Levers struct {
-	// Levels are those of every factor of [study.Levers], in its spelling.
+	// Levels are those of the factors of [study.Levers] that are named, in their
+	// spelling.
 	Levels record.Cell
 	// Namespaces get a Sidecar each at scope namespace and workload.
 	Namespaces []string
@@ -28,23 +31,42 @@ const (
 	LevelDefault = study.LevelDefault
 )
 
-// LeversOf reads the levers out of a cell. A factor that the cell lacks, or
-// that means nothing there, stands at its default, which is Istio's.
+// LeversOf reads the levers out of a cell. One that the cell lacks, that means
+// nothing there, or that is as installed, is not named.
 // Namespaces and Workload are the caller's to set.
 func LeversOf(cell record.Cell) Levers {
 	l := Levers{Levels: record.Cell{}}
 	for _, f := range study.Levers() {
-		level, ok := cell[f.Name]
-		if !ok || level == study.NotApplicable {
-			level = f.Default
+		if level := cell[f.Name]; f.Sets(level) {
+			l.Levels[f.Name] = level
 		}
-		l.Levels[f.Name] = level
 	}
 	return l
 }
 
-// Level is the level of a factor.
-func (l Levers) Level(factor string) string { return l.Levels[factor] }
+// Named says whether a level of a factor is asked for.
+func (l Levers) Named(factor string) bool {
+	f, ok := study.LeverByName(factor)
+	return ok && f.Sets(l.Levels[factor])
+}
+
+// AnyNamed says whether one of the scope's factors is named.
+func (l Levers) AnyNamed(scope study.Scope) bool {
+	for _, f := range study.Levers() {
+		if f.Scope == scope && f.Sets(l.Levels[f.Name]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Level is the level of a factor, [study.LevelInstalled] unless it is named.
+func (l Levers) Level(factor string) string {
+	if !l.Named(factor) {
+		return study.LevelInstalled
+	}
+	return l.Levels[factor]
+}
 
 // With are the levers with one at another level.
 func (l Levers) With(factor, level string) Levers {
@@ -52,12 +74,22 @@ func (l Levers) With(factor, level string) Levers {
 	return l
 }
 
-// Hosts are the egress hosts of the Sidecars.
-func (l Levers) Hosts() []string { return splitList(l.Level(study.FactorSidecarHosts), ",") }
+// Hosts are the egress hosts of the Sidecars: the usual ones where none are named.
+func (l Levers) Hosts() []string {
+	level := l.Level(study.FactorSidecarHosts)
+	if level == study.LevelInstalled {
+		f, _ := study.LeverByName(study.FactorSidecarHosts)
+		level = f.Usual
+	}
+	return splitList(level, ",")
+}
 
 // Refuse says which lever has a level that cannot be.
 func (l Levers) Refuse() error {
 	for _, f := range study.Levers() {
+		if !l.Named(f.Name) {
+			continue
+		}
 		if _, err := f.Canonical(l.Level(f.Name)); err != nil {
 			return errs.Usage("%s %q: %v", f.Name, l.Level(f.Name), err)
 		}
@@ -79,7 +111,7 @@ func splitList(text, separator string) []string {
 func (l Levers) EnvVars() (map[string]string, error) {
 	vars := map[string]string{}
 	env := l.Level(study.FactorIstiodEnv)
-	if env == "" || env == LevelNone {
+	if env == study.LevelInstalled {
 		return vars, nil
 	}
 	for _, item := range splitList(env, ";") {
@@ -96,19 +128,27 @@ func (l Levers) EnvVars() (map[string]string, error) {
 }
 
 // ControlPlane is a mesh's control plane as the thing under test: its levers
-// are set before a trial and proved after it. It keeps in the cluster how it
-// found what it changed, so that Restore works in another process too.
+// are set before a trial and proved after it. What it changes is noted in the
+// cluster's journal first.
 type ControlPlane interface {
-	// Apply sets the levers where they differ from what is there, and waits
-	// until every replica runs with them and none of the former is left.
+	// Apply sets the levers that are named where they differ from what is there,
+	// and waits until every replica runs with them and none of the former is
+	// left. Those that are not named it leaves as it found them.
 	// fresh restarts it even when nothing differs, so that a trial does not
 	// inherit the heap and caches of the one before.
 	Apply(ctx context.Context, levers Levers, fresh bool) (Applied, error)
-	// Check proves that each lever took effect. Call it after the trial's
+	// Found reads what the levers that are not named are as installed, by factor:
+	// a level of it where it is one, else what stands there in its own words.
+	// Call it when Apply has returned.
+	Found(ctx context.Context, levers Levers) (record.Cell, error)
+	// Check proves that each lever that is named took effect. Call it after the trial's
 	// window, with proxies still connected.
 	Check(ctx context.Context, levers Levers, e ControlEvidence) []record.Check
-	// Restore puts everything back as Apply first found it. It does nothing
-	// when there is nothing to put back.
+	// Plan says what Apply would change of the mesh as it is for these levers,
+	// one after the other. It changes nothing.
+	Plan(ctx context.Context, all []Levers) ([]journal.Planned, error)
+	// Restore puts back what this run's Apply changed, and waits until it is in
+	// force. What somebody else changed meanwhile stays.
 	Restore(ctx context.Context) error
 	// Pods lists the running replicas.
 	Pods(ctx context.Context) ([]ControlPod, error)

@@ -10,28 +10,37 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// A lever that a cell lacks, or that means nothing there, stands at its
-// default; what is no lever is left out.
+// A lever that a cell lacks, that means nothing there, or that is as installed by
+// whatever spelling, is not named; what is no lever is left out.
 func TestLeversOf(t *testing.T) {
-	defaults := LeversOf(nil)
-	if err := defaults.Refuse(); err != nil {
-		t.Error(err)
+	none := LeversOf(nil)
+	if err := none.Refuse(); err != nil || len(none.Levels) > 0 {
+		t.Errorf("%v, %v", none.Levels, err)
 	}
 	for _, f := range study.Levers() {
 		l := LeversOf(record.Cell{f.Name: "another", "proxies": "50", study.FactorSidecarHosts + "x": "y"})
-		if len(l.Levels) != len(study.Levers()) {
-			t.Errorf("%v", l.Levels)
+		if len(l.Levels) != 1 || !l.Named(f.Name) || l.Level(f.Name) != "another" || !l.AnyNamed(f.Scope) {
+			t.Errorf("%s set: %v", f.Name, l.Levels)
 		}
-		for name, level := range l.Levels {
-			if want := defaults.Level(name); name == f.Name && level != "another" || name != f.Name && level != want {
-				t.Errorf("%s with %s set: %s", name, f.Name, level)
+		for _, level := range []string{"", study.NotApplicable, study.LevelInstalled} {
+			l := LeversOf(record.Cell{f.Name: level})
+			if len(l.Levels) > 0 || l.Named(f.Name) || l.Level(f.Name) != study.LevelInstalled || l.AnyNamed(f.Scope) {
+				t.Errorf("%s at %q: %v", f.Name, level, l.Levels)
+			}
+			if l := LeversOf(record.Cell{f.Name: "another"}).With(f.Name, level); l.Named(f.Name) || l.Level(f.Name) != study.LevelInstalled {
+				t.Errorf("%s at %q in place of another: %v", f.Name, level, l.Levels)
 			}
 		}
-		if l := LeversOf(record.Cell{f.Name: study.NotApplicable}); l.Level(f.Name) != f.Default {
-			t.Errorf("%s that means nothing: %s", f.Name, l.Level(f.Name))
-		}
 	}
-	if got := defaults.Hosts(); !slices.Equal(got, []string{"./*", "istio-system/*"}) {
+	older := record.Cell{study.FactorIstiod: "default", study.FactorIstiodCPURequest: "default", study.FactorIstiodMemRequest: "default", study.FactorIstiodEnv: "none"}
+	if l := LeversOf(older); len(l.Levels) > 0 {
+		t.Errorf("spelled as older releases did: %v", l.Levels)
+	}
+	builtIn := record.Cell{study.FactorPushThrottle: "default", study.FactorRequestLimit: "default", study.FactorIstiodCPU: "none", study.FactorSidecarScope: "none", study.FactorDebounceAfter: "100ms"}
+	if l := LeversOf(builtIn); len(l.Levels) != len(builtIn) {
+		t.Errorf("istiod's own levels are named too: %v", l.Levels)
+	}
+	if got := none.Hosts(); !slices.Equal(got, []string{"./*", "istio-system/*"}) {
 		t.Errorf("hosts %v", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/ending"
 )
 
 // Profiles that Envoy's admin interface offers beside [ProfileCPU] and
@@ -65,7 +66,7 @@ func (r Replica) switched(ctx context.Context, kind string, length time.Duration
 		waited = ctx.Err()
 	}
 	// Also when nobody waits any more: it would go on for ever.
-	off, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	off, cancel := ending.Within(ctx, 10*time.Second)
 	defer cancel()
 	data, err := r.envoy(off, http.MethodPost, path+"n", kind)
 	if err = errors.Join(waited, err); err != nil {

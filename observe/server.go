@@ -33,6 +33,7 @@ type Options struct {
 	ProcRoot   string // default /proc; with the node's PIDs
 	Root       string // default /: where /sys/devices and /etc of the node are looked for
 	Log        *slog.Logger
+	Alive      *jsonhttp.Alive // hears of requests; nil: nobody does
 }
 
 // Server is the observe role of one node.
@@ -83,7 +84,7 @@ func (s *Server) Address() string { return s.listener.Addr().String() }
 // up. All that the server owns has ended when it returns.
 func (s *Server) Serve(ctx context.Context) error {
 	defer s.timer.Close()
-	return jsonhttp.Server{Name: "observe", Handler: s.mux(), MaxRequest: maxRequestBytes, Log: s.options.Log}.Serve(ctx, s.listener)
+	return jsonhttp.Server{Name: "observe", Handler: s.mux(), MaxRequest: maxRequestBytes, Log: s.options.Log, Alive: s.options.Alive}.Serve(ctx, s.listener)
 }
 
 func (s *Server) mux() *http.ServeMux {

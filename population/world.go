@@ -29,6 +29,7 @@ type World struct {
 	dynamic  dynamic.Interface
 	metadata metadata.Interface // for what need not be read whole
 	kube     kubernetes.Interface
+	owner    *metav1.OwnerReference // nil: nobody owns the population
 }
 
 // parallel is how many writes are under way at a time.
@@ -111,6 +112,10 @@ func (w *World) bring(ctx context.Context, want []*unstructured.Unstructured) er
 	if err != nil {
 		return err
 	}
+	first := len(have) == 0
+	if have, err = w.adopt(ctx, w.ownership(want, have), have); err != nil {
+		return err
+	}
 	wanted := map[string]bool{}
 	byKind := map[string][]*unstructured.Unstructured{}
 	for _, o := range want {
@@ -150,15 +155,43 @@ func (w *World) bring(ctx context.Context, want []*unstructured.Unstructured) er
 			return err
 		}
 	}
-	for _, layer := range layers {
+	if err := w.fill(ctx, want, byKind, have); err != nil {
+		return err
+	}
+	if first || len(want) == 0 {
+		return nil
+	}
+	return w.heal(ctx, want)
+}
+
+// fill creates what the cluster does not have of the wanted objects, and
+// changes what is not as it should be.
+func (w *World) fill(ctx context.Context, want []*unstructured.Unstructured, byKind map[string][]*unstructured.Unstructured, have map[string]*unstructured.Unstructured) error {
+	// Nodes come after the namespaces: one of those owns them.
+	for _, layer := range append([][]string{{"Namespace"}, {"Node"}}, layers[1:]...) {
 		var objects []*unstructured.Unstructured
 		for _, kind := range layer {
 			objects = append(objects, byKind[kind]...)
+		}
+		belongs := w.ownership(want, have)
+		if layer[0] == "Node" && len(objects) > 0 && belongs != nil && belongs.anchor.UID == belongs.owner.UID {
+			// The namespace has just been made.
+			var err error
+			if have, err = w.list(ctx); err != nil {
+				return err
+			}
+			belongs = w.ownership(want, have)
+			if have, err = w.adopt(ctx, belongs, have); err != nil {
+				return err
+			}
 		}
 		err := each(ctx, objects, func(ctx context.Context, o *unstructured.Unstructured) error {
 			old := have[key(o)]
 			switch {
 			case old == nil || old.GetDeletionTimestamp() != nil:
+				if belongs != nil {
+					o.SetOwnerReferences(belongs.of(o))
+				}
 				return w.create(ctx, o)
 			case old.GetAnnotations()[specAnnotation] != o.GetAnnotations()[specAnnotation]:
 				return w.update(ctx, o)
@@ -169,10 +202,7 @@ func (w *World) bring(ctx context.Context, want []*unstructured.Unstructured) er
 			return err
 		}
 	}
-	if len(have) == 0 || len(want) == 0 {
-		return nil
-	}
-	return w.heal(ctx, want)
+	return nil
 }
 
 // each calls f with every object, many at a time, until one fails.
@@ -222,6 +252,8 @@ func (w *World) list(ctx context.Context) (map[string]*unstructured.Unstructured
 				o := NewObject(gvk.GroupVersion().String(), gvk.Kind, item.Namespace, item.Name, item.Labels, nil)
 				o.SetAnnotations(item.Annotations)
 				o.SetDeletionTimestamp(item.DeletionTimestamp)
+				o.SetUID(item.UID)
+				o.SetOwnerReferences(item.OwnerReferences)
 				out[key(o)] = o
 			}
 			return nil

@@ -89,6 +89,9 @@ type Control struct {
 	RealProxies int `json:"real_proxies"` // Envoys connected
 	Changes     int `json:"changes"`      // planned
 	Committed   int `json:"committed"`    // taken by the API server
+	// Installed is what the levers that the cell leaves as installed were found
+	// to be, in their levels where these say it; absent where all are named.
+	Installed Cell `json:"installed,omitempty"`
 
 	// Istiod has how far istiod's own metrics rose, by series as Prometheus
 	// writes it (`pilot_xds_pushes{type="cds"}`), summed over replicas.

@@ -233,6 +233,9 @@ type ControlSummary struct {
 	Proxies     int `json:"proxies"` // of one trial
 	Gateways    int `json:"gateways"`
 	RealProxies int `json:"real_proxies"`
+	// Installed is what levers that the cell leaves as installed were found to be;
+	// of one that differed between trials all that it was.
+	Installed Cell `json:"installed,omitempty"`
 
 	Committed int `json:"committed"` // changes, sum
 	Failed    int `json:"failed"`    // changes that the API server did not take, sum

@@ -24,10 +24,17 @@ type Header struct {
 	Started time.Time `json:"started"`
 	Seed    uint64    `json:"seed"` // of the order of trials and of arrivals
 	Lab     string    `json:"lab"`  // local or cluster
-	Machine Machine   `json:"machine"`
+	// Cluster tells a user's cluster from any other, as the UID of its namespace
+	// kube-system does; "" for a local lab, which is another at each start, and
+	// where it is not known.
+	Cluster string  `json:"cluster,omitempty"`
+	Machine Machine `json:"machine"`
 	// Components are the measured binaries and what they lack.
 	Components []Component `json:"components"`
 	Meshtrial  string      `json:"meshtrial"` // version of this program
+	// MeshtrialDigest is that of the program's file: builds of a tree with
+	// changes share a version.
+	MeshtrialDigest string `json:"meshtrial_digest,omitempty"`
 	// Rules are those by which its trials were judged.
 	Rules Rules `json:"rules"`
 }

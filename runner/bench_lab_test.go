@@ -56,8 +56,8 @@ const otherEnvoy = labtest.OtherEnvoy
 
 func (b *bench) command(args ...string) *exec.Cmd {
 	if len(args) > 0 && args[0] == "run" {
-		// Other tests use the machine meanwhile.
-		args = append(args, "--limit", "unattributed=100%")
+		// Other tests use the machine, and the lab, meanwhile.
+		args = append(args, "--limit", "unattributed=100%", "--wait", "20m")
 	}
 	cmd := exec.Command(b.program, args...)
 	cmd.Env, cmd.Dir = b.env, b.dir

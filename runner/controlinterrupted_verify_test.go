@@ -5,18 +5,22 @@ package runner_test
 import (
 	"bytes"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/errs"
 )
 
-// TestControlInterrupted interrupts a run, which then cleans up; kills
-// another, which leaves everything for the next; and resumes to the end.
+// TestControlInterrupted interrupts a run twice, which then cleans up all the
+// same; kills another, which leaves everything for the next; and resumes to the
+// end.
 func TestControlInterrupted(t *testing.T) {
 	b := newBench(t)
 	out := filepath.Join(b.dir, "stopped")
 	const changes = 6 // some seconds of them come after the signal
 	file := b.controlStudy(t, "stopped", changes, 2)
-	start := func(args ...string) (stop func(syscall.Signal)) {
+	start := func(args ...string) (stop func(...syscall.Signal) (code int, said string)) {
 		cmd := b.command(args...)
 		var text bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &text, &text
@@ -29,7 +33,7 @@ func TestControlInterrupted(t *testing.T) {
 			defer close(ended)
 			err = cmd.Wait()
 		}()
-		return func(signal syscall.Signal) {
+		return func(signals ...syscall.Signal) (int, string) {
 			defer func() {
 				if t.Failed() {
 					_ = cmd.Process.Kill()
@@ -38,21 +42,27 @@ func TestControlInterrupted(t *testing.T) {
 				}
 			}()
 			b.changed(t, 2, ended)
-			if err := cmd.Process.Signal(signal); err != nil {
-				t.Fatal(err)
+			for _, signal := range signals {
+				if err := cmd.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if <-ended; err == nil {
-				t.Errorf("%v did not end the run", signal)
+				t.Errorf("%v did not end the run", signals)
 			}
+			return cmd.ProcessState.ExitCode(), text.String()
 		}
 	}
-	start("run", file, "--out", out)(syscall.SIGINT)
+	code, text := start("run", file, "--out", out)(syscall.SIGINT, syscall.SIGTERM)
+	if code != errs.CodeInterrupted || !strings.Contains(text, "still to be put back:\n") || !strings.Contains(text, "changed in the cluster\n") {
+		t.Errorf("interrupted twice: exit code %d\n%s", code, text)
+	}
 	b.undone(t)
 	start("run", "--resume", out)(syscall.SIGKILL)
 	if left := b.namespaces(t); len(left) == 0 {
 		t.Error("a killed run left no namespace to know it by")
 	}
-	code, text := b.meshtrial(t, "run", "--resume", out)
+	code, text = b.meshtrial(t, "run", "--resume", out)
 	measured(t, code, text)
 	b.verifyControl(t, out, 2, changes)
 	b.undone(t)

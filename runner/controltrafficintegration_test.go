@@ -5,10 +5,18 @@ package runner_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // slowTold is a study in which a pod that serves requests goes while istiod
@@ -23,13 +31,14 @@ blocks: {min: 1, max: 1}
 
 // TestControlTraffic lets a pod go under real requests: some meet it, the
 // accounts of generator, sidecar's log and sidecar's counter agree, and nothing
-// stays behind.
+// stays behind. Of istiod the run touches the one lever that the study names.
 func TestControlTraffic(t *testing.T) {
 	b := newBench(t)
 	path, out := filepath.Join(b.dir, "slow-told.yaml"), filepath.Join(b.dir, "slow-told")
 	if err := os.WriteFile(path, []byte(slowTold), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	istiod, config := b.installed(t)
 	code, text := b.meshtrial(t, "run", path, "--out", out)
 	measured(t, code, text)
 	run, notes, err := store.Load(t.Context(), out)
@@ -57,4 +66,51 @@ func TestControlTraffic(t *testing.T) {
 		}
 	}
 	b.undone(t)
+	b.touched(t, run.Trials[0], study.FactorDebounceAfter)
+	istiodNow, configNow := b.installed(t)
+	if !equality.Semantic.DeepEqual(istiod.Spec, istiodNow.Spec) {
+		t.Errorf("istiod is not as it was installed:\n%+v\n%+v", istiod.Spec, istiodNow.Spec)
+	}
+	if config.ResourceVersion != configNow.ResourceVersion {
+		t.Errorf("the mesh configuration was written, though no lever of it is named:\n%+v\n%+v", config, configNow)
+	}
+}
+
+// installed is istiod's Deployment, and the ConfigMap with its mesh configuration.
+func (b *bench) installed(t *testing.T) (*appsv1.Deployment, *corev1.ConfigMap) {
+	t.Helper()
+	istiod, err := b.kube.AppsV1().Deployments("istio-system").Get(t.Context(), "istiod", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := b.kube.CoreV1().ConfigMaps("istio-system").Get(t.Context(), "istio", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return istiod, config
+}
+
+// touched checks that a trial proved one lever, and says of all others what they
+// were as installed.
+func (b *bench) touched(t *testing.T, trial record.Trial, only string) {
+	t.Helper()
+	for _, f := range study.Levers() {
+		level, found := trial.Control.Installed[f.Name]
+		switch {
+		case f.Name == only && found:
+			t.Errorf("%s is named, and yet recorded as installed: %s", f.Name, level)
+		case f.Name != only && !found && f.Usual != "" && f.Name != study.FactorSidecarHosts: // without a Sidecar there are none
+			t.Errorf("nothing says what %s was as installed", f.Name)
+		}
+		if f.Lever.Env == "" {
+			continue
+		}
+		proved := slices.ContainsFunc(trial.Validity.Checks, func(c record.Check) bool { return c.Name == "env "+f.Lever.Env })
+		if proved != (f.Name == only) {
+			t.Errorf("%s of istiod's environment was looked for: %v", f.Lever.Env, proved)
+		}
+	}
+	if strange := slices.ContainsFunc(trial.Validity.Checks, func(c record.Check) bool { return strings.HasPrefix(c.Name, "mesh ") || c.Name == "sidecar-scope" }); strange {
+		t.Errorf("levers that nobody named were to be proved: %+v", trial.Validity.Checks)
+	}
 }

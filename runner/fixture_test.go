@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/load/loadtest"
 
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/mesh/none"
@@ -88,7 +89,10 @@ func (k anyKind) Fit(context.Context, *Options, *study.Plan) ([]record.Component
 func (anyKind) Deploy(context.Context, Deployment) (Stage, error) {
 	return nil, errors.New("nothing to deploy")
 }
-func (anyKind) Restore(context.Context, Remains) error { return nil }
+func (anyKind) Changes(context.Context, *Options, *study.Plan) ([]journal.Planned, error) {
+	return nil, nil
+}
+func (anyKind) Remains(context.Context, *rest.Config) error { return nil }
 
 // newRun opens a run whose trials pods carries through. What it reports goes
 // to events.

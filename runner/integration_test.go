@@ -82,7 +82,7 @@ blocks: {min: 2, max: 2, limit: 20m}
 	if err := json.Unmarshal(stdout.Bytes(), &findings); err != nil || len(findings.Findings) == 0 {
 		t.Errorf("--json printed %d bytes: %v", stdout.Len(), err)
 	}
-	if !strings.Contains(stderr.String(), "kubectl delete namespace "+foreign) {
+	if !strings.Contains(stderr.String(), "meshtrial cluster restore --run foreign") {
 		t.Errorf("no warning of namespace %s:\n%s", foreign, &stderr)
 	}
 }

@@ -6,8 +6,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/errs"
-	"github.com/meshtrial/meshtrial/internal/kubernetes"
-	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
@@ -23,10 +22,14 @@ type Kind interface {
 	// Fit says whether a plan can be run in the lab as it is, and which
 	// binaries of the mesh would be measured.
 	Fit(ctx context.Context, o *Options, plan *study.Plan) ([]record.Component, error)
+	// Changes lists what the plan's trials change outside of the run's own
+	// namespace, before anything of it is changed.
+	Changes(ctx context.Context, o *Options, plan *study.Plan) ([]journal.Planned, error)
 	// Deploy makes what the study's trials need. On error nothing is left.
 	Deploy(ctx context.Context, d Deployment) (Stage, error)
-	// Restore puts back what a run that died changed outside its namespace.
-	Restore(ctx context.Context, r Remains) error
+	// Remains takes away what a run that died made outside its namespace. (What
+	// it changed of others' is in the journal.)
+	Remains(ctx context.Context, config *rest.Config) error
 }
 
 // Deployment is what a kind is told about a run that begins.
@@ -49,19 +52,8 @@ type Stage interface {
 	Place() *site.Site
 	// Pods lists the pods whose sidecars a report names.
 	Pods() []site.Pod
-	// Remove takes everything away again.
-	Remove() error
-}
-
-// Remains are what a run that died may have left outside its namespace.
-type Remains struct {
-	Config *rest.Config
-	Kube   kubernetes.Interface
-	Run    string
-	// Annotations are those of the run's namespace.
-	Annotations map[string]string
-	// Control opens the control plane; done closes it.
-	Control func(context.Context) (plane mesh.ControlPlane, done func() error, err error)
+	// Remove takes everything away again, also when ctx has ended.
+	Remove(ctx context.Context) error
 }
 
 // Placed is a fault of a cell at the place of the first of these factors that

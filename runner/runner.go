@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
@@ -37,11 +39,17 @@ type Options struct {
 	// Control is the control plane under test; studies of the data plane
 	// need none.
 	Control mesh.ControlPlane
+	// Journal is where it is noted what the run changes outside its namespaces.
+	Journal *journal.Journal
+	// RunID names the run, as the journal has it; "": [NewRunID].
+	RunID string
 	// Out is the run directory: to be made, or with Resume to go on with.
 	Out    string
 	Resume bool
-	// Version of this program, and what it knows of the measured binaries.
+	// Version and Digest of this program, and what it knows of the measured
+	// binaries.
 	Version    string
+	Digest     string
 	Components []record.Component
 	// Rules are those by which trials are judged, for the header: a run that
 	// was judged by others is not gone on with.
@@ -104,12 +112,13 @@ func Run(ctx context.Context, o Options) (out Outcome, err error) {
 	outcome := func() Outcome {
 		return Outcome{Dir: r.dir.Path(), Plan: r.plan, Header: r.header, Trials: len(r.trials), Blocks: r.wholeBlocks(), Stop: r.stop}
 	}
+	defer ending.Owe(ctx, "what run "+r.header.RunID+" changed in the cluster", "meshtrial cluster restore")()
 	stage, err := r.o.Kind.Deploy(ctx, Deployment{Options: r.o, Plan: r.plan, RunID: r.header.RunID, Deployments: r.deployments(), Folder: r.dir.Subdir, Tell: r.tell})
 	if err != nil {
 		return outcome(), err
 	}
 	r.pods = stage
-	defer func() { err = errors.Join(err, stage.Remove()) }()
+	defer func() { err = errors.Join(err, stage.Remove(ctx)) }()
 	if err := r.describe(ctx, stage); err != nil {
 		return outcome(), err
 	}
@@ -140,6 +149,7 @@ type run struct {
 	plan    *study.Plan
 	dir     *store.Dir
 	header  record.Header
+	today   record.Header    // what is known of this attempt, as of a run of its own
 	pods    Measurer         // carries trials through
 	now     func() time.Time // bounds the blocks
 	trials  []record.Trial   // completed, earlier ones first
@@ -167,15 +177,14 @@ func (r *run) open(ctx context.Context) error {
 	if r.plan, err = study.NewPlan(r.o.Study, seed); err != nil {
 		return err
 	}
-	components, err := r.fit(ctx)
-	if err != nil {
+	if r.today, err = r.beforehand(ctx); err != nil {
 		return err
 	}
 	r.header = record.Header{
-		Schema: record.Schema, Kind: string(r.o.Study.Kind), RunID: NewRunID(r.started), Study: r.o.Study.Name, Started: r.started.UTC(), Seed: seed,
-		Lab: r.o.Lab.Kind(), Components: append(components, r.o.Components...), Meshtrial: r.o.Version, Rules: r.o.Rules,
+		Schema: record.Schema, Kind: string(r.o.Study.Kind), RunID: r.id(), Study: r.o.Study.Name, Started: r.started.UTC(), Seed: seed,
+		Rules: r.o.Rules,
 	}
-	r.header.Machine.Remarks = r.o.Remarks
+	r.take(r.today)
 	r.dir, err = store.Create(r.o.Out, r.header, r.o.Source, r.o.Study.Marshal())
 	return err
 }
@@ -207,7 +216,10 @@ func (r *run) reopen(ctx context.Context) error {
 		err = r.plan.CheckTrials(r.trials)
 	}
 	if err == nil {
-		_, err = r.fit(ctx) // the header has the components
+		r.today, err = r.beforehand(ctx)
+	}
+	if err == nil {
+		err = Same(r.o.Out, r.header, r.today)
 	}
 	var notes []string
 	if err == nil {
@@ -225,7 +237,7 @@ func (r *run) reopen(ctx context.Context) error {
 		r.tell(Event{Stage: "deploy", Text: note})
 	}
 	// Pods of the earlier attempt may be on their way out: a new namespace.
-	r.header.RunID = NewRunID(r.started)
+	r.header.RunID = r.id()
 	return nil
 }
 
@@ -249,32 +261,37 @@ func (r *run) deployments() (n int) {
 	return n
 }
 
+func (r *run) id() string {
+	if r.o.RunID != "" {
+		return r.o.RunID
+	}
+	return NewRunID(r.started)
+}
+
 // NewRunID names a run by its start, with a suffix so that two never meet.
 func NewRunID(start time.Time) string {
 	return fmt.Sprintf("%s-%04x", start.UTC().Format("20060102-150405"), rand.Uint32()&0xffff)
 }
 
-// describe notes what is only known once the pods run: the machine, and the
-// versions that the proxies themselves report.
+// describe finds what is only known once the pods run: the machine, and the
+// versions that the proxies themselves report. A run with trials was described
+// when they were made, and nothing of it may have changed since.
 func (r *run) describe(ctx context.Context, pods Stage) error {
-	if len(r.trials) > 0 {
-		return nil // a resumed run has been described
-	}
-	at := pods.Place()
+	at, now := pods.Place(), &r.today
 	if nodes := slices.Sorted(maps.Keys(at.Observers)); len(nodes) > 0 { // of several the first by name
 		machine, err := at.Observers[nodes[0]].Machine(ctx)
 		if err != nil {
 			return fmt.Errorf("describe the machine: %w", err)
 		}
-		machine.Remarks = append(machine.Remarks, r.header.Machine.Remarks...)
-		r.header.Machine = machine
+		machine.Remarks = append(machine.Remarks, now.Machine.Remarks...)
+		now.Machine = machine
 		if node, err := at.Kube.CoreV1().Nodes().Get(ctx, nodes[0], metav1.GetOptions{}); err == nil {
-			r.header.Machine.ContainerRun = strings.Replace(node.Status.NodeInfo.ContainerRuntimeVersion, "://", " ", 1)
+			now.Machine.ContainerRun = strings.Replace(node.Status.NodeInfo.ContainerRuntimeVersion, "://", " ", 1)
 		}
 	}
-	r.header.Machine.Nodes = len(at.Observers)
+	now.Machine.Nodes = len(at.Observers)
 	if version, err := at.Kube.Discovery().ServerVersion(ctx); err == nil {
-		r.header.Machine.Kubernetes = version.GitVersion
+		now.Machine.Kubernetes = version.GitVersion
 	}
 	seen := map[string]bool{}
 	for _, pod := range pods.Pods() {
@@ -282,9 +299,13 @@ func (r *run) describe(ctx context.Context, pods Stage) error {
 			continue
 		}
 		seen[pod.State.Version] = true
-		r.header.Components = append(r.header.Components, record.Component{Name: "envoy", Version: pod.State.Version, Source: "as the running sidecar reports"})
+		now.Components = append(now.Components, record.Component{Name: "envoy", Version: pod.State.Version, Source: "as the running sidecar reports"})
 	}
-	r.header.Components = mergeComponents(r.header.Components)
+	now.Components = mergeComponents(now.Components)
+	if len(r.trials) > 0 {
+		return Same(r.o.Out, r.header, *now)
+	}
+	r.take(*now)
 	data, err := json.MarshalIndent(r.header, "", "  ")
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ const faultGrace = 10 * time.Second
 func faultSet(namespace string, images lab.Images, run string) *appsv1.DaemonSet {
 	set := nodeRole(RoleFault, namespace, run, images, corev1.Container{
 		Args: []string{"fault", "--control", "127.0.0.1:" + strconv.Itoa(node.ControlPort), "--control-token-file", tokenFile(RoleFault),
-			"--node-address", "$(NODE_ADDRESSES)"},
+			"--node-address", "$(NODE_ADDRESSES)", "--alone", Alone.String()},
 		Env: []corev1.EnvVar{{Name: "NODE_ADDRESSES", ValueFrom: &corev1.EnvVarSource{
 			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.hostIPs"}}}},
 	}, "KILL", "NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE")
@@ -57,7 +57,7 @@ type FaultRoles struct {
 // CreateFaultRoles makes the DaemonSet, and the Secret with a token that only
 // this run knows.
 func (s *Site) CreateFaultRoles(ctx context.Context) (*FaultRoles, error) {
-	token, err := s.createNodeRole(ctx, faultSet(s.Namespace, s.lab.Images(), s.Run))
+	token, err := s.createNodeRole(ctx, faultSet(s.Namespace, s.lab.Images(), s.Run), node.ControlPort)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (f *FaultRoles) Connect(ctx context.Context) error {
 			if !lab.PodReady(pod) {
 				continue
 			}
-			client := node.Client{HTTPClient: f.HTTP(pod, node.ControlPort), BaseURL: "http://fault", Token: f.token}
+			client := node.Client{HTTPClient: f.HTTP(pod, node.ControlPort), BaseURL: lab.InPod, Token: f.token}
 			if _, lost = client.List(limited); lost == nil { // it may not listen yet
 				f.ByNode[pod.Spec.NodeName] = client
 			}

@@ -3,10 +3,7 @@ package site
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"sort"
 	"strings"
 	"time"
@@ -26,74 +23,16 @@ const NamespacePrefix = "meshtrial-"
 const ownerAnnotation = "meshtrial.dev/runner"
 
 // KindAnnotation of a run's namespace names the kind of its study: some kinds
-// change more than their namespace, and know how to put that back.
+// make more than their namespace, and know how to take that away.
 const KindAnnotation = "meshtrial.dev/kind"
 
-// owner names the process that runs a run, for good: process IDs are used
-// again, their start times are not, and both mean something only in one PID
-// namespace of one boot of one machine.
-type owner struct {
-	Host         string `json:"host"` // for people
-	Boot         string `json:"boot_id"`
-	PIDNamespace string `json:"pid_namespace"`
-	PID          int    `json:"pid"`
-	StartTicks   uint64 `json:"start_ticks"` // since boot
-}
-
-// thisProcess is the owner that this process is.
-func thisProcess() (owner, error) {
-	o := owner{PID: os.Getpid()}
-	o.Host, _ = os.Hostname()
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return o, err
-	}
-	o.Boot = strings.TrimSpace(string(boot))
-	if o.PIDNamespace, err = os.Readlink("/proc/self/ns/pid"); err != nil {
-		return o, err
-	}
-	process, err := readProcess(o.PID)
-	o.StartTicks = process.StartTime
-	return o, err
-}
-
-func readProcess(pid int) (procfs.Process, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return procfs.Process{}, err
-	}
-	return procfs.ParseProcess(data)
-}
-
-// life is what can be told of an owner from here.
-type life int
-
-const (
-	unknown life = iota // another machine, boot or PID namespace
-	alive
-	dead
-)
-
-// lifeOf tells whether o still runs, as far as the process me can see.
-func lifeOf(o, me owner) life {
-	if o.PID <= 0 || o.Boot == "" || o.Boot != me.Boot || o.PIDNamespace != me.PIDNamespace {
-		return unknown
-	}
-	process, err := readProcess(o.PID)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return dead
-	case err != nil:
-		return unknown
-	case process.StartTime != o.StartTicks || process.State == 'Z' || process.State == 'X':
-		return dead
-	}
-	return alive
-}
+// leaseAnnotation of a run's namespace says that it was made by the one who had
+// the cluster's Lease. Under another's Lease its run is dead.
+const leaseAnnotation = "meshtrial.dev/leased"
 
 // annotate notes in a namespace whose it is.
-func annotate(ns *corev1.Namespace, o owner) error {
-	text, err := json.Marshal(o)
+func annotate(ns *corev1.Namespace, owner procfs.Identity) error {
+	text, err := json.Marshal(owner)
 	if err != nil {
 		return err
 	}
@@ -110,21 +49,19 @@ type Leftover struct {
 	Since     time.Time
 	// Owner says which process made it, for people; "" if that is not noted.
 	Owner string
-	// Dead says that the process certainly runs no more. Otherwise it may be
-	// at work on another machine.
+	// Dead says that the run is certainly over. Otherwise it may be at work on
+	// another machine.
 	Dead bool
 	// Run is the run's name.
 	Run string
 	// Kind names the kind of its study; "" for what is no study's.
 	Kind string
-	// Annotations are the namespace's, in which a kind notes what its runs
-	// change elsewhere.
-	Annotations map[string]string
 }
 
-// Leftovers lists the namespaces of runs that are not known to be under way.
+// Leftovers lists the namespaces of runs that are not known to be under way, as
+// the one sees it who has the cluster's Lease.
 func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, error) {
-	me, err := thisProcess()
+	me, err := procfs.Self()
 	if err != nil {
 		return nil, fmt.Errorf("look for what earlier runs left: %w", err)
 	}
@@ -139,14 +76,15 @@ func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, erro
 			continue
 		}
 		l := Leftover{Namespace: ns.Name, Since: ns.CreationTimestamp.Time, Run: ns.Labels[RunLabel],
-			Kind: ns.Annotations[KindAnnotation], Annotations: ns.Annotations}
-		var o owner
-		if json.Unmarshal([]byte(ns.Annotations[ownerAnnotation]), &o) == nil {
-			l.Owner = fmt.Sprintf("process %d on %s", o.PID, o.Host)
-			switch lifeOf(o, me) {
-			case alive:
+			Kind: ns.Annotations[KindAnnotation]}
+		l.Dead = ns.Annotations[leaseAnnotation] != ""
+		var owner procfs.Identity
+		if json.Unmarshal([]byte(ns.Annotations[ownerAnnotation]), &owner) == nil {
+			l.Owner = owner.String()
+			switch procfs.LifeOf(owner, me) {
+			case procfs.Alive:
 				continue
-			case dead:
+			case procfs.Dead:
 				l.Dead = true
 			}
 		}
@@ -160,33 +98,9 @@ func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, erro
 // outside its namespace.
 const RestoreTimeout = 5 * time.Minute
 
-// RemoveLeftovers removes what dead runs among all left, and waits until
-// their namespaces are gone, so that their pods' end disturbs no measurement.
-// restore puts back what one of them changed outside its namespace.
-func RemoveLeftovers(ctx context.Context, kube kubernetes.Interface, all []Leftover, restore func(context.Context, Leftover) error) error {
-	if err := restoreLeftovers(ctx, all, restore); err != nil {
-		return err
-	}
-	return removeLeftovers(ctx, kube, all)
-}
-
-func restoreLeftovers(ctx context.Context, all []Leftover, restore func(context.Context, Leftover) error) error {
-	ctx, cancel := context.WithTimeout(ctx, RestoreTimeout)
-	defer cancel()
-	for _, l := range all {
-		if !l.Dead {
-			continue
-		}
-		if err := restore(ctx, l); err != nil {
-			return fmt.Errorf("undo what run %s changed: %w", l.Run, err)
-		}
-	}
-	return nil
-}
-
-// removeLeftovers removes the namespaces of dead runs and waits until they
-// are gone.
-func removeLeftovers(ctx context.Context, kube kubernetes.Interface, all []Leftover) error {
+// RemoveLeftovers removes the namespaces of the dead runs among all, and waits
+// until they are gone, so that their pods' end disturbs no measurement.
+func RemoveLeftovers(ctx context.Context, kube kubernetes.Interface, all []Leftover) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	for _, l := range all {

@@ -47,8 +47,8 @@ func nodeRole(role, namespace, run string, images lab.Images, container corev1.C
 }
 
 // createNodeRole makes a node role's DaemonSet, and the Secret with the token,
-// which only this run knows.
-func (s *Site) createNodeRole(ctx context.Context, set *appsv1.DaemonSet) (token string, err error) {
+// which only this run knows. Its control server listens at port.
+func (s *Site) createNodeRole(ctx context.Context, set *appsv1.DaemonSet, port int) (token string, err error) {
 	token = rand.Text()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: set.Name, Namespace: s.Namespace, Labels: set.Labels}, StringData: map[string]string{tokenKey: token}}
 	if _, err := s.Kube.CoreV1().Secrets(s.Namespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
@@ -57,5 +57,6 @@ func (s *Site) createNodeRole(ctx context.Context, set *appsv1.DaemonSet) (token
 	if _, err := s.Kube.AppsV1().DaemonSets(s.Namespace).Create(ctx, set, metav1.CreateOptions{}); err != nil {
 		return "", fmt.Errorf("create DaemonSet %s: %w", set.Name, err)
 	}
+	s.KeepAlive(set.Name, port, token)
 	return token, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/profile/node"
@@ -45,7 +46,7 @@ const roleProfile = "profile"
 func ProfileSet(namespace string, images lab.Images, run, only string) *appsv1.DaemonSet {
 	set := nodeRole(roleProfile, namespace, run, images, corev1.Container{
 		Args: []string{"profile-role", "--control", "127.0.0.1:" + strconv.Itoa(node.ControlPort), "--control-token-file", tokenFile(roleProfile),
-			"--root", "/proc/1/root"},
+			"--root", "/proc/1/root", "--alone", Alone.String()},
 	}, "DAC_OVERRIDE", "DAC_READ_SEARCH", "IPC_LOCK", "KILL", "PERFMON", "SYSLOG", "SYS_ADMIN", "SYS_CHROOT", "SYS_PTRACE")
 	pod := &set.Spec.Template.Spec
 	// It runs beside what is measured, and what it reads others have made.
@@ -67,7 +68,7 @@ type ProfileRoles struct {
 // CreateProfileRoles makes the DaemonSet, and the Secret with a token that
 // only this run knows.
 func (s *Site) CreateProfileRoles(ctx context.Context, only string) (*ProfileRoles, error) {
-	token, err := s.createNodeRole(ctx, ProfileSet(s.Namespace, s.lab.Images(), s.Run, only))
+	token, err := s.createNodeRole(ctx, ProfileSet(s.Namespace, s.lab.Images(), s.Run, only), node.ControlPort)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +98,7 @@ func (r *ProfileRoles) Connect(ctx context.Context, nodes []string) error {
 			if !lab.PodReady(pod) {
 				continue
 			}
-			client := node.Client{HTTPClient: r.HTTP(pod, node.ControlPort), BaseURL: "http://profile", Token: r.token}
+			client := node.Client{HTTPClient: r.HTTP(pod, node.ControlPort), BaseURL: lab.InPod, Token: r.token}
 			if lost = client.Ready(limited); lost == nil { // it may not listen yet
 				r.ByNode[pod.Spec.NodeName] = client
 			}
@@ -139,10 +140,11 @@ func ProfilePod(ctx context.Context, l lab.Lab, target PodTarget, request node.R
 	if request.ContainerID = PodOf(pod).Containers[container]; request.ContainerID == "" {
 		return answer, name, errs.WithHint(fmt.Errorf("container %s does not run", name), "kubectl -n %s describe pod %s", pod.Namespace, pod.Name)
 	}
-	if err := s.OwnNamespace(ctx, s.Namespace, nil); err != nil {
+	defer ending.Owe(ctx, "namespace "+s.Namespace, "kubectl delete namespace "+s.Namespace)()
+	defer func() { err = errors.Join(err, s.Remove(ctx)) }()
+	if err := s.OwnNamespace(ctx, nil); err != nil {
 		return answer, name, err
 	}
-	defer func() { err = errors.Join(err, s.Remove()) }()
 	say("starting the profile role on node " + pod.Spec.NodeName)
 	host := pod.Spec.NodeName
 	if n, nodeErr := s.Kube.CoreV1().Nodes().Get(ctx, host, metav1.GetOptions{}); nodeErr == nil {

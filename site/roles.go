@@ -127,7 +127,7 @@ const hostCgroups = "/host/cgroup"
 func ObserveSet(namespace string, images lab.Images, run string) *appsv1.DaemonSet {
 	pod := RolePod(RoleObserve, run, corev1.Container{
 		Name: RoleObserve,
-		Args: []string{"observe", "--control", "127.0.0.1:" + strconv.Itoa(observeControlPort), "--cgroup-root", hostCgroups},
+		Args: []string{"observe", "--control", "127.0.0.1:" + strconv.Itoa(observeControlPort), "--cgroup-root", hostCgroups, "--alone", Alone.String()},
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: "cgroup", MountPath: hostCgroups, ReadOnly: true, MountPropagation: Ptr(corev1.MountPropagationHostToContainer)},
 		},

@@ -9,13 +9,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Site is what every kind of study has in the cluster: a namespace that says
@@ -28,9 +31,13 @@ type Site struct {
 	// Observers by node name.
 	Observers map[string]observe.Client
 	Control   []Pod // istiod's pods, whose CPU is measured too
+	// Note tells people what they should know; nil: nobody is told.
+	Note func(text string)
 
 	Kube   kubernetes.Interface
 	Dialer *lab.Dialer
+	beats  *heartbeat
+	uid    types.UID // of the namespace, once that is made
 }
 
 // New makes nothing in the cluster yet.
@@ -41,10 +48,11 @@ func New(l lab.Lab, m mesh.Mesh, run string) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
+	dialer := lab.NewDialer(config)
 	return &Site{
 		lab: l, mesh: m, Run: run, Namespace: NamespacePrefix + run,
 		Observers: map[string]observe.Client{},
-		Kube:      kube, Dialer: lab.NewDialer(config),
+		Kube:      kube, Dialer: dialer, beats: newHeartbeat(dialer),
 	}, nil
 }
 
@@ -54,19 +62,22 @@ func (s *Site) Redial() {
 	config := s.lab.RESTConfig()
 	config.QPS, config.Burst = -1, -1
 	s.Dialer = lab.NewDialer(config)
+	s.beats.redial(s.Dialer)
 	s.Observers, s.Control = map[string]observe.Client{}, nil
 }
 
 // CreateNamespace makes the run's namespace, with a note of who runs it.
 // kind says which kind of study that is.
 func (s *Site) CreateNamespace(ctx context.Context, kind string) error {
-	return s.OwnNamespace(ctx, s.Namespace, map[string]string{KindAnnotation: kind})
+	return s.OwnNamespace(ctx, map[string]string{KindAnnotation: kind, leaseAnnotation: "true"})
 }
 
-// OwnNamespace makes a namespace of the run's own, into which the mesh then
-// puts what sidecars need.
-func (s *Site) OwnNamespace(ctx context.Context, name string, annotations map[string]string) error {
-	me, err := thisProcess()
+// OwnNamespace makes the run's namespace, with these annotations, into which
+// the mesh then puts what sidecars need, and a keeper that takes it away when
+// the runner dies.
+func (s *Site) OwnNamespace(ctx context.Context, annotations map[string]string) error {
+	name := s.Namespace
+	me, err := procfs.Self()
 	if err != nil {
 		return fmt.Errorf("create namespace %s: %w", name, err)
 	}
@@ -81,20 +92,28 @@ func (s *Site) OwnNamespace(ctx context.Context, name string, annotations map[st
 	if err := annotate(namespace, me); err != nil {
 		return err
 	}
-	if _, err := s.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+	made, err := s.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	if err != nil {
 		return fmt.Errorf("create namespace %s: %w", name, err)
 	}
+	s.uid = made.UID
+	// First the Secret that pods are pulled by, the keeper's among them.
 	if err := s.GivePullSecret(ctx, name); err != nil {
+		return err
+	}
+	if err := s.createKeeper(ctx); err != nil {
 		return err
 	}
 	return awaitRoot(ctx, s.Kube, s.mesh, name)
 }
 
+// CreateObservers makes the DaemonSet of the observe role.
 func (s *Site) CreateObservers(ctx context.Context) error {
 	set := ObserveSet(s.Namespace, s.lab.Images(), s.Run)
 	if _, err := s.Kube.AppsV1().DaemonSets(s.Namespace).Create(ctx, set, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create DaemonSet %s: %w", set.Name, err)
 	}
+	s.KeepAlive(RoleObserve, observeControlPort, "")
 	return nil
 }
 
@@ -139,7 +158,7 @@ func Unobserved(pods []corev1.Pod) []string {
 	var out []string
 	for i := range pods {
 		node := pods[i].Spec.NodeName
-		if pods[i].Labels[mesh.AppLabel] == RoleObserve || slices.Contains(out, node) {
+		if app := pods[i].Labels[mesh.AppLabel]; app == RoleObserve || app == roleKeeper || slices.Contains(out, node) {
 			continue
 		}
 		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
@@ -168,7 +187,7 @@ func (s *Site) ReadyPods(ctx context.Context) (map[string]*corev1.Pod, error) {
 		app := pod.Labels[mesh.AppLabel]
 		byApp[app] = pod
 		if app == RoleObserve {
-			s.Observers[pod.Spec.NodeName] = observe.Client{HTTPClient: s.HTTP(pod, observeControlPort), BaseURL: "http://observe"}
+			s.Observers[pod.Spec.NodeName] = observe.Client{HTTPClient: s.HTTP(pod, observeControlPort), BaseURL: lab.InPod}
 		}
 	}
 	return byApp, nil
@@ -268,14 +287,15 @@ func CPULimit(pod *corev1.Pod, container string) string {
 	return study.CPULimitNone
 }
 
-// removeTimeout bounds the clean-up, which runs also when the run's own
-// context has ended.
+// removeTimeout bounds the clean-up.
 const removeTimeout = 30 * time.Second
 
-// Remove deletes the namespace, and with it everything the run made.
-func (s *Site) Remove() error {
-	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
+// Remove deletes the namespace, and with it everything the run made, also when
+// ctx has ended.
+func (s *Site) Remove(ctx context.Context) error {
+	ctx, cancel := ending.Within(ctx, removeTimeout)
 	defer cancel()
+	s.beats.stop()
 	s.Dialer.Close()
 	return RemoveNamespace(ctx, s.Kube, s.Namespace)
 }

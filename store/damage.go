@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -91,16 +89,6 @@ func damaged(path string, err error) error {
 	return errs.WithHint(errs.WithCode(fmt.Errorf("run %s is damaged: %w", path, err), errs.CodeUsage), "%s", hint)
 }
 
-// openFile opens a file of a run. It never waits: what is no plain file, such
-// as a pipe that nobody writes into, is refused.
-func openFile(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	return plain(file)
-}
-
 // plain closes what is no plain file.
 func plain(file *os.File) (*os.File, error) {
 	info, err := file.Stat()
@@ -122,6 +110,8 @@ func kindOf(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():
 		return "a folder"
+	case mode&fs.ModeSymlink != 0:
+		return "a link"
 	case mode&fs.ModeNamedPipe != 0:
 		return "a pipe"
 	case mode&fs.ModeDevice != 0:
@@ -137,9 +127,9 @@ const (
 	maxTrials = 1 << 30  // trials, findings
 )
 
-// readFile reads a file of a run of at most limit bytes.
-func readFile(path string, limit int64) ([]byte, error) {
-	file, err := openFile(path)
+// readFile reads a file of the run at path, of at most limit bytes.
+func readFile(path, name string, limit int64) ([]byte, error) {
+	file, err := openFile(path, name)
 	if err != nil {
 		return nil, err
 	}
@@ -153,23 +143,7 @@ func readFile(path string, limit int64) ([]byte, error) {
 		data, err = io.ReadAll(io.LimitReader(file, limit+1)) // it may be growing
 	}
 	if err == nil && max(info.Size(), int64(len(data))) > limit {
-		err = fmt.Errorf("%s is longer than %d bytes", filepath.Base(path), limit)
+		err = fmt.Errorf("%s is longer than %d bytes", filepath.Base(name), limit)
 	}
 	return data, err
-}
-
-// openAppend opens a file of a run that grows, making it if asked to.
-func openAppend(path string, create bool) (*os.File, error) {
-	flag := os.O_RDWR | os.O_APPEND | unix.O_NONBLOCK
-	if create {
-		flag |= os.O_CREATE
-	}
-	file, err := os.OpenFile(path, flag, 0o644)
-	switch {
-	case err == nil:
-		return plain(file)
-	case errors.Is(err, unix.EISDIR):
-		return nil, notPlain(path, kindOf(fs.ModeDir))
-	}
-	return nil, err
 }

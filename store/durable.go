@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -23,6 +21,8 @@ type file interface {
 // appender adds whole records to the end of a file.
 type appender struct {
 	file *os.File
+	tree tree // hears what is done
+	name string
 	wrap func(*os.File) file // nil but in tests
 	size int64               // of what is known to be whole
 	// broken is set when a failed record could not be taken back: another
@@ -41,20 +41,37 @@ func (a *appender) append(data []byte) error {
 		f = a.wrap(a.file)
 	}
 	n, err := f.Write(data)
+	a.tree.did(diskOp{op: "write", name: a.name, data: data[:max(n, 0)]})
 	if err == nil && n < len(data) {
 		err = io.ErrShortWrite
 	}
 	if err == nil {
-		err = f.Sync()
+		err = a.sync(f)
 	}
 	if err != nil {
-		if cut := errors.Join(f.Truncate(a.size), f.Sync()); cut != nil {
+		if cut := errors.Join(a.truncate(f, a.size), a.sync(f)); cut != nil {
 			a.broken = fmt.Errorf("an earlier record could not be taken back: %w", cut)
 		}
 		return err
 	}
 	a.size += int64(len(data))
 	return nil
+}
+
+func (a *appender) sync(f file) error {
+	err := f.Sync()
+	if err == nil {
+		a.tree.did(diskOp{op: "sync", name: a.name})
+	}
+	return err
+}
+
+func (a *appender) truncate(f file, size int64) error {
+	err := f.Truncate(size)
+	if err == nil {
+		a.tree.did(diskOp{op: "truncate", name: a.name, size: size})
+	}
+	return err
 }
 
 // cut takes back everything after the first size bytes.
@@ -66,7 +83,7 @@ func (a *appender) cut(size int64) error {
 	if a.wrap != nil {
 		f = a.wrap(a.file)
 	}
-	if err := errors.Join(f.Truncate(size), f.Sync()); err != nil {
+	if err := errors.Join(a.truncate(f, size), a.sync(f)); err != nil {
 		a.broken = fmt.Errorf("earlier records could not be taken back: %w", err)
 		return a.broken
 	}
@@ -74,48 +91,14 @@ func (a *appender) cut(size int64) error {
 	return nil
 }
 
-// writeAtomic puts data at path, whole or not at all, and durably.
-func writeAtomic(path string, data []byte, mode fs.FileMode) (err error) {
-	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, tempPrefix+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			tmp.Close()
-			os.Remove(tmp.Name())
-		}
-	}()
-	if _, err := tmp.Write(data); err != nil {
-		return err
-	}
-	if err := tmp.Chmod(mode); err != nil {
-		return err
-	}
-	if err := tmp.Sync(); err != nil {
-		return err
-	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
+// syncDir makes durable what was made in a directory outside the run's.
 func syncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	// Some file systems cannot sync directories; there it is not needed.
-	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
-		return err
-	}
-	return nil
+	return tree{File: d}.sync(d, path)
 }
 
 // lockDir locks a directory for one writer.

@@ -49,7 +49,7 @@ func (d *Dir) appendEvents(lines []byte) (before int64, err error) {
 		if err := d.openEvents(true); err != nil {
 			return 0, err
 		}
-		if err := syncDir(d.path); err != nil {
+		if err := d.tree.sync(d.tree.File, "."); err != nil {
 			return 0, err
 		}
 	}
@@ -63,7 +63,7 @@ func (d *Dir) appendEvents(lines []byte) (before int64, err error) {
 
 // openEvents opens events.jsonl for appending. Runs without events have none.
 func (d *Dir) openEvents(create bool) error {
-	file, err := openAppend(filepath.Join(d.path, FileEvents), create)
+	file, err := d.tree.openAppend(FileEvents, create)
 	if err != nil {
 		return err
 	}
@@ -72,6 +72,7 @@ func (d *Dir) openEvents(create bool) error {
 		return errors.Join(err, file.Close())
 	}
 	d.events.file, d.events.size = file, size
+	d.events.tree, d.events.name = d.tree, FileEvents
 	return nil
 }
 
@@ -103,7 +104,7 @@ func (d *Dir) maxEvents() int64 {
 // file.
 func readEvents(path string, trials []record.Trial, lost *loss) (events []record.Event, whole int64, notes []string, err error) {
 	name := filepath.Join(path, FileEvents)
-	file, err := openFile(name)
+	file, err := openFile(path, FileEvents)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil, nil
 	}
@@ -111,9 +112,9 @@ func readEvents(path string, trials []record.Trial, lost *loss) (events []record
 		return nil, 0, nil, err
 	}
 	defer file.Close()
-	ended := map[string]bool{}
-	for _, t := range trials {
-		ended[t.ID] = true
+	ended := map[string]int{}
+	for i := range trials {
+		ended[trials[i].ID] = eventLines(&trials[i])
 	}
 	// One byte more than allowed tells a file that is too long.
 	limited := &io.LimitedReader{R: file, N: maxEvents + 1}
@@ -124,78 +125,164 @@ func readEvents(path string, trials []record.Trial, lost *loss) (events []record
 	return events, whole, notes, err
 }
 
-// parseEvents is [readEvents] of a reader; ended has the trials that ended.
-func parseEvents(name string, r io.Reader, ended map[string]bool, lost *loss) (events []record.Event, whole int64, notes []string, err error) {
-	type change struct {
-		trial string
-		index int
+// eventLines is how many events a trial's record counts.
+func eventLines(t *record.Trial) int {
+	if t.EventLines == 0 && t.Control != nil {
+		return t.Control.Changes // of older records
 	}
-	seen := map[change]bool{}
+	return t.EventLines
+}
+
+// eventParser is the state of [parseEvents].
+type eventParser struct {
+	name  string
+	ended map[string]int
+	lost  *loss
+
+	events []record.Event
+	whole  int64
+	notes  []string
+
+	seen      map[eventKey]bool
+	have      map[string]int // events by trial
+	left      int            // events that trials count and that did not come yet
+	open      string         // the trial at the end that did not end
+	dropped   int            // its events
+	last, gap string         // trial of the line before; why a change of the next line's may be lost
+	// torn is the first line that is no event after all that the trials count.
+	// It was being written when the power was lost: parts of a file that is not
+	// synced may come to the disk in any order.
+	torn   error
+	tornAt int
+}
+
+// parseEvents is [readEvents] of a reader; ended has the trials that ended, and
+// how many events each counts.
+func parseEvents(name string, r io.Reader, ended map[string]int, lost *loss) (events []record.Event, whole int64, notes []string, err error) {
+	p := eventParser{name: name, ended: ended, lost: lost, seen: map[eventKey]bool{}, have: map[string]int{}}
+	for _, lines := range ended {
+		p.left += lines
+	}
 	reader := bufio.NewReaderSize(r, 1<<20)
-	open, dropped := "", 0 // events at the end whose trial did not end
-	last, gap := "", ""    // trial of the line before; why a change of the next line's may be lost
-	drop := func() {
-		if dropped > 0 {
-			notes = append(notes, fmt.Sprintf("%s: dropped %d changes of trial %s, which had not ended", name, dropped, open))
-		}
-	}
+	size := int64(0) // of what was read
 	for number := 1; ; number++ {
 		line, err := readLine(reader)
-		if errors.Is(err, io.EOF) {
-			drop()
-			if len(line) > 0 {
-				notes = append(notes, fmt.Sprintf("%s: dropped an unfinished last line of %d bytes: its trial had not ended", name, len(line)))
-			}
-			return events, whole, notes, nil
+		switch {
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			return p.end(fmt.Sprintf("an unfinished last line of %d bytes: its trial had not ended", len(line)))
+		case errors.Is(err, io.EOF):
+			return p.end("")
+		case err != nil:
+			return nil, 0, nil, fmt.Errorf("%s:%d: %w", name, number, err)
+		}
+		size += int64(len(line)) + 1
+		var e record.Event
+		if bad := json.Unmarshal(line, &e); bad == nil {
+			err = p.take(number, e, size)
+		} else if _, peek := reader.Peek(1); errors.Is(peek, io.EOF) {
+			return p.end(fmt.Sprintf("the last line, which was not written whole: %v", bad))
+		} else {
+			err = p.unreadable(number, fmt.Errorf("%s:%d: no event: %w", name, number, bad), size)
 		}
 		if err != nil {
-			return nil, 0, nil, fmt.Errorf("%s:%d: %w", name, number, err)
-		}
-		var e record.Event
-		if err := json.Unmarshal(line, &e); err != nil {
-			if _, peek := reader.Peek(1); errors.Is(peek, io.EOF) {
-				drop()
-				notes = append(notes, fmt.Sprintf("%s: dropped the last line, which was not written whole: %v", name, err))
-				return events, whole, notes, nil
-			}
-			if err := lost.line(fmt.Errorf("%s:%d: no event: %w", name, number, err)); err != nil {
-				return nil, 0, nil, err
-			}
-			gap = fmt.Sprintf("line %d of %s cannot be read, and may have been a change of this trial", number, FileEvents)
-			lost.of(last, gap)
-			whole += int64(len(line)) + 1
-			continue
-		}
-		if err := checkSchema(fmt.Sprintf("%s:%d", name, number), e.Schema); err != nil {
 			return nil, 0, nil, err
 		}
-		if err := checkSightings(e); err != nil {
-			return nil, 0, nil, fmt.Errorf("%s:%d: %w", name, number, err)
-		}
-		key := change{e.Trial, e.Change}
-		if e.Trial == "" || seen[key] {
-			return nil, 0, nil, fmt.Errorf("%s:%d: change %d of trial %q is there twice, or belongs to none", name, number, e.Change, e.Trial)
-		}
-		seen[key] = true
-		if last = e.Trial; gap != "" {
-			lost.of(last, gap)
-			gap = ""
-		}
-		if lost != nil && lost.trial && dropped > 0 && e.Trial != open {
-			lost.note(fmt.Sprintf("%s: dropped %d changes of trial %s, whose own line is lost", name, dropped, open))
-			open, dropped = "", 0
-		}
-		switch {
-		case !ended[e.Trial] && (dropped == 0 || e.Trial == open):
-			open = e.Trial
-			dropped++
-			continue
-		case dropped > 0:
-			return nil, 0, nil, fmt.Errorf("%s:%d: changes of trial %s come after those of %s, which never ended", name, number, e.Trial, open)
-		}
-		events = append(events, e)
-		whole += int64(len(line)) + 1
 	}
+}
+
+// end is what came of the file, with a note of what is dropped at its end.
+func (p *eventParser) end(how string) ([]record.Event, int64, []string, error) {
+	if p.dropped > 0 {
+		p.notes = append(p.notes, fmt.Sprintf("%s: dropped %d changes of trial %s, which had not ended", p.name, p.dropped, p.open))
+	}
+	if p.torn != nil {
+		how = fmt.Sprintf("what begins in line %d, which was not written whole: %v", p.tornAt, p.torn)
+	}
+	if how != "" {
+		p.notes = append(p.notes, p.name+": dropped "+how)
+	}
+	return p.events, p.whole, p.notes, nil
+}
+
+// unreadable takes a line that is no event, and not the last.
+func (p *eventParser) unreadable(number int, err error, size int64) error {
+	switch {
+	case p.left > 0:
+		p.whole = size
+		return p.lose(number, err)
+	case p.torn == nil:
+		p.torn, p.tornAt = err, number
+	}
+	return nil
+}
+
+// lose has a line lost, whose event may have been of the trial before or of the
+// one after.
+func (p *eventParser) lose(number int, err error) error {
+	if err := p.lost.line(err); err != nil {
+		return err
+	}
+	p.gap = fmt.Sprintf("line %d of %s cannot be read, and may have been a change of this trial", number, FileEvents)
+	p.lost.of(p.last, p.gap)
+	return nil
+}
+
+// take takes an event, with which the file is size bytes long so far.
+func (p *eventParser) take(number int, e record.Event, size int64) error {
+	where := fmt.Sprintf("%s:%d", p.name, number)
+	if err := checkEvent(where, e, p.seen); err != nil {
+		return err
+	}
+	count, done := p.ended[e.Trial]
+	if done && p.torn != nil { // that was no end: a record of an older version does not count its events
+		if err := p.lose(p.tornAt, p.torn); err != nil {
+			return err
+		}
+		p.torn = nil
+	}
+	if p.last = e.Trial; p.gap != "" {
+		p.lost.of(p.last, p.gap)
+		p.gap = ""
+	}
+	if p.lost != nil && p.lost.trial && p.dropped > 0 && e.Trial != p.open {
+		p.lost.note(fmt.Sprintf("%s: dropped %d changes of trial %s, whose own line is lost", p.name, p.dropped, p.open))
+		p.open, p.dropped = "", 0
+	}
+	switch {
+	case !done && (p.dropped == 0 || e.Trial == p.open):
+		p.open = e.Trial
+		p.dropped++
+		return nil
+	case p.dropped > 0:
+		return fmt.Errorf("%s: changes of trial %s come after those of %s, which never ended", where, e.Trial, p.open)
+	}
+	p.events, p.whole = append(p.events, e), size
+	if p.have[e.Trial]++; p.have[e.Trial] <= count {
+		p.left--
+	}
+	return nil
+}
+
+// eventKey names an event of a run.
+type eventKey struct {
+	trial string
+	index int
+}
+
+// checkEvent says what of an event, where one stands, cannot be.
+func checkEvent(where string, e record.Event, seen map[eventKey]bool) error {
+	if err := checkSchema(where, e.Schema); err != nil {
+		return err
+	}
+	if err := checkSightings(e); err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	key := eventKey{e.Trial, e.Change}
+	if e.Trial == "" || seen[key] {
+		return fmt.Errorf("%s: change %d of trial %q is there twice, or belongs to none", where, e.Change, e.Trial)
+	}
+	seen[key] = true
+	return nil
 }
 
 // countEvents finds the trials that have fewer events than their records
@@ -206,10 +293,7 @@ func (c *Contents) countEvents() {
 		have[e.Trial]++
 	}
 	for _, t := range c.Trials {
-		want := t.EventLines
-		if want == 0 && t.Control != nil {
-			want = t.Control.Changes // of older records
-		}
+		want := eventLines(&t)
 		if have[t.ID] >= want || c.lost.doubt[t.ID] != "" {
 			continue
 		}

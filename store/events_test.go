@@ -178,7 +178,7 @@ func TestEventsDamaged(t *testing.T) {
 	}
 	good := line(func(*record.Event) {})
 	next := line(func(e *record.Event) { e.Change = 1 })
-	ended := map[string]bool{trial(0).ID: true}
+	ended := map[string]int{trial(0).ID: 1}
 	for name, test := range map[string]struct{ text, err string }{
 		"twice":              {good + next + good, "twice"},
 		"no trial":           {line(func(e *record.Event) { e.Trial = "" }), "belongs to none"},
@@ -230,13 +230,53 @@ func TestProfilesAndConfigs(t *testing.T) {
 	}
 }
 
+// What a trial had not synced when the power was lost may have holes, with
+// whole lines after them. It is dropped, unless events of trials that ended
+// come later, as where records do not count them.
+func TestEventsTorn(t *testing.T) {
+	lines := func(i, n int) string {
+		out, err := encodeEvents(trial(i).ID, changes(i, n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	good, open, hole := lines(0, 2), lines(1, 1), "{\"trial\":\x00\x00\n"
+	for name, test := range map[string]struct {
+		text   string
+		counts int
+		whole  int
+		note   string // "" for an error
+	}{
+		"a hole, then lines":      {good + hole + open, 2, len(good), "what begins in line 3, which was not written whole"},
+		"lines, a hole, then one": {good + open + hole + strings.ReplaceAll(open, `"change":0`, `"change":5`), 2, len(good), "what begins in line 4"},
+		"holes alone":             {good + hole + hole + hole, 2, len(good), "what begins in line 3"},
+		"before the last counted": {good + hole + open, 3, 0, ""},
+		"before one not counted":  {hole + good, 0, 0, ""},
+		"in the middle":           {lines(0, 1) + hole + strings.TrimPrefix(good, lines(0, 1)), 2, 0, ""},
+	} {
+		ended := map[string]int{trial(0).ID: test.counts}
+		events, whole, notes, err := parseEvents("events.jsonl", strings.NewReader(test.text), ended, nil)
+		if test.note == "" {
+			if err == nil || !strings.Contains(err.Error(), "no event") {
+				t.Errorf("%s: %v, %q", name, err, notes)
+			}
+			continue
+		}
+		if err != nil || len(events) != 2 || whole != int64(test.whole) || !strings.Contains(strings.Join(notes, "; "), test.note) {
+			t.Errorf("%s: %d events, %d bytes whole, %q, %v", name, len(events), whole, notes, err)
+		}
+	}
+}
+
 func FuzzEvents(f *testing.F) {
 	f.Add([]byte("{\"schema\":1,\"trial\":\"a\"}\n{\"schema\":1,\"trial\":\"a\",\"change\":1}\n"))
 	f.Add([]byte("{\"schema\":1,\"trial\":\"a\"}\n{\"schema\":1,\"trial\":\"b\"}\n"))
 	f.Add([]byte("{\"schema\":1,\"trial\":\"a\"}\n{\"schema\""))
+	f.Add([]byte("{\"schema\":1,\"trial\":\"a\"}\n\x00\x00\n{\"schema\":1,\"trial\":\"b\"}\n{\"sch"))
 	f.Add([]byte("\n\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		ended := map[string]bool{"a": true}
+		ended := map[string]int{"a": 1}
 		events, whole, notes, err := parseEvents("events.jsonl", bytes.NewReader(data), ended, nil)
 		lost := &loss{}
 		kept, n, _, lenient := parseEvents("events.jsonl", bytes.NewReader(data), ended, lost)

@@ -3,7 +3,6 @@ package store
 import (
 	"fmt"
 	"io"
-	"path/filepath"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -23,7 +22,7 @@ func (d *Dir) WriteEvidence(trialID string, document []byte) error {
 	if !reTrialID.MatchString(trialID) {
 		return fmt.Errorf("trial ID %q cannot name a file", trialID)
 	}
-	if _, err := d.Subdir(DirEvidence); err != nil {
+	if err := d.need(DirEvidence); err != nil {
 		return err
 	}
 	packer, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
@@ -43,7 +42,7 @@ func ReadEvidence(path, trialID string) ([]byte, error) {
 	if !reTrialID.MatchString(trialID) {
 		return nil, fmt.Errorf("trial ID %q cannot name a file", trialID)
 	}
-	file, err := openFile(filepath.Join(path, filepath.FromSlash(EvidenceFile(trialID))))
+	file, err := openFile(path, EvidenceFile(trialID))
 	if err != nil {
 		return nil, err
 	}

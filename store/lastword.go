@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -22,7 +22,7 @@ const maxLastWords = 256 << 10
 // lastWords says, by the log, which trial was under way when the run ended, and
 // what was done last. "" if none was, or nobody knows.
 func lastWords(path string, ended []record.Trial) (string, error) {
-	text, err := tail(filepath.Join(path, FileLog), maxLastWords)
+	text, err := tail(path, FileLog, maxLastWords)
 	if err != nil {
 		return "", err
 	}
@@ -43,20 +43,21 @@ func lastWords(path string, ended []record.Trial) (string, error) {
 	return fmt.Sprintf("trial %s did not end; the last that %s says of it is %q", id, FileLog, last), nil
 }
 
-// tail reads the end of a file, "" if there is none, or no plain one.
-func tail(path string, most int64) (string, error) {
-	info, err := os.Stat(path)
-	if errors.Is(err, os.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+// tail reads the end of a file of the run at path, "" if there is none, or no
+// plain one.
+func tail(path, name string, most int64) (string, error) {
+	f, err := openFile(path, name)
+	if errors.Is(err, fs.ErrNotExist) || errs.Code(err) == errs.CodeUsage {
 		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	f, err := os.Open(path)
+	defer f.Close()
+	info, err := f.Stat()
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
 	from := max(0, info.Size()-most)
 	text, err := io.ReadAll(io.NewSectionReader(f, from, most))
 	return string(text), err

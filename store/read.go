@@ -16,6 +16,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Contents are a run's records without its histograms; [Read] leaves out the
@@ -32,12 +33,26 @@ type Contents struct {
 	lost loss
 }
 
+// sameStudy says whether a run's resolved study is this one: as it stands there, or
+// as it is read today, with the spellings and the defaults of a later release.
+func sameStudy(stored, resolved []byte) bool {
+	if bytes.Equal(stored, resolved) {
+		return true
+	}
+	s, err := study.Parse(stored, FileResolved, nil)
+	return err == nil && bytes.Equal(s.Marshal(), resolved)
+}
+
 // Resume opens the directory of an earlier run to go on with it. Resolved
 // and seed, if not nil and 0, must be that run's, or it fails: trials of
 // different studies must not meet in one run. An unfinished last line is
 // removed from the file. A run with lines that cannot be read elsewhere is
 // refused, and so is one that lacks events of a trial that ended.
-func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, err error) {
+func Resume(path string, resolved []byte, seed uint64) (*Dir, Contents, error) {
+	return resumeWatched(path, resolved, seed, nil)
+}
+
+func resumeWatched(path string, resolved []byte, seed uint64, watch func(diskOp)) (dir *Dir, c Contents, err error) {
 	if _, err := readHeader(path); err != nil {
 		return nil, Contents{}, err
 	}
@@ -45,7 +60,7 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 	if err != nil {
 		return nil, Contents{}, err
 	}
-	d := &Dir{path: path, lock: lock, done: map[string]bool{}}
+	d := &Dir{path: path, lock: lock, tree: tree{lock, watch}, done: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			d.closeFiles()
@@ -72,7 +87,7 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 		return nil, c, errs.WithHint(damaged(path, short),
 			"`meshtrial report` reads the rest; to have that trial made again, take its line out of %s, and those that are left of it out of %s", FileTrials, FileEvents)
 	}
-	if resolved != nil && !bytes.Equal(resolved, c.Resolved) {
+	if resolved != nil && !sameStudy(c.Resolved, resolved) {
 		return nil, c, errs.WithHint(errs.Usage("run %s was made from another study, or other --set flags", path),
 			"leave the study out to go on with its own, %s", filepath.Join(path, FileResolved))
 	}
@@ -80,8 +95,8 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 		return nil, c, errs.WithHint(errs.Usage("run %s has seed %d, not %d", path, c.Header.Seed, seed),
 			"leave the seed out to go on with its own")
 	}
-	if err := os.MkdirAll(filepath.Join(path, DirHist), 0o755); err != nil {
-		return nil, c, explain(err, path)
+	if err := d.need(DirHist); err != nil {
+		return nil, c, err
 	}
 	if err := d.openAppends(); err != nil {
 		return nil, c, err
@@ -92,7 +107,7 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 	if err := d.trials.cut(whole); err != nil {
 		return nil, c, explain(err, path)
 	}
-	d.removeTemps()
+	d.tree.removeTemps()
 	for _, t := range c.Trials {
 		d.done[t.ID] = true
 	}
@@ -176,13 +191,13 @@ func read(path string) (c Contents, whole int64, err error) {
 	if c.Header, err = readHeader(path); err != nil {
 		return c, 0, err
 	}
-	if c.Study, err = readFile(filepath.Join(path, FileStudy), maxFile); err != nil {
+	if c.Study, err = readFile(path, FileStudy, maxFile); err != nil {
 		return c, 0, damaged(path, err)
 	}
-	if c.Resolved, err = readFile(filepath.Join(path, FileResolved), maxFile); err != nil {
+	if c.Resolved, err = readFile(path, FileResolved, maxFile); err != nil {
 		return c, 0, damaged(path, err)
 	}
-	data, err := readFile(filepath.Join(path, FileTrials), maxTrials)
+	data, err := readFile(path, FileTrials, maxTrials)
 	if err != nil {
 		return c, 0, damaged(path, err)
 	}
@@ -199,7 +214,7 @@ func read(path string) (c Contents, whole int64, err error) {
 func readHeader(path string) (record.Header, error) {
 	var h record.Header
 	name := filepath.Join(path, FileHeader)
-	data, err := readFile(name, maxFile)
+	data, err := readFile(path, FileHeader, maxFile)
 	if err != nil {
 		switch info, statErr := os.Stat(path); {
 		case errors.Is(statErr, fs.ErrNotExist):
@@ -293,8 +308,7 @@ func readHist(path string, t record.Trial) (record.TrialHist, error) {
 	if !filepath.IsLocal(filepath.FromSlash(t.Hist)) {
 		return out, fmt.Errorf("trial %s: histograms %q lie outside the run directory", t.ID, t.Hist)
 	}
-	name := filepath.Join(path, filepath.FromSlash(t.Hist))
-	data, err := readFile(name, maxHistFile)
+	data, err := readFile(path, t.Hist, maxHistFile)
 	if err != nil {
 		return out, err
 	}

@@ -1,22 +1,29 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // requestsSuffix ends the name of a trial's file of requests: lines of JSON,
 // packed by Zstandard.
 const requestsSuffix = ".jsonl.zst"
 
-// maxRequestsMemory bounds what unpacking takes, in bytes.
-const maxRequestsMemory = 64 << 20
+const (
+	// maxRequestsMemory bounds what unpacking takes, in bytes.
+	maxRequestsMemory = 64 << 20
+	// maxRequests bounds what a trial's file may unpack to, in bytes: a small
+	// file can hold any number of equal lines.
+	maxRequests = 8 << 30
+)
 
 // WriteRequests stores what was written about each request of a trial, as
 // package ledger writes a book, packed by Zstandard, under requests/, and
@@ -25,8 +32,11 @@ func (d *Dir) WriteRequests(trialID string, data []byte) (string, error) {
 	if !reTrialID.MatchString(trialID) {
 		return "", fmt.Errorf("trial ID %q cannot name a file", trialID)
 	}
-	if _, err := d.Subdir(DirRequests); err != nil {
+	if err := d.need(DirRequests); err != nil {
 		return "", err
+	}
+	if err := readable(data, maxRequests); err != nil {
+		return "", errs.WithHint(fmt.Errorf("requests of trial %s: %w", trialID, err), "split the study: a shorter timeline, or a lower rate")
 	}
 	name := DirRequests + "/" + trialID + requestsSuffix
 	return name, d.WriteFile(name, data)
@@ -38,27 +48,67 @@ func OpenRequests(path, trialID string) (io.ReadCloser, error) {
 	if !reTrialID.MatchString(trialID) {
 		return nil, fmt.Errorf("trial ID %q cannot name a file", trialID)
 	}
-	file, err := openFile(filepath.Join(path, DirRequests, trialID+requestsSuffix))
+	file, err := openFile(path, DirRequests+"/"+trialID+requestsSuffix)
 	if err != nil {
 		return nil, err
 	}
-	unpacked, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxRequestsMemory), zstd.WithDecoderMaxWindow(maxRequestsMemory/2))
+	unpacked, err := unpackRequests(file, maxRequests)
 	if err != nil {
 		return nil, damaged(path, errors.Join(err, file.Close()))
 	}
-	return &requestsReader{unpacked, file}, nil
+	unpacked.file, unpacked.path, unpacked.name = file, path, filepath.Base(file.Name())
+	return unpacked, nil
 }
 
 // requestsReader is an unpacked file.
 type requestsReader struct {
-	*zstd.Decoder
-	file *os.File
+	decoder    *zstd.Decoder
+	left       int64 // bytes that may come
+	most       int64
+	path, name string
+	file       io.Closer
+}
+
+func unpackRequests(packed io.Reader, most int64) (*requestsReader, error) {
+	decoder, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxRequestsMemory), zstd.WithDecoderMaxWindow(maxRequestsMemory/2))
+	return &requestsReader{decoder: decoder, left: most, most: most}, err
+}
+
+// Read fails where more comes than a reader takes.
+func (r *requestsReader) Read(p []byte) (int, error) {
+	if r.left < 0 {
+		return 0, r.tooLong()
+	}
+	n, err := r.decoder.Read(p[:min(int64(len(p)), r.left+1)])
+	if r.left -= int64(n); r.left < 0 {
+		return n - 1, r.tooLong()
+	}
+	return n, err
+}
+
+func (r *requestsReader) tooLong() error {
+	err := fmt.Errorf("it unpacks to more than %d bytes", r.most)
+	if r.file == nil {
+		return err
+	}
+	return damaged(r.path, fmt.Errorf("%s: %w", r.name, err))
 }
 
 // Close ends both.
 func (r *requestsReader) Close() error {
-	r.Decoder.Close()
+	r.decoder.Close()
 	return r.file.Close()
+}
+
+// readable says why a reader would refuse what is to be stored.
+func readable(packed []byte, most int64) error {
+	unpacked, err := unpackRequests(bytes.NewReader(packed), most)
+	if err != nil {
+		return err
+	}
+	defer unpacked.decoder.Close()
+	_, err = io.Copy(io.Discard, unpacked)
+	return err
 }
 
 // OpenProfile opens a file that [Dir.WriteProfile] stored, by the name that it
@@ -68,5 +118,5 @@ func OpenProfile(path, name string) (io.ReadCloser, error) {
 	if !ok || dir != DirProfiles || !filepath.IsLocal(file) || strings.Contains(file, "/") {
 		return nil, fmt.Errorf("%q is no profile of a run", name)
 	}
-	return openFile(filepath.Join(path, DirProfiles, file))
+	return openFile(path, DirProfiles+"/"+file)
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // What was packed is read again, for its owner alone; what is not there, or
@@ -45,11 +48,35 @@ func TestRequests(t *testing.T) {
 		t.Errorf("a trial without requests: %v", err)
 	}
 	for _, spoil := range [][]byte{packed[:len(packed)/2], []byte("no archive")} {
-		if _, err := d.WriteRequests("b000-t02", spoil); err != nil {
+		if _, err := d.WriteRequests("b000-t02", spoil); err == nil {
+			t.Errorf("%d bytes of it are stored", len(spoil))
+		}
+		if err := d.WriteFile("requests/b000-t02.jsonl.zst", spoil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := read("b000-t02"); err == nil {
 			t.Errorf("%d bytes of it are taken for all", len(spoil))
+		}
+	}
+	for _, most := range []int64{int64(len(text)), int64(len(text)) - 1, 1} {
+		unpacked, err := unpackRequests(bytes.NewReader(packed), most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unpacked.path, unpacked.name, unpacked.file = d.Path(), "b000-t00.jsonl.zst", io.NopCloser(nil)
+		got, err := io.ReadAll(unpacked)
+		if string(got) != text[:most] {
+			t.Errorf("%d bytes of the first %d, or others", len(got), most)
+		}
+		if most == int64(len(text)) {
+			if err != nil || readable(packed, most) != nil {
+				t.Errorf("as much as may be: %v, %v", err, readable(packed, most))
+			}
+		} else if errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" || !strings.Contains(err.Error(), "b000-t00.jsonl.zst: it unpacks to more than") || readable(packed, most) == nil {
+			t.Errorf("%d bytes at the most: %v, code %d", most, err, errs.Code(err))
+		}
+		if err := unpacked.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 	for _, id := range []string{"../x", "", "A"} {

@@ -23,8 +23,12 @@
 // temporary name, is synced and renamed, and its directory is synced; a line of
 // trials.jsonl is one write and one sync, taken back if it fails half way; what
 // else there is of a trial is in place before its line is. What a crash leaves
-// is at most an unfinished last line and events of a trial without one, which
-// readers drop with a note, and temporary files, which the next writer removes.
+// is at most an unfinished last line and events of a trial without one, whole or
+// with holes, which readers drop with a note, and temporary files, which the
+// next writer removes.
+//
+// A run may come from elsewhere: what is a link below its directory is
+// refused, for reading as for writing (see tree.go).
 //
 // One writer owns a directory, by a lock (flock) on the directory itself
 // that the kernel gives back however the writer ends. Readers need no lock.
@@ -73,6 +77,7 @@ type Dir struct {
 
 	mu     sync.Mutex
 	lock   *os.File // the directory, locked
+	tree   tree     // the same
 	trials appender
 	events appender // its file is opened with the first event
 	log    *os.File
@@ -84,7 +89,11 @@ type Dir struct {
 // Create makes a run directory: path must not exist, or be an empty
 // directory. Nothing is left of it if it fails. source is the study file as
 // given, resolved the study with every default filled in.
-func Create(path string, header record.Header, source, resolved []byte) (dir *Dir, err error) {
+func Create(path string, header record.Header, source, resolved []byte) (*Dir, error) {
+	return createWatched(path, header, source, resolved, nil)
+}
+
+func createWatched(path string, header record.Header, source, resolved []byte, watch func(diskOp)) (dir *Dir, err error) {
 	if header.Schema == 0 {
 		header.Schema = record.Schema
 	}
@@ -99,14 +108,14 @@ func Create(path string, header record.Header, source, resolved []byte) (dir *Di
 		}
 		return nil, err
 	}
-	d := &Dir{path: path, lock: lock, done: map[string]bool{}}
+	d := &Dir{path: path, lock: lock, tree: tree{lock, watch}, done: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			d.closeFiles()
 			for _, name := range []string{FileStudy, FileResolved, FileHeader, FileTrials, FileLog, DirHist} {
 				os.Remove(filepath.Join(path, name))
 			}
-			d.removeTemps()
+			d.tree.removeTemps()
 			if made {
 				os.Remove(path)
 			}
@@ -114,8 +123,8 @@ func Create(path string, header record.Header, source, resolved []byte) (dir *Di
 			dir = nil
 		}
 	}()
-	if err := os.Mkdir(filepath.Join(path, DirHist), 0o755); err != nil {
-		return nil, explain(err, path)
+	if err := d.need(DirHist); err != nil {
+		return nil, err
 	}
 	if err := d.WriteFile(FileStudy, source); err != nil {
 		return nil, err
@@ -185,7 +194,7 @@ func (d *Dir) openAppends() error {
 		name string
 		to   **os.File
 	}{{FileTrials, &d.trials.file}, {FileLog, &d.log}} {
-		file, err := openAppend(filepath.Join(d.path, f.name), true)
+		file, err := d.tree.openAppend(f.name, true)
 		if err != nil {
 			return explain(err, d.path)
 		}
@@ -195,7 +204,7 @@ func (d *Dir) openAppends() error {
 	if err != nil {
 		return explain(err, d.path)
 	}
-	d.trials.size = size
+	d.trials.size, d.trials.tree, d.trials.name = size, d.tree, FileTrials
 	return nil
 }
 
@@ -239,9 +248,11 @@ func (d *Dir) Append(t record.Trial, events ...record.Event) error {
 		return fmt.Errorf("trial %q is in %s already", t.ID, filepath.Join(d.path, FileTrials))
 	}
 	if t.Hist != "" {
-		if _, err := os.Stat(filepath.Join(d.path, filepath.FromSlash(t.Hist))); err != nil {
+		file, err := openAt(d.lock, t.Hist, os.O_RDONLY, 0)
+		if err != nil {
 			return fmt.Errorf("trial %s names histograms that are not stored: %w", t.ID, err)
 		}
+		file.Close()
 	}
 	var before int64
 	if len(lines) > 0 {
@@ -284,7 +295,7 @@ func (d *Dir) writeOf(dir, trialID, name string, data []byte) (string, error) {
 		return "", fmt.Errorf("trial ID %q and name %q cannot name a file", trialID, name)
 	}
 	path := dir + "/" + trialID + "-" + name
-	if _, err := d.Subdir(dir); err != nil {
+	if err := d.need(dir); err != nil {
 		return "", err
 	}
 	return path, d.WriteFile(path, data)
@@ -300,23 +311,26 @@ func private(name string) bool {
 
 var reFileName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
+// need makes a directory of the run durably, if it is not there.
+func (d *Dir) need(name string) error {
+	folder, err := d.tree.folder(filepath.ToSlash(name))
+	if err != nil {
+		return explain(err, d.path)
+	}
+	return folder.Close()
+}
+
 // Subdir makes a directory of the run durably, if it is not there, and
-// returns its path as this process names it.
+// returns its path as this process names it, for others to write into.
 func (d *Dir) Subdir(name string) (string, error) {
 	if !filepath.IsLocal(name) {
 		return "", fmt.Errorf("directory %q would lie outside the run directory", name)
 	}
-	path := filepath.Join(d.path, filepath.FromSlash(name))
-	mode := fs.FileMode(0o755)
-	if private(name) {
-		mode = 0o700
+	if err := d.need(name); err != nil {
+		return "", err
 	}
-	if err := os.Mkdir(path, mode); errors.Is(err, fs.ErrExist) {
-		return path, nil
-	} else if err != nil {
-		return "", explain(err, d.path)
-	}
-	return path, explain(syncDir(filepath.Dir(path)), d.path)
+	path, err := Folder(d.path, name)
+	return path, explain(err, d.path)
 }
 
 // WriteFile stores a file of the run, whole or not at all. name is relative
@@ -329,7 +343,7 @@ func (d *Dir) WriteFile(name string, data []byte) error {
 	if private(name) {
 		mode = 0o600
 	}
-	return explain(writeAtomic(filepath.Join(d.path, filepath.FromSlash(name)), data, mode), d.path)
+	return explain(d.tree.write(name, data, mode), d.path)
 }
 
 // Log appends to log.txt. It is a convenience for people: what is written
@@ -369,21 +383,6 @@ func (d *Dir) closeFiles() error {
 		}
 	}
 	return err
-}
-
-// removeTemps removes what an interrupted writer left unfinished.
-func (d *Dir) removeTemps() {
-	for _, dir := range []string{d.path, filepath.Join(d.path, DirHist), filepath.Join(d.path, DirConfigs), filepath.Join(d.path, DirProfiles), filepath.Join(d.path, DirRequests), filepath.Join(d.path, DirEvidence)} {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			continue
-		}
-		for _, e := range entries {
-			if strings.HasPrefix(e.Name(), tempPrefix) {
-				os.Remove(filepath.Join(dir, e.Name()))
-			}
-		}
-	}
 }
 
 func indent(v any) ([]byte, error) {

@@ -187,16 +187,31 @@ func (f Factor) description() string {
 	if f.Default == "" {
 		return out
 	}
-	return out + " Default: " + f.Default + "."
+	return out + " Default: " + f.defaultWords() + "."
+}
+
+// defaultWords are the default, and of levers what that usually is.
+func (f Factor) defaultWords() string {
+	if f.Usual == "" {
+		return f.Default
+	}
+	return f.Default + " (usually " + f.Usual + ")"
 }
 
 // schema describes one level of a factor.
 func (f Factor) schema() *jsonschema.Schema {
 	s := &jsonschema.Schema{Title: f.Name, Description: f.description()}
+	lever := f.Default == LevelInstalled
 	switch {
-	case len(f.Levels) == 2 && has(f.Levels, "true"):
+	case has(f.Levels, "true") && lever:
+		s.AnyOf = orInstalled(&jsonschema.Schema{Type: "boolean"})
+		s.Default = f.Default
+	case has(f.Levels, "true"):
 		s.Type = "boolean"
 		s.Default = f.Default == "true"
+	case f.integer && lever:
+		s.AnyOf = orInstalled(&jsonschema.Schema{Type: "integer", Minimum: json.Number(strconv.FormatInt(f.low, 10))})
+		s.Default = f.Default
 	case f.integer:
 		s.Type = "integer"
 		s.Minimum = json.Number(strconv.FormatInt(f.low, 10))
@@ -227,6 +242,11 @@ func (f Factor) schema() *jsonschema.Schema {
 		}
 	}
 	return s
+}
+
+// orInstalled describes a level that may be as installed too.
+func orInstalled(level *jsonschema.Schema) []*jsonschema.Schema {
+	return []*jsonschema.Schema{level, {Const: LevelInstalled}}
 }
 
 // schema describes a number, and what else may stand in its place.

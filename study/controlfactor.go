@@ -90,9 +90,11 @@ const (
 	OutboundAllowAny     = "ALLOW_ANY"
 	OutboundRegistryOnly = "REGISTRY_ONLY"
 
-	// LevelDefault leaves a lever as istiod has it, LevelNone unset.
-	LevelDefault = "default"
-	LevelNone    = "none"
+	// LevelInstalled leaves a lever as it was found. LevelDefault is what istiod
+	// has built in, LevelNone nothing at all.
+	LevelInstalled = "installed"
+	LevelDefault   = "default"
+	LevelNone      = "none"
 )
 
 // Scopes of the control plane's factors.

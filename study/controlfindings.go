@@ -25,6 +25,7 @@ const (
 	SectionMachine       = "machine"
 	SectionRuntime       = "runtime"
 	SectionMetrics       = "metrics"
+	SectionInstalled     = "installed"
 )
 
 // XDSTypes are the types of resources that findings tell apart, by their

@@ -59,18 +59,15 @@ func orNumber(word string, high float64) func(string) (string, *complaint) {
 	}
 }
 
-// orDefault is a quantity, or default in place of none.
-func orDefault(parse func(string) (string, *complaint)) func(string) (string, *complaint) {
+// given is a quantity, and never none.
+func given(parse func(string) (string, *complaint)) func(string) (string, *complaint) {
 	return func(s string) (string, *complaint) {
-		switch s {
-		case LevelDefault:
-			return s, nil
-		case LevelNone:
-			return "", complain("a quantity, or default", "a request cannot be none here")
+		if s == LevelNone {
+			return "", complain("a quantity", "a request cannot be none here")
 		}
 		out, c := parse(s)
 		if c != nil {
-			c.hint = strings.Replace(c.hint, "or none", "or default", 1)
+			c.hint = strings.Replace(c.hint, ", or none", "", 1)
 		}
 		return out, c
 	}
@@ -197,9 +194,6 @@ func selectorLevel(s string) (string, *complaint) {
 // variables of other levers.
 func envLevel(levers []Factor) func(string) (string, *complaint) {
 	return func(s string) (string, *complaint) {
-		if s == LevelNone {
-			return s, nil
-		}
 		var out []string
 		seen := map[string]bool{}
 		for item := range strings.SplitSeq(s, ";") {
@@ -207,7 +201,7 @@ func envLevel(levers []Factor) func(string) (string, *complaint) {
 			lever := slices.IndexFunc(levers, func(f Factor) bool { return f.Lever.Env == name })
 			switch {
 			case !ok || !reEnvName.MatchString(name):
-				return "", complain("NAME=VALUE with semicolons between them, or none", "%q is no variable of an environment", clip(item, 40))
+				return "", complain("NAME=VALUE with semicolons between them", "%q is no variable of an environment", clip(item, 40))
 			case lever >= 0:
 				return "", complain("use the factor "+levers[lever].Name, "%s is a lever with a name of its own", name)
 			case seen[name]:
@@ -225,7 +219,7 @@ func envLevel(levers []Factor) func(string) (string, *complaint) {
 
 func imageLevel(s string) (string, *complaint) {
 	if !reImage.MatchString(s) {
-		return "", complain("as docker.io/istio/pilot:1.30.0, or default", "%q is no image", clip(s, 60))
+		return "", complain("as docker.io/istio/pilot:1.30.0", "%q is no image", clip(s, 60))
 	}
 	return s, nil
 }

@@ -42,9 +42,29 @@ type Selector struct {
 // Connected is how many simulated proxies there are, gateways included.
 func (l ControlLevels) Connected() int { return l.Proxies + l.Gateways }
 
-// ControlOf reads a cell of a control-plane study. It fails only for a cell
-// that did not come from such a plan.
+// ControlOf reads a cell of a control-plane study. A lever that is as installed
+// counts as its usual level; [Known] puts in what was found. It fails only for a
+// cell that did not come from such a plan.
 func ControlOf(cell record.Cell) (ControlLevels, error) {
 	var out ControlLevels
 	return out, bind(controlFactors, cell, &out)
+}
+
+// Known is a cell with what was found of the levers that it does not name, as far
+// as that is a level of theirs; the others stay as installed, and strange has
+// their names.
+func Known(cell, found record.Cell) (known record.Cell, strange []string) {
+	known = cell.With(nil)
+	for _, f := range Levers() {
+		level, ok := found[f.Name]
+		if !ok || f.Sets(cell[f.Name]) {
+			continue
+		}
+		if canonical, err := f.Canonical(level); err == nil {
+			known[f.Name] = canonical
+		} else {
+			strange = append(strange, f.Name)
+		}
+	}
+	return known, strange
 }

@@ -33,6 +33,10 @@ type Factor struct {
 	Kind    Kind   // of the studies that have it; "" for several
 	Scope   Scope
 	Default string // canonical
+	// Usual is, of a lever, the level that istiod has where nothing was set:
+	// what arithmetic takes for [LevelInstalled] before it has been read; "" where
+	// istiod has none of its own.
+	Usual string
 	// Levels are all its levels if it is a choice, else nil.
 	Levels []string
 	// Pattern and Examples describe the levels of a factor that is no
@@ -85,7 +89,7 @@ type plainNumber struct {
 }
 
 // Lever is a place where istiod reads a setting whose value is the level itself.
-// Level default leaves it as istiod has it. The zero value is for settings that
+// Level default is what istiod has where the setting is absent. The zero value is for settings that
 // an adapter applies by code of its own.
 type Lever struct {
 	Env           string // a variable of istiod's environment

@@ -23,6 +23,9 @@ func bind(table []Factor, cell record.Cell, to any) error {
 		if f.bind == nil {
 			continue
 		}
+		if level == LevelInstalled {
+			level = f.Usual
+		}
 		if err := f.bind(to, f, level); err != nil {
 			return fmt.Errorf("cell %s: %s: %w", cell.Key(), f.Name, err)
 		}

@@ -1,24 +1,41 @@
 package study
 
-import "slices"
+import (
+	"slices"
 
-// Levers are the factors that set something of istiod or of the mesh. The caller
-// must not change them.
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// usualHosts are the egress hosts that Istio's documentation advises.
+const usualHosts = "./*,istio-system/*"
+
+// Levers are the factors that set something of istiod or of the mesh. Each is left
+// as installed ([LevelInstalled]) unless a study names a level. The caller must not
+// change them.
 func Levers() []Factor { return leverFactors }
+
+// Lever finds a lever by its factor's name.
+func LeverByName(name string) (Factor, bool) {
+	i := slices.IndexFunc(leverFactors, func(f Factor) bool { return f.Name == name })
+	if i < 0 {
+		return Factor{}, false
+	}
+	return leverFactors[i], true
+}
 
 var leverFactors = append(slices.Clone(namedLevers), otherEnvironment(namedLevers), imageLever)
 
 // namedLevers are the settings that have a name of their own.
-var namedLevers = []Factor{
+var namedLevers = asInstalled([]Factor{
 	controlChoice(FactorSidecarScope, ScopeMesh, SidecarScopeNone,
-		"Where a Sidecar resource stands: none, one for the mesh in its root namespace, one in control.scope_namespace, or one for a workload there.",
+		"Where a Sidecar resource stands: none at all, one for the mesh in its root namespace, one in control.scope_namespace, or one for a workload there.",
 		SidecarScopeNone, SidecarScopeMesh, SidecarScopeNamespace, SidecarScopeWorkload).
 		labelled(says("Sidecar of %s", SidecarScopeNone, "no Sidecar")).
 		bound(into(func(l *ControlLevels) any { return &l.SidecarScope })),
-	controlText(FactorSidecarHosts, ScopeMesh, "./*,istio-system/*",
-		"Egress hosts of the Sidecar resource, as namespace/name, with a comma between them.",
-		`^[^/, ]+/[^/, ]+(,[^/, ]+/[^/, ]+)*$`, hostsLevel, "./*,istio-system/*", "istio-system/*,prometheus/*").
-		labelled(says("egress %s")).idleWhere(idleAt(FactorSidecarScope, SidecarScopeNone)),
+	controlText(FactorSidecarHosts, ScopeMesh, usualHosts,
+		"Egress hosts of the Sidecar resource, as namespace/name, with a comma between them; ./*,istio-system/* where only sidecar_scope is named.",
+		`^[^/, ]+/[^/, ]+(,[^/, ]+/[^/, ]+)*$`, hostsLevel, usualHosts, "istio-system/*,prometheus/*").
+		labelled(says("egress %s")).idleWhere(noSidecars).becoming(hostsOfOurs),
 	controlChoice(FactorOutboundPolicy, ScopeMesh, OutboundAllowAny,
 		"outboundTrafficPolicy: whether proxies pass on what they have no configuration for; of the Sidecar resource, or of the mesh where there is none.",
 		OutboundAllowAny, OutboundRegistryOnly),
@@ -49,10 +66,10 @@ var namedLevers = []Factor{
 		env("PILOT_ENABLE_EDS_DEBOUNCE").labelled(onOff("EDS debounce")).
 		bound(into(func(l *ControlLevels) any { return &l.EDSDebounce })),
 	controlText(FactorPushThrottle, ScopeIstiod, LevelDefault,
-		"PILOT_PUSH_THROTTLE: proxies pushed to at a time. Proved only by the environment of the running istiod, which shows it nowhere else.", `^(default|[1-9][0-9]*)$`, orInteger(LevelDefault, 1, 10_000), "default", "100").
+		"PILOT_PUSH_THROTTLE: proxies pushed to at a time; default is istiod's built-in number. Proved only by the environment of the running istiod, which shows it nowhere else.", `^(default|[1-9][0-9]*)$`, orInteger(LevelDefault, 1, 10_000), "default", "100").
 		numeric("", nil).orPlain().env("PILOT_PUSH_THROTTLE").labelled(says("push throttle %s")),
 	controlText(FactorRequestLimit, ScopeIstiod, LevelDefault,
-		"PILOT_MAX_REQUESTS_PER_SECOND: new streams and requests istiod accepts per second. Proved only by the environment of the running istiod, which shows it nowhere else.", `^(default|[0-9]+(\.[0-9]+)?)$`, orNumber(LevelDefault, 1_000_000), "default", "100").
+		"PILOT_MAX_REQUESTS_PER_SECOND: new streams and requests istiod accepts per second; default is istiod's built-in number. Proved only by the environment of the running istiod, which shows it nowhere else.", `^(default|[0-9]+(\.[0-9]+)?)$`, orNumber(LevelDefault, 1_000_000), "default", "100").
 		numeric("requests/s", nil).orPlain().env("PILOT_MAX_REQUESTS_PER_SECOND").labelled(says("request limit %s")),
 	count(FactorIstiodReplicas, ScopeIstiod, "1", "replicas", "Replicas of istiod.", 1, "1", "2").
 		labelled(counts("replica")).
@@ -63,13 +80,13 @@ var namedLevers = []Factor{
 	controlText(FactorIstiodMemory, ScopeIstiod, LevelNone,
 		"Memory limit of istiod as Kubernetes writes it, or none.", `^(none|[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|k|M|G)?)$`, memoryLevel, "none", "1536Mi", "2Gi").
 		numeric("bytes", memoryBytes).labelled(says("istiod memory %s")),
-	controlText(FactorIstiodCPURequest, ScopeIstiod, LevelDefault,
-		"CPU request of istiod as Kubernetes writes it; default as the mesh was installed. It decides where istiod fits, and its share where CPU is short.",
-		`^(default|[0-9]+(\.[0-9]+)?m?)$`, orDefault(cpuLevel), "default", "1", "500m").
+	controlText(FactorIstiodCPURequest, ScopeIstiod, "",
+		"CPU request of istiod as Kubernetes writes it. It decides where istiod fits, and its share where CPU is short.",
+		`^[0-9]+(\.[0-9]+)?m?$`, given(cpuLevel), "1", "500m").
 		numeric("CPUs", cpuValue).orPlain().labelled(says("istiod CPU request %s")),
-	controlText(FactorIstiodMemRequest, ScopeIstiod, LevelDefault,
-		"Memory request of istiod as Kubernetes writes it; default as the mesh was installed.",
-		`^(default|[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|k|M|G)?)$`, orDefault(memoryLevel), "default", "1Gi").
+	controlText(FactorIstiodMemRequest, ScopeIstiod, "",
+		"Memory request of istiod as Kubernetes writes it.",
+		`^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|k|M|G)?$`, given(memoryLevel), "1Gi").
 		numeric("bytes", memoryBytes).labelled(says("istiod memory request %s")),
 	controlChoice(FactorDelta, ScopeMesh, "true",
 		"ISTIO_DELTA_XDS: whether real sidecars are told to speak delta xDS; simulated ones do what factor xds says.", "true", "false").
@@ -77,17 +94,99 @@ var namedLevers = []Factor{
 	controlChoice(FactorXDSCache, ScopeIstiod, "true",
 		"PILOT_ENABLE_XDS_CACHE: whether istiod keeps generated resources.", "true", "false").
 		env("PILOT_ENABLE_XDS_CACHE").labelled(onOff("XDS cache")),
-}
+})
 
 // otherEnvironment is the rest of istiod's environment, without the variables
 // that are levers.
 func otherEnvironment(levers []Factor) Factor {
-	return controlText(FactorIstiodEnv, ScopeIstiod, LevelNone,
+	return lever(controlText(FactorIstiodEnv, ScopeIstiod, "",
 		"More of istiod's environment, NAME=VALUE with semicolons between them; a variable that is a lever goes by the lever's name.",
-		`^(none|[A-Za-z_][A-Za-z0-9_]*=[^;]*(;[A-Za-z_][A-Za-z0-9_]*=[^;]*)*)$`, envLevel(levers), "none", "PILOT_ENABLE_CDS_CACHE=false").
-		labelled(says("%s", LevelNone, "environment as installed"))
+		`^[A-Za-z_][A-Za-z0-9_]*=[^;]*(;[A-Za-z_][A-Za-z0-9_]*=[^;]*)*$`, envLevel(levers), "PILOT_ENABLE_CDS_CACHE=false"), LevelNone)
 }
 
-var imageLever = controlText(FactorIstiod, ScopeIstiod, LevelDefault,
-	"Image of istiod; default is the one the mesh was installed with.", `^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`, imageLevel, "default", "docker.io/istio/pilot:1.30.0").
-	labelled(says("istiod %s"))
+var imageLever = lever(controlText(FactorIstiod, ScopeIstiod, "",
+	"Image of istiod.", `^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`, imageLevel, "docker.io/istio/pilot:1.30.0").
+	labelled(says("istiod %s")), LevelDefault)
+
+// asInstalled makes levers of factors. Requests were once spelled default where
+// they were left as installed.
+func asInstalled(factors []Factor) []Factor {
+	for i, f := range factors {
+		if f.Default == "" {
+			factors[i] = lever(f, LevelDefault)
+		} else {
+			factors[i] = lever(f)
+		}
+	}
+	return factors
+}
+
+// lever is a factor whose default leaves things as installed; the default that it
+// had is [Factor.Usual]. also are other spellings of as installed, of files that
+// older releases wrote.
+func lever(f Factor, also ...string) Factor {
+	f.Usual, f.Default = f.Default, LevelInstalled
+	if f.Levels != nil {
+		f = f.amongst(func() []string { return f.Levels })
+		f.Levels = append([]string{LevelInstalled}, f.Levels...)
+	} else {
+		f.Pattern = "^" + LevelInstalled + "$|" + f.Pattern
+		f.Examples = append([]string{LevelInstalled}, f.Examples...)
+	}
+	parse, label, words := f.parse, f.Label, f.words()+" as installed"
+	f.parse = func(s string) (string, *complaint) {
+		if s == LevelInstalled || slices.Contains(also, s) {
+			return LevelInstalled, nil
+		}
+		out, c := parse(s)
+		if c != nil && f.Levels == nil && c.hint != "" {
+			c.hint += "; or " + LevelInstalled
+		}
+		return out, c
+	}
+	f.label = func(level string) string {
+		if level == LevelInstalled {
+			return words
+		}
+		return label(level)
+	}
+	phrase, subject := f.Phrase, f.Subject
+	f.phrase = func(level string) string {
+		if level == LevelInstalled {
+			return "with " + words
+		}
+		return phrase(level)
+	}
+	f.subject = func(level string) (string, bool) {
+		if level == LevelInstalled {
+			return words, false
+		}
+		return subject(level)
+	}
+	return f
+}
+
+// Sets says whether a level of a lever sets something: it is not as installed, and
+// not one that means nothing.
+func (f Factor) Sets(level string) bool {
+	if level == "" || level == NotApplicable {
+		return false
+	}
+	canonical, err := f.Canonical(level)
+	return err != nil || canonical != LevelInstalled
+}
+
+// noSidecars says that a cell has no Sidecar resource of ours.
+func noSidecars(cell record.Cell) bool {
+	scope := cell[FactorSidecarScope]
+	return scope == SidecarScopeNone || scope == LevelInstalled
+}
+
+// hostsOfOurs are the egress hosts of a Sidecar resource of ours: nothing of it
+// was installed.
+func hostsOfOurs(cell record.Cell) string {
+	if level := cell[FactorSidecarHosts]; level != LevelInstalled {
+		return level
+	}
+	return usualHosts
+}

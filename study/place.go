@@ -49,7 +49,7 @@ func (s *Study) Place(factors ...string) Pos {
 // as something else than it says.
 func (d *decoder) checkLevers(p *Plan, cell record.Cell, l ControlLevels) bool {
 	fail := func(hint, text, factor, with string) bool {
-		d.fail(p.Study.Place(factor, with), hint, "cell %s: "+text, p.Label(cell), factor, cell[factor], with, cell[with])
+		d.fail(p.Study.Place(factor, with), hint, "cell %s: "+text, p.Label(cell), factor, usualIn(cell, factor), with, usualIn(cell, with))
 		return false
 	}
 	for _, pair := range [][2]string{{FactorIstiodCPURequest, FactorIstiodCPU}, {FactorIstiodMemRequest, FactorIstiodMemory}} {
@@ -66,6 +66,15 @@ func (d *decoder) checkLevers(p *Plan, cell record.Cell, l ControlLevels) bool {
 		return false
 	}
 	return true
+}
+
+// usualIn is a cell's level of a lever; of one that is as installed the usual one.
+func usualIn(cell record.Cell, factor string) string {
+	f, _ := FactorByName(factor)
+	if level := cell[factor]; level != LevelInstalled {
+		return level
+	}
+	return f.Usual
 }
 
 // bothValues are the levels of two factors as numbers, false unless both are.

@@ -187,17 +187,20 @@ func (p *Plan) Index(cell record.Cell) (int, bool) {
 	return i, ok
 }
 
-// completed is a cell with the defaults of factors that it lacks: one measured
-// before they were there.
+// completed is a cell with the defaults of factors that it lacks, and with
+// today's spelling of its levels: one measured by an older release.
 func (p *Plan) completed(cell record.Cell) record.Cell {
 	out := cell.With(nil)
-	lacks := false
+	other := false
 	for _, f := range p.Study.Kind.Factors() {
-		if _, ok := out[f.Name]; !ok {
-			out[f.Name], lacks = f.Default, true
+		level, ok := out[f.Name]
+		if !ok {
+			out[f.Name], other = f.Default, true
+		} else if today, err := f.Canonical(level); err == nil && today != level {
+			out[f.Name], other = today, true
 		}
 	}
-	if !lacks {
+	if !other {
 		return cell
 	}
 	return p.Study.Kind.Effective(out)

@@ -67,7 +67,7 @@ func writeFactors(b *strings.Builder, table []Factor) {
 		if f.Unit != "" {
 			levels += " (" + f.Unit + ")"
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.Name, strings.ReplaceAll(f.Doc, "|", "\\|"), strings.ReplaceAll(levels, "|", "\\|"), f.Default)
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.Name, strings.ReplaceAll(f.Doc, "|", "\\|"), strings.ReplaceAll(levels, "|", "\\|"), f.defaultWords())
 	}
 }
 
@@ -174,6 +174,14 @@ has these factors and no others, and the fields ` + "`workload`, `load`, `warmup
 and ` + "`interval`" + ` have no place in it. ` + "`sidecar_hosts`" + ` mean nothing
 without a Sidecar resource, ` + "`endpoints` without Services, `xds` and `clients`" + ` without
 simulated proxies, ` + "`change_rate` and `change_arrival`" + ` where a trace says when.
+
+The factors from ` + "`sidecar_scope`" + ` on are levers: settings of istiod and of the mesh.
+` + "`installed`" + `, the default of each, leaves a lever as the mesh was installed. Trials set
+only levers that a study gives another level, and put them back when the run ends; what
+the others were is read from the running istiod and kept in the record. Before
+anything runs, the plan and its warnings take those for istiod's own levels. Levels
+that mean what istiod has built in (` + "`push_throttle: default`, `debounce_after: 100ms`" + `)
+are set like any other.
 `
 
 const referenceResilience = `

@@ -9,6 +9,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // What runs of one comparison must have in common, unless somebody asks to join
@@ -74,19 +76,29 @@ func traitsOf(runs []*analysis.RunFigures) traitTable {
 		add(AcrossStudy, "the study", r.Header.Study)
 		s := r.Plan.Study
 		for _, f := range s.Kind.Factors() {
-			if level, ok := s.Settings[f.Name]; ok {
-				add(AcrossStudy, f.Name, level)
+			if level, ok := s.Settings[f.Name]; ok && !idleLever(r.Plan, f) {
+				add(AcrossStudy, f.Name, r.AsFound(f.Name, level))
 			}
 		}
 		for _, f := range s.Factors {
-			add(AcrossStudy, f.Factor, strings.Join(f.Levels, ", "))
+			var levels []string
+			for _, level := range f.Levels {
+				levels = append(levels, r.AsFound(f.Factor, level))
+			}
+			add(AcrossStudy, f.Factor, strings.Join(levels, ", "))
 		}
-		for _, p := range parts(string(s.Marshal())) {
+		for _, p := range parts(string(r.StudyAsFound().Marshal())) {
 			add(AcrossStudy, p.name, p.text)
 		}
 		t.values = append(t.values, values)
 	}
 	return t
+}
+
+// idleLever says that a lever means nothing in any cell of a plan: whatever its
+// level, it is none that was measured.
+func idleLever(p *study.Plan, f study.Factor) bool {
+	return f.Default == study.LevelInstalled && !slices.ContainsFunc(p.Cells, func(c record.Cell) bool { return c[f.Name] != study.NotApplicable })
 }
 
 // aside are the sections of a study file that change nothing of what is

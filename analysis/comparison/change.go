@@ -90,7 +90,7 @@ func pairingsOf(before, after []*analysis.RunFigures, blocks bool) (out []pairin
 			of := func(runs []*analysis.RunFigures) []*analysis.RunFigure {
 				figures := make([]*analysis.RunFigure, len(runs))
 				for i, r := range runs {
-					figures[i] = r.Counterpart(f.Finding.Name, f.Finding.Cell)
+					figures[i] = r.Counterpart(reference, f.Finding.Name, f.Finding.Cell)
 				}
 				return figures
 			}

@@ -205,15 +205,15 @@ func seriesOf(runs []*analysis.RunFigures) []Series {
 			s := Series{Name: f.Finding.Name, Cell: f.Finding.Cell, Against: f.Finding.Against, Unit: f.Finding.Unit,
 				Decides: f.Decides, MoreIsBetter: f.MoreIsBetter, Points: make([]*Point, len(runs)), Changes: []LevelChange{}}
 			for at, r := range runs {
-				s.Points[at] = pointOf(r.Counterpart(f.Finding.Name, f.Finding.Cell))
+				s.Points[at] = pointOf(r.Counterpart(reference, f.Finding.Name, f.Finding.Cell))
 				switch {
 				case s.Points[at] != nil:
 					s.EndsBefore = ""
-				case s.EndsBefore == "" && r.Has(f.Finding.Cell):
+				case s.EndsBefore == "" && r.Has(reference, f.Finding.Cell):
 					s.EndsBefore = r.Header.RunID
 				}
 			}
-			if !runs[len(runs)-1].Has(f.Finding.Cell) || s.values() == 0 {
+			if !runs[len(runs)-1].Has(reference, f.Finding.Cell) || s.values() == 0 {
 				s.EndsBefore = "" // nothing that was followed ends there
 			}
 			out = append(out, s)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -176,7 +177,7 @@ func (d *Driver) end(ctx context.Context, o *occurrence, planned time.Time) erro
 // undoAll ends what still stands, the latest first, also when the run has
 // been cancelled.
 func (d *Driver) undoAll(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	ctx, cancel := ending.Within(ctx, undoTime)
 	defer cancel()
 	var errs []error
 	for {

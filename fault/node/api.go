@@ -131,7 +131,8 @@ type Fault struct {
 	PodUID string `json:"pod_uid"`
 	What   string `json:"what"` // in words
 	// BeganNS is when it took effect and ExpiresNS when it ends by itself, by
-	// the node's clock.
+	// the node's clock. They are told, and decide nothing: a lease goes by the
+	// monotonic clock, which nobody sets.
 	BeganNS   int64     `json:"began_unix_ns"`
 	ExpiresNS int64     `json:"expires_unix_ns,omitempty"`
 	Processes []Process `json:"processes,omitempty"` // as found before the signal

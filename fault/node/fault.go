@@ -16,6 +16,7 @@ import (
 // standing is a fault that stands, and what it takes to end it.
 type standing struct {
 	Fault
+	until time.Time // the end of its lease, by the monotonic clock
 	end   func() error
 	count func() (Packets, error) // nil: it counts nothing
 }

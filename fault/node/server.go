@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -25,9 +24,6 @@ import (
 // maxRequestBytes bounds what a request may cost.
 const maxRequestBytes = 1 << 20
 
-// expireEvery is how often leases are looked at.
-const expireEvery = 100 * time.Millisecond
-
 // Options say how a server works.
 type Options struct {
 	Control  string // loopback address to listen on
@@ -35,8 +31,9 @@ type Options struct {
 	ProcRoot string // default /proc; with the node's PIDs
 	// Node are the node's own addresses, which are never disturbed: over them
 	// come probes of the kubelet.
-	Node []netip.Addr
-	Log  *slog.Logger
+	Node  []netip.Addr
+	Log   *slog.Logger
+	Alive *jsonhttp.Alive // hears of requests with the token; nil: nobody does
 }
 
 // Server is the fault role of one node.
@@ -91,7 +88,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	inner, cancel := context.WithCancel(ctx)
 	var expiry sync.WaitGroup
 	expiry.Go(func() { s.expire(inner) })
-	err := jsonhttp.Server{Name: "fault", Handler: s.mux(), MaxRequest: maxRequestBytes, Token: s.options.Token, Log: s.options.Log}.Serve(inner, s.listener)
+	err := jsonhttp.Server{Name: "fault", Handler: s.mux(), MaxRequest: maxRequestBytes, Token: s.options.Token, Log: s.options.Log, Alive: s.options.Alive}.Serve(inner, s.listener)
 	cancel()
 	expiry.Wait()
 	return errors.Join(err, s.undoAll(func(*standing) bool { return true }))
@@ -204,18 +201,6 @@ func (s *Server) untake(id uint64) {
 	delete(s.taken, id)
 }
 
-// stand enters a fault that is in force from now on.
-func (s *Server) stand(id uint64, f standing, lease time.Duration) (Fault, error) {
-	now := time.Now()
-	f.ID, f.BeganNS, f.ExpiresNS = strconv.FormatUint(id, 10), now.UnixNano(), now.Add(lease).UnixNano()
-	s.mu.Lock()
-	s.faults[id] = &f
-	out := f.Fault
-	s.mu.Unlock()
-	s.options.Log.Info("fault begins", "id", id, "pod", f.PodUID, "what", f.What)
-	return out, nil
-}
-
 // now is the fault with its counters.
 func (f *standing) now() (Fault, error) {
 	out := f.Fault
@@ -248,30 +233,6 @@ func (s *Server) list() []Fault {
 	}
 	slices.SortFunc(out, func(a, b Fault) int { return int(a.BeganNS - b.BeganNS) })
 	return out
-}
-
-// extend moves the ends of leases. All of them, or an error.
-func (s *Server) extend(in ExtendRequest) (FaultsAnswer, error) {
-	if err := validateLease(in.LeaseMS); err != nil {
-		return FaultsAnswer{}, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var chosen []*standing
-	for _, id := range in.IDs {
-		n, err := strconv.ParseUint(id, 10, 64)
-		f := s.faults[n]
-		if err != nil || f == nil {
-			return FaultsAnswer{}, fmt.Errorf("no fault %.40q stands: %w", id, errNotFound)
-		}
-		chosen = append(chosen, f)
-	}
-	out := FaultsAnswer{Schema: Schema, Faults: []Fault{}}
-	for _, f := range chosen {
-		f.ExpiresNS = time.Now().Add(lease(in.LeaseMS)).UnixNano()
-		out.Faults = append(out.Faults, f.Fault)
-	}
-	return out, nil
 }
 
 // undo ends a fault, if over (nil: whatever it is) is still true of it when it
@@ -324,20 +285,6 @@ func (s *Server) undoAll(over func(*standing) bool) error {
 		}
 	}
 	return errors.Join(failed...)
-}
-
-// expire ends faults whose lease is over until ctx ends.
-func (s *Server) expire(ctx context.Context) {
-	ticker := time.NewTicker(expireEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			_ = s.undoAll(func(f *standing) bool { return f.ExpiresNS <= now.UnixNano() }) // logged
-		}
-	}
 }
 
 // checkPeers refuses addresses over which the pod is controlled: its own, its

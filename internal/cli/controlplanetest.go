@@ -17,8 +17,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/signals"
 )
 
@@ -155,7 +157,7 @@ func (f *pushTestFlags) selects() (name, address string, err error) {
 }
 
 func controlPlaneTest(ctx context.Context, env *Env, f pushTestFlags) (err error) {
-	config, err := f.config(ctx)
+	config, err := f.config(ctx, rights.PushTest, f.target)
 	if err != nil {
 		return err
 	}
@@ -181,6 +183,7 @@ func controlPlaneTest(ctx context.Context, env *Env, f pushTestFlags) (err error
 	if err != nil {
 		return err
 	}
+	defer ending.Owe(ctx, "what the test created in namespace "+f.target, t.remedy())()
 	runErr := t.run(ctx)
 	var to time.Time
 	if runErr == nil {

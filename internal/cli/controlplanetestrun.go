@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/signals"
@@ -246,11 +247,15 @@ func (t *pushTest) clean(ctx context.Context) error {
 	if len(t.created) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanWithin)
+	ctx, cancel := ending.Within(ctx, cleanWithin)
 	defer cancel()
 	if err := t.applier.DeleteObjects(ctx, t.created); err != nil {
-		return errs.WithHint(fmt.Errorf("some of what the test created is left: %w", err),
-			"kubectl -n %s delete service,gateways.networking.istio.io,virtualservices.networking.istio.io -l %s=%s", t.f.target, testLabel, t.id)
+		return errs.WithHint(fmt.Errorf("some of what the test created is left: %w", err), "%s", t.remedy())
 	}
 	return nil
+}
+
+// remedy is the command that deletes what the test created.
+func (t *pushTest) remedy() string {
+	return fmt.Sprintf("kubectl -n %s delete service,gateways.networking.istio.io,virtualservices.networking.istio.io -l %s=%s", t.f.target, testLabel, t.id)
 }

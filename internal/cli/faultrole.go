@@ -5,6 +5,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/fault/node"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/spf13/cobra"
 )
 
@@ -35,11 +36,12 @@ func newFaultCommand(env *Env) *cobra.Command {
 				}
 				options.Node = append(options.Node, address)
 			}
+			options.Alive = jsonhttp.NewAlive(flags.alone)
 			server, err := node.New(options)
 			if err != nil {
 				return err
 			}
-			return serveRole(cmd.Context(), env, server)
+			return serveRole(cmd.Context(), env, options.Alive, server)
 		},
 	}
 	flags.add(cmd, &options.Control, node.ControlPort, &options.ProcRoot)

@@ -74,6 +74,9 @@ func newLabUpCommand(env *Env) *cobra.Command {
 			case images == "official" && len(o.EnvoyVersions) > 0:
 				return errs.Usage("--envoy requires --images built")
 			}
+			if err := components.CheckTag(o.Tag); err != nil {
+				return err
+			}
 			o.Official = images == "official"
 			if err := meshes.flagged(mesh, cmd.Flags().Changed("mesh"), o.Official); err != nil {
 				return err
@@ -92,11 +95,12 @@ func newLabUpCommand(env *Env) *cobra.Command {
 	cmd.Flags().StringVar(&mesh, "mesh", study.MeshIstio, "meshes to install: istio, linkerd, both with a comma between, or none")
 	cmd.Flags().StringVar(&images, "images", "built", "where Istio's images come from: built (here) or official (a registry)")
 	cmd.Flags().StringVar(&o.Hub, "hub", "", "registry and folder of Istio's official images (default "+components.IstioHub+")")
-	cmd.Flags().StringVar(&o.Tag, "tag", "", "tag of Istio's official images")
+	cmd.Flags().StringVar(&o.Tag, "tag", "", "tag of Istio's official images, or `TAG@sha256:PILOT,sha256:PROXYV2` to pin them")
 	cmd.Flags().StringSliceVar(&o.EnvoyVersions, "envoy", nil, "versions of Envoy to make sidecar images of, beside the default one")
 	cmd.Flags().StringArrayVar(&meshes.istioSet, "set", nil, "setting of Istio's installation, `NAME=VALUE` as of istioctl install --set; may be repeated")
 	cmd.Flags().StringVar(&meshes.linkerd, "linkerd", "", "install Linkerd of this folder of programs and charts, or of this release (default $"+linkerdVariable+")")
 	cmd.Flags().StringArrayVar(&meshes.linkerdSet, "linkerd-set", nil, "setting of Linkerd's installation, `NAME=VALUE` as of helm install --set; may be repeated")
+	cmd.Flags().BoolVar(&o.Audit, "audit", false, "have the API server log who asks it for what: meshtrial lab logs audit")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -167,6 +171,12 @@ func printStatus(w io.Writer, s *local.Status) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "lab\t%s, %s since %s\n", s.ID, s.State, s.Started.Local().Format(time.DateTime))
+	switch {
+	case s.Orphaned:
+		fmt.Fprintf(t, "for\ta run that was killed (%s): the next run takes it down at its end, or meshtrial lab down\n", s.ForRun)
+	case s.ForRun != nil:
+		fmt.Fprintf(t, "for\ta run (%s), which takes it down at its end\n", s.ForRun)
+	}
 	fmt.Fprintf(t, "api\t%s\n", s.API)
 	fmt.Fprintf(t, "kubeconfig\t%s\n", s.Kubeconfig)
 	fmt.Fprintf(t, "pods, services\t%s, %s\n", s.Pods, s.Services)

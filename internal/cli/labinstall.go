@@ -89,7 +89,7 @@ func newLabInstallCommand(env *Env) *cobra.Command {
 	m.flags(cmd)
 	cmd.Flags().StringVar(&m.images, "images", "official", "where Istio's images come from: official (a registry) or built (here)")
 	cmd.Flags().StringVar(&m.hub, "hub", "", "registry and folder of Istio's official images (default "+components.IstioHub+")")
-	cmd.Flags().StringVar(&m.tag, "tag", "", "tag of Istio's official images")
+	cmd.Flags().StringVar(&m.tag, "tag", "", "tag of Istio's official images, or `TAG@sha256:PILOT,sha256:PROXYV2` to pin them")
 	cmd.Flags().StringVar(&m.linkerd, "linkerd", "", "where Linkerd comes from: a folder with its programs and charts, or a release (default $"+linkerdVariable+" or edge)")
 	cmd.Flags().StringArrayVar(&m.set, "set", nil, "setting of the installation, `NAME=VALUE` as of istioctl or helm install --set; may be repeated")
 	return cmd
@@ -127,7 +127,7 @@ func (m *clusterMesh) checkSource() error {
 	case m.images == "built" && (m.hub != "" || m.tag != ""):
 		return errs.Usage("--hub and --tag require --images official")
 	case m.name == study.MeshIstio:
-		return nil
+		return components.CheckTag(m.tag)
 	}
 	meshes := labMeshes{names: []string{m.name}, linkerd: m.linkerd}
 	if meshes.resolve() != nil { // nothing says so
@@ -195,7 +195,7 @@ func (m *clusterMesh) made(ctx context.Context, b *components.Builder) (lab.Inst
 		installation, err := linkerd.Installation(l)
 		return installation, images, err
 	}
-	o := components.ManifestOptions{Set: append(istio.ManifestSettings(), m.set...), Official: m.images == "official", Hub: m.hub, Tag: m.tag}
+	o := components.ManifestOptions{Set: append(istio.ManifestSettings(), m.set...), Official: m.images == "official", Hub: m.hub, Tag: m.tag, ByReference: true}
 	manifests, err := b.Manifests(ctx, o)
 	if err != nil {
 		return lab.Installation{}, nil, err

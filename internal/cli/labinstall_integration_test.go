@@ -3,6 +3,7 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,6 +60,32 @@ func TestInstallIntoCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubectl("apply", "-f", service)
+	// Whoever may write ConfigMaps there does not command who uninstalls.
+	note := kubectl("-n", "istio-system", "get", "configmap", "meshtrial-installation", "-o", "jsonpath={.data.objects}")
+	notes := func(objects string) {
+		t.Helper()
+		patch, err := json.Marshal(map[string]any{"data": map[string]string{"objects": objects}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kubectl("-n", "istio-system", "patch", "configmap", "meshtrial-installation", "--type", "merge", "-p", string(patch))
+	}
+	for object, says := range map[string]string{
+		`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","name":"cluster-admin"}`:          "ClusterRole cluster-admin noted as installed, but without the label meshtrial.dev/installed=istio",
+		`{"apiVersion":"apps/v1","kind":"Deployment","namespace":"kube-system","name":"coredns"}`:            "it is not in the mesh's namespace istio-system",
+		`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","name":"things.example"}`: "the kind it defines is no mesh's",
+	} {
+		notes("[" + object + "," + strings.TrimPrefix(note, "["))
+		want := 1
+		if strings.Contains(says, "label") {
+			want = 2
+		}
+		run(want, says, "uninstall", "istio")
+	}
+	notes(note)
+	if got := kubectl("-n", "istio-system", "get", "deployment", "istiod", "-o", "jsonpath={.status.availableReplicas}"); got != "1" {
+		t.Errorf("after refusals istiod has %s available replicas", got)
+	}
 	run(0, "left as it is: CustomResourceDefinition serviceentries.networking.istio.io: in use by ServiceEntry default/mine", "uninstall", "istio")
 	if got := kubectl("get", "namespace,configmap", "-A", "-o", "name"); strings.Contains(got, "istio") {
 		t.Errorf("of Istio is left: %s", got)

@@ -9,17 +9,15 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 )
 
-// sweepLeftovers removes from the local lab what runs left that were killed,
-// and waits for the pods of runs that have just ended.
-// In a user's cluster it removes nothing and says what to look at: a run
-// that is at work on another machine looks the same from here.
+// sweepLeftovers removes what runs left that were killed, and waits for the pods
+// of runs that have just ended. It is called by the one who has the cluster's
+// Lease: whatever another run made under it is of a dead one.
 func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 	kube, err := kubernetes.NewForConfig(where.RESTConfig())
 	if err != nil {
@@ -32,21 +30,15 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 		}
 		return err
 	}
-	remove := where.Kind() == lab.KindLocal
 	for _, l := range left {
-		if remove && l.Dead {
+		if l.Dead {
 			p.say("removing namespace %s of a run that was killed", l.Namespace)
-			continue
+		} else {
+			p.note("%s", leftoverWarning(l))
 		}
-		p.note("%s", leftoverWarning(l))
 	}
-	if remove {
-		err := site.RemoveLeftovers(ctx, kube, left, func(ctx context.Context, l site.Leftover) error {
-			return restore(ctx, where, kube, l)
-		})
-		if err != nil {
-			return err
-		}
+	if err := removeRemains(ctx, where.RESTConfig(), kube, left); err != nil {
+		return err
 	}
 	still, err := site.AwaitEnding(ctx, kube, func(namespaces []string) {
 		p.say("waiting for the end of an earlier run's pods (%s)", strings.Join(namespaces, ", "))
@@ -57,34 +49,30 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 	return err
 }
 
-// restore puts back what a dead run changed outside its namespace, as its
-// kind does.
-func restore(ctx context.Context, where lab.Lab, kube kubernetes.Interface, l site.Leftover) (err error) {
-	kind, ok := kinds.Named(study.Kind(l.Kind))
-	if !ok {
-		return nil // of no study
+// removeRemains removes what the dead runs among all made.
+func removeRemains(ctx context.Context, config *rest.Config, kube kubernetes.Interface, all []site.Leftover) error {
+	remains := map[study.Kind]bool{}
+	for _, l := range all {
+		if l.Dead {
+			remains[study.Kind(l.Kind)] = true
+		}
 	}
-	return kind.Trial.Restore(ctx, runner.Remains{
-		Config: where.RESTConfig(), Kube: kube, Run: l.Run, Annotations: l.Annotations,
-		Control: func(ctx context.Context) (mesh.ControlPlane, func() error, error) {
-			plane, err := openControl(ctx, where)
-			if err != nil {
-				return nil, nil, err
+	for name := range remains {
+		if kind, ok := kinds.Named(name); ok {
+			if err := kind.Trial.Remains(ctx, config); err != nil {
+				return fmt.Errorf("take away what a dead run made: %w", err)
 			}
-			return plane, plane.Close, nil
-		},
-	})
+		}
+	}
+	return site.RemoveLeftovers(ctx, kube, all)
 }
 
 // leftoverWarning says what a namespace is that this program leaves alone.
 func leftoverWarning(l site.Leftover) string {
 	whose := "owner unknown"
-	switch {
-	case l.Dead:
-		whose = l.Owner + " is dead"
-	case l.Owner != "":
+	if l.Owner != "" {
 		whose = "of " + l.Owner + ", which cannot be seen from here"
 	}
-	return fmt.Sprintf("warning: namespace %s, from %s, may be left over from an earlier run (%s); its idle pods are measured along\n  if that run is over: kubectl delete namespace %s",
-		l.Namespace, l.Since.Local().Format(time.DateTime), whose, l.Namespace)
+	return fmt.Sprintf("warning: namespace %s, from %s, may be left over from an earlier run (%s); its idle pods are measured along\n  if that run is over: meshtrial cluster restore --run %s",
+		l.Namespace, l.Since.Local().Format(time.DateTime), whose, l.Run)
 }

@@ -22,7 +22,7 @@ func measuredComponents(ctx context.Context, where lab.Lab) ([]record.Component,
 	if where.Kind() != lab.KindLocal {
 		return nil, nil
 	}
-	builder, err := components.New(components.Options{})
+	builder, err := components.New(components.Options{Recorded: true}) // lab up read them
 	if err != nil {
 		return nil, err
 	}

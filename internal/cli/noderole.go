@@ -4,14 +4,18 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // nodeRoleFlags are those of the roles that act on their node's processes.
 type nodeRoleFlags struct {
 	tokenFile string
+	alone     time.Duration
 	verbose   bool
 }
 
@@ -22,6 +26,7 @@ func (f *nodeRoleFlags) add(cmd *cobra.Command, control *string, port int, procR
 	flags.StringVar(control, "control", fmt.Sprintf("127.0.0.1:%d", port), "loopback `address` of the control server")
 	flags.StringVar(&f.tokenFile, "control-token-file", "", "`file` with the token that callers must send")
 	flags.StringVar(procRoot, "proc-root", "/proc", "`directory` where the node's /proc is mounted")
+	addAlone(flags, &f.alone)
 	flags.BoolVar(&f.verbose, "verbose", false, "log more to standard error")
 }
 
@@ -47,8 +52,22 @@ type roleServer interface {
 	Serve(ctx context.Context) error
 }
 
-// serveRole says where a role is reached and serves until ctx ends.
-func serveRole(ctx context.Context, env *Env, server roleServer) error {
+// addAlone adds the flag of the roles that do not outlive whoever commands them.
+func addAlone(flags *pflag.FlagSet, alone *time.Duration) {
+	flags.DurationVar(alone, "alone", 0, "undo everything and end once nobody was heard for this `duration` (default never)")
+}
+
+// serveRole says where a role is reached and serves until ctx ends, or alive
+// has heard nothing for too long, which is no failure.
+func serveRole(ctx context.Context, env *Env, alive *jsonhttp.Alive, server roleServer) error {
 	fmt.Fprintf(env.Stderr, "control %s\n", server.Address())
+	ctx, cancel := whileHeard(ctx, env, alive)
+	defer cancel()
 	return server.Serve(ctx)
+}
+
+// whileHeard is a context that ends when alive has heard nothing for too long,
+// which is said.
+func whileHeard(ctx context.Context, env *Env, alive *jsonhttp.Alive) (context.Context, context.CancelFunc) {
+	return alive.While(ctx, func(why error) { fmt.Fprintln(env.Stderr, why) })
 }

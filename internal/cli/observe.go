@@ -3,13 +3,16 @@ package cli
 import (
 	"fmt"
 	"log/slog"
+	"time"
 
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/spf13/cobra"
 )
 
 func newObserveCommand(env *Env) *cobra.Command {
 	options := observe.Options{}
+	var alone time.Duration
 	var verbose bool
 	cmd := &cobra.Command{
 		Use:   "observe",
@@ -24,18 +27,19 @@ func newObserveCommand(env *Env) *cobra.Command {
 			if verbose {
 				options.Log = slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			}
+			options.Alive = jsonhttp.NewAlive(alone)
 			server, err := observe.New(options)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(env.Stderr, "control %s\n", server.Address())
-			return server.Serve(cmd.Context())
+			return serveRole(cmd.Context(), env, options.Alive, server)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&options.Control, "control", fmt.Sprintf("127.0.0.1:%d", observe.ControlPort), "loopback `address` of the control server")
 	flags.StringVar(&options.CgroupRoot, "cgroup-root", "/sys/fs/cgroup", "`directory` where the node's cgroups are mounted")
 	flags.StringVar(&options.ProcRoot, "proc-root", "/proc", "`directory` where the node's /proc is mounted")
+	addAlone(flags, &alone)
 	flags.BoolVar(&verbose, "verbose", false, "log what happens to standard error")
 	return cmd
 }

@@ -91,12 +91,20 @@ func writePlan(w io.Writer, p *study.Plan) error {
 	for _, n := range planNotes(p) {
 		n.write(w)
 	}
-	var fixed []string
+	var fixed, installed []string
 	for factor, level := range s.Settings {
-		fixed = append(fixed, factor+"="+level)
+		if level == study.LevelInstalled {
+			installed = append(installed, factor)
+		} else {
+			fixed = append(fixed, factor+"="+level)
+		}
 	}
 	sort.Strings(fixed)
 	_, err := fmt.Fprintf(w, "fixed: %s\n", strings.Join(fixed, " "))
+	if len(installed) > 0 && err == nil {
+		sort.Strings(installed)
+		_, err = fmt.Fprintf(w, "as installed: %s\n", strings.Join(installed, " "))
+	}
 	return err
 }
 
@@ -203,10 +211,10 @@ func controlRow(_ *study.Plan, cell record.Cell) ([]string, error) {
 		return nil, err
 	}
 	var out []string
-	for _, n := range []int{l.Proxies, l.Gateways, l.RealPods, l.Services, l.IstiodReplicas} {
+	for _, n := range []int{l.Proxies, l.Gateways, l.RealPods, l.Services} {
 		out = append(out, strconv.Itoa(n))
 	}
-	return out, nil
+	return append(out, cell[study.FactorIstiodReplicas]), nil // or as installed
 }
 
 // deploysControl says what trials deploy. Each begins with a fresh istiod, so
@@ -261,8 +269,11 @@ type plannedControl struct {
 	Gateways int `json:"simulated_gateways"`
 	RealPods int `json:"real_pods"`
 	Services int `json:"services"`
-	Istiod   int `json:"istiod_pods"`
-	Restarts int `json:"istiod_restarts_per_block"`
+	// Istiod is how many pods of istiod are expected where Installed says that
+	// there are as many as were installed.
+	Istiod    int  `json:"istiod_pods"`
+	Installed bool `json:"istiod_pods_as_installed,omitempty"`
+	Restarts  int  `json:"istiod_restarts_per_block"`
 }
 
 func planCell(p *study.Plan, cell record.Cell) (plannedCell, error) {
@@ -290,7 +301,7 @@ func fillControl(_ *study.Plan, cell record.Cell, one *plannedCell) error {
 		return err
 	}
 	one.Deploys = &plannedControl{Proxies: l.Proxies, Gateways: l.Gateways, RealPods: l.RealPods,
-		Services: l.Services, Istiod: l.IstiodReplicas, Restarts: one.Trials}
+		Services: l.Services, Istiod: l.IstiodReplicas, Installed: cell[study.FactorIstiodReplicas] == study.LevelInstalled, Restarts: one.Trials}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/profile/node"
 	"github.com/spf13/cobra"
 )
@@ -22,11 +23,12 @@ func newProfileRoleCommand(env *Env) *cobra.Command {
 			if options.Token, options.Log, err = flags.read(cmd.Context(), env, "look at what runs on the node"); err != nil {
 				return err
 			}
+			options.Alive = jsonhttp.NewAlive(flags.alone)
 			server, err := node.New(options)
 			if err != nil {
 				return err
 			}
-			return serveRole(cmd.Context(), env, server)
+			return serveRole(cmd.Context(), env, options.Alive, server)
 		},
 	}
 	flags.add(cmd, &options.Control, node.ControlPort, &options.ProcRoot)

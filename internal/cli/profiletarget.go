@@ -12,12 +12,12 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/profile"
 	"github.com/meshtrial/meshtrial/profile/node"
 	"github.com/meshtrial/meshtrial/profile/perf"
+	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/site"
 )
 
@@ -48,7 +48,9 @@ func nothingRan(title string, seconds float64) error {
 
 // takePod profiles a pod's container with the perf of its node.
 func takePod(ctx context.Context, env *Env, f profileFlags, name string) (profiled, error) {
-	l, err := f.openLab(ctx)
+	line := newProgress(env.Stderr)
+	defer line.clear()
+	l, err := f.openLab(ctx, line)
 	if err != nil {
 		if errors.Is(err, local.ErrNotRunning) {
 			err = errs.WithHint(errs.Usage("%s: there is no such file, and no lab runs that could have such a pod", name), "start one with meshtrial lab up, or name a cluster with --lab cluster")
@@ -56,8 +58,6 @@ func takePod(ctx context.Context, env *Env, f profileFlags, name string) (profil
 		return profiled{}, err
 	}
 	defer l.Close()
-	line := newProgress(env.Stderr)
-	defer line.clear()
 	target := site.PodTarget{Namespace: f.namespace, Sidecars: sidecars}
 	target.Pod, target.Container, _ = strings.Cut(name, "/")
 	if f.kind != observe.ProfileCPU {
@@ -84,12 +84,17 @@ var sidecars = []string{"istio-proxy", "linkerd-proxy"}
 
 // openLab opens the lab that the pod runs in; in a cluster the profile role
 // needs an image of this program.
-func (f profileFlags) openLab(ctx context.Context) (lab.Lab, error) {
+func (f profileFlags) openLab(ctx context.Context, line *progress) (lab.Lab, error) {
 	if err := f.istiod.check(); err != nil {
 		return nil, err
 	}
 	if f.istiod.lab == lab.KindCluster {
-		return cluster.Open(ctx, cluster.Options{Kubeconfig: f.istiod.kubeconfig, Context: f.istiod.context, Images: clusterImages(runFlags{image: f.image})})
+		feature := rights.ProfilePage
+		if f.kind == observe.ProfileCPU {
+			feature = rights.ProfilePod
+		}
+		return openCluster(ctx, line, runFlags{kubeconfig: f.istiod.kubeconfig, context: f.istiod.context, image: f.image},
+			needed(placesOf(nil, f.namespace), rights.Reach, feature))
 	}
 	return local.Open("")
 }

@@ -12,11 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"runtime/debug"
 	"strings"
-	"syscall"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/spf13/cobra"
@@ -30,16 +27,12 @@ type Env struct {
 }
 
 // Main runs the command line and returns the exit code. The first interrupt
-// cancels the command's context; commands then end with what they have. A
-// second one ends the program at once.
+// ends the command's context; commands then put back what they changed, and
+// end with what they have.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	go func() {
-		<-ctx.Done()
-		stop() // a second signal has its default effect
-	}()
-	err := Run(ctx, args, &Env{Stdin: stdin, Stdout: stdout, Stderr: stderr})
+	err := underSignals(stderr, func(ctx context.Context) error {
+		return Run(ctx, args, &Env{Stdin: stdin, Stdout: stdout, Stderr: stderr})
+	})
 	if err == nil {
 		return errs.CodeOK
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/resilience/findings"
 	"github.com/meshtrial/meshtrial/kinds/resilience/trial"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/runner"
@@ -39,6 +40,8 @@ type runFlags struct {
 	image      string
 	pullSecret string
 	linkerd    string
+	wait       time.Duration
+	yes        bool
 }
 
 func newRunCommand(env *Env) *cobra.Command {
@@ -75,6 +78,8 @@ func newRunCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.linkerd, "linkerd", "", "source of Linkerd if a lab with it must be started: a folder or a release (default $"+linkerdVariable+")")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "with --lab cluster: its kubeconfig (default $KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(&f.context, "context", "", "with --lab cluster: a context of the kubeconfig")
+	flags.BoolVar(&f.yes, "yes", false, "with --lab cluster: change what the run has to change of others' objects without asking")
+	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for another run that is at work in the cluster")
 	flags.StringVar(&f.image, "image", "", "with --lab cluster: the image of the roles, where the cluster can pull it (components images --push)")
 	flags.StringVar(&f.pullSecret, "pull-secret", "", "with --lab cluster: Secret `[NAMESPACE/]NAME` of the cluster by which --image is pulled (namespace: default)")
 	return cmd
@@ -101,33 +106,40 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	}
 	defer func() { err = errors.Join(err, closeLab(where, p)) }()
 
-	if err := sweepLeftovers(ctx, p, where); err != nil {
-		return err
-	}
-	measured, err := measuredComponents(ctx, where)
+	id := runner.NewRunID(time.Now())
+	book, err := enter(ctx, p, where, id, s.Name, f.wait)
 	if err != nil {
 		return err
 	}
-	options := runner.Options{
-		Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: source, Lab: where, Mesh: newMesh(s.Mesh, where.Images()),
-		Out: f.out, Version: Version(), Components: measured,
-		Remarks: remarks,
-		Enough:  analyses.All().Enough,
-		Next:    analyses.All().Next,
-		Meshes:  meshesOf(plan, where.Images()), Condition: condition,
+	defer func() { err = errors.Join(err, leave(ctx, book)) }()
+	ctx, release := book.Context(ctx)
+	defer release()
+	if err := sweepLeftovers(ctx, p, where); err != nil {
+		return err
 	}
-	if f.resume != "" {
-		options.Out, options.Resume = f.resume, true
-	} else if options.Out == "" {
-		options.Out = filepath.Join("runs", s.Name+"-"+time.Now().UTC().Format("20060102-150405"))
+	options := runner.Options{Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: source, Remarks: remarks, Lab: where, Journal: book, RunID: id}
+	return runEntered(ctx, env, p, f, plan, options)
+}
+
+// runEntered runs a study in a lab that is this run's until it ends.
+func runEntered(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan, options runner.Options) (err error) {
+	if err := complete(ctx, f, plan, &options); err != nil {
+		return err
 	}
-	if s.Kind == study.ControlPlane || trial.SetsControl(plan) {
-		plane, err := openControl(ctx, where)
+	if plan.Study.Kind == study.ControlPlane || trial.SetsControl(plan) {
+		plane, err := openControl(ctx, options.Lab, options.Journal)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, plane.Close()) }()
 		options.Control = plane
+	}
+	changes, err := options.Kind.Changes(ctx, &options, plan)
+	if err != nil {
+		return err
+	}
+	if err := agree(ctx, env, p, options.Lab, changes, f.yes); err != nil {
+		return err
 	}
 	options.Progress = func(e runner.Event) { showEvent(p, plan, e) }
 	outcome, runErr := runner.Run(ctx, options)
@@ -142,7 +154,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	if err != nil {
 		return errors.Join(runErr, err)
 	}
-	if err := present(env, f, outcome.Dir, findings); err != nil {
+	if err := present(env, f, outcome.Dir, findings); err != nil && !unread(err) {
 		return errors.Join(runErr, err)
 	}
 	if runErr != nil {
@@ -150,6 +162,27 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 			"continue with: meshtrial run --resume %s", outcome.Dir)
 	}
 	return judgement(findings)
+}
+
+// complete fills in what a run's options take from the lab and the flags.
+func complete(ctx context.Context, f runFlags, plan *study.Plan, o *runner.Options) (err error) {
+	if o.Components, err = measuredComponents(ctx, o.Lab); err != nil {
+		return err
+	}
+	if o.Digest, err = local.Digest(ownProgram); err != nil {
+		return err
+	}
+	images := o.Lab.Images()
+	o.Version, o.Condition = Version(), condition
+	o.Mesh, o.Meshes = newMesh(plan.Study.Mesh, images), meshesOf(plan, images)
+	o.Enough, o.Next = analyses.All().Enough, analyses.All().Next
+	switch o.Out = f.out; {
+	case f.resume != "":
+		o.Out, o.Resume = f.resume, true
+	case o.Out == "":
+		o.Out = filepath.Join("runs", plan.Study.Name+"-"+time.Now().UTC().Format("20060102-150405"))
+	}
+	return nil
 }
 
 // prepare reads the study and finds whatever is wrong that can be found
@@ -184,7 +217,7 @@ func prepare(ctx context.Context, env *Env, f runFlags, args []string) (*study.S
 		// Another study, other rules, or another process at work in the directory.
 		dir, contents, err := store.Resume(f.resume, s.Marshal(), s.Seed)
 		if err == nil {
-			err = errors.Join(runner.SameRules(f.resume, contents.Header, rules), dir.Close())
+			err = errors.Join(sameToday(f, contents.Header), runner.SameRules(f.resume, contents.Header, rules), dir.Close())
 		}
 		if err != nil {
 			return fail(err)

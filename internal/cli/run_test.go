@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -61,12 +62,16 @@ func TestRunScripts(t *testing.T) {
 				text := bytes.Repeat([]byte("# a long comment\n"), size/17+1)[:size]
 				ts.Check(os.WriteFile(ts.MkAbs(args[0]), text, 0o644))
 			},
-			// a-run DIR: makes a run directory with a trial, as of resolved
-			// study FILE.
+			// a-run DIR FILE [HEADER]: makes the directory of a run of study
+			// FILE; HEADER is what its header has besides, as JSON.
 			"a-run": func(ts *testscript.TestScript, _ bool, args []string) {
 				s, source, err := loadStudy(context.Background(), &Env{}, ts.MkAbs(args[1]), nil)
 				ts.Check(err)
-				dir, err := store.Create(ts.MkAbs(args[0]), record.Header{Kind: string(s.Kind), RunID: "r", Seed: 1, Rules: verdict.Limits(nil).Rules(kinds.Of(s).Limits)}, source, s.Marshal())
+				header := record.Header{Kind: string(s.Kind), RunID: "r", Seed: 1, Rules: verdict.Limits(nil).Rules(kinds.Of(s).Limits)}
+				if len(args) > 2 {
+					ts.Check(json.Unmarshal([]byte(args[2]), &header))
+				}
+				dir, err := store.Create(ts.MkAbs(args[0]), header, source, s.Marshal())
 				ts.Check(err)
 				ts.Check(dir.Close())
 			},
@@ -152,12 +157,11 @@ func TestLeftoverWarning(t *testing.T) {
 		leftover site.Leftover
 		want     string
 	}{
-		{site.Leftover{Namespace: "meshtrial-1", Since: at, Owner: "process 7 on host", Dead: true}, "process 7 on host is dead"},
-		{site.Leftover{Namespace: "meshtrial-1", Since: at, Owner: "process 7 on host"}, "of process 7 on host, which cannot be seen from here"},
-		{site.Leftover{Namespace: "meshtrial-1", Since: at}, "owner unknown"},
+		{site.Leftover{Namespace: "meshtrial-1", Run: "r1", Since: at, Owner: "process 7 on host"}, "of process 7 on host, which cannot be seen from here"},
+		{site.Leftover{Namespace: "meshtrial-1", Run: "r1", Since: at}, "owner unknown"},
 	} {
 		got := leftoverWarning(tt.leftover)
-		if !strings.Contains(got, tt.want) || !strings.Contains(got, "kubectl delete namespace meshtrial-1") {
+		if !strings.Contains(got, tt.want) || !strings.Contains(got, "meshtrial cluster restore --run r1") {
 			t.Errorf("%q, want %q", got, tt.want)
 		}
 	}

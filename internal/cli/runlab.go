@@ -7,20 +7,31 @@ import (
 	"os"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/rights"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 )
 
 // openLab finds the lab, or starts one.
 func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan) (lab.Lab, error) {
 	if f.lab == lab.KindCluster {
-		return cluster.Open(ctx, cluster.Options{Kubeconfig: f.kubeconfig, Context: f.context, Images: clusterImages(f)})
+		return openCluster(ctx, p, f, rights.Place(rights.Of(plan), placesOf(rights.Meshes(plan), "")))
 	}
 	running, err := local.Open("")
 	if err == nil {
-		return running, sameBuild(running)
+		if err := sameBuild(running); err != nil {
+			return nil, err
+		}
+		if err := adopt(ctx, p, running, f.keepLab); err != nil {
+			return nil, err
+		}
+		return running, nil
 	}
 	if !errors.Is(err, local.ErrNotRunning) {
 		return nil, err
@@ -37,6 +48,39 @@ func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study
 	return started, nil
 }
 
+// openCluster opens the cluster of a kubeconfig if its user has the rights that
+// are needed, and says what goes without others.
+func openCluster(ctx context.Context, p *progress, f runFlags, needs []rights.Feature) (lab.Lab, error) {
+	l, err := cluster.Open(ctx, cluster.Options{Kubeconfig: f.kubeconfig, Context: f.context, Images: clusterImages(f), Needs: needs})
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range l.Notes() {
+		p.note("note: %s", note)
+	}
+	return l, nil
+}
+
+// placesOf are the namespaces that rights are asked for in: those of meshes'
+// control planes, one that a run could have, and one that the user names ("" for
+// all).
+func placesOf(meshes []string, named string) rights.Places {
+	at := rights.Places{Run: site.NamespacePrefix + "check", Meshes: map[string]string{}, Named: named}
+	for _, name := range meshes {
+		at.Meshes[name], _ = newMesh(name, lab.Images{}).ControlPlane()
+	}
+	return at
+}
+
+// needed are the rights of features in their places.
+func needed(at rights.Places, names ...string) []rights.Feature {
+	features, err := rights.Named(names...)
+	if err != nil {
+		panic(err) // a name that the table lacks
+	}
+	return rights.Place(features, at)
+}
+
 // sameBuild refuses a lab whose pods are of another build of this program.
 func sameBuild(l *local.Lab) error {
 	program, err := os.Executable()
@@ -47,8 +91,49 @@ func sameBuild(l *local.Lab) error {
 	case err != nil:
 		return fmt.Errorf("compare this program with that of the lab: %w", err)
 	case other:
-		return errs.WithHint(errs.Usage("the lab that runs was started by another build of meshtrial, and its pods are of that build"),
+		of := ""
+		if l.Orphaned() {
+			of = ", for a run that was killed (" + l.Owner().String() + ")"
+		}
+		return errs.WithHint(errs.Usage("the lab that runs was started by another build of meshtrial%s, and its pods are of that build", of),
 			"`meshtrial lab down`; a run starts a lab of its own, or `meshtrial lab up`")
 	}
 	return nil
+}
+
+// adopt takes over a lab whose run was killed before it could take it down.
+func adopt(ctx context.Context, p *progress, l *local.Lab, keep bool) error {
+	if !l.Orphaned() {
+		return nil
+	}
+	dead := l.Owner().String()
+	mine, err := l.Adopt(ctx, keep)
+	switch {
+	case err != nil || !mine:
+		return err
+	case keep:
+		p.note("the lab that runs is that of a run that was killed (%s); it stays up (--keep-lab)", dead)
+	default:
+		p.note("the lab that runs is that of a run that was killed (%s); it is taken down with this one", dead)
+	}
+	return nil
+}
+
+// ownProgram is the file of the program that runs, whatever has become of its
+// path.
+const ownProgram = "/proc/self/exe"
+
+// sameToday refuses to go on with a run that this program, lab or machine did
+// not make, as far as that is known before the lab is there.
+func sameToday(f runFlags, was record.Header) error {
+	digest, err := local.Digest(ownProgram)
+	if err != nil {
+		return err
+	}
+	now := record.Header{Meshtrial: Version(), MeshtrialDigest: digest, Lab: f.lab}
+	if f.lab == lab.KindLocal {
+		now.Machine = procfs.Machine(os.DirFS("/"))
+		now.Machine.OS, now.Machine.CgroupMode = "", "" // the node has others
+	}
+	return runner.Same(f.resume, was, now)
 }

@@ -58,6 +58,6 @@ func meshesOf(plan *study.Plan, images lab.Images) map[string]mesh.Mesh {
 }
 
 // openControl finds the control plane under test.
-func openControl(ctx context.Context, where lab.Lab) (*istio.ControlPlane, error) {
-	return istio.NewControlPlane(ctx, where.RESTConfig(), "")
+func openControl(ctx context.Context, where lab.Lab, changes istio.Changes) (*istio.ControlPlane, error) {
+	return istio.NewControlPlane(ctx, where.RESTConfig(), "", changes)
 }

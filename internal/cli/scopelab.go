@@ -19,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/scope"
 )
 
@@ -28,7 +29,7 @@ const scopeTimeout = 2 * time.Minute
 // labProxies reads the configuration of the running proxies, one after the
 // other. A proxy that cannot be read is a note, unless none can.
 func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options) (proxies []scope.Proxy, notes []string, err error) {
-	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context)
+	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, needed(placesOf(nil, f.namespace), rights.Reach, rights.Scope))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -165,13 +165,16 @@ func openPrometheus(address string, headers []string) (*signals.Remote, error) {
 
 // signalsOfRun shows the whole of what a run recorded.
 func signalsOfRun(ctx context.Context, env *Env, f signalsFlags, o signals.Options) error {
-	dir := filepath.Join(f.run, store.DirSeries)
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+	dir, err := store.Folder(f.run, store.DirSeries)
+	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(f.run, store.FileHeader)); err == nil {
 			return errs.WithHint(errs.Usage("run %s has no recorded series", f.run),
 				"its study has to ask for them: signals among its measures, as measures: [convergence, signals]")
 		}
-		dir = f.run // what --record wrote
+		dir, err = f.run, nil // what --record wrote
+	}
+	if err != nil {
+		return err
 	}
 	s, err := signals.OpenSeries(dir)
 	if err != nil {

@@ -19,7 +19,9 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/signals"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // istiodFlags say which istiod: that of a lab.
@@ -53,14 +55,17 @@ func (f *istiodFlags) check() error {
 	return errs.WithHint(errs.Usage("unknown lab %q", f.lab), "--lab takes local or cluster")
 }
 
-// config returns how to reach the cluster.
-func (f *istiodFlags) config(ctx context.Context) (*rest.Config, error) {
-	return readConfig(ctx, f.lab, f.kubeconfig, f.context)
+// config returns how to reach the cluster, for a feature in a namespace that
+// the user names.
+func (f *istiodFlags) config(ctx context.Context, feature, namespace string) (*rest.Config, error) {
+	at := placesOf(nil, namespace)
+	at.Meshes[study.MeshIstio] = f.namespace
+	return readConfig(ctx, f.lab, f.kubeconfig, f.context, needed(at, rights.Reach, feature))
 }
 
-// readConfig returns how to reach a lab. Unlike a study, which needs many
-// rights, reading asks for none beforehand.
-func readConfig(ctx context.Context, kind, kubeconfig, kubecontext string) (*rest.Config, error) {
+// readConfig returns how to reach a lab, if its user has the rights that are
+// needed there. What is lost without others is said where it is lost.
+func readConfig(ctx context.Context, kind, kubeconfig, kubecontext string, needs []rights.Feature) (*rest.Config, error) {
 	if kind == lab.KindLocal {
 		l, err := local.Open("")
 		if err != nil {
@@ -68,7 +73,7 @@ func readConfig(ctx context.Context, kind, kubeconfig, kubecontext string) (*res
 		}
 		return l.RESTConfig(), nil
 	}
-	return cluster.Reach(ctx, cluster.Options{Kubeconfig: kubeconfig, Context: kubecontext})
+	return cluster.Reach(ctx, cluster.Options{Kubeconfig: kubeconfig, Context: kubecontext, Needs: needs})
 }
 
 // istiodPort is where istiod serves its metrics.
@@ -88,7 +93,7 @@ type istiods struct {
 }
 
 func newIstiods(ctx context.Context, f *istiodFlags) (*istiods, error) {
-	config, err := f.config(ctx)
+	config, err := f.config(ctx, rights.Signals, "")
 	if err != nil {
 		return nil, err
 	}

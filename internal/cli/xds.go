@@ -42,6 +42,7 @@ type xdsFlags struct {
 	dnsCapture     bool
 	duration       time.Duration
 	patience       time.Duration
+	alone          time.Duration
 	json           bool
 }
 
@@ -61,10 +62,14 @@ func newXDSCommand(env *Env) *cobra.Command {
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.control != "" {
-				if n := cmd.Flags().NFlag(); n > 1 {
-					return errs.Usage("--control stands alone: a study says the rest")
+				others := cmd.Flags().NFlag() - 1
+				if cmd.Flags().Changed("alone") {
+					others--
 				}
-				return serveXDSControl(cmd.Context(), env, f.control)
+				if others > 0 {
+					return errs.Usage("--control takes no flag but --alone beside it: a study says the rest")
+				}
+				return serveXDSControl(cmd.Context(), env, f.control, f.alone)
 			}
 			spec, err := f.spec(cmd.Context())
 			if err != nil {
@@ -79,6 +84,7 @@ func newXDSCommand(env *Env) *cobra.Command {
 	fs := cmd.Flags()
 	f.register(fs)
 	fs.StringVar(&f.control, "control", "", "serve requests of a study at HOST:PORT instead")
+	addAlone(fs, &f.alone)
 	fs.StringVar(&f.behaviour, "behaviour", xds.BehaviourGood, strings.Join(xds.Behaviours(), ", "))
 	fs.Float64Var(&f.share, "share", 1, "share of the proxies that have --behaviour")
 	fs.IntVar(&f.streams, "streams-per-connection", 50, "proxies on one connection; 1 is as in a real mesh")

@@ -18,14 +18,14 @@ const module = "github.com/meshtrial/meshtrial"
 // subpackage belongs to its parent's line and may be imported by it.
 var layers = [][]string{
 	{"errs", "rate"},
-	{"record", "finding", "internal/leakcheck", "internal/nodetest", "internal/scriptconn", "internal/wake", "protocol"},
-	{"internal/jsonhttp", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
+	{"record", "finding", "internal/leakcheck", "internal/nodetest", "internal/scriptconn", "internal/wake", "internal/ending", "internal/failpoint", "protocol", "journal/fields"},
+	{"internal/jsonhttp", "internal/trusted", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
 	{"stat", "ledger", "internal/procfs", "capacity/money"},
 	{"graph", "profile", "probe"},
-	{"fault"},
+	{"fault", "journal"},
 	{"study"},
 	{"internal/studytest"},
-	{"analysis", "store", "studies", "load", "worker", "observe", "doctor", "components", "ui", "xds", "scope", "signals"},
+	{"analysis", "store", "studies", "load", "worker", "observe", "doctor", "components", "ui", "xds", "scope", "signals", "rights"},
 	{"report", "lab", "population"},
 	{"churn"},
 	{"lab/local", "lab/cluster", "mesh"},
@@ -42,7 +42,7 @@ var layers = [][]string{
 var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/comparison", "analysis/words", "report", "scope", "xds/wire", "fault", "graph", "ledger", "capacity/money",
 	"profile", "verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "load/arrival", "internal/yamltree", "finding", "protocol", "probe",
 	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections",
-	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "rate"}
+	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "rate", "journal/fields", "rights"}
 
 // impure are imports that a pure package has no use for.
 var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}

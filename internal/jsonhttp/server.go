@@ -24,21 +24,24 @@ import (
 const grace = time.Second
 
 // Server is a role's control server. Unless it has a Token nobody has to say
-// who he is, so that it listens on a loopback address only, and answers no
-// page of another site that a browser on the same machine shows (see
-// [Protect]).
+// who he is, so that it listens on a loopback address only. On loopback it
+// answers no page of another site that a browser on the same machine shows
+// (see [Protect]).
 type Server struct {
 	Name       string // "load control", before each error
 	Handler    http.Handler
 	MaxRequest int64        // bytes of a request's body, at most
 	Token      string       // callers must send Authorization: Bearer TOKEN; "": none
 	Log        *slog.Logger // of failed connections, at level debug; nil: none
+	Alive      *Alive       // hears of each request that is not refused as a stranger's; nil: nobody does
 }
 
 // HTTP returns the server with the bounds all of them have, for l. It fails
 // if others than this machine can reach l.
 func (s Server) HTTP(l net.Listener) (*http.Server, error) {
-	if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() && s.Token == "" {
+	a, ok := l.Addr().(*net.TCPAddr)
+	others := ok && !a.IP.IsLoopback()
+	if others && s.Token == "" {
 		err := errs.Usage("%s: %s is no loopback address, and whoever reaches it commands this process", s.Name, a)
 		return nil, errs.WithHint(err, "listen on 127.0.0.1:%d, and reach it from elsewhere by kubectl port-forward or ssh -L", a.Port)
 	}
@@ -46,9 +49,12 @@ func (s Server) HTTP(l net.Listener) (*http.Server, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	handler := Protect(s.Handler, s.MaxRequest)
+	handler := http.MaxBytesHandler(s.Alive.listen(s.Handler), s.MaxRequest)
 	if s.Token != "" {
-		handler = authorise(http.MaxBytesHandler(s.Handler, s.MaxRequest), s.Token)
+		handler = authorise(handler, s.Token)
+	}
+	if !others { // who listens for others cannot know by which names they call it
+		handler = Protect(handler, s.MaxRequest)
 	}
 	return &http.Server{
 		Handler:           handler,
@@ -90,8 +96,10 @@ func (s Server) Serve(ctx context.Context, l net.Listener) error {
 // on this machine, can send here, and bounds the rest to maxRequest bytes of
 // body. Such a page can post without being asked for leave (the browser says
 // so in Sec-Fetch-Site or Origin, see [http.CrossOriginProtection]), and it
-// can give its own name the address 127.0.0.1 to count as the same site; a
-// name that it owns has a dot, no name of this machine's loopback has.
+// can give its own name the address 127.0.0.1 to count as the same site.
+// Therefore only loopback addresses and localhost, which browsers resolve
+// themselves, are answered: a name without a dot may be a stranger's, through
+// a search domain.
 func Protect(next http.Handler, maxRequest int64) http.Handler {
 	cross := http.NewCrossOriginProtection()
 	cross.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -108,8 +116,8 @@ func Protect(next http.Handler, maxRequest int64) http.Handler {
 	})
 }
 
-// authorise answers 401 to whoever does not send the token. No browser sends
-// it of its own accord, so that nothing of [Protect] is needed beside it.
+// authorise answers 401 to whoever does not send the token, which no browser
+// does of its own accord.
 func authorise(next http.Handler, token string) http.Handler {
 	want := sha256.Sum256([]byte("Bearer " + token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -123,17 +131,17 @@ func authorise(next http.Handler, token string) http.Handler {
 	})
 }
 
-// ours says whether a request's Host header is an address, or a name that
-// nobody else can own.
+// ours says whether a request's Host header is a loopback address or
+// localhost, which nobody else can own.
 func ours(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
 		host = hostport // without a port
 	}
-	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return true
+	if a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")); err == nil {
+		return a.Unmap().IsLoopback()
 	}
-	return !strings.Contains(host, ".")
+	return strings.EqualFold(host, "localhost")
 }
 
 // Answer sends value as JSON.

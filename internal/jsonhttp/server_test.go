@@ -3,6 +3,7 @@ package jsonhttp_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -115,6 +116,71 @@ func TestServer(t *testing.T) {
 	}
 	if offset, bound, err := c.ClockOffset(t.Context()); err != nil || offset.Abs() > bound {
 		t.Errorf("the same clock is %v ahead, within %v; %v", offset, bound, err)
+	}
+}
+
+// Who knows the token commands a server; on loopback he calls it by its own
+// name besides, while one that listens for others cannot know its names.
+func TestServerWithToken(t *testing.T) {
+	mux := http.NewServeMux()
+	jsonhttp.HandleVersion(mux, "v1.2.3")
+	for address, strangersName := range map[string]int{"127.0.0.1:0": http.StatusForbidden, "0.0.0.0:0": http.StatusOK} {
+		l, err := net.Listen("tcp4", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- jsonhttp.Server{Name: "role", Handler: mux, MaxRequest: 100, Token: "secret"}.Serve(ctx, l)
+		}()
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		base := "http://127.0.0.1:" + port
+		if strangersName != http.StatusOK {
+			jsonhttptest.RefusesStrangers(t, base, "/n")
+		}
+		for _, c := range []struct {
+			host, token string
+			want        int
+		}{
+			{"", "secret", http.StatusOK}, {"", "guess", http.StatusUnauthorized}, {"role.example", "secret", strangersName},
+		} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/version", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = c.host
+			req.Header.Set("Authorization", "Bearer "+c.token)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != c.want {
+				t.Errorf("on %s, called %q with token %q: %d, want %d", address, c.host, c.token, resp.StatusCode, c.want)
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// HTTP/1.0 needs no Host, and says nothing of whom it takes this for.
+func TestServerWantsHost(t *testing.T) {
+	c, _ := role(t, nil)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(c.BaseURL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET /v1/version HTTP/1.0\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.0 403 ") {
+		t.Errorf("%q, %v", answer, err)
 	}
 }
 

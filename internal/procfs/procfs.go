@@ -1,7 +1,8 @@
 // Package procfs parses the kernel's text files: /proc/stat, pressure,
 // cgroup counters, memory maps, and what describes a machine. Parsers take a
 // file's bytes and touch nothing; [Machine] reads a file system that the
-// caller gives, so that tests can make one up.
+// caller gives, so that tests can make one up. An [Identity] names a process
+// of this machine, and tells whether it still runs.
 package procfs
 
 import (

@@ -2,7 +2,7 @@
 // reaches: the user's own, or a local lab's taken as a stranger's.
 //
 // [Open] reads the kubeconfig, asks the API server (by
-// SelfSubjectAccessReview) whether this user may do all that a study does,
+// SelfSubjectAccessReview) whether this user has the rights that are needed,
 // and says everything that is missing at once. It changes nothing in the
 // cluster.
 package cluster
@@ -19,15 +19,13 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	authorization "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/rights"
 )
 
 // Options of [Open].
@@ -40,6 +38,9 @@ type Options struct {
 	// Images are what pods may use; Meshtrial is needed, the mesh's own
 	// images are the ones it was installed with.
 	Images lab.Images
+	// Needs are the rights that [Open] sees to, in their places: see
+	// [rights.Place].
+	Needs []rights.Feature
 }
 
 // Lab is a cluster as a lab.
@@ -49,6 +50,7 @@ type Lab struct {
 	context    string
 	version    string
 	images     lab.Images
+	notes      []string
 }
 
 var _ lab.Lab = (*Lab)(nil)
@@ -71,48 +73,58 @@ func (l *Lab) ServerVersion() string { return l.version }
 // Images are the images given to [Open].
 func (l *Lab) Images() lab.Images { return l.images }
 
+// Notes say what will be lacking for want of rights that are not needed.
+func (l *Lab) Notes() []string { return l.notes }
+
 // Close leaves the cluster as it is.
 func (l *Lab) Close() error { return nil }
 
 // Stays is true: a cluster is its user's.
 func (l *Lab) Stays() bool { return true }
 
-// permission is one thing that a study does.
-type permission struct {
-	verbs                        []string
-	group, resource, subresource string
-	why                          string
+// askTime bounds the answers of a cluster before anything is done there: to
+// whether it is there, and to what its user may do.
+const askTime = 30 * time.Second
+
+// Found is a cluster that answers.
+type Found struct {
+	Kube             kubernetes.Interface
+	Context, Version string // of the kubeconfig, and of the API server
+	lab              *Lab
 }
 
-// needed is all that studies do in a cluster.
-var needed = []permission{
-	{[]string{"create", "get", "delete"}, "", "namespaces", "", "a run's namespace"},
-	{[]string{"create", "patch", "get", "list", "delete"}, "apps", "deployments", "", "load generators and workers"},
-	{[]string{"create", "patch", "get", "list", "delete"}, "apps", "daemonsets", "", "the observer on each node"},
-	{[]string{"create", "patch", "get", "delete"}, "", "services", "", "the workers' addresses"},
-	{[]string{"create", "patch", "get", "delete"}, "", "configmaps", "", "settings of roles"},
-	{[]string{"create", "patch", "get", "delete"}, "", "serviceaccounts", "", "identities of workloads"},
-	{[]string{"get", "list", "watch"}, "", "pods", "", "where roles run and whether they are ready"},
-	{[]string{"get"}, "", "pods", "log", "what a role said when it failed"},
-	{[]string{"create", "get"}, "", "pods", "portforward", "the roles' control servers"},
-	{[]string{"get", "list"}, "", "nodes", "", "the machine that is measured"},
-}
-
-// Reach reads the kubeconfig and sees that the cluster answers. It asks for no
-// rights: enough for what needs fewer of them than a study.
-func Reach(ctx context.Context, o Options) (*rest.Config, error) {
+// Find reads the kubeconfig and sees that the cluster answers. It asks for no
+// rights.
+func Find(ctx context.Context, o Options) (*Found, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	l, err := load(o)
 	if err != nil {
 		return nil, err
 	}
-	client, err := kubernetes.NewForConfig(l.config)
+	config := rest.CopyConfig(l.config)
+	config.QPS, config.Burst = 200, 400 // the server has its own limits
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, errs.Usage("kubeconfig: %v", err)
 	}
 	if err := l.reach(ctx, client); err != nil {
 		return nil, err
 	}
-	return l.config, nil
+	return &Found{Kube: client, Context: l.context, Version: l.version, lab: l}, nil
+}
+
+// Reach finds the cluster and checks rights as [Open] does: enough for what runs
+// nothing there.
+func Reach(ctx context.Context, o Options) (*rest.Config, error) {
+	found, err := Find(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := found.lab.preflight(ctx, found.Kube, o.Needs); err != nil {
+		return nil, err
+	}
+	return found.lab.config, nil
 }
 
 // reach asks the cluster for its version, which everybody may.
@@ -160,31 +172,49 @@ func load(o Options) (*Lab, error) {
 	return l, nil
 }
 
-// Open reads the kubeconfig, reaches the cluster, and checks permissions.
+// Open finds the cluster and refuses a user who lacks what is needed.
 func Open(ctx context.Context, o Options) (*Lab, error) {
-	l, err := load(o)
+	found, err := Find(ctx, o)
 	if err != nil {
 		return nil, err
 	}
+	l := found.lab
 	l.config.QPS, l.config.Burst = 200, 400 // the server has its own limits
-	client, err := kubernetes.NewForConfig(l.config)
-	if err != nil {
-		return nil, errs.Usage("kubeconfig: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	if err := l.reach(ctx, client); err != nil {
+	if err := l.preflight(ctx, found.Kube, o.Needs); err != nil {
 		return nil, err
-	}
-	lacks, err := missing(ctx, client)
-	if err != nil {
-		return nil, fmt.Errorf("ask the cluster what this user may do: %w", err)
-	}
-	if len(lacks) > 0 {
-		return nil, errs.WithHint(errs.Usage("this user may not do all that a study needs:\n  %s", strings.Join(lacks, "\n  ")),
-			"ask the cluster's administrator for these rights, or use another context")
 	}
 	return l, nil
+}
+
+// preflight refuses a user who lacks what is needed, and notes what else is
+// lacking.
+func (l *Lab) preflight(ctx context.Context, client kubernetes.Interface, needs []rights.Feature) error {
+	needs, notes, err := Resolve(ctx, client, needs)
+	if err != nil {
+		return err
+	}
+	l.notes = notes
+	checked, err := Ask(ctx, client, needs)
+	if err != nil {
+		return err
+	}
+	var lacks []string
+	for i := range checked {
+		for k := range checked[i].Answers {
+			a := &checked[i].Answers[k]
+			switch {
+			case a.Needed():
+				lacks = append(lacks, checked[i].Name+": "+a.String())
+			case len(a.Missing) > 0:
+				l.notes = append(l.notes, fmt.Sprintf("this user may not %s: %s", a, a.Without))
+			}
+		}
+	}
+	if len(lacks) == 0 {
+		return nil
+	}
+	return errs.WithHint(errs.Usage("this user lacks rights:\n  %s", strings.Join(lacks, "\n  ")),
+		"`meshtrial cluster check` with the study and --manifests prints roles that an administrator can apply; or use another context")
 }
 
 // maxKubeconfig bounds a kubeconfig, in bytes: client-go reads it whole.
@@ -215,46 +245,4 @@ func kubeconfigPath(rules *clientcmd.ClientConfigLoadingRules) string {
 		}
 	}
 	return rules.GetDefaultFilename()
-}
-
-// missing lists what this user may not do, in words.
-func missing(ctx context.Context, client kubernetes.Interface) ([]string, error) {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(8)
-	denied := make([][]string, len(needed))
-	for i, p := range needed {
-		group.Go(func() error {
-			for _, verb := range p.verbs {
-				review := &authorization.SelfSubjectAccessReview{Spec: authorization.SelfSubjectAccessReviewSpec{
-					ResourceAttributes: &authorization.ResourceAttributes{Verb: verb, Group: p.group, Resource: p.resource, Subresource: p.subresource,
-						Namespace: metav1.NamespaceAll}}}
-				answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-				if err != nil {
-					return err
-				}
-				if !answer.Status.Allowed {
-					denied[i] = append(denied[i], verb)
-				}
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	var lacks []string
-	for i, p := range needed {
-		if len(denied[i]) == 0 {
-			continue
-		}
-		name := p.resource
-		if p.subresource != "" {
-			name += "/" + p.subresource
-		}
-		if p.group != "" {
-			name += "." + p.group
-		}
-		lacks = append(lacks, fmt.Sprintf("%s %s (%s)", strings.Join(denied[i], ", "), name, p.why))
-	}
-	return lacks, nil
 }

@@ -9,7 +9,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	authorization "k8s.io/api/authorization/v1"
@@ -18,16 +20,22 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/rights"
+	"github.com/meshtrial/meshtrial/study"
 )
 
-// fakeAPI answers version and access reviews; allow decides the latter.
-func fakeAPI(t *testing.T, allow func(authorization.ResourceAttributes) bool) string {
+// fakeAPI answers version, one group's resources, and access reviews; allow
+// decides the latter.
+func fakeAPI(t *testing.T, allow func(asked string) bool) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		switch r.URL.Path {
 		case "/version":
 			fmt.Fprint(w, `{"gitVersion": "v1.36.3"}`)
+		case "/apis/example.org/v1":
+			fmt.Fprint(w, `{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "example.org/v1", "resources": [
+ {"name": "things/status", "kind": "Thing", "namespaced": true}, {"name": "things", "kind": "Thing", "namespaced": true}, {"name": "worlds", "kind": "World"}]}`)
 		case "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
 			body, err := io.ReadAll(r.Body)
 			if err != nil {
@@ -39,7 +47,7 @@ func fakeAPI(t *testing.T, allow func(authorization.ResourceAttributes) bool) st
 				t.Errorf("%T: %v", object, err)
 				return
 			}
-			review.Status.Allowed = allow(*review.Spec.ResourceAttributes)
+			review.Status.Allowed = allow(asked(review.Spec))
 			w.WriteHeader(http.StatusCreated)
 			json.NewEncoder(w).Encode(&authorization.SelfSubjectAccessReview{
 				TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"}, Status: review.Status})
@@ -49,6 +57,28 @@ func fakeAPI(t *testing.T, allow func(authorization.ResourceAttributes) bool) st
 	}))
 	t.Cleanup(server.Close)
 	return kubeconfig(t, server.URL)
+}
+
+// asked is a question in words: verb, resource, group, subresource and
+// namespace, or verb and path.
+func asked(s authorization.SelfSubjectAccessReviewSpec) string {
+	if a := s.NonResourceAttributes; a != nil {
+		return a.Verb + " " + a.Path
+	}
+	a := s.ResourceAttributes
+	return fmt.Sprintf("%s %s.%s/%s in %q", a.Verb, a.Resource, a.Group, a.Subresource, a.Namespace)
+}
+
+func everything(string) bool { return true }
+
+// needs are some features in the places of a run.
+func needs(t *testing.T, names ...string) []rights.Feature {
+	t.Helper()
+	features, err := rights.Named(names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rights.Place(features, rights.Places{Run: "meshtrial-x", Meshes: map[string]string{study.MeshIstio: "istio-system"}})
 }
 
 func kubeconfig(t *testing.T, url string) string {
@@ -63,12 +93,12 @@ func kubeconfig(t *testing.T, url string) string {
 }
 
 func TestOpen(t *testing.T) {
-	path := fakeAPI(t, func(authorization.ResourceAttributes) bool { return true })
-	l, err := Open(context.Background(), Options{Kubeconfig: path, Images: lab.Images{Meshtrial: "registry/meshtrial:1"}})
+	path := fakeAPI(t, everything)
+	l, err := Open(context.Background(), Options{Kubeconfig: path, Images: lab.Images{Meshtrial: "registry/meshtrial:1"}, Needs: needs(t, rights.Names()...)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.Kind() != lab.KindCluster || l.ServerVersion() != "v1.36.3" || l.Context() != "here" || l.Kubeconfig() != path || l.Images().Meshtrial != "registry/meshtrial:1" {
+	if l.Kind() != lab.KindCluster || l.ServerVersion() != "v1.36.3" || l.Context() != "here" || l.Kubeconfig() != path || l.Images().Meshtrial != "registry/meshtrial:1" || len(l.Notes()) > 0 {
 		t.Errorf("%+v", l)
 	}
 	if err := l.Close(); err != nil {
@@ -80,26 +110,83 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// TestOpenSaysAllThatIsMissing: by feature and place; what a run can go without
+// is a note, and what the run does not need is not asked for.
 func TestOpenSaysAllThatIsMissing(t *testing.T) {
-	path := fakeAPI(t, func(a authorization.ResourceAttributes) bool {
-		return !(a.Resource == "pods" && a.Subresource == "portforward") && !(a.Resource == "deployments" && a.Verb != "get")
+	var mu sync.Mutex
+	questions := map[string]int{}
+	path := fakeAPI(t, func(asked string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		questions[asked]++
+		switch asked {
+		case `create secrets./ in "meshtrial-x"`, `create pods./portforward in "meshtrial-x"`, `list deployments.apps/ in "istio-system"`, "get /version", `get nodes./ in ""`:
+			return false
+		}
+		return true
 	})
-	_, err := Open(context.Background(), Options{Kubeconfig: path})
-	if errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
+	l, err := Open(context.Background(), Options{Kubeconfig: path, Needs: needs(t, rights.Reach, rights.EveryRun, rights.Profiles)})
+	if errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" || l != nil {
 		t.Fatalf("%v (%s)", err, errs.Hint(err))
 	}
-	for _, want := range []string{"create, get pods/portforward", "create, patch, list, delete deployments.apps"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%v\ndoes not say %s", err, want)
+	want := `this user lacks rights:
+  reach: get /version (whether the cluster answers, and its version)
+  every run: create pods/portforward in the run's namespace (the control servers of the roles, and the proxies' admin pages)
+  every run: list deployments.apps in namespace istio-system (whether the mesh is installed and ready)
+  profiles: create secrets in the run's namespace (the token that the role wants)`
+	if err.Error() != want {
+		t.Errorf("%v\nwant\n%s", err, want)
+	}
+	for q, n := range questions {
+		if n != 1 {
+			t.Errorf("%s was asked %d times", q, n)
 		}
 	}
-	if strings.Contains(err.Error(), "nodes") {
-		t.Errorf("%v\nnames a right that is there", err)
+	if questions[`create leases.coordination.k8s.io/ in "meshtrial-journal"`] != 0 || questions[`create namespaces./ in ""`] != 1 {
+		t.Errorf("asked: %v", questions)
+	}
+}
+
+func TestOpenNotesWhatARunCanGoWithout(t *testing.T) {
+	path := fakeAPI(t, func(asked string) bool { return asked != `get nodes./ in ""` })
+	l, err := Open(context.Background(), Options{Kubeconfig: path, Needs: needs(t, rights.EveryRun)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"this user may not get nodes (the node's container runtime): the report does not name the container runtime"}; !slices.Equal(l.Notes(), want) {
+		t.Errorf("%q, want %q", l.Notes(), want)
+	}
+}
+
+// TestResolve: the API server says where objects of a study are, and whether
+// they have a namespace.
+func TestResolve(t *testing.T) {
+	var mu sync.Mutex
+	var questions []string
+	path := fakeAPI(t, func(asked string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		questions = append(questions, asked)
+		return true
+	})
+	of := func(kind string) rights.Right {
+		return rights.Right{Verbs: []string{"get"}, Group: "example.org", Version: "v1", Kind: kind, Where: rights.InNamed, Namespace: "shop", Why: "step x changes it"}
+	}
+	l, err := Open(context.Background(), Options{Kubeconfig: path, Needs: []rights.Feature{{Name: rights.ConfigSteps, Rights: []rights.Right{of("Thing"), of("World"), of("Ghost")}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(questions)
+	if want := []string{`get things.example.org/ in "shop"`, `get worlds.example.org/ in ""`}; !slices.Equal(questions, want) {
+		t.Errorf("asked %q, want %q", questions, want)
+	}
+	if n := l.Notes(); len(n) != 1 || !strings.Contains(n[0], "the cluster has no Ghost of example.org/v1") {
+		t.Errorf("%q", n)
 	}
 }
 
 func TestOpenBadInput(t *testing.T) {
-	good := fakeAPI(t, func(authorization.ResourceAttributes) bool { return true })
+	good := fakeAPI(t, everything)
 	broken := filepath.Join(t.TempDir(), "broken")
 	if err := os.WriteFile(broken, []byte("clusters: 12\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -124,10 +211,18 @@ func TestOpenBadInput(t *testing.T) {
 	}
 }
 
+// What needs rights that are lacking is told so before it begins.
+func TestReachRefuses(t *testing.T) {
+	path := fakeAPI(t, func(asked string) bool { return !strings.HasPrefix(asked, "list pods") })
+	if _, err := Reach(t.Context(), Options{Kubeconfig: path, Needs: needs(t, rights.Signals)}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "signals: list pods in namespace istio-system (istiod's pods)") {
+		t.Errorf("%v", err)
+	}
+}
+
 // What needs no rights still learns that the cluster is there, before anything
 // is done for it.
 func TestReach(t *testing.T) {
-	config, err := Reach(t.Context(), Options{Kubeconfig: fakeAPI(t, func(authorization.ResourceAttributes) bool { return false })})
+	config, err := Reach(t.Context(), Options{Kubeconfig: fakeAPI(t, func(string) bool { return false })})
 	if err != nil || config == nil {
 		t.Errorf("a cluster that allows nothing: %v", err)
 	}

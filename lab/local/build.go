@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -24,23 +23,24 @@ func (l *Lab) StartedByOther(path string) (bool, error) {
 	if os.SameFile(a, b) {
 		return false, nil
 	}
-	started, err := digest(running)
+	started, err := Digest(running)
 	if err != nil {
 		return false, err
 	}
-	now, err := digest(path)
-	return !bytes.Equal(started, now), err
+	now, err := Digest(path)
+	return started != now, err
 }
 
-func digest(path string) ([]byte, error) {
+// Digest names what a program is by its file: "sha256:" and the sum.
+func Digest(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	defer f.Close()
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
-		return nil, err
+		return "", err
 	}
-	return sum.Sum(nil), nil
+	return fmt.Sprintf("sha256:%x", sum.Sum(nil)), nil
 }

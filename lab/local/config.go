@@ -36,6 +36,7 @@ type spec struct {
 	Images     []components.Image            `json:"images"`
 	Pause      string                        `json:"pause"` // reference of the sandbox image
 	Keep       []string                      `json:"keep"`  // folders that must stay visible inside
+	Audit      bool                          `json:"audit"` // the API server writes an audit log
 }
 
 // programNames are the programs a lab is made of.
@@ -77,7 +78,7 @@ func (s *spec) etcd() process {
 }
 
 func (s *spec) apiserver() process {
-	return s.command("kube-apiserver",
+	return s.audits(s.command("kube-apiserver",
 		"--etcd-servers=unix://"+etcdSocket,
 		"--bind-address="+s.Network.Node.Addr().String(), "--advertise-address="+s.Network.Node.Addr().String(), "--secure-port=6443",
 		"--tls-cert-file="+s.Dir.pki("apiserver.crt"), "--tls-private-key-file="+s.Dir.pki("apiserver.key"),
@@ -95,7 +96,7 @@ func (s *spec) apiserver() process {
 		"--enable-aggregator-routing=true",     // reach webhooks through their endpoints
 		"--enable-priority-and-fairness=false", // one user, no need to queue
 		"--profiling=false",
-	)
+	))
 }
 
 func (s *spec) controllers() process {
@@ -152,6 +153,7 @@ func (s *spec) files() (map[string][]byte, error) {
 		"conf/containerd-import.toml": []byte(s.containerdTOML(true)),
 		"conf/resolv.conf":            []byte("nameserver " + s.Network.dns().String() + "\n"),
 		"conf/kwok.yaml":              []byte(kwokStages),
+		"conf/audit.yaml":             []byte(auditPolicy),
 	}
 	for name, value := range map[string]any{
 		"conf/kubelet.yaml":        s.kubeletConfig(),

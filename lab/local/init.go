@@ -243,6 +243,9 @@ func (n *node) importAll(ctx context.Context, images []components.Image) error {
 	// One after the other: containerd keeps one writer for the index of all
 	// archives, and several would wait for each other longer than they work.
 	for _, image := range images {
+		if err := image.Verify(); err != nil {
+			return err
+		}
 		if err := ctr("import", "import", image.Path); err != nil {
 			return fmt.Errorf("%s: %w", image.Ref, err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/lab"
 )
 
@@ -49,6 +50,9 @@ type Options struct {
 	Progress func(line string)
 	// BuildProgress is told of components being made. May be nil.
 	BuildProgress func(components.Event)
+	// Audit has the API server write a log of who asked it for what, which
+	// [LogFiles] calls audit.
+	Audit bool
 	// DownOnClose ends the lab when the returned Lab is closed.
 	DownOnClose bool
 }
@@ -67,6 +71,7 @@ type Lab struct {
 	builder *components.Builder
 	linkerd *components.Linkerd
 	down    bool
+	paid    func() // of what it owes while it is to be taken down
 }
 
 var _ lab.Lab = (*Lab)(nil)
@@ -99,10 +104,10 @@ func (l *Lab) Builder() *components.Builder { return l.builder }
 func (l *Lab) Linkerd() *components.Linkerd { return l.linkerd }
 
 // Stays says whether the lab runs on after Close: unless it was started with
-// DownOnClose.
+// DownOnClose, or adopted.
 func (l *Lab) Stays() bool { return !l.down }
 
-// Close takes the lab down if it was started with DownOnClose.
+// Close takes the lab down if it was started with DownOnClose, or adopted.
 func (l *Lab) Close() error {
 	if !l.down {
 		return nil
@@ -110,7 +115,13 @@ func (l *Lab) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*sweepLimit)
 	defer cancel()
 	_, err := Down(ctx, l.paths.base)
+	l.paid()
 	return err
+}
+
+// owe notes that a lab is there which this process takes down.
+func owe(ctx context.Context) (paid func()) {
+	return ending.Owe(ctx, "the local lab", "meshtrial lab down")
 }
 
 // Open returns the lab that runs from a state folder ("" is the default

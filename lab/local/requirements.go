@@ -16,7 +16,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/doctor"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // What a lab needs at least.
@@ -59,9 +61,9 @@ func Requirements(o Options) []doctor.Line {
 	if err != nil {
 		return []doctor.Line{{Name: "state folder", Status: doctor.Failure, Detail: err.Error(), Mend: "set XDG_STATE_HOME"}}
 	}
-	cache, err := cacheDir(o.CacheDir)
+	cache, err := components.CacheDir(o.CacheDir)
 	if err != nil {
-		return []doctor.Line{{Name: "cache folder", Status: doctor.Failure, Detail: err.Error(), Mend: "set MESHTRIAL_CACHE"}}
+		return []doctor.Line{{Name: "cache folder", Status: doctor.Failure, Detail: err.Error(), Mend: errs.Hint(err)}}
 	}
 	return m.check(state.base, cache)
 }

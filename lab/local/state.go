@@ -9,12 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/lab"
 )
 
@@ -31,17 +30,20 @@ const (
 // record is what lab.json says: everything that a lab leaves, or may have
 // left, outside its namespaces. It is written before any of that is made.
 type record struct {
-	Schema        int       `json:"schema"`
-	ID            string    `json:"id"`
-	Phase         string    `json:"phase"`
-	BootID        string    `json:"boot_id"`
-	Started       time.Time `json:"started"`
-	InitPID       int       `json:"init_pid,omitempty"`
-	InitStart     uint64    `json:"init_start_ticks,omitempty"` // tells a reused PID
-	HostInterface string    `json:"host_interface"`
-	Network       network   `json:"network"`
-	Cgroup        string    `json:"cgroup"`      // name of the lab's group in every hierarchy
-	ImageStore    string    `json:"image_store"` // containerd's kept root
+	Schema    int       `json:"schema"`
+	ID        string    `json:"id"`
+	Phase     string    `json:"phase"`
+	BootID    string    `json:"boot_id"`
+	Started   time.Time `json:"started"`
+	InitPID   int       `json:"init_pid,omitempty"`
+	InitStart uint64    `json:"init_start_ticks,omitempty"` // tells a reused PID
+	// ForRun is the process that the lab was started for and that takes it
+	// down at its end; nil for a lab that stays.
+	ForRun        *procfs.Identity `json:"for_run,omitempty"`
+	HostInterface string           `json:"host_interface"`
+	Network       network          `json:"network"`
+	Cgroup        string           `json:"cgroup"`      // name of the lab's group in every hierarchy
+	ImageStore    string           `json:"image_store"` // containerd's kept root
 	// Sysctls are the values that settings of the host had before the lab
 	// raised them.
 	Sysctls   map[string]int `json:"sysctls,omitempty"`
@@ -143,9 +145,10 @@ func validID(id string) bool {
 	return err == nil && len(id) == 6
 }
 
+// bootID is that of this boot, "" if it cannot be read.
 func bootID() string {
-	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(data))
+	id, _ := procfs.BootID()
+	return id
 }
 
 // errLocked says that another process holds a lock.
@@ -176,17 +179,11 @@ func lockFile(path string) (*os.File, error) {
 // with the PID it names one process for good. It is 0 when there is none, or
 // only a zombie.
 func startTicks(pid int) uint64 {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
+	process, err := procfs.ReadProcess(pid)
+	if err != nil || process.Ended() {
 		return 0
 	}
-	// The program's name, in parentheses, may hold anything.
-	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
-	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
-		return 0
-	}
-	ticks, _ := strconv.ParseUint(fields[19], 10, 64)
-	return ticks
+	return process.StartTime
 }
 
 // initAlive tells whether the init that the record names still runs.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/lab"
 )
 
@@ -26,14 +27,18 @@ const (
 // Status says how a lab is. Its JSON is what `meshtrial lab status --json`
 // prints.
 type Status struct {
-	Schema     int               `json:"schema"`
-	State      string            `json:"state"`
-	ID         string            `json:"id,omitempty"`
-	Kubeconfig string            `json:"kubeconfig,omitempty"`
-	StateDir   string            `json:"state_dir"`
-	Started    time.Time         `json:"started,omitzero"`
-	UpSeconds  float64           `json:"up_s,omitempty"` // how long Up took
-	InitPID    int               `json:"init_pid,omitempty"`
+	Schema     int       `json:"schema"`
+	State      string    `json:"state"`
+	ID         string    `json:"id,omitempty"`
+	Kubeconfig string    `json:"kubeconfig,omitempty"`
+	StateDir   string    `json:"state_dir"`
+	Started    time.Time `json:"started,omitzero"`
+	UpSeconds  float64   `json:"up_s,omitempty"` // how long Up took
+	InitPID    int       `json:"init_pid,omitempty"`
+	// ForRun is the process that takes the lab down at its end, nil for a lab
+	// that stays; Orphaned says that it was killed before it could.
+	ForRun     *procfs.Identity  `json:"for_run,omitempty"`
+	Orphaned   bool              `json:"orphaned,omitempty"`
 	API        string            `json:"api,omitempty"`
 	Node       string            `json:"node_ip,omitempty"`
 	Pods       string            `json:"pods_cidr,omitempty"`
@@ -58,6 +63,11 @@ func GetStatus(dir string) (*Status, error) {
 		return nil, errs.WithHint(err, "meshtrial lab down removes it")
 	}
 	status.ID, status.Started, status.UpSeconds, status.InitPID = r.ID, r.Started, r.UpSeconds, r.InitPID
+	if status.ForRun = r.ForRun; r.ForRun != nil {
+		if status.Orphaned, err = r.orphaned(); err != nil {
+			return nil, err
+		}
+	}
 	status.Kubeconfig, status.API, status.Cgroup, status.Images = p.kubeconfig(), r.Network.apiURL(), r.Cgroup, r.Images
 	status.Node, status.Pods, status.Services = r.Network.Node.Addr().String(), r.Network.Pods.String(), r.Network.Services.String()
 	switch {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +14,9 @@ import (
 	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/doctor"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/lab"
 )
 
@@ -48,12 +49,18 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	if err := u.gather(ctx); err != nil {
 		return nil, err
 	}
+	paid := owe(ctx)
 	l, err := u.start(ctx, lock)
+	if err == nil && o.DownOnClose {
+		l.paid = paid
+		return l, nil
+	}
+	defer paid()
 	if err != nil {
 		if ctx.Err() == nil {
 			u.keepLogs()
 		}
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepLimit)
+		limited, cancel := ending.Within(ctx, sweepLimit)
 		defer cancel()
 		if swept := sweep(limited, u.paths); swept != nil {
 			err = errors.Join(err, swept)
@@ -81,7 +88,7 @@ func newStarter(o Options) (*starter, error) {
 	if err != nil {
 		return nil, err
 	}
-	cache, err := cacheDir(o.CacheDir)
+	cache, err := components.CacheDir(o.CacheDir)
 	if err != nil {
 		return nil, err
 	}
@@ -98,20 +105,6 @@ func newStarter(o Options) (*starter, error) {
 		o.Progress = func(string) {}
 	}
 	return &starter{o: o, paths: p, cache: cache, builder: builder}, nil
-}
-
-func cacheDir(dir string) (string, error) {
-	if dir == "" {
-		dir = os.Getenv("MESHTRIAL_CACHE")
-	}
-	if dir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return "", fmt.Errorf("find a folder for the cache: %w", err)
-		}
-		dir = filepath.Join(user, "meshtrial")
-	}
-	return filepath.Abs(dir)
 }
 
 func (u *starter) alreadyRunning() error {
@@ -214,10 +207,19 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 		return nil, err
 	}
 	defer storeLock.Close() // init keeps a copy
+	var owner *procfs.Identity
+	if u.o.DownOnClose {
+		me, err := procfs.Self()
+		if err != nil {
+			return nil, err
+		}
+		owner = &me
+	}
 	id := newID()
 	u.record = &record{
 		Schema: recordSchema, ID: id, Phase: phaseStarting, BootID: bootID(), Started: u.began.UTC(),
 		HostInterface: hostInterface(id), Network: addresses, Cgroup: "/meshtrial-" + id, ImageStore: store.dir, Images: u.imagesOf(),
+		ForRun: owner,
 	}
 	if err := u.note(); err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ func (u *starter) note() (err error) {
 func (u *starter) spec() (*spec, error) {
 	s := &spec{
 		ID: u.record.ID, Dir: u.paths.dir(u.record.ID), ImageStore: u.record.ImageStore, Network: u.record.Network, Cgroup: u.record.Cgroup,
-		Programs: map[string]components.Program{}, CNI: u.set.Dir("cni"), Images: u.images, Pause: components.PauseRef,
+		Programs: map[string]components.Program{}, CNI: u.set.Dir("cni"), Images: u.images, Pause: components.PauseRef, Audit: u.o.Audit,
 	}
 	for _, name := range programNames {
 		program, ok := u.set.Program(name)

@@ -26,6 +26,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/rights"
 )
 
 func workloads(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes.Interface) {
@@ -232,7 +233,8 @@ spec:
 }
 
 func strangersCluster(t *testing.T, ctx context.Context, l *local.Lab) {
-	c, err := cluster.Open(ctx, cluster.Options{Kubeconfig: l.Kubeconfig(), Images: l.Images()})
+	needs := rights.Place(rights.Features(), rights.Places{Run: "meshtrial-check"})
+	c, err := cluster.Open(ctx, cluster.Options{Kubeconfig: l.Kubeconfig(), Images: l.Images(), Needs: needs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,8 +262,8 @@ func strangersCluster(t *testing.T, ctx context.Context, l *local.Lab) {
 	}
 	// The API server learns of the account and of its rights a moment later.
 	eventually(t, time.Minute, "a user without rights", func() error {
-		_, err := cluster.Open(ctx, cluster.Options{Kubeconfig: guest})
-		if errs.Code(err) != errs.CodeUsage || !strings.Contains(fmt.Sprint(err), "create, patch, delete deployments.apps") || !strings.Contains(fmt.Sprint(err), "namespaces") {
+		_, err := cluster.Open(ctx, cluster.Options{Kubeconfig: guest, Needs: needs})
+		if errs.Code(err) != errs.CodeUsage || !strings.Contains(fmt.Sprint(err), "data plane: create deployments.apps in the run's namespace") || !strings.Contains(fmt.Sprint(err), "every run: create, delete namespaces") {
 			return fmt.Errorf("said was: %v", err)
 		}
 		return nil

@@ -42,7 +42,7 @@ const (
 type ControlPlane struct {
 	kube     kubernetes.Interface
 	sidecars dynamic.NamespaceableResourceInterface
-	applier  *lab.Applier
+	changes  Changes // nil: it is only looked at
 	dialer   *lab.Dialer
 	// name and config are those of istiod's Deployment and of the ConfigMap
 	// with its MeshConfig.
@@ -52,8 +52,9 @@ type ControlPlane struct {
 var _ mesh.ControlPlane = (*ControlPlane)(nil)
 
 // NewControlPlane finds istiod in the cluster. Where several revisions are
-// installed, deployment names the one to test; "" takes the only one.
-func NewControlPlane(ctx context.Context, config *rest.Config, deployment string) (*ControlPlane, error) {
+// installed, deployment names the one to test; "" takes the only one. Without
+// changes no levers can be set.
+func NewControlPlane(ctx context.Context, config *rest.Config, deployment string, changes Changes) (*ControlPlane, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = -1, -1 // the server decides how fast
 	kube, err := kubernetes.NewForConfig(config)
@@ -68,15 +69,11 @@ func NewControlPlane(ctx context.Context, config *rest.Config, deployment string
 	if err != nil {
 		return nil, err
 	}
-	applier, err := lab.NewApplier(config)
-	if err != nil {
-		return nil, fmt.Errorf("istio: %w", err)
-	}
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("istio: %w", err)
 	}
-	return &ControlPlane{kube: kube, sidecars: objects.Resource(sidecarResource), applier: applier,
+	return &ControlPlane{kube: kube, sidecars: objects.Resource(sidecarResource), changes: changes,
 		dialer: lab.NewDialer(config), name: d.Name, config: configMapOf(d)}, nil
 }
 

@@ -2,7 +2,6 @@ package istio
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -10,28 +9,39 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/journal/fields"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/study"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/retry"
 )
 
-// Marks that Apply leaves in the cluster, for Restore in any process.
-const (
-	// originalMark holds, on the Deployment and on the ConfigMap, what was
-	// there before: a DeploymentSpec as JSON, and the MeshConfig's text.
-	originalMark = "meshtrial.dev/original"
-	// restartMark of the pod template changes with each restart.
-	restartMark = "meshtrial.dev/restarted"
-	// leverLabel marks the objects that are levers of ours.
-	leverLabel = "meshtrial.dev/lever"
-)
+// leverLabel marks the objects that are levers of ours.
+const leverLabel = "meshtrial.dev/lever"
+
+// Changes is where the changes go that a study makes to istiod: each is noted
+// before it is made, and can be put back by whoever comes next.
+type Changes interface {
+	Change(ctx context.Context, o journal.Object, why string, edit journal.Edit, texts ...[]fields.Step) ([]fields.Field, error)
+	Apply(ctx context.Context, object *unstructured.Unstructured, why string) (step []fields.Field, made bool, err error)
+	Remove(ctx context.Context, o journal.Object, why string) error
+	Restore(ctx context.Context, which func(*journal.Entry) bool) ([]journal.Outcome, error)
+	Run() string
+}
+
+var _ Changes = (*journal.Journal)(nil)
+
+// why is what the journal says that istiod was changed for.
+const why = "levers of istiod"
 
 // rolloutTimeout bounds the wait for istiod: an image may have to be pulled.
 const rolloutTimeout = 3 * time.Minute
@@ -48,15 +58,20 @@ func (c *ControlPlane) Apply(ctx context.Context, l mesh.Levers, fresh bool) (me
 	if err != nil {
 		return done, err
 	}
-	if err := c.refuseForeign(ctx, sidecars); err != nil {
-		return done, err
+	if l.Named(study.FactorSidecarScope) {
+		if err := c.refuseForeign(ctx, sidecars); err != nil {
+			return done, err
+		}
 	}
 	d, err := c.deployment(ctx)
 	if err != nil {
 		return done, err
 	}
-	if _, err := wantedOf(d, l); err != nil {
+	if _, err := desiredDeployment(d.Spec, l); err != nil {
 		return done, err
+	}
+	if c.changes == nil {
+		return done, errors.New("istio: istiod was opened to be looked at: nothing could put levers back")
 	}
 	newConfig, err := c.applyMeshConfig(ctx, l)
 	if err != nil {
@@ -93,79 +108,93 @@ func (c *ControlPlane) Apply(ctx context.Context, l mesh.Levers, fresh bool) (me
 	return done, nil
 }
 
-// wantedOf is what a Deployment must be for the levers, but for its restart
-// mark, which stays.
-func wantedOf(d *appsv1.Deployment, l mesh.Levers) (appsv1.DeploymentSpec, error) {
-	original, err := originalSpec(d)
+// applyDeployment writes the Deployment where it differs; restarted says that
+// istiod's pods are new ones, which fresh asks for even where nothing differs.
+func (c *ControlPlane) applyDeployment(ctx context.Context, l mesh.Levers, fresh bool) (changed, restarted bool, err error) {
+	before, err := c.deployment(ctx)
 	if err != nil {
-		return original, err
+		return false, false, err
+	}
+	step, err := c.changes.Change(ctx, c.object("apps/v1", "Deployment", c.name), why, func(original, _ *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return original, editSpec(original, l)
+	})
+	changed = len(step) > 0
+	if err != nil {
+		return false, false, fmt.Errorf("istio: set levers: %w", err)
+	}
+	after, err := c.deployment(ctx)
+	if err != nil {
+		return changed, false, err
+	}
+	if !equality.Semantic.DeepEqual(before.Spec.Template, after.Spec.Template) {
+		return changed, true, nil
+	}
+	if !fresh {
+		return changed, false, nil
+	}
+	return changed, true, c.restart(ctx)
+}
+
+// editSpec gives a Deployment the levers. Only fields that they change are
+// written: what this program does not know of the kind stays.
+func editSpec(d *unstructured.Unstructured, l mesh.Levers) error {
+	spec, _, err := unstructured.NestedMap(d.Object, "spec")
+	if err != nil {
+		return err
+	}
+	var original appsv1.DeploymentSpec
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &original); err != nil {
+		return err
 	}
 	want, err := desiredDeployment(original, l)
 	if err != nil {
-		return want, err
+		return err
 	}
-	if mark, ok := d.Spec.Template.Annotations[restartMark]; ok {
-		setAnnotation(&want.Template.ObjectMeta, restartMark, mark)
+	before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&original)
+	if err != nil {
+		return err
 	}
-	return want, nil
+	after, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&want)
+	if err != nil {
+		return err
+	}
+	return fields.Redo(d.Object, fields.Diff(map[string]any{"spec": before}, map[string]any{"spec": after}))
 }
 
-// originalSpec is the Deployment as it was found.
-func originalSpec(d *appsv1.Deployment) (appsv1.DeploymentSpec, error) {
-	text, ok := d.Annotations[originalMark]
-	if !ok {
-		return d.Spec, nil
+// restart ends istiod's pods, and waits until they have gone: others take their
+// place at once.
+func (c *ControlPlane) restart(ctx context.Context) error {
+	old, err := c.pods(ctx)
+	if err != nil {
+		return err
 	}
-	var spec appsv1.DeploymentSpec
-	if err := json.Unmarshal([]byte(text), &spec); err != nil {
-		return spec, errs.WithHint(fmt.Errorf("istio: annotation %s of Deployment %s/%s: %w", originalMark, Namespace, d.Name, err),
-			"it held istiod's Deployment before its levers were set; reinstall istiod")
+	gone := map[string]bool{}
+	for i := range old {
+		gone[string(old[i].UID)] = true
+		if err := c.kube.CoreV1().Pods(Namespace).Delete(ctx, old[i].Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("istio: end pod %s: %w", old[i].Name, err)
+		}
 	}
-	return spec, nil
-}
-
-func setAnnotation(m *metav1.ObjectMeta, name, value string) {
-	if m.Annotations == nil {
-		m.Annotations = map[string]string{}
-	}
-	m.Annotations[name] = value
-}
-
-// applyDeployment writes the Deployment where it differs or a fresh istiod is
-// wanted; restarted says that its pods are new ones.
-func (c *ControlPlane) applyDeployment(ctx context.Context, l mesh.Levers, fresh bool) (changed, restarted bool, err error) {
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		d, err := c.deployment(ctx)
+	for {
+		now, err := c.pods(ctx)
 		if err != nil {
 			return err
 		}
-		want, err := wantedOf(d, l)
-		if err != nil {
-			return err
-		}
-		restarted = fresh || !equality.Semantic.DeepEqual(d.Spec.Template, want.Template)
-		changed = restarted || !equality.Semantic.DeepEqual(d.Spec, want)
-		if !changed {
+		if !slices.ContainsFunc(now, func(p corev1.Pod) bool { return gone[string(p.UID)] }) {
 			return nil
 		}
-		if _, kept := d.Annotations[originalMark]; !kept {
-			text, err := json.Marshal(d.Spec)
-			if err != nil {
-				return err
-			}
-			setAnnotation(&d.ObjectMeta, originalMark, string(text))
+		if err := wake.Pause(ctx, restartLook); err != nil {
+			return errs.WithHint(fmt.Errorf("istio: wait for the end of istiod's former pods: %w", err), "kubectl -n %s get pods -l %s", Namespace, istiodLabel)
 		}
-		if restarted {
-			setAnnotation(&want.Template.ObjectMeta, restartMark, time.Now().UTC().Format(time.RFC3339Nano))
-		}
-		d.Spec = want
-		_, err = c.kube.AppsV1().Deployments(Namespace).Update(ctx, d, metav1.UpdateOptions{FieldManager: lab.FieldManager})
-		return err
-	})
-	if err != nil {
-		return false, false, fmt.Errorf("istio: set levers of Deployment %s/%s: %w", Namespace, c.name, err)
 	}
-	return changed, restarted, nil
+}
+
+// restartLook is how often the pods are looked at that are to end.
+const restartLook = 50 * time.Millisecond
+
+// object names one of istiod's.
+func (c *ControlPlane) object(version, kind, name string) journal.Object {
+	return journal.Object{APIVersion: version, Kind: kind, Namespace: Namespace, Name: name}
 }
 
 // rolledOut waits until the Deployment's pods are ready and no others are
@@ -187,40 +216,34 @@ func (c *ControlPlane) rolledOut(ctx context.Context) error {
 
 // applyMeshConfig writes the ConfigMap where it differs.
 func (c *ControlPlane) applyMeshConfig(ctx context.Context, l mesh.Levers) (changed bool, err error) {
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		stored, err := c.kube.CoreV1().ConfigMaps(Namespace).Get(ctx, c.config, metav1.GetOptions{})
+	step, err := c.changes.Change(ctx, c.object("v1", "ConfigMap", c.config), why, func(original, _ *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		text, _, err := unstructured.NestedString(original.Object, "data", meshConfigKey)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		want, err := desiredMeshConfig(originalMesh(stored), l)
+		want, err := meshConfigWith(text, l)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		changed, err = differs(stored.Data[meshConfigKey], want)
-		if err != nil || !changed {
-			return err
-		}
-		if _, kept := stored.Annotations[originalMark]; !kept {
-			setAnnotation(&stored.ObjectMeta, originalMark, stored.Data[meshConfigKey])
-		}
-		if stored.Data == nil {
-			stored.Data = map[string]string{}
-		}
-		stored.Data[meshConfigKey] = want
-		_, err = c.kube.CoreV1().ConfigMaps(Namespace).Update(ctx, stored, metav1.UpdateOptions{FieldManager: lab.FieldManager})
-		return err
-	})
+		return original, unstructured.SetNestedField(original.Object, want, "data", meshConfigKey)
+	}, fields.Text("data", meshConfigKey))
 	if err != nil {
-		return false, fmt.Errorf("istio: mesh configuration in ConfigMap %s/%s: %w", Namespace, c.config, err)
+		return false, fmt.Errorf("istio: mesh configuration: %w", err)
 	}
-	return changed, nil
+	return len(step) > 0, nil
 }
 
-func originalMesh(stored *corev1.ConfigMap) string {
-	if text, ok := stored.Annotations[originalMark]; ok {
-		return text
+// meshConfigWith is a MeshConfig's text with the levers: the same text where
+// they change nothing.
+func meshConfigWith(text string, l mesh.Levers) (string, error) {
+	want, err := desiredMeshConfig(text, l)
+	if err != nil {
+		return "", err
 	}
-	return stored.Data[meshConfigKey]
+	if other, err := differs(text, want); err != nil || !other {
+		return text, err
+	}
+	return want, nil
 }
 
 // differs compares two MeshConfigs by what they say.
@@ -269,23 +292,21 @@ func (c *ControlPlane) applySidecars(ctx context.Context, wanted []*unstructured
 		if slices.ContainsFunc(wanted, func(w *unstructured.Unstructured) bool { return sameObject(w, s) }) {
 			continue
 		}
-		if err := c.sidecars.Namespace(s.GetNamespace()).Delete(ctx, s.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return moved, fmt.Errorf("istio: remove Sidecar %s/%s: %w", s.GetNamespace(), s.GetName(), err)
+		if err := c.changes.Remove(ctx, journal.ObjectOf(s), why); err != nil {
+			return moved, fmt.Errorf("istio: %w", err)
 		}
 		moved = append(moved, "Sidecar "+s.GetNamespace()+"/"+s.GetName())
 	}
-	var missing []*unstructured.Unstructured
 	for _, w := range wanted {
 		if slices.ContainsFunc(found.Items, func(s unstructured.Unstructured) bool {
 			return sameObject(w, &s) && equality.Semantic.DeepEqual(w.Object["spec"], s.Object["spec"])
 		}) {
 			continue
 		}
-		missing = append(missing, w)
+		if _, _, err := c.changes.Apply(ctx, w, why); err != nil {
+			return moved, fmt.Errorf("istio: %w", err)
+		}
 		moved = append(moved, "Sidecar "+w.GetNamespace()+"/"+w.GetName())
-	}
-	if err := c.applier.ApplyObjects(ctx, missing); err != nil {
-		return moved, fmt.Errorf("istio: set Sidecars: %w", err)
 	}
 	return moved, nil
 }
@@ -294,58 +315,21 @@ func sameObject(a, b *unstructured.Unstructured) bool {
 	return a.GetName() == b.GetName() && a.GetNamespace() == b.GetNamespace()
 }
 
-// Restore puts back what Apply found, and waits for istiod. What cannot be
-// put back is told at the end, when all else has been.
+// Restore puts back what this run's Apply changed, and waits for istiod. What
+// cannot be put back is told at the end, when all else has been.
 func (c *ControlPlane) Restore(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, rolloutTimeout)
-	defer cancel()
-	_, sidecars := c.applySidecars(ctx, nil)
-	// Before the Deployment: an autoscaler that is still held to another number
-	// would set that again.
-	scalers := c.restoreScalers(ctx)
-	config := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return c.restoreMeshConfig(ctx) })
-	restarted := false
-	deployment := retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) {
-		restarted, err = c.restoreDeployment(ctx)
-		return err
-	})
-	all := errors.Join(sidecars, config, deployment, scalers)
-	if restarted {
-		all = errors.Join(all, c.rolledOut(ctx))
-	}
-	if all != nil {
-		return fmt.Errorf("%w: %w", mesh.ErrNotRestored, all)
-	}
-	return nil
-}
-
-func (c *ControlPlane) restoreMeshConfig(ctx context.Context) error {
-	stored, err := c.kube.CoreV1().ConfigMaps(Namespace).Get(ctx, c.config, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	text, kept := stored.Annotations[originalMark]
-	if !kept {
+	if c.changes == nil {
 		return nil
 	}
-	stored.Data[meshConfigKey] = text
-	delete(stored.Annotations, originalMark)
-	_, err = c.kube.CoreV1().ConfigMaps(Namespace).Update(ctx, stored, metav1.UpdateOptions{FieldManager: lab.FieldManager})
-	return err
-}
-
-func (c *ControlPlane) restoreDeployment(ctx context.Context) (bool, error) {
-	d, err := c.deployment(ctx)
+	ctx, cancel := context.WithTimeout(ctx, rolloutTimeout)
+	defer cancel()
+	done, err := c.changes.Restore(ctx, journal.OfRun(c.changes.Run()))
+	deployment := c.object("apps/v1", "Deployment", c.name)
+	if slices.ContainsFunc(done, func(o journal.Outcome) bool { return o.Entry.Object == deployment && len(o.Back) > 0 }) {
+		err = errors.Join(err, c.rolledOut(ctx))
+	}
 	if err != nil {
-		return false, err
+		return fmt.Errorf("%w: %w", mesh.ErrNotRestored, err)
 	}
-	if _, kept := d.Annotations[originalMark]; !kept {
-		return false, nil
-	}
-	if d.Spec, err = originalSpec(d); err != nil {
-		return false, err
-	}
-	delete(d.Annotations, originalMark)
-	_, err = c.kube.AppsV1().Deployments(Namespace).Update(ctx, d, metav1.UpdateOptions{FieldManager: lab.FieldManager})
-	return err == nil, err
+	return nil
 }

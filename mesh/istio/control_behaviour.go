@@ -31,29 +31,46 @@ func rose(e mesh.ControlEvidence, metric, label string) float64 {
 }
 
 // checkCache: a cache that is off holds nothing. One that is on holds what was
-// pushed, of replicas together, since one may have no proxy; what istiod_env
-// and discovery_selectors leave of that is not known.
-func checkCache(s state, l mesh.Levers, e mesh.ControlEvidence) record.Check {
+// pushed, of replicas together, since one may have no proxy; what other variables
+// of the cache and selectors of namespaces leave of that is not known.
+func checkCache(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
+	if !l.Named(study.FactorXDSCache) {
+		return nil
+	}
 	var wrong []string
-	detail, holds := "", false
+	detail, holds, plain := "", false, true
 	for _, r := range s.replicas {
 		detail = "istiod's XDS cache holds " + r.cache
 		holds = holds || r.cache != "0B"
 		if l.Level(study.FactorXDSCache) == "false" && r.cache != "0B" {
 			wrong = append(wrong, fmt.Sprintf("the cache of %s should be off, but holds %s", r.pod, r.cache))
 		}
+		selectors, _ := r.mesh["discoverySelectors"].([]any)
+		plain = plain && len(selectors) == 0 && !partsOff(r.env)
 	}
-	plain := l.Level(study.FactorDiscoverySelectors) == mesh.LevelNone && (l.Level(study.FactorIstiodEnv) == mesh.LevelNone || l.Level(study.FactorIstiodEnv) == "")
 	if pushes := rose(e, "pilot_xds_pushes", ""); l.Level(study.FactorXDSCache) == "true" && plain && pushes > 0 && !holds {
 		wrong = append(wrong, fmt.Sprintf("the cache should be on, but holds nothing after %.0f pushes", pushes))
 	}
-	return check("xds-cache", wrong, detail)
+	return []record.Check{check("xds-cache", wrong, detail)}
+}
+
+// partsOff says that istiod keeps some types of resources out of its cache.
+func partsOff(env map[string]string) bool {
+	for name, value := range env {
+		if strings.HasPrefix(name, "PILOT_ENABLE_") && strings.HasSuffix(name, "_CACHE") && name != "PILOT_ENABLE_XDS_CACHE" && value != "true" {
+			return true
+		}
+	}
+	return false
 }
 
 // checkEDSDebounce: with EDS debouncing pushes that endpoints trigger are
 // debounced as all are; without it they are not, which shows where nothing
 // else triggers any (pilot/pkg/xds/discovery.go, debounce).
 func checkEDSDebounce(l mesh.Levers, e mesh.ControlEvidence) []record.Check {
+	if !l.Named(study.FactorEDSDebounce) {
+		return nil
+	}
 	const triggers = "pilot_push_triggers"
 	endpoints := rose(e, triggers, `type="endpoint"`)
 	others := rose(e, triggers, "") - endpoints
@@ -70,8 +87,8 @@ func checkEDSDebounce(l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 func checkDebounce(l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	count, sum := e.Rises["pilot_debounce_time_count"], e.Rises["pilot_debounce_time_sum"]
 	after := debounce(l, study.FactorDebounceAfter)
-	if count == 0 {
-		return nil // nothing was debounced
+	if count == 0 || !l.Named(study.FactorDebounceAfter) {
+		return nil // nothing was debounced, or nobody asked for it
 	}
 	mean := sum / count
 	return []record.Check{{Name: "debounce", OK: mean >= after.Seconds(),

@@ -88,7 +88,7 @@ func (c *ControlPlane) look(ctx context.Context, e mesh.ControlEvidence) (state,
 	return s, nil
 }
 
-// judge compares what was seen with the levers.
+// judge compares what was seen with the levers that are named.
 func judge(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	checks := []record.Check{checkReplicas(s, l)}
 	for _, r := range s.replicas {
@@ -100,7 +100,7 @@ func judge(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	checks = append(checks, checkResources(s, l)...)
 	checks = append(checks, checkImage(s, l))
 	checks = append(checks, checkMesh(s, l)...)
-	checks = append(checks, checkCache(s, l, e))
+	checks = append(checks, checkCache(s, l, e)...)
 	checks = append(checks, checkDebounce(l, e)...)
 	checks = append(checks, checkEDSDebounce(l, e)...)
 	return append(checks, checkSidecars(s, l, e)...)
@@ -114,7 +114,10 @@ func check(name string, wrong []string, right string) record.Check {
 }
 
 func checkReplicas(s state, l mesh.Levers) record.Check {
-	ok := fmt.Sprint(len(s.replicas)) == l.Level(study.FactorIstiodReplicas) && len(s.pods) == len(s.replicas)
+	ok := len(s.pods) == len(s.replicas) && len(s.replicas) > 0
+	if l.Named(study.FactorIstiodReplicas) {
+		ok = ok && fmt.Sprint(len(s.replicas)) == l.Level(study.FactorIstiodReplicas)
+	}
 	return record.Check{Name: "istiod-replicas", OK: ok,
 		Detail: fmt.Sprintf("%d of istiod's %d pods are ready; the cell says %s", len(s.replicas), len(s.pods), l.Level(study.FactorIstiodReplicas))}
 }
@@ -147,36 +150,39 @@ func checkEnvironment(s state, l mesh.Levers) []record.Check {
 	return out
 }
 
-// checkResources compares the limits and requests that the kubelet says are in
-// force, and what istiod's runtime found of the limits.
+// checkResources compares the limits and requests that are named with those that
+// the kubelet says are in force, and with what istiod's runtime found of the limits.
 func checkResources(s state, l mesh.Levers) []record.Check {
 	var out []record.Check
 	for _, r := range resourceLevers(l) {
+		if !r.limited() && !r.requested() {
+			continue
+		}
 		name := strings.ReplaceAll(r.factor, "_", "-")
-		limit, err := quantity(r.factor, r.limit)
+		limit, request, err := r.quantities()
 		if err != nil {
 			return append(out, record.Check{Name: name, Detail: err.Error()})
 		}
-		request, err := requested(r.factor, r.request)
-		if err != nil {
-			return append(out, record.Check{Name: name, Detail: err.Error()})
-		}
-		var wrong []string
+		var wrong, right []string
 		for i := range s.pods {
 			force := resourcesInForce(&s.pods[i])
-			wrong = append(wrong, resourceDiffers(s.pods[i].Name, "limit", force.Limits, r.name, limit)...)
-			if request != nil {
+			if r.limited() {
+				wrong = append(wrong, resourceDiffers(s.pods[i].Name, "limit", force.Limits, r.name, limit)...)
+			}
+			if r.requested() {
 				wrong = append(wrong, resourceDiffers(s.pods[i].Name, "request", force.Requests, r.name, request)...)
 			}
 		}
 		for _, one := range s.replicas {
 			wrong = append(wrong, runtimeDiffers(one, r.name, limit)...)
 		}
-		right := "limit in force: " + r.limit
-		if request != nil {
-			right += ", request: " + r.request
+		if r.limited() {
+			right = append(right, "limit in force: "+r.limit)
 		}
-		out = append(out, check(name, wrong, right))
+		if r.requested() {
+			right = append(right, "request in force: "+r.request)
+		}
+		out = append(out, check(name, wrong, strings.Join(right, ", ")))
 	}
 	return out
 }
@@ -239,7 +245,7 @@ func checkImage(s state, l mesh.Levers) record.Check {
 		if !slices.Contains(images, container.Image) {
 			images = append(images, container.Image)
 		}
-		if l.Level(study.FactorIstiod) != mesh.LevelDefault && l.Level(study.FactorIstiod) != "" && container.Image != l.Level(study.FactorIstiod) {
+		if l.Named(study.FactorIstiod) && container.Image != l.Level(study.FactorIstiod) {
 			wrong = append(wrong, fmt.Sprintf("%s runs %s, wanted %s", s.pods[i].Name, container.Image, l.Level(study.FactorIstiod)))
 		}
 	}

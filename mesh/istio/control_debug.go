@@ -125,32 +125,43 @@ func outboundMode(mode string) string {
 	return mode
 }
 
-// meshFields are the parts of an active MeshConfig that levers set: what is
+// meshFields are the parts of an active MeshConfig that the levers set: what is
 // there and what should be, by name.
 func meshFields(active map[string]any, l mesh.Levers) map[string][2]any {
-	policy, _ := active["outboundTrafficPolicy"].(map[string]any)
-	mode, _ := policy["mode"].(string)
-	wantMode := "ALLOW_ANY"
-	if l.Level(study.FactorSidecarScope) == mesh.LevelNone {
-		wantMode = l.Level(study.FactorOutboundPolicy)
+	out := map[string][2]any{}
+	if mode := meshPolicy(l); mode != "" {
+		out["outbound_policy"] = [2]any{activePolicy(active), mode}
 	}
-	found, _ := active["discoverySelectors"].([]any)
-	proxy, _ := active["defaultConfig"].(map[string]any)
-	metadata, _ := proxy["proxyMetadata"].(map[string]any)
-	out := map[string][2]any{
-		"outbound_policy":     {outboundMode(mode), wantMode},
-		"discovery_selectors": {found, discoverySelectors(l.Level(study.FactorDiscoverySelectors))},
+	if l.Named(study.FactorDiscoverySelectors) {
+		found, _ := active["discoverySelectors"].([]any)
+		out["discovery_selectors"] = [2]any{found, discoverySelectors(l.Level(study.FactorDiscoverySelectors))}
 	}
 	for _, f := range study.Levers() {
-		if f.Lever.ProxyMetadata != "" {
-			out[f.Name] = [2]any{metadata[f.Lever.ProxyMetadata], any(l.Level(f.Name))}
+		if f.Lever.ProxyMetadata != "" && l.Named(f.Name) {
+			out[f.Name] = [2]any{activeMetadata(active)[f.Lever.ProxyMetadata], any(l.Level(f.Name))}
 		}
 	}
-	for _, field := range exportFields {
-		to, _ := active[field].([]any)
-		out["export_to "+field] = [2]any{to, []any{l.Level(study.FactorExportTo)}}
+	if l.Named(study.FactorExportTo) {
+		for _, field := range exportFields {
+			to, _ := active[field].([]any)
+			out["export_to "+field] = [2]any{to, []any{l.Level(study.FactorExportTo)}}
+		}
 	}
 	return out
+}
+
+// activePolicy is the outbound policy of an active MeshConfig.
+func activePolicy(active map[string]any) string {
+	policy, _ := active["outboundTrafficPolicy"].(map[string]any)
+	mode, _ := policy["mode"].(string)
+	return outboundMode(mode)
+}
+
+// activeMetadata is what an active MeshConfig puts into the metadata of sidecars.
+func activeMetadata(active map[string]any) map[string]any {
+	proxy, _ := active["defaultConfig"].(map[string]any)
+	metadata, _ := proxy["proxyMetadata"].(map[string]any)
+	return metadata
 }
 
 // agree compares a value of JSON with one of ours.

@@ -18,22 +18,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// environment is what istiod's environment must hold: a value, or nil for a
-// variable that must be absent, so that istiod's own default holds.
+// environment is what the levers that are named ask of istiod's environment: a
+// value, or nil for a variable that must be absent, so that istiod's own default
+// holds.
 func environment(l mesh.Levers) (map[string]*string, error) {
 	if err := l.Refuse(); err != nil {
 		return nil, err
 	}
-	if after, most := debounce(l, study.FactorDebounceAfter), debounce(l, study.FactorDebounceMax); most < after {
-		return nil, errs.Usage("debounce_max %s is less than debounce_after %s", most, after)
-	}
 	out := map[string]*string{}
 	for _, f := range study.Levers() {
-		switch level := l.Level(f.Name); {
-		case f.Lever.Env == "":
-		case level == mesh.LevelDefault:
-			out[f.Lever.Env] = nil
-		default:
+		if f.Lever.Env == "" || !l.Named(f.Name) {
+			continue
+		}
+		out[f.Lever.Env] = nil
+		if level := l.Level(f.Name); level != mesh.LevelDefault {
 			out[f.Lever.Env] = &level
 		}
 	}
@@ -47,20 +45,52 @@ func environment(l mesh.Levers) (map[string]*string, error) {
 	return out, nil
 }
 
+// checkDebounces refuses an environment whose longest wait is below the shortest,
+// where one of the two is named.
+func checkDebounces(container *corev1.Container, l mesh.Levers) error {
+	if !l.Named(study.FactorDebounceAfter) && !l.Named(study.FactorDebounceMax) {
+		return nil
+	}
+	said := func(factor string) (time.Duration, string) {
+		f, _ := study.LeverByName(factor)
+		text, whose := f.Usual, " (istiod's own)"
+		for _, e := range container.Env {
+			if e.Name == f.Lever.Env {
+				text, whose = e.Value, " (as installed)"
+			}
+		}
+		if l.Named(factor) {
+			whose = ""
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil { // a variable that comes from elsewhere
+			d = -1
+		}
+		return d, factor + " " + text + whose
+	}
+	after, shortest := said(study.FactorDebounceAfter)
+	most, longest := said(study.FactorDebounceMax)
+	if after >= 0 && most >= 0 && most < after {
+		return errs.Usage("%s is less than %s", longest, shortest)
+	}
+	return nil
+}
+
 // debounce reads a level that has been read once.
 func debounce(l mesh.Levers, factor string) time.Duration {
 	d, _ := time.ParseDuration(l.Level(factor))
 	return d
 }
 
-// quantity parses a limit; nil for none.
+// quantity parses a limit or a request; nil for none, and for one that stays as
+// installed.
 func quantity(factor, level string) (*resource.Quantity, error) {
-	if level == mesh.LevelNone || level == "" {
+	if level == mesh.LevelNone || level == study.LevelInstalled {
 		return nil, nil
 	}
 	q, err := resource.ParseQuantity(level)
 	if err != nil || q.Sign() <= 0 {
-		return nil, errs.Usage("%s %q: want none or a quantity such as 500m or 1536Mi", factor, level)
+		return nil, errs.Usage("%s %q: want a quantity such as 500m or 1536Mi", factor, level)
 	}
 	return &q, nil
 }
@@ -73,42 +103,41 @@ func replicas(l mesh.Levers) (int32, error) {
 	return int32(n), nil
 }
 
-// desiredDeployment is the original with the levers set. Its pods are
-// replaced all at once, so that two generations never share the machine, and
+// desiredDeployment is the original with the levers set that are named, and the
+// original itself where none is. Where a lever of the Deployment is named its pods
+// are replaced all at once, so that two generations never share the machine, and
 // asked each second whether they are ready.
 func desiredDeployment(original appsv1.DeploymentSpec, l mesh.Levers) (appsv1.DeploymentSpec, error) {
 	out := *original.DeepCopy()
-	n, err := replicas(l)
-	if err != nil {
-		return out, err
-	}
 	vars, err := environment(l)
 	if err != nil {
 		return out, err
 	}
-	out.Replicas = &n
+	if !l.AnyNamed(study.ScopeIstiod) {
+		return out, nil
+	}
+	if l.Named(study.FactorIstiodReplicas) {
+		n, err := replicas(l)
+		if err != nil {
+			return out, err
+		}
+		out.Replicas = &n
+	}
 	out.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	container := containerOf(&out.Template.Spec)
 	if container == nil {
 		return out, fmt.Errorf("istio: istiod's Deployment has no container %s", istiodContainer)
 	}
 	setEnvironment(container, vars)
-	for _, r := range resourceLevers(l) {
-		limit, err := quantity(r.factor, r.limit)
-		if err != nil {
-			return out, err
-		}
-		request, err := requested(r.factor, r.request)
-		if err != nil {
-			return out, err
-		}
-		if limit != nil && request != nil && request.Cmp(*limit) > 0 {
-			return out, errs.Usage("%s_request %s is more than %s %s", r.factor, r.request, r.factor, r.limit)
-		}
-		setRequest(container, r.name, request)
-		setLimit(container, r.name, limit)
+	if err := checkDebounces(container, l); err != nil {
+		return out, err
 	}
-	if l.Level(study.FactorIstiod) != mesh.LevelDefault && l.Level(study.FactorIstiod) != "" {
+	for _, r := range resourceLevers(l) {
+		if err := setResource(container, r); err != nil {
+			return out, err
+		}
+	}
+	if l.Named(study.FactorIstiod) {
 		container.Image = l.Level(study.FactorIstiod)
 	}
 	if container.ReadinessProbe != nil {
@@ -135,6 +164,19 @@ type resourceLever struct {
 	name                   corev1.ResourceName
 }
 
+// limited says that its limit is named, requested that its request is.
+func (r resourceLever) limited() bool   { return r.limit != study.LevelInstalled }
+func (r resourceLever) requested() bool { return r.request != study.LevelInstalled }
+
+// quantities are what is wanted of it; nil for none, and for what is not named.
+func (r resourceLever) quantities() (limit, request *resource.Quantity, err error) {
+	if limit, err = quantity(r.factor, r.limit); err != nil {
+		return nil, nil, err
+	}
+	request, err = quantity(r.factor+"_request", r.request)
+	return limit, request, err
+}
+
 func resourceLevers(l mesh.Levers) []resourceLever {
 	return []resourceLever{
 		{"istiod_cpu", l.Level(study.FactorIstiodCPU), l.Level(study.FactorIstiodCPURequest), corev1.ResourceCPU},
@@ -142,16 +184,27 @@ func resourceLevers(l mesh.Levers) []resourceLever {
 	}
 }
 
-// requested parses a request; nil for the installed one.
-func requested(factor, level string) (*resource.Quantity, error) {
-	if level == mesh.LevelDefault || level == "" {
-		return nil, nil
+// setResource sets a limit and a request as far as they are named. A request that
+// is named must not be above the limit, whoever set that.
+func setResource(container *corev1.Container, r resourceLever) error {
+	limit, request, err := r.quantities()
+	if err != nil {
+		return err
 	}
-	q, err := resource.ParseQuantity(level)
-	if err != nil || q.Sign() <= 0 {
-		return nil, errs.Usage("%s_request %q: want default or a quantity such as 500m or 1Gi", factor, level)
+	most, as := limit, ""
+	if !r.limited() {
+		if q, ok := container.Resources.Limits[r.name]; ok {
+			most, as = &q, ", as installed"
+		}
 	}
-	return &q, nil
+	if most != nil && request != nil && request.Cmp(*most) > 0 {
+		return errs.Usage("%s_request %s is more than %s %s%s", r.factor, r.request, r.factor, most, as)
+	}
+	setRequest(container, r.name, request)
+	if r.limited() {
+		setLimit(container, r.name, limit)
+	}
+	return nil
 }
 
 // setRequest sets a request; nil leaves it as it is.
@@ -180,7 +233,8 @@ func setLimit(container *corev1.Container, name corev1.ResourceName, limit *reso
 	}
 }
 
-// desiredMeshConfig is the original MeshConfig with the levers set.
+// desiredMeshConfig is the original MeshConfig with the levers set that are named,
+// and its very text where none is.
 // See istio.io/api/mesh/v1alpha1 MeshConfig and ProxyConfig.
 func desiredMeshConfig(original string, l mesh.Levers) (string, error) {
 	config, err := parseMeshConfig(original)
@@ -190,39 +244,66 @@ func desiredMeshConfig(original string, l mesh.Levers) (string, error) {
 	if err := l.Refuse(); err != nil {
 		return "", err
 	}
-	delete(config, "discoverySelectors")
-	if selectors := discoverySelectors(l.Level(study.FactorDiscoverySelectors)); selectors != nil {
-		config["discoverySelectors"] = selectors
+	touched := false
+	if l.Named(study.FactorDiscoverySelectors) {
+		touched = true
+		delete(config, "discoverySelectors")
+		if selectors := discoverySelectors(l.Level(study.FactorDiscoverySelectors)); selectors != nil {
+			config["discoverySelectors"] = selectors
+		}
 	}
-	delete(config, "outboundTrafficPolicy")
-	if l.Level(study.FactorOutboundPolicy) != "ALLOW_ANY" && l.Level(study.FactorSidecarScope) == mesh.LevelNone { // otherwise in the Sidecars
-		config["outboundTrafficPolicy"] = map[string]any{"mode": l.Level(study.FactorOutboundPolicy)}
+	if mode := meshPolicy(l); mode != "" {
+		touched = true
+		policy := copied(config["outboundTrafficPolicy"])
+		policy["mode"] = mode
+		config["outboundTrafficPolicy"] = policy
 	}
-	for _, field := range exportFields {
-		delete(config, field)
-		if l.Level(study.FactorExportTo) != "*" {
+	if l.Named(study.FactorExportTo) {
+		touched = true
+		for _, field := range exportFields {
 			config[field] = []any{l.Level(study.FactorExportTo)}
 		}
 	}
-	proxy, _ := config["defaultConfig"].(map[string]any)
-	if proxy == nil {
-		proxy = map[string]any{}
-	}
-	metadata, _ := proxy["proxyMetadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
+	proxy := copied(config["defaultConfig"])
+	metadata := copied(proxy["proxyMetadata"])
 	for _, f := range study.Levers() {
-		if f.Lever.ProxyMetadata != "" {
+		if f.Lever.ProxyMetadata != "" && l.Named(f.Name) {
+			touched = true
 			metadata[f.Lever.ProxyMetadata] = l.Level(f.Name)
+			proxy["proxyMetadata"], config["defaultConfig"] = metadata, proxy
 		}
 	}
-	proxy["proxyMetadata"], config["defaultConfig"] = metadata, proxy
+	if !touched {
+		return original, nil
+	}
 	text, err := yaml.Marshal(config)
 	if err != nil {
 		return "", fmt.Errorf("istio: mesh configuration: %w", err)
 	}
 	return string(text), nil
+}
+
+// meshPolicy is the outbound policy that the mesh configuration is to have; "" as
+// it has: where Sidecars of ours stand the policy is theirs.
+func meshPolicy(l mesh.Levers) string {
+	if !l.Named(study.FactorOutboundPolicy) || sidecarsOfOurs(l) {
+		return ""
+	}
+	return l.Level(study.FactorOutboundPolicy)
+}
+
+// sidecarsOfOurs says whether the levers ask for Sidecars.
+func sidecarsOfOurs(l mesh.Levers) bool {
+	return l.Named(study.FactorSidecarScope) && l.Level(study.FactorSidecarScope) != study.SidecarScopeNone
+}
+
+// copied is a copy of a part of a configuration; an empty one where there is none.
+func copied(part any) map[string]any {
+	out := map[string]any{}
+	if of, ok := part.(map[string]any); ok {
+		maps.Copy(out, of)
+	}
+	return out
 }
 
 // exportFields are the defaults of exportTo by kind.
@@ -256,7 +337,7 @@ func discoverySelectors(level string) []any {
 // sidecarName is the name of our Sidecars; the mesh-wide one's too.
 const sidecarName = "default"
 
-// desiredSidecars are the Sidecar resources of a scope.
+// desiredSidecars are the Sidecar resources of a scope; none where it is not named.
 // See istio.io/api/networking/v1 Sidecar: one without a selector in the root
 // namespace holds mesh-wide, elsewhere for its namespace.
 func desiredSidecars(l mesh.Levers) ([]*unstructured.Unstructured, error) {
@@ -265,11 +346,11 @@ func desiredSidecars(l mesh.Levers) ([]*unstructured.Unstructured, error) {
 	}
 	var namespaces []string
 	switch l.Level(study.FactorSidecarScope) {
-	case mesh.LevelNone, "":
+	case study.LevelInstalled, study.SidecarScopeNone:
 		return nil, nil
-	case "mesh":
+	case study.SidecarScopeMesh:
 		namespaces = []string{Namespace}
-	case "namespace", "workload":
+	case study.SidecarScopeNamespace, study.SidecarScopeWorkload:
 		namespaces = l.Namespaces
 		if len(namespaces) == 0 {
 			return nil, fmt.Errorf("istio: sidecar_scope %s, but no namespace to set it in", l.Level(study.FactorSidecarScope))
@@ -281,11 +362,11 @@ func desiredSidecars(l mesh.Levers) ([]*unstructured.Unstructured, error) {
 		for _, host := range l.Hosts() {
 			hosts = append(hosts, host)
 		}
-		spec := map[string]any{
-			"egress":                []any{map[string]any{"hosts": hosts}},
-			"outboundTrafficPolicy": map[string]any{"mode": l.Level(study.FactorOutboundPolicy)},
+		spec := map[string]any{"egress": []any{map[string]any{"hosts": hosts}}}
+		if l.Named(study.FactorOutboundPolicy) { // else the mesh's
+			spec["outboundTrafficPolicy"] = map[string]any{"mode": l.Level(study.FactorOutboundPolicy)}
 		}
-		if l.Level(study.FactorSidecarScope) == "workload" {
+		if l.Level(study.FactorSidecarScope) == study.SidecarScopeWorkload {
 			if len(l.Workload) == 0 {
 				return nil, fmt.Errorf("istio: sidecar_scope workload, but no labels to select it by")
 			}

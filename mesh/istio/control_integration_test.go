@@ -11,11 +11,15 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
@@ -125,7 +129,8 @@ func checkSoon(t *testing.T, plane *istio.ControlPlane, l mesh.Levers, e mesh.Co
 func TestLeversOnIstiod(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()
-	plane, err := istio.NewControlPlane(ctx, s.config, "")
+	changes := labtest.Journal(t, s.lab, "levers")
+	plane, err := istio.NewControlPlane(ctx, s.config, "", changes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,18 +156,22 @@ func TestLeversOnIstiod(t *testing.T) {
 	proxy := s.injected(t)
 	evidence := mesh.ControlEvidence{Proxies: []mesh.ControlProxy{proxy}}
 
-	defaults := mesh.LeversOf(nil)
-	applied, err := plane.Apply(ctx, defaults, false)
+	none := mesh.LeversOf(nil)
+	applied, err := plane.Apply(ctx, none, false)
+	if err != nil || applied.Restarted || len(applied.Changed) > 0 {
+		t.Errorf("no lever is named: %+v, %v", applied, err)
+	}
+	if bad := failures(checkSoon(t, plane, none, evidence)); bad != nil {
+		t.Errorf("no lever is named: %s", strings.Join(bad, "\n"))
+	}
+	found, err := plane.Found(ctx, none)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("defaults: %+v", applied)
-	if bad := failures(checkSoon(t, plane, defaults, evidence)); bad != nil {
-		t.Errorf("defaults: %s", strings.Join(bad, "\n"))
-	}
-	again, err := plane.Apply(ctx, defaults, false)
-	if err != nil || again.Restarted || len(again.Changed) > 0 {
-		t.Errorf("the same levers again: %+v, %v", again, err)
+	for _, f := range study.Levers() {
+		if f.Usual != "" && f.Name != study.FactorSidecarHosts && found[f.Name] != f.Usual {
+			t.Errorf("%s is installed as %q in the lab, usually %q", f.Name, found[f.Name], f.Usual)
+		}
 	}
 
 	all := mesh.LeversOf(record.Cell{
@@ -182,6 +191,20 @@ func TestLeversOnIstiod(t *testing.T) {
 	}
 	if bad := failures(checkSoon(t, plane, all, evidence)); bad != nil {
 		t.Errorf("all levers: %s", strings.Join(bad, "\n"))
+	}
+	want := all.Levels.With(record.Cell{"outbound_policy": "ALLOW_ANY", "sidecar_scope": "none", "sidecar_hosts": "", "istiod_env": found["istiod_env"], // theirs, or not a feature
+		"istiod_cpu_request": "", "istiod_memory_request": "", "istiod": found["istiod"]})
+	if set, err := plane.Found(ctx, none); err != nil {
+		t.Error(err)
+	} else {
+		for factor, level := range want {
+			if level != "" && factor != study.FactorIstiodEnv && set[factor] != level {
+				t.Errorf("%s is set to %s and found to be %q", factor, level, set[factor])
+			}
+		}
+		if env := set[study.FactorIstiodEnv]; !strings.Contains(env, "GOGC=150") || !strings.Contains(env, "PILOT_ENABLE_IP_AUTOALLOCATE=false") {
+			t.Errorf("environment %q", env)
+		}
 	}
 	if held, err := scalers.Get(ctx, scaler.Name, metav1.GetOptions{}); err != nil || *held.Spec.MinReplicas != 2 || held.Spec.MaxReplicas != 2 {
 		t.Errorf("the autoscaler is not held: %+v, %v", held.Spec, err)
@@ -228,6 +251,8 @@ func TestLeversOnIstiod(t *testing.T) {
 		}
 	}
 
+	s.onlyOne(t, plane, before, config, scaler)
+
 	// What is forbidden or cannot be is refused before anything changes.
 	bad := all
 	bad = bad.With(study.FactorDebounceAfter, "soon")
@@ -235,7 +260,7 @@ func TestLeversOnIstiod(t *testing.T) {
 		t.Errorf("debounce_after soon: %v", err)
 	}
 
-	other, err := istio.NewControlPlane(ctx, s.config, "")
+	other, err := istio.NewControlPlane(ctx, s.config, "", changes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,11 +290,82 @@ func TestLeversOnIstiod(t *testing.T) {
 	}
 }
 
+// onlyOne names one lever where all were set: all others are as installed again,
+// and a Sidecar of somebody else's is in nobody's way.
+func (s *site) onlyOne(t *testing.T, plane *istio.ControlPlane, before *appsv1.Deployment, config *corev1.ConfigMap, scaler *autoscaling.HorizontalPodAutoscaler) {
+	ctx := t.Context()
+	if err := s.applySidecar(ctx, "theirs"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.deleteSidecar(context.Background(), "theirs") }) // where it failed
+	one := mesh.LeversOf(record.Cell{"debounce_after": "300ms"})
+	if _, err := plane.Apply(ctx, one, false); err != nil {
+		t.Fatal(err)
+	}
+	if bad := failures(checkSoon(t, plane, one, mesh.ControlEvidence{})); bad != nil {
+		t.Errorf("one lever: %s", strings.Join(bad, "\n"))
+	}
+	now, err := s.kube.AppsV1().Deployments(istio.Namespace).Get(ctx, "istiod", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What belongs to the lever, or to any of the Deployment, and the restart.
+	now.Spec.Strategy, now.Spec.Template.Annotations = before.Spec.Strategy, before.Spec.Template.Annotations
+	for i := range now.Spec.Template.Spec.Containers {
+		c, was := &now.Spec.Template.Spec.Containers[i], before.Spec.Template.Spec.Containers[i]
+		c.Env = slices.DeleteFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "PILOT_DEBOUNCE_AFTER" && e.Value == "300ms" })
+		if c.ReadinessProbe != nil {
+			c.ReadinessProbe.PeriodSeconds = was.ReadinessProbe.PeriodSeconds
+		}
+	}
+	if !equality.Semantic.DeepEqual(now.Spec, before.Spec) {
+		t.Errorf("one lever changes more of the Deployment:\n%+v\n%+v", before.Spec, now.Spec)
+	}
+	if m, err := s.kube.CoreV1().ConfigMaps(istio.Namespace).Get(ctx, "istio", metav1.GetOptions{}); err != nil || m.Data["mesh"] != config.Data["mesh"] {
+		t.Errorf("the mesh configuration is not as installed: %v, %v", m.Data, err)
+	}
+	if let, err := s.kube.AutoscalingV2().HorizontalPodAutoscalers(istio.Namespace).Get(ctx, scaler.Name, metav1.GetOptions{}); err != nil || !equality.Semantic.DeepEqual(let.Spec, scaler.Spec) {
+		t.Errorf("the autoscaler is not as installed: %+v, %v", let.Spec, err)
+	}
+	found, err := plane.Found(ctx, one)
+	if err != nil || found["sidecar_scope"] != "mesh" || found["sidecar_hosts"] != "*/*" || found["debounce_after"] != "" || found["debounce_max"] != "10s" {
+		t.Errorf("found %v, %v", found, err)
+	}
+	if _, err := plane.Apply(ctx, mesh.LeversOf(record.Cell{"sidecar_scope": "none"}), false); err == nil || !strings.Contains(err.Error(), "theirs") {
+		t.Errorf("a scope beside somebody else's Sidecar: %v", err)
+	}
+	if err := s.deleteSidecar(ctx, "theirs"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var sidecars = schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "sidecars"}
+
+// applySidecar makes a Sidecar that holds mesh-wide, and lets all through.
+func (s *site) applySidecar(ctx context.Context, name string) error {
+	client, err := dynamic.NewForConfig(s.config)
+	if err != nil {
+		return err
+	}
+	_, err = client.Resource(sidecars).Namespace(istio.Namespace).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "networking.istio.io/v1", "kind": "Sidecar", "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"egress": []any{map[string]any{"hosts": []any{"*/*"}}}}}}, metav1.CreateOptions{})
+	return err
+}
+
+func (s *site) deleteSidecar(ctx context.Context, name string) error {
+	client, err := dynamic.NewForConfig(s.config)
+	if err != nil {
+		return err
+	}
+	return client.Resource(sidecars).Namespace(istio.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
+}
+
 // Istiod's and the API server's metrics, and profiles, as a trial reads them.
 func TestObserveIstiod(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()
-	plane, err := istio.NewControlPlane(ctx, s.config, "")
+	plane, err := istio.NewControlPlane(ctx, s.config, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

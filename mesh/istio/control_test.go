@@ -2,6 +2,7 @@ package istio
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -11,9 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/journal/fields"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -34,56 +38,74 @@ func charted() appsv1.DeploymentSpec {
 }
 
 var leverLevels = map[string][]string{
-	"sidecar_scope": {"none", "mesh", "namespace", "workload"}, "outbound_policy": {"ALLOW_ANY", "REGISTRY_ONLY"},
+	"sidecar_scope": {"none", "mesh", "namespace", "workload"}, "sidecar_hosts": {"./*", "./*,istio-system/*"}, "outbound_policy": {"ALLOW_ANY", "REGISTRY_ONLY"},
 	"export_to": {"*", ".", "~"}, "discovery_selectors": {"none", "a=b", "a!=b"},
 	"debounce_after": {"0s", "100ms", "2.5s"}, "debounce_max": {"10s", "2500ms"}, "eds_debounce": {"true", "false"},
 	"push_throttle": {"default", "1", "100"}, "request_limit": {"default", "0.5", "100"}, "istiod_replicas": {"1", "3"},
-	"istiod_cpu": {"none", "250m", "2"}, "istiod_memory": {"none", "1536Mi"}, "delta": {"true", "false"},
-	"xds_cache": {"true", "false"}, "dns_capture": {"true", "false"}, "istiod_env": {"none", "GOGC=50;X=a"},
-	"istiod": {"default", "other/pilot:1"},
+	"istiod_cpu": {"none", "1", "2"}, "istiod_memory": {"none", "3Gi"}, "istiod_cpu_request": {"250m", "1"}, "istiod_memory_request": {"1Gi", "2Gi"},
+	"delta": {"true", "false"}, "xds_cache": {"true", "false"}, "dns_capture": {"true", "false"}, "istiod_env": {"GOGC=50;X=a"},
+	"istiod": {"other/pilot:1"},
+}
+
+// levelsOf are levels of a lever that set something.
+func levelsOf(f study.Factor) []string {
+	if levels := leverLevels[f.Name]; levels != nil {
+		return levels
+	}
+	return slices.DeleteFunc(slices.Concat(f.Levels, f.Examples), func(level string) bool { return !f.Sets(level) })
 }
 
 func drawLevers(t *rapid.T) mesh.Levers {
 	cell := record.Cell{}
-	for factor, levels := range leverLevels {
-		cell[factor] = rapid.SampledFrom(levels).Draw(t, factor)
+	for _, f := range study.Levers() { // each is named or not
+		cell[f.Name] = rapid.SampledFrom(append([]string{study.LevelInstalled}, levelsOf(f)...)).Draw(t, f.Name)
 	}
 	l := mesh.LeversOf(cell)
 	l.Namespaces, l.Workload = []string{"a", "b"}, map[string]string{"app": "web"}
 	return l
 }
 
-// The levers alone decide the Deployment: whatever they were set to before,
-// and whatever is asked for twice, the outcome is the same, and the original
-// is found again.
+// The levers alone decide the Deployment: whatever they were set to before, and
+// whatever is asked for twice, the outcome is the same, and the original is found
+// again, with what this program does not know of it.
 func TestDesiredDeploymentComesFromTheOriginal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		original := charted()
-		text, err := json.Marshal(original)
+		spec := charted()
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{originalMark: string(text)}}}
-		if d.Spec, err = desiredDeployment(original, drawLevers(t)); err != nil {
+		content["fieldOfTomorrow"] = "kept"
+		original := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
+		first, l := original.DeepCopy(), drawLevers(t)
+		if err := editSpec(first, drawLevers(t)); err != nil {
 			t.Fatal(err)
 		}
-		l := drawLevers(t)
-		direct, err := desiredDeployment(charted(), l)
-		if err != nil {
+		base, _ := fields.Undo(first.Object, fields.Diff(original.Object, first.Object))
+		if !equality.Semantic.DeepEqual(fields.Own(base), fields.Own(original.Object)) {
+			t.Fatalf("the original is lost:\n%v\n%v", base, original.Object)
+		}
+		direct, through := original.DeepCopy(), &unstructured.Unstructured{Object: base}
+		if err := errors.Join(editSpec(direct, l), editSpec(through, l)); err != nil {
 			t.Fatal(err)
 		}
-		through, err := wantedOf(d, l)
-		if err != nil {
+		if !equality.Semantic.DeepEqual(direct.Object["spec"], through.Object["spec"]) {
+			t.Errorf("it matters what was there before:\n%v\n%v", direct.Object, through.Object)
+		}
+		var got appsv1.DeploymentSpec
+		known, _, err := unstructured.NestedMap(direct.Object, "spec")
+		if err != nil || known["fieldOfTomorrow"] != "kept" {
+			t.Errorf("a field that is not known has gone: %v", err)
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(known, &got); err != nil {
 			t.Fatal(err)
 		}
-		if !equality.Semantic.DeepEqual(direct, through) {
-			t.Errorf("it matters what was there before:\n%+v\n%+v", direct, through)
+		want, err := desiredDeployment(charted(), l)
+		for _, spec := range []*appsv1.DeploymentSpec{&got, &want} { // their order says nothing
+			slices.SortFunc(containerOf(&spec.Template.Spec).Env, func(a, b corev1.EnvVar) int { return strings.Compare(a.Name, b.Name) })
 		}
-		if found, err := originalSpec(d); err != nil || !equality.Semantic.DeepEqual(found, charted()) {
-			t.Errorf("the original is lost: %v", err)
-		}
-		if !equality.Semantic.DeepEqual(original, charted()) {
-			t.Error("the original was changed")
+		if err != nil || !equality.Semantic.DeepEqual(got, want) {
+			t.Errorf("got  %+v\nwant %+v, %v", got, want, err)
 		}
 	})
 }
@@ -99,13 +121,10 @@ func TestDesiredDeployment(t *testing.T) {
 	for _, e := range c.Env {
 		env[e.Name] = e.Value
 	}
-	for name, want := range map[string]string{"PILOT_DEBOUNCE_AFTER": "2500ms", "PILOT_DEBOUNCE_MAX": "10s", "PILOT_MAX_REQUESTS_PER_SECOND": "12.5", "GOGC": "50", "CLUSTER_ID": "Kubernetes", "PILOT_ENABLE_XDS_CACHE": "true"} {
+	for name, want := range map[string]string{"PILOT_DEBOUNCE_AFTER": "2500ms", "PILOT_DEBOUNCE_MAX": "", "PILOT_MAX_REQUESTS_PER_SECOND": "12.5", "GOGC": "50", "CLUSTER_ID": "Kubernetes", "PILOT_ENABLE_XDS_CACHE": "", "PILOT_PUSH_THROTTLE": "50"} {
 		if env[name] != want {
 			t.Errorf("%s=%q, want %q", name, env[name], want)
 		}
-	}
-	if _, set := env["PILOT_PUSH_THROTTLE"]; set {
-		t.Error("default leaves the installation's own throttle")
 	}
 	if *spec.Replicas != 2 || spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || spec.Strategy.RollingUpdate != nil {
 		t.Errorf("%+v", spec)
@@ -115,6 +134,10 @@ func TestDesiredDeployment(t *testing.T) {
 	}
 	if q := c.Resources.Requests[corev1.ResourceMemory]; q.String() != "1Gi" {
 		t.Errorf("a request above the limit: %s", q.String())
+	}
+	builtIn, err := desiredDeployment(charted(), mesh.LeversOf(record.Cell{"push_throttle": "default"}))
+	if err != nil || slices.ContainsFunc(containerOf(&builtIn.Template.Spec).Env, func(e corev1.EnvVar) bool { return e.Name == "PILOT_PUSH_THROTTLE" }) {
+		t.Errorf("default is istiod's own, not the installation's: %+v, %v", builtIn, err)
 	}
 	spec, err = desiredDeployment(charted(), mesh.LeversOf(record.Cell{"istiod_cpu_request": "1", "istiod_memory_request": "1Gi"}))
 	if err != nil {
@@ -127,13 +150,16 @@ func TestDesiredDeployment(t *testing.T) {
 	if _, err := desiredDeployment(charted(), mesh.LeversOf(record.Cell{"istiod_cpu_request": "2", "istiod_cpu": "1"})); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("a request above the limit that is asked for: %v", err)
 	}
+	if _, err := desiredDeployment(charted(), mesh.LeversOf(record.Cell{"istiod_cpu_request": "5"})); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "istiod_cpu 4, as installed") {
+		t.Errorf("a request above the limit that is installed: %v", err)
+	}
 }
 
 // Levels that nobody can set are refused as wrong input, with the factor's
 // name.
 func TestLeversRefused(t *testing.T) {
 	for _, tt := range []struct{ factor, level string }{
-		{"debounce_after", "100"}, {"debounce_after", "-1s"}, {"debounce_max", "50ms"}, {"eds_debounce", "yes"}, {"xds_cache", ""},
+		{"debounce_after", "100"}, {"debounce_after", "-1s"}, {"debounce_max", "50ms"}, {"eds_debounce", "yes"}, {"xds_cache", "maybe"},
 		{"push_throttle", "0"}, {"push_throttle", "many"}, {"request_limit", "NaN"}, {"request_limit", "-1"}, {"istiod_replicas", "0"},
 		{"istiod_cpu", "lots"}, {"istiod_cpu_request", "lots"}, {"istiod_memory_request", "none"}, {"istiod_memory", "-1Gi"}, {"istiod_env", "PILOT_DEBOUNCE_AFTER=1s"}, {"delta", "maybe"}, {"dns_capture", "1"},
 		{"sidecar_scope", "all"}, {"outbound_policy", "DENY"}, {"export_to", "a"}, {"discovery_selectors", "x"}, {"discovery_selectors", "=b"},
@@ -166,7 +192,7 @@ func TestDesiredMeshConfig(t *testing.T) {
 	}
 	// Under a Sidecar the policy is the Sidecar's.
 	text, err = desiredMeshConfig("{}", mesh.LeversOf(record.Cell{"outbound_policy": "REGISTRY_ONLY", "sidecar_scope": "mesh"}))
-	if err != nil || strings.Contains(text, "outboundTrafficPolicy") {
+	if err != nil || text != "{}" {
 		t.Errorf("%v\n%s", err, text)
 	}
 	if _, err := desiredMeshConfig("a: {", mesh.LeversOf(nil)); err == nil || !strings.Contains(err.Error(), "mesh configuration") {
@@ -247,7 +273,7 @@ func proxyUnder(s state, l mesh.Levers, namespace string, scoped bool) mesh.Cont
 	return p
 }
 
-// Whatever was set is proved when it is so, and found out when the cell says
+// Whatever was set is proved when it is so, and found out when the cell names
 // something else.
 func TestJudge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -257,20 +283,24 @@ func TestJudge(t *testing.T) {
 			n = 3
 		}
 		s := ran(l, n)
-		e := mesh.ControlEvidence{Proxies: []mesh.ControlProxy{proxyUnder(s, l, "a", l.Level(study.FactorSidecarScope) != "none"), proxyUnder(s, l, "c", l.Level(study.FactorSidecarScope) == "mesh")}}
+		scope := l.Level(study.FactorSidecarScope)
+		ours := sidecarsOfOurs(l)
+		e := mesh.ControlEvidence{Proxies: []mesh.ControlProxy{proxyUnder(s, l, "a", ours), proxyUnder(s, l, "c", scope == "mesh")}}
 		if bad := failed(judge(s, l, e)); bad != nil {
 			t.Fatalf("%+v fails %v", l, bad)
 		}
 		other := drawLevers(t)
-		// A default image or throttle is whatever is there; the policy of no
-		// Sidecar and the scope's hosts are looked at elsewhere.
-		if l.Level(study.FactorDebounceAfter) != other.Level(study.FactorDebounceAfter) && !slices.Contains(failed(judge(s, other, e)), "env "+"PILOT_DEBOUNCE_AFTER") {
+		// A lever that is not named is whatever is there.
+		differs := func(factor string) bool {
+			return l.Named(factor) && other.Named(factor) && l.Level(factor) != other.Level(factor)
+		}
+		if differs(study.FactorDebounceAfter) && !slices.Contains(failed(judge(s, other, e)), "env "+"PILOT_DEBOUNCE_AFTER") {
 			t.Error("another debounce_after is not found out")
 		}
-		if l.Level(study.FactorSidecarScope) != other.Level(study.FactorSidecarScope) && (l.Level(study.FactorSidecarScope) == "none" || other.Level(study.FactorSidecarScope) == "none") && !slices.Contains(failed(judge(s, other, e)), "sidecar-scope") {
+		if differs(study.FactorSidecarScope) && (scope == "none" || other.Level(study.FactorSidecarScope) == "none") && !slices.Contains(failed(judge(s, other, e)), "sidecar-scope") {
 			t.Error("another scope is not found out")
 		}
-		if l.Level(study.FactorIstiodCPU) != other.Level(study.FactorIstiodCPU) && !slices.Contains(failed(judge(s, other, e)), "istiod-cpu") {
+		if differs(study.FactorIstiodCPU) && !slices.Contains(failed(judge(s, other, e)), "istiod-cpu") {
 			t.Error("another CPU limit is not found out")
 		}
 	})
@@ -287,8 +317,8 @@ func TestJudgeChecksEveryPoint(t *testing.T) {
 	}{
 		{"nothing", nil, func(*state, *mesh.ControlEvidence) {}, ""},
 		{"nothing, scoped", scoped, func(*state, *mesh.ControlEvidence) {}, ""},
-		{"a variable is missing", nil, func(s *state, _ *mesh.ControlEvidence) { delete(s.replicas[0].env, "PILOT_ENABLE_XDS_CACHE") }, "env " + "PILOT_ENABLE_XDS_CACHE"},
-		{"a variable too many", nil, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].env["PILOT_PUSH_THROTTLE"] = "3" }, "env " + "PILOT_PUSH_THROTTLE"},
+		{"a variable is missing", record.Cell{"xds_cache": "true"}, func(s *state, _ *mesh.ControlEvidence) { delete(s.replicas[0].env, "PILOT_ENABLE_XDS_CACHE") }, "env " + "PILOT_ENABLE_XDS_CACHE"},
+		{"a variable too many", record.Cell{"push_throttle": "default"}, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].env["PILOT_PUSH_THROTTLE"] = "3" }, "env " + "PILOT_PUSH_THROTTLE"},
 		{"istiod says nothing", nil, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].err = errs.Usage("refused") }, "istiod"},
 		{"one pod not ready", nil, func(s *state, _ *mesh.ControlEvidence) { s.pods = append(s.pods, s.pods[0]) }, "istiod-replicas"},
 		{"Go takes more processors", record.Cell{"istiod_cpu": "1"}, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].metrics[metricGoMaxProcs] = 2 }, "istiod-cpu"},
@@ -297,20 +327,20 @@ func TestJudgeChecksEveryPoint(t *testing.T) {
 			s.pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: istiodContainer, Resources: &corev1.ResourceRequirements{}}}
 		}, "istiod-cpu"},
 		{"a cache that is off holds something", record.Cell{"xds_cache": "false"}, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].cache = "4kB" }, "xds-cache"},
-		{"a cache that is on", nil, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].cache = "4kB" }, ""},
-		{"a cache that is on holds nothing", nil, func(_ *state, e *mesh.ControlEvidence) {
+		{"a cache that is on", record.Cell{"xds_cache": "true"}, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].cache = "4kB" }, ""},
+		{"a cache that is on holds nothing", record.Cell{"xds_cache": "true"}, func(_ *state, e *mesh.ControlEvidence) {
 			e.Rises = map[string]float64{`pilot_xds_pushes{type="cds"}`: 3}
 		}, "xds-cache"},
-		{"a cache that is on holds what was pushed", nil, func(s *state, e *mesh.ControlEvidence) {
+		{"a cache that is on holds what was pushed", record.Cell{"xds_cache": "true"}, func(s *state, e *mesh.ControlEvidence) {
 			s.replicas[0].cache, e.Rises = "4kB", map[string]float64{`pilot_xds_pushes{type="cds"}`: 3}
 		}, ""},
-		{"parts of the cache are off", record.Cell{"istiod_env": "PILOT_ENABLE_CDS_CACHE=false"}, func(_ *state, e *mesh.ControlEvidence) {
+		{"parts of the cache are off", record.Cell{"xds_cache": "true", "istiod_env": "PILOT_ENABLE_CDS_CACHE=false"}, func(_ *state, e *mesh.ControlEvidence) {
 			e.Rises = map[string]float64{`pilot_xds_pushes{type="cds"}`: 3}
 		}, ""},
-		{"endpoints not debounced", nil, func(_ *state, e *mesh.ControlEvidence) {
+		{"endpoints not debounced", record.Cell{"eds_debounce": "true"}, func(_ *state, e *mesh.ControlEvidence) {
 			e.Rises = map[string]float64{`pilot_push_triggers{type="endpoint"}`: 3}
 		}, "eds-debounce"},
-		{"endpoints debounced", nil, func(_ *state, e *mesh.ControlEvidence) {
+		{"endpoints debounced", record.Cell{"eds_debounce": "true"}, func(_ *state, e *mesh.ControlEvidence) {
 			e.Rises = map[string]float64{`pilot_push_triggers{type="endpoint"}`: 3, "pilot_debounce_time_count": 2, "pilot_debounce_time_sum": 0.25}
 		}, ""},
 		{"endpoints debounced though not to be", record.Cell{"eds_debounce": "false"}, func(_ *state, e *mesh.ControlEvidence) {
@@ -327,27 +357,38 @@ func TestJudgeChecksEveryPoint(t *testing.T) {
 			s.pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: istiodContainer, Resources: &corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000m"), corev1.ResourceMemory: resource.MustParse("1024Mi")}}}}
 		}, ""},
-		{"delta off in istiod", nil, func(s *state, _ *mesh.ControlEvidence) {
+		{"delta off in istiod", record.Cell{"delta": "true"}, func(s *state, _ *mesh.ControlEvidence) {
 			s.replicas[0].mesh["defaultConfig"].(map[string]any)["proxyMetadata"].(map[string]any)["ISTIO_DELTA_XDS"] = "false"
 		}, "mesh delta"},
-		{"selectors in istiod", nil, func(s *state, _ *mesh.ControlEvidence) {
+		{"selectors in istiod", record.Cell{"discovery_selectors": "none"}, func(s *state, _ *mesh.ControlEvidence) {
 			s.replicas[0].mesh["discoverySelectors"] = []any{map[string]any{}}
 		}, "mesh discovery_selectors"},
-		{"pushed too soon", nil, func(_ *state, e *mesh.ControlEvidence) {
+		{"pushed too soon", record.Cell{"debounce_after": "100ms"}, func(_ *state, e *mesh.ControlEvidence) {
 			e.Rises = map[string]float64{"pilot_debounce_time_count": 2, "pilot_debounce_time_sum": 0.15}
 		}, "debounce"},
-		{"pushed late enough", nil, func(_ *state, e *mesh.ControlEvidence) {
+		{"pushed late enough", record.Cell{"debounce_after": "100ms"}, func(_ *state, e *mesh.ControlEvidence) {
 			e.Rises = map[string]float64{"pilot_debounce_time_count": 2, "pilot_debounce_time_sum": 0.25}
 		}, ""},
 		{"no proxy to look at", scoped, func(_ *state, e *mesh.ControlEvidence) { e.Proxies = nil }, "sidecar-scope"},
 		{"only a gateway to look at", scoped, func(_ *state, e *mesh.ControlEvidence) { e.Proxies[0].Gateway = true }, "sidecar-scope"},
-		{"the proxy is not connected", nil, func(s *state, e *mesh.ControlEvidence) { s.scopeErr[e.Proxies[0].ID] = errs.Usage("404") }, "sidecar-scope"},
+		{"the proxy is not connected", record.Cell{"sidecar_scope": "none"}, func(s *state, e *mesh.ControlEvidence) { s.scopeErr[e.Proxies[0].ID] = errs.Usage("404") }, "sidecar-scope"},
 		{"clusters of another namespace", scoped, func(_ *state, e *mesh.ControlEvidence) {
 			e.Proxies[0].Clusters = append(e.Proxies[0].Clusters, "outbound|80|v1|web.other.svc.cluster.local")
 		}, "sidecar-scope"},
 		{"clusters of all, no scope", nil, func(_ *state, e *mesh.ControlEvidence) {
 			e.Proxies[0].Clusters = append(e.Proxies[0].Clusters, "outbound|80|v1|web.other.svc.cluster.local")
 		}, ""},
+		{"pushed too soon for what nobody asked", nil, func(s *state, e *mesh.ControlEvidence) {
+			e.Rises = map[string]float64{"pilot_debounce_time_count": 2, "pilot_debounce_time_sum": 0.02, `pilot_push_triggers{type="endpoint"}`: 3}
+			s.replicas[0].env["PILOT_PUSH_THROTTLE"], s.replicas[0].cache = "3", "4kB"
+			s.replicas[0].mesh["discoverySelectors"] = []any{map[string]any{}}
+			s.scopeErr[e.Proxies[0].ID] = errs.Usage("404")
+		}, ""},
+		{"istiods of two images", nil, func(s *state, _ *mesh.ControlEvidence) {
+			other := *s.pods[0].DeepCopy()
+			containerOf(&other.Spec).Image = "hub/pilot:2"
+			s.pods, s.replicas = append(s.pods, other), append(s.replicas, s.replicas[0])
+		}, "istiod-image"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := mesh.LeversOf(tt.cell)

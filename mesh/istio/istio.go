@@ -82,8 +82,8 @@ func (*Mesh) Proxies(place record.Place) mesh.Proxies {
 		Stats: "^(" + strings.Join(slices.Concat(verifiedStats, filterStats), "|") + ")$"}
 }
 
-// ControlPlane is istiod of any revision, in whichever namespace.
-func (*Mesh) ControlPlane() (namespace, selector string) { return "", "app=istiod" }
+// ControlPlane is istiod of any revision.
+func (*Mesh) ControlPlane() (namespace, selector string) { return Namespace, "app=istiod" }
 
 // DecorateService does nothing: Istio takes protocols from the names of ports,
 // and levers from resources of its own.

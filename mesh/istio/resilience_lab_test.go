@@ -197,7 +197,7 @@ func (s scene) request(id string, count int) int64 {
 // failed.
 func (s scene) requests(id string, count, connections int, arrival string) int64 {
 	s.t.Helper()
-	client := loadcontrol.NewClient("http://load", s.dialer.Role(resilient, s.pods("clients")[0].Name, 15901))
+	client := loadcontrol.NewClient(lab.InPod, s.dialer.Role(resilient, s.pods("clients")[0].Name, 15901))
 	spec := load.DefaultSpec("http://bar." + resilient + ":8080/")
 	spec.Headers = []load.Header{{Name: "x-request-id", Value: id}}
 	spec.Connections, spec.Rate, spec.Arrival, spec.DurationS = connections, rate.Rate(count), arrival, 1

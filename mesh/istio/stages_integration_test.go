@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/stages"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -49,7 +50,7 @@ type change struct {
 func TestStagesOnIstiod(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()
-	plane, err := istio.NewControlPlane(ctx, s.config, "")
+	plane, err := istio.NewControlPlane(ctx, s.config, "", labtest.Journal(t, s.lab, "stages"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,6 +81,7 @@ type Options struct {
 	ProcRoot string // default /proc; with the node's PIDs
 	Tool     perf.Tool
 	Log      *slog.Logger
+	Alive    *jsonhttp.Alive // hears of requests with the token; nil: nobody does
 }
 
 // Server is the profile role of one node.
@@ -114,7 +115,7 @@ func (s *Server) Address() string { return s.listener.Addr().String() }
 
 // Serve answers requests until ctx ends.
 func (s *Server) Serve(ctx context.Context) error {
-	return jsonhttp.Server{Name: "profile", Handler: s.mux(), MaxRequest: maxRequestBytes, Token: s.options.Token, Log: s.options.Log}.Serve(ctx, s.listener)
+	return jsonhttp.Server{Name: "profile", Handler: s.mux(), MaxRequest: maxRequestBytes, Token: s.options.Token, Log: s.options.Log, Alive: s.options.Alive}.Serve(ctx, s.listener)
 }
 
 func (s *Server) mux() *http.ServeMux {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -77,7 +78,7 @@ func StageAll(ctx context.Context, clients []Client, change func(worker int, c *
 
 // Discard gives the change up.
 func (p *Pending) Discard(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	ctx, cancel := ending.Within(ctx, undoTimeout)
 	defer cancel()
 	var group errgroup.Group
 	for _, c := range p.clients {
@@ -102,7 +103,7 @@ func (p *Pending) Commit(ctx context.Context, at time.Time) ([]Committed, error)
 	if group.Wait() == nil {
 		return out, nil
 	}
-	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	undo, cancel := ending.Within(ctx, undoTimeout)
 	defer cancel()
 	errs := []error{errors.New("the change was taken back")}
 	for i, c := range p.clients {

@@ -20,6 +20,9 @@ const maxRequest = 128 << 20
 
 // Server runs one fleet at a time on request.
 type Server struct {
+	// Alive hears of requests; nil: nobody does.
+	Alive *jsonhttp.Alive
+
 	version string
 	ctx     context.Context // of every fleet
 
@@ -49,7 +52,7 @@ func NewServer(ctx context.Context, version string) *Server {
 // Serve answers on l until ctx of the server ends; then it closes l and waits
 // for its fleet to end.
 func (s *Server) Serve(l net.Listener) error {
-	err := jsonhttp.Server{Name: "xds control", Handler: s.mux(), MaxRequest: maxRequest}.Serve(s.ctx, l)
+	err := jsonhttp.Server{Name: "xds control", Handler: s.mux(), MaxRequest: maxRequest, Alive: s.Alive}.Serve(s.ctx, l)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fleet != nil {

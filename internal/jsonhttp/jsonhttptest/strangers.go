@@ -17,7 +17,8 @@ import (
 // address, refuses what pages of other sites can make a browser send to path,
 // a path that takes POST: posts that the browser marks as coming from
 // elsewhere, and any request under a name that the page's owner gave a
-// loopback address (DNS rebinding). The same request without these marks must
+// loopback address (DNS rebinding), with a dot or by a search domain without
+// one, or under an address that is no loopback's. The same request without these marks must
 // come through to the handler, whatever that says of its body.
 func RefusesStrangers(t *testing.T, base, path string) {
 	t.Helper()
@@ -55,6 +56,12 @@ func RefusesStrangers(t *testing.T, base, path string) {
 		{"POST", "evil.example:15980", map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": "http://evil.example:15980"}},
 		{"POST", "evil.example", nil},
 		{"GET", "evil.example", nil},
+		{"POST", "evil:15991", nil},
+		{"POST", "evil", nil},
+		{"POST", "localhost.evil", nil},
+		{"POST", "10.0.0.1", nil},
+		{"POST", "[2001:db8::1]:15991", nil},
+		{"POST", "[::ffff:10.0.0.1]", nil},
 	} {
 		status, body := call(c.method, c.host, c.header)
 		var p jsonhttp.Problem
@@ -62,7 +69,7 @@ func RefusesStrangers(t *testing.T, base, path string) {
 			t.Errorf("%s %s as %q with %v: %d %q, want 403 and a reason", c.method, path, c.host, c.header, status, body)
 		}
 	}
-	for _, host := range []string{"", "localhost:1234", "[::1]:99", "role"} {
+	for _, host := range []string{"", "localhost:1234", "LocalHost", "[::1]:99", "[::1]", "127.0.0.2"} {
 		if status, body := call("POST", host, nil); status == http.StatusForbidden {
 			t.Errorf("%s as %q: %d %q", path, host, status, body)
 		}

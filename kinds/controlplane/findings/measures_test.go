@@ -2,6 +2,7 @@ package findings
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"reflect"
 	"strings"
@@ -12,6 +13,31 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
+
+// What levers were as installed is a cell's, and all that it was where it changed
+// between trials.
+func TestInstalled(t *testing.T) {
+	run := analysistest.SimulateControl(t, analysistest.ControlStudy, 3, analysistest.Tuned)
+	for i := range run.Trials {
+		trial := &run.Trials[i]
+		trial.Control.Installed = record.Cell{"istiod_replicas": "2", "debounce_max": "10s"}
+		if trial.Cell[study.FactorVariant] != "slow" {
+			trial.Control.Installed["debounce_after"] = "100ms"
+		}
+		if trial.Block == 2 {
+			trial.Control.Installed["istiod_replicas"] = "3"
+		}
+	}
+	for _, c := range analysistest.Analyze(t, kinds, run).Cells {
+		want := record.Cell{"istiod_replicas": "2, then 3", "debounce_max": "10s", "debounce_after": "100ms"}
+		if c.Cell[study.FactorVariant] == "slow" {
+			delete(want, "debounce_after")
+		}
+		if !maps.Equal(c.Control.Installed, want) {
+			t.Errorf("%s: %v, want %v", c.Label, c.Control.Installed, want)
+		}
+	}
+}
 
 // What was put into the simulated control plane comes out.
 func TestAnalyzeControl(t *testing.T) {

@@ -3,6 +3,7 @@ package findings
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/record"
@@ -45,6 +46,7 @@ func controlSummary(o *analysis.Observations, valid []*record.Trial) *record.Con
 	for _, t := range trials {
 		c := t.Control
 		s.Proxies, s.Gateways, s.RealProxies = c.Proxies, c.Gateways, c.RealProxies
+		addInstalled(s, c.Installed)
 		s.Committed += c.Committed
 		for why, n := range c.Reconnects {
 			if s.Reconnects == nil {
@@ -80,6 +82,22 @@ func controlSummary(o *analysis.Observations, valid []*record.Trial) *record.Con
 	}
 	summarizeScope(s, trials)
 	return s
+}
+
+// addInstalled puts in what a trial found installed.
+func addInstalled(s *record.ControlSummary, found record.Cell) {
+	const then = ", then "
+	if s.Installed == nil && len(found) > 0 {
+		s.Installed = record.Cell{}
+	}
+	for factor, level := range found {
+		switch was, ok := s.Installed[factor]; {
+		case !ok:
+			s.Installed[factor] = level
+		case !slices.Contains(strings.Split(was, then), level):
+			s.Installed[factor] = was + then + level
+		}
+	}
 }
 
 // summarizePushes puts in what istiod pushed and proxies received.

@@ -33,6 +33,7 @@ func Kind() report.Kind {
 			report.One(study.SectionMachine, machineTable),
 			report.One(study.SectionRuntime, runtimeTable),
 			report.One(study.SectionMetrics, metricsTable),
+			report.One(study.SectionInstalled, installedTable),
 			{Name: study.SectionProfiles, Tables: profileTables},
 			report.Conditions().Unless(machineTable),
 		}, report.Common(findings, true, false)),

@@ -27,12 +27,12 @@ func (t *controlTrial) asked() verdict.Asked {
 // audience is who may need the changes: simulated proxies first, then the real
 // ones, as the levers let them see.
 func (t *controlTrial) audience() verdict.Audience {
-	a := audienceOf(t.levers)
+	a := audienceOf(t.levels, t.known)
 	a.Simulated = len(t.ids)
 	for _, p := range t.ids {
 		a.Proxies = append(a.Proxies, verdict.Proxy{Type: p.Type, Name: p.Name, Namespace: p.Namespace, Workload: p.Workload})
 	}
-	workload := cmp.Or(t.c.realServes(t.levels, t.levers), site.RoleReal)
+	workload := cmp.Or(t.c.realServes(t.levels, t.known), site.RoleReal)
 	for _, p := range t.c.reals {
 		a.Proxies = append(a.Proxies, verdict.Proxy{Type: population.Sidecar, Name: p.Name, Namespace: p.Namespace, Workload: workload})
 	}
@@ -43,9 +43,9 @@ func (t *controlTrial) audience() verdict.Audience {
 }
 
 // audienceOf is what levers let proxies see.
-func audienceOf(l mesh.Levers) verdict.Audience {
-	return verdict.Audience{ExportTo: l.Level(study.FactorExportTo), SidecarScope: l.Level(study.FactorSidecarScope), EgressHosts: l.Hosts(),
-		Namespaces: l.Namespaces, Workload: l.Workload[population.AppLabel]}
+func audienceOf(l study.ControlLevels, levers mesh.Levers) verdict.Audience {
+	return verdict.Audience{ExportTo: l.ExportTo, SidecarScope: l.SidecarScope, EgressHosts: levers.Hosts(),
+		Namespaces: levers.Namespaces, Workload: levers.Workload[population.AppLabel]}
 }
 
 // sight asks who had which change until now, or until the window's end if it

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -19,7 +19,6 @@ import (
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
 	xdscontrol "github.com/meshtrial/meshtrial/xds/control"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -65,12 +64,13 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 		say: func(format string, args ...any) {
 			r.Tell(runner.Event{Stage: "step", Text: fmt.Sprintf(format, args...)})
 		}}
+	c.Note = func(text string) { r.Tell(runner.Event{Stage: "deploy", Text: text}) }
 	if c.world, err = population.New(config); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, c.Remove())
+			err = errors.Join(err, c.Remove(ctx))
 		}
 	}()
 	if o.Study.Measured(study.MeasureSignals) {
@@ -85,6 +85,7 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 	if err := c.CreateNamespace(ctx, string(study.ControlPlane)); err != nil {
 		return c, err
 	}
+	c.world.Own(c.Owner())
 	if err := c.createRoles(ctx); err != nil {
 		return c, err
 	}
@@ -114,7 +115,7 @@ func (c *controlPlane) find(ctx context.Context) error {
 		return fmt.Errorf("the simulated sidecars' pod is no longer ready in namespace %s", c.Namespace)
 	}
 	c.role = site.PodOf(pod)
-	c.fleet = xdscontrol.NewClient("http://xds", c.HTTP(pod, site.XDSControlPort))
+	c.fleet = xdscontrol.NewClient(lab.InPod, c.HTTP(pod, site.XDSControlPort))
 	if _, err := c.fleet.Version(ctx); err != nil {
 		return fmt.Errorf("reach the simulated sidecars: %w", err)
 	}
@@ -180,8 +181,9 @@ const populationTimeout = 15 * time.Minute
 
 // Remove puts istiod back as it was and takes away population, real pods and
 // roles, also when the run itself has been cancelled.
-func (c *controlPlane) Remove() error {
-	ctx, cancel := context.WithTimeout(context.Background(), site.RestoreTimeout)
+func (c *controlPlane) Remove(ctx context.Context) error {
+	defer ending.Owe(ctx, "istiod as it was, and the simulated pods", "")()
+	ctx, cancel := ending.Within(ctx, site.RestoreTimeout)
 	defer cancel()
 	if c.fleet != nil {
 		stopping, cancel := context.WithTimeout(ctx, site.StopTimeout)
@@ -189,35 +191,24 @@ func (c *controlPlane) Remove() error {
 		cancel()
 	}
 	c.say("putting istiod back as it was, removing the simulated pods")
-	err := restoreControl(ctx, c.Kube, c.mesh, c.world, c.Run)
+	err := c.putBack(ctx)
 	if c.series != nil {
 		err = errors.Join(err, c.series.Close())
 	}
 	// The namespace goes last: as long as it is there, a later run knows
 	// that there is something to clean up.
-	return errors.Join(err, c.Site.Remove())
+	return errors.Join(err, c.Site.Remove(ctx))
 }
 
-// restoreControl puts back what a run of the control plane changed outside
-// its namespace. Istiod starts anew while the population goes: neither needs
-// the other, and both mostly wait.
-func restoreControl(ctx context.Context, kube kubernetes.Interface, plane mesh.ControlPlane, world *population.World, run string) error {
+// putBack puts back what the run changed outside its namespace. Istiod starts
+// anew while the population goes: neither needs the other, and both mostly wait.
+func (c *controlPlane) putBack(ctx context.Context) error {
 	var restored, removed error
 	var wait sync.WaitGroup
-	wait.Go(func() { restored = plane.Restore(ctx) })
-	wait.Go(func() { removed = world.Remove(ctx) })
+	wait.Go(func() { restored = c.mesh.Restore(ctx) })
+	wait.Go(func() { removed = c.world.Remove(ctx) })
 	wait.Wait()
-	err := errors.Join(restored, removed)
-	others, listErr := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: site.RunLabel + "=" + run})
-	if listErr != nil {
-		return errors.Join(err, fmt.Errorf("look for namespaces of the run: %w", listErr))
-	}
-	for _, ns := range others.Items {
-		if ns.Name != site.NamespacePrefix+run && ns.DeletionTimestamp == nil {
-			err = errors.Join(err, site.RemoveNamespace(ctx, kube, ns.Name))
-		}
-	}
-	return err
+	return errors.Join(restored, removed)
 }
 
 // observerOf is the observer on a node.

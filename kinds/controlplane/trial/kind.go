@@ -2,13 +2,13 @@ package trial
 
 import (
 	"context"
-	"errors"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
+	"k8s.io/client-go/rest"
 )
 
 // Kind is the kind of study that changes configuration and watches it
@@ -38,16 +38,11 @@ func (controlKind) Deploy(ctx context.Context, r runner.Deployment) (runner.Stag
 	return c, nil
 }
 
-// Restore implements [Kind]: istiod's levers, and the simulated pods.
-func (controlKind) Restore(ctx context.Context, r runner.Remains) (err error) {
-	plane, done, err := r.Control(ctx)
+// Remains implements [Kind]: the simulated pods.
+func (controlKind) Remains(ctx context.Context, config *rest.Config) error {
+	world, err := population.New(config)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, done()) }()
-	world, err := population.New(r.Config)
-	if err != nil {
-		return err
-	}
-	return restoreControl(ctx, r.Kube, plane, world, r.Run)
+	return world.Remove(ctx)
 }

@@ -23,6 +23,7 @@ func (c *controlPlane) createRoles(ctx context.Context) error {
 	if _, err := c.Kube.AppsV1().Deployments(c.Namespace).Create(ctx, d, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create Deployment %s: %w", d.Name, err)
 	}
+	c.KeepAlive(site.RoleXDS, site.XDSControlPort, "")
 	return nil
 }
 
@@ -30,7 +31,7 @@ func (c *controlPlane) createRoles(ctx context.Context) error {
 func xdsDeployment(namespace string, images lab.Images, run string) *appsv1.Deployment {
 	pod := site.RolePod(site.RoleXDS, run, corev1.Container{
 		Name: site.RoleXDS,
-		Args: []string{"xds", "--control", "127.0.0.1:" + strconv.Itoa(site.XDSControlPort)},
+		Args: []string{"xds", "--control", "127.0.0.1:" + strconv.Itoa(site.XDSControlPort), "--alone", site.Alone.String()},
 	}, images)
 	// A push has istiod use every CPU that it can have. With the small share of
 	// other roles the simulated sidecars would get a fiftieth of what istiod

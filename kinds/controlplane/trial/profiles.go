@@ -47,7 +47,7 @@ func (t *controlTrial) takeProfiles(ctx context.Context) (files []runner.Artefac
 		return nil, err
 	}
 	defer func() {
-		if cleanErr := cleanUp(again); err == nil {
+		if cleanErr := cleanUp(ctx, again); err == nil {
 			err = cleanErr
 		}
 	}()

@@ -43,12 +43,14 @@ func sizesOf(c *study.Control, l study.ControlLevels) population.Sizes {
 func leversOf(c *study.Control, cell record.Cell, sizes population.Sizes) mesh.Levers {
 	l := mesh.LeversOf(cell)
 	l.Namespaces = []string{namespaceName(c, c.ScopeNamespace)}
-	hosts := l.Hosts()
-	for i, host := range hosts {
-		namespace, name, _ := strings.Cut(host, "/")
-		hosts[i] = namespaceName(c, namespace) + "/" + name
+	if l.Named(study.FactorSidecarHosts) {
+		hosts := l.Hosts()
+		for i, host := range hosts {
+			namespace, name, _ := strings.Cut(host, "/")
+			hosts[i] = namespaceName(c, namespace) + "/" + name
+		}
+		l = l.With(study.FactorSidecarHosts, strings.Join(hosts, ","))
 	}
-	l = l.With(study.FactorSidecarHosts, strings.Join(hosts, ","))
 	l.Workload = map[string]string{population.AppLabel: firstWorkload(l.Namespaces[0], sizes)}
 	return l
 }

@@ -200,9 +200,10 @@ func TestChurnTimes(t *testing.T) {
 func TestAudience(t *testing.T) {
 	levers := mesh.Levers{Levels: record.Cell{study.FactorExportTo: "*", study.FactorSidecarScope: "workload", study.FactorSidecarHosts: "./*,mm-2/*"},
 		Namespaces: []string{"mm-1"}, Workload: map[string]string{population.AppLabel: "svc-1"}}
-	trial := &controlTrial{c: &controlPlane{study: &study.Study{Control: &study.Control{}}, reals: []site.Pod{{Name: "real-1", Namespace: "mm-1"}}}, levers: levers,
-		ids:  []population.Identity{{Type: population.Router, Name: "g", Namespace: "gateways", Workload: "gateway"}},
-		plan: &churn.Plan{Changes: []churn.Change{{Scope: churn.Scope{Sidecars: true, Owner: "mm-2"}}}}}
+	trial := &controlTrial{c: &controlPlane{study: &study.Study{Control: &study.Control{}}, reals: []site.Pod{{Name: "real-1", Namespace: "mm-1"}}}, levers: levers, known: levers,
+		levels: study.ControlLevels{ExportTo: "*", SidecarScope: "workload"},
+		ids:    []population.Identity{{Type: population.Router, Name: "g", Namespace: "gateways", Workload: "gateway"}},
+		plan:   &churn.Plan{Changes: []churn.Change{{Scope: churn.Scope{Sidecars: true, Owner: "mm-2"}}}}}
 	want := verdict.Audience{Simulated: 1, ExportTo: "*", SidecarScope: "workload", EgressHosts: []string{"./*", "mm-2/*"}, Namespaces: []string{"mm-1"}, Workload: "svc-1",
 		Proxies: []verdict.Proxy{{Type: population.Router, Name: "g", Namespace: "gateways", Workload: "gateway"},
 			{Type: population.Sidecar, Name: "real-1", Namespace: "mm-1", Workload: site.RoleReal}},

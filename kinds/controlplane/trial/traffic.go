@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/site"
 	"slices"
@@ -155,7 +156,7 @@ func (c *controlPlane) findCaller(ctx context.Context, namespace string) error {
 	if ref.Proxy == nil {
 		return fmt.Errorf("pod %s/%s was not given a sidecar", namespace, ref.Name)
 	}
-	c.caller = &caller{pod: ref, api: loadcontrol.NewClient("http://load", c.HTTP(&pods.Items[i], site.LoadControlPort))}
+	c.caller = &caller{pod: ref, api: loadcontrol.NewClient(lab.InPod, c.HTTP(&pods.Items[i], site.LoadControlPort))}
 	c.reals = append(c.reals, ref)
 	return nil
 }
@@ -294,13 +295,13 @@ func (t *controlTrial) endTraffic(ctx context.Context) error {
 
 // stopTraffic ends what of the traffic still runs, also when the run itself
 // has been cancelled.
-func (t *controlTrial) stopTraffic() {
+func (t *controlTrial) stopTraffic(ctx context.Context) {
 	if t.traffic == nil {
 		return
 	}
 	t.traffic.stop()
 	if t.traffic.started.Run != "" && t.out.Control.Traffic == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), site.StopTimeout)
+		ctx, cancel := ending.Within(ctx, site.StopTimeout)
 		defer cancel()
 		// An error means that it has ended, or that its pod is gone.
 		_, _ = t.c.caller.api.Stop(ctx, t.traffic.started.Run)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/churn"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -27,7 +28,10 @@ type controlTrial struct {
 	out    record.Trial
 	levels study.ControlLevels
 	levers mesh.Levers
-	sizes  population.Sizes
+	// known are the levers with what was found of those that the cell does not
+	// name, as levels is once istiod has been asked.
+	known mesh.Levers
+	sizes population.Sizes
 
 	ids     []population.Identity
 	applied mesh.Applied
@@ -68,11 +72,11 @@ func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err 
 		}
 		done.Trial = t.out
 	}()
-	defer func() { err = errors.Join(err, cleanUp(t.driver)) }()
+	defer func() { err = errors.Join(err, cleanUp(ctx, t.driver)) }()
 	if err := t.prepare(ctx); err != nil {
 		return done, err
 	}
-	defer t.stopFleet()
+	defer t.stopFleet(ctx)
 	if err := t.connect(ctx); err != nil {
 		return done, err
 	}
@@ -131,10 +135,13 @@ func (t *controlTrial) prepare(ctx context.Context) error {
 	if t.applied, err = t.c.mesh.Apply(limited, t.levers, true); err != nil {
 		return fmt.Errorf("set the levers: %w", err)
 	}
-	if err := t.c.ensureReal(limited, t.levels, t.levers); err != nil {
+	if err := t.learn(limited); err != nil {
 		return err
 	}
-	if err := t.c.ensureTraffic(limited, t.levers); err != nil {
+	if err := t.c.ensureReal(limited, t.levels, t.known); err != nil {
+		return err
+	}
+	if err := t.c.ensureTraffic(limited, t.known); err != nil {
 		return err
 	}
 	if err := t.c.awaitIstiodObserved(limited); err != nil {
@@ -166,7 +173,7 @@ func (c *controlPlane) prepareDriver(ctx context.Context, plan *churn.Plan) (*ch
 		return nil, err
 	}
 	if err := driver.Prepare(ctx); err != nil {
-		return nil, errors.Join(err, cleanUp(driver))
+		return nil, errors.Join(err, cleanUp(ctx, driver))
 	}
 	return driver, nil
 }
@@ -262,8 +269,8 @@ func (t *controlTrial) awaitQuiet(ctx context.Context) error {
 }
 
 // stopFleet ends the fleet, also when the run itself has been cancelled.
-func (t *controlTrial) stopFleet() {
-	ctx, cancel := context.WithTimeout(context.Background(), site.StopTimeout)
+func (t *controlTrial) stopFleet(ctx context.Context) {
+	ctx, cancel := ending.Within(ctx, site.StopTimeout)
 	defer cancel()
 	// An error means that none runs, or that its pod is gone.
 	_, _ = t.c.fleet.Stop(ctx)
@@ -274,11 +281,11 @@ const cleanTimeout = 2 * time.Minute
 
 // cleanUp removes what changes made, also when the run itself has been
 // cancelled.
-func cleanUp(driver *churn.Driver) error {
+func cleanUp(ctx context.Context, driver *churn.Driver) error {
 	if driver == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), cleanTimeout)
+	ctx, cancel := ending.Within(ctx, cleanTimeout)
 	defer cancel()
 	if err := driver.Cleanup(ctx); err != nil {
 		return fmt.Errorf("remove what the changes made: %w", err)

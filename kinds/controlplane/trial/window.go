@@ -25,7 +25,7 @@ func (t *controlTrial) window(ctx context.Context) error {
 	if err := t.findTargets(ctx); err != nil {
 		return err
 	}
-	defer t.stopTraffic()
+	defer t.stopTraffic(ctx)
 	if err := t.startTraffic(ctx); err != nil {
 		return err
 	}

@@ -53,6 +53,9 @@ type Evidence struct {
 	// Levers is what istiod said when it was asked whether its levers are in
 	// force.
 	Levers []record.Check `json:"levers,omitempty"`
+	// Installed is what istiod said, before the window, of the levers that the
+	// cell leaves as installed.
+	Installed record.Cell `json:"installed,omitempty"`
 	// TrafficWaitUS is how long the slowest hundredth of the requests that were
 	// due waited at least for a free connection.
 	TrafficWaitUS float64 `json:"traffic_wait_p99_us,omitempty"`

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -66,9 +67,10 @@ func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
 		Site: s, topology: newTopology(s.Namespace, plan), o: o,
 		loads: map[study.Variant]*loadRole{}, workers: map[study.Variant]*workerRole{}, deployment: r.Deployments + 1, block: -1, tell: r.Tell,
 	}
+	d.Note = func(text string) { r.Tell(runner.Event{Stage: "deploy", Text: text}) }
 	defer func() {
 		if err != nil {
-			d.Remove()
+			err = errors.Join(err, d.Remove(ctx))
 		}
 	}()
 	if err := d.setHeaders(); err != nil {
@@ -176,14 +178,14 @@ func (d *deployed) connect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.loads[v] = &loadRole{pod: pod, api: loadcontrol.NewClient("http://load", d.HTTP(byApp[w.Name], site.LoadControlPort))}
+		d.loads[v] = &loadRole{pod: pod, api: loadcontrol.NewClient(lab.InPod, d.HTTP(byApp[w.Name], site.LoadControlPort))}
 	}
 	for v, w := range d.servers {
 		pod, err := ref(w)
 		if err != nil {
 			return err
 		}
-		role := &workerRole{Workload: w, pod: pod, api: workercontrol.Client{HTTPClient: d.HTTP(byApp[w.Name], site.WorkerControlPort), BaseURL: "http://worker"}}
+		role := &workerRole{Workload: w, pod: pod, api: workercontrol.Client{HTTPClient: d.HTTP(byApp[w.Name], site.WorkerControlPort), BaseURL: lab.InPod}}
 		if old := d.workers[v]; old != nil {
 			role.extended = old.extended
 		}

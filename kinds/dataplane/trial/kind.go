@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
+	"k8s.io/client-go/rest"
 )
 
 // Kind is the kind of study that sends requests through sidecars.
@@ -47,5 +49,10 @@ func (dataPlane) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage,
 	return d, nil
 }
 
-// Restore implements [Kind]: such a run changes nothing outside its namespace.
-func (dataPlane) Restore(context.Context, runner.Remains) error { return nil }
+// Changes implements [Kind]: all of it is in the run's namespace.
+func (dataPlane) Changes(context.Context, *runner.Options, *study.Plan) ([]journal.Planned, error) {
+	return nil, nil
+}
+
+// Remains implements [Kind]: such a run makes nothing outside its namespace.
+func (dataPlane) Remains(context.Context, *rest.Config) error { return nil }

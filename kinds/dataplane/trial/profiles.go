@@ -37,7 +37,7 @@ func (t *trialRun) profiles(ctx context.Context, out *record.Trial) ([]runner.Ar
 	if t.started, err = t.client.api.Start(ctx, spec); err != nil {
 		return nil, fmt.Errorf("start the generator for the profile: %w", err)
 	}
-	defer t.stop()
+	defer t.stop(ctx)
 	if _, _, err := t.warmUp(ctx); err != nil {
 		return nil, err
 	}

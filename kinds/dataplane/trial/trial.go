@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
@@ -123,7 +124,7 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	if t.started, err = t.start(ctx); err != nil {
 		return out, nil, fmt.Errorf("start the generator: %w", err)
 	}
-	defer t.stop()
+	defer t.stop(ctx)
 	warm, finished, err := t.warmUp(ctx)
 	if err != nil {
 		return out, nil, err
@@ -197,8 +198,8 @@ const stopEvery = 20 * time.Millisecond
 
 // stop ends the generator's run, if there still is one, also when the run itself
 // has been cancelled. The pod's next trial cannot start before.
-func (t *trialRun) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), site.StopTimeout)
+func (t *trialRun) stop(ctx context.Context) {
+	ctx, cancel := ending.Within(ctx, site.StopTimeout)
 	defer cancel()
 	ticker := time.NewTicker(stopEvery)
 	defer ticker.Stop()

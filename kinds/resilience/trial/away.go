@@ -4,46 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/meshtrial/meshtrial/fault/drive"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/journal/fields"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/site"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Marks on a Deployment that a run has scaled to nothing for a while: whose
-// run, and how many replicas it had. They are there as long as it is away, so
-// that whoever cleans up after a dead run can put it back.
-const (
-	awayLabel          = "meshtrial.dev/away"
-	awayReplicasNote   = "meshtrial.dev/replicas"
-	controlBackTimeout = 50 * time.Second // less than drive gives all undoing
-)
+// controlBackTimeout is less than drive gives all undoing.
+const controlBackTimeout = 50 * time.Second
 
 // controlPods are the pods of a mesh's control plane.
 type controlPods struct {
 	kube       kubernetes.Interface
-	run        string
+	changes    *journal.Journal
 	namespace  string
 	selector   string   // of its pods and its Deployments alike
 	containers []string // those that do its work
 }
 
 // istioControl is where Istio's chart puts istiod.
-func istioControl(kube kubernetes.Interface, run string) *controlPods {
-	return &controlPods{kube: kube, run: run, namespace: "istio-system", selector: "app=istiod", containers: []string{"discovery"}}
+func istioControl(kube kubernetes.Interface, changes *journal.Journal) *controlPods {
+	return &controlPods{kube: kube, changes: changes, namespace: "istio-system", selector: "app=istiod", containers: []string{"discovery"}}
 }
 
 // linkerdControl is where Linkerd's chart puts what proxies talk to.
-func linkerdControl(kube kubernetes.Interface, run string) *controlPods {
-	return &controlPods{kube: kube, run: run, namespace: "linkerd", selector: "linkerd.io/control-plane-component=destination", containers: []string{"destination"}}
+func linkerdControl(kube kubernetes.Interface, changes *journal.Journal) *controlPods {
+	return &controlPods{kube: kube, changes: changes, namespace: "linkerd", selector: "linkerd.io/control-plane-component=destination", containers: []string{"destination"}}
 }
 
 // list returns the pods that are ready.
@@ -92,6 +87,7 @@ func (c *controlPods) away(ctx context.Context, target, kind string, victims []v
 		return nil, err
 	}
 	killed := killAll(target, kind, victims)
+	var taken []taken
 	return &execution{
 		target: target,
 		begin: func(ctx context.Context) error {
@@ -99,9 +95,11 @@ func (c *controlPods) away(ctx context.Context, target, kind string, victims []v
 				return err
 			}
 			for _, d := range all {
-				if err := c.takeAway(ctx, d); err != nil {
+				one, err := c.takeAway(ctx, d)
+				if err != nil {
 					return err
 				}
+				taken = append(taken, one)
 			}
 			for _, v := range victims {
 				err := c.kube.CoreV1().Pods(c.namespace).Delete(ctx, v.pod.name, metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))})
@@ -119,10 +117,12 @@ func (c *controlPods) away(ctx context.Context, target, kind string, victims []v
 			return fmt.Sprintf("%s; %d Deployments of the control plane have no pods", text, len(all)), err
 		},
 		end: func(ctx context.Context) error {
-			for _, d := range all {
-				if err := bringBack(ctx, c.kube, c.namespace, d.Name, replicasOf(&d)); err != nil {
-					return err
-				}
+			var failed []error
+			for _, one := range taken {
+				failed = append(failed, c.bringBack(ctx, one))
+			}
+			if err := errors.Join(failed...); err != nil {
+				return err
 			}
 			ctx, cancel := context.WithTimeout(ctx, controlBackTimeout)
 			defer cancel()
@@ -131,25 +131,30 @@ func (c *controlPods) away(ctx context.Context, target, kind string, victims []v
 	}, nil
 }
 
-func replicasOf(d *appsv1.Deployment) int32 {
-	if d.Spec.Replicas == nil {
-		return 1
-	}
-	return *d.Spec.Replicas
+// taken is a Deployment that was scaled to nothing, and what that changed.
+type taken struct {
+	object journal.Object
+	step   []fields.Field
 }
 
-func (c *controlPods) takeAway(ctx context.Context, d appsv1.Deployment) error {
-	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q},"annotations":{%q:"%d"}},"spec":{"replicas":0}}`, awayLabel, c.run, awayReplicasNote, replicasOf(&d))
-	if _, err := c.kube.AppsV1().Deployments(c.namespace).Patch(ctx, d.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("take Deployment %s/%s away: %w", c.namespace, d.Name, err)
+// whyAway is what the journal says that the control plane was changed for.
+const whyAway = "a step keeps the control plane away"
+
+func (c *controlPods) takeAway(ctx context.Context, d appsv1.Deployment) (taken, error) {
+	out := taken{object: journal.Object{APIVersion: "apps/v1", Kind: "Deployment", Namespace: c.namespace, Name: d.Name}}
+	var err error
+	out.step, err = c.changes.Change(ctx, out.object, whyAway, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return live, unstructured.SetNestedField(live.Object, int64(0), "spec", "replicas")
+	})
+	if err != nil {
+		return out, fmt.Errorf("take the control plane away: %w", err)
 	}
-	return nil
+	return out, nil
 }
 
-func bringBack(ctx context.Context, kube kubernetes.Interface, namespace, name string, replicas int32) error {
-	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:null},"annotations":{%q:null}},"spec":{"replicas":%d}}`, awayLabel, awayReplicasNote, replicas)
-	if _, err := kube.AppsV1().Deployments(namespace).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("bring Deployment %s/%s back: %w", namespace, name, err)
+func (c *controlPods) bringBack(ctx context.Context, one taken) error {
+	if err := c.changes.Revert(ctx, one.object, whyAway, one.step); err != nil {
+		return fmt.Errorf("bring the control plane back: %w", err)
 	}
 	return nil
 }
@@ -181,21 +186,4 @@ func (c *controlPods) await(ctx context.Context, holds func(*appsv1.Deployment, 
 		case <-ticker.C:
 		}
 	}
-}
-
-// restoreAway brings back what a run that died has scaled to nothing.
-func restoreAway(ctx context.Context, kube kubernetes.Interface, run string) error {
-	found, err := kube.AppsV1().Deployments("").List(ctx, metav1.ListOptions{LabelSelector: awayLabel + "=" + run})
-	if err != nil {
-		return fmt.Errorf("look for Deployments that run %s took away: %w", run, err)
-	}
-	var failed []error
-	for _, d := range found.Items {
-		replicas, err := strconv.ParseInt(d.Annotations[awayReplicasNote], 10, 32)
-		if err != nil || replicas < 1 {
-			replicas = 1 // it had pods, or it would not have been taken away
-		}
-		failed = append(failed, bringBack(ctx, kube, d.Namespace, d.Name, int32(replicas)))
-	}
-	return errors.Join(failed...)
 }

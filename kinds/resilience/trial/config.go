@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"github.com/meshtrial/meshtrial/internal/wake"
-	"github.com/meshtrial/meshtrial/site"
 	"slices"
 	"strings"
 	"sync"
@@ -15,13 +14,13 @@ import (
 
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/fault/drive"
-	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/journal/fields"
 	"github.com/meshtrial/meshtrial/mesh"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 )
 
@@ -30,37 +29,48 @@ type changed struct {
 	at     dynamic.ResourceInterface
 	object *unstructured.Unstructured // as it is to be; of one that goes its name
 	gone   bool                       // it is to go
-	before undoNote
-	forget func(context.Context) error
+	// What begin has done of it.
+	step        []fields.Field
+	made, begun bool
 }
 
-// look finds out how the object is now.
+// whyConfig is what the journal says that objects were changed for.
+const whyConfig = "a step changes configuration"
+
+// look finds out whether there is an object that is to go.
 func (c *changed) look(ctx context.Context) error {
-	before, err := c.at.Get(ctx, c.object.GetName(), metav1.GetOptions{})
+	_, err := c.at.Get(ctx, c.object.GetName(), metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
-		if c.gone {
-			return fmt.Errorf("there is no %s %s to delete", c.object.GetKind(), c.object.GetName())
-		}
-		c.before = undoNote{Before: c.object, Absent: true}
-	case err != nil:
+	case apierrors.IsNotFound(err) && c.gone:
+		return fmt.Errorf("there is no %s %s to delete", c.object.GetKind(), c.object.GetName())
+	case err != nil && !apierrors.IsNotFound(err):
 		return fmt.Errorf("look at %s %s: %w", c.object.GetKind(), c.object.GetName(), err)
-	default:
-		c.before = undoNote{Before: before}
 	}
 	return nil
 }
 
-func (c *changed) act(ctx context.Context) error {
+func (c *changed) act(ctx context.Context, changes *journal.Journal) (err error) {
+	c.begun = true
 	if c.gone {
-		return c.at.Delete(ctx, c.object.GetName(), metav1.DeleteOptions{})
+		return changes.Remove(ctx, journal.ObjectOf(c.object), whyConfig)
 	}
-	body, err := json.Marshal(c.object.Object)
-	if err != nil {
-		return err
-	}
-	_, err = c.at.Patch(ctx, c.object.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: lab.FieldManager, Force: site.Ptr(true)})
+	c.step, c.made, err = changes.Apply(ctx, c.object, whyConfig)
 	return err
+}
+
+// undo takes back what act did.
+func (c *changed) undo(ctx context.Context, changes *journal.Journal) error {
+	o := journal.ObjectOf(c.object)
+	switch {
+	case !c.begun:
+		return nil
+	case c.gone:
+		_, err := changes.Restore(ctx, func(e *journal.Entry) bool { return e.Object == o })
+		return err
+	case c.made:
+		return changes.Remove(ctx, o, whyConfig)
+	}
+	return changes.Revert(ctx, o, whyConfig, c.step)
 }
 
 // objectOf is an object of a study file as the API's libraries take it, whose
@@ -118,13 +128,6 @@ func (h *executor) config(ctx context.Context, c *fault.Config) (drive.Execution
 			return nil, err
 		}
 	}
-	for _, one := range all {
-		if one.object.GetNamespace() != h.Namespace { // the namespace's end is not its own
-			if one.forget, err = h.promise(ctx, one.before); err != nil {
-				return nil, err
-			}
-		}
-	}
 	w := &configuring{executor: h, config: c, objects: all, names: names, witness: witness}
 	return &execution{target: strings.Join(names, ", "), begin: w.begin, prove: w.prove, end: w.end}, nil
 }
@@ -141,7 +144,7 @@ type configuring struct {
 
 func (w *configuring) begin(ctx context.Context) error {
 	for i, one := range w.objects {
-		if err := one.act(ctx); err != nil {
+		if err := one.act(ctx, w.changes); err != nil {
 			if w.config.Rejected && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) {
 				w.refused = err.Error()
 				continue
@@ -167,11 +170,7 @@ func (w *configuring) prove(ctx context.Context) (string, error) {
 func (w *configuring) end(ctx context.Context) error {
 	var errs []error
 	for _, one := range slices.Backward(w.objects) {
-		err := one.before.restore(ctx, w.apply)
-		if err == nil && one.forget != nil {
-			err = one.forget(ctx)
-		}
-		errs = append(errs, err)
+		errs = append(errs, one.undo(ctx, w.changes))
 	}
 	return errors.Join(errs...)
 }

@@ -11,28 +11,19 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// leversAnnotation of a run's namespace says that its trials set levers of the
-// control plane, beside what its plane says.
-const leversAnnotation = "meshtrial.dev/levers"
-
 // SetsControl says whether a plan of resilience sets levers of a control plane.
-// One that does not leaves it as it is installed.
+// One that names none leaves it as it is installed.
 func SetsControl(plan *study.Plan) bool {
 	if plan.Study.Kind != study.Resilience {
 		return false
 	}
+	f, _ := study.FactorByName(study.FactorDebounceAfter)
 	for _, cell := range plan.Cells {
-		if cell[study.FactorDebounceAfter] != study.NotApplicable && cell[study.FactorDebounceAfter] != usualDebounce() {
+		if f.Sets(cell[f.Name]) {
 			return true
 		}
 	}
 	return false
-}
-
-// usualDebounce is istiod's own debounce.
-func usualDebounce() string {
-	f, _ := study.FactorByName(study.FactorDebounceAfter)
-	return f.Default
 }
 
 // setControl gives the control plane the cell's levers, where the run sets any,

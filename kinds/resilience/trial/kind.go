@@ -2,12 +2,11 @@ package trial
 
 import (
 	"context"
-	"errors"
 
-	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
+	"k8s.io/client-go/rest"
 )
 
 // Kind is the kind of study that breaks things on a timeline.
@@ -33,19 +32,5 @@ func (resilience) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage
 	return s, nil
 }
 
-// Restore implements [Kind]: what steps of the timeline changed, and levers of
-// the control plane where trials set some.
-func (resilience) Restore(ctx context.Context, r runner.Remains) error {
-	apply, err := lab.NewApplier(r.Config)
-	if err == nil {
-		err = restoreScenario(ctx, r.Kube, apply, r.Run)
-	}
-	if r.Annotations[leversAnnotation] != "true" {
-		return err
-	}
-	plane, done, openErr := r.Control(ctx)
-	if openErr != nil {
-		return errors.Join(err, openErr)
-	}
-	return errors.Join(err, plane.Restore(ctx), done())
-}
+// Remains implements [Kind]: what steps changed elsewhere is in the journal.
+func (resilience) Remains(context.Context, *rest.Config) error { return nil }

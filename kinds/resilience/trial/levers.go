@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/site"
 	"slices"
@@ -125,7 +126,7 @@ func (t *scenarioTrial) provePolicies(ctx context.Context, m mesh.PolicyChecker)
 		}
 	}
 	for {
-		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), site.StopTimeout)
+		asking, cancel := ending.Within(ctx, site.StopTimeout)
 		checks, err := m.CheckPolicies(asking, routes, t.scene.cell)
 		cancel()
 		late := wake.Pause(ctx, leverEvery) != nil
@@ -142,7 +143,7 @@ func (t *scenarioTrial) provePolicies(ctx context.Context, m mesh.PolicyChecker)
 // leversOf asks one proxy until it has all levers, or the time is up.
 func (t *scenarioTrial) leversOf(ctx context.Context, m mesh.Resilience, r *resident, by func(config []byte) []record.Check) ([]record.Check, error) {
 	for {
-		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), site.StopTimeout)
+		asking, cancel := ending.Within(ctx, site.StopTimeout)
 		config, err := t.admin(r).Get(asking, m.ConfigPath(), nil)
 		cancel()
 		var checks []record.Check

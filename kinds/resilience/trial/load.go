@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/load"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
@@ -166,8 +167,8 @@ func (c *clients) start(ctx context.Context, s *scene, at time.Time) error {
 }
 
 // stop ends what still runs, also when the run itself has been cancelled.
-func (c *clients) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), site.StopTimeout)
+func (c *clients) stop(ctx context.Context) {
+	ctx, cancel := ending.Within(ctx, site.StopTimeout)
 	defer cancel()
 	// An error means that it has ended, or that its pod is gone.
 	_ = c.each(ctx, func(ctx context.Context, _ int, one *client) error {

@@ -38,8 +38,8 @@ type scribe struct {
 
 	mu       sync.Mutex
 	lives    map[string]bool // containers that are followed, by their IDs
-	proxies  []ledger.ProxyEntry
-	workers  []ledger.WorkerEntry
+	book     *ledger.Book    // what proxies and workers wrote; at the end the clients' entries
+	over     bool            // the book is whoever's that settle gave it to: what comes later is left out
 	lines    ledger.Lines
 	last     time.Time // when the last entry came
 	failures map[string]string
@@ -51,7 +51,7 @@ type readLog func(r io.Reader, source ledger.Source, each func(ledger.ProxyEntry
 // newScribe makes one for a scene; where its study keeps no ledger, it follows
 // nothing.
 func newScribe(ctx context.Context, kube kubernetes.Interface, namespace string, of *scene, ahead map[string]int64) *scribe {
-	s := &scribe{kube: kube, namespace: namespace, prefix: of.idPrefix(), idle: !of.keepsLedger(), ahead: ahead, lives: map[string]bool{}, failures: map[string]string{}, last: time.Now()}
+	s := &scribe{kube: kube, namespace: namespace, prefix: of.idPrefix(), idle: !of.keepsLedger(), ahead: ahead, book: ledger.New(of.ledgerOptions(nil)), lives: map[string]bool{}, failures: map[string]string{}, last: time.Now()}
 	if m, ok := of.mesh.(mesh.Resilience); ok && of.proxiesLog() {
 		s.container, s.read = m.LogContainer(), m.ReadLog
 	}
@@ -104,21 +104,27 @@ func (s *scribe) follow(source ledger.Source, container string, proxy bool) {
 	defer stream.Close()
 	if !proxy {
 		s.failed(who, readWorker(stream, source, func(e ledger.WorkerEntry) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.workers, s.last = append(s.workers, e), time.Now()
+			s.add(func() { s.book.AddWorker(e) })
 		}))
 		return
 	}
 	lines, err := s.read(stream, source, func(e ledger.ProxyEntry) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.proxies, s.last = append(s.proxies, e), time.Now()
+		s.add(func() { s.book.AddProxy(e) })
 	})
 	s.mu.Lock()
 	s.lines.Add(lines)
 	s.mu.Unlock()
 	s.failed(who, err)
+}
+
+// add adds an entry to the book, unless that is closed.
+func (s *scribe) add(entry func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		entry()
+		s.last = time.Now()
+	}
 }
 
 func (s *scribe) failed(who string, err error) {
@@ -153,23 +159,6 @@ func readWorker(r io.Reader, source ledger.Source, each func(ledger.WorkerEntry)
 	return nil
 }
 
-// book makes a book of what has come so far and the clients' entries.
-func (s *scribe) book(options ledger.Options, clients []ledger.ClientEntry) *ledger.Book {
-	b := ledger.New(options)
-	for _, e := range clients {
-		b.AddClient(e)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, e := range s.proxies {
-		b.AddProxy(e)
-	}
-	for _, e := range s.workers {
-		b.AddWorker(e)
-	}
-	return b
-}
-
 // Limits of the wait for the last lines. A sidecar writes its log once a
 // second (Istio's file-flush-interval), a worker ten times; on a machine that
 // stands still for a while both do so later. Only a book that does not balance
@@ -180,24 +169,36 @@ const (
 	scribeLook  = 250 * time.Millisecond
 )
 
-// settle waits until the book balances, or nothing comes any more.
-func (s *scribe) settle(ctx context.Context, options ledger.Options, clients []ledger.ClientEntry) (*ledger.Book, error) {
+// settle adds the clients' entries, waits until the book balances or nothing
+// comes any more, and closes it.
+func (s *scribe) settle(ctx context.Context, gone []ledger.Gone, clients []ledger.ClientEntry) (*ledger.Book, error) {
 	begin := time.Now()
-	looked := time.Time{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.book.SetGone(gone)
+	s.book.AddClients(clients)
+	var looked, last time.Time
+	var kept time.Duration // how long readers of logs had to wait for accounts since the last line
 	for {
-		s.mu.Lock()
-		last := s.last
-		s.mu.Unlock()
-		quiet := time.Since(last) > scribeQuiet && time.Since(begin) > scribeQuiet
-		// Accounts are dear, so one is made only when lines have stopped for a while.
-		if now := time.Now(); quiet || now.Sub(begin) > scribeLimit || now.Sub(last) > scribeLook && !looked.After(last) {
-			looked = now
-			b := s.book(options, clients)
-			if quiet || now.Sub(begin) > scribeLimit || b.Account().Reconciled {
-				return b, nil
-			}
+		if s.last.After(last) {
+			last, kept = s.last, 0
 		}
-		if err := wake.Pause(ctx, scribeLook/5); err != nil {
+		now := time.Now()
+		quiet := now.Sub(last)-kept > scribeQuiet && now.Sub(begin) > scribeQuiet
+		ended := quiet || now.Sub(begin) > scribeLimit || s.book.Over() > 0 // which never balances
+		// Accounts are dear, so one is made only when lines have stopped for a while.
+		if !ended && now.Sub(last) > scribeLook && !looked.After(last) {
+			ended, looked = s.book.Account().Reconciled, now
+			kept += time.Since(now)
+		}
+		if ended {
+			s.over = true
+			return s.book, nil
+		}
+		s.mu.Unlock()
+		err := wake.Pause(ctx, scribeLook/5)
+		s.mu.Lock()
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -314,9 +314,9 @@ func newNodeExecutor(t *scenarioTrial, roles *site.FaultRoles) *nodeExecutor {
 	}
 	switch t.scene.mesh.Name() {
 	case "istio":
-		h.control = istioControl(t.Kube, t.Run)
+		h.control = istioControl(t.Kube, t.changes)
 	case "linkerd":
-		h.control = linkerdControl(t.Kube, t.Run)
+		h.control = linkerdControl(t.Kube, t.changes)
 	}
 	return h
 }

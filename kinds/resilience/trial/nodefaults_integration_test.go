@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/fault/node"
 	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/site"
@@ -43,7 +45,7 @@ func newFaultBench(t *testing.T) *faultBench {
 	}
 	ctx := t.Context()
 	t.Cleanup(func() {
-		if err := s.Remove(); err != nil {
+		if err := s.Remove(ctx); err != nil {
 			t.Error(err)
 		}
 	})
@@ -78,7 +80,7 @@ func newFaultBench(t *testing.T) *faultBench {
 		t.Fatal(err)
 	}
 	b := &faultBench{Site: s}
-	b.executor = &nodeExecutor{roles: roles, proxies: []string{"istio-proxy"}, control: istioControl(s.Kube, s.Run),
+	b.executor = &nodeExecutor{roles: roles, proxies: []string{"istio-proxy"}, control: istioControl(s.Kube, labtest.Journal(t, l, s.Run)),
 		pods:      func(service string) []faultPod { return b.pods(t, service) },
 		addresses: func(context.Context, string) ([]string, error) { return nil, nil },
 	}
@@ -192,17 +194,17 @@ func TestFaultsOnNodes(t *testing.T) {
 		}
 		// What a run that died took away comes back.
 		found, err := b.executor.control.deployments(t.Context())
-		if err != nil || len(found) != 1 || found[0].Labels[awayLabel] != "" {
+		if err != nil || len(found) != 1 {
 			t.Fatalf("%+v, %v", found, err)
 		}
-		if err := b.executor.control.takeAway(t.Context(), found[0]); err != nil {
+		if _, err := b.executor.control.takeAway(t.Context(), found[0]); err != nil {
 			t.Fatal(err)
 		}
-		if err := restoreAway(t.Context(), b.Kube, b.Run); err != nil {
-			t.Error(err)
+		if done, err := b.executor.control.changes.Restore(t.Context(), journal.OfRun(b.Run)); err != nil || len(done) != 1 || !slices.Equal(done[0].Back, []string{"spec.replicas"}) {
+			t.Errorf("%+v, %v", done, err)
 		}
 		again, err := b.executor.control.deployments(t.Context())
-		if err != nil || replicasOf(&again[0]) != replicasOf(&found[0]) || again[0].Labels[awayLabel] != "" {
+		if err != nil || *again[0].Spec.Replicas != *found[0].Spec.Replicas {
 			t.Errorf("%+v, %v", again, err)
 		}
 		// The pod of before may still be there, and be counted, for a moment:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/site"
 	"maps"
@@ -78,14 +79,14 @@ func (t *scenarioTrial) watch(ctx context.Context) *looks {
 
 // stop ends the looking, after a last look at CPU and memory; it may be called
 // again.
-func (l *looks) stop() {
+func (l *looks) stop(ctx context.Context) {
 	if l.cancel == nil {
 		return
 	}
 	l.cancel()
 	l.done.Wait()
 	l.cancel = nil
-	ctx, cancel := context.WithTimeout(context.Background(), lastLookTime)
+	ctx, cancel := ending.Within(ctx, lastLookTime)
 	defer cancel()
 	since := time.Now()
 	err := l.cost(ctx, false)

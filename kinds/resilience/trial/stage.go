@@ -5,15 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
-	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -41,9 +41,8 @@ type stage struct {
 	clocks map[string]verdict.Clock // as measured last
 
 	faults *site.FaultRoles // nil: no step acts on nodes
-
-	undoMu sync.Mutex
-	undos  int // notes of what to undo so far
+	// changes is where what steps change elsewhere is noted.
+	changes *journal.Journal
 }
 
 // deployStage makes namespace and observers. On error nothing is left.
@@ -55,23 +54,20 @@ func deployStage(ctx context.Context, r runner.Deployment) (s *stage, err error)
 	}
 	config := o.Lab.RESTConfig()
 	config.QPS, config.Burst = -1, -1
-	s = &stage{Site: at, o: o, study: o.Study, config: config, ahead: map[string]int64{},
+	s = &stage{Site: at, o: o, study: o.Study, config: config, changes: o.Journal, ahead: map[string]int64{},
 		say: func(format string, args ...any) {
 			r.Tell(runner.Event{Stage: "timeline", Text: fmt.Sprintf(format, args...)})
 		}}
+	s.Note = func(text string) { r.Tell(runner.Event{Stage: "deploy", Text: text}) }
 	if s.apply, err = lab.NewApplier(config); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.Remove())
+			err = errors.Join(err, s.Remove(ctx))
 		}
 	}()
-	marks := map[string]string{site.KindAnnotation: string(study.Resilience)}
-	if o.Control != nil {
-		marks[leversAnnotation] = "true"
-	}
-	if err := s.OwnNamespace(ctx, s.Namespace, marks); err != nil {
+	if err := s.CreateNamespace(ctx, string(study.Resilience)); err != nil {
 		return s, err
 	}
 	if err := s.CreateObservers(ctx); err != nil {
@@ -103,20 +99,16 @@ func (s *stage) checkNodes(ctx context.Context) error {
 // Remove puts back what steps changed outside the run's namespace, if that has
 // not been done, and takes the namespace away, also when the run itself has
 // been cancelled.
-func (s *stage) Remove() error {
-	ctx, cancel := context.WithTimeout(context.Background(), site.RestoreTimeout)
+func (s *stage) Remove(ctx context.Context) error {
+	defer ending.Owe(ctx, "what the timeline's steps changed", "")()
+	ctx, cancel := ending.Within(ctx, site.RestoreTimeout)
 	defer cancel()
-	err := restoreScenario(ctx, s.Kube, s.apply, s.Run)
+	var err error
 	if s.o.Control != nil {
-		err = errors.Join(err, s.o.Control.Restore(ctx))
+		err = s.o.Control.Restore(ctx)
 	}
-	return errors.Join(err, s.Site.Remove())
-}
-
-// restoreScenario puts back what a run of resilience changed outside its
-// namespace.
-func restoreScenario(ctx context.Context, kube kubernetes.Interface, apply *lab.Applier, run string) error {
-	return errors.Join(restoreNotes(ctx, kube, apply, site.NamespacePrefix+run), restoreAway(ctx, kube, run))
+	_, undone := s.changes.Restore(ctx, journal.OfRun(s.Run))
+	return errors.Join(err, undone, s.Site.Remove(ctx))
 }
 
 // find waits for an observer, opens lines to all, and compares clocks.

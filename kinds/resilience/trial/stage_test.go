@@ -249,17 +249,19 @@ func TestSceneConnections(t *testing.T) {
 	}
 }
 
-// Levers of the control plane are set only by runs that ask for any, and
-// refused where nothing can set them.
+// Levers of the control plane are set only by runs that name any, be it at the
+// level that istiod usually has, and refused where nothing can set them.
 func TestScenarioSetsControl(t *testing.T) {
 	usual := studytest.Plan(t, twoServices)
 	slow := studytest.Plan(t, strings.Replace(twoServices, "protocol: http2}", "protocol: http2, debounce_after: 2s}", 1))
-	for _, plan := range []*study.Plan{usual, slow} {
+	named := studytest.Plan(t, strings.Replace(twoServices, "protocol: http2}", "protocol: http2, debounce_after: 100ms}", 1))
+	left := studytest.Plan(t, strings.Replace(twoServices, "protocol: http2}", "protocol: http2, debounce_after: installed}", 1))
+	for _, plan := range []*study.Plan{usual, slow, named, left} {
 		if err := Kind.Check(plan); err != nil {
 			t.Error(err)
 		}
-		if got := SetsControl(plan); got != (plan == slow) {
-			t.Errorf("sets the control plane: %v", got)
+		if got := SetsControl(plan); got != (plan == slow || plan == named) {
+			t.Errorf("sets the control plane at %s: %v", plan.Cells[0][study.FactorDebounceAfter], got)
 		}
 	}
 	if err := fitControl(&runner.Options{Study: usual.Study}, usual); err != nil {

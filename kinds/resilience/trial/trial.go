@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
@@ -18,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/fault/drive"
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/ledger"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -68,7 +70,7 @@ func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err
 		t.out.Validity = verdict.Of(t.out, t.events, t.evidence, t.o.Rules.Limits)
 		done.Trial, done.Events, done.Evidence = t.out, t.events, t.evidence
 	}()
-	defer func() { err = errors.Join(err, t.clear()) }()
+	defer func() { err = errors.Join(err, t.clear(ctx)) }()
 	t.say("trial %s%s", t.job.ID, store.Begins)
 	if err := t.compareClocks(ctx); err != nil {
 		return done, err
@@ -82,7 +84,7 @@ func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err
 	if err := t.prepare(ctx); err != nil {
 		return done, err
 	}
-	defer t.clients.stop()
+	defer t.clients.stop(ctx)
 	if err := t.play(ctx); err != nil {
 		return done, err
 	}
@@ -214,7 +216,7 @@ func (t *scenarioTrial) create(ctx context.Context) error {
 func (t *scenarioTrial) prepare(ctx context.Context) error {
 	t.clients = &clients{ahead: t.ahead}
 	for _, r := range t.census.living(roleClients) {
-		t.clients.all = append(t.clients.all, &client{resident: r, api: loadcontrol.NewClient("http://load", t.Dialer.Role(t.Namespace, r.Name, site.LoadControlPort))})
+		t.clients.all = append(t.clients.all, &client{resident: r, api: loadcontrol.NewClient(lab.InPod, t.Dialer.Role(t.Namespace, r.Name, site.LoadControlPort))})
 	}
 	if err := t.findSidecars(ctx); err != nil {
 		return err
@@ -235,7 +237,7 @@ func (t *scenarioTrial) play(ctx context.Context) error {
 		return fmt.Errorf("start the clients: %w", err)
 	}
 	t.looks = t.watch(ctx)
-	defer t.looks.stop()
+	defer t.looks.stop(ctx)
 	executor := newExecutor(ctx, t)
 	t.say("the timeline: %v, %d steps", t.timeline.Duration, len(t.timeline.Plan()))
 	err := drive.Run(ctx, t.zero, &t.timeline, executor, t.sense(), func(e record.Event) {
@@ -272,12 +274,11 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 		return nil, err
 	}
 	pods, gone := t.census.account()
-	options := t.scene.ledgerOptions(gone)
-	book, err := t.scribe.settle(ctx, options, got.entries)
+	book, err := t.scribe.settle(ctx, gone, got.entries)
 	if err != nil {
 		return nil, err
 	}
-	t.looks.stop()
+	t.looks.stop(ctx)
 	out := t.out.Scenario
 	out.Ledger = t.scene.ledgerSide()
 	out.StartNS, out.EndNS = t.zero.UnixNano(), t.zero.Add(t.timeline.Duration).UnixNano()
@@ -305,11 +306,11 @@ const clearTimeout = 90 * time.Second
 
 // clear takes away what the trial made and waits until its pods are gone, also
 // when the run itself has been cancelled.
-func (t *scenarioTrial) clear() error {
-	ctx, cancel := context.WithTimeout(context.Background(), clearTimeout)
+func (t *scenarioTrial) clear(ctx context.Context) error {
+	ctx, cancel := ending.Within(ctx, clearTimeout)
 	defer cancel()
 	if t.looks != nil {
-		t.looks.stop()
+		t.looks.stop(ctx)
 	}
 	// The census before the scribe, which it tells of pods: who waits for
 	// readers must not be given more of them.

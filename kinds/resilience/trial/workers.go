@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/worker/control"
 )
 
@@ -59,7 +60,7 @@ func (h *executor) worker(ctx context.Context, w *fault.Worker) (drive.Execution
 	apis := make([]control.Client, len(chosen))
 	names := make([]string, len(chosen))
 	for i, pod := range chosen {
-		apis[i] = control.Client{HTTPClient: h.Dialer.Client(h.Namespace, pod.Name, site.WorkerControlPort), BaseURL: "http://worker"}
+		apis[i] = control.Client{HTTPClient: h.Dialer.Client(h.Namespace, pod.Name, site.WorkerControlPort), BaseURL: lab.InPod}
 		names[i] = pod.Name
 	}
 	before := make([]control.Config, len(apis))

@@ -63,6 +63,9 @@ type Collected struct {
 	// Lines how the lines of proxies were read.
 	Logs  map[string]string `json:"logs,omitempty"`
 	Lines ledger.Lines      `json:"lines"`
+	// Over are entries of clients, proxies and workers that the trial had no
+	// room for.
+	Over int64 `json:"over,omitempty"`
 	// Missed are samples that could not be taken, in the order in which they
 	// failed.
 	Missed []Missed `json:"missed,omitempty"`
@@ -127,7 +130,7 @@ func (e Evidence) check(t record.Trial) error {
 		checks = append(checks, verdict.CheckCount(fmt.Sprintf("collected.missed[%d].every_ns", i), int64(m.Every)))
 	}
 	return cmp.Or(append(checks,
-		verdict.CheckCount("collected.logged", c.Logged), verdict.CheckCount("collected.lost", c.Lost), verdict.CheckCount("collected.lines.Damaged", c.Lines.Damaged),
+		verdict.CheckCount("collected.logged", c.Logged), verdict.CheckCount("collected.lost", c.Lost), verdict.CheckCount("collected.lines.Damaged", c.Lines.Damaged), verdict.CheckCount("collected.over", c.Over),
 		verdict.CheckCount("collected.ledger.requests", c.Ledger.Requests), verdict.CheckCount("collected.ledger.unreconciled", c.Ledger.Unreconciled),
 		verdict.CheckCount("collected.ledger.orphans", c.Ledger.Orphans))...)
 }

@@ -90,7 +90,7 @@ func checkDebounce(d Debounce) record.Check {
 		sum.OK = false
 		sum.Detail += ", but what it says of itself differs: " + strings.Join(wrong, "; ")
 	default:
-		sum.Detail += fmt.Sprintf(", and says so of itself, as of all its levers (%d checks)", len(d.Checks))
+		sum.Detail += fmt.Sprintf(", and says so of itself (%d checks)", len(d.Checks))
 	}
 	return sum
 }
@@ -143,6 +143,9 @@ func checkLogs(s *verdict.Sheet, c Collected) {
 	}
 	if c.Lines.Damaged > 0 {
 		problems = append(problems, fmt.Sprintf("%d lines of proxies' logs are damaged", c.Lines.Damaged))
+	}
+	if c.Over > 0 {
+		problems = append(problems, fmt.Sprintf("%d entries were more than a trial's book holds: a shorter timeline or a lower rate has fewer", c.Over))
 	}
 	checkNone(s, "logs", strings.Join(problems, "\n"), "the logs of all proxies and workers were read to their ends")
 }

@@ -89,6 +89,8 @@ func TestOf(t *testing.T) {
 			j.seen.Collected.Logs = map[string]string{"front-2/proxy": "gone", "bar-1/worker": "reset"}
 			j.seen.Collected.Lines.Damaged = 4
 		}, fails: "logs", detail: "log of bar-1/worker: reset\nlog of front-2/proxy: gone\n4 lines of proxies' logs are damaged"},
+		{name: "more logs than there is room for", change: func(j *judged) { j.seen.Collected.Over = 3 }, fails: "logs",
+			detail: "3 entries were more than a trial's book holds"},
 		{name: "steps", change: func(j *judged) { j.events[0].Error, j.events[1].Error = "not proven: it stays", "refused" }, fails: "steps",
 			detail: "gone: not proven: it stays; gone: refused"},
 		{name: "a step in time", change: func(j *judged) { j.events[1].SentNS = j.events[1].PlannedNS + 5*ms }},
@@ -140,7 +142,7 @@ func TestOf(t *testing.T) {
 // All checks are made, each once, and say what was seen where all is well.
 func TestChecks(t *testing.T) {
 	want := map[string]string{
-		"debounce-after":  "the cell says 1s; istiod was started anew with it, which took 2.0 s, and says so of itself, as of all its levers (2 checks)",
+		"debounce-after":  "the cell says 1s; istiod was started anew with it, which took 2.0 s, and says so of itself (2 checks)",
 		"retries":         "as the cell says",
 		"circuit-breaker": "as the cell says",
 		"outlier":         "as the cell says",
@@ -232,6 +234,7 @@ func TestDamagedEvidence(t *testing.T) {
 		"collected.missed[0].every_ns":  func(j *judged) { j.seen.Collected.Missed[0].Every = -1 },
 		"collected.logged":              func(j *judged) { j.seen.Collected.Logged = -1 },
 		"collected.lost":                func(j *judged) { j.seen.Collected.Lost = -1 },
+		"collected.over":                func(j *judged) { j.seen.Collected.Over = -1 },
 		"collected.lines.Damaged":       func(j *judged) { j.seen.Collected.Lines.Damaged = -1 },
 		"collected.ledger.requests":     func(j *judged) { j.seen.Collected.Ledger.Requests = -1 },
 		"collected.ledger.unreconciled": func(j *judged) { j.seen.Collected.Ledger.Unreconciled = -1 },

@@ -550,6 +550,7 @@ export interface ControlSummary {
     readonly proxies: number;
     readonly gateways: number;
     readonly real_proxies: number;
+    readonly installed?: Cell;
     /**
      * changes, sum
      */

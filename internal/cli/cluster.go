@@ -1,0 +1,313 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/lab/cluster"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+func newClusterCommand(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cluster",
+		Short: "See what a cluster must allow and who is at work in it, and put back what a dead run changed",
+		Args:  noArguments,
+		RunE:  func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newClusterStatusCommand(env), newClusterRestoreCommand(env), clusterCheckCommand(env))
+	return cmd
+}
+
+// clusterFlags are the flags of all commands below cluster.
+type clusterFlags struct {
+	kubeconfig, context string
+	json                bool
+}
+
+func (f *clusterFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "the cluster's kubeconfig (default $KUBECONFIG or ~/.kube/config)")
+	flags.StringVar(&f.context, "context", "", "a context of the kubeconfig")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+}
+
+func (f *clusterFlags) reach(ctx context.Context) (*rest.Config, error) {
+	return cluster.Reach(ctx, cluster.Options{Kubeconfig: f.kubeconfig, Context: f.context})
+}
+
+// clusterStatus is what `cluster status --json` prints.
+type clusterStatus struct {
+	Schema int `json:"schema"`
+	// Holder is the run that has the cluster's Lease; none: nobody.
+	Holder *journal.Holder `json:"holder,omitempty"`
+	// Changes are those that have not been put back.
+	Changes []clusterChange `json:"changes"`
+	// Namespaces are those that runs made.
+	Namespaces []clusterNamespace `json:"namespaces"`
+}
+
+type clusterChange struct {
+	Object string       `json:"object"`
+	Run    string       `json:"run"`
+	Since  time.Time    `json:"since"`
+	Done   journal.Done `json:"done"`
+	Why    string       `json:"why"`
+	Fields []string     `json:"fields,omitempty"`
+	Left   string       `json:"left,omitempty"`
+}
+
+type clusterNamespace struct {
+	Name  string    `json:"name"`
+	Run   string    `json:"run"`
+	Since time.Time `json:"since"`
+	Owner string    `json:"owner,omitempty"`
+}
+
+func newClusterStatusCommand(env *Env) *cobra.Command {
+	var f clusterFlags
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Say who is at work in a cluster, and what runs have changed there",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			config, err := f.reach(cmd.Context())
+			if err != nil {
+				return err
+			}
+			status, err := readClusterStatus(cmd.Context(), config)
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return writeJSON(env.Stdout, status)
+			}
+			return status.write(env.Stdout)
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func readClusterStatus(ctx context.Context, config *rest.Config) (clusterStatus, error) {
+	out := clusterStatus{Schema: 1, Changes: []clusterChange{}, Namespaces: []clusterNamespace{}}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return out, err
+	}
+	if out.Holder, err = journal.At(ctx, objects); err != nil {
+		return out, err
+	}
+	entries, err := journal.Entries(ctx, objects)
+	if err != nil {
+		return out, err
+	}
+	for _, e := range entries {
+		change := clusterChange{Object: e.Object.String(), Run: e.Run, Since: e.At, Done: e.Done, Why: e.Why, Left: e.Left}
+		for _, field := range e.Fields {
+			if field.Order == nil && e.Done == journal.Changed {
+				change.Fields = append(change.Fields, field.String())
+			}
+		}
+		out.Changes = append(out.Changes, change)
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return out, err
+	}
+	made, err := site.Leftovers(ctx, kube)
+	if err != nil {
+		return out, err
+	}
+	for _, l := range made {
+		out.Namespaces = append(out.Namespaces, clusterNamespace{Name: l.Namespace, Run: l.Run, Since: l.Since, Owner: l.Owner})
+	}
+	return out, nil
+}
+
+func (s clusterStatus) write(w io.Writer) error {
+	p := &errWriter{w: w}
+	if s.Holder == nil {
+		p.printf("nobody is at work\n")
+	} else {
+		p.printf("at work, or dead without having said so: %s\n", s.Holder)
+	}
+	if len(s.Changes) > 0 {
+		p.printf("\nnot put back:\n")
+	}
+	for _, c := range s.Changes {
+		p.printf("  %s %s by run %s on %s (%s)\n", c.Object, c.Done, c.Run, c.Since.Local().Format(time.DateTime), c.Why)
+		for _, field := range c.Fields {
+			p.printf("    %s\n", field)
+		}
+		if c.Left != "" {
+			p.printf("    left alone, since somebody else changed it: %s\n", c.Left)
+		}
+	}
+	if len(s.Namespaces) > 0 {
+		p.printf("\nnamespaces of runs that are not under way on this machine:\n")
+	}
+	for _, n := range s.Namespaces {
+		p.printf("  %s, since %s\n", n.Name, n.Since.Local().Format(time.DateTime))
+	}
+	if len(s.Changes)+len(s.Namespaces) > 0 {
+		p.printf("\nonce that run is over: meshtrial cluster restore\n")
+	}
+	return p.err
+}
+
+// errWriter writes until the first error.
+type errWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (p *errWriter) printf(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format, args...)
+	}
+}
+
+// restoreFlags are the flags of `cluster restore`.
+type restoreFlags struct {
+	clusterFlags
+	run    string
+	wait   time.Duration
+	forget bool
+}
+
+func newClusterRestoreCommand(env *Env) *cobra.Command {
+	var f restoreFlags
+	cmd := &cobra.Command{
+		Use:   "restore",
+		Short: "Put back what a dead run changed, and remove what it made",
+		Long: "Puts back what runs changed in a cluster that ended without doing so, and removes the\n" +
+			"namespaces that they made. A field that somebody else has changed since is left alone and\n" +
+			"named; its note stays until --forget takes it for settled.\n\n" +
+			"A run that is still at work has the cluster's Lease: the command says which, and does nothing.\n\n" +
+			"Exit codes: 0 all is as it was, 3 something was left alone.",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error { return restoreCluster(cmd.Context(), env, f) },
+	}
+	f.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.run, "run", "", "only what this run changed and made, also a namespace whose run may be under way elsewhere")
+	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for a run that is at work")
+	flags.BoolVar(&f.forget, "forget", false, "take the notes away of what was left alone: it may stay as it is")
+	return cmd
+}
+
+// restored is what `cluster restore --json` prints.
+type restored struct {
+	Schema     int             `json:"schema"`
+	Objects    []restoredEntry `json:"objects"`
+	Namespaces []string        `json:"namespaces"` // removed
+	Forgotten  int             `json:"forgotten"`
+}
+
+type restoredEntry struct {
+	Object string   `json:"object"`
+	Run    string   `json:"run"`
+	Text   string   `json:"text"`
+	Back   []string `json:"back,omitempty"`
+	Left   []string `json:"left,omitempty"`
+	Error  string   `json:"error,omitempty"`
+}
+
+func restoreCluster(ctx context.Context, env *Env, f restoreFlags) (err error) {
+	config, err := f.reach(ctx)
+	if err != nil {
+		return err
+	}
+	p := newProgress(env.Stderr)
+	defer p.clear()
+	j, err := openJournal(ctx, p, config, "restore-"+runner.NewRunID(time.Now()), "", f.wait, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, leave(ctx, j)) }()
+	ctx, release := j.Context(ctx)
+	defer release()
+	which := func(e *journal.Entry) bool { return f.run == "" || e.Run == f.run }
+	done, restoreErr := j.Restore(ctx, which)
+	out := restored{Schema: 1, Objects: []restoredEntry{}, Namespaces: []string{}}
+	left := 0
+	for _, o := range done {
+		one := restoredEntry{Object: o.Entry.Object.String(), Run: o.Entry.Run, Text: o.Text, Back: o.Back, Left: o.Left}
+		if o.Err != nil {
+			one.Error = o.Err.Error()
+		}
+		left += len(o.Left)
+		out.Objects = append(out.Objects, one)
+	}
+	if f.forget && restoreErr == nil {
+		if out.Forgotten, err = j.Forget(ctx, func(e *journal.Entry) bool { return which(e) && e.Left != "" }); err != nil {
+			return err
+		}
+		left = 0
+	}
+	removed, sweepErr := removeDead(ctx, p, config, f.run)
+	out.Namespaces = append(out.Namespaces, removed...)
+	p.clear()
+	if err := errors.Join(out.present(env.Stdout, f.json, done), restoreErr, sweepErr); err != nil {
+		return err
+	}
+	if left > 0 {
+		return errs.WithCode(errs.WithHint(fmt.Errorf("%d fields were left alone, since somebody else has changed them", left),
+			"look at them; if they may stay: meshtrial cluster restore --forget"), errs.CodeAssertion)
+	}
+	return nil
+}
+
+func (r restored) present(w io.Writer, asJSON bool, done []journal.Outcome) error {
+	if asJSON {
+		return writeJSON(w, r)
+	}
+	p := &errWriter{w: w}
+	p.printf("%s", sayOutcomes(done))
+	for _, name := range r.Namespaces {
+		p.printf("Namespace %s: removed\n", name)
+	}
+	if r.Forgotten > 0 {
+		p.printf("%d notes forgotten\n", r.Forgotten)
+	}
+	if len(r.Objects)+len(r.Namespaces)+r.Forgotten == 0 {
+		p.printf("nothing to put back\n")
+	}
+	return p.err
+}
+
+// removeDead removes what dead runs made, those of one run if it is named.
+func removeDead(ctx context.Context, p *progress, config *rest.Config, run string) ([]string, error) {
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	left, err := site.Leftovers(ctx, kube)
+	if err != nil {
+		return nil, err
+	}
+	var mine []site.Leftover
+	var names []string
+	for _, l := range left {
+		if run != "" && l.Run != run {
+			continue
+		}
+		if l.Dead = l.Dead || run != ""; !l.Dead {
+			p.note("%s", leftoverWarning(l))
+			continue
+		}
+		mine, names = append(mine, l), append(names, l.Namespace)
+	}
+	return names, removeRemains(ctx, config, kube, mine)
+}

@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab/cluster"
+	"github.com/meshtrial/meshtrial/rights"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// clusterCheck are the flags of `meshtrial cluster check`.
+type clusterCheck struct {
+	cluster   cluster.Options
+	sets      []string
+	features  []string
+	namespace string
+	json      bool
+	manifests bool
+	user      string
+	group     string
+	account   string
+}
+
+func clusterCheckCommand(env *Env) *cobra.Command {
+	var f clusterCheck
+	cmd := &cobra.Command{
+		Use:   "check [STUDY...]",
+		Short: "Say which rights studies need in a cluster, and which are missing",
+		Long: "Asks the cluster's API server which of the rights this user has that the studies need, by feature;\n" +
+			"without a study or --feature, those of everything meshtrial does with Istio. It changes nothing.\n" +
+			"Exit code 3 says that a right is missing without which a run does not start.\n\n" +
+			"--manifests prints the ClusterRole and Roles, with their bindings, that grant a user exactly these\n" +
+			"rights, for an administrator to apply.\n\n" +
+			"Features: " + strings.Join(rights.Names(), ", ") + ".",
+		Example: "  meshtrial cluster check quick\n" +
+			"  meshtrial cluster check quick --manifests --user jane | kubectl apply -f -\n" +
+			"  meshtrial cluster check --feature signals --feature scope --manifests --serviceaccount monitoring/meshtrial",
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), env, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.cluster.Kubeconfig, "kubeconfig", "", "the cluster's kubeconfig (default $KUBECONFIG or ~/.kube/config)")
+	flags.StringVar(&f.cluster.Context, "context", "", "a context of the kubeconfig")
+	flags.StringArrayVar(&f.features, "feature", nil, "a `NAME` of a feature, beside those of the studies; may be repeated")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "where features work that are told a namespace, as scope and profile are (default: all)")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	flags.BoolVar(&f.manifests, "manifests", false, "print roles and bindings that grant the rights")
+	flags.StringVar(&f.user, "user", "", "with --manifests: the user who gets them")
+	flags.StringVar(&f.group, "group", "", "with --manifests: the group that gets them")
+	flags.StringVar(&f.account, "serviceaccount", "", "with --manifests: the `NAMESPACE/NAME` of the service account that gets them")
+	addSetFlag(cmd, &f.sets)
+	return cmd
+}
+
+func (f clusterCheck) run(ctx context.Context, env *Env, args []string) error {
+	to, err := f.subject()
+	if err != nil {
+		return err
+	}
+	features, err := f.wanted(ctx, env, args)
+	if err != nil {
+		return err
+	}
+	found, err := cluster.Find(ctx, f.cluster)
+	if err != nil {
+		return err
+	}
+	features, notes, err := cluster.Resolve(ctx, found.Kube, features)
+	if err != nil {
+		return err
+	}
+	if f.manifests {
+		for _, note := range notes {
+			fmt.Fprintf(env.Stderr, "note: %s\n", note)
+		}
+		text, err := rights.Manifests(features, to)
+		if err == nil {
+			_, err = env.Stdout.Write(text)
+		}
+		return err
+	}
+	checked, err := cluster.Ask(ctx, found.Kube, features)
+	if err != nil {
+		return err
+	}
+	report := clusterRights{Schema: 1, Context: found.Context, Kubernetes: found.Version, Features: checked, Notes: append([]string{}, notes...)}
+	report.count()
+	if f.json {
+		err = writeJSON(env.Stdout, report)
+	} else {
+		err = report.write(env.Stdout)
+	}
+	if err == nil && report.Missing > 0 {
+		return quiet(errs.CodeAssertion)
+	}
+	return err
+}
+
+// subject is who gets the rights in manifests.
+func (f clusterCheck) subject() (rights.Subject, error) {
+	var all []rights.Subject
+	if f.user != "" {
+		all = append(all, rights.Subject{Kind: "User", Name: f.user})
+	}
+	if f.group != "" {
+		all = append(all, rights.Subject{Kind: "Group", Name: f.group})
+	}
+	if f.account != "" {
+		namespace, name, ok := strings.Cut(f.account, "/")
+		if !ok || namespace == "" || name == "" {
+			return rights.Subject{}, errs.WithHint(errs.Usage("--serviceaccount %q is no service account", f.account), "NAMESPACE/NAME, as ci/meshtrial")
+		}
+		all = append(all, rights.Subject{Kind: "ServiceAccount", Name: name, Namespace: namespace})
+	}
+	switch {
+	case f.manifests && f.json:
+		return rights.Subject{}, errs.Usage("--manifests and --json are mutually exclusive")
+	case f.manifests && len(all) != 1:
+		return rights.Subject{}, errs.WithHint(errs.Usage("--manifests needs to know who gets the rights"), "one of --user, --group and --serviceaccount")
+	case !f.manifests && len(all) > 0:
+		return rights.Subject{}, errs.WithHint(errs.Usage("--user, --group and --serviceaccount require --manifests"), "what is checked are the rights of the kubeconfig's user")
+	case f.manifests:
+		return all[0], nil
+	}
+	return rights.Subject{}, nil
+}
+
+// wanted are the features of the studies and those named, in their places.
+func (f clusterCheck) wanted(ctx context.Context, env *Env, args []string) ([]rights.Feature, error) {
+	var all []rights.Feature
+	for _, arg := range args {
+		s, _, err := loadStudy(ctx, env, arg, f.sets)
+		if err != nil {
+			return nil, err
+		}
+		plan, err := checkedPlan(s, s.Seed)
+		if err != nil {
+			return nil, err
+		}
+		all = rights.Join(all, rights.Place(rights.Of(plan), placesOf(rights.Meshes(plan), f.namespace)))
+	}
+	named, err := rights.Named(f.features...)
+	if err != nil {
+		return nil, errs.WithHint(errs.Usage("%v", err), "it knows: %s", strings.Join(rights.Names(), ", "))
+	}
+	if len(args)+len(named) == 0 {
+		named = rights.Features()
+	}
+	return rights.Join(all, rights.Place(named, placesOf([]string{study.MeshIstio}, f.namespace))), nil
+}
+
+// clusterRights is what the cluster says, as `cluster check --json` prints it.
+type clusterRights struct {
+	Schema     int    `json:"schema"`
+	Context    string `json:"context"`
+	Kubernetes string `json:"kubernetes"`
+	// Missing counts rights without which a run does not start, Lacking those
+	// it goes on without.
+	Missing  int               `json:"missing"`
+	Lacking  int               `json:"lacking"`
+	Features []cluster.Checked `json:"features"`
+	Notes    []string          `json:"notes"`
+}
+
+func (r *clusterRights) count() {
+	for i := range r.Features {
+		for k := range r.Features[i].Answers {
+			a := &r.Features[i].Answers[k]
+			switch {
+			case a.Needed():
+				r.Missing++
+			case len(a.Missing) > 0:
+				r.Lacking++
+			}
+		}
+	}
+}
+
+// write prints a block for each feature: what it is, what its pods may do on
+// nodes, and a line for each right.
+func (r clusterRights) write(w io.Writer) error {
+	out := &strings.Builder{}
+	fmt.Fprintf(out, "cluster of context %s, Kubernetes %s\n", r.Context, r.Kubernetes)
+	for i := range r.Features {
+		c := &r.Features[i]
+		fmt.Fprintf(out, "\n%s: %s\n", c.Name, c.Doc)
+		if c.Privileged != "" {
+			fmt.Fprintf(out, "  privileged: %s\n", c.Privileged)
+		}
+		if c.Without != "" {
+			fmt.Fprintf(out, "  without it: %s\n", c.Without)
+		}
+		for k := range c.Answers {
+			writeAnswer(out, &c.Answers[k])
+		}
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(out, "\nnote: %s\n", note)
+	}
+	switch {
+	case r.Missing+r.Lacking == 0:
+		fmt.Fprintf(out, "\nall rights are granted\n")
+	case r.Missing == 0:
+		fmt.Fprintf(out, "\nall rights that are needed are granted; %s not\n", isAre(r.Lacking, "other"))
+	default:
+		fmt.Fprintf(out, "\nmissing: %s that must be granted, %s\n", count(r.Missing, "line"), count(r.Lacking, "other"))
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func isAre(n int, what string) string {
+	if n == 1 {
+		return "1 " + what + " is"
+	}
+	return fmt.Sprintf("%d %ss are", n, what)
+}
+
+// writeAnswer prints what is granted and what is missing of a right.
+func writeAnswer(out *strings.Builder, a *cluster.Answer) {
+	granted := slices.DeleteFunc(slices.Clone(a.Verbs), func(verb string) bool { return slices.Contains(a.Missing, verb) })
+	if len(granted) > 0 {
+		fmt.Fprintf(out, "  granted  %s\n", a.Words(granted))
+	}
+	switch {
+	case a.Needed():
+		fmt.Fprintf(out, "  missing  %s\n", a)
+	case len(a.Missing) > 0:
+		fmt.Fprintf(out, "  lacking  %s\n           without it: %s\n", a, a.Without)
+	}
+}

@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	authorization "k8s.io/api/authorization/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/meshtrial/meshtrial/errs"
+)
+
+// strictCluster is an API server that refuses some rights, and fails the test
+// if it is asked for anything but what a user may do.
+func strictCluster(t *testing.T, refused ...string) (kubeconfig string, asked func() []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var all []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/version":
+			fmt.Fprint(w, `{"gitVersion": "v1.36.3"}`)
+		case "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+			q, ok := object.(*authorization.SelfSubjectAccessReview)
+			if !ok {
+				t.Errorf("%T: %v", object, err)
+				return
+			}
+			question := "path"
+			if a := q.Spec.ResourceAttributes; a != nil {
+				question = strings.Trim(fmt.Sprintf("%s %s %s %s", a.Verb, a.Resource, a.Subresource, a.Namespace), " ")
+			}
+			mu.Lock()
+			all = append(all, question)
+			mu.Unlock()
+			w.WriteHeader(http.StatusCreated)
+			fmt.Fprintf(w, `{"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "status": {"allowed": %t}}`, !slices.Contains(refused, question))
+		default:
+			t.Errorf("%s %s was asked for", r.Method, r.URL)
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: here, clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {}}],
+ contexts: [{name: here, context: {cluster: c, user: u}}]}`, server.URL)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path, func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(all) }
+}
+
+func runLine(t *testing.T, args ...string) (code int, out, said string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = Main(args, strings.NewReader(""), &stdout, &stderr)
+	return code, stdout.String(), stderr.String()
+}
+
+func TestClusterCheck(t *testing.T) {
+	path, _ := strictCluster(t)
+	code, out, said := runLine(t, "cluster", "check", "quick", "--kubeconfig", path)
+	if code != 0 || said != "" {
+		t.Errorf("all is granted: exit code %d, %s", code, said)
+	}
+	for _, want := range []string{
+		"cluster of context here, Kubernetes v1.36.3\n",
+		"\nobserve: A DaemonSet whose pods read CPU",
+		"\n  privileged: hostPID, user 0, capability SYS_PTRACE",
+		"\n  without it: CPU and memory per container",
+		"\n  granted  create daemonsets.apps in the run's namespace (the observer on each node)\n",
+		"\n  granted  list pods in namespace istio-system (",
+		"\nall rights are granted\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in:\n%s", want, out)
+		}
+	}
+	for _, without := range []string{"levers:", "missing", "lacking", "signals:"} {
+		if strings.Contains(out, without) {
+			t.Errorf("%q is in:\n%s", without, out)
+		}
+	}
+
+	path, _ = strictCluster(t, "create services  meshtrial-check", "list namespaces")
+	code, out, said = runLine(t, "cluster", "check", "quick", "--kubeconfig", path)
+	if code != errs.CodeAssertion || said != "" {
+		t.Errorf("one is missing: exit code %d, %s", code, said)
+	}
+	for _, want := range []string{
+		"\n  missing  create services in the run's namespace (the workers' addresses)\n",
+		"\n  lacking  list namespaces (what earlier runs left)\n           without it: what a killed run left is neither named",
+		"\nmissing: 1 line that must be granted, 1 other\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in:\n%s", want, out)
+		}
+	}
+
+	path, _ = strictCluster(t, "list namespaces")
+	if code, out, _ = runLine(t, "cluster", "check", "quick", "--kubeconfig", path); code != 0 || !strings.HasSuffix(out, "all rights that are needed are granted; 1 other is not\n") {
+		t.Errorf("one that a run goes without: exit code %d\n%s", code, out)
+	}
+}
+
+func TestClusterCheckJSON(t *testing.T) {
+	path, asked := strictCluster(t, "get nodes proxy", "list pods  mesh")
+	code, out, _ := runLine(t, "cluster", "check", "--feature", "signals", "--json", "--kubeconfig", path)
+	var r struct {
+		Schema, Missing, Lacking int
+		Features                 []struct {
+			Feature string
+			Rights  []struct {
+				Verbs, Missing                        []string
+				Resource, Subresource, Where, Without string
+			}
+		}
+		Notes []string
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if code != 0 || r.Schema != 1 || r.Missing != 0 || r.Lacking != 1 || len(r.Features) != 1 || r.Features[0].Feature != "signals" || r.Notes == nil {
+		t.Errorf("exit code %d, %+v", code, r)
+	}
+	last := r.Features[0].Rights[len(r.Features[0].Rights)-1]
+	if last.Resource != "nodes" || last.Subresource != "proxy" || last.Where != "everywhere" || !slices.Equal(last.Missing, []string{"get"}) || last.Without == "" {
+		t.Errorf("%+v", last)
+	}
+	if !slices.Contains(asked(), "list pods  istio-system") || len(asked()) != 4 {
+		t.Errorf("asked: %q", asked())
+	}
+}
+
+func TestClusterCheckManifests(t *testing.T) {
+	path, asked := strictCluster(t)
+	code, out, said := runLine(t, "cluster", "check", "--feature", "scope", "-n", "shop", "--manifests", "--group", "readers", "--kubeconfig", path)
+	want := `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: "meshtrial:readers"
+  labels: {app.kubernetes.io/part-of: meshtrial}
+rules:
+- {apiGroups: ["networking.istio.io"], resources: ["envoyfilters"], verbs: [list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: "meshtrial:readers"
+  labels: {app.kubernetes.io/part-of: meshtrial}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "meshtrial:readers"}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: "readers"}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: "meshtrial:readers"
+  namespace: "shop"
+  labels: {app.kubernetes.io/part-of: meshtrial}
+rules:
+- {apiGroups: [""], resources: ["pods/portforward"], verbs: [create, get]}
+- {apiGroups: [""], resources: ["pods"], verbs: [list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: "meshtrial:readers"
+  namespace: "shop"
+  labels: {app.kubernetes.io/part-of: meshtrial}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: "meshtrial:readers"}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: "readers"}
+`
+	if code != 0 || out != want || said != "" || len(asked()) != 0 {
+		t.Errorf("exit code %d, asked %q, said %q\n%s", code, asked(), said, out)
+	}
+}
+
+func TestClusterCheckUsage(t *testing.T) {
+	path, _ := strictCluster(t)
+	for says, args := range map[string][]string{
+		"--manifests needs to know who gets the rights":        {"--manifests"},
+		"require --manifests":                                  {"--user", "jane"},
+		"mutually exclusive":                                   {"--manifests", "--json", "--user", "jane"},
+		`"runner" is no service account`:                       {"--manifests", "--serviceaccount", "runner"},
+		`no feature "flying"`:                                  {"--feature", "flying"},
+		"nosuchstudy":                                          {"nosuchstudy"},
+		"--manifests needs to know who gets the rights\ntwice": {"--manifests", "--user", "jane", "--group", "readers"},
+	} {
+		code, out, said := runLine(t, append([]string{"cluster", "check", "--kubeconfig", path}, args...)...)
+		says, _, _ = strings.Cut(says, "\n")
+		if code != errs.CodeUsage || !strings.Contains(said, says) || out != "" {
+			t.Errorf("%v: exit code %d, %q, %q", args, code, out, said)
+		}
+	}
+}
+
+// TestRunAsksFirst: a run, a profile and readers say all that is missing before
+// they ask for anything else.
+func TestRunAsksFirst(t *testing.T) {
+	path, _ := strictCluster(t, "create daemonsets  meshtrial-check", "create secrets  meshtrial-check", "list pods  istio-system", "list pods  shop", "create services  shop")
+	out := filepath.Join(t.TempDir(), "run")
+	for says, args := range map[string][]string{
+		"observe: create daemonsets.apps in the run's namespace": {"run", "quick", "--image", "registry.example/m:1", "--out", out},
+		"profile: create secrets in the run's namespace":         {"profile", "shop-1", "--image", "registry.example/m:1"},
+		"signals: list pods in namespace istio-system":           {"signals", "--once"},
+		"scope: list pods in namespace shop":                     {"scope", "-n", "shop"},
+		"controlplane-test: create services in namespace shop":   {"controlplane-test", "--namespace", "shop"},
+	} {
+		code, _, said := runLine(t, append(args, "--lab", "cluster", "--kubeconfig", path)...)
+		if code != errs.CodeUsage || !strings.Contains(said, says) || !strings.Contains(said, "meshtrial cluster check") {
+			t.Errorf("%v: exit code %d, %s", args, code, said)
+		}
+	}
+	if _, err := os.Stat(out); !os.IsNotExist(err) {
+		t.Errorf("a run directory was made: %v", err)
+	}
+}

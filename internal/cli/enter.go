@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/lab"
+	"k8s.io/client-go/rest"
+)
+
+// leaveTimeout bounds how long it may take to give the cluster back.
+const leaveTimeout = 30 * time.Second
+
+// enter takes the cluster for a run, and puts back what dead ones left.
+func enter(ctx context.Context, p *progress, where lab.Lab, run, study string, wait time.Duration) (*journal.Journal, error) {
+	j, err := openJournal(ctx, p, where.RESTConfig(), run, study, wait, where.Kind() == lab.KindLocal)
+	if err != nil {
+		return nil, err
+	}
+	done, err := j.Restore(ctx, nil)
+	for _, o := range done {
+		if o.Err == nil && len(o.Left) == 0 { // else it has been told
+			p.note("%s, changed by run %s, which has ended without putting it back: %s", o.Entry.Object, o.Entry.Run, o.Text)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("put back what an earlier run changed: %w", err), leave(ctx, j))
+	}
+	return j, nil
+}
+
+// openJournal takes the cluster's Lease.
+func openJournal(ctx context.Context, p *progress, config *rest.Config, run, study string, wait time.Duration, keep bool) (*journal.Journal, error) {
+	applier, err := lab.NewApplier(config)
+	if err != nil {
+		return nil, err
+	}
+	me, err := procfs.Self()
+	if err != nil {
+		return nil, err
+	}
+	process, err := json.Marshal(me)
+	if err != nil {
+		return nil, err
+	}
+	host, _ := os.Hostname()
+	return journal.Enter(ctx, journal.Options{
+		Config: config, Open: applier, Wait: wait, Keep: keep,
+		Holder: journal.Holder{Run: run, Study: study, Host: host, Since: time.Now().UTC(), Process: string(process)},
+		Dead: func(text string) bool {
+			var other procfs.Identity
+			return json.Unmarshal([]byte(text), &other) == nil && procfs.LifeOf(other, me) == procfs.Dead
+		},
+		Tell: func(text string) { p.note("%s", text) },
+	})
+}
+
+// leave gives the cluster back, also when the run was cancelled.
+func leave(ctx context.Context, j *journal.Journal) error {
+	defer ending.Owe(ctx, "the cluster's Lease", "meshtrial cluster restore")()
+	ctx, cancel := ending.Within(ctx, leaveTimeout)
+	defer cancel()
+	return j.Leave(ctx)
+}
+
+// sayOutcomes says what became of entries, a line or two each.
+func sayOutcomes(done []journal.Outcome) string {
+	var b strings.Builder
+	for _, o := range done {
+		switch {
+		case o.Err != nil:
+			fmt.Fprintf(&b, "%s: not put back: %v\n", o.Entry.Object, o.Err)
+			continue
+		case len(o.Back) > 0:
+			fmt.Fprintf(&b, "%s: %s (%s)\n", o.Entry.Object, o.Text, strings.Join(o.Back, ", "))
+		default:
+			fmt.Fprintf(&b, "%s: %s\n", o.Entry.Object, o.Text)
+		}
+		for _, text := range o.Left {
+			fmt.Fprintf(&b, "  left alone: %s\n", text)
+		}
+	}
+	return b.String()
+}

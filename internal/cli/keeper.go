@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/site/keeper"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+func newKeeperCommand(env *Env) *cobra.Command {
+	options := keeper.Options{}
+	var uid string
+	cmd := &cobra.Command{
+		Use:   "keeper",
+		Short: "Remove a run's namespace, and this pod in it, when its runner has died",
+		Long: "keeper runs in a run's namespace. It reads the cluster's Lease every 5 s, by its\n" +
+			"pod's service account, and deletes the namespace once another run or none holds\n" +
+			"the Lease, or nobody has renewed it for 45 s.",
+		Hidden: true,
+		Args:   noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for flag, value := range map[string]string{"run": options.Run, "namespace": options.Namespace, "uid": uid} {
+				if value == "" {
+					return errs.Usage("--%s is missing", flag)
+				}
+			}
+			config, err := rest.InClusterConfig()
+			if err != nil {
+				return errs.WithHint(errs.WithCode(fmt.Errorf("keeper: %w", err), errs.CodeUsage), "it runs in a pod that has a service account")
+			}
+			if options.Kube, err = kubernetes.NewForConfig(config); err != nil {
+				return err
+			}
+			options.UID, options.Log = types.UID(uid), slog.New(slog.NewTextHandler(env.Stderr, nil))
+			return keeper.Run(cmd.Context(), options)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&options.Run, "run", "", "`ID` of the run that holds the Lease")
+	flags.StringVar(&options.Namespace, "namespace", "", "`name` of the run's namespace")
+	flags.StringVar(&uid, "uid", "", "`UID` of that namespace")
+	return cmd
+}

@@ -1,0 +1,46 @@
+package labtest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/local"
+)
+
+// journalWait bounds the wait for another test that has the lab.
+const journalWait = 5 * time.Minute
+
+// Journal takes a lab's Lease for a run of the test's, and gives it back at the
+// end; what the test has changed by then and not put back is a failure.
+func Journal(t *testing.T, l *local.Lab, run string) *journal.Journal {
+	t.Helper()
+	applier, err := lab.NewApplier(l.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), journalWait)
+	defer cancel()
+	j, err := journal.Enter(ctx, journal.Options{Config: l.RESTConfig(), Open: applier, Wait: journalWait, Keep: true,
+		Holder: journal.Holder{Run: run, Study: t.Name(), Since: time.Now()}, Tell: func(text string) { t.Log(text) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		done, err := j.Restore(ctx, nil)
+		for _, o := range done {
+			t.Errorf("not put back by the test: %s (%s)", o.Entry.Object, o.Text)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		if err := j.Leave(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
+}

@@ -1,0 +1,149 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/meshtrial/meshtrial/internal/failpoint"
+	"github.com/meshtrial/meshtrial/journal/fields"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+)
+
+// Apply makes an object, or gives the fields that object names to one that is
+// there, as server-side apply does. It returns the fields that it changed, and
+// whether it made the object.
+func (j *Journal) Apply(ctx context.Context, object *unstructured.Unstructured, why string) (step []fields.Field, made bool, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for range tries {
+		if step, made, err = j.applyOnce(ctx, object.DeepCopy(), why); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("apply %s: %w", ObjectOf(object), err)
+	}
+	return step, made, nil
+}
+
+func (j *Journal) applyOnce(ctx context.Context, object *unstructured.Unstructured, why string) (step []fields.Field, made bool, err error) {
+	at, err := j.open.Open(ctx, object, "")
+	if err != nil {
+		return nil, false, err
+	}
+	o := ObjectOf(object)
+	live, err := at.Get(ctx, o.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, true, j.make(ctx, at, object, why)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	e, err := j.entryFor(ctx, live, why)
+	if err != nil {
+		return nil, false, err
+	}
+	force := metav1.ApplyOptions{FieldManager: fieldManager, Force: true, DryRun: []string{metav1.DryRunAll}}
+	wanted, err := at.Apply(ctx, o.Name, object, force)
+	if err != nil {
+		return nil, false, err
+	}
+	if step = fields.Diff(live.Object, wanted.Object); len(step) == 0 {
+		return nil, false, nil
+	}
+	e.Fields = fields.Over(e.Fields, live.Object, wanted.Object)
+	if err := j.note(ctx, e); err != nil {
+		return nil, false, err
+	}
+	force.DryRun = nil
+	object.SetResourceVersion(live.GetResourceVersion())
+	written, err := at.Apply(ctx, o.Name, object, force)
+	if err != nil {
+		return nil, false, err
+	}
+	failpoint.Reach("applied", o)
+	step, _ = fields.Seen(step, written.Object)
+	return step, false, j.noteWritten(ctx, e, written)
+}
+
+func (j *Journal) make(ctx context.Context, at dynamic.ResourceInterface, object *unstructured.Unstructured, why string) error {
+	o := ObjectOf(object)
+	e, err := find(ctx, j.kube, o)
+	if err != nil {
+		return err
+	}
+	fresh := &Entry{Object: o, Done: Made, Why: why, Fields: fields.Diff(nil, object.Object)}
+	if e != nil {
+		fresh.version, fresh.Number = e.version, e.Number
+		if e.Done == Removed { // by this journal: it is to come back as it was
+			fresh.Whole = e.Whole
+		}
+	}
+	if err := j.note(ctx, fresh); err != nil {
+		return err
+	}
+	written, err := at.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
+	if err != nil {
+		return err
+	}
+	failpoint.Reach("made", o)
+	fresh.UID = string(written.GetUID())
+	fresh.Fields = fields.Diff(nil, written.Object)
+	return fresh.save(ctx, j.kube)
+}
+
+// Remove removes an object; one that is not there is fine.
+func (j *Journal) Remove(ctx context.Context, o Object, why string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	at, live, err := j.read(ctx, o)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", o, err)
+	}
+	e, err := j.entryFor(ctx, live, why)
+	if err != nil {
+		return err
+	}
+	ours := e.Done == Made && e.version != "" && e.Whole == nil
+	if !ours {
+		base, _ := fields.Undo(live.Object, e.Fields)
+		if e.Whole == nil {
+			e.Whole = restorable(base)
+		}
+		e.Done, e.Fields = Removed, nil
+		if err := j.note(ctx, e); err != nil {
+			return err
+		}
+	} else if err := j.lease.held(); err != nil {
+		return err
+	}
+	uid, version := live.GetUID(), live.GetResourceVersion()
+	err = at.Delete(ctx, o.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove %s: %w", o, err)
+	}
+	failpoint.Reach("removed", o)
+	if ours {
+		return e.forget(ctx, j.kube)
+	}
+	return nil
+}
+
+// restorable is an object as it can be made again.
+func restorable(live map[string]any) map[string]any {
+	out := &unstructured.Unstructured{Object: live}
+	out = out.DeepCopy()
+	out.SetManagedFields(nil)
+	out.SetUID("")
+	out.SetResourceVersion("")
+	out.SetGeneration(0)
+	unstructured.RemoveNestedField(out.Object, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(out.Object, "status")
+	return out.Object
+}

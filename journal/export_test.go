@@ -1,0 +1,36 @@
+package journal
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+)
+
+// Die ends a journal as a killed process does: it renews no more, and gives
+// nothing back.
+func Die(j *Journal) {
+	j.lease.cancel(nil)
+	<-j.lease.done
+}
+
+// Rise has a journal that died renew once more, as one does whose machine slept,
+// and says what became of it.
+func Rise(ctx context.Context, j *Journal) error {
+	err := j.lease.renew(ctx)
+	if err != nil {
+		j.lease.lose(err)
+	}
+	return err
+}
+
+// Bare is an object that is but a name.
+func Bare(o Object) *unstructured.Unstructured { return o.bare() }
+
+// RemoveNamespace takes the journal's namespace away.
+func RemoveNamespace(ctx context.Context, kube dynamic.Interface) error {
+	return removeNamespace(ctx, kube)
+}
+
+// Namespaces is where namespaces are in the API.
+var Namespaces = namespaces

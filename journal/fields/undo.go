@@ -1,0 +1,335 @@
+package fields
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/goccy/go-yaml"
+)
+
+// State is what became of a field when it was to be taken back.
+type State string
+
+const (
+	// Back: it was as written, and has its value of before again.
+	Back State = "back"
+	// Already: it had its value of before.
+	Already State = "already"
+	// Foreign: it is neither as written nor as before, so somebody else changed
+	// it. It is left alone.
+	Foreign State = "foreign"
+)
+
+// Answer is what became of one field.
+type Answer struct {
+	Field Field
+	State State
+	// Now is its value before anything was taken back; nil: it is not there.
+	Now json.RawMessage
+}
+
+// Undo takes the fields back in an object, which it leaves as it is, and says
+// what became of each.
+func Undo(live map[string]any, fields []Field) (map[string]any, []Answer) {
+	out, _ := Copy(live).(map[string]any)
+	if out == nil {
+		out = map[string]any{}
+	}
+	// What was one value in one change and a map in another is named at both
+	// places: the higher one first, after which the lower one has nothing to do.
+	fields = slices.Clone(fields)
+	slices.SortStableFunc(fields, func(a, b Field) int { return len(a.Path) - len(b.Path) })
+	var answers []Answer
+	for _, f := range fields {
+		if f.Order == nil {
+			answers = append(answers, undoOne(out, f)...)
+		}
+	}
+	for _, f := range fields {
+		if f.Order != nil {
+			reorder(out, f)
+		}
+	}
+	for i, a := range answers {
+		if a.State != Foreign {
+			continue
+		}
+		if v, blocked := get(out, a.Field.Path); !blocked && same(value(v), a.Field.Before) {
+			answers[i].State = Already // with the rest
+		}
+	}
+	return out, answers
+}
+
+// undoOne takes one field back in out; of a text that is not as written, part by
+// part.
+func undoOne(out map[string]any, f Field) []Answer {
+	v, blocked := get(out, f.Path)
+	now := value(v)
+	answer := Answer{Field: f, Now: now, State: Foreign}
+	wrote := slices.ContainsFunc(f.Wrote, func(w json.RawMessage) bool { return same(now, w) })
+	switch {
+	case blocked:
+	case same(now, f.Before):
+		answer.State = Already
+	case wrote && reaches(out, f.Path[:max(0, min(f.Kept, len(f.Path)))]):
+		before, err := parsed(f.Before)
+		if err != nil {
+			break
+		}
+		answer.State = Back
+		put(out, f.Path, before)
+		if before == nil {
+			prune(out, f.Path, f.There)
+		}
+	case len(f.Parts) > 0:
+		if parts := undoText(out, v, f); parts != nil {
+			return parts
+		}
+	}
+	return []Answer{answer}
+}
+
+// undoText takes back the parts of a text that somebody else changed too; nil
+// where it is YAML no more.
+func undoText(out map[string]any, live any, f Field) []Answer {
+	content, ok := textMap(live)
+	if !ok {
+		return nil
+	}
+	restored, answers := Undo(content, f.Parts)
+	back := false
+	for i := range answers {
+		back = back || answers[i].State == Back
+		answers[i].Field.Path = append(slices.Clone(f.Path), answers[i].Field.Path...)
+	}
+	if back {
+		text, err := yaml.Marshal(restored)
+		if err != nil {
+			return nil
+		}
+		put(out, f.Path, string(text))
+	}
+	return answers
+}
+
+// Over is what to remember of an object that is about to be changed from live
+// to wanted, where old is remembered of it already: so much that [Undo] takes it
+// back whether or not the change comes about.
+//
+// What somebody else changed meanwhile becomes what is put back: a field's value
+// of before is that of the object with the old fields taken back.
+func Over(old []Field, live, wanted map[string]any, texts ...[]Step) []Field {
+	base, _ := Undo(live, old)
+	return over(old, live, base, wanted, Diff(base, wanted, texts...))
+}
+
+// over adds to the fields of a change from base to wanted what old remembers of
+// live.
+func over(old []Field, live, base, wanted map[string]any, fields []Field) []Field {
+	find := func(o Field) int {
+		return slices.IndexFunc(fields, func(f Field) bool {
+			return (f.Order == nil) == (o.Order == nil) && slices.Equal(f.Path, o.Path)
+		})
+	}
+	for _, o := range old {
+		i := find(o)
+		if o.Order != nil {
+			if i < 0 {
+				fields = append(fields, o)
+			}
+			continue
+		}
+		v, blocked := get(live, o.Path)
+		now := value(v)
+		if blocked || !slices.ContainsFunc(o.Wrote, func(w json.RawMessage) bool { return same(now, w) }) {
+			continue
+		}
+		if i < 0 { // this change puts it back
+			before, _ := get(base, o.Path)
+			o.Before, o.Wrote = value(before), []json.RawMessage{now}
+			fields = append(fields, o)
+			continue
+		}
+		f := &fields[i]
+		f.Kept = min(f.Kept, o.Kept)
+		if same(f.Wrote[0], now) {
+			continue
+		}
+		f.Wrote = append([]json.RawMessage{now}, f.Wrote...)
+		if len(f.Parts) > 0 && len(o.Parts) > 0 {
+			f.Parts = overText(o.Parts, v, wanted, *f)
+		}
+	}
+	return fields
+}
+
+// overText does for the parts of a text what over does for an object.
+func overText(old []Field, live any, wanted map[string]any, f Field) []Field {
+	want, _ := get(wanted, f.Path)
+	l, okL := textMap(live)
+	w, okW := textMap(want)
+	if !okL || !okW {
+		return f.Parts
+	}
+	base, _ := Undo(l, old)
+	return over(old, l, base, w, f.Parts)
+}
+
+// get walks a path; nil where it ends early, and blocked where something else
+// stands in the way.
+func get(node any, path []Step) (v any, blocked bool) {
+	for _, s := range path {
+		switch at := node.(type) {
+		case nil:
+			return nil, false
+		case map[string]any:
+			if s.item() {
+				return nil, true
+			}
+			node = at[s.name()]
+		case []any:
+			items, _, ok := named(at)
+			if len(at) > 0 && !ok || !s.item() {
+				return nil, true
+			}
+			node = items[s.name()]
+		default:
+			return nil, true
+		}
+	}
+	return node, false
+}
+
+func reaches(node any, path []Step) bool {
+	v, blocked := get(node, path)
+	return !blocked && (v != nil || len(path) == 0)
+}
+
+// put sets a value, and what leads there; nil takes it away. It returns the
+// node, which is another where a list has grown or shrunk.
+func put(node any, path []Step, v any) any {
+	if len(path) == 0 {
+		return v
+	}
+	s, rest := path[0], path[1:]
+	if s.item() {
+		return putItem(node, s.name(), rest, v)
+	}
+	m, ok := node.(map[string]any)
+	if !ok {
+		if v == nil {
+			return node
+		}
+		m = map[string]any{}
+	}
+	if child := put(m[s.name()], rest, v); child == nil {
+		delete(m, s.name())
+	} else {
+		m[s.name()] = child
+	}
+	return m
+}
+
+func putItem(node any, name string, rest []Step, v any) any {
+	list, _ := node.([]any)
+	for i := range list {
+		if m, _ := list[i].(map[string]any); m[nameKey] == any(name) {
+			child := put(list[i], rest, v)
+			if child == nil {
+				return slices.Delete(list, i, i+1)
+			}
+			list[i] = child
+			return list
+		}
+	}
+	if v == nil {
+		return node
+	}
+	return append(list, put(map[string]any{nameKey: name}, rest, v))
+}
+
+// prune takes away what is empty on the way to a field that is gone, down to
+// the steps that led somewhere before it came.
+func prune(out map[string]any, path []Step, there int) {
+	for n := len(path) - 1; n > there; n-- {
+		v, blocked := get(out, path[:n])
+		if blocked || !hollow(v, path[n-1]) {
+			return
+		}
+		put(out, path[:n], nil)
+	}
+}
+
+// hollow says that a map or list holds nothing, an item nothing but its name.
+func hollow(v any, s Step) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		return len(v) == 0 || s.item() && len(v) == 1 && v[nameKey] != nil
+	case []any:
+		return len(v) == 0
+	}
+	return false
+}
+
+// reorder gives the items of a list the order they had; what came since stays
+// behind them.
+func reorder(out map[string]any, f Field) {
+	v, blocked := get(out, f.Path)
+	items, names, ok := named(v)
+	if blocked || !ok {
+		return
+	}
+	var sorted []any
+	for _, name := range f.Order {
+		if items[name] != nil {
+			sorted = append(sorted, items[name])
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(f.Order, name) {
+			sorted = append(sorted, items[name])
+		}
+	}
+	put(out, f.Path, sorted)
+}
+
+// Seen adds to what was written of each field what it is in an object that was
+// just written: the API server fills in defaults, and admission changes what it
+// likes. The second result says whether anything differed.
+func Seen(all []Field, written map[string]any) ([]Field, bool) {
+	differ := false
+	out := slices.Clone(all)
+	for i, f := range out {
+		if f.Order != nil {
+			continue
+		}
+		v, blocked := get(written, f.Path)
+		now := value(v)
+		if blocked || same(now, f.Before) || slices.ContainsFunc(f.Wrote, func(w json.RawMessage) bool { return same(now, w) }) {
+			continue
+		}
+		differ = true
+		out[i].Wrote = append(slices.Clone(f.Wrote), now)
+	}
+	return out, differ
+}
+
+// Redo gives fields the values that they were given last in an object, and
+// changes nothing else of it.
+func Redo(object map[string]any, all []Field) error {
+	for _, f := range all {
+		if f.Order != nil || len(f.Wrote) == 0 {
+			continue
+		}
+		v, err := parsed(f.Wrote[len(f.Wrote)-1])
+		if err != nil {
+			return err
+		}
+		put(object, f.Path, v)
+		if v == nil {
+			prune(object, f.Path, f.Kept)
+		}
+	}
+	return nil
+}

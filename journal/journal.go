@@ -1,0 +1,254 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/failpoint"
+	"github.com/meshtrial/meshtrial/journal/fields"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// Options of [Enter].
+type Options struct {
+	Config *rest.Config
+	// Open finds the objects that are changed.
+	Open   Opener
+	Holder Holder
+	// Wait is how long to wait for a run that is at work.
+	Wait time.Duration
+	// Dead tells of a [Holder.Process] that it certainly runs no more; nil: nobody
+	// can tell, and the Lease has to lapse.
+	Dead func(process string) bool
+	// Tell is given what is waited for; nil: nobody.
+	Tell func(string)
+	// Keep leaves the namespace in the cluster, which is one's own.
+	Keep bool
+}
+
+func (o Options) say(format string, args ...any) {
+	if o.Tell != nil {
+		o.Tell(fmt.Sprintf(format, args...))
+	}
+}
+
+// Journal is a cluster's, in the hands of the one who has its Lease. It may be
+// used from several goroutines.
+type Journal struct {
+	kube  dynamic.Interface
+	open  Opener
+	run   string
+	keep  bool
+	tell  func(string)
+	lease *lease
+	ended context.Context // with ErrLost
+
+	mu   sync.Mutex // one change at a time
+	next int
+}
+
+// Enter takes the cluster's Lease, which [Journal.Leave] gives back. A
+// [HeldError] says who has it.
+func Enter(ctx context.Context, o Options) (*Journal, error) {
+	kube, err := dynamic.NewForConfig(o.Config)
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	taken, err := acquire(ctx, kube, o)
+	if err != nil {
+		return nil, err
+	}
+	ended, lose := context.WithCancelCause(context.Background())
+	j := &Journal{kube: kube, open: o.Open, run: o.Holder.Run, keep: o.Keep, tell: o.Tell, ended: ended,
+		lease: hold(kube, o.Holder.Run, taken, lose)}
+	entries, err := Entries(ctx, kube)
+	for _, e := range entries {
+		j.next = max(j.next, e.Number)
+	}
+	if err != nil {
+		return nil, errors.Join(err, j.lease.release(context.WithoutCancel(ctx)))
+	}
+	failpoint.Reach("lease taken")
+	return j, nil
+}
+
+// Context is ctx, which ends with [ErrLost] too when the Lease is lost.
+func (j *Journal) Context(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(j.ended, func() { cancel(context.Cause(j.ended)) })
+	return ctx, func() { stop(); cancel(context.Canceled) }
+}
+
+func (j *Journal) say(format string, args ...any) {
+	if j.tell != nil {
+		j.tell(fmt.Sprintf(format, args...))
+	}
+}
+
+// Run is the holder's run.
+func (j *Journal) Run() string { return j.run }
+
+// Leave gives the Lease back, and takes the journal's namespace away once it is
+// empty.
+func (j *Journal) Leave(ctx context.Context) error {
+	if j.lease.held() == nil && !j.keep {
+		entries, err := Entries(ctx, j.kube)
+		if err == nil && len(entries) == 0 {
+			// First the namespace, while the Lease is held: nobody else can have
+			// taken it. Where the namespace stays, the Lease is given back.
+			failpoint.Reach("journal empty")
+			return errors.Join(removeNamespace(ctx, j.kube), j.lease.release(ctx))
+		}
+	}
+	return j.lease.release(ctx)
+}
+
+// tries is how often a change is begun anew when somebody else was faster.
+const tries = 10
+
+// Edit makes of an object what it is to be, and returns it. original is the
+// object without the changes of this journal, live as it is; both may be
+// changed.
+type Edit func(original, live *unstructured.Unstructured) (wanted *unstructured.Unstructured, err error)
+
+// Change changes an object that exists, and returns the fields that it changed
+// of the object as it was just before: none where it was as wanted. texts are
+// paths of texts that are YAML. An object that is back to how it was leaves the
+// journal.
+func (j *Journal) Change(ctx context.Context, o Object, why string, edit Edit, texts ...[]fields.Step) (step []fields.Field, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for range tries {
+		step, err = j.changeOnce(ctx, o, why, edit, texts)
+		if !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("change %s: %w", o, err)
+	}
+	return step, nil
+}
+
+// Revert takes back what one [Journal.Change] or [Journal.Apply] changed,
+// whatever else this journal has changed of the object. What somebody else
+// changed meanwhile is left alone, and told.
+func (j *Journal) Revert(ctx context.Context, o Object, why string, step []fields.Field) error {
+	var left []string
+	_, err := j.Change(ctx, o, why, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		restored, answers := fields.Undo(live.Object, step)
+		left = foreign(answers)
+		return &unstructured.Unstructured{Object: restored}, nil
+	})
+	for _, text := range left {
+		j.say("%s is left alone, since somebody else changed it: %s", o, text)
+	}
+	return err
+}
+
+func (j *Journal) changeOnce(ctx context.Context, o Object, why string, edit Edit, texts [][]fields.Step) ([]fields.Field, error) {
+	at, live, err := j.read(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	e, err := j.entryFor(ctx, live, why)
+	if err != nil {
+		return nil, err
+	}
+	base := live.Object
+	if e.Done == Changed { // what was made was not there at all
+		base, _ = fields.Undo(live.Object, e.Fields)
+	}
+	wanted, err := edit((&unstructured.Unstructured{Object: base}).DeepCopy(), live.DeepCopy())
+	if err != nil {
+		return nil, err
+	}
+	back := e.Done == Changed && reflect.DeepEqual(fields.Own(base), fields.Own(wanted.Object))
+	step := fields.Diff(live.Object, wanted.Object, texts...)
+	if len(step) == 0 {
+		if back && e.version != "" {
+			return nil, e.forget(ctx, j.kube)
+		}
+		return nil, nil
+	}
+	e.Fields = fields.Over(e.Fields, live.Object, wanted.Object, texts...)
+	if err := j.note(ctx, e); err != nil {
+		return nil, err
+	}
+	wanted.SetResourceVersion(live.GetResourceVersion())
+	written, err := at.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: fieldManager})
+	if err != nil {
+		return nil, err
+	}
+	failpoint.Reach("changed", o)
+	if back {
+		return step, e.forget(ctx, j.kube)
+	}
+	step, _ = fields.Seen(step, written.Object)
+	return step, j.noteWritten(ctx, e, written)
+}
+
+// noteWritten adds what the API server made of the values that were written:
+// defaults, and what admission changed.
+func (j *Journal) noteWritten(ctx context.Context, e *Entry, written *unstructured.Unstructured) error {
+	if seen, differ := fields.Seen(e.Fields, written.Object); differ {
+		e.Fields = seen
+		return e.save(ctx, j.kube)
+	}
+	return nil
+}
+
+// read finds an object.
+func (j *Journal) read(ctx context.Context, o Object) (dynamic.ResourceInterface, *unstructured.Unstructured, error) {
+	at, err := j.open.Open(ctx, o.bare(), o.Namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	live, err := at.Get(ctx, o.Name, metav1.GetOptions{})
+	return at, live, err
+}
+
+// entryFor is the entry of an object that exists, a new one if it has none, or
+// one of another object of that name.
+func (j *Journal) entryFor(ctx context.Context, live *unstructured.Unstructured, why string) (*Entry, error) {
+	o := ObjectOf(live)
+	e, err := find(ctx, j.kube, o)
+	if err != nil {
+		return nil, err
+	}
+	if e != nil && e.UID == string(live.GetUID()) {
+		e.Why, e.Left = why, ""
+		return e, nil
+	}
+	fresh := &Entry{Object: o, UID: string(live.GetUID()), Done: Changed, Why: why}
+	if e != nil {
+		fresh.version = e.version
+	}
+	return fresh, nil
+}
+
+// note writes an entry of what is about to be changed, unless the Lease is lost.
+func (j *Journal) note(ctx context.Context, e *Entry) error {
+	if err := j.lease.held(); err != nil {
+		return err
+	}
+	if e.Number == 0 {
+		j.next++
+		e.Number = j.next
+	}
+	e.Schema, e.Run, e.At = schemaVersion, j.run, time.Now().UTC()
+	failpoint.Reach("to be noted", e.Object)
+	if err := e.save(ctx, j.kube); err != nil {
+		return err
+	}
+	failpoint.Reach("noted", e.Object)
+	return nil
+}

@@ -1,0 +1,149 @@
+package journal
+
+import (
+	"encoding/base64"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/journal/fields"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func TestLook(t *testing.T) {
+	holder := Holder{Run: "r", Process: "p"}
+	dead := func(p string) bool { return p == "gone" }
+	type seen struct {
+		after   time.Duration
+		version string
+		want    state
+	}
+	for name, tt := range map[string]struct {
+		holder Holder
+		seen   []seen
+	}{
+		"nobody's":             {Holder{}, []seen{{0, "1", free}}},
+		"certainly dead":       {Holder{Run: "r", Process: "gone"}, []seen{{0, "1", free}}},
+		"renews":               {holder, []seen{{0, "1", unsure}, {5 * time.Second, "1", unsure}, {10 * time.Second, "2", alive}, {20 * time.Second, "2", alive}}},
+		"never renews":         {holder, []seen{{0, "1", unsure}, {Lapse - 1, "1", unsure}, {Lapse, "1", free}}},
+		"dies while looked at": {holder, []seen{{0, "1", unsure}, {10 * time.Second, "2", alive}, {10*time.Second + Lapse - 1, "2", alive}, {10*time.Second + Lapse, "2", free}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w watched
+			zero := time.Now()
+			for _, s := range tt.seen {
+				if got := w.look(s.version, tt.holder, zero.Add(s.after), dead); got != s.want {
+					t.Errorf("after %v: %v, want %v", s.after, got, s.want)
+				}
+			}
+		})
+	}
+}
+
+func TestLeaseKeepsItsHolder(t *testing.T) {
+	h := Holder{Run: "r1", Study: "quick", Host: "h", Since: time.Now().UTC().Truncate(time.Second), Process: `{"pid":1}`}
+	l := leaseOf(h, nil)
+	if got := holderOf(l); got != h {
+		t.Errorf("%+v", got)
+	}
+	l.SetAnnotations(map[string]string{holderAnnotation: `{"run":"another"}`})
+	if got := holderOf(l); got != (Holder{Run: "r1"}) {
+		t.Errorf("%+v", got)
+	}
+	for _, want := range []string{"run r1", "of quick", "on h"} {
+		if !strings.Contains(h.String(), want) {
+			t.Errorf("%s lacks %s", h, want)
+		}
+	}
+}
+
+func entry() *Entry {
+	return &Entry{Schema: schemaVersion, Number: 3, Run: "r", At: time.Now().UTC().Truncate(time.Second), Why: "test", Done: Changed, UID: "u",
+		Object: Object{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "n", Name: "web"},
+		Fields: fields.Diff(map[string]any{"spec": map[string]any{"replicas": int64(3)}}, map[string]any{"spec": map[string]any{"replicas": int64(1)}})}
+}
+
+func TestEntryIsKept(t *testing.T) {
+	e := entry()
+	s, err := e.secret()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := parseEntry(s)
+	if err != nil || !reflect.DeepEqual(got, e) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	e.Whole = map[string]any{"data": strings.Repeat("x", maxEntry)}
+	if _, err := e.secret(); err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestParseEntryRefuses(t *testing.T) {
+	for name, change := range map[string]func(*Entry, *unstructured.Unstructured){
+		"schema":      func(e *Entry, _ *unstructured.Unstructured) { e.Schema = 9 },
+		"no object":   func(e *Entry, _ *unstructured.Unstructured) { e.Object.Kind = "" },
+		"done":        func(e *Entry, _ *unstructured.Unstructured) { e.Done = "eaten" },
+		"other's":     func(_ *Entry, s *unstructured.Unstructured) { s.SetName("entry-0") },
+		"no text":     func(_ *Entry, s *unstructured.Unstructured) { s.Object["data"] = map[string]any{} },
+		"not base64":  func(_ *Entry, s *unstructured.Unstructured) { s.Object["data"] = map[string]any{entryKey: "%"} },
+		"not a map":   func(_ *Entry, s *unstructured.Unstructured) { s.Object["data"] = "x" },
+		"not for all": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := entry()
+			if change != nil {
+				change(e, &unstructured.Unstructured{Object: map[string]any{}})
+			}
+			s, err := e.secret()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if change != nil {
+				change(e, s)
+			}
+			if _, err := parseEntry(s); (err != nil) != (change != nil) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func FuzzParseEntry(f *testing.F) {
+	s, err := entry().secret()
+	if err != nil {
+		f.Fatal(err)
+	}
+	coded, _, _ := unstructured.NestedString(s.Object, "data", entryKey)
+	text, err := base64.StdEncoding.DecodeString(coded)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(text))
+	f.Add(`{"schema":1,"done":"made","object":{"apiVersion":"v1","kind":"A","name":"b"},"fields":[{"path":["x"]}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		bare := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{entryKey: base64.StdEncoding.EncodeToString([]byte(text))}}}
+		e, err := parseEntry(bare)
+		if err == nil {
+			t.Fatal("an entry under any name is taken")
+		}
+		var known Entry
+		if strings.Contains(err.Error(), "it is not that of") {
+			bare.SetName(known.Object.secretName())
+		}
+		_ = e
+	})
+}
+
+// TestInOrder: the latest first, autoscalers before all.
+func TestInOrder(t *testing.T) {
+	named := func(n int, kind string) *Entry { return &Entry{Number: n, Object: Object{Kind: kind}} }
+	var got []int
+	for _, e := range inOrder([]*Entry{named(1, "ConfigMap"), named(2, "HorizontalPodAutoscaler"), named(3, "Deployment"), named(4, "Sidecar")}) {
+		got = append(got, e.Number)
+	}
+	if !reflect.DeepEqual(got, []int{2, 4, 3, 1}) {
+		t.Errorf("%v", got)
+	}
+}

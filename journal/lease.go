@@ -1,0 +1,321 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+)
+
+const (
+	// LeaseName is the Lease's name.
+	LeaseName = "meshtrial"
+	// Lapse is after how long a holder that renews no more is taken for dead, by
+	// the clock of whoever watches it: clocks of two machines are not compared.
+	Lapse = 45 * time.Second
+	// renewEvery is how often a holder renews, and renewLimit how long it tries.
+	renewEvery = 10 * time.Second
+	renewLimit = 5 * time.Second
+	// lookEvery is how often a Lease is looked at that somebody has.
+	lookEvery = time.Second
+
+	holderAnnotation = "meshtrial.dev/holder"
+)
+
+// ErrLost is why the context of a journal ends whose Lease is another's now, or
+// could not be renewed: whatever it would still change is the next one's.
+var ErrLost = errors.New("the cluster's Lease is lost")
+
+// Holder is who has the Lease.
+type Holder struct {
+	Run   string    `json:"run"`
+	Study string    `json:"study,omitempty"`
+	Host  string    `json:"host,omitempty"` // for people
+	Since time.Time `json:"since"`
+	// Process names the process for good, in a form that [Options.Dead] reads.
+	Process string `json:"process,omitempty"`
+}
+
+// String names the holder for people.
+func (h Holder) String() string {
+	text := "run " + h.Run
+	if h.Study != "" {
+		text += " of " + h.Study
+	}
+	if h.Host != "" {
+		text += " on " + h.Host
+	}
+	if !h.Since.IsZero() {
+		text += ", since " + h.Since.Local().Format(time.DateTime)
+	}
+	return text
+}
+
+// HeldError says who has the cluster.
+type HeldError struct{ Holder Holder }
+
+func (e *HeldError) Error() string {
+	return "another run is at work in this cluster: " + e.Holder.String()
+}
+
+// lease is the cluster's Lease in the hands of this process.
+type lease struct {
+	api    dynamic.ResourceInterface
+	run    string
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+
+	mu   sync.Mutex
+	lost bool
+	// object is the Lease as last written.
+	object *unstructured.Unstructured
+}
+
+// acquire takes the Lease, once nobody holds it. A holder that is certainly dead
+// is taken over at once, one that does not renew for the time of [Lapse] after
+// that; one that renews is waited for as long as o says.
+func acquire(ctx context.Context, kube dynamic.Interface, o Options) (*unstructured.Unstructured, error) {
+	api := kube.Resource(leases).Namespace(Namespace)
+	var seen watched
+	began, told := time.Now(), ""
+	for {
+		if err := ensureNamespace(ctx, kube); err != nil {
+			return nil, err
+		}
+		found, err := api.Get(ctx, LeaseName, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			if taken, err := api.Create(ctx, leaseOf(o.Holder, nil), metav1.CreateOptions{FieldManager: fieldManager}); err == nil || !passing(err) {
+				return taken, sayLease(err)
+			}
+		case err != nil:
+			return nil, sayLease(err)
+		default:
+			holder := holderOf(found)
+			state := seen.look(found.GetResourceVersion(), holder, time.Now(), o.Dead)
+			if state == free {
+				if taken, err := api.Update(ctx, leaseOf(o.Holder, found), metav1.UpdateOptions{FieldManager: fieldManager}); err == nil || !passing(err) {
+					return taken, sayLease(err)
+				}
+				continue // somebody was faster
+			}
+			if state == alive && time.Since(began) >= o.Wait {
+				return nil, errs.WithHint(&HeldError{holder}, "wait for it with --wait 1h, or look: meshtrial cluster status")
+			}
+			if holder.Run != told {
+				told = holder.Run
+				o.say("waiting for the cluster: %s", holder)
+			}
+		}
+		if err := wake.Pause(ctx, lookEvery); err != nil {
+			return nil, fmt.Errorf("wait for the cluster's Lease: %w", err)
+		}
+	}
+}
+
+func sayLease(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errs.WithHint(fmt.Errorf("take Lease %s/%s, which says who works in the cluster: %w", Namespace, LeaseName, err), "meshtrial cluster check")
+}
+
+// passing says that a request is worth another try.
+func passing(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTooManyRequests(err) || apierrors.HasStatusCause(err, "NamespaceTerminating")
+}
+
+// state is what can be told of a Lease's holder.
+type state int
+
+const (
+	unsure state = iota
+	alive        // it renewed while it was watched
+	free
+)
+
+// watched is a Lease as it was last seen, to tell whether its holder lives.
+type watched struct {
+	version string
+	since   time.Time
+	renewed bool
+}
+
+// look tells what is known of the holder, of whose Lease version is seen now.
+func (w *watched) look(version string, h Holder, now time.Time, dead func(process string) bool) state {
+	switch {
+	case h.Run == "":
+		return free
+	case h.Process != "" && dead != nil && dead(h.Process):
+		return free
+	case w.version == "":
+		w.version, w.since = version, now
+	case w.version != version:
+		w.version, w.since, w.renewed = version, now, true
+	case now.Sub(w.since) >= Lapse:
+		return free
+	}
+	if w.renewed {
+		return alive
+	}
+	return unsure
+}
+
+// At reads who has the Lease; nil: nobody. Whether that run still lives it does
+// not say.
+func At(ctx context.Context, kube dynamic.Interface) (*Holder, error) {
+	found, err := kube.Resource(leases).Namespace(Namespace).Get(ctx, LeaseName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Lease %s/%s: %w", Namespace, LeaseName, err)
+	}
+	h := holderOf(found)
+	if h.Run == "" {
+		return nil, nil
+	}
+	return &h, nil
+}
+
+func holderOf(l *unstructured.Unstructured) Holder {
+	var h Holder
+	id, _, _ := unstructured.NestedString(l.Object, "spec", "holderIdentity")
+	if id == "" {
+		return h
+	}
+	if err := json.Unmarshal([]byte(l.GetAnnotations()[holderAnnotation]), &h); err != nil || h.Run != id {
+		return Holder{Run: id}
+	}
+	return h
+}
+
+// leaseOf is the Lease as h holds it; over is the one that it replaces.
+func leaseOf(h Holder, over *unstructured.Unstructured) *unstructured.Unstructured {
+	text, err := json.Marshal(h)
+	if err != nil {
+		text = nil // strings and a time
+	}
+	now := time.Now().UTC().Format(metav1.RFC3339Micro)
+	out := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+		"metadata": map[string]any{"name": LeaseName, "namespace": Namespace,
+			"labels": map[string]any{Label: "lease"}, "annotations": map[string]any{holderAnnotation: string(text)}},
+		"spec": map[string]any{"holderIdentity": h.Run, "leaseDurationSeconds": int64(Lapse / time.Second), "acquireTime": now, "renewTime": now},
+	}}
+	if over != nil {
+		out.SetResourceVersion(over.GetResourceVersion())
+	}
+	return out
+}
+
+// hold renews the Lease until release. cancel is called with ErrLost when it is
+// another's, or could not be renewed in time.
+func hold(kube dynamic.Interface, run string, taken *unstructured.Unstructured, cancel context.CancelCauseFunc) *lease {
+	ctx, stop := context.WithCancel(context.Background())
+	l := &lease{api: kube.Resource(leases).Namespace(Namespace), run: run, done: make(chan struct{}), object: taken,
+		cancel: func(cause error) {
+			stop()
+			if cause != nil {
+				cancel(cause)
+			}
+		}}
+	go func() {
+		defer close(l.done)
+		last := time.Now()
+		for wake.Pause(ctx, renewEvery) == nil {
+			err := l.renew(ctx)
+			switch {
+			case err == nil:
+				last = time.Now()
+			case errors.Is(err, ErrLost) || time.Since(last) >= Lapse-renewEvery-renewLimit:
+				l.lose(err)
+				return
+			}
+		}
+	}()
+	return l
+}
+
+func (l *lease) lose(err error) {
+	l.mu.Lock()
+	l.lost = true
+	l.mu.Unlock()
+	if !errors.Is(err, ErrLost) {
+		err = fmt.Errorf("%w: it could not be renewed: %w", ErrLost, err)
+	}
+	l.cancel(err)
+}
+
+// renew writes the Lease's time. ErrLost: it is another's.
+func (l *lease) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, renewLimit)
+	defer cancel()
+	l.mu.Lock()
+	next := l.object.DeepCopy()
+	l.mu.Unlock()
+	if err := unstructured.SetNestedField(next.Object, time.Now().UTC().Format(metav1.RFC3339Micro), "spec", "renewTime"); err != nil {
+		return err
+	}
+	written, err := l.api.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		found, getErr := l.api.Get(ctx, LeaseName, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(getErr):
+			return fmt.Errorf("%w: it was deleted", ErrLost)
+		case getErr != nil:
+			return getErr
+		case holderOf(found).Run != l.run:
+			return fmt.Errorf("%w to %s", ErrLost, holderOf(found))
+		}
+		written, err = found, nil // only somebody's label; next time
+	}
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.object = written
+	l.mu.Unlock()
+	return nil
+}
+
+// held says why nothing may be changed any more; nil while the Lease is held.
+func (l *lease) held() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost {
+		return ErrLost
+	}
+	return nil
+}
+
+// release ends renewing and gives the Lease back.
+func (l *lease) release(ctx context.Context) error {
+	l.cancel(nil)
+	<-l.done
+	if l.held() != nil {
+		return nil
+	}
+	next := l.object.DeepCopy()
+	unstructured.RemoveNestedField(next.Object, "spec", "holderIdentity")
+	next.SetAnnotations(nil)
+	written, err := l.api.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("give back Lease %s/%s: %w", Namespace, LeaseName, err)
+	}
+	l.object = written
+	return nil
+}

@@ -1,0 +1,13 @@
+//go:build integration || verify
+
+package journal_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/internal/labtest"
+)
+
+// TestMain has the tests share a lab.
+func TestMain(m *testing.M) { os.Exit(labtest.Sharing(m).Run()) }

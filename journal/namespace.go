@@ -1,0 +1,63 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+)
+
+// removeNamespace removes the journal's namespace if a run has made it: one that
+// somebody prepared, with the rights of guests in it, stays.
+func removeNamespace(ctx context.Context, kube dynamic.Interface) error {
+	found, err := kube.Resource(namespaces).Get(ctx, Namespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && found.GetLabels()[Label] == "" {
+		return nil
+	}
+	if err == nil {
+		err = kube.Resource(namespaces).Delete(ctx, Namespace, metav1.DeleteOptions{})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove namespace %s: %w", Namespace, err)
+	}
+	return nil
+}
+
+// partOf is the label of what was prepared for this program.
+const partOf = "app.kubernetes.io/part-of"
+
+// ensureNamespace makes the journal's namespace, and waits for the end of one
+// that is on its way out.
+func ensureNamespace(ctx context.Context, kube dynamic.Interface) error {
+	api := kube.Resource(namespaces)
+	for {
+		found, err := api.Get(ctx, Namespace, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			_, err = api.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "v1", "kind": "Namespace",
+				"metadata": map[string]any{"name": Namespace, "labels": map[string]any{Label: "namespace"}}}}, metav1.CreateOptions{FieldManager: fieldManager})
+			if err == nil {
+				return nil
+			}
+			if !apierrors.IsAlreadyExists(err) {
+				return errs.WithHint(fmt.Errorf("make namespace %s, for the notes of what this run changes: %w", Namespace, err), "meshtrial cluster check")
+			}
+		case err != nil:
+			return fmt.Errorf("namespace %s: %w", Namespace, err)
+		case found.GetDeletionTimestamp() == nil && found.GetLabels()[Label] == "" && found.GetLabels()[partOf] != "meshtrial":
+			return errs.WithHint(fmt.Errorf("namespace %s is somebody else's: it has neither label %s nor %s=meshtrial", Namespace, Label, partOf), "rename it, or label it if it is meshtrial's")
+		case found.GetDeletionTimestamp() == nil:
+			return nil
+		}
+		if err := wake.Pause(ctx, 200*time.Millisecond); err != nil {
+			return fmt.Errorf("wait for the end of namespace %s: %w", Namespace, err)
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/internal/failpoint"
+	"github.com/meshtrial/meshtrial/journal/fields"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+)
+
+// Outcome is what became of one entry.
+type Outcome struct {
+	Entry Entry
+	// Back are the fields that have their values of before again; of an object
+	// that was made or removed, that is told by Text alone.
+	Back []string
+	// Left are those that somebody else changed meanwhile, each with what it was,
+	// what was written and what it is.
+	Left []string
+	// Text says what was done, for people.
+	Text string
+	// Err is why nothing was done; the entry stays.
+	Err error
+}
+
+// OfRun selects the entries of one run.
+func OfRun(run string) func(*Entry) bool { return func(e *Entry) bool { return e.Run == run } }
+
+// undecided are entries that nobody has to decide about.
+func undecided(e *Entry) bool { return e.Left == "" }
+
+// Restore puts back what the entries that which selects (nil: all) say, the
+// latest first, and takes them out of the journal. What somebody else changed
+// meanwhile stays as it is, and its entry stays with a word on it. The error
+// joins those of entries that could not be put back.
+func (j *Journal) Restore(ctx context.Context, which func(*Entry) bool) ([]Outcome, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	entries, unreadable := Entries(ctx, j.kube)
+	var out []Outcome
+	all := []error{unreadable}
+	for _, e := range inOrder(entries) {
+		if !undecided(e) || which != nil && !which(e) {
+			continue
+		}
+		if err := j.lease.held(); err != nil {
+			return out, errors.Join(append(all, err)...)
+		}
+		o := j.restoreOne(ctx, e)
+		if len(o.Left) > 0 {
+			j.say("%s: %s (%s)", e.Object, o.Text, strings.Join(o.Left, "; "))
+		}
+		if o.Err != nil {
+			o.Err = fmt.Errorf("put back %s: %w", e.Object, o.Err)
+		}
+		out, all = append(out, o), append(all, o.Err)
+	}
+	return out, errors.Join(all...)
+}
+
+// Forget takes entries out of the journal of which somebody decided that what
+// is there may stay.
+func (j *Journal) Forget(ctx context.Context, which func(*Entry) bool) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	entries, err := Entries(ctx, j.kube)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, e := range entries {
+		if which != nil && !which(e) {
+			continue
+		}
+		if err := e.forget(ctx, j.kube); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// inOrder sorts entries as they are put back: the latest first, but autoscalers
+// before all, since one that is still held to another number would set that
+// again.
+func inOrder(entries []*Entry) []*Entry {
+	out := slices.Clone(entries)
+	scaler := func(e *Entry) int {
+		if e.Object.Kind == "HorizontalPodAutoscaler" {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(out, func(a, b *Entry) int {
+		return cmp.Or(cmp.Compare(scaler(a), scaler(b)), cmp.Compare(b.Number, a.Number))
+	})
+	return out
+}
+
+func (j *Journal) restoreOne(ctx context.Context, e *Entry) (out Outcome) {
+	out.Entry = *e
+	at, err := j.open.Open(ctx, e.Object.bare(), e.Object.Namespace)
+	if err != nil {
+		out.Err = err
+		return out
+	}
+	failpoint.Reach("to be put back", e.Object)
+	for range tries {
+		live, err := at.Get(ctx, e.Object.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			live, err = nil, nil
+		}
+		if err == nil {
+			switch {
+			case e.Done == Changed:
+				err = j.restoreChanged(ctx, at, e, live, &out)
+			case live == nil:
+				err = j.restoreRemoved(ctx, at, e, &out)
+			case e.Done == Removed:
+				out.Text = "left alone: it was removed, and somebody has made it again"
+				out.Left = []string{"the whole object"}
+			default:
+				err = j.restoreMade(ctx, at, e, live, &out)
+			}
+		}
+		if out.Err = err; !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			break
+		}
+	}
+	if out.Err != nil {
+		return out
+	}
+	failpoint.Reach("put back", e.Object)
+	if len(out.Left) > 0 {
+		e.Left = strings.Join(out.Left, "; ")
+		out.Err = e.save(ctx, j.kube)
+		return out
+	}
+	out.Err = e.forget(ctx, j.kube)
+	failpoint.Reach("entry gone", e.Object)
+	return out
+}
+
+// restoreChanged puts back the fields of an object that are as they were
+// written.
+func (j *Journal) restoreChanged(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
+	out.Back, out.Left = nil, nil
+	switch {
+	case live == nil:
+		out.Text = "nothing to put back: the object is gone"
+		return nil
+	case string(live.GetUID()) != e.UID:
+		out.Text = "nothing to put back: it was made anew by somebody else"
+		return nil
+	}
+	restored, answers := fields.Undo(live.Object, e.Fields)
+	var left []fields.Field
+	for _, a := range answers {
+		switch a.State {
+		case fields.Back:
+			out.Back = append(out.Back, a.Field.String())
+		case fields.Foreign:
+			left = append(left, a.Field)
+		}
+	}
+	out.Left = foreign(answers)
+	if len(out.Back) > 0 {
+		next := &unstructured.Unstructured{Object: restored}
+		if _, err := at.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(left) > 0:
+		e.Fields = left
+		out.Text = "left alone where somebody else changed it"
+	case len(out.Back) > 0:
+		out.Text = "as it was"
+	default:
+		out.Text = "already as it was"
+	}
+	return nil
+}
+
+// foreign says of each field that somebody else changed what it is.
+func foreign(answers []fields.Answer) (out []string) {
+	for _, a := range answers {
+		if a.State == fields.Foreign {
+			out = append(out, words(a))
+		}
+	}
+	return out
+}
+
+// words are what is said of a field that is left alone.
+func words(a fields.Answer) string {
+	wrote := json.RawMessage(nil)
+	if n := len(a.Field.Wrote); n > 0 {
+		wrote = a.Field.Wrote[n-1]
+	}
+	return fmt.Sprintf("%s is %s; it was %s, this program wrote %s", a.Field, short(a.Now), short(a.Field.Before), short(wrote))
+}
+
+// short is a value for people.
+func short(v json.RawMessage) string {
+	const most = 60
+	switch {
+	case len(v) == 0 || string(v) == "null":
+		return "not set"
+	case len([]rune(string(v))) > most:
+		return string([]rune(string(v))[:most]) + "…"
+	}
+	return string(v)
+}
+
+// restoreRemoved makes an object again that was removed. One that was made, and
+// has gone by itself, needs nothing, unless it stood in the place of another.
+func (j *Journal) restoreRemoved(ctx context.Context, at dynamic.ResourceInterface, e *Entry, out *Outcome) error {
+	if e.Whole == nil {
+		out.Text = "already gone"
+		return nil
+	}
+	if _, err := at.Create(ctx, (&unstructured.Unstructured{Object: e.Whole}).DeepCopy(), metav1.CreateOptions{FieldManager: fieldManager}); err != nil {
+		return err
+	}
+	out.Text = "made again as it was"
+	return nil
+}
+
+// restoreMade removes an object that was made, unless somebody has changed or
+// replaced it.
+func (j *Journal) restoreMade(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
+	out.Left = nil
+	if e.UID != "" && string(live.GetUID()) != e.UID {
+		out.Text = "left alone: it was made anew by somebody else"
+		if e.Whole != nil {
+			out.Left = []string{"the whole object"}
+		}
+		return nil
+	}
+	_, answers := fields.Undo(live.Object, e.Fields)
+	if out.Left = foreign(answers); len(out.Left) > 0 {
+		out.Text = "left alone: somebody else changed it"
+		return nil
+	}
+	uid, version := live.GetUID(), live.GetResourceVersion()
+	background := metav1.DeletePropagationBackground
+	err := at.Delete(ctx, e.Object.Name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	out.Text = "removed, as it was not there before"
+	if e.Whole != nil {
+		return j.restoreRemoved(ctx, at, e, out)
+	}
+	return nil
+}

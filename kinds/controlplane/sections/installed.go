@@ -1,0 +1,34 @@
+package sections
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// installedTable has, once for the run, what the levers are that the study leaves as
+// installed.
+func installedTable(f record.Findings) report.Table {
+	t := report.Table{Title: "Levers as installed", Columns: []report.Column{{Head: "lever"}, {Head: "found"}}}
+	for _, lever := range study.Levers() {
+		var found []string
+		for _, c := range f.Cells {
+			if c.Control == nil {
+				continue
+			}
+			if level := c.Control.Installed[lever.Name]; level != "" && !slices.Contains(found, level) {
+				found = append(found, level)
+			}
+		}
+		if len(found) > 0 {
+			t.Rows = append(t.Rows, []report.Text{{S: lever.Name}, {S: strings.Join(found, "; ")}})
+		}
+	}
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "The study names no level of these in some cell or any, so nobody changed them there: istiod had them so when its trials began.")
+	}
+	return t
+}

@@ -1,0 +1,72 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Changes implements [Kind]: istiod's levers and its restarts, the simulated
+// population, and what changes in it.
+func (controlKind) Changes(ctx context.Context, o *runner.Options, plan *study.Plan) ([]journal.Planned, error) {
+	var all []mesh.Levers
+	var largest population.Sizes
+	for _, cell := range plan.Cells {
+		l, err := study.ControlOf(cell)
+		if err != nil {
+			return nil, runner.Placed(plan, cell, err, "")
+		}
+		sizes := sizesOf(plan.Study.Control, l)
+		all = append(all, leversOf(plan.Study.Control, cell, sizes))
+		largest = larger(largest, sizes)
+	}
+	out, err := o.Control.Plan(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, journal.Planned{Object: "istiod", Done: "restarted before each trial",
+		Note: "while it starts, no proxy is told of changes and no pod gets a sidecar"})
+	return append(out, populationPlan(largest)...), nil
+}
+
+// larger has the larger number of each kind of object.
+func larger(a, b population.Sizes) population.Sizes {
+	b.Namespaces, b.Services, b.Proxies, b.Gateways = max(a.Namespaces, b.Namespaces), max(a.Services, b.Services), max(a.Proxies, b.Proxies), max(a.Gateways, b.Gateways)
+	b.EndpointsPerService = max(a.EndpointsPerService, b.EndpointsPerService)
+	b.ServiceEntries, b.VirtualServices = max(a.ServiceEntries, b.ServiceEntries), max(a.VirtualServices, b.VirtualServices)
+	b.DestinationRules, b.GatewayResources = max(a.DestinationRules, b.DestinationRules), max(a.GatewayResources, b.GatewayResources)
+	b.AuthorizationPolicies = max(a.AuthorizationPolicies, b.AuthorizationPolicies)
+	return b
+}
+
+// populationPlan says what a population consists of that others see.
+func populationPlan(s population.Sizes) []journal.Planned {
+	made := func(what, note string) journal.Planned {
+		return journal.Planned{Object: what, Done: journal.Made, Note: note}
+	}
+	out := []journal.Planned{
+		made(fmt.Sprintf("Namespaces %s and on", population.Namespace(0)), fmt.Sprintf("%d, with %d Services of %d simulated pods and %d simulated sidecars: every proxy of the mesh is told of those Services", max(1, s.Namespaces), s.Services, s.EndpointsPerService, s.Proxies)),
+		made("simulated Nodes", "played by kwok; nothing else is scheduled on them"),
+	}
+	if n := s.ServiceEntries + s.VirtualServices + s.GatewayResources; n > 0 && s.DummyNamespace != "" && !slices.Contains(ownNamespaces(s), s.DummyNamespace) {
+		note := fmt.Sprintf("%d ServiceEntries, %d VirtualServices, %d Gateways", s.ServiceEntries, s.VirtualServices, s.GatewayResources)
+		if s.GatewayResources > 0 {
+			note += ", which the mesh's ingress gateways take up"
+		}
+		out = append(out, made("objects in namespace "+s.DummyNamespace, note))
+	}
+	return out
+}
+
+func ownNamespaces(s population.Sizes) (out []string) {
+	for i := range max(1, s.Namespaces) {
+		out = append(out, population.Namespace(i))
+	}
+	return out
+}

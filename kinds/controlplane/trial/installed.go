@@ -1,0 +1,81 @@
+package trial
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/study"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// learn reads what the levers that the cell leaves as installed are, which the
+// trial's record keeps, and from which the trial goes on where it needs a value.
+func (t *controlTrial) learn(ctx context.Context) error {
+	found, err := t.c.mesh.Found(ctx, t.levers)
+	if err != nil {
+		return err
+	}
+	t.seen.Installed, t.out.Control.Installed = found, found
+	known, strange := study.Known(t.job.Cell, found)
+	for _, factor := range strange {
+		f, _ := study.LeverByName(factor)
+		if f.Usual != "" {
+			t.warn("%s is installed as %s, which is no level of it: wherever the trial needs one it takes %s", factor, found[factor], f.Usual)
+		}
+	}
+	if t.levels, err = study.ControlOf(known); err != nil {
+		return err
+	}
+	t.known = leversOf(t.c.study.Control, known, t.sizes)
+	return t.watched(ctx, found[study.FactorDiscoverySelectors])
+}
+
+// watched refuses an installation whose istiod does not watch the population's
+// namespaces: nobody would ever have a change there.
+func (t *controlTrial) watched(ctx context.Context, selectors string) error {
+	if selectors == "" || selectors == study.LevelNone {
+		return nil
+	}
+	namespace, err := t.c.Kube.CoreV1().Namespaces().Get(ctx, population.Namespace(0), metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read the labels of namespace %s: %w", population.Namespace(0), err)
+	}
+	return watches(selectors, namespace.Name, namespace.Labels)
+}
+
+// watches fails unless selectors select a namespace.
+func watches(selectors, namespace string, of map[string]string) error {
+	switch ok, err := selects(selectors, of); {
+	case err != nil:
+		return fmt.Errorf("discovery selectors of the installation, %s: %w", selectors, err)
+	case !ok:
+		return errs.WithHint(errs.Usage("istiod watches only namespaces with %s, as it was installed, and %s, where the study's proxies live, is none of them", selectors, namespace),
+			"settings: {discovery_selectors: none} has it watch all namespaces while a trial runs")
+	}
+	return nil
+}
+
+// selects says whether selectors, as [mesh.ControlPlane] finds them, select a
+// namespace with these labels: one requirement as the factor discovery_selectors
+// has it, or a list of Kubernetes' selectors as JSON, of which one must match.
+func selects(selectors string, of map[string]string) (bool, error) {
+	var list []metav1.LabelSelector
+	if err := json.Unmarshal([]byte(selectors), &list); err != nil {
+		one, err := labels.Parse(selectors)
+		return err == nil && one.Matches(labels.Set(of)), err
+	}
+	for i := range list {
+		one, err := metav1.LabelSelectorAsSelector(&list[i])
+		if err != nil {
+			return false, err
+		}
+		if one.Matches(labels.Set(of)) {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,166 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	authorization "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/rights"
+)
+
+// Answer is what the cluster says of a right.
+type Answer struct {
+	rights.Right
+	// Missing are the verbs that this user lacks.
+	Missing []string `json:"missing"`
+}
+
+// Needed says that a run does not start without what is missing.
+func (a *Answer) Needed() bool { return len(a.Missing) > 0 && !a.Optional() }
+
+// String is what is missing in words.
+func (a *Answer) String() string { return a.Words(a.Missing) }
+
+// Words name verbs of the right, with where and what for.
+func (a *Answer) Words(verbs []string) string {
+	where := ""
+	switch {
+	case a.Where == rights.InRun:
+		where = " in the run's namespace"
+	case a.Namespace != "":
+		where = " in namespace " + a.Namespace
+	case a.Where == rights.InNamed:
+		where = " in all namespaces"
+	}
+	return fmt.Sprintf("%s %s%s (%s)", strings.Join(verbs, ", "), a.Name(), where, a.Why)
+}
+
+// Checked is a feature with the cluster's answers.
+type Checked struct {
+	rights.Feature
+	Answers []Answer `json:"rights"`
+}
+
+// Ask asks the API server which of the rights this user lacks, by
+// SelfSubjectAccessReview. The rights have their namespaces and resources: see
+// [rights.Place] and [Resolve].
+func Ask(ctx context.Context, client kubernetes.Interface, features []rights.Feature) ([]Checked, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	var asked []*authorization.SelfSubjectAccessReview
+	index := map[string]int{} // of asked, by the question
+	for i := range features {
+		for k := range features[i].Rights {
+			r := &features[i].Rights[k]
+			for _, verb := range r.Verbs {
+				if _, twice := index[question(r, verb)]; !twice {
+					index[question(r, verb)] = len(asked)
+					asked = append(asked, review(r, verb))
+				}
+			}
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(8)
+	for i := range asked {
+		group.Go(func() (err error) {
+			if asked[i], err = client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, asked[i], metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("ask the cluster what this user may do: %w", err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	out := make([]Checked, len(features))
+	for i := range features {
+		out[i].Feature = features[i]
+		for k := range features[i].Rights {
+			a := Answer{Right: features[i].Rights[k], Missing: []string{}}
+			for _, verb := range a.Verbs {
+				if !asked[index[question(&a.Right, verb)]].Status.Allowed {
+					a.Missing = append(a.Missing, verb)
+				}
+			}
+			out[i].Answers = append(out[i].Answers, a)
+		}
+	}
+	return out, nil
+}
+
+// question is a right to a verb in words that no other has.
+func question(r *rights.Right, verb string) string {
+	return strings.Join([]string{verb, r.Group, r.Resource, r.Subresource, r.URL, r.Namespace}, " ")
+}
+
+func review(r *rights.Right, verb string) *authorization.SelfSubjectAccessReview {
+	out := &authorization.SelfSubjectAccessReview{}
+	if r.Where == rights.OfURL {
+		out.Spec.NonResourceAttributes = &authorization.NonResourceAttributes{Path: r.URL, Verb: verb}
+	} else {
+		out.Spec.ResourceAttributes = &authorization.ResourceAttributes{
+			Verb: verb, Group: r.Group, Version: r.Version, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace}
+	}
+	return out
+}
+
+// Resolve asks the API server for the resources of objects that a study names
+// by their kind, and takes the namespace from those that have none. A kind that
+// the cluster does not have keeps no resource: the notes name it.
+func Resolve(ctx context.Context, client kubernetes.Interface, features []rights.Feature) (known []rights.Feature, notes []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	for _, f := range features {
+		var found []rights.Right
+		for i := range f.Rights {
+			r := f.Rights[i]
+			if r.Kind != "" {
+				if err := resolve(ctx, client, &r); err != nil {
+					return nil, nil, err
+				}
+				if r.Resource == "" {
+					notes = append(notes, fmt.Sprintf("the cluster has no %s of %s: whether it may be changed is not known (%s)", r.Kind, groupVersion(&r), r.Why))
+					continue
+				}
+			}
+			found = append(found, r)
+		}
+		if f.Rights = found; len(found) > 0 {
+			known = append(known, f)
+		}
+	}
+	return known, notes, nil
+}
+
+func groupVersion(r *rights.Right) string {
+	return schema.GroupVersion{Group: r.Group, Version: r.Version}.String()
+}
+
+// resolve finds the resource of a right's kind, if the cluster has one.
+func resolve(ctx context.Context, client kubernetes.Interface, r *rights.Right) error {
+	version := groupVersion(r)
+	served, err := client.Discovery().ServerResourcesForGroupVersion(ctx, version)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("ask the cluster for objects of %s: %w", version, err)
+	}
+	for i := range served.APIResources {
+		s := &served.APIResources[i]
+		if s.Kind == r.Kind && !strings.Contains(s.Name, "/") {
+			if r.Resource = s.Name; !s.Namespaced {
+				r.Namespace, r.Where = "", rights.Everywhere
+			}
+		}
+	}
+	return nil
+}

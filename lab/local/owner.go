@@ -1,0 +1,97 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/internal/wake"
+)
+
+// Owner is the process that a lab was started for, and that takes it down at
+// its end; nil for a lab that stays until somebody takes it down.
+func (l *Lab) Owner() *procfs.Identity { return l.record.ForRun }
+
+// Orphaned says that the lab was started for a process that has ended without
+// taking it down, as a run does that is killed.
+func (l *Lab) Orphaned() bool {
+	orphaned, err := l.record.orphaned()
+	return err == nil && orphaned
+}
+
+func (r *record) orphaned() (bool, error) {
+	if r.ForRun == nil {
+		return false, nil
+	}
+	me, err := procfs.Self()
+	return err == nil && procfs.LifeOf(*r.ForRun, me) == procfs.Dead, err
+}
+
+// Adopt makes an orphaned lab this process's: Close takes it down, or with keep
+// it stays until somebody takes it down. Of several processes that want the
+// same lab one gets it, and the others are told that it is not theirs; so are
+// all while its owner lives.
+func (l *Lab) Adopt(ctx context.Context, keep bool) (mine bool, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("take over lab %s: %w", l.record.ID, err)
+		}
+	}()
+	end, err := l.paths.turn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer end()
+	r, err := l.paths.readRecord() // as it is now that nobody else changes it
+	if err != nil {
+		return false, err
+	}
+	orphaned, err := r.orphaned()
+	if err != nil || !orphaned || r.ID != l.record.ID {
+		return false, err
+	}
+	r.ForRun = nil
+	paid := func() {}
+	if !keep {
+		me, err := procfs.Self()
+		if err != nil {
+			return false, err
+		}
+		r.ForRun, paid = &me, owe(ctx)
+	}
+	if err := l.paths.writeRecord(r); err != nil {
+		paid()
+		return false, err
+	}
+	l.record, l.down, l.paid = r, !keep, paid
+	return true, nil
+}
+
+// turn waits until no other process is at work on the record of a lab that is
+// up, and keeps others from it until end. It is a lock of the folder itself:
+// the file lock is init's as long as the lab is up.
+func (p paths) turn(ctx context.Context) (end func(), err error) {
+	folder, err := os.Open(p.base)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = wake.Pause(ctx, 10*time.Millisecond)
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			folder.Close()
+			return nil, err
+		}
+		return func() { folder.Close() }, nil
+	}
+}

@@ -1,0 +1,220 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	//lint:ignore SA1019 client-go's SPDY makes connections of this one
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	//lint:ignore SA1019 client-go's SPDY makes connections of this one
+	httpspdy "k8s.io/apimachinery/pkg/util/httpstream/spdy"
+	constants "k8s.io/apimachinery/pkg/util/portforward"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+	"k8s.io/client-go/transport/websocket"
+)
+
+const (
+	// upgradeTime is how long an API server may take to make a connection to
+	// a pod, and so how long one that is dead can keep a goroutine.
+	upgradeTime = 30 * time.Second
+	// closeTime is how long the end of a connection may take to be sent.
+	closeTime = 2 * time.Second
+)
+
+// tunnel is one upgraded connection to one pod.
+type tunnel struct {
+	ready chan struct{} // closed when conn or err is set
+	conn  httpstream.Connection
+	raw   io.Closer // what carries conn, if it is known: its end ends all that waits for conn
+	err   error
+
+	mu   sync.Mutex
+	next int // request ID
+}
+
+// broken tells whether a tunnel is of no more use; one that is still being
+// made is not broken.
+func (t *tunnel) broken() bool {
+	select {
+	case <-t.ready:
+	default:
+		return false
+	}
+	if t.err != nil {
+		return true
+	}
+	select {
+	case <-t.conn.CloseChan():
+		return true
+	default:
+		return false
+	}
+}
+
+// hangUp ends a tunnel that is ready. Its farewell is written to the API
+// server, which may no longer read: it waits closeTime for that, then cuts the
+// connection off.
+func (t *tunnel) hangUp() error {
+	if t.conn == nil {
+		return nil
+	}
+	said := make(chan error, 1)
+	go func() { said <- t.conn.Close() }() // ends with the connection at the latest
+	timer := time.NewTimer(closeTime)
+	defer timer.Stop()
+	select {
+	case err := <-said:
+		return err
+	case <-timer.C:
+	}
+	err := fmt.Errorf("the API server did not take the end of a port-forward within %v", closeTime)
+	if t.raw != nil {
+		go t.raw.Close() // it tries to say good-bye too
+	}
+	return err
+}
+
+// end ends a tunnel that is perhaps still being made; then whoever makes it
+// ends it.
+func (t *tunnel) end() error {
+	timer := time.NewTimer(closeTime)
+	defer timer.Stop()
+	select {
+	case <-t.ready:
+		return t.hangUp()
+	case <-timer.C:
+		return fmt.Errorf("the API server did not answer a port-forward that was to end, for %v", closeTime)
+	}
+}
+
+// dial makes one connection to a port, as open does, until ctx ends: what
+// comes of it later is closed, and lost hears of a failure.
+func (t *tunnel) dial(ctx context.Context, pod string, port int, lost func()) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	made := make(chan result)
+	go func() { // ends within half a minute, see CreateStream
+		conn, err := t.open(pod, port)
+		if err != nil {
+			lost()
+		}
+		select {
+		case made <- result{conn, err}:
+		case <-ctx.Done():
+			if conn != nil {
+				conn.Close()
+			}
+		}
+	}()
+	select {
+	case r := <-made:
+		return r.conn, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// open makes one connection to a port: an error stream and a data stream
+// with the same request ID.
+func (t *tunnel) open(pod string, port int) (net.Conn, error) {
+	t.mu.Lock()
+	id := t.next
+	t.next++
+	t.mu.Unlock()
+	headers := http.Header{}
+	headers.Set(corev1.StreamType, corev1.StreamTypeError)
+	headers.Set(corev1.PortHeader, strconv.Itoa(port))
+	headers.Set(corev1.PortForwardRequestIDHeader, strconv.Itoa(id))
+	errorStream, err := t.conn.CreateStream(headers)
+	if err != nil {
+		return nil, err
+	}
+	errorStream.Close() // nothing is sent on it
+	headers.Set(corev1.StreamType, corev1.StreamTypeData)
+	dataStream, err := t.conn.CreateStream(headers)
+	if err != nil {
+		errorStream.Reset()
+		t.conn.RemoveStreams(errorStream)
+		return nil, err
+	}
+	return newStreamConn(t.conn, dataStream, errorStream, podAddr{pod, port}), nil
+}
+
+// upgrade asks the API server for a port-forward connection, by WebSocket
+// first, by SPDY where a server or a proxy before it knows no better. By
+// WebSocket it returns what carries the connection besides, and takes until
+// ctx's deadline at the most. SPDY heeds the context in its dial alone, but it
+// is asked only of a server that has just answered.
+func upgrade(ctx context.Context, config *rest.Config, namespace, pod string) (httpstream.Connection, io.Closer, error) {
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	target := *base
+	target.Path = strings.TrimSuffix(base.Path, "/") + "/api/v1/namespaces/" + url.PathEscape(namespace) + "/pods/" + url.PathEscape(pod) + "/portforward"
+	conn, raw, protocol, err := overWebSocket(ctx, config, &target)
+	if httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err) {
+		raw = nil
+		conn, protocol, err = overSPDY(ctx, config, &target)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if protocol != portforward.PortForwardProtocolV1Name {
+		conn.Close()
+		return nil, nil, fmt.Errorf("the server speaks port-forward protocol %q, not %q", protocol, portforward.PortForwardProtocolV1Name)
+	}
+	return conn, raw, nil
+}
+
+// overWebSocket is what [portforward.NewSPDYOverWebsocketDialer] does, with a
+// context.
+func overWebSocket(ctx context.Context, config *rest.Config, target *url.URL) (httpstream.Connection, io.Closer, string, error) {
+	transport, holder, err := websocket.RoundTripperFor(config)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	conn, err := websocket.Negotiate(transport, holder, req, constants.WebsocketsSPDYTunnelingPrefix+portforward.PortForwardProtocolV1Name)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	if conn == nil {
+		return nil, nil, "", errors.New("the server switched to no WebSocket")
+	}
+	raw := portforward.NewTunnelingConnection("client", conn)
+	upgraded, err := httpspdy.NewClientConnectionWithPings(raw, portforward.PingPeriod)
+	if err != nil {
+		return nil, nil, "", errors.Join(err, raw.Close())
+	}
+	return upgraded, raw, strings.TrimPrefix(conn.Subprotocol(), constants.WebsocketsSPDYTunnelingPrefix), nil
+}
+
+func overSPDY(ctx context.Context, config *rest.Config, target *url.URL) (httpstream.Connection, string, error) {
+	transport, upgrader, err := spdy.RoundTripperFor(config)
+	if err != nil {
+		return nil, "", err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), nil)
+	if err != nil {
+		return nil, "", err
+	}
+	return spdy.Negotiate(upgrader, &http.Client{Transport: transport}, req, portforward.PortForwardProtocolV1Name)
+}

@@ -1,0 +1,99 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// An API server that takes connections and never answers keeps neither who
+// dials nor who closes, however little time the one had.
+func TestDeadServerKeepsNobody(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := make(chan struct{}, 10)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close() // with the test
+			taken <- struct{}{}
+		}
+	}()
+	d := NewDialer(&rest.Config{Host: "http://" + l.Addr().String()})
+	ctx, cancel := context.WithCancel(t.Context())
+	dialled := make(chan error, 1)
+	go func() {
+		_, err := d.DialPod(ctx, "ns", "pod", 80)
+		dialled <- err
+	}()
+	<-taken
+	cancel()
+	if err := <-dialled; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "pod ns/pod") {
+		t.Errorf("dial: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	if _, err := d.DialPod(t.Context(), "ns", "pod", 80); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("dial after close: %v", err)
+	}
+}
+
+// deaf is an upgraded connection to a server that reads nothing more: what is
+// written to it waits until it is cut off.
+type deaf struct {
+	noConnection
+	cut chan struct{}
+}
+
+func (c deaf) Close() error { <-c.cut; return io.ErrClosedPipe }
+
+type cutter chan struct{}
+
+func (c cutter) Close() error { close(c); return nil }
+
+// A connection that is not made in time is left to who makes it.
+func TestCloseLeavesWhatIsBeingMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := NewDialer(&rest.Config{})
+		d.tunnel["ns/a"] = &tunnel{ready: make(chan struct{})}
+		began := time.Now()
+		if err := d.Close(); err == nil || !strings.Contains(err.Error(), "did not answer") || time.Since(began) != closeTime {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// A server that reads nothing more is cut off, all of its connections at once.
+func TestDeafServerIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := NewDialer(&rest.Config{})
+		for _, key := range []string{"ns/a", "ns/b", "ns/c"} {
+			cut := make(chan struct{})
+			made := &tunnel{ready: make(chan struct{}), conn: deaf{cut: cut}, raw: cutter(cut)}
+			close(made.ready)
+			d.tunnel[key] = made
+		}
+		began := time.Now()
+		if err := d.Close(); err == nil || !strings.Contains(err.Error(), "did not take the end") {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != closeTime {
+			t.Errorf("took %v", took)
+		}
+		synctest.Wait() // every goroutine ends: synctest.Test fails otherwise
+	})
+}

@@ -1,0 +1,232 @@
+package istio
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Found reads what the levers that are not named are as installed: from the
+// environment of the running istiods, the mesh configuration that they use, their
+// resources and number, and the Sidecar that holds mesh-wide.
+func (c *ControlPlane) Found(ctx context.Context, l mesh.Levers) (record.Cell, error) {
+	s, err := c.look(ctx, mesh.ControlEvidence{})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range s.replicas {
+		err = errors.Join(err, r.err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("istio: read what istiod was installed with: %w", err)
+	}
+	if len(s.replicas) == 0 {
+		return nil, errs.WithHint(fmt.Errorf("istio: no istiod is ready to be asked what it was installed with"),
+			"kubectl -n %s describe pods -l %s", Namespace, istiodLabel)
+	}
+	wide, err := c.meshWide(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return found(s, wide, l), nil
+}
+
+// meshWide is the Sidecar that holds for the whole mesh and is not ours; nil
+// without one.
+func (c *ControlPlane) meshWide(ctx context.Context) (*unstructured.Unstructured, error) {
+	there, err := c.sidecars.Namespace(Namespace).List(ctx, metav1.ListOptions{LabelSelector: "!" + leverLabel})
+	if err != nil {
+		return nil, fmt.Errorf("istio: list Sidecars in namespace %s: %w", Namespace, err)
+	}
+	for i := range there.Items {
+		if _, selects, _ := unstructured.NestedMap(there.Items[i].Object, "spec", "workloadSelector"); !selects {
+			return &there.Items[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// found is what was seen of each lever that is not named.
+func found(s state, wide *unstructured.Unstructured, l mesh.Levers) record.Cell {
+	out := record.Cell{}
+	first := s.replicas[0] // all have the same template
+	var container corev1.Container
+	for i := range s.pods {
+		if s.pods[i].Name == first.pod {
+			if its := containerOf(&s.pods[i].Spec); its != nil {
+				container = *its
+			}
+			container.Resources = resourcesInForce(&s.pods[i])
+		}
+	}
+	add := func(factor, value string) {
+		if !l.Named(factor) && value != "" {
+			out[factor] = spelled(factor, value)
+		}
+	}
+	for _, f := range study.Levers() {
+		switch {
+		case f.Lever.Env != "":
+			value, set := first.env[f.Lever.Env]
+			if !set {
+				value = f.Usual
+			}
+			add(f.Name, value)
+		case f.Lever.ProxyMetadata != "":
+			value, set := activeMetadata(first.mesh)[f.Lever.ProxyMetadata]
+			if !set {
+				value = f.Usual
+			}
+			add(f.Name, fmt.Sprint(value))
+		}
+	}
+	for _, r := range resourceLevers(l) {
+		add(r.factor, amount(container.Resources.Limits, r.name))
+		add(r.factor+"_request", amount(container.Resources.Requests, r.name))
+	}
+	add(study.FactorIstiodReplicas, strconv.Itoa(len(s.replicas)))
+	add(study.FactorIstiod, container.Image)
+	add(study.FactorIstiodEnv, features(container.Env))
+	add(study.FactorDiscoverySelectors, selected(first.mesh))
+	add(study.FactorExportTo, exported(first.mesh))
+	policy := activePolicy(first.mesh)
+	if !l.Named(study.FactorSidecarScope) {
+		scope, hosts, its := scopeOf(wide)
+		add(study.FactorSidecarScope, scope)
+		add(study.FactorSidecarHosts, hosts)
+		if its != "" {
+			policy = its
+		}
+	}
+	add(study.FactorOutboundPolicy, policy)
+	return out
+}
+
+// spelled is a value as the factor spells it, where it is a level of it.
+func spelled(factor, value string) string {
+	f, _ := study.LeverByName(factor)
+	if on, err := strconv.ParseBool(value); err == nil && slices.Contains(f.Levels, "true") {
+		return strconv.FormatBool(on) // istiod reads 1, t and TRUE too
+	}
+	if level, err := f.Canonical(value); err == nil {
+		return level
+	}
+	return value
+}
+
+// amount is a limit or a request; none without one.
+func amount(of corev1.ResourceList, name corev1.ResourceName) string {
+	if q, ok := of[name]; ok {
+		return q.String()
+	}
+	return mesh.LevelNone
+}
+
+// features are the variables of istiod's environment that turn its features, and
+// its runtime, without those that are levers. Others may hold what is nobody's
+// business.
+func features(env []corev1.EnvVar) string {
+	var out []string
+	for _, e := range env {
+		lever := slices.ContainsFunc(study.Levers(), func(f study.Factor) bool { return f.Lever.Env == e.Name })
+		if lever || e.ValueFrom != nil {
+			continue
+		}
+		for _, prefix := range []string{"PILOT_", "ISTIO_", "ENABLE_", "GOGC", "GOMAXPROCS", "GOMEMLIMIT"} {
+			if strings.HasPrefix(e.Name, prefix) {
+				out = append(out, e.Name+"="+e.Value)
+				break
+			}
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ";")
+}
+
+// selected are the discovery selectors of an active mesh configuration: none, or one
+// requirement on a label as the factor has it, or else the selectors as JSON.
+func selected(active map[string]any) string {
+	selectors, _ := active["discoverySelectors"].([]any)
+	if len(selectors) == 0 {
+		return mesh.LevelNone
+	}
+	text, err := json.Marshal(selectors)
+	if err != nil {
+		return fmt.Sprint(selectors)
+	}
+	var read []metav1.LabelSelector
+	if json.Unmarshal(text, &read) != nil || len(read) != 1 || len(read[0].MatchLabels)+len(read[0].MatchExpressions) != 1 {
+		return string(text)
+	}
+	for key, value := range read[0].MatchLabels {
+		return key + "=" + value
+	}
+	switch e := read[0].MatchExpressions[0]; {
+	case e.Operator == metav1.LabelSelectorOpNotIn && len(e.Values) == 1:
+		return e.Key + "!=" + e.Values[0]
+	case e.Operator == metav1.LabelSelectorOpIn && len(e.Values) == 1:
+		return e.Key + "=" + e.Values[0]
+	}
+	return string(text)
+}
+
+// exported is where an active mesh configuration shows what does not say so; where
+// kinds of objects differ, each with its own.
+func exported(active map[string]any) string {
+	var each, parts []string
+	for _, field := range exportFields {
+		to, ok := active[field].([]any)
+		if !ok {
+			to = []any{"*"}
+		}
+		var namespaces []string
+		for _, namespace := range to {
+			namespaces = append(namespaces, fmt.Sprint(namespace))
+		}
+		text := strings.Join(namespaces, ",")
+		each, parts = append(each, text), append(parts, field+" "+text)
+	}
+	if slices.Sort(each); len(slices.Compact(each)) == 1 {
+		return each[0]
+	}
+	return strings.Join(parts, "; ")
+}
+
+// scopeOf is what a Sidecar that holds mesh-wide makes of scope, egress hosts and
+// outbound policy; nil for none.
+func scopeOf(wide *unstructured.Unstructured) (scope, hosts, policy string) {
+	if wide == nil {
+		return study.SidecarScopeNone, "", ""
+	}
+	var all []string
+	egress, _, _ := unstructured.NestedSlice(wide.Object, "spec", "egress")
+	for _, listener := range egress {
+		of, _ := listener.(map[string]any)
+		those, _, _ := unstructured.NestedStringSlice(of, "hosts")
+		for _, host := range those {
+			if !slices.Contains(all, host) {
+				all = append(all, host)
+			}
+		}
+	}
+	if len(all) == 0 { // istiod imports every host
+		all = []string{"*/*"}
+	}
+	if its, there, _ := unstructured.NestedMap(wide.Object, "spec", "outboundTrafficPolicy"); there {
+		mode, _ := its["mode"].(string)
+		policy = outboundMode(mode)
+	}
+	return study.SidecarScopeMesh, strings.Join(all, ","), policy
+}

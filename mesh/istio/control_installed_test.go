@@ -1,0 +1,346 @@
+package istio
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// anyDeployment draws an istiod as somebody may have installed it.
+func anyDeployment(t *rapid.T) appsv1.DeploymentSpec {
+	spec := charted()
+	if n := int32(rapid.IntRange(0, 5).Draw(t, "replicas")); n > 0 {
+		spec.Replicas = &n
+	} else {
+		spec.Replicas = nil
+	}
+	surge, least := intstr.FromString("100%"), intstr.FromInt32(1)
+	spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: &surge, MaxUnavailable: &least}
+	c := containerOf(&spec.Template.Spec)
+	c.Env = nil
+	for _, e := range []corev1.EnvVar{{Name: "PILOT_DEBOUNCE_AFTER", Value: "1s"}, {Name: "PILOT_DEBOUNCE_MAX", Value: "30s"}, {Name: "PILOT_PUSH_THROTTLE", Value: "25"},
+		{Name: "PILOT_ENABLE_XDS_CACHE", Value: "0"}, {Name: "PILOT_ENABLE_EDS_DEBOUNCE", Value: "false"}, {Name: "PILOT_ENABLE_ANALYSIS", Value: "true"}, {Name: "GOGC", Value: "80"}} {
+		if rapid.Bool().Draw(t, e.Name) {
+			c.Env = append(c.Env, e)
+		}
+	}
+	c.Env = append(c.Env, corev1.EnvVar{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}})
+	c.Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}}
+	for _, r := range []struct {
+		name           corev1.ResourceName
+		request, limit string
+	}{{corev1.ResourceCPU, "300m", "3"}, {corev1.ResourceMemory, "700Mi", "5Gi"}} {
+		if rapid.Bool().Draw(t, "request") {
+			c.Resources.Requests[r.name] = resource.MustParse(r.request)
+		}
+		if rapid.Bool().Draw(t, "limit") {
+			c.Resources.Limits[r.name] = resource.MustParse(r.limit)
+		}
+	}
+	if c.ReadinessProbe.PeriodSeconds = int32(rapid.IntRange(0, 10).Draw(t, "period")); c.ReadinessProbe.PeriodSeconds == 0 {
+		c.ReadinessProbe = nil
+	}
+	return spec
+}
+
+// anyMeshConfig draws a mesh configuration as somebody may have written it, with
+// comments.
+func anyMeshConfig(t *rapid.T) string {
+	out := "# ours\nrootNamespace: istio-system\n"
+	for _, text := range []string{
+		"outboundTrafficPolicy:\n  mode: REGISTRY_ONLY # as the auditors want it\n", "discoverySelectors:\n- matchLabels: {team: a}\n- matchLabels: {team: b}\n",
+		"defaultServiceExportTo: ['.']\ndefaultVirtualServiceExportTo: ['*']\n", "defaultConfig:\n  holdApplicationUntilProxyStarts: true\n  proxyMetadata: {ISTIO_META_DNS_CAPTURE: 'true', OTHER: x}\n",
+	} {
+		if rapid.Bool().Draw(t, text) {
+			out += text
+		}
+	}
+	return out
+}
+
+// Where a study names no lever, any installation stays exactly as it is, and
+// nothing is demanded of it.
+func TestNothingNamedChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cell := record.Cell{}
+		for _, f := range study.Levers() {
+			if level := rapid.SampledFrom([]string{"", study.NotApplicable, study.LevelInstalled}).Draw(t, f.Name); level != "" {
+				cell[f.Name] = level
+			}
+		}
+		l := mesh.LeversOf(cell)
+		l.Namespaces, l.Workload = []string{"a"}, map[string]string{"app": "web"}
+		spec, config := anyDeployment(t), anyMeshConfig(t)
+		if got, err := desiredDeployment(spec, l); err != nil || !equality.Semantic.DeepEqual(got, spec) {
+			t.Errorf("Deployment: %v\n%+v\n%+v", err, spec, got)
+		}
+		if got, err := desiredMeshConfig(config, l); err != nil || got != config {
+			t.Errorf("mesh configuration: %v\n%s\n%s", err, config, got)
+		}
+		if got, err := desiredSidecars(l); err != nil || len(got) > 0 {
+			t.Errorf("Sidecars: %v, %v", got, err)
+		}
+		active, err := parseMeshConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fields := meshFields(active, l); len(fields) > 0 {
+			t.Errorf("demanded of the mesh configuration: %v", fields)
+		}
+		s := installed(spec, active, 2)
+		for _, c := range judge(s, l, mesh.ControlEvidence{}) {
+			if !c.OK || c.Name != "istiod-replicas" && c.Name != "istiod-image" {
+				t.Errorf("demanded: %+v", c)
+			}
+		}
+	})
+}
+
+// installed is what istiods say of themselves that run as a Deployment and a mesh
+// configuration have them.
+func installed(spec appsv1.DeploymentSpec, active map[string]any, n int) state {
+	s := state{sidecars: map[string]activeSidecar{}, scopeErr: map[string]error{}}
+	for i := range n {
+		r := replica{pod: fmt.Sprintf("istiod-%d", i), env: map[string]string{}, mesh: active, cache: "4kB", metrics: map[string]float64{}}
+		for _, e := range containerOf(&spec.Template.Spec).Env {
+			r.env[e.Name] = e.Value
+		}
+		pod := corev1.Pod{Spec: *spec.Template.Spec.DeepCopy()}
+		pod.Name = r.pod
+		s.pods, s.replicas = append(s.pods, pod), append(s.replicas, r)
+	}
+	return s
+}
+
+// One lever that is named changes what is its own and nothing else: with that put
+// back the installation is as it was.
+func TestOneNamedChangesItsOwn(t *testing.T) {
+	for _, f := range study.Levers() {
+		t.Run(f.Name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				spec, config := anyDeployment(t), anyMeshConfig(t)
+				l := mesh.LeversOf(record.Cell{f.Name: rapid.SampledFrom(levelsOf(f)).Draw(t, "level")})
+				l.Namespaces, l.Workload = []string{"a"}, map[string]string{"app": "web"}
+				got, err := desiredDeployment(spec, l)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f.Scope == study.ScopeIstiod && got.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+					t.Error("two generations of istiod would share the machine")
+				}
+				if putBack(&got, spec, f, l); !equality.Semantic.DeepEqual(got, spec) {
+					t.Errorf("Deployment with %v:\n%+v\n%+v", l.Levels, spec, got)
+				}
+				text, err := desiredMeshConfig(config, l)
+				if err != nil {
+					t.Fatal(err)
+				}
+				before, _ := parseMeshConfig(config)
+				after, _ := parseMeshConfig(text)
+				if own := meshOwn[f.Name]; own == nil && text != config {
+					t.Errorf("mesh configuration with %v:\n%s\n%s", l.Levels, config, text)
+				} else if own != nil {
+					own(before)
+					own(after)
+					a, _ := yaml.Marshal(before)
+					b, _ := yaml.Marshal(after)
+					if other, err := differs(string(a), string(b)); err != nil || other {
+						t.Errorf("mesh configuration with %v: %v\n%s\n%s", l.Levels, err, a, b)
+					}
+				}
+				if sidecars, err := desiredSidecars(l); f.Name != study.FactorSidecarScope && (err != nil || len(sidecars) > 0) {
+					t.Errorf("Sidecars: %v, %v", sidecars, err)
+				}
+			})
+		})
+	}
+}
+
+// meshOwn takes out of a mesh configuration what belongs to a lever.
+var meshOwn = map[string]func(map[string]any){
+	study.FactorOutboundPolicy:     func(m map[string]any) { delete(m, "outboundTrafficPolicy") },
+	study.FactorDiscoverySelectors: func(m map[string]any) { delete(m, "discoverySelectors") },
+	study.FactorExportTo: func(m map[string]any) {
+		for _, field := range exportFields {
+			delete(m, field)
+		}
+	},
+	study.FactorDNSCapture: func(m map[string]any) { withoutMetadata(m, "ISTIO_META_DNS_CAPTURE") },
+	study.FactorDelta:      func(m map[string]any) { withoutMetadata(m, "ISTIO_DELTA_XDS") },
+}
+
+func withoutMetadata(m map[string]any, name string) {
+	proxy := copied(m["defaultConfig"])
+	metadata := copied(proxy["proxyMetadata"])
+	delete(metadata, name)
+	proxy["proxyMetadata"], m["defaultConfig"] = metadata, proxy
+}
+
+// putBack undoes what belongs to a lever, and what comes with any lever of the
+// Deployment.
+func putBack(got *appsv1.DeploymentSpec, was appsv1.DeploymentSpec, f study.Factor, l mesh.Levers) {
+	if f.Scope != study.ScopeIstiod {
+		return
+	}
+	got.Strategy = was.Strategy
+	c, old := containerOf(&got.Template.Spec), containerOf(&was.Template.Spec)
+	if c.ReadinessProbe != nil {
+		c.ReadinessProbe.PeriodSeconds = old.ReadinessProbe.PeriodSeconds
+	}
+	amounts := func(to, from corev1.ResourceList, name corev1.ResourceName) {
+		if q, ok := from[name]; ok {
+			to[name] = q
+		} else {
+			delete(to, name)
+		}
+	}
+	switch f.Name {
+	case study.FactorIstiodReplicas:
+		got.Replicas = was.Replicas
+	case study.FactorIstiod:
+		c.Image = old.Image
+	case study.FactorIstiodCPU:
+		amounts(c.Resources.Limits, old.Resources.Limits, corev1.ResourceCPU)
+	case study.FactorIstiodMemory:
+		amounts(c.Resources.Limits, old.Resources.Limits, corev1.ResourceMemory)
+	case study.FactorIstiodCPURequest:
+		amounts(c.Resources.Requests, old.Resources.Requests, corev1.ResourceCPU)
+	case study.FactorIstiodMemRequest:
+		amounts(c.Resources.Requests, old.Resources.Requests, corev1.ResourceMemory)
+	default:
+		vars, _ := environment(l)
+		rest := func(env []corev1.EnvVar) []corev1.EnvVar {
+			return slices.DeleteFunc(slices.Clone(env), func(e corev1.EnvVar) bool { _, its := vars[e.Name]; return its })
+		}
+		if equality.Semantic.DeepEqual(rest(c.Env), rest(old.Env)) {
+			c.Env = old.Env
+		}
+	}
+}
+
+// What was set is what is found, in the factors' spelling; and what nobody set is
+// istiod's own.
+func TestFoundIsWhatWasSet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cell := record.Cell{}
+		for _, f := range study.Levers() {
+			if f.Name != study.FactorSidecarScope && f.Name != study.FactorSidecarHosts && f.Name != study.FactorIstiodEnv {
+				cell[f.Name] = rapid.SampledFrom(append([]string{study.LevelInstalled}, levelsOf(f)...)).Draw(t, f.Name)
+			}
+		}
+		l := mesh.LeversOf(cell)
+		n := 1
+		if l.Level(study.FactorIstiodReplicas) == "3" {
+			n = 3
+		}
+		got := found(ran(l, n), nil, mesh.LeversOf(nil))
+		for _, f := range study.Levers() {
+			want := f.Usual // of a chart that sets nothing else
+			if l.Named(f.Name) {
+				want, _ = f.Canonical(l.Level(f.Name))
+			} else if of, ok := map[string]string{study.FactorPushThrottle: "50", study.FactorIstiodCPU: "4", study.FactorIstiodCPURequest: "500m",
+				study.FactorIstiodMemRequest: "2Gi", study.FactorIstiod: "hub/pilot:1.31.0", study.FactorSidecarHosts: ""}[f.Name]; ok {
+				want = of
+			}
+			if got[f.Name] != want {
+				t.Errorf("%s is found to be %q, want %q (%v)", f.Name, got[f.Name], want, l.Levels)
+			}
+		}
+		for name := range found(ran(l, n), nil, l) {
+			if l.Named(name) {
+				t.Errorf("%s is named, and yet looked for", name)
+			}
+		}
+	})
+}
+
+// An installation of somebody's own is found as it is, in levels where they say it.
+func TestFound(t *testing.T) {
+	spec := charted()
+	c := containerOf(&spec.Template.Spec)
+	c.Env = []corev1.EnvVar{{Name: "PILOT_DEBOUNCE_AFTER", Value: "1500ms"}, {Name: "PILOT_ENABLE_XDS_CACHE", Value: "0"}, {Name: "PILOT_ENABLE_ANALYSIS", Value: "true"},
+		{Name: "GOGC", Value: "80"}, {Name: "TOKEN", Value: "secret"}, {Name: "GOMAXPROCS", ValueFrom: &corev1.EnvVarSource{}}}
+	c.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2048Mi")}
+	active, err := parseMeshConfig("outboundTrafficPolicy: {}\ndefaultServiceExportTo: [a, b]\ndefaultVirtualServiceExportTo: ['.']\n" +
+		"discoverySelectors:\n- matchLabels: {team: a}\n- matchExpressions: [{key: b, operator: Exists}]\ndefaultConfig: {proxyMetadata: {ISTIO_META_DNS_CAPTURE: 'true'}}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := installed(spec, active, 3)
+	want := record.Cell{
+		"sidecar_scope": "none", "outbound_policy": "REGISTRY_ONLY", "dns_capture": "true", "delta": "true",
+		"export_to":           "defaultServiceExportTo a,b; defaultVirtualServiceExportTo .; defaultDestinationRuleExportTo *",
+		"discovery_selectors": `[{"matchLabels":{"team":"a"}},{"matchExpressions":[{"key":"b","operator":"Exists"}]}]`,
+		"debounce_after":      "1.5s", "debounce_max": "10s", "eds_debounce": "true", "push_throttle": "default", "request_limit": "default", "xds_cache": "false",
+		"istiod_replicas": "3", "istiod_cpu": "none", "istiod_memory": "2Gi", "istiod_cpu_request": "500m", "istiod_memory_request": "2Gi",
+		"istiod": "hub/pilot:1.31.0", "istiod_env": "GOGC=80;PILOT_ENABLE_ANALYSIS=true",
+	}
+	for _, f := range study.Levers() { // variables that are not among these
+		if _, ok := want[f.Name]; !ok && f.Lever.Env != "" {
+			want[f.Name] = f.Usual
+		}
+	}
+	if got := found(s, nil, mesh.LeversOf(nil)); !maps.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	known, strange := study.Known(record.Cell{"export_to": study.LevelInstalled, "debounce_after": study.LevelInstalled, "delta": "false"}, want)
+	if known["debounce_after"] != "1.5s" || known["export_to"] != study.LevelInstalled || known["delta"] != "false" || strings.Join(strange, " ") != "export_to discovery_selectors" {
+		t.Errorf("%v, strange %v", known, strange)
+	}
+
+	for text, want := range map[string]string{
+		"- matchLabels: {a: b}": "a=b", "- matchExpressions: [{key: a, operator: In, values: [b]}]": "a=b",
+		"- matchExpressions: [{key: a, operator: NotIn, values: [b]}]": "a!=b", " []": "none",
+		"- matchLabels: {a: b, c: d}": `[{"matchLabels":{"a":"b","c":"d"}}]`,
+	} {
+		active, err := parseMeshConfig("discoverySelectors:\n" + text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := selected(active); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// A Sidecar that holds mesh-wide is what the mesh was installed with.
+func TestFoundSidecar(t *testing.T) {
+	wide := func(spec map[string]any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	}
+	egress := []any{map[string]any{"hosts": []any{"./*", "istio-system/*"}}, map[string]any{"hosts": []any{"./*", "shared/*"}}}
+	for _, tt := range []struct {
+		name                 string
+		wide                 *unstructured.Unstructured
+		scope, hosts, policy string
+	}{
+		{"none", nil, "none", "", "ALLOW_ANY"},
+		{"hosts", wide(map[string]any{"egress": egress}), "mesh", "./*,istio-system/*,shared/*", "ALLOW_ANY"},
+		{"policy", wide(map[string]any{"egress": egress, "outboundTrafficPolicy": map[string]any{"mode": "REGISTRY_ONLY"}}), "mesh", "./*,istio-system/*,shared/*", "REGISTRY_ONLY"},
+		{"nothing", wide(map[string]any{}), "mesh", "*/*", "ALLOW_ANY"},
+	} {
+		s := ran(mesh.LeversOf(nil), 1)
+		got := found(s, tt.wide, mesh.LeversOf(nil))
+		if got["sidecar_scope"] != tt.scope || got["sidecar_hosts"] != tt.hosts || got["outbound_policy"] != tt.policy {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+		if got := found(s, tt.wide, mesh.LeversOf(record.Cell{"sidecar_scope": "none"})); got["sidecar_scope"] != "" || got["sidecar_hosts"] != "" || got["outbound_policy"] != "ALLOW_ANY" {
+			t.Errorf("%s, though a scope is named: %v", tt.name, got)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package istio
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/journal/fields"
+	"github.com/meshtrial/meshtrial/mesh"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Plan implements [mesh.ControlPlane]: what Apply would change, by the same
+// functions.
+func (c *ControlPlane) Plan(ctx context.Context, all []mesh.Levers) ([]journal.Planned, error) {
+	deployment, err := c.planDeployment(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	config, err := c.planMeshConfig(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	scalers, err := c.planScalers(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Concat(deployment, config, scalers)
+	for _, l := range all {
+		sidecars, err := desiredSidecars(l)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range sidecars {
+			name := journal.ObjectOf(s).String()
+			if !slices.ContainsFunc(out, func(p journal.Planned) bool { return p.Object == name }) {
+				out = append(out, journal.Planned{Object: name, Done: journal.Made})
+			}
+		}
+	}
+	return out, nil
+}
+
+func (c *ControlPlane) planDeployment(ctx context.Context, all []mesh.Levers) ([]journal.Planned, error) {
+	d, err := c.deployment(ctx)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&d.Spec)
+	if err != nil {
+		return nil, err
+	}
+	live := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	var versions []map[string]any
+	for _, l := range all {
+		v := live.DeepCopy()
+		if err := editSpec(v, l); err != nil {
+			return nil, err
+		}
+		versions = append(versions, v.Object)
+	}
+	return planned(journal.Plan(c.object("apps/v1", "Deployment", c.name), live.Object, versions)), nil
+}
+
+func (c *ControlPlane) planMeshConfig(ctx context.Context, all []mesh.Levers) ([]journal.Planned, error) {
+	stored, err := c.kube.CoreV1().ConfigMaps(Namespace).Get(ctx, c.config, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("istio: mesh configuration: %w", err)
+	}
+	of := func(text string) map[string]any { return map[string]any{"data": map[string]any{meshConfigKey: text}} }
+	var versions []map[string]any
+	for _, l := range all {
+		text, err := meshConfigWith(stored.Data[meshConfigKey], l)
+		if err != nil {
+			return nil, err
+		}
+		versions = append(versions, of(text))
+	}
+	return planned(journal.Plan(c.object("v1", "ConfigMap", c.config), of(stored.Data[meshConfigKey]), versions, fields.Text("data", meshConfigKey))), nil
+}
+
+func (c *ControlPlane) planScalers(ctx context.Context, all []mesh.Levers) ([]journal.Planned, error) {
+	found, err := c.scalers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []journal.Planned
+	for _, s := range found {
+		spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&s.Spec)
+		if err != nil {
+			return nil, err
+		}
+		live := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+		var versions []map[string]any
+		for _, l := range all {
+			v := live.DeepCopy()
+			if err := holdScaler(v, l); err != nil {
+				return nil, err
+			}
+			versions = append(versions, v.Object)
+		}
+		out = append(out, planned(journal.Plan(c.object("autoscaling/v2", "HorizontalPodAutoscaler", s.Name), live.Object, versions))...)
+	}
+	return out, nil
+}
+
+func planned(p journal.Planned, any bool) []journal.Planned {
+	if !any {
+		return nil
+	}
+	return []journal.Planned{p}
+}

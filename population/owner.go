@@ -1,0 +1,108 @@
+package population
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Own has the population belong to an object of the cluster without a
+// namespace: when that is deleted, the cluster's garbage collector takes the
+// population away. What is there already, an earlier owner's too, is taken
+// over by the next [World.Ensure].
+func (w *World) Own(owner metav1.OwnerReference) { w.owner = &owner }
+
+// owners says whom each object of a population belongs to.
+type owners struct {
+	owner metav1.OwnerReference
+	// anchor owns the nodes: one of the population's namespaces, which goes
+	// when its pods have gone. With the nodes gone before, nobody would end
+	// their pods, and the cluster waits most of a minute before it gives them
+	// up.
+	anchor metav1.OwnerReference
+	within map[string]bool // the population's namespaces
+}
+
+// of is whom an object belongs to itself; nil: nobody, since it goes with its
+// namespace.
+func (b owners) of(o *unstructured.Unstructured) []metav1.OwnerReference {
+	switch {
+	case o.GetKind() == "Node":
+		return []metav1.OwnerReference{b.anchor}
+	case o.GetKind() == "Namespace", !b.within[o.GetNamespace()]:
+		return []metav1.OwnerReference{b.owner}
+	}
+	return nil
+}
+
+// ownership is whom the wanted objects belong to, as long as have is what the
+// cluster has; nil if nobody owns the population.
+func (w *World) ownership(want []*unstructured.Unstructured, have map[string]*unstructured.Unstructured) *owners {
+	if w.owner == nil || len(want) == 0 {
+		return nil
+	}
+	b := &owners{owner: *w.owner, anchor: *w.owner, within: map[string]bool{}}
+	for _, o := range want {
+		if o.GetKind() != "Namespace" {
+			continue
+		}
+		now := have[key(o)]
+		if len(b.within) == 0 && now != nil && now.GetDeletionTimestamp() == nil {
+			b.anchor = metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: o.GetName(), UID: now.GetUID()}
+		}
+		b.within[o.GetName()] = true
+	}
+	return b
+}
+
+// adopt has those of the objects that the cluster has belong to whom they
+// should, and returns what the cluster has then: what belonged to somebody who
+// is gone may have gone too.
+func (w *World) adopt(ctx context.Context, b *owners, have map[string]*unstructured.Unstructured) (map[string]*unstructured.Unstructured, error) {
+	if b == nil {
+		return have, nil
+	}
+	var strange []*unstructured.Unstructured
+	for _, o := range have {
+		if o.GetDeletionTimestamp() == nil && !slices.Equal(uids(o.GetOwnerReferences()), uids(b.of(o))) {
+			strange = append(strange, o)
+		}
+	}
+	if len(strange) == 0 {
+		return have, nil
+	}
+	err := each(ctx, strange, func(ctx context.Context, o *unstructured.Unstructured) error {
+		r, err := ResourceOf(o)
+		if err != nil {
+			return err
+		}
+		// The UID is a condition: another of that name is not meant.
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.GetUID(), "ownerReferences": b.of(o)}})
+		if err != nil {
+			return err
+		}
+		_, err = w.metadata.Resource(r.GroupVersionResource).Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("take over %s: %w", key(o), err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return w.list(ctx)
+}
+
+func uids(references []metav1.OwnerReference) []types.UID {
+	var out []types.UID
+	for _, r := range references {
+		out = append(out, r.UID)
+	}
+	return out
+}

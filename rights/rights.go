@@ -1,0 +1,265 @@
+// Package rights says what meshtrial may have to do in a cluster: one table of
+// rights by feature, each with what it is for and what is lost without it, and
+// which of them a study's plan needs.
+//
+// The table is what the preflight of a run asks for, what `meshtrial cluster
+// check` prints and makes manifests of, and what docs/cluster.md describes. A
+// test on the lab compares it with the audit log of an API server.
+package rights
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Where says where a right has to hold.
+type Where string
+
+// Places of rights.
+const (
+	// Everywhere is in every namespace, or of objects without one.
+	Everywhere Where = "everywhere"
+	// InRun is in the run's own namespace, whose name nobody knows beforehand:
+	// it can be granted everywhere alone, unless whoever makes a namespace gets
+	// rights there.
+	InRun Where = "run's namespace"
+	// InMesh is in the namespace of the mesh's control plane.
+	InMesh Where = "mesh's namespace"
+	// InJournal is in the namespace of the cluster's Lease and journal.
+	InJournal Where = "journal's namespace"
+	// InNamed is in a namespace that the user names.
+	InNamed Where = "namespace named"
+	// OfURL is of a path of the API server that is no object.
+	OfURL Where = "path"
+)
+
+// JournalNamespace holds the cluster's Lease and the journal of changes.
+const JournalNamespace = "meshtrial-journal"
+
+// Right is one line of the table: verbs on a resource.
+type Right struct {
+	Verbs       []string `json:"verbs"`
+	Group       string   `json:"group"` // "" for the core group
+	Resource    string   `json:"resource,omitempty"`
+	Subresource string   `json:"subresource,omitempty"`
+	URL         string   `json:"url,omitempty"` // of OfURL
+	Where       Where    `json:"where"`
+	// Namespace is where it has to hold; "" for Everywhere, and until [Place]
+	// has filled it in.
+	Namespace string `json:"namespace,omitempty"`
+	// Version and Kind are of an object that a study names, whose resource the
+	// API server alone knows. Resource is then empty until it has been asked.
+	Version string `json:"version,omitempty"`
+	Kind    string `json:"kind,omitempty"`
+	Why     string `json:"why"`
+	// Without says what is lost if the right is refused; "" for one without
+	// which a run does not start.
+	Without string `json:"without,omitempty"`
+
+	mesh string // of the one mesh that needs it; "" for any
+}
+
+// when says whether a plan needs a right.
+type when func(*study.Plan) bool
+
+// Optional says that a run goes on without the right.
+func (r *Right) Optional() bool { return r.Without != "" }
+
+// Name is the resource as kubectl writes it, or the path.
+func (r *Right) Name() string {
+	name := r.Resource
+	switch {
+	case r.Where == OfURL:
+		return r.URL
+	case name == "":
+		name = r.Kind
+	}
+	if r.Group != "" {
+		name += "." + r.Group
+	}
+	if r.Subresource != "" {
+		name += "/" + r.Subresource
+	}
+	return name
+}
+
+// Feature is a part of what meshtrial does, with the rights it needs.
+type Feature struct {
+	Name string `json:"feature"`
+	Doc  string `json:"doc"`
+	// Privileged says what its pods may do on nodes beyond what an ordinary pod
+	// may; "" for nothing.
+	Privileged string `json:"privileged,omitempty"`
+	// Without says what is lost without the whole feature; "" where the study
+	// is of nothing else.
+	Without string  `json:"without,omitempty"`
+	Rights  []Right `json:"rights"`
+}
+
+// rights are those of a row.
+func (r *row) rights() []Right {
+	one := Right{Verbs: strings.Fields(r.verbs), Where: r.where, Why: r.why, Without: r.without, mesh: r.mesh}
+	if r.where == OfURL {
+		one.URL = r.name
+		return []Right{one}
+	}
+	var out []Right
+	for name := range strings.FieldsSeq(r.name) {
+		name, one.Subresource, _ = strings.Cut(name, "/")
+		one.Resource, one.Group, _ = strings.Cut(name, ".")
+		out = append(out, one)
+	}
+	return out
+}
+
+// with is a feature with those of its rows that are needed.
+func (f *feature) with(needed func(*row) bool) Feature {
+	out := Feature{Name: f.Name, Doc: f.Doc, Privileged: f.Privileged, Without: f.Without}
+	for _, rows := range [][]row{f.also, f.rows} {
+		for i := range rows {
+			if needed(&rows[i]) {
+				out.Rights = append(out.Rights, rows[i].rights()...)
+			}
+		}
+	}
+	return out
+}
+
+func all(*row) bool { return true }
+
+// Features is the whole table in the order of documents, apart from what the
+// steps of a study name.
+func Features() []Feature {
+	var out []Feature
+	for i := range table {
+		out = append(out, table[i].with(all))
+	}
+	return out
+}
+
+// Named are features by their names.
+func Named(names ...string) ([]Feature, error) {
+	var out []Feature
+	for _, name := range names {
+		i := slices.IndexFunc(table, func(f feature) bool { return f.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no feature %q", name)
+		}
+		out = append(out, table[i].with(all))
+	}
+	return out, nil
+}
+
+// Names of all features.
+func Names() []string {
+	var out []string
+	for i := range table {
+		out = append(out, table[i].Name)
+	}
+	return out
+}
+
+// Of is what a plan needs, with the rights that its cells and steps call for
+// and no others.
+func Of(plan *study.Plan) []Feature {
+	var out []Feature
+	for i := range table {
+		if table[i].when == nil || !table[i].when(plan) {
+			continue
+		}
+		f := table[i].with(func(r *row) bool {
+			return (r.when == nil || r.when(plan)) && (r.changes == "" || changes(plan, r.changes)) && (r.counted == "" || counts(plan, r.counted))
+		})
+		if f.Name == ConfigSteps {
+			f.Rights = append(f.Rights, stepObjects(plan)...)
+		}
+		if len(f.Rights) > 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// Join puts the features of several plans together: each once, with the rights
+// of all.
+func Join(all ...[]Feature) []Feature {
+	var out []Feature
+	for _, features := range all {
+		for _, f := range features {
+			i := slices.IndexFunc(out, func(o Feature) bool { return o.Name == f.Name })
+			if i < 0 {
+				f.Rights = slices.Clone(f.Rights)
+				out = append(out, f)
+				continue
+			}
+			for k := range f.Rights {
+				r := &f.Rights[k]
+				if !slices.ContainsFunc(out[i].Rights, func(o Right) bool { return r.same(&o) }) {
+					out[i].Rights = append(out[i].Rights, *r)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// same says that two lines are of the same table line and place.
+func (r *Right) same(o *Right) bool {
+	return r.Name() == o.Name() && r.Version == o.Version && r.Where == o.Where && r.Namespace == o.Namespace && r.Why == o.Why && slices.Equal(r.Verbs, o.Verbs)
+}
+
+// Places are the namespaces that the table names by what they are for.
+type Places struct {
+	// Run is the run's namespace, or one that could be.
+	Run string
+	// Meshes are the namespaces of control planes by the mesh's name. A mesh
+	// that is not here is not used.
+	Meshes map[string]string
+	// Named is the namespace that the user names.
+	Named string
+}
+
+// Place fills in the namespaces. Rights in a mesh's namespace come once for
+// each mesh that needs them.
+func Place(features []Feature, at Places) []Feature {
+	var out []Feature
+	for _, f := range features {
+		var placed []Right
+		for _, r := range f.Rights {
+			placed = append(placed, r.place(at)...)
+		}
+		if f.Rights = placed; len(placed) > 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (r Right) place(at Places) []Right {
+	if _, used := at.Meshes[r.mesh]; r.mesh != "" && !used {
+		return nil
+	}
+	switch r.Where {
+	case InRun:
+		r.Namespace = at.Run
+	case InJournal:
+		r.Namespace = JournalNamespace
+	case InNamed:
+		if r.Namespace == "" {
+			r.Namespace = at.Named
+		}
+	case InMesh:
+		var out []Right
+		for _, name := range sorted(at.Meshes) {
+			if r.mesh == "" || r.mesh == name {
+				r.Namespace = at.Meshes[name]
+				out = append(out, r)
+			}
+		}
+		return out
+	}
+	return []Right{r}
+}

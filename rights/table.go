@@ -1,0 +1,274 @@
+package rights
+
+import "github.com/meshtrial/meshtrial/study"
+
+// Names of features.
+const (
+	Reach        = "reach"
+	EveryRun     = "every run"
+	Observe      = "observe"
+	DataPlane    = "data plane"
+	Profiles     = "profiles"
+	ControlPlane = "control plane"
+	Levers       = "levers"
+	Population   = "population"
+	Changes      = "changes"
+	RealPods     = "real pods"
+	Resilience   = "resilience"
+	Faults       = "faults on nodes"
+	ControlAway  = "control plane away"
+	ConfigSteps  = "config steps"
+	Journal      = "journal"
+	Keeper       = "keeper"
+	ProfilePod   = "profile"
+	ProfilePage  = "profile page"
+	Signals      = "signals"
+	Scope        = "scope"
+	PushTest     = "controlplane-test"
+	Install      = "lab install"
+)
+
+// Groups of the API, as they stand after a resource, and verbs that come
+// together.
+const (
+	networking    = ".networking.istio.io"
+	security      = ".security.istio.io"
+	telemetry     = ".telemetry.istio.io"
+	rbac          = ".rbac.authorization.k8s.io"
+	endpointSlice = "endpointslices.discovery.k8s.io"
+	autoscaler    = "horizontalpodautoscalers.autoscaling"
+	forward       = "pods/portforward"
+	// open is what port-forwarding takes: newer API servers ask for create by
+	// WebSocket too.
+	open = "get create"
+	// populated are the kinds that each population has.
+	populated = "namespaces nodes serviceaccounts services deployments.apps"
+	// applied is server-side apply, of what is there and of what is not.
+	applied = "patch create"
+)
+
+// What is lost without some rights.
+const (
+	late  = "pods may start before the mesh's root certificate is there, and take minutes"
+	alone = "roles of a runner that died stay until somebody deletes the run's namespace"
+)
+
+// feature is a feature as the table has it: only values that are known before
+// the program runs, which cost no code.
+type feature struct {
+	Name, Doc, Privileged, Without string
+
+	when when
+	rows []row
+	also []row // shared with others
+}
+
+// row is one or more rights of the table.
+type row struct {
+	verbs string // as the API server's audit log says them
+	// name is the resource as kubectl writes it (deployments.apps, pods/log),
+	// several of them, or a path.
+	name  string
+	where Where
+	why   string
+	// without makes it optional, mesh one mesh's.
+	without, mesh string
+	// when, changes (kinds of changes of a control plane) and counted (a factor
+	// of which a cell has more than none) say which plans need it.
+	when             when
+	changes, counted string
+}
+
+// nodeRole is what roles on nodes need that want a token.
+var nodeRole = []row{
+	{verbs: "create", name: "secrets", where: InRun, why: "the token that the role wants"},
+	{verbs: "create", name: "daemonsets.apps", where: InRun, why: "the role on each node"},
+}
+
+// istiodPages are what signals are read from.
+var istiodPages = []row{
+	{verbs: "list", name: "pods", where: InMesh, why: "istiod's pods", mesh: study.MeshIstio},
+	{verbs: open, name: forward, where: InMesh, why: "istiod's metrics", mesh: study.MeshIstio},
+	{verbs: "get", name: "nodes/proxy", where: Everywhere, why: "the CPU of istiod's container, from its kubelet; a strong right, which reaches the kubelet's exec", without: "the saturation of istiod's CPU is unknown"},
+}
+
+// table is all rights by feature, in the order of documents.
+var table = []feature{
+	{Name: Reach, Doc: "Finds the cluster, and asks what this user may do. Kubernetes' own roles system:basic-user and system:discovery grant it to everybody.", when: always, rows: []row{
+		{verbs: "get", name: "/version", where: OfURL, why: "whether the cluster answers, and its version"},
+		{verbs: "get", name: "/api/*", where: OfURL, why: "which kinds of objects it has"},
+		{verbs: "get", name: "/apis/*", where: OfURL, why: "which kinds of objects it has"},
+		{verbs: "create", name: "selfsubjectaccessreviews.authorization.k8s.io", where: Everywhere, why: "what this user may do"},
+	}},
+	{Name: EveryRun, Doc: "A namespace of the run's own, lines to its pods, and a look at the mesh.", when: always, rows: []row{
+		{verbs: "create delete", name: "namespaces", where: Everywhere, why: "the run's own namespace, with all that is in it"},
+		{verbs: "list", name: "namespaces", where: Everywhere, why: "what earlier runs left", without: "what a killed run left is neither named nor waited for; its pods are measured along"},
+		{verbs: "list", name: "pods", where: InRun, why: "where the roles run, and whether they are ready"},
+		{verbs: open, name: forward, where: InRun, why: "the control servers of the roles, and the proxies' admin pages"},
+		{verbs: "get", name: "nodes", where: Everywhere, why: "the node's container runtime", without: "the report does not name the container runtime"},
+		{verbs: "list", name: "pods", where: InMesh, why: "the pods of the control plane, whose CPU is measured too", when: meshed},
+		{verbs: "list", name: "deployments.apps", where: InMesh, why: "whether the mesh is installed and ready", when: meshed},
+		{verbs: "list", name: "mutatingwebhookconfigurations.admissionregistration.k8s.io", where: Everywhere, why: "whether sidecars are injected", when: meshed},
+		{verbs: "get", name: "configmaps", where: InMesh, why: "the mesh configuration", mesh: study.MeshIstio, when: meshed},
+		{verbs: "list", name: "configmaps", where: Everywhere, why: "whether the mesh gives each namespace a root certificate", when: meshed, without: late},
+		{verbs: "get", name: "configmaps", where: InRun, why: "whether the root certificate has come", when: meshed, without: late},
+	}},
+	{Name: Observe, Doc: "A DaemonSet whose pods read CPU, memory, threads and pressure of the containers on their node.", when: always,
+		Privileged: "hostPID, user 0, capability SYS_PTRACE, the node's /sys/fs/cgroup read-only; it changes nothing on the node",
+		Without:    "CPU and memory per container, threads and their waits, sockets, probes, pressure, the CPU of others, and the clocks of nodes: no study runs without it",
+		rows:       []row{{verbs: "create", name: "daemonsets.apps", where: InRun, why: "the observer on each node"}}},
+	{Name: DataPlane, Doc: "Load generators, workers and their sidecars.", when: dataPlane, rows: []row{
+		{verbs: "create", name: "services", where: InRun, why: "the workers' addresses"},
+		{verbs: "create", name: "deployments.apps", where: InRun, why: "load generators and workers"},
+		{verbs: "delete", name: "pods", where: InRun, why: "pods made anew between blocks", when: renewed},
+		{verbs: "list", name: endpointSlice, where: InRun, why: "whether the workers' endpoints are ready", without: "the first trials may begin before proxies know all endpoints"},
+		{verbs: applied, name: "peerauthentications" + security, where: InRun, why: "mutual TLS of each sidecar", when: sidecars},
+		{verbs: applied, name: "telemetries" + telemetry, where: InRun, why: "telemetry of each sidecar", when: sidecars},
+		{verbs: applied, name: "envoyfilters" + networking, where: InRun, why: "parts of a sidecar that no other object switches on", when: filtered},
+		{verbs: "delete", name: "envoyfilters" + networking, where: InRun, why: "an EnvoyFilter of yours that is refused", when: ownFilter},
+		{verbs: applied, name: "authorizationpolicies" + security, where: InRun, why: "parts " + study.PartAuthzAllow + " and " + study.PartAuthzDeny, when: authorized},
+		{verbs: applied, name: "requestauthentications" + security, where: InRun, why: "parts " + study.PartJWT + " and " + study.PartJWTToken, when: token},
+		{verbs: applied, name: "sidecars" + networking, where: InRun, why: "sidecars that connections are not redirected to", when: uncaptured},
+	}},
+	{Name: Profiles, Doc: "A DaemonSet whose pods have perf look at a proxy on their node (measure profile).", when: profiled,
+		Privileged: "hostPID, user 0, capabilities DAC_OVERRIDE, DAC_READ_SEARCH, IPC_LOCK, KILL, PERFMON, SYSLOG, SYS_ADMIN, SYS_CHROOT, SYS_PTRACE",
+		Without:    "CPU profiles of proxies: leave the measure profile out",
+		also:       nodeRole},
+	{Name: ControlPlane, Doc: "Simulated sidecars connected to istiod, its metrics and its logs.", when: controlPlane, rows: []row{
+		{verbs: "create", name: "deployments.apps", where: InRun, why: "the simulated sidecars' pod"},
+		{verbs: open, name: forward, where: InMesh, why: "istiod's metrics, profiles and debug pages"},
+		{verbs: "get", name: "pods/log", where: InMesh, why: "the stages of a change"},
+		{verbs: "create", name: "serviceaccounts/token", where: Everywhere, why: "identities of simulated sidecars", when: tokens},
+		{verbs: "get", name: "/metrics", where: OfURL, why: "the cost of the API server", without: "the report does not say what the API server used"},
+	}},
+	{Name: Levers, Doc: "Settings of istiod, put back when the run ends.", when: levers, rows: []row{
+		{verbs: "list get update", name: "deployments.apps", where: InMesh, why: "istiod's environment, resources and replicas"},
+		{verbs: "get", name: "services", where: InMesh, why: "where istiod is reached"},
+		{verbs: "list", name: "pods", where: InMesh, why: "istiod's replicas, and whether each has the lever"},
+		{verbs: "delete", name: "pods", where: InMesh, why: "an istiod that starts anew before each trial", when: controlPlane},
+		{verbs: "get", name: "pods/log", where: InMesh, why: "what istiod says of itself when it starts"},
+		{verbs: open, name: forward, where: InMesh, why: "the proof that a lever is active"},
+		{verbs: "get update", name: "configmaps", where: InMesh, why: "the mesh configuration"},
+		{verbs: "list get update", name: autoscaler, where: InMesh, why: "istiod's autoscaler, which would change the replicas"},
+		{verbs: "list", name: "sidecars" + networking, where: Everywhere, why: "Sidecars that would hold beside the lever sidecar_scope"},
+		{verbs: "get patch create update delete", name: "sidecars" + networking, where: Everywhere, why: "the lever sidecar_scope", when: scoped},
+	}},
+	{Name: Population, Doc: "Namespaces, Services and pods on simulated nodes (kwok), and configuration that nobody uses.", when: controlPlane, rows: []row{
+		{verbs: "list", name: populated + " serviceentries" + networking + " virtualservices" + networking + " destinationrules" + networking +
+			" gateways" + networking + " authorizationpolicies" + security, where: Everywhere, why: "what is there of the simulated cluster"},
+		{verbs: "get create update delete", name: populated, where: Everywhere, why: "the simulated cluster"},
+		{verbs: "patch", name: "namespaces nodes", where: Everywhere, why: "what a dead run's simulated cluster belongs to"},
+		{verbs: "get create update delete", name: "serviceentries" + networking, where: Everywhere, why: "configuration that nobody uses", counted: study.FactorServiceEntries},
+		{verbs: "get create update delete", name: "virtualservices" + networking, where: Everywhere, why: "configuration that nobody uses", counted: study.FactorVirtualServices},
+		{verbs: "get create update delete", name: "destinationrules" + networking, where: Everywhere, why: "configuration that nobody uses", counted: study.FactorDestinationRules},
+		{verbs: "get create update delete", name: "gateways" + networking, where: Everywhere, why: "configuration that nobody uses", counted: study.FactorGatewayResources},
+		{verbs: "get create update delete", name: "authorizationpolicies" + security, where: Everywhere, why: "configuration that nobody uses", counted: study.FactorAuthorizationPolicies},
+		{verbs: "list delete", name: "pods", where: Everywhere, why: "simulated pods: whether all run, and those that do not"},
+		{verbs: "list", name: endpointSlice, where: Everywhere, why: "whether every Service has its endpoints"},
+	}},
+	{Name: Changes, Doc: "Changes of configuration and endpoints during a trial, and the watch that sees when the API server has them.", when: controlPlane, rows: []row{
+		{verbs: "create patch delete list watch", name: "services", where: Everywhere, why: "objects that change", changes: study.ChangeServiceGatewayVirtualService + " " + study.ChangeService + " " + study.ChangeNoOp + " " + study.ChangeSidecar + " " + study.ChangeNamespaceLabels + " " + study.ChangeVirtualService + " " + study.ChangeDestinationRule},
+		{verbs: "create patch delete list watch", name: "virtualservices" + networking, where: Everywhere, why: "objects that change", changes: study.ChangeServiceGatewayVirtualService + " " + study.ChangeVirtualService + " " + study.ChangeNoOp},
+		{verbs: "create patch delete list watch", name: "gateways" + networking, where: Everywhere, why: "objects that change", changes: study.ChangeServiceGatewayVirtualService + " " + study.ChangeGateway},
+		{verbs: "create patch delete list watch", name: "destinationrules" + networking, where: Everywhere, why: "objects that change", changes: study.ChangeDestinationRule},
+		{verbs: "create patch delete list watch", name: "serviceentries" + networking, where: Everywhere, why: "objects that change", changes: study.ChangeServiceEntry},
+		{verbs: "create patch delete list watch", name: "sidecars" + networking, where: Everywhere, why: "objects that change", changes: study.ChangeSidecar},
+		{verbs: "create patch delete list watch", name: "authorizationpolicies" + security, where: Everywhere, why: "objects that change", changes: study.ChangeAuthorizationPolicy},
+		{verbs: "create patch delete list watch", name: "telemetries" + telemetry, where: Everywhere, why: "objects that change", changes: study.ChangeTelemetry},
+		{verbs: "create patch delete list watch", name: "namespaces", where: Everywhere, why: "objects that change", changes: study.ChangeNamespaceLabels},
+		{verbs: "create patch delete list watch", name: endpointSlice, where: Everywhere, why: "changed endpoints, in slices of the driver's own", changes: endpointChanges, when: ownSlices},
+		{verbs: "list watch", name: endpointSlice, where: Everywhere, why: "changed endpoints", changes: endpointChanges, when: byControllers},
+		{verbs: "list watch patch delete", name: "pods", where: Everywhere, why: "pods that come, go and are labelled", changes: endpointChanges},
+		{verbs: "patch", name: "pods/status", where: Everywhere, why: "pods that get unready", changes: study.ChangeEndpointsFlap, when: byControllers},
+		{verbs: "patch", name: "deployments.apps", where: Everywhere, why: "Deployments scaled and restarted", changes: endpointChanges},
+	}},
+	{Name: RealPods, Doc: "Real pods with real sidecars, and requests, beside the simulated ones.", when: realPods, rows: []row{
+		{verbs: "create get update delete", name: "deployments.apps", where: Everywhere, why: "real pods in the population's namespaces"},
+		{verbs: "list", name: "pods", where: Everywhere, why: "whether they are ready"},
+		{verbs: open, name: forward, where: Everywhere, why: "their sidecars and control servers"},
+		{verbs: "create", name: "services", where: Everywhere, why: "the address of the requests", when: traffic},
+		{verbs: "get", name: "pods/log", where: Everywhere, why: "the attempts that the caller's sidecar logs", when: traffic},
+		{verbs: "list watch", name: endpointSlice, where: Everywhere, why: "the endpoints of the requests", when: traffic},
+		{verbs: "watch", name: "pods", where: Everywhere, why: "the endpoints of the requests", when: traffic},
+		{verbs: applied, name: "peerauthentications" + security, where: Everywhere, why: "mutual TLS of the requests", when: traffic},
+		{verbs: applied, name: "telemetries" + telemetry, where: Everywhere, why: "what sidecars log", when: traffic},
+		{verbs: applied, name: "envoyfilters" + networking, where: Everywhere, why: "a log of each attempt", when: traffic},
+	}},
+	{Name: Resilience, Doc: "The service graph, its clients, and what becomes of every request.", when: resilience, rows: []row{
+		{verbs: "create get deletecollection", name: "configmaps", where: InRun, why: "settings of generators and services"},
+		{verbs: "create list delete", name: "services", where: InRun, why: "the graph's services"},
+		{verbs: "create deletecollection", name: "deployments.apps", where: InRun, why: "services and clients, made anew for each trial"},
+		{verbs: "patch", name: "deployments.apps", where: InRun, why: "steps that remove, add and restart replicas", when: scales},
+		{verbs: "deletecollection", name: "replicasets.apps", where: InRun, why: "pods that are to come no more"},
+		{verbs: "watch deletecollection", name: "pods", where: InRun, why: "when pods come and go"},
+		{verbs: "patch", name: "pods", where: InRun, why: "steps that choose which replicas go", when: scales},
+		{verbs: "delete", name: "pods", where: InRun, why: "steps that remove replicas at once", when: abrupt},
+		{verbs: "get", name: "pods/log", where: InRun, why: "the ledger of requests", when: ledger},
+		{verbs: "list watch", name: endpointSlice, where: InRun, why: "when endpoints change"},
+		{verbs: "patch create delete", name: "peerauthentications" + security, where: InRun, why: "mutual TLS of each sidecar", when: sidecars},
+		{verbs: "patch create delete", name: "telemetries" + telemetry, where: InRun, why: "what sidecars log", when: sidecars},
+		{verbs: "patch create delete", name: "envoyfilters" + networking, where: InRun, why: "a log of each attempt", when: sidecarLedger},
+		{verbs: "patch create delete", name: "virtualservices" + networking, where: InRun, why: "retries and timeouts", when: retries},
+		{verbs: "patch create delete", name: "destinationrules" + networking, where: InRun, why: "outlier detection, circuit breakers, load balancing", when: balanced},
+		{verbs: open, name: forward, where: InMesh, why: "the policies that Linkerd's proxies are told", mesh: study.MeshLinkerd},
+	}},
+	{Name: Faults, Doc: "A DaemonSet whose pods kill and pause processes and disturb packets of the study's pods; each fault is a lease that ends by itself.", when: onNodes,
+		Privileged: "hostPID, user 0, capabilities KILL, NET_ADMIN, SYS_ADMIN, SYS_PTRACE",
+		Without:    "steps process and network, and certificates that expire: leave them out",
+		also:       nodeRole, rows: []row{
+			{verbs: "get", name: "daemonsets.apps", where: InRun, why: "how many nodes have the role"},
+			{verbs: "get", name: "services", where: InRun, why: "the addresses of services whose packets are disturbed", when: disturbs},
+		}},
+	{Name: ControlAway, Doc: "The mesh's control plane killed, paused or kept away by a step, and brought back.", when: controlPods, rows: []row{
+		{verbs: "list", name: "pods", where: InMesh, why: "the control plane's pods"},
+		{verbs: "delete", name: "pods", where: InMesh, why: "a control plane kept away", when: away},
+		{verbs: "list get update", name: "deployments.apps", where: InMesh, why: "a control plane kept away", when: away},
+	}},
+	{Name: ConfigSteps, Doc: "Objects of the Kubernetes API that steps of a study change, anywhere; they are put back when the step ends.", when: configures},
+	{Name: Journal, Doc: "The cluster's Lease, so that two runs do not change it at once, and the journal of what a run changed outside its namespaces.", when: always, rows: []row{
+		{verbs: "create get delete", name: "namespaces", where: Everywhere, why: "the journal's own namespace"},
+		{verbs: "create get update delete", name: "leases.coordination.k8s.io", where: InJournal, why: "who is at work in the cluster"},
+		{verbs: "create get list update delete", name: "secrets", where: InJournal, why: "what to put back, also after a run was killed"},
+	}},
+	{Name: Keeper, Doc: "Roles that end by themselves when the runner is gone.", when: always,
+		Without: alone,
+		rows: []row{
+			{verbs: "create", name: "serviceaccounts deployments.apps", where: InRun, why: "the keeper's pod", without: alone},
+			{verbs: "create", name: "roles" + rbac + " rolebindings" + rbac, where: InJournal, why: "that the keeper may read the Lease", without: alone},
+			{verbs: "create", name: "clusterroles" + rbac + " clusterrolebindings" + rbac, where: Everywhere, why: "that the keeper may delete the run's namespace", without: alone},
+		}},
+	{Name: ProfilePod, Doc: "meshtrial profile POD: a namespace and a DaemonSet of its own, as profiles of studies.",
+		Privileged: "as profiles of studies", Without: "CPU profiles by perf: --kind heap and others read a page of the pod's own instead",
+		also: nodeRole, rows: []row{
+			{verbs: "create delete", name: "namespaces", where: Everywhere, why: "the profile's own namespace"},
+			{verbs: "list", name: "pods", where: InRun, why: "whether the role is ready"},
+			{verbs: open, name: forward, where: InRun, why: "the role's control server"},
+			{verbs: "get", name: "pods", where: InNamed, why: "the pod to profile"},
+			{verbs: "get", name: "nodes", where: Everywhere, why: "the node's kernel", without: "the profile does not say on which kernel it was taken"},
+		}},
+	{Name: ProfilePage, Doc: "meshtrial profile POD of another kind than cpu: a page that the pod serves itself.", rows: []row{
+		{verbs: "get", name: "pods", where: InNamed, why: "the pod to profile"},
+		{verbs: open, name: forward, where: InNamed, why: "its page of profiles"},
+	}},
+	{Name: Signals, Doc: "meshtrial signals: istiod's golden signals. It writes nothing.", rows: istiodPages},
+	{Name: Scope, Doc: "meshtrial scope: what brought which bytes of a proxy's configuration. It writes nothing.", rows: []row{
+		{verbs: "list", name: "pods", where: InNamed, why: "pods with a sidecar"},
+		{verbs: open, name: forward, where: InNamed, why: "their proxies' admin pages"},
+		{verbs: "list", name: "envoyfilters" + networking, where: Everywhere, why: "what EnvoyFilters add", without: "what EnvoyFilters add is unattributed"},
+	}},
+	{Name: PushTest, Doc: "meshtrial controlplane-test: three objects again and again in a namespace of yours. Its figures need signals besides, or a Prometheus.", rows: []row{
+		{verbs: "get", name: "namespaces", where: Everywhere, why: "whether the namespace is there", without: "a namespace that is not there is told later, by the API server"},
+		{verbs: "patch create delete", name: "services gateways" + networking + " virtualservices" + networking, where: InNamed, why: "the test's objects"},
+	}},
+	{Name: Install, Doc: "meshtrial lab install and uninstall: a mesh from its charts. Who installs a mesh grants its control plane rights, which needs those rights, or escalate and bind.", rows: []row{
+		{verbs: "get patch create delete", name: "namespaces serviceaccounts configmaps secrets services deployments.apps daemonsets.apps " + autoscaler + " poddisruptionbudgets.policy cronjobs.batch customresourcedefinitions.apiextensions.k8s.io mutatingwebhookconfigurations.admissionregistration.k8s.io validatingwebhookconfigurations.admissionregistration.k8s.io", where: Everywhere, why: "the mesh's charts"},
+		{verbs: "get patch create delete escalate bind", name: "clusterroles" + rbac + " roles" + rbac, where: Everywhere, why: "the control plane's own rights"},
+		{verbs: "get patch create delete", name: "clusterrolebindings" + rbac + " rolebindings" + rbac, where: Everywhere, why: "the control plane's own rights"},
+		{verbs: "list", name: "deployments.apps", where: InMesh, why: "whether the control plane is available"},
+		{verbs: "list", name: "pods", where: InMesh, why: "whether the control plane is available"},
+		{verbs: "list", name: "nodes", where: Everywhere, why: "whether nodes have images that were assembled here"},
+		{verbs: "list", name: "configmaps", where: Everywhere, why: "what istiod left"},
+		{verbs: "list", name: "*" + networking + " *" + security + " *" + telemetry + " *.extensions.istio.io", where: Everywhere, why: "objects of a definition, which then stays", mesh: study.MeshIstio},
+		{verbs: "list", name: "*.linkerd.io *.policy.linkerd.io *.workload.linkerd.io *.multicluster.linkerd.io *.gateway.networking.k8s.io", where: Everywhere, why: "objects of a definition, which then stays", mesh: study.MeshLinkerd},
+	}},
+}

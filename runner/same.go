@@ -1,0 +1,167 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/record"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// beforehand is what is known of this attempt before anything is deployed, if the
+// plan can be run in the lab as it is.
+func (r *run) beforehand(ctx context.Context) (record.Header, error) {
+	components, err := r.fit(ctx)
+	if err != nil {
+		return record.Header{}, err
+	}
+	return record.Header{
+		Lab: r.o.Lab.Kind(), Cluster: clusterID(ctx, r.o.Lab), Meshtrial: r.o.Version, MeshtrialDigest: r.o.Digest,
+		Components: mergeComponents(append(components, r.o.Components...)), Machine: record.Machine{Remarks: r.o.Remarks},
+	}, nil
+}
+
+// take has the run's header say what is known of this attempt.
+func (r *run) take(now record.Header) {
+	h := &r.header
+	h.Lab, h.Cluster, h.Meshtrial, h.MeshtrialDigest, h.Components, h.Machine = now.Lab, now.Cluster, now.Meshtrial, now.MeshtrialDigest, now.Components, now.Machine
+}
+
+// clusterID is what tells a user's cluster from others, "" for a local lab and
+// where it is not to be known.
+func clusterID(ctx context.Context, l lab.Lab) string {
+	if l.Kind() != lab.KindCluster {
+		return ""
+	}
+	kube, err := kubernetes.NewForConfig(l.RESTConfig())
+	if err != nil {
+		return ""
+	}
+	ns, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	return string(ns.UID)
+}
+
+// memoryTolerance is the part by which a machine's memory may differ: what the
+// kernel leaves of it changes from boot to boot.
+const memoryTolerance = 0.01
+
+// Same refuses to go on with the run at path, which was made as was says, with
+// what now says: another build of this program, other components, another lab,
+// cluster or machine. Trials of both would stand in one interval as if of one
+// thing. What either does not know is not compared: headers of older builds
+// know less, and so does one before the pods run. The error is one of usage.
+func Same(path string, was, now record.Header) error {
+	found := slices.Concat(differingProgram(was, now), differingLab(was, now), differingComponents(was.Components, now.Components),
+		differingMachine(was.Machine, now.Machine))
+	if len(found) == 0 {
+		return nil
+	}
+	return errs.WithHint(errs.Usage("run %s cannot be gone on with, for it was made with something else: %s", path, strings.Join(found, "; ")),
+		"go on with what made it, or make a new run with --out and hold the two against each other: meshtrial compare %s NEW", path)
+}
+
+// change is what differs, in words; nothing if it is the same, or if one side
+// is not known.
+func change(name, was, now string) []string {
+	if was == "" || now == "" || was == now {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s was %s and is %s", name, was, now)}
+}
+
+// differingProgram compares builds by their digests: those of a tree with
+// changes share a version.
+func differingProgram(was, now record.Header) []string {
+	if was.MeshtrialDigest == "" || now.MeshtrialDigest == "" {
+		return change("meshtrial", was.Meshtrial, now.Meshtrial)
+	}
+	if was.MeshtrialDigest == now.MeshtrialDigest {
+		return nil
+	}
+	name := func(h record.Header) string {
+		if was.Meshtrial != now.Meshtrial {
+			return h.Meshtrial
+		}
+		return fmt.Sprintf("%s (build %.12s)", h.Meshtrial, bare(h.MeshtrialDigest))
+	}
+	return []string{fmt.Sprintf("meshtrial was %s and is %s", name(was), name(now))}
+}
+
+func differingLab(was, now record.Header) []string {
+	if words := change("the lab", was.Lab, now.Lab); words != nil {
+		return words // then everything else is different too
+	}
+	return change("the cluster", was.Cluster, now.Cluster)
+}
+
+// differingComponents lists components that now are there and were not: each
+// version of each must have been there, in the same build if that is known. Names
+// of which only one side knows are left out.
+func differingComponents(was, now []record.Component) []string {
+	builds := map[string]map[string]record.Component{} // by version by name
+	for _, c := range was {
+		if builds[c.Name] == nil {
+			builds[c.Name] = map[string]record.Component{}
+		}
+		builds[c.Name][c.Version] = c
+	}
+	var out []string
+	for _, c := range now {
+		earlier, known := builds[c.Name]
+		if !known {
+			continue
+		}
+		before, ok := earlier[c.Version]
+		switch {
+		case !ok:
+			out = append(out, change(c.Name, strings.Join(slices.Sorted(maps.Keys(earlier)), ", "), c.Version)...)
+		case before.Digest != "" && c.Digest != "" && before.Digest != c.Digest:
+			out = append(out, fmt.Sprintf("%s %s was another build (%.12s) and is now %.12s", c.Name, c.Version, bare(before.Digest), bare(c.Digest)))
+		case before.Digest == "" && c.Digest == "" && before.Source != c.Source:
+			out = append(out, fmt.Sprintf("%s %s was from %s and is from %s", c.Name, c.Version, before.Source, c.Source))
+		}
+	}
+	return out
+}
+
+// bare is a digest without the name of its algorithm.
+func bare(digest string) string { return digest[strings.LastIndexByte(digest, ':')+1:] }
+
+// differingMachine compares machines by what decides how fast they are. How
+// many of a cluster's nodes are looked at depends on where pods came to lie, and
+// doctor's remarks on the minute.
+func differingMachine(was, now record.Machine) []string {
+	number := func(n int64) string {
+		if n == 0 {
+			return ""
+		}
+		return fmt.Sprint(n)
+	}
+	var memory []string
+	if a, b := float64(was.MemoryBytes), float64(now.MemoryBytes); a > 0 && b > 0 && max(a, b)-min(a, b) > memoryTolerance*a {
+		memory = change("its memory", fmt.Sprintf("%.2f GiB", a/(1<<30)), fmt.Sprintf("%.2f GiB", b/(1<<30)))
+	}
+	return slices.Concat(
+		change("the machine's CPU", was.CPUModel, now.CPUModel),
+		change("its number of CPUs", number(int64(was.CPUs)), number(int64(now.CPUs))),
+		memory,
+		change("its architecture", was.NodeArch, now.NodeArch),
+		change("its kernel", was.Kernel, now.Kernel),
+		change("its system", was.OS, now.OS),
+		change("its hypervisor", was.Virtual, now.Virtual),
+		change("its clock", was.ClockSource, now.ClockSource),
+		change("its frequency governor", was.Governor, now.Governor),
+		change("its cgroups", was.CgroupMode, now.CgroupMode),
+		change("Kubernetes", was.Kubernetes, now.Kubernetes),
+		change("the container runtime", was.ContainerRun, now.ContainerRun),
+	)
+}

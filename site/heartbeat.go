@@ -1,0 +1,146 @@
+package site
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+)
+
+// Alone is for how long a role goes on that hears nothing of the runner: long
+// enough for a line that broke and an API server that starts again.
+const Alone = 45 * time.Second
+
+// How often the runner tells its roles that it is still there, and how long
+// it waits for one to say that it heard. A beat is a request without a body
+// on a connection that is kept: no more than what a port-forward says of its
+// own accord, every 10 s too.
+const (
+	beatEvery = 10 * time.Second
+	beatTime  = 5 * time.Second
+)
+
+// heartbeat tells the pods of roles that the runner is still there. It follows
+// the pods by itself, whatever else becomes of the lines to them: while the
+// others of a study are waited for, and while lines are looked for again.
+type heartbeat struct {
+	beat func(ctx context.Context, line *http.Client, role listener) error
+
+	mu     sync.Mutex
+	dialer *lab.Dialer
+	roles  map[string]listener     // by app
+	lines  map[string]*http.Client // by the pod's UID
+	cancel context.CancelFunc      // nil: it has not begun
+	done   sync.WaitGroup
+}
+
+// listener is where the pods of a role hear of the runner.
+type listener struct {
+	port  int
+	token string // "": none is wanted
+}
+
+func newHeartbeat(dialer *lab.Dialer) *heartbeat {
+	return &heartbeat{
+		dialer: dialer, roles: map[string]listener{}, lines: map[string]*http.Client{},
+		beat: func(ctx context.Context, line *http.Client, role listener) error {
+			c := jsonhttp.Client{HTTPClient: line, BaseURL: "http://127.0.0.1", Name: "role", MaxAnswer: 1 << 10, Token: role.token}
+			return c.StillHere(ctx)
+		},
+	}
+}
+
+// KeepAlive has the pods of a role in the run's namespace hear every 10 s, at
+// a port of their loopback, that the run is still under way, until
+// [Site.Remove]. A beat that goes astray is no failure: a role that misses
+// four of them ends, as whoever needs it then sees.
+func (s *Site) KeepAlive(app string, port int, token string) {
+	h := s.beats
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.roles[app] = listener{port, token}
+	if h.cancel != nil {
+		return
+	}
+	// It outlives a run that is interrupted: its roles are still asked to end
+	// what they do.
+	ctx, cancel := context.WithCancel(context.Background())
+	h.cancel = cancel
+	pods := kubernetes.Informer(s.Kube, s.Kube.CoreV1().Pods(s.Namespace), RunLabel+"="+s.Run, &corev1.Pod{})
+	// A watch that breaks begins anew; what broke it, the trials meet too.
+	_ = pods.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // it has not begun
+	h.done.Go(func() { pods.RunWithContext(ctx) })
+	h.done.Go(func() { h.run(ctx, pods.GetStore()) })
+}
+
+// run beats until ctx ends.
+func (h *heartbeat) run(ctx context.Context, pods cache.Store) {
+	ticker := time.NewTicker(beatEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			h.round(ctx, pods)
+		}
+	}
+}
+
+// round is one beat to every pod of a role that runs, all at once.
+func (h *heartbeat) round(ctx context.Context, pods cache.Store) {
+	ctx, cancel := context.WithTimeout(ctx, beatTime)
+	defer cancel()
+	var beats sync.WaitGroup
+	h.mu.Lock()
+	lines := map[string]*http.Client{}
+	for _, o := range pods.List() {
+		pod, ok := o.(*corev1.Pod)
+		if !ok || pod.Status.Phase != corev1.PodRunning {
+			continue
+		}
+		role, ok := h.roles[pod.Labels[mesh.AppLabel]]
+		if !ok {
+			continue
+		}
+		line := h.lines[string(pod.UID)]
+		if line == nil {
+			line = h.dialer.Client(pod.Namespace, pod.Name, role.port)
+		}
+		lines[string(pod.UID)] = line
+		beats.Go(func() { _ = h.beat(ctx, line, role) })
+	}
+	for uid, line := range h.lines {
+		if lines[uid] == nil {
+			line.CloseIdleConnections()
+		}
+	}
+	h.lines = lines
+	h.mu.Unlock()
+	beats.Wait()
+}
+
+// redial has the next beats go by another dialer.
+func (h *heartbeat) redial(dialer *lab.Dialer) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.dialer, h.lines = dialer, map[string]*http.Client{}
+}
+
+// stop ends the beats and waits for their end.
+func (h *heartbeat) stop() {
+	h.mu.Lock()
+	if h.cancel != nil {
+		h.cancel()
+	}
+	h.mu.Unlock()
+	h.done.Wait()
+}

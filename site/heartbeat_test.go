@@ -1,0 +1,106 @@
+package site
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/lab"
+)
+
+// Pods of the roles that are to be kept alive hear of the runner every 10 s for
+// as long as they run: those that come late and take the place of others too,
+// by whichever dialer is in use, until the site is removed.
+func TestHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pod := func(name, app string, phase corev1.PodPhase) *corev1.Pod {
+			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", UID: types.UID(name), Labels: Labels("r", app)}, Status: corev1.PodStatus{Phase: phase}}
+		}
+		kube := fakecluster.New(pod("o-1", RoleObserve, corev1.PodRunning), pod("o-2", RoleObserve, corev1.PodPending), pod("w", RoleWorker, corev1.PodRunning))
+		s := &Site{Kube: kube, Namespace: "n", Run: "r", beats: newHeartbeat(lab.NewDialer(&rest.Config{}))}
+		var mu sync.Mutex
+		heard := map[listener]int{}
+		lines := map[*http.Client]bool{}
+		s.beats.beat = func(_ context.Context, line *http.Client, role listener) error {
+			mu.Lock()
+			defer mu.Unlock()
+			heard[role]++
+			lines[line] = true
+			return context.DeadlineExceeded // as if it had not been heard: it goes on
+		}
+		// want waits for the middle of the next interval and compares the
+		// beats to each role since the last call.
+		want := func(when string, observe, fault, newLines int) {
+			t.Helper()
+			time.Sleep(beatEvery)
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if o, f := heard[listener{1, ""}], heard[listener{2, "secret"}]; o != observe || f != fault || len(heard) > 2 || len(lines) != newLines {
+				t.Errorf("%s: %d beats to observers, %d to fault roles, on %d lines so far, to %v; want %d, %d, %d", when, o, f, len(lines), slices.Collect(maps.Keys(heard)), observe, fault, newLines)
+			}
+			clear(heard)
+		}
+		s.KeepAlive(RoleObserve, 1, "")
+		time.Sleep(beatEvery / 2)
+		want("at first", 1, 0, 1)
+		want("again, on the same line", 1, 0, 1)
+		if _, err := kube.CoreV1().Pods("n").Update(t.Context(), pod("o-2", RoleObserve, corev1.PodRunning), metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		want("a late node", 2, 0, 2)
+		s.KeepAlive(RoleFault, 2, "secret")
+		if _, err := kube.CoreV1().Pods("n").Create(t.Context(), pod("f", RoleFault, corev1.PodRunning), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		want("another role", 2, 1, 3)
+		if err := kube.CoreV1().Pods("n").Delete(t.Context(), "o-1", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		want("a pod is gone", 1, 1, 3)
+		s.beats.redial(lab.NewDialer(&rest.Config{}))
+		want("by another dialer", 1, 1, 5)
+		s.beats.stop()
+		want("removed", 0, 0, 5)
+	})
+}
+
+// A role that does not answer keeps no other from hearing, nor the next beat
+// from coming.
+func TestHeartbeatOfARoleThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pod := func(name, app string) *corev1.Pod {
+			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", UID: types.UID(name), Labels: Labels("r", app)}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+		}
+		s := &Site{Kube: fakecluster.New(pod("o", RoleObserve), pod("f", RoleFault)), Namespace: "n", Run: "r", beats: newHeartbeat(lab.NewDialer(&rest.Config{}))}
+		var mu sync.Mutex
+		began := map[int]int{}
+		s.beats.beat = func(ctx context.Context, _ *http.Client, role listener) error {
+			mu.Lock()
+			began[role.port]++
+			mu.Unlock()
+			if role.port == 1 {
+				<-ctx.Done()
+			}
+			return nil
+		}
+		s.KeepAlive(RoleObserve, 1, "")
+		s.KeepAlive(RoleFault, 2, "")
+		time.Sleep(time.Minute + time.Second)
+		s.beats.stop()
+		if began[1] != 6 || began[2] != 6 {
+			t.Errorf("%v beats in a minute", began)
+		}
+	})
+}

@@ -1,0 +1,133 @@
+package study
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Every lever is left as installed unless a study says otherwise, and what it
+// usually is is a level of it.
+func TestLeversAsInstalled(t *testing.T) {
+	cell := controlPlan(t, "control: {}\n").Cells[0]
+	for _, f := range Levers() {
+		if f.Default != LevelInstalled || f.Sets(f.Default) || f.Sets("") || f.Sets(NotApplicable) || !f.Sets("something") {
+			t.Errorf("%s: default %q", f.Name, f.Default)
+		}
+		if got, err := f.Canonical(LevelInstalled); err != nil || got != LevelInstalled {
+			t.Errorf("%s: installed becomes %q, %v", f.Name, got, err)
+		}
+		if f.Usual != "" {
+			if got, err := f.Canonical(f.Usual); err != nil || got != f.Usual || !f.Sets(f.Usual) {
+				t.Errorf("%s: usual %q becomes %q, %v", f.Name, f.Usual, got, err)
+			}
+		}
+		if want := LevelInstalled; cell[f.Name] != want && f.Name != FactorSidecarHosts {
+			t.Errorf("%s is %q in a study that does not name it", f.Name, cell[f.Name])
+		}
+		subject, many := f.Subject(LevelInstalled)
+		for _, words := range []string{f.Label(LevelInstalled), f.Phrase(LevelInstalled), subject} {
+			if !strings.HasSuffix(words, " as installed") || many {
+				t.Errorf("%s as installed is called %q", f.Name, words)
+			}
+		}
+		if f.Label(f.Usual) == f.Label(LevelInstalled) {
+			t.Errorf("%s: its usual level is called %q too", f.Name, f.Label(f.Usual))
+		}
+	}
+	if l, err := ControlOf(cell); err != nil || l.DebounceAfter.String() != "100ms" || l.DebounceMax.String() != "10s" || l.IstiodReplicas != 1 || l.ExportTo != "*" || l.SidecarScope != SidecarScopeNone || !l.EDSDebounce {
+		t.Errorf("arithmetic takes %+v, %v", l, err)
+	}
+}
+
+// Spellings of older releases that left a lever as installed still do; those that
+// set what istiod has built in do that.
+func TestOlderSpellings(t *testing.T) {
+	for _, c := range []struct{ factor, level, want string }{
+		{FactorIstiod, "default", LevelInstalled}, {FactorIstiodCPURequest, "default", LevelInstalled}, {FactorIstiodMemRequest, "default", LevelInstalled}, {FactorIstiodEnv, "none", LevelInstalled},
+		{FactorPushThrottle, "default", "default"}, {FactorRequestLimit, "default", "default"}, {FactorIstiodCPU, "none", "none"}, {FactorSidecarScope, "none", "none"}, {FactorDiscoverySelectors, "none", "none"},
+	} {
+		f, _ := FactorByName(c.factor)
+		if got, err := f.Canonical(c.level); err != nil || got != c.want {
+			t.Errorf("%s %s becomes %q, %v", c.factor, c.level, got, err)
+		}
+	}
+	for _, c := range []struct{ factor, level string }{{FactorIstiodCPURequest, "none"}, {FactorIstiodMemory, "default"}, {FactorDebounceAfter, "default"}, {FactorSidecarScope, "instaled"}} {
+		f, _ := FactorByName(c.factor)
+		if got, err := f.Canonical(c.level); err == nil {
+			t.Errorf("%s %s becomes %q", c.factor, c.level, got)
+		}
+	}
+}
+
+// A cell as an older release recorded it is found in the plan of its own resolved
+// study.
+func TestOlderCells(t *testing.T) {
+	p := controlPlan(t, "control: {}\nsettings: {istiod: default, istiod_cpu_request: default, istiod_memory_request: default, istiod_env: none, debounce_max: 10s, xds_cache: true}\n"+
+		"factors: {debounce_after: [100ms, 1s], sidecar_scope: [none, mesh]}\nbaseline: {debounce_after: 100ms}\n")
+	for i, cell := range p.Cells {
+		older := cell.With(record.Cell{FactorIstiod: "default", FactorIstiodCPURequest: "default", FactorIstiodMemRequest: "default", FactorIstiodEnv: "none"})
+		if older.Key() == cell.Key() {
+			t.Fatal("the cell is spelled as it was")
+		}
+		if at, ok := p.Index(older); !ok || at != i {
+			t.Errorf("cell %d is found at %d, %v", i, at, ok)
+		}
+		delete(older, FactorIstiodEnv) // one from before the factor
+		if at, ok := p.Index(older); !ok || at != i {
+			t.Errorf("cell %d without a factor is found at %d, %v", i, at, ok)
+		}
+	}
+	if _, ok := p.Index(p.Cells[0].With(record.Cell{FactorXDSCache: "false"})); ok {
+		t.Error("another cell is found")
+	}
+}
+
+// A Sidecar of ours has hosts though none are named; where none is ours they mean
+// nothing.
+func TestHostsOfSidecars(t *testing.T) {
+	for _, c := range []struct{ settings, want string }{
+		{"{proxies: 50}", NotApplicable}, {"{sidecar_scope: none}", NotApplicable}, {"{sidecar_hosts: a/*}", NotApplicable},
+		{"{sidecar_scope: mesh}", usualHosts}, {"{sidecar_scope: workload, sidecar_hosts: a/*}", "a/*"},
+	} {
+		if got := controlPlan(t, "control: {}\nsettings: "+c.settings+"\n").Cells[0][FactorSidecarHosts]; got != c.want {
+			t.Errorf("%s: hosts %q, want %q", c.settings, got, c.want)
+		}
+	}
+}
+
+// What was found stands in for levers that a cell does not name, and never for those
+// that it does.
+func TestKnown(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cell, found := record.Cell{"proxies": "5"}, record.Cell{}
+		for _, f := range Levers() {
+			levels := controlPool(f)
+			cell[f.Name] = rapid.SampledFrom(append([]string{NotApplicable}, levels...)).Draw(t, f.Name)
+			if rapid.Bool().Draw(t, "found "+f.Name) {
+				found[f.Name] = rapid.SampledFrom(append([]string{"no level; of anything"}, levels...)).Draw(t, "found "+f.Name)
+			}
+		}
+		known, strange := Known(cell, found)
+		for _, f := range Levers() {
+			want := cell[f.Name]
+			is, ok := found[f.Name]
+			canonical, err := f.Canonical(is)
+			if ok && err == nil && !f.Sets(cell[f.Name]) {
+				want = canonical
+			}
+			if known[f.Name] != want {
+				t.Errorf("%s is known as %q, want %q", f.Name, known[f.Name], want)
+			}
+			if has(strange, f.Name) != (ok && err != nil && !f.Sets(cell[f.Name])) {
+				t.Errorf("%s, found as %q, is strange: %v", f.Name, is, strange)
+			}
+		}
+		if known["proxies"] != "5" || len(known) != len(cell) {
+			t.Errorf("%v", known)
+		}
+	})
+}
