@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io/fs"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -44,19 +45,35 @@ type Mount struct {
 	Device, Path, Type, Options string
 }
 
-// ParseMounts parses /proc/mounts. Octal escapes of blanks in paths are
-// undone.
+// ParseMounts parses /proc/mounts.
 func ParseMounts(data []byte) []Mount {
-	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	var out []Mount
 	for line := range bytes.Lines(data) {
-		fields := strings.Fields(string(line))
+		// One space stands between fields; other blanks are part of names.
+		fields := strings.Split(strings.TrimSuffix(string(line), "\n"), " ")
 		if len(fields) < 4 {
 			continue
 		}
-		out = append(out, Mount{fields[0], unescape.Replace(fields[1]), fields[2], fields[3]})
+		out = append(out, Mount{fields[0], Unescape(fields[1]), fields[2], fields[3]})
 	}
 	return out
+}
+
+// Unescape undoes the octal escapes by which the kernel writes paths of mounts
+// (mangle in fs/proc_namespace.c): a backslash and three digits are a byte.
+func Unescape(path string) string {
+	var out strings.Builder
+	for i := 0; i < len(path); i++ {
+		if path[i] == '\\' && i+3 < len(path) {
+			if n, err := strconv.ParseUint(path[i+1:i+4], 8, 8); err == nil {
+				out.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		out.WriteByte(path[i])
+	}
+	return out.String()
 }
 
 // Cgroup modes.

@@ -201,3 +201,18 @@ func FuzzParsers(f *testing.F) {
 		_ = ParseCPUInfo(data)
 	})
 }
+
+// Whatever a mount's folder is called, it is read back.
+func TestMountsProperty(t *testing.T) {
+	escape := strings.NewReplacer(`\`, `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`, "#", `\043`)
+	rapid.Check(t, func(t *rapid.T) {
+		path := "/" + rapid.StringOf(rapid.SampledFrom([]rune("ab\\0134 \t\n#\r\u0085\u00a0é"))).Draw(t, "path")
+		got := ParseMounts([]byte("tmpfs / tmpfs rw 0 0\ncgroup " + escape.Replace(path) + " cgroup2 rw,nsdelegate 0 0\n"))
+		if len(got) != 2 || got[1] != (Mount{"cgroup", path, "cgroup2", "rw,nsdelegate"}) {
+			t.Fatalf("%q is read as %+v", path, got)
+		}
+	})
+	if got := Unescape(`\04\8888\`); got != `\04\8888\` {
+		t.Errorf("what is no escape became %q", got)
+	}
+}

@@ -146,7 +146,8 @@ func verifyPlan(packages []goPackage, root bool) [][]lane {
 	checks.jobs = append(checks.jobs, raceTest(together, "2"))
 	for _, p := range packages {
 		for _, target := range p.fuzz {
-			checks.jobs = append(checks.jobs, goTest(target, []string{p.name}, "-run", "^$", "-fuzz", only([]string{target}), "-fuzztime", "10s"))
+			checks.jobs = append(checks.jobs, goTest(target, []string{p.name}, "-run", "^$", "-fuzz", only([]string{target}), "-fuzztime", "10s",
+				"-fuzzminimizetime", "20x")) // by default it may take all of the time
 		}
 	}
 	return [][]lane{{components}, append(beside, checks), {{name: "measuring", jobs: []job{raceTest(alone, "1")}}}}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
@@ -40,11 +41,12 @@ func findCgroups(mountinfo io.Reader) (cgroups, error) {
 	lines := bufio.NewScanner(mountinfo)
 	for lines.Scan() {
 		before, after, ok := strings.Cut(lines.Text(), " - ")
-		fields, options := strings.Fields(before), strings.Fields(after)
+		// One space stands between fields; other blanks are part of names.
+		fields, options := strings.Split(before, " "), strings.Split(after, " ")
 		if !ok || len(fields) < 6 || len(options) < 3 {
 			continue
 		}
-		device, mount, kind := fields[2], unescapeMount(fields[4]), options[0]
+		device, mount, kind := fields[2], procfs.Unescape(fields[4]), options[0]
 		if (kind != "cgroup" && kind != "cgroup2") || seen[device] {
 			continue
 		}
@@ -72,11 +74,6 @@ func machineCgroups() (cgroups, error) {
 	}
 	defer f.Close()
 	return findCgroups(f)
-}
-
-// unescapeMount undoes the octal escapes of mountinfo.
-func unescapeMount(s string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
 // unified tells whether the machine has only the unified hierarchy.

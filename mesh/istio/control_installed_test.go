@@ -305,7 +305,7 @@ func TestFound(t *testing.T) {
 
 	for text, want := range map[string]string{
 		"- matchLabels: {a: b}": "a=b", "- matchExpressions: [{key: a, operator: In, values: [b]}]": "a=b",
-		"- matchExpressions: [{key: a, operator: NotIn, values: [b]}]": "a!=b", "[]": "none",
+		"- matchExpressions: [{key: a, operator: NotIn, values: [b]}]": "a!=b", " []": "none",
 		"- matchLabels: {a: b, c: d}": `[{"matchLabels":{"a":"b","c":"d"}}]`,
 	} {
 		active, err := parseMeshConfig("discoverySelectors:\n" + text)
