@@ -218,8 +218,8 @@ func TestRunAsksFirst(t *testing.T) {
 	path, _ := strictCluster(t, "create daemonsets  meshtrial-check", "create secrets  meshtrial-check", "list pods  istio-system", "list pods  shop", "create services  shop")
 	out := filepath.Join(t.TempDir(), "run")
 	for says, args := range map[string][]string{
-		"observe: create daemonsets.apps in the run's namespace": {"run", "quick", "--image", "registry.example/m:1", "--out", out},
-		"profile: create secrets in the run's namespace":         {"profile", "shop-1", "--image", "registry.example/m:1"},
+		"observe: create daemonsets.apps in the run's namespace": {"run", "quick", "--image", "registry.example/team/m:1", "--out", out},
+		"profile: create secrets in the run's namespace":         {"profile", "shop-1", "--image", "registry.example/team/m:1"},
 		"signals: list pods in namespace istio-system":           {"signals", "--once"},
 		"scope: list pods in namespace shop":                     {"scope", "-n", "shop"},
 		"controlplane-test: create services in namespace shop":   {"controlplane-test", "--namespace", "shop"},
