@@ -244,10 +244,12 @@ func (b *builder) namespaceLabels(n int) {
 		return
 	}
 	text := b.text()
+	// Of the population, too: whoever clears up after a dead run finds it by that.
 	namespace := b.object(core, "Namespace", "", text, nil)
+	namespace.SetLabels(map[string]string{Label: b.spec.Trial, population.PartOf: "meshtrial", population.Label: population.LabelValue})
 	patch := labelPatch(key, value)
 	if !in { // let in by taking the label away
-		namespace.SetLabels(map[string]string{Label: b.spec.Trial, population.PartOf: "meshtrial", key: value})
+		namespace.SetLabels(map[string]string{Label: b.spec.Trial, population.PartOf: "meshtrial", population.Label: population.LabelValue, key: value})
 		patch = labelPatch(key, nil)
 	}
 	service := b.object(core, "Service", text, "svc", map[string]any{

@@ -75,7 +75,16 @@ func (j *Journal) make(ctx context.Context, at dynamic.ResourceInterface, object
 	if err != nil {
 		return err
 	}
-	fresh := &Entry{Object: o, Done: Made, Why: why, Fields: fields.Diff(nil, object.Object)}
+	if e != nil && e.Left != "" {
+		return undecided(e)
+	}
+	// As the API server will have it, with its defaults; where it cannot say so
+	// beforehand, as it is asked for.
+	wanted := object.Object
+	if tried, err := at.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}}); err == nil {
+		wanted = tried.Object
+	}
+	fresh := &Entry{Object: o, Done: Made, Why: why, Fields: fields.Diff(nil, wanted)}
 	if e != nil {
 		fresh.version, fresh.Number = e.version, e.Number
 		if e.Done == Removed { // by this journal: it is to come back as it was
@@ -99,34 +108,49 @@ func (j *Journal) make(ctx context.Context, at dynamic.ResourceInterface, object
 func (j *Journal) Remove(ctx context.Context, o Object, why string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	var err error
+	for range tries {
+		if err = j.removeOnce(ctx, o, why); !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", o, err)
+	}
+	return nil
+}
+
+func (j *Journal) removeOnce(ctx context.Context, o Object, why string) error {
 	at, live, err := j.read(ctx, o)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("remove %s: %w", o, err)
+		return err
 	}
 	e, err := j.entryFor(ctx, live, why)
 	if err != nil {
 		return err
 	}
 	ours := e.Done == Made && e.version != "" && e.Whole == nil
-	if !ours {
-		base, _ := fields.Undo(live.Object, e.Fields)
+	if ours {
+		if err := j.lease.held(); err != nil {
+			return err
+		}
+	} else {
 		if e.Whole == nil {
+			base, _ := fields.Undo(live.Object, e.Fields)
 			e.Whole = restorable(base)
 		}
-		e.Done, e.Fields = Removed, nil
+		e.Done = Removed // with its fields, in case it does not come about
 		if err := j.note(ctx, e); err != nil {
 			return err
 		}
-	} else if err := j.lease.held(); err != nil {
-		return err
 	}
 	uid, version := live.GetUID(), live.GetResourceVersion()
 	err = at.Delete(ctx, o.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("remove %s: %w", o, err)
+		return err
 	}
 	failpoint.Reach("removed", o)
 	if ours {

@@ -41,7 +41,8 @@ func (o Object) String() string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-func (o Object) bare() *unstructured.Unstructured {
+// Bare is an object that is but a name.
+func (o Object) Bare() *unstructured.Unstructured {
 	out := &unstructured.Unstructured{}
 	out.SetAPIVersion(o.APIVersion)
 	out.SetKind(o.Kind)
@@ -75,9 +76,11 @@ type Entry struct {
 	Fields []fields.Field `json:"fields,omitempty"`
 	// Whole is the object that was removed.
 	Whole map[string]any `json:"whole,omitempty"`
-	// Left says what was left alone when the entry was to be put back: somebody
-	// has to decide. Nothing is put back of it again.
-	Left string `json:"left,omitempty"`
+	// Left says what was left alone when the entry was to be put back, and
+	// LeftFields are those fields: somebody has to decide. Nothing is put back of
+	// them again.
+	Left       string         `json:"left,omitempty"`
+	LeftFields []fields.Field `json:"left_fields,omitempty"`
 
 	version string // of the Secret; "": it is not there yet
 }
@@ -153,8 +156,13 @@ func parseEntry(s *unstructured.Unstructured) (*Entry, error) {
 	return &e, nil
 }
 
+// UnreadableError says which entries cannot be read.
+type UnreadableError struct{ error }
+
+func (e *UnreadableError) Unwrap() error { return e.error }
+
 // Entries reads the journal, in the order in which it was written. A cluster
-// without one has none.
+// without one has none. With an [UnreadableError] come those that can be read.
 func Entries(ctx context.Context, kube dynamic.Interface) ([]*Entry, error) {
 	list, err := kube.Resource(secrets).Namespace(Namespace).List(ctx, metav1.ListOptions{LabelSelector: Label + "=" + entryLabel})
 	if apierrors.IsNotFound(err) {
@@ -174,7 +182,16 @@ func Entries(ctx context.Context, kube dynamic.Interface) ([]*Entry, error) {
 		out = append(out, e)
 	}
 	slices.SortFunc(out, func(a, b *Entry) int { return a.Number - b.Number })
-	return out, errors.Join(all...)
+	if len(all) > 0 {
+		return out, &UnreadableError{errors.Join(all...)}
+	}
+	return out, nil
+}
+
+// settled says that there is nothing of the entry to put back; somebody may
+// still have to decide about what was left alone.
+func (e *Entry) settled() bool {
+	return e.Left != "" && (e.Done != Changed || len(e.Fields) == 0)
 }
 
 // find reads the entry of one object; nil if it has none.

@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 )
 
@@ -23,9 +22,6 @@ func Rise(ctx context.Context, j *Journal) error {
 	}
 	return err
 }
-
-// Bare is an object that is but a name.
-func Bare(o Object) *unstructured.Unstructured { return o.bare() }
 
 // RemoveNamespace takes the journal's namespace away.
 func RemoveNamespace(ctx context.Context, kube dynamic.Interface) error {

@@ -100,7 +100,7 @@ func TestForeignChangesStay(t *testing.T) {
 	if err != nil || len(step) == 0 {
 		t.Fatal(step, err)
 	}
-	at, err := g.open.Open(ctx, journal.Bare(webObject), theirs)
+	at, err := g.open.Open(ctx, webObject.Bare(), theirs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +112,7 @@ func TestForeignChangesStay(t *testing.T) {
 	if err := unstructured.SetNestedSlice(live.Object, containers, "spec", "template", "spec", "containers"); err != nil {
 		t.Fatal(err)
 	}
+	live.SetResourceVersion("") // its controller writes, too
 	if _, err := at.Update(ctx, live, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +191,11 @@ func TestForeignNamespace(t *testing.T) {
 	if _, err := g.enter(t, "x", nil); err == nil || !strings.Contains(err.Error(), "somebody else's") {
 		t.Errorf("%v", err)
 	}
+	// What is somebody else's is not removed either.
 	if err := journal.RemoveNamespace(t.Context(), g.kube); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.kube.Resource(journal.Namespaces).Delete(t.Context(), journal.Namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	g.gone(t)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/failpoint"
 	"github.com/meshtrial/meshtrial/journal/fields"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -73,7 +74,8 @@ func Enter(ctx context.Context, o Options) (*Journal, error) {
 	for _, e := range entries {
 		j.next = max(j.next, e.Number)
 	}
-	if err != nil {
+	var unreadable *UnreadableError
+	if err != nil && !errors.As(err, &unreadable) { // those Restore tells
 		return nil, errors.Join(err, j.lease.release(context.WithoutCancel(ctx)))
 	}
 	failpoint.Reach("lease taken")
@@ -91,6 +93,14 @@ func (j *Journal) say(format string, args ...any) {
 	if j.tell != nil {
 		j.tell(fmt.Sprintf(format, args...))
 	}
+}
+
+// Held says whether the Lease is this journal's, after having taken it up again
+// if that was possible; else [ErrLost].
+func (j *Journal) Held(ctx context.Context) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.lease.regain(ctx)
 }
 
 // Run is the holder's run.
@@ -132,8 +142,8 @@ func (j *Journal) Change(ctx context.Context, o Object, why string, edit Edit, t
 			break
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("change %s: %w", o, err)
+	if err != nil { // with what was changed all the same
+		return step, fmt.Errorf("change %s: %w", o, err)
 	}
 	return step, nil
 }
@@ -175,7 +185,7 @@ func (j *Journal) changeOnce(ctx context.Context, o Object, why string, edit Edi
 	step := fields.Diff(live.Object, wanted.Object, texts...)
 	if len(step) == 0 {
 		if back && e.version != "" {
-			return nil, e.forget(ctx, j.kube)
+			return nil, j.done(ctx, e)
 		}
 		return nil, nil
 	}
@@ -190,10 +200,20 @@ func (j *Journal) changeOnce(ctx context.Context, o Object, why string, edit Edi
 	}
 	failpoint.Reach("changed", o)
 	if back {
-		return step, e.forget(ctx, j.kube)
+		return step, j.done(ctx, e)
 	}
 	step, _ = fields.Seen(step, written.Object)
 	return step, j.noteWritten(ctx, e, written)
+}
+
+// done takes an entry out of the journal of whose object nothing is changed any
+// more; what was left alone of it stays noted.
+func (j *Journal) done(ctx context.Context, e *Entry) error {
+	if e.Left == "" {
+		return e.forget(ctx, j.kube)
+	}
+	e.Fields = nil
+	return e.save(ctx, j.kube)
 }
 
 // noteWritten adds what the API server made of the values that were written:
@@ -208,7 +228,7 @@ func (j *Journal) noteWritten(ctx context.Context, e *Entry, written *unstructur
 
 // read finds an object.
 func (j *Journal) read(ctx context.Context, o Object) (dynamic.ResourceInterface, *unstructured.Unstructured, error) {
-	at, err := j.open.Open(ctx, o.bare(), o.Namespace)
+	at, err := j.open.Open(ctx, o.Bare(), o.Namespace)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -224,15 +244,28 @@ func (j *Journal) entryFor(ctx context.Context, live *unstructured.Unstructured,
 	if err != nil {
 		return nil, err
 	}
+	if e != nil && e.Done != Changed && e.Left != "" {
+		return nil, undecided(e)
+	}
 	if e != nil && e.UID == string(live.GetUID()) {
-		e.Why, e.Left = why, ""
+		e.Why = why
+		if e.Done == Removed { // it was to be, and was not
+			e.Done, e.Whole = Changed, nil
+		}
 		return e, nil
 	}
 	fresh := &Entry{Object: o, UID: string(live.GetUID()), Done: Changed, Why: why}
 	if e != nil {
-		fresh.version = e.version
+		fresh.version, fresh.Left, fresh.LeftFields = e.version, e.Left, e.LeftFields
 	}
 	return fresh, nil
+}
+
+// undecided refuses to change an object of which an earlier run's note would be
+// lost.
+func undecided(e *Entry) error {
+	return errs.WithHint(fmt.Errorf("run %s left %s alone, since somebody else had changed it: %s", e.Run, e.Object, e.Left),
+		"look at it; if it may stay: meshtrial cluster restore --forget")
 }
 
 // note writes an entry of what is about to be changed, unless the Lease is lost.

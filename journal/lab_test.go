@@ -56,7 +56,7 @@ func (g *guest) apply(t *testing.T, text string) *unstructured.Unstructured {
 // get reads an object; nil if there is none.
 func (g *guest) get(t *testing.T, o journal.Object) *unstructured.Unstructured {
 	t.Helper()
-	at, err := g.open.Open(t.Context(), journal.Bare(o), o.Namespace)
+	at, err := g.open.Open(t.Context(), o.Bare(), o.Namespace)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"golang.org/x/sys/unix"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -76,9 +77,25 @@ type lease struct {
 
 	mu   sync.Mutex
 	lost bool
-	// object is the Lease as last written.
-	object *unstructured.Unstructured
+	// object is the Lease as last written, and renewed when its writing began,
+	// by a clock that goes on while the machine sleeps.
+	object  *unstructured.Unstructured
+	renewed time.Duration
 }
+
+// awake is the time since the machine's start, sleep included: after it the
+// Lease may be another's.
+func awake() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return 0 // every Linux has it
+	}
+	return time.Duration(now.Nano())
+}
+
+// good is how long after a renewal its writer may still change things: less than
+// [Lapse], so that a change that is under way ends before another's begins.
+const good = Lapse - renewEvery
 
 // acquire takes the Lease, once nobody holds it. A holder that is certainly dead
 // is taken over at once, one that does not renew for the time of [Lapse] after
@@ -88,7 +105,7 @@ func acquire(ctx context.Context, kube dynamic.Interface, o Options) (*unstructu
 	var seen watched
 	began, told := time.Now(), ""
 	for {
-		if err := ensureNamespace(ctx, kube); err != nil {
+		if err := ensureNamespace(ctx, kube, o.say); err != nil {
 			return nil, err
 		}
 		found, err := api.Get(ctx, LeaseName, metav1.GetOptions{})
@@ -222,29 +239,66 @@ func leaseOf(h Holder, over *unstructured.Unstructured) *unstructured.Unstructur
 // hold renews the Lease until release. cancel is called with ErrLost when it is
 // another's, or could not be renewed in time.
 func hold(kube dynamic.Interface, run string, taken *unstructured.Unstructured, cancel context.CancelCauseFunc) *lease {
+	l := &lease{api: kube.Resource(leases).Namespace(Namespace), run: run, object: taken, renewed: awake()}
+	l.keep(cancel)
+	return l
+}
+
+// keep starts renewing.
+func (l *lease) keep(cancel context.CancelCauseFunc) {
 	ctx, stop := context.WithCancel(context.Background())
-	l := &lease{api: kube.Resource(leases).Namespace(Namespace), run: run, done: make(chan struct{}), object: taken,
-		cancel: func(cause error) {
-			stop()
-			if cause != nil {
-				cancel(cause)
-			}
-		}}
+	done := make(chan struct{})
+	l.done = done
+	l.cancel = func(cause error) {
+		stop()
+		if cause != nil {
+			cancel(cause)
+		}
+	}
 	go func() {
-		defer close(l.done)
-		last := time.Now()
+		defer close(done)
 		for wake.Pause(ctx, renewEvery) == nil {
 			err := l.renew(ctx)
-			switch {
-			case err == nil:
-				last = time.Now()
-			case errors.Is(err, ErrLost) || time.Since(last) >= Lapse-renewEvery-renewLimit:
+			if errors.Is(err, ErrLost) || err != nil && l.held() != nil {
 				l.lose(err)
 				return
 			}
 		}
 	}()
-	return l
+}
+
+// regain takes the Lease up again that could not be renewed for a while, if
+// nobody has taken it meanwhile: whoever does puts back what this journal says.
+func (l *lease) regain(ctx context.Context) error {
+	if l.held() == nil {
+		return nil
+	}
+	l.cancel(nil)
+	<-l.done
+	found, err := l.api.Get(ctx, LeaseName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return l.gone("it was deleted")
+	case err != nil:
+		return fmt.Errorf("%w, and whose it is now cannot be read: %w", ErrLost, err)
+	case holderOf(found).Run != l.run:
+		return l.gone(holderOf(found).String())
+	}
+	l.mu.Lock()
+	l.object = found
+	l.mu.Unlock()
+	if err := l.renew(ctx); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.lost = false
+	l.mu.Unlock()
+	l.keep(func(error) {}) // the run's context has ended already
+	return nil
+}
+
+func (l *lease) gone(whose string) error {
+	return errs.WithHint(fmt.Errorf("%w: %s; what is not put back is in the journal", ErrLost, whose), "meshtrial cluster restore")
 }
 
 func (l *lease) lose(err error) {
@@ -261,6 +315,7 @@ func (l *lease) lose(err error) {
 func (l *lease) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
+	began := awake()
 	l.mu.Lock()
 	next := l.object.DeepCopy()
 	l.mu.Unlock()
@@ -278,13 +333,16 @@ func (l *lease) renew(ctx context.Context) error {
 		case holderOf(found).Run != l.run:
 			return fmt.Errorf("%w to %s", ErrLost, holderOf(found))
 		}
-		written, err = found, nil // only somebody's label; next time
+		l.mu.Lock()
+		l.object = found // with somebody's label; once more in a moment
+		l.mu.Unlock()
+		return err
 	}
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
-	l.object = written
+	l.object, l.renewed = written, began
 	l.mu.Unlock()
 	return nil
 }
@@ -293,7 +351,7 @@ func (l *lease) renew(ctx context.Context) error {
 func (l *lease) held() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lost {
+	if l.lost || awake()-l.renewed >= good {
 		return ErrLost
 	}
 	return nil
@@ -306,16 +364,22 @@ func (l *lease) release(ctx context.Context) error {
 	if l.held() != nil {
 		return nil
 	}
-	next := l.object.DeepCopy()
-	unstructured.RemoveNestedField(next.Object, "spec", "holderIdentity")
-	next.SetAnnotations(nil)
-	written, err := l.api.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
+	for range tries {
+		next := l.object.DeepCopy()
+		unstructured.RemoveNestedField(next.Object, "spec", "holderIdentity")
+		next.SetAnnotations(nil)
+		_, err := l.api.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
+		if err == nil || apierrors.IsNotFound(err) {
+			return nil
+		}
+		if !apierrors.IsConflict(err) {
+			return fmt.Errorf("give back Lease %s/%s: %w", Namespace, LeaseName, err)
+		}
+		found, err := l.api.Get(ctx, LeaseName, metav1.GetOptions{})
+		if err != nil || holderOf(found).Run != l.run {
+			return nil
+		}
+		l.object = found // a renewal that landed, or somebody's label
 	}
-	if err != nil {
-		return fmt.Errorf("give back Lease %s/%s: %w", Namespace, LeaseName, err)
-	}
-	l.object = written
 	return nil
 }

@@ -32,11 +32,15 @@ func removeNamespace(ctx context.Context, kube dynamic.Interface) error {
 // partOf is the label of what was prepared for this program.
 const partOf = "app.kubernetes.io/part-of"
 
+// endLimit bounds the wait for a namespace to end that a run has removed.
+const endLimit = 2 * time.Minute
+
 // ensureNamespace makes the journal's namespace, and waits for the end of one
 // that is on its way out.
-func ensureNamespace(ctx context.Context, kube dynamic.Interface) error {
+func ensureNamespace(ctx context.Context, kube dynamic.Interface, say func(format string, args ...any)) error {
 	api := kube.Resource(namespaces)
-	for {
+	told := false
+	for began := time.Now(); ; {
 		found, err := api.Get(ctx, Namespace, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
@@ -55,6 +59,13 @@ func ensureNamespace(ctx context.Context, kube dynamic.Interface) error {
 			return errs.WithHint(fmt.Errorf("namespace %s is somebody else's: it has neither label %s nor %s=meshtrial", Namespace, Label, partOf), "rename it, or label it if it is meshtrial's")
 		case found.GetDeletionTimestamp() == nil:
 			return nil
+		}
+		switch waited := time.Since(began); {
+		case waited > endLimit:
+			return errs.WithHint(fmt.Errorf("namespace %s, which an earlier run has removed, does not end", Namespace), "kubectl get namespace %s -o yaml says what holds it", Namespace)
+		case waited > endLimit/20 && !told:
+			told = true
+			say("waiting for the end of namespace %s", Namespace)
 		}
 		if err := wake.Pause(ctx, 200*time.Millisecond); err != nil {
 			return fmt.Errorf("wait for the end of namespace %s: %w", Namespace, err)

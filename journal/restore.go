@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/failpoint"
 	"github.com/meshtrial/meshtrial/journal/fields"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -35,9 +36,6 @@ type Outcome struct {
 // OfRun selects the entries of one run.
 func OfRun(run string) func(*Entry) bool { return func(e *Entry) bool { return e.Run == run } }
 
-// undecided are entries that nobody has to decide about.
-func undecided(e *Entry) bool { return e.Left == "" }
-
 // Restore puts back what the entries that which selects (nil: all) say, the
 // latest first, and takes them out of the journal. What somebody else changed
 // meanwhile stays as it is, and its entry stays with a word on it. The error
@@ -45,11 +43,14 @@ func undecided(e *Entry) bool { return e.Left == "" }
 func (j *Journal) Restore(ctx context.Context, which func(*Entry) bool) ([]Outcome, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if err := j.lease.regain(ctx); err != nil {
+		return nil, err
+	}
 	entries, unreadable := Entries(ctx, j.kube)
 	var out []Outcome
 	all := []error{unreadable}
 	for _, e := range inOrder(entries) {
-		if !undecided(e) || which != nil && !which(e) {
+		if e.settled() || which != nil && !which(e) {
 			continue
 		}
 		if err := j.lease.held(); err != nil {
@@ -73,7 +74,8 @@ func (j *Journal) Forget(ctx context.Context, which func(*Entry) bool) (int, err
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	entries, err := Entries(ctx, j.kube)
-	if err != nil {
+	var unreadable *UnreadableError
+	if err != nil && !errors.As(err, &unreadable) {
 		return 0, err
 	}
 	n := 0
@@ -87,6 +89,16 @@ func (j *Journal) Forget(ctx context.Context, which func(*Entry) bool) (int, err
 		n++
 	}
 	return n, nil
+}
+
+// Left are the entries of which something was left alone.
+func (j *Journal) Left(ctx context.Context, which func(*Entry) bool) ([]*Entry, error) {
+	entries, err := Entries(ctx, j.kube)
+	var unreadable *UnreadableError
+	if err != nil && !errors.As(err, &unreadable) {
+		return nil, err
+	}
+	return slices.DeleteFunc(entries, func(e *Entry) bool { return e.Left == "" || which != nil && !which(e) }), nil
 }
 
 // inOrder sorts entries as they are put back: the latest first, but autoscalers
@@ -108,7 +120,14 @@ func inOrder(entries []*Entry) []*Entry {
 
 func (j *Journal) restoreOne(ctx context.Context, e *Entry) (out Outcome) {
 	out.Entry = *e
-	at, err := j.open.Open(ctx, e.Object.bare(), e.Object.Namespace)
+	at, err := j.open.Open(ctx, e.Object.Bare(), e.Object.Namespace)
+	if meta.IsNoMatchError(err) {
+		out.Text = "nothing to put back: objects of its kind are gone"
+		if e.Whole != nil {
+			out.Left = []string{"the whole object: it was removed, and its kind is gone"}
+		}
+		return j.settle(ctx, e, out)
+	}
 	if err != nil {
 		out.Err = err
 		return out
@@ -121,7 +140,7 @@ func (j *Journal) restoreOne(ctx context.Context, e *Entry) (out Outcome) {
 		}
 		if err == nil {
 			switch {
-			case e.Done == Changed:
+			case e.Done == Changed, e.Done == Removed && live != nil && string(live.GetUID()) == e.UID: // it stands after all
 				err = j.restoreChanged(ctx, at, e, live, &out)
 			case live == nil:
 				err = j.restoreRemoved(ctx, at, e, &out)
@@ -140,8 +159,19 @@ func (j *Journal) restoreOne(ctx context.Context, e *Entry) (out Outcome) {
 		return out
 	}
 	failpoint.Reach("put back", e.Object)
+	return j.settle(ctx, e, out)
+}
+
+// settle takes an entry out of the journal that was put back; what was left alone
+// of it stays noted.
+func (j *Journal) settle(ctx context.Context, e *Entry, out Outcome) Outcome {
 	if len(out.Left) > 0 {
-		e.Left = strings.Join(out.Left, "; ")
+		e.Left = strings.Join(slices.Concat(slices.DeleteFunc([]string{e.Left}, func(s string) bool { return s == "" }), out.Left), "; ")
+	}
+	if e.Left != "" {
+		if e.Done == Changed {
+			e.Fields = nil
+		}
 		out.Err = e.save(ctx, j.kube)
 		return out
 	}
@@ -181,7 +211,7 @@ func (j *Journal) restoreChanged(ctx context.Context, at dynamic.ResourceInterfa
 	}
 	switch {
 	case len(left) > 0:
-		e.Fields = left
+		e.Done, e.LeftFields = Changed, append(e.LeftFields, left...)
 		out.Text = "left alone where somebody else changed it"
 	case len(out.Back) > 0:
 		out.Text = "as it was"
@@ -229,7 +259,13 @@ func (j *Journal) restoreRemoved(ctx context.Context, at dynamic.ResourceInterfa
 		out.Text = "already gone"
 		return nil
 	}
-	if _, err := at.Create(ctx, (&unstructured.Unstructured{Object: e.Whole}).DeepCopy(), metav1.CreateOptions{FieldManager: fieldManager}); err != nil {
+	_, err := at.Create(ctx, (&unstructured.Unstructured{Object: e.Whole}).DeepCopy(), metav1.CreateOptions{FieldManager: fieldManager})
+	if apierrors.IsNotFound(err) { // what it was in
+		out.Text = "not made again: its namespace is gone"
+		out.Left = []string{"the whole object: it was removed, and its namespace is gone"}
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	out.Text = "made again as it was"

@@ -151,7 +151,7 @@ func (r *run) trial(ctx context.Context, job Job) (Completed, error) {
 		return trial, nil
 	}
 	if ctx.Err() != nil {
-		return Completed{}, ctx.Err()
+		return Completed{}, context.Cause(ctx)
 	}
 	r.lost++
 	if r.lost >= maxLost {

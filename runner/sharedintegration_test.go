@@ -138,7 +138,7 @@ func sharedReported(t *testing.T, run record.Run) {
 	if err := kinds.Reports().Render(&page, f, "text", report.Options{Width: 200}); err != nil {
 		t.Fatal(err)
 	}
-	for _, words := range []string{"node proxy", "waypoint", "The node's proxy with a waypoint"} {
+	for _, words := range []string{"node proxy", "waypoint", "node's proxy with a waypoint"} {
 		if !strings.Contains(page.String(), words) {
 			t.Errorf("the report says nothing of %q:\n%s", words, &page)
 		}

@@ -36,13 +36,13 @@ func agree(ctx context.Context, env *Env, p *progress, where lab.Lab, changes []
 	}()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	case line := <-answer:
 		if line == "y" || line == "yes" {
 			return nil
 		}
 	}
-	return errs.WithCode(errors.New("nothing was changed"), errs.CodeInterrupted)
+	return errs.WithCode(errors.New("not agreed to: of others' objects nothing was changed"), errs.CodeInterrupted)
 }
 
 // isTerminal says whether somebody can be asked there.

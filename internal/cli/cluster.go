@@ -241,20 +241,22 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) (err error) {
 	which := func(e *journal.Entry) bool { return f.run == "" || e.Run == f.run }
 	done, restoreErr := j.Restore(ctx, which)
 	out := restored{Schema: 1, Objects: []restoredEntry{}, Namespaces: []string{}}
-	left := 0
 	for _, o := range done {
 		one := restoredEntry{Object: o.Entry.Object.String(), Run: o.Entry.Run, Text: o.Text, Back: o.Back, Left: o.Left}
 		if o.Err != nil {
 			one.Error = o.Err.Error()
 		}
-		left += len(o.Left)
 		out.Objects = append(out.Objects, one)
 	}
-	if f.forget && restoreErr == nil {
-		if out.Forgotten, err = j.Forget(ctx, func(e *journal.Entry) bool { return which(e) && e.Left != "" }); err != nil {
+	if f.forget {
+		// Of a run that is named, also what cannot be put back.
+		if out.Forgotten, err = j.Forget(ctx, func(e *journal.Entry) bool { return which(e) && (e.Left != "" || f.run != "") }); err != nil {
 			return err
 		}
-		left = 0
+	}
+	left, err := j.Left(ctx, which)
+	if err != nil {
+		return err
 	}
 	removed, sweepErr := removeDead(ctx, p, config, f.run)
 	out.Namespaces = append(out.Namespaces, removed...)
@@ -262,8 +264,11 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) (err error) {
 	if err := errors.Join(out.present(env.Stdout, f.json, done), restoreErr, sweepErr); err != nil {
 		return err
 	}
-	if left > 0 {
-		return errs.WithCode(errs.WithHint(fmt.Errorf("%d fields were left alone, since somebody else has changed them", left),
+	if len(left) > 0 {
+		for _, e := range left {
+			p.note("%s, run %s, left alone: %s", e.Object, e.Run, e.Left)
+		}
+		return errs.WithCode(errs.WithHint(fmt.Errorf("of %d objects something was left alone, since somebody else has changed it", len(left)),
 			"look at them; if they may stay: meshtrial cluster restore --forget"), errs.CodeAssertion)
 	}
 	return nil
@@ -309,5 +314,8 @@ func removeDead(ctx context.Context, p *progress, config *rest.Config, run strin
 		}
 		mine, names = append(mine, l), append(names, l.Namespace)
 	}
-	return names, removeRemains(ctx, config, kube, mine)
+	if err := removeRemains(ctx, config, kube, mine); err != nil {
+		return nil, err
+	}
+	return names, nil
 }

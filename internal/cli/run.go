@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/doctor"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/kinds/resilience/findings"
@@ -143,6 +144,9 @@ func runEntered(ctx context.Context, env *Env, p *progress, f runFlags, plan *st
 	}
 	options.Progress = func(e runner.Event) { showEvent(p, plan, e) }
 	outcome, runErr := runner.Run(ctx, options)
+	if lost := context.Cause(ctx); errors.Is(lost, journal.ErrLost) { // nobody interrupted it
+		runErr = errs.WithHint(fmt.Errorf("%w (%v)", lost, runErr), "meshtrial cluster status says whose the cluster is; meshtrial cluster restore puts back what is left")
+	}
 	p.clear()
 	if outcome.Dir == "" {
 		return runErr

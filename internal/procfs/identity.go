@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 )
 
 // Identity names a process for good: process IDs are used again, their start
@@ -57,6 +58,10 @@ func LifeOf(i, me Identity) Life {
 	process, err := ReadProcess(i.PID)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		// Or hidden: /proc may show a user's own processes alone (hidepid).
+		if err := syscall.Kill(i.PID, 0); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return Unknown
+		}
 		return Dead
 	case err != nil:
 		return Unknown

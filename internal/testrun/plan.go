@@ -58,7 +58,7 @@ var labLanes = []struct {
 }{
 	{"studies", []string{"runner"}},
 	{"istiod", []string{"mesh/istio", "xds/fidelity", "xds", "site", "kinds/"}},
-	{"cluster", []string{"churn", "population", "internal/cli"}},
+	{"cluster", []string{"journal", "churn", "population", "internal/cli"}},
 }
 
 // measuring are packages whose tests measure times: they have the machine to

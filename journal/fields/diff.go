@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/goccy/go-yaml"
+	"sigs.k8s.io/yaml"
 )
 
 // Diff lists the fields in which two versions of an object differ. texts are

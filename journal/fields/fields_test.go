@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
 )
 
 // object reads YAML as an unstructured object holds it.
@@ -156,6 +156,10 @@ func TestText(t *testing.T) {
 		if a.State != Back || !strings.HasPrefix(a.Field.String(), "data.mesh.") {
 			t.Errorf("%s: %s", a.Field, a.State)
 		}
+	}
+	// YAML 1.1, as istiod reads it: off is false.
+	if m, ok := textMap("a: off\n"); !ok || m["a"] != false {
+		t.Errorf("%v", m)
 	}
 	// A text that is YAML no more is left alone.
 	if back, answers := Undo(of("{"), changes); !reflect.DeepEqual(back, of("{")) || answers[0].State != Foreign {

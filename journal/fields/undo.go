@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/goccy/go-yaml"
+	"sigs.k8s.io/yaml"
 )
 
 // State is what became of a field when it was to be taken back.

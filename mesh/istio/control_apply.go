@@ -33,7 +33,6 @@ const leverLabel = "meshtrial.dev/lever"
 type Changes interface {
 	Change(ctx context.Context, o journal.Object, why string, edit journal.Edit, texts ...[]fields.Step) ([]fields.Field, error)
 	Apply(ctx context.Context, object *unstructured.Unstructured, why string) (step []fields.Field, made bool, err error)
-	Remove(ctx context.Context, o journal.Object, why string) error
 	Restore(ctx context.Context, which func(*journal.Entry) bool) ([]journal.Outcome, error)
 	Run() string
 }
@@ -292,7 +291,8 @@ func (c *ControlPlane) applySidecars(ctx context.Context, wanted []*unstructured
 		if slices.ContainsFunc(wanted, func(w *unstructured.Unstructured) bool { return sameObject(w, s) }) {
 			continue
 		}
-		if err := c.changes.Remove(ctx, journal.ObjectOf(s), why); err != nil {
+		o := journal.ObjectOf(s)
+		if _, err := c.changes.Restore(ctx, func(e *journal.Entry) bool { return e.Object == o }); err != nil {
 			return moved, fmt.Errorf("istio: %w", err)
 		}
 		moved = append(moved, "Sidecar "+s.GetNamespace()+"/"+s.GetName())

@@ -365,7 +365,7 @@ func (s *site) deleteSidecar(ctx context.Context, name string) error {
 func TestObserveIstiod(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()
-	plane, err := istio.NewControlPlane(ctx, s.config, "", nil)
+	plane, err := istio.NewControlPlane(ctx, s.config, "", labtest.Journal(t, s.lab, "observed"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -202,7 +202,11 @@ func (c *controlPlane) Remove(ctx context.Context) error {
 
 // putBack puts back what the run changed outside its namespace. Istiod starts
 // anew while the population goes: neither needs the other, and both mostly wait.
+// Without the cluster's Lease all of it is another's.
 func (c *controlPlane) putBack(ctx context.Context) error {
+	if err := c.o.Journal.Held(ctx); err != nil {
+		return err
+	}
 	var restored, removed error
 	var wait sync.WaitGroup
 	wait.Go(func() { restored = c.mesh.Restore(ctx) })

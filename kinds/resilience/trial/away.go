@@ -96,10 +96,12 @@ func (c *controlPods) away(ctx context.Context, target, kind string, victims []v
 			}
 			for _, d := range all {
 				one, err := c.takeAway(ctx, d)
+				if len(one.step) > 0 {
+					taken = append(taken, one)
+				}
 				if err != nil {
 					return err
 				}
-				taken = append(taken, one)
 			}
 			for _, v := range victims {
 				err := c.kube.CoreV1().Pods(c.namespace).Delete(ctx, v.pod.name, metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))})

@@ -4,11 +4,19 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 )
 
 // Changes implements [Kind]: levers that trials set, and what steps change
@@ -26,10 +34,88 @@ func (resilience) Changes(ctx context.Context, o *runner.Options, plan *study.Pl
 		}
 		out = levers
 	}
+	apply, err := lab.NewApplier(o.Lab.RESTConfig())
+	if err != nil {
+		return nil, err
+	}
 	for _, step := range plan.Study.Scenario.Timeline.Steps {
 		out = append(out, planStep(step)...)
+		config, ok := step.Action.(*fault.Config)
+		if !ok {
+			continue
+		}
+		objects, err := planConfig(ctx, apply, step.Name, config)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, objects...)
 	}
 	return out, nil
+}
+
+// own stands for the run's namespace in an object that names none.
+const own = site.NamespacePrefix + "own"
+
+// planConfig says which objects outside of the run's namespace a step changes:
+// those in others, and those that are in none.
+func planConfig(ctx context.Context, apply *lab.Applier, step string, c *fault.Config) (out []journal.Planned, err error) {
+	add := func(o *unstructured.Unstructured, gone bool) error {
+		at, err := apply.Open(ctx, o, own)
+		switch {
+		case meta.IsNoMatchError(err):
+			return nil // an earlier step makes the kind; the step itself says it if not
+		case err != nil:
+			return err
+		case o.GetNamespace() == own:
+			return nil
+		}
+		if kind := o.GetKind(); gone && (kind == "Namespace" || kind == "CustomResourceDefinition") {
+			return errs.WithHint(errs.Usage("step %s deletes %s %s, and with it all that is in it, which nothing could bring back", step, kind, o.GetName()), "delete the objects that you mean")
+		}
+		planned := journal.Planned{Object: journal.ObjectOf(o).String(), Done: journal.Removed}
+		if !gone {
+			if planned, err = planApply(ctx, at, o); err != nil {
+				return err
+			}
+		}
+		planned.Note = fmt.Sprintf("by step %s, until it ends", step)
+		out = append(out, planned)
+		return nil
+	}
+	for _, object := range c.Apply {
+		o, err := objectOf(object)
+		if err != nil {
+			return nil, err
+		}
+		if err := add(o, false); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range c.Delete {
+		if err := add(journal.Object(r).Bare(), true); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// planApply says what applying an object would change, by the API server's own
+// word.
+func planApply(ctx context.Context, at dynamic.ResourceInterface, o *unstructured.Unstructured) (journal.Planned, error) {
+	name := journal.ObjectOf(o)
+	live, err := at.Get(ctx, o.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return journal.Planned{Object: name.String(), Done: journal.Made}, nil
+	}
+	if err != nil {
+		return journal.Planned{}, err
+	}
+	wanted, err := at.Apply(ctx, o.GetName(), o.DeepCopy(), metav1.ApplyOptions{FieldManager: lab.FieldManager, Force: true, DryRun: []string{metav1.DryRunAll}})
+	if err != nil { // as a step may expect; it says so itself
+		return journal.Planned{Object: name.String(), Done: journal.Changed}, nil
+	}
+	planned, _ := journal.Plan(name, live.Object, []map[string]any{wanted.Object})
+	return planned, nil
 }
 
 // planStep says what a step changes outside of the run's namespace.
@@ -43,17 +129,6 @@ func planStep(step fault.Step) (out []journal.Planned) {
 	case *fault.Certificates:
 		if expires(&fault.Timeline{Steps: []fault.Step{step}}) {
 			out = append(out, journal.Planned{Object: "the mesh's control plane", Done: "scaled to 0 replicas", Note: note + ": certificates of the whole mesh run out while it is away for long"})
-		}
-	case *fault.Config:
-		for _, object := range a.Apply {
-			if o, err := objectOf(object); err == nil && o.GetNamespace() != "" {
-				out = append(out, journal.Planned{Object: journal.ObjectOf(o).String(), Done: "made or changed", Note: note})
-			}
-		}
-		for _, r := range a.Delete {
-			if r.Namespace != "" {
-				out = append(out, journal.Planned{Object: journal.Object(r).String(), Done: journal.Removed, Note: note})
-			}
 		}
 	}
 	return out

@@ -64,11 +64,9 @@ func (c *changed) undo(ctx context.Context, changes *journal.Journal) error {
 	switch {
 	case !c.begun:
 		return nil
-	case c.gone:
+	case c.gone, c.made:
 		_, err := changes.Restore(ctx, func(e *journal.Entry) bool { return e.Object == o })
 		return err
-	case c.made:
-		return changes.Remove(ctx, o, whyConfig)
 	}
 	return changes.Revert(ctx, o, whyConfig, c.step)
 }
