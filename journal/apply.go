@@ -78,13 +78,12 @@ func (j *Journal) make(ctx context.Context, at dynamic.ResourceInterface, object
 	if e != nil && e.Left != "" {
 		return undecided(e)
 	}
+	fresh := &Entry{Object: o, Done: Made, Why: why, Fields: fields.Diff(nil, object.Object)}
 	// As the API server will have it, with its defaults; where it cannot say so
 	// beforehand, as it is asked for.
-	wanted := object.Object
 	if tried, err := at.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}}); err == nil {
-		wanted = tried.Object
+		fresh.Fields, _ = fields.Seen(fresh.Fields, tried.Object)
 	}
-	fresh := &Entry{Object: o, Done: Made, Why: why, Fields: fields.Diff(nil, wanted)}
 	if e != nil {
 		fresh.version, fresh.Number = e.version, e.Number
 		if e.Done == Removed { // by this journal: it is to come back as it was

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"sync"
 	"time"
 
@@ -181,7 +180,7 @@ func (j *Journal) changeOnce(ctx context.Context, o Object, why string, edit Edi
 	if err != nil {
 		return nil, err
 	}
-	back := e.Done == Changed && reflect.DeepEqual(fields.Own(base), fields.Own(wanted.Object))
+	back := e.Done == Changed && fields.Equal(base, wanted.Object)
 	step := fields.Diff(live.Object, wanted.Object, texts...)
 	if len(step) == 0 {
 		if back && e.version != "" {
@@ -190,10 +189,15 @@ func (j *Journal) changeOnce(ctx context.Context, o Object, why string, edit Edi
 		return nil, nil
 	}
 	e.Fields = fields.Over(e.Fields, live.Object, wanted.Object, texts...)
+	wanted.SetResourceVersion(live.GetResourceVersion())
+	// As the API server will have it: half a CPU is written 500m. Where it cannot
+	// say so beforehand, as it is asked for.
+	if tried, err := at.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}}); err == nil {
+		e.Fields, _ = fields.Seen(e.Fields, tried.Object)
+	}
 	if err := j.note(ctx, e); err != nil {
 		return nil, err
 	}
-	wanted.SetResourceVersion(live.GetResourceVersion())
 	written, err := at.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: fieldManager})
 	if err != nil {
 		return nil, err

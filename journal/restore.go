@@ -144,6 +144,8 @@ func (j *Journal) restoreOne(ctx context.Context, e *Entry) (out Outcome) {
 				err = j.restoreChanged(ctx, at, e, live, &out)
 			case live == nil:
 				err = j.restoreRemoved(ctx, at, e, &out)
+			case e.Done == Removed && fields.Equal(live.Object, e.Whole): // by one who died then
+				out.Text = "already as it was"
 			case e.Done == Removed:
 				out.Text = "left alone: it was removed, and somebody has made it again"
 				out.Left = []string{"the whole object"}

@@ -1,7 +1,7 @@
-//go:build !failpoints
+//go:build !failpoints && !verify
 
 // Package failpoint marks the steps at which tests let the program die. In
-// ordinary builds a mark does nothing; with the build tag failpoints the
+// ordinary builds a mark does nothing; with the build tag failpoints or verify the
 // environment variable MESHTRIAL_FAILPOINT says at which one the process kills
 // itself.
 package failpoint

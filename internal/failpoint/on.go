@@ -1,4 +1,4 @@
-//go:build failpoints
+//go:build failpoints || verify
 
 // Package failpoint marks the steps at which tests let the program die.
 package failpoint

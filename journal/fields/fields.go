@@ -192,6 +192,9 @@ func Own(object map[string]any) map[string]any {
 	return out
 }
 
+// Equal says that two versions of an object are the same to their writers.
+func Equal(a, b map[string]any) bool { return same(value(Own(a)), value(Own(b))) }
+
 // named are the items of a list by name, and their names in order; false if
 // not all have a name of their own, or there are none.
 func named(v any) (map[string]any, []string, bool) {
