@@ -308,15 +308,6 @@ func machineRemarks(ctx context.Context, p *progress, f runFlags) ([]string, err
 	return doctor.Remarks(doctor.JudgeMachine(facts)), nil
 }
 
-// closeLab lets go of the lab, and says so if that ends it.
-func closeLab(l lab.Lab, p *progress) error {
-	if !l.Stays() {
-		p.say("taking the lab down")
-		defer p.clear()
-	}
-	return l.Close()
-}
-
 // condition compiles a condition of a step.
 func condition(expr string) (func(record.Moment) (bool, error), error) {
 	c, err := findings.CompileCondition(expr)

@@ -137,3 +137,12 @@ func sameToday(f runFlags, was record.Header) error {
 	}
 	return runner.Same(f.resume, was, now)
 }
+
+// closeLab lets go of the lab, and says so if that ends it.
+func closeLab(l lab.Lab, p *progress) error {
+	if !l.Stays() {
+		p.say("taking the lab down")
+		defer p.clear()
+	}
+	return l.Close()
+}
