@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -40,8 +41,11 @@ blocks: {min: 3, max: 3, limit: 20m, redeploy: 0}
 	out := filepath.Join(b.dir, "shared")
 	kind := kinds.Of(s)
 	adapter := &sharedMesh{images: b.lab.Images()}
-	if _, err := runner.Run(t.Context(), runner.Options{Study: s, Source: []byte(text), Kind: kind.Trial, Lab: b.lab, Mesh: adapter, Out: out,
-		Rules: verdict.Limits(nil).Rules(kind.Limits)}); err != nil {
+	// One run at a time, as those of the program, and beside tests that use the
+	// machine.
+	options := runner.Options{Study: s, Source: []byte(text), Kind: kind.Trial, Lab: b.lab, Mesh: adapter, Out: out,
+		Journal: labtest.Journal(t, b.lab, "shared"), Rules: verdict.Limits{"unattributed": 1}.Rules(kind.Limits)}
+	if _, err := runner.Run(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
 	run, _, err := store.Load(t.Context(), out)
@@ -89,11 +93,11 @@ func checkModes(t *testing.T, trial record.Trial) {
 // mesh that did not see the waypoint.
 func sharedJudgedAgain(t *testing.T, run record.Run, adapter mesh.Mesh) {
 	t.Helper()
-	again, notes, err := kinds.Rejudge(run, nil, func(string) func(mesh.Evidence) []record.Check { return adapter.Verify })
+	again, notes, err := kinds.Rejudge(run, verdict.Limits{"unattributed": 1}, func(string) func(mesh.Evidence) []record.Check { return adapter.Verify })
 	if err != nil || len(notes) > 0 {
 		t.Fatalf("%v, %v", notes, err)
 	}
-	blind, _, err := kinds.Rejudge(run, nil, func(string) func(mesh.Evidence) []record.Check {
+	blind, _, err := kinds.Rejudge(run, verdict.Limits{"unattributed": 1}, func(string) func(mesh.Evidence) []record.Check {
 		return func(e mesh.Evidence) []record.Check {
 			delete(e.Proxies, record.PartWaypoint)
 			return adapter.Verify(e)

@@ -11,7 +11,7 @@ import (
 )
 
 // journalWait bounds the wait for another test that has the lab.
-const journalWait = 5 * time.Minute
+const journalWait = 20 * time.Minute
 
 // Journal takes a lab's Lease for a run of the test's, and gives it back at the
 // end; what the test has changed by then and not put back is a failure.
