@@ -103,7 +103,7 @@ var table = []feature{
 	{Name: EveryRun, Doc: "A namespace of the run's own, lines to its pods, and a look at the mesh.", when: always, rows: []row{
 		{verbs: "create delete", name: "namespaces", where: Everywhere, why: "the run's own namespace, with all that is in it"},
 		{verbs: "list", name: "namespaces", where: Everywhere, why: "what earlier runs left", without: "what a killed run left is neither named nor waited for; its pods are measured along"},
-		{verbs: "list", name: "pods", where: InRun, why: "where the roles run, and whether they are ready"},
+		{verbs: "list watch", name: "pods", where: InRun, why: "where the roles run, and whether they are ready; each is told every 10 s that the runner is there"},
 		{verbs: open, name: forward, where: InRun, why: "the control servers of the roles, and the proxies' admin pages"},
 		{verbs: "get", name: "nodes", where: Everywhere, why: "the node's container runtime", without: "the report does not name the container runtime"},
 		{verbs: "list", name: "pods", where: InMesh, why: "the pods of the control plane, whose CPU is measured too", when: meshed},
