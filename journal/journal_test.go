@@ -2,6 +2,7 @@ package journal
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -123,16 +124,26 @@ func FuzzParseEntry(f *testing.F) {
 	f.Add(string(text))
 	f.Add(`{"schema":1,"done":"made","object":{"apiVersion":"v1","kind":"A","name":"b"},"fields":[{"path":["x"]}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		bare := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{entryKey: base64.StdEncoding.EncodeToString([]byte(text))}}}
-		e, err := parseEntry(bare)
-		if err == nil {
+		s := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{entryKey: base64.StdEncoding.EncodeToString([]byte(text))}}}
+		if _, err := parseEntry(s); err == nil {
 			t.Fatal("an entry under any name is taken")
 		}
-		var known Entry
-		if strings.Contains(err.Error(), "it is not that of") {
-			bare.SetName(known.Object.secretName())
+		var named struct{ Object Object }
+		if json.Unmarshal([]byte(text), &named) != nil {
+			return
 		}
-		_ = e
+		s.SetName(named.Object.secretName())
+		e, err := parseEntry(s)
+		if err != nil {
+			return
+		}
+		kept, err := e.secret()
+		if err != nil {
+			return // too large
+		}
+		if again, err := parseEntry(kept); err != nil || again.Object != e.Object || again.Done != e.Done || len(again.Fields) != len(e.Fields) {
+			t.Errorf("%+v, %v; it was %+v", again, err, e)
+		}
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -266,6 +267,9 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) (err error) {
 	}
 	if len(left) > 0 {
 		for _, e := range left {
+			if slices.ContainsFunc(done, func(o journal.Outcome) bool { return o.Entry.Object == e.Object && len(o.Left) > 0 }) {
+				continue // it has just been told
+			}
 			p.note("%s, run %s, left alone: %s", e.Object, e.Run, e.Left)
 		}
 		return errs.WithCode(errs.WithHint(fmt.Errorf("of %d objects something was left alone, since somebody else has changed it", len(left)),

@@ -49,20 +49,25 @@ func (c *ControlPlane) planDeployment(ctx context.Context, all []mesh.Levers) ([
 	if err != nil {
 		return nil, err
 	}
-	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&d.Spec)
+	return planSpec(c.object("apps/v1", "Deployment", c.name), &d.Spec, all, editSpec)
+}
+
+// planSpec is what edit, with each of the levers, changes of an object's spec.
+func planSpec(o journal.Object, spec any, all []mesh.Levers, edit func(*unstructured.Unstructured, mesh.Levers) error) ([]journal.Planned, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(spec)
 	if err != nil {
 		return nil, err
 	}
-	live := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	live := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
 	var versions []map[string]any
 	for _, l := range all {
 		v := live.DeepCopy()
-		if err := editSpec(v, l); err != nil {
+		if err := edit(v, l); err != nil {
 			return nil, err
 		}
 		versions = append(versions, v.Object)
 	}
-	return planned(journal.Plan(c.object("apps/v1", "Deployment", c.name), live.Object, versions)), nil
+	return planned(journal.Plan(o, live.Object, versions)), nil
 }
 
 func (c *ControlPlane) planMeshConfig(ctx context.Context, all []mesh.Levers) ([]journal.Planned, error) {
@@ -89,20 +94,11 @@ func (c *ControlPlane) planScalers(ctx context.Context, all []mesh.Levers) ([]jo
 	}
 	var out []journal.Planned
 	for _, s := range found {
-		spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&s.Spec)
+		one, err := planSpec(c.object("autoscaling/v2", "HorizontalPodAutoscaler", s.Name), &s.Spec, all, holdScaler)
 		if err != nil {
 			return nil, err
 		}
-		live := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-		var versions []map[string]any
-		for _, l := range all {
-			v := live.DeepCopy()
-			if err := holdScaler(v, l); err != nil {
-				return nil, err
-			}
-			versions = append(versions, v.Object)
-		}
-		out = append(out, planned(journal.Plan(c.object("autoscaling/v2", "HorizontalPodAutoscaler", s.Name), live.Object, versions))...)
+		out = append(out, one...)
 	}
 	return out, nil
 }
