@@ -42,9 +42,6 @@ func (t tree) did(c diskOp) {
 	}
 }
 
-// fd is the directory, for system calls.
-func (t tree) fd() int { return int(t.Fd()) }
-
 // again repeats a system call that a signal interrupted.
 func again(call func() error) error {
 	for {

@@ -86,6 +86,7 @@ func TestExpire(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if want := 35 * time.Second; ended < want || ended > want+expireEvery {
 			t.Errorf("it ended after %v, want %v", ended, want)
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/meshtrial/meshtrial/journal"
 )
 
-var refused = errors.New("connection refused")
+var errRefused = errors.New("connection errRefused")
 
 // cluster answers a keeper by the time since its begin.
 type cluster struct {
@@ -90,7 +90,7 @@ func TestKeeper(t *testing.T) {
 		}, 30 * second, "Lease is gone"},
 		{"an API server that is away for an hour", func(at time.Duration) (*Lease, error) {
 			if at > 100*second && at < time.Hour {
-				return nil, refused
+				return nil, errRefused
 			}
 			if at < time.Hour+40*second { // the runner needs a while to come back
 				at = min(at, 100*second)
@@ -99,11 +99,11 @@ func TestKeeper(t *testing.T) {
 		}, 0, "can be read again"},
 		{"an API server that is away, and a runner that died meanwhile", func(at time.Duration) (*Lease, error) {
 			if at > 20*second && at < 200*second {
-				return nil, refused
+				return nil, errRefused
 			}
 			return renewed(20 * second)(at)
 		}, 245 * second, "not renewed its Lease for 45s"},
-		{"an API server that never answers", func(time.Duration) (*Lease, error) { return nil, refused }, 0, "cannot be read"},
+		{"an API server that never answers", func(time.Duration) (*Lease, error) { return nil, errRefused }, 0, "cannot be read"},
 		{"a keeper that may not read it", func(time.Duration) (*Lease, error) {
 			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, journal.LeaseName, errors.New("no"))
 		}, 0, "cannot be read"},
@@ -132,7 +132,7 @@ func TestKeeperTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{lease: renewed(0), delete: func(at time.Duration) error {
 			if at < time.Minute {
-				return refused
+				return errRefused
 			}
 			return apierrors.NewConflict(schema.GroupResource{Resource: "namespaces"}, "n", errors.New("the UID is another"))
 		}}
@@ -142,7 +142,7 @@ func TestKeeperTriesAgain(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{delete: func(time.Duration) error { return refused }, lease: func(at time.Duration) (*Lease, error) {
+		c := &cluster{delete: func(time.Duration) error { return errRefused }, lease: func(at time.Duration) (*Lease, error) {
 			if at < 50*time.Second {
 				return renewed(0)(at)
 			}
