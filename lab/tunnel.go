@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
@@ -188,10 +189,18 @@ func overWebSocket(ctx context.Context, config *rest.Config, target *url.URL) (h
 	if err != nil {
 		return nil, nil, "", err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	// The handshake itself heeds a deadline and no cancellation: that cuts its
+	// connection off.
+	kept := func() bool { return true }
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(got httptrace.GotConnInfo) {
+			kept = context.AfterFunc(ctx, func() { got.Conn.Close() })
+		},
+	}), http.MethodGet, target.String(), nil)
 	if err != nil {
 		return nil, nil, "", err
 	}
+	defer func() { kept() }()
 	conn, err := websocket.Negotiate(transport, holder, req, constants.WebsocketsSPDYTunnelingPrefix+portforward.PortForwardProtocolV1Name)
 	if err != nil {
 		return nil, nil, "", err
