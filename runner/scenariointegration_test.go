@@ -29,6 +29,7 @@ settings: {rate: 100, arrival: poisson, connections: 2}
 timeline:
   duration: 20s
   steps:
+  - {name: quick, at: 500ms, every: 250ms, times: 4, for: 120ms, worker: {service: bar, set: {service_time: {mean: 6ms}}}}
   - {name: gone, at: 2s, remove: {service: bar, replicas: 1}}
   - name: harm
     at: 4s
@@ -128,7 +129,7 @@ func verifySteps(t *testing.T, events []record.Event, trial *record.Trial) {
 			t.Errorf("step %s has no proof: %+v", e.Step, e)
 		}
 	}
-	for _, want := range []string{"gone remove", "harm config", "harm end config", "reaction worker", "sale load", "sale end load"} {
+	for _, want := range []string{"gone remove", "harm config", "harm end config", "reaction worker", "quick worker", "quick#4 worker", "quick#4 end worker", "sale load", "sale end load"} {
 		if !ops[want] {
 			t.Errorf("no event %q, only %v", want, ops)
 		}

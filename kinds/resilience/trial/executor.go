@@ -29,10 +29,12 @@ type executor struct {
 	mu     sync.Mutex
 	want   map[string]int  // replicas by service
 	doomed map[string]bool // pods that a step has chosen to go, by UID
+	// altered are steps of workers, by service; see changing.
+	altered map[string]int
 }
 
 func newExecutor(ctx context.Context, t *scenarioTrial) *executor {
-	h := &executor{scenarioTrial: t, run: ctx, want: map[string]int{}, doomed: map[string]bool{}}
+	h := &executor{scenarioTrial: t, run: ctx, want: map[string]int{}, doomed: map[string]bool{}, altered: map[string]int{}}
 	for _, one := range t.scene.scenario.Graph.Services {
 		h.want[one.Name] = one.Replicas
 	}

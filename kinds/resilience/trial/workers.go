@@ -51,7 +51,9 @@ func changeBehaviour(c *control.Config, b fault.Behaviour, seed uint64) {
 func (r *ready) Worker(a *fault.Worker) error { return r.holds(r.worker(r.ctx, a)) }
 
 // worker changes replicas of a service in one change: all hold it ready before
-// the step begins.
+// the step begins. A worker holds one at a time, made of what it does then: where
+// another step of the service has yet to begin or to end, this one is handed over
+// when it begins.
 func (h *executor) worker(ctx context.Context, w *fault.Worker) (drive.Execution, error) {
 	chosen, err := h.choose(w.Service, w.Pick)
 	if err != nil {
@@ -65,18 +67,29 @@ func (h *executor) worker(ctx context.Context, w *fault.Worker) (drive.Execution
 	}
 	before := make([]control.Config, len(apis))
 	after := make([]control.Config, len(apis))
-	pending, err := control.StageAll(ctx, apis, func(i int, c *control.Config) {
-		before[i] = *c
-		changeBehaviour(c, w.Set, h.scene.seed)
-		after[i] = *c
-	})
-	if err != nil {
-		return nil, err
+	stage := func(ctx context.Context) (*control.Pending, error) {
+		return control.StageAll(ctx, apis, func(i int, c *control.Config) {
+			before[i] = *c
+			changeBehaviour(c, w.Set, h.scene.seed)
+			after[i] = *c
+		})
+	}
+	var pending *control.Pending
+	if h.changing(w.Service, 1) == 1 {
+		if pending, err = stage(ctx); err != nil {
+			h.changing(w.Service, -1)
+			return nil, err
+		}
 	}
 	return &execution{
 		target: strings.Join(names, ", "),
-		begin: func(ctx context.Context) error {
-			_, err := pending.Commit(ctx, time.Time{})
+		begin: func(ctx context.Context) (err error) {
+			if pending == nil {
+				if pending, err = stage(ctx); err != nil {
+					return err
+				}
+			}
+			_, err = pending.Commit(ctx, time.Time{})
 			return err
 		},
 		prove: func(ctx context.Context) (string, error) {
@@ -97,6 +110,7 @@ func (h *executor) worker(ctx context.Context, w *fault.Worker) (drive.Execution
 			if h.over() {
 				return nil
 			}
+			defer h.changing(w.Service, -1)
 			var all []error
 			for i, api := range apis {
 				if !h.census.lives(chosen[i].uid) {
@@ -114,6 +128,15 @@ func (h *executor) worker(ctx context.Context, w *fault.Worker) (drive.Execution
 			return errors.Join(all...)
 		},
 	}, nil
+}
+
+// changing counts a service's steps of workers that are made ready and have not
+// ended, and says how many there are.
+func (h *executor) changing(service string, by int) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.altered[service] += by
+	return h.altered[service]
 }
 
 // sameBehaviour compares configurations as they are said, where nothing and an
