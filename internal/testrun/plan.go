@@ -146,7 +146,7 @@ func verifyPlan(packages []goPackage, root bool) [][]lane {
 	checks.jobs = append(checks.jobs, raceTest(together, "2"))
 	for _, p := range packages {
 		for _, target := range p.fuzz {
-			checks.jobs = append(checks.jobs, goTest(target, []string{p.name}, "-run", "^$", "-fuzz", only([]string{target}), "-fuzztime", "10s",
+			checks.jobs = append(checks.jobs, goTest(target, []string{p.name}, "-run", "^$", "-fuzz", only([]string{target}), "-fuzztime", "6s",
 				"-fuzzminimizetime", "20x")) // by default it may take all of the time
 		}
 	}
@@ -155,7 +155,7 @@ func verifyPlan(packages []goPackage, root bool) [][]lane {
 
 // goTest is a job that runs packages' tests.
 func goTest(name string, packages []string, flags ...string) job {
-	command := append([]string{"go", "test", "-json", "-vet=off", "-timeout", "25m"}, flags...)
+	command := append([]string{"go", "test", "-json", "-vet=off", "-timeout", "35m"}, flags...)
 	for _, p := range packages {
 		command = append(command, module+p)
 	}
