@@ -71,10 +71,11 @@ func deploymentDone(d *appsv1.Deployment) (bool, string) {
 // WaitPods waits until the selected pods of a namespace number at least
 // count and all are ready. It fails at once when a pod can never become
 // ready (it ended, or was refused by its node), and soon when its node cannot
-// have its image.
+// have its image, or the API server refuses to have it made.
 func WaitPods(ctx context.Context, client kubernetes.Interface, namespace, selector string, count int) error {
 	what := fmt.Sprintf("wait for %d ready pods of %q in namespace %s", count, selector, namespace)
 	var pulls Pulls
+	var refused refusals
 	return poll(ctx, what, func(ctx context.Context) (bool, string, error) {
 		pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: "0"})
 		if err != nil {
@@ -84,6 +85,9 @@ func WaitPods(ctx context.Context, client kubernetes.Interface, namespace, selec
 			return false, "", err
 		}
 		if err := pulls.Look(pods.Items, time.Now()); err != nil {
+			return false, "", err
+		}
+		if err := refused.look(ctx, client, namespace, count-len(pods.Items), time.Now()); err != nil {
 			return false, "", err
 		}
 		ready, reason := 0, ""

@@ -105,6 +105,7 @@ var table = []feature{
 		{verbs: "list", name: "namespaces", where: Everywhere, why: "what earlier runs left", without: "what a killed run left is neither named nor waited for; its pods are measured along"},
 		{verbs: "list watch", name: "pods", where: InRun, why: "where the roles run, and whether they are ready; each is told every 10 s that the runner is there"},
 		{verbs: open, name: forward, where: InRun, why: "the control servers of the roles, and the proxies' admin pages"},
+		{verbs: "list", name: "events", where: InRun, why: "why pods do not come", without: "a quota or a policy that refuses the run's pods shows after minutes, and not in its own words"},
 		{verbs: "get", name: "nodes", where: Everywhere, why: "the node's container runtime", without: "the report does not name the container runtime"},
 		{verbs: "list", name: "pods", where: InMesh, why: "the pods of the control plane, whose CPU is measured too", when: meshed},
 		{verbs: "list", name: "deployments.apps", where: InMesh, why: "whether the mesh is installed and ready", when: meshed},

@@ -119,6 +119,10 @@ func (g core) Namespaces() Namespaces {
 	return objects[corev1.Namespace, corev1.NamespaceList](g.c, corev1.SchemeGroupVersion, "namespaces", "")
 }
 
+func (g core) Events(namespace string) Events {
+	return objects[corev1.Event, corev1.EventList](g.c, corev1.SchemeGroupVersion, "events", namespace)
+}
+
 func (g core) Nodes() Nodes {
 	return objects[corev1.Node, corev1.NodeList](g.c, corev1.SchemeGroupVersion, "nodes", "")
 }

@@ -54,6 +54,7 @@ type Collection[T, L any] interface {
 // The resources in use.
 type (
 	ConfigMaps       = Collection[*corev1.ConfigMap, *corev1.ConfigMapList]
+	Events           = Collection[*corev1.Event, *corev1.EventList]
 	Namespaces       = Objects[*corev1.Namespace, *corev1.NamespaceList]
 	Nodes            = Collection[*corev1.Node, *corev1.NodeList]
 	Secrets          = Collection[*corev1.Secret, *corev1.SecretList]
@@ -85,6 +86,7 @@ type AccessReviews interface {
 // CoreV1 is the core group.
 type CoreV1 interface {
 	ConfigMaps(namespace string) ConfigMaps
+	Events(namespace string) Events
 	Namespaces() Namespaces
 	Nodes() Nodes
 	Pods(namespace string) Pods

@@ -35,6 +35,9 @@ func (c Cluster) CoreV1() kubernetes.CoreV1 { return coreV1{c.Clientset.CoreV1()
 func (g coreV1) ConfigMaps(namespace string) kubernetes.ConfigMaps {
 	return g.CoreV1Interface.ConfigMaps(namespace)
 }
+func (g coreV1) Events(namespace string) kubernetes.Events {
+	return g.CoreV1Interface.Events(namespace)
+}
 func (g coreV1) Namespaces() kubernetes.Namespaces     { return g.CoreV1Interface.Namespaces() }
 func (g coreV1) Nodes() kubernetes.Nodes               { return g.CoreV1Interface.Nodes() }
 func (g coreV1) Pods(namespace string) kubernetes.Pods { return g.CoreV1Interface.Pods(namespace) }
