@@ -14,9 +14,9 @@ import (
 // tries again after 10 s, and then after 20 s: by then two tries have failed.
 const pullPatience = 20 * time.Second
 
-// Pulls says when waiting for pods is of no use because their node cannot have
+// pulls says when waiting for pods is of no use because their node cannot have
 // the image. The zero value is ready to use; it remembers what it saw.
-type Pulls struct {
+type pulls struct {
 	failing map[string]pull // by pod's UID and container's name
 }
 
@@ -25,9 +25,9 @@ type pull struct {
 	message string // of the last try
 }
 
-// Look is told now and then how pods are. It fails once one of their images
+// look is told now and then how pods are. It fails once one of their images
 // has a name that is none, may not be pulled, or could not be for pullPatience.
-func (p *Pulls) Look(pods []corev1.Pod, now time.Time) error {
+func (p *pulls) look(pods []corev1.Pod, now time.Time) error {
 	if p.failing == nil {
 		p.failing = map[string]pull{}
 	}
@@ -44,7 +44,7 @@ func (p *Pulls) Look(pods []corev1.Pod, now time.Time) error {
 	return nil
 }
 
-func (p *Pulls) container(pod *corev1.Pod, status *corev1.ContainerStatus, now time.Time) error {
+func (p *pulls) container(pod *corev1.Pod, status *corev1.ContainerStatus, now time.Time) error {
 	key := string(pod.UID) + "/" + status.Name
 	waiting := status.State.Waiting
 	if waiting == nil {

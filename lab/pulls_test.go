@@ -60,10 +60,10 @@ func TestPulls(t *testing.T) {
 		"another reason": {{0, "CreateContainerConfigError", "no secret", ""}, {time.Hour, "CreateContainerConfigError", "no secret", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var p Pulls
+			var p pulls
 			begin := time.Now()
 			for _, l := range looks {
-				err := p.Look([]corev1.Pod{pulling("load-1", l.reason, l.message)}, begin.Add(l.at))
+				err := p.look([]corev1.Pod{pulling("load-1", l.reason, l.message)}, begin.Add(l.at))
 				switch {
 				case l.fail == "" && err != nil:
 					t.Fatalf("at %v, %s: %v", l.at, l.reason, err)

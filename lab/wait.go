@@ -74,8 +74,7 @@ func deploymentDone(d *appsv1.Deployment) (bool, string) {
 // have its image, or the API server refuses to have it made.
 func WaitPods(ctx context.Context, client kubernetes.Interface, namespace, selector string, count int) error {
 	what := fmt.Sprintf("wait for %d ready pods of %q in namespace %s", count, selector, namespace)
-	var pulls Pulls
-	var refused refusals
+	var hindered Hindrances
 	return poll(ctx, what, func(ctx context.Context) (bool, string, error) {
 		pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: "0"})
 		if err != nil {
@@ -84,10 +83,7 @@ func WaitPods(ctx context.Context, client kubernetes.Interface, namespace, selec
 			}
 			return false, "", err
 		}
-		if err := pulls.Look(pods.Items, time.Now()); err != nil {
-			return false, "", err
-		}
-		if err := refused.look(ctx, client, namespace, count-len(pods.Items), time.Now()); err != nil {
+		if err := hindered.Look(ctx, client, namespace, pods.Items, count-len(pods.Items), time.Now()); err != nil {
 			return false, "", err
 		}
 		ready, reason := 0, ""

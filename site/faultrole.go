@@ -71,18 +71,19 @@ func (f *FaultRoles) Connect(ctx context.Context) error {
 	defer cancel()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
-	var pulls lab.Pulls
+	var hindered lab.Hindrances
 	for {
 		found, err := f.Kube.CoreV1().Pods(f.Namespace).List(limited, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + RoleFault})
 		if err != nil {
 			return fmt.Errorf("list the pods of the fault role: %w", err)
 		}
-		if err := pulls.Look(found.Items, time.Now()); err != nil {
-			return fmt.Errorf("wait for the fault role: %w", err)
-		}
 		set, err := f.Kube.AppsV1().DaemonSets(f.Namespace).Get(limited, RoleFault, metav1.GetOptions{})
 		if err != nil {
 			return fmt.Errorf("read DaemonSet %s: %w", RoleFault, err)
+		}
+		wanted := int(set.Status.DesiredNumberScheduled)
+		if err := hindered.Look(limited, f.Kube, f.Namespace, found.Items, max(wanted, 1)-len(found.Items), time.Now()); err != nil {
+			return fmt.Errorf("wait for the fault role: %w", err)
 		}
 		clear(f.ByNode)
 		var lost error
@@ -96,7 +97,7 @@ func (f *FaultRoles) Connect(ctx context.Context) error {
 				f.ByNode[pod.Spec.NodeName] = client
 			}
 		}
-		if wanted := int(set.Status.DesiredNumberScheduled); wanted > 0 && len(f.ByNode) >= wanted {
+		if wanted > 0 && len(f.ByNode) >= wanted {
 			return nil
 		}
 		select {

@@ -82,13 +82,13 @@ func (r *ProfileRoles) Connect(ctx context.Context, nodes []string) error {
 	defer cancel()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
-	var pulls lab.Pulls
+	var hindered lab.Hindrances
 	for {
 		pods, err := r.Kube.CoreV1().Pods(r.Namespace).List(limited, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + roleProfile})
 		if err != nil {
 			return fmt.Errorf("list the pods of the profile role: %w", err)
 		}
-		if err := pulls.Look(pods.Items, time.Now()); err != nil {
+		if err := hindered.Look(limited, r.Kube, r.Namespace, pods.Items, len(nodes)-len(pods.Items), time.Now()); err != nil {
 			return fmt.Errorf("wait for the profile role: %w", err)
 		}
 		clear(r.ByNode)

@@ -131,16 +131,19 @@ type Pod struct {
 func (s *Site) AwaitObservers(ctx context.Context) error {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
-	var pulls lab.Pulls
+	var hindered lab.Hindrances
 	for {
 		pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return fmt.Errorf("wait for the observers: %w", err)
 		}
-		if err := pulls.Look(pods.Items, time.Now()); err != nil {
+		lacking := Unobserved(pods.Items)
+		missing := slices.DeleteFunc(slices.Clone(lacking), func(node string) bool {
+			return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.Labels[mesh.AppLabel] == RoleObserve && p.Spec.NodeName == node })
+		})
+		if err := hindered.Look(ctx, s.Kube, s.Namespace, pods.Items, len(missing), time.Now()); err != nil {
 			return fmt.Errorf("wait for the observers: %w", err)
 		}
-		lacking := Unobserved(pods.Items)
 		if len(lacking) == 0 {
 			return nil
 		}

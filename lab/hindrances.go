@@ -24,6 +24,23 @@ const (
 	failedCreate = "FailedCreate"
 )
 
+// Hindrances say when waiting for pods is of no use, because their node cannot have
+// the image or nobody may make them. The zero value is ready to use; it remembers
+// what it saw.
+type Hindrances struct {
+	pulls   pulls
+	refused refusals
+}
+
+// Look is told now and then how pods are, and how many of them there are not. Its
+// error ends the waiting.
+func (h *Hindrances) Look(ctx context.Context, client kubernetes.Interface, namespace string, pods []corev1.Pod, missing int, now time.Time) error {
+	if err := h.pulls.look(pods, now); err != nil {
+		return err
+	}
+	return h.refused.look(ctx, client, namespace, missing, now)
+}
+
 // refusals say when waiting for pods is of no use because nobody may make them:
 // a quota, Pod Security or a policy of the cluster is against it. That stands in
 // events alone. The zero value is ready to use.
