@@ -22,10 +22,14 @@ const (
 	LeaseName = "meshtrial"
 	// Lapse is after how long a holder that renews no more is taken for dead, by
 	// the clock of whoever watches it: clocks of two machines are not compared.
-	Lapse = 45 * time.Second
-	// renewEvery is how often a holder renews, and renewLimit how long it tries.
+	// Three renewals fall into it, and after one that failed the next is tried
+	// sooner.
+	Lapse = 35 * time.Second
+	// renewEvery is how often a holder renews, renewLimit how long it tries, and
+	// renewAgain how soon after a renewal that failed it tries anew.
 	renewEvery = 10 * time.Second
 	renewLimit = 5 * time.Second
+	renewAgain = 2 * time.Second
 	// lookEvery is how often a Lease is looked at that somebody has.
 	lookEvery = time.Second
 
@@ -257,11 +261,14 @@ func (l *lease) keep(cancel context.CancelCauseFunc) {
 	}
 	go func() {
 		defer close(done)
-		for wake.Pause(ctx, renewEvery) == nil {
+		for next := renewEvery; wake.Pause(ctx, next) == nil; {
 			err := l.renew(ctx)
 			if errors.Is(err, ErrLost) || err != nil && l.held() != nil {
 				l.lose(err)
 				return
+			}
+			if next = renewEvery; err != nil {
+				next = renewAgain
 			}
 		}
 	}()
