@@ -269,7 +269,7 @@ func (g guests) commands(t *testing.T) {
 		features  []string
 		args      []string
 	}{
-		"tester": {"tested", []string{rights.Reach, rights.PushTest, rights.Signals},
+		"tester": {"tested", []string{rights.Reach, rights.PushTest, rights.Signals, rights.Journal},
 			[]string{"controlplane-test", "--namespace", "tested", "--reps", "2", "--delay", "1s", "--settle", "1s"}},
 		"profiler": {"istio-system", []string{rights.Reach, rights.ProfilePage}, []string{"profile", pod, "-n", "istio-system", "--kind", "heap", "--format", "json"}},
 	} {
