@@ -115,7 +115,7 @@ func acquire(ctx context.Context, kube dynamic.Interface, o Options) (*unstructu
 		found, err := api.Get(ctx, LeaseName, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			if taken, err := api.Create(ctx, leaseOf(o.Holder, nil), metav1.CreateOptions{FieldManager: fieldManager}); err == nil || !passing(err) {
+			if taken, err := api.Create(ctx, leaseOf(o.Holder, nil), metav1.CreateOptions{FieldManager: FieldManager}); err == nil || !passing(err) {
 				return taken, sayLease(err)
 			}
 		case err != nil:
@@ -124,7 +124,7 @@ func acquire(ctx context.Context, kube dynamic.Interface, o Options) (*unstructu
 			holder := holderOf(found)
 			state := seen.look(found.GetResourceVersion(), holder, time.Now(), o.Dead)
 			if state == free {
-				if taken, err := api.Update(ctx, leaseOf(o.Holder, found), metav1.UpdateOptions{FieldManager: fieldManager}); err == nil || !passing(err) {
+				if taken, err := api.Update(ctx, leaseOf(o.Holder, found), metav1.UpdateOptions{FieldManager: FieldManager}); err == nil || !passing(err) {
 					return taken, sayLease(err)
 				}
 				continue // somebody was faster
@@ -329,7 +329,7 @@ func (l *lease) renew(ctx context.Context) error {
 	if err := unstructured.SetNestedField(next.Object, time.Now().UTC().Format(metav1.RFC3339Micro), "spec", "renewTime"); err != nil {
 		return err
 	}
-	written, err := l.api.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
+	written, err := l.api.Update(ctx, next, metav1.UpdateOptions{FieldManager: FieldManager})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		found, getErr := l.api.Get(ctx, LeaseName, metav1.GetOptions{})
 		switch {
@@ -375,7 +375,7 @@ func (l *lease) release(ctx context.Context) error {
 		next := l.object.DeepCopy()
 		unstructured.RemoveNestedField(next.Object, "spec", "holderIdentity")
 		next.SetAnnotations(nil)
-		_, err := l.api.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
+		_, err := l.api.Update(ctx, next, metav1.UpdateOptions{FieldManager: FieldManager})
 		if err == nil || apierrors.IsNotFound(err) {
 			return nil
 		}

@@ -224,7 +224,7 @@ func TestSteps(t *testing.T) {
   - {name: again, at: 4s, config: {delete: [{apiVersion: v1, kind: ConfigMap, namespace: shop, name: d}]}}
 `)
 	var got []string
-	for _, f := range Place(Of(plan), Places{Run: "run", Meshes: map[string]string{study.MeshIstio: "istio-system"}}) {
+	for _, f := range Place(Of(plan), Places{Journal: "meshtrial-journal", Run: "run", Meshes: map[string]string{study.MeshIstio: "istio-system"}}) {
 		for _, r := range f.Rights {
 			if r.Kind != "" {
 				got = append(got, strings.Join(r.Verbs, " ")+" "+r.Name()+" "+r.Version+" in "+r.Namespace)
@@ -248,7 +248,7 @@ func TestPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := map[string][]string{}
-	for _, f := range Place(named, Places{Run: "meshtrial-x", Meshes: map[string]string{study.MeshIstio: "istio-system", study.MeshLinkerd: "linkerd"}}) {
+	for _, f := range Place(named, Places{Journal: "meshtrial-journal", Run: "meshtrial-x", Meshes: map[string]string{study.MeshIstio: "istio-system", study.MeshLinkerd: "linkerd"}}) {
 		for _, r := range f.Rights {
 			key := strings.Join(r.Verbs, " ") + " " + r.Name()
 			found[key] = append(found[key], r.Namespace)
@@ -264,7 +264,7 @@ func TestPlace(t *testing.T) {
 			t.Errorf("%s in %q, want %q", key, found[key], want)
 		}
 	}
-	for _, f := range Place(named, Places{Run: "meshtrial-x"}) {
+	for _, f := range Place(named, Places{Journal: "meshtrial-journal", Run: "meshtrial-x"}) {
 		for _, r := range f.Rights {
 			if r.Where == InMesh {
 				t.Errorf("without a mesh: %+v", r)
@@ -297,7 +297,7 @@ func TestManifests(t *testing.T) {
 				some = append(some, f)
 			}
 		}
-		placed := Place(some, Places{Run: "meshtrial-x", Meshes: map[string]string{study.MeshIstio: "istio-system"}, Named: "shop"})
+		placed := Place(some, Places{Journal: "meshtrial-journal", Run: "meshtrial-x", Meshes: map[string]string{study.MeshIstio: "istio-system"}, Named: "shop"})
 		want := map[string]bool{}
 		for _, f := range placed {
 			for _, r := range f.Rights {

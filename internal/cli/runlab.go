@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/local"
@@ -65,7 +66,7 @@ func openCluster(ctx context.Context, p *progress, f runFlags, needs []rights.Fe
 // control planes, one that a run could have, and one that the user names ("" for
 // all).
 func placesOf(meshes []string, named string) rights.Places {
-	at := rights.Places{Run: site.NamespacePrefix + "check", Meshes: map[string]string{}, Named: named}
+	at := rights.Places{Journal: journal.Namespace, Run: site.NamespacePrefix + "check", Meshes: map[string]string{}, Named: named}
 	for _, name := range meshes {
 		at.Meshes[name], _ = newMesh(name, lab.Images{}).ControlPlane()
 	}
