@@ -273,7 +273,7 @@ func (g guests) commands(t *testing.T) {
 		"tester": {"tested", []string{rights.Reach, rights.PushTest, rights.Signals, rights.Journal},
 			[]string{"controlplane-test", "--namespace", "tested", "--reps", "2", "--delay", "1s", "--settle", "1s"}},
 		"perfer": {"istio-system", []string{rights.Reach, rights.Journal, rights.Keeper, rights.ProfilePod},
-			[]string{"profile", pod, "-n", "istio-system", "--length", "1s", "--format", "json", "--image", g.lab.Images().Meshtrial}},
+			[]string{"profile", pod, "-n", "istio-system", "--length", "20s", "--format", "json", "--image", g.lab.Images().Meshtrial}},
 		"profiler": {"istio-system", []string{rights.Reach, rights.ProfilePage}, []string{"profile", pod, "-n", "istio-system", "--kind", "heap", "--format", "json"}},
 	} {
 		kubeconfig := g.user(t, name)
@@ -283,7 +283,8 @@ func (g guests) commands(t *testing.T) {
 		}
 		g.grant(t, name, kubeconfig, check...)
 		code, said := g.machine.Run(t, append(c.args, "--lab", "cluster", "--kubeconfig", kubeconfig)...)
-		if code != errs.CodeOK && code != errs.CodeInvalid {
+		// Where a machine's perf counts nothing, all has been asked for all the same.
+		if code != errs.CodeOK && code != errs.CodeInvalid && !strings.Contains(said, "it used no CPU") {
 			t.Errorf("%v: exit code %d\n%s", c.args, code, said)
 		}
 		features, err := rights.Named(c.features...)

@@ -110,7 +110,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	id := runner.NewRunID(time.Now())
 	book, err := enter(ctx, p, where.RESTConfig(), id, s.Name, f.wait, where.Kind() == lab.KindLocal)
 	if err != nil {
-		return err
+		return labEnded(ctx, where, err)
 	}
 	defer func() { err = errors.Join(err, leave(ctx, book)) }()
 	ctx, release := book.Context(ctx)
