@@ -133,7 +133,7 @@ func (j *Journal) removeOnce(ctx context.Context, o Object, why string) error {
 	}
 	ours := e.Done == Made && e.version != "" && e.Whole == nil
 	if ours {
-		if err := j.lease.held(); err != nil {
+		if err := j.lease.await(ctx); err != nil {
 			return err
 		}
 	} else {

@@ -274,7 +274,7 @@ func undecided(e *Entry) error {
 
 // note writes an entry of what is about to be changed, unless the Lease is lost.
 func (j *Journal) note(ctx context.Context, e *Entry) error {
-	if err := j.lease.held(); err != nil {
+	if err := j.lease.await(ctx); err != nil {
 		return err
 	}
 	if e.Number == 0 {

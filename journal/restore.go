@@ -53,7 +53,7 @@ func (j *Journal) Restore(ctx context.Context, which func(*Entry) bool) ([]Outco
 		if e.settled() || which != nil && !which(e) {
 			continue
 		}
-		if err := j.lease.held(); err != nil {
+		if err := j.lease.await(ctx); err != nil {
 			return out, errors.Join(append(all, err)...)
 		}
 		o := j.restoreOne(ctx, e)
