@@ -29,7 +29,7 @@ func newBuilder(o Options) (*Builder, error) {
 		return nil, err
 	}
 	o.CacheDir = dir
-	return &Builder{builder{cache: cache{dir, o.Recorded}, options: o, wheel: pipWheel, archive: apt{}, goUnits: goUnits()}}, nil
+	return &Builder{builder{cache: cache{dir: dir, recorded: o.Recorded}, options: o, wheel: pipWheel, archive: apt{}, goUnits: goUnits()}}, nil
 }
 
 // CacheDir is the folder that holds everything made.

@@ -23,7 +23,7 @@ import (
 // cache keeps entries under names that say what they were made from.
 //
 //	entries/NAME-KEY/     what was made, and entry.json
-//	tmp/NAME-KEY-*/       being made; renamed into entries when complete
+//	tmp/NAME-KEY-*/       being made; renamed into entries when the disk has all of it
 //	locks/NAME-KEY.lock   held while it is made
 //
 // An entry is never changed once it is there. One that was is made again: by
@@ -31,6 +31,15 @@ import (
 type cache struct {
 	dir      string
 	recorded bool // what entry.json says is believed
+	// did hears in tests what has been done to the disk: sync (of a file or a
+	// folder), rename.
+	did func(op, path string)
+}
+
+func (c cache) tell(op, path string) {
+	if c.did != nil {
+		c.did(op, path)
+	}
 }
 
 // entry is one folder of the cache.
@@ -150,7 +159,7 @@ func (c cache) ensure(ctx context.Context, r recipe) (entry, error) {
 		}
 		return entry{}, fmt.Errorf("%s: %w", r.name, err)
 	}
-	if err := seal(tmp, manifest{Name: r.name, Key: r.key(), Inputs: r.inputs, Versions: versions}); err != nil {
+	if err := c.seal(tmp, manifest{Name: r.name, Key: r.key(), Inputs: r.inputs, Versions: versions}); err != nil {
 		return entry{}, fmt.Errorf("%s: %w", r.name, err)
 	}
 	if err := os.Chmod(tmp, 0o755); err != nil {
@@ -159,7 +168,8 @@ func (c cache) ensure(ctx context.Context, r recipe) (entry, error) {
 	if err := os.Rename(tmp, filepath.Join(c.dir, "entries", id)); err != nil {
 		return entry{}, fmt.Errorf("%s: %w", r.name, err)
 	}
-	if err := syncDir(filepath.Join(c.dir, "entries")); err != nil {
+	c.tell("rename", tmp)
+	if err := c.syncDir(filepath.Join(c.dir, "entries")); err != nil {
 		return entry{}, err
 	}
 	e, ok := c.lookup(r)
@@ -243,7 +253,8 @@ func (c cache) prune(name string, keep int) error {
 
 // seal writes entry.json for what dir holds, and has the disk hold it too. The
 // right to write is its owner's alone, whatever the umask was.
-func seal(dir string, m manifest) error {
+func (c cache) seal(dir string, m manifest) error {
+	var folders []string // the outer before the inner
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -259,6 +270,7 @@ func seal(dir string, m manifest) error {
 			}
 		}
 		if d.IsDir() {
+			folders = append(folders, path)
 			return nil
 		}
 		rel, err := filepath.Rel(dir, path)
@@ -271,6 +283,7 @@ func seal(dir string, m manifest) error {
 			if f.Size, f.SHA256, err = sumFile(path, true); err != nil {
 				return err
 			}
+			c.tell("sync", path)
 			f.Mode = mode
 		case d.Type()&fs.ModeSymlink != 0:
 			if f.Link, err = os.Readlink(path); err != nil {
@@ -287,7 +300,17 @@ func seal(dir string, m manifest) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(dir, "entry.json"), append(b, '\n'))
+	list := filepath.Join(dir, "entry.json")
+	if err := writeFile(list, append(b, '\n')); err != nil {
+		return err
+	}
+	c.tell("sync", list)
+	for _, folder := range slices.Backward(folders) { // their names
+		if err := c.syncDir(folder); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sumFile returns a file's size and SHA-256, and syncs it if asked.
@@ -316,12 +339,15 @@ func writeFile(path string, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-func syncDir(dir string) error {
+func (c cache) syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	if err = errors.Join(d.Sync(), d.Close()); err == nil {
+		c.tell("sync", dir)
+	}
+	return err
 }
 
 // removeAll is os.RemoveAll for trees that hold folders without write

@@ -254,7 +254,7 @@ func TestCacheRemakesWhatWasChanged(t *testing.T) {
 			if _, ok, why := store.whole(r); ok || why == nil && !c.seen {
 				t.Errorf("taken for whole, %v", why)
 			}
-			if _, ok, _ := (cache{store.dir, true}).whole(r); ok == c.seen {
+			if _, ok, _ := (cache{dir: store.dir, recorded: true}).whole(r); ok == c.seen {
 				t.Errorf("with what is recorded: found %v", ok)
 			}
 			if e, err = store.ensure(t.Context(), r); err != nil {

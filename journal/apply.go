@@ -46,7 +46,7 @@ func (j *Journal) applyOnce(ctx context.Context, object *unstructured.Unstructur
 	if err != nil {
 		return nil, false, err
 	}
-	force := metav1.ApplyOptions{FieldManager: fieldManager, Force: true, DryRun: []string{metav1.DryRunAll}}
+	force := metav1.ApplyOptions{FieldManager: FieldManager, Force: true, DryRun: []string{metav1.DryRunAll}}
 	wanted, err := at.Apply(ctx, o.Name, object, force)
 	if err != nil {
 		return nil, false, err
@@ -81,7 +81,7 @@ func (j *Journal) make(ctx context.Context, at dynamic.ResourceInterface, object
 	fresh := &Entry{Object: o, Done: Made, Why: why, Fields: fields.Diff(nil, object.Object)}
 	// As the API server will have it, with its defaults; where it cannot say so
 	// beforehand, as it is asked for.
-	if tried, err := at.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}}); err == nil {
+	if tried, err := at.Create(ctx, object, metav1.CreateOptions{FieldManager: FieldManager, DryRun: []string{metav1.DryRunAll}}); err == nil {
 		fresh.Fields, _ = fields.Seen(fresh.Fields, tried.Object)
 	}
 	if e != nil {
@@ -93,7 +93,7 @@ func (j *Journal) make(ctx context.Context, at dynamic.ResourceInterface, object
 	if err := j.note(ctx, fresh); err != nil {
 		return err
 	}
-	written, err := at.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
+	written, err := at.Create(ctx, object, metav1.CreateOptions{FieldManager: FieldManager})
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (j *Journal) removeOnce(ctx context.Context, o Object, why string) error {
 	}
 	ours := e.Done == Made && e.version != "" && e.Whole == nil
 	if ours {
-		if err := j.lease.held(); err != nil {
+		if err := j.lease.await(ctx); err != nil {
 			return err
 		}
 	} else {

@@ -27,8 +27,8 @@ const Namespace = "meshtrial-journal"
 // Label marks what belongs to the journal.
 const Label = "meshtrial.dev/journal"
 
-// fieldManager is the name under which objects are written.
-const fieldManager = "meshtrial"
+// FieldManager is the name under which objects are written.
+const FieldManager = "meshtrial"
 
 var (
 	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}

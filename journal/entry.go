@@ -215,9 +215,9 @@ func (e *Entry) save(ctx context.Context, kube dynamic.Interface) error {
 	api := kube.Resource(secrets).Namespace(Namespace)
 	var written *unstructured.Unstructured
 	if e.version == "" {
-		written, err = api.Create(ctx, s, metav1.CreateOptions{FieldManager: fieldManager})
+		written, err = api.Create(ctx, s, metav1.CreateOptions{FieldManager: FieldManager})
 	} else {
-		written, err = api.Update(ctx, s, metav1.UpdateOptions{FieldManager: fieldManager})
+		written, err = api.Update(ctx, s, metav1.UpdateOptions{FieldManager: FieldManager})
 	}
 	if err != nil {
 		return fmt.Errorf("note how %s was before it is changed: %w", e.Object, err)

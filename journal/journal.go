@@ -192,13 +192,13 @@ func (j *Journal) changeOnce(ctx context.Context, o Object, why string, edit Edi
 	wanted.SetResourceVersion(live.GetResourceVersion())
 	// As the API server will have it: half a CPU is written 500m. Where it cannot
 	// say so beforehand, as it is asked for.
-	if tried, err := at.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}}); err == nil {
+	if tried, err := at.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: FieldManager, DryRun: []string{metav1.DryRunAll}}); err == nil {
 		e.Fields, _ = fields.Seen(e.Fields, tried.Object)
 	}
 	if err := j.note(ctx, e); err != nil {
 		return nil, err
 	}
-	written, err := at.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: fieldManager})
+	written, err := at.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: FieldManager})
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +274,7 @@ func undecided(e *Entry) error {
 
 // note writes an entry of what is about to be changed, unless the Lease is lost.
 func (j *Journal) note(ctx context.Context, e *Entry) error {
-	if err := j.lease.held(); err != nil {
+	if err := j.lease.await(ctx); err != nil {
 		return err
 	}
 	if e.Number == 0 {

@@ -3,6 +3,7 @@ package journal
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -29,12 +30,21 @@ func TestLook(t *testing.T) {
 		"renews":               {holder, []seen{{0, "1", unsure}, {5 * time.Second, "1", unsure}, {10 * time.Second, "2", alive}, {20 * time.Second, "2", alive}}},
 		"never renews":         {holder, []seen{{0, "1", unsure}, {Lapse - 1, "1", unsure}, {Lapse, "1", free}}},
 		"dies while looked at": {holder, []seen{{0, "1", unsure}, {10 * time.Second, "2", alive}, {10*time.Second + Lapse - 1, "2", alive}, {10*time.Second + Lapse, "2", free}}},
+		// What nobody could look at is no silence.
+		"an API server that stood still": {holder, []seen{{0, "1", unsure}, {time.Second, "2", alive}, {time.Hour, "2", alive}, {time.Hour + 20*time.Second, "2", alive},
+			{time.Hour + 22*time.Second, "3", alive}, {time.Hour + 22*time.Second + Lapse - 1, "3", alive}, {time.Hour + 22*time.Second + Lapse, "3", free}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var w watched
-			zero := time.Now()
+			const zero = 1000 * time.Hour // by a clock that knows no wall clock
+			last := time.Duration(0)
 			for _, s := range tt.seen {
-				if got := w.look(s.version, tt.holder, zero.Add(s.after), dead); got != s.want {
+				for s.after-last > lookEvery && s.after-last < time.Minute { // as it is looked at
+					last += lookEvery
+					w.look(w.version, tt.holder, zero+last, dead)
+				}
+				last = s.after
+				if got := w.look(s.version, tt.holder, zero+s.after, dead); got != s.want {
 					t.Errorf("after %v: %v, want %v", s.after, got, s.want)
 				}
 			}
@@ -156,5 +166,39 @@ func TestInOrder(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, []int{2, 4, 3, 1}) {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestClockSetBack: whether a Lease is held goes by a clock that nobody sets. The
+// wall clock may jump by an hour either way; only a machine that slept, or a
+// renewal that does not come, ends it.
+func TestClockSetBack(t *testing.T) {
+	now := 5 * time.Hour
+	l := &lease{run: "r", now: func() time.Duration { return now }, renewed: now, done: make(chan struct{})}
+	for _, wall := range []time.Duration{-time.Hour, 0, time.Hour} {
+		o := leaseOf(Holder{Run: "r"}, nil)
+		if err := unstructured.SetNestedField(o.Object, time.Now().Add(wall).UTC().Format(time.RFC3339), "spec", "renewTime"); err != nil {
+			t.Fatal(err)
+		}
+		l.object = o
+		var w watched // of one that waits
+		if got := w.look("1", holderOf(o), now, nil); got != unsure {
+			t.Errorf("a Lease that was renewed %v from now is %v at first sight", wall, got)
+		}
+		if err := l.held(); err != nil {
+			t.Errorf("the holder, whose wall clock is %v off: %v", wall, err)
+		}
+	}
+	for _, step := range []struct {
+		after time.Duration
+		held  bool
+	}{{good - 1, true}, {1, false}, {-time.Second, true}, {time.Hour, false}} { // the last: its machine slept
+		if now += step.after; (l.held() == nil) != step.held {
+			t.Errorf("%v after the renewal it is held: %v", now-l.renewed, !step.held)
+		}
+	}
+	close(l.done)
+	if err := l.await(t.Context()); !errors.Is(err, ErrLost) {
+		t.Errorf("nobody renews any more: %v", err)
 	}
 }

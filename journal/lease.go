@@ -10,7 +10,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
-	"golang.org/x/sys/unix"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,10 +21,14 @@ const (
 	LeaseName = "meshtrial"
 	// Lapse is after how long a holder that renews no more is taken for dead, by
 	// the clock of whoever watches it: clocks of two machines are not compared.
-	Lapse = 45 * time.Second
-	// renewEvery is how often a holder renews, and renewLimit how long it tries.
+	// Three renewals fall into it, and after one that failed the next is tried
+	// sooner.
+	Lapse = 35 * time.Second
+	// renewEvery is how often a holder renews, renewLimit how long it tries, and
+	// renewAgain how soon after a renewal that failed it tries anew.
 	renewEvery = 10 * time.Second
 	renewLimit = 5 * time.Second
+	renewAgain = 2 * time.Second
 	// lookEvery is how often a Lease is looked at that somebody has.
 	lookEvery = time.Second
 
@@ -74,6 +77,7 @@ type lease struct {
 	run    string
 	cancel context.CancelCauseFunc
 	done   chan struct{}
+	now    func() time.Duration // awake
 
 	mu   sync.Mutex
 	lost bool
@@ -83,18 +87,9 @@ type lease struct {
 	renewed time.Duration
 }
 
-// awake is the time since the machine's start, sleep included: after it the
-// Lease may be another's.
-func awake() time.Duration {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		return 0 // every Linux has it
-	}
-	return time.Duration(now.Nano())
-}
-
 // good is how long after a renewal its writer may still change things: less than
-// [Lapse], so that a change that is under way ends before another's begins.
+// [Lapse], so that a change that is under way ends before another's begins. After
+// that it waits for the next renewal, until the Lease is lost.
 const good = Lapse - renewEvery
 
 // acquire takes the Lease, once nobody holds it. A holder that is certainly dead
@@ -111,16 +106,16 @@ func acquire(ctx context.Context, kube dynamic.Interface, o Options) (*unstructu
 		found, err := api.Get(ctx, LeaseName, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			if taken, err := api.Create(ctx, leaseOf(o.Holder, nil), metav1.CreateOptions{FieldManager: fieldManager}); err == nil || !passing(err) {
+			if taken, err := api.Create(ctx, leaseOf(o.Holder, nil), metav1.CreateOptions{FieldManager: FieldManager}); err == nil || !passing(err) {
 				return taken, sayLease(err)
 			}
 		case err != nil:
 			return nil, sayLease(err)
 		default:
 			holder := holderOf(found)
-			state := seen.look(found.GetResourceVersion(), holder, time.Now(), o.Dead)
+			state := seen.look(found.GetResourceVersion(), holder, awake(), o.Dead)
 			if state == free {
-				if taken, err := api.Update(ctx, leaseOf(o.Holder, found), metav1.UpdateOptions{FieldManager: fieldManager}); err == nil || !passing(err) {
+				if taken, err := api.Update(ctx, leaseOf(o.Holder, found), metav1.UpdateOptions{FieldManager: FieldManager}); err == nil || !passing(err) {
 					return taken, sayLease(err)
 				}
 				continue // somebody was faster
@@ -150,42 +145,6 @@ func sayLease(err error) error {
 func passing(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsServerTimeout(err) ||
 		apierrors.IsTooManyRequests(err) || apierrors.HasStatusCause(err, "NamespaceTerminating")
-}
-
-// state is what can be told of a Lease's holder.
-type state int
-
-const (
-	unsure state = iota
-	alive        // it renewed while it was watched
-	free
-)
-
-// watched is a Lease as it was last seen, to tell whether its holder lives.
-type watched struct {
-	version string
-	since   time.Time
-	renewed bool
-}
-
-// look tells what is known of the holder, of whose Lease version is seen now.
-func (w *watched) look(version string, h Holder, now time.Time, dead func(process string) bool) state {
-	switch {
-	case h.Run == "":
-		return free
-	case h.Process != "" && dead != nil && dead(h.Process):
-		return free
-	case w.version == "":
-		w.version, w.since = version, now
-	case w.version != version:
-		w.version, w.since, w.renewed = version, now, true
-	case now.Sub(w.since) >= Lapse:
-		return free
-	}
-	if w.renewed {
-		return alive
-	}
-	return unsure
 }
 
 // At reads who has the Lease; nil: nobody. Whether that run still lives it does
@@ -239,7 +198,7 @@ func leaseOf(h Holder, over *unstructured.Unstructured) *unstructured.Unstructur
 // hold renews the Lease until release. cancel is called with ErrLost when it is
 // another's, or could not be renewed in time.
 func hold(kube dynamic.Interface, run string, taken *unstructured.Unstructured, cancel context.CancelCauseFunc) *lease {
-	l := &lease{api: kube.Resource(leases).Namespace(Namespace), run: run, object: taken, renewed: awake()}
+	l := &lease{now: awake, api: kube.Resource(leases).Namespace(Namespace), run: run, object: taken, renewed: awake()}
 	l.keep(cancel)
 	return l
 }
@@ -257,11 +216,14 @@ func (l *lease) keep(cancel context.CancelCauseFunc) {
 	}
 	go func() {
 		defer close(done)
-		for wake.Pause(ctx, renewEvery) == nil {
+		for next := renewEvery; wake.Pause(ctx, next) == nil; {
 			err := l.renew(ctx)
-			if errors.Is(err, ErrLost) || err != nil && l.held() != nil {
+			if errors.Is(err, ErrLost) || err != nil && l.age() >= Lapse {
 				l.lose(err)
 				return
+			}
+			if next = renewEvery; err != nil {
+				next = renewAgain
 			}
 		}
 	}()
@@ -270,12 +232,12 @@ func (l *lease) keep(cancel context.CancelCauseFunc) {
 // regain takes the Lease up again that could not be renewed for a while, if
 // nobody has taken it meanwhile: whoever does puts back what this journal says.
 func (l *lease) regain(ctx context.Context) error {
-	if l.held() == nil {
+	if l.await(ctx) == nil {
 		return nil
 	}
 	l.cancel(nil)
 	<-l.done
-	found, err := l.api.Get(ctx, LeaseName, metav1.GetOptions{})
+	found, err := l.reread(ctx)
 	switch {
 	case apierrors.IsNotFound(err):
 		return l.gone("it was deleted")
@@ -297,6 +259,24 @@ func (l *lease) regain(ctx context.Context) error {
 	return nil
 }
 
+// regainLimit bounds the wait for an API server that does not answer.
+const regainLimit = 2 * time.Minute
+
+// reread reads the Lease, once the API server answers.
+func (l *lease) reread(ctx context.Context) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeout(ctx, regainLimit)
+	defer cancel()
+	for {
+		once, stop := context.WithTimeout(ctx, renewLimit)
+		found, err := l.api.Get(once, LeaseName, metav1.GetOptions{})
+		stop()
+		var told apierrors.APIStatus
+		if err == nil || errors.As(err, &told) || wake.Pause(ctx, renewAgain) != nil {
+			return found, err
+		}
+	}
+}
+
 func (l *lease) gone(whose string) error {
 	return errs.WithHint(fmt.Errorf("%w: %s; what is not put back is in the journal", ErrLost, whose), "meshtrial cluster restore")
 }
@@ -315,14 +295,14 @@ func (l *lease) lose(err error) {
 func (l *lease) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
-	began := awake()
+	began := l.now()
 	l.mu.Lock()
 	next := l.object.DeepCopy()
 	l.mu.Unlock()
 	if err := unstructured.SetNestedField(next.Object, time.Now().UTC().Format(metav1.RFC3339Micro), "spec", "renewTime"); err != nil {
 		return err
 	}
-	written, err := l.api.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
+	written, err := l.api.Update(ctx, next, metav1.UpdateOptions{FieldManager: FieldManager})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		found, getErr := l.api.Get(ctx, LeaseName, metav1.GetOptions{})
 		switch {
@@ -351,10 +331,36 @@ func (l *lease) renew(ctx context.Context) error {
 func (l *lease) held() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lost || awake()-l.renewed >= good {
+	if l.lost || l.now()-l.renewed >= good {
 		return ErrLost
 	}
 	return nil
+}
+
+// age is the time since the last renewal.
+func (l *lease) age() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now() - l.renewed
+}
+
+// await waits, where the last renewal is too old for a change, for the next one or
+// for the loss of the Lease.
+func (l *lease) await(ctx context.Context) error {
+	for {
+		err := l.held()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-l.done: // nobody renews any more
+			return err
+		default:
+		}
+		if err := wake.Pause(ctx, renewAgain/10); err != nil {
+			return err
+		}
+	}
 }
 
 // release ends renewing and gives the Lease back.
@@ -368,7 +374,7 @@ func (l *lease) release(ctx context.Context) error {
 		next := l.object.DeepCopy()
 		unstructured.RemoveNestedField(next.Object, "spec", "holderIdentity")
 		next.SetAnnotations(nil)
-		_, err := l.api.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
+		_, err := l.api.Update(ctx, next, metav1.UpdateOptions{FieldManager: FieldManager})
 		if err == nil || apierrors.IsNotFound(err) {
 			return nil
 		}

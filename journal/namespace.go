@@ -46,7 +46,7 @@ func ensureNamespace(ctx context.Context, kube dynamic.Interface, say func(forma
 		case apierrors.IsNotFound(err):
 			_, err = api.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 				"apiVersion": "v1", "kind": "Namespace",
-				"metadata": map[string]any{"name": Namespace, "labels": map[string]any{Label: "namespace"}}}}, metav1.CreateOptions{FieldManager: fieldManager})
+				"metadata": map[string]any{"name": Namespace, "labels": map[string]any{Label: "namespace"}}}}, metav1.CreateOptions{FieldManager: FieldManager})
 			if err == nil {
 				return nil
 			}

@@ -53,7 +53,7 @@ func (j *Journal) Restore(ctx context.Context, which func(*Entry) bool) ([]Outco
 		if e.settled() || which != nil && !which(e) {
 			continue
 		}
-		if err := j.lease.held(); err != nil {
+		if err := j.lease.await(ctx); err != nil {
 			return out, errors.Join(append(all, err)...)
 		}
 		o := j.restoreOne(ctx, e)
@@ -207,7 +207,7 @@ func (j *Journal) restoreChanged(ctx context.Context, at dynamic.ResourceInterfa
 	out.Left = foreign(answers)
 	if len(out.Back) > 0 {
 		next := &unstructured.Unstructured{Object: restored}
-		if _, err := at.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
+		if _, err := at.Update(ctx, next, metav1.UpdateOptions{FieldManager: FieldManager}); err != nil {
 			return err
 		}
 	}
@@ -261,7 +261,7 @@ func (j *Journal) restoreRemoved(ctx context.Context, at dynamic.ResourceInterfa
 		out.Text = "already gone"
 		return nil
 	}
-	_, err := at.Create(ctx, (&unstructured.Unstructured{Object: e.Whole}).DeepCopy(), metav1.CreateOptions{FieldManager: fieldManager})
+	_, err := at.Create(ctx, (&unstructured.Unstructured{Object: e.Whole}).DeepCopy(), metav1.CreateOptions{FieldManager: FieldManager})
 	if apierrors.IsNotFound(err) { // what it was in
 		out.Text = "not made again: its namespace is gone"
 		out.Left = []string{"the whole object: it was removed, and its namespace is gone"}

@@ -24,10 +24,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/journal"
 )
-
-// FieldManager is the name under which meshtrial applies objects.
-const FieldManager = "meshtrial"
 
 // ParseObjects splits YAML (or JSON) documents into objects. Lists are
 // opened; empty documents are skipped. The error names the document by its
@@ -160,7 +158,7 @@ func (a *Applier) patch(ctx context.Context, object *unstructured.Unstructured, 
 	}
 	force := true
 	_, err = resource.Patch(ctx, object.GetName(), types.ApplyPatchType, body,
-		metav1.PatchOptions{FieldManager: FieldManager, Force: &force})
+		metav1.PatchOptions{FieldManager: journal.FieldManager, Force: &force})
 	return err
 }
 

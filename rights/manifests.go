@@ -30,7 +30,7 @@ func (s Subject) roleName() string {
 // study whose resource is not known yet.
 func Manifests(features []Feature, to Subject) ([]byte, error) {
 	byPlace := map[string][]Right{} // by namespace, "" for the cluster
-	journal := false
+	journal := "" // its namespace
 	for i := range features {
 		for k := range features[i].Rights {
 			r := &features[i].Rights[k]
@@ -41,13 +41,15 @@ func Manifests(features []Feature, to Subject) ([]byte, error) {
 			if r.Where == InRun {
 				place = ""
 			}
-			journal = journal || r.Where == InJournal
+			if r.Where == InJournal {
+				journal = r.Namespace
+			}
 			byPlace[place] = append(byPlace[place], *r)
 		}
 	}
 	w := &manifests{to: to, name: to.roleName()}
-	if journal {
-		w.object("v1", "Namespace", JournalNamespace, "")
+	if journal != "" {
+		w.object("v1", "Namespace", journal, "")
 	}
 	for _, namespace := range sorted(byPlace) {
 		w.role(namespace, byPlace[namespace])

@@ -176,6 +176,31 @@ func levers(p *study.Plan) bool {
 	return controlPlane(p) || resilience(p) && cell(p, func(c record.Cell) bool { return debounce.Sets(c[study.FactorDebounceAfter]) })
 }
 
+// sets says that a cell has a level of one of the levers, other than to leave it
+// as installed.
+func sets(p *study.Plan, one func(study.Factor) bool) bool {
+	return slices.ContainsFunc(study.Levers(), func(f study.Factor) bool {
+		return one(f) && cell(p, func(c record.Cell) bool { return f.Sets(c[f.Name]) })
+	})
+}
+
+// deploymentLevers are of istiod's Deployment, replicaLevers of its number of
+// pods, and configLevers of the mesh configuration: all that are neither of the
+// Deployment nor of a Sidecar alone. See mesh/istio, Apply.
+func deploymentLevers(p *study.Plan) bool {
+	return sets(p, func(f study.Factor) bool { return f.Scope == study.ScopeIstiod })
+}
+
+func replicaLevers(p *study.Plan) bool {
+	return sets(p, func(f study.Factor) bool { return f.Name == study.FactorIstiodReplicas })
+}
+
+func configLevers(p *study.Plan) bool {
+	return sets(p, func(f study.Factor) bool {
+		return f.Scope != study.ScopeIstiod && f.Name != study.FactorSidecarScope && f.Name != study.FactorSidecarHosts
+	})
+}
+
 // step says that a step of a timeline is such.
 func step(p *study.Plan, is func(fault.Action) bool) bool {
 	return p.Study.Scenario != nil && slices.ContainsFunc(p.Study.Scenario.Timeline.Steps, func(s fault.Step) bool { return is(s.Action) })

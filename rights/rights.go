@@ -36,9 +36,6 @@ const (
 	OfURL Where = "path"
 )
 
-// JournalNamespace holds the cluster's Lease and the journal of changes.
-const JournalNamespace = "meshtrial-journal"
-
 // Right is one line of the table: verbs on a resource.
 type Right struct {
 	Verbs       []string `json:"verbs"`
@@ -215,6 +212,8 @@ func (r *Right) same(o *Right) bool {
 type Places struct {
 	// Run is the run's namespace, or one that could be.
 	Run string
+	// Journal holds the cluster's Lease and the journal of changes.
+	Journal string
 	// Meshes are the namespaces of control planes by the mesh's name. A mesh
 	// that is not here is not used.
 	Meshes map[string]string
@@ -246,7 +245,7 @@ func (r Right) place(at Places) []Right {
 	case InRun:
 		r.Namespace = at.Run
 	case InJournal:
-		r.Namespace = JournalNamespace
+		r.Namespace = at.Journal
 	case InNamed:
 		if r.Namespace == "" {
 			r.Namespace = at.Named

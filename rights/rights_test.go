@@ -82,40 +82,43 @@ timeline:
 // TestOf: a plan needs what its cells and steps call for, and no more.
 func TestOf(t *testing.T) {
 	const (
-		observe   = "observe: create daemonsets.apps run's namespace"
-		hooks     = "every run: list mutatingwebhookconfigurations.admissionregistration.k8s.io everywhere"
-		tls       = "data plane: patch peerauthentications.security.istio.io run's namespace"
-		filter    = "data plane: patch envoyfilters.networking.istio.io run's namespace"
-		unfilter  = "data plane: delete envoyfilters.networking.istio.io run's namespace"
-		policy    = "data plane: create authorizationpolicies.security.istio.io run's namespace"
-		jwt       = "data plane: patch requestauthentications.security.istio.io run's namespace"
-		bare      = "data plane: patch sidecars.networking.istio.io run's namespace"
-		renew     = "data plane: delete pods run's namespace"
-		perf      = "profiles: create secrets run's namespace"
-		lease     = "journal: update leases.coordination.k8s.io journal's namespace"
-		istiod    = "levers: update deployments.apps mesh's namespace"
-		sidecar   = "levers: create sidecars.networking.istio.io everywhere"
-		nodes     = "population: create nodes everywhere"
-		entries   = "population: create serviceentries.networking.istio.io everywhere"
-		token     = "control plane: create serviceaccounts/token everywhere"
-		changeSvc = "changes: patch services everywhere"
-		flap      = "changes: patch pods/status everywhere"
-		ownSlice  = "changes: create endpointslices.discovery.k8s.io everywhere"
-		real      = "real pods: create deployments.apps everywhere"
-		attempts  = "real pods: get pods/log everywhere"
-		deleted   = "resilience: deletecollection pods run's namespace"
-		scaled    = "resilience: patch deployments.apps run's namespace"
-		ended     = "resilience: delete pods run's namespace"
-		addresses = "faults on nodes: get services run's namespace"
-		retried   = "resilience: patch virtualservices.networking.istio.io run's namespace"
-		outliers  = "resilience: patch destinationrules.networking.istio.io run's namespace"
-		onNode    = "faults on nodes: create daemonsets.apps run's namespace"
-		plane     = "control plane away: list pods mesh's namespace"
-		gone      = "control plane away: update deployments.apps mesh's namespace"
-		note      = "config steps: delete ConfigMap run's namespace"
-		profile   = "profile: create namespaces everywhere"
+		observe    = "observe: create daemonsets.apps run's namespace"
+		hooks      = "every run: list mutatingwebhookconfigurations.admissionregistration.k8s.io everywhere"
+		tls        = "data plane: patch peerauthentications.security.istio.io run's namespace"
+		filter     = "data plane: patch envoyfilters.networking.istio.io run's namespace"
+		unfilter   = "data plane: delete envoyfilters.networking.istio.io run's namespace"
+		policy     = "data plane: create authorizationpolicies.security.istio.io run's namespace"
+		jwt        = "data plane: patch requestauthentications.security.istio.io run's namespace"
+		bare       = "data plane: patch sidecars.networking.istio.io run's namespace"
+		renew      = "data plane: delete pods run's namespace"
+		perf       = "profiles: create secrets run's namespace"
+		lease      = "journal: update leases.coordination.k8s.io journal's namespace"
+		looked     = "levers: get deployments.apps mesh's namespace"
+		istiod     = "levers: update deployments.apps mesh's namespace"
+		autoscaled = "levers: update horizontalpodautoscalers.autoscaling mesh's namespace"
+		meshed     = "levers: update configmaps mesh's namespace"
+		sidecar    = "levers: create sidecars.networking.istio.io everywhere"
+		nodes      = "population: create nodes everywhere"
+		entries    = "population: create serviceentries.networking.istio.io everywhere"
+		token      = "control plane: create serviceaccounts/token everywhere"
+		changeSvc  = "changes: patch services everywhere"
+		flap       = "changes: patch pods/status everywhere"
+		ownSlice   = "changes: create endpointslices.discovery.k8s.io everywhere"
+		real       = "real pods: create deployments.apps everywhere"
+		attempts   = "real pods: get pods/log everywhere"
+		deleted    = "resilience: deletecollection pods run's namespace"
+		scaled     = "resilience: patch deployments.apps run's namespace"
+		ended      = "resilience: delete pods run's namespace"
+		addresses  = "faults on nodes: get services run's namespace"
+		retried    = "resilience: patch virtualservices.networking.istio.io run's namespace"
+		outliers   = "resilience: patch destinationrules.networking.istio.io run's namespace"
+		onNode     = "faults on nodes: create daemonsets.apps run's namespace"
+		plane      = "control plane away: list pods mesh's namespace"
+		gone       = "control plane away: update deployments.apps mesh's namespace"
+		note       = "config steps: delete ConfigMap run's namespace"
+		profile    = "profile: create namespaces everywhere"
 	)
-	every := []string{observe, hooks, tls, filter, unfilter, policy, jwt, bare, renew, perf, lease, istiod, sidecar, nodes, entries, token, changeSvc, flap,
+	every := []string{observe, hooks, tls, filter, unfilter, policy, jwt, bare, renew, perf, lease, looked, istiod, autoscaled, meshed, sidecar, nodes, entries, token, changeSvc, flap,
 		ownSlice, real, attempts, deleted, scaled, ended, addresses, retried, outliers, onNode, plane, gone, note, profile}
 	control := pods + "kind: control-plane\nblocks: {min: 1, max: 1}\n"
 	for name, c := range map[string]struct {
@@ -131,14 +134,14 @@ func TestOf(t *testing.T) {
 		"intercepted":   {pods + "settings: {sidecars: both}\nfactors: {interception: [redirect, none]}", []string{observe, hooks, tls, bare, lease}},
 		"kept":          {pods + "factors: {sidecars: [none, both]}\nblocks: {redeploy: 0}", []string{observe, hooks, tls, lease}},
 		"profiles":      {pods + "factors: {sidecars: [none, both]}\nmeasures: [latency, profile]", []string{observe, hooks, tls, perf, lease}},
-		"services":      {control + "control: {changes: 1}\nfactors: {change: [service]}", []string{observe, hooks, lease, istiod, nodes, token, changeSvc}},
-		"plain text":    {control + "control: {changes: 1, security: plaintext}\nfactors: {change: [gateway]}", []string{observe, hooks, lease, istiod, nodes}},
+		"services":      {control + "control: {changes: 1}\nfactors: {change: [service]}", []string{observe, hooks, lease, looked, nodes, token, changeSvc}},
+		"plain text":    {control + "control: {changes: 1, security: plaintext}\nfactors: {change: [gateway]}", []string{observe, hooks, lease, looked, nodes}},
 		"endpoints": {control + "control: {changes: 1}\nsettings: {service_entries: 5, sidecar_scope: mesh}\nfactors: {change: [endpoints-flap]}",
-			[]string{observe, hooks, lease, istiod, sidecar, nodes, entries, token, flap}},
+			[]string{observe, hooks, lease, looked, sidecar, nodes, entries, token, flap}},
 		"slices": {control + "control: {changes: 1, endpoints_by: slices}\nfactors: {change: [endpoints-flap]}",
-			[]string{observe, hooks, lease, istiod, nodes, token, ownSlice}},
+			[]string{observe, hooks, lease, looked, nodes, token, ownSlice}},
 		"real pods": {control + "control: {changes: 1}\nsettings: {real_pods: 1}\nfactors: {change: [gateway]}",
-			[]string{observe, hooks, lease, istiod, nodes, token, real}},
+			[]string{observe, hooks, lease, looked, nodes, token, real}},
 		"replicas": {scenario + "  - {name: gone, at: 2s, remove: {service: bar, replicas: 1}}", []string{observe, hooks, lease, deleted, scaled}},
 		"at once":  {scenario + "  - {name: gone, at: 2s, remove: {service: bar, replicas: 1, abrupt: true}}", []string{observe, hooks, lease, deleted, scaled, ended}},
 		"packets": {strings.Replace(scenario, "rate: 100,", "rate: 100, retries: 2,", 1) + "  - {name: slow, at: 2s, network: {from: clients, to: bar, delay: 5ms}}",
@@ -146,8 +149,14 @@ func TestOf(t *testing.T) {
 		"istiod paused": {strings.Replace(scenario, "rate: 100,", "rate: 100, outlier_detection: errors=5,", 1) + "  - {name: away, at: 2s, process: {of: istiod, do: pause}}",
 			[]string{observe, hooks, lease, deleted, outliers, onNode, plane}},
 		"istiod killed": {scenario + "  - {name: away, at: 2s, process: {of: istiod, do: kill}}", []string{observe, hooks, lease, deleted, onNode, plane, gone}},
-		"debounce":      {strings.Replace(scenario, "rate: 100,", "rate: 100, debounce_after: 1s,", 1) + "  - {name: sale, at: 14s, for: 2s, load: {rate: 200}}", []string{observe, hooks, lease, istiod, deleted, scaled}},
+		"debounce":      {strings.Replace(scenario, "rate: 100,", "rate: 100, debounce_after: 1s,", 1) + "  - {name: sale, at: 14s, for: 2s, load: {rate: 200}}", []string{observe, hooks, lease, looked, istiod, deleted, scaled}},
 		"objects":       {scenario + "  - {name: harm, at: 2s, config: {delete: [{apiVersion: v1, kind: ConfigMap, name: x}]}}", []string{observe, hooks, lease, deleted, note}},
+		"replicas of istiod": {control + "control: {changes: 1}\nsettings: {istiod_replicas: 2}\nfactors: {change: [service]}",
+			[]string{observe, hooks, lease, looked, istiod, autoscaled, nodes, token, changeSvc}},
+		"mesh configuration": {control + "control: {changes: 1}\nsettings: {export_to: .}\nfactors: {change: [service]}",
+			[]string{observe, hooks, lease, looked, meshed, nodes, token, changeSvc}},
+		"left as installed": {control + "control: {changes: 1}\nsettings: {istiod_replicas: installed}\nfactors: {change: [service], export_to: [installed, .]}",
+			[]string{observe, hooks, lease, looked, meshed, nodes, token, changeSvc}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := words(Of(studytest.Plan(t, c.text)))
@@ -215,7 +224,7 @@ func TestSteps(t *testing.T) {
   - {name: again, at: 4s, config: {delete: [{apiVersion: v1, kind: ConfigMap, namespace: shop, name: d}]}}
 `)
 	var got []string
-	for _, f := range Place(Of(plan), Places{Run: "run", Meshes: map[string]string{study.MeshIstio: "istio-system"}}) {
+	for _, f := range Place(Of(plan), Places{Journal: "meshtrial-journal", Run: "run", Meshes: map[string]string{study.MeshIstio: "istio-system"}}) {
 		for _, r := range f.Rights {
 			if r.Kind != "" {
 				got = append(got, strings.Join(r.Verbs, " ")+" "+r.Name()+" "+r.Version+" in "+r.Namespace)
@@ -239,7 +248,7 @@ func TestPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := map[string][]string{}
-	for _, f := range Place(named, Places{Run: "meshtrial-x", Meshes: map[string]string{study.MeshIstio: "istio-system", study.MeshLinkerd: "linkerd"}}) {
+	for _, f := range Place(named, Places{Journal: "meshtrial-journal", Run: "meshtrial-x", Meshes: map[string]string{study.MeshIstio: "istio-system", study.MeshLinkerd: "linkerd"}}) {
 		for _, r := range f.Rights {
 			key := strings.Join(r.Verbs, " ") + " " + r.Name()
 			found[key] = append(found[key], r.Namespace)
@@ -255,7 +264,7 @@ func TestPlace(t *testing.T) {
 			t.Errorf("%s in %q, want %q", key, found[key], want)
 		}
 	}
-	for _, f := range Place(named, Places{Run: "meshtrial-x"}) {
+	for _, f := range Place(named, Places{Journal: "meshtrial-journal", Run: "meshtrial-x"}) {
 		for _, r := range f.Rights {
 			if r.Where == InMesh {
 				t.Errorf("without a mesh: %+v", r)
@@ -288,7 +297,7 @@ func TestManifests(t *testing.T) {
 				some = append(some, f)
 			}
 		}
-		placed := Place(some, Places{Run: "meshtrial-x", Meshes: map[string]string{study.MeshIstio: "istio-system"}, Named: "shop"})
+		placed := Place(some, Places{Journal: "meshtrial-journal", Run: "meshtrial-x", Meshes: map[string]string{study.MeshIstio: "istio-system"}, Named: "shop"})
 		want := map[string]bool{}
 		for _, f := range placed {
 			for _, r := range f.Rights {

@@ -143,14 +143,17 @@ var table = []feature{
 		{verbs: "get", name: "/metrics", where: OfURL, why: "the cost of the API server", without: "the report does not say what the API server used"},
 	}},
 	{Name: Levers, Doc: "Settings of istiod, put back when the run ends.", when: levers, rows: []row{
-		{verbs: "list get update", name: "deployments.apps", where: InMesh, why: "istiod's environment, resources and replicas"},
+		{verbs: "list get", name: "deployments.apps", where: InMesh, why: "istiod's environment, resources and replicas"},
+		{verbs: "update", name: "deployments.apps", where: InMesh, why: "levers of istiod's Deployment", when: deploymentLevers},
 		{verbs: "get", name: "services", where: InMesh, why: "where istiod is reached"},
 		{verbs: "list", name: "pods", where: InMesh, why: "istiod's replicas, and whether each has the lever"},
 		{verbs: "delete", name: "pods", where: InMesh, why: "an istiod that starts anew before each trial", when: controlPlane},
 		{verbs: "get", name: "pods/log", where: InMesh, why: "what istiod says of itself when it starts"},
 		{verbs: open, name: forward, where: InMesh, why: "the proof that a lever is active"},
-		{verbs: "get update", name: "configmaps", where: InMesh, why: "the mesh configuration"},
-		{verbs: "list get update", name: autoscaler, where: InMesh, why: "istiod's autoscaler, which would change the replicas"},
+		{verbs: "get", name: "configmaps", where: InMesh, why: "the mesh configuration"},
+		{verbs: "update", name: "configmaps", where: InMesh, why: "levers of the mesh configuration", when: configLevers},
+		{verbs: "list get", name: autoscaler, where: InMesh, why: "istiod's autoscaler, which would change the replicas"},
+		{verbs: "update", name: autoscaler, where: InMesh, why: "the autoscaler is held at the lever istiod_replicas", when: replicaLevers},
 		{verbs: "list", name: "sidecars" + networking, where: Everywhere, why: "Sidecars that would hold beside the lever sidecar_scope"},
 		{verbs: "get patch create update delete", name: "sidecars" + networking, where: Everywhere, why: "the lever sidecar_scope", when: scoped},
 	}},
@@ -238,11 +241,11 @@ var table = []feature{
 			{verbs: "create", name: "roles" + rbac + " rolebindings" + rbac, where: InJournal, why: "that the keeper may read the Lease", without: alone},
 			{verbs: "create", name: "clusterroles" + rbac + " clusterrolebindings" + rbac, where: Everywhere, why: "that the keeper may delete the run's namespace", without: alone},
 		}},
-	{Name: ProfilePod, Doc: "meshtrial profile POD: a namespace and a DaemonSet of its own, as profiles of studies.",
+	{Name: ProfilePod, Doc: "meshtrial profile POD: a namespace and a DaemonSet of its own, as profiles of studies. It takes the cluster as a run does: journal, and keeper.",
 		Privileged: "as profiles of studies", Without: "CPU profiles by perf: --kind heap and others read a page of the pod's own instead",
 		also: nodeRole, rows: []row{
 			{verbs: "create delete", name: "namespaces", where: Everywhere, why: "the profile's own namespace"},
-			{verbs: "list", name: "pods", where: InRun, why: "whether the role is ready"},
+			{verbs: "list watch", name: "pods", where: InRun, why: "whether the role is ready; it is told every 10 s that the runner is there"},
 			{verbs: open, name: forward, where: InRun, why: "the role's control server"},
 			{verbs: "get", name: "pods", where: InNamed, why: "the pod to profile"},
 			{verbs: "get", name: "nodes", where: Everywhere, why: "the node's kernel", without: "the profile does not say on which kernel it was taken"},
@@ -257,11 +260,11 @@ var table = []feature{
 		{verbs: open, name: forward, where: InNamed, why: "their proxies' admin pages"},
 		{verbs: "list", name: "envoyfilters" + networking, where: Everywhere, why: "what EnvoyFilters add", without: "what EnvoyFilters add is unattributed"},
 	}},
-	{Name: PushTest, Doc: "meshtrial controlplane-test: three objects again and again in a namespace of yours. Its figures need signals besides, or a Prometheus.", rows: []row{
+	{Name: PushTest, Doc: "meshtrial controlplane-test: three objects again and again in a namespace of yours. Its figures need signals besides, or a Prometheus. It takes the cluster as a run does: journal.", rows: []row{
 		{verbs: "get", name: "namespaces", where: Everywhere, why: "whether the namespace is there", without: "a namespace that is not there is told later, by the API server"},
 		{verbs: "patch create delete", name: "services gateways" + networking + " virtualservices" + networking, where: InNamed, why: "the test's objects"},
 	}},
-	{Name: Install, Doc: "meshtrial lab install and uninstall: a mesh from its charts. Who installs a mesh grants its control plane rights, which needs those rights, or escalate and bind.", rows: []row{
+	{Name: Install, Doc: "meshtrial lab install and uninstall: a mesh from its charts. They take the cluster as a run does: journal. Who installs a mesh grants its control plane rights, which needs those rights, or escalate and bind.", rows: []row{
 		{verbs: "get patch create delete", name: "namespaces serviceaccounts configmaps secrets services deployments.apps daemonsets.apps " + autoscaler + " poddisruptionbudgets.policy cronjobs.batch customresourcedefinitions.apiextensions.k8s.io mutatingwebhookconfigurations.admissionregistration.k8s.io validatingwebhookconfigurations.admissionregistration.k8s.io", where: Everywhere, why: "the mesh's charts"},
 		{verbs: "get patch create delete escalate bind", name: "clusterroles" + rbac + " roles" + rbac, where: Everywhere, why: "the control plane's own rights"},
 		{verbs: "get patch create delete", name: "clusterrolebindings" + rbac + " rolebindings" + rbac, where: Everywhere, why: "the control plane's own rights"},

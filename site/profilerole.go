@@ -3,7 +3,6 @@ package site
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -123,14 +122,19 @@ type PodTarget struct {
 	Sidecars       []string // names of sidecars
 }
 
+// Telling is how people are told what goes on, and what they should know.
+type Telling struct{ Going, Note func(text string) }
+
 // ProfilePod takes a profile of a container with the perf of its node. For
-// that it puts the profile role on the node, in a namespace of its own that is
-// removed afterwards. It returns the profile and the container's name.
-func ProfilePod(ctx context.Context, l lab.Lab, target PodTarget, request node.Request, say func(string)) (answer node.Answer, name string, err error) {
-	s, err := New(l, nil, "profile-"+strings.ToLower(rand.Text()[:8]))
+// that it puts the profile role on the node, in a namespace of run's own that is
+// removed afterwards; by a keeper, if run has the cluster's Lease and dies. It
+// returns the profile and the container's name.
+func ProfilePod(ctx context.Context, l lab.Lab, run string, target PodTarget, request node.Request, tell Telling) (answer node.Answer, name string, err error) {
+	s, err := New(l, nil, run)
 	if err != nil {
 		return answer, "", err
 	}
+	s.Note = tell.Note
 	defer s.Dialer.Close()
 	pod, container, err := s.target(ctx, target)
 	if err != nil {
@@ -142,10 +146,10 @@ func ProfilePod(ctx context.Context, l lab.Lab, target PodTarget, request node.R
 	}
 	defer ending.Owe(ctx, "namespace "+s.Namespace, "kubectl delete namespace "+s.Namespace)()
 	defer func() { err = errors.Join(err, s.Remove(ctx)) }()
-	if err := s.OwnNamespace(ctx, nil); err != nil {
+	if err := s.CreateNamespace(ctx, ""); err != nil {
 		return answer, name, err
 	}
-	say("starting the profile role on node " + pod.Spec.NodeName)
+	tell.Going("starting the profile role on node " + pod.Spec.NodeName)
 	host := pod.Spec.NodeName
 	if n, nodeErr := s.Kube.CoreV1().Nodes().Get(ctx, host, metav1.GetOptions{}); nodeErr == nil {
 		host = cmp.Or(n.Labels[corev1.LabelHostname], host)
@@ -157,7 +161,7 @@ func ProfilePod(ctx context.Context, l lab.Lab, target PodTarget, request node.R
 	if err := roles.Connect(ctx, []string{pod.Spec.NodeName}); err != nil {
 		return answer, name, err
 	}
-	say(fmt.Sprintf("profile of %s for %g s", name, request.Seconds))
+	tell.Going(fmt.Sprintf("profile of %s for %g s", name, request.Seconds))
 	answer, err = roles.ByNode[pod.Spec.NodeName].Take(ctx, request)
 	return answer, name, err
 }

@@ -66,23 +66,17 @@ func (s *Site) Redial() {
 	s.Observers, s.Control = map[string]observe.Client{}, nil
 }
 
-// CreateNamespace makes the run's namespace, with a note of who runs it.
-// kind says which kind of study that is.
+// CreateNamespace makes the run's namespace, with a note of who runs it, into
+// which the mesh then puts what sidecars need, and a keeper that takes it away
+// when the runner dies. kind says which kind of study that is, "" that it is none.
 func (s *Site) CreateNamespace(ctx context.Context, kind string) error {
-	return s.OwnNamespace(ctx, map[string]string{KindAnnotation: kind, leaseAnnotation: "true"})
-}
-
-// OwnNamespace makes the run's namespace, with these annotations, into which
-// the mesh then puts what sidecars need, and a keeper that takes it away when
-// the runner dies.
-func (s *Site) OwnNamespace(ctx context.Context, annotations map[string]string) error {
 	name := s.Namespace
 	me, err := procfs.Self()
 	if err != nil {
 		return fmt.Errorf("create namespace %s: %w", name, err)
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Annotations: annotations,
+		Name: name, Annotations: map[string]string{KindAnnotation: kind, leaseAnnotation: "true"},
 		Labels: map[string]string{
 			RunLabel: s.Run, "app.kubernetes.io/part-of": "meshtrial",
 			// The observe role looks at its node.

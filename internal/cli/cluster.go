@@ -12,7 +12,6 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab/cluster"
-	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/dynamic"
@@ -232,7 +231,7 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) (err error) {
 	}
 	p := newProgress(env.Stderr)
 	defer p.clear()
-	j, err := openJournal(ctx, p, config, "restore-"+runner.NewRunID(time.Now()), "", f.wait, false)
+	j, err := openJournal(ctx, p, config, commandRun("restore"), "", f.wait, false)
 	if err != nil {
 		return err
 	}

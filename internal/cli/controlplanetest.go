@@ -36,6 +36,7 @@ type pushTestFlags struct {
 	headers    []string
 	selector   string
 	settle     time.Duration
+	wait       time.Duration
 	json       bool
 }
 
@@ -102,6 +103,7 @@ func newControlPlaneTestCommand(env *Env) *cobra.Command {
 	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "a header for that server, `\"Name: value\"`; may be repeated")
 	flags.StringVar(&f.selector, "selector", "", "`labels` that istiod's metrics must have in that server, such as cluster=\"one\"")
 	flags.DurationVar(&f.settle, "settle", 10*time.Second, "how long to wait after the last repetition")
+	flags.DurationVar(&f.wait, "wait", 0, waitUsage)
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -156,8 +158,8 @@ func (f *pushTestFlags) selects() (name, address string, err error) {
 	return "ingressgateway", strings.TrimSuffix(address, "/"), nil
 }
 
-func controlPlaneTest(ctx context.Context, env *Env, f pushTestFlags) (err error) {
-	config, err := f.config(ctx, rights.PushTest, f.target)
+func controlPlaneTest(ctx context.Context, env *Env, f pushTestFlags) error {
+	config, err := f.config(ctx, f.target, rights.PushTest, rights.Journal)
 	if err != nil {
 		return err
 	}
@@ -168,6 +170,15 @@ func controlPlaneTest(ctx context.Context, env *Env, f pushTestFlags) (err error
 	if err != nil {
 		return err
 	}
+	j, err := enter(ctx, p, config, commandRun("controlplane-test"), "", f.wait, f.lab == lab.KindLocal)
+	if err != nil {
+		return err
+	}
+	return occupied(ctx, j, func(ctx context.Context) error { return f.pushAndMeasure(ctx, env, p, config, version) })
+}
+
+// pushAndMeasure is the test itself, in a cluster that is its own.
+func (f pushTestFlags) pushAndMeasure(ctx context.Context, env *Env, p *progress, config *rest.Config, version string) (err error) {
 	m, err := f.meter(ctx, p)
 	if err != nil {
 		return err

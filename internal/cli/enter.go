@@ -9,19 +9,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/runner"
 	"k8s.io/client-go/rest"
 )
 
 // leaveTimeout bounds how long it may take to give the cluster back.
 const leaveTimeout = 30 * time.Second
 
-// enter takes the cluster for a run, and puts back what dead ones left.
-func enter(ctx context.Context, p *progress, where lab.Lab, run, study string, wait time.Duration) (*journal.Journal, error) {
-	j, err := openJournal(ctx, p, where.RESTConfig(), run, study, wait, where.Kind() == lab.KindLocal)
+// enter takes the cluster for a run, and puts back what dead ones left. keep
+// says that the cluster is one's own.
+func enter(ctx context.Context, p *progress, config *rest.Config, run, study string, wait time.Duration, keep bool) (*journal.Journal, error) {
+	j, err := openJournal(ctx, p, config, run, study, wait, keep)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +65,25 @@ func openJournal(ctx context.Context, p *progress, config *rest.Config, run, stu
 		Tell: func(text string) { p.note("%s", text) },
 	})
 }
+
+// waitUsage is the usage of the flag --wait.
+const waitUsage = "how long to wait for another run that is at work in the cluster"
+
+// occupied has a command that is no study's run do its work in a cluster that is
+// its own meanwhile, as a run's is. The work's context ends if the Lease is lost.
+func occupied(ctx context.Context, j *journal.Journal, work func(context.Context) error) (err error) {
+	defer func() { err = errors.Join(err, leave(ctx, j)) }()
+	ctx, release := j.Context(ctx)
+	defer release()
+	err = work(ctx)
+	if lost := context.Cause(ctx); errors.Is(lost, journal.ErrLost) && !errors.Is(err, lost) { // nobody interrupted it
+		err = errs.WithHint(errors.Join(lost, err), "meshtrial cluster status says whose the cluster is")
+	}
+	return err
+}
+
+// commandRun names a command in the cluster's Lease.
+func commandRun(command string) string { return command + "-" + runner.NewRunID(time.Now()) }
 
 // leave gives the cluster back, also when the run was cancelled.
 func leave(ctx context.Context, j *journal.Journal) error {

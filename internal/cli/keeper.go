@@ -18,9 +18,9 @@ func newKeeperCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keeper",
 		Short: "Remove a run's namespace, and this pod in it, when its runner has died",
-		Long: "keeper runs in a run's namespace. It reads the cluster's Lease every 5 s, by its\n" +
+		Long: "keeper runs in a run's namespace. It reads the cluster's Lease every 3 s, by its\n" +
 			"pod's service account, and deletes the namespace once another run or none holds\n" +
-			"the Lease, or nobody has renewed it for 45 s.",
+			"the Lease, or nobody has renewed it for 35 s.",
 		Hidden: true,
 		Args:   noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -33,6 +33,7 @@ type clusterMesh struct {
 	hub     string
 	tag     string
 	timeout time.Duration
+	wait    time.Duration
 	json    bool
 }
 
@@ -50,6 +51,7 @@ func (m *clusterMesh) flags(cmd *cobra.Command) {
 	flags.StringVar(&m.cluster.Kubeconfig, "kubeconfig", "", "the cluster's kubeconfig (default $KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(&m.cluster.Context, "context", "", "a context of the kubeconfig")
 	flags.DurationVar(&m.timeout, "timeout", 5*time.Minute, "give up after this long")
+	flags.DurationVar(&m.wait, "wait", 0, waitUsage)
 	flags.BoolVar(&m.json, "json", false, "print JSON")
 }
 
@@ -83,7 +85,7 @@ func newLabInstallCommand(env *Env) *cobra.Command {
 			if err := m.checkSource(); err != nil {
 				return err
 			}
-			return m.act(cmd.Context(), env, "installed", m.install)
+			return m.act(cmd.Context(), env, "install", m.install)
 		},
 	}
 	m.flags(cmd)
@@ -107,7 +109,7 @@ func newLabUninstallCommand(env *Env) *cobra.Command {
 			if err := m.takes(args); err != nil {
 				return err
 			}
-			return m.act(cmd.Context(), env, "uninstalled", m.uninstall)
+			return m.act(cmd.Context(), env, "uninstall", m.uninstall)
 		},
 	}
 	m.flags(cmd)
@@ -137,16 +139,27 @@ func (m *clusterMesh) checkSource() error {
 	return nil
 }
 
-// act does something to the cluster and says what came of it.
+// act does something to the cluster, which is this command's meanwhile, and says
+// what came of it.
 func (m *clusterMesh) act(ctx context.Context, env *Env, did string, do func(context.Context, *Env, *rest.Config) (lab.Changed, error)) error {
 	config, err := cluster.Reach(ctx, m.cluster)
 	if err != nil {
 		return err
 	}
+	p := newProgress(env.Stderr)
+	defer p.clear()
+	j, err := enter(ctx, p, config, commandRun("lab-"+did), "", m.wait, false)
+	if err != nil {
+		return err
+	}
+	var changed lab.Changed
 	began := time.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, m.timeout, fmt.Errorf("not done within %v (--timeout)", m.timeout))
-	defer cancel()
-	changed, err := do(ctx, env, config)
+	err = occupied(ctx, j, func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, m.timeout, fmt.Errorf("not done within %v (--timeout)", m.timeout))
+		defer cancel()
+		changed, err = do(ctx, env, config)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -154,7 +167,7 @@ func (m *clusterMesh) act(ctx context.Context, env *Env, did string, do func(con
 	if m.json {
 		return writeJSON(env.Stdout, installed{1, m.name, changed.Objects, append([]string{}, changed.Kept...), took})
 	}
-	fmt.Fprintf(env.Stdout, "%s %s after %.1f s: %d objects\n", m.name, did, took, changed.Objects)
+	fmt.Fprintf(env.Stdout, "%s %sed after %.1f s: %d objects\n", m.name, did, took, changed.Objects)
 	for _, kept := range changed.Kept {
 		fmt.Fprintf(env.Stdout, "  left as it is: %s\n", kept)
 	}

@@ -46,6 +46,7 @@ type profileFlags struct {
 	istiod    istiodFlags
 	image     string
 	length    time.Duration
+	wait      time.Duration
 	hz        int
 	graph     string
 
@@ -90,6 +91,7 @@ func newProfileCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.istiod.kubeconfig, "kubeconfig", "", "with --lab cluster: its kubeconfig (default $KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(&f.istiod.context, "context", "", "with --lab cluster: a context of the kubeconfig")
 	flags.StringVar(&f.image, "image", "", "with --lab cluster: an image of this program that its nodes can pull")
+	flags.DurationVar(&f.wait, "wait", 0, "with a pod and kind cpu: "+waitUsage)
 	flags.DurationVar(&f.length, "length", 30*time.Second, "how long to profile")
 	flags.IntVar(&f.hz, "hz", perf.DefaultHz, "samples per second of CPU time")
 	flags.StringVar(&f.graph, "graph", perf.GraphFP, "how perf finds callers: fp (frame pointers), dwarf (debug information, expensive) or none")

@@ -63,8 +63,18 @@ func takePod(ctx context.Context, env *Env, f profileFlags, name string) (profil
 	if f.kind != observe.ProfileCPU {
 		return takePodHTTP(ctx, env, f, l, target)
 	}
-	answer, title, err := site.ProfilePod(ctx, l, target, node.Request{Hz: f.hz, Seconds: f.length.Seconds(), Graph: f.graph},
-		func(text string) { line.say("%s", text) })
+	run := commandRun("profile")
+	j, err := openJournal(ctx, line, l.RESTConfig(), run, "", f.wait, l.Kind() == lab.KindLocal)
+	if err != nil {
+		return profiled{}, err
+	}
+	var answer node.Answer
+	var title string
+	err = occupied(ctx, j, func(ctx context.Context) (err error) {
+		answer, title, err = site.ProfilePod(ctx, l, run, target, node.Request{Hz: f.hz, Seconds: f.length.Seconds(), Graph: f.graph},
+			site.Telling{Going: func(text string) { line.say("%s", text) }, Note: func(text string) { line.note("%s", text) }})
+		return err
+	})
 	if err != nil {
 		return profiled{}, fmt.Errorf("profile of pod %s: %w", name, err)
 	}
@@ -89,12 +99,12 @@ func (f profileFlags) openLab(ctx context.Context, line *progress) (lab.Lab, err
 		return nil, err
 	}
 	if f.istiod.lab == lab.KindCluster {
-		feature := rights.ProfilePage
+		features := []string{rights.Reach, rights.ProfilePage}
 		if f.kind == observe.ProfileCPU {
-			feature = rights.ProfilePod
+			features = []string{rights.Reach, rights.Journal, rights.Keeper, rights.ProfilePod}
 		}
 		return openCluster(ctx, line, runFlags{kubeconfig: f.istiod.kubeconfig, context: f.istiod.context, image: f.image},
-			needed(placesOf(nil, f.namespace), rights.Reach, feature))
+			needed(placesOf(nil, f.namespace), features...))
 	}
 	return local.Open("")
 }

@@ -80,7 +80,7 @@ func newRunCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "with --lab cluster: its kubeconfig (default $KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(&f.context, "context", "", "with --lab cluster: a context of the kubeconfig")
 	flags.BoolVar(&f.yes, "yes", false, "with --lab cluster: change what the run has to change of others' objects without asking")
-	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for another run that is at work in the cluster")
+	flags.DurationVar(&f.wait, "wait", 0, waitUsage)
 	flags.StringVar(&f.image, "image", "", "with --lab cluster: the image of the roles, where the cluster can pull it (components images --push)")
 	flags.StringVar(&f.pullSecret, "pull-secret", "", "with --lab cluster: Secret `[NAMESPACE/]NAME` of the cluster by which --image is pulled (namespace: default)")
 	return cmd
@@ -108,9 +108,9 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	defer func() { err = errors.Join(err, closeLab(where, p)) }()
 
 	id := runner.NewRunID(time.Now())
-	book, err := enter(ctx, p, where, id, s.Name, f.wait)
+	book, err := enter(ctx, p, where.RESTConfig(), id, s.Name, f.wait, where.Kind() == lab.KindLocal)
 	if err != nil {
-		return err
+		return labEnded(ctx, where, err)
 	}
 	defer func() { err = errors.Join(err, leave(ctx, book)) }()
 	ctx, release := book.Context(ctx)

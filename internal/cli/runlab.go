@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/local"
@@ -65,7 +68,7 @@ func openCluster(ctx context.Context, p *progress, f runFlags, needs []rights.Fe
 // control planes, one that a run could have, and one that the user names ("" for
 // all).
 func placesOf(meshes []string, named string) rights.Places {
-	at := rights.Places{Run: site.NamespacePrefix + "check", Meshes: map[string]string{}, Named: named}
+	at := rights.Places{Journal: journal.Namespace, Run: site.NamespacePrefix + "check", Meshes: map[string]string{}, Named: named}
 	for _, name := range meshes {
 		at.Meshes[name], _ = newMesh(name, lab.Images{}).ControlPlane()
 	}
@@ -117,6 +120,30 @@ func adopt(ctx context.Context, p *progress, l *local.Lab, keep bool) error {
 		p.note("the lab that runs is that of a run that was killed (%s); it is taken down with this one", dead)
 	}
 	return nil
+}
+
+// labEndLimit bounds the wait for the end of a local lab whose API server answers
+// no more.
+const labEndLimit = 5 * time.Second
+
+// labEnded explains why a lab could not be entered that another run has taken down
+// meanwhile, as the run does that started it.
+func labEnded(ctx context.Context, where lab.Lab, err error) error {
+	var held *journal.HeldError
+	if where.Kind() != lab.KindLocal || errors.As(err, &held) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, labEndLimit)
+	defer cancel()
+	for {
+		if _, now := local.Open(""); errors.Is(now, local.ErrNotRunning) {
+			return errs.WithHint(errors.New("the lab was taken down meanwhile, by the run that had started it or by `meshtrial lab down`"),
+				"run again, which starts a lab; `meshtrial lab up` before several runs, or --keep-lab with the first, starts one that stays")
+		}
+		if wake.Pause(ctx, 100*time.Millisecond) != nil {
+			return err
+		}
+	}
 }
 
 // ownProgram is the file of the program that runs, whatever has become of its

@@ -57,10 +57,10 @@ func (f *istiodFlags) check() error {
 
 // config returns how to reach the cluster, for a feature in a namespace that
 // the user names.
-func (f *istiodFlags) config(ctx context.Context, feature, namespace string) (*rest.Config, error) {
+func (f *istiodFlags) config(ctx context.Context, namespace string, features ...string) (*rest.Config, error) {
 	at := placesOf(nil, namespace)
 	at.Meshes[study.MeshIstio] = f.namespace
-	return readConfig(ctx, f.lab, f.kubeconfig, f.context, needed(at, rights.Reach, feature))
+	return readConfig(ctx, f.lab, f.kubeconfig, f.context, needed(at, append([]string{rights.Reach}, features...)...))
 }
 
 // readConfig returns how to reach a lab, if its user has the rights that are
@@ -93,7 +93,7 @@ type istiods struct {
 }
 
 func newIstiods(ctx context.Context, f *istiodFlags) (*istiods, error) {
-	config, err := f.config(ctx, rights.Signals, "")
+	config, err := f.config(ctx, "", rights.Signals)
 	if err != nil {
 		return nil, err
 	}

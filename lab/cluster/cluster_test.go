@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/study"
@@ -78,7 +79,7 @@ func needs(t *testing.T, names ...string) []rights.Feature {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rights.Place(features, rights.Places{Run: "meshtrial-x", Meshes: map[string]string{study.MeshIstio: "istio-system"}})
+	return rights.Place(features, rights.Places{Journal: journal.Namespace, Run: "meshtrial-x", Meshes: map[string]string{study.MeshIstio: "istio-system"}})
 }
 
 func kubeconfig(t *testing.T, url string) string {

@@ -23,6 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/local"
@@ -233,7 +234,7 @@ spec:
 }
 
 func strangersCluster(t *testing.T, ctx context.Context, l *local.Lab) {
-	needs := rights.Place(rights.Features(), rights.Places{Run: "meshtrial-check"})
+	needs := rights.Place(rights.Features(), rights.Places{Journal: journal.Namespace, Run: "meshtrial-check"})
 	c, err := cluster.Open(ctx, cluster.Options{Kubeconfig: l.Kubeconfig(), Images: l.Images(), Needs: needs})
 	if err != nil {
 		t.Fatal(err)

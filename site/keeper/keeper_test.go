@@ -71,8 +71,8 @@ func TestKeeper(t *testing.T) {
 		log     string
 	}{
 		{"a run at work", alive, 0, ""},
-		{"a runner that died", renewed(100 * second), 145 * second, "not renewed its Lease for 45s"},
-		{"one that never renewed", renewed(0), 45 * second, "not renewed"},
+		{"a runner that died", renewed(100 * second), 138 * second, "not renewed its Lease for 36s"},
+		{"one that never renewed", renewed(0), 36 * second, "not renewed"},
 		{"another run's", func(at time.Duration) (*Lease, error) {
 			if at < 60*second {
 				return alive(at)
@@ -92,7 +92,7 @@ func TestKeeper(t *testing.T) {
 			if at > 100*second && at < time.Hour {
 				return nil, errRefused
 			}
-			if at < time.Hour+40*second { // the runner needs a while to come back
+			if at < time.Hour+30*second { // the runner needs a while to come back
 				at = min(at, 100*second)
 			}
 			return alive(at)
@@ -102,7 +102,7 @@ func TestKeeper(t *testing.T) {
 				return nil, errRefused
 			}
 			return renewed(20 * second)(at)
-		}, 245 * second, "not renewed its Lease for 45s"},
+		}, 237 * second, "not renewed its Lease for 36s"},
 		{"an API server that never answers", func(time.Duration) (*Lease, error) { return nil, errRefused }, 0, "cannot be read"},
 		{"a keeper that may not read it", func(time.Duration) (*Lease, error) {
 			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, journal.LeaseName, errors.New("no"))
@@ -131,19 +131,19 @@ func TestKeeper(t *testing.T) {
 func TestKeeperTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{lease: renewed(0), delete: func(at time.Duration) error {
-			if at < time.Minute {
+			if at < 45*time.Second {
 				return errRefused
 			}
 			return apierrors.NewConflict(schema.GroupResource{Resource: "namespaces"}, "n", errors.New("the UID is another"))
 		}}
 		follow(t, c, time.Hour)
-		if len(c.removed) != 4 || c.removed[3] != time.Minute {
+		if len(c.removed) != 4 || c.removed[3] != 45*time.Second {
 			t.Errorf("tried at %v", c.removed)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{delete: func(time.Duration) error { return errRefused }, lease: func(at time.Duration) (*Lease, error) {
-			if at < 50*time.Second {
+			if at < 38*time.Second {
 				return renewed(0)(at)
 			}
 			return renewed(1000 * time.Hour)(at)
@@ -163,7 +163,7 @@ func TestWatchThatStoodStill(t *testing.T) {
 	for _, step := range []struct {
 		after time.Duration
 		over  bool
-	}{{0, false}, {5 * time.Second, false}, {time.Hour, false}, {5 * time.Second, false}, {20 * time.Second, false}, {time.Hour, false}, {4999 * time.Millisecond, false}, {time.Millisecond, true}} {
+	}{{0, false}, {5 * time.Second, false}, {time.Hour, false}, {5 * time.Second, false}, {20 * time.Second, false}, {time.Hour, false}, {5 * time.Second, false}, {1999 * time.Millisecond, false}, {time.Millisecond, true}} {
 		now = now.Add(step.after)
 		if why := w.saw(now, lease); (why != "") != step.over {
 			t.Errorf("after %v: %q, silent for %v", step.after, why, w.silent)
@@ -203,5 +203,15 @@ func TestRead(t *testing.T) {
 		if (err != nil) != (c.failed != "") || err != nil && !strings.Contains(err.Error(), c.failed) || (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
 			t.Errorf("%d %s: %+v, %v", c.status, c.answer, got, err)
 		}
+	}
+}
+
+// What a dead runner leaves is gone within a minute: the keeper has seen the last
+// renewal at most one look late, judges at the first look after the lapse, and a
+// cluster takes ten seconds or so to end a namespace.
+func TestGoneWithinAMinute(t *testing.T) {
+	const end = 15 * time.Second
+	if longest := journal.Lapse + 2*Every + end; longest >= time.Minute {
+		t.Errorf("a dead runner's namespace goes after %v", longest)
 	}
 }

@@ -110,7 +110,7 @@ func planApply(ctx context.Context, at dynamic.ResourceInterface, o *unstructure
 	if err != nil {
 		return journal.Planned{}, err
 	}
-	wanted, err := at.Apply(ctx, o.GetName(), o.DeepCopy(), metav1.ApplyOptions{FieldManager: lab.FieldManager, Force: true, DryRun: []string{metav1.DryRunAll}})
+	wanted, err := at.Apply(ctx, o.GetName(), o.DeepCopy(), metav1.ApplyOptions{FieldManager: journal.FieldManager, Force: true, DryRun: []string{metav1.DryRunAll}})
 	if err != nil { // as a step may expect; it says so itself
 		return journal.Planned{Object: name.String(), Done: journal.Changed}, nil
 	}

@@ -1,0 +1,76 @@
+//go:build integration
+
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/lab"
+)
+
+// TestOneAtATime: what writes to a cluster beside a study's run takes its Lease as
+// a run does. While another has it, it says who and changes nothing; with --wait it
+// waits.
+func TestOneAtATime(t *testing.T) {
+	l := labtest.Start(t)
+	labtest.Namespace(t, l, "one-at-a-time")
+	labtest.Kubectl(t, l, "", "create", "namespace", "one-at-a-time")
+	run := func(args ...string) (string, error) {
+		var out, said bytes.Buffer
+		err := Run(t.Context(), args, &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said})
+		return out.String() + said.String(), err
+	}
+	test := []string{"controlplane-test", "--reps", "1", "--delay", "0", "--settle", "0s", "--namespace", "one-at-a-time"}
+	istiod := strings.TrimSpace(labtest.Kubectl(t, l, "", "-n", "istio-system", "get", "pods", "-l", "app=istiod", "-o", "jsonpath={.items[0].metadata.name}"))
+	state := func() string {
+		return labtest.Kubectl(t, l, "", "get", "services,deployments,namespaces,daemonsets", "-A", "-o", "name")
+	}
+
+	applier, err := lab.NewApplier(l.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.Enter(t.Context(), journal.Options{Config: l.RESTConfig(), Open: applier, Wait: 20 * time.Minute, Keep: true,
+		Holder: journal.Holder{Run: "somebody", Study: "theirs", Since: time.Now()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := state()
+	for _, args := range [][]string{
+		test,
+		{"lab", "install", "istio", "--kubeconfig", l.Kubeconfig()},
+		{"lab", "uninstall", "istio", "--kubeconfig", l.Kubeconfig()},
+		{"profile", istiod, "-n", "istio-system", "--length", "1s"},
+	} {
+		if said, err := run(args...); err == nil || !strings.Contains(err.Error(), "another run is at work in this cluster: run somebody of theirs") {
+			t.Errorf("%v beside a run: %v\n%s", args, err, said)
+		}
+	}
+	if after := state(); after != before {
+		t.Errorf("who was refused has changed something:\n%s\n%s", before, after)
+	}
+
+	left := make(chan error, 1)
+	go func() {
+		time.Sleep(12 * time.Second) // it renews, and is seen to be alive
+		left <- j.Leave(t.Context())
+	}()
+	said, err := run(append(test, "--wait", "5m")...)
+	if !strings.Contains(said, "waiting for the cluster: run somebody of theirs") {
+		t.Errorf("it does not say whom it waits for: %v\n%s", err, said)
+	}
+	if !strings.Contains(said, "pushes") {
+		t.Errorf("once its turn has come: %v\n%s", err, said)
+	}
+	if err := <-left; err != nil {
+		t.Error(err)
+	}
+	if holder, err := readClusterStatus(t.Context(), l.RESTConfig()); err != nil || holder.Holder != nil {
+		t.Errorf("the Lease is not given back: %+v, %v", holder.Holder, err)
+	}
+}

@@ -1,0 +1,67 @@
+//go:build verify
+
+package cli_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/labtest"
+)
+
+// TestProfileKilled kills `meshtrial profile POD` while its role, which may do
+// much on its node, is at work. Nobody comes next: the role ends, and with it the
+// namespace.
+func TestProfileKilled(t *testing.T) {
+	m, l := labtest.Shared(t)
+	pod := strings.TrimSpace(labtest.Kubectl(t, l, "", "-n", "istio-system", "get", "pods", "-l", "app=istiod", "-o", "jsonpath={.items[0].metadata.name}"))
+	cmd := m.Command(t, "profile", pod, "-n", "istio-system", "--length", "10m", "--wait", "20m")
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait()
+	}()
+	remains := func() string {
+		out := ""
+		for _, kind := range []string{"namespaces", "pods", "daemonsets", "clusterroles", "clusterrolebindings"} {
+			for line := range strings.Lines(labtest.Kubectl(t, l, "", "get", kind, "-A", "-l", "meshtrial.dev/run", "-o", "custom-columns=K:.kind,N:.metadata.name,S:.status.phase", "--no-headers")) {
+				if strings.Contains(line, "profile") || strings.Contains(line, "meshtrial-keeper") {
+					out += line
+				}
+			}
+		}
+		return out
+	}
+	running := func(of string) bool {
+		for line := range strings.Lines(remains()) {
+			if strings.Contains(line, of) && strings.Contains(line, "Running") {
+				return true
+			}
+		}
+		return false
+	}
+	for !running("profile-") || !running("meshtrial-keeper") {
+		select {
+		case <-ended:
+			t.Fatalf("it ended:\n%s", &said)
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+	_ = cmd.Process.Kill()
+	<-ended
+	killed := time.Now()
+	for remains() != "" && time.Since(killed) < 5*time.Minute {
+		time.Sleep(500 * time.Millisecond)
+	}
+	t.Logf("%.1f s after the program was killed all is gone", time.Since(killed).Seconds())
+	if left := remains(); left != "" {
+		t.Errorf("nobody came, and there are still\n%s", left)
+	}
+}
