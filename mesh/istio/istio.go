@@ -11,6 +11,7 @@
 package istio
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -240,13 +241,13 @@ func (m *Mesh) telemetry(level string) map[string]any {
 	case level == mesh.TelemetryLedger:
 		provider = ledgerProvider
 	}
+	// Where no provider is in question, Istio takes what says that there is to be no
+	// log for nothing, and falls back on the mesh configuration's accessLogFile.
+	logging := map[string]any{"providers": []any{map[string]any{"name": cmp.Or(provider, textProvider)}}}
 	if provider == "" {
-		spec["accessLogging"] = []any{map[string]any{"disabled": true}}
-	} else {
-		spec["accessLogging"] = []any{map[string]any{
-			"providers": []any{map[string]any{"name": provider}},
-		}}
+		logging["disabled"] = true
 	}
+	spec["accessLogging"] = []any{logging}
 	if m.metricsProvider != "" {
 		spec["metrics"] = []any{map[string]any{
 			"providers": []any{map[string]any{"name": m.metricsProvider}},
