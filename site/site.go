@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sort"
@@ -89,6 +90,9 @@ func (s *Site) OwnNamespace(ctx context.Context, annotations map[string]string) 
 			"pod-security.kubernetes.io/enforce": "privileged",
 		},
 	}}
+	if m, ok := s.mesh.(mesh.Watcher); ok {
+		maps.Copy(namespace.Labels, m.NamespaceLabels())
+	}
 	if err := annotate(namespace, me); err != nil {
 		return err
 	}
