@@ -48,6 +48,13 @@ type Rooted interface {
 	RootConfigMap() string
 }
 
+// Watcher is a mesh whose control plane may watch some namespaces only.
+type Watcher interface {
+	// NamespaceLabels are those by which it watches a namespace; none if it
+	// watches all.
+	NamespaceLabels() map[string]string
+}
+
 // Configured is a mesh whose sidecars count what their control plane tells them.
 type Configured interface {
 	// ReceivedStats is a regular expression of the counters that rise with

@@ -24,7 +24,10 @@ func labels(more ...string) map[string]string {
 
 // Objects are all objects of the population but those that the cluster's
 // controllers make of them. The same sizes give the same objects.
-func (s Sizes) Objects() ([]*unstructured.Unstructured, error) {
+func (s Sizes) Objects() ([]*unstructured.Unstructured, error) { return s.objects(nil) }
+
+// objects are those, with more labels on the namespaces.
+func (s Sizes) objects(ofNamespaces map[string]string) ([]*unstructured.Unstructured, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
@@ -38,7 +41,7 @@ func (s Sizes) Objects() ([]*unstructured.Unstructured, error) {
 		namespaces = append(namespaces, GatewayNamespace)
 	}
 	for _, name := range namespaces {
-		add(NewObject("v1", "Namespace", "", name, labels(), nil))
+		add(NewObject("v1", "Namespace", "", name, merge(ofNamespaces, labels()), nil))
 		add(NewObject("v1", "ServiceAccount", name, ServiceAccount, labels(), nil))
 	}
 	for i := range s.Services {

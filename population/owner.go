@@ -18,6 +18,9 @@ import (
 // over by the next [World.Ensure].
 func (w *World) Own(owner metav1.OwnerReference) { w.owner = &owner }
 
+// Label gives the population's namespaces these labels beside its own.
+func (w *World) Label(labels map[string]string) { w.labels = labels }
+
 // owners says whom each object of a population belongs to.
 type owners struct {
 	owner metav1.OwnerReference

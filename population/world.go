@@ -30,6 +30,7 @@ type World struct {
 	metadata metadata.Interface // for what need not be read whole
 	kube     kubernetes.Interface
 	owner    *metav1.OwnerReference // nil: nobody owns the population
+	labels   map[string]string      // of its namespaces, beside its own
 }
 
 // parallel is how many writes are under way at a time.
@@ -70,7 +71,7 @@ func Ensure(ctx context.Context, config *rest.Config, sizes Sizes) ([]Identity, 
 
 // Ensure is the function of that name.
 func (w *World) Ensure(ctx context.Context, sizes Sizes) ([]Identity, error) {
-	want, err := sizes.Objects()
+	want, err := sizes.objects(w.labels)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,8 @@ type Header struct {
 	// where it is not known.
 	Cluster string  `json:"cluster,omitempty"`
 	Machine Machine `json:"machine"`
+	// Revision is that of Istio; "" without Istio, and where it is not known.
+	Revision string `json:"revision,omitempty"`
 	// Components are the measured binaries and what they lack.
 	Components []Component `json:"components"`
 	Meshtrial  string      `json:"meshtrial"` // version of this program

@@ -39,6 +39,8 @@ type Options struct {
 	// Control is the control plane under test; studies of the data plane
 	// need none.
 	Control mesh.ControlPlane
+	// Revision is that of the Istio in use; "" without Istio.
+	Revision string
 	// Journal is where it is noted what the run changes outside its namespaces.
 	Journal *journal.Journal
 	// RunID names the run, as the journal has it; "": [NewRunID].

@@ -22,7 +22,7 @@ func (r *run) beforehand(ctx context.Context) (record.Header, error) {
 		return record.Header{}, err
 	}
 	return record.Header{
-		Lab: r.o.Lab.Kind(), Cluster: clusterID(ctx, r.o.Lab), Meshtrial: r.o.Version, MeshtrialDigest: r.o.Digest,
+		Lab: r.o.Lab.Kind(), Revision: r.o.Revision, Cluster: clusterID(ctx, r.o.Lab), Meshtrial: r.o.Version, MeshtrialDigest: r.o.Digest,
 		Components: mergeComponents(append(components, r.o.Components...)), Machine: record.Machine{Remarks: r.o.Remarks},
 	}, nil
 }
@@ -30,6 +30,7 @@ func (r *run) beforehand(ctx context.Context) (record.Header, error) {
 // take has the run's header say what is known of this attempt.
 func (r *run) take(now record.Header) {
 	h := &r.header
+	h.Revision = now.Revision
 	h.Lab, h.Cluster, h.Meshtrial, h.MeshtrialDigest, h.Components, h.Machine = now.Lab, now.Cluster, now.Meshtrial, now.MeshtrialDigest, now.Components, now.Machine
 }
 
@@ -100,7 +101,7 @@ func differingLab(was, now record.Header) []string {
 	if words := change("the lab", was.Lab, now.Lab); words != nil {
 		return words // then everything else is different too
 	}
-	return change("the cluster", was.Cluster, now.Cluster)
+	return slices.Concat(change("the cluster", was.Cluster, now.Cluster), change("the mesh's revision", was.Revision, now.Revision))
 }
 
 // differingComponents lists components that now are there and were not: each

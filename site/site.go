@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sort"
@@ -83,6 +84,9 @@ func (s *Site) CreateNamespace(ctx context.Context, kind string) error {
 			"pod-security.kubernetes.io/enforce": "privileged",
 		},
 	}}
+	if m, ok := s.mesh.(mesh.Watcher); ok {
+		maps.Copy(namespace.Labels, m.NamespaceLabels())
+	}
 	if err := annotate(namespace, me); err != nil {
 		return err
 	}

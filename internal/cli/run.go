@@ -41,6 +41,7 @@ type runFlags struct {
 	image      string
 	pullSecret string
 	linkerd    string
+	revision   string
 	wait       time.Duration
 	yes        bool
 }
@@ -79,6 +80,7 @@ func newRunCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.linkerd, "linkerd", "", "source of Linkerd if a lab with it must be started: a folder or a release (default $"+linkerdVariable+")")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "with --lab cluster: its kubeconfig (default $KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(&f.context, "context", "", "with --lab cluster: a context of the kubeconfig")
+	addRevisionFlag(flags, &f.revision)
 	flags.BoolVar(&f.yes, "yes", false, "with --lab cluster: change what the run has to change of others' objects without asking")
 	flags.DurationVar(&f.wait, "wait", 0, waitUsage)
 	flags.StringVar(&f.image, "image", "", "with --lab cluster: the image of the roles, where the cluster can pull it (components images --push)")
@@ -128,7 +130,7 @@ func runEntered(ctx context.Context, env *Env, p *progress, f runFlags, plan *st
 		return err
 	}
 	if plan.Study.Kind == study.ControlPlane || trial.SetsControl(plan) {
-		plane, err := openControl(ctx, options.Lab, options.Journal)
+		plane, err := openControl(ctx, &options)
 		if err != nil {
 			return err
 		}
@@ -179,6 +181,9 @@ func complete(ctx context.Context, f runFlags, plan *study.Plan, o *runner.Optio
 	images := o.Lab.Images()
 	o.Version, o.Condition = Version(), condition
 	o.Mesh, o.Meshes = newMesh(plan.Study.Mesh, images), meshesOf(plan, images)
+	if err := chooseRevision(ctx, f, plan, o); err != nil {
+		return err
+	}
 	o.Enough, o.Next = analyses.All().Enough, analyses.All().Next
 	switch o.Out = f.out; {
 	case f.resume != "":

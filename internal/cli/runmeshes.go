@@ -2,14 +2,20 @@ package cli
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sort"
 
+	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/mesh/linkerd"
 	"github.com/meshtrial/meshtrial/mesh/none"
+	"github.com/meshtrial/meshtrial/rights"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -57,7 +63,41 @@ func meshesOf(plan *study.Plan, images lab.Images) map[string]mesh.Mesh {
 	return out
 }
 
-// openControl finds the control plane under test.
-func openControl(ctx context.Context, where lab.Lab, changes istio.Changes) (*istio.ControlPlane, error) {
-	return istio.NewControlPlane(ctx, where.RESTConfig(), "", changes)
+// openControl finds the control plane under test: istiod of a revision.
+func openControl(ctx context.Context, o *runner.Options) (*istio.ControlPlane, error) {
+	revision, err := istio.FindRevision(ctx, o.Lab.RESTConfig(), o.Revision)
+	if err != nil {
+		return nil, err
+	}
+	return istio.NewControlPlane(ctx, o.Lab.RESTConfig(), revision.Deployment, o.Journal)
+}
+
+// chooseRevision has a run use the Istio of a revision, where it uses Istio. One
+// that is gone on with uses that of its header.
+func chooseRevision(ctx context.Context, f runFlags, plan *study.Plan, o *runner.Options) error {
+	if !slices.Contains(rights.Meshes(plan), study.MeshIstio) {
+		if f.revision != "" {
+			return errs.Usage("--revision %s: the study has no Istio", f.revision)
+		}
+		return nil
+	}
+	name := f.revision
+	if name == "" && f.resume != "" {
+		was, err := store.Read(f.resume)
+		if err != nil {
+			return err
+		}
+		name = was.Header.Revision
+	}
+	revision, err := istio.FindRevision(ctx, o.Lab.RESTConfig(), name)
+	if err != nil {
+		return err
+	}
+	o.Revision = revision.Name
+	for _, m := range append(slices.Collect(maps.Values(o.Meshes)), o.Mesh) {
+		if m, ok := m.(*istio.Mesh); ok {
+			m.Revision = revision
+		}
+	}
+	return nil
 }

@@ -2,10 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -30,13 +34,19 @@ type istiodFlags struct {
 	kubeconfig string
 	context    string
 	namespace  string // of istiod
+	revision   string // "": the only one
 }
 
 func (f *istiodFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.lab, "lab", lab.KindLocal, "where istiod runs: local (the lab on this machine) or cluster (a kubeconfig's)")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "with --lab cluster: its kubeconfig (default $KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(&f.context, "context", "", "with --lab cluster: a context of the kubeconfig")
+	addRevisionFlag(flags, &f.revision)
 	flags.StringVar(&f.namespace, "istio-namespace", "istio-system", "where istiod is installed")
+}
+
+func addRevisionFlag(flags *pflag.FlagSet, to *string) {
+	flags.StringVar(to, "revision", "", "`name` of Istio's revision, where several are installed")
 }
 
 // check finds flags that do not go together.
@@ -87,6 +97,7 @@ const kubeletEvery = 10 * time.Second
 // alone: each pod's own, and what the kubelets know of their containers.
 type istiods struct {
 	namespace string
+	revision  string
 	kube      kubernetes.Interface
 	dialer    *lab.Dialer
 	clients   map[string]*http.Client
@@ -102,7 +113,7 @@ func newIstiods(ctx context.Context, f *istiodFlags) (*istiods, error) {
 	if err != nil {
 		return nil, errs.Usage("kubeconfig: %v", err)
 	}
-	return &istiods{namespace: f.namespace, kube: kube, dialer: lab.NewDialer(config), clients: map[string]*http.Client{}}, nil
+	return &istiods{namespace: f.namespace, revision: f.revision, kube: kube, dialer: lab.NewDialer(config), clients: map[string]*http.Client{}}, nil
 }
 
 func (i *istiods) close() {
@@ -135,8 +146,12 @@ func (i *istiods) find(ctx context.Context) (all []signals.Target, nodes map[str
 	if err != nil {
 		return nil, nil, fmt.Errorf("look for istiod in namespace %s: %w", i.namespace, err)
 	}
+	running, err := ofRevision(pods.Items, i.revision)
+	if err != nil {
+		return nil, nil, err
+	}
 	nodes = map[string][]string{}
-	for _, pod := range pods.Items {
+	for _, pod := range running {
 		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
 			continue
 		}
@@ -148,6 +163,25 @@ func (i *istiods) find(ctx context.Context) (all []signals.Target, nodes map[str
 			"kubectl get pods -A -l app=istiod finds it; name its namespace with --istio-namespace")
 	}
 	return all, nodes, nil
+}
+
+// ofRevision are the pods of istiod of a revision; for "" of the only one there is.
+func ofRevision(pods []corev1.Pod, revision string) ([]corev1.Pod, error) {
+	of := map[string][]corev1.Pod{}
+	for _, pod := range pods {
+		name := cmp.Or(pod.Labels["istio.io/rev"], "default")
+		of[name] = append(of[name], pod)
+	}
+	names := strings.Join(slices.Sorted(maps.Keys(of)), ", ")
+	switch {
+	case revision == "" && len(of) > 1:
+		return nil, errs.WithHint(errs.Usage("there are istiods of several revisions: %s", names), "say which with --revision")
+	case revision == "":
+		return pods, nil
+	case len(pods) > 0 && len(of[revision]) == 0:
+		return nil, errs.WithHint(errs.Usage("no istiod is of revision %s", revision), "--revision takes one of %s", names)
+	}
+	return of[revision], nil
 }
 
 func (i *istiods) istiod(pod corev1.Pod) signals.Target {

@@ -45,8 +45,8 @@ type ControlPlane struct {
 	changes  Changes // nil: it is only looked at
 	dialer   *lab.Dialer
 	// name and config are those of istiod's Deployment and of the ConfigMap
-	// with its MeshConfig.
-	name, config string
+	// with its MeshConfig, revision that of its label.
+	name, config, revision string
 }
 
 var _ mesh.ControlPlane = (*ControlPlane)(nil)
@@ -74,7 +74,7 @@ func NewControlPlane(ctx context.Context, config *rest.Config, deployment string
 		return nil, fmt.Errorf("istio: %w", err)
 	}
 	return &ControlPlane{kube: kube, sidecars: objects.Resource(sidecarResource), changes: changes,
-		dialer: lab.NewDialer(config), name: d.Name, config: configMapOf(d)}, nil
+		dialer: lab.NewDialer(config), name: d.Name, config: configMapOf(d), revision: revisionOf(d)}, nil
 }
 
 func chooseDeployment(found []appsv1.Deployment, name string) (*appsv1.Deployment, error) {
@@ -97,7 +97,7 @@ func chooseDeployment(found []appsv1.Deployment, name string) (*appsv1.Deploymen
 
 // configMapOf names the ConfigMap that a revision of istiod reads.
 func configMapOf(d *appsv1.Deployment) string {
-	if rev := d.Labels[revisionLabel]; rev != "" && rev != "default" {
+	if rev := revisionOf(d); rev != defaultRevision {
 		return meshConfigMap + "-" + rev
 	}
 	return meshConfigMap

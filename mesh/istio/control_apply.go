@@ -53,7 +53,7 @@ func (c *ControlPlane) Apply(ctx context.Context, l mesh.Levers, fresh bool) (me
 	ctx, cancel := context.WithTimeout(ctx, rolloutTimeout)
 	defer cancel()
 	var done mesh.Applied
-	sidecars, err := desiredSidecars(l)
+	sidecars, err := c.desiredSidecars(l)
 	if err != nil {
 		return done, err
 	}
@@ -277,6 +277,19 @@ func (c *ControlPlane) refuseForeign(ctx context.Context, wanted []*unstructured
 		}
 	}
 	return nil
+}
+
+// desiredSidecars are those of the levers, which other revisions leave alone.
+func (c *ControlPlane) desiredSidecars(l mesh.Levers) ([]*unstructured.Unstructured, error) {
+	out, err := desiredSidecars(l)
+	for _, s := range out {
+		if c.revision != "" && c.revision != defaultRevision {
+			labels := s.GetLabels()
+			labels[revisionLabel] = c.revision
+			s.SetLabels(labels)
+		}
+	}
+	return out, err
 }
 
 // applySidecars makes our Sidecars those that are wanted.

@@ -30,7 +30,7 @@ func (c *ControlPlane) Plan(ctx context.Context, all []mesh.Levers) ([]journal.P
 	}
 	out := slices.Concat(deployment, config, scalers)
 	for _, l := range all {
-		sidecars, err := desiredSidecars(l)
+		sidecars, err := c.desiredSidecars(l)
 		if err != nil {
 			return nil, err
 		}

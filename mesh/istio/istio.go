@@ -46,6 +46,8 @@ type Mesh struct {
 	// ProxyImage gives the image reference of the sidecar with an Envoy
 	// version; nil leaves the image to the injector.
 	ProxyImage func(envoyVersion string) (string, error)
+	// Revision is the istiod that injects and configures sidecars.
+	Revision Revision
 	// metricsProvider is the metrics provider the mesh applies by default,
 	// "" for none; found by Check.
 	metricsProvider string
@@ -60,6 +62,7 @@ var (
 	_ mesh.Mesh       = (*Mesh)(nil)
 	_ mesh.Rooted     = (*Mesh)(nil)
 	_ mesh.Configured = (*Mesh)(nil)
+	_ mesh.Watcher    = (*Mesh)(nil)
 )
 
 // Name returns "istio".
@@ -83,8 +86,11 @@ func (*Mesh) Proxies(place record.Place) mesh.Proxies {
 		Stats: "^(" + strings.Join(slices.Concat(verifiedStats, filterStats), "|") + ")$"}
 }
 
-// ControlPlane is istiod of any revision.
-func (*Mesh) ControlPlane() (namespace, selector string) { return Namespace, "app=istiod" }
+// ControlPlane is istiod, of the revision.
+func (m *Mesh) ControlPlane() (namespace, selector string) { return Namespace, m.Revision.selector() }
+
+// NamespaceLabels are those that the mesh's discovery selectors want.
+func (m *Mesh) NamespaceLabels() map[string]string { return m.Revision.NamespaceLabels }
 
 // DecorateService does nothing: Istio takes protocols from the names of ports,
 // and levers from resources of its own.
@@ -157,6 +163,9 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 		return fmt.Errorf("workload %s: proxy config: %w", w.Name, err)
 	}
 	pod.Labels["sidecar.istio.io/inject"] = "true"
+	if !m.Revision.isDefault() {
+		pod.Labels[revisionLabel] = m.Revision.Name
+	}
 	if w.Uncaptured() {
 		pod.Annotations[interceptionMode] = "NONE"
 	}

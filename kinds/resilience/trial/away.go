@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/journal/fields"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/site"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,9 +32,10 @@ type controlPods struct {
 	containers []string // those that do its work
 }
 
-// istioControl is where Istio's chart puts istiod.
-func istioControl(kube kubernetes.Interface, changes *journal.Journal) *controlPods {
-	return &controlPods{kube: kube, changes: changes, namespace: "istio-system", selector: "app=istiod", containers: []string{"discovery"}}
+// istioControl is istiod, of the revision whose sidecars the study has.
+func istioControl(kube kubernetes.Interface, changes *journal.Journal, m mesh.Mesh) *controlPods {
+	namespace, selector := m.ControlPlane()
+	return &controlPods{kube: kube, changes: changes, namespace: namespace, selector: selector, containers: []string{"discovery"}}
 }
 
 // linkerdControl is where Linkerd's chart puts what proxies talk to.

@@ -314,7 +314,7 @@ func newNodeExecutor(t *scenarioTrial, roles *site.FaultRoles) *nodeExecutor {
 	}
 	switch t.scene.mesh.Name() {
 	case "istio":
-		h.control = istioControl(t.Kube, t.changes)
+		h.control = istioControl(t.Kube, t.changes, t.scene.mesh)
 	case "linkerd":
 		h.control = linkerdControl(t.Kube, t.changes)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/site/sitetest"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -80,7 +81,7 @@ func newFaultBench(t *testing.T) *faultBench {
 		t.Fatal(err)
 	}
 	b := &faultBench{Site: s}
-	b.executor = &nodeExecutor{roles: roles, proxies: []string{"istio-proxy"}, control: istioControl(s.Kube, labtest.Journal(t, l, s.Run)),
+	b.executor = &nodeExecutor{roles: roles, proxies: []string{"istio-proxy"}, control: istioControl(s.Kube, labtest.Journal(t, l, s.Run), sitetest.Istio()),
 		pods:      func(service string) []faultPod { return b.pods(t, service) },
 		addresses: func(context.Context, string) ([]string, error) { return nil, nil },
 	}

@@ -1,0 +1,117 @@
+package istio
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// Revision is an installed istiod and what belongs to it. The zero value is any
+// istiod, of the default revision.
+type Revision struct {
+	Name       string // as label istio.io/rev has it
+	Deployment string // its Service is named alike
+	ConfigMap  string // of its MeshConfig
+	// NamespaceLabels are those by which it sees a namespace; see [LabelsFor].
+	NamespaceLabels map[string]string
+}
+
+// defaultRevision is what the chart calls an installation without a revision.
+const defaultRevision = "default"
+
+// isDefault says that pods need no label to get its sidecars.
+func (r Revision) isDefault() bool { return r.Name == "" || r.Name == defaultRevision }
+
+// selector is of the pods and the Deployment alike.
+func (r Revision) selector() string {
+	if r.isDefault() && r.Deployment == "" {
+		return istiodLabel
+	}
+	return istiodLabel + "," + revisionLabel + "=" + r.Name
+}
+
+// FindRevision finds the istiod to use: that of a revision or of a revision tag,
+// or for "" the only one. It is an error of usage if there is none such, or
+// several.
+func FindRevision(ctx context.Context, config *rest.Config, name string) (Revision, error) {
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return Revision{}, fmt.Errorf("istio: %w", err)
+	}
+	found, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
+	if err != nil {
+		return Revision{}, fmt.Errorf("istio: look for istiod in namespace %s: %w", Namespace, err)
+	}
+	d, err := chooseRevision(found.Items, name)
+	if err != nil && name != "" {
+		var target string
+		if target, err = tagged(ctx, kube, name); err == nil {
+			d, err = chooseRevision(found.Items, target)
+		}
+	}
+	if err != nil {
+		return Revision{}, err
+	}
+	out := Revision{Name: revisionOf(d), Deployment: d.Name, ConfigMap: configMapOf(d)}
+	if d.Labels[revisionLabel] == "" { // no chart of ours knows how to tell it from others
+		out.Deployment = ""
+	}
+	mesh, err := readMeshConfig(ctx, kube, out.ConfigMap)
+	if err != nil {
+		return out, err
+	}
+	out.NamespaceLabels, err = LabelsFor(mesh.DiscoverySelectors, out.Name)
+	return out, err
+}
+
+func revisionOf(d *appsv1.Deployment) string {
+	if name := d.Labels[revisionLabel]; name != "" {
+		return name
+	}
+	return defaultRevision
+}
+
+// chooseRevision is the Deployment of a revision; for "" the only one.
+func chooseRevision(found []appsv1.Deployment, name string) (*appsv1.Deployment, error) {
+	var names []string
+	for i := range found {
+		if rev := revisionOf(&found[i]); rev == name || name == "" && len(found) == 1 {
+			return &found[i], nil
+		} else {
+			names = append(names, rev)
+		}
+	}
+	slices.Sort(names)
+	switch {
+	case len(found) == 0:
+		return nil, errs.WithHint(fmt.Errorf("istio: there is no istiod in namespace %s", Namespace),
+			"install Istio first; on this machine: meshtrial lab up")
+	case name == "":
+		return nil, errs.WithHint(errs.Usage("istio: namespace %s has several istiods, of the revisions %s", Namespace, strings.Join(names, ", ")),
+			"say which with --revision")
+	}
+	return nil, errs.WithHint(errs.Usage("istio: namespace %s has no istiod of revision %s, and there is no such revision tag", Namespace, name),
+		"--revision takes one of %s", strings.Join(names, ", "))
+}
+
+// tagged is the revision that a tag stands for; the tag itself where there is no
+// such tag. See istio.io/docs, "Canary upgrades", stable revision labels.
+func tagged(ctx context.Context, kube kubernetes.Interface, tag string) (string, error) {
+	hooks, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: "app=sidecar-injector"})
+	if err != nil {
+		return "", fmt.Errorf("istio: look for revision tag %s: %w", tag, err)
+	}
+	for _, hook := range hooks.Items {
+		if hook.Labels["istio.io/tag"] == tag {
+			return hook.Labels[revisionLabel], nil
+		}
+	}
+	return tag, nil
+}

@@ -1,0 +1,92 @@
+package istio
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestChooseRevision(t *testing.T) {
+	istiod := func(revision string) appsv1.Deployment {
+		name, labels := "istiod-"+revision, map[string]string{revisionLabel: revision}
+		switch revision {
+		case "":
+			name, labels = "istiod", nil
+		case defaultRevision:
+			name = "istiod"
+		}
+		return appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	}
+	for _, tt := range []struct {
+		name, there, asked, want, config, err, hint string
+	}{
+		{name: "the only one", there: "default", want: "istiod", config: "istio"},
+		{name: "the only one, of a revision", there: "canary", want: "istiod-canary", config: "istio-canary"},
+		{name: "one without a label", there: "-", asked: "default", want: "istiod", config: "istio"},
+		{name: "one of several", there: "stable,canary", asked: "canary", want: "istiod-canary", config: "istio-canary"},
+		{name: "the default one of several", there: "canary,default", asked: "default", want: "istiod", config: "istio"},
+		{name: "several", there: "stable,canary", err: "several istiods, of the revisions canary, stable", hint: "--revision"},
+		{name: "another", there: "stable,canary", asked: "old", err: "no istiod of revision old", hint: "canary, stable"},
+		{name: "none", there: "", err: "there is no istiod", hint: "meshtrial lab up"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var found []appsv1.Deployment
+			for _, revision := range strings.FieldsFunc(tt.there, func(r rune) bool { return r == ',' }) {
+				found = append(found, istiod(strings.Trim(revision, "-")))
+			}
+			d, err := chooseRevision(found, tt.asked)
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(errs.Hint(err), tt.hint) {
+					t.Fatalf("%v, hint %q", err, errs.Hint(err))
+				}
+				return
+			}
+			if err != nil || d.Name != tt.want || configMapOf(d) != tt.config {
+				t.Errorf("%v, %v", d, err)
+			}
+		})
+	}
+}
+
+// A pod says whose sidecar it gets, where that is not the default revision's.
+func TestDecorateForRevision(t *testing.T) {
+	levels := record.Cell{"concurrency": "2", "telemetry": "off", "mtls": "strict"}
+	for _, tt := range []struct {
+		revision Revision
+		proxy    *mesh.Proxy
+		want     map[string]string
+		selector string
+	}{
+		{Revision{}, &mesh.Proxy{Levels: levels}, map[string]string{"sidecar.istio.io/inject": "true"}, "app=istiod"},
+		{Revision{Name: "default", Deployment: "istiod"}, &mesh.Proxy{Levels: levels}, map[string]string{"sidecar.istio.io/inject": "true"}, "app=istiod,istio.io/rev=default"},
+		{Revision{Name: "canary", Deployment: "istiod-canary"}, &mesh.Proxy{Levels: levels}, map[string]string{"sidecar.istio.io/inject": "true", "istio.io/rev": "canary"}, "app=istiod,istio.io/rev=canary"},
+		{Revision{Name: "canary", Deployment: "istiod-canary"}, nil, map[string]string{"sidecar.istio.io/inject": "false"}, "app=istiod,istio.io/rev=canary"},
+	} {
+		m := &Mesh{Revision: tt.revision}
+		var pod corev1.PodTemplateSpec
+		if err := m.Decorate(mesh.Workload{Name: "w", Proxy: tt.proxy}, &pod); err != nil {
+			t.Fatal(err)
+		}
+		if _, selector := m.ControlPlane(); !maps.Equal(pod.Labels, tt.want) || selector != tt.selector {
+			t.Errorf("%+v: labels %v, selector %s", tt.revision, pod.Labels, selector)
+		}
+	}
+}
+
+// The Sidecar of a lever holds for the revision under test alone.
+func TestSidecarsOfRevision(t *testing.T) {
+	l := mesh.LeversOf(record.Cell{"sidecar_scope": "mesh", "sidecar_hosts": "./*"})
+	for revision, want := range map[string]string{"canary": "canary", "default": "", "": ""} {
+		out, err := (&ControlPlane{revision: revision}).desiredSidecars(l)
+		if err != nil || len(out) != 1 || out[0].GetLabels()[revisionLabel] != want || out[0].GetLabels()[leverLabel] == "" {
+			t.Errorf("%q: %v, %v", revision, out, err)
+		}
+	}
+}
