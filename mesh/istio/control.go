@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -172,14 +173,13 @@ func (c *ControlPlane) Discovery(ctx context.Context) (mesh.Discovery, error) {
 	if _, err := c.kube.CoreV1().Services(Namespace).Get(ctx, c.name, metav1.GetOptions{}); err != nil {
 		return mesh.Discovery{}, fmt.Errorf("istio: read Service %s/%s: %w", Namespace, c.name, err)
 	}
-	root, err := c.kube.CoreV1().ConfigMaps(Namespace).Get(ctx, rootCAConfigMap, metav1.GetOptions{})
+	root, err := c.rootCertificate(ctx)
 	if err != nil {
-		return mesh.Discovery{}, errs.WithHint(fmt.Errorf("istio: istiod's root certificate: %w", err),
-			"istiod writes ConfigMap %s/%s itself; is it running?", Namespace, rootCAConfigMap)
+		return mesh.Discovery{}, err
 	}
 	out := mesh.Discovery{
 		ServerName: c.name + "." + Namespace + ".svc",
-		RootCA:     []byte(root.Data[rootCAKey]),
+		RootCA:     root,
 		Audience:   tokenAudience, ClusterID: "Kubernetes",
 	}
 	out.Plaintext = fmt.Sprintf("%s:%d", out.ServerName, plaintextPort)
@@ -193,6 +193,23 @@ func (c *ControlPlane) Discovery(ctx context.Context) (mesh.Discovery, error) {
 		}
 	}
 	return out, nil
+}
+
+// rootCertificate reads what istiod writes to the namespaces that it watches, of
+// which its own need not be one.
+func (c *ControlPlane) rootCertificate(ctx context.Context) ([]byte, error) {
+	root, err := c.kube.CoreV1().ConfigMaps(Namespace).Get(ctx, rootCAConfigMap, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		all, listErr := c.kube.CoreV1().ConfigMaps(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + rootCAConfigMap, Limit: 1})
+		if listErr == nil && len(all.Items) > 0 {
+			root, err = &all.Items[0], nil
+		}
+	}
+	if err != nil {
+		return nil, errs.WithHint(fmt.Errorf("istio: istiod's root certificate: %w", err),
+			"istiod writes ConfigMap %s itself to each namespace that it watches; is it running?", rootCAConfigMap)
+	}
+	return []byte(root.Data[rootCAKey]), nil
 }
 
 // containerOf finds istiod's own container; nil without one.
