@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -162,8 +163,9 @@ func controlPod(pod *corev1.Pod) mesh.ControlPod {
 	return out
 }
 
-// Discovery says where proxies connect to istiod.
-func (c *ControlPlane) Discovery(ctx context.Context) (mesh.Discovery, error) {
+// Discovery says where proxies connect to istiod. watched is a namespace that it
+// watches: its own it may not, and its root certificate is only where it watches.
+func (c *ControlPlane) Discovery(ctx context.Context, watched string) (mesh.Discovery, error) {
 	d, err := c.deployment(ctx)
 	if err != nil {
 		return mesh.Discovery{}, err
@@ -173,9 +175,12 @@ func (c *ControlPlane) Discovery(ctx context.Context) (mesh.Discovery, error) {
 		return mesh.Discovery{}, fmt.Errorf("istio: read Service %s/%s: %w", Namespace, c.name, err)
 	}
 	root, err := c.kube.CoreV1().ConfigMaps(Namespace).Get(ctx, rootCAConfigMap, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		root, err = c.kube.CoreV1().ConfigMaps(watched).Get(ctx, rootCAConfigMap, metav1.GetOptions{})
+	}
 	if err != nil {
 		return mesh.Discovery{}, errs.WithHint(fmt.Errorf("istio: istiod's root certificate: %w", err),
-			"istiod writes ConfigMap %s/%s itself; is it running?", Namespace, rootCAConfigMap)
+			"istiod writes ConfigMap %s into each namespace that it watches; is it running?", rootCAConfigMap)
 	}
 	out := mesh.Discovery{
 		ServerName: c.name + "." + Namespace + ".svc",
