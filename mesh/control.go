@@ -152,8 +152,9 @@ type ControlPlane interface {
 	Restore(ctx context.Context) error
 	// Pods lists the running replicas.
 	Pods(ctx context.Context) ([]ControlPod, error)
-	// Discovery says where proxies connect.
-	Discovery(ctx context.Context) (Discovery, error)
+	// Discovery says where proxies connect. watched is a namespace that the
+	// control plane watches.
+	Discovery(ctx context.Context, watched string) (Discovery, error)
 	// Logs follows a replica's log from an instant on, until the context
 	// ends or the container does. Package observe parses it.
 	Logs(ctx context.Context, pod ControlPod, since time.Time) (io.ReadCloser, error)

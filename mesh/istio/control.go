@@ -163,8 +163,9 @@ func controlPod(pod *corev1.Pod) mesh.ControlPod {
 	return out
 }
 
-// Discovery says where proxies connect to istiod.
-func (c *ControlPlane) Discovery(ctx context.Context) (mesh.Discovery, error) {
+// Discovery says where proxies connect to istiod. watched is a namespace that it
+// watches: its own it may not, and its root certificate is only where it watches.
+func (c *ControlPlane) Discovery(ctx context.Context, watched string) (mesh.Discovery, error) {
 	d, err := c.deployment(ctx)
 	if err != nil {
 		return mesh.Discovery{}, err
@@ -173,13 +174,17 @@ func (c *ControlPlane) Discovery(ctx context.Context) (mesh.Discovery, error) {
 	if _, err := c.kube.CoreV1().Services(Namespace).Get(ctx, c.name, metav1.GetOptions{}); err != nil {
 		return mesh.Discovery{}, fmt.Errorf("istio: read Service %s/%s: %w", Namespace, c.name, err)
 	}
-	root, err := c.rootCertificate(ctx)
+	root, err := c.kube.CoreV1().ConfigMaps(Namespace).Get(ctx, rootCAConfigMap, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		root, err = c.kube.CoreV1().ConfigMaps(watched).Get(ctx, rootCAConfigMap, metav1.GetOptions{})
+	}
 	if err != nil {
-		return mesh.Discovery{}, err
+		return mesh.Discovery{}, errs.WithHint(fmt.Errorf("istio: istiod's root certificate: %w", err),
+			"istiod writes ConfigMap %s into each namespace that it watches; is it running?", rootCAConfigMap)
 	}
 	out := mesh.Discovery{
 		ServerName: c.name + "." + Namespace + ".svc",
-		RootCA:     root,
+		RootCA:     []byte(root.Data[rootCAKey]),
 		Audience:   tokenAudience, ClusterID: "Kubernetes",
 	}
 	out.Plaintext = fmt.Sprintf("%s:%d", out.ServerName, plaintextPort)
@@ -193,23 +198,6 @@ func (c *ControlPlane) Discovery(ctx context.Context) (mesh.Discovery, error) {
 		}
 	}
 	return out, nil
-}
-
-// rootCertificate reads what istiod writes to the namespaces that it watches, of
-// which its own need not be one.
-func (c *ControlPlane) rootCertificate(ctx context.Context) ([]byte, error) {
-	root, err := c.kube.CoreV1().ConfigMaps(Namespace).Get(ctx, rootCAConfigMap, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		all, listErr := c.kube.CoreV1().ConfigMaps(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + rootCAConfigMap, Limit: 1})
-		if listErr == nil && len(all.Items) > 0 {
-			root, err = &all.Items[0], nil
-		}
-	}
-	if err != nil {
-		return nil, errs.WithHint(fmt.Errorf("istio: istiod's root certificate: %w", err),
-			"istiod writes ConfigMap %s itself to each namespace that it watches; is it running?", rootCAConfigMap)
-	}
-	return []byte(root.Data[rootCAKey]), nil
 }
 
 // containerOf finds istiod's own container; nil without one.

@@ -433,7 +433,7 @@ func TestObserveIstiod(t *testing.T) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
-	discovery, err := plane.Discovery(ctx)
+	discovery, err := plane.Discovery(ctx, istio.Namespace)
 	if err != nil || !strings.Contains(string(discovery.RootCA), "BEGIN CERTIFICATE") || discovery.Plaintext == "" || discovery.Version == "" {
 		t.Errorf("discovery %+v, %v", discovery, err)
 	}

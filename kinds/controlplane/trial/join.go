@@ -35,7 +35,7 @@ func (t *controlTrial) joined(ctx context.Context) (*record.Join, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := t.c.mesh.Discovery(ctx)
+	d, err := t.c.mesh.Discovery(ctx, t.c.Namespace)
 	if err != nil {
 		return nil, err
 	}

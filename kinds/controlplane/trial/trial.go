@@ -210,7 +210,7 @@ func (t *controlTrial) connect(ctx context.Context) error {
 }
 
 func (t *controlTrial) startFleet(ctx context.Context) error {
-	d, err := t.c.mesh.Discovery(ctx)
+	d, err := t.c.mesh.Discovery(ctx, t.c.Namespace)
 	if err != nil {
 		return err
 	}
