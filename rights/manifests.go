@@ -30,7 +30,7 @@ func (s Subject) roleName() string {
 // study whose resource is not known yet.
 func Manifests(features []Feature, to Subject) ([]byte, error) {
 	byPlace := map[string][]Right{} // by namespace, "" for the cluster
-	journal := "" // its namespace
+	journal := ""                   // its namespace
 	for i := range features {
 		for k := range features[i].Rights {
 			r := &features[i].Rights[k]
