@@ -167,9 +167,7 @@ func Of(plan *study.Plan) []Feature {
 		if table[i].when == nil || !table[i].when(plan) {
 			continue
 		}
-		f := table[i].with(func(r *row) bool {
-			return (r.when == nil || r.when(plan)) && (r.changes == "" || changes(plan, r.changes)) && (r.counted == "" || counts(plan, r.counted))
-		})
+		f := table[i].with(neededBy(plan))
 		if f.Name == ConfigSteps {
 			f.Rights = append(f.Rights, stepObjects(plan)...)
 		}
@@ -178,6 +176,23 @@ func Of(plan *study.Plan) []Feature {
 		}
 	}
 	return out
+}
+
+// For is a feature that a flag asks for, with the rights that a plan then calls for.
+func For(plan *study.Plan, name string) []Feature {
+	var out []Feature
+	for i := range table {
+		if table[i].Name == name {
+			out = append(out, table[i].with(neededBy(plan)))
+		}
+	}
+	return out
+}
+
+func neededBy(plan *study.Plan) func(*row) bool {
+	return func(r *row) bool {
+		return (r.when == nil || r.when(plan)) && (r.changes == "" || changes(plan, r.changes)) && (r.counted == "" || counts(plan, r.counted))
+	}
 }
 
 // Join puts the features of several plans together: each once, with the rights

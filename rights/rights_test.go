@@ -172,6 +172,18 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// TestFor: a pull Secret is copied into the run's namespace, and to real pods only
+// where there are any.
+func TestFor(t *testing.T) {
+	const everywhere = "pull secret: create secrets everywhere"
+	for settings, want := range map[string]bool{"service_entries: 1": false, "real_pods: 1": true} {
+		got := words(For(studytest.Plan(t, pods+"kind: control-plane\nblocks: {min: 1, max: 1}\ncontrol: {changes: 1}\nsettings: {"+settings+"}\nfactors: {change: [gateway]}"), PullSecret))
+		if !slices.Contains(got, "pull secret: get secrets namespace named") || !slices.Contains(got, "pull secret: create secrets run's namespace") || slices.Contains(got, everywhere) != want {
+			t.Errorf("%s: %q", settings, got)
+		}
+	}
+}
+
 // TestShippedStudiesNeedWhatTheTableHas, apart from their own objects.
 func TestShippedStudiesNeedWhatTheTableHas(t *testing.T) {
 	table := words(Features())

@@ -20,6 +20,7 @@ const (
 	ConfigSteps  = "config steps"
 	Journal      = "journal"
 	Keeper       = "keeper"
+	PullSecret   = "pull secret"
 	ProfilePod   = "profile"
 	ProfilePage  = "profile page"
 	Signals      = "signals"
@@ -241,6 +242,11 @@ var table = []feature{
 			{verbs: "create", name: "roles" + rbac + " rolebindings" + rbac, where: InJournal, why: "that the keeper may read the Lease", without: alone},
 			{verbs: "create", name: "clusterroles" + rbac + " clusterrolebindings" + rbac, where: Everywhere, why: "that the keeper may delete the run's namespace", without: alone},
 		}},
+	{Name: PullSecret, Doc: "The Secret of --pull-secret, copied into the namespaces of a run's pods.", rows: []row{
+		{verbs: "get", name: "secrets", where: InNamed, why: "the Secret by which the image is pulled"},
+		{verbs: "create", name: "secrets", where: InRun, why: "its copy"},
+		{verbs: "create update", name: "secrets", where: Everywhere, why: "its copies beside real pods in the population's namespaces", when: realPods},
+	}},
 	{Name: ProfilePod, Doc: "meshtrial profile POD: a namespace and a DaemonSet of its own, as profiles of studies. It takes the cluster as a run does: journal, and keeper.",
 		Privileged: "as profiles of studies", Without: "CPU profiles by perf: --kind heap and others read a page of the pod's own instead",
 		also: nodeRole, rows: []row{

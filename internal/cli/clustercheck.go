@@ -150,7 +150,7 @@ func (f clusterCheck) wanted(ctx context.Context, env *Env, args []string) ([]ri
 		return nil, errs.WithHint(errs.Usage("%v", err), "it knows: %s", strings.Join(rights.Names(), ", "))
 	}
 	if len(args)+len(named) == 0 {
-		named = rights.Features()
+		named = slices.DeleteFunc(rights.Features(), func(f rights.Feature) bool { return f.Name == rights.PullSecret }) // nobody reads Secrets of others unasked
 	}
 	return rights.Join(all, rights.Place(named, placesOf([]string{study.MeshIstio}, f.namespace))), nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -24,7 +25,11 @@ import (
 // openLab finds the lab, or starts one.
 func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan) (lab.Lab, error) {
 	if f.lab == lab.KindCluster {
-		return openCluster(ctx, p, f, rights.Place(rights.Of(plan), placesOf(rights.Meshes(plan), "")))
+		needs := rights.Place(rights.Of(plan), placesOf(rights.Meshes(plan), ""))
+		if namespace, _, pulls := strings.Cut(pullSecretOf(f.pullSecret), "/"); pulls {
+			needs = append(needs, rights.Place(rights.For(plan, rights.PullSecret), placesOf(nil, namespace))...)
+		}
+		return openCluster(ctx, p, f, needs)
 	}
 	running, err := local.Open("")
 	if err == nil {
