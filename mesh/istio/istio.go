@@ -250,7 +250,12 @@ func (m *Mesh) telemetry(level string) map[string]any {
 		provider = ledgerProvider
 	}
 	if provider == "" {
-		spec["accessLogging"] = []any{map[string]any{"disabled": true}}
+		// Without a provider's name Istio would fall back on the mesh's
+		// accessLogFile; named ones stand in for all default providers. See
+		// pilot/pkg/model/telemetry.go, mergeLogs.
+		spec["accessLogging"] = []any{map[string]any{
+			"providers": []any{map[string]any{"name": textProvider}}, "disabled": true,
+		}}
 	} else {
 		spec["accessLogging"] = []any{map[string]any{
 			"providers": []any{map[string]any{"name": provider}},
