@@ -146,11 +146,11 @@ func TestTelemetryPolicy(t *testing.T) {
 		level, metrics string
 		want           string
 	}{
-		{"off", "", "accessLogging:\n- disabled: true\n"},
+		{"off", "", "accessLogging:\n- disabled: true\n  providers:\n  - name: envoy\n"},
 		{"access-log-text", "", "accessLogging:\n- providers:\n  - name: envoy\n"},
 		{"access-log-json", "", "accessLogging:\n- providers:\n  - name: meshtrial-json\n"},
 		{"access-log-text+stats", "", "accessLogging:\n- providers:\n  - name: envoy\n"},
-		{"off", "prometheus", "accessLogging:\n- disabled: true\nmetrics:\n- overrides:\n  - disabled: true\n  providers:\n  - name: prometheus\n"},
+		{"off", "prometheus", "accessLogging:\n- disabled: true\n  providers:\n  - name: envoy\nmetrics:\n- overrides:\n  - disabled: true\n  providers:\n  - name: prometheus\n"},
 		{"access-log-json+stats", "prometheus", "accessLogging:\n- providers:\n  - name: meshtrial-json\nmetrics:\n- overrides:\n  - disabled: false\n  providers:\n  - name: prometheus\n"},
 	} {
 		got, err := yaml.Marshal((&Mesh{metricsProvider: tt.metrics}).telemetry(tt.level))
