@@ -250,8 +250,9 @@ func (m *Mesh) telemetry(level string) map[string]any {
 	case level == mesh.TelemetryLedger:
 		provider = ledgerProvider
 	}
-	// Where no provider is in question, Istio takes what says that there is to be no
-	// log for nothing, and falls back on the mesh configuration's accessLogFile.
+	// Without a provider's name Istio would fall back on the mesh configuration's
+	// accessLogFile; named ones stand in for all default providers. See
+	// pilot/pkg/model/telemetry.go, mergeLogs.
 	logging := map[string]any{"providers": []any{map[string]any{"name": cmp.Or(provider, textProvider)}}}
 	if provider == "" {
 		logging["disabled"] = true

@@ -1,0 +1,204 @@
+//go:build verify
+
+package cli_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/journal/fields"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/store"
+)
+
+// theirValues are how somebody else might have installed Istio.
+var theirValues = []string{
+	"revision=canary",
+	"meshConfig.outboundTrafficPolicy.mode=REGISTRY_ONLY",
+	"meshConfig.discoverySelectors[0].matchLabels.mesh=shop",
+	"meshConfig.accessLogFile=/dev/stdout",
+	"meshConfig.defaultConfig.holdApplicationUntilProxyStarts=true",
+	"values.pilot.autoscaleEnabled=true", "values.pilot.autoscaleMin=2", "values.pilot.autoscaleMax=3",
+}
+
+// theirStudies are a short form of each kind.
+var theirStudies = map[string]string{
+	"data plane": dataPlaneOfAGuest,
+	"control plane": `
+name: their-istiod
+question: Does a lever of this revision take effect?
+kind: control-plane
+control: {changes: 2, settle: 20s, idle: 0s}
+settings: {proxies: 5, services: 2, endpoints: 1, namespaces: 1, change: endpoints-scale, sidecar_scope: mesh}
+factors: {debounce_after: [installed, 250ms]}
+blocks: {min: 1, max: 1, limit: 20m}
+`,
+	"resilience": `
+name: their-scenario
+question: Do requests outlive the control plane?
+story: One service, whose control plane goes away.
+graph:
+  services:
+    bar: {replicas: 2, service_time: {mean: 2ms}, response: 1KiB, concurrency: 10, queue: 100}
+load: {to: bar, clients: 1, timeout: 3s}
+settings: {rate: 50, connections: 2}
+timeline:
+  duration: 20s
+  steps:
+  - {name: away, at: 3s, for: 4s, process: {of: istiod, do: kill}}
+blocks: {min: 1, max: 1}
+stop: none
+`,
+}
+
+// TestTheirMesh runs each kind of study on a mesh of somebody else's: a revision
+// that watches some namespaces only, lets requests go nowhere but to what it
+// knows, and has two istiods by an autoscaler; then with a second revision at its
+// side, which stays out of it. Afterwards everything of theirs is as it was.
+func TestTheirMesh(t *testing.T) {
+	m := labtest.New(t)
+	args := []string{}
+	for _, value := range theirValues {
+		args = append(args, "--set", value)
+	}
+	l := m.Up(t, args...)
+	labtest.Kubectl(t, l, "", "-n", "istio-system", "wait", "deployment/istiod-canary", "--for=jsonpath={.status.availableReplicas}=2", "--timeout=120s")
+	t.Run("one revision", func(t *testing.T) { theirRuns(t, m, l) })
+
+	secondRevision(t, l)
+	code, said := m.Run(t, "run", studyFile(t, dataPlaneOfAGuest), "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", filepath.Join(t.TempDir(), "run"))
+	if code != errs.CodeUsage || !strings.Contains(said, "several istiods, of the revisions canary, stable") || !strings.Contains(said, "--revision") {
+		t.Errorf("no revision named: exit code %d\n%s", code, said)
+	}
+	if code, said := m.Run(t, "signals", "--once", "--json"); code != errs.CodeUsage || !strings.Contains(said, "several revisions: canary, stable") {
+		t.Errorf("signals of no revision: exit code %d\n%s", code, said)
+	}
+	if code, said := m.Run(t, "signals", "--once", "--json", "--revision", "canary"); code != errs.CodeOK {
+		t.Errorf("signals of a revision: exit code %d\n%s", code, said)
+	}
+	t.Run("two revisions", func(t *testing.T) { theirRuns(t, m, l, "--revision", "canary") })
+}
+
+func studyFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "study.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// theirRuns runs each kind of study and holds all that is theirs against what it
+// was before. What checks of time say is another matter on a busy machine.
+func theirRuns(t *testing.T, m labtest.Machine, l *local.Lab, more ...string) {
+	for kind, text := range theirStudies {
+		t.Run(kind, func(t *testing.T) {
+			before, out := theirObjects(t, l), filepath.Join(t.TempDir(), "run")
+			code, said := m.Run(t, append([]string{"run", studyFile(t, text), "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", out}, more...)...)
+			if code != errs.CodeOK && code != errs.CodeInvalid {
+				t.Fatalf("exit code %d\n%s", code, said)
+			}
+			run, err := store.Read(out)
+			if err != nil || run.Header.Revision != "canary" || len(run.Trials) == 0 {
+				t.Fatalf("revision %q, %d trials, %v\n%s", run.Header.Revision, len(run.Trials), err, said)
+			}
+			for _, trial := range run.Trials {
+				for _, c := range trial.Validity.Checks {
+					if !c.OK && !slices.Contains(busyChecks, c.Name) {
+						t.Errorf("trial %s: %s: %s", trial.ID, c.Name, c.Detail)
+					}
+				}
+			}
+			after := theirObjects(t, l)
+			for name, want := range before {
+				if got, there := after[name]; !there || !fields.Equal(got, want) {
+					t.Errorf("%s is not as it was: %v", name, fields.Diff(fields.Own(want), fields.Own(got)))
+				}
+			}
+			for name := range after {
+				if before[name] == nil {
+					t.Errorf("%s was left behind", name)
+				}
+			}
+			if code, said := m.Run(t, "run", "--resume", out, "--revision", "stable", "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial); code != errs.CodeUsage {
+				t.Errorf("gone on with on another revision: exit code %d\n%s", code, said)
+			}
+		})
+	}
+}
+
+// busyChecks fail on a machine that others use too.
+var busyChecks = []string{"schedule-fit", "cpu-edges", "unattributed", "schedule", "lag"}
+
+// passing are kinds whose objects come and go, or change, by themselves.
+var passing = []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io", "pods", "replicasets.apps", "endpoints",
+	"endpointslices.discovery.k8s.io", "nodes", "ipaddresses.networking.k8s.io", "componentstatuses", "controllerrevisions.apps"}
+
+// theirObjects are all objects that are no run's, by kind, namespace and name.
+func theirObjects(t *testing.T, l *local.Lab) map[string]map[string]any {
+	t.Helper()
+	kinds := slices.DeleteFunc(strings.Fields(labtest.Kubectl(t, l, "", "api-resources", "--verbs=list", "-o", "name")), func(kind string) bool {
+		return slices.Contains(passing, kind) || strings.Contains(kind, "metrics")
+	})
+	out := map[string]map[string]any{}
+	for _, o := range listed(t, labtest.Kubectl(t, l, "", "get", strings.Join(kinds, ","), "-A", "-o", "json")) {
+		ours := func(namespace string) bool {
+			return strings.HasPrefix(namespace, "meshtrial-") || strings.HasPrefix(namespace, "mm-")
+		}
+		if ours(o.GetNamespace()) || o.GetKind() == "Namespace" && ours(o.GetName()) || o.GetLabels()["app.kubernetes.io/part-of"] == "meshtrial" {
+			continue
+		}
+		for _, kept := range []string{"deployment.kubernetes.io/revision", "control-plane.alpha.kubernetes.io/leader"} { // by controllers
+			unstructured.RemoveNestedField(o.Object, "metadata", "annotations", kept)
+		}
+		out[o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName()] = o.Object
+	}
+	return out
+}
+
+func listed(t *testing.T, text string) []unstructured.Unstructured {
+	t.Helper()
+	var list struct {
+		Items []map[string]any `json:"items"`
+	}
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		t.Fatal(err)
+	}
+	var out []unstructured.Unstructured
+	for _, item := range list.Items {
+		out = append(out, unstructured.Unstructured{Object: item})
+	}
+	return out
+}
+
+// secondRevision installs what revision canary is of once more, as stable.
+func secondRevision(t *testing.T, l *local.Lab) {
+	t.Helper()
+	text := labtest.Kubectl(t, l, "", "get", "serviceaccounts,configmaps,services,deployments,roles,rolebindings,horizontalpodautoscalers,poddisruptionbudgets,clusterroles,clusterrolebindings,mutatingwebhookconfigurations",
+		"-A", "-l", "istio.io/rev=canary", "-o", "json")
+	found := listed(t, strings.ReplaceAll(text, "canary", "stable"))
+	var all []any
+	for _, o := range found {
+		if !strings.Contains(o.GetName(), "stable") {
+			continue // of both
+		}
+		for _, at := range [][]string{{"status"}, {"metadata", "uid"}, {"metadata", "resourceVersion"}, {"metadata", "creationTimestamp"}, {"metadata", "managedFields"}, {"spec", "clusterIP"}, {"spec", "clusterIPs"}} {
+			unstructured.RemoveNestedField(o.Object, at...)
+		}
+		all = append(all, o.Object)
+	}
+	list, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	labtest.Kubectl(t, l, string(list), "apply", "-f", "-")
+	labtest.Kubectl(t, l, "", "-n", "istio-system", "wait", "deployment/istiod-stable", "--for=jsonpath={.status.availableReplicas}=2", "--timeout=120s")
+}
