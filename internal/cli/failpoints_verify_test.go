@@ -173,11 +173,18 @@ func (k *killing) runs(t *testing.T, name, study string, seen map[string]bool) {
 	t.Logf("killed at %d of %d steps: 0 differences among %d objects", count, len(steps), len(before))
 }
 
-// stepKind is what a step does, and to which kind of object.
+// stepKind is what a step does, and, where it writes an object of others, to which
+// kind of object.
 func stepKind(what string) string {
-	for _, kind := range []string{"Deployment", "ConfigMap", "Sidecar", "HorizontalPodAutoscaler"} {
-		if at := strings.Index(what, kind); at >= 0 {
-			return what[:at+len(kind)]
+	for _, writes := range []string{"changed ", "put back "} {
+		if object, ok := strings.CutPrefix(what, writes); ok {
+			kind, _, _ := strings.Cut(object, " ")
+			return writes + kind
+		}
+	}
+	for _, step := range []string{"to be noted", "noted", "applied", "made", "removed", "to be put back", "entry gone"} {
+		if strings.HasPrefix(what, step+" ") {
+			return step
 		}
 	}
 	return what
