@@ -43,7 +43,7 @@ question: Is all put back?
 kind: control-plane
 control: {changes: 1, settle: 20s, idle: 0s}
 settings: {proxies: 2, services: 2, endpoints: 1, namespaces: 1, change: service, debounce_after: 50ms, export_to: "*"}
-factors: {outbound_policy: [ALLOW_ANY, REGISTRY_ONLY]}
+factors: {outbound_policy: [REGISTRY_ONLY]}
 blocks: {min: 1, max: 1, limit: 20m}
 `
 
@@ -173,16 +173,14 @@ func (k *killing) runs(t *testing.T, name, study string, seen map[string]bool) {
 	t.Logf("killed at %d of %d steps: 0 differences among %d objects", count, len(steps), len(before))
 }
 
-// stepKind is what a step does, and, where it writes an object of others, to which
-// kind of object.
+// stepKind is what a step does, and, where it changes an object, to which kind of
+// object.
 func stepKind(what string) string {
-	for _, writes := range []string{"changed ", "put back "} {
-		if object, ok := strings.CutPrefix(what, writes); ok {
-			kind, _, _ := strings.Cut(object, " ")
-			return writes + kind
-		}
+	if object, changed := strings.CutPrefix(what, "changed "); changed {
+		kind, _, _ := strings.Cut(object, " ")
+		return "changed " + kind
 	}
-	for _, step := range []string{"to be noted", "noted", "applied", "made", "removed", "to be put back", "entry gone"} {
+	for _, step := range []string{"to be noted", "noted", "applied", "made", "removed", "to be put back", "put back", "entry gone"} {
 		if strings.HasPrefix(what, step+" ") {
 			return step
 		}
