@@ -1,0 +1,299 @@
+//go:build verify
+
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/failpoint"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/site"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+)
+
+// Variables of the environment: the arguments, as JSON, of the program that is
+// killed; and that it is killed at each step, not only at one of each kind.
+const (
+	programArguments = "MESHTRIAL_PROGRAM_ARGUMENTS"
+	everyFailpoint   = "MESHTRIAL_EVERY_FAILPOINT"
+)
+
+const killedControl = `
+name: killed-control
+question: Is all put back?
+kind: control-plane
+control: {changes: 1, settle: 20s, idle: 0s}
+settings: {proxies: 2, services: 2, endpoints: 1, namespaces: 1, change: service, debounce_after: 50ms, export_to: "*"}
+factors: {outbound_policy: [REGISTRY_ONLY]}
+blocks: {min: 1, max: 1, limit: 20m}
+`
+
+const killedScenario = `
+name: killed-scenario
+question: Is all put back?
+story: Istiod goes away, and somebody's object is changed, while the run may die.
+graph: {services: {bar: {replicas: 1}}}
+load: {to: bar, clients: 1}
+settings: {rate: 20}
+timeline:
+  duration: 14s
+  steps:
+  - name: elsewhere
+    at: 1s
+    for: 3s
+    config:
+      apply: |
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: theirs, namespace: killed}
+        data: {a: ours, more: x}
+        ---
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: made, namespace: killed}
+        data: {a: b}
+      delete: [{apiVersion: v1, kind: ConfigMap, name: deleted, namespace: killed}]
+  - {name: away, at: 5s, for: 4s, process: {of: istiod, do: kill}}
+blocks: {min: 1, max: 1}
+stop: none
+`
+
+// TestProgramChild is the program, with failpoints.
+func TestProgramChild(t *testing.T) {
+	text := os.Getenv(programArguments)
+	if text == "" {
+		t.Skip("TestProgramKilled runs it")
+	}
+	var args []string
+	if err := json.Unmarshal([]byte(text), &args); err != nil {
+		t.Fatal(err)
+	}
+	err := Run(t.Context(), args, &Env{Stdin: strings.NewReader(""), Stdout: os.Stdout, Stderr: os.Stderr})
+	if code := errs.Code(err); code != errs.CodeOK && code != errs.CodeInvalid { // figures may be invalid on a busy machine
+		t.Fatal(err)
+	}
+}
+
+// killing is a cluster as somebody else's, in which runs are killed.
+type killing struct {
+	lab  *local.Lab
+	dir  string
+	kube dynamic.Interface
+	all  []schema.GroupVersionResource
+}
+
+// TestProgramKilled kills runs of the program in a cluster at the steps at which
+// they change what is not theirs, and has `meshtrial cluster restore` put all back:
+// afterwards every object outside of the runs' namespaces is as it was.
+func TestProgramKilled(t *testing.T) {
+	l := labtest.Start(t)
+	k := &killing{lab: l, dir: t.TempDir()}
+	var err error
+	if k.kube, err = dynamic.NewForConfig(l.RESTConfig()); err != nil {
+		t.Fatal(err)
+	}
+	k.find(t)
+	labtest.Namespace(t, l, "killed")
+	for _, args := range [][]string{{"create", "namespace", "killed"}, {"-n", "killed", "create", "configmap", "theirs", "--from-literal=a=theirs"}, {"-n", "killed", "create", "configmap", "deleted", "--from-literal=a=b"}} {
+		labtest.Kubectl(t, l, "", args...)
+	}
+	// Istiod has its webhook refuse what it cannot judge once it has seen it work.
+	for began := time.Now(); labtest.Kubectl(t, l, "", "get", "validatingwebhookconfiguration", "istio-validator-istio-system", "-o", "jsonpath={.webhooks[*].failurePolicy}") != "Fail"; time.Sleep(time.Second) {
+		if time.Since(began) > goneLimit {
+			t.Fatal("istiod's webhook does not come into force")
+		}
+	}
+	seen := map[string]bool{} // kinds of steps that a run was killed at
+	for _, study := range []string{killedControl, killedScenario} {
+		name, _, _ := strings.Cut(strings.TrimPrefix(study, "\nname: "), "\n")
+		t.Run(name, func(t *testing.T) { k.runs(t, name, study, seen) })
+	}
+}
+
+// runs kills runs of one study.
+func (k *killing) runs(t *testing.T, name, study string, seen map[string]bool) {
+	file := filepath.Join(k.dir, name+".yaml")
+	if err := os.WriteFile(file, []byte(study), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := k.snapshot(t)
+	steps, killed, said := k.run(t, name, file, 0)
+	if killed || len(steps) < 10 {
+		t.Fatalf("%d steps:\n%s", len(steps), said)
+	}
+	if k.same(t, "a run that nobody killed", before); t.Failed() {
+		return
+	}
+	count := 0
+	for i, step := range steps {
+		_, what, _ := strings.Cut(step, " ")
+		if seen[stepKind(what)] && os.Getenv(everyFailpoint) == "" {
+			continue
+		}
+		seen[stepKind(what)] = true
+		began := time.Now()
+		_, killed, said := k.run(t, name, file, i+1)
+		if !killed {
+			t.Logf("no run was killed at %s: it had fewer steps", step)
+			continue
+		}
+		count++
+		var out, log bytes.Buffer
+		restore := func() error {
+			return Run(t.Context(), []string{"cluster", "restore", "--kubeconfig", k.lab.Kubeconfig()}, &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &log})
+		}
+		if err := restore(); err != nil {
+			t.Errorf("killed at %s: restore: %v\n%s%s", step, err, &out, &log)
+		}
+		k.same(t, "killed at "+step, before)
+		if t.Failed() {
+			t.Fatalf("the run said:\n%s\nrestore said:\n%s%s", said, &out, &log)
+		}
+		t.Logf("killed at %s: all is as it was, after %.0f s", step, time.Since(began).Seconds())
+	}
+	t.Logf("killed at %d of %d steps: 0 differences among %d objects", count, len(steps), len(before))
+}
+
+// stepKind is what a step does, and, where it changes an object, to which kind of
+// object.
+func stepKind(what string) string {
+	if object, changed := strings.CutPrefix(what, "changed "); changed {
+		kind, _, _ := strings.Cut(object, " ")
+		return "changed " + kind
+	}
+	for _, step := range []string{"to be noted", "noted", "applied", "made", "removed", "to be put back", "put back", "entry gone"} {
+		if strings.HasPrefix(what, step+" ") {
+			return step
+		}
+	}
+	return what
+}
+
+// run runs the study, which dies at its n-th step; 0: not at all. It returns the
+// steps that it came to.
+func (k *killing) run(t *testing.T, name, file string, n int) (steps []string, killed bool, said string) {
+	t.Helper()
+	log := filepath.Join(k.dir, "steps")
+	if err := os.RemoveAll(log); err != nil {
+		t.Fatal(err)
+	}
+	args, err := json.Marshal([]string{"run", file, "--yes", "--lab", "cluster", "--kubeconfig", k.lab.Kubeconfig(), "--image", k.lab.Images().Meshtrial,
+		"--out", filepath.Join(k.dir, fmt.Sprintf("%s-%d", name, n)), "--limit", "unattributed=100%"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestProgramChild$")
+	cmd.Env = append(os.Environ(), programArguments+"="+string(args), fmt.Sprintf("%s=%d", failpoint.Variable, n), failpoint.LogVariable+"="+log)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if killed = errors.As(err, &exit) && strings.Contains(exit.String(), "killed"); err != nil && !killed {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	data, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(data)), "\n"), killed, string(out)
+}
+
+// unsteady are resources that the cluster itself changes all the time.
+var unsteady = []string{"pods", "replicasets", "events", "leases", "endpoints", "endpointslices", "componentstatuses"}
+
+// find notes the cluster's resources.
+func (k *killing) find(t *testing.T) {
+	t.Helper()
+	client, err := discovery.NewDiscoveryClientForConfig(k.lab.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists, err := client.ServerPreferredResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range list.APIResources {
+			if slices.Contains(r.Verbs, "list") && !slices.Contains(unsteady, r.Name) {
+				k.all = append(k.all, version.WithResource(r.Name))
+			}
+		}
+	}
+}
+
+// snapshot is all objects outside of the program's namespaces, without what the API
+// server or a controller keeps on them.
+func (k *killing) snapshot(t *testing.T) map[string]map[string]any {
+	t.Helper()
+	out := map[string]map[string]any{}
+	for _, resource := range k.all {
+		list, err := k.kube.Resource(resource).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatalf("%s: %v", resource, err)
+		}
+		for _, o := range list.Items {
+			if strings.HasPrefix(o.GetNamespace(), site.NamespacePrefix) || o.GetNamespace() == journal.Namespace ||
+				resource.Resource == "namespaces" && o.GetName() == journal.Namespace {
+				continue
+			}
+			for _, path := range [][]string{{"status"}, {"metadata", "managedFields"}, {"metadata", "resourceVersion"}, {"metadata", "generation"},
+				{"metadata", "annotations", "deployment.kubernetes.io/revision"}, {"metadata", "annotations", "control-plane.alpha.kubernetes.io/leader"}, {"metadata", "creationTimestamp"}, {"metadata", "uid"}} {
+				unstructured.RemoveNestedField(o.Object, path...)
+			}
+			out[resource.Resource+"."+resource.Group+" "+o.GetNamespace()+"/"+o.GetName()] = o.Object
+		}
+	}
+	return out
+}
+
+// goneLimit bounds the wait for the garbage collector to take along what belongs to
+// a namespace.
+const goneLimit = 2 * time.Minute
+
+// same compares the cluster with a snapshot.
+func (k *killing) same(t *testing.T, what string, before map[string]map[string]any) {
+	t.Helper()
+	var differ []string
+	for began := time.Now(); time.Since(began) < goneLimit; time.Sleep(time.Second) {
+		now := k.snapshot(t)
+		differ = nil
+		for name, object := range before {
+			if other, there := now[name]; !there {
+				differ = append(differ, name+" is gone")
+			} else if !reflect.DeepEqual(object, other) {
+				differ = append(differ, fmt.Sprintf("%s differs:\n  %v\n  %v", name, object, other))
+			}
+		}
+		for name := range now {
+			if _, there := before[name]; !there {
+				differ = append(differ, name+" is new")
+			}
+		}
+		if len(differ) == 0 {
+			return
+		}
+	}
+	sort.Strings(differ)
+	t.Errorf("%s: %d differences:\n%s", what, len(differ), strings.Join(differ, "\n"))
+}
