@@ -6,8 +6,8 @@
 //	-> Parse -> Summary -> Series.Add, as often as one looks
 //	-> Series.Between(a, b): CPU-seconds of a window, with their error
 //
-// The kubelet does not read counters when it is asked: it samples each container
-// every 10 s or more, at a time of its own, and answers with the last sample and
-// that sample's time. What a container used in a window is therefore
+// Most kubelets do not read counters when they are asked: cAdvisor samples each
+// container every 10 to 20 s, at a time of its own, and the answer is the last
+// sample and its time. What a container used in a window is therefore
 // interpolated between samples; [Series.Between] says how far that may be off.
 package kubelet
