@@ -1,0 +1,164 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sort"
+	"time"
+)
+
+// Sample is a container's CPU counter at the time at which the kubelet read it.
+type Sample struct {
+	At time.Time // by the node's clock
+	// UsedNS is the CPU time used since the container started.
+	UsedNS uint64
+}
+
+// Series are the samples of one container, rising in time.
+type Series struct{ samples []Sample }
+
+// ErrReset is wrapped by errors about a counter that fell: the container
+// restarted.
+var ErrReset = errors.New("restarted within the window")
+
+// Add takes in a sample. One that is already there, or older than the last, is
+// left out: who asks more often than the kubelet samples sees samples twice.
+func (s *Series) Add(x Sample) {
+	if n := len(s.samples); n == 0 || x.At.After(s.samples[n-1].At) {
+		s.samples = append(s.samples, x)
+	}
+}
+
+// Last is the newest sample; false if there is none.
+func (s *Series) Last() (Sample, bool) {
+	if len(s.samples) == 0 {
+		return Sample{}, false
+	}
+	return s.samples[len(s.samples)-1], true
+}
+
+// Usage is the CPU time that a container used in a window, in seconds.
+type Usage struct {
+	Seconds float64
+	// LowS and HighS are what it used at least and at most, whatever it did
+	// between samples: its counter never falls.
+	LowS, HighS float64
+	// ErrorS is the standard error of Seconds if the container's rate is steady
+	// around the window apart from independent fluctuations.
+	ErrorS float64
+	// Samples is how many samples it is made of, Gap the longest time between two
+	// of them.
+	Samples int
+	Gap     time.Duration
+}
+
+// gapsInWindow is how many times a window must be as long as the longest time
+// between two of its samples.
+const gapsInWindow = 4
+
+// ShortError says that a window is too short for the times between its samples.
+type ShortError struct {
+	Window, Gap time.Duration
+	// Least is how long the window would have to be.
+	Least time.Duration
+}
+
+func (e *ShortError) Error() string {
+	return fmt.Sprintf("the window of %v is too short for samples %v apart: it would have to be %v", e.Window, e.Gap.Round(100*time.Millisecond), e.Least)
+}
+
+// Between is what the container used from a to b. Samples must lie on both
+// sides of each edge, or on it; the time between any two of them is at most a
+// fourth of the window, else the error is a [ShortError].
+//
+// At an edge the counter is taken from the straight line through the samples
+// around it. The standard error is that of a Brownian bridge between these
+// (variance v·x·(T−x)/T at x of T; Karatzas and Shreve, "Brownian Motion and
+// Stochastic Calculus", 5.6.B), where v is estimated from how the rates of the
+// intervals between samples differ.
+func (s *Series) Between(a, b time.Time) (Usage, error) {
+	if !a.Before(b) {
+		return Usage{}, fmt.Errorf("a window from %v to %v has no length", a, b)
+	}
+	all := s.samples
+	// The last sample not after a, and the first not before b.
+	from := sort.Search(len(all), func(i int) bool { return all[i].At.After(a) }) - 1
+	to := sort.Search(len(all), func(i int) bool { return !all[i].At.Before(b) })
+	switch {
+	case from < 0:
+		return Usage{}, errors.New("the kubelet has no sample from before the window")
+	case to == len(all):
+		return Usage{}, errors.New("the kubelet has no sample from after the window yet")
+	}
+	used := all[from : to+1]
+	u := Usage{Samples: len(used)}
+	for i := 1; i < len(used); i++ {
+		if used[i].UsedNS < used[i-1].UsedNS {
+			return Usage{}, fmt.Errorf("CPU counter between %v and %v: %w", used[i-1].At, used[i].At, ErrReset)
+		}
+		u.Gap = max(u.Gap, used[i].At.Sub(used[i-1].At))
+	}
+	if least := gapsInWindow * u.Gap; b.Sub(a) < least {
+		return Usage{}, &ShortError{Window: b.Sub(a), Gap: u.Gap, Least: roundUp(least)}
+	}
+	last := len(used) - 1
+	first, end := edge{used[0], used[1], a}, edge{used[last-1], used[last], b}
+	u.Seconds = end.counter() + rise(used[0], used[last-1]) - first.counter()
+	// A counter at an edge lies between the samples around it.
+	u.LowS, u.HighS = rise(used[1], used[last-1]), rise(used[0], used[last])
+	if first.on() {
+		u.LowS = rise(used[0], used[last-1])
+	}
+	if end.on() {
+		u.LowS += rise(used[last-1], used[last])
+	}
+	v := fluctuation(used)
+	u.ErrorS = math.Sqrt(v * (first.bridge() + end.bridge()))
+	return u, nil
+}
+
+// roundUp is the next whole second.
+func roundUp(d time.Duration) time.Duration {
+	return (d + time.Second - 1).Truncate(time.Second)
+}
+
+// edge is a window's edge with the samples around it.
+type edge struct {
+	before, after Sample
+	at            time.Time
+}
+
+// on says that a sample was taken at the edge.
+func (e edge) on() bool { return e.at.Equal(e.before.At) || e.at.Equal(e.after.At) }
+
+// counter is the straight line's value above that of the sample before the edge,
+// in seconds.
+func (e edge) counter() float64 {
+	return rise(e.before, e.after) * e.at.Sub(e.before.At).Seconds() / seconds(e.before, e.after)
+}
+
+// bridge is x·(T−x)/T, in seconds.
+func (e edge) bridge() float64 {
+	return e.at.Sub(e.before.At).Seconds() * e.after.At.Sub(e.at).Seconds() / seconds(e.before, e.after)
+}
+
+// fluctuation is the variance that usage gathers in a second, in s²/s: intervals
+// of length T use r·T with variance v·T, of which the mean rate r takes one degree
+// of freedom. It takes two intervals; a window has four or more.
+func fluctuation(used []Sample) float64 {
+	n := len(used) - 1
+	rate := rise(used[0], used[n]) / seconds(used[0], used[n])
+	sum := 0.0
+	for i := 1; i <= n; i++ {
+		length := seconds(used[i-1], used[i])
+		off := rise(used[i-1], used[i]) - rate*length
+		sum += off * off / length
+	}
+	return sum / float64(n-1)
+}
+
+func seconds(a, b Sample) float64 { return b.At.Sub(a.At).Seconds() }
+
+// rise is how far the counter rose, in seconds.
+func rise(a, b Sample) float64 { return float64(int64(b.UsedNS-a.UsedNS)) / 1e9 }
