@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/mesh/linkerd"
 	"github.com/meshtrial/meshtrial/mesh/none"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/store"
@@ -82,15 +84,20 @@ func chooseRevision(ctx context.Context, f runFlags, plan *study.Plan, o *runner
 		return nil
 	}
 	name := f.revision
-	if name == "" && f.resume != "" {
-		was, err := store.Read(f.resume)
+	var was record.Header
+	if f.resume != "" {
+		contents, err := store.Read(f.resume)
 		if err != nil {
 			return err
 		}
-		name = was.Header.Revision
+		was = contents.Header
+		name = cmp.Or(name, was.Revision)
 	}
 	revision, err := istio.FindRevision(ctx, o.Lab.RESTConfig(), name)
 	if err != nil {
+		return err
+	}
+	if err := runner.Same(f.resume, was, record.Header{Revision: revision.Name}); err != nil {
 		return err
 	}
 	o.Revision = revision.Name
