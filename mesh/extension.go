@@ -55,6 +55,15 @@ type Watcher interface {
 	NamespaceLabels() map[string]string
 }
 
+// NamespaceLabels are what a namespace needs so that a mesh's control plane watches
+// it; none where it watches all.
+func NamespaceLabels(m Mesh) map[string]string {
+	if w, ok := m.(Watcher); ok {
+		return w.NamespaceLabels()
+	}
+	return nil
+}
+
 // Configured is a mesh whose sidecars count what their control plane tells them.
 type Configured interface {
 	// ReceivedStats is a regular expression of the counters that rise with

@@ -86,6 +86,9 @@ var nodeRole = []row{
 	{verbs: "create", name: "daemonsets.apps", where: InRun, why: "the role on each node"},
 }
 
+// refusalsSeen is for whoever waits for pods: see lab.Hindrances.
+var refusalsSeen = row{verbs: "list", name: "events", where: InRun, why: "why pods do not come", without: "a quota or a policy that refuses the run's pods shows after minutes, and not in its own words"}
+
 // istiodPages are what signals are read from.
 var istiodPages = []row{
 	{verbs: "list", name: "pods", where: InMesh, why: "istiod's pods", mesh: study.MeshIstio},
@@ -106,7 +109,7 @@ var table = []feature{
 		{verbs: "list", name: "namespaces", where: Everywhere, why: "what earlier runs left", without: "what a killed run left is neither named nor waited for; its pods are measured along"},
 		{verbs: "list watch", name: "pods", where: InRun, why: "where the roles run, and whether they are ready; each is told every 10 s that the runner is there"},
 		{verbs: open, name: forward, where: InRun, why: "the control servers of the roles, and the proxies' admin pages"},
-		{verbs: "list", name: "events", where: InRun, why: "why pods do not come", without: "a quota or a policy that refuses the run's pods shows after minutes, and not in its own words"},
+		refusalsSeen,
 		{verbs: "get", name: "nodes", where: Everywhere, why: "the node's container runtime", without: "the report does not name the container runtime"},
 		{verbs: "list", name: "pods", where: InMesh, why: "the pods of the control plane, whose CPU is measured too", when: meshed},
 		{verbs: "list", name: "deployments.apps", where: InMesh, why: "whether the mesh is installed and ready", when: meshed},
@@ -252,6 +255,7 @@ var table = []feature{
 		also: nodeRole, rows: []row{
 			{verbs: "create delete", name: "namespaces", where: Everywhere, why: "the profile's own namespace"},
 			{verbs: "list watch", name: "pods", where: InRun, why: "whether the role is ready; it is told every 10 s that the runner is there"},
+			refusalsSeen,
 			{verbs: open, name: forward, where: InRun, why: "the role's control server"},
 			{verbs: "get", name: "pods", where: InNamed, why: "the pod to profile"},
 			{verbs: "get", name: "nodes", where: Everywhere, why: "the node's kernel", without: "the profile does not say on which kernel it was taken"},

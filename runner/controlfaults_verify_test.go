@@ -3,7 +3,6 @@
 package runner_test
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -57,21 +57,12 @@ func (b *bench) disturbed(t *testing.T, name, setting string, fault func()) (rec
 		t.Fatal(err)
 	}
 	cmd := b.command("run", path, "--out", out)
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait() // the trial may not be valid
-	}()
+	said, ended := labtest.Background(t, cmd)
 	defer func() {
 		if t.Failed() {
 			_ = cmd.Process.Kill()
 			<-ended
-			t.Logf("%s", &said)
+			t.Logf("%s", said)
 		}
 	}()
 	b.changed(t, faultChanges/4, ended)

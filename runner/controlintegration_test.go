@@ -3,7 +3,6 @@
 package runner_test
 
 import (
-	"bytes"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
 )
@@ -70,21 +70,12 @@ func inTime(trial record.Trial) bool {
 func (b *bench) testIstiodKilled(t *testing.T) {
 	out := filepath.Join(b.dir, "killed-istiod")
 	cmd := b.command("run", b.controlStudy(t, "killed-istiod", 12, 1), "--out", out)
-	var text bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &text, &text
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait() // the trial is not valid
-	}()
+	text, ended := labtest.Background(t, cmd) // the trial is not valid
 	defer func() {
 		if t.Failed() {
 			_ = cmd.Process.Kill()
 			<-ended
-			t.Logf("%s", &text)
+			t.Logf("%s", text)
 		}
 	}()
 	b.changed(t, 3, ended)
@@ -96,7 +87,7 @@ func (b *bench) testIstiodKilled(t *testing.T) {
 	run := b.verifyControl(t, out, 1, 12)
 	trial := run.Trials[0]
 	if trial.Validity.Valid {
-		t.Errorf("the trial counts as valid:\n%s", &text)
+		t.Errorf("the trial counts as valid:\n%s", text)
 	}
 	lived := slices.IndexFunc(trial.Validity.Checks, func(c record.Check) bool { return c.Name == "istiod-lived" })
 	if lived < 0 || trial.Validity.Checks[lived].OK || !strings.Contains(trial.Validity.Checks[lived].Detail, "ended") || !strings.Contains(trial.Validity.Checks[lived].Detail, "came") {

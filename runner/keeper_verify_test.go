@@ -3,7 +3,6 @@
 package runner_test
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/site"
 )
 
@@ -84,16 +84,7 @@ func TestNobodyComesNext(t *testing.T) {
 	b := newBench(t)
 	out := filepath.Join(b.dir, "killed")
 	cmd := b.command("run", b.controlStudy(t, "killed", 300, 1), "--out", out)
-	var text bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &text, &text
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait()
-	}()
+	text, ended := labtest.Background(t, cmd)
 	b.changed(t, 2, ended)
 	b.oldEnough(t, ended)
 	made := strings.Join(b.remains(t), "\n")
@@ -102,7 +93,7 @@ func TestNobodyComesNext(t *testing.T) {
 	killed := time.Now()
 	for _, part := range []string{"pods meshtrial-", "/meshtrial-keeper-", "/observe-", "roles meshtrial-journal/", "clusterroles meshtrial-", "clusterrolebindings meshtrial-", "nodes mm-node-0"} {
 		if !strings.Contains(made, part) {
-			t.Errorf("a run at work has no %q:\n%s\n%s", part, made, &text)
+			t.Errorf("a run at work has no %q:\n%s\n%s", part, made, text)
 		}
 	}
 	last := made

@@ -3,7 +3,6 @@
 package runner_test
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,16 +26,7 @@ func TestLabGoesWhileSomebodyWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := m.Command(t, "run", file, "--out", filepath.Join(dir, "first"))
-	var said bytes.Buffer
-	first.Stdout, first.Stderr = &said, &said
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = first.Wait()
-	}()
+	said, ended := labtest.Background(t, first)
 	atWork := func() bool {
 		l, err := local.Open(m.State())
 		if err != nil {
@@ -52,7 +42,7 @@ func TestLabGoesWhileSomebodyWaits(t *testing.T) {
 	for !atWork() {
 		select {
 		case <-ended:
-			t.Fatalf("nobody has the Lease of a lab:\n%s", &said)
+			t.Fatalf("nobody has the Lease of a lab:\n%s", said)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -60,6 +50,6 @@ func TestLabGoesWhileSomebodyWaits(t *testing.T) {
 	<-ended
 	t.Logf("%s", text)
 	if code != errs.CodeFailure || !strings.Contains(text, "waiting for the cluster: run ") || !strings.Contains(text, "the lab was taken down meanwhile") || !strings.Contains(text, "--keep-lab") {
-		t.Errorf("exit code %d\n%s\nthe first one:\n%s", code, text, &said)
+		t.Errorf("exit code %d\n%s\nthe first one:\n%s", code, text, said)
 	}
 }

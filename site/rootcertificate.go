@@ -34,11 +34,8 @@ func awaitRoot(ctx context.Context, kube kubernetes.Interface, m mesh.Mesh, name
 	}
 	name := rooted.RootConfigMap()
 	all, err := kube.CoreV1().ConfigMaps(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name, Limit: 1})
-	some := err == nil && len(all.Items) > 0
-	if w, ok := m.(mesh.Watcher); ok && err == nil && len(w.NamespaceLabels()) > 0 {
-		some = true // it may be that no other namespace is watched
-	}
-	if apierrors.IsForbidden(err) || err == nil && !some {
+	// Where the control plane watches some namespaces only, ours may be the first.
+	if apierrors.IsForbidden(err) || err == nil && len(all.Items) == 0 && len(mesh.NamespaceLabels(m)) == 0 {
 		return nil
 	}
 	if err != nil {

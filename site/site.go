@@ -84,9 +84,7 @@ func (s *Site) CreateNamespace(ctx context.Context, kind string) error {
 			"pod-security.kubernetes.io/enforce": "privileged",
 		},
 	}}
-	if m, ok := s.mesh.(mesh.Watcher); ok {
-		maps.Copy(namespace.Labels, m.NamespaceLabels())
-	}
+	maps.Copy(namespace.Labels, mesh.NamespaceLabels(s.mesh))
 	if err := annotate(namespace, me); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package comparison
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -73,6 +74,8 @@ func traitsOf(runs []*analysis.RunFigures) traitTable {
 			slices.Sort(versions[name])
 			add(AcrossVersions, name, strings.Join(slices.Compact(versions[name]), ", "))
 		}
+		// Runs of before there was a choice had the default one, and say none.
+		add(AcrossVersions, "the mesh's revision", cmp.Or(r.Header.Revision, "default"))
 		add(AcrossStudy, "the study", r.Header.Study)
 		s := r.Plan.Study
 		for _, f := range s.Kind.Factors() {

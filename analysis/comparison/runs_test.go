@@ -159,6 +159,7 @@ func TestCompareAcross(t *testing.T) {
 		{"other versions on the other side", each(newer, newer), "", ""},
 		{"CPU", second(func(h *record.Header) { h.Machine.CPUModel = "Xeon" }), "the CPU model is not known in run-700, run-701, run-710; and Xeon in run-711", "machine"},
 		{"CPUs", second(func(h *record.Header) { h.Machine.CPUs = 4 }), "the number of CPUs is 0 in", "machine"},
+		{"revision", second(func(h *record.Header) { h.Revision = "canary" }), "the mesh's revision is default in run-710; and canary in run-711", "versions"},
 		{"kernel", second(func(h *record.Header) { h.Machine.Kernel = "6.8" }), "the kernel is not known", "machine"},
 		{"versions", second(newer), "envoy is 1 in run-710; and 2 in run-711", "versions"},
 		{"a component less", second(func(h *record.Header) { h.Components = h.Components[:1] }), "istiod is 1 in run-710; and absent in run-711", "versions"},

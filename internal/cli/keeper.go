@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/site/keeper"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,9 +19,9 @@ func newKeeperCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keeper",
 		Short: "Remove a run's namespace, and this pod in it, when its runner has died",
-		Long: "keeper runs in a run's namespace. It reads the cluster's Lease every 3 s, by its\n" +
-			"pod's service account, and deletes the namespace once another run or none holds\n" +
-			"the Lease, or nobody has renewed it for 35 s.",
+		Long: fmt.Sprintf("keeper runs in a run's namespace. It reads the cluster's Lease every %v, by its\n"+
+			"pod's service account, and deletes the namespace once another run or none holds\n"+
+			"the Lease, or nobody has renewed it for %v.", keeper.Every, journal.Lapse),
 		Hidden: true,
 		Args:   noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -3,7 +3,6 @@
 package cli_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -18,16 +17,7 @@ func TestProfileKilled(t *testing.T) {
 	m, l := labtest.Shared(t)
 	pod := strings.TrimSpace(labtest.Kubectl(t, l, "", "-n", "istio-system", "get", "pods", "-l", "app=istiod", "-o", "jsonpath={.items[0].metadata.name}"))
 	cmd := m.Command(t, "profile", pod, "-n", "istio-system", "--length", "10m", "--wait", "20m")
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait()
-	}()
+	said, ended := labtest.Background(t, cmd)
 	remains := func() string {
 		out := ""
 		for _, kind := range []string{"namespaces", "pods", "daemonsets", "clusterroles", "clusterrolebindings"} {
@@ -50,7 +40,7 @@ func TestProfileKilled(t *testing.T) {
 	for !running("profile-") || !running("meshtrial-keeper") {
 		select {
 		case <-ended:
-			t.Fatalf("it ended:\n%s", &said)
+			t.Fatalf("it ended:\n%s", said)
 		case <-time.After(500 * time.Millisecond):
 		}
 	}

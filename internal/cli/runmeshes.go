@@ -67,11 +67,7 @@ func meshesOf(plan *study.Plan, images lab.Images) map[string]mesh.Mesh {
 
 // openControl finds the control plane under test: istiod of a revision.
 func openControl(ctx context.Context, o *runner.Options) (*istio.ControlPlane, error) {
-	revision, err := istio.FindRevision(ctx, o.Lab.RESTConfig(), o.Revision)
-	if err != nil {
-		return nil, err
-	}
-	return istio.NewControlPlane(ctx, o.Lab.RESTConfig(), revision.Deployment, o.Journal)
+	return istio.NewControlPlane(ctx, o.Lab.RESTConfig(), o.Revision, o.Journal)
 }
 
 // chooseRevision has a run use the Istio of a revision, where it uses Istio. One

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -23,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/signals"
 	"github.com/meshtrial/meshtrial/study"
@@ -169,7 +169,7 @@ func (i *istiods) find(ctx context.Context) (all []signals.Target, nodes map[str
 func ofRevision(pods []corev1.Pod, revision string) ([]corev1.Pod, error) {
 	of := map[string][]corev1.Pod{}
 	for _, pod := range pods {
-		name := cmp.Or(pod.Labels["istio.io/rev"], "default")
+		name := istio.RevisionOf(pod.Labels)
 		of[name] = append(of[name], pod)
 	}
 	names := strings.Join(slices.Sorted(maps.Keys(of)), ", ")

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab/local"
 )
 
@@ -34,16 +35,7 @@ blocks: {min: 2, max: 2, limit: 20m}
 		t.Fatal(err)
 	}
 	cmd := b.Command(t, "run", file, "--out", out)
-	var text bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &text, &text
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait()
-	}()
+	text, ended := labtest.Background(t, cmd)
 	for {
 		data, _ := os.ReadFile(filepath.Join(out, "trials.jsonl"))
 		if bytes.Contains(data, []byte("\n")) {
@@ -51,7 +43,7 @@ blocks: {min: 2, max: 2, limit: 20m}
 		}
 		select {
 		case <-ended:
-			t.Fatalf("ended before its time\n%s", &text)
+			t.Fatalf("ended before its time\n%s", text)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

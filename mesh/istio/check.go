@@ -59,13 +59,13 @@ func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.P
 		return nil, errs.WithHint(fmt.Errorf("istio: istiod in namespace %s has no available replica", Namespace),
 			"kubectl -n %s describe pods -l %s", Namespace, m.Revision.selector())
 	}
-	hooks, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: "app=sidecar-injector"})
+	hooks, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: injectorLabel})
 	if err != nil {
 		return nil, fmt.Errorf("istio: look for the injection webhook: %w", err)
 	}
 	if len(proxies) > 0 && !slices.ContainsFunc(hooks.Items, m.injects) {
 		return nil, errs.WithHint(fmt.Errorf("istio: no sidecar injector%s is registered", m.ofRevision()),
-			"kubectl get mutatingwebhookconfigurations -l app=sidecar-injector")
+			"kubectl get mutatingwebhookconfigurations -l %s", injectorLabel)
 	}
 	config, err := readMeshConfig(ctx, client, cmp.Or(m.Revision.ConfigMap, meshConfigMap))
 	if err != nil {

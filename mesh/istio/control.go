@@ -35,6 +35,7 @@ const (
 	plaintextPort    = 15010
 	tlsPort          = 15012
 	tokenAudience    = "istio-ca"
+	injectorLabel    = "app=sidecar-injector"
 	revisionLabel    = "istio.io/rev"
 )
 
@@ -52,21 +53,16 @@ type ControlPlane struct {
 
 var _ mesh.ControlPlane = (*ControlPlane)(nil)
 
-// NewControlPlane finds istiod in the cluster. Where several revisions are
-// installed, deployment names the one to test; "" takes the only one. Without
-// changes no levers can be set.
-func NewControlPlane(ctx context.Context, config *rest.Config, deployment string, changes Changes) (*ControlPlane, error) {
+// NewControlPlane finds istiod in the cluster: that of a revision or of a revision
+// tag, or for "" the only one. Without changes no levers can be set.
+func NewControlPlane(ctx context.Context, config *rest.Config, revision string, changes Changes) (*ControlPlane, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = -1, -1 // the server decides how fast
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("istio: %w", err)
 	}
-	found, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
-	if err != nil {
-		return nil, fmt.Errorf("istio: look for istiod in namespace %s: %w", Namespace, err)
-	}
-	d, err := chooseDeployment(found.Items, deployment)
+	d, err := findIstiod(ctx, kube, revision)
 	if err != nil {
 		return nil, err
 	}
@@ -75,30 +71,12 @@ func NewControlPlane(ctx context.Context, config *rest.Config, deployment string
 		return nil, fmt.Errorf("istio: %w", err)
 	}
 	return &ControlPlane{kube: kube, sidecars: objects.Resource(sidecarResource), changes: changes,
-		dialer: lab.NewDialer(config), name: d.Name, config: configMapOf(d), revision: revisionOf(d)}, nil
-}
-
-func chooseDeployment(found []appsv1.Deployment, name string) (*appsv1.Deployment, error) {
-	var names []string
-	for i := range found {
-		if found[i].Name == name || name == "" && len(found) == 1 {
-			return &found[i], nil
-		}
-		names = append(names, found[i].Name)
-	}
-	if len(found) == 0 {
-		return nil, errs.WithHint(fmt.Errorf("istio: there is no istiod in namespace %s", Namespace),
-			"install Istio first; on this machine: meshtrial lab up")
-	}
-	if name == "" {
-		return nil, errs.Usage("istio: there are several istiods in namespace %s, name one of %s", Namespace, strings.Join(names, ", "))
-	}
-	return nil, errs.Usage("istio: there is no Deployment %s/%s of istiod; there are %s", Namespace, name, strings.Join(names, ", "))
+		dialer: lab.NewDialer(config), name: d.Name, config: configMapOf(d), revision: RevisionOf(d.Labels)}, nil
 }
 
 // configMapOf names the ConfigMap that a revision of istiod reads.
 func configMapOf(d *appsv1.Deployment) string {
-	if rev := revisionOf(d); rev != defaultRevision {
+	if rev := RevisionOf(d.Labels); rev != defaultRevision {
 		return meshConfigMap + "-" + rev
 	}
 	return meshConfigMap

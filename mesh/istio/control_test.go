@@ -401,32 +401,3 @@ func TestJudgeChecksEveryPoint(t *testing.T) {
 		})
 	}
 }
-
-func TestChooseDeployment(t *testing.T) {
-	d := func(name, rev string) appsv1.Deployment {
-		return appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{revisionLabel: rev}}}
-	}
-	two := []appsv1.Deployment{d("istiod", "default"), d("istiod-canary", "canary")}
-	for _, tt := range []struct {
-		found             []appsv1.Deployment
-		ask, want, config string
-		says              string
-	}{
-		{two[:1], "", "istiod", "istio", ""},
-		{two, "istiod-canary", "istiod-canary", "istio-canary", ""},
-		{two, "", "", "", "several istiods"},
-		{two, "istiod-x", "", "", "istiod, istiod-canary"},
-		{nil, "", "", "", "no istiod"},
-	} {
-		got, err := chooseDeployment(tt.found, tt.ask)
-		if tt.says != "" {
-			if err == nil || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("%q: %v", tt.ask, err)
-			}
-			continue
-		}
-		if err != nil || got.Name != tt.want || configMapOf(got) != tt.config {
-			t.Errorf("%q: %+v, %v", tt.ask, got, err)
-		}
-	}
-}

@@ -1,7 +1,9 @@
 package istio
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,21 +47,11 @@ func FindRevision(ctx context.Context, config *rest.Config, name string) (Revisi
 	if err != nil {
 		return Revision{}, fmt.Errorf("istio: %w", err)
 	}
-	found, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
-	if err != nil {
-		return Revision{}, fmt.Errorf("istio: look for istiod in namespace %s: %w", Namespace, err)
-	}
-	d, err := chooseRevision(found.Items, name)
-	if err != nil && name != "" {
-		var target string
-		if target, err = tagged(ctx, kube, name); err == nil {
-			d, err = chooseRevision(found.Items, target)
-		}
-	}
+	d, err := findIstiod(ctx, kube, name)
 	if err != nil {
 		return Revision{}, err
 	}
-	out := Revision{Name: revisionOf(d), Deployment: d.Name, ConfigMap: configMapOf(d)}
+	out := Revision{Name: RevisionOf(d.Labels), Deployment: d.Name, ConfigMap: configMapOf(d)}
 	if d.Labels[revisionLabel] == "" { // no chart of ours knows how to tell it from others
 		out.Deployment = ""
 	}
@@ -71,22 +63,37 @@ func FindRevision(ctx context.Context, config *rest.Config, name string) (Revisi
 	return out, err
 }
 
-func revisionOf(d *appsv1.Deployment) string {
-	if name := d.Labels[revisionLabel]; name != "" {
-		return name
+// findIstiod finds the Deployment of a revision, as [FindRevision] does.
+func findIstiod(ctx context.Context, kube kubernetes.Interface, name string) (*appsv1.Deployment, error) {
+	found, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
+	if err != nil {
+		return nil, fmt.Errorf("istio: look for istiod in namespace %s: %w", Namespace, err)
 	}
-	return defaultRevision
+	d, err := chooseRevision(found.Items, name)
+	if err == nil || name == "" || len(found.Items) == 0 {
+		return d, err
+	}
+	target, tagErr := tagged(ctx, kube, name)
+	if tagErr != nil || target == "" {
+		return nil, errors.Join(tagErr, err)
+	}
+	return chooseRevision(found.Items, target)
+}
+
+// RevisionOf is the revision that the labels of an istiod or of its pods say.
+func RevisionOf(labels map[string]string) string {
+	return cmp.Or(labels[revisionLabel], defaultRevision)
 }
 
 // chooseRevision is the Deployment of a revision; for "" the only one.
 func chooseRevision(found []appsv1.Deployment, name string) (*appsv1.Deployment, error) {
 	var names []string
 	for i := range found {
-		if rev := revisionOf(&found[i]); rev == name || name == "" && len(found) == 1 {
+		rev := RevisionOf(found[i].Labels)
+		if rev == name || name == "" && len(found) == 1 {
 			return &found[i], nil
-		} else {
-			names = append(names, rev)
 		}
+		names = append(names, rev)
 	}
 	slices.Sort(names)
 	switch {
@@ -101,10 +108,9 @@ func chooseRevision(found []appsv1.Deployment, name string) (*appsv1.Deployment,
 		"--revision takes one of %s", strings.Join(names, ", "))
 }
 
-// tagged is the revision that a tag stands for; the tag itself where there is no
-// such tag. See istio.io/docs, "Canary upgrades", stable revision labels.
+// tagged is the revision that a tag stands for; "" where there is no such tag. See istio.io/docs, "Canary upgrades", stable revision labels.
 func tagged(ctx context.Context, kube kubernetes.Interface, tag string) (string, error) {
-	hooks, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: "app=sidecar-injector"})
+	hooks, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: injectorLabel})
 	if err != nil {
 		return "", fmt.Errorf("istio: look for revision tag %s: %w", tag, err)
 	}
@@ -113,5 +119,5 @@ func tagged(ctx context.Context, kube kubernetes.Interface, tag string) (string,
 			return hook.Labels[revisionLabel], nil
 		}
 	}
-	return tag, nil
+	return "", nil
 }

@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	admission "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,6 +54,28 @@ func TestChooseRevision(t *testing.T) {
 				t.Errorf("%v, %v", d, err)
 			}
 		})
+	}
+}
+
+// A revision is found by a tag too, and what is neither is refused with what there is.
+func TestFindIstiodByTag(t *testing.T) {
+	tag := func(name, revision string) *admission.MutatingWebhookConfiguration {
+		return &admission.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "istio-revision-tag-" + name,
+			Labels: map[string]string{"app": "sidecar-injector", "istio.io/tag": name, revisionLabel: revision}}}
+	}
+	istiod := func(revision string) *appsv1.Deployment {
+		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod-" + revision,
+			Labels: map[string]string{"app": "istiod", revisionLabel: revision}}}
+	}
+	kube := fakecluster.New(istiod("1-30"), istiod("1-31"), tag("prod", "1-31"), tag("gone", "1-29"))
+	for asked, want := range map[string]string{"prod": "istiod-1-31", "1-30": "istiod-1-30", "old": "no istiod of revision old", "gone": "no istiod of revision 1-29"} {
+		d, err := findIstiod(t.Context(), kube, asked)
+		switch {
+		case strings.HasPrefix(want, "no ") && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(errs.Hint(err), "1-30, 1-31")):
+			t.Errorf("%s: %v, hint %q", asked, err, errs.Hint(err))
+		case !strings.HasPrefix(want, "no ") && (err != nil || d.Name != want):
+			t.Errorf("%s: %v, %v", asked, d, err)
+		}
 	}
 }
 

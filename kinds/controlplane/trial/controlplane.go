@@ -86,9 +86,7 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 		return c, err
 	}
 	c.world.Own(c.Owner())
-	if m, ok := o.Mesh.(mesh.Watcher); ok {
-		c.world.Label(m.NamespaceLabels())
-	}
+	c.world.Label(mesh.NamespaceLabels(o.Mesh))
 	if err := c.createRoles(ctx); err != nil {
 		return c, err
 	}

@@ -1,0 +1,29 @@
+package labtest
+
+import (
+	"bytes"
+	"os/exec"
+	"testing"
+)
+
+// Background starts a command that the test goes on beside. ended is closed when
+// the command has ended, however; said holds what it said, to be read after that.
+// A test that ends first kills it.
+func Background(t testing.TB, cmd *exec.Cmd) (said *bytes.Buffer, ended <-chan struct{}) {
+	t.Helper()
+	said = &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-done
+	})
+	return said, done
+}
