@@ -127,7 +127,7 @@ func (s *Site) CreateObservers(ctx context.Context) error {
 type Pod struct {
 	Name, Namespace string
 	UID, Node       string
-	Containers      map[string]string // name to container ID
+	Containers      map[string]string // name to container ID, of those that have not ended
 	Proxy           mesh.Admin        // nil: it has no proxy
 	State           *mesh.ProxyState
 }
@@ -234,7 +234,9 @@ func PodOf(pod *corev1.Pod) Pod {
 	ref := Pod{Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID), Node: pod.Spec.NodeName, Containers: map[string]string{}}
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for _, status := range statuses {
-			ref.Containers[status.Name] = status.ContainerID
+			if status.State.Terminated == nil {
+				ref.Containers[status.Name] = status.ContainerID
+			}
 		}
 	}
 	return ref

@@ -113,14 +113,14 @@ func TestWatchFails(t *testing.T) {
 		&apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: "no"}}), "it takes the right to get nodes/proxy")
 	for _, tt := range []struct {
 		name       string
-		node       node
+		node       *node
 		want, hint string
 		most       time.Duration // that it takes to be told
 	}{
-		{"a kubelet that refuses is told at once", node{failed: refused}, "ask the kubelet of node a: no", "nodes/proxy", time.Second},
-		{"one that does not answer, later", node{failed: errors.New("connection refused")}, "connection refused", "", time.Minute},
-		{"a summary without the pod", node{periods: map[Container]time.Duration{worker: 0}}, "the kubelet of node a says nothing of container proxy of pod u", "kubectl get --raw", time.Minute},
-		{"samples that do not come", node{periods: map[Container]time.Duration{worker: 0, proxy: time.Hour}}, "the kubelet of node a has sampled container proxy of pod u last at 00:00:00.000", "", time.Minute},
+		{"a kubelet that refuses is told at once", &node{failed: refused}, "ask the kubelet of node a: no", "nodes/proxy", time.Second},
+		{"one that does not answer, later", &node{failed: errors.New("connection refused")}, "connection refused", "", time.Minute},
+		{"a summary without the pod", &node{periods: map[Container]time.Duration{worker: 0}}, "the kubelet of node a says nothing of container proxy of pod u", "kubectl get --raw", time.Minute},
+		{"samples that do not come", &node{periods: map[Container]time.Duration{worker: 0, proxy: time.Hour}}, "the kubelet of node a has sampled container proxy of pod u last at 00:00:00.000", "", time.Minute},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

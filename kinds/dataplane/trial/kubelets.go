@@ -38,12 +38,11 @@ func wanted(targets map[string][]observe.Target) map[string][]kubelet.Container 
 	return out
 }
 
-// checkPace refuses a study whose window is too short for the samples of the
-// kubelets that it would be measured by, before its first trial. A window that is
-// long enough for any is not looked into.
+// checkPace asks the kubelets before the first trial, and refuses a study whose
+// window is too short for their samples. How far these are apart is not looked into
+// where the window is long enough for any.
 func (d *deployed) checkPace(ctx context.Context) error {
-	window := d.o.Study.Window
-	if !d.Kubelets || window >= kubelet.LeastWindow(kubelet.Longest) {
+	if !d.Kubelets {
 		return nil
 	}
 	targets := map[string][]observe.Target{}
@@ -56,6 +55,11 @@ func (d *deployed) checkPace(ctx context.Context) error {
 	}
 	watch := kubelet.Start(ctx, d.kubelets(), wanted(targets), kubelet.Asking)
 	defer watch.Stop()
+	window := d.o.Study.Window
+	if window >= kubelet.LeastWindow(kubelet.Longest) {
+		_, err := watch.Await(ctx, time.Time{})
+		return err
+	}
 	gap, err := watch.Pace(ctx)
 	if err != nil {
 		return err

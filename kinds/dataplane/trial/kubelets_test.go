@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/kubelet"
 	"github.com/meshtrial/meshtrial/record"
@@ -17,6 +19,22 @@ import (
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 )
+
+// Of a control plane's pods the containers are asked for: a pod's own samples are
+// cAdvisor's, which may be the only rare ones.
+func TestTargetsOfKubelets(t *testing.T) {
+	for kubelets, want := range map[bool]map[string][]kubelet.Container{
+		true:  {"a": {{PodUID: "i", Name: "discovery"}}},
+		false: {"a": {{PodUID: "i"}}},
+	} {
+		trial := &trialRun{o: &runner.Options{Mesh: none.Mesh{}}, client: &loadRole{}, server: &workerRole{},
+			d: &deployed{Site: &site.Site{Kubelets: kubelets, Control: []site.Pod{{UID: "i", Node: "a", Containers: map[string]string{"discovery": "containerd://1"}}}}}}
+		trial.findTargets()
+		if got := wanted(trial.targets); !reflect.DeepEqual(got, want) {
+			t.Errorf("kubelets %v: %+v", kubelets, got)
+		}
+	}
+}
 
 // A trial's CPU lies between the samples of its containers, those of a part
 // together; what the kubelet does not tell is said.

@@ -114,7 +114,14 @@ func (t *trialRun) findTargets() {
 		}
 	}
 	for i, pod := range t.d.Control {
-		t.targets[pod.Node] = append(t.targets[pod.Node], observe.Target{Name: fmt.Sprintf("%s-%d", record.PartControl, i), PodUID: pod.UID})
+		target := observe.Target{Name: fmt.Sprintf("%s-%d", record.PartControl, i), PodUID: pod.UID}
+		if !t.d.Kubelets {
+			t.targets[pod.Node] = append(t.targets[pod.Node], target)
+			continue
+		}
+		for target.Container = range pod.Containers { // a pod's own samples are cAdvisor's, and rare
+			t.targets[pod.Node] = append(t.targets[pod.Node], target)
+		}
 	}
 }
 

@@ -340,6 +340,8 @@ func TestEveryLimitCounts(t *testing.T) {
 			j.trial.Load.Rate, j.trial.Load.Schedule.Distance = 1000, 0.07
 		case scheduleEven, scheduleEvenOdd:
 			j.trial.Load.Schedule.Process, j.trial.Load.Schedule.Distance = study.ArrivalUniform, 0.2
+		case cpuGaps:
+			sampled(0.5)(j)
 		case threadsUnsure:
 			j.trial.Threads[record.PartWorker] = record.Threads{CPUS: 1, UnaccountedS: 0.02, UnsureS: 0.02}
 		case threadsLeast:
