@@ -70,7 +70,7 @@ measures: [latency, cpu, memory, connections, threads]
 		}
 		for _, part := range []string{record.PartGenerator, record.PartWorker, record.PartClientProxy, record.PartServerProxy} {
 			used, s := trial.CPU[part].TotalS(), trial.Sampled[part]
-			want, err := truth.used(part, trial.Window)
+			want, err := truth.used(part+twin(trial.Repeat > 0), trial.Window)
 			if err != nil {
 				t.Errorf("trial %s, %s: %v", trial.ID, part, err)
 				continue
@@ -120,8 +120,8 @@ func (c *cgroups) watch(ctx context.Context, t *testing.T) {
 			return
 		case <-ticker.C:
 		}
-		if len(targets) < 4 {
-			if targets, err = c.targets(ctx); err != nil || len(targets) < 4 {
+		if len(targets) < 8 { // of the pods, and of their twins
+			if targets, err = c.targets(ctx); err != nil || len(targets) < 8 {
 				continue
 			}
 		}
@@ -152,11 +152,19 @@ func (c *cgroups) targets(ctx context.Context) ([]observe.Target, error) {
 			part := map[string]string{"client load": record.PartGenerator, "client istio-proxy": record.PartClientProxy,
 				"server worker": record.PartWorker, "server istio-proxy": record.PartServerProxy}[strings.Split(app, "-")[0]+" "+status.Name]
 			if part != "" && running(status) {
-				out = append(out, observe.Target{Name: part, PodUID: string(pod.UID), ContainerID: status.ContainerID})
+				out = append(out, observe.Target{Name: part + twin(strings.HasSuffix(app, "-twin")), PodUID: string(pod.UID), ContainerID: status.ContainerID})
 			}
 		}
 	}
 	return out, nil
+}
+
+// twin tells the pods of the second baseline apart, which has its own.
+func twin(is bool) string {
+	if is {
+		return " of the twin"
+	}
+	return ""
 }
 
 func running(s corev1.ContainerStatus) bool { return s.State.Running != nil && s.ContainerID != "" }
