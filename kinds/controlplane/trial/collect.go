@@ -93,6 +93,7 @@ func (t *controlTrial) collect(ctx context.Context) {
 	if err := observe.FillControl(c, t.before.scrape, t.after.scrape); err != nil {
 		t.seen.Unread = append(t.seen.Unread, record.Check{Name: "istiod-metrics", Detail: err.Error()})
 	}
+	t.seen.ScalersBefore, t.seen.ScalersAfter = t.before.scalers, t.after.scalers
 	t.costAPIServer(c)
 	t.costs()
 	t.seen.Logs = t.readLogs(ctx)

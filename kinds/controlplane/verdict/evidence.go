@@ -43,6 +43,9 @@ type Evidence struct {
 	// Before and After are istiod's replicas at the window's edges.
 	Before []Replica `json:"istiod_before"`
 	After  []Replica `json:"istiod_after"`
+	// ScalersBefore and ScalersAfter are the autoscalers of istiod then.
+	ScalersBefore []Autoscaler `json:"autoscalers_before,omitempty"`
+	ScalersAfter  []Autoscaler `json:"autoscalers_after,omitempty"`
 	// AccountBefore and AccountAfter are those of the simulated proxies, and
 	// StreamError what went wrong last with a stream of theirs.
 	AccountBefore xds.Account `json:"account_before"`
@@ -161,6 +164,29 @@ func Lived(before, after []Replica) bool { return cameAndWent(before, after) == 
 // cameAndWent says which of istiod's containers ended or came between two
 // moments; "" if none did.
 func cameAndWent(before, after []Replica) string {
+// Autoscaler may change the number of istiod's replicas.
+type Autoscaler struct {
+	Name     string `json:"name"`
+	Min      int32  `json:"min"`
+	Max      int32  `json:"max"`
+	Replicas int32  `json:"replicas"`
+	ScaledNS int64  `json:"scaled_unix_ns,omitempty"` // when it last did; 0: never
+}
+
+// autoscaled says which autoscalers have changed the number of istiod's replicas
+// between two moments, also if it is what it was again; "" if none did.
+func autoscaled(before, after []Autoscaler) string {
+	var parts []string
+	for _, now := range after {
+		i := slices.IndexFunc(before, func(a Autoscaler) bool { return a.Name == now.Name })
+		if i < 0 || before[i].ScaledNS == now.ScaledNS { // how many it wants may be told late
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("autoscaler %s (%d to %d) scaled it from %d to %d, which the lever istiod_replicas prevents", now.Name, now.Min, now.Max, before[i].Replicas, now.Replicas))
+	}
+	return strings.Join(parts, ", ")
+}
+
 	var parts []string
 	for _, r := range before {
 		if !slices.Contains(after, r) {

@@ -166,6 +166,9 @@ func (r *ruling) changes() {
 	r.Check("account", r.sum.balanced(), "%v", r.sum)
 	r.Check("committed", r.sum.failed == 0, "%d of %d changes were not taken by the API server%s", r.sum.failed, r.sum.planned, firstError(r.events, r.seen.DriveError))
 	changed := cameAndWent(r.seen.Before, r.seen.After)
+	if scaled := autoscaled(r.seen.ScalersBefore, r.seen.ScalersAfter); scaled != "" {
+		changed = strings.TrimPrefix(changed+"; ", "; ") + scaled
+	}
 	r.Check("istiod-lived", changed == "", "istiod's replicas from before the first change to the end: %s", orNone(changed, "the same"))
 }
 
