@@ -59,6 +59,9 @@ type Evidence struct {
 	// Installed is what istiod said, before the window, of the levers that the
 	// cell leaves as installed.
 	Installed record.Cell `json:"installed,omitempty"`
+	// Requests are those of istiod that a limit of the cell's has changed, as they
+	// are installed.
+	Requests record.Cell `json:"installed_requests,omitempty"`
 	// TrafficWaitUS is how long the slowest hundredth of the requests that were
 	// due waited at least for a free connection.
 	TrafficWaitUS float64 `json:"traffic_wait_p99_us,omitempty"`

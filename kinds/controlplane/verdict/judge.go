@@ -130,7 +130,7 @@ func (r *ruling) count() {
 	c, before, after := r.trial.Control, r.seen.AccountBefore, r.seen.AccountAfter
 	c.Changes, c.Committed = r.sum.planned, r.sum.committed
 	c.StaleProxySeconds = r.sum.stale
-	c.Installed = r.seen.Installed
+	c.Installed, c.InstalledRequests = r.seen.Installed, r.seen.Requests
 	c.Wire = map[string]record.Wire{}
 	if r.seen.Audience.Simulated == 0 {
 		return
