@@ -108,6 +108,9 @@ type Audience struct {
 	// count them from 0.
 	Proxies   []Proxy `json:"proxies"`
 	Simulated int     `json:"simulated"`
+	// Unwatched is how many more of the study's own are connected at the most:
+	// those of its traffic.
+	Unwatched int `json:"unwatched,omitempty"`
 	// Scopes are those of the changes.
 	Scopes []churn.Scope `json:"scopes"`
 	// What the levers let proxies see: the mesh's default for exports, and the
@@ -161,12 +164,6 @@ type Replica struct {
 
 func (r Replica) String() string { return fmt.Sprintf("%s (restart %d)", r.Pod, r.Restarts) }
 
-// Lived tells whether all replicas of istiod lived on from before to after.
-func Lived(before, after []Replica) bool { return cameAndWent(before, after) == "" }
-
-// cameAndWent says which of istiod's containers ended or came between two
-// moments; "" if none did.
-func cameAndWent(before, after []Replica) string {
 // Autoscaler may change the number of istiod's replicas.
 type Autoscaler struct {
 	Name     string `json:"name"`
@@ -190,6 +187,12 @@ func autoscaled(before, after []Autoscaler) string {
 	return strings.Join(parts, ", ")
 }
 
+// Lived tells whether all replicas of istiod lived on from before to after.
+func Lived(before, after []Replica) bool { return cameAndWent(before, after) == "" }
+
+// cameAndWent says which of istiod's containers ended or came between two
+// moments; "" if none did.
+func cameAndWent(before, after []Replica) string {
 	var parts []string
 	for _, r := range before {
 		if !slices.Contains(after, r) {

@@ -170,6 +170,9 @@ func (r *ruling) changes() {
 		changed = strings.TrimPrefix(changed+"; ", "; ") + scaled
 	}
 	r.Check("istiod-lived", changed == "", "istiod's replicas from before the first change to the end: %s", orNone(changed, "the same"))
+	if n := r.others(); n > 0 {
+		r.Warn("%d proxies of others are connected to this istiod: its pushes, bytes, CPU and memory include theirs", n)
+	}
 }
 
 // missing says which sightings are not there, and which may only seem so.
