@@ -160,6 +160,7 @@ var table = []feature{
 		{verbs: "update", name: autoscaler, where: InMesh, why: "the autoscaler is held at the lever istiod_replicas", when: replicaLevers},
 		{verbs: "list", name: "sidecars" + networking, where: Everywhere, why: "Sidecars that would hold beside the lever sidecar_scope"},
 		{verbs: "get patch create update delete", name: "sidecars" + networking, where: Everywhere, why: "the lever sidecar_scope", when: scoped},
+		{verbs: "get", name: "namespaces", where: Everywhere, why: "whether istiod watches its own namespace, where a mesh-wide Sidecar is", when: scoped},
 	}},
 	{Name: Population, Doc: "Namespaces, Services and pods on simulated nodes (kwok), and configuration that nobody uses.", when: controlPlane, rows: []row{
 		{verbs: "list", name: populated + " serviceentries" + networking + " virtualservices" + networking + " destinationrules" + networking +
