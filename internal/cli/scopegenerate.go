@@ -45,16 +45,13 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "a header for that server, `\"Name: value\"`; may be repeated")
 	flags.StringArrayVar(&f.kiali, "kiali", nil, "graph of Kiali as JSON, a `FILE`; may be repeated")
 	flags.StringArrayVar(&f.graphs, "graph", nil, "service graph that somebody declares, `NAMESPACE=FILE` (isotope); may be repeated")
-	flags.StringArrayVar(&f.always, "always", nil, "egress `host` (namespace/name) that every Sidecar has, none for no such host; may be repeated (default: all of the root namespace)")
+	flags.StringArrayVar(&f.always, "always", nil, "egress `host` (namespace/name) that every Sidecar has, such as istio-system/*; may be repeated")
 	flags.DurationVar(&f.window, "window", generate.DefaultWindow, "how long before the newest observation a call still counts")
 	flags.Float64Var(&f.exception, "exception", 100*generate.DefaultException, "give a workload a Sidecar of its own if without it more than so much of its saving would be lost, `percent`")
 	flags.Int64Var(&f.rare, "rare", generate.DefaultRare, "list a dependency of up to so many calls as rare")
 	flags.StringVar(&f.domain, "cluster-domain", "cluster.local", "`domain` of the cluster's Services")
 	flags.StringVar(&f.root, "root-namespace", "istio-system", "`namespace` of the mesh's configuration, if its ConfigMap does not say another")
 }
-
-// none says that there is no host that every Sidecar has.
-const none = "none"
 
 func (f *generateFlags) options() (generate.Options, error) {
 	o := generate.Options{Window: f.window, Exception: f.exception / 100, Rare: f.rare}
@@ -69,13 +66,9 @@ func (f *generateFlags) options() (generate.Options, error) {
 		return o, errs.Usage("--prometheus-header requires --prometheus-url")
 	}
 	for _, host := range f.always {
-		if host == none && len(f.always) == 1 {
-			o.Always = []string{}
-			continue
-		}
 		namespace, name, found := strings.Cut(host, "/")
 		if !found || namespace == "" || name == "" || strings.Contains(name, "/") || strings.HasPrefix(namespace, "~") {
-			return o, errs.WithHint(errs.Usage("--always %q is no egress host", host), "write namespace/name, such as istio-system/* or tracing/zipkin.tracing.svc.cluster.local, or none")
+			return o, errs.WithHint(errs.Usage("--always %q is no egress host", host), "write namespace/name, such as istio-system/* or tracing/zipkin.tracing.svc.cluster.local")
 		}
 		o.Always = append(o.Always, host)
 	}

@@ -16,8 +16,8 @@ type Options struct {
 	// Window is how far before the newest observation a call still counts; 0
 	// is without bound.
 	Window time.Duration
-	// Always are egress hosts (namespace/name) that every Sidecar has; nil is
-	// all of the root namespace.
+	// Always are egress hosts (namespace/name) that every Sidecar has. Proxies
+	// reach istiod and their tracers of the bootstrap without.
 	Always []string
 	// Only are the namespaces that get Sidecars; nil is all, and the mesh's
 	// default.
@@ -150,9 +150,6 @@ type view struct {
 // Generate makes Sidecars. It fails if the result would not let in a call that
 // is to be kept, which a fault of this program alone could cause.
 func Generate(inv *Inventory, obs *Observations, acc Accounts, o Options) (Result, error) {
-	if o.Always == nil {
-		o.Always = []string{inv.Root + "/*"}
-	}
 	r := Result{Schema: ResultSchema, Rule: o.rule(), Sources: obs.sources, Observed: obs.span, existing: map[string]Sidecar{},
 		Sidecars: []Sidecar{}, Rare: []Kept{}, Old: []Edge{}, Unknown: []Kept{}, Open: []Open{}, Others: []Other{}, Notes: slices.Clone(obs.notes)}
 	g := &generator{inv: inv, obs: obs, acc: acc, o: o, kept: map[Workload]set{}, views: map[string]*view{}, result: &r}

@@ -115,9 +115,9 @@ func TestGenerate(t *testing.T) {
 	r := shop(t).generate(Options{})
 	for name, want := range map[string]string{
 		"istio-system/default": "create ./* istio-system/*",
-		"shop/default":         "create ./cart.shop.svc.cluster.local bank/pay.bank.svc.cluster.local istio-system/*",
-		"shop/cart":            "create istio-system/*",
-		"bank/default":         "create istio-system/*", // ./* would let in two Services of 25
+		"shop/default":         "create ./cart.shop.svc.cluster.local bank/pay.bank.svc.cluster.local",
+		"shop/cart":            "create ~/*",
+		"bank/default":         "create ~/*", // ./* would let in two Services of 25
 	} {
 		if got := sidecar(r, name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
@@ -177,7 +177,7 @@ func TestUncovered(t *testing.T) {
 	m.add(`{"kind":"Pod","metadata":{"namespace":"bank","name":"bare","labels":{}},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
 	m.add(`{"kind":"Pod","metadata":{"namespace":"bank","name":"db","labels":{"app":"db"}},"spec":{"containers":[{"name":"db"}]}}`)
 	r := m.generate(Options{})
-	for name, want := range map[string]string{"shop/nightly": "create */*", "dark/default": "create */*", "dark/a": "-", "bank/default": "create */*", "bank/pay": "create istio-system/*"} {
+	for name, want := range map[string]string{"shop/nightly": "create */*", "dark/default": "create */*", "dark/a": "-", "bank/default": "create */*", "bank/pay": "create ~/*"} {
 		if got := sidecar(r, name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
@@ -206,7 +206,7 @@ func TestRareAndOld(t *testing.T) {
 		log("pay.bank.svc.cluster.local", 1, now.Add(-time.Duration(10*24+2)*time.Hour+time.Duration(i)*time.Second/10))
 	}
 	r := m.generate(Options{Window: 30 * 24 * time.Hour, Rare: 10})
-	if got := sidecar(r, "shop/report"); got != "create ./cart.shop.svc.cluster.local bank/audit.bank.svc.cluster.local bank/pay.bank.svc.cluster.local istio-system/*" && got != "-" {
+	if got := sidecar(r, "shop/report"); got != "create ./cart.shop.svc.cluster.local bank/audit.bank.svc.cluster.local bank/pay.bank.svc.cluster.local" && got != "-" {
 		t.Error(got)
 	}
 	rare := map[string]string{}
@@ -229,7 +229,7 @@ func TestRoutes(t *testing.T) {
 		has("VirtualService", "edge", "at-gateway", `{"hosts":["*"],"gateways":["edge/public"],"http":[{"route":[{"destination":{"host":"catalog-v2.shop.svc.cluster.local"}}]}]}`).
 		calls("shop", "cart", "catalog-v2.shop.svc.cluster.local")
 	r := m.generate(Options{})
-	want := "create ./catalog-v2.shop.svc.cluster.local ./catalog.shop.svc.cluster.local edge/catalog.shop.svc.cluster.local istio-system/*"
+	want := "create ./catalog-v2.shop.svc.cluster.local ./catalog.shop.svc.cluster.local edge/catalog.shop.svc.cluster.local"
 	if got := sidecar(r, "shop/cart"); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -243,7 +243,7 @@ func TestNeeds(t *testing.T) {
 	r := m.generate(Options{})
 	for name, want := range map[string]string{
 		"istio-system/default": "create ./* istio-system/* tracing/otel.tracing.svc.cluster.local",
-		"shop/cart":            "create istio-system/* limits/ratelimit.limits.svc.cluster.local tracing/otel.tracing.svc.cluster.local",
+		"shop/cart":            "create limits/ratelimit.limits.svc.cluster.local tracing/otel.tracing.svc.cluster.local",
 	} {
 		if got := sidecar(r, name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
@@ -277,7 +277,7 @@ func TestPassthroughToAService(t *testing.T) {
 		}
 	}
 	r := m.generate(Options{})
-	if got := sidecar(r, "shop/cart"); got != "create bank/audit.bank.svc.cluster.local istio-system/*" {
+	if got := sidecar(r, "shop/cart"); got != "create bank/audit.bank.svc.cluster.local" {
 		t.Error(got)
 	}
 	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.What == OpenPassthrough }); i < 0 || !slices.Equal(r.Open[i].Hosts, []string{"audit.bank", "example.com"}) {
@@ -308,7 +308,7 @@ func TestOnly(t *testing.T) {
 			t.Errorf("%s", s)
 		}
 	}
-	if got := sidecar(r, "bank/default"); got != "create istio-system/*" {
+	if got := sidecar(r, "bank/default"); got != "create ~/*" {
 		t.Error(got)
 	}
 }

@@ -31,14 +31,14 @@ func (g *generator) meshDefault(callers []Workload) {
 			needs.add(g.needHosts(n, g.inv.Root)...)
 		}
 	}
-	hosts := append(slices.Clone(g.o.Always), "./*")
+	hosts := append(slices.Clone(g.o.Always), "./*", g.inv.Root+"/*")
 	for _, h := range needs.sorted() {
 		if !admits(hosts, "", h) {
 			hosts = append(hosts, h.String())
 		}
 	}
 	g.mesh = g.on(g.inv.Root, "", nil, tidy(hosts))
-	g.mesh.Reason = "For workloads in namespaces without a Sidecar: their own namespace, and what every proxy needs."
+	g.mesh.Reason = "For workloads in namespaces without a Sidecar: their own namespace, the root namespace, and what the mesh's configuration names."
 	// The Sidecar of the root namespace is also that of its own workloads.
 	for _, w := range callers {
 		if w.Namespace != g.inv.Root || g.selector(w) != nil {
@@ -170,7 +170,7 @@ func (g *generator) base(namespace string, union set, all []caller) Sidecar {
 			return g.mesh
 		}
 	case stays || slices.ContainsFunc(union.sorted(), func(h Host) bool { return !admits(g.mesh.Hosts, namespace, h) }):
-		s.Reason = "What the workloads of this namespace call, and what every proxy needs."
+		s.Reason = "What the workloads of this namespace call, and what the mesh's configuration names."
 	default:
 		// The default suffices; is it far too much for those who have no
 		// Sidecar of their own?
@@ -181,7 +181,7 @@ func (g *generator) base(namespace string, union set, all []caller) Sidecar {
 		}) {
 			return g.mesh
 		}
-		s.Reason = "Less than the mesh's default: what the workloads of this namespace call, and what every proxy needs."
+		s.Reason = "Less than the mesh's default: what the workloads of this namespace call, and what the mesh's configuration names."
 	}
 	g.out = append(g.out, s)
 	return s
