@@ -26,15 +26,17 @@ func RenderSidecars(w io.Writer, r generate.Result, top int, opt Options) error 
 	if !r.Observed.First.IsZero() {
 		from += fmt.Sprintf(", %s to %s", r.Observed.First.Format("2006-01-02 15:04"), r.Observed.Last.Format("2006-01-02 15:04 UTC"))
 	}
-	t.wrap("", fmt.Sprintf("%s: %s kept.", from, Plural(r.Edges, "call between a workload and a host")))
+	t.wrap("", fmt.Sprintf("%s: %s kept, each a workload and a host that it calls.", from, dependencies(r.Edges)))
 	t.list("Rule", r.Rule)
-	for _, tb := range []Table{sidecarsTable(r, top), savingTable(r), namespacesTable(r, top), uncoveredTable(r, top), keptTable("Rare, and kept", r.Rare, top),
-		keptTable("Hosts that are not known, and kept", r.Unknown, top), oldTable(r, top), othersTable(r, top)} {
+	for _, tb := range []Table{sidecarsTable(r, top), savingTable(r), namespacesTable(r, top), keptTable("Rare, and kept", r.Rare, top),
+		keptTable("Hosts that are not known, and kept", r.Unknown, top), oldTable(r, top)} {
 		if len(tb.Rows) > 0 {
 			t.line("")
 			t.table(tb)
 		}
 	}
+	t.list("Not covered by what was observed", uncovered(r, top))
+	t.list("Other ways, not applied", otherWays(r, top))
 	t.list("Notes", r.Notes)
 	_, err := io.WriteString(w, t.b.String())
 	return err
@@ -88,8 +90,7 @@ func savingTable(r generate.Result) Table {
 	}
 	row("clusters, without subsets", float64(p.Now.Clusters), float64(p.After.Clusters), float64(p.Exact.Clusters), func(v float64) string { return Count(int(v)) })
 	row("proxies pushed to when a Service changes", p.Now.Pushes, p.After.Pushes, p.Exact.Pushes, func(v float64) string { return Fixed(v, 1) })
-	t.Notes = append(t.Notes, fmt.Sprintf("From %s (%s). Exact: a Sidecar for every workload with what it needs alone; of what that saves, this is %s%%.",
-		p.Basis, Plural(p.Read, "proxy was read"), Fixed(100*p.OfExact, 1)))
+	t.Notes = append(t.Notes, fmt.Sprintf("From %s. Exact: a Sidecar for every workload with what it needs alone; of what that saves, this is %s%%.", p.Basis, Fixed(100*p.OfExact, 1)))
 	return t
 }
 
@@ -105,12 +106,28 @@ func namespacesTable(r generate.Result, top int) Table {
 	return cutRows(t, top)
 }
 
-func uncoveredTable(r generate.Result, top int) Table {
-	t := Table{Title: "Not covered by what was observed", Columns: []Column{{"what", false, 0}, {"where", false, 0}, {"done", false, 1}, {"risk", false, 3}, {"why", false, 2}, {"hosts", false, 1}}}
-	for _, o := range r.Open {
-		t.Rows = append(t.Rows, []Text{{S: o.What}, {S: o.Workload.String()}, {S: o.Done}, {S: o.Risk}, {S: o.Why}, {S: few(o.Hosts)}})
+// cutList shortens a list and says so.
+func cutList(list []string, top int) []string {
+	if top > 0 && len(list) > top {
+		return append(list[:top:top], Count(len(list)-top)+" more are not shown; --json has them.")
 	}
-	return cutRows(t, top)
+	return list
+}
+
+func uncovered(r generate.Result, top int) []string {
+	var out []string
+	for _, o := range r.Open {
+		line := o.What
+		if where := o.Workload.String(); where != "" {
+			line += ", " + where
+		}
+		line += ": " + o.Why
+		if len(o.Hosts) > 0 {
+			line += " (" + few(o.Hosts) + ")"
+		}
+		out = append(out, fmt.Sprintf("%s. Done: %s. Risk: %s.", line, o.Done, o.Risk))
+	}
+	return cutList(out, top)
 }
 
 func keptTable(title string, list []generate.Kept, top int) Table {
@@ -136,10 +153,21 @@ func oldTable(r generate.Result, top int) Table {
 	return cutRows(t, top)
 }
 
-func othersTable(r generate.Result, top int) Table {
-	t := Table{Title: "Other ways, not applied", Columns: []Column{{"setting", false, 0}, {"namespace", false, 0}, {"value", false, 0}, {"for", false, 1}, {"reason", false, 2}}}
+func otherWays(r generate.Result, top int) []string {
+	var out []string
 	for _, o := range r.Others {
-		t.Rows = append(t.Rows, []Text{{S: o.Kind}, {S: o.Namespace}, {S: o.Value}, {S: few(o.Hosts)}, {S: o.Reason}})
+		line := o.Kind + ": " + o.Value
+		if len(o.Hosts) > 0 {
+			line += " for " + few(o.Hosts)
+		}
+		out = append(out, line+": "+o.Reason+".")
 	}
-	return cutRows(t, top)
+	return cutList(out, top)
+}
+
+func dependencies(n int) string {
+	if n == 1 {
+		return "1 dependency"
+	}
+	return Count(n) + " dependencies"
 }

@@ -215,6 +215,9 @@ func textEntry(line []byte) (e entry, ok bool) {
 			return e, false
 		}
 	}
+	if !passthrough[e.cluster] {
+		return e, true
+	}
 	if parts := bytes.Split(line, []byte(`"`)); len(parts) >= 5 {
 		e.authority = string(parts[len(parts)-4])
 	}
@@ -242,38 +245,36 @@ func isHost(word string) bool {
 	return true
 }
 
-// directions are how the names of a service's clusters begin.
-var directions = [][]byte{[]byte("outbound|"), []byte("outbound_."), []byte("inbound|")}
+// directions are how the names of a service's clusters begin. The other
+// spelling of such names (outbound_.80_._.HOST) is the server name by which
+// sidecars call each other: it stands in the log of whoever was called.
+var directions = [][]byte{[]byte("outbound|"), []byte("inbound|")}
 
-// clustersIn are the names of clusters in a text, each once, at most 16 of them.
+// endOfCluster are the characters that end the name of a cluster.
+const endOfCluster = "\" \t,;{}\\'"
+
+// clustersIn are the names of clusters in a text, each once.
 func clustersIn(line []byte) []string {
 	var found []string
+	known := map[string]bool{}
 	for _, direction := range directions {
-		for from := 0; len(found) < 16; {
+		for from := 0; ; {
 			i := bytes.Index(line[from:], direction)
 			if i < 0 {
 				break
 			}
 			begin := from + i
-			end := begin
-			for end < len(line) && !bytes.ContainsRune([]byte("\" \t,;{}\\'"), rune(line[end])) {
-				end++
+			end := len(line)
+			if n := bytes.IndexAny(line[begin:], endOfCluster); n >= 0 {
+				end = begin + n
 			}
 			name := string(line[begin:end])
-			if _, _, _, host, ok := scope.SplitCluster(name); ok && (host == "" || isHost(host)) {
-				found = appendNew(found, name)
+			if _, _, _, host, ok := scope.SplitCluster(name); ok && !known[name] && (host == "" || isHost(host)) {
+				known[name] = true
+				found = append(found, name)
 			}
-			from = end
+			from = begin + len(direction)
 		}
 	}
 	return found
-}
-
-func appendNew(list []string, name string) []string {
-	for _, known := range list {
-		if known == name {
-			return list
-		}
-	}
-	return append(list, name)
 }

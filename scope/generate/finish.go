@@ -188,5 +188,6 @@ func (g *generator) notes() {
 	if !g.inv.Has("VirtualService") {
 		add("No list of VirtualServices was given: one that stands in another namespace than its host may be left out.")
 	}
-	add("Outbound policy %s: for a host that a scope leaves out, %s.", g.inv.Outbound, g.risk())
+	risk := g.risk()
+	add("%s%s.", strings.ToUpper(risk[:1]), risk[1:])
 }

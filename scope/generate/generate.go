@@ -112,7 +112,7 @@ func spell(d time.Duration) string {
 		}
 		return fmt.Sprintf("%d days", d/(24*hour))
 	}
-	return d.String()
+	return strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "0m")
 }
 
 // set is a set of hosts.
@@ -207,7 +207,11 @@ func (g *generator) keep() {
 			r.Unknown = append(r.Unknown, Kept{e, to, "no Service or ServiceEntry has this host now"})
 		case e.Sources&Declared != 0:
 		case e.Sources&Counters == 0 && e.Count <= g.o.Rare:
-			r.Rare = append(r.Rare, Kept{e, to, fmt.Sprintf("%d calls in all", e.Count)})
+			why := fmt.Sprintf("%d calls in all", e.Count)
+			if e.Count == 1 {
+				why = "a single call"
+			}
+			r.Rare = append(r.Rare, Kept{e, to, why})
 		case e.Hours != 0 && g.obs.span.Last.Sub(g.obs.span.First) >= 24*hour && hoursIn(e.Hours) <= 3:
 			r.Rare = append(r.Rare, Kept{e, to, "only at some hours of the day: " + hours(e.Hours)})
 		}

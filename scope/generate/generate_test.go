@@ -213,7 +213,7 @@ func TestRareAndOld(t *testing.T) {
 	for _, k := range r.Rare {
 		rare[k.Host] = k.Why
 	}
-	if rare["audit.bank.svc.cluster.local"] != "1 calls in all" || rare["pay.bank.svc.cluster.local"] != "only at some hours of the day: 10:00-11:00 UTC" {
+	if rare["audit.bank.svc.cluster.local"] != "a single call" || rare["pay.bank.svc.cluster.local"] != "only at some hours of the day: 10:00-11:00 UTC" {
 		t.Errorf("%v", rare)
 	}
 	if len(r.Old) != 1 || r.Old[0].Host != "yearly.bank.svc.cluster.local" {
@@ -428,7 +428,7 @@ func applied(t *rapid.T, m *mesh, r Result) {
 		}
 		spec := s.spec()
 		if s.Change == Same {
-			spec = s.whole
+			spec = r.existing[s.String()].whole
 		}
 		text, err := json.Marshal(s.object(spec))
 		if err == nil {

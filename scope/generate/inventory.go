@@ -130,8 +130,11 @@ func (inv *Inventory) AddProxy(p scope.Proxy) {
 	}
 }
 
-// addPod counts a pod.
+// addPod counts a pod, once however often it is listed.
 func (inv *Inventory) addPod(w Workload, name string, labels map[string]string, proxied, gateway bool) {
+	if _, known := inv.pods[Workload{w.Namespace, name}]; known {
+		return
+	}
 	p := inv.workloads[w]
 	if p == nil {
 		p = &Pods{Labels: maps.Clone(labels), any: map[[2]string]bool{}}

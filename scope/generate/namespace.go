@@ -49,7 +49,7 @@ func (g *generator) meshDefault(callers []Workload) {
 			g.result.Notes = append(g.result.Notes, fmt.Sprintf("The mesh's default lets in everything: workload %s in the root namespace was not seen, and no label tells its pods from others'.", w))
 			break
 		}
-		g.mesh.Hosts = tidy(append(g.mesh.Hosts, g.egress(g.needed(w), g.inv.Root)...))
+		g.mesh.Hosts = tidy(g.widened(g.mesh.Hosts, g.inv.Root, g.needed(w)))
 	}
 	g.out = append(g.out, g.mesh)
 }
@@ -264,9 +264,9 @@ func (g *generator) left(all []caller, s Sidecar) {
 // risk is what happens to a call to a host that a scope leaves out.
 func (g *generator) risk() string {
 	if g.inv.Outbound == "REGISTRY_ONLY" {
-		return "such a call fails (outbound policy REGISTRY_ONLY)"
+		return "a call to a host that a scope leaves out fails (outbound policy REGISTRY_ONLY)"
 	}
-	return "such a call goes through as to an address unknown to the mesh: without mutual TLS, routes, retries and balancing, and a server with STRICT mutual TLS refuses it"
+	return "a call to a host that a scope leaves out goes through as to an address unknown to the mesh: without mutual TLS, routes, retries and balancing, and a server with STRICT mutual TLS refuses it"
 }
 
 // passingLabels are labels that change with every rollout, or that a Sidecar

@@ -336,6 +336,6 @@ func (inv *Inventory) readSidecar(o object) error {
 	}
 	s.Labels, s.Annotations = o.Metadata.Labels, maps.Clone(o.Metadata.Annotations)
 	delete(s.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
-	inv.existing = append(inv.existing, s)
+	inv.existing = append(slices.DeleteFunc(inv.existing, func(e Sidecar) bool { return e.String() == s.String() }), s)
 	return nil
 }

@@ -60,6 +60,21 @@ func (s Sources) String() string { return strings.Join(s.Names(), ", ") }
 // MarshalJSON writes the names.
 func (s Sources) MarshalJSON() ([]byte, error) { return json.Marshal(s.Names()) }
 
+// UnmarshalJSON reads the names.
+func (s *Sources) UnmarshalJSON(text []byte) error {
+	var names []string
+	if err := json.Unmarshal(text, &names); err != nil {
+		return err
+	}
+	*s = 0
+	for i, name := range sourceNames {
+		if slices.Contains(names, name) {
+			*s |= 1 << i
+		}
+	}
+	return nil
+}
+
 // timeless are sources that do not say when something was.
 const timeless = Counters | Declared
 

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -51,7 +52,7 @@ func (s scopes) add(namespace string, hosts []string, proxies int) {
 func (g *generator) predict(callers []Workload) {
 	p := &g.result.Saving
 	p.Read = g.acc.Proxies
-	p.Basis = "the bytes that proxies hold of each Service now"
+	p.Basis = fmt.Sprintf("the bytes that proxies hold of each Service now (%d were read)", p.Read)
 	if p.Read == 0 {
 		p.Basis = "the number of clusters; no proxy's configuration was read, so that nothing is known of bytes"
 	}
