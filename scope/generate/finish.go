@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -33,9 +34,10 @@ func (g *generator) finish(callers []Workload) {
 			g.result.Sidecars = append(g.result.Sidecars, e)
 		}
 	}
-	slices.SortStableFunc(g.result.Sidecars, func(a, b Sidecar) int {
-		mesh := func(s Sidecar) int { return b2i(s.Namespace == g.inv.Root && len(s.Selector) == 0) }
-		return cmp.Or(cmp.Compare(mesh(b), mesh(a)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(b2i(len(a.Selector) > 0), b2i(len(b.Selector) > 0)), cmp.Compare(a.Name, b.Name))
+	sort.SliceStable(g.result.Sidecars, func(i, j int) bool {
+		a, b := &g.result.Sidecars[i], &g.result.Sidecars[j]
+		mesh := func(s *Sidecar) int { return b2i(s.Namespace == g.inv.Root && len(s.Selector) == 0) }
+		return cmp.Or(cmp.Compare(mesh(b), mesh(a)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(b2i(len(a.Selector) > 0), b2i(len(b.Selector) > 0)), cmp.Compare(a.Name, b.Name)) < 0
 	})
 	after := g.after()
 	for _, w := range callers {
@@ -91,7 +93,7 @@ func (g *generator) isCovered(w Workload) bool {
 func (g *generator) open(callers []Workload) {
 	g.openConnections(callers)
 	r := g.result
-	for _, w := range slices.SortedFunc(maps.Keys(g.kept), compareWorkloads) {
+	for _, w := range workloadsOf(g.kept) {
 		if p := g.inv.workloads[w]; w.Name != "" && p == nil {
 			r.Open = append(r.Open, Open{What: OpenGone, Workload: w, Count: len(g.kept[w]), Why: "it called, and has no pods now",
 				Risk: "if it comes back, it has the Sidecar of its namespace", Done: "its hosts are kept in the Sidecar of its namespace, if that has one"})
@@ -125,8 +127,9 @@ func (g *generator) open(callers []Workload) {
 				Risk: "a ServiceEntry's host that only this mesh knows is not found any more by a workload whose Sidecar leaves it out", Done: "only hosts that were called are kept"})
 		}
 	}
-	slices.SortStableFunc(r.Open, func(a, b Open) int {
-		return cmp.Or(cmp.Compare(a.What, b.What), compareWorkloads(a.Workload, b.Workload))
+	sort.SliceStable(r.Open, func(i, j int) bool {
+		a, b := &r.Open[i], &r.Open[j]
+		return cmp.Or(cmp.Compare(a.What, b.What), compareWorkloads(a.Workload, b.Workload)) < 0
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -126,7 +127,7 @@ func (s set) add(hosts ...Host) {
 
 func (s set) merge(o set) { maps.Copy(s, o) }
 
-func (s set) sorted() []Host { return slices.SortedFunc(maps.Keys(s), compareHosts) }
+func (s set) sorted() []Host { return hostsOf(s) }
 
 type generator struct {
 	inv    *Inventory
@@ -157,8 +158,9 @@ func Generate(inv *Inventory, obs *Observations, acc Accounts, o Options) (Resul
 	if len(callers) == 0 {
 		return r, errs.WithHint(errs.Usage("no workload with a sidecar is known"), "name the pods: --inventory with kubectl get pods -A -o json, or --lab, or the dumps of their proxies")
 	}
-	slices.SortFunc(inv.existing, func(a, b Sidecar) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	sort.Slice(inv.existing, func(i, j int) bool {
+		a, b := &inv.existing[i], &inv.existing[j]
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
 	})
 	for _, s := range inv.existing {
 		r.existing[s.String()] = s
@@ -353,50 +355,4 @@ func (v virtualService) concerns(hosts set) bool {
 		}
 	}
 	return false
-}
-
-// egress writes hosts as a Sidecar has them: a namespace as a whole where all
-// of it is needed, its own as ".", and nothing twice.
-func (g *generator) egress(hosts set, namespace string) []string {
-	v := g.view(namespace)
-	number := map[string]int{}
-	for h := range hosts {
-		if g.inv.known(h) {
-			number[h.Namespace]++
-		}
-	}
-	out := slices.Clone(g.o.Always)
-	for _, h := range hosts.sorted() {
-		in := h.Namespace
-		if in == namespace {
-			in = "."
-		}
-		entry := in + "/" + h.Name
-		if number[h.Namespace] > 1 && number[h.Namespace] == v.number[h.Namespace] {
-			entry = in + "/*"
-		}
-		if !admits(g.o.Always, namespace, h) {
-			out = append(out, entry)
-		}
-	}
-	return tidy(out)
-}
-
-// tidy sorts egress hosts, without doubles; "." comes first. Nothing at all is
-// said by ~/*.
-func tidy(hosts []string) []string {
-	if len(hosts) == 0 {
-		return []string{"~/*"}
-	}
-	slices.SortFunc(hosts, func(a, b string) int {
-		return cmp.Or(-cmp.Compare(b2i(strings.HasPrefix(a, "./")), b2i(strings.HasPrefix(b, "./"))), cmp.Compare(a, b))
-	})
-	return slices.Compact(hosts)
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"regexp"
-	"slices"
+	"sort"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/scope"
@@ -20,6 +20,20 @@ type Host struct {
 
 // String is as an egress host names it.
 func (h Host) String() string { return h.Namespace + "/" + h.Name }
+
+// hostsOf are the keys of a map, in order.
+func hostsOf[V any](m map[Host]V) []Host {
+	out := make([]Host, 0, len(m))
+	for h := range m {
+		out = append(out, h)
+	}
+	sortHosts(out)
+	return out
+}
+
+func sortHosts(all []Host) {
+	sort.Slice(all, func(i, j int) bool { return compareHosts(all[i], all[j]) < 0 })
+}
 
 func compareHosts(a, b Host) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -191,7 +205,7 @@ func (inv *Inventory) resolve(host, namespace, caller string) []Host {
 				}
 			}
 			if len(found) > 0 {
-				slices.SortFunc(found, compareHosts)
+				sortHosts(found)
 				return found
 			}
 		}
@@ -234,7 +248,7 @@ func wildcards(host string) []string {
 }
 
 // hosts are all that are known, in a fixed order.
-func (inv *Inventory) hosts() []Host { return slices.SortedFunc(maps.Keys(inv.services), compareHosts) }
+func (inv *Inventory) hosts() []Host { return hostsOf(inv.services) }
 
 // callers are the workloads that Sidecars concern, in a fixed order.
 func (inv *Inventory) callers() []Workload {
@@ -244,6 +258,6 @@ func (inv *Inventory) callers() []Workload {
 			out = append(out, w)
 		}
 	}
-	slices.SortFunc(out, compareWorkloads)
+	sortWorkloads(out)
 	return out
 }

@@ -3,8 +3,8 @@ package generate
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -24,6 +24,21 @@ func (w Workload) String() string {
 		return w.Namespace
 	}
 	return w.Namespace + "/" + w.Name
+}
+
+// workloadsOf are the keys of a map, in order. Structs are sorted by the
+// package sort here: each generic one would be a copy of the algorithm.
+func workloadsOf[V any](m map[Workload]V) []Workload {
+	out := make([]Workload, 0, len(m))
+	for w := range m {
+		out = append(out, w)
+	}
+	sortWorkloads(out)
+	return out
+}
+
+func sortWorkloads(all []Workload) {
+	sort.Slice(all, func(i, j int) bool { return compareWorkloads(all[i], all[j]) < 0 })
 }
 
 func compareWorkloads(a, b Workload) int {
@@ -233,13 +248,14 @@ func (o *Observations) Edges() []Edge {
 	for _, e := range o.edges {
 		out = append(out, *e)
 	}
-	slices.SortFunc(out, func(a, b Edge) int {
-		return cmp.Or(compareWorkloads(a.From, b.From), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Host, b.Host))
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i], out[j]
+		return cmp.Or(compareWorkloads(a.From, b.From), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Host, b.Host)) < 0
 	})
 	return out
 }
 
 // Workloads are all that were seen, in a fixed order.
 func (o *Observations) Workloads() []Workload {
-	return slices.SortedFunc(maps.Keys(o.seen), compareWorkloads)
+	return workloadsOf(o.seen)
 }

@@ -69,8 +69,7 @@ func (g *generator) consumers() map[Host]map[string]bool {
 }
 
 func (g *generator) exports(consumers map[Host]map[string]bool, unseen int) {
-	type group struct{ namespace, value string }
-	groups := map[group][]string{}
+	groups := map[string][]string{} // by namespace and value
 	for _, h := range g.inv.hosts() {
 		s := g.inv.services[h]
 		if len(s.ExportTo) > 0 || len(consumers[h]) > maxExports || len(consumers[h]) == 0 || g.meshNeeds(h) {
@@ -87,20 +86,20 @@ func (g *generator) exports(consumers map[Host]map[string]bool, unseen int) {
 			}
 		}
 		slices.Sort(names)
-		key := group{h.Namespace, strings.Join(names, ",")}
+		key := h.Namespace + "\x00" + strings.Join(names, ",")
 		groups[key] = append(groups[key], s.Object)
 	}
 	caution := ""
 	if unseen > 0 {
 		caution = fmt.Sprintf("; %d workloads and gateways were not seen, which may call it too", unseen)
 	}
-	keys := slices.SortedFunc(maps.Keys(groups), func(a, b group) int { return strings.Compare(a.namespace+"\x00"+a.value, b.namespace+"\x00"+b.value) })
-	for _, key := range keys {
+	for _, joined := range sortedKeys(groups) {
+		namespace, value, _ := strings.Cut(joined, "\x00")
 		reason := "called from its own namespace alone"
-		if key.value != "." {
+		if value != "." {
 			reason = "called from these namespaces alone"
 		}
-		g.result.Others = append(g.result.Others, Other{Kind: "exportTo", Namespace: key.namespace, Value: key.value, Hosts: slices.Compact(groups[key]),
+		g.result.Others = append(g.result.Others, Other{Kind: "exportTo", Namespace: namespace, Value: value, Hosts: slices.Compact(groups[joined]),
 			Reason: reason + ": exportTo (for a Service the annotation networking.istio.io/exportTo) keeps it from all other proxies, gateways included" + caution})
 	}
 }
