@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -298,4 +299,43 @@ func TestWorkloadOf(t *testing.T) {
 			t.Errorf("%s is of %s, want %s", pod, got, want)
 		}
 	}
+}
+
+// manyLines are lines of a log, each of another request, made while read.
+type manyLines struct {
+	left int
+	line string
+}
+
+func (m *manyLines) Read(b []byte) (int, error) {
+	if m.line == "" {
+		if m.left == 0 {
+			return 0, io.EOF
+		}
+		m.left--
+		m.line = textLine(fmt.Sprintf("/%d", m.left), fmt.Sprintf("agent %d", m.left), fmt.Sprintf("h%d", m.left), fmt.Sprintf("outbound|80||s%d.shop.svc.cluster.local", m.left%100), "-") + "\n"
+	}
+	n := copy(b, m.line)
+	m.line = m.line[n:]
+	return n, nil
+}
+
+// A log is read a line at a time: what is kept of it are its pairs.
+func TestLongLogTakesLittleMemory(t *testing.T) {
+	held := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	o, before := NewObservations(), held()
+	found, err := o.ReadAccessLog(&manyLines{left: 200_000}, Workload{"shop", "front"}, nil)
+	after := held()
+	if err != nil || found.Requests != 200_000 || len(o.Edges()) != 100 {
+		t.Fatalf("%v: %+v, %d pairs", err, found, len(o.Edges()))
+	}
+	if after > before+2<<20 {
+		t.Errorf("%d kB are held of a log of 100 pairs", (after-before)>>10)
+	}
+	runtime.KeepAlive(o)
 }
