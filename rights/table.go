@@ -25,6 +25,7 @@ const (
 	ProfilePage  = "profile page"
 	Signals      = "signals"
 	Scope        = "scope"
+	Generate     = "scope-generate"
 	PushTest     = "controlplane-test"
 	Install      = "lab install"
 )
@@ -270,6 +271,15 @@ var table = []feature{
 		{verbs: "list", name: "pods", where: InNamed, why: "pods with a sidecar"},
 		{verbs: open, name: forward, where: InNamed, why: "their proxies' admin pages"},
 		{verbs: "list", name: "envoyfilters" + networking, where: Everywhere, why: "what EnvoyFilters add", without: "what EnvoyFilters add is unattributed"},
+	}},
+	{Name: Generate, Doc: "meshtrial scope --generate on a cluster, beside scope: what is in the mesh. It writes nothing.", rows: []row{
+		{verbs: "get", name: "configmaps", where: InMesh, why: "the mesh configuration", mesh: study.MeshIstio, without: "the root namespace and the outbound policy are taken for Istio's own defaults"},
+		{verbs: "list", name: "namespaces", where: Everywhere, why: "namespaces the mesh has no use for", without: "discoverySelectors are not suggested"},
+		{verbs: "list", name: "pods", where: Everywhere, why: "workloads and their labels", without: "workloads whose proxies are not read are not known"},
+		{verbs: "list", name: "services", where: Everywhere, why: "what there is to call", without: "only Services that proxies hold are known"},
+		{verbs: "list", name: "serviceentries" + networking + " virtualservices" + networking + " destinationrules" + networking, where: Everywhere, why: "hosts, and routes that lead to other hosts", without: "routes in other namespaces than their hosts may be left out"},
+		{verbs: "list", name: "sidecars" + networking, where: Everywhere, why: "Sidecars that exist", without: "those that exist are not told from new ones"},
+		{verbs: "list", name: "envoyfilters" + networking, where: Everywhere, why: "hosts that EnvoyFilters call", without: "such hosts may be left out"},
 	}},
 	{Name: PushTest, Doc: "meshtrial controlplane-test: three objects again and again in a namespace of yours. Its figures need signals besides, or a Prometheus. It takes the cluster as a run does: journal.", rows: []row{
 		{verbs: "get", name: "namespaces", where: Everywhere, why: "whether the namespace is there", without: "a namespace that is not there is told later, by the API server"},
