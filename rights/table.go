@@ -25,6 +25,7 @@ const (
 	ProfilePage  = "profile page"
 	Signals      = "signals"
 	Scope        = "scope"
+	Advise       = "advise"
 	PushTest     = "controlplane-test"
 	Install      = "lab install"
 )
@@ -265,6 +266,10 @@ var table = []feature{
 		{verbs: open, name: forward, where: InNamed, why: "its page of profiles"},
 	}},
 	{Name: Signals, Doc: "meshtrial signals: istiod's golden signals. It writes nothing.", rows: istiodPages},
+	{Name: Advise, Doc: "meshtrial advise: what limits a running mesh. It writes nothing.", also: istiodPages, rows: []row{
+		{verbs: "list get", name: "deployments.apps", where: InMesh, why: "istiod's settings", mesh: study.MeshIstio},
+		{verbs: "list", name: "sidecars" + networking, where: InMesh, why: "whether a Sidecar says what proxies need", mesh: study.MeshIstio},
+	}},
 	{Name: Scope, Doc: "meshtrial scope: what brought which bytes of a proxy's configuration. It writes nothing.", rows: []row{
 		{verbs: "list", name: "pods", where: InNamed, why: "pods with a sidecar"},
 		{verbs: open, name: forward, where: InNamed, why: "their proxies' admin pages"},
