@@ -51,8 +51,9 @@ const (
 
 // What is lost without some rights.
 const (
-	late  = "pods may start before the mesh's root certificate is there, and take minutes"
-	alone = "roles of a runner that died stay until somebody deletes the run's namespace"
+	late      = "pods may start before the mesh's root certificate is there, and take minutes"
+	unwatched = "pushes that change nothing are not traced to who causes them"
+	alone     = "roles of a runner that died stay until somebody deletes the run's namespace"
 )
 
 // feature is a feature as the table has it: only values that are known before
@@ -269,6 +270,9 @@ var table = []feature{
 	{Name: Advise, Doc: "meshtrial advise: what limits a running mesh. It writes nothing.", also: istiodPages, rows: []row{
 		{verbs: "list get", name: "deployments.apps", where: InMesh, why: "istiod's settings", mesh: study.MeshIstio},
 		{verbs: "list", name: "sidecars" + networking, where: InMesh, why: "whether a Sidecar says what proxies need", mesh: study.MeshIstio},
+		{verbs: "list watch", name: "services " + endpointSlice, where: Everywhere, why: "who writes what without changing anything", without: unwatched},
+		{verbs: "list watch", name: "virtualservices" + networking + " destinationrules" + networking + " serviceentries" + networking + " gateways" + networking + " sidecars" + networking + " envoyfilters" + networking,
+			where: Everywhere, why: "who writes what without changing anything", without: unwatched},
 	}},
 	{Name: Scope, Doc: "meshtrial scope: what brought which bytes of a proxy's configuration. It writes nothing.", rows: []row{
 		{verbs: "list", name: "pods", where: InNamed, why: "pods with a sidecar"},

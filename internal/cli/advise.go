@@ -126,7 +126,7 @@ func adviseRun(ctx context.Context, env *Env, f adviseFlags, rules *advice.Rules
 	if err != nil {
 		return err
 	}
-	all, err := gather.OfRun(ctx, rules, gather.Run{Dir: dir, Record: run, Findings: findings, Series: series, Known: known})
+	all, err := gather.OfRun(ctx, rules, gather.Run{Dir: dir, Record: run, Findings: findings, Series: series, Known: known, Facts: recordedProxies(ctx, dir)})
 	if err != nil {
 		return err
 	}
@@ -234,12 +234,16 @@ func adviseLive(ctx context.Context, env *Env, f adviseFlags, rules *advice.Rule
 		return err
 	}
 	defer func() { err = errors.Join(err, recorder.Close()) }()
-	locks := from.watchLocks(ctx)
+	locks, writes := from.watchLocks(ctx), from.watchWrites(ctx)
 	first, last, problems, err := watchFor(ctx, env, &signals.Scraper{Recorder: recorder, Discover: from.targets}, f.interval, f.duration)
 	if err != nil {
 		return err
 	}
 	locks(ctx, e)
+	writes(e)
+	if err := f.proxies(ctx, env, e); err != nil {
+		return err
+	}
 	e.WindowS = last.Sub(first).Seconds()
 	o.Window = last.Sub(first).Truncate(time.Millisecond) + time.Millisecond
 	if e.PromQL, err = gather.Metrics(ctx, rules, recorder.Source(), o, last); err != nil {

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"time"
 
+	"k8s.io/client-go/dynamic"
+
 	"github.com/meshtrial/meshtrial/advice"
+	"github.com/meshtrial/meshtrial/advice/gather"
 	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
@@ -111,4 +115,24 @@ func (i *istiods) mutexes(ctx context.Context) (map[string]*profile.Profile, err
 		}
 	}
 	return out, nil
+}
+
+// watchWrites watches who writes what, until the returned function is called, which
+// tells the evidence.
+func (i *istiods) watchWrites(ctx context.Context) func(*advice.Evidence) {
+	objects, err := dynamic.NewForConfig(i.config)
+	if err != nil {
+		return func(e *advice.Evidence) { e.Notes = append(e.Notes, "writes were not watched: "+err.Error()) }
+	}
+	watching, stop := context.WithCancel(ctx)
+	writes := gather.NewWrites(time.Now())
+	ended := make(chan []string, 1)
+	go func() { ended <- writes.Watch(watching, objects, gather.Watched) }()
+	return func(e *advice.Evidence) {
+		stop()
+		e.Notes = append(e.Notes, <-ended...)
+		facts, notes := writes.Facts(time.Now())
+		maps.Copy(e.Facts, facts)
+		e.Notes = append(e.Notes, notes...)
+	}
 }

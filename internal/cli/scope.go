@@ -32,6 +32,8 @@ type scopeFlags struct {
 	top, proxies, keep int
 	color              string
 	width              int
+	// each, if set, is given the config dump of each proxy of a lab too.
+	each func(proxy string, dump io.Reader) error
 }
 
 func newScopeCommand(env *Env) *cobra.Command {
