@@ -140,17 +140,18 @@ func (r *resolved) judge(rule *Rule) (Judgement, error) {
 			j.Why = append(j.Why, "not looked at: whether "+c.When.text())
 			j.Confidence *= unseen
 		default:
-			j.Missing = append(j.Missing, r.gaps(c.When)...)
+			for _, g := range r.gaps(c.When) {
+				if !slices.ContainsFunc(j.Missing, func(had Gap) bool { return had.Name == g.Name }) {
+					j.Missing = append(j.Missing, g)
+				}
+			}
 		}
 	}
 	contradicted, err := r.support(rule, &j)
 	switch {
 	case err != nil:
 		return j, err
-	case len(j.Missing) > 0:
-		j.Outcome, j.Confidence = NotEnough, 0
-		return j, nil
-	case contradicted:
+	case contradicted || len(j.Missing) > 0:
 		j.Outcome, j.Confidence = NotEnough, 0
 		return j, nil
 	}
@@ -204,7 +205,9 @@ func (r *resolved) advise(rule *Rule, j Judgement) (Judgement, error) {
 				continue
 			}
 		}
-		j.Try = append(j.Try, r.step(t))
+		if s := r.step(t); s.Lever == "" || s.Level != s.Now { // it may have that level
+			j.Try = append(j.Try, s)
+		}
 	}
 	if rule.Effect == nil {
 		return j, nil

@@ -114,8 +114,11 @@ func (r *Run) findings(cell *record.CellSummary, e *advice.Evidence) {
 		if e.Limits[part] = t.Limit; t.Limit == "" {
 			e.Limits[part] = "none"
 		}
-		if f, ok := e.Findings["worker_busiest_"+part]; ok {
-			e.Facts["worker_busiest"] = max(e.Facts["worker_busiest"], f.Estimate)
+		e.Facts["proxy_throttled"] = max(e.Facts["proxy_throttled"], t.ThrottledRatio)
+		for _, row := range t.Rows {
+			if row.Worker {
+				e.Facts["worker_busiest"] = max(e.Facts["worker_busiest"], row.UserRatio+row.SystemRatio)
+			}
 		}
 	}
 	for _, b := range r.Findings.Bills {

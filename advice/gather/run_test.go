@@ -84,7 +84,7 @@ func (w world) run() Run {
 			Profiles: []record.Profile{{Kind: "mutex", Total: int64(w.locks * 5e9), Seconds: 5}}}}
 	cell := record.CellSummary{Cell: record.Cell{}, Threads: map[string]record.ThreadsSummary{}}
 	for part, limit := range w.limits {
-		cell.Threads[part] = record.ThreadsSummary{Limit: limit}
+		cell.Threads[part] = record.ThreadsSummary{Limit: limit, ThrottledRatio: 0.5, Rows: []record.ThreadRow{{Name: "worker_0", Worker: true, UserRatio: 0.6, SystemRatio: 0.35}}}
 	}
 	return Run{Dir: "dir", Record: record.Run{Trials: []record.Trial{t}}, Findings: record.Findings{Cells: []record.CellSummary{cell},
 		Findings: []record.Finding{{Name: "config_bytes", Cell: record.Cell{}, Estimate: w.configBytes, Verdict: record.VerdictMeasured}}}}
@@ -276,7 +276,7 @@ func TestAbsentMetrics(t *testing.T) {
 	}
 	run.Known = &variables.Known{Version: "9.9", Metrics: []variables.Metric{{Name: "pilot_xds"}, {Name: "pilot_proxy_queue_time"}}}
 	r := judged(t, run)
-	i := slices.IndexFunc(r.Undecided, func(j advice.Judgement) bool { return j.Rule == "debounce_long" })
+	i := slices.IndexFunc(r.Undecided, func(j advice.Judgement) bool { return j.Rule == "debounce_restless" })
 	if i < 0 {
 		t.Fatalf("%+v", r)
 	}

@@ -74,6 +74,9 @@ func (w *Writes) content(o *unstructured.Unstructured) uint64 {
 	delete(rest, "status")
 	annotations := o.GetAnnotations()
 	maps.DeleteFunc(annotations, func(name, _ string) bool { return !strings.Contains(name, "istio.io/") })
+	if len(annotations) == 0 {
+		annotations = nil
+	}
 	rest["metadata"] = map[string]any{"labels": o.GetLabels(), "annotations": annotations}
 	text, err := json.Marshal(rest) // keys in order
 	if err != nil {

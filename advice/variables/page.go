@@ -47,8 +47,8 @@ func parsePage(page []byte) (*Known, error) {
 			}
 			known.Variables = append(known.Variables, Variable{Name: cells[0], Type: cells[1], Default: cells[2], Help: cells[3], Deprecated: deprecated})
 			cells = nil
-		case where == inVariables && cells != nil: // help of several lines
-			cells[max(0, len(cells)-1)] += "\n" + text(line)
+		case where == inVariables && len(cells) > 0: // help of several lines
+			cells[len(cells)-1] += "\n" + text(line)
 		}
 	}
 	if err := lines.Err(); err != nil {

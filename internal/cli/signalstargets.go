@@ -98,6 +98,7 @@ const kubeletEvery = 10 * time.Second
 type istiods struct {
 	namespace string
 	revision  string
+	config    *rest.Config
 	kube      kubernetes.Interface
 	dialer    *lab.Dialer
 	clients   map[string]*http.Client
