@@ -135,7 +135,7 @@ func (r *resolved) judge(rule *Rule) (Judgement, error) {
 		case t == True:
 			return Judgement{Rule: rule.ID, Title: rule.Title, Outcome: RuledOut, Why: []string{r.filled(c.Because)}, Evidence: r.shown(c.When.uses)}, nil
 		case t == False:
-			j.Why = append(j.Why, "ruled out: "+r.filled(c.Because))
+			j.Why = append(j.Why, "it is not that "+r.filled(c.Because))
 		case c.Optional:
 			j.Why = append(j.Why, "not looked at: whether "+c.When.text())
 			j.Confidence *= unseen

@@ -60,7 +60,7 @@ func TestText(t *testing.T) {
 	if err := WriteText(&b, out, true); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1. One  (one, confidence high)", "finding  a is 2.0 s", "ruled out: a is 2.0 s", "Take PILOT_PUSH_THROTTLE out of istiod's environment", `value: "0"`,
+	for _, want := range []string{"1. One  (one, confidence high)", "finding  a is 2.0 s", "it is not that a is 2.0 s", "Take PILOT_PUSH_THROTTLE out of istiod's environment", `value: "0"`,
 		"back: kubectl -n istio-system set env deployment/istiod PILOT_PUSH_THROTTLE=1", "2.0 s now, 0 µs to 2.0 s then", "a book", "Nothing was applied."} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("lacks %q:\n%s", want, b.String())

@@ -2,7 +2,6 @@ package components
 
 import (
 	"context"
-	"fmt"
 	"slices"
 )
 
@@ -57,24 +56,4 @@ func (s *Set) Programs() []Located {
 		out = append(out, Located{name, s.programs[name].Path, s.programs[name].Env})
 	}
 	return out
-}
-
-// Cached says where a component's folder is in the cache; "" if it has not been made,
-// or cannot be told here. It makes nothing.
-func (b *Builder) Cached(ctx context.Context, name string) (string, error) {
-	i := slices.IndexFunc(Table(), func(c Component) bool { return c.Name == name })
-	if i < 0 {
-		return "", fmt.Errorf("there is no component %q", name)
-	}
-	jobs, err := b.jobs(ctx, []string{Table()[i].unit}, newMeter(nil))
-	switch {
-	case ctx.Err() != nil:
-		return "", ctx.Err()
-	case err != nil: // without the source nobody knows what would be made
-		return "", nil
-	}
-	if e, ok := b.cache.lookup(jobs[0].recipe); ok {
-		return e.dir, nil
-	}
-	return "", nil
 }

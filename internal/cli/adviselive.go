@@ -33,11 +33,16 @@ func cachedIstiod(ctx context.Context) (version, program string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	dir, err := b.Cached(ctx, istiodComponent)
-	if err != nil || dir == "" {
-		return components.IstioTag, "", err
+	all, err := b.Status(ctx)
+	if err != nil {
+		return "", "", err
 	}
-	return components.IstioTag, filepath.Join(dir, istiodProgram), nil
+	for _, s := range all {
+		if s.Name == istiodComponent && s.Cached {
+			return s.Version, filepath.Join(s.Path, istiodProgram), nil
+		}
+	}
+	return "", "", nil
 }
 
 // settings reads how the running istiod is set up, and returns its version. What
