@@ -51,6 +51,14 @@ func NewWrites(now time.Time) *Writes {
 	return &Writes{seed: maphash.MakeSeed(), seen: map[string]uint64{}, idle: map[Writer]int{}, began: now}
 }
 
+// Gone forgets an object that was deleted, which is a change.
+func (w *Writes) Gone(o *unstructured.Unstructured) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.seen, string(o.GetUID()))
+	w.all++
+}
+
 // Note takes an object as it is; written says that somebody wrote it just now.
 func (w *Writes) Note(resource string, o *unstructured.Unstructured, written bool) {
 	content := w.content(o)
@@ -187,7 +195,9 @@ func (w *Writes) watch(ctx context.Context, kind dynamic.NamespaceableResourceIn
 				return errors.New("the API server ended the watch")
 			}
 			switch o, is := e.Object.(*unstructured.Unstructured); {
-			case is && (e.Type == watch.Added || e.Type == watch.Modified || e.Type == watch.Deleted):
+			case is && e.Type == watch.Deleted:
+				w.Gone(o)
+			case is && (e.Type == watch.Added || e.Type == watch.Modified):
 				w.Note(resource, o, true)
 			case e.Type == watch.Error:
 				return fmt.Errorf("the API server ended the watch: %v", e.Object)

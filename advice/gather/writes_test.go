@@ -47,6 +47,13 @@ func TestWrites(t *testing.T) {
 			t.Errorf("%s: %q", name, notes)
 		}
 	}
+	w := NewWrites(time.Unix(0, 0))
+	w.Note("services", object("one", same), false)
+	w.Gone(object("one", same))
+	w.Note("services", object("one", same), true)
+	if facts, _ := w.Facts(time.Unix(10, 0)); facts["idle_writes_share"] != 0 {
+		t.Errorf("deleted and made again: %v", facts)
+	}
 	if facts, notes := NewWrites(time.Unix(0, 0)).Facts(time.Unix(10, 0)); facts["idle_writes_share"] != 0 || len(notes) > 0 {
 		t.Errorf("nobody wrote: %v %q", facts, notes)
 	}
