@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/advice/variables"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/signals"
+	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -216,6 +217,8 @@ func oneLever(a, b record.Cell) (lever, level string, ok bool) {
 // facts are what trials saw of istiod and of the machine, over all their windows.
 func facts(trials []*record.Trial, out map[string]float64) {
 	var seconds, throttled, busy, idle, idleSeconds, connects, machines float64
+	var sizes []float64
+	var received, had int64
 	measured := false
 	for _, t := range trials {
 		seconds += t.Window.Seconds
@@ -233,6 +236,22 @@ func facts(trials []*record.Trial, out map[string]float64) {
 			connects += float64(n)
 		}
 		locks(t.Control.Profiles, out)
+		size := int64(0)
+		for _, n := range t.Control.Config {
+			size += n
+		}
+		if size > 0 {
+			sizes = append(sizes, float64(size))
+		}
+		for _, w := range t.Control.Wire {
+			received, had = received+w.Bytes, had+w.IdenticalBytes
+		}
+	}
+	if len(sizes) > 0 {
+		out["config_bytes"] = stat.Median(sizes)
+	}
+	if received > 0 {
+		out["identical_share"] = float64(had) / float64(received)
 	}
 	if seconds <= 0 {
 		return
