@@ -26,6 +26,7 @@ const (
 	Signals      = "signals"
 	Scope        = "scope"
 	Generate     = "scope-generate"
+	Advise       = "advise"
 	PushTest     = "controlplane-test"
 	Install      = "lab install"
 )
@@ -51,8 +52,9 @@ const (
 
 // What is lost without some rights.
 const (
-	late  = "pods may start before the mesh's root certificate is there, and take minutes"
-	alone = "roles of a runner that died stay until somebody deletes the run's namespace"
+	late      = "pods may start before the mesh's root certificate is there, and take minutes"
+	unwatched = "pushes that change nothing are not traced to who causes them"
+	alone     = "roles of a runner that died stay until somebody deletes the run's namespace"
 )
 
 // feature is a feature as the table has it: only values that are known before
@@ -267,6 +269,13 @@ var table = []feature{
 		{verbs: open, name: forward, where: InNamed, why: "its page of profiles"},
 	}},
 	{Name: Signals, Doc: "meshtrial signals: istiod's golden signals. It writes nothing.", rows: istiodPages},
+	{Name: Advise, Doc: "meshtrial advise: what limits a running mesh. It writes nothing.", also: istiodPages, rows: []row{
+		{verbs: "list get", name: "deployments.apps", where: InMesh, why: "istiod's settings", mesh: study.MeshIstio},
+		{verbs: "list", name: "sidecars" + networking, where: InMesh, why: "whether a Sidecar says what proxies need", mesh: study.MeshIstio},
+		{verbs: "list watch", name: "services " + endpointSlice, where: Everywhere, why: "who writes what without changing anything", without: unwatched},
+		{verbs: "list watch", name: "virtualservices" + networking + " destinationrules" + networking + " serviceentries" + networking + " gateways" + networking + " sidecars" + networking + " envoyfilters" + networking,
+			where: Everywhere, why: "who writes what without changing anything", without: unwatched},
+	}},
 	{Name: Scope, Doc: "meshtrial scope: what brought which bytes of a proxy's configuration. It writes nothing.", rows: []row{
 		{verbs: "list", name: "pods", where: InNamed, why: "pods with a sidecar"},
 		{verbs: open, name: forward, where: InNamed, why: "their proxies' admin pages"},

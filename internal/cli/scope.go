@@ -33,6 +33,8 @@ type scopeFlags struct {
 	color              string
 	width              int
 	generate           generateFlags
+	// each, if set, is given the config dump of each proxy of a lab too.
+	each func(proxy string, dump io.Reader) error
 }
 
 func newScopeCommand(env *Env) *cobra.Command {

@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"study"},
 	{"internal/studytest"},
 	{"analysis", "store", "studies", "load", "worker", "observe", "doctor", "components", "ui", "xds", "scope", "signals", "rights"},
-	{"report", "lab", "population"},
+	{"report", "lab", "population", "advice"},
 	{"churn"},
 	{"lab/local", "lab/cluster", "mesh"},
 	{"mesh/none", "mesh/istio", "mesh/linkerd"},
@@ -42,7 +42,7 @@ var layers = [][]string{
 var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/comparison", "analysis/words", "report", "scope", "scope/generate", "xds/wire", "fault", "graph", "ledger", "capacity/money",
 	"profile", "verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "load/arrival", "internal/yamltree", "finding", "protocol", "probe",
 	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections",
-	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "rate", "journal/fields", "rights"}
+	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "rate", "journal/fields", "rights", "advice"}
 
 // impure are imports that a pure package has no use for.
 var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}
