@@ -63,7 +63,7 @@ func TestGenerateFromPrometheus(t *testing.T) {
 
 func TestGenerateFromPrometheusFailures(t *testing.T) {
 	for answer, says := range map[string]string{
-		`{"status":"error","errorType":"execution","error":"too many samples"}`:                                   "too many samples",
+		`{"status":"error","errorType":"execution","error":"too many samples"}`:                                 "too many samples",
 		`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"pod":"a"},"value":[1,"1"]}]}}`: "source_workload",
 		`<html>`: "not an answer of Prometheus",
 	} {
