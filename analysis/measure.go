@@ -130,13 +130,17 @@ func CPUPerRequest(t *record.Trial, part string, of func(record.CPU) float64) fl
 	return of(cpu) * 1e6 / float64(t.Load.Completed)
 }
 
-// Memory is a part's proportional set size in bytes.
+// Memory is a part's proportional set size in bytes; its working set where a
+// kubelet told it, and no more.
 func Memory(t *record.Trial, part string) float64 {
-	m, ok := t.Memory[part]
-	if !ok || m.PSSBytes <= 0 {
-		return math.NaN()
+	m := t.Memory[part]
+	switch {
+	case m.PSSBytes > 0:
+		return float64(m.PSSBytes)
+	case m.WorkingSetBytes > 0:
+		return float64(m.WorkingSetBytes)
 	}
-	return float64(m.PSSBytes)
+	return math.NaN()
 }
 
 // Block is what a cell measured in a block: the mean of its valid trials

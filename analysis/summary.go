@@ -163,6 +163,7 @@ func (o *Observations) cpu(cell int, part string) (record.CPUPerRequest, bool) {
 	if total.Defined() {
 		out.LowUS, out.HighUS = notNegative(total.Low), total.High
 	}
+	out.Whole = o.Run.Header.Observed == record.ObservedKubelet
 	return out, true
 }
 

@@ -5,15 +5,17 @@ import "encoding/json"
 // Findings is the document findings.json and `report --format json`: what a
 // run says, and all that a report needs to draw it.
 type Findings struct {
-	Schema    int             `json:"schema"`
-	Kind      string          `json:"kind"` // of its study: KindDataPlane or another
-	Study     string          `json:"study"`
-	Question  string          `json:"question"`
-	Story     string          `json:"story,omitempty"` // of a study of resilience
-	Run       string          `json:"run"`
-	Started   string          `json:"started"` // RFC 3339
-	Seed      uint64          `json:"seed"`
-	Lab       string          `json:"lab"`
+	Schema   int    `json:"schema"`
+	Kind     string `json:"kind"` // of its study: KindDataPlane or another
+	Study    string `json:"study"`
+	Question string `json:"question"`
+	Story    string `json:"story,omitempty"` // of a study of resilience
+	Run      string `json:"run"`
+	Started  string `json:"started"` // RFC 3339
+	Seed     uint64 `json:"seed"`
+	Lab      string `json:"lab"`
+	// Observed is where CPU and memory were read, as the run's header says.
+	Observed  string          `json:"observed,omitempty"`
 	Meshtrial string          `json:"meshtrial"`
 	Machine   Machine         `json:"machine"`
 	Parts     []Component     `json:"components"`
@@ -358,6 +360,8 @@ type CPUPerRequest struct {
 	// none, as with a single block.
 	LowUS  float64 `json:"low_us"`
 	HighUS float64 `json:"high_us"`
+	// Whole says that user and kernel time are not told apart: UserUS is both.
+	Whole bool `json:"whole,omitempty"`
 }
 
 // CurvePoint is a point of a curve.

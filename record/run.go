@@ -39,7 +39,16 @@ type Header struct {
 	MeshtrialDigest string `json:"meshtrial_digest,omitempty"`
 	// Rules are those by which its trials were judged.
 	Rules Rules `json:"rules"`
+	// Observed is where CPU and memory were read: ObservedCgroup, as in older headers
+	// without it, or ObservedKubelet.
+	Observed string `json:"observed,omitempty"`
 }
+
+// Sources of CPU and memory.
+const (
+	ObservedCgroup  = "cgroup"  // counters of cgroups, by a pod on each node
+	ObservedKubelet = "kubelet" // samples of the kubelets, through the API server
+)
 
 // Rules say by what trials were judged.
 type Rules struct {

@@ -67,6 +67,9 @@ type Trial struct {
 	// CPU holds CPU time used in the window by part. Parts are the Part
 	// constants; a part a cell lacks is absent, not zero.
 	CPU map[string]CPU `json:"cpu,omitempty"`
+	// Sampled says of each part in CPU how its figure lies between the samples
+	// that it is made of; nil where counters were read at the window's edges.
+	Sampled map[string]Sampled `json:"sampled,omitempty"`
 	// Memory by part, at the end of the window.
 	Memory map[string]Memory `json:"memory,omitempty"`
 	// Connections of the pods that the parts live in, by PartGenerator (the
@@ -258,7 +261,8 @@ type Lag struct {
 	Max float64 `json:"max"`
 }
 
-// CPU is processor time in seconds.
+// CPU is processor time in seconds. Of a part in [Trial.Sampled] user and system
+// time are not told apart: UserS is all of it.
 type CPU struct {
 	UserS   float64 `json:"user_s"`
 	SystemS float64 `json:"system_s"`
@@ -284,7 +288,10 @@ type Memory struct {
 	// IdlePSSBytes is the set size before the trial's first request; 0 where
 	// nobody read it.
 	IdlePSSBytes int64 `json:"idle_pss_bytes,omitempty"`
-	Processes    int   `json:"processes"`
+	// WorkingSetBytes is what a kubelet knows in place of all others: what the
+	// kernel charges without the files that it could drop. It is no set size.
+	WorkingSetBytes int64 `json:"working_set_bytes,omitempty"`
+	Processes       int   `json:"processes"`
 }
 
 // Connections are a pod's TCP connections, as its kernel counts them: those

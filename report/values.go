@@ -49,8 +49,10 @@ func RequestValues(c record.CellSummary) []Value {
 	}
 	for _, part := range MapKeys(c.CPUPerRequest) {
 		cpu := c.CPUPerRequest[part]
-		add("cpu_"+part+"_user", cpu.UserUS, "us/request")
-		add("cpu_"+part+"_system", cpu.SystemUS, "us/request")
+		if !cpu.Whole {
+			add("cpu_"+part+"_user", cpu.UserUS, "us/request")
+			add("cpu_"+part+"_system", cpu.SystemUS, "us/request")
+		}
 		out = append(out, Value{"cpu_" + part, cpu.UserUS + cpu.SystemUS, cpu.LowUS, cpu.HighUS, "us/request"})
 	}
 	for _, part := range MapKeys(c.MemoryBytes) {

@@ -178,6 +178,11 @@ func Of(plan *study.Plan) []Feature {
 	return out
 }
 
+// OfKubelets is [Of] for a run that asks the nodes' kubelets in place of observers.
+func OfKubelets(plan *study.Plan) []Feature {
+	return append(slices.DeleteFunc(Of(plan), func(f Feature) bool { return f.Name == Observe }), For(plan, Kubelets)...)
+}
+
 // For is a feature that a flag asks for, with the rights that a plan then calls for.
 func For(plan *study.Plan, name string) []Feature {
 	var out []Feature

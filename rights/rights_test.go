@@ -172,6 +172,25 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// TestOfKubelets: who asks the kubelets needs no privileged pod for it.
+func TestOfKubelets(t *testing.T) {
+	plan := studytest.Plan(t, pods+"factors: {sidecars: [none, both]}\nblocks: {redeploy: 0}")
+	got := words(OfKubelets(plan))
+	want := slices.DeleteFunc(words(Of(plan)), func(line string) bool { return strings.HasPrefix(line, "observe: ") })
+	want = append(want, "kubelets: get nodes/proxy everywhere")
+	if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		t.Errorf("%q", got)
+	}
+	for _, f := range OfKubelets(plan) {
+		if f.Privileged != "" {
+			t.Errorf("%s: %s", f.Name, f.Privileged)
+		}
+	}
+	if slices.ContainsFunc(Of(plan), func(f Feature) bool { return f.Name == Kubelets }) {
+		t.Error("a run with observers asks for the kubelets as well")
+	}
+}
+
 // TestFor: a pull Secret is copied into the run's namespace, and to real pods only
 // where there are any.
 func TestFor(t *testing.T) {

@@ -41,6 +41,9 @@ type Options struct {
 	Control mesh.ControlPlane
 	// Revision is that of the Istio in use; "" without Istio.
 	Revision string
+	// Observed is where CPU and memory are read: [record.ObservedKubelet], or from
+	// cgroups.
+	Observed string
 	// Journal is where it is noted what the run changes outside its namespaces.
 	Journal *journal.Journal
 	// RunID names the run, as the journal has it; "": [NewRunID].
@@ -291,7 +294,9 @@ func (r *run) describe(ctx context.Context, pods Stage) error {
 			now.Machine.ContainerRun = strings.Replace(node.Status.NodeInfo.ContainerRuntimeVersion, "://", " ", 1)
 		}
 	}
-	now.Machine.Nodes = len(at.Observers)
+	if now.Machine.Nodes = len(at.Observers); at.Kubelets {
+		describeNodes(ctx, at.Kube, pods.Pods(), &now.Machine)
+	}
 	if version, err := at.Kube.Discovery().ServerVersion(ctx); err == nil {
 		now.Machine.Kubernetes = version.GitVersion
 	}

@@ -22,7 +22,7 @@ func (r *run) beforehand(ctx context.Context) (record.Header, error) {
 		return record.Header{}, err
 	}
 	return record.Header{
-		Lab: r.o.Lab.Kind(), Revision: r.o.Revision, Cluster: clusterID(ctx, r.o.Lab), Meshtrial: r.o.Version, MeshtrialDigest: r.o.Digest,
+		Lab: r.o.Lab.Kind(), Revision: r.o.Revision, Observed: r.o.Observed, Cluster: clusterID(ctx, r.o.Lab), Meshtrial: r.o.Version, MeshtrialDigest: r.o.Digest,
 		Components: mergeComponents(append(components, r.o.Components...)), Machine: record.Machine{Remarks: r.o.Remarks},
 	}, nil
 }
@@ -30,7 +30,7 @@ func (r *run) beforehand(ctx context.Context) (record.Header, error) {
 // take has the run's header say what is known of this attempt.
 func (r *run) take(now record.Header) {
 	h := &r.header
-	h.Revision = now.Revision
+	h.Revision, h.Observed = now.Revision, now.Observed
 	h.Lab, h.Cluster, h.Meshtrial, h.MeshtrialDigest, h.Components, h.Machine = now.Lab, now.Cluster, now.Meshtrial, now.MeshtrialDigest, now.Components, now.Machine
 }
 
@@ -61,7 +61,8 @@ const memoryTolerance = 0.01
 // thing. What either does not know is not compared: headers of older builds
 // know less, and so does one before the pods run. The error is one of usage.
 func Same(path string, was, now record.Header) error {
-	found := slices.Concat(differingProgram(was, now), differingLab(was, now), differingComponents(was.Components, now.Components),
+	found := slices.Concat(differingProgram(was, now), differingLab(was, now),
+		change("the source of CPU and memory (--observe)", was.Observed, now.Observed), differingComponents(was.Components, now.Components),
 		differingMachine(was.Machine, now.Machine))
 	if len(found) == 0 {
 		return nil

@@ -31,7 +31,7 @@ import (
 // measured is a header with everything in it.
 func measured() record.Header {
 	return record.Header{
-		Lab: lab.KindCluster, Cluster: "5e1f", Revision: "canary", Meshtrial: "devel-abc+changes", MeshtrialDigest: "sha256:0123456789abcdef",
+		Lab: lab.KindCluster, Cluster: "5e1f", Observed: record.ObservedKubelet, Revision: "canary", Meshtrial: "devel-abc+changes", MeshtrialDigest: "sha256:0123456789abcdef",
 		Machine: record.Machine{CPUModel: "EPYC", CPUs: 2, MemoryBytes: 24 << 30, Kernel: "6.1", OS: "Debian", Virtual: "KVM", ClockSource: "tsc", Governor: "performance",
 			CgroupMode: "v2", Nodes: 3, Kubernetes: "v1.36.3", Remarks: []string{"busy"}, NodeArch: "amd64", ContainerRun: "containerd 1.7"},
 		Components: []record.Component{
@@ -58,6 +58,8 @@ func TestSame(t *testing.T) {
 		{"another version", func(h *record.Header) { h.Meshtrial, h.MeshtrialDigest = "v8", "sha256:f" }, "meshtrial was devel-abc+changes and is v8"},
 		{"another lab", func(h *record.Header) { h.Lab, h.Cluster = lab.KindLocal, "" }, "the lab was cluster and is local"},
 		{"another revision", func(h *record.Header) { h.Revision = "stable" }, "the mesh's revision was canary and is stable"},
+		{"another source of CPU", func(h *record.Header) { h.Observed = record.ObservedCgroup }, "the source of CPU and memory (--observe) was kubelet and is cgroup"},
+		{"a source that is not known", func(h *record.Header) { h.Observed = "" }, ""},
 		{"another cluster", func(h *record.Header) { h.Cluster = "77aa" }, "the cluster was 5e1f and is 77aa"},
 		{"another Envoy", func(h *record.Header) { h.Components[0].Version = "1.41.0" }, "envoy was 1.39.0, 1.40.0 and is 1.41.0"},
 		{"another build of Envoy", func(h *record.Header) { h.Components[1].Digest = "sha256:cc" }, "envoy 1.40.0 was another build (aa) and is now cc"},

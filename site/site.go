@@ -32,6 +32,9 @@ type Site struct {
 	// Observers by node name.
 	Observers map[string]observe.Client
 	Control   []Pod // istiod's pods, whose CPU is measured too
+	// Kubelets says that CPU and memory come from the nodes' kubelets: there are no
+	// observers then.
+	Kubelets bool
 	// Note tells people what they should know; nil: nobody is told.
 	Note func(text string)
 
@@ -103,8 +106,15 @@ func (s *Site) CreateNamespace(ctx context.Context, kind string) error {
 	return awaitRoot(ctx, s.Kube, s.mesh, name)
 }
 
-// CreateObservers makes the DaemonSet of the observe role.
+// Observed says that CPU and memory of a node's containers can be read.
+func (s *Site) Observed(node string) bool { return s.Kubelets || s.Observers[node].HTTPClient != nil }
+
+// CreateObservers makes the DaemonSet of the observe role, unless the kubelets do
+// its work.
 func (s *Site) CreateObservers(ctx context.Context) error {
+	if s.Kubelets {
+		return nil
+	}
 	set := ObserveSet(s.Namespace, s.lab.Images(), s.Run)
 	if _, err := s.Kube.AppsV1().DaemonSets(s.Namespace).Create(ctx, set, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create DaemonSet %s: %w", set.Name, err)
@@ -117,14 +127,18 @@ func (s *Site) CreateObservers(ctx context.Context) error {
 type Pod struct {
 	Name, Namespace string
 	UID, Node       string
-	Containers      map[string]string // name to container ID
+	Containers      map[string]string // name to container ID, of those that have not ended
 	Proxy           mesh.Admin        // nil: it has no proxy
 	State           *mesh.ProxyState
 }
 
 // AwaitObservers waits until an observer is ready on every node that has one
-// of the workloads' pods. Other nodes do not matter.
+// of the workloads' pods. Other nodes do not matter, nor do observers where the
+// kubelets do their work.
 func (s *Site) AwaitObservers(ctx context.Context) error {
+	if s.Kubelets {
+		return nil
+	}
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	var hindered lab.Hindrances
@@ -205,7 +219,7 @@ func (s *Site) FindControlPlane(ctx context.Context, m mesh.Mesh) error {
 		return fmt.Errorf("list the pods of mesh %s's control plane: %w", m.Name(), err)
 	}
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; lab.PodReady(pod) && s.Observers[pod.Spec.NodeName].HTTPClient != nil {
+		if pod := &pods.Items[i]; lab.PodReady(pod) && s.Observed(pod.Spec.NodeName) {
 			s.Control = append(s.Control, PodOf(pod))
 		}
 	}
@@ -220,7 +234,9 @@ func PodOf(pod *corev1.Pod) Pod {
 	ref := Pod{Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID), Node: pod.Spec.NodeName, Containers: map[string]string{}}
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for _, status := range statuses {
-			ref.Containers[status.Name] = status.ContainerID
+			if status.State.Terminated == nil {
+				ref.Containers[status.Name] = status.ContainerID
+			}
 		}
 	}
 	return ref
@@ -260,7 +276,7 @@ func (s *Site) FindProxy(ctx context.Context, proxies mesh.Proxies, node string)
 		if !lab.PodReady(pod) || node != "" && pod.Spec.NodeName != node {
 			continue
 		}
-		if s.Observers[pod.Spec.NodeName].HTTPClient == nil {
+		if !s.Observed(pod.Spec.NodeName) {
 			return Pod{}, fmt.Errorf("no observer runs on node %s, where the proxy %s is", pod.Spec.NodeName, pod.Name)
 		}
 		ref := PodOf(pod)

@@ -20,10 +20,11 @@ const (
 	AcrossMachine  = "machine"  // CPU model, CPUs, kernel, lab
 	AcrossVersions = "versions" // of the components
 	AcrossStudy    = "study"    // its name, settings, levels and times
+	AcrossSource   = "source"   // of CPU and memory: exact counters, or a kubelet's samples
 )
 
 // AcrossAll are all of them.
-var AcrossAll = []string{AcrossMachine, AcrossVersions, AcrossStudy}
+var AcrossAll = []string{AcrossMachine, AcrossVersions, AcrossStudy, AcrossSource}
 
 // Across names what runs may differ in and still be joined.
 type Across []string
@@ -66,6 +67,7 @@ func traitsOf(runs []*analysis.RunFigures) traitTable {
 		add(AcrossMachine, "the number of CPUs", strconv.Itoa(m.CPUs))
 		add(AcrossMachine, "the kernel", m.Kernel)
 		add(AcrossMachine, "the lab", r.Header.Lab)
+		add(AcrossSource, "the source of CPU and memory", cmp.Or(r.Header.Observed, record.ObservedCgroup))
 		versions := map[string][]string{}
 		for _, c := range r.Header.Components {
 			versions[c.Name] = append(versions[c.Name], c.Version)

@@ -171,6 +171,17 @@ func TestCompareOthers(t *testing.T) {
 		strings.Contains(err.Error(), "envoy") || errs.Hint(err) != "--across machine,study joins them all the same, and says so" {
 		t.Errorf("different machines: %v; hint %s", err, errs.Hint(err))
 	}
+	c := analysistest.Simulate(t, analysistest.QuickStudy, 4, 25, analysistest.Quiet())
+	c.Header.Observed = record.ObservedKubelet
+	d := analysistest.Simulate(t, analysistest.QuickStudy, 4, 26, analysistest.Quiet())
+	if _, err := analysistest.Compare(t, kinds, c, d, 0.05); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "the source of CPU and memory is kubelet in run-25; and cgroup in run-26") ||
+		errs.Hint(err) != "--across source joins them all the same, and says so" {
+		t.Errorf("different sources: %v; hint %s", err, errs.Hint(err))
+	}
+	d.Header.Observed = record.ObservedKubelet
+	if _, err := analysistest.Compare(t, kinds, c, d, 0.05); err != nil {
+		t.Errorf("one source: %v", err)
+	}
 	got, err := comparison.Compare(analysistest.Figures(t, kinds, a), analysistest.Figures(t, kinds, b), comparison.CompareOptions{MarginRatio: 0.05, Across: comparison.Across{comparison.AcrossMachine, comparison.AcrossStudy}})
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,7 @@ type clusterCheck struct {
 	user      string
 	group     string
 	account   string
+	observe   string
 }
 
 func clusterCheckCommand(env *Env) *cobra.Command {
@@ -54,6 +55,7 @@ func clusterCheckCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.user, "user", "", "with --manifests: the user who gets them")
 	flags.StringVar(&f.group, "group", "", "with --manifests: the group that gets them")
 	flags.StringVar(&f.account, "serviceaccount", "", "with --manifests: the `NAMESPACE/NAME` of the service account that gets them")
+	addObserveFlag(flags, &f.observe)
 	addSetFlag(cmd, &f.sets)
 	return cmd
 }
@@ -136,6 +138,9 @@ func (f clusterCheck) wanted(ctx context.Context, env *Env, args []string) ([]ri
 	var all []rights.Feature
 	for _, arg := range args {
 		s, _, err := loadStudy(ctx, env, arg, f.sets)
+		if err == nil {
+			s, err = observable(s, f.observe)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -143,7 +148,7 @@ func (f clusterCheck) wanted(ctx context.Context, env *Env, args []string) ([]ri
 		if err != nil {
 			return nil, err
 		}
-		all = rights.Join(all, rights.Place(rights.Of(plan), placesOf(rights.Meshes(plan), f.namespace)))
+		all = rights.Join(all, rights.Place(rightsOf(plan, f.observe), placesOf(rights.Meshes(plan), f.namespace)))
 	}
 	named, err := rights.Named(f.features...)
 	if err != nil {

@@ -119,6 +119,16 @@ func TestClusterCheck(t *testing.T) {
 	}
 }
 
+// A run that asks the kubelets needs their right in place of a privileged pod.
+func TestClusterCheckKubelets(t *testing.T) {
+	path, _ := strictCluster(t, "create daemonsets  meshtrial-check", "get nodes proxy")
+	code, out, said := runLine(t, "cluster", "check", "quick", "--observe", "kubelet", "--set", "window=80s", "--kubeconfig", path)
+	if code != errs.CodeAssertion || said != "" || !strings.Contains(out, "\nkubelets: ") || strings.Contains(out, "\nobserve: ") || strings.Contains(out, "privileged:") ||
+		!strings.Contains(out, "\n  missing  get nodes/proxy (the CPU and memory of the run's containers") || !strings.Contains(out, "\nmissing: 1 line that must be granted, 0 others\n") {
+		t.Errorf("exit code %d, %s\n%s", code, said, out)
+	}
+}
+
 func TestClusterCheckJSON(t *testing.T) {
 	path, asked := strictCluster(t, "get nodes proxy", "list pods  mesh")
 	code, out, _ := runLine(t, "cluster", "check", "--feature", "signals", "--json", "--kubeconfig", path)
@@ -215,10 +225,11 @@ func TestClusterCheckUsage(t *testing.T) {
 // TestRunAsksFirst: a run, a profile and readers say all that is missing before
 // they ask for anything else.
 func TestRunAsksFirst(t *testing.T) {
-	path, _ := strictCluster(t, "create daemonsets  meshtrial-check", "create secrets  meshtrial-check", "list pods  istio-system", "list pods  shop", "create services  shop")
+	path, _ := strictCluster(t, "create daemonsets  meshtrial-check", "create secrets  meshtrial-check", "get nodes proxy", "list pods  istio-system", "list pods  shop", "create services  shop")
 	out := filepath.Join(t.TempDir(), "run")
 	for says, args := range map[string][]string{
 		"observe: create daemonsets.apps in the run's namespace": {"run", "quick", "--image", "registry.example/team/m:1", "--out", out},
+		"kubelets: get nodes/proxy":                              {"run", "quick", "--observe", "kubelet", "--set", "window=80s", "--image", "registry.example/team/m:1", "--out", out},
 		"profile: create secrets in the run's namespace":         {"profile", "shop-1", "--image", "registry.example/team/m:1"},
 		"signals: list pods in namespace istio-system":           {"signals", "--once"},
 		"scope: list pods in namespace shop":                     {"scope", "-n", "shop"},

@@ -58,7 +58,7 @@ func (k planner) writeCells(t io.Writer, p *study.Plan) error {
 
 // writePlan prints what a study comes to, for people: its cells, what each is
 // compared with, and what it deploys.
-func writePlan(w io.Writer, p *study.Plan) error {
+func writePlan(w io.Writer, p *study.Plan, notes []planNote) error {
 	s, e := p.Study, p.Estimate()
 	fmt.Fprintf(w, "%s: %s\n%s\n\n", s.Name, s.Title, s.Question)
 	k := plannerOf(s.Kind)
@@ -88,7 +88,7 @@ func writePlan(w io.Writer, p *study.Plan) error {
 	fmt.Fprintf(w, "\n%s, %s; %s%s\n", count(len(givenCells(p)), "cell"), trials, blocks, deployed)
 	writeSearches(w, p)
 	fmt.Fprintf(w, "time: %s, %s\n", span(e), k.time)
-	for _, n := range planNotes(p) {
+	for _, n := range notes {
 		n.write(w)
 	}
 	var fixed, installed []string
@@ -305,7 +305,7 @@ func fillControl(_ *study.Plan, cell record.Cell, one *plannedCell) error {
 	return nil
 }
 
-func writePlanJSON(w io.Writer, p *study.Plan) error {
+func writePlanJSON(w io.Writer, p *study.Plan, notes []planNote) error {
 	e := p.Estimate()
 	out := struct {
 		Schema      int           `json:"schema"`
@@ -318,7 +318,7 @@ func writePlanJSON(w io.Writer, p *study.Plan) error {
 		MinDuration float64       `json:"min_duration_s"`
 		MaxDuration float64       `json:"max_duration_s"`
 		Notes       []planNote    `json:"notes"`
-	}{1, p.Study.Name, p.Seed, nil, e.Trials, p.Study.Blocks.Min, p.Study.Blocks.Max, e.Min.Seconds(), e.Max.Seconds(), planNotes(p)}
+	}{1, p.Study.Name, p.Seed, nil, e.Trials, p.Study.Blocks.Min, p.Study.Blocks.Max, e.Min.Seconds(), e.Max.Seconds(), notes}
 	for _, c := range p.Cells {
 		one, err := planCell(p, c)
 		if err != nil {

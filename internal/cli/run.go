@@ -42,6 +42,7 @@ type runFlags struct {
 	pullSecret string
 	linkerd    string
 	revision   string
+	observe    string
 	wait       time.Duration
 	yes        bool
 }
@@ -81,6 +82,7 @@ func newRunCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "with --lab cluster: its kubeconfig (default $KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(&f.context, "context", "", "with --lab cluster: a context of the kubeconfig")
 	addRevisionFlag(flags, &f.revision)
+	addObserveFlag(flags, &f.observe)
 	flags.BoolVar(&f.yes, "yes", false, "with --lab cluster: change what the run has to change of others' objects without asking")
 	flags.DurationVar(&f.wait, "wait", 0, waitUsage)
 	flags.StringVar(&f.image, "image", "", "with --lab cluster: the image of the roles, where the cluster can pull it (components images --push)")
@@ -120,7 +122,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	if err := sweepLeftovers(ctx, p, where); err != nil {
 		return err
 	}
-	options := runner.Options{Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: source, Remarks: remarks, Lab: where, Journal: book, RunID: id}
+	options := runner.Options{Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: source, Observed: f.observe, Remarks: append(remarks, unobserved(p, f.observe)...), Lab: where, Journal: book, RunID: id}
 	return runEntered(ctx, env, p, f, plan, options)
 }
 
@@ -202,6 +204,9 @@ func prepare(ctx context.Context, env *Env, f runFlags, args []string) (*study.S
 		return fail(err)
 	}
 	s, source, err := chooseStudy(ctx, env, f, args)
+	if err == nil {
+		s, err = observable(s, f.observe)
+	}
 	if err != nil {
 		return fail(err)
 	}
@@ -273,26 +278,6 @@ func (f runFlags) checkLab() error {
 		return errs.WithHint(errs.Usage("unknown lab %q", f.lab), "--lab takes local or cluster")
 	}
 	return nil
-}
-
-// chooseStudy reads the study of the arguments, or that of a run to resume.
-func chooseStudy(ctx context.Context, env *Env, f runFlags, args []string) (*study.Study, []byte, error) {
-	if f.resume == "" {
-		return loadStudy(ctx, env, args[0], f.sets)
-	}
-	contents, err := store.Read(f.resume)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(args) == 1 {
-		// The store refuses it if it is another study than the run's.
-		return loadStudy(ctx, env, args[0], f.sets)
-	}
-	if len(f.sets) > 0 {
-		return nil, nil, errs.WithHint(errs.Usage("--set would make another study of the run to resume"), "leave it out, or start a new run")
-	}
-	s, err := study.Parse(contents.Resolved, filepath.Join(f.resume, store.FileResolved), nil)
-	return s, contents.Study, err
 }
 
 // machineRemarks are what doctor warns of on the machine that a local lab

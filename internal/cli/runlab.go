@@ -25,7 +25,7 @@ import (
 // openLab finds the lab, or starts one.
 func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan) (lab.Lab, error) {
 	if f.lab == lab.KindCluster {
-		needs := rights.Place(rights.Of(plan), placesOf(rights.Meshes(plan), ""))
+		needs := rights.Place(rightsOf(plan, f.observe), placesOf(rights.Meshes(plan), ""))
 		if namespace, _, pulls := strings.Cut(pullSecretOf(f.pullSecret), "/"); pulls {
 			needs = append(needs, rights.Place(rights.For(plan, rights.PullSecret), placesOf(nil, namespace))...)
 		}
@@ -162,7 +162,7 @@ func sameToday(f runFlags, was record.Header) error {
 	if err != nil {
 		return err
 	}
-	now := record.Header{Meshtrial: Version(), MeshtrialDigest: digest, Lab: f.lab}
+	now := record.Header{Meshtrial: Version(), MeshtrialDigest: digest, Lab: f.lab, Observed: f.observe}
 	if f.lab == lab.KindLocal {
 		now.Machine = procfs.Machine(os.DirFS("/"))
 		now.Machine.OS, now.Machine.CgroupMode = "", "" // the node has others

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -189,12 +190,16 @@ func newStudyCheckCommand(env *Env) *cobra.Command {
 func newStudyPlanCommand(env *Env) *cobra.Command {
 	var sets []string
 	var asJSON bool
+	var source string
 	cmd := &cobra.Command{
 		Use:   "plan STUDY",
 		Short: "Print what a study will run: cells, trials per block, pods, time",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, _, err := loadStudy(cmd.Context(), env, args[0], sets)
+			if err == nil {
+				s, err = observable(s, source)
+			}
 			if err != nil {
 				return err
 			}
@@ -202,13 +207,15 @@ func newStudyPlanCommand(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			notes := append(planNotes(p), observeNotes(source)...)
 			if asJSON {
-				return writePlanJSON(env.Stdout, p)
+				return writePlanJSON(env.Stdout, p, notes)
 			}
-			return writePlan(env.Stdout, p)
+			return writePlan(env.Stdout, p, notes)
 		},
 	}
 	addSetFlag(cmd, &sets)
+	addObserveFlag(cmd.Flags(), &source)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -238,6 +245,26 @@ func loadStudy(ctx context.Context, env *Env, arg string, sets []string) (*study
 		return data, errs.WithCode(err, errs.CodeUsage)
 	})
 	return s, data, err
+}
+
+// chooseStudy reads the study of the arguments, or that of a run to resume.
+func chooseStudy(ctx context.Context, env *Env, f runFlags, args []string) (*study.Study, []byte, error) {
+	if f.resume == "" {
+		return loadStudy(ctx, env, args[0], f.sets)
+	}
+	contents, err := store.Read(f.resume)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(args) == 1 {
+		// The store refuses it if it is another study than the run's.
+		return loadStudy(ctx, env, args[0], f.sets)
+	}
+	if len(f.sets) > 0 {
+		return nil, nil, errs.WithHint(errs.Usage("--set would make another study of the run to resume"), "leave it out, or start a new run")
+	}
+	s, err := study.Parse(contents.Resolved, filepath.Join(f.resume, store.FileResolved), nil)
+	return s, contents.Study, err
 }
 
 func readStudy(ctx context.Context, env *Env, arg string) (data []byte, name, dir string, err error) {

@@ -6,6 +6,9 @@
 //	-> Parse -> Summary -> Series.Add, as often as one looks
 //	-> Series.Between(a, b): CPU-seconds of a window, with their error
 //
+// A [Watch] looks at several nodes while a trial lasts, and waits until there are
+// samples on both sides of its window.
+//
 // Most kubelets do not read counters when they are asked: cAdvisor samples each
 // container every 10 to 20 s, at a time of its own, and the answer is the last
 // sample and its time. What a container used in a window is therefore

@@ -25,7 +25,9 @@ var ErrReset = errors.New("restarted within the window")
 // Add takes in a sample. One that is already there, or older than the last, is
 // left out: who asks more often than the kubelet samples sees samples twice.
 func (s *Series) Add(x Sample) {
-	if n := len(s.samples); n == 0 || x.At.After(s.samples[n-1].At) {
+	if n := len(s.samples); x.At.IsZero() {
+		return
+	} else if n == 0 || x.At.After(s.samples[n-1].At) {
 		s.samples = append(s.samples, x)
 	}
 }
@@ -36,6 +38,15 @@ func (s *Series) Last() (Sample, bool) {
 		return Sample{}, false
 	}
 	return s.samples[len(s.samples)-1], true
+}
+
+// first is the first sample that is not older than at; false if there is none.
+func (s *Series) first(at time.Time) (Sample, bool) {
+	i := sort.Search(len(s.samples), func(i int) bool { return !s.samples[i].At.Before(at) })
+	if i == len(s.samples) {
+		return Sample{}, false
+	}
+	return s.samples[i], true
 }
 
 // Usage is the CPU time that a container used in a window, in seconds.
@@ -69,8 +80,9 @@ func (e *ShortError) Error() string {
 }
 
 // Between is what the container used from a to b. Samples must lie on both
-// sides of each edge, or on it; the time between any two of them is at most a
-// fourth of the window, else the error is a [ShortError].
+// sides of each edge, or on it. Where the time between two of them is more than a
+// fourth of the window the error is a [ShortError], and the usage what can be said
+// all the same.
 //
 // At an edge the counter is taken from the straight line through the samples
 // around it. The standard error is that of a Brownian bridge between these
@@ -99,9 +111,6 @@ func (s *Series) Between(a, b time.Time) (Usage, error) {
 		}
 		u.Gap = max(u.Gap, used[i].At.Sub(used[i-1].At))
 	}
-	if least := gapsInWindow * u.Gap; b.Sub(a) < least {
-		return Usage{}, &ShortError{Window: b.Sub(a), Gap: u.Gap, Least: roundUp(least)}
-	}
 	last := len(used) - 1
 	first, end := edge{used[0], used[1], a}, edge{used[last-1], used[last], b}
 	u.Seconds = end.counter() + rise(used[0], used[last-1]) - first.counter()
@@ -113,8 +122,14 @@ func (s *Series) Between(a, b time.Time) (Usage, error) {
 	if end.on() {
 		u.LowS += rise(used[last-1], used[last])
 	}
-	v := fluctuation(used)
-	u.ErrorS = math.Sqrt(v * (first.bridge() + end.bridge()))
+	u.LowS = max(u.LowS, 0) // of a window within one interval
+	u.ErrorS = (u.HighS - u.LowS) / 2
+	if len(used) > 2 { // else nothing tells how usage fluctuates
+		u.ErrorS = math.Sqrt(fluctuation(used) * (first.bridge() + end.bridge()))
+	}
+	if least := gapsInWindow * u.Gap; b.Sub(a) < least {
+		return u, &ShortError{Window: b.Sub(a), Gap: u.Gap, Least: roundUp(least)}
+	}
 	return u, nil
 }
 
@@ -145,7 +160,7 @@ func (e edge) bridge() float64 {
 
 // fluctuation is the variance that usage gathers in a second, in s²/s: intervals
 // of length T use r·T with variance v·T, of which the mean rate r takes one degree
-// of freedom. It takes two intervals; a window has four or more.
+// of freedom. It takes two intervals.
 func fluctuation(used []Sample) float64 {
 	n := len(used) - 1
 	rate := rise(used[0], used[n]) / seconds(used[0], used[n])

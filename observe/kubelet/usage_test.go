@@ -74,9 +74,26 @@ func TestBetweenRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
-	short := &ShortError{}
-	if _, err := series(steady...).Between(at(5), at(15)); !errors.As(err, &short) || short.Least != 40*time.Second {
-		t.Errorf("%v", err)
+	// What can be said of a window that is too short is said.
+	for _, c := range []struct {
+		a, b            float64
+		used, low, high float64
+		se              float64
+		least           time.Duration
+	}{
+		{5, 15, 1, 0, 2, 0, 40 * time.Second},
+		{12, 18, 0.6, 0, 1, 0.5, 40 * time.Second}, // between two samples: nothing tells how usage fluctuates
+	} {
+		short := &ShortError{}
+		u, err := series(steady...).Between(at(c.a), at(c.b))
+		if !errors.As(err, &short) || short.Least != c.least || math.Abs(u.Seconds-c.used)+math.Abs(u.LowS-c.low)+math.Abs(u.HighS-c.high)+math.Abs(u.ErrorS-c.se) > 1e-9 {
+			t.Errorf("%v to %v: %+v, %v", c.a, c.b, u, err)
+		}
+	}
+	none := &Series{}
+	none.Add(Sample{UsedNS: 5})
+	if _, ok := none.Last(); ok {
+		t.Error("a sample without a time was taken for one")
 	}
 	fell := [][2]float64{{0, 5}, {10, 6}, {20, 1}, {30, 2}, {40, 3}, {50, 9}}
 	if _, err := series(fell...).Between(at(1), at(49)); !errors.Is(err, ErrReset) {
@@ -117,7 +134,6 @@ func TestBounds(t *testing.T) {
 			if short.Least <= short.Window {
 				t.Fatalf("%+v", short)
 			}
-			return
 		} else if err != nil {
 			return // samples end before the window does
 		}

@@ -43,7 +43,13 @@ func hopMeasures(s *study.Study) []analysis.Measure {
 			}
 		}
 		add(study.HopPods, finding.UnitPerRequest, pods(record.CPU.TotalS))
-		add(study.HopKernel, finding.UnitPerRequest, pods(func(c record.CPU) float64 { return c.SystemS }))
+		kernel := pods(func(c record.CPU) float64 { return c.SystemS })
+		add(study.HopKernel, finding.UnitPerRequest, func(o *analysis.Observations, t *record.Trial) float64 {
+			if t.Sampled != nil { // a kubelet does not tell it apart
+				return math.NaN()
+			}
+			return kernel(o, t)
+		})
 		add(study.HopMachine, finding.UnitPerRequest, func(_ *analysis.Observations, t *record.Trial) float64 {
 			return analysis.CPUPerRequest(t, record.PartMachine, record.CPU.TotalS)
 		})

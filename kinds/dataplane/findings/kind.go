@@ -48,7 +48,7 @@ func Kind() analysis.Kind {
 			f.Money = moneyWords(s.Money, shared)
 		},
 		Unfair:  unfair,
-		Remarks: unsteadyWindows,
+		Remarks: func(o *analysis.Observations) []string { return slices.Concat(unsteadyWindows(o), sampledCPU(o)) },
 		Search:  analysis.Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: whose},
 	}
 }

@@ -64,8 +64,11 @@ func cpuAnswers(f record.Findings, top record.Cell) []string {
 			if only.HighUS > only.LowUS {
 				cost = s.Quantity(sum, only.LowUS, only.HighUS)
 			}
-			answers = append(answers, fmt.Sprintf("A request costs the %s %s of CPU, %s of it in the kernel.", report.PartWords(part),
-				cost, report.Percent(only.SystemUS/sum)))
+			kernel := fmt.Sprintf(", %s of it in the kernel", report.Percent(only.SystemUS/sum))
+			if only.Whole {
+				kernel = ""
+			}
+			answers = append(answers, fmt.Sprintf("A request costs the %s %s of CPU%s.", report.PartWords(part), cost, kernel))
 		case n > 1:
 			answers = append(answers, fmt.Sprintf("A request costs the %s between %s and %s of CPU.", report.PartWords(part), s.Plain(low), s.Value(high)))
 		}

@@ -30,6 +30,9 @@ func cpuTable(f record.Findings) report.Table {
 		row := report.FactorTexts(f, c.Cell)
 		for _, part := range shown {
 			cpu, ok := c.CPUPerRequest[part]
+			if cpu.Whole {
+				t.Title = "CPU per request, µs: user and kernel together (95% interval)"
+			}
 			if !ok {
 				row = append(row, report.Text{S: "–", Style: report.StyleDim})
 				continue
@@ -37,6 +40,9 @@ func cpuTable(f record.Findings) report.Table {
 			_, span := s.Parts(cpu.UserUS+cpu.SystemUS, cpu.LowUS, cpu.HighUS)
 			d := report.Decimals(cpu.UserUS+cpu.SystemUS, cpu.LowUS, cpu.HighUS)
 			sum := report.Fixed(cpu.UserUS, d) + " + " + report.Fixed(cpu.SystemUS, d)
+			if cpu.Whole {
+				sum = report.Fixed(cpu.UserUS, d)
+			}
 			if cpu.HighUS > cpu.LowUS { // a single block has no interval
 				sum += " (" + span + ")"
 			}
@@ -52,6 +58,9 @@ func memoryTable(f record.Findings) report.Table {
 	parts := slices.Concat(record.ProxyParts(), []string{record.PartWorker, record.PartGenerator, record.PartControl})
 	shown := report.WithRest(parts, f.Cells, func(c record.CellSummary) []string { return report.MapKeys(c.MemoryBytes) })
 	t := report.Table{Title: "Memory, MB (proportional set size)"}
+	if f.Observed == record.ObservedKubelet {
+		t.Title = "Memory, MB (working set)"
+	}
 	for _, factor := range memoryFactors(f) {
 		t.Columns = append(t.Columns, report.Column{Head: strings.ReplaceAll(factor, "_", " ")})
 	}

@@ -67,6 +67,7 @@ func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
 		Site: s, topology: newTopology(s.Namespace, plan), o: o,
 		loads: map[study.Variant]*loadRole{}, workers: map[study.Variant]*workerRole{}, deployment: r.Deployments + 1, block: -1, tell: r.Tell,
 	}
+	d.Kubelets = o.Observed == record.ObservedKubelet
 	d.Note = func(text string) { r.Tell(runner.Event{Stage: "deploy", Text: text}) }
 	defer func() {
 		if err != nil {
@@ -83,6 +84,9 @@ func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
 		return d, err
 	}
 	if err := d.connect(ctx); err != nil {
+		return d, err
+	}
+	if err := d.checkPace(ctx); err != nil {
 		return d, err
 	}
 	if err := d.settle(ctx); err != nil {
@@ -167,7 +171,7 @@ func (d *deployed) connect(ctx context.Context) error {
 		if pod == nil {
 			return site.Pod{}, fmt.Errorf("workload %s has no ready pod", w.Name)
 		}
-		if d.Observers[pod.Spec.NodeName].HTTPClient == nil {
+		if !d.Observed(pod.Spec.NodeName) {
 			return site.Pod{}, errs.WithHint(fmt.Errorf("no observer runs on node %s", pod.Spec.NodeName),
 				"kubectl -n %s describe daemonset %s", d.Namespace, site.RoleObserve)
 		}

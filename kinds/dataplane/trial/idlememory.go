@@ -9,10 +9,11 @@ import (
 )
 
 // idleMemory reads what each part holds before the trial's first request, for
-// studies that price memory; nil for others. Reading it walks page tables, so
+// studies that price memory; nil for others, and where kubelets are asked, whose
+// samples may be of the trial before. Reading it walks page tables, so
 // it comes before the generator starts.
 func (t *trialRun) idleMemory(ctx context.Context) (map[string]int64, error) {
-	if t.o.Study.Bill == nil || !t.o.Study.Measured(study.MeasureMemory) {
+	if t.d.Kubelets || t.o.Study.Bill == nil || !t.o.Study.Measured(study.MeasureMemory) {
 		return nil, nil
 	}
 	out := map[string]int64{}

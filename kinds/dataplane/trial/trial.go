@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/load"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
 	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/observe/kubelet"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
@@ -56,6 +57,14 @@ type counters struct {
 	configs map[string][]byte // in force after the trial, only then
 }
 
+// observed is a window of the generator's intervals [from, to), and what was seen
+// of it: snapshots by node, or the kubelets' samples.
+type observed struct {
+	from, to int
+	sampled  map[string]edges
+	kubelets *kubelet.Watch
+}
+
 // edges are a node's snapshots at the two edges of the window.
 type edges struct {
 	before, after observe.Snapshot
@@ -78,6 +87,9 @@ func newTrial(d *deployed, o *runner.Options, job runner.Job) (*trialRun, error)
 	if t.spec, err = loadSpec(o.Study, cell, url(t.server.Workload, cell, o.Study.Load), job.BlockSeed); err != nil {
 		return nil, err
 	}
+	if d.Kubelets {
+		t.spec.DurationS += overdue.Seconds()
+	}
 	t.spec.Headers = append(t.spec.Headers, d.headers...)
 	if err := t.spec.Validate(); err != nil {
 		return nil, err
@@ -91,7 +103,7 @@ func (t *trialRun) findTargets() {
 	t.targets = map[string][]observe.Target{}
 	add := func(part string, pod site.Pod, container string) {
 		if id := pod.Containers[container]; id != "" {
-			t.targets[pod.Node] = append(t.targets[pod.Node], observe.Target{Name: part, PodUID: pod.UID, ContainerID: id})
+			t.targets[pod.Node] = append(t.targets[pod.Node], observe.Target{Name: part, PodUID: pod.UID, ContainerID: id, Container: container})
 		}
 	}
 	add(record.PartGenerator, t.client.pod, site.RoleLoad)
@@ -102,7 +114,14 @@ func (t *trialRun) findTargets() {
 		}
 	}
 	for i, pod := range t.d.Control {
-		t.targets[pod.Node] = append(t.targets[pod.Node], observe.Target{Name: fmt.Sprintf("%s-%d", record.PartControl, i), PodUID: pod.UID})
+		target := observe.Target{Name: fmt.Sprintf("%s-%d", record.PartControl, i), PodUID: pod.UID}
+		if !t.d.Kubelets {
+			t.targets[pod.Node] = append(t.targets[pod.Node], target)
+			continue
+		}
+		for target.Container = range pod.Containers { // a pod's own samples are cAdvisor's, and rare
+			t.targets[pod.Node] = append(t.targets[pod.Node], target)
+		}
 	}
 }
 
@@ -130,7 +149,7 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 		return out, nil, err
 	}
 	out.Warmup = warm
-	from, to, sampled, err := t.window(ctx, finished)
+	w, err := t.window(ctx, finished)
 	if err != nil {
 		return out, nil, err
 	}
@@ -145,33 +164,42 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	if err != nil {
 		return out, nil, err
 	}
-	window, err := result.Window(from, to)
+	window, err := result.Window(w.from, w.to)
 	if err != nil {
 		return out, nil, err
 	}
 	out.Window = record.Window{
 		Start:   time.Unix(0, t.started.StartUnixNS+window.StartNS).UTC(),
-		Seconds: float64(window.DurationNS) / 1e9, Intervals: to - from,
+		Seconds: float64(window.DurationNS) / 1e9, Intervals: w.to - w.from,
 	}
 	out.Load = window.Record(t.spec.Rate)
-	out.Drift = driftOf(result.Intervals[from:to])
-	t.costs(&out, sampled)
-	withIdle(out.Memory, idle)
-	t.others(&out, sampled)
-	t.waits(&out, sampled)
-	t.threads(&out, sampled)
+	out.Drift = driftOf(result.Intervals[w.from:w.to])
+	if w.kubelets != nil {
+		t.sampledCosts(&out, w.kubelets)
+	} else {
+		t.counted(&out, w.sampled, idle)
+	}
 	t.seen.Loops, t.seen.Connections = t.spec.Threads, t.spec.Connections
 	t.seen.Mesh = t.evidence(&out, result, before, after)
 	t.seen.Configs = map[string]verdict.Dump{}
 	for part, config := range after.configs {
 		t.seen.Configs[part] = config
 	}
-	t.seen.Edges = t.edges(out.Window, sampled)
 	var log bytes.Buffer
-	if err := result.WriteLog(&log, from, to); err != nil {
+	if err := result.WriteLog(&log, w.from, w.to); err != nil {
 		return out, nil, fmt.Errorf("histograms: %w", err)
 	}
 	return out, log.Bytes(), nil
+}
+
+// counted puts what was read at the window's edges into the record.
+func (t *trialRun) counted(out *record.Trial, sampled map[string]edges, idle map[string]int64) {
+	t.costs(out, sampled)
+	withIdle(out.Memory, idle)
+	t.others(out, sampled)
+	t.waits(out, sampled)
+	t.threads(out, sampled)
+	t.seen.Edges = t.edges(out.Window, sampled)
 }
 
 // startLimit bounds how long a start that reaches no server is tried again: a
@@ -257,7 +285,8 @@ func (t *trialRun) readConfigs(ctx context.Context) (map[string][]byte, error) {
 
 // measureSkew compares the generator's clock with this machine's, and those
 // of the observers of other nodes with the generator's; on its own node they
-// are one clock.
+// are one clock. Clocks of kubelets on other nodes are taken for the generator's:
+// what they differ by moves a part's window, and leaves its length.
 func (t *trialRun) measureSkew(ctx context.Context) error {
 	generator, err := t.client.api.ClockOffset(ctx)
 	if err != nil {
@@ -267,7 +296,7 @@ func (t *trialRun) measureSkew(ctx context.Context) error {
 		t.clockAhead = generator.Offset
 	}
 	for node := range t.targets {
-		if node == t.client.pod.Node {
+		if node == t.client.pod.Node || t.d.Kubelets {
 			continue
 		}
 		observer, _, err := t.d.Observers[node].ClockOffset(ctx)
@@ -280,18 +309,20 @@ func (t *trialRun) measureSkew(ctx context.Context) error {
 }
 
 // window fixes the window after the intervals finished so far, arms the
-// observers and the generator, and waits until it has passed. It returns the
-// window's intervals [from, to).
-func (t *trialRun) window(ctx context.Context, finished int) (from, to int, sampled map[string]edges, err error) {
+// observers and the generator, and waits until it has passed.
+func (t *trialRun) window(ctx context.Context, finished int) (observed, error) {
+	if t.d.Kubelets {
+		return t.windowAmongSamples(ctx, finished)
+	}
 	interval := t.o.Study.Interval
 	begin := time.Unix(0, t.started.StartUnixNS)
-	from = firstInterval(finished, begin, t.now(), interval, t.slowest)
-	to = from + int(t.o.Study.Window/interval)
+	from := firstInterval(finished, begin, t.now(), interval, t.slowest)
+	to := from + int(t.o.Study.Window/interval)
 	if _, err := t.client.api.StopAfter(ctx, t.started.Run, to-1); err != nil {
-		return 0, 0, nil, fmt.Errorf("end the schedule after the window: %w", err)
+		return observed{}, fmt.Errorf("end the schedule after the window: %w", err)
 	}
 	start, end := begin.Add(time.Duration(from)*interval), begin.Add(time.Duration(to)*interval)
-	sampled = map[string]edges{}
+	sampled := map[string]edges{}
 	host := t.d.Host()
 	results := make(chan struct {
 		node string
@@ -317,7 +348,7 @@ func (t *trialRun) window(ctx context.Context, finished int) (from, to int, samp
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return 0, 0, nil, err
+		return observed{}, err
 	}
 	close(results)
 	host = t.d.HostAfter(host)
@@ -327,7 +358,7 @@ func (t *trialRun) window(ctx context.Context, finished int) (from, to int, samp
 		}
 		sampled[r.node] = r.edges
 	}
-	return from, to, sampled, nil
+	return observed{from: from, to: to, sampled: sampled}, nil
 }
 
 // firstInterval is the first interval of a window that can still be armed at

@@ -19,10 +19,9 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 	s := t.o.Study
 	begin := time.Now()
 	var latency, cpu []float64
-	node := t.server.pod.Node
-	last, err := t.d.Observers[node].Snapshot(ctx, t.targets[node], false)
+	share, err := t.watchCPU(ctx)
 	if err != nil {
-		return record.Warmup{}, 0, fmt.Errorf("watch CPU: %w", err)
+		return record.Warmup{}, 0, err
 	}
 	ticker := time.NewTicker(s.Interval)
 	defer ticker.Stop()
@@ -40,16 +39,16 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 		if status.Error != "" {
 			return record.Warmup{}, 0, fmt.Errorf("the generator ended: %s", status.Error)
 		}
-		shot, err := t.d.Observers[node].Snapshot(ctx, t.targets[node], false)
-		if err != nil {
-			return record.Warmup{}, 0, fmt.Errorf("watch CPU: %w", err)
+		used := math.NaN()
+		if share != nil {
+			if used, err = share(ctx); err != nil {
+				return record.Warmup{}, 0, err
+			}
 		}
 		t.slowest = max(t.slowest, time.Since(asked)/2) // of two questions
-		share := cpuShare(last, shot)
-		last = shot
 		for _, iv := range status.Intervals {
 			latency = append(latency, median(iv))
-			cpu = append(cpu, share)
+			cpu = append(cpu, used)
 		}
 		elapsed := time.Since(begin)
 		warm := record.Warmup{Seconds: elapsed.Seconds()}
@@ -57,6 +56,9 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 			continue
 		}
 		steady := detectSteady(latency, cpu)
+		if share == nil {
+			steady = stat.Warmup{Names: []string{"latency"}}.Detect(latency)
+		}
 		warm.Steady, warm.Why = steady.OK, steady.Why
 		if !steady.OK && elapsed < s.Warmup.Max {
 			continue
@@ -66,6 +68,30 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 		}
 		return warm, len(latency), nil
 	}
+}
+
+// watchCPU returns what says how much CPU the trial's parts have used on the
+// server's node since it was asked last, in CPUs; nil where kubelets are asked, which
+// do not know it of so short a time.
+func (t *trialRun) watchCPU(ctx context.Context) (func(context.Context) (float64, error), error) {
+	if t.d.Kubelets {
+		return nil, nil
+	}
+	node := t.server.pod.Node
+	look := func(ctx context.Context) (observe.Snapshot, error) {
+		shot, err := t.d.Observers[node].Snapshot(ctx, t.targets[node], false)
+		if err != nil {
+			err = fmt.Errorf("watch CPU: %w", err)
+		}
+		return shot, err
+	}
+	last, err := look(ctx)
+	return func(ctx context.Context) (float64, error) {
+		shot, err := look(ctx)
+		share := cpuShare(last, shot)
+		last = shot
+		return share, err
+	}, err
 }
 
 // detectSteady says whether a trial is steady, and what keeps it waiting.

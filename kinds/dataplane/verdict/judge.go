@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/mesh"
@@ -27,6 +28,8 @@ var (
 		Doc: "share of a CPU above which one loop of the generator cannot be trusted to keep its schedule"}
 	cpuEdges = verdict.Limit{Name: "cpu-edges", Default: 0.01, Unit: "ratio",
 		Doc: "how far the readings of CPU counters may be from the window's edges, as a share of the window"}
+	cpuGaps = verdict.Limit{Name: "cpu-gaps", Default: 0.25, Unit: "ratio",
+		Doc: "how far a kubelet's samples of CPU counters may be apart, as a share of the window"}
 	threads = verdict.Limit{Name: "threads", Default: 0.01, Unit: "ratio",
 		Doc: "how far threads and their cgroup may differ in their accounts of CPU time"}
 	// Where the cgroup's counter rose by more while threads were read, they
@@ -38,7 +41,7 @@ var (
 )
 
 // Limits are all of the kind's.
-var Limits = []verdict.Limit{served, ScheduleLag, scheduleFit, scheduleEven, scheduleOdd, scheduleEvenOdd, scheduleRate, SendTime, Steady, SteadyCommon, generatorCPU, cpuEdges, threads, threadsUnsure, threadsLeast, verdict.Steal, verdict.Unattributed, verdict.UnattributedBusy}
+var Limits = []verdict.Limit{served, ScheduleLag, scheduleFit, scheduleEven, scheduleOdd, scheduleEvenOdd, scheduleRate, SendTime, Steady, SteadyCommon, generatorCPU, cpuEdges, cpuGaps, threads, threadsUnsure, threadsLeast, verdict.Steal, verdict.Unattributed, verdict.UnattributedBusy}
 
 // Judge implements [verdict.Judge].
 func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
@@ -64,7 +67,11 @@ func Of(t record.Trial, e Evidence, l verdict.Limits, verify func(mesh.Evidence)
 	s.Add(e.Unread...)
 	s.Add(checkThreads(t.Threads, l)...)
 	checkLoad(&s, t, e, l)
-	checkEdges(&s, t.Window, e.Edges, l)
+	if e.Source == record.ObservedKubelet {
+		checkGaps(&s, t, l)
+	} else {
+		checkEdges(&s, t.Window, e.Edges, l)
+	}
 	m := e.mesh()
 	// Of what is echoed a worker counts what each read returned.
 	if m.Worker != nil && !protocol.Of(t.Cell[study.FactorProtocol]).Echo {
@@ -126,6 +133,18 @@ func checkEdges(s *verdict.Sheet, w record.Window, edges []Edge, l verdict.Limit
 	}
 	limit := time.Duration(l.Of(cpuEdges) * w.Seconds * float64(time.Second))
 	s.Check("cpu-edges", worst <= limit, "CPU counters were read within %v of the window's edges, limit %v", worst.Round(time.Microsecond), limit)
+}
+
+// checkGaps compares a kubelet's samples with the window that lies among them.
+func checkGaps(s *verdict.Sheet, t record.Trial, l verdict.Limits) {
+	worst, of := 0.0, "anything"
+	for _, part := range slices.Sorted(maps.Keys(t.Sampled)) {
+		if gap := t.Sampled[part].GapS; gap > worst {
+			worst, of = gap, "the "+strings.ReplaceAll(part, "_", " ")
+		}
+	}
+	limit := l.Of(cpuGaps) * t.Window.Seconds
+	s.Check(cpuGaps.Name, worst <= limit, "the kubelet sampled the CPU counters of %s %.1f s apart, limit %.1f s in a window of %.0f s", of, worst, limit, t.Window.Seconds)
 }
 
 // checkThreads says for each part whether its threads' times add up to what

@@ -49,6 +49,15 @@ func faultless() *seen {
 	return j
 }
 
+// sampled has the CPU counters of one part sampled so many seconds apart, by a
+// kubelet, in the window of two seconds.
+func sampled(gap float64) func(*seen) {
+	return func(j *seen) {
+		j.seen.Edges, j.seen.Source = nil, record.ObservedKubelet
+		j.trial.Sampled = map[string]record.Sampled{record.PartWorker: {GapS: 0.4}, record.PartGenerator: {GapS: gap}}
+	}
+}
+
 func (j *seen) judge() record.Validity { return Of(j.trial, j.seen, nil, none.Mesh{}.Verify) }
 
 // Each fault makes a trial invalid, by the check that is about it and no
@@ -110,6 +119,12 @@ func TestJudge(t *testing.T) {
 		}},
 		{name: "first edge early", change: func(j *seen) { j.seen.Edges[1].Before = -21 * time.Millisecond }, fails: "cpu-edges"},
 		{name: "second edge late", change: func(j *seen) { j.seen.Edges[0].After = 21 * time.Millisecond }, fails: "cpu-edges"},
+		{name: "samples of a kubelet", change: sampled(0.5)},
+		{name: "samples too far apart", change: sampled(0.51), fails: "cpu-gaps"},
+		{name: "a part that the kubelet does not tell", change: func(j *seen) {
+			sampled(0.5)(j)
+			j.seen.Unread = []record.Check{{Name: "cpu-worker", Detail: "no sample"}}
+		}, fails: "cpu-worker"},
 		{name: "a request that the worker did not see", change: func(j *seen) { j.seen.Mesh.Worker["requests"]-- }, fails: "worker-requests"},
 		{name: "a request of somebody else's", change: func(j *seen) { j.seen.Mesh.Worker["requests"]++ }, fails: "worker-requests"},
 		{name: "a request of unknown fate", change: func(j *seen) {
@@ -325,6 +340,8 @@ func TestEveryLimitCounts(t *testing.T) {
 			j.trial.Load.Rate, j.trial.Load.Schedule.Distance = 1000, 0.07
 		case scheduleEven, scheduleEvenOdd:
 			j.trial.Load.Schedule.Process, j.trial.Load.Schedule.Distance = study.ArrivalUniform, 0.2
+		case cpuGaps:
+			sampled(0.5)(j)
 		case threadsUnsure:
 			j.trial.Threads[record.PartWorker] = record.Threads{CPUS: 1, UnaccountedS: 0.02, UnsureS: 0.02}
 		case threadsLeast:

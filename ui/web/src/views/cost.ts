@@ -51,7 +51,7 @@ function cpuRow(model: Model, c: CellSummary, shown: readonly CellSummary[], par
     if (!one) return [];
     sum += one.user_us + one.system_us;
     return [
-      { color: partColor(part), value: one.user_us, hatched: false, says: `${model.partWords(part)}, user: ${plain(MICRO, one.user_us)} µs` },
+      { color: partColor(part), value: one.user_us, hatched: false, says: `${model.partWords(part)}${one.whole ? '' : ', user'}: ${plain(MICRO, one.user_us)} µs` },
       { color: partColor(part), value: one.system_us, hatched: true, says: `${model.partWords(part)}, kernel: ${plain(MICRO, one.system_us)} µs` },
     ];
   });
@@ -117,7 +117,7 @@ function cpuTable(model: Model, cells: readonly CellSummary[], parts: readonly s
       const one = new Map(Object.entries(c.cpu_us_per_request ?? {})).get(p);
       if (!one) return ['–', ''];
       const sum = one.user_us + one.system_us;
-      return [interval(MICRO, sum, one.low_us, one.high_us), percent(one.system_us / sum)];
+      return [interval(MICRO, sum, one.low_us, one.high_us), one.whole ? '–' : percent(one.system_us / sum)];
     })]));
 }
 

@@ -1,0 +1,48 @@
+package findings
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// sampledCPU says of a run whose CPU the kubelets told how well it is known: the
+// usual error of a figure, the largest, and what no figure is beyond. Intervals
+// have the error in them as far as it varies from block to block.
+func sampledCPU(o *analysis.Observations) []string {
+	if o.Run.Header.Observed != record.ObservedKubelet {
+		return nil
+	}
+	out := "CPU and memory are as the kubelets told them: memory is the working set, which is no set size, and user and kernel time are not told apart"
+	var shares []float64
+	bound, gap := 0.0, 0.0
+	for i := range o.Run.Trials {
+		t := &o.Run.Trials[i]
+		if !t.Validity.Valid {
+			continue
+		}
+		for part, s := range t.Sampled {
+			used := t.CPU[part].TotalS()
+			if part == record.PartControl || used <= 0 {
+				continue // what it does has no rate that is steady
+			}
+			shares = append(shares, s.ErrorS/used)
+			bound, gap = max(bound, (s.HighS-used)/used, (used-s.LowS)/used), max(gap, s.GapS)
+		}
+	}
+	if len(shares) == 0 {
+		return []string{out}
+	}
+	percent := func(v float64) string {
+		if v >= 0.1 {
+			return words.Percent(v)
+		}
+		return fmt.Sprintf("%.2g%%", v*100)
+	}
+	return []string{fmt.Sprintf("%s. CPU lies between samples up to %.1f s apart: the standard error of a trial's figure is %s of it (median; the largest %s), and none is off by more than %s whatever happened between samples",
+		out, gap, percent(stat.Median(shares)), percent(slices.Max(shares)), percent(bound))}
+}

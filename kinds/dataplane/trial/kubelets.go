@@ -1,0 +1,136 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/observe/kubelet"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// overdue is how much longer a schedule lasts where kubelets sample: it goes on
+// before the window until each container was sampled under its load, and behind it
+// until each was sampled again.
+const overdue = 2 * (kubelet.Longest + kubelet.Patience)
+
+// kubelets asks the kubelets of nodes.
+func (d *deployed) kubelets() kubelet.Reader { return kubelet.Through(d.Kube.CoreV1().RESTClient()) }
+
+// sampledBy is a target as kubelets know it.
+func sampledBy(t observe.Target) kubelet.Container {
+	return kubelet.Container{PodUID: t.PodUID, Name: t.Container}
+}
+
+// wanted are the containers of targets, by node.
+func wanted(targets map[string][]observe.Target) map[string][]kubelet.Container {
+	out := map[string][]kubelet.Container{}
+	for node, all := range targets {
+		for _, target := range all {
+			out[node] = append(out[node], sampledBy(target))
+		}
+	}
+	return out
+}
+
+// checkPace asks the kubelets before the first trial, and refuses a study whose
+// window is too short for their samples. How far these are apart is not looked into
+// where the window is long enough for any.
+func (d *deployed) checkPace(ctx context.Context) error {
+	if !d.Kubelets {
+		return nil
+	}
+	targets := map[string][]observe.Target{}
+	for _, pod := range d.Pods() {
+		for _, container := range []string{site.RoleLoad, site.RoleWorker} {
+			if pod.Containers[container] != "" {
+				targets[pod.Node] = append(targets[pod.Node], observe.Target{PodUID: pod.UID, Container: container})
+			}
+		}
+	}
+	watch := kubelet.Start(ctx, d.kubelets(), wanted(targets), kubelet.Asking)
+	defer watch.Stop()
+	window := d.o.Study.Window
+	if window >= kubelet.LeastWindow(kubelet.Longest) {
+		_, err := watch.Await(ctx, time.Time{})
+		return err
+	}
+	gap, err := watch.Pace(ctx)
+	if err != nil {
+		return err
+	}
+	if least := kubelet.LeastWindow(gap); window < least {
+		return errs.WithHint(errs.Usage("the kubelets sample containers up to %.0f s apart, for which a window of %v is too short", gap.Seconds(), window),
+			"--set window=%v", least)
+	}
+	return nil
+}
+
+// windowAmongSamples fixes the window once each container was sampled under the
+// load that the warm-up ended with, and lets the generator go on until each was
+// sampled after the window's end: between two samples the kubelets' counters are
+// interpolated, which wants the same load on both sides of an edge.
+func (t *trialRun) windowAmongSamples(ctx context.Context, finished int) (observed, error) {
+	interval, length := t.o.Study.Interval, t.o.Study.Window
+	watch := kubelet.Start(ctx, t.d.kubelets(), wanted(t.targets), kubelet.Every(length))
+	defer watch.Stop()
+	first, err := watch.Await(ctx, t.now())
+	if err != nil {
+		return observed{}, fmt.Errorf("wait for samples before the window: %w", err)
+	}
+	begin := time.Unix(0, t.started.StartUnixNS)
+	from := max(finished, intervalAt(begin, first, interval))
+	to := from + int(length/interval)
+	// A container that has gone meanwhile, the account of its CPU tells.
+	_, err = watch.Await(ctx, begin.Add(time.Duration(to)*interval))
+	if err != nil && ctx.Err() != nil {
+		return observed{}, err
+	}
+	if _, err := t.client.api.Stop(ctx, t.started.Run); err != nil {
+		return observed{}, fmt.Errorf("end the schedule after the window: %w", err)
+	}
+	return observed{from: from, to: to, kubelets: watch}, nil
+}
+
+// intervalAt is the first interval that begins at a time or later.
+func intervalAt(begin, at time.Time, interval time.Duration) int {
+	return int((at.Sub(begin) + interval - 1) / interval)
+}
+
+// sampledCosts turns the kubelets' samples into the trial's CPU and memory. What
+// they do not tell is noted: where a part has no CPU the trial is not valid, the
+// machine's as a whole is context.
+func (t *trialRun) sampledCosts(out *record.Trial, watch *kubelet.Watch) {
+	out.CPU, out.Sampled, out.Memory = map[string]record.CPU{}, map[string]record.Sampled{}, map[string]record.Memory{}
+	t.seen.Source = record.ObservedKubelet
+	begin := out.Window.Start
+	end := begin.Add(time.Duration(out.Window.Seconds * float64(time.Second)))
+	put := func(part string, u kubelet.Usage) {
+		out.CPU[part] = out.CPU[part].Plus(record.CPU{UserS: u.Seconds})
+		out.Sampled[part] = out.Sampled[part].Plus(record.Sampled{ErrorS: u.ErrorS, LowS: u.LowS, HighS: u.HighS, Samples: u.Samples, GapS: u.Gap.Seconds()})
+	}
+	for node, targets := range t.targets {
+		for _, target := range targets {
+			part, c := partOf(target.Name), sampledBy(target)
+			u, err := watch.CPU(node, c, begin, end)
+			if short := (*kubelet.ShortError)(nil); err != nil && !errors.As(err, &short) {
+				t.seen.Unread = append(t.seen.Unread, record.Check{Name: "cpu-" + part, Detail: fmt.Sprintf("%s on node %s: %v", c, node, err)})
+				continue
+			} // one that is short the rules judge
+			put(part, u)
+			if bytes := watch.Memory(node, c, end); bytes > 0 && t.o.Study.Measured(study.MeasureMemory) {
+				out.Memory[part] = record.Memory{WorkingSetBytes: out.Memory[part].WorkingSetBytes + bytes}
+			}
+		}
+	}
+	if u, err := watch.Node(t.server.pod.Node, begin, end); err == nil {
+		put(record.PartMachine, u)
+	} else {
+		t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf("the CPU of the machine as a whole was not measured: %v", err))
+	}
+}

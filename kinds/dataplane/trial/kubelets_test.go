@@ -1,0 +1,106 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/meshtrial/meshtrial/mesh/none"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/observe/kubelet"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Of a control plane's pods the containers are asked for: a pod's own samples are
+// cAdvisor's, which may be the only rare ones.
+func TestTargetsOfKubelets(t *testing.T) {
+	for kubelets, want := range map[bool]map[string][]kubelet.Container{
+		true:  {"a": {{PodUID: "i", Name: "discovery"}}},
+		false: {"a": {{PodUID: "i"}}},
+	} {
+		trial := &trialRun{o: &runner.Options{Mesh: none.Mesh{}}, client: &loadRole{}, server: &workerRole{},
+			d: &deployed{Site: &site.Site{Kubelets: kubelets, Control: []site.Pod{{UID: "i", Node: "a", Containers: map[string]string{"discovery": "containerd://1"}}}}}}
+		trial.findTargets()
+		if got := wanted(trial.targets); !reflect.DeepEqual(got, want) {
+			t.Errorf("kubelets %v: %+v", kubelets, got)
+		}
+	}
+}
+
+// A trial's CPU lies between the samples of its containers, those of a part
+// together; what the kubelet does not tell is said.
+func TestSampledCosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		trial := &trialRun{
+			o:      &runner.Options{Study: &study.Study{Measures: []string{study.MeasureMemory}}},
+			server: &workerRole{pod: site.Pod{Node: "b"}},
+			targets: map[string][]observe.Target{
+				"a": {{Name: record.PartGenerator, PodUID: "g", Container: "load"}},
+				"b": {{Name: record.PartWorker, PodUID: "w", Container: "worker"}, {Name: record.PartServerProxy, PodUID: "w", Container: "istio-proxy"},
+					{Name: record.PartControl + "-0", PodUID: "i"}, {Name: record.PartControl + "-1", PodUID: "j"}},
+			},
+		}
+		began := time.Now()
+		read := func(_ context.Context, node string) (kubelet.Summary, error) {
+			if node == "a" && time.Since(began) > 3*time.Second {
+				return kubelet.Summary{}, errors.New("the node is gone")
+			}
+			out := kubelet.Summary{Containers: map[kubelet.Container]kubelet.Stats{}}
+			for c, cpus := range map[kubelet.Container]float64{{PodUID: "g", Name: "load"}: 0.2, {PodUID: "w", Name: "worker"}: 0.5, {PodUID: "i"}: 0.1, {PodUID: "j"}: 0.3} {
+				out.Containers[c] = kubelet.Stats{CPU: kubelet.Sample{At: time.Now(), UsedNS: uint64(cpus * float64(time.Since(began)))}, Memory: int64(1000 * cpus), MemoryAt: time.Now()}
+			}
+			if node == "b" {
+				out.Node = kubelet.Stats{CPU: kubelet.Sample{At: time.Now().Truncate(15 * time.Second), UsedNS: 1}}
+			}
+			return out, nil
+		}
+		watch := kubelet.Start(t.Context(), read, wanted(trial.targets), time.Second)
+		time.Sleep(20500 * time.Millisecond)
+		watch.Stop()
+		out := &record.Trial{Window: record.Window{Start: began.Add(1500 * time.Millisecond), Seconds: 10}}
+		trial.sampledCosts(out, watch)
+		for part, want := range map[string]float64{record.PartWorker: 5, record.PartControl: 4} {
+			s := out.Sampled[part]
+			if cpu := out.CPU[part]; math.Abs(cpu.UserS-want) > 1e-6 || cpu.SystemS != 0 || s.ErrorS > 1e-6 || math.Abs(s.LowS-0.9*want) > 1e-6 || math.Abs(s.HighS-1.1*want) > 1e-6 || s.GapS != 1 || s.Samples != 12 {
+				t.Errorf("%s: %+v, %+v", part, cpu, s)
+			}
+		}
+		if got := out.Memory[record.PartControl]; got != (record.Memory{WorkingSetBytes: 400}) {
+			t.Errorf("memory of two pods: %+v", got)
+		}
+		var unread []string
+		for _, c := range trial.seen.Unread {
+			unread = append(unread, c.Name+": "+c.Detail)
+		}
+		slices.Sort(unread)
+		if want := []string{"cpu-generator: container load of pod g on node a: the kubelet has no sample from after the window yet",
+			"cpu-server_proxy: container istio-proxy of pod w on node b: the kubelet of node b says nothing of container istio-proxy of pod w"}; !slices.Equal(unread, want) {
+			t.Errorf("%q", unread)
+		}
+		// Its machine is sampled too seldom for so short a window.
+		if m := trial.seen.Unmeasured; len(m) != 1 || !strings.Contains(m[0], "the CPU of the machine as a whole was not measured: ") || trial.seen.Source != record.ObservedKubelet {
+			t.Errorf("%q by %s", m, trial.seen.Source)
+		}
+		if _, ok := out.CPU[record.PartMachine]; ok || len(out.CPU) != 2 {
+			t.Errorf("%+v", out.CPU)
+		}
+	})
+}
+
+func TestIntervalAt(t *testing.T) {
+	begin := time.Unix(1000, 0)
+	for ms, want := range map[int]int{0: 0, 1: 1, 99: 1, 100: 1, 101: 2, 1000: 10} {
+		if got := intervalAt(begin, begin.Add(time.Duration(ms)*time.Millisecond), 100*time.Millisecond); got != want {
+			t.Errorf("%d ms: %d, want %d", ms, got, want)
+		}
+	}
+}

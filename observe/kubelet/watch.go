@@ -1,0 +1,296 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// Longest is how far samples of a busy container are apart at most where
+	// cAdvisor takes them: its housekeeping waits 10 s and up to as much again
+	// (github.com/google/cadvisor, manager/container.go).
+	Longest = 20 * time.Second
+	// Least is the shortest window that a kubelet can tell anything of, one that
+	// samples whenever it is asked.
+	Least = 5 * time.Second
+
+	// A kubelet is asked askedInWindow times in a window, to have some to spare
+	// above gapsInWindow, but not more often than each leastEvery, as its answers cost
+	// the node CPU, and each mostEvery at least, to see all of cAdvisor's samples.
+	askedInWindow = 6
+	leastEvery    = 800 * time.Millisecond
+	mostEvery     = 5 * time.Second
+
+	// asks is how long an answer may take.
+	asks = 10 * time.Second
+	// Patience is how long a sample may be overdue.
+	Patience = 10 * time.Second
+)
+
+// Every is how often to ask kubelets during a window.
+func Every(window time.Duration) time.Duration {
+	return min(max(window/askedInWindow, leastEvery), mostEvery)
+}
+
+// Reader asks the kubelet of a node.
+type Reader func(ctx context.Context, node string) (Summary, error)
+
+// Through asks through an API server.
+func Through(api rest.Interface) Reader {
+	return func(ctx context.Context, node string) (Summary, error) { return Read(ctx, api, node) }
+}
+
+// Watch has what kubelets said since it was started.
+type Watch struct {
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+	told   chan struct{} // something is new
+
+	mu    sync.Mutex
+	nodes map[string]*watched
+}
+
+// watched is a node.
+type watched struct {
+	containers map[Container]*history
+	node       Series
+	failed     error // of the last question
+}
+
+// history is what is known of a container.
+type history struct {
+	cpu    Series
+	memory []memory
+}
+
+type memory struct {
+	at    time.Time
+	bytes int64
+}
+
+// Start asks the kubelets of nodes for containers, at once and then every so
+// often until [Watch.Stop] or the end of ctx.
+func Start(ctx context.Context, read Reader, containers map[string][]Container, every time.Duration) *Watch {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &Watch{cancel: cancel, told: make(chan struct{}, 1), nodes: map[string]*watched{}}
+	for node, wanted := range containers {
+		n := &watched{containers: map[Container]*history{}}
+		for _, c := range wanted {
+			n.containers[c] = &history{}
+		}
+		w.nodes[node] = n
+		w.ended.Go(func() {
+			for {
+				w.look(ctx, read, node, n)
+				if wake.Pause(ctx, every) != nil {
+					return
+				}
+			}
+		})
+	}
+	return w
+}
+
+// Stop ends all questions. What is known stays.
+func (w *Watch) Stop() {
+	w.cancel()
+	w.ended.Wait()
+}
+
+func (w *Watch) look(ctx context.Context, read Reader, node string, n *watched) {
+	limited, cancel := context.WithTimeout(ctx, asks)
+	defer cancel()
+	summary, err := read(limited, node)
+	if ctx.Err() != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n.failed = err
+	if err == nil {
+		n.node.Add(summary.Node.CPU)
+		for c, r := range n.containers {
+			if known, ok := summary.Containers[c]; ok {
+				r.cpu.Add(known.CPU)
+				if last := len(r.memory) - 1; known.Memory > 0 && (last < 0 || known.MemoryAt.After(r.memory[last].at)) {
+					r.memory = append(r.memory, memory{known.MemoryAt, known.Memory})
+				}
+			}
+		}
+	}
+	select {
+	case w.told <- struct{}{}:
+	default:
+	}
+}
+
+// Await waits until each container has a sample that is not older than at, for as
+// long as a kubelet may take from now or from at on. It returns when the last of
+// them was taken, of each the first that is not older. One caller at a time.
+func (w *Watch) Await(ctx context.Context, at time.Time) (time.Time, error) {
+	limited, cancel := context.WithTimeout(ctx, max(time.Until(at), 0)+Longest+Patience)
+	defer cancel()
+	for {
+		last, err := w.since(at)
+		if err == nil {
+			return last, nil
+		}
+		if apierrors.IsForbidden(err) { // and will be
+			return time.Time{}, err
+		}
+		select {
+		case <-limited.Done():
+			if ctx.Err() != nil {
+				return time.Time{}, ctx.Err()
+			}
+			return time.Time{}, err
+		case <-w.told:
+		}
+	}
+}
+
+// since is when the last container was sampled of which the first sample not older
+// than at is meant; the error says whose is missing.
+func (w *Watch) since(at time.Time) (time.Time, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var last time.Time
+	for _, node := range slices.Sorted(maps.Keys(w.nodes)) {
+		n := w.nodes[node]
+		for _, c := range slices.SortedFunc(maps.Keys(n.containers), Container.compare) {
+			first, ok := n.containers[c].cpu.first(at)
+			switch {
+			case ok:
+				last = latest(last, first.At)
+			case n.failed != nil:
+				return last, n.failed
+			default:
+				return last, n.missing(node, c)
+			}
+		}
+	}
+	return last, nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// missing says what is known of a container in place of the sample that is not
+// there.
+func (n *watched) missing(node string, c Container) error {
+	if known, ok := n.containers[c].cpu.Last(); ok {
+		return fmt.Errorf("the kubelet of node %s has sampled %s last at %s", node, c, known.At.UTC().Format("15:04:05.000"))
+	}
+	return errs.WithHint(fmt.Errorf("the kubelet of node %s says nothing of %s", node, c), "kubectl get --raw /api/v1/nodes/%s/proxy/stats/summary shows what it knows", node)
+}
+
+// String names it in messages.
+func (c Container) String() string {
+	if c.Name == "" {
+		return "pod " + c.PodUID
+	}
+	return fmt.Sprintf("container %s of pod %s", c.Name, c.PodUID)
+}
+
+func (c Container) compare(o Container) int { return strings.Compare(c.String(), o.String()) }
+
+// CPU is what a container of a node used from a to b; see [Series.Between].
+func (w *Watch) CPU(node string, c Container, a, b time.Time) (Usage, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, ok := w.nodes[node]
+	if !ok || n.containers[c] == nil {
+		return Usage{}, fmt.Errorf("%s on node %s was not watched", c, node)
+	}
+	u, err := n.containers[c].cpu.Between(a, b)
+	if _, known := n.containers[c].cpu.Last(); !known {
+		err = n.missing(node, c)
+	}
+	return u, err
+}
+
+// Node is what all of a node used from a to b.
+func (w *Watch) Node(node string, a, b time.Time) (Usage, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, ok := w.nodes[node]
+	if !ok {
+		return Usage{}, fmt.Errorf("node %s was not watched", node)
+	}
+	return n.node.Between(a, b)
+}
+
+// Memory is a container's working set in bytes, of the sample next to at; 0 where
+// none is known.
+func (w *Watch) Memory(node string, c Container, at time.Time) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, ok := w.nodes[node]
+	if !ok || n.containers[c] == nil {
+		return 0
+	}
+	best := memory{}
+	for _, m := range n.containers[c].memory {
+		if best.bytes == 0 || m.at.Sub(at).Abs() < best.at.Sub(at).Abs() {
+			best = m
+		}
+	}
+	return best.bytes
+}
+
+// Pace finds how far apart a kubelet's samples are for which nothing else is
+// known: that of the container sampled least often, by two samples of each, or
+// [Longest] if that is longer and the kubelet does not sample when asked.
+func (w *Watch) Pace(ctx context.Context) (time.Duration, error) {
+	first, err := w.Await(ctx, time.Time{})
+	if err != nil {
+		return 0, err
+	}
+	if _, err := w.Await(ctx, first.Add(1)); err != nil {
+		return 0, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	gap := time.Duration(0)
+	for _, n := range w.nodes {
+		for _, r := range n.containers {
+			all := r.cpu.samples
+			for i := 1; i < len(all); i++ {
+				gap = max(gap, all[i].At.Sub(all[i-1].At))
+			}
+		}
+	}
+	if gap > onDemand {
+		gap = max(gap, Longest)
+	}
+	return gap, nil
+}
+
+// onDemand is the longest time between samples of a kubelet that is asked every
+// leastEvery and samples whenever it is asked.
+const onDemand = 4 * time.Second
+
+// LeastWindow is the shortest window for samples so far apart.
+func LeastWindow(gap time.Duration) time.Duration {
+	if gap <= onDemand { // as often as it is asked
+		return Least
+	}
+	return roundUp(gapsInWindow * gap)
+}
+
+// Asking is how often to ask a kubelet to find its pace.
+const Asking = leastEvery

@@ -1,0 +1,188 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+var (
+	worker = Container{"u", "worker"}
+	proxy  = Container{"u", "proxy"}
+	istiod = Container{"i", ""}
+)
+
+// node is a kubelet whose containers use half a CPU from start on, and are sampled
+// by themselves; a period of 0 is a kubelet that samples when asked.
+type node struct {
+	mu      sync.Mutex
+	periods map[Container]time.Duration
+	failed  error
+	restart time.Time // of all containers; zero: none
+	asked   int
+}
+
+func (n *node) read(ctx context.Context, name string) (Summary, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.asked++
+	if n.failed != nil {
+		return Summary{}, n.failed
+	}
+	out := Summary{Containers: map[Container]Stats{}}
+	for c, period := range n.periods {
+		at := time.Now()
+		if period > 0 {
+			at = at.Truncate(period)
+		}
+		used := at.Sub(at.Truncate(time.Hour)) / 2
+		if !n.restart.IsZero() && at.After(n.restart) {
+			used = at.Sub(n.restart) / 2
+		}
+		out.Containers[c] = Stats{CPU: Sample{at, uint64(used)}, Memory: int64(at.Sub(at.Truncate(time.Hour)) / time.Millisecond), MemoryAt: at}
+		out.Node.CPU = Sample{at, uint64(2 * used)}
+	}
+	return out, nil
+}
+
+// A window between samples, whenever the kubelet takes them.
+func TestWatch(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		periods map[Container]time.Duration
+		window  time.Duration
+		pace    time.Duration // at least
+	}{
+		{"a kubelet that samples when asked", map[Container]time.Duration{worker: 0, istiod: 0}, 10 * time.Second, 0},
+		{"cAdvisor, each container at a time of its own", map[Container]time.Duration{worker: 13 * time.Second, istiod: 17 * time.Second}, 80 * time.Second, Longest},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &node{periods: tt.periods}
+				wanted := map[string][]Container{"a": {worker, istiod}}
+				w := Start(t.Context(), n.read, wanted, Asking)
+				pace, err := w.Pace(t.Context())
+				w.Stop()
+				if err != nil || pace < tt.pace || LeastWindow(pace) > tt.window {
+					t.Fatalf("samples %v apart take a window of %v: %v", pace, LeastWindow(pace), err)
+				}
+				w = Start(t.Context(), n.read, wanted, Every(tt.window))
+				defer w.Stop()
+				begin := time.Now()
+				first, err := w.Await(t.Context(), begin)
+				if err != nil || first.Before(begin) {
+					t.Fatalf("%v, %v", first, err)
+				}
+				end := first.Add(tt.window)
+				last, err := w.Await(t.Context(), end)
+				if err != nil || last.Before(end) || time.Since(end) > Longest {
+					t.Fatalf("%v, %v", last, err)
+				}
+				for _, c := range wanted["a"] {
+					u, err := w.CPU("a", c, first, end)
+					if err != nil || u.Seconds < 0.4999*tt.window.Seconds() || u.Seconds > 0.5001*tt.window.Seconds() || u.ErrorS > 0.01 {
+						t.Errorf("%s: %+v, %v", c, u, err)
+					}
+				}
+				u, err := w.Node("a", first, end)
+				if short := (*ShortError)(nil); err != nil && !errors.As(err, &short) || u.Seconds < 0.999*tt.window.Seconds() {
+					t.Errorf("the node: %+v, %v", u, err)
+				}
+				at := end.Sub(end.Truncate(time.Hour)).Milliseconds()
+				if m := w.Memory("a", worker, end); m < at-20000 || m > at+20000 {
+					t.Errorf("%d bytes at %d ms", m, at)
+				}
+			})
+		})
+	}
+}
+
+// What goes wrong is said with the node, the container, and what to do.
+func TestWatchFails(t *testing.T) {
+	refused := errs.WithHint(fmt.Errorf("ask the kubelet of node a: %w",
+		&apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: "no"}}), "it takes the right to get nodes/proxy")
+	for _, tt := range []struct {
+		name       string
+		node       *node
+		want, hint string
+		most       time.Duration // that it takes to be told
+	}{
+		{"a kubelet that refuses is told at once", &node{failed: refused}, "ask the kubelet of node a: no", "nodes/proxy", time.Second},
+		{"one that does not answer, later", &node{failed: errors.New("connection refused")}, "connection refused", "", time.Minute},
+		{"a summary without the pod", &node{periods: map[Container]time.Duration{worker: 0}}, "the kubelet of node a says nothing of container proxy of pod u", "kubectl get --raw", time.Minute},
+		{"samples that do not come", &node{periods: map[Container]time.Duration{worker: 0, proxy: time.Hour}}, "the kubelet of node a has sampled container proxy of pod u last at 00:00:00.000", "", time.Minute},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Minute) // past midnight, where the bubble's time begins
+				w := Start(t.Context(), tt.node.read, map[string][]Container{"a": {worker, proxy}}, time.Second)
+				defer w.Stop()
+				began := time.Now()
+				_, err := w.Await(t.Context(), began)
+				if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(errs.Hint(err), tt.hint) || time.Since(began) > tt.most {
+					t.Errorf("after %v: %v; hint %q", time.Since(began), err, errs.Hint(err))
+				}
+			})
+		})
+	}
+}
+
+func TestWatchRestartsAndEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Minute)
+		n := &node{periods: map[Container]time.Duration{worker: 0}, restart: time.Now().Add(5 * time.Second)}
+		w := Start(t.Context(), n.read, map[string][]Container{"a": {worker}}, time.Second)
+		first, err := w.Await(t.Context(), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := first.Add(10 * time.Second)
+		if _, err := w.Await(t.Context(), end); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.CPU("a", worker, first, end); !errors.Is(err, ErrReset) {
+			t.Errorf("a container that restarted: %v", err)
+		}
+		if _, err := w.CPU("b", worker, first, end); err == nil || !strings.Contains(err.Error(), "container worker of pod u on node b was not watched") {
+			t.Errorf("%v", err)
+		}
+		w.Stop()
+		asked := n.asked
+		time.Sleep(time.Minute)
+		if n.asked != asked {
+			t.Error("it is asked after the end")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := w.Await(ctx, time.Now()); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestEvery(t *testing.T) {
+	for window, want := range map[time.Duration]time.Duration{time.Second: leastEvery, 12 * time.Second: 2 * time.Second, 5 * time.Minute: mostEvery} {
+		if got := Every(window); got != want {
+			t.Errorf("%v: %v, want %v", window, got, want)
+		}
+	}
+	// Asked that often, a kubelet that samples when asked serves the shortest window.
+	if gapsInWindow*Every(Least) >= Least {
+		t.Errorf("%v between samples in %v", Every(Least), Least)
+	}
+	for gap, want := range map[time.Duration]time.Duration{time.Second: Least, 15*time.Second + 1: 61 * time.Second, Longest: 80 * time.Second} {
+		if got := LeastWindow(gap); got != want {
+			t.Errorf("%v: %v, want %v", gap, got, want)
+		}
+	}
+}
