@@ -30,9 +30,6 @@ type tenant struct {
 	pods      string
 }
 
-// theirProxies is how many proxies a tenant has.
-const theirProxies = 3
-
 // theirShop has its place for the image.
 const theirShop = `
 apiVersion: v1
