@@ -27,7 +27,9 @@ type Target struct {
 	Name        string `json:"name"`              // the key of its sample in answers
 	PodUID      string `json:"pod_uid,omitempty"` // metadata.uid
 	ContainerID string `json:"container_id,omitempty"`
-	// Container is its name in the pod, by which kubelets know it; "" for the pod.
+	// Pod and Container are the names by which kubelets know it: NAMESPACE/NAME, and
+	// "" for the whole pod.
+	Pod       string `json:"-"`
 	Container string `json:"-"`
 	// ContainerID is the API's status.containerStatuses[].containerID, with
 	// or without its "containerd://".

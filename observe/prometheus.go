@@ -19,6 +19,8 @@ type Metric struct {
 	Labels map[string]string
 	Type   string // counter, gauge, untyped; histogram and summary are split
 	Value  float64
+	// AtMS is the sample's own time, Unix milliseconds; 0 where the page has none.
+	AtMS int64
 }
 
 // ParsePrometheus parses the Prometheus text format. Histograms come as
@@ -39,7 +41,10 @@ func ParsePrometheus(page []byte) ([]Metric, error) {
 			for _, pair := range m.Label {
 				labels[pair.GetName()] = pair.GetValue()
 			}
-			out = append(out, split(name, kind, labels, m)...)
+			for _, one := range split(name, kind, labels, m) {
+				one.AtMS = m.GetTimestampMs()
+				out = append(out, one)
+			}
 		}
 	}
 	return out, nil
@@ -65,25 +70,25 @@ func split(name, kind string, labels map[string]string, m *dto.Metric) []Metric 
 	}
 	switch {
 	case m.Counter != nil:
-		return []Metric{{name, labels, kind, m.Counter.GetValue()}}
+		return []Metric{{Name: name, Labels: labels, Type: kind, Value: m.Counter.GetValue()}}
 	case m.Gauge != nil:
-		return []Metric{{name, labels, kind, m.Gauge.GetValue()}}
+		return []Metric{{Name: name, Labels: labels, Type: kind, Value: m.Gauge.GetValue()}}
 	case m.Untyped != nil:
-		return []Metric{{name, labels, kind, m.Untyped.GetValue()}}
+		return []Metric{{Name: name, Labels: labels, Type: kind, Value: m.Untyped.GetValue()}}
 	case m.Histogram != nil:
 		var out []Metric
 		for _, b := range m.Histogram.Bucket {
-			out = append(out, Metric{name + "_bucket", with("le", fmt.Sprint(b.GetUpperBound())), "counter", float64(b.GetCumulativeCount())})
+			out = append(out, Metric{Name: name + "_bucket", Labels: with("le", fmt.Sprint(b.GetUpperBound())), Type: "counter", Value: float64(b.GetCumulativeCount())})
 		}
-		return append(out, Metric{name + "_sum", labels, "counter", m.Histogram.GetSampleSum()},
-			Metric{name + "_count", labels, "counter", float64(m.Histogram.GetSampleCount())})
+		return append(out, Metric{Name: name + "_sum", Labels: labels, Type: "counter", Value: m.Histogram.GetSampleSum()},
+			Metric{Name: name + "_count", Labels: labels, Type: "counter", Value: float64(m.Histogram.GetSampleCount())})
 	case m.Summary != nil:
 		var out []Metric
 		for _, q := range m.Summary.Quantile {
-			out = append(out, Metric{name, with("quantile", fmt.Sprint(q.GetQuantile())), "gauge", q.GetValue()})
+			out = append(out, Metric{Name: name, Labels: with("quantile", fmt.Sprint(q.GetQuantile())), Type: "gauge", Value: q.GetValue()})
 		}
-		return append(out, Metric{name + "_sum", labels, "counter", m.Summary.GetSampleSum()},
-			Metric{name + "_count", labels, "counter", float64(m.Summary.GetSampleCount())})
+		return append(out, Metric{Name: name + "_sum", Labels: labels, Type: "counter", Value: m.Summary.GetSampleSum()},
+			Metric{Name: name + "_count", Labels: labels, Type: "counter", Value: float64(m.Summary.GetSampleCount())})
 	}
 	return nil
 }

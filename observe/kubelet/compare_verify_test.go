@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,17 +77,17 @@ func TestBesideTheCgroup(t *testing.T) {
 	}
 
 	// A sample from before the window.
-	series := map[string]*kubelet.Series{"worker": {}, "load": {}, "": {}} // "": the pod, which the lab's cAdvisor knows
+	series := map[string]*kubelet.Series{"worker": {}, "load": {}, "pod": {}} // all of the pod, which the lab's cAdvisor knows
 	rare := map[string]*kubelet.Series{"worker": {}, "load": {}}           // of a kubelet that samples every 10 to 18 s by itself
 	kept := 0
 	look := func() (ages []time.Duration, memory map[string]int64) {
 		memory = map[string]int64{}
-		summary, err := kubelet.Read(ctx, kube.CoreV1().RESTClient(), pod.Spec.NodeName)
+		page, err := kubelet.Read(ctx, kube.CoreV1().RESTClient(), pod.Spec.NodeName)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for name, s := range series {
-			known := summary.Containers[kubelet.Container{PodUID: string(pod.UID), Name: name}]
+			known := page.Containers[kubelet.Container{Pod: namespace + "/" + pod.Name, Name: strings.TrimPrefix(name, "pod")}]
 			if !known.CPU.At.IsZero() {
 				s.Add(known.CPU)
 				if r := rare[name]; r != nil {
@@ -110,7 +111,7 @@ func TestBesideTheCgroup(t *testing.T) {
 	}
 	go func() { _ = server.Serve(ctx) }()
 	var targets []observe.Target
-	ids[""] = "" // of the pod
+	ids["pod"] = ""
 	for name, id := range ids {
 		targets = append(targets, observe.Target{Name: name, PodUID: string(pod.UID), ContainerID: id})
 	}
@@ -129,7 +130,7 @@ func TestBesideTheCgroup(t *testing.T) {
 	oldest := time.Duration(0)
 	var memory map[string]int64
 	after := func() bool {
-		for _, s := range []*kubelet.Series{rare["worker"], rare["load"], series[""]} { // then the others have too
+		for _, s := range []*kubelet.Series{rare["worker"], rare["load"], series["pod"]} { // then the others have too
 			if last, _ := s.Last(); last.At.Before(end) {
 				return false
 			}
@@ -159,12 +160,12 @@ func TestBesideTheCgroup(t *testing.T) {
 		}
 		t.Logf("%s: working set %.1f MB, cgroup %.1f MB", name, float64(memory[name])/1e6, float64(charged)/1e6)
 		how := map[string]*kubelet.Series{"as asked for": s, "sampled rarely": rare[name]}
-		if name == "" {
-			how = map[string]*kubelet.Series{"the pod, sampled by cAdvisor": s}
+		if name == "pod" {
+			how = map[string]*kubelet.Series{"sampled by cAdvisor": s}
 		}
 		for how, s := range how {
 			u, err := s.Between(begin, end)
-			if short := (*kubelet.ShortError)(nil); err != nil && !(name == "" && errors.As(err, &short)) {
+			if short := (*kubelet.ShortError)(nil); err != nil && !(name == "pod" && errors.As(err, &short)) {
 				t.Fatal(err)
 			}
 			told := fmt.Sprintf("%s, %s: the cgroup %.3f s, the kubelet %.3f s: off by %+.2f%%, standard error %.2f%%, between %+.0f%% and %+.0f%%; %d samples up to %.1f s apart",

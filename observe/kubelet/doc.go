@@ -2,8 +2,8 @@
 // kubelet, through the API server, where nobody may deploy a pod that sees the
 // node's cgroups.
 //
-//	GET /api/v1/nodes/NODE/proxy/stats/summary (the right get nodes/proxy)
-//	-> Parse -> Summary -> Series.Add, as often as one looks
+//	GET /api/v1/nodes/NODE/proxy/metrics/resource (the right get nodes/proxy)
+//	-> Parse -> Page -> Series.Add, as often as one looks
 //	-> Series.Between(a, b): CPU-seconds of a window, with their error
 //
 // A [Watch] looks at several nodes while a trial lasts, and waits until there are

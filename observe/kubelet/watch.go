@@ -43,11 +43,11 @@ func Every(window time.Duration) time.Duration {
 }
 
 // Reader asks the kubelet of a node.
-type Reader func(ctx context.Context, node string) (Summary, error)
+type Reader func(ctx context.Context, node string) (Page, error)
 
 // Through asks through an API server.
 func Through(api rest.Interface) Reader {
-	return func(ctx context.Context, node string) (Summary, error) { return Read(ctx, api, node) }
+	return func(ctx context.Context, node string) (Page, error) { return Read(ctx, api, node) }
 }
 
 // Watch has what kubelets said since it was started.
@@ -110,7 +110,7 @@ func (w *Watch) Stop() {
 func (w *Watch) look(ctx context.Context, read Reader, node string, n *watched) {
 	limited, cancel := context.WithTimeout(ctx, asks)
 	defer cancel()
-	summary, err := read(limited, node)
+	page, err := read(limited, node)
 	if ctx.Err() != nil {
 		return
 	}
@@ -118,9 +118,9 @@ func (w *Watch) look(ctx context.Context, read Reader, node string, n *watched) 
 	defer w.mu.Unlock()
 	n.failed = err
 	if err == nil {
-		n.node.Add(summary.Node.CPU)
+		n.node.Add(page.Node.CPU)
 		for c, r := range n.containers {
-			if known, ok := summary.Containers[c]; ok {
+			if known, ok := page.Containers[c]; ok {
 				r.cpu.Add(known.CPU)
 				if last := len(r.memory) - 1; known.Memory > 0 && (last < 0 || known.MemoryAt.After(r.memory[last].at)) {
 					r.memory = append(r.memory, memory{known.MemoryAt, known.Memory})
@@ -195,15 +195,15 @@ func (n *watched) missing(node string, c Container) error {
 	if known, ok := n.containers[c].cpu.Last(); ok {
 		return fmt.Errorf("the kubelet of node %s has sampled %s last at %s", node, c, known.At.UTC().Format("15:04:05.000"))
 	}
-	return errs.WithHint(fmt.Errorf("the kubelet of node %s says nothing of %s", node, c), "kubectl get --raw /api/v1/nodes/%s/proxy/stats/summary shows what it knows", node)
+	return errs.WithHint(fmt.Errorf("the kubelet of node %s says nothing of %s", node, c), "kubectl get --raw /api/v1/nodes/%s/proxy/metrics/resource shows what it knows", node)
 }
 
 // String names it in messages.
 func (c Container) String() string {
 	if c.Name == "" {
-		return "pod " + c.PodUID
+		return "pod " + c.Pod
 	}
-	return fmt.Sprintf("container %s of pod %s", c.Name, c.PodUID)
+	return fmt.Sprintf("container %s of pod %s", c.Name, c.Pod)
 }
 
 func (c Container) compare(o Container) int { return strings.Compare(c.String(), o.String()) }

@@ -32,14 +32,14 @@ type node struct {
 	asked   int
 }
 
-func (n *node) read(ctx context.Context, name string) (Summary, error) {
+func (n *node) read(ctx context.Context, name string) (Page, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.asked++
 	if n.failed != nil {
-		return Summary{}, n.failed
+		return Page{}, n.failed
 	}
-	out := Summary{Containers: map[Container]Stats{}}
+	out := Page{Containers: map[Container]Stats{}}
 	for c, period := range n.periods {
 		at := time.Now()
 		if period > 0 {

@@ -24,7 +24,7 @@ func (d *deployed) kubelets() kubelet.Reader { return kubelet.Through(d.Kube.Cor
 
 // sampledBy is a target as kubelets know it.
 func sampledBy(t observe.Target) kubelet.Container {
-	return kubelet.Container{PodUID: t.PodUID, Name: t.Container}
+	return kubelet.Container{Pod: t.Pod, Name: t.Container}
 }
 
 // wanted are the containers of targets, by node.
@@ -49,7 +49,7 @@ func (d *deployed) checkPace(ctx context.Context) error {
 	for _, pod := range d.Pods() {
 		for _, container := range []string{site.RoleLoad, site.RoleWorker} {
 			if pod.Containers[container] != "" {
-				targets[pod.Node] = append(targets[pod.Node], observe.Target{PodUID: pod.UID, Container: container})
+				targets[pod.Node] = append(targets[pod.Node], observe.Target{Pod: pod.Namespace + "/" + pod.Name, Container: container})
 			}
 		}
 	}

@@ -24,11 +24,11 @@ import (
 // cAdvisor's, which may be the only rare ones.
 func TestTargetsOfKubelets(t *testing.T) {
 	for kubelets, want := range map[bool]map[string][]kubelet.Container{
-		true:  {"a": {{PodUID: "i", Name: "discovery"}}},
-		false: {"a": {{PodUID: "i"}}},
+		true:  {"a": {{Pod: "mesh/i", Name: "discovery"}}},
+		false: {"a": {{Pod: "mesh/i"}}},
 	} {
 		trial := &trialRun{o: &runner.Options{Mesh: none.Mesh{}}, client: &loadRole{}, server: &workerRole{},
-			d: &deployed{Site: &site.Site{Kubelets: kubelets, Control: []site.Pod{{UID: "i", Node: "a", Containers: map[string]string{"discovery": "containerd://1"}}}}}}
+			d: &deployed{Site: &site.Site{Kubelets: kubelets, Control: []site.Pod{{Namespace: "mesh", Name: "i", Node: "a", Containers: map[string]string{"discovery": "containerd://1"}}}}}}
 		trial.findTargets()
 		if got := wanted(trial.targets); !reflect.DeepEqual(got, want) {
 			t.Errorf("kubelets %v: %+v", kubelets, got)
@@ -44,18 +44,18 @@ func TestSampledCosts(t *testing.T) {
 			o:      &runner.Options{Study: &study.Study{Measures: []string{study.MeasureMemory}}},
 			server: &workerRole{pod: site.Pod{Node: "b"}},
 			targets: map[string][]observe.Target{
-				"a": {{Name: record.PartGenerator, PodUID: "g", Container: "load"}},
-				"b": {{Name: record.PartWorker, PodUID: "w", Container: "worker"}, {Name: record.PartServerProxy, PodUID: "w", Container: "istio-proxy"},
-					{Name: record.PartControl + "-0", PodUID: "i"}, {Name: record.PartControl + "-1", PodUID: "j"}},
+				"a": {{Name: record.PartGenerator, Pod: "g", Container: "load"}},
+				"b": {{Name: record.PartWorker, Pod: "w", Container: "worker"}, {Name: record.PartServerProxy, Pod: "w", Container: "istio-proxy"},
+					{Name: record.PartControl + "-0", Pod: "i"}, {Name: record.PartControl + "-1", Pod: "j"}},
 			},
 		}
 		began := time.Now()
-		read := func(_ context.Context, node string) (kubelet.Summary, error) {
+		read := func(_ context.Context, node string) (kubelet.Page, error) {
 			if node == "a" && time.Since(began) > 3*time.Second {
-				return kubelet.Summary{}, errors.New("the node is gone")
+				return kubelet.Page{}, errors.New("the node is gone")
 			}
-			out := kubelet.Summary{Containers: map[kubelet.Container]kubelet.Stats{}}
-			for c, cpus := range map[kubelet.Container]float64{{PodUID: "g", Name: "load"}: 0.2, {PodUID: "w", Name: "worker"}: 0.5, {PodUID: "i"}: 0.1, {PodUID: "j"}: 0.3} {
+			out := kubelet.Page{Containers: map[kubelet.Container]kubelet.Stats{}}
+			for c, cpus := range map[kubelet.Container]float64{{Pod: "g", Name: "load"}: 0.2, {Pod: "w", Name: "worker"}: 0.5, {Pod: "i"}: 0.1, {Pod: "j"}: 0.3} {
 				out.Containers[c] = kubelet.Stats{CPU: kubelet.Sample{At: time.Now(), UsedNS: uint64(cpus * float64(time.Since(began)))}, Memory: int64(1000 * cpus), MemoryAt: time.Now()}
 			}
 			if node == "b" {

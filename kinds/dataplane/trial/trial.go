@@ -103,7 +103,7 @@ func (t *trialRun) findTargets() {
 	t.targets = map[string][]observe.Target{}
 	add := func(part string, pod site.Pod, container string) {
 		if id := pod.Containers[container]; id != "" {
-			t.targets[pod.Node] = append(t.targets[pod.Node], observe.Target{Name: part, PodUID: pod.UID, ContainerID: id, Container: container})
+			t.targets[pod.Node] = append(t.targets[pod.Node], observe.Target{Name: part, PodUID: pod.UID, ContainerID: id, Pod: pod.Namespace + "/" + pod.Name, Container: container})
 		}
 	}
 	add(record.PartGenerator, t.client.pod, site.RoleLoad)
@@ -114,7 +114,7 @@ func (t *trialRun) findTargets() {
 		}
 	}
 	for i, pod := range t.d.Control {
-		target := observe.Target{Name: fmt.Sprintf("%s-%d", record.PartControl, i), PodUID: pod.UID}
+		target := observe.Target{Name: fmt.Sprintf("%s-%d", record.PartControl, i), PodUID: pod.UID, Pod: pod.Namespace + "/" + pod.Name}
 		if !t.d.Kubelets {
 			t.targets[pod.Node] = append(t.targets[pod.Node], target)
 			continue

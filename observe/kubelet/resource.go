@@ -1,0 +1,108 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/observe"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+)
+
+// maxPage bounds what is read of a kubelet's answer, in bytes: a node of 500
+// pods has some 1 MB.
+const maxPage = 64 << 20
+
+// Container names a container on a node.
+type Container struct {
+	Pod  string // NAMESPACE/NAME
+	Name string // "" for the whole pod, with its sandbox
+}
+
+// Stats are what a kubelet last knew of a container, or of its node.
+type Stats struct {
+	CPU Sample
+	// Memory is the working set in bytes, without the files that the kernel could
+	// drop, at MemoryAt; 0 where it is not known.
+	Memory   int64
+	MemoryAt time.Time
+}
+
+// Page is a kubelet's answer.
+type Page struct {
+	Node Stats
+	// Containers has those, and pods, of which a sample of CPU is known.
+	Containers map[Container]Stats
+}
+
+// Parse reads the page /metrics/resource: counters with the time of each to the
+// millisecond. (The document /stats/summary has the same with times to the second,
+// which is too coarse to divide by.)
+func Parse(page []byte) (Page, error) {
+	metrics, err := observe.ParsePrometheus(page)
+	if err != nil {
+		return Page{}, fmt.Errorf("the kubelet's metrics: %w", err)
+	}
+	out := Page{Containers: map[Container]Stats{}}
+	memory := map[Container]Stats{}
+	for _, m := range metrics {
+		cpu := strings.HasSuffix(m.Name, "_cpu_usage_seconds_total")
+		if m.AtMS <= 0 || !(m.Value >= 0 && m.Value < 1<<62) || cpu && m.Value > mostCPU {
+			continue // no sample, or one of nothing that exists
+		}
+		at, c := time.UnixMilli(m.AtMS), Container{m.Labels["namespace"] + "/" + m.Labels["pod"], m.Labels["container"]}
+		switch m.Name {
+		case "node_cpu_usage_seconds_total":
+			out.Node.CPU = sampleOf(at, m.Value)
+		case "node_memory_working_set_bytes":
+			out.Node.Memory, out.Node.MemoryAt = int64(m.Value), at
+		case "container_cpu_usage_seconds_total", "pod_cpu_usage_seconds_total":
+			out.Containers[c] = Stats{CPU: sampleOf(at, m.Value)}
+		case "container_memory_working_set_bytes", "pod_memory_working_set_bytes":
+			memory[c] = Stats{Memory: int64(m.Value), MemoryAt: at}
+		}
+	}
+	for c, known := range out.Containers {
+		known.Memory, known.MemoryAt = memory[c].Memory, memory[c].MemoryAt
+		out.Containers[c] = known
+	}
+	return out, nil
+}
+
+// mostCPU, in seconds, still fits a counter of nanoseconds.
+const mostCPU = math.MaxInt64 / 1e9
+
+// sampleOf is a counter in seconds.
+func sampleOf(at time.Time, seconds float64) Sample {
+	return Sample{At: at, UsedNS: uint64(math.Round(seconds * 1e9))}
+}
+
+// Read asks a node's kubelet through the API server. It takes the right to get
+// nodes/proxy.
+func Read(ctx context.Context, api rest.Interface, node string) (Page, error) {
+	body, err := api.Get().AbsPath("/api/v1/nodes", node, "proxy/metrics/resource").Stream(ctx)
+	if apierrors.IsForbidden(err) {
+		return Page{}, errs.WithHint(fmt.Errorf("ask the kubelet of node %s: %w", node, err), "it takes the right to get nodes/proxy")
+	}
+	if err != nil {
+		return Page{}, fmt.Errorf("ask the kubelet of node %s: %w", node, err)
+	}
+	defer body.Close()
+	page, err := io.ReadAll(io.LimitReader(body, maxPage+1))
+	if err == nil && len(page) > maxPage {
+		err = fmt.Errorf("its answer is longer than %d bytes", maxPage)
+	}
+	if err != nil {
+		return Page{}, fmt.Errorf("ask the kubelet of node %s: %w", node, err)
+	}
+	out, err := Parse(page)
+	if err != nil {
+		return Page{}, fmt.Errorf("node %s: %w", node, err)
+	}
+	return out, nil
+}
