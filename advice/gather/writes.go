@@ -117,8 +117,8 @@ func b2i(b bool) int {
 	return 0
 }
 
-// Facts are how many writes a second changed nothing, and of all what share; and who
-// made most of those.
+// Facts are how many writes a second changed nothing, of all what share, and how many
+// did change something; and who made most of the first.
 func (w *Writes) Facts(now time.Time) (facts map[string]float64, notes []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,7 +130,8 @@ func (w *Writes) Facts(now time.Time) (facts map[string]float64, notes []string)
 	for _, n := range w.idle {
 		idle += n
 	}
-	facts = map[string]float64{"idle_writes_per_s": float64(idle) / seconds, "idle_writes_share": 0}
+	facts = map[string]float64{"idle_writes_per_s": float64(idle) / seconds, "idle_writes_share": 0,
+		"useful_writes_per_s": float64(w.all-idle) / seconds}
 	if w.all > 0 {
 		facts["idle_writes_share"] = float64(idle) / float64(w.all)
 	}

@@ -40,7 +40,7 @@ func TestWrites(t *testing.T) {
 		w.Note("services", object("one", same), false)
 		w.Note("services", object("one", c.change), true)
 		facts, notes := w.Facts(time.Unix(10, 0))
-		if facts["idle_writes_share"] != c.idle || facts["idle_writes_per_s"] != c.idle/10 {
+		if facts["idle_writes_share"] != c.idle || facts["idle_writes_per_s"] != c.idle/10 || facts["useful_writes_per_s"] != (1-c.idle)/10 {
 			t.Errorf("%s: %v", name, facts)
 		}
 		if (len(notes) == 1) != (c.idle == 1) || c.idle == 1 && !strings.HasPrefix(notes[0], "flapper wrote services 1 times in 10 s") {

@@ -3,9 +3,7 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,23 +38,22 @@ var plantedRules = map[string]string{"none": "", "debounce": "debounce_long", "t
 // TestAdvicePlanted plants limits in a lab: the first advice names each, and where
 // nothing is planted there is none.
 func TestAdvicePlanted(t *testing.T) {
-	labtest.Start(t)
+	m, _ := labtest.Shared(t)
 	dir := t.TempDir()
 	file, run := filepath.Join(dir, "planted.yaml"), filepath.Join(dir, "run")
 	if err := os.WriteFile(file, []byte(plantedStudy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var said bytes.Buffer
-	err := Run(t.Context(), []string{"run", file, "--out", run}, &Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: &said})
-	if code := errs.Code(err); err != nil && code != errs.CodeInvalid { // a trial on a busy machine may not be valid
-		t.Fatalf("%v\n%s", err, said.String())
+	code, said := m.Run(t, "run", file, "--out", run)
+	if code != errs.CodeOK && code != errs.CodeInvalid { // a trial on a busy machine may not be valid
+		t.Fatalf("exit code %d\n%s", code, said)
 	}
-	var out bytes.Buffer
-	if err := Run(t.Context(), []string{"advise", run, "--json"}, &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: io.Discard}); err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
+	out, err := m.Command(t, "advise", run, "--json").Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 	var document adviseDocument
-	if err := json.Unmarshal(out.Bytes(), &document); err != nil {
+	if err := json.Unmarshal(out, &document); err != nil {
 		t.Fatal(err)
 	}
 	seen := 0
