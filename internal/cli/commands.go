@@ -14,6 +14,7 @@ func commands(env *Env) []*cobra.Command {
 		newReportCommand(env),
 		newCompareCommand(env),
 		newTrendCommand(env),
+		newCapacityCommand(env),
 		newScopeCommand(env),
 		newProfileCommand(env),
 		newLoadCommand(env),
