@@ -15,6 +15,7 @@ func commands(env *Env) []*cobra.Command {
 		newCompareCommand(env),
 		newTrendCommand(env),
 		newAdviseCommand(env),
+		newCapacityCommand(env),
 		newScopeCommand(env),
 		newProfileCommand(env),
 		newLoadCommand(env),
