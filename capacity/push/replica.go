@@ -69,6 +69,7 @@ type replica struct {
 	order  []int32 // changes as they were pushed
 	counts *counts
 	queue  ring
+	queued int // proxies of those in it
 	first  int // a random entity, with which the next push begins
 	active int // entities that wait or run
 

@@ -208,7 +208,8 @@ func drawInput(t *rapid.T) Input {
 }
 
 // Every change reaches every proxy that needs it once; bytes and pushes are
-// counted for each turn; and no proxy has a change before debouncing lets it.
+// counted for each turn; and no proxy has a change before debouncing lets it: one
+// that comes when DebounceMax is nearly over waits for the rest of that alone.
 func TestEachChangeReachesEachProxyOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
@@ -239,11 +240,15 @@ func TestEachChangeReachesEachProxyOnce(t *testing.T) {
 		if float64(storm) != r.Connecting.Total() {
 			t.Fatalf("%v of %d came back", r.Connecting.Total(), storm)
 		}
-		if r.Turns > r.AllPushes()+1e-6 || r.CPU < 0 || r.Stale < 0 || r.Longest > float64(in.Classes[0].Proxies+in.Classes[1].Proxies+storm)+20 {
+		if r.Turns > r.AllPushes()+1e-6 || r.CPU < 0 || r.Stale < 0 || r.Longest > float64(in.Classes[0].Proxies+in.Classes[1].Proxies+storm) {
 			t.Fatalf("%+v", r)
 		}
 		if storm == 0 && !in.Settings.DirectEndpoints && r.Needed > 0 {
-			if first := r.Convergence.Quantile(0); first < (in.Costs.Watch+math.Min(0.1, in.Settings.DebounceMax))*0.98 {
+			least := in.Costs.Watch
+			if len(in.Changes) == 1 {
+				least += math.Min(0.1, in.Settings.DebounceMax)
+			}
+			if first := r.Convergence.Quantile(0); first < least*0.98 {
 				t.Fatalf("a proxy had a change after %v s", first)
 			}
 		}

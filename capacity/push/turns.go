@@ -95,7 +95,7 @@ func (r *replica) contextMade(push int32) {
 		}
 		r.enqueue(int32(who))
 	}
-	r.out.Longest = math.Max(r.out.Longest, float64(r.queue.len()*r.batch))
+	r.out.Longest = math.Max(r.out.Longest, float64(r.queued))
 	if !r.direct[push] && r.debounce.Done(r.now) {
 		r.pushWaiting()
 	}
@@ -107,6 +107,7 @@ func (r *replica) enqueue(who int32) {
 	case idle:
 		e.state, e.since = queued, r.now
 		r.queue.push(who)
+		r.queued += int(e.weight)
 		r.active++
 	case running:
 		e.again = true
@@ -122,6 +123,7 @@ func (r *replica) fill() {
 			return
 		}
 		r.queue.pop()
+		r.queued -= int(e.weight)
 		r.taken += int(e.weight)
 		e.state = running
 		r.out.Queue.Add(r.now-e.since, float64(e.weight))
