@@ -122,7 +122,7 @@ func TestClusterCheck(t *testing.T) {
 // A run that asks the kubelets needs their right in place of a privileged pod.
 func TestClusterCheckKubelets(t *testing.T) {
 	path, _ := strictCluster(t, "create daemonsets  meshtrial-check", "get nodes proxy")
-	code, out, said := runLine(t, "cluster", "check", "quick", "--observe", "kubelet", "--set", "window=80s", "--kubeconfig", path)
+	code, out, said := runLine(t, "cluster", "check", "quick", "--observe", "kubelet", "--set", "window=84s", "--kubeconfig", path)
 	if code != errs.CodeAssertion || said != "" || !strings.Contains(out, "\nkubelets: ") || strings.Contains(out, "\nobserve: ") || strings.Contains(out, "privileged:") ||
 		!strings.Contains(out, "\n  missing  get nodes/proxy (the CPU and memory of the run's containers") || !strings.Contains(out, "\nmissing: 1 line that must be granted, 0 others\n") {
 		t.Errorf("exit code %d, %s\n%s", code, said, out)
@@ -229,7 +229,7 @@ func TestRunAsksFirst(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	for says, args := range map[string][]string{
 		"observe: create daemonsets.apps in the run's namespace": {"run", "quick", "--image", "registry.example/team/m:1", "--out", out},
-		"kubelets: get nodes/proxy":                              {"run", "quick", "--observe", "kubelet", "--set", "window=80s", "--image", "registry.example/team/m:1", "--out", out},
+		"kubelets: get nodes/proxy":                              {"run", "quick", "--observe", "kubelet", "--set", "window=84s", "--image", "registry.example/team/m:1", "--out", out},
 		"profile: create secrets in the run's namespace":         {"profile", "shop-1", "--image", "registry.example/team/m:1"},
 		"signals: list pods in namespace istio-system":           {"signals", "--once"},
 		"scope: list pods in namespace shop":                     {"scope", "-n", "shop"},

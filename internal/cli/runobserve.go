@@ -62,7 +62,7 @@ func observable(s *study.Study, source string) (*study.Study, error) {
 		}
 	}
 	if s.Window < kubelet.Least {
-		return refuse("--set window=80s suits every kubelet (each samples a container every 10 to 20 s), --set window=5s one that samples when it is asked, as the local lab's",
+		return refuse("--set window=84s suits every kubelet (each samples a container every 10 to 20 s), --set window=5s one that samples when it is asked, as the local lab's",
 			"a window of %v is too short for any kubelet's samples", s.Window)
 	}
 	observed := *s

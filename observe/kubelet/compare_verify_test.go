@@ -78,7 +78,7 @@ func TestBesideTheCgroup(t *testing.T) {
 
 	// A sample from before the window.
 	series := map[string]*kubelet.Series{"worker": {}, "load": {}, "pod": {}} // all of the pod, which the lab's cAdvisor knows
-	rare := map[string]*kubelet.Series{"worker": {}, "load": {}}           // of a kubelet that samples every 10 to 18 s by itself
+	rare := map[string]*kubelet.Series{"worker": {}, "load": {}}              // of a kubelet that samples every 10 to 18 s by itself
 	kept := 0
 	look := func() (ages []time.Duration, memory map[string]int64) {
 		memory = map[string]int64{}

@@ -18,8 +18,8 @@ import (
 const (
 	// Longest is how far samples of a busy container are apart at most where
 	// cAdvisor takes them: its housekeeping waits 10 s and up to as much again
-	// (github.com/google/cadvisor, manager/container.go).
-	Longest = 20 * time.Second
+	// (github.com/google/cadvisor, manager/container.go), and takes a moment.
+	Longest = 21 * time.Second
 	// Least is the shortest window that a kubelet can tell anything of, one that
 	// samples whenever it is asked.
 	Least = 5 * time.Second

@@ -64,7 +64,7 @@ func TestWatch(t *testing.T) {
 		pace    time.Duration // at least
 	}{
 		{"a kubelet that samples when asked", map[Container]time.Duration{worker: 0, istiod: 0}, 10 * time.Second, 0},
-		{"cAdvisor, each container at a time of its own", map[Container]time.Duration{worker: 13 * time.Second, istiod: 17 * time.Second}, 80 * time.Second, Longest},
+		{"cAdvisor, each container at a time of its own", map[Container]time.Duration{worker: 13 * time.Second, istiod: 17 * time.Second}, 84 * time.Second, Longest},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestEvery(t *testing.T) {
 	if gapsInWindow*Every(Least) >= Least {
 		t.Errorf("%v between samples in %v", Every(Least), Least)
 	}
-	for gap, want := range map[time.Duration]time.Duration{time.Second: Least, 15*time.Second + 1: 61 * time.Second, Longest: 80 * time.Second} {
+	for gap, want := range map[time.Duration]time.Duration{time.Second: Least, 15*time.Second + 1: 61 * time.Second, Longest: 84 * time.Second} {
 		if got := LeastWindow(gap); got != want {
 			t.Errorf("%v: %v, want %v", gap, got, want)
 		}

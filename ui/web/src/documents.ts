@@ -63,6 +63,10 @@ export interface Findings {
     readonly started: string;
     readonly seed: number;
     readonly lab: string;
+    /**
+     * Observed is where CPU and memory were read, as the run's header says.
+     */
+    readonly observed?: string;
     readonly meshtrial: string;
     readonly machine: Machine;
     readonly components: (readonly Component[] | null);
@@ -395,6 +399,10 @@ export interface CPUPerRequest {
      */
     readonly low_us: number;
     readonly high_us: number;
+    /**
+     * Whole says that user and kernel time are not told apart: UserUS is both.
+     */
+    readonly whole?: boolean;
 }
 /**
  * ScheduleSummary says how the generator kept its schedule in a cell's windows, and
@@ -893,7 +901,8 @@ export interface ResourceBytes {
     readonly wire_bytes?: number;
 }
 /**
- * CPU is processor time in seconds.
+ * CPU is processor time in seconds. Of a part in [Trial.Sampled] user and system
+ * time are not told apart: UserS is all of it.
  */
 export interface CPU {
     readonly user_s: number;
