@@ -152,6 +152,8 @@ type ControlPlane interface {
 	Restore(ctx context.Context) error
 	// Pods lists the running replicas.
 	Pods(ctx context.Context) ([]ControlPod, error)
+	// Autoscalers lists those that may change the number of replicas.
+	Autoscalers(ctx context.Context) ([]Autoscaler, error)
 	// Discovery says where proxies connect. watched is a namespace that the
 	// control plane watches.
 	Discovery(ctx context.Context, watched string) (Discovery, error)
@@ -165,6 +167,22 @@ type Applied struct {
 	Restarted bool          // its pods are new
 	Changed   []string      // objects that it wrote, Kind namespace/name
 	Took      time.Duration // until all was in force
+	// Requests are, by factor, those that no lever names and that a limit of the
+	// levers has changed, as they are installed; none for none.
+	Requests record.Cell
+}
+
+// Autoscaler may change how many replicas a control plane has.
+type Autoscaler struct {
+	Name               string
+	Min, Max, Replicas int32
+	Scaled             time.Time // when it last did; zero: never
+}
+
+// Asked is what a study's plan asks of a mesh that is there.
+type Asked struct {
+	Proxies []Proxy  // sidecars of its pods
+	Levers  []Levers // of the control plane, by cell
 }
 
 // ControlPod is a running replica of the control plane.

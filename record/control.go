@@ -92,6 +92,10 @@ type Control struct {
 	// Installed is what the levers that the cell leaves as installed were found
 	// to be, in their levels where these say it; absent where all are named.
 	Installed Cell `json:"installed,omitempty"`
+	// InstalledRequests are, by factor, those requests of Installed that a limit
+	// which the cell names has changed, as they are installed: Installed has what
+	// was in force.
+	InstalledRequests Cell `json:"installed_requests,omitempty"`
 
 	// Istiod has how far istiod's own metrics rose, by series as Prometheus
 	// writes it (`pilot_xds_pushes{type="cds"}`), summed over replicas.

@@ -26,6 +26,8 @@ const (
 	ProfilePage  = "profile page"
 	Signals      = "signals"
 	Scope        = "scope"
+	Generate     = "scope-generate"
+	Advise       = "advise"
 	PushTest     = "controlplane-test"
 	Install      = "lab install"
 )
@@ -51,8 +53,9 @@ const (
 
 // What is lost without some rights.
 const (
-	late  = "pods may start before the mesh's root certificate is there, and take minutes"
-	alone = "roles of a runner that died stay until somebody deletes the run's namespace"
+	late      = "pods may start before the mesh's root certificate is there, and take minutes"
+	unwatched = "pushes that change nothing are not traced to who causes them"
+	alone     = "roles of a runner that died stay until somebody deletes the run's namespace"
 )
 
 // feature is a feature as the table has it: only values that are known before
@@ -164,6 +167,7 @@ var table = []feature{
 		{verbs: "update", name: autoscaler, where: InMesh, why: "the autoscaler is held at the lever istiod_replicas", when: replicaLevers},
 		{verbs: "list", name: "sidecars" + networking, where: Everywhere, why: "Sidecars that would hold beside the lever sidecar_scope"},
 		{verbs: "get patch create update delete", name: "sidecars" + networking, where: Everywhere, why: "the lever sidecar_scope", when: scoped},
+		{verbs: "get", name: "namespaces", where: Everywhere, why: "whether istiod watches its own namespace, where a mesh-wide Sidecar is", when: scoped},
 	}},
 	{Name: Population, Doc: "Namespaces, Services and pods on simulated nodes (kwok), and configuration that nobody uses.", when: controlPlane, rows: []row{
 		{verbs: "list", name: populated + " serviceentries" + networking + " virtualservices" + networking + " destinationrules" + networking +
@@ -269,10 +273,26 @@ var table = []feature{
 		{verbs: open, name: forward, where: InNamed, why: "its page of profiles"},
 	}},
 	{Name: Signals, Doc: "meshtrial signals: istiod's golden signals. It writes nothing.", rows: istiodPages},
+	{Name: Advise, Doc: "meshtrial advise: what limits a running mesh. It writes nothing.", also: istiodPages, rows: []row{
+		{verbs: "list get", name: "deployments.apps", where: InMesh, why: "istiod's settings", mesh: study.MeshIstio},
+		{verbs: "list", name: "sidecars" + networking, where: InMesh, why: "whether a Sidecar says what proxies need", mesh: study.MeshIstio},
+		{verbs: "list watch", name: "services " + endpointSlice, where: Everywhere, why: "who writes what without changing anything", without: unwatched},
+		{verbs: "list watch", name: "virtualservices" + networking + " destinationrules" + networking + " serviceentries" + networking + " gateways" + networking + " sidecars" + networking + " envoyfilters" + networking,
+			where: Everywhere, why: "who writes what without changing anything", without: unwatched},
+	}},
 	{Name: Scope, Doc: "meshtrial scope: what brought which bytes of a proxy's configuration. It writes nothing.", rows: []row{
 		{verbs: "list", name: "pods", where: InNamed, why: "pods with a sidecar"},
 		{verbs: open, name: forward, where: InNamed, why: "their proxies' admin pages"},
 		{verbs: "list", name: "envoyfilters" + networking, where: Everywhere, why: "what EnvoyFilters add", without: "what EnvoyFilters add is unattributed"},
+	}},
+	{Name: Generate, Doc: "meshtrial scope --generate on a cluster, beside scope: what is in the mesh. It writes nothing.", rows: []row{
+		{verbs: "get", name: "configmaps", where: InMesh, why: "the mesh configuration", mesh: study.MeshIstio, without: "the root namespace and the outbound policy are taken for Istio's own defaults"},
+		{verbs: "list", name: "namespaces", where: Everywhere, why: "namespaces the mesh has no use for", without: "discoverySelectors are not suggested"},
+		{verbs: "list", name: "pods", where: Everywhere, why: "workloads and their labels", without: "workloads whose proxies are not read are not known"},
+		{verbs: "list", name: "services", where: Everywhere, why: "what there is to call", without: "only Services that proxies hold are known"},
+		{verbs: "list", name: "serviceentries" + networking + " virtualservices" + networking + " destinationrules" + networking, where: Everywhere, why: "hosts, and routes that lead to other hosts", without: "routes in other namespaces than their hosts may be left out"},
+		{verbs: "list", name: "sidecars" + networking, where: Everywhere, why: "Sidecars that exist", without: "those that exist are not told from new ones"},
+		{verbs: "list", name: "envoyfilters" + networking, where: Everywhere, why: "hosts that EnvoyFilters call", without: "such hosts may be left out"},
 	}},
 	{Name: PushTest, Doc: "meshtrial controlplane-test: three objects again and again in a namespace of yours. Its figures need signals besides, or a Prometheus. It takes the cluster as a run does: journal.", rows: []row{
 		{verbs: "get", name: "namespaces", where: Everywhere, why: "whether the namespace is there", without: "a namespace that is not there is told later, by the API server"},

@@ -78,6 +78,7 @@ func (c clusterStatus) calls() int64 {
 // SetCalls notes on each outbound cluster how often it was called; clusters
 // that calls does not have stay unknown.
 func (p *Proxy) SetCalls(calls map[string]int64) {
+	p.Calls = calls
 	for i := range p.Clusters {
 		if n, ok := calls[p.Clusters[i].Name]; ok {
 			p.Clusters[i].Calls = &n

@@ -73,7 +73,7 @@ func (n names) resolve(c claim) Owner {
 		if known, found := n.clusters[c.name]; found {
 			return n.resolve(known) // never another cluster's
 		}
-		if _, _, _, host, ok := splitCluster(c.name); ok && host != "" {
+		if _, _, _, host, ok := SplitCluster(c.name); ok && host != "" {
 			return n.resolve(claim{kind: claimHost, name: host})
 		}
 		return Owner{Kind: KindUnattributed, Name: "cluster " + c.name}

@@ -61,6 +61,7 @@ func ReadDump(r io.Reader, name string, o Options) (Proxy, error) {
 		d.scan.frame(around)
 	}
 	p := d.scan.Proxy(name)
+	p.Node = d.node
 	if err == nil && !d.endpoints {
 		p.Notes = append(p.Notes, "the dump has no endpoints; /config_dump?include_eds has them")
 	}
@@ -94,6 +95,7 @@ type dumpReader struct {
 	scan      *Scanner
 	resources int
 	endpoints bool
+	node      *Node
 }
 
 func (d *dumpReader) document() error {
@@ -128,6 +130,7 @@ func (d *dumpReader) section() error {
 				return err
 			}
 			d.resource(typ, member, r)
+			d.node = nodeOf(r)
 			continue
 		}
 		t, err := d.token()
@@ -221,4 +224,17 @@ func inside(typ string, entry jsonNode) node {
 		return first([]string{"ecds_filter"})
 	}
 	return entry
+}
+
+// nodeOf reads whose proxy a bootstrap is for; nil if it does not say. The id
+// of its node is TYPE~IP~POD.NAMESPACE~DOMAIN.
+func nodeOf(bootstrap node) *Node {
+	typ, _, _ := strings.Cut(path(bootstrap, "node", "id").text(), "~")
+	metadata := path(bootstrap, "node", "metadata")
+	n := &Node{Type: typ, Namespace: metadata.get("NAMESPACE").text(), Workload: metadata.get("WORKLOAD_NAME").text(), Labels: map[string]string{}}
+	if n.Namespace == "" {
+		return nil
+	}
+	metadata.get("LABELS").members(func(key string, value node) { n.Labels[key] = value.text() })
+	return n
 }

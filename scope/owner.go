@@ -86,9 +86,9 @@ func hostOwner(host string) Owner {
 	return Owner{Kind: KindHost, Name: host}
 }
 
-// splitCluster takes a cluster's name "DIRECTION|PORT|SUBSET|HOST" apart
+// SplitCluster takes a cluster's name "DIRECTION|PORT|SUBSET|HOST" apart
 // (model.BuildSubsetKey), or the SNI form with "_." between.
-func splitCluster(name string) (direction, port, subset, host string, ok bool) {
+func SplitCluster(name string) (direction, port, subset, host string, ok bool) {
 	sep := "|"
 	if strings.HasPrefix(name, "outbound_.") || strings.HasPrefix(name, "inbound_.") {
 		sep = "_."

@@ -106,7 +106,7 @@ func (n names) cluster(r node, static bool) judged {
 		}
 	})
 	config, hasConfig := configOf(r)
-	_, _, subset, host, ok := splitCluster(j.name)
+	_, _, subset, host, ok := SplitCluster(j.name)
 	switch {
 	case static:
 		j.rest = by(bootstrap)

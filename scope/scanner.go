@@ -30,6 +30,19 @@ type Proxy struct {
 	Largest    []Resource  `json:"largest"`            // resources, largest first, as many as were asked for
 	Clusters   []Cluster   `json:"clusters,omitempty"` // outbound clusters, by name
 	Notes      []string    `json:"notes,omitempty"`
+	// Node is whose proxy it is, where its dump says so.
+	Node *Node `json:"node,omitempty"`
+	// Calls are those of all its clusters, inbound ones and istiod's own too;
+	// nil if nobody asked the proxy.
+	Calls map[string]int64 `json:"-"`
+}
+
+// Node is what a proxy told istiod about its pod (the node of its bootstrap).
+type Node struct {
+	Type      string            `json:"type"` // sidecar, router or waypoint
+	Namespace string            `json:"namespace"`
+	Workload  string            `json:"workload,omitempty"`
+	Labels    map[string]string `json:"-"`
 }
 
 // TypeSize is the configuration of one type.
@@ -156,7 +169,7 @@ func (s *Scanner) count(typ string, static bool, j judged, size sizes, wireParts
 		s.shaped[j.shapes] += max(size.dump, size.wire)
 	}
 	if typ == TypeCluster || typ == TypeEndpoint {
-		if direction, _, _, _, ok := splitCluster(j.name); ok && direction == "outbound" {
+		if direction, _, _, _, ok := SplitCluster(j.name); ok && direction == "outbound" {
 			c := s.clusters[j.name]
 			if c == nil && len(s.clusters) < maxNames {
 				c = &sizes{}

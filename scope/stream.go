@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // guard counts what is read, and ends a value that is too long.
@@ -145,4 +146,60 @@ func (s *stream) rest() error {
 	}
 	_, err := s.token()
 	return err
+}
+
+// ReadObjects calls each with the objects of a list of the Kubernetes API, one
+// at a time, or with the one object that the document is. kind is that of the
+// list without "List", "" if it stands behind the objects.
+func ReadObjects(r io.Reader, each func(kind string, object json.RawMessage) error) error {
+	s := newStream(r, "kubectl get -o json", MaxResource)
+	if err := s.expect('{', "the document"); err != nil {
+		return err
+	}
+	single, kind, listed := map[string]json.RawMessage{}, "", false
+	for s.json.More() {
+		key, err := s.token()
+		if err != nil {
+			return err
+		}
+		if key != "items" {
+			value, err := s.value()
+			if err != nil {
+				return err
+			}
+			name, _ := key.(string)
+			single[name] = json.RawMessage(value)
+			if name == "kind" {
+				kind = strings.TrimSuffix(value.text(), "List")
+			}
+			continue
+		}
+		listed = true
+		if err := s.expect('[', `"items"`); err != nil {
+			return err
+		}
+		for i := 0; s.json.More(); i++ {
+			value, err := s.value()
+			if err == nil {
+				err = each(kind, json.RawMessage(value))
+			}
+			if err != nil {
+				return fmt.Errorf("items[%d]: %w", i, err)
+			}
+		}
+		if _, err := s.token(); err != nil {
+			return err
+		}
+	}
+	if _, err := s.token(); err != nil {
+		return err
+	}
+	if listed {
+		return nil
+	}
+	whole, err := json.Marshal(single)
+	if err != nil {
+		return err
+	}
+	return each("", whole)
 }

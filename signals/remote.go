@@ -244,6 +244,16 @@ func (p *point) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// ReadAnswer reads an answer of Prometheus' HTTP API with one value a series,
+// as a file may hold it.
+func ReadAnswer(page []byte) ([]Sample, error) {
+	data, err := parseAnswer(page)
+	if err != nil {
+		return nil, err
+	}
+	return parseInstant(data)
+}
+
 func parseInstant(data json.RawMessage) ([]Sample, error) {
 	var typed struct {
 		Type   string          `json:"resultType"`

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"io"
 	"math/big"
 	"net"
 	"net/url"
@@ -288,4 +289,51 @@ func TestClientCertificates(t *testing.T) {
 	spec.Security.Certificates = map[string]xds.Certificate{"": newAuthority(t).issue("", "spiffe://cluster.local/ns/ns/sa/default")}
 	f := start(t, spec)
 	eventually(t, "to be refused", func() bool { return f.Account().Reconnects["connection"]+f.Account().Reconnects["dial"] > 0 })
+}
+
+// An authority that cannot be reached yet is waited for.
+func TestSignWaitsForAuthority(t *testing.T) {
+	a := newAuthority(t)
+	behind := a.signer(map[string]string{"Bearer one": "spiffe://cluster.local/ns/ns/sa/default"})
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := closed.Addr().String()
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := xds.Sign(t.Context(), xds.SignRequest{Address: address, RootCA: a.pem, Token: "one", Namespace: "ns"})
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		t.Fatalf("nobody was waited for: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("tcp", behind)
+			if err != nil {
+				from.Close()
+				return
+			}
+			go func() { defer to.Close(); _, _ = io.Copy(to, from) }()
+			go func() { defer from.Close(); _, _ = io.Copy(from, to) }()
+		}
+	}()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 // SignRequest is who wants a workload certificate, and of whom.
@@ -45,6 +47,8 @@ type SignRequest struct {
 const (
 	createCertificate = "/istio.v1.auth.IstioCertificateService/CreateCertificate"
 	signLimit         = 20 * time.Second
+	reachLimit        = 3 * time.Second
+	reachEvery        = 100 * time.Millisecond
 	maxChain          = 1 << 20 // bytes of an answer
 )
 
@@ -104,7 +108,7 @@ func Sign(ctx context.Context, r SignRequest) (Certificate, error) {
 func (r *SignRequest) call(ctx context.Context, roots *x509.CertPool, csr []byte) (chain []string, err error) {
 	conn, err := grpc.NewClient("passthrough:///"+r.Address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
 		RootCAs: roots, ServerName: or(r.ServerName, defaultServerName), MinVersion: tls.VersionTLS12})),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawgrpc.Codec{}), grpc.MaxCallRecvMsgSize(maxChain)))
+		grpc.WithContextDialer(reach), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawgrpc.Codec{}), grpc.MaxCallRecvMsgSize(maxChain)))
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +131,19 @@ func (r *SignRequest) call(ctx context.Context, roots *x509.CertPool, csr []byte
 		return nil, err
 	}
 	return parseChain(answer.Body)
+}
+
+// reach connects to an authority that has only just begun: for a moment its Service
+// may still lead to one that has ended.
+func reach(ctx context.Context, address string) (net.Conn, error) {
+	limited, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	for {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err == nil || wake.Pause(limited, reachEvery) != nil {
+			return conn, err
+		}
+	}
 }
 
 // parseChain reads an IstioCertificateResponse: cert_chain = 1, repeated.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -55,8 +56,10 @@ func TestName(t *testing.T) {
 type server struct {
 	registry http.Handler
 	password string
-	mu       sync.Mutex
-	written  []string
+	// refuses, unless 0, is the status with which an upload is refused.
+	refuses atomic.Int32
+	mu      sync.Mutex
+	written []string
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -69,6 +72,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.written = append(s.written, r.Method+" "+r.URL.Path)
 		s.mu.Unlock()
+	}
+	if status := s.refuses.Load(); status != 0 && r.Method == http.MethodPost {
+		w.WriteHeader(int(status))
+		return
 	}
 	s.registry.ServeHTTP(w, r)
 }
@@ -190,20 +197,12 @@ func TestPushRefused(t *testing.T) {
 		{http.StatusForbidden, "docker login"},
 		{http.StatusNotFound, "make tools/meshtrial there"},
 	} {
-		inner := s.registry
-		s.registry = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPost {
-				w.WriteHeader(test.status)
-				return
-			}
-			inner.ServeHTTP(w, r)
-		})
+		s.refuses.Store(int32(test.status))
 		image, to := made(t, at+"/tools/meshtrial")
 		_, err := Image(t.Context(), image, to)
 		if err == nil || !strings.Contains(errs.Hint(err), test.hint) || errs.Code(err) != errs.CodeFailure {
 			t.Errorf("status %d: %v (hint %q)", test.status, err, errs.Hint(err))
 		}
-		s.registry = inner
 	}
 }
 

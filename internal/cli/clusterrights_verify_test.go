@@ -238,18 +238,18 @@ func (g guests) runs(t *testing.T, name, kubeconfig, file string, plan *study.Pl
 	return said
 }
 
-// readers see signals and scope with rights to read alone, and write nothing.
+// readers see signals, scope and advice with rights to read alone, and write nothing.
 func (g guests) readers(t *testing.T) {
 	labtest.Kubectl(t, g.lab, readManifests, "apply", "-f", "-")
 	labtest.Kubectl(t, g.lab, "", "-n", "read", "rollout", "status", "deployment/shop", "--timeout=240s")
 	kubeconfig := g.user(t, "reader")
-	g.grant(t, "reader", kubeconfig, "-n", "read", "--feature", rights.Reach, "--feature", rights.Signals, "--feature", rights.Scope)
-	for _, args := range [][]string{{"signals", "--once", "--json"}, {"scope", "-n", "read", "--json"}} {
+	g.grant(t, "reader", kubeconfig, "-n", "read", "--feature", rights.Reach, "--feature", rights.Signals, "--feature", rights.Scope, "--feature", rights.Advise)
+	for _, args := range [][]string{{"signals", "--once", "--json"}, {"scope", "-n", "read", "--json"}, {"advise", "--duration", "5s", "--json"}} {
 		if code, said := g.machine.Run(t, append(args, "--lab", "cluster", "--kubeconfig", kubeconfig)...); code != 0 {
 			t.Errorf("%v: exit code %d\n%s", args, code, said)
 		}
 	}
-	features, err := rights.Named(rights.Reach, rights.Signals, rights.Scope)
+	features, err := rights.Named(rights.Reach, rights.Signals, rights.Scope, rights.Advise)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ func commands(env *Env) []*cobra.Command {
 		newReportCommand(env),
 		newCompareCommand(env),
 		newTrendCommand(env),
+		newAdviseCommand(env),
+		newCapacityCommand(env),
 		newScopeCommand(env),
 		newProfileCommand(env),
 		newLoadCommand(env),

@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/signals"
 )
 
@@ -34,7 +35,7 @@ func (f *pushTestFlags) meter(ctx context.Context, p *progress) (meter, error) {
 		remote, err := openPrometheus(f.prometheus, f.headers)
 		return &prometheusMeter{remote: remote, selector: f.selector, progress: p}, err
 	}
-	from, err := newIstiods(ctx, &f.istiodFlags)
+	from, err := newIstiods(ctx, &f.istiodFlags, rights.Signals)
 	if err != nil {
 		return nil, err
 	}

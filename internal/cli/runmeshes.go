@@ -89,7 +89,7 @@ func chooseRevision(ctx context.Context, f runFlags, plan *study.Plan, o *runner
 		was = contents.Header
 		name = cmp.Or(name, was.Revision)
 	}
-	revision, err := istio.FindRevision(ctx, o.Lab.RESTConfig(), name)
+	revision, err := fitIstio(ctx, o.Lab.RESTConfig(), name, plan)
 	if err != nil {
 		return err
 	}

@@ -32,26 +32,39 @@ type scopeFlags struct {
 	top, proxies, keep int
 	color              string
 	width              int
+	generate           generateFlags
+	// each, if set, is given the config dump of each proxy of a lab too.
+	each func(proxy string, dump io.Reader) error
 }
 
 func newScopeCommand(env *Env) *cobra.Command {
 	var f scopeFlags
 	cmd := &cobra.Command{
-		Use:   "scope {--dump FILE... | --run DIR | --lab local|cluster}",
+		Use:   "scope {--dump FILE... | --run DIR | --lab local|cluster} [--generate DIR]",
 		Short: "Show the size of the proxies' configuration and who owns it",
 		Long: "Counts every byte of the proxies' configuration once: by proxy, by type, and by the\n" +
 			"Service, VirtualService, DestinationRule, ServiceEntry... that caused it. Reads config\n" +
 			"dumps and recorded configuration from files, from a run's directory, or from the\n" +
 			"sidecars of a running lab. A dump cannot tell which part a workload uses; --stats asks\n" +
-			"the proxies what they have called so far.",
+			"the proxies what they have called so far.\n\n" +
+			"With --generate it writes Sidecar resources from who calls whom, as the proxies' counters,\n" +
+			"access logs, Prometheus, Kiali or service graphs say, with a diff against those that exist\n" +
+			"and a report of what is not covered. It applies nothing.",
 		Example: "    meshtrial scope --dump sidecar.json\n    meshtrial scope --lab local --namespace shop --stats\n" +
-			"    meshtrial xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz && meshtrial scope --dump shop.xds.gz",
+			"    meshtrial xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz && meshtrial scope --dump shop.xds.gz\n" +
+			"    meshtrial scope --lab cluster --prometheus-url http://localhost:9090 --generate sidecars",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && len(f.dumps) == 0 {
 				return errs.WithHint(errs.Usage("unexpected argument %q", args[0]), "name config dumps with --dump FILE...")
 			}
 			f.dumps = append(f.dumps, args...) // --dump *.json
+			if err := f.check(cmd.Flags().Changed); err != nil {
+				return err
+			}
+			if f.generate.to != "" {
+				return runGenerate(cmd.Context(), env, f)
+			}
 			return runScope(cmd.Context(), env, f)
 		},
 	}
@@ -71,14 +84,12 @@ func newScopeCommand(env *Env) *cobra.Command {
 	flags.IntVar(&f.keep, "keep", scope.DefaultKeep, "largest resources to keep of each proxy")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.BoolVar(&f.csv, "csv", false, "print CSV")
+	f.generate.register(flags)
 	addTextFlags(cmd, &f.color, &f.width)
 	return cmd
 }
 
 func runScope(ctx context.Context, env *Env, f scopeFlags) error {
-	if err := f.check(); err != nil {
-		return err
-	}
 	options, err := textOptions(env.Stdout, f.color, f.width)
 	if err != nil {
 		return err
@@ -117,7 +128,7 @@ func runScope(ctx context.Context, env *Env, f scopeFlags) error {
 	return report.RenderScope(env.Stdout, r, f.top, options)
 }
 
-func (f scopeFlags) check() error {
+func (f *scopeFlags) check(changed func(string) bool) error {
 	sources := 0
 	for _, given := range []bool{len(f.dumps) > 0, f.run != "", f.lab != ""} {
 		if given {
@@ -125,7 +136,7 @@ func (f scopeFlags) check() error {
 		}
 	}
 	switch {
-	case sources != 1:
+	case sources != 1 && (f.generate.to == "" || sources > 1):
 		return errs.WithHint(errs.Usage("scope reads config dumps from one source"), "name it with --dump FILE..., --run DIR or --lab local|cluster")
 	case f.lab != "" && f.lab != "local" && f.lab != "cluster":
 		return errs.Usage("--lab must be local or cluster, not %q", f.lab)
@@ -142,7 +153,10 @@ func (f scopeFlags) check() error {
 	case f.json && f.csv:
 		return errs.Usage("--json and --csv are mutually exclusive")
 	}
-	return nil
+	if f.generate.to != "" && !changed("proxies") {
+		f.proxies = 0 // who is not read is not narrowed
+	}
+	return f.generate.check(*f, changed)
 }
 
 func fileProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options) ([]scope.Proxy, error) {

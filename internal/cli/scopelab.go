@@ -66,7 +66,7 @@ func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options) (p
 	for i, pod := range pods {
 		name := pod.Namespace + "/" + pod.Name
 		line.say("reading proxy %d of %d: %s", i+1, len(pods), name)
-		p, failure := readProxy(ctx, dialer.Client(pod.Namespace, pod.Name, sidecars.AdminPort), name, f.stats, o)
+		p, failure := readProxy(ctx, dialer.Client(pod.Namespace, pod.Name, sidecars.AdminPort), name, f, o)
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil, ctx.Err()
@@ -112,7 +112,7 @@ func hasProxy(pod corev1.Pod, names []string) bool {
 	return false
 }
 
-func readProxy(ctx context.Context, client *http.Client, name string, stats bool, o scope.Options) (p scope.Proxy, err error) {
+func readProxy(ctx context.Context, client *http.Client, name string, f scopeFlags, o scope.Options) (p scope.Proxy, err error) {
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, scopeTimeout)
 	defer cancel()
@@ -120,7 +120,10 @@ func readProxy(ctx context.Context, client *http.Client, name string, stats bool
 		p, err = scope.ReadDump(r, name, o)
 		return err
 	})
-	if err == nil && stats {
+	if err == nil && f.each != nil {
+		err = getAdmin(ctx, client, "/config_dump", func(r io.Reader) error { return f.each(name, r) })
+	}
+	if err == nil && f.stats {
 		err = getAdmin(ctx, client, "/clusters?format=json", func(r io.Reader) error {
 			calls, err := scope.ReadCalls(r)
 			p.SetCalls(calls)

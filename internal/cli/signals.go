@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/signals"
 	"github.com/meshtrial/meshtrial/store"
 )
@@ -284,7 +285,7 @@ func limited(ctx context.Context, d time.Duration) (context.Context, context.Can
 
 // signalsLive reads istiod itself into a database of its own.
 func signalsLive(ctx context.Context, env *Env, f signalsFlags, o signals.Options) (err error) {
-	from, err := newIstiods(ctx, &f.istiodFlags)
+	from, err := newIstiods(ctx, &f.istiodFlags, rights.Signals)
 	if err != nil {
 		return err
 	}

@@ -98,13 +98,14 @@ const kubeletEvery = 10 * time.Second
 type istiods struct {
 	namespace string
 	revision  string
+	config    *rest.Config
 	kube      kubernetes.Interface
 	dialer    *lab.Dialer
 	clients   map[string]*http.Client
 }
 
-func newIstiods(ctx context.Context, f *istiodFlags) (*istiods, error) {
-	config, err := f.config(ctx, "", rights.Signals)
+func newIstiods(ctx context.Context, f *istiodFlags, feature string) (*istiods, error) {
+	config, err := f.config(ctx, "", feature)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func newIstiods(ctx context.Context, f *istiodFlags) (*istiods, error) {
 	if err != nil {
 		return nil, errs.Usage("kubeconfig: %v", err)
 	}
-	return &istiods{namespace: f.namespace, revision: f.revision, kube: kube, dialer: lab.NewDialer(config), clients: map[string]*http.Client{}}, nil
+	return &istiods{namespace: f.namespace, revision: f.revision, config: config, kube: kube, dialer: lab.NewDialer(config), clients: map[string]*http.Client{}}, nil
 }
 
 func (i *istiods) close() {

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/journal/fields"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
 )
 
@@ -26,6 +27,8 @@ var theirValues = []string{
 	"meshConfig.discoverySelectors[0].matchLabels.mesh=shop",
 	"meshConfig.accessLogFile=/dev/stdout",
 	"meshConfig.defaultConfig.holdApplicationUntilProxyStarts=true",
+	"meshConfig.extensionProviders[2].name=theirs", "meshConfig.extensionProviders[2].zipkin.service=zipkin.shop.svc.cluster.local", "meshConfig.extensionProviders[2].zipkin.port=9411",
+	"meshConfig.defaultProviders.tracing[0]=theirs", "meshConfig.defaultConfig.tracing.sampling=100",
 	"values.pilot.autoscaleEnabled=true", "values.pilot.autoscaleMin=2", "values.pilot.autoscaleMax=3",
 }
 
@@ -61,8 +64,9 @@ stop: none
 
 // TestTheirMesh runs each kind of study on a mesh of somebody else's: a revision
 // that watches some namespaces only, lets requests go nowhere but to what it
-// knows, and has two istiods by an autoscaler; then beside the Deployment of a
-// second revision, which has no pods. Afterwards everything of theirs is as it was.
+// knows, and has two istiods by an autoscaler, while a tenant's requests come by
+// its ingress gateway; then beside a second revision, which runs too. Afterwards
+// everything of theirs is as it was, and no request of theirs has failed.
 func TestTheirMesh(t *testing.T) {
 	m := labtest.New(t)
 	args := []string{}
@@ -71,7 +75,9 @@ func TestTheirMesh(t *testing.T) {
 	}
 	l := m.Up(t, args...)
 	labtest.Kubectl(t, l, "", "-n", "istio-system", "wait", "deployment/istiod-canary", "--for=jsonpath={.status.availableReplicas}=2", "--timeout=120s")
-	t.Run("one revision", func(t *testing.T) { theirRuns(t, m, l) })
+	shop := newTenant(t, l)
+	t.Run("one revision", func(t *testing.T) { theirRuns(t, m, l, shop) })
+	t.Run("autoscaler", func(t *testing.T) { theirAutoscaler(t, m, l) })
 
 	secondRevision(t, l)
 	code, said := m.Run(t, "run", studyFile(t, dataPlaneOfAGuest), "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", filepath.Join(t.TempDir(), "run"))
@@ -81,7 +87,7 @@ func TestTheirMesh(t *testing.T) {
 	if code, said := m.Run(t, "signals", "--once", "--json", "--revision", "canary"); code != errs.CodeOK {
 		t.Errorf("signals of a revision: exit code %d\n%s", code, said)
 	}
-	t.Run("two revisions", func(t *testing.T) { theirRuns(t, m, l, "--revision", "canary") })
+	t.Run("two revisions", func(t *testing.T) { theirRuns(t, m, l, shop, "--revision", "prod") }) // canary's tag
 }
 
 func studyFile(t *testing.T, text string) string {
@@ -95,10 +101,11 @@ func studyFile(t *testing.T, text string) string {
 
 // theirRuns runs each kind of study and holds all that is theirs against what it
 // was before. What checks of time say is another matter on a busy machine.
-func theirRuns(t *testing.T, m labtest.Machine, l *local.Lab, more ...string) {
+func theirRuns(t *testing.T, m labtest.Machine, l *local.Lab, shop *tenant, more ...string) {
 	for kind, text := range theirStudies {
 		t.Run(kind, func(t *testing.T) {
 			before, out := theirObjects(t, l), filepath.Join(t.TempDir(), "run")
+			shop.begin(t)
 			code, said := m.Run(t, append([]string{"run", studyFile(t, text), "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", out}, more...)...)
 			if code != errs.CodeOK && code != errs.CodeInvalid {
 				t.Fatalf("exit code %d\n%s", code, said)
@@ -113,7 +120,11 @@ func theirRuns(t *testing.T, m labtest.Machine, l *local.Lab, more ...string) {
 						t.Errorf("trial %s: %s: %s", trial.ID, c.Name, c.Detail)
 					}
 				}
+				if trial.Control != nil && !warned(trial.Validity.Warnings, "proxies of others are connected") {
+					t.Errorf("trial %s says of the tenant's proxies %q", trial.ID, trial.Validity.Warnings)
+				}
 			}
+			shop.held(t)
 			after := theirObjects(t, l)
 			for name, want := range before {
 				if got, there := after[name]; !there || !fields.Equal(got, want) {
@@ -132,8 +143,31 @@ func theirRuns(t *testing.T, m labtest.Machine, l *local.Lab, more ...string) {
 	}
 }
 
+// theirAutoscaler has istiod's autoscaler at work while a study of the control
+// plane leaves it alone: the trial is not valid, and says why.
+func theirAutoscaler(t *testing.T, m labtest.Machine, l *local.Lab) {
+	out := filepath.Join(t.TempDir(), "run")
+	text := strings.Replace(theirStudies["control plane"], "control: {changes: 2, settle: 20s", "control: {changes: 12, settle: 30s", 1)
+	text = strings.Replace(text, "factors: {debounce_after: [installed, 250ms]}", "factors: {change_rate: [0.2]}", 1)
+	said, ended := labtest.Background(t, m.Command(t, "run", studyFile(t, text), "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", out))
+	scaled(t, l, ended)
+	run, err := store.Read(out)
+	if err != nil || len(run.Trials) == 0 {
+		t.Fatalf("%d trials, %v\n%s", len(run.Trials), err, said)
+	}
+	for _, trial := range run.Trials {
+		named := slices.ContainsFunc(trial.Validity.Checks, func(c record.Check) bool {
+			return c.Name == "istiod-lived" && !c.OK && strings.Contains(c.Detail, "autoscaler istiod-canary")
+		})
+		if trial.Validity.Valid || !named {
+			t.Errorf("trial %s with an autoscaler at work: %+v", trial.ID, trial.Validity)
+		}
+	}
+	labtest.Kubectl(t, l, "", "-n", "istio-system", "wait", "deployment/istiod-canary", "--for=jsonpath={.status.availableReplicas}=2", "--timeout=600s")
+}
+
 // busyChecks fail on a machine that others use too.
-var busyChecks = []string{"schedule-fit", "cpu-edges", "unattributed", "schedule", "lag"}
+var busyChecks = []string{"schedule-fit", "schedule-lag", "schedule-rate", "cpu-edges", "unattributed", "simulator-lag"}
 
 // passing are kinds whose objects come and go, or change, by themselves.
 var passing = []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io", "pods", "replicasets.apps", "endpoints",
@@ -174,25 +208,4 @@ func listed(t *testing.T, text string) []unstructured.Unstructured {
 		out = append(out, unstructured.Unstructured{Object: item})
 	}
 	return out
-}
-
-// secondRevision adds the Deployment of a revision stable, without pods.
-func secondRevision(t *testing.T, l *local.Lab) {
-	t.Helper()
-	text := labtest.Kubectl(t, l, "", "get", "deployment", "istiod-canary", "-n", "istio-system", "-o", "json")
-	var o unstructured.Unstructured
-	if err := json.Unmarshal([]byte(strings.ReplaceAll(text, "canary", "stable")), &o.Object); err != nil {
-		t.Fatal(err)
-	}
-	for _, at := range [][]string{{"status"}, {"metadata", "uid"}, {"metadata", "resourceVersion"}, {"metadata", "creationTimestamp"}, {"metadata", "managedFields"}} {
-		unstructured.RemoveNestedField(o.Object, at...)
-	}
-	if err := unstructured.SetNestedField(o.Object, int64(0), "spec", "replicas"); err != nil {
-		t.Fatal(err)
-	}
-	out, err := json.Marshal(o.Object)
-	if err != nil {
-		t.Fatal(err)
-	}
-	labtest.Kubectl(t, l, string(out), "apply", "-f", "-")
 }

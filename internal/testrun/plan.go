@@ -65,6 +65,11 @@ var labLanes = []struct {
 // themselves.
 var measuring = regexp.MustCompile(`^(bench|bench/worker|fault/.*|internal/(jsonhttp|leakcheck|rawgrpc|wake)|load|load/.*|observe|worker|worker/.*|xds/(control|server|stream))$`)
 
+// undisturbed are tests of "verify" that hold figures of a few short trials
+// against each other: beside other tests most of those trials are not valid.
+// They run when all else has ended.
+var undisturbed = map[string][]string{"runner": {"TestShippedBill", "TestShippedHops", "TestShippedProfiles"}}
+
 // goPackage is a package of the repository with tests.
 type goPackage struct {
 	name        string // without the module's
@@ -117,6 +122,8 @@ func makePlan(mode string, packages []goPackage, root bool) [][]lane {
 func verifyPlan(packages []goPackage, root bool) [][]lane {
 	var beside []lane
 	lanes := map[string]int{}
+	last := lane{name: "measuring", lab: true}
+	var figures []job
 	checks := lane{name: "checks", jobs: []job{
 		{name: "staticcheck", command: []string{"make", "--no-print-directory", "staticcheck"}},
 	}}
@@ -141,7 +148,13 @@ func verifyPlan(packages []goPackage, root bool) [][]lane {
 			lanes[name] = at
 			beside = append(beside, lane{name: name, lab: name != ""})
 		}
-		beside[at].jobs = append(beside[at].jobs, goTest(p.name, []string{p.name}, "-tags", tags(modeVerify), "-run", only(p.verify)))
+		now, later := apart(p.verify, undisturbed[p.name])
+		if len(now) > 0 {
+			beside[at].jobs = append(beside[at].jobs, verifyTest(p.name, now))
+		}
+		if len(later) > 0 {
+			figures = append(figures, verifyTest(p.name, later))
+		}
 	}
 	checks.jobs = append(checks.jobs, raceTest(together, "2"))
 	for _, p := range packages {
@@ -150,7 +163,25 @@ func verifyPlan(packages []goPackage, root bool) [][]lane {
 				"-fuzzminimizetime", "20x")) // by default it may take all of the time
 		}
 	}
-	return [][]lane{{components}, append(beside, checks), {{name: "measuring", jobs: []job{raceTest(alone, "1")}}}}
+	last.jobs = append([]job{raceTest(alone, "1")}, figures...) // a lab stays up once it is wanted
+	return [][]lane{{components}, append(beside, checks), {last}}
+}
+
+// apart are the names that are not among those that run later, and those that are.
+func apart(names, later []string) (now, then []string) {
+	for _, name := range names {
+		if slices.Contains(later, name) {
+			then = append(then, name)
+		} else {
+			now = append(now, name)
+		}
+	}
+	return now, then
+}
+
+// verifyTest is a job that runs a package's tests of "verify".
+func verifyTest(pkg string, names []string) job {
+	return goTest(pkg, []string{pkg}, "-tags", tags(modeVerify), "-run", only(names))
 }
 
 // goTest is a job that runs packages' tests.

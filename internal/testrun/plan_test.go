@@ -59,6 +59,35 @@ func TestPlansLeaveNothingOut(t *testing.T) {
 	}
 }
 
+// What runs undisturbed is a test of verify, and runs in the last stage only.
+func TestUndisturbed(t *testing.T) {
+	packages := repositoryPackages(t)
+	stages := makePlan(modeVerify, packages, true)
+	runsIn := func(name string) (in []int) {
+		for i, stage := range stages {
+			for _, l := range stage {
+				for _, j := range l.jobs {
+					if strings.Contains(strings.Join(j.command, " "), name) {
+						in = append(in, i)
+					}
+				}
+			}
+		}
+		return in
+	}
+	for pkg, names := range undisturbed {
+		at := slices.IndexFunc(packages, func(p goPackage) bool { return p.name == pkg })
+		for _, name := range names {
+			if at < 0 || !slices.Contains(packages[at].verify, name) {
+				t.Errorf("%s has no test %s of make verify", pkg, name)
+			}
+			if in := runsIn(name); !slices.Equal(in, []int{len(stages) - 1}) {
+				t.Errorf("%s runs in stages %v of %d", name, in, len(stages))
+			}
+		}
+	}
+}
+
 func TestLaneOf(t *testing.T) {
 	for pkg, want := range map[string]string{"runner": "studies", "kinds/dataplane/trial": "istiod", "xds/fidelity": "istiod", "xds/stream": "", "lab/local": "", "kinds": ""} {
 		if got := laneOf(pkg); got != want {

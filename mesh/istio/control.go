@@ -37,6 +37,7 @@ const (
 	tokenAudience    = "istio-ca"
 	injectorLabel    = "app=sidecar-injector"
 	revisionLabel    = "istio.io/rev"
+	injectLabel      = "sidecar.istio.io/inject"
 )
 
 // ControlPlane is istiod as the thing under test. Close ends its lines to

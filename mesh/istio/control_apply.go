@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/journal/fields"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -57,10 +58,8 @@ func (c *ControlPlane) Apply(ctx context.Context, l mesh.Levers, fresh bool) (me
 	if err != nil {
 		return done, err
 	}
-	if l.Named(study.FactorSidecarScope) {
-		if err := c.refuseForeign(ctx, sidecars); err != nil {
-			return done, err
-		}
+	if err := c.refuse(ctx, l); err != nil {
+		return done, err
 	}
 	d, err := c.deployment(ctx)
 	if err != nil {
@@ -80,10 +79,11 @@ func (c *ControlPlane) Apply(ctx context.Context, l mesh.Levers, fresh bool) (me
 	if err != nil {
 		return done, err
 	}
-	changed, restarted, err := c.applyDeployment(ctx, l, fresh)
+	changed, restarted, requests, err := c.applyDeployment(ctx, l, fresh)
 	if err != nil {
 		return done, err
 	}
+	done.Requests = requests
 	if err := c.rolledOut(ctx); err != nil {
 		return done, err
 	}
@@ -107,42 +107,70 @@ func (c *ControlPlane) Apply(ctx context.Context, l mesh.Levers, fresh bool) (me
 	return done, nil
 }
 
+// refuse says why levers cannot take effect on istiod as it stands now.
+func (c *ControlPlane) refuse(ctx context.Context, l mesh.Levers) error {
+	if !l.Named(study.FactorSidecarScope) {
+		return nil
+	}
+	config, err := readMeshConfig(ctx, c.kube, c.config)
+	if err != nil {
+		return err
+	}
+	found := AsFound{config: config}
+	if err := found.readForLevers(ctx, c.kube, c.sidecars, []mesh.Levers{l}); err != nil {
+		return err
+	}
+	return found.refuseLever(l)
+}
+
 // applyDeployment writes the Deployment where it differs; restarted says that
 // istiod's pods are new ones, which fresh asks for even where nothing differs.
-func (c *ControlPlane) applyDeployment(ctx context.Context, l mesh.Levers, fresh bool) (changed, restarted bool, err error) {
+// requests are those of [mesh.Applied].
+func (c *ControlPlane) applyDeployment(ctx context.Context, l mesh.Levers, fresh bool) (changed, restarted bool, requests record.Cell, err error) {
 	before, err := c.deployment(ctx)
 	if err != nil {
-		return false, false, err
+		return false, false, nil, err
 	}
 	step, err := c.changes.Change(ctx, c.object("apps/v1", "Deployment", c.name), why, func(original, _ *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		spec, err := specOf(original)
+		if err != nil {
+			return nil, err
+		}
+		requests = requestsMoved(spec, l)
 		return original, editSpec(original, l)
 	})
 	changed = len(step) > 0
 	if err != nil {
-		return false, false, fmt.Errorf("istio: set levers: %w", err)
+		return false, false, nil, fmt.Errorf("istio: set levers: %w", err)
 	}
 	after, err := c.deployment(ctx)
 	if err != nil {
-		return changed, false, err
+		return changed, false, nil, err
 	}
 	if !equality.Semantic.DeepEqual(before.Spec.Template, after.Spec.Template) {
-		return changed, true, nil
+		return changed, true, requests, nil
 	}
 	if !fresh {
-		return changed, false, nil
+		return changed, false, requests, nil
 	}
-	return changed, true, c.restart(ctx)
+	return changed, true, requests, c.restart(ctx)
+}
+
+// specOf reads the specification of a Deployment.
+func specOf(d *unstructured.Unstructured) (appsv1.DeploymentSpec, error) {
+	var out appsv1.DeploymentSpec
+	spec, _, err := unstructured.NestedMap(d.Object, "spec")
+	if err != nil {
+		return out, err
+	}
+	return out, runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &out)
 }
 
 // editSpec gives a Deployment the levers. Only fields that they change are
 // written: what this program does not know of the kind stays.
 func editSpec(d *unstructured.Unstructured, l mesh.Levers) error {
-	spec, _, err := unstructured.NestedMap(d.Object, "spec")
+	original, err := specOf(d)
 	if err != nil {
-		return err
-	}
-	var original appsv1.DeploymentSpec
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &original); err != nil {
 		return err
 	}
 	want, err := desiredDeployment(original, l)
@@ -256,27 +284,6 @@ func differs(a, b string) (bool, error) {
 		return false, err
 	}
 	return !reflect.DeepEqual(x, y), nil
-}
-
-// refuseForeign fails when a Sidecar that is not ours stands where one of
-// ours belongs, or holds mesh-wide.
-func (c *ControlPlane) refuseForeign(ctx context.Context, wanted []*unstructured.Unstructured) error {
-	found, err := c.sidecars.Namespace(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: "!" + leverLabel})
-	if err != nil {
-		return fmt.Errorf("istio: list Sidecars: %w", err)
-	}
-	for i := range found.Items {
-		s := &found.Items[i]
-		_, selects, _ := unstructured.NestedMap(s.Object, "spec", "workloadSelector")
-		inTheWay := s.GetNamespace() == Namespace && !selects || slices.ContainsFunc(wanted, func(w *unstructured.Unstructured) bool {
-			return w.GetNamespace() == s.GetNamespace() && (!selects || w.GetName() == s.GetName())
-		})
-		if inTheWay {
-			return errs.WithHint(fmt.Errorf("istio: Sidecar %s/%s would hold beside the one of the factor sidecar_scope", s.GetNamespace(), s.GetName()),
-				"remove it for the study: kubectl -n %s delete sidecar %s", s.GetNamespace(), s.GetName())
-		}
-	}
-	return nil
 }
 
 // desiredSidecars are those of the levers, which other revisions leave alone.

@@ -111,6 +111,33 @@ func TestNothingNamedChangesNothing(t *testing.T) {
 	})
 }
 
+// A request that a named limit moves is told as it is installed; one that a study
+// names itself, or that stays, is not.
+func TestRequestsMoved(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cell    record.Cell
+		without []corev1.ResourceName // that have no request as installed
+		want    record.Cell
+	}{
+		"a limit below it":       {record.Cell{"istiod_memory": "1536Mi"}, nil, record.Cell{"istiod_memory_request": "2Gi"}},
+		"a limit above it":       {record.Cell{"istiod_memory": "3Gi"}, nil, nil},
+		"it is named too":        {record.Cell{"istiod_memory": "1536Mi", "istiod_memory_request": "1Gi"}, nil, nil},
+		"no limit":               {record.Cell{"istiod_cpu": "none"}, nil, nil},
+		"nothing named":          {record.Cell{}, nil, nil},
+		"a request of the limit": {record.Cell{"istiod_cpu": "1"}, []corev1.ResourceName{corev1.ResourceCPU}, record.Cell{"istiod_cpu_request": "4"}},
+		"a request out of none":  {record.Cell{"istiod_memory": "3Gi"}, []corev1.ResourceName{corev1.ResourceMemory}, record.Cell{"istiod_memory_request": "none"}},
+		"both limits, one above": {record.Cell{"istiod_cpu": "250m", "istiod_memory": "4Gi"}, nil, record.Cell{"istiod_cpu_request": "500m"}},
+	} {
+		spec := charted()
+		for _, r := range tt.without {
+			delete(containerOf(&spec.Template.Spec).Resources.Requests, r)
+		}
+		if got := requestsMoved(spec, mesh.LeversOf(tt.cell)); !maps.Equal(got, tt.want) {
+			t.Errorf("%s: %v, wanted %v", name, got, tt.want)
+		}
+	}
+}
+
 // installed is what istiods say of themselves that run as a Deployment and a mesh
 // configuration have them.
 func installed(spec appsv1.DeploymentSpec, active map[string]any, n int) state {

@@ -30,6 +30,26 @@ func (c *ControlPlane) scalers(ctx context.Context) ([]autoscaling.HorizontalPod
 	return out, nil
 }
 
+// Autoscalers implements [mesh.ControlPlane].
+func (c *ControlPlane) Autoscalers(ctx context.Context) ([]mesh.Autoscaler, error) {
+	found, err := c.scalers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []mesh.Autoscaler
+	for _, s := range found {
+		one := mesh.Autoscaler{Name: s.Name, Min: 1, Max: s.Spec.MaxReplicas, Replicas: s.Status.DesiredReplicas}
+		if s.Spec.MinReplicas != nil {
+			one.Min = *s.Spec.MinReplicas
+		}
+		if s.Status.LastScaleTime != nil {
+			one.Scaled = s.Status.LastScaleTime.Time
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
 // holdScalers keeps istiod's autoscalers at the number of the levers, where that is
 // named, and names those it changed.
 func (c *ControlPlane) holdScalers(ctx context.Context, l mesh.Levers) ([]string, error) {

@@ -13,6 +13,7 @@ package istio
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -49,8 +50,10 @@ type Mesh struct {
 	// Revision is the istiod that injects and configures sidecars.
 	Revision Revision
 	// metricsProvider is the metrics provider the mesh applies by default,
-	// "" for none; found by Check.
+	// "" for none; traces says that it has sidecars report spans. Both are found
+	// by Check.
 	metricsProvider string
+	traces          bool
 
 	// The token of the part jwt-token, made when it is first asked for.
 	once    sync.Once
@@ -162,10 +165,7 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	if err != nil {
 		return fmt.Errorf("workload %s: proxy config: %w", w.Name, err)
 	}
-	pod.Labels["sidecar.istio.io/inject"] = "true"
-	if !m.Revision.isDefault() {
-		pod.Labels[revisionLabel] = m.Revision.Name
-	}
+	maps.Copy(pod.Labels, m.Revision.podLabels())
 	if w.Uncaptured() {
 		pod.Annotations[interceptionMode] = "NONE"
 	}
@@ -258,6 +258,9 @@ func (m *Mesh) telemetry(level string) map[string]any {
 		logging["disabled"] = true
 	}
 	spec["accessLogging"] = []any{logging}
+	if m.traces {
+		spec["tracing"] = []any{map[string]any{"disableSpanReporting": true}}
+	}
 	if m.metricsProvider != "" {
 		spec["metrics"] = []any{map[string]any{
 			"providers": []any{map[string]any{"name": m.metricsProvider}},

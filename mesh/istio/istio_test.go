@@ -163,6 +163,23 @@ func TestTelemetryPolicy(t *testing.T) {
 	}
 }
 
+// Where a mesh has sidecars report spans, no level of telemetry does.
+func TestSpansAreSwitchedOff(t *testing.T) {
+	for config, want := range map[string]bool{
+		"": false, "enableTracing: true": false, "defaultConfig: {tracing: {sampling: 5}}": false, "defaultProviders: {accessLogging: [envoy]}": false,
+		"defaultProviders: {tracing: [jaeger]}": true, "defaultConfig: {tracing: {sampling: 5, zipkin: {address: 'zipkin:9411'}}}": true,
+	} {
+		var read meshConfig
+		if err := yaml.Unmarshal([]byte(config), &read); err != nil {
+			t.Fatal(err)
+		}
+		spec := (&Mesh{traces: read.reportsSpans()}).telemetry("access-log-text")
+		if _, there := spec["tracing"]; there != want {
+			t.Errorf("%q: %v", config, spec)
+		}
+	}
+}
+
 func TestNeedProviders(t *testing.T) {
 	var with meshConfig
 	if err := yaml.Unmarshal([]byte("extensionProviders:\n- name: other\n- name: meshtrial-json\n"), &with); err != nil {

@@ -31,6 +31,14 @@ const defaultRevision = "default"
 // isDefault says that pods need no label to get its sidecars.
 func (r Revision) isDefault() bool { return r.Name == "" || r.Name == defaultRevision }
 
+// podLabels have a pod get its sidecar.
+func (r Revision) podLabels() map[string]string {
+	if r.isDefault() {
+		return map[string]string{injectLabel: "true"}
+	}
+	return map[string]string{injectLabel: "true", revisionLabel: r.Name}
+}
+
 // selector is of the pods and the Deployment alike.
 func (r Revision) selector() string {
 	if r.isDefault() && r.Deployment == "" {
@@ -47,6 +55,10 @@ func FindRevision(ctx context.Context, config *rest.Config, name string) (Revisi
 	if err != nil {
 		return Revision{}, fmt.Errorf("istio: %w", err)
 	}
+	return findRevision(ctx, kube, name)
+}
+
+func findRevision(ctx context.Context, kube kubernetes.Interface, name string) (Revision, error) {
 	d, err := findIstiod(ctx, kube, name)
 	if err != nil {
 		return Revision{}, err

@@ -6,7 +6,9 @@ const (
 	clusterType        = 2
 	clusterEDSConfig   = 3
 	edsServiceName     = 2
-	clusterTypeEDS     = 3 // value of DiscoveryType
+	clusterTypeStrict  = 1 // values of DiscoveryType
+	clusterTypeLogical = 2
+	clusterTypeEDS     = 3
 	listenerName       = 1
 	listenerChains     = 3
 	listenerFilters    = 9
@@ -24,6 +26,7 @@ const (
 type Cluster struct {
 	Name []byte
 	EDS  bool
+	DNS  bool // the proxy resolves its endpoints itself: STRICT_DNS, LOGICAL_DNS
 	// ServiceName is the name its endpoints go by: that of the cluster
 	// unless it says another.
 	ServiceName []byte
@@ -39,6 +42,7 @@ func ParseCluster(body []byte) (Cluster, error) {
 			return f.wantBytes("cluster")
 		case clusterType:
 			out.EDS = f.number == clusterTypeEDS
+			out.DNS = f.number == clusterTypeStrict || f.number == clusterTypeLogical
 		case clusterEDSConfig:
 			if err := f.wantBytes("cluster"); err != nil {
 				return err

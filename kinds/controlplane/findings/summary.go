@@ -1,6 +1,8 @@
 package findings
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -46,7 +48,7 @@ func controlSummary(o *analysis.Observations, valid []*record.Trial) *record.Con
 	for _, t := range trials {
 		c := t.Control
 		s.Proxies, s.Gateways, s.RealProxies = c.Proxies, c.Gateways, c.RealProxies
-		addInstalled(s, c.Installed)
+		addInstalled(s, installedOf(c))
 		s.Committed += c.Committed
 		for why, n := range c.Reconnects {
 			if s.Reconnects == nil {
@@ -82,6 +84,18 @@ func controlSummary(o *analysis.Observations, valid []*record.Trial) *record.Con
 	}
 	summarizeScope(s, trials)
 	return s
+}
+
+// installedOf is what a trial found installed, and of a request that a limit has
+// changed both.
+func installedOf(c *record.Control) record.Cell {
+	found := maps.Clone(c.Installed)
+	for factor, was := range c.InstalledRequests {
+		if is, ok := found[factor]; ok {
+			found[factor] = fmt.Sprintf("%s (installed as %s, moved by the limit)", is, was)
+		}
+	}
+	return found
 }
 
 // addInstalled puts in what a trial found installed.

@@ -15,24 +15,42 @@ import (
 // Changes implements [Kind]: istiod's levers and its restarts, the simulated
 // population, and what changes in it.
 func (controlKind) Changes(ctx context.Context, o *runner.Options, plan *study.Plan) ([]journal.Planned, error) {
-	var all []mesh.Levers
-	var largest population.Sizes
-	for _, cell := range plan.Cells {
-		l, err := study.ControlOf(cell)
-		if err != nil {
-			return nil, runner.Placed(plan, cell, err, "")
-		}
-		sizes := sizesOf(plan.Study.Control, l)
-		all = append(all, leversOf(plan.Study.Control, cell, sizes))
-		largest = larger(largest, sizes)
+	asked, largest, err := asks(plan)
+	if err != nil {
+		return nil, err
 	}
-	out, err := o.Control.Plan(ctx, all)
+	out, err := o.Control.Plan(ctx, asked.Levers)
 	if err != nil {
 		return nil, err
 	}
 	out = append(out, journal.Planned{Object: "istiod", Done: "restarted before each trial",
 		Note: "while it starts, no proxy is told of changes and no pod gets a sidecar"})
 	return append(out, populationPlan(largest)...), nil
+}
+
+// Asks is what a plan asks of the mesh that is there: levers, and sidecars of its
+// real pods.
+func Asks(plan *study.Plan) (mesh.Asked, error) {
+	asked, _, err := asks(plan)
+	return asked, err
+}
+
+// asks also has the largest population of the plan's cells.
+func asks(plan *study.Plan) (asked mesh.Asked, largest population.Sizes, err error) {
+	real := plan.Study.Control.Traffic != nil
+	for _, cell := range plan.Cells {
+		l, err := study.ControlOf(cell)
+		if err != nil {
+			return asked, largest, runner.Placed(plan, cell, err, "")
+		}
+		sizes := sizesOf(plan.Study.Control, l)
+		asked.Levers = append(asked.Levers, leversOf(plan.Study.Control, cell, sizes))
+		largest, real = larger(largest, sizes), real || l.RealPods > 0
+	}
+	if real {
+		asked.Proxies = append(asked.Proxies, *plainSidecar())
+	}
+	return asked, largest, nil
 }
 
 // larger has the larger number of each kind of object.

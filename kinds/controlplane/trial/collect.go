@@ -36,6 +36,9 @@ func (t *controlTrial) audience() verdict.Audience {
 	for _, p := range t.c.reals {
 		a.Proxies = append(a.Proxies, verdict.Proxy{Type: population.Sidecar, Name: p.Name, Namespace: p.Namespace, Workload: workload})
 	}
+	if traffic := t.c.study.Control.Traffic; traffic != nil {
+		a.Unwatched = 2*traffic.Endpoints + 1 // former and latter ones, and who sends the requests
+	}
 	for _, c := range t.plan.Changes {
 		a.Scopes = append(a.Scopes, c.Scope)
 	}
@@ -90,6 +93,7 @@ func (t *controlTrial) collect(ctx context.Context) {
 	c := t.out.Control
 	c.Proxies, c.Gateways, c.RealProxies = t.levels.Proxies, t.levels.Gateways, len(t.c.reals)
 	t.seen.Before, t.seen.After = t.before.replicas(), t.after.replicas()
+	t.seen.ScalersBefore, t.seen.ScalersAfter = t.before.scalers, t.after.scalers
 	if err := observe.FillControl(c, t.before.scrape, t.after.scrape); err != nil {
 		t.seen.Unread = append(t.seen.Unread, record.Check{Name: "istiod-metrics", Detail: err.Error()})
 	}

@@ -20,6 +20,7 @@ func (t *controlTrial) learn(ctx context.Context) error {
 		return err
 	}
 	t.seen.Installed, t.out.Control.Installed = found, found
+	t.seen.Requests, t.out.Control.InstalledRequests = t.applied.Requests, t.applied.Requests
 	known, strange := study.Known(t.job.Cell, found)
 	for _, factor := range strange {
 		f, _ := study.LeverByName(factor)

@@ -21,11 +21,15 @@ type controlKind struct{}
 func (controlKind) Check(plan *study.Plan) error { return checkControl(plan) }
 
 // Fit implements [Kind].
-func (controlKind) Fit(ctx context.Context, o *runner.Options, _ *study.Plan) ([]record.Component, error) {
+func (controlKind) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) ([]record.Component, error) {
 	if o.Control == nil {
 		return nil, errs.Usage("mesh %s has no control plane that could be studied", o.Mesh.Name())
 	}
-	return o.Mesh.Check(ctx, o.Lab.RESTConfig(), nil)
+	asked, err := Asks(plan)
+	if err != nil {
+		return nil, err
+	}
+	return o.Mesh.Check(ctx, o.Lab.RESTConfig(), asked.Proxies)
 }
 
 // Deploy implements [Kind].

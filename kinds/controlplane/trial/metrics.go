@@ -14,8 +14,9 @@ import (
 
 // planeState is istiod at one moment: its pods and what they have counted.
 type planeState struct {
-	pods   []mesh.ControlPod
-	scrape observe.Scrape
+	pods    []mesh.ControlPod
+	scalers []verdict.Autoscaler
+	scrape  observe.Scrape
 	// api is kube-apiserver's page of metrics; nil where it may not be read.
 	api   []observe.Metric
 	apiAt time.Time
@@ -41,6 +42,17 @@ func (c *controlPlane) look(ctx context.Context) (planeState, error) {
 	var err error
 	if s.pods, err = c.mesh.Pods(ctx); err != nil {
 		return s, err
+	}
+	scalers, err := c.mesh.Autoscalers(ctx)
+	if err != nil {
+		return s, err
+	}
+	for _, a := range scalers {
+		one := verdict.Autoscaler{Name: a.Name, Min: a.Min, Max: a.Max, Replicas: a.Replicas}
+		if !a.Scaled.IsZero() {
+			one.ScaledNS = a.Scaled.UnixNano()
+		}
+		s.scalers = append(s.scalers, one)
 	}
 	if s.scrape, err = observe.ScrapeAll(ctx, c.replicas(s.pods)); err != nil {
 		return s, fmt.Errorf("metrics of istiod: %w", err)

@@ -17,7 +17,6 @@ import (
 	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/rate"
-	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -103,7 +102,7 @@ func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) er
 }
 
 func (c *controlPlane) trafficWorkload(namespace, name string, port int) mesh.Workload {
-	return mesh.Workload{Name: name, Namespace: namespace, ControlPort: port, Proxy: &mesh.Proxy{Levels: record.Cell{study.FactorMTLS: study.MTLSPermissive, study.FactorTelemetry: study.TelemetryOff, study.FactorConcurrency: "2", study.FactorCPULimit: study.CPULimitNone}}}
+	return mesh.Workload{Name: name, Namespace: namespace, ControlPort: port, Proxy: plainSidecar()}
 }
 
 // ensureDeployment brings a Deployment of pods with sidecars to what is

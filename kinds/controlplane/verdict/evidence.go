@@ -43,6 +43,9 @@ type Evidence struct {
 	// Before and After are istiod's replicas at the window's edges.
 	Before []Replica `json:"istiod_before"`
 	After  []Replica `json:"istiod_after"`
+	// ScalersBefore and ScalersAfter are the autoscalers of istiod then.
+	ScalersBefore []Autoscaler `json:"autoscalers_before,omitempty"`
+	ScalersAfter  []Autoscaler `json:"autoscalers_after,omitempty"`
 	// AccountBefore and AccountAfter are those of the simulated proxies, and
 	// StreamError what went wrong last with a stream of theirs.
 	AccountBefore xds.Account `json:"account_before"`
@@ -56,6 +59,9 @@ type Evidence struct {
 	// Installed is what istiod said, before the window, of the levers that the
 	// cell leaves as installed.
 	Installed record.Cell `json:"installed,omitempty"`
+	// Requests are those of istiod that a limit of the cell's has changed, as they
+	// are installed.
+	Requests record.Cell `json:"installed_requests,omitempty"`
 	// TrafficWaitUS is how long the slowest hundredth of the requests that were
 	// due waited at least for a free connection.
 	TrafficWaitUS float64 `json:"traffic_wait_p99_us,omitempty"`
@@ -102,6 +108,9 @@ type Audience struct {
 	// count them from 0.
 	Proxies   []Proxy `json:"proxies"`
 	Simulated int     `json:"simulated"`
+	// Unwatched is how many more of the study's own are connected at the most:
+	// those of its traffic.
+	Unwatched int `json:"unwatched,omitempty"`
 	// Scopes are those of the changes.
 	Scopes []churn.Scope `json:"scopes"`
 	// What the levers let proxies see: the mesh's default for exports, and the
@@ -154,6 +163,29 @@ type Replica struct {
 }
 
 func (r Replica) String() string { return fmt.Sprintf("%s (restart %d)", r.Pod, r.Restarts) }
+
+// Autoscaler may change the number of istiod's replicas.
+type Autoscaler struct {
+	Name     string `json:"name"`
+	Min      int32  `json:"min"`
+	Max      int32  `json:"max"`
+	Replicas int32  `json:"replicas"`
+	ScaledNS int64  `json:"scaled_unix_ns,omitempty"` // when it last did; 0: never
+}
+
+// autoscaled says which autoscalers have changed the number of istiod's replicas
+// between two moments, also if it is what it was again; "" if none did.
+func autoscaled(before, after []Autoscaler) string {
+	var parts []string
+	for _, now := range after {
+		i := slices.IndexFunc(before, func(a Autoscaler) bool { return a.Name == now.Name })
+		if i < 0 || before[i].ScaledNS == now.ScaledNS { // how many it wants may be told late
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("autoscaler %s (%d to %d) scaled it from %d to %d, which the lever istiod_replicas prevents", now.Name, now.Min, now.Max, before[i].Replicas, now.Replicas))
+	}
+	return strings.Join(parts, ", ")
+}
 
 // Lived tells whether all replicas of istiod lived on from before to after.
 func Lived(before, after []Replica) bool { return cameAndWent(before, after) == "" }

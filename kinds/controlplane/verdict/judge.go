@@ -130,7 +130,7 @@ func (r *ruling) count() {
 	c, before, after := r.trial.Control, r.seen.AccountBefore, r.seen.AccountAfter
 	c.Changes, c.Committed = r.sum.planned, r.sum.committed
 	c.StaleProxySeconds = r.sum.stale
-	c.Installed = r.seen.Installed
+	c.Installed, c.InstalledRequests = r.seen.Installed, r.seen.Requests
 	c.Wire = map[string]record.Wire{}
 	if r.seen.Audience.Simulated == 0 {
 		return
@@ -166,7 +166,13 @@ func (r *ruling) changes() {
 	r.Check("account", r.sum.balanced(), "%v", r.sum)
 	r.Check("committed", r.sum.failed == 0, "%d of %d changes were not taken by the API server%s", r.sum.failed, r.sum.planned, firstError(r.events, r.seen.DriveError))
 	changed := cameAndWent(r.seen.Before, r.seen.After)
+	if scaled := autoscaled(r.seen.ScalersBefore, r.seen.ScalersAfter); scaled != "" {
+		changed = strings.TrimPrefix(changed+"; ", "; ") + scaled
+	}
 	r.Check("istiod-lived", changed == "", "istiod's replicas from before the first change to the end: %s", orNone(changed, "the same"))
+	if n := r.others(); n > 0 {
+		r.Warn("%d proxies of others are connected to this istiod: its pushes, bytes, CPU and memory include theirs", n)
+	}
 }
 
 // missing says which sightings are not there, and which may only seem so.

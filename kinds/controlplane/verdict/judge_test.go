@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -239,6 +240,30 @@ func TestLived(t *testing.T) {
 	} {
 		if got := cameAndWent(tt.before, tt.after); got != tt.changed || Lived(tt.before, tt.after) != (tt.changed == "") {
 			t.Errorf("%s: %q, lived %v", name, got, Lived(tt.before, tt.after))
+		}
+	}
+}
+
+// An autoscaler that scaled is named, also where the number is again what it was.
+func TestAutoscaled(t *testing.T) {
+	was := []Autoscaler{{Name: "istiod", Min: 2, Max: 5, Replicas: 2, ScaledNS: 7}}
+	for name, tt := range map[string]struct {
+		after []Autoscaler
+		want  string
+	}{
+		"rested":          {was, ""},
+		"scaled":          {[]Autoscaler{{Name: "istiod", Min: 2, Max: 5, Replicas: 3, ScaledNS: 9}}, "autoscaler istiod (2 to 5) scaled it from 2 to 3"},
+		"there and back":  {[]Autoscaler{{Name: "istiod", Min: 2, Max: 5, Replicas: 2, ScaledNS: 9}}, "scaled it from 2 to 2"},
+		"says it late":    {[]Autoscaler{{Name: "istiod", Min: 3, Max: 3, Replicas: 3, ScaledNS: 7}}, ""},
+		"gone":            {nil, ""},
+		"another is made": {append([]Autoscaler{{Name: "new"}}, was...), ""},
+	} {
+		r := rulingOn(10)
+		r.seen.Before, r.seen.ScalersBefore, r.seen.ScalersAfter = r.seen.After, was, tt.after
+		r.changes()
+		c := checks(r)["istiod-lived"]
+		if c.OK != (tt.want == "") || !strings.Contains(c.Detail, tt.want) {
+			t.Errorf("%s: %+v", name, c)
 		}
 	}
 }

@@ -11,11 +11,11 @@ import (
 // pushes holds what the simulated sidecars received against what istiod
 // says that it pushed: two counts by two programs, type by type. Nothing can
 // have come that was not pushed; what was pushed and did not come went to real
-// sidecars, of which nobody counts what they got, or was lost. It says nothing
+// sidecars, the study's or others', of which nobody counts what they got, or was lost. It says nothing
 // where istiod began anew, where streams broke, where changes never came, and
 // where sidecars misbehave on purpose.
 func (r *ruling) pushes() {
-	c, simulated, real := r.trial.Control, r.seen.Audience.Simulated, r.seen.Audience.Real()
+	c, simulated, real := r.trial.Control, r.seen.Audience.Simulated, r.seen.Audience.Real()+r.others()
 	if simulated == 0 || len(c.Istiod) == 0 || !Lived(r.seen.Before, r.seen.After) || len(c.Reconnects) > 0 || r.sum.missed > 0 || !r.seen.Asked.good() {
 		return
 	}
@@ -36,6 +36,18 @@ func (r *ruling) pushes() {
 		said = append(said, text)
 	}
 	r.Check("pushes", ok, "by istiod's own count and that of %d simulated sidecars beside %d real: %s", simulated, real, strings.Join(said, ", "))
+}
+
+// others is how many proxies are connected to istiod at the window's end, by its
+// own count, that are none of the study's.
+func (r *ruling) others() int {
+	n := -float64(len(r.seen.Audience.Proxies) + r.seen.Audience.Unwatched)
+	for series, value := range r.trial.Control.IstiodGauges {
+		if strings.HasPrefix(series, "pilot_xds{") { // by version of the proxies
+			n += value
+		}
+	}
+	return max(0, int(n))
 }
 
 // pushesFit tells whether a number of pushes and what simulated sidecars

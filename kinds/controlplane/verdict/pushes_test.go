@@ -33,6 +33,33 @@ func TestPushesFit(t *testing.T) {
 	}
 }
 
+// What istiod pushed to proxies of others is not missing at the study's, and is said.
+func TestOthersProxies(t *testing.T) {
+	for connected, want := range map[float64]int{0: 0, 10: 0, 13: 3, 14: 4} {
+		r := rulingOn(10)
+		r.seen.Audience.Proxies, r.seen.Audience.Simulated = make([]Proxy, 9), 9
+		r.seen.Audience.Unwatched = 1
+		r.trial.Control = &record.Control{Istiod: map[string]float64{`pilot_xds_pushes{type="cds"}`: 12},
+			IstiodGauges: map[string]float64{`pilot_xds{version="1.30"}`: connected - 1, `pilot_xds{version="1.31"}`: 1, "pilot_xds_recv_max": 1000},
+			Wire:         map[string]record.Wire{"cds": {Responses: 9}}}
+		if connected == 0 {
+			r.trial.Control.IstiodGauges = nil
+		}
+		r.changes()
+		if got := r.others(); got != want {
+			t.Errorf("%v connected: %d others, wanted %d", connected, got, want)
+		}
+		said := strings.Contains(strings.Join(r.Validity().Warnings, "\n"), "proxies of others are connected")
+		if said != (want > 0) {
+			t.Errorf("%v connected: %v", connected, r.Validity().Warnings)
+		}
+		r.pushes()
+		if c := checks(r)["pushes"]; !c.OK && want > 0 {
+			t.Errorf("%v connected: %+v", connected, c)
+		}
+	}
+}
+
 func TestJudgePushes(t *testing.T) {
 	judge := func(change func(*ruling)) (record.Check, bool) {
 		r := rulingOn(10)

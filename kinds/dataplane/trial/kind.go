@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
@@ -33,8 +34,11 @@ func (dataPlane) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) (
 	if _, err := newTopology("check", plan).deployments(o.Mesh, o.Lab.Images(), "check"); err != nil {
 		return nil, err
 	}
-	return o.Mesh.Check(ctx, o.Lab.RESTConfig(), newTopology("", plan).proxies())
+	return o.Mesh.Check(ctx, o.Lab.RESTConfig(), Asks(plan).Proxies)
 }
+
+// Asks is what a plan asks of the mesh that is there.
+func Asks(plan *study.Plan) mesh.Asked { return mesh.Asked{Proxies: newTopology("", plan).proxies()} }
 
 // Deploy implements [Kind].
 func (dataPlane) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage, error) {

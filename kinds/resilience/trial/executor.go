@@ -26,15 +26,14 @@ type executor struct {
 	run  context.Context // of the timeline
 	node *nodeExecutor   // nil: no step acts on nodes
 
-	mu     sync.Mutex
-	want   map[string]int  // replicas by service
-	doomed map[string]bool // pods that a step has chosen to go, by UID
-	// altered are steps of workers, by service; see changing.
-	altered map[string]int
+	mu      sync.Mutex
+	want    map[string]int    // replicas by service
+	doomed  map[string]bool   // pods that a step has chosen to go, by UID
+	altered map[string]*turns // of steps of workers, by service
 }
 
 func newExecutor(ctx context.Context, t *scenarioTrial) *executor {
-	h := &executor{scenarioTrial: t, run: ctx, want: map[string]int{}, doomed: map[string]bool{}, altered: map[string]int{}}
+	h := &executor{scenarioTrial: t, run: ctx, want: map[string]int{}, doomed: map[string]bool{}, altered: map[string]*turns{}}
 	for _, one := range t.scene.scenario.Graph.Services {
 		h.want[one.Name] = one.Replicas
 	}
@@ -68,7 +67,7 @@ func (h *execution) End(ctx context.Context) error {
 
 // Ready implements drive.Executor.
 func (h *executor) Ready(ctx context.Context, o fault.Occurrence) (drive.Execution, error) {
-	r := ready{executor: h, ctx: ctx, lasting: o.For}
+	r := ready{executor: h, ctx: ctx, lasting: o.For, conditional: o.When != ""}
 	if len(o.Needs()) > 0 && h.node == nil {
 		return nil, fmt.Errorf("steps of kind %s cannot be carried out here", o.Kind())
 	}
@@ -82,9 +81,11 @@ func (h *executor) Ready(ctx context.Context, o fault.Occurrence) (drive.Executi
 // occurrence's action calls back.
 type ready struct {
 	*executor
-	ctx       context.Context // of making it ready
-	lasting   time.Duration   // of the occurrence; 0: to the timeline's end
-	execution drive.Execution
+	ctx     context.Context // of making it ready
+	lasting time.Duration   // of the occurrence; 0: to the timeline's end
+	// conditional says that nobody knows when it begins.
+	conditional bool
+	execution   drive.Execution
 }
 
 // holds keeps the execution that a method of the performer has made.

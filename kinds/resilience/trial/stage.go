@@ -230,13 +230,11 @@ func fitScenario(ctx context.Context, o *runner.Options, plan *study.Plan) ([]re
 		}
 		if !checked[m.Name()] {
 			checked[m.Name()] = true
-			var proxies []mesh.Proxy
-			for _, w := range s.workloads() {
-				if w.Proxy != nil && !slices.ContainsFunc(proxies, w.Proxy.Equal) {
-					proxies = append(proxies, *w.Proxy)
-				}
+			asked, err := Asks(plan, m.Name())
+			if err != nil {
+				return nil, err
 			}
-			components, err := m.Check(ctx, o.Lab.RESTConfig(), proxies)
+			components, err := m.Check(ctx, o.Lab.RESTConfig(), asked.Proxies)
 			if err != nil {
 				return nil, err
 			}
@@ -247,6 +245,29 @@ func fitScenario(ctx context.Context, o *runner.Options, plan *study.Plan) ([]re
 		}
 		if err := s.fitUpgrades(); err != nil {
 			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Asks is what those cells of a plan that are of a mesh ask of it as it is there.
+func Asks(plan *study.Plan, name string) (mesh.Asked, error) {
+	var out mesh.Asked
+	for _, cell := range plan.Cells {
+		s, err := newScene(plan.Study, cell, nil, lab.Images{}, "check", "check", 1)
+		if err != nil {
+			return out, err
+		}
+		if s.levels.Mesh != name {
+			continue
+		}
+		for _, w := range s.workloads() {
+			if w.Proxy != nil && !slices.ContainsFunc(out.Proxies, w.Proxy.Equal) {
+				out.Proxies = append(out.Proxies, *w.Proxy)
+			}
+		}
+		if SetsControl(plan) {
+			out.Levers = append(out.Levers, mesh.LeversOf(cell))
 		}
 	}
 	return out, nil

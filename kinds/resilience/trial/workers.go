@@ -48,94 +48,41 @@ func changeBehaviour(c *control.Config, b fault.Behaviour, seed uint64) {
 	}
 }
 
-func (r *ready) Worker(a *fault.Worker) error { return r.holds(r.worker(r.ctx, a)) }
-
-// worker changes replicas of a service in one change: all hold it ready before
-// the step begins. A worker holds one at a time, made of what it does then: where
-// another step of the service has yet to begin or to end, this one is handed over
-// when it begins.
-func (h *executor) worker(ctx context.Context, w *fault.Worker) (drive.Execution, error) {
-	chosen, err := h.choose(w.Service, w.Pick)
+// Worker changes replicas of a service, all of them in one change.
+func (r *ready) Worker(a *fault.Worker) error {
+	chosen, err := r.choose(a.Service, a.Pick)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	apis := make([]control.Client, len(chosen))
-	names := make([]string, len(chosen))
+	names, apis := make([]string, len(chosen)), make([]control.Client, len(chosen))
 	for i, pod := range chosen {
-		apis[i] = control.Client{HTTPClient: h.Dialer.Client(h.Namespace, pod.Name, site.WorkerControlPort), BaseURL: lab.InPod}
+		apis[i] = control.Client{HTTPClient: r.Dialer.Client(r.Namespace, pod.Name, site.WorkerControlPort), BaseURL: lab.InPod}
 		names[i] = pod.Name
 	}
-	before := make([]control.Config, len(apis))
-	after := make([]control.Config, len(apis))
-	stage := func(ctx context.Context) (*control.Pending, error) {
-		return control.StageAll(ctx, apis, func(i int, c *control.Config) {
-			before[i] = *c
-			changeBehaviour(c, w.Set, h.scene.seed)
-			after[i] = *c
-		})
-	}
-	var pending *control.Pending
-	if h.changing(w.Service, 1) == 1 {
-		if pending, err = stage(ctx); err != nil {
-			h.changing(w.Service, -1)
-			return nil, err
+	lives := func(i int) bool { return r.census.lives(chosen[i].uid) }
+	c := newHandover(r.turnOf(a.Service), names, apis, lives, func(c *control.Config) { changeBehaviour(c, a.Set, r.scene.seed) })
+	c.passing = r.lasting > 0
+	if !r.conditional {
+		if err := c.stage(r.ctx); err != nil {
+			return err
 		}
 	}
-	return &execution{
-		target: strings.Join(names, ", "),
-		begin: func(ctx context.Context) (err error) {
-			if pending == nil {
-				if pending, err = stage(ctx); err != nil {
-					return err
-				}
-			}
-			_, err = pending.Commit(ctx, time.Time{})
-			return err
-		},
-		prove: func(ctx context.Context) (string, error) {
-			for i, api := range apis {
-				now, err := api.Config(ctx)
-				if err != nil {
-					return "", fmt.Errorf("ask worker %s what it does: %w", names[i], err)
-				}
-				want := after[i]
-				want.Version, want.Schema = now.Version, now.Schema
-				if !sameBehaviour(now, want) {
-					return "", fmt.Errorf("worker %s does not do what it was told", names[i])
-				}
-			}
-			return fmt.Sprintf("%d of %d workers say that they do it", len(apis), len(apis)), nil
-		},
+	return r.holds(&execution{target: strings.Join(names, ", "), begin: c.begin, prove: c.prove,
 		end: func(ctx context.Context) error {
-			if h.over() {
+			if r.over() {
 				return nil
 			}
-			defer h.changing(w.Service, -1)
-			var all []error
-			for i, api := range apis {
-				if !h.census.lives(chosen[i].uid) {
-					continue
-				}
-				_, err := api.Update(ctx, func(c *control.Config) {
-					version := c.Version
-					*c = before[i]
-					c.Version = version
-				})
-				if err != nil && h.census.lives(chosen[i].uid) {
-					all = append(all, fmt.Errorf("worker %s: %w", names[i], err))
-				}
-			}
-			return errors.Join(all...)
-		},
-	}, nil
+			return c.end(ctx)
+		}}, nil)
 }
 
-// changing counts a service's steps of workers that are made ready and have not
-// ended, and says how many there are.
-func (h *executor) changing(service string, by int) int {
+// turnOf are the turns of a service's workers.
+func (h *executor) turnOf(service string) *turns {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.altered[service] += by
+	if h.altered[service] == nil {
+		h.altered[service] = newTurns()
+	}
 	return h.altered[service]
 }
 

@@ -1,0 +1,334 @@
+package gather
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/advice"
+	"github.com/meshtrial/meshtrial/advice/variables"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// world is an istiod in a window, as its metrics and those who watch it tell: means in
+// seconds, of 100 s.
+type world struct {
+	rounds, updatesPerRound, proxies     float64
+	debounce, context, queue, push, send float64
+	cpu, idle, throttled, busy, locks    float64 // cores, and seconds in a second
+	procs, replicas, configBytes         float64
+	reconnects                           int64
+	rejects                              float64
+	levers                               record.Cell
+	limits                               map[string]string
+}
+
+const windowS = 100
+
+// healthy is an istiod that nothing limits.
+func healthy() world {
+	return world{rounds: 50, updatesPerRound: 3, proxies: 50, debounce: 0.12, context: 0.002, queue: 0.01, push: 0.02, send: 0.001,
+		cpu: 0.2, idle: 0.01, busy: 0.4, locks: 0.05, procs: 2, replicas: 1, configBytes: 200_000,
+		levers: record.Cell{study.FactorDebounceAfter: "100ms", study.FactorDebounceMax: "10s", study.FactorPushThrottle: "default", study.FactorIstiodReplicas: "1",
+			study.FactorIstiodCPU: "none", study.FactorIstiodMemory: "none", study.FactorEDSDebounce: "true", study.FactorSidecarScope: "none",
+			study.FactorDiscoverySelectors: "none", study.FactorRequestLimit: "default"}}
+}
+
+// with are levers changed.
+func (w world) with(pairs ...string) world {
+	w.levers = maps.Clone(w.levers)
+	for i := 0; i < len(pairs); i += 2 {
+		w.levers[pairs[i]] = pairs[i+1]
+	}
+	return w
+}
+
+// run is a run of one trial in which the world was so.
+func (w world) run() Run {
+	turns := w.rounds * w.proxies
+	rises := map[string]float64{
+		"pilot_inbound_updates{type=\"config\"}": w.rounds * w.updatesPerRound,
+		"process_cpu_seconds_total":              w.cpu * windowS,
+		"pilot_xds_pushes{type=\"cds\"}":         turns,
+		"pilot_xds_push_time_sum{type=\"cds\"}":  turns * (w.push - w.send),
+		"pilot_xds_send_time_sum":                turns * w.send,
+		"pilot_xds_config_size_bytes_sum{type=\"type.googleapis.com/envoy.config.cluster.v3.Cluster\"}": turns * 10_000,
+	}
+	if w.rejects > 0 {
+		rises["pilot_total_xds_rejects{type=\"cds\"}"] = w.rejects
+	}
+	for name, of := range map[string][2]float64{"pilot_debounce_time": {w.rounds, w.debounce}, "pilot_pushcontext_init_seconds": {w.rounds, w.context},
+		"pilot_proxy_queue_time": {turns, w.queue}, "pilot_proxy_convergence_time": {turns, w.queue + w.push}} {
+		rises[name+"_count"], rises[name+"_sum"] = of[0], of[0]*of[1]
+	}
+	for _, le := range []float64{0.1, 0.5, 1, 3} {
+		under := 0.0
+		if le >= 2*(w.queue+w.push) {
+			under = turns
+		}
+		rises[fmt.Sprintf("pilot_proxy_convergence_time_bucket{le=\"%g\"}", le)] = under
+	}
+	rises["pilot_proxy_convergence_time_bucket{le=\"+Inf\"}"] = turns
+	t := record.Trial{ID: "b000-t00", Cell: w.levers, Validity: record.Validity{Valid: true}, Window: record.Window{Seconds: windowS},
+		CPU:      map[string]record.CPU{record.PartControl: {UserS: w.cpu * windowS, ThrottledS: w.throttled * windowS}},
+		Pressure: &record.Pressure{BusyRatio: w.busy},
+		Control: &record.Control{Istiod: rises, IdleSeconds: 10, Idle: record.CPU{UserS: 10 * w.idle}, Reconnects: map[string]int64{"storm": w.reconnects},
+			IstiodGauges: map[string]float64{"go_sched_gomaxprocs_threads": w.procs, "pilot_xds{version=\"1.31\"}": w.proxies, "pilot_services": 100,
+				"process_start_time_seconds": 1, "process_resident_memory_bytes": 200e6},
+			Profiles: []record.Profile{{Kind: "mutex", Total: int64(w.locks * 5e9), Seconds: 5}}}}
+	cell := record.CellSummary{Cell: record.Cell{}, Threads: map[string]record.ThreadsSummary{}}
+	for part, limit := range w.limits {
+		cell.Threads[part] = record.ThreadsSummary{Limit: limit, ThrottledRatio: 0.5, Rows: []record.ThreadRow{{Name: "worker_0", Worker: true, UserRatio: 0.6, SystemRatio: 0.35}}}
+	}
+	return Run{Dir: "dir", Record: record.Run{Trials: []record.Trial{t}}, Findings: record.Findings{Cells: []record.CellSummary{cell},
+		Findings: []record.Finding{{Name: "config_bytes", Cell: record.Cell{}, Estimate: w.configBytes, Verdict: record.VerdictMeasured}}}}
+}
+
+func shipped(t interface{ Fatal(...any) }) *advice.Rules {
+	rules, err := advice.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rules
+}
+
+func judged(t *testing.T, r Run) advice.Report {
+	t.Helper()
+	rules := shipped(t)
+	all, err := OfRun(context.Background(), rules, r)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d cells, %v", len(all), err)
+	}
+	report, err := rules.Judge(all[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// planted are worlds with one limit each, by the rule that is to name it.
+func planted() map[string]world {
+	change := func(f func(*world), levers ...string) world {
+		w := healthy().with(levers...)
+		f(&w)
+		return w
+	}
+	return map[string]world{
+		"debounce_long":     change(func(w *world) { w.debounce = 5 }, study.FactorDebounceAfter, "5s"),
+		"debounce_restless": change(func(w *world) { w.rounds, w.updatesPerRound, w.debounce = 10, 100, 9.5 }),
+		"debounce_short": change(func(w *world) {
+			w.rounds, w.updatesPerRound, w.debounce, w.cpu, w.queue, w.push = 1000, 1, 0.01, 1.2, 0.005, 0.01
+		},
+			study.FactorDebounceAfter, "1ms"),
+		"cpu_limit":     change(func(w *world) { w.throttled, w.queue, w.push, w.cpu = 0.4, 1.2, 0.4, 0.15 }, study.FactorIstiodCPU, "200m"),
+		"throttle":      change(func(w *world) { w.queue, w.push, w.cpu = 0.075, 0.003, 0.1 }, study.FactorPushThrottle, "1"),
+		"locks":         change(func(w *world) { w.proxies, w.procs, w.queue, w.push, w.cpu, w.locks = 1000, 16, 0.5, 0.1, 1.5, 40 }),
+		"slow_readers":  change(func(w *world) { w.queue, w.push, w.send = 0.3, 0.5, 0.45 }),
+		"saturated_out": change(func(w *world) { w.rounds, w.cpu, w.queue, w.push = 200, 1.9, 0.3, 0.4 }),
+		"saturated_in": change(func(w *world) {
+			w.rounds, w.updatesPerRound, w.cpu, w.context, w.debounce, w.push = 150, 200, 1.8, 0.6, 0.7, 0.003
+		}),
+		"no_scope":     change(func(w *world) { w.configBytes = 2.3e6 }),
+		"unbalanced":   change(func(w *world) { w.replicas = 2 }, study.FactorIstiodReplicas, "2"),
+		"memory_limit": change(func(w *world) {}, study.FactorIstiodMemory, "200Mi"),
+		"reconnects":   change(func(w *world) { w.reconnects = 500 }),
+		"rejected":     change(func(w *world) { w.rejects = 7 }),
+		"workers": change(func(w *world) {
+			w.limits = map[string]string{"client_proxy": "", "server_proxy": record.LimitConcurrency}
+		}),
+		"proxy_cpu": change(func(w *world) { w.limits = map[string]string{"client_proxy": record.LimitCPU, "server_proxy": ""} }),
+	}
+}
+
+// The first advice names the limit that was planted; without one there is none.
+func TestPlanted(t *testing.T) {
+	if r := judged(t, healthy().run()); len(r.Advice) > 0 || len(r.RuledOut) < 10 {
+		t.Errorf("healthy: %+v", r)
+	}
+	for name, w := range planted() {
+		if name == "unbalanced" {
+			continue // takes replicas apart: TestReplicas
+		}
+		r := judged(t, w.run())
+		if len(r.Advice) == 0 || r.Advice[0].Rule != name {
+			var text strings.Builder
+			advice.WriteText(&text, r, true)
+			t.Errorf("%s:\n%s", name, text.String())
+			continue
+		}
+		first := r.Advice[0]
+		if first.Confidence < 0.6 || len(first.Try) == 0 || len(first.Evidence) == 0 || strings.Contains(first.Says, "unknown") {
+			t.Errorf("%s: %+v", name, first)
+		}
+		if e := first.Expect; e != nil && (e.Low > e.High || e.High > 1.05*e.Now) {
+			t.Errorf("%s: expects %+v", name, e)
+		}
+	}
+}
+
+// What is taken away of the evidence never turns a rule that holds into one that is
+// ruled out, or one that is ruled out into one that holds.
+func TestLessEvidenceDecidesNothingElse(t *testing.T) {
+	rules := shipped(t)
+	worlds := planted()
+	worlds["healthy"] = healthy()
+	names := slices.Sorted(maps.Keys(worlds))
+	evidence := map[string]advice.Evidence{}
+	for _, name := range names {
+		all, err := OfRun(context.Background(), rules, worlds[name].run())
+		if err != nil {
+			t.Fatal(err)
+		}
+		evidence[name] = *all[0]
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		one := evidence[rapid.SampledFrom(names).Draw(t, "world")]
+		e := &one
+		e.PromQL, e.Facts = maps.Clone(e.PromQL), maps.Clone(e.Facts)
+		whole, err := rules.Judge(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, expr := range slices.Sorted(maps.Keys(e.PromQL)) {
+			if rapid.IntRange(0, 4).Draw(t, "drop") == 0 {
+				delete(e.PromQL, expr)
+			}
+		}
+		for _, fact := range []string{"throttled", "machine_busy", "locks_waiting"} {
+			if rapid.IntRange(0, 4).Draw(t, "drop fact") == 0 {
+				delete(e.Facts, fact)
+			}
+		}
+		part, err := rules.Judge(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range whole.Advice {
+			if slices.ContainsFunc(part.RuledOut, func(o advice.Judgement) bool { return o.Rule == j.Rule }) {
+				t.Fatalf("%s held, and is ruled out with less evidence", j.Rule)
+			}
+		}
+		for _, j := range whole.RuledOut {
+			if slices.ContainsFunc(part.Advice, func(o advice.Judgement) bool { return o.Rule == j.Rule }) {
+				t.Fatalf("%s was ruled out, and holds with less evidence", j.Rule)
+			}
+		}
+		for _, j := range part.Undecided {
+			if len(j.Missing) == 0 && len(j.Why) == 0 {
+				t.Fatalf("%s is not decided, and does not say why", j.Rule)
+			}
+		}
+	})
+}
+
+// Evidence that contradicts itself is not enough: the setting says five seconds, the
+// timer one.
+func TestContradiction(t *testing.T) {
+	w := healthy().with(study.FactorDebounceAfter, "5s")
+	w.debounce = 1
+	r := judged(t, w.run())
+	i := slices.IndexFunc(r.Undecided, func(j advice.Judgement) bool { return j.Rule == "debounce_long" })
+	if i < 0 || !strings.Contains(strings.Join(r.Undecided[i].Why, " "), "contradicted") || len(r.Advice) > 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// No step sets what this istiod lacks; what is not known of it is said.
+func TestVersions(t *testing.T) {
+	w := planted()["throttle"]
+	for name, c := range map[string]struct {
+		known  *variables.Known
+		yaml   bool
+		lacks  int
+		asked  bool
+		istiod string
+	}{
+		"never asked": {nil, false, 0, false, ""},
+		"has it":      {&variables.Known{Version: "9.9", Variables: []variables.Variable{{Name: "PILOT_PUSH_THROTTLE", Default: "0"}}}, true, 0, true, "9.9"},
+		"lacks it":    {&variables.Known{Version: "9.9", Variables: []variables.Variable{{Name: "PILOT_OTHER"}}}, false, 1, false, "9.9"},
+	} {
+		run := w.run()
+		run.Known = c.known
+		r := judged(t, run)
+		if len(r.Advice) == 0 || len(r.Advice[0].Try) != 1 {
+			t.Fatalf("%s: %+v", name, r)
+		}
+		s := r.Advice[0].Try[0]
+		if (s.YAML != "") != c.yaml || len(s.Lacks) != c.lacks || s.Checked != c.asked || r.Istiod != c.istiod {
+			t.Errorf("%s: %+v", name, s)
+		}
+		if c.yaml && !strings.Contains(s.YAML, `env: [{name: PILOT_PUSH_THROTTLE, value: "0"}]`) {
+			t.Errorf("%s: %s", name, s.YAML)
+		}
+		if s.Back == "" && c.lacks == 0 || strings.Contains(s.YAML, "default") {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
+// Metrics that a version does not export are named as such.
+func TestAbsentMetrics(t *testing.T) {
+	run := healthy().run()
+	for key := range run.Record.Trials[0].Control.Istiod {
+		if strings.HasPrefix(key, "pilot_debounce_time") {
+			delete(run.Record.Trials[0].Control.Istiod, key)
+		}
+	}
+	run.Known = &variables.Known{Version: "9.9", Metrics: []variables.Metric{{Name: "pilot_xds"}, {Name: "pilot_proxy_queue_time"}}}
+	r := judged(t, run)
+	i := slices.IndexFunc(r.Undecided, func(j advice.Judgement) bool { return j.Rule == "debounce_restless" })
+	if i < 0 {
+		t.Fatalf("%+v", r)
+	}
+	var never []string
+	for _, g := range r.Undecided[i].Missing {
+		never = append(never, g.Never...)
+	}
+	if !slices.Contains(never, "pilot_debounce_time_sum") {
+		t.Errorf("%+v", r.Undecided[i].Missing)
+	}
+}
+
+// A run without valid trials is a doubt; one without any has no evidence.
+func TestValidity(t *testing.T) {
+	run := planted()["debounce_long"].run()
+	sure := judged(t, run).Advice[0].Confidence
+	v := &run.Record.Trials[0].Validity
+	v.Valid, v.Checks = false, []record.Check{{Name: "driver-schedule", Detail: "late"}}
+	r := judged(t, run)
+	if r.Doubt == "" || !strings.Contains(r.Doubt, "driver-schedule: late") || len(r.Advice) == 0 || r.Advice[0].Confidence >= sure {
+		t.Errorf("%+v", r)
+	}
+	v.Checks = []record.Check{{Name: "istiod-lived"}}
+	if r := judged(t, run); len(r.Advice) > 0 || r.WindowS != 0 {
+		t.Errorf("istiod died: %+v", r)
+	}
+	run.Record.Trials = nil
+	if r := judged(t, run); len(r.Advice) > 0 || len(r.Undecided) == 0 {
+		t.Errorf("no trials: %+v", r)
+	}
+}
+
+// What the run itself measured of a lever stands beside it.
+func TestEffects(t *testing.T) {
+	run := planted()["debounce_long"].run()
+	other := run.Record.Trials[0]
+	other.Cell = maps.Clone(other.Cell)
+	run.Findings.Factors = []record.FactorLevels{{Factor: study.FactorDebounceAfter, Levels: []string{"5s", "100ms"}}}
+	run.Findings.Cells[0].Cell = record.Cell{study.FactorDebounceAfter: "5s"}
+	other.Cell[study.FactorDebounceAfter] = "100ms"
+	run.Record.Trials = append(run.Record.Trials, other)
+	run.Findings.Findings = append(run.Findings.Findings, record.Finding{Name: "convergence_p50_overhead", Cell: record.Cell{study.FactorDebounceAfter: "100ms"},
+		Against: record.Cell{study.FactorDebounceAfter: "5s"}, Estimate: -4.9e6, Low: -5e6, High: -4.8e6, Unit: "us", Verdict: record.VerdictReal})
+	r := judged(t, run)
+	if len(r.Advice) == 0 || len(r.Advice[0].Try) == 0 || len(r.Advice[0].Try[0].Measured) != 1 ||
+		!strings.Contains(r.Advice[0].Try[0].Measured[0], "debounce_after at 100ms, in this run: convergence_p50_overhead -4.9 s") {
+		t.Errorf("%+v", r.Advice)
+	}
+}

@@ -1,0 +1,208 @@
+package gather
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+)
+
+// Watched are the kinds of objects whose changes make istiod push.
+var Watched = []schema.GroupVersionResource{
+	{Version: "v1", Resource: "services"},
+	{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"},
+	{Group: "networking.istio.io", Version: "v1", Resource: "virtualservices"},
+	{Group: "networking.istio.io", Version: "v1", Resource: "destinationrules"},
+	{Group: "networking.istio.io", Version: "v1", Resource: "serviceentries"},
+	{Group: "networking.istio.io", Version: "v1", Resource: "gateways"},
+	{Group: "networking.istio.io", Version: "v1", Resource: "sidecars"},
+	{Group: "networking.istio.io", Version: "v1alpha3", Resource: "envoyfilters"},
+}
+
+// Writes tells which writes of objects changed something that proxies may need, and
+// who made the others. It keeps a number an object.
+type Writes struct {
+	mu    sync.Mutex
+	seed  maphash.Seed
+	seen  map[string]uint64 // content by UID
+	all   int
+	idle  map[Writer]int
+	began time.Time
+}
+
+// Writer is who wrote objects of a kind.
+type Writer struct{ Resource, Manager string }
+
+// NewWrites begins a count.
+func NewWrites(now time.Time) *Writes {
+	return &Writes{seed: maphash.MakeSeed(), seen: map[string]uint64{}, idle: map[Writer]int{}, began: now}
+}
+
+// Gone forgets an object that was deleted, which is a change.
+func (w *Writes) Gone(o *unstructured.Unstructured) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.seen, string(o.GetUID()))
+	w.all++
+}
+
+// Note takes an object as it is; written says that somebody wrote it just now.
+func (w *Writes) Note(resource string, o *unstructured.Unstructured, written bool) {
+	content := w.content(o)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before, known := w.seen[string(o.GetUID())]
+	w.seen[string(o.GetUID())] = content
+	if !written {
+		return
+	}
+	w.all++
+	if known && before == content {
+		w.idle[Writer{resource, manager(o)}]++
+	}
+}
+
+// content is a hash of what istiod may read of an object: all but its status and its
+// metadata, of which labels and Istio's own annotations count.
+func (w *Writes) content(o *unstructured.Unstructured) uint64 {
+	rest := maps.Clone(o.Object)
+	delete(rest, "status")
+	annotations := o.GetAnnotations()
+	maps.DeleteFunc(annotations, func(name, _ string) bool { return !strings.Contains(name, "istio.io/") })
+	if len(annotations) == 0 {
+		annotations = nil
+	}
+	rest["metadata"] = map[string]any{"labels": o.GetLabels(), "annotations": annotations}
+	text, err := json.Marshal(rest) // keys in order
+	if err != nil {
+		return 0
+	}
+	return maphash.Bytes(w.seed, text)
+}
+
+// manager is who wrote an object last, as its managed fields say.
+func manager(o *unstructured.Unstructured) string {
+	fields := o.GetManagedFields()
+	if len(fields) == 0 {
+		return "an unknown writer"
+	}
+	last := slices.MaxFunc(fields, func(a, b metav1.ManagedFieldsEntry) int {
+		switch {
+		case a.Time == nil || b.Time == nil:
+			return cmp.Compare(b2i(a.Time != nil), b2i(b.Time != nil))
+		default:
+			return a.Time.Compare(b.Time.Time)
+		}
+	})
+	return last.Manager
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Facts are how many writes a second changed nothing, of all what share, and how many
+// did change something; and who made most of the first.
+func (w *Writes) Facts(now time.Time) (facts map[string]float64, notes []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seconds := now.Sub(w.began).Seconds()
+	if seconds <= 0 {
+		return nil, nil
+	}
+	idle := 0
+	for _, n := range w.idle {
+		idle += n
+	}
+	facts = map[string]float64{"idle_writes_per_s": float64(idle) / seconds, "idle_writes_share": 0,
+		"useful_writes_per_s": float64(w.all-idle) / seconds}
+	if w.all > 0 {
+		facts["idle_writes_share"] = float64(idle) / float64(w.all)
+	}
+	writers := slices.SortedFunc(maps.Keys(w.idle), func(a, b Writer) int {
+		return cmp.Or(cmp.Compare(w.idle[b], w.idle[a]), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Manager, b.Manager))
+	})
+	for _, by := range writers[:min(len(writers), mostWriters)] {
+		notes = append(notes, fmt.Sprintf("%s wrote %s %d times in %.0f s without changing anything that proxies need", by.Manager, by.Resource, w.idle[by], seconds))
+	}
+	return facts, notes
+}
+
+// mostWriters is how many writers are named.
+const mostWriters = 3
+
+// pageOfObjects is how many objects are listed at once.
+const pageOfObjects = 500
+
+// Watch notes all writes until the context ends. What may not be watched, or is not
+// there, is a note. It returns when all watches have ended.
+func (w *Writes) Watch(ctx context.Context, objects dynamic.Interface, kinds []schema.GroupVersionResource) (notes []string) {
+	var all sync.WaitGroup
+	said := make([]string, len(kinds))
+	for i, kind := range kinds {
+		all.Go(func() {
+			if err := w.watch(ctx, objects.Resource(kind), kind.Resource); err != nil && ctx.Err() == nil {
+				said[i] = fmt.Sprintf("writes of %s were not watched: %v", kind.Resource, err)
+			}
+		})
+	}
+	all.Wait()
+	return slices.DeleteFunc(said, func(s string) bool { return s == "" })
+}
+
+func (w *Writes) watch(ctx context.Context, kind dynamic.NamespaceableResourceInterface, resource string) error {
+	o := metav1.ListOptions{Limit: pageOfObjects}
+	version := ""
+	for {
+		page, err := kind.List(ctx, o)
+		if err != nil {
+			return err
+		}
+		for i := range page.Items {
+			w.Note(resource, &page.Items[i], false)
+		}
+		version, o.Continue = page.GetResourceVersion(), page.GetContinue()
+		if o.Continue == "" {
+			break
+		}
+	}
+	events, err := kind.Watch(ctx, metav1.ListOptions{ResourceVersion: version})
+	if err != nil {
+		return err
+	}
+	defer events.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, ok := <-events.ResultChan():
+			if !ok {
+				return errors.New("the API server ended the watch")
+			}
+			switch o, is := e.Object.(*unstructured.Unstructured); {
+			case is && e.Type == watch.Deleted:
+				w.Gone(o)
+			case is && (e.Type == watch.Added || e.Type == watch.Modified):
+				w.Note(resource, o, true)
+			case e.Type == watch.Error:
+				return fmt.Errorf("the API server ended the watch: %v", e.Object)
+			}
+		}
+	}
+}

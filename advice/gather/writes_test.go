@@ -1,0 +1,60 @@
+package gather
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func object(uid string, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Service", "spec": map[string]any{"port": "80"}}}
+	o.SetUID(types.UID(uid))
+	o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl", Time: &metav1.Time{Time: time.Unix(1, 0)}}, {Manager: "flapper", Time: &metav1.Time{Time: time.Unix(2, 0)}}, {Manager: "old"}})
+	change(o)
+	return o
+}
+
+// A write that changes what no proxy reads is one too many; any other is not.
+func TestWrites(t *testing.T) {
+	same := func(*unstructured.Unstructured) {}
+	for name, c := range map[string]struct {
+		change func(*unstructured.Unstructured)
+		idle   float64
+	}{
+		"nothing":              {same, 1},
+		"resource version":     {func(o *unstructured.Unstructured) { o.SetResourceVersion("7") }, 1},
+		"status":               {func(o *unstructured.Unstructured) { o.Object["status"] = "new" }, 1},
+		"another's annotation": {func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"example.com/seen": "now"}) }, 1},
+		"Istio's annotation": {func(o *unstructured.Unstructured) {
+			o.SetAnnotations(map[string]string{"networking.istio.io/exportTo": "."})
+		}, 0},
+		"a label":        {func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"a": "b"}) }, 0},
+		"its spec":       {func(o *unstructured.Unstructured) { o.Object["spec"] = map[string]any{"port": "81"} }, 0},
+		"another object": {func(o *unstructured.Unstructured) { o.SetUID("other") }, 0},
+	} {
+		w := NewWrites(time.Unix(0, 0))
+		w.Note("services", object("one", same), false)
+		w.Note("services", object("one", c.change), true)
+		facts, notes := w.Facts(time.Unix(10, 0))
+		if facts["idle_writes_share"] != c.idle || facts["idle_writes_per_s"] != c.idle/10 || facts["useful_writes_per_s"] != (1-c.idle)/10 {
+			t.Errorf("%s: %v", name, facts)
+		}
+		if (len(notes) == 1) != (c.idle == 1) || c.idle == 1 && !strings.HasPrefix(notes[0], "flapper wrote services 1 times in 10 s") {
+			t.Errorf("%s: %q", name, notes)
+		}
+	}
+	w := NewWrites(time.Unix(0, 0))
+	w.Note("services", object("one", same), false)
+	w.Gone(object("one", same))
+	w.Note("services", object("one", same), true)
+	if facts, _ := w.Facts(time.Unix(10, 0)); facts["idle_writes_share"] != 0 {
+		t.Errorf("deleted and made again: %v", facts)
+	}
+	if facts, notes := NewWrites(time.Unix(0, 0)).Facts(time.Unix(10, 0)); facts["idle_writes_share"] != 0 || len(notes) > 0 {
+		t.Errorf("nobody wrote: %v %q", facts, notes)
+	}
+}

@@ -1,0 +1,120 @@
+package advice
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/advice/variables"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+func mine(t *testing.T) (*Rules, string) {
+	t.Helper()
+	r, err := Read("mine.yaml", []byte(table))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, r.PromQL()[0]
+}
+
+// A rule is decided by what is known of it alone: false && unknown is false.
+func TestThreeAnswers(t *testing.T) {
+	r, a := mine(t)
+	for name, c := range map[string]struct {
+		promql map[string]float64
+		levers map[string]string
+		want   string
+	}{
+		"holds":                    {map[string]float64{a: 2}, map[string]string{study.FactorPushThrottle: "1"}, Holds},
+		"not so":                   {map[string]float64{a: 0.1}, map[string]string{study.FactorPushThrottle: "1"}, RuledOut},
+		"another lever":            {map[string]float64{a: 2}, map[string]string{study.FactorPushThrottle: "2"}, RuledOut},
+		"ruled out":                {map[string]float64{a: 20}, map[string]string{study.FactorPushThrottle: "1"}, RuledOut},
+		"nothing":                  {nil, nil, NotEnough},
+		"no lever":                 {map[string]float64{a: 2}, nil, NotEnough},
+		"no lever, and needs none": {map[string]float64{a: 0.1}, nil, RuledOut},
+		"only the lever":           {nil, map[string]string{study.FactorPushThrottle: "1"}, NotEnough},
+		"lever decides":            {nil, map[string]string{study.FactorPushThrottle: "2"}, RuledOut},
+	} {
+		out, err := r.Judge(&Evidence{PromQL: c.promql, Levers: c.levers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := append(append(out.Advice, out.Undecided...), out.RuledOut...)
+		if len(all) != 1 || all[0].Outcome != c.want {
+			t.Errorf("%s: %+v", name, out)
+		}
+		if c.want == NotEnough && (len(all[0].Missing) == 0 || all[0].Missing[0].Measure == "") {
+			t.Errorf("%s: it does not say what to measure: %+v", name, all[0])
+		}
+	}
+}
+
+func TestText(t *testing.T) {
+	r, a := mine(t)
+	out, err := r.Judge(&Evidence{Source: "here", PromQL: map[string]float64{a: 2}, Levers: map[string]string{study.FactorPushThrottle: "1"},
+		Known: &variables.Known{Version: "9.9", Variables: []variables.Variable{{Name: "PILOT_PUSH_THROTTLE", Default: "0"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := WriteText(&b, out, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1. One  (one, confidence high)", "finding  a is 2.0 s", "it is not that a is 2.0 s", "Take PILOT_PUSH_THROTTLE out of istiod's environment", `value: "0"`,
+		"back: kubectl -n istio-system set env deployment/istiod PILOT_PUSH_THROTTLE=1", "2.0 s now, 0 µs to 2.0 s then", "a book", "Nothing was applied."} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("lacks %q:\n%s", want, b.String())
+		}
+	}
+	b.Reset()
+	if err := WriteText(&b, Report{Source: "here"}, false); err != nil || !strings.Contains(b.String(), "Nothing found that limits this mesh") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+// Each lever can be set and put back, or says in words how.
+func TestSettings(t *testing.T) {
+	for _, f := range study.Levers() {
+		level := f.Usual
+		if level == "" && len(f.Examples) > 1 {
+			level = f.Examples[1]
+		}
+		s := settingOf(f, level, &Evidence{})
+		if s.words == "" || s.back(f, "installed") == "" || strings.Contains(s.yaml, "%!") || strings.Contains(s.words, "%!") {
+			t.Errorf("%s: %+v", f.Name, s)
+		}
+	}
+}
+
+func TestLevers(t *testing.T) {
+	r, _ := mine(t)
+	text := "name: s\nquestion: q\ncontrol: {changes: 4}\nfactors: {push_throttle: [default, 100]}\n"
+	s, err := study.Parse([]byte(text), "s", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := r.Levers(&variables.Known{Version: "9.9", Variables: []variables.Variable{{Name: "PILOT_PUSH_THROTTLE", Default: "0", Help: "Limits."}, {Name: "OTHER"}}}, []*study.Study{s}, true)
+	if len(list.Others) != 1 || len(list.Levers) != len(study.Levers()) {
+		t.Errorf("%+v", list)
+	}
+	for _, l := range list.Levers {
+		switch l.Name {
+		case study.FactorPushThrottle:
+			if l.Default != "0" || l.Help != "Limits." || len(l.Lacks) > 0 || len(l.Rules) != 1 || len(l.Studies) != 1 || strings.Join(l.Studies[0].Levels, " ") != "default 100" {
+				t.Errorf("%+v", l)
+			}
+		case study.FactorDebounceAfter:
+			if len(l.Lacks) != 1 {
+				t.Errorf("%+v", l)
+			}
+		case study.FactorOutboundPolicy:
+			if !l.Unknown {
+				t.Errorf("%+v", l)
+			}
+		}
+	}
+	var b strings.Builder
+	if err := WriteLevers(&b, list); err != nil || !strings.Contains(b.String(), "NOT HERE: this istiod has no PILOT_DEBOUNCE_AFTER") || !strings.Contains(b.String(), "meshtrial run s: default, 100") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}

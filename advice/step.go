@@ -1,0 +1,104 @@
+package advice
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Step is one thing to try.
+type Step struct {
+	Lever string `json:"lever,omitempty"`
+	Level string `json:"level,omitempty"`
+	// Now is the lever's level as it is; "" where that is not known.
+	Now string `json:"now,omitempty"`
+	Do  string `json:"do"`
+	// YAML is the manifest to apply, or the setting to merge into the installation's
+	// values, as its comment says.
+	YAML string `json:"yaml,omitempty"`
+	Back string `json:"back,omitempty"`
+	// Lacks names what this istiod does not have of it: such a step is not to be tried,
+	// and has no manifest.
+	Lacks []string `json:"lacks,omitempty"`
+	// Checked says that this istiod was asked, and has what the step sets.
+	Checked bool `json:"checked"`
+	// Measured are what this run measured of the lever at other levels.
+	Measured []string `json:"measured,omitempty"`
+}
+
+// step makes a step of a try: with its manifest, unless this istiod lacks what it
+// sets.
+func (r *resolved) step(t Try) Step {
+	s := Step{Do: r.filled(t.Do), YAML: t.YAML, Lever: t.Lever}
+	needs := t.Needs
+	if f, ok := study.LeverByName(t.Lever); ok {
+		s.Level = fill(t.Level, func(name string) string { return levelOf(f, r.numbers[name]) })
+		s.Now = r.of.Levers[t.Lever]
+		needs = append(settingsOf(f), needs...)
+		set := settingOf(f, s.Level, r.of)
+		s.YAML, s.Back = set.yaml, set.back(f, s.Now)
+		s.Do = strings.TrimSpace(set.words + ". " + s.Do)
+		for _, m := range r.of.Effects {
+			if m.Lever == t.Lever {
+				d := m.Finding
+				s.Measured = append(s.Measured, fmt.Sprintf("%s at %s, in this run: %s (%s to %s), %s", m.Lever, m.Level,
+					d.Name+" "+words.Quantity(d.Estimate, d.Unit), words.Quantity(d.Low, d.Unit), words.Quantity(d.High, d.Unit), strings.ReplaceAll(d.Verdict, "_", " ")))
+			}
+		}
+	}
+	if k := r.of.Known; k != nil {
+		s.Checked = true
+		for _, name := range needs {
+			if isField(name) && len(k.Fields) == 0 {
+				s.Checked = false
+				continue
+			}
+			_, variable := k.Variable(name)
+			if isField(name) && !k.HasField(name) || !isField(name) && !variable {
+				s.Lacks = append(s.Lacks, name)
+			}
+		}
+	}
+	s.Checked = s.Checked && len(s.Lacks) == 0 || len(needs) == 0
+	if len(s.Lacks) > 0 {
+		s.YAML, s.Back = "", ""
+	}
+	return s
+}
+
+// isField tells fields of the mesh configuration from variables, which are in
+// capitals.
+func isField(name string) bool { return name != strings.ToUpper(name) }
+
+// levelOf spells a number as a lever's level.
+func levelOf(f study.Factor, v float64) string {
+	switch f.Unit {
+	case "s":
+		return time.Duration(v * float64(time.Second)).Round(time.Millisecond).String()
+	case "CPUs":
+		return strconv.FormatFloat(v*1000, 'f', 0, 64) + "m"
+	case "bytes":
+		return strconv.FormatFloat(v/(1<<20), 'f', 0, 64) + "Mi"
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64)
+}
+
+// spell writes a value in the unit a reader would choose.
+func spell(v float64, unit string) string {
+	switch unit {
+	case "":
+		return words.Figures(v)
+	case "s":
+		return words.Quantity(v*1e6, finding.UnitMicroseconds)
+	case "1/s":
+		return words.Figures(v) + "/s"
+	case "bytes/s":
+		return words.Quantity(v, finding.UnitBytes) + "/s"
+	}
+	return words.Quantity(v, unit)
+}

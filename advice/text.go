@@ -1,0 +1,194 @@
+package advice
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/meshtrial/meshtrial/analysis/words"
+)
+
+// WriteText writes a report for people. all tells what was ruled out, rule by rule.
+func WriteText(w io.Writer, r Report, all bool) error {
+	var b strings.Builder
+	b.WriteString(r.heading())
+	if r.Doubt != "" {
+		fmt.Fprintf(&b, "%s\n", wrapped("  doubt     ", r.Doubt))
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "%s\n", wrapped("  note      ", n))
+	}
+	for i, j := range r.Advice {
+		fmt.Fprintf(&b, "\n%d. %s  (%s, confidence %s)\n", i+1, j.Title, j.Rule, confidence(j.Confidence))
+		j.write(&b)
+	}
+	if len(r.Advice) == 0 {
+		fmt.Fprintf(&b, "\nNothing found that limits this mesh: %s.\n", r.looked())
+	}
+	r.writeUndecided(&b)
+	if len(r.Advice) > 0 {
+		fmt.Fprintf(&b, "\nBesides: %s.\n", r.looked())
+	}
+	if all {
+		for _, j := range r.RuledOut {
+			fmt.Fprintf(&b, "  %-16s %s%s\n", j.Rule, strings.Join(j.Why, "; "), values(j.Evidence))
+		}
+	}
+	b.WriteString("Nothing was applied.\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r Report) heading() string {
+	text := "Advice for " + r.Source
+	if len(r.Cell) > 0 {
+		text += ", cell " + strings.ReplaceAll(strings.ReplaceAll(r.Cell.Key(), "=", " "), ",", ", ")
+	}
+	if r.WindowS > 0 {
+		text += fmt.Sprintf(", %s of istiod's metrics", spell(r.WindowS, "s"))
+	}
+	if r.Istiod != "" {
+		text += ", istiod " + r.Istiod
+	}
+	return text + "\n"
+}
+
+// looked says what was looked at.
+func (r Report) looked() string {
+	return fmt.Sprintf("of %d rules %d hold, %d are ruled out by what was measured, %d are not decided",
+		len(r.Advice)+len(r.RuledOut)+len(r.Undecided), len(r.Advice), len(r.RuledOut), len(r.Undecided))
+}
+
+// confidence is a confidence in a word.
+func confidence(c float64) string {
+	switch {
+	case c >= highFrom:
+		return "high"
+	case c >= mediumAt:
+		return "medium"
+	}
+	return "low"
+}
+
+func (j Judgement) write(b *strings.Builder) {
+	fmt.Fprintf(b, "%s\n", wrapped("   finding  ", j.Says))
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for i, v := range j.Evidence {
+		label := ""
+		if i == 0 {
+			label = "evidence"
+		}
+		fmt.Fprintf(t, "   %-8s %s\t%s\t%s\n", label, spell(v.Value, v.Unit), v.Words, v.Source)
+	}
+	t.Flush()
+	for _, w := range j.Why {
+		fmt.Fprintf(b, "%s\n", wrapped("   because  ", w))
+	}
+	for _, s := range j.Try {
+		s.write(b)
+	}
+	if e := j.Expect; e != nil {
+		fmt.Fprintf(b, "%s\n", wrapped("   expect   ", fmt.Sprintf("%s: %s now, %s to %s then (%s)", e.Of, spell(e.Now, e.Unit), spell(e.Low, e.Unit), spell(e.High, e.Unit), e.From)))
+	}
+	fmt.Fprintf(b, "%s\n%s\n%s\n", wrapped("   risk     ", j.Risk), wrapped("   back     ", j.Back), wrapped("   source   ", strings.Join(j.Sources, "; ")))
+}
+
+func (s Step) write(b *strings.Builder) {
+	text := s.Do
+	switch {
+	case len(s.Lacks) > 0:
+		text += " NOT HERE: this istiod has no " + words.List(s.Lacks) + "."
+	case !s.Checked:
+		text += " Not checked: nobody asked this istiod whether it has this setting (--istiod FILE)."
+	}
+	if s.Now != "" {
+		text += " Now: " + s.Now + "."
+	}
+	fmt.Fprintf(b, "%s\n", wrapped("   try      ", text))
+	for _, line := range strings.Split(strings.TrimRight(s.YAML, "\n"), "\n") {
+		if line != "" {
+			fmt.Fprintf(b, "              %s\n", line)
+		}
+	}
+	if s.Back != "" {
+		fmt.Fprintf(b, "%s\n", wrapped("            back: ", s.Back))
+	}
+	for _, m := range s.Measured {
+		fmt.Fprintf(b, "%s\n", wrapped("            measured: ", m))
+	}
+}
+
+// writeUndecided writes the rules for which evidence is missing, by what to measure.
+func (r Report) writeUndecided(b *strings.Builder) {
+	if len(r.Undecided) == 0 {
+		return
+	}
+	b.WriteString("\nNot enough evidence, and what to measure:\n")
+	order, rules := []string{}, map[string][]string{}
+	add := func(what, rule string) {
+		if rules[what] == nil {
+			order = append(order, what)
+		}
+		for _, had := range rules[what] {
+			if had == rule {
+				return
+			}
+		}
+		rules[what] = append(rules[what], rule)
+	}
+	for _, j := range r.Undecided {
+		for _, g := range j.Missing {
+			what := g.Measure
+			if len(g.Never) > 0 {
+				what = "this version of istiod does not export " + words.List(g.Never)
+			}
+			if what != "" {
+				add(what, j.Rule)
+			}
+		}
+		if len(j.Missing) == 0 {
+			add("evidence contradicts itself: "+strings.Join(j.Why, "; "), j.Rule)
+		}
+	}
+	for _, what := range order {
+		fmt.Fprintf(b, "%s\n", wrapped("  - ", strings.Join(rules[what], ", ")+": "+what))
+	}
+}
+
+func values(all []Value) string {
+	var parts []string
+	for _, v := range all {
+		parts = append(parts, v.Name+" "+spell(v.Value, v.Unit))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// width is how wide text is written, in columns.
+const width = 100
+
+// wrapped breaks a text into lines below each other behind a label.
+func wrapped(label, text string) string {
+	var b strings.Builder
+	b.WriteString(label)
+	indent := len([]rune(label))
+	column := indent
+	for i, word := range strings.Fields(text) {
+		n := len([]rune(word))
+		switch {
+		case i == 0:
+		case column+1+n > width:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			column = indent
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	return b.String()
+}

@@ -1,0 +1,105 @@
+package variables
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+)
+
+const (
+	// askTimeout bounds each question to the program.
+	askTimeout = 30 * time.Second
+	// maxPage bounds the reference page, in bytes; that of 1.31 has 97,000.
+	maxPage = 16 << 20
+	// maxProgram bounds the program, in bytes; that of 1.31 has 122 million.
+	maxProgram = 1 << 30
+)
+
+// Ask asks an istiod's program (pilot-discovery, of any version that has the
+// command collateral). It is run with an empty environment, in a folder of its own
+// that is removed, and reaches no cluster.
+func Ask(ctx context.Context, program string) (known *Known, err error) {
+	program, err = filepath.Abs(program)
+	if err != nil {
+		return nil, err
+	}
+	hint := "name istiod's program: pilot-discovery, as in /usr/local/bin of its image"
+	info, err := os.Stat(program)
+	switch {
+	case err != nil:
+		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "%s", hint)
+	case !info.Mode().IsRegular() || info.Size() > maxProgram:
+		return nil, errs.WithHint(errs.Usage("%s is no program of an istiod", program), "%s", hint)
+	}
+	dir, err := os.MkdirTemp("", "meshtrial-istiod-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if _, err := run(ctx, dir, program, "collateral", "--html_fragment_with_front_matter", "--outputDir", dir); err != nil {
+		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "%s", hint)
+	}
+	page, err := onlyPage(dir)
+	if err != nil {
+		return nil, errs.WithHint(err, "%s", hint)
+	}
+	known, err = parsePage(page)
+	if err != nil {
+		return nil, errs.WithHint(errs.WithCode(fmt.Errorf("%s: %w", program, err), errs.CodeUsage),
+			"this version writes its reference in another form: nothing is known of its variables, and advice says so")
+	}
+	known.Source = program
+	if version, err := run(ctx, dir, program, "version", "--short"); err == nil {
+		known.Version = strings.TrimSpace(strings.TrimPrefix(string(version), "client version:"))
+	}
+	file, err := os.Open(program)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	known.Fields, err = meshFields(file)
+	return known, err
+}
+
+// run runs the program and returns its standard output.
+func run(ctx context.Context, dir, program string, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir, cmd.Env = dir, []string{"HOME=" + dir, "TMPDIR=" + dir}
+	cmd.WaitDelay = time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		said, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
+		return nil, fmt.Errorf("%s %s: %w %s", program, strings.Join(args, " "), err, said)
+	}
+	return stdout.Bytes(), nil
+}
+
+// onlyPage reads the page that the program wrote.
+func onlyPage(dir string) ([]byte, error) {
+	pages, err := filepath.Glob(filepath.Join(dir, "*.html"))
+	if err != nil || len(pages) != 1 {
+		return nil, errors.Join(err, errs.Usage("the program wrote %d pages about itself, and not one", len(pages)))
+	}
+	info, err := os.Lstat(pages[0])
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxPage {
+		return nil, errs.Usage("what the program wrote about itself is no page, or larger than %d bytes", maxPage)
+	}
+	return os.ReadFile(pages[0])
+}

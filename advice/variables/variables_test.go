@@ -1,0 +1,175 @@
+package variables
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/meshtrial/meshtrial/errs"
+)
+
+const page = `<h2 id="discovery">discovery</h2>
+<td>not a variable</td>
+<h2 id="envvars">Environment variables</h2>
+<table class="envvars">
+<tbody>
+<tr id='pilot-a'>
+<td><a href='#pilot-a'><code>PILOT_A</code></a></td>
+<td>Time Duration</td>
+<td><code>100ms</code></td>
+<td>Waits &lt;long&gt; &amp;amp; &#39;so&#39; &#34;on&#34;.</td>
+</tr>
+<tr id='pilot-b' class='deprecated'>
+<td><a href='#pilot-b'><code>PILOT_B</code></a></td>
+<td>String</td>
+<td><code></code></td>
+<td>Two
+lines.</td>
+</tr>
+</tbody>
+</table>
+<h2 id="metrics">Exported metrics</h2>
+<tr><td><code>pilot_xds</code></td><td><code>LastValue</code></td><td>How many.</td></tr>
+`
+
+func TestPage(t *testing.T) {
+	known, err := parsePage([]byte(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Variable{
+		{Name: "PILOT_A", Type: "Time Duration", Default: "100ms", Help: `Waits <long> &amp; 'so' "on".`},
+		{Name: "PILOT_B", Type: "String", Help: "Two\nlines.", Deprecated: true},
+	}
+	if !slices.Equal(known.Variables, want) {
+		t.Errorf("%+v", known.Variables)
+	}
+	if len(known.Metrics) != 1 || known.Metrics[0] != (Metric{"pilot_xds", "LastValue", "How many."}) {
+		t.Errorf("%+v", known.Metrics)
+	}
+	if _, ok := known.Variable("PILOT_A"); !ok {
+		t.Error("PILOT_A is not found")
+	}
+	if _, ok := known.Variable("PILOT_C"); ok {
+		t.Error("PILOT_C is found")
+	}
+}
+
+// A page in another form is an error, and never an istiod without variables.
+func TestOtherPage(t *testing.T) {
+	for name, text := range map[string]string{
+		"empty":      "",
+		"no table":   "<h2 id=\"discovery\">discovery</h2>\n",
+		"a cell off": strings.Replace(page, "<td>Time Duration</td>\n", "", 1),
+		"metrics":    strings.Replace(page, "<td><code>LastValue</code></td>", "", 1),
+	} {
+		if known, err := parsePage([]byte(text)); err == nil {
+			t.Errorf("%s: %+v", name, known)
+		}
+	}
+}
+
+func FuzzPage(f *testing.F) {
+	f.Add([]byte(page))
+	f.Add([]byte("<h2 id=\"envvars\">\n<tr id='a'>\nx\n<td>a</td>\n</tr>\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		known, err := parsePage(text)
+		if err == nil && len(known.Variables) == 0 {
+			t.Error("no variables, and no error")
+		}
+	})
+}
+
+// program is a program that has descriptors between other text.
+func program(t *testing.T, padding int) []byte {
+	t.Helper()
+	message := func(name string, fields ...*descriptorpb.FieldDescriptorProto) *descriptorpb.DescriptorProto {
+		return &descriptorpb.DescriptorProto{Name: proto.String(name), Field: fields}
+	}
+	field := func(name, of string) *descriptorpb.FieldDescriptorProto {
+		f := &descriptorpb.FieldDescriptorProto{Name: proto.String(name), JsonName: proto.String(name), Number: proto.Int32(1),
+			Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(), Type: descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum()}
+		if of != "" {
+			f.Type, f.TypeName = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(), proto.String(of)
+		}
+		return f
+	}
+	var out bytes.Buffer
+	out.WriteString(strings.Repeat("x", padding) + "mesh/v1alpha1/config.proto")
+	for _, file := range []*descriptorpb.FileDescriptorProto{
+		{Name: proto.String(meshFiles[0]), Package: proto.String("istio.mesh.v1alpha1"), Syntax: proto.String("proto3"),
+			MessageType: []*descriptorpb.DescriptorProto{message("MeshConfig", field("accessLogFile", ""), field("defaultConfig", meshPackage+"ProxyConfig"))}},
+		{Name: proto.String(meshFiles[1]), Package: proto.String("istio.mesh.v1alpha1"), Syntax: proto.String("proto3"),
+			MessageType: []*descriptorpb.DescriptorProto{message("ProxyConfig", field("concurrency", ""), field("proxyMetadata", ""))}},
+	} {
+		raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Write(raw)
+		out.WriteString("z and what else a program holds")
+	}
+	return out.Bytes()
+}
+
+// The descriptors are found wherever they lie, across the bounds of what is read at
+// once too.
+func TestMeshFields(t *testing.T) {
+	for _, padding := range []int{0, 1<<20 - 40, 1<<20 - 20, 1 << 20, 3<<20 + 7} {
+		fields, err := meshFields(bytes.NewReader(program(t, padding)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		known := Known{Fields: fields}
+		for path, want := range map[string]bool{"accessLogFile": true, "defaultConfig": true, "defaultConfig.concurrency": true,
+			"defaultConfig.proxyMetadata.ISTIO_META_DNS_CAPTURE": true, "defaultConfig.none": false, "outboundTrafficPolicy": false} {
+			if known.HasField(path) != want {
+				t.Errorf("after %d bytes: %s: %v, of %+v", padding, path, !want, fields)
+			}
+		}
+	}
+	for name, text := range map[string]string{"nothing": "", "no descriptor": "\n\x1amesh/v1alpha1/config.proto and more"} {
+		if fields, err := meshFields(strings.NewReader(text)); err != nil || len(fields) > 0 {
+			t.Errorf("%s: %v, %v", name, fields, err)
+		}
+	}
+}
+
+func TestAsk(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, script string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	if err := os.WriteFile(filepath.Join(dir, "page.html"), []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	good := write("good", "#!/bin/sh\ncase $1 in\ncollateral) /bin/cp "+dir+"/page.html \"$4\"/pilot.html ;;\nversion) echo client version: 9.9 ;;\nesac\n")
+	known, err := Ask(context.Background(), good)
+	if err != nil || known.Version != "9.9" || len(known.Variables) != 2 || known.Source != good {
+		t.Errorf("%+v, %v", known, err)
+	}
+	for name, path := range map[string]string{
+		"not there":    filepath.Join(dir, "none"),
+		"a folder":     dir,
+		"fails":        write("fails", "#!/bin/sh\necho no such command >&2; exit 1\n"),
+		"no page":      write("nopage", "#!/bin/sh\n"),
+		"another page": write("other", "#!/bin/sh\necho hello >$4/a.html\n"),
+		"a link":       write("link", "#!/bin/sh\n/bin/ln -s "+dir+"/page.html $4/a.html\n"),
+	} {
+		_, err := Ask(context.Background(), path)
+		if errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
+			t.Errorf("%s: %v (%d, %q)", name, err, errs.Code(err), errs.Hint(err))
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package model
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/meshtrial/meshtrial/capacity/push"
+)
+
+// Loss is what the loss of a replica costs: its proxies come to the others, or
+// to the one that takes its place, all at once.
+type Loss struct {
+	Proxies  int `json:"proxies"`  // that lose their stream
+	Replicas int `json:"replicas"` // that are left to serve them
+	// Half and All are when so many of them have their configuration again.
+	Half    float64 `json:"half_s"`
+	All     float64 `json:"all_s"`
+	Refused float64 `json:"refused"` // attempts that were turned away
+	// ConvergenceP99 is that of the changes meanwhile.
+	ConvergenceP99 float64 `json:"convergence_p99_s"`
+	// CPU is what serving them takes, CPU seconds.
+	CPU     float64  `json:"cpu_s"`
+	Assumed []string `json:"assumed,omitempty"`
+}
+
+// Loss simulates the loss of one replica of a mesh. Where there is one, its
+// proxies find another in its place at once: what it takes to start is not in
+// it.
+func (m *Model) Loss(mesh Mesh, o Options) (*Loss, error) {
+	if err := mesh.Check(); err != nil {
+		return nil, err
+	}
+	v, err := m.Values()
+	if err != nil {
+		return nil, err
+	}
+	lost := mesh.Proxies / mesh.Replicas
+	if mesh.Replicas == 1 {
+		lost = mesh.Proxies
+	}
+	left := mesh
+	left.Replicas = max(1, mesh.Replicas-1)
+	left.Shares = nil
+	in := v.Input(left)
+	// Long enough for all to come back at the rate at which streams are served.
+	limit := mesh.ConnectLimit
+	if limit == 0 {
+		limit = float64(push.DefaultThrottle(mesh.Cores))
+	}
+	class := v.class("", float64(mesh.Services)*mesh.Visible)
+	back := float64(lost) / float64(left.Replicas) * math.Max(1/limit, class.Connect/mesh.Cores)
+	in.StormAt = 10
+	in.Horizon = in.StormAt + math.Max(60, 3*back)
+	in.Settle, in.Seed = math.Max(600, 2*in.Horizon), o.Seed
+	in.Batch = max(1, min(push.DefaultThrottle(mesh.Cores)/4, mesh.Proxies/left.Replicas/500))
+	for i := range in.Classes {
+		c := &in.Classes[i]
+		c.Returning = int(math.Round(float64(c.Proxies) * float64(lost) / float64(mesh.Proxies)))
+		c.Proxies -= c.Returning
+	}
+	in.Changes = push.Schedule(mesh.Arrival, mesh.Rate, in.Horizon, mesh.Burst, in.Kinds, o.Seed)
+	r, err := push.Simulate(in)
+	if err != nil {
+		return nil, err
+	}
+	if r.Connecting.Total() == 0 {
+		return nil, fmt.Errorf("a mesh of %d proxies and %d replicas has too few on each to lose", mesh.Proxies, mesh.Replicas)
+	}
+	out := &Loss{Proxies: lost, Replicas: left.Replicas, Half: r.Connecting.Quantile(0.5), All: r.Connecting.Max(), Refused: r.Refused,
+		ConvergenceP99: late(r, 0.99), CPU: class.Connect * float64(lost)}
+	for _, p := range []Parameter{ConnectCPU, ConnectPerService} {
+		if m.Parameters[p].Assumed {
+			out.Assumed = append(out.Assumed, m.Parameters[p].Name)
+		}
+	}
+	return out, nil
+}
+
+// Limits are how far a mesh may grow until it does not converge.
+type Limits struct {
+	BoundS float64 `json:"bound_s"`
+	// Rate is the highest rate of changes, and Proxies the largest number of
+	// proxies, at which the push queue empties again and again and p99 of
+	// convergence is within the bound; 0 if the mesh is beyond them as it is.
+	Rate    float64 `json:"rate"`
+	Proxies int     `json:"proxies"`
+	// RateWhy and ProxiesWhy are what ends it there.
+	RateWhy    string `json:"rate_why"`
+	ProxiesWhy string `json:"proxies_why"`
+}
+
+// Limits climbs from the mesh as it is, by rate and by proxies, until changes
+// do not reach proxies any more or p99 of convergence passes a bound, and
+// halves the last step four times.
+func (m *Model) Limits(mesh Mesh, bound float64, o Options) (*Limits, error) {
+	if err := mesh.Check(); err != nil {
+		return nil, err
+	}
+	v, err := m.Values()
+	if err != nil {
+		return nil, err
+	}
+	out := &Limits{BoundS: bound}
+	holds := func(at Mesh) (string, error) {
+		if at.Check() != nil || at.Rate < 100.0/86400 {
+			return "that is as far as this program goes", nil
+		}
+		at.Horizon = math.Min(86400, math.Max(30, math.Max(100/at.Rate, math.Min(1800, 5*v.sweep(at)))))
+		r, err := v.simulate(at, o.Seed, 300)
+		if err != nil {
+			return "", err
+		}
+		switch p99 := late(r, 0.99); {
+		case !r.Drained:
+			return fmt.Sprintf("the push queue is never empty: each sweep over the proxies takes %.3g s of all CPUs", v.sweep(at)), nil
+		case p99 > bound:
+			return fmt.Sprintf("p99 of convergence is %.3g s, beyond %.3g s", p99, bound), nil
+		}
+		return "", nil
+	}
+	out.Rate, out.RateWhy, err = climb(mesh.Rate, func(x float64) (string, error) {
+		at := mesh
+		at.Rate = x
+		return holds(at)
+	})
+	if err != nil {
+		return nil, err
+	}
+	proxies, why, err := climb(float64(mesh.Proxies), func(x float64) (string, error) {
+		at := mesh
+		at.Proxies = int(math.Round(x))
+		return holds(at)
+	})
+	out.Proxies, out.ProxiesWhy = int(math.Round(proxies)), why
+	return out, err
+}
+
+// climb finds the largest value that holds: from one that may or may not it
+// goes up, or down, by halves more each step, and then halves the step.
+func climb(from float64, holds func(x float64) (string, error)) (largest float64, why string, err error) {
+	const step, steps, halvings = 1.5, 40, 4
+	why, err = holds(from)
+	if err != nil {
+		return 0, "", err
+	}
+	good, bad, first := from, from, why
+	if why == "" {
+		for range steps {
+			bad = good * step
+			if why, err = holds(bad); err != nil || why != "" {
+				break
+			}
+			good = bad
+		}
+		if why == "" || err != nil {
+			return good, "no end was found", err
+		}
+	} else {
+		for i := 0; ; i++ {
+			good = bad / step
+			if i == steps {
+				return 0, first, nil
+			}
+			w, err := holds(good)
+			if err != nil {
+				return 0, "", err
+			}
+			if w == "" {
+				break
+			}
+			bad, why = good, w
+		}
+	}
+	for range halvings {
+		middle := math.Sqrt(good * bad)
+		w, err := holds(middle)
+		if err != nil {
+			return 0, "", err
+		}
+		if w == "" {
+			good = middle
+		} else {
+			bad, why = middle, w
+		}
+	}
+	return good, why, nil
+}

@@ -1,0 +1,261 @@
+package model
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/capacity/push"
+	"pgregory.net/rapid"
+)
+
+func made(change func(v *Values)) *Model {
+	m := &Model{Schema: Schema, Mix: map[string]float64{MixEndpoints: 9, MixConfiguration: 1},
+		Measured: Span{Proxies: [2]float64{50, 300}, Services: [2]float64{50, 300}, Rate: [2]float64{0.5, 6}}}
+	v := Assumed()
+	v[CPUPerServiceOf(push.RDS)], v[BytesPerServiceOf(push.RDS)], v[MemoryPerPair] = 5e-6, 500, 500
+	if change != nil {
+		change(&v)
+	}
+	for i, d := range Definitions {
+		m.Parameters = append(m.Parameters, Fitted{Name: d.Name, Unit: d.Unit, Meaning: d.Meaning, Interval: Interval{v[i], v[i], v[i]}})
+	}
+	for _, o := range Outputs {
+		m.Residuals = append(m.Residuals, Residual{Output: o.Name, Spread: 0.1, Cells: 6})
+	}
+	return m
+}
+
+func mesh(proxies, services int, rate float64) Mesh {
+	m := Default()
+	m.Proxies, m.Services, m.Rate = proxies, services, rate
+	m.Mix = map[string]float64{MixEndpoints: 9, MixConfiguration: 1}
+	return m
+}
+
+// Every parameter is defined, with a unit, and with a reason where it is
+// assumed.
+func TestDefinitions(t *testing.T) {
+	names := map[string]bool{}
+	for i, d := range Definitions {
+		if d.Name == "" || d.Unit == "" || d.Meaning == "" || d.Because == "" || !strings.HasPrefix(d.Study, "meshtrial run ") || names[d.Name] || d.Assumed < 0 {
+			t.Errorf("parameter %d: %+v", i, d)
+		}
+		names[d.Name] = true
+	}
+}
+
+// Intervals hold their estimates, are the wider the farther the mesh lies beyond
+// what was measured, and say so.
+func TestExtrapolation(t *testing.T) {
+	m := made(nil)
+	width := 0.0
+	for _, test := range []struct {
+		proxies int
+		beyond  float64
+	}{{200, 1}, {1200, 4}, {3600, 12}} {
+		at := mesh(test.proxies, 100, 1)
+		at.Cores = 16
+		p, err := m.Predict(at, Options{Seed: 1, Draws: 40})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(p.Beyond/test.beyond-1) > 0.01 || (test.beyond > 1) != (len(p.BeyondWhat) > 0) {
+			t.Errorf("%d proxies lie %v beyond: %v", test.proxies, p.Beyond, p.BeyondWhat)
+		}
+		for _, o := range p.Outputs {
+			if !(o.Low <= o.Estimate && o.Estimate <= o.High) {
+				t.Errorf("%s is %v", o.Name, o.Interval)
+			}
+		}
+		i := p.Output(OutMemory)
+		if w := math.Log(i.High / i.Low); w <= width {
+			t.Errorf("%d proxies: memory %v, no wider than before (%v)", test.proxies, i, width)
+		} else {
+			width = w
+		}
+	}
+}
+
+// More proxies, services or changes take no less; a narrower scope no more.
+func TestMoreTakesMore(t *testing.T) {
+	m := made(nil)
+	v, err := m.Values()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a := mesh(rapid.IntRange(10, 400).Draw(t, "proxies"), rapid.IntRange(10, 400).Draw(t, "services"), rapid.Float64Range(0.2, 3).Draw(t, "rate"))
+		a.Horizon, a.Cores = 60, 8
+		b := a
+		switch rapid.IntRange(0, 3).Draw(t, "more") {
+		case 0:
+			b.Proxies *= 2
+		case 1:
+			b.Services *= 2
+		case 2:
+			b.Rate *= 3
+		case 3:
+			a.Visible = 0.3
+		}
+		out := map[string][2]float64{}
+		for i, at := range []Mesh{a, b} {
+			r, err := v.Simulate(at, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k, y := range v.Simulated(at, r) {
+				pair := out[Outputs[k].Name]
+				pair[i] = y
+				out[Outputs[k].Name] = pair
+			}
+		}
+		for _, name := range []string{OutCPU, OutMemory, OutBytes} {
+			if pair := out[name]; pair[1] < 0.97*pair[0] {
+				t.Fatalf("%s: %v of %+v, %v of %+v", name, pair[0], a, pair[1], b)
+			}
+		}
+	})
+}
+
+// The search ends where the mesh does: below it is within the bound, above not.
+func TestLimits(t *testing.T) {
+	m := made(nil)
+	at := mesh(300, 200, 0.5)
+	at.Cores = 1
+	l, err := m.Limits(at, 2, Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Rate <= 0.5 || l.Proxies <= 300 || l.RateWhy == "" || l.ProxiesWhy == "" {
+		t.Fatalf("%+v", l)
+	}
+	v, _ := m.Values()
+	for _, test := range []struct {
+		proxies int
+		within  bool
+	}{{int(0.8 * float64(l.Proxies)), true}, {2 * l.Proxies, false}} {
+		other := at
+		other.Proxies = test.proxies
+		r, err := v.Simulate(other, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Drained && r.Convergence.Quantile(0.99) <= 2; got != test.within {
+			t.Errorf("%d proxies with the end at %d: drained %v, p99 %v", test.proxies, l.Proxies, r.Drained, r.Convergence.Quantile(0.99))
+		}
+	}
+	tight, err := m.Limits(at, 0.05, Options{Seed: 1})
+	if err != nil || tight.Rate != 0 || tight.Proxies != 0 {
+		t.Errorf("within 50 ms, shorter than debouncing: %+v, %v", tight, err)
+	}
+}
+
+// Fewer replicas have more to take back, and take longer for it.
+func TestLoss(t *testing.T) {
+	m := made(nil)
+	var before *Loss
+	for _, replicas := range []int{10, 3, 1} {
+		at := mesh(3000, 200, 0.5)
+		at.Replicas, at.Cores = replicas, 4
+		l, err := m.Loss(at, Options{Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Proxies != 3000/replicas || l.Half > l.All || !(l.Half > 0) {
+			t.Errorf("%d replicas: %+v", replicas, l)
+		}
+		if before != nil && l.All <= before.All {
+			t.Errorf("with %d replicas all are back after %v s, with more after %v", replicas, l.All, before.All)
+		}
+		before = l
+	}
+}
+
+// A document with other parameters, or figures that no istiod has, is refused.
+func TestParse(t *testing.T) {
+	good, err := json.Marshal(made(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Parse(good); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(m *Model){
+		"schema":   func(m *Model) { m.Schema = 99 },
+		"fewer":    func(m *Model) { m.Parameters = m.Parameters[1:] },
+		"name":     func(m *Model) { m.Parameters[0].Name = "other" },
+		"negative": func(m *Model) { m.Parameters[0].Estimate = -1 },
+		"draw":     func(m *Model) { m.Draws = [][]float64{{1}} },
+		"bad draw": func(m *Model) { m.Draws = [][]float64{make([]float64, Parameters)}; m.Draws[0][3] = -2 },
+		"residual": func(m *Model) { m.Residuals[0].Spread = -1 },
+		"mix":      func(m *Model) { m.Mix["nothing"] = 1 },
+	} {
+		m := made(nil)
+		spoil(m)
+		data, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Parse(data); err == nil {
+			t.Errorf("%s: it is read", name)
+		}
+	}
+	if _, err := Parse([]byte("{}")); err == nil {
+		t.Error("nothing is a model")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	good, _ := json.Marshal(made(nil))
+	f.Add(good)
+	f.Add([]byte(`{"schema":1,"parameters":[{}],"draws":[[1e308]]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := Parse(data)
+		if err != nil {
+			return
+		}
+		at := mesh(20, 10, 1)
+		at.Horizon = 2
+		_, _ = m.Predict(at, Options{Draws: 2}) // refuses or answers, and does not fail otherwise
+	})
+}
+
+// Meshes that cannot be are refused with the field's name.
+func TestMeshCheck(t *testing.T) {
+	for field, spoil := range map[string]func(m *Mesh){
+		"proxies": func(m *Mesh) { m.Proxies = 0 }, "visible": func(m *Mesh) { m.Visible = 2 }, "rate": func(m *Mesh) { m.Rate = math.NaN() }, "arrival": func(m *Mesh) { m.Arrival = "x" },
+		"shares": func(m *Mesh) { m.Shares = []float64{1, 2} }, "slow": func(m *Mesh) { m.Slow = 0.5 }, "mix": func(m *Mesh) { m.Mix = map[string]float64{"x": 1} }, "replicas": func(m *Mesh) { m.Replicas = 0 },
+	} {
+		m := mesh(10, 10, 1)
+		spoil(&m)
+		if err := m.Check(); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// Published sizes come with the model's, and with words on the slope.
+func TestPublished(t *testing.T) {
+	m := made(nil)
+	rows, err := m.ComparePublished(Options{Seed: 1, Draws: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) < 10 {
+		t.Errorf("%d rows", len(rows))
+	}
+	for _, r := range rows {
+		if r.Words == "" || !(r.Figure > 0) || !(r.Model.Estimate > 0) || r.Unit == "" {
+			t.Errorf("%+v", r)
+		}
+	}
+	v, _ := m.Values()
+	if few, many := v.Slope(1), v.Slope(1000); math.Abs(few-250.5e3) > 1 || math.Abs(many-750e3) > 1 {
+		t.Errorf("slopes %v and %v", few, many)
+	}
+	if words := strings.Join(m.SlopeWords(), " "); !strings.Contains(words, "0.25 MB") || !strings.Contains(words, "0.75 MB with 1,000") {
+		t.Errorf("in words: %s", words)
+	}
+}

@@ -1,0 +1,296 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/meshtrial/meshtrial/capacity/model"
+)
+
+// Plan is what to give istiod, and why.
+type Plan struct {
+	Schema  int     `json:"schema"`
+	Request Request `json:"request"`
+	// Replicas at least and at most, of some cores each.
+	Replicas    int     `json:"replicas"`
+	MaxReplicas int     `json:"max_replicas"`
+	Cores       float64 `json:"cores"`
+	// CPURequest of a replica, cores; memory in bytes.
+	CPURequest    float64 `json:"cpu_request"`
+	MemoryRequest float64 `json:"memory_request"`
+	MemoryLimit   float64 `json:"memory_limit"`
+
+	Prediction *model.Prediction `json:"prediction"`
+	// Lost is the mesh while as many replicas are away as it must survive; nil
+	// if none.
+	Lost   *model.Prediction `json:"lost,omitempty"`
+	Loss   *model.Loss       `json:"loss,omitempty"`
+	Levers []Lever           `json:"levers"`
+	// Reasons are why each value is what it is, by its name in the YAML.
+	Reasons  map[string]string `json:"reasons"`
+	Warnings []string          `json:"warnings,omitempty"`
+}
+
+// Lever is a setting that would change what istiod takes.
+type Lever struct {
+	Name    string `json:"name"`
+	Setting string `json:"setting"`
+	Effect  string `json:"effect"`
+	Risk    string `json:"risk"`
+	Worth   bool   `json:"worth"` // a tenth of the CPU or memory at least, and the targets hold
+}
+
+// ladder are the cores that a replica may have.
+var ladder = []float64{0.5, 1, 2, 4, 8, 16, 32, 64}
+
+// ErrNone says that nothing within the bounds meets the targets.
+type ErrNone struct{ Closest string }
+
+func (e *ErrNone) Error() string {
+	return "nothing within the bounds meets the targets: " + e.Closest
+}
+
+const (
+	quickDraws = 8
+	finalDraws = 40
+)
+
+// Make looks for the fewest CPUs in all, and of those the fewest replicas, that
+// meet the targets.
+func Make(m *model.Model, r Request, seed uint64) (*Plan, error) {
+	if r.Mesh.Mix == nil {
+		r.Mesh.Mix = m.Mix
+	}
+	mesh, err := choose(m, r, r.Mesh, seed)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Schema: model.Schema, Request: r, Replicas: mesh.Replicas, Cores: mesh.Cores, Reasons: map[string]string{}}
+	if p.Prediction, err = m.Predict(mesh, model.Options{Seed: seed, Draws: finalDraws}); err != nil {
+		return nil, err
+	}
+	worst := p.Prediction
+	if r.Targets.Survives > 0 {
+		left := mesh
+		left.Replicas -= r.Targets.Survives
+		if p.Lost, err = m.Predict(left, model.Options{Seed: seed, Draws: finalDraws}); err != nil {
+			return nil, err
+		}
+		worst = p.Lost
+	}
+	if mesh.Proxies >= 2*mesh.Replicas {
+		if p.Loss, err = m.Loss(mesh, model.Options{Seed: seed}); err != nil {
+			return nil, err
+		}
+	}
+	p.resources(worst)
+	grown := mesh
+	grown.Proxies = min(1_000_000, int(math.Ceil(float64(mesh.Proxies)*r.Targets.Growth)))
+	p.MaxReplicas = p.grow(m, r, grown, seed)
+	p.explain(worst)
+	p.warn()
+	return p, p.levers(m, mesh, seed)
+}
+
+// choose tries sizes, those of fewest CPUs first.
+func choose(m *model.Model, r Request, mesh model.Mesh, seed uint64) (model.Mesh, error) {
+	type size struct {
+		replicas int
+		cores    float64
+	}
+	var sizes []size
+	least := max(r.Bounds.MinReplicas, r.Targets.Survives+1)
+	for _, cores := range ladder {
+		for n := least; n <= r.Bounds.MaxReplicas && cores <= r.Bounds.MaxCores; n++ {
+			sizes = append(sizes, size{n, cores})
+		}
+	}
+	order(sizes, func(a, b size) bool {
+		if x, y := a.cores*float64(a.replicas), b.cores*float64(b.replicas); x != y {
+			return x < y
+		}
+		return a.replicas < b.replicas
+	})
+	demand, err := demanded(m, mesh, seed)
+	if err != nil {
+		return mesh, err
+	}
+	closest := fmt.Sprintf("of %d to %d replicas with up to %g cores none is possible", least, r.Bounds.MaxReplicas, r.Bounds.MaxCores)
+	for _, s := range sizes {
+		mesh.Replicas, mesh.Cores, mesh.Shares = s.replicas, s.cores, nil
+		if all := s.cores * float64(s.replicas); all < 0.7*demand {
+			closest = fmt.Sprintf("%d replicas of %g cores are fewer than the %.3g cores that changes take", s.replicas, s.cores, demand)
+			continue
+		}
+		why, err := misses(m, r, mesh, seed)
+		if err != nil {
+			return mesh, err
+		}
+		if why == "" {
+			return mesh, nil
+		}
+		closest = fmt.Sprintf("with %d replicas of %g cores %s", s.replicas, s.cores, why)
+	}
+	return mesh, &ErrNone{closest}
+}
+
+// demanded is the CPU that a mesh takes where there is more than enough of it.
+// Where there is less pushes merge, and it takes somewhat less.
+func demanded(m *model.Model, mesh model.Mesh, seed uint64) (float64, error) {
+	mesh.Replicas, mesh.Cores = 1, 1000
+	p, err := m.Predict(mesh, model.Options{Seed: seed, Draws: 1})
+	if err != nil {
+		return 0, err
+	}
+	return p.Output(model.OutCPU).Estimate, nil
+}
+
+func order[T any](all []T, less func(a, b T) bool) {
+	for i := 1; i < len(all); i++ { // few
+		for j := i; j > 0 && less(all[j], all[j-1]); j-- {
+			all[j], all[j-1] = all[j-1], all[j]
+		}
+	}
+}
+
+// misses says which target a mesh misses, "" if none.
+func misses(m *model.Model, r Request, mesh model.Mesh, seed uint64) (string, error) {
+	left := mesh
+	left.Replicas -= r.Targets.Survives
+	left.Horizon = math.Min(3600, math.Max(30, 150/left.Rate))
+	rough, err := rough(m, left, seed)
+	if err != nil || rough != "" {
+		return rough, err
+	}
+	p, err := m.Predict(left, model.Options{Seed: seed, Draws: quickDraws})
+	if err != nil {
+		return "", err
+	}
+	cpu, p99 := p.Output(model.OutCPU), p.Output(model.OutConvergenceP99)
+	lost := ""
+	if r.Targets.Survives > 0 {
+		lost = fmt.Sprintf(", while %d of them are away,", r.Targets.Survives)
+	}
+	switch used := cpu.Estimate / (left.Cores * float64(left.Replicas)); {
+	case !p.KeepsUp:
+		return "the push queue is never empty" + lost, nil
+	case used > r.Targets.CPU && r.Targets.Survives == 0, used > math.Max(r.Targets.CPU, 0.9):
+		return fmt.Sprintf("%.0f%% of the CPUs are in use%s", 100*used, lost), nil
+	case p99.High > r.Targets.ConvergenceP99:
+		return fmt.Sprintf("p99 of convergence%s may be %.3g s (%.3g expected)", lost, p99.High, p99.Estimate), nil
+	}
+	if used := cpu.Estimate / (mesh.Cores * float64(mesh.Replicas)); used > r.Targets.CPU {
+		return fmt.Sprintf("%.0f%% of the CPUs are in use", 100*used), nil
+	}
+	if r.Targets.Reconnect > 0 && mesh.Proxies >= 2*mesh.Replicas {
+		loss, err := m.Loss(mesh, model.Options{Seed: seed})
+		if err != nil {
+			return "", err
+		}
+		if loss.All > r.Targets.Reconnect {
+			return fmt.Sprintf("the proxies of a lost replica take %.3g s to be back", loss.All), nil
+		}
+	}
+	return "", nil
+}
+
+// rough rules sizes out that are far too small, without a draw.
+func rough(m *model.Model, mesh model.Mesh, seed uint64) (string, error) {
+	p, err := m.Predict(mesh, model.Options{Seed: seed, Draws: 1})
+	switch {
+	case err != nil:
+		return "", err
+	case !p.KeepsUp:
+		return "the push queue is never empty", nil
+	}
+	return "", nil
+}
+
+// grow is how many replicas a larger mesh takes, the bounds' most if none do.
+func (p *Plan) grow(m *model.Model, r Request, grown model.Mesh, seed uint64) int {
+	for n := p.Replicas; n <= r.Bounds.MaxReplicas; n++ {
+		grown.Replicas = n
+		if why, err := misses(m, r, grown, seed); err == nil && why == "" {
+			return n
+		}
+	}
+	p.Warnings = append(p.Warnings, fmt.Sprintf("no number of replicas up to %d serves %d proxies within the targets: growth that far takes larger replicas", r.Bounds.MaxReplicas, grown.Proxies))
+	return r.Bounds.MaxReplicas
+}
+
+// Room above what is predicted.
+const (
+	memoryRoom  = 1.25 // of the request above the interval's end: a peak is above the end of a window
+	memoryLimit = 1.5  // of the limit above the request
+)
+
+func (p *Plan) resources(worst *model.Prediction) {
+	memory := worst.Output(model.OutMemory)
+	p.MemoryRequest = roundUp(memory.High*memoryRoom, 64<<20)
+	p.MemoryLimit = roundUp(p.MemoryRequest*memoryLimit, 64<<20)
+	cpu := p.Prediction.Output(model.OutCPU)
+	p.CPURequest = math.Min(p.Cores, roundUp(cpu.High/float64(p.Replicas)/p.Request.Targets.CPU, 0.1))
+}
+
+func roundUp(v, step float64) float64 { return math.Ceil(v/step-1e-9) * step }
+
+func (p *Plan) explain(worst *model.Prediction) {
+	t := p.Request.Targets
+	cpu, memory, p99 := p.Prediction.Output(model.OutCPU), worst.Output(model.OutMemory), worst.Output(model.OutConvergenceP99)
+	with := fmt.Sprintf("with all %d replicas", p.Replicas)
+	if p.Lost != nil {
+		with = fmt.Sprintf("with %d of %d replicas away", t.Survives, p.Replicas)
+	}
+	p.Reasons["autoscaleMin"] = fmt.Sprintf("p99 of convergence is %.3g s (%.3g to %.3g) %s; the target is %.3g s", p99.Estimate, p99.Low, p99.High, with, t.ConvergenceP99)
+	p.Reasons["autoscaleMax"] = fmt.Sprintf("what %.3g times as many proxies take", t.Growth)
+	p.Reasons["cpu"] = fmt.Sprintf("all replicas together use %.3g cores (%.3g to %.3g); the request leaves the target of %.0f%%", cpu.Estimate, cpu.Low, cpu.High, 100*t.CPU)
+	p.Reasons["cpu limit"] = fmt.Sprintf("%g cores: bursts of pushes use all of them, and istiod chooses its push throttle by them", p.Cores)
+	p.Reasons["memory"] = fmt.Sprintf("a replica takes %.3g MB (up to %.3g) %s; a quarter more for peaks", memory.Estimate/1e6, memory.High/1e6, with)
+	p.Reasons["memory limit"] = "half as much again: where it is reached the kernel ends istiod, and all of its proxies connect anew at once"
+	p.Reasons["targetAverageUtilization"] = "of the request; new replicas take no connections from old ones until these close them, after half an hour"
+}
+
+func (p *Plan) warn() {
+	if b := p.Prediction.Beyond; b > 1.05 {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("this mesh lies %.3g times beyond what was measured: measure a larger one before relying on it", b))
+		for _, what := range p.Prediction.BeyondWhat {
+			p.Warnings = append(p.Warnings, what)
+		}
+	}
+	for _, name := range p.Prediction.Assumed {
+		p.Warnings = append(p.Warnings, name+" is assumed, not measured")
+	}
+}
+
+// levers predicts what settings would change.
+func (p *Plan) levers(m *model.Model, mesh model.Mesh, seed uint64) error {
+	type try struct {
+		name, setting, risk string
+		change              func(*model.Mesh)
+	}
+	var tries []try
+	if mesh.Visible > 0.2 {
+		tries = append(tries, try{"Sidecar scope", "Sidecar resources by which each namespace sees a tenth of the services", "a call to a host that no Sidecar names fails, or passes through unmanaged",
+			func(x *model.Mesh) { x.Visible = 0.1 }})
+	}
+	tries = append(tries, try{"longer debounce", "PILOT_DEBOUNCE_AFTER=1s", "every change is later by a second at least; endpoints that are gone get traffic for longer",
+		func(x *model.Mesh) { x.DebounceAfter = math.Max(1, 2*mesh.DebounceAfter) }})
+	tries = append(tries, try{"more pushes at once", "PILOT_PUSH_THROTTLE=200", "more memory for messages on their way; where turns wait for locks it makes them wait longer",
+		func(x *model.Mesh) { x.Throttle = 200 }})
+	base := p.Prediction
+	for _, t := range tries {
+		other := mesh
+		t.change(&other)
+		q, err := m.Predict(other, model.Options{Seed: seed, Draws: quickDraws})
+		if err != nil {
+			return err
+		}
+		e := func(p *model.Prediction, name string) float64 { return p.Output(name).Estimate }
+		cpu, memory := e(q, model.OutCPU)/e(base, model.OutCPU), e(q, model.OutMemory)/e(base, model.OutMemory)
+		p99 := e(q, model.OutConvergenceP99)
+		p.Levers = append(p.Levers, Lever{t.name, t.setting,
+			fmt.Sprintf("CPU %+.0f%%, memory %+.0f%%, p99 of convergence %.3g s after %.3g s", 100*(cpu-1), 100*(memory-1), p99, e(base, model.OutConvergenceP99)),
+			t.risk, q.KeepsUp && p99 <= p.Request.Targets.ConvergenceP99 && (cpu < 0.9 || memory < 0.9 || p99 < 0.8*e(base, model.OutConvergenceP99))})
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package push
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// Arrivals of changes.
+const (
+	Poisson = "poisson" // as from many independent causes
+	Uniform = "uniform" // evenly
+	Burst   = "burst"   // a number at once, every so often
+)
+
+// Schedule makes the changes of a time: rate a second on the whole, of kinds by
+// their weights, by a process of arrivals; burst is how many come at once, for
+// that process. The same seed gives the same changes, and a higher rate has
+// the same kinds in the same order.
+func Schedule(process string, rate, horizon float64, burst int, kinds []Kind, seed uint64) []Change {
+	rng := rand.New(rand.NewPCG(seed, 0x6361706163697479))
+	gaps := rand.New(rand.NewPCG(seed, 0x67617073))
+	total := 0.0
+	for _, k := range kinds {
+		total += k.Weight
+	}
+	var out []Change
+	add := func(at float64) {
+		pick := rng.Float64() * total
+		kind := 0
+		for i, k := range kinds {
+			if pick -= k.Weight; pick < 0 || i == len(kinds)-1 {
+				kind = i
+				break
+			}
+		}
+		out = append(out, Change{At: at, Kind: kind, Where: rng.Float64()})
+	}
+	if !(rate > 0) || !(horizon > 0) || !(total > 0) {
+		return nil
+	}
+	step := 1 / rate
+	for at := 0.0; len(out) < MaxChanges; {
+		switch process {
+		case Poisson:
+			at -= math.Log1p(-gaps.Float64()) * step
+		case Burst:
+			at += step * float64(max(burst, 1))
+		default:
+			at += step
+		}
+		if at >= horizon {
+			break
+		}
+		n := 1
+		if process == Burst {
+			n = max(burst, 1)
+		}
+		for range n {
+			add(at)
+		}
+	}
+	return out
+}

@@ -1,0 +1,207 @@
+package push
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+// A mesh that cannot keep up merges: its queue is never longer than its
+// proxies are many, turns bring several changes, and what is late is bounded by
+// two sweeps over all proxies.
+func TestOverloadMerges(t *testing.T) {
+	in := mesh(2000, 5)
+	in.Settings.Cores = 1
+	r := simulate(t, in)
+	if r.Drained {
+		t.Error("a push of 2,000 proxies takes 6 s of CPU, and 5 changes come a second, yet the queue empties")
+	}
+	if r.Longest > 2000 || r.Overlapped < 0.5 {
+		t.Errorf("a queue of %v, %v of pushes overlap", r.Longest, r.Overlapped)
+	}
+	if merged := r.Needed / r.Turns; merged < 5 {
+		t.Errorf("%v changes in a turn", merged)
+	}
+	light := mesh(20, 0.5)
+	if r := simulate(t, light); !r.Drained || r.Overlapped > 0.1 {
+		t.Errorf("20 proxies are too many: %v of pushes overlap", r.Overlapped)
+	}
+}
+
+// Slow readers hold slots: with as many of them as there are slots others wait
+// for them, and a larger throttle frees them.
+func TestSlowReadersHoldSlots(t *testing.T) {
+	in := mesh(100, 0.5)
+	in.Settings.Cores, in.Settings.Throttle = 8, 4
+	fast := simulate(t, in)
+	slow := in.Classes[0]
+	slow.Name, slow.Proxies, slow.Read = "slow", 8, 50_000 // 120 kB beyond the window take 2 s
+	in.Classes = append(slices.Clone(in.Classes), slow)
+	held := simulate(t, in)
+	in.Settings.Throttle = 100
+	free := simulate(t, in)
+	if held.Convergence.Quantile(0.5) < 2*fast.Convergence.Quantile(0.5) {
+		t.Errorf("the median is %v s with slow readers, %v without", held.Convergence.Quantile(0.5), fast.Convergence.Quantile(0.5))
+	}
+	if free.Convergence.Quantile(0.5) > 1.3*fast.Convergence.Quantile(0.5) {
+		t.Errorf("with 100 slots the median is %v s, %v without slow readers", free.Convergence.Quantile(0.5), fast.Convergence.Quantile(0.5))
+	}
+}
+
+// Returning proxies come back no faster than streams are accepted, and each
+// once.
+func TestConnectStorm(t *testing.T) {
+	in := mesh(100, 0.2)
+	in.Settings.ConnectLimit = 20
+	in.Classes[0].Returning, in.StormAt = 400, 5
+	r := simulate(t, in)
+	if n := r.Connecting.Total(); n != 400 {
+		t.Fatalf("%v of 400 came back", n)
+	}
+	if all := r.Connecting.Max(); all < 400/20.0-1 || all > 120 {
+		t.Errorf("all were back after %v s, at 20 streams a second", all)
+	}
+	if r.Refused < 100 {
+		t.Errorf("%v attempts were refused of 400 at once", r.Refused)
+	}
+	in.Settings.ConnectLimit = 1000
+	if quick := simulate(t, in); quick.Connecting.Max() >= r.Connecting.Max() || quick.Refused >= r.Refused {
+		t.Errorf("at 1,000 streams a second all were back after %v s, %v refused", quick.Connecting.Max(), quick.Refused)
+	}
+}
+
+// Endpoints that are not debounced are there sooner, and cost more pushes.
+func TestDirectEndpoints(t *testing.T) {
+	in := mesh(50, 0)
+	in.Kinds = []Kind{endpoints}
+	in.Changes = Schedule(Uniform, 20, in.Horizon, 0, in.Kinds, 1)
+	debounced := simulate(t, in)
+	in.Settings.DirectEndpoints = true
+	direct := simulate(t, in)
+	if direct.Convergence.Quantile(0.5) > debounced.Convergence.Quantile(0.5)/5 || direct.Contexts < 5*debounced.Contexts {
+		t.Errorf("direct: a median of %v s, %v push contexts; debounced: %v s, %v", direct.Convergence.Quantile(0.5), direct.Contexts, debounced.Convergence.Quantile(0.5), debounced.Contexts)
+	}
+}
+
+// Replicas share proxies as said, and alike ones are simulated once.
+func TestReplicas(t *testing.T) {
+	one := mesh(900, 0.5)
+	three := one
+	three.Settings.Replicas = 3
+	a, b := simulate(t, one), simulate(t, three)
+	if a.Needed != b.Needed || !near(3*a.Contexts, b.Contexts, 0.05) || b.Convergence.Quantile(0.99) > a.Convergence.Quantile(0.99) {
+		t.Errorf("pairs %v and %v, contexts %v and %v, p99 %v and %v", a.Needed, b.Needed, a.Contexts, b.Contexts, a.Convergence.Quantile(0.99), b.Convergence.Quantile(0.99))
+	}
+	uneven := three
+	uneven.Settings.Shares = []float64{8, 1, 1}
+	c := simulate(t, uneven)
+	if c.Needed != a.Needed || c.Busiest < 2*b.Busiest || c.Convergence.Quantile(0.99) < b.Convergence.Quantile(0.99) {
+		t.Errorf("pairs %v, the busiest %v and %v s", c.Needed, c.Busiest, b.Busiest)
+	}
+	groups := replicaGroups(&three)
+	if len(groups) != 1 || groups[0].times != 3 || groups[0].proxies[0] != 300 {
+		t.Errorf("groups %+v", groups)
+	}
+	if got := spread(10, []float64{1, 1, 1}); got[0]+got[1]+got[2] != 10 || slices.Max(got)-slices.Min(got) > 1 {
+		t.Errorf("10 by three: %v", got)
+	}
+}
+
+// Proxies that see a share of the services need that share of the changes.
+func TestScope(t *testing.T) {
+	in := mesh(100, 5)
+	all := simulate(t, in)
+	whole := in.Classes[0]
+	in.Classes = nil
+	for range 4 {
+		c := whole
+		c.Proxies, c.Needs = 25, 0.25
+		in.Classes = append(in.Classes, c)
+	}
+	some := simulate(t, in)
+	if !near(some.Needed, all.Needed/4, 1e-9) || some.Skipped == 0 || some.CPU > all.CPU/2 {
+		t.Errorf("%v pairs of %v, %v turns of nothing, %v s of CPU after %v", some.Needed, all.Needed, some.Skipped, some.CPU, all.CPU)
+	}
+}
+
+func TestHistogram(t *testing.T) {
+	var h Histogram
+	for i := range 10_000 {
+		h.Add(float64(i+1)/1000, 2)
+	}
+	for _, q := range []float64{0.01, 0.5, 0.99, 1} {
+		if got, want := h.Quantile(q), 10*q; !near(got, want, 0.01) {
+			t.Errorf("quantile %g is %v, want %v", q, got, want)
+		}
+	}
+	if h.Total() != 20_000 || !near(h.Mean(), 5.0005, 1e-9) || h.Max() != 10 {
+		t.Errorf("total %v, mean %v, max %v", h.Total(), h.Mean(), h.Max())
+	}
+	var none Histogram
+	if !math.IsNaN(none.Quantile(0.5)) || none.Max() != 0 {
+		t.Error("nothing has a quantile")
+	}
+	none.Merge(&h, 0.5)
+	if none.Total() != 10_000 || none.Quantile(0.5) != h.Quantile(0.5) {
+		t.Error("merged half as often it differs")
+	}
+}
+
+func TestSchedule(t *testing.T) {
+	kinds := []Kind{{Name: "a", Weight: 3}, {Name: "b", Weight: 1}}
+	for _, process := range []string{Poisson, Uniform, Burst} {
+		got := Schedule(process, 10, 1000, 5, kinds, 1)
+		counts := [2]float64{}
+		last := 0.0
+		for _, c := range got {
+			counts[c.Kind]++
+			if c.At < last || c.At >= 1000 || c.Where < 0 || c.Where >= 1 {
+				t.Fatalf("%s: %+v after %v", process, c, last)
+			}
+			last = c.At
+		}
+		if !near(float64(len(got)), 10_000, 0.05) || !near(counts[0], 3*counts[1], 0.1) {
+			t.Errorf("%s: %d changes, %v", process, len(got), counts)
+		}
+	}
+	if Schedule(Poisson, 0, 10, 0, kinds, 1) != nil || Schedule(Poisson, 1, 10, 0, nil, 1) != nil {
+		t.Error("no rate, or no kind, makes changes")
+	}
+}
+
+// What cannot be simulated is refused before it begins.
+func TestCheck(t *testing.T) {
+	for name, spoil := range map[string]func(in *Input){
+		"NaN":              func(in *Input) { in.Costs.Watch = math.NaN() },
+		"negative":         func(in *Input) { in.Classes[0].CPU[RDS].Base = -1 },
+		"no CPU":           func(in *Input) { in.Settings.Cores = 0 },
+		"no replica":       func(in *Input) { in.Settings.Replicas = 0 },
+		"shares":           func(in *Input) { in.Settings.Shares = []float64{1, 2} },
+		"too many proxies": func(in *Input) { in.Classes[0].Proxies = MaxProxies + 1 },
+		"backwards":        func(in *Input) { in.Changes[0].At = in.Changes[1].At + 1 },
+		"kind":             func(in *Input) { in.Changes[0].Kind = 9 },
+		"parallel":         func(in *Input) { in.Costs.Parallel = 0.5 },
+	} {
+		in := mesh(10, 1)
+		in.Classes = slices.Clone(in.Classes)
+		spoil(&in)
+		if _, err := Simulate(in); err == nil {
+			t.Errorf("%s: it is simulated", name)
+		}
+	}
+	in := mesh(10, 1)
+	if _, err := Simulate(in); err != nil {
+		t.Error(err)
+	}
+}
+
+// 100,000 proxies of one istiod with 64 cores for an hour, with a change a
+// second: what `make bench` holds to its time.
+func BenchmarkHour(b *testing.B) {
+	in := mesh(100_000, 1)
+	in.Settings.Cores, in.Batch, in.Horizon = 64, 0, 3600
+	in.Changes = Schedule(Poisson, 1, in.Horizon, 0, in.Kinds, 1)
+	for b.Loop() {
+		simulate(b, in)
+	}
+}

@@ -1,0 +1,209 @@
+package push
+
+import (
+	"fmt"
+	"math"
+)
+
+// Type is a type of resource that istiod generates.
+type Type int
+
+// The types, in the order in which a turn sends them.
+const (
+	CDS Type = iota
+	EDS
+	LDS
+	RDS
+	NDS
+	Types // how many there are
+)
+
+var typeNames = [Types]string{"cds", "eds", "lds", "rds", "nds"}
+
+// String is the type's short name.
+func (t Type) String() string { return typeNames[t] }
+
+// TypeSet is a set of types.
+type TypeSet uint8
+
+// SetOf makes a set.
+func SetOf(types ...Type) TypeSet {
+	var s TypeSet
+	for _, t := range types {
+		s |= 1 << t
+	}
+	return s
+}
+
+// Has tells whether t is in the set.
+func (s TypeSet) Has(t Type) bool { return s&(1<<t) != 0 }
+
+// Kind is a kind of change.
+type Kind struct {
+	Name string
+	// Weight is its share of all changes, beside the weights of the others.
+	Weight float64
+	// Types are what a proxy that needs such a change is sent; none for one
+	// that no proxy needs.
+	Types TypeSet
+	// Context is the time of a push context that has such a change, all on one
+	// CPU; that of several is the largest.
+	Context float64
+}
+
+// Linear is what one push of a type takes: Base, and Each for every change
+// that it merges.
+type Linear struct{ Base, Each float64 }
+
+func (l Linear) of(changes int) float64 { return l.Base + l.Each*float64(changes) }
+
+// Class is a number of proxies that are alike.
+type Class struct {
+	Name    string
+	Proxies int // connected when the simulation begins, all replicas together
+	// Returning are more of them that connect at [Input.StormAt].
+	Returning int
+	// Needs is the share of the changes that these proxies need, 0 to 1; a
+	// change is needed by all of a class or by none.
+	Needs float64
+	// CPU and Bytes are what a push of each type takes and brings, by one proxy.
+	CPU, Bytes [Types]Linear
+	// Connect is the CPU time to serve a new stream its first configuration.
+	Connect float64
+	// Apply is how long it takes from the end of a turn until a proxy has
+	// acknowledged, and ApplyByte how much longer for each byte.
+	Apply, ApplyByte float64
+	// Read is how many bytes a second the proxy reads; 0: as fast as they come.
+	// What is beyond the send window holds the turn's slot so long.
+	Read float64
+}
+
+// Costs are those that do not depend on the class.
+type Costs struct {
+	Watch  float64 // from a change's commit until istiod has been told
+	Change float64 // CPU time of a change before any push, for each replica
+	Skip   float64 // CPU time of a turn of a proxy that needs nothing
+	// Parallel is the CPU time spent in all for each second of a turn's path,
+	// 1 or more.
+	Parallel float64
+	// Idle is what istiod uses without any change, cores of each replica.
+	Idle float64
+	// Beside is the CPU time that others on the same CPUs spend for each CPU
+	// second of istiod's turns: in a lab that is the simulated proxies.
+	Beside float64
+}
+
+// Settings are those of istiod.
+type Settings struct {
+	DebounceAfter, DebounceMax float64
+	// DirectEndpoints has pushes of nothing but endpoints not debounced.
+	DirectEndpoints bool
+	// Throttle is how many turns may run at once; 0: as istiod chooses by its
+	// CPUs.
+	Throttle int
+	// ConnectLimit is how many new streams a second are served; 0: as istiod
+	// chooses.
+	ConnectLimit float64
+	Replicas     int
+	// Shares of the proxies by replica, in any one unit; nil: even.
+	Shares []float64
+	// Cores of each replica.
+	Cores float64
+}
+
+// DefaultThrottle is what istiod chooses for the push throttle, and for the
+// streams that it accepts a second: 15 and 5 for each CPU, 100 at most.
+func DefaultThrottle(cores float64) int {
+	return min(15+5*int(math.Ceil(math.Max(cores, 1))), 100)
+}
+
+// Change is one change of configuration.
+type Change struct {
+	At   float64 // when it was committed
+	Kind int     // index into [Input.Kinds]
+	// Where is which proxies it is for, 0 to 1: those of a class with an even
+	// share of the changes of its own.
+	Where float64
+}
+
+// Input is what is simulated.
+type Input struct {
+	Settings Settings
+	Costs    Costs
+	Kinds    []Kind
+	Classes  []Class
+	Changes  []Change // in the order of time
+	// Horizon is how long changes come; the simulation goes on until all are
+	// delivered, Settle at most.
+	Horizon, Settle float64
+	// StormAt is when returning proxies begin to connect.
+	StormAt float64
+	// Seed of the order of proxies and of the times at which they come back.
+	Seed uint64
+	// Batch is how many proxies move as one; 0: what is accurate to a thousandth.
+	Batch int
+	// Window is how many bytes may be on their way to a proxy before sending waits
+	// for it; 0: 64 KiB.
+	Window float64
+}
+
+// Bounds of an input.
+const (
+	MaxProxies = 10_000_000
+	MaxClasses = 256
+	MaxChanges = 2_000_000
+)
+
+// Check says what is wrong with an input; nil if it can be simulated.
+func (in *Input) Check() error {
+	s, c := in.Settings, in.Costs
+	for _, x := range []struct {
+		name     string
+		v        float64
+		positive bool
+	}{
+		{"debounce_after", s.DebounceAfter, false}, {"debounce_max", s.DebounceMax, false}, {"connect_limit", s.ConnectLimit, false}, {"cores", s.Cores, true},
+		{"watch", c.Watch, false}, {"change", c.Change, false}, {"skip", c.Skip, false}, {"parallel", c.Parallel, true}, {"idle", c.Idle, false}, {"beside", c.Beside, false},
+		{"horizon", in.Horizon, true}, {"settle", in.Settle, false}, {"storm", in.StormAt, false}, {"window", in.Window, false},
+	} {
+		if !usable(x.v) || x.v < 0 || x.positive && x.v == 0 {
+			return fmt.Errorf("push: %s is %g", x.name, x.v)
+		}
+	}
+	proxies := 0
+	for _, class := range in.Classes {
+		if class.Proxies < 0 || class.Returning < 0 || class.Proxies > MaxProxies || class.Returning > MaxProxies {
+			return fmt.Errorf("push: class %s has %d proxies", class.Name, class.Proxies+class.Returning)
+		}
+		proxies += class.Proxies + class.Returning
+		values := []float64{class.Needs, class.Connect, class.Apply, class.ApplyByte, class.Read}
+		for t := range Types {
+			values = append(values, class.CPU[t].Base, class.CPU[t].Each, class.Bytes[t].Base, class.Bytes[t].Each)
+		}
+		for _, v := range values {
+			if !usable(v) || v < 0 {
+				return fmt.Errorf("push: class %s has a cost of %g", class.Name, v)
+			}
+		}
+	}
+	switch {
+	case s.Replicas < 1 || s.Throttle < 0:
+		return fmt.Errorf("push: %d replicas, %d turns at once", s.Replicas, s.Throttle)
+	case s.Shares != nil && len(s.Shares) != s.Replicas:
+		return fmt.Errorf("push: %d shares for %d replicas", len(s.Shares), s.Replicas)
+	case len(in.Classes) > MaxClasses || proxies > MaxProxies || len(in.Changes) > MaxChanges:
+		return fmt.Errorf("push: %d classes, %d proxies, %d changes are more than the %d, %d and %d that can be simulated", len(in.Classes), proxies, len(in.Changes), MaxClasses, MaxProxies, MaxChanges)
+	case c.Parallel < 1:
+		return fmt.Errorf("push: parallel is %g, below 1", c.Parallel)
+	}
+	last := 0.0
+	for _, x := range in.Changes {
+		if !(x.At >= last) || x.Kind < 0 || x.Kind >= len(in.Kinds) {
+			return fmt.Errorf("push: a change of kind %d at %g s after one at %g s", x.Kind, x.At, last)
+		}
+		last = x.At
+	}
+	return nil
+}
+
+func usable(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -1,0 +1,210 @@
+package push
+
+import (
+	"math"
+	"slices"
+)
+
+// naive simulates one replica the plain way: every proxy by itself, every job
+// with the work that is left of it, everything looked at in every step. It has
+// one class, no returning proxies and no slow readers, and shares no code with
+// the simulation but its inputs and the arithmetic of costs.
+type naive struct {
+	in      *Input
+	now     float64
+	waiting []int // changes that are debounced
+	oldest  float64
+	newest  float64
+	timer   float64
+	making  []int
+	context float64 // work left; below 0: none is made
+
+	pushed  []int  // changes in the order of pushes
+	had     []int  // by proxy
+	pending []bool // in the queue
+	again   []bool // pushed to while it has its turn
+	queue   []int
+	left    map[int]float64 // of turns, by proxy: path
+	to      map[int]int
+	chores  []float64 // paths left of what changes cost by themselves
+
+	latencies []float64
+	turns     int
+	cpu       float64
+	longest   int
+}
+
+func runNaive(in *Input) *naive {
+	n := in.Classes[0].Proxies
+	s := &naive{in: in, timer: math.Inf(1), context: -1, had: make([]int, n), pending: make([]bool, n), again: make([]bool, n),
+		left: map[int]float64{}, to: map[int]int{}}
+	arrived := 0
+	for {
+		rate := s.rate()
+		next := s.timer
+		if arrived < len(in.Changes) {
+			next = math.Min(next, in.Changes[arrived].At+in.Costs.Watch)
+		}
+		next = math.Max(next, s.now)
+		for _, work := range s.works() {
+			next = math.Min(next, s.now+work/rate)
+		}
+		if math.IsInf(next, 1) {
+			return s
+		}
+		s.advance((next - s.now) * rate)
+		s.now = next
+		for arrived < len(in.Changes) && in.Changes[arrived].At+in.Costs.Watch <= s.now+1e-12 {
+			s.change(arrived)
+			arrived++
+		}
+		s.settle()
+	}
+}
+
+func (s *naive) works() []float64 {
+	var out []float64
+	if s.context >= 0 {
+		out = append(out, s.context)
+	}
+	for _, w := range s.left {
+		out = append(out, w)
+	}
+	return append(out, s.chores...)
+}
+
+func (s *naive) rate() float64 {
+	load := float64(len(s.left))*s.in.Costs.Parallel*(1+s.in.Costs.Beside) + float64(len(s.chores))
+	if s.context >= 0 {
+		load++
+	}
+	if cores := s.in.Settings.Cores - s.in.Costs.Idle; load > cores {
+		return cores / load
+	}
+	return 1
+}
+
+func (s *naive) advance(work float64) {
+	if s.context >= 0 {
+		s.context = math.Max(0, s.context-work)
+	}
+	for p := range s.left {
+		s.left[p] = math.Max(0, s.left[p]-work)
+	}
+	for i := range s.chores {
+		s.chores[i] = math.Max(0, s.chores[i]-work)
+	}
+}
+
+func (s *naive) change(c int) {
+	if s.in.Costs.Change > 0 {
+		s.chores = append(s.chores, s.in.Costs.Change)
+		s.cpu += s.in.Costs.Change
+	}
+	if len(s.waiting) == 0 {
+		s.oldest, s.timer = s.now, s.now+s.in.Settings.DebounceAfter
+	}
+	s.newest = s.now
+	s.waiting = append(s.waiting, c)
+}
+
+// settle does everything that is due now.
+func (s *naive) settle() {
+	const tiny = 1e-10
+	s.chores = slices.DeleteFunc(s.chores, func(left float64) bool { return left <= tiny })
+	due := s.timer <= s.now+1e-12
+	if due {
+		s.timer = math.Inf(1)
+	}
+	if s.context >= 0 && s.context <= tiny {
+		s.context = -1
+		s.pushed = append(s.pushed, s.making...)
+		s.making, due = nil, true
+		for p := range s.had {
+			switch {
+			case s.pending[p]:
+			case s.hasTurn(p):
+				s.again[p] = true
+			default:
+				s.pending[p] = true
+				s.queue = append(s.queue, p)
+			}
+		}
+		s.longest = max(s.longest, len(s.queue))
+	}
+	if due && s.context < 0 && len(s.waiting) > 0 {
+		if s.now-s.newest >= s.in.Settings.DebounceAfter-1e-9 || s.now-s.oldest >= s.in.Settings.DebounceMax-1e-9 {
+			s.making, s.waiting, s.context, s.timer = s.waiting, nil, 0, math.Inf(1)
+			for _, c := range s.making {
+				s.context = math.Max(s.context, s.in.Kinds[s.in.Changes[c].Kind].Context)
+			}
+			s.cpu += s.context
+		} else {
+			s.timer = s.newest + s.in.Settings.DebounceAfter
+		}
+	}
+	for p := range s.had {
+		if w, ok := s.left[p]; ok && w <= tiny {
+			s.end(p)
+		}
+	}
+	slots := s.in.Settings.Throttle
+	if slots == 0 {
+		slots = DefaultThrottle(s.in.Settings.Cores)
+	}
+	for len(s.queue) > 0 && len(s.left) < slots {
+		p := s.queue[0]
+		s.queue, s.pending[p], s.to[p] = s.queue[1:], false, len(s.pushed)
+		cpu, _ := s.costs(p)
+		s.cpu += cpu
+		s.left[p] = cpu / s.in.Costs.Parallel
+	}
+}
+
+func (s *naive) hasTurn(p int) bool { _, ok := s.left[p]; return ok }
+
+// costs are the CPU time and bytes of a proxy's turn.
+func (s *naive) costs(p int) (cpu, bytes float64) {
+	var merged [Types]int
+	for _, c := range s.pushed[s.had[p]:s.to[p]] {
+		for t := range Types {
+			if s.in.Kinds[s.in.Changes[c].Kind].Types.Has(t) {
+				merged[t]++
+			}
+		}
+	}
+	needed := false
+	class := s.in.Classes[0]
+	for t, n := range merged {
+		if n > 0 {
+			needed = true
+			cpu += class.CPU[t].Base + class.CPU[t].Each*float64(n)
+			bytes += class.Bytes[t].Base + class.Bytes[t].Each*float64(n)
+		}
+	}
+	if !needed {
+		cpu = s.in.Costs.Skip
+	}
+	return cpu, bytes
+}
+
+func (s *naive) end(p int) {
+	_, bytes := s.costs(p)
+	class := s.in.Classes[0]
+	needed := false
+	for _, c := range s.pushed[s.had[p]:s.to[p]] {
+		if s.in.Kinds[s.in.Changes[c].Kind].Types != 0 {
+			needed = true
+			s.latencies = append(s.latencies, s.now+class.Apply+class.ApplyByte*bytes-s.in.Changes[c].At)
+		}
+	}
+	if needed {
+		s.turns++
+	}
+	s.had[p] = s.to[p]
+	delete(s.left, p)
+	if s.again[p] {
+		s.again[p], s.pending[p] = false, true
+		s.queue = append(s.queue, p)
+	}
+}

@@ -1,0 +1,320 @@
+package push
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/stat/queueing"
+	"pgregory.net/rapid"
+)
+
+var (
+	endpoints = Kind{Name: "endpoints", Weight: 1, Types: SetOf(EDS), Context: 0.001}
+	services  = Kind{Name: "service", Weight: 1, Types: SetOf(CDS, EDS, LDS, RDS), Context: 0.02}
+	useless   = Kind{Name: "gateway", Weight: 1, Context: 0.001}
+)
+
+// mesh is one of some proxies, with plausible costs.
+func mesh(proxies int, rate float64) Input {
+	class := Class{Name: "all", Proxies: proxies, Needs: 1, Apply: 0.01, Connect: 0.02}
+	class.CPU = [Types]Linear{CDS: {0.0002, 0.0004}, EDS: {0, 0.0003}, LDS: {0.0008, 0}, RDS: {0.002, 0}}
+	class.Bytes = [Types]Linear{CDS: {100, 2000}, EDS: {0, 350}, LDS: {17000, 0}, RDS: {150000, 0}}
+	in := Input{Settings: Settings{DebounceAfter: 0.1, DebounceMax: 10, Replicas: 1, Cores: 2}, Costs: Costs{Watch: 0.002, Change: 0.0005, Skip: 0.00002, Parallel: 1.4, Idle: 0.01},
+		Kinds: []Kind{endpoints, services, useless}, Classes: []Class{class}, Horizon: 60, Settle: 3600, Seed: 1, Batch: 1}
+	in.Changes = Schedule(Poisson, rate, in.Horizon, 0, in.Kinds, 1)
+	return in
+}
+
+func simulate(t interface{ Fatal(...any) }, in Input) *Result {
+	r, err := Simulate(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// near says whether two figures are the same within a share.
+func near(a, b, share float64) bool { return math.Abs(a-b) <= share*math.Max(math.Abs(a), math.Abs(b)) }
+
+// At small sizes the simulation does what one does that moves every proxy by
+// itself, from a mesh that idles to one that is overloaded.
+func TestAsTheNaiveOne(t *testing.T) {
+	for _, test := range []struct {
+		proxies int
+		rate    float64
+		cores   float64
+		slots   int
+	}{{1, 0.5, 1, 0}, {20, 1, 2, 0}, {100, 2, 2, 0}, {100, 10, 1, 5}, {300, 5, 0.5, 0}, {300, 50, 2, 40}, {50, 3, 1, 1}, {400, 1, 0.25, 20}} {
+		in := mesh(test.proxies, test.rate)
+		in.Settings.Cores, in.Settings.Throttle = test.cores, test.slots
+		got, want := simulate(t, in), runNaive(&in)
+		var all Histogram
+		for _, v := range want.latencies {
+			all.Add(v, 1)
+		}
+		name := fmt.Sprintf("%d proxies, %g changes/s, %g cores", test.proxies, test.rate, test.cores)
+		if got.Needed != float64(len(want.latencies)) || got.Undelivered != 0 {
+			t.Errorf("%s: %v pairs and %v not delivered, want %d", name, got.Needed, got.Undelivered, len(want.latencies))
+		}
+		// Which proxies a push begins with is drawn; with a queue that does not
+		// empty that decides how many changes the next turns merge.
+		if !near(got.Turns, float64(want.turns), 0.02) || !near(got.CPU, want.cpu, 0.02) || !near(got.Longest, float64(want.longest), 0.05) {
+			t.Errorf("%s: %v turns, %v s of CPU, a queue of %v; want %v, %v, %v", name, got.Turns, got.CPU, got.Longest, want.turns, want.cpu, want.longest)
+		}
+		for _, q := range []float64{0.1, 0.5, 0.9, 0.99} {
+			if a, b := got.Convergence.Quantile(q), all.Quantile(q); !near(a, b, 0.03) {
+				t.Errorf("%s: quantile %g is %v, want %v", name, q, a, b)
+			}
+		}
+	}
+}
+
+// Proxies that move in groups change little, and exactly nothing in what is
+// counted.
+func TestBatches(t *testing.T) {
+	for _, rate := range []float64{0.2, 2, 20} {
+		in := mesh(4000, rate)
+		in.Settings.Cores, in.Settings.Throttle = 8, 64
+		one := simulate(t, in)
+		for _, batch := range []int{3, 8} {
+			in.Batch = batch
+			many := simulate(t, in)
+			if one.Needed != many.Needed || many.Undelivered != 0 || !near(one.Contexts, many.Contexts, 0.05) {
+				t.Errorf("by %d: %v pairs and %v push contexts, want %v and %v", batch, many.Needed, many.Contexts, one.Needed, one.Contexts)
+			}
+			for _, pair := range [][2]float64{{one.Convergence.Quantile(0.5), many.Convergence.Quantile(0.5)}, {one.Convergence.Quantile(0.99), many.Convergence.Quantile(0.99)},
+				{one.CPU, many.CPU}, {one.AllBytes(), many.AllBytes()}, {one.Stale, many.Stale}} {
+				if !near(pair[0], pair[1], 0.04) {
+					t.Errorf("%g changes/s by %d: %v, want %v", rate, batch, pair[1], pair[0])
+				}
+			}
+		}
+	}
+}
+
+// oneAtATime is a mesh in which every change is for one of many proxies, so
+// that turns arrive as changes do: a queue that theory knows.
+func oneAtATime(rate float64, servers int, work []float64, horizon float64) (Input, []float64, []float64) {
+	n := len(work)
+	in := Input{Settings: Settings{Replicas: 1, Cores: float64(servers), Throttle: servers}, Costs: Costs{Parallel: 1}, Kinds: []Kind{{Weight: 1, Types: SetOf(EDS)}},
+		Horizon: horizon, Settle: 1000, Seed: 3, Batch: 1}
+	in.Changes = Schedule(Poisson, rate, horizon, 0, in.Kinds, 7)
+	var arrivals, services []float64
+	for i := range work {
+		class := Class{Proxies: 1, Needs: 1 / float64(n)}
+		class.CPU[EDS].Base = work[i]
+		in.Classes = append(in.Classes, class)
+	}
+	for _, c := range in.Changes {
+		arrivals, services = append(arrivals, c.At), append(services, work[min(n-1, int(c.Where*float64(n)))])
+	}
+	return in, arrivals, services
+}
+
+// With one slot and turns that take the same the queue is M/D/1; with several
+// slots and turns of all lengths it is M/M/c; and in each the waits are those
+// of the recursion over the same arrivals.
+func TestAsQueueingTheory(t *testing.T) {
+	same, exponential := make([]float64, 250), make([]float64, 250)
+	rng := rand.New(rand.NewPCG(5, 5))
+	mean := 0.0
+	for i := range same {
+		same[i], exponential[i] = 0.01, 0.01*rng.ExpFloat64()
+		mean += exponential[i] / float64(len(exponential))
+	}
+	for i := range exponential {
+		exponential[i] *= 0.01 / mean
+	}
+	for _, test := range []struct {
+		name    string
+		rate    float64
+		servers int
+		work    []float64
+		wait    float64 // the mean by formula
+	}{
+		{"M/D/1 at 50%", 50, 1, same, queueing.MG1MeanWait(50, 0.01, 0)},
+		{"M/D/1 at 65%", 65, 1, same, queueing.MG1MeanWait(65, 0.01, 0)},
+		{"M/M/1 at 60%", 60, 1, exponential, queueing.MG1MeanWait(60, 0.01, 0.0001)},
+		{"M/M/4 at 65%", 260, 4, exponential, erlangWait(260, 100, 4)},
+		{"M/D/4 at 70%", 280, 4, same, math.NaN()},
+	} {
+		in, arrivals, services := oneAtATime(test.rate, test.servers, test.work, 6000/test.rate)
+		got := simulate(t, in)
+		want := 0.0
+		for i, sojourn := range queueing.Sojourns(arrivals, services, test.servers) {
+			want += (sojourn - services[i]) / float64(len(arrivals))
+		}
+		served := 0.0
+		for _, s := range services {
+			served += s / float64(len(services))
+		}
+		wait := got.Convergence.Mean() - served
+		// Changes for a proxy that waits already merge: a few in a thousand.
+		if !near(wait, want, 0.06) || !math.IsNaN(test.wait) && !near(wait, test.wait, 0.15) {
+			t.Errorf("%s: a mean wait of %.3g ms, want %.3g by recursion, %.3g by formula", test.name, 1000*wait, 1000*want, 1000*test.wait)
+		}
+		if got.Needed != float64(len(in.Changes)) || got.Undelivered != 0 {
+			t.Errorf("%s: %v of %d changes arrived", test.name, got.Needed-got.Undelivered, len(in.Changes))
+		}
+	}
+}
+
+// erlangWait is the mean wait of M/M/c (Erlang's C formula).
+func erlangWait(lambda, mu float64, c int) float64 {
+	a := lambda / mu
+	sum, term := 0.0, 1.0
+	for k := range c {
+		sum += term
+		term *= a / float64(k+1)
+	}
+	last := term / (1 - a/float64(c))
+	return last / (sum + last) / (float64(c)*mu - lambda)
+}
+
+// Jobs that share CPUs evenly have the mean time of M/G/1 processor sharing:
+// work over what is left of the CPU, whatever the works are like. Push
+// contexts of endpoints that are not debounced are such jobs.
+func TestSharesCPUs(t *testing.T) {
+	in := Input{Settings: Settings{Replicas: 1, Cores: 1, DirectEndpoints: true}, Costs: Costs{Parallel: 1}, Horizon: 2000, Settle: 100, Batch: 1,
+		Kinds:   []Kind{{Weight: 3, Types: SetOf(EDS), Context: 0.02}, {Weight: 1, Types: SetOf(EDS), Context: 0.14}},
+		Classes: []Class{{Proxies: 1, Needs: 1}}}
+	in.Changes = Schedule(Poisson, 12, in.Horizon, 0, in.Kinds, 2)
+	got := simulate(t, in)
+	if want := 0.05 / (1 - 12*0.05); !near(got.Convergence.Mean(), want, 0.05) {
+		t.Errorf("a mean of %v s, want %v", got.Convergence.Mean(), want)
+	}
+}
+
+func drawInput(t *rapid.T) Input {
+	in := mesh(rapid.IntRange(1, 120).Draw(t, "proxies"), rapid.Float64Range(0.1, 30).Draw(t, "rate"))
+	in.Horizon = rapid.Float64Range(1, 20).Draw(t, "horizon")
+	in.Seed = rapid.Uint64().Draw(t, "seed")
+	in.Settings.Cores = rapid.Float64Range(0.1, 8).Draw(t, "cores")
+	in.Settings.Throttle = rapid.IntRange(0, 20).Draw(t, "throttle")
+	in.Settings.Replicas = rapid.IntRange(1, 4).Draw(t, "replicas")
+	in.Settings.DirectEndpoints = rapid.Bool().Draw(t, "direct")
+	in.Settings.DebounceMax = rapid.SampledFrom([]float64{0.1, 1, 10}).Draw(t, "max")
+	in.Batch = rapid.IntRange(0, 10).Draw(t, "batch")
+	more := in.Classes[0]
+	more.Name, more.Proxies, more.Needs = "some", rapid.IntRange(0, 50).Draw(t, "some"), rapid.Float64Range(0, 1).Draw(t, "needs")
+	more.Read = rapid.SampledFrom([]float64{0, 1e5, 1e6}).Draw(t, "read")
+	in.Classes = append(in.Classes, more)
+	process := rapid.SampledFrom([]string{Poisson, Uniform, Burst}).Draw(t, "process")
+	in.Changes = Schedule(process, rapid.Float64Range(0.1, 30).Draw(t, "changes"), in.Horizon, rapid.IntRange(1, 20).Draw(t, "burst"), in.Kinds, in.Seed)
+	return in
+}
+
+// Every change reaches every proxy that needs it once; bytes and pushes are
+// counted for each turn; and no proxy has a change before debouncing lets it: one
+// that comes when DebounceMax is nearly over waits for the rest of that alone.
+func TestEachChangeReachesEachProxyOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawInput(t)
+		in.Classes[0].Returning = rapid.IntRange(0, 60).Draw(t, "returning")
+		in.StormAt = rapid.Float64Range(0, 5).Draw(t, "storm")
+		storm := in.Classes[0].Returning
+		r := simulate(t, in)
+		least, most := 0.0, 0.0
+		counts := newCounts(&in)
+		for i := range in.Changes {
+			counts.append(&in.Changes[i])
+			for k, class := range in.Classes {
+				if counts.needed(k, i, i+1) == 1 {
+					least += float64(class.Proxies)
+				}
+			}
+			if in.Kinds[in.Changes[i].Kind].Types != 0 {
+				most += float64(storm)
+			}
+		}
+		most += least // who comes back lacks what was pushed meanwhile
+		if r.Undelivered != 0 || !near(r.Convergence.Total(), r.Needed, 1e-9) || r.Needed < least-1e-6 || r.Needed > most+1e-6 {
+			t.Fatalf("%v pairs acknowledged of %v, %v lost; between %v and %v there were", r.Convergence.Total(), r.Needed, r.Undelivered, least, most)
+		}
+		if storm == 0 && r.Needed != least {
+			t.Fatalf("%v pairs, want %v", r.Needed, least)
+		}
+		if float64(storm) != r.Connecting.Total() {
+			t.Fatalf("%v of %d came back", r.Connecting.Total(), storm)
+		}
+		if r.Turns > r.AllPushes()+1e-6 || r.CPU < 0 || r.Stale < 0 || r.Longest > float64(in.Classes[0].Proxies+in.Classes[1].Proxies+storm) {
+			t.Fatalf("%+v", r)
+		}
+		if storm == 0 && !in.Settings.DirectEndpoints && r.Needed > 0 {
+			least := in.Costs.Watch
+			if len(in.Changes) == 1 {
+				least += math.Min(0.1, in.Settings.DebounceMax)
+			}
+			if first := r.Convergence.Quantile(0); first < least*0.98 {
+				t.Fatalf("a proxy had a change after %v s", first)
+			}
+		}
+	})
+}
+
+// More CPU makes no mesh slower, more work none faster.
+func TestMoreCPUMoreWork(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawInput(t)
+		in.Settings.Replicas, in.Batch = 1, 1
+		in.Classes[1].Proxies = 0
+		base := simulate(t, in)
+		if base.Needed == 0 {
+			return
+		}
+		better, worse := in, in
+		better.Settings.Throttle = DefaultThrottle(1)
+		in.Settings.Throttle = better.Settings.Throttle
+		base = simulate(t, in)
+		better.Settings.Cores *= rapid.Float64Range(1.2, 4).Draw(t, "more")
+		worse = in
+		worse.Classes = slices.Clone(in.Classes)
+		for k := range worse.Classes[0].CPU {
+			worse.Classes[0].CPU[k].Base *= 1.5
+			worse.Classes[0].CPU[k].Each *= 1.5
+		}
+		// What merges is decided by milliseconds, so that single cases differ.
+		if b := simulate(t, better); b.Convergence.Mean() > base.Convergence.Mean()*1.05+0.02 {
+			t.Fatalf("with more CPU the mean is %v s, with less %v", b.Convergence.Mean(), base.Convergence.Mean())
+		}
+		if w := simulate(t, worse); w.Convergence.Mean() < base.Convergence.Mean()*0.95-0.02 {
+			t.Fatalf("with more work the mean is %v s, with less %v", w.Convergence.Mean(), base.Convergence.Mean())
+		}
+	})
+}
+
+// In another unit of time everything is the same.
+func TestUnitsDoNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawInput(t)
+		const f = 2 // a power of two, exact in floating point
+		other := in
+		other.Horizon, other.Settle = in.Horizon*f, in.Settle*f
+		other.Settings.DebounceAfter, other.Settings.DebounceMax = in.Settings.DebounceAfter*f, in.Settings.DebounceMax*f
+		other.Costs.Watch, other.Costs.Change, other.Costs.Skip = in.Costs.Watch*f, in.Costs.Change*f, in.Costs.Skip*f
+		other.Kinds, other.Classes, other.Changes = slices.Clone(in.Kinds), slices.Clone(in.Classes), slices.Clone(in.Changes)
+		for i := range other.Kinds {
+			other.Kinds[i].Context *= f
+		}
+		for i := range other.Classes {
+			c := &other.Classes[i]
+			c.Apply, c.ApplyByte, c.Connect, c.Read = c.Apply*f, c.ApplyByte*f, c.Connect*f, c.Read/f
+			for k := range c.CPU {
+				c.CPU[k].Base, c.CPU[k].Each = c.CPU[k].Base*f, c.CPU[k].Each*f
+			}
+		}
+		for i := range other.Changes {
+			other.Changes[i].At *= f
+		}
+		a, b := simulate(t, in), simulate(t, other)
+		if a.Needed == 0 {
+			return
+		}
+		if !near(a.Convergence.Mean()*f, b.Convergence.Mean(), 0.01) || !near(a.CPU*f, b.CPU, 0.01) || !near(a.AllBytes(), b.AllBytes(), 0.01) {
+			t.Fatalf("mean %v and %v, CPU %v and %v, bytes %v and %v", a.Convergence.Mean(), b.Convergence.Mean(), a.CPU, b.CPU, a.AllBytes(), b.AllBytes())
+		}
+	})
+}

@@ -1,0 +1,285 @@
+package push
+
+import "math"
+
+// How proxies come back: after a random time up to firstBackoff, which doubles
+// with each refusal up to lastBackoff (Envoy's and the agent's retries of a
+// discovery stream); istiod lets a stream wait a second before it refuses it.
+const (
+	firstBackoff = 0.5
+	lastBackoff  = 30
+	streamWait   = 1
+)
+
+const defaultWindow = 64 << 10
+
+// arrive takes a change that istiod is told of.
+func (r *replica) arrive() {
+	c := int32(r.arrived)
+	r.arrived++
+	change := &r.in.Changes[c]
+	if cost := r.in.Costs.Change; cost > 0 {
+		r.begin(jobChange, c, cost, 1)
+	}
+	if r.in.Settings.DirectEndpoints && r.in.Kinds[change.Kind].Types == SetOf(EDS) {
+		r.push([]int32{c}, true)
+		return
+	}
+	r.waiting = append(r.waiting, c)
+	r.debounce.Change(r.now)
+}
+
+func (r *replica) fire() {
+	if r.debounce.Fire(r.now) {
+		r.pushWaiting()
+	}
+}
+
+func (r *replica) pushWaiting() {
+	r.push(r.waiting, false)
+	r.waiting = nil
+}
+
+// push begins the push context of some changes.
+func (r *replica) push(changes []int32, direct bool) {
+	path := 0.0
+	for _, c := range changes {
+		path = math.Max(path, r.in.Kinds[r.in.Changes[c].Kind].Context)
+	}
+	r.making, r.direct = append(r.making, changes), append(r.direct, direct)
+	r.begin(jobContext, int32(len(r.making)-1), path, 1)
+}
+
+// complete ends the job that is through first.
+func (r *replica) complete() {
+	j := r.jobs.pop()
+	if len(r.jobs) == 0 {
+		r.load, r.shared = 0, 0 // rounding does not add up
+	} else {
+		r.load -= j.load
+	}
+	switch j.kind {
+	case jobChange:
+		r.out.CPU += r.in.Costs.Change
+	case jobContext:
+		r.contextMade(j.who)
+	case jobTurn:
+		r.generated(j.who)
+	case jobConnect:
+		r.connected(j.who)
+	}
+}
+
+// contextMade queues every proxy that is connected.
+func (r *replica) contextMade(push int32) {
+	path := 0.0
+	for _, c := range r.making[push] {
+		r.order = append(r.order, c)
+		r.counts.append(&r.in.Changes[c])
+		path = math.Max(path, r.in.Kinds[r.in.Changes[c].Kind].Context)
+	}
+	r.making[push] = nil
+	r.out.CPU += path
+	r.out.Contexts++
+	if r.queue.len() > 0 {
+		r.out.Overlapped++
+	}
+	n := len(r.entities)
+	if n > 0 {
+		r.first = r.rng.IntN(n)
+	}
+	for i := range n {
+		who := i + r.first
+		if who >= n {
+			who -= n
+		}
+		r.enqueue(int32(who))
+	}
+	r.out.Longest = math.Max(r.out.Longest, float64(r.queued))
+	if !r.direct[push] && r.debounce.Done(r.now) {
+		r.pushWaiting()
+	}
+}
+
+func (r *replica) enqueue(who int32) {
+	e := &r.entities[who]
+	switch e.state {
+	case idle:
+		e.state, e.since = queued, r.now
+		r.queue.push(who)
+		r.queued += int(e.weight)
+		r.active++
+	case running:
+		e.again = true
+	}
+}
+
+// fill gives free slots to those that wait.
+func (r *replica) fill() {
+	for r.queue.len() > 0 {
+		who := r.queue.peek()
+		e := &r.entities[who]
+		if r.taken > 0 && r.taken+int(e.weight) > r.slots {
+			return
+		}
+		r.queue.pop()
+		r.queued -= int(e.weight)
+		r.taken += int(e.weight)
+		e.state = running
+		r.out.Queue.Add(r.now-e.since, float64(e.weight))
+		e.since, e.to = r.now, int32(len(r.order))
+		r.begin(jobTurn, who, r.turnCPU(e)/r.in.Costs.Parallel, r.loadOf(e))
+	}
+}
+
+// loadOf is how many CPUs an entity's job takes when it has them.
+func (r *replica) loadOf(e *entity) float64 {
+	return float64(e.weight) * r.in.Costs.Parallel * (1 + r.in.Costs.Beside)
+}
+
+// turnCPU is the CPU time of the turn of one of an entity's proxies.
+func (r *replica) turnCPU(e *entity) float64 {
+	if r.counts.needed(int(e.class), int(e.had), int(e.to)) == 0 {
+		return r.in.Costs.Skip
+	}
+	class, cpu := &r.in.Classes[e.class], 0.0
+	for t := range Types {
+		if n := r.counts.of(int(e.class), t, int(e.had), int(e.to)); n > 0 {
+			cpu += class.CPU[t].of(n)
+		}
+	}
+	return cpu
+}
+
+// generated ends the CPU time of a turn; sending may take longer.
+func (r *replica) generated(who int32) {
+	e := &r.entities[who]
+	class := &r.in.Classes[e.class]
+	r.out.CPU += r.turnCPU(e) * float64(e.weight)
+	if class.Read > 0 {
+		window := r.in.Window
+		if window == 0 {
+			window = defaultWindow
+		}
+		if over := r.turnBytes(e, nil) - window; over > 0 {
+			r.alarm(r.now+over/class.Read, alarmSent, who)
+			return
+		}
+	}
+	r.sent(who)
+}
+
+// turnBytes is what the turn of one of an entity's proxies brings; account is
+// told of each type.
+func (r *replica) turnBytes(e *entity, account func(t Type, bytes float64)) float64 {
+	class, all := &r.in.Classes[e.class], 0.0
+	for t := range Types {
+		if n := r.counts.of(int(e.class), t, int(e.had), int(e.to)); n > 0 {
+			bytes := class.Bytes[t].of(n)
+			all += bytes
+			if account != nil {
+				account(t, bytes)
+			}
+		}
+	}
+	return all
+}
+
+// sent ends a turn.
+func (r *replica) sent(who int32) {
+	e := &r.entities[who]
+	weight := float64(e.weight)
+	r.taken -= int(e.weight)
+	r.out.Turn.Add(r.now-e.since, weight)
+	if needed := r.counts.needed(int(e.class), int(e.had), int(e.to)); needed == 0 {
+		r.out.Skipped += weight
+	} else {
+		r.out.Turns += weight
+		bytes := r.turnBytes(e, func(t Type, bytes float64) {
+			r.out.Pushes[t] += weight
+			r.out.Bytes[t] += bytes * weight
+		})
+		class := &r.in.Classes[e.class]
+		r.delivered(e, r.now+class.Apply+class.ApplyByte*bytes)
+	}
+	e.had = e.to
+	r.active--
+	e.state = idle
+	if e.again {
+		e.again = false
+		r.enqueue(who)
+	}
+}
+
+// delivered counts what an entity acknowledges at a time: all that it needs up
+// to e.to. Of very many changes at once an even sample stands for all.
+func (r *replica) delivered(e *entity, acked float64) {
+	const most = 64
+	class, weight := int(e.class), float64(e.weight)
+	needed := r.counts.needed(class, int(e.had), int(e.to))
+	if needed == 0 {
+		return
+	}
+	r.out.Needed += weight * float64(needed)
+	r.out.Seconds = math.Max(r.out.Seconds, acked)
+	sample := min(needed, most)
+	each := weight * float64(needed) / float64(sample)
+	first := math.Inf(1)
+	at := int(e.had)
+	for i := range sample {
+		nth := (2*i + 1) * needed / (2 * sample)
+		at = r.counts.nth(class, int(e.had), at, int(e.to), nth)
+		commit := r.in.Changes[r.order[at]].At
+		first = math.Min(first, commit)
+		r.out.Convergence.Add(math.Max(0, acked-commit), each)
+	}
+	r.out.Stale += weight * math.Max(0, acked-math.Max(first, e.acked))
+	e.acked = acked
+}
+
+// ring does what an alarm is for.
+func (r *replica) ring() {
+	a := r.alarms.pop()
+	e := &r.entities[a.who]
+	switch a.kind {
+	case alarmSent:
+		r.sent(a.who)
+	case alarmAttempt:
+		limit := r.in.Settings.ConnectLimit
+		if limit == 0 {
+			limit = float64(DefaultThrottle(r.in.Settings.Cores))
+		}
+		if e.tries == 0 {
+			e.had = int32(len(r.order))
+		}
+		e.tries++
+		start := math.Max(r.now, r.nextStream)
+		if start-r.now > streamWait {
+			r.out.Refused += float64(e.weight)
+			backoff := math.Min(lastBackoff, firstBackoff*math.Exp2(float64(e.tries)))
+			r.alarm(r.now+backoff*r.rng.Float64(), alarmAttempt, a.who)
+			return
+		}
+		r.nextStream = start + float64(e.weight)/limit
+		r.alarm(start, alarmAdmit, a.who)
+	case alarmAdmit:
+		e.to = int32(len(r.order))
+		r.begin(jobConnect, a.who, r.in.Classes[e.class].Connect/r.in.Costs.Parallel, r.loadOf(e))
+	}
+}
+
+// connected ends a proxy's way back: it has all that was pushed when its
+// stream was accepted.
+func (r *replica) connected(who int32) {
+	e := &r.entities[who]
+	class := &r.in.Classes[e.class]
+	r.connecting--
+	r.out.CPU += class.Connect * float64(e.weight)
+	r.out.Connecting.Add(r.now+class.Apply-e.since, float64(e.weight))
+	e.acked = r.in.StormAt
+	r.delivered(e, r.now+class.Apply)
+	e.had, e.state = e.to, idle
+	if int(e.had) < len(r.order) {
+		r.enqueue(who)
+	}
+}

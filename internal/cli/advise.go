@@ -1,0 +1,314 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshtrial/meshtrial/advice"
+	"github.com/meshtrial/meshtrial/advice/gather"
+	"github.com/meshtrial/meshtrial/advice/variables"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/rights"
+	"github.com/meshtrial/meshtrial/signals"
+	"github.com/meshtrial/meshtrial/store"
+)
+
+type adviseFlags struct {
+	istiodFlags
+	tableFlags
+	rules    string
+	istiod   string
+	cells    []string
+	duration time.Duration
+	interval time.Duration
+	all      bool
+	json     bool
+}
+
+func newAdviseCommand(env *Env) *cobra.Command {
+	var f adviseFlags
+	cmd := &cobra.Command{
+		Use:   "advise [RUN]",
+		Short: "Say what limits a mesh and what to try, of a run or of a running istiod",
+		Long: "Judges rules over what was measured: of the run in directory RUN, cell by cell, or of a\n" +
+			"running istiod that is watched for --duration. Each rule holds, is ruled out, or has not\n" +
+			"enough evidence, and then says what to measure. Advice comes with its evidence, the\n" +
+			"manifest to apply, what to expect, and how to go back. Nothing is applied.\n\n" +
+			"Exit codes: 0 the rules were judged, whatever they say; 4 nothing could be decided.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			rules, err := f.check(cmd.Context(), cmd.Flags().Changed, args)
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				return adviseRun(cmd.Context(), env, f, rules, args[0])
+			}
+			return adviseLive(cmd.Context(), env, f, rules)
+		},
+	}
+	flags := cmd.Flags()
+	f.istiodFlags.register(flags)
+	f.tableFlags.register(flags)
+	flags.DurationVar(&f.duration, "duration", time.Minute, "how long to watch a running istiod")
+	flags.DurationVar(&f.interval, "interval", time.Second, "time between two readings of a running istiod")
+	flags.StringVar(&f.rules, "rules", "", "a `FILE` of rules of your own in place of those that come with the program")
+	flags.StringVar(&f.istiod, "istiod", "", "istiod's program, a `FILE`, to ask which settings it has (default: that of the local lab, if it is of the same version)")
+	flags.StringArrayVar(&f.cells, "cell", nil, "of a run: only the cells with `FACTOR=LEVEL`; may be repeated")
+	flags.BoolVar(&f.all, "all", false, "show the rules that are ruled out too")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	cmd.AddCommand(newAdviseLeversCommand(env))
+	return cmd
+}
+
+// check reads the rules, too, so that faults in them show before anything is done.
+func (f *adviseFlags) check(ctx context.Context, changed func(string) bool, args []string) (*advice.Rules, error) {
+	if len(args) == 1 {
+		for _, name := range []string{"lab", "kubeconfig", "context", "istio-namespace", "revision", "duration", "interval", "window", "selector", "process-selector", "container-selector"} {
+			if changed(name) {
+				return nil, errs.Usage("--%s is for a running istiod: leave it out with a run", name)
+			}
+		}
+	} else if len(f.cells) > 0 {
+		return nil, errs.Usage("--cell is for a run: name its directory")
+	}
+	if f.interval < 100*time.Millisecond || f.duration < 2*f.interval || f.duration > 24*time.Hour {
+		return nil, errs.Usage("--duration %s with --interval %s: an interval is 100ms or more, a duration two of them to 24h", f.duration, f.interval)
+	}
+	if err := f.istiodFlags.check(); err != nil {
+		return nil, err
+	}
+	if f.rules == "" {
+		return advice.Shipped()
+	}
+	data, err := readInput(ctx, f.rules, 1<<20)
+	if err != nil {
+		return nil, err
+	}
+	return advice.Read(f.rules, data)
+}
+
+// adviseDocument is what --json prints.
+type adviseDocument struct {
+	Schema  int             `json:"schema"`
+	Reports []advice.Report `json:"reports"`
+}
+
+func adviseRun(ctx context.Context, env *Env, f adviseFlags, rules *advice.Rules, dir string) error {
+	cell, err := parseCell(f.cells)
+	if err != nil {
+		return err
+	}
+	run, err := loadRun(ctx, env, dir)
+	if err != nil {
+		return err
+	}
+	findings, err := analyses.All().Analyze(run)
+	if err != nil {
+		return err
+	}
+	known, note, err := askIstiod(ctx, f.istiod, versionOf(run.Header))
+	if err != nil {
+		return err
+	}
+	series, err := recorded(dir)
+	if err != nil {
+		return err
+	}
+	all, err := gather.OfRun(ctx, rules, gather.Run{Dir: dir, Record: run, Findings: findings, Series: series, Known: known, Facts: recordedProxies(ctx, dir)})
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(e *advice.Evidence) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Keys(cell)), func(factor string) bool { return e.Cell[factor] != cell[factor] })
+	})
+	if len(all) == 0 {
+		return errs.WithHint(errs.Usage("no cell of the run has %s", strings.Join(f.cells, ", ")), "meshtrial report %s shows its cells", dir)
+	}
+	return showAdvice(env, f, rules, all, note)
+}
+
+func parseCell(pairs []string) (record.Cell, error) {
+	cell := record.Cell{}
+	for _, pair := range pairs {
+		factor, level, ok := strings.Cut(pair, "=")
+		if !ok || factor == "" || level == "" {
+			return nil, errs.WithHint(errs.Usage("--cell %q is not FACTOR=LEVEL", pair), "as in --cell debounce_after=100ms")
+		}
+		cell[factor] = level
+	}
+	return cell, nil
+}
+
+// recorded opens the series of a run; nil without any.
+func recorded(dir string) (signals.Source, error) {
+	folder, err := store.Folder(dir, store.DirSeries)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := signals.OpenSeries(folder)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// showAdvice judges the rules over each evidence and shows what comes of it.
+func showAdvice(env *Env, f adviseFlags, rules *advice.Rules, all []*advice.Evidence, notes ...string) error {
+	document := adviseDocument{Schema: 1}
+	decided := 0
+	for _, e := range all {
+		for _, n := range notes {
+			if n != "" {
+				e.Notes = append(e.Notes, n)
+			}
+		}
+		r, err := rules.Judge(e)
+		if err != nil {
+			return err
+		}
+		decided += len(r.Advice) + len(r.RuledOut)
+		document.Reports = append(document.Reports, r)
+	}
+	if f.json {
+		if err := writeJSON(env.Stdout, document); err != nil {
+			return err
+		}
+	} else {
+		for i, r := range document.Reports {
+			if i > 0 {
+				fmt.Fprintln(env.Stdout)
+			}
+			if err := advice.WriteText(env.Stdout, r, f.all); err != nil {
+				return err
+			}
+		}
+	}
+	if decided == 0 {
+		return errs.WithHint(errs.WithCode(errors.New("no rule could be decided"), errs.CodeInvalid), "above is what to measure")
+	}
+	return nil
+}
+
+// adviseLive watches a running istiod; it reads only.
+func adviseLive(ctx context.Context, env *Env, f adviseFlags, rules *advice.Rules) (err error) {
+	o, err := f.tableFlags.options()
+	if err != nil {
+		return err
+	}
+	from, err := newIstiods(ctx, &f.istiodFlags, rights.Advise)
+	if err != nil {
+		return err
+	}
+	defer from.close()
+	e := &advice.Evidence{Source: "istiod of " + f.lab + " lab, namespace " + f.namespace, Facts: map[string]float64{}}
+	version, err := from.settings(ctx, &f.istiodFlags, e)
+	if err != nil {
+		return err
+	}
+	var note string
+	if e.Known, note, err = askIstiod(ctx, f.istiod, version); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "meshtrial-advise-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	recorder, err := signals.OpenRecorder(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, recorder.Close()) }()
+	locks, writes := from.watchLocks(ctx), from.watchWrites(ctx)
+	first, last, problems, err := watchFor(ctx, env, &signals.Scraper{Recorder: recorder, Discover: from.targets}, f.interval, f.duration)
+	if err != nil {
+		return err
+	}
+	locks(ctx, e)
+	writes(e)
+	if err := f.proxies(ctx, env, e); err != nil {
+		return err
+	}
+	e.WindowS = last.Sub(first).Seconds()
+	o.Window = last.Sub(first).Truncate(time.Millisecond) + time.Millisecond
+	if e.PromQL, err = gather.Metrics(ctx, rules, recorder.Source(), o, last); err != nil {
+		return err
+	}
+	return showAdvice(env, f, rules, []*advice.Evidence{e}, append(problems, note)...)
+}
+
+// watchFor scrapes for a time and says from when to when.
+func watchFor(ctx context.Context, env *Env, s *signals.Scraper, interval, length time.Duration) (first, last time.Time, problems []string, err error) {
+	watching, cancel := context.WithTimeout(ctx, length)
+	defer cancel()
+	line := newProgress(env.Stderr)
+	defer line.clear()
+	told := map[string]bool{}
+	err = s.Run(watching, interval, func(at time.Time, now []string) error {
+		if first.IsZero() {
+			first = at
+		}
+		last = at
+		line.say("watching istiod for %s", length)
+		for _, p := range now {
+			if !told[p] {
+				told[p] = true
+				problems = append(problems, "not read: "+p)
+			}
+		}
+		return nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return first, last, problems, context.Cause(ctx)
+	case err == nil && !last.After(first):
+		err = errs.WithHint(fmt.Errorf("nothing was read twice in %s", length), "give --duration more time")
+	}
+	return first, last, problems, err
+}
+
+// versionOf is the version of the istiod that a run measured; "" without one.
+func versionOf(h record.Header) string {
+	for _, c := range h.Components {
+		if c.Name == istiodComponent {
+			return c.Version
+		}
+	}
+	return ""
+}
+
+// askIstiod asks the istiod that is named, or else that of the local lab if it is of
+// this version. Where nobody can be asked, the note says why and what to do.
+func askIstiod(ctx context.Context, program, version string) (*variables.Known, string, error) {
+	if program != "" {
+		known, err := variables.Ask(ctx, program)
+		return known, "", err
+	}
+	if version == "" {
+		return nil, "", nil
+	}
+	cached, path, err := cachedIstiod(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if path == "" || cached != version {
+		return nil, fmt.Sprintf("which settings istiod %s has was not asked: name its program with --istiod FILE (pilot-discovery of its image)", version), nil
+	}
+	known, err := variables.Ask(ctx, path)
+	return known, "", err
+}

@@ -1,0 +1,86 @@
+//go:build verify
+
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/advice"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+)
+
+// plantedStudy plants one limit in each cell but the first. It asks for few changes:
+// each cell is one trial.
+const plantedStudy = `
+name: planted
+question: Does the first advice name what is planted?
+control: {changes: 8, settle: 25s, quiet: 500ms, idle: 1s}
+settings: {proxies: 120, services: 80, endpoints: 1, namespaces: 2, change: virtualservice, change_rate: 1}
+variants:
+  none: {}
+  debounce: {debounce_after: 4s}
+  throttle: {push_throttle: 1}
+  cpu: {istiod_cpu: 200m}
+baseline: {variant: none}
+blocks: {min: 1, max: 1, limit: 30m}
+`
+
+// plantedRules are the rules that are to name what is planted, by the variant; "" for
+// none.
+var plantedRules = map[string]string{"none": "", "debounce": "debounce_long", "throttle": "throttle", "cpu": "cpu_limit"}
+
+// TestAdvicePlanted plants limits in a lab: the first advice names each, and where
+// nothing is planted there is none.
+func TestAdvicePlanted(t *testing.T) {
+	m, _ := labtest.Shared(t)
+	dir := t.TempDir()
+	file, run := filepath.Join(dir, "planted.yaml"), filepath.Join(dir, "run")
+	if err := os.WriteFile(file, []byte(plantedStudy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, said := m.Run(t, "run", file, "--out", run)
+	if code != errs.CodeOK && code != errs.CodeInvalid { // a trial on a busy machine may not be valid
+		t.Fatalf("exit code %d\n%s", code, said)
+	}
+	out, err := m.Command(t, "advise", run, "--json").Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var document adviseDocument
+	if err := json.Unmarshal(out, &document); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, r := range document.Reports {
+		want, ok := plantedRules[r.Cell["variant"]]
+		if !ok {
+			t.Errorf("cell %v", r.Cell)
+		}
+		seen++
+		first := ""
+		if len(r.Advice) > 0 {
+			first = r.Advice[0].Rule
+		}
+		if first != want {
+			var text strings.Builder
+			advice.WriteText(&text, r, true)
+			t.Errorf("%v: the first advice is %q, not %q\n%s", r.Cell, first, want, text.String())
+			continue
+		}
+		if want == "" {
+			continue
+		}
+		if steps := r.Advice[0].Try; !slices.ContainsFunc(steps, func(s advice.Step) bool { return s.Checked && s.YAML != "" }) {
+			t.Errorf("%v: no step was held against istiod's own settings: %+v", r.Cell, steps)
+		}
+	}
+	if seen != len(plantedRules) {
+		t.Errorf("%d cells of %d", seen, len(plantedRules))
+	}
+}

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshtrial/meshtrial/advice"
+	"github.com/meshtrial/meshtrial/advice/variables"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/rights"
+	"github.com/meshtrial/meshtrial/studies"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+func newAdviseLeversCommand(env *Env) *cobra.Command {
+	var f istiodFlags
+	var program string
+	var others, json bool
+	cmd := &cobra.Command{
+		Use:   "levers",
+		Short: "List the settings that an istiod has, and what is known of each",
+		Long: "Asks an istiod's program which variables of its environment and which fields of the mesh\n" +
+			"configuration it has, with their defaults and its own help, and sets the levers of\n" +
+			"studies and advice beside them: which this version lacks, which studies measure each.\n\n" +
+			"The program is --istiod FILE, or that of the local lab; with --lab cluster the version\n" +
+			"that runs there is looked up first, and must be that of the program.",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			rules, err := advice.Shipped()
+			if err != nil {
+				return err
+			}
+			known, err := istiodAsked(cmd.Context(), &f, program, cmd.Flags().Changed("lab"))
+			if err != nil {
+				return err
+			}
+			shipped, err := shippedStudies()
+			if err != nil {
+				return err
+			}
+			list := rules.Levers(known, shipped, others)
+			if json {
+				return writeJSON(env.Stdout, list)
+			}
+			return advice.WriteLevers(env.Stdout, list)
+		},
+	}
+	flags := cmd.Flags()
+	f.register(flags)
+	flags.StringVar(&program, "istiod", "", "istiod's program, a `FILE`: pilot-discovery, as in /usr/local/bin of its image")
+	flags.BoolVar(&others, "all", false, "list the variables that are no lever too")
+	flags.BoolVar(&json, "json", false, "print JSON")
+	return cmd
+}
+
+// istiodAsked asks the program that is named, or that of the local lab. running says
+// that an istiod that runs is to be of the same version.
+func istiodAsked(ctx context.Context, f *istiodFlags, program string, running bool) (*variables.Known, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	version := ""
+	if running {
+		from, err := newIstiods(ctx, f, rights.Advise)
+		if err != nil {
+			return nil, err
+		}
+		defer from.close()
+		e := &advice.Evidence{}
+		if version, err = from.settings(ctx, f, e); err != nil {
+			return nil, err
+		}
+	}
+	path := program
+	if path == "" {
+		_, cached, err := cachedIstiod(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if path = cached; path == "" {
+			return nil, errs.WithHint(errs.Usage("there is no istiod to ask: that of the local lab has not been built"),
+				"meshtrial components build istiod builds it; or name the program of yours with --istiod FILE")
+		}
+	}
+	known, err := variables.Ask(ctx, path)
+	if err == nil && version != "" && known.Version != version {
+		err = errs.WithHint(errs.Usage("istiod %s runs, and %s is of version %s", version, path, known.Version),
+			"take /usr/local/bin/pilot-discovery out of the image that runs, and name it with --istiod FILE")
+	}
+	return known, err
+}
+
+// shippedStudies are the studies that come with the program.
+func shippedStudies() ([]*study.Study, error) {
+	var out []*study.Study
+	for _, name := range studies.Names() {
+		data, err := studies.Read(name)
+		if err != nil {
+			return nil, err
+		}
+		s, err := study.Parse(data, name, nil)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+
+	"github.com/meshtrial/meshtrial/advice"
+	"github.com/meshtrial/meshtrial/advice/gather"
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// istiodComponent is istiod in the table of components, istiodProgram its program there.
+const (
+	istiodComponent = "istiod"
+	istiodProgram   = "pilot-discovery"
+)
+
+// cachedIstiod is the istiod that local labs run: its version, and its program if it
+// has been built here.
+func cachedIstiod(ctx context.Context) (version, program string, err error) {
+	b, err := components.New(components.Options{})
+	if err != nil {
+		return "", "", err
+	}
+	all, err := b.Status(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	for _, s := range all {
+		if s.Name == istiodComponent && s.Cached {
+			return s.Version, filepath.Join(s.Path, istiodProgram), nil
+		}
+	}
+	return "", "", nil
+}
+
+// settings reads how the running istiod is set up, and returns its version. What
+// cannot be read is a note.
+func (i *istiods) settings(ctx context.Context, f *istiodFlags, e *advice.Evidence) (version string, err error) {
+	if _, err := i.pods(ctx); err != nil { // no istiod is an error, and not a note
+		return "", err
+	}
+	if f.namespace != istio.Namespace {
+		e.Notes = append(e.Notes, fmt.Sprintf("settings are read of an istiod in namespace %s alone, not of one in %s", istio.Namespace, f.namespace))
+		return "", nil
+	}
+	plane, err := istio.NewControlPlane(ctx, i.config, f.revision, nil)
+	if err != nil {
+		return "", err
+	}
+	defer plane.Close()
+	found, err := plane.Found(ctx, mesh.Levers{})
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil:
+		e.Notes = append(e.Notes, "istiod's settings could not be read: "+err.Error())
+		return "", nil
+	}
+	e.Levers = found
+	return mesh.Version(found[study.FactorIstiod]), nil
+}
+
+// watchLocks takes the mutex profile of each replica, and again when the returned
+// function is called: what lies between says how many goroutines waited for a lock.
+// Where it cannot be had, that is a note, and the figure is not known.
+func (i *istiods) watchLocks(ctx context.Context) func(context.Context, *advice.Evidence) {
+	before, err := i.mutexes(ctx)
+	began := time.Now()
+	return func(ctx context.Context, e *advice.Evidence) {
+		waited := 0.0
+		after, afterErr := i.mutexes(ctx)
+		if err == nil {
+			err = afterErr
+		}
+		for pod, now := range after {
+			had, ok := before[pod]
+			if !ok || err != nil {
+				continue
+			}
+			var since *profile.Profile
+			if since, err = profile.Since(had, now); err == nil {
+				waited += float64(since.Total()) / 1e9
+			}
+		}
+		if err != nil {
+			e.Notes = append(e.Notes, "mutex profiles could not be taken: "+err.Error())
+			return
+		}
+		e.Facts["locks_waiting"] = waited / time.Since(began).Seconds()
+	}
+}
+
+// mutexes are the mutex profiles of all replicas, by pod.
+func (i *istiods) mutexes(ctx context.Context) (map[string]*profile.Profile, error) {
+	targets, err := i.pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]*profile.Profile{}
+	for _, t := range targets {
+		pod := t.Labels["pod"]
+		raw, err := observe.FetchProfile(ctx, observe.Replica{Name: pod, HTTP: i.clients[pod]}, observe.ProfileMutex, 0)
+		if err != nil {
+			return nil, err
+		}
+		if out[pod], err = profile.ReadPprof(bytes.NewReader(raw)); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// watchWrites watches who writes what, until the returned function is called, which
+// tells the evidence.
+func (i *istiods) watchWrites(ctx context.Context) func(*advice.Evidence) {
+	objects, err := dynamic.NewForConfig(i.config)
+	if err != nil {
+		return func(e *advice.Evidence) { e.Notes = append(e.Notes, "writes were not watched: "+err.Error()) }
+	}
+	watching, stop := context.WithCancel(ctx)
+	writes := gather.NewWrites(time.Now())
+	ended := make(chan []string, 1)
+	go func() { ended <- writes.Watch(watching, objects, gather.Watched) }()
+	return func(e *advice.Evidence) {
+		stop()
+		e.Notes = append(e.Notes, <-ended...)
+		facts, notes := writes.Facts(time.Now())
+		maps.Copy(e.Facts, facts)
+		e.Notes = append(e.Notes, notes...)
+	}
+}

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshtrial/meshtrial/capacity/fit"
+	"github.com/meshtrial/meshtrial/capacity/model"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+func newCapacityCommand(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "capacity",
+		Short: "Predict what istiod takes in a mesh that does not exist yet",
+		Long: "fit makes a model of measured runs: what istiod spends on changes, pushes, proxies and\n" +
+			"services, with intervals. predict simulates the way of changes to proxies in a mesh of\n" +
+			"any size with that model. plan chooses istiod's replicas, requests and limits by it.",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newCapacityFitCommand(env), newCapacityPredictCommand(env), newCapacityPlanCommand(env))
+	return cmd
+}
+
+type capacityFitFlags struct {
+	out     string
+	holdOut []string
+	seed    uint64
+	draws   int
+	json    bool
+	busy    bool
+	color   string
+	width   int
+}
+
+func newCapacityFitCommand(env *Env) *cobra.Command {
+	var f capacityFitFlags
+	cmd := &cobra.Command{
+		Use:   "fit RUN...",
+		Short: "Make a capacity model of runs of control-plane studies",
+		Long: "Make a model of the valid trials of runs of control-plane studies: parameters with 90%\n" +
+			"intervals, how far it is off on cells that it was not shown, and what these runs cannot\n" +
+			"tell, with the study that would. The runs should vary proxies, services and the rate of\n" +
+			"changes, as `meshtrial run capacity-holdout` does.\n\n" +
+			"--hold-out FACTOR=LEVEL keeps the trials of those cells from the fit and predicts them.",
+		Example: "    meshtrial capacity fit runs/capacity-holdout-* --hold-out variant=held-out -o model.json",
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runCapacityFit(cmd.Context(), env, f, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.out, "out", "o", "", "write the model to this `FILE`")
+	flags.StringArrayVar(&f.holdOut, "hold-out", nil, "keep cells with this `FACTOR=LEVEL` from the fit, and predict them; several must all apply")
+	flags.BoolVar(&f.busy, "disturbed", false, "take trials too that are invalid only because others used the machine; the model says so")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of what is drawn")
+	flags.IntVar(&f.draws, "draws", 200, "how often trials are drawn again for the intervals")
+	flags.BoolVar(&f.json, "json", false, "print the model as JSON")
+	addTextFlags(cmd, &f.color, &f.width)
+	return cmd
+}
+
+func runCapacityFit(ctx context.Context, env *Env, f capacityFitFlags, dirs []string) error {
+	options, err := textOptions(env.Stdout, f.color, f.width)
+	if err != nil {
+		return err
+	}
+	if f.draws < 10 || f.draws > 5000 {
+		return errs.Usage("--draws is %d: from 10 to 5000 is possible", f.draws)
+	}
+	holdOut := record.Cell{}
+	for _, text := range f.holdOut {
+		factor, level, ok := strings.Cut(text, "=")
+		if !ok || factor == "" || level == "" {
+			return errs.WithHint(errs.Usage("--hold-out %q is not FACTOR=LEVEL", text), "as --hold-out proxies=2000")
+		}
+		holdOut[factor] = level
+	}
+	var runs []record.Run
+	for _, dir := range dirs {
+		run, err := loadRun(ctx, env, dir)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, run)
+	}
+	m, err := fit.Fit(runs, fit.Options{Seed: f.seed, Draws: f.draws, HoldOut: holdOut, Disturbed: f.busy})
+	if err != nil {
+		return errs.WithHint(errs.WithCode(err, errs.CodeInvalid), "`meshtrial run capacity-holdout` makes runs that a model can be fitted to")
+	}
+	if f.out != "" {
+		var doc bytes.Buffer
+		if err := writeJSON(&doc, m); err != nil {
+			return err
+		}
+		if err := writeWhole(f.out, doc.Bytes()); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		return writeJSON(env.Stdout, m)
+	}
+	return report.RenderModel(env.Stdout, m, options)
+}
+
+// readModel reads the document that `capacity fit` wrote.
+func readModel(ctx context.Context, path string) (*model.Model, error) {
+	if path == "" {
+		return nil, errs.WithHint(errs.Usage("--model is missing"), "`meshtrial capacity fit RUN... -o model.json` writes one")
+	}
+	data, err := readInput(ctx, path, model.MaxFile)
+	if err != nil {
+		return nil, err
+	}
+	m, err := model.Parse(data)
+	if err != nil {
+		return nil, errs.WithHint(errs.WithCode(fmt.Errorf("%s: %w", path, err), errs.CodeUsage), "`meshtrial capacity fit RUN... -o FILE` writes one")
+	}
+	return m, nil
+}
+
+// againstRun predicts the cells of a run.
+func againstRun(ctx context.Context, env *Env, m *model.Model, dir string, o model.Options) ([]model.Cell, []string, error) {
+	run, err := loadRun(ctx, env, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	cells, left, err := fit.Against(m, run, o)
+	if err != nil {
+		return nil, nil, errs.WithCode(err, errs.CodeUsage)
+	}
+	var out []string
+	for _, l := range left {
+		if text := l.Trial + ": " + l.Why; !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	if len(cells) == 0 {
+		return nil, out, errs.WithHint(errs.WithCode(errors.New("no trial of the run can be predicted"), errs.CodeInvalid), "`meshtrial report %s` says more of its trials", dir)
+	}
+	return cells, out, nil
+}

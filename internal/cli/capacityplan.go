@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshtrial/meshtrial/capacity/plan"
+	"github.com/meshtrial/meshtrial/errs"
+)
+
+type capacityPlanFlags struct {
+	model, out string
+	seed       uint64
+	json       bool
+}
+
+func newCapacityPlanCommand(env *Env) *cobra.Command {
+	var f capacityPlanFlags
+	cmd := &cobra.Command{
+		Use:   "plan MESH.yaml --model FILE",
+		Short: "Choose istiod's replicas, requests and limits for a mesh",
+		Long: "Read what a mesh is like and what is wanted of its control plane, look for the fewest\n" +
+			"CPUs that meet it by a capacity model, and write values for Istio's Helm chart istiod:\n" +
+			"requests, limits, bounds of the autoscaler, each with its reason, and which levers would\n" +
+			"change it.\n\n" +
+			"A mesh file:\n\n" +
+			"    proxies: 5000\n    services: 2000\n    visible: 100%            # of the services, by a sidecar\n" +
+			"    changes: {rate: 1, arrival: poisson, mix: {endpoints: 9, configuration: 1}}\n" +
+			"    targets: {convergence_p99: 5s, cpu: 70%, survives: 1, reconnect: 60s, growth: 2}\n" +
+			"    istiod: {min_replicas: 2, max_replicas: 20, max_cores: 16}\n\n" +
+			"Exit codes: 0, 2 wrong usage or input, 3 nothing within the bounds meets the targets.",
+		Example: "    meshtrial capacity plan mesh.yaml --model model.json -o istiod-values.yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runCapacityPlan(cmd.Context(), env, f, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.model, "model", "", "the model, a `FILE` that capacity fit wrote")
+	flags.StringVarP(&f.out, "out", "o", "", "write the values to this `FILE` instead of standard output")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of changes and draws")
+	flags.BoolVar(&f.json, "json", false, "print the plan as JSON")
+	return cmd
+}
+
+func runCapacityPlan(ctx context.Context, env *Env, f capacityPlanFlags, path string) error {
+	data, err := readInput(ctx, path, plan.MaxFile)
+	if err != nil {
+		return err
+	}
+	request, err := plan.Parse(data, path)
+	if err != nil {
+		return err
+	}
+	m, err := readModel(ctx, f.model)
+	if err != nil {
+		return err
+	}
+	p, err := plan.Make(m, request, f.seed)
+	var none *plan.ErrNone
+	switch {
+	case errors.As(err, &none):
+		return errs.WithHint(errs.WithCode(err, errs.CodeAssertion), "raise istiod.max_replicas or istiod.max_cores, or let targets be less; `meshtrial capacity predict` shows one size at a time")
+	case err != nil:
+		return errs.WithCode(err, errs.CodeUsage)
+	}
+	if f.json {
+		return writeJSON(env.Stdout, p)
+	}
+	if f.out != "" {
+		return writeWhole(f.out, []byte(p.YAML()))
+	}
+	_, err = io.WriteString(env.Stdout, p.YAML())
+	return err
+}

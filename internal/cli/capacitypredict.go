@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshtrial/meshtrial/capacity/model"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+type capacityPredictFlags struct {
+	model, against    string
+	mesh              model.Mesh
+	visible, slow     string
+	mix, shares       []string
+	after, max, bound time.Duration
+	horizon, age      time.Duration
+	debounceEndpoints bool
+	published, limits bool
+	seed              uint64
+	draws             int
+	json              bool
+	color             string
+	width             int
+}
+
+func newCapacityPredictCommand(env *Env) *cobra.Command {
+	f := capacityPredictFlags{mesh: model.Default()}
+	cmd := &cobra.Command{
+		Use:   "predict --model FILE {--proxies N --services N --rate R | --against RUN | --published}",
+		Short: "Predict convergence, pushes, CPU and memory of a mesh by a capacity model",
+		Long: "Simulate the way of changes from istiod to the proxies of a mesh, and say with 90%\n" +
+			"intervals how long they take, what is pushed and sent, what CPU and memory it takes, what\n" +
+			"the loss of a replica costs, and how far rate and size may grow until changes do not\n" +
+			"arrive in time. It says how far the mesh lies beyond what was measured, and which\n" +
+			"parameters are assumed.\n\n" +
+			"--against RUN predicts the cells of a run that the model was not fitted to. --published\n" +
+			"sets published sizes of control planes beside what the model says of them.\n\n" +
+			"Exit codes: 0, 2 wrong usage or input, 3 istiod would not keep up with this mesh, 4 no\n" +
+			"trial of the run can be predicted.",
+		Example: "    meshtrial capacity predict --model model.json --proxies 5000 --services 2000 --rate 1 --replicas 3 --cores 4",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runCapacityPredict(cmd.Context(), env, f, cmd.Flags().Changed("bound"))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.model, "model", "", "the model, a `FILE` that capacity fit wrote")
+	flags.StringVar(&f.against, "against", "", "predict the cells of this `RUN`")
+	flags.BoolVar(&f.published, "published", false, "set published sizes beside the model's")
+	flags.IntVar(&f.mesh.Proxies, "proxies", 0, "sidecars connected")
+	flags.IntVar(&f.mesh.Services, "services", 0, "services")
+	flags.StringVar(&f.visible, "visible", "100%", "share of the services that a sidecar sees, below 100% with Sidecars")
+	flags.Float64Var(&f.mesh.Rate, "rate", 0, "changes per second")
+	flags.StringVar(&f.mesh.Arrival, "arrival", f.mesh.Arrival, "how changes come: poisson, uniform or burst")
+	flags.IntVar(&f.mesh.Burst, "burst", 0, "changes at once, with --arrival burst")
+	flags.StringSliceVar(&f.mix, "mix", nil, "what changes, as `KIND=WEIGHT,...`: "+strings.Join(model.KindNames(), ", ")+" (default: as in the model's runs)")
+	flags.IntVar(&f.mesh.Replicas, "replicas", f.mesh.Replicas, "replicas of istiod")
+	flags.StringSliceVar(&f.shares, "shares", nil, "connections of each replica, as 3,1 (default: even)")
+	flags.Float64Var(&f.mesh.Cores, "cores", f.mesh.Cores, "CPUs of each replica")
+	flags.IntVar(&f.mesh.Throttle, "throttle", 0, "PILOT_PUSH_THROTTLE; 0: as istiod chooses by its CPUs")
+	flags.Float64Var(&f.mesh.ConnectLimit, "connect-limit", 0, "PILOT_MAX_REQUESTS_PER_SECOND; 0: as istiod chooses")
+	flags.DurationVar(&f.after, "debounce-after", 100*time.Millisecond, "PILOT_DEBOUNCE_AFTER")
+	flags.DurationVar(&f.max, "debounce-max", 10*time.Second, "PILOT_DEBOUNCE_MAX")
+	flags.DurationVar(&f.age, "connection-age", 30*time.Minute, "after how long istiod closes a connection (keepaliveMaxServerConnectionAge); 0: never")
+	flags.BoolVar(&f.debounceEndpoints, "eds-debounce", true, "PILOT_ENABLE_EDS_DEBOUNCE")
+	flags.StringVar(&f.slow, "slow", "0%", "share of the proxies that read slowly")
+	flags.Float64Var(&f.mesh.SlowRead, "slow-read", 0, "bytes a second that those read")
+	flags.BoolVar(&f.mesh.Beside, "beside", false, "simulated proxies take CPU from istiod, as on the machine of the runs")
+	flags.DurationVar(&f.bound, "bound", 5*time.Second, "p99 of convergence beyond which changes are late")
+	flags.BoolVar(&f.limits, "limits", true, "look for the rate and the size at which changes are late, and what the loss of a replica costs")
+	flags.DurationVar(&f.horizon, "horizon", 0, "how long changes come (default: until some hundred have come)")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of changes and draws")
+	flags.IntVar(&f.draws, "draws", 60, "simulations for the intervals")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	addTextFlags(cmd, &f.color, &f.width)
+	return cmd
+}
+
+func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, bound bool) error {
+	options, err := textOptions(env.Stdout, f.color, f.width)
+	if err != nil {
+		return err
+	}
+	if f.draws < 5 || f.draws > 2000 {
+		return errs.Usage("--draws is %d: from 5 to 2000 is possible", f.draws)
+	}
+	if f.against != "" && f.published {
+		return errs.Usage("--against and --published are mutually exclusive")
+	}
+	if bound && f.bound <= 0 {
+		return errs.Usage("--bound is %v: more than 0 is possible", f.bound)
+	}
+	m, err := readModel(ctx, f.model)
+	if err != nil {
+		return err
+	}
+	o := model.Options{Seed: f.seed, Draws: f.draws}
+	switch {
+	case f.against != "":
+		cells, left, err := againstRun(ctx, env, m, f.against, o)
+		if err != nil {
+			return err
+		}
+		if f.json {
+			return writeJSON(env.Stdout, struct {
+				Schema int          `json:"schema"`
+				Cells  []model.Cell `json:"cells"`
+				Left   []string     `json:"left_out,omitempty"`
+			}{model.Schema, cells, left})
+		}
+		return report.RenderAgainst(env.Stdout, cells, left, options)
+	case f.published:
+		rows, err := m.ComparePublished(model.Options{Seed: f.seed})
+		if err != nil {
+			return errs.WithCode(err, errs.CodeUsage)
+		}
+		if f.json {
+			return writeJSON(env.Stdout, struct {
+				Schema    int               `json:"schema"`
+				Published []model.Published `json:"published"`
+				Slope     []string          `json:"slope"`
+			}{model.Schema, rows, m.SlopeWords()})
+		}
+		return report.RenderCapacityPublished(env.Stdout, rows, m.SlopeWords(), options)
+	}
+	p, err := f.predict(m, o)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		err = writeJSON(env.Stdout, p)
+	} else {
+		err = report.RenderPrediction(env.Stdout, p, options)
+	}
+	if err == nil && !p.KeepsUp {
+		return quiet(errs.CodeAssertion)
+	}
+	return err
+}
+
+// predict makes the whole prediction of the mesh that flags describe.
+func (f capacityPredictFlags) predict(m *model.Model, o model.Options) (*model.Prediction, error) {
+	mesh, err := f.read(m)
+	if err != nil {
+		return nil, err
+	}
+	if err := mesh.Check(); err != nil {
+		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "meshtrial capacity predict --help says what each flag is")
+	}
+	p, err := m.Predict(mesh, o)
+	if err != nil || !f.limits {
+		return p, err
+	}
+	if p.Loss, err = m.Loss(mesh, o); err != nil {
+		return nil, err
+	}
+	p.Limits, err = m.Limits(mesh, f.bound.Seconds(), o)
+	return p, err
+}
+
+// read is the mesh that flags describe.
+func (f capacityPredictFlags) read(m *model.Model) (model.Mesh, error) {
+	mesh := f.mesh
+	for _, missing := range []struct {
+		flag string
+		ok   bool
+	}{{"--proxies", mesh.Proxies > 0}, {"--services", mesh.Services > 0}, {"--rate", mesh.Rate > 0}} {
+		if !missing.ok {
+			return mesh, errs.WithHint(errs.Usage("%s is missing", missing.flag), "how large the mesh is, and how often it changes, nobody can guess: --proxies, --services and --rate say it")
+		}
+	}
+	var err error
+	if mesh.Visible, err = parseShare("--visible", f.visible); err != nil {
+		return mesh, err
+	}
+	if mesh.Slow, err = parseShare("--slow", f.slow); err != nil {
+		return mesh, err
+	}
+	mesh.DebounceAfter, mesh.DebounceMax, mesh.DirectEndpoints = f.after.Seconds(), f.max.Seconds(), !f.debounceEndpoints
+	mesh.Horizon, mesh.ConnectionAge = f.horizon.Seconds(), f.age.Seconds()
+	mesh.Mix = m.Mix
+	if len(f.mix) > 0 {
+		mesh.Mix = map[string]float64{}
+	}
+	for _, text := range f.mix {
+		name, weight, ok := strings.Cut(text, "=")
+		v, err := strconv.ParseFloat(weight, 64)
+		if !ok || err != nil {
+			return mesh, errs.WithHint(errs.Usage("--mix %q is not KIND=WEIGHT", text), "as --mix endpoints=9,configuration=1")
+		}
+		if _, ok := model.KindOf(name); !ok {
+			return mesh, errs.WithHint(errs.Usage("--mix: %q is no kind of change", name), "%s", errs.Suggest(name, model.KindNames()))
+		}
+		mesh.Mix[name] += v
+	}
+	for _, text := range f.shares {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return mesh, errs.Usage("--shares: %q is no number", text)
+		}
+		mesh.Shares = append(mesh.Shares, v)
+	}
+	return mesh, nil
+}
+
+// parseShare reads a share: "5%" or "0.05".
+func parseShare(flag, text string) (float64, error) {
+	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || !(v >= 0) || v > 1 {
+		return 0, errs.WithHint(errs.Usage("%s is %q: a share from 0 to 100%% is possible", flag, text), "as %s 10%%", flag)
+	}
+	return v, nil
+}

@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	admission "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/rights"
+	"github.com/meshtrial/meshtrial/studies"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+var updateMeshes = flag.Bool("update-meshes", false, "write the table of meshes in docs/cluster.md again")
+
+// theirs is an Istio as somebody may have installed it.
+type theirs struct {
+	name      string
+	revisions []string // of istiods; "" for the default one
+	asked     string   // --revision
+	config    string   // MeshConfig beside the access log providers
+	bare      bool     // without those
+	down      bool     // no istiod is ready
+	hooks     string   // "none", or "labelled" for one that wants namespaces to be labelled
+	labels    map[string]string
+	sidecar   bool // a mesh-wide one of theirs
+}
+
+var selectors = "discoverySelectors: [{matchLabels: {mesh: shop}}]\n"
+
+// meshesOfOthers are the rows of the table.
+var meshesOfOthers = []theirs{
+	{name: "as `meshtrial lab up` installs it", revisions: []string{""}},
+	{name: "without access log providers of ours", revisions: []string{""}, bare: true},
+	{name: "one revision, `canary`", revisions: []string{"canary"}},
+	{name: "revisions `canary` and `stable`, with `--revision canary`", revisions: []string{"canary", "stable"}, asked: "canary"},
+	{name: "revisions `canary` and `stable`, none named", revisions: []string{"canary", "stable"}},
+	{name: "`REGISTRY_ONLY`", revisions: []string{""}, config: "outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n"},
+	{name: "`discoverySelectors` that select `istio-system` too", revisions: []string{""}, config: selectors, labels: map[string]string{"mesh": "shop"}},
+	{name: "`discoverySelectors` that leave `istio-system` out", revisions: []string{""}, config: selectors},
+	{name: "`discoverySelectors` by names of namespaces", revisions: []string{""}, config: "discoverySelectors: [{matchLabels: {kubernetes.io/metadata.name: shop}}]\n"},
+	{name: "`defaultProviders` for tracing and access logs, `accessLogFile`", revisions: []string{""},
+		config: "accessLogFile: /dev/stdout\ndefaultProviders: {tracing: [jaeger], accessLogging: [als], metrics: [prometheus]}\n"},
+	{name: "a mesh-wide `Sidecar` of theirs", revisions: []string{""}, sidecar: true},
+	{name: "no injection webhook", revisions: []string{""}, hooks: "none"},
+	{name: "a webhook for labelled namespaces alone", revisions: []string{""}, hooks: "labelled"},
+	{name: "istiod is not ready", revisions: []string{""}, down: true},
+	{name: "no Istio in `istio-system`"},
+}
+
+// objects are those of the mesh that a run looks at.
+func (m theirs) objects(t *testing.T) []runtime.Object {
+	t.Helper()
+	out := []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: istio.Namespace, Labels: m.labels}}}
+	config := m.config
+	if !m.bare {
+		config += "extensionProviders: ["
+		for _, s := range istio.ManifestSettings() {
+			if key, name, _ := strings.Cut(s, "="); strings.HasSuffix(key, "].name") {
+				config += "{name: " + name + "}, "
+			}
+		}
+		config += "]\n"
+	}
+	for _, revision := range m.revisions {
+		suffix, label := "", "default"
+		if revision != "" {
+			suffix, label = "-"+revision, revision
+		}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: istio.Namespace, Name: "istiod" + suffix, Labels: map[string]string{"app": "istiod", "istio.io/rev": label}}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "discovery", Image: "hub/pilot:1.31.0"}}
+		if !m.down {
+			d.Status.AvailableReplicas = 1
+		}
+		out = append(out, d, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: istio.Namespace, Name: "istio" + suffix}, Data: map[string]string{"mesh": config}})
+		if m.hooks != "none" {
+			out = append(out, m.hook(label))
+		}
+	}
+	return out
+}
+
+// hook is a revision's injector, as the chart makes it.
+func (m theirs) hook(revision string) *admission.MutatingWebhookConfiguration {
+	is := func(key string, operator metav1.LabelSelectorOperator, values ...string) metav1.LabelSelectorRequirement {
+		return metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: values}
+	}
+	selector := func(all ...metav1.LabelSelectorRequirement) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchExpressions: all}
+	}
+	const inject, rev, injection = "sidecar.istio.io/inject", "istio.io/rev", "istio-injection"
+	byNamespace, byPod := selector(is(rev, metav1.LabelSelectorOpIn, revision)), selector(is(inject, metav1.LabelSelectorOpNotIn, "false"), is(rev, metav1.LabelSelectorOpIn, revision))
+	if revision == "default" {
+		byNamespace, byPod = selector(is(injection, metav1.LabelSelectorOpIn, "enabled")), selector(is(inject, metav1.LabelSelectorOpIn, "true"), is(rev, metav1.LabelSelectorOpDoesNotExist))
+	}
+	out := &admission.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "istio-sidecar-injector-" + revision, Labels: map[string]string{"app": "sidecar-injector", rev: revision}},
+		Webhooks: []admission.MutatingWebhook{{Name: "namespace.sidecar-injector.istio.io", NamespaceSelector: byNamespace, ObjectSelector: selector(is(inject, metav1.LabelSelectorOpNotIn, "false"))}}}
+	if m.hooks != "labelled" {
+		out.Webhooks = append(out.Webhooks, admission.MutatingWebhook{Name: "object.sidecar-injector.istio.io", ObjectSelector: byPod,
+			NamespaceSelector: selector(is(injection, metav1.LabelSelectorOpDoesNotExist), is(rev, metav1.LabelSelectorOpDoesNotExist))})
+	}
+	return out
+}
+
+// answers are what a run of each shipped study would be told on the mesh, before it
+// begins: "" if it runs.
+func (m theirs) answers(t *testing.T, plans map[string]*study.Plan) map[string]string {
+	t.Helper()
+	sidecars := schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "sidecars"}
+	var wide []runtime.Object
+	if m.sidecar {
+		wide = append(wide, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.istio.io/v1", "kind": "Sidecar", "metadata": map[string]any{"namespace": istio.Namespace, "name": "theirs"}}})
+	}
+	kube := fakecluster.New(m.objects(t)...)
+	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{sidecars: "SidecarList"}, wide...)
+	out := map[string]string{}
+	for name, plan := range plans {
+		out[name] = ""
+		if !slices.Contains(rights.Meshes(plan), study.MeshIstio) {
+			continue
+		}
+		if _, err := fitsIstio(t.Context(), kube, objects, m.asked, plan); err != nil {
+			out[name] = strings.TrimPrefix(err.Error(), "istio: ")
+		}
+	}
+	return out
+}
+
+// row is the mesh's line of the table.
+func (m theirs) row(t *testing.T, plans map[string]*study.Plan) string {
+	answers := m.answers(t, plans)
+	byReason := map[string][]string{}
+	for name, why := range answers {
+		byReason[why] = append(byReason[why], name)
+	}
+	list := func(names []string) string {
+		slices.Sort(names)
+		switch {
+		case len(names) == len(plans):
+			return "all"
+		case len(names) == 0:
+			return "none"
+		case len(names) > len(plans)/2:
+			return "all others"
+		}
+		return strings.Join(names, ", ")
+	}
+	var refused []string
+	for why, names := range byReason {
+		if why != "" {
+			refused = append(refused, fmt.Sprintf("%s: %s", list(names), strings.ReplaceAll(why, "|", "\\|")))
+		}
+	}
+	slices.Sort(refused)
+	return fmt.Sprintf("| %s | %s | %s |\n", m.name, list(byReason[""]), strings.Join(refused, "; "))
+}
+
+// Which shipped study runs on which mesh, in docs/cluster.md, is what runs are told.
+//
+// go test ./internal/cli -run MeshesOfOthers -update-meshes
+func TestMeshesOfOthers(t *testing.T) {
+	plans := map[string]*study.Plan{}
+	for _, name := range studies.Names() {
+		data, err := studies.Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := study.Parse(data, name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plans[name], err = study.NewPlan(s, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const path, head = "../../docs/cluster.md", "| Istio | runs | refused, and what is said |\n|---|---|---|\n"
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(data), head)
+	_, after, end := strings.Cut(rest, "\n\n")
+	if !ok || !end {
+		t.Fatalf("%s has no such table", path)
+	}
+	var table strings.Builder
+	for _, m := range meshesOfOthers {
+		table.WriteString(m.row(t, plans))
+	}
+	want := before + head + table.String() + "\n" + after
+	if want == string(data) {
+		return
+	}
+	if !*updateMeshes {
+		t.Fatalf("%s is out of date: go test ./internal/cli -run MeshesOfOthers -update-meshes\n%s", path, table.String())
+	}
+	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

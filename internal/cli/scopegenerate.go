@@ -1,0 +1,355 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/scope"
+	"github.com/meshtrial/meshtrial/scope/generate"
+	"github.com/meshtrial/meshtrial/signals"
+)
+
+// generateFlags are those of scope --generate.
+type generateFlags struct {
+	to                                              string
+	inventory, logs, metrics, kiali, graphs, always []string
+	prometheus                                      string
+	headers                                         []string
+	domain, root                                    string
+	window                                          time.Duration
+	exception                                       float64
+	rare                                            int64
+}
+
+// generateNames are the flags that only go with --generate.
+var generateNames = []string{"inventory", "access-log", "istio-metrics", "prometheus-url", "prometheus-header", "kiali", "graph", "always", "window", "exception", "rare", "cluster-domain", "root-namespace"}
+
+func (f *generateFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.to, "generate", "", "write Sidecars for what the workloads call to this `DIR`, or to standard output (-), with the report on standard error")
+	flags.StringArrayVar(&f.inventory, "inventory", nil, "what is in the mesh, a `FILE` of kubectl get -o json: namespaces, pods, services, Istio's objects, ConfigMap istio (--lab lists them itself); may be repeated")
+	flags.StringArrayVar(&f.logs, "access-log", nil, "sidecars' access log, `NAMESPACE[/WORKLOAD]=FILE`; lines may have the prefix of kubectl logs --prefix; may be repeated")
+	flags.StringArrayVar(&f.metrics, "istio-metrics", nil, "answer of Prometheus to a query of istio_requests_total, a `FILE`; may be repeated")
+	flags.StringVar(&f.prometheus, "prometheus-url", "", "ask the Prometheus server at this `URL` who called whom within --window")
+	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "a header for that server, `\"Name: value\"`; may be repeated")
+	flags.StringArrayVar(&f.kiali, "kiali", nil, "graph of Kiali as JSON, a `FILE`; may be repeated")
+	flags.StringArrayVar(&f.graphs, "graph", nil, "service graph that somebody declares, `NAMESPACE=FILE` (isotope); may be repeated")
+	flags.StringArrayVar(&f.always, "always", nil, "egress `host` (namespace/name) that every Sidecar has, such as istio-system/*; may be repeated")
+	flags.DurationVar(&f.window, "window", generate.DefaultWindow, "how long before the newest observation a call still counts")
+	flags.Float64Var(&f.exception, "exception", 100*generate.DefaultException, "give a workload a Sidecar of its own if without it more than so much of its saving would be lost, `percent`")
+	flags.Int64Var(&f.rare, "rare", generate.DefaultRare, "list a dependency of up to so many calls as rare")
+	flags.StringVar(&f.domain, "cluster-domain", "cluster.local", "`domain` of the cluster's Services")
+	flags.StringVar(&f.root, "root-namespace", "istio-system", "`namespace` of the mesh's configuration, if its ConfigMap does not say another")
+}
+
+func (f *generateFlags) options() (generate.Options, error) {
+	o := generate.Options{Window: f.window, Exception: f.exception / 100, Rare: f.rare}
+	switch {
+	case f.window < time.Minute:
+		return o, errs.Usage("--window %s: must be at least 1m", f.window)
+	case !(f.exception >= 0 && f.exception <= 100):
+		return o, errs.Usage("--exception %g: must be 0 to 100 percent", f.exception)
+	case f.rare < 0:
+		return o, errs.Usage("--rare must not be negative")
+	case len(f.headers) > 0 && f.prometheus == "":
+		return o, errs.Usage("--prometheus-header requires --prometheus-url")
+	}
+	for _, host := range f.always {
+		namespace, name, found := strings.Cut(host, "/")
+		if !found || namespace == "" || name == "" || strings.Contains(name, "/") || strings.HasPrefix(namespace, "~") {
+			return o, errs.WithHint(errs.Usage("--always %q is no egress host", host), "write namespace/name, such as istio-system/* or tracing/zipkin.tracing.svc.cluster.local")
+		}
+		o.Always = append(o.Always, host)
+	}
+	return o, nil
+}
+
+// runGenerate makes Sidecars of all sources that are named.
+func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
+	text, err := textOptions(env.Stdout, f.color, f.width)
+	if err != nil {
+		return err
+	}
+	if f.generate.to == "-" {
+		if text, err = textOptions(env.Stderr, f.color, f.width); err != nil {
+			return err
+		}
+	}
+	o, err := f.generate.options()
+	if err != nil {
+		return err
+	}
+	if f.namespace != "" {
+		o.Only = []string{f.namespace}
+	}
+	inv, obs := generate.NewInventory(), generate.NewObservations()
+	inv.Domain, inv.Root = f.generate.domain, f.generate.root
+	var notes []string
+	for _, name := range f.generate.inventory {
+		if err := withFile(ctx, env, name, func(r io.Reader) error { return inv.Read(r, "") }); err != nil {
+			return err
+		}
+	}
+	if f.lab != "" {
+		if notes, err = labInventory(ctx, f, inv); err != nil {
+			return err
+		}
+	}
+	proxies, more, err := proxiesOf(ctx, env, f)
+	if err != nil {
+		return err
+	}
+	notes = append(notes, more...)
+	for _, p := range proxies {
+		inv.AddProxy(p)
+	}
+	logs, err := observations(ctx, env, f, inv, obs, proxies)
+	if err != nil {
+		return err
+	}
+	result, err := generate.Generate(inv, obs, generate.NewAccounts(proxies, inv), o)
+	if err != nil {
+		return err
+	}
+	result.Notes = append(append(result.Notes, logs...), notes...)
+	return writeGenerated(env, f, result, text)
+}
+
+// proxiesOf reads the proxies that are named, with what they called.
+func proxiesOf(ctx context.Context, env *Env, f scopeFlags) ([]scope.Proxy, []string, error) {
+	o := scope.Options{Keep: f.keep}
+	switch {
+	case f.lab != "":
+		f.stats = true
+		return labProxies(ctx, env, f, o)
+	case f.run != "":
+		proxies, err := runProxies(ctx, f, o)
+		return proxies, nil, err
+	}
+	proxies, err := fileProxies(ctx, env, f, o)
+	return proxies, nil, err
+}
+
+// observations reads all sources of who calls whom, and says what of them
+// could not be read.
+func observations(ctx context.Context, env *Env, f scopeFlags, inv *generate.Inventory, obs *generate.Observations, proxies []scope.Proxy) ([]string, error) {
+	var notes []string
+	for _, p := range proxies {
+		if p.Calls == nil || p.Node == nil {
+			continue
+		}
+		w := generate.Workload{Namespace: p.Node.Namespace, Name: p.Node.Workload}
+		if pod, found := strings.CutPrefix(p.Name, w.Namespace+"/"); found && inv.Has("Pod") {
+			w = inv.WorkloadOf(w.Namespace, pod)
+		}
+		if err := obs.AddCounters(w, p.Calls); err != nil {
+			return nil, err
+		}
+	}
+	for _, named := range f.generate.logs {
+		note, err := readAccessLog(ctx, env, named, inv, obs)
+		if err != nil {
+			return nil, err
+		}
+		notes = append(notes, note...)
+	}
+	for _, name := range f.generate.metrics {
+		err := withFile(ctx, env, name, func(r io.Reader) error { return readMetrics(r, obs) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	if f.generate.prometheus != "" {
+		if err := askPrometheus(ctx, f.generate, obs); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range f.generate.kiali {
+		err := withFile(ctx, env, name, func(r io.Reader) error { return obs.ReadKiali(r, inv.Domain) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, named := range f.generate.graphs {
+		namespace, name, found := strings.Cut(named, "=")
+		if !found || namespace == "" || name == "" {
+			return nil, errs.Usage("--graph %q: want NAMESPACE=FILE", named)
+		}
+		data, err := readInput(ctx, name, graph.MaxFile)
+		if err != nil {
+			return nil, err
+		}
+		read, err := graph.ReadIsotope(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if err := obs.AddGraph(read.Graph, namespace, inv.Domain); err != nil {
+			return nil, err
+		}
+	}
+	return notes, nil
+}
+
+func readAccessLog(ctx context.Context, env *Env, named string, inv *generate.Inventory, obs *generate.Observations) (notes []string, err error) {
+	whose, name, found := strings.Cut(named, "=")
+	namespace, workload, _ := strings.Cut(whose, "/")
+	if !found || namespace == "" || name == "" {
+		return nil, errs.Usage("--access-log %q: want NAMESPACE=FILE or NAMESPACE/WORKLOAD=FILE", named)
+	}
+	err = withFile(ctx, env, name, func(r io.Reader) error {
+		found, err := obs.ReadAccessLog(r, generate.Workload{Namespace: namespace, Name: workload}, func(pod string) generate.Workload {
+			return inv.WorkloadOf(namespace, pod)
+		})
+		if found.Odd > 0 {
+			notes = append(notes, fmt.Sprintf("%s: %s not in Istio's own format, the first is line %d; every host in them is kept.", name, report.Plural(int(found.Odd), "line"), found.FirstOdd))
+		}
+		if found.TooLong > 0 {
+			notes = append(notes, fmt.Sprintf("%s: %s too long to read, the first is line %d; what they call is not kept because of them.", name, report.Plural(int(found.TooLong), "line"), found.FirstLong))
+		}
+		return err
+	})
+	return notes, err
+}
+
+// maxMetrics bounds a file with an answer of Prometheus, bytes.
+const maxMetrics = 256 << 20
+
+func readMetrics(r io.Reader, obs *generate.Observations) error {
+	data, err := io.ReadAll(io.LimitReader(r, maxMetrics+1))
+	if err != nil {
+		return err
+	}
+	if len(data) > maxMetrics {
+		return errs.Usage("longer than %d MB", maxMetrics>>20)
+	}
+	samples, err := signals.ReadAnswer(data)
+	if err != nil {
+		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "take one with: curl -s 'http://PROMETHEUS/api/v1/query' --data-urlencode 'query=max_over_time(istio_requests_total[30d])'")
+	}
+	return addSamples(obs, samples, "", generate.Span{})
+}
+
+// addSamples adds series. An expression takes the names of metrics away: they
+// are known to whoever asked.
+func addSamples(obs *generate.Observations, samples []signals.Sample, metric string, at generate.Span) error {
+	for i, s := range samples {
+		name := s.Name
+		if name == "" {
+			name = metric
+		}
+		if name == "" && s.Labels["request_protocol"] == "tcp" {
+			name = generate.MetricConnections
+		}
+		if _, has := s.Labels["source_workload"]; !has {
+			return errs.WithHint(errs.Usage("result[%d]: the series has no label source_workload: it is not of istio_requests_total", i), "keep the labels: sum by (source_workload, source_workload_namespace, destination_workload, destination_workload_namespace, destination_service, destination_service_name, destination_service_namespace, reporter, request_protocol)")
+		}
+		if err := obs.AddMetric(name, s.Labels, s.Value, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// callersQuery is what Prometheus is asked: every pair that had a request at any
+// time within the window, whatever became of the counters.
+func callersQuery(metric string, window time.Duration) string {
+	return fmt.Sprintf("sum by (reporter, source_workload, source_workload_namespace, destination_workload, destination_workload_namespace, destination_service, destination_service_name, destination_service_namespace, request_protocol) (max_over_time(%s[%ds]))",
+		metric, int64(window/time.Second))
+}
+
+func askPrometheus(ctx context.Context, f generateFlags, obs *generate.Observations) error {
+	server, err := openPrometheus(f.prometheus, f.headers)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	now := time.Now()
+	for _, metric := range []string{generate.MetricRequests, generate.MetricConnections} {
+		samples, err := server.Instant(ctx, callersQuery(metric, f.window), now)
+		if err == nil {
+			err = addSamples(obs, samples, metric, generate.Between(now.Add(-f.window), now))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What a folder gets.
+const (
+	fileSidecars = "sidecars.yaml"
+	fileDiff     = "sidecars.diff"
+	fileReport   = "report.json"
+)
+
+// safeName is what an object may be called that is written out.
+var safeName = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
+
+func writeGenerated(env *Env, f scopeFlags, r generate.Result, text report.Options) error {
+	for _, s := range r.Sidecars {
+		if !safeName.MatchString(s.String()) {
+			return errs.Usage("a Sidecar would be called %.100q, which is no name of an object", s)
+		}
+	}
+	if f.generate.to == "-" {
+		if _, err := io.WriteString(env.Stdout, r.Manifests()); err != nil {
+			return err
+		}
+		if f.json {
+			return writeJSON(env.Stderr, r)
+		}
+		return report.RenderSidecars(env.Stderr, r, f.top, text)
+	}
+	if err := os.MkdirAll(f.generate.to, 0o755); err != nil {
+		return errs.WithCode(err, errs.CodeUsage)
+	}
+	document, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	for _, file := range []struct{ name, text string }{{fileSidecars, r.Manifests()}, {fileDiff, r.Diff()}, {fileReport, string(document) + "\n"}} {
+		if err := os.WriteFile(filepath.Join(f.generate.to, file.name), []byte(file.text), 0o644); err != nil {
+			return errs.WithCode(err, errs.CodeUsage)
+		}
+	}
+	if f.json {
+		return writeJSON(env.Stdout, r)
+	}
+	if err := report.RenderSidecars(env.Stdout, r, f.top, text); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(env.Stdout, "\nTo apply: kubectl apply -f %s\nWhat that changes: %s\n", filepath.Join(f.generate.to, fileSidecars), filepath.Join(f.generate.to, fileDiff))
+	return err
+}
+
+// check finds what of the flags does not go together.
+func (f *generateFlags) check(s scopeFlags, changed func(string) bool) error {
+	if f.to == "" {
+		for _, name := range generateNames {
+			if changed(name) {
+				return errs.Usage("--%s requires --generate", name)
+			}
+		}
+		return nil
+	}
+	calls := len(s.clusters) > 0 || s.lab != "" || len(f.logs)+len(f.metrics)+len(f.kiali)+len(f.graphs) > 0 || f.prometheus != ""
+	switch {
+	case !calls:
+		return errs.WithHint(errs.Usage("--generate needs to know who calls whom"), "give --lab, --dump with --clusters, --access-log, --istio-metrics, --prometheus-url, --kiali or --graph")
+	case s.csv:
+		return errs.Usage("--csv does not go with --generate")
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+//go:build integration || verify
+
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/scope"
+	"github.com/meshtrial/meshtrial/scope/generate"
+)
+
+// callGraph is a tree of services that call one another, spread over
+// namespaces whose servers refuse anything but mutual TLS: a call to a host that
+// a scope leaves out fails. Of the last two services one is called once, by
+// hand, and one never.
+type callGraph struct {
+	t          *testing.T
+	lab        *local.Lab
+	services   int
+	namespaces int
+}
+
+// newCallGraph runs it. MESHTRIAL_GENERATE_SERVICES says how many services.
+func newCallGraph(t *testing.T) callGraph {
+	t.Helper()
+	g := callGraph{t: t, lab: labtest.Start(t), services: 20, namespaces: 4}
+	if text := os.Getenv("MESHTRIAL_GENERATE_SERVICES"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 8 {
+			t.Fatalf("MESHTRIAL_GENERATE_SERVICES=%s: want a number from 8", text)
+		}
+		g.services = n
+	}
+	var b strings.Builder
+	for i := range g.namespaces {
+		labtest.Namespace(t, g.lab, fmt.Sprintf("gen-%d", i))
+		fmt.Fprintf(&b, "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: gen-%d, labels: {istio-injection: enabled}}\n", i)
+		fmt.Fprintf(&b, "---\napiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: default, namespace: gen-%d}\nspec: {mtls: {mode: STRICT}}\n", i)
+	}
+	for i := range g.services {
+		behaviour, err := json.Marshal(map[string]any{"calls": g.calls(i), "response_bytes": 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, `---
+apiVersion: v1
+kind: Service
+metadata: {name: %[1]s, namespace: %[2]s}
+spec: {selector: {app: %[1]s}, ports: [{name: http, port: 8080}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s, namespace: %[2]s}
+spec:
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}, annotations: {proxy.istio.io/config: "concurrency: 1", sidecar.istio.io/proxyCPU: 10m}}
+    spec: {terminationGracePeriodSeconds: 1, containers: [{name: worker, image: "docker.io/meshtrial/meshtrial:lab", imagePullPolicy: IfNotPresent, args: [worker, --config, %[3]q]}]}
+`, g.name(i), g.namespace(i), behaviour)
+	}
+	g.kubectl(b.String(), "apply", "-f", "-")
+	for i := range g.services {
+		g.kubectl("", "-n", g.namespace(i), "rollout", "status", "deployment/"+g.name(i), "--timeout=300s")
+	}
+	return g
+}
+
+func (g callGraph) name(i int) string      { return fmt.Sprintf("s%02d", i) }
+func (g callGraph) namespace(i int) string { return fmt.Sprintf("gen-%d", i%g.namespaces) }
+func (g callGraph) rare() int              { return g.services - 2 }
+func (g callGraph) host(i int) string {
+	return fmt.Sprintf("%s.%s.svc.cluster.local", g.name(i), g.namespace(i))
+}
+
+// children are whom a service calls.
+func (g callGraph) children(i int) (out []int) {
+	for _, child := range []int{2*i + 1, 2*i + 2} {
+		if child < g.services-2 && i < g.services-2 {
+			out = append(out, child)
+		}
+	}
+	return out
+}
+
+func (g callGraph) calls(i int) []map[string]any {
+	out := []map[string]any{}
+	for _, child := range g.children(i) {
+		out = append(out, map[string]any{"name": g.name(child), "url": "http://" + g.host(child) + ":8080/", "protocol": "http1"})
+	}
+	return out
+}
+
+func (g callGraph) kubectl(input string, args ...string) string {
+	g.t.Helper()
+	return labtest.Kubectl(g.t, g.lab, input, args...)
+}
+
+// loaded is what a load in a pod says of its requests.
+type loaded struct {
+	Scheduled  int64            `json:"scheduled"`
+	Completed  int64            `json:"completed"`
+	Unfinished int64            `json:"unfinished"`
+	Failed     map[string]int64 `json:"failed"`
+}
+
+// load sends requests from the pod of a service to another, in the background.
+func (g callGraph) load(from, to int, rate float64, lasting time.Duration) func() loaded {
+	g.t.Helper()
+	state := filepath.Dir(g.lab.Kubeconfig())
+	cmd := exec.Command(filepath.Join(local.ToolsDir(state), "kubectl"), "-n", g.namespace(from), "exec", "deployment/"+g.name(from), "-c", "worker", "--",
+		"/usr/local/bin/meshtrial", "load", "http://"+g.host(to)+":8080/", "--rate", fmt.Sprint(rate), "--arrival", "uniform", "--connections", "4", "--duration", lasting.String(), "--json")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+g.lab.Kubeconfig())
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Start(); err != nil {
+		g.t.Fatal(err)
+	}
+	return func() (l loaded) {
+		g.t.Helper()
+		err := cmd.Wait()
+		if json.Unmarshal(out.Bytes(), &l) != nil {
+			g.t.Fatalf("load: %v\n%s%s", err, out.String(), said.String())
+		}
+		return l
+	}
+}
+
+// whole fails the test unless every request had its answer.
+func (g callGraph) whole(l loaded, when string) {
+	g.t.Helper()
+	if l.Scheduled == 0 || l.Completed != l.Scheduled || l.Unfinished != 0 {
+		g.t.Errorf("%s: of %d requests %d were answered; failed: %v, unfinished: %d", when, l.Scheduled, l.Completed, l.Failed, l.Unfinished)
+	}
+	g.t.Logf("%s: %d requests, all answered: %v", when, l.Scheduled, l.Completed == l.Scheduled)
+}
+
+// scope reads the sidecars of the graph.
+func (g callGraph) scope() scope.Report {
+	t := g.t
+	t.Helper()
+	var all scope.Report
+	var out, said bytes.Buffer
+	env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said}
+	if err := Run(t.Context(), []string{"scope", "--lab", "local", "--proxies", "0", "--top", "0", "--json"}, env); err != nil {
+		t.Fatalf("%v\n%s", err, said.String())
+	}
+	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
+		t.Fatal(err)
+	}
+	var own []scope.Proxy
+	for _, p := range all.Proxies {
+		if strings.HasPrefix(p.Name, "gen-") {
+			own = append(own, p)
+		}
+	}
+	if len(own) != g.services {
+		t.Fatalf("%d sidecars, want %d", len(own), g.services)
+	}
+	return scope.Merge(own, 0)
+}
+
+// generate makes Sidecars of what the proxies of the lab counted.
+func (g callGraph) generate(to string) generate.Result {
+	g.t.Helper()
+	var out, said bytes.Buffer
+	env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said}
+	if err := Run(g.t.Context(), []string{"scope", "--lab", "local", "--generate", to, "--top", "0"}, env); err != nil {
+		g.t.Fatalf("%v\n%s", err, said.String())
+	}
+	g.t.Log(out.String())
+	var r generate.Result
+	data, err := os.ReadFile(filepath.Join(to, fileReport))
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return r
+}
+
+// handMade are Sidecars as one would write them who knows the graph: each
+// workload's own calls and nothing else.
+func (g callGraph) handMade() string {
+	var b strings.Builder
+	for i := range g.services {
+		hosts := []string{}
+		for _, child := range g.children(i) {
+			hosts = append(hosts, fmt.Sprintf("%q", g.namespace(child)+"/"+g.host(child)))
+		}
+		if i == 0 {
+			hosts = append(hosts, fmt.Sprintf("%q", g.namespace(g.rare())+"/"+g.host(g.rare())))
+		}
+		if len(hosts) == 0 {
+			hosts = []string{`"~/*"`}
+		}
+		fmt.Fprintf(&b, "---\napiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: %[1]s, namespace: %[2]s}\nspec: {workloadSelector: {labels: {app: %[1]s}}, egress: [{hosts: [%[3]s]}]}\n",
+			g.name(i), g.namespace(i), strings.Join(hosts, ", "))
+	}
+	return b.String()
+}

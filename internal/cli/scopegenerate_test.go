@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/errs"
+)
+
+const meshOfTwo = `{"items":[
+ {"kind":"Service","metadata":{"namespace":"shop","name":"cart"},"spec":{"ports":[{"name":"http","port":80}]}},
+ {"kind":"Service","metadata":{"namespace":"shop","name":"db"},"spec":{"ports":[{"name":"tcp","port":5432}]}},
+ {"kind":"Service","metadata":{"namespace":"bank","name":"pay"},"spec":{"ports":[{"name":"http","port":80}]}},
+ {"kind":"Pod","metadata":{"namespace":"shop","name":"cart-0","labels":{"app":"cart"}},"spec":{"containers":[{"name":"istio-proxy","args":["proxy","sidecar"]}]}}]}`
+
+// askedOf runs scope --generate against a Prometheus that answers so, and
+// returns what it printed and what the server was asked.
+func askedOf(t *testing.T, answer func(query string) string) (yaml string, queries []string, err error) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Scope-OrgID") != "shop" {
+			t.Errorf("%s: no header", r.URL)
+		}
+		query := r.FormValue("query")
+		queries = append(queries, query)
+		fmt.Fprint(w, answer(query))
+	}))
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "mesh.json")
+	if err := os.WriteFile(file, []byte(meshOfTwo), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var out, said bytes.Buffer
+	err = Run(t.Context(), []string{"scope", "--inventory", file, "--prometheus-url", server.URL, "--prometheus-header", "X-Scope-OrgID: shop", "--window", "48h", "--generate", "-"},
+		&Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said})
+	return out.String(), queries, err
+}
+
+// A live Prometheus is asked for every pair that had a request within the
+// window, of connections too; where it has none at all, nobody knows whether
+// anybody counts them, and TCP Services are kept.
+func TestGenerateFromPrometheus(t *testing.T) {
+	yaml, queries, err := askedOf(t, func(query string) string {
+		if strings.Contains(query, "istio_tcp") {
+			return `{"status":"success","data":{"resultType":"vector","result":[]}}`
+		}
+		return `{"status":"success","data":{"resultType":"vector","result":[{"metric":{"reporter":"source","source_workload":"cart-0","source_workload_namespace":"shop",
+			"destination_workload":"pay","destination_workload_namespace":"bank","destination_service":"pay.bank.svc.cluster.local","destination_service_name":"pay","destination_service_namespace":"bank","request_protocol":"http"},"value":[1,"12"]}]}}`
+	})
+	if err != nil || len(queries) != 2 || !strings.Contains(queries[0], "(max_over_time(istio_requests_total[172800s]))") || !strings.Contains(queries[1], "istio_tcp_connections_opened_total[") {
+		t.Fatalf("%v: %v", err, queries)
+	}
+	if !strings.Contains(yaml, "- bank/pay.bank.svc.cluster.local\n") || !strings.Contains(yaml, "- ./db.shop.svc.cluster.local\n") {
+		t.Error(yaml)
+	}
+}
+
+func TestGenerateFromPrometheusFailures(t *testing.T) {
+	for answer, says := range map[string]string{
+		`{"status":"error","errorType":"execution","error":"too many samples"}`:                                 "too many samples",
+		`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"pod":"a"},"value":[1,"1"]}]}}`: "source_workload",
+		`<html>`: "not an answer of Prometheus",
+	} {
+		_, _, err := askedOf(t, func(string) string { return answer })
+		if err == nil || !strings.Contains(err.Error()+errs.Hint(err), says) {
+			t.Errorf("%s: %v", answer, err)
+		}
+	}
+}

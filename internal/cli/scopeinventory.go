@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/rights"
+	"github.com/meshtrial/meshtrial/scope/generate"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// inventoryLists are the lists of the API server that say what is in the mesh.
+// The mesh's configuration comes first: it says which namespace is the root.
+func inventoryLists(istiod string) [][2]string {
+	istio := "/apis/networking.istio.io/v1/"
+	return [][2]string{
+		{"ConfigMap", "/api/v1/namespaces/" + istiod + "/configmaps/istio"},
+		{"Namespace", "/api/v1/namespaces"}, {"Service", "/api/v1/services"}, {"Pod", "/api/v1/pods"},
+		{"ServiceEntry", istio + "serviceentries"}, {"VirtualService", istio + "virtualservices"},
+		{"DestinationRule", istio + "destinationrules"}, {"Sidecar", istio + "sidecars"},
+		{"EnvoyFilter", "/apis/networking.istio.io/v1alpha3/envoyfilters"},
+	}
+}
+
+// labInventory lists what is in a running lab. What may not be listed is a
+// note: less is known then, and so less narrowed.
+func labInventory(ctx context.Context, f scopeFlags, inv *generate.Inventory) (notes []string, err error) {
+	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, needed(placesOf([]string{study.MeshIstio}, f.namespace), rights.Reach, rights.Scope, rights.Generate))
+	if err != nil {
+		return nil, err
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	istiod, _ := newMesh(study.MeshIstio, lab.Images{}).ControlPlane()
+	for _, list := range inventoryLists(istiod) {
+		kind, path := list[0], list[1]
+		body, err := kube.CoreV1().RESTClient().Get().AbsPath(path).Stream(ctx)
+		switch {
+		case apierrors.IsNotFound(err):
+			err = inv.Read(strings.NewReader(`{"items":[]}`), kind) // there is no such kind of object, or no such map
+		case apierrors.IsForbidden(err):
+			notes = append(notes, fmt.Sprintf("%s could not be read (%v): less is known, and so less is narrowed.", path, err))
+			continue
+		case err == nil:
+			err = inv.Read(body, kind)
+			body.Close()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return notes, nil
+}

@@ -1,0 +1,265 @@
+//go:build verify
+
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/load"
+	loadcontrol "github.com/meshtrial/meshtrial/load/control"
+	"github.com/meshtrial/meshtrial/rate"
+)
+
+// tenant is somebody else's application on the mesh: customers whose requests come
+// to a service by an ingress gateway, all of them with proxies of revision canary.
+type tenant struct {
+	lab       *local.Lab
+	customers *loadcontrol.Client
+	run       string
+	seen      load.Progress
+	pods      string
+}
+
+// theirShop has its place for the image.
+const theirShop = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {mesh: shop}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: cart, namespace: shop}
+spec: {selector: {app: cart}, ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: zipkin, namespace: shop}
+spec: {selector: {app: cart}, ports: [{name: http, port: 9411, targetPort: 8080}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: ingress, namespace: shop}
+spec: {selector: {app: ingress}, ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: ingress, namespace: shop}
+spec:
+  selector: {matchLabels: {app: ingress}}
+  template:
+    metadata:
+      labels: {app: ingress, sidecar.istio.io/inject: "true", istio.io/rev: canary}
+      annotations: {inject.istio.io/templates: gateway}
+    spec: {containers: [{name: istio-proxy, image: auto, imagePullPolicy: IfNotPresent}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: cart, namespace: shop}
+spec:
+  selector: {matchLabels: {app: cart}}
+  template:
+    metadata: {labels: {app: cart, sidecar.istio.io/inject: "true", istio.io/rev: canary}}
+    spec: {containers: [{name: cart, image: IMAGE, imagePullPolicy: IfNotPresent, args: [worker, --control, "127.0.0.1:15990"]}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: customer, namespace: shop}
+spec:
+  selector: {matchLabels: {app: customer}}
+  template:
+    metadata: {labels: {app: customer, sidecar.istio.io/inject: "true", istio.io/rev: canary}}
+    spec: {containers: [{name: customer, image: IMAGE, imagePullPolicy: IfNotPresent, args: [load, --control, "127.0.0.1:15980"]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: ingress, namespace: shop}
+spec: {selector: {app: ingress}, servers: [{port: {number: 8080, name: http, protocol: HTTP}, hosts: ["*"]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: cart, namespace: shop}
+spec: {hosts: ["*"], gateways: [ingress], http: [{route: [{destination: {host: cart, port: {number: 80}}}]}]}
+`
+
+// newTenant deploys the application and has its customers begin.
+func newTenant(t *testing.T, l *local.Lab) *tenant {
+	t.Helper()
+	labtest.Kubectl(t, l, strings.ReplaceAll(theirShop, "IMAGE", l.Images().Meshtrial), "apply", "-f", "-")
+	labtest.Kubectl(t, l, "", "-n", "shop", "wait", "deployment", "--all", "--for=condition=Available", "--timeout=180s")
+	pod := strings.TrimSpace(labtest.Kubectl(t, l, "", "-n", "shop", "get", "pods", "-l", "app=customer", "-o", "jsonpath={.items[0].metadata.name}"))
+	dialer := lab.NewDialer(l.RESTConfig())
+	t.Cleanup(func() { _ = dialer.Close() })
+	n := &tenant{lab: l, customers: loadcontrol.NewClient(lab.InPod, dialer.Client("shop", pod, 15980))}
+	n.await(t)
+	spec := load.DefaultSpec("http://ingress.shop.svc.cluster.local/")
+	spec.Rate, spec.Connections, spec.DurationS = rate.Rate(50), 4, 3600
+	started, err := n.customers.Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.run = started.Run
+	return n
+}
+
+// await waits until requests come through.
+func (n *tenant) await(t *testing.T) {
+	t.Helper()
+	spec := load.DefaultSpec("http://ingress.shop.svc.cluster.local/")
+	spec.Rate, spec.Connections, spec.DurationS = rate.Rate(20), 1, 1
+	for began := time.Now(); ; time.Sleep(time.Second) {
+		if started, err := n.customers.Start(t.Context(), spec); err == nil {
+			time.Sleep(1500 * time.Millisecond)
+			if p, err := n.customers.Progress(t.Context(), started.Run); err == nil && p.Failed == 0 && p.Completed > 0 {
+				return
+			}
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatal("no request of the tenant's comes through")
+		}
+	}
+}
+
+// begin notes how the tenant is, and held says what a run did to it.
+func (n *tenant) begin(t *testing.T) {
+	t.Helper()
+	n.seen, n.pods = n.progress(t), n.podsNow(t)
+}
+
+func (n *tenant) held(t *testing.T) {
+	t.Helper()
+	now := n.progress(t)
+	t.Logf("the tenant's requests meanwhile: %d, of which %d failed", now.Sent-n.seen.Sent, now.Failed-n.seen.Failed)
+	if now.Failed > n.seen.Failed || now.Completed <= n.seen.Completed {
+		t.Errorf("requests of the tenant's meanwhile: %+v, before: %+v", now, n.seen)
+	}
+	if pods := n.podsNow(t); pods != n.pods {
+		t.Errorf("pods of the tenant's are\n%s\nand were\n%s", pods, n.pods)
+	}
+}
+
+func (n *tenant) progress(t *testing.T) load.Progress {
+	t.Helper()
+	p, err := n.customers.Progress(t.Context(), n.run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (n *tenant) podsNow(t *testing.T) string {
+	t.Helper()
+	return labtest.Kubectl(t, n.lab, "", "-n", "shop", "get", "pods", "--sort-by=.metadata.name", "-o",
+		`jsonpath={range .items[*]}{.metadata.name} {.metadata.uid}{range .status.containerStatuses[*]} {.name} {.ready} {.restartCount}{end}{"\n"}{end}`)
+}
+
+// secondRevision installs revision stable as canary is: each object of the one made
+// once more for the other, with one istiod that runs, and a tag prod for canary.
+func secondRevision(t *testing.T, l *local.Lab) {
+	t.Helper()
+	const kinds = "serviceaccount,configmap,service,deployment,role,rolebinding,clusterrole,clusterrolebinding,horizontalpodautoscaler,poddisruptionbudget,validatingwebhookconfiguration,mutatingwebhookconfiguration"
+	var made []unstructured.Unstructured
+	for _, o := range listed(t, labtest.Kubectl(t, l, "", "get", kinds, "-A", "-o", "json")) {
+		if !strings.Contains(o.GetName(), "canary") || o.GetNamespace() != "" && o.GetNamespace() != "istio-system" {
+			continue
+		}
+		text, err := json.Marshal(o.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made = append(made, copyOf(t, strings.ReplaceAll(string(text), "canary", "stable")))
+		if o.GetKind() == "MutatingWebhookConfiguration" {
+			made = append(made, tagOf(t, o, "prod"))
+		}
+	}
+	for i := range made {
+		switch o := &made[i]; o.GetKind() {
+		case "Deployment":
+			set(t, o, int64(1), "spec", "replicas")
+		case "HorizontalPodAutoscaler":
+			set(t, o, int64(1), "spec", "minReplicas")
+		case "Service":
+			unstructured.RemoveNestedField(o.Object, "spec", "clusterIP")
+			unstructured.RemoveNestedField(o.Object, "spec", "clusterIPs")
+		}
+		text, err := json.Marshal(made[i].Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		labtest.Kubectl(t, l, string(text), "apply", "-f", "-")
+	}
+	if len(made) < 10 {
+		t.Fatalf("revision canary is of %d objects", len(made))
+	}
+	labtest.Kubectl(t, l, "", "-n", "istio-system", "rollout", "status", "deployment/istiod-stable", "--timeout=120s")
+}
+
+// copyOf reads an object without what the API server has added.
+func copyOf(t *testing.T, text string) unstructured.Unstructured {
+	t.Helper()
+	var o unstructured.Unstructured
+	if err := json.Unmarshal([]byte(text), &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range [][]string{{"status"}, {"metadata", "uid"}, {"metadata", "resourceVersion"}, {"metadata", "creationTimestamp"}, {"metadata", "managedFields"}, {"metadata", "generation"}, {"metadata", "ownerReferences"}} {
+		unstructured.RemoveNestedField(o.Object, at...)
+	}
+	return o
+}
+
+// tagOf is the injector of a revision tag, as `istioctl tag set` makes it: that of
+// the revision, for pods and namespaces with another label. See istio.io/docs,
+// Canary Upgrades, stable revision labels.
+func tagOf(t *testing.T, of unstructured.Unstructured, tag string) unstructured.Unstructured {
+	t.Helper()
+	text, err := json.Marshal(of.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := copyOf(t, strings.ReplaceAll(string(text), `"values":["canary"]`, fmt.Sprintf(`"values":[%q]`, tag)))
+	o.SetName("istio-revision-tag-" + tag)
+	labels := o.GetLabels()
+	labels["istio.io/tag"] = tag
+	o.SetLabels(labels)
+	return o
+}
+
+func set(t *testing.T, o *unstructured.Unstructured, value any, at ...string) {
+	t.Helper()
+	if err := unstructured.SetNestedField(o.Object, value, at...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scaled has the autoscaler add an istiod again and again until what is done beside
+// it has ended, and takes them away then.
+func scaled(t *testing.T, l *local.Lab, ended <-chan struct{}) {
+	t.Helper()
+	bounds := func(least, most int) {
+		labtest.Kubectl(t, l, "", "-n", "istio-system", "patch", "hpa", "istiod-canary", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"minReplicas":%d,"maxReplicas":%d}}`, least, most))
+	}
+	for n, over := 3, false; !over; n = min(n+1, 7) {
+		bounds(n, n)
+		select {
+		case <-ended:
+			over = true
+		case <-time.After(20 * time.Second): // longer than an autoscaler sleeps
+		}
+	}
+	bounds(2, 3)
+	labtest.Kubectl(t, l, "", "-n", "istio-system", "scale", "deployment", "istiod-canary", "--replicas=2")
+}
+
+// warned says that one of the warnings has some words.
+func warned(warnings []string, words string) bool {
+	return slices.ContainsFunc(warnings, func(w string) bool { return strings.Contains(w, words) })
+}

@@ -1,0 +1,121 @@
+package istio
+
+import (
+	"strings"
+	"testing"
+
+	admission "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// A mesh-wide Sidecar is refused where istiod would not see it, and nothing else is
+// for that.
+func TestRefuseScope(t *testing.T) {
+	const shop, not = "discoverySelectors: [{matchLabels: {mesh: shop}}, {matchLabels: {mesh: market}}]", "discoverySelectors: [{matchExpressions: [{key: mesh, operator: NotIn, values: [out]}]}]"
+	for name, tt := range map[string]struct {
+		config string
+		labels map[string]string
+		cell   record.Cell
+		err    string
+	}{
+		"watched whole":                {"", nil, record.Cell{"sidecar_scope": "mesh"}, ""},
+		"left out":                     {shop, nil, record.Cell{"sidecar_scope": "mesh"}, "namespace istio-system, which istiod does not watch"},
+		"labelled":                     {shop, map[string]string{"mesh": "market"}, record.Cell{"sidecar_scope": "mesh"}, ""},
+		"labelled out":                 {not, map[string]string{"mesh": "out"}, record.Cell{"sidecar_scope": "mesh"}, "sidecar_scope mesh takes no effect"},
+		"not labelled out":             {not, nil, record.Cell{"sidecar_scope": "mesh"}, ""},
+		"in its namespace":             {shop, nil, record.Cell{"sidecar_scope": "namespace"}, ""},
+		"none":                         {shop, nil, record.Cell{"sidecar_scope": "none"}, ""},
+		"not named":                    {shop, nil, record.Cell{"debounce_after": "1s"}, ""},
+		"the study watches all":        {shop, nil, record.Cell{"sidecar_scope": "mesh", "discovery_selectors": "none"}, ""},
+		"the study leaves it out":      {"", nil, record.Cell{"sidecar_scope": "mesh", "discovery_selectors": "a=b"}, `"matchLabels":{"a":"b"}`},
+		"the study does not":           {shop, nil, record.Cell{"sidecar_scope": "mesh", "discovery_selectors": "a!=b"}, ""},
+		"the study's labels are there": {"", map[string]string{"a": "b"}, record.Cell{"sidecar_scope": "mesh", "discovery_selectors": "a=b"}, ""},
+	} {
+		f := AsFound{labels: tt.labels}
+		if err := yaml.Unmarshal([]byte(tt.config), &f.config); err != nil {
+			t.Fatal(err)
+		}
+		l := mesh.LeversOf(tt.cell)
+		l.Namespaces = []string{"mm-1"}
+		err := f.refuseLevers([]mesh.Levers{mesh.LeversOf(record.Cell{}), l})
+		switch {
+		case tt.err == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err) || errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "kubectl label namespace istio-system")):
+			t.Errorf("%s: %v, hint %q", name, err, errs.Hint(err))
+		}
+	}
+}
+
+// A Sidecar of others is in the way where it would hold beside one of ours.
+func TestRefuseOthersSidecars(t *testing.T) {
+	sidecar := func(namespace, name string, selects bool) unstructured.Unstructured {
+		o := unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": namespace, "name": name}}}
+		if selects {
+			o.Object["spec"] = map[string]any{"workloadSelector": map[string]any{"labels": map[string]any{"a": "b"}}}
+		}
+		return o
+	}
+	for name, tt := range map[string]struct {
+		scope string
+		other unstructured.Unstructured
+		bad   bool
+	}{
+		"mesh-wide":                    {"namespace", sidecar(Namespace, "theirs", false), true},
+		"mesh-wide, and none wanted":   {"none", sidecar(Namespace, "theirs", false), true},
+		"of istiod's own namespace":    {"mesh", sidecar(Namespace, "theirs", true), false},
+		"of that namespace":            {"namespace", sidecar("mm-1", "theirs", false), true},
+		"of another namespace":         {"namespace", sidecar("shop", "theirs", false), false},
+		"of a workload there":          {"namespace", sidecar("mm-1", "theirs", true), false},
+		"of a workload, named as ours": {"namespace", sidecar("mm-1", sidecarName, true), true},
+	} {
+		l := mesh.LeversOf(record.Cell{"sidecar_scope": tt.scope})
+		l.Namespaces = []string{"mm-1"}
+		err := AsFound{sidecars: []unstructured.Unstructured{tt.other}}.refuseLever(l)
+		if (err != nil) != tt.bad || err != nil && !strings.Contains(errs.Hint(err), "delete sidecar") {
+			t.Errorf("%s: %v, hint %q", name, err, errs.Hint(err))
+		}
+	}
+}
+
+// Whether an injector takes a run's pods is told by its selectors.
+func TestInjectedBy(t *testing.T) {
+	for name, tt := range map[string]struct {
+		revision       Revision
+		label          string // of the webhook's configuration
+		namespace, pod string // selectors of its only webhook
+		takes          bool
+	}{
+		"all":                           {Revision{}, "", "", "", true},
+		"by label":                      {Revision{}, "", "", "matchLabels: {sidecar.istio.io/inject: 'true'}", true},
+		"labelled namespaces":           {Revision{}, "", "matchLabels: {istio-injection: enabled}", "", false},
+		"labelled as selectors want":    {Revision{NamespaceLabels: map[string]string{"istio-injection": "enabled"}}, "", "matchLabels: {istio-injection: enabled}", "", true},
+		"ours by their label":           {Revision{}, "", "matchLabels: {app.kubernetes.io/part-of: meshtrial}", "", true},
+		"not of a namespace":            {Revision{}, "", "matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}]", "", true},
+		"of the revision":               {Revision{Name: "canary", Deployment: "istiod-canary"}, "canary", "", "matchLabels: {istio.io/rev: canary}", true},
+		"of another":                    {Revision{Name: "canary", Deployment: "istiod-canary"}, "stable", "", "", false},
+		"of the revision, switched off": {Revision{Name: "canary", Deployment: "istiod-canary"}, "canary", "matchLabels: {istio.io/deactivated: never-match}", "", false},
+		"not to be read":                {Revision{}, "", "matchExpressions: [{key: a, operator: Roughly}]", "", false},
+	} {
+		var w admission.MutatingWebhook
+		for text, selector := range map[string]**metav1.LabelSelector{tt.namespace: &w.NamespaceSelector, tt.pod: &w.ObjectSelector} {
+			if text == "" {
+				continue
+			}
+			*selector = &metav1.LabelSelector{}
+			if err := yaml.Unmarshal([]byte(text), *selector); err != nil {
+				t.Fatal(err)
+			}
+		}
+		hook := admission.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{revisionLabel: tt.label}}, Webhooks: []admission.MutatingWebhook{w}}
+		if got := tt.revision.injectedBy(hook); got != tt.takes {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/capacity/model"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// capacityWords are the outputs of a capacity model in legends.
+var capacityWords = map[string]string{
+	model.OutConvergenceP50: "convergence p50", model.OutConvergenceP99: "convergence p99", model.OutStale: "time out of date",
+	model.OutPushes: "pushes", model.OutPushesPerChange: "pushes per change", model.OutBytes: "sent", model.OutCPU: "istiod's CPU", model.OutMemory: "memory of a replica",
+}
+
+// unitless is a unit as text shows it.
+func unitless(unit string) string {
+	switch unit {
+	case "1", "1/s":
+		return strings.TrimPrefix(unit, "1")
+	}
+	return unit
+}
+
+// short is a number that was given, or that is not surer than three digits.
+func short(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+
+func begun(opt Options) *textWriter {
+	if opt.Width <= 0 {
+		opt.Width = defaultWidth
+	}
+	opt.Width = max(opt.Width, 40)
+	return &textWriter{opt: opt}
+}
+
+// RenderModel shows a model: its parameters, and how well it predicts.
+func RenderModel(w io.Writer, m *model.Model, opt Options) error {
+	t := begun(opt)
+	trials := 0
+	for _, r := range m.Runs {
+		trials += r.Trials
+	}
+	t.line(t.paint(StyleStrong, fmt.Sprintf("Capacity model of %s in %s", Plural(trials, "trial"), Plural(len(m.Runs), "run"))))
+	for _, r := range m.Runs {
+		t.wrap("  ", clean(fmt.Sprintf("%s of %s on %s: %s", r.Run, r.Study, r.Machine, Plural(r.Trials, "trial"))))
+		for _, left := range r.Left {
+			t.wrap("    left out, ", clean(left))
+		}
+	}
+	t.line("")
+	t.table(parametersTable(m))
+	t.line("")
+	t.table(residualsTable(m))
+	for _, part := range []struct {
+		title string
+		cells []model.Cell
+	}{{"Measured beside predicted, each cell by a fit without it", m.Cells}, {"Held out: neither the fit nor the residuals were shown these", m.HeldOut}} {
+		if len(part.cells) > 0 {
+			t.line("")
+			t.table(cellsTable(part.title, part.cells))
+			if words := coverage(part.cells); words != "" {
+				t.wrap("", words)
+			}
+		}
+	}
+	t.list("Not told by these runs", untold(m))
+	t.list("Memory, published and here", m.SlopeWords())
+	t.list("Notes", m.Notes)
+	_, err := io.WriteString(w, t.b.String())
+	return err
+}
+
+func parametersTable(m *model.Model) Table {
+	t := Table{Title: "Parameters", Columns: []Column{{Head: "parameter"}, {"estimate (90% interval)", true, 0}, {"what it is", false, 1}}}
+	for _, p := range m.Parameters {
+		if p.Assumed {
+			continue
+		}
+		t.Rows = append(t.Rows, []Text{{S: p.Name}, {S: spanned(p.Unit, p.Interval)}, {S: p.Meaning}})
+	}
+	return t
+}
+
+// untold says what the runs do not tell, those with one reason together.
+func untold(m *model.Model) []string {
+	var keys []string
+	names := map[string][]string{}
+	for _, p := range m.Assumptions() {
+		key := fmt.Sprintf("%s; `%s` would tell", p.Why, p.Study)
+		if _, ok := names[key]; !ok {
+			keys = append(keys, key)
+		}
+		names[key] = append(names[key], p.Name+" "+figure(p.Unit, p.Estimate))
+	}
+	var out []string
+	for _, key := range keys {
+		out = append(out, strings.Join(names[key], ", ")+": "+key+".")
+	}
+	return out
+}
+
+// figure is a value with its unit.
+func figure(unit string, v float64) string { return ScaleFor(unitless(unit), v).Value(v) }
+
+// spanned is an estimate with its interval. Intervals may be several times as
+// wide as the estimate, so that each end has digits of its own.
+func spanned(unit string, i model.Interval) string {
+	s := ScaleFor(unitless(unit), i.Estimate)
+	return Join(s.Plain(i.Estimate), s.Unit) + " (" + s.Plain(i.Low) + "–" + s.Plain(i.High) + ")"
+}
+
+func residualsTable(m *model.Model) Table {
+	t := Table{Title: "How far predictions of cells that the fit was not shown are off",
+		Columns: []Column{{Head: "what"}, {"cells", true, 0}, {"median error", true, 0}, {"spread of the logarithm", true, 1}}}
+	for _, r := range m.Residuals {
+		t.Rows = append(t.Rows, []Text{{S: capacityWords[r.Output]}, {S: Count(r.Cells)}, {S: percentText(r.Median)}, {S: Fixed(r.Spread, 3)}})
+	}
+	return t
+}
+
+func percentText(share float64) string { return Fixed(100*share, 1) + "%" }
+
+// cellsTable sets what was measured beside what was predicted.
+func cellsTable(title string, cells []model.Cell) Table {
+	t := Table{Title: title, Columns: []Column{{"proxies", true, 0}, {"services", true, 0}, {"changes/s", true, 0}, {Head: "what"}, {"measured", true, 0}, {"predicted", true, 0}, {"off by", true, 0}}}
+	for _, c := range cells {
+		for _, a := range c.Outputs {
+			s := ScaleFor(unitless(a.Unit), math.Max(a.Measured, a.Predicted))
+			predicted := s.Value(a.Predicted)
+			if a.High > 0 {
+				predicted = spanned(a.Unit, model.Interval{Estimate: a.Predicted, Low: a.Low, High: a.High})
+			}
+			off := Text{S: "–", Style: StyleDim}
+			if a.Measured > 0 {
+				off = Text{S: percentText(a.Predicted/a.Measured - 1)}
+			}
+			t.Rows = append(t.Rows, []Text{{S: Count(c.Proxies)}, {S: Count(c.Services)}, {S: Fixed(c.Rate, 2)}, {S: capacityWords[a.Output]}, {S: s.Value(a.Measured)}, {S: predicted}, off})
+		}
+	}
+	return t
+}
+
+// coverage says how far predictions are off, and how many measured points lie
+// within their intervals, where there are any.
+func coverage(cells []model.Cell) string {
+	within, all := 0, 0
+	errors := map[string][]float64{}
+	for _, c := range cells {
+		for _, a := range c.Outputs {
+			if a.High == 0 || !(a.Measured > 0) {
+				continue
+			}
+			all++
+			if a.Measured >= a.Low && a.Measured <= a.High {
+				within++
+			}
+			errors[a.Output] = append(errors[a.Output], math.Abs(a.Predicted/a.Measured-1))
+		}
+	}
+	if all == 0 {
+		return ""
+	}
+	var medians []string
+	for _, d := range model.Outputs {
+		if e := errors[d.Name]; len(e) > 0 {
+			medians = append(medians, capacityWords[d.Name]+" "+percentText(stat.Median(e)))
+		}
+	}
+	return fmt.Sprintf("%d of %d measured points lie within their 90%% intervals. Median error: %s.", within, all, strings.Join(medians, ", "))
+}
+
+// RenderAgainst shows a run beside a model's predictions for it.
+func RenderAgainst(w io.Writer, cells []model.Cell, left []string, opt Options) error {
+	t := begun(opt)
+	t.table(cellsTable("Measured beside predicted", cells))
+	if words := coverage(cells); words != "" {
+		t.line("")
+		t.wrap("", words)
+	}
+	t.list("Left out", left)
+	_, err := io.WriteString(w, t.b.String())
+	return err
+}
+
+// RenderPrediction shows what a model says of a mesh.
+func RenderPrediction(w io.Writer, p *model.Prediction, opt Options) error {
+	t := begun(opt)
+	m := p.Mesh
+	proxies := "1 proxy"
+	if m.Proxies != 1 {
+		proxies = Count(m.Proxies) + " proxies"
+	}
+	t.line(t.paint(StyleStrong, fmt.Sprintf("%s, %s, %s changes per second", proxies, Plural(m.Services, "service"), short(m.Rate))))
+	t.wrap("", fmt.Sprintf("%s of istiod with %s cores each, debouncing %s up to %s.", Plural(m.Replicas, "replica"), short(m.Cores),
+		ScaleFor("s", m.DebounceAfter).Value(m.DebounceAfter), ScaleFor("s", m.DebounceMax).Value(m.DebounceMax)))
+	if p.Beyond > 1.05 {
+		t.line("")
+		t.wrapStyled("", fmt.Sprintf("Extrapolates: %s times beyond what was measured.", short(p.Beyond)), StyleBad)
+		for _, what := range p.BeyondWhat {
+			t.wrap("  ", what)
+		}
+	}
+	t.line("")
+	table := Table{Columns: []Column{{Head: "what"}, {fmt.Sprintf("predicted (%.0f%% interval)", 100*p.Level), true, 0}, {"what it is", false, 1}}}
+	for _, o := range p.Outputs {
+		table.Rows = append(table.Rows, []Text{{S: capacityWords[o.Name]}, {S: spanned(o.Unit, o.Interval)}, {S: o.Meaning}})
+	}
+	t.table(table)
+	t.line("")
+	if p.KeepsUp {
+		t.wrap("", fmt.Sprintf("istiod keeps up: its push queue empties again and again, and %s of its CPUs is in use.", percentText(p.Utilisation)))
+	} else {
+		t.wrapStyled("", "istiod does not keep up: its push queue is never empty. Changes merge, so that each sweep over the proxies brings what came since the last.", StyleBad)
+	}
+	if p.Overlapped > 0.01 {
+		t.wrap("", fmt.Sprintf("%s of the pushes begin before the one before has reached every proxy.", percentText(p.Overlapped)))
+	}
+	if l := p.Loss; l != nil {
+		t.line("")
+		t.wrap("", lossWords(l))
+	}
+	if l := p.Limits; l != nil {
+		t.line("")
+		t.wrap("", limitWords(m, l))
+	}
+	t.list("Assumed, since the runs do not tell", p.Assumed)
+	_, err := io.WriteString(w, t.b.String())
+	return err
+}
+
+func seconds(v float64) string { return ScaleFor("s", v).Value(v) }
+
+func lossWords(l *model.Loss) string {
+	out := fmt.Sprintf("Loss of a replica: %s proxies come to %s. Half of them have their configuration after %s, all after %s",
+		Count(l.Proxies), Plural(l.Replicas, "replica"), seconds(l.Half), seconds(l.All))
+	if l.Refused >= 1 {
+		out += fmt.Sprintf("; %s attempts are refused meanwhile", Count(int(l.Refused)))
+	}
+	out += fmt.Sprintf(". p99 of convergence is %s then, and serving them takes %s of CPU.", seconds(l.ConvergenceP99), seconds(l.CPU))
+	if len(l.Assumed) > 0 {
+		out += " Assumed: " + strings.Join(l.Assumed, ", ") + "."
+	}
+	return out
+}
+
+func limitWords(m model.Mesh, l *model.Limits) string {
+	bound := seconds(l.BoundS)
+	rate, proxies := "at no rate", "with no number of proxies"
+	if l.Rate > 0 {
+		rate = fmt.Sprintf("up to %s changes per second", short(l.Rate))
+	}
+	if l.Proxies > 0 {
+		proxies = fmt.Sprintf("up to %s proxies at %s changes per second", Count(l.Proxies), short(m.Rate))
+	}
+	return fmt.Sprintf("It converges, with p99 within %s, %s with %s proxies; beyond that %s. It does so %s; beyond that %s.",
+		bound, rate, Count(m.Proxies), l.RateWhy, proxies, l.ProxiesWhy)
+}
+
+// RenderCapacityPublished shows published sizes beside a model's.
+func RenderCapacityPublished(w io.Writer, rows []model.Published, slope []string, opt Options) error {
+	t := begun(opt)
+	table := Table{Title: "Published, and what the model says of such a mesh", Columns: []Column{{Head: "claim"}, {Head: "what"}, {"published", true, 0}, {"model (90% interval)", true, 0}, {"beyond", true, 2}, {"source", false, 1}}}
+	var words []string
+	for _, r := range rows {
+		table.Rows = append(table.Rows, []Text{{S: r.Claim}, {S: capacityWords[r.Output]}, {S: figure(r.Unit, r.Figure)}, {S: spanned(r.Unit, r.Model)},
+			{S: short(r.Beyond) + " x"}, {S: r.Source}})
+		words = append(words, fmt.Sprintf("%s, %s, %s: %s.", r.Source, r.Claim, capacityWords[r.Output], r.Words))
+	}
+	t.table(table)
+	t.list("In words", slices.Concat(words, slope))
+	_, err := io.WriteString(w, t.b.String())
+	return err
+}

@@ -1,0 +1,173 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/scope/generate"
+)
+
+// RenderSidecars writes what was generated for a terminal. top bounds its
+// lists; 0 is no bound.
+func RenderSidecars(w io.Writer, r generate.Result, top int, opt Options) error {
+	if opt.Width <= 0 {
+		opt.Width = defaultWidth
+	}
+	opt.Width = max(opt.Width, 40)
+	t := &textWriter{opt: opt}
+	number := map[string]int{}
+	for _, s := range r.Sidecars {
+		number[s.Change]++
+	}
+	t.line(t.paint(StyleStrong, fmt.Sprintf("Sidecars: %s to create, %s to change, %s to delete, %s as they are",
+		Count(number[generate.Create]), Count(number[generate.Change]), Count(number[generate.Delete]), Count(number[generate.Same]))))
+	from := "From " + r.Sources.String()
+	if !r.Observed.First.IsZero() {
+		from += fmt.Sprintf(", %s to %s", r.Observed.First.Format("2006-01-02 15:04"), r.Observed.Last.Format("2006-01-02 15:04 UTC"))
+	}
+	t.wrap("", fmt.Sprintf("%s: %s kept, each a workload and a host that it calls.", from, dependencies(r.Edges)))
+	t.list("Rule", r.Rule)
+	for _, tb := range []Table{sidecarsTable(r, top), savingTable(r), namespacesTable(r, top), keptTable("Rare, and kept", r.Rare, top),
+		keptTable("Hosts that are not known, and kept", r.Unknown, top), oldTable(r, top)} {
+		if len(tb.Rows) > 0 {
+			t.line("")
+			t.table(tb)
+		}
+	}
+	t.list("Not covered by what was observed", uncovered(r, top))
+	t.list("Other ways, not applied", otherWays(r, top))
+	t.list("Notes", r.Notes)
+	_, err := io.WriteString(w, t.b.String())
+	return err
+}
+
+// cutRows shortens a table and says so.
+func cutRows(t Table, top int) Table {
+	if top > 0 && len(t.Rows) > top {
+		t.Notes = append(t.Notes, Count(len(t.Rows)-top)+" more are not shown; --json has them.")
+		t.Rows = t.Rows[:top]
+	}
+	return t
+}
+
+// few are the first entries of a list in words.
+func few(list []string) string {
+	const most = 3
+	if len(list) > most {
+		return strings.Join(list[:most], ", ") + fmt.Sprintf(" and %d more", len(list)-most)
+	}
+	return strings.Join(list, ", ")
+}
+
+func sidecarsTable(r generate.Result, top int) Table {
+	t := Table{Title: "Sidecars", Columns: []Column{{"Sidecar", false, 0}, {"change", false, 0}, {"workloads", true, 0}, {"hosts", true, 0}, {"let in", false, 2}, {"why", false, 1}}}
+	for _, s := range r.Sidecars {
+		t.Rows = append(t.Rows, []Text{{S: s.String()}, {S: s.Change}, {S: Count(len(s.Workloads))}, {S: Count(len(s.Hosts))}, {S: few(s.Hosts)}, {S: s.Reason}})
+	}
+	return cutRows(t, top)
+}
+
+func savingTable(r generate.Result) Table {
+	p := r.Saving
+	s, w := bytesColumn([]int64{p.Now.Dump}), bytesColumn([]int64{p.Now.Wire})
+	t := Table{Title: "Predicted, all " + Plural(p.Proxies, "sidecar") + " together", Columns: []Column{{"what", false, 0}, {"now", true, 0}, {"after", true, 0}, {"less", true, 0}, {"exact", true, 1}}}
+	row := func(what string, now, after, exact float64, show func(float64) string) {
+		less := Text{"–", StyleDim}
+		if now > 0 {
+			less = Text{S: Fixed(100*(now-after)/now, 1) + "%"}
+		}
+		t.Rows = append(t.Rows, []Text{{S: what}, {S: show(now)}, {S: show(after)}, less, {S: show(exact)}})
+	}
+	in := func(s Scale) func(float64) string {
+		return func(v float64) string { return Fixed(v/s.Div, 1) }
+	}
+	if p.Now.Dump > 0 {
+		row("configuration as JSON, "+s.Unit, float64(p.Now.Dump), float64(p.After.Dump), float64(p.Exact.Dump), in(s))
+	}
+	if p.Now.Wire > 0 {
+		row("on the wire, "+w.Unit, float64(p.Now.Wire), float64(p.After.Wire), float64(p.Exact.Wire), in(w))
+	}
+	row("clusters, without subsets", float64(p.Now.Clusters), float64(p.After.Clusters), float64(p.Exact.Clusters), func(v float64) string { return Count(int(v)) })
+	row("proxies pushed to when a Service changes", p.Now.Pushes, p.After.Pushes, p.Exact.Pushes, func(v float64) string { return Fixed(v, 1) })
+	t.Notes = append(t.Notes, fmt.Sprintf("From %s. Exact: a Sidecar for every workload with what it needs alone; of what that saves, this is %s%%.", p.Basis, Fixed(100*p.OfExact, 1)))
+	return t
+}
+
+func namespacesTable(r generate.Result, top int) Table {
+	if r.Saving.Now.Dump == 0 || len(r.Saving.Namespaces) < 2 {
+		return Table{}
+	}
+	s := bytesColumn([]int64{r.Saving.Now.Dump})
+	t := Table{Title: "Predicted by namespace, " + s.Unit, Columns: []Column{{"namespace", false, 0}, {"sidecars", true, 1}, {"now", true, 0}, {"after", true, 0}}}
+	for _, n := range r.Saving.Namespaces {
+		t.Rows = append(t.Rows, []Text{{S: n.Namespace}, {S: Count(n.Proxies)}, s.Kilo(n.Now.Dump), s.Kilo(n.After.Dump)})
+	}
+	return cutRows(t, top)
+}
+
+// cutList shortens a list and says so.
+func cutList(list []string, top int) []string {
+	if top > 0 && len(list) > top {
+		return append(list[:top:top], Count(len(list)-top)+" more are not shown; --json has them.")
+	}
+	return list
+}
+
+func uncovered(r generate.Result, top int) []string {
+	var out []string
+	for _, o := range r.Open {
+		line := o.What
+		if where := o.Workload.String(); where != "" {
+			line += ", " + where
+		}
+		line += ": " + o.Why
+		if len(o.Hosts) > 0 {
+			line += " (" + few(o.Hosts) + ")"
+		}
+		out = append(out, fmt.Sprintf("%s. Done: %s. Risk: %s.", line, o.Done, o.Risk))
+	}
+	return cutList(out, top)
+}
+
+func keptTable(title string, list []generate.Kept, top int) Table {
+	t := Table{Title: title, Columns: []Column{{"from", false, 0}, {"host", false, 0}, {"calls", true, 1}, {"last seen", false, 2}, {"why", false, 3}}}
+	for _, k := range list {
+		t.Rows = append(t.Rows, []Text{{S: k.From.String()}, {S: k.Host}, {S: Count(int(k.Count))}, lastSeen(k.Edge), {S: k.Why}})
+	}
+	return cutRows(t, top)
+}
+
+func lastSeen(e generate.Edge) Text {
+	if e.Last.IsZero() {
+		return Text{"–", StyleDim}
+	}
+	return Text{S: e.Last.Format("2006-01-02 15:04")}
+}
+
+func oldTable(r generate.Result, top int) Table {
+	t := Table{Title: "Too old, and not kept", Columns: []Column{{"from", false, 0}, {"host", false, 0}, {"calls", true, 1}, {"last seen", false, 0}}}
+	for _, e := range r.Old {
+		t.Rows = append(t.Rows, []Text{{S: e.From.String()}, {S: e.Host}, {S: Count(int(e.Count))}, lastSeen(e)})
+	}
+	return cutRows(t, top)
+}
+
+func otherWays(r generate.Result, top int) []string {
+	var out []string
+	for _, o := range r.Others {
+		line := o.Kind + ": " + o.Value
+		if len(o.Hosts) > 0 {
+			line += " for " + few(o.Hosts)
+		}
+		out = append(out, line+": "+o.Reason+".")
+	}
+	return cutList(out, top)
+}
+
+func dependencies(n int) string {
+	if n == 1 {
+		return "1 dependency"
+	}
+	return Count(n) + " dependencies"
+}

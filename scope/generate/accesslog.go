@@ -1,0 +1,280 @@
+package generate
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/scope"
+)
+
+// maxLine is the longest line of an access log that is read whole, bytes: twice
+// what Envoy lets the headers of a request have.
+const maxLine = 128 << 10
+
+// LogFile is what was found in an access log.
+type LogFile struct {
+	Lines    int64 `json:"lines"`
+	Requests int64 `json:"requests"` // lines that name a cluster
+	// Odd are lines that name a cluster elsewhere than their format says:
+	// another format, or a field that a client filled with quotes and spaces.
+	// Every host in them is kept. TooLong are lines that were not read.
+	Odd       int64 `json:"odd,omitempty"`
+	FirstOdd  int64 `json:"first_odd_line,omitempty"`
+	TooLong   int64 `json:"too_long,omitempty"`
+	FirstLong int64 `json:"first_long_line,omitempty"`
+}
+
+// ReadAccessLog reads an Envoy's access log in Istio's own text or JSON format,
+// or any other that has the upstream cluster, a line at a time. Lines may begin
+// as `kubectl logs --prefix` makes them; pod then says whose they are. Others
+// are those of w. It is an error if no line names a cluster, or if the reader
+// fails.
+func (o *Observations) ReadAccessLog(r io.Reader, w Workload, pod func(name string) Workload) (LogFile, error) {
+	l := &logReader{o: o, workload: w, pod: pod, pods: map[string]Workload{}}
+	lines := bufio.NewReaderSize(r, maxLine)
+	for {
+		line, err := lines.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			l.found.Lines++
+			if l.found.TooLong++; l.found.TooLong == 1 {
+				l.found.FirstLong = l.found.Lines
+			}
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = lines.ReadSlice('\n')
+			}
+			line = nil
+		} else if len(line) > 0 {
+			l.found.Lines++
+		}
+		if problem := l.line(bytes.TrimRight(line, "\r\n")); problem != nil {
+			return l.found, fmt.Errorf("line %d: %w", l.found.Lines, problem)
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return l.found, fmt.Errorf("after line %d: %w", l.found.Lines, err)
+		}
+	}
+	if l.found.Requests == 0 {
+		return l.found, errs.WithHint(errs.Usage("none of %d lines names an upstream cluster: is it an access log of a sidecar?", l.found.Lines),
+			"switch it on with meshConfig.accessLogFile: /dev/stdout, or a Telemetry resource, and take it with: kubectl logs --prefix -n NAMESPACE -l app=NAME -c istio-proxy --tail=-1")
+	}
+	return l.found, nil
+}
+
+type logReader struct {
+	o        *Observations
+	workload Workload
+	pod      func(string) Workload
+	pods     map[string]Workload
+	found    LogFile
+}
+
+// entry is what one line says.
+type entry struct {
+	cluster, authority string
+	at                 time.Time
+}
+
+func (l *logReader) line(line []byte) error {
+	w := l.workload
+	if rest, found := bytes.CutPrefix(line, []byte("[pod/")); found {
+		name, after, ok := bytes.Cut(rest, []byte("] "))
+		if !ok {
+			return nil
+		}
+		pod, _, _ := strings.Cut(string(name), "/")
+		known, seen := l.pods[pod]
+		if !seen {
+			if len(l.pods) == maxWorkloads {
+				return errs.Usage("more than %d pods", maxWorkloads)
+			}
+			known = l.pod(pod)
+			l.pods[pod] = known
+		}
+		w, line = known, after
+	}
+	var e entry
+	var ok bool
+	if len(line) > 0 && line[0] == '{' {
+		e, ok = jsonEntry(line)
+	} else {
+		e, ok = textEntry(line)
+	}
+	if ok {
+		if e.cluster == "" || e.cluster == "-" { // answered by the proxy itself
+			return nil
+		}
+		l.found.Requests++
+		return l.add(w, e)
+	}
+	// Every cluster anywhere in it: one too many costs some bytes, one too few
+	// a request.
+	clusters := clustersIn(line)
+	if len(clusters) == 0 {
+		return nil // what else a proxy writes
+	}
+	l.found.Requests++
+	if l.found.Odd++; l.found.Odd == 1 {
+		l.found.FirstOdd = l.found.Lines
+	}
+	for _, cluster := range clusters {
+		if err := l.add(w, entry{cluster: cluster, at: e.at}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *logReader) add(w Workload, e entry) error {
+	if passthrough[e.cluster] {
+		return l.o.Left(w, stripPort(e.authority), 1, AccessLog, At(e.at))
+	}
+	if strings.HasPrefix(e.cluster, "InboundPassthroughCluster") {
+		return l.o.Served(w, 1, AccessLog, At(e.at))
+	}
+	direction, _, _, host, ok := scope.SplitCluster(strings.TrimSuffix(e.cluster, ";"))
+	switch {
+	case !ok:
+		return nil // of the bootstrap, or an EnvoyFilter's
+	case direction != "outbound":
+		return l.o.Served(w, 1, AccessLog, At(e.at))
+	case !isHost(host):
+		return nil
+	}
+	return l.o.Call(Edge{From: w, Host: host, Count: 1, Sources: AccessLog, Span: At(e.at)})
+}
+
+// jsonEntry reads a line of Istio's JSON format; ok is false for a line that is
+// no JSON or has no upstream_cluster.
+func jsonEntry(line []byte) (e entry, ok bool) {
+	var fields struct {
+		Start     any `json:"start_time"`
+		Cluster   any `json:"upstream_cluster"`
+		Authority any `json:"authority"`
+		Server    any `json:"requested_server_name"`
+	}
+	if json.Unmarshal(line, &fields) != nil {
+		return e, false
+	}
+	if at, is := fields.Start.(string); is {
+		e.at, _ = time.Parse(time.RFC3339, at)
+	}
+	if e.authority, _ = fields.Authority.(string); e.authority == "" || e.authority == "-" {
+		e.authority, _ = fields.Server.(string)
+	}
+	e.cluster, ok = fields.Cluster.(string)
+	if fields.Cluster == nil && bytes.Contains(line, []byte(`"upstream_cluster"`)) {
+		ok = true // null
+	}
+	return e, ok && isCluster(e.cluster)
+}
+
+// textEntry reads a line of Istio's text format from its end, because what
+// stands before is the client's to choose and Envoy escapes no quotes:
+//
+//	[TIME] "METHOD PATH..." ... "AUTHORITY" "UPSTREAM" CLUSTER LOCAL LOCAL REMOTE SERVER-NAME ROUTE
+func textEntry(line []byte) (e entry, ok bool) {
+	rest, found := bytes.CutPrefix(line, []byte("["))
+	if !found {
+		return e, false
+	}
+	at, _, found := bytes.Cut(rest, []byte("]"))
+	if !found {
+		return e, false
+	}
+	var err error
+	if e.at, err = time.Parse(time.RFC3339, string(at)); err != nil {
+		return e, false
+	}
+	var tail [6][]byte
+	for i := 5; i >= 0; i-- {
+		space := bytes.LastIndexByte(line, ' ')
+		if space < 0 {
+			return e, false
+		}
+		tail[i], line = line[space+1:], line[:space]
+	}
+	e.cluster = string(tail[0])
+	// A client may name its server, the last field but one, so that fields
+	// shift: what stands here must be a cluster, after a quote, and no other
+	// may be in the line.
+	if !isCluster(e.cluster) || !bytes.HasSuffix(line, []byte(`"`)) || len(clustersIn(line)) > 0 {
+		return e, false
+	}
+	for i := 1; i < 6; i++ {
+		if len(clustersIn(tail[i])) > 0 {
+			return e, false
+		}
+	}
+	if !passthrough[e.cluster] {
+		return e, true
+	}
+	if parts := bytes.Split(line, []byte(`"`)); len(parts) >= 5 {
+		e.authority = string(parts[len(parts)-4])
+	}
+	if e.authority == "" || e.authority == "-" {
+		e.authority = string(tail[4])
+	}
+	return e, true
+}
+
+// isCluster says whether a word may be the name of a cluster.
+func isCluster(word string) bool {
+	return word == "" || word == "-" || len(word) <= 1024 && !strings.ContainsAny(word, "\" \t{}")
+}
+
+// isHost says whether a word may be the host of a Service or ServiceEntry.
+func isHost(word string) bool {
+	if word == "" || len(word) > 253 {
+		return false
+	}
+	for _, c := range word {
+		if c != '.' && c != '-' && c != '_' && c != '*' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return true
+}
+
+// directions are how the names of a service's clusters begin. The other
+// spelling of such names (outbound_.80_._.HOST) is the server name by which
+// sidecars call each other: it stands in the log of whoever was called.
+var directions = [][]byte{[]byte("outbound|"), []byte("inbound|")}
+
+// endOfCluster are the characters that end the name of a cluster.
+const endOfCluster = "\" \t,;{}\\'"
+
+// clustersIn are the names of clusters in a text, each once.
+func clustersIn(line []byte) []string {
+	var found []string
+	known := map[string]bool{}
+	for _, direction := range directions {
+		for from := 0; ; {
+			i := bytes.Index(line[from:], direction)
+			if i < 0 {
+				break
+			}
+			begin := from + i
+			end := len(line)
+			if n := bytes.IndexAny(line[begin:], endOfCluster); n >= 0 {
+				end = begin + n
+			}
+			name := string(line[begin:end])
+			if _, _, _, host, ok := scope.SplitCluster(name); ok && !known[name] && (host == "" || isHost(host)) {
+				known[name] = true
+				found = append(found, name)
+			}
+			from = begin + len(direction)
+		}
+	}
+	return found
+}

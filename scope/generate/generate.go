@@ -1,0 +1,358 @@
+package generate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+)
+
+// Options say how to generate.
+type Options struct {
+	// Window is how far before the newest observation a call still counts; 0
+	// is without bound.
+	Window time.Duration
+	// Always are egress hosts (namespace/name) that every Sidecar has. Proxies
+	// reach istiod and their tracers of the bootstrap without.
+	Always []string
+	// Only are the namespaces that get Sidecars; nil is all, and the mesh's
+	// default.
+	Only []string
+	// Exception is the share, 0 to 1, of what a workload's own Sidecar would
+	// save that may be lost by having none.
+	Exception float64
+	// Rare is the number of calls up to which a dependency counts as rare.
+	Rare int64
+}
+
+const hour = time.Hour
+
+// Defaults of the command.
+const (
+	DefaultWindow    = 30 * 24 * hour
+	DefaultException = 0.05
+	DefaultRare      = 10
+)
+
+// Result is what was generated, from what, and what is left open.
+type Result struct {
+	Schema   int        `json:"schema"`
+	Rule     []string   `json:"rule"`
+	Sources  Sources    `json:"sources"`
+	Observed Span       `json:"observed"` // by sources that know times
+	Edges    int        `json:"edges"`    // different pairs of workload and host that are kept
+	Sidecars []Sidecar  `json:"sidecars"`
+	Rare     []Kept     `json:"rare"`
+	Old      []Edge     `json:"old"`     // not kept: last seen before the window
+	Unknown  []Kept     `json:"unknown"` // hosts that no Service or ServiceEntry has; kept by their names
+	Open     []Open     `json:"uncovered"`
+	Others   []Other    `json:"alternatives"`
+	Saving   Prediction `json:"predicted"`
+	Notes    []string   `json:"notes"`
+
+	existing map[string]Sidecar
+}
+
+// ResultSchema is the version of Result's JSON.
+const ResultSchema = 1
+
+// Kept is a call that is worth a look.
+type Kept struct {
+	Edge
+	To  []Host `json:"to"`
+	Why string `json:"why"`
+}
+
+// Open is what the observations do not cover, and what that means.
+type Open struct {
+	What string `json:"what"` // of the constants below
+	Workload
+	Hosts []string `json:"hosts,omitempty"`
+	Count int      `json:"count,omitempty"` // of hosts, pods or workloads, where not all are named
+	Why   string   `json:"why"`
+	Risk  string   `json:"risk"`
+	Done  string   `json:"done"`
+}
+
+// What may be uncovered.
+const (
+	OpenUnseen      = "no traffic seen"
+	OpenSelector    = "no selector"
+	OpenOwn         = "Sidecar of its own"
+	OpenProxyless   = "no proxy"
+	OpenConnections = "connections not seen"
+	OpenAlias       = "external name"
+	OpenPassthrough = "outside of the mesh"
+	OpenDNS         = "looked up only"
+	OpenGone        = "gone"
+)
+
+// Rule says in words what is kept.
+func (o Options) rule() []string {
+	window := "Every call that any source saw is kept, however rare: one is enough."
+	if o.Window > 0 {
+		window = fmt.Sprintf("Every call that any source saw within %s before the newest observation is kept, however rare: one is enough. What was last seen before that is listed, and not kept.", spell(o.Window))
+	}
+	return []string{
+		window,
+		"What is declared (a service graph), and what proxies' counters have, which do not say when it was, is kept whatever its age.",
+		"A workload that no source watched, or that neither called nor served anybody, keeps the scope that it has.",
+		fmt.Sprintf("A workload gets a Sidecar of its own where the one of its namespace, or of the mesh, would lose more than %g%% of what its own saves.", 100*o.Exception),
+	}
+}
+
+func spell(d time.Duration) string {
+	if d >= 24*hour && d%(24*hour) == 0 {
+		if d == 24*hour {
+			return "24 h"
+		}
+		return fmt.Sprintf("%d days", d/(24*hour))
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "0m")
+}
+
+// set is a set of hosts.
+type set map[Host]struct{}
+
+func (s set) add(hosts ...Host) {
+	for _, h := range hosts {
+		s[h] = struct{}{}
+	}
+}
+
+func (s set) merge(o set) { maps.Copy(s, o) }
+
+func (s set) sorted() []Host { return hostsOf(s) }
+
+type generator struct {
+	inv    *Inventory
+	obs    *Observations
+	acc    Accounts
+	o      Options
+	kept   map[Workload]set
+	views  map[string]*view // by namespace
+	mesh   Sidecar          // the default
+	out    []Sidecar
+	result *Result
+}
+
+// view is what proxies of a namespace may see.
+type view struct {
+	hosts  []Host
+	number map[string]int // by the hosts' namespaces
+	weight int64
+}
+
+// Generate makes Sidecars. It fails if the result would not let in a call that
+// is to be kept, which a fault of this program alone could cause.
+func Generate(inv *Inventory, obs *Observations, acc Accounts, o Options) (Result, error) {
+	r := Result{Schema: ResultSchema, Rule: o.rule(), Sources: obs.sources, Observed: obs.span, existing: map[string]Sidecar{},
+		Sidecars: []Sidecar{}, Rare: []Kept{}, Old: []Edge{}, Unknown: []Kept{}, Open: []Open{}, Others: []Other{}, Notes: slices.Clone(obs.notes)}
+	g := &generator{inv: inv, obs: obs, acc: acc, o: o, kept: map[Workload]set{}, views: map[string]*view{}, result: &r}
+	callers := inv.callers()
+	if len(callers) == 0 {
+		return r, errs.WithHint(errs.Usage("no workload with a sidecar is known"), "name the pods: --inventory with kubectl get pods -A -o json, or --lab, or the dumps of their proxies")
+	}
+	sort.Slice(inv.existing, func(i, j int) bool {
+		a, b := &inv.existing[i], &inv.existing[j]
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
+	})
+	for _, s := range inv.existing {
+		r.existing[s.String()] = s
+	}
+	g.keep()
+	g.meshDefault(callers)
+	byNamespace := map[string][]Workload{}
+	for _, w := range callers {
+		byNamespace[w.Namespace] = append(byNamespace[w.Namespace], w)
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
+		if !g.concerns(namespace) {
+			continue
+		}
+		g.namespace(namespace, byNamespace[namespace])
+	}
+	g.finish(callers)
+	if err := g.verify(callers); err != nil {
+		return r, err
+	}
+	g.open(callers)
+	g.predict(callers)
+	g.others(callers)
+	g.notes()
+	return r, nil
+}
+
+// concerns says whether Sidecars are wanted for a namespace.
+func (g *generator) concerns(namespace string) bool {
+	return len(g.o.Only) == 0 || slices.Contains(g.o.Only, namespace)
+}
+
+// keep decides which calls are kept, and for whom.
+func (g *generator) keep() {
+	r := g.result
+	for _, e := range g.obs.Edges() {
+		if g.o.Window > 0 && e.Sources&timeless == 0 && !e.Last.IsZero() && e.Last.Before(g.obs.span.Last.Add(-g.o.Window)) {
+			r.Old = append(r.Old, e)
+			continue
+		}
+		to := g.inv.resolve(e.Host, e.Namespace, e.From.Namespace)
+		g.keepHosts(e.From, to)
+		r.Edges++
+		switch {
+		case !g.inv.known(to[0]):
+			r.Unknown = append(r.Unknown, Kept{e, to, "no Service or ServiceEntry has this host now"})
+		case e.Sources&Declared != 0:
+		case e.Sources&Counters == 0 && e.Count <= g.o.Rare:
+			why := fmt.Sprintf("%d calls in all", e.Count)
+			if e.Count == 1 {
+				why = "a single call"
+			}
+			r.Rare = append(r.Rare, Kept{e, to, why})
+		case e.Hours != 0 && g.obs.span.Last.Sub(g.obs.span.First) >= 24*hour && hoursIn(e.Hours) <= 3:
+			r.Rare = append(r.Rare, Kept{e, to, "only at some hours of the day: " + hours(e.Hours)})
+		}
+	}
+	// What went around the mesh though the mesh knows it: a Sidecar that holds
+	// today leaves it out.
+	for _, w := range g.obs.Workloads() {
+		for _, host := range slices.Sorted(maps.Keys(g.obs.seen[w].Outside)) {
+			to := g.inv.resolve(host, "", w.Namespace)
+			if host == others || !g.inv.known(to[0]) || g.inv.services[to[0]].Entry && strings.HasPrefix(to[0].Name, "*") {
+				continue
+			}
+			g.keepHosts(w, to)
+			r.Edges++
+			r.Rare = append(r.Rare, Kept{Edge{From: w, Host: host, Count: g.obs.seen[w].Outside[host], Sources: g.obs.seen[w].Sources}, to,
+				"called through the passthrough or black hole cluster: the scope of today leaves it out"})
+		}
+	}
+}
+
+func (g *generator) keepHosts(w Workload, hosts []Host) {
+	if g.kept[w] == nil {
+		g.kept[w] = set{}
+	}
+	g.kept[w].add(hosts...)
+}
+
+func hoursIn(bits uint32) (n int) {
+	for ; bits != 0; bits &= bits - 1 {
+		n++
+	}
+	return n
+}
+
+func hours(bits uint32) string {
+	var out []string
+	for h := range 24 {
+		if bits&(1<<h) != 0 {
+			out = append(out, fmt.Sprintf("%02d:00-%02d:00 UTC", h, (h+1)%24))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// view is what proxies of a namespace may see, by exportTo.
+func (g *generator) view(namespace string) *view {
+	if v := g.views[namespace]; v != nil {
+		return v
+	}
+	v := &view{number: map[string]int{}}
+	for _, h := range g.inv.hosts() {
+		s := g.inv.services[h]
+		if visibleTo(s.ExportTo, h.Namespace, namespace) {
+			v.hosts = append(v.hosts, h)
+			v.number[h.Namespace]++
+			v.weight += g.acc.weigh(s).Dump
+		}
+	}
+	g.views[namespace] = v
+	return v
+}
+
+// weight is what egress hosts let in for a namespace's proxies, bytes.
+func (g *generator) weight(hosts []string, namespace string) int64 {
+	sum := int64(0)
+	for _, h := range g.view(namespace).hosts {
+		if admits(hosts, namespace, h) {
+			sum += g.acc.weigh(g.inv.services[h]).Dump
+		}
+	}
+	return sum
+}
+
+// needed are the hosts that a workload is to keep: those it calls, those that
+// its namespace calls without anybody knowing who, what the mesh's
+// configuration names, what sources cannot see, and what routes lead to.
+func (g *generator) needed(w Workload) set {
+	out := set{}
+	out.merge(g.kept[w])
+	out.merge(g.kept[Workload{Namespace: w.Namespace}])
+	for _, n := range g.inv.needs {
+		if n.namespace == "" || n.namespace == g.inv.Root || n.namespace == w.Namespace {
+			out.add(g.needHosts(n, w.Namespace)...)
+		}
+	}
+	blind := g.blind(w)
+	for _, h := range g.view(w.Namespace).hosts {
+		s := g.inv.services[h]
+		if s.External || blind && (s.TCP || s.Headless || strings.HasPrefix(h.Name, "*")) {
+			out.add(h)
+		}
+	}
+	g.routes(out, w.Namespace)
+	return out
+}
+
+func (g *generator) needHosts(n need, caller string) []Host {
+	if namespace, host, found := strings.Cut(n.host, "/"); found {
+		return g.inv.resolve(host, namespace, caller)
+	}
+	return g.inv.resolve(n.host, "", caller)
+}
+
+// blind says whether nobody saw connections of a workload that are not
+// requests. A log has them only when they have ended.
+func (g *generator) blind(w Workload) bool {
+	s := g.obs.seen[w]
+	return s == nil || s.Sources&(Counters|Declared) == 0 && !(g.obs.tcp && s.Sources&(Metrics|Kiali) != 0)
+}
+
+// routes adds the VirtualServices that hold for what is there, and what they
+// hold for: they come in by their own namespace and hosts.
+func (g *generator) routes(hosts set, caller string) {
+	for again := true; again; {
+		again = false
+		for _, v := range g.inv.virtual {
+			if !v.mesh || !visibleTo(v.exportTo, v.namespace, caller) || !v.concerns(hosts) {
+				continue
+			}
+			before := len(hosts)
+			for _, host := range v.hosts {
+				hosts.add(Host{v.namespace, host})
+				if to := g.inv.resolve(host, "", caller); g.inv.known(to[0]) {
+					hosts.add(to...)
+				}
+			}
+			again = again || len(hosts) > before
+		}
+	}
+}
+
+// concerns says whether a VirtualService has or leads to one of the hosts.
+func (v virtualService) concerns(hosts set) bool {
+	for h := range hosts {
+		for _, of := range [][]string{v.hosts, v.to} {
+			if slices.ContainsFunc(of, func(host string) bool { return host == h.Name || subset(h.Name, host) }) {
+				return true
+			}
+		}
+	}
+	return false
+}

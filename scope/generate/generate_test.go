@@ -1,0 +1,441 @@
+package generate
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// mesh is an inventory for tests.
+type mesh struct {
+	t   testing.TB
+	inv *Inventory
+	obs *Observations
+}
+
+func newMesh(t testing.TB) *mesh {
+	return &mesh{t, NewInventory(), NewObservations()}
+}
+
+// has adds objects in short: KIND NAMESPACE NAME and the JSON of a spec.
+func (m *mesh) has(kind, namespace, name, spec string) *mesh {
+	m.t.Helper()
+	m.add(fmt.Sprintf(`{"kind":%q,"metadata":{"namespace":%q,"name":%q},"spec":%s}`, kind, namespace, name, spec))
+	return m
+}
+
+func (m *mesh) add(object string) {
+	m.t.Helper()
+	if err := m.inv.Read(strings.NewReader(object), ""); err != nil {
+		m.t.Fatalf("%v: %s", err, object)
+	}
+}
+
+// service adds a Service with one HTTP port.
+func (m *mesh) service(namespace, name string) *mesh {
+	m.t.Helper()
+	return m.has("Service", namespace, name, `{"ports":[{"name":"http","port":80}]}`)
+}
+
+// workload adds a pod with a sidecar.
+func (m *mesh) workload(namespace, name string) *mesh {
+	m.t.Helper()
+	m.add(fmt.Sprintf(`{"kind":"Pod","metadata":{"namespace":%q,"name":"%s-7c9d8b6f5-x2x4z","labels":{"app":%q,"pod-template-hash":"7c9d8b6f5"},
+		"ownerReferences":[{"kind":"ReplicaSet","name":"%s-7c9d8b6f5","controller":true}]},"spec":{"containers":[{"name":"app"},{"name":"istio-proxy","args":["proxy","sidecar"]}]}}`,
+		namespace, name, name, name))
+	return m
+}
+
+func (m *mesh) calls(namespace, workload, host string) *mesh {
+	m.t.Helper()
+	return m.sees(Edge{From: Workload{namespace, workload}, Host: host, Count: 100, Sources: Counters})
+}
+
+func (m *mesh) sees(e Edge) *mesh {
+	m.t.Helper()
+	if err := m.obs.Call(e); err != nil {
+		m.t.Fatal(err)
+	}
+	return m
+}
+
+func (m *mesh) serves(namespace, workload string) *mesh {
+	m.t.Helper()
+	if err := m.obs.Served(Workload{namespace, workload}, 5, Counters, Span{}); err != nil {
+		m.t.Fatal(err)
+	}
+	return m
+}
+
+func (m *mesh) generate(o Options) Result {
+	m.t.Helper()
+	if o.Exception == 0 {
+		o.Exception = DefaultException
+	}
+	r, err := Generate(m.inv, m.obs, Accounts{}, o)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return r
+}
+
+// sidecar is one of the result, in short.
+func sidecar(r Result, name string) string {
+	for _, s := range r.Sidecars {
+		if s.String() == name {
+			return s.Change + " " + strings.Join(s.Hosts, " ")
+		}
+	}
+	return "-"
+}
+
+// shop is a mesh of two namespaces in which front calls cart and pay, and
+// cart and pay call nobody.
+func shop(t testing.TB) *mesh {
+	m := newMesh(t)
+	m.inv.read["Pod"] = true
+	for i := range 20 {
+		m.service("shop", fmt.Sprintf("other-%02d", i))
+	}
+	for _, name := range []string{"front", "cart"} {
+		m.service("shop", name).workload("shop", name)
+	}
+	m.service("bank", "pay").service("bank", "audit").workload("bank", "pay").service("istio-system", "istiod")
+	m.calls("shop", "front", "cart.shop.svc.cluster.local").calls("shop", "front", "pay.bank.svc.cluster.local")
+	m.serves("shop", "cart").serves("bank", "pay")
+	return m
+}
+
+func TestGenerate(t *testing.T) {
+	r := shop(t).generate(Options{})
+	for name, want := range map[string]string{
+		"istio-system/default": "create ./* istio-system/*",
+		"shop/default":         "create ./cart.shop.svc.cluster.local bank/pay.bank.svc.cluster.local",
+		"shop/cart":            "create ~/*",
+		"bank/default":         "create ~/*", // ./* would let in two Services of 25
+	} {
+		if got := sidecar(r, name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	if len(r.Open) != 0 || r.Edges != 2 {
+		t.Errorf("%d edges, uncovered: %+v", r.Edges, r.Open)
+	}
+	if p := r.Saving; p.Proxies != 3 || p.Now.Clusters != 75 || p.OfExact < 0.9 || p.After.Clusters >= 10 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// What is there already: its other fields are taken over, its place is kept.
+func TestExisting(t *testing.T) {
+	m := shop(t).
+		has("Sidecar", "istio-system", "base", `{"egress":[{"hosts":["*/*"]}],"outboundTrafficPolicy":{"mode":"REGISTRY_ONLY"}}`).
+		has("Sidecar", "bank", "pay-only", `{"workloadSelector":{"labels":{"app":"pay"}},"egress":[{"hosts":["istio-system/*"]}]}`)
+	r := m.generate(Options{})
+	if got := sidecar(r, "istio-system/base"); got != "change ./* istio-system/*" {
+		t.Error(got)
+	}
+	if got := sidecar(r, "bank/pay-only"); got != "none istio-system/*" {
+		t.Error(got)
+	}
+	for _, s := range r.Sidecars {
+		if s.Change == Create && !strings.Contains(s.YAML(), "mode: REGISTRY_ONLY") {
+			t.Errorf("%s loses the outbound policy:\n%s", s, s.YAML())
+		}
+	}
+	if len(r.Open) != 1 || r.Open[0].What != OpenOwn {
+		t.Errorf("%+v", r.Open)
+	}
+	if diff := r.Diff(); !strings.Contains(diff, "--- a/istio-system/base\n+++ b/istio-system/base\n") || !strings.Contains(diff, "\n-    - '*/*'\n") || !strings.Contains(diff, "--- /dev/null\n+++ b/shop/cart\n") {
+		t.Error(diff)
+	}
+}
+
+func TestFixedNamespace(t *testing.T) {
+	m := shop(t).has("Sidecar", "shop", "ports", `{"egress":[{"port":{"number":9080,"protocol":"HTTP","name":"x"},"hosts":["./*"]},{"hosts":["istio-system/*"]}]}`)
+	r := m.generate(Options{})
+	if got := sidecar(r, "shop/ports"); got != "none ./* istio-system/*" {
+		t.Error(got)
+	}
+	if got := sidecar(r, "shop/cart"); got != "-" {
+		t.Error(got)
+	}
+	i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "front" })
+	if i < 0 || !slices.Equal(r.Open[i].Hosts, []string{"bank/pay.bank.svc.cluster.local"}) || !strings.Contains(r.Open[i].Risk, "leaves out") {
+		t.Errorf("%+v", r.Open)
+	}
+}
+
+// Who was not seen keeps what it has.
+func TestUncovered(t *testing.T) {
+	m := shop(t).workload("shop", "nightly").workload("dark", "a").workload("dark", "b").service("dark", "a")
+	m.add(`{"kind":"Pod","metadata":{"namespace":"bank","name":"bare","labels":{}},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
+	m.add(`{"kind":"Pod","metadata":{"namespace":"bank","name":"db","labels":{"app":"db"}},"spec":{"containers":[{"name":"db"}]}}`)
+	r := m.generate(Options{})
+	for name, want := range map[string]string{"shop/nightly": "create */*", "dark/default": "create */*", "dark/a": "-", "bank/default": "create */*", "bank/pay": "create ~/*"} {
+		if got := sidecar(r, name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	what := map[string]int{}
+	for _, o := range r.Open {
+		what[o.What]++
+	}
+	if what[OpenUnseen] != 4 || what[OpenProxyless] != 1 {
+		t.Errorf("%v", what)
+	}
+}
+
+// A rare call is kept and listed, one from before the window is listed.
+func TestRareAndOld(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	m := shop(t).workload("shop", "report").service("bank", "yearly")
+	log := func(host string, n int64, at time.Time) {
+		m.sees(Edge{From: Workload{"shop", "report"}, Host: host, Count: n, Sources: AccessLog, Span: At(at)})
+	}
+	log("cart.shop.svc.cluster.local", 5000, now)
+	log("cart.shop.svc.cluster.local", 5000, now.Add(-47*time.Hour))
+	log("audit.bank.svc.cluster.local", 1, now.Add(-20*time.Hour))
+	log("yearly.bank.svc.cluster.local", 900, now.Add(-300*24*time.Hour))
+	for i := range 5000 {
+		log("pay.bank.svc.cluster.local", 1, now.Add(-time.Duration(10*24+2)*time.Hour+time.Duration(i)*time.Second/10))
+	}
+	r := m.generate(Options{Window: 30 * 24 * time.Hour, Rare: 10})
+	if got := sidecar(r, "shop/report"); got != "create ./cart.shop.svc.cluster.local bank/audit.bank.svc.cluster.local bank/pay.bank.svc.cluster.local" && got != "-" {
+		t.Error(got)
+	}
+	rare := map[string]string{}
+	for _, k := range r.Rare {
+		rare[k.Host] = k.Why
+	}
+	if rare["audit.bank.svc.cluster.local"] != "a single call" || rare["pay.bank.svc.cluster.local"] != "only at some hours of the day: 10:00-11:00 UTC" {
+		t.Errorf("%v", rare)
+	}
+	if len(r.Old) != 1 || r.Old[0].Host != "yearly.bank.svc.cluster.local" {
+		t.Errorf("%+v", r.Old)
+	}
+}
+
+// Routes: a VirtualService elsewhere comes in with what it is for, and what
+// the app asks for when only its destination was counted.
+func TestRoutes(t *testing.T) {
+	m := shop(t).service("shop", "catalog").service("shop", "catalog-v2").
+		has("VirtualService", "edge", "catalog", `{"hosts":["catalog.shop.svc.cluster.local"],"http":[{"route":[{"destination":{"host":"catalog-v2.shop.svc.cluster.local"}}]}]}`).
+		has("VirtualService", "edge", "at-gateway", `{"hosts":["*"],"gateways":["edge/public"],"http":[{"route":[{"destination":{"host":"catalog-v2.shop.svc.cluster.local"}}]}]}`).
+		calls("shop", "cart", "catalog-v2.shop.svc.cluster.local")
+	r := m.generate(Options{})
+	want := "create ./catalog-v2.shop.svc.cluster.local ./catalog.shop.svc.cluster.local edge/catalog.shop.svc.cluster.local"
+	if got := sidecar(r, "shop/cart"); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// What the mesh itself names is let in.
+func TestNeeds(t *testing.T) {
+	m := shop(t).service("tracing", "otel").service("limits", "ratelimit")
+	m.add(`{"kind":"ConfigMap","metadata":{"namespace":"istio-system","name":"istio"},"data":{"mesh":"extensionProviders:\n- name: otel\n  opentelemetry: {service: tracing/otel.tracing.svc.cluster.local, port: 4317}\n"}}`)
+	m.has("EnvoyFilter", "shop", "limit", `{"configPatches":[{"patch":{"value":{"cluster_name":"outbound|8081||ratelimit.limits.svc.cluster.local"}}}]}`)
+	r := m.generate(Options{})
+	for name, want := range map[string]string{
+		"istio-system/default": "create ./* istio-system/* tracing/otel.tracing.svc.cluster.local",
+		"shop/cart":            "create limits/ratelimit.limits.svc.cluster.local tracing/otel.tracing.svc.cluster.local",
+	} {
+		if got := sidecar(r, name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// Where no source sees connections, Services without requests are let in.
+func TestConnections(t *testing.T) {
+	m := shop(t).has("Service", "bank", "ledger", `{"ports":[{"name":"tcp-db","port":5432}]}`).workload("shop", "logged").
+		sees(Edge{From: Workload{"shop", "logged"}, Host: "cart.shop.svc.cluster.local", Count: 100, Sources: AccessLog})
+	r := m.generate(Options{})
+	if got := sidecar(r, "shop/default"); !strings.Contains(got, "bank/ledger.bank.svc.cluster.local") {
+		t.Error(got)
+	}
+	if got := sidecar(r, "shop/cart"); strings.Contains(got, "ledger") { // its counters were read
+		t.Error(got)
+	}
+	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.What == OpenConnections }); i < 0 || r.Open[i].Count != 1 {
+		t.Errorf("%+v", r.Open)
+	}
+}
+
+// A call around the mesh to a host that it knows is one that today's scope
+// leaves out.
+func TestPassthroughToAService(t *testing.T) {
+	m := shop(t)
+	for host, n := range map[string]int64{"audit.bank": 3, "example.com": 9} {
+		if err := m.obs.Left(Workload{"shop", "cart"}, host, n, AccessLog, Span{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := m.generate(Options{})
+	if got := sidecar(r, "shop/cart"); got != "create bank/audit.bank.svc.cluster.local" {
+		t.Error(got)
+	}
+	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.What == OpenPassthrough }); i < 0 || !slices.Equal(r.Open[i].Hosts, []string{"audit.bank", "example.com"}) {
+		t.Errorf("%+v", r.Open)
+	}
+}
+
+func TestAlternatives(t *testing.T) {
+	m := shop(t).service("bank", "orphan").service("idle", "a")
+	for _, namespace := range []string{"shop", "bank", "idle", "istio-system"} {
+		m.add(fmt.Sprintf(`{"kind":"Namespace","metadata":{"name":%q}}`, namespace))
+	}
+	r := m.generate(Options{})
+	got := map[string]string{}
+	for _, o := range r.Others {
+		got[o.Kind+" "+o.Namespace+" "+o.Value] = strings.Join(o.Hosts, " ")
+	}
+	want := map[string]string{"exportTo shop .": "Service shop/cart", "exportTo bank .,shop": "Service bank/pay", "discoverySelectors  leave out idle": ""}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestOnly(t *testing.T) {
+	r := shop(t).generate(Options{Only: []string{"bank"}})
+	for _, s := range r.Sidecars {
+		if s.Namespace != "bank" {
+			t.Errorf("%s", s)
+		}
+	}
+	if got := sidecar(r, "bank/default"); got != "create ~/*" {
+		t.Error(got)
+	}
+}
+
+func TestAdmits(t *testing.T) {
+	h := Host{"shop", "cart.shop.svc.cluster.local"}
+	for entry, want := range map[string]bool{
+		"*/*": true, "./*": true, "shop/*": true, "bank/*": false, "*/cart.shop.svc.cluster.local": true, "shop/*.svc.cluster.local": true,
+		"shop/*.other": false, "~/*": false, "shop/art.shop.svc.cluster.local": false, "~shop/*": false,
+	} {
+		if got := admits([]string{entry}, "shop", h); got != want {
+			t.Errorf("%s: %v", entry, got)
+		}
+	}
+	if admits([]string{"*/*", "~shop/cart.shop.svc.cluster.local"}, "x", h) {
+		t.Error("what is excluded is let in")
+	}
+	if !admits([]string{"*/*.com"}, "x", Host{"a", "*.example.com"}) || admits([]string{"*/*.example.com"}, "x", Host{"a", "*.com"}) {
+		t.Error("wildcards")
+	}
+}
+
+// drawn is a mesh at random.
+func drawn(t *rapid.T) *mesh {
+	m := &mesh{nil, NewInventory(), NewObservations()}
+	m.inv.read["Pod"], m.inv.read["Sidecar"] = true, true
+	read := func(object string) {
+		if err := m.inv.Read(strings.NewReader(object), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	namespaces := []string{"a", "b", "c", "istio-system"}
+	var hosts []string
+	for i := range rapid.IntRange(1, 12).Draw(t, "services") {
+		namespace := rapid.SampledFrom(namespaces).Draw(t, "namespace")
+		switch rapid.IntRange(0, 5).Draw(t, "kind") {
+		case 0:
+			host := rapid.SampledFrom([]string{"x.example.com", "*.example.com", "db.example.com"}).Draw(t, "host")
+			read(fmt.Sprintf(`{"kind":"ServiceEntry","metadata":{"namespace":%q,"name":"e%d"},"spec":{"hosts":[%q],"ports":[{"protocol":%q}]}}`, namespace, i, host, rapid.SampledFrom([]string{"HTTP", "TCP"}).Draw(t, "protocol")))
+			hosts = append(hosts, strings.TrimPrefix(host, "*."))
+		default:
+			read(fmt.Sprintf(`{"kind":"Service","metadata":{"namespace":%q,"name":"s%d"},"spec":{"ports":[{"name":%q}]}}`, namespace, i, rapid.SampledFrom([]string{"http", "tcp", "grpc-x"}).Draw(t, "port")))
+			hosts = append(hosts, serviceHost(fmt.Sprintf("s%d", i), namespace, "cluster.local"))
+		}
+	}
+	for i := range rapid.IntRange(0, 3).Draw(t, "routes") {
+		read(fmt.Sprintf(`{"kind":"VirtualService","metadata":{"namespace":%q,"name":"v%d"},"spec":{"hosts":[%q],"http":[{"route":[{"destination":{"host":%q}}]}]}}`,
+			rapid.SampledFrom(namespaces).Draw(t, "namespace"), i, rapid.SampledFrom(hosts).Draw(t, "host"), rapid.SampledFrom(hosts).Draw(t, "to")))
+	}
+	for i := range rapid.IntRange(1, 10).Draw(t, "workloads") {
+		w := Workload{rapid.SampledFrom(namespaces).Draw(t, "namespace"), fmt.Sprintf("w%d", i)}
+		labels := rapid.SampledFrom([]string{"{}", `{"app":"x"}`, fmt.Sprintf(`{"app":"w%d"}`, i), fmt.Sprintf(`{"app":"x","version":"%d"}`, i)}).Draw(t, "labels")
+		read(fmt.Sprintf(`{"kind":"Pod","metadata":{"namespace":%q,"name":%q,"labels":%s},"spec":{"containers":[{"name":"istio-proxy","args":["proxy","sidecar"]}]}}`, w.Namespace, w.Name, labels))
+		source := rapid.SampledFrom([]Sources{Counters, AccessLog, Metrics, Declared}).Draw(t, "source")
+		switch rapid.IntRange(0, 3).Draw(t, "seen") {
+		case 0:
+		case 1:
+			_ = m.obs.Served(w, 1, source, Span{})
+		default:
+			for range rapid.IntRange(1, 4).Draw(t, "calls") {
+				_ = m.obs.Call(Edge{From: w, Host: rapid.SampledFrom(append(hosts, "gone.b.svc.cluster.local", "nowhere.org")).Draw(t, "host"), Count: 1, Sources: source})
+			}
+		}
+	}
+	for i, namespace := range namespaces {
+		switch rapid.IntRange(0, 5).Draw(t, "existing") {
+		case 0:
+			read(fmt.Sprintf(`{"kind":"Sidecar","metadata":{"namespace":%q,"name":"mine"},"spec":{"egress":[{"hosts":[%q]}]}}`, namespace, rapid.SampledFrom([]string{"./*", "*/*", "~/*", "b/*"}).Draw(t, "hosts")))
+		case 1:
+			read(fmt.Sprintf(`{"kind":"Sidecar","metadata":{"namespace":%q,"name":"mine%d"},"spec":{"workloadSelector":{"labels":{"app":"x"}},"egress":[{"hosts":["./*"]}]}}`, namespace, i))
+		}
+	}
+	return m
+}
+
+// Whatever the mesh: no workload that was seen loses a host that it calls, none
+// that was not seen loses anything ([Generate] fails if so), the same mesh gives
+// the same, and what was applied is not changed again.
+func TestGenerateProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawn(t)
+		o := Options{Exception: rapid.SampledFrom([]float64{0, 0.05, 0.5}).Draw(t, "exception"), Always: rapid.SampledFrom([][]string{nil, {}, {"b/*"}}).Draw(t, "always")}
+		r, err := Generate(m.inv, m.obs, Accounts{}, o)
+		if err != nil && strings.Contains(err.Error(), "no workload") {
+			t.Skip()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Generate(m.inv, m.obs, Accounts{}, o)
+		if err != nil || again.Manifests() != r.Manifests() || again.Diff() != r.Diff() {
+			t.Fatalf("another result for the same: %v", err)
+		}
+		loss := r.Saving.Now.Clusters - r.Saving.Exact.Clusters - (r.Saving.Now.Clusters - r.Saving.After.Clusters)
+		if loss < 0 {
+			t.Fatalf("less than exact: %+v", r.Saving)
+		}
+		applied(t, m, r)
+		after, err := Generate(m.inv, m.obs, Accounts{}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range after.Sidecars {
+			if s.Change != Same {
+				t.Fatalf("%s is changed again (%s) to %v; first it was\n%s", s, s.Change, s.Hosts, r.Manifests())
+			}
+		}
+	})
+}
+
+// applied makes the result what exists.
+func applied(t *rapid.T, m *mesh, r Result) {
+	m.inv.existing = nil
+	for _, s := range r.Sidecars {
+		if s.Change == Delete {
+			continue
+		}
+		spec := s.spec()
+		if s.Change == Same {
+			spec = r.existing[s.String()].whole
+		}
+		text, err := json.Marshal(s.object(spec))
+		if err == nil {
+			err = m.inv.Read(strings.NewReader(string(text)), "")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package generate
+
+import "strings"
+
+// The metrics of proxies that say who calls whom
+// (https://istio.io/latest/docs/reference/config/metrics/).
+const (
+	MetricRequests    = "istio_requests_total"
+	MetricConnections = "istio_tcp_connections_opened_total"
+)
+
+// unknown is what istio's labels say where they say nothing.
+func unknown(label string) bool { return label == "" || label == "unknown" }
+
+// AddMetric adds a series of one of the metrics: its labels and how many
+// requests or connections it counts within the time. Series without a
+// source's workload are those of callers without a proxy, which no Sidecar
+// concerns.
+func (o *Observations) AddMetric(metric string, labels map[string]string, count float64, at Span) error {
+	if metric == MetricConnections {
+		o.tcp = true
+	}
+	if !(count > 0) { // also what is no number
+		return nil
+	}
+	n := int64(min(max(count, 1), 1<<53))
+	// Each request stands there once by each proxy on its way.
+	if to := (Workload{labels["destination_workload_namespace"], labels["destination_workload"]}); labels["reporter"] == "destination" && !unknown(to.Name) && !unknown(to.Namespace) {
+		if err := o.Served(to, n, Metrics, at); err != nil {
+			return err
+		}
+	}
+	from := Workload{labels["source_workload_namespace"], labels["source_workload"]}
+	if unknown(from.Namespace) {
+		return nil
+	}
+	if unknown(from.Name) {
+		from.Name = ""
+	}
+	host, namespace := labels["destination_service"], labels["destination_service_namespace"]
+	if unknown(namespace) {
+		namespace = ""
+	}
+	name := labels["destination_service_name"]
+	switch {
+	case passthrough[name]:
+		return o.Left(from, stripPort(host), n, Metrics, at)
+	case unknown(host):
+		return o.Left(from, others, n, Metrics, at)
+	}
+	if labels["reporter"] != "source" {
+		n = 0 // the caller's own proxy counts it
+	}
+	return o.Call(Edge{From: from, Host: stripPort(host), Namespace: namespace, Count: n, Sources: Metrics, Span: at})
+}
+
+// stripPort takes a port off a host or an authority.
+func stripPort(host string) string {
+	if strings.HasPrefix(host, "[") { // an IPv6 address
+		inner, _, _ := strings.Cut(host[1:], "]")
+		return inner
+	}
+	if before, _, found := strings.Cut(host, ":"); found && strings.Count(host, ":") == 1 {
+		return before
+	}
+	return host
+}

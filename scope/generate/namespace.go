@@ -1,0 +1,337 @@
+package generate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// caller is a workload of a namespace, and what is to become of it.
+type caller struct {
+	Workload
+	pods     *Pods
+	now      Sidecar // that holds for it today
+	needs    set
+	weight   int64 // of what it needs
+	selector map[string]string
+	covered  bool
+}
+
+// meshDefault makes the Sidecar of the root namespace: what a workload has
+// that nobody knows yet, in a namespace without a Sidecar.
+func (g *generator) meshDefault(callers []Workload) {
+	if len(g.o.Only) > 0 { // it would hold for others too
+		g.mesh = effective(g.inv.existing, g.inv.Root, g.inv.Root, nil)
+		return
+	}
+	needs := set{}
+	for _, n := range g.inv.needs {
+		if n.namespace == "" || n.namespace == g.inv.Root {
+			needs.add(g.needHosts(n, g.inv.Root)...)
+		}
+	}
+	hosts := append(slices.Clone(g.o.Always), "./*", g.inv.Root+"/*")
+	for _, h := range needs.sorted() {
+		if !admits(hosts, "", h) {
+			hosts = append(hosts, h.String())
+		}
+	}
+	g.mesh = g.on(g.inv.Root, "", nil, tidy(hosts))
+	g.mesh.Reason = "For workloads in namespaces without a Sidecar: their own namespace, the root namespace, and what the mesh's configuration names."
+	// The Sidecar of the root namespace is also that of its own workloads.
+	for _, w := range callers {
+		if w.Namespace != g.inv.Root || g.selector(w) != nil {
+			continue
+		}
+		if s := g.obs.seen[w]; s == nil || len(g.kept[w]) == 0 && s.Served == 0 {
+			g.mesh.Hosts = []string{"*/*"}
+			g.result.Notes = append(g.result.Notes, fmt.Sprintf("The mesh's default lets in everything: workload %s in the root namespace was not seen, and no label tells its pods from others'.", w))
+			break
+		}
+		g.mesh.Hosts = tidy(g.widened(g.mesh.Hosts, g.inv.Root, g.needed(w)))
+	}
+	g.out = append(g.out, g.mesh)
+}
+
+// on is a Sidecar in the place of the one that exists there, with what else
+// that says; otherwise it takes over what the next in line says.
+func (g *generator) on(namespace, workload string, selector map[string]string, hosts []string) Sidecar {
+	s := Sidecar{Namespace: namespace, Selector: selector, Hosts: hosts, Name: "default", Labels: map[string]string{Label: labelValue}}
+	names := map[string]bool{}
+	above := effective(slices.DeleteFunc(slices.Clone(g.inv.existing), func(e Sidecar) bool { return len(e.Selector) > 0 }), g.inv.Root, namespace, nil)
+	s.rest = above.rest
+	for _, e := range g.inv.existing {
+		switch {
+		case e.Namespace != namespace:
+		case len(e.Selector) == 0 && selector == nil:
+			s.Name, s.Labels, s.Annotations = e.Name, e.Labels, e.Annotations
+			return s
+		case e.generated() && len(e.Selector) > 0 && maps.Equal(e.Selector, selector):
+			s.Name, s.Labels, s.Annotations, s.rest = e.Name, e.Labels, e.Annotations, e.rest
+			return s
+		default:
+			names[e.Name] = true
+		}
+	}
+	if selector != nil {
+		s.Name = workload
+	}
+	for names[s.Name] || selector != nil && s.Name == "default" {
+		s.Name = "scope-" + s.Name
+	}
+	return s
+}
+
+// namespace makes the Sidecars of a namespace: its own where the mesh's default
+// lets in too little or far too much, and those of workloads that it would cost
+// too much, or that must keep what they have.
+func (g *generator) namespace(namespace string, workloads []Workload) {
+	union, all := g.callersOf(namespace, workloads)
+	base := g.mesh
+	if own := slices.IndexFunc(g.inv.existing, func(e Sidecar) bool {
+		return e.Namespace == namespace && len(e.Selector) == 0 && namespace != g.inv.Root
+	}); own >= 0 && g.inv.existing[own].fixed != "" {
+		g.left(all, g.inv.existing[own])
+		return
+	}
+	if namespace != g.inv.Root {
+		base = g.base(namespace, union, all)
+	}
+	for i := range all {
+		c := &all[i]
+		switch {
+		case c.selector == nil:
+			if !c.covered {
+				g.result.Open = append(g.result.Open, g.unseen(c, base.String()))
+			}
+			continue
+		case !c.covered:
+			g.result.Open = append(g.result.Open, g.unseen(c, "a Sidecar of its own with the hosts that it has"))
+			if slices.Equal(c.now.Hosts, base.Hosts) {
+				continue
+			}
+			s := g.on(namespace, c.Name, c.selector, c.now.Hosts)
+			s.Reason = "Not narrowed: no source saw what " + c.Name + " calls."
+			g.out = append(g.out, s)
+		default:
+			own, lost := g.worth(c, g.weight(base.Hosts, namespace))
+			missing := slices.ContainsFunc(c.needs.sorted(), func(h Host) bool { return !admits(base.Hosts, namespace, h) })
+			if !own && !missing {
+				continue
+			}
+			s := g.on(namespace, c.Name, c.selector, g.egress(c.needs, namespace))
+			s.Reason = fmt.Sprintf("For %s alone: without it, %.0f%% of what it saves would be lost.", c.Name, 100*lost)
+			g.out = append(g.out, s)
+		}
+	}
+}
+
+// worth says whether a workload shall have a Sidecar of its own, and the share
+// of its saving that would be lost without.
+func (g *generator) worth(c *caller, base int64) (bool, float64) {
+	saves := g.view(c.Namespace).weight - c.weight
+	if saves <= 0 || base <= c.weight {
+		return false, 0
+	}
+	lost := float64(base-c.weight) / float64(saves)
+	return lost > g.o.Exception, lost
+}
+
+// base is the Sidecar of a namespace, or the mesh's default if that will do.
+func (g *generator) base(namespace string, union set, all []caller) Sidecar {
+	wide, covered := []string(nil), false
+	for _, c := range all {
+		covered = covered || c.covered
+		switch {
+		case c.covered || c.selector != nil:
+		case wide == nil || slices.Equal(wide, c.now.Hosts):
+			wide = c.now.Hosts
+		default:
+			wide = []string{"*/*"}
+		}
+	}
+	if !covered && wide == nil && len(all) > 0 {
+		wide = all[0].now.Hosts
+	}
+	s := g.on(namespace, "", nil, g.egress(union, namespace))
+	// One that a person wrote stays: without it, the mesh's would not hold.
+	stays := slices.ContainsFunc(g.inv.existing, func(e Sidecar) bool {
+		return e.Namespace == namespace && len(e.Selector) == 0 && !e.generated()
+	})
+	switch {
+	case wide != nil:
+		s.Hosts = g.widened(wide, namespace, union)
+		s.Reason = "Not narrowed: no source saw what workloads here call that no selector can tell apart."
+		if !covered {
+			s.Reason = "Not narrowed: no source saw what the workloads of this namespace call."
+		}
+		if !stays && slices.Equal(s.Hosts, g.mesh.Hosts) {
+			return g.mesh
+		}
+	case stays || slices.ContainsFunc(union.sorted(), func(h Host) bool { return !admits(g.mesh.Hosts, namespace, h) }):
+		s.Reason = "What the workloads of this namespace call, and what the mesh's configuration names."
+	default:
+		// The default suffices; is it far too much for those who have no
+		// Sidecar of their own?
+		weight := g.weight(g.mesh.Hosts, namespace)
+		if !slices.ContainsFunc(all, func(c caller) bool {
+			own, _ := g.worth(&c, weight)
+			return own && c.covered
+		}) {
+			return g.mesh
+		}
+		s.Reason = "Less than the mesh's default: what the workloads of this namespace call, and what the mesh's configuration names."
+	}
+	g.out = append(g.out, s)
+	return s
+}
+
+// widened are egress hosts with those that they lack.
+func (g *generator) widened(hosts []string, namespace string, by set) []string {
+	out := slices.Clone(hosts)
+	for _, h := range by.sorted() {
+		if admits(out, namespace, h) {
+			continue
+		}
+		if out = append(out, h.String()); !admits(out, namespace, h) {
+			return []string{"*/*"} // they exclude it by name
+		}
+	}
+	return out
+}
+
+// callersOf are the workloads of a namespace that are not under a Sidecar of
+// the user's own, with what they need, and all of that together with what
+// workloads called that are gone.
+func (g *generator) callersOf(namespace string, workloads []Workload) (set, []caller) {
+	union := set{}
+	union.merge(g.kept[Workload{Namespace: namespace}])
+	for w, hosts := range g.kept {
+		if w.Namespace == namespace && g.inv.workloads[w] == nil {
+			union.merge(hosts)
+		}
+	}
+	g.routes(union, namespace)
+	var all []caller
+	for _, w := range workloads {
+		c := caller{Workload: w, pods: g.inv.workloads[w], needs: g.needed(w), selector: g.selector(w)}
+		c.now = effective(g.inv.existing, g.inv.Root, namespace, c.pods.Labels)
+		if len(c.now.Selector) > 0 && !c.now.generated() {
+			g.left([]caller{c}, c.now)
+			continue
+		}
+		if s := g.obs.seen[w]; s != nil {
+			c.covered = len(g.kept[w]) > 0 || s.Served > 0
+		}
+		for h := range c.needs {
+			if s := g.inv.services[h]; s != nil {
+				c.weight += g.acc.weigh(s).Dump
+			}
+		}
+		for _, h := range g.view(namespace).hosts { // also by what all have
+			if _, there := c.needs[h]; !there && admits(g.o.Always, namespace, h) {
+				c.weight += g.acc.weigh(g.inv.services[h]).Dump
+			}
+		}
+		if c.covered {
+			union.merge(c.needs)
+		}
+		all = append(all, c)
+	}
+	return union, all
+}
+
+// left notes workloads whose Sidecar stays as it is.
+func (g *generator) left(all []caller, s Sidecar) {
+	for _, c := range all {
+		var missing []string
+		for _, h := range c.needs.sorted() {
+			if !admits(s.Hosts, c.Namespace, h) {
+				missing = append(missing, h.String())
+			}
+		}
+		open := Open{What: OpenOwn, Workload: c.Workload, Hosts: missing, Done: "left as it is",
+			Why:  fmt.Sprintf("Sidecar %s holds for it, %s", s, cmp.Or(s.fixed, "which was not generated and selects its pods")),
+			Risk: "none from this: its scope does not change"}
+		if len(missing) > 0 {
+			open.Risk = "it calls hosts that this Sidecar leaves out; " + g.risk()
+		}
+		g.result.Open = append(g.result.Open, open)
+	}
+}
+
+// risk is what happens to a call to a host that a scope leaves out.
+func (g *generator) risk() string {
+	if g.inv.Outbound == "REGISTRY_ONLY" {
+		return "a call to a host that a scope leaves out fails (outbound policy REGISTRY_ONLY)"
+	}
+	return "a call to a host that a scope leaves out goes through as to an address unknown to the mesh: without mutual TLS, routes, retries and balancing, and a server with STRICT mutual TLS refuses it"
+}
+
+// passingLabels are labels that change with every rollout, or that a Sidecar
+// cannot count on.
+var passingLabels = []string{"pod-template-hash", "controller-revision-hash", "pod-template-generation", "statefulset.kubernetes.io/pod-name",
+	"apps.kubernetes.io/pod-index", "controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name",
+	"security.istio.io/tlsMode", "service.istio.io/canonical-name", "service.istio.io/canonical-revision", "istio.io/rev", "topology.istio.io/network"}
+
+// selector finds labels that a workload's pods have and no others' of the
+// namespace: one label if that suffices, the usual ones first. nil if nothing
+// tells them apart.
+func (g *generator) selector(w Workload) map[string]string {
+	labels := maps.Clone(g.inv.workloads[w].Labels)
+	for _, name := range passingLabels {
+		delete(labels, name)
+	}
+	if len(labels) == 0 {
+		return nil
+	}
+	usual := []string{"app", "app.kubernetes.io/name", "k8s-app", "app.kubernetes.io/instance", "version", "app.kubernetes.io/version"}
+	names := slices.SortedFunc(maps.Keys(labels), func(a, b string) int {
+		rank := func(name string) int {
+			if i := slices.Index(usual, name); i >= 0 {
+				return i
+			}
+			return len(usual)
+		}
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
+	for _, name := range names {
+		if one := map[string]string{name: labels[name]}; g.alone(w, one) {
+			return one
+		}
+	}
+	several := map[string]string{}
+	for _, name := range names {
+		several[name] = labels[name]
+		if g.alone(w, several) {
+			return several
+		}
+	}
+	return nil
+}
+
+// alone says whether labels select the pods of one workload and none of
+// another's.
+func (g *generator) alone(w Workload, labels map[string]string) bool {
+	for _, other := range g.inv.within[w.Namespace] {
+		hit := other != w
+		for key, value := range labels {
+			hit = hit && g.inv.workloads[other].any[[2]string{key, value}]
+		}
+		if hit {
+			return false
+		}
+	}
+	return true
+}
+
+// unseen is a workload that nobody saw.
+func (g *generator) unseen(c *caller, kept string) Open {
+	why := "no source watched its proxy"
+	if s := g.obs.seen[c.Workload]; s != nil {
+		why = "its proxy was watched (" + s.Sources.String() + "), and it neither called nor served anybody"
+	}
+	return Open{What: OpenUnseen, Workload: c.Workload, Count: c.pods.Proxied, Why: why, Risk: "none from this: it keeps what it has, and costs what it costs",
+		Done: "not narrowed: " + kept}
+}

@@ -1,0 +1,341 @@
+package generate
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/scope"
+)
+
+// object is an object of the API as far as it is read.
+type object struct {
+	Kind     string `json:"kind"`
+	Metadata struct {
+		Name        string            `json:"name"`
+		Namespace   string            `json:"namespace"`
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
+		Owners      []struct {
+			Kind       string `json:"kind"`
+			Name       string `json:"name"`
+			Controller bool   `json:"controller"`
+		} `json:"ownerReferences"`
+	} `json:"metadata"`
+	Spec   json.RawMessage   `json:"spec"`
+	Data   map[string]string `json:"data"`
+	Status struct {
+		Phase string `json:"phase"`
+	} `json:"status"`
+}
+
+// readers are the kinds of objects that matter.
+var readers = map[string]func(*Inventory, object) error{
+	"Namespace": (*Inventory).readNamespace, "Pod": (*Inventory).readPod,
+	"Service": (*Inventory).readService, "ServiceEntry": (*Inventory).readEntry,
+	"VirtualService": (*Inventory).readVirtual, "DestinationRule": (*Inventory).readRule,
+	"Sidecar": (*Inventory).readSidecar, "EnvoyFilter": (*Inventory).readFilter,
+	"ConfigMap": (*Inventory).readConfigMap,
+}
+
+// Read reads a list of objects, or one, as `kubectl get -o json` and the API
+// server write them. kind is theirs where they do not say it, "" otherwise.
+// Kinds that do not matter are read over.
+func (inv *Inventory) Read(r io.Reader, kind string) error {
+	err := scope.ReadObjects(r, func(listed string, raw json.RawMessage) error {
+		var o object
+		if err := json.Unmarshal(raw, &o); err != nil {
+			return err
+		}
+		for _, k := range []string{listed, kind} {
+			if o.Kind == "" {
+				o.Kind = k
+			}
+		}
+		read := readers[o.Kind]
+		if read == nil {
+			return nil
+		}
+		inv.read[o.Kind] = true
+		if err := read(inv, o); err != nil {
+			return fmt.Errorf("%s %s/%s: %w", o.Kind, o.Metadata.Namespace, o.Metadata.Name, err)
+		}
+		return nil
+	})
+	if kind != "" {
+		inv.read[kind] = true // also where there is none
+	}
+	if err != nil {
+		return errs.WithHint(errs.WithCode(fmt.Errorf("objects: %w", err), errs.CodeUsage),
+			"list them with: kubectl get namespaces,pods,services,serviceentries,virtualservices,destinationrules,sidecars,envoyfilters -A -o json")
+	}
+	return nil
+}
+
+// field decodes a part of an object and names it in errors.
+func field(raw json.RawMessage, name string, into any) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func (inv *Inventory) readNamespace(o object) error {
+	inv.namespaces[o.Metadata.Name] = o.Metadata.Labels
+	return nil
+}
+
+// readPod finds whose pod it is as istiod does for its workload's name.
+func (inv *Inventory) readPod(o object) error {
+	var spec struct {
+		Containers     []container `json:"containers"`
+		InitContainers []container `json:"initContainers"`
+	}
+	if err := field(o.Spec, "spec", &spec); err != nil {
+		return err
+	}
+	if o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" {
+		return nil
+	}
+	name := o.Metadata.Name
+	for _, owner := range o.Metadata.Owners {
+		if !owner.Controller {
+			continue
+		}
+		name = owner.Name
+		if hash := o.Metadata.Labels["pod-template-hash"]; owner.Kind == "ReplicaSet" && hash != "" {
+			name = strings.TrimSuffix(name, "-"+hash)
+		}
+		if owner.Kind == "Job" {
+			name = jobNumber.ReplaceAllString(name, "")
+		}
+	}
+	proxied, gateway := false, false
+	for _, c := range append(spec.Containers, spec.InitContainers...) {
+		if c.Name == "istio-proxy" {
+			proxied = true
+			gateway = gateway || slices.Contains(c.Args, "router") || slices.Contains(c.Args, "waypoint")
+		}
+	}
+	inv.addPod(Workload{o.Metadata.Namespace, name}, o.Metadata.Name, o.Metadata.Labels, proxied, gateway)
+	return nil
+}
+
+// jobNumber is what a CronJob gives its Jobs' names.
+var jobNumber = regexp.MustCompile(`-[0-9]{8,}$`)
+
+type container struct {
+	Name string   `json:"name"`
+	Args []string `json:"args"`
+}
+
+func (inv *Inventory) readService(o object) error {
+	var spec struct {
+		Type      string `json:"type"`
+		ClusterIP string `json:"clusterIP"`
+		Ports     []port `json:"ports"`
+	}
+	if err := field(o.Spec, "spec", &spec); err != nil {
+		return err
+	}
+	h := Host{o.Metadata.Namespace, serviceHost(o.Metadata.Name, o.Metadata.Namespace, inv.Domain)}
+	s := Service{Host: h, Object: "Service " + o.Metadata.Namespace + "/" + o.Metadata.Name, Ports: len(spec.Ports),
+		Headless: spec.ClusterIP == "None", External: spec.Type == "ExternalName"}
+	for _, p := range spec.Ports {
+		s.TCP = s.TCP || p.tcp()
+	}
+	for _, to := range strings.Split(o.Metadata.Annotations["networking.istio.io/exportTo"], ",") {
+		if to = strings.TrimSpace(to); to != "" {
+			s.ExportTo = append(s.ExportTo, to)
+		}
+	}
+	inv.addService(s)
+	return nil
+}
+
+// port is one of a Service or a ServiceEntry. Its protocol is, in the order in
+// which istiod looks: its appProtocol, its name up to a dash, what it says.
+type port struct {
+	Name        string `json:"name"`
+	Protocol    string `json:"protocol"`
+	AppProtocol string `json:"appProtocol"`
+}
+
+// requests are protocols of which proxies count requests.
+var requests = map[string]bool{"http": true, "http2": true, "grpc": true, "grpc-web": true, "kubernetes.io/h2c": true}
+
+func (p port) tcp() bool {
+	name, _, _ := strings.Cut(p.Name, "-")
+	if strings.HasPrefix(p.Name, "grpc-web") {
+		name = "grpc-web"
+	}
+	for _, word := range []string{p.AppProtocol, name, p.Protocol} {
+		if requests[strings.ToLower(word)] {
+			return false
+		}
+	}
+	return true
+}
+
+func (inv *Inventory) readEntry(o object) error {
+	var spec struct {
+		Hosts    []string `json:"hosts"`
+		Ports    []port   `json:"ports"`
+		ExportTo []string `json:"exportTo"`
+	}
+	if err := field(o.Spec, "spec", &spec); err != nil {
+		return err
+	}
+	for _, host := range spec.Hosts {
+		h := Host{o.Metadata.Namespace, strings.ToLower(host)}
+		s := Service{Host: h, Object: "ServiceEntry " + o.Metadata.Namespace + "/" + o.Metadata.Name, Entry: true, Ports: len(spec.Ports), ExportTo: spec.ExportTo}
+		for _, p := range spec.Ports {
+			s.TCP = s.TCP || p.tcp()
+		}
+		inv.addService(s)
+	}
+	return nil
+}
+
+func (inv *Inventory) readVirtual(o object) error {
+	var spec struct {
+		Hosts    []string `json:"hosts"`
+		Gateways []string `json:"gateways"`
+		ExportTo []string `json:"exportTo"`
+	}
+	var tree any
+	if err := field(o.Spec, "spec", &spec); err != nil {
+		return err
+	}
+	if err := field(o.Spec, "spec", &tree); err != nil {
+		return err
+	}
+	v := virtualService{namespace: o.Metadata.Namespace, name: o.Metadata.Name, exportTo: spec.ExportTo, mesh: len(spec.Gateways) == 0 || slices.Contains(spec.Gateways, "mesh")}
+	for _, host := range spec.Hosts {
+		v.hosts = append(v.hosts, inv.full(host, v.namespace))
+	}
+	to := map[string]bool{}
+	destinations(tree, to)
+	for _, host := range slices.Sorted(maps.Keys(to)) {
+		v.to = append(v.to, inv.full(host, v.namespace))
+	}
+	inv.virtual = append(inv.virtual, v)
+	return nil
+}
+
+// full is the name that istiod makes of a short one: it is of the namespace of
+// the object that it stands in.
+func (inv *Inventory) full(host, namespace string) string {
+	if host = strings.ToLower(host); !strings.ContainsAny(host, ".*") {
+		return serviceHost(host, namespace, inv.Domain)
+	}
+	return host
+}
+
+// destinations finds the hosts that routes lead and mirror to.
+func destinations(tree any, found map[string]bool) {
+	switch v := tree.(type) {
+	case []any:
+		for _, x := range v {
+			destinations(x, found)
+		}
+	case map[string]any:
+		for key, x := range v {
+			if to, is := x.(map[string]any); is && (key == "destination" || key == "mirror") {
+				if host, is := to["host"].(string); is {
+					found[host] = true
+				}
+			}
+			destinations(x, found)
+		}
+	}
+}
+
+func (inv *Inventory) readRule(o object) error {
+	var spec struct {
+		Host string `json:"host"`
+	}
+	if err := field(o.Spec, "spec", &spec); err != nil {
+		return err
+	}
+	host := inv.full(spec.Host, o.Metadata.Namespace)
+	owner := scope.Owner{Kind: "DestinationRule", Namespace: o.Metadata.Namespace, Name: o.Metadata.Name}
+	inv.rules[owner] = host
+	return nil
+}
+
+// clusterName is how an EnvoyFilter names the cluster of a service.
+var clusterName = regexp.MustCompile(`outbound\|[0-9]*\|[^|"' ]*\|([A-Za-z0-9._-]+)`)
+
+func (inv *Inventory) readFilter(o object) error {
+	for _, m := range clusterName.FindAllStringSubmatch(string(o.Spec), -1) {
+		inv.needs = append(inv.needs, need{o.Metadata.Namespace, strings.ToLower(m[1]), "EnvoyFilter " + o.Metadata.Namespace + "/" + o.Metadata.Name})
+	}
+	return nil
+}
+
+// readConfigMap reads the mesh's configuration (istio.mesh.v1alpha1.MeshConfig).
+func (inv *Inventory) readConfigMap(o object) error {
+	text, found := o.Data["mesh"]
+	if !found || o.Metadata.Name != "istio" && !strings.HasPrefix(o.Metadata.Name, "istio-") {
+		return nil
+	}
+	var config struct {
+		RootNamespace string `json:"rootNamespace"`
+		Outbound      struct {
+			Mode string `json:"mode"`
+		} `json:"outboundTrafficPolicy"`
+		Selectors []any            `json:"discoverySelectors"`
+		Providers []map[string]any `json:"extensionProviders"`
+		Default   struct {
+			Metadata map[string]string `json:"proxyMetadata"`
+		} `json:"defaultConfig"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
+		return fmt.Errorf("data.mesh: %w", err)
+	}
+	if config.RootNamespace != "" {
+		inv.Root = config.RootNamespace
+	}
+	if config.Outbound.Mode != "" {
+		inv.Outbound = config.Outbound.Mode
+	}
+	inv.selectors = len(config.Selectors) > 0
+	inv.Capture = config.Default.Metadata["ISTIO_META_DNS_CAPTURE"] == "true"
+	for _, provider := range config.Providers {
+		name, _ := provider["name"].(string)
+		for _, settings := range provider {
+			if m, is := settings.(map[string]any); is {
+				if service, is := m["service"].(string); is && service != "" {
+					inv.needs = append(inv.needs, need{"", strings.ToLower(service), "extension provider " + name})
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (inv *Inventory) readSidecar(o object) error {
+	var spec map[string]any
+	if err := field(o.Spec, "spec", &spec); err != nil {
+		return err
+	}
+	s, err := existingSidecar(o.Metadata.Namespace, o.Metadata.Name, spec)
+	if err != nil {
+		return err
+	}
+	s.Labels, s.Annotations = o.Metadata.Labels, maps.Clone(o.Metadata.Annotations)
+	delete(s.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
+	inv.existing = append(slices.DeleteFunc(inv.existing, func(e Sidecar) bool { return e.String() == s.String() }), s)
+	return nil
+}

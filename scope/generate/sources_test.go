@@ -1,0 +1,341 @@
+package generate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/graph"
+)
+
+// textLine is a line as Istio's proxies write it; the fields are what clients
+// and the configuration choose.
+func textLine(path, agent, authority, cluster, server string) string {
+	return fmt.Sprintf(`[2026-11-24T03:14:15.926Z] "GET %s HTTP/1.1" 200 - via_upstream - "-" 0 12 3 2 "-" "%s" "5f6b" "%s" "10.1.0.7:8080" %s 10.1.0.5:41234 10.96.0.9:80 10.1.0.5:51234 %s default`,
+		path, agent, authority, cluster, server)
+}
+
+const cart, pay = "outbound|80||cart.shop.svc.cluster.local", "outbound|443|v2|pay.bank.svc.cluster.local"
+
+// edges are the calls and what was left, in short.
+func edges(o *Observations) string {
+	var out []string
+	for _, e := range o.Edges() {
+		out = append(out, fmt.Sprintf("%s>%s:%d", e.From, e.Host, e.Count))
+	}
+	for _, w := range o.Workloads() {
+		s := o.seen[w]
+		if s.Served > 0 {
+			out = append(out, fmt.Sprintf("%s<%d", w, s.Served))
+		}
+		for host, n := range s.Outside {
+			out = append(out, fmt.Sprintf("%s!%s:%d", w, host, n))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func TestAccessLog(t *testing.T) {
+	for name, c := range map[string]struct {
+		log, want   string
+		odd, toLong int64
+	}{
+		"text":                              {log: textLine("/", "curl", "cart", cart, "-"), want: "shop/front>cart.shop.svc.cluster.local:1"},
+		"old Envoys end the cluster's name": {log: textLine("/", "curl", "cart", cart+";", "-"), want: "shop/front>cart.shop.svc.cluster.local:1"},
+		"subset and text around":            {log: "2026-11-24T03:00:00Z info Envoy proxy is ready\n" + textLine("/", "curl", "pay", pay, "outbound_.443_.v2_.x") + "\n\n", want: "shop/front>pay.bank.svc.cluster.local:1"},
+		"inbound":                           {log: textLine("/", "curl", "front", "inbound|8080||", "-"), want: "shop/front<1"},
+		"answered by the proxy":             {log: textLine("/", "curl", "cart", "-", "-") + "\n" + textLine("/", "curl", "front", "InboundPassthroughCluster", "-"), want: "shop/front<1"},
+		"outside":                           {log: textLine("/", "curl", "example.com:8443", "PassthroughCluster", "-"), want: "shop/front!example.com:1"},
+		"outside by server name":            {log: textLine("/", "curl", "-", "BlackHoleCluster", "api.example.com"), want: "shop/front!api.example.com:1"},
+		"quotes and spaces in a path":       {log: textLine(`/a" 200 - "x" "y`, `z" "w`, "cart", cart, "-"), want: "shop/front>cart.shop.svc.cluster.local:1"},
+		"a path that names a cluster": {log: textLine("/"+pay, "curl", "cart", cart, "-"), odd: 1,
+			want: "shop/front>cart.shop.svc.cluster.local:1 shop/front>pay.bank.svc.cluster.local:1"},
+		"a server name that shifts fields": {log: textLine("/", "curl", "cart", cart, "a "+pay+" b c d e f"), odd: 1,
+			want: "shop/front>cart.shop.svc.cluster.local:1 shop/front>pay.bank.svc.cluster.local:1"},
+		"another format":       {log: "GET / 200 cluster=" + cart, odd: 1, want: "shop/front>cart.shop.svc.cluster.local:1"},
+		"json":                 {log: `{"start_time":"2026-11-24T03:14:15.926Z","upstream_cluster":"` + pay + `","authority":"pay","bytes_sent":12,"route_name":null}`, want: "shop/front>pay.bank.svc.cluster.local:1"},
+		"json outside":         {log: `{"upstream_cluster":"PassthroughCluster","authority":null,"requested_server_name":"api.example.com"}`, want: "shop/front!api.example.com:1"},
+		"json no cluster":      {log: `{"upstream_cluster":null,"authority":"x"}` + "\n" + `{"upstream_cluster":"inbound|80||"}`, want: "shop/front<1"},
+		"json of another name": {log: `{"cluster":"` + cart + `"}`, odd: 1, want: "shop/front>cart.shop.svc.cluster.local:1"},
+		"cut json":             {log: `{"upstream_cluster":"` + cart + `","auth`, odd: 1, want: "shop/front>cart.shop.svc.cluster.local:1"},
+		"of kubectl": {log: "[pod/cart-1/istio-proxy] " + textLine("/", "curl", "pay", pay, "-") + "\n[pod/cart-2/istio-proxy] " + textLine("/", "curl", "pay", "inbound|80||", "-"),
+			want: "shop/cart>pay.bank.svc.cluster.local:1 shop/cart<1"},
+		"a long line": {log: textLine("/"+strings.Repeat("x", 2*maxLine), "curl", "pay", pay, "-") + "\n" + textLine("/", "curl", "cart", cart, "-"), toLong: 1, want: "shop/front>cart.shop.svc.cluster.local:1"},
+	} {
+		o := NewObservations()
+		found, err := o.ReadAccessLog(strings.NewReader(c.log), Workload{"shop", "front"}, func(pod string) Workload { return Workload{"shop", strings.TrimRight(pod, "-12")} })
+		if got := edges(o); err != nil || got != c.want || found.Odd != c.odd || found.TooLong != c.toLong {
+			t.Errorf("%s: %v\n got %s\nwant %s\n%+v", name, err, got, c.want, found)
+		}
+	}
+}
+
+// Whatever clients put into their fields, the host that was called is kept.
+func TestHostileFields(t *testing.T) {
+	hostile := rapid.StringOf(rapid.OneOf(rapid.Rune(), rapid.SampledFrom([]rune(` "|;{}[]`)))).Filter(func(s string) bool { return !strings.ContainsAny(s, "\r\n") })
+	field := rapid.OneOf(hostile, rapid.SampledFrom([]string{"-", pay, `" "x" ` + pay + ` a b c d e`, `" a b c d e`, `{"upstream_cluster":"` + pay + `"}`, strings.Repeat(pay+" ", 40)}))
+	rapid.Check(t, func(t *rapid.T) {
+		path, agent, authority, server := field.Draw(t, "path"), field.Draw(t, "agent"), field.Draw(t, "authority"), field.Draw(t, "server")
+		line := textLine(path, agent, authority, cart, server)
+		if rapid.Bool().Draw(t, "json") {
+			text, err := json.Marshal(map[string]any{"path": path, "user_agent": agent, "authority": authority, "upstream_cluster": cart, "requested_server_name": server})
+			if err != nil {
+				t.Fatal(err)
+			}
+			line = string(text)
+		}
+		o := NewObservations()
+		if _, err := o.ReadAccessLog(strings.NewReader(line+"\n"), Workload{"a", "b"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(o.Edges(), func(e Edge) bool { return e.Host == "cart.shop.svc.cluster.local" }) {
+			t.Fatalf("lost: %s", line)
+		}
+	})
+}
+
+func TestAccessLogTimes(t *testing.T) {
+	o := NewObservations()
+	if _, err := o.ReadAccessLog(strings.NewReader(textLine("/", "", "cart", cart, "-")), Workload{"shop", ""}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if e := o.Edges()[0]; e.First.Format("15:04:05.000") != "03:14:15.926" || e.Hours != 1<<3 || hours(e.Hours) != "03:00-04:00 UTC" {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestAccessLogFailures(t *testing.T) {
+	o := NewObservations()
+	_, err := o.ReadAccessLog(strings.NewReader("hello\nworld\n"), Workload{}, nil)
+	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "none of 2 lines") || errs.Hint(err) == "" {
+		t.Error(err)
+	}
+	broken := errors.New("the disk is gone")
+	_, err = o.ReadAccessLog(io.MultiReader(strings.NewReader(textLine("/", "", "x", cart, "-")+"\n"), iotest.ErrReader(broken)), Workload{}, nil)
+	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "after line 1") {
+		t.Error(err)
+	}
+}
+
+// Names that clients choose do not fill the memory.
+func TestOutsideIsBounded(t *testing.T) {
+	var log strings.Builder
+	for i := range 10_000 {
+		log.WriteString(textLine("/", "x", fmt.Sprintf("%d.example.com", i), "PassthroughCluster", "-") + "\n")
+	}
+	o := NewObservations()
+	if _, err := o.ReadAccessLog(strings.NewReader(log.String()), Workload{"a", "b"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	sum, outside := int64(0), o.seen[Workload{"a", "b"}].Outside
+	for _, n := range outside {
+		sum += n
+	}
+	if len(outside) > maxOutside+1 || sum != 10_000 || outside[others] < 9_000 {
+		t.Errorf("%d names, %d calls", len(outside), sum)
+	}
+}
+
+func FuzzAccessLog(f *testing.F) {
+	f.Add(textLine("/", "curl", "cart", cart, "-"))
+	f.Add(`{"start_time":"x","upstream_cluster":"` + pay + `"}`)
+	f.Add("[pod/a/b] " + textLine(`" "`, "\x00", "", "PassthroughCluster", `" `))
+	f.Fuzz(func(t *testing.T, log string) {
+		o := NewObservations()
+		found, _ := o.ReadAccessLog(strings.NewReader(log), Workload{"a", "b"}, func(pod string) Workload { return Workload{"a", pod} })
+		for _, e := range o.Edges() {
+			if !isHost(e.Host) || e.Count < 1 || e.Count > found.Lines*int64(len(log)) {
+				t.Errorf("%+v", e)
+			}
+		}
+		// A cluster that stands between quotes and spaces is found, whatever
+		// stands around it.
+		if !strings.ContainsAny(log, "\r\n") && len(log) < maxLine/2 && !strings.HasPrefix(log, "[pod/") && !strings.Contains(log, "|") && !strings.Contains(log, "_.") {
+			o := NewObservations()
+			if _, err := o.ReadAccessLog(strings.NewReader(log+` "`+cart+`" `), Workload{"a", "b"}, nil); err != nil || len(o.Edges()) != 1 {
+				t.Errorf("%v: %q hides the cluster behind it", err, log)
+			}
+		}
+	})
+}
+
+func TestCounters(t *testing.T) {
+	o := NewObservations()
+	if err := o.AddCounters(Workload{"shop", "front"}, map[string]int64{cart: 3, pay: 0, "inbound|8080||": 2, "PassthroughCluster": 4, "BlackHoleCluster": 0, "xds-grpc": 9}); err != nil {
+		t.Fatal(err)
+	}
+	if got := edges(o); got != "shop/front>cart.shop.svc.cluster.local:3 shop/front<2 shop/front!(others):4" {
+		t.Error(got)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	labels := func(reporter, source, to string) map[string]string {
+		return map[string]string{"reporter": reporter, "source_workload": source, "source_workload_namespace": "shop", "destination_workload": "cart-v1", "destination_workload_namespace": "shop",
+			"destination_service": to, "destination_service_name": strings.Split(to, ".")[0], "destination_service_namespace": "shop"}
+	}
+	o := NewObservations()
+	outside := labels("source", "front", "api.example.com")
+	outside["destination_service_name"] = "PassthroughCluster"
+	bare := labels("destination", "unknown", "cart.shop.svc.cluster.local")
+	bare["source_workload_namespace"] = "unknown"
+	for _, s := range []struct {
+		labels map[string]string
+		n      float64
+	}{{labels("source", "front", "cart.shop.svc.cluster.local"), 7.5}, {labels("destination", "front", "cart.shop.svc.cluster.local"), 7}, {bare, 2},
+		{labels("source", "front", "never.shop.svc.cluster.local"), 0}, {labels("source", "front", "never.shop.svc.cluster.local"), math.NaN()}, {outside, 4}} {
+		if err := o.AddMetric(MetricRequests, s.labels, s.n, Span{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := edges(o); got != "shop/front>cart.shop.svc.cluster.local:7 shop/cart-v1<9 shop/front!api.example.com:4" {
+		t.Error(got)
+	}
+}
+
+const kialiText = `{"timestamp":1795600000,"duration":3600,"graphType":"workload","elements":{"nodes":[
+ {"data":{"id":"f","nodeType":"workload","namespace":"shop","workload":"front"}},
+ {"data":{"id":"c","nodeType":"workload","namespace":"shop","workload":"cart-v1","destServices":[{"namespace":"shop","name":"cart"}]}},
+ {"data":{"id":"s","nodeType":"service","namespace":"bank","service":"pay"}},
+ {"data":{"id":"e","nodeType":"service","namespace":"shop","service":"api","isServiceEntry":{"location":"MESH_EXTERNAL","hosts":["api.example.com","*.cdn.example.com"],"namespace":"shop"}}},
+ {"data":{"id":"x","nodeType":"service","namespace":"unknown","service":"PassthroughCluster"}},
+ {"data":{"id":"u","nodeType":"workload","namespace":"unknown","workload":"unknown"}}],
+ "edges":[
+ {"data":{"source":"f","target":"c","traffic":{"protocol":"http","rates":{"http":"0.50"},"responses":{"200":{"hosts":{"cart.shop:80":"100.0"}}}}}},
+ {"data":{"source":"f","target":"s","traffic":{"protocol":"tcp","rates":{"tcp":"900"}}}},
+ {"data":{"source":"s","target":"c","traffic":{"protocol":"http","rates":{"http":"1"}}}},
+ {"data":{"source":"c","target":"e","traffic":{"protocol":"http","rates":{"http":"1"}}}},
+ {"data":{"source":"c","target":"x","traffic":{}}},
+ {"data":{"source":"u","target":"c","traffic":{"protocol":"grpc","rates":{"grpc":"1"}}}}]}}`
+
+func TestKiali(t *testing.T) {
+	o := NewObservations()
+	if err := o.ReadKiali(strings.NewReader(kialiText), "cluster.local"); err != nil {
+		t.Fatal(err)
+	}
+	want := "shop/cart-v1>*.cdn.example.com:3600 shop/cart-v1>api.example.com:3600 shop/front>cart.shop:1800 shop/front>pay.bank.svc.cluster.local:1 shop/front>cart.shop.svc.cluster.local:1800 shop/cart-v1<9000 shop/cart-v1!(others):1"
+	got := strings.Split(edges(o), " ")
+	for _, part := range strings.Split(want, " ") {
+		if !slices.Contains(got, part) {
+			t.Errorf("%s is not in %v", part, got)
+		}
+	}
+	for text, says := range map[string]string{
+		"":             "unexpected end of JSON",
+		`{"nodes":[]}`: `no "elements"`,
+		`{"elements":{"nodes":[{"data":{"id":"a"}}],"edges":[{"data":{"source":"a","target":"b"}}]}}`: `elements.edges[0]`,
+		`{"elements":{"nodes":[{"data":{"id":7}}]}}`:                                                  "elements.nodes.data.id",
+	} {
+		if err := NewObservations().ReadKiali(strings.NewReader(text), "x"); err == nil || !strings.Contains(err.Error(), says) || errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func FuzzKiali(f *testing.F) {
+	f.Add(kialiText)
+	f.Fuzz(func(t *testing.T, text string) {
+		_ = NewObservations().ReadKiali(strings.NewReader(text), "cluster.local")
+	})
+}
+
+func TestGraph(t *testing.T) {
+	o := NewObservations()
+	g := graph.Graph{Services: []graph.Service{{Name: "front", Calls: []graph.Call{{To: "cart"}}}, {Name: "cart"}}}
+	if err := o.AddGraph(g, "shop", "cluster.local"); err != nil {
+		t.Fatal(err)
+	}
+	if got := edges(o); got != "shop/front>cart.shop.svc.cluster.local:0 shop/cart<1 shop/front<1" {
+		t.Error(got)
+	}
+}
+
+// Objects that are not what they should be are named.
+func TestObjectErrors(t *testing.T) {
+	for text, says := range map[string]string{
+		``:   "EOF",
+		`[]`: "no object",
+		`{"items":[{"kind":"Service","metadata":{"name":"a","namespace":"b"},"spec":{"ports":7}}]}`:                     "items[0]: Service b/a: spec",
+		`{"items":[{},{"kind":"Sidecar","metadata":{"name":"a","namespace":"b"},"spec":{"egress":[{"hosts":["x"]}]}}]}`: "items[1]: Sidecar b/a: spec.egress[0].hosts[0]",
+		`{"kind":"ConfigMap","metadata":{"name":"istio"},"data":{"mesh":"a: ["}}`:                                       "data.mesh",
+		`{"items":[{"kind":"Pod"`: "EOF",
+	} {
+		if err := NewInventory().Read(strings.NewReader(text), ""); err == nil || !strings.Contains(err.Error(), says) || errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func FuzzObjects(f *testing.F) {
+	f.Add(`{"items":[{"kind":"VirtualService","metadata":{"name":"a"},"spec":{"hosts":["x"],"http":[{"mirror":{"host":"y"}}]}}]}`)
+	f.Add(`{"kind":"ConfigMap","metadata":{"name":"istio"},"data":{"mesh":"extensionProviders: [{name: a, zipkin: {service: b}}]"}}`)
+	f.Add(`{"kind":"Sidecar","metadata":{"name":"istio"},"spec":{"workloadSelector":{"labels":{"a":"b"}},"egress":[{"hosts":["./*"]}],"ingress":[]}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		inv := NewInventory()
+		if inv.Read(strings.NewReader(text), "") == nil {
+			inv.addPod(Workload{"a", "b"}, "b-1", nil, true, false)
+			if _, err := Generate(inv, NewObservations(), Accounts{}, Options{}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestWorkloadOf(t *testing.T) {
+	inv := NewInventory()
+	inv.addPod(Workload{"a", "known"}, "strange-name", nil, true, false)
+	for pod, want := range map[string]string{"strange-name": "known", "front-v1-77bf65668c-gkmlg": "front-v1", "db-0": "db-0"} {
+		if got := inv.WorkloadOf("a", pod).Name; got != want {
+			t.Errorf("%s is of %s, want %s", pod, got, want)
+		}
+	}
+}
+
+// manyLines are lines of a log, each of another request, made while read.
+type manyLines struct {
+	left int
+	line string
+}
+
+func (m *manyLines) Read(b []byte) (int, error) {
+	if m.line == "" {
+		if m.left == 0 {
+			return 0, io.EOF
+		}
+		m.left--
+		m.line = textLine(fmt.Sprintf("/%d", m.left), fmt.Sprintf("agent %d", m.left), fmt.Sprintf("h%d", m.left), fmt.Sprintf("outbound|80||s%d.shop.svc.cluster.local", m.left%100), "-") + "\n"
+	}
+	n := copy(b, m.line)
+	m.line = m.line[n:]
+	return n, nil
+}
+
+// A log is read a line at a time: what is kept of it are its pairs.
+func TestLongLogTakesLittleMemory(t *testing.T) {
+	held := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	o, before := NewObservations(), held()
+	found, err := o.ReadAccessLog(&manyLines{left: 200_000}, Workload{"shop", "front"}, nil)
+	after := held()
+	if err != nil || found.Requests != 200_000 || len(o.Edges()) != 100 {
+		t.Fatalf("%v: %+v, %d pairs", err, found, len(o.Edges()))
+	}
+	if after > before+2<<20 {
+		t.Errorf("%d kB are held of a log of 100 pairs", (after-before)>>10)
+	}
+	runtime.KeepAlive(o)
+}
