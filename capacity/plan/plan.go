@@ -253,9 +253,7 @@ func (p *Plan) explain(worst *model.Prediction) {
 func (p *Plan) warn() {
 	if b := p.Prediction.Beyond; b > 1.05 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("this mesh lies %.3g times beyond what was measured: measure a larger one before relying on it", b))
-		for _, what := range p.Prediction.BeyondWhat {
-			p.Warnings = append(p.Warnings, what)
-		}
+		p.Warnings = append(p.Warnings, p.Prediction.BeyondWhat...)
 	}
 	for _, name := range p.Prediction.Assumed {
 		p.Warnings = append(p.Warnings, name+" is assumed, not measured")

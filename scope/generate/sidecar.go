@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -140,20 +139,6 @@ func subset(host, of string) bool {
 	}
 	suffix, wild := strings.CutPrefix(of, "*")
 	return wild && strings.HasSuffix(strings.TrimPrefix(host, "*"), suffix)
-}
-
-// admitsVirtual says whether egress hosts let in a VirtualService: one in the
-// namespace that they name, one of whose hosts matches.
-func admitsVirtual(hosts []string, own string, v virtualService) bool {
-	return slices.ContainsFunc(v.hosts, func(host string) bool {
-		return slices.ContainsFunc(hosts, func(entry string) bool {
-			namespace, name, _ := strings.Cut(entry, "/")
-			if namespace == "." {
-				namespace = own
-			}
-			return (namespace == "*" || namespace == v.namespace) && (subset(host, name) || subset(name, host))
-		})
-	})
 }
 
 // selects says whether a Sidecar without or with a selector holds for pods of
