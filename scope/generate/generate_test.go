@@ -393,7 +393,7 @@ func TestGenerateProperties(t *testing.T) {
 		o := Options{Exception: rapid.SampledFrom([]float64{0, 0.05, 0.5}).Draw(t, "exception"), Always: rapid.SampledFrom([][]string{nil, {}, {"b/*"}}).Draw(t, "always")}
 		r, err := Generate(m.inv, m.obs, Accounts{}, o)
 		if err != nil && strings.Contains(err.Error(), "no workload") {
-			t.Skip()
+			t.Skip("this mesh has nothing to scope")
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -93,7 +93,7 @@ func (g *generator) exports(consumers map[Host]map[string]bool, unseen int) {
 	if unseen > 0 {
 		caution = fmt.Sprintf("; %d workloads and gateways were not seen, which may call it too", unseen)
 	}
-	for _, joined := range sortedKeys(groups) {
+	for _, joined := range slices.Sorted(maps.Keys(groups)) {
 		namespace, value, _ := strings.Cut(joined, "\x00")
 		reason := "called from its own namespace alone"
 		if value != "." {

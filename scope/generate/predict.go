@@ -2,6 +2,7 @@ package generate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -82,7 +83,7 @@ func (g *generator) predict(callers []Workload) {
 		p.OfExact = float64(p.Now.weight(g.acc)-p.After.weight(g.acc)) / float64(saves)
 	}
 	p.Namespaces = []NamespaceSaving{}
-	for _, namespace := range sortedKeys(now) {
+	for _, namespace := range slices.Sorted(maps.Keys(now)) {
 		proxies := 0
 		for _, n := range now[namespace] {
 			proxies += n
@@ -103,9 +104,9 @@ func (l Load) weight(a Accounts) int64 {
 func (g *generator) load(s scopes, by map[string]Bytes) Load {
 	var out Load
 	holders := int64(0)
-	for _, namespace := range sortedKeys(s) {
+	for _, namespace := range slices.Sorted(maps.Keys(s)) {
 		v, sum := g.view(namespace), Bytes{}
-		for _, joined := range sortedKeys(s[namespace]) {
+		for _, joined := range slices.Sorted(maps.Keys(s[namespace])) {
 			hosts, n := strings.Split(joined, "\n"), int64(s[namespace][joined])
 			one := g.acc.base
 			for _, h := range v.hosts {
@@ -131,13 +132,4 @@ func (g *generator) load(s scopes, by map[string]Bytes) Load {
 		out.Pushes = float64(holders) / float64(n)
 	}
 	return out
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
