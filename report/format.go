@@ -123,7 +123,9 @@ func Magnitude(v float64) int {
 
 // Decimals says how many digits after the point an estimate and its interval
 // deserve, in shown units: one digit of the half width, two if it starts with
-// 1, and never more than four significant digits of the estimate.
+// 1, and never more than four significant digits of the estimate; one more where
+// otherwise an end would be written as zero that is not, since on which side of
+// zero it lies is what a reader asks.
 func Decimals(estimate, low, high float64) int {
 	half := (high - low) / 2
 	most := 3 - Magnitude(estimate)
@@ -137,7 +139,18 @@ func Decimals(estimate, low, high float64) int {
 	if biggest := 3 - Magnitude(math.Max(math.Abs(low), math.Abs(high))); biggest < most {
 		most = biggest
 	}
-	return Clamp(min(d, most), 0, 6)
+	d = Clamp(min(d, most), 0, 6)
+	for _, end := range []float64{low, high} {
+		if zeroAt(end, d) && d < 6 && !zeroAt(end, d+1) {
+			return d + 1
+		}
+	}
+	return d
+}
+
+// zeroAt says that v is not zero and is written as zero with d digits.
+func zeroAt(v float64, d int) bool {
+	return v != 0 && strings.Trim(strconv.FormatFloat(v, 'f', d, 64), "-0.") == ""
 }
 
 func Clamp(v, low, high int) int { return max(low, min(v, high)) }

@@ -48,7 +48,7 @@ export function magnitude(v: number): number {
 
 const clamp = (v: number, low: number, high: number): number => Math.max(low, Math.min(v, high));
 
-/** How many digits after the point an estimate and its interval deserve. */
+/** How many digits after the point an estimate and its interval deserve; an end that is not zero is not written as zero where one digit more helps. */
 export function decimals(estimate: number, low: number, high: number): number {
   const half = (high - low) / 2;
   let most = 3 - magnitude(estimate);
@@ -56,8 +56,12 @@ export function decimals(estimate: number, low: number, high: number): number {
   let d = -magnitude(half);
   if (half * 10 ** d < 2) d += 1;
   most = Math.min(most, 3 - magnitude(Math.max(Math.abs(low), Math.abs(high))));
-  return clamp(Math.min(d, most), 0, 6);
+  d = clamp(Math.min(d, most), 0, 6);
+  return d < 6 && [low, high].some((end) => zeroAt(end, d) && !zeroAt(end, d + 1)) ? d + 1 : d;
 }
+
+/** Whether v is not zero and is written as zero with d digits. */
+const zeroAt = (v: number, d: number): boolean => v !== 0 && Number(v.toFixed(d)) === 0;
 
 /** v with d digits after the point, thousands grouped, never "−0". */
 export function fixed(v: number, d: number): string {

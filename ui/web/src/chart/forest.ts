@@ -20,6 +20,8 @@ export interface ForestRow {
   /** Drawn hollow, with says in place of its figure. */
   readonly hollow: boolean;
   readonly says: string;
+  /** No figure is told, so nothing is drawn: says stands alone. */
+  readonly refused?: boolean;
   /** A second mark: a published figure. */
   readonly mark?: number;
 }
@@ -48,7 +50,7 @@ function draw(o: ForestOptions, width: number): SVGSVGElement {
   const height = 14 + o.rows.length * step + 46;
   const inner = { width, left: 0, right: width - 2, top: 8, bottom: height - 46 };
   const kind = o.kind ?? 'linear';
-  const values = o.rows.flatMap((r) => [r.estimate, r.low, r.high, r.mark ?? r.estimate]);
+  const values = o.rows.flatMap((r) => [...(r.refused ? [] : [r.estimate, r.low, r.high]), ...(r.mark === undefined ? [] : [r.mark])]);
   const x = makeAxis({ kind, title: o.title, domain: airy(values, kind, true), format: o.format }, [inner.left + 10, inner.right - 10], 84);
   const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, width, height, class: 'plot' });
   svg.append(grid(x, null, inner));
@@ -60,14 +62,14 @@ function draw(o: ForestOptions, width: number): SVGSVGElement {
     const top = inner.top + i * step;
     const y = top + step - 15;
     const g = s('g', { class: 'row', style: `color:${row.color}` });
-    if (row.noise !== undefined && kind === 'linear') {
+    if (row.noise !== undefined && kind === 'linear' && !row.refused) {
       const [a, b] = [x.at(Math.max(x.domain[0], -row.noise)), x.at(Math.min(x.domain[1], row.noise))];
       g.append(s('rect', { class: 'noise', x: a, width: Math.max(1, b - a), y: y - 10, height: 20 }));
     }
     const floor = x.domain[0];
     const [low, high] = [x.at(kind === 'log' ? Math.max(row.low, floor) : row.low), x.at(row.high)];
-    if (row.high > row.low) g.append(s('path', { class: 'whisker', d: `M${low},${y}H${high}m0,-5v10M${low},${y - 5}v10` }));
-    g.append(marker(row.shape, x.at(kind === 'log' ? Math.max(row.estimate, floor) : row.estimate), y, row.hollow));
+    if (row.high > row.low && !row.refused) g.append(s('path', { class: 'whisker', d: `M${low},${y}H${high}m0,-5v10M${low},${y - 5}v10` }));
+    if (!row.refused) g.append(marker(row.shape, x.at(kind === 'log' ? Math.max(row.estimate, floor) : row.estimate), y, row.hollow));
     if (row.mark !== undefined) g.append(s('path', { class: 'published', d: `M${x.at(row.mark)},${y - 9}v18` }));
     g.append(s('text', { class: 'name', x: inner.left, y: top + 14 }, row.label));
     g.append(s('text', crowded ? { class: 'figure', x: inner.left, y: top + 14 + LINE } : { class: 'figure', x: inner.right, y: top + 14, 'text-anchor': 'end' }, row.says));

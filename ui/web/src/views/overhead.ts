@@ -49,7 +49,7 @@ export function overhead(model: Model): View | null {
       drawn.push(h('div', { class: 'panels two' }, groups.map((cells) => h('div', { class: 'panel' }, h('h3', {}, comparedLabel(model, cells[0])), chart(lines(model, cells, measure, scale, kind, domain))))));
     } else {
       const said = new Remarks(model, shown, within);
-      drawn.push(h('div', { class: 'panels two' }, within.map((m) => h('div', { class: 'panel' }, h('h3', {}, `Added ${m.to}`), chart(rows(model, shown, m)), notes(said.of(m))))));
+      drawn.push(h('div', { class: 'panels two' }, within.map((m) => h('div', { class: 'panel' }, h('h3', {}, `Added ${m.to}`), refused(model, shown, m) ?? chart(rows(model, shown, m)), notes(said.of(m))))));
       drawn.push(notes(said.ofMany));
       drawn.push(h('p', { class: 'key' }, h('span', { class: 'noise-key', 'aria-hidden': 'true' }), 'Noise floor: how much two identical baselines differ. Hollow marks are not significant.'));
     }
@@ -175,6 +175,14 @@ export function tickText(v: number): string {
   return text.replace('-', '−');
 }
 
+/** In place of a chart in which nothing could be drawn. */
+function refused(model: Model, cells: readonly CellSummary[], measure: Measure): Child {
+  const findings = cells.flatMap((c) => model.overhead(measure.id, c.cell) ?? []);
+  if (findings.some((f) => f.verdict !== 'invalid')) return null;
+  const words = new Set(findings.map((f) => says(f, scaleFor(f.unit, 0))));
+  return h('p', { class: 'empty' }, `Not estimated: ${[...words].join(', ')}.`);
+}
+
 function rows(model: Model, cells: readonly CellSummary[], measure: Measure) {
   const findings = cells.flatMap((c) => {
     const f = model.overhead(measure.id, c.cell);
@@ -193,6 +201,7 @@ function rows(model: Model, cells: readonly CellSummary[], measure: Measure) {
       high: f.high,
       ...(noise === undefined ? {} : { noise }),
       hollow: !stands(f.verdict),
+      refused: f.verdict === 'invalid',
       says: `${says(f, scale)}${f.verdict === 'inconclusive' ? ' inconclusive' : ''}`,
     };
   });

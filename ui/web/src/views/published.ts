@@ -67,6 +67,7 @@ function compare(group: readonly Published[], all: readonly Published[], model: 
       low: m.low,
       high: m.high,
       hollow: !stands(m.verdict),
+      refused: m.verdict === 'invalid',
       says: `${value(scale, p.figure)} → ${measured(p, scale)}`,
       mark: p.figure,
     }];
