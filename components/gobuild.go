@@ -3,6 +3,7 @@ package components
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 // once. What units have in common comes out of Go's own build cache.
 type goUnit struct {
 	name     string
+	modfile  string // requirements other than go.mod's; "" is go.mod
 	packages []string
 	tags     string   // those of the upstream release, and commonTags where they change nothing else
 	stamps   []string // KEY=VALUE for the linker's -X
@@ -73,7 +75,17 @@ func goUnits() []goUnit {
 		{name: "istioctl", packages: []string{"istio.io/istio/istioctl/cmd/istioctl"},
 			tags: commonTags, stamps: istio,
 			seconds: 60, compiled: 300},
+		{name: "metrics-server", modfile: "metrics.mod", packages: []string{"sigs.k8s.io/metrics-server/cmd/metrics-server"},
+			tags: commonTags, stamps: []string{"k8s.io/client-go/pkg/version.gitVersion=v" + metricsVersion},
+			seconds: 95, compiled: 910},
 	}
+}
+
+// modules are the files that say which versions of which modules the unit is
+// built from.
+func (u goUnit) modules() (mod, sum string) {
+	name := cmp.Or(strings.TrimSuffix(u.modfile, ".mod"), "go")
+	return name + ".mod", name + ".sum"
 }
 
 func (u goUnit) flags() []string {
@@ -81,7 +93,11 @@ func (u goUnit) flags() []string {
 	for _, s := range u.stamps {
 		linker += " -X " + s
 	}
-	return []string{"-trimpath", "-gcflags=all=-dwarf=false", "-buildvcs=false", "-mod=readonly", "-tags=" + u.tags, "-ldflags=" + linker}
+	flags := []string{"-trimpath", "-gcflags=all=-dwarf=false", "-buildvcs=false", "-mod=readonly", "-tags=" + u.tags, "-ldflags=" + linker}
+	if u.modfile != "" {
+		flags = append(flags, "-modfile="+u.modfile)
+	}
+	return flags
 }
 
 // toolchain runs the go command in components/src.
@@ -129,7 +145,8 @@ func findToolchain(ctx context.Context, source string) (toolchain, error) {
 // recipe says how u is made from the source at hand.
 func (t toolchain) recipe(u goUnit, progress func(compiled int, pkg string)) (recipe, error) {
 	inputs := map[string]any{"go": t.version, "flags": u.flags(), "packages": u.packages, "links": u.links}
-	files := []string{"go.mod", "go.sum"}
+	mod, sum := u.modules()
+	files := []string{mod, sum}
 	for _, p := range u.packages {
 		if !strings.HasPrefix(p, "./") {
 			continue
