@@ -2,9 +2,8 @@ package components
 
 import "slices"
 
-// What is pinned. A version appears once, here; the modules' versions also
-// stand in src/go.mod (that of metrics-server in src/metrics.mod), and a test
-// holds the two together.
+// What is pinned. A version appears once, here; the modules' versions also stand
+// in src/go.mod and src/metrics.mod, and a test holds these together.
 const (
 	kubernetesVersion = "1.36.3"
 	kubernetesDate    = "2026-07-22T18:07:38Z" // of the module's release
