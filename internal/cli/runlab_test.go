@@ -111,3 +111,26 @@ func TestStatusNamesTheRun(t *testing.T) {
 		t.Errorf("of none:\n%s", text)
 	}
 }
+
+// A run beside metrics-server says so in its header; one without says nothing.
+func TestBesides(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		_, _, record := labFor(t)
+		if on {
+			text, err := os.ReadFile(record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(record, bytes.Replace(text, []byte(`"id"`), []byte(`"metrics_server": true, "id"`), 1), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l, err := local.Open("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(besides(l), ""); strings.Contains(got, "metrics-server runs in the lab") != on || !on && got != "" {
+			t.Errorf("with metrics-server %t: %q", on, got)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -37,11 +38,21 @@ type spec struct {
 	Pause      string                        `json:"pause"` // reference of the sandbox image
 	Keep       []string                      `json:"keep"`  // folders that must stay visible inside
 	Audit      bool                          `json:"audit"` // the API server writes an audit log
+
+	MetricsServer bool `json:"metrics_server"`
 }
 
 // programNames are the programs a lab is made of.
 var programNames = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy",
 	"containerd", "containerd-shim-runc-v2", "ctr", "runc", "nft", "kwok", "kubectl"}
+
+// programsOf are the programs of a lab with or without metrics-server.
+func programsOf(metrics bool) []string {
+	if metrics {
+		return append(slices.Clone(programNames), metricsServer)
+	}
+	return programNames
+}
 
 // nodeGOGC lets the node's own programs use more memory and less CPU: they
 // start sooner, and disturb trials less.

@@ -22,7 +22,7 @@ func testSpec(t *testing.T) *spec {
 		Cgroup: "/meshtrial-abc123", Programs: map[string]components.Program{}, CNI: "/cache/debian/cni", Pause: "docker.io/meshtrial/pause:1",
 		Images: []components.Image{{Ref: "a", Path: "/cache/images/a.tar"}, {Ref: "b"}},
 	}
-	for _, name := range programNames {
+	for _, name := range programsOf(true) {
 		s.Programs[name] = components.Program{Path: "/cache/bin/" + name}
 	}
 	s.Programs["nft"] = components.Program{Path: "/cache/debian/bin/nft", Env: []string{"LD_LIBRARY_PATH=/cache/debian/lib"}}
@@ -65,7 +65,7 @@ func TestFilesParse(t *testing.T) {
 
 func TestArguments(t *testing.T) {
 	s := testSpec(t)
-	for _, p := range []process{s.etcd(), s.apiserver(), s.controllers(), s.scheduler(), s.containerd(), s.kubelet(), s.kubeProxy(), s.kwok()} {
+	for _, p := range []process{s.etcd(), s.apiserver(), s.controllers(), s.scheduler(), s.containerd(), s.kubelet(), s.kubeProxy(), s.kwok(), s.metrics()} {
 		if p.path != s.Programs[p.name].Path {
 			t.Errorf("%s runs %s", p.name, p.path)
 		}
@@ -87,7 +87,7 @@ func TestArguments(t *testing.T) {
 
 func TestWriteFiles(t *testing.T) {
 	s := testSpec(t)
-	pki, kubeconfigs, err := pkiFiles(testNetwork, testTime)
+	pki, kubeconfigs, err := pkiFiles(testNetwork, testTime, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,8 @@ func TestKeep(t *testing.T) {
 }
 
 func TestManifestsParse(t *testing.T) {
-	for name, text := range map[string][]byte{"coredns": coreDNS("image:1", "10.96.0.10"), "roles": nodeRoles(), "kwok": []byte(kwokStages)} {
+	for name, text := range map[string][]byte{"coredns": coreDNS("image:1", "10.96.0.10"), "roles": nodeRoles(), "kwok": []byte(kwokStages),
+		"rights of metrics-server": metricsRoles(), "API of metrics-server": metricsService("10.254.77.2", []byte("PEM"))} {
 		objects, err := lab.ParseObjects(text)
 		if err != nil || len(objects) < 3 {
 			t.Errorf("%s: %d objects, %v", name, len(objects), err)

@@ -207,6 +207,9 @@ func (n *node) startAll(life context.Context) error {
 		n.sup.keep(life, s.kubelet())
 		n.sup.keep(life, s.kubeProxy())
 		n.sup.keep(life, s.kwok())
+		if s.MetricsServer {
+			return n.startMetrics(ctx, life)
+		}
 		return nil
 	})
 	return group.Wait()
@@ -283,13 +286,23 @@ func (n *node) waitAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := awaitOK(ctx, config, "/readyz", n.sup.failing); err != nil {
+		return fmt.Errorf("the API server is not ready: %w; see %s", err, n.spec.Dir.log("kube-apiserver"))
+	}
+	return nil
+}
+
+// awaitOK asks a server for a path until it answers with success; failing says
+// when there is no use in asking on.
+func awaitOK(ctx context.Context, config *rest.Config, path string, failing func() error) error {
 	transport, err := rest.TransportFor(config)
 	if err != nil {
 		return err
 	}
 	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
 	for {
-		response, err := client.Get(config.Host + "/readyz")
+		response, err := client.Get(config.Host + path)
 		if err == nil {
 			response.Body.Close()
 			if response.StatusCode == http.StatusOK {
@@ -297,11 +310,11 @@ func (n *node) waitAPI(ctx context.Context) error {
 			}
 			err = errors.New(response.Status)
 		}
-		if failed := n.sup.failing(); failed != nil {
+		if failed := failing(); failed != nil {
 			return failed
 		}
 		if wake.Pause(ctx, 20*time.Millisecond) != nil {
-			return fmt.Errorf("the API server is not ready: %w (%v); see %s", context.Cause(ctx), err, n.spec.Dir.log("kube-apiserver"))
+			return fmt.Errorf("%w (%v)", context.Cause(ctx), err)
 		}
 	}
 }

@@ -53,6 +53,8 @@ type Options struct {
 	// Audit has the API server write a log of who asked it for what, which
 	// [LogFiles] calls audit.
 	Audit bool
+	// MetricsServer starts metrics-server, which gives `kubectl top` its figures.
+	MetricsServer bool
 	// DownOnClose ends the lab when the returned Lab is closed.
 	DownOnClose bool
 }
@@ -94,6 +96,9 @@ func (l *Lab) Images() lab.Images { return l.record.Images }
 
 // UpTime is how long [Up] took.
 func (l *Lab) UpTime() time.Duration { return time.Duration(l.record.UpSeconds * float64(time.Second)) }
+
+// MetricsServer says whether metrics-server runs in the lab.
+func (l *Lab) MetricsServer() bool { return l.record.MetricsServer }
 
 // Builder is the builder of the lab's components; nil for a lab that was
 // opened.

@@ -133,8 +133,8 @@ const (
 )
 
 // pkiFiles makes all keys and certificates of a lab: the files by name, and
-// the kubeconfigs by user.
-func pkiFiles(addresses network, now time.Time) (files, kubeconfigs map[string][]byte, err error) {
+// the kubeconfigs by user; those of metrics-server if it is asked for.
+func pkiFiles(addresses network, now time.Time, metrics bool) (files, kubeconfigs map[string][]byte, err error) {
 	ca, err := newAuthority("meshtrial lab", now)
 	if err != nil {
 		return nil, nil, err
@@ -192,7 +192,10 @@ func pkiFiles(addresses network, now time.Time) (files, kubeconfigs map[string][
 			return nil, nil, err
 		}
 	}
-	return files, kubeconfigs, nil
+	if metrics {
+		err = addMetrics(addresses, ca, node, files, kubeconfigs)
+	}
+	return files, kubeconfigs, err
 }
 
 var (

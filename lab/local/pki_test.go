@@ -32,7 +32,7 @@ func parseCert(t *testing.T, data []byte) *x509.Certificate {
 
 func TestCertificates(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	files, kubeconfigs, err := pkiFiles(testNetwork, now)
+	files, kubeconfigs, err := pkiFiles(testNetwork, now, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,6 +61,10 @@ func TestCertificates(t *testing.T) {
 		{"kubelet-server.crt", lab, "10.254.77.2", server, true},
 		{"kubelet-client.crt", lab, "", client, true},
 		{"kubelet-client.crt", lab, "", server, false},
+		{"metrics-server.crt", lab, "metrics-server.kube-system.svc", server, true},
+		{"metrics-server.crt", lab, "10.254.77.2", server, true},
+		{"metrics-server.crt", lab, "kubernetes.default.svc", server, false},
+		{"metrics-server.crt", lab, "", client, false},
 		{"front-proxy-client.crt", front, "", client, true},
 		{"front-proxy-client.crt", lab, "", client, false},
 	} {
@@ -88,9 +92,19 @@ func TestCertificates(t *testing.T) {
 			t.Errorf("%s may do everything", name)
 		}
 	}
-	again, _, err := pkiFiles(testNetwork, now)
+	again, plain, err := pkiFiles(testNetwork, now, false)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if again["metrics-server.key"] != nil || plain["metrics-server"] != nil || plain["admin"] == nil {
+		t.Error("a lab without metrics-server has keys of one, or none of its administrator's")
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfigs["metrics-server"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cert := parseCert(t, config.CertData); cert.Subject.CommonName != "metrics-server" || len(cert.Subject.Organization) > 0 {
+		t.Errorf("metrics-server is %v, with rights beside those of its own", cert.Subject)
 	}
 	for name := range files {
 		if strings.HasSuffix(name, ".key") && string(files[name]) == string(again[name]) {

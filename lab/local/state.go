@@ -49,6 +49,8 @@ type record struct {
 	Sysctls   map[string]int `json:"sysctls,omitempty"`
 	UpSeconds float64        `json:"up_s,omitempty"` // how long Up took
 	Images    lab.Images     `json:"images"`
+
+	MetricsServer bool `json:"metrics_server,omitempty"`
 }
 
 // paths of the state folder.

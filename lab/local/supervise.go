@@ -18,6 +18,8 @@ const (
 	restartFirst = 100 * time.Millisecond
 	restartMost  = 5 * time.Second
 	restartReset = 10 * time.Second // a run this long starts over with the first delay
+
+	restartsFailing = 5 // as often it was no accident
 )
 
 // ComponentStatus is what status tells of one supervised process.
@@ -182,7 +184,7 @@ func (s *supervisor) components() []ComponentStatus {
 // failing names a component that keeps ending, and how.
 func (s *supervisor) failing() error {
 	for _, c := range s.components() {
-		if c.Restarts >= 5 && c.PID == 0 {
+		if c.Restarts >= restartsFailing && c.PID == 0 {
 			return fmt.Errorf("%s ended %d times: %s; see %s", c.Name, c.Restarts, c.LastExit, s.logs(c.Name))
 		}
 	}

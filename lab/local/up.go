@@ -141,7 +141,7 @@ func refuse(lines []doctor.Line) error {
 // gather makes what the lab is made of.
 func (u *starter) gather(ctx context.Context) error {
 	var err error
-	if u.set, err = u.builder.Ensure(ctx, append([]string{"cni"}, programNames...)...); err != nil {
+	if u.set, err = u.builder.Ensure(ctx, append([]string{"cni"}, programsOf(u.o.MetricsServer)...)...); err != nil {
 		return err
 	}
 	envoys := append([]string{components.DefaultEnvoy}, u.o.EnvoyVersions...)
@@ -219,7 +219,7 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 	u.record = &record{
 		Schema: recordSchema, ID: id, Phase: phaseStarting, BootID: bootID(), Started: u.began.UTC(),
 		HostInterface: hostInterface(id), Network: addresses, Cgroup: "/meshtrial-" + id, ImageStore: store.dir, Images: u.imagesOf(),
-		ForRun: owner,
+		ForRun: owner, MetricsServer: u.o.MetricsServer,
 	}
 	if err := u.note(); err != nil {
 		return nil, err
@@ -263,8 +263,8 @@ func (u *starter) say(format string, args ...any) {
 	u.o.Progress(fmt.Sprintf("%s (%.1f s)", fmt.Sprintf(format, args...), time.Since(u.began).Seconds()))
 }
 
-// installBasics makes the lab a usable cluster: the node's own rights, and
-// DNS.
+// installBasics makes the lab a usable cluster: the node's own rights, DNS, and
+// what `kubectl top` asks if that is wanted.
 func (u *starter) installBasics(ctx context.Context, l *Lab) error {
 	applier, err := lab.NewApplier(l.config)
 	if err != nil {
@@ -275,6 +275,11 @@ func (u *starter) installBasics(ctx context.Context, l *Lab) error {
 	}
 	if err := applier.Apply(ctx, coreDNS(components.CoreDNSRef, l.record.Network.dns().String())); err != nil {
 		return err
+	}
+	if u.o.MetricsServer {
+		if err := u.installMetrics(ctx, applier, l.config); err != nil {
+			return err
+		}
 	}
 	client, err := kubernetes.NewForConfig(l.config)
 	if err != nil {

@@ -32,8 +32,9 @@ func (u *starter) spec() (*spec, error) {
 	s := &spec{
 		ID: u.record.ID, Dir: u.paths.dir(u.record.ID), ImageStore: u.record.ImageStore, Network: u.record.Network, Cgroup: u.record.Cgroup,
 		Programs: map[string]components.Program{}, CNI: u.set.Dir("cni"), Images: u.images, Pause: components.PauseRef, Audit: u.o.Audit,
+		MetricsServer: u.o.MetricsServer,
 	}
-	for _, name := range programNames {
+	for _, name := range programsOf(u.o.MetricsServer) {
 		program, ok := u.set.Program(name)
 		if !ok {
 			return nil, fmt.Errorf("the components have no program %s", name)
@@ -47,7 +48,7 @@ func (u *starter) spec() (*spec, error) {
 // writeFiles writes what init reads, and the kubeconfig by which everybody
 // reaches the lab, as a configuration of clients too.
 func (u *starter) writeFiles(s *spec) (*rest.Config, error) {
-	pki, kubeconfigs, err := pkiFiles(s.Network, u.began)
+	pki, kubeconfigs, err := pkiFiles(s.Network, u.began, s.MetricsServer)
 	if err != nil {
 		return nil, err
 	}

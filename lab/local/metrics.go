@@ -1,0 +1,177 @@
+package local
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/meshtrial/meshtrial/lab"
+)
+
+// metrics-server gives `kubectl top` its figures: it asks the kubelet every
+// metricsEvery and serves the API metrics.k8s.io, to which the API server
+// passes requests on. It is there if [Options.MetricsServer] says so.
+const (
+	metricsServer = "metrics-server" // the program, its user, its Service
+	metricsPort   = 4443             // on the node's address
+	metricsEvery  = 15 * time.Second // metrics-server's default
+)
+
+// metricsName is what the API server calls metrics-server, and looks for in its
+// certificate.
+const metricsName = metricsServer + ".kube-system.svc"
+
+// metrics is metrics-server's process. The kubelet's certificate is of the lab's
+// authority, as all are, so it is verified. Nodes that kwok plays have the
+// address of the one real node: metrics-server would show its figures for them.
+func (s *spec) metrics() process {
+	kubeconfig, address := s.Dir.conf(metricsServer+".kubeconfig"), s.Network.Node.Addr().String()
+	return s.command(metricsServer,
+		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
+		"--bind-address="+address, "--secure-port="+strconv.Itoa(metricsPort),
+		"--tls-cert-file="+s.Dir.pki(metricsServer+".crt"), "--tls-private-key-file="+s.Dir.pki(metricsServer+".key"),
+		"--kubelet-certificate-authority="+s.Dir.pki("ca.crt"), "--kubelet-preferred-address-types=InternalIP", "--kubelet-use-node-status-port",
+		"--node-selector=kubernetes.io/hostname="+nodeName,
+		"--metric-resolution="+metricsEvery.String(),
+		"--profiling=false",
+	)
+}
+
+// addMetrics adds what metrics-server needs to a lab's keys: the certificate it
+// serves with, and the kubeconfig of its user.
+func addMetrics(addresses network, ca *authority, node net.IP, files, kubeconfigs map[string][]byte) error {
+	pair, err := ca.server(metricsServer, []string{metricsName}, []net.IP{node})
+	if err != nil {
+		return fmt.Errorf("certificate %s: %w", metricsServer, err)
+	}
+	files[metricsServer+".crt"], files[metricsServer+".key"] = pair.cert, pair.key
+	if pair, err = ca.client(metricsServer); err != nil {
+		return fmt.Errorf("certificate of %s: %w", metricsServer, err)
+	}
+	kubeconfigs[metricsServer], err = kubeconfigYAML(addresses.apiURL(), ca.pem, metricsServer, pair)
+	return err
+}
+
+// metricsRoles is what metrics-server may do: read figures of nodes, know which
+// nodes and pods there are, and have the API server say who asks for the figures
+// and whether he may.
+func metricsRoles() []byte {
+	return []byte(strings.ReplaceAll(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: meshtrial:USER}
+rules:
+- {apiGroups: [""], resources: [nodes/metrics], verbs: [get]}
+- {apiGroups: [""], resources: [nodes, pods], verbs: [list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: meshtrial:USER}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: meshtrial:USER}
+subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: USER}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: meshtrial:USER-delegates}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: system:auth-delegator}
+subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: USER}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: meshtrial:USER, namespace: kube-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: extension-apiserver-authentication-reader}
+subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: USER}]
+`, "USER", metricsServer))
+}
+
+// metricsService tells the API server who serves metrics.k8s.io: a process on the
+// node, so that the Service has its address without a pod.
+func metricsService(node string, ca []byte) []byte {
+	return []byte(strings.NewReplacer("NAME", metricsServer, "ADDRESS", node, "PORT", strconv.Itoa(metricsPort),
+		"AUTHORITY", base64.StdEncoding.EncodeToString(ca)).Replace(`
+apiVersion: v1
+kind: Service
+metadata: {name: NAME, namespace: kube-system}
+spec: {ports: [{name: https, port: 443, targetPort: PORT}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: NAME, namespace: kube-system, labels: {kubernetes.io/service-name: NAME, endpointslice.kubernetes.io/managed-by: meshtrial}}
+addressType: IPv4
+endpoints: [{addresses: [ADDRESS], conditions: {ready: true}}]
+ports: [{name: https, port: PORT, protocol: TCP}]
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta1.metrics.k8s.io}
+spec:
+  group: metrics.k8s.io
+  version: v1beta1
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  service: {name: NAME, namespace: kube-system}
+  caBundle: AUTHORITY
+`))
+}
+
+// startMetrics starts metrics-server once its user may read what it cannot start
+// without: how the API server shows whom it asks for.
+func (n *node) startMetrics(ctx, life context.Context) error {
+	config, err := clientcmd.BuildConfigFromFlags("", n.spec.Dir.conf(metricsServer+".kubeconfig"))
+	if err != nil {
+		return err
+	}
+	path := "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+	if err := awaitOK(ctx, config, path, n.sup.failing); err != nil {
+		return fmt.Errorf("%s has not got its rights: %w", metricsServer, err)
+	}
+	n.sup.keep(life, n.spec.metrics())
+	return nil
+}
+
+// installMetrics gives metrics-server its rights, waits for it, and makes it part
+// of the API. Not before it answers: while a part of the API does not, clients
+// cannot list what the API has.
+func (u *starter) installMetrics(ctx context.Context, applier *lab.Applier, config *rest.Config) error {
+	if err := applier.Apply(ctx, metricsRoles()); err != nil {
+		return err
+	}
+	see := func(err error) error {
+		return fmt.Errorf("%s does not answer: %w; see %s", metricsServer, err, filepath.Join(u.failedLogs(), metricsServer+".log"))
+	}
+	node := u.record.Network.Node.Addr().String()
+	direct := &rest.Config{Host: "https://" + net.JoinHostPort(node, strconv.Itoa(metricsPort)), TLSClientConfig: rest.TLSClientConfig{CAData: config.CAData}}
+	if err := awaitOK(ctx, direct, "/livez", u.metricsFailing); err != nil {
+		return see(err)
+	}
+	if err := applier.Apply(ctx, metricsService(node, config.CAData)); err != nil {
+		return err
+	}
+	if err := awaitOK(ctx, config, "/apis/metrics.k8s.io/v1beta1/nodes", u.metricsFailing); err != nil {
+		return see(err)
+	}
+	u.say("%s available", metricsServer)
+	return nil
+}
+
+// metricsFailing says that metrics-server keeps ending, and how.
+func (u *starter) metricsFailing() error {
+	all, err := queryInit(u.record.InitPID)
+	if err != nil {
+		return nil // whoever waits for init hears of its end
+	}
+	for _, c := range all {
+		if c.Name == metricsServer && c.Restarts >= restartsFailing {
+			return fmt.Errorf("it ended %d times: %s", c.Restarts, c.LastExit)
+		}
+	}
+	return nil
+}
