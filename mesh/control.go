@@ -183,6 +183,9 @@ type Autoscaler struct {
 type Asked struct {
 	Proxies []Proxy  // sidecars of its pods
 	Levers  []Levers // of the control plane, by cell
+	// Served says that requests come to some of the sidecars, Sent that some send
+	// requests, and Plain that some of those go to pods that take no mutual TLS.
+	Served, Sent, Plain bool
 }
 
 // ControlPod is a running replica of the control plane.

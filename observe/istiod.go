@@ -64,6 +64,10 @@ func FillControl(c *record.Control, before, after Scrape) error {
 	gauges := after.Gauges()
 	maps.DeleteFunc(gauges, func(key string, _ float64) bool { return !keep(key) })
 	c.Istiod, c.IstiodGauges = rises, gauges
+	if n, ok := before.Sum("pilot_xds"); ok {
+		connected := int(n)
+		c.ConnectedBefore = &connected
+	}
 	c.Missing, c.Uncounted = after.Lacks(istiodMetrics), after.Lacks(istiodErrors)
 	if heap, allocated, goroutines, ok := IstiodHeap(after); ok {
 		_, allocatedBefore, _, _ := IstiodHeap(before)

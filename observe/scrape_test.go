@@ -105,14 +105,18 @@ func TestFillControl(t *testing.T) {
 	heap := func(alloc float64) string {
 		return fmt.Sprintf("# TYPE go_memstats_heap_alloc_bytes gauge\ngo_memstats_heap_alloc_bytes 1000\n# TYPE go_memstats_alloc_bytes_total counter\ngo_memstats_alloc_bytes_total %g\n# TYPE unrelated counter\nunrelated %g\n", alloc, alloc)
 	}
-	before := scrapeOf(t, map[string]string{"a": page(1, 5, 10, heap(100)+histogram)})
-	after := scrapeOf(t, map[string]string{"a": page(1, 5, 12, heap(600)+histogram)})
+	const connected = "# TYPE pilot_xds gauge\npilot_xds{version=\"1.30\"} %d\npilot_xds{version=\"1.31\"} 2\n"
+	before := scrapeOf(t, map[string]string{"a": page(1, 5, 10, heap(100)+histogram+fmt.Sprintf(connected, 3))})
+	after := scrapeOf(t, map[string]string{"a": page(1, 5, 12, heap(600)+histogram+fmt.Sprintf(connected, 1))})
 	var c record.Control
 	if err := FillControl(&c, before, after); err != nil {
 		t.Fatal(err)
 	}
 	if c.HeapBytes != 1000 || c.AllocBytes != 500 || c.Goroutines != 800 {
 		t.Errorf("heap %d, allocated %d, goroutines %d", c.HeapBytes, c.AllocBytes, c.Goroutines)
+	}
+	if c.ConnectedBefore == nil || *c.ConnectedBefore != 5 || c.IstiodGauges[`pilot_xds{version="1.30"}`] != 1 {
+		t.Errorf("connected before the window %v, gauges after it %v", c.ConnectedBefore, c.IstiodGauges)
 	}
 	if _, ok := c.Istiod["unrelated"]; ok || c.Istiod[`pilot_xds_pushes{type="cds"}`] != 2 {
 		t.Errorf("rises %v", c.Istiod)

@@ -102,6 +102,10 @@ type Control struct {
 	Istiod map[string]float64 `json:"istiod"`
 	// IstiodGauges has values at the end of the window.
 	IstiodGauges map[string]float64 `json:"istiod_gauges,omitempty"`
+	// ConnectedBefore is how many proxies were connected to istiod when the window
+	// began, by its own count; nil where it did not say. IstiodGauges has the number
+	// at the end.
+	ConnectedBefore *int `json:"connected_before,omitempty"`
 	// Missing lists metrics that this istiod does not have.
 	Missing []string `json:"missing_metrics,omitempty"`
 	// Uncounted lists counters of errors that it does not show: istiod shows

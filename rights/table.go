@@ -55,7 +55,9 @@ const (
 const (
 	late      = "pods may start before the mesh's root certificate is there, and take minutes"
 	unwatched = "pushes that change nothing are not traced to who causes them"
-	alone     = "roles of a runner that died stay until somebody deletes the run's namespace"
+	// unforeseen is of what others have laid down for the whole mesh.
+	unforeseen = "a mesh-wide policy of others that refuses the study's requests is not told beforehand, and what else is mesh-wide is in the figures unnamed"
+	alone      = "roles of a runner that died stay until somebody deletes the run's namespace"
 )
 
 // feature is a feature as the table has it: only values that are known before
@@ -119,6 +121,9 @@ var table = []feature{
 		{verbs: "list", name: "deployments.apps", where: InMesh, why: "whether the mesh is installed and ready", when: meshed},
 		{verbs: "list", name: "mutatingwebhookconfigurations.admissionregistration.k8s.io", where: Everywhere, why: "whether sidecars are injected", when: meshed},
 		{verbs: "get", name: "configmaps", where: InMesh, why: "the mesh configuration", mesh: study.MeshIstio, when: meshed},
+		{verbs: "list", name: "authorizationpolicies" + security + " requestauthentications" + security + " telemetries" + telemetry + " wasmplugins.extensions.istio.io" +
+			" destinationrules" + networking + " envoyfilters" + networking + " proxyconfigs" + networking + " sidecars" + networking,
+			where: InMesh, why: "mesh-wide objects of others, which hold for a run's sidecars too", mesh: study.MeshIstio, when: meshed, without: unforeseen},
 		{verbs: "list", name: "configmaps", where: Everywhere, why: "whether the mesh gives each namespace a root certificate", when: meshed, without: late},
 		{verbs: "get", name: "configmaps", where: InRun, why: "whether the root certificate has come", when: meshed, without: late},
 	}},

@@ -207,23 +207,36 @@ func (s *Site) ReadyPods(ctx context.Context) (map[string]*corev1.Pod, error) {
 }
 
 // FindControlPlane notes the pods of a mesh's control plane that run on an
-// observed node, in place of those noted before.
-func (s *Site) FindControlPlane(ctx context.Context, m mesh.Mesh) error {
-	s.Control = nil
+// observed node, in place of those noted before. It says which replicas serve, each
+// by its name and how often its containers were started anew; nil without a control
+// plane.
+func (s *Site) FindControlPlane(ctx context.Context, m mesh.Mesh) (serving []string, err error) {
 	namespace, selector := m.ControlPlane()
 	if selector == "" {
-		return nil
+		s.Control = nil
+		return nil, nil
 	}
 	pods, err := s.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		return fmt.Errorf("list the pods of mesh %s's control plane: %w", m.Name(), err)
+		return nil, fmt.Errorf("list the pods of mesh %s's control plane: %w", m.Name(), err)
 	}
+	s.Control, serving = nil, []string{}
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; lab.PodReady(pod) && s.Observed(pod.Spec.NodeName) {
+		pod := &pods.Items[i]
+		if !lab.PodReady(pod) || pod.DeletionTimestamp != nil {
+			continue
+		}
+		restarts := int32(0)
+		for _, status := range pod.Status.ContainerStatuses {
+			restarts += status.RestartCount
+		}
+		serving = append(serving, fmt.Sprintf("%s (restart %d)", pod.Name, restarts))
+		if s.Observed(pod.Spec.NodeName) {
 			s.Control = append(s.Control, PodOf(pod))
 		}
 	}
-	return nil
+	slices.Sort(serving)
+	return serving, nil
 }
 
 func (s *Site) HTTP(pod *corev1.Pod, port int) *http.Client {

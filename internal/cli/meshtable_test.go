@@ -11,6 +11,7 @@ import (
 	admission "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/study"
+	"sigs.k8s.io/yaml"
 )
 
 var updateMeshes = flag.Bool("update-meshes", false, "write the table of meshes in docs/cluster.md again")
@@ -36,7 +38,8 @@ type theirs struct {
 	down      bool     // no istiod is ready
 	hooks     string   // "none", or "labelled" for one that wants namespaces to be labelled
 	labels    map[string]string
-	sidecar   bool // a mesh-wide one of theirs
+	// root are objects of theirs in istio-system, each a kind and its spec.
+	root []string
 }
 
 var selectors = "discoverySelectors: [{matchLabels: {mesh: shop}}]\n"
@@ -54,7 +57,17 @@ var meshesOfOthers = []theirs{
 	{name: "`discoverySelectors` by names of namespaces", revisions: []string{""}, config: "discoverySelectors: [{matchLabels: {kubernetes.io/metadata.name: shop}}]\n"},
 	{name: "`defaultProviders` for tracing and access logs, `accessLogFile`", revisions: []string{""},
 		config: "accessLogFile: /dev/stdout\ndefaultProviders: {tracing: [jaeger], accessLogging: [als], metrics: [prometheus]}\n"},
-	{name: "a mesh-wide `Sidecar` of theirs", revisions: []string{""}, sidecar: true},
+	{name: "a mesh-wide `Sidecar` of theirs", revisions: []string{""}, root: []string{"Sidecar {}"}},
+	{name: "one that imports their namespaces alone", revisions: []string{""}, root: []string{"Sidecar {egress: [{hosts: [istio-system/*, shop/*]}]}"}},
+	{name: "a mesh-wide `AuthorizationPolicy` of theirs that allows nothing", revisions: []string{""}, root: []string{"AuthorizationPolicy {}"}},
+	{name: "beside one that allows the study", revisions: []string{""}, root: []string{"AuthorizationPolicy {}", "AuthorizationPolicy {selector: {matchLabels: {app.kubernetes.io/part-of: meshtrial}}, rules: [{}]}"}},
+	{name: "one that denies everything", revisions: []string{""}, root: []string{"AuthorizationPolicy {action: DENY, rules: [{}]}"}},
+	{name: "one that denies paths", revisions: []string{""}, root: []string{"AuthorizationPolicy {action: DENY, rules: [{to: [{operation: {paths: [/admin]}}]}]}"}},
+	{name: "a mesh-wide `PeerAuthentication` of theirs, `STRICT`", revisions: []string{""}, root: []string{"PeerAuthentication {mtls: {mode: STRICT}}"}},
+	{name: "a mesh-wide `RequestAuthentication` of theirs", revisions: []string{""}, root: []string{"RequestAuthentication {jwtRules: [{issuer: theirs}]}"}},
+	{name: "a `DestinationRule` of theirs for `*.local`, `ISTIO_MUTUAL`", revisions: []string{""}, root: []string{"DestinationRule {host: '*.local', trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}}"}},
+	{name: "a mesh-wide `EnvoyFilter`, `Telemetry`, `WasmPlugin` and `ProxyConfig` of theirs", revisions: []string{""},
+		root: []string{"EnvoyFilter {configPatches: [{applyTo: HTTP_FILTER}]}", "Telemetry {tracing: [{randomSamplingPercentage: 1}]}", "WasmPlugin {url: 'oci://theirs'}", "ProxyConfig {concurrency: 1}"}},
 	{name: "no injection webhook", revisions: []string{""}, hooks: "none"},
 	{name: "a webhook for labelled namespaces alone", revisions: []string{""}, hooks: "labelled"},
 	{name: "istiod is not ready", revisions: []string{""}, down: true},
@@ -115,24 +128,44 @@ func (m theirs) hook(revision string) *admission.MutatingWebhookConfiguration {
 	return out
 }
 
+// rootVersions are those of the kinds that hold mesh-wide.
+var rootVersions = map[string]string{"Sidecar": "networking.istio.io/v1", "AuthorizationPolicy": "security.istio.io/v1", "PeerAuthentication": "security.istio.io/v1",
+	"RequestAuthentication": "security.istio.io/v1", "DestinationRule": "networking.istio.io/v1", "EnvoyFilter": "networking.istio.io/v1alpha3",
+	"Telemetry": "telemetry.istio.io/v1", "WasmPlugin": "extensions.istio.io/v1alpha1", "ProxyConfig": "networking.istio.io/v1beta1"}
+
 // answers are what a run of each shipped study would be told on the mesh, before it
 // begins: "" if it runs.
 func (m theirs) answers(t *testing.T, plans map[string]*study.Plan) map[string]string {
 	t.Helper()
-	sidecars := schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "sidecars"}
 	var wide []runtime.Object
-	if m.sidecar {
-		wide = append(wide, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.istio.io/v1", "kind": "Sidecar", "metadata": map[string]any{"namespace": istio.Namespace, "name": "theirs"}}})
+	for i, text := range m.root {
+		kind, spec, _ := strings.Cut(text, " ")
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": rootVersions[kind], "kind": kind, "metadata": map[string]any{"namespace": istio.Namespace, "name": "theirs" + strings.Repeat("-too", i)}}}
+		var of map[string]any
+		if err := yaml.Unmarshal([]byte(spec), &of); err != nil {
+			t.Fatal(err)
+		}
+		o.Object["spec"] = of
+		wide = append(wide, o)
+	}
+	lists := map[schema.GroupVersionResource]string{}
+	for kind, version := range rootVersions {
+		gv, err := schema.ParseGroupVersion(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plural, _ := meta.UnsafeGuessKindToResource(gv.WithKind(kind))
+		lists[plural] = kind + "List"
 	}
 	kube := fakecluster.New(m.objects(t)...)
-	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{sidecars: "SidecarList"}, wide...)
+	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, wide...)
 	out := map[string]string{}
 	for name, plan := range plans {
 		out[name] = ""
 		if !slices.Contains(rights.Meshes(plan), study.MeshIstio) {
 			continue
 		}
-		if _, err := fitsIstio(t.Context(), kube, objects, m.asked, plan); err != nil {
+		if _, _, err := fitsIstio(t.Context(), kube, objects, m.asked, plan); err != nil {
 			out[name] = strings.TrimPrefix(err.Error(), "istio: ")
 		}
 	}

@@ -129,7 +129,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 
 // runEntered runs a study in a lab that is this run's until it ends.
 func runEntered(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan, options runner.Options) (err error) {
-	if err := complete(ctx, f, plan, &options); err != nil {
+	if err := complete(ctx, p, f, plan, &options); err != nil {
 		return err
 	}
 	if plan.Study.Kind == study.ControlPlane || trial.SetsControl(plan) {
@@ -174,7 +174,7 @@ func runEntered(ctx context.Context, env *Env, p *progress, f runFlags, plan *st
 }
 
 // complete fills in what a run's options take from the lab and the flags.
-func complete(ctx context.Context, f runFlags, plan *study.Plan, o *runner.Options) (err error) {
+func complete(ctx context.Context, p *progress, f runFlags, plan *study.Plan, o *runner.Options) (err error) {
 	if o.Components, err = measuredComponents(ctx, o.Lab); err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func complete(ctx context.Context, f runFlags, plan *study.Plan, o *runner.Optio
 	images := o.Lab.Images()
 	o.Version, o.Condition = Version(), condition
 	o.Mesh, o.Meshes = newMesh(plan.Study.Mesh, images), meshesOf(plan, images)
-	if err := chooseRevision(ctx, f, plan, o); err != nil {
+	if err := chooseRevision(ctx, p, f, plan, o); err != nil {
 		return err
 	}
 	o.Enough, o.Next = analyses.All().Enough, analyses.All().Next

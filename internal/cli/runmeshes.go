@@ -71,8 +71,9 @@ func openControl(ctx context.Context, o *runner.Options) (*istio.ControlPlane, e
 }
 
 // chooseRevision has a run use the Istio of a revision, where it uses Istio. One
-// that is gone on with uses that of its header.
-func chooseRevision(ctx context.Context, f runFlags, plan *study.Plan, o *runner.Options) error {
+// that is gone on with uses that of its header. What of others' will be in the
+// figures is said, and kept with the run.
+func chooseRevision(ctx context.Context, p *progress, f runFlags, plan *study.Plan, o *runner.Options) error {
 	if !slices.Contains(rights.Meshes(plan), study.MeshIstio) {
 		if f.revision != "" {
 			return errs.Usage("--revision %s: the study has no Istio", f.revision)
@@ -89,10 +90,14 @@ func chooseRevision(ctx context.Context, f runFlags, plan *study.Plan, o *runner
 		was = contents.Header
 		name = cmp.Or(name, was.Revision)
 	}
-	revision, err := fitIstio(ctx, o.Lab.RESTConfig(), name, plan)
+	revision, notes, err := fitIstio(ctx, o.Lab.RESTConfig(), name, plan)
 	if err != nil {
 		return err
 	}
+	for _, text := range notes {
+		p.note("note: %s", text)
+	}
+	o.Remarks = append(o.Remarks, notes...)
 	if err := runner.Same(f.resume, was, record.Header{Revision: revision.Name}); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package istio
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -29,7 +30,11 @@ type meshConfig struct {
 		Tracing map[string]any `json:"tracing"`
 	} `json:"defaultConfig"`
 	DiscoverySelectors []metav1.LabelSelector `json:"discoverySelectors"`
+	RootNamespace      string                 `json:"rootNamespace"`
 }
+
+// rootNamespace is the one whose objects hold for the whole mesh.
+func (c meshConfig) rootNamespace() string { return cmp.Or(c.RootNamespace, Namespace) }
 
 // reportsSpans says that sidecars report spans unless they are told otherwise: to
 // a default provider, or to a tracer of the proxies' own configuration. See
@@ -58,8 +63,8 @@ func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.P
 	if err != nil {
 		return nil, err
 	}
-	m.metricsProvider, m.traces = "", found.config.reportsSpans()
-	if of := found.config.DefaultProviders.Metrics; len(of) > 0 {
+	m.metricsProvider, m.traces = m.Revision.metrics, m.Revision.traces || found.config.reportsSpans()
+	if of := found.config.DefaultProviders.Metrics; len(of) > 0 && m.metricsProvider == "" {
 		m.metricsProvider = of[0]
 	}
 	return found.Components(), found.refuseProxies(proxies)

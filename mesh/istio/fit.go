@@ -32,6 +32,11 @@ type AsFound struct {
 	// others; read where levers ask for them.
 	labels   map[string]string
 	sidecars []unstructured.Unstructured
+	// root is the mesh's root namespace, others what is there that holds for the
+	// sidecars of a run's pods, and unread the kinds that may not be listed there.
+	root   string
+	others []rooted
+	unread []string
 }
 
 // ReadAsFound finds the istiod of a revision or tag, or for "" the only one, and
@@ -44,6 +49,9 @@ func ReadAsFound(ctx context.Context, kube kubernetes.Interface, objects dynamic
 	}
 	out, err := readAsFound(ctx, kube, r)
 	if err != nil {
+		return out, err
+	}
+	if err := out.readRoot(ctx, kube, objects); err != nil {
 		return out, err
 	}
 	return out, out.readForLevers(ctx, kube, objects.Resource(sidecarResource), asked.Levers)
@@ -88,7 +96,11 @@ func (f *AsFound) readForLevers(ctx context.Context, kube kubernetes.Interface, 
 }
 
 // Revision is the one that was found.
-func (f AsFound) Revision() Revision { return f.revision }
+func (f AsFound) Revision() Revision {
+	out := f.revision
+	out.metrics, out.traces = f.reported()
+	return out
+}
 
 // Components are the binaries that would be measured.
 func (f AsFound) Components() []record.Component {
@@ -108,7 +120,10 @@ func (f AsFound) Refuse(asked mesh.Asked) error {
 	if err := f.refuseProxies(asked.Proxies); err != nil {
 		return err
 	}
-	return f.refuseLevers(asked.Levers)
+	if err := f.refuseLevers(asked.Levers); err != nil {
+		return err
+	}
+	return f.refuseRoot(asked)
 }
 
 // refuseProxies is the part of Refuse for sidecars.

@@ -23,6 +23,10 @@ type Revision struct {
 	ConfigMap  string // of its MeshConfig
 	// NamespaceLabels are those by which it sees a namespace; see [LabelsFor].
 	NamespaceLabels map[string]string
+	// metrics is the provider of metrics that a mesh-wide Telemetry names, "" for
+	// none; traces says that one has sidecars report spans.
+	metrics string
+	traces  bool
 }
 
 // defaultRevision is what the chart calls an installation without a revision.

@@ -49,26 +49,32 @@ func Parse(page []byte) (Page, error) {
 		return Page{}, fmt.Errorf("the kubelet's metrics: %w", err)
 	}
 	out := Page{Containers: map[Container]Stats{}}
-	memory := map[Container]Stats{}
+	memory, since := map[Container]Stats{}, map[Container]time.Time{}
 	for _, m := range metrics {
+		c := Container{m.Labels["namespace"] + "/" + m.Labels["pod"], m.Labels["container"]}
+		if m.Name == "container_start_time_seconds" && m.Value > 0 && m.Value < mostCPU { // which has no time of its own
+			since[c] = time.UnixMilli(int64(math.Round(m.Value * 1e3)))
+		}
 		cpu := strings.HasSuffix(m.Name, "_cpu_usage_seconds_total")
 		if m.AtMS <= 0 || !(m.Value >= 0 && m.Value < 1<<62) || cpu && m.Value > mostCPU {
 			continue // no sample, or one of nothing that exists
 		}
-		at, c := time.UnixMilli(m.AtMS), Container{m.Labels["namespace"] + "/" + m.Labels["pod"], m.Labels["container"]}
+		at := time.UnixMilli(m.AtMS)
 		switch m.Name {
 		case "node_cpu_usage_seconds_total":
 			out.Node.CPU = sampleOf(at, m.Value)
 		case "node_memory_working_set_bytes":
 			out.Node.Memory, out.Node.MemoryAt = int64(m.Value), at
 		case "container_cpu_usage_seconds_total", "pod_cpu_usage_seconds_total":
-			out.Containers[c] = Stats{CPU: sampleOf(at, m.Value)}
+			if at.After(out.Containers[c].CPU.At) { // of one that ended and one that took its place, the latter
+				out.Containers[c] = Stats{CPU: sampleOf(at, m.Value)}
+			}
 		case "container_memory_working_set_bytes", "pod_memory_working_set_bytes":
 			memory[c] = Stats{Memory: int64(m.Value), MemoryAt: at}
 		}
 	}
 	for c, known := range out.Containers {
-		known.Memory, known.MemoryAt = memory[c].Memory, memory[c].MemoryAt
+		known.Memory, known.MemoryAt, known.CPU.Since = memory[c].Memory, memory[c].MemoryAt, since[c]
 		out.Containers[c] = known
 	}
 	return out, nil

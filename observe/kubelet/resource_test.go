@@ -18,6 +18,11 @@ const page = `# HELP container_cpu_usage_seconds_total [STABLE] Cumulative cpu t
 # TYPE container_cpu_usage_seconds_total counter
 container_cpu_usage_seconds_total{container="worker",namespace="d",pod="p"} 52674.120237308 1795609728216
 container_cpu_usage_seconds_total{container="young",namespace="d",pod="p"} 1
+container_cpu_usage_seconds_total{container="worker",namespace="d",pod="p"} 3 1795609728000
+# TYPE container_start_time_seconds gauge
+container_start_time_seconds{container="worker",namespace="d",pod="p"} 1.795600000125e+09
+container_start_time_seconds{container="gone",namespace="d",pod="p"} 1.795600000125e+09
+container_start_time_seconds{container="odd",namespace="d",pod="p"} NaN
 # TYPE container_memory_working_set_bytes gauge
 container_memory_working_set_bytes{container="worker",namespace="d",pod="p"} 1.4217216e+07 1795609728217
 container_memory_working_set_bytes{container="young",namespace="d",pod="p"} 7 1795609728217
@@ -45,6 +50,9 @@ func TestParse(t *testing.T) {
 	read := time.Date(2026, 11, 25, 12, 28, 48, 216e6, time.UTC)
 	if worker.CPU.UsedNS != 52674120237308 || !worker.CPU.At.Equal(read) || worker.Memory != 14217216 || !worker.MemoryAt.Equal(read.Add(time.Millisecond)) {
 		t.Errorf("worker: %+v", worker)
+	}
+	if !worker.CPU.Since.Equal(time.UnixMilli(1795600000125)) {
+		t.Errorf("the worker started at %v", worker.CPU.Since)
 	}
 	if pod := s.Containers[Container{"d/p", ""}]; pod.CPU.UsedNS != 16e8 || pod.Memory != 0 {
 		t.Errorf("pod: %+v", pod)

@@ -13,23 +13,27 @@ type Sample struct {
 	At time.Time // by the node's clock
 	// UsedNS is the CPU time used since the container started.
 	UsedNS uint64
+	// Since is when it started; zero where that is not known.
+	Since time.Time
 }
 
 // Series are the samples of one container, rising in time.
 type Series struct{ samples []Sample }
 
-// ErrReset is wrapped by errors about a counter that fell: the container
+// ErrReset is wrapped by errors about a counter that began anew: the container
 // restarted.
 var ErrReset = errors.New("restarted within the window")
 
 // Add takes in a sample. One that is already there, or older than the last, is
-// left out: who asks more often than the kubelet samples sees samples twice.
-func (s *Series) Add(x Sample) {
-	if n := len(s.samples); x.At.IsZero() {
-		return
-	} else if n == 0 || x.At.After(s.samples[n-1].At) {
-		s.samples = append(s.samples, x)
+// left out, which false says: who asks more often than the kubelet samples sees
+// samples twice.
+func (s *Series) Add(x Sample) bool {
+	n := len(s.samples)
+	if x.At.IsZero() || n > 0 && !x.At.After(s.samples[n-1].At) {
+		return false
 	}
+	s.samples = append(s.samples, x)
+	return true
 }
 
 // Last is the newest sample; false if there is none.
@@ -106,7 +110,7 @@ func (s *Series) Between(a, b time.Time) (Usage, error) {
 	used := all[from : to+1]
 	u := Usage{Samples: len(used)}
 	for i := 1; i < len(used); i++ {
-		if used[i].UsedNS < used[i-1].UsedNS {
+		if used[i].UsedNS < used[i-1].UsedNS || used[i].Since.After(used[i-1].At) {
 			return Usage{}, fmt.Errorf("CPU counter between %v and %v: %w", used[i-1].At, used[i].At, ErrReset)
 		}
 		u.Gap = max(u.Gap, used[i].At.Sub(used[i-1].At))

@@ -18,7 +18,7 @@ func at(seconds float64) time.Time { return start.Add(time.Duration(seconds * 1e
 func series(pairs ...[2]float64) *Series {
 	s := &Series{}
 	for _, p := range pairs {
-		s.Add(Sample{at(p[0]), uint64(p[1] * 1e9)})
+		s.Add(Sample{At: at(p[0]), UsedNS: uint64(p[1] * 1e9)})
 	}
 	return s
 }
@@ -101,6 +101,34 @@ func TestBetweenRefuses(t *testing.T) {
 	}
 }
 
+// A container that started anew and has since used more than the one before it is
+// told by when it started.
+func TestStartedAnew(t *testing.T) {
+	for name, tt := range map[string]struct {
+		since []float64 // when the container of each sample started; 0: not known
+		reset bool
+	}{
+		"one container":                {[]float64{-5, -5, -5, -5, -5, -5}, false},
+		"not known":                    {[]float64{0, 0, 0, 0, 0, 0}, false},
+		"not always known":             {[]float64{-5, 0, -5, -5, 0, -5}, false},
+		"another one":                  {[]float64{-5, -5, 12, 12, 12, 12}, true},
+		"started before it was seen":   {[]float64{-5, -5, -5.2, -5.2, -5.2, -5.2}, false},
+		"another one after the window": {[]float64{-5, -5, -5, -5, -5, -5, 51}, false},
+	} {
+		s := &Series{}
+		for i, since := range tt.since {
+			x := Sample{At: at(float64(10 * i)), UsedNS: uint64(i) * 1e9}
+			if since != 0 {
+				x.Since = at(since)
+			}
+			s.Add(x)
+		}
+		if _, err := s.Between(at(1), at(49)); errors.Is(err, ErrReset) != tt.reset || err != nil && !tt.reset {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // What is known once is known: the same sample again, or an older one, changes
 // nothing.
 func TestAddTwice(t *testing.T) {
@@ -125,7 +153,7 @@ func TestBounds(t *testing.T) {
 		}
 		s := &Series{}
 		for i := rapid.IntRange(0, 99).Draw(t, "first"); i < len(counter); i += rapid.IntRange(100, 200).Draw(t, "gap") {
-			s.Add(Sample{at(float64(i) / 10), counter[i]})
+			s.Add(Sample{At: at(float64(i) / 10), UsedNS: counter[i]})
 		}
 		a := rapid.IntRange(100, 400).Draw(t, "a")
 		b := a + rapid.IntRange(400, 900).Draw(t, "length")
@@ -158,7 +186,7 @@ func TestStandardError(t *testing.T) {
 		}
 		s := &Series{}
 		for i := r.IntN(100); i < len(counter); i += 100 + r.IntN(100) { // as a kubelet's jitter has it
-			s.Add(Sample{at(float64(i) / 10), counter[i]})
+			s.Add(Sample{At: at(float64(i) / 10), UsedNS: counter[i]})
 		}
 		a, b := 250, 1050
 		u, err := s.Between(at(float64(a)/10), at(float64(b)/10))

@@ -52,6 +52,10 @@ func Through(api rest.Interface) Reader {
 
 // Watch has what kubelets said since it was started.
 type Watch struct {
+	// Ahead is how far the clock of the times that are asked for is ahead of this
+	// machine's. It is set before the first of them.
+	Ahead time.Duration
+
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 	told   chan struct{} // something is new
@@ -65,6 +69,11 @@ type watched struct {
 	containers map[Container]*history
 	node       Series
 	failed     error // of the last question
+	// asked is when the last question was put that had an answer. The node's clock
+	// is ahead of this machine's by least at least and by most at most, once known.
+	asked       time.Time
+	least, most time.Duration
+	known       bool
 }
 
 // history is what is known of a container.
@@ -110,7 +119,9 @@ func (w *Watch) Stop() {
 func (w *Watch) look(ctx context.Context, read Reader, node string, n *watched) {
 	limited, cancel := context.WithTimeout(ctx, asks)
 	defer cancel()
+	asked := time.Now()
 	page, err := read(limited, node)
+	answered := time.Now()
 	if ctx.Err() != nil {
 		return
 	}
@@ -121,12 +132,17 @@ func (w *Watch) look(ctx context.Context, read Reader, node string, n *watched) 
 		n.node.Add(page.Node.CPU)
 		for c, r := range n.containers {
 			if known, ok := page.Containers[c]; ok {
-				r.cpu.Add(known.CPU)
+				if r.cpu.Add(known.CPU) && len(r.cpu.samples) > 1 {
+					n.compare(known.CPU.At, answered)
+				}
 				if last := len(r.memory) - 1; known.Memory > 0 && (last < 0 || known.MemoryAt.After(r.memory[last].at)) {
 					r.memory = append(r.memory, memory{known.MemoryAt, known.Memory})
 				}
 			}
 		}
+	}
+	if err == nil {
+		n.asked = asked
 	}
 	select {
 	case w.told <- struct{}{}:
@@ -134,11 +150,33 @@ func (w *Watch) look(ctx context.Context, read Reader, node string, n *watched) 
 	}
 }
 
+// compare narrows down how far the node's clock is ahead: a sample that was not
+// there when the last question was put, and is now, was taken between the two.
+func (n *watched) compare(at, answered time.Time) {
+	least, most := at.Sub(answered), at.Sub(n.asked)
+	if n.known {
+		least, most = max(least, n.least), min(most, n.most)
+	}
+	n.least, n.most, n.known = least, most, true
+}
+
+// NodeAhead is how far a node's clock is ahead of this machine's, between two
+// bounds; false where nothing tells.
+func (w *Watch) NodeAhead(node string) (least, most time.Duration, known bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, ok := w.nodes[node]
+	if !ok {
+		return 0, 0, false
+	}
+	return n.least, n.most, n.known
+}
+
 // Await waits until each container has a sample that is not older than at, for as
 // long as a kubelet may take from now or from at on. It returns when the last of
 // them was taken, of each the first that is not older. One caller at a time.
 func (w *Watch) Await(ctx context.Context, at time.Time) (time.Time, error) {
-	limited, cancel := context.WithTimeout(ctx, max(time.Until(at), 0)+Longest+Patience)
+	limited, cancel := context.WithTimeout(ctx, max(time.Until(at.Add(-w.Ahead)), 0)+Longest+Patience)
 	defer cancel()
 	for {
 		last, err := w.since(at)
@@ -217,8 +255,12 @@ func (w *Watch) CPU(node string, c Container, a, b time.Time) (Usage, error) {
 		return Usage{}, fmt.Errorf("%s on node %s was not watched", c, node)
 	}
 	u, err := n.containers[c].cpu.Between(a, b)
-	if _, known := n.containers[c].cpu.Last(); !known {
+	last, known := n.containers[c].cpu.Last()
+	switch {
+	case !known:
 		err = n.missing(node, c)
+	case err != nil && last.At.Before(b) && n.failed != nil:
+		err = fmt.Errorf("%w: %w", err, n.failed)
 	}
 	return u, err
 }

@@ -28,7 +28,8 @@ type node struct {
 	mu      sync.Mutex
 	periods map[Container]time.Duration
 	failed  error
-	restart time.Time // of all containers; zero: none
+	restart time.Time     // of all containers; zero: none
+	ahead   time.Duration // its clock
 	asked   int
 }
 
@@ -49,8 +50,9 @@ func (n *node) read(ctx context.Context, name string) (Page, error) {
 		if !n.restart.IsZero() && at.After(n.restart) {
 			used = at.Sub(n.restart) / 2
 		}
-		out.Containers[c] = Stats{CPU: Sample{at, uint64(used)}, Memory: int64(at.Sub(at.Truncate(time.Hour)) / time.Millisecond), MemoryAt: at}
-		out.Node.CPU = Sample{at, uint64(2 * used)}
+		said := at.Add(n.ahead)
+		out.Containers[c] = Stats{CPU: Sample{At: said, UsedNS: uint64(used)}, Memory: int64(at.Sub(at.Truncate(time.Hour)) / time.Millisecond), MemoryAt: said}
+		out.Node.CPU = Sample{At: said, UsedNS: uint64(2 * used)}
 	}
 	return out, nil
 }
@@ -105,6 +107,53 @@ func TestWatch(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A cluster whose clocks are not this machine's is waited for by its own.
+func TestWatchByAnotherClock(t *testing.T) {
+	for _, ahead := range []time.Duration{-time.Hour, -20 * time.Second, 20 * time.Second, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			n := &node{periods: map[Container]time.Duration{worker: 13 * time.Second}, ahead: ahead}
+			w := Start(t.Context(), n.read, map[string][]Container{"a": {worker}}, Every(84*time.Second))
+			defer w.Stop()
+			w.Ahead = ahead
+			first, err := w.Await(t.Context(), time.Now().Add(ahead))
+			if err != nil {
+				t.Fatal(err)
+			}
+			end := first.Add(84 * time.Second)
+			if last, err := w.Await(t.Context(), end); err != nil || last.Before(end) {
+				t.Fatalf("%v ahead: %v, %v", ahead, last, err)
+			}
+			least, most, known := w.NodeAhead("a")
+			if !known || least > ahead || most < ahead || most-least > Every(84*time.Second)+time.Second {
+				t.Errorf("%v ahead: from %v to %v, known %v", ahead, least, most, known)
+			}
+			n.mu.Lock()
+			n.periods[worker] = 10 * time.Hour // no more samples
+			n.mu.Unlock()
+			began := time.Now()
+			if _, err := w.Await(t.Context(), began.Add(ahead)); err == nil || time.Since(began) > time.Minute {
+				t.Errorf("%v ahead: after %v: %v", ahead, time.Since(began), err)
+			}
+		})
+	}
+}
+
+// A clock is not known before a sample has come that was not there before.
+func TestNodeAheadUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{periods: map[Container]time.Duration{worker: time.Hour}}
+		w := Start(t.Context(), n.read, map[string][]Container{"a": {worker}}, time.Second)
+		defer w.Stop()
+		time.Sleep(20 * time.Second)
+		if least, most, known := w.NodeAhead("a"); known {
+			t.Errorf("from %v to %v", least, most)
+		}
+		if _, _, known := w.NodeAhead("b"); known {
+			t.Error("a node that was not watched")
+		}
+	})
 }
 
 // What goes wrong is said with the node, the container, and what to do.

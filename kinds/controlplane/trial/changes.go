@@ -50,6 +50,8 @@ func asks(plan *study.Plan) (asked mesh.Asked, largest population.Sizes, err err
 	if real {
 		asked.Proxies = append(asked.Proxies, *plainSidecar())
 	}
+	asked.Served = plan.Study.Control.Traffic != nil
+	asked.Sent = asked.Served
 	return asked, largest, nil
 }
 

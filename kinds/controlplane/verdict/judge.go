@@ -170,8 +170,11 @@ func (r *ruling) changes() {
 		changed = strings.TrimPrefix(changed+"; ", "; ") + scaled
 	}
 	r.Check("istiod-lived", changed == "", "istiod's replicas from before the first change to the end: %s", orNone(changed, "the same"))
-	if n := r.others(); n > 0 {
-		r.Warn("%d proxies of others are connected to this istiod: its pushes, bytes, CPU and memory include theirs", n)
+	switch before, after := r.othersAtEdges(); {
+	case before != after:
+		r.Warn("%d proxies of others are connected to this istiod when the window begins and %d when it ends: its pushes, bytes, CPU and memory include theirs, and what a proxy that connects is sent", before, after)
+	case after > 0:
+		r.Warn("%d proxies of others are connected to this istiod: its pushes, bytes, CPU and memory include theirs", after)
 	}
 }
 

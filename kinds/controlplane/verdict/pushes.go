@@ -38,16 +38,28 @@ func (r *ruling) pushes() {
 	r.Check("pushes", ok, "by istiod's own count and that of %d simulated sidecars beside %d real: %s", simulated, real, strings.Join(said, ", "))
 }
 
-// others is how many proxies are connected to istiod at the window's end, by its
-// own count, that are none of the study's.
+// others is how many proxies that are none of the study's were connected to istiod,
+// by its own count: the larger number of the window's two edges, since what was
+// pushed may have gone to so many.
 func (r *ruling) others() int {
-	n := -float64(len(r.seen.Audience.Proxies) + r.seen.Audience.Unwatched)
+	before, after := r.othersAtEdges()
+	return max(before, after)
+}
+
+// othersAtEdges are those at the window's beginning and at its end. Where istiod did
+// not count at the beginning, they were as many as at the end.
+func (r *ruling) othersAtEdges() (before, after int) {
+	ours, connected := len(r.seen.Audience.Proxies)+r.seen.Audience.Unwatched, 0
 	for series, value := range r.trial.Control.IstiodGauges {
 		if strings.HasPrefix(series, "pilot_xds{") { // by version of the proxies
-			n += value
+			connected += int(value)
 		}
 	}
-	return max(0, int(n))
+	after = max(0, connected-ours)
+	if n := r.trial.Control.ConnectedBefore; n != nil {
+		return max(0, *n-ours), after
+	}
+	return after, after
 }
 
 // pushesFit tells whether a number of pushes and what simulated sidecars

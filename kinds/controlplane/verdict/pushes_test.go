@@ -60,6 +60,42 @@ func TestOthersProxies(t *testing.T) {
 	}
 }
 
+// Proxies of others that come or go within the window are counted where there are
+// more of them, and are said.
+func TestOthersChange(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before, after float64 // with 10 of the study's
+		cds           float64 // pushed, of which the study's had 10
+		others        int
+		said          string
+		fits          bool
+	}{
+		"as many":            {14, 14, 20, 4, "4 proxies of others are connected to this istiod: ", true},
+		"they went":          {14, 10, 14, 4, "4 proxies of others are connected to this istiod when the window begins and 0 when it ends", true},
+		"they came":          {10, 14, 14, 4, "0 proxies of others are connected to this istiod when the window begins and 4 when it ends", true},
+		"some went":          {14, 12, 50, 4, "begins and 2 when it ends", false},
+		"ours connect later": {3, 10, 10, 0, "0 proxies", true},
+	} {
+		r := rulingOn(10)
+		r.seen.Audience.Proxies, r.seen.Audience.Simulated = make([]Proxy, 10), 10
+		connected := int(tt.before)
+		r.trial.Control = &record.Control{ConnectedBefore: &connected, Istiod: map[string]float64{`pilot_xds_pushes{type="cds"}`: tt.cds},
+			IstiodGauges: map[string]float64{`pilot_xds{version="1.31"}`: tt.after}, Wire: map[string]record.Wire{"cds": {Responses: 10}}}
+		r.changes()
+		if got := r.others(); got != tt.others {
+			t.Errorf("%s: %d others", name, got)
+		}
+		warned := strings.Join(r.Validity().Warnings, "\n")
+		if tt.others > 0 && !strings.Contains(warned, tt.said) || tt.others == 0 && strings.Contains(warned, "of others") {
+			t.Errorf("%s: %q", name, warned)
+		}
+		r.pushes()
+		if c := checks(r)["pushes"]; c.OK != tt.fits {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}
+
 func TestJudgePushes(t *testing.T) {
 	judge := func(change func(*ruling)) (record.Check, bool) {
 		r := rulingOn(10)

@@ -203,7 +203,7 @@ func (d *deployed) connect(ctx context.Context) error {
 			return err
 		}
 	}
-	return d.FindControlPlane(ctx, d.o.Mesh)
+	return nil
 }
 
 // Measure implements Stage.
@@ -218,14 +218,21 @@ func (d *deployed) Measure(ctx context.Context, job runner.Job) (runner.Complete
 		trial.Validity = verdict.Of(trial, seen, d.o.Rules.Limits, d.o.Mesh.Verify)
 		return runner.Completed{Trial: trial, Evidence: seen}, nil
 	}
+	began := record.Trial{Schema: record.Schema, Cell: job.Cell, Started: time.Now().UTC()}
+	// An autoscaler may have changed them since the last trial.
+	control, err := d.FindControlPlane(ctx, d.o.Mesh)
+	if err != nil {
+		return runner.Completed{Trial: began}, err
+	}
 	t, err := newTrial(d, d.o, job)
 	if err != nil {
-		return runner.Completed{Trial: record.Trial{Schema: record.Schema, Cell: job.Cell, Started: time.Now().UTC()}}, err
+		return runner.Completed{Trial: began}, err
 	}
 	trial, log, err := t.measure(ctx)
 	if err != nil {
 		return runner.Completed{Trial: trial, Log: log}, err
 	}
+	t.seenControl(ctx, control)
 	if !renewed.IsZero() {
 		trial.Started = renewed
 	}

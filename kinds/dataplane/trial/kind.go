@@ -38,7 +38,15 @@ func (dataPlane) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) (
 }
 
 // Asks is what a plan asks of the mesh that is there.
-func Asks(plan *study.Plan) mesh.Asked { return mesh.Asked{Proxies: newTopology("", plan).proxies()} }
+func Asks(plan *study.Plan) mesh.Asked {
+	out := mesh.Asked{Proxies: newTopology("", plan).proxies()}
+	for _, cell := range plan.Cells {
+		client, server := study.HasClientProxy(cell), study.HasServerProxy(cell)
+		out.Sent, out.Served = out.Sent || client, out.Served || server
+		out.Plain = out.Plain || client && (!server || cell[study.FactorMTLS] == study.MTLSOff)
+	}
+	return out
+}
 
 // Deploy implements [Kind].
 func (dataPlane) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage, error) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -78,6 +80,7 @@ func (d *deployed) checkPace(ctx context.Context) error {
 func (t *trialRun) windowAmongSamples(ctx context.Context, finished int) (observed, error) {
 	interval, length := t.o.Study.Interval, t.o.Study.Window
 	watch := kubelet.Start(ctx, t.d.kubelets(), wanted(t.targets), kubelet.Every(length))
+	watch.Ahead = t.clockAhead
 	defer watch.Stop()
 	first, err := watch.Await(ctx, t.now())
 	if err != nil {
@@ -102,6 +105,31 @@ func intervalAt(begin, at time.Time, interval time.Duration) int {
 	return int((at.Sub(begin) + interval - 1) / interval)
 }
 
+// clockApart is how much a node's clock may surely differ from the generator's
+// without a word.
+const clockApart = time.Second
+
+// compareKubelets says how far the clocks of nodes are from the generator's, by
+// which the window begins. That moves the window of their containers, in a load that
+// is the same before and after; it must not move it to before the load.
+func (t *trialRun) compareKubelets(watch *kubelet.Watch, begin time.Time) {
+	loaded := begin.Sub(time.Unix(0, t.started.StartUnixNS))
+	for _, node := range slices.Sorted(maps.Keys(t.targets)) {
+		least, most, known := watch.NodeAhead(node)
+		least, most = least-t.clockAhead, most-t.clockAhead
+		switch {
+		case !known:
+		case least > loaded:
+			t.seen.Unread = append(t.seen.Unread, record.Check{Name: "kubelet-clocks",
+				Detail: fmt.Sprintf("the clock of node %s is %.3g s ahead of the generator's, and the load began only %.3g s before the window: the window of its containers began without load; set the clocks of nodes by NTP", node, least.Seconds(), loaded.Seconds())})
+		case least > clockApart:
+			t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf("the clock of node %s is %.3g s ahead of the generator's at least: the CPU of its containers is of a window so much earlier", node, least.Seconds()))
+		case most < -clockApart:
+			t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf("the clock of node %s is %.3g s behind the generator's at least: the CPU of its containers is of a window so much later", node, -most.Seconds()))
+		}
+	}
+}
+
 // sampledCosts turns the kubelets' samples into the trial's CPU and memory. What
 // they do not tell is noted: where a part has no CPU the trial is not valid, the
 // machine's as a whole is context.
@@ -109,6 +137,7 @@ func (t *trialRun) sampledCosts(out *record.Trial, watch *kubelet.Watch) {
 	out.CPU, out.Sampled, out.Memory = map[string]record.CPU{}, map[string]record.Sampled{}, map[string]record.Memory{}
 	t.seen.Source = record.ObservedKubelet
 	begin := out.Window.Start
+	t.compareKubelets(watch, begin)
 	end := begin.Add(time.Duration(out.Window.Seconds * float64(time.Second)))
 	put := func(part string, u kubelet.Usage) {
 		out.CPU[part] = out.CPU[part].Plus(record.CPU{UserS: u.Seconds})

@@ -82,7 +82,7 @@ func TestSampledCosts(t *testing.T) {
 			unread = append(unread, c.Name+": "+c.Detail)
 		}
 		slices.Sort(unread)
-		if want := []string{"cpu-generator: container load of pod g on node a: the kubelet has no sample from after the window yet",
+		if want := []string{"cpu-generator: container load of pod g on node a: the kubelet has no sample from after the window yet: the node is gone",
 			"cpu-server_proxy: container istio-proxy of pod w on node b: the kubelet of node b says nothing of container istio-proxy of pod w"}; !slices.Equal(unread, want) {
 			t.Errorf("%q", unread)
 		}
@@ -94,6 +94,46 @@ func TestSampledCosts(t *testing.T) {
 			t.Errorf("%+v", out.CPU)
 		}
 	})
+}
+
+// A node whose clock is ahead or behind is said; where its samples were of a time
+// before the load, the trial is not valid.
+func TestNodesClocks(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ahead, generator time.Duration // of this machine's clock
+		check, remark    string
+	}{
+		"agree":                            {0, 0, "", ""},
+		"agree, and not with this machine": {time.Hour, time.Hour, "", ""},
+		"somewhat ahead":                   {2500 * time.Millisecond, 0, "", "node a is 2.5 s ahead"},
+		"behind":                           {-20 * time.Second, 0, "", "node a is 19.5 s behind"},
+		"ahead of the load":                {30 * time.Second, 0, "node a is 30 s ahead", ""},
+		"ahead as this machine is not":     {0, -30 * time.Second, "node a is 30 s ahead", ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			trial := &trialRun{clockAhead: tt.generator, targets: map[string][]observe.Target{"a": {{Name: record.PartWorker, Pod: "w", Container: "worker"}}}}
+			began := time.Now()
+			read := func(context.Context, string) (kubelet.Page, error) {
+				at := time.Now().Add(tt.ahead)
+				return kubelet.Page{Containers: map[kubelet.Container]kubelet.Stats{{Pod: "w", Name: "worker"}: {CPU: kubelet.Sample{At: at, UsedNS: uint64(time.Since(began))}}}}, nil
+			}
+			watch := kubelet.Start(t.Context(), read, wanted(trial.targets), 500*time.Millisecond)
+			time.Sleep(5 * time.Second)
+			watch.Stop()
+			trial.started.StartUnixNS = began.Add(tt.generator).UnixNano()
+			trial.compareKubelets(watch, time.Unix(0, trial.started.StartUnixNS).Add(10*time.Second))
+			unread, remarks := "", strings.Join(trial.seen.Unmeasured, "\n")
+			for _, c := range trial.seen.Unread {
+				unread += c.Name + ": " + c.Detail
+			}
+			if tt.check == "" && unread != "" || tt.check != "" && !(strings.HasPrefix(unread, "kubelet-clocks: ") && strings.Contains(unread, tt.check)) {
+				t.Errorf("%s: not valid for %q", name, unread)
+			}
+			if tt.remark == "" && remarks != "" || !strings.Contains(remarks, tt.remark) {
+				t.Errorf("%s: %q", name, remarks)
+			}
+		})
+	}
 }
 
 func TestIntervalAt(t *testing.T) {

@@ -32,6 +32,8 @@ type Evidence struct {
 	// connections it kept.
 	Loops       int `json:"loops"`
 	Connections int `json:"connections"`
+	// Control is who was the mesh's control plane; nil where that was not looked at.
+	Control *verdict.ControlPlane `json:"control_plane,omitempty"`
 	// Edges are when the nodes' counters were read.
 	Edges []Edge `json:"edges"`
 	// Source is [record.ObservedKubelet] where they were sampled by kubelets: the

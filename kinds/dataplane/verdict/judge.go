@@ -65,6 +65,7 @@ func Of(t record.Trial, e Evidence, l verdict.Limits, verify func(mesh.Evidence)
 		return s.Validity()
 	}
 	s.Add(e.Unread...)
+	s.CheckControlPlane(e.Control)
 	s.Add(checkThreads(t.Threads, l)...)
 	checkLoad(&s, t, e, l)
 	if e.Source == record.ObservedKubelet {

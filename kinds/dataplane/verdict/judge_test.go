@@ -125,6 +125,12 @@ func TestJudge(t *testing.T) {
 			sampled(0.5)(j)
 			j.seen.Unread = []record.Check{{Name: "cpu-worker", Detail: "no sample"}}
 		}, fails: "cpu-worker"},
+		{name: "an istiod that went in the window", change: func(j *seen) {
+			j.seen.Control = &verdict.ControlPlane{Before: []string{"istiod-a", "istiod-b"}, After: []string{"istiod-a"}}
+		}, fails: verdict.ControlLived},
+		{name: "an istiod that stayed", change: func(j *seen) {
+			j.seen.Control = &verdict.ControlPlane{Before: []string{"istiod-a"}, After: []string{"istiod-a"}}
+		}},
 		{name: "a request that the worker did not see", change: func(j *seen) { j.seen.Mesh.Worker["requests"]-- }, fails: "worker-requests"},
 		{name: "a request of somebody else's", change: func(j *seen) { j.seen.Mesh.Worker["requests"]++ }, fails: "worker-requests"},
 		{name: "a request of unknown fate", change: func(j *seen) {

@@ -262,6 +262,9 @@ func Asks(plan *study.Plan, name string) (mesh.Asked, error) {
 			continue
 		}
 		for _, w := range s.workloads() {
+			serves := w.Name != roleClients
+			out.Sent, out.Served = out.Sent || w.Proxy != nil, out.Served || serves && w.Proxy != nil
+			out.Plain = out.Plain || serves && (w.Proxy == nil || w.Proxy.Level(study.FactorMTLS) == study.MTLSOff)
 			if w.Proxy != nil && !slices.ContainsFunc(out.Proxies, w.Proxy.Equal) {
 				out.Proxies = append(out.Proxies, *w.Proxy)
 			}

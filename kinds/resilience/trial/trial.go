@@ -102,7 +102,7 @@ func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err
 // deploy makes the trial's objects and waits until everything is ready.
 func (t *scenarioTrial) deploy(ctx context.Context) (err error) {
 	s := t.scene
-	if err := t.FindControlPlane(ctx, s.mesh); err != nil {
+	if err := t.controlBefore(ctx); err != nil {
 		return err
 	}
 	begin := time.Now()
@@ -298,7 +298,7 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	out.ClockErrorUS = float64(t.bound) / float64(time.Microsecond)
 	t.out.Window = record.Window{Start: t.zero.UTC(), Seconds: t.timeline.Duration.Seconds(), Intervals: int(math.Round(t.timeline.Duration.Seconds() / loadInterval.Seconds()))}
 	t.evidence.Collected = t.witness(got, book)
-	return book, nil
+	return book, t.controlAfter(ctx)
 }
 
 // clearTimeout bounds the end of a trial's pods.

@@ -29,6 +29,9 @@ type Evidence struct {
 	// force, in the order in which they were asked.
 	Policies []record.Check `json:"policies,omitempty"`
 	Proxies  []Proxy        `json:"proxies,omitempty"`
+	// Control is who was the mesh's control plane; nil where steps of the timeline
+	// change it, and where it was not looked at.
+	Control *verdict.ControlPlane `json:"control_plane,omitempty"`
 	// Collected is what was read after the timeline; nil if the trial did not
 	// come so far.
 	Collected *Collected `json:"collected,omitempty"`

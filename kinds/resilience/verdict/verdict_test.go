@@ -91,6 +91,9 @@ func TestOf(t *testing.T) {
 		}, fails: "logs", detail: "log of bar-1/worker: reset\nlog of front-2/proxy: gone\n4 lines of proxies' logs are damaged"},
 		{name: "more logs than there is room for", change: func(j *judged) { j.seen.Collected.Over = 3 }, fails: "logs",
 			detail: "3 entries were more than a trial's book holds"},
+		{name: "an istiod that came in the trial", change: func(j *judged) {
+			j.seen.Control = &verdict.ControlPlane{Before: []string{"istiod-a"}, After: []string{"istiod-a", "istiod-b"}}
+		}, fails: verdict.ControlLived, detail: "istiod-b came"},
 		{name: "steps", change: func(j *judged) { j.events[0].Error, j.events[1].Error = "not proven: it stays", "refused" }, fails: "steps",
 			detail: "gone: not proven: it stays; gone: refused"},
 		{name: "a step in time", change: func(j *judged) { j.events[1].SentNS = j.events[1].PlannedNS + 5*ms }},

@@ -1,0 +1,89 @@
+//go:build verify
+
+package cli_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/store"
+)
+
+// theirRoot is what somebody has laid down for a whole mesh: nobody may call anybody
+// without leave, all talk mutual TLS, and sidecars report to their own places.
+const theirRoot = `
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: nobody, namespace: istio-system}
+spec: {}
+---
+apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata: {name: default, namespace: istio-system}
+spec: {mtls: {mode: STRICT}}
+---
+apiVersion: telemetry.istio.io/v1
+kind: Telemetry
+metadata: {name: theirs, namespace: istio-system}
+spec: {accessLogging: [{providers: [{name: envoy}]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: {name: default, namespace: istio-system}
+spec: {egress: [{hosts: [./*, istio-system/*]}]}
+`
+
+// theirLeave is what the error tells them to add.
+const theirLeave = `
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: meshtrial, namespace: istio-system}
+spec: {selector: {matchLabels: {app.kubernetes.io/part-of: meshtrial}}, rules: [{}]}
+`
+
+// TestTheirRoot runs a study on a mesh in which nobody may call anybody: it is refused
+// before anything is made. With what the refusal says to add it runs, beside a
+// mesh-wide demand of mutual TLS and to clients without sidecars too; the report names
+// what is in its figures.
+func TestTheirRoot(t *testing.T) {
+	m := labtest.New(t)
+	l := m.Up(t)
+	labtest.Kubectl(t, l, theirRoot, "apply", "-f", "-")
+	before := labtest.Kubectl(t, l, "", "get", "namespaces", "-o", "name")
+	run := func(out string) (int, string) {
+		text := strings.Replace(dataPlaneOfAGuest, "sidecars: [none, both]", "sidecars: [none, server, both]", 1)
+		return m.Run(t, "run", studyFile(t, text), "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", out)
+	}
+	code, said := run(filepath.Join(t.TempDir(), "run"))
+	if code == errs.CodeOK || !strings.Contains(said, "AuthorizationPolicy istio-system/nobody") || !strings.Contains(said, "rules: [{}]") {
+		t.Fatalf("a mesh that allows nothing: exit code %d\n%s", code, said)
+	}
+	if after := labtest.Kubectl(t, l, "", "get", "namespaces", "-o", "name"); after != before {
+		t.Errorf("namespaces before the refusal\n%s, after it\n%s", before, after)
+	}
+
+	labtest.Kubectl(t, l, theirLeave, "apply", "-f", "-")
+	out := filepath.Join(t.TempDir(), "run")
+	if code, said = run(out); code != errs.CodeOK && code != errs.CodeInvalid {
+		t.Fatalf("exit code %d\n%s", code, said)
+	}
+	const named = "AuthorizationPolicy istio-system/meshtrial, AuthorizationPolicy istio-system/nobody, Sidecar istio-system/default, Telemetry istio-system/theirs"
+	contents, err := store.Read(out)
+	if err != nil || !strings.Contains(said, named) || !slices.ContainsFunc(contents.Header.Machine.Remarks, func(r string) bool { return strings.Contains(r, named) }) {
+		t.Errorf("%v; the header has %q\n%s", err, contents.Header.Machine.Remarks, said)
+	}
+	if len(contents.Trials) == 0 {
+		t.Fatal("no trials")
+	}
+	for _, trial := range contents.Trials {
+		for _, c := range trial.Validity.Checks {
+			if !c.OK && !slices.Contains(busyChecks, c.Name) {
+				t.Errorf("trial %s: %s: %s", trial.ID, c.Name, c.Detail)
+			}
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package trial
+
+import (
+	"context"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/verdict"
+)
+
+// controlBefore finds the control plane's pods, and notes who serves where no step
+// is to change that.
+func (t *scenarioTrial) controlBefore(ctx context.Context) error {
+	serving, err := t.FindControlPlane(ctx, t.scene.mesh)
+	if err == nil && !changesControlPlane(t.timeline.Steps) {
+		t.evidence.Control = &verdict.ControlPlane{Before: serving}
+	}
+	return err
+}
+
+// controlAfter notes who serves at the trial's end.
+func (t *scenarioTrial) controlAfter(ctx context.Context) (err error) {
+	if c := t.evidence.Control; c != nil {
+		c.After, err = t.FindControlPlane(ctx, t.scene.mesh)
+	}
+	return err
+}
+
+// changesControlPlane says that a step is about the control plane: that it ends is
+// what such a trial is for.
+func changesControlPlane(steps []fault.Step) bool {
+	return slices.ContainsFunc(steps, func(s fault.Step) bool {
+		switch a := s.Action.(type) {
+		case *fault.Process:
+			return a.Of == fault.OfControlPlane
+		case *fault.Certificates:
+			return a.Do == fault.DoExpire
+		}
+		return false
+	})
+}

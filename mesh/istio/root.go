@@ -1,0 +1,215 @@
+package istio
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+)
+
+// Objects in the mesh's root namespace hold for the sidecars of all namespaces,
+// those of a run too. See istio.io/docs, MeshConfig, rootNamespace.
+
+// answer is to a question whose answer may depend on what nobody knows
+// beforehand: the name of a run's namespace, say.
+type answer int
+
+const (
+	no answer = iota
+	maybe
+	yes
+)
+
+// rootKind is a kind of object that holds mesh-wide in the root namespace.
+type rootKind struct {
+	resource schema.GroupVersionResource
+	// touches says whether an object holds for the sidecars of a run's pods.
+	touches func(spec map[string]any, r Revision) answer
+}
+
+const (
+	kindAuthorization = "AuthorizationPolicy"
+	kindRequest       = "RequestAuthentication"
+	kindTelemetry     = "Telemetry"
+	kindWasm          = "WasmPlugin"
+	kindSidecar       = "Sidecar"
+	kindDestination   = "DestinationRule"
+	kindEnvoyFilter   = "EnvoyFilter"
+	kindProxyConfig   = "ProxyConfig"
+)
+
+// rootKinds are those that are looked at. A PeerAuthentication is not: each sidecar
+// of a run's that takes requests has one of its own, which goes before.
+var rootKinds = map[string]rootKind{
+	kindAuthorization: {schema.GroupVersionResource{Group: "security.istio.io", Version: "v1", Resource: "authorizationpolicies"}, bySelector},
+	kindRequest:       {schema.GroupVersionResource{Group: "security.istio.io", Version: "v1", Resource: "requestauthentications"}, bySelector},
+	kindTelemetry:     {schema.GroupVersionResource{Group: "telemetry.istio.io", Version: "v1", Resource: "telemetries"}, bySelector},
+	kindWasm:          {schema.GroupVersionResource{Group: "extensions.istio.io", Version: "v1alpha1", Resource: "wasmplugins"}, bySelector},
+	kindProxyConfig:   {schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1beta1", Resource: "proxyconfigs"}, bySelector},
+	kindEnvoyFilter:   {schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1alpha3", Resource: "envoyfilters"}, filtered},
+	kindSidecar:       {sidecarResource, unselected},
+	kindDestination:   {schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "destinationrules"}, directed},
+}
+
+// rooted is an object of the root namespace that holds for the sidecars of a run's
+// pods, or may.
+type rooted struct {
+	kind   string
+	object *unstructured.Unstructured
+	// touches is yes or maybe.
+	touches answer
+}
+
+// String is the object as one would look for it.
+func (o rooted) String() string {
+	return fmt.Sprintf("%s %s/%s", o.kind, o.object.GetNamespace(), o.object.GetName())
+}
+
+func (o rooted) spec() map[string]any {
+	spec, _, _ := unstructured.NestedMap(o.object.Object, "spec")
+	return spec
+}
+
+// readRoot reads what others have laid down for all sidecars, as far as istiod sees
+// it. What may not be read is noted: nothing but foresight is lost.
+func (f *AsFound) readRoot(ctx context.Context, kube kubernetes.Interface, objects dynamic.Interface) error {
+	f.root = f.config.rootNamespace()
+	watched, err := f.watchesRoot(ctx, kube)
+	if err != nil || !watched {
+		return err
+	}
+	for _, kind := range slices.Sorted(maps.Keys(rootKinds)) {
+		k := rootKinds[kind]
+		found, err := objects.Resource(k.resource).Namespace(f.root).List(ctx, metav1.ListOptions{})
+		switch {
+		case apierrors.IsNotFound(err): // the mesh has no such kind
+		case apierrors.IsForbidden(err):
+			f.unread = append(f.unread, kind)
+		case err != nil:
+			return fmt.Errorf("istio: list %s in namespace %s: %w", k.resource.Resource, f.root, err)
+		default:
+			f.addRooted(kind, k, found.Items)
+		}
+	}
+	return nil
+}
+
+// addRooted keeps the objects that may hold for a run's sidecars. istiod leaves out
+// those with the label of another revision.
+func (f *AsFound) addRooted(kind string, k rootKind, found []unstructured.Unstructured) {
+	for i := range found {
+		o := &found[i]
+		if of := o.GetLabels()[revisionLabel]; of != "" && of != RevisionOf(map[string]string{revisionLabel: f.revision.Name}) || o.GetLabels()[leverLabel] != "" {
+			continue
+		}
+		spec, _, _ := unstructured.NestedMap(o.Object, "spec")
+		if touches := k.touches(spec, f.revision); touches > no {
+			f.others = append(f.others, rooted{kind, o, touches})
+		}
+	}
+}
+
+// watchesRoot says whether istiod's discoverySelectors let it see its root namespace;
+// where its labels may not be read, it is taken to.
+func (f *AsFound) watchesRoot(ctx context.Context, kube kubernetes.Interface) (bool, error) {
+	if len(f.config.DiscoverySelectors) == 0 {
+		return true, nil
+	}
+	all, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + f.root})
+	if apierrors.IsForbidden(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("istio: labels of namespace %s: %w", f.root, err)
+	}
+	for i := range all.Items {
+		if all.Items[i].Name == f.root {
+			its := labels.Set(all.Items[i].Labels)
+			return slices.ContainsFunc(f.config.DiscoverySelectors, func(s metav1.LabelSelector) bool { return matched(&s, its) }), nil
+		}
+	}
+	return false, nil // there is no such namespace
+}
+
+// bySelector is for kinds that select pods by spec.selector, or gateways and
+// waypoints by spec.targetRefs.
+func bySelector(spec map[string]any, r Revision) answer {
+	if spec["targetRef"] != nil || spec["targetRefs"] != nil {
+		return no
+	}
+	wanted, _, _ := unstructured.NestedStringMap(spec, "selector", "matchLabels")
+	return selectsRun(wanted, r)
+}
+
+// selectsRun says whether labels select the pods of a run that have a sidecar.
+func selectsRun(wanted map[string]string, r Revision) answer {
+	of := r.podLabels()
+	of["app.kubernetes.io/part-of"] = givenLabels["app.kubernetes.io/part-of"]
+	of["security.istio.io/tlsMode"] = "istio" // by the injector
+	out := yes
+	for key, value := range wanted {
+		switch its, known := of[key]; {
+		case known && its == value:
+		case !known && slices.Contains(namedLabels, key):
+			out = maybe
+		default:
+			return no
+		}
+	}
+	return out
+}
+
+// namedLabels are those of a run's pods whose values depend on the study.
+var namedLabels = []string{"app", "app.kubernetes.io/name", "service.istio.io/canonical-name", "service.istio.io/canonical-revision"}
+
+// unselected is for a kind that holds mesh-wide only where it selects no workload.
+func unselected(spec map[string]any, _ Revision) answer {
+	if spec["workloadSelector"] != nil {
+		return no
+	}
+	return yes
+}
+
+// filtered says whether an EnvoyFilter has a patch for sidecars.
+func filtered(spec map[string]any, r Revision) answer {
+	if spec["targetRefs"] != nil {
+		return no
+	}
+	patches, _, _ := unstructured.NestedSlice(spec, "configPatches")
+	if !slices.ContainsFunc(patches, func(p any) bool {
+		patch, _ := p.(map[string]any)
+		context, _, _ := unstructured.NestedString(patch, "match", "context")
+		return context != "GATEWAY" && context != "WAYPOINT"
+	}) {
+		return no
+	}
+	wanted, _, _ := unstructured.NestedStringMap(spec, "workloadSelector", "labels")
+	return selectsRun(wanted, r)
+}
+
+// directed says whether a DestinationRule holds for Services of namespaces that
+// others know nothing of.
+func directed(spec map[string]any, _ Revision) answer {
+	to, _, _ := unstructured.NestedStringSlice(spec, "exportTo")
+	host, _, _ := unstructured.NestedString(spec, "host")
+	if spec["workloadSelector"] != nil || len(to) > 0 && !slices.Contains(to, "*") || !covers(host) {
+		return no
+	}
+	return yes
+}
+
+// covers says whether a host, with * for any beginning, is that of every Service of
+// the cluster.
+func covers(host string) bool {
+	rest, wild := strings.CutPrefix(host, "*")
+	return wild && strings.HasSuffix(".svc.cluster.local", rest)
+}

@@ -1,0 +1,198 @@
+package istio
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// calledMesh is a study whose sidecars send and take requests.
+var calledMesh = mesh.Asked{Served: true, Sent: true, Proxies: []mesh.Proxy{{Levels: record.Cell{study.FactorTelemetry: study.TelemetryOff}}}}
+
+// rootCluster is an Istio with objects in its root namespace, as YAML: KIND, and a
+// spec.
+func rootCluster(t *testing.T, config string, labels map[string]string, namespace string, texts ...string) (AsFound, *dynamicfake.FakeDynamicClient, func() (AsFound, error)) {
+	t.Helper()
+	scheme, lists := runtime.NewScheme(), map[schema.GroupVersionResource]string{}
+	for kind, k := range rootKinds {
+		lists[k.resource] = kind + "List"
+	}
+	var objects []runtime.Object
+	for i, text := range texts {
+		kind, rest, _ := strings.Cut(text, " ")
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte("{"+rest+"}"), &o.Object); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		k, ok := rootKinds[kind]
+		if !ok {
+			t.Fatalf("no kind %s", kind)
+		}
+		o.SetAPIVersion(k.resource.GroupVersion().String())
+		o.SetKind(kind)
+		o.SetNamespace(namespace)
+		o.SetName(string(rune('a' + i)))
+		objects = append(objects, o)
+	}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod", Labels: map[string]string{"app": "istiod"}}}
+	kube := fakecluster.New(d, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: labels}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istio"}, Data: map[string]string{"mesh": config}})
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme, lists, objects...)
+	read := func() (AsFound, error) { return ReadAsFound(t.Context(), kube, client, "", mesh.Asked{}) }
+	found, err := read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found, client, read
+}
+
+const (
+	denyAll = "AuthorizationPolicy spec: {}"
+	ours    = "AuthorizationPolicy spec: {selector: {matchLabels: {app.kubernetes.io/part-of: meshtrial}}, rules: [{}]}"
+)
+
+// What others have laid down mesh-wide is refused where it keeps a study from its
+// answers, and named where it is in its figures.
+func TestRoot(t *testing.T) {
+	parts := calledMesh
+	parts.Proxies = []mesh.Proxy{{Levels: record.Cell{study.FactorFilters: study.PartJWT}}}
+	plain := calledMesh
+	plain.Plain = true
+	for name, tt := range map[string]struct {
+		objects []string
+		asked   mesh.Asked
+		err     string
+		hint    string
+		notes   string // all in one; "" for none
+	}{
+		"nothing": {},
+		"allow nothing": {objects: []string{denyAll}, err: "AuthorizationPolicy istio-system/a lets sidecars of the whole mesh refuse what no policy allows",
+			hint: "an AuthorizationPolicy in namespace istio-system with spec: {selector: {matchLabels: {app.kubernetes.io/part-of: meshtrial}}, rules: [{}]}"},
+		"allow nothing, where nothing is called":     {objects: []string{denyAll}, asked: mesh.Asked{Sent: true}, notes: "AuthorizationPolicy istio-system/a"},
+		"allow nothing, and the study":               {objects: []string{denyAll, ours}, notes: "AuthorizationPolicy istio-system/a, AuthorizationPolicy istio-system/b"},
+		"allow others":                               {objects: []string{"AuthorizationPolicy spec: {rules: [{from: [{source: {namespaces: [shop]}}]}]}"}, err: "none allows requests of the study"},
+		"allow principals of others":                 {objects: []string{"AuthorizationPolicy spec: {rules: [{from: [{source: {principals: [cluster.local/ns/shop/sa/a]}}]}]}"}, err: "none allows"},
+		"allow principals of others, by a beginning": {objects: []string{"AuthorizationPolicy spec: {rules: [{from: [{source: {principals: ['cluster.local/ns/shop/*']}}]}]}"}, err: "none allows"},
+		"allow accounts of others":                   {objects: []string{"AuthorizationPolicy spec: {rules: [{from: [{source: {serviceAccounts: [shop/a]}}]}]}"}, err: "none allows"},
+		"allow who has a token":                      {objects: []string{"AuthorizationPolicy spec: {rules: [{from: [{source: {requestPrincipals: ['*']}}]}]}"}, err: "none allows"},
+		"allow by a claim":                           {objects: []string{"AuthorizationPolicy spec: {rules: [{when: [{key: 'request.auth.claims[a]', values: [b]}]}]}"}, err: "none allows"},
+		"allow some of the mesh":                     {objects: []string{"AuthorizationPolicy spec: {rules: [{from: [{source: {principals: ['*']}}]}]}"}, notes: "depends on what these are"},
+		"allow any namespace":                        {objects: []string{"AuthorizationPolicy spec: {rules: [{from: [{source: {namespaces: ['*']}}]}]}"}, notes: "depends on"},
+		"allow namespaces as ours":                   {objects: []string{"AuthorizationPolicy spec: {rules: [{from: [{source: {namespaces: ['mesh*']}}]}]}"}, notes: "depends on"},
+		"allow a path":                               {objects: []string{"AuthorizationPolicy spec: {rules: [{to: [{operation: {paths: ['/']}}]}]}"}, notes: "depends on"},
+		"deny everything":                            {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{}]}", ours}, err: "AuthorizationPolicy istio-system/a (action DENY) takes every request", hint: "spec.selector"},
+		"deny nothing":                               {objects: []string{"AuthorizationPolicy spec: {action: DENY}"}, notes: "figures: AuthorizationPolicy istio-system/a"},
+		"deny a path":                                {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{to: [{operation: {paths: [/admin]}}]}]}"}, notes: "(action DENY) may take requests"},
+		"deny other namespaces":                      {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{from: [{source: {notNamespaces: [shop]}}]}]}"}, notes: "may take requests"},
+		"deny, to be tried":                          {objects: []string{"AuthorizationPolicy metadata: {annotations: {istio.io/dry-run: 'true'}}, spec: {action: DENY, rules: [{}]}"}, notes: "figures"},
+		"deny at a gateway":                          {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{}], targetRefs: [{kind: Gateway, name: a}]}"}},
+		"deny at pods of theirs":                     {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{}], selector: {matchLabels: {tier: web}}}"}},
+		"deny at apps of a name":                     {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{}], selector: {matchLabels: {app: web}}}"}, notes: "istio-system/a (by the labels of pods)\nAuthorizationPolicy istio-system/a (action DENY) may take"},
+		"of another revision":                        {objects: []string{"AuthorizationPolicy metadata: {labels: {istio.io/rev: canary}}, spec: {}"}},
+		"of this revision":                           {objects: []string{"AuthorizationPolicy metadata: {labels: {istio.io/rev: default}}, spec: {}"}, err: "none allows"},
+		"their authorizer":                           {objects: []string{"AuthorizationPolicy spec: {action: CUSTOM, provider: {name: opa}, rules: [{}]}"}, err: "ask the provider opa"},
+		"their auditor":                              {objects: []string{"AuthorizationPolicy spec: {action: AUDIT, rules: [{}]}"}, notes: "figures: AuthorizationPolicy istio-system/a"},
+		"tokens":                                     {objects: []string{"RequestAuthentication spec: {jwtRules: [{issuer: a}]}"}, notes: "RequestAuthentication istio-system/a"},
+		"tokens, where parts vary":                   {objects: []string{"RequestAuthentication spec: {jwtRules: [{issuer: a}]}"}, asked: parts, err: "RequestAuthentication istio-system/a puts a part of its own", hint: "spec.selector"},
+		"tokens at pods of theirs, where parts vary": {objects: []string{"RequestAuthentication spec: {selector: {matchLabels: {tier: web}}}"}, asked: parts},
+		"a filter":                                   {objects: []string{"EnvoyFilter spec: {configPatches: [{applyTo: HTTP_FILTER, match: {context: SIDECAR_INBOUND}}]}"}, notes: "EnvoyFilter istio-system/a"},
+		"a filter of gateways":                       {objects: []string{"EnvoyFilter spec: {configPatches: [{applyTo: HTTP_FILTER, match: {context: GATEWAY}}]}"}},
+		"a filter of theirs":                         {objects: []string{"EnvoyFilter spec: {workloadSelector: {labels: {tier: web}}, configPatches: [{applyTo: CLUSTER}]}"}},
+		"a module":                                   {objects: []string{"WasmPlugin spec: {url: oci://a}"}, notes: "WasmPlugin istio-system/a"},
+		"settings of proxies":                        {objects: []string{"ProxyConfig spec: {concurrency: 1}"}, notes: "ProxyConfig istio-system/a"},
+		"imports of one namespace":                   {objects: []string{"Sidecar spec: {egress: [{hosts: [istio-system/*, ./*]}]}"}, notes: "Sidecar istio-system/a"},
+		"imports of theirs":                          {objects: []string{"Sidecar spec: {egress: [{hosts: [istio-system/*, shop/*, ./a.shop.svc.cluster.local]}]}"}, err: "egress hosts of Sidecar istio-system/a", hint: "./*"},
+		"imports of theirs, where nothing calls":     {objects: []string{"Sidecar spec: {egress: [{hosts: [shop/*]}]}"}, asked: mesh.Asked{Served: true}, notes: "Sidecar"},
+		"imports of a workload":                      {objects: []string{"Sidecar spec: {workloadSelector: {labels: {a: b}}, egress: [{hosts: [shop/*]}]}"}},
+		"mutual TLS by clients":                      {objects: []string{"DestinationRule spec: {host: '*.local', trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}}"}, notes: "DestinationRule istio-system/a"},
+		"mutual TLS by clients, some without":        {objects: []string{"DestinationRule spec: {host: '*.local', trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}}"}, asked: plain, err: "DestinationRule istio-system/a sets the TLS", hint: "enableAutoMtls"},
+		"no TLS":                                     {objects: []string{"DestinationRule spec: {host: '*.svc.cluster.local', trafficPolicy: {tls: {mode: DISABLE}}}"}, err: "sets the TLS"},
+		"no TLS to a host":                           {objects: []string{"DestinationRule spec: {host: '*.shop.svc.cluster.local', trafficPolicy: {tls: {mode: DISABLE}}}"}},
+		"no TLS, shown to itself":                    {objects: []string{"DestinationRule spec: {host: '*', exportTo: ['.'], trafficPolicy: {tls: {mode: DISABLE}}}"}},
+		"limits of connections":                      {objects: []string{"DestinationRule spec: {host: '*', trafficPolicy: {connectionPool: {tcp: {maxConnections: 1}}}}"}, notes: "DestinationRule istio-system/a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tt.asked.Proxies == nil && !tt.asked.Served && !tt.asked.Sent {
+				tt.asked = calledMesh
+			}
+			f, _, _ := rootCluster(t, "", nil, Namespace, tt.objects...)
+			err := f.refuseRoot(tt.asked)
+			if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(errs.Hint(err), tt.hint)) {
+				t.Fatalf("%v, hint %q", err, errs.Hint(err))
+			}
+			if err != nil {
+				return
+			}
+			if notes := strings.Join(f.Beside(tt.asked), "\n"); !strings.Contains(notes, tt.notes) || tt.notes == "" && notes != "" {
+				t.Errorf("notes %q", notes)
+			}
+		})
+	}
+}
+
+// The root namespace is the mesh configuration's, looked at where istiod does; kinds
+// that may not be listed, or that are not there, keep nobody from running.
+func TestReadRoot(t *testing.T) {
+	shop := "discoverySelectors: [{matchLabels: {mesh: shop}}]\n"
+	if f, _, _ := rootCluster(t, "rootNamespace: mesh-root\n", nil, "mesh-root", denyAll); len(f.others) != 1 || f.others[0].String() != "AuthorizationPolicy mesh-root/a" {
+		t.Errorf("root namespace of another name: %v", f.others)
+	}
+	if f, _, _ := rootCluster(t, shop, nil, Namespace, denyAll); len(f.others) != 0 {
+		t.Errorf("a namespace that istiod does not watch: %v", f.others)
+	}
+	if f, _, _ := rootCluster(t, shop, map[string]string{"mesh": "shop"}, Namespace, denyAll); len(f.others) != 1 {
+		t.Errorf("one that it watches: %v", f.others)
+	}
+
+	_, client, read := rootCluster(t, "", nil, Namespace, denyAll, "Sidecar spec: {}", "WasmPlugin spec: {}")
+	client.PrependReactor("list", "authorizationpolicies", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "authorizationpolicies"}, "", nil)
+	})
+	client.PrependReactor("list", "wasmplugins", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "wasmplugins"}, "")
+	})
+	f, err := read()
+	if err != nil || len(f.others) != 1 || f.refuseRoot(calledMesh) != nil {
+		t.Fatalf("%v, %v", f.others, err)
+	}
+	if notes := strings.Join(f.Beside(calledMesh), "\n"); !strings.Contains(notes, "not known, as they may not be listed: AuthorizationPolicy") || strings.Contains(notes, "WasmPlugin") {
+		t.Errorf("%q", notes)
+	}
+	client.PrependReactor("list", "sidecars", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewInternalError(context.DeadlineExceeded)
+	})
+	if _, err := read(); err == nil || !strings.Contains(err.Error(), "list sidecars in namespace istio-system") {
+		t.Errorf("%v", err)
+	}
+}
+
+// What a mesh-wide Telemetry has sidecars report is switched on and off with the
+// study's own, as what the mesh configuration does.
+func TestReported(t *testing.T) {
+	f, _, _ := rootCluster(t, "", nil, Namespace, "Telemetry spec: {metrics: [{overrides: [{disabled: false}]}, {providers: [{name: theirs}]}]}", "Telemetry spec: {tracing: [{providers: [{name: jaeger}]}]}",
+		"Telemetry spec: {selector: {matchLabels: {tier: web}}, metrics: [{providers: [{name: not-ours}]}]}")
+	m := &Mesh{Revision: f.Revision()}
+	if m.Revision.metrics != "theirs" || !m.Revision.traces {
+		t.Errorf("%+v", m.Revision)
+	}
+	if f, _, _ := rootCluster(t, "", nil, Namespace, "Telemetry spec: {accessLogging: [{disabled: true}]}"); f.Revision().metrics != "" || f.Revision().traces {
+		t.Errorf("%+v", f.Revision())
+	}
+}

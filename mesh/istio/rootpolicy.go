@@ -1,0 +1,181 @@
+package istio
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/errs"
+)
+
+// policy is what an AuthorizationPolicy says. See istio.io/docs,
+// Reference, Authorization Policy, and Concepts, Security, implicit enablement.
+type policy struct {
+	Action   string `json:"action"`
+	Provider struct {
+		Name string `json:"name"`
+	} `json:"provider"`
+	Rules []policyRule `json:"rules"`
+}
+
+type policyRule struct {
+	From []struct {
+		Source map[string][]string `json:"source"`
+	} `json:"from"`
+	To   []any `json:"to"`
+	When []struct {
+		Key    string   `json:"key"`
+		Values []string `json:"values"`
+	} `json:"when"`
+}
+
+func policyOf(spec map[string]any) (policy, error) {
+	var out policy
+	text, err := json.Marshal(spec)
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	return out, err
+}
+
+// matches says whether one of its rules matches the requests of a study.
+func (a policy) matches() answer {
+	best := no
+	for _, r := range a.Rules {
+		best = max(best, r.matches())
+	}
+	return best
+}
+
+// matches says whether all that the rule asks for is so.
+func (r policyRule) matches() answer {
+	out := yes
+	if len(r.From) > 0 {
+		best := no
+		for _, f := range r.From {
+			best = max(best, comesFrom(f.Source))
+		}
+		out = min(out, best)
+	}
+	if len(r.To) > 0 {
+		out = min(out, maybe)
+	}
+	for _, w := range r.When {
+		switch {
+		case strings.HasPrefix(w.Key, "request.auth.") && len(w.Values) > 0:
+			return no // requests have no token
+		case w.Key == "source.namespace" && len(w.Values) > 0:
+			out = min(out, comesFrom(map[string][]string{"namespaces": w.Values}))
+		default:
+			out = min(out, maybe)
+		}
+	}
+	return out
+}
+
+// comesFrom says whether the requests of a study have such a source.
+func comesFrom(source map[string][]string) answer {
+	out := yes
+	for field, values := range source {
+		if len(values) == 0 {
+			continue
+		}
+		var is func(string) bool
+		switch field {
+		case "requestPrincipals":
+			return no // which only a token gives
+		case "namespaces":
+			is = ofRun
+		case "principals":
+			is = func(principal string) bool {
+				_, namespace, known := strings.Cut(principal, "/ns/")
+				namespace, _, whole := strings.Cut(namespace, "/")
+				return !known || !whole && strings.HasSuffix(namespace, "*") && ofRun(namespace) || ofRun(namespace)
+			}
+		case "serviceAccounts":
+			is = func(account string) bool {
+				namespace, _, known := strings.Cut(account, "/")
+				return known && ofRun(namespace)
+			}
+		default: // addresses, and what it must not be
+			out = min(out, maybe)
+			continue
+		}
+		if !slices.ContainsFunc(values, is) {
+			return no
+		}
+		out = min(out, maybe)
+	}
+	return out
+}
+
+// namespacesOfRuns begin the names of the namespaces that a run makes.
+var namespacesOfRuns = []string{"meshtrial-", "mm-"}
+
+// ofRun says whether a pattern, with * for any beginning or end, may be that of a
+// namespace of a run's.
+func ofRun(pattern string) bool {
+	begin, any := strings.CutSuffix(pattern, "*")
+	if strings.HasPrefix(begin, "*") || begin == "" && any {
+		return true
+	}
+	return slices.ContainsFunc(namespacesOfRuns, func(ours string) bool {
+		return strings.HasPrefix(begin, ours) || any && strings.HasPrefix(ours, begin)
+	})
+}
+
+// tries says that a policy is only tried: it is counted, and not enforced.
+func (o rooted) tries() bool { return o.object.GetAnnotations()["istio.io/dry-run"] == "true" }
+
+// authorizes says whether mesh-wide policies let the requests of a study pass: the
+// error names one that surely does not, doubts are those that may not.
+func (f AsFound) authorizes() (doubts []string, err error) {
+	var denied rooted
+	allowed, asksAll := no, no // whether a rule allows, and whether there has to be one
+	for _, o := range f.others {
+		if o.kind != kindAuthorization || o.tries() {
+			continue
+		}
+		a, bad := policyOf(o.spec())
+		if bad != nil {
+			doubts = append(doubts, fmt.Sprintf("%s cannot be read: %v", o, bad))
+			continue
+		}
+		takes := min(o.touches, a.matches())
+		switch a.Action {
+		case "", "ALLOW":
+			allowed = max(allowed, takes)
+			if o.touches > asksAll {
+				asksAll, denied = o.touches, o
+			}
+			continue
+		case "AUDIT":
+			continue
+		}
+		switch takes {
+		case yes:
+			return doubts, f.refusedBy(o, a)
+		case maybe:
+			doubts = append(doubts, fmt.Sprintf("%s (action %s) may take requests of the study", o, a.Action))
+		}
+	}
+	switch {
+	case asksAll == no || allowed == yes:
+	case asksAll == yes && allowed == no:
+		return doubts, errs.WithHint(fmt.Errorf("istio: %s lets sidecars of the whole mesh refuse what no policy allows, and none allows requests of the study", denied),
+			"allow them while the study runs: an AuthorizationPolicy in namespace %s with spec: {selector: {matchLabels: {app.kubernetes.io/part-of: meshtrial}}, rules: [{}]}", f.root)
+	default:
+		doubts = append(doubts, fmt.Sprintf("whether %s and the policies beside it allow requests of the study depends on what these are", denied))
+	}
+	return doubts, nil
+}
+
+// refusedBy is the error for a policy that takes every request.
+func (f AsFound) refusedBy(o rooted, a policy) error {
+	hint := "say in its spec.selector which workloads it is for, at least while the study runs"
+	if a.Action == "CUSTOM" {
+		return errs.WithHint(fmt.Errorf("istio: by %s sidecars would ask the provider %s, which is not the study's, about each of its requests", o, a.Provider.Name), "%s", hint)
+	}
+	return errs.WithHint(fmt.Errorf("istio: %s (action %s) takes every request of the mesh, those of the study too", o, a.Action), "%s", hint)
+}
