@@ -1,6 +1,7 @@
 package istio
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,19 +37,20 @@ func (c *ControlPlane) Found(ctx context.Context, l mesh.Levers) (record.Cell, e
 		return nil, errs.WithHint(fmt.Errorf("istio: no istiod is ready to be asked what it was installed with"),
 			"kubectl -n %s describe pods -l %s", Namespace, istiodLabel)
 	}
-	wide, err := c.meshWide(ctx)
+	root, _ := s.replicas[0].mesh["rootNamespace"].(string)
+	wide, err := c.meshWide(ctx, cmp.Or(root, Namespace))
 	if err != nil {
 		return nil, err
 	}
 	return found(s, wide, l), nil
 }
 
-// meshWide is the Sidecar that holds for the whole mesh and is not ours; nil
-// without one.
-func (c *ControlPlane) meshWide(ctx context.Context) (*unstructured.Unstructured, error) {
-	there, err := c.sidecars.Namespace(Namespace).List(ctx, metav1.ListOptions{LabelSelector: "!" + leverLabel})
+// meshWide is the Sidecar that holds for the whole mesh, of its root namespace, and
+// is not ours; nil without one.
+func (c *ControlPlane) meshWide(ctx context.Context, root string) (*unstructured.Unstructured, error) {
+	there, err := c.sidecars.Namespace(root).List(ctx, metav1.ListOptions{LabelSelector: "!" + leverLabel})
 	if err != nil {
-		return nil, fmt.Errorf("istio: list Sidecars in namespace %s: %w", Namespace, err)
+		return nil, fmt.Errorf("istio: list Sidecars in namespace %s: %w", root, err)
 	}
 	for i := range there.Items {
 		if _, selects, _ := unstructured.NestedMap(there.Items[i].Object, "spec", "workloadSelector"); !selects {

@@ -193,6 +193,10 @@ func (f AsFound) refuseLever(l mesh.Levers) error {
 	if l.Level(study.FactorSidecarScope) != study.SidecarScopeMesh {
 		return nil
 	}
+	if root := f.config.rootNamespace(); root != Namespace {
+		return errs.WithHint(errs.Usage("istio: sidecar_scope mesh takes no effect: the mesh-wide Sidecar is in namespace %s, and the mesh's root namespace is %s", Namespace, root),
+			"take sidecar_scope namespace")
+	}
 	selectors := f.config.DiscoverySelectors
 	if l.Named(study.FactorDiscoverySelectors) {
 		selectors = selectorsOf(l.Level(study.FactorDiscoverySelectors))
@@ -227,7 +231,7 @@ func (f AsFound) refuseOthers(wanted []*unstructured.Unstructured) error {
 	for i := range f.sidecars {
 		s := &f.sidecars[i]
 		_, selects, _ := unstructured.NestedMap(s.Object, "spec", "workloadSelector")
-		inTheWay := s.GetNamespace() == Namespace && !selects || slices.ContainsFunc(wanted, func(w *unstructured.Unstructured) bool {
+		inTheWay := s.GetNamespace() == f.config.rootNamespace() && !selects || slices.ContainsFunc(wanted, func(w *unstructured.Unstructured) bool {
 			return w.GetNamespace() == s.GetNamespace() && (!selects || w.GetName() == s.GetName())
 		})
 		if inTheWay {

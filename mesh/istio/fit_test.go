@@ -31,6 +31,8 @@ func TestRefuseScope(t *testing.T) {
 		"not labelled out":             {not, nil, record.Cell{"sidecar_scope": "mesh"}, ""},
 		"in its namespace":             {shop, nil, record.Cell{"sidecar_scope": "namespace"}, ""},
 		"none":                         {shop, nil, record.Cell{"sidecar_scope": "none"}, ""},
+		"another root namespace":       {"rootNamespace: mesh-root", nil, record.Cell{"sidecar_scope": "mesh"}, "the mesh's root namespace is mesh-root"},
+		"another one, not mesh-wide":   {"rootNamespace: mesh-root", nil, record.Cell{"sidecar_scope": "namespace"}, ""},
 		"not named":                    {shop, nil, record.Cell{"debounce_after": "1s"}, ""},
 		"the study watches all":        {shop, nil, record.Cell{"sidecar_scope": "mesh", "discovery_selectors": "none"}, ""},
 		"the study leaves it out":      {"", nil, record.Cell{"sidecar_scope": "mesh", "discovery_selectors": "a=b"}, `"matchLabels":{"a":"b"}`},
@@ -47,7 +49,7 @@ func TestRefuseScope(t *testing.T) {
 		switch {
 		case tt.err == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
-		case tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err) || errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "kubectl label namespace istio-system")):
+		case tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err) || errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "take sidecar_scope namespace")):
 			t.Errorf("%s: %v, hint %q", name, err, errs.Hint(err))
 		}
 	}
@@ -66,18 +68,21 @@ func TestRefuseOthersSidecars(t *testing.T) {
 		scope string
 		other unstructured.Unstructured
 		bad   bool
+		root  string
 	}{
-		"mesh-wide":                    {"namespace", sidecar(Namespace, "theirs", false), true},
-		"mesh-wide, and none wanted":   {"none", sidecar(Namespace, "theirs", false), true},
-		"of istiod's own namespace":    {"mesh", sidecar(Namespace, "theirs", true), false},
-		"of that namespace":            {"namespace", sidecar("mm-1", "theirs", false), true},
-		"of another namespace":         {"namespace", sidecar("shop", "theirs", false), false},
-		"of a workload there":          {"namespace", sidecar("mm-1", "theirs", true), false},
-		"of a workload, named as ours": {"namespace", sidecar("mm-1", sidecarName, true), true},
+		"mesh-wide":                    {"namespace", sidecar(Namespace, "theirs", false), true, ""},
+		"mesh-wide, and none wanted":   {"none", sidecar(Namespace, "theirs", false), true, ""},
+		"mesh-wide, of another root":   {"namespace", sidecar("mesh-root", "theirs", false), true, "mesh-root"},
+		"of istiod's namespace alone":  {"namespace", sidecar(Namespace, "theirs", false), false, "mesh-root"},
+		"of istiod's own namespace":    {"mesh", sidecar(Namespace, "theirs", true), false, ""},
+		"of that namespace":            {"namespace", sidecar("mm-1", "theirs", false), true, ""},
+		"of another namespace":         {"namespace", sidecar("shop", "theirs", false), false, ""},
+		"of a workload there":          {"namespace", sidecar("mm-1", "theirs", true), false, ""},
+		"of a workload, named as ours": {"namespace", sidecar("mm-1", sidecarName, true), true, ""},
 	} {
 		l := mesh.LeversOf(record.Cell{"sidecar_scope": tt.scope})
 		l.Namespaces = []string{"mm-1"}
-		err := AsFound{sidecars: []unstructured.Unstructured{tt.other}}.refuseLever(l)
+		err := AsFound{sidecars: []unstructured.Unstructured{tt.other}, config: meshConfig{RootNamespace: tt.root}}.refuseLever(l)
 		if (err != nil) != tt.bad || err != nil && !strings.Contains(errs.Hint(err), "delete sidecar") {
 			t.Errorf("%s: %v, hint %q", name, err, errs.Hint(err))
 		}
