@@ -84,6 +84,7 @@ func run(ctx context.Context, args []string, out io.Writer) (ok bool, err error)
 		}
 	}
 	if ctx.Err() != nil {
+		all.report(time.Since(began)) // what there was time for
 		return false, ctx.Err()
 	}
 	past := openHistory(r.out)

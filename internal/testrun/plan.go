@@ -70,6 +70,10 @@ var measuring = regexp.MustCompile(`^(bench|bench/worker|fault/.*|internal/(json
 // They run when all else has ended.
 var undisturbed = map[string][]string{"runner": {"TestShippedBill", "TestShippedHops", "TestShippedProfiles"}}
 
+// guests are tests of "verify" with labs of their own that take long: they need not
+// wait for those that share their package's lab, and run in a lane beside it.
+var guests = map[string][]string{"internal/cli": {"TestLeastRights", "TestProgramChild", "TestProgramKilled", "TestTheirMesh", "TestTheirRoot"}}
+
 // goPackage is a package of the repository with tests.
 type goPackage struct {
 	name        string // without the module's
@@ -124,9 +128,10 @@ func verifyPlan(packages []goPackage, root bool) [][]lane {
 	lanes := map[string]int{}
 	last := lane{name: "measuring", lab: true}
 	var figures []job
-	checks := lane{name: "checks", jobs: []job{
+	checks, fuzzed := lane{name: "checks", jobs: []job{
 		{name: "staticcheck", command: []string{"make", "--no-print-directory", "staticcheck"}},
-	}}
+	}}, lane{name: "fuzz targets"}
+	guest := lane{name: "guests"}
 	components := lane{name: "components"}
 	if root {
 		components.jobs = []job{{name: "components", command: []string{"bin/meshtrial", "components", "build"}}}
@@ -149,6 +154,10 @@ func verifyPlan(packages []goPackage, root bool) [][]lane {
 			beside = append(beside, lane{name: name, lab: name != ""})
 		}
 		now, later := apart(p.verify, undisturbed[p.name])
+		now, own := apart(now, guests[p.name])
+		if len(own) > 0 {
+			guest.jobs = append(guest.jobs, verifyTest(p.name, own))
+		}
 		if len(now) > 0 {
 			beside[at].jobs = append(beside[at].jobs, verifyTest(p.name, now))
 		}
@@ -159,12 +168,12 @@ func verifyPlan(packages []goPackage, root bool) [][]lane {
 	checks.jobs = append(checks.jobs, raceTest(together, "2"))
 	for _, p := range packages {
 		for _, target := range p.fuzz {
-			checks.jobs = append(checks.jobs, goTest(target, []string{p.name}, "-run", "^$", "-fuzz", only([]string{target}), "-fuzztime", "6s",
+			fuzzed.jobs = append(fuzzed.jobs, goTest(target, []string{p.name}, "-run", "^$", "-fuzz", only([]string{target}), "-fuzztime", "6s",
 				"-fuzzminimizetime", "20x")) // by default it may take all of the time
 		}
 	}
 	last.jobs = append([]job{raceTest(alone, "1")}, figures...) // a lab stays up once it is wanted
-	return [][]lane{{components}, append(beside, checks), {last}}
+	return [][]lane{{components}, append(beside, guest, checks, fuzzed), {last}}
 }
 
 // apart are the names that are not among those that run later, and those that are.

@@ -161,11 +161,26 @@ func (t *tally) take(e event) {
 		case e.Action == "fail":
 			t.failedIn[e.Package] = true
 			t.failed = append(t.failed, r)
+			t.sayFailed(r)
 		default:
 			r.reason = skipReason(r.reason)
 			t.skipped = append(t.skipped, r)
 		}
 	}
+}
+
+// atOnce is how many lines of a failed test's output are shown when it fails; the
+// report has all of them, at the end.
+const atOnce = 15
+
+// sayFailed shows a test that failed, and the end of what it said, while others
+// go on. A test whose parts failed has said so with these.
+func (t *tally) sayFailed(r result) {
+	lines := strings.Split(strings.TrimRight(r.reason, "\n"), "\n")
+	if len(lines) > atOnce {
+		lines = append([]string{"..."}, lines[len(lines)-atOnce:]...)
+	}
+	fmt.Fprintf(t.out, "failed: %s after %.1f s\n\t%s\n", r, r.elapsed, strings.Join(lines, "\n\t"))
 }
 
 // outOfTime says that a fuzz target only ran out of the time it was given:

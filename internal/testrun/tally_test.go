@@ -28,6 +28,29 @@ func read(t *testing.T, said *strings.Builder, events string) *tally {
 	return tests
 }
 
+// A failed test is told when it fails, with the end of what it said: whoever waits
+// for the others need not wait to know.
+func TestFailureIsToldAtOnce(t *testing.T) {
+	var said strings.Builder
+	long := ""
+	for i := range 40 {
+		long += fmt.Sprintf("    c_test.go:1: line %d\n", i)
+	}
+	events := ""
+	for line := range strings.Lines(long) {
+		events += out("TestC", line)
+	}
+	read(t, &said, ev("start", "")+ev("run", "TestC")+events+ev("fail", "TestC"))
+	for _, want := range []string{"failed: p TestC after ", "\n\t...\n", "\t    c_test.go:1: line 39\n"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("output lacks %q:\n%s", want, said.String())
+		}
+	}
+	if strings.Contains(said.String(), "line 20\n") {
+		t.Errorf("more than the end of the output:\n%s", said.String())
+	}
+}
+
 func TestReport(t *testing.T) {
 	events := ev("start", "") + ev("pass", "TestA") + out("TestB", "=== RUN   TestB\n") + out("TestB", "    b_test.go:12: needs root\n") + ev("skip", "TestB")
 	tests := []struct {
