@@ -256,6 +256,7 @@ func facts(trials []*record.Trial, out map[string]float64) {
 	if seconds <= 0 {
 		return
 	}
+	idleWrites(trials, seconds, out)
 	if measured {
 		out["throttled"] = throttled / seconds
 	}
@@ -269,6 +270,26 @@ func facts(trials []*record.Trial, out map[string]float64) {
 		out["connects_per_s"] = connects / seconds
 		out["restarts"] = 0 // or the trial would not be here: see [lived]
 	}
+}
+
+// idleWrites tells what a study wrote without changing anything that proxies need. Its
+// own changes are all that is known of writes in a run.
+func idleWrites(trials []*record.Trial, seconds float64, out map[string]float64) {
+	idle, useful := 0.0, 0.0
+	for _, t := range trials {
+		switch change := t.Cell[study.FactorChange]; {
+		case t.Control == nil || change == "" || change == study.ChangeMixed || change == study.ChangeTrace:
+			return
+		case change == study.ChangeNoOp:
+			idle += float64(t.Control.Committed)
+		default:
+			useful += float64(t.Control.Committed)
+		}
+	}
+	if idle+useful == 0 {
+		return
+	}
+	out["idle_writes_share"], out["idle_writes_per_s"], out["useful_writes_per_s"] = idle/(idle+useful), idle/seconds, useful/seconds
 }
 
 // locks takes how many goroutines waited for a lock, all replicas together.
@@ -291,9 +312,12 @@ var epoch = time.Unix(1_000_000_000, 0)
 // windows, all together; what takes replicas apart over the run's series, at the end of
 // the last window.
 func (r *Run) metrics(ctx context.Context, rules *advice.Rules, trials []*record.Trial, e *advice.Evidence) error {
-	moments, seconds, err := counted(trials)
+	moments, seconds, fell, err := counted(trials)
 	if err != nil || seconds <= 0 {
 		return err
+	}
+	if len(fell) > 0 {
+		e.Notes = append(e.Notes, fmt.Sprintf("not taken, because they fell in a window, as when istiod begins anew: %s", strings.Join(fell[:min(len(fell), mostNamed)], ", ")))
 	}
 	e.WindowS = seconds
 	held, err := signals.Held("istiod's counts in the trials", moments)
@@ -321,24 +345,32 @@ func (r *Run) metrics(ctx context.Context, rules *advice.Rules, trials []*record
 }
 
 // counted are two moments, between which counters rise by what they rose in all
-// windows together; gauges are means over trials.
-func counted(trials []*record.Trial) (moments []signals.Moment, seconds float64, err error) {
-	rises, gauges, of := map[string]float64{}, map[string]float64{}, 0.0
+// windows together; gauges are means over trials. Counters that fell are named and left
+// out.
+func counted(trials []*record.Trial) (moments []signals.Moment, seconds float64, fell []string, err error) {
+	rises, gauges, of := map[string]float64{}, map[string]float64{}, map[string]float64{}
 	for _, t := range trials {
 		if t.Control == nil || t.Control.Istiod == nil {
 			continue
 		}
 		seconds += t.Window.Seconds
-		of++
 		for key, v := range t.Control.Istiod {
 			rises[key] += v
+			if v < 0 && !slices.Contains(fell, key) {
+				fell = append(fell, key)
+			}
 		}
 		for key, v := range t.Control.IstiodGauges {
 			gauges[key] += v
+			of[key]++
 		}
 	}
+	slices.Sort(fell)
+	for _, key := range fell {
+		delete(rises, key)
+	}
 	for key := range gauges {
-		gauges[key] /= of
+		gauges[key] /= of[key]
 	}
 	end := epoch.Add(time.Duration(seconds*1000) * time.Millisecond)
 	moments = []signals.Moment{{At: epoch}, {At: end}}
@@ -349,7 +381,7 @@ func counted(trials []*record.Trial) (moments []signals.Moment, seconds float64,
 		for _, key := range slices.Sorted(maps.Keys(part.of)) {
 			s, err := sample(key)
 			if err != nil {
-				return nil, 0, err
+				return nil, 0, nil, err
 			}
 			if part.rising {
 				moments[0].Samples = append(moments[0].Samples, s)
@@ -358,8 +390,11 @@ func counted(trials []*record.Trial) (moments []signals.Moment, seconds float64,
 			moments[1].Samples = append(moments[1].Samples, s)
 		}
 	}
-	return moments, seconds, nil
+	return moments, seconds, fell, nil
 }
+
+// mostNamed is how many series a note names.
+const mostNamed = 5
 
 // sample reads a series as records spell it. istiod's own label is not among what they
 // keep.

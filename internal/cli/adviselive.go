@@ -89,6 +89,10 @@ func (i *istiods) watchLocks(ctx context.Context) func(context.Context, *advice.
 			if !ok || err != nil {
 				continue
 			}
+			if now.Total() == 0 {
+				err = fmt.Errorf("%s has seen nobody wait for a lock since it began: it may not look (MUTEX_PROFILE_FRACTION)", pod)
+				continue
+			}
 			var since *profile.Profile
 			if since, err = profile.Since(had, now); err == nil {
 				waited += float64(since.Total()) / 1e9
