@@ -1,7 +1,6 @@
 package variables
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -87,21 +86,22 @@ func run(outer context.Context, dir, program string, args ...string) ([]byte, er
 	err := cmd.Run()
 	switch {
 	case err == nil:
-		return stdout.Bytes(), nil
+		return stdout.kept, nil
 	case outer.Err() != nil:
 		err = context.Cause(outer)
 	case ctx.Err() != nil:
 		err = fmt.Errorf("it has not ended within %s", askTimeout)
 	}
-	line, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
+	line, _, _ := strings.Cut(strings.TrimSpace(string(stderr.kept)), "\n")
 	return nil, fmt.Errorf("%s %s: %w %.200s", program, strings.Join(args, " "), err, line)
 }
 
-// said keeps the beginning of what is written to it.
-type said struct{ bytes.Buffer }
+// said keeps the beginning of what is written to it. It is no bytes.Buffer, which would
+// read to the end by itself.
+type said struct{ kept []byte }
 
 func (s *said) Write(p []byte) (int, error) {
-	s.Buffer.Write(p[:min(len(p), maxSaid-s.Len())])
+	s.kept = append(s.kept, p[:min(len(p), maxSaid-len(s.kept))]...)
 	return len(p), nil
 }
 
