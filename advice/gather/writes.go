@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -166,7 +166,27 @@ func (w *Writes) Watch(ctx context.Context, objects dynamic.Interface, kinds []s
 	return slices.DeleteFunc(said, func(s string) bool { return s == "" })
 }
 
+// restWatching is how long a kind is left alone whose watch has ended.
+const restWatching = time.Second
+
+// watch follows a kind until the context ends. The API server ends a watch after half an
+// hour or so, and when its memory of the past is too short: then all is listed again. What
+// was written meanwhile is not seen.
 func (w *Writes) watch(ctx context.Context, kind dynamic.NamespaceableResourceInterface, resource string) error {
+	for {
+		if err := w.follow(ctx, kind, resource); err != nil || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(restWatching):
+		}
+	}
+}
+
+// follow lists a kind and follows it until the API server ends the watch.
+func (w *Writes) follow(ctx context.Context, kind dynamic.NamespaceableResourceInterface, resource string) error {
 	o := metav1.ListOptions{Limit: pageOfObjects}
 	version := ""
 	for {
@@ -193,7 +213,7 @@ func (w *Writes) watch(ctx context.Context, kind dynamic.NamespaceableResourceIn
 			return nil
 		case e, ok := <-events.ResultChan():
 			if !ok {
-				return errors.New("the API server ended the watch")
+				return nil
 			}
 			switch o, is := e.Object.(*unstructured.Unstructured); {
 			case is && e.Type == watch.Deleted:
@@ -201,7 +221,11 @@ func (w *Writes) watch(ctx context.Context, kind dynamic.NamespaceableResourceIn
 			case is && (e.Type == watch.Added || e.Type == watch.Modified):
 				w.Note(resource, o, true)
 			case e.Type == watch.Error:
-				return fmt.Errorf("the API server ended the watch: %v", e.Object)
+				err := apierrors.FromObject(e.Object)
+				if apierrors.IsGone(err) || apierrors.IsResourceExpired(err) {
+					return nil
+				}
+				return fmt.Errorf("the API server ended the watch: %w", err)
 			}
 		}
 	}

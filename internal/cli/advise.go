@@ -235,7 +235,9 @@ func adviseLive(ctx context.Context, env *Env, f adviseFlags, rules *advice.Rule
 		return err
 	}
 	defer func() { err = errors.Join(err, recorder.Close()) }()
-	locks, writes := from.watchLocks(ctx), from.watchWrites(ctx)
+	watching, stop := context.WithCancel(ctx)
+	defer stop() // who watches writes ends with this function, however it ends
+	locks, writes := from.watchLocks(ctx), from.watchWrites(watching)
 	first, last, problems, err := watchFor(ctx, env, &signals.Scraper{Recorder: recorder, Discover: from.targets}, f.interval, f.duration)
 	if err != nil {
 		return err
