@@ -41,6 +41,9 @@ type Writes struct {
 	all   int
 	idle  map[Writer]int
 	began time.Time
+	// partial says that some kinds could not be watched: who wrote how much of all is not
+	// known then.
+	partial bool
 }
 
 // Writer is who wrote objects of a kind.
@@ -118,7 +121,8 @@ func b2i(b bool) int {
 }
 
 // Facts are how many writes a second changed nothing, of all what share, and how many
-// did change something; and who made most of the first.
+// did change something; and who made most of the first. Where some writes were not seen
+// there are no facts.
 func (w *Writes) Facts(now time.Time) (facts map[string]float64, notes []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,6 +138,9 @@ func (w *Writes) Facts(now time.Time) (facts map[string]float64, notes []string)
 		"useful_writes_per_s": float64(w.all-idle) / seconds}
 	if w.all > 0 {
 		facts["idle_writes_share"] = float64(idle) / float64(w.all)
+	}
+	if w.partial {
+		facts = nil
 	}
 	writers := slices.SortedFunc(maps.Keys(w.idle), func(a, b Writer) int {
 		return cmp.Or(cmp.Compare(w.idle[b], w.idle[a]), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Manager, b.Manager))
@@ -159,6 +166,9 @@ func (w *Writes) Watch(ctx context.Context, objects dynamic.Interface, kinds []s
 		all.Go(func() {
 			if err := w.watch(ctx, objects.Resource(kind), kind.Resource); err != nil && ctx.Err() == nil {
 				said[i] = fmt.Sprintf("writes of %s were not watched: %v", kind.Resource, err)
+				w.mu.Lock()
+				w.partial = w.partial || !apierrors.IsNotFound(err) // of a kind that is not there nobody writes
+				w.mu.Unlock()
 			}
 		})
 	}
