@@ -10,7 +10,7 @@
 // advice is no lever but something to do by hand (find who reads slowly), the world says
 // what that is in a lab, and the table says that it was done by hand.
 //
-// It takes the lab that runs, or one of its own (which takes root), and about 45 minutes
+// It takes the lab that runs, or one of its own (which takes root), and less than an hour
 // on two cores. What a world came to is a line in the log (-log): the bench can be ended at
 // any time and goes on where it was; with -table it only prints what the log says. The exit
 // code is 1 if fewer than 11 of 12 first advices name what was planted, if one of the three
@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("advice", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	only := flags.String("only", "", "run these worlds alone, names with commas between them (default all)")
-	limit := flags.Duration("limit", time.Hour, "begin no world later than this; 0 for no limit")
+	limit := flags.Duration("limit", 55*time.Minute, "begin no world later than this; 0 for no limit")
 	log := flags.String("log", "runs/advice.jsonl", "file of lines, one a world; what it has is not run again")
 	printOnly := flags.Bool("table", false, "run nothing, print what the log says")
 	again := flags.Bool("again", false, "run worlds again that the log has, and let the last line count")
