@@ -157,7 +157,7 @@ func TestPlanted(t *testing.T) {
 	}
 	for name, w := range planted() {
 		if name == "unbalanced" {
-			continue // takes replicas apart: TestReplicas
+			continue // takes replicas apart: TestAdviceOfReplicas of internal/cli
 		}
 		r := judged(t, w.run())
 		if len(r.Advice) == 0 || r.Advice[0].Rule != name {
@@ -437,6 +437,24 @@ func TestNotANumber(t *testing.T) {
 		if _, err := json.Marshal(r); err != nil {
 			t.Errorf("%g: %v", v, err)
 		}
+	}
+}
+
+// An istiod that pushed nothing is not one that nothing limits: what pushes take is not
+// known.
+func TestNothingPushed(t *testing.T) {
+	run := healthy().run()
+	counts := run.Record.Trials[0].Control.Istiod
+	for key := range counts {
+		counts[key] = 0
+	}
+	r := judged(t, run)
+	i := slices.IndexFunc(r.Undecided, func(j advice.Judgement) bool { return j.Rule == "throttle" })
+	if len(r.Advice) > 0 || i < 0 {
+		t.Fatalf("%+v", r)
+	}
+	if !slices.ContainsFunc(r.Undecided[i].Missing, func(g advice.Gap) bool { return strings.Contains(g.Measure, "while configuration changes") }) {
+		t.Errorf("%+v", r.Undecided[i].Missing)
 	}
 }
 
