@@ -77,6 +77,7 @@ bench: build ## speed and truth targets, as ratios in one run (wants an idle mac
 bench-scenarios: build ## every shipped scenario ten times: the same verdict each time? (hours; goes on where it was)
 	$(GO) run ./bench/scenarios
 	$(GO) run ./bench/bill
+	$(GO) run ./bench/advice
 
 lint: ## formatting, vet, structure
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt-formatted:"; echo "$$unformatted"; exit 1; fi

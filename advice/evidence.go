@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"math"
 	"slices"
 
 	"github.com/prometheus/prometheus/promql/parser"
@@ -30,6 +31,8 @@ type Evidence struct {
 	Known *variables.Known
 	// Effects are what the run itself measured of levers at other levels.
 	Effects []Measured
+	// Deployment is istiod's; "" for "istiod" of its usual namespace.
+	Deployment string
 	// Doubt says why all of it is weaker than it looks; "" where nothing does.
 	Doubt string
 	// Notes say what could not be read.
@@ -80,7 +83,7 @@ func (r *Rules) resolve(e *Evidence) (*resolved, error) {
 			if err != nil {
 				return nil, err
 			}
-			if ok {
+			if ok && !math.IsNaN(v) && !math.IsInf(v, 0) {
 				out.numbers[q.Name] = v
 				out.values[q.Name] = Value{q.Name, q.Words, v, q.Unit, source}
 				break

@@ -29,6 +29,8 @@ type Report struct {
 	RuledOut  []Judgement `json:"ruled_out"`
 	Doubt     string      `json:"doubt,omitempty"`
 	Notes     []string    `json:"notes,omitempty"`
+	// Values are all quantities that are known.
+	Values []Value `json:"values"`
 }
 
 // Judgement is what became of one rule.
@@ -56,6 +58,9 @@ type Judgement struct {
 
 // Expected is what trying it is expected to do.
 type Expected struct {
+	// Quantity is the name of what is to change, Of its words.
+	Quantity string `json:"quantity"`
+
 	Of   string  `json:"of"`
 	Unit string  `json:"unit"`
 	Now  float64 `json:"now"`
@@ -87,6 +92,7 @@ func (r *Rules) Judge(e *Evidence) (Report, error) {
 	if err != nil {
 		return out, err
 	}
+	out.Values = seen.all()
 	for i := range r.Rules {
 		j, err := seen.judge(&r.Rules[i])
 		if err != nil {
@@ -205,22 +211,59 @@ func (r *resolved) advise(rule *Rule, j Judgement) (Judgement, error) {
 				continue
 			}
 		}
-		if s := r.step(t); s.Lever == "" || s.Level != s.Now { // it may have that level
+		s, err := r.step(t)
+		if err != nil {
+			return j, err
+		}
+		if !s.there() {
 			j.Try = append(j.Try, s)
 		}
 	}
-	if rule.Effect == nil {
-		return j, nil
-	}
-	low, okLow, err := r.number(rule.Effect.Low)
-	if err != nil {
-		return j, err
-	}
-	high, okHigh, err := r.number(rule.Effect.High)
-	if now, ok := r.values[rule.Effect.Of]; err == nil && ok && okLow && okHigh {
-		j.Expect = &Expected{Of: now.Words, Unit: now.Unit, Now: now.Value, Low: min(low, high), High: max(low, high), From: "arithmetic over this evidence"}
+	var err error
+	j.Expect, err = r.expected(rule.Effect)
+	if j.Expect == nil && err == nil {
+		j.Why = append(j.Why, "what to expect of it cannot be told: "+r.unknownOf(rule.Effect))
 	}
 	return j, err
+}
+
+// expected is what an effect comes to; nil where that cannot be told.
+func (r *resolved) expected(e *Effect) (*Expected, error) {
+	low, okLow, err := r.number(e.Low)
+	if err != nil {
+		return nil, err
+	}
+	high, okHigh, err := r.number(e.High)
+	now, ok := r.values[e.Of]
+	if err != nil || !ok || !okLow || !okHigh {
+		return nil, err
+	}
+	return &Expected{Quantity: e.Of, Of: now.Words, Unit: now.Unit, Now: now.Value, Low: min(low, high), High: max(low, high), From: "arithmetic over this evidence"}, nil
+}
+
+// unknownOf says what an effect needs and nobody knows.
+func (r *resolved) unknownOf(e *Effect) string {
+	var out []string
+	for _, name := range slices.Concat([]string{e.Of}, e.Low.uses, e.High.uses) {
+		if !r.has(name) && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	if len(out) == 0 {
+		return "its bounds are no finite numbers"
+	}
+	return strings.Join(out, ", ") + " not known"
+}
+
+// all are the quantities that are known, in the order of the table.
+func (r *resolved) all() []Value {
+	out := []Value{}
+	for _, q := range r.rules.Quantities {
+		if v, ok := r.values[q.Name]; ok {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // shown are the quantities of these names that are known.

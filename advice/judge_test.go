@@ -72,6 +72,52 @@ func TestText(t *testing.T) {
 	}
 }
 
+// An istiod of a revision has a Deployment of its own.
+func TestRevision(t *testing.T) {
+	r, a := mine(t)
+	out, err := r.Judge(&Evidence{Deployment: "istiod-canary", PromQL: map[string]float64{a: 2}, Levers: map[string]string{study.FactorPushThrottle: "1"},
+		Known: &variables.Known{Version: "9.9", Variables: []variables.Variable{{Name: "PILOT_PUSH_THROTTLE", Default: "0"}}}})
+	if err != nil || len(out.Advice) != 1 || len(out.Advice[0].Try) != 1 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	s := out.Advice[0].Try[0]
+	if !strings.Contains(s.YAML, "metadata: {name: istiod-canary, namespace: istio-system}") || s.Back != "kubectl -n istio-system set env deployment/istiod-canary PILOT_PUSH_THROTTLE=1" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// What to expect is arithmetic over what is known; where that is not enough, the advice
+// stands and says what is missing. A step may expect something of its own.
+func TestExpectations(t *testing.T) {
+	text := strings.Replace(table, "effect: {of: a, low: '0.0', high: a}", "effect: {of: c, low: '0.0', high: c}", 1)
+	text = strings.Replace(text, "rules:\n", "- {name: c, words: the third, from: [{fact: c}], measure: look}\nrules:\n", 1)
+	text = strings.Replace(text, "level: default}", "level: default, effect: {of: a, low: 0.2 * a, high: 0.4 * a}}", 1)
+	r, err := Read("mine.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &Evidence{PromQL: map[string]float64{r.PromQL()[0]: 2}, Levers: map[string]string{study.FactorPushThrottle: "1"}}
+	out, err := r.Judge(e)
+	if err != nil || len(out.Advice) != 1 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	j := out.Advice[0]
+	if j.Expect != nil || !strings.Contains(strings.Join(j.Why, "; "), "what to expect of it cannot be told: c not known") {
+		t.Errorf("%+v", j)
+	}
+	if x := j.Try[0].Expect; x == nil || x.Quantity != "a" || x.Low != 0.4 || x.High != 0.8 || x.Now != 2 {
+		t.Errorf("%+v", x)
+	}
+	e.Facts = map[string]float64{"c": 5}
+	if out, err = r.Judge(e); err != nil || out.Advice[0].Expect == nil || out.Advice[0].Expect.High != 5 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	var b strings.Builder
+	if err := WriteText(&b, out, false); err != nil || !strings.Contains(b.String(), "expect: the first: 2.0 s now, 400 ms to 800 ms then") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
 // Each lever can be set and put back, or says in words how.
 func TestSettings(t *testing.T) {
 	for _, f := range study.Levers() {

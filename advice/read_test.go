@@ -61,6 +61,8 @@ func TestReadFaults(t *testing.T) {
 		"unknown place":       {"says: a is ${a}", "says: a is ${z}", `mine.yaml:11:9: unknown quantity "z"`},
 		"shows another":       {"shows: [a, b]", "shows: [a, z]", `mine.yaml:15:14: unknown quantity "z"`},
 		"effect of another":   {"{of: a, low", "{of: z, low", `mine.yaml:18:16: unknown quantity "z"`},
+		"no effect":           {"  effect: {of: a, low: '0.0', high: a}\n", "", "mine.yaml:9:3: a rule lacks the field effect"},
+		"a step's effect":     {"level: default}", "level: default, effect: {of: z, low: a, high: a}}", `mine.yaml:17:57: unknown quantity "z"`},
 		"a quantity twice":    {"name: b", "name: a", "mine.yaml:7:10: quantity a stands twice"},
 		"no name":             {"name: b", "name: B-1", `mine.yaml:7:10: "B-1" is no name of a quantity`},
 		"no rules":            {table[strings.Index(table, "rules:"):], "rules: []\n", "mine.yaml:1:1: the table has no rules"},

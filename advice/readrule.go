@@ -11,7 +11,7 @@ import (
 
 // rule reads a rule; quantities are known already.
 func (d *decoder) rule(n *yamltree.Node, r *Rules) Rule {
-	m := d.mapping(n, "a rule", "!id", "!title", "!says", "!when", "unless", "supports", "!shows", "share", "!try", "effect", "!source", "!risk", "!back")
+	m := d.mapping(n, "a rule", "!id", "!title", "!says", "!when", "unless", "supports", "!shows", "share", "!try", "!effect", "!source", "!risk", "!back")
 	out := Rule{ID: d.text(m["id"]), Title: d.text(m["title"]), Says: d.filled(m["says"]), When: d.condition(m["when"]),
 		Unless: d.clauses(m["unless"]), Supports: d.clauses(m["supports"]), Shows: d.texts(m["shows"]), Share: d.number(m["share"]),
 		Sources: d.texts(m["source"]), Risk: d.text(m["risk"]), Back: d.text(m["back"])}
@@ -27,14 +27,12 @@ func (d *decoder) rule(n *yamltree.Node, r *Rules) Rule {
 		}
 	}
 	for _, one := range d.list(m["try"]) {
-		out.Try = append(out.Try, d.try(one))
+		out.Try = append(out.Try, d.try(one, r))
 	}
 	if d.err == nil && len(out.Try) == 0 {
 		d.fail(n, "", "rule %s has nothing to try", out.ID)
 	}
-	if m["effect"] != nil {
-		out.Effect = d.effect(m["effect"], r)
-	}
+	out.Effect = d.effect(m["effect"], r)
 	return out
 }
 
@@ -74,8 +72,8 @@ func fill(text string, value func(name string) string) string {
 	}
 }
 
-func (d *decoder) try(n *yamltree.Node) Try {
-	m := d.mapping(n, "a try", "lever", "level", "do", "yaml", "needs", "if")
+func (d *decoder) try(n *yamltree.Node, r *Rules) Try {
+	m := d.mapping(n, "a try", "lever", "level", "do", "yaml", "needs", "if", "effect")
 	out := Try{Lever: d.text(m["lever"]), Level: d.filled(m["level"]), Do: d.filled(m["do"]), YAML: d.text(m["yaml"]), Needs: d.texts(m["needs"]), If: d.condition(m["if"])}
 	switch {
 	case d.err != nil:
@@ -85,6 +83,9 @@ func (d *decoder) try(n *yamltree.Node) Try {
 		d.fail(n, "", "a lever and its level stand together")
 	case out.Lever != "":
 		d.lever(m, out)
+	}
+	if m["effect"] != nil {
+		out.Effect = d.effect(m["effect"], r)
 	}
 	return out
 }

@@ -60,8 +60,9 @@ type Rule struct {
 	Shows []string
 	// Share is how much of what is wrong it explains, 0 to 1; it ranks rules of the
 	// same confidence.
-	Share   *expr
-	Try     []Try
+	Share *expr
+	Try   []Try
+	// Effect is what is expected once the cause is gone; a step may say its own.
 	Effect  *Effect
 	Sources []string
 	Risk    string
@@ -87,6 +88,8 @@ type Try struct {
 	// of its environment, or fields of the mesh configuration.
 	Needs []string
 	If    *expr // nil: always
+	// Effect is what is expected of this step; nil: the rule's.
+	Effect *Effect
 }
 
 // Effect is what is expected of trying it: a quantity, and between which values it will

@@ -23,7 +23,7 @@ func (s setting) back(f study.Factor, now string) string {
 
 // istiod's Deployment as its chart names it, and the kinds of YAML.
 const (
-	deploymentHead = "# kubectl apply --server-side --field-manager=tuning -f FILE\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: istiod, namespace: istio-system}\n"
+	deploymentHead = "# kubectl apply --server-side --field-manager=tuning -f FILE\n# (with --force-conflicts where the installation sets the same field)\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: istiod, namespace: istio-system}\n"
 	meshConfigHead = "# merge into the installation's values (helm: meshConfig of the chart istiod; istioctl: spec.meshConfig)\n"
 	rollBack       = "kubectl -n istio-system rollout undo deployment/istiod"
 )

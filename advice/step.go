@@ -22,6 +22,12 @@ type Step struct {
 	// values, as its comment says.
 	YAML string `json:"yaml,omitempty"`
 	Back string `json:"back,omitempty"`
+	// Unknown names the quantities that the level depends on and nobody knows: such a
+	// step has no level and no manifest.
+	Unknown []string `json:"unknown,omitempty"`
+	// Expect is what is expected of this step where it is not what the advice says of
+	// the cause as a whole.
+	Expect *Expected `json:"expect,omitempty"`
 	// Lacks names what this istiod does not have of it: such a step is not to be tried,
 	// and has no manifest.
 	Lacks []string `json:"lacks,omitempty"`
@@ -33,16 +39,19 @@ type Step struct {
 
 // step makes a step of a try: with its manifest, unless this istiod lacks what it
 // sets.
-func (r *resolved) step(t Try) Step {
+func (r *resolved) step(t Try) (Step, error) {
 	s := Step{Do: r.filled(t.Do), YAML: t.YAML, Lever: t.Lever}
 	needs := t.Needs
+	if t.Effect != nil {
+		var err error
+		if s.Expect, err = r.expected(t.Effect); err != nil {
+			return s, err
+		}
+	}
 	if f, ok := study.LeverByName(t.Lever); ok {
-		s.Level = fill(t.Level, func(name string) string { return levelOf(f, r.numbers[name]) })
 		s.Now = r.of.Levers[t.Lever]
 		needs = append(settingsOf(f), needs...)
-		set := settingOf(f, s.Level, r.of)
-		s.YAML, s.Back = set.yaml, set.back(f, s.Now)
-		s.Do = strings.TrimSpace(set.words + ". " + s.Do)
+		r.set(&s, f, t.Level)
 		for _, m := range r.of.Effects {
 			if m.Lever == t.Lever {
 				d := m.Finding
@@ -51,6 +60,52 @@ func (r *resolved) step(t Try) Step {
 			}
 		}
 	}
+	r.check(&s, needs)
+	return s, nil
+}
+
+// set gives a step its lever's level, and the manifest of it, unless the level depends
+// on what nobody knows.
+func (r *resolved) set(s *Step, f study.Factor, level string) {
+	s.Level = fill(level, func(name string) string {
+		v, ok := r.numbers[name]
+		if !ok {
+			s.Unknown = append(s.Unknown, name)
+			return ""
+		}
+		return levelOf(f, v)
+	})
+	if len(s.Unknown) > 0 {
+		s.Level = ""
+		s.Do = strings.TrimSpace("Change " + f.Name + ". " + s.Do)
+		return
+	}
+	set := settingOf(f, s.Level, r.of)
+	s.YAML, s.Back = r.named(set.yaml), r.named(set.back(f, s.Now))
+	s.Do = strings.TrimSpace(set.words + ". " + s.Do)
+}
+
+// named puts istiod's Deployment into a manifest or a command: a revision has its own.
+func (r *resolved) named(text string) string {
+	if r.of.Deployment == "" {
+		return text
+	}
+	return strings.NewReplacer("{name: istiod, namespace", "{name: "+r.of.Deployment+", namespace", "deployment/istiod", "deployment/"+r.of.Deployment).Replace(text)
+}
+
+// there reports whether a step's lever has the level already.
+func (s Step) there() bool {
+	if s.Lever == "" || s.Level == "" {
+		return false
+	}
+	f, _ := study.LeverByName(s.Lever)
+	level, known := f.Value(s.Level)
+	now, is := f.Value(s.Now)
+	return s.Level == s.Now || known && is && level == now
+}
+
+// check holds what a step sets against what this istiod has.
+func (r *resolved) check(s *Step, needs []string) {
 	if k := r.of.Known; k != nil {
 		s.Checked = true
 		for _, name := range needs {
@@ -68,7 +123,6 @@ func (r *resolved) step(t Try) Step {
 	if len(s.Lacks) > 0 {
 		s.YAML, s.Back = "", ""
 	}
-	return s
 }
 
 // isField tells fields of the mesh configuration from variables, which are in

@@ -24,7 +24,7 @@ func WriteText(w io.Writer, r Report, all bool) error {
 		j.write(&b)
 	}
 	if len(r.Advice) == 0 {
-		fmt.Fprintf(&b, "\nNothing found that limits this mesh: %s.\n", r.looked())
+		fmt.Fprintf(&b, "\n%s: %s.\n", r.silence(), r.looked())
 	}
 	r.writeUndecided(&b)
 	if len(r.Advice) > 0 {
@@ -52,6 +52,14 @@ func (r Report) heading() string {
 		text += ", istiod " + r.Istiod
 	}
 	return text + "\n"
+}
+
+// silence says what it means that no rule holds.
+func (r Report) silence() string {
+	if len(r.Undecided) > len(r.RuledOut) {
+		return "Not enough evidence to say what limits this mesh"
+	}
+	return "Nothing found that limits this mesh"
 }
 
 // looked says what was looked at.
@@ -89,14 +97,20 @@ func (j Judgement) write(b *strings.Builder) {
 		s.write(b)
 	}
 	if e := j.Expect; e != nil {
-		fmt.Fprintf(b, "%s\n", wrapped("   expect   ", fmt.Sprintf("%s: %s now, %s to %s then (%s)", e.Of, spell(e.Now, e.Unit), spell(e.Low, e.Unit), spell(e.High, e.Unit), e.From)))
+		fmt.Fprintf(b, "%s\n", wrapped("   expect   ", e.text()))
 	}
 	fmt.Fprintf(b, "%s\n%s\n%s\n", wrapped("   risk     ", j.Risk), wrapped("   back     ", j.Back), wrapped("   source   ", strings.Join(j.Sources, "; ")))
+}
+
+func (e *Expected) text() string {
+	return fmt.Sprintf("%s: %s now, %s to %s then (%s)", e.Of, spell(e.Now, e.Unit), spell(e.Low, e.Unit), spell(e.High, e.Unit), e.From)
 }
 
 func (s Step) write(b *strings.Builder) {
 	text := s.Do
 	switch {
+	case len(s.Unknown) > 0:
+		text += " To which level cannot be told: " + words.List(s.Unknown) + " not known."
 	case len(s.Lacks) > 0:
 		text += " NOT HERE: this istiod has no " + words.List(s.Lacks) + "."
 	case !s.Checked:
@@ -110,6 +124,9 @@ func (s Step) write(b *strings.Builder) {
 		if line != "" {
 			fmt.Fprintf(b, "              %s\n", line)
 		}
+	}
+	if s.Expect != nil {
+		fmt.Fprintf(b, "%s\n", wrapped("            expect: ", s.Expect.text()))
 	}
 	if s.Back != "" {
 		fmt.Fprintf(b, "%s\n", wrapped("            back: ", s.Back))

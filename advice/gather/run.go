@@ -15,7 +15,6 @@ import (
 	"github.com/meshtrial/meshtrial/advice/variables"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/signals"
-	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -214,76 +213,6 @@ func oneLever(a, b record.Cell) (lever, level string, ok bool) {
 	return lever, level, lever != ""
 }
 
-// facts are what trials saw of istiod and of the machine, over all their windows.
-func facts(trials []*record.Trial, out map[string]float64) {
-	var seconds, throttled, busy, idle, idleSeconds, connects, machines float64
-	var sizes []float64
-	var received, had int64
-	measured := false
-	for _, t := range trials {
-		seconds += t.Window.Seconds
-		if cpu, ok := t.CPU[record.PartControl]; ok {
-			throttled, measured = throttled+cpu.ThrottledS, true
-		}
-		if t.Pressure != nil {
-			busy, machines = busy+t.Pressure.BusyRatio, machines+1
-		}
-		if t.Control == nil {
-			continue
-		}
-		idle, idleSeconds = idle+t.Control.Idle.TotalS(), idleSeconds+t.Control.IdleSeconds
-		for _, n := range t.Control.Reconnects {
-			connects += float64(n)
-		}
-		locks(t.Control.Profiles, out)
-		size := int64(0)
-		for _, n := range t.Control.Config {
-			size += n
-		}
-		if size > 0 {
-			sizes = append(sizes, float64(size))
-		}
-		for _, w := range t.Control.Wire {
-			received, had = received+w.Bytes, had+w.IdenticalBytes
-		}
-	}
-	if len(sizes) > 0 {
-		out["config_bytes"] = stat.Median(sizes)
-	}
-	if received > 0 {
-		out["identical_share"] = float64(had) / float64(received)
-	}
-	if seconds <= 0 {
-		return
-	}
-	if measured {
-		out["throttled"] = throttled / seconds
-	}
-	if machines > 0 {
-		out["machine_busy"] = busy / machines
-	}
-	if idleSeconds > 0 {
-		out["cpu_idle"] = idle / idleSeconds
-	}
-	if trials[0].Control != nil {
-		out["connects_per_s"] = connects / seconds
-		out["restarts"] = 0 // or the trial would not be here: see [lived]
-	}
-}
-
-// locks takes how many goroutines waited for a lock, all replicas together.
-func locks(profiles []record.Profile, out map[string]float64) {
-	waiting, any := 0.0, false
-	for _, p := range profiles {
-		if p.Kind == "mutex" && p.Seconds > 0 {
-			waiting, any = waiting+float64(p.Total)/1e9/p.Seconds, true
-		}
-	}
-	if any {
-		out["locks_waiting"] = waiting
-	}
-}
-
 // epoch is when the held samples of a cell begin: any time would do.
 var epoch = time.Unix(1_000_000_000, 0)
 
@@ -291,9 +220,12 @@ var epoch = time.Unix(1_000_000_000, 0)
 // windows, all together; what takes replicas apart over the run's series, at the end of
 // the last window.
 func (r *Run) metrics(ctx context.Context, rules *advice.Rules, trials []*record.Trial, e *advice.Evidence) error {
-	moments, seconds, err := counted(trials)
+	moments, seconds, fell, err := counted(trials)
 	if err != nil || seconds <= 0 {
 		return err
+	}
+	if len(fell) > 0 {
+		e.Notes = append(e.Notes, fmt.Sprintf("not taken, because they fell in a window, as when istiod begins anew: %s", strings.Join(fell[:min(len(fell), mostNamed)], ", ")))
 	}
 	e.WindowS = seconds
 	held, err := signals.Held("istiod's counts in the trials", moments)
@@ -321,24 +253,32 @@ func (r *Run) metrics(ctx context.Context, rules *advice.Rules, trials []*record
 }
 
 // counted are two moments, between which counters rise by what they rose in all
-// windows together; gauges are means over trials.
-func counted(trials []*record.Trial) (moments []signals.Moment, seconds float64, err error) {
-	rises, gauges, of := map[string]float64{}, map[string]float64{}, 0.0
+// windows together; gauges are means over trials. Counters that fell are named and left
+// out.
+func counted(trials []*record.Trial) (moments []signals.Moment, seconds float64, fell []string, err error) {
+	rises, gauges, of := map[string]float64{}, map[string]float64{}, map[string]float64{}
 	for _, t := range trials {
 		if t.Control == nil || t.Control.Istiod == nil {
 			continue
 		}
 		seconds += t.Window.Seconds
-		of++
 		for key, v := range t.Control.Istiod {
 			rises[key] += v
+			if v < 0 && !slices.Contains(fell, key) {
+				fell = append(fell, key)
+			}
 		}
 		for key, v := range t.Control.IstiodGauges {
 			gauges[key] += v
+			of[key]++
 		}
 	}
+	slices.Sort(fell)
+	for _, key := range fell {
+		delete(rises, key)
+	}
 	for key := range gauges {
-		gauges[key] /= of
+		gauges[key] /= of[key]
 	}
 	end := epoch.Add(time.Duration(seconds*1000) * time.Millisecond)
 	moments = []signals.Moment{{At: epoch}, {At: end}}
@@ -349,7 +289,7 @@ func counted(trials []*record.Trial) (moments []signals.Moment, seconds float64,
 		for _, key := range slices.Sorted(maps.Keys(part.of)) {
 			s, err := sample(key)
 			if err != nil {
-				return nil, 0, err
+				return nil, 0, nil, err
 			}
 			if part.rising {
 				moments[0].Samples = append(moments[0].Samples, s)
@@ -358,8 +298,11 @@ func counted(trials []*record.Trial) (moments []signals.Moment, seconds float64,
 			moments[1].Samples = append(moments[1].Samples, s)
 		}
 	}
-	return moments, seconds, nil
+	return moments, seconds, fell, nil
 }
+
+// mostNamed is how many series a note names.
+const mostNamed = 5
 
 // sample reads a series as records spell it. istiod's own label is not among what they
 // keep.

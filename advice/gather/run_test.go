@@ -2,8 +2,10 @@ package gather
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +39,7 @@ func healthy() world {
 		cpu: 0.2, idle: 0.01, busy: 0.4, locks: 0.05, procs: 2, replicas: 1, configBytes: 200_000,
 		levers: record.Cell{study.FactorDebounceAfter: "100ms", study.FactorDebounceMax: "10s", study.FactorPushThrottle: "default", study.FactorIstiodReplicas: "1",
 			study.FactorIstiodCPU: "none", study.FactorIstiodMemory: "none", study.FactorEDSDebounce: "true", study.FactorSidecarScope: "none",
-			study.FactorDiscoverySelectors: "none", study.FactorRequestLimit: "default"}}
+			study.FactorDiscoverySelectors: "none", study.FactorRequestLimit: "default", study.FactorChange: "virtualservice"}}
 }
 
 // with are levers changed.
@@ -51,9 +53,10 @@ func (w world) with(pairs ...string) world {
 
 // run is a run of one trial in which the world was so.
 func (w world) run() Run {
-	turns := w.rounds * w.proxies
+	turns, rounds := w.rounds*w.proxies, w.rounds*w.replicas
 	rises := map[string]float64{
-		"pilot_inbound_updates{type=\"config\"}": w.rounds * w.updatesPerRound,
+		"pilot_inbound_updates{type=\"config\"}": w.rounds * w.updatesPerRound * w.replicas,
+		"pilot_inbound_updates{type=\"eds\"}":    w.rounds * w.updatesPerRound * w.replicas, // the same once more
 		"process_cpu_seconds_total":              w.cpu * windowS,
 		"pilot_xds_pushes{type=\"cds\"}":         turns,
 		"pilot_xds_push_time_sum{type=\"cds\"}":  turns * (w.push - w.send),
@@ -63,7 +66,7 @@ func (w world) run() Run {
 	if w.rejects > 0 {
 		rises["pilot_total_xds_rejects{type=\"cds\"}"] = w.rejects
 	}
-	for name, of := range map[string][2]float64{"pilot_debounce_time": {w.rounds, w.debounce}, "pilot_pushcontext_init_seconds": {w.rounds, w.context},
+	for name, of := range map[string][2]float64{"pilot_debounce_time": {rounds, w.debounce}, "pilot_pushcontext_init_seconds": {rounds, w.context},
 		"pilot_proxy_queue_time": {turns, w.queue}, "pilot_proxy_convergence_time": {turns, w.queue + w.push}} {
 		rises[name+"_count"], rises[name+"_sum"] = of[0], of[0]*of[1]
 	}
@@ -78,7 +81,7 @@ func (w world) run() Run {
 	t := record.Trial{ID: "b000-t00", Cell: w.levers, Validity: record.Validity{Valid: true}, Window: record.Window{Seconds: windowS},
 		CPU:      map[string]record.CPU{record.PartControl: {UserS: w.cpu * windowS, ThrottledS: w.throttled * windowS}},
 		Pressure: &record.Pressure{BusyRatio: w.busy},
-		Control: &record.Control{Istiod: rises, IdleSeconds: 10, Idle: record.CPU{UserS: 10 * w.idle}, Reconnects: map[string]int64{"storm": w.reconnects},
+		Control: &record.Control{Committed: int(w.rounds * w.updatesPerRound), Istiod: rises, IdleSeconds: 10, Idle: record.CPU{UserS: 10 * w.idle}, Reconnects: map[string]int64{"storm": w.reconnects},
 			IstiodGauges: map[string]float64{"go_sched_gomaxprocs_threads": w.procs, "pilot_xds{version=\"1.31\"}": w.proxies, "pilot_services": 100,
 				"process_start_time_seconds": 1, "process_resident_memory_bytes": 200e6},
 			Profiles: []record.Profile{{Kind: "mutex", Total: int64(w.locks * 5e9), Seconds: 5}}}}
@@ -138,6 +141,7 @@ func planted() map[string]world {
 		"unbalanced":   change(func(w *world) { w.replicas = 2 }, study.FactorIstiodReplicas, "2"),
 		"memory_limit": change(func(w *world) {}, study.FactorIstiodMemory, "200Mi"),
 		"reconnects":   change(func(w *world) { w.reconnects = 500 }),
+		"no_effect":    change(func(w *world) {}, study.FactorChange, study.ChangeNoOp),
 		"rejected":     change(func(w *world) { w.rejects = 7 }),
 		"workers": change(func(w *world) {
 			w.limits = map[string]string{"client_proxy": "", "server_proxy": record.LimitConcurrency}
@@ -153,7 +157,7 @@ func TestPlanted(t *testing.T) {
 	}
 	for name, w := range planted() {
 		if name == "unbalanced" {
-			continue // takes replicas apart: TestReplicas
+			continue // takes replicas apart: TestAdviceOfReplicas of internal/cli
 		}
 		r := judged(t, w.run())
 		if len(r.Advice) == 0 || r.Advice[0].Rule != name {
@@ -330,5 +334,138 @@ func TestEffects(t *testing.T) {
 	if len(r.Advice) == 0 || len(r.Advice[0].Try) == 0 || len(r.Advice[0].Try[0].Measured) != 1 ||
 		!strings.Contains(r.Advice[0].Try[0].Measured[0], "debounce_after at 100ms, in this run: convergence_p50_overhead -4.9 s") {
 		t.Errorf("%+v", r.Advice)
+	}
+}
+
+// Two replicas that each push to half of the proxies are no other mesh than one that
+// pushes to all: what a round is to a replica decides, and not how many there are of all
+// together.
+func TestTwoReplicas(t *testing.T) {
+	for name, rule := range map[string]string{"healthy": "", "throttle": "throttle", "debounce_long": "debounce_long"} {
+		w := healthy()
+		if rule != "" {
+			w = planted()[name]
+		}
+		w = w.with(study.FactorIstiodReplicas, "2")
+		w.replicas, w.procs = 2, 2*w.procs
+		w.proxies, w.cpu = 2*w.proxies, 2*w.cpu
+		r := judged(t, w.run())
+		first := ""
+		if len(r.Advice) > 0 {
+			first = r.Advice[0].Rule
+		}
+		values := map[string]float64{}
+		for _, v := range r.Values {
+			values[v.Name] = v.Value
+		}
+		if first != rule {
+			t.Errorf("%s: the first advice is %q: %v", name, first, values)
+		}
+		if want := w.rounds / windowS; values["rounds_per_s"] < 0.99*want || values["rounds_per_s"] > 1.01*want {
+			t.Errorf("%s: %g rounds of a replica, not %g", name, values["rounds_per_s"], want)
+		}
+		if want := w.updatesPerRound; values["updates_per_round"] < 0.99*want || values["updates_per_round"] > 1.01*want {
+			t.Errorf("%s: %g updates in a round, not %g", name, values["updates_per_round"], want)
+		}
+	}
+}
+
+// An istiod that pushes endpoints without debouncing is told, though it counts each of
+// their updates twice.
+func TestEndpointsWithoutDebouncing(t *testing.T) {
+	w := healthy().with(study.FactorEDSDebounce, "false", study.FactorChange, "endpoints-scale")
+	w.rounds, w.updatesPerRound, w.cpu = 500, 1, 0.6
+	if r := judged(t, w.run()); len(r.Advice) == 0 || r.Advice[0].Rule != "debounce_short" || r.Advice[0].Try[0].Lever != study.FactorEDSDebounce {
+		t.Errorf("%+v", r.Advice)
+	}
+}
+
+// A step whose level depends on what nobody knows sets nothing: least of all zero.
+func TestUnknownLevel(t *testing.T) {
+	w := planted()["cpu_limit"]
+	w = w.with(study.FactorIstiodCPU, study.LevelInstalled) // and nobody said what it is
+	r := judged(t, w.run())
+	if len(r.Advice) == 0 || r.Advice[0].Rule != "cpu_limit" {
+		t.Fatalf("%+v", r)
+	}
+	s := r.Advice[0].Try[0]
+	if s.Level != "" || s.YAML != "" || s.Back != "" || !slices.Equal(s.Unknown, []string{"cpu_next"}) {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Each rule says what is expected of it, in numbers, wherever it holds.
+func TestExpected(t *testing.T) {
+	for name, w := range planted() {
+		if name == "unbalanced" {
+			continue
+		}
+		for _, j := range judged(t, w.run()).Advice {
+			if j.Rule != name {
+				continue
+			}
+			if e := j.Expect; e == nil || e.Low > e.High || e.Quantity == "" {
+				t.Errorf("%s: expects %+v", name, e)
+			} else if e.Low <= e.Now && e.Now <= e.High {
+				t.Errorf("%s promises nothing: %+v", name, e)
+			}
+		}
+	}
+}
+
+// A counter that fell is left out, with a note: what rests on it is not known.
+func TestCounterFell(t *testing.T) {
+	run := planted()["debounce_long"].run()
+	run.Record.Trials[0].Control.Istiod["pilot_debounce_time_sum"] = -3
+	r := judged(t, run)
+	if len(r.Advice) > 0 || !slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "pilot_debounce_time_sum") }) {
+		t.Errorf("%+v", r)
+	}
+	if !slices.ContainsFunc(r.Undecided, func(j advice.Judgement) bool { return j.Rule == "debounce_long" }) {
+		t.Errorf("debounce_long is decided: %+v", r)
+	}
+}
+
+// Facts and findings that are no numbers are not known.
+func TestNotANumber(t *testing.T) {
+	rules := shipped(t)
+	for _, v := range []float64{math.NaN(), math.Inf(1)} {
+		r, err := rules.Judge(&advice.Evidence{Facts: map[string]float64{"config_bytes": v, "throttled": v}, Findings: map[string]record.Finding{"config_bytes": {Estimate: v}}})
+		if err != nil || len(r.Advice) > 0 || len(r.Values) > 0 {
+			t.Errorf("%g: %v, %+v", v, err, r.Values)
+		}
+		if _, err := json.Marshal(r); err != nil {
+			t.Errorf("%g: %v", v, err)
+		}
+	}
+}
+
+// An istiod that pushed nothing is not one that nothing limits: what pushes take is not
+// known.
+func TestNothingPushed(t *testing.T) {
+	run := healthy().run()
+	counts := run.Record.Trials[0].Control.Istiod
+	for key := range counts {
+		counts[key] = 0
+	}
+	r := judged(t, run)
+	i := slices.IndexFunc(r.Undecided, func(j advice.Judgement) bool { return j.Rule == "throttle" })
+	if len(r.Advice) > 0 || i < 0 {
+		t.Fatalf("%+v", r)
+	}
+	if !slices.ContainsFunc(r.Undecided[i].Missing, func(g advice.Gap) bool { return strings.Contains(g.Measure, "while configuration changes") }) {
+		t.Errorf("%+v", r.Undecided[i].Missing)
+	}
+}
+
+// What is known of writes in a run are the study's own; of kinds that are mixed, nothing.
+func TestIdleWrites(t *testing.T) {
+	for change, want := range map[string]float64{"no-op": 1, "virtualservice": 0, "mixed": -1, "trace": -1} {
+		run := healthy().with(study.FactorChange, change).run()
+		got := map[string]float64{"idle_writes_share": -1}
+		idleWrites([]*record.Trial{&run.Record.Trials[0]}, windowS, got)
+		if got["idle_writes_share"] != want {
+			t.Errorf("%s: %v", change, got)
+		}
 	}
 }

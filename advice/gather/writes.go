@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -41,6 +41,9 @@ type Writes struct {
 	all   int
 	idle  map[Writer]int
 	began time.Time
+	// partial says that some kinds could not be watched: who wrote how much of all is not
+	// known then.
+	partial bool
 }
 
 // Writer is who wrote objects of a kind.
@@ -118,7 +121,8 @@ func b2i(b bool) int {
 }
 
 // Facts are how many writes a second changed nothing, of all what share, and how many
-// did change something; and who made most of the first.
+// did change something; and who made most of the first. Where some writes were not seen
+// there are no facts.
 func (w *Writes) Facts(now time.Time) (facts map[string]float64, notes []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,6 +138,9 @@ func (w *Writes) Facts(now time.Time) (facts map[string]float64, notes []string)
 		"useful_writes_per_s": float64(w.all-idle) / seconds}
 	if w.all > 0 {
 		facts["idle_writes_share"] = float64(idle) / float64(w.all)
+	}
+	if w.partial {
+		facts = nil
 	}
 	writers := slices.SortedFunc(maps.Keys(w.idle), func(a, b Writer) int {
 		return cmp.Or(cmp.Compare(w.idle[b], w.idle[a]), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Manager, b.Manager))
@@ -159,6 +166,9 @@ func (w *Writes) Watch(ctx context.Context, objects dynamic.Interface, kinds []s
 		all.Go(func() {
 			if err := w.watch(ctx, objects.Resource(kind), kind.Resource); err != nil && ctx.Err() == nil {
 				said[i] = fmt.Sprintf("writes of %s were not watched: %v", kind.Resource, err)
+				w.mu.Lock()
+				w.partial = w.partial || !apierrors.IsNotFound(err) // of a kind that is not there nobody writes
+				w.mu.Unlock()
 			}
 		})
 	}
@@ -166,7 +176,27 @@ func (w *Writes) Watch(ctx context.Context, objects dynamic.Interface, kinds []s
 	return slices.DeleteFunc(said, func(s string) bool { return s == "" })
 }
 
+// restWatching is how long a kind is left alone whose watch has ended.
+const restWatching = time.Second
+
+// watch follows a kind until the context ends. The API server ends a watch after half an
+// hour or so, and when its memory of the past is too short: then all is listed again. What
+// was written meanwhile is not seen.
 func (w *Writes) watch(ctx context.Context, kind dynamic.NamespaceableResourceInterface, resource string) error {
+	for {
+		if err := w.follow(ctx, kind, resource); err != nil || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(restWatching):
+		}
+	}
+}
+
+// follow lists a kind and follows it until the API server ends the watch.
+func (w *Writes) follow(ctx context.Context, kind dynamic.NamespaceableResourceInterface, resource string) error {
 	o := metav1.ListOptions{Limit: pageOfObjects}
 	version := ""
 	for {
@@ -193,7 +223,7 @@ func (w *Writes) watch(ctx context.Context, kind dynamic.NamespaceableResourceIn
 			return nil
 		case e, ok := <-events.ResultChan():
 			if !ok {
-				return errors.New("the API server ended the watch")
+				return nil
 			}
 			switch o, is := e.Object.(*unstructured.Unstructured); {
 			case is && e.Type == watch.Deleted:
@@ -201,7 +231,11 @@ func (w *Writes) watch(ctx context.Context, kind dynamic.NamespaceableResourceIn
 			case is && (e.Type == watch.Added || e.Type == watch.Modified):
 				w.Note(resource, o, true)
 			case e.Type == watch.Error:
-				return fmt.Errorf("the API server ended the watch: %v", e.Object)
+				err := apierrors.FromObject(e.Object)
+				if apierrors.IsGone(err) || apierrors.IsResourceExpired(err) {
+					return nil
+				}
+				return fmt.Errorf("the API server ended the watch: %w", err)
 			}
 		}
 	}

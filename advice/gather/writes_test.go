@@ -1,13 +1,19 @@
 package gather
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 func object(uid string, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
@@ -56,5 +62,38 @@ func TestWrites(t *testing.T) {
 	}
 	if facts, notes := NewWrites(time.Unix(0, 0)).Facts(time.Unix(10, 0)); facts["idle_writes_share"] != 0 || len(notes) > 0 {
 		t.Errorf("nobody wrote: %v %q", facts, notes)
+	}
+}
+
+// A watch that the API server ends, as it does after a while, is begun again; one that
+// breaks is a note.
+func TestWatchedAgain(t *testing.T) {
+	services, same := Watched[0], func(*unstructured.Unstructured) {}
+	watches := make([]*watch.FakeWatcher, 4)
+	for i := range watches {
+		watches[i] = watch.NewFakeWithChanSize(2, false)
+	}
+	watches[0].Modify(object("one", same))
+	watches[0].Stop()
+	watches[1].Error(&metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired})
+	watches[2].Modify(object("one", same))
+	watches[2].Stop()
+	watches[3].Error(&metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: "broken"})
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{services: "ServiceList"})
+	next := 0
+	client.PrependWatchReactor("services", func(clienttesting.Action) (bool, watch.Interface, error) {
+		next++
+		return true, watches[next-1], nil
+	})
+	w := NewWrites(time.Unix(0, 0))
+	notes := w.Watch(t.Context(), client, []schema.GroupVersionResource{services})
+	if len(notes) != 1 || !strings.Contains(notes[0], "writes of services were not watched") || !strings.Contains(notes[0], "broken") {
+		t.Errorf("%q", notes)
+	}
+	if w.all != 2 || len(w.idle) != 1 {
+		t.Errorf("%d writes, idle %v", w.all, w.idle)
+	}
+	if facts, notes := w.Facts(time.Unix(10, 0)); len(facts) > 0 || len(notes) != 1 {
+		t.Errorf("facts of what was seen in part: %v, %q", facts, notes)
 	}
 }

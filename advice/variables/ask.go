@@ -1,7 +1,6 @@
 package variables
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -21,6 +21,8 @@ const (
 	maxPage = 16 << 20
 	// maxProgram bounds the program, in bytes; that of 1.31 has 122 million.
 	maxProgram = 1 << 30
+	// maxSaid bounds what is kept of what the program prints, in bytes.
+	maxSaid = 64 << 10
 )
 
 // Ask asks an istiod's program (pilot-discovery, of any version that has the
@@ -70,22 +72,37 @@ func Ask(ctx context.Context, program string) (known *Known, err error) {
 }
 
 // run runs the program and returns its standard output.
-func run(ctx context.Context, dir, program string, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+func run(outer context.Context, dir, program string, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(outer, askTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Env = dir, []string{"HOME=" + dir, "TMPDIR=" + dir}
 	cmd.WaitDelay = time.Second
-	var stdout, stderr bytes.Buffer
+	// What the program starts ends with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	var stdout, stderr said
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		said, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
-		return nil, fmt.Errorf("%s %s: %w %s", program, strings.Join(args, " "), err, said)
+	err := cmd.Run()
+	switch {
+	case err == nil:
+		return stdout.kept, nil
+	case outer.Err() != nil:
+		err = context.Cause(outer)
+	case ctx.Err() != nil:
+		err = fmt.Errorf("it has not ended within %s", askTimeout)
 	}
-	return stdout.Bytes(), nil
+	line, _, _ := strings.Cut(strings.TrimSpace(string(stderr.kept)), "\n")
+	return nil, fmt.Errorf("%s %s: %w %.200s", program, strings.Join(args, " "), err, line)
+}
+
+// said keeps the beginning of what is written to it. It is no bytes.Buffer, which would
+// read to the end by itself.
+type said struct{ kept []byte }
+
+func (s *said) Write(p []byte) (int, error) {
+	s.kept = append(s.kept, p[:min(len(p), maxSaid-len(s.kept))]...)
+	return len(p), nil
 }
 
 // onlyPage reads the page that the program wrote.

@@ -17,6 +17,9 @@ var meshFiles = []string{"mesh/v1alpha1/config.proto", "mesh/v1alpha1/proxy.prot
 const (
 	// maxDescriptor bounds a descriptor, in bytes; those of 1.31 have some 20,000.
 	maxDescriptor = 1 << 20
+	// maxPlaces bounds how often a program may name a descriptor's file; 1.31 does so
+	// some five times.
+	maxPlaces     = 32
 	meshMessage   = "MeshConfig"
 	meshPackage   = ".istio.mesh.v1alpha1."
 	maxFieldDepth = 3
@@ -129,6 +132,9 @@ func after(from io.Reader, text []byte, limit int) ([][]byte, error) {
 			if len(held)-i < limit && !ended {
 				held = held[i:]
 				break
+			}
+			if len(found) == maxPlaces {
+				return found, nil
 			}
 			found = append(found, bytes.Clone(held[i:min(len(held), i+limit)]))
 			held = held[i+len(text):]

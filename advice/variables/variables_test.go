@@ -3,10 +3,15 @@ package variables
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -171,5 +176,59 @@ func TestAsk(t *testing.T) {
 		if errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
 			t.Errorf("%s: %v (%d, %q)", name, err, errs.Code(err), errs.Hint(err))
 		}
+	}
+}
+
+// A program that prints without end, or that leaves others behind it, costs neither
+// memory nor time beyond the context.
+func TestRunBounds(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "istiod")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\ncase $1 in\nprints) /usr/bin/head -c 20000000 /dev/zero ;;\nhangs) /bin/sleep 60 & echo $! >\"$2\"; wait ;;\nesac\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if out, err := run(t.Context(), dir, program, "prints"); err != nil || len(out) != maxSaid {
+		t.Errorf("%d bytes, %v", len(out), err)
+	}
+	var s said
+	for range 100 {
+		if n, err := s.Write(make([]byte, maxSaid/10)); n != maxSaid/10 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+	}
+	if len(s.kept) != maxSaid {
+		t.Errorf("%d bytes are kept", len(s.kept))
+	}
+	child := filepath.Join(dir, "child")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := run(ctx, dir, program, "hangs", child)
+		ended <- err
+	}()
+	var pid int
+	for pid == 0 {
+		text, _ := os.ReadFile(child)
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+		runtime.Gosched()
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	for syscall.Kill(pid, 0) == nil {
+		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(state), ") Z ") {
+			break // ended, and nobody has asked how
+		}
+		runtime.Gosched()
+	}
+}
+
+// However often a program names a descriptor's file, few places are looked at.
+func TestManyPlaces(t *testing.T) {
+	many := bytes.Repeat([]byte("mesh/v1alpha1/config.proto"), 10*maxPlaces)
+	if places, err := after(bytes.NewReader(many), []byte("mesh/"), 1<<10); err != nil || len(places) != maxPlaces {
+		t.Errorf("%d places, %v", len(places), err)
 	}
 }

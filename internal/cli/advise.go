@@ -22,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/signals"
 	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 type adviseFlags struct {
@@ -64,7 +65,7 @@ func newAdviseCommand(env *Env) *cobra.Command {
 	flags.DurationVar(&f.duration, "duration", time.Minute, "how long to watch a running istiod")
 	flags.DurationVar(&f.interval, "interval", time.Second, "time between two readings of a running istiod")
 	flags.StringVar(&f.rules, "rules", "", "a `FILE` of rules of your own in place of those that come with the program")
-	flags.StringVar(&f.istiod, "istiod", "", "istiod's program, a `FILE`, to ask which settings it has (default: that of the local lab, if it is of the same version)")
+	flags.StringVar(&f.istiod, "istiod", "", istiodUsage+" (default: that of the local lab, if it is of the same version)")
 	flags.StringArrayVar(&f.cells, "cell", nil, "of a run: only the cells with `FACTOR=LEVEL`; may be repeated")
 	flags.BoolVar(&f.all, "all", false, "show the rules that are ruled out too")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
@@ -118,7 +119,7 @@ func adviseRun(ctx context.Context, env *Env, f adviseFlags, rules *advice.Rules
 	if err != nil {
 		return err
 	}
-	known, note, err := askIstiod(ctx, f.istiod, versionOf(run.Header))
+	known, note, err := askIstiod(ctx, f.istiod, versionOf(run.Header), imageOf(run))
 	if err != nil {
 		return err
 	}
@@ -221,7 +222,7 @@ func adviseLive(ctx context.Context, env *Env, f adviseFlags, rules *advice.Rule
 		return err
 	}
 	var note string
-	if e.Known, note, err = askIstiod(ctx, f.istiod, version); err != nil {
+	if e.Known, note, err = askIstiod(ctx, f.istiod, version, e.Levers[study.FactorIstiod]); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "meshtrial-advise-")
@@ -234,7 +235,9 @@ func adviseLive(ctx context.Context, env *Env, f adviseFlags, rules *advice.Rule
 		return err
 	}
 	defer func() { err = errors.Join(err, recorder.Close()) }()
-	locks, writes := from.watchLocks(ctx), from.watchWrites(ctx)
+	watching, stop := context.WithCancel(ctx)
+	defer stop() // who watches writes ends with this function, however it ends
+	locks, writes := from.watchLocks(ctx), from.watchWrites(watching)
 	first, last, problems, err := watchFor(ctx, env, &signals.Scraper{Recorder: recorder, Discover: from.targets}, f.interval, f.duration)
 	if err != nil {
 		return err
@@ -294,10 +297,13 @@ func versionOf(h record.Header) string {
 
 // askIstiod asks the istiod that is named, or else that of the local lab if it is of
 // this version. Where nobody can be asked, the note says why and what to do.
-func askIstiod(ctx context.Context, program, version string) (*variables.Known, string, error) {
-	if program != "" {
-		known, err := variables.Ask(ctx, program)
-		return known, "", err
+func askIstiod(ctx context.Context, named, version, image string) (*variables.Known, string, error) {
+	if named != "" {
+		known, err := askNamed(ctx, named, image)
+		if err != nil || version == "" || known.Version == version {
+			return known, "", err
+		}
+		return known, fmt.Sprintf("istiod %s was asked for its settings, and that which was measured is %s", known.Version, version), nil
 	}
 	if version == "" {
 		return nil, "", nil
@@ -307,7 +313,7 @@ func askIstiod(ctx context.Context, program, version string) (*variables.Known, 
 		return nil, "", err
 	}
 	if path == "" || cached != version {
-		return nil, fmt.Sprintf("which settings istiod %s has was not asked: name its program with --istiod FILE (pilot-discovery of its image)", version), nil
+		return nil, fmt.Sprintf("which settings istiod %s has was not asked: take its program out of its image with --istiod image, or name it with --istiod FILE", version), nil
 	}
 	known, err := variables.Ask(ctx, path)
 	return known, "", err

@@ -11,7 +11,12 @@ func TestAdviseScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/advise",
 		Setup: func(env *testscript.Env) error {
-			return os.CopyFS(env.WorkDir+"/healthy", os.DirFS("../../kinds/testdata/control-plane"))
+			for name, run := range map[string]string{"healthy": "control-plane", "data-plane": "data-plane", "resilience": "resilience"} {
+				if err := os.CopyFS(env.WorkDir+"/"+name, os.DirFS("../../kinds/testdata/"+run)); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 	})
 }

@@ -23,7 +23,7 @@ func newAdviseLeversCommand(env *Env) *cobra.Command {
 		Long: "Asks an istiod's program which variables of its environment and which fields of the mesh\n" +
 			"configuration it has, with their defaults and its own help, and sets the levers of\n" +
 			"studies and advice beside them: which this version lacks, which studies measure each.\n\n" +
-			"The program is --istiod FILE, or that of the local lab; with --lab cluster the version\n" +
+			"The program is what --istiod names, or that of the local lab; with --lab cluster the version\n" +
 			"that runs there is looked up first, and must be that of the program.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,7 +48,7 @@ func newAdviseLeversCommand(env *Env) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	f.register(flags)
-	flags.StringVar(&program, "istiod", "", "istiod's program, a `FILE`: pilot-discovery, as in /usr/local/bin of its image")
+	flags.StringVar(&program, "istiod", "", istiodUsage)
 	flags.BoolVar(&others, "all", false, "list the variables that are no lever too")
 	flags.BoolVar(&json, "json", false, "print JSON")
 	return cmd
@@ -60,7 +60,7 @@ func istiodAsked(ctx context.Context, f *istiodFlags, program string, running bo
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	version := ""
+	version, image := "", ""
 	if running {
 		from, err := newIstiods(ctx, f, rights.Advise)
 		if err != nil {
@@ -71,24 +71,30 @@ func istiodAsked(ctx context.Context, f *istiodFlags, program string, running bo
 		if version, err = from.settings(ctx, f, e); err != nil {
 			return nil, err
 		}
+		image = e.Levers[study.FactorIstiod]
 	}
-	path := program
-	if path == "" {
-		_, cached, err := cachedIstiod(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if path = cached; path == "" {
-			return nil, errs.WithHint(errs.Usage("there is no istiod to ask: that of the local lab has not been built"),
-				"meshtrial components build istiod builds it; or name the program of yours with --istiod FILE")
-		}
-	}
-	known, err := variables.Ask(ctx, path)
+	known, err := askLocal(ctx, program, image)
 	if err == nil && version != "" && known.Version != version {
-		err = errs.WithHint(errs.Usage("istiod %s runs, and %s is of version %s", version, path, known.Version),
-			"take /usr/local/bin/pilot-discovery out of the image that runs, and name it with --istiod FILE")
+		err = errs.WithHint(errs.Usage("istiod %s runs, and %s is of version %s", version, known.Source, known.Version),
+			"--istiod image takes the program out of the image that runs, where its registry can be reached")
 	}
 	return known, err
+}
+
+// askLocal asks the program that is named, or that of the local lab.
+func askLocal(ctx context.Context, program, image string) (*variables.Known, error) {
+	if program != "" {
+		return askNamed(ctx, program, image)
+	}
+	_, cached, err := cachedIstiod(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if cached == "" {
+		return nil, errs.WithHint(errs.Usage("there is no istiod to ask: that of the local lab has not been built"),
+			"meshtrial components build istiod builds it; or take yours out of its image with --istiod oci://IMAGE, or name it with --istiod FILE")
+	}
+	return variables.Ask(ctx, cached)
 }
 
 // shippedStudies are the studies that come with the program.

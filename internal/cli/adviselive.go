@@ -3,9 +3,12 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/dynamic"
@@ -69,7 +72,40 @@ func (i *istiods) settings(ctx context.Context, f *istiodFlags, e *advice.Eviden
 		return "", nil
 	}
 	e.Levers = found
-	return mesh.Version(found[study.FactorIstiod]), nil
+	if i.of != istio.RevisionOf(nil) {
+		e.Deployment = "istiod-" + i.of // as Istio's chart names it
+	}
+	return i.version(ctx, mesh.Version(found[study.FactorIstiod])), nil
+}
+
+// version is what a running istiod says of itself, as `pilot-discovery version --short`
+// says it; else what its image's tag says, which may be a digest, or have a suffix.
+func (i *istiods) version(ctx context.Context, tag string) string {
+	for _, client := range i.clients {
+		body, err := get(ctx, client, "http://istiod/version")
+		if err != nil {
+			continue
+		}
+		page, err := io.ReadAll(io.LimitReader(body, maxVersion))
+		if errors.Join(err, body.Close()) == nil {
+			if v, ok := shortVersion(string(page)); ok {
+				return v
+			}
+		}
+	}
+	return tag
+}
+
+// maxVersion bounds istiod's page of its version, in bytes.
+const maxVersion = 1 << 10
+
+// shortVersion takes what `version --short` has out of VERSION-REVISION-STATUS.
+func shortVersion(page string) (string, bool) {
+	parts := strings.Split(strings.TrimSpace(page), "-")
+	if len(parts) < 3 || strings.ContainsAny(page, "<> ") {
+		return "", false
+	}
+	return strings.Join(parts[:len(parts)-2], "-"), true
 }
 
 // watchLocks takes the mutex profile of each replica, and again when the returned
@@ -87,6 +123,10 @@ func (i *istiods) watchLocks(ctx context.Context) func(context.Context, *advice.
 		for pod, now := range after {
 			had, ok := before[pod]
 			if !ok || err != nil {
+				continue
+			}
+			if now.Total() == 0 {
+				err = fmt.Errorf("%s has seen nobody wait for a lock since it began: it may not look (MUTEX_PROFILE_FRACTION)", pod)
 				continue
 			}
 			var since *profile.Profile

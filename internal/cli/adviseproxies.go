@@ -41,7 +41,9 @@ func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map
 			}
 			err := withFile(ctx, nil, filepath.Join(folder, e.Name()), func(r io.Reader) error {
 				n, err := gather.DNSClusters(r)
-				facts["dns_clusters"] = max(facts["dns_clusters"], float64(n))
+				if err == nil { // a part of a file would be too few
+					facts["dns_clusters"] = max(facts["dns_clusters"], float64(n))
+				}
 				return err
 			})
 			if err != nil {
@@ -71,6 +73,10 @@ func (f *adviseFlags) proxies(ctx context.Context, env *Env, e *advice.Evidence)
 		return nil
 	}
 	e.Notes = append(e.Notes, notes...)
+	if len(all) == 0 {
+		e.Notes = append(e.Notes, "no proxy was there to be asked what it holds")
+		return nil
+	}
 	var sizes []float64
 	for _, p := range all {
 		sizes = append(sizes, float64(p.DumpBytes))
@@ -81,6 +87,7 @@ func (f *adviseFlags) proxies(ctx context.Context, env *Env, e *advice.Evidence)
 	}
 	if u := scope.Merge(all, 1).Uncalled; u != nil && u.Clusters > 0 {
 		e.Facts["unused_share"] = float64(u.Never) / float64(u.Clusters)
+		e.Facts["unused_clusters"] = float64(u.Never) / float64(len(all))
 	}
 	return nil
 }

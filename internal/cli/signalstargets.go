@@ -98,6 +98,7 @@ const kubeletEvery = 10 * time.Second
 type istiods struct {
 	namespace string
 	revision  string
+	of        string // the revision that was found
 	config    *rest.Config
 	kube      kubernetes.Interface
 	dialer    *lab.Dialer
@@ -156,7 +157,7 @@ func (i *istiods) find(ctx context.Context) (all []signals.Target, nodes map[str
 		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
 			continue
 		}
-		all = append(all, i.istiod(pod))
+		all, i.of = append(all, i.istiod(pod)), istio.RevisionOf(pod.Labels)
 		nodes[pod.Spec.NodeName] = append(nodes[pod.Spec.NodeName], pod.Name)
 	}
 	if len(all) == 0 {

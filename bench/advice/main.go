@@ -1,0 +1,239 @@
+// Command advice plants limits in a mesh and holds `meshtrial advise` to what it says:
+//
+//	make build && go run ./bench/advice
+//
+// Each of twelve worlds has one limit planted, and each of three none. The program runs a
+// world's study of one cell and asks for advice: the first is to name what was planted,
+// and where nothing was there is to be none. Then the first advice is applied: a study of
+// two cells, as planted and with the advice's lever, runs both side by side, and what the
+// advice promised of the first cell is held against what the second measured. Where the
+// advice is no lever but something to do by hand (find who reads slowly), the world says
+// what that is in a lab, and the table says that it was done by hand.
+//
+// It takes the lab that runs, or one of its own (which takes root), and less than an hour
+// on two cores. What a world came to is a line in the log (-log): the bench can be ended at
+// any time and goes on where it was; with -table it only prints what the log says. The exit
+// code is 1 if fewer than 11 of 12 first advices name what was planted, if one of the three
+// healthy worlds gets advice, or if fewer than 10 of 12 effects lie within their interval.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/meshtrial/meshtrial/bench/internal/jsonl"
+	"github.com/meshtrial/meshtrial/bench/internal/labs"
+	"github.com/meshtrial/meshtrial/bench/internal/table"
+)
+
+func main() { os.Exit(table.Main("bench advice", run)) }
+
+// Targets, of all worlds.
+const (
+	namedTarget  = 11
+	effectTarget = 10
+)
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("advice", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	only := flags.String("only", "", "run these worlds alone, names with commas between them (default all)")
+	limit := flags.Duration("limit", 55*time.Minute, "begin no world later than this; 0 for no limit")
+	log := flags.String("log", "runs/advice.jsonl", "file of lines, one a world; what it has is not run again")
+	printOnly := flags.Bool("table", false, "run nothing, print what the log says")
+	again := flags.Bool("again", false, "run worlds again that the log has, and let the last line count")
+	jsonFile := flags.String("json", "", "also write the table to this file, as JSON")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	chosen, err := choose(*only)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(*log), 0o755); err != nil {
+		return err
+	}
+	lines, err := jsonl.Read[line](*log)
+	if err != nil {
+		return err
+	}
+	var runErr error
+	if !*printOnly {
+		had := lines
+		if *again {
+			had = nil
+		}
+		todo := slices.DeleteFunc(slices.Clone(chosen), func(w world) bool { _, ok := last(had, w.name); return ok })
+		if len(todo) > 0 {
+			runErr = runWorlds(ctx, stderr, *log, *limit, todo)
+		}
+		if lines, err = jsonl.Read[line](*log); err != nil {
+			return err
+		}
+	}
+	sum := summary{Schema: 1}
+	for _, w := range chosen {
+		if l, ok := last(lines, w.name); ok {
+			sum.Worlds = append(sum.Worlds, l)
+		} else {
+			sum.Missing = append(sum.Missing, w.name)
+		}
+	}
+	sum.count()
+	err = errors.Join(runErr, sum.print(stdout), table.WriteJSON(*jsonFile, sum))
+	return errors.Join(err, sum.judge(*only == ""))
+}
+
+// choose picks worlds by their names.
+func choose(only string) ([]world, error) {
+	if only == "" {
+		return worlds, nil
+	}
+	var out []world
+	for name := range strings.SplitSeq(only, ",") {
+		i := slices.IndexFunc(worlds, func(w world) bool { return w.name == name })
+		if i < 0 {
+			var names []string
+			for _, w := range worlds {
+				names = append(names, w.name)
+			}
+			return nil, fmt.Errorf("-only %q: want some of %s", name, strings.Join(names, ","))
+		}
+		out = append(out, worlds[i])
+	}
+	return out, nil
+}
+
+// last is the last line of a world.
+func last(lines []line, name string) (line, bool) {
+	for i := len(lines) - 1; i >= 0; i-- {
+		if lines[i].World == name {
+			return lines[i], true
+		}
+	}
+	return line{}, false
+}
+
+// runWorlds runs worlds one after the other, each with a line in the log.
+func runWorlds(ctx context.Context, stderr io.Writer, log string, limit time.Duration, todo []world) error {
+	begin := time.Now()
+	lab, err := labs.Take(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := lab.End(ctx); err != nil {
+			fmt.Fprintln(stderr, err)
+		}
+	}()
+	for i, w := range todo {
+		if limit > 0 && time.Since(begin) > limit {
+			fmt.Fprintf(stderr, "%d worlds are left for another time: the limit of %v is over\n", len(todo)-i, limit)
+			return nil
+		}
+		fmt.Fprintf(stderr, "%s: world %s, %d of %d\n", time.Now().Format("15:04:05"), w.name, i+1, len(todo))
+		l, err := w.try(ctx, filepath.Dir(log))
+		if err != nil {
+			return fmt.Errorf("world %s: %w", w.name, err)
+		}
+		if err := jsonl.Append(log, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// summary is the table.
+type summary struct {
+	Schema int    `json:"schema"`
+	Worlds []line `json:"worlds"`
+	// Missing are worlds that were not run.
+	Missing []string `json:"missing,omitempty"`
+	Planted int      `json:"planted"` // worlds with a limit
+	Named   int      `json:"named"`   // of those, whose first advice names it
+	Healthy int      `json:"healthy"` // worlds without
+	Silent  int      `json:"silent"`  // of those, without advice
+	Within  int      `json:"within"`  // whose effect was as promised
+}
+
+func (s *summary) count() {
+	for _, l := range s.Worlds {
+		if l.Planted == "" {
+			s.Healthy++
+			if l.First == "" && l.Failed == "" {
+				s.Silent++
+			}
+			continue
+		}
+		s.Planted++
+		if l.First == l.Planted {
+			s.Named++
+		}
+		if l.Effect != nil && l.Effect.Within {
+			s.Within++
+		}
+	}
+}
+
+func (s *summary) print(out io.Writer) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "planted\tfirst advice\tconfidence\tapplied\twhat was promised\tbefore\tpromised\tafter\twithin\t")
+	for _, l := range s.Worlds {
+		planted, first := l.Planted, l.First
+		if planted == "" {
+			planted = "nothing (" + l.World + ")"
+		}
+		if first == "" {
+			first = "none"
+		}
+		if l.Failed != "" {
+			first = "FAILED: " + l.Failed
+		}
+		e := l.Effect
+		if e == nil {
+			fmt.Fprintf(t, "%s\t%s\t%s\t\t\t\t\t\t\t\n", planted, first, table.Number(l.Confidence))
+			continue
+		}
+		applied := e.Applied
+		if e.ByHand {
+			applied += " (by hand)"
+		}
+		after := e.Failed
+		if e.Failed == "" {
+			after = table.Number(e.After)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s to %s\t%s\t%s\t\n", planted, first, table.Number(l.Confidence), applied, e.Quantity, table.Number(e.Before),
+			table.Number(e.Low), table.Number(e.High), after, map[bool]string{true: "yes", false: "NO"}[e.Within])
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\nnamed %d of %d (target %d of 12), silent %d of %d (target all), effects as promised %d of %d (target %d of 12)\n",
+		s.Named, s.Planted, namedTarget, s.Silent, s.Healthy, s.Within, s.Planted, effectTarget)
+	if len(s.Missing) > 0 {
+		fmt.Fprintf(out, "not run: %s\n", strings.Join(s.Missing, ", "))
+	}
+	return nil
+}
+
+// judge holds a whole table against the targets, and a part of one against a share of
+// them.
+func (s *summary) judge(whole bool) error {
+	if whole && len(s.Missing) > 0 {
+		return fmt.Errorf("%d worlds were not run", len(s.Missing))
+	}
+	misses, off := 12-namedTarget, 12-effectTarget
+	if s.Planted-s.Named > misses || s.Silent < s.Healthy || s.Planted-s.Within > off {
+		return table.ErrMissed
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package main
+
+// world is a mesh with one limit, or with none.
+type world struct {
+	name string
+	// planted is the rule that is to name the limit; "" where there is none.
+	planted string
+	// settings are the study's own, and limit what plants the limit: levels of factors.
+	settings map[string]string
+	limit    map[string]string
+	// control are fields of the study's section control; of a study of the data plane it is
+	// nil, and rest has its other fields.
+	control map[string]string
+	rest    string
+	// byHand are levels that do what the advice asks for where that is no lever; they come
+	// on top of the lever, if any.
+	byHand map[string]string
+}
+
+// small is the mesh that most worlds have: on two cores istiod's idle time, pushes and
+// the lab around it leave room.
+func small(more ...string) map[string]string {
+	out := map[string]string{"proxies": "100", "services": "80", "endpoints": "1", "namespaces": "2", "change": "virtualservice", "change_rate": "2"}
+	for i := 0; i < len(more); i += 2 {
+		out[more[i]] = more[i+1]
+	}
+	return out
+}
+
+// changes are the usual changes of a trial.
+func changes(more ...string) map[string]string {
+	out := map[string]string{"changes": "12", "settle": "25s", "quiet": "500ms", "idle": "1s"}
+	for i := 0; i < len(more); i += 2 {
+		out[more[i]] = more[i+1]
+	}
+	return out
+}
+
+// levels are pairs of factors and levels.
+func levels(pairs ...string) map[string]string {
+	out := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[pairs[i]] = pairs[i+1]
+	}
+	return out
+}
+
+// worlds are twelve with one limit each, and three without.
+var worlds = []world{
+	{name: "debounce", planted: "debounce_long", settings: small("change_rate", "1"), control: changes("changes", "8"), limit: levels("debounce_after", "4s")},
+	{name: "restless", planted: "debounce_restless", settings: small("change", "destinationrule", "change_rate", "14"),
+		control: changes("changes", "170", "objects", "20"), limit: levels("debounce_max", "10s")},
+	{name: "hasty", planted: "debounce_short", settings: small("change_rate", "12"), control: changes("changes", "90", "objects", "20"), limit: levels("debounce_after", "1ms")},
+	{name: "cpu", planted: "cpu_limit", settings: small("change_rate", "1"), control: changes("changes", "8"), limit: levels("istiod_cpu", "200m")},
+	{name: "memory", planted: "memory_limit", settings: small("change_rate", "1", "services", "200"), control: changes("changes", "8"), limit: levels("istiod_memory", "200Mi")},
+	{name: "throttle", planted: "throttle", settings: small("change_rate", "1", "proxies", "120"), control: changes("changes", "8"), limit: levels("push_throttle", "1")},
+	{name: "slow-readers", planted: "slow_readers", settings: small("change_rate", "0.5", "services", "600"), control: changes("changes", "6", "bad_share", "50%"),
+		limit: levels("clients", "slow-reader"), byHand: levels("clients", "good")},
+	{name: "reconnects", planted: "reconnects", settings: small("change_rate", "1"), control: changes("changes", "8", "bad_share", "50%"),
+		limit: levels("clients", "reconnect-storm"), byHand: levels("clients", "good")},
+	{name: "rejects", planted: "rejected", settings: small("change_rate", "1"), control: changes("changes", "8", "bad_share", "50%"),
+		limit: levels("clients", "rejects"), byHand: levels("clients", "good")},
+	{name: "dns", planted: "dns_clusters", settings: small("change_rate", "1", "proxies", "40", "services", "20"), control: changes("changes", "8"),
+		limit: levels("service_entries", "300")},
+	{name: "scope", planted: "no_scope", settings: small("change_rate", "0.5", "proxies", "40", "namespaces", "10"), control: changes("changes", "5"),
+		limit: levels("services", "900")},
+	{name: "sidecar-cpu", planted: "proxy_cpu",
+		settings: levels("sidecars", "server", "rate", "400", "connections", "8", "mtls", "permissive"),
+		rest:     "warmup: {min: 1s, max: 4s}\nwindow: 4s\nmeasures: [latency, cpu, pressure, threads]\nstop: none\n",
+		limit:    levels("cpu_limit", "50m"), byHand: levels("cpu_limit", "2")},
+	{name: "healthy-virtualservices", settings: small("change_rate", "1"), control: changes("changes", "8")},
+	{name: "healthy-endpoints", settings: small("change", "endpoints-scale", "change_rate", "1", "endpoints", "2"), control: changes("changes", "8")},
+	{name: "healthy-services", settings: small("change", "service", "change_rate", "1"), control: changes("changes", "8")},
+}

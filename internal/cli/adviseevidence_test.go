@@ -1,0 +1,356 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/advice"
+	"github.com/meshtrial/meshtrial/advice/gather"
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/signals"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// outcomes judges the shipped rules over a run, as the program analyses it, and returns
+// the outcome of each rule in each cell.
+func outcomes(t *testing.T, run record.Run) map[string]map[string]advice.Judgement {
+	t.Helper()
+	rules, err := advice.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	findings, err := analyses.All().Analyze(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := gather.OfRun(t.Context(), rules, gather.Run{Dir: "run", Record: run, Findings: findings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]map[string]advice.Judgement{}
+	for _, e := range all {
+		out[e.Cell.Key()] = judgements(t, rules, e)
+	}
+	return out
+}
+
+func judgements(t *testing.T, rules *advice.Rules, e *advice.Evidence) map[string]advice.Judgement {
+	t.Helper()
+	r, err := rules.Judge(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]advice.Judgement{}
+	for _, list := range [][]advice.Judgement{r.Advice, r.Undecided, r.RuledOut} {
+		for _, j := range list {
+			out[j.Rule] = j
+		}
+	}
+	if len(r.Advice) > 0 {
+		out[""] = r.Advice[0]
+	}
+	return out
+}
+
+// A bill as the program makes it of trials tells what access logs and scripts cost; what
+// costs little is no advice.
+func TestAdviceOfBill(t *testing.T) {
+	const text = `
+name: bill
+question: What does each part cost?
+settings: {sidecars: server, rate: 1000, mtls: permissive, telemetry: "off"}
+bill:
+  parts:
+    log: {telemetry: access-log-json}
+    script: {filters: lua}
+blocks: {min: 8, max: 8, limit: 10m}
+stop: none
+measures: [latency, cpu, memory]
+`
+	for _, c := range []struct {
+		log, script float64 // microseconds for a request, of 100 without
+		holds       []string
+	}{{40, 80, []string{"access_log", "costly_filter"}}, {40, 5, []string{"access_log"}}, {5, 80, []string{"costly_filter"}}, {4, 5, nil}} {
+		w := analysistest.Quiet()
+		w.Noise = 0.004
+		w.CPU = func(cell record.Cell, part string, rps float64) float64 {
+			us := 100.0
+			if part == record.PartServerProxy && cell[study.FactorTelemetry] == study.TelemetryJSON {
+				us += c.log
+			}
+			if part == record.PartServerProxy && cell[study.FactorFilters] == study.PartLua {
+				us += c.script
+			}
+			return us * 1e-6 * rps
+		}
+		all := outcomes(t, analysistest.Simulate(t, text, 8, 1, w))
+		for cell, j := range all {
+			for _, rule := range []string{"access_log", "costly_filter"} {
+				want := advice.RuledOut
+				if strings.Contains(strings.Join(c.holds, " "), rule) {
+					want = advice.Holds
+				}
+				if got := j[rule]; got.Outcome != want || want == advice.Holds && got.Expect == nil {
+					t.Errorf("log %g, script %g, cell %s: %s is %s: %+v", c.log, c.script, cell, rule, got.Outcome, got)
+				}
+			}
+		}
+		if len(all) == 0 {
+			t.Error("no cells")
+		}
+	}
+}
+
+// Threads as trials keep them tell too few workers from a CPU limit, and both from a
+// machine that is full.
+func TestAdviceOfThreads(t *testing.T) {
+	const text = `
+name: threads
+question: What do threads do?
+settings: {rate: 1000, sidecars: both}
+factors: {concurrency: [1, 2]}
+blocks: {min: 2, max: 2}
+stop: none
+measures: [cpu, pressure, threads]
+`
+	threads := func(busy, wait float64, throttled int64) record.Threads {
+		const seconds = 2
+		th := record.Threads{Seconds: seconds, QuotaCores: 0.5, Periods: 20, Throttled: throttled}
+		for i, name := range []string{"envoy", "wrk:worker_0", "wrk:worker_1"} {
+			of := busy
+			if i == 0 {
+				of = 0.01
+			}
+			th.Threads = append(th.Threads, record.Thread{Process: "envoy", PID: 20, TID: 20 + i, Name: name, WaitS: wait * seconds, CPU: record.CPU{UserS: of * seconds}, Voluntary: 9})
+			th.CPUS += of * seconds
+		}
+		return th
+	}
+	for name, c := range map[string]struct {
+		client, server record.Threads
+		machine        float64
+		want           string
+	}{
+		"nothing":              {threads(0.4, 0, 0), threads(0.3, 0, 0), 0.5, ""},
+		"the server's workers": {threads(0.4, 0, 0), threads(0.95, 0, 0), 0.5, "workers"},
+		"the client's limit":   {threads(0.25, 0.3, 8), threads(0.3, 0, 0), 0.5, "proxy_cpu"},
+		"a full machine":       {threads(0.5, 0.3, 0), threads(0.5, 0.3, 0), 0.98, ""},
+	} {
+		w := analysistest.Quiet()
+		w.Spoil = func(tr *record.Trial) {
+			tr.Pressure = &record.Pressure{BusyRatio: c.machine}
+			tr.Threads = map[string]record.Threads{record.PartClientProxy: c.client, record.PartServerProxy: c.server}
+		}
+		for cell, j := range outcomes(t, analysistest.Simulate(t, text, 2, 1, w)) {
+			for _, rule := range []string{"workers", "proxy_cpu"} {
+				want := advice.RuledOut
+				if rule == c.want {
+					want = advice.Holds
+				}
+				if got := j[rule]; got.Outcome != want {
+					t.Errorf("%s, cell %s: %s is %s: %+v", name, cell, rule, got.Outcome, got)
+				}
+			}
+		}
+	}
+}
+
+// recordedRun is the run of a real istiod that comes with the tests.
+func recordedRun(t *testing.T) record.Run {
+	t.Helper()
+	run, _, err := store.Load(t.Context(), "../../kinds/testdata/control-plane")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// A real istiod's record, in which nothing is the matter, is spoiled in one place at a
+// time: the rule that is to name it does, and does not before. So what rules read is what
+// istiod writes.
+func TestAdviceOfSpoiledRecord(t *testing.T) {
+	times := func(c *record.Control, metric string, by float64) {
+		for key := range c.Istiod {
+			if strings.HasPrefix(key, metric+"_sum") {
+				c.Istiod[key] *= by
+			}
+		}
+	}
+	// A mean convergence of seconds, of which the share says how much is the queue.
+	slow := func(tr *record.Trial, seconds, queue float64) {
+		c := tr.Control
+		n := c.Istiod["pilot_proxy_convergence_time_count"]
+		c.Istiod["pilot_proxy_convergence_time_sum"], c.Istiod["pilot_proxy_queue_time_sum"] = n*seconds, n*seconds*queue
+		for key := range c.Istiod {
+			if strings.HasPrefix(key, "pilot_proxy_convergence_time_bucket") && !strings.Contains(key, "Inf") {
+				c.Istiod[key] = 0
+			}
+		}
+		c.Istiod[`pilot_proxy_convergence_time_bucket{le="+Inf"}`] = n
+	}
+	for rule, spoil := range map[string]func(*record.Trial){
+		"debounce_long": func(tr *record.Trial) {
+			tr.Cell[study.FactorDebounceAfter] = "4s"
+			times(tr.Control, "pilot_debounce_time", 40)
+		},
+		"debounce_restless": func(tr *record.Trial) {
+			times(tr.Control, "pilot_debounce_time", 50)
+			tr.Control.Istiod[`pilot_inbound_updates{type="config"}`] *= 20
+		},
+		"cpu_limit": func(tr *record.Trial) {
+			tr.Cell[study.FactorIstiodCPU] = "200m"
+			cpu := tr.CPU[record.PartControl]
+			cpu.ThrottledS = tr.Window.Seconds / 2
+			tr.CPU[record.PartControl] = cpu
+			slow(tr, 1, 0.5)
+		},
+		"throttle": func(tr *record.Trial) {
+			tr.Cell[study.FactorPushThrottle] = "1"
+			slow(tr, 0.3, 0.9)
+		},
+		"locks": func(tr *record.Trial) {
+			tr.Pressure.BusyRatio = 0.6 // that it was full rules locks out
+			slow(tr, 0.6, 0.3)
+			tr.Control.Istiod["pilot_proxy_convergence_time_count"] *= 10
+			tr.Control.Istiod["pilot_proxy_convergence_time_sum"] *= 10
+			tr.Control.Istiod["pilot_proxy_queue_time_count"] *= 10
+			tr.Control.Istiod["pilot_proxy_queue_time_sum"] *= 2 // so that many go on at a time
+			for i := range tr.Control.Profiles {
+				if p := &tr.Control.Profiles[i]; p.Kind == "mutex" {
+					p.Total = int64(100 * p.Seconds * 1e9)
+				}
+			}
+		},
+		"slow_readers": func(tr *record.Trial) {
+			slow(tr, 0.6, 0.4)
+			tr.Control.Istiod["pilot_xds_send_time_sum"] = 0.3 * tr.Control.Istiod["pilot_proxy_convergence_time_count"]
+		},
+		"saturated_out": func(tr *record.Trial) {
+			slow(tr, 3, 0.5)
+			tr.Control.Istiod["process_cpu_seconds_total"] = 1.9 * tr.Window.Seconds
+		},
+		"saturated_in": func(tr *record.Trial) {
+			tr.Control.Istiod["process_cpu_seconds_total"] = 1.8 * tr.Window.Seconds
+			tr.Control.Istiod["pilot_pushcontext_init_seconds_sum"] = 0.7 * tr.Window.Seconds
+			tr.Control.Istiod["pilot_debounce_time_sum"] += 0.7 * tr.Window.Seconds
+		},
+		"no_effect": func(tr *record.Trial) {
+			tr.Cell[study.FactorChange] = study.ChangeNoOp
+			for kind, w := range tr.Control.Wire {
+				w.IdenticalBytes = w.Bytes
+				tr.Control.Wire[kind] = w
+			}
+		},
+		"memory_limit": func(tr *record.Trial) {
+			tr.Cell[study.FactorIstiodMemory] = "128Mi"
+		},
+		"reconnects": func(tr *record.Trial) { tr.Control.Reconnects = map[string]int64{"storm": 40} },
+		"rejected":   func(tr *record.Trial) { tr.Control.Istiod[`pilot_total_xds_rejects{type="cds"}`] = 3 },
+	} {
+		whole := outcomes(t, recordedRun(t))
+		if len(whole) == 0 {
+			t.Fatal("no cells")
+		}
+		for cell, j := range whole {
+			if got := j[rule]; got.Outcome == advice.Holds || got.Rule == "" {
+				t.Errorf("%s holds in cell %s of a record in which nothing is the matter: %+v", rule, cell, got)
+			}
+		}
+		run := recordedRun(t)
+		for i := range run.Trials {
+			spoil(&run.Trials[i])
+		}
+		rules, err := advice.Shipped()
+		if err != nil {
+			t.Fatal(err)
+		}
+		findings := record.Findings{Cells: []record.CellSummary{{Cell: record.Cell{}}}}
+		all, err := gather.OfRun(t.Context(), rules, gather.Run{Dir: "run", Record: run, Findings: findings})
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%s: %d cells, %v", rule, len(all), err)
+		}
+		if got := judgements(t, rules, all[0]); got[""].Rule != rule || got[rule].Expect == nil || len(got[rule].Try) == 0 {
+			t.Errorf("%s is %s, the first is %q: %+v\n%v", rule, got[rule].Outcome, got[""].Rule, got[rule], all[0].PromQL)
+		}
+	}
+}
+
+// Two replicas that are read apart: one that has most of the proxies is told, and so is
+// one that has begun anew; an even share is not.
+func TestAdviceOfReplicas(t *testing.T) {
+	rules, err := advice.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		proxies [2]int
+		cds     float64 // clusters sent in a second by each, though nothing is pushed
+		want    string
+	}{
+		"even":          {[2]int{50, 50}, 0, ""},
+		"nearly even":   {[2]int{60, 40}, 0, ""},
+		"one has most":  {[2]int{95, 5}, 0, "unbalanced"},
+		"one has none":  {[2]int{100, 0}, 0, "unbalanced"},
+		"all come anew": {[2]int{50, 50}, 3, "reconnects"},
+	} {
+		recorder, err := signals.OpenRecorder(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Unix(1_700_000_000, 0)
+		for second := range 61 {
+			for i, proxies := range c.proxies {
+				page := fmt.Sprintf("pilot_xds{version=\"1.31\"} %d\npilot_services 10\nprocess_start_time_seconds 1\nistiod_uptime_seconds %d\npilot_xds_pushes{type=\"cds\"} %g\npilot_proxy_convergence_time_count 7\n",
+					proxies, 1000+second, 1000+c.cds*float64(second))
+				labels := map[string]string{"app": "istiod", "pod": fmt.Sprintf("istiod-%d", i)}
+				if err := recorder.AppendPage(at.Add(time.Duration(second)*time.Second), []byte(page), labels); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		o := signals.Options{Window: time.Minute + time.Millisecond}
+		metrics, err := gather.Metrics(t.Context(), rules, recorder.Source(), o, at.Add(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := judgements(t, rules, &advice.Evidence{PromQL: metrics, Levers: map[string]string{study.FactorIstiodReplicas: "2"}})
+		if first := got[""].Rule; first != c.want {
+			t.Errorf("%s: the first advice is %q: %+v %v", name, first, got["unbalanced"], metrics)
+		}
+		if c.want == "" && (got["unbalanced"].Outcome != advice.RuledOut || got["reconnects"].Outcome != advice.RuledOut) {
+			t.Errorf("%s: unbalanced is %s, reconnects %s", name, got["unbalanced"].Outcome, got["reconnects"].Outcome)
+		}
+		if err := recorder.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What proxies never called is told where a Sidecar leaves it in; where none stands, the
+// missing Sidecar is.
+func TestAdviceOfUnused(t *testing.T) {
+	rules, err := advice.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		share, clusters, bytes float64
+		scope, want            string
+	}{
+		"most is called":      {0.3, 150, 2e6, "namespace", ""},
+		"few clusters":        {0.9, 20, 2e5, "namespace", ""},
+		"a Sidecar, and more": {0.9, 500, 2e6, "namespace", "unused_config"},
+		"small, no Sidecar":   {0.9, 120, 5e5, "none", "unused_config"},
+		"large, no Sidecar":   {0.9, 500, 2e6, "none", "no_scope"},
+	} {
+		e := &advice.Evidence{Facts: map[string]float64{"unused_share": c.share, "unused_clusters": c.clusters, "config_bytes": c.bytes}, Levers: map[string]string{study.FactorSidecarScope: c.scope}}
+		if got := judgements(t, rules, e); got[""].Rule != c.want {
+			t.Errorf("%s: the first advice is %q: %+v", name, got[""].Rule, got["unused_config"])
+		}
+	}
+}

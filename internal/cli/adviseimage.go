@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/advice/variables"
+	"github.com/meshtrial/meshtrial/components/imagefile"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+const (
+	// istiodUsage is what --istiod takes.
+	istiodUsage = "istiod's program, to ask which settings it has: a `FILE` (pilot-discovery); oci://IMAGE, to take it out of that image in its registry; or image, for the image of the istiod in question"
+	// ofImage names the image of the istiod in question, imageScheme begins the name of
+	// another.
+	ofImage     = "image"
+	imageScheme = "oci://"
+	// inImage is where Istio's images have the program.
+	inImage = "usr/local/bin/" + istiodProgram
+)
+
+// askNamed asks the istiod that --istiod names. image is that of the istiod in question;
+// "" where nobody knows it.
+func askNamed(ctx context.Context, named, image string) (known *variables.Known, err error) {
+	ref, isImage := strings.CutPrefix(named, imageScheme)
+	switch {
+	case !isImage && named != ofImage:
+		return variables.Ask(ctx, named)
+	case !isImage && (image == "" || image == study.LevelDefault):
+		return nil, errs.WithHint(errs.Usage("nobody knows the image of the istiod in question"), "name it: --istiod oci://docker.io/istio/pilot:VERSION; a file that is called image is ./image")
+	case !isImage:
+		ref = image
+	}
+	dir, err := os.MkdirTemp("", "meshtrial-image-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	program, of, err := imagefile.Take(ctx, withRegistry(ref), inImage, dir)
+	if err != nil {
+		return nil, errs.WithHint(err, "a program that is on this machine can be named as a file: --istiod FILE")
+	}
+	if known, err = variables.Ask(ctx, program); err == nil {
+		known.Source = of
+	}
+	return known, err
+}
+
+// withRegistry writes out the registry and the tag that a container runtime adds to a
+// short name.
+func withRegistry(ref string) string {
+	first, _, found := strings.Cut(ref, "/")
+	switch {
+	case !found:
+		ref = "docker.io/library/" + ref
+	case !strings.ContainsAny(first, ".:") && first != "localhost":
+		ref = "docker.io/" + ref
+	}
+	if last := ref[strings.LastIndex(ref, "/")+1:]; !strings.ContainsAny(last, ":@") {
+		ref += ":latest"
+	}
+	return ref
+}
+
+// imageOf is the image of the istiod that a run measured, where its trials recorded one.
+func imageOf(run record.Run) string {
+	for _, t := range run.Trials {
+		for _, levels := range []record.Cell{t.Cell, asInstalled(t)} {
+			if ref := levels[study.FactorIstiod]; ref != "" && ref != study.LevelInstalled && ref != study.LevelDefault {
+				return ref
+			}
+		}
+	}
+	return ""
+}
+
+func asInstalled(t record.Trial) record.Cell {
+	if t.Control == nil {
+		return nil
+	}
+	return t.Control.Installed
+}

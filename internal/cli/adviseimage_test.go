@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"log"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// What --istiod names is a file, the image in question, or another image; the program in
+// an image is taken out and asked.
+func TestAskImage(t *testing.T) {
+	home := t.TempDir()
+	for _, v := range []string{"HOME", "DOCKER_CONFIG", "XDG_RUNTIME_DIR"} { // a user without credentials
+		t.Setenv(v, home)
+	}
+	t.Setenv("MESHTRIAL_CACHE", filepath.Join(home, "cache"))
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	script := "#!/bin/sh\ncase $1 in\ncollateral) printf '<h2 id=\"envvars\">\\n<tr id=a>\\n<td>PILOT_A</td>\\n<td>String</td>\\n<td></td>\\n<td>a</td>\\n</tr>\\n' >\"$4/pilot.html\" ;;\nversion) echo client version: 9.9 ;;\nesac\n"
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	if err := w.WriteHeader(&tar.Header{Name: inImage, Mode: 0o755, Typeflag: tar.TypeReg, Size: int64(len(script))}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write([]byte(script)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := strings.TrimPrefix(server.URL, "http://") + "/istio/pilot:9.9"
+	parsed, err := name.ParseReference(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Write(parsed, image); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ named, image, version, note string }{
+		{"oci://" + ref, "", "", ""},
+		{"image", ref, "9.9", ""},
+		{"image", ref, "9.8", "istiod 9.9 was asked for its settings, and that which was measured is 9.8"},
+	} {
+		known, note, err := askIstiod(t.Context(), c.named, c.version, c.image)
+		if err != nil || known.Version != "9.9" || !strings.Contains(known.Source, "/istio/pilot@sha256:") || len(known.Variables) != 1 || note != c.note {
+			t.Errorf("%+v: %+v, %q, %v", c, known, note, err)
+		}
+	}
+	for _, image := range []string{"", study.LevelDefault} {
+		if _, _, err := askIstiod(t.Context(), "image", "9.9", image); errs.Code(err) != errs.CodeUsage {
+			t.Errorf("image %q: %v", image, err)
+		}
+	}
+}
+
+func TestImageNames(t *testing.T) {
+	for ref, want := range map[string]string{
+		"istio/pilot:1.30.0": "docker.io/istio/pilot:1.30.0", "docker.io/istio/pilot": "docker.io/istio/pilot:latest",
+		"localhost/pilot:1": "localhost/pilot:1", "r:5000/pilot@sha256:aa": "r:5000/pilot@sha256:aa", "pilot:1": "docker.io/library/pilot:1",
+	} {
+		if got := withRegistry(ref); got != want {
+			t.Errorf("%s: %s, not %s", ref, got, want)
+		}
+	}
+	found := record.Trial{Control: &record.Control{Installed: record.Cell{study.FactorIstiod: "r/pilot:2"}}}
+	for want, run := range map[string]record.Run{
+		"":          {Trials: []record.Trial{{Cell: record.Cell{study.FactorIstiod: study.LevelDefault}}}},
+		"r/pilot:2": {Trials: []record.Trial{{}, found}},
+		"r/pilot:1": {Trials: []record.Trial{{Cell: record.Cell{study.FactorIstiod: "r/pilot:1"}}}},
+	} {
+		if got := imageOf(run); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
+	}
+}
+
+// The version of a running istiod is what its program says of itself, whatever its image
+// is called.
+func TestShortVersion(t *testing.T) {
+	for page, want := range map[string]string{
+		"1.31-eed52ebb66ad-eed52ebb66ad-Clean": "1.31-eed52ebb66ad", "1.30.0-0a1b2c-Clean\n": "1.30.0", "unknown-unknown-unknown": "unknown",
+		"": "", "1.30.0": "", "<html>a-b-c</html>": "",
+	} {
+		if got, ok := shortVersion(page); got != want || ok != (want != "") {
+			t.Errorf("%q: %q, %v", page, got, ok)
+		}
+	}
+}
