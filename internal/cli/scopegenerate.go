@@ -28,13 +28,13 @@ type generateFlags struct {
 	prometheus                                      string
 	headers                                         []string
 	domain, root                                    string
-	window                                          time.Duration
+	window, watched                                 time.Duration
 	exception                                       float64
 	rare                                            int64
 }
 
 // generateNames are the flags that only go with --generate.
-var generateNames = []string{"inventory", "access-log", "istio-metrics", "prometheus-url", "prometheus-header", "kiali", "graph", "always", "window", "exception", "rare", "cluster-domain", "root-namespace"}
+var generateNames = []string{"inventory", "access-log", "istio-metrics", "prometheus-url", "prometheus-header", "kiali", "graph", "always", "window", "watched", "exception", "rare", "cluster-domain", "root-namespace"}
 
 func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.to, "generate", "", "write Sidecars for what the workloads call to this `DIR`, or to standard output (-), with the report on standard error")
@@ -47,6 +47,7 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.graphs, "graph", nil, "service graph that somebody declares, `NAMESPACE=FILE` (isotope); may be repeated")
 	flags.StringArrayVar(&f.always, "always", nil, "egress `host` (namespace/name) that every Sidecar has, such as istio-system/*; may be repeated")
 	flags.DurationVar(&f.window, "window", generate.DefaultWindow, "how long before the newest observation a call still counts")
+	flags.DurationVar(&f.watched, "watched", generate.DefaultWatched, "narrow no workload that was watched for less than this")
 	flags.Float64Var(&f.exception, "exception", 100*generate.DefaultException, "give a workload a Sidecar of its own if without it more than so much of its saving would be lost, `percent`")
 	flags.Int64Var(&f.rare, "rare", generate.DefaultRare, "list a dependency of up to so many calls as rare")
 	flags.StringVar(&f.domain, "cluster-domain", "cluster.local", "`domain` of the cluster's Services")
@@ -54,10 +55,12 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 }
 
 func (f *generateFlags) options() (generate.Options, error) {
-	o := generate.Options{Window: f.window, Exception: f.exception / 100, Rare: f.rare}
+	o := generate.Options{Window: f.window, Watched: f.watched, Exception: f.exception / 100, Rare: f.rare, Now: time.Now()}
 	switch {
 	case f.window < time.Minute:
 		return o, errs.Usage("--window %s: must be at least 1m", f.window)
+	case f.watched < 0:
+		return o, errs.Usage("--watched must not be negative")
 	case !(f.exception >= 0 && f.exception <= 100):
 		return o, errs.Usage("--exception %g: must be 0 to 100 percent", f.exception)
 	case f.rare < 0:
@@ -171,9 +174,11 @@ func observations(ctx context.Context, env *Env, f scopeFlags, inv *generate.Inv
 		}
 	}
 	if f.generate.prometheus != "" {
-		if err := askPrometheus(ctx, f.generate, obs); err != nil {
+		note, err := askPrometheus(ctx, f.generate, obs)
+		if err != nil {
 			return nil, err
 		}
+		notes = append(notes, note...)
 	}
 	for _, name := range f.generate.kiali {
 		err := withFile(ctx, env, name, func(r io.Reader) error { return obs.ReadKiali(r, inv.Domain) })
@@ -268,23 +273,44 @@ func callersQuery(metric string, window time.Duration) string {
 		metric, int64(window/time.Second))
 }
 
-func askPrometheus(ctx context.Context, f generateFlags, obs *generate.Observations) error {
+// historySteps are the steps in which the beginning of a server's series is looked
+// for.
+const historySteps = 240
+
+func askPrometheus(ctx context.Context, f generateFlags, obs *generate.Observations) (notes []string, err error) {
 	server, err := openPrometheus(f.prometheus, f.headers)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer server.Close()
 	now := time.Now()
+	// A server keeps less than it is asked for, and does not say so.
+	from := now.Add(-f.window)
+	step := max(f.window/historySteps, time.Minute)
+	history, err := server.Range(ctx, "count("+generate.MetricRequests+")", from, now, step)
+	if err != nil {
+		return nil, err
+	}
+	began := now
+	for _, track := range history {
+		if len(track.Points) > 0 {
+			began = time.UnixMilli(track.Points[0].MS)
+		}
+	}
+	if late := began.Sub(from); late > 2*step {
+		notes = append(notes, fmt.Sprintf("Prometheus has %s of the last %s only: what was before that is not known.", generate.MetricRequests, now.Sub(began).Round(time.Minute)))
+		from = began
+	}
 	for _, metric := range []string{generate.MetricRequests, generate.MetricConnections} {
 		samples, err := server.Instant(ctx, callersQuery(metric, f.window), now)
 		if err == nil {
-			err = addSamples(obs, samples, metric, generate.Between(now.Add(-f.window), now))
+			err = addSamples(obs, samples, metric, generate.Between(from, now))
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return notes, nil
 }
 
 // What a folder gets.

@@ -14,9 +14,10 @@ import (
 	"github.com/meshtrial/meshtrial/scope"
 )
 
-// maxLine is the longest line of an access log that is read whole, bytes: twice
-// what Envoy lets the headers of a request have.
-const maxLine = 128 << 10
+// maxLine is the longest line of an access log that is read whole, bytes: more than
+// what Envoy lets the headers of a request have (96 KiB at most), each character
+// escaped to six.
+const maxLine = 1 << 20
 
 // LogFile is what was found in an access log.
 type LogFile struct {
@@ -143,8 +144,10 @@ func (l *logReader) add(w Workload, e entry) error {
 	}
 	direction, _, _, host, ok := scope.SplitCluster(strings.TrimSuffix(e.cluster, ";"))
 	switch {
+	case !ok && ownClusters[e.cluster]:
+		return nil
 	case !ok:
-		return nil // of the bootstrap, or an EnvoyFilter's
+		return l.o.Strange(w, e.cluster, AccessLog, At(e.at))
 	case direction != "outbound":
 		return l.o.Served(w, 1, AccessLog, At(e.at))
 	case !isHost(host):
@@ -152,6 +155,9 @@ func (l *logReader) add(w Workload, e entry) error {
 	}
 	return l.o.Call(Edge{From: w, Host: host, Count: 1, Sources: AccessLog, Span: At(e.at)})
 }
+
+// ownClusters are those of the bootstrap.
+var ownClusters = map[string]bool{"prometheus_stats": true, "agent": true, "sds-grpc": true, "xds-grpc": true, "zipkin": true}
 
 // jsonEntry reads a line of Istio's JSON format; ok is false for a line that is
 // no JSON or has no upstream_cluster.

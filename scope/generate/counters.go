@@ -13,7 +13,7 @@ var passthrough = map[string]bool{"PassthroughCluster": true, "BlackHoleCluster"
 // what the mesh does not know. They count since the proxy started, without
 // times, and for endpoints that are still there.
 func (o *Observations) AddCounters(w Workload, calls map[string]int64) error {
-	o.tcp = true
+	o.tcp |= Counters
 	if _, err := o.watch(w, Counters, Span{}); err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (o *Observations) AddCounters(w Workload, calls map[string]int64) error {
 // workload of its name behind a Service of its name. What is declared is kept
 // whether or not anybody saw it.
 func (o *Observations) AddGraph(g graph.Graph, namespace, domain string) error {
-	o.tcp = true // it says all there is
+	o.tcp |= Declared // it says all there is
 	for _, s := range g.Services {
 		from := Workload{namespace, s.Name}
 		if err := o.Served(from, 1, Declared, Span{}); err != nil {

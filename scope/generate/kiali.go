@@ -98,7 +98,7 @@ func (o *Observations) ReadKiali(r io.Reader, domain string) error {
 
 func (o *Observations) kialiEdge(from, to kialiNode, e kialiEdge, seconds int64, at Span, domain string) error {
 	if e.Traffic.Protocol == "tcp" {
-		o.tcp = true
+		o.tcp |= Kiali
 	}
 	rate, err := strconv.ParseFloat(e.Traffic.Rates[e.Traffic.Protocol], 64)
 	count := int64(1)

@@ -141,6 +141,12 @@ type Seen struct {
 	Sources Sources // that watch its proxy
 	Served  int64   // requests or connections it served
 	Span
+	served Sources // that saw it serve
+	caller Sources // to which its own proxy told of a call
+	remote Sources // that know of its calls by those whom it called
+	// strange counts calls to clusters whose host nobody can tell; first is one.
+	strange int64
+	first   string
 	// Outside are hosts that the mesh does not know, with the calls there:
 	// they went through the passthrough or the black hole cluster.
 	Outside map[string]int64
@@ -169,8 +175,10 @@ type Observations struct {
 	seen    map[Workload]*Seen
 	span    Span
 	sources Sources
-	tcp     bool // a source that sees connections without requests is among them
-	notes   []string
+	// tcp are sources that see connections without requests, and callers those to
+	// which some caller's own proxy told of a call.
+	tcp, callers Sources
+	notes        []string
 }
 
 // NewObservations has none yet.
@@ -178,9 +186,14 @@ func NewObservations() *Observations {
 	return &Observations{edges: map[edgeKey]*Edge{}, seen: map[Workload]*Seen{}}
 }
 
-// Call adds calls.
-func (o *Observations) Call(e Edge) error {
-	e.Host = strings.TrimSuffix(strings.ToLower(e.Host), ".")
+// Call adds calls of which the caller's own proxy told, or whoever declares them.
+func (o *Observations) Call(e Edge) error { return o.call(e, true) }
+
+// Heard adds calls of which only those know who were called.
+func (o *Observations) Heard(e Edge) error { return o.call(e, false) }
+
+func (o *Observations) call(e Edge, own bool) error {
+	e.Host = strings.TrimSuffix(e.Host, ".")
 	key := edgeKey{e.From, e.Namespace, e.Host}
 	known := o.edges[key]
 	if known == nil {
@@ -193,8 +206,32 @@ func (o *Observations) Call(e Edge) error {
 	known.Count += e.Count
 	known.Sources |= e.Sources
 	known.add(e.Span)
-	_, err := o.watch(e.From, e.Sources, e.Span)
+	s, err := o.watch(e.From, e.Sources, e.Span)
+	switch {
+	case err != nil:
+	case own:
+		s.caller |= e.Sources
+		o.callers |= e.Sources
+	default:
+		s.remote |= e.Sources
+	}
 	return err
+}
+
+// Strange adds a call to a cluster whose name tells no host.
+func (o *Observations) Strange(w Workload, cluster string, source Sources, at Span) error {
+	s, err := o.watch(w, source, at)
+	if err == nil {
+		if s.strange++; s.strange == 1 {
+			s.first = cluster
+		}
+	}
+	return err
+}
+
+// sees says whether sources see connections without requests.
+func (o *Observations) sees(s *Seen) bool {
+	return s != nil && (s.Sources&(Counters|Declared) != 0 || s.Sources&o.tcp != 0)
 }
 
 // watch notes that a source watches a workload's proxy.
@@ -222,6 +259,7 @@ func (o *Observations) Served(w Workload, n int64, source Sources, at Span) erro
 	s, err := o.watch(w, source, at)
 	if err == nil {
 		s.Served += n
+		s.served |= source
 	}
 	return err
 }
@@ -232,6 +270,7 @@ func (o *Observations) Left(w Workload, host string, n int64, source Sources, at
 	if err != nil || n == 0 {
 		return err
 	}
+	o.callers |= source
 	if s.Outside == nil {
 		s.Outside = map[string]int64{}
 	}
