@@ -126,7 +126,12 @@ func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
 		return err
 	}
 	result.Notes = append(append(result.Notes, logs...), notes...)
-	return writeGenerated(env, f, result, text)
+	if f.applied.apply {
+		if err := f.applied.complete(inv); err != nil {
+			return err
+		}
+	}
+	return writeGenerated(ctx, env, f, result, text)
 }
 
 // proxiesOf reads the proxies that are named, with what they called.
@@ -323,7 +328,7 @@ const (
 // safeName is what an object may be called that is written out.
 var safeName = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
 
-func writeGenerated(env *Env, f scopeFlags, r generate.Result, text report.Options) error {
+func writeGenerated(ctx context.Context, env *Env, f scopeFlags, r generate.Result, text report.Options) error {
 	for _, s := range r.Sidecars {
 		if !safeName.MatchString(s.String()) {
 			return errs.Usage("a Sidecar would be called %.100q, which is no name of an object", s)
@@ -333,10 +338,7 @@ func writeGenerated(env *Env, f scopeFlags, r generate.Result, text report.Optio
 		if _, err := io.WriteString(env.Stdout, r.Manifests()); err != nil {
 			return err
 		}
-		if f.json {
-			return writeJSON(env.Stderr, r)
-		}
-		return report.RenderSidecars(env.Stderr, r, f.top, text)
+		return presentGenerated(ctx, env, env.Stderr, f, r, text)
 	}
 	if err := os.MkdirAll(f.generate.to, 0o755); err != nil {
 		return errs.WithCode(err, errs.CodeUsage)
@@ -350,20 +352,48 @@ func writeGenerated(env *Env, f scopeFlags, r generate.Result, text report.Optio
 			return errs.WithCode(err, errs.CodeUsage)
 		}
 	}
-	if f.json {
-		return writeJSON(env.Stdout, r)
+	return presentGenerated(ctx, env, env.Stdout, f, r, text)
+}
+
+// presentGenerated shows the report, and applies what was generated if that was
+// asked for.
+func presentGenerated(ctx context.Context, env *Env, to io.Writer, f scopeFlags, r generate.Result, text report.Options) error {
+	if !f.json {
+		if err := report.RenderSidecars(to, r, f.top, text); err != nil {
+			return err
+		}
 	}
-	if err := report.RenderSidecars(env.Stdout, r, f.top, text); err != nil {
-		return err
+	var as *appliedAs
+	if f.applied.apply {
+		var err error
+		if as, err = applyGenerated(ctx, env, f, r); err != nil {
+			return err
+		}
 	}
-	_, err = fmt.Fprintf(env.Stdout, "\nTo apply: kubectl apply -f %s\nWhat that changes: %s\n", filepath.Join(f.generate.to, fileSidecars), filepath.Join(f.generate.to, fileDiff))
+	switch {
+	case f.json:
+		return writeJSON(to, applied{r, as})
+	case f.applied.apply:
+		return as.write(to)
+	case f.generate.to == "-":
+		return nil
+	}
+	_, err := fmt.Fprintf(to, "\nTo apply: kubectl apply -f %s (or --apply, which records it and can take it back)\nWhat that changes: %s\n", filepath.Join(f.generate.to, fileSidecars), filepath.Join(f.generate.to, fileDiff))
 	return err
 }
 
 // check finds what of the flags does not go together.
 func (f *generateFlags) check(s scopeFlags, changed func(string) bool) error {
+	for _, name := range []string{"yes", "wait"} {
+		if changed(name) && !s.applied.apply {
+			return errs.Usage("--%s requires --apply", name)
+		}
+	}
+	if s.applied.apply && s.lab == "" {
+		return errs.WithHint(errs.Usage("--apply requires --lab"), "it applies to the cluster that it has read: --lab cluster")
+	}
 	if f.to == "" {
-		for _, name := range generateNames {
+		for _, name := range append([]string{"apply"}, generateNames...) {
 			if changed(name) {
 				return errs.Usage("--%s requires --generate", name)
 			}

@@ -21,6 +21,7 @@ func (g *generator) finish(callers []Workload) {
 				s.Change, s.Hosts = Same, old.Hosts
 			}
 		}
+		s.mesh = s.Namespace == g.inv.Root && !s.selective()
 		written[s.String()] = true
 		g.result.Sidecars = append(g.result.Sidecars, s)
 	}
@@ -37,7 +38,7 @@ func (g *generator) finish(callers []Workload) {
 	}
 	sort.SliceStable(g.result.Sidecars, func(i, j int) bool {
 		a, b := &g.result.Sidecars[i], &g.result.Sidecars[j]
-		mesh := func(s *Sidecar) int { return b2i(s.Namespace == g.inv.Root && !s.selective()) }
+		mesh := func(s *Sidecar) int { return b2i(s.mesh) }
 		return cmp.Or(cmp.Compare(mesh(b), mesh(a)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(b2i(a.selective()), b2i(b.selective())), cmp.Compare(a.Name, b.Name)) < 0
 	})
 	after := g.after()

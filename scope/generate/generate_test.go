@@ -406,6 +406,7 @@ func TestGenerateProperties(t *testing.T) {
 		if loss < 0 {
 			t.Fatalf("less than exact: %+v", r.Saving)
 		}
+		stepwise(t, m, r, o)
 		applied(t, m, r)
 		after, err := Generate(m.inv, m.obs, Accounts{}, o)
 		if err != nil {
@@ -417,6 +418,32 @@ func TestGenerateProperties(t *testing.T) {
 			}
 		}
 	})
+}
+
+// stepwise applies a result one object after the other: what a workload needs and
+// has, it has at every moment.
+func stepwise(t *rapid.T, m *mesh, r Result, o Options) {
+	g := &generator{inv: m.inv, obs: m.obs, o: o, kept: map[Workload]set{}, views: map[string]*view{}, result: &Result{}}
+	g.keep()
+	now := slices.Clone(m.inv.existing)
+	for _, step := range r.Steps() {
+		if step.Before != nil && step.Before["metadata"].(map[string]any)["name"] != step.Name {
+			t.Fatalf("%s: before it is %v", step, step.Before)
+		}
+		now = slices.DeleteFunc(now, func(s Sidecar) bool { return s.String() == step.String() })
+		if step.Change != Delete {
+			now = append(now, step.Sidecar)
+		}
+		for _, w := range m.inv.callers() {
+			labels := m.inv.workloads[w].Labels
+			was, is := effective(m.inv.existing, m.inv.Root, w.Namespace, labels), effective(now, m.inv.Root, w.Namespace, labels)
+			for h := range g.needed(w) {
+				if admits(was.Hosts, w.Namespace, h) && !admits(is.Hosts, w.Namespace, h) {
+					t.Fatalf("once %s is applied, %s leaves out %s for %s", step, is, h, w)
+				}
+			}
+		}
+	}
 }
 
 // applied makes the result what exists.

@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -104,98 +103,6 @@ func field(raw json.RawMessage, name string, into any) error {
 func (inv *Inventory) readNamespace(o object) error {
 	inv.namespaces[o.Metadata.Name] = o.Metadata.Labels
 	return nil
-}
-
-// readPod finds whose pod it is as istiod does for its workload's name.
-func (inv *Inventory) readPod(o object) error {
-	var spec struct {
-		Containers     []container `json:"containers"`
-		InitContainers []container `json:"initContainers"`
-	}
-	if err := field(o.Spec, "spec", &spec); err != nil {
-		return err
-	}
-	name := o.Metadata.Name
-	job := false
-	for _, owner := range o.Metadata.Owners {
-		if !owner.Controller {
-			continue
-		}
-		name = owner.Name
-		for _, label := range []string{"pod-template-hash", "rollouts-pod-template-hash"} {
-			if hash := o.Metadata.Labels[label]; owner.Kind == "ReplicaSet" && hash != "" {
-				name = strings.TrimSuffix(name, "-"+hash)
-			}
-		}
-		if config := o.Metadata.Labels["deploymentconfig"]; owner.Kind == "ReplicationController" && config != "" {
-			name = config
-		}
-		if job = owner.Kind == "Job"; job {
-			name = jobNumber.ReplaceAllString(name, "")
-		}
-	}
-	if given := o.Metadata.Labels["service.istio.io/workload-name"]; given != "" {
-		name = given
-	}
-	proxied, gateway := false, false
-	for _, c := range append(spec.Containers, spec.InitContainers...) {
-		if c.Name == "istio-proxy" {
-			proxied = true
-			gateway = gateway || slices.Contains(c.Args, "router") || slices.Contains(c.Args, "waypoint")
-		}
-	}
-	w := Workload{o.Metadata.Namespace, name}
-	if o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" {
-		if job && proxied { // it will come again
-			inv.addIdle(w, o.Metadata.Labels)
-		}
-		return nil
-	}
-	inv.addPod(w, o.Metadata.Name, o.Metadata.Labels, proxied, gateway)
-	if start := o.Status.Start; proxied && !start.IsZero() {
-		if p := inv.workloads[w]; p.Since.IsZero() || start.Before(p.Since) {
-			p.Since = start
-		}
-	}
-	return nil
-}
-
-// readController reads what makes pods: whoever has none now, since it is scaled to
-// none or runs by the clock, has a scope when they come.
-func (inv *Inventory) readController(o object) error {
-	type template struct {
-		Metadata struct {
-			Labels      map[string]string `json:"labels"`
-			Annotations map[string]string `json:"annotations"`
-		} `json:"metadata"`
-	}
-	var spec struct {
-		Template template `json:"template"`
-		Job      struct {
-			Spec struct {
-				Template template `json:"template"`
-			} `json:"spec"`
-		} `json:"jobTemplate"`
-	}
-	if err := field(o.Spec, "spec", &spec); err != nil {
-		return err
-	}
-	t := spec.Template
-	if o.Kind == "CronJob" {
-		t = spec.Job.Spec.Template
-	}
-	const inject = "sidecar.istio.io/inject"
-	c := controller{Workload{o.Metadata.Namespace, o.Metadata.Name}, t.Metadata.Labels, cmp.Or(t.Metadata.Labels[inject], t.Metadata.Annotations[inject])}
-	inv.controllers = append(inv.controllers, c)
-	return nil
-}
-
-// jobNumber is what a CronJob gives its Jobs' names.
-var jobNumber = regexp.MustCompile(`-[0-9]{8,}$`)
-
-type container struct {
-	Name string   `json:"name"`
-	Args []string `json:"args"`
 }
 
 func (inv *Inventory) readService(o object) error {

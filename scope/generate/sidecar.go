@@ -44,6 +44,7 @@ type Sidecar struct {
 	// some says that it has a workload selector, be it one of all pods.
 	some    bool
 	created time.Time
+	mesh    bool   // the default of the mesh
 	fixed   string // why it cannot be written anew
 }
 
@@ -266,17 +267,13 @@ func (s Sidecar) before() string {
 }
 
 // Manifests writes the Sidecars that are to be created or changed, each with
-// its reason, and names those to delete.
+// its reason, and names those to delete, in the order in which to apply them.
 func (r Result) Manifests() string {
 	var b strings.Builder
-	for _, s := range r.Sidecars {
-		if s.Change != Create && s.Change != Change {
-			continue
-		}
-		fmt.Fprintf(&b, "---\n# %s\n%s", s.Reason, s.YAML())
-	}
-	for _, s := range r.Sidecars {
-		if s.Change == Delete {
+	for _, s := range r.Steps() {
+		if s.After != nil {
+			fmt.Fprintf(&b, "---\n# %s\n%s", s.Reason, s.YAML())
+		} else {
 			fmt.Fprintf(&b, "# %s; remove it: kubectl delete sidecars.networking.istio.io -n %s %s\n", s.Reason, s.Namespace, s.Name)
 		}
 	}
