@@ -13,8 +13,10 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/meshtrial/meshtrial/capacity/model"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/scope"
 	"github.com/meshtrial/meshtrial/scope/generate"
@@ -31,10 +33,12 @@ type generateFlags struct {
 	window, watched                                 time.Duration
 	exception                                       float64
 	rare                                            int64
+	units, model                                    string
+	mesh                                            model.Mesh
 }
 
 // generateNames are the flags that only go with --generate.
-var generateNames = []string{"inventory", "access-log", "istio-metrics", "prometheus-url", "prometheus-header", "kiali", "graph", "always", "window", "watched", "exception", "rare", "cluster-domain", "root-namespace"}
+var generateNames = []string{"inventory", "access-log", "istio-metrics", "prometheus-url", "prometheus-header", "kiali", "graph", "always", "window", "watched", "exception", "rare", "cluster-domain", "root-namespace", "unit-costs", "model", "change-rate", "istiod-replicas", "istiod-cores"}
 
 func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.to, "generate", "", "write Sidecars for what the workloads call to this `DIR`, or to standard output (-), with the report on standard error")
@@ -50,6 +54,12 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.watched, "watched", generate.DefaultWatched, "narrow no workload that was watched for less than this")
 	flags.Float64Var(&f.exception, "exception", 100*generate.DefaultException, "give a workload a Sidecar of its own if without it more than so much of its saving would be lost, `percent`")
 	flags.Int64Var(&f.rare, "rare", generate.DefaultRare, "list a dependency of up to so many calls as rare")
+	f.mesh = model.Default()
+	flags.StringVar(&f.units, "unit-costs", "", "predict the sidecars' memory and CPU by what a cluster cost in this `RUN` of sidecar-size")
+	flags.StringVar(&f.model, "model", "", "predict istiod's memory and CPU by this model, a `FILE` that capacity fit wrote")
+	flags.Float64Var(&f.mesh.Rate, "change-rate", 0, "with --model: changes of configuration and endpoints a second")
+	flags.IntVar(&f.mesh.Replicas, "istiod-replicas", f.mesh.Replicas, "with --model: replicas of istiod")
+	flags.Float64Var(&f.mesh.Cores, "istiod-cores", f.mesh.Cores, "with --model: CPUs of each")
 	flags.StringVar(&f.domain, "cluster-domain", "cluster.local", "`domain` of the cluster's Services")
 	flags.StringVar(&f.root, "root-namespace", "istio-system", "`namespace` of the mesh's configuration, if its ConfigMap does not say another")
 }
@@ -65,6 +75,10 @@ func (f *generateFlags) options() (generate.Options, error) {
 		return o, errs.Usage("--exception %g: must be 0 to 100 percent", f.exception)
 	case f.rare < 0:
 		return o, errs.Usage("--rare must not be negative")
+	case f.model != "" && f.mesh.Rate <= 0:
+		return o, errs.WithHint(errs.Usage("--model requires --change-rate: what istiod does follows how often something changes"), "the rate of pilot_xds_pushes{type=\"cds\"} over the number of proxies is near it")
+	case f.model == "" && f.mesh.Rate != 0:
+		return o, errs.Usage("--change-rate requires --model")
 	case len(f.headers) > 0 && f.prometheus == "":
 		return o, errs.Usage("--prometheus-header requires --prometheus-url")
 	}
@@ -121,8 +135,15 @@ func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
 	if err != nil {
 		return err
 	}
+	bases, err := costBases(ctx, env, f.generate)
+	if err != nil {
+		return err
+	}
 	result, err := generate.Generate(inv, obs, generate.NewAccounts(proxies, inv), o)
 	if err != nil {
+		return err
+	}
+	if err := result.Saving.Costs(bases); err != nil {
 		return err
 	}
 	result.Notes = append(append(result.Notes, logs...), notes...)
@@ -132,6 +153,26 @@ func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
 		}
 	}
 	return writeGenerated(ctx, env, f, result, text)
+}
+
+// costBases reads what memory and CPU are predicted from.
+func costBases(ctx context.Context, env *Env, f generateFlags) (b generate.Bases, err error) {
+	b.Mesh = f.mesh
+	if f.model != "" {
+		if b.Model, err = readModel(ctx, f.model); err != nil {
+			return b, err
+		}
+	}
+	if f.units == "" {
+		return b, nil
+	}
+	run, err := loadRun(ctx, env, f.units)
+	if err != nil {
+		return b, err
+	}
+	findings, err := analyses.All().Analyze(run)
+	b.Units = &findings
+	return b, err
 }
 
 // proxiesOf reads the proxies that are named, with what they called.

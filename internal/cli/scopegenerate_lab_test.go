@@ -69,11 +69,49 @@ spec:
     spec: {terminationGracePeriodSeconds: 1, containers: [{name: worker, image: "docker.io/meshtrial/meshtrial:lab", imagePullPolicy: IfNotPresent, args: [worker, --config, %[3]q]}]}
 `, g.name(i), g.namespace(i), behaviour)
 	}
+	b.WriteString(g.hidden())
 	g.kubectl(b.String(), "apply", "-f", "-")
 	for i := range g.services {
 		g.kubectl("", "-n", g.namespace(i), "rollout", "status", "deployment/"+g.name(i), "--timeout=300s")
 	}
 	return g
+}
+
+// hidden are hosts that the root calls and that no counter names: an alias of a
+// Service in another namespace, and a Service whose requests go where a delegate of
+// its VirtualService says.
+func (g callGraph) hidden() string {
+	return fmt.Sprintf(`---
+apiVersion: v1
+kind: Service
+metadata: {name: alias, namespace: %[1]s}
+spec: {type: ExternalName, externalName: %[2]s, ports: [{name: http, port: 8080}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: routed, namespace: %[1]s}
+spec: {selector: {app: nobody}, ports: [{name: http, port: 8080}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: routed, namespace: %[3]s}
+spec: {hosts: [routed.%[1]s.svc.cluster.local], http: [{delegate: {name: part, namespace: %[4]s}}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: part, namespace: %[4]s}
+spec: {http: [{route: [{destination: {host: %[2]s}}]}]}
+`, g.namespace(1), g.host(g.aliased()), g.namespace(2), g.namespace(3))
+}
+
+// aliased is the service behind the hidden hosts.
+func (g callGraph) aliased() int { return g.services - 3 }
+
+// hiddenHosts are those that the root calls, and how a Sidecar lets them in.
+func (g callGraph) hiddenHosts() (called, let []string) {
+	alias, routed := "alias."+g.namespace(1)+".svc.cluster.local", "routed."+g.namespace(1)+".svc.cluster.local"
+	of := g.namespace(g.aliased())
+	return []string{alias, routed}, []string{of + "/" + g.host(g.aliased()), of + "/" + alias, g.namespace(1) + "/" + routed, g.namespace(2) + "/" + routed}
 }
 
 func (g callGraph) name(i int) string      { return fmt.Sprintf("s%02d", i) }
@@ -97,6 +135,11 @@ func (g callGraph) calls(i int) []map[string]any {
 	out := []map[string]any{}
 	for _, child := range g.children(i) {
 		out = append(out, map[string]any{"name": g.name(child), "url": "http://" + g.host(child) + ":8080/", "protocol": "http1"})
+	}
+	if called, _ := g.hiddenHosts(); i == 0 {
+		for _, host := range called {
+			out = append(out, map[string]any{"name": strings.SplitN(host, ".", 2)[0], "url": "http://" + host + ":8080/", "protocol": "http1"})
+		}
 	}
 	return out
 }
@@ -171,14 +214,9 @@ func (g callGraph) scope() scope.Report {
 }
 
 // generate makes Sidecars of what the proxies of the lab counted.
-func (g callGraph) generate(to string) generate.Result {
+func (g callGraph) generate(to string, more ...string) generate.Result {
 	g.t.Helper()
-	var out, said bytes.Buffer
-	env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said}
-	if err := Run(g.t.Context(), []string{"scope", "--lab", "local", "--generate", to, "--top", "0"}, env); err != nil {
-		g.t.Fatalf("%v\n%s", err, said.String())
-	}
-	g.t.Log(out.String())
+	g.t.Log(g.run(append([]string{"scope", "--lab", "local", "--generate", to, "--top", "0", "--watched", "0"}, more...)...))
 	var r generate.Result
 	data, err := os.ReadFile(filepath.Join(to, fileReport))
 	if err == nil {
@@ -188,6 +226,17 @@ func (g callGraph) generate(to string) generate.Result {
 		g.t.Fatal(err)
 	}
 	return r
+}
+
+// run is a command's output.
+func (g callGraph) run(args ...string) string {
+	g.t.Helper()
+	var out, said bytes.Buffer
+	env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said}
+	if err := Run(g.t.Context(), args, env); err != nil {
+		g.t.Fatalf("%q: %v\n%s", args, err, said.String())
+	}
+	return out.String()
 }
 
 // handMade are Sidecars as one would write them who knows the graph: each
@@ -201,6 +250,10 @@ func (g callGraph) handMade() string {
 		}
 		if i == 0 {
 			hosts = append(hosts, fmt.Sprintf("%q", g.namespace(g.rare())+"/"+g.host(g.rare())))
+			_, let := g.hiddenHosts()
+			for _, host := range let {
+				hosts = append(hosts, fmt.Sprintf("%q", host))
+			}
 		}
 		if len(hosts) == 0 {
 			hosts = []string{`"~/*"`}
