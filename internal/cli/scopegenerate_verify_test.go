@@ -41,8 +41,8 @@ func TestGeneratedSidecars(t *testing.T) {
 	g.generate(folder)
 	wait := g.load(1, 0, 10, 3*drained)
 	r := g.generate(folder, "--apply")
-	idle := g.name(g.services - 1)
-	if !slices.ContainsFunc(r.Open, func(o generate.Open) bool { return o.What == generate.OpenUnseen && o.Name == idle }) {
+	idle := g.name(g.services - 1) // on a pod with others it is not alone
+	if g.pods == g.services && !slices.ContainsFunc(r.Open, func(o generate.Open) bool { return o.What == generate.OpenUnseen && o.Name == idle }) {
 		t.Errorf("%s was not seen, and is not listed: %+v", idle, r.Open)
 	}
 	after := g.cost()
@@ -146,7 +146,7 @@ func (g callGraph) judge(r generate.Result, before, after, exact cost) {
 	g.t.Helper()
 	saved := float64(before.configuration - after.configuration)
 	share, said := saved/float64(before.configuration-exact.configuration), float64(r.Saving.Now.Dump-r.Saving.After.Dump)
-	g.t.Logf("%d services: %.1f%% of the saving by hand; predicted %.0f kB less, measured %.0f kB; memory %.1f%% less, pushes %.1f%%, istiod's CPU %.1f%%", g.services, 100*share, said/1024, saved/1024,
+	g.t.Logf("%d services on %d pods: %.1f%% of the saving by hand; predicted %.0f kB less, measured %.0f kB; memory %.1f%% less, pushes %.1f%%, istiod's CPU %.1f%%", g.services, g.pods, 100*share, said/1024, saved/1024,
 		100*(1-float64(after.memory)/float64(before.memory)), 100*(1-after.pushes/before.pushes), 100*(1-after.cpu/before.cpu))
 	if share < 0.9 {
 		g.t.Errorf("%.1f%% of the saving by hand", 100*share)
