@@ -297,7 +297,7 @@ var table = []feature{
 		{verbs: "list", name: "sidecars" + networking, where: Everywhere, why: "Sidecars that exist", without: "those that exist are not told from new ones"},
 		{verbs: "list", name: "envoyfilters" + networking + " wasmplugins" + extensions + " trafficextensions" + extensions + " requestauthentications" + security, where: Everywhere, why: "hosts that filters and extensions call, and from which keys are fetched", without: "such hosts may be left out"},
 		{verbs: "list", name: "httproutes" + gatewayAPI + " grpcroutes" + gatewayAPI + " tcproutes" + gatewayAPI + " tlsroutes" + gatewayAPI, where: Everywhere, why: "routes of the Gateway API that lead to other hosts", without: "a Service whose requests such a route sends elsewhere may be left out"},
-		{verbs: "list", name: "deployments.apps statefulsets.apps daemonsets.apps cronjobs.batch", where: Everywhere, why: "workloads that have no pods now", without: "such workloads are not known, and get the Sidecar of their namespace when they run"},
+		{verbs: "list", name: "deployments.apps statefulsets.apps daemonsets.apps cronjobs.batch workloadentries" + networking, where: Everywhere, why: "workloads that have no pods, now or at all", without: "such workloads are not known, and get the Sidecar of their namespace when they run"},
 	}},
 	{Name: Apply, Doc: "meshtrial scope --generate --apply, beside scope and scope-generate: the Sidecars that it generated. It takes the cluster as a run does: journal.", rows: []row{
 		{verbs: "get create patch update delete", name: "sidecars" + networking, where: Everywhere, why: "generated Sidecars, and taking them back"},

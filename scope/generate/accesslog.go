@@ -83,15 +83,13 @@ type logReader struct {
 type entry struct {
 	cluster, authority string
 	at                 time.Time
+	loose              bool // one of several clusters of a line, most of which a client wrote
 }
 
 func (l *logReader) line(line []byte) error {
 	w := l.workload
-	if rest, found := bytes.CutPrefix(line, []byte("[pod/")); found {
-		name, after, ok := bytes.Cut(rest, []byte("] "))
-		if !ok {
-			return nil
-		}
+	rest, prefixed := bytes.CutPrefix(line, []byte("[pod/"))
+	if name, after, found := bytes.Cut(rest, []byte("] ")); prefixed && found {
 		pod, _, _ := strings.Cut(string(name), "/")
 		known, seen := l.pods[pod]
 		if !seen {
@@ -128,7 +126,7 @@ func (l *logReader) line(line []byte) error {
 		l.found.FirstOdd = l.found.Lines
 	}
 	for _, cluster := range clusters {
-		if err := l.add(w, entry{cluster: cluster, at: e.at}); err != nil {
+		if err := l.add(w, entry{cluster: cluster, at: e.at, loose: len(clusters) > 1}); err != nil {
 			return err
 		}
 	}
@@ -153,7 +151,7 @@ func (l *logReader) add(w Workload, e entry) error {
 	case !isHost(host):
 		return nil
 	}
-	return l.o.Call(Edge{From: w, Host: host, Count: 1, Sources: AccessLog, Span: At(e.at)})
+	return l.o.Call(Edge{From: w, Host: host, Count: 1, Sources: AccessLog, Span: At(e.at), loose: e.loose})
 }
 
 // ownClusters are those of the bootstrap.

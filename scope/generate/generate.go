@@ -3,6 +3,7 @@ package generate
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -94,6 +95,8 @@ const (
 	OpenPassthrough = "outside of the mesh"
 	OpenDNS         = "looked up only"
 	OpenGone        = "gone"
+	OpenOdd         = "no host"
+	OpenMachines    = "machines"
 )
 
 // Rule says in words what is kept.
@@ -215,6 +218,11 @@ func (g *generator) keep() {
 			continue
 		}
 		to := g.inv.resolve(e.Host, e.Namespace, e.From.Namespace)
+		if why := g.madeUp(e, to[0]); why != "" {
+			r.Open = append(r.Open, Open{What: OpenOdd, Workload: e.From, Hosts: []string{fmt.Sprintf("%.253q", e.Host)}, Count: int(e.Count), Why: why,
+				Risk: "none, if no proxy has such a host", Done: "not kept"})
+			continue
+		}
 		g.keepHosts(e.From, to)
 		r.Edges++
 		switch {
@@ -245,6 +253,27 @@ func (g *generator) keep() {
 				"called through the passthrough or black hole cluster: the scope of today leaves it out"})
 		}
 	}
+}
+
+// writable is what Istio takes for the host of an egress listener, and namespaces
+// are called.
+var (
+	writable  = regexp.MustCompile(`^(?:\*|(?:\*\.?-?)?[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*)$`)
+	namespace = regexp.MustCompile(`^(?:\*|[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)$`)
+)
+
+// madeUp says why a host that the mesh does not know is not taken for one, "" if it
+// is: names may come from what clients send.
+func (g *generator) madeUp(e Edge, to Host) string {
+	switch {
+	case g.inv.known(to):
+		return ""
+	case !writable.MatchString(to.Name) || !namespace.MatchString(to.Namespace) || len(to.Name) > 253 || to.Name == "*":
+		return "no Service or ServiceEntry has it, and no Sidecar could name it"
+	case e.loose && g.inv.Has("Service") && g.inv.Has("ServiceEntry"):
+		return "no Service or ServiceEntry has it, and it was named beside another cluster in a line of a log, where a client may have written it"
+	}
+	return ""
 }
 
 func (g *generator) keepHosts(w Workload, hosts []Host) {

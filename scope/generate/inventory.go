@@ -108,6 +108,7 @@ type Inventory struct {
 	existing   []Sidecar
 	needs      []need
 	added      map[string]bool // clusters of EnvoyFilters
+	machines   map[string]int  // WorkloadEntries by namespace that may have no proxy
 	selectors  bool            // the mesh has discoverySelectors
 	read       map[string]bool
 
@@ -127,7 +128,7 @@ type need struct {
 func NewInventory() *Inventory {
 	return &Inventory{Domain: "cluster.local", Root: "istio-system", Outbound: "ALLOW_ANY",
 		namespaces: map[string]map[string]string{}, services: map[Host]*Service{}, byName: map[string][]Host{}, workloads: map[Workload]*Pods{},
-		within: map[string][]Workload{}, pods: map[Workload]Workload{}, rules: map[scope.Owner]string{}, read: map[string]bool{}, added: map[string]bool{}}
+		within: map[string][]Workload{}, pods: map[Workload]Workload{}, rules: map[scope.Owner]string{}, read: map[string]bool{}, added: map[string]bool{}, machines: map[string]int{}}
 }
 
 // Has says whether objects of a kind were read.
@@ -210,6 +211,9 @@ func (inv *Inventory) idle() {
 // generatedName is how a Deployment's pods are called.
 var generatedName = regexp.MustCompile(`^(.+)-[bcdf0-9-hj-np-tv-xz2-9]{6,10}-[a-z0-9]{5}$`)
 
+// numberedName is how those of a StatefulSet or DaemonSet are.
+var numberedName = regexp.MustCompile(`^(.+)-(?:[0-9]+|[a-z0-9]{5})$`)
+
 // WorkloadOf is whose pod it is: of a pod that is gone, by its name.
 func (inv *Inventory) WorkloadOf(namespace, pod string) Workload {
 	if w, known := inv.pods[Workload{namespace, pod}]; known {
@@ -217,6 +221,11 @@ func (inv *Inventory) WorkloadOf(namespace, pod string) Workload {
 	}
 	if m := generatedName.FindStringSubmatch(pod); m != nil {
 		return Workload{namespace, m[1]}
+	}
+	if m := numberedName.FindStringSubmatch(pod); m != nil {
+		if w := (Workload{namespace, m[1]}); inv.workloads[w] != nil {
+			return w
+		}
 	}
 	return Workload{namespace, pod}
 }

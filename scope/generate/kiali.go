@@ -10,6 +10,9 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 )
 
+// maxNotes bounds what is said of a graph's edges.
+const maxNotes = 100
+
 // maxKiali bounds a graph of Kiali, bytes.
 const maxKiali = 64 << 20
 
@@ -129,6 +132,9 @@ func (o *Observations) kialiEdge(from, to kialiNode, e kialiEdge, seconds int64,
 		}
 	}
 	if len(hosts) == 0 {
+		if len(o.notes) == maxNotes {
+			return nil
+		}
 		o.notes = append(o.notes, fmt.Sprintf("Kiali does not say by which host %s called %s; no host is kept for it", caller, Workload{to.Namespace, to.Workload}))
 		return nil
 	}

@@ -356,3 +356,83 @@ func TestDefaultExportTo(t *testing.T) {
 		t.Errorf("%+v", r.Saving.Now)
 	}
 }
+
+// Names that clients made up do not get into Sidecars, where Istio would refuse them
+// or they would fill it; those of Services do.
+func TestMadeUpHosts(t *testing.T) {
+	m := shop(t)
+	m.inv.read["Service"], m.inv.read["ServiceEntry"] = true, true
+	m.sees(Edge{From: Workload{"shop", "cart"}, Host: "*", Count: 1, Sources: Metrics})
+	m.sees(Edge{From: Workload{"shop", "cart"}, Host: "under_score.example.com", Count: 1, Sources: Metrics})
+	m.sees(Edge{From: Workload{"shop", "cart"}, Host: "x.example.com", Namespace: "a b", Count: 1, Sources: Kiali})
+	m.sees(Edge{From: Workload{"shop", "cart"}, Host: "remote.other.svc.cluster.local", Count: 1, Sources: Metrics})
+	line := textLine("/?"+"outbound|80||made.up.example,"+cart, "curl", "a", pay, "-")
+	if _, err := m.obs.ReadAccessLog(strings.NewReader(line), Workload{"shop", "cart"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	r := m.generate(Options{})
+	want := "create ./cart.shop.svc.cluster.local bank/pay.bank.svc.cluster.local other/remote.other.svc.cluster.local"
+	if got := sidecar(r, "shop/cart"); got != want && got != "-" {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for _, h := range []Host{{"other", "remote.other.svc.cluster.local"}, {"shop", "cart.shop.svc.cluster.local"}, {"bank", "pay.bank.svc.cluster.local"}} {
+		if !lets(r, m, Workload{"shop", "cart"}, h) {
+			t.Errorf("%s is left out", h)
+		}
+	}
+	odd := 0
+	for _, o := range r.Open {
+		odd += b2i(o.What == OpenOdd)
+	}
+	if odd != 4 {
+		t.Errorf("%d names are listed: %+v", odd, r.Open)
+	}
+}
+
+// Machines that registered themselves have proxies; of others nobody knows.
+func TestMachines(t *testing.T) {
+	m := shop(t)
+	m.add(`{"kind":"WorkloadEntry","metadata":{"namespace":"shop","name":"vm-1","labels":{"app":"vm"},"annotations":{"istio.io/autoRegistrationGroup":"vm"}},"spec":{"address":"10.0.0.1"}}`)
+	m.add(`{"kind":"WorkloadEntry","metadata":{"namespace":"bank","name":"old-db"},"spec":{"address":"10.0.0.2"}}`)
+	r := m.generate(Options{})
+	if !lets(r, m, Workload{"shop", "vm"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+		t.Error(sidecar(r, "shop/default"))
+	}
+	if !slices.ContainsFunc(r.Open, func(o Open) bool { return o.What == OpenMachines && o.Namespace == "bank" && o.Count == 1 }) {
+		t.Errorf("%+v", r.Open)
+	}
+}
+
+// A pod that is gone was its workload's, by its number too; a log whose prefix is cut
+// off is read all the same.
+func TestPodsThatAreGone(t *testing.T) {
+	m := shop(t)
+	for _, name := range []string{"db-0", "node-x2x4z"} {
+		owner, _, _ := strings.Cut(name, "-")
+		m.add(`{"kind":"Pod","metadata":{"namespace":"shop","name":"` + name + `","ownerReferences":[{"kind":"StatefulSet","name":"` + owner + `","controller":true}]},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
+	}
+	for pod, want := range map[string]string{"db-0": "db", "db-7": "db", "node-abc12": "node", "other-7": "other-7", "front-7c9d8b6f5-zzzzz": "front"} {
+		if got := m.inv.WorkloadOf("shop", pod); got.Name != want {
+			t.Errorf("%s: %s, want %s", pod, got, want)
+		}
+	}
+	if _, err := m.obs.ReadAccessLog(strings.NewReader("[pod/db-7 "+cart), Workload{"shop", "db"}, m.inv.podOf("shop")); err != nil || !strings.Contains(edges(m.obs), "shop/db>cart.shop") {
+		t.Errorf("%v %s", err, edges(m.obs))
+	}
+}
+
+// podOf is what ReadAccessLog asks.
+func (inv *Inventory) podOf(namespace string) func(string) Workload {
+	return func(pod string) Workload { return inv.WorkloadOf(namespace, pod) }
+}
+
+// Counters begin again with the proxy's container, not with its pod.
+func TestRestartedProxy(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	m := shop(t)
+	m.add(`{"kind":"Pod","metadata":{"namespace":"shop","name":"again","labels":{"app":"again"}},"status":{"startTime":"2026-01-01T00:00:00Z","containerStatuses":[{"name":"istio-proxy","state":{"running":{"startedAt":"2026-11-25T11:00:00Z"}}}]},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
+	m.serves("shop", "again")
+	if r := m.generate(Options{Now: now, Watched: 24 * time.Hour}); !lets(r, m, Workload{"shop", "again"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+		t.Error(sidecar(r, "shop/again"))
+	}
+}

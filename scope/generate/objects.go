@@ -35,9 +35,20 @@ type object struct {
 	Spec   json.RawMessage   `json:"spec"`
 	Data   map[string]string `json:"data"`
 	Status struct {
-		Phase string    `json:"phase"`
-		Start time.Time `json:"startTime"`
+		Phase      string            `json:"phase"`
+		Start      time.Time         `json:"startTime"`
+		Containers []containerStatus `json:"containerStatuses"`
+		Init       []containerStatus `json:"initContainerStatuses"`
 	} `json:"status"`
+}
+
+type containerStatus struct {
+	Name  string `json:"name"`
+	State struct {
+		Running struct {
+			Since time.Time `json:"startedAt"`
+		} `json:"running"`
+	} `json:"state"`
 }
 
 // readers are the kinds of objects that matter.
@@ -50,10 +61,11 @@ var readers = map[string]func(*Inventory, object) error{
 	"RequestAuthentication": (*Inventory).readTokens, "ConfigMap": (*Inventory).readConfigMap,
 	"HTTPRoute": (*Inventory).readRoute, "GRPCRoute": (*Inventory).readRoute, "TCPRoute": (*Inventory).readRoute, "TLSRoute": (*Inventory).readRoute,
 	"Deployment": (*Inventory).readController, "StatefulSet": (*Inventory).readController, "DaemonSet": (*Inventory).readController, "CronJob": (*Inventory).readController,
+	"WorkloadEntry": (*Inventory).readWorkloadEntry,
 }
 
 // Kinds are those that matter, as kubectl lists them.
-const Kinds = "namespaces,pods,deployments,statefulsets,daemonsets,cronjobs,services,serviceentries,virtualservices,destinationrules,sidecars,envoyfilters,wasmplugins,requestauthentications,httproutes,grpcroutes"
+const Kinds = "namespaces,pods,deployments,statefulsets,daemonsets,cronjobs,workloadentries,services,serviceentries,virtualservices,destinationrules,sidecars,envoyfilters,wasmplugins,requestauthentications,httproutes,grpcroutes"
 
 // Read reads a list of objects, or one, as `kubectl get -o json` and the API
 // server write them. kind is theirs where they do not say it, "" otherwise.

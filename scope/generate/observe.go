@@ -134,6 +134,8 @@ type Edge struct {
 	Count   int64   `json:"count"`
 	Sources Sources `json:"sources"`
 	Span
+
+	loose bool // a client may have made it up
 }
 
 // Seen is what is known of a workload beside whom it calls.
@@ -200,9 +202,10 @@ func (o *Observations) call(e Edge, own bool) error {
 		if len(o.edges) == maxEdges {
 			return errs.WithHint(errs.Usage("more than %d different pairs of workload and host", maxEdges), "split the mesh: generate for some of its namespaces at a time")
 		}
-		known = &Edge{From: e.From, Namespace: e.Namespace, Host: e.Host}
+		known = &Edge{From: e.From, Namespace: e.Namespace, Host: e.Host, loose: true}
 		o.edges[key] = known
 	}
+	known.loose = known.loose && e.loose
 	known.Count += e.Count
 	known.Sources |= e.Sources
 	known.add(e.Span)

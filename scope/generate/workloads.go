@@ -2,6 +2,7 @@ package generate
 
 import (
 	"cmp"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -53,11 +54,40 @@ func (inv *Inventory) readPod(o object) error {
 		return nil
 	}
 	inv.addPod(w, o.Metadata.Name, o.Metadata.Labels, proxied, gateway)
-	if start := o.Status.Start; proxied && !start.IsZero() {
+	start := o.Status.Start
+	for _, c := range append(o.Status.Containers, o.Status.Init...) {
+		if c.Name == "istio-proxy" && !c.State.Running.Since.IsZero() {
+			start = c.State.Running.Since // it may have been restarted
+		}
+	}
+	if proxied && !start.IsZero() {
 		if p := inv.workloads[w]; p.Since.IsZero() || start.Before(p.Since) {
 			p.Since = start
 		}
 	}
+	return nil
+}
+
+// readWorkloadEntry reads a machine that registered itself, whose proxy has a scope
+// as pods have. Others may be endpoints without a proxy.
+func (inv *Inventory) readWorkloadEntry(o object) error {
+	var spec struct {
+		Labels map[string]string `json:"labels"`
+	}
+	if err := field(o.Spec, "spec", &spec); err != nil {
+		return err
+	}
+	group := o.Metadata.Annotations["istio.io/autoRegistrationGroup"]
+	if group == "" {
+		inv.machines[o.Metadata.Namespace]++
+		return nil
+	}
+	labels := maps.Clone(o.Metadata.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, spec.Labels)
+	inv.addPod(Workload{o.Metadata.Namespace, group}, o.Metadata.Name, labels, true, false)
 	return nil
 }
 
