@@ -33,9 +33,18 @@ func shortSum(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// StaysError says that what was changed stays, and that this is not noted to the end:
+// whoever comes next does that.
+type StaysError struct{ Err error }
+
+func (e *StaysError) Error() string { return "what was changed stays, and not all of it is noted so: " + e.Err.Error() }
+
+func (e *StaysError) Unwrap() error { return e.Err }
+
 // Keep has all that the holder's run has changed stay as it is, until somebody asks
 // for it back ([Journal.TakeBack]). why says by whom it was asked for. It returns
-// how many objects that are.
+// how many objects that are. After an error it is still the caller's to put all
+// back, unless that is a [StaysError].
 func (j *Journal) Keep(ctx context.Context, why string) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -52,7 +61,11 @@ func (j *Journal) Keep(ctx context.Context, why string) (int, error) {
 		return 0, fmt.Errorf("note that what was changed stays: %w", err)
 	}
 	failpoint.Reach("to be kept")
-	return j.keepAll(ctx, j.run, why)
+	n, err := j.keepAll(ctx, j.run, why)
+	if err != nil {
+		return n, &StaysError{err}
+	}
+	return n, nil
 }
 
 // finishKeeping keeps what dead runs had decided to keep.

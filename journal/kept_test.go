@@ -220,6 +220,10 @@ func TestKeepingIsOneMoment(t *testing.T) {
 			return false, nil, nil
 		})
 		_, err := j.Keep(ctx, "test")
+		var stays *StaysError
+		if err != nil && errors.As(err, &stays) != (at > 0) {
+			t.Errorf("killed at write %d: %v", at, err)
+		}
 		want := "1 1 -"
 		switch {
 		case err == nil && at < 7:

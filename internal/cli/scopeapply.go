@@ -107,8 +107,14 @@ type sidecarWriter interface {
 // applySidecars carries the steps out and has them stay. Where one fails, or is not
 // what was planned for any more, those before it are taken back.
 func applySidecars(ctx context.Context, j sidecarWriter, open journal.Opener, steps []generate.Step) (err error) {
+	defer ending.Owe(ctx, "Sidecars that are not all applied", "meshtrial cluster restore")()
 	defer func() {
-		if err == nil {
+		var stays *journal.StaysError
+		switch {
+		case err == nil:
+			return
+		case errors.As(err, &stays):
+			err = errs.WithHint(err, "all is applied; the next command that changes this cluster notes the rest")
 			return
 		}
 		ctx, cancel := ending.Within(ctx, leaveTimeout)

@@ -27,6 +27,7 @@ type sidecarCluster struct {
 	*dynamicfake.FakeDynamicClient
 	did    []string
 	breaks string // the step that fails
+	stays  error  // of Keep, when it was decided
 }
 
 var sidecarsOfAPI = schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "sidecars"}
@@ -70,7 +71,13 @@ func (c *sidecarCluster) Restore(context.Context, func(*journal.Entry) bool) ([]
 	return make([]journal.Outcome, len(c.did)-1), c.do("restore")
 }
 
-func (c *sidecarCluster) Keep(context.Context, string) (int, error) { return len(c.did), c.do("keep") }
+func (c *sidecarCluster) Keep(context.Context, string) (int, error) {
+	if err := c.do("keep"); err != nil {
+		return 0, err
+	}
+	return len(c.did), c.stays
+}
+
 func (c *sidecarCluster) Run() string                               { return "run" }
 
 // generatedSteps are those of a mesh where the default is changed, a namespace and
@@ -160,6 +167,17 @@ func TestApplySidecarsOrNothing(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.says) || at.did[len(at.did)-1] != "restore" {
 			t.Errorf("%s: %v, %q", name, err, at.did)
 		}
+	}
+}
+
+// What was decided to stay is not put back because the notes of it are not complete.
+func TestApplySidecarsDecided(t *testing.T) {
+	steps := generatedSteps(t)
+	c := newSidecarCluster(t, steps...)
+	c.stays = &journal.StaysError{Err: errors.New("the API server is gone")}
+	err := applySidecars(t.Context(), c, c, steps)
+	if err == nil || !strings.Contains(errs.Hint(err), "all is applied") || c.did[len(c.did)-1] != "keep" {
+		t.Errorf("%v, %q", err, c.did)
 	}
 }
 

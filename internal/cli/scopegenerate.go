@@ -192,7 +192,11 @@ func observations(ctx context.Context, env *Env, f scopeFlags, inv *generate.Inv
 		notes = append(notes, note...)
 	}
 	for _, name := range f.generate.metrics {
-		err := withFile(ctx, env, name, func(r io.Reader) error { return readMetrics(r, obs) })
+		err := withFile(ctx, env, name, func(r io.Reader) error {
+			note, err := readMetrics(r, name, obs)
+			notes = append(notes, note...)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}

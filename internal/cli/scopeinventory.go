@@ -26,7 +26,7 @@ func inventoryLists(istiod string) [][2]string {
 		{"EnvoyFilter", "/apis/networking.istio.io/v1alpha3/envoyfilters"},
 		{"WasmPlugin", "/apis/extensions.istio.io/v1alpha1/wasmplugins"}, {"TrafficExtension", "/apis/extensions.istio.io/v1alpha1/trafficextensions"},
 		{"RequestAuthentication", "/apis/security.istio.io/v1/requestauthentications"},
-		{"HTTPRoute", routes + "v1/httproutes"}, {"GRPCRoute", routes + "v1/grpcroutes"}, {"TCPRoute", routes + "v1alpha2/tcproutes"}, {"TLSRoute", routes + "v1alpha2/tlsroutes"},
+		{"HTTPRoute", routes + "v1/httproutes"}, {"GRPCRoute", routes + "v1/grpcroutes"}, {"TCPRoute", routes + "v1alpha2/tcproutes"}, {"TLSRoute", routes + "v1alpha2/tlsroutes"}, {"TCPRoute", routes + "v1/tcproutes"}, {"TLSRoute", routes + "v1/tlsroutes"},
 		{"Deployment", apps + "deployments"}, {"StatefulSet", apps + "statefulsets"}, {"DaemonSet", apps + "daemonsets"}, {"CronJob", "/apis/batch/v1/cronjobs"}, {"WorkloadEntry", istio + "workloadentries"},
 	}
 }

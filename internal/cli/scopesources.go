@@ -35,19 +35,33 @@ func costBases(ctx context.Context, env *Env, f generateFlags) (b generate.Bases
 // maxMetrics bounds a file with an answer of Prometheus, bytes.
 const maxMetrics = 256 << 20
 
-func readMetrics(r io.Reader, obs *generate.Observations) error {
+func readMetrics(r io.Reader, name string, obs *generate.Observations) ([]string, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxMetrics+1))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(data) > maxMetrics {
-		return errs.Usage("longer than %d MB", maxMetrics>>20)
+		return nil, errs.Usage("longer than %d MB", maxMetrics>>20)
 	}
 	samples, err := signals.ReadAnswer(data)
 	if err != nil {
-		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "take one with: curl -s 'http://PROMETHEUS/api/v1/query' --data-urlencode 'query=max_over_time(istio_requests_total[30d])'")
+		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "take one with: curl -s 'http://PROMETHEUS/api/v1/query' --data-urlencode 'query=max_over_time(istio_requests_total[30d])'")
 	}
-	return addSamples(obs, samples, "", generate.Span{})
+	return narrowed(name, samples), addSamples(obs, samples, "", generate.Span{})
+}
+
+// narrowed says that all series of an answer lead to one namespace, as those of a
+// query that asks for that do.
+func narrowed(name string, samples []signals.Sample) []string {
+	to := map[string]bool{}
+	for _, s := range samples {
+		to[s.Labels["destination_service_namespace"]] = true
+	}
+	if len(to) != 1 || len(samples) == 1 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: all %d series lead to namespace %s: if the query asked for that, what workloads call elsewhere is not in it and is left out. Ask without conditions.",
+		name, len(samples), samples[0].Labels["destination_service_namespace"])}
 }
 
 // addSamples adds series. An expression takes the names of metrics away: they
@@ -106,6 +120,7 @@ func askPrometheus(ctx context.Context, f generateFlags, obs *generate.Observati
 		notes = append(notes, fmt.Sprintf("Prometheus has %s of the last %s only: what was before that is not known.", generate.MetricRequests, now.Sub(began).Round(time.Minute)))
 		from = began
 	}
+	obs.Whole(generate.Metrics)
 	for _, metric := range []string{generate.MetricRequests, generate.MetricConnections} {
 		samples, err := server.Instant(ctx, callersQuery(metric, f.window), now)
 		if err == nil {

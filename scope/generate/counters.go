@@ -14,9 +14,11 @@ var passthrough = map[string]bool{"PassthroughCluster": true, "BlackHoleCluster"
 // times, and for endpoints that are still there.
 func (o *Observations) AddCounters(w Workload, calls map[string]int64) error {
 	o.tcp |= Counters
-	if _, err := o.watch(w, Counters, Span{}); err != nil {
+	s, err := o.watch(w, Counters, Span{})
+	if err != nil {
 		return err
 	}
+	s.counted++
 	for name, n := range calls {
 		if passthrough[name] {
 			if err := o.Left(w, others, n, Counters, Span{}); err != nil {

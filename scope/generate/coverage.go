@@ -19,7 +19,7 @@ func (g *generator) uncovered(w Workload) string {
 	case s.strange > 0 && !g.inv.added[s.first]:
 		return fmt.Sprintf("its access log names clusters that tell no host, %d times, the first is %.100q (meshConfig.outboundClusterStatName?)", s.strange, s.first)
 	}
-	if told := g.told(s); told != "" {
+	if told := g.told(w, s); told != "" {
 		return told
 	}
 	if watched, known := g.watched(w); known && watched < g.o.Watched {
@@ -29,8 +29,10 @@ func (g *generator) uncovered(w Workload) string {
 }
 
 // told says why no source tells what a workload calls, "" if one does.
-func (g *generator) told(s *Seen) string {
-	if s.Sources&Declared != 0 || (s.caller|s.served)&Counters != 0 {
+func (g *generator) told(w Workload, s *Seen) string {
+	p := g.inv.workloads[w]
+	part := p != nil && s.counted > 0 && s.counted < p.Proxied
+	if s.Sources&Declared != 0 || (s.caller|s.served)&Counters != 0 && !part {
 		return ""
 	}
 	// Of these a proxy may report what it serves and not what it calls. If some
@@ -41,12 +43,14 @@ func (g *generator) told(s *Seen) string {
 	}
 	serves := s.served & either &^ s.remote
 	switch {
-	case serves&g.obs.callers != 0:
+	case serves&g.obs.tells(w.Namespace) != 0:
 		return ""
+	case part:
+		return fmt.Sprintf("the counters of %d of its %d proxies were read", s.counted, p.Proxied)
 	case s.remote&either != 0:
 		return "its own proxy reports nothing of its calls (" + s.remote.String() + "), only those whom it called do"
 	case serves != 0:
-		return "it served, and no proxy reports calls (" + serves.String() + "): who reports only what it serves does not say whom it calls"
+		return "it served, and no proxy of its namespace reports calls (" + serves.String() + "): who reports only what it serves does not say whom it calls"
 	}
 	return "its proxy was watched (" + s.Sources.String() + "), and it neither called nor served anybody"
 }

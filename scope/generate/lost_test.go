@@ -436,3 +436,66 @@ func TestRestartedProxy(t *testing.T) {
 		t.Error(sidecar(r, "shop/again"))
 	}
 }
+
+// A graph of Kiali has neighbours of the namespaces that it was asked for, and not
+// what those call.
+func TestKialiNeighbours(t *testing.T) {
+	m := shop(t).workload("team", "peer").workload("team", "caller").workload("team", "second").service("team", "peer").service("team", "far")
+	graph := `{"timestamp":1795600000,"duration":3600,"elements":{"nodes":[
+	 {"data":{"id":"f","nodeType":"workload","namespace":"shop","workload":"front"}},
+	 {"data":{"id":"p","nodeType":"workload","namespace":"team","workload":"peer","isOutside":true,"destServices":[{"namespace":"team","name":"peer"}]}},
+	 {"data":{"id":"c","nodeType":"workload","namespace":"team","workload":"caller","isInaccessible":true}},
+	 {"data":{"id":"s","nodeType":"service","namespace":"shop","service":"cart"}}],
+	 "edges":[{"data":{"source":"f","target":"p","traffic":{"protocol":"http","rates":{"http":"1"}}}},{"data":{"source":"c","target":"s","traffic":{"protocol":"http","rates":{"http":"1"}}}}]}}`
+	if err := m.obs.ReadKiali(strings.NewReader(graph), "cluster.local"); err != nil {
+		t.Fatal(err)
+	}
+	r := m.generate(Options{})
+	for _, w := range []string{"peer", "caller"} {
+		if !lets(r, m, Workload{"team", w}, Host{"team", "far.team.svc.cluster.local"}) || !lets(r, m, Workload{"team", w}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+			t.Errorf("%s was narrowed: %s %s", w, sidecar(r, "team/"+w), sidecar(r, "team/default"))
+		}
+	}
+}
+
+// A query for one namespace's callers says nothing of those of others, which serve.
+func TestCallersOfOneNamespace(t *testing.T) {
+	m := shop(t).workload("team", "leaf").service("team", "leaf")
+	series := func(reporter string) {
+		labels := map[string]string{"reporter": reporter, "source_workload": "front", "source_workload_namespace": "shop", "destination_workload": "leaf", "destination_workload_namespace": "team", "destination_service": "leaf.team.svc.cluster.local"}
+		if err := m.obs.AddMetric(MetricRequests, labels, 5, Span{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	series("source")
+	series("destination")
+	far := Host{"shop", "other-03.shop.svc.cluster.local"}
+	if r := m.generate(Options{}); !lets(r, m, Workload{"team", "leaf"}, far) {
+		t.Error(sidecar(r, "team/leaf"), sidecar(r, "team/default"))
+	}
+	m.obs.Whole(Metrics)
+	if r := m.generate(Options{}); lets(r, m, Workload{"team", "leaf"}, far) {
+		t.Error(sidecar(r, "team/leaf"), sidecar(r, "team/default"))
+	}
+}
+
+// Counters of some pods of a workload are not those of all.
+func TestCountersOfSomePods(t *testing.T) {
+	m := shop(t)
+	for _, pod := range []string{"a", "b"} {
+		m.add(`{"kind":"Pod","metadata":{"namespace":"shop","name":"two-` + pod + `","labels":{"app":"two"},"ownerReferences":[{"kind":"StatefulSet","name":"two","controller":true}]},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
+	}
+	far := Host{"shop", "other-03.shop.svc.cluster.local"}
+	for i, all := range []bool{true, false} {
+		if err := m.obs.AddCounters(Workload{"shop", "two"}, map[string]int64{cart: 5}); err != nil {
+			t.Fatal(err)
+		}
+		r := m.generate(Options{})
+		if got := lets(r, m, Workload{"shop", "two"}, far); got != all {
+			t.Errorf("after %d: lets in all: %v", i+1, got)
+		}
+		if listed := slices.ContainsFunc(r.Open, func(o Open) bool { return o.Name == "two" && strings.Contains(o.Why, "1 of its 2 proxies") }); listed != all {
+			t.Errorf("after %d: %+v", i+1, r.Open)
+		}
+	}
+}

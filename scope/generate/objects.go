@@ -65,7 +65,10 @@ var readers = map[string]func(*Inventory, object) error{
 }
 
 // Kinds are those that matter, as kubectl lists them.
-const Kinds = "namespaces,pods,deployments,statefulsets,daemonsets,cronjobs,workloadentries,services,serviceentries,virtualservices,destinationrules,sidecars,envoyfilters,wasmplugins,requestauthentications,httproutes,grpcroutes"
+const Kinds = "namespaces,pods,deployments,statefulsets,daemonsets,cronjobs,workloadentries,services,serviceentries,virtualservices,destinationrules,sidecars,envoyfilters,wasmplugins,requestauthentications"
+
+// Routes are those of the Gateway API, which not every cluster has.
+const Routes = "httproutes,grpcroutes,tcproutes,tlsroutes"
 
 // Read reads a list of objects, or one, as `kubectl get -o json` and the API
 // server write them. kind is theirs where they do not say it, "" otherwise.
@@ -96,7 +99,7 @@ func (inv *Inventory) Read(r io.Reader, kind string) error {
 	}
 	if err != nil {
 		return errs.WithHint(errs.WithCode(fmt.Errorf("objects: %w", err), errs.CodeUsage),
-			"list them with: kubectl get "+Kinds+" -A -o json")
+			"list them with: kubectl get "+Kinds+" -A -o json; and, where there is the Gateway API, "+Routes)
 	}
 	return nil
 }

@@ -146,6 +146,8 @@ type Seen struct {
 	served Sources // that saw it serve
 	caller Sources // to which its own proxy told of a call
 	remote Sources // that know of its calls by those whom it called
+	// counted are pods whose counters were read, 0 where nobody counts them.
+	counted int
 	// strange counts calls to clusters whose host nobody can tell; first is one.
 	strange int64
 	first   string
@@ -177,15 +179,17 @@ type Observations struct {
 	seen    map[Workload]*Seen
 	span    Span
 	sources Sources
-	// tcp are sources that see connections without requests, and callers those to
-	// which some caller's own proxy told of a call.
-	tcp, callers Sources
-	notes        []string
+	// tcp are sources that see connections without requests, and whole those that
+	// were asked for all callers there are. callers are those, by namespace, to
+	// which the own proxy of one told of a call.
+	tcp, whole Sources
+	callers    map[string]Sources
+	notes      []string
 }
 
 // NewObservations has none yet.
 func NewObservations() *Observations {
-	return &Observations{edges: map[edgeKey]*Edge{}, seen: map[Workload]*Seen{}}
+	return &Observations{edges: map[edgeKey]*Edge{}, seen: map[Workload]*Seen{}, callers: map[string]Sources{}}
 }
 
 // Call adds calls of which the caller's own proxy told, or whoever declares them.
@@ -214,7 +218,7 @@ func (o *Observations) call(e Edge, own bool) error {
 	case err != nil:
 	case own:
 		s.caller |= e.Sources
-		o.callers |= e.Sources
+		o.callers[e.From.Namespace] |= e.Sources
 	default:
 		s.remote |= e.Sources
 	}
@@ -230,6 +234,19 @@ func (o *Observations) Strange(w Workload, cluster string, source Sources, at Sp
 		}
 	}
 	return err
+}
+
+// Whole says that a source was asked for all callers of the mesh, and not for those
+// of some namespaces.
+func (o *Observations) Whole(source Sources) { o.whole |= source }
+
+// tells are the sources that tell of calls from a namespace, if there are any.
+func (o *Observations) tells(namespace string) Sources {
+	out := o.callers[namespace]
+	for _, some := range o.callers {
+		out |= some & o.whole
+	}
+	return out
 }
 
 // sees says whether sources see connections without requests.
@@ -273,7 +290,7 @@ func (o *Observations) Left(w Workload, host string, n int64, source Sources, at
 	if err != nil || n == 0 {
 		return err
 	}
-	o.callers |= source
+	o.callers[w.Namespace] |= source
 	if s.Outside == nil {
 		s.Outside = map[string]int64{}
 	}
