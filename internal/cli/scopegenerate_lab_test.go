@@ -129,7 +129,7 @@ func (g callGraph) hidden() string {
 	return fmt.Sprintf(`---
 apiVersion: v1
 kind: Service
-metadata: {name: alias, namespace: %[1]s}
+metadata: {name: alias, namespace: %[5]s}
 spec: {type: ExternalName, externalName: %[2]s, ports: [{name: http, port: 8080}]}
 ---
 apiVersion: v1
@@ -146,15 +146,18 @@ apiVersion: networking.istio.io/v1
 kind: VirtualService
 metadata: {name: part, namespace: %[4]s}
 spec: {http: [{route: [{destination: {host: %[2]s}}]}]}
-`, g.namespace(1), g.host(g.aliased()), g.namespace(2), g.namespace(3))
+`, g.namespace(1), g.host(g.aliased()), g.namespace(2), g.namespace(3), g.aliasNamespace())
 }
 
 // aliased is the service behind the hidden hosts.
 func (g callGraph) aliased() int { return g.services - 3 }
 
+// aliasNamespace is another than that of the service that the alias is of.
+func (g callGraph) aliasNamespace() string { return g.namespace(g.aliased() + 1) }
+
 // hiddenHosts are those that the root calls, and how a Sidecar lets them in.
 func (g callGraph) hiddenHosts() (called, let []string) {
-	alias, routed := "alias."+g.namespace(1)+".svc.cluster.local", "routed."+g.namespace(1)+".svc.cluster.local"
+	alias, routed := "alias."+g.aliasNamespace()+".svc.cluster.local", "routed."+g.namespace(1)+".svc.cluster.local"
 	of := g.namespace(g.aliased())
 	return []string{alias, routed}, []string{of + "/" + g.host(g.aliased()), of + "/" + alias, g.namespace(1) + "/" + routed, g.namespace(2) + "/" + routed}
 }

@@ -149,6 +149,7 @@ type generator struct {
 	acc    Accounts
 	o      Options
 	kept   map[Workload]set
+	needs  map[Workload]set  // by needed, once kept is complete
 	views  map[string]*view // by namespace
 	mesh   Sidecar          // the default
 	out    []Sidecar
@@ -333,7 +334,14 @@ func (g *generator) weight(hosts []string, namespace string) int64 {
 // its namespace calls without anybody knowing who, what the mesh's
 // configuration names, what sources cannot see, and what routes lead to.
 func (g *generator) needed(w Workload) set {
+	if known, done := g.needs[w]; done {
+		return known
+	}
+	if g.needs == nil {
+		g.needs = map[Workload]set{}
+	}
 	out := set{}
+	g.needs[w] = out
 	out.merge(g.kept[w])
 	out.merge(g.kept[Workload{Namespace: w.Namespace}])
 	for _, n := range g.inv.needs {

@@ -105,6 +105,7 @@ func (g *generator) namespace(namespace string, workloads []Workload) {
 	if namespace != g.inv.Root {
 		base = g.base(namespace, union, all)
 	}
+	weight := g.weight(base.Hosts, namespace)
 	for i := range all {
 		c := &all[i]
 		switch {
@@ -122,7 +123,7 @@ func (g *generator) namespace(namespace string, workloads []Workload) {
 			s.Reason = "Not narrowed: no source saw what " + c.Name + " calls."
 			g.out = append(g.out, s)
 		default:
-			own, lost := g.worth(c, g.weight(base.Hosts, namespace))
+			own, lost := g.worth(c, weight)
 			missing := slices.ContainsFunc(c.needs.sorted(), func(h Host) bool { return !admits(base.Hosts, namespace, h) })
 			if !own && !missing {
 				continue
