@@ -2,6 +2,8 @@ package generate
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -13,11 +15,13 @@ func (g *generator) isCovered(w Workload) bool { return g.uncovered(w) == "" }
 // uncovered says why it is not known what a workload calls, "" if it is.
 func (g *generator) uncovered(w Workload) string {
 	s := g.obs.seen[w]
-	switch {
-	case s == nil:
+	if s == nil {
 		return "no source watched its proxy"
-	case s.strange > 0 && !g.inv.added[s.first]:
-		return fmt.Sprintf("its access log names clusters that tell no host, %d times, the first is %.100q (meshConfig.outboundClusterStatName?)", s.strange, s.first)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.strange)) {
+		if !g.inv.added[name] { // by an EnvoyFilter
+			return fmt.Sprintf("its access log names clusters that tell no host, such as %.100q, %d times (meshConfig.outboundClusterStatName?)", name, s.strange[name])
+		}
 	}
 	if told := g.told(w, s); told != "" {
 		return told
@@ -65,8 +69,11 @@ func (g *generator) watched(w Workload) (d time.Duration, known bool) {
 	if !s.First.IsZero() {
 		d, known = s.Last.Sub(s.First), true
 	}
-	if s.Sources&Counters == 0 {
+	switch {
+	case s.Sources&Counters == 0:
 		return d, known
+	case !known && s.Sources&^timeless != 0: // for some time
+		return 0, false
 	}
 	if p == nil || p.Since.IsZero() || g.o.Now.IsZero() {
 		return 0, false

@@ -220,8 +220,7 @@ func (g *generator) keep() {
 		}
 		to := g.inv.resolve(e.Host, e.Namespace, e.From.Namespace)
 		if why := g.madeUp(e, to[0]); why != "" {
-			r.Open = append(r.Open, Open{What: OpenOdd, Workload: e.From, Hosts: []string{fmt.Sprintf("%.253q", e.Host)}, Count: int(e.Count), Why: why,
-				Risk: "none, if no proxy has such a host", Done: "not kept"})
+			g.odd(e, why)
 			continue
 		}
 		g.keepHosts(e.From, to)
@@ -232,7 +231,10 @@ func (g *generator) keep() {
 		case e.Sources&Declared != 0:
 		case e.Count <= g.o.Rare:
 			why := fmt.Sprintf("%d calls in all", e.Count)
-			if e.Count == 1 {
+			switch e.Count {
+			case 0:
+				why = "only those whom it called know of it"
+			case 1:
 				why = "a single call"
 			}
 			r.Rare = append(r.Rare, Kept{e, to, why})
@@ -260,7 +262,7 @@ func (g *generator) keep() {
 // are called.
 var (
 	writable  = regexp.MustCompile(`^(?:\*|(?:\*\.?-?)?[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*)$`)
-	namespace = regexp.MustCompile(`^(?:\*|[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)$`)
+	dnsLabel  = regexp.MustCompile(`^(?:\*|[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)$`)
 )
 
 // madeUp says why a host that the mesh does not know is not taken for one, "" if it
@@ -269,12 +271,26 @@ func (g *generator) madeUp(e Edge, to Host) string {
 	switch {
 	case g.inv.known(to):
 		return ""
-	case !writable.MatchString(to.Name) || !namespace.MatchString(to.Namespace) || len(to.Name) > 253 || to.Name == "*":
+	case !writable.MatchString(to.Name) || !dnsLabel.MatchString(to.Namespace) || len(to.Name) > 253 || to.Name == "*":
 		return "no Service or ServiceEntry has it, and no Sidecar could name it"
 	case e.loose && g.inv.Has("Service") && g.inv.Has("ServiceEntry"):
 		return "no Service or ServiceEntry has it, and it was named beside another cluster in a line of a log, where a client may have written it"
 	}
 	return ""
+}
+
+// odd lists a name that is not taken for a host, with others of that workload.
+func (g *generator) odd(e Edge, why string) {
+	r := g.result
+	i := slices.IndexFunc(r.Open, func(o Open) bool { return o.What == OpenOdd && o.Workload == e.From && o.Why == why })
+	if i < 0 {
+		i = len(r.Open)
+		r.Open = append(r.Open, Open{What: OpenOdd, Workload: e.From, Why: why, Risk: "none, if no proxy has such a host", Done: "not kept"})
+	}
+	o := &r.Open[i]
+	if o.Count++; len(o.Hosts) < maxOutside {
+		o.Hosts = append(o.Hosts, fmt.Sprintf("%.253q", e.Host))
+	}
 }
 
 func (g *generator) keepHosts(w Workload, hosts []Host) {

@@ -177,7 +177,7 @@ func TestOnlyServersReport(t *testing.T) {
 // whom its workload calls.
 func TestStrangeClusters(t *testing.T) {
 	m := shop(t).workload("shop", "named")
-	log := `{"upstream_cluster":"` + cart + "\"}\n" + `{"upstream_cluster":"audit.bank.svc.cluster.local_80"}` + "\n"
+	log := `{"upstream_cluster":"` + cart + "\"}\n" + `{"upstream_cluster":"audit.bank.svc.cluster.local_80"}` + "\n" + `{"upstream_cluster":"agent"}` + "\n"
 	if _, err := m.obs.ReadAccessLog(strings.NewReader(log), Workload{"shop", "named"}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -382,7 +382,9 @@ func TestMadeUpHosts(t *testing.T) {
 	}
 	odd := 0
 	for _, o := range r.Open {
-		odd += b2i(o.What == OpenOdd)
+		if o.What == OpenOdd {
+			odd += len(o.Hosts)
+		}
 	}
 	if odd != 4 {
 		t.Errorf("%d names are listed: %+v", odd, r.Open)

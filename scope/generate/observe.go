@@ -148,9 +148,8 @@ type Seen struct {
 	remote Sources // that know of its calls by those whom it called
 	// counted are pods whose counters were read, 0 where nobody counts them.
 	counted int
-	// strange counts calls to clusters whose host nobody can tell; first is one.
-	strange int64
-	first   string
+	// strange counts calls to clusters whose host nobody can tell, by their names.
+	strange map[string]int64
 	// Outside are hosts that the mesh does not know, with the calls there:
 	// they went through the passthrough or the black hole cluster.
 	Outside map[string]int64
@@ -228,12 +227,17 @@ func (o *Observations) call(e Edge, own bool) error {
 // Strange adds a call to a cluster whose name tells no host.
 func (o *Observations) Strange(w Workload, cluster string, source Sources, at Span) error {
 	s, err := o.watch(w, source, at)
-	if err == nil {
-		if s.strange++; s.strange == 1 {
-			s.first = cluster
-		}
+	if err != nil {
+		return err
 	}
-	return err
+	if s.strange == nil {
+		s.strange = map[string]int64{}
+	}
+	if _, known := s.strange[cluster]; !known && len(s.strange) >= maxOutside {
+		cluster = others
+	}
+	s.strange[cluster]++
+	return nil
 }
 
 // Whole says that a source was asked for all callers of the mesh, and not for those
