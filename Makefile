@@ -78,7 +78,7 @@ bench-scenarios: build ## every shipped scenario ten times: the same verdict eac
 	$(GO) run ./bench/scenarios
 	$(GO) run ./bench/bill
 
-bench-sidecars: build ## generated Sidecars for 100 services under real traffic, beside none and those by hand (half an hour, 8 GiB)
+bench-sidecars: build ## generated Sidecars for 100 services under real traffic, beside none and those by hand (wants some 8 GiB)
 	MESHTRIAL_GENERATE_SERVICES=$(or $(SERVICES),100) MESHTRIAL_GENERATE_PODS=$(or $(PODS),48) $(GO) test -tags verify,$(TAGS) ./internal/cli -run TestGeneratedSidecars -count=1 -v -timeout 90m
 
 lint: ## formatting, vet, structure
