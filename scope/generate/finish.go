@@ -113,6 +113,11 @@ func (g *generator) open(callers []Workload) {
 		r.Open = append(r.Open, Open{What: OpenProxyless, Workload: Workload{Namespace: namespace}, Count: without[namespace],
 			Why: "pods without a sidecar", Risk: "none: no Sidecar holds for them; once injected, they have that of their namespace, and nobody saw what they call", Done: "nothing"})
 	}
+	for _, w := range workloadsOf(g.inv.finished) {
+		if g.inv.workloads[w] == nil {
+			r.Open = append(r.Open, Open{What: OpenGone, Workload: w, Why: "a Job that has ended, which no CronJob made", Risk: "if it runs again, it has the Sidecar of its namespace", Done: "nothing"})
+		}
+	}
 	for _, namespace := range slices.Sorted(maps.Keys(g.inv.machines)) {
 		r.Open = append(r.Open, Open{What: OpenMachines, Workload: Workload{Namespace: namespace}, Count: g.inv.machines[namespace],
 			Why: "WorkloadEntries that did not register themselves, which may have proxies or not", Risk: "one with a proxy has the Sidecar of its namespace, which was made without it", Done: "nothing"})

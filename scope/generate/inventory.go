@@ -107,9 +107,10 @@ type Inventory struct {
 	rules      map[scope.Owner]string // hosts of DestinationRules
 	existing   []Sidecar
 	needs      []need
-	added      map[string]bool // clusters of EnvoyFilters
-	machines   map[string]int  // WorkloadEntries by namespace that may have no proxy
-	selectors  bool            // the mesh has discoverySelectors
+	added      map[string]bool   // clusters of EnvoyFilters
+	machines   map[string]int    // WorkloadEntries by namespace that may have no proxy
+	finished   map[Workload]bool // Jobs that nobody runs by the clock
+	selectors  bool              // the mesh has discoverySelectors
 	read       map[string]bool
 
 	controllers           []controller
@@ -128,7 +129,7 @@ type need struct {
 func NewInventory() *Inventory {
 	return &Inventory{Domain: "cluster.local", Root: "istio-system", Outbound: "ALLOW_ANY",
 		namespaces: map[string]map[string]string{}, services: map[Host]*Service{}, byName: map[string][]Host{}, workloads: map[Workload]*Pods{},
-		within: map[string][]Workload{}, pods: map[Workload]Workload{}, rules: map[scope.Owner]string{}, read: map[string]bool{}, added: map[string]bool{}, machines: map[string]int{}}
+		within: map[string][]Workload{}, pods: map[Workload]Workload{}, rules: map[scope.Owner]string{}, read: map[string]bool{}, added: map[string]bool{}, machines: map[string]int{}, finished: map[Workload]bool{}}
 }
 
 // Has says whether objects of a kind were read.

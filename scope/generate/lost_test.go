@@ -246,6 +246,7 @@ func TestIdleWorkloads(t *testing.T) {
 	m := shop(t)
 	m.add(`{"kind":"Namespace","metadata":{"name":"shop","labels":{"istio-injection":"enabled"}}}`)
 	m.add(`{"kind":"Pod","metadata":{"namespace":"shop","name":"nightly-29384756-abcde","labels":{"app":"nightly"},"ownerReferences":[{"kind":"Job","name":"nightly-29384756","controller":true}]},"status":{"phase":"Succeeded"},"spec":{"initContainers":[{"name":"istio-proxy"}]}}`)
+	m.add(`{"kind":"Pod","metadata":{"namespace":"bank","name":"migrate-abcde","labels":{"app":"pay"},"ownerReferences":[{"kind":"Job","name":"migrate","controller":true}]},"status":{"phase":"Succeeded"},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
 	m.has("Deployment", "shop", "asleep", `{"template":{"metadata":{"labels":{"app":"asleep"}}}}`)
 	m.has("CronJob", "shop", "weekly", `{"jobTemplate":{"spec":{"template":{"metadata":{"labels":{"app":"weekly"}}}}}}`)
 	m.has("Deployment", "shop", "bare", `{"template":{"metadata":{"labels":{"app":"bare","sidecar.istio.io/inject":"false"}}}}`)
@@ -257,6 +258,9 @@ func TestIdleWorkloads(t *testing.T) {
 		if !slices.ContainsFunc(r.Open, func(o Open) bool { return o.Name == w && o.What == OpenUnseen }) {
 			t.Errorf("%s is not listed: %+v", w, r.Open)
 		}
+	}
+	if !slices.ContainsFunc(r.Open, func(o Open) bool { return o.Name == "migrate" && o.What == OpenGone }) || lets(r, m, Workload{"bank", "pay"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+		t.Errorf("a Job that has ended widens others, or is not listed: %+v", r.Open)
 	}
 	if got := sidecar(r, "shop/bare"); got != "-" {
 		t.Error(got)

@@ -18,7 +18,7 @@ func (inv *Inventory) readPod(o object) error {
 		return err
 	}
 	name := o.Metadata.Name
-	job := false
+	job, clock := false, false
 	for _, owner := range o.Metadata.Owners {
 		if !owner.Controller {
 			continue
@@ -33,6 +33,7 @@ func (inv *Inventory) readPod(o object) error {
 			name = config
 		}
 		if job = owner.Kind == "Job"; job {
+			clock = jobNumber.MatchString(name)
 			name = jobNumber.ReplaceAllString(name, "")
 		}
 	}
@@ -48,8 +49,11 @@ func (inv *Inventory) readPod(o object) error {
 	}
 	w := Workload{o.Metadata.Namespace, name}
 	if o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" {
-		if job && proxied { // it will come again
+		switch {
+		case clock && proxied: // it will come again
 			inv.addIdle(w, o.Metadata.Labels)
+		case job && proxied:
+			inv.finished[w] = true
 		}
 		return nil
 	}
@@ -116,7 +120,8 @@ func (inv *Inventory) readController(o object) error {
 		t = spec.Job.Spec.Template
 	}
 	const inject = "sidecar.istio.io/inject"
-	c := controller{Workload{o.Metadata.Namespace, o.Metadata.Name}, t.Metadata.Labels, cmp.Or(t.Metadata.Labels[inject], t.Metadata.Annotations[inject])}
+	name := cmp.Or(t.Metadata.Labels["service.istio.io/workload-name"], o.Metadata.Name)
+	c := controller{Workload{o.Metadata.Namespace, name}, t.Metadata.Labels, cmp.Or(t.Metadata.Labels[inject], t.Metadata.Annotations[inject])}
 	inv.controllers = append(inv.controllers, c)
 	return nil
 }
