@@ -38,7 +38,6 @@ func TestGeneratedSidecars(t *testing.T) {
 	before := g.cost()
 
 	folder := filepath.Join(t.TempDir(), "sidecars")
-	g.generate(folder)
 	wait := g.load(1, 0, 10, 3*drained)
 	r := g.generate(folder, "--apply")
 	idle := g.name(g.services - 1) // on a pod with others it is not alone
@@ -52,7 +51,7 @@ func TestGeneratedSidecars(t *testing.T) {
 	wait = g.load(1, 0, 10, 20*time.Second)
 	g.takeBack()
 	g.whole(wait(), "while Sidecars were taken back")
-	if left := strings.TrimSpace(g.kubectl("", "get", "sidecars.networking.istio.io", "-A", "-o", "name")); left != "" {
+	if left := strings.TrimSpace(g.kubectl("", "get", "sidecars.networking.istio.io", "-A", "-o", "jsonpath={.items[*].metadata.name}")); left != "" {
 		t.Errorf("not taken back: %s", left)
 	}
 	g.kubectl(g.handMade(), "apply", "-f", "-")
