@@ -221,6 +221,7 @@ func (g *generator) callersOf(namespace string, workloads []Workload) (set, []ca
 		}
 	}
 	g.routes(union, namespace)
+	g.aliases(union, namespace)
 	var all []caller
 	for _, w := range workloads {
 		c := caller{Workload: w, pods: g.inv.workloads[w], needs: g.needed(w), selector: g.selector(w)}
