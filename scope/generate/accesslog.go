@@ -134,22 +134,21 @@ func (l *logReader) line(line []byte) error {
 }
 
 func (l *logReader) add(w Workload, e entry) error {
+	e.cluster = strings.TrimSuffix(e.cluster, ";") // of its name in statistics
 	if passthrough[e.cluster] {
 		return l.o.Left(w, stripPort(e.authority), 1, AccessLog, At(e.at))
 	}
 	if strings.HasPrefix(e.cluster, "InboundPassthroughCluster") {
 		return l.o.Served(w, 1, AccessLog, At(e.at))
 	}
-	direction, _, _, host, ok := scope.SplitCluster(strings.TrimSuffix(e.cluster, ";"))
+	direction, _, _, host, ok := scope.SplitCluster(e.cluster)
 	switch {
 	case !ok && ownClusters[e.cluster]:
 		return nil
-	case !ok:
-		return l.o.Strange(w, e.cluster, AccessLog, At(e.at))
-	case direction != "outbound":
+	case ok && direction != "outbound":
 		return l.o.Served(w, 1, AccessLog, At(e.at))
-	case !isHost(host):
-		return nil
+	case !ok || !isHost(host):
+		return l.o.Strange(w, e.cluster, AccessLog, At(e.at))
 	}
 	return l.o.Call(Edge{From: w, Host: host, Count: 1, Sources: AccessLog, Span: At(e.at), loose: e.loose})
 }
@@ -207,7 +206,7 @@ func textEntry(line []byte) (e entry, ok bool) {
 		}
 		tail[i], line = line[space+1:], line[:space]
 	}
-	e.cluster = string(tail[0])
+	e.cluster = strings.TrimSuffix(string(tail[0]), ";")
 	// A client may name its server, the last field but one, so that fields
 	// shift: what stands here must be a cluster, after a quote, and no other
 	// may be in the line.

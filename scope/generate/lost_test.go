@@ -178,6 +178,13 @@ func TestOnlyServersReport(t *testing.T) {
 func TestStrangeClusters(t *testing.T) {
 	m := shop(t).workload("shop", "named")
 	log := `{"upstream_cluster":"` + cart + "\"}\n" + `{"upstream_cluster":"audit.bank.svc.cluster.local_80"}` + "\n" + `{"upstream_cluster":"agent"}` + "\n"
+	// Names as statistics have them, which end in a semicolon, are no stranger.
+	for _, name := range []string{cart + ";", "PassthroughCluster;", "inbound|80||;", "InboundPassthroughCluster;", "BlackHoleCluster;"} {
+		o := NewObservations()
+		if _, err := o.ReadAccessLog(strings.NewReader(`{"upstream_cluster":"`+name+`"}`), Workload{"shop", "named"}, nil); err != nil || len(o.seen[Workload{"shop", "named"}].strange) > 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	if _, err := m.obs.ReadAccessLog(strings.NewReader(log), Workload{"shop", "named"}, nil); err != nil {
 		t.Fatal(err)
 	}
