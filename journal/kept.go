@@ -37,7 +37,9 @@ func shortSum(text string) string {
 // whoever comes next does that.
 type StaysError struct{ Err error }
 
-func (e *StaysError) Error() string { return "what was changed stays, and not all of it is noted so: " + e.Err.Error() }
+func (e *StaysError) Error() string {
+	return "what was changed stays, and not all of it is noted so: " + e.Err.Error()
+}
 
 func (e *StaysError) Unwrap() error { return e.Err }
 

@@ -78,7 +78,7 @@ func (c *sidecarCluster) Keep(context.Context, string) (int, error) {
 	return len(c.did), c.stays
 }
 
-func (c *sidecarCluster) Run() string                               { return "run" }
+func (c *sidecarCluster) Run() string { return "run" }
 
 // generatedSteps are those of a mesh where the default is changed, a namespace and
 // a workload get Sidecars, and one of before is of no use any more.

@@ -148,7 +148,7 @@ type generator struct {
 	acc    Accounts
 	o      Options
 	kept   map[Workload]set
-	needs  map[Workload]set  // by needed, once kept is complete
+	needs  map[Workload]set // by needed, once kept is complete
 	views  map[string]*view // by namespace
 	mesh   Sidecar          // the default
 	out    []Sidecar
