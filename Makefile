@@ -23,7 +23,7 @@ TAGS := notest,grpcnotrace,vtprotobuf,disable_pgv
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -gcflags=all=-dwarf=false -tags=$(TAGS)
 
-.PHONY: build run test verify test-unit test-web bench bench-scenarios lint staticcheck documents web wasm environment clean help
+.PHONY: build run test verify test-unit test-web bench bench-scenarios bench-sidecars lint staticcheck documents web wasm environment clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -78,6 +78,9 @@ bench-scenarios: build ## every shipped scenario ten times: the same verdict eac
 	$(GO) run ./bench/scenarios
 	$(GO) run ./bench/bill
 	$(GO) run ./bench/advice
+
+bench-sidecars: build ## generated Sidecars for 100 services under real traffic, beside none and those by hand (wants some 8 GiB)
+	MESHTRIAL_GENERATE_SERVICES=$(or $(SERVICES),100) MESHTRIAL_GENERATE_PODS=$(or $(PODS),48) $(GO) test -tags verify,$(TAGS) ./internal/cli -run TestGeneratedSidecars -count=1 -v -timeout 90m
 
 lint: ## formatting, vet, structure
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt-formatted:"; echo "$$unformatted"; exit 1; fi

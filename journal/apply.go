@@ -87,7 +87,7 @@ func (j *Journal) make(ctx context.Context, at dynamic.ResourceInterface, object
 	if e != nil {
 		fresh.version, fresh.Number = e.version, e.Number
 		if e.Done == Removed { // by this journal: it is to come back as it was
-			fresh.Whole = e.Whole
+			fresh.Whole, fresh.Was = e.Whole, e.UID
 		}
 	}
 	if err := j.note(ctx, fresh); err != nil {

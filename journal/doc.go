@@ -9,6 +9,9 @@
 // neither as written nor as it was has been changed by somebody else, and is
 // left alone.
 //
+// What somebody asked to stay ([Journal.Keep]) is put back on request alone, and
+// whoever comes next is told of it.
+//
 // Lease and entries live in a namespace of their own ([Namespace]). It goes when
 // the last entry does.
 package journal

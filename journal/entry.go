@@ -74,13 +74,19 @@ type Entry struct {
 	Done Done   `json:"done"`
 	// Fields are those that were changed; of an object that was made, all.
 	Fields []fields.Field `json:"fields,omitempty"`
-	// Whole is the object that was removed.
+	// Whole is the object that was removed, and Was its UID, where another has been
+	// made in its place.
 	Whole map[string]any `json:"whole,omitempty"`
+	Was   string         `json:"was,omitempty"`
 	// Left says what was left alone when the entry was to be put back, and
 	// LeftFields are those fields: somebody has to decide. Nothing is put back of
 	// them again.
 	Left       string         `json:"left,omitempty"`
 	LeftFields []fields.Field `json:"left_fields,omitempty"`
+
+	// Kept says by whom it was asked for that the change stays when its run has
+	// ended: it is put back on request alone.
+	Kept string `json:"kept,omitempty"`
 
 	version string // of the Secret; "": it is not there yet
 }
@@ -93,14 +99,25 @@ const (
 	maxEntry = 900 << 10
 )
 
+// secretName is that of the entry's Secret: an object has one entry of the run
+// that is at work, and one of each run whose change stays.
+func (e *Entry) secretName() string {
+	if e.Kept == "" {
+		return e.Object.secretName()
+	}
+	return "kept-" + e.Object.sum() + "-" + shortSum(e.Run)
+}
+
 // secretName is that of the Secret with an object's entry.
-func (o Object) secretName() string {
+func (o Object) secretName() string { return "entry-" + o.sum() }
+
+func (o Object) sum() string {
 	group, _, _ := strings.Cut(o.APIVersion, "/")
 	if !strings.Contains(o.APIVersion, "/") {
 		group = ""
 	}
 	sum := sha256.Sum256([]byte(strings.Join([]string{group, o.Kind, o.Namespace, o.Name}, "\x00")))
-	return "entry-" + hex.EncodeToString(sum[:16])
+	return hex.EncodeToString(sum[:16])
 }
 
 // secret is the entry as it is kept.
@@ -115,7 +132,7 @@ func (e *Entry) secret() (*unstructured.Unstructured, error) {
 	}
 	out := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "type": "meshtrial.dev/journal",
-		"metadata": map[string]any{"name": e.Object.secretName(), "namespace": Namespace, "labels": map[string]any{Label: entryLabel}},
+		"metadata": map[string]any{"name": e.secretName(), "namespace": Namespace, "labels": map[string]any{Label: entryLabel}},
 		"data":     map[string]any{entryKey: base64.StdEncoding.EncodeToString(text)},
 	}}
 	if e.version != "" {
@@ -149,7 +166,7 @@ func parseEntry(s *unstructured.Unstructured) (*Entry, error) {
 		return fail(errors.New("it names no object"))
 	case !slices.Contains([]Done{Changed, Made, Removed}, e.Done):
 		return fail(fmt.Errorf("%q is not what can be done to an object", e.Done))
-	case e.Object.secretName() != s.GetName():
+	case e.secretName() != s.GetName():
 		return fail(fmt.Errorf("it is not that of %s", e.Object))
 	}
 	e.version = s.GetResourceVersion()
@@ -228,7 +245,7 @@ func (e *Entry) save(ctx context.Context, kube dynamic.Interface) error {
 
 // forget takes an entry out of the journal.
 func (e *Entry) forget(ctx context.Context, kube dynamic.Interface) error {
-	err := kube.Resource(secrets).Namespace(Namespace).Delete(ctx, e.Object.secretName(), metav1.DeleteOptions{})
+	err := kube.Resource(secrets).Namespace(Namespace).Delete(ctx, e.secretName(), metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("take %s out of the journal: %w", e.Object, err)
 	}

@@ -62,6 +62,10 @@ func Enter(ctx context.Context, o Options) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
+	return enter(ctx, kube, o)
+}
+
+func enter(ctx context.Context, kube dynamic.Interface, o Options) (*Journal, error) {
 	taken, err := acquire(ctx, kube, o)
 	if err != nil {
 		return nil, err
@@ -69,6 +73,9 @@ func Enter(ctx context.Context, o Options) (*Journal, error) {
 	ended, lose := context.WithCancelCause(context.Background())
 	j := &Journal{kube: kube, open: o.Open, run: o.Holder.Run, keep: o.Keep, tell: o.Tell, ended: ended,
 		lease: hold(kube, o.Holder.Run, taken, lose)}
+	if err := j.finishKeeping(ctx); err != nil {
+		return nil, errors.Join(err, j.lease.release(context.WithoutCancel(ctx)))
+	}
 	entries, err := Entries(ctx, kube)
 	for _, e := range entries {
 		j.next = max(j.next, e.Number)

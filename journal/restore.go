@@ -39,8 +39,13 @@ func OfRun(run string) func(*Entry) bool { return func(e *Entry) bool { return e
 // Restore puts back what the entries that which selects (nil: all) say, the
 // latest first, and takes them out of the journal. What somebody else changed
 // meanwhile stays as it is, and its entry stays with a word on it. The error
-// joins those of entries that could not be put back.
+// joins those of entries that could not be put back. What was asked to stay
+// ([Journal.Keep]) is not touched.
 func (j *Journal) Restore(ctx context.Context, which func(*Entry) bool) ([]Outcome, error) {
+	return j.restore(ctx, func(e *Entry) bool { return e.Kept == "" && (which == nil || which(e)) })
+}
+
+func (j *Journal) restore(ctx context.Context, which func(*Entry) bool) ([]Outcome, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.lease.regain(ctx); err != nil {
@@ -261,7 +266,7 @@ func (j *Journal) restoreRemoved(ctx context.Context, at dynamic.ResourceInterfa
 		out.Text = "already gone"
 		return nil
 	}
-	_, err := at.Create(ctx, (&unstructured.Unstructured{Object: e.Whole}).DeepCopy(), metav1.CreateOptions{FieldManager: FieldManager})
+	made, err := at.Create(ctx, (&unstructured.Unstructured{Object: e.Whole}).DeepCopy(), metav1.CreateOptions{FieldManager: FieldManager})
 	if apierrors.IsNotFound(err) { // what it was in
 		out.Text = "not made again: its namespace is gone"
 		out.Left = []string{"the whole object: it was removed, and its namespace is gone"}
@@ -271,7 +276,7 @@ func (j *Journal) restoreRemoved(ctx context.Context, at dynamic.ResourceInterfa
 		return err
 	}
 	out.Text = "made again as it was"
-	return nil
+	return j.follow(ctx, e.Object, cmp.Or(e.Was, e.UID), string(made.GetUID()))
 }
 
 // restoreMade removes an object that was made, unless somebody has changed or

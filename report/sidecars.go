@@ -3,8 +3,10 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/capacity/model"
 	"github.com/meshtrial/meshtrial/scope/generate"
 )
 
@@ -28,7 +30,7 @@ func RenderSidecars(w io.Writer, r generate.Result, top int, opt Options) error 
 	}
 	t.wrap("", fmt.Sprintf("%s: %s kept, each a workload and a host that it calls.", from, dependencies(r.Edges)))
 	t.list("Rule", r.Rule)
-	for _, tb := range []Table{sidecarsTable(r, top), savingTable(r), namespacesTable(r, top), keptTable("Rare, and kept", r.Rare, top),
+	for _, tb := range []Table{sidecarsTable(r, top), savingTable(r), resourcesTable(r), namespacesTable(r, top), keptTable("Rare, and kept", r.Rare, top),
 		keptTable("Hosts that are not known, and kept", r.Unknown, top), oldTable(r, top)} {
 		if len(tb.Rows) > 0 {
 			t.line("")
@@ -93,6 +95,44 @@ func savingTable(r generate.Result) Table {
 	t.Notes = append(t.Notes, fmt.Sprintf("From %s. Exact: a Sidecar for every workload with what it needs alone; of what that saves, this is %s%%.", p.Basis, Fixed(100*p.OfExact, 1)))
 	return t
 }
+
+// resourcesTable is what memory and CPU come to, with their intervals.
+func resourcesTable(r generate.Result) Table {
+	t := Table{Title: "Predicted memory and CPU", Columns: []Column{{"what", false, 0}, {"now", true, 0}, {"after", true, 0}, {"less", true, 0}}}
+	not := map[string][]string{}
+	var reasons []string
+	for _, c := range r.Saving.Resources {
+		if c.Not != "" {
+			if not[c.Not] == nil {
+				reasons = append(reasons, c.Not)
+			}
+			not[c.Not] = append(not[c.Not], c.What)
+			continue
+		}
+		show := func(v *model.Interval) Text {
+			if v == nil {
+				return Text{"–", StyleDim}
+			}
+			scale, unit, digits := 1.0, c.Unit, 2
+			if c.Unit == "bytes" {
+				s := bytesColumn([]int64{int64(max(abs(v.Low), abs(v.High)))})
+				scale, unit, digits = s.Div, s.Unit, 1
+			}
+			return Text{S: fmt.Sprintf("%s (%s to %s) %s", Fixed(v.Estimate/scale, digits), Fixed(v.Low/scale, digits), Fixed(v.High/scale, digits), unit)}
+		}
+		t.Rows = append(t.Rows, []Text{{S: c.What}, show(c.Now), show(c.After), show(c.Less)})
+		if note := "From " + c.Basis + "."; !slices.Contains(t.Notes, note) {
+			t.Notes = append(t.Notes, note)
+		}
+	}
+	for _, why := range reasons {
+		t.Rows = append(t.Rows, []Text{{S: strings.Join(not[why], ", ")}, {"–", StyleDim}, {"–", StyleDim}, {"not predicted", StyleDim}})
+		t.Notes = append(t.Notes, "Not predicted: "+strings.Join(not[why], ", ")+": "+why+".")
+	}
+	return t
+}
+
+func abs(v float64) float64 { return max(v, -v) }
 
 func namespacesTable(r generate.Result, top int) Table {
 	if r.Saving.Now.Dump == 0 || len(r.Saving.Namespaces) < 2 {

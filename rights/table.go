@@ -27,6 +27,7 @@ const (
 	Signals      = "signals"
 	Scope        = "scope"
 	Generate     = "scope-generate"
+	Apply        = "scope-apply"
 	Advise       = "advise"
 	PushTest     = "controlplane-test"
 	Install      = "lab install"
@@ -38,6 +39,8 @@ const (
 	networking    = ".networking.istio.io"
 	security      = ".security.istio.io"
 	telemetry     = ".telemetry.istio.io"
+	extensions    = ".extensions.istio.io"
+	gatewayAPI    = ".gateway.networking.k8s.io"
 	rbac          = ".rbac.authorization.k8s.io"
 	endpointSlice = "endpointslices.discovery.k8s.io"
 	autoscaler    = "horizontalpodautoscalers.autoscaling"
@@ -297,7 +300,12 @@ var table = []feature{
 		{verbs: "list", name: "services", where: Everywhere, why: "what there is to call", without: "only Services that proxies hold are known"},
 		{verbs: "list", name: "serviceentries" + networking + " virtualservices" + networking + " destinationrules" + networking, where: Everywhere, why: "hosts, and routes that lead to other hosts", without: "routes in other namespaces than their hosts may be left out"},
 		{verbs: "list", name: "sidecars" + networking, where: Everywhere, why: "Sidecars that exist", without: "those that exist are not told from new ones"},
-		{verbs: "list", name: "envoyfilters" + networking, where: Everywhere, why: "hosts that EnvoyFilters call", without: "such hosts may be left out"},
+		{verbs: "list", name: "envoyfilters" + networking + " wasmplugins" + extensions + " trafficextensions" + extensions + " requestauthentications" + security, where: Everywhere, why: "hosts that filters and extensions call, and from which keys are fetched", without: "such hosts may be left out"},
+		{verbs: "list", name: "httproutes" + gatewayAPI + " grpcroutes" + gatewayAPI + " tcproutes" + gatewayAPI + " tlsroutes" + gatewayAPI, where: Everywhere, why: "routes of the Gateway API that lead to other hosts", without: "a Service whose requests such a route sends elsewhere may be left out"},
+		{verbs: "list", name: "deployments.apps statefulsets.apps daemonsets.apps cronjobs.batch workloadentries" + networking, where: Everywhere, why: "workloads that have no pods, now or at all", without: "such workloads are not known, and get the Sidecar of their namespace when they run"},
+	}},
+	{Name: Apply, Doc: "meshtrial scope --generate --apply, beside scope and scope-generate: the Sidecars that it generated. It takes the cluster as a run does: journal.", rows: []row{
+		{verbs: "get create patch update delete", name: "sidecars" + networking, where: Everywhere, why: "generated Sidecars, and taking them back"},
 	}},
 	{Name: PushTest, Doc: "meshtrial controlplane-test: three objects again and again in a namespace of yours. Its figures need signals besides, or a Prometheus. It takes the cluster as a run does: journal.", rows: []row{
 		{verbs: "get", name: "namespaces", where: Everywhere, why: "whether the namespace is there", without: "a namespace that is not there is told later, by the API server"},

@@ -19,8 +19,12 @@ func agree(ctx context.Context, env *Env, p *progress, where lab.Lab, changes []
 	if where.Kind() == lab.KindLocal || len(changes) == 0 {
 		return nil
 	}
-	text := "outside of its own namespace this run changes, and puts back when it ends:\n" + journal.Text(changes)
-	if yes {
+	return ask(ctx, env, p, false, "outside of its own namespace this run changes, and puts back when it ends:\n"+journal.Text(changes), yes)
+}
+
+// ask says what is going to change, and goes on if somebody at the terminal says so.
+func ask(ctx context.Context, env *Env, p *progress, own bool, text string, yes bool) error {
+	if own || yes {
 		p.note("%s", strings.TrimSuffix(text, "\n"))
 		return nil
 	}

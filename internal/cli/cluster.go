@@ -65,6 +65,8 @@ type clusterChange struct {
 	Why    string       `json:"why"`
 	Fields []string     `json:"fields,omitempty"`
 	Left   string       `json:"left,omitempty"`
+	// Kept says by whom it was asked for that the change stays.
+	Kept string `json:"kept,omitempty"`
 }
 
 type clusterNamespace struct {
@@ -113,7 +115,7 @@ func readClusterStatus(ctx context.Context, config *rest.Config) (clusterStatus,
 		return out, err
 	}
 	for _, e := range entries {
-		change := clusterChange{Object: e.Object.String(), Run: e.Run, Since: e.At, Done: e.Done, Why: e.Why, Left: e.Left}
+		change := clusterChange{Object: e.Object.String(), Run: e.Run, Since: e.At, Done: e.Done, Why: e.Why, Left: e.Left, Kept: e.Kept}
 		for _, field := range e.Fields {
 			if field.Order == nil && e.Done == journal.Changed {
 				change.Fields = append(change.Fields, field.String())
@@ -142,14 +144,26 @@ func (s clusterStatus) write(w io.Writer) error {
 	} else {
 		p.printf("at work, or dead without having said so: %s\n", s.Holder)
 	}
-	if len(s.Changes) > 0 {
+	kept := slices.Clone(s.Changes)
+	kept = slices.DeleteFunc(kept, func(c clusterChange) bool { return c.Kept == "" })
+	left := slices.DeleteFunc(slices.Clone(s.Changes), func(c clusterChange) bool { return c.Kept != "" })
+	if len(left) > 0 {
 		p.printf("\nnot put back:\n")
 	}
-	for _, c := range s.Changes {
+	for _, c := range left {
 		p.printf("  %s %s by run %s on %s (%s)\n", c.Object, c.Done, c.Run, c.Since.Local().Format(time.DateTime), c.Why)
 		for _, field := range c.Fields {
 			p.printf("    %s\n", field)
 		}
+		if c.Left != "" {
+			p.printf("    left alone, since somebody else changed it: %s\n", c.Left)
+		}
+	}
+	if len(kept) > 0 {
+		p.printf("\nstays, as asked for; to take back: meshtrial cluster restore --run RUN\n")
+	}
+	for _, c := range kept {
+		p.printf("  %s %s by %s on %s, run %s (%s)\n", c.Object, c.Done, c.Kept, c.Since.Local().Format(time.DateTime), c.Run, c.Why)
 		if c.Left != "" {
 			p.printf("    left alone, since somebody else changed it: %s\n", c.Left)
 		}
@@ -160,7 +174,7 @@ func (s clusterStatus) write(w io.Writer) error {
 	for _, n := range s.Namespaces {
 		p.printf("  %s, since %s\n", n.Name, n.Since.Local().Format(time.DateTime))
 	}
-	if len(s.Changes)+len(s.Namespaces) > 0 {
+	if len(left)+len(s.Namespaces) > 0 {
 		p.printf("\nonce that run is over: meshtrial cluster restore\n")
 	}
 	return p.err
@@ -194,6 +208,7 @@ func newClusterRestoreCommand(env *Env) *cobra.Command {
 		Long: "Puts back what runs changed in a cluster that ended without doing so, and removes the\n" +
 			"namespaces that they made. A field that somebody else has changed since is left alone and\n" +
 			"named; its note stays until --forget takes it for settled.\n\n" +
+			"What somebody asked to stay (meshtrial scope --apply) is put back by --run RUN alone.\n\n" +
 			"A run that is still at work has the cluster's Lease: the command says which, and does nothing.\n\n" +
 			"Exit codes: 0 all is as it was, 3 something was left alone.",
 		Args: noArguments,
@@ -201,7 +216,7 @@ func newClusterRestoreCommand(env *Env) *cobra.Command {
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.run, "run", "", "only what this run changed and made, also a namespace whose run may be under way elsewhere")
+	flags.StringVar(&f.run, "run", "", "only what this run changed and made, also what was asked to stay, and a namespace whose run may be under way elsewhere")
 	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for a run that is at work")
 	flags.BoolVar(&f.forget, "forget", false, "take the notes away of what was left alone: it may stay as it is")
 	return cmd
@@ -213,6 +228,8 @@ type restored struct {
 	Objects    []restoredEntry `json:"objects"`
 	Namespaces []string        `json:"namespaces"` // removed
 	Forgotten  int             `json:"forgotten"`
+	// Kept are the objects whose changes stay, as somebody asked for.
+	Kept []string `json:"kept"`
 }
 
 type restoredEntry struct {
@@ -239,8 +256,12 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) (err error) {
 	ctx, release := j.Context(ctx)
 	defer release()
 	which := func(e *journal.Entry) bool { return f.run == "" || e.Run == f.run }
-	done, restoreErr := j.Restore(ctx, which)
-	out := restored{Schema: 1, Objects: []restoredEntry{}, Namespaces: []string{}}
+	restore := j.Restore
+	if f.run != "" {
+		restore = j.TakeBack
+	}
+	done, restoreErr := restore(ctx, which)
+	out := restored{Schema: 1, Objects: []restoredEntry{}, Namespaces: []string{}, Kept: []string{}}
 	for _, o := range done {
 		one := restoredEntry{Object: o.Entry.Object.String(), Run: o.Entry.Run, Text: o.Text, Back: o.Back, Left: o.Left}
 		if o.Err != nil {
@@ -257,6 +278,16 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) (err error) {
 	left, err := j.Left(ctx, which)
 	if err != nil {
 		return err
+	}
+	kept, err := j.Kept(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range kept {
+		out.Kept = append(out.Kept, e.Object.String())
+	}
+	for _, text := range sayKept(kept) {
+		p.note("%s", text)
 	}
 	removed, sweepErr := removeDead(ctx, p, config, f.run)
 	out.Namespaces = append(out.Namespaces, removed...)

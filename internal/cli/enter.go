@@ -37,7 +37,36 @@ func enter(ctx context.Context, p *progress, config *rest.Config, run, study str
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("put back what an earlier run changed: %w", err), leave(ctx, j))
 	}
+	kept, err := j.Kept(ctx)
+	if err != nil {
+		return nil, errors.Join(err, leave(ctx, j))
+	}
+	for _, text := range sayKept(kept) {
+		p.note("%s", text)
+	}
 	return j, nil
+}
+
+// sayKept names what stays in a cluster because somebody asked for it, a line for
+// each who did.
+func sayKept(entries []*journal.Entry) (out []string) {
+	var runs []string
+	objects := map[string][]*journal.Entry{}
+	for _, e := range entries {
+		if len(objects[e.Run]) == 0 {
+			runs = append(runs, e.Run)
+		}
+		objects[e.Run] = append(objects[e.Run], e)
+	}
+	for _, run := range runs {
+		first := objects[run][0]
+		text := first.Object.String()
+		if n := len(objects[run]); n > 1 {
+			text += fmt.Sprintf(" and %d more", n-1)
+		}
+		out = append(out, fmt.Sprintf("%s: as asked for by %s on %s, which stays; to take it back: meshtrial cluster restore --run %s", text, first.Kept, first.At.Local().Format(time.DateTime), run))
+	}
+	return out
 }
 
 // openJournal takes the cluster's Lease.

@@ -33,6 +33,7 @@ type scopeFlags struct {
 	color              string
 	width              int
 	generate           generateFlags
+	applied            applyFlags
 	// each, if set, is given the config dump of each proxy of a lab too.
 	each func(proxy string, dump io.Reader) error
 }
@@ -49,7 +50,8 @@ func newScopeCommand(env *Env) *cobra.Command {
 			"the proxies what they have called so far.\n\n" +
 			"With --generate it writes Sidecar resources from who calls whom, as the proxies' counters,\n" +
 			"access logs, Prometheus, Kiali or service graphs say, with a diff against those that exist\n" +
-			"and a report of what is not covered. It applies nothing.",
+			"and a report of what is not covered. It applies nothing, unless --apply asks for it: that is\n" +
+			"recorded in the cluster, stays, and is taken back by meshtrial cluster restore --run RUN.",
 		Example: "    meshtrial scope --dump sidecar.json\n    meshtrial scope --lab local --namespace shop --stats\n" +
 			"    meshtrial xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz && meshtrial scope --dump shop.xds.gz\n" +
 			"    meshtrial scope --lab cluster --prometheus-url http://localhost:9090 --generate sidecars",
@@ -85,6 +87,9 @@ func newScopeCommand(env *Env) *cobra.Command {
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.BoolVar(&f.csv, "csv", false, "print CSV")
 	f.generate.register(flags)
+	flags.BoolVar(&f.applied.apply, "apply", false, "with --generate and --lab: apply the Sidecars to the cluster, after a question")
+	flags.BoolVar(&f.applied.yes, "yes", false, "with --apply: do not ask")
+	flags.DurationVar(&f.applied.wait, "wait", 0, waitUsage)
 	addTextFlags(cmd, &f.color, &f.width)
 	return cmd
 }

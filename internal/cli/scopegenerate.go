@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/meshtrial/meshtrial/capacity/model"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/scope"
 	"github.com/meshtrial/meshtrial/scope/generate"
-	"github.com/meshtrial/meshtrial/signals"
 )
 
 // generateFlags are those of scope --generate.
@@ -28,13 +28,15 @@ type generateFlags struct {
 	prometheus                                      string
 	headers                                         []string
 	domain, root                                    string
-	window                                          time.Duration
+	window, watched                                 time.Duration
 	exception                                       float64
 	rare                                            int64
+	units, model                                    string
+	mesh                                            model.Mesh
 }
 
 // generateNames are the flags that only go with --generate.
-var generateNames = []string{"inventory", "access-log", "istio-metrics", "prometheus-url", "prometheus-header", "kiali", "graph", "always", "window", "exception", "rare", "cluster-domain", "root-namespace"}
+var generateNames = []string{"inventory", "access-log", "istio-metrics", "prometheus-url", "prometheus-header", "kiali", "graph", "always", "window", "watched", "exception", "rare", "cluster-domain", "root-namespace", "unit-costs", "model", "change-rate", "istiod-replicas", "istiod-cores"}
 
 func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.to, "generate", "", "write Sidecars for what the workloads call to this `DIR`, or to standard output (-), with the report on standard error")
@@ -47,21 +49,34 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.graphs, "graph", nil, "service graph that somebody declares, `NAMESPACE=FILE` (isotope); may be repeated")
 	flags.StringArrayVar(&f.always, "always", nil, "egress `host` (namespace/name) that every Sidecar has, such as istio-system/*; may be repeated")
 	flags.DurationVar(&f.window, "window", generate.DefaultWindow, "how long before the newest observation a call still counts")
+	flags.DurationVar(&f.watched, "watched", generate.DefaultWatched, "narrow no workload that was watched for less than this")
 	flags.Float64Var(&f.exception, "exception", 100*generate.DefaultException, "give a workload a Sidecar of its own if without it more than so much of its saving would be lost, `percent`")
 	flags.Int64Var(&f.rare, "rare", generate.DefaultRare, "list a dependency of up to so many calls as rare")
+	f.mesh = model.Default()
+	flags.StringVar(&f.units, "unit-costs", "", "predict the sidecars' memory and CPU by what a cluster cost in this `RUN` of sidecar-size")
+	flags.StringVar(&f.model, "model", "", "predict istiod's memory and CPU by this model, a `FILE` that capacity fit wrote")
+	flags.Float64Var(&f.mesh.Rate, "change-rate", 0, "with --model: changes of configuration and endpoints a second")
+	flags.IntVar(&f.mesh.Replicas, "istiod-replicas", f.mesh.Replicas, "with --model: replicas of istiod")
+	flags.Float64Var(&f.mesh.Cores, "istiod-cores", f.mesh.Cores, "with --model: CPUs of each")
 	flags.StringVar(&f.domain, "cluster-domain", "cluster.local", "`domain` of the cluster's Services")
 	flags.StringVar(&f.root, "root-namespace", "istio-system", "`namespace` of the mesh's configuration, if its ConfigMap does not say another")
 }
 
 func (f *generateFlags) options() (generate.Options, error) {
-	o := generate.Options{Window: f.window, Exception: f.exception / 100, Rare: f.rare}
+	o := generate.Options{Window: f.window, Watched: f.watched, Exception: f.exception / 100, Rare: f.rare, Now: time.Now()}
 	switch {
 	case f.window < time.Minute:
 		return o, errs.Usage("--window %s: must be at least 1m", f.window)
+	case f.watched < 0:
+		return o, errs.Usage("--watched must not be negative")
 	case !(f.exception >= 0 && f.exception <= 100):
 		return o, errs.Usage("--exception %g: must be 0 to 100 percent", f.exception)
 	case f.rare < 0:
 		return o, errs.Usage("--rare must not be negative")
+	case f.model != "" && f.mesh.Rate <= 0:
+		return o, errs.WithHint(errs.Usage("--model requires --change-rate: what istiod does follows how often something changes"), "the rate of pilot_xds_pushes{type=\"cds\"} over the number of proxies is near it")
+	case f.model == "" && f.mesh.Rate != 0:
+		return o, errs.Usage("--change-rate requires --model")
 	case len(f.headers) > 0 && f.prometheus == "":
 		return o, errs.Usage("--prometheus-header requires --prometheus-url")
 	}
@@ -118,12 +133,24 @@ func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
 	if err != nil {
 		return err
 	}
+	bases, err := costBases(ctx, env, f.generate)
+	if err != nil {
+		return err
+	}
 	result, err := generate.Generate(inv, obs, generate.NewAccounts(proxies, inv), o)
 	if err != nil {
 		return err
 	}
+	if err := result.Saving.Costs(bases); err != nil {
+		return err
+	}
 	result.Notes = append(append(result.Notes, logs...), notes...)
-	return writeGenerated(env, f, result, text)
+	if f.applied.apply {
+		if err := f.applied.complete(inv); err != nil {
+			return err
+		}
+	}
+	return writeGenerated(ctx, env, f, result, text)
 }
 
 // proxiesOf reads the proxies that are named, with what they called.
@@ -165,15 +192,21 @@ func observations(ctx context.Context, env *Env, f scopeFlags, inv *generate.Inv
 		notes = append(notes, note...)
 	}
 	for _, name := range f.generate.metrics {
-		err := withFile(ctx, env, name, func(r io.Reader) error { return readMetrics(r, obs) })
+		err := withFile(ctx, env, name, func(r io.Reader) error {
+			note, err := readMetrics(r, name, obs)
+			notes = append(notes, note...)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
 	}
 	if f.generate.prometheus != "" {
-		if err := askPrometheus(ctx, f.generate, obs); err != nil {
+		note, err := askPrometheus(ctx, f.generate, obs)
+		if err != nil {
 			return nil, err
 		}
+		notes = append(notes, note...)
 	}
 	for _, name := range f.generate.kiali {
 		err := withFile(ctx, env, name, func(r io.Reader) error { return obs.ReadKiali(r, inv.Domain) })
@@ -222,71 +255,6 @@ func readAccessLog(ctx context.Context, env *Env, named string, inv *generate.In
 	return notes, err
 }
 
-// maxMetrics bounds a file with an answer of Prometheus, bytes.
-const maxMetrics = 256 << 20
-
-func readMetrics(r io.Reader, obs *generate.Observations) error {
-	data, err := io.ReadAll(io.LimitReader(r, maxMetrics+1))
-	if err != nil {
-		return err
-	}
-	if len(data) > maxMetrics {
-		return errs.Usage("longer than %d MB", maxMetrics>>20)
-	}
-	samples, err := signals.ReadAnswer(data)
-	if err != nil {
-		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "take one with: curl -s 'http://PROMETHEUS/api/v1/query' --data-urlencode 'query=max_over_time(istio_requests_total[30d])'")
-	}
-	return addSamples(obs, samples, "", generate.Span{})
-}
-
-// addSamples adds series. An expression takes the names of metrics away: they
-// are known to whoever asked.
-func addSamples(obs *generate.Observations, samples []signals.Sample, metric string, at generate.Span) error {
-	for i, s := range samples {
-		name := s.Name
-		if name == "" {
-			name = metric
-		}
-		if name == "" && s.Labels["request_protocol"] == "tcp" {
-			name = generate.MetricConnections
-		}
-		if _, has := s.Labels["source_workload"]; !has {
-			return errs.WithHint(errs.Usage("result[%d]: the series has no label source_workload: it is not of istio_requests_total", i), "keep the labels: sum by (source_workload, source_workload_namespace, destination_workload, destination_workload_namespace, destination_service, destination_service_name, destination_service_namespace, reporter, request_protocol)")
-		}
-		if err := obs.AddMetric(name, s.Labels, s.Value, at); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// callersQuery is what Prometheus is asked: every pair that had a request at any
-// time within the window, whatever became of the counters.
-func callersQuery(metric string, window time.Duration) string {
-	return fmt.Sprintf("sum by (reporter, source_workload, source_workload_namespace, destination_workload, destination_workload_namespace, destination_service, destination_service_name, destination_service_namespace, request_protocol) (max_over_time(%s[%ds]))",
-		metric, int64(window/time.Second))
-}
-
-func askPrometheus(ctx context.Context, f generateFlags, obs *generate.Observations) error {
-	server, err := openPrometheus(f.prometheus, f.headers)
-	if err != nil {
-		return err
-	}
-	defer server.Close()
-	now := time.Now()
-	for _, metric := range []string{generate.MetricRequests, generate.MetricConnections} {
-		samples, err := server.Instant(ctx, callersQuery(metric, f.window), now)
-		if err == nil {
-			err = addSamples(obs, samples, metric, generate.Between(now.Add(-f.window), now))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // What a folder gets.
 const (
 	fileSidecars = "sidecars.yaml"
@@ -297,7 +265,7 @@ const (
 // safeName is what an object may be called that is written out.
 var safeName = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
 
-func writeGenerated(env *Env, f scopeFlags, r generate.Result, text report.Options) error {
+func writeGenerated(ctx context.Context, env *Env, f scopeFlags, r generate.Result, text report.Options) error {
 	for _, s := range r.Sidecars {
 		if !safeName.MatchString(s.String()) {
 			return errs.Usage("a Sidecar would be called %.100q, which is no name of an object", s)
@@ -307,10 +275,7 @@ func writeGenerated(env *Env, f scopeFlags, r generate.Result, text report.Optio
 		if _, err := io.WriteString(env.Stdout, r.Manifests()); err != nil {
 			return err
 		}
-		if f.json {
-			return writeJSON(env.Stderr, r)
-		}
-		return report.RenderSidecars(env.Stderr, r, f.top, text)
+		return presentGenerated(ctx, env, env.Stderr, f, r, text)
 	}
 	if err := os.MkdirAll(f.generate.to, 0o755); err != nil {
 		return errs.WithCode(err, errs.CodeUsage)
@@ -324,20 +289,48 @@ func writeGenerated(env *Env, f scopeFlags, r generate.Result, text report.Optio
 			return errs.WithCode(err, errs.CodeUsage)
 		}
 	}
-	if f.json {
-		return writeJSON(env.Stdout, r)
+	return presentGenerated(ctx, env, env.Stdout, f, r, text)
+}
+
+// presentGenerated shows the report, and applies what was generated if that was
+// asked for.
+func presentGenerated(ctx context.Context, env *Env, to io.Writer, f scopeFlags, r generate.Result, text report.Options) error {
+	if !f.json {
+		if err := report.RenderSidecars(to, r, f.top, text); err != nil {
+			return err
+		}
 	}
-	if err := report.RenderSidecars(env.Stdout, r, f.top, text); err != nil {
-		return err
+	var as *appliedAs
+	if f.applied.apply {
+		var err error
+		if as, err = applyGenerated(ctx, env, f, r); err != nil {
+			return err
+		}
 	}
-	_, err = fmt.Fprintf(env.Stdout, "\nTo apply: kubectl apply -f %s\nWhat that changes: %s\n", filepath.Join(f.generate.to, fileSidecars), filepath.Join(f.generate.to, fileDiff))
+	switch {
+	case f.json:
+		return writeJSON(to, applied{r, as})
+	case f.applied.apply:
+		return as.write(to)
+	case f.generate.to == "-":
+		return nil
+	}
+	_, err := fmt.Fprintf(to, "\nTo apply: kubectl apply -f %s (or --apply, which records it and can take it back)\nWhat that changes: %s\n", filepath.Join(f.generate.to, fileSidecars), filepath.Join(f.generate.to, fileDiff))
 	return err
 }
 
 // check finds what of the flags does not go together.
 func (f *generateFlags) check(s scopeFlags, changed func(string) bool) error {
+	for _, name := range []string{"yes", "wait"} {
+		if changed(name) && !s.applied.apply {
+			return errs.Usage("--%s requires --apply", name)
+		}
+	}
+	if s.applied.apply && s.lab == "" {
+		return errs.WithHint(errs.Usage("--apply requires --lab"), "it applies to the cluster that it has read: --lab cluster")
+	}
 	if f.to == "" {
-		for _, name := range generateNames {
+		for _, name := range append([]string{"apply"}, generateNames...) {
 			if changed(name) {
 				return errs.Usage("--%s requires --generate", name)
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/scope"
 	"github.com/meshtrial/meshtrial/scope/generate"
 )
@@ -28,19 +29,20 @@ type callGraph struct {
 	t          *testing.T
 	lab        *local.Lab
 	services   int
+	pods       int
 	namespaces int
 }
 
-// newCallGraph runs it. MESHTRIAL_GENERATE_SERVICES says how many services.
+// newCallGraph runs it. MESHTRIAL_GENERATE_SERVICES says how many services, and
+// MESHTRIAL_GENERATE_PODS on how many pods, each with a sidecar: a pod then has
+// several, each in a container and on a port of its own.
 func newCallGraph(t *testing.T) callGraph {
 	t.Helper()
-	g := callGraph{t: t, lab: labtest.Start(t), services: 20, namespaces: 4}
-	if text := os.Getenv("MESHTRIAL_GENERATE_SERVICES"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 8 {
-			t.Fatalf("MESHTRIAL_GENERATE_SERVICES=%s: want a number from 8", text)
-		}
-		g.services = n
+	g := callGraph{t: t, lab: labtest.Start(t), namespaces: 4}
+	g.services = fromEnvironment(t, "MESHTRIAL_GENERATE_SERVICES", 20)
+	g.pods = min(fromEnvironment(t, "MESHTRIAL_GENERATE_PODS", g.services), g.services)
+	if g.pods < g.services && g.pods%g.namespaces != 0 {
+		t.Fatalf("MESHTRIAL_GENERATE_PODS=%d: want a multiple of %d", g.pods, g.namespaces)
 	}
 	var b strings.Builder
 	for i := range g.namespaces {
@@ -49,16 +51,15 @@ func newCallGraph(t *testing.T) callGraph {
 		fmt.Fprintf(&b, "---\napiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: default, namespace: gen-%d}\nspec: {mtls: {mode: STRICT}}\n", i)
 	}
 	for i := range g.services {
-		behaviour, err := json.Marshal(map[string]any{"calls": g.calls(i), "response_bytes": 100})
-		if err != nil {
-			t.Fatal(err)
-		}
 		fmt.Fprintf(&b, `---
 apiVersion: v1
 kind: Service
-metadata: {name: %[1]s, namespace: %[2]s}
-spec: {selector: {app: %[1]s}, ports: [{name: http, port: 8080}]}
----
+metadata: {name: %s, namespace: %s}
+spec: {selector: {app: %s}, ports: [{name: http, port: 8080, targetPort: %d}]}
+`, g.name(i), g.namespace(i), g.name(i%g.pods), workerPort(i/g.pods))
+	}
+	for i := range g.pods {
+		fmt.Fprintf(&b, `---
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: %[1]s, namespace: %[2]s}
@@ -66,14 +67,99 @@ spec:
   selector: {matchLabels: {app: %[1]s}}
   template:
     metadata: {labels: {app: %[1]s}, annotations: {proxy.istio.io/config: "concurrency: 1", sidecar.istio.io/proxyCPU: 10m}}
-    spec: {terminationGracePeriodSeconds: 1, containers: [{name: worker, image: "docker.io/meshtrial/meshtrial:lab", imagePullPolicy: IfNotPresent, args: [worker, --config, %[3]q]}]}
-`, g.name(i), g.namespace(i), behaviour)
+    spec: {terminationGracePeriodSeconds: 1, containers: [%[3]s]}
+`, g.name(i), g.namespace(i), strings.Join(g.containers(i), ", "))
 	}
+	b.WriteString(g.hidden())
 	g.kubectl(b.String(), "apply", "-f", "-")
-	for i := range g.services {
+	for i := range g.pods {
 		g.kubectl("", "-n", g.namespace(i), "rollout", "status", "deployment/"+g.name(i), "--timeout=300s")
 	}
 	return g
+}
+
+func fromEnvironment(t *testing.T, name string, preset int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return preset
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 8 {
+		t.Fatalf("%s=%s: want a number from 8", name, text)
+	}
+	return n
+}
+
+// containers are the workers of a pod, one for each service it has.
+func (g callGraph) containers(pod int) (out []string) {
+	for k, i := 0, pod; i < g.services; k, i = k+1, i+g.pods {
+		behaviour, err := json.Marshal(map[string]any{"calls": g.calls(i), "response_bytes": 100})
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		name, more := "worker", ""
+		if k > 0 { // others' ports are the first's
+			name = fmt.Sprintf("worker-%d", k)
+			more = fmt.Sprintf(", --http, %q, --control, %q, --health, %q", fmt.Sprintf(":%d", workerPort(k)), fmt.Sprintf("127.0.0.1:%d", 15800+k), fmt.Sprintf(":%d", 15900+k))
+			for _, e := range protocol.Endpoints() {
+				if e.Flag != "http" {
+					more += fmt.Sprintf(", --%s, %q", e.Flag, off)
+				}
+			}
+		}
+		out = append(out, fmt.Sprintf(`{name: %s, image: "docker.io/meshtrial/meshtrial:lab", imagePullPolicy: IfNotPresent, args: [worker, --config, %q%s]}`, name, behaviour, more))
+	}
+	return out
+}
+
+// workerPort is that of the service that is the k-th of its pod: the first worker
+// has some ports after its own.
+func workerPort(k int) int {
+	if k == 0 {
+		return 8080
+	}
+	return 8090 + k
+}
+
+// hidden are hosts that the root calls and that no counter names: an alias of a
+// Service in another namespace, and a Service whose requests go where a delegate of
+// its VirtualService says.
+func (g callGraph) hidden() string {
+	return fmt.Sprintf(`---
+apiVersion: v1
+kind: Service
+metadata: {name: alias, namespace: %[5]s}
+spec: {type: ExternalName, externalName: %[2]s, ports: [{name: http, port: 8080}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: routed, namespace: %[1]s}
+spec: {selector: {app: nobody}, ports: [{name: http, port: 8080}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: routed, namespace: %[3]s}
+spec: {hosts: [routed.%[1]s.svc.cluster.local], http: [{delegate: {name: part, namespace: %[4]s}}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: part, namespace: %[4]s}
+spec: {http: [{route: [{destination: {host: %[2]s}}]}]}
+`, g.namespace(1), g.host(g.aliased()), g.namespace(2), g.namespace(3), g.aliasNamespace())
+}
+
+// aliased is the service behind the hidden hosts.
+func (g callGraph) aliased() int { return g.services - 3 }
+
+// aliasNamespace is another than that of the service that the alias is of.
+func (g callGraph) aliasNamespace() string { return g.namespace(g.aliased() + 1) }
+
+// hiddenHosts are those that the root calls, and how a Sidecar lets them in.
+func (g callGraph) hiddenHosts() (called, let []string) {
+	alias, routed := "alias."+g.aliasNamespace()+".svc.cluster.local", "routed."+g.namespace(1)+".svc.cluster.local"
+	of := g.namespace(g.aliased())
+	return []string{alias, routed}, []string{of + "/" + g.host(g.aliased()), of + "/" + alias, g.namespace(1) + "/" + routed, g.namespace(2) + "/" + routed}
 }
 
 func (g callGraph) name(i int) string      { return fmt.Sprintf("s%02d", i) }
@@ -97,6 +183,11 @@ func (g callGraph) calls(i int) []map[string]any {
 	out := []map[string]any{}
 	for _, child := range g.children(i) {
 		out = append(out, map[string]any{"name": g.name(child), "url": "http://" + g.host(child) + ":8080/", "protocol": "http1"})
+	}
+	if called, _ := g.hiddenHosts(); i == 0 {
+		for _, host := range called {
+			out = append(out, map[string]any{"name": strings.SplitN(host, ".", 2)[0], "url": "http://" + host + ":8080/", "protocol": "http1"})
+		}
 	}
 	return out
 }
@@ -164,21 +255,16 @@ func (g callGraph) scope() scope.Report {
 			own = append(own, p)
 		}
 	}
-	if len(own) != g.services {
-		t.Fatalf("%d sidecars, want %d", len(own), g.services)
+	if len(own) != g.pods {
+		t.Fatalf("%d sidecars, want %d", len(own), g.pods)
 	}
 	return scope.Merge(own, 0)
 }
 
 // generate makes Sidecars of what the proxies of the lab counted.
-func (g callGraph) generate(to string) generate.Result {
+func (g callGraph) generate(to string, more ...string) generate.Result {
 	g.t.Helper()
-	var out, said bytes.Buffer
-	env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said}
-	if err := Run(g.t.Context(), []string{"scope", "--lab", "local", "--generate", to, "--top", "0"}, env); err != nil {
-		g.t.Fatalf("%v\n%s", err, said.String())
-	}
-	g.t.Log(out.String())
+	g.t.Log(g.run(append([]string{"scope", "--lab", "local", "--generate", to, "--top", "0", "--watched", "0"}, more...)...))
 	var r generate.Result
 	data, err := os.ReadFile(filepath.Join(to, fileReport))
 	if err == nil {
@@ -190,17 +276,34 @@ func (g callGraph) generate(to string) generate.Result {
 	return r
 }
 
+// run is a command's output.
+func (g callGraph) run(args ...string) string {
+	g.t.Helper()
+	var out, said bytes.Buffer
+	env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said}
+	if err := Run(g.t.Context(), args, env); err != nil {
+		g.t.Fatalf("%q: %v\n%s", args, err, said.String())
+	}
+	return out.String()
+}
+
 // handMade are Sidecars as one would write them who knows the graph: each
 // workload's own calls and nothing else.
 func (g callGraph) handMade() string {
 	var b strings.Builder
-	for i := range g.services {
+	for i := range g.pods {
 		hosts := []string{}
-		for _, child := range g.children(i) {
-			hosts = append(hosts, fmt.Sprintf("%q", g.namespace(child)+"/"+g.host(child)))
+		for of := i; of < g.services; of += g.pods {
+			for _, child := range g.children(of) {
+				hosts = append(hosts, fmt.Sprintf("%q", g.namespace(child)+"/"+g.host(child)))
+			}
 		}
 		if i == 0 {
 			hosts = append(hosts, fmt.Sprintf("%q", g.namespace(g.rare())+"/"+g.host(g.rare())))
+			_, let := g.hiddenHosts()
+			for _, host := range let {
+				hosts = append(hosts, fmt.Sprintf("%q", host))
+			}
 		}
 		if len(hosts) == 0 {
 			hosts = []string{`"~/*"`}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
 )
@@ -21,13 +22,17 @@ const meshOfTwo = `{"items":[
 
 // askedOf runs scope --generate against a Prometheus that answers so, and
 // returns what it printed and what the server was asked.
-func askedOf(t *testing.T, answer func(query string) string) (yaml string, queries []string, err error) {
+func askedOf(t *testing.T, answer func(query string) string) (yaml, said string, queries []string, err error) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Scope-OrgID") != "shop" {
 			t.Errorf("%s: no header", r.URL)
 		}
 		query := r.FormValue("query")
+		if strings.HasSuffix(r.URL.Path, "/query_range") {
+			fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[%d,"5"]]}]}}`, time.Now().Add(-30*time.Hour).Unix())
+			return
+		}
 		queries = append(queries, query)
 		fmt.Fprint(w, answer(query))
 	}))
@@ -36,17 +41,17 @@ func askedOf(t *testing.T, answer func(query string) string) (yaml string, queri
 	if err := os.WriteFile(file, []byte(meshOfTwo), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	var out, said bytes.Buffer
+	var out, errors bytes.Buffer
 	err = Run(t.Context(), []string{"scope", "--inventory", file, "--prometheus-url", server.URL, "--prometheus-header", "X-Scope-OrgID: shop", "--window", "48h", "--generate", "-"},
-		&Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said})
-	return out.String(), queries, err
+		&Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errors})
+	return out.String(), errors.String(), queries, err
 }
 
 // A live Prometheus is asked for every pair that had a request within the
 // window, of connections too; where it has none at all, nobody knows whether
 // anybody counts them, and TCP Services are kept.
 func TestGenerateFromPrometheus(t *testing.T) {
-	yaml, queries, err := askedOf(t, func(query string) string {
+	yaml, said, queries, err := askedOf(t, func(query string) string {
 		if strings.Contains(query, "istio_tcp") {
 			return `{"status":"success","data":{"resultType":"vector","result":[]}}`
 		}
@@ -59,6 +64,9 @@ func TestGenerateFromPrometheus(t *testing.T) {
 	if !strings.Contains(yaml, "- bank/pay.bank.svc.cluster.local\n") || !strings.Contains(yaml, "- ./db.shop.svc.cluster.local\n") {
 		t.Error(yaml)
 	}
+	if !strings.Contains(said, "of the last 30h0m0s only") || !strings.Contains(said, "cover 30h") {
+		t.Error(said)
+	}
 }
 
 func TestGenerateFromPrometheusFailures(t *testing.T) {
@@ -67,7 +75,7 @@ func TestGenerateFromPrometheusFailures(t *testing.T) {
 		`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"pod":"a"},"value":[1,"1"]}]}}`: "source_workload",
 		`<html>`: "not an answer of Prometheus",
 	} {
-		_, _, err := askedOf(t, func(string) string { return answer })
+		_, _, _, err := askedOf(t, func(string) string { return answer })
 		if err == nil || !strings.Contains(err.Error()+errs.Hint(err), says) {
 			t.Errorf("%s: %v", answer, err)
 		}

@@ -17,13 +17,17 @@ import (
 // inventoryLists are the lists of the API server that say what is in the mesh.
 // The mesh's configuration comes first: it says which namespace is the root.
 func inventoryLists(istiod string) [][2]string {
-	istio := "/apis/networking.istio.io/v1/"
+	istio, routes, apps := "/apis/networking.istio.io/v1/", "/apis/gateway.networking.k8s.io/", "/apis/apps/v1/"
 	return [][2]string{
 		{"ConfigMap", "/api/v1/namespaces/" + istiod + "/configmaps/istio"},
 		{"Namespace", "/api/v1/namespaces"}, {"Service", "/api/v1/services"}, {"Pod", "/api/v1/pods"},
 		{"ServiceEntry", istio + "serviceentries"}, {"VirtualService", istio + "virtualservices"},
 		{"DestinationRule", istio + "destinationrules"}, {"Sidecar", istio + "sidecars"},
 		{"EnvoyFilter", "/apis/networking.istio.io/v1alpha3/envoyfilters"},
+		{"WasmPlugin", "/apis/extensions.istio.io/v1alpha1/wasmplugins"}, {"TrafficExtension", "/apis/extensions.istio.io/v1alpha1/trafficextensions"},
+		{"RequestAuthentication", "/apis/security.istio.io/v1/requestauthentications"},
+		{"HTTPRoute", routes + "v1/httproutes"}, {"GRPCRoute", routes + "v1/grpcroutes"}, {"TCPRoute", routes + "v1alpha2/tcproutes"}, {"TLSRoute", routes + "v1alpha2/tlsroutes"}, {"TCPRoute", routes + "v1/tcproutes"}, {"TLSRoute", routes + "v1/tlsroutes"},
+		{"Deployment", apps + "deployments"}, {"StatefulSet", apps + "statefulsets"}, {"DaemonSet", apps + "daemonsets"}, {"CronJob", "/apis/batch/v1/cronjobs"}, {"WorkloadEntry", istio + "workloadentries"},
 	}
 }
 
@@ -43,6 +47,9 @@ func labInventory(ctx context.Context, f scopeFlags, inv *generate.Inventory) (n
 		kind, path := list[0], list[1]
 		body, err := kube.CoreV1().RESTClient().Get().AbsPath(path).Stream(ctx)
 		switch {
+		case apierrors.IsNotFound(err) && kind == "ConfigMap":
+			notes = append(notes, fmt.Sprintf("%s is not there: the root namespace, the outbound policy and the hosts of extension providers are taken for Istio's defaults. A mesh with revisions has it under another name: add it with --inventory (kubectl get configmap istio-REVISION -n %s -o json).", path, istiod))
+			continue
 		case apierrors.IsNotFound(err):
 			err = inv.Read(strings.NewReader(`{"items":[]}`), kind) // there is no such kind of object, or no such map
 		case apierrors.IsForbidden(err):

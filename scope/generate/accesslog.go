@@ -14,9 +14,10 @@ import (
 	"github.com/meshtrial/meshtrial/scope"
 )
 
-// maxLine is the longest line of an access log that is read whole, bytes: twice
-// what Envoy lets the headers of a request have.
-const maxLine = 128 << 10
+// maxLine is the longest line of an access log that is read whole, bytes: more than
+// what Envoy lets the headers of a request have (96 KiB at most), each character
+// escaped to six.
+const maxLine = 1 << 20
 
 // LogFile is what was found in an access log.
 type LogFile struct {
@@ -82,15 +83,13 @@ type logReader struct {
 type entry struct {
 	cluster, authority string
 	at                 time.Time
+	loose              bool // one of several clusters of a line, most of which a client wrote
 }
 
 func (l *logReader) line(line []byte) error {
 	w := l.workload
-	if rest, found := bytes.CutPrefix(line, []byte("[pod/")); found {
-		name, after, ok := bytes.Cut(rest, []byte("] "))
-		if !ok {
-			return nil
-		}
+	rest, prefixed := bytes.CutPrefix(line, []byte("[pod/"))
+	if name, after, found := bytes.Cut(rest, []byte("] ")); prefixed && found {
 		pod, _, _ := strings.Cut(string(name), "/")
 		known, seen := l.pods[pod]
 		if !seen {
@@ -127,7 +126,7 @@ func (l *logReader) line(line []byte) error {
 		l.found.FirstOdd = l.found.Lines
 	}
 	for _, cluster := range clusters {
-		if err := l.add(w, entry{cluster: cluster, at: e.at}); err != nil {
+		if err := l.add(w, entry{cluster: cluster, at: e.at, loose: len(clusters) > 1}); err != nil {
 			return err
 		}
 	}
@@ -135,23 +134,27 @@ func (l *logReader) line(line []byte) error {
 }
 
 func (l *logReader) add(w Workload, e entry) error {
+	e.cluster = strings.TrimSuffix(e.cluster, ";") // of its name in statistics
 	if passthrough[e.cluster] {
 		return l.o.Left(w, stripPort(e.authority), 1, AccessLog, At(e.at))
 	}
 	if strings.HasPrefix(e.cluster, "InboundPassthroughCluster") {
 		return l.o.Served(w, 1, AccessLog, At(e.at))
 	}
-	direction, _, _, host, ok := scope.SplitCluster(strings.TrimSuffix(e.cluster, ";"))
+	direction, _, _, host, ok := scope.SplitCluster(e.cluster)
 	switch {
-	case !ok:
-		return nil // of the bootstrap, or an EnvoyFilter's
-	case direction != "outbound":
-		return l.o.Served(w, 1, AccessLog, At(e.at))
-	case !isHost(host):
+	case !ok && ownClusters[e.cluster]:
 		return nil
+	case ok && direction != "outbound":
+		return l.o.Served(w, 1, AccessLog, At(e.at))
+	case !ok || !isHost(host):
+		return l.o.Strange(w, e.cluster, AccessLog, At(e.at))
 	}
-	return l.o.Call(Edge{From: w, Host: host, Count: 1, Sources: AccessLog, Span: At(e.at)})
+	return l.o.Call(Edge{From: w, Host: host, Count: 1, Sources: AccessLog, Span: At(e.at), loose: e.loose})
 }
+
+// ownClusters are those of the bootstrap.
+var ownClusters = map[string]bool{"prometheus_stats": true, "agent": true, "sds-grpc": true, "xds-grpc": true, "zipkin": true}
 
 // jsonEntry reads a line of Istio's JSON format; ok is false for a line that is
 // no JSON or has no upstream_cluster.
@@ -203,7 +206,7 @@ func textEntry(line []byte) (e entry, ok bool) {
 		}
 		tail[i], line = line[space+1:], line[:space]
 	}
-	e.cluster = string(tail[0])
+	e.cluster = strings.TrimSuffix(string(tail[0]), ";")
 	// A client may name its server, the last field but one, so that fields
 	// shift: what stands here must be a cluster, after a quote, and no other
 	// may be in the line.

@@ -13,10 +13,12 @@ var passthrough = map[string]bool{"PassthroughCluster": true, "BlackHoleCluster"
 // what the mesh does not know. They count since the proxy started, without
 // times, and for endpoints that are still there.
 func (o *Observations) AddCounters(w Workload, calls map[string]int64) error {
-	o.tcp = true
-	if _, err := o.watch(w, Counters, Span{}); err != nil {
+	o.tcp |= Counters
+	s, err := o.watch(w, Counters, Span{})
+	if err != nil {
 		return err
 	}
+	s.counted++
 	for name, n := range calls {
 		if passthrough[name] {
 			if err := o.Left(w, others, n, Counters, Span{}); err != nil {
@@ -45,7 +47,7 @@ func (o *Observations) AddCounters(w Workload, calls map[string]int64) error {
 // workload of its name behind a Service of its name. What is declared is kept
 // whether or not anybody saw it.
 func (o *Observations) AddGraph(g graph.Graph, namespace, domain string) error {
-	o.tcp = true // it says all there is
+	o.tcp |= Declared // it says all there is
 	for _, s := range g.Services {
 		from := Workload{namespace, s.Name}
 		if err := o.Served(from, 1, Declared, Span{}); err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 )
 
 // finish says what becomes of each Sidecar, and whom it holds for.
@@ -20,6 +21,7 @@ func (g *generator) finish(callers []Workload) {
 				s.Change, s.Hosts = Same, old.Hosts
 			}
 		}
+		s.mesh = s.Namespace == g.inv.Root && !s.selective()
 		written[s.String()] = true
 		g.result.Sidecars = append(g.result.Sidecars, s)
 	}
@@ -36,8 +38,8 @@ func (g *generator) finish(callers []Workload) {
 	}
 	sort.SliceStable(g.result.Sidecars, func(i, j int) bool {
 		a, b := &g.result.Sidecars[i], &g.result.Sidecars[j]
-		mesh := func(s *Sidecar) int { return b2i(s.Namespace == g.inv.Root && len(s.Selector) == 0) }
-		return cmp.Or(cmp.Compare(mesh(b), mesh(a)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(b2i(len(a.Selector) > 0), b2i(len(b.Selector) > 0)), cmp.Compare(a.Name, b.Name)) < 0
+		mesh := func(s *Sidecar) int { return b2i(s.mesh) }
+		return cmp.Or(cmp.Compare(mesh(b), mesh(a)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(b2i(a.selective()), b2i(b.selective())), cmp.Compare(a.Name, b.Name)) < 0
 	})
 	after := g.after()
 	for _, w := range callers {
@@ -82,12 +84,6 @@ func (g *generator) verify(callers []Workload) error {
 	return nil
 }
 
-// isCovered says whether it is known what a workload calls.
-func (g *generator) isCovered(w Workload) bool {
-	s := g.obs.seen[w]
-	return s != nil && (len(g.kept[w]) > 0 || s.Served > 0)
-}
-
 // open lists what the observations do not cover, beside workloads that were
 // not seen.
 func (g *generator) open(callers []Workload) {
@@ -117,6 +113,15 @@ func (g *generator) open(callers []Workload) {
 		r.Open = append(r.Open, Open{What: OpenProxyless, Workload: Workload{Namespace: namespace}, Count: without[namespace],
 			Why: "pods without a sidecar", Risk: "none: no Sidecar holds for them; once injected, they have that of their namespace, and nobody saw what they call", Done: "nothing"})
 	}
+	for _, w := range workloadsOf(g.inv.finished) {
+		if g.inv.workloads[w] == nil {
+			r.Open = append(r.Open, Open{What: OpenGone, Workload: w, Why: "a Job that has ended, which no CronJob made", Risk: "if it runs again, it has the Sidecar of its namespace", Done: "nothing"})
+		}
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(g.inv.machines)) {
+		r.Open = append(r.Open, Open{What: OpenMachines, Workload: Workload{Namespace: namespace}, Count: g.inv.machines[namespace],
+			Why: "WorkloadEntries that did not register themselves, which may have proxies or not", Risk: "one with a proxy has the Sidecar of its namespace, which was made without it", Done: "nothing"})
+	}
 	if g.inv.Capture {
 		entries := 0
 		for _, s := range g.inv.services {
@@ -140,17 +145,18 @@ func (g *generator) openConnections(callers []Workload) {
 		if !g.isCovered(w) {
 			continue
 		}
-		b := g.blind(w)
-		blind += b2i(b)
+		some := false
 		for _, h := range g.view(w.Namespace).hosts {
 			s := g.inv.services[h]
 			switch {
 			case s.External:
 				alias.add(h)
-			case b && (s.TCP || s.Headless || strings.HasPrefix(h.Name, "*")):
+			case g.blind(w, s):
+				some = true
 				unseen.add(h)
 			}
 		}
+		blind += b2i(some)
 	}
 	list := func(hosts set) (out []string) {
 		for _, h := range hosts.sorted() {
@@ -160,7 +166,7 @@ func (g *generator) openConnections(callers []Workload) {
 	}
 	if len(unseen) > 0 {
 		g.result.Open = append(g.result.Open, Open{What: OpenConnections, Hosts: list(unseen), Count: blind,
-			Why:  fmt.Sprintf("of %d workloads no source sees connections without requests (TCP), calls to pods of headless Services, or which wildcard a host came by", blind),
+			Why:  fmt.Sprintf("of %d workloads no source sees connections without requests (TCP), calls to pods of headless Services, which wildcard a host came by, or calls of which proxies forget the counters (headless Services, ServiceEntries without resolution)", blind),
 			Risk: "bytes that may be of no use; proxies' counters, or " + MetricConnections + ", would tell", Done: "kept for these workloads"})
 	}
 	if len(alias) > 0 {
@@ -189,8 +195,18 @@ func (g *generator) notes() {
 		add("No list of Sidecars was given: those that exist are not known here, and a namespace must not have two without a selector.")
 	}
 	if !g.inv.Has("VirtualService") {
-		add("No list of VirtualServices was given: one that stands in another namespace than its host may be left out.")
+		add("No list of VirtualServices was given: one that stands in another namespace than its host may be left out, and so may a host from which one leads elsewhere.")
 	}
+	if !g.inv.Has("HTTPRoute") {
+		add("No list of HTTPRoutes was given: a Service from which a route of the Gateway API leads elsewhere may be left out.")
+	}
+	if !g.inv.Has("Deployment") {
+		add("No list of Deployments was given: workloads that have no pods now are not known, and get the Sidecar of their namespace when they run.")
+	}
+	if ahead := o.span.Last.Sub(g.newest()); ahead > time.Minute {
+		add("Some observations are %s ahead of this machine's clock; how old the others are is counted from now.", spell(ahead.Round(time.Minute)))
+	}
+	add("A workload that is new, or whose next version calls somebody else, has what the Sidecar of its namespace or of the mesh lets in: generate again, or let its host in by hand, before such a rollout.")
 	risk := g.risk()
 	add("%s%s.", strings.ToUpper(risk[:1]), risk[1:])
 }

@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,6 +27,10 @@ type Options struct {
 	Exception float64
 	// Rare is the number of calls up to which a dependency counts as rare.
 	Rare int64
+	// Watched is for how long a workload must have been watched to be narrowed.
+	Watched time.Duration
+	// Now is the time of the inventory; zero if nobody knows.
+	Now time.Time
 }
 
 const hour = time.Hour
@@ -37,6 +40,7 @@ const (
 	DefaultWindow    = 30 * 24 * hour
 	DefaultException = 0.05
 	DefaultRare      = 10
+	DefaultWatched   = 24 * hour
 )
 
 // Result is what was generated, from what, and what is left open.
@@ -81,7 +85,7 @@ type Open struct {
 
 // What may be uncovered.
 const (
-	OpenUnseen      = "no traffic seen"
+	OpenUnseen      = "not known"
 	OpenSelector    = "no selector"
 	OpenOwn         = "Sidecar of its own"
 	OpenProxyless   = "no proxy"
@@ -90,6 +94,8 @@ const (
 	OpenPassthrough = "outside of the mesh"
 	OpenDNS         = "looked up only"
 	OpenGone        = "gone"
+	OpenOdd         = "no host"
+	OpenMachines    = "machines"
 )
 
 // Rule says in words what is kept.
@@ -101,9 +107,16 @@ func (o Options) rule() []string {
 	return []string{
 		window,
 		"What is declared (a service graph), and what proxies' counters have, which do not say when it was, is kept whatever its age.",
-		"A workload that no source watched, or that neither called nor served anybody, keeps the scope that it has.",
+		"A workload that no source watched, or that neither called nor served anybody, keeps the scope that it has." + o.shortest(),
 		fmt.Sprintf("A workload gets a Sidecar of its own where the one of its namespace, or of the mesh, would lose more than %g%% of what its own saves.", 100*o.Exception),
 	}
+}
+
+func (o Options) shortest() string {
+	if o.Watched <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" So does one that was watched for less than %s.", spell(o.Watched))
 }
 
 func spell(d time.Duration) string {
@@ -135,6 +148,7 @@ type generator struct {
 	acc    Accounts
 	o      Options
 	kept   map[Workload]set
+	needs  map[Workload]set // by needed, once kept is complete
 	views  map[string]*view // by namespace
 	mesh   Sidecar          // the default
 	out    []Sidecar
@@ -154,13 +168,15 @@ func Generate(inv *Inventory, obs *Observations, acc Accounts, o Options) (Resul
 	r := Result{Schema: ResultSchema, Rule: o.rule(), Sources: obs.sources, Observed: obs.span, existing: map[string]Sidecar{},
 		Sidecars: []Sidecar{}, Rare: []Kept{}, Old: []Edge{}, Unknown: []Kept{}, Open: []Open{}, Others: []Other{}, Notes: slices.Clone(obs.notes)}
 	g := &generator{inv: inv, obs: obs, acc: acc, o: o, kept: map[Workload]set{}, views: map[string]*view{}, result: &r}
+	inv.link()
+	inv.idle()
 	callers := inv.callers()
 	if len(callers) == 0 {
 		return r, errs.WithHint(errs.Usage("no workload with a sidecar is known"), "name the pods: --inventory with kubectl get pods -A -o json, or --lab, or the dumps of their proxies")
 	}
 	sort.Slice(inv.existing, func(i, j int) bool {
 		a, b := &inv.existing[i], &inv.existing[j]
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
+		return a.Namespace < b.Namespace || a.Namespace == b.Namespace && a.older(*b)
 	})
 	for _, s := range inv.existing {
 		r.existing[s.String()] = s
@@ -193,71 +209,6 @@ func (g *generator) concerns(namespace string) bool {
 	return len(g.o.Only) == 0 || slices.Contains(g.o.Only, namespace)
 }
 
-// keep decides which calls are kept, and for whom.
-func (g *generator) keep() {
-	r := g.result
-	for _, e := range g.obs.Edges() {
-		if g.o.Window > 0 && e.Sources&timeless == 0 && !e.Last.IsZero() && e.Last.Before(g.obs.span.Last.Add(-g.o.Window)) {
-			r.Old = append(r.Old, e)
-			continue
-		}
-		to := g.inv.resolve(e.Host, e.Namespace, e.From.Namespace)
-		g.keepHosts(e.From, to)
-		r.Edges++
-		switch {
-		case !g.inv.known(to[0]):
-			r.Unknown = append(r.Unknown, Kept{e, to, "no Service or ServiceEntry has this host now"})
-		case e.Sources&Declared != 0:
-		case e.Sources&Counters == 0 && e.Count <= g.o.Rare:
-			why := fmt.Sprintf("%d calls in all", e.Count)
-			if e.Count == 1 {
-				why = "a single call"
-			}
-			r.Rare = append(r.Rare, Kept{e, to, why})
-		case e.Hours != 0 && g.obs.span.Last.Sub(g.obs.span.First) >= 24*hour && hoursIn(e.Hours) <= 3:
-			r.Rare = append(r.Rare, Kept{e, to, "only at some hours of the day: " + hours(e.Hours)})
-		}
-	}
-	// What went around the mesh though the mesh knows it: a Sidecar that holds
-	// today leaves it out.
-	for _, w := range g.obs.Workloads() {
-		for _, host := range slices.Sorted(maps.Keys(g.obs.seen[w].Outside)) {
-			to := g.inv.resolve(host, "", w.Namespace)
-			if host == others || !g.inv.known(to[0]) || g.inv.services[to[0]].Entry && strings.HasPrefix(to[0].Name, "*") {
-				continue
-			}
-			g.keepHosts(w, to)
-			r.Edges++
-			r.Rare = append(r.Rare, Kept{Edge{From: w, Host: host, Count: g.obs.seen[w].Outside[host], Sources: g.obs.seen[w].Sources}, to,
-				"called through the passthrough or black hole cluster: the scope of today leaves it out"})
-		}
-	}
-}
-
-func (g *generator) keepHosts(w Workload, hosts []Host) {
-	if g.kept[w] == nil {
-		g.kept[w] = set{}
-	}
-	g.kept[w].add(hosts...)
-}
-
-func hoursIn(bits uint32) (n int) {
-	for ; bits != 0; bits &= bits - 1 {
-		n++
-	}
-	return n
-}
-
-func hours(bits uint32) string {
-	var out []string
-	for h := range 24 {
-		if bits&(1<<h) != 0 {
-			out = append(out, fmt.Sprintf("%02d:00-%02d:00 UTC", h, (h+1)%24))
-		}
-	}
-	return strings.Join(out, ", ")
-}
-
 // view is what proxies of a namespace may see, by exportTo.
 func (g *generator) view(namespace string) *view {
 	if v := g.views[namespace]; v != nil {
@@ -266,7 +217,7 @@ func (g *generator) view(namespace string) *view {
 	v := &view{number: map[string]int{}}
 	for _, h := range g.inv.hosts() {
 		s := g.inv.services[h]
-		if visibleTo(s.ExportTo, h.Namespace, namespace) {
+		if g.inv.visible(h, namespace) {
 			v.hosts = append(v.hosts, h)
 			v.number[h.Namespace]++
 			v.weight += g.acc.weigh(s).Dump
@@ -291,23 +242,56 @@ func (g *generator) weight(hosts []string, namespace string) int64 {
 // its namespace calls without anybody knowing who, what the mesh's
 // configuration names, what sources cannot see, and what routes lead to.
 func (g *generator) needed(w Workload) set {
+	if known, done := g.needs[w]; done {
+		return known
+	}
+	if g.needs == nil {
+		g.needs = map[Workload]set{}
+	}
 	out := set{}
+	g.needs[w] = out
 	out.merge(g.kept[w])
 	out.merge(g.kept[Workload{Namespace: w.Namespace}])
 	for _, n := range g.inv.needs {
 		if n.namespace == "" || n.namespace == g.inv.Root || n.namespace == w.Namespace {
-			out.add(g.needHosts(n, w.Namespace)...)
+			if to := g.needHosts(n, w.Namespace); !n.ifKnown || g.inv.known(to[0]) {
+				out.add(to...)
+			}
 		}
 	}
-	blind := g.blind(w)
 	for _, h := range g.view(w.Namespace).hosts {
-		s := g.inv.services[h]
-		if s.External || blind && (s.TCP || s.Headless || strings.HasPrefix(h.Name, "*")) {
+		if s := g.inv.services[h]; s.External || g.blind(w, s) {
 			out.add(h)
 		}
 	}
 	g.routes(out, w.Namespace)
+	g.aliases(out, w.Namespace)
 	return out
+}
+
+// aliases adds the names of type ExternalName that stand for what is there.
+// istiod looks for them among the hosts of that one's namespace
+// (matchingAliasService), whatever their own.
+func (g *generator) aliases(hosts set, caller string) {
+	for _, h := range g.view(caller).hosts {
+		s := g.inv.services[h]
+		to := s.Alias
+		for range 10 { // one may stand for another, and for itself
+			if to == "" {
+				break
+			}
+			next := ""
+			for _, target := range g.inv.resolve(to, "", caller) {
+				known := g.inv.services[target]
+				if known != nil && known.External {
+					next = known.Alias
+				} else if _, in := hosts[target]; in {
+					hosts.add(Host{target.Namespace, h.Name})
+				}
+			}
+			to = next
+		}
+	}
 }
 
 func (g *generator) needHosts(n need, caller string) []Host {
@@ -315,44 +299,4 @@ func (g *generator) needHosts(n need, caller string) []Host {
 		return g.inv.resolve(host, namespace, caller)
 	}
 	return g.inv.resolve(n.host, "", caller)
-}
-
-// blind says whether nobody saw connections of a workload that are not
-// requests. A log has them only when they have ended.
-func (g *generator) blind(w Workload) bool {
-	s := g.obs.seen[w]
-	return s == nil || s.Sources&(Counters|Declared) == 0 && !(g.obs.tcp && s.Sources&(Metrics|Kiali) != 0)
-}
-
-// routes adds the VirtualServices that hold for what is there, and what they
-// hold for: they come in by their own namespace and hosts.
-func (g *generator) routes(hosts set, caller string) {
-	for again := true; again; {
-		again = false
-		for _, v := range g.inv.virtual {
-			if !v.mesh || !visibleTo(v.exportTo, v.namespace, caller) || !v.concerns(hosts) {
-				continue
-			}
-			before := len(hosts)
-			for _, host := range v.hosts {
-				hosts.add(Host{v.namespace, host})
-				if to := g.inv.resolve(host, "", caller); g.inv.known(to[0]) {
-					hosts.add(to...)
-				}
-			}
-			again = again || len(hosts) > before
-		}
-	}
-}
-
-// concerns says whether a VirtualService has or leads to one of the hosts.
-func (v virtualService) concerns(hosts set) bool {
-	for h := range hosts {
-		for _, of := range [][]string{v.hosts, v.to} {
-			if slices.ContainsFunc(of, func(host string) bool { return host == h.Name || subset(h.Name, host) }) {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -347,12 +347,29 @@ func drawn(t *rapid.T) *mesh {
 		switch rapid.IntRange(0, 5).Draw(t, "kind") {
 		case 0:
 			host := rapid.SampledFrom([]string{"x.example.com", "*.example.com", "db.example.com"}).Draw(t, "host")
-			read(fmt.Sprintf(`{"kind":"ServiceEntry","metadata":{"namespace":%q,"name":"e%d"},"spec":{"hosts":[%q],"ports":[{"protocol":%q}]}}`, namespace, i, host, rapid.SampledFrom([]string{"HTTP", "TCP"}).Draw(t, "protocol")))
+			read(fmt.Sprintf(`{"kind":"ServiceEntry","metadata":{"namespace":%q,"name":"e%d"},"spec":{"hosts":[%q],"ports":[{"protocol":%q}],"resolution":%q}}`, namespace, i, host, rapid.SampledFrom([]string{"HTTP", "TCP"}).Draw(t, "protocol"), rapid.SampledFrom([]string{"", "NONE", "DNS"}).Draw(t, "resolution")))
 			hosts = append(hosts, strings.TrimPrefix(host, "*."))
+		case 1:
+			if len(hosts) > 0 {
+				read(fmt.Sprintf(`{"kind":"Service","metadata":{"namespace":%q,"name":"alias%d"},"spec":{"type":"ExternalName","externalName":%q}}`, namespace, i, rapid.SampledFrom(hosts).Draw(t, "target")))
+			}
 		default:
 			read(fmt.Sprintf(`{"kind":"Service","metadata":{"namespace":%q,"name":"s%d"},"spec":{"ports":[{"name":%q}]}}`, namespace, i, rapid.SampledFrom([]string{"http", "tcp", "grpc-x"}).Draw(t, "port")))
 			hosts = append(hosts, serviceHost(fmt.Sprintf("s%d", i), namespace, "cluster.local"))
 		}
+	}
+	if len(hosts) == 0 {
+		read(`{"kind":"Service","metadata":{"namespace":"a","name":"only"},"spec":{"ports":[{"name":"http"}]}}`)
+		hosts = []string{"only.a.svc.cluster.local"}
+	}
+	for i := range rapid.IntRange(0, 2).Draw(t, "gateway routes") {
+		read(fmt.Sprintf(`{"kind":"HTTPRoute","metadata":{"namespace":%q,"name":"r%d"},"spec":{"parentRefs":[{"kind":"Service","name":"s%d","namespace":%q}],"rules":[{"backendRefs":[{"kind":"Hostname","name":%q}]}]}}`,
+			rapid.SampledFrom(namespaces).Draw(t, "namespace"), i, rapid.IntRange(0, 11).Draw(t, "parent"), rapid.SampledFrom(namespaces).Draw(t, "parent's"), rapid.SampledFrom(hosts).Draw(t, "to")))
+	}
+	if rapid.Bool().Draw(t, "delegated") {
+		at := rapid.SampledFrom(namespaces).Draw(t, "namespace")
+		read(fmt.Sprintf(`{"kind":"VirtualService","metadata":{"namespace":"b","name":"root"},"spec":{"hosts":[%q],"http":[{"delegate":{"name":"part","namespace":%q}}]}}`, rapid.SampledFrom(hosts).Draw(t, "host"), at))
+		read(fmt.Sprintf(`{"kind":"VirtualService","metadata":{"namespace":%q,"name":"part"},"spec":{"http":[{"route":[{"destination":{"host":%q}}]}]}}`, at, rapid.SampledFrom(hosts).Draw(t, "to")))
 	}
 	for i := range rapid.IntRange(0, 3).Draw(t, "routes") {
 		read(fmt.Sprintf(`{"kind":"VirtualService","metadata":{"namespace":%q,"name":"v%d"},"spec":{"hosts":[%q],"http":[{"route":[{"destination":{"host":%q}}]}]}}`,
@@ -406,6 +423,7 @@ func TestGenerateProperties(t *testing.T) {
 		if loss < 0 {
 			t.Fatalf("less than exact: %+v", r.Saving)
 		}
+		stepwise(t, m, r, o)
 		applied(t, m, r)
 		after, err := Generate(m.inv, m.obs, Accounts{}, o)
 		if err != nil {
@@ -417,6 +435,32 @@ func TestGenerateProperties(t *testing.T) {
 			}
 		}
 	})
+}
+
+// stepwise applies a result one object after the other: what a workload needs and
+// has, it has at every moment.
+func stepwise(t *rapid.T, m *mesh, r Result, o Options) {
+	g := &generator{inv: m.inv, obs: m.obs, o: o, kept: map[Workload]set{}, views: map[string]*view{}, result: &Result{}}
+	g.keep()
+	now := slices.Clone(m.inv.existing)
+	for _, step := range r.Steps() {
+		if step.Before != nil && step.Before["metadata"].(map[string]any)["name"] != step.Name {
+			t.Fatalf("%s: before it is %v", step, step.Before)
+		}
+		now = slices.DeleteFunc(now, func(s Sidecar) bool { return s.String() == step.String() })
+		if step.Change != Delete {
+			now = append(now, step.Sidecar)
+		}
+		for _, w := range m.inv.callers() {
+			labels := m.inv.workloads[w].Labels
+			was, is := effective(m.inv.existing, m.inv.Root, w.Namespace, labels), effective(now, m.inv.Root, w.Namespace, labels)
+			for h := range g.needed(w) {
+				if admits(was.Hosts, w.Namespace, h) && !admits(is.Hosts, w.Namespace, h) {
+					t.Fatalf("once %s is applied, %s leaves out %s for %s", step, is, h, w)
+				}
+			}
+		}
+	}
 }
 
 // applied makes the result what exists.

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/meshtrial/meshtrial/scope"
 )
@@ -47,7 +48,11 @@ type Service struct {
 	Ports    int
 	TCP      bool // has a port whose requests the mesh cannot tell apart
 	Headless bool
-	External bool // of type ExternalName
+	// Direct: its endpoints are wherever callers turn to, and proxies forget
+	// their counters within seconds (ORIGINAL_DST).
+	Direct   bool
+	External bool   // of type ExternalName
+	Alias    string // the host that it stands for
 	ExportTo []string
 }
 
@@ -70,16 +75,17 @@ type Pods struct {
 	Proxied int               // with a sidecar
 	Gateway bool              // whose proxies are gateways or waypoints
 	Labels  map[string]string // that all pods have
+	Since   time.Time         // when the first of them that is there started, if known
 
-	any map[[2]string]bool // labels that some pod has
+	any  map[[2]string]bool // labels that some pod has
+	idle bool               // none is there now
 }
 
-// virtualService is what of a VirtualService matters to scopes.
-type virtualService struct {
-	namespace, name string
-	hosts, to       []string // full names
-	exportTo        []string
-	mesh            bool // holds for sidecars, not at gateways alone
+// controller is what makes pods.
+type controller struct {
+	Workload
+	labels map[string]string
+	inject string // what its template says of sidecars
 }
 
 // Inventory is what is in the mesh.
@@ -101,8 +107,14 @@ type Inventory struct {
 	rules      map[scope.Owner]string // hosts of DestinationRules
 	existing   []Sidecar
 	needs      []need
-	selectors  bool // the mesh has discoverySelectors
+	added      map[string]bool   // clusters of EnvoyFilters
+	machines   map[string]int    // WorkloadEntries by namespace that may have no proxy
+	finished   map[Workload]bool // Jobs that nobody runs by the clock
+	selectors  bool              // the mesh has discoverySelectors
 	read       map[string]bool
+
+	controllers           []controller
+	exports, routeExports []string // by default, of Services and of VirtualServices
 }
 
 // need is a host that the mesh's own configuration names.
@@ -110,13 +122,14 @@ type need struct {
 	namespace string // whose proxies need it, "" for all
 	host      string // namespace/host, or a host
 	why       string
+	ifKnown   bool // none if the mesh does not know it
 }
 
 // NewInventory is an empty mesh.
 func NewInventory() *Inventory {
 	return &Inventory{Domain: "cluster.local", Root: "istio-system", Outbound: "ALLOW_ANY",
 		namespaces: map[string]map[string]string{}, services: map[Host]*Service{}, byName: map[string][]Host{}, workloads: map[Workload]*Pods{},
-		within: map[string][]Workload{}, pods: map[Workload]Workload{}, rules: map[scope.Owner]string{}, read: map[string]bool{}}
+		within: map[string][]Workload{}, pods: map[Workload]Workload{}, rules: map[scope.Owner]string{}, read: map[string]bool{}, added: map[string]bool{}, machines: map[string]int{}, finished: map[Workload]bool{}}
 }
 
 // Has says whether objects of a kind were read.
@@ -158,6 +171,7 @@ func (inv *Inventory) addPod(w Workload, name string, labels map[string]string, 
 		inv.workloads[w] = p
 		inv.within[w.Namespace] = append(inv.within[w.Namespace], w)
 	}
+	p.idle = false
 	p.Number++
 	if proxied {
 		p.Proxied++
@@ -170,8 +184,36 @@ func (inv *Inventory) addPod(w Workload, name string, labels map[string]string, 
 	inv.pods[Workload{w.Namespace, name}] = w
 }
 
+// addIdle notes a workload that has no pods now, unless it has.
+func (inv *Inventory) addIdle(w Workload, labels map[string]string) {
+	if inv.workloads[w] == nil {
+		p := &Pods{Labels: maps.Clone(labels), any: map[[2]string]bool{}, idle: true}
+		for key, value := range labels {
+			p.any[[2]string{key, value}] = true
+		}
+		inv.workloads[w] = p
+		inv.within[w.Namespace] = append(inv.within[w.Namespace], w)
+	}
+}
+
+// idle notes workloads without pods that will have sidecars, as istiod's
+// webhook decides: by the template, or by the namespace.
+func (inv *Inventory) idle() {
+	for _, c := range inv.controllers {
+		labels := inv.namespaces[c.Namespace]
+		injected := labels["istio-injection"] == "enabled" || labels["istio-injection"] == "" && labels["istio.io/rev"] != ""
+		if c.inject == "true" && labels["istio-injection"] != "disabled" || injected && c.inject != "false" {
+			inv.addIdle(c.Workload, c.labels)
+		}
+	}
+	inv.controllers = nil
+}
+
 // generatedName is how a Deployment's pods are called.
 var generatedName = regexp.MustCompile(`^(.+)-[bcdf0-9-hj-np-tv-xz2-9]{6,10}-[a-z0-9]{5}$`)
+
+// numberedName is how those of a StatefulSet or DaemonSet are.
+var numberedName = regexp.MustCompile(`^(.+)-(?:[0-9]+|[a-z0-9]{5})$`)
 
 // WorkloadOf is whose pod it is: of a pod that is gone, by its name.
 func (inv *Inventory) WorkloadOf(namespace, pod string) Workload {
@@ -181,13 +223,19 @@ func (inv *Inventory) WorkloadOf(namespace, pod string) Workload {
 	if m := generatedName.FindStringSubmatch(pod); m != nil {
 		return Workload{namespace, m[1]}
 	}
+	if m := numberedName.FindStringSubmatch(pod); m != nil {
+		if w := (Workload{namespace, m[1]}); inv.workloads[w] != nil {
+			return w
+		}
+	}
 	return Workload{namespace, pod}
 }
 
 // addService adds a Service, or a host of a ServiceEntry.
 func (inv *Inventory) addService(s Service) {
 	if inv.services[s.Host] == nil {
-		inv.byName[s.Name] = append(inv.byName[s.Name], s.Host)
+		name := strings.ToLower(s.Name)
+		inv.byName[name] = append(inv.byName[name], s.Host)
 	}
 	inv.services[s.Host] = &s
 }
@@ -196,11 +244,11 @@ func (inv *Inventory) addService(s Service) {
 // of that host in different namespaces. A host that is nowhere is kept by its
 // name.
 func (inv *Inventory) resolve(host, namespace, caller string) []Host {
-	for _, name := range inv.spellings(host, caller) {
+	for _, name := range inv.spellings(strings.ToLower(host), caller) {
 		var found []Host
 		for _, candidate := range wildcards(name) {
 			for _, h := range inv.byName[candidate] {
-				if (namespace == "" || h.Namespace == namespace) && visibleTo(inv.services[h].ExportTo, h.Namespace, caller) {
+				if (namespace == "" || h.Namespace == namespace) && inv.visible(h, caller) {
 					found = append(found, h)
 				}
 			}
@@ -215,6 +263,15 @@ func (inv *Inventory) resolve(host, namespace, caller string) []Host {
 		return []Host{{parts[1], host}}
 	}
 	return []Host{{cmp.Or(namespace, "*"), host}}
+}
+
+// visible says whether a namespace sees a host, by exportTo.
+func (inv *Inventory) visible(h Host, namespace string) bool {
+	to := inv.services[h].ExportTo
+	if len(to) == 0 {
+		to = inv.exports
+	}
+	return visibleTo(to, h.Namespace, namespace)
 }
 
 // known says whether there is such a host.
@@ -254,7 +311,7 @@ func (inv *Inventory) hosts() []Host { return hostsOf(inv.services) }
 func (inv *Inventory) callers() []Workload {
 	var out []Workload
 	for w, p := range inv.workloads {
-		if p.Proxied > 0 && !p.Gateway {
+		if (p.Proxied > 0 || p.idle) && !p.Gateway {
 			out = append(out, w)
 		}
 	}

@@ -10,6 +10,9 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 )
 
+// maxNotes bounds what is said of a graph's edges.
+const maxNotes = 100
+
 // maxKiali bounds a graph of Kiali, bytes.
 const maxKiali = 64 << 20
 
@@ -40,7 +43,13 @@ type kialiNode struct {
 	} `json:"destServices"`
 	ServiceEntry json.RawMessage `json:"isServiceEntry"` // an object; once a text
 	OutOfMesh    bool            `json:"isOutOfMesh"`
+	// Of nodes of namespaces that were not asked for, or may not be seen, a graph
+	// has the edges from and to those that were.
+	Outside      bool `json:"isOutside"`
+	Inaccessible bool `json:"isInaccessible"`
 }
+
+func (n kialiNode) whole() bool { return !n.Outside && !n.Inaccessible }
 
 type kialiEdge struct {
 	Source  string `json:"source"`
@@ -98,14 +107,14 @@ func (o *Observations) ReadKiali(r io.Reader, domain string) error {
 
 func (o *Observations) kialiEdge(from, to kialiNode, e kialiEdge, seconds int64, at Span, domain string) error {
 	if e.Traffic.Protocol == "tcp" {
-		o.tcp = true
+		o.tcp |= Kiali
 	}
 	rate, err := strconv.ParseFloat(e.Traffic.Rates[e.Traffic.Protocol], 64)
 	count := int64(1)
 	if err == nil && rate > 0 && e.Traffic.Protocol != "tcp" { // of TCP it is bytes
 		count = max(1, int64(min(rate*float64(max(seconds, 1)), 1<<53)))
 	}
-	if to.Type == "workload" && !unknown(to.Workload) && !unknown(to.Namespace) && !to.OutOfMesh {
+	if to.Type == "workload" && !unknown(to.Workload) && !unknown(to.Namespace) && !to.OutOfMesh && to.whole() {
 		if err := o.Served(Workload{to.Namespace, to.Workload}, count, Kiali, at); err != nil {
 			return err
 		}
@@ -129,11 +138,18 @@ func (o *Observations) kialiEdge(from, to kialiNode, e kialiEdge, seconds int64,
 		}
 	}
 	if len(hosts) == 0 {
+		if len(o.notes) == maxNotes {
+			return nil
+		}
 		o.notes = append(o.notes, fmt.Sprintf("Kiali does not say by which host %s called %s; no host is kept for it", caller, Workload{to.Namespace, to.Workload}))
 		return nil
 	}
+	call := o.Call
+	if !from.whole() {
+		call = o.Heard
+	}
 	for host := range hosts {
-		if err := o.Call(Edge{From: caller, Namespace: host[0], Host: host[1], Count: count, Sources: Kiali, Span: at}); err != nil {
+		if err := call(Edge{From: caller, Namespace: host[0], Host: host[1], Count: count, Sources: Kiali, Span: at}); err != nil {
 			return err
 		}
 	}

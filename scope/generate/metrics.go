@@ -18,7 +18,7 @@ func unknown(label string) bool { return label == "" || label == "unknown" }
 // concerns.
 func (o *Observations) AddMetric(metric string, labels map[string]string, count float64, at Span) error {
 	if metric == MetricConnections {
-		o.tcp = true
+		o.tcp |= Metrics
 	}
 	if !(count > 0) { // also what is no number
 		return nil
@@ -48,10 +48,12 @@ func (o *Observations) AddMetric(metric string, labels map[string]string, count 
 	case unknown(host):
 		return o.Left(from, others, n, Metrics, at)
 	}
-	if labels["reporter"] != "source" {
-		n = 0 // the caller's own proxy counts it
+	e := Edge{From: from, Host: stripPort(host), Namespace: namespace, Count: n, Sources: Metrics, Span: at}
+	if labels["reporter"] == "source" {
+		return o.Call(e)
 	}
-	return o.Call(Edge{From: from, Host: stripPort(host), Namespace: namespace, Count: n, Sources: Metrics, Span: at})
+	e.Count = 0 // the caller's own proxy counts it
+	return o.Heard(e)
 }
 
 // stripPort takes a port off a host or an authority.

@@ -28,7 +28,9 @@ func (g *generator) meshDefault(callers []Workload) {
 	needs := set{}
 	for _, n := range g.inv.needs {
 		if n.namespace == "" || n.namespace == g.inv.Root {
-			needs.add(g.needHosts(n, g.inv.Root)...)
+			if to := g.needHosts(n, g.inv.Root); !n.ifKnown || g.inv.known(to[0]) {
+				needs.add(to...)
+			}
 		}
 	}
 	hosts := append(slices.Clone(g.o.Always), "./*", g.inv.Root+"/*")
@@ -41,10 +43,10 @@ func (g *generator) meshDefault(callers []Workload) {
 	g.mesh.Reason = "For workloads in namespaces without a Sidecar: their own namespace, the root namespace, and what the mesh's configuration names."
 	// The Sidecar of the root namespace is also that of its own workloads.
 	for _, w := range callers {
-		if w.Namespace != g.inv.Root || g.selector(w) != nil {
+		if w.Namespace != g.inv.Root || g.selector(w) != nil && (g.isCovered(w) || g.lasting(g.selector(w)) != nil) {
 			continue
 		}
-		if s := g.obs.seen[w]; s == nil || len(g.kept[w]) == 0 && s.Served == 0 {
+		if !g.isCovered(w) {
 			g.mesh.Hosts = []string{"*/*"}
 			g.result.Notes = append(g.result.Notes, fmt.Sprintf("The mesh's default lets in everything: workload %s in the root namespace was not seen, and no label tells its pods from others'.", w))
 			break
@@ -59,19 +61,24 @@ func (g *generator) meshDefault(callers []Workload) {
 func (g *generator) on(namespace, workload string, selector map[string]string, hosts []string) Sidecar {
 	s := Sidecar{Namespace: namespace, Selector: selector, Hosts: hosts, Name: "default", Labels: map[string]string{Label: labelValue}}
 	names := map[string]bool{}
-	above := effective(slices.DeleteFunc(slices.Clone(g.inv.existing), func(e Sidecar) bool { return len(e.Selector) > 0 }), g.inv.Root, namespace, nil)
+	above := effective(slices.DeleteFunc(slices.Clone(g.inv.existing), func(e Sidecar) bool { return e.selective() }), g.inv.Root, namespace, nil)
 	s.rest = above.rest
 	for _, e := range g.inv.existing {
 		switch {
 		case e.Namespace != namespace:
-		case len(e.Selector) == 0 && selector == nil:
-			s.Name, s.Labels, s.Annotations = e.Name, e.Labels, e.Annotations
+		case !e.selective() && selector == nil:
+			s.Name, s.Labels, s.Annotations, s.created = e.Name, e.Labels, e.Annotations, e.created
 			return s
-		case e.generated() && len(e.Selector) > 0 && maps.Equal(e.Selector, selector):
-			s.Name, s.Labels, s.Annotations, s.rest = e.Name, e.Labels, e.Annotations, e.rest
+		case e.generated() && e.selective() && maps.Equal(e.Selector, selector):
+			s.Name, s.Labels, s.Annotations, s.rest, s.created = e.Name, e.Labels, e.Annotations, e.rest, e.created
 			return s
 		default:
 			names[e.Name] = true
+		}
+	}
+	for _, other := range g.out {
+		if other.Namespace == namespace {
+			names[other.Name] = true
 		}
 	}
 	if selector != nil {
@@ -90,7 +97,7 @@ func (g *generator) namespace(namespace string, workloads []Workload) {
 	union, all := g.callersOf(namespace, workloads)
 	base := g.mesh
 	if own := slices.IndexFunc(g.inv.existing, func(e Sidecar) bool {
-		return e.Namespace == namespace && len(e.Selector) == 0 && namespace != g.inv.Root
+		return e.Namespace == namespace && !e.selective() && namespace != g.inv.Root
 	}); own >= 0 && g.inv.existing[own].fixed != "" {
 		g.left(all, g.inv.existing[own])
 		return
@@ -98,6 +105,7 @@ func (g *generator) namespace(namespace string, workloads []Workload) {
 	if namespace != g.inv.Root {
 		base = g.base(namespace, union, all)
 	}
+	weight := g.weight(base.Hosts, namespace)
 	for i := range all {
 		c := &all[i]
 		switch {
@@ -115,7 +123,7 @@ func (g *generator) namespace(namespace string, workloads []Workload) {
 			s.Reason = "Not narrowed: no source saw what " + c.Name + " calls."
 			g.out = append(g.out, s)
 		default:
-			own, lost := g.worth(c, g.weight(base.Hosts, namespace))
+			own, lost := g.worth(c, weight)
 			missing := slices.ContainsFunc(c.needs.sorted(), func(h Host) bool { return !admits(base.Hosts, namespace, h) })
 			if !own && !missing {
 				continue
@@ -157,7 +165,7 @@ func (g *generator) base(namespace string, union set, all []caller) Sidecar {
 	s := g.on(namespace, "", nil, g.egress(union, namespace))
 	// One that a person wrote stays: without it, the mesh's would not hold.
 	stays := slices.ContainsFunc(g.inv.existing, func(e Sidecar) bool {
-		return e.Namespace == namespace && len(e.Selector) == 0 && !e.generated()
+		return e.Namespace == namespace && !e.selective() && !e.generated()
 	})
 	switch {
 	case wide != nil:
@@ -213,16 +221,17 @@ func (g *generator) callersOf(namespace string, workloads []Workload) (set, []ca
 		}
 	}
 	g.routes(union, namespace)
+	g.aliases(union, namespace)
 	var all []caller
 	for _, w := range workloads {
 		c := caller{Workload: w, pods: g.inv.workloads[w], needs: g.needed(w), selector: g.selector(w)}
 		c.now = effective(g.inv.existing, g.inv.Root, namespace, c.pods.Labels)
-		if len(c.now.Selector) > 0 && !c.now.generated() {
+		if c.now.selective() && !c.now.generated() {
 			g.left([]caller{c}, c.now)
 			continue
 		}
-		if s := g.obs.seen[w]; s != nil {
-			c.covered = len(g.kept[w]) > 0 || s.Served > 0
+		if c.covered = g.isCovered(w); !c.covered {
+			c.selector = g.lasting(c.selector)
 		}
 		for h := range c.needs {
 			if s := g.inv.services[h]; s != nil {
@@ -273,7 +282,22 @@ func (g *generator) risk() string {
 // cannot count on.
 var passingLabels = []string{"pod-template-hash", "controller-revision-hash", "pod-template-generation", "statefulset.kubernetes.io/pod-name",
 	"apps.kubernetes.io/pod-index", "controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name",
+	"rollouts-pod-template-hash", "deployment", "batch.kubernetes.io/job-completion-index",
 	"security.istio.io/tlsMode", "service.istio.io/canonical-name", "service.istio.io/canonical-revision", "istio.io/rev", "topology.istio.io/network"}
+
+// versionLabels change with a release: a workload that must keep what it has is
+// not selected by them.
+var versionLabels = []string{"version", "app.kubernetes.io/version", "helm.sh/chart", "chart"}
+
+// lasting is a selector, unless it takes a label that the next release changes.
+func (g *generator) lasting(selector map[string]string) map[string]string {
+	for _, name := range versionLabels {
+		if _, has := selector[name]; has {
+			return nil
+		}
+	}
+	return selector
+}
 
 // selector finds labels that a workload's pods have and no others' of the
 // namespace: one label if that suffices, the usual ones first. nil if nothing
@@ -286,13 +310,13 @@ func (g *generator) selector(w Workload) map[string]string {
 	if len(labels) == 0 {
 		return nil
 	}
-	usual := []string{"app", "app.kubernetes.io/name", "k8s-app", "app.kubernetes.io/instance", "version", "app.kubernetes.io/version"}
+	usual := []string{"app", "app.kubernetes.io/name", "k8s-app", "app.kubernetes.io/instance"}
 	names := slices.SortedFunc(maps.Keys(labels), func(a, b string) int {
 		rank := func(name string) int {
 			if i := slices.Index(usual, name); i >= 0 {
 				return i
 			}
-			return len(usual)
+			return len(usual) + b2i(slices.Contains(versionLabels, name))
 		}
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 	})
@@ -328,10 +352,10 @@ func (g *generator) alone(w Workload, labels map[string]string) bool {
 
 // unseen is a workload that nobody saw.
 func (g *generator) unseen(c *caller, kept string) Open {
-	why := "no source watched its proxy"
-	if s := g.obs.seen[c.Workload]; s != nil {
-		why = "its proxy was watched (" + s.Sources.String() + "), and it neither called nor served anybody"
+	why := g.uncovered(c.Workload)
+	if c.pods.idle {
+		why += "; it has no pods now"
 	}
 	return Open{What: OpenUnseen, Workload: c.Workload, Count: c.pods.Proxied, Why: why, Risk: "none from this: it keeps what it has, and costs what it costs",
-		Done: "not narrowed: " + kept}
+		Done: "keeps its scope: " + kept}
 }

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -23,6 +25,7 @@ type object struct {
 		Namespace   string            `json:"namespace"`
 		Labels      map[string]string `json:"labels"`
 		Annotations map[string]string `json:"annotations"`
+		Created     time.Time         `json:"creationTimestamp"`
 		Owners      []struct {
 			Kind       string `json:"kind"`
 			Name       string `json:"name"`
@@ -32,8 +35,20 @@ type object struct {
 	Spec   json.RawMessage   `json:"spec"`
 	Data   map[string]string `json:"data"`
 	Status struct {
-		Phase string `json:"phase"`
+		Phase      string            `json:"phase"`
+		Start      time.Time         `json:"startTime"`
+		Containers []containerStatus `json:"containerStatuses"`
+		Init       []containerStatus `json:"initContainerStatuses"`
 	} `json:"status"`
+}
+
+type containerStatus struct {
+	Name  string `json:"name"`
+	State struct {
+		Running struct {
+			Since time.Time `json:"startedAt"`
+		} `json:"running"`
+	} `json:"state"`
 }
 
 // readers are the kinds of objects that matter.
@@ -42,8 +57,18 @@ var readers = map[string]func(*Inventory, object) error{
 	"Service": (*Inventory).readService, "ServiceEntry": (*Inventory).readEntry,
 	"VirtualService": (*Inventory).readVirtual, "DestinationRule": (*Inventory).readRule,
 	"Sidecar": (*Inventory).readSidecar, "EnvoyFilter": (*Inventory).readFilter,
-	"ConfigMap": (*Inventory).readConfigMap,
+	"WasmPlugin": (*Inventory).readClusterNames, "TrafficExtension": (*Inventory).readClusterNames,
+	"RequestAuthentication": (*Inventory).readTokens, "ConfigMap": (*Inventory).readConfigMap,
+	"HTTPRoute": (*Inventory).readRoute, "GRPCRoute": (*Inventory).readRoute, "TCPRoute": (*Inventory).readRoute, "TLSRoute": (*Inventory).readRoute,
+	"Deployment": (*Inventory).readController, "StatefulSet": (*Inventory).readController, "DaemonSet": (*Inventory).readController, "CronJob": (*Inventory).readController,
+	"WorkloadEntry": (*Inventory).readWorkloadEntry,
 }
+
+// Kinds are those that matter, as kubectl lists them.
+const Kinds = "namespaces,pods,deployments,statefulsets,daemonsets,cronjobs,workloadentries,services,serviceentries,virtualservices,destinationrules,sidecars,envoyfilters,wasmplugins,requestauthentications"
+
+// Routes are those of the Gateway API, which not every cluster has.
+const Routes = "httproutes,grpcroutes,tcproutes,tlsroutes"
 
 // Read reads a list of objects, or one, as `kubectl get -o json` and the API
 // server write them. kind is theirs where they do not say it, "" otherwise.
@@ -74,7 +99,7 @@ func (inv *Inventory) Read(r io.Reader, kind string) error {
 	}
 	if err != nil {
 		return errs.WithHint(errs.WithCode(fmt.Errorf("objects: %w", err), errs.CodeUsage),
-			"list them with: kubectl get namespaces,pods,services,serviceentries,virtualservices,destinationrules,sidecars,envoyfilters -A -o json")
+			"list them with: kubectl get "+Kinds+" -A -o json; and, where there is the Gateway API, "+Routes)
 	}
 	return nil
 }
@@ -95,62 +120,22 @@ func (inv *Inventory) readNamespace(o object) error {
 	return nil
 }
 
-// readPod finds whose pod it is as istiod does for its workload's name.
-func (inv *Inventory) readPod(o object) error {
-	var spec struct {
-		Containers     []container `json:"containers"`
-		InitContainers []container `json:"initContainers"`
-	}
-	if err := field(o.Spec, "spec", &spec); err != nil {
-		return err
-	}
-	if o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" {
-		return nil
-	}
-	name := o.Metadata.Name
-	for _, owner := range o.Metadata.Owners {
-		if !owner.Controller {
-			continue
-		}
-		name = owner.Name
-		if hash := o.Metadata.Labels["pod-template-hash"]; owner.Kind == "ReplicaSet" && hash != "" {
-			name = strings.TrimSuffix(name, "-"+hash)
-		}
-		if owner.Kind == "Job" {
-			name = jobNumber.ReplaceAllString(name, "")
-		}
-	}
-	proxied, gateway := false, false
-	for _, c := range append(spec.Containers, spec.InitContainers...) {
-		if c.Name == "istio-proxy" {
-			proxied = true
-			gateway = gateway || slices.Contains(c.Args, "router") || slices.Contains(c.Args, "waypoint")
-		}
-	}
-	inv.addPod(Workload{o.Metadata.Namespace, name}, o.Metadata.Name, o.Metadata.Labels, proxied, gateway)
-	return nil
-}
-
-// jobNumber is what a CronJob gives its Jobs' names.
-var jobNumber = regexp.MustCompile(`-[0-9]{8,}$`)
-
-type container struct {
-	Name string   `json:"name"`
-	Args []string `json:"args"`
-}
-
 func (inv *Inventory) readService(o object) error {
 	var spec struct {
-		Type      string `json:"type"`
-		ClusterIP string `json:"clusterIP"`
-		Ports     []port `json:"ports"`
+		Type         string `json:"type"`
+		ClusterIP    string `json:"clusterIP"`
+		ExternalName string `json:"externalName"`
+		Ports        []port `json:"ports"`
 	}
 	if err := field(o.Spec, "spec", &spec); err != nil {
 		return err
 	}
 	h := Host{o.Metadata.Namespace, serviceHost(o.Metadata.Name, o.Metadata.Namespace, inv.Domain)}
 	s := Service{Host: h, Object: "Service " + o.Metadata.Namespace + "/" + o.Metadata.Name, Ports: len(spec.Ports),
-		Headless: spec.ClusterIP == "None", External: spec.Type == "ExternalName"}
+		Headless: spec.ClusterIP == "None", Direct: spec.ClusterIP == "None"}
+	if spec.Type == "ExternalName" {
+		s.External, s.Alias = true, strings.TrimSuffix(strings.ToLower(spec.ExternalName), ".")
+	}
 	for _, p := range spec.Ports {
 		s.TCP = s.TCP || p.tcp()
 	}
@@ -189,76 +174,24 @@ func (p port) tcp() bool {
 
 func (inv *Inventory) readEntry(o object) error {
 	var spec struct {
-		Hosts    []string `json:"hosts"`
-		Ports    []port   `json:"ports"`
-		ExportTo []string `json:"exportTo"`
+		Hosts      []string `json:"hosts"`
+		Ports      []port   `json:"ports"`
+		ExportTo   []string `json:"exportTo"`
+		Resolution string   `json:"resolution"`
 	}
 	if err := field(o.Spec, "spec", &spec); err != nil {
 		return err
 	}
 	for _, host := range spec.Hosts {
-		h := Host{o.Metadata.Namespace, strings.ToLower(host)}
-		s := Service{Host: h, Object: "ServiceEntry " + o.Metadata.Namespace + "/" + o.Metadata.Name, Entry: true, Ports: len(spec.Ports), ExportTo: spec.ExportTo}
+		h := Host{o.Metadata.Namespace, host} // in its own case, as istiod compares it
+		s := Service{Host: h, Object: "ServiceEntry " + o.Metadata.Namespace + "/" + o.Metadata.Name, Entry: true, Ports: len(spec.Ports), ExportTo: spec.ExportTo,
+			Direct: spec.Resolution == "" || spec.Resolution == "NONE"}
 		for _, p := range spec.Ports {
 			s.TCP = s.TCP || p.tcp()
 		}
 		inv.addService(s)
 	}
 	return nil
-}
-
-func (inv *Inventory) readVirtual(o object) error {
-	var spec struct {
-		Hosts    []string `json:"hosts"`
-		Gateways []string `json:"gateways"`
-		ExportTo []string `json:"exportTo"`
-	}
-	var tree any
-	if err := field(o.Spec, "spec", &spec); err != nil {
-		return err
-	}
-	if err := field(o.Spec, "spec", &tree); err != nil {
-		return err
-	}
-	v := virtualService{namespace: o.Metadata.Namespace, name: o.Metadata.Name, exportTo: spec.ExportTo, mesh: len(spec.Gateways) == 0 || slices.Contains(spec.Gateways, "mesh")}
-	for _, host := range spec.Hosts {
-		v.hosts = append(v.hosts, inv.full(host, v.namespace))
-	}
-	to := map[string]bool{}
-	destinations(tree, to)
-	for _, host := range slices.Sorted(maps.Keys(to)) {
-		v.to = append(v.to, inv.full(host, v.namespace))
-	}
-	inv.virtual = append(inv.virtual, v)
-	return nil
-}
-
-// full is the name that istiod makes of a short one: it is of the namespace of
-// the object that it stands in.
-func (inv *Inventory) full(host, namespace string) string {
-	if host = strings.ToLower(host); !strings.ContainsAny(host, ".*") {
-		return serviceHost(host, namespace, inv.Domain)
-	}
-	return host
-}
-
-// destinations finds the hosts that routes lead and mirror to.
-func destinations(tree any, found map[string]bool) {
-	switch v := tree.(type) {
-	case []any:
-		for _, x := range v {
-			destinations(x, found)
-		}
-	case map[string]any:
-		for key, x := range v {
-			if to, is := x.(map[string]any); is && (key == "destination" || key == "mirror") {
-				if host, is := to["host"].(string); is {
-					found[host] = true
-				}
-			}
-			destinations(x, found)
-		}
-	}
 }
 
 func (inv *Inventory) readRule(o object) error {
@@ -278,8 +211,50 @@ func (inv *Inventory) readRule(o object) error {
 var clusterName = regexp.MustCompile(`outbound\|[0-9]*\|[^|"' ]*\|([A-Za-z0-9._-]+)`)
 
 func (inv *Inventory) readFilter(o object) error {
+	var spec struct {
+		Patches []struct {
+			ApplyTo string `json:"applyTo"`
+			Patch   struct {
+				Value struct {
+					Name any `json:"name"`
+				} `json:"value"`
+			} `json:"patch"`
+		} `json:"configPatches"`
+	}
+	if err := field(o.Spec, "spec", &spec); err == nil { // a value may be of any form
+		for _, p := range spec.Patches {
+			if name, is := p.Patch.Value.Name.(string); is && p.ApplyTo == "CLUSTER" {
+				inv.added[name] = true
+			}
+		}
+	}
+	return inv.readClusterNames(o)
+}
+
+// readClusterNames finds the clusters of services in the settings of an
+// extension.
+func (inv *Inventory) readClusterNames(o object) error {
 	for _, m := range clusterName.FindAllStringSubmatch(string(o.Spec), -1) {
-		inv.needs = append(inv.needs, need{o.Metadata.Namespace, strings.ToLower(m[1]), "EnvoyFilter " + o.Metadata.Namespace + "/" + o.Metadata.Name})
+		inv.needs = append(inv.needs, need{namespace: o.Metadata.Namespace, host: m[1], why: o.Kind + " " + o.Metadata.Namespace + "/" + o.Metadata.Name})
+	}
+	return nil
+}
+
+// readTokens finds where keys are fetched, which proxies do where istiod is told
+// to leave it to them (PILOT_JWT_ENABLE_REMOTE_JWKS), if the mesh knows the host.
+func (inv *Inventory) readTokens(o object) error {
+	var spec struct {
+		Rules []struct {
+			URI string `json:"jwksUri"`
+		} `json:"jwtRules"`
+	}
+	if err := field(o.Spec, "spec", &spec); err != nil {
+		return err
+	}
+	for _, r := range spec.Rules {
+		if u, err := url.Parse(r.URI); err == nil && u.Hostname() != "" {
+			inv.needs = append(inv.needs, need{namespace: o.Metadata.Namespace, host: u.Hostname(), why: "RequestAuthentication " + o.Metadata.Namespace + "/" + o.Metadata.Name, ifKnown: true})
+		}
 	}
 	return nil
 }
@@ -295,6 +270,8 @@ func (inv *Inventory) readConfigMap(o object) error {
 		Outbound      struct {
 			Mode string `json:"mode"`
 		} `json:"outboundTrafficPolicy"`
+		Services  []string         `json:"defaultServiceExportTo"`
+		Routes    []string         `json:"defaultVirtualServiceExportTo"`
 		Selectors []any            `json:"discoverySelectors"`
 		Providers []map[string]any `json:"extensionProviders"`
 		Default   struct {
@@ -311,13 +288,14 @@ func (inv *Inventory) readConfigMap(o object) error {
 		inv.Outbound = config.Outbound.Mode
 	}
 	inv.selectors = len(config.Selectors) > 0
+	inv.exports, inv.routeExports = config.Services, config.Routes
 	inv.Capture = config.Default.Metadata["ISTIO_META_DNS_CAPTURE"] == "true"
 	for _, provider := range config.Providers {
 		name, _ := provider["name"].(string)
 		for _, settings := range provider {
 			if m, is := settings.(map[string]any); is {
 				if service, is := m["service"].(string); is && service != "" {
-					inv.needs = append(inv.needs, need{"", strings.ToLower(service), "extension provider " + name})
+					inv.needs = append(inv.needs, need{host: service, why: "extension provider " + name})
 				}
 			}
 		}
@@ -334,7 +312,11 @@ func (inv *Inventory) readSidecar(o object) error {
 	if err != nil {
 		return err
 	}
-	s.Labels, s.Annotations = o.Metadata.Labels, maps.Clone(o.Metadata.Annotations)
+	s.Labels, s.Annotations, s.created = o.Metadata.Labels, maps.Clone(o.Metadata.Annotations), o.Metadata.Created
+	if host := egressProxy(spec); host != "" {
+		of := o.Metadata.Namespace
+		inv.needs = append(inv.needs, need{namespace: of, host: inv.full(host, of), why: "egress proxy of Sidecar " + s.String()})
+	}
 	delete(s.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
 	inv.existing = append(slices.DeleteFunc(inv.existing, func(e Sidecar) bool { return e.String() == s.String() }), s)
 	return nil

@@ -134,6 +134,8 @@ type Edge struct {
 	Count   int64   `json:"count"`
 	Sources Sources `json:"sources"`
 	Span
+
+	loose bool // a client may have made it up
 }
 
 // Seen is what is known of a workload beside whom it calls.
@@ -141,6 +143,13 @@ type Seen struct {
 	Sources Sources // that watch its proxy
 	Served  int64   // requests or connections it served
 	Span
+	served Sources // that saw it serve
+	caller Sources // to which its own proxy told of a call
+	remote Sources // that know of its calls by those whom it called
+	// counted are pods whose counters were read, 0 where nobody counts them.
+	counted int
+	// strange counts calls to clusters whose host nobody can tell, by their names.
+	strange map[string]int64
 	// Outside are hosts that the mesh does not know, with the calls there:
 	// they went through the passthrough or the black hole cluster.
 	Outside map[string]int64
@@ -169,32 +178,84 @@ type Observations struct {
 	seen    map[Workload]*Seen
 	span    Span
 	sources Sources
-	tcp     bool // a source that sees connections without requests is among them
-	notes   []string
+	// tcp are sources that see connections without requests, and whole those that
+	// were asked for all callers there are. callers are those, by namespace, to
+	// which the own proxy of one told of a call.
+	tcp, whole Sources
+	callers    map[string]Sources
+	notes      []string
 }
 
 // NewObservations has none yet.
 func NewObservations() *Observations {
-	return &Observations{edges: map[edgeKey]*Edge{}, seen: map[Workload]*Seen{}}
+	return &Observations{edges: map[edgeKey]*Edge{}, seen: map[Workload]*Seen{}, callers: map[string]Sources{}}
 }
 
-// Call adds calls.
-func (o *Observations) Call(e Edge) error {
-	e.Host = strings.TrimSuffix(strings.ToLower(e.Host), ".")
+// Call adds calls of which the caller's own proxy told, or whoever declares them.
+func (o *Observations) Call(e Edge) error { return o.call(e, true) }
+
+// Heard adds calls of which only those know who were called.
+func (o *Observations) Heard(e Edge) error { return o.call(e, false) }
+
+func (o *Observations) call(e Edge, own bool) error {
+	e.Host = strings.TrimSuffix(e.Host, ".")
 	key := edgeKey{e.From, e.Namespace, e.Host}
 	known := o.edges[key]
 	if known == nil {
 		if len(o.edges) == maxEdges {
 			return errs.WithHint(errs.Usage("more than %d different pairs of workload and host", maxEdges), "split the mesh: generate for some of its namespaces at a time")
 		}
-		known = &Edge{From: e.From, Namespace: e.Namespace, Host: e.Host}
+		known = &Edge{From: e.From, Namespace: e.Namespace, Host: e.Host, loose: true}
 		o.edges[key] = known
 	}
+	known.loose = known.loose && e.loose
 	known.Count += e.Count
 	known.Sources |= e.Sources
 	known.add(e.Span)
-	_, err := o.watch(e.From, e.Sources, e.Span)
+	s, err := o.watch(e.From, e.Sources, e.Span)
+	switch {
+	case err != nil:
+	case own:
+		s.caller |= e.Sources
+		o.callers[e.From.Namespace] |= e.Sources
+	default:
+		s.remote |= e.Sources
+	}
 	return err
+}
+
+// Strange adds a call to a cluster whose name tells no host.
+func (o *Observations) Strange(w Workload, cluster string, source Sources, at Span) error {
+	s, err := o.watch(w, source, at)
+	if err != nil {
+		return err
+	}
+	if s.strange == nil {
+		s.strange = map[string]int64{}
+	}
+	if _, known := s.strange[cluster]; !known && len(s.strange) >= maxOutside {
+		cluster = others
+	}
+	s.strange[cluster]++
+	return nil
+}
+
+// Whole says that a source was asked for all callers of the mesh, and not for those
+// of some namespaces.
+func (o *Observations) Whole(source Sources) { o.whole |= source }
+
+// tells are the sources that tell of calls from a namespace, if there are any.
+func (o *Observations) tells(namespace string) Sources {
+	out := o.callers[namespace]
+	for _, some := range o.callers {
+		out |= some & o.whole
+	}
+	return out
+}
+
+// sees says whether sources see connections without requests.
+func (o *Observations) sees(s *Seen) bool {
+	return s != nil && (s.Sources&(Counters|Declared) != 0 || s.Sources&o.tcp != 0)
 }
 
 // watch notes that a source watches a workload's proxy.
@@ -222,6 +283,7 @@ func (o *Observations) Served(w Workload, n int64, source Sources, at Span) erro
 	s, err := o.watch(w, source, at)
 	if err == nil {
 		s.Served += n
+		s.served |= source
 	}
 	return err
 }
@@ -232,6 +294,7 @@ func (o *Observations) Left(w Workload, host string, n int64, source Sources, at
 	if err != nil || n == 0 {
 		return err
 	}
+	o.callers[w.Namespace] |= source
 	if s.Outside == nil {
 		s.Outside = map[string]int64{}
 	}

@@ -12,6 +12,8 @@ type Prediction struct {
 	Basis   string `json:"basis"`
 	Proxies int    `json:"proxies"` // sidecars that scopes hold for
 	Read    int    `json:"proxies_read"`
+	// Services are the hosts of the mesh.
+	Services int `json:"services"`
 	// Now is with the Sidecars that exist, After with the generated ones,
 	// Exact with a Sidecar for each workload that lets in what it needs alone.
 	Now   Load `json:"now"`
@@ -21,6 +23,8 @@ type Prediction struct {
 	// where there is nothing to save.
 	OfExact    float64           `json:"of_exact_ratio"`
 	Namespaces []NamespaceSaving `json:"namespaces"`
+	// Resources are memory and CPU, by [Prediction.Costs].
+	Resources []Cost `json:"resources"`
 }
 
 // Load is what all sidecars hold together.
@@ -52,7 +56,7 @@ func (s scopes) add(namespace string, hosts []string, proxies int) {
 
 func (g *generator) predict(callers []Workload) {
 	p := &g.result.Saving
-	p.Read = g.acc.Proxies
+	p.Read, p.Services, p.Resources = g.acc.Proxies, len(g.inv.services), []Cost{}
 	p.Basis = fmt.Sprintf("the bytes that proxies hold of each Service now (%d were read)", p.Read)
 	if p.Read == 0 {
 		p.Basis = "the number of clusters; no proxy's configuration was read, so that nothing is known of bytes"

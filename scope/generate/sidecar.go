@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -40,7 +41,11 @@ type Sidecar struct {
 
 	rest  map[string]any // what its spec says beside workloadSelector and egress
 	whole map[string]any // its spec, as it exists
-	fixed string         // why it cannot be written anew
+	// some says that it has a workload selector, be it one of all pods.
+	some    bool
+	created time.Time
+	mesh    bool   // the default of the mesh
+	fixed   string // why it cannot be written anew
 }
 
 // String names it.
@@ -57,6 +62,10 @@ func existingSidecar(namespace, name string, spec map[string]any) (Sidecar, erro
 	for key, value := range spec {
 		switch key {
 		case "workloadSelector":
+			if value == nil {
+				continue
+			}
+			s.some = true
 			selector, is := value.(map[string]any)
 			labels, also := selector["labels"].(map[string]any)
 			if !is || !also && selector["labels"] != nil {
@@ -141,6 +150,32 @@ func subset(host, of string) bool {
 	return wild && strings.HasSuffix(strings.TrimPrefix(host, "*"), suffix)
 }
 
+// selective says whether it holds for the pods that it selects: those of a
+// namespace are looked for first, and one in the root namespace is no mesh
+// default.
+func (s Sidecar) selective() bool { return s.some || len(s.Selector) > 0 }
+
+// egressProxy is the host of the proxy through which a Sidecar's workloads leave
+// the mesh.
+func egressProxy(spec map[string]any) string {
+	policy, _ := spec["outboundTrafficPolicy"].(map[string]any)
+	proxy, _ := policy["egressProxy"].(map[string]any)
+	host, _ := proxy["host"].(string)
+	return host
+}
+
+// older says which of two Sidecars istiod looks at first; one that is yet to be
+// made is the youngest.
+func (s Sidecar) older(than Sidecar) bool {
+	switch {
+	case s.created.Equal(than.created):
+		return s.Name < than.Name
+	case s.created.IsZero() || than.created.IsZero():
+		return than.created.IsZero()
+	}
+	return s.created.Before(than.created)
+}
+
 // selects says whether a Sidecar without or with a selector holds for pods of
 // these labels.
 func (s Sidecar) selects(labels map[string]string) bool {
@@ -156,20 +191,27 @@ func (s Sidecar) selects(labels map[string]string) bool {
 // labels in a namespace, as istiod chooses: by selector, of the namespace, of
 // the root namespace. Without one, all there is.
 func effective(all []Sidecar, root, namespace string, labels map[string]string) Sidecar {
-	var own, mesh *Sidecar
-	for i, s := range all {
-		switch {
-		case s.Namespace == namespace && len(s.Selector) > 0:
+	var selecting, own, mesh *Sidecar
+	first := func(at **Sidecar, s *Sidecar) {
+		if *at == nil || s.older(**at) {
+			*at = s
+		}
+	}
+	for i := range all {
+		switch s := &all[i]; {
+		case s.Namespace == namespace && s.selective():
 			if s.selects(labels) {
-				return s
+				first(&selecting, s)
 			}
-		case s.Namespace == namespace && own == nil:
-			own = &all[i]
-		case s.Namespace == root && len(s.Selector) == 0 && mesh == nil:
-			mesh = &all[i]
+		case s.Namespace == namespace:
+			first(&own, s)
+		case s.Namespace == root && !s.selective():
+			first(&mesh, s)
 		}
 	}
 	switch {
+	case selecting != nil:
+		return *selecting
 	case own != nil:
 		return *own
 	case mesh != nil:
@@ -225,17 +267,13 @@ func (s Sidecar) before() string {
 }
 
 // Manifests writes the Sidecars that are to be created or changed, each with
-// its reason, and names those to delete.
+// its reason, and names those to delete, in the order in which to apply them.
 func (r Result) Manifests() string {
 	var b strings.Builder
-	for _, s := range r.Sidecars {
-		if s.Change != Create && s.Change != Change {
-			continue
-		}
-		fmt.Fprintf(&b, "---\n# %s\n%s", s.Reason, s.YAML())
-	}
-	for _, s := range r.Sidecars {
-		if s.Change == Delete {
+	for _, s := range r.Steps() {
+		if s.After != nil {
+			fmt.Fprintf(&b, "---\n# %s\n%s", s.Reason, s.YAML())
+		} else {
 			fmt.Fprintf(&b, "# %s; remove it: kubectl delete sidecars.networking.istio.io -n %s %s\n", s.Reason, s.Namespace, s.Name)
 		}
 	}

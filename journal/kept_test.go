@@ -1,0 +1,302 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// fakeCluster is an API server for ConfigMaps and the journal's own objects: it
+// gives UIDs, and stores nothing that is tried only.
+type fakeCluster struct {
+	*dynamicfake.FakeDynamicClient
+	writes int
+}
+
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
+func newFakeCluster() *fakeCluster {
+	c := &fakeCluster{FakeDynamicClient: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		configMaps: "ConfigMapList", secrets: "SecretList", namespaces: "NamespaceList", leases: "LeaseList"})}
+	c.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		switch a := action.(type) {
+		case clienttesting.CreateActionImpl:
+			o := a.Object.(*unstructured.Unstructured)
+			if len(a.CreateOptions.DryRun) > 0 {
+				return true, o, nil
+			}
+			c.writes++
+			o.SetUID(types.UID(fmt.Sprint("uid-", c.writes)))
+			o.SetResourceVersion(fmt.Sprint(c.writes))
+			return true, o, c.Tracker().Create(a.Resource, o, a.Namespace)
+		case clienttesting.UpdateActionImpl:
+			o := a.Object.(*unstructured.Unstructured)
+			if len(a.UpdateOptions.DryRun) > 0 {
+				return true, o, nil
+			}
+			live, err := c.Tracker().Get(a.Resource, a.Namespace, o.GetName())
+			if err != nil {
+				return true, nil, err
+			}
+			if v := o.GetResourceVersion(); v != "" && v != live.(*unstructured.Unstructured).GetResourceVersion() {
+				return true, nil, apierrors.NewConflict(a.Resource.GroupResource(), o.GetName(), errors.New(v))
+			}
+			c.writes++
+			o.SetResourceVersion(fmt.Sprint(c.writes))
+			return true, o, c.Tracker().Update(a.Resource, o, a.Namespace)
+		}
+		return false, nil, nil
+	})
+	return c
+}
+
+// Open is that of an [Opener].
+func (c *fakeCluster) Open(_ context.Context, o *unstructured.Unstructured, namespace string) (dynamic.ResourceInterface, error) {
+	return c.Resource(configMaps).Namespace(cmp.Or(namespace, o.GetNamespace())), nil
+}
+
+func (c *fakeCluster) enter(t *testing.T, run string) *Journal {
+	t.Helper()
+	j, err := enter(t.Context(), c, Options{Open: c, Holder: Holder{Run: run, Since: time.Now(), Process: run}, Wait: time.Minute, Dead: func(string) bool { return true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func (j *Journal) leaves(t *testing.T) {
+	t.Helper()
+	if err := j.Leave(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func configMap(name, value string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"namespace": "theirs", "name": name}, "data": map[string]any{"x": value}}}
+}
+
+// data is what the object says, "-" if it is not there.
+func (c *fakeCluster) data(t *testing.T, name string) string {
+	t.Helper()
+	o, err := c.Resource(configMaps).Namespace("theirs").Get(t.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "-"
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, _, _ := unstructured.NestedString(o.Object, "data", "x")
+	return x
+}
+
+func (c *fakeCluster) all(t *testing.T) string {
+	t.Helper()
+	return c.data(t, "made") + " " + c.data(t, "changed") + " " + c.data(t, "removed")
+}
+
+// changes makes one object, changes another, and removes a third.
+func (j *Journal) changes(t *testing.T, c *fakeCluster, value string) {
+	t.Helper()
+	ctx := t.Context()
+	write := func(name string) {
+		set := func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			return live, unstructured.SetNestedField(live.Object, value, "data", "x")
+		}
+		if _, err := j.Change(ctx, ObjectOf(configMap(name, "")), "test", set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.data(t, "made") != "-" {
+		write("made")
+	} else if _, _, err := j.Apply(ctx, configMap("made", value), "test"); err != nil {
+		t.Fatal(err)
+	}
+	write("changed")
+	if err := j.Remove(ctx, ObjectOf(configMap("removed", "")), "test"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func prepared(t *testing.T) *fakeCluster {
+	t.Helper()
+	c := newFakeCluster()
+	for _, name := range []string{"changed", "removed"} {
+		if _, err := c.Resource(configMaps).Namespace("theirs").Create(t.Context(), configMap(name, "0"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// What was asked to stay stays: the next run leaves it alone, may change the same
+// objects, and puts back its own changes alone. It comes back on request, the
+// latest first.
+func TestKept(t *testing.T) {
+	c, ctx := prepared(t), t.Context()
+	for _, run := range []string{"1", "2"} {
+		j := c.enter(t, run)
+		j.changes(t, c, run)
+		if n, err := j.Keep(ctx, "test"); err != nil || n < 2 {
+			t.Fatal(n, err)
+		}
+		j.leaves(t)
+	}
+	j := c.enter(t, "3")
+	if done, err := j.Restore(ctx, nil); err != nil || len(done) != 0 {
+		t.Fatalf("%+v %v", done, err)
+	}
+	if got := c.all(t); got != "2 2 -" {
+		t.Fatal(got)
+	}
+	// A run on top of it, which also removes what is kept.
+	j.changes(t, c, "3")
+	if err := j.Remove(ctx, ObjectOf(configMap("made", "")), "test"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := j.Apply(ctx, configMap("made", "again"), "test"); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.all(t); got != "again 3 -" {
+		t.Fatal(got)
+	}
+	j.leaves(t) // dead, as far as the next can tell
+	j = c.enter(t, "4")
+	if _, err := j.Restore(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.all(t); got != "2 2 -" {
+		t.Fatal(got)
+	}
+	kept, err := j.Kept(ctx)
+	if err != nil || len(kept) != 5 || kept[0].Kept != "test" {
+		t.Fatalf("%d kept, %v", len(kept), err)
+	}
+	// One after the other.
+	for _, step := range [][2]string{{"2", "1 1 -"}, {"1", "- 0 0"}} {
+		if done, err := j.TakeBack(ctx, OfRun(step[0])); err != nil || slices.ContainsFunc(done, func(o Outcome) bool { return len(o.Left) > 0 }) {
+			t.Fatalf("%+v %v", done, err)
+		}
+		if got := c.all(t); got != step[1] {
+			t.Fatalf("after taking back %s: %s, want %s", step[0], got, step[1])
+		}
+	}
+	if kept, err := j.Kept(ctx); err != nil || len(kept) != 0 {
+		t.Fatal(kept, err)
+	}
+	j.leaves(t)
+}
+
+// Whoever dies while it keeps has kept all, or nothing.
+func TestKeepingIsOneMoment(t *testing.T) {
+	for at := range 12 {
+		c, ctx := prepared(t), t.Context()
+		j := c.enter(t, "1")
+		j.changes(t, c, "1")
+		writes := 0
+		broken := errors.New("killed")
+		c.PrependReactor("*", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if v := action.GetVerb(); v != "create" && v != "update" && v != "delete" || at < 0 {
+				return false, nil, nil
+			}
+			if writes++; writes > at {
+				return true, nil, broken
+			}
+			return false, nil, nil
+		})
+		_, err := j.Keep(ctx, "test")
+		var stays *StaysError
+		if err != nil && errors.As(err, &stays) != (at > 0) {
+			t.Errorf("killed at write %d: %v", at, err)
+		}
+		want := "1 1 -"
+		switch {
+		case err == nil && at < 7:
+			t.Fatalf("%d: it was not killed", at)
+		case at == 0:
+			want = "- 0 0"
+		}
+		at = -1 // from here on all is written
+		j.leaves(t)
+		j = c.enter(t, "2")
+		if _, err := j.Restore(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.all(t); got != want {
+			t.Errorf("killed at write %d: %s, want %s", writes-1, got, want)
+		}
+		if _, err := j.TakeBack(ctx, OfRun("1")); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.all(t); got != "- 0 0" {
+			t.Errorf("killed at write %d, taken back: %s", writes-1, got)
+		}
+		if list, err := c.Resource(secrets).Namespace(Namespace).List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
+			t.Errorf("%d Secrets are left, %v", len(list.Items), err)
+		}
+		j.leaves(t)
+	}
+}
+
+// What somebody else changed of what is kept stays as it is, and is named.
+func TestKeptAndChangedByOthers(t *testing.T) {
+	c, ctx := prepared(t), t.Context()
+	j := c.enter(t, "1")
+	j.changes(t, c, "1")
+	if _, err := j.Keep(ctx, "test"); err != nil {
+		t.Fatal(err)
+	}
+	o, err := c.Resource(configMaps).Namespace("theirs").Get(ctx, "changed", metav1.GetOptions{})
+	if err == nil {
+		err = unstructured.SetNestedField(o.Object, "theirs", "data", "x")
+	}
+	if err == nil {
+		_, err = c.Resource(configMaps).Namespace("theirs").Update(ctx, o, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := j.TakeBack(ctx, OfRun("1"))
+	if err != nil || !slices.ContainsFunc(done, func(o Outcome) bool { return len(o.Left) == 1 && strings.Contains(o.Left[0], `"theirs"`) }) {
+		t.Fatalf("%+v %v", done, err)
+	}
+	if got := c.all(t); got != "- theirs 0" {
+		t.Error(got)
+	}
+	if n, err := j.Forget(ctx, OfRun("1")); err != nil || n != 1 {
+		t.Error(n, err)
+	}
+	j.leaves(t)
+}
+
+// A Secret that says that something stays, and not what, is told and left.
+func TestKeepOfNobody(t *testing.T) {
+	c := prepared(t)
+	c.enter(t, "1").leaves(t)
+	if _, err := c.Resource(namespaces).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": Namespace, "labels": map[string]any{Label: "namespace"}}}}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	if _, err := c.Resource(secrets).Namespace(Namespace).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret",
+		"metadata": map[string]any{"name": "keep-x", "namespace": Namespace, "labels": map[string]any{Label: keepLabel}}}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := enter(t.Context(), c, Options{Open: c, Holder: Holder{Run: "2"}, Dead: func(string) bool { return true }})
+	if err == nil || !strings.Contains(err.Error(), "keep-x") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,109 @@
+package generate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// isCovered says whether it is known what a workload calls: only then is it
+// narrowed.
+func (g *generator) isCovered(w Workload) bool { return g.uncovered(w) == "" }
+
+// uncovered says why it is not known what a workload calls, "" if it is.
+func (g *generator) uncovered(w Workload) string {
+	s := g.obs.seen[w]
+	if s == nil {
+		return "no source watched its proxy"
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.strange)) {
+		if !g.inv.added[name] { // by an EnvoyFilter
+			return fmt.Sprintf("its access log names clusters that tell no host, such as %.100q, %d times (meshConfig.outboundClusterStatName?)", name, s.strange[name])
+		}
+	}
+	if told := g.told(w, s); told != "" {
+		return told
+	}
+	if watched, known := g.watched(w); known && watched < g.o.Watched {
+		return fmt.Sprintf("it was watched for %s alone (%s), less than %s", spell(watched.Round(time.Second)), s.Sources, spell(g.o.Watched))
+	}
+	return ""
+}
+
+// told says why no source tells what a workload calls, "" if one does.
+func (g *generator) told(w Workload, s *Seen) string {
+	p := g.inv.workloads[w]
+	part := p != nil && s.counted > 0 && s.counted < p.Proxied
+	if s.Sources&Declared != 0 || (s.caller|s.served)&Counters != 0 && !part {
+		return ""
+	}
+	// Of these a proxy may report what it serves and not what it calls. If some
+	// tells of calls, one that served and tells of none calls nobody.
+	const either = AccessLog | Metrics | Kiali
+	if own := s.caller & either; own != 0 {
+		return ""
+	}
+	serves := s.served & either &^ s.remote
+	switch {
+	case serves&g.obs.tells(w.Namespace) != 0:
+		return ""
+	case part:
+		return fmt.Sprintf("the counters of %d of its %d proxies were read", s.counted, p.Proxied)
+	case s.remote&either != 0:
+		return "its own proxy reports nothing of its calls (" + s.remote.String() + "), only those whom it called do"
+	case serves != 0:
+		return "it served, and no proxy of its namespace reports calls (" + serves.String() + "): who reports only what it serves does not say whom it calls"
+	}
+	return "its proxy was watched (" + s.Sources.String() + "), and it neither called nor served anybody"
+}
+
+// watched is for how long a workload was watched, by the source that did so for
+// longest; known is false where no source says.
+func (g *generator) watched(w Workload) (d time.Duration, known bool) {
+	s, p := g.obs.seen[w], g.inv.workloads[w]
+	if s.Sources&Declared != 0 {
+		return 0, false // by somebody who knows
+	}
+	if !s.First.IsZero() {
+		d, known = s.Last.Sub(s.First), true
+	}
+	switch {
+	case s.Sources&Counters == 0:
+		return d, known
+	case !known && s.Sources&^timeless != 0: // for some time
+		return 0, false
+	}
+	if p == nil || p.Since.IsZero() || g.o.Now.IsZero() {
+		return 0, false
+	}
+	return max(d, g.o.Now.Sub(p.Since)), true
+}
+
+// newest is when the last observation was, by clocks that are not ahead of ours.
+func (g *generator) newest() time.Time {
+	last := g.obs.span.Last
+	if now := g.o.Now; !now.IsZero() && last.After(now) {
+		return now
+	}
+	return last
+}
+
+// blind says whether no source of a workload could have seen its calls to a host:
+// connections without requests, which a log has only when they have ended; pods of
+// headless Services, and the wildcard by which a host came in; and where proxies
+// forget the counters of endpoints, whatever only they count.
+func (g *generator) blind(w Workload, s *Service) bool {
+	seen := g.obs.seen[w]
+	if !g.obs.sees(seen) && (s.TCP || s.Headless || strings.HasPrefix(s.Name, "*")) {
+		return true
+	}
+	if !s.Direct || seen == nil || seen.Sources&Declared != 0 {
+		return false
+	}
+	if s.TCP {
+		return seen.Sources&g.obs.tcp&^Counters == 0
+	}
+	return seen.Sources&^Counters == 0
+}

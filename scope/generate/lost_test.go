@@ -1,0 +1,514 @@
+package generate
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// lets says whether the Sidecar that will hold for a workload lets in a host.
+func lets(r Result, m *mesh, w Workload, h Host) bool {
+	after := slices.DeleteFunc(slices.Clone(r.Sidecars), func(s Sidecar) bool { return s.Change == Delete })
+	return admits(effective(after, m.inv.Root, w.Namespace, m.inv.workloads[w].Labels).Hosts, w.Namespace, h)
+}
+
+// Hosts that an app asks for by a name that no counter has: what it asked for was
+// routed to another Service.
+func TestHostsBehindRoutes(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		has    func(*mesh)
+		called string
+		want   []Host
+	}{
+		{"a delegate", func(m *mesh) {
+			m.has("VirtualService", "edge", "root", `{"hosts":["shop.edge.svc.cluster.local"],"http":[{"match":[{"uri":{"prefix":"/a"}}],"delegate":{"name":"part","namespace":"team"}}]}`)
+			m.has("VirtualService", "team", "part", `{"http":[{"route":[{"destination":{"host":"audit.bank.svc.cluster.local"}}]}]}`)
+			m.service("edge", "shop")
+		}, "audit.bank.svc.cluster.local", []Host{{"edge", "shop.edge.svc.cluster.local"}}},
+		{"a delegate of its own namespace", func(m *mesh) {
+			m.has("VirtualService", "edge", "root", `{"hosts":["shop.edge.svc.cluster.local"],"http":[{"delegate":{"name":"part"}}]}`)
+			m.has("VirtualService", "edge", "part", `{"http":[{"route":[{"destination":{"host":"audit.bank.svc.cluster.local"}}]}]}`)
+			m.service("edge", "shop")
+		}, "audit.bank.svc.cluster.local", []Host{{"edge", "shop.edge.svc.cluster.local"}}},
+		{"a route of the Gateway API", func(m *mesh) {
+			m.has("HTTPRoute", "bank", "split", `{"parentRefs":[{"kind":"Service","group":"","name":"ledger","port":80}],"rules":[{"backendRefs":[{"name":"audit","port":80}]}]}`)
+			m.service("bank", "ledger")
+		}, "audit.bank.svc.cluster.local", []Host{{"bank", "ledger.bank.svc.cluster.local"}}},
+		{"a route of the Gateway API for a ServiceEntry", func(m *mesh) {
+			m.has("TLSRoute", "bank", "out", `{"parentRefs":[{"kind":"ServiceEntry","group":"networking.istio.io","name":"api"}],"rules":[{"backendRefs":[{"name":"audit","port":443}]}]}`)
+			m.has("ServiceEntry", "bank", "api", `{"hosts":["api.example.com"],"resolution":"DNS","ports":[{"protocol":"TLS"}]}`)
+		}, "audit.bank.svc.cluster.local", []Host{{"bank", "api.example.com"}}},
+		{"the other side of a split", func(m *mesh) {
+			m.has("VirtualService", "bank", "split", `{"hosts":["audit"],"http":[{"route":[{"destination":{"host":"audit"},"weight":99},{"destination":{"host":"canary.team.svc.cluster.local"},"weight":1}],"mirrors":[{"destination":{"host":"shadow.team.svc.cluster.local"}}]}]}`)
+			m.service("team", "canary").service("team", "shadow")
+		}, "audit.bank.svc.cluster.local", []Host{{"team", "canary.team.svc.cluster.local"}, {"team", "shadow.team.svc.cluster.local"}}},
+		{"an egress gateway", func(m *mesh) {
+			m.has("VirtualService", "istio-system", "out", `{"hosts":["api.example.com"],"gateways":["mesh","egress"],"http":[{"match":[{"gateways":["mesh"]}],"route":[{"destination":{"host":"egress.istio-system.svc.cluster.local"}}]}]}`)
+			m.has("ServiceEntry", "bank", "api", `{"hosts":["api.example.com"],"resolution":"DNS","ports":[{"protocol":"HTTP"}]}`)
+			m.service("istio-system", "egress")
+		}, "egress.istio-system.svc.cluster.local", []Host{{"bank", "api.example.com"}, {"istio-system", "api.example.com"}}},
+		{"a route within a wildcard", func(m *mesh) {
+			m.has("ServiceEntry", "bank", "all", `{"hosts":["*.example.com"],"resolution":"DNS","ports":[{"protocol":"HTTP"}]}`)
+			m.has("VirtualService", "edge", "one", `{"hosts":["api.example.com"],"http":[{"route":[{"destination":{"host":"audit.bank.svc.cluster.local"}}]}]}`)
+		}, "*.example.com", []Host{{"edge", "api.example.com"}, {"bank", "audit.bank.svc.cluster.local"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := shop(t)
+			c.has(m)
+			m.calls("shop", "cart", c.called)
+			r := m.generate(Options{})
+			for _, h := range c.want {
+				if !lets(r, m, Workload{"shop", "cart"}, h) {
+					t.Errorf("%s is left out of %s", h, sidecar(r, "shop/cart"))
+				}
+			}
+			for _, h := range []Host{{"shop", "other-03.shop.svc.cluster.local"}, {"shop", "front.shop.svc.cluster.local"}} {
+				if lets(r, m, Workload{"shop", "cart"}, h) {
+					t.Errorf("%s is let in: %s", h, sidecar(r, "shop/cart"))
+				}
+			}
+		})
+	}
+}
+
+// A Service of type ExternalName is an alias of the Service that it points to,
+// and istiod looks for it in the namespace of that.
+func TestExternalName(t *testing.T) {
+	m := shop(t).has("Service", "shop", "ledger", `{"type":"ExternalName","externalName":"Audit.bank.svc.cluster.local"}`).
+		has("Service", "shop", "books", `{"type":"ExternalName","externalName":"ledger.shop.svc.cluster.local"}`).
+		has("Service", "shop", "loop", `{"type":"ExternalName","externalName":"loop.shop.svc.cluster.local"}`).
+		calls("shop", "cart", "audit.bank.svc.cluster.local")
+	r := m.generate(Options{})
+	for _, h := range []Host{{"bank", "ledger.shop.svc.cluster.local"}, {"bank", "books.shop.svc.cluster.local"}, {"bank", "audit.bank.svc.cluster.local"}} {
+		if !lets(r, m, Workload{"shop", "cart"}, h) {
+			t.Errorf("%s is left out of %s", h, sidecar(r, "shop/cart"))
+		}
+	}
+}
+
+// Proxies forget the counters of endpoints that are no endpoints of EDS (headless
+// Services, ServiceEntries without resolution) within seconds: counters alone do
+// not show that nobody calls them.
+func TestCountersForgetDirectEndpoints(t *testing.T) {
+	m := shop(t).has("Service", "bank", "kafka", `{"clusterIP":"None","ports":[{"name":"http","port":80}]}`).
+		has("ServiceEntry", "bank", "legacy", `{"hosts":["legacy.example.com"],"ports":[{"protocol":"HTTP"}]}`).
+		has("ServiceEntry", "bank", "db", `{"hosts":["db.example.com"],"resolution":"NONE","ports":[{"protocol":"TCP"}]}`).
+		workload("shop", "logged").
+		sees(Edge{From: Workload{"shop", "logged"}, Host: "cart.shop.svc.cluster.local", Count: 100, Sources: AccessLog})
+	r := m.generate(Options{})
+	for host, want := range map[string][2]bool{"kafka.bank.svc.cluster.local": {true, true}, "legacy.example.com": {true, false}, "db.example.com": {true, true}} {
+		for i, w := range []Workload{{"shop", "cart"}, {"shop", "logged"}} {
+			if got := lets(r, m, w, Host{"bank", host}); got != want[i] {
+				t.Errorf("%s, %s: let in: %v, want %v", w, host, got, want[i])
+			}
+		}
+	}
+	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.What == OpenConnections }); i < 0 || !slices.Contains(r.Open[i].Hosts, "bank/legacy.example.com") {
+		t.Errorf("%+v", r.Open)
+	}
+}
+
+// Counters of one workload say nothing of the connections of another, whose
+// metrics are of requests alone.
+func TestConnectionsOfOthers(t *testing.T) {
+	m := shop(t).has("Service", "bank", "ledger", `{"ports":[{"name":"tcp-db","port":5432}]}`).workload("shop", "scraped")
+	if err := m.obs.AddCounters(Workload{"shop", "cart"}, map[string]int64{"inbound|80||": 1}); err != nil {
+		t.Fatal(err)
+	}
+	series := map[string]string{"reporter": "source", "source_workload": "scraped", "source_workload_namespace": "shop", "destination_service": "cart.shop.svc.cluster.local", "destination_service_name": "cart", "destination_service_namespace": "shop"}
+	if err := m.obs.AddMetric(MetricRequests, series, 5, Span{}); err != nil {
+		t.Fatal(err)
+	}
+	ledger := Host{"bank", "ledger.bank.svc.cluster.local"}
+	if r := m.generate(Options{}); !lets(r, m, Workload{"shop", "scraped"}, ledger) {
+		t.Error(sidecar(r, "shop/scraped"))
+	}
+	if err := m.obs.AddMetric(MetricConnections, series, 5, Span{}); err != nil {
+		t.Fatal(err)
+	}
+	if r := m.generate(Options{}); lets(r, m, Workload{"shop", "scraped"}, ledger) {
+		t.Error(sidecar(r, "shop/scraped"))
+	}
+}
+
+// Where only servers report, or only what proxies serve is logged, nobody saw what a
+// workload calls outside of the mesh.
+func TestOnlyServersReport(t *testing.T) {
+	for name, see := range map[string]func(m *mesh) error{
+		"metrics": func(m *mesh) error {
+			return m.obs.AddMetric(MetricRequests, map[string]string{"reporter": "destination", "source_workload": "quiet", "source_workload_namespace": "shop", "destination_workload": "leaf", "destination_workload_namespace": "shop",
+				"destination_service": "cart.shop.svc.cluster.local", "destination_service_name": "cart", "destination_service_namespace": "shop"}, 5, Span{})
+		},
+		"logs": func(m *mesh) error {
+			_, err := m.obs.ReadAccessLog(strings.NewReader(`{"upstream_cluster":"inbound|80||"}`), Workload{"shop", "leaf"}, nil)
+			return err
+		},
+	} {
+		m := shop(t).workload("shop", "quiet").workload("shop", "leaf")
+		if err := see(m); err != nil {
+			t.Fatal(err)
+		}
+		r := m.generate(Options{})
+		for _, w := range []string{"quiet", "leaf"} {
+			if !lets(r, m, Workload{"shop", w}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+				t.Errorf("%s: %s was narrowed to %s", name, w, sidecar(r, "shop/"+w))
+			}
+		}
+		// Once callers report too, a server that calls nobody is one.
+		if err := m.obs.AddMetric(MetricRequests, map[string]string{"reporter": "source", "source_workload": "front", "source_workload_namespace": "shop", "destination_service": "cart.shop.svc.cluster.local"}, 5, Span{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.obs.ReadAccessLog(strings.NewReader(`{"upstream_cluster":"`+cart+`"}`), Workload{"shop", "front"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		r = m.generate(Options{})
+		if lets(r, m, Workload{"shop", "leaf"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+			t.Errorf("%s: leaf keeps all: %s", name, sidecar(r, "shop/leaf"))
+		}
+		if name == "metrics" && !lets(r, m, Workload{"shop", "quiet"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+			t.Errorf("quiet was narrowed to %s, and its own proxy says nothing of its calls", sidecar(r, "shop/quiet"))
+		}
+	}
+}
+
+// A log that names clusters as nobody knows them (outboundClusterStatName) hides
+// whom its workload calls.
+func TestStrangeClusters(t *testing.T) {
+	m := shop(t).workload("shop", "named")
+	log := `{"upstream_cluster":"` + cart + "\"}\n" + `{"upstream_cluster":"audit.bank.svc.cluster.local_80"}` + "\n" + `{"upstream_cluster":"agent"}` + "\n"
+	// Names as statistics have them, which end in a semicolon, are no stranger.
+	for _, name := range []string{cart + ";", "PassthroughCluster;", "inbound|80||;", "InboundPassthroughCluster;", "BlackHoleCluster;"} {
+		o := NewObservations()
+		if _, err := o.ReadAccessLog(strings.NewReader(`{"upstream_cluster":"`+name+`"}`), Workload{"shop", "named"}, nil); err != nil || len(o.seen[Workload{"shop", "named"}].strange) > 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := m.obs.ReadAccessLog(strings.NewReader(log), Workload{"shop", "named"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	r := m.generate(Options{})
+	if !lets(r, m, Workload{"shop", "named"}, Host{"bank", "audit.bank.svc.cluster.local"}) {
+		t.Error(sidecar(r, "shop/named"))
+	}
+	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "named" }); i < 0 || !strings.Contains(r.Open[i].Why, "audit.bank.svc.cluster.local_80") {
+		t.Errorf("%+v", r.Open)
+	}
+	// The cluster of an EnvoyFilter is no host of the mesh.
+	m = shop(t).workload("shop", "named").has("EnvoyFilter", "shop", "x", `{"configPatches":[{"applyTo":"CLUSTER","patch":{"operation":"ADD","value":{"name":"audit.bank.svc.cluster.local_80"}}}]}`)
+	if _, err := m.obs.ReadAccessLog(strings.NewReader(log), Workload{"shop", "named"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if r := m.generate(Options{}); lets(r, m, Workload{"shop", "named"}, Host{"bank", "audit.bank.svc.cluster.local"}) {
+		t.Error(sidecar(r, "shop/named"))
+	}
+}
+
+// One proxy whose clock is years ahead does not make the calls of all others old.
+func TestClockAhead(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	m := shop(t).workload("shop", "ahead").workload("shop", "logged")
+	for w, at := range map[string]time.Time{"ahead": now.AddDate(70, 0, 0), "logged": now.Add(-time.Hour)} {
+		m.sees(Edge{From: Workload{"shop", w}, Host: "audit.bank.svc.cluster.local", Count: 100, Sources: AccessLog, Span: At(at)})
+	}
+	r := m.generate(Options{Window: 30 * 24 * time.Hour, Now: now})
+	if len(r.Old) != 0 || !lets(r, m, Workload{"shop", "logged"}, Host{"bank", "audit.bank.svc.cluster.local"}) {
+		t.Errorf("%+v\n%s", r.Old, sidecar(r, "shop/logged"))
+	}
+	if !slices.ContainsFunc(r.Notes, func(note string) bool { return strings.Contains(note, "ahead of") }) {
+		t.Errorf("%q", r.Notes)
+	}
+}
+
+// A proxy that began a minute ago has not shown what it calls.
+func TestWatchedTooShort(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	pod := func(m *mesh, name string, age time.Duration) {
+		m.add(`{"kind":"Pod","metadata":{"namespace":"shop","name":"` + name + `","labels":{"app":"` + name + `"}},"status":{"startTime":"` + now.Add(-age).Format(time.RFC3339) + `"},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
+		m.serves("shop", name)
+	}
+	m := shop(t)
+	pod(m, "young", time.Minute)
+	pod(m, "old", 48*time.Hour)
+	m.workload("shop", "logged").workload("shop", "long")
+	for w, span := range map[string]time.Duration{"logged": time.Hour, "long": 30 * time.Hour} {
+		for _, at := range []time.Time{now.Add(-span), now} {
+			m.sees(Edge{From: Workload{"shop", w}, Host: "cart.shop.svc.cluster.local", Count: 100, Sources: AccessLog, Span: At(at)})
+		}
+	}
+	r := m.generate(Options{Now: now, Watched: 24 * time.Hour})
+	for w, all := range map[string]bool{"young": true, "old": false, "logged": true, "long": false} {
+		if got := lets(r, m, Workload{"shop", w}, Host{"shop", "other-03.shop.svc.cluster.local"}); got != all {
+			t.Errorf("%s lets in all: %v; %s", w, got, sidecar(r, "shop/"+w))
+		}
+	}
+	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "young" }); i < 0 || !strings.Contains(r.Open[i].Why, "1m") {
+		t.Errorf("%+v", r.Open)
+	}
+}
+
+// Who runs at night has no pods by day.
+func TestIdleWorkloads(t *testing.T) {
+	m := shop(t)
+	m.add(`{"kind":"Namespace","metadata":{"name":"shop","labels":{"istio-injection":"enabled"}}}`)
+	m.add(`{"kind":"Pod","metadata":{"namespace":"shop","name":"nightly-29384756-abcde","labels":{"app":"nightly"},"ownerReferences":[{"kind":"Job","name":"nightly-29384756","controller":true}]},"status":{"phase":"Succeeded"},"spec":{"initContainers":[{"name":"istio-proxy"}]}}`)
+	m.add(`{"kind":"Pod","metadata":{"namespace":"bank","name":"migrate-abcde","labels":{"app":"pay"},"ownerReferences":[{"kind":"Job","name":"migrate","controller":true}]},"status":{"phase":"Succeeded"},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
+	m.has("Deployment", "shop", "asleep", `{"template":{"metadata":{"labels":{"app":"asleep"}}}}`)
+	m.has("CronJob", "shop", "weekly", `{"jobTemplate":{"spec":{"template":{"metadata":{"labels":{"app":"weekly"}}}}}}`)
+	m.has("Deployment", "shop", "bare", `{"template":{"metadata":{"labels":{"app":"bare","sidecar.istio.io/inject":"false"}}}}`)
+	r := m.generate(Options{})
+	for _, w := range []string{"nightly", "asleep", "weekly"} {
+		if !lets(r, m, Workload{"shop", w}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+			t.Errorf("%s was narrowed: %s", w, sidecar(r, "shop/default"))
+		}
+		if !slices.ContainsFunc(r.Open, func(o Open) bool { return o.Name == w && o.What == OpenUnseen }) {
+			t.Errorf("%s is not listed: %+v", w, r.Open)
+		}
+	}
+	if !slices.ContainsFunc(r.Open, func(o Open) bool { return o.Name == "migrate" && o.What == OpenGone }) || lets(r, m, Workload{"bank", "pay"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+		t.Errorf("a Job that has ended widens others, or is not listed: %+v", r.Open)
+	}
+	if got := sidecar(r, "shop/bare"); got != "-" {
+		t.Error(got)
+	}
+	if r.Saving.Proxies != 3 {
+		t.Errorf("%d proxies, want those that run", r.Saving.Proxies)
+	}
+}
+
+// Which of two Sidecars holds istiod decides by their age, and one with a selector
+// of no labels is no mesh default.
+func TestOldestHolds(t *testing.T) {
+	m := shop(t)
+	m.add(`{"kind":"Sidecar","metadata":{"namespace":"shop","name":"a-young","creationTimestamp":"2026-02-01T00:00:00Z"},"spec":{"workloadSelector":{"labels":{"app":"cart"}},"egress":[{"hosts":["./*"]}]}}`)
+	m.add(`{"kind":"Sidecar","metadata":{"namespace":"shop","name":"z-old","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"workloadSelector":{"labels":{"app":"cart"}},"egress":[{"hosts":["bank/*"]}]}}`)
+	m.add(`{"kind":"Sidecar","metadata":{"namespace":"istio-system","name":"all"},"spec":{"workloadSelector":{},"egress":[{"hosts":["~/*"]}]}}`)
+	r := m.generate(Options{})
+	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.What == OpenOwn && o.Name == "cart" }); i < 0 || !strings.Contains(r.Open[i].Why, "shop/z-old") {
+		t.Errorf("%+v", r.Open)
+	}
+	if got := sidecar(r, "istio-system/default"); got != "create ./* istio-system/*" {
+		t.Error(got)
+	}
+	if got := sidecar(r, "istio-system/all"); got != "none ~/*" {
+		t.Error(got)
+	}
+}
+
+// An egress proxy that a Sidecar names is a host that its workloads need; so is
+// where keys for tokens are fetched.
+func TestNeedsOfOthers(t *testing.T) {
+	m := shop(t).service("edge", "proxy").service("login", "keys").
+		has("Sidecar", "istio-system", "base", `{"egress":[{"hosts":["*/*"]}],"outboundTrafficPolicy":{"mode":"ALLOW_ANY","egressProxy":{"host":"proxy.edge.svc.cluster.local","port":{"number":80}}}}`).
+		has("RequestAuthentication", "shop", "jwt", `{"jwtRules":[{"issuer":"x","jwksUri":"http://keys.login.svc.cluster.local:8080/keys"},{"issuer":"y","jwksUri":"https://login.example.com/keys"}]}`).
+		has("WasmPlugin", "shop", "w", `{"pluginConfig":{"upstream":"outbound|80||audit.bank.svc.cluster.local"}}`)
+	r := m.generate(Options{})
+	for _, h := range []Host{{"edge", "proxy.edge.svc.cluster.local"}, {"login", "keys.login.svc.cluster.local"}, {"bank", "audit.bank.svc.cluster.local"}} {
+		if !lets(r, m, Workload{"shop", "cart"}, h) {
+			t.Errorf("%s is left out: %s", h, sidecar(r, "shop/cart"))
+		}
+	}
+	if lets(r, m, Workload{"bank", "pay"}, Host{"login", "keys.login.svc.cluster.local"}) {
+		t.Error("keys are let in where no token is checked")
+	}
+}
+
+// Names in other cases than istiod has them would let in nothing.
+func TestCaseOfHosts(t *testing.T) {
+	m := shop(t).has("ServiceEntry", "bank", "api", `{"hosts":["API.Example.com"],"resolution":"DNS","ports":[{"protocol":"HTTP"}]}`).
+		sees(Edge{From: Workload{"shop", "cart"}, Host: "api.example.com", Count: 100, Sources: Kiali})
+	r := m.generate(Options{})
+	if !lets(r, m, Workload{"shop", "cart"}, Host{"bank", "API.Example.com"}) {
+		t.Error(sidecar(r, "shop/cart"))
+	}
+}
+
+// Labels that change with a release do not carry a scope that must stay.
+func TestPassingLabels(t *testing.T) {
+	m := shop(t)
+	for name, labels := range map[string]string{"unseen": `"app":"web","version":"v7"`, "seen": `"app":"web","version":"v8"`} {
+		m.add(`{"kind":"Pod","metadata":{"namespace":"web","name":"` + name + `","labels":{` + labels + `}},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
+	}
+	m.calls("web", "seen", "audit.bank.svc.cluster.local")
+	r := m.generate(Options{})
+	if got := sidecar(r, "web/default"); got != "create */*" {
+		t.Error(got)
+	}
+	if got := sidecar(r, "web/unseen"); got != "-" {
+		t.Errorf("%s: a release takes its selector away", got)
+	}
+}
+
+// Rare calls that counters saw are listed as those of any source.
+func TestRareByCounters(t *testing.T) {
+	m := shop(t).sees(Edge{From: Workload{"shop", "cart"}, Host: "audit.bank.svc.cluster.local", Count: 1, Sources: Counters})
+	r := m.generate(Options{Rare: 10})
+	if len(r.Rare) != 1 || r.Rare[0].Why != "a single call" {
+		t.Errorf("%+v", r.Rare)
+	}
+}
+
+// Lines as long as what Envoy lets a request have, with every character escaped.
+func TestLongLines(t *testing.T) {
+	o := NewObservations()
+	line := `{"path":"` + strings.Repeat(`\u0001`, 96<<10) + `","upstream_cluster":"` + cart + `"}` + "\n"
+	found, err := o.ReadAccessLog(strings.NewReader(line), Workload{"shop", "front"}, nil)
+	if err != nil || found.TooLong != 0 || edges(o) == "" {
+		t.Errorf("%+v %v %s", found, err, edges(o))
+	}
+}
+
+// What the mesh exports by default is what namespaces see.
+func TestDefaultExportTo(t *testing.T) {
+	m := shop(t)
+	m.add(`{"kind":"ConfigMap","metadata":{"namespace":"istio-system","name":"istio"},"data":{"mesh":"defaultServiceExportTo: [\".\"]"}}`)
+	if r := m.generate(Options{}); r.Saving.Now.Clusters != 2*22+2 {
+		t.Errorf("%+v", r.Saving.Now)
+	}
+}
+
+// Names that clients made up do not get into Sidecars, where Istio would refuse them
+// or they would fill it; those of Services do.
+func TestMadeUpHosts(t *testing.T) {
+	m := shop(t)
+	m.inv.read["Service"], m.inv.read["ServiceEntry"] = true, true
+	m.sees(Edge{From: Workload{"shop", "cart"}, Host: "*", Count: 1, Sources: Metrics})
+	m.sees(Edge{From: Workload{"shop", "cart"}, Host: "under_score.example.com", Count: 1, Sources: Metrics})
+	m.sees(Edge{From: Workload{"shop", "cart"}, Host: "x.example.com", Namespace: "a b", Count: 1, Sources: Kiali})
+	m.sees(Edge{From: Workload{"shop", "cart"}, Host: "remote.other.svc.cluster.local", Count: 1, Sources: Metrics})
+	line := textLine("/?"+"outbound|80||made.up.example,"+cart, "curl", "a", pay, "-")
+	if _, err := m.obs.ReadAccessLog(strings.NewReader(line), Workload{"shop", "cart"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	r := m.generate(Options{})
+	want := "create ./cart.shop.svc.cluster.local bank/pay.bank.svc.cluster.local other/remote.other.svc.cluster.local"
+	if got := sidecar(r, "shop/cart"); got != want && got != "-" {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for _, h := range []Host{{"other", "remote.other.svc.cluster.local"}, {"shop", "cart.shop.svc.cluster.local"}, {"bank", "pay.bank.svc.cluster.local"}} {
+		if !lets(r, m, Workload{"shop", "cart"}, h) {
+			t.Errorf("%s is left out", h)
+		}
+	}
+	odd := 0
+	for _, o := range r.Open {
+		if o.What == OpenOdd {
+			odd += len(o.Hosts)
+		}
+	}
+	if odd != 4 {
+		t.Errorf("%d names are listed: %+v", odd, r.Open)
+	}
+}
+
+// Machines that registered themselves have proxies; of others nobody knows.
+func TestMachines(t *testing.T) {
+	m := shop(t)
+	m.add(`{"kind":"WorkloadEntry","metadata":{"namespace":"shop","name":"vm-1","labels":{"app":"vm"},"annotations":{"istio.io/autoRegistrationGroup":"vm"}},"spec":{"address":"10.0.0.1"}}`)
+	m.add(`{"kind":"WorkloadEntry","metadata":{"namespace":"bank","name":"old-db"},"spec":{"address":"10.0.0.2"}}`)
+	r := m.generate(Options{})
+	if !lets(r, m, Workload{"shop", "vm"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+		t.Error(sidecar(r, "shop/default"))
+	}
+	if !slices.ContainsFunc(r.Open, func(o Open) bool { return o.What == OpenMachines && o.Namespace == "bank" && o.Count == 1 }) {
+		t.Errorf("%+v", r.Open)
+	}
+}
+
+// A pod that is gone was its workload's, by its number too; a log whose prefix is cut
+// off is read all the same.
+func TestPodsThatAreGone(t *testing.T) {
+	m := shop(t)
+	for _, name := range []string{"db-0", "node-x2x4z"} {
+		owner, _, _ := strings.Cut(name, "-")
+		m.add(`{"kind":"Pod","metadata":{"namespace":"shop","name":"` + name + `","ownerReferences":[{"kind":"StatefulSet","name":"` + owner + `","controller":true}]},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
+	}
+	for pod, want := range map[string]string{"db-0": "db", "db-7": "db", "node-abc12": "node", "other-7": "other-7", "front-7c9d8b6f5-zzzzz": "front"} {
+		if got := m.inv.WorkloadOf("shop", pod); got.Name != want {
+			t.Errorf("%s: %s, want %s", pod, got, want)
+		}
+	}
+	if _, err := m.obs.ReadAccessLog(strings.NewReader("[pod/db-7 "+cart), Workload{"shop", "db"}, m.inv.podOf("shop")); err != nil || !strings.Contains(edges(m.obs), "shop/db>cart.shop") {
+		t.Errorf("%v %s", err, edges(m.obs))
+	}
+}
+
+// podOf is what ReadAccessLog asks.
+func (inv *Inventory) podOf(namespace string) func(string) Workload {
+	return func(pod string) Workload { return inv.WorkloadOf(namespace, pod) }
+}
+
+// Counters begin again with the proxy's container, not with its pod.
+func TestRestartedProxy(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	m := shop(t)
+	m.add(`{"kind":"Pod","metadata":{"namespace":"shop","name":"again","labels":{"app":"again"}},"status":{"startTime":"2026-01-01T00:00:00Z","containerStatuses":[{"name":"istio-proxy","state":{"running":{"startedAt":"2026-11-25T11:00:00Z"}}}]},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
+	m.serves("shop", "again")
+	if r := m.generate(Options{Now: now, Watched: 24 * time.Hour}); !lets(r, m, Workload{"shop", "again"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+		t.Error(sidecar(r, "shop/again"))
+	}
+}
+
+// A graph of Kiali has neighbours of the namespaces that it was asked for, and not
+// what those call.
+func TestKialiNeighbours(t *testing.T) {
+	m := shop(t).workload("team", "peer").workload("team", "caller").workload("team", "second").service("team", "peer").service("team", "far")
+	graph := `{"timestamp":1795600000,"duration":3600,"elements":{"nodes":[
+	 {"data":{"id":"f","nodeType":"workload","namespace":"shop","workload":"front"}},
+	 {"data":{"id":"p","nodeType":"workload","namespace":"team","workload":"peer","isOutside":true,"destServices":[{"namespace":"team","name":"peer"}]}},
+	 {"data":{"id":"c","nodeType":"workload","namespace":"team","workload":"caller","isInaccessible":true}},
+	 {"data":{"id":"s","nodeType":"service","namespace":"shop","service":"cart"}}],
+	 "edges":[{"data":{"source":"f","target":"p","traffic":{"protocol":"http","rates":{"http":"1"}}}},{"data":{"source":"c","target":"s","traffic":{"protocol":"http","rates":{"http":"1"}}}}]}}`
+	if err := m.obs.ReadKiali(strings.NewReader(graph), "cluster.local"); err != nil {
+		t.Fatal(err)
+	}
+	r := m.generate(Options{})
+	for _, w := range []string{"peer", "caller"} {
+		if !lets(r, m, Workload{"team", w}, Host{"team", "far.team.svc.cluster.local"}) || !lets(r, m, Workload{"team", w}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+			t.Errorf("%s was narrowed: %s %s", w, sidecar(r, "team/"+w), sidecar(r, "team/default"))
+		}
+	}
+}
+
+// A query for one namespace's callers says nothing of those of others, which serve.
+func TestCallersOfOneNamespace(t *testing.T) {
+	m := shop(t).workload("team", "leaf").service("team", "leaf")
+	series := func(reporter string) {
+		labels := map[string]string{"reporter": reporter, "source_workload": "front", "source_workload_namespace": "shop", "destination_workload": "leaf", "destination_workload_namespace": "team", "destination_service": "leaf.team.svc.cluster.local"}
+		if err := m.obs.AddMetric(MetricRequests, labels, 5, Span{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	series("source")
+	series("destination")
+	far := Host{"shop", "other-03.shop.svc.cluster.local"}
+	if r := m.generate(Options{}); !lets(r, m, Workload{"team", "leaf"}, far) {
+		t.Error(sidecar(r, "team/leaf"), sidecar(r, "team/default"))
+	}
+	m.obs.Whole(Metrics)
+	if r := m.generate(Options{}); lets(r, m, Workload{"team", "leaf"}, far) {
+		t.Error(sidecar(r, "team/leaf"), sidecar(r, "team/default"))
+	}
+}
+
+// Counters of some pods of a workload are not those of all.
+func TestCountersOfSomePods(t *testing.T) {
+	m := shop(t)
+	for _, pod := range []string{"a", "b"} {
+		m.add(`{"kind":"Pod","metadata":{"namespace":"shop","name":"two-` + pod + `","labels":{"app":"two"},"ownerReferences":[{"kind":"StatefulSet","name":"two","controller":true}]},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
+	}
+	far := Host{"shop", "other-03.shop.svc.cluster.local"}
+	for i, all := range []bool{true, false} {
+		if err := m.obs.AddCounters(Workload{"shop", "two"}, map[string]int64{cart: 5}); err != nil {
+			t.Fatal(err)
+		}
+		r := m.generate(Options{})
+		if got := lets(r, m, Workload{"shop", "two"}, far); got != all {
+			t.Errorf("after %d: lets in all: %v", i+1, got)
+		}
+		if listed := slices.ContainsFunc(r.Open, func(o Open) bool { return o.Name == "two" && strings.Contains(o.Why, "1 of its 2 proxies") }); listed != all {
+			t.Errorf("after %d: %+v", i+1, r.Open)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package generate
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// readPod finds whose pod it is as istiod does for its workload's name.
+func (inv *Inventory) readPod(o object) error {
+	var spec struct {
+		Containers     []container `json:"containers"`
+		InitContainers []container `json:"initContainers"`
+	}
+	if err := field(o.Spec, "spec", &spec); err != nil {
+		return err
+	}
+	name := o.Metadata.Name
+	job, clock := false, false
+	for _, owner := range o.Metadata.Owners {
+		if !owner.Controller {
+			continue
+		}
+		name = owner.Name
+		for _, label := range []string{"pod-template-hash", "rollouts-pod-template-hash"} {
+			if hash := o.Metadata.Labels[label]; owner.Kind == "ReplicaSet" && hash != "" {
+				name = strings.TrimSuffix(name, "-"+hash)
+			}
+		}
+		if config := o.Metadata.Labels["deploymentconfig"]; owner.Kind == "ReplicationController" && config != "" {
+			name = config
+		}
+		if job = owner.Kind == "Job"; job {
+			clock = jobNumber.MatchString(name)
+			name = jobNumber.ReplaceAllString(name, "")
+		}
+	}
+	if given := o.Metadata.Labels["service.istio.io/workload-name"]; given != "" {
+		name = given
+	}
+	proxied, gateway := false, false
+	for _, c := range append(spec.Containers, spec.InitContainers...) {
+		if c.Name == "istio-proxy" {
+			proxied = true
+			gateway = gateway || slices.Contains(c.Args, "router") || slices.Contains(c.Args, "waypoint")
+		}
+	}
+	w := Workload{o.Metadata.Namespace, name}
+	if o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" {
+		switch {
+		case clock && proxied: // it will come again
+			inv.addIdle(w, o.Metadata.Labels)
+		case job && proxied:
+			inv.finished[w] = true
+		}
+		return nil
+	}
+	inv.addPod(w, o.Metadata.Name, o.Metadata.Labels, proxied, gateway)
+	start := o.Status.Start
+	for _, c := range append(o.Status.Containers, o.Status.Init...) {
+		if c.Name == "istio-proxy" && !c.State.Running.Since.IsZero() {
+			start = c.State.Running.Since // it may have been restarted
+		}
+	}
+	if proxied && !start.IsZero() {
+		if p := inv.workloads[w]; p.Since.IsZero() || start.Before(p.Since) {
+			p.Since = start
+		}
+	}
+	return nil
+}
+
+// readWorkloadEntry reads a machine that registered itself, whose proxy has a scope
+// as pods have. Others may be endpoints without a proxy.
+func (inv *Inventory) readWorkloadEntry(o object) error {
+	var spec struct {
+		Labels map[string]string `json:"labels"`
+	}
+	if err := field(o.Spec, "spec", &spec); err != nil {
+		return err
+	}
+	group := o.Metadata.Annotations["istio.io/autoRegistrationGroup"]
+	if group == "" {
+		inv.machines[o.Metadata.Namespace]++
+		return nil
+	}
+	labels := maps.Clone(o.Metadata.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, spec.Labels)
+	inv.addPod(Workload{o.Metadata.Namespace, group}, o.Metadata.Name, labels, true, false)
+	return nil
+}
+
+// readController reads what makes pods: whoever has none now, since it is scaled to
+// none or runs by the clock, has a scope when they come.
+func (inv *Inventory) readController(o object) error {
+	type template struct {
+		Metadata struct {
+			Labels      map[string]string `json:"labels"`
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	var spec struct {
+		Template template `json:"template"`
+		Job      struct {
+			Spec struct {
+				Template template `json:"template"`
+			} `json:"spec"`
+		} `json:"jobTemplate"`
+	}
+	if err := field(o.Spec, "spec", &spec); err != nil {
+		return err
+	}
+	t := spec.Template
+	if o.Kind == "CronJob" {
+		t = spec.Job.Spec.Template
+	}
+	const inject = "sidecar.istio.io/inject"
+	name := cmp.Or(t.Metadata.Labels["service.istio.io/workload-name"], o.Metadata.Name)
+	c := controller{Workload{o.Metadata.Namespace, name}, t.Metadata.Labels, cmp.Or(t.Metadata.Labels[inject], t.Metadata.Annotations[inject])}
+	inv.controllers = append(inv.controllers, c)
+	return nil
+}
+
+// jobNumber is what a CronJob gives its Jobs' names.
+var jobNumber = regexp.MustCompile(`-[0-9]{8,}$`)
+
+type container struct {
+	Name string   `json:"name"`
+	Args []string `json:"args"`
+}
