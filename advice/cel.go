@@ -37,9 +37,9 @@ func newEnv(quantities []Quantity) (*cel.Env, error) {
 	return cel.NewEnv(options...)
 }
 
-// compile checks an expression that gives a value of a type. known are the quantities
-// that it may speak of.
-func (e *expr) compile(env *cel.Env, want *cel.Type, known []string) error {
+// compile checks an expression that gives a value of a type. Of all quantities, known are
+// those that it may speak of.
+func (e *expr) compile(env *cel.Env, want *cel.Type, all, known []string) error {
 	checked, issues := env.Compile(e.Text)
 	if issues.Err() != nil {
 		first := issues.Errors()[0]
@@ -48,7 +48,7 @@ func (e *expr) compile(env *cel.Env, want *cel.Type, known []string) error {
 	if t := checked.OutputType(); !t.IsExactType(want) {
 		return analysis.FaultAt(e.Expr, 1, 0, "", "the expression is %s, not %s", analysis.WithArticle(t.String()), analysis.WithArticle(want.String()))
 	}
-	e.uses = namesOf(checked)
+	e.uses = namesOf(checked, all)
 	for _, name := range e.uses {
 		if !inMaps(name) && !slices.Contains(known, name) {
 			return analysis.FaultAt(e.Expr, 1, 0, "a quantity speaks of those above it", "%s is not known here", name)
@@ -66,9 +66,9 @@ func inMaps(name string) bool {
 	return slices.ContainsFunc(textMaps, func(m string) bool { return len(name) > len(m) && name[:len(m)+1] == m+"." })
 }
 
-// namesOf lists what an expression speaks of: quantities by their names, and of the
-// textMaps "levers.NAME".
-func namesOf(checked *cel.Ast) []string {
+// namesOf lists what an expression speaks of: of all quantities by their names, and of the
+// textMaps "levers.NAME". Other names are the expression's own, of a comprehension.
+func namesOf(checked *cel.Ast, all []string) []string {
 	var out []string
 	add := func(name string) {
 		if !slices.Contains(out, name) {
@@ -78,7 +78,7 @@ func namesOf(checked *cel.Ast) []string {
 	for _, x := range ast.MatchDescendants(ast.NavigateAST(checked.NativeRep()), ast.AllMatcher()) {
 		switch x.Kind() {
 		case ast.IdentKind:
-			if !slices.Contains(textMaps, x.AsIdent()) {
+			if slices.Contains(all, x.AsIdent()) {
 				add(x.AsIdent())
 			}
 		case ast.SelectKind:

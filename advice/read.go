@@ -218,7 +218,7 @@ func (d *decoder) compileQuantities(r *Rules) {
 	for i, q := range r.Quantities {
 		for _, o := range q.From {
 			if o.CEL != nil && d.err == nil {
-				d.keep(o.CEL.compile(d.env, cel.DoubleType, d.known[:i]))
+				d.keep(o.CEL.compile(d.env, cel.DoubleType, d.known, d.known[:i]))
 			}
 		}
 	}
@@ -231,7 +231,7 @@ func (d *decoder) number(n *yamltree.Node) *expr    { return d.compiled(n, cel.D
 func (d *decoder) compiled(n *yamltree.Node, want *cel.Type) *expr {
 	e := d.expr(n)
 	if e != nil && d.err == nil {
-		d.keep(e.compile(d.env, want, d.known))
+		d.keep(e.compile(d.env, want, d.known, d.known))
 	}
 	return e
 }

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,32 @@ func TestReadFaults(t *testing.T) {
 	}
 	if _, err := Read("mine.yaml", nil); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("empty: %v", err)
+	}
+}
+
+// What an expression names for itself is no quantity; what costs too much is an error.
+func TestComprehensions(t *testing.T) {
+	r, err := Read("mine.yaml", []byte(strings.Replace(table, "b > 1.0 &&", "b > 0.0 && [1.0, 2.0].exists(x, x > b) &&", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uses := r.Rules[0].When.uses; !slices.Equal(uses, []string{"b", "levers.push_throttle"}) {
+		t.Errorf("%q", uses)
+	}
+	e := &Evidence{PromQL: map[string]float64{r.PromQL()[0]: 0.7}, Levers: map[string]string{"push_throttle": "1"}}
+	if out, err := r.Judge(e); err != nil || len(out.Advice) != 1 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	digits := "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
+	dear := "true"
+	for _, name := range []string{"u", "v", "w", "x", "y", "z"} {
+		dear = digits + ".all(" + name + ", " + dear + ")"
+	}
+	if r, err = Read("mine.yaml", []byte(strings.Replace(table, "b > 1.0 &&", "b > 0.0 && "+dear+" &&", 1))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Judge(e); err == nil || !strings.Contains(err.Error(), "mine.yaml:12:9") || !strings.Contains(err.Error(), "cost") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -54,8 +54,8 @@ const (
 
 // try runs a world: as planted, and again with the advice applied beside it. The error
 // says that there is no point in going on.
-func (w world) try(ctx context.Context, folder string) (line, error) {
-	l := line{At: time.Now().UTC(), World: w.name, Planted: w.planted}
+func (w world) try(ctx context.Context, folder string) (l line, err error) {
+	l = line{At: time.Now().UTC(), World: w.name, Planted: w.planted}
 	defer func() { l.Seconds = time.Since(l.At).Seconds() }()
 	reports, dir, failed, err := w.runs(ctx, folder, "1", w.study(nil))
 	if err != nil {

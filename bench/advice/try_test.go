@@ -1,0 +1,79 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/advice"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// program stands in for meshtrial: of a run it makes the directory, for advice of a world's
+// first or second run it prints a file. An empty one is advice that failed.
+const program = `#!/bin/sh
+case $1 in
+run) mkdir -p "$4"; cp "$2" "$4/study.yaml"; exit 4 ;;
+advise) case $2 in *-1-*) f=first ;; *) f=second ;; esac; [ -s $f.json ] || exit 1; cat $f.json ;;
+esac
+`
+
+// A world is run as planted, then with the first advice beside it; what came of both is a
+// line, and runs are kept where it is not what was to be.
+func TestTry(t *testing.T) {
+	w := worlds[0]
+	expect := &advice.Expected{Quantity: "total", Now: 4.2, Low: 0.1, High: 0.9}
+	planted := advice.Report{Advice: []advice.Judgement{{Rule: w.planted, Confidence: 0.95, Expect: expect,
+		Try: []advice.Step{{Do: "look"}, {Lever: study.FactorDebounceAfter, Level: "100ms"}}}}}
+	beside := func(total float64) []advice.Report {
+		one, other := planted, advice.Report{Cell: record.Cell{study.FactorVariant: advised}, Values: []advice.Value{{Name: "total", Value: total}}}
+		one.Cell = record.Cell{study.FactorVariant: asPlanted}
+		return []advice.Report{one, other}
+	}
+	another := advice.Report{Advice: []advice.Judgement{{Rule: "throttle"}}}
+	for name, c := range map[string]struct {
+		first, second []advice.Report
+		check         func(line) bool
+		kept          int
+	}{
+		"as promised": {[]advice.Report{planted}, beside(0.5), func(l line) bool {
+			return l.First == w.planted && l.Effect.Within && l.Effect.Applied == "debounce_after: 100ms"
+		}, 0},
+		"not":            {[]advice.Report{planted}, beside(2), func(l line) bool { return l.First == w.planted && !l.Effect.Within && l.Effect.After == 2 }, 1},
+		"another advice": {[]advice.Report{another, planted}, nil, func(l line) bool { return l.First == "throttle" && l.Effect == nil }, 1},
+		"silence":        {[]advice.Report{{}}, nil, func(l line) bool { return l.First == "" && l.Failed == "" }, 1},
+		"no answer":      {nil, nil, func(l line) bool { return strings.Contains(l.Failed, "advise") }, 1},
+		"no second":      {[]advice.Report{planted}, nil, func(l line) bool { return strings.Contains(l.Effect.Failed, "advise") && !l.Effect.Within }, 1},
+	} {
+		t.Chdir(t.TempDir())
+		if err := os.MkdirAll("bin", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile("bin/meshtrial", []byte(program), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for file, reports := range map[string][]advice.Report{"first.json": c.first, "second.json": c.second} {
+			if reports == nil {
+				continue
+			}
+			data, err := json.Marshal(map[string]any{"schema": 1, "reports": reports})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l, err := w.try(t.Context(), ".")
+		if err != nil || !c.check(l) || l.World != w.name || l.Seconds <= 0 {
+			t.Errorf("%s: %+v %+v, %v", name, l, l.Effect, err)
+		}
+		kept, err := filepath.Glob("advice-*")
+		if err != nil || len(kept) != c.kept || len(l.Runs) != c.kept {
+			t.Errorf("%s: kept %v, says %v, %v", name, kept, l.Runs, err)
+		}
+	}
+}
