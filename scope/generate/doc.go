@@ -18,4 +18,7 @@
 // What istiod makes of a Sidecar is that of Istio 1.31
 // (pilot/pkg/model/sidecar.go). Sidecars do not concern gateways, waypoints
 // and pods without a proxy.
+//
+// Size: what is kept, whom it is for and what it saves are decided by one set of
+// facts about a mesh; the sources that it is read from know its types.
 package generate
