@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/tuning"
 )
 
 // Answer is what a block says of one level of a search.
@@ -40,6 +41,7 @@ type searched struct {
 	broken   map[int][]brokenCell // by block
 	climbs   []study.Climb
 	measures map[string]searchedMeasure // by the name of the finding
+	tuned    map[int]tuning.Decision    // by block
 }
 
 type searchedMeasure struct {
@@ -54,7 +56,7 @@ type searchedCell struct {
 }
 
 func newSearched() *searched {
-	return &searched{verdicts: map[searchedCell]Verdict{}, broken: map[int][]brokenCell{}, measures: map[string]searchedMeasure{}}
+	return &searched{verdicts: map[searchedCell]Verdict{}, broken: map[int][]brokenCell{}, measures: map[string]searchedMeasure{}, tuned: map[int]tuning.Decision{}}
 }
 
 // measure is what a search goes by.
@@ -263,8 +265,9 @@ func (o *Observations) brokenBelow(c study.Climb, cell, block int) (below broken
 	return brokenCell{}, false
 }
 
-// Next names the trial that a study which searches needs next in a block, by
-// its place in the block's order; false when the block has all it needs.
+// Next names the trial that a study which searches or tunes needs next in a block, by
+// its place in the block's order; false when the block has all it needs. How a tuning
+// chooses is told at [Observations.nextTuned].
 //
 // The first block climbs the given levels to the first that breaks the bound,
 // and then halves the interval between it and the last that held, by its
@@ -281,6 +284,9 @@ func (kinds Kinds) Next(plan *study.Plan, run record.Run, block int) (order int,
 }
 
 func (o *Observations) next(block int) (order int, ok bool) {
+	if o.Plan.Study.Tune != nil {
+		return o.nextTuned(block)
+	}
 	climbs := o.climbs()
 	searched := map[int]bool{}
 	for _, c := range climbs {
@@ -314,7 +320,7 @@ func (o *Observations) next(block int) (order int, ok bool) {
 
 // sated says that searches need no trial of a block.
 func (o *Observations) sated(block int) bool {
-	if len(o.Plan.Study.Search) == 0 {
+	if !o.Plan.Study.Chooses() {
 		return false
 	}
 	_, more := o.next(block)

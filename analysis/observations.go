@@ -200,9 +200,9 @@ func (o *Observations) Valid(cell int) []*record.Trial {
 func (o *Observations) ValidIn(cell, block int) []*record.Trial { return o.trials[cell][block] }
 
 // Skipped says that a cell is one that a search might have measured between
-// the study's own levels, and did not.
+// the study's own levels, or a tuning, and did not.
 func (o *Observations) Skipped(cell int) bool {
-	return len(o.Tried[cell]) == 0 && o.Plan.Refined(o.Plan.Cells[cell])
+	return len(o.Tried[cell]) == 0 && (o.Plan.Study.Tune != nil || o.Plan.Refined(o.Plan.Cells[cell]))
 }
 
 // factors are the study's factors with their levels, and with those that a

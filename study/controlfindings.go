@@ -26,6 +26,7 @@ const (
 	SectionRuntime       = "runtime"
 	SectionMetrics       = "metrics"
 	SectionInstalled     = "installed"
+	SectionTuning        = "tuning"
 )
 
 // XDSTypes are the types of resources that findings tell apart, by their

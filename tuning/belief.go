@@ -3,9 +3,6 @@ package tuning
 import (
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/mat"
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Belief is what trials say of all cells of a grid.
@@ -17,14 +14,14 @@ type Belief struct {
 	// goal is the objective of each cell: the mean of the measures' logarithms by
 	// their weights, with what any two cells have to do with each other.
 	goal    []float64
-	goalCov *mat.SymDense
+	goalCov matrix
 }
 
 // outlook is what is believed of one measure, on its scale.
 type outlook struct {
 	scale scale
 	mean  []float64
-	cov   *mat.SymDense
+	cov   matrix
 	noise float64
 }
 
@@ -92,7 +89,7 @@ func (s scale) back(y float64) float64 {
 // Believe makes a belief of trials.
 func (p *Problem) Believe(trials []Trial) *Belief {
 	n := len(p.Space.Cells)
-	b := &Belief{problem: p, trials: trials, goal: make([]float64, n), goalCov: mat.NewSymDense(n, nil)}
+	b := &Belief{problem: p, trials: trials, goal: make([]float64, n), goalCov: newMatrix(n, n)}
 	whole := 0.0
 	for _, m := range p.Measures {
 		whole += m.Weight
@@ -106,10 +103,10 @@ func (p *Problem) Believe(trials []Trial) *Belief {
 		}
 		for c := range n {
 			b.goal[c] += w * o.mean[c]
+			for k := range n {
+				b.goalCov[c][k] += w * w * o.cov[c][k]
+			}
 		}
-		var part mat.SymDense
-		part.ScaleSym(w*w, o.cov)
-		b.goalCov.AddSym(b.goalCov, &part)
 	}
 	return b
 }
@@ -160,7 +157,7 @@ func (b *Belief) Of(measure, cell int) (Estimate, bool) {
 	if o == nil {
 		return Estimate{}, false
 	}
-	mean, sd := o.mean[cell], math.Sqrt(math.Max(0, o.cov.At(cell, cell)))
+	mean, sd := o.mean[cell], math.Sqrt(math.Max(0, o.cov[cell][cell]))
 	return Estimate{o.scale.back(mean), o.scale.back(mean - reach95*sd), o.scale.back(mean + reach95*sd)}, true
 }
 
@@ -174,7 +171,7 @@ func (b *Belief) Goal(cell int) Estimate {
 
 // apart is the standard deviation of the difference of two cells' objectives.
 func (b *Belief) apart(i, j int) float64 {
-	return math.Sqrt(math.Max(0, b.goalCov.At(i, i)+b.goalCov.At(j, j)-2*b.goalCov.At(i, j)))
+	return math.Sqrt(math.Max(0, b.goalCov[i][i]+b.goalCov[j][j]-2*b.goalCov[i][j]))
 }
 
 // Noise is by how much trials of one cell scatter in a measure, as a share; NaN where
@@ -214,17 +211,17 @@ func (b *Belief) meets(bound Bound, cell int) float64 {
 		} else {
 			limit /= o.scale.usual
 		}
-		mean, variance = o.mean[cell]-limit, o.cov.At(cell, cell)
+		mean, variance = o.mean[cell]-limit, o.cov[cell][cell]
 	case o.scale.log:
 		if bound.Limit <= -1 {
 			return 0
 		}
 		mean = o.mean[cell] - o.mean[base] - math.Log1p(bound.Limit)
-		variance = o.cov.At(cell, cell) + o.cov.At(base, base) - 2*o.cov.At(cell, base)
+		variance = o.cov[cell][cell] + o.cov[base][base] - 2*o.cov[cell][base]
 	default:
 		more := 1 + bound.Limit
 		mean = o.mean[cell] - more*o.mean[base]
-		variance = o.cov.At(cell, cell) + more*more*o.cov.At(base, base) - 2*more*o.cov.At(cell, base)
+		variance = o.cov[cell][cell] + more*more*o.cov[base][base] - 2*more*o.cov[cell][base]
 	}
 	if cell == base && bound.Relative {
 		if bound.Limit >= 0 {
@@ -233,7 +230,7 @@ func (b *Belief) meets(bound Bound, cell int) float64 {
 		return 0
 	}
 	sd := math.Sqrt(math.Max(variance, 1e-12))
-	return distuv.UnitNormal.CDF(-mean / sd)
+	return below(-mean / sd)
 }
 
 // certain is the probability of meeting all constraints from which on a cell may be
@@ -268,14 +265,16 @@ func (b *Belief) Best() (cell int, ok bool) {
 // learn takes it that a cell was tried and had what was expected of it: what is
 // believed stays, and is surer.
 func (b *Belief) learn(cell int) {
-	update := func(cov *mat.SymDense, noise float64) {
-		n := cov.SymmetricDim()
-		column := mat.NewVecDense(n, nil)
-		for i := range n {
-			column.SetVec(i, cov.At(i, cell))
+	update := func(cov matrix, noise float64) {
+		column := append([]float64(nil), cov[cell]...)
+		v := cov[cell][cell] + noise
+		if v <= 0 {
+			return
 		}
-		if v := cov.At(cell, cell) + noise; v > 0 {
-			cov.SymRankOne(cov, -1/v, column)
+		for i := range cov {
+			for j := range cov {
+				cov[i][j] -= column[i] * column[j] / v
+			}
 		}
 	}
 	noise, whole := 0.0, 0.0

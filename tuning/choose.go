@@ -5,9 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-
-	"gonum.org/v1/gonum/mat"
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Choice is a cell that a block is to try, and why.
@@ -123,7 +120,7 @@ func improvement(mean, sd float64) float64 {
 		return math.Max(0, mean)
 	}
 	z := mean / sd
-	return mean*distuv.UnitNormal.CDF(z) + sd*distuv.UnitNormal.Prob(z)
+	return mean*below(z) + sd*density(z)
 }
 
 // promising is the cell with the highest gain that is not chosen yet.
@@ -144,26 +141,12 @@ const draws = 400
 // best by more than the rules' share.
 func (b *Belief) doubt(best int, r Rules) float64 {
 	n := len(b.goal)
-	jittered := mat.NewSymDense(n, nil)
-	jittered.CopySym(b.goalCov)
-	for i := range n {
-		jittered.SetSym(i, i, jittered.At(i, i)+1e-8)
-	}
-	var eigen mat.EigenSym
-	if !eigen.Factorize(jittered, true) {
+	lower, ok := jittered(b.goalCov)
+	if !ok {
 		return 1
 	}
-	values := eigen.Values(nil)
-	var vectors mat.Dense
-	eigen.VectorsTo(&vectors)
-	for j, v := range values {
-		s := math.Sqrt(math.Max(0, v))
-		for i := range n {
-			vectors.Set(i, j, vectors.At(i, j)*s)
-		}
-	}
 	rng := rand.New(rand.NewPCG(r.Seed, uint64(len(b.trials))))
-	normal, drawn := mat.NewVecDense(n, nil), mat.NewVecDense(n, nil)
+	normal, drawn := make([]float64, n), make([]float64, n)
 	allowed := make([]float64, n)
 	for c := range n {
 		if allowed[c] = b.Allowed(c); hopeless(b.trials, c) {
@@ -173,16 +156,31 @@ func (b *Belief) doubt(best int, r Rules) float64 {
 	ahead, times := math.Log1p(-r.Better), 0
 	for range draws {
 		for i := range n {
-			normal.SetVec(i, rng.NormFloat64())
+			normal[i] = rng.NormFloat64()
 		}
-		drawn.MulVec(&vectors, normal)
-		bar := b.goal[best] + drawn.AtVec(best) + ahead
+		for i := range n {
+			drawn[i] = dot(lower[i][:i+1], normal)
+		}
+		bar := b.goal[best] + drawn[best] + ahead
 		for c := range n {
-			if b.goal[c]+drawn.AtVec(c) < bar && rng.Float64() < allowed[c] {
+			if b.goal[c]+drawn[c] < bar && rng.Float64() < allowed[c] {
 				times++
 				break
 			}
 		}
 	}
 	return float64(times) / draws
+}
+
+// jittered is the factor of a covariance that is singular but for rounding, as that of
+// cells that are as good as the same.
+func jittered(cov matrix) (lower matrix, ok bool) {
+	for jitter := 1e-8; jitter < 1e-2 && !ok; jitter *= 10 {
+		m := cov.clone()
+		for i := range m {
+			m[i][i] += jitter
+		}
+		lower, ok = m.factor()
+	}
+	return lower, ok
 }

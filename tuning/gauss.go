@@ -1,11 +1,6 @@
 package tuning
 
-import (
-	"errors"
-	"math"
-
-	"gonum.org/v1/gonum/mat"
-)
+import "math"
 
 // shape are the parameters of a Gaussian process over a grid, as logarithms: what each
 // lever does by itself, what levers do together, how far along a line of levels they
@@ -46,14 +41,14 @@ type process struct {
 	// cells, blocks and values are the trials', the values less their mean and less
 	// what was expected.
 	cells, blocks []int
-	values        *mat.VecDense
+	values        []float64
 	mean          float64
 	// alike has how alike levels are, by lever and pair, for one reach.
-	alike []*mat.SymDense
+	alike []matrix
 	reach float64
 
-	chol    mat.Cholesky
-	weights *mat.VecDense
+	lower   matrix
+	weights []float64
 }
 
 // fit makes a process of trials: of all shapes the likeliest.
@@ -64,12 +59,12 @@ func fit(space *Space, cells, blocks []int, values, known []float64) *process {
 	if len(values) == 0 {
 		return p
 	}
-	p.values = mat.NewVecDense(len(values), nil)
+	p.values = make([]float64, len(values))
 	for i, v := range values {
 		p.mean += (v - p.before(cells[i])) / float64(len(values))
 	}
 	for i, v := range values {
-		p.values.SetVec(i, v-p.before(cells[i])-p.mean)
+		p.values[i] = v - p.before(cells[i]) - p.mean
 	}
 	best := p.likelihood(p.shape, median, spread)
 	for _, step := range []float64{1.4, 0.7, 0.35, 0.18} {
@@ -102,16 +97,16 @@ func (p *process) prepare(s shape) {
 	if p.alike != nil && p.reach == reach {
 		return
 	}
-	p.reach, p.alike = reach, make([]*mat.SymDense, len(levers))
+	p.reach, p.alike = reach, make([]matrix, len(levers))
 	for k, l := range levers {
 		n := 1
 		for _, c := range p.space.Cells {
 			n = max(n, c[k]+1)
 		}
-		table := mat.NewSymDense(n+1, nil) // the last one is Absent
+		table := newMatrix(n+1, n+1) // the last one is Absent
 		for a := range n + 1 {
-			for b := range a + 1 {
-				table.SetSym(a, b, l.alike(absentAs(a, n), absentAs(b, n), reach))
+			for b := range n + 1 {
+				table[a][b] = l.alike(absentAs(a, n), absentAs(b, n), reach)
 			}
 		}
 		p.alike[k] = table
@@ -131,14 +126,14 @@ func (p *process) covariance(s shape, a, b int) float64 {
 	sum, product := constant, 1.0
 	for k, table := range p.alike {
 		i, j := p.space.Cells[a][k], p.space.Cells[b][k]
-		last := table.SymmetricDim() - 1
+		last := len(table) - 1
 		if i == Absent {
 			i = last
 		}
 		if j == Absent {
 			j = last
 		}
-		alike := table.At(i, j)
+		alike := table[i][j]
 		sum += math.Exp(2*s[k]) * alike
 		product *= alike
 	}
@@ -151,7 +146,7 @@ func (p *process) likelihood(s, median, spread shape) float64 {
 	p.prepare(s)
 	n, levers := len(p.cells), len(p.space.Levers)
 	blocks, noise := math.Exp(2*s[levers+shapeBlocks]), math.Exp(2*s[levers+shapeNoise])
-	k := mat.NewSymDense(n, nil)
+	k := newMatrix(n, n)
 	for i := range n {
 		for j := range i + 1 {
 			v := p.covariance(s, p.cells[i], p.cells[j])
@@ -161,18 +156,17 @@ func (p *process) likelihood(s, median, spread shape) float64 {
 			if i == j {
 				v += noise + 1e-9
 			}
-			k.SetSym(i, j, v)
+			k[i][j] = v // factors are of the lower half
 		}
 	}
-	if !p.chol.Factorize(k) {
+	lower, ok := k.factor()
+	if !ok {
 		return math.Inf(-1)
 	}
-	weights := mat.NewVecDense(n, nil)
-	if err := p.chol.SolveVecTo(weights, p.values); err != nil {
-		return math.Inf(-1)
-	}
-	p.weights = weights
-	l := -0.5*mat.Dot(p.values, weights) - 0.5*p.chol.LogDet()
+	p.lower, p.weights = lower, append([]float64(nil), p.values...)
+	lower.forward(p.weights)
+	lower.backward(p.weights)
+	l := -dot(p.values, p.weights)/2 - lower.logDeterminant()/2
 	for i := range s {
 		z := (s[i] - median[i]) / spread[i]
 		l -= z * z / 2
@@ -187,36 +181,26 @@ func (p *process) noise() float64 {
 
 // posterior is what the process says of all cells: their means, and what any two have
 // to do with each other.
-func (p *process) posterior() (mean []float64, cov *mat.SymDense) {
+func (p *process) posterior() (mean []float64, cov matrix) {
 	p.prepare(p.shape)
 	n, cells := len(p.cells), len(p.space.Cells)
-	mean, cov = make([]float64, cells), mat.NewSymDense(cells, nil)
-	for i := range cells {
-		mean[i] = p.before(i) + p.mean
-		for j := range i + 1 {
-			cov.SetSym(i, j, p.covariance(p.shape, i, j))
-		}
-	}
-	if n == 0 {
-		return mean, cov
-	}
-	cross := mat.NewDense(n, cells, nil)
-	for i, c := range p.cells {
-		for j := range cells {
-			cross.Set(i, j, p.covariance(p.shape, c, j))
-		}
-	}
-	var lower mat.TriDense
-	p.chol.LTo(&lower)
-	var half mat.Dense
-	if err := half.Solve(&lower, cross); err != nil && !errors.As(err, new(mat.Condition)) {
-		panic(err) // what was factorized can be solved, if inexactly
-	}
-	var known mat.SymDense
-	known.SymOuterK(-1, half.T())
-	cov.AddSym(cov, &known)
+	mean, cov = make([]float64, cells), newMatrix(cells, cells)
+	halves := newMatrix(cells, n)
 	for j := range cells {
-		mean[j] += mat.Dot(cross.ColView(j), p.weights)
+		mean[j] = p.before(j) + p.mean
+		for i, c := range p.cells {
+			halves[j][i] = p.covariance(p.shape, c, j)
+		}
+		if n > 0 {
+			mean[j] += dot(halves[j], p.weights)
+			p.lower.forward(halves[j])
+		}
+	}
+	for i := range cells {
+		for j := range i + 1 {
+			v := p.covariance(p.shape, i, j) - dot(halves[i], halves[j])
+			cov[i][j], cov[j][i] = v, v
+		}
 	}
 	return mean, cov
 }

@@ -70,6 +70,12 @@ func newRunCommand(env *Env) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return runStudy(cmd.Context(), env, f, args) },
 	}
+	addRunFlags(cmd, &f)
+	return cmd
+}
+
+// addRunFlags adds the flags of commands that run a study.
+func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.lab, "lab", lab.KindLocal, "where to run: local (a lab on this machine) or cluster (a kubeconfig's)")
 	addSetFlag(cmd, &f.sets)
@@ -87,7 +93,6 @@ func newRunCommand(env *Env) *cobra.Command {
 	flags.DurationVar(&f.wait, "wait", 0, waitUsage)
 	flags.StringVar(&f.image, "image", "", "with --lab cluster: the image of the roles, where the cluster can pull it (components images --push)")
 	flags.StringVar(&f.pullSecret, "pull-secret", "", "with --lab cluster: Secret `[NAMESPACE/]NAME` of the cluster by which --image is pulled (namespace: default)")
-	return cmd
 }
 
 func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err error) {
@@ -312,7 +317,7 @@ func showEvent(p *progress, plan *study.Plan, e runner.Event) {
 	switch e.Stage {
 	case "trial":
 		if e.Record == nil && e.Trials == 0 {
-			p.say("block %d of at most %d, trial %d of the search: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Cell)
+			p.say("block %d%s, trial %d of the search: %s", e.Block+1, atMost(plan), e.Trial, e.Cell)
 		} else if e.Record == nil {
 			p.say("block %d of at most %d, trial %d of %d: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Trials, e.Cell)
 		} else if !e.Record.Validity.Valid && p.width > 0 {
@@ -325,6 +330,14 @@ func showEvent(p *progress, plan *study.Plan, e runner.Event) {
 	default:
 		p.say("%s", e.Text)
 	}
+}
+
+// atMost is how many blocks there may be; a tuning counts trials.
+func atMost(plan *study.Plan) string {
+	if plan.Study.Tune != nil {
+		return ""
+	}
+	return fmt.Sprintf(" of at most %d", plan.Study.Blocks.Max)
 }
 
 func firstFailure(v record.Validity) string {

@@ -1,0 +1,247 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/tuning"
+)
+
+// FromTuning is the source of what a study that tunes found.
+func FromTuning() Source {
+	return Source{finding.FromTuning, func(o *Observations, f *record.Findings) {
+		if o.Plan.Study.Tune != nil && len(o.Blocks) > 0 {
+			f.Tuning = o.tuning()
+		}
+	}}
+}
+
+// tuning says what a search tried and found, and what the comparison says of it.
+func (o *Observations) tuning() *record.Tuning {
+	t := o.Plan.Study.Tune
+	last := o.Blocks[len(o.Blocks)-1] + 1
+	searched := 0
+	for _, block := range o.Blocks {
+		if o.searchedBlock(block) {
+			searched = block + 1
+		}
+	}
+	p := o.tuningProblem(searched)
+	trials := o.tuningTrials(p, searched)
+	out := &record.Tuning{Grid: len(o.Plan.Cells), Trials: len(trials), Most: p.Rules.Trials, Blocks: searched}
+	for _, g := range t.Objectives {
+		out.Objectives = append(out.Objectives, g.String())
+	}
+	for _, b := range t.Constraints {
+		out.Constraints = append(out.Constraints, b.String())
+	}
+	for _, e := range t.Expected {
+		out.Modelled = append(out.Modelled, e.Finding)
+	}
+	d := o.decide(searched)
+	out.Stop = d.Stop
+	recommended, blocks := o.comparing(last)
+	if blocks == 0 && d.Stop != "" {
+		recommended = d.Best
+	}
+	belief := p.Believe(trials)
+	o.tunedCells(out, p, belief, trials, recommended)
+	if recommended != o.tunedBase() {
+		out.Recommended, out.Present = o.moved(recommended, last)
+	}
+	o.confirm(out, recommended, last)
+	return out
+}
+
+// tunedCells fills in the measures and the cells that were tried.
+func (o *Observations) tunedCells(out *record.Tuning, p *tuning.Problem, b *tuning.Belief, trials []tuning.Trial, recommended int) {
+	counts := map[int]int{}
+	for _, t := range trials {
+		counts[t.Cell]++
+	}
+	var axes []int
+	for i, m := range p.Measures {
+		def := o.Plan.Study.Kind.Findings().Must(m.Name)
+		one := record.TunedMeasure{Finding: m.Name, Unit: o.Plan.Study.UnitOf(def)}
+		if !slices.ContainsFunc(trials, func(t tuning.Trial) bool { return !math.IsNaN(t.Values[i]) }) {
+			one.Missing = "no trial has one"
+		} else {
+			one.NoiseRatio = orZero(b.Noise(i))
+			if one.Axis = slices.Contains(study.TuneFront, m.Name) || m.Weight > 0; one.Axis {
+				axes = append(axes, i)
+			}
+		}
+		out.Measures = append(out.Measures, one)
+	}
+	var rows [][]float64
+	for c := range o.Plan.Cells {
+		if counts[c] == 0 {
+			continue
+		}
+		goal := b.Goal(c)
+		cell := record.TunedCell{Cell: o.Short(c), Label: o.Plan.Label(o.Plan.Cells[c]), Trials: counts[c],
+			Objective: record.Ratio{Estimate: goal.Value, Low: goal.Low, High: goal.High}, Allowed: b.Allowed(c),
+			Present: c == p.Space.Base, Recommended: c == recommended && out.Stop != ""}
+		for i := range p.Measures {
+			v := record.TunedValue{}
+			if e, ok := b.Of(i, c); ok && out.Measures[i].Missing == "" {
+				v = record.TunedValue{Known: true, Estimate: e.Value, Low: e.Low, High: e.High}
+			}
+			cell.Values = append(cell.Values, v)
+		}
+		row := make([]float64, len(axes))
+		for k, i := range axes {
+			row[k] = cell.Values[i].Estimate
+		}
+		rows, out.Cells = append(rows, row), append(out.Cells, cell)
+	}
+	for i, on := range tuning.Front(rows) {
+		out.Cells[i].Front = on
+	}
+	slices.SortStableFunc(out.Cells, func(x, y record.TunedCell) int {
+		switch {
+		case x.Objective.Estimate < y.Objective.Estimate:
+			return -1
+		case x.Objective.Estimate > y.Objective.Estimate:
+			return 1
+		}
+		return 0
+	})
+}
+
+// moved are the levers that differ between the recommended cell and the one in use:
+// their levels there and here.
+func (o *Observations) moved(recommended, before int) (to, from record.Cell) {
+	to, from = record.Cell{}, record.Cell{}
+	found := o.foundLevers(before)
+	now, then := o.Plan.Cells[o.tunedBase()], o.Plan.Cells[recommended]
+	for _, f := range study.Levers() {
+		level := then[f.Name]
+		if !f.Sets(level) || level == now[f.Name] {
+			continue
+		}
+		present := now[f.Name]
+		if !f.Sets(present) {
+			if present = found[f.Name]; present == "" {
+				present = f.Usual
+			}
+		}
+		if level != present {
+			to[f.Name], from[f.Name] = level, present
+		}
+	}
+	return to, from
+}
+
+// confirm compares the recommended cell with the one in use, in the blocks that do
+// nothing else.
+func (o *Observations) confirm(out *record.Tuning, recommended, before int) {
+	base := o.tunedBase()
+	fresh := *o
+	fresh.Blocks = slices.DeleteFunc(slices.Clone(o.Blocks), func(block int) bool { return block >= before || !o.compares(block) })
+	out.ConfirmBlocks = len(fresh.Blocks)
+	if len(fresh.Blocks) == 0 || recommended == base {
+		return
+	}
+	fresh.Units = fresh.units()
+	fresh.pseudo, fresh.merged = map[pooled][]float64{}, map[turns][]stat.Counts{}
+	measures := []Measure{fresh.objective()}
+	for _, m := range o.Measures() {
+		if m.Compared && !o.unread(m) && m.Name != measures[0].Name {
+			measures = append(measures, m)
+		}
+	}
+	var family Family
+	var added []record.Finding
+	for _, m := range measures {
+		f, d := fresh.added(recommended, base, m)
+		added, family = append(added, f), append(family, d)
+	}
+	family[:1].Judge(added[:1]) // what was asked, by itself
+	family[1:].Judge(added[1:])
+	for i, m := range measures {
+		out.Confirmed = append(out.Confirmed, record.TunedDifference{Finding: added[i], Before: fresh.plainValue(base, m), After: fresh.plainValue(recommended, m)})
+	}
+	out.Verdict = added[0].Verdict
+	for _, b := range o.Plan.Study.Tune.Constraints {
+		out.Kept = append(out.Kept, fresh.kept(b, recommended, base))
+	}
+}
+
+// plainValue is a cell's own value of a measure.
+func (o *Observations) plainValue(cell int, m Measure) record.TunedValue {
+	e, ok := o.estimate(cell, m)
+	if !ok || !stat.Finite(e.Value) {
+		return record.TunedValue{}
+	}
+	out := record.TunedValue{Known: true, Estimate: e.Value, Low: e.Value, High: e.Value}
+	if e.Defined() {
+		out.Low, out.High = e.Low, e.High
+	}
+	return out
+}
+
+// TunedObjective is the name of what a tuning's objectives come to together, in its
+// comparison.
+const TunedObjective = "objective"
+
+// objective is the geometric mean of the objectives, of each trial.
+func (o *Observations) objective() Measure {
+	goals := o.Plan.Study.Tune.Objectives
+	if len(goals) == 1 {
+		m, _, _ := o.MeasureNamed(goals[0].Finding)
+		return m
+	}
+	m := Measure{Def: finding.Def{Name: TunedObjective, Unit: finding.UnitRatio, Compared: true}}
+	m.Of = func(o *Observations, t *record.Trial) float64 {
+		sum, weights := 0.0, 0.0
+		for _, g := range goals {
+			v := o.tuningValue(g.Finding, t)
+			if !(v > 0) {
+				return math.NaN() // a ratio to it says nothing
+			}
+			sum += g.Weight * math.Log(v)
+			weights += g.Weight
+		}
+		return math.Exp(sum / weights)
+	}
+	return m
+}
+
+// kept holds a constraint against the comparison.
+func (o *Observations) kept(b study.TuneBound, recommended, base int) record.TunedBound {
+	out := record.TunedBound{Constraint: b.String(), Verdict: record.VerdictInconclusive, Says: "no valid trials"}
+	m, _, ok := o.MeasureNamed(b.Finding)
+	if !ok {
+		return out
+	}
+	var estimate, low, high float64
+	if b.Relative {
+		e := o.Ratio(recommended, base, m, 0)
+		if !e.Defined() {
+			return out
+		}
+		estimate, low, high = e.Value, e.Low, e.High
+		out.Says = fmt.Sprintf("%s more than in use (%s to %s)", words.Percent(estimate), words.Percent(low), words.Percent(high))
+	} else {
+		f, ok := o.Plain(recommended, m)
+		if !ok || f.Verdict == record.VerdictInvalid {
+			return out
+		}
+		estimate, low, high = f.Estimate, f.Low, f.High
+		out.Says = fmt.Sprintf("%s (%s to %s)", m.Say(estimate), m.Say(low), m.Say(high))
+	}
+	switch {
+	case high <= b.Limit:
+		out.Verdict = record.TunedMet
+	case low > b.Limit:
+		out.Verdict = record.TunedBroken
+	}
+	return out
+}
