@@ -9,7 +9,6 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/tuning"
 )
 
 // Answer is what a block says of one level of a search.
@@ -41,7 +40,6 @@ type searched struct {
 	broken   map[int][]brokenCell // by block
 	climbs   []study.Climb
 	measures map[string]searchedMeasure // by the name of the finding
-	tuned    map[int]tuning.Decision    // by block
 }
 
 type searchedMeasure struct {
@@ -56,7 +54,7 @@ type searchedCell struct {
 }
 
 func newSearched() *searched {
-	return &searched{verdicts: map[searchedCell]Verdict{}, broken: map[int][]brokenCell{}, measures: map[string]searchedMeasure{}, tuned: map[int]tuning.Decision{}}
+	return &searched{verdicts: map[searchedCell]Verdict{}, broken: map[int][]brokenCell{}, measures: map[string]searchedMeasure{}}
 }
 
 // measure is what a search goes by.
@@ -266,8 +264,8 @@ func (o *Observations) brokenBelow(c study.Climb, cell, block int) (below broken
 }
 
 // Next names the trial that a study which searches or tunes needs next in a block, by
-// its place in the block's order; false when the block has all it needs. How a tuning
-// chooses is told at [Observations.nextTuned].
+// its place in the block's order; false when the block has all it needs. What a
+// tuning needs its kind says.
 //
 // The first block climbs the given levels to the first that breaks the bound,
 // and then halves the interval between it and the last that held, by its
@@ -285,7 +283,7 @@ func (kinds Kinds) Next(plan *study.Plan, run record.Run, block int) (order int,
 
 func (o *Observations) next(block int) (order int, ok bool) {
 	if o.Plan.Study.Tune != nil {
-		return o.nextTuned(block)
+		return o.kind.Next(o, block)
 	}
 	climbs := o.climbs()
 	searched := map[int]bool{}

@@ -31,14 +31,15 @@ type Observations struct {
 	Tried    []map[int][]*record.Trial // of each cell by block, valid or not
 	searched *searched                 // what searches ask for again
 	kind     Kind
-	Own      any // what the kind keeps of trials
+	Own      any         // what the kind keeps of trials
+	Decided  map[int]any // what the kind decided before blocks
 }
 
 // observe sorts a run's trials by the plan's cells. Trials of cells that the
 // plan does not know belong to another study: that is an error. The kind is
 // given the assertions about single trials.
 func (k Kind) observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) (*Observations, error) {
-	o := &Observations{Plan: plan, Run: run, counts: map[string]stat.Counts{}, pseudo: map[pooled][]float64{}, merged: map[turns][]stat.Counts{}, Events: map[string][]*record.Event{}, searched: newSearched(), kind: k}
+	o := &Observations{Plan: plan, Run: run, counts: map[string]stat.Counts{}, pseudo: map[pooled][]float64{}, merged: map[turns][]stat.Counts{}, Events: map[string][]*record.Event{}, searched: newSearched(), kind: k, Decided: map[int]any{}}
 	if o.kind.Begin != nil {
 		o.Own = o.kind.Begin(ofTrials)
 	}

@@ -10,22 +10,11 @@ import (
 	judged "github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/verdict"
 
-	"github.com/meshtrial/meshtrial/advice"
 	"github.com/meshtrial/meshtrial/analysis"
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
-
-// carefulSteps is the way to the setting that a tuning recommends.
-func carefulSteps() analysis.Source {
-	return analysis.Source{Of: finding.FromTuning, Add: func(_ *analysis.Observations, f *record.Findings) {
-		if f.Tuning != nil {
-			advice.Careful(f.Tuning)
-		}
-	}}
-}
 
 // Kind is what analysis asks of studies of the control plane.
 func Kind() analysis.Kind {
@@ -33,7 +22,7 @@ func Kind() analysis.Kind {
 		Name:     study.ControlPlane,
 		Outdated: func(by record.Rules) string { return verdict.Outdated(by, judged.Limits) },
 		Measures: controlMeasures,
-		Sources:  []analysis.Source{analysis.FromSearches(), analysis.FromTuning(), carefulSteps()},
+		Sources:  []analysis.Source{analysis.FromSearches(), fromTuning()},
 		Begin:    func([]study.Expr) any { return map[string]*convergence{} },
 		Summarize: func(o *analysis.Observations, _ int, valid []*record.Trial, s *record.CellSummary) {
 			s.Control = controlSummary(o, valid)
@@ -46,6 +35,7 @@ func Kind() analysis.Kind {
 				}
 			}
 		},
+		Next:      nextTuned,
 		Remarks:   remarks,
 		Published: controlWords,
 		Search: analysis.Searched{Who: "istiod", OwnChecks: analysis.IstiodsChecks, Lost: missedShare,

@@ -1,9 +1,10 @@
-package analysis
+package findings
 
 import (
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/capacity/push"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -17,8 +18,8 @@ import (
 // that package tuning chooses, each once, in the block's random order. When the search
 // is over, blocks follow that try the recommended cell once and the one in use twice,
 // which no block of a search does.
-func (o *Observations) nextTuned(block int) (order int, ok bool) {
-	wanted := o.tunedSlots(block)
+func nextTuned(o *analysis.Observations, block int) (order int, ok bool) {
+	wanted := tunedSlots(o, block)
 	for order, slot := range o.Plan.Block(block) {
 		if slices.Contains(wanted, slot) && !slices.ContainsFunc(o.Tried[slot.Cell][block], func(t *record.Trial) bool { return t.Order == order }) {
 			return order, true
@@ -28,11 +29,11 @@ func (o *Observations) nextTuned(block int) (order int, ok bool) {
 }
 
 // tunedSlots are the trials that a block of a tuning has; none: it is not needed.
-func (o *Observations) tunedSlots(block int) []study.Slot {
-	base := o.tunedBase()
-	recommended, blocks := o.comparing(block)
+func tunedSlots(o *analysis.Observations, block int) []study.Slot {
+	base := tunedBase(o)
+	recommended, blocks := comparing(o, block)
 	if blocks == 0 {
-		d := o.decide(block)
+		d := decide(o, block)
 		if d.Stop == "" {
 			out := make([]study.Slot, len(d.Cells))
 			for i, c := range d.Cells {
@@ -49,26 +50,26 @@ func (o *Observations) tunedSlots(block int) []study.Slot {
 }
 
 // tunedBase is the cell in use: the study's only baseline.
-func (o *Observations) tunedBase() int {
+func tunedBase(o *analysis.Observations) int {
 	return slices.IndexFunc(o.Plan.Cells, o.Plan.IsBaseline)
 }
 
 // compares says that a block compares the recommended cell with the one in use: the
 // latter had its second turn there.
-func (o *Observations) compares(block int) bool {
-	return slices.ContainsFunc(o.Tried[o.tunedBase()][block], func(t *record.Trial) bool { return t.Repeat == 1 })
+func compares(o *analysis.Observations, block int) bool {
+	return slices.ContainsFunc(o.Tried[tunedBase(o)][block], func(t *record.Trial) bool { return t.Repeat == 1 })
 }
 
 // comparing is what the blocks before one compare with the cell in use, and how many do.
-func (o *Observations) comparing(before int) (recommended, blocks int) {
-	recommended = o.tunedBase()
+func comparing(o *analysis.Observations, before int) (recommended, blocks int) {
+	recommended = tunedBase(o)
 	for _, block := range o.Blocks {
-		if block >= before || !o.compares(block) {
+		if block >= before || !compares(o, block) {
 			continue
 		}
 		blocks++
 		for cell := range o.Plan.Cells {
-			if cell != o.tunedBase() && len(o.Tried[cell][block]) > 0 {
+			if cell != tunedBase(o) && len(o.Tried[cell][block]) > 0 {
 				recommended = cell
 			}
 		}
@@ -77,29 +78,29 @@ func (o *Observations) comparing(before int) (recommended, blocks int) {
 }
 
 // decide is what the search says before a block, by the trials of the blocks before.
-func (o *Observations) decide(block int) tuning.Decision {
-	d, ok := o.searched.tuned[block]
-	if !ok {
-		p := o.tuningProblem(block)
-		d = p.Next(o.tuningTrials(p, block))
-		o.searched.tuned[block] = d
+func decide(o *analysis.Observations, block int) tuning.Decision {
+	if d, ok := o.Decided[block].(tuning.Decision); ok {
+		return d
 	}
+	p := tuningProblem(o, block)
+	d := p.Next(tuningTrials(o, p, block))
+	o.Decided[block] = d
 	return d
 }
 
 // searchedBlock says that a block belongs to the search of a tuning. The last one may
 // have begun to compare, and not yet made the trial that shows it.
-func (o *Observations) searchedBlock(block int) bool {
-	if o.compares(block) {
+func searchedBlock(o *analysis.Observations, block int) bool {
+	if compares(o, block) {
 		return false
 	}
-	_, earlier := o.comparing(block)
-	return earlier == 0 && (block < o.Blocks[len(o.Blocks)-1] || o.decide(block).Stop == "")
+	_, earlier := comparing(o, block)
+	return earlier == 0 && (block < o.Blocks[len(o.Blocks)-1] || decide(o, block).Stop == "")
 }
 
 // tunedMeasures are the measures that a search knows of cells: objectives first, then
 // what is bounded, then what is told besides.
-func (o *Observations) tunedMeasures() []string {
+func tunedMeasures(o *analysis.Observations) []string {
 	var out []string
 	add := func(name string) {
 		d := o.Plan.Study.Kind.Findings().Must(name)
@@ -121,11 +122,11 @@ func (o *Observations) tunedMeasures() []string {
 
 // tuningProblem is the study as package tuning has it, from what is known before a
 // block.
-func (o *Observations) tuningProblem(before int) *tuning.Problem {
+func tuningProblem(o *analysis.Observations, before int) *tuning.Problem {
 	t := o.Plan.Study.Tune
-	p := &tuning.Problem{Space: o.tuningSpace(before), Rules: tuning.Rules{
+	p := &tuning.Problem{Space: tuningSpace(o, before), Rules: tuning.Rules{
 		Trials: o.Plan.TuneTrials(), Better: float64(t.Better), Doubt: float64(t.Doubt), Gain: float64(t.Gain), Seed: o.Plan.Seed}}
-	names := o.tunedMeasures()
+	names := tunedMeasures(o)
 	for _, name := range names {
 		m := tuning.Measure{Name: name}
 		for _, g := range t.Objectives {
@@ -147,14 +148,14 @@ func (o *Observations) tuningProblem(before int) *tuning.Problem {
 }
 
 // tuningSpace is the grid of the plan's cells.
-func (o *Observations) tuningSpace(before int) tuning.Space {
-	found := o.foundLevers(before)
-	s := tuning.Space{Base: o.tunedBase(), Cells: make([]tuning.Point, len(o.Plan.Cells))}
+func tuningSpace(o *analysis.Observations, before int) tuning.Space {
+	found := foundLevers(o, before)
+	s := tuning.Space{Base: tunedBase(o), Cells: make([]tuning.Point, len(o.Plan.Cells))}
 	for _, f := range o.Plan.Varying {
 		levels := f.Levels
 		values := make([]float64, len(levels))
 		for i, level := range levels {
-			values[i] = o.leverValue(f.Factor, level, found)
+			values[i] = leverValue(o, f.Factor, level, found)
 		}
 		s.Levers = append(s.Levers, tuning.Lever{Name: f.Factor, Places: tuning.Places(values)})
 		for c, cell := range o.Plan.Cells {
@@ -170,7 +171,7 @@ func (o *Observations) tuningSpace(before int) tuning.Space {
 
 // foundLevers are the levers as installed, as the first trial before a block found
 // them; nil where none did.
-func (o *Observations) foundLevers(before int) record.Cell {
+func foundLevers(o *analysis.Observations, before int) record.Cell {
 	for i := range o.Run.Trials {
 		if t := &o.Run.Trials[i]; t.Block < before && t.Control != nil && len(t.Control.Installed) > 0 {
 			return t.Control.Installed
@@ -181,7 +182,7 @@ func (o *Observations) foundLevers(before int) record.Cell {
 
 // leverValue is a level as a number, by what was found where it is as installed, or
 // what is usual; not a number for words.
-func (o *Observations) leverValue(factor, level string, found record.Cell) float64 {
+func leverValue(o *analysis.Observations, factor, level string, found record.Cell) float64 {
 	f, ok := study.LeverByName(factor)
 	if !ok {
 		return math.NaN()
@@ -210,17 +211,17 @@ const lateBeyond = 10
 
 // tuningTrials are the search's trials before a block, in the order in which they were
 // made.
-func (o *Observations) tuningTrials(p *tuning.Problem, before int) []tuning.Trial {
+func tuningTrials(o *analysis.Observations, p *tuning.Problem, before int) []tuning.Trial {
 	var out []tuning.Trial
 	for i := range o.Run.Trials {
 		t := &o.Run.Trials[i]
 		cell, ok := o.Plan.Index(t.Cell)
-		if !ok || t.Block >= before || o.compares(t.Block) {
+		if !ok || t.Block >= before || compares(o, t.Block) {
 			continue
 		}
 		one := tuning.Trial{Cell: cell, Block: t.Block, Values: make([]float64, len(p.Measures))}
 		for k, m := range p.Measures {
-			one.Values[k] = o.tuningValue(m.Name, t)
+			one.Values[k] = tuningValue(o, m.Name, t)
 		}
 		out = append(out, one)
 	}
@@ -228,13 +229,13 @@ func (o *Observations) tuningTrials(p *tuning.Problem, before int) []tuning.Tria
 }
 
 // tuningValue is what a trial says of a measure; not a number where it says nothing.
-func (o *Observations) tuningValue(name string, t *record.Trial) float64 {
-	m, _, ok := o.measure(study.Search{Finding: name})
+func tuningValue(o *analysis.Observations, name string, t *record.Trial) float64 {
+	m, _, ok := o.MeasureNamed(name)
 	if !ok || !t.Validity.Valid {
 		return math.NaN()
 	}
 	v := m.Searched().Of(o, t)
-	if m.Beyond > 0 && o.lost([]*record.Trial{t}) > m.Beyond {
+	if m.Beyond > 0 && missedShare(o, []*record.Trial{t}) > m.Beyond {
 		v *= lateBeyond
 	}
 	if math.IsInf(v, 0) {

@@ -1,4 +1,4 @@
-package analysis_test
+package findings_test
 
 import (
 	"math"
@@ -8,9 +8,12 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
+
+var kinds = analyses.All()
 
 const tunedStudy = `
 name: tuned

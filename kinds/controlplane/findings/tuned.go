@@ -1,10 +1,12 @@
-package analysis
+package findings
 
 import (
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/advice"
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
@@ -13,27 +15,36 @@ import (
 	"github.com/meshtrial/meshtrial/tuning"
 )
 
-// FromTuning is the source of what a study that tunes found.
-func FromTuning() Source {
-	return Source{finding.FromTuning, func(o *Observations, f *record.Findings) {
+// fromTuning is the source of what a study that tunes found, with the way there.
+func fromTuning() analysis.Source {
+	return analysis.Source{Of: finding.FromTuning, Add: func(o *analysis.Observations, f *record.Findings) {
 		if o.Plan.Study.Tune != nil && len(o.Blocks) > 0 {
-			f.Tuning = o.tuning()
+			f.Tuning = tuned(o)
+			advice.Careful(f.Tuning)
 		}
 	}}
 }
 
-// tuning says what a search tried and found, and what the comparison says of it.
-func (o *Observations) tuning() *record.Tuning {
+// known is 0 for what is not known.
+func known(v float64) float64 {
+	if math.IsNaN(v) {
+		return 0
+	}
+	return v
+}
+
+// tuned says what a search tried and found, and what the comparison says of it.
+func tuned(o *analysis.Observations) *record.Tuning {
 	t := o.Plan.Study.Tune
 	last := o.Blocks[len(o.Blocks)-1] + 1
 	searched := 0
 	for _, block := range o.Blocks {
-		if o.searchedBlock(block) {
+		if searchedBlock(o, block) {
 			searched = block + 1
 		}
 	}
-	p := o.tuningProblem(searched)
-	trials := o.tuningTrials(p, searched)
+	p := tuningProblem(o, searched)
+	trials := tuningTrials(o, p, searched)
 	out := &record.Tuning{Grid: len(o.Plan.Cells), Trials: len(trials), Most: p.Rules.Trials, Blocks: searched}
 	for _, g := range t.Objectives {
 		out.Objectives = append(out.Objectives, g.String())
@@ -44,23 +55,23 @@ func (o *Observations) tuning() *record.Tuning {
 	for _, e := range t.Expected {
 		out.Modelled = append(out.Modelled, e.Finding)
 	}
-	d := o.decide(searched)
+	d := decide(o, searched)
 	out.Stop = d.Stop
-	recommended, blocks := o.comparing(last)
+	recommended, blocks := comparing(o, last)
 	if blocks == 0 && d.Stop != "" {
 		recommended = d.Best
 	}
 	belief := p.Believe(trials)
-	o.tunedCells(out, p, belief, trials, recommended)
-	if recommended != o.tunedBase() {
-		out.Recommended, out.Present = o.moved(recommended, last)
+	tunedCells(o, out, p, belief, trials, recommended)
+	if recommended != tunedBase(o) {
+		out.Recommended, out.Present = moved(o, recommended, last)
 	}
-	o.confirm(out, recommended, last)
+	confirm(o, out, recommended, last)
 	return out
 }
 
 // tunedCells fills in the measures and the cells that were tried.
-func (o *Observations) tunedCells(out *record.Tuning, p *tuning.Problem, b *tuning.Belief, trials []tuning.Trial, recommended int) {
+func tunedCells(o *analysis.Observations, out *record.Tuning, p *tuning.Problem, b *tuning.Belief, trials []tuning.Trial, recommended int) {
 	counts := map[int]int{}
 	for _, t := range trials {
 		counts[t.Cell]++
@@ -72,7 +83,7 @@ func (o *Observations) tunedCells(out *record.Tuning, p *tuning.Problem, b *tuni
 		if !slices.ContainsFunc(trials, func(t tuning.Trial) bool { return !math.IsNaN(t.Values[i]) }) {
 			one.Missing = "no trial has one"
 		} else {
-			one.NoiseRatio = orZero(b.Noise(i))
+			one.NoiseRatio = known(b.Noise(i))
 			if one.Axis = slices.Contains(study.TuneFront, m.Name) || m.Weight > 0; one.Axis {
 				axes = append(axes, i)
 			}
@@ -117,10 +128,10 @@ func (o *Observations) tunedCells(out *record.Tuning, p *tuning.Problem, b *tuni
 
 // moved are the levers that differ between the recommended cell and the one in use:
 // their levels there and here.
-func (o *Observations) moved(recommended, before int) (to, from record.Cell) {
+func moved(o *analysis.Observations, recommended, before int) (to, from record.Cell) {
 	to, from = record.Cell{}, record.Cell{}
-	found := o.foundLevers(before)
-	now, then := o.Plan.Cells[o.tunedBase()], o.Plan.Cells[recommended]
+	found := foundLevers(o, before)
+	now, then := o.Plan.Cells[tunedBase(o)], o.Plan.Cells[recommended]
 	for _, f := range study.Levers() {
 		level := then[f.Name]
 		if !f.Sets(level) || level == now[f.Name] {
@@ -141,42 +152,32 @@ func (o *Observations) moved(recommended, before int) (to, from record.Cell) {
 
 // confirm compares the recommended cell with the one in use, in the blocks that do
 // nothing else.
-func (o *Observations) confirm(out *record.Tuning, recommended, before int) {
-	base := o.tunedBase()
-	fresh := *o
-	fresh.Blocks = slices.DeleteFunc(slices.Clone(o.Blocks), func(block int) bool { return block >= before || !o.compares(block) })
+func confirm(o *analysis.Observations, out *record.Tuning, recommended, before int) {
+	base := tunedBase(o)
+	fresh := o.Within(func(block int) bool { return block < before && compares(o, block) })
 	out.ConfirmBlocks = len(fresh.Blocks)
 	if len(fresh.Blocks) == 0 || recommended == base {
 		return
 	}
-	fresh.Units = fresh.units()
-	fresh.pseudo, fresh.merged = map[pooled][]float64{}, map[turns][]stat.Counts{}
-	measures := []Measure{fresh.objective()}
+	measures := []analysis.Measure{objective(fresh)}
 	for _, m := range o.Measures() {
-		if m.Compared && !o.unread(m) && m.Name != measures[0].Name {
+		if m.Compared && !o.Unread(m) && m.Name != measures[0].Name {
 			measures = append(measures, m)
 		}
 	}
-	var family Family
-	var added []record.Finding
-	for _, m := range measures {
-		f, d := fresh.added(recommended, base, m)
-		added, family = append(added, f), append(family, d)
-	}
-	family[:1].Judge(added[:1]) // what was asked, by itself
-	family[1:].Judge(added[1:])
+	added := slices.Concat(fresh.Added(recommended, base, measures[:1]), fresh.Added(recommended, base, measures[1:])) // what was asked, by itself
 	for i, m := range measures {
-		out.Confirmed = append(out.Confirmed, record.TunedDifference{Finding: added[i], Before: fresh.plainValue(base, m), After: fresh.plainValue(recommended, m)})
+		out.Confirmed = append(out.Confirmed, record.TunedDifference{Finding: added[i], Before: plainValue(fresh, base, m), After: plainValue(fresh, recommended, m)})
 	}
 	out.Verdict = added[0].Verdict
 	for _, b := range o.Plan.Study.Tune.Constraints {
-		out.Kept = append(out.Kept, fresh.kept(b, recommended, base))
+		out.Kept = append(out.Kept, kept(fresh, b, recommended, base))
 	}
 }
 
 // plainValue is a cell's own value of a measure.
-func (o *Observations) plainValue(cell int, m Measure) record.TunedValue {
-	e, ok := o.estimate(cell, m)
+func plainValue(o *analysis.Observations, cell int, m analysis.Measure) record.TunedValue {
+	e, ok := o.Value(cell, m)
 	if !ok || !stat.Finite(e.Value) {
 		return record.TunedValue{}
 	}
@@ -192,17 +193,17 @@ func (o *Observations) plainValue(cell int, m Measure) record.TunedValue {
 const TunedObjective = "objective"
 
 // objective is the geometric mean of the objectives, of each trial.
-func (o *Observations) objective() Measure {
+func objective(o *analysis.Observations) analysis.Measure {
 	goals := o.Plan.Study.Tune.Objectives
 	if len(goals) == 1 {
 		m, _, _ := o.MeasureNamed(goals[0].Finding)
 		return m
 	}
-	m := Measure{Def: finding.Def{Name: TunedObjective, Unit: finding.UnitRatio, Compared: true}}
-	m.Of = func(o *Observations, t *record.Trial) float64 {
+	m := analysis.Measure{Def: finding.Def{Name: TunedObjective, Unit: finding.UnitRatio, Compared: true}}
+	m.Of = func(o *analysis.Observations, t *record.Trial) float64 {
 		sum, weights := 0.0, 0.0
 		for _, g := range goals {
-			v := o.tuningValue(g.Finding, t)
+			v := tuningValue(o, g.Finding, t)
 			if !(v > 0) {
 				return math.NaN() // a ratio to it says nothing
 			}
@@ -215,7 +216,7 @@ func (o *Observations) objective() Measure {
 }
 
 // kept holds a constraint against the comparison.
-func (o *Observations) kept(b study.TuneBound, recommended, base int) record.TunedBound {
+func kept(o *analysis.Observations, b study.TuneBound, recommended, base int) record.TunedBound {
 	out := record.TunedBound{Constraint: b.String(), Verdict: record.VerdictInconclusive, Says: "no valid trials"}
 	m, _, ok := o.MeasureNamed(b.Finding)
 	if !ok {
