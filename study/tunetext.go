@@ -116,7 +116,11 @@ func parseTuneBound(text string) (TuneBound, *complaint) {
 	case m[4] == "%" && m[2] == "":
 		return b, complain("write +"+m[3]+"% for more than in use, -"+m[3]+"% for less", "%q says per cent of nothing", clip(text, 60))
 	case m[4] == "%":
-		if b.Limit /= 100; m[2] == "-" {
+		share, c := parseRatio(m[3] + "%")
+		if c != nil {
+			return b, c
+		}
+		if b.Limit = float64(share); m[2] == "-" {
 			b.Limit = -b.Limit
 		}
 		if b.Limit <= -1 {
@@ -131,7 +135,9 @@ func parseTuneBound(text string) (TuneBound, *complaint) {
 	b.Unit = d.Unit
 	for _, unit := range []string{m[4], m[4] + "/change"} {
 		if one, ok := finding.Scale(d.Unit, unit); ok {
-			b.Limit *= one
+			if b.Limit *= one; math.IsInf(b.Limit, 0) {
+				return b, complain("", "%q is too large", clip(text, 60))
+			}
 			return b, nil
 		}
 	}

@@ -49,20 +49,27 @@ func (p *Problem) Next(trials []Trial) Decision {
 		d.Cells = append(d.Cells, Choice{d.Best, "the best so far, once more"})
 		b.learn(d.Best)
 	}
+	again := len(d.Cells)
 	for len(d.Cells) < room {
 		cell, gain, ok := b.promising(d.Best, d.Cells)
 		if !ok {
 			break
 		}
 		why := fmt.Sprintf("%.2g%% less is expected of it on average", 100*gain)
-		if tried(trials, cell) {
-			why += ", tried before"
+		if !b.meetable(d.Best) {
+			why = fmt.Sprintf("it meets the constraints with a probability of %.2g%%", 100*gain)
 		}
 		d.Cells = append(d.Cells, Choice{cell, why})
 		b.learn(cell)
 	}
+	if len(d.Cells) == again && again < room && blocksOf(trials) >= leastBlocks {
+		d.Cells, d.Stop = nil, "no other setting is left that is expected to be better"
+	}
 	return d
 }
+
+// leastBlocks is how many blocks it takes to know how much trials scatter.
+const leastBlocks = 2
 
 // over says why a search ends; "" if it goes on.
 func (p *Problem) over(b *Belief, d Decision, left int) string {
@@ -72,7 +79,7 @@ func (p *Problem) over(b *Belief, d Decision, left int) string {
 		return fmt.Sprintf("all %d trials are made", p.Rules.Trials)
 	case left == 1 && looked > 0:
 		return fmt.Sprintf("%d of %d trials are made, and one more would have nothing to be compared with", p.Rules.Trials-left, p.Rules.Trials)
-	case looked < 2: // how much trials scatter is not known
+	case looked < leastBlocks:
 		return ""
 	case !d.Met: // there is nothing yet to be better than
 		return ""
@@ -97,13 +104,13 @@ func blocksOf(trials []Trial) int {
 // cell's gain is that probability.
 func (b *Belief) gains(best int) []float64 {
 	out := make([]float64, len(b.goal))
-	met := b.Allowed(best) >= certain
+	met := b.meetable(best)
 	for c := range b.goal {
 		if hopeless(b.trials, c) {
 			continue
 		}
 		allowed := b.Allowed(c)
-		if !met && len(b.trials) > 0 {
+		if !met {
 			if out[c] = allowed; tried(b.trials, c) {
 				out[c] = 0
 			}
@@ -113,6 +120,10 @@ func (b *Belief) gains(best int) []float64 {
 	}
 	return out
 }
+
+// meetable says that the best meets the constraints as far as is known, or that nothing
+// is known yet, so that cells are chosen by what they may improve.
+func (b *Belief) meetable(best int) bool { return len(b.trials) == 0 || b.Allowed(best) >= certain }
 
 // improvement is the mean of what a difference is above zero, for a normal one.
 func improvement(mean, sd float64) float64 {

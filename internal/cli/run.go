@@ -372,6 +372,11 @@ func writeFindings(ctx context.Context, dir string) (record.Findings, error) {
 	if err := kinds.Reports().Render(&page, findings, "html", report.Options{}); err != nil {
 		return findings, err
 	}
+	if settings := settingsOf(findings.Tuning); settings != "" {
+		if err := d.WriteFile(settingsFile, []byte(settings)); err != nil {
+			return findings, err
+		}
+	}
 	return findings, d.WriteFile(reportFile, []byte(page.String()))
 }
 

@@ -1,8 +1,10 @@
 package findings
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/capacity/push"
@@ -41,12 +43,21 @@ func tunedSlots(o *analysis.Observations, block int) []study.Slot {
 			}
 			return out
 		}
-		recommended = d.Best
+		recommended = chosen(o, d)
 	}
 	if recommended == base || blocks >= o.Plan.Study.Tune.Confirm {
 		return nil
 	}
 	return []study.Slot{{Cell: base}, {Cell: base, Repeat: 1}, {Cell: recommended}}
+}
+
+// chosen is what a search that has ended recommends: its best cell, or the one in use
+// where none that was tried is likely to meet the constraints.
+func chosen(o *analysis.Observations, d tuning.Decision) int {
+	if !d.Met {
+		return tunedBase(o)
+	}
+	return d.Best
 }
 
 // tunedBase is the cell in use: the study's only baseline.
@@ -83,9 +94,38 @@ func decide(o *analysis.Observations, block int) tuning.Decision {
 		return d
 	}
 	p := tuningProblem(o, block)
-	d := p.Next(tuningTrials(o, p, block))
+	trials := tuningTrials(o, p, block)
+	d := p.Next(trials)
+	if why := noTime(o, p.Rules, block); d.Stop == "" && why != "" {
+		d.Cells, d.Stop = nil, why
+	}
 	o.Decided[block] = d
 	return d
+}
+
+// comparedTrials is how many trials a block has that compares two cells.
+const comparedTrials = 3
+
+// noTime says that another block of the search would leave no time for the comparison,
+// by what trials have taken so far; "" if there is time. Before the first block nobody
+// knows.
+func noTime(o *analysis.Observations, r tuning.Rules, before int) string {
+	limit := o.Plan.Study.Blocks.Limit
+	var spent time.Duration
+	n := 0
+	for i := range o.Run.Trials {
+		if t := &o.Run.Trials[i]; t.Block < before {
+			spent, n = spent+t.Ended.Sub(t.Started), n+1
+		}
+	}
+	if limit <= 0 || n == 0 {
+		return ""
+	}
+	each := spent / time.Duration(n)
+	if needed := each * time.Duration(r.PerBlock()+comparedTrials*o.Plan.Study.Tune.Confirm); spent+needed <= limit {
+		return ""
+	}
+	return fmt.Sprintf("the time limit of %v leaves time for the comparison alone", limit)
 }
 
 // searchedBlock says that a block belongs to the search of a tuning. The last one may

@@ -21,6 +21,7 @@ func fromTuning() analysis.Source {
 		if o.Plan.Study.Tune != nil && len(o.Blocks) > 0 {
 			f.Tuning = tuned(o)
 			advice.Careful(f.Tuning)
+			f.Warnings = append(f.Warnings, "the search chose cells by their trials, so that findings of single cells flatter those that it tried often; the comparison of the recommended setting is of other trials")
 		}
 	}}
 }
@@ -50,16 +51,17 @@ func tuned(o *analysis.Observations) *record.Tuning {
 		out.Objectives = append(out.Objectives, g.String())
 	}
 	for _, b := range t.Constraints {
-		out.Constraints = append(out.Constraints, b.String())
+		out.Constraints = append(out.Constraints, boundWords(b))
 	}
 	for _, e := range t.Expected {
 		out.Modelled = append(out.Modelled, e.Finding)
 	}
-	d := decide(o, searched)
-	out.Stop = d.Stop
 	recommended, blocks := comparing(o, last)
-	if blocks == 0 && d.Stop != "" {
-		recommended = d.Best
+	if _, more := nextTuned(o, searched-1); blocks > 0 || !more { // else it was interrupted in a block
+		d := decide(o, searched)
+		if out.Stop = d.Stop; blocks == 0 && d.Stop != "" {
+			recommended = chosen(o, d)
+		}
 	}
 	belief := p.Believe(trials)
 	tunedCells(o, out, p, belief, trials, recommended)
@@ -98,7 +100,7 @@ func tunedCells(o *analysis.Observations, out *record.Tuning, p *tuning.Problem,
 		goal := b.Goal(c)
 		cell := record.TunedCell{Cell: o.Short(c), Label: o.Plan.Label(o.Plan.Cells[c]), Trials: counts[c],
 			Objective: record.Ratio{Estimate: goal.Value, Low: goal.Low, High: goal.High}, Allowed: b.Allowed(c),
-			Present: c == p.Space.Base, Recommended: c == recommended && out.Stop != ""}
+			Present: c == p.Space.Base, Recommended: c == recommended && c != p.Space.Base}
 		for i := range p.Measures {
 			v := record.TunedValue{}
 			if e, ok := b.Of(i, c); ok && out.Measures[i].Missing == "" {
@@ -167,7 +169,11 @@ func confirm(o *analysis.Observations, out *record.Tuning, recommended, before i
 	}
 	added := slices.Concat(fresh.Added(recommended, base, measures[:1]), fresh.Added(recommended, base, measures[1:])) // what was asked, by itself
 	for i, m := range measures {
-		out.Confirmed = append(out.Confirmed, record.TunedDifference{Finding: added[i], Before: plainValue(fresh, base, m), After: plainValue(fresh, recommended, m)})
+		d := record.TunedDifference{Finding: added[i]}
+		if m.Name != TunedObjective { // whose value is of no unit
+			d.Before, d.After = plainValue(fresh, base, m), plainValue(fresh, recommended, m)
+		}
+		out.Confirmed = append(out.Confirmed, d)
 	}
 	out.Verdict = added[0].Verdict
 	for _, b := range o.Plan.Study.Tune.Constraints {
@@ -192,12 +198,13 @@ func plainValue(o *analysis.Observations, cell int, m analysis.Measure) record.T
 // comparison.
 const TunedObjective = "objective"
 
-// objective is the geometric mean of the objectives, of each trial.
+// objective is the geometric mean of the objectives, of each trial. As in the search, a
+// percentile is one of however few changes: both settings have as many.
 func objective(o *analysis.Observations) analysis.Measure {
 	goals := o.Plan.Study.Tune.Objectives
 	if len(goals) == 1 {
 		m, _, _ := o.MeasureNamed(goals[0].Finding)
-		return m
+		return m.Searched()
 	}
 	m := analysis.Measure{Def: finding.Def{Name: TunedObjective, Unit: finding.UnitRatio, Compared: true}}
 	m.Of = func(o *analysis.Observations, t *record.Trial) float64 {
@@ -215,13 +222,22 @@ func objective(o *analysis.Observations) analysis.Measure {
 	return m
 }
 
+// boundWords writes a constraint as people do.
+func boundWords(b study.TuneBound) string {
+	if b.Relative {
+		return b.String()
+	}
+	return b.Finding + "<=" + words.Quantity(b.Limit, b.Unit)
+}
+
 // kept holds a constraint against the comparison.
 func kept(o *analysis.Observations, b study.TuneBound, recommended, base int) record.TunedBound {
-	out := record.TunedBound{Constraint: b.String(), Verdict: record.VerdictInconclusive, Says: "no valid trials"}
+	out := record.TunedBound{Constraint: boundWords(b), Verdict: record.VerdictInconclusive, Says: "no valid trials"}
 	m, _, ok := o.MeasureNamed(b.Finding)
 	if !ok {
 		return out
 	}
+	m = m.Searched()
 	var estimate, low, high float64
 	if b.Relative {
 		e := o.Ratio(recommended, base, m, 0)

@@ -16,8 +16,9 @@ func controlAnswers(f record.Findings) []string {
 	answers := append(tuningAnswers(f), faultAnswers(f)...)
 	answers = append(answers, report.SearchAnswers(f)...)
 	answers = append(answers, trafficAnswers(f)...)
-	levers := leverAnswers(f)
-	answers = append(answers, levers...)
+	if f.Tuning == nil { // cells were chosen by what these would tell
+		answers = append(answers, leverAnswers(f)...)
+	}
 	if c, ok := describedCell(f); ok {
 		answers = append(answers, cellAnswers(f, c)...)
 	}

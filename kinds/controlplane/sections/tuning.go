@@ -3,6 +3,7 @@ package sections
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
@@ -59,6 +60,8 @@ func recommendation(t *record.Tuning) string {
 	}
 	fresh := fmt.Sprintf("in %s that the search did not see", report.Plural(t.ConfirmBlocks, "block"))
 	switch {
+	case slices.ContainsFunc(t.Kept, func(k record.TunedBound) bool { return k.Verdict == record.TunedBroken }):
+		return fmt.Sprintf("Not recommended: what the search found best, %s, breaks a constraint %s.", setting, fresh)
 	case d.Verdict == record.VerdictReal && d.Estimate < 0:
 		return fmt.Sprintf("Recommended: %s: %s, %s.", setting, change, fresh)
 	case d.Verdict == record.VerdictReal:
@@ -84,7 +87,7 @@ func keptAnswers(t *record.Tuning) []string {
 	for _, k := range t.Kept {
 		switch k.Verdict {
 		case record.TunedBroken:
-			out = append(out, fmt.Sprintf("It breaks the constraint %s: %s. Do not set it.", k.Constraint, k.Says))
+			out = append(out, fmt.Sprintf("It breaks the constraint %s: %s.", k.Constraint, k.Says))
 		case record.VerdictInconclusive:
 			out = append(out, fmt.Sprintf("Whether it meets %s is inconclusive: %s.", k.Constraint, k.Says))
 		}
@@ -93,11 +96,11 @@ func keptAnswers(t *record.Tuning) []string {
 }
 
 func settingTable(t *record.Tuning) report.Table {
-	out := report.Table{Title: "Recommended setting", Columns: []report.Column{{Head: "lever"}, {Head: "now"}, {Head: "recommended"}, {Head: "how"}, {Head: "back", Keep: 1}}}
+	out := report.Table{Title: "Recommended setting", Columns: []report.Column{{Head: "lever"}, {Head: "now"}, {Head: "recommended"}, {Head: "how"}, {Head: "back"}}}
 	for _, s := range t.Settings {
 		out.Rows = append(out.Rows, []report.Text{{S: s.Lever}, {S: s.From}, {S: s.To, Style: report.StyleStrong}, {S: s.Do}, {S: s.Back}})
 		if s.YAML != "" {
-			out.Notes = append(out.Notes, s.Lever+":\n"+strings.TrimRight(s.YAML, "\n"))
+			out.Texts = append(out.Texts, report.Listing{Name: s.Lever + " " + s.To, Text: s.YAML})
 		}
 	}
 	return out
@@ -216,7 +219,7 @@ func stepsTable(t *record.Tuning) report.Table {
 }
 
 func watchTable(t *record.Tuning) report.Table {
-	out := report.Table{Title: "What to watch, and when to turn back", Columns: []report.Column{{Head: "signal"}, {Head: "here in use", Right: true, Keep: 4}, {Head: "here recommended", Right: true, Keep: 4}, {Head: "turn back when"}, {Head: "PromQL", Keep: 3}}}
+	out := report.Table{Title: "What to watch, and when to turn back", Columns: []report.Column{{Head: "signal"}, {Head: "here in use", Right: true, Keep: 4}, {Head: "here recommended", Right: true, Keep: 4}, {Head: "turn back when"}, {Head: "PromQL"}}}
 	for _, w := range t.Watch {
 		out.Rows = append(out.Rows, []report.Text{{S: w.Signal}, {S: w.Before}, {S: w.After}, {S: w.Back}, {S: w.Query}})
 	}
