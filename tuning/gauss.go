@@ -43,9 +43,11 @@ type process struct {
 	cells, blocks []int
 	values        []float64
 	mean          float64
-	// alike has how alike levels are, by lever and pair, for one reach.
-	alike []matrix
-	reach float64
+	// alike has how alike levels are, by lever and pair, for one reach; power and joint
+	// are the variances of what levers do alone and together.
+	alike        []matrix
+	reach, joint float64
+	power        []float64
 
 	lower   matrix
 	weights []float64
@@ -90,9 +92,14 @@ func (p *process) before(cell int) float64 {
 	return p.known[cell]
 }
 
-// prepare makes the tables of how alike levels are.
+// prepare makes the tables of how alike levels are, and the variances of a shape.
 func (p *process) prepare(s shape) {
 	levers := p.space.Levers
+	p.power = p.power[:0]
+	for k := range levers {
+		p.power = append(p.power, math.Exp(2*s[k]))
+	}
+	p.joint = math.Exp(2 * s[len(levers)+shapeTogether])
 	reach := s.at(len(levers), shapeReach)
 	if p.alike != nil && p.reach == reach {
 		return
@@ -120,9 +127,8 @@ func absentAs(level, n int) int {
 	return level
 }
 
-// covariance of what two cells have, by a shape whose tables are there.
-func (p *process) covariance(s shape, a, b int) float64 {
-	levers := len(p.space.Levers)
+// covariance of what two cells have, by the shape that is prepared.
+func (p *process) covariance(a, b int) float64 {
 	sum, product := constant, 1.0
 	for k, table := range p.alike {
 		i, j := p.space.Cells[a][k], p.space.Cells[b][k]
@@ -134,10 +140,10 @@ func (p *process) covariance(s shape, a, b int) float64 {
 			j = last
 		}
 		alike := table[i][j]
-		sum += math.Exp(2*s[k]) * alike
+		sum += p.power[k] * alike
 		product *= alike
 	}
-	return sum + math.Exp(2*s[levers+shapeTogether])*product
+	return sum + p.joint*product
 }
 
 // likelihood is the logarithm of how likely the trials and a shape are together, up to
@@ -149,7 +155,7 @@ func (p *process) likelihood(s, median, spread shape) float64 {
 	k := newMatrix(n, n)
 	for i := range n {
 		for j := range i + 1 {
-			v := p.covariance(s, p.cells[i], p.cells[j])
+			v := p.covariance(p.cells[i], p.cells[j])
 			if p.blocks[i] == p.blocks[j] {
 				v += blocks
 			}
@@ -189,7 +195,7 @@ func (p *process) posterior() (mean []float64, cov matrix) {
 	for j := range cells {
 		mean[j] = p.before(j) + p.mean
 		for i, c := range p.cells {
-			halves[j][i] = p.covariance(p.shape, c, j)
+			halves[j][i] = p.covariance(c, j)
 		}
 		if n > 0 {
 			mean[j] += dot(halves[j], p.weights)
@@ -198,7 +204,7 @@ func (p *process) posterior() (mean []float64, cov matrix) {
 	}
 	for i := range cells {
 		for j := range i + 1 {
-			v := p.covariance(p.shape, i, j) - dot(halves[i], halves[j])
+			v := p.covariance(i, j) - dot(halves[i], halves[j])
 			cov[i][j], cov[j][i] = v, v
 		}
 	}

@@ -316,8 +316,10 @@ func condition(expr string) (func(record.Moment) (bool, error), error) {
 func showEvent(p *progress, plan *study.Plan, e runner.Event) {
 	switch e.Stage {
 	case "trial":
-		if e.Record == nil && e.Trials == 0 {
-			p.say("block %d%s, trial %d of the search: %s", e.Block+1, atMost(plan), e.Trial, e.Cell)
+		if e.Record == nil && plan.Study.Tune != nil {
+			p.say("block %d, trial %d: %s", e.Block+1, e.Trial, e.Cell)
+		} else if e.Record == nil && e.Trials == 0 {
+			p.say("block %d of at most %d, trial %d of the search: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Cell)
 		} else if e.Record == nil {
 			p.say("block %d of at most %d, trial %d of %d: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Trials, e.Cell)
 		} else if !e.Record.Validity.Valid && p.width > 0 {
@@ -330,14 +332,6 @@ func showEvent(p *progress, plan *study.Plan, e runner.Event) {
 	default:
 		p.say("%s", e.Text)
 	}
-}
-
-// atMost is how many blocks there may be; a tuning counts trials.
-func atMost(plan *study.Plan) string {
-	if plan.Study.Tune != nil {
-		return ""
-	}
-	return fmt.Sprintf(" of at most %d", plan.Study.Blocks.Max)
 }
 
 func firstFailure(v record.Validity) string {
