@@ -116,6 +116,9 @@ func (o *Observations) whyEnded() string {
 	if elapsed, longest := o.elapsed(); limits.Limit > 0 && elapsed+longest > limits.Limit {
 		return limits.LimitReached(n) + open
 	}
+	if o.Plan.Study.Tune != nil { // which counts trials
+		return "interrupted after " + study.BlockWords(n)
+	}
 	return fmt.Sprintf("interrupted after %d of at most %s", n, study.BlockWords(limits.Max)) + open
 }
 

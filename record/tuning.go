@@ -12,6 +12,8 @@ type Tuning struct {
 	Trials int `json:"trials"`
 	Most   int `json:"most_trials"`
 	Blocks int `json:"blocks"`
+	// Seconds is how long all trials of the run took, the comparison's included.
+	Seconds float64 `json:"trial_seconds"`
 	// Stop says why the search ended; "" if it did not.
 	Stop string `json:"stop,omitempty"`
 	// Modelled are the findings that a model expected something of.

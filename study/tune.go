@@ -168,14 +168,15 @@ func (d *decoder) resolveTune(s *Study) {
 	if s.Baseline == nil {
 		s.Baseline = record.Cell{}
 		for _, f := range s.Factors {
+			if len(f.Levels) == 0 {
+				continue // the plan complains
+			}
 			if s.Baseline[f.Factor] = f.Levels[0]; slices.Contains(f.Levels, LevelInstalled) {
 				s.Baseline[f.Factor] = LevelInstalled
 			}
 		}
 	}
-	if blocks := d.root.get("blocks"); blocks == nil || blocks.get("max") == nil {
-		s.Blocks.Max = 10_000
-	}
+	s.Blocks.Max = 10_000 // trials are what it counts
 	if blocks := d.root.get("blocks"); blocks == nil || blocks.get("min") == nil {
 		s.Blocks.Min = 2
 	}

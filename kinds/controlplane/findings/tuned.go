@@ -47,6 +47,9 @@ func tuned(o *analysis.Observations) *record.Tuning {
 	p := tuningProblem(o, searched)
 	trials := tuningTrials(o, p, searched)
 	out := &record.Tuning{Grid: len(o.Plan.Cells), Trials: len(trials), Most: p.Rules.Trials, Blocks: searched}
+	for i := range o.Run.Trials {
+		out.Seconds += o.Run.Trials[i].Ended.Sub(o.Run.Trials[i].Started).Seconds()
+	}
 	for _, g := range t.Objectives {
 		out.Objectives = append(out.Objectives, g.String())
 	}
@@ -59,7 +62,7 @@ func tuned(o *analysis.Observations) *record.Tuning {
 	recommended, blocks := comparing(o, last)
 	if _, more := nextTuned(o, searched-1); blocks > 0 || !more { // else it was interrupted in a block
 		d := decide(o, searched)
-		if out.Stop = d.Stop; blocks == 0 && d.Stop != "" {
+		if out.Stop = d.Stop; recommended == tunedBase(o) && d.Stop != "" {
 			recommended = chosen(o, d)
 		}
 	}

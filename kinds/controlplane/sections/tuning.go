@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
@@ -34,10 +35,30 @@ func tuningAnswers(f record.Findings) []string {
 		return []string{took + ", and has not ended: nothing is recommended yet."}
 	}
 	took += ", and ended since " + t.Stop + "."
+	if t.Seconds >= 1 {
+		took += fmt.Sprintf(" With the comparison, trials took %v.", (time.Duration(t.Seconds) * time.Second).String())
+	}
 	if len(t.Recommended) == 0 {
 		return []string{"Nothing that was tried is better than the setting in use and meets the constraints: leave it as it is.", took}
 	}
-	return append([]string{recommendation(t)}, append(keptAnswers(t), took)...)
+	return slices.Concat([]string{recommendation(t)}, keptAnswers(t), costAnswers(t), []string{took})
+}
+
+// mostCosts is how many costs a sentence has; the table has all.
+const mostCosts = 5
+
+// costAnswers say what the recommended setting makes worse, as the comparison has it.
+func costAnswers(t *record.Tuning) []string {
+	var costs []string
+	for _, d := range t.Confirmed[min(1, len(t.Confirmed)):] {
+		if d.Verdict == record.VerdictReal && d.Estimate > 0 && d.Before.Known && d.After.Known && len(costs) < mostCosts {
+			costs = append(costs, fmt.Sprintf("%s %s (now %s)", strings.ReplaceAll(strings.TrimSuffix(d.Name, "_overhead"), "_", " "), words.Quantity(d.After.Estimate, d.Unit), words.Quantity(d.Before.Estimate, d.Unit)))
+		}
+	}
+	if len(costs) == 0 {
+		return nil
+	}
+	return []string{"What it costs: " + report.Sequence(costs) + "."}
 }
 
 // recommendation is the head of a tuning's answers.
@@ -159,12 +180,16 @@ func frontTable(f record.Findings) report.Table {
 		out.Columns = append(out.Columns, report.Column{Head: "constraints met", Right: true, Keep: 9})
 	}
 	var shown []int
+	var scatter []string
 	for i, m := range t.Measures {
 		if m.Missing != "" {
 			out.Notes = append(out.Notes, fmt.Sprintf("%s is not on an axis: %s.", m.Finding, m.Missing))
 			continue
 		}
 		shown = append(shown, i)
+		if m.NoiseRatio > 0 {
+			scatter = append(scatter, fmt.Sprintf("%s in %s", words.Percent(m.NoiseRatio), strings.ReplaceAll(m.Finding, "_", " ")))
+		}
 		out.Columns = append(out.Columns, report.Column{Head: strings.ReplaceAll(m.Finding, "_", " "), Right: true, Keep: 8})
 	}
 	for _, c := range t.Cells {
@@ -192,6 +217,9 @@ func frontTable(f record.Findings) report.Table {
 	if len(out.Rows) > 0 {
 		out.Notes = append(out.Notes, "Values are estimates from all trials of the search together. A cell is on the front if no other one that was tried is as good in everything and better in something; cells that were not tried may be.",
 			"objective: the geometric mean of "+strings.Join(t.Objectives, ", ")+", against the setting in use.")
+		if len(scatter) > 0 {
+			out.Notes = append(out.Notes, "Trials of one cell scatter by "+report.Sequence(scatter)+".")
+		}
 	}
 	return out
 }

@@ -59,6 +59,11 @@ func TestTuningAnswers(t *testing.T) {
 	if answers := tuningAnswers(doubtful); !strings.HasPrefix(answers[0], "Recommended: ") || !strings.HasPrefix(answers[1], "Whether it meets convergence_p99<=3000000 us is inconclusive") {
 		t.Errorf("a doubtful constraint: %q", answers)
 	}
+	dear := tunedFindings(record.VerdictReal, -0.86)
+	dear.Tuning.Confirmed[1].Verdict, dear.Tuning.Seconds = record.VerdictReal, 900
+	if answers := tuningAnswers(dear); !strings.HasPrefix(answers[1], "What it costs: reported convergence p99 ") || !strings.HasSuffix(answers[2], "trials took 15m0s.") {
+		t.Errorf("a cost: %q", answers)
+	}
 	f := tunedFindings(record.VerdictReal, -0.86)
 	f.Tuning.Recommended, f.Tuning.Kept = nil, nil
 	if answers := tuningAnswers(f); !strings.HasPrefix(answers[0], "Nothing that was tried is better") {
