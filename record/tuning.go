@@ -58,6 +58,8 @@ type TunedCell struct {
 	Cell   Cell   `json:"cell"` // varying factors only
 	Label  string `json:"label"`
 	Trials int    `json:"trials"`
+	// Why says what the search expected of it when it first tried it.
+	Why string `json:"why,omitempty"`
 	// Objective is how much less or more the objectives come to than in use, as a share
 	// (-0.4 is 40% less); Allowed the probability that all constraints are met.
 	Objective   Ratio        `json:"objective"`

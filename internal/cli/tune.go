@@ -64,7 +64,7 @@ func tune(ctx context.Context, env *Env, f tuneFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	if f.resume != "" && len(sets) > 0 {
+	if f.resume != "" && (len(sets) > 0 || f.model != "") {
 		return errs.WithHint(errs.Usage("a tuning that goes on keeps its objectives, constraints and limits"), "leave out --objective, --constraint, --trials, --confirm and --model, or begin another run")
 	}
 	f.sets = append(f.sets, sets...)

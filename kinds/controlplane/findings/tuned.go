@@ -96,12 +96,13 @@ func tunedCells(o *analysis.Observations, out *record.Tuning, p *tuning.Problem,
 		out.Measures = append(out.Measures, one)
 	}
 	var rows [][]float64
+	why := reasons(o, out.Blocks)
 	for c := range o.Plan.Cells {
 		if counts[c] == 0 {
 			continue
 		}
 		goal := b.Goal(c)
-		cell := record.TunedCell{Cell: o.Short(c), Label: o.Plan.Label(o.Plan.Cells[c]), Trials: counts[c],
+		cell := record.TunedCell{Cell: o.Short(c), Label: o.Plan.Label(o.Plan.Cells[c]), Trials: counts[c], Why: why[c],
 			Objective: record.Ratio{Estimate: goal.Value, Low: goal.Low, High: goal.High}, Allowed: b.Allowed(c),
 			Present: c == p.Space.Base, Recommended: c == recommended && c != p.Space.Base}
 		for i := range p.Measures {
@@ -129,6 +130,22 @@ func tunedCells(o *analysis.Observations, out *record.Tuning, p *tuning.Problem,
 		}
 		return 0
 	})
+}
+
+// reasons are why the search's blocks tried their cells, the first time.
+func reasons(o *analysis.Observations, blocks int) map[int]string {
+	out := map[int]string{}
+	for _, block := range o.Blocks {
+		if block >= blocks {
+			break
+		}
+		for _, c := range decide(o, block).Cells {
+			if _, known := out[c.Cell]; !known {
+				out[c.Cell] = c.Why
+			}
+		}
+	}
+	return out
 }
 
 // moved are the levers that differ between the recommended cell and the one in use:

@@ -192,6 +192,7 @@ func frontTable(f record.Findings) report.Table {
 		}
 		out.Columns = append(out.Columns, report.Column{Head: strings.ReplaceAll(m.Finding, "_", " "), Right: true, Keep: 8})
 	}
+	out.Columns = append(out.Columns, report.Column{Head: "why tried", Keep: 1})
 	for _, c := range t.Cells {
 		front, style := "", report.StyleDim
 		if c.Front {
@@ -212,7 +213,7 @@ func frontTable(f record.Findings) report.Table {
 		for _, i := range shown {
 			row = append(row, report.Text{S: frontValue(c.Values[i], t.Measures[i].Unit)})
 		}
-		out.Rows = append(out.Rows, row)
+		out.Rows = append(out.Rows, append(row, report.Text{S: c.Why, Style: report.StyleDim}))
 	}
 	if len(out.Rows) > 0 {
 		out.Notes = append(out.Notes, "Values are estimates from all trials of the search together. A cell is on the front if no other one that was tried is as good in everything and better in something; cells that were not tried may be.",
