@@ -145,8 +145,23 @@ func (p *Problem) expected(measure int, s scale) []float64 {
 	return out
 }
 
+// lacking names an objective or a bounded measure that no trial has a value of, though
+// there are trials that may be believed; "" if there is none.
+func (b *Belief) lacking() string {
+	for i, m := range b.problem.Measures {
+		bounded := slices.ContainsFunc(b.problem.Bounds, func(x Bound) bool { return x.Measure == i })
+		if b.measures[i] == nil && (m.Weight > 0 || bounded) {
+			return m.Name
+		}
+	}
+	return ""
+}
+
 // Estimate is a value with the interval that holds it by 95%.
 type Estimate struct{ Value, Low, High float64 }
+
+// mostLog bounds logarithms of ratios: beyond is as good as no bound, and still a number.
+const mostLog = 30
 
 // reach95 is how many standard deviations to either side that is.
 const reach95 = 1.959964
@@ -166,7 +181,8 @@ func (b *Belief) Of(measure, cell int) (Estimate, bool) {
 func (b *Belief) Goal(cell int) Estimate {
 	base := b.problem.Space.Base
 	mean, sd := b.goal[cell]-b.goal[base], b.apart(cell, base)
-	return Estimate{math.Exp(mean) - 1, math.Exp(mean-reach95*sd) - 1, math.Exp(mean+reach95*sd) - 1}
+	share := func(y float64) float64 { return math.Expm1(math.Min(y, mostLog)) }
+	return Estimate{share(mean), share(mean - reach95*sd), share(mean + reach95*sd)}
 }
 
 // apart is the standard deviation of the difference of two cells' objectives.

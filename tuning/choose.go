@@ -34,6 +34,9 @@ type Decision struct {
 func (p *Problem) Next(trials []Trial) Decision {
 	b := p.Believe(trials)
 	d := Decision{}
+	if lacking := b.lacking(); lacking != "" {
+		return Decision{Best: p.Space.Base, Stop: "no trial has " + lacking + ", which is an objective or a constraint"}
+	}
 	d.Best, d.Met = b.Best()
 	left := p.Rules.Trials - spent(trials)
 	gains := b.gains(d.Best)

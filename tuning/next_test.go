@@ -4,6 +4,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -131,6 +132,25 @@ func TestHopelessCellsAreLeft(t *testing.T) {
 	for c, n := range counts {
 		if n > 2 && c != p.Space.Base {
 			t.Errorf("cell %d was tried %d times without one trial that may be believed", c, n)
+		}
+	}
+}
+
+// Where no trial has what is asked for, a search says so after its first block.
+func TestNothingToGoBy(t *testing.T) {
+	w := synthetic("levers", 1, 0)
+	for name, lacking := range map[string]int{"objective": 0, "constraint": 1} {
+		p := w.problem(30, 1, false)
+		p.Measures = append(p.Measures, Measure{Name: "other"})
+		d := p.Next(nil)
+		var trials []Trial
+		for _, c := range d.Cells {
+			values := []float64{w.truth[0][c.Cell], w.truth[1][c.Cell], 1}
+			values[lacking] = math.NaN()
+			trials = append(trials, Trial{Cell: c.Cell, Values: values})
+		}
+		if d := p.Next(trials); len(d.Cells) > 0 || d.Met || d.Best != p.Space.Base || !strings.HasPrefix(d.Stop, "no trial has "+p.Measures[lacking].Name) {
+			t.Errorf("without the %s: %+v", name, d)
 		}
 	}
 }
