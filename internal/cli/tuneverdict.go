@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -15,7 +16,7 @@ import (
 func tuningJudgement(t *record.Tuning) error {
 	switch {
 	case t.Stop == "":
-		return errs.WithCode(fmt.Errorf("the search has not ended: nothing is recommended yet"), errs.CodeInvalid)
+		return errs.WithCode(errors.New("the search has not ended: nothing is recommended yet"), errs.CodeInvalid)
 	case len(t.Recommended) == 0:
 		return nil
 	}
