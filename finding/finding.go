@@ -85,7 +85,7 @@ const (
 // known before anything ran.
 func (d Def) Named() bool {
 	switch d.Source {
-	case FromSearch, FromLimits, FromFits:
+	case FromSearch, FromLimits, FromFits, FromTuning:
 		return false
 	}
 	return d.family() == ""

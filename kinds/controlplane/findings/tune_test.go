@@ -118,6 +118,9 @@ func TestTuning(t *testing.T) {
 	if len(got.Kept) != 1 || got.Kept[0].Verdict != record.TunedMet {
 		t.Errorf("the constraint is %+v", got.Kept)
 	}
+	if i := slices.IndexFunc(f.Findings, func(x record.Finding) bool { return x.Name == study.FindingTuned }); i < 0 || f.Findings[i].Estimate != got.Confirmed[0].Relative.Estimate || f.Findings[i].Verdict != record.VerdictReal {
+		t.Errorf("the finding is number %d", i)
+	}
 	front := 0
 	for i, c := range got.Cells {
 		if c.Front {

@@ -21,9 +21,26 @@ func fromTuning() analysis.Source {
 		if o.Plan.Study.Tune != nil && len(o.Blocks) > 0 {
 			f.Tuning = tuned(o)
 			advice.Careful(f.Tuning)
+			if x, ok := tunedFinding(o, f.Tuning); ok {
+				f.Findings = append(f.Findings, x)
+			}
 			f.Warnings = append(f.Warnings, "the search chose cells by their trials, so that findings of single cells flatter those that it tried often; the comparison of the recommended setting is of other trials")
 		}
 	}}
+}
+
+// tunedFinding is what the recommended setting does to the objectives, of which
+// assertions can speak; false before there is a comparison.
+func tunedFinding(o *analysis.Observations, t *record.Tuning) (record.Finding, bool) {
+	i := slices.IndexFunc(t.Cells, func(c record.TunedCell) bool { return c.Recommended })
+	if i < 0 || len(t.Confirmed) == 0 || t.Confirmed[0].Relative == nil {
+		return record.Finding{}, false
+	}
+	d := t.Confirmed[0]
+	x := o.Named(study.FindingTuned, t.Cells[i].Cell)
+	x.Against, x.Blocks, x.Verdict, x.Reason, x.Warnings = o.Short(tunedBase(o)), d.Blocks, d.Verdict, d.Reason, d.Warnings
+	x.Estimate, x.Low, x.High = d.Relative.Estimate, d.Relative.Low, d.Relative.High
+	return x, true
 }
 
 // known is 0 for what is not known.
