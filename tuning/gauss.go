@@ -36,8 +36,9 @@ const constant = 1.0
 type process struct {
 	space *Space
 	shape shape
-	// known is what is expected of each cell beforehand; nil: nothing is.
-	known []float64
+	// known is what is expected of each cell beforehand, apart how far that is from its
+	// mean over all cells; nil: nothing is expected.
+	known, apart []float64
 	// cells, blocks and values are the trials', the values less their mean and less
 	// what was expected.
 	cells, blocks []int
@@ -56,6 +57,9 @@ type process struct {
 // fit makes a process of trials: of all shapes the likeliest.
 func fit(space *Space, cells, blocks []int, values, known []float64) *process {
 	p := &process{space: space, known: known, cells: cells, blocks: blocks}
+	for _, v := range known {
+		p.apart = append(p.apart, v-average(known))
+	}
 	median, spread := expected(len(space.Levers))
 	p.shape = median
 	if len(values) == 0 {
@@ -143,7 +147,21 @@ func (p *process) covariance(a, b int) float64 {
 		sum += p.power[k] * alike
 		product *= alike
 	}
+	if p.apart != nil {
+		sum += slope * p.apart[a] * p.apart[b]
+	}
 	return sum + p.joint*product
+}
+
+// slope is the variance of how far what is expected beforehand goes: usually not twice
+// as far as it says, and sometimes the other way.
+const slope = 0.5
+
+func average(values []float64) (mean float64) {
+	for _, v := range values {
+		mean += v / float64(len(values))
+	}
+	return mean
 }
 
 // likelihood is the logarithm of how likely the trials and a shape are together, up to

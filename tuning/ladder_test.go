@@ -27,7 +27,7 @@ func TestLadder(t *testing.T) {
 			switch {
 			case from == to:
 			case whole && math.Abs(v-last) == 1:
-			case whole && share > MostStep+1/last: // rounding adds less than one
+			case whole && share > MostStep+1e-9:
 				r.Fatalf("from %g to %g by %g: %v", last, v, share, steps)
 			case !whole && (share > MostStep+1e-9 || share < LeastStep && len(steps) > 1):
 				r.Fatalf("from %g to %g by %g: %v", last, v, share, steps)
