@@ -73,9 +73,7 @@ func settingOf(f study.Factor, level string, e *Evidence) setting {
 		return setting{words: "Show Services, VirtualServices and DestinationRules in " + level + " where they do not say otherwise",
 			yaml: meshConfigHead + fmt.Sprintf("meshConfig:\n  defaultServiceExportTo: [%q]\n  defaultVirtualServiceExportTo: [%q]\n  defaultDestinationRuleExportTo: [%q]\n", level, level, level)}
 	case study.FactorDiscoverySelectors:
-		key, value, _ := strings.Cut(level, "=")
-		return setting{words: "Let istiod watch only the namespaces with " + level,
-			yaml: meshConfigHead + fmt.Sprintf("meshConfig:\n  discoverySelectors:\n  - matchLabels: {%s: %q}\n", key, value)}
+		return setting{words: "Let istiod watch only the namespaces with " + level, yaml: meshConfigHead + selectors(level)}
 	case study.FactorOutboundPolicy:
 		return setting{words: "Set outboundTrafficPolicy to " + level, yaml: meshConfigHead + "meshConfig:\n  outboundTrafficPolicy: {mode: " + level + "}\n"}
 	}
@@ -108,6 +106,16 @@ func environment(f study.Factor, level string, e *Evidence) setting {
 		}
 		return "kubectl -n istio-system set env deployment/istiod " + name + "=" + now
 	}}
+}
+
+// selectors are the namespaces that istiod watches, by a label that they have or do not
+// have.
+func selectors(level string) string {
+	if key, value, not := strings.Cut(level, "!="); not {
+		return fmt.Sprintf("meshConfig:\n  discoverySelectors:\n  - matchExpressions:\n    - {key: %q, operator: NotIn, values: [%q]}\n", key, value)
+	}
+	key, value, _ := strings.Cut(level, "=")
+	return fmt.Sprintf("meshConfig:\n  discoverySelectors:\n  - matchLabels: {%q: %q}\n", key, value)
 }
 
 func resources(f study.Factor, level string) setting {

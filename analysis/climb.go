@@ -263,8 +263,9 @@ func (o *Observations) brokenBelow(c study.Climb, cell, block int) (below broken
 	return brokenCell{}, false
 }
 
-// Next names the trial that a study which searches needs next in a block, by
-// its place in the block's order; false when the block has all it needs.
+// Next names the trial that a study which searches or tunes needs next in a block, by
+// its place in the block's order; false when the block has all it needs. What a
+// tuning needs its kind says.
 //
 // The first block climbs the given levels to the first that breaks the bound,
 // and then halves the interval between it and the last that held, by its
@@ -281,6 +282,9 @@ func (kinds Kinds) Next(plan *study.Plan, run record.Run, block int) (order int,
 }
 
 func (o *Observations) next(block int) (order int, ok bool) {
+	if o.Plan.Study.Tune != nil {
+		return o.kind.Next(o, block)
+	}
 	climbs := o.climbs()
 	searched := map[int]bool{}
 	for _, c := range climbs {
@@ -314,7 +318,7 @@ func (o *Observations) next(block int) (order int, ok bool) {
 
 // sated says that searches need no trial of a block.
 func (o *Observations) sated(block int) bool {
-	if len(o.Plan.Study.Search) == 0 {
+	if !o.Plan.Study.Chooses() {
 		return false
 	}
 	_, more := o.next(block)

@@ -70,7 +70,7 @@ func (o *Observations) look(n int) (stat.Look, []int) {
 // wholeBlocks counts the blocks, from the first, all of whose trials ended, or
 // were left out by a search.
 func (o *Observations) wholeBlocks() int {
-	if len(o.Plan.Study.Search) > 0 {
+	if o.Plan.Study.Chooses() {
 		return o.searchedBlocks()
 	}
 	ended := map[int]int{}
@@ -111,10 +111,13 @@ func (o *Observations) whyEnded() string {
 		return study.AllDone(n) + open
 	}
 	if n > 0 && o.sated(n) {
-		return study.SearchesSure(n) + open
+		return o.Plan.Study.ChoicesDone(n) + open
 	}
 	if elapsed, longest := o.elapsed(); limits.Limit > 0 && elapsed+longest > limits.Limit {
 		return limits.LimitReached(n) + open
+	}
+	if o.Plan.Study.Tune != nil { // which counts trials
+		return "interrupted after " + study.BlockWords(n)
 	}
 	return fmt.Sprintf("interrupted after %d of at most %s", n, study.BlockWords(limits.Max)) + open
 }
@@ -130,7 +133,7 @@ func (o *Observations) elapsed() (total, longest time.Duration) {
 		for _, s := range []*span{&all} {
 			extend(&s.from, &s.to, t)
 		}
-		if len(o.Plan.Study.Search) > 0 {
+		if o.Plan.Study.Chooses() {
 			longest = max(longest, t.Ended.Sub(t.Started))
 			continue
 		}

@@ -51,6 +51,9 @@ type Kind struct {
 	Published func(c *Beside, p study.Published, f *record.Finding, cell int) []string
 
 	Search Searched
+	// Next names the trial that a study which tunes needs next in a block; see
+	// [Kinds.Next].
+	Next func(o *Observations, block int) (order int, ok bool)
 }
 
 // Searched is what a kind says of searches' bounds.

@@ -31,14 +31,15 @@ type Observations struct {
 	Tried    []map[int][]*record.Trial // of each cell by block, valid or not
 	searched *searched                 // what searches ask for again
 	kind     Kind
-	Own      any // what the kind keeps of trials
+	Own      any         // what the kind keeps of trials
+	Decided  map[int]any // what the kind decided before blocks
 }
 
 // observe sorts a run's trials by the plan's cells. Trials of cells that the
 // plan does not know belong to another study: that is an error. The kind is
 // given the assertions about single trials.
 func (k Kind) observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) (*Observations, error) {
-	o := &Observations{Plan: plan, Run: run, counts: map[string]stat.Counts{}, pseudo: map[pooled][]float64{}, merged: map[turns][]stat.Counts{}, Events: map[string][]*record.Event{}, searched: newSearched(), kind: k}
+	o := &Observations{Plan: plan, Run: run, counts: map[string]stat.Counts{}, pseudo: map[pooled][]float64{}, merged: map[turns][]stat.Counts{}, Events: map[string][]*record.Event{}, searched: newSearched(), kind: k, Decided: map[int]any{}}
 	if o.kind.Begin != nil {
 		o.Own = o.kind.Begin(ofTrials)
 	}
@@ -200,9 +201,9 @@ func (o *Observations) Valid(cell int) []*record.Trial {
 func (o *Observations) ValidIn(cell, block int) []*record.Trial { return o.trials[cell][block] }
 
 // Skipped says that a cell is one that a search might have measured between
-// the study's own levels, and did not.
+// the study's own levels, or a tuning, and did not.
 func (o *Observations) Skipped(cell int) bool {
-	return len(o.Tried[cell]) == 0 && o.Plan.Refined(o.Plan.Cells[cell])
+	return len(o.Tried[cell]) == 0 && (o.Plan.Study.Tune != nil || o.Plan.Refined(o.Plan.Cells[cell]))
 }
 
 // factors are the study's factors with their levels, and with those that a

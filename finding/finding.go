@@ -77,6 +77,7 @@ const (
 	FromProfile Source = "profile" // where a proxy spends its CPU time
 	FromBill    Source = "bill"    // what each part of a bill costs
 	FromHops    Source = "hops"    // the cost breakdown of the request path
+	FromTuning  Source = "tuning"  // the best setting of levers
 )
 
 // Named reports whether a study file can name the finding, in a stop rule, a
@@ -84,7 +85,7 @@ const (
 // known before anything ran.
 func (d Def) Named() bool {
 	switch d.Source {
-	case FromSearch, FromLimits, FromFits:
+	case FromSearch, FromLimits, FromFits, FromTuning:
 		return false
 	}
 	return d.family() == ""

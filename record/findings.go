@@ -40,6 +40,8 @@ type Findings struct {
 	Bills []Bill `json:"bills,omitempty"`
 	// Hops are the cost breakdown of the request path, likewise.
 	Hops []Hops `json:"hops,omitempty"`
+	// Tuning is the best setting of levers, of a study that looks for it.
+	Tuning *Tuning `json:"tuning,omitempty"`
 	// Profiles are where proxies spent their CPU time, by cell and part, as the
 	// page draws them: each a profile.View.
 	Profiles []json.RawMessage `json:"profiles,omitempty"`

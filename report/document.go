@@ -37,6 +37,14 @@ type Table struct {
 	Columns []Column `json:"columns"`
 	Rows    [][]Text `json:"rows"`
 	Notes   []string `json:"notes,omitempty"`
+	// Texts are shown as they are, line by line, after the notes.
+	Texts []Listing `json:"texts,omitempty"`
+}
+
+// Listing is a text that is kept as it is, such as a manifest.
+type Listing struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
 }
 
 // Column is a table column. Keep orders columns by importance: when a table

@@ -34,19 +34,30 @@ func renderMarkdown(w io.Writer, d document) error {
 			for _, note := range t.Notes {
 				fmt.Fprintf(&b, "\n%s\n", markdown(note))
 			}
+			for _, text := range t.Texts {
+				fmt.Fprintf(&b, "\n%s:\n\n", markdown(text.Name))
+				markdownFenced(&b, text.Text)
+			}
 		}
 	}
 	markdownList(&b, "Published vs. measured, in words", d.Says)
 	markdownList(&b, "Warnings", d.Warnings)
-	if study := strings.TrimRight(cleanLines(d.Study), "\n"); study != "" {
-		fence := "```"
-		for strings.Contains(study, fence) {
-			fence += "`"
-		}
-		fmt.Fprintf(&b, "\n## Resolved study, with all defaults\n\n%syaml\n%s\n%s\n", fence, study, fence)
+	if strings.TrimRight(d.Study, "\n") != "" {
+		b.WriteString("\n## Resolved study, with all defaults\n\n")
+		markdownFenced(&b, d.Study)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// markdownFenced writes YAML as it is.
+func markdownFenced(b *strings.Builder, text string) {
+	text = strings.TrimRight(cleanLines(text), "\n")
+	fence := "```"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	fmt.Fprintf(b, "%syaml\n%s\n%s\n", fence, text, fence)
 }
 
 func markdownTable(b *strings.Builder, t Table) {

@@ -184,12 +184,24 @@ func (t *textWriter) table(tb Table) {
 			return "", StyleNone
 		})
 	}
-	for _, note := range tb.Notes {
-		t.wrap("  ", clean(note))
-	}
+	t.after(tb)
 	if len(left) > 0 {
 		slices.Sort(left)
 		t.wrap("  ", clean("Columns omitted for width: "+strings.Join(left, ", ")+"."))
+	}
+}
+
+// after writes what stands under a table.
+func (t *textWriter) after(tb Table) {
+	for _, note := range tb.Notes {
+		t.wrap("  ", clean(note))
+	}
+	for _, text := range tb.Texts {
+		t.line("")
+		t.line("  " + clean(text.Name) + ":")
+		for line := range strings.SplitSeq(strings.TrimRight(cleanLines(text.Text), "\n"), "\n") {
+			t.line("    " + line)
+		}
 	}
 }
 
@@ -209,7 +221,5 @@ func (t *textWriter) records(tb Table) {
 		}
 		t.wrap("  - ", strings.Join(parts, "; "))
 	}
-	for _, note := range tb.Notes {
-		t.wrap("  ", clean(note))
-	}
+	t.after(tb)
 }

@@ -82,7 +82,7 @@ func (r *run) blocks(ctx context.Context) error {
 			return nil
 		}
 		if r.searches() && r.inBlock(block) == 0 {
-			r.stop = study.SearchesSure(block)
+			r.stop = r.o.Study.ChoicesDone(block)
 			return nil
 		}
 		if measured > 0 {

@@ -65,7 +65,7 @@ type Options struct {
 	// never before the limits.
 	Enough func(*study.Plan, record.Run) (stop bool, why string)
 	// Next names the trial that a study which searches for the highest levels
-	// within a bound needs next in a block, by its place in the block's
+	// within a bound, or tunes levers, needs next in a block, by its place in the block's
 	// order. nil: every cell is measured.
 	Next func(plan *study.Plan, run record.Run, block int) (order int, ok bool, err error)
 	// Condition compiles a condition of a step. nil: such steps never begin.

@@ -7,8 +7,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// A study that searches for the highest levels within a bound does not
-// measure all cells of a block: what its next trial is follows from the
+// A study that searches for the highest levels within a bound, or tunes levers, does
+// not measure all cells of a block: what its next trial is follows from the
 // trials so far, by Options.Next, so that a resumed run goes on where it was.
 
 // searchBlock runs the trials that a block of a search still needs, and
@@ -35,8 +35,8 @@ func (r *run) searchBlock(ctx context.Context, block int) (measured int, late bo
 // spent is the time that this attempt at the run has taken so far.
 func (r *run) spent() time.Duration { return r.now().Sub(r.begin) }
 
-// searches says whether the study looks for the highest levels within a bound.
-func (r *run) searches() bool { return len(r.o.Study.Search) > 0 && r.o.Next != nil }
+// searches says whether the study's trials follow from those before.
+func (r *run) searches() bool { return r.o.Study.Chooses() && r.o.Next != nil }
 
 // slot measures one trial of a block, of so many (0: nobody knows yet), and
 // keeps it.

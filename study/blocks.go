@@ -15,6 +15,23 @@ func SearchesSure(n int) string {
 	return "every search has its answer after " + BlockWords(n)
 }
 
+// TuneDone says that a tuning needs no further block.
+func TuneDone(n int) string {
+	return "the search and the comparison are done after " + BlockWords(n)
+}
+
+// Chooses says whether what a study measures next follows from what it has measured: it
+// searches, or tunes.
+func (s *Study) Chooses() bool { return len(s.Search) > 0 || s.Tune != nil }
+
+// ChoicesDone says why such a study needs no further block.
+func (s *Study) ChoicesDone(blocks int) string {
+	if s.Tune != nil {
+		return TuneDone(blocks)
+	}
+	return SearchesSure(blocks)
+}
+
 // BlockWords is a number of blocks in words.
 func BlockWords(n int) string {
 	if n == 1 {

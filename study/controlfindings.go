@@ -26,6 +26,7 @@ const (
 	SectionRuntime       = "runtime"
 	SectionMetrics       = "metrics"
 	SectionInstalled     = "installed"
+	SectionTuning        = "tuning"
 )
 
 // XDSTypes are the types of resources that findings tell apart, by their
@@ -36,7 +37,18 @@ func XDSTypes() []string { return []string{"cds", "eds", "lds", "rds", "sds", "n
 var controlFindings = finding.NewTable(
 	of(MeasureConvergence, convergenceFindings()), of(MeasureConvergence, stageFindings()), of(MeasureAmplification, amplificationFindings()),
 	of(MeasureConfig, configFindings()), of(MeasureCost, costFindings()), of(MeasureStaleness, stalenessFindings()),
-	of(MeasureConvergence, faultFindings()), []finding.Def{highestFinding()})
+	of(MeasureConvergence, faultFindings()), []finding.Def{highestFinding(), tunedFinding()})
+
+// FindingTuned is what a tuning's recommended setting does to its objectives.
+const FindingTuned = "tuned_objective"
+
+// ProbeTuning makes findings of a tuning's comparison.
+const ProbeTuning = "tuning"
+
+func tunedFinding() finding.Def {
+	return finding.Def{Name: FindingTuned, Unit: finding.UnitRatio, Probe: ProbeTuning, Source: finding.FromTuning, Section: SectionTuning, Signed: true, Words: "objective of a tuning",
+		Doc: "By what share the setting that a tuning recommends changes its objectives, in the blocks that compare it with the one in use."}
+}
 
 // of puts findings to a measure.
 func of(probe string, defs []finding.Def) []finding.Def {

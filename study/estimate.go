@@ -3,6 +3,8 @@ package study
 import (
 	"math/bits"
 	"time"
+
+	"github.com/meshtrial/meshtrial/tuning"
 )
 
 // switchTime is what a trial costs beside warm-up and window: commands to
@@ -22,6 +24,9 @@ type Estimate struct {
 func (p *Plan) Estimate() Estimate {
 	if len(p.Study.Search) > 0 {
 		return p.estimateSearch()
+	}
+	if p.Study.Tune != nil {
+		return p.estimateTune()
 	}
 	s := p.Study
 	e := Estimate{Trials: p.BlockSize()}
@@ -110,6 +115,32 @@ func (p *Plan) estimateSearch() Estimate {
 	e.Max = time.Duration(s.Blocks.Max) * longest
 	return e.limit(s.Blocks.Limit, slowest)
 }
+
+// estimateTune returns how long a tuning takes that needs all of its trials, and one
+// that ends after two blocks. Which cells it tries is not known.
+func (p *Plan) estimateTune() Estimate {
+	var e Estimate
+	var sum, longest time.Duration
+	for i := range p.Cells {
+		short, long := p.cellTime(i)
+		if e.Trial == 0 || short < e.Trial {
+			e.Trial = short
+		}
+		sum, longest = sum+short, max(longest, long)
+	}
+	mean := sum / time.Duration(len(p.Cells))
+	rules := tuning.Rules{Trials: p.TuneTrials()}
+	e.Trials = min(rules.Trials, rules.PerBlock())
+	e.Block = time.Duration(e.Trials) * mean
+	confirm := time.Duration(confirmTrials * p.Study.Tune.Confirm)
+	e.Min = time.Duration(min(rules.Trials, 2*e.Trials))*mean + confirm*mean
+	e.Max = time.Duration(rules.Trials)*longest + confirm*longest
+	return e.limit(p.Study.Blocks.Limit, longest)
+}
+
+// confirmTrials is how many trials a block has that compares the recommended setting
+// with the one in use, which it tries twice.
+const confirmTrials = 3
 
 // limit shortens an estimate to what the limit leaves, which is never less
 // than what runs in any case.

@@ -82,6 +82,8 @@ func root(s *Study) object {
 			value: listValue[string]{to: &s.Measures, least: 1, flow: true, element: func(m *string) value { return measureValue{m} }}},
 		{name: "search", doc: "Finds the highest level of a factor at which a finding meets a bound; levels increase, and those above one that breaks the bound need not be measured.",
 			value: listValue[Search]{to: &s.Search, element: search}},
+		{name: "tune", kinds: only(ControlPlane), doc: "Looks for the best setting of the levers that vary, without measuring every cell: the next cells follow from the trials so far. The recommended one is compared with the setting in use, the baseline, in blocks of their own.",
+			value: tuneValue{&s.Tune}},
 		{name: "assert", doc: "CEL expressions over the findings that must hold.",
 			value: listValue[Expr]{to: &s.Assert, element: func(e *Expr) value { return exprValue{e} }}},
 		{name: "money", doc: "A mesh and its prices: reports what its proxies would cost per month. {} is a million requests per second, two proxies per hop, 40 USD per core.",

@@ -85,6 +85,7 @@ func (d *decoder) resolve(s *Study) {
 	d.resolveBill(s)
 	d.resolveHops(s)
 	d.resolveVariants(s)
+	d.resolveTune(s)
 	for _, f := range d.kind.Factors() {
 		switch _, fixed := s.Settings[f.Name]; {
 		case fixed && s.varies(f.Name):
@@ -154,6 +155,7 @@ func (d *decoder) check(s *Study) {
 	s.Kind.spec().check(d, s)
 	d.checkVariants(s)
 	d.checkSearches(s)
+	d.checkTune(s)
 	if m := duplicate(s.Measures); m != "" {
 		d.fail(d.pos("measures"), "", "measure %s is given twice", m)
 	}
@@ -165,6 +167,7 @@ func (d *decoder) check(s *Study) {
 	switch {
 	case err == nil:
 		d.checkStop(s, p)
+		d.checkTunePlan(p)
 		s.Kind.spec().checkPlan(d, p)
 	case errors.As(err, &fault):
 		d.complain(d.planPos(fault), &complaint{msg: fault.about + ": " + fault.msg, hint: fault.hint})

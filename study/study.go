@@ -61,6 +61,8 @@ type Study struct {
 	Measures []string
 	// Search asks how far levels can go.
 	Search []Search
+	// Tune asks for the best setting of the levers that vary; nil: nobody asks.
+	Tune   *Tune
 	Assert []Expr
 	// Profile says how profiles are taken, if they are measured; nil: as
 	// [DefaultProfiling] says.

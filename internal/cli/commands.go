@@ -16,6 +16,7 @@ func commands(env *Env) []*cobra.Command {
 		newTrendCommand(env),
 		newAdviseCommand(env),
 		newCapacityCommand(env),
+		newTuneCommand(env),
 		newScopeCommand(env),
 		newProfileCommand(env),
 		newLoadCommand(env),

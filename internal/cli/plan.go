@@ -63,7 +63,9 @@ func writePlan(w io.Writer, p *study.Plan, notes []planNote) error {
 	fmt.Fprintf(w, "%s: %s\n%s\n\n", s.Name, s.Title, s.Question)
 	k := plannerOf(s.Kind)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	if err := k.writeCells(t, p); err != nil {
+	if s.Tune != nil { // which cells it tries, the search decides
+		writeLevers(t, p)
+	} else if err := k.writeCells(t, p); err != nil {
 		return err
 	}
 	if err := t.Flush(); err != nil {
@@ -82,11 +84,15 @@ func writePlan(w io.Writer, p *study.Plan, notes []planNote) error {
 		blocks = fmt.Sprintf("%d to %s", s.Blocks.Min, blocks)
 	}
 	trials := count(e.Trials, "trial") + " per block"
-	if len(s.Search) > 0 {
+	if s.Chooses() {
 		trials = "at most " + trials
+	}
+	if s.Tune != nil {
+		blocks = "as many blocks as the search takes"
 	}
 	fmt.Fprintf(w, "\n%s, %s; %s%s\n", count(len(givenCells(p)), "cell"), trials, blocks, deployed)
 	writeSearches(w, p)
+	writeTune(w, p)
 	fmt.Fprintf(w, "time: %s, %s\n", span(e), k.time)
 	for _, n := range notes {
 		n.write(w)

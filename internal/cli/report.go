@@ -176,6 +176,9 @@ func judgement(f record.Findings) error {
 	if f.Validity.Valid == 0 {
 		return errs.WithHint(errs.WithCode(errors.New("no trial of the run is valid"), errs.CodeInvalid), "the report's line on validity says why")
 	}
+	if f.Tuning != nil {
+		return tuningJudgement(f.Tuning)
+	}
 	compared, answered := 0, 0
 	for _, finding := range f.Findings {
 		if finding.Against != nil {

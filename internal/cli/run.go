@@ -71,6 +71,12 @@ func newRunCommand(env *Env) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return runStudy(cmd.Context(), env, f, args) },
 	}
+	addRunFlags(cmd, &f)
+	return cmd
+}
+
+// addRunFlags adds the flags of commands that run a study.
+func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.lab, "lab", lab.KindLocal, "where to run: local (a lab on this machine) or cluster (a kubeconfig's)")
 	addSetFlag(cmd, &f.sets)
@@ -88,7 +94,6 @@ func newRunCommand(env *Env) *cobra.Command {
 	flags.DurationVar(&f.wait, "wait", 0, waitUsage)
 	flags.StringVar(&f.image, "image", "", "with --lab cluster: the image of the roles, where the cluster can pull it (components images --push)")
 	flags.StringVar(&f.pullSecret, "pull-secret", "", "with --lab cluster: Secret `[NAMESPACE/]NAME` of the cluster by which --image is pulled (namespace: default)")
-	return cmd
 }
 
 func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err error) {
@@ -312,7 +317,9 @@ func condition(expr string) (func(record.Moment) (bool, error), error) {
 func showEvent(p *progress, plan *study.Plan, e runner.Event) {
 	switch e.Stage {
 	case "trial":
-		if e.Record == nil && e.Trials == 0 {
+		if e.Record == nil && plan.Study.Tune != nil {
+			p.say("block %d, trial %d: %s", e.Block+1, e.Trial, e.Cell)
+		} else if e.Record == nil && e.Trials == 0 {
 			p.say("block %d of at most %d, trial %d of the search: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Cell)
 		} else if e.Record == nil {
 			p.say("block %d of at most %d, trial %d of %d: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Trials, e.Cell)
@@ -359,6 +366,11 @@ func writeFindings(ctx context.Context, dir string) (record.Findings, error) {
 	var page strings.Builder
 	if err := kinds.Reports().Render(&page, findings, "html", report.Options{}); err != nil {
 		return findings, err
+	}
+	if settings := settingsOf(findings.Tuning); settings != "" {
+		if err := d.WriteFile(settingsFile, []byte(settings)); err != nil {
+			return findings, err
+		}
 	}
 	return findings, d.WriteFile(reportFile, []byte(page.String()))
 }

@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"record", "finding", "internal/leakcheck", "internal/nodetest", "internal/scriptconn", "internal/wake", "internal/ending", "internal/failpoint", "protocol", "journal/fields"},
 	{"internal/jsonhttp", "internal/trusted", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
 	{"stat", "ledger", "internal/procfs", "capacity/money"},
-	{"graph", "profile", "probe", "capacity/push"},
+	{"graph", "profile", "probe", "capacity/push", "tuning"},
 	{"fault", "journal", "capacity/model"},
 	{"study"},
 	{"internal/studytest"},
@@ -42,7 +42,7 @@ var layers = [][]string{
 var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/comparison", "analysis/words", "report", "scope", "scope/generate", "xds/wire", "fault", "graph", "ledger", "capacity/money", "capacity/push", "capacity/model", "capacity/fit", "capacity/plan",
 	"profile", "verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "load/arrival", "internal/yamltree", "finding", "protocol", "probe",
 	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections",
-	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "rate", "journal/fields", "rights", "advice"}
+	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "rate", "journal/fields", "rights", "advice", "tuning"}
 
 // impure are imports that a pure package has no use for.
 var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}

@@ -22,7 +22,7 @@ func Kind() analysis.Kind {
 		Name:     study.ControlPlane,
 		Outdated: func(by record.Rules) string { return verdict.Outdated(by, judged.Limits) },
 		Measures: controlMeasures,
-		Sources:  []analysis.Source{analysis.FromSearches()},
+		Sources:  []analysis.Source{analysis.FromSearches(), fromTuning()},
 		Begin:    func([]study.Expr) any { return map[string]*convergence{} },
 		Summarize: func(o *analysis.Observations, _ int, valid []*record.Trial, s *record.CellSummary) {
 			s.Control = controlSummary(o, valid)
@@ -35,6 +35,7 @@ func Kind() analysis.Kind {
 				}
 			}
 		},
+		Next:      nextTuned,
 		Remarks:   remarks,
 		Published: controlWords,
 		Search: analysis.Searched{Who: "istiod", OwnChecks: analysis.IstiodsChecks, Lost: missedShare,

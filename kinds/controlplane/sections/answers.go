@@ -13,11 +13,12 @@ import (
 // controlAnswers are a control-plane study's answers in words: what never
 // came, what searches found, what each lever does, and where the time goes.
 func controlAnswers(f record.Findings) []string {
-	answers := faultAnswers(f)
+	answers := append(tuningAnswers(f), faultAnswers(f)...)
 	answers = append(answers, report.SearchAnswers(f)...)
 	answers = append(answers, trafficAnswers(f)...)
-	levers := leverAnswers(f)
-	answers = append(answers, levers...)
+	if f.Tuning == nil { // cells were chosen by what these would tell
+		answers = append(answers, leverAnswers(f)...)
+	}
 	if c, ok := describedCell(f); ok {
 		answers = append(answers, cellAnswers(f, c)...)
 	}

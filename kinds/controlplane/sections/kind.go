@@ -15,6 +15,7 @@ func Kind() report.Kind {
 		Name:     record.KindControlPlane,
 		Findings: findings,
 		Sections: slices.Concat([]report.Section{
+			{Name: study.SectionTuning, Tables: tuningTables},
 			report.One(study.SectionConvergence, convergenceTable),
 			report.One(study.SectionEdges, edgesTable),
 			report.One(study.SectionLevers, leversTable),

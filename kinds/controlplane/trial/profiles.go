@@ -25,11 +25,11 @@ const (
 
 // profiles takes profiles of all of istiod's replicas while the cell's changes
 // are made once more, after the window, so that they disturb nothing that is
-// measured: once for each cell, in the first block that gets to it. A search,
+// measured: once for each cell, in the first block that gets to it. A search, or a tuning,
 // whose cells are many and whose time is short, takes none.
 func (t *controlTrial) profiles(ctx context.Context) []runner.Artefact {
 	key := t.job.Cell.Key()
-	if t.job.Block > 0 || len(t.c.study.Search) > 0 || t.c.profiled[key] || !verdict.Lived(t.seen.Before, t.seen.After) || len(t.after.pods) == 0 {
+	if t.job.Block > 0 || t.c.study.Chooses() || t.c.profiled[key] || !verdict.Lived(t.seen.Before, t.seen.After) || len(t.after.pods) == 0 {
 		return nil
 	}
 	t.c.profiled[key] = true

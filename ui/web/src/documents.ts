@@ -106,6 +106,7 @@ export interface Findings {
      * Hops are the cost breakdown of the request path, likewise.
      */
     readonly hops?: readonly Hops[];
+    readonly tuning?: Tuning;
     /**
      * Profiles are where proxies spent their CPU time, by cell and part, as the
      * page draws them: each a profile.View.
@@ -1558,6 +1559,240 @@ export interface HopTerm {
     } | null);
 }
 /**
+ * Tuning is what a study that tunes levers found: what was asked, what was tried, which
+ * settings no other one beats, and the one that is recommended with the comparison that
+ * confirms it, or does not.
+ */
+export interface Tuning {
+    /**
+     * as the study has them
+     */
+    readonly objectives: (readonly string[] | null);
+    readonly constraints?: readonly string[];
+    /**
+     * Grid is how many cells there are, Trials how many trials the search made of them,
+     * in how many blocks, and Most how many it might have made.
+     */
+    readonly grid: number;
+    readonly trials: number;
+    readonly most_trials: number;
+    readonly blocks: number;
+    /**
+     * Seconds is how long all trials of the run took, the comparison's included.
+     */
+    readonly trial_seconds: number;
+    /**
+     * Stop says why the search ended; "" if it did not.
+     */
+    readonly stop?: string;
+    /**
+     * Modelled are the findings that a model expected something of.
+     */
+    readonly modelled?: readonly string[];
+    /**
+     * Measures are the findings that the search knows of each cell: objectives,
+     * constraints and the axes of the front.
+     */
+    readonly measures: (readonly TunedMeasure[] | null);
+    /**
+     * Cells are those that the search tried, the best first.
+     */
+    readonly cells: (readonly TunedCell[] | null);
+    readonly recommended?: Cell;
+    readonly present?: Cell;
+    /**
+     * Verdict is what the comparison says of the objectives: one of a finding's, or ""
+     * before there is one. It is in Confirmed, what the recommended setting adds to the
+     * one in use, of blocks that the search did not see.
+     */
+    readonly verdict?: string;
+    readonly confirmed?: readonly TunedDifference[];
+    readonly confirm_blocks?: number;
+    readonly constraints_confirmed?: readonly TunedBound[];
+    /**
+     * Settings are how the recommended levels are set, Steps the way there.
+     */
+    readonly settings?: readonly TunedSetting[];
+    readonly steps?: readonly TunedStep[];
+    readonly watch?: readonly TunedWatch[];
+}
+/**
+ * TunedMeasure is a finding that a search knows of cells.
+ */
+export interface TunedMeasure {
+    readonly finding: string;
+    readonly unit: string;
+    /**
+     * Axis says that it is an axis of the front.
+     */
+    readonly axis: boolean;
+    /**
+     * NoiseRatio is by how much trials of one cell scatter; 0 if that is not known.
+     */
+    readonly noise_ratio: number;
+    /**
+     * Missing says why cells have no value of it; "" if they do.
+     */
+    readonly missing?: string;
+}
+/**
+ * TunedCell is a cell that a search tried. Its values are estimates of all trials of
+ * the search together, with 95% intervals.
+ */
+export interface TunedCell {
+    readonly cell: (Cell | null);
+    readonly label: string;
+    readonly trials: number;
+    /**
+     * Why says what the search expected of it when it first tried it.
+     */
+    readonly why?: string;
+    readonly objective: Ratio;
+    readonly allowed: number;
+    /**
+     * of Measures, in their order
+     */
+    readonly values: (readonly TunedValue[] | null);
+    /**
+     * no other cell beats it on all axes
+     */
+    readonly front: boolean;
+    readonly present?: boolean;
+    readonly recommended?: boolean;
+}
+/**
+ * TunedValue is a value with its interval; Known is false where there is none.
+ */
+export interface TunedValue {
+    readonly known: boolean;
+    readonly estimate: number;
+    readonly low: number;
+    readonly high: number;
+}
+/**
+ * TunedDifference is what the recommended setting adds to the one in use, with the
+ * value of either.
+ */
+export interface TunedDifference {
+    /**
+     * "latency_p50_overhead", "cpu_client_proxy_per_request"...
+     */
+    readonly name: string;
+    /**
+     * latency, cpu, memory...
+     */
+    readonly probe: string;
+    readonly cell: Cell;
+    readonly against?: Cell1;
+    readonly estimate: number;
+    /**
+     * 95% interval
+     */
+    readonly low: number;
+    readonly high: number;
+    /**
+     * us, ms, us/request, bytes, ratio
+     */
+    readonly unit: string;
+    /**
+     * or deployments, where one served several blocks
+     */
+    readonly blocks: number;
+    readonly verdict: string;
+    readonly relative?: Ratio1;
+    /**
+     * Margin is the difference, either way and in the finding's unit, that the
+     * study says does not matter; absent for plain values.
+     */
+    readonly margin?: number;
+    /**
+     * MDE is the smallest effect this run would have found in 80% of cases.
+     */
+    readonly minimum_detectable_effect?: number;
+    readonly warnings?: readonly string[];
+    /**
+     * Reason says why the verdict is what it is, where programs need to know:
+     * ReasonWithinFloor and others. The first of Warnings says it in words.
+     */
+    readonly reason?: string;
+    readonly before: TunedValue;
+    readonly after: TunedValue;
+}
+/**
+ * Cell is one combination of levels: factor name to level, both in their
+ * canonical spelling. Every factor of the study is present, also those that
+ * the study leaves at their default.
+ */
+export interface Cell1 {
+    readonly [k: string]: string;
+}
+/**
+ * Ratio is a plain fraction with its 95% interval.
+ */
+export interface Ratio1 {
+    readonly estimate: number;
+    readonly low: number;
+    readonly high: number;
+}
+/**
+ * TunedBound is a constraint held against the comparison.
+ */
+export interface TunedBound {
+    readonly constraint: string;
+    /**
+     * Verdict says whether the recommended setting meets it: [TunedMet], [TunedBroken] or
+     * [VerdictInconclusive]; Says has the figures.
+     */
+    readonly verdict: string;
+    readonly says: string;
+}
+/**
+ * TunedSetting is how a lever is set.
+ */
+export interface TunedSetting {
+    readonly lever: string;
+    readonly from: string;
+    readonly to: string;
+    readonly do: string;
+    readonly yaml?: string;
+    readonly back?: string;
+}
+/**
+ * TunedStep is one step of the way: a lever's level after it.
+ */
+export interface TunedStep {
+    readonly lever: string;
+    readonly from: string;
+    readonly to: string;
+    /**
+     * Share is by how much that changes the level, 0.3 for 30%; 0 for levels that are
+     * no numbers.
+     */
+    readonly share: number;
+    readonly do: string;
+    readonly back?: string;
+}
+/**
+ * TunedWatch is a signal to watch during a step, and when to turn back.
+ */
+export interface TunedWatch {
+    readonly signal: string;
+    /**
+     * PromQL
+     */
+    readonly query: string;
+    /**
+     * Before and After are what this run saw of it in the setting in use and in the
+     * recommended one, in words; "" where it saw neither.
+     */
+    readonly before?: string;
+    readonly after?: string;
+    /**
+     * when to turn back
+     */
+    readonly turn_back: string;
+}
+/**
  * View is a profile as the page draws it: every path once, weights by thread
  * and path. The page makes trees of it, whole, of one thread, of the kernel.
  * Lists that belong together are columns, since there may be thousands.
@@ -1803,6 +2038,10 @@ export interface Table {
     readonly columns: (readonly Column[] | null);
     readonly rows: (readonly (readonly string[] | null)[] | null);
     readonly notes?: readonly string[];
+    /**
+     * Texts are shown as they are, line by line, after the notes.
+     */
+    readonly texts?: readonly Listing[];
 }
 /**
  * Column is a table column. Keep orders columns by importance: when a table
@@ -1812,6 +2051,13 @@ export interface Table {
 export interface Column {
     readonly head: string;
     readonly right?: boolean;
+}
+/**
+ * Listing is a text that is kept as it is, such as a manifest.
+ */
+export interface Listing {
+    readonly name: string;
+    readonly text: string;
 }
 /**
  * ProfilePage is the document that the page of `meshtrial profile` draws.

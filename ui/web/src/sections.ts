@@ -10,6 +10,7 @@ import { convergence, waterfall } from './views/convergence';
 import { cpu, memory } from './views/cost';
 import { fits } from './views/fits';
 import { profiles } from './views/flame';
+import { front } from './views/front';
 import { gone } from './views/gone';
 import { assertions } from './views/head';
 import { hops } from './views/hops';
@@ -46,8 +47,8 @@ const dataPlane = ({ model, slice, page }: Given): Section[] => {
   ];
 };
 
-const controlPlane = ({ model, slice }: Given): Section[] => [
-  convergence(model, slice), waterfall(model, slice), gone(model, slice), overhead(model), published(model),
+const controlPlane = ({ model, slice, page }: Given): Section[] => [
+  front(model, page.findings.tuning), convergence(model, slice), waterfall(model, slice), gone(model, slice), overhead(model), published(model),
   amplification(model, slice), controlCost(model, slice), machine(model), memory(model, slice), versus(model), fits(model),
 ];
 

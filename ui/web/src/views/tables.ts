@@ -12,5 +12,6 @@ export function tables(given: Section): HTMLElement {
 
 function drawn(one: Table): HTMLElement {
   const columns = (one.columns ?? []).map((c) => ({ head: c.head, number: c.right ?? false }));
-  return h('div', {}, table(one.title, columns, (one.rows ?? []).map((row) => row ?? [])), (one.notes ?? []).map((note) => h('p', { class: 'key' }, note)));
+  return h('div', {}, table(one.title, columns, (one.rows ?? []).map((row) => row ?? [])), (one.notes ?? []).map((note) => h('p', { class: 'key' }, note)),
+    (one.texts ?? []).map((text) => [h('p', {}, text.name), h('pre', { tabindex: 0, 'aria-label': text.name }, h('code', {}, text.text))]));
 }

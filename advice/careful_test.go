@@ -1,0 +1,84 @@
+package advice
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// The way to a longer debounce goes by 10 to 30% a step, each with its way back to the
+// one before; a Sidecar goes through parts of the mesh first.
+func TestCareful(t *testing.T) {
+	tuned := &record.Tuning{
+		Recommended: record.Cell{study.FactorDebounceAfter: "2.5s", study.FactorSidecarScope: "mesh", study.FactorSidecarHosts: "istio-system/*,prometheus/*", study.FactorIstiodReplicas: "3", study.FactorEDSDebounce: "false"},
+		Present:     record.Cell{study.FactorDebounceAfter: "100ms", study.FactorSidecarScope: "none", study.FactorIstiodReplicas: "1", study.FactorEDSDebounce: "true"},
+	}
+	Careful(tuned)
+	by := map[string][]record.TunedStep{}
+	for _, s := range tuned.Steps {
+		if by[s.Lever] = append(by[s.Lever], s); s.Do == "" || s.Back == "" {
+			t.Errorf("a step says nothing: %+v", s)
+		}
+	}
+	debounce := by[study.FactorDebounceAfter]
+	if len(debounce) != 13 || debounce[0].From != "100ms" || debounce[12].To != "2.5s" {
+		t.Fatalf("the debounce has %d steps: %+v", len(debounce), debounce)
+	}
+	f, _ := study.LeverByName(study.FactorDebounceAfter)
+	for i, s := range debounce {
+		from, _ := f.Value(s.From)
+		to, ok := f.Value(s.To)
+		if !ok || to/from > 1.31 || to/from < 1.1 || math.Abs(s.Share-(to/from-1)) > 0.02 {
+			t.Errorf("step %d goes from %s to %s, which it calls %.2f", i, s.From, s.To, s.Share)
+		}
+		if !strings.Contains(s.Back, s.From) || !strings.Contains(s.Do, s.To) {
+			t.Errorf("step %d is %+v", i, s)
+		}
+	}
+	if n := len(by[study.FactorIstiodReplicas]); n != 2 {
+		t.Errorf("1 to 3 replicas take %d steps", n)
+	}
+	if n := len(by[study.FactorSidecarScope]); n != 3 {
+		t.Errorf("a Sidecar takes %d steps", n)
+	}
+	if len(by[study.FactorEDSDebounce]) != 1 {
+		t.Errorf("what is on or off takes %+v", by[study.FactorEDSDebounce])
+	}
+	for _, s := range tuned.Settings {
+		if s.Lever == study.FactorSidecarHosts {
+			t.Error("hosts are a setting of their own")
+		}
+		if s.Lever == study.FactorSidecarScope && (!strings.Contains(s.YAML, `    - "prometheus/*"`) || strings.Contains(s.YAML, "outboundTrafficPolicy")) {
+			t.Errorf("the Sidecar is\n%s", s.YAML)
+		}
+	}
+	signals := ""
+	for _, w := range tuned.Watch {
+		if signals += w.Signal + "\n"; w.Query == "" || w.Back == "" {
+			t.Errorf("a signal says nothing: %+v", w)
+		}
+	}
+	for _, want := range []string{"latency", "saturation", "traffic", "errors", "hosts that sidecars no longer know", "endpoints that are gone"} {
+		if !strings.Contains(signals, want) {
+			t.Errorf("nobody watches %s:\n%s", want, signals)
+		}
+	}
+	nothing := &record.Tuning{}
+	if Careful(nothing); nothing.Watch != nil || nothing.Steps != nil {
+		t.Errorf("nothing is recommended, and there are steps: %+v", nothing)
+	}
+}
+
+// Namespaces are chosen by a label that they have, or do not have.
+func TestSelectors(t *testing.T) {
+	f, _ := study.LeverByName(study.FactorDiscoverySelectors)
+	for level, want := range map[string]string{"team=a": `matchLabels: {"team": "a"}`, "team!=b": `matchExpressions:
+    - {key: "team", operator: NotIn, values: ["b"]}`} {
+		if got := settingOf(f, level, &Evidence{}).yaml; !strings.Contains(got, want) {
+			t.Errorf("%s is\n%s", level, got)
+		}
+	}
+}

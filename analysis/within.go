@@ -1,0 +1,36 @@
+package analysis
+
+import (
+	"slices"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// Within are the observations of some blocks alone.
+func (o *Observations) Within(is func(block int) bool) *Observations {
+	out := *o
+	out.Blocks = slices.DeleteFunc(slices.Clone(o.Blocks), func(block int) bool { return !is(block) })
+	out.Units = out.units()
+	out.pseudo, out.merged = map[pooled][]float64{}, map[turns][]stat.Counts{}
+	return &out
+}
+
+// Added are what a cell adds to another by some measures, told together: they share one
+// error rate.
+func (o *Observations) Added(cell, base int, measures []Measure) []record.Finding {
+	var out []record.Finding
+	var family Family
+	for _, m := range measures {
+		f, d := o.added(cell, base, m)
+		out, family = append(out, f), append(family, d)
+	}
+	family.Judge(out)
+	return out
+}
+
+// Value is a cell's own value; false if no trial has one.
+func (o *Observations) Value(cell int, m Measure) (stat.Estimate, bool) { return o.estimate(cell, m) }
+
+// Unread says that nobody read a measure, though there are valid trials.
+func (o *Observations) Unread(m Measure) bool { return o.unread(m) }

@@ -1,0 +1,70 @@
+//go:build verify
+
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// tunedStudy has six cells. A Sidecar that leaves proxies next to nothing cuts what is
+// pushed to them many times over, whatever else the machine does.
+const tunedStudy = `
+name: tune-small
+question: Which of six settings pushes least?
+control: {changes: 6, settle: 6s, quiet: 500ms, idle: 500ms}
+settings: {proxies: 5, gateways: 1, services: 40, endpoints: 0, virtual_services: 40, gateway_resources: 20,
+  change: service+gateway+virtualservice, change_rate: 2, sidecar_hosts: "istio-system/*,prometheus/*"}
+factors:
+  sidecar_scope: [installed, mesh]
+  debounce_after: [installed, 500ms, 2s]
+tune: {constraints: ["convergence<=6s"], objectives: [convergence], trials: 8, confirm: 2}
+`
+
+// TestTuneOnLab tunes a grid of six cells, chooses without help what pushes least, and
+// compares it with istiod as installed. Counts do not depend on how busy the machine is.
+func TestTuneOnLab(t *testing.T) {
+	m, _ := labtest.Shared(t)
+	dir := t.TempDir()
+	file, run := filepath.Join(dir, "small.yaml"), filepath.Join(dir, "run")
+	if err := os.WriteFile(file, []byte(tunedStudy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	any := []string{"--limit", "unattributed=100%", "--limit", "unattributed-busy=100%"}
+	code, said := m.Run(t, append([]string{"tune", file, "--objective", "pushes", "--out", run}, any...)...)
+	if code != errs.CodeOK && code != errs.CodeInvalid && code != errs.CodeAssertion { // convergence may be anything on a busy machine
+		t.Fatalf("exit code %d\n%s", code, said)
+	}
+	out, err := m.Command(t, "report", run, "--format", "json").Output()
+	var f record.Findings
+	if err := json.Unmarshal(out, &f); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	got := f.Tuning
+	if got == nil || got.Grid != 6 || got.Trials > 8 || got.Trials < 4 || got.Stop == "" || strings.Join(got.Objectives, ",") != "pushes" {
+		t.Fatalf("the tuning is %+v (%v)\n%s", got, err, said)
+	}
+	if got.Recommended["sidecar_scope"] != "mesh" || got.Verdict != record.VerdictReal || got.ConfirmBlocks != 2 || got.Confirmed[0].Relative.Estimate > -0.3 {
+		t.Errorf("recommended is %v, the comparison says %s of %+v\n%s", got.Recommended, got.Verdict, got.Confirmed, said)
+	}
+	manifest, err := os.ReadFile(filepath.Join(run, settingsFile))
+	if err != nil || !strings.Contains(string(manifest), "kind: Sidecar") || !strings.Contains(string(manifest), `- "istio-system/*"`) {
+		t.Errorf("%s is %s (%v)", settingsFile, manifest, err)
+	}
+	before := len(f.Cells)
+	if code, said := m.Run(t, append([]string{"tune", "--resume", run}, any...)...); code != errs.CodeOK && code != errs.CodeInvalid && code != errs.CodeAssertion {
+		t.Fatalf("a tuning that is done cannot be gone on with: exit code %d\n%s", code, said)
+	}
+	out, _ = m.Command(t, "report", run, "--format", "json").Output()
+	var again record.Findings
+	if err := json.Unmarshal(out, &again); err != nil || again.Validity.Trials != f.Validity.Trials || len(again.Cells) != before {
+		t.Errorf("going on with a tuning that is done made %d trials of %d (%v)", again.Validity.Trials, f.Validity.Trials, err)
+	}
+}

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/capacity/model"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// expectedBy is what a capacity model expects of each cell of a study, as an override
+// of its section tune. What the model knows nothing of, as Sidecars, it takes as it is
+// without.
+func expectedBy(ctx context.Context, f tuneFlags, s *study.Study) (string, error) {
+	m, err := readModel(ctx, f.model)
+	if err != nil {
+		return "", err
+	}
+	plan, err := checkedPlan(s, max(s.Seed, 1))
+	if err != nil {
+		return "", err
+	}
+	values, err := m.Values()
+	if err != nil {
+		return "", errs.WithCode(err, errs.CodeUsage)
+	}
+	names := []string{"convergence_p99", "convergence_p50", "pushes_per_change", "pushes"}
+	by := map[string][]string{}
+	simulated := map[string][]float64{} // by mesh: cells that differ in what the model does not know are one
+	for _, cell := range plan.Cells {
+		mesh, changes, err := meshOfCell(s, cell)
+		if err != nil {
+			return "", errs.WithHint(err, "leave --model out")
+		}
+		key := fmt.Sprintf("%+v", mesh)
+		if simulated[key] == nil {
+			r, err := values.Simulate(mesh, 1)
+			if err != nil {
+				return "", errs.WithHint(errs.WithCode(fmt.Errorf("cell %s cannot be simulated: %w", plan.Label(cell), err), errs.CodeUsage), "leave --model out")
+			}
+			out := map[string]float64{}
+			for i, v := range values.Simulated(mesh, r) {
+				out[model.Outputs[i].Name] = v
+			}
+			each := out[model.OutPushesPerChange]
+			simulated[key] = []float64{1e6 * out[model.OutConvergenceP99], 1e6 * out[model.OutConvergenceP50], each, each * changes}
+		}
+		for i, name := range names {
+			by[name] = append(by[name], strconv.FormatFloat(rounded(simulated[key][i]), 'f', -1, 64))
+		}
+	}
+	var out []string
+	for _, name := range names {
+		out = append(out, fmt.Sprintf("{finding: %s, values: [%s]}", name, strings.Join(by[name], ", ")))
+	}
+	return "tune.expected=[" + strings.Join(out, ", ") + "]", nil
+}
+
+// rounded has four figures: more the model does not know.
+func rounded(v float64) float64 {
+	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
+	if err != nil {
+		return v
+	}
+	return out
+}
+
+// meshOfCell is a cell as the capacity model has meshes, with the number of changes
+// that a trial makes.
+func meshOfCell(s *study.Study, cell record.Cell) (model.Mesh, float64, error) {
+	known := cell.With(nil)
+	for _, f := range study.Levers() {
+		if !f.Sets(known[f.Name]) && f.Usual != "" && known[f.Name] != study.NotApplicable {
+			known[f.Name] = f.Usual
+		}
+	}
+	l, err := study.ControlOf(known)
+	if err != nil {
+		return model.Mesh{}, 0, err
+	}
+	m := model.Default()
+	m.Proxies, m.Services = max(1, l.Connected()), l.Services+l.ServiceEntries
+	m.Replicas, m.Cores = max(1, l.IstiodReplicas), float64(runtime.NumCPU())
+	if v, err := strconv.Atoi(known[study.FactorPushThrottle]); err == nil {
+		m.Throttle = v
+	}
+	if cpu, ok := leverNumber(study.FactorIstiodCPU, known); ok {
+		m.Cores = math.Min(m.Cores, cpu)
+	}
+	m.DebounceAfter, m.DebounceMax, m.DirectEndpoints = l.DebounceAfter.Seconds(), l.DebounceMax.Seconds(), !l.EDSDebounce
+	m.Rate, m.Mix, m.ConnectionAge = meanRate(l.ChangeRate), map[string]float64{}, 0
+	for kind := range strings.SplitSeq(known[study.FactorChange], "+") {
+		if _, ok := model.KindOf(kind); ok {
+			m.Mix[kind]++
+		}
+	}
+	if len(m.Mix) == 0 {
+		return m, 0, errs.Usage("the model does not know the change %s", known[study.FactorChange])
+	}
+	changes := float64(s.Control.Changes)
+	if changes == 0 {
+		changes = math.Max(1, s.Control.Duration.Seconds()*m.Rate)
+	}
+	m.Horizon = math.Max(60, changes/m.Rate)
+	return m, changes, nil
+}
+
+// meanRate is how many changes come a second on the whole.
+func meanRate(r study.ChangeRate) float64 {
+	sum, seconds := 0.0, 0.0
+	for _, p := range r.Parts {
+		if p.For == 0 {
+			return p.To
+		}
+		sum, seconds = sum+(p.From+p.To)/2*p.For.Seconds(), seconds+p.For.Seconds()
+	}
+	return sum / seconds
+}
+
+func leverNumber(factor string, cell record.Cell) (float64, bool) {
+	f, ok := study.LeverByName(factor)
+	if !ok {
+		return 0, false
+	}
+	return f.Value(cell[factor])
+}

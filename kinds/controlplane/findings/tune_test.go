@@ -1,0 +1,214 @@
+package findings_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+var kinds = analyses.All()
+
+const tunedStudy = `
+name: tuned
+question: Which setting pushes least?
+control: {}
+factors:
+  sidecar_scope: [installed, mesh]
+  debounce_after: [installed, 300ms, 1s, 2500ms]
+  push_throttle: [installed, "10", "100"]
+tune: {objectives: [pushes], constraints: ["memory<=+20%"], trials: 16, confirm: 3}
+measures: [amplification, cost]
+`
+
+// worldOfLevers is what a trial of a cell has: pushes, and memory in bytes. What the
+// debounce saves costs memory here, so that the longest is not allowed.
+func worldOfLevers(cell record.Cell) (pushes, memory float64) {
+	pushes, memory = 500, 100e6
+	if cell[study.FactorSidecarScope] == study.SidecarScopeMesh {
+		pushes *= 0.15
+	}
+	switch cell[study.FactorDebounceAfter] {
+	case "1s":
+		pushes, memory = pushes*0.8, memory*1.05
+	case "2.5s":
+		pushes, memory = pushes*0.6, memory*1.5
+	}
+	return pushes, memory
+}
+
+// tuneRun carries out what Next asks for until it asks for nothing, or stops after so
+// many trials.
+func tuneRun(t testing.TB, plan *study.Plan, run record.Run, noise float64, most int, change func(block int, trial *record.Trial, pushes *float64)) record.Run {
+	t.Helper()
+	for block := 0; ; block++ {
+		any := slices.ContainsFunc(run.Trials, func(x record.Trial) bool { return x.Block == block })
+		for len(run.Trials) < most {
+			order, more, err := kinds.Next(plan, run, block)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !more {
+				break
+			}
+			any = true
+			slot, id := plan.Block(block)[order], study.TrialID(block, order)
+			r := rand.New(rand.NewPCG(uint64(block), uint64(order)))
+			cell := plan.Cells[slot.Cell]
+			pushes, memory := worldOfLevers(cell)
+			trial := record.Trial{ID: id, Block: block, Order: order, Repeat: slot.Repeat, Cell: cell, Validity: record.Validity{Valid: true},
+				Memory: map[string]record.Memory{record.PartControl: {PSSBytes: int64(memory * math.Exp(noise*r.NormFloat64()))}}}
+			pushes *= math.Exp(noise * r.NormFloat64())
+			if change != nil {
+				change(block, &trial, &pushes)
+			}
+			trial.Control = &record.Control{Committed: 10, Installed: record.Cell{study.FactorDebounceAfter: "100ms", study.FactorSidecarScope: "none"},
+				Istiod: map[string]float64{`pilot_xds_pushes{type="cds"}`: math.Round(pushes)}}
+			run.Trials = append(run.Trials, trial)
+		}
+		if !any || len(run.Trials) >= most {
+			return run
+		}
+	}
+}
+
+func tunedPlan(t testing.TB, seed uint64) *study.Plan {
+	t.Helper()
+	s, err := study.Parse([]byte(tunedStudy), "tuned.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := study.NewPlan(s, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+func headerOf(plan *study.Plan) record.Run {
+	return record.Run{Header: record.Header{Schema: record.Schema, Kind: string(study.ControlPlane), RunID: "r", Study: plan.Study.Name, Seed: plan.Seed, Machine: record.Machine{CPUs: 4}},
+		StudyYAML: plan.Study.Marshal()}
+}
+
+// A tuning finds the setting that is best within the constraint, and compares it with
+// the one in use in blocks of their own.
+func TestTuning(t *testing.T) {
+	plan := tunedPlan(t, 5)
+	run := tuneRun(t, plan, headerOf(plan), 0.03, math.MaxInt, nil)
+	f, err := kinds.Analyze(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := f.Tuning
+	if got == nil || got.Stop == "" || got.Trials > 16 || got.ConfirmBlocks != 3 {
+		t.Fatalf("the tuning is %+v", got)
+	}
+	if got.Recommended[study.FactorSidecarScope] != "mesh" || got.Recommended[study.FactorDebounceAfter] != "1s" || got.Present[study.FactorDebounceAfter] != "100ms" {
+		t.Errorf("recommended are %v, present %v", got.Recommended, got.Present)
+	}
+	if d := got.Confirmed[0]; d.Name != "pushes_overhead" || got.Verdict != record.VerdictReal || d.Blocks != 3 || math.Abs(d.Relative.Estimate+0.88) > 0.05 {
+		t.Errorf("the comparison says %+v", d)
+	}
+	if len(got.Kept) != 1 || got.Kept[0].Verdict != record.TunedMet {
+		t.Errorf("the constraint is %+v", got.Kept)
+	}
+	if i := slices.IndexFunc(f.Findings, func(x record.Finding) bool { return x.Name == study.FindingTuned }); i < 0 || f.Findings[i].Estimate != got.Confirmed[0].Relative.Estimate || f.Findings[i].Verdict != record.VerdictReal {
+		t.Errorf("the finding is number %d", i)
+	}
+	front := 0
+	for i, c := range got.Cells {
+		if c.Front {
+			front++
+		}
+		if i > 0 && c.Objective.Estimate < got.Cells[i-1].Objective.Estimate {
+			t.Errorf("cell %d is better than the one before", i)
+		}
+	}
+	if front == 0 {
+		t.Error("nothing is on the front")
+	}
+	if len(got.Settings) == 0 || len(got.Steps) < 9 || len(got.Watch) == 0 {
+		t.Errorf("%d settings, %d steps, %d signals to watch", len(got.Settings), len(got.Steps), len(got.Watch))
+	}
+	if f.Stop != study.TuneDone(got.Blocks+3) {
+		t.Errorf("the run ended since %q", f.Stop)
+	}
+}
+
+// What the search saw is not in the comparison: where the recommended setting was
+// lucky in all of the search and never again, the comparison finds no effect.
+func TestTuningComparesAnew(t *testing.T) {
+	plan := tunedPlan(t, 6)
+	lucky := func(blocks int) (*record.Tuning, map[int]bool) {
+		compared := map[int]bool{}
+		run := tuneRun(t, plan, headerOf(plan), 0.02, math.MaxInt, func(block int, trial *record.Trial, pushes *float64) {
+			if compared[block] = trial.Repeat == 1 || compared[block]; !compared[block] {
+				delete(compared, block)
+			}
+			*pushes = 500 + float64(trial.Order%5)
+			if block < blocks && trial.Cell[study.FactorSidecarScope] == "mesh" {
+				*pushes -= 400
+			}
+		})
+		f, err := kinds.Analyze(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.Tuning, compared
+	}
+	always, _ := lucky(math.MaxInt)
+	if always.Verdict != record.VerdictReal {
+		t.Fatalf("an effect that lasts is %+v", always.Confirmed[0])
+	}
+	once, compared := lucky(always.Blocks)
+	if once.Recommended[study.FactorSidecarScope] != "mesh" || once.Blocks != always.Blocks || len(compared) != 3 {
+		t.Fatalf("the search found %v in %d blocks, and blocks %v compare", once.Recommended, once.Blocks, compared)
+	}
+	if once.Verdict != record.VerdictNoEffect {
+		t.Errorf("an effect that only the search saw is %+v", once.Confirmed[0])
+	}
+}
+
+// A tuning that was interrupted anywhere goes on to the same trials.
+func TestTuningGoesOn(t *testing.T) {
+	plan := tunedPlan(t, 9)
+	whole := tuneRun(t, plan, headerOf(plan), 0.05, math.MaxInt, nil)
+	rapid.Check(t, func(r *rapid.T) {
+		at := rapid.IntRange(1, len(whole.Trials)-1).Draw(r, "at")
+		part := tuneRun(t, plan, headerOf(plan), 0.05, at, nil)
+		again := tuneRun(t, plan, part, 0.05, math.MaxInt, nil)
+		if len(again.Trials) != len(whole.Trials) {
+			r.Fatalf("%d trials, without an interruption after %d there are %d", len(again.Trials), at, len(whole.Trials))
+		}
+		for i := range whole.Trials {
+			if again.Trials[i].ID != whole.Trials[i].ID {
+				r.Fatalf("trial %d is %s, and was %s", i, again.Trials[i].ID, whole.Trials[i].ID)
+			}
+		}
+		if _, err := kinds.Analyze(part); err != nil {
+			r.Fatal(err)
+		}
+	})
+}
+
+// Trials that may not be believed are counted, and end nothing but the trials' number.
+func TestTuningWithoutValidTrials(t *testing.T) {
+	plan := tunedPlan(t, 3)
+	run := tuneRun(t, plan, headerOf(plan), 0.03, math.MaxInt, func(_ int, trial *record.Trial, _ *float64) { trial.Validity.Valid = false })
+	if len(run.Trials) > 16 {
+		t.Errorf("%d trials were made", len(run.Trials))
+	}
+	f, err := kinds.Analyze(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Tuning.Recommended != nil || f.Tuning.ConfirmBlocks != 0 {
+		t.Errorf("recommended is %+v", f.Tuning)
+	}
+}

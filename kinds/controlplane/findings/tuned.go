@@ -1,0 +1,301 @@
+package findings
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/advice"
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/tuning"
+)
+
+// fromTuning is the source of what a study that tunes found, with the way there.
+func fromTuning() analysis.Source {
+	return analysis.Source{Of: finding.FromTuning, Add: func(o *analysis.Observations, f *record.Findings) {
+		if o.Plan.Study.Tune != nil && len(o.Blocks) > 0 {
+			f.Tuning = tuned(o)
+			advice.Careful(f.Tuning)
+			if x, ok := tunedFinding(o, f.Tuning); ok {
+				f.Findings = append(f.Findings, x)
+			}
+			f.Warnings = append(f.Warnings, "the search chose cells by their trials, so that findings of single cells flatter those that it tried often; the comparison of the recommended setting is of other trials")
+		}
+	}}
+}
+
+// tunedFinding is what the recommended setting does to the objectives, of which
+// assertions can speak; false before there is a comparison.
+func tunedFinding(o *analysis.Observations, t *record.Tuning) (record.Finding, bool) {
+	i := slices.IndexFunc(t.Cells, func(c record.TunedCell) bool { return c.Recommended })
+	if i < 0 || len(t.Confirmed) == 0 || t.Confirmed[0].Relative == nil {
+		return record.Finding{}, false
+	}
+	d := t.Confirmed[0]
+	x := o.Named(study.FindingTuned, t.Cells[i].Cell)
+	x.Against, x.Blocks, x.Verdict, x.Reason, x.Warnings = o.Short(tunedBase(o)), d.Blocks, d.Verdict, d.Reason, d.Warnings
+	x.Estimate, x.Low, x.High = d.Relative.Estimate, d.Relative.Low, d.Relative.High
+	return x, true
+}
+
+// known is 0 for what is not known.
+func known(v float64) float64 {
+	if math.IsNaN(v) {
+		return 0
+	}
+	return v
+}
+
+// tuned says what a search tried and found, and what the comparison says of it.
+func tuned(o *analysis.Observations) *record.Tuning {
+	t := o.Plan.Study.Tune
+	last := o.Blocks[len(o.Blocks)-1] + 1
+	searched := 0
+	for _, block := range o.Blocks {
+		if searchedBlock(o, block) {
+			searched = block + 1
+		}
+	}
+	p := tuningProblem(o, searched)
+	trials := tuningTrials(o, p, searched)
+	out := &record.Tuning{Grid: len(o.Plan.Cells), Trials: len(trials), Most: p.Rules.Trials, Blocks: searched}
+	for i := range o.Run.Trials {
+		out.Seconds += o.Run.Trials[i].Ended.Sub(o.Run.Trials[i].Started).Seconds()
+	}
+	for _, g := range t.Objectives {
+		out.Objectives = append(out.Objectives, g.String())
+	}
+	for _, b := range t.Constraints {
+		out.Constraints = append(out.Constraints, boundWords(b))
+	}
+	for _, e := range t.Expected {
+		out.Modelled = append(out.Modelled, e.Finding)
+	}
+	recommended, blocks := comparing(o, last)
+	if _, more := nextTuned(o, searched-1); blocks > 0 || !more { // else it was interrupted in a block
+		d := decide(o, searched)
+		if out.Stop = d.Stop; recommended == tunedBase(o) && d.Stop != "" {
+			recommended = chosen(o, d)
+		}
+	}
+	belief := p.Believe(trials)
+	tunedCells(o, out, p, belief, trials, recommended)
+	if recommended != tunedBase(o) {
+		out.Recommended, out.Present = moved(o, recommended, last)
+	}
+	confirm(o, out, recommended, last)
+	return out
+}
+
+// tunedCells fills in the measures and the cells that were tried.
+func tunedCells(o *analysis.Observations, out *record.Tuning, p *tuning.Problem, b *tuning.Belief, trials []tuning.Trial, recommended int) {
+	counts := map[int]int{}
+	for _, t := range trials {
+		counts[t.Cell]++
+	}
+	var axes []int
+	for i, m := range p.Measures {
+		def := o.Plan.Study.Kind.Findings().Must(m.Name)
+		one := record.TunedMeasure{Finding: m.Name, Unit: o.Plan.Study.UnitOf(def)}
+		if !slices.ContainsFunc(trials, func(t tuning.Trial) bool { return !math.IsNaN(t.Values[i]) }) {
+			one.Missing = "no trial has one"
+		} else {
+			one.NoiseRatio = known(b.Noise(i))
+			if one.Axis = slices.Contains(study.TuneFront, m.Name) || m.Weight > 0; one.Axis {
+				axes = append(axes, i)
+			}
+		}
+		out.Measures = append(out.Measures, one)
+	}
+	var rows [][]float64
+	why := reasons(o, out.Blocks)
+	for c := range o.Plan.Cells {
+		if counts[c] == 0 {
+			continue
+		}
+		goal := b.Goal(c)
+		cell := record.TunedCell{Cell: o.Short(c), Label: o.Plan.Label(o.Plan.Cells[c]), Trials: counts[c], Why: why[c],
+			Objective: record.Ratio{Estimate: goal.Value, Low: goal.Low, High: goal.High}, Allowed: b.Allowed(c),
+			Present: c == p.Space.Base, Recommended: c == recommended && c != p.Space.Base}
+		for i := range p.Measures {
+			v := record.TunedValue{}
+			if e, ok := b.Of(i, c); ok && out.Measures[i].Missing == "" {
+				v = record.TunedValue{Known: true, Estimate: e.Value, Low: e.Low, High: e.High}
+			}
+			cell.Values = append(cell.Values, v)
+		}
+		row := make([]float64, len(axes))
+		for k, i := range axes {
+			row[k] = cell.Values[i].Estimate
+		}
+		rows, out.Cells = append(rows, row), append(out.Cells, cell)
+	}
+	for i, on := range tuning.Front(rows) {
+		out.Cells[i].Front = on
+	}
+	slices.SortStableFunc(out.Cells, func(x, y record.TunedCell) int {
+		switch {
+		case x.Objective.Estimate < y.Objective.Estimate:
+			return -1
+		case x.Objective.Estimate > y.Objective.Estimate:
+			return 1
+		}
+		return 0
+	})
+}
+
+// reasons are why the search's blocks tried their cells, the first time.
+func reasons(o *analysis.Observations, blocks int) map[int]string {
+	out := map[int]string{}
+	for _, block := range o.Blocks {
+		if block >= blocks {
+			break
+		}
+		for _, c := range decide(o, block).Cells {
+			if _, known := out[c.Cell]; !known {
+				out[c.Cell] = c.Why
+			}
+		}
+	}
+	return out
+}
+
+// moved are the levers that differ between the recommended cell and the one in use:
+// their levels there and here.
+func moved(o *analysis.Observations, recommended, before int) (to, from record.Cell) {
+	to, from = record.Cell{}, record.Cell{}
+	found := foundLevers(o, before)
+	now, then := o.Plan.Cells[tunedBase(o)], o.Plan.Cells[recommended]
+	for _, f := range study.Levers() {
+		level := then[f.Name]
+		if !f.Sets(level) || level == now[f.Name] {
+			continue
+		}
+		present := now[f.Name]
+		if !f.Sets(present) {
+			if present = found[f.Name]; present == "" {
+				present = f.Usual
+			}
+		}
+		if level != present {
+			to[f.Name], from[f.Name] = level, present
+		}
+	}
+	return to, from
+}
+
+// confirm compares the recommended cell with the one in use, in the blocks that do
+// nothing else.
+func confirm(o *analysis.Observations, out *record.Tuning, recommended, before int) {
+	base := tunedBase(o)
+	fresh := o.Within(func(block int) bool { return block < before && compares(o, block) })
+	out.ConfirmBlocks = len(fresh.Blocks)
+	if len(fresh.Blocks) == 0 || recommended == base {
+		return
+	}
+	measures := []analysis.Measure{objective(fresh)}
+	for _, m := range o.Measures() {
+		if m.Compared && !o.Unread(m) && m.Name != measures[0].Name {
+			measures = append(measures, m)
+		}
+	}
+	added := slices.Concat(fresh.Added(recommended, base, measures[:1]), fresh.Added(recommended, base, measures[1:])) // what was asked, by itself
+	for i, m := range measures {
+		d := record.TunedDifference{Finding: added[i]}
+		if m.Name != TunedObjective { // whose value is of no unit
+			d.Before, d.After = plainValue(fresh, base, m), plainValue(fresh, recommended, m)
+		}
+		out.Confirmed = append(out.Confirmed, d)
+	}
+	out.Verdict = added[0].Verdict
+	for _, b := range o.Plan.Study.Tune.Constraints {
+		out.Kept = append(out.Kept, kept(fresh, b, recommended, base))
+	}
+}
+
+// plainValue is a cell's own value of a measure.
+func plainValue(o *analysis.Observations, cell int, m analysis.Measure) record.TunedValue {
+	e, ok := o.Value(cell, m)
+	if !ok || !stat.Finite(e.Value) {
+		return record.TunedValue{}
+	}
+	out := record.TunedValue{Known: true, Estimate: e.Value, Low: e.Value, High: e.Value}
+	if e.Defined() {
+		out.Low, out.High = e.Low, e.High
+	}
+	return out
+}
+
+// TunedObjective is the name of what a tuning's objectives come to together, in its
+// comparison.
+const TunedObjective = "objective"
+
+// objective is the geometric mean of the objectives, of each trial. As in the search, a
+// percentile is one of however few changes: both settings have as many.
+func objective(o *analysis.Observations) analysis.Measure {
+	goals := o.Plan.Study.Tune.Objectives
+	if len(goals) == 1 {
+		m, _, _ := o.MeasureNamed(goals[0].Finding)
+		return m.Searched()
+	}
+	m := analysis.Measure{Def: finding.Def{Name: TunedObjective, Unit: finding.UnitRatio, Compared: true}}
+	m.Of = func(o *analysis.Observations, t *record.Trial) float64 {
+		sum, weights := 0.0, 0.0
+		for _, g := range goals {
+			v := tuningValue(o, g.Finding, t)
+			if !(v > 0) {
+				return math.NaN() // a ratio to it says nothing
+			}
+			sum += g.Weight * math.Log(v)
+			weights += g.Weight
+		}
+		return math.Exp(sum / weights)
+	}
+	return m
+}
+
+// boundWords writes a constraint as people do.
+func boundWords(b study.TuneBound) string {
+	if b.Relative {
+		return b.String()
+	}
+	return b.Finding + "<=" + words.Quantity(b.Limit, b.Unit)
+}
+
+// kept holds a constraint against the comparison.
+func kept(o *analysis.Observations, b study.TuneBound, recommended, base int) record.TunedBound {
+	out := record.TunedBound{Constraint: boundWords(b), Verdict: record.VerdictInconclusive, Says: "no valid trials"}
+	m, _, ok := o.MeasureNamed(b.Finding)
+	if !ok {
+		return out
+	}
+	m = m.Searched()
+	var estimate, low, high float64
+	if b.Relative {
+		e := o.Ratio(recommended, base, m, 0)
+		if !e.Defined() {
+			return out
+		}
+		estimate, low, high = e.Value, e.Low, e.High
+		out.Says = fmt.Sprintf("%s more than in use (%s to %s)", words.Percent(estimate), words.Percent(low), words.Percent(high))
+	} else {
+		f, ok := o.Plain(recommended, m)
+		if !ok || f.Verdict == record.VerdictInvalid {
+			return out
+		}
+		estimate, low, high = f.Estimate, f.Low, f.High
+		out.Says = fmt.Sprintf("%s (%s to %s)", m.Say(estimate), m.Say(low), m.Say(high))
+	}
+	switch {
+	case high <= b.Limit:
+		out.Verdict = record.TunedMet
+	case low > b.Limit:
+		out.Verdict = record.TunedBroken
+	}
+	return out
+}

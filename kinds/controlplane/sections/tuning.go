@@ -1,0 +1,256 @@
+package sections
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// tuningTables are what a tuning found: the recommended setting and how it is set, the
+// comparison that it had not seen, the front of all that was tried, and the way there.
+func tuningTables(f record.Findings) []report.Table {
+	t := f.Tuning
+	if t == nil {
+		return nil
+	}
+	return []report.Table{settingTable(t), confirmedTable(t), keptTable(t), frontTable(f), stepsTable(t), watchTable(t)}
+}
+
+// tuningAnswers say what is recommended, whether the comparison confirms it, and what
+// it took to find.
+func tuningAnswers(f record.Findings) []string {
+	t := f.Tuning
+	if t == nil {
+		return nil
+	}
+	took := fmt.Sprintf("The search made %s of a grid of %s, in %s", report.Plural(t.Trials, "trial"), report.Plural(t.Grid, "cell"), report.Plural(t.Blocks, "block"))
+	if t.Stop == "" {
+		return []string{took + ", and has not ended: nothing is recommended yet."}
+	}
+	took += ", and ended since " + t.Stop + "."
+	if t.Seconds >= 1 {
+		took += fmt.Sprintf(" With the comparison, trials took %v.", (time.Duration(t.Seconds) * time.Second).String())
+	}
+	if len(t.Recommended) == 0 {
+		return []string{"Nothing that was tried is better than the setting in use and meets the constraints: leave it as it is.", took}
+	}
+	return slices.Concat([]string{recommendation(t)}, keptAnswers(t), costAnswers(t), []string{took})
+}
+
+// mostCosts is how many costs a sentence has; the table has all.
+const mostCosts = 5
+
+// costAnswers say what the recommended setting makes worse, as the comparison has it.
+func costAnswers(t *record.Tuning) []string {
+	var costs []string
+	for _, d := range t.Confirmed[min(1, len(t.Confirmed)):] {
+		if d.Verdict == record.VerdictReal && d.Estimate > 0 && d.Before.Known && d.After.Known && len(costs) < mostCosts {
+			costs = append(costs, fmt.Sprintf("%s %s (now %s)", strings.ReplaceAll(strings.TrimSuffix(d.Name, "_overhead"), "_", " "), words.Quantity(d.After.Estimate, d.Unit), words.Quantity(d.Before.Estimate, d.Unit)))
+		}
+	}
+	if len(costs) == 0 {
+		return nil
+	}
+	return []string{"What it costs: " + report.Sequence(costs) + "."}
+}
+
+// recommendation is the head of a tuning's answers.
+func recommendation(t *record.Tuning) string {
+	var levels []string
+	for _, f := range study.Levers() {
+		if to, ok := t.Recommended[f.Name]; ok {
+			levels = append(levels, fmt.Sprintf("%s %s (now %s)", f.Name, to, t.Present[f.Name]))
+		}
+	}
+	setting := report.Sequence(levels)
+	if len(t.Confirmed) == 0 {
+		return "The search recommends " + setting + "; no comparison has confirmed it yet."
+	}
+	d := t.Confirmed[0]
+	what := strings.ReplaceAll(strings.TrimSuffix(d.Name, "_overhead"), "_", " ")
+	change := ""
+	if d.Relative != nil {
+		change = fmt.Sprintf("%s of %s (%s to %s)", lessOrMore(d.Relative.Estimate), what, words.Percent(d.Relative.Low), words.Percent(d.Relative.High))
+	}
+	fresh := fmt.Sprintf("in %s that the search did not see", report.Plural(t.ConfirmBlocks, "block"))
+	switch {
+	case slices.ContainsFunc(t.Kept, func(k record.TunedBound) bool { return k.Verdict == record.TunedBroken }):
+		return fmt.Sprintf("Not recommended: what the search found best, %s, breaks a constraint %s.", setting, fresh)
+	case d.Verdict == record.VerdictReal && d.Estimate < 0:
+		return fmt.Sprintf("Recommended: %s: %s, %s.", setting, change, fresh)
+	case d.Verdict == record.VerdictReal:
+		return fmt.Sprintf("Not recommended: what the search found best, %s, is worse %s: %s.", setting, fresh, change)
+	case d.Verdict == record.VerdictNoEffect:
+		return fmt.Sprintf("Not recommended: what the search found best, %s, makes no difference beyond the margin %s: %s.", setting, fresh, change)
+	case change == "":
+		return fmt.Sprintf("Whether %s is better is not known: there are too few valid trials to compare it.", setting)
+	}
+	return fmt.Sprintf("Whether %s is better is inconclusive %s: %s.", setting, fresh, change)
+}
+
+func lessOrMore(share float64) string {
+	if share < 0 {
+		return words.Percent(-share) + " less"
+	}
+	return words.Percent(share) + " more"
+}
+
+// keptAnswers tell of constraints that the comparison does not find met.
+func keptAnswers(t *record.Tuning) []string {
+	var out []string
+	for _, k := range t.Kept {
+		switch k.Verdict {
+		case record.TunedBroken:
+			out = append(out, fmt.Sprintf("It breaks the constraint %s: %s.", k.Constraint, k.Says))
+		case record.VerdictInconclusive:
+			out = append(out, fmt.Sprintf("Whether it meets %s is inconclusive: %s.", k.Constraint, k.Says))
+		}
+	}
+	return out
+}
+
+func settingTable(t *record.Tuning) report.Table {
+	out := report.Table{Title: "Recommended setting", Columns: []report.Column{{Head: "lever"}, {Head: "now"}, {Head: "recommended"}, {Head: "how"}, {Head: "back"}}}
+	for _, s := range t.Settings {
+		out.Rows = append(out.Rows, []report.Text{{S: s.Lever}, {S: s.From}, {S: s.To, Style: report.StyleStrong}, {S: s.Do}, {S: s.Back}})
+		if s.YAML != "" {
+			out.Texts = append(out.Texts, report.Listing{Name: s.Lever + " " + s.To, Text: s.YAML})
+		}
+	}
+	return out
+}
+
+// confirmedTable has the comparison of the recommended setting with the one in use.
+func confirmedTable(t *record.Tuning) report.Table {
+	out := report.Table{Title: fmt.Sprintf("Recommended against in use, in %s that the search did not see (95%% interval)", report.Plural(t.ConfirmBlocks, "block")),
+		Columns: []report.Column{{Head: "finding"}, {Head: "in use", Right: true}, {Head: "recommended", Right: true}, {Head: "difference", Right: true}, {Head: "verdict"}}}
+	for _, d := range t.Confirmed {
+		if d.Verdict == record.VerdictInvalid {
+			continue
+		}
+		name := strings.TrimSuffix(d.Name, "_overhead")
+		difference := ""
+		if d.Relative != nil {
+			difference = fmt.Sprintf("%s (%s to %s)", words.Percent(d.Relative.Estimate), words.Percent(d.Relative.Low), words.Percent(d.Relative.High))
+		}
+		out.Rows = append(out.Rows, []report.Text{{S: name}, {S: tunedValue(d.Before, d.Unit)}, {S: tunedValue(d.After, d.Unit)}, {S: difference}, report.Verdict(d.Verdict)})
+	}
+	if len(out.Rows) > 0 {
+		out.Notes = append(out.Notes, "The first row is what was asked for, judged by itself; the others share one error rate.")
+	}
+	return out
+}
+
+func tunedValue(v record.TunedValue, unit string) string {
+	if !v.Known {
+		return "-"
+	}
+	return words.Quantity(v.Estimate, unit)
+}
+
+func keptTable(t *record.Tuning) report.Table {
+	out := report.Table{Title: "Constraints, in the same blocks", Columns: []report.Column{{Head: "constraint"}, {Head: "recommended setting"}, {Head: "verdict"}}}
+	for _, k := range t.Kept {
+		style := report.StyleNone
+		switch k.Verdict {
+		case record.TunedMet:
+			style = report.StyleGood
+		case record.TunedBroken:
+			style = report.StyleBad
+		}
+		out.Rows = append(out.Rows, []report.Text{{S: k.Constraint}, {S: k.Says}, {S: k.Verdict, Style: style}})
+	}
+	return out
+}
+
+// frontTable has all that was tried, the best first, and which of it no other cell
+// beats in everything.
+func frontTable(f record.Findings) report.Table {
+	t := f.Tuning
+	out := report.Table{Title: "Pareto front, and the rest of what the search tried (95% interval)", Columns: append(report.FactorColumns(f),
+		report.Column{Head: "front"}, report.Column{Head: "trials", Right: true, Keep: 2}, report.Column{Head: "objective", Right: true})}
+	if len(t.Constraints) > 0 {
+		out.Columns = append(out.Columns, report.Column{Head: "constraints met", Right: true, Keep: 9})
+	}
+	var shown []int
+	var scatter []string
+	for i, m := range t.Measures {
+		if m.Missing != "" {
+			out.Notes = append(out.Notes, fmt.Sprintf("%s is not on an axis: %s.", m.Finding, m.Missing))
+			continue
+		}
+		shown = append(shown, i)
+		if m.NoiseRatio > 0 {
+			scatter = append(scatter, fmt.Sprintf("%s in %s", words.Percent(m.NoiseRatio), strings.ReplaceAll(m.Finding, "_", " ")))
+		}
+		out.Columns = append(out.Columns, report.Column{Head: strings.ReplaceAll(m.Finding, "_", " "), Right: true, Keep: 8})
+	}
+	out.Columns = append(out.Columns, report.Column{Head: "why tried", Keep: 1})
+	for _, c := range t.Cells {
+		front, style := "", report.StyleDim
+		if c.Front {
+			front, style = "front", report.StyleNone
+		}
+		if c.Present {
+			front = strings.TrimPrefix(front+", in use", ", ")
+		}
+		if c.Recommended {
+			front, style = strings.TrimPrefix(front+", recommended", ", "), report.StyleStrong
+		}
+		row := report.FactorTexts(f, c.Cell)
+		objective := fmt.Sprintf("%s (%s to %s)", words.Percent(c.Objective.Estimate), words.Percent(c.Objective.Low), words.Percent(c.Objective.High))
+		row = append(row, report.Text{S: front, Style: style}, report.Text{S: fmt.Sprint(c.Trials)}, report.Text{S: objective})
+		if len(t.Constraints) > 0 {
+			row = append(row, report.Text{S: words.Percent(math.Round(100*c.Allowed) / 100)})
+		}
+		for _, i := range shown {
+			row = append(row, report.Text{S: frontValue(c.Values[i], t.Measures[i].Unit)})
+		}
+		out.Rows = append(out.Rows, append(row, report.Text{S: c.Why, Style: report.StyleDim}))
+	}
+	if len(out.Rows) > 0 {
+		out.Notes = append(out.Notes, "Values are estimates from all trials of the search together. A cell is on the front if no other one that was tried is as good in everything and better in something; cells that were not tried may be.",
+			"objective: the geometric mean of "+strings.Join(t.Objectives, ", ")+", against the setting in use.")
+		if len(scatter) > 0 {
+			out.Notes = append(out.Notes, "Trials of one cell scatter by "+report.Sequence(scatter)+".")
+		}
+	}
+	return out
+}
+
+func frontValue(v record.TunedValue, unit string) string {
+	if !v.Known {
+		return "-"
+	}
+	return fmt.Sprintf("%s (%s to %s)", words.Quantity(v.Estimate, unit), words.Quantity(v.Low, unit), words.Quantity(v.High, unit))
+}
+
+func stepsTable(t *record.Tuning) report.Table {
+	out := report.Table{Title: "The way there, one step at a time", Columns: []report.Column{{Head: "step", Right: true}, {Head: "lever"}, {Head: "from"}, {Head: "to"}, {Head: "by", Right: true}, {Head: "do", Keep: 9}, {Head: "back", Keep: 1}}}
+	for i, s := range t.Steps {
+		by := ""
+		if s.Share != 0 {
+			by = words.Percent(s.Share)
+		}
+		out.Rows = append(out.Rows, []report.Text{{S: fmt.Sprint(i + 1)}, {S: s.Lever}, {S: s.From}, {S: s.To}, {S: by}, {S: s.Do}, {S: s.Back}})
+	}
+	if len(out.Rows) > 0 {
+		out.Notes = append(out.Notes, "Change one lever at a time. Watch a day or two, with the busiest hour and a rollout in it, before the next step; turn back at once when a signal says so.")
+	}
+	return out
+}
+
+func watchTable(t *record.Tuning) report.Table {
+	out := report.Table{Title: "What to watch, and when to turn back", Columns: []report.Column{{Head: "signal"}, {Head: "here in use", Right: true, Keep: 4}, {Head: "here recommended", Right: true, Keep: 4}, {Head: "turn back when"}, {Head: "PromQL"}}}
+	for _, w := range t.Watch {
+		out.Rows = append(out.Rows, []report.Text{{S: w.Signal}, {S: w.Before}, {S: w.After}, {S: w.Back}, {S: w.Query}})
+	}
+	return out
+}

@@ -1,0 +1,135 @@
+package record
+
+// Tuning is what a study that tunes levers found: what was asked, what was tried, which
+// settings no other one beats, and the one that is recommended with the comparison that
+// confirms it, or does not.
+type Tuning struct {
+	Objectives  []string `json:"objectives"` // as the study has them
+	Constraints []string `json:"constraints,omitempty"`
+	// Grid is how many cells there are, Trials how many trials the search made of them,
+	// in how many blocks, and Most how many it might have made.
+	Grid   int `json:"grid"`
+	Trials int `json:"trials"`
+	Most   int `json:"most_trials"`
+	Blocks int `json:"blocks"`
+	// Seconds is how long all trials of the run took, the comparison's included.
+	Seconds float64 `json:"trial_seconds"`
+	// Stop says why the search ended; "" if it did not.
+	Stop string `json:"stop,omitempty"`
+	// Modelled are the findings that a model expected something of.
+	Modelled []string `json:"modelled,omitempty"`
+	// Measures are the findings that the search knows of each cell: objectives,
+	// constraints and the axes of the front.
+	Measures []TunedMeasure `json:"measures"`
+	// Cells are those that the search tried, the best first.
+	Cells []TunedCell `json:"cells"`
+	// Recommended are the levels to set, and Present those in use, of the levers that
+	// differ; none if nothing better than the setting in use was found.
+	Recommended Cell `json:"recommended,omitempty"`
+	Present     Cell `json:"present,omitempty"`
+	// Verdict is what the comparison says of the objectives: one of a finding's, or ""
+	// before there is one. It is in Confirmed, what the recommended setting adds to the
+	// one in use, of blocks that the search did not see.
+	Verdict       string            `json:"verdict,omitempty"`
+	Confirmed     []TunedDifference `json:"confirmed,omitempty"`
+	ConfirmBlocks int               `json:"confirm_blocks,omitempty"`
+	Kept          []TunedBound      `json:"constraints_confirmed,omitempty"`
+	// Settings are how the recommended levels are set, Steps the way there.
+	Settings []TunedSetting `json:"settings,omitempty"`
+	Steps    []TunedStep    `json:"steps,omitempty"`
+	Watch    []TunedWatch   `json:"watch,omitempty"`
+}
+
+// TunedMeasure is a finding that a search knows of cells.
+type TunedMeasure struct {
+	Finding string `json:"finding"`
+	Unit    string `json:"unit"`
+	// Axis says that it is an axis of the front.
+	Axis bool `json:"axis"`
+	// NoiseRatio is by how much trials of one cell scatter; 0 if that is not known.
+	NoiseRatio float64 `json:"noise_ratio"`
+	// Missing says why cells have no value of it; "" if they do.
+	Missing string `json:"missing,omitempty"`
+}
+
+// TunedCell is a cell that a search tried. Its values are estimates of all trials of
+// the search together, with 95% intervals.
+type TunedCell struct {
+	Cell   Cell   `json:"cell"` // varying factors only
+	Label  string `json:"label"`
+	Trials int    `json:"trials"`
+	// Why says what the search expected of it when it first tried it.
+	Why string `json:"why,omitempty"`
+	// Objective is how much less or more the objectives come to than in use, as a share
+	// (-0.4 is 40% less); Allowed the probability that all constraints are met.
+	Objective   Ratio        `json:"objective"`
+	Allowed     float64      `json:"allowed"`
+	Values      []TunedValue `json:"values"` // of Measures, in their order
+	Front       bool         `json:"front"`  // no other cell beats it on all axes
+	Present     bool         `json:"present,omitempty"`
+	Recommended bool         `json:"recommended,omitempty"`
+}
+
+// TunedValue is a value with its interval; Known is false where there is none.
+type TunedValue struct {
+	Known    bool    `json:"known"`
+	Estimate float64 `json:"estimate"`
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
+}
+
+// TunedDifference is what the recommended setting adds to the one in use, with the
+// value of either.
+type TunedDifference struct {
+	Finding
+	Before TunedValue `json:"before"`
+	After  TunedValue `json:"after"`
+}
+
+// Verdicts of a constraint.
+const (
+	TunedMet    = "met"
+	TunedBroken = "broken"
+)
+
+// TunedBound is a constraint held against the comparison.
+type TunedBound struct {
+	Constraint string `json:"constraint"`
+	// Verdict says whether the recommended setting meets it: [TunedMet], [TunedBroken] or
+	// [VerdictInconclusive]; Says has the figures.
+	Verdict string `json:"verdict"`
+	Says    string `json:"says"`
+}
+
+// TunedSetting is how a lever is set.
+type TunedSetting struct {
+	Lever string `json:"lever"`
+	From  string `json:"from"`
+	To    string `json:"to"`
+	Do    string `json:"do"`
+	YAML  string `json:"yaml,omitempty"`
+	Back  string `json:"back,omitempty"`
+}
+
+// TunedStep is one step of the way: a lever's level after it.
+type TunedStep struct {
+	Lever string `json:"lever"`
+	From  string `json:"from"`
+	To    string `json:"to"`
+	// Share is by how much that changes the level, 0.3 for 30%; 0 for levels that are
+	// no numbers.
+	Share float64 `json:"share"`
+	Do    string  `json:"do"`
+	Back  string  `json:"back,omitempty"`
+}
+
+// TunedWatch is a signal to watch during a step, and when to turn back.
+type TunedWatch struct {
+	Signal string `json:"signal"`
+	Query  string `json:"query"` // PromQL
+	// Before and After are what this run saw of it in the setting in use and in the
+	// recommended one, in words; "" where it saw neither.
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+	Back   string `json:"turn_back"` // when to turn back
+}

@@ -1,0 +1,268 @@
+package study
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/tuning"
+)
+
+// Tune asks for the best setting of the study's levers: cells are chosen one block
+// after the other, by what earlier blocks have said, and the recommended one is
+// compared with the setting in use in further blocks; see package tuning.
+type Tune struct {
+	// Objectives are what is to become less, all at once: the geometric mean of their
+	// ratios to the setting in use.
+	Objectives []TuneGoal
+	// Constraints are what must hold.
+	Constraints []TuneBound
+	// Trials of the search; 0: as [Plan.TuneTrials] says.
+	Trials int
+	// Confirm is how many blocks the comparison has.
+	Confirm int
+	// Better and Doubt end the search once something better by more than Better has a
+	// probability below Doubt, Gain once no cell is expected to improve by more.
+	Better, Doubt, Gain Ratio
+	// Expected is what a model expects of each cell of the plan.
+	Expected []TuneExpected
+}
+
+// TuneGoal is a finding that is to become less, with its part in the whole.
+type TuneGoal struct {
+	Finding string
+	Weight  float64
+}
+
+// TuneBound is a constraint: a finding must not exceed a value in its own unit, or
+// that of the setting in use by more than a share.
+type TuneBound struct {
+	Finding  string
+	Limit    float64
+	Unit     string // the finding's; "" for a share
+	Relative bool
+}
+
+// TuneExpected is a finding as a model expects it of the plan's cells, in their order.
+type TuneExpected struct {
+	Finding string
+	Values  []float64
+}
+
+// parsedValue is a text that is read by a function and written by a method.
+type parsedValue[T interface{ String() string }] struct {
+	to      *T
+	parse   func(string) (T, *complaint)
+	example string
+}
+
+func (v parsedValue[T]) decode(d *decoder, n *node) {
+	text, ok := d.text(n)
+	if !ok {
+		return
+	}
+	one, c := v.parse(text)
+	if c != nil {
+		d.complain(n.pos, c)
+		return
+	}
+	*v.to = one
+}
+
+func (v parsedValue[T]) encode() *node { return textNode((*v.to).String()) }
+
+func (v parsedValue[T]) schema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", Examples: []any{v.example}}
+}
+
+// tuneValue is the section tune.
+type tuneValue struct{ to **Tune }
+
+func defaultTune() Tune {
+	return Tune{Confirm: 4, Better: 0.05, Doubt: 0.1, Gain: 0.005}
+}
+
+func (v tuneValue) object(t *Tune) object {
+	return object{name: "tune", fields: []field{
+		{name: "objectives", required: true, doc: "What is to become less: findings, or the short names convergence, staleness, cpu, memory, bytes, pushes. Of several the geometric mean of their ratios to the setting in use counts; pushes*2 counts twice.",
+			value: listValue[TuneGoal]{to: &t.Objectives, least: 1, flow: true, element: func(g *TuneGoal) value {
+				return parsedValue[TuneGoal]{to: g, parse: parseTuneGoal, example: "convergence"}
+			}}},
+		{name: "constraints", doc: "What must hold: a finding and the most that it may be (staleness<=2s), or by how much more it may be than in use (cpu<=+10%).",
+			value: listValue[TuneBound]{to: &t.Constraints, flow: true, element: func(b *TuneBound) value {
+				return parsedValue[TuneBound]{to: b, parse: parseTuneBound, example: "cpu<=+10%"}
+			}}},
+		{name: "trials", doc: "Trials of the search at most; if left out a quarter of the cells, and 12 at least.", value: trialsValue{&t.Trials}},
+		{name: "confirm", doc: "Blocks of the comparison of the recommended setting with the one in use.", value: intValue{&t.Confirm, 2, 1000}},
+		{name: "better", doc: "The search ends once something better than the best by more than this share is unlikely:", value: ratioValue{&t.Better}},
+		{name: "doubt", doc: "less likely than this.", value: ratioValue{&t.Doubt}},
+		{name: "gain", doc: "It ends too once no setting is expected to improve on the best by more than this share.", value: ratioValue{&t.Gain}},
+		{name: "expected", doc: "What a model expects of each cell of the plan, in its order, in the finding's unit: `meshtrial tune --model` writes it.",
+			value: listValue[TuneExpected]{to: &t.Expected, element: func(e *TuneExpected) value {
+				return object{name: "expected", flow: true, fields: []field{
+					{name: "finding", required: true, doc: "The finding.", value: findingValue{&e.Finding}},
+					{name: "values", required: true, doc: "Its value in each cell.", value: listValue[float64]{to: &e.Values, least: 1, flow: true, element: func(f *float64) value { return floatValue{to: f, high: 1e18} }}},
+				}}
+			}}},
+	}}
+}
+
+func (v tuneValue) decode(d *decoder, n *node) {
+	t := defaultTune()
+	v.object(&t).decode(d, n)
+	*v.to = &t
+}
+
+func (v tuneValue) encode() *node {
+	if *v.to == nil {
+		return nil
+	}
+	t := **v.to
+	return v.object(&t).encode()
+}
+
+func (v tuneValue) schema() *jsonschema.Schema {
+	t := defaultTune()
+	return v.object(&t).schema()
+}
+
+// trialsValue is a number of trials, or nothing.
+type trialsValue struct{ to *int }
+
+func (v trialsValue) decode(d *decoder, n *node) { intValue{v.to, 4, 10_000}.decode(d, n) }
+
+func (v trialsValue) encode() *node {
+	if *v.to == 0 {
+		return nil
+	}
+	return intValue{to: v.to}.encode()
+}
+
+func (v trialsValue) schema() *jsonschema.Schema { return intValue{v.to, 4, 10_000}.schema() }
+
+// fewestTrials is how many trials a search has at least where the study does not say,
+// if there are cells for them.
+const fewestTrials = 12
+
+// TuneTrials is how many trials the plan's search may take: as the study says, or a
+// quarter of the cells, and some at least.
+func (p *Plan) TuneTrials() int {
+	if n := p.Study.Tune.Trials; n > 0 {
+		return n
+	}
+	return max((len(p.Cells)+3)/4, min(fewestTrials, 2*len(p.Cells)))
+}
+
+// tuneLimit is the time that a tuning has where the file does not say.
+const tuneLimit = 4 * time.Hour
+
+// resolveTune fills in what a tuning compares with: the levers as installed, or at
+// their first level. The search and the comparison say how many blocks there are.
+func (d *decoder) resolveTune(s *Study) {
+	if s.Tune == nil {
+		return
+	}
+	if s.Baseline == nil {
+		s.Baseline = record.Cell{}
+		for _, f := range s.Factors {
+			if len(f.Levels) == 0 {
+				continue // the plan complains
+			}
+			if s.Baseline[f.Factor] = f.Levels[0]; slices.Contains(f.Levels, LevelInstalled) {
+				s.Baseline[f.Factor] = LevelInstalled
+			}
+		}
+	}
+	s.Blocks.Max = 10_000 // trials are what it counts
+	if blocks := d.root.get("blocks"); blocks == nil || blocks.get("min") == nil {
+		s.Blocks.Min = 2
+	}
+	if blocks := d.root.get("blocks"); blocks == nil || blocks.get("limit") == nil {
+		s.Blocks.Limit = tuneLimit
+	}
+}
+
+// checkTune finds what is wrong with a tuning.
+func (d *decoder) checkTune(s *Study) {
+	t := s.Tune
+	if t == nil {
+		return
+	}
+	for _, other := range []struct {
+		name  string
+		there bool
+	}{{"search", len(s.Search) > 0}, {"stop", s.Stop != nil}} {
+		if other.there {
+			d.fail(d.pos(other.name), "leave one of them out", "a study that tunes has rules of its own for what is measured and when it ends: it has no %s", other.name)
+		}
+	}
+	if len(s.Factors) == 0 {
+		d.fail(d.pos("tune"), "as factors: {debounce_after: [installed, 300ms, 1s]}", "there is nothing to tune: no lever varies")
+	}
+	for _, f := range s.Factors {
+		if _, lever := LeverByName(f.Factor); !lever && f.Factor != FactorVariant {
+			d.fail(d.pos("factors", f.Factor), "fix it in settings; tuning sets "+strings.Join(leverNames(), ", "), "%s is no lever: nobody can set it to make a mesh better", f.Factor)
+		}
+	}
+	for _, v := range s.Variants {
+		for name := range v.Levels {
+			if _, lever := LeverByName(name); !lever {
+				d.fail(d.variantPos(s, v.Name, name), "fix it in settings; tuning sets "+strings.Join(leverNames(), ", "), "variant %s sets %s, which is no lever", v.Name, name)
+			}
+		}
+	}
+	measured := func(at string, i int, name string) {
+		if def := s.Kind.Findings().Must(name); !s.Measured(def.Probe) {
+			d.fail(d.pos("tune", at, i), "add "+def.Probe+" to measures", "%s needs the measure %s, which this study leaves out", name, def.Probe)
+		}
+	}
+	for i, g := range t.Objectives {
+		measured("objectives", i, g.Finding)
+		if slices.ContainsFunc(t.Objectives[:i], func(o TuneGoal) bool { return o.Finding == g.Finding }) {
+			d.fail(d.pos("tune", "objectives", i), "pushes*2 counts twice", "%s is an objective twice", g.Finding)
+		}
+	}
+	for i, b := range t.Constraints {
+		measured("constraints", i, b.Finding)
+	}
+}
+
+func leverNames() []string {
+	var out []string
+	for _, f := range Levers() {
+		out = append(out, f.Name)
+	}
+	return out
+}
+
+// checkTunePlan finds what is wrong between a tuning and the plan's cells.
+func (d *decoder) checkTunePlan(p *Plan) {
+	t := p.Study.Tune
+	if t == nil {
+		return
+	}
+	if n := len(p.Cells); n < 2 || n > tuning.MostCells {
+		d.fail(d.pos("factors"), "name fewer levels, or exclude combinations", "tuning chooses among 2 to %d cells, and this study has %d", tuning.MostCells, n)
+	}
+	if p.bases() != 1 {
+		d.fail(d.pos("baseline"), "name one level of every lever that varies", "tuning compares with one setting, the one in use, and this study has %d", p.bases())
+	}
+	for i, e := range t.Expected {
+		if len(e.Values) != len(p.Cells) {
+			d.fail(d.pos("tune", "expected", i), "`meshtrial tune --model` writes it anew", "%s is expected in %d cells, and the plan has %d", e.Finding, len(e.Values), len(p.Cells))
+		}
+	}
+}
+
+// bases is how many cells others are compared with.
+func (p *Plan) bases() (n int) {
+	for _, doubled := range p.doubled {
+		if doubled {
+			n++
+		}
+	}
+	return n
+}

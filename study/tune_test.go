@@ -1,0 +1,161 @@
+package study
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/finding"
+)
+
+func TestParseTuneGoal(t *testing.T) {
+	for text, want := range map[string]TuneGoal{
+		"pushes": {"pushes", 1}, "pushes*2": {"pushes", 2}, " convergence * 0.5 ": {"convergence_p99", 0.5}, "staleness": {"stale_proxy_seconds_per_change", 1},
+		"cpu": {"istiod_cpu_per_change", 1}, "memory": {"istiod_memory", 1}, "bytes": {"push_bytes_per_change", 1}, "convergence_p50": {"convergence_p50", 1},
+	} {
+		got, err := ParseTuneGoal(text)
+		if err != nil || got != want {
+			t.Errorf("%q is %v, %v", text, got, err)
+		}
+		if again, err := ParseTuneGoal(got.String()); err != nil || again != got {
+			t.Errorf("%q is written as %q, which is %v, %v", text, got, again, err)
+		}
+	}
+	for text, hint := range map[string]string{"pushs": "did you mean pushes?", "": "", "pushes*0": "0.01 to 100", "pushes*x": "", "missed": "possible: ", "pushes_overhead": ""} {
+		if g, err := ParseTuneGoal(text); err == nil || errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), hint) {
+			t.Errorf("%q is %v, %v (hint %q)", text, g, err, errs.Hint(err))
+		}
+	}
+}
+
+func TestParseTuneBound(t *testing.T) {
+	for text, want := range map[string]TuneBound{
+		"convergence<=2s":       {"convergence_p99", 2e6, finding.UnitMicroseconds, false},
+		"convergence <= 500 ms": {"convergence_p99", 5e5, finding.UnitMicroseconds, false},
+		"staleness<=2s":         {"stale_proxy_seconds_per_change", 2, finding.UnitSecondsPerChange, false},
+		"cpu<=5ms":              {"istiod_cpu_per_change", 5e3, finding.UnitPerChange, false},
+		"cpu<=+10%":             {"istiod_cpu_per_change", 0.1, "", true},
+		"cpu<=-20%":             {"istiod_cpu_per_change", -0.2, "", true},
+		"pushes<=70 pushes":     {"pushes", 70, finding.UnitPushes, false},
+		"memory<=1.5MB":         {"istiod_memory", 1.5e6, finding.UnitBytes, false},
+	} {
+		got, err := ParseTuneBound(text)
+		if err != nil || got != want {
+			t.Errorf("%q is %+v, %v", text, got, err)
+		}
+		if again, err := ParseTuneBound(got.String()); err != nil || again != got {
+			t.Errorf("%q is written as %q, which is %+v, %v", text, got, again, err)
+		}
+	}
+	for text, says := range map[string]string{
+		"cpu<=10%": "per cent of nothing", "cpu<5ms": "no constraint", "cpu<=+5ms": "a sign and no per cent", "cpu<=-100%": "cannot be met", "coffee<=2s": "nothing to tune for",
+		"convergence<=2MB": "not a unit", "convergence<=": "no constraint", "pushes<=1e3 pushes": "no constraint", "convergence<=2": "not a unit",
+	} {
+		b, err := ParseTuneBound(text)
+		if err == nil || !strings.Contains(err.Error(), says) || errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
+			t.Errorf("%q is %+v, %v (hint %q)", text, b, err, errs.Hint(err))
+		}
+	}
+}
+
+// Whatever is read as a constraint is written as one that is read as the same.
+func FuzzTuneBound(f *testing.F) {
+	for _, text := range []string{"cpu<=+10%", "convergence<=2s", "memory<=1.5MB", "pushes<=70 pushes", "cpu<=-0.01%"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		b, err := ParseTuneBound(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseTuneBound(b.String()); err != nil || again != b {
+			t.Errorf("%q is written as %q, which is %+v, not %+v (%v)", text, b, again, b, err)
+		}
+	})
+}
+
+const tuneFile = `
+name: tuned
+question: Which setting is best?
+control: {}
+factors:
+  sidecar_scope: [installed, mesh]
+  debounce_after: [installed, 300ms, 1s]
+tune: {objectives: [pushes, convergence*2], constraints: ["cpu<=+10%"], confirm: 3}
+`
+
+// A section tune reads and writes as the same study, compares with the levers as
+// installed, and takes a quarter of the cells, but twelve trials at least.
+func TestTuneSection(t *testing.T) {
+	s, err := Parse([]byte(tuneFile), "tuned.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Parse(s.Marshal(), "resolved.yaml", nil)
+	if err != nil || string(again.Marshal()) != string(s.Marshal()) {
+		t.Fatalf("%v\n%s", err, s.Marshal())
+	}
+	plan, err := NewPlan(s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if base := plan.Cells[slices.IndexFunc(plan.Cells, plan.IsBaseline)]; base[FactorSidecarScope] != LevelInstalled || base[FactorDebounceAfter] != LevelInstalled {
+		t.Errorf("cells are compared with %v", base)
+	}
+	if n := plan.TuneTrials(); n != 12 {
+		t.Errorf("%d trials for %d cells", n, len(plan.Cells))
+	}
+	if !s.Chooses() || s.Blocks.Max < 1000 || s.ChoicesDone(3) != TuneDone(3) {
+		t.Errorf("blocks are %+v", s.Blocks)
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		s, err := Parse([]byte(tuneFile), "tuned.yaml", []string{"push_throttle=" + rapid.SampledFrom([]string{"[installed]", `["10", "20", "30", "40"]`, `["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12"]`}).Draw(r, "levels")})
+		if err != nil {
+			r.Fatal(err)
+		}
+		plan, err := NewPlan(s, 1)
+		if err != nil {
+			r.Fatal(err)
+		}
+		n := plan.TuneTrials()
+		if e := plan.Estimate(); n < 12 || n > max(12, (len(plan.Cells)+3)/4) || e.Min > e.Max || e.Min <= 0 {
+			r.Fatalf("%d trials for %d cells, %+v", n, len(plan.Cells), e)
+		}
+	})
+}
+
+// What cannot be tuned says where, and what to do.
+func TestTuneComplains(t *testing.T) {
+	for set, says := range map[string]string{
+		"proxies=[5, 10]":                        "proxies is no lever",
+		"measures=[convergence]":                 "pushes needs the measure amplification",
+		"stop={finding: pushes, half_width: 5%}": "it has no stop",
+		"search=[{factor: debounce_after, finding: pushes, bound: 70 pushes}]": "it has no search",
+		"baseline={}":                      "this study has 0",
+		"baseline={sidecar_scope: mesh}":   "this study has 3",
+		"tune.objectives=[pushes, pushes]": "an objective twice",
+		"tune.objectives=[]":               "the list is empty",
+		"tune.confirm=1":                   "out of range",
+		"tune.trials=3":                    "out of range",
+		"tune.better=0%":                   "out of range",
+		"tune.expected=[{finding: pushes, values: [1, 2]}]": "expected in 2 cells, and the plan has 6",
+		"tune.constraints=[cpu]":                            "no constraint",
+		"tune.what=1":                                       `unknown field "what"`,
+	} {
+		_, err := Parse([]byte(tuneFile), "tuned.yaml", []string{set})
+		if err == nil || !strings.Contains(err.Error(), says) || errs.Code(err) != errs.CodeUsage {
+			t.Errorf("--set %s: %v", set, err)
+		}
+	}
+	data := strings.Replace(tuneFile, "control: {}", "", 1)
+	if _, err := Parse([]byte(data), "tuned.yaml", nil); err == nil || !strings.Contains(err.Error(), "control plane") {
+		t.Errorf("a study of the data plane: %v", err)
+	}
+	variants := strings.Replace(tuneFile, "factors:", "variants: {a: {}, b: {proxies: 5}}\nfactors:", 1)
+	if _, err := Parse([]byte(variants), "tuned.yaml", nil); err == nil || !strings.Contains(err.Error(), "variant b sets proxies, which is no lever") {
+		t.Errorf("a variant without levers: %v", err)
+	}
+}

@@ -1,0 +1,230 @@
+package tuning
+
+import "math"
+
+// shape are the parameters of a Gaussian process over a grid, as logarithms: what each
+// lever does by itself, what levers do together, how far along a line of levels they
+// are alike, how much blocks differ and how much trials scatter.
+type shape []float64
+
+// The parameters after those of the levers.
+const (
+	shapeTogether = iota
+	shapeReach
+	shapeBlocks
+	shapeNoise
+	shapeOthers
+)
+
+// expected is what is thought of each parameter before anything is measured: the
+// median and the spread of its logarithm. A lever usually changes a measure by a half,
+// and some do by a factor of ten; trials scatter by some percent.
+func expected(levers int) (median, spread shape) {
+	for range levers {
+		median, spread = append(median, math.Log(0.4)), append(spread, 1.2)
+	}
+	return append(median, math.Log(0.12), math.Log(0.8), math.Log(0.02), math.Log(0.05)),
+		append(spread, 1.0, 0.5, 0.8, 0.7)
+}
+
+func (s shape) at(levers, which int) float64 { return math.Exp(s[levers+which]) }
+
+// constant is the variance of the level of a measure, around the mean of its trials.
+const constant = 1.0
+
+// process is a measure's model: a Gaussian process with what it was fitted to.
+type process struct {
+	space *Space
+	shape shape
+	// known is what is expected of each cell beforehand, apart how far that is from its
+	// mean over all cells; nil: nothing is expected.
+	known, apart []float64
+	// cells, blocks and values are the trials', the values less their mean and less
+	// what was expected.
+	cells, blocks []int
+	values        []float64
+	mean          float64
+	// alike has how alike levels are, by lever and pair, for one reach; power and joint
+	// are the variances of what levers do alone and together.
+	alike        []matrix
+	reach, joint float64
+	power        []float64
+
+	lower   matrix
+	weights []float64
+}
+
+// fit makes a process of trials: of all shapes the likeliest.
+func fit(space *Space, cells, blocks []int, values, known []float64) *process {
+	p := &process{space: space, known: known, cells: cells, blocks: blocks}
+	for _, v := range known {
+		p.apart = append(p.apart, v-average(known))
+	}
+	median, spread := expected(len(space.Levers))
+	p.shape = median
+	if len(values) == 0 {
+		return p
+	}
+	p.values = make([]float64, len(values))
+	for i, v := range values {
+		p.mean += (v - p.before(cells[i])) / float64(len(values))
+	}
+	for i, v := range values {
+		p.values[i] = v - p.before(cells[i]) - p.mean
+	}
+	best := p.likelihood(p.shape, median, spread)
+	for _, step := range []float64{1.4, 0.7, 0.35, 0.18} {
+		for i := range p.shape {
+			for _, way := range []float64{-step, step} {
+				other := append(shape(nil), p.shape...)
+				other[i] += way
+				if l := p.likelihood(other, median, spread); l > best {
+					p.shape, best = other, l
+				}
+			}
+		}
+	}
+	p.likelihood(p.shape, median, spread) // leaves its factors
+	return p
+}
+
+// before is what is expected of a cell beforehand.
+func (p *process) before(cell int) float64 {
+	if p.known == nil {
+		return 0
+	}
+	return p.known[cell]
+}
+
+// prepare makes the tables of how alike levels are, and the variances of a shape.
+func (p *process) prepare(s shape) {
+	levers := p.space.Levers
+	p.power = p.power[:0]
+	for k := range levers {
+		p.power = append(p.power, math.Exp(2*s[k]))
+	}
+	p.joint = math.Exp(2 * s[len(levers)+shapeTogether])
+	reach := s.at(len(levers), shapeReach)
+	if p.alike != nil && p.reach == reach {
+		return
+	}
+	p.reach, p.alike = reach, make([]matrix, len(levers))
+	for k, l := range levers {
+		n := 1
+		for _, c := range p.space.Cells {
+			n = max(n, c[k]+1)
+		}
+		table := newMatrix(n+1, n+1) // the last one is Absent
+		for a := range n + 1 {
+			for b := range n + 1 {
+				table[a][b] = l.alike(absentAs(a, n), absentAs(b, n), reach)
+			}
+		}
+		p.alike[k] = table
+	}
+}
+
+func absentAs(level, n int) int {
+	if level == n {
+		return Absent
+	}
+	return level
+}
+
+// covariance of what two cells have, by the shape that is prepared.
+func (p *process) covariance(a, b int) float64 {
+	sum, product := constant, 1.0
+	for k, table := range p.alike {
+		i, j := p.space.Cells[a][k], p.space.Cells[b][k]
+		last := len(table) - 1
+		if i == Absent {
+			i = last
+		}
+		if j == Absent {
+			j = last
+		}
+		alike := table[i][j]
+		sum += p.power[k] * alike
+		product *= alike
+	}
+	if p.apart != nil {
+		sum += slope * p.apart[a] * p.apart[b]
+	}
+	return sum + p.joint*product
+}
+
+// slope is the variance of how far what is expected beforehand goes: usually not twice
+// as far as it says, and sometimes the other way.
+const slope = 0.5
+
+func average(values []float64) (mean float64) {
+	for _, v := range values {
+		mean += v / float64(len(values))
+	}
+	return mean
+}
+
+// likelihood is the logarithm of how likely the trials and a shape are together, up to
+// a constant. It leaves the shape's factors in the process.
+func (p *process) likelihood(s, median, spread shape) float64 {
+	p.prepare(s)
+	n, levers := len(p.cells), len(p.space.Levers)
+	blocks, noise := math.Exp(2*s[levers+shapeBlocks]), math.Exp(2*s[levers+shapeNoise])
+	k := newMatrix(n, n)
+	for i := range n {
+		for j := range i + 1 {
+			v := p.covariance(p.cells[i], p.cells[j])
+			if p.blocks[i] == p.blocks[j] {
+				v += blocks
+			}
+			if i == j {
+				v += noise + 1e-9
+			}
+			k[i][j] = v // factors are of the lower half
+		}
+	}
+	lower, ok := k.factor()
+	if !ok {
+		return math.Inf(-1)
+	}
+	p.lower, p.weights = lower, append([]float64(nil), p.values...)
+	lower.forward(p.weights)
+	lower.backward(p.weights)
+	l := -dot(p.values, p.weights)/2 - lower.logDeterminant()/2
+	for i := range s {
+		z := (s[i] - median[i]) / spread[i]
+		l -= z * z / 2
+	}
+	return l
+}
+
+// noise is the variance of a trial around its cell and block.
+func (p *process) noise() float64 {
+	return math.Exp(2 * p.shape[len(p.space.Levers)+shapeNoise])
+}
+
+// posterior is what the process says of all cells: their means, and what any two have
+// to do with each other.
+func (p *process) posterior() (mean []float64, cov matrix) {
+	p.prepare(p.shape)
+	n, cells := len(p.cells), len(p.space.Cells)
+	mean, cov = make([]float64, cells), newMatrix(cells, cells)
+	halves := newMatrix(cells, n)
+	for j := range cells {
+		mean[j] = p.before(j) + p.mean
+		for i, c := range p.cells {
+			halves[j][i] = p.covariance(c, j)
+		}
+		if n > 0 {
+			mean[j] += dot(halves[j], p.weights)
+			p.lower.forward(halves[j])
+		}
+	}
+	for i := range cells {
+		for j := range i + 1 {
+			v := p.covariance(i, j) - dot(halves[i], halves[j])
+			cov[i][j], cov[j][i] = v, v
+		}
+	}
+	return mean, cov
+}
