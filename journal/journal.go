@@ -154,7 +154,7 @@ func (j *Journal) Revert(ctx context.Context, o Object, why string, step []field
 	var left []string
 	_, err := j.Change(ctx, o, why, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		restored, answers := fields.Undo(live.Object, step)
-		left = foreign(answers)
+		left = foreign(o, answers)
 		return &unstructured.Unstructured{Object: restored}, nil
 	})
 	for _, text := range left {

@@ -34,10 +34,10 @@ func Plan(o Object, live map[string]any, versions []map[string]any, texts ...[]f
 			i := slices.IndexFunc(out.Fields, func(c PlannedChange) bool { return c.Field == f.String() })
 			if i < 0 {
 				i = len(out.Fields)
-				out.Fields = append(out.Fields, PlannedChange{Field: f.String(), From: short(f.Before)})
+				out.Fields = append(out.Fields, PlannedChange{Field: f.String(), From: shown(o, f, f.Before)})
 			}
 			to := &out.Fields[i].To
-			if value := short(f.Wrote[len(f.Wrote)-1]); !slices.Contains(*to, value) {
+			if value := shown(o, f, f.Wrote[len(f.Wrote)-1]); !slices.Contains(*to, value) {
 				*to = append(*to, value)
 			}
 		}

@@ -204,7 +204,7 @@ func (j *Journal) restoreChanged(ctx context.Context, at dynamic.ResourceInterfa
 			left = append(left, a.Field)
 		}
 	}
-	out.Left = foreign(answers)
+	out.Left = foreign(e.Object, answers)
 	if len(out.Back) > 0 {
 		next := &unstructured.Unstructured{Object: restored}
 		if _, err := at.Update(ctx, next, metav1.UpdateOptions{FieldManager: FieldManager}); err != nil {
@@ -223,31 +223,44 @@ func (j *Journal) restoreChanged(ctx context.Context, at dynamic.ResourceInterfa
 	return nil
 }
 
-// foreign says of each field that somebody else changed what it is.
-func foreign(answers []fields.Answer) (out []string) {
+// foreign says of each field of an object that somebody else changed what it is.
+func foreign(o Object, answers []fields.Answer) (out []string) {
 	for _, a := range answers {
 		if a.State == fields.Foreign {
-			out = append(out, words(a))
+			out = append(out, words(o, a))
 		}
 	}
 	return out
 }
 
 // words are what is said of a field that is left alone.
-func words(a fields.Answer) string {
+func words(o Object, a fields.Answer) string {
 	wrote := json.RawMessage(nil)
 	if n := len(a.Field.Wrote); n > 0 {
 		wrote = a.Field.Wrote[n-1]
 	}
-	return fmt.Sprintf("%s is %s; it was %s, this program wrote %s", a.Field, short(a.Now), short(a.Field.Before), short(wrote))
+	return fmt.Sprintf("%s is %s; it was %s, this program wrote %s", a.Field, shown(o, a.Field, a.Now), shown(o, a.Field, a.Field.Before), shown(o, a.Field, wrote))
 }
 
-// short is a value for people.
+// shown is a value of an object's field for people, who read it in terminals and
+// in logs: of a Secret nothing is shown but its type and its labels.
+func shown(o Object, f fields.Field, v json.RawMessage) string {
+	text, path := short(v), f.String()
+	if o.Kind != "Secret" || text == notSet || path == "type" || path == "immutable" || strings.HasPrefix(path, "metadata.labels") {
+		return text
+	}
+	return "(hidden)"
+}
+
+// notSet stands for a value that is not there.
+const notSet = "not set"
+
+// short is a value in few words.
 func short(v json.RawMessage) string {
 	const most = 60
 	switch {
 	case len(v) == 0 || string(v) == "null":
-		return "not set"
+		return notSet
 	case len([]rune(string(v))) > most:
 		return string([]rune(string(v))[:most]) + "…"
 	}
@@ -286,7 +299,7 @@ func (j *Journal) restoreMade(ctx context.Context, at dynamic.ResourceInterface,
 		return nil
 	}
 	_, answers := fields.Undo(live.Object, e.Fields)
-	if out.Left = foreign(answers); len(out.Left) > 0 {
+	if out.Left = foreign(e.Object, answers); len(out.Left) > 0 {
 		out.Text = "left alone: somebody else changed it"
 		return nil
 	}
