@@ -131,6 +131,9 @@ func (j *Journal) removeOnce(ctx context.Context, o Object, why string) error {
 	if err != nil {
 		return err
 	}
+	if e.version == "" && live.GetDeletionTimestamp() != nil {
+		return nil // somebody else has removed it
+	}
 	ours := e.Done == Made && e.version != "" && e.Whole == nil
 	if ours {
 		if err := j.lease.await(ctx); err != nil {

@@ -253,7 +253,7 @@ func (j *Journal) entryFor(ctx context.Context, live *unstructured.Unstructured,
 	}
 	if e != nil && e.UID == string(live.GetUID()) {
 		e.Why = why
-		if e.Done == Removed { // it was to be, and was not
+		if e.Done == Removed && live.GetDeletionTimestamp() == nil { // it was to be, and was not
 			e.Done, e.Whole = Changed, nil
 		}
 		return e, nil

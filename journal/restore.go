@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/failpoint"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/journal/fields"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -49,14 +52,21 @@ func (j *Journal) Restore(ctx context.Context, which func(*Entry) bool) ([]Outco
 	entries, unreadable := Entries(ctx, j.kube)
 	var out []Outcome
 	all := []error{unreadable}
-	for _, e := range inOrder(entries) {
-		if e.settled() || which != nil && !which(e) {
-			continue
+	todo := slices.DeleteFunc(inOrder(entries), func(e *Entry) bool { return e.settled() || which != nil && !which(e) })
+	once := len(todo)
+	for i := 0; i < len(todo); i++ {
+		e, patience := todo[i], time.Duration(0)
+		if i >= once {
+			patience = goneLimit
 		}
 		if err := j.lease.await(ctx); err != nil {
 			return out, errors.Join(append(all, err)...)
 		}
-		o := j.restoreOne(ctx, e)
+		o := j.restoreOne(ctx, e, patience)
+		if errors.Is(o.Err, errEnding) && i < once { // first all others
+			todo = append(todo, e)
+			continue
+		}
 		if len(o.Left) > 0 {
 			j.say("%s: %s (%s)", e.Object, o.Text, strings.Join(o.Left, "; "))
 		}
@@ -118,7 +128,43 @@ func inOrder(entries []*Entry) []*Entry {
 	return out
 }
 
-func (j *Journal) restoreOne(ctx context.Context, e *Entry) (out Outcome) {
+// goneLimit bounds the wait for the end of an object that was removed, and is to be
+// made again: its finalizers may have work to do, as a cloud's load balancer to
+// take away. goneLook is how often it is looked at.
+const (
+	goneLimit = 2 * time.Minute
+	goneLook  = 500 * time.Millisecond
+)
+
+// errEnding says that an object is to be made again, and is not gone yet.
+var errEnding = errors.New("it was removed, and is still on its way out")
+
+// look reads the object of an entry; nil if there is none. One that goes and is to
+// come back it waits for as long as patience says, and leaves time for other things
+// that are to be put back.
+func (j *Journal) look(ctx context.Context, at dynamic.ResourceInterface, e *Entry, patience time.Duration) (*unstructured.Unstructured, error) {
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = min(patience, time.Until(deadline)/2)
+	}
+	for began := time.Now(); ; {
+		live, err := at.Get(ctx, e.Object.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case live.GetDeletionTimestamp() == nil, e.Whole == nil, e.UID != "" && string(live.GetUID()) != e.UID:
+			return live, nil
+		}
+		if time.Since(began) >= patience || wake.Pause(ctx, goneLook) != nil {
+			return nil, errs.WithHint(fmt.Errorf("%w (finalizers: %s)", errEnding, strings.Join(live.GetFinalizers(), ", ")),
+				"once it is gone: meshtrial cluster restore, which makes it again as it was")
+		}
+	}
+}
+
+// restoreOne puts back what one entry says, while the Lease is held.
+func (j *Journal) restoreOne(ctx context.Context, e *Entry, patience time.Duration) (out Outcome) {
 	out.Entry = *e
 	at, err := j.open.Open(ctx, e.Object.Bare(), e.Object.Namespace)
 	if meta.IsNoMatchError(err) {
@@ -134,9 +180,9 @@ func (j *Journal) restoreOne(ctx context.Context, e *Entry) (out Outcome) {
 	}
 	failpoint.Reach("to be put back", e.Object)
 	for range tries {
-		live, err := at.Get(ctx, e.Object.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			live, err = nil, nil
+		live, err := j.look(ctx, at, e, patience)
+		if err == nil {
+			err = j.lease.await(ctx)
 		}
 		if err == nil {
 			switch {

@@ -1,0 +1,199 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+var services = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+
+// fakeJournal is a journal whose Lease is held for good, until its clock is moved
+// by slept; nobody renews it.
+type fakeJournal struct {
+	*Journal
+	kube  *dynamicfake.FakeDynamicClient
+	slept time.Duration
+	// versions counts those that were given out.
+	versions int
+}
+
+func newFakeJournal(objects ...runtime.Object) *fakeJournal {
+	f := &fakeJournal{kube: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		services: "ServiceList", secrets: "SecretList", leases: "LeaseList", namespaces: "NamespaceList"}, objects...)}
+	f.kube.PrependReactor("*", "*", f.serve)
+	done := make(chan struct{})
+	close(done)
+	held := leaseOf(Holder{Run: "r"}, nil)
+	f.Journal = &Journal{kube: f.kube, open: fakeOpener{f.kube}, run: "r", lease: &lease{run: "r", api: f.kube.Resource(leases).Namespace(Namespace), object: held,
+		now: func() time.Duration { return time.Hour + f.slept }, renewed: time.Hour, done: done, cancel: func(error) {}}}
+	return f
+}
+
+// serve does what an API server does and the fake one leaves undone: dry runs,
+// versions, and what deletions and updates take for granted.
+func (f *fakeJournal) serve(a clienttesting.Action) (bool, runtime.Object, error) {
+	stored := func(name string) (version, uid string) {
+		if o, err := f.kube.Tracker().Get(a.GetResource(), a.GetNamespace(), name); err == nil {
+			return o.(*unstructured.Unstructured).GetResourceVersion(), string(o.(*unstructured.Unstructured).GetUID())
+		}
+		return "", ""
+	}
+	stamp := func(o runtime.Object) {
+		f.versions++
+		o.(*unstructured.Unstructured).SetResourceVersion(strconv.Itoa(f.versions))
+	}
+	conflict := func(name string) error { return apierrors.NewConflict(a.GetResource().GroupResource(), name, nil) }
+	switch a := a.(type) {
+	case clienttesting.CreateActionImpl:
+		if len(a.CreateOptions.DryRun) > 0 {
+			return true, a.Object, nil
+		}
+		stamp(a.Object)
+		a.Object.(*unstructured.Unstructured).SetUID(types.UID("made-" + strconv.Itoa(f.versions)))
+	case clienttesting.UpdateActionImpl:
+		o := a.Object.(*unstructured.Unstructured)
+		if version, _ := stored(o.GetName()); version != "" && version != o.GetResourceVersion() {
+			return true, nil, conflict(o.GetName())
+		}
+		if len(a.UpdateOptions.DryRun) > 0 {
+			return true, a.Object, nil
+		}
+		stamp(a.Object)
+	case clienttesting.DeleteActionImpl:
+		version, uid := stored(a.Name)
+		if p := a.DeleteOptions.Preconditions; p != nil && (p.ResourceVersion != nil && *p.ResourceVersion != version || p.UID != nil && string(*p.UID) != uid) {
+			return true, nil, conflict(a.Name)
+		}
+	}
+	return false, nil, nil
+}
+
+// fakeOpener knows Services alone.
+type fakeOpener struct{ kube dynamic.Interface }
+
+func (o fakeOpener) Open(_ context.Context, object *unstructured.Unstructured, _ string) (dynamic.ResourceInterface, error) {
+	return o.kube.Resource(services).Namespace(object.GetNamespace()), nil
+}
+
+var shopWeb = Object{APIVersion: "v1", Kind: "Service", Namespace: "shop", Name: "web"}
+
+// webService is somebody's Service; one that ends has been deleted, and waits for its
+// finalizer.
+func webService(uid string, ends bool) *unstructured.Unstructured {
+	out := shopWeb.Bare()
+	out.SetUID(types.UID(uid))
+	out.SetFinalizers([]string{"service.kubernetes.io/load-balancer-cleanup"})
+	out.Object["spec"] = map[string]any{"type": "LoadBalancer"}
+	if ends {
+		now := metav1.Now()
+		out.SetDeletionTimestamp(&now)
+	}
+	return out
+}
+
+func (f *fakeJournal) web(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	found, err := f.kube.Resource(services).Namespace("shop").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found.Items) == 0 {
+		return nil
+	}
+	return &found.Items[0]
+}
+
+func (f *fakeJournal) entries(t *testing.T) []*Entry {
+	t.Helper()
+	out, err := Entries(t.Context(), f.kube)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// ends has the Service go as one with a finalizer does: it stands until the n-th look
+// after its deletion.
+func (f *fakeJournal) ends(looks int) {
+	deleted := false
+	f.kube.PrependReactor("delete", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		deleted = true
+		return true, nil, f.kube.Tracker().Update(services, webService("u1", true), "shop")
+	})
+	f.kube.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if deleted {
+			if looks--; looks == 0 {
+				return false, nil, f.kube.Tracker().Delete(services, "shop", "web")
+			}
+		}
+		return false, nil, nil
+	})
+}
+
+// TestMadeAgainAfterItsFinalizers: an object that a step removed, and that still waits
+// for its finalizers when the step ends, is made again once it is gone.
+func TestMadeAgainAfterItsFinalizers(t *testing.T) {
+	f := newFakeJournal(webService("u1", false))
+	f.ends(3)
+	if err := f.Remove(t.Context(), shopWeb, "test"); err != nil {
+		t.Fatal(err)
+	}
+	done, err := f.Restore(t.Context(), nil)
+	if err != nil || len(done) != 1 || done[0].Text != "made again as it was" {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if now := f.web(t); now == nil || now.GetDeletionTimestamp() != nil || now.GetUID() == "u1" {
+		t.Errorf("it is not there again: %v", now)
+	}
+	if left := f.entries(t); len(left) > 0 {
+		t.Errorf("%+v is left", left[0])
+	}
+}
+
+// TestStillEnding: where that takes longer than there is time, its note stays, also
+// when it is removed once more, and others come before it.
+func TestStillEnding(t *testing.T) {
+	f := newFakeJournal(webService("u1", false))
+	f.ends(-1)
+	if err := f.Remove(t.Context(), shopWeb, "test"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if done, err := f.Restore(ctx, nil); !errors.Is(err, errEnding) || !strings.Contains(err.Error(), "load-balancer-cleanup") || !strings.Contains(errs.Hint(err), "cluster restore") || len(done) != 1 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if err := f.Remove(t.Context(), shopWeb, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if left := f.entries(t); len(left) != 1 || left[0].Done != Removed || left[0].Whole == nil {
+		t.Errorf("%+v", left)
+	}
+}
+
+// TestRemovedBySomebodyElse: what is on its way out by another's hand is not noted, so
+// that nobody makes it again.
+func TestRemovedBySomebodyElse(t *testing.T) {
+	f := newFakeJournal(webService("u1", true))
+	if err := f.Remove(t.Context(), shopWeb, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if left := f.entries(t); len(left) > 0 {
+		t.Errorf("%+v", left[0])
+	}
+}
