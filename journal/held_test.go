@@ -60,7 +60,7 @@ func (f *fakeJournal) serve(a clienttesting.Action) (bool, runtime.Object, error
 	conflict := func(name string) error { return apierrors.NewConflict(a.GetResource().GroupResource(), name, nil) }
 	switch a := a.(type) {
 	case clienttesting.CreateActionImpl:
-		if len(a.CreateOptions.DryRun) > 0 {
+		if dryRun(a) {
 			return true, a.Object, nil
 		}
 		stamp(a.Object)
@@ -70,7 +70,7 @@ func (f *fakeJournal) serve(a clienttesting.Action) (bool, runtime.Object, error
 		if version, _ := stored(o.GetName()); version != "" && version != o.GetResourceVersion() {
 			return true, nil, conflict(o.GetName())
 		}
-		if len(a.UpdateOptions.DryRun) > 0 {
+		if dryRun(a) {
 			return true, a.Object, nil
 		}
 		stamp(a.Object)
@@ -195,5 +195,118 @@ func TestRemovedBySomebodyElse(t *testing.T) {
 	}
 	if left := f.entries(t); len(left) > 0 {
 		t.Errorf("%+v", left[0])
+	}
+}
+
+// typeOf is an edit of the Service.
+func typeOf(kind string) Edit {
+	return func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return live, unstructured.SetNestedField(live.Object, kind, "spec", "type")
+	}
+}
+
+// TestSlept: a machine that sleeps longer than the Lease lasts between a note and its
+// write, or before the write arrives, leaves nothing that no note says: the next run
+// may have thrown the note away.
+func TestSlept(t *testing.T) {
+	made := webService("", false)
+	for name, c := range map[string]struct {
+		there  bool // the Service
+		verb   string
+		change func(context.Context, *Journal) error
+	}{
+		"change": {true, "update", func(ctx context.Context, j *Journal) error { _, err := j.Change(ctx, shopWeb, "test", typeOf("ClusterIP")); return err }},
+		"make":   {false, "create", func(ctx context.Context, j *Journal) error { _, _, err := j.Apply(ctx, made, "test"); return err }},
+		"remove": {true, "delete", func(ctx context.Context, j *Journal) error { return j.Remove(ctx, shopWeb, "test") }},
+	} {
+		for when, resource := range map[string]string{"before the write": "secrets", "with the write": "services"} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				f := newFakeJournal()
+				if c.there {
+					f = newFakeJournal(webService("u1", false))
+				}
+				writes := 0
+				f.kube.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+					if a.GetResource() == services && a.GetVerb() == c.verb && !dryRun(a) {
+						writes++
+					}
+					if a.GetResource().Resource == resource && a.GetVerb() != "get" && a.GetVerb() != "list" && !dryRun(a) {
+						f.slept = time.Hour
+					}
+					return false, nil, nil
+				})
+				if err := c.change(t.Context(), f.Journal); !errors.Is(err, ErrLost) {
+					t.Errorf("%v", err)
+				}
+				if resource == "secrets" && writes > 0 {
+					t.Errorf("%d writes after the Lease was lost", writes)
+				}
+				if resource == "services" && writes == 0 {
+					t.Error("nothing was written")
+				}
+				now := f.web(t)
+				if (now != nil) != c.there {
+					t.Fatalf("the Service is %v", now)
+				}
+				if now != nil && now.Object["spec"].(map[string]any)["type"] != "LoadBalancer" {
+					t.Errorf("it is not as it was: %v", now.Object["spec"])
+				}
+			})
+		}
+	}
+}
+
+func dryRun(a clienttesting.Action) bool {
+	switch a := a.(type) {
+	case clienttesting.CreateActionImpl:
+		return len(a.CreateOptions.DryRun) > 0
+	case clienttesting.UpdateActionImpl:
+		return len(a.UpdateOptions.DryRun) > 0
+	}
+	return false
+}
+
+// TestSleptAndSomebodyWrote: what somebody has written since is not taken back; it is
+// told.
+func TestSleptAndSomebodyWrote(t *testing.T) {
+	f := newFakeJournal(webService("u1", false))
+	f.kube.PrependReactor("update", "services", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if dryRun(a) || f.slept > 0 {
+			return false, nil, nil
+		}
+		f.slept = time.Hour
+		theirs := a.(clienttesting.UpdateActionImpl).Object.DeepCopyObject().(*unstructured.Unstructured)
+		ours := theirs.DeepCopy()
+		ours.SetResourceVersion("10")
+		theirs.SetResourceVersion("11")
+		return true, ours, f.kube.Tracker().Update(services, theirs, "shop")
+	})
+	_, err := f.Change(t.Context(), shopWeb, "test", typeOf("ClusterIP"))
+	if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "could not be taken back") || !strings.Contains(errs.Hint(err), "cluster status") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestForgetsItsOwn: a note that another run has made for the same object meanwhile
+// stays.
+func TestForgetsItsOwn(t *testing.T) {
+	f := newFakeJournal(webService("u1", false))
+	if _, err := f.Change(t.Context(), shopWeb, "test", typeOf("ClusterIP")); err != nil {
+		t.Fatal(err)
+	}
+	old := f.entries(t)[0]
+	again := *old
+	again.Run = "another"
+	if err := again.save(t.Context(), f.kube); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.forget(t.Context(), f.kube); !apierrors.IsConflict(err) {
+		t.Errorf("%v", err)
+	}
+	if left := f.entries(t); len(left) != 1 || left[0].Run != "another" {
+		t.Errorf("%+v", left)
+	}
+	if err := again.forget(t.Context(), f.kube); err != nil || len(f.entries(t)) > 0 {
+		t.Errorf("%v, %+v", err, f.entries(t))
 	}
 }

@@ -207,6 +207,9 @@ func (j *Journal) changeOnce(ctx context.Context, o Object, why string, edit Edi
 		return step, j.done(ctx, e)
 	}
 	step, _ = fields.Seen(step, written.Object)
+	if err := j.landed(ctx, o, unchanged(at, written, step)); err != nil {
+		return nil, err
+	}
 	return step, j.noteWritten(ctx, e, written)
 }
 
@@ -272,7 +275,8 @@ func undecided(e *Entry) error {
 		"look at it; if it may stay: meshtrial cluster restore --forget")
 }
 
-// note writes an entry of what is about to be changed, unless the Lease is lost.
+// note writes an entry of what is about to be changed. Its error says that the Lease
+// is lost, and nothing may be changed.
 func (j *Journal) note(ctx context.Context, e *Entry) error {
 	if err := j.lease.await(ctx); err != nil {
 		return err
@@ -287,5 +291,5 @@ func (j *Journal) note(ctx context.Context, e *Entry) error {
 		return err
 	}
 	failpoint.Reach("noted", e.Object)
-	return nil
+	return j.lease.await(ctx) // the machine may have slept since
 }
