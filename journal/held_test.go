@@ -3,8 +3,10 @@ package journal
 import (
 	"context"
 	"errors"
+	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -166,7 +168,7 @@ func TestMadeAgainAfterItsFinalizers(t *testing.T) {
 }
 
 // TestStillEnding: where that takes longer than there is time, its note stays, also
-// when it is removed once more, and others come before it.
+// when it is removed or changed once more.
 func TestStillEnding(t *testing.T) {
 	f := newFakeJournal(webService("u1", false))
 	f.ends(-1)
@@ -179,6 +181,9 @@ func TestStillEnding(t *testing.T) {
 		t.Errorf("%+v, %v", done, err)
 	}
 	if err := f.Remove(t.Context(), shopWeb, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Change(t.Context(), shopWeb, "test", typeOf("ClusterIP")); err != nil {
 		t.Fatal(err)
 	}
 	if left := f.entries(t); len(left) != 1 || left[0].Done != Removed || left[0].Whole == nil {
@@ -215,7 +220,10 @@ func TestSlept(t *testing.T) {
 		verb   string
 		change func(context.Context, *Journal) error
 	}{
-		"change": {true, "update", func(ctx context.Context, j *Journal) error { _, err := j.Change(ctx, shopWeb, "test", typeOf("ClusterIP")); return err }},
+		"change": {true, "update", func(ctx context.Context, j *Journal) error {
+			_, err := j.Change(ctx, shopWeb, "test", typeOf("ClusterIP"))
+			return err
+		}},
 		"make":   {false, "create", func(ctx context.Context, j *Journal) error { _, _, err := j.Apply(ctx, made, "test"); return err }},
 		"remove": {true, "delete", func(ctx context.Context, j *Journal) error { return j.Remove(ctx, shopWeb, "test") }},
 	} {
@@ -308,5 +316,118 @@ func TestForgetsItsOwn(t *testing.T) {
 	}
 	if err := again.forget(t.Context(), f.kube); err != nil || len(f.entries(t)) > 0 {
 		t.Errorf("%v, %+v", err, f.entries(t))
+	}
+}
+
+func ownNamespace(uid string, labels map[string]string) *unstructured.Unstructured {
+	out := (Object{APIVersion: "v1", Kind: "Namespace", Name: Namespace}).Bare()
+	out.SetUID(types.UID(uid))
+	out.SetLabels(labels)
+	return out
+}
+
+// TestLeave: the journal's namespace goes while the Lease is held, and no namespace that
+// another run has made meanwhile.
+func TestLeave(t *testing.T) {
+	for name, c := range map[string]struct {
+		slept  bool // after having looked at it
+		stored string
+		stays  bool
+	}{
+		"held":       {false, "n1", false},
+		"slept":      {true, "n1", true},
+		"made again": {false, "n2", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeJournal(ownNamespace(c.stored, map[string]string{Label: "namespace"}))
+			f.kube.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if c.slept {
+					f.slept = time.Hour
+				}
+				return true, ownNamespace("n1", map[string]string{Label: "namespace"}), nil
+			})
+			if err := f.Leave(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.kube.Tracker().Get(namespaces, "", Namespace); (err == nil) != c.stays {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestShutOut: who follows a holder that fell silent, with nothing noted, takes another
+// namespace than the one that it may be about to remove.
+func TestShutOut(t *testing.T) {
+	made := ownNamespace("n1", map[string]string{Label: "namespace"})
+	silent := Holder{Run: "a", Process: "p"}
+	for name, c := range map[string]struct {
+		former    Holder
+		namespace *unstructured.Unstructured
+		noted     bool
+		keep      bool
+		anew      bool
+	}{
+		"silent":               {silent, made, false, false, true},
+		"given back":           {Holder{}, made, false, false, false},
+		"certainly dead":       {Holder{Run: "a", Process: "gone"}, made, false, false, false},
+		"something is noted":   {silent, made, true, false, false},
+		"in one's own cluster": {silent, made, false, true, false},
+		"a prepared namespace": {silent, ownNamespace("n1", map[string]string{partOf: "meshtrial"}), false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeJournal(c.namespace)
+			if c.noted {
+				if err := entry().save(t.Context(), f.kube); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w := waiting{kube: f.kube, Options: Options{Keep: c.keep, Dead: func(p string) bool { return p == "gone" }}}
+			taken := leaseOf(Holder{Run: "b"}, nil)
+			if got := w.shutOut(t.Context(), c.former, taken); (got == nil) != c.anew {
+				t.Errorf("%v", got)
+			}
+			if _, err := f.kube.Tracker().Get(namespaces, "", Namespace); (err != nil) != c.anew {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestWaitOutlastsSilence: an API server that has answered once is waited for as long as
+// the run that has the cluster; one that never did is not, and nor is it without --wait.
+func TestWaitOutlastsSilence(t *testing.T) {
+	for name, c := range map[string]struct {
+		wait    time.Duration
+		refused string // the resource whose requests find nobody
+		from    int    // and from which look on
+		taken   bool
+	}{
+		"the Lease":          {time.Hour, "leases", 2, true},
+		"the namespace":      {time.Hour, "namespaces", 2, true},
+		"no time to wait":    {0, "leases", 1, false},
+		"never answered yet": {time.Hour, "namespaces", 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeJournal(ownNamespace("n1", map[string]string{Label: "namespace"}))
+			if err := f.kube.Tracker().Create(leases, leaseOf(Holder{Run: "a"}, nil), Namespace); err != nil {
+				t.Fatal(err)
+			}
+			looks := 0
+			f.kube.PrependReactor("get", c.refused, func(clienttesting.Action) (bool, runtime.Object, error) {
+				switch looks++; looks {
+				case c.from:
+					return true, nil, &url.Error{Op: "Get", URL: "https://cluster", Err: syscall.ECONNREFUSED}
+				case c.from + 1: // it has been given back meanwhile
+					free := leaseOf(Holder{}, nil)
+					return false, nil, f.kube.Tracker().Update(leases, free, Namespace)
+				}
+				return false, nil, nil
+			})
+			taken, err := acquire(t.Context(), f.kube, Options{Holder: Holder{Run: "b"}, Wait: c.wait})
+			if c.taken && (err != nil || holderOf(taken).Run != "b") || !c.taken && !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("%v, %v", taken, err)
+			}
+		})
 	}
 }

@@ -114,7 +114,8 @@ func (j *Journal) Leave(ctx context.Context) error {
 			// First the namespace, while the Lease is held: nobody else can have
 			// taken it. Where the namespace stays, the Lease is given back.
 			failpoint.Reach("journal empty")
-			return errors.Join(removeNamespace(ctx, j.kube), j.lease.release(ctx))
+			_, err := removeNamespace(ctx, j.kube, j.lease.held)
+			return errors.Join(err, j.lease.release(ctx))
 		}
 	}
 	return j.lease.release(ctx)
