@@ -21,7 +21,7 @@ func agree(ctx context.Context, env *Env, p *progress, where lab.Lab, changes []
 	if where.Kind() == lab.KindLocal || len(changes) == 0 {
 		return nil
 	}
-	text := "outside of its own namespace this run changes, and puts back when it ends:\n" + journal.Text(changes)
+	text := "outside of its own namespace this run changes, and puts back when it ends (if it is killed, meshtrial cluster restore does):\n" + journal.Text(changes)
 	if slices.ContainsFunc(changes, func(c journal.Planned) bool { return len(c.Wide) > 0 }) {
 		n, err := connected(ctx)
 		if err != nil {
