@@ -33,7 +33,7 @@ const (
 type rootKind struct {
 	resource schema.GroupVersionResource
 	// touches says whether an object holds for the sidecars of a run's pods.
-	touches func(spec map[string]any, r Revision) answer
+	touches func(spec map[string]any, f *AsFound) answer
 }
 
 const (
@@ -112,7 +112,7 @@ func (f *AsFound) addRooted(kind string, k rootKind, found []unstructured.Unstru
 			continue
 		}
 		spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-		if touches := k.touches(spec, f.revision); touches > no {
+		if touches := k.touches(spec, f); touches > no {
 			f.others = append(f.others, rooted{kind, o, touches})
 		}
 	}
@@ -142,12 +142,19 @@ func (f *AsFound) watchesRoot(ctx context.Context, kube kubernetes.Interface) (b
 
 // bySelector is for kinds that select pods by spec.selector, or gateways and
 // waypoints by spec.targetRefs.
-func bySelector(spec map[string]any, r Revision) answer {
-	if spec["targetRef"] != nil || spec["targetRefs"] != nil {
+func bySelector(spec map[string]any, f *AsFound) answer {
+	if spec["targetRef"] != nil || targeted(spec) {
 		return no
 	}
 	wanted, _, _ := unstructured.NestedStringMap(spec, "selector", "matchLabels")
-	return selectsRun(wanted, r)
+	return selectsRun(wanted, f.revision)
+}
+
+// targeted says that an object is for gateways or waypoints that it names. An empty
+// list names none, and is as none to istiod.
+func targeted(spec map[string]any) bool {
+	to, _, _ := unstructured.NestedSlice(spec, "targetRefs")
+	return len(to) > 0
 }
 
 // selectsRun says whether labels select the pods of a run that have a sidecar.
@@ -172,7 +179,7 @@ func selectsRun(wanted map[string]string, r Revision) answer {
 var namedLabels = []string{"app", "app.kubernetes.io/name", "service.istio.io/canonical-name", "service.istio.io/canonical-revision"}
 
 // unselected is for a kind that holds mesh-wide only where it selects no workload.
-func unselected(spec map[string]any, _ Revision) answer {
+func unselected(spec map[string]any, _ *AsFound) answer {
 	if spec["workloadSelector"] != nil {
 		return no
 	}
@@ -180,8 +187,8 @@ func unselected(spec map[string]any, _ Revision) answer {
 }
 
 // filtered says whether an EnvoyFilter has a patch for sidecars.
-func filtered(spec map[string]any, r Revision) answer {
-	if spec["targetRefs"] != nil {
+func filtered(spec map[string]any, f *AsFound) answer {
+	if targeted(spec) {
 		return no
 	}
 	patches, _, _ := unstructured.NestedSlice(spec, "configPatches")
@@ -193,15 +200,17 @@ func filtered(spec map[string]any, r Revision) answer {
 		return no
 	}
 	wanted, _, _ := unstructured.NestedStringMap(spec, "workloadSelector", "labels")
-	return selectsRun(wanted, r)
+	return selectsRun(wanted, f.revision)
 }
 
 // directed says whether a DestinationRule holds for Services of namespaces that
-// others know nothing of.
-func directed(spec map[string]any, _ Revision) answer {
+// others know nothing of. Where it does not say to whom it is shown, the mesh
+// configuration does, of which istiod reads . alone as another thing than all.
+func directed(spec map[string]any, f *AsFound) answer {
 	to, _, _ := unstructured.NestedStringSlice(spec, "exportTo")
 	host, _, _ := unstructured.NestedString(spec, "host")
-	if spec["workloadSelector"] != nil || len(to) > 0 && !slices.Contains(to, "*") || !covers(host) {
+	shown := slices.Contains(to, "*") || len(to) == 0 && !slices.Contains(f.config.DefaultDestinationRuleExportTo, ".")
+	if spec["workloadSelector"] != nil || !shown || !covers(host) {
 		return no
 	}
 	return yes
