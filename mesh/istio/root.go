@@ -83,8 +83,7 @@ func (o rooted) spec() map[string]any {
 // it. What may not be read is noted: nothing but foresight is lost.
 func (f *AsFound) readRoot(ctx context.Context, kube kubernetes.Interface, objects dynamic.Interface) error {
 	f.root = f.config.rootNamespace()
-	watched, err := f.watchesRoot(ctx, kube)
-	if err != nil || !watched {
+	if err := f.seeRoot(ctx, kube, f.config.DiscoverySelectors); err != nil || !f.rootSeen.watchedBy(f.config.DiscoverySelectors) {
 		return err
 	}
 	for _, kind := range slices.Sorted(maps.Keys(rootKinds)) {
@@ -103,12 +102,11 @@ func (f *AsFound) readRoot(ctx context.Context, kube kubernetes.Interface, objec
 	return nil
 }
 
-// addRooted keeps the objects that may hold for a run's sidecars. istiod leaves out
-// those with the label of another revision.
+// addRooted keeps the objects that may hold for a run's sidecars.
 func (f *AsFound) addRooted(kind string, k rootKind, found []unstructured.Unstructured) {
 	for i := range found {
 		o := &found[i]
-		if of := o.GetLabels()[revisionLabel]; of != "" && of != RevisionOf(map[string]string{revisionLabel: f.revision.Name}) || o.GetLabels()[leverLabel] != "" {
+		if !f.revision.reads(o) || o.GetLabels()[leverLabel] != "" {
 			continue
 		}
 		spec, _, _ := unstructured.NestedMap(o.Object, "spec")
@@ -118,26 +116,51 @@ func (f *AsFound) addRooted(kind string, k rootKind, found []unstructured.Unstru
 	}
 }
 
-// watchesRoot says whether istiod's discoverySelectors let it see its root namespace;
-// where its labels may not be read, it is taken to.
-func (f *AsFound) watchesRoot(ctx context.Context, kube kubernetes.Interface) (bool, error) {
-	if len(f.config.DiscoverySelectors) == 0 {
-		return true, nil
+// reads says whether istiod reads an object: those with the label of another revision
+// it leaves out.
+func (r Revision) reads(o *unstructured.Unstructured) bool {
+	of := o.GetLabels()[revisionLabel]
+	return of == "" || of == RevisionOf(map[string]string{revisionLabel: r.Name})
+}
+
+// namespaceSeen is what is known of a namespace; the zero value is nothing.
+type namespaceSeen struct {
+	known, there bool
+	labels       labels.Set
+}
+
+// watchedBy says whether discoverySelectors let istiod see the namespace; where its
+// labels are not known, it is taken to.
+func (n namespaceSeen) watchedBy(selectors []metav1.LabelSelector) bool {
+	if len(selectors) == 0 || !n.known {
+		return true
 	}
-	all, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + f.root})
+	return n.there && slices.ContainsFunc(selectors, func(s metav1.LabelSelector) bool { return matched(&s, n.labels) })
+}
+
+// seeRoot looks at the root namespace once, where selectors may leave it out.
+func (f *AsFound) seeRoot(ctx context.Context, kube kubernetes.Interface, selectors []metav1.LabelSelector) (err error) {
+	if len(selectors) > 0 && !f.rootSeen.known {
+		f.rootSeen, err = seeNamespace(ctx, kube, f.root)
+	}
+	return err
+}
+
+// seeNamespace reads the labels of a namespace, as far as it may.
+func seeNamespace(ctx context.Context, kube kubernetes.Interface, name string) (namespaceSeen, error) {
+	all, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if apierrors.IsForbidden(err) {
-		return true, nil
+		return namespaceSeen{}, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("istio: labels of namespace %s: %w", f.root, err)
+		return namespaceSeen{}, fmt.Errorf("istio: labels of namespace %s: %w", name, err)
 	}
 	for i := range all.Items {
-		if all.Items[i].Name == f.root {
-			its := labels.Set(all.Items[i].Labels)
-			return slices.ContainsFunc(f.config.DiscoverySelectors, func(s metav1.LabelSelector) bool { return matched(&s, its) }), nil
+		if all.Items[i].Name == name {
+			return namespaceSeen{known: true, there: true, labels: all.Items[i].Labels}, nil
 		}
 	}
-	return false, nil // there is no such namespace
+	return namespaceSeen{known: true}, nil
 }
 
 // bySelector is for kinds that select pods by spec.selector, or gateways and
