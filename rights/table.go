@@ -123,7 +123,7 @@ var table = []feature{
 		{verbs: "get", name: "configmaps", where: InMesh, why: "the mesh configuration", mesh: study.MeshIstio, when: meshed},
 		{verbs: "list", name: "authorizationpolicies" + security + " requestauthentications" + security + " telemetries" + telemetry + " wasmplugins.extensions.istio.io" +
 			" destinationrules" + networking + " envoyfilters" + networking + " proxyconfigs" + networking + " sidecars" + networking,
-			where: InMesh, why: "mesh-wide objects of others, which hold for a run's sidecars too", mesh: study.MeshIstio, when: meshed, without: unforeseen},
+			where: InMesh, why: "mesh-wide objects of others, which hold for a run's sidecars too; where the mesh has another root namespace, in that", mesh: study.MeshIstio, when: meshed, without: unforeseen},
 		{verbs: "list", name: "configmaps", where: Everywhere, why: "whether the mesh gives each namespace a root certificate", when: meshed, without: late},
 		{verbs: "get", name: "configmaps", where: InRun, why: "whether the root certificate has come", when: meshed, without: late},
 	}},

@@ -112,7 +112,7 @@ func TestRoot(t *testing.T) {
 		"deny a field of no name":                    {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{from: [{source: {not: [a]}}]}]}"}, notes: "may take requests"},
 		"deny, to be tried":                          {objects: []string{"AuthorizationPolicy metadata: {annotations: {istio.io/dry-run: 'true'}}, spec: {action: DENY, rules: [{}]}"}, notes: "figures"},
 		"deny, to be tried, 1":                       {objects: []string{"AuthorizationPolicy metadata: {annotations: {istio.io/dry-run: '1'}}, spec: {action: DENY, rules: [{}]}"}, notes: "figures"},
-		"deny, perhaps tried":                       {objects: []string{"AuthorizationPolicy metadata: {annotations: {istio.io/dry-run: 'yes'}}, spec: {action: DENY, rules: [{}]}"}, err: "takes every request"},
+		"deny, perhaps tried":                        {objects: []string{"AuthorizationPolicy metadata: {annotations: {istio.io/dry-run: 'yes'}}, spec: {action: DENY, rules: [{}]}"}, err: "takes every request"},
 		"deny at a gateway":                          {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{}], targetRefs: [{kind: Gateway, name: a}]}"}},
 		"deny at gateways, of which none is named":   {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{}], targetRefs: []}"}, err: "takes every request"},
 		"deny at pods of theirs":                     {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{}], selector: {matchLabels: {tier: web}}}"}},
@@ -182,6 +182,17 @@ func TestReadRoot(t *testing.T) {
 		t.Errorf("one that it watches: %v", f.others)
 	}
 
+	_, elsewhere, readThere := rootCluster(t, "rootNamespace: mesh-root\n", nil, "mesh-root", denyAll)
+	elsewhere.PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		hidden := a.GetResource().Resource == "authorizationpolicies" || a.GetResource().Resource == "sidecars"
+		return hidden, nil, apierrors.NewForbidden(a.GetResource().GroupResource(), "", nil)
+	})
+	// No role of cluster check is of that namespace, so that the note says how to make one.
+	const grant = "kubectl -n mesh-root create role mesh-wide --verb=list --resource=authorizationpolicies.security.istio.io,sidecars.networking.istio.io, and"
+	if f, err := readThere(); err != nil || !strings.Contains(strings.Join(f.Beside(calledMesh), "\n"), grant) {
+		t.Errorf("%q, %v", f.Beside(calledMesh), err)
+	}
+
 	_, client, read := rootCluster(t, "", nil, Namespace, denyAll, "Sidecar spec: {}", "WasmPlugin spec: {}")
 	client.PrependReactor("list", "authorizationpolicies", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "authorizationpolicies"}, "", nil)
@@ -193,7 +204,7 @@ func TestReadRoot(t *testing.T) {
 	if err != nil || len(f.others) != 1 || f.refuseRoot(calledMesh) != nil {
 		t.Fatalf("%v, %v", f.others, err)
 	}
-	if notes := strings.Join(f.Beside(calledMesh), "\n"); !strings.Contains(notes, "not known, as they may not be listed: AuthorizationPolicy") || strings.Contains(notes, "WasmPlugin") {
+	if notes := strings.Join(f.Beside(calledMesh), "\n"); !strings.Contains(notes, "not known, as they may not be listed: AuthorizationPolicy") || strings.Contains(notes, "WasmPlugin") || strings.Contains(notes, "kubectl") {
 		t.Errorf("%q", notes)
 	}
 	client.PrependReactor("list", "sidecars", func(clienttesting.Action) (bool, runtime.Object, error) {

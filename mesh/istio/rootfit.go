@@ -156,7 +156,15 @@ func (f AsFound) Beside(asked mesh.Asked) []string {
 		out = append(out, doubts...)
 	}
 	if len(f.unread) > 0 {
-		out = append(out, fmt.Sprintf("mesh-wide objects of others in namespace %s are not known, as they may not be listed: %s", f.root, strings.Join(f.unread, ", ")))
+		text := fmt.Sprintf("mesh-wide objects of others in namespace %s are not known, as they may not be listed: %s", f.root, strings.Join(f.unread, ", "))
+		if f.root != Namespace { // which the table of rights does not know beforehand
+			var resources []string
+			for _, kind := range f.unread {
+				resources = append(resources, rootKinds[kind].resource.GroupResource().String())
+			}
+			text += fmt.Sprintf(" (cluster check asks for rights in namespace %s; here: kubectl -n %s create role mesh-wide --verb=list --resource=%s, and a rolebinding)", Namespace, f.root, strings.Join(resources, ","))
+		}
+		out = append(out, text)
 	}
 	return out
 }
