@@ -132,7 +132,7 @@ var table = []feature{
 		Without:    "CPU and memory per container, threads and their waits, sockets, probes, pressure, the CPU of others, and the clocks of nodes: no study runs without it, but those of the data plane by --observe kubelet, which know less",
 		rows:       []row{{verbs: "create", name: "daemonsets.apps", where: InRun, why: "the observer on each node"}}},
 	{Name: Kubelets, Doc: "meshtrial run --observe kubelet: CPU and memory between the samples of the nodes' kubelets, in place of the observers.", rows: []row{
-		{verbs: "get", name: "nodes/proxy", where: Everywhere, why: "the CPU and memory of the run's containers and of istiod, from each kubelet's summary; a strong right, which reaches the kubelet's exec (nodes/stats is not enough to ask through the API server)"},
+		{verbs: "get", name: "nodes/proxy", where: Everywhere, why: "the CPU and memory of the run's containers and of istiod, from each kubelet's page /metrics/resource; a strong right, which reaches the kubelet's exec (nodes/stats is not enough to ask through the API server)"},
 	}},
 	{Name: DataPlane, Doc: "Load generators, workers and their sidecars.", when: dataPlane, rows: []row{
 		{verbs: "create", name: "services", where: InRun, why: "the workers' addresses"},

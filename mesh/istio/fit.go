@@ -122,8 +122,9 @@ func (f AsFound) Components() []record.Component {
 }
 
 // Refuse says why a study cannot be run on Istio as it stands; nil if it can. It is
-// asked before a run makes or changes anything, and what docs/cluster.md says
-// of the shipped studies is its answers.
+// asked when a run has the cluster and what dead ones left is gone, before it makes
+// or changes anything else. What docs/cluster.md says of the shipped studies is its
+// answers.
 func (f AsFound) Refuse(asked mesh.Asked) error {
 	if err := f.refuseProxies(asked.Proxies); err != nil {
 		return err
