@@ -66,6 +66,9 @@ func (j *Journal) applyOnce(ctx context.Context, object *unstructured.Unstructur
 	}
 	failpoint.Reach("applied", o)
 	step, _ = fields.Seen(step, written.Object)
+	if err := j.landed(ctx, o, unchanged(at, written, step)); err != nil {
+		return nil, false, err
+	}
 	return step, false, j.noteWritten(ctx, e, written)
 }
 
@@ -98,6 +101,9 @@ func (j *Journal) make(ctx context.Context, at dynamic.ResourceInterface, object
 		return err
 	}
 	failpoint.Reach("made", o)
+	if err := j.landed(ctx, o, unmade(at, written)); err != nil {
+		return err
+	}
 	fresh.UID = string(written.GetUID())
 	fresh.Fields = fields.Diff(nil, written.Object)
 	return fresh.save(ctx, j.kube)
@@ -131,6 +137,9 @@ func (j *Journal) removeOnce(ctx context.Context, o Object, why string) error {
 	if err != nil {
 		return err
 	}
+	if e.version == "" && live.GetDeletionTimestamp() != nil {
+		return nil // somebody else has removed it
+	}
 	ours := e.Done == Made && e.version != "" && e.Whole == nil
 	if ours {
 		if err := j.lease.await(ctx); err != nil {
@@ -148,14 +157,18 @@ func (j *Journal) removeOnce(ctx context.Context, o Object, why string) error {
 	}
 	uid, version := live.GetUID(), live.GetResourceVersion()
 	err = at.Delete(ctx, o.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
-	if err != nil && !apierrors.IsNotFound(err) {
+	gone := apierrors.IsNotFound(err) // by somebody else
+	if err != nil && !gone {
 		return err
 	}
 	failpoint.Reach("removed", o)
-	if ours {
+	switch {
+	case ours:
 		return e.forget(ctx, j.kube)
+	case gone:
+		return nil
 	}
-	return nil
+	return j.landed(ctx, o, unremoved(at, live, e.Whole))
 }
 
 // restorable is an object as it can be made again.

@@ -243,9 +243,10 @@ func (e *Entry) save(ctx context.Context, kube dynamic.Interface) error {
 	return nil
 }
 
-// forget takes an entry out of the journal.
+// forget takes an entry out of the journal, as it was last read or written: one that
+// another run has made for the same object meanwhile stays.
 func (e *Entry) forget(ctx context.Context, kube dynamic.Interface) error {
-	err := kube.Resource(secrets).Namespace(Namespace).Delete(ctx, e.secretName(), metav1.DeleteOptions{})
+	err := kube.Resource(secrets).Namespace(Namespace).Delete(ctx, e.secretName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &e.version}})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("take %s out of the journal: %w", e.Object, err)
 	}

@@ -25,7 +25,8 @@ func Rise(ctx context.Context, j *Journal) error {
 
 // RemoveNamespace takes the journal's namespace away.
 func RemoveNamespace(ctx context.Context, kube dynamic.Interface) error {
-	return removeNamespace(ctx, kube)
+	_, err := removeNamespace(ctx, kube, func() error { return nil })
+	return err
 }
 
 // Namespaces is where namespaces are in the API.

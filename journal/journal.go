@@ -121,7 +121,8 @@ func (j *Journal) Leave(ctx context.Context) error {
 			// First the namespace, while the Lease is held: nobody else can have
 			// taken it. Where the namespace stays, the Lease is given back.
 			failpoint.Reach("journal empty")
-			return errors.Join(removeNamespace(ctx, j.kube), j.lease.release(ctx))
+			_, err := removeNamespace(ctx, j.kube, j.lease.held)
+			return errors.Join(err, j.lease.release(ctx))
 		}
 	}
 	return j.lease.release(ctx)
@@ -161,7 +162,7 @@ func (j *Journal) Revert(ctx context.Context, o Object, why string, step []field
 	var left []string
 	_, err := j.Change(ctx, o, why, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		restored, answers := fields.Undo(live.Object, step)
-		left = foreign(answers)
+		left = foreign(o, answers)
 		return &unstructured.Unstructured{Object: restored}, nil
 	})
 	for _, text := range left {
@@ -214,6 +215,9 @@ func (j *Journal) changeOnce(ctx context.Context, o Object, why string, edit Edi
 		return step, j.done(ctx, e)
 	}
 	step, _ = fields.Seen(step, written.Object)
+	if err := j.landed(ctx, o, unchanged(at, written, step)); err != nil {
+		return nil, err
+	}
 	return step, j.noteWritten(ctx, e, written)
 }
 
@@ -260,7 +264,7 @@ func (j *Journal) entryFor(ctx context.Context, live *unstructured.Unstructured,
 	}
 	if e != nil && e.UID == string(live.GetUID()) {
 		e.Why = why
-		if e.Done == Removed { // it was to be, and was not
+		if e.Done == Removed && live.GetDeletionTimestamp() == nil { // it was to be, and was not
 			e.Done, e.Whole = Changed, nil
 		}
 		return e, nil
@@ -279,7 +283,8 @@ func undecided(e *Entry) error {
 		"look at it; if it may stay: meshtrial cluster restore --forget")
 }
 
-// note writes an entry of what is about to be changed, unless the Lease is lost.
+// note writes an entry of what is about to be changed. Its error says that the Lease
+// is lost, and nothing may be changed.
 func (j *Journal) note(ctx context.Context, e *Entry) error {
 	if err := j.lease.await(ctx); err != nil {
 		return err
@@ -294,5 +299,5 @@ func (j *Journal) note(ctx context.Context, e *Entry) error {
 		return err
 	}
 	failpoint.Reach("noted", e.Object)
-	return nil
+	return j.lease.await(ctx) // the machine may have slept since
 }

@@ -202,3 +202,33 @@ func TestClockSetBack(t *testing.T) {
 		t.Errorf("nobody renews any more: %v", err)
 	}
 }
+
+// TestSecretsStayUnsaid: what a Secret holds is in no plan and in no word on what was
+// left alone; that it changes is.
+func TestSecretsStayUnsaid(t *testing.T) {
+	secret := func(data map[string]any, label string) map[string]any {
+		return map[string]any{"data": data, "stringData": map[string]any{"plain": "hunter2"},
+			"metadata": map[string]any{"labels": map[string]any{"team": label}, "annotations": map[string]any{"kubectl.kubernetes.io/last-applied-configuration": "hunter" + label}}}
+	}
+	o := Object{APIVersion: "v1", Kind: "Secret", Namespace: "shop", Name: "db"}
+	was, is := secret(map[string]any{"password": "aHVudGVyMQ=="}, "1"), secret(map[string]any{"password": "aHVudGVyMw==", "user": "aHVudGVyNA=="}, "2")
+	planned, differs := Plan(o, was, []map[string]any{is})
+	text := Text([]Planned{planned})
+	_, answers := fields.Undo(secret(map[string]any{"password": "aHVudGVyNQ=="}, "3"), fields.Diff(was, is))
+	left := strings.Join(foreign(o, answers), "\n")
+	for _, said := range []string{text, left} {
+		if strings.Contains(said, "aHVudGVy") || strings.Contains(said, "hunter") {
+			t.Errorf("a Secret's value is shown:\n%s", said)
+		}
+	}
+	if !differs || !strings.Contains(text, "data.password: (hidden) -> (hidden)") || !strings.Contains(text, "data.user: not set -> (hidden)") || !strings.Contains(text, `metadata.labels.team: "1" -> "2"`) {
+		t.Errorf("planned:\n%s", text)
+	}
+	if !strings.Contains(left, "data.password is (hidden); it was (hidden), this program wrote (hidden)") || !strings.Contains(left, `metadata.labels.team is "3"`) {
+		t.Errorf("left alone:\n%s", left)
+	}
+	o.Kind = "ConfigMap"
+	if planned, _ := Plan(o, was, []map[string]any{is}); !strings.Contains(Text([]Planned{planned}), "aHVudGVyMw==") {
+		t.Errorf("of a ConfigMap nothing is hidden: %+v", planned)
+	}
+}

@@ -92,61 +92,6 @@ type lease struct {
 // that it waits for the next renewal, until the Lease is lost.
 const good = Lapse - renewEvery
 
-// acquire takes the Lease, once nobody holds it. A holder that is certainly dead
-// is taken over at once, one that does not renew for the time of [Lapse] after
-// that; one that renews is waited for as long as o says.
-func acquire(ctx context.Context, kube dynamic.Interface, o Options) (*unstructured.Unstructured, error) {
-	api := kube.Resource(leases).Namespace(Namespace)
-	var seen watched
-	began, told := time.Now(), ""
-	for {
-		if err := ensureNamespace(ctx, kube, o.say); err != nil {
-			return nil, err
-		}
-		found, err := api.Get(ctx, LeaseName, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			if taken, err := api.Create(ctx, leaseOf(o.Holder, nil), metav1.CreateOptions{FieldManager: FieldManager}); err == nil || !passing(err) {
-				return taken, sayLease(err)
-			}
-		case err != nil:
-			return nil, sayLease(err)
-		default:
-			holder := holderOf(found)
-			state := seen.look(found.GetResourceVersion(), holder, awake(), o.Dead)
-			if state == free {
-				if taken, err := api.Update(ctx, leaseOf(o.Holder, found), metav1.UpdateOptions{FieldManager: FieldManager}); err == nil || !passing(err) {
-					return taken, sayLease(err)
-				}
-				continue // somebody was faster
-			}
-			if state == alive && time.Since(began) >= o.Wait {
-				return nil, errs.WithHint(&HeldError{holder}, "wait for it with --wait 1h, or look: meshtrial cluster status")
-			}
-			if holder.Run != told {
-				told = holder.Run
-				o.say("waiting for the cluster: %s", holder)
-			}
-		}
-		if err := wake.Pause(ctx, lookEvery); err != nil {
-			return nil, fmt.Errorf("wait for the cluster's Lease: %w", err)
-		}
-	}
-}
-
-func sayLease(err error) error {
-	if err == nil {
-		return nil
-	}
-	return errs.WithHint(fmt.Errorf("take Lease %s/%s, which says who works in the cluster: %w", Namespace, LeaseName, err), "meshtrial cluster check")
-}
-
-// passing says that a request is worth another try.
-func passing(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsServerTimeout(err) ||
-		apierrors.IsTooManyRequests(err) || apierrors.HasStatusCause(err, "NamespaceTerminating")
-}
-
 // At reads who has the Lease; nil: nobody. Whether that run still lives it does
 // not say.
 func At(ctx context.Context, kube dynamic.Interface) (*Holder, error) {

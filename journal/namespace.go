@@ -14,19 +14,26 @@ import (
 )
 
 // removeNamespace removes the journal's namespace if a run has made it: one that
-// somebody prepared, with the rights of guests in it, stays.
-func removeNamespace(ctx context.Context, kube dynamic.Interface) error {
+// somebody prepared, with the rights of guests in it, stays. held says why it may
+// not be removed any more, and is asked last.
+func removeNamespace(ctx context.Context, kube dynamic.Interface, held func() error) (removed bool, err error) {
 	found, err := kube.Resource(namespaces).Get(ctx, Namespace, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && found.GetLabels()[Label] == "" {
-		return nil
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && found.GetLabels()[Label] == "":
+		return false, nil
+	case err == nil && held() != nil:
+		return false, nil // it is the next one's
+	case err == nil:
+		uid := found.GetUID() // another of that name is somebody else's
+		err = kube.Resource(namespaces).Delete(ctx, Namespace, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	}
-	if err == nil {
-		err = kube.Resource(namespaces).Delete(ctx, Namespace, metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return false, nil
 	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("remove namespace %s: %w", Namespace, err)
+	if err != nil {
+		return false, fmt.Errorf("remove namespace %s: %w", Namespace, err)
 	}
-	return nil
+	return true, nil
 }
 
 // partOf is the label of what was prepared for this program.
@@ -51,10 +58,10 @@ func ensureNamespace(ctx context.Context, kube dynamic.Interface, say func(forma
 				return nil
 			}
 			if !apierrors.IsAlreadyExists(err) {
-				return errs.WithHint(fmt.Errorf("make namespace %s, for the notes of what this run changes: %w", Namespace, err), "meshtrial cluster check")
+				return errs.WithHint(fmt.Errorf("make namespace %s, for the notes of what this run changes: %w", Namespace, heard(err)), "meshtrial cluster check")
 			}
 		case err != nil:
-			return fmt.Errorf("namespace %s: %w", Namespace, err)
+			return fmt.Errorf("namespace %s: %w", Namespace, heard(err))
 		case found.GetDeletionTimestamp() == nil && found.GetLabels()[Label] == "" && found.GetLabels()[partOf] != "meshtrial":
 			return errs.WithHint(fmt.Errorf("namespace %s is somebody else's: it has neither label %s nor %s=meshtrial", Namespace, Label, partOf), "rename it, or label it if it is meshtrial's")
 		case found.GetDeletionTimestamp() == nil:

@@ -15,6 +15,8 @@ type Planned struct {
 	Fields []PlannedChange `json:"fields,omitempty"`
 	// Note says what goes with it, in words.
 	Note string `json:"note,omitempty"`
+	// Wide says what it does to every proxy of the mesh, whoever's it is.
+	Wide []string `json:"wide,omitempty"`
 }
 
 // PlannedChange is a field that is to change: from what, and to which values
@@ -34,10 +36,10 @@ func Plan(o Object, live map[string]any, versions []map[string]any, texts ...[]f
 			i := slices.IndexFunc(out.Fields, func(c PlannedChange) bool { return c.Field == f.String() })
 			if i < 0 {
 				i = len(out.Fields)
-				out.Fields = append(out.Fields, PlannedChange{Field: f.String(), From: short(f.Before)})
+				out.Fields = append(out.Fields, PlannedChange{Field: f.String(), From: shown(o, f, f.Before)})
 			}
 			to := &out.Fields[i].To
-			if value := short(f.Wrote[len(f.Wrote)-1]); !slices.Contains(*to, value) {
+			if value := shown(o, f, f.Wrote[len(f.Wrote)-1]); !slices.Contains(*to, value) {
 				*to = append(*to, value)
 			}
 		}
@@ -71,6 +73,9 @@ func Text(all []Planned) string {
 		b.WriteString("\n")
 		for _, f := range p.Fields {
 			fmt.Fprintf(&b, "    %s: %s -> %s\n", f.Field, f.From, strings.Join(f.To, ", "))
+		}
+		for _, text := range p.Wide {
+			fmt.Fprintf(&b, "    mesh-wide, by %s\n", text)
 		}
 	}
 	return b.String()

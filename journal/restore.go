@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/failpoint"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/journal/fields"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -54,14 +57,21 @@ func (j *Journal) restore(ctx context.Context, which func(*Entry) bool) ([]Outco
 	entries, unreadable := Entries(ctx, j.kube)
 	var out []Outcome
 	all := []error{unreadable}
-	for _, e := range inOrder(entries) {
-		if e.settled() || which != nil && !which(e) {
-			continue
+	todo := slices.DeleteFunc(inOrder(entries), func(e *Entry) bool { return e.settled() || which != nil && !which(e) })
+	once := len(todo)
+	for i := 0; i < len(todo); i++ {
+		e, patience := todo[i], time.Duration(0)
+		if i >= once {
+			patience = goneLimit
 		}
 		if err := j.lease.await(ctx); err != nil {
 			return out, errors.Join(append(all, err)...)
 		}
-		o := j.restoreOne(ctx, e)
+		o := j.restoreOne(ctx, e, patience)
+		if errors.Is(o.Err, errEnding) && i < once { // first all others
+			todo = append(todo, e)
+			continue
+		}
 		if len(o.Left) > 0 {
 			j.say("%s: %s (%s)", e.Object, o.Text, strings.Join(o.Left, "; "))
 		}
@@ -123,7 +133,43 @@ func inOrder(entries []*Entry) []*Entry {
 	return out
 }
 
-func (j *Journal) restoreOne(ctx context.Context, e *Entry) (out Outcome) {
+// goneLimit bounds the wait for the end of an object that was removed, and is to be
+// made again: its finalizers may have work to do, as a cloud's load balancer to
+// take away. goneLook is how often it is looked at.
+const (
+	goneLimit = 2 * time.Minute
+	goneLook  = 500 * time.Millisecond
+)
+
+// errEnding says that an object is to be made again, and is not gone yet.
+var errEnding = errors.New("it was removed, and is still on its way out")
+
+// look reads the object of an entry; nil if there is none. One that goes and is to
+// come back it waits for as long as patience says, and leaves time for other things
+// that are to be put back.
+func (j *Journal) look(ctx context.Context, at dynamic.ResourceInterface, e *Entry, patience time.Duration) (*unstructured.Unstructured, error) {
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = min(patience, time.Until(deadline)/2)
+	}
+	for began := time.Now(); ; {
+		live, err := at.Get(ctx, e.Object.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case live.GetDeletionTimestamp() == nil, e.Whole == nil, e.UID != "" && string(live.GetUID()) != e.UID:
+			return live, nil
+		}
+		if time.Since(began) >= patience || wake.Pause(ctx, goneLook) != nil {
+			return nil, errs.WithHint(fmt.Errorf("%w (finalizers: %s)", errEnding, strings.Join(live.GetFinalizers(), ", ")),
+				"once it is gone: meshtrial cluster restore, which makes it again as it was")
+		}
+	}
+}
+
+// restoreOne puts back what one entry says, while the Lease is held.
+func (j *Journal) restoreOne(ctx context.Context, e *Entry, patience time.Duration) (out Outcome) {
 	out.Entry = *e
 	at, err := j.open.Open(ctx, e.Object.Bare(), e.Object.Namespace)
 	if meta.IsNoMatchError(err) {
@@ -139,9 +185,9 @@ func (j *Journal) restoreOne(ctx context.Context, e *Entry) (out Outcome) {
 	}
 	failpoint.Reach("to be put back", e.Object)
 	for range tries {
-		live, err := at.Get(ctx, e.Object.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			live, err = nil, nil
+		live, err := j.look(ctx, at, e, patience)
+		if err == nil {
+			err = j.lease.await(ctx)
 		}
 		if err == nil {
 			switch {
@@ -209,7 +255,7 @@ func (j *Journal) restoreChanged(ctx context.Context, at dynamic.ResourceInterfa
 			left = append(left, a.Field)
 		}
 	}
-	out.Left = foreign(answers)
+	out.Left = foreign(e.Object, answers)
 	if len(out.Back) > 0 {
 		next := &unstructured.Unstructured{Object: restored}
 		if _, err := at.Update(ctx, next, metav1.UpdateOptions{FieldManager: FieldManager}); err != nil {
@@ -228,31 +274,44 @@ func (j *Journal) restoreChanged(ctx context.Context, at dynamic.ResourceInterfa
 	return nil
 }
 
-// foreign says of each field that somebody else changed what it is.
-func foreign(answers []fields.Answer) (out []string) {
+// foreign says of each field of an object that somebody else changed what it is.
+func foreign(o Object, answers []fields.Answer) (out []string) {
 	for _, a := range answers {
 		if a.State == fields.Foreign {
-			out = append(out, words(a))
+			out = append(out, words(o, a))
 		}
 	}
 	return out
 }
 
 // words are what is said of a field that is left alone.
-func words(a fields.Answer) string {
+func words(o Object, a fields.Answer) string {
 	wrote := json.RawMessage(nil)
 	if n := len(a.Field.Wrote); n > 0 {
 		wrote = a.Field.Wrote[n-1]
 	}
-	return fmt.Sprintf("%s is %s; it was %s, this program wrote %s", a.Field, short(a.Now), short(a.Field.Before), short(wrote))
+	return fmt.Sprintf("%s is %s; it was %s, this program wrote %s", a.Field, shown(o, a.Field, a.Now), shown(o, a.Field, a.Field.Before), shown(o, a.Field, wrote))
 }
 
-// short is a value for people.
+// shown is a value of an object's field for people, who read it in terminals and
+// in logs: of a Secret nothing is shown but its type and its labels.
+func shown(o Object, f fields.Field, v json.RawMessage) string {
+	text, path := short(v), f.String()
+	if o.Kind != "Secret" || text == notSet || path == "type" || path == "immutable" || strings.HasPrefix(path, "metadata.labels") {
+		return text
+	}
+	return "(hidden)"
+}
+
+// notSet stands for a value that is not there.
+const notSet = "not set"
+
+// short is a value in few words.
 func short(v json.RawMessage) string {
 	const most = 60
 	switch {
 	case len(v) == 0 || string(v) == "null":
-		return "not set"
+		return notSet
 	case len([]rune(string(v))) > most:
 		return string([]rune(string(v))[:most]) + "…"
 	}
@@ -291,7 +350,7 @@ func (j *Journal) restoreMade(ctx context.Context, at dynamic.ResourceInterface,
 		return nil
 	}
 	_, answers := fields.Undo(live.Object, e.Fields)
-	if out.Left = foreign(answers); len(out.Left) > 0 {
+	if out.Left = foreign(e.Object, answers); len(out.Left) > 0 {
 		out.Text = "left alone: somebody else changed it"
 		return nil
 	}

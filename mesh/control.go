@@ -186,6 +186,8 @@ type Asked struct {
 	// Served says that requests come to some of the sidecars, Sent that some send
 	// requests, and Plain that some of those go to pods that take no mutual TLS.
 	Served, Sent, Plain bool
+	// Ports are those of the Services that requests are sent to, each once.
+	Ports []int
 }
 
 // ControlPod is a running replica of the control plane.

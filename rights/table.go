@@ -126,7 +126,7 @@ var table = []feature{
 		{verbs: "get", name: "configmaps", where: InMesh, why: "the mesh configuration", mesh: study.MeshIstio, when: meshed},
 		{verbs: "list", name: "authorizationpolicies" + security + " requestauthentications" + security + " telemetries" + telemetry + " wasmplugins.extensions.istio.io" +
 			" destinationrules" + networking + " envoyfilters" + networking + " proxyconfigs" + networking + " sidecars" + networking,
-			where: InMesh, why: "mesh-wide objects of others, which hold for a run's sidecars too", mesh: study.MeshIstio, when: meshed, without: unforeseen},
+			where: InMesh, why: "mesh-wide objects of others, which hold for a run's sidecars too; where the mesh has another root namespace, in that", mesh: study.MeshIstio, when: meshed, without: unforeseen},
 		{verbs: "list", name: "configmaps", where: Everywhere, why: "whether the mesh gives each namespace a root certificate", when: meshed, without: late},
 		{verbs: "get", name: "configmaps", where: InRun, why: "whether the root certificate has come", when: meshed, without: late},
 	}},
@@ -135,7 +135,7 @@ var table = []feature{
 		Without:    "CPU and memory per container, threads and their waits, sockets, probes, pressure, the CPU of others, and the clocks of nodes: no study runs without it, but those of the data plane by --observe kubelet, which know less",
 		rows:       []row{{verbs: "create", name: "daemonsets.apps", where: InRun, why: "the observer on each node"}}},
 	{Name: Kubelets, Doc: "meshtrial run --observe kubelet: CPU and memory between the samples of the nodes' kubelets, in place of the observers.", rows: []row{
-		{verbs: "get", name: "nodes/proxy", where: Everywhere, why: "the CPU and memory of the run's containers and of istiod, from each kubelet's summary; a strong right, which reaches the kubelet's exec (nodes/stats is not enough to ask through the API server)"},
+		{verbs: "get", name: "nodes/proxy", where: Everywhere, why: "the CPU and memory of the run's containers and of istiod, from each kubelet's page /metrics/resource; a strong right, which reaches the kubelet's exec (nodes/stats is not enough to ask through the API server)"},
 	}},
 	{Name: DataPlane, Doc: "Load generators, workers and their sidecars.", when: dataPlane, rows: []row{
 		{verbs: "create", name: "services", where: InRun, why: "the workers' addresses"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -14,12 +15,25 @@ import (
 )
 
 // agree says what a run is going to change in a user's cluster, and asks, unless
-// --yes has answered. A local lab is the program's own.
-func agree(ctx context.Context, env *Env, p *progress, where lab.Lab, changes []journal.Planned, yes bool) error {
+// --yes has answered. What would hold for proxies of others wants a flag of its own:
+// connected says how many there are. A local lab is the program's own.
+func agree(ctx context.Context, env *Env, p *progress, where lab.Lab, changes []journal.Planned, f runFlags, connected func(context.Context) (int, error)) error {
 	if where.Kind() == lab.KindLocal || len(changes) == 0 {
 		return nil
 	}
-	return ask(ctx, env, p, false, "outside of its own namespace this run changes, and puts back when it ends:\n"+journal.Text(changes), yes)
+	text := "outside of its own namespace this run changes, and puts back when it ends (if it is killed, meshtrial cluster restore does):\n" + journal.Text(changes)
+	if slices.ContainsFunc(changes, func(c journal.Planned) bool { return len(c.Wide) > 0 }) {
+		n, err := connected(ctx)
+		if err != nil {
+			return fmt.Errorf("count the proxies that mesh-wide levers would hold for: %w", err)
+		}
+		text += fmt.Sprintf("connected, and under what is mesh-wide: %d proxies of others\n", n)
+		if n > 0 && !f.meshWide {
+			return errs.WithHint(errs.Usage("%sso it has to be asked for, and --yes does not do that", text),
+				"--mesh-wide, if requests of theirs may fail meanwhile; else take levers that hold in the study's own namespaces alone (sidecar_scope: namespace), or an istiod without proxies (--revision)")
+		}
+	}
+	return ask(ctx, env, p, false, text, f.yes)
 }
 
 // ask says what is going to change, and goes on if somebody at the terminal says so.

@@ -196,7 +196,7 @@ func (k *killing) run(t *testing.T, name, file string, n int) (steps []string, k
 	if err := os.RemoveAll(log); err != nil {
 		t.Fatal(err)
 	}
-	args, err := json.Marshal([]string{"run", file, "--yes", "--lab", "cluster", "--kubeconfig", k.lab.Kubeconfig(), "--image", k.lab.Images().Meshtrial,
+	args, err := json.Marshal([]string{"run", file, "--yes", "--mesh-wide", "--lab", "cluster", "--kubeconfig", k.lab.Kubeconfig(), "--image", k.lab.Images().Meshtrial,
 		"--out", filepath.Join(k.dir, fmt.Sprintf("%s-%d", name, n)), "--limit", "unattributed=100%"})
 	if err != nil {
 		t.Fatal(err)

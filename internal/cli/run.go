@@ -46,6 +46,7 @@ type runFlags struct {
 	observe    string
 	wait       time.Duration
 	yes        bool
+	meshWide   bool
 }
 
 func newRunCommand(env *Env) *cobra.Command {
@@ -91,6 +92,7 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	addRevisionFlag(flags, &f.revision)
 	addObserveFlag(flags, &f.observe)
 	flags.BoolVar(&f.yes, "yes", false, "with --lab cluster: change what the run has to change of others' objects without asking")
+	flags.BoolVar(&f.meshWide, "mesh-wide", false, "with --lab cluster: set levers that hold for all proxies of the mesh also where proxies of others are connected")
 	flags.DurationVar(&f.wait, "wait", 0, waitUsage)
 	flags.StringVar(&f.image, "image", "", "with --lab cluster: the image of the roles, where the cluster can pull it (components images --push)")
 	flags.StringVar(&f.pullSecret, "pull-secret", "", "with --lab cluster: Secret `[NAMESPACE/]NAME` of the cluster by which --image is pulled (namespace: default)")
@@ -137,19 +139,20 @@ func runEntered(ctx context.Context, env *Env, p *progress, f runFlags, plan *st
 	if err := complete(ctx, p, f, plan, &options); err != nil {
 		return err
 	}
+	var connected func(context.Context) (int, error)
 	if plan.Study.Kind == study.ControlPlane || trial.SetsControl(plan) {
 		plane, err := openControl(ctx, &options)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, plane.Close()) }()
-		options.Control = plane
+		options.Control, connected = plane, plane.Connected
 	}
 	changes, err := options.Kind.Changes(ctx, &options, plan)
 	if err != nil {
 		return err
 	}
-	if err := agree(ctx, env, p, options.Lab, changes, f.yes); err != nil {
+	if err := agree(ctx, env, p, options.Lab, changes, f, connected); err != nil {
 		return err
 	}
 	options.Progress = func(e runner.Event) { showEvent(p, plan, e) }

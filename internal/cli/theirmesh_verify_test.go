@@ -84,6 +84,15 @@ func TestTheirMesh(t *testing.T) {
 	if code != errs.CodeUsage || !strings.Contains(said, "several istiods, of the revisions canary, stable") || !strings.Contains(said, "--revision") {
 		t.Errorf("no revision named: exit code %d\n%s", code, said)
 	}
+	// The tenant's proxies would be cut off from what they call, which --yes does not allow.
+	config := labtest.Kubectl(t, l, "", "-n", "istio-system", "get", "configmap", "istio-canary", "-o", "jsonpath={.data}")
+	code, said = m.Run(t, "run", studyFile(t, theirStudies["control plane"]), "--set", "export_to=.", "--revision", "canary", "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", filepath.Join(t.TempDir(), "run"))
+	if code != errs.CodeUsage || !strings.Contains(said, "export_to .:") || !strings.Contains(said, "proxies of others") || !strings.Contains(said, "--mesh-wide") {
+		t.Errorf("a lever that holds for the tenant too: exit code %d\n%s", code, said)
+	}
+	if after := labtest.Kubectl(t, l, "", "-n", "istio-system", "get", "configmap", "istio-canary", "-o", "jsonpath={.data}"); after != config {
+		t.Errorf("refused, and changed:\n%s\n%s", config, after)
+	}
 	if code, said := m.Run(t, "signals", "--once", "--json", "--revision", "canary"); code != errs.CodeOK {
 		t.Errorf("signals of a revision: exit code %d\n%s", code, said)
 	}

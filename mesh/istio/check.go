@@ -29,8 +29,9 @@ type meshConfig struct {
 	DefaultConfig struct {
 		Tracing map[string]any `json:"tracing"`
 	} `json:"defaultConfig"`
-	DiscoverySelectors []metav1.LabelSelector `json:"discoverySelectors"`
-	RootNamespace      string                 `json:"rootNamespace"`
+	DiscoverySelectors             []metav1.LabelSelector `json:"discoverySelectors"`
+	DefaultDestinationRuleExportTo []string               `json:"defaultDestinationRuleExportTo"`
+	RootNamespace                  string                 `json:"rootNamespace"`
 }
 
 // rootNamespace is the one whose objects hold for the whole mesh.

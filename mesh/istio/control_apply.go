@@ -116,7 +116,7 @@ func (c *ControlPlane) refuse(ctx context.Context, l mesh.Levers) error {
 	if err != nil {
 		return err
 	}
-	found := AsFound{config: config}
+	found := AsFound{config: config, revision: Revision{Name: c.revision}}
 	if err := found.readForLevers(ctx, c.kube, c.sidecars, []mesh.Levers{l}); err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (c *ControlPlane) Found(ctx context.Context, l mesh.Levers) (record.Cell, e
 			"kubectl -n %s describe pods -l %s", Namespace, istiodLabel)
 	}
 	root, _ := s.replicas[0].mesh["rootNamespace"].(string)
-	wide, err := c.meshWide(ctx, cmp.Or(root, Namespace))
+	wide, err := c.meshWide(ctx, cmp.Or(root, Namespace), readSelectors(s.replicas[0].mesh["discoverySelectors"]))
 	if err != nil {
 		return nil, err
 	}
@@ -46,15 +46,20 @@ func (c *ControlPlane) Found(ctx context.Context, l mesh.Levers) (record.Cell, e
 }
 
 // meshWide is the Sidecar that holds for the whole mesh, of its root namespace, and
-// is not ours; nil without one.
-func (c *ControlPlane) meshWide(ctx context.Context, root string) (*unstructured.Unstructured, error) {
+// is not ours; nil without one, and where istiod does not read it.
+func (c *ControlPlane) meshWide(ctx context.Context, root string, selectors []metav1.LabelSelector) (*unstructured.Unstructured, error) {
+	f := AsFound{root: root, revision: Revision{Name: c.revision}}
+	if err := f.seeRoot(ctx, c.kube, selectors); err != nil || !f.rootSeen.watchedBy(selectors) {
+		return nil, err
+	}
 	there, err := c.sidecars.Namespace(root).List(ctx, metav1.ListOptions{LabelSelector: "!" + leverLabel})
 	if err != nil {
 		return nil, fmt.Errorf("istio: list Sidecars in namespace %s: %w", root, err)
 	}
 	for i := range there.Items {
-		if _, selects, _ := unstructured.NestedMap(there.Items[i].Object, "spec", "workloadSelector"); !selects {
-			return &there.Items[i], nil
+		s := &there.Items[i]
+		if _, selects, _ := unstructured.NestedMap(s.Object, "spec", "workloadSelector"); !selects && f.revision.reads(s) {
+			return s, nil
 		}
 	}
 	return nil, nil

@@ -36,9 +36,11 @@ func (c *ControlPlane) Plan(ctx context.Context, all []mesh.Levers) ([]journal.P
 		}
 		for _, s := range sidecars {
 			name := journal.ObjectOf(s).String()
-			if !slices.ContainsFunc(out, func(p journal.Planned) bool { return p.Object == name }) {
-				out = append(out, journal.Planned{Object: name, Done: journal.Made})
+			i := slices.IndexFunc(out, func(p journal.Planned) bool { return p.Object == name })
+			if i < 0 {
+				i, out = len(out), append(out, journal.Planned{Object: name, Done: journal.Made})
 			}
+			out[i].Wide = merged(out[i].Wide, wideSidecar(l))
 		}
 	}
 	return out, nil
@@ -77,14 +79,24 @@ func (c *ControlPlane) planMeshConfig(ctx context.Context, all []mesh.Levers) ([
 	}
 	of := func(text string) map[string]any { return map[string]any{"data": map[string]any{meshConfigKey: text}} }
 	var versions []map[string]any
+	var everybody []string
 	for _, l := range all {
 		text, err := meshConfigWith(stored.Data[meshConfigKey], l)
 		if err != nil {
 			return nil, err
 		}
 		versions = append(versions, of(text))
+		does, err := wideConfig(stored.Data[meshConfigKey], l)
+		if err != nil {
+			return nil, err
+		}
+		everybody = merged(everybody, does)
 	}
-	return planned(journal.Plan(c.object("v1", "ConfigMap", c.config), of(stored.Data[meshConfigKey]), versions, fields.Text("data", meshConfigKey))), nil
+	out := planned(journal.Plan(c.object("v1", "ConfigMap", c.config), of(stored.Data[meshConfigKey]), versions, fields.Text("data", meshConfigKey)))
+	for i := range out {
+		out[i].Wide = everybody
+	}
+	return out, nil
 }
 
 func (c *ControlPlane) planScalers(ctx context.Context, all []mesh.Levers) ([]journal.Planned, error) {

@@ -34,9 +34,11 @@ type AsFound struct {
 	sidecars []unstructured.Unstructured
 	// root is the mesh's root namespace, others what is there that holds for the
 	// sidecars of a run's pods, and unread the kinds that may not be listed there.
-	root   string
-	others []rooted
-	unread []string
+	// rootSeen is what is known of the namespace itself.
+	root     string
+	rootSeen namespaceSeen
+	others   []rooted
+	unread   []string
 }
 
 // ReadAsFound finds the istiod of a revision or tag, or for "" the only one, and
@@ -84,6 +86,12 @@ func (f *AsFound) readForLevers(ctx context.Context, kube kubernetes.Interface, 
 		return fmt.Errorf("istio: list Sidecars: %w", err)
 	}
 	f.sidecars = others.Items
+	f.root = f.config.rootNamespace()
+	for _, l := range all { // selectors that a cell is to have count too
+		if err := f.seeRoot(ctx, kube, f.selectorsOf(l)); err != nil {
+			return err
+		}
+	}
 	if !slices.ContainsFunc(all, func(l mesh.Levers) bool { return l.Level(study.FactorSidecarScope) == study.SidecarScopeMesh }) {
 		return nil
 	}
@@ -114,8 +122,9 @@ func (f AsFound) Components() []record.Component {
 }
 
 // Refuse says why a study cannot be run on Istio as it stands; nil if it can. It is
-// asked before a run makes or changes anything, and what docs/cluster.md says
-// of the shipped studies is its answers.
+// asked when a run has the cluster and what dead ones left is gone, before it makes
+// or changes anything else. What docs/cluster.md says of the shipped studies is its
+// answers.
 func (f AsFound) Refuse(asked mesh.Asked) error {
 	if err := f.refuseProxies(asked.Proxies); err != nil {
 		return err
@@ -187,7 +196,8 @@ func (f AsFound) refuseLever(l mesh.Levers) error {
 	if err != nil {
 		return err
 	}
-	if err := f.refuseOthers(wanted); err != nil {
+	selectors := f.selectorsOf(l)
+	if err := f.refuseOthers(wanted, f.rootSeen.watchedBy(selectors)); err != nil {
 		return err
 	}
 	if l.Level(study.FactorSidecarScope) != study.SidecarScopeMesh {
@@ -196,10 +206,6 @@ func (f AsFound) refuseLever(l mesh.Levers) error {
 	if root := f.config.rootNamespace(); root != Namespace {
 		return errs.WithHint(errs.Usage("istio: sidecar_scope mesh takes no effect: the mesh-wide Sidecar is in namespace %s, and the mesh's root namespace is %s", Namespace, root),
 			"take sidecar_scope namespace")
-	}
-	selectors := f.config.DiscoverySelectors
-	if l.Named(study.FactorDiscoverySelectors) {
-		selectors = selectorsOf(l.Level(study.FactorDiscoverySelectors))
 	}
 	if len(selectors) == 0 || slices.ContainsFunc(selectors, func(s metav1.LabelSelector) bool { return matched(&s, f.labels) }) {
 		return nil
@@ -212,31 +218,45 @@ func (f AsFound) refuseLever(l mesh.Levers) error {
 		"label the namespace so that one of them matches (kubectl label namespace %s KEY=VALUE), or take sidecar_scope namespace", Namespace)
 }
 
-// selectorsOf are the selectors of a level of the factor discovery_selectors.
-func selectorsOf(level string) []metav1.LabelSelector {
-	text, err := json.Marshal(discoverySelectors(level))
+// selectorsOf are the discovery selectors that are in force with levers.
+func (f AsFound) selectorsOf(l mesh.Levers) []metav1.LabelSelector {
+	if l.Named(study.FactorDiscoverySelectors) {
+		return readSelectors(discoverySelectors(l.Level(study.FactorDiscoverySelectors)))
+	}
+	return f.config.DiscoverySelectors
+}
+
+// readSelectors reads the selectors of a mesh configuration.
+func readSelectors(as any) []metav1.LabelSelector {
+	text, err := json.Marshal(as)
 	var out []metav1.LabelSelector
 	if err == nil {
 		err = json.Unmarshal(text, &out)
 	}
 	if err != nil {
-		return nil // a level has been read before
+		return nil // a level, or a configuration, has been read before
 	}
 	return out
 }
 
 // refuseOthers fails when a Sidecar that is not ours stands where one of ours
-// belongs, or holds mesh-wide.
-func (f AsFound) refuseOthers(wanted []*unstructured.Unstructured) error {
+// belongs, or holds mesh-wide: watched says whether istiod sees its root namespace.
+// Those that it does not read are in the way by their name alone.
+func (f AsFound) refuseOthers(wanted []*unstructured.Unstructured, watched bool) error {
 	for i := range f.sidecars {
 		s := &f.sidecars[i]
 		_, selects, _ := unstructured.NestedMap(s.Object, "spec", "workloadSelector")
-		inTheWay := s.GetNamespace() == f.config.rootNamespace() && !selects || slices.ContainsFunc(wanted, func(w *unstructured.Unstructured) bool {
-			return w.GetNamespace() == s.GetNamespace() && (!selects || w.GetName() == s.GetName())
-		})
-		if inTheWay {
-			return errs.WithHint(fmt.Errorf("istio: Sidecar %s/%s would hold beside the one of the factor sidecar_scope", s.GetNamespace(), s.GetName()),
-				"remove it for the study: kubectl -n %s delete sidecar %s", s.GetNamespace(), s.GetName())
+		inPlace, byName := false, false
+		for _, w := range wanted {
+			inPlace = inPlace || w.GetNamespace() == s.GetNamespace()
+			byName = byName || sameObject(w, s)
+		}
+		hint := fmt.Sprintf("remove it for the study: kubectl -n %s delete sidecar %s", s.GetNamespace(), s.GetName())
+		switch holds := watched && s.GetNamespace() == f.config.rootNamespace(); {
+		case f.revision.reads(s) && !selects && (holds || inPlace):
+			return errs.WithHint(fmt.Errorf("istio: Sidecar %s/%s would hold beside the one of the factor sidecar_scope", s.GetNamespace(), s.GetName()), "%s", hint)
+		case byName:
+			return errs.WithHint(fmt.Errorf("istio: Sidecar %s/%s has the name of the one of the factor sidecar_scope, which would take its place", s.GetNamespace(), s.GetName()), "%s", hint)
 		}
 	}
 	return nil

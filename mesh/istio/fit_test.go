@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	admission "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -86,6 +88,60 @@ func TestRefuseOthersSidecars(t *testing.T) {
 		if (err != nil) != tt.bad || err != nil && !strings.Contains(errs.Hint(err), "delete sidecar") {
 			t.Errorf("%s: %v, hint %q", name, err, errs.Hint(err))
 		}
+	}
+}
+
+// A Sidecar that istiod does not read is in nobody's way, but by its name, and is not
+// what holds as installed: one of another revision, or of a root namespace that
+// discoverySelectors leave out.
+func TestSidecarsThatAreNotRead(t *testing.T) {
+	const shop = "discoverySelectors: [{matchLabels: {mesh: shop}}]"
+	const theirs, canarys = "Sidecar metadata: {labels: {}}", "Sidecar metadata: {labels: {istio.io/rev: canary}}"
+	for name, tt := range map[string]struct {
+		sidecar, config string
+		labels          map[string]string // of the root namespace
+		revision        string
+		cell            record.Cell
+		err             string
+		holds           bool // as installed
+	}{
+		"read":                           {theirs, "", nil, "", record.Cell{"sidecar_scope": "namespace"}, "would hold beside", true},
+		"of another revision":            {canarys, "", nil, "", record.Cell{"sidecar_scope": "namespace"}, "", false},
+		"of this revision":               {canarys, "", nil, "canary", record.Cell{"sidecar_scope": "namespace"}, "would hold beside", true},
+		"of another, named as ours":      {canarys, "", nil, "stable", record.Cell{"sidecar_scope": "mesh"}, "has the name of the one", false},
+		"left out":                       {theirs, shop, nil, "", record.Cell{"sidecar_scope": "namespace"}, "", false},
+		"not left out":                   {theirs, shop, map[string]string{"mesh": "shop"}, "", record.Cell{"sidecar_scope": "namespace"}, "would hold beside", true},
+		"left out, and let in by a cell": {theirs, shop, nil, "", record.Cell{"sidecar_scope": "namespace", "discovery_selectors": "none"}, "would hold beside", false},
+		"let in, and left out by a cell": {theirs, "", nil, "", record.Cell{"sidecar_scope": "namespace", "discovery_selectors": "a=b"}, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, client, _ := rootCluster(t, tt.config, tt.labels, Namespace)
+			o := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal([]byte("{"+strings.TrimPrefix(tt.sidecar, "Sidecar ")+"}"), &o.Object); err != nil {
+				t.Fatal(err)
+			}
+			o.SetAPIVersion("networking.istio.io/v1")
+			o.SetKind("Sidecar")
+			o.SetNamespace(Namespace)
+			o.SetName(sidecarName)
+			if err := client.Tracker().Create(sidecarResource, o, Namespace); err != nil {
+				t.Fatal(err)
+			}
+			kube := fakecluster.New(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace, Labels: tt.labels}})
+			l := mesh.LeversOf(tt.cell)
+			l.Namespaces = []string{"mm-1"}
+			found.revision.Name = tt.revision
+			if err := found.readForLevers(t.Context(), kube, client.Resource(sidecarResource), []mesh.Levers{l}); err != nil {
+				t.Fatal(err)
+			}
+			if err := found.refuseLever(l); (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%v", err)
+			}
+			c := &ControlPlane{kube: kube, sidecars: client.Resource(sidecarResource), revision: tt.revision}
+			if wide, err := c.meshWide(t.Context(), Namespace, found.config.DiscoverySelectors); err != nil || (wide != nil) != tt.holds {
+				t.Errorf("as installed: %v, %v", wide, err)
+			}
+		})
 	}
 }
 

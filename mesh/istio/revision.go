@@ -68,7 +68,7 @@ func findRevision(ctx context.Context, kube kubernetes.Interface, name string) (
 		return Revision{}, err
 	}
 	out := Revision{Name: RevisionOf(d.Labels), Deployment: d.Name, ConfigMap: configMapOf(d)}
-	if d.Labels[revisionLabel] == "" { // no chart of ours knows how to tell it from others
+	if d.Labels[revisionLabel] == "" { // it is the only one
 		out.Deployment = ""
 	}
 	mesh, err := readMeshConfig(ctx, kube, out.ConfigMap)
@@ -86,14 +86,18 @@ func findIstiod(ctx context.Context, kube kubernetes.Interface, name string) (*a
 		return nil, fmt.Errorf("istio: look for istiod in namespace %s: %w", Namespace, err)
 	}
 	d, err := chooseRevision(found.Items, name)
-	if err == nil || name == "" || len(found.Items) == 0 {
-		return d, err
+	if err != nil && name != "" && len(found.Items) > 0 {
+		target, tagErr := tagged(ctx, kube, name)
+		if tagErr != nil || target == "" {
+			return nil, errors.Join(tagErr, err)
+		}
+		d, err = chooseRevision(found.Items, target)
 	}
-	target, tagErr := tagged(ctx, kube, name)
-	if tagErr != nil || target == "" {
-		return nil, errors.Join(tagErr, err)
+	if err == nil && len(found.Items) > 1 && d.Labels[revisionLabel] == "" {
+		return nil, errs.WithHint(errs.Usage("istio: Deployment %s/%s has no label %s, and is one of several istiods: nothing tells its pods from those of the others, which a run would restart and end too", Namespace, d.Name, revisionLabel),
+			"give the Deployment and its pods (spec.template) the label %s=%s, as Istio's charts do", revisionLabel, defaultRevision)
 	}
-	return chooseRevision(found.Items, target)
+	return d, err
 }
 
 // RevisionOf is the revision that the labels of an istiod or of its pods say.

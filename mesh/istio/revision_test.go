@@ -79,6 +79,30 @@ func TestFindIstiodByTag(t *testing.T) {
 	}
 }
 
+// An istiod without the label of a revision is taken where it is the only one: beside
+// others its pods could not be told from theirs, which steps would end too.
+func TestIstiodWithoutRevision(t *testing.T) {
+	istiod := func(name string, labels map[string]string) *appsv1.Deployment {
+		labels["app"] = "istiod"
+		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, Labels: labels}}
+	}
+	bare, canary := istiod("istiod", map[string]string{}), istiod("istiod-canary", map[string]string{revisionLabel: "canary"})
+	tag := &admission.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "istio-revision-tag-default",
+		Labels: map[string]string{"app": "sidecar-injector", "istio.io/tag": defaultRevision, revisionLabel: "canary"}}}
+	for _, asked := range []string{"", defaultRevision} {
+		if d, err := findIstiod(t.Context(), fakecluster.New(bare), asked); err != nil || d.Name != "istiod" {
+			t.Errorf("the only one, by %q: %v, %v", asked, d, err)
+		}
+	}
+	kube := fakecluster.New(bare, canary, tag)
+	if d, err := findIstiod(t.Context(), kube, defaultRevision); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "istio-system/istiod has no label istio.io/rev") || !strings.Contains(errs.Hint(err), "istio.io/rev=default") {
+		t.Errorf("beside another: %v, %v", d, err)
+	}
+	if d, err := findIstiod(t.Context(), kube, "canary"); err != nil || d.Name != "istiod-canary" {
+		t.Errorf("the other: %v, %v", d, err)
+	}
+}
+
 // A pod says whose sidecar it gets, where that is not the default revision's.
 func TestDecorateForRevision(t *testing.T) {
 	levels := record.Cell{"concurrency": "2", "telemetry": "off", "mtls": "strict"}

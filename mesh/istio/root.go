@@ -33,7 +33,7 @@ const (
 type rootKind struct {
 	resource schema.GroupVersionResource
 	// touches says whether an object holds for the sidecars of a run's pods.
-	touches func(spec map[string]any, r Revision) answer
+	touches func(spec map[string]any, f *AsFound) answer
 }
 
 const (
@@ -83,8 +83,7 @@ func (o rooted) spec() map[string]any {
 // it. What may not be read is noted: nothing but foresight is lost.
 func (f *AsFound) readRoot(ctx context.Context, kube kubernetes.Interface, objects dynamic.Interface) error {
 	f.root = f.config.rootNamespace()
-	watched, err := f.watchesRoot(ctx, kube)
-	if err != nil || !watched {
+	if err := f.seeRoot(ctx, kube, f.config.DiscoverySelectors); err != nil || !f.rootSeen.watchedBy(f.config.DiscoverySelectors) {
 		return err
 	}
 	for _, kind := range slices.Sorted(maps.Keys(rootKinds)) {
@@ -103,51 +102,82 @@ func (f *AsFound) readRoot(ctx context.Context, kube kubernetes.Interface, objec
 	return nil
 }
 
-// addRooted keeps the objects that may hold for a run's sidecars. istiod leaves out
-// those with the label of another revision.
+// addRooted keeps the objects that may hold for a run's sidecars.
 func (f *AsFound) addRooted(kind string, k rootKind, found []unstructured.Unstructured) {
 	for i := range found {
 		o := &found[i]
-		if of := o.GetLabels()[revisionLabel]; of != "" && of != RevisionOf(map[string]string{revisionLabel: f.revision.Name}) || o.GetLabels()[leverLabel] != "" {
+		if !f.revision.reads(o) || o.GetLabels()[leverLabel] != "" {
 			continue
 		}
 		spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-		if touches := k.touches(spec, f.revision); touches > no {
+		if touches := k.touches(spec, f); touches > no {
 			f.others = append(f.others, rooted{kind, o, touches})
 		}
 	}
 }
 
-// watchesRoot says whether istiod's discoverySelectors let it see its root namespace;
-// where its labels may not be read, it is taken to.
-func (f *AsFound) watchesRoot(ctx context.Context, kube kubernetes.Interface) (bool, error) {
-	if len(f.config.DiscoverySelectors) == 0 {
-		return true, nil
+// reads says whether istiod reads an object: those with the label of another revision
+// it leaves out.
+func (r Revision) reads(o *unstructured.Unstructured) bool {
+	of := o.GetLabels()[revisionLabel]
+	return of == "" || of == RevisionOf(map[string]string{revisionLabel: r.Name})
+}
+
+// namespaceSeen is what is known of a namespace; the zero value is nothing.
+type namespaceSeen struct {
+	known, there bool
+	labels       labels.Set
+}
+
+// watchedBy says whether discoverySelectors let istiod see the namespace; where its
+// labels are not known, it is taken to.
+func (n namespaceSeen) watchedBy(selectors []metav1.LabelSelector) bool {
+	if len(selectors) == 0 || !n.known {
+		return true
 	}
-	all, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + f.root})
+	return n.there && slices.ContainsFunc(selectors, func(s metav1.LabelSelector) bool { return matched(&s, n.labels) })
+}
+
+// seeRoot looks at the root namespace once, where selectors may leave it out.
+func (f *AsFound) seeRoot(ctx context.Context, kube kubernetes.Interface, selectors []metav1.LabelSelector) (err error) {
+	if len(selectors) > 0 && !f.rootSeen.known {
+		f.rootSeen, err = seeNamespace(ctx, kube, f.root)
+	}
+	return err
+}
+
+// seeNamespace reads the labels of a namespace, as far as it may.
+func seeNamespace(ctx context.Context, kube kubernetes.Interface, name string) (namespaceSeen, error) {
+	all, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if apierrors.IsForbidden(err) {
-		return true, nil
+		return namespaceSeen{}, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("istio: labels of namespace %s: %w", f.root, err)
+		return namespaceSeen{}, fmt.Errorf("istio: labels of namespace %s: %w", name, err)
 	}
 	for i := range all.Items {
-		if all.Items[i].Name == f.root {
-			its := labels.Set(all.Items[i].Labels)
-			return slices.ContainsFunc(f.config.DiscoverySelectors, func(s metav1.LabelSelector) bool { return matched(&s, its) }), nil
+		if all.Items[i].Name == name {
+			return namespaceSeen{known: true, there: true, labels: all.Items[i].Labels}, nil
 		}
 	}
-	return false, nil // there is no such namespace
+	return namespaceSeen{known: true}, nil
 }
 
 // bySelector is for kinds that select pods by spec.selector, or gateways and
 // waypoints by spec.targetRefs.
-func bySelector(spec map[string]any, r Revision) answer {
-	if spec["targetRef"] != nil || spec["targetRefs"] != nil {
+func bySelector(spec map[string]any, f *AsFound) answer {
+	if spec["targetRef"] != nil || targeted(spec) {
 		return no
 	}
 	wanted, _, _ := unstructured.NestedStringMap(spec, "selector", "matchLabels")
-	return selectsRun(wanted, r)
+	return selectsRun(wanted, f.revision)
+}
+
+// targeted says that an object is for gateways or waypoints that it names. An empty
+// list names none, and is as none to istiod.
+func targeted(spec map[string]any) bool {
+	to, _, _ := unstructured.NestedSlice(spec, "targetRefs")
+	return len(to) > 0
 }
 
 // selectsRun says whether labels select the pods of a run that have a sidecar.
@@ -172,7 +202,7 @@ func selectsRun(wanted map[string]string, r Revision) answer {
 var namedLabels = []string{"app", "app.kubernetes.io/name", "service.istio.io/canonical-name", "service.istio.io/canonical-revision"}
 
 // unselected is for a kind that holds mesh-wide only where it selects no workload.
-func unselected(spec map[string]any, _ Revision) answer {
+func unselected(spec map[string]any, _ *AsFound) answer {
 	if spec["workloadSelector"] != nil {
 		return no
 	}
@@ -180,8 +210,8 @@ func unselected(spec map[string]any, _ Revision) answer {
 }
 
 // filtered says whether an EnvoyFilter has a patch for sidecars.
-func filtered(spec map[string]any, r Revision) answer {
-	if spec["targetRefs"] != nil {
+func filtered(spec map[string]any, f *AsFound) answer {
+	if targeted(spec) {
 		return no
 	}
 	patches, _, _ := unstructured.NestedSlice(spec, "configPatches")
@@ -193,15 +223,17 @@ func filtered(spec map[string]any, r Revision) answer {
 		return no
 	}
 	wanted, _, _ := unstructured.NestedStringMap(spec, "workloadSelector", "labels")
-	return selectsRun(wanted, r)
+	return selectsRun(wanted, f.revision)
 }
 
 // directed says whether a DestinationRule holds for Services of namespaces that
-// others know nothing of.
-func directed(spec map[string]any, _ Revision) answer {
+// others know nothing of. Where it does not say to whom it is shown, the mesh
+// configuration does, of which istiod reads . alone as another thing than all.
+func directed(spec map[string]any, f *AsFound) answer {
 	to, _, _ := unstructured.NestedStringSlice(spec, "exportTo")
 	host, _, _ := unstructured.NestedString(spec, "host")
-	if spec["workloadSelector"] != nil || len(to) > 0 && !slices.Contains(to, "*") || !covers(host) {
+	shown := slices.Contains(to, "*") || len(to) == 0 && !slices.Contains(f.config.DefaultDestinationRuleExportTo, ".")
+	if spec["workloadSelector"] != nil || !shown || !covers(host) {
 		return no
 	}
 	return yes

@@ -24,7 +24,7 @@ import (
 )
 
 // calledMesh is a study whose sidecars send and take requests.
-var calledMesh = mesh.Asked{Served: true, Sent: true, Proxies: []mesh.Proxy{{Levels: record.Cell{study.FactorTelemetry: study.TelemetryOff}}}}
+var calledMesh = mesh.Asked{Served: true, Sent: true, Ports: []int{8080}, Proxies: []mesh.Proxy{{Levels: record.Cell{study.FactorTelemetry: study.TelemetryOff}}}}
 
 // rootCluster is an Istio with objects in its root namespace, as YAML: KIND, and a
 // spec.
@@ -81,6 +81,7 @@ func TestRoot(t *testing.T) {
 		err     string
 		hint    string
 		notes   string // all in one; "" for none
+		config  string // of the mesh
 	}{
 		"nothing": {},
 		"allow nothing": {objects: []string{denyAll}, err: "AuthorizationPolicy istio-system/a lets sidecars of the whole mesh refuse what no policy allows",
@@ -100,9 +101,20 @@ func TestRoot(t *testing.T) {
 		"deny everything":                            {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{}]}", ours}, err: "AuthorizationPolicy istio-system/a (action DENY) takes every request", hint: "spec.selector"},
 		"deny nothing":                               {objects: []string{"AuthorizationPolicy spec: {action: DENY}"}, notes: "figures: AuthorizationPolicy istio-system/a"},
 		"deny a path":                                {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{to: [{operation: {paths: [/admin]}}]}]}"}, notes: "(action DENY) may take requests"},
-		"deny other namespaces":                      {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{from: [{source: {notNamespaces: [shop]}}]}]}"}, notes: "may take requests"},
+		"deny other namespaces":                      {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{from: [{source: {notNamespaces: [istio-system, shop]}}]}]}"}, err: "(action DENY) takes every request"},
+		"deny other namespaces, perhaps ours":        {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{from: [{source: {notNamespaces: [shop, 'mesh*']}}]}]}"}, notes: "may take requests"},
+		"deny other principals":                      {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{from: [{source: {notPrincipals: ['cluster.local/ns/shop/*']}}]}]}"}, err: "(action DENY) takes every request"},
+		"deny who has no principal":                  {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{from: [{source: {notPrincipals: ['*']}}]}]}"}, notes: "may take requests"},
+		"deny other accounts":                        {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{from: [{source: {notServiceAccounts: [shop/a]}}]}]}"}, err: "(action DENY) takes every request"},
+		"deny who has no token":                      {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{from: [{source: {notRequestPrincipals: ['*']}}]}]}"}, err: "(action DENY) takes every request"},
+		"deny who has no token, on a path":           {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{from: [{source: {notRequestPrincipals: ['*']}}], to: [{operation: {paths: [/admin]}}]}]}"}, notes: "may take requests"},
+		"deny other addresses":                       {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{from: [{source: {notIpBlocks: [10.0.0.0/8]}}]}]}"}, notes: "may take requests"},
+		"deny a field of no name":                    {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{from: [{source: {not: [a]}}]}]}"}, notes: "may take requests"},
 		"deny, to be tried":                          {objects: []string{"AuthorizationPolicy metadata: {annotations: {istio.io/dry-run: 'true'}}, spec: {action: DENY, rules: [{}]}"}, notes: "figures"},
+		"deny, to be tried, 1":                       {objects: []string{"AuthorizationPolicy metadata: {annotations: {istio.io/dry-run: '1'}}, spec: {action: DENY, rules: [{}]}"}, notes: "figures"},
+		"deny, perhaps tried":                        {objects: []string{"AuthorizationPolicy metadata: {annotations: {istio.io/dry-run: 'yes'}}, spec: {action: DENY, rules: [{}]}"}, err: "takes every request"},
 		"deny at a gateway":                          {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{}], targetRefs: [{kind: Gateway, name: a}]}"}},
+		"deny at gateways, of which none is named":   {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{}], targetRefs: []}"}, err: "takes every request"},
 		"deny at pods of theirs":                     {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{}], selector: {matchLabels: {tier: web}}}"}},
 		"deny at apps of a name":                     {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{}], selector: {matchLabels: {app: web}}}"}, notes: "istio-system/a (by the labels of pods)\nAuthorizationPolicy istio-system/a (action DENY) may take"},
 		"of another revision":                        {objects: []string{"AuthorizationPolicy metadata: {labels: {istio.io/rev: canary}}, spec: {}"}},
@@ -121,18 +133,27 @@ func TestRoot(t *testing.T) {
 		"imports of theirs":                          {objects: []string{"Sidecar spec: {egress: [{hosts: [istio-system/*, shop/*, ./a.shop.svc.cluster.local]}]}"}, err: "egress hosts of Sidecar istio-system/a", hint: "./*"},
 		"imports of theirs, where nothing calls":     {objects: []string{"Sidecar spec: {egress: [{hosts: [shop/*]}]}"}, asked: mesh.Asked{Served: true}, notes: "Sidecar"},
 		"imports of a workload":                      {objects: []string{"Sidecar spec: {workloadSelector: {labels: {a: b}}, egress: [{hosts: [shop/*]}]}"}},
+		"imports of all on another port":             {objects: []string{"Sidecar spec: {egress: [{port: {number: 3306}, hosts: [./*]}, {hosts: [istio-system/*]}]}"}, err: "egress hosts of Sidecar istio-system/a"},
+		"imports of all on the study's port":         {objects: []string{"Sidecar spec: {egress: [{port: {number: 8080}, hosts: [./*]}, {hosts: [istio-system/*]}]}"}, notes: "Sidecar istio-system/a"},
+		"imports of theirs on the study's port":      {objects: []string{"Sidecar spec: {egress: [{port: {number: 8080}, hosts: [shop/*]}, {hosts: [./*]}]}"}, err: "egress hosts of Sidecar istio-system/a"},
+		"imports of theirs on another port":          {objects: []string{"Sidecar spec: {egress: [{port: {number: 3306}, hosts: [shop/*]}, {hosts: [./*]}]}"}, notes: "Sidecar istio-system/a"},
 		"mutual TLS by clients":                      {objects: []string{"DestinationRule spec: {host: '*.local', trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}}"}, notes: "DestinationRule istio-system/a"},
 		"mutual TLS by clients, some without":        {objects: []string{"DestinationRule spec: {host: '*.local', trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}}"}, asked: plain, err: "DestinationRule istio-system/a sets the TLS", hint: "enableAutoMtls"},
 		"no TLS":                                     {objects: []string{"DestinationRule spec: {host: '*.svc.cluster.local', trafficPolicy: {tls: {mode: DISABLE}}}"}, err: "sets the TLS"},
 		"no TLS to a host":                           {objects: []string{"DestinationRule spec: {host: '*.shop.svc.cluster.local', trafficPolicy: {tls: {mode: DISABLE}}}"}},
 		"no TLS, shown to itself":                    {objects: []string{"DestinationRule spec: {host: '*', exportTo: ['.'], trafficPolicy: {tls: {mode: DISABLE}}}"}},
 		"limits of connections":                      {objects: []string{"DestinationRule spec: {host: '*', trafficPolicy: {connectionPool: {tcp: {maxConnections: 1}}}}"}, notes: "DestinationRule istio-system/a"},
+		"no TLS, by the mesh shown to itself":        {objects: []string{"DestinationRule spec: {host: '*.local', trafficPolicy: {tls: {mode: DISABLE}}}"}, config: "defaultDestinationRuleExportTo: ['.']"},
+		"no TLS, all the same shown to all":          {objects: []string{"DestinationRule spec: {host: '*.local', exportTo: ['*'], trafficPolicy: {tls: {mode: DISABLE}}}"}, config: "defaultDestinationRuleExportTo: ['.']", err: "sets the TLS"},
+		"no TLS on the study's port":                 {objects: []string{"DestinationRule spec: {host: '*.local', trafficPolicy: {portLevelSettings: [{port: {number: 8080}, tls: {mode: DISABLE}}]}}"}, err: "sets the TLS", hint: "portLevelSettings"},
+		"no TLS on another port":                     {objects: []string{"DestinationRule spec: {host: '*.local', trafficPolicy: {portLevelSettings: [{port: {number: 3306}, tls: {mode: DISABLE}}]}}"}, notes: "DestinationRule istio-system/a"},
+		"no TLS but on the study's port":             {objects: []string{"DestinationRule spec: {host: '*.local', trafficPolicy: {tls: {mode: DISABLE}, portLevelSettings: [{port: {number: 8080}, connectionPool: {tcp: {maxConnections: 1}}}]}}"}, notes: "DestinationRule istio-system/a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tt.asked.Proxies == nil && !tt.asked.Served && !tt.asked.Sent {
 				tt.asked = calledMesh
 			}
-			f, _, _ := rootCluster(t, "", nil, Namespace, tt.objects...)
+			f, _, _ := rootCluster(t, tt.config, nil, Namespace, tt.objects...)
 			err := f.refuseRoot(tt.asked)
 			if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(errs.Hint(err), tt.hint)) {
 				t.Fatalf("%v, hint %q", err, errs.Hint(err))
@@ -161,6 +182,17 @@ func TestReadRoot(t *testing.T) {
 		t.Errorf("one that it watches: %v", f.others)
 	}
 
+	_, elsewhere, readThere := rootCluster(t, "rootNamespace: mesh-root\n", nil, "mesh-root", denyAll)
+	elsewhere.PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		hidden := a.GetResource().Resource == "authorizationpolicies" || a.GetResource().Resource == "sidecars"
+		return hidden, nil, apierrors.NewForbidden(a.GetResource().GroupResource(), "", nil)
+	})
+	// No role of cluster check is of that namespace, so that the note says how to make one.
+	const grant = "kubectl -n mesh-root create role mesh-wide --verb=list --resource=authorizationpolicies.security.istio.io,sidecars.networking.istio.io, and"
+	if f, err := readThere(); err != nil || !strings.Contains(strings.Join(f.Beside(calledMesh), "\n"), grant) {
+		t.Errorf("%q, %v", f.Beside(calledMesh), err)
+	}
+
 	_, client, read := rootCluster(t, "", nil, Namespace, denyAll, "Sidecar spec: {}", "WasmPlugin spec: {}")
 	client.PrependReactor("list", "authorizationpolicies", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "authorizationpolicies"}, "", nil)
@@ -172,7 +204,7 @@ func TestReadRoot(t *testing.T) {
 	if err != nil || len(f.others) != 1 || f.refuseRoot(calledMesh) != nil {
 		t.Fatalf("%v, %v", f.others, err)
 	}
-	if notes := strings.Join(f.Beside(calledMesh), "\n"); !strings.Contains(notes, "not known, as they may not be listed: AuthorizationPolicy") || strings.Contains(notes, "WasmPlugin") {
+	if notes := strings.Join(f.Beside(calledMesh), "\n"); !strings.Contains(notes, "not known, as they may not be listed: AuthorizationPolicy") || strings.Contains(notes, "WasmPlugin") || strings.Contains(notes, "kubectl") {
 		t.Errorf("%q", notes)
 	}
 	client.PrependReactor("list", "sidecars", func(clienttesting.Action) (bool, runtime.Object, error) {

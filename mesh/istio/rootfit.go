@@ -21,12 +21,12 @@ func (f AsFound) refuseRoot(asked mesh.Asked) error {
 	partsVary := slices.ContainsFunc(asked.Proxies, func(p mesh.Proxy) bool { return p.Set(study.FactorFilters) != "" })
 	for _, o := range f.others {
 		switch {
-		case o.kind == kindSidecar && asked.Sent && !imports(o.spec()):
+		case o.kind == kindSidecar && asked.Sent && !imports(o.spec(), asked.Ports):
 			return errs.WithHint(fmt.Errorf("istio: the egress hosts of %s keep the Services of a run's namespace from its sidecars", o),
 				"add ./* to its egress hosts: each namespace's own Services")
-		case o.kind == kindDestination && asked.Sent && o.misleads(asked.Plain):
+		case o.kind == kindDestination && asked.Sent && o.misleads(asked.Plain, asked.Ports):
 			return errs.WithHint(fmt.Errorf("istio: %s sets the TLS of requests to every Service, which the factor mtls is to set", o),
-				"leave its trafficPolicy.tls out: Istio's clients find out by themselves which servers take mutual TLS (enableAutoMtls)")
+				"leave tls out of its trafficPolicy and of its portLevelSettings: Istio's clients find out by themselves which servers take mutual TLS (enableAutoMtls)")
 		case partsVary && o.touches == yes && slices.Contains(partKinds, o.kind) && !o.tries():
 			return errs.WithHint(fmt.Errorf("istio: %s puts a part of its own into the study's sidecars, beside those of the factor filters", o),
 				"say in its spec.selector which workloads it is for, at least while the study runs")
@@ -40,27 +40,79 @@ func (f AsFound) refuseRoot(asked mesh.Asked) error {
 var partKinds = []string{kindAuthorization, kindRequest}
 
 // imports says whether a mesh-wide Sidecar lets a pod call Services of its own
-// namespace.
-func imports(spec map[string]any) bool {
+// namespace, on each of these ports.
+func imports(spec map[string]any, ports []int) bool {
 	egress, _, _ := unstructured.NestedSlice(spec, "egress")
-	for _, one := range egress {
-		listener, _ := one.(map[string]any)
-		hosts, _, _ := unstructured.NestedStringSlice(listener, "hosts")
-		if slices.ContainsFunc(hosts, func(h string) bool {
+	if len(egress) == 0 { // everything
+		return true
+	}
+	for _, port := range orAny(ports) {
+		hosts, _, _ := unstructured.NestedStringSlice(listenerOf(egress, port), "hosts")
+		if !slices.ContainsFunc(hosts, func(h string) bool {
 			namespace, host, _ := strings.Cut(h, "/")
 			return (namespace == "." || namespace == "*") && covers(host)
 		}) {
-			return true
+			return false
 		}
 	}
-	return len(egress) == 0 // everything
+	return true
+}
+
+// anyPort is one that nothing names.
+const anyPort = 0
+
+func orAny(ports []int) []int {
+	if len(ports) == 0 {
+		return []int{anyPort}
+	}
+	return ports
+}
+
+// listenerOf is the egress listener of a Sidecar that requests to a port come by: its
+// own, or the one without a port, of which there is one at most.
+func listenerOf(egress []any, port int) map[string]any {
+	var rest map[string]any
+	for _, one := range egress {
+		listener, _ := one.(map[string]any)
+		switch number, bound := portOf(listener); {
+		case !bound && rest == nil:
+			rest = listener
+		case bound && number == port:
+			return listener
+		}
+	}
+	return rest
+}
+
+// portOf is the port that a part of an object is for; false for any.
+func portOf(part map[string]any) (int, bool) {
+	of, bound, _ := unstructured.NestedMap(part, "port")
+	switch n := of["number"].(type) {
+	case int64:
+		return int(n), bound
+	case float64: // as JSON has it
+		return int(n), bound
+	}
+	return anyPort, bound
 }
 
 // misleads says whether a DestinationRule has clients speak TLS as the cells of a
-// study do not: plain is whether some servers take no mutual TLS.
-func (o rooted) misleads(plain bool) bool {
-	mode, _, _ := unstructured.NestedString(o.spec(), "trafficPolicy", "tls", "mode")
-	return mode != "" && (mode != "ISTIO_MUTUAL" || plain)
+// study do not, on one of these ports: plain is whether some servers take no mutual
+// TLS.
+func (o rooted) misleads(plain bool, ports []int) bool {
+	return slices.ContainsFunc(orAny(ports), func(port int) bool {
+		policy, _, _ := unstructured.NestedMap(o.spec(), "trafficPolicy")
+		settings, _, _ := unstructured.NestedSlice(policy, "portLevelSettings")
+		for _, one := range settings {
+			of, _ := one.(map[string]any)
+			if number, _ := portOf(of); number == port && port != anyPort { // in place of all else
+				policy = of
+				break
+			}
+		}
+		mode, _, _ := unstructured.NestedString(policy, "tls", "mode")
+		return mode != "" && (mode != "ISTIO_MUTUAL" || plain)
+	})
 }
 
 // reported is what mesh-wide Telemetries of others have sidecars report: the first
@@ -104,7 +156,15 @@ func (f AsFound) Beside(asked mesh.Asked) []string {
 		out = append(out, doubts...)
 	}
 	if len(f.unread) > 0 {
-		out = append(out, fmt.Sprintf("mesh-wide objects of others in namespace %s are not known, as they may not be listed: %s", f.root, strings.Join(f.unread, ", ")))
+		text := fmt.Sprintf("mesh-wide objects of others in namespace %s are not known, as they may not be listed: %s", f.root, strings.Join(f.unread, ", "))
+		if f.root != Namespace { // which the table of rights does not know beforehand
+			var resources []string
+			for _, kind := range f.unread {
+				resources = append(resources, rootKinds[kind].resource.GroupResource().String())
+			}
+			text += fmt.Sprintf(" (cluster check asks for rights in namespace %s; here: kubectl -n %s create role mesh-wide --verb=list --resource=%s, and a rolebinding)", Namespace, f.root, strings.Join(resources, ","))
+		}
+		out = append(out, text)
 	}
 	return out
 }

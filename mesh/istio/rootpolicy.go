@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -74,40 +75,45 @@ func (r policyRule) matches() answer {
 	return out
 }
 
-// comesFrom says whether the requests of a study have such a source.
+// comesFrom says whether the requests of a study have such a source. Fields that
+// begin with not say what it must not be.
 func comesFrom(source map[string][]string) answer {
 	out := yes
 	for field, values := range source {
 		if len(values) == 0 {
 			continue
 		}
-		var is func(string) bool
-		switch field {
-		case "requestPrincipals":
-			return no // which only a token gives
-		case "namespaces":
-			is = ofRun
-		case "principals":
-			is = func(principal string) bool {
-				_, namespace, known := strings.Cut(principal, "/ns/")
-				namespace, _, whole := strings.Cut(namespace, "/")
-				return !known || !whole && strings.HasSuffix(namespace, "*") && ofRun(namespace) || ofRun(namespace)
-			}
-		case "serviceAccounts":
-			is = func(account string) bool {
-				namespace, _, known := strings.Cut(account, "/")
-				return known && ofRun(namespace)
-			}
-		default: // addresses, and what it must not be
-			out = min(out, maybe)
-			continue
+		of, not := strings.CutPrefix(field, "not")
+		if not && of != "" {
+			of = strings.ToLower(of[:1]) + of[1:]
 		}
-		if !slices.ContainsFunc(values, is) {
+		is, known := sources[of]
+		switch ours := known && slices.ContainsFunc(values, is); {
+		case !known || ours: // an address, say, or a namespace named as one of a run's
+			out = min(out, maybe)
+		case not: // none of these is a source of the study's
+		default:
 			return no
 		}
-		out = min(out, maybe)
 	}
 	return out
+}
+
+// sources say of a value whether it may be that of a study's requests.
+var sources = map[string]func(string) bool{
+	// Only a token gives one. Requests of the part jwt-token have it, but a study of
+	// parts is refused where others have mesh-wide policies.
+	"requestPrincipals": func(string) bool { return false },
+	"namespaces":        ofRun,
+	"principals": func(principal string) bool {
+		_, namespace, known := strings.Cut(principal, "/ns/")
+		namespace, _, whole := strings.Cut(namespace, "/")
+		return !known || !whole && strings.HasSuffix(namespace, "*") && ofRun(namespace) || ofRun(namespace)
+	},
+	"serviceAccounts": func(account string) bool {
+		namespace, _, known := strings.Cut(account, "/")
+		return known && ofRun(namespace)
+	},
 }
 
 // namespacesOfRuns begin the names of the namespaces that a run makes.
@@ -126,7 +132,10 @@ func ofRun(pattern string) bool {
 }
 
 // tries says that a policy is only tried: it is counted, and not enforced.
-func (o rooted) tries() bool { return o.object.GetAnnotations()["istio.io/dry-run"] == "true" }
+func (o rooted) tries() bool {
+	only, err := strconv.ParseBool(o.object.GetAnnotations()["istio.io/dry-run"]) // as istiod reads it
+	return err == nil && only
+}
 
 // authorizes says whether mesh-wide policies let the requests of a study pass: the
 // error names one that surely does not, doubts are those that may not.

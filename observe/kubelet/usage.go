@@ -53,6 +53,14 @@ func (s *Series) first(at time.Time) (Sample, bool) {
 	return s.samples[i], true
 }
 
+// second is the second sample; false if there is none.
+func (s *Series) second() (Sample, bool) {
+	if len(s.samples) < 2 {
+		return Sample{}, false
+	}
+	return s.samples[1], true
+}
+
 // Usage is the CPU time that a container used in a window, in seconds.
 type Usage struct {
 	Seconds float64

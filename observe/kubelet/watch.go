@@ -35,6 +35,9 @@ const (
 	asks = 10 * time.Second
 	// Patience is how long a sample may be overdue.
 	Patience = 10 * time.Second
+	// Apart is how much the clock of a node may surely differ from that of the load
+	// generator without a word.
+	Apart = time.Second
 )
 
 // Every is how often to ask kubelets during a window.
@@ -70,10 +73,11 @@ type watched struct {
 	node       Series
 	failed     error // of the last question
 	// asked is when the last question was put that had an answer. The node's clock
-	// is ahead of this machine's by least at least and by most at most, once known.
-	asked       time.Time
-	least, most time.Duration
-	known       bool
+	// is ahead of this machine's by least at least, once sampled, and by most at
+	// most, once known.
+	asked          time.Time
+	least, most    time.Duration
+	sampled, known bool
 }
 
 // history is what is known of a container.
@@ -132,8 +136,8 @@ func (w *Watch) look(ctx context.Context, read Reader, node string, n *watched) 
 		n.node.Add(page.Node.CPU)
 		for c, r := range n.containers {
 			if known, ok := page.Containers[c]; ok {
-				if r.cpu.Add(known.CPU) && len(r.cpu.samples) > 1 {
-					n.compare(known.CPU.At, answered)
+				if r.cpu.Add(known.CPU) {
+					n.compare(known.CPU.At, answered, len(r.cpu.samples) > 1)
 				}
 				if last := len(r.memory) - 1; known.Memory > 0 && (last < 0 || known.MemoryAt.After(r.memory[last].at)) {
 					r.memory = append(r.memory, memory{known.MemoryAt, known.Memory})
@@ -150,14 +154,35 @@ func (w *Watch) look(ctx context.Context, read Reader, node string, n *watched) 
 	}
 }
 
-// compare narrows down how far the node's clock is ahead: a sample that was not
-// there when the last question was put, and is now, was taken between the two.
-func (n *watched) compare(at, answered time.Time) {
-	least, most := at.Sub(answered), at.Sub(n.asked)
-	if n.known {
-		least, most = max(least, n.least), min(most, n.most)
+// compare narrows down how far the node's clock is ahead: a sample was taken before
+// the answer that has it, and one that was not there when the last question was put
+// (fresh) after that.
+func (n *watched) compare(at, answered time.Time, fresh bool) {
+	least := at.Sub(answered)
+	if n.sampled {
+		least = max(least, n.least)
 	}
-	n.least, n.most, n.known = least, most, true
+	n.least, n.sampled = least, true
+	if !fresh {
+		return
+	}
+	most := at.Sub(n.asked)
+	if n.known {
+		most = min(most, n.most)
+	}
+	n.most, n.known = most, true
+}
+
+// AtLeastAhead is by how much a node's clock is ahead of this machine's at least;
+// false before its first sample.
+func (w *Watch) AtLeastAhead(node string) (time.Duration, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, ok := w.nodes[node]
+	if !ok {
+		return 0, false
+	}
+	return n.least, n.sampled
 }
 
 // NodeAhead is how far a node's clock is ahead of this machine's, between two
@@ -176,10 +201,16 @@ func (w *Watch) NodeAhead(node string) (least, most time.Duration, known bool) {
 // long as a kubelet may take from now or from at on. It returns when the last of
 // them was taken, of each the first that is not older. One caller at a time.
 func (w *Watch) Await(ctx context.Context, at time.Time) (time.Time, error) {
-	limited, cancel := context.WithTimeout(ctx, max(time.Until(at.Add(-w.Ahead)), 0)+Longest+Patience)
+	return w.await(ctx, max(time.Until(at.Add(-w.Ahead)), 0), func(s *Series) (Sample, bool) { return s.first(at) })
+}
+
+// await waits until find finds a sample of each container, for as long as a kubelet
+// may take after some time.
+func (w *Watch) await(ctx context.Context, after time.Duration, find func(*Series) (Sample, bool)) (time.Time, error) {
+	limited, cancel := context.WithTimeout(ctx, after+Longest+Patience)
 	defer cancel()
 	for {
-		last, err := w.since(at)
+		last, err := w.since(find)
 		if err == nil {
 			return last, nil
 		}
@@ -197,23 +228,23 @@ func (w *Watch) Await(ctx context.Context, at time.Time) (time.Time, error) {
 	}
 }
 
-// since is when the last container was sampled of which the first sample not older
-// than at is meant; the error says whose is missing.
-func (w *Watch) since(at time.Time) (time.Time, error) {
+// since is when the last container was sampled, of each the sample that find finds; the
+// error says whose is missing.
+func (w *Watch) since(find func(*Series) (Sample, bool)) (time.Time, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var last time.Time
 	for _, node := range slices.Sorted(maps.Keys(w.nodes)) {
 		n := w.nodes[node]
 		for _, c := range slices.SortedFunc(maps.Keys(n.containers), Container.compare) {
-			first, ok := n.containers[c].cpu.first(at)
+			found, ok := find(&n.containers[c].cpu)
 			switch {
 			case ok:
-				last = latest(last, first.At)
+				last = latest(last, found.At)
 			case n.failed != nil:
 				return last, n.failed
 			default:
-				return last, n.missing(node, c)
+				return last, n.missing(node, c, w.Ahead)
 			}
 		}
 	}
@@ -228,12 +259,18 @@ func latest(a, b time.Time) time.Time {
 }
 
 // missing says what is known of a container in place of the sample that is not
-// there.
-func (n *watched) missing(node string, c Container) error {
-	if known, ok := n.containers[c].cpu.Last(); ok {
-		return fmt.Errorf("the kubelet of node %s has sampled %s last at %s", node, c, known.At.UTC().Format("15:04:05.000"))
+// there, which a clock that is behind may keep away. ahead is that of the one that
+// is waited by.
+func (n *watched) missing(node string, c Container, ahead time.Duration) error {
+	known, ok := n.containers[c].cpu.Last()
+	if !ok {
+		return errs.WithHint(fmt.Errorf("the kubelet of node %s says nothing of %s", node, c), "kubectl get --raw /api/v1/nodes/%s/proxy/metrics/resource shows what it knows", node)
 	}
-	return errs.WithHint(fmt.Errorf("the kubelet of node %s says nothing of %s", node, c), "kubectl get --raw /api/v1/nodes/%s/proxy/metrics/resource shows what it knows", node)
+	err := fmt.Errorf("the kubelet of node %s has sampled %s last at %s", node, c, known.At.UTC().Format("15:04:05.000"))
+	if behind := ahead - n.most; n.known && behind > Apart {
+		err = errs.WithHint(fmt.Errorf("%w, by a clock that is %v behind that of the load generator at least", err, behind.Round(10*time.Millisecond)), "set the clocks of nodes by NTP")
+	}
+	return err
 }
 
 // String names it in messages.
@@ -258,7 +295,7 @@ func (w *Watch) CPU(node string, c Container, a, b time.Time) (Usage, error) {
 	last, known := n.containers[c].cpu.Last()
 	switch {
 	case !known:
-		err = n.missing(node, c)
+		err = n.missing(node, c, w.Ahead)
 	case err != nil && last.At.Before(b) && n.failed != nil:
 		err = fmt.Errorf("%w: %w", err, n.failed)
 	}
@@ -298,11 +335,11 @@ func (w *Watch) Memory(node string, c Container, at time.Time) int64 {
 // known: that of the container sampled least often, by two samples of each, or
 // [Longest] if that is longer and the kubelet does not sample when asked.
 func (w *Watch) Pace(ctx context.Context) (time.Duration, error) {
-	first, err := w.Await(ctx, time.Time{})
-	if err != nil {
+	if _, err := w.Await(ctx, time.Time{}); err != nil {
 		return 0, err
 	}
-	if _, err := w.Await(ctx, first.Add(1)); err != nil {
+	// The second of each, and not those after a certain time: nodes' clocks differ.
+	if _, err := w.await(ctx, 0, (*Series).second); err != nil {
 		return 0, err
 	}
 	w.mu.Lock()

@@ -140,6 +140,35 @@ func TestWatchByAnotherClock(t *testing.T) {
 	}
 }
 
+// Nodes whose clocks differ by an hour have their pace found in a minute.
+func TestPaceByClocksApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := map[string]*node{"a": {periods: map[Container]time.Duration{worker: 13 * time.Second}}, "b": {periods: map[Container]time.Duration{istiod: 17 * time.Second}, ahead: time.Hour}}
+		w := Start(t.Context(), func(ctx context.Context, name string) (Page, error) { return nodes[name].read(ctx, name) }, map[string][]Container{"a": {worker}, "b": {istiod}}, Asking)
+		defer w.Stop()
+		began := time.Now()
+		if pace, err := w.Pace(t.Context()); err != nil || pace < 17*time.Second || time.Since(began) > time.Minute {
+			t.Errorf("after %v: %v, %v", time.Since(began), pace, err)
+		}
+		if least, sampled := w.AtLeastAhead("b"); !sampled || least < time.Hour-17*time.Second || least > time.Hour {
+			t.Errorf("%v, %v", least, sampled)
+		}
+	})
+}
+
+// A sample that a clock keeps away which is behind is told with that clock.
+func TestWatchSaysWhoseClockIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{periods: map[Container]time.Duration{worker: 13 * time.Second}, ahead: -50 * time.Second}
+		w := Start(t.Context(), n.read, map[string][]Container{"a": {worker}}, Every(84*time.Second))
+		defer w.Stop()
+		_, err := w.Await(t.Context(), time.Now())
+		if err == nil || !strings.Contains(err.Error(), "node a has sampled container worker of pod u last at") || !strings.Contains(err.Error(), "behind that of the load generator") || !strings.Contains(errs.Hint(err), "NTP") {
+			t.Errorf("%v; hint %q", err, errs.Hint(err))
+		}
+	})
+}
+
 // A clock is not known before a sample has come that was not there before.
 func TestNodeAheadUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -52,6 +52,9 @@ func asks(plan *study.Plan) (asked mesh.Asked, largest population.Sizes, err err
 	}
 	asked.Served = plan.Study.Control.Traffic != nil
 	asked.Sent = asked.Served
+	if asked.Sent {
+		asked.Ports = []int{population.ServicePort}
+	}
 	return asked, largest, nil
 }
 

@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -44,6 +45,9 @@ func Asks(plan *study.Plan) mesh.Asked {
 		client, server := study.HasClientProxy(cell), study.HasServerProxy(cell)
 		out.Sent, out.Served = out.Sent || client, out.Served || server
 		out.Plain = out.Plain || client && (!server || cell[study.FactorMTLS] == study.MTLSOff)
+		if port := endpointOf(cell, plan.Study.Load).Port; client && !slices.Contains(out.Ports, port) {
+			out.Ports = append(out.Ports, port)
+		}
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/kubelet"
 	"github.com/meshtrial/meshtrial/record"
@@ -78,20 +79,11 @@ func (d *deployed) checkPace(ctx context.Context) error {
 // sampled after the window's end: between two samples the kubelets' counters are
 // interpolated, which wants the same load on both sides of an edge.
 func (t *trialRun) windowAmongSamples(ctx context.Context, finished int) (observed, error) {
-	interval, length := t.o.Study.Interval, t.o.Study.Window
-	watch := kubelet.Start(ctx, t.d.kubelets(), wanted(t.targets), kubelet.Every(length))
+	watch := kubelet.Start(ctx, t.d.kubelets(), wanted(t.targets), kubelet.Every(t.o.Study.Window))
 	watch.Ahead = t.clockAhead
 	defer watch.Stop()
-	first, err := watch.Await(ctx, t.now())
+	from, to, err := t.amongSamples(ctx, watch, finished)
 	if err != nil {
-		return observed{}, fmt.Errorf("wait for samples before the window: %w", err)
-	}
-	begin := time.Unix(0, t.started.StartUnixNS)
-	from := max(finished, intervalAt(begin, first, interval))
-	to := from + int(length/interval)
-	// A container that has gone meanwhile, the account of its CPU tells.
-	_, err = watch.Await(ctx, begin.Add(time.Duration(to)*interval))
-	if err != nil && ctx.Err() != nil {
 		return observed{}, err
 	}
 	if _, err := t.client.api.Stop(ctx, t.started.Run); err != nil {
@@ -100,14 +92,48 @@ func (t *trialRun) windowAmongSamples(ctx context.Context, finished int) (observ
 	return observed{from: from, to: to, kubelets: watch}, nil
 }
 
+// amongSamples are the first interval of the window and the one after it. It returns
+// when the window has passed, by the generator's clock and by the samples of nodes,
+// whose clocks may be others.
+func (t *trialRun) amongSamples(ctx context.Context, watch *kubelet.Watch, finished int) (from, to int, err error) {
+	interval, begin := t.o.Study.Interval, time.Unix(0, t.started.StartUnixNS)
+	first, err := watch.Await(ctx, t.now())
+	if err != nil {
+		return 0, 0, fmt.Errorf("wait for samples before the window: %w", err)
+	}
+	now := t.now()
+	if err := t.refuseAhead(watch, now.Sub(begin)); err != nil {
+		return 0, 0, err
+	}
+	if first.After(now) { // by a clock that is ahead
+		first = now
+	}
+	from = max(finished, intervalAt(begin, first, interval))
+	to = from + int(t.o.Study.Window/interval)
+	end := begin.Add(time.Duration(to) * interval)
+	// A container that has gone meanwhile, the account of its CPU tells.
+	if _, err := watch.Await(ctx, end); err != nil && ctx.Err() != nil {
+		return 0, 0, err
+	}
+	return from, to, wake.Pause(ctx, end.Sub(t.now()))
+}
+
+// refuseAhead says which node's clock is so far ahead of the generator's that the
+// window of its containers would begin before the load did.
+func (t *trialRun) refuseAhead(watch *kubelet.Watch, loaded time.Duration) error {
+	for _, node := range slices.Sorted(maps.Keys(t.targets)) {
+		if least, sampled := watch.AtLeastAhead(node); sampled && least-t.clockAhead > loaded {
+			return errs.WithHint(fmt.Errorf("the clock of node %s is %v ahead of the generator's at least, and the load began only %v ago: the window of its containers would begin without load",
+				node, (least-t.clockAhead).Round(10*time.Millisecond), loaded.Round(10*time.Millisecond)), "set the clocks of nodes by NTP")
+		}
+	}
+	return nil
+}
+
 // intervalAt is the first interval that begins at a time or later.
 func intervalAt(begin, at time.Time, interval time.Duration) int {
 	return int((at.Sub(begin) + interval - 1) / interval)
 }
-
-// clockApart is how much a node's clock may surely differ from the generator's
-// without a word.
-const clockApart = time.Second
 
 // compareKubelets says how far the clocks of nodes are from the generator's, by
 // which the window begins. That moves the window of their containers, in a load that
@@ -122,9 +148,9 @@ func (t *trialRun) compareKubelets(watch *kubelet.Watch, begin time.Time) {
 		case least > loaded:
 			t.seen.Unread = append(t.seen.Unread, record.Check{Name: "kubelet-clocks",
 				Detail: fmt.Sprintf("the clock of node %s is %.3g s ahead of the generator's, and the load began only %.3g s before the window: the window of its containers began without load; set the clocks of nodes by NTP", node, least.Seconds(), loaded.Seconds())})
-		case least > clockApart:
+		case least > kubelet.Apart:
 			t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf("the clock of node %s is %.3g s ahead of the generator's at least: the CPU of its containers is of a window so much earlier", node, least.Seconds()))
-		case most < -clockApart:
+		case most < -kubelet.Apart:
 			t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf("the clock of node %s is %.3g s behind the generator's at least: the CPU of its containers is of a window so much later", node, -most.Seconds()))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/kubelet"
@@ -132,6 +133,51 @@ func TestNodesClocks(t *testing.T) {
 			if tt.remark == "" && remarks != "" || !strings.Contains(remarks, tt.remark) {
 				t.Errorf("%s: %q", name, remarks)
 			}
+		})
+	}
+}
+
+// A node's clock does not move the window into the future, nor end the load before the
+// window; one that is ahead by more than the load has lasted is named at once.
+func TestWindowByNodesClocks(t *testing.T) {
+	const loaded, window, finished = 60 * time.Second, 84 * time.Second, 58
+	for name, tt := range map[string]struct {
+		ahead time.Duration
+		most  int // interval that the window begins with
+		err   string
+	}{
+		"agrees":             {0, 74, ""},
+		"ahead":              {50 * time.Second, 61, ""},
+		"behind":             {-5 * time.Second, 79, ""},
+		"ahead by an hour":   {time.Hour, 0, "the clock of node a is "},
+		"behind by a minute": {-time.Minute, 0, "behind that of the load generator"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				trial := &trialRun{o: &runner.Options{Study: &study.Study{Interval: time.Second, Window: window}}, targets: map[string][]observe.Target{"a": {{Name: record.PartWorker, Pod: "w", Container: "worker"}}}}
+				began := time.Now()
+				read := func(context.Context, string) (kubelet.Page, error) {
+					at := time.Now().Truncate(13 * time.Second)
+					return kubelet.Page{Containers: map[kubelet.Container]kubelet.Stats{{Pod: "w", Name: "worker"}: {CPU: kubelet.Sample{At: at.Add(tt.ahead), UsedNS: uint64(at.Sub(began.Add(-time.Minute)))}}}}, nil
+				}
+				trial.started.StartUnixNS = began.UnixNano()
+				time.Sleep(loaded)
+				watch := kubelet.Start(t.Context(), read, wanted(trial.targets), 5*time.Second)
+				defer watch.Stop()
+				from, to, err := trial.amongSamples(t.Context(), watch, finished)
+				if tt.err != "" {
+					if err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(errs.Hint(err), "NTP") || time.Since(began) > loaded+time.Minute {
+						t.Errorf("after %v: %v", time.Since(began), err)
+					}
+					return
+				}
+				if err != nil || from < finished || from > tt.most || to != from+84 {
+					t.Errorf("from %d to %d, %v", from, to, err)
+				}
+				if passed := time.Since(began); passed < time.Duration(to)*time.Second || passed > time.Duration(to)*time.Second+kubelet.Longest+kubelet.Patience {
+					t.Errorf("the load ends after %v, the window after %d s", passed, to)
+				}
+			})
 		})
 	}
 }

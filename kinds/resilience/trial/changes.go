@@ -121,22 +121,28 @@ func planApply(ctx context.Context, at dynamic.ResourceInterface, o *unstructure
 // planStep says what a step changes outside of the run's namespace.
 func planStep(step fault.Step) (out []journal.Planned) {
 	note := fmt.Sprintf("by step %s, until it ends", step.Name)
+	add := func(done journal.Done, text string) {
+		out = append(out, journal.Planned{Object: "the mesh's control plane", Done: done, Note: note + text})
+	}
 	switch a := step.Action.(type) {
 	case *fault.Process:
-		if a.Of == fault.OfControlPlane {
-			out = append(out, journal.Planned{Object: "the mesh's control plane", Done: awayWords(a), Note: note + "; meanwhile no proxy is told of changes and no pod gets a sidecar"})
+		switch {
+		case a.Of != fault.OfControlPlane:
+		case a.Do == fault.DoPause: // which the fault role ends
+			add("paused", "; "+untold)
+		default:
+			add("killed, and scaled to 0 replicas while the step lasts", "; "+untold+"; "+staysAway)
 		}
 	case *fault.Certificates:
 		if expires(&fault.Timeline{Steps: []fault.Step{step}}) {
-			out = append(out, journal.Planned{Object: "the mesh's control plane", Done: "scaled to 0 replicas", Note: note + ": certificates of the whole mesh run out while it is away for long"})
+			add("scaled to 0 replicas", ": certificates of the whole mesh run out while it is away for long; "+staysAway)
 		}
 	}
 	return out
 }
 
-func awayWords(a *fault.Process) journal.Done {
-	if a.Do == fault.DoPause {
-		return "paused"
-	}
-	return "killed, and scaled to 0 replicas while the step lasts"
-}
+// What goes with a control plane that is away.
+const (
+	untold    = "meanwhile no proxy is told of changes and no pod gets a sidecar"
+	staysAway = "if this program is killed, it stays away until the next run or `meshtrial cluster restore`"
+)

@@ -269,6 +269,11 @@ func Asks(plan *study.Plan, name string) (mesh.Asked, error) {
 				out.Proxies = append(out.Proxies, *w.Proxy)
 			}
 		}
+		for _, r := range s.routes(s.scenario.Graph.Services...) {
+			if !slices.Contains(out.Ports, r.Port) {
+				out.Ports = append(out.Ports, r.Port)
+			}
+		}
 		if SetsControl(plan) {
 			out.Levers = append(out.Levers, mesh.LeversOf(cell))
 		}

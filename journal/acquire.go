@@ -1,0 +1,136 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+)
+
+// waiting is one that wants the Lease.
+type waiting struct {
+	Options
+	kube     dynamic.Interface
+	began    time.Time
+	seen     watched
+	told     string // who or what is waited for
+	answered bool   // the API server has answered
+}
+
+// acquire takes the Lease, once nobody holds it. A holder that is certainly dead
+// is taken over at once, one that does not renew for the time of [Lapse] after
+// that. One that renews is waited for as long as o says, and so is an API server
+// that has answered before.
+func acquire(ctx context.Context, kube dynamic.Interface, o Options) (*unstructured.Unstructured, error) {
+	w := &waiting{Options: o, kube: kube, began: time.Now()}
+	for {
+		taken, err := w.try(ctx)
+		switch unheard := (*unheardError)(nil); {
+		case errors.As(err, &unheard) && w.answered && time.Since(w.began) < o.Wait:
+			w.tell("the API server", unheard)
+		case taken != nil || err != nil:
+			return taken, err
+		}
+		if err := wake.Pause(ctx, lookEvery); err != nil {
+			return nil, fmt.Errorf("wait for the cluster's Lease: %w", err)
+		}
+	}
+}
+
+// tell says what is waited for, once.
+func (w *waiting) tell(who string, what any) {
+	if who != w.told {
+		w.told = who
+		w.say("waiting for the cluster: %v", what)
+	}
+}
+
+// try looks at the Lease and takes it if nobody has it; nil: not yet.
+func (w *waiting) try(ctx context.Context) (*unstructured.Unstructured, error) {
+	if err := ensureNamespace(ctx, w.kube, w.say); err != nil {
+		return nil, err
+	}
+	w.answered = true
+	api := w.kube.Resource(leases).Namespace(Namespace)
+	found, err := api.Get(ctx, LeaseName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return passed(api.Create(ctx, leaseOf(w.Holder, nil), metav1.CreateOptions{FieldManager: FieldManager}))
+	}
+	if err != nil {
+		return nil, sayLease(err)
+	}
+	holder := holderOf(found)
+	switch state := w.seen.look(found.GetResourceVersion(), holder, awake(), w.Dead); {
+	case state == free:
+		taken, err := passed(api.Update(ctx, leaseOf(w.Holder, found), metav1.UpdateOptions{FieldManager: FieldManager}))
+		if taken == nil {
+			return nil, err
+		}
+		return w.shutOut(ctx, holder, taken), nil
+	case state == alive && time.Since(w.began) >= w.Wait:
+		return nil, errs.WithHint(&HeldError{holder}, "wait for it with --wait 1h, or look: meshtrial cluster status")
+	}
+	w.tell(holder.Run, holder)
+	return nil, nil
+}
+
+// shutOut keeps a former holder that fell silent from doing harm when it wakes: it may
+// have found nothing noted, and be about to remove the namespace. That is done here
+// and now, while the Lease is held, so that the next namespace is another one; nil:
+// the Lease went with it, and is to be taken again. One that is certainly dead does
+// not wake, and where something is noted it had no such thing in hand.
+func (w *waiting) shutOut(ctx context.Context, former Holder, taken *unstructured.Unstructured) *unstructured.Unstructured {
+	if former.Run == "" || w.Keep || former.Process != "" && w.Dead != nil && w.Dead(former.Process) {
+		return taken
+	}
+	if entries, err := Entries(ctx, w.kube); err != nil || len(entries) > 0 {
+		return taken
+	}
+	held := func() error { return nil } // it was taken a moment ago
+	if removed, err := removeNamespace(ctx, w.kube, held); err != nil || !removed {
+		return taken // prepared by somebody: nobody removes that
+	}
+	return nil
+}
+
+// unheardError is of a request that the API server has not answered.
+type unheardError struct{ error }
+
+func (e *unheardError) Unwrap() error { return e.error }
+
+// heard marks the error of a request that was not answered.
+func heard(err error) error {
+	var told apierrors.APIStatus
+	if err == nil || errors.As(err, &told) {
+		return err
+	}
+	return &unheardError{err}
+}
+
+// passed is a Lease that was taken; nil where that is worth another try.
+func passed(taken *unstructured.Unstructured, err error) (*unstructured.Unstructured, error) {
+	switch {
+	case err == nil:
+		return taken, nil
+	case passing(err):
+		return nil, nil
+	}
+	return nil, sayLease(err)
+}
+
+func sayLease(err error) error {
+	return errs.WithHint(fmt.Errorf("take Lease %s/%s, which says who works in the cluster: %w", Namespace, LeaseName, heard(err)), "meshtrial cluster check")
+}
+
+// passing says that a request is worth another try.
+func passing(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTooManyRequests(err) || apierrors.HasStatusCause(err, "NamespaceTerminating")
+}

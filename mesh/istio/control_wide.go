@@ -1,0 +1,143 @@
+package istio
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/study"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Levers that hold for every proxy of the mesh, those of others too.
+
+// wideLever is one of the mesh configuration.
+type wideLever struct {
+	factor string
+	// of is what a configuration says of it, does what a level means to proxies.
+	of   func(config map[string]any) string
+	does func(level string) string
+}
+
+var wideLevers = []wideLever{
+	{study.FactorExportTo, exported, func(level string) string {
+		const what = "Services, VirtualServices and DestinationRules that do not say exportTo are seen "
+		switch level {
+		case ".":
+			return what + "in their own namespaces alone"
+		case "~":
+			return what + "by nobody"
+		}
+		return what + "everywhere"
+	}},
+	{study.FactorOutboundPolicy, configuredPolicy, func(level string) string {
+		if level == "REGISTRY_ONLY" {
+			return "requests to hosts that the mesh does not know fail"
+		}
+		return "requests to hosts that the mesh does not know are let out"
+	}},
+	{study.FactorDiscoverySelectors, selected, func(level string) string {
+		if level == mesh.LevelNone {
+			return "proxies are told of all namespaces"
+		}
+		return "proxies lose the Services and the configuration of namespaces that it does not match"
+	}},
+}
+
+// configuredPolicy is the outbound policy of a mesh configuration as it is written:
+// where it says nothing of it, everything is let out.
+func configuredPolicy(config map[string]any) string {
+	if _, there := config["outboundTrafficPolicy"].(map[string]any); !there {
+		return "ALLOW_ANY"
+	}
+	return activePolicy(config)
+}
+
+// wideConfig says what levers do to every proxy by the mesh configuration, of which
+// text is what is there; nothing where they leave it as it is.
+func wideConfig(text string, l mesh.Levers) ([]string, error) {
+	wanted, err := meshConfigWith(text, l)
+	if err != nil {
+		return nil, err
+	}
+	was, err := parseMeshConfig(text)
+	if err != nil {
+		return nil, err
+	}
+	is, err := parseMeshConfig(wanted)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, w := range wideLevers {
+		if level := l.Level(w.factor); l.Named(w.factor) && w.of(was) != w.of(is) {
+			out = append(out, fmt.Sprintf("%s %s: %s", w.factor, level, w.does(level)))
+		}
+	}
+	return out, nil
+}
+
+// wideSidecar says what the mesh-wide Sidecar of levers does to every proxy; nothing
+// where they ask for none.
+func wideSidecar(l mesh.Levers) []string {
+	if l.Level(study.FactorSidecarScope) != study.SidecarScopeMesh {
+		return nil
+	}
+	text := fmt.Sprintf("sidecar_scope mesh: proxies without a Sidecar of their own namespace know no Services but those of %s", strings.Join(l.Hosts(), ", "))
+	if l.Named(study.FactorOutboundPolicy) {
+		text += fmt.Sprintf("; outbound_policy %s holds for their requests to others", l.Level(study.FactorOutboundPolicy))
+	}
+	return []string{text}
+}
+
+// merged are texts with more, each once.
+func merged(texts, more []string) []string {
+	for _, text := range more {
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// Connected is how many proxies read what this istiod's levers write, by the count of
+// those that they are connected to: its own, and as a Sidecar of the default revision
+// is read by all, with that one every istiod's.
+func (c *ControlPlane) Connected(ctx context.Context) (int, error) {
+	pods, err := c.readers(ctx)
+	if err != nil {
+		return 0, err
+	}
+	all := 0.0
+	for i := range pods {
+		if !lab.PodReady(&pods[i]) {
+			continue
+		}
+		client := c.dialer.Client(Namespace, pods[i].Name, monitoringPort)
+		page, err := observe.Fetch(ctx, client, "http://istiod/metrics")
+		client.CloseIdleConnections()
+		if err != nil {
+			return 0, fmt.Errorf("istio: pod %s: %w", pods[i].Name, err)
+		}
+		connected, _ := observe.Sum(page, "pilot_xds", nil) // not there before the first
+		all += connected
+	}
+	return int(all), nil
+}
+
+// readers are the pods of the istiods that read a Sidecar of this one's.
+func (c *ControlPlane) readers(ctx context.Context) ([]corev1.Pod, error) {
+	if c.revision != defaultRevision {
+		return c.pods(ctx)
+	}
+	all, err := c.kube.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
+	if err != nil {
+		return nil, fmt.Errorf("istio: list istiod's pods: %w", err)
+	}
+	return all.Items, nil
+}

@@ -1,0 +1,79 @@
+package istio
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// What levers do to the proxies of others is in the plan, with the hosts that a
+// mesh-wide Sidecar leaves; what changes nothing for them is not.
+func TestPlanSaysWhatIsMeshWide(t *testing.T) {
+	const sidecar, config = "Sidecar istio-system/default", "ConfigMap istio-system/istio"
+	for name, tt := range map[string]struct {
+		config string // as installed
+		cells  []record.Cell
+		want   map[string]string // by object: what is said, all in one
+	}{
+		"nothing of the kind": {"", []record.Cell{{"debounce_after": "1s", "sidecar_scope": "namespace"}}, nil},
+		"a Sidecar":           {"", []record.Cell{{"sidecar_scope": "mesh"}}, map[string]string{sidecar: "sidecar_scope mesh: proxies without a Sidecar of their own namespace know no Services but those of ./*, istio-system/*"}},
+		"two, once each": {"", []record.Cell{{"sidecar_scope": "mesh", "sidecar_hosts": "a/*"}, {"sidecar_scope": "mesh", "sidecar_hosts": "b/*", "outbound_policy": "REGISTRY_ONLY"}, {"sidecar_scope": "mesh", "sidecar_hosts": "a/*"}},
+			map[string]string{sidecar: "those of a/*|those of b/*; outbound_policy REGISTRY_ONLY holds for their requests to others"}},
+		"exports":            {"", []record.Cell{{"export_to": "."}, {"export_to": "*"}}, map[string]string{config: "export_to .: Services, VirtualServices and DestinationRules that do not say exportTo are seen in their own namespaces alone"}},
+		"exports, as before": {"defaultServiceExportTo: ['.']\ndefaultVirtualServiceExportTo: ['.']\ndefaultDestinationRuleExportTo: ['.']\n", []record.Cell{{"export_to": "."}}, nil},
+		"exports, widened":   {"defaultServiceExportTo: ['.']\n", []record.Cell{{"export_to": "*"}}, map[string]string{config: "export_to *"}},
+		"a policy":           {"", []record.Cell{{"outbound_policy": "REGISTRY_ONLY"}}, map[string]string{config: "requests to hosts that the mesh does not know fail"}},
+		"a policy, as usual": {"", []record.Cell{{"outbound_policy": "ALLOW_ANY"}}, nil},
+		"a policy, opened":   {"outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n", []record.Cell{{"outbound_policy": "ALLOW_ANY"}}, map[string]string{config: "are let out"}},
+		"selectors":          {"", []record.Cell{{"discovery_selectors": "a=b"}}, map[string]string{config: "discovery_selectors a=b: proxies lose"}},
+		"selectors, none":    {"discoverySelectors: [{matchLabels: {a: b}}]\n", []record.Cell{{"discovery_selectors": "none"}}, map[string]string{config: "told of all namespaces"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod", Labels: map[string]string{"app": "istiod"}}, Spec: charted()}
+			c := &ControlPlane{name: "istiod", config: meshConfigMap, kube: fakecluster.New(d,
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: meshConfigMap}, Data: map[string]string{meshConfigKey: tt.config}})}
+			var all []mesh.Levers
+			for _, cell := range tt.cells {
+				l := mesh.LeversOf(cell)
+				l.Namespaces = []string{"mm-1"}
+				all = append(all, l)
+			}
+			plan, err := c.Plan(t.Context(), all)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for object, want := range tt.want {
+				i := slices.IndexFunc(plan, func(p journal.Planned) bool { return p.Object == object })
+				if i < 0 {
+					t.Fatalf("%s is not planned: %v", object, plan)
+				}
+				texts := strings.Split(want, "|")
+				if len(plan[i].Wide) != len(texts) {
+					t.Fatalf("%q", plan[i].Wide)
+				}
+				for k, text := range texts {
+					if !strings.Contains(plan[i].Wide[k], text) {
+						t.Errorf("%q lacks %q", plan[i].Wide[k], text)
+					}
+				}
+				if said := journal.Text(plan); !strings.Contains(said, "mesh-wide, by "+plan[i].Wide[0]) {
+					t.Errorf("not said:\n%s", said)
+				}
+			}
+			for _, p := range plan {
+				if len(p.Wide) > 0 && tt.want[p.Object] == "" {
+					t.Errorf("%s: %q", p.Object, p.Wide)
+				}
+			}
+		})
+	}
+}
