@@ -179,7 +179,11 @@ func (o *Observations) judge(s study.Search, cell, block int) Verdict {
 	case math.IsNaN(v):
 		return Verdict{Answer: Unknown, Why: fmt.Sprintf("at %s there is no %s", label, s.Finding)}
 	case math.IsInf(v, 1):
-		return o.corrected(Verdict{Answer: Broke, Score: mostBeyond, Why: fmt.Sprintf("at %s, %s is not reached: it lies among requests that failed", label, s.Finding)}, s, cell, block)
+		why := "it lies among requests that failed"
+		if m.Never != nil {
+			why = "what it times never came"
+		}
+		return o.corrected(Verdict{Answer: Broke, Score: mostBeyond, Why: fmt.Sprintf("at %s, %s is not reached: %s", label, s.Finding, why)}, s, cell, block)
 	case v > s.Bound.Value:
 		broken := Verdict{Answer: Broke, Score: score(v, s.Bound.Value), Why: fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", label, s.Finding, words.Quantity(v, m.Unit), words.Quantity(s.Bound.Value, s.Bound.Unit))}
 		return o.corrected(broken, s, cell, block)

@@ -105,6 +105,13 @@ func (o *Observations) added(cell, base int, m Measure) (record.Finding, Differe
 	e, relative := o.difference(cell, base, m)
 	d := Difference{Estimate: e, Say: m.Say, OnePods: o.SamePods(), cell: cell, base: base, measure: m}
 	f.Blocks = e.Blocks
+	for _, c := range []int{cell, base} {
+		if text := o.never(c, m); text != "" {
+			f.Verdict = record.VerdictInvalid
+			f.Because(record.ReasonNotReached, o.Plan.Label(o.Plan.Cells[c])+": "+text)
+			return f, d
+		}
+	}
 	if e.Blocks < MinBlocks || !e.Defined() {
 		for _, c := range []int{cell, base} {
 			if reason, text := o.valueless(c, m); reason != "" {
@@ -121,6 +128,13 @@ func (o *Observations) added(cell, base int, m Measure) (record.Finding, Differe
 	if relative.Defined() {
 		f.Relative = &record.Ratio{Estimate: relative.Value, Low: relative.Low, High: relative.High}
 	}
+	if m.Partial != nil {
+		for _, c := range []int{cell, base} {
+			for _, text := range m.Partial(o, c) {
+				f.Warnings = append(f.Warnings, o.Plan.Label(o.Plan.Cells[c])+": "+text)
+			}
+		}
+	}
 	return f, d
 }
 
@@ -134,6 +148,11 @@ func (o *Observations) Plain(cell int, m Measure) (record.Finding, bool) {
 	f.Blocks = e.Blocks
 	if m.Fault {
 		return o.faults(f, cell, m), true
+	}
+	if text := o.never(cell, m); text != "" {
+		f.Verdict = record.VerdictInvalid
+		f.Because(record.ReasonNotReached, text)
+		return f, true
 	}
 	if e.Blocks < MinBlocks || !e.Defined() {
 		if reason, text := o.valueless(cell, m); reason != "" {
@@ -191,18 +210,20 @@ func noiseWarning(f record.Finding) string {
 // faults is the finding of what must not happen in a cell, a trial: from its
 // fewest in a trial to its most. One is enough to be real.
 func (o *Observations) faults(f record.Finding, cell int, m Measure) record.Finding {
-	n := 0
-	f.Low = math.Inf(1)
+	f.Low, f.Trials = math.Inf(1), &record.FaultTrials{}
 	for _, t := range o.Valid(cell) {
 		v := m.Of(o, t)
 		if !stat.Finite(v) {
 			continue
 		}
-		n++
+		f.Trials.Of++
+		if v > 0 {
+			f.Trials.With++
+		}
 		f.Estimate += v
 		f.Low, f.High = math.Min(f.Low, v), math.Max(f.High, v)
 	}
-	f.Estimate /= float64(n) // at least one trial has a value
+	f.Estimate /= float64(f.Trials.Of) // at least one trial has a value
 	if f.High > 0 {
 		f.Verdict = record.VerdictReal
 		f.Warnings = m.Warn(o, cell)
@@ -235,6 +256,14 @@ func (o *Observations) valueless(cell int, m Measure) (reason, text string) {
 		return "", ""
 	}
 	return record.ReasonTooFew, fmt.Sprintf("too few %s per trial: %d are needed to leave one beyond this percentile", m.Counted, m.Takes)
+}
+
+// never is a measure's own, see [Measure].
+func (o *Observations) never(cell int, m Measure) string {
+	if m.Never == nil {
+		return ""
+	}
+	return m.Never(o, cell)
 }
 
 // lacks says that a percentile of a cell has no value for want of what it counts.

@@ -41,6 +41,14 @@ type Measure struct {
 	Of        func(*Observations, *record.Trial) float64 // NaN if the trial has none
 	// Warn says what is odd about a cell's value; nil for nothing.
 	Warn func(o *Observations, cell int) []string
+	// Partial says of a cell's value that it leaves out what would change it: of
+	// differences too. nil for nothing.
+	Partial func(o *Observations, cell int) []string
+	// Never says why a cell has no value although trials have one: in some of them
+	// what is timed never came, and their Of is infinite. A mean of the others
+	// would be of those alone in which it did. "" if it came in all; nil for measures of
+	// what always comes.
+	Never func(o *Observations, cell int) string
 }
 
 // MeasureOf is how the finding of a name is computed from a trial.
@@ -66,6 +74,27 @@ func (m Measure) Searched() Measure {
 // Warning is a measure that says what is odd about a cell's value.
 func (m Measure) Warning(warn func(o *Observations, cell int) []string) Measure {
 	m.Warn = warn
+	return m
+}
+
+// Reaching is a measure of what may never come: infinite in a trial in which it did
+// not, which what says.
+func (m Measure) Reaching(what string) Measure {
+	of := m.Of
+	m.Never = func(o *Observations, cell int) string {
+		n, example, all := 0, "", o.Valid(cell)
+		for _, t := range all {
+			if math.IsInf(of(o, t), 1) {
+				if n++; example == "" {
+					example = t.ID
+				}
+			}
+		}
+		if n == 0 {
+			return ""
+		}
+		return fmt.Sprintf("not reached: in %d of %d trials %s, as in %s", n, len(all), what, example)
+	}
 	return m
 }
 

@@ -98,8 +98,11 @@ func (r *RunFigures) add(o *Observations, m Measure, cell int) {
 }
 
 // unreached says that a percentile of all requests of a cell lies among those
-// that failed.
+// that failed, or that what is timed came in none of its trials.
 func (o *Observations) unreached(cell int, m Measure) bool {
+	if valid := o.Valid(cell); m.Never != nil && len(valid) > 0 {
+		return !slices.ContainsFunc(valid, func(t *record.Trial) bool { return !math.IsInf(m.Of(o, t), 1) })
+	}
 	return m.Quantile > 0 && math.IsInf(stat.PooledQuantile(o.latencies(cell, bothTurns), m.Quantile, stat.Options{}).Value, 1)
 }
 

@@ -127,7 +127,7 @@ type Finding struct {
 	// Against is the baseline cell; absent for plain values.
 	Against  Cell    `json:"against,omitempty"`
 	Estimate float64 `json:"estimate"`
-	Low      float64 `json:"low"` // 95% interval
+	Low      float64 `json:"low"` // 95% interval; see Trials
 	High     float64 `json:"high"`
 	Unit     string  `json:"unit"`   // us, ms, us/request, bytes, ratio
 	Blocks   int     `json:"blocks"` // or deployments, where one served several blocks
@@ -144,6 +144,9 @@ type Finding struct {
 	// Reason says why the verdict is what it is, where programs need to know:
 	// ReasonWithinFloor and others. The first of Warnings says it in words.
 	Reason string `json:"reason,omitempty"`
+	// Trials says of what must not happen in how many trials it did. Low and High are
+	// the fewest and the most of it in one of them then, and no interval.
+	Trials *FaultTrials `json:"trials,omitempty"`
 }
 
 // Because sets why a finding has its verdict: the reason for programs, "" for
@@ -162,7 +165,7 @@ const (
 	ReasonTooFew       = "too_few_counted" // invalid: too few of what is counted lie beyond this percentile
 	ReasonOneBlock     = "one_block"       // inconclusive: a search of one block, whose answer has no interval
 	ReasonNotSure      = "not_sure"        // of a search: an end of the interval is open, since no level there is far enough from the bound
-	ReasonNotReached   = "not_reached"     // invalid: this percentile lies among requests that failed
+	ReasonNotReached   = "not_reached"     // invalid: this percentile lies among requests that failed, or what is timed never came in some trial
 )
 
 // Ratio is a plain fraction with its 95% interval.

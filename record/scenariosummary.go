@@ -14,13 +14,19 @@ const (
 type Moment struct {
 	AtS        float64 // its end, after the timeline's begin
 	Requests   int64   // that were due in it
-	Failed     int64   // of them
+	Failed     int64   // of them, those that never ended too
 	ErrorShare float64 // Failed of Requests; 0 without any
 	RateRPS    float64 // answered well, a second
-	// Latency of answered requests, from when they were due.
-	P50MS, P90MS, P99MS, MaxMS float64
-	Ready, Ejected             map[string]int // endpoints by service
+	// Latency of all requests, from when they were due: infinite of those that
+	// failed. Answered is that of the others; infinite if there are none. Both are
+	// zero without any request.
+	MomentLatency
+	Answered       MomentLatency
+	Ready, Ejected map[string]int // endpoints by service
 }
+
+// MomentLatency is a moment's latency.
+type MomentLatency struct{ P50MS, P90MS, P99MS, MaxMS float64 }
 
 // ScenarioSummary is what a cell of a study of resilience showed. The verdict
 // is of all its trials, the figures are of the one that Shown names.
@@ -75,7 +81,8 @@ type ScenarioAssertion struct {
 // ScenarioWindow is a part of the timeline between two boundaries, which are
 // begins and ends of steps as they happened. Requests are in it by the time at
 // which they were due; those that a step's begin made fail while they were
-// under way are in the step's window.
+// under way are in the step's window. ErrorShare is of those that failed or never
+// ended.
 type ScenarioWindow struct {
 	Name  string   `json:"name"`
 	Names []string `json:"names"` // several where steps begin or end at once
@@ -90,7 +97,7 @@ type ScenarioWindow struct {
 	ErrorShare float64          `json:"error_share"`
 	RateRPS    float64          `json:"rate_rps"`     // due, a second
 	AnswerRPS  float64          `json:"answered_rps"` // answered well, a second
-	Latency    Latency          `json:"latency_us"`   // of answered requests, from when they were due
+	Latency    Latency          `json:"latency_us"`   // of answered requests, from when they were due; 0 without any
 	// LongestFailUS is the longest time in which no request that was due
 	// succeeded.
 	LongestFailUS float64 `json:"longest_failing_run_us"`
@@ -165,10 +172,10 @@ type ScenarioStep struct {
 	Proof    string  `json:"proof,omitempty"`
 	Error    string  `json:"error,omitempty"`
 
-	Failed int64 `json:"failed"` // requests, until the next step
-	// DetectUS is until the first failure, EjectUS until a proxy took an
-	// endpoint out, RecoverUS until the last failure before the next step; nil
-	// for never. With StillFailing there were failures up to the next step.
+	Failed int64 `json:"failed"` // requests, those that never ended too, until the next step
+	// DetectUS is until the first failure that a client was told of, EjectUS until
+	// a proxy took an endpoint out, RecoverUS until the last failure before the
+	// next step, or until the last request was due that never ended; nil for never. With StillFailing there were failures up to the next step.
 	DetectUS     *float64 `json:"detect_us,omitempty"`
 	EjectUS      *float64 `json:"eject_us,omitempty"`
 	RecoverUS    *float64 `json:"recover_us,omitempty"`

@@ -59,6 +59,9 @@ type Traffic struct {
 	LastPhantomUS float64 `json:"last_phantom_us"`
 }
 
+// Lost is the number of requests that failed or never ended.
+func (t *Traffic) Lost() int64 { return t.FailedTotal() + t.Unfinished }
+
 // FailedTotal is the number of failed requests of every kind.
 func (t *Traffic) FailedTotal() int64 {
 	sum := int64(0)

@@ -170,6 +170,9 @@ func assertionTable(f record.Findings) Table {
 func WhyInvalid(f record.Finding) string {
 	switch f.Reason {
 	case record.ReasonNotReached:
+		if !strings.Contains(f.Name, "latency") {
+			return "it was not reached in every trial"
+		}
 		return "it lies among failed requests"
 	case record.ReasonTooFew:
 		return "too few requests"
@@ -189,7 +192,10 @@ func Figure(finding record.Finding, s Scale) Text {
 		}
 		return Text{"not valid", StyleDim}
 	}
-	if alike(finding) {
+	switch {
+	case finding.Trials != nil:
+		return Text{S: inTrials(finding, s.Plain(finding.High))}
+	case alike(finding):
 		return Text{S: s.Plain(finding.Estimate) + AllSame}
 	}
 	return Text{S: s.Interval(finding.Estimate, finding.Low, finding.High)}
@@ -211,10 +217,22 @@ func OneValue(low, high float64) bool {
 // WithInterval writes a finding's estimate with its unit and interval, or says
 // in how many blocks it was the same.
 func WithInterval(s Scale, f record.Finding) string {
-	if alike(f) {
+	switch {
+	case f.Trials != nil:
+		return inTrials(f, s.Value(f.High))
+	case alike(f):
 		return s.Value(f.Estimate) + fmt.Sprintf(" (same in %s)", allBlocks(f.Blocks))
 	}
 	return s.Quantity(f.Estimate, f.Low, f.High)
+}
+
+// inTrials says in how many trials what must not happen did, and how much of it at
+// most: its fewest and most are no interval.
+func inTrials(f record.Finding, most string) string {
+	if f.Trials.With == 0 {
+		return fmt.Sprintf("in none of %s", Plural(f.Trials.Of, "trial"))
+	}
+	return fmt.Sprintf("in %d of %s, at most %s", f.Trials.With, Plural(f.Trials.Of, "trial"), most)
 }
 
 func allBlocks(n int) string {

@@ -320,7 +320,7 @@ type exprValue struct{ to *Expr }
 
 func (v exprValue) object() object {
 	return object{name: "an assertion", flow: true, fields: []field{
-		{name: "expr", required: true, doc: "CEL over one moment: error_share, rate (answered per second), requests, failed, latency_p50, latency_p90, latency_p99 and latency_max (ms) of a sliding second, ready(service), ejected(service).", value: textValue{to: &v.to.Text}},
+		{name: "expr", required: true, doc: "CEL over one moment: error_share, rate (answered per second), requests, failed, latency_p50, latency_p90, latency_p99 and latency_max (ms; a failed request is infinitely late), answered_p50 and so on (of answered requests), of a sliding second, ready(service), ejected(service).", value: textValue{to: &v.to.Text}},
 		{name: "after", doc: "Step whose start begins the period; the start of the timeline if left out.", value: textValue{to: &v.to.After}},
 		{name: "until", doc: "Step whose start ends the period; the end of the timeline if left out.", value: textValue{to: &v.to.Until}},
 		{name: "within", doc: "Deadline for it to come true; with neither this nor for, it must hold throughout.", value: durationValue{to: &v.to.Within, high: time.Hour, omitZero: true}},

@@ -72,14 +72,14 @@ func convergenceFindings() []finding.Def {
 	for _, p := range []struct{ name, section, differences string }{
 		{"p50", SectionConvergence, SectionLevers}, {"p90", "", ""}, {"p99", SectionConvergence, SectionLevers}, {"p999", SectionConvergence, ""}, {"max", SectionConvergence, ""},
 	} {
-		d := compared(us("convergence_"+p.name, "From commit to a proxy's ACK, over all changes and proxies.", p.section), p.differences)
+		d := compared(us("convergence_"+p.name, "From commit to a proxy's ACK, over all changes and proxies that acknowledged them.", p.section), p.differences)
 		d.Decides = p.name == "p50" || p.name == "p99"
 		out = append(out, d)
 	}
 	for _, edge := range []struct{ name, doc string }{
 		{"first", "Until the first proxy has acknowledged a change"},
-		{"median", "Until half of the proxies have"},
-		{"last", "Until all that ever will have"},
+		{"median", "Until half of the proxies that need it have"},
+		{"last", "Until all proxies that need it have (never, if one never does)"},
 	} {
 		name := "convergence_" + edge.name
 		out = append(out, compared(us(name, edge.doc+": median over changes.", SectionEdges), ""),
@@ -89,7 +89,7 @@ func convergenceFindings() []finding.Def {
 			us(name+"_max", "Of the change that took longest.", SectionEdges))
 	}
 	for _, p := range []string{"p50", "p90", "p99", "max"} {
-		out = append(out, us("received_"+p, "From commit until a proxy has read the change.", ""))
+		out = append(out, us("received_"+p, "From commit until a proxy has read the change, over those that have.", ""))
 	}
 	for _, p := range []string{"p50", "p90", "p99", "p999", "max"} {
 		section := SectionConvergence
@@ -163,7 +163,7 @@ func configFindings() []finding.Def {
 func costFindings() []finding.Def {
 	return []finding.Def{
 		compared(finding.Def{Name: "istiod_cpu_per_change", Unit: finding.UnitPerChange, Words: "istiod CPU per change", Section: SectionCost, Signed: true, Net: true, Decides: true,
-			Doc: "istiod's CPU time in the window, net of idle use (median of the cell's trials), per committed change."}, SectionLevers),
+			Doc: "istiod's CPU time in the window, net of idle use (median of the cell's trials, its error included), per committed change."}, SectionLevers),
 		compared(finding.Def{Name: "istiod_cpu_idle", Unit: finding.UnitCores, Doc: "istiod's CPU before the first change, with all proxies connected.", Words: "istiod CPU idle", Section: SectionCost}, ""),
 		compared(finding.Def{Name: "istiod_memory", Unit: finding.UnitBytes, Doc: "istiod's memory at the end of the window.", Section: SectionCost}, SectionLevers),
 		{Name: "istiod_heap", Unit: finding.UnitBytes, Doc: "Memory in use on istiod's heap at the end of the window.", Section: SectionRuntime},
@@ -171,7 +171,7 @@ func costFindings() []finding.Def {
 		compared(finding.Def{Name: "alloc_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "Bytes istiod allocated per committed change.", Words: "bytes allocated per change", Section: SectionRuntime}, ""),
 		{Name: "alloc_bytes_per_second", Unit: finding.UnitBytesPerSecond, Doc: "Bytes istiod allocated per second in the window.", Section: SectionRuntime},
 		compared(finding.Def{Name: "apiserver_cpu_per_change", Unit: finding.UnitPerChange, Words: "API server CPU per change", Section: SectionCost, Signed: true, Net: true,
-			Doc: "kube-apiserver's CPU time in the window, net of idle use (median of the cell's trials), per committed change."}, ""),
+			Doc: "kube-apiserver's CPU time in the window, net of idle use (median of the cell's trials, its error included), per committed change."}, ""),
 		{Name: "apiserver_cpu_idle", Unit: finding.UnitCores, Doc: "kube-apiserver's CPU before the first change.", Section: SectionCost, Signed: true},
 		{Name: "simulator_cpu_share", Unit: finding.UnitRatio, Doc: "CPU time of the simulated proxies over istiod's.", Section: SectionCost},
 	}
@@ -197,7 +197,7 @@ func stalenessFindings() []finding.Def {
 		compared(finding.Def{Name: "phantom_last", Unit: finding.UnitMicroseconds, Words: "last request to an endpoint after its removal", Section: SectionTraffic,
 			Doc: "Time from an endpoint's removal to the last attempt to it: the longest of a trial."}, ""),
 		compared(requests("traffic_failures", "Real requests that failed for the caller for any reason, or never completed, per trial.", "real requests that failed"), ""),
-		{Name: "traffic_latency_p99", Unit: finding.UnitMicroseconds, Doc: "99th percentile of the real requests' latency, from intended send time.", Words: "p99 latency of real requests", Section: SectionTraffic},
+		{Name: "traffic_latency_p99", Unit: finding.UnitMicroseconds, Doc: "99th percentile of the answered real requests' latency, from intended send time; not reached where more than 1% failed or never ended.", Words: "p99 latency of real requests", Section: SectionTraffic},
 		residual,
 	}
 }

@@ -1,6 +1,8 @@
 package study
 
 import (
+	"strings"
+
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -36,7 +38,7 @@ const partControlPlane = "control_plane"
 // scenarioFindings are the findings of studies of resilience over a whole
 // trial; what single windows show stands in a report's tables and in
 // assertions.
-var scenarioFindings = finding.NewTable(of(MeasureLedger, ledgerFindings()[:1]), of(MeasureLatency, answeredFindings()), of(MeasureLedger, ledgerFindings()[1:]),
+var scenarioFindings = finding.NewTable(of(MeasureLedger, ledgerFindings()[:1]), of(MeasureLatency, graphLatencyFindings()), of(MeasureLedger, ledgerFindings()[1:]),
 	of(MeasureCPU, useFindings()), of(MeasureMemory, residentFindings()), of(ProbeMoney, graphMoneyFindings()), []finding.Def{highestFinding()})
 
 func ledgerFindings() []finding.Def {
@@ -48,27 +50,27 @@ func ledgerFindings() []finding.Def {
 		return d
 	}
 	return []finding.Def{
-		compared(worded(whole("error_share", finding.UnitRatio, "Failed requests, as a share of all scheduled."), "share of requests that failed"), finding.SectionOther),
-		compared(whole("failed_requests", finding.UnitRequests, "Requests that failed."), finding.SectionOther),
+		compared(worded(whole("error_share", finding.UnitRatio, "Requests that failed or never ended, as a share of all scheduled."), "share of requests that failed"), finding.SectionOther),
+		compared(whole("failed_requests", finding.UnitRequests, "Requests that failed or never ended."), finding.SectionOther),
 		compared(worded(whole("attempt_ratio", finding.UnitAttempts, "Attempts of the clients' proxies per request."), "attempts per request"), finding.SectionOther),
 		compared(whole("hidden_failures", finding.UnitRequests, "Failed attempts that were retried."), finding.SectionOther),
 		compared(worded(whole("phantom_attempts", finding.UnitRequests, "Attempts to a stale endpoint."), "attempts to stale endpoints"), finding.SectionOther),
 		compared(whole("longest_failing_run", finding.UnitMicroseconds, "Longest period in which requests were due and none succeeded."), finding.SectionOther),
-		whole("time_to_detect", finding.UnitMicroseconds, "From a step's start to the first failed request: the longest over steps."),
+		whole("time_to_detect", finding.UnitMicroseconds, "From a step's start to the first failed request that a client was told of: the longest over steps."),
 		whole("time_to_recover", finding.UnitMicroseconds, "From a step's start to the last failed request before the next step: the longest over steps."),
 		whole("time_to_eject", finding.UnitMicroseconds, "From a step's start until a proxy ejected the endpoint: the longest over steps."),
 		{Name: "unreconciled_requests", Unit: finding.UnitRequests, Doc: "Requests on which client, proxies and workers disagree.", Section: SectionUnreconciled, Fault: true},
 	}
 }
 
-// answeredFindings are latencies; by how much they differ answers say.
-func answeredFindings() []finding.Def {
+// graphLatencyFindings are latencies; by how much they differ answers say.
+func graphLatencyFindings() []finding.Def {
 	var out []finding.Def
 	for _, d := range latencyFindings() {
 		if d.Name == FindingThroughput {
 			continue
 		}
-		d.Doc, d.Section, d.Differences = "Latency of answered requests, from intended send time.", SectionWhole, ""
+		d.Doc, d.Section, d.Differences = strings.TrimSuffix(d.Doc, ".")+"; requests that failed or never ended are infinitely late.", SectionWhole, ""
 		out = append(out, d)
 	}
 	return out

@@ -20,9 +20,9 @@ type convergence struct {
 	applied  stat.Counts // of real Envoys only
 
 	// first, median and last have an entry for each change that any proxy
-	// acknowledged: when the first proxy had, half of those that ever did,
-	// and all of them. lacking changes were acknowledged by none of those that
-	// needed them.
+	// acknowledged: when the first of those that needed it had, half of them, and
+	// all of them; infinite if half of them, or all, never had. lacking changes
+	// were acknowledged by none.
 	first, median, last []float64
 	lacking             int
 	// changes lists the same by change, with the time of the commit.
@@ -42,7 +42,7 @@ type convergence struct {
 type changeTimes struct {
 	committedNS         int64
 	kind                string
-	first, median, last float64 // NaN if no proxy had it
+	first, median, last float64 // as of convergence; NaN if no proxy had it
 	proxies             int
 }
 
@@ -96,7 +96,8 @@ func convergenceOf(events []*record.Event) *convergence {
 		times := changeTimes{committedNS: e.CommittedNS, kind: e.Kind, first: math.NaN(), median: math.NaN(), last: math.NaN(), proxies: len(own)}
 		if len(own) > 0 {
 			sort.Float64s(own)
-			times.first, times.median, times.last = own[0], stat.Median(own), own[len(own)-1]
+			lost := len(e.Missed) + unacked
+			times.first, times.median, times.last = own[0], overChanges(own, lost, 0.5), overChanges(own, lost, 1)
 			c.first = append(c.first, times.first)
 			c.median = append(c.median, times.median)
 			c.last = append(c.last, times.last)
@@ -113,10 +114,11 @@ func convergenceOf(events []*record.Event) *convergence {
 var edges = []struct {
 	name string
 	of   func(c *convergence) []float64
+	who  string
 }{
-	{"first", func(c *convergence) []float64 { return c.first }},
-	{"median", func(c *convergence) []float64 { return c.median }},
-	{"last", func(c *convergence) []float64 { return c.last }},
+	{"first", func(c *convergence) []float64 { return c.first }, "any proxy"},
+	{"median", func(c *convergence) []float64 { return c.median }, "half of the proxies that needed them"},
+	{"last", func(c *convergence) []float64 { return c.last }, "all proxies that needed them"},
 }
 
 // edgeQuantiles are those of edges over changes.
@@ -135,7 +137,8 @@ func survivors(beyond float64) func(o *analysis.Observations, cell int) []string
 }
 
 // overChanges is a quantile of one figure per change, of which lacking more have
-// none: theirs lies beyond all others. It is NaN where the changes do not
+// none: theirs lies beyond all others, as those that are infinite do, and a quantile
+// that lies among them is infinite. It is NaN where the changes do not
 // reach it: a quantile takes as many as leave one beyond it, 10 for the 90th
 // percentile, 100 for the 99th.
 func overChanges(values []float64, lacking int, q float64) float64 {
@@ -144,12 +147,16 @@ func overChanges(values []float64, lacking int, q float64) float64 {
 		return math.NaN()
 	}
 	sorted := slices.Sorted(slices.Values(values))
-	if q == 0.5 && lacking == 0 {
+	arrived := len(sorted)
+	for arrived > 0 && math.IsInf(sorted[arrived-1], 1) {
+		arrived--
+	}
+	if q == 0.5 && arrived == n {
 		return stat.Median(sorted)
 	}
 	rank := max(1, int(math.Ceil(q*float64(n)-1e-9)))
-	if rank > len(sorted) {
-		return math.NaN()
+	if rank > arrived {
+		return math.Inf(1)
 	}
 	return sorted[rank-1]
 }

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -29,21 +30,24 @@ func TestOverChanges(t *testing.T) {
 		{1, 0, 1, -1, -1, -1, 1},
 		{9, 0, 5, -1, -1, -1, 9},
 		{10, 0, 5.5, 9, -1, -1, 10},
-		{9, 1, 5, 9, -1, -1, -1},
-		{8, 2, 5, -1, -1, -1, -1},
-		{4, 6, -1, -1, -1, -1, -1},
+		{9, 1, 5, 9, -1, -1, -2},
+		{8, 2, 5, -2, -1, -1, -2},
+		{4, 6, -2, -2, -1, -1, -2},
 		{99, 0, 50, 90, -1, -1, 99},
 		{100, 0, 50.5, 90, 99, -1, 100},
-		{99, 1, 50, 90, 99, -1, -1},
-		{98, 2, 50, 90, -1, -1, -1},
+		{99, 1, 50, 90, 99, -1, -2},
+		{98, 2, 50, 90, -2, -1, -2},
 		{1000, 0, 500.5, 900, 990, 999, 1000},
 	} {
 		values := upTo(tt.changes)
 		got := []float64{}
 		for _, q := range edgeQuantiles {
 			v := overChanges(values, tt.lacking, q.Q)
-			if math.IsNaN(v) {
+			switch {
+			case math.IsNaN(v):
 				v = -1
+			case math.IsInf(v, 1): // it lies among those that lack
+				v = -2
 			}
 			got = append(got, v)
 		}
@@ -53,6 +57,11 @@ func TestOverChanges(t *testing.T) {
 		if !slices.Equal(values, upTo(tt.changes)) {
 			t.Error("the values were put in order where they are")
 		}
+	}
+	// What a change's last proxy never had is among those that lack.
+	of := []float64{1, math.Inf(1), 3}
+	if half, all := overChanges(of, 0, 0.5), overChanges(of, 0, 1); half != 3 || !math.IsInf(all, 1) {
+		t.Errorf("half %g, all %g", half, all)
 	}
 }
 
@@ -73,14 +82,91 @@ func TestConvergenceOfEnvoys(t *testing.T) {
 	if c.received.Total() != 3 || c.acked.Total() != 1 || c.applied.Total() != 2 || c.received.Quantile(1) != 900 || c.applied.Quantile(0) != 5000 || c.applied.Quantile(1) != 7000 {
 		t.Errorf("received %v, acknowledged %v, applied %v", c.received, c.acked, c.applied)
 	}
-	if !slices.Equal(c.first, []float64{150}) || !slices.Equal(c.last, []float64{150}) {
-		t.Errorf("first %v, last %v", c.first, c.last)
+	// Of the three that needed it one never had it, and one never said so.
+	never := []float64{math.Inf(1)}
+	if !slices.Equal(c.first, []float64{150}) || !slices.Equal(c.median, never) || !slices.Equal(c.last, never) {
+		t.Errorf("first %v, median %v, last %v", c.first, c.median, c.last)
 	}
 	if v := reached(c.applied, 0.99); !math.IsNaN(v) {
 		t.Errorf("two pairs have a p99 of %g", v)
 	}
 	if v := reached(c.applied, 1); v != 7000 {
 		t.Errorf("and a largest of %g", v)
+	}
+}
+
+// A change that a proxy never acknowledged has no last one: what is told of last
+// proxies over changes lies beyond all others there, and is no figure of the rest.
+// Differences of percentiles over pairs say of both cells how many are left out.
+func TestLastProxyThatNeverHad(t *testing.T) {
+	f := analysistest.Analyze(t, kinds, analysistest.SimulateControl(t, analysistest.ControlStudy, 3, func(c record.Cell) analysistest.ControlWorld {
+		w := analysistest.Tuned(c)
+		if c["variant"] == "sidecar" {
+			w.Spoil = func(trial *record.Trial, events []record.Event) {
+				for i := range events[:4+4*min(trial.Block, 1)] { // of 10 changes 4, and 8 in later blocks, lack one of 13 proxies
+					events[i].Seen.AckedUS[3] = record.Never
+				}
+			}
+		}
+		return w
+	}))
+	at := record.Cell{"variant": "sidecar"}
+	for name, reached := range map[string]bool{
+		"convergence_first": true, "convergence_median": true, "convergence_first_max": true, "convergence_last": false, "convergence_last_max": false, "convergence_p50": true,
+		"convergence_p50_overhead": true, "convergence_first_overhead": true, "convergence_last_overhead": false,
+	} {
+		x := analysistest.Get(t, f, name, at)
+		if got := x.Reason != record.ReasonNotReached; got != reached || reached != (x.Verdict != record.VerdictInvalid) {
+			t.Errorf("%s: %+v", name, x)
+		}
+	}
+	if x := analysistest.Get(t, f, "convergence_last", at); !strings.Contains(x.Warnings[0], "not reached: in 2 of 3 trials more changes") || !strings.Contains(x.Warnings[0], "by all proxies that needed them") {
+		t.Errorf("%+v", x)
+	}
+	for name, want := range map[string]bool{"convergence_p99_overhead": true, "convergence_p50_overhead": false, "received_p99": true, "received_p50": false} {
+		x := analysistest.Get(t, f, name, at)
+		if got := strings.Contains(strings.Join(x.Warnings, "\n"), "5% of what proxies needed never arrived or was never acknowledged"); got != want {
+			t.Errorf("%s: %q", name, x.Warnings)
+		}
+		if strings.HasSuffix(name, "_overhead") && want && !strings.Contains(strings.Join(x.Warnings, "\n"), "sidecar: 5% of what") {
+			t.Errorf("%s does not say of which cell: %q", name, x.Warnings)
+		}
+	}
+	c := f.Cells[1].Control
+	if c.Edges.Last.P50 != nil || c.LastUS != 0 || c.MedianUS == 0 || c.Changes[0].LastUS != -1 || c.Changes[0].MedianUS <= 0 || c.Changes[9].LastUS <= 0 {
+		t.Errorf("%+v, last %g, %+v", c.Edges, c.LastUS, c.Changes[0])
+	}
+	if _, err := json.Marshal(f); err != nil {
+		t.Error(err)
+	}
+}
+
+// Pairs that were lost break the bounds of searches by whatever tells of them.
+func TestLostPairsBreakBounds(t *testing.T) {
+	for _, by := range []string{"convergence_p99", "convergence_last", "convergence_last_p90", "received_p99"} {
+		text := strings.Replace(`
+name: one
+question: How many?
+control: {changes: 20}
+factors: {proxies: [10, 20, 40, 80]}
+search: [{factor: proxies, finding: BY, bound: 300 ms}]
+blocks: {min: 1, max: 3}
+`, "BY", by, 1)
+		run, _ := analysistest.Climbed(t, kinds, analysistest.SimulateControl(t, text, 1, func(c record.Cell) analysistest.ControlWorld {
+			return analysistest.ControlWorld{DebounceMS: 10, Spoil: func(trial *record.Trial, events []record.Event) {
+				if n := len(events[0].Seen.Proxy); n >= 40 {
+					for i := range events { // 1 in 20 pairs never arrived
+						for p := 0; p < n; p += 20 {
+							events[i].Missed = append(events[i].Missed, int32(p))
+						}
+						events[i].Seen = record.Sightings{Proxy: events[i].Seen.Proxy[n/20:], ReceivedUS: events[i].Seen.ReceivedUS[n/20:], AckedUS: events[i].Seen.AckedUS[n/20:]}
+					}
+				}
+			}}
+		}), 1)
+		if x := analysistest.Get(t, analysistest.Analyze(t, kinds, run), "highest_proxies", record.Cell{}); x.Low != 20 || x.High != 40 {
+			t.Errorf("%s: %+v", by, x)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -26,20 +27,51 @@ func apiIdleCores(c *record.Control) float64 {
 	return c.APIServerIdle.TotalS() / c.APIServerIdleSeconds
 }
 
-// idleOf is the median idle use over the valid trials of a trial's cell, NaN
-// if none measured it. A trial's own idle time is a second or two, in which a
-// single garbage collection doubles the figure; times a window many times as
-// long that would be the whole difference.
+// idleOf is the idle use that a trial's costs are net of: the median over the valid
+// trials of its cell, and the trial's share of that median's error; NaN if none
+// measured it. A trial's own idle time is a few seconds, in which a single garbage
+// collection doubles the figure; times a window many times as long that would be
+// the whole difference.
 func idleOf(o *analysis.Observations, t *record.Trial, of func(*record.Control) float64) float64 {
 	cell, ok := o.Plan.Index(t.Cell)
-	if !ok {
+	if !ok || t.Control == nil {
 		return math.NaN()
 	}
-	return medianIdle(o.Valid(cell), of)
+	all := idleUses(o.Valid(cell), of)
+	return medianOrNaN(all) + errorShare(all, of(t.Control))
+}
+
+// errorShare is what one of some values stands for of the error of their median.
+// What all of a cell's trials have taken off alike, however wrong it is, is in no
+// scatter: neither in intervals, nor in what identical baselines differ by. The shares
+// sum to zero, and their mean scatters as the median does, by its distribution-free
+// interval; a value counts by the side of the median on which it lies.
+func errorShare(all []float64, own float64) float64 {
+	median := stat.Typical(all, stat.Options{})
+	if !stat.Finite(own) || !stat.Finite(median.SE) {
+		return 0
+	}
+	side := func(v float64) float64 { return float64(cmp.Compare(v, median.Value)) }
+	mean, square, n := 0.0, 0.0, float64(len(all))
+	for _, v := range all {
+		mean += side(v) / n
+	}
+	for _, v := range all {
+		square += (side(v) - mean) * (side(v) - mean)
+	}
+	if square == 0 {
+		return 0
+	}
+	return (side(own) - mean) * median.SE * math.Sqrt(n*(n-1)/square)
 }
 
 // medianIdle is the median of idle use over trials, NaN if none measured it.
 func medianIdle(trials []*record.Trial, of func(*record.Control) float64) float64 {
+	return medianOrNaN(idleUses(trials, of))
+}
+
+// idleUses are those of the trials that measured it.
+func idleUses(trials []*record.Trial, of func(*record.Control) float64) []float64 {
 	var all []float64
 	for _, t := range trials {
 		if t.Control == nil {
@@ -49,7 +81,7 @@ func medianIdle(trials []*record.Trial, of func(*record.Control) float64) float6
 			all = append(all, v)
 		}
 	}
-	return medianOrNaN(all)
+	return all
 }
 
 // netPerChange is CPU time used in the window less what would have been used

@@ -2,6 +2,7 @@ package findings
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -18,7 +20,7 @@ name: cost
 question: What does a change cost?
 control: {changes: 10}
 settings: {proxies: 5}
-blocks: {min: 3, max: 6}
+blocks: {min: 3, max: 12}
 `
 
 func costOf(t *testing.T, blocks int, spoil func(block int, t *record.Trial)) *analysis.Observations {
@@ -51,20 +53,62 @@ func plainCost(t *testing.T, o *analysis.Observations, name string) record.Findi
 }
 
 // One idle time with a garbage collection in it is no base: the cell's median
-// is.
+// is. Of so few trials that the median may well lie elsewhere the cost may too.
 func TestIdleIsTheCellsMedian(t *testing.T) {
-	o := costOf(t, 3, func(block int, trial *record.Trial) {
+	collected := func(block int, trial *record.Trial) {
 		trial.Control.IdleSeconds, trial.Control.Idle = 1, record.CPU{UserS: 0.02}
 		trial.Control.APIServer, trial.Control.APIServerSeconds = &record.CPU{UserS: 1}, 25
 		trial.Control.APIServerIdle, trial.Control.APIServerIdleSeconds = &record.CPU{UserS: 0.02}, 1
 		if block == 1 {
 			trial.Control.Idle, trial.Control.APIServerIdle = record.CPU{UserS: 0.5}, &record.CPU{UserS: 0.5}
 		}
-	})
+	}
+	few, o := costOf(t, 3, collected), costOf(t, 9, collected)
 	// 2 s of istiod's and 1 s of the API server's, less 25 s of 2%, over 10.
 	for name, want := range map[string]float64{"istiod_cpu_per_change": 150_000, "apiserver_cpu_per_change": 50_000} {
 		if f := plainCost(t, o, name); math.Abs(f.Estimate-want) > 1e-6 || f.Verdict != record.VerdictMeasured || strings.Contains(strings.Join(f.Warnings, " "), "idle") {
 			t.Errorf("%s: %+v", name, f)
+		}
+		if f := plainCost(t, few, name); math.Abs(f.Estimate-want) > 1e-6 || f.Verdict != record.VerdictInconclusive {
+			t.Errorf("%s of three trials: %+v", name, f)
+		}
+	}
+}
+
+// The error of a cell's idle use is in all of its costs alike. It is in their
+// interval, as wide as the median's own times the window, though the windows are all
+// the same; and in what identical baselines differ by.
+func TestErrorOfIdle(t *testing.T) {
+	o := costOf(t, 9, func(block int, trial *record.Trial) {
+		trial.Control.IdleSeconds, trial.Control.Idle = 1, record.CPU{UserS: 0.02 + 0.002*float64(block)}
+	})
+	f := plainCost(t, o, "istiod_cpu_per_change")
+	var all []float64
+	for block := range 9 {
+		all = append(all, 0.02+0.002*float64(block))
+	}
+	idle := stat.Typical(all, stat.Options{})
+	want := (2 - 25*idle.Value) * 1e6 / 10 // 2 s in 25 s, 10 changes
+	half := (idle.High - idle.Low) / 2 * 25 * 1e6 / 10
+	if math.Abs(f.Estimate-want) > 1e-6 || math.Abs((f.High-f.Low)/2-half) > 1e-6*half || half < 10_000 {
+		t.Errorf("%+v, want %g ± %g", f, want, half)
+	}
+	// Twins whose windows are the same differ by what their idle times leave unknown.
+	run := analysistest.SimulateControl(t, analysistest.ControlStudy, 5, func(c record.Cell) analysistest.ControlWorld {
+		w := analysistest.Tuned(c)
+		w.Spoil = func(trial *record.Trial, _ []record.Event) {
+			trial.Control.Idle = record.CPU{UserS: 0.08 + 0.01*float64((3*trial.Block+5*trial.Order)%7)}
+		}
+		return w
+	})
+	g := analysistest.Analyze(t, kinds, run)
+	i := slices.IndexFunc(g.NoiseFloor, func(n record.NoiseFloor) bool { return n.Measure == "istiod_cpu_per_change" })
+	if i < 0 || g.NoiseFloor[i].Floor < 5_000 {
+		t.Errorf("%+v", g.NoiseFloor)
+	}
+	for _, variant := range []string{"sidecar", "slow"} {
+		if x := analysistest.Get(t, g, "istiod_cpu_per_change_overhead", record.Cell{"variant": variant}); x.Verdict == record.VerdictReal || !(x.Low < x.Estimate && x.Estimate < x.High) {
+			t.Errorf("of the same windows: %+v", x)
 		}
 	}
 }
@@ -166,5 +210,31 @@ func TestCoresByPart(t *testing.T) {
 	})
 	if rest := coresByPart(o, o.Valid(0))[record.PartRest]; rest != 0 {
 		t.Errorf("the rest is %g", rest)
+	}
+}
+
+// Intervals of costs hold what they should in 19 of 20 simulated studies, whatever the
+// idle times: with the median alone taken off they held it in one of four.
+func TestErrorOfIdleCovers(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, trials := range []int{2, 5, 10} {
+		const runs = 1000
+		covered := 0
+		for range runs {
+			var idle, cost []float64
+			for range trials {
+				idle = append(idle, 0.03+0.005*r.NormFloat64())
+			}
+			for _, own := range idle {
+				gross := 1 + 25*0.03 + 0.02*r.NormFloat64() // 1 s of changes in 25 s
+				cost = append(cost, gross-25*(medianOrNaN(idle)+errorShare(idle, own)))
+			}
+			if !stat.Mean(cost, stat.Options{}).Excludes(1) {
+				covered++
+			}
+		}
+		if share := float64(covered) / runs; share < 0.92 || share > 0.98 {
+			t.Errorf("%d trials: %g of the intervals hold the cost", trials, share)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -29,6 +30,9 @@ func ofControl(of func(c *record.Control) float64) func(*analysis.Observations, 
 	}
 }
 
+// noneLeft is the share of lost pairs from which on no change has come to any proxy.
+const noneLeft = 1 - 1e-9
+
 func convergenceMeasures() []analysis.Measure {
 	var out []analysis.Measure
 	add := func(name string, of func(c *convergence) float64) {
@@ -40,7 +44,8 @@ func convergenceMeasures() []analysis.Measure {
 		m.Beyond = math.Max(1-q.Q, 1e-9) // of the largest, any
 		m.Takes, m.Counted = changesFor(q.Q), "change-proxy pairs"
 		m.Unguarded = func(o *analysis.Observations, t *record.Trial) float64 { return converged(o, t).acked.Quantile(q.Q) }
-		m.Warn = either(survivors(m.Beyond), fewChanges(m.Takes))
+		m.Partial = survivors(m.Beyond)
+		m.Warn = either(m.Partial, fewChanges(m.Takes))
 	}
 	for _, edge := range edges {
 		for _, q := range edgeQuantiles {
@@ -49,14 +54,26 @@ func convergenceMeasures() []analysis.Measure {
 				name = "convergence_" + edge.name
 			}
 			add(name, func(c *convergence) float64 { return overChanges(edge.of(c), c.lacking, q.Q) })
+			m := &out[len(out)-1]
+			m.Beyond = noneLeft // fewer that never came are in the figure: see overChanges
+			*m = m.Reaching("more changes than this percentile leaves beyond it were never acknowledged by " + edge.who)
 		}
 	}
-	add("received_p50", func(c *convergence) float64 { return c.received.Quantile(0.5) })
-	add("received_p90", func(c *convergence) float64 { return reached(c.received, 0.9) })
-	add("received_p99", func(c *convergence) float64 { return reached(c.received, 0.99) })
-	add("received_max", func(c *convergence) float64 { return c.received.Quantile(1) })
+	// Of those who had it alone, as convergence is.
+	alone := func(name string, of func(c *convergence) stat.Counts, q float64) {
+		add(name, func(c *convergence) float64 { return reached(of(c), q) })
+		m := &out[len(out)-1]
+		m.Beyond = math.Max(1-q, 1e-9)
+		m.Partial = survivors(m.Beyond)
+		m.Warn = m.Partial
+	}
 	for _, q := range edgeQuantiles {
-		add("applied_"+q.Name, func(c *convergence) float64 { return reached(c.applied, q.Q) })
+		if q.Name != "p999" {
+			alone("received_"+q.Name, func(c *convergence) stat.Counts { return c.received }, q.Q)
+		}
+	}
+	for _, q := range edgeQuantiles {
+		alone("applied_"+q.Name, func(c *convergence) stat.Counts { return c.applied }, q.Q)
 	}
 	out = append(out,
 		analysis.MeasureOf("reported_convergence_p99", func(_ *analysis.Observations, t *record.Trial) float64 { return reported(t) }).Warning(firstBucket),

@@ -134,6 +134,9 @@ func TestControlSummary(t *testing.T) {
 	if math.Abs(none.Convergence.P50-127_000) > 3000 || none.Received.P50 >= none.Convergence.P50 || none.Applied != nil {
 		t.Errorf("%+v %+v", none.Convergence, none.Received)
 	}
+	if l := none.Convergence; l.P99 == 0 || l.P999 != 0 || none.Received.P999 != 0 {
+		t.Errorf("780 pairs have a p99.9: %+v", l)
+	}
 	// 60 changes carry a p90, not a p99.
 	if e := none.Edges; e == nil || e.Changes != 60 || e.Lacking != 0 || e.First.P90 == nil || e.First.P99 != nil || e.Last.P999 != nil || *e.First.Max >= *e.Median.P50 || *e.Last.Max < *e.Last.P50 {
 		t.Errorf("%+v", none.Edges)
@@ -183,11 +186,14 @@ func TestControlFaults(t *testing.T) {
 	if missed.Estimate != 8 || missed.Verdict != record.VerdictReal || !strings.Contains(strings.Join(missed.Warnings, ""), "proxies 5, 6, 7, 8, 9, and 3 more") {
 		t.Errorf("%+v", missed)
 	}
+	if in := missed.Trials; in == nil || *in != (record.FaultTrials{With: 1, Of: 1}) {
+		t.Errorf("in %+v", in)
+	}
 	failed := analysistest.Get(t, f, "failed_changes", record.Cell{"variant": "sidecar"})
 	if failed.Estimate != 1 || failed.Verdict != record.VerdictReal || !strings.Contains(strings.Join(failed.Warnings, ""), "admission webhook: no") {
 		t.Errorf("%+v", failed)
 	}
-	if x := analysistest.Get(t, f, "missed", record.Cell{"variant": "none"}); x.Estimate != 0 || x.Verdict != record.VerdictMeasured || len(x.Warnings) != 0 {
+	if x := analysistest.Get(t, f, "missed", record.Cell{"variant": "none"}); x.Estimate != 0 || x.Verdict != record.VerdictMeasured || len(x.Warnings) != 0 || *x.Trials != (record.FaultTrials{Of: 2}) {
 		t.Errorf("%+v", x)
 	}
 	if x := analysistest.Get(t, f, "convergence_p50", record.Cell{"variant": "none"}); x.Verdict != record.VerdictMeasured && x.Verdict != record.VerdictInvalid {

@@ -195,12 +195,20 @@ func summarizeChanges(o *analysis.Observations, s *record.ControlSummary, trials
 	}
 	s.Percentiles, s.CDF = analysis.Curves(all)
 	if len(edges.first) > 0 {
-		s.FirstUS, s.MedianUS, s.LastUS = stat.Median(edges.first), stat.Median(edges.median), stat.Median(edges.last)
+		s.FirstUS, s.MedianUS, s.LastUS = halfOf(edges.first, edges.lacking), halfOf(edges.median, edges.lacking), halfOf(edges.last, edges.lacking)
 		s.Edges = &record.Edges{
 			Changes: len(edges.first) + edges.lacking, Lacking: edges.lacking,
 			First: changeQuantiles(edges.first, edges.lacking), Median: changeQuantiles(edges.median, edges.lacking), Last: changeQuantiles(edges.last, edges.lacking),
 		}
 	}
+}
+
+// halfOf is the median over changes; 0 if it lies among those that never came.
+func halfOf(changes []float64, lacking int) float64 {
+	if v := overChanges(changes, lacking, 0.5); stat.Finite(v) {
+		return v
+	}
+	return 0
 }
 
 // changeQuantiles are those that there are enough changes for.
@@ -218,8 +226,13 @@ func changePoints(c *convergence) []record.ChangePoint {
 	out := []record.ChangePoint{}
 	for _, x := range c.changes[:min(len(c.changes), maxChangePoints)] {
 		p := record.ChangePoint{AtS: float64(x.committedNS-c.changes[0].committedNS) / 1e9, Kind: x.kind, Proxies: x.proxies, FirstUS: -1, MedianUS: -1, LastUS: -1}
-		if x.proxies > 0 {
-			p.FirstUS, p.MedianUS, p.LastUS = x.first, x.median, x.last
+		for _, of := range []struct {
+			to *float64
+			us float64
+		}{{&p.FirstUS, x.first}, {&p.MedianUS, x.median}, {&p.LastUS, x.last}} {
+			if stat.Finite(of.us) {
+				*of.to = of.us
+			}
 		}
 		out = append(out, p)
 	}
@@ -292,15 +305,19 @@ func stageOver(trials []*record.Trial, name string) (out record.Stage, ok bool) 
 	return out, true
 }
 
-// latencyOfCounts summarises plain values in microseconds.
+// latencyOfCounts summarises plain values in microseconds. Percentiles that they
+// are too few for have no value.
 func latencyOfCounts(c stat.Counts) record.Latency {
 	if c.Total() == 0 {
 		return record.Latency{}
 	}
-	return record.Latency{
-		Min: c.Quantile(0), Max: c.Quantile(1), Mean: c.Mean(),
-		P50: c.Quantile(0.5), P90: c.Quantile(0.9), P99: c.Quantile(0.99), P999: c.Quantile(0.999),
+	at := func(q float64) float64 {
+		if v := reached(c, q); stat.Finite(v) {
+			return v
+		}
+		return 0
 	}
+	return record.Latency{Min: c.Quantile(0), Max: c.Quantile(1), Mean: c.Mean(), P50: at(0.5), P90: at(0.9), P99: at(0.99), P999: at(0.999)}
 }
 
 // meanOf is the mean of what trials have a number for, NaN if none has.

@@ -41,8 +41,13 @@ func trafficMeasures() []analysis.Measure {
 			}
 			return t.LastPhantomUS
 		})),
-		analysis.MeasureOf("traffic_failures", plain(func(t *record.Traffic) int64 { return t.FailedTotal() + t.Unfinished })),
-		analysis.MeasureOf("traffic_latency_p99", ofTraffic(func(t *record.Traffic) float64 { return analysis.Positive(t.Latency.P99) })),
+		analysis.MeasureOf("traffic_failures", plain(func(t *record.Traffic) int64 { return t.Lost() })),
+		analysis.MeasureOf("traffic_latency_p99", ofTraffic(func(t *record.Traffic) float64 {
+			if float64(t.Lost()) > 0.01*float64(t.Requests) {
+				return math.Inf(1)
+			}
+			return analysis.Positive(t.Latency.P99)
+		})).Reaching("more than 1% of the requests failed or never ended"),
 		analysis.MeasureOf("traffic_residual", plain(func(t *record.Traffic) int64 { return t.Residual })).Warning(unexplainedFailures),
 	}
 }

@@ -1,9 +1,13 @@
 package findings
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Of traffic the smallest latency of all trials stays the smallest.
@@ -14,5 +18,29 @@ func TestAddTrafficMin(t *testing.T) {
 	}
 	if l := s.Traffic.Latency; l.Min != 200 || l.Max != 600 {
 		t.Errorf("%+v", l)
+	}
+}
+
+// Where more than 1% of the requests failed none of those answered is at the 99th
+// percentile of all.
+func TestTrafficLatencyOfFailed(t *testing.T) {
+	for lost, want := range map[int64]bool{0: true, 10: true, 11: false} {
+		all := trafficMeasures()
+		m := all[slices.IndexFunc(all, func(m analysis.Measure) bool { return m.Name == "traffic_latency_p99" })]
+		o := costOf(t, 3, func(block int, trial *record.Trial) {
+			x := &record.Traffic{Requests: 1000, Completed: 1000, Latency: record.Latency{P99: 5000}}
+			if block == 1 {
+				x.Completed, x.Failed, x.Unfinished = 1000-lost, map[string]int64{"status": lost / 2}, lost-lost/2
+			}
+			trial.Control.Traffic = x
+		})
+		m.Def = study.ControlPlane.Findings().Must(m.Name)
+		f, ok := o.Plain(0, m)
+		if got := f.Verdict == record.VerdictMeasured && f.Estimate == 5000; !ok || got != want {
+			t.Errorf("%d lost: %+v", lost, f)
+		}
+		if !want && (f.Reason != record.ReasonNotReached || !strings.Contains(f.Warnings[0], "in 1 of 3 trials more than 1% of the requests failed or never ended")) {
+			t.Errorf("%d lost: %+v", lost, f)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package sections
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -142,21 +143,24 @@ func leverPart(plain map[string]record.Finding, x record.Finding, what string) (
 	if !ok || !okBase || own.Verdict != record.VerdictMeasured || base.Verdict != record.VerdictMeasured {
 		return "", 1
 	}
-	s := report.ScaleFor(x.Unit, math.Max(own.Estimate, base.Estimate))
+	// The verdict is of the blocks that have both, in which the two differ by the
+	// estimate; all valid trials may differ otherwise.
+	after := base.Estimate + x.Estimate
+	s := report.ScaleFor(x.Unit, math.Max(after, base.Estimate))
 	value := s.Value
 	if s.Unit == "pushes" { // the sentence says so
 		value = s.Plain
 	}
-	from, to := s.Plain(base.Estimate), value(own.Estimate)
+	from, to := s.Plain(base.Estimate), value(after)
 	switch {
 	case x.Verdict == record.VerdictNoEffect:
 		return "leaves " + what + " at " + value(base.Estimate), 1
-	case x.Verdict != record.VerdictReal:
+	case x.Verdict != record.VerdictReal || base.Estimate <= 0 || after < 0:
 		return "", 1
 	case x.Estimate < 0:
-		return fmt.Sprintf("cuts %s from %s to %s", what, from, to), own.Estimate / base.Estimate
+		return fmt.Sprintf("cuts %s from %s to %s", what, from, to), after / base.Estimate
 	}
-	return fmt.Sprintf("raises %s from %s to %s", what, from, to), own.Estimate / base.Estimate
+	return fmt.Sprintf("raises %s from %s to %s", what, from, to), after / base.Estimate
 }
 
 // cellAnswers tells how long changes take in one cell, where the time goes,
@@ -191,7 +195,7 @@ func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
 		s := report.ScaleFor("us", k.Applied.Max)
 		return []string{fmt.Sprintf("%s of the changes are active in an Envoy %s after commit, and all that arrived within %s.", in, s.Value(k.Applied.P50), s.Value(k.Applied.Max))}
 	}
-	s := report.ScaleFor("us", k.Convergence.P99)
+	s := report.ScaleFor("us", cmp.Or(k.Convergence.P99, k.Convergence.Max))
 	p99 := ""
 	if x, ok := plain["convergence_p99\x00"+c.Cell.Key()]; ok && x.Verdict == record.VerdictMeasured {
 		p99 = s.Quantity(x.Estimate, x.Low, x.High)

@@ -77,6 +77,8 @@ func valueTable(f record.Findings, title string, columns []valueColumn) report.T
 				row = append(row, report.Text{S: "–", Style: report.StyleDim})
 			case x.Verdict == record.VerdictInconclusive:
 				row = append(row, report.Text{S: report.Figure(x, scales[i]).S + " ?", Style: report.StyleDim})
+			case x.Verdict == record.VerdictInvalid && x.Reason == record.ReasonNotReached:
+				row = append(row, report.Figure(x, scales[i]))
 			case x.Verdict != record.VerdictInvalid && report.OneValue(x.Low, x.High):
 				row = append(row, report.Text{S: scales[i].Plain(x.Estimate) + report.AllSame})
 			case x.Verdict == record.VerdictInvalid && okSingle:
@@ -98,8 +100,8 @@ func convergenceTable(f record.Findings) report.Table {
 		{"p99", "convergence_p99", 8, pairsReach(100, func(l record.Latency) float64 { return l.P99 })},
 		{"p99.9", "convergence_p999", 1, pairsReach(1000, func(l record.Latency) float64 { return l.P999 })},
 		{"max", "convergence_max", 4, func(c *record.ControlSummary) float64 { return c.Convergence.Max }},
-		{"first proxy", "convergence_first", 3, func(c *record.ControlSummary) float64 { return c.FirstUS }},
-		{"last proxy", "convergence_last", 6, func(c *record.ControlSummary) float64 { return c.LastUS }},
+		{"first proxy", "convergence_first", 3, func(c *record.ControlSummary) float64 { return known(c.FirstUS) }},
+		{"last proxy", "convergence_last", 6, func(c *record.ControlSummary) float64 { return known(c.LastUS) }},
 		{"active in Envoy p50", "applied_p50", 3, appliedOf(func(l *record.Latency) float64 { return l.P50 })},
 		{"p99", "applied_p99", 1, nil},
 		{"max", "applied_max", 1, appliedOf(func(l *record.Latency) float64 { return l.Max })},
@@ -125,6 +127,14 @@ func convergenceTable(f record.Findings) report.Table {
 	}
 	t.Notes = append(t.Notes, pairsNote(f), "First and last proxy: medians over changes, equally weighted. Never seen: change-proxy pairs where the proxy needed the change and never got it.")
 	return t
+}
+
+// known is NaN for what has no value, which is recorded as 0.
+func known(v float64) float64 {
+	if v <= 0 {
+		return math.NaN()
+	}
+	return v
 }
 
 // leversTable has what each cell changes against its baseline, as a share.

@@ -118,6 +118,9 @@ func TestControlCSV(t *testing.T) {
 			seen[row[name]] = row[value]
 		}
 	}
+	if _, ok := seen["convergence_p999"]; ok || seen["convergence_p99"] == "" {
+		t.Errorf("960 pairs have a p99, and no p99.9: %v", seen)
+	}
 	if seen["pushes_cds"] != "120" || seen["missed"] != "0" || seen["stage_debounce"] != "100000" || seen["latency_intended_p50"] != "" {
 		t.Errorf("%v", seen)
 	}

@@ -68,7 +68,7 @@ func edgesTable(f record.Findings) report.Table {
 		t.Notes = append(t.Notes, note)
 	}
 	if short {
-		t.Notes = append(t.Notes, "Not reached: a percentile needs enough changes to leave one beyond it (10 for p90, 100 for p99, 1,000 for p99.9); a change that no proxy acknowledged ranks slowest.")
+		t.Notes = append(t.Notes, "Not reached: a percentile needs enough changes to leave one beyond it (10 for p90, 100 for p99, 1,000 for p99.9); a change that a proxy never acknowledged has no last one, and ranks slowest there; one that none did ranks slowest everywhere.")
 	}
 	return t
 }

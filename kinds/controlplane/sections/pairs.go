@@ -1,6 +1,7 @@
 package sections
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -33,9 +34,10 @@ func notReached(name string, c record.CellSummary) bool {
 	return kind == "convergence" && c.Control.Acknowledged > 0 || kind == "applied" && c.Control.Applied != nil
 }
 
-// tooFewPairs says whether that is why a difference is not valid.
+// tooFewPairs says whether that is why a difference is not valid, or too many that
+// never came.
 func tooFewPairs(x record.Finding) bool {
-	return x.Reason == record.ReasonTooFew
+	return x.Reason == record.ReasonTooFew || x.Reason == record.ReasonNotReached
 }
 
 // pairsNote says what percentiles over pairs are of: how many pairs and
@@ -68,7 +70,7 @@ func span(low, high int64) string {
 // convergenceSentences tell how long changes take in a cell: over pairs, and
 // change by change. in begins the first: "In the baseline (none), half".
 func convergenceSentences(in string, k *record.ControlSummary, p99 string) []string {
-	s := report.ScaleFor("us", k.Convergence.P99)
+	s := report.ScaleFor("us", cmp.Or(k.Convergence.P99, k.Convergence.Max))
 	first := fmt.Sprintf("%s of the %s change-proxy pairs take at most %s from commit to ACK", in, report.Count(k.Acknowledged), s.Value(k.Convergence.P50))
 	if p99 != "" {
 		first += fmt.Sprintf(", and 1 in 100 takes more than %s", p99)

@@ -32,15 +32,20 @@ func trafficTable(f record.Findings) report.Table {
 		{"of all", "phantom_failure_share", 7, each(func(t *record.Traffic) float64 { return float64(t.PhantomFailures) / float64(t.Requests) })},
 		{"hidden by a retry", "phantom_hidden", 5, mean(func(t *record.Traffic) int64 { return t.PhantomHidden })},
 		{"last one after", "phantom_last", 4, each(func(t *record.Traffic) float64 { return t.LastPhantomUS })},
-		{"all failures", "traffic_failures", 3, mean(func(t *record.Traffic) int64 { return t.FailedTotal() + t.Unfinished })},
-		{"p99", "traffic_latency_p99", 2, each(func(t *record.Traffic) float64 { return t.Latency.P99 })},
+		{"all failures", "traffic_failures", 3, mean(func(t *record.Traffic) int64 { return t.Lost() })},
+		{"p99", "traffic_latency_p99", 2, each(func(t *record.Traffic) float64 {
+			if float64(t.Lost()) > 0.01*float64(t.Requests) {
+				return math.NaN()
+			}
+			return t.Latency.P99
+		})},
 		{"unexplained", "traffic_residual", 1, mean(func(t *record.Traffic) int64 { return t.Residual })},
 	})
 	if len(t.Rows) == 0 || len(t.Columns) == len(report.FactorColumns(f)) {
 		return report.Table{}
 	}
 	t.Notes = append(t.Notes, "Stale: no EndpointSlice lists the endpoint any more. Last one after: time from then to the last attempt to it. "+
-		"p99: request latency from intended send time. Unexplained: failures the generator saw and the caller's sidecar did not.")
+		"p99: latency of answered requests from intended send time; not reached where more than 1% failed or never ended. Unexplained: failures the generator saw and the caller's sidecar did not.")
 	return t
 }
 

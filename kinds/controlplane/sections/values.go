@@ -18,7 +18,11 @@ func controlValues(c record.CellSummary) []report.Value {
 			if l.Latency == (record.Latency{}) {
 				continue // all proxies are real, or none is
 			}
-			report.AddLatency(add, l.name, l.Latency)
+			report.AddLatency(func(name string, value float64, unit string) {
+				if value > 0 { // else the pairs do not reach it
+					add(name, value, unit)
+				}
+			}, l.name, l.Latency)
 		}
 		add("simulator_lag_p99", k.SimulatorLagP99US, "us")
 	}

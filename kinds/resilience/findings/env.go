@@ -37,6 +37,10 @@ type assertWindow struct {
 	LatencyP90        float64          `json:"latency_p90" unit:"ms"`
 	LatencyP99        float64          `json:"latency_p99" unit:"ms"`
 	LatencyMax        float64          `json:"latency_max" unit:"ms"`
+	AnsweredP50       float64          `json:"answered_p50" unit:"ms"`
+	AnsweredP90       float64          `json:"answered_p90" unit:"ms"`
+	AnsweredP99       float64          `json:"answered_p99" unit:"ms"`
+	AnsweredMax       float64          `json:"answered_max" unit:"ms"`
 	LongestFailingRun float64          `json:"longest_failing_run" unit:"ms"`
 	Attempts          float64          `json:"attempts"`
 	Hidden            int64            `json:"hidden"`
@@ -128,11 +132,17 @@ func (s *trialScenario) services() []string {
 	return out
 }
 
-func (s *trialScenario) assertWindow(w record.ScenarioWindow) assertWindow {
+// assertWindow is a window as assertions see it, of the latency of all its
+// requests. Of a window in which none was answered that of the answered is theirs.
+func (s *trialScenario) assertWindow(w record.ScenarioWindow, all record.Latency) assertWindow {
+	if w.Answered == 0 {
+		w.Latency = all
+	}
 	out := assertWindow{
 		Name: w.Name, From: w.FromS, To: w.ToS, Requests: w.Requests, Answered: w.Answered, Failed: w.Failed, Unfinished: w.Unfinished,
 		FailedBy: zeroes(clientKinds), ErrorShare: w.ErrorShare, Due: w.RateRPS, Rate: w.AnswerRPS,
-		LatencyP50: w.Latency.P50 / 1e3, LatencyP90: w.Latency.P90 / 1e3, LatencyP99: w.Latency.P99 / 1e3, LatencyMax: w.Latency.Max / 1e3,
+		LatencyP50: all.P50 / 1e3, LatencyP90: all.P90 / 1e3, LatencyP99: all.P99 / 1e3, LatencyMax: all.Max / 1e3,
+		AnsweredP50: w.Latency.P50 / 1e3, AnsweredP90: w.Latency.P90 / 1e3, AnsweredP99: w.Latency.P99 / 1e3, AnsweredMax: w.Latency.Max / 1e3,
 		LongestFailingRun: w.LongestFailUS / 1e3, Attempts: w.Attempts, Hidden: w.Hidden, Phantom: w.Phantom, PhantomAttempts: w.PhantomAttempts,
 		Unreconciled: w.Unreconciled, Ready: zeroes(s.services()), Ejected: zeroes(s.services()), Expected: expectedOf(w.Expected),
 	}
@@ -222,9 +232,9 @@ func trialEnv(s *trialScenario) (*cel.Env, error) {
 		cel.Variable("total", window), cel.Variable("windows", cel.ListType(window)), cel.Variable("steps", cel.ListType(step)),
 		cel.Variable("ledger", objectOf[assertLedger]()), cel.Variable("expected", objectOf[assertExpected]()),
 		cel.Function("window", cel.Overload("window_name", []*cel.Type{cel.StringType}, window, cel.UnaryBinding(named(func(name string) (any, error) {
-			for _, w := range s.windows {
+			for i, w := range s.windows {
 				if slices.Contains(w.Names, name) {
-					return s.assertWindow(w), nil
+					return s.assertWindow(w, s.latency[i]), nil
 				}
 			}
 			return nil, fmt.Errorf("this trial has no window %q", name)
@@ -248,12 +258,12 @@ func trialEnv(s *trialScenario) (*cel.Env, error) {
 func (s *trialScenario) trialValues() map[string]any {
 	windows, steps := make([]assertWindow, len(s.windows)), make([]assertStep, len(s.steps))
 	for i, w := range s.windows {
-		windows[i] = s.assertWindow(w)
+		windows[i] = s.assertWindow(w, s.latency[i])
 	}
 	for i, one := range s.steps {
 		steps[i] = assertStepOf(one.ScenarioStep)
 	}
-	return map[string]any{"total": s.assertWindow(s.total), "windows": windows, "steps": steps, "ledger": s.assertLedger(), "expected": expectedOf(s.total.Expected)}
+	return map[string]any{"total": s.assertWindow(s.total, s.totalLatency), "windows": windows, "steps": steps, "ledger": s.assertLedger(), "expected": expectedOf(s.total.Expected)}
 }
 
 // momentEnv declares what expressions about moments speak of. current is the
@@ -301,6 +311,10 @@ var momentVariables = []struct {
 	{"latency_p90", false, "ms", func(m *record.Moment) any { return m.P90MS }},
 	{"latency_p99", false, "ms", func(m *record.Moment) any { return m.P99MS }},
 	{"latency_max", false, "ms", func(m *record.Moment) any { return m.MaxMS }},
+	{"answered_p50", false, "ms", func(m *record.Moment) any { return m.Answered.P50MS }},
+	{"answered_p90", false, "ms", func(m *record.Moment) any { return m.Answered.P90MS }},
+	{"answered_p99", false, "ms", func(m *record.Moment) any { return m.Answered.P99MS }},
+	{"answered_max", false, "ms", func(m *record.Moment) any { return m.Answered.MaxMS }},
 	{"ready", true, "", func(m *record.Moment) any { return int64(sum(m.Ready)) }},
 	{"ejected", true, "", func(m *record.Moment) any { return int64(sum(m.Ejected)) }},
 	{"at", false, "s", func(m *record.Moment) any { return m.AtS }},
@@ -335,10 +349,9 @@ type Condition struct {
 	text    string
 }
 
-// CompileCondition checks the condition of a step: CEL over error_share, rate,
-// requests, failed, latency_p50, latency_p90, latency_p99, latency_max (ms),
-// ready, ejected, ready(service), ejected(service) and at (seconds) of a
-// second. It is not safe for use from several goroutines.
+// CompileCondition checks the condition of a step: CEL over the variables of a
+// second, as error_share and latency_p99 (ms), ready(service) and
+// ejected(service). It is not safe for use from several goroutines.
 func CompileCondition(text string) (*Condition, error) {
 	c := &Condition{current: &record.Moment{}, text: text}
 	env, err := momentEnv(c.current)

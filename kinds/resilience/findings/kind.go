@@ -41,7 +41,7 @@ func Kind() analysis.Kind {
 			s.Scenario = scenarioSummary(o, cell)
 			for _, t := range valid {
 				if one := scenarioOfTrial(o, t); one.summary != nil {
-					s.Requests, s.Failed = s.Requests+one.total.Requests, s.Failed+one.total.Failed
+					s.Requests, s.Failed = s.Requests+one.total.Requests, s.Failed+one.total.Failed+one.total.Unfinished
 				}
 			}
 		},

@@ -34,7 +34,7 @@ func ledgerMeasures() []analysis.Measure {
 	}
 	return []analysis.Measure{
 		one("error_share", func(s *trialScenario) float64 { return s.total.ErrorShare }),
-		one("failed_requests", func(s *trialScenario) float64 { return float64(s.total.Failed) }),
+		one("failed_requests", func(s *trialScenario) float64 { return float64(s.total.Failed + s.total.Unfinished) }),
 		one("attempt_ratio", func(s *trialScenario) float64 { return analysis.Positive(s.account.Amplification()) }),
 		one("hidden_failures", func(s *trialScenario) float64 { return float64(s.total.Hidden) }),
 		one("phantom_attempts", func(s *trialScenario) float64 {
@@ -44,13 +44,13 @@ func ledgerMeasures() []analysis.Measure {
 			return float64(s.total.PhantomAttempts)
 		}),
 		one("longest_failing_run", func(s *trialScenario) float64 { return s.total.LongestFailUS }),
-		one("time_to_detect", func(s *trialScenario) float64 {
+		inEach("time_to_detect", math.Inf(1), func(s *trialScenario) float64 {
 			return longest(s, func(one timed) *float64 { return one.DetectUS })
-		}),
-		one("time_to_recover", func(s *trialScenario) float64 {
-			return longest(s, func(one timed) *float64 { return one.RecoverUS })
-		}).Warning(stillFailing),
-		one("time_to_eject", func(s *trialScenario) float64 { return longest(s, func(one timed) *float64 { return one.EjectUS }) }),
+		}, "clients were told of no failure"),
+		inEach("time_to_recover", 0, longestRecovery, "requests still failed when the next step came or the timeline ended"),
+		inEach("time_to_eject", math.Inf(1), func(s *trialScenario) float64 {
+			return longest(s, func(one timed) *float64 { return one.EjectUS })
+		}, "no proxy ejected an endpoint"),
 		one("unreconciled_requests", func(s *trialScenario) float64 { return float64(s.total.Unreconciled) }).Warning(unreconciledExample),
 	}
 }
@@ -66,23 +66,31 @@ func longest(s *trialScenario, of func(one timed) *float64) float64 {
 	return most
 }
 
-// stillFailing warns of steps after which failures went on to the next.
-func stillFailing(o *analysis.Observations, cell int) []string {
-	n, example := 0, ""
-	all := o.Valid(cell)
-	for _, t := range all {
-		for _, one := range scenarioOfTrial(o, t).steps {
-			if one.StillFailing {
-				n++
-				example = fmt.Sprintf("step %q of trial %s", one.Name, t.ID)
-				break
-			}
+// longestRecovery is the longest time to recover over steps, infinite if after one
+// requests still failed; NaN if none did after any.
+func longestRecovery(s *trialScenario) float64 {
+	if slices.ContainsFunc(s.steps, func(one timed) bool { return one.StillFailing }) {
+		return math.Inf(1)
+	}
+	return longest(s, func(one timed) *float64 { return one.RecoverUS })
+}
+
+// inEach is a time to what each trial of a cell must have come to, lest the mean be
+// that of those which did. A trial of a cell that has none takes so long, if
+// others have one: without is infinite if it never came, which words say.
+func inEach(name string, without float64, of func(s *trialScenario) float64, words string) analysis.Measure {
+	own := ofScenario(of)
+	return analysis.MeasureOf(name, func(o *analysis.Observations, t *record.Trial) float64 {
+		v := own(o, t)
+		cell, ok := o.Plan.Index(t.Cell)
+		if !math.IsNaN(v) || !ok || scenarioOfTrial(o, t).summary == nil {
+			return v
 		}
-	}
-	if n == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("in %d of %d trials requests still failed when the next step came or the timeline ended, as after %s: the time is a lower bound", n, len(all), example)}
+		if slices.ContainsFunc(o.Valid(cell), func(other *record.Trial) bool { return !math.IsNaN(own(o, other)) }) {
+			return without
+		}
+		return v
+	}).Reaching(words)
 }
 
 // unreconciledExample names one such request.

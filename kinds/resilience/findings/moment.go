@@ -11,7 +11,7 @@ import (
 type moments struct {
 	s       *trialScenario
 	ats     []int64 // of the requests
-	failed  []int64 // how many before each
+	failed  []int64 // how many before each failed or never ended
 	latency bool    // whether anybody asks for it
 }
 
@@ -20,7 +20,7 @@ func (s *trialScenario) moments(latency bool) *moments {
 	for i := range s.requests {
 		m.ats[i] = s.requests[i].at
 		m.failed[i+1] = m.failed[i]
-		if s.requests[i].failed {
+		if !s.requests[i].ok {
 			m.failed[i+1]++
 		}
 	}
@@ -36,20 +36,21 @@ func (m *moments) look(from, to int64) record.Moment {
 	if out.Requests > 0 {
 		out.ErrorShare = float64(out.Failed) / float64(out.Requests)
 	}
-	answered := 0
-	var micros []int64
-	for _, r := range m.s.requests[low:high] {
-		if r.ok {
-			answered++
-			if m.latency {
+	out.RateRPS = float64(out.Requests-out.Failed) / (float64(to-from) / 1e9)
+	if m.latency {
+		var micros []int64
+		for _, r := range m.s.requests[low:high] {
+			if r.ok {
 				micros = append(micros, r.micros)
 			}
 		}
-	}
-	out.RateRPS = float64(answered) / (float64(to-from) / 1e9)
-	if len(micros) > 0 {
-		l := latencies(micros)
+		l := latencies(micros, int(out.Failed))
 		out.P50MS, out.P90MS, out.P99MS, out.MaxMS = l.P50/1e3, l.P90/1e3, l.P99/1e3, l.Max/1e3
+		if l = latencies(micros, 0); len(micros) > 0 { // else those of all are infinite, or zero of none
+			out.Answered = record.MomentLatency{P50MS: l.P50 / 1e3, P90MS: l.P90 / 1e3, P99MS: l.P99 / 1e3, MaxMS: l.Max / 1e3}
+		} else {
+			out.Answered = out.MomentLatency
+		}
 	}
 	zero := m.s.trial.Scenario.StartNS
 	samples := m.s.trial.Scenario.Samples

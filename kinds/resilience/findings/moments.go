@@ -39,7 +39,11 @@ func (s *trialScenario) judgeMoments(e study.Expr) (outcome, detail string) {
 		return record.VerdictInconclusive, err.Error()
 	}
 	names := mentions(tree)
-	m := s.moments(names["latency_p50"] || names["latency_p90"] || names["latency_p99"] || names["latency_max"])
+	latency := false
+	for _, v := range momentVariables {
+		latency = latency || v.unit == "ms" && names[v.name]
+	}
+	m := s.moments(latency)
 	run := momentRun{e: e, from: from, to: to, first: from + long, names: names}
 	for at := run.first; at <= to; at += grid {
 		current = m.look(at-long, at)

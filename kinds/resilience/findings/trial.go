@@ -86,6 +86,11 @@ type trialScenario struct {
 	// forgives is how late a request may have left, in nanoseconds, without
 	// that counting to its latency; 0 for not at all.
 	forgives int64
+	// latency is that of all requests of each window, totalLatency that of all
+	// requests: infinite of those that failed or never ended. The windows' own is
+	// that of answered requests.
+	latency      []record.Latency
+	totalLatency record.Latency
 }
 
 // scenarioOfTrial is what a trial of resilience comes to, once somebody has asked.

@@ -311,7 +311,8 @@ func TestScenarioAssertions(t *testing.T) {
 		{study.Expr{Text: "error_share < 0.05", Timed: true, After: "sick", For: 5e9}, "fail", "but only"},
 		{study.Expr{Text: "ejected >= 1", Timed: true, After: "sick", Within: 3e8}, "pass", "true 0.30 s after sick"},
 		{study.Expr{Text: `ejected("bar") >= 1 && ready("bar") == 1`, Timed: true, After: "gone", Until: "sick", Within: 9e8}, "fail", "it never did"},
-		{study.Expr{Text: "latency_p99 < 10.5 && rate > 80.0", Timed: true}, "pass", ""},
+		{study.Expr{Text: "answered_p99 < 10.5 && rate > 80.0", Timed: true}, "pass", ""},
+		{study.Expr{Text: "latency_p99 < 10.5", Timed: true}, "fail", "latency_p99 never"},
 		{study.Expr{Text: "requests == 100", Timed: true, After: "sick", Until: "gone"}, "inconclusive", "no time between"},
 	} {
 		got, err := (analysis.Kinds{Kind()}).Analyze(run, c.e)
@@ -368,7 +369,7 @@ func TestScenarioAssertionsChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range []record.Moment{{P99MS: 200, Ready: map[string]int{"bar": 2}}, {Ready: map[string]int{"bar": 1}}, {Ready: map[string]int{"bar": 2}}} {
+	for _, m := range []record.Moment{{MomentLatency: record.MomentLatency{P99MS: 200}, Ready: map[string]int{"bar": 2}}, {Ready: map[string]int{"bar": 1}}, {Ready: map[string]int{"bar": 2}}} {
 		if held, err := c.Holds(m); err != nil || held != (m.P99MS > 100 || m.Ready["bar"] < 2) {
 			t.Errorf("%+v: %v, %v", m, held, err)
 		}

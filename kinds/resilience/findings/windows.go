@@ -31,7 +31,7 @@ func (s *trialScenario) cut(book *ledger.Book) {
 	}
 	accounts := book.AccountsAt(func(c *ledger.ClientEntry) int64 { return zero + s.moment(c) }, spans...)
 	s.account = accounts[0]
-	s.total = s.window("whole", []string{"whole"}, 0, s.length, s.requests, accounts[0])
+	s.total, s.totalLatency = s.window("whole", []string{"whole"}, 0, s.length, s.requests, accounts[0])
 	rest := s.requests
 	for i, b := range s.bounds {
 		to := s.length
@@ -46,7 +46,8 @@ func (s *trialScenario) cut(book *ledger.Book) {
 			})
 			own, rest = rest[:n], rest[n:]
 		}
-		s.windows = append(s.windows, s.window(strings.Join(b.names, " + "), b.names, b.at, to, own, accounts[i+1]))
+		w, latency := s.window(strings.Join(b.names, " + "), b.names, b.at, to, own, accounts[i+1])
+		s.windows, s.latency = append(s.windows, w), append(s.latency, latency)
 	}
 	s.move()
 	s.expect()
@@ -90,9 +91,10 @@ func (s *trialScenario) move() {
 	}
 }
 
-// window sums up some requests.
-func (s *trialScenario) window(name string, names []string, from, to int64, requests []sent, a *ledger.Account) record.ScenarioWindow {
-	w := record.ScenarioWindow{
+// window sums up some requests. Its own latency is that of answered requests;
+// ofAll counts those that were not answered as infinitely late.
+func (s *trialScenario) window(name string, names []string, from, to int64, requests []sent, a *ledger.Account) (w record.ScenarioWindow, ofAll record.Latency) {
+	w = record.ScenarioWindow{
 		Name: name, Names: names, FromS: float64(from) / 1e9, ToS: float64(to) / 1e9,
 		Requests: int64(len(requests)), FailedBy: a.Failed,
 		Attempts: a.Amplification(), Hidden: a.Hidden, Phantom: a.Phantom.Requests, PhantomAttempts: a.Phantom.Attempts,
@@ -114,12 +116,12 @@ func (s *trialScenario) window(name string, names []string, from, to int64, requ
 		w.FailedBy = nil
 	}
 	if w.Requests > 0 {
-		w.ErrorShare = float64(w.Failed) / float64(w.Requests)
+		w.ErrorShare = float64(w.Failed+w.Unfinished) / float64(w.Requests)
 	}
 	if seconds := w.ToS - w.FromS; seconds > 0 {
 		w.RateRPS, w.AnswerRPS = float64(w.Requests)/seconds, float64(w.Answered)/seconds
 	}
-	w.Latency = latencies(micros)
+	w.Latency, ofAll = latencies(micros, 0), latencies(micros, int(w.Failed+w.Unfinished))
 	w.LongestFailUS = float64(longestFailing(requests, to)) / 1e3
 	for _, sample := range s.during(from, to) {
 		for service, n := range sample.Ready {
@@ -137,7 +139,7 @@ func (s *trialScenario) window(name string, names []string, from, to int64, requ
 			w.Attempts = max(w.Attempts, float64(e.Attempts)/float64(e.Requests))
 		}
 	}
-	return w
+	return w, ofAll
 }
 
 // during are the looks at the services in a part of the timeline.
@@ -156,9 +158,10 @@ func (s *trialScenario) during(from, to int64) []record.ScenarioSample {
 }
 
 // latencies are the percentiles of whole microseconds, which it sorts: the
-// smallest value that so large a share is not above.
-func latencies(micros []int64) record.Latency {
-	n := len(micros)
+// smallest value that so large a share is not above. Those of lost requests more
+// are infinite. It is all zeros of no request.
+func latencies(micros []int64, lost int) record.Latency {
+	n := len(micros) + lost
 	if n == 0 {
 		return record.Latency{}
 	}
@@ -167,14 +170,22 @@ func latencies(micros []int64) record.Latency {
 	for _, v := range micros {
 		sum += float64(v)
 	}
-	q := func(q float64) float64 { return float64(micros[rank(n, q)]) }
+	if lost > 0 {
+		sum = math.Inf(1)
+	}
+	q := func(q float64) float64 {
+		if at := rank(n, q); at < len(micros) {
+			return float64(micros[at])
+		}
+		return math.Inf(1)
+	}
 	return record.Latency{Min: q(0), P50: q(0.5), P90: q(0.9), P99: q(0.99), P999: q(0.999), Max: q(1), Mean: sum / float64(n)}
 }
 
 func rank(n int, q float64) int { return max(0, min(n-1, int(math.Ceil(q*float64(n)))-1)) }
 
 // longestFailing is the longest time, in nanoseconds, from a request that
-// failed to the next one that was answered, with none answered between; to
+// failed, or never ended, to the next one that was answered, with none answered between; to
 // the end if none was any more. Requests are in the order in which they count.
 func longestFailing(requests []sent, end int64) int64 {
 	longest, since, failing := int64(0), int64(0), false
@@ -182,7 +193,7 @@ func longestFailing(requests []sent, end int64) int64 {
 		switch r := &requests[i]; {
 		case r.ok && failing:
 			longest, failing = max(longest, r.at-since), false
-		case r.failed && !failing:
+		case !r.ok && !failing:
 			since, failing = r.at, true
 		}
 	}
@@ -206,17 +217,20 @@ func (s *trialScenario) edges(a *ledger.Account, requests []sent, w record.Scena
 		out = append(out, one)
 	}
 	if !clients && w.Requests > 0 {
-		out = append(out, record.ScenarioEdge{From: fault.LoadService, To: s.study.Scenario.Entry, Requests: w.Requests, Attempts: w.Requests, Failed: w.Failed, P50US: w.Latency.P50, P99US: w.Latency.P99})
+		out = append(out, record.ScenarioEdge{From: fault.LoadService, To: s.study.Scenario.Entry, Requests: w.Requests, Attempts: w.Requests, Failed: w.Failed + w.Unfinished, P50US: w.Latency.P50, P99US: w.Latency.P99})
 	}
 	return out
 }
 
 // measureSteps fills in what each step did, until the next one began.
 func (s *trialScenario) measureSteps() {
-	var failures []int64 // when clients were told
+	var failures, lost []int64 // when clients were told, and when those were due of which they never were
 	for i := range s.requests {
-		if r := &s.requests[i]; r.failed && r.done != record.Never {
+		switch r := &s.requests[i]; {
+		case r.failed && r.done != record.Never:
 			failures = append(failures, r.done)
+		case !r.ok:
+			lost = append(lost, r.at)
 		}
 	}
 	slices.Sort(failures)
@@ -234,16 +248,23 @@ func (s *trialScenario) measureSteps() {
 				break
 			}
 		}
-		from, _ := slices.BinarySearch(failures, one.begin)
-		to, _ := slices.BinarySearch(failures, next)
-		if last {
-			to = len(failures) // told after the timeline's end
+		turn := func(times []int64) []int64 {
+			from, _ := slices.BinarySearch(times, one.begin)
+			to, _ := slices.BinarySearch(times, next)
+			if last {
+				to = len(times) // told after the timeline's end
+			}
+			return times[from:to]
 		}
-		if from < to {
-			after := func(at int64) *float64 { us := float64(at-one.begin) / 1e3; return &us }
-			one.DetectUS, one.RecoverUS = after(failures[from]), after(failures[to-1])
-			one.StillFailing = failures[to-1] > next-min(secondNS, (next-one.begin)/4)
-			one.Failed = int64(to - from)
+		after := func(at int64) *float64 { us := float64(at-one.begin) / 1e3; return &us }
+		told := turn(failures)
+		if len(told) > 0 {
+			one.DetectUS = after(told[0])
+		}
+		if all := slices.Concat(told, turn(lost)); len(all) > 0 {
+			end := slices.Max(all)
+			one.RecoverUS, one.StillFailing = after(end), end > next-min(secondNS, (next-one.begin)/4)
+			one.Failed = int64(len(all))
 		}
 		before := 0
 		if looks := s.during(0, one.begin); len(looks) > 0 {

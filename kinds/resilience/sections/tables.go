@@ -2,6 +2,7 @@ package sections
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,7 +34,7 @@ func windowTable(f record.Findings) report.Table {
 		}
 		for _, w := range windows {
 			run := report.ScaleFor("us", w.LongestFailUS)
-			row := append(report.FactorTexts(f, c.Cell), report.Text{S: w.Name}, report.Text{S: seconds(w.FromS)}, report.Text{S: seconds(w.ToS)}, report.Text{S: report.Count(w.Requests)}, failedText(w), report.Text{S: byCount(w.FailedBy)})
+			row := append(report.FactorTexts(f, c.Cell), report.Text{S: w.Name}, report.Text{S: seconds(w.FromS)}, report.Text{S: seconds(w.ToS)}, report.Text{S: report.Count(w.Requests)}, failedText(w), report.Text{S: byCount(failedBy(w))})
 			for _, v := range []float64{w.Latency.P50, w.Latency.P90, w.Latency.P99, w.Latency.Max} {
 				if w.Answered == 0 {
 					row = append(row, report.Text{S: "–", Style: report.StyleDim})
@@ -81,10 +82,21 @@ func ready(m map[string]int) string {
 }
 
 func failedText(w record.ScenarioWindow) report.Text {
-	out := report.Text{S: report.Count(w.Failed) + " (" + errorShare(w.ErrorShare) + ")"}
-	if w.Failed > 0 {
+	n := w.Failed + w.Unfinished
+	out := report.Text{S: report.Count(n) + " (" + errorShare(w.ErrorShare) + ")"}
+	if n > 0 {
 		out.Style = report.StyleBad
 	}
+	return out
+}
+
+// failedBy are a window's failures by kind, with those requests that never ended.
+func failedBy(w record.ScenarioWindow) map[string]int64 {
+	if w.Unfinished == 0 {
+		return w.FailedBy
+	}
+	out := map[string]int64{"unfinished": w.Unfinished}
+	maps.Copy(out, w.FailedBy)
 	return out
 }
 

@@ -262,8 +262,8 @@ func trialWords(f record.Findings, c record.CellSummary) string {
 	if len(f.Factors) == 0 {
 		name = "The trial"
 	}
-	out := fmt.Sprintf("%s: %s of %s failed (%s)", name, report.Count(w.Failed), report.Plural(w.Requests, "request"), errorShare(w.ErrorShare))
-	if w.Failed > 0 {
+	out := fmt.Sprintf("%s: %s of %s failed (%s)", name, report.Count(w.Failed+w.Unfinished), report.Plural(w.Requests, "request"), errorShare(w.ErrorShare))
+	if w.Failed+w.Unfinished > 0 {
 		us := report.ScaleFor("us", w.LongestFailUS)
 		out += fmt.Sprintf("; the longest time without a success was %s", us.Value(w.LongestFailUS))
 	}

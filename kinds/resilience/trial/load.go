@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -272,6 +273,19 @@ func momentOf(all []*client, last int) record.Moment {
 		m.RateRPS = float64(answered) / (float64(last-first) * loadInterval.Seconds())
 	}
 	m.P90MS, m.MaxMS = m.P99MS, m.P99MS
+	m.Answered = m.MomentLatency
+	// Of those that were not answered it is infinite: see [record.Moment].
+	for _, of := range []struct {
+		to *float64
+		q  float64
+	}{{&m.P50MS, 0.5}, {&m.P90MS, 0.9}, {&m.P99MS, 0.99}, {&m.MaxMS, 1}} {
+		if answered < int64(math.Ceil(of.q*float64(m.Requests))) {
+			*of.to = math.Inf(1)
+		}
+	}
+	if answered == 0 {
+		m.Answered = m.MomentLatency
+	}
 	return m
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/site/sitetest"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -394,10 +395,14 @@ func TestMomentOf(t *testing.T) {
 		all = append(all, one)
 	}
 	m := momentOf(all, 24)
-	if m.Requests != 200 || m.Failed != 20 || m.ErrorShare != 0.1 || m.RateRPS != 180 || m.P99MS != 23 || m.AtS < 2.39 || m.AtS > 2.41 {
+	if m.Requests != 200 || m.Failed != 20 || m.ErrorShare != 0.1 || m.RateRPS != 180 || m.Answered.P99MS != 23 || m.AtS < 2.39 || m.AtS > 2.41 {
 		t.Errorf("%+v", m)
 	}
-	if m := momentOf(all, 5); m.ErrorShare != 1 || m.Requests != 100 {
+	// A tenth failed: no request of all is at the 99th percentile, nor is the largest.
+	if !math.IsInf(m.P99MS, 1) || !math.IsInf(m.MaxMS, 1) || math.IsInf(m.P50MS, 1) || math.IsInf(m.P90MS, 1) {
+		t.Errorf("%+v", m)
+	}
+	if m := momentOf(all, 5); m.ErrorShare != 1 || m.Requests != 100 || !math.IsInf(m.P50MS, 1) || !math.IsInf(m.Answered.P50MS, 1) {
 		t.Errorf("%+v", m)
 	}
 	if m := momentOf(all, 0); m.Requests != 0 || m.ErrorShare != 0 {

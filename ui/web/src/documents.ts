@@ -255,7 +255,7 @@ export interface Finding {
     readonly against?: Cell;
     readonly estimate: number;
     /**
-     * 95% interval
+     * 95% interval; see Trials
      */
     readonly low: number;
     readonly high: number;
@@ -284,6 +284,7 @@ export interface Finding {
      * ReasonWithinFloor and others. The first of Warnings says it in words.
      */
     readonly reason?: string;
+    readonly trials?: FaultTrials;
 }
 /**
  * Ratio is a plain fraction with its 95% interval.
@@ -292,6 +293,13 @@ export interface Ratio {
     readonly estimate: number;
     readonly low: number;
     readonly high: number;
+}
+/**
+ * FaultTrials is in how many trials that have a count it is not zero.
+ */
+export interface FaultTrials {
+    readonly with: number;
+    readonly of: number;
 }
 /**
  * Assertion is a CEL expression over findings and its outcome.
@@ -1142,7 +1150,8 @@ export interface ScenarioAssertion {
  * ScenarioWindow is a part of the timeline between two boundaries, which are
  * begins and ends of steps as they happened. Requests are in it by the time at
  * which they were due; those that a step's begin made fail while they were
- * under way are in the step's window.
+ * under way are in the step's window. ErrorShare is of those that failed or never
+ * ended.
  */
 export interface ScenarioWindow {
     readonly name: string;
@@ -1288,13 +1297,13 @@ export interface ScenarioStep {
     readonly proof?: string;
     readonly error?: string;
     /**
-     * requests, until the next step
+     * requests, those that never ended too, until the next step
      */
     readonly failed: number;
     /**
-     * DetectUS is until the first failure, EjectUS until a proxy took an
-     * endpoint out, RecoverUS until the last failure before the next step; nil
-     * for never. With StillFailing there were failures up to the next step.
+     * DetectUS is until the first failure that a client was told of, EjectUS until
+     * a proxy took an endpoint out, RecoverUS until the last failure before the
+     * next step, or until the last request was due that never ended; nil for never. With StillFailing there were failures up to the next step.
      */
     readonly detect_us?: number;
     readonly eject_us?: number;

@@ -1,9 +1,9 @@
 // What was measured, on what, and by which study.
 
-import type { Findings } from '../documents';
+import type { Finding, Findings } from '../documents';
 import { h, type Child } from '../dom';
 import { verdictWords, type Model } from '../model';
-import { fixed, interval, scaleFor } from '../format';
+import { count, fixed, interval, plain, plural, scaleFor, type Scale } from '../format';
 import { folded, section, table } from './parts';
 
 export function others(model: Model): HTMLElement | null {
@@ -15,9 +15,15 @@ export function others(model: Model): HTMLElement | null {
     rest.map((f) => {
       const scale = scaleFor(f.unit, largest.get(f.name) ?? 0);
       const silent = f.verdict === 'invalid';
-      return [model.words(f.name), model.fullLabel(f.cell), { text: silent ? verdictWords(f.verdict) : interval(scale, f.estimate, f.low, f.high), ...((f.warnings ?? []).length > 0 ? { note: (f.warnings ?? []).join('; ') } : {}) }, scale.unit, verdictWords(f.verdict), String(f.blocks)];
+      return [model.words(f.name), model.fullLabel(f.cell), { text: silent ? verdictWords(f.verdict) : inTrials(f, scale) ?? interval(scale, f.estimate, f.low, f.high), ...((f.warnings ?? []).length > 0 ? { note: (f.warnings ?? []).join('; ') } : {}) }, scale.unit, verdictWords(f.verdict), String(f.blocks)];
     }));
   return section('findings', 'Other findings', rest.length > 12 ? folded(`${rest.length} findings as a table`, numbers) : numbers);
+}
+
+/** Of what must not happen: in how many trials it did, and how much of it at most. */
+function inTrials({ trials, high }: Finding, scale: Scale): string | undefined {
+  if (!trials) return undefined;
+  return trials.with === 0 ? `in none of ${plural(trials.of, 'trial')}` : `in ${count(trials.with)} of ${plural(trials.of, 'trial')}, at most ${plain(scale, high)}`;
 }
 
 export function about(f: Findings): HTMLElement {

@@ -117,10 +117,10 @@ function convergenceTable(model: Model, shown: readonly Controlled[]): HTMLEleme
     const [c, applied, reported] = [control.convergence_us, control.applied_us, control.reported_p99_us];
     return [
       model.label(cell.cell, cells),
-      ...[c.p50, c.p90, c.p99, c.p999, c.max].map((v) => plain(scale, v)),
-      ...(real ? [applied?.p50, applied?.p99, applied?.max].map((v) => measured(scale, v)) : []),
+      ...[c.p50, c.p90, c.p99, c.p999, c.max].map((v): CellText => (v > 0 || c.max === 0 ? plain(scale, v) : NOT_REACHED)),
+      ...(real ? [applied?.p50, applied?.p99, applied?.max].map((v): CellText => (v === 0 && (applied?.max ?? 0) > 0 ? NOT_REACHED : measured(scale, v))) : []),
       reported === undefined ? '–' : plain(scale, reported) + firstBucket(control),
-      hidden(model, cell, scale, reported === undefined ? undefined : c.p99 - reported),
+      hidden(model, cell, scale, reported === undefined || c.p99 === 0 ? undefined : c.p99 - reported),
       count(control.committed),
       ...[control.missed, control.unacked].map((n) => ({ text: count(n), ...(n > 0 ? { tone: 'bad' as const } : {}) })),
       { text: `${cell.valid}/${cell.trials}`, ...(cell.valid < cell.trials ? { tone: 'bad' as const } : {}) },
@@ -156,7 +156,7 @@ function edgesTable(model: Model, shown: readonly Controlled[]): HTMLElement | n
   const columns = [{ head: 'cell' }, { head: 'acknowledged by' }, ...['p50', 'p90', 'p99', 'p99.9', 'max', 'changes'].map((head) => ({ head, number: true }))];
   return h('div', { class: 'edges' },
     table(`First, median and last proxy to ACK a change, over changes, ${scale.unit}`, columns, rows),
-    rows.some((row) => row.includes(NOT_REACHED)) && h('p', { class: 'key' }, 'Not reached: a percentile needs enough changes to leave one beyond it (10 for p90, 100 for p99, 1,000 for p99.9); a change that no proxy acknowledged ranks slowest.'));
+    rows.some((row) => row.includes(NOT_REACHED)) && h('p', { class: 'key' }, 'Not reached: a percentile needs enough changes to leave one beyond it (10 for p90, 100 for p99, 1,000 for p99.9); a change that a proxy never acknowledged has no last one, and ranks slowest there; one that none did ranks slowest everywhere.'));
 }
 
 const NOT_REACHED: CellText = { text: 'not reached', tone: 'dim' };

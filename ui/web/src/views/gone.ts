@@ -62,13 +62,13 @@ function trafficTable(model: Model, met: readonly { readonly cell: Controlled['c
   const cells = met.map((c) => c.cell);
   const last = scaleFor('us', Math.max(...met.map((c) => c.traffic.last_phantom_us)));
   const p99 = scaleFor('us', Math.max(...met.map((c) => c.traffic.latency_intended_us.p99)));
-  const heads = ['requests', 'endpoints removed', 'hit one', 'of all', ...FATES.map((f) => f.words), `last one after, ${last.unit}`, 'all failures', `p99 of all, ${p99.unit}`, 'unexplained'];
+  const heads = ['requests', 'endpoints removed', 'hit one', 'of all', ...FATES.map((f) => f.words), `last one after, ${last.unit}`, 'all failures', `p99 of answered, ${p99.unit}`, 'unexplained'];
   return table('Requests to stale endpoints, all trials', [{ head: 'cell' }, ...heads.map((head) => ({ head, number: true }))], met.map(({ cell, traffic: t }): CellText[] => {
     const failures = Object.values(t.failed ?? {}).reduce((a, b) => a + b, 0) + t.unfinished;
     return [
       model.label(cell.cell, cells), count(t.requests), count(t.addresses_gone),
       { text: count(t.phantom_requests), ...(t.phantom_requests > 0 ? { tone: 'bad' as const } : {}) }, share(t.phantom_requests, t.requests),
-      ...FATES.map((f) => count(f.of(t))), t.phantom_requests > 0 ? plain(last, t.last_phantom_us) : '–', count(failures), plain(p99, t.latency_intended_us.p99), count(t.residual),
+      ...FATES.map((f) => count(f.of(t))), t.phantom_requests > 0 ? plain(last, t.last_phantom_us) : '–', count(failures), failures > 0.01 * t.requests ? { text: 'not reached', tone: 'dim' as const } : plain(p99, t.latency_intended_us.p99), count(t.residual),
     ];
   }));
 }

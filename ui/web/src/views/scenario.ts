@@ -108,8 +108,9 @@ const fewer = (data: ScenarioSummary, w: ScenarioWindow): string => (data.graph.
 
 function windowTable(data: ScenarioSummary, label: string): HTMLElement {
   const scale = scaleFor('us', data.total.latency_us.p99);
+  const failed = (w: ScenarioWindow): CellText => ({ text: `${count(w.failed + (w.unfinished ?? 0))} (${share(w.error_share)})`, ...(w.failed + (w.unfinished ?? 0) > 0 ? { tone: 'bad' as const } : {}) });
   const row = (w: ScenarioWindow): CellText[] => [
-    w.name, w.from_s.toFixed(2), w.to_s.toFixed(2), count(w.requests), { text: `${count(w.failed)} (${share(w.error_share)})`, ...(w.failed > 0 ? { tone: 'bad' as const } : {}) }, list(w.failed_by),
+    w.name, w.from_s.toFixed(2), w.to_s.toFixed(2), count(w.requests), failed(w), list({ ...w.failed_by, unfinished: w.unfinished ?? 0 }),
     ...[w.latency_us.p50, w.latency_us.p99, w.latency_us.max].map((us) => (w.answered > 0 ? plain(scale, us) : '–')),
     after(w.longest_failing_run_us > 0 ? w.longest_failing_run_us : undefined), w.attempts > 0 ? w.attempts.toFixed(2) : '–', count(w.hidden), count(w.phantom), fewer(data, w), list(w.ejected),
   ];

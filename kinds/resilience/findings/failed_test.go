@@ -1,0 +1,149 @@
+package findings
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// asked is what an assertion comes to in the first trial of a run.
+func asked(t *testing.T, run record.Run, e study.Expr) record.ScenarioAssertion {
+	t.Helper()
+	f, err := (analysis.Kinds{Kind()}).Analyze(run, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := scenarioOf(t, f, "good").Trials[0].Assertions
+	return all[len(all)-1]
+}
+
+// No bound of latency holds where nothing was answered, and where some failed it is
+// of all requests; that of the answered has a name of its own.
+func TestLatencyOfFailedRequests(t *testing.T) {
+	outage := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
+		return made{proxies: true, fail: failIn(1000, 2000, ledger.OutcomeStatus, 1)}
+	})
+	silent := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
+		return made{fail: failIn(1000, 2000, ledger.OutcomeUnfinished, 0)}
+	})
+	third := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
+		return made{proxies: true, fail: func(due int64) (string, int64) {
+			if due >= 1000*ms && due < 2000*ms && due/(10*ms)%3 == 0 {
+				return ledger.OutcomeStatus, ms
+			}
+			return "", 0
+		}}
+	})
+	within := func(text string) study.Expr {
+		return study.Expr{Text: text, Timed: true, After: "gone", Until: "sick", Within: 5e8}
+	}
+	for name, c := range map[string]struct {
+		run    record.Run
+		e      study.Expr
+		want   string
+		detail string
+	}{
+		"outage":                {outage, study.Expr{Text: `window("gone").latency_p99 < 1000.0`}, "fail", `window("gone").latency_p99 is never`},
+		"outage, median":        {outage, study.Expr{Text: `window("gone").latency_p50 < 1000.0`}, "fail", "is never"},
+		"outage, answered":      {outage, study.Expr{Text: `window("gone").answered_p99 < 1000.0`}, "fail", "is never"},
+		"outage, in windows":    {outage, study.Expr{Text: `windows.all(w, w.latency_p99 < 1000.0)`}, "fail", ""},
+		"outage, before":        {outage, study.Expr{Text: `window("start").latency_max < 20.0 && window("start").answered_max < 20.0`}, "pass", ""},
+		"outage, whole":         {outage, study.Expr{Text: `total.latency_p99 < 20.0`}, "fail", "is never"},
+		"outage, half":          {outage, study.Expr{Text: `total.latency_p50 < 20.0 && total.answered_max < 20.0`}, "pass", ""},
+		"outage, moments":       {outage, within("latency_p99 < 500.0"), "fail", "latency_p99 never"},
+		"outage, answered then": {outage, within("answered_p99 < 500.0"), "fail", "answered_p99 never"},
+		"silent":                {silent, study.Expr{Text: `window("gone").latency_p99 < 1000.0`}, "fail", "is never"},
+		"silent, errors":        {silent, study.Expr{Text: `window("gone").error_share < 1.0`}, "fail", "is 100%"},
+		"silent, moments":       {silent, within("error_share < 0.5"), "fail", "error_share 100%"},
+		"third":                 {third, study.Expr{Text: `window("gone").latency_p90 < 20.0`}, "fail", "is never"},
+		"third, half":           {third, study.Expr{Text: `window("gone").latency_p50 < 20.0`}, "pass", ""},
+		"third, answered":       {third, study.Expr{Text: `window("gone").answered_max < 20.0`}, "pass", ""},
+		"third, moments":        {third, within("latency_p90 < 20.0"), "fail", "latency_p90 never"},
+		"third, half then":      {third, within("latency_p50 < 20.0 && answered_max < 20.0"), "pass", ""},
+	} {
+		if a := asked(t, c.run, c.e); a.Outcome != c.want || !strings.Contains(a.Detail, c.detail) {
+			t.Errorf("%s: %s, %q; want %s, %q", name, a.Outcome, a.Detail, c.want, c.detail)
+		}
+	}
+}
+
+// Requests that never ended were no successes: they are in the share of errors, in
+// the longest failing run and in what a step has not recovered from.
+func TestUnfinishedRequests(t *testing.T) {
+	run := scenarioRun(t, fourSeconds, 2, func(record.Cell, int) made {
+		return made{fail: failIn(3000, 4000, ledger.OutcomeUnfinished, 0)}
+	})
+	f := analyze(t, run)
+	s := scenarioOf(t, f, "good")
+	if w := s.Total; w.ErrorShare != 0.25 || w.Failed != 0 || w.Unfinished != 100 || w.LongestFailUS != 1e6 {
+		t.Errorf("%+v", w)
+	}
+	sick := s.Steps[len(s.Steps)-1]
+	if sick.Failed != 100 || !sick.StillFailing || sick.DetectUS != nil || sick.RecoverUS == nil || *sick.RecoverUS != 1_990_000 {
+		t.Errorf("%+v", sick)
+	}
+	if a := asked(t, run, study.Expr{Text: `step("sick").recover < 1000.0`}); a.Outcome != record.VerdictFail {
+		t.Errorf("%+v", a)
+	}
+	cell := record.Cell{study.FactorVariant: "good"}
+	if x := get(t, f, "error_share", cell); x.Estimate != 0.25 {
+		t.Errorf("%+v", x)
+	}
+	if x := get(t, f, "failed_requests", cell); x.Estimate != 100 {
+		t.Errorf("%+v", x)
+	}
+}
+
+// A time that did not come to its end in a trial is no mean of the others'.
+func TestTimesOfEachTrial(t *testing.T) {
+	text := strings.Replace(fourSeconds, "blocks: {min: 2, max: 2}", "blocks: {min: 2, max: 3}", 1)
+	run := scenarioRun(t, text, 3, func(_ record.Cell, block int) made {
+		m := made{fail: failIn(1000, 1100, ledger.OutcomeStatus, 5)}
+		switch block {
+		case 1:
+			m.spoil = func(trial *record.Trial) {
+				for i := range trial.Scenario.Samples {
+					trial.Scenario.Samples[i].Ejected = nil
+				}
+			}
+		case 2:
+			m.fail = nil
+		}
+		return m
+	})
+	f := analyze(t, run)
+	cell := record.Cell{study.FactorVariant: "good"} // the baseline: it has two trials in each block
+	for name, want := range map[string]string{
+		"time_to_eject":  "not reached: in 2 of 6 trials no proxy ejected an endpoint, as in b001-",
+		"time_to_detect": "not reached: in 2 of 6 trials clients were told of no failure, as in b002-",
+	} {
+		x := get(t, f, name, cell)
+		if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonNotReached || !strings.HasPrefix(strings.Join(x.Warnings, "\n"), want) {
+			t.Errorf("%s: %+v", name, x)
+		}
+	}
+	// Of a trial in which nothing failed there is nothing to recover from.
+	if x := get(t, f, "time_to_recover", cell); x.Verdict != record.VerdictMeasured || math.Abs(x.Estimate-2*95_000.0/3) > 1 {
+		t.Errorf("%+v", x)
+	}
+	still := scenarioRun(t, fourSeconds, 2, func(_ record.Cell, block int) made {
+		return made{fail: failIn(1000, 1100+850*int64(block), ledger.OutcomeStatus, 5)}
+	})
+	if x := get(t, analyze(t, still), "time_to_recover", cell); x.Reason != record.ReasonNotReached || !strings.Contains(strings.Join(x.Warnings, "\n"), "in 2 of 4 trials requests still failed") {
+		t.Errorf("%+v", x)
+	}
+	// Where nobody ejects, and nothing fails, there is no such time at all.
+	calm := scenarioRun(t, fourSeconds, 2, func(record.Cell, int) made {
+		return made{spoil: func(trial *record.Trial) { trial.Scenario.Samples = nil }}
+	})
+	for _, x := range analyze(t, calm).Findings {
+		if strings.HasPrefix(x.Name, "time_to_") {
+			t.Errorf("%+v", x)
+		}
+	}
+}
