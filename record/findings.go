@@ -127,9 +127,13 @@ type Finding struct {
 	Estimate float64 `json:"estimate"`
 	Low      float64 `json:"low"` // 95% interval
 	High     float64 `json:"high"`
-	Unit     string  `json:"unit"`   // us, ms, us/request, bytes, ratio
-	Blocks   int     `json:"blocks"` // or deployments, where one served several blocks
-	Verdict  string  `json:"verdict"`
+	// Open says which ends of what a search or a knee found are not known: OpenHigh
+	// and others; absent where both are. An upper end that is not known equals the
+	// lower, a lower one is 0.
+	Open    string `json:"open,omitempty"`
+	Unit    string `json:"unit"`   // us, ms, us/request, bytes, ratio
+	Blocks  int    `json:"blocks"` // or deployments, where one served several blocks
+	Verdict string `json:"verdict"`
 	// Relative is the overhead as a share of the baseline's own value,
 	// test/baseline - 1; absent for plain values.
 	Relative *Ratio `json:"relative,omitempty"`

@@ -189,6 +189,9 @@ func Figure(finding record.Finding, s Scale) Text {
 		}
 		return Text{"not valid", StyleDim}
 	}
+	if open := finding.Reach(s.Plain(finding.Low), s.Plain(finding.High)); open != "" {
+		return Text{S: open}
+	}
 	if alike(finding) {
 		return Text{S: s.Plain(finding.Estimate) + AllSame}
 	}
@@ -211,6 +214,9 @@ func OneValue(low, high float64) bool {
 // WithInterval writes a finding's estimate with its unit and interval, or says
 // in how many blocks it was the same.
 func WithInterval(s Scale, f record.Finding) string {
+	if open := f.Reach(s.Value(f.Low), s.Value(f.High)); open != "" {
+		return open
+	}
 	if alike(f) {
 		return s.Value(f.Estimate) + fmt.Sprintf(" (same in %s)", allBlocks(f.Blocks))
 	}
