@@ -192,6 +192,9 @@ type CellSummary struct {
 	Way      Way   `json:"way,omitempty"`
 	Requests int64 `json:"requests"`
 	Failed   int64 `json:"failed"`
+	// Unfinished are requests that had not ended when the trial did; they count as
+	// failed ones do in percentiles.
+	Unfinished int64 `json:"unfinished,omitempty"`
 	// Intended and Send are over all valid trials, in microseconds.
 	// A percentile that too few requests lie beyond is 0.
 	Intended Latency `json:"latency_intended_us"`

@@ -212,7 +212,7 @@ func OneValue(low, high float64) bool {
 }
 
 // WithInterval writes a finding's estimate with its unit and interval, or says
-// in how many blocks it was the same.
+// in how many blocks it was the same, or which end of it is known.
 func WithInterval(s Scale, f record.Finding) string {
 	if open := f.Reach(s.Value(f.Low), s.Value(f.High)); open != "" {
 		return open
@@ -229,6 +229,9 @@ func allBlocks(n int) string {
 	}
 	return fmt.Sprintf("all %d blocks", n)
 }
+
+// DoubtNote explains a question mark behind a difference.
+const DoubtNote = "? inconclusive: the interval includes zero, identical baselines differ as much, of so many differences some exclude zero by chance, or the generator's own lag is large beside it; see the warnings."
 
 // Relative is an overhead as a share of its baseline's own value, where a
 // figure is given at all: "+549% (512–588)".
