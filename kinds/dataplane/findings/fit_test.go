@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -24,13 +23,8 @@ stop: none
 measures: [latency, cpu, memory]
 `
 
-// arrivals lets each trial have its own number of requests, as Poisson arrivals do.
-func arrivals(seed uint64) func(*record.Trial) {
-	r := rand.New(rand.NewPCG(seed, 7))
-	return func(t *record.Trial) {
-		t.Load.Completed += int64(0.01 * float64(t.Load.Completed) * r.NormFloat64())
-	}
-}
+// arrivals lets each block have its own number of requests, as Poisson arrivals do.
+func arrivals(t *record.Trial) { t.Load.Completed += int64(t.Block) }
 
 // A curve is no line, also where no two trials had the same rate exactly.
 func TestPoorFit(t *testing.T) {
@@ -43,7 +37,7 @@ func TestPoorFit(t *testing.T) {
 			}
 			return plain(c, part, rps)
 		}
-		w.Spoil = arrivals(1)
+		w.Spoil = arrivals
 		f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, fitStudy, 8, 7, w))
 		x := analysistest.Get(t, f, "cpu_client_proxy_slope", record.Cell{"sidecars": "both"})
 		if got := strings.Contains(strings.Join(x.Warnings, "\n"), "poor linear fit"); got != want {
@@ -55,7 +49,7 @@ func TestPoorFit(t *testing.T) {
 // The unit of a fit is the deployment, as that of all else.
 func TestFitsOfDeployments(t *testing.T) {
 	w := analysistest.Quiet()
-	w.Deployments, w.Spoil = 2, arrivals(2)
+	w.Deployments, w.Spoil = 2, arrivals
 	text := strings.Replace(fitStudy, "settings:", "money: {rps: 1000000, proxies: 100}\nsettings:", 1)
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 8, 7, w))
 	for _, name := range []string{"cpu_client_proxy_idle", "cpu_client_proxy_slope", "memory_client_proxy_per_rps", study.FindingMoneyFit} {
