@@ -23,8 +23,8 @@ import (
 // levels, all others being open; it is an error if there is none or several.
 // A finding has the fields of the JSON document: estimate, low, high, unit,
 // blocks, verdict, cell, against, relative, minimum_detectable_effect,
-// warnings. A figure that a finding does not have, as those of an invalid one, is
-// an error, never zero. findings are all of them, validity counts trials.
+// warnings. A figure that a finding does not have, as those of an invalid one, or
+// the upper end of a search that is open there, is an error, never zero. findings are all of them, validity counts trials.
 type Assertions struct {
 	exprs []study.Expr
 }
@@ -113,8 +113,12 @@ func describe(f record.Finding) string {
 	if f.Verdict == record.VerdictInvalid {
 		return fmt.Sprintf("%s at %s", f.Name, cellWords(f.Cell))
 	}
+	verdict := strings.ReplaceAll(f.Verdict, "_", " ")
+	if reach := f.Reach(words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit)); reach != "" {
+		return fmt.Sprintf("%s at %s is %s, %s", f.Name, cellWords(f.Cell), reach, verdict)
+	}
 	return fmt.Sprintf("%s at %s is %s (%s to %s), %s", f.Name, cellWords(f.Cell),
-		words.Quantity(f.Estimate, f.Unit), words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit), strings.ReplaceAll(f.Verdict, "_", " "))
+		words.Quantity(f.Estimate, f.Unit), words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit), verdict)
 }
 
 func cellWords(c record.Cell) string {

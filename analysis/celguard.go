@@ -110,6 +110,8 @@ func lacks(f record.Finding, field string) error {
 	switch {
 	case f.Verdict == record.VerdictInvalid:
 		return errInvalid(f)
+	case field == "high" && f.OpenAbove():
+		return fmt.Errorf("%s at %s has no upper end: no level that was tried lies beyond it for sure", f.Name, cellWords(f.Cell))
 	case missing:
 		return fmt.Errorf("%s at %s has no %s", f.Name, cellWords(f.Cell), field)
 	}

@@ -144,6 +144,12 @@ func (o *Observations) verdict(s study.Search, cell, block int) Verdict {
 	return v
 }
 
+// Answer is what a block's trials of a cell say of a bound on a finding, and whose
+// doing it is if they lie beyond.
+func (o *Observations) Answer(s study.Search, cell, block int) Verdict {
+	return o.verdict(s, cell, block)
+}
+
 // judge is verdict where there are trials.
 func (o *Observations) judge(s study.Search, cell, block int) Verdict {
 	m, overhead, ok := o.measure(s)

@@ -52,7 +52,7 @@ func (o *Observations) look(n int) (stat.Look, []int) {
 		switch {
 		case overhead && ok:
 			floor, level := short.Floor(base, m)
-			e, _ := short.difference(cell, base, m) // as it is printed
+			e, _ := short.difference(cell, base, m, stat.DefaultLevel) // as it is printed
 			look.Margins = append(look.Margins, short.Margin(level))
 			look.Estimates = append(look.Estimates, e)
 			look.Floors = append(look.Floors, floor)

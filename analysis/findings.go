@@ -37,7 +37,7 @@ func (o *Observations) findings(measures []Measure) []record.Finding {
 	}
 	family.Judge(out)
 	for i := range out {
-		o.doubtLag(&out[i], family[i].cell, family[i].base, family[i].measure)
+		o.DoubtLag(&out[i], family[i].measure, out[i].Estimate, family[i].cell, family[i].base)
 	}
 	for _, m := range measures {
 		for cell := range o.Plan.Cells {
@@ -66,8 +66,8 @@ func (o *Observations) unread(m Measure) bool {
 
 // difference estimates what a cell adds to its baseline, absolute and as a
 // share of the baseline.
-func (o *Observations) difference(cell, base int, m Measure) (e, relative stat.Estimate) {
-	options := stat.Options{Say: m.Say}
+func (o *Observations) difference(cell, base int, m Measure, level float64) (e, relative stat.Estimate) {
+	options := stat.Options{Level: level, Say: m.Say}
 	if m.Quantile > 0 {
 		return stat.PooledDifference(o.quantileBlocks(cell, base), m.Quantile, options)
 	}
@@ -75,15 +75,18 @@ func (o *Observations) difference(cell, base int, m Measure) (e, relative stat.E
 	return stat.Difference(pairs, options), stat.RelativeDifference(pairs, options)
 }
 
+// Apart estimates how much more a cell has than another: of the quantiles of all
+// requests, or of what each unit measured.
+func (o *Observations) Apart(cell, other int, m Measure, level float64) stat.Estimate {
+	e, _ := o.difference(cell, other, m, level)
+	return e
+}
+
 // Ratio estimates how much more a cell has than another, as a share of the other:
 // of the quantiles of all requests, or of what each unit measured.
 func (o *Observations) Ratio(cell, base int, m Measure, level float64) stat.Estimate {
-	options := stat.Options{Level: level, Say: m.Say}
-	if m.Quantile > 0 {
-		_, relative := stat.PooledDifference(o.quantileBlocks(cell, base), m.Quantile, options)
-		return relative
-	}
-	return stat.RelativeDifference(o.pairs(cell, base, m), options)
+	_, relative := o.difference(cell, base, m, level)
+	return relative
 }
 
 // overhead is the finding of what a cell adds to its baseline, told by itself.
@@ -91,7 +94,7 @@ func (o *Observations) overhead(cell, base int, m Measure) record.Finding {
 	f, d := o.added(cell, base, m)
 	out := []record.Finding{f}
 	Family{d}.Judge(out)
-	o.doubtLag(&out[0], cell, base, m)
+	o.DoubtLag(&out[0], m, out[0].Estimate, cell, base)
 	return out[0]
 }
 
@@ -102,7 +105,7 @@ func (o *Observations) added(cell, base int, m Measure) (record.Finding, Differe
 		Name: m.Name + finding.Overhead, Probe: m.Probe, Unit: m.Unit,
 		Cell: o.Short(cell), Against: o.Short(base),
 	}
-	e, relative := o.difference(cell, base, m)
+	e, relative := o.difference(cell, base, m, stat.DefaultLevel)
 	d := Difference{Estimate: e, Say: m.Say, OnePods: o.SamePods(), cell: cell, base: base, measure: m}
 	f.Blocks = e.Blocks
 	for _, c := range []int{cell, base} {
@@ -174,6 +177,12 @@ func (o *Observations) Plain(cell int, m Measure) (record.Finding, bool) {
 		f.Warnings = append(f.Warnings, m.Warn(o, cell)...)
 	}
 	return f, true
+}
+
+// OwnValue estimates a cell's own value.
+func (o *Observations) OwnValue(cell int, m Measure) stat.Estimate {
+	e, _ := o.estimate(cell, m)
+	return e
 }
 
 // estimate is that of a cell's own value; false if no trial has one.

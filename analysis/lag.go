@@ -13,23 +13,17 @@ import (
 // where it is large beside the effect, it may be the effect.
 const maxLagRatio = 0.25
 
-// lateness is how late the generator was in a cell at the quantile's part of
-// the distribution, in microseconds, in the middle of the cell's trials: at
-// the median for p50, at p90 for p90, at p99 for whatever lies beyond.
-func (o *Observations) lateness(cell int, quantile float64) float64 {
+// lateness is how late the generator was in a cell at a measure's part of the
+// distribution, in microseconds, in the middle of the cell's trials: at the median
+// for p50, at p90 for p90, and so on, on the mean for a mean. Trials of before the
+// mean and p99.9 were recorded have the median and p99 in their place.
+func (o *Observations) lateness(cell int, m Measure) float64 {
 	var lags []float64
 	for _, t := range o.Valid(cell) {
 		if t.Load == nil || t.Load.Rate.IsMax() {
 			continue // as fast as possible: there is no schedule
 		}
-		switch lag := t.Load.Lag; {
-		case quantile <= 0.5:
-			lags = append(lags, lag.P50)
-		case quantile <= 0.9 && lag.P90 > 0:
-			lags = append(lags, lag.P90)
-		default:
-			lags = append(lags, lag.P99)
-		}
+		lags = append(lags, lagAt(t.Load.Lag, m))
 	}
 	if len(lags) == 0 {
 		return 0
@@ -37,17 +31,32 @@ func (o *Observations) lateness(cell int, quantile float64) float64 {
 	return stat.Median(lags)
 }
 
-// doubtLag takes back a verdict that the generator itself may have caused.
-func (o *Observations) doubtLag(f *record.Finding, cell, base int, m Measure) {
-	at := m.Quantile
-	if at == 0 && m.Timed {
-		at = 0.5
+func lagAt(lag record.Lag, m Measure) float64 {
+	switch {
+	case m.Timed && lag.Mean > 0:
+		return lag.Mean
+	case m.Timed || m.Quantile <= 0.5:
+		return lag.P50
+	case m.Quantile <= 0.9 && lag.P90 > 0:
+		return lag.P90
+	case m.Quantile > 0.99 && lag.P999 > 0:
+		return lag.P999
 	}
-	if at == 0 || f.Verdict != record.VerdictReal {
+	return lag.P99
+}
+
+// DoubtLag takes back a verdict on a difference in latency that the generator
+// itself may have caused in one of the cells that it is a difference of; the effect
+// is in microseconds. Of other measures it does nothing.
+func (o *Observations) DoubtLag(f *record.Finding, m Measure, effect float64, cells ...int) {
+	if m.Quantile == 0 && !m.Timed || f.Verdict != record.VerdictReal {
 		return
 	}
-	lag := math.Max(o.lateness(cell, at), o.lateness(base, at))
-	if lag <= maxLagRatio*math.Abs(f.Estimate) {
+	lag := 0.0
+	for _, cell := range cells {
+		lag = math.Max(lag, o.lateness(cell, m))
+	}
+	if lag <= maxLagRatio*math.Abs(effect) {
 		return
 	}
 	f.Verdict = record.VerdictInconclusive

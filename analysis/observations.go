@@ -25,7 +25,8 @@ type Observations struct {
 	Blocks []int                   // that have any trial, ascending
 	// Units are the blocks by what varies on its own: those that the same pods
 	// served are one, as whatever these pods happened to have is in all of them.
-	Units [][]int
+	Units   [][]int
+	onePods bool // see SamePods
 	// Events are the changes or steps of trials, by trial.
 	Events   map[string][]*record.Event
 	Tried    []map[int][]*record.Trial // of each cell by block, valid or not
@@ -70,7 +71,7 @@ func (k Kind) observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) 
 		}
 	}
 	sort.Ints(o.Blocks)
-	o.Units = o.units()
+	o.Units, o.onePods = o.units()
 	for _, blocks := range o.trials {
 		for _, trials := range blocks {
 			sort.SliceStable(trials, func(i, j int) bool { return trials[i].Repeat < trials[j].Repeat })
@@ -81,15 +82,19 @@ func (k Kind) observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) 
 }
 
 // units are the blocks by the deployments that served them: blocks that share
-// one are a unit. A block of trials with pods of their own is one by itself.
-func (o *Observations) units() (out [][]int) {
+// one are a unit. A block of trials with pods of their own is one by itself. Where
+// that leaves one unit of several blocks each block is one, for want of a second
+// deployment, and onePods says so: also where an interrupted block had the last
+// trials of one deployment and the first of the next, so that it joins both.
+func (o *Observations) units() (out [][]int, onePods bool) {
 	deployments := map[int][]int{} // by block
 	for i := range o.Run.Trials {
 		if t := &o.Run.Trials[i]; t.Deployment > 0 {
 			deployments[t.Block] = append(deployments[t.Block], t.Deployment)
 		}
 	}
-	last := map[int]int{} // unit by deployment
+	last := map[int]int{}      // unit by deployment
+	deployed := map[int]bool{} // units of pods that are known: those of lost trials are not
 	for _, block := range o.Blocks {
 		unit := len(out)
 		for _, d := range deployments[block] {
@@ -102,13 +107,13 @@ func (o *Observations) units() (out [][]int) {
 		}
 		out[unit] = append(out[unit], block)
 		for _, d := range deployments[block] {
-			last[d] = unit
+			last[d], deployed[unit] = unit, true
 		}
 	}
-	if len(out) == 1 && len(o.Blocks) > 1 {
-		return o.eachBlock()
+	if len(deployed) == 1 && len(o.Blocks) > 1 {
+		return o.eachBlock(), true
 	}
-	return out
+	return out, false
 }
 
 // eachBlock has each block as a unit, for want of a second deployment.
@@ -119,34 +124,33 @@ func (o *Observations) eachBlock() (out [][]int) {
 	return out
 }
 
-// SamePods says that every trial of several blocks had the same pods.
-func (o *Observations) SamePods() bool {
-	one := 0
-	for i := range o.Run.Trials {
-		switch d := o.Run.Trials[i].Deployment; {
-		case d == 0 || d == one: // of a lost trial it is not known
-		case one > 0:
-			return false
-		default:
-			one = d
-		}
-	}
-	return one > 0 && len(o.Blocks) >= 2
-}
+// SamePods says that several blocks had the same pods, all of them, or one after the
+// other: none has pods that no other block had.
+func (o *Observations) SamePods() bool { return o.onePods }
 
 // oneDeployment warns of such a run.
 func (o *Observations) oneDeployment() []string {
 	if !o.SamePods() {
 		return nil
 	}
-	return []string{"one set of pods served all blocks: what these pods happened to have (processors, memory layout, the spread of their connections) is in the figures, and not in their intervals; blocks.redeploy makes pods anew"}
+	sets := map[int]bool{}
+	for i := range o.Run.Trials {
+		if d := o.Run.Trials[i].Deployment; d > 0 {
+			sets[d] = true
+		}
+	}
+	served := "one set of pods served all blocks"
+	if n := len(sets); n > 1 {
+		served = fmt.Sprintf("%d sets of pods served the blocks, and where one followed another a block has trials of both, so that they count as one", n)
+	}
+	return []string{served + ": what these pods happened to have (processors, memory layout, the spread of their connections) is in the figures, and not in their intervals; blocks.redeploy makes pods anew"}
 }
 
 // until returns the observations of the first n blocks alone.
 func (o *Observations) until(n int) *Observations {
 	short := *o
 	short.Blocks = o.Blocks[:min(n, len(o.Blocks))]
-	short.Units = short.units()
+	short.Units, _ = short.units() // as many pods as the run has
 	short.pseudo, short.merged = map[pooled][]float64{}, map[turns][]stat.Counts{}
 	return &short
 }

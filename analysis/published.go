@@ -67,6 +67,9 @@ func (c *Beside) Find(name string, cell int) *record.Finding {
 // says compares one figure with one finding in words.
 func (c *Beside) says(p study.Published, f *record.Finding, cell int) string {
 	figure := words.Quantity(p.Figure, p.Unit)
+	if reach := f.Reach(words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit)); reach != "" {
+		return fmt.Sprintf("Published %s; here %s.", figure, reach)
+	}
 	switch f.Verdict {
 	case record.VerdictInvalid:
 		switch f.Reason {

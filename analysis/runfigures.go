@@ -25,6 +25,7 @@ type RunFigures struct {
 	Rules   []string
 	Figures []RunFigure
 	at      map[figureAt]int // index of each
+	lost    map[int]bool     // cells without a valid trial, though they had their turn
 }
 
 type figureAt struct {
@@ -58,7 +59,11 @@ func (kinds Kinds) Figures(run record.Run) (*RunFigures, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &RunFigures{Header: run.Header, Valid: o.validity().Valid, Plan: o.Plan, Rules: o.otherRules(), at: map[figureAt]int{}, installed: record.Cell{}}
+	r := &RunFigures{Header: run.Header, Valid: o.validity().Valid, Plan: o.Plan, Rules: o.otherRules(), at: map[figureAt]int{}, lost: map[int]bool{}, installed: record.Cell{}}
+	for cell := range o.Plan.Cells {
+		// A search leaves out cells, which says nothing.
+		r.lost[cell] = len(o.Valid(cell)) == 0 && (len(o.Tried[cell]) > 0 || len(o.Plan.Study.Search) == 0)
+	}
 	for _, t := range run.Trials {
 		if t.Control != nil {
 			maps.Copy(r.installed, t.Control.Installed)
@@ -165,6 +170,13 @@ func (r *RunFigures) Counterpart(of *RunFigures, name string, short record.Cell)
 func (r *RunFigures) Has(of *RunFigures, short record.Cell) bool {
 	_, ok := r.place(of, short)
 	return ok
+}
+
+// Lost reports whether the run has no valid trial of the one cell that has the levels
+// of a cell of another run, though its study has it.
+func (r *RunFigures) Lost(of *RunFigures, short record.Cell) bool {
+	cell, ok := r.place(of, short)
+	return ok && r.lost[cell]
 }
 
 // place finds the cell by the levels as both studies spell them, or else by what

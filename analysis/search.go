@@ -14,7 +14,8 @@ import (
 // held on balance; the interval goes from the highest that holds for sure to the
 // lowest that breaks for sure (see [ladder]): simulated runs are in
 // TestSimulationSearch. An end that is not known is 0, or for the upper one the
-// lower. The cell of such a finding lacks the factor.
+// lower, and the finding says that it is open. The cell of such a finding lacks the
+// factor.
 func (o *Observations) searches() []record.Finding {
 	var out []record.Finding
 	for _, c := range o.climbs() {
@@ -138,7 +139,15 @@ func (o *Observations) search(c study.Climb) (record.Finding, bool) {
 		f.Warnings = append(f.Warnings, "no level meets the bound")
 	}
 	f.Warnings = slices.DeleteFunc(f.Warnings, func(w string) bool { return w == "" })
-	if f.High == 0 { // open: what is known is one end
+	switch {
+	case f.Low == 0 && f.High == 0:
+		f.Open = record.OpenBoth
+	case f.High == 0:
+		f.Open = record.OpenHigh
+	case f.Low == 0:
+		f.Open = record.OpenLow
+	}
+	if f.High == 0 { // what is known is one end
 		f.Estimate, f.High = f.Low, f.Low
 		if f.Low == 0 && f.Verdict == record.VerdictMeasured {
 			f.Verdict = record.VerdictInconclusive

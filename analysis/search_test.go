@@ -36,10 +36,10 @@ func TestSearch(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, run)
 	x := analysistest.Get(t, f, "highest_proxies", record.Cell{"change_rate": "1"})
 	// At 20 it is so close below the bound that two blocks do not tell for sure.
-	if x.Estimate != 20 || x.Low != 10 || x.High != 40 || x.Unit != "sidecars" || x.Verdict != record.VerdictMeasured || x.Cell[study.FactorProxies] != "" {
+	if x.Estimate != 20 || x.Low != 10 || x.High != 40 || x.Open != "" || x.Unit != "sidecars" || x.Verdict != record.VerdictMeasured || x.Cell[study.FactorProxies] != "" {
 		t.Errorf("%+v", x)
 	}
-	if y := analysistest.Get(t, f, "highest_proxies", record.Cell{"change_rate": "10"}); y.Estimate != 0 || y.High != 10 || !strings.Contains(strings.Join(y.Warnings, ""), "no level meets") {
+	if y := analysistest.Get(t, f, "highest_proxies", record.Cell{"change_rate": "10"}); y.Estimate != 0 || y.High != 10 || y.Open != record.OpenLow || !strings.Contains(strings.Join(y.Warnings, ""), "no level meets") {
 		t.Errorf("%+v", y)
 	}
 	for name, spoil := range map[string]func(*record.Trial, []record.Event){
@@ -69,7 +69,7 @@ func TestSearch(t *testing.T) {
 		}
 		return w
 	})
-	if x := analysistest.Get(t, analysistest.Analyze(t, kinds, machine), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 20 || !strings.Contains(strings.Join(x.Warnings, ""), "no trial is valid (simulator-lag: it failed): what istiod can do there is not known") {
+	if x := analysistest.Get(t, analysistest.Analyze(t, kinds, machine), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 20 || x.Open != record.OpenHigh || !strings.Contains(strings.Join(x.Warnings, ""), "no trial is valid (simulator-lag: it failed): what istiod can do there is not known") {
 		t.Errorf("%+v", x)
 	}
 	// What was left out above a cell that breaks the bound counts as such.
@@ -98,7 +98,7 @@ func TestSearch(t *testing.T) {
 		t.Errorf("two blocks with cells left out: %s", g.Stop)
 	}
 	open := analysistest.SimulateControl(t, searchStudy, 2, func(record.Cell) analysistest.ControlWorld { return analysistest.ControlWorld{DebounceMS: 1} })
-	if x := analysistest.Get(t, analysistest.Analyze(t, kinds, open), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 40 || !strings.Contains(strings.Join(x.Warnings, ""), "lies higher") {
+	if x := analysistest.Get(t, analysistest.Analyze(t, kinds, open), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 40 || x.Open != record.OpenHigh || !strings.Contains(strings.Join(x.Warnings, ""), "lies higher") {
 		t.Errorf("%+v", x)
 	}
 }

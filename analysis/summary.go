@@ -52,6 +52,7 @@ func (o *Observations) summary(cell int) record.CellSummary {
 		failed += o.failed(t)
 		if t.Load != nil {
 			s.Requests += t.Load.Scheduled
+			s.Unfinished += t.Load.Unfinished
 			for _, n := range t.Load.Failed {
 				s.Failed += n
 			}

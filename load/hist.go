@@ -65,7 +65,8 @@ func summariseLag(h *hdrhistogram.Histogram) record.Lag {
 	if h == nil || h.TotalCount() == 0 {
 		return record.Lag{}
 	}
-	return record.Lag{P50: quantile(h, 50) / 1e3, P90: quantile(h, 90) / 1e3, P99: quantile(h, 99) / 1e3, Max: middle(h.Max()) / 1e3}
+	return record.Lag{P50: quantile(h, 50) / 1e3, P90: quantile(h, 90) / 1e3, P99: quantile(h, 99) / 1e3, P999: quantile(h, 99.9) / 1e3,
+		Max: middle(h.Max()) / 1e3, Mean: h.Mean() / 1e3}
 }
 
 // MedianNS is the interval's median latency by intended time, in nanoseconds;

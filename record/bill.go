@@ -5,8 +5,8 @@ package record
 type Bill struct {
 	// Cell has the other factors that vary; empty if there are none.
 	Cell Cell `json:"cell"`
-	// Level is the probability that all intervals of a list of parts hold at
-	// once.
+	// Level is the probability that the intervals of a figure hold for all parts of a
+	// list at once; those of sums have it each.
 	Level float64 `json:"level"`
 	// Parts are put over the base one at a time, dearest first; Removed are
 	// those taken from all together.
@@ -37,6 +37,13 @@ type Priced struct {
 	Unit     string  `json:"unit"`
 	Blocks   int     `json:"blocks"`
 	Verdict  string  `json:"verdict"`
+	// Reason is that of the verdict, as a finding has it.
+	Reason string `json:"reason,omitempty"`
+}
+
+// PricedOf is a finding as a figure.
+func PricedOf(f Finding) Priced {
+	return Priced{Estimate: f.Estimate, Low: f.Low, High: f.High, Unit: f.Unit, Blocks: f.Blocks, Verdict: f.Verdict, Reason: f.Reason}
 }
 
 // BillSum sets all parts together beside the sum of what each costs alone, in

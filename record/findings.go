@@ -129,9 +129,13 @@ type Finding struct {
 	Estimate float64 `json:"estimate"`
 	Low      float64 `json:"low"` // 95% interval; see Trials
 	High     float64 `json:"high"`
-	Unit     string  `json:"unit"`   // us, ms, us/request, bytes, ratio
-	Blocks   int     `json:"blocks"` // or deployments, where one served several blocks
-	Verdict  string  `json:"verdict"`
+	// Open says which ends of what a search or a knee found are not known: OpenHigh
+	// and others; absent where both are. An upper end that is not known equals the
+	// lower, a lower one is 0.
+	Open    string `json:"open,omitempty"`
+	Unit    string `json:"unit"`   // us, ms, us/request, bytes, ratio
+	Blocks  int    `json:"blocks"` // or deployments, where one served several blocks
+	Verdict string `json:"verdict"`
 	// Relative is the overhead as a share of the baseline's own value,
 	// test/baseline - 1; absent for plain values.
 	Relative *Ratio `json:"relative,omitempty"`
@@ -193,6 +197,9 @@ type CellSummary struct {
 	Way      Way   `json:"way,omitempty"`
 	Requests int64 `json:"requests"`
 	Failed   int64 `json:"failed"`
+	// Unfinished are requests that had not ended when the trial did; they count as
+	// failed ones do in percentiles.
+	Unfinished int64 `json:"unfinished,omitempty"`
 	// Intended and Send are over all valid trials, in microseconds.
 	// A percentile that too few requests lie beyond is 0.
 	Intended Latency `json:"latency_intended_us"`

@@ -258,7 +258,10 @@ type Lag struct {
 	P50 float64 `json:"p50"`
 	P90 float64 `json:"p90,omitempty"`
 	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
+	// P999 and Mean are 0 where they were not recorded.
+	P999 float64 `json:"p999,omitempty"`
+	Max  float64 `json:"max"`
+	Mean float64 `json:"mean,omitempty"`
 }
 
 // CPU is processor time in seconds. Of a part in [Trial.Sampled] user and system

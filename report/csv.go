@@ -12,7 +12,8 @@ import (
 
 // renderCSV writes tidy rows: one value a row, with the cell it belongs to.
 // Column "kind" is finding, cell, verdict or noise_floor; factors have a column each,
-// and the baseline of a finding has columns against_FACTOR. Numbers have six
+// and the baseline of a finding has columns against_FACTOR. An end of an interval
+// that is not known is empty, and column "open" says which. Numbers have six
 // significant digits at most; JSON has them all.
 func (k Kind) renderCSV(w io.Writer, f record.Findings) error {
 	out := csv.NewWriter(w)
@@ -27,11 +28,11 @@ func (k Kind) renderCSV(w io.Writer, f record.Findings) error {
 	for _, factor := range factors {
 		head = append(head, csvText("against_"+factor))
 	}
-	head = append(head, "value", "low", "high", "unit", "blocks", "trials_valid", "verdict", "warnings")
+	head = append(head, "value", "low", "high", "unit", "blocks", "trials_valid", "verdict", "warnings", "open")
 	if err := out.Write(head); err != nil {
 		return err
 	}
-	row := func(kind, name string, cell, against record.Cell, value, low, high, unit, blocks, valid, verdict, warnings string) error {
+	row := func(kind, name string, cell, against record.Cell, value, low, high, unit, blocks, valid, verdict, warnings, open string) error {
 		r := []string{csvText(f.Study), csvText(f.Run), kind, csvText(name)}
 		for _, factor := range factors {
 			r = append(r, csvText(cell[factor]))
@@ -39,21 +40,27 @@ func (k Kind) renderCSV(w io.Writer, f record.Findings) error {
 		for _, factor := range factors {
 			r = append(r, csvText(against[factor]))
 		}
-		return out.Write(append(r, value, low, high, csvText(unit), blocks, valid, csvText(verdict), csvText(warnings)))
+		return out.Write(append(r, value, low, high, csvText(unit), blocks, valid, csvText(verdict), csvText(warnings), open))
 	}
 	for _, x := range f.Findings {
 		value, low, high := csvNumber(x.Estimate), csvNumber(x.Low), csvNumber(x.High)
 		if x.Verdict == record.VerdictInvalid { // it has no figures, and a 0 would be averaged
 			value, low, high = "", "", ""
 		}
+		if x.OpenAbove() {
+			high = ""
+		}
+		if x.Open == record.OpenLow || x.Open == record.OpenBoth {
+			low = ""
+		}
 		if err := row("finding", x.Name, x.Cell, x.Against, value, low, high, x.Unit,
-			strconv.Itoa(x.Blocks), "", x.Verdict, strings.Join(x.Warnings, "; ")); err != nil {
+			strconv.Itoa(x.Blocks), "", x.Verdict, strings.Join(x.Warnings, "; "), x.Open); err != nil {
 			return err
 		}
 	}
 	for _, c := range f.Cells {
 		for _, v := range k.Values(c) {
-			if err := row("cell", v.Name, c.Cell, nil, csvNumber(v.Value), csvNumber(v.Low), csvNumber(v.High), v.Unit, "", strconv.Itoa(c.Valid), "", ""); err != nil {
+			if err := row("cell", v.Name, c.Cell, nil, csvNumber(v.Value), csvNumber(v.Low), csvNumber(v.High), v.Unit, "", strconv.Itoa(c.Valid), "", "", ""); err != nil {
 				return err
 			}
 		}
@@ -66,12 +73,12 @@ func (k Kind) renderCSV(w io.Writer, f record.Findings) error {
 		if found == "" {
 			continue
 		}
-		if err := row("verdict", "verdict", c.Cell, nil, "", "", "", "", "", strconv.Itoa(c.Valid), found, "expected "+expected); err != nil {
+		if err := row("verdict", "verdict", c.Cell, nil, "", "", "", "", "", strconv.Itoa(c.Valid), found, "expected "+expected, ""); err != nil {
 			return err
 		}
 	}
 	for _, n := range f.NoiseFloor {
-		if err := row("noise_floor", n.Measure, n.Cell, nil, csvNumber(n.Floor), "", "", n.Unit, strconv.Itoa(n.Blocks), "", "", ""); err != nil {
+		if err := row("noise_floor", n.Measure, n.Cell, nil, csvNumber(n.Floor), "", "", n.Unit, strconv.Itoa(n.Blocks), "", "", "", ""); err != nil {
 			return err
 		}
 	}

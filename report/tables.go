@@ -192,9 +192,12 @@ func Figure(finding record.Finding, s Scale) Text {
 		}
 		return Text{"not valid", StyleDim}
 	}
+	open := finding.Reach(s.Plain(finding.Low), s.Plain(finding.High))
 	switch {
 	case finding.Trials != nil:
 		return Text{S: inTrials(finding, s.Plain(finding.High))}
+	case open != "":
+		return Text{S: open}
 	case alike(finding):
 		return Text{S: s.Plain(finding.Estimate) + AllSame}
 	}
@@ -215,11 +218,14 @@ func OneValue(low, high float64) bool {
 }
 
 // WithInterval writes a finding's estimate with its unit and interval, or says
-// in how many blocks it was the same.
+// in how many blocks it was the same, or which end of it is known.
 func WithInterval(s Scale, f record.Finding) string {
+	open := f.Reach(s.Value(f.Low), s.Value(f.High))
 	switch {
 	case f.Trials != nil:
 		return inTrials(f, s.Value(f.High))
+	case open != "":
+		return open
 	case alike(f):
 		return s.Value(f.Estimate) + fmt.Sprintf(" (same in %s)", allBlocks(f.Blocks))
 	}
@@ -241,6 +247,9 @@ func allBlocks(n int) string {
 	}
 	return fmt.Sprintf("all %d blocks", n)
 }
+
+// DoubtNote explains a question mark behind a difference.
+const DoubtNote = "? inconclusive: the interval includes zero, identical baselines differ as much, of so many differences some exclude zero by chance, or the generator's own lag is large beside it; see the warnings."
 
 // Relative is an overhead as a share of its baseline's own value, where a
 // figure is given at all: "+549% (512–588)".

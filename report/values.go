@@ -60,6 +60,9 @@ func RequestValues(c record.CellSummary) []Value {
 	}
 	add("requests", float64(c.Requests), "")
 	add("failed", float64(c.Failed), "")
+	if c.Unfinished > 0 {
+		add("unfinished", float64(c.Unfinished), "")
+	}
 	add("trials", float64(c.Trials), "")
 	return out
 }

@@ -1,60 +1,64 @@
 package stat
 
 import (
+	"maps"
 	"math"
-	"sort"
+	"slices"
 )
 
-// A FitPoint is one trial of a line: what was set (a rate, say), what was
-// measured (CPU), and in which block.
+// A FitPoint is one trial of a line: where it lies (the rate that came about,
+// say), what was measured there (CPU), at which level (the rate that was set), and
+// in which unit: a block, or all blocks of one deployment.
 type FitPoint struct {
 	X, Y  float64
-	Block int
+	Level float64
+	Unit  int
 }
 
 // A Line is y = Intercept + Slope * x: idle cost and cost of each further
 // unit.
 type Line struct {
 	Intercept, Slope Estimate
-	// Residual is the largest mean deviation from the line at any x, as a
+	// Residual is the largest mean deviation from the line at any level, as a
 	// share of the fitted value there.
 	Residual float64
 	Warnings []string
 }
 
-// LinearFit fits a line inside each block by least squares and estimates
-// intercept and slope from the blocks' lines with Student's t: machine drift
-// moves whole blocks, so that the points of a block are not independent facts
-// but its line is one. Points weigh 1/weight(x)^2, weight being the size of
+// LinearFit fits a line inside each unit by least squares and estimates
+// intercept and slope from the units' lines with Student's t: machine drift
+// moves whole blocks, and what pods happen to have whole deployments, so that the
+// points of a unit are not independent facts but its line is one. Points weigh 1/weight(x)^2, weight being the size of
 // their noise at x; nil weighs all alike. For CPU against rate noise grows
-// with the rate. Blocks with fewer than two distinct x are left out.
+// with the rate. Units with fewer than two distinct x are left out. A fit is poor
+// where units agree that the points of some level lie off the line.
 func LinearFit(points []FitPoint, weight func(x float64) float64, o Options) Line {
-	byBlock := map[int][]FitPoint{}
+	byUnit := map[int][]FitPoint{}
 	for _, p := range points {
 		if Finite(p.X) && Finite(p.Y) {
-			byBlock[p.Block] = append(byBlock[p.Block], p)
+			byUnit[p.Unit] = append(byUnit[p.Unit], p)
 		}
 	}
-	blocks := make([]int, 0, len(byBlock))
-	for b := range byBlock {
-		blocks = append(blocks, b)
-	}
-	sort.Ints(blocks)
+	units := slices.Sorted(maps.Keys(byUnit))
 	var a, b []float64
 	deviation := map[float64][]float64{}
-	for _, block := range blocks {
-		intercept, slope := leastSquares(byBlock[block], weight)
+	for _, unit := range units {
+		intercept, slope := leastSquares(byUnit[unit], weight)
 		a, b = append(a, intercept), append(b, slope)
-		for _, p := range byBlock[block] {
+		own := map[float64][]float64{}
+		for _, p := range byUnit[unit] {
 			fitted := intercept + slope*p.X
 			if Finite(fitted) && fitted != 0 {
-				deviation[p.X] = append(deviation[p.X], p.Y/fitted-1)
+				own[p.Level] = append(own[p.Level], p.Y/fitted-1)
 			}
+		}
+		for level, d := range own {
+			deviation[level] = append(deviation[level], mean(d))
 		}
 	}
 	line := Line{Intercept: Mean(a, o), Slope: Mean(b, o)}
-	line.Intercept.Method = "Student's t on intercepts of the blocks' lines"
-	line.Slope.Method = "Student's t on slopes of the blocks' lines"
+	line.Intercept.Method = "Student's t on intercepts of the units' lines"
+	line.Slope.Method = "Student's t on slopes of the units' lines"
 	bent := false
 	for _, d := range deviation {
 		m := mean(d)

@@ -14,9 +14,9 @@ import (
 // thirty they cover 91% and more.
 const MinBeyond = 30
 
-// farTail is the quantile from which on differences have the widest of three
-// intervals.
-const farTail = 0.9
+// FarTail is the quantile from which on differences have the widest of three
+// intervals: see [PooledDifference].
+const FarTail = 0.9
 
 // PooledQuantile estimates the q-quantile (0 < q < 1) of the requests of all
 // units together, a unit being what varies by itself: a block, or all blocks of
@@ -101,7 +101,7 @@ func PooledDifference(units []QuantileBlock, q float64, o Options) (difference, 
 	relative = difference
 	relative.Method = "Student's t on the ratio of pooled quantiles, leaving out each block"
 	difference.jackknife(len(bases), func(out int) float64 { return test.quantile(q, out) - base.quantile(q, out) })
-	if q >= farTail && difference.Defined() {
+	if q >= FarTail && difference.Defined() {
 		low, high := recovered(base, test, q, difference.Level)
 		least, most := unitsApart(bases, tests, q, difference.Level)
 		difference.Low, difference.High = min(difference.Low, low, least), max(difference.High, high, most)
@@ -114,7 +114,7 @@ func PooledDifference(units []QuantileBlock, q float64, o Options) (difference, 
 		return math.NaN()
 	})
 	relative.Value, relative.Low, relative.High = math.Expm1(relative.Value), math.Expm1(relative.Low), math.Expm1(relative.High)
-	if b := base.quantile(q, none); q >= farTail && difference.Defined() && relative.Defined() && b > 0 {
+	if b := base.quantile(q, none); q >= FarTail && difference.Defined() && relative.Defined() && b > 0 {
 		// What widens the one widens the other.
 		relative.Low, relative.High = math.Min(relative.Low, difference.Low/b), math.Max(relative.High, difference.High/b)
 	}
@@ -172,7 +172,8 @@ func (p pool) position(q, level float64) (low, high float64) {
 // pooled requests (Tukey's pseudo-values, about the pooled quantile): their mean
 // is the pooled quantile, and their scatter the jackknife's, so that sums and
 // differences of quantiles can be estimated from them as from any values of
-// blocks. NaN for a unit without requests, and for all if too few lie beyond.
+// blocks, but in the far tail, where the jackknife alone is too sure of itself
+// ([PooledDifference]). NaN for a unit without requests, and for all if too few lie beyond.
 func PseudoQuantiles(units []Counts, q float64) []float64 {
 	out := make([]float64, len(units))
 	for i := range out {

@@ -135,7 +135,7 @@ func TestDegenerate(t *testing.T) {
 		PseudoQuantiles(blocks[0].Base, q)
 		var points []FitPoint
 		for i, p := range pairs {
-			points = append(points, FitPoint{p.Base, p.Test, i % 3})
+			points = append(points, FitPoint{X: p.Base, Y: p.Test, Level: p.Base, Unit: i % 3})
 		}
 		LinearFit(points, math.Abs, Options{})
 	})
@@ -302,8 +302,8 @@ func TestLinearFit(t *testing.T) {
 		level := 1 + 0.05*r.NormFloat64()
 		for _, x := range []float64{250, 500, 1000, 2000, 3000} {
 			noise := level * (1 + 0.01*r.NormFloat64())
-			straight = append(straight, FitPoint{x, (0.02 + 100e-6*x) * noise, block})
-			bent = append(bent, FitPoint{x, 1e-7 * x * x * noise, block})
+			straight = append(straight, FitPoint{X: x, Y: (0.02 + 100e-6*x) * noise, Level: x, Unit: block})
+			bent = append(bent, FitPoint{X: x, Y: 1e-7 * x * x * noise, Level: x, Unit: block})
 		}
 	}
 	weight := func(x float64) float64 { return x }

@@ -185,7 +185,7 @@ func moneyFindings() []finding.Def {
 func searchFindings() []finding.Def {
 	return []finding.Def{
 		{Name: Highest + FactorRate, Unit: finding.UnitLevel, Doc: "Highest rate that meets a search's bound.", Probe: ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
-		{Name: FindingKnee, Unit: finding.UnitRequestRate, Doc: "Highest rate at which p99 latency stays within twice its value at the lowest rate.", Probe: ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
+		{Name: FindingKnee, Unit: finding.UnitRequestRate, Doc: "Highest rate at which p99 latency stays within twice its value at the lowest rate, by medians over blocks; `high` is the next rate measured, not the end of a confidence interval.", Probe: ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
 		highestFinding(),
 	}
 }

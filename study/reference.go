@@ -227,7 +227,9 @@ are within a tenth of each other. Later blocks measure the levels on both sides 
 limit again, and levels further out where those are too near the bound to tell, until
 each side is sure. The finding ` + "`highest_proxies`" + ` has a 95% interval, from the highest level
 that holds for sure to the lowest that breaks for sure; its estimate is the highest that
-held on balance. It needs three blocks or more: two leave it wide, with one open end
+held on balance. Where an end is not known, as when every level holds, it has ` + "`open`" + ` (` + "`high`" + `,
+` + "`low`" + ` or ` + "`both`" + `), reports say "or more" or "below", and an assertion on an upper end that is
+open fails. It needs three blocks or more: two leave it wide, with one open end
 in a third of all runs or more, and one has none. Of ` + "`blocks`" + `, ` + "`max`" + ` bounds how far a search goes, and
 the run ends when every search has its answer. See
 [method.md](method.md#searches).
@@ -241,8 +243,9 @@ In studies of the data plane the factor is ` + "`rate`" + `, as in
 levels that double. A rate breaks the bound only because of the sidecars: if the
 generator or the machine saturates first, or if the same load exceeds the bound
 without sidecars, the finding ` + "`highest_rate`" + ` ends at the highest level that
-surely holds and is inconclusive. Such studies also have ` + "`knee_rate`" + `: the highest rate at
-which p99 latency stays within twice its value at the lowest rate.
+surely holds, is open above and inconclusive. Such studies also have ` + "`knee_rate`" + `: the highest rate at
+which p99 latency stays within twice its value at the lowest rate, by medians over blocks. Rates at which
+the generator or the machine gave out do not end it.
 
 ` + "`at: {change_rate: 2}`" + ` confines a search to some levels of the other factors, so
 that two searches need not measure all combinations:

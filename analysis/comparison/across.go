@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -92,7 +93,7 @@ func traitsOf(runs []*analysis.RunFigures) traitTable {
 			}
 			add(AcrossStudy, f.Factor, strings.Join(levels, ", "))
 		}
-		for _, p := range parts(string(r.StudyAsFound().Marshal())) {
+		for _, p := range slices.Concat(parts(string(r.StudyAsFound().Marshal())), pricesOf(s)) {
 			add(AcrossStudy, p.name, p.text)
 		}
 		t.values = append(t.values, values)
@@ -104,6 +105,25 @@ func traitsOf(runs []*analysis.RunFigures) traitTable {
 // level, it is none that was measured.
 func idleLever(p *study.Plan, f study.Factor) bool {
 	return f.Default == study.LevelInstalled && !slices.ContainsFunc(p.Cells, func(c record.Cell) bool { return c[f.Name] != study.NotApplicable })
+}
+
+// prices begins the names of what findings in money are reckoned by. That says
+// nothing of what is measured: a run without any can be compared in all but money.
+const prices = "money."
+
+// pricesOf are a study's, in the order of its file; none without the section money.
+func pricesOf(s *study.Study) (out []part) {
+	m := s.Money
+	if m == nil {
+		return nil
+	}
+	for _, p := range []struct {
+		name  string
+		value float64
+	}{{"rps", m.RPS}, {"hops", m.Hops}, {"proxies_per_hop", m.ProxiesPerHop}, {"proxies", m.Proxies}, {"utilisation", m.Utilisation}, {"core_month", m.CoreMonth}, {"gb_month", m.GBMonth}} {
+		out = append(out, part{prices + p.name, words.Grouped(p.value)})
+	}
+	return append(out, part{prices + "currency", m.Currency})
 }
 
 // aside are the sections of a study file that change nothing of what is
@@ -149,6 +169,9 @@ func (t traitTable) differences(runs []*analysis.RunFigures, wanted func(trait) 
 		who := map[string][]string{}
 		for i, r := range runs {
 			v, ok := t.values[i][k]
+			if !ok && strings.HasPrefix(k.name, prices) {
+				continue
+			}
 			if !ok {
 				v = "absent"
 			}

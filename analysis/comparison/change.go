@@ -75,11 +75,33 @@ func newSideFigure(figures []*analysis.RunFigure, blocks bool) (sideFigure, bool
 	return side, true
 }
 
+// lostSide stands for a figure that no run of a side has, as none of the cell's
+// trials is valid there; false if that is not why.
+func lostSide(runs []*analysis.RunFigures, reference *analysis.RunFigures, f record.Finding, blocks bool) (sideFigure, bool) {
+	if !slices.ContainsFunc(runs, func(r *analysis.RunFigures) bool { return r.Lost(reference, f.Cell) }) {
+		return sideFigure{}, false
+	}
+	lost := record.Finding{Name: f.Name, Probe: f.Probe, Unit: f.Unit, Cell: f.Cell, Against: f.Against}
+	side := sideFigure{finding: analysis.Invalid(lost, 0), runs: len(runs)}
+	if !blocks {
+		side.each = make([]*float64, len(runs))
+	}
+	return side, true
+}
+
 // pairingsOf matches the findings of two sides; unmatched counts those of side
-// A that no run of side B has.
+// A that no run of side B has. One that decides has a counterpart also where the
+// other side lost all trials of its cell: that is no reason to leave it out.
 func pairingsOf(before, after []*analysis.RunFigures, blocks bool) (out []pairing, unmatched int) {
 	seen := map[string]bool{}
-	for _, reference := range before {
+	of := func(runs []*analysis.RunFigures, reference *analysis.RunFigures, f record.Finding) []*analysis.RunFigure {
+		figures := make([]*analysis.RunFigure, len(runs))
+		for i, r := range runs {
+			figures[i] = r.Counterpart(reference, f.Name, f.Cell)
+		}
+		return figures
+	}
+	for _, reference := range slices.Concat(before, after) {
 		for i := range reference.Figures {
 			f := &reference.Figures[i]
 			key := f.Finding.Name + "\x00" + f.Finding.Cell.Key()
@@ -87,20 +109,23 @@ func pairingsOf(before, after []*analysis.RunFigures, blocks bool) (out []pairin
 				continue
 			}
 			seen[key] = true
-			of := func(runs []*analysis.RunFigures) []*analysis.RunFigure {
-				figures := make([]*analysis.RunFigure, len(runs))
-				for i, r := range runs {
-					figures[i] = r.Counterpart(reference, f.Finding.Name, f.Finding.Cell)
-				}
-				return figures
-			}
 			p := pairing{blocks: blocks, decides: f.Decides, upward: f.MoreIsBetter, typical: f.Typical}
 			var okA, okB bool
-			p.a, okA = newSideFigure(of(before), blocks)
-			p.b, okB = newSideFigure(of(after), blocks)
-			if okA && okB {
+			p.a, okA = newSideFigure(of(before, reference, f.Finding), blocks)
+			p.b, okB = newSideFigure(of(after, reference, f.Finding), blocks)
+			ofA := slices.Contains(before, reference)
+			switch {
+			case ofA && okA && !okB && p.decides:
+				p.b, okB = lostSide(after, reference, f.Finding, blocks)
+			case !ofA && okA: // told already, as side A calls it
+				continue
+			case !ofA && p.decides:
+				p.a, okA = lostSide(before, reference, f.Finding, blocks)
+			}
+			switch {
+			case okA && okB:
 				out = append(out, p)
-			} else {
+			case ofA:
 				unmatched++
 			}
 		}

@@ -42,9 +42,9 @@ func newCompareCommand(env *Env) *cobra.Command {
 			"  meshtrial compare before/* --with after/*\n" +
 			"With one run a side the answer is about these two runs, and says so. Where runs\n" +
 			"differ by 3%, it takes 3 a side to find a change of 20%, 6 to find one of 10%.\n\n" +
-			"Runs on different machines, or of studies with other settings, levels or times, are\n" +
-			"not compared; runs of one side must share versions too. --across joins them all the\n" +
-			"same.\n\n" +
+			"Runs on different machines, or of studies with other settings, levels, times or\n" +
+			"prices, are not compared; runs of one side must share versions too. --across joins\n" +
+			"them all the same.\n\n" +
 			"Exit codes: 0 better or the same, 2 wrong usage or runs that must not be joined,\n" +
 			"3 worse, 4 inconclusive.",
 		Args: func(cmd *cobra.Command, args []string) error {

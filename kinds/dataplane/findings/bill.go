@@ -2,7 +2,6 @@ package findings
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
@@ -17,10 +16,12 @@ import (
 func allOf(n int) float64 { return 1 - (1-stat.DefaultLevel)/float64(max(n, 1)) }
 
 // A bill's figures are differences inside blocks, so that what a machine
-// drifts by cancels. Its intervals are Student's over blocks at a level that
-// lets those of all parts of a list hold at once with [stat.DefaultLevel]
-// (Bonferroni): of eight parts that cost nothing one in three lists would have
-// one "dear" otherwise.
+// drifts by cancels. Its intervals are Student's over blocks, and those of pooled
+// quantiles, at a level that lets those of all parts of a list hold at once with
+// [stat.DefaultLevel] (Bonferroni): of eight parts that cost nothing one in three
+// lists would have one "dear" otherwise. That is of one column. A bill has several,
+// one for each combination of the other factors, and sums with intervals of their
+// own: what all of them call real shares one error rate ([told]).
 
 // pricing is a bill in one combination of the other factors: the plan's cell
 // of each variant.
@@ -98,39 +99,58 @@ func addBills(o *analysis.Observations, f *record.Findings) {
 // bills prices the parts of the study's bill, for each combination of its
 // other factors; the findings say the same by name.
 func bills(o *analysis.Observations) (out []record.Bill, findings []record.Finding) {
-	b := o.Plan.Study.Bill
-	if b == nil {
+	if o.Plan.Study.Bill == nil {
 		return nil, nil
 	}
+	var all told
+	var quotes []quote
 	for _, p := range pricings(o) {
-		bill := record.Bill{Cell: p.cell, Level: stat.DefaultLevel, Parts: []record.BillPart{}}
-		var list priceList
-		if base, ok := p.cells[study.BillBase]; ok && b.Adds() {
-			for _, part := range b.Parts {
-				if cell, ok := p.variant(part.Name); ok {
-					list = append(list, price{part: part, cell: cell, against: base, sign: 1})
-				}
-			}
-			bill.Parts, findings = p.priced(list, study.FindingBill, findings)
-		}
-		if sum := p.together(list); sum != nil {
-			bill.Together = sum
-			findings = append(findings, p.sumFindings(sum)...)
-		}
-		var removed priceList
-		if whole, ok := p.variant(b.Together...); ok && b.Removes() {
-			for _, part := range b.Parts {
-				if name, ok := o.Plan.Study.BillWithout(part.Name); ok && slices.Contains(b.Together, part.Name) {
-					if cell, ok := p.cells[name]; ok {
-						removed = append(removed, price{part: part, cell: cell, against: whole, sign: -1})
-					}
-				}
-			}
-			bill.Removed, findings = p.priced(removed, study.FindingSaved, findings)
+		quotes = append(quotes, p.quote(&all))
+	}
+	findings = all.judge()
+	for _, q := range quotes {
+		bill := record.Bill{Cell: q.cell, Level: stat.DefaultLevel, Parts: q.added.parts(findings, false), Together: q.sums.of(findings)}
+		if q.removes {
+			bill.Removed = q.removed.parts(findings, true)
 		}
 		out = append(out, bill)
 	}
 	return out, findings
+}
+
+// A quote is a bill whose figures are not judged yet.
+type quote struct {
+	cell           record.Cell
+	added, removed quoteList
+	removes        bool
+	sums           *quotedSum
+}
+
+// quote prices the parts of a bill.
+func (p *pricing) quote(all *told) quote {
+	b, q := p.o.Plan.Study.Bill, quote{cell: p.cell}
+	var list priceList
+	if base, ok := p.cells[study.BillBase]; ok && b.Adds() {
+		for _, part := range b.Parts {
+			if cell, ok := p.variant(part.Name); ok {
+				list = append(list, price{part: part, cell: cell, against: base, sign: 1})
+			}
+		}
+		q.added = p.priced(list, study.FindingBill, all)
+	}
+	q.sums = p.together(list, all)
+	if whole, ok := p.variant(b.Together...); ok && b.Removes() {
+		var removed priceList
+		for _, part := range b.Parts {
+			if name, ok := p.o.Plan.Study.BillWithout(part.Name); ok && slices.Contains(b.Together, part.Name) {
+				if cell, ok := p.cells[name]; ok {
+					removed = append(removed, price{part: part, cell: cell, against: whole, sign: -1})
+				}
+			}
+		}
+		q.removed, q.removes = p.priced(removed, study.FindingSaved, all), true
+	}
+	return q
 }
 
 // pricings are the plan's cells by combination of the other factors.
@@ -196,40 +216,70 @@ func (p *pricing) shares(one price, m analysis.Measure) []float64 {
 	return out
 }
 
-// priced makes the parts of a list, dearest first, and their findings.
-func (p *pricing) priced(list priceList, prefix string, findings []record.Finding) ([]record.BillPart, []record.Finding) {
+// cost estimates a part's price.
+func (p *pricing) cost(one price, m analysis.Measure, level float64) stat.Estimate {
+	if m.Quantile == 0 {
+		return stat.Mean(p.blocks(one, m), stat.Options{Level: level, Say: m.Say})
+	}
+	e := p.o.Apart(one.cell, one.against, m, level)
+	if one.sign < 0 {
+		e.Value, e.Low, e.High = -e.Value, -e.High, -e.Low
+	}
+	return e
+}
+
+// quoteList is a list of parts whose prices are not judged yet.
+type quoteList []quoted
+
+type quoted struct {
+	part    study.NamedLevels
+	figures map[string]int // where each is told, by what is priced
+	cpu     []float64      // in every block
+}
+
+// priced tells of the prices of a list's parts.
+func (p *pricing) priced(list priceList, prefix string, all *told) quoteList {
 	level := allOf(len(list))
 	measures := billMeasures(p.o.Plan.Study)
-	parts := make([]record.BillPart, len(list))
-	costs := make([][]float64, len(list))
+	out := make(quoteList, len(list))
 	for i, one := range list {
-		parts[i] = record.BillPart{Name: one.part.Name, Levels: one.part.Levels, Figures: map[string]record.Priced{}}
-		add := func(m analysis.Measure, name string, values []float64, say func(float64) string) {
-			e := stat.Mean(values, stat.Options{Level: level, Say: say})
+		out[i] = quoted{part: one.part, figures: map[string]int{}}
+		add := func(m analysis.Measure, name string, e stat.Estimate) {
 			f := p.o.Named(prefix+"_"+name, p.o.Short(one.cell))
 			f.Against = p.o.Short(one.against)
-			f = p.estimated(f, e, m, p.level(one, m), name == study.BillShare)
-			parts[i].Figures[name] = record.Priced{Estimate: f.Estimate, Low: f.Low, High: f.High, Unit: f.Unit, Blocks: f.Blocks, Verdict: f.Verdict}
-			findings = append(findings, f)
+			f, d := p.estimated(f, e, m, p.level(one, m), name == study.BillShare)
+			out[i].figures[name] = all.add(f, d, doubted(p.o, m, one.cell, one.against))
 		}
 		for _, m := range measures {
 			if p.without(m.Name, one) {
 				continue
 			}
-			values := p.blocks(one, m)
-			add(m, m.Name, values, m.Say)
+			add(m, m.Name, p.cost(one, m, level))
 			if m.Name == study.BillCPU {
-				costs[i] = values
-				add(m, study.BillShare, p.shares(one, m), words.Percent)
+				out[i].cpu = p.blocks(one, m)
+				add(m, study.BillShare, stat.Mean(p.shares(one, m), stat.Options{Level: level, Say: words.Percent}))
 			}
 		}
 	}
+	return out
+}
+
+// parts are those of a list by what was found of them, dearest first.
+func (list quoteList) parts(findings []record.Finding, removed bool) []record.BillPart {
+	parts, costs := make([]record.BillPart, len(list)), make([][]float64, len(list))
+	for i, one := range list {
+		parts[i] = record.BillPart{Name: one.part.Name, Levels: one.part.Levels, Figures: map[string]record.Priced{}}
+		for name, at := range one.figures {
+			parts[i].Figures[name] = record.PricedOf(findings[at])
+		}
+		costs[i] = one.cpu
+	}
 	rankParts(parts, costs)
 	for i := range parts {
-		parts[i].Says = partWords(parts[i], prefix == study.FindingSaved)
+		parts[i].Says = partWords(parts[i], removed)
 	}
 	slices.SortStableFunc(parts, dearest)
-	return parts, findings
+	return parts
 }
 
 // without says that a figure is about a proxy that neither cell has.
@@ -246,11 +296,7 @@ func (p *pricing) level(one price, m analysis.Measure) float64 {
 // estimated puts an estimate into a finding, judged by what identical cells of
 // the bill differ by and by the study's margin of that level; a share by both as
 // shares.
-func (p *pricing) estimated(f record.Finding, e stat.Estimate, m analysis.Measure, level float64, share bool) record.Finding {
-	f.Blocks = e.Blocks
-	if e.Blocks < analysis.MinBlocks || !e.Defined() {
-		return analysis.Invalid(f, e.Blocks)
-	}
+func (p *pricing) estimated(f record.Finding, e stat.Estimate, m analysis.Measure, level float64, share bool) (record.Finding, analysis.Difference) {
 	d := analysis.Difference{Estimate: e, Say: m.Say, OnePods: p.o.SamePods()}
 	if p.floor >= 0 {
 		d.Floor, _ = p.o.Floor(p.floor, m)
@@ -259,7 +305,11 @@ func (p *pricing) estimated(f record.Finding, e stat.Estimate, m analysis.Measur
 	if share {
 		d.Say, d.Floor, margin = words.Percent, d.Floor.Over(level), float64(p.o.Plan.Study.Margin)
 	}
-	return d.Put(f, margin)
+	f.Blocks = e.Blocks
+	if e.Blocks < analysis.MinBlocks || !e.Defined() {
+		return withoutFigure(f, e), d
+	}
+	return d.Put(f, margin), d
 }
 
 // rankParts gives each part the places that it may have by CPU: beyond those that
@@ -308,83 +358,4 @@ func dearest(a, b record.BillPart) int {
 		return -1
 	}
 	return cmp.Compare(y.Estimate, x.Estimate)
-}
-
-// together sets all parts at once beside the sum of what each adds alone; nil
-// if the study does not have both.
-func (p *pricing) together(list priceList) *record.BillSum {
-	b := p.o.Plan.Study.Bill
-	base, haveBase := p.cells[study.BillBase]
-	whole, haveWhole := p.variant(b.Together...)
-	if !haveBase || !haveWhole || !b.Whole() {
-		return nil
-	}
-	m := billMeasures(p.o.Plan.Study)[0]
-	all := p.blocks(price{cell: whole, against: base, sign: 1}, m)
-	sums := make([]float64, len(all))
-	n := 0
-	for _, one := range list {
-		if !slices.Contains(b.Together, one.part.Name) {
-			continue
-		}
-		n++
-		for i, v := range p.blocks(one, m) {
-			sums[i] += v
-		}
-	}
-	beyond := make([]float64, len(all))
-	for i := range all {
-		if n < len(b.Together) {
-			sums[i] = math.NaN() // not all of them were measured alone
-		}
-		beyond[i] = all[i] - sums[i]
-	}
-	wholeBlocks(beyond, all, sums)
-	figure := func(values []float64) record.Priced {
-		f := p.estimated(record.Finding{}, stat.Mean(values, stat.Options{Say: m.Say}), m, p.level(price{against: base}, m), false)
-		return record.Priced{Estimate: f.Estimate, Low: f.Low, High: f.High, Unit: m.Unit, Blocks: f.Blocks, Verdict: f.Verdict}
-	}
-	sum := &record.BillSum{Parts: b.Together, Sum: figure(sums), Together: figure(all), Interaction: figure(beyond)}
-	sum.Says = sumWords(sum)
-	return sum
-}
-
-// wholeBlocks leaves blocks out of figures that are told beside what is made of
-// all of them, where that has no number, so that they add up; unless too few
-// would be left.
-func wholeBlocks(of []float64, figures ...[]float64) {
-	n := 0
-	for _, v := range of {
-		if stat.Finite(v) {
-			n++
-		}
-	}
-	if n < analysis.MinBlocks {
-		return
-	}
-	for i, v := range of {
-		if stat.Finite(v) {
-			continue
-		}
-		for _, values := range figures {
-			values[i] = math.NaN()
-		}
-	}
-}
-
-// sumFindings are the sums of a bill as findings.
-func (p *pricing) sumFindings(sum *record.BillSum) []record.Finding {
-	whole, _ := p.variant(p.o.Plan.Study.Bill.Together...)
-	base := p.cells[study.BillBase]
-	var out []record.Finding
-	for _, one := range []struct {
-		name string
-		of   record.Priced
-	}{{study.FindingBill + "_" + study.BillCPU, sum.Together}, {study.FindingBillSum, sum.Sum}, {study.FindingInteraction, sum.Interaction}} {
-		f := p.o.Named(one.name, p.o.Short(whole))
-		f.Against, f.Blocks, f.Verdict = p.o.Short(base), one.of.Blocks, one.of.Verdict
-		f.Estimate, f.Low, f.High = one.of.Estimate, one.of.Low, one.of.High
-		out = append(out, f)
-	}
-	return out
 }

@@ -330,3 +330,68 @@ func TestBillHoldsTogether(t *testing.T) {
 		}
 	})
 }
+
+// Two slow trials in twelve are no price of p99, which they alone hold.
+func TestStrayTrialsAreNoPrice(t *testing.T) {
+	run := analysistest.Simulate(t, billStudy, 12, 4, billWorld(planted{}, 0.004))
+	slowDown(t, &run, func(tr record.Trial) bool {
+		return tr.Cell[study.FactorVariant] == "costly" && (tr.Block == 3 || tr.Block == 8)
+	})
+	f := analysistest.Analyze(t, kinds, run)
+	x := analysistest.Get(t, f, "bill_latency_p99", record.Cell{"variant": "costly"})
+	if x.Low > 0 || x.Verdict == record.VerdictReal || x.Estimate < 1000 {
+		t.Errorf("%+v", x)
+	}
+}
+
+// A bill of nothing calls something real in few runs, however many figures and
+// combinations of other factors it has: by their own intervals it would in many.
+func TestABillIsOneFamily(t *testing.T) {
+	text := strings.Replace(billStudy, "rate: 1000, ", "", 1) + "factors: {rate: [200, 250, 300]}\n"
+	const runs, most = 60, 6 // 5%, and 1.8 standard errors
+	alone, called := 0, 0
+	for seed := range runs {
+		f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 8, uint64(seed), billWorld(planted{}, 0.02)))
+		priced := slices.DeleteFunc(f.Findings, func(x record.Finding) bool { return x.Probe != study.FindingBill })
+		is := func(x record.Finding) bool { return x.Verdict == record.VerdictReal }
+		if slices.ContainsFunc(priced, is) {
+			called++
+		}
+		if slices.ContainsFunc(priced, func(x record.Finding) bool { return is(x) || x.Reason == record.ReasonMany }) {
+			alone++
+		}
+	}
+	t.Logf("of %d runs %d have a price that is real by itself, %d one that is real in its family", runs, alone, called)
+	if called > most || alone <= most {
+		t.Errorf("want more than %d without the family's rule, and no more with it", most)
+	}
+}
+
+// A percentile that too few requests lie beyond has no price, and says why.
+func TestBillOfTooFewRequests(t *testing.T) {
+	text := strings.Replace(billStudy, "rate: 1000", "rate: 100", 1)
+	x := analysistest.Get(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 4, billWorld(planted{}, 0.004))), "bill_latency_p99", record.Cell{"variant": "costly"})
+	if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonTooFew || !strings.Contains(x.Warnings[0], "p99 is not estimated") {
+		t.Errorf("%+v", x)
+	}
+}
+
+// What a generator that lags may have done is no price.
+func TestBillDoubtsTheGenerator(t *testing.T) {
+	w := billWorld(planted{}, 0.004)
+	plain := w.Latency
+	w.Latency = func(c record.Cell) float64 {
+		if c[study.FactorTelemetry] == study.TelemetryJSON {
+			return plain(c) + 100
+		}
+		return plain(c)
+	}
+	for lag, want := range map[float64]string{10: record.VerdictReal, 40: record.VerdictInconclusive} {
+		w.Spoil = func(tr *record.Trial) { tr.Load.Lag = record.Lag{P50: lag, P99: lag} }
+		b := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, 8, 1, w)))
+		i := slices.IndexFunc(b.Parts, func(p record.BillPart) bool { return p.Name == "costly" })
+		if p50 := b.Parts[i].Figures[study.BillP50]; p50.Verdict != want || (p50.Reason == record.ReasonLateLoad) != (want != record.VerdictReal) {
+			t.Errorf("late by %g µs: %+v", lag, p50)
+		}
+	}
+}

@@ -29,6 +29,19 @@ func span(p record.Priced) string {
 // withinZero says whether an interval holds zero.
 func withinZero(p record.Priced) bool { return p.Low <= 0 && p.High >= 0 }
 
+// whyNot says why a figure whose interval excludes zero is not called real.
+func whyNot(p record.Priced) string {
+	switch p.Reason {
+	case record.ReasonWithinFloor, record.ReasonWithinMargin:
+		return "within the noise floor"
+	case record.ReasonMany:
+		return "of so many differences some exclude zero by chance"
+	case record.ReasonLateLoad:
+		return "the generator's own lag is large beside it"
+	}
+	return "the noise floor is unknown"
+}
+
 // partWords says what a part costs, or what was saved without it.
 func partWords(p record.BillPart, removed bool) string {
 	cpu := p.Figures[study.BillCPU]
@@ -38,7 +51,7 @@ func partWords(p record.BillPart, removed bool) string {
 	case withinZero(cpu):
 		return fmt.Sprintf("%s is indistinguishable from zero: %s of CPU.", p.Name, span(cpu))
 	case cpu.Verdict != record.VerdictReal:
-		return fmt.Sprintf("%s: within the noise floor, %s of CPU.", p.Name, span(cpu))
+		return fmt.Sprintf("%s is not significant, %s of CPU: %s.", p.Name, span(cpu), whyNot(cpu))
 	}
 	share := p.Figures[study.BillShare]
 	rest := []string{fmt.Sprintf("%s of what the proxies use", words.Percent(abs(share.Estimate)))}
@@ -75,7 +88,7 @@ func sumWords(s *record.BillSum) string {
 	case withinZero(i):
 		return said + fmt.Sprintf("the difference of %s is indistinguishable from zero, so there is no sign of interaction.", span(i))
 	case i.Verdict != record.VerdictReal:
-		return said + fmt.Sprintf("the difference of %s is within the noise floor.", span(i))
+		return said + fmt.Sprintf("the difference of %s is not significant: %s.", span(i), whyNot(i))
 	case i.Estimate > 0:
 		return said + fmt.Sprintf("they interact, and together cost %s more than the sum.", span(i))
 	}

@@ -137,9 +137,16 @@ func without(o *analysis.Observations, cell record.Cell, factor string) record.C
 	return rest
 }
 
-// points are where the valid trials of a line's cells lie.
+// points are where the valid trials of a line's cells lie, by the unit that they
+// belong to.
 func points(o *analysis.Observations, a axis, g *track, y func(*record.Trial) (float64, bool)) []stat.FitPoint {
 	var out []stat.FitPoint
+	unit := map[int]int{} // by block
+	for i, blocks := range o.Units {
+		for _, block := range blocks {
+			unit[block] = i
+		}
+	}
 	for _, i := range g.cells {
 		level, _, _ := a.on(o.Plan.Cells[i][a.factor])
 		for _, t := range o.Valid(i) {
@@ -149,7 +156,7 @@ func points(o *analysis.Observations, a axis, g *track, y func(*record.Trial) (f
 			}
 			v, okY := y(t)
 			if okX && okY {
-				out = append(out, stat.FitPoint{X: at, Y: v, Block: t.Block})
+				out = append(out, stat.FitPoint{X: at, Y: v, Level: level, Unit: unit[t.Block]})
 			}
 		}
 	}

@@ -90,6 +90,9 @@ func notTheirs(o *analysis.Observations, s study.Search, cell, block int, tried 
 			v = stat.Median(values)
 		}
 	}
+	if math.IsInf(v, 1) {
+		return fmt.Sprintf("without sidecars %s lies among requests that failed, beyond the bound as well", s.Finding)
+	}
 	if v > s.Bound.Value {
 		return fmt.Sprintf("without sidecars %s is %s, beyond the bound as well", s.Finding, words.Quantity(v, m.Unit))
 	}

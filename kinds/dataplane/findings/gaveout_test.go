@@ -95,7 +95,7 @@ func TestHowFarTheRateGoes(t *testing.T) {
 			run, tried := analysistest.Climbed(t, kinds, rateRun(t, c.both, c.none, c.how), 2)
 			f := analysistest.Analyze(t, kinds, run)
 			x := analysistest.Get(t, f, "highest_rate", record.Cell{"sidecars": "both"})
-			if x.Low != c.low || x.High != c.high || x.Verdict != c.verdict || x.Blocks != 2 {
+			if x.Low != c.low || x.High != c.high || (x.Open == record.OpenHigh) != (c.low == c.high) || x.Verdict != c.verdict || x.Blocks != 2 {
 				t.Errorf("%+v\n%v", x, tried)
 			}
 			for _, part := range c.says {
@@ -103,7 +103,7 @@ func TestHowFarTheRateGoes(t *testing.T) {
 					t.Errorf("%q lacks %q", x.Warnings, part)
 				}
 			}
-			if x := analysistest.Get(t, f, "highest_rate", record.Cell{"sidecars": "none"}); x.Low != c.lowN || x.High != c.highN {
+			if x := analysistest.Get(t, f, "highest_rate", record.Cell{"sidecars": "none"}); x.Low != c.lowN || x.High != c.highN || (x.Open == record.OpenHigh) != (c.lowN == c.highN) {
 				t.Errorf("without sidecars %+v", x)
 			}
 			// Each block tries both ends: the second needs no more.
@@ -121,7 +121,7 @@ func TestKneeFailed(t *testing.T) {
 	all := rateRun(t, 1e9, 1e9, func(*record.Trial) {})
 	for i := range all.Trials {
 		one := &all.Trials[i]
-		if rps, _ := strconv.ParseFloat(one.Cell[study.FactorRate], 64); rps >= 4000 && one.Block < 2 {
+		if rps, _ := strconv.ParseFloat(one.Cell[study.FactorRate], 64); rps >= 4000 && one.Block < 2 && study.HasClientProxy(one.Cell) {
 			one.Load.Failed = map[string]int64{"timeout": 1000}
 		}
 	}
@@ -135,11 +135,57 @@ func TestKnee(t *testing.T) {
 	run, _ := analysistest.Climbed(t, kinds, rateRun(t, 2900, 1e9, fullThreads), 2)
 	f := analysistest.Analyze(t, kinds, run)
 	x := analysistest.Get(t, f, "knee_rate", record.Cell{"sidecars": "both"})
-	if x.Low != 2830 || x.High != 3080 || !strings.Contains(fmt.Sprint(x.Warnings), "50 ms at 3,080") {
+	if x.Low != 2830 || x.High != 3080 || x.Open != "" || !strings.Contains(fmt.Sprint(x.Warnings), "50 ms at 3,080") {
 		t.Errorf("%+v", x)
 	}
 	x = analysistest.Get(t, f, "knee_rate", record.Cell{"sidecars": "none"})
-	if x.Low != 8000 || x.High != 8000 || !strings.Contains(fmt.Sprint(x.Warnings), "no measured rate is beyond the knee") {
+	if x.Low != 8000 || x.High != 8000 || x.Open != record.OpenHigh || !strings.Contains(fmt.Sprint(x.Warnings), "no measured rate is beyond the knee") {
 		t.Errorf("%+v", x)
 	}
+}
+
+// Where the generator or the machine gave out the knee is not known: it lies above
+// the last rate within the bound, or at what other rates tell.
+func TestKneeIsTheProxies(t *testing.T) {
+	generator := func(t *record.Trial) {
+		t.Validity = record.Validity{Checks: []record.Check{{Name: "generator-cpu", Detail: "the generator used 96% of a CPU"}}}
+	}
+	for name, c := range map[string]struct {
+		both, none float64
+		how        func(*record.Trial)
+		low, high  float64
+		verdict    string
+		says       string
+	}{
+		"the generator cannot":               {2900, 1e9, generator, 2000, 2000, record.VerdictInconclusive, "96% of a CPU"},
+		"the machine is full":                {2900, 1e9, func(t *record.Trial) { t.Pressure.BusyRatio = 0.97 }, 2000, 2000, record.VerdictInconclusive, "97% busy"},
+		"neither can without sidecars":       {2900, 2900, func(*record.Trial) {}, 2000, 2000, record.VerdictInconclusive, "without sidecars latency_p99 is"},
+		"something else made trials invalid": {2900, 1e9, func(t *record.Trial) { t.Validity = record.Validity{Checks: []record.Check{{Name: "account"}}} }, 2000, 2000, record.VerdictInconclusive, "is not known"},
+		"requests are lost": {2900, 1e9, func(t *record.Trial) {
+			t.Validity = record.Validity{Checks: []record.Check{{Name: "served", Detail: "90 of 1000 requests failed"}}}
+		}, 2000, 4000, record.VerdictMeasured, "without a valid trial at 4,000"},
+		"threads are full, and above the generator cannot": {2900, 1e9, func(t *record.Trial) {
+			if fullThreads(t); t.Cell[study.FactorRate] == "8000" {
+				generator(t)
+			}
+		}, 2000, 4000, record.VerdictMeasured, "50 ms at 4,000"},
+		"the generator cannot at one, threads are full above": {2900, 1e9, func(t *record.Trial) {
+			if fullThreads(t); t.Cell[study.FactorRate] == "4000" {
+				generator(t)
+			}
+		}, 2000, 8000, record.VerdictMeasured, "50 ms at 8,000"},
+	} {
+		x := analysistest.Get(t, analysistest.Analyze(t, kinds, given(rateRun(t, c.both, c.none, c.how))), "knee_rate", record.Cell{"sidecars": "both"})
+		if x.Low != c.low || x.High != c.high || x.Verdict != c.verdict || (x.Open == record.OpenHigh) != (c.low == c.high) || !strings.Contains(fmt.Sprint(x.Warnings), c.says) {
+			t.Errorf("%s: %+v", name, x)
+		}
+	}
+}
+
+// given is a run of the study's own rates, without those between.
+func given(run record.Run) record.Run {
+	run.Trials = slices.DeleteFunc(run.Trials, func(t record.Trial) bool {
+		return !slices.Contains([]string{"500", "1000", "2000", "4000", "8000"}, t.Cell[study.FactorRate])
+	})
+	return run
 }

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -65,39 +66,35 @@ func addHops(o *analysis.Observations, f *record.Findings) {
 
 // hops splits the cost of a request into its terms, for each combination of
 // the study's other factors. Every term is a sum of cells inside a block, so
-// that in each block the terms add up to the whole.
+// that in each block the terms add up to the whole. All of them share one error
+// rate.
 func hops(o *analysis.Observations) (out []record.Hops, findings []record.Finding) {
 	h := o.Plan.Study.Hops
 	if h == nil {
 		return nil, nil
 	}
-	for _, p := range pricings(o) {
-		one := record.Hops{Cell: p.cell}
-		measures := hopMeasures(o.Plan.Study)
+	var all told
+	splits, measures := pricings(o), hopMeasures(o.Plan.Study)
+	for _, p := range splits {
 		values := p.terms(h.Terms(), measures)
-		var told []record.Finding
-		var family analysis.Family
 		for i, term := range h.Terms() {
 			for _, m := range measures {
-				f := o.Named(study.HopFinding(term.Name, m.Name), p.cell.With(nil))
-				d := analysis.Difference{Estimate: stat.Mean(values[m.Name][i], stat.Options{Say: m.Say}), Say: m.Say, OnePods: o.SamePods()}
-				level := math.NaN()
-				if p.floor >= 0 {
-					d.Floor, level = o.Floor(p.floor, m)
-				}
-				told, family = append(told, termFinding(f, d, o.Margin(level), len(term.Of) > 1)), append(family, d)
+				p.tell(&all, term, m, values[m.Name][i])
 			}
 		}
-		family.Judge(told)
-		for i, term := range h.Terms() {
+	}
+	findings = all.judge()
+	next := 0
+	for _, p := range splits {
+		one := record.Hops{Cell: p.cell}
+		for _, term := range h.Terms() {
 			t := record.HopTerm{Name: term.Name, Doc: term.Doc, Figures: map[string]record.Priced{}}
-			for j, m := range measures {
-				f := told[i*len(measures)+j]
-				t.Figures[m.Name] = record.Priced{Estimate: f.Estimate, Low: f.Low, High: f.High, Unit: f.Unit, Blocks: f.Blocks, Verdict: f.Verdict}
+			for _, m := range measures {
+				t.Figures[m.Name] = record.PricedOf(findings[next])
+				next++
 			}
 			one.Terms = append(one.Terms, t)
 		}
-		findings = append(findings, told...)
 		for _, name := range study.HopMeasures() {
 			if says := hopWords(one, name); says != "" {
 				one.Says = append(one.Says, says)
@@ -106,6 +103,54 @@ func hops(o *analysis.Observations) (out []record.Hops, findings []record.Findin
 		out = append(out, one)
 	}
 	return out, findings
+}
+
+// tell tells of a term in a measure, of its values in every block.
+func (p *pricing) tell(all *told, term study.HopTerm, m analysis.Measure, values []float64) {
+	f := p.o.Named(study.HopFinding(term.Name, m.Name), p.cell.With(nil))
+	d := analysis.Difference{Estimate: p.termEstimate(term, m, values), Say: m.Say, OnePods: p.o.SamePods()}
+	level := math.NaN()
+	if p.floor >= 0 {
+		d.Floor, level = p.o.Floor(p.floor, m)
+	}
+	cells, _ := p.cellsOf(term)
+	all.add(termFinding(f, d, p.o.Margin(level), len(term.Of), m), d, doubted(p.o, m, cells...))
+}
+
+// cellsOf are a term's cells, those that count in full first; false if the plan
+// lacks one.
+func (p *pricing) cellsOf(term study.HopTerm) (cells []int, all bool) {
+	all = true
+	variants := slices.SortedFunc(maps.Keys(term.Of), func(a, b string) int {
+		return cmp.Or(cmp.Compare(term.Of[b], term.Of[a]), strings.Compare(a, b))
+	})
+	for _, variant := range variants {
+		cell, ok := p.cells[variant]
+		if all = all && ok; ok {
+			cells = append(cells, cell)
+		}
+	}
+	return cells, all
+}
+
+// termEstimate is a term's, of its values in every block: their mean, so that terms add
+// up, with Student's interval. In the far tail that is too sure of itself: a term of
+// one cell or two has the interval of their pooled quantiles there.
+func (p *pricing) termEstimate(term study.HopTerm, m analysis.Measure, values []float64) stat.Estimate {
+	e := stat.Mean(values, stat.Options{Say: m.Say})
+	cells, ok := p.cellsOf(term)
+	if m.Quantile < stat.FarTail || !ok || !e.Defined() {
+		return e
+	}
+	switch len(cells) {
+	case 1:
+		return widened(e, p.o.OwnValue(cells[0], m))
+	case 2:
+		apart := p.o.Apart(cells[0], cells[1], m, e.Level)
+		e = widened(e, apart)
+		e.SE = max(e.SE, apart.SE)
+	}
+	return e
 }
 
 // terms are the values of all terms in every block, by measure. All are of the
@@ -142,17 +187,23 @@ func (p *pricing) term(term study.HopTerm, m analysis.Measure) []float64 {
 	return out
 }
 
-// termFinding puts a term's estimate into a finding: a difference, which is one of
-// three answers, or a cell's own value.
-func termFinding(f record.Finding, d analysis.Difference, margin float64, difference bool) record.Finding {
+// termFinding puts the estimate of a term of some cells into a finding: a
+// difference, which is one of three answers, or a cell's own value. No answer is
+// given of a percentile in the far tail of more than two cells, whose interval is
+// the jackknife's alone.
+func termFinding(f record.Finding, d analysis.Difference, margin float64, cells int, m analysis.Measure) record.Finding {
 	f.Blocks = d.Blocks
 	if d.Blocks < analysis.MinBlocks || !d.Defined() {
-		return analysis.Invalid(f, d.Blocks)
+		return withoutFigure(f, d.Estimate)
 	}
-	if difference {
+	unsure := cells > 2 && m.Quantile >= stat.FarTail
+	if cells > 1 && !unsure {
 		return d.Put(f, margin)
 	}
 	f.Estimate, f.Low, f.High, f.Warnings, f.Verdict = d.Value, d.Low, d.High, d.Warnings, record.VerdictMeasured
+	if unsure {
+		f.Warnings = append(f.Warnings, fmt.Sprintf("a sum over %d cells of a percentile in the far tail: slow trials that few blocks show are not in its interval, so it has no verdict", cells))
+	}
 	return f
 }
 
@@ -173,7 +224,7 @@ func hopWords(h record.Hops, name string) string {
 	if total.Verdict != record.VerdictMeasured || residual.Verdict == record.VerdictInvalid || residual.Verdict == "" || total.Estimate <= 0 {
 		return ""
 	}
-	var parts, zero, unknown []string
+	var parts, zero, open, unknown []string
 	for _, t := range h.Terms[:len(h.Terms)-2] {
 		f := t.Figures[name]
 		word := strings.ReplaceAll(t.Name, "_", " ")
@@ -185,8 +236,10 @@ func hopWords(h record.Hops, name string) string {
 			unknown = append(unknown, word)
 		case withinZero(f):
 			zero = append(zero, word)
-		default:
+		case f.Verdict == record.VerdictReal || f.Verdict == record.VerdictMeasured: // the path is a cell's own value
 			parts = append(parts, fmt.Sprintf("%s %s", word, words.Percent(f.Estimate/total.Estimate)))
+		default:
+			open = append(open, fmt.Sprintf("%s (%s)", word, whyNot(f)))
 		}
 	}
 	says := fmt.Sprintf("Of %s, %s: %s.", what, span(total), words.List(parts))
@@ -197,14 +250,22 @@ func hopWords(h record.Hops, name string) string {
 		says += " Not known: " + words.List(unknown) + "."
 	}
 	// Shares of what cannot be told from zero would only be read as figures.
-	if withinZero(residual) {
+	rest := ""
+	switch {
+	case withinZero(residual):
 		zero = append(zero, fmt.Sprintf("the residual (%s)", span(residual)))
+	case residual.Verdict == record.VerdictReal:
+		rest = fmt.Sprintf(" The residual is %s: both sidecars together do not cost the sum of each alone.", span(residual))
+	case residual.Verdict == record.VerdictMeasured:
+		rest = fmt.Sprintf(" The residual is %s: whether that is more than chance is not known.", span(residual))
+	default:
+		open = append(open, fmt.Sprintf("the residual (%s; %s)", span(residual), whyNot(residual)))
 	}
 	if len(zero) > 0 {
 		says += " Indistinguishable from zero: " + words.List(zero) + "."
 	}
-	if withinZero(residual) {
-		return says
+	if len(open) > 0 {
+		says += " Not significant: " + words.List(open) + "."
 	}
-	return says + fmt.Sprintf(" The residual is %s: both sidecars together do not cost the sum of each alone.", span(residual))
+	return says + rest
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
@@ -152,5 +154,108 @@ func TestHopsAddUpWithLostTrials(t *testing.T) {
 	}
 	if math.Abs(left) > 1e-6 {
 		t.Errorf("terms miss the whole by %g", left)
+	}
+}
+
+// The headline tells as shares what the verdicts call real, and why it does not tell
+// the rest.
+func TestHopWordsGoByVerdicts(t *testing.T) {
+	term := func(name string, estimate, low, high float64, verdict, reason string) record.HopTerm {
+		p := record.Priced{Estimate: estimate, Low: low, High: high, Unit: finding.UnitMicroseconds, Blocks: 8, Verdict: verdict, Reason: reason}
+		return record.HopTerm{Name: name, Figures: map[string]record.Priced{study.HopP50: p}}
+	}
+	h := record.Hops{Terms: []record.HopTerm{
+		term(study.HopPath, 1000, 950, 1050, record.VerdictMeasured, ""),
+		term(study.HopClientProxy, 400, 300, 500, record.VerdictReal, ""),
+		term(study.HopServerProxy, 30, 5, 55, record.VerdictInconclusive, record.ReasonWithinFloor),
+		term(study.HopTLSTerm, 24, 2, 46, record.VerdictInconclusive, record.ReasonMany),
+		term(study.HopInterception, 1, -9, 11, record.VerdictInconclusive, record.ReasonIncludesZero),
+		term(study.HopResidual, 5, 1, 9, record.VerdictInconclusive, record.ReasonLateLoad),
+		term(study.HopTotal, 2000, 1900, 2100, record.VerdictMeasured, ""),
+	}}
+	const want = "Of the median latency, 2.0 ms (1.9 to 2.1): path 50% and client proxy 20%. Indistinguishable from zero: interception. " +
+		"Not significant: server proxy (within the noise floor), TLS (of so many differences some exclude zero by chance) and the residual (5.0 µs (1.0 to 9.0); the generator's own lag is large beside it)."
+	if got := hopWords(h, study.HopP50); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	h.Terms[5] = term(study.HopResidual, 5, 1, 9, record.VerdictMeasured, "")
+	if got := hopWords(h, study.HopP50); strings.Contains(got, "do not cost the sum") || !strings.Contains(got, "whether that is more than chance is not known") {
+		t.Error(got)
+	}
+	h.Terms[5] = term(study.HopResidual, 5, 1, 9, record.VerdictReal, "")
+	if got := hopWords(h, study.HopP50); !strings.HasSuffix(got, "both sidecars together do not cost the sum of each alone.") {
+		t.Error(got)
+	}
+}
+
+// A generator that lags takes back what it may have done itself, and no CPU.
+func TestHopsDoubtTheGenerator(t *testing.T) {
+	w := hopWorld(0)
+	w.Spoil = func(tr *record.Trial) {
+		if tr.Cell[study.FactorVariant] == study.HopTLS {
+			tr.Load.Lag = record.Lag{P50: 12, P99: 12}
+		}
+	}
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, hopsStudy, 8, 4, w))
+	tls := analysistest.Get(t, f, "hop_tls_latency_p50", record.Cell{})
+	if tls.Verdict != record.VerdictInconclusive || tls.Reason != record.ReasonLateLoad || tls.Low <= 0 {
+		t.Errorf("%+v", tls)
+	}
+	if x := analysistest.Get(t, f, "hop_client_proxy_latency_p50", record.Cell{}); x.Verdict != record.VerdictReal {
+		t.Errorf("of other cells: %+v", x)
+	}
+	if says := f.Hops[0].Says[0]; !strings.Contains(says, "Not significant: TLS (the generator's own lag is large beside it)") {
+		t.Error(says)
+	}
+}
+
+// Two slow trials in twelve hold the p99 of their cell, whichever block is left out:
+// they are no effect, and no sum of more than two cells has a verdict there.
+func TestStrayTrialsAreNoHop(t *testing.T) {
+	run := analysistest.Simulate(t, hopsStudy, 12, 4, hopWorld(0))
+	slowDown(t, &run, func(tr record.Trial) bool {
+		return tr.Cell[study.FactorVariant] == study.HopTLS && (tr.Block == 3 || tr.Block == 8)
+	})
+	f := analysistest.Analyze(t, kinds, run)
+	for _, name := range []string{"hop_tls_latency_p99", "hop_interception_latency_p99"} {
+		if x := analysistest.Get(t, f, name, record.Cell{}); x.Low > 0 || x.High < 0 || x.Verdict == record.VerdictReal || math.Abs(x.Estimate) < 1000 {
+			t.Errorf("%s: %+v", name, x)
+		}
+	}
+	residual := analysistest.Get(t, f, "hop_residual_latency_p99", record.Cell{})
+	if residual.Verdict != record.VerdictMeasured || !strings.Contains(strings.Join(residual.Warnings, "\n"), "it has no verdict") {
+		t.Errorf("%+v", residual)
+	}
+	if x := analysistest.Get(t, f, "hop_residual_latency_p50", record.Cell{}); x.Verdict == record.VerdictMeasured {
+		t.Errorf("the median has a verdict: %+v", x)
+	}
+	sum := 0.0
+	for _, term := range f.Hops[0].Terms {
+		p := term.Figures[study.HopP99]
+		if sum += p.Estimate; term.Name == study.HopTotal {
+			sum -= 2 * p.Estimate
+		}
+	}
+	if math.Abs(sum) > 1e-6 {
+		t.Errorf("terms miss the whole by %g", sum)
+	}
+}
+
+// slowDown makes all requests of some trials take ten times as long.
+func slowDown(t *testing.T, run *record.Run, which func(record.Trial) bool) {
+	t.Helper()
+	for _, trial := range run.Trials {
+		if !which(trial) {
+			continue
+		}
+		slow := hdrhistogram.New(1, 60_000_000_000, 3)
+		for _, bar := range run.Hist[trial.ID].Intended.Distribution() {
+			if bar.Count > 0 {
+				if err := slow.RecordValues(10*bar.To, bar.Count); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		run.Hist[trial.ID] = record.TrialHist{Intended: slow, Send: slow}
 	}
 }

@@ -20,10 +20,12 @@ import (
 const kneeRatio = 2
 
 // knees finds, where a study searches along the rate, up to which rate the
-// 99th percentile stays within twice what it is at the lowest one. The
-// interval goes from there to the next rate that was measured. Rates at which
-// no trial is valid count as beyond it, and so do blocks whose percentile lies
-// among requests that failed.
+// 99th percentile stays within twice what it is at the lowest one, by the medians of
+// what blocks measured: it goes from there to the next rate that was measured, which
+// is no interval of any confidence. Rates at which no trial is valid because of the
+// proxies count as beyond it, and so do blocks whose percentile lies among requests
+// that failed. Rates at which the generator or the machine gave out, or of which
+// nothing is known, tell nothing: where no other lies beyond, the knee is open above.
 func knees(o *analysis.Observations) []record.Finding {
 	if !o.Plan.Study.Measured(study.MeasureLatency) {
 		return nil
@@ -46,13 +48,15 @@ func knees(o *analysis.Observations) []record.Finding {
 	return out
 }
 
-func knee(o *analysis.Observations, g *track, p99 analysis.Measure) (record.Finding, bool) {
-	type point struct {
-		rate, us float64
-		valid    bool
-	}
-	var points []point
-	blocks := 0
+// A kneePoint is what trials of a rate show: the median of its blocks.
+type kneePoint struct {
+	cell     int
+	rate, us float64
+	valid    bool
+}
+
+// kneePoints are the rates that were tried, upwards, and in how many blocks at most.
+func kneePoints(o *analysis.Observations, g *track, p99 analysis.Measure) (points []kneePoint, blocks int) {
 	for _, cell := range g.cells {
 		if len(o.Tried[cell]) == 0 {
 			continue
@@ -65,27 +69,66 @@ func knee(o *analysis.Observations, g *track, p99 analysis.Measure) (record.Find
 			us = stat.Median(values)
 			blocks = max(blocks, len(values))
 		}
-		points = append(points, point{rate, us, len(values) > 0})
+		points = append(points, kneePoint{cell, rate, us, len(values) > 0})
 	}
-	slices.SortFunc(points, func(a, b point) int { return cmp.Compare(a.rate, b.rate) })
+	slices.SortFunc(points, func(a, b kneePoint) int { return cmp.Compare(a.rate, b.rate) })
+	return points, blocks
+}
+
+func knee(o *analysis.Observations, g *track, p99 analysis.Measure) (record.Finding, bool) {
+	points, blocks := kneePoints(o, g, p99)
 	if len(points) < 3 || math.IsInf(points[0].us, 1) {
 		return record.Finding{}, false
 	}
 	f := o.Named(study.FindingKnee, g.cell)
 	f.Blocks, f.Verdict = blocks, record.VerdictMeasured
-	bound := kneeRatio * points[0].us
-	for i, p := range points {
-		if p.us > bound {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("p99 is %s at %s requests per second, %s at %s and %s at %s", words.Quantity(points[0].us, finding.UnitMicroseconds), words.Grouped(points[0].rate),
-				words.Quantity(points[i-1].us, finding.UnitMicroseconds), words.Grouped(points[i-1].rate), kneeBeyond(p.us, p.valid), words.Grouped(p.rate)))
-			f.High = p.rate
-			return f, true
+	bound := study.Quantity{Value: kneeRatio * points[0].us, Unit: finding.UnitMicroseconds}
+	last, others := points[0], ""
+	for _, p := range points {
+		if p.us <= bound.Value {
+			last = p
+			f.Estimate, f.Low, f.High = p.rate, p.rate, p.rate
+			continue
 		}
-		f.Estimate, f.Low, f.High = p.rate, p.rate, p.rate
+		if why := notTheKnee(o, p, p99.Name, bound); why != "" {
+			others = cmp.Or(others, why)
+			continue
+		}
+		f.Warnings = append(f.Warnings, fmt.Sprintf("p99 is %s at %s requests per second, %s at %s and %s at %s", words.Quantity(points[0].us, finding.UnitMicroseconds), words.Grouped(points[0].rate),
+			words.Quantity(last.us, finding.UnitMicroseconds), words.Grouped(last.rate), kneeBeyond(p.us, p.valid), words.Grouped(p.rate)))
+		f.High = p.rate
+		return f, true
+	}
+	f.Open = record.OpenHigh
+	if others != "" {
+		f.Verdict = record.VerdictInconclusive
+		f.Warnings = append(f.Warnings, others, "something else is the bottleneck beyond: the knee lies at or above "+words.Grouped(last.rate)+" requests per second")
+		return f, true
 	}
 	f.Warnings = append(f.Warnings, fmt.Sprintf("no measured rate is beyond the knee: p99 is %s at %s requests per second and %s at %s", words.Quantity(points[0].us, finding.UnitMicroseconds), words.Grouped(points[0].rate),
-		words.Quantity(points[len(points)-1].us, finding.UnitMicroseconds), words.Grouped(points[len(points)-1].rate)))
+		words.Quantity(last.us, finding.UnitMicroseconds), words.Grouped(last.rate)))
 	return f, true
+}
+
+// notTheKnee says why what trials of a rate show beyond the knee's bound is not the
+// proxies' doing, in some block, or is not known in any; "" if it is theirs.
+func notTheKnee(o *analysis.Observations, p kneePoint, name string, bound study.Quantity) string {
+	unknown, broke := "", false
+	for _, block := range o.Blocks {
+		v := o.Answer(study.Search{Factor: study.FactorRate, Finding: name, Bound: bound}, p.cell, block)
+		switch v.Answer {
+		case analysis.Crowded:
+			return v.Why
+		case analysis.Broke:
+			broke = true
+		case analysis.Unknown:
+			unknown = v.Why
+		}
+	}
+	if broke {
+		return ""
+	}
+	return unknown
 }
 
 func kneeBeyond(us float64, valid bool) string {

@@ -4,12 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
@@ -104,11 +103,15 @@ func addProfiles(o *analysis.Observations, f *record.Findings) {
 // profileFindings are each cost centre's share of a proxy's CPU time, how far
 // names go, and what profiling itself cost; and what the page draws.
 func profileFindings(o *analysis.Observations) (out []record.Finding, views []json.RawMessage, warnings []string) {
+	var costs told
+	var at []int // their places among the findings
 	for cell := range o.Plan.Cells {
 		all, lost := profiles(o, cell)
 		warnings = append(warnings, lost...)
 		for _, one := range all {
-			out = append(out, profileCost(o, cell, one)...)
+			if profileCost(&costs, o, cell, one) {
+				at, out = append(at, len(out)), append(out, record.Finding{})
+			}
 			if len(one.profiles) == 0 {
 				continue
 			}
@@ -140,6 +143,9 @@ func profileFindings(o *analysis.Observations) (out []record.Finding, views []js
 			}
 		}
 	}
+	for i, f := range costs.judge() {
+		out[at[i]] = f
+	}
 	return out, views, warnings
 }
 
@@ -153,9 +159,10 @@ func slug(s string) string {
 	return strings.Trim(reSlug.ReplaceAllString(strings.ToLower(s), "_"), "_")
 }
 
-// profileCost is how much more CPU a proxy used while it was profiled than in
-// its trial's window, with the same load at a fixed rate.
-func profileCost(o *analysis.Observations, cell int, one profiled) []record.Finding {
+// profileCost tells how much more CPU a proxy used while it was profiled than in
+// its trial's window, with the same load at a fixed rate; false if that is not known.
+// Both are of the same pods, so that these cancel.
+func profileCost(all *told, o *analysis.Observations, cell int, one profiled) bool {
 	var ratios []float64
 	for i, t := range one.trials {
 		cpu, ok := t.CPU[one.part]
@@ -168,20 +175,15 @@ func profileCost(o *analysis.Observations, cell int, one profiled) []record.Find
 		}
 	}
 	if len(ratios) == 0 {
-		return nil
+		return false
 	}
-	e := stat.Mean(ratios, stat.Options{})
+	d := analysis.Difference{Estimate: stat.Mean(ratios, stat.Options{Say: words.Percent}), Say: words.Percent}
 	f := o.Named(study.FindingProfileCost+"_"+one.part, o.Short(cell))
-	f.Blocks, f.Verdict, f.Warnings = e.Blocks, record.VerdictMeasured, slices.Clone(e.Warnings)
-	if !e.Defined() || e.Blocks < analysis.MinBlocks || math.IsNaN(e.Value) {
-		return []record.Finding{analysis.Invalid(f, e.Blocks)} // no interval is no number
+	if f.Blocks = d.Blocks; !d.Defined() || d.Blocks < analysis.MinBlocks {
+		f.Warnings = d.Warnings
+		all.add(analysis.Invalid(f, d.Blocks), d, nil) // no interval is no number
+		return true
 	}
-	f.Estimate, f.Low, f.High = e.Value, e.Low, e.High
-	switch {
-	case f.Low <= 0 && f.High >= 0:
-		f.Verdict = record.VerdictInconclusive
-	default:
-		f.Verdict = record.VerdictReal
-	}
-	return []record.Finding{f}
+	all.add(d.Put(f, 0), d, nil)
+	return true
 }

@@ -2,6 +2,7 @@ package findings
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,9 +25,10 @@ type duel struct {
 // by which it grew), and filters of the server's proxy, each against none and
 // against the others (MEASURE_saved_by_FILTER: the share that goes if that is in
 // its place). Blocks are paired: both cells were measured within minutes. The
-// intervals of a measure hold for all comparisons of a factor at once.
+// intervals of a measure hold for all comparisons of a factor at once, and what is
+// called real shares one error rate over all measures.
 func versus(o *analysis.Observations) []record.Finding {
-	var out []record.Finding
+	var all told
 	versions, filters := versions(o), filters(o)
 	pairs := 0 // two directions are one comparison
 	for _, d := range filters {
@@ -37,17 +39,17 @@ func versus(o *analysis.Observations) []record.Finding {
 	for _, d := range versions {
 		for _, m := range versusMeasures(o, study.ChangeSince) {
 			grown := o.Ratio(d.of, d.against, m, allOf(len(versions)))
-			out = append(out, fought(o, d, m, grown, study.ChangeSince)...)
+			fought(&all, o, d, m, grown, study.ChangeSince)
 		}
 	}
 	for _, d := range filters {
 		for _, m := range versusMeasures(o, study.SavedBy) {
 			saved := o.Ratio(d.against, d.of, m, allOf(pairs))
 			saved.Value, saved.Low, saved.High = -saved.Value, -saved.High, -saved.Low
-			out = append(out, fought(o, d, m, saved, study.SavedBy)...)
+			fought(&all, o, d, m, saved, study.SavedBy)
 		}
 	}
-	return out
+	return all.judge()
 }
 
 // versusMeasures are what two levels are compared by, of those that have a
@@ -125,20 +127,27 @@ func alike(o *analysis.Observations, factor string) (out [][]int) {
 	return slices.DeleteFunc(out, func(cells []int) bool { return len(cells) < 2 })
 }
 
-// fought is the finding of how two cells compare in one measure; none if no unit
-// has both. It is one of three answers, as every difference is.
-func fought(o *analysis.Observations, d duel, m analysis.Measure, e stat.Estimate, kind string) []record.Finding {
+// fought tells how two cells compare in one measure; nothing if no unit has both.
+// It is one of three answers, as every difference is.
+func fought(all *told, o *analysis.Observations, d duel, m analysis.Measure, e stat.Estimate, kind string) {
 	if e.Blocks == 0 || !stat.Finite(e.Value) {
-		return nil
+		return
 	}
 	f := o.Named(versusName(m, kind)+slug(d.level), o.Short(d.of))
 	f.Against = o.Short(d.against)
+	e.SE = math.NaN() // that of a logarithm: it tells no smallest effect
+	one := analysis.Difference{Estimate: e, Say: words.Percent, OnePods: o.SamePods(), Floor: duelFloor(o, d, m)}
 	if e.Blocks < analysis.MinBlocks || !e.Defined() {
 		f.Warnings = e.Warnings
-		return []record.Finding{analysis.Invalid(f, e.Blocks)} // no interval is no number
+		all.add(analysis.Invalid(f, e.Blocks), one, nil) // no interval is no number
+		return
 	}
-	one := analysis.Difference{Estimate: e, Say: words.Percent, OnePods: o.SamePods(), Floor: duelFloor(o, d, m)}
-	return []record.Finding{one.Put(f, float64(o.Plan.Study.Margin))}
+	whole := d.against // of whose value it is a share
+	if kind == study.SavedBy {
+		whole = d.of
+	}
+	level := stat.Mean(o.Values(whole, m), stat.Options{}).Value
+	all.add(one.Put(f, float64(o.Plan.Study.Margin)), one, func(f *record.Finding) { o.DoubtLag(f, m, f.Estimate*level, d.of, d.against) })
 }
 
 // duelFloor is what identical cells differ by, as a share: of the two that is

@@ -3,6 +3,7 @@ package findings
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,5 +157,48 @@ func TestFiltersAndSizes(t *testing.T) {
 	}
 	if x := one("cpu_server_proxy_per_cluster", ""); !study.IsFinding(x.Name) || x.Cell[study.FactorFilters] != "" {
 		t.Errorf("%+v", x)
+	}
+}
+
+// Versions without any difference are told as a regression in few runs.
+func TestVersionsAreOneFamily(t *testing.T) {
+	text := strings.Replace(versionsStudy, "rate: 1000", "rate: 250", 1)
+	w := analysistest.Quiet()
+	const runs, most = 60, 6 // 5%, and 1.8 standard errors
+	alone, called := 0, 0
+	for seed := range runs {
+		f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 8, uint64(seed), w))
+		beside := slices.DeleteFunc(f.Findings, func(x record.Finding) bool { return x.Probe != study.ProbeVersus })
+		is := func(x record.Finding) bool { return x.Verdict == record.VerdictReal }
+		if slices.ContainsFunc(beside, is) {
+			called++
+		}
+		if slices.ContainsFunc(beside, func(x record.Finding) bool { return is(x) || x.Reason == record.ReasonMany }) {
+			alone++
+		}
+	}
+	t.Logf("of %d runs %d have a change that is real by itself, %d one that is real in its family", runs, alone, called)
+	if called > most || alone <= most {
+		t.Errorf("want more than %d without the family's rule, and no more with it", most)
+	}
+}
+
+// What a generator that lags may have done is no change of latency.
+func TestVersionsDoubtTheGenerator(t *testing.T) {
+	w := analysistest.Quiet()
+	plain := w.Latency
+	w.Latency = func(c record.Cell) float64 {
+		if c[study.FactorEnvoy] == "1.11.0" {
+			return 1.2 * plain(c) // 100 µs more
+		}
+		return plain(c)
+	}
+	for lag, want := range map[float64]string{10: record.VerdictReal, 40: record.VerdictInconclusive} {
+		w.Spoil = func(tr *record.Trial) { tr.Load.Lag = record.Lag{P50: lag, P99: lag} }
+		f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, versionsStudy, 8, 3, w))
+		x := analysistest.Get(t, f, "latency_p50_change_since_1_10_0", record.Cell{study.FactorSidecars: study.SidecarsBoth, study.FactorEnvoy: "1.11.0"})
+		if x.Verdict != want || (x.Reason == record.ReasonLateLoad) != (want != record.VerdictReal) {
+			t.Errorf("late by %g µs: %+v", lag, x)
+		}
 	}
 }

@@ -53,7 +53,7 @@ func billTables(f record.Findings) []report.Table {
 				row[len(row)-1] = report.Verdict(line.of.Verdict)
 				added.Rows = append(added.Rows, row)
 			}
-			added.Notes = append([]string{s.Says}, added.Notes...)
+			added.Notes = append([]string{s.Says}, append(added.Notes, "The last three rows have a 95% interval each.")...)
 		}
 		removed, _ := billTable("Savings from removing each part"+of, b.Removed)
 		out = append(out, added, removed)
@@ -110,7 +110,7 @@ func billTable(title string, parts []record.BillPart, sums ...record.Priced) (re
 		}
 		t.Rows = append(t.Rows, append(row, report.Verdict(p.Figures["cpu"].Verdict)))
 	}
-	t.Notes = append(t.Notes, fmt.Sprintf("Simultaneous 95%% intervals for all %s: Student's t on within-block differences, widened for their number. Parts that cannot be ranked share a rank.", report.Plural(len(parts), "part")))
+	t.Notes = append(t.Notes, fmt.Sprintf("In each column simultaneous 95%% intervals for all %s: Student's t on within-block differences, widened for their number. Parts that cannot be ranked share a rank. Verdicts allow for all differences of the bill.", report.Plural(len(parts), "part")))
 	return t, largest["cpu"]
 }
 

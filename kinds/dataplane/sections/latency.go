@@ -28,7 +28,7 @@ func latencyTable(f record.Findings) report.Table {
 		t.Columns = append(t.Columns, report.Column{Head: "p50 overhead (95% interval)", Right: true}, report.Column{Head: "of baseline", Right: true, Keep: 2}, report.Column{Head: "verdict", Keep: 8})
 	}
 	t.Columns = append(t.Columns, report.Column{Head: "valid", Right: true, Keep: 3}, report.Column{Head: "requests", Right: true, Keep: 1})
-	failed := int64(0)
+	failed, unfinished := int64(0), int64(0)
 	for _, c := range f.Cells {
 		row := report.FactorTexts(f, c.Cell)
 		for _, p := range []struct {
@@ -61,15 +61,26 @@ func latencyTable(f record.Findings) report.Table {
 		}
 		row = append(row, valid, report.Text{S: report.Count(c.Requests)})
 		t.Rows = append(t.Rows, row)
-		failed += c.Failed
+		failed, unfinished = failed+c.Failed, unfinished+c.Unfinished
 	}
-	if failed > 0 {
-		t.Notes = append(t.Notes, report.Plural(failed, "request")+" failed; they count as infinitely late in every percentile.")
+	if failed+unfinished > 0 {
+		t.Notes = append(t.Notes, lostWords(failed, unfinished)+"; they count as infinitely late in every percentile.")
 	}
 	if len(findings) > 0 {
 		t.Notes = append(t.Notes, overheadNote(f, name))
 	}
 	return t
+}
+
+// lostWords says how many requests failed, and how many did not end.
+func lostWords(failed, unfinished int64) string {
+	switch {
+	case unfinished == 0:
+		return report.Plural(failed, "request") + " failed"
+	case failed == 0:
+		return report.Plural(unfinished, "request") + " did not end"
+	}
+	return fmt.Sprintf("%s failed and %s did not end", report.Plural(failed, "request"), report.Count(unfinished))
 }
 
 // overheadNote explains overhead intervals once.
@@ -115,7 +126,7 @@ func overheadTable(f record.Findings) report.Table {
 	})
 	for _, row := range t.Rows {
 		if slices.ContainsFunc(row, func(c report.Text) bool { return strings.HasSuffix(c.S, " ?") }) {
-			t.Notes = append(t.Notes, "? inconclusive: the interval includes zero, or the generator's own lag is large beside it; see the warnings.")
+			t.Notes = append(t.Notes, report.DoubtNote)
 			break
 		}
 	}

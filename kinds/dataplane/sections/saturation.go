@@ -15,12 +15,12 @@ func saturationTable(f record.Findings) report.Table {
 	if len(highest) == 0 && len(knee) == 0 {
 		return report.Table{}
 	}
-	t := report.Table{Title: "Maximum sustainable rate, requests/s (95% interval, from a rate that meets the bound to one that does not)"}
+	t := report.Table{Title: "Maximum sustainable rate, requests/s"}
 	factors := slices.DeleteFunc(slices.Clone(f.Factors), func(l record.FactorLevels) bool { return l.Factor == "rate" })
 	for _, l := range factors {
 		t.Columns = append(t.Columns, report.Column{Head: strings.ReplaceAll(l.Factor, "_", " "), Right: report.Numbers(l.Levels)})
 	}
-	t.Columns = append(t.Columns, report.Column{Head: "meets the bound", Right: true}, report.Column{Head: "knee", Right: true, Keep: 5}, report.Column{Head: "blocks", Right: true, Keep: 1}, report.Column{Head: "limited by", Keep: 3})
+	t.Columns = append(t.Columns, report.Column{Head: "meets the bound (95% interval)", Right: true}, report.Column{Head: "knee", Right: true, Keep: 5}, report.Column{Head: "blocks", Right: true, Keep: 1}, report.Column{Head: "limited by", Keep: 3})
 	seen := map[string]bool{}
 	for _, c := range f.Cells {
 		cell := report.WithoutRate(c.Cell)
@@ -40,7 +40,8 @@ func saturationTable(f record.Findings) report.Table {
 		}
 		t.Rows = append(t.Rows, append(row, reachText(h, haveH), reachText(k, haveK), blocks, report.Text{S: strings.Join(h.Warnings, "; ")}))
 	}
-	t.Notes = append(t.Notes, "Knee: the highest rate at which p99 stays within twice its value at the lowest rate. "+
+	t.Notes = append(t.Notes, "The interval goes from a rate that meets the bound to one that does not. "+
+		"Knee: from the highest rate at which p99 stays within twice its value at the lowest rate, by medians over blocks, to the next rate measured; it has no confidence interval. "+
 		"Limits of the generator or of the shared machine are not attributed to the proxies.")
 	return t
 }

@@ -77,7 +77,7 @@ func versionsTable(list []pairing) report.Table {
 		}
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "Blocks are paired: both versions ran within minutes of each other. Above 0 the newer uses more, or is slower. The intervals of a measure are simultaneous over all pairs of versions.")
+		t.Notes = append(t.Notes, "Blocks are paired: both versions ran within minutes of each other. Above 0 the newer uses more, or is slower. The intervals of a measure are simultaneous over all pairs of versions; verdicts allow for all measures.")
 	}
 	return t
 }
@@ -120,7 +120,7 @@ func filtersTable(f record.Findings, list []pairing) report.Table {
 		t.Rows[i][3+at] = p.share()
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "Shares of what the proxy with the filters uses, or of the latency with it. Blocks are paired, and the intervals of a column are simultaneous. \"not significant\": the interval includes zero.")
+		t.Notes = append(t.Notes, "Shares of what the proxy with the filters uses, or of the latency with it. Blocks are paired, and the intervals of a column are simultaneous. \"not significant\": the interval includes zero, identical baselines differ as much, of so many differences some exclude zero by chance, or the generator's own lag is large beside it.")
 	}
 	return t
 }

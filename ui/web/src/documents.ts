@@ -260,6 +260,12 @@ export interface Finding {
     readonly low: number;
     readonly high: number;
     /**
+     * Open says which ends of what a search or a knee found are not known: OpenHigh
+     * and others; absent where both are. An upper end that is not known equals the
+     * lower, a lower one is 0.
+     */
+    readonly open?: string;
+    /**
      * us, ms, us/request, bytes, ratio
      */
     readonly unit: string;
@@ -324,6 +330,11 @@ export interface CellSummary {
     readonly way?: Way;
     readonly requests: number;
     readonly failed: number;
+    /**
+     * Unfinished are requests that had not ended when the trial did; they count as
+     * failed ones do in percentiles.
+     */
+    readonly unfinished?: number;
     readonly latency_intended_us: Latency;
     /**
      * NotReached are percentiles, as p99, that lie among requests that failed or
@@ -1490,8 +1501,8 @@ export interface FactorLevels {
 export interface Bill {
     readonly cell: (Cell | null);
     /**
-     * Level is the probability that all intervals of a list of parts hold at
-     * once.
+     * Level is the probability that the intervals of a figure hold for all parts of a
+     * list at once; those of sums have it each.
      */
     readonly level: number;
     /**
@@ -1533,6 +1544,10 @@ export interface Priced {
     readonly unit: string;
     readonly blocks: number;
     readonly verdict: string;
+    /**
+     * Reason is that of the verdict, as a finding has it.
+     */
+    readonly reason?: string;
 }
 /**
  * BillSum sets all parts together beside the sum of what each costs alone, in

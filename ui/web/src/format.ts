@@ -113,6 +113,16 @@ export function quantity(scale: Scale, estimate: number, low: number, high: numb
   return `${join(e, scale.unit)} (${span})`;
 }
 
+/** From where to where a limit lies of which an end is not known; '' if both are. */
+export function reach(open: string | undefined, low: string, high: string): string {
+  switch (open) {
+    case 'high': return `${low} or more`;
+    case 'low': return `below ${high}`;
+    case 'both': return 'not known';
+  }
+  return '';
+}
+
 function join(number: string, unit: string): string {
   if (unit === '') return number;
   return unit === '%' ? `${number}%` : `${number} ${unit}`;

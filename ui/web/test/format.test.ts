@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import cases from '../../../report/testdata/format.json';
-import { decimals, fixed, magnitude, percentileName, plural, quantity, scaleFor, value } from '../src/format';
+import { decimals, fixed, magnitude, percentileName, plural, quantity, reach, scaleFor, value } from '../src/format';
 
 // The same file is the test of report/format.go; there a minus is a hyphen.
 test.each(cases)('$estimate $unit of at most $largest', (c) => {
@@ -21,6 +21,13 @@ test('numbers that are none', () => {
 test('units that look like members of objects stay units', () => {
   expect(scaleFor('constructor', 5)).toEqual({ div: 1, unit: 'constructor' });
   expect(scaleFor('__proto__', 5)).toEqual({ div: 1, unit: '__proto__' });
+});
+
+test('a limit of which an end is not known', () => {
+  expect(reach(undefined, '1', '2')).toBe('');
+  expect(reach('high', '4', '4')).toBe('4 or more');
+  expect(reach('low', '0', '2')).toBe('below 2');
+  expect(reach('both', '0', '0')).toBe('not known');
 });
 
 test('words around numbers', () => {

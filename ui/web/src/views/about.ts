@@ -3,7 +3,7 @@
 import type { Finding, Findings } from '../documents';
 import { h, type Child } from '../dom';
 import { verdictWords, type Model } from '../model';
-import { count, fixed, interval, plain, plural, scaleFor, type Scale } from '../format';
+import { count, fixed, interval, plain, plural, reach, scaleFor, type Scale } from '../format';
 import { folded, section, table } from './parts';
 
 export function others(model: Model): HTMLElement | null {
@@ -15,7 +15,7 @@ export function others(model: Model): HTMLElement | null {
     rest.map((f) => {
       const scale = scaleFor(f.unit, largest.get(f.name) ?? 0);
       const silent = f.verdict === 'invalid';
-      return [model.words(f.name), model.fullLabel(f.cell), { text: silent ? verdictWords(f.verdict) : inTrials(f, scale) ?? interval(scale, f.estimate, f.low, f.high), ...((f.warnings ?? []).length > 0 ? { note: (f.warnings ?? []).join('; ') } : {}) }, scale.unit, verdictWords(f.verdict), String(f.blocks)];
+      return [model.words(f.name), model.fullLabel(f.cell), { text: silent ? verdictWords(f.verdict) : inTrials(f, scale) ?? (reach(f.open, plain(scale, f.low), plain(scale, f.high)) || interval(scale, f.estimate, f.low, f.high)), ...((f.warnings ?? []).length > 0 ? { note: (f.warnings ?? []).join('; ') } : {}) }, scale.unit, verdictWords(f.verdict), String(f.blocks)];
     }));
   return section('findings', 'Other findings', rest.length > 12 ? folded(`${rest.length} findings as a table`, numbers) : numbers);
 }

@@ -56,7 +56,7 @@ export function bill(model: Model, bills: readonly Bill[]): View | null {
   });
   return {
     element: section('bill', 'The bill',
-      h('p', { class: 'lead' }, 'A part’s cost is the within-block difference to the same pods without it. The 95% intervals of a list hold simultaneously. The number before each name is its rank by CPU; parts that cannot be ranked share one. Hollow marks are not significant.'),
+      h('p', { class: 'lead' }, 'A part’s cost is the within-block difference to the same pods without it. The 95% intervals of a figure hold simultaneously for all parts of a list; those of the sums are 95% each. The number before each name is its rank by CPU; parts that cannot be ranked share one. Hollow marks are not significant.'),
       h('div', { class: 'controls' }, control), live.element),
     update: live.update,
   };

@@ -51,7 +51,7 @@ export function hops(model: Model, all: readonly Hops[]): View | null {
   });
   return {
     element: section('hops', 'Cost breakdown of the request path',
-      h('p', { class: 'lead' }, 'Each part is the within-block difference between cells with and without it, with its 95% interval. In every block, the parts and the residual add up to the total. A hollow mark’s interval includes zero.'),
+      h('p', { class: 'lead' }, 'Each part is the within-block difference between cells with and without it, with its 95% interval. In every block, the parts and the residual add up to the total. Hollow marks are not significant.'),
       h('div', { class: 'controls' }, control), live.element),
     update: live.update,
   };

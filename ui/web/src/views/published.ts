@@ -4,7 +4,7 @@ import { forest, type ForestRow } from '../chart/forest';
 import type { Chart } from '../chart/figure';
 import type { Published } from '../documents';
 import { h } from '../dom';
-import { oneValue, quantity, scaleFor, value, type Scale } from '../format';
+import { oneValue, quantity, reach, scaleFor, value, type Scale } from '../format';
 import { stands, type Model } from '../model';
 import { tickText } from './overhead';
 import { section, table } from './parts';
@@ -40,6 +40,8 @@ function measured(p: Published, scale: Scale): string {
   if (!m) return '';
   if (m.verdict === 'invalid') return 'not valid';
   const own = m.unit === p.unit ? scale : scaleFor(m.unit, Math.abs(m.high));
+  const open = reach(m.open, value(own, m.low), value(own, m.high));
+  if (open !== '') return open;
   return oneValue(m.low, m.high) ? `${value(own, m.estimate)} (same)` : quantity(own, m.estimate, m.low, m.high);
 }
 

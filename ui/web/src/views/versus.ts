@@ -27,7 +27,7 @@ export function versus(model: Model): HTMLElement | null {
   const versions = rows('change_since', 'envoy');
   const filters = rows('saved_by', 'filters');
   return section('versus', 'Side by side',
-    h('p', { class: 'lead' }, 'Blocks are paired: both levels ran within minutes of each other. The intervals of a measure are simultaneous. A difference whose interval includes zero is grey.'),
+    h('p', { class: 'lead' }, 'Blocks are paired: both levels ran within minutes of each other. The intervals of a measure are simultaneous. A difference that is not significant is grey.'),
     versions.length > 0 && table('Versions of Envoy: what changed, with 95% intervals; above 0 the newer uses more, or is slower', [{ head: 'version' }, { head: 'against' }, { head: 'of' }, { head: 'where' }, { head: 'change', number: true }], versions),
     filters.length > 0 && table('Filters of the server’s proxy: the share saved by replacing them, with 95% intervals', [{ head: 'filters' }, { head: 'replaced by' }, { head: 'of' }, { head: 'where' }, { head: 'saved', number: true }], filters));
 }

@@ -1,0 +1,66 @@
+package analysis_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// A run of one set of pods that was interrupted within a block goes on with another
+// set, which serves the rest of that block: nothing tells the pods of one block
+// from those of the others still, and the findings say so.
+func TestPodsOfAResumedRun(t *testing.T) {
+	w := analysistest.Quiet()
+	w.Deployments = 6
+	for name, c := range map[string]struct {
+		second func(record.Trial) bool // served by the second set
+		same   bool
+	}{
+		"never interrupted":     {func(record.Trial) bool { return false }, true},
+		"within a block":        {func(trial record.Trial) bool { return trial.Block > 3 || trial.Block == 3 && trial.Order > 1 }, true},
+		"between blocks":        {func(trial record.Trial) bool { return trial.Block > 3 }, false},
+		"within the last block": {func(trial record.Trial) bool { return trial.Block == 5 && trial.Order > 1 }, true},
+	} {
+		run := analysistest.Simulate(t, analysistest.QuickStudy, 6, 4, w)
+		for i := range run.Trials {
+			if c.second(run.Trials[i]) {
+				run.Trials[i].Deployment = 2
+			}
+		}
+		o, err := kinds.Observe(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := analysistest.Analyze(t, kinds, run)
+		warned := strings.Contains(strings.Join(f.Warnings, "\n"), "what these pods happened to have")
+		units, floors := 2, 2
+		if c.same {
+			units, floors = 6, 1
+		}
+		if o.SamePods() != c.same || warned != c.same || len(o.Units) != units || f.NoiseFloor[0].Blocks != floors {
+			t.Errorf("%s: same pods %v, warned %v, units %v, a floor of %d", name, o.SamePods(), warned, o.Units, f.NoiseFloor[0].Blocks)
+		}
+	}
+}
+
+// A block whose trials were all lost has pods that nobody knows: it is no second
+// deployment, and the others keep their intervals.
+func TestPodsOfALostBlock(t *testing.T) {
+	w := analysistest.Quiet()
+	w.Deployments = 6
+	w.Spoil = func(trial *record.Trial) {
+		if trial.Block == 2 {
+			trial.Deployment, trial.Validity.Valid = 0, false
+		}
+	}
+	run := analysistest.Simulate(t, analysistest.QuickStudy, 6, 4, w)
+	f := analysistest.Analyze(t, kinds, run)
+	if x := analysistest.Get(t, f, "latency_p50_overhead", bothSidecars); x.Blocks != 5 || x.Verdict == record.VerdictInvalid {
+		t.Errorf("%+v", x)
+	}
+	if !strings.Contains(strings.Join(f.Warnings, "\n"), "one set of pods served all blocks") {
+		t.Errorf("warnings: %q", f.Warnings)
+	}
+}

@@ -1,0 +1,90 @@
+package findings
+
+import (
+	"math"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// A quotedSum is a bill's sum that is not judged yet: where each of its figures is
+// told.
+type quotedSum struct {
+	parts                      []string
+	together, sum, interaction int
+}
+
+// together tells of all parts at once beside the sum of what each adds alone; nil
+// if the study does not have both.
+func (p *pricing) together(list priceList, told *told) *quotedSum {
+	b := p.o.Plan.Study.Bill
+	base, haveBase := p.cells[study.BillBase]
+	whole, haveWhole := p.variant(b.Together...)
+	if !haveBase || !haveWhole || !b.Whole() {
+		return nil
+	}
+	m := billMeasures(p.o.Plan.Study)[0]
+	all := p.blocks(price{cell: whole, against: base, sign: 1}, m)
+	sums := make([]float64, len(all))
+	n := 0
+	for _, one := range list {
+		if !slices.Contains(b.Together, one.part.Name) {
+			continue
+		}
+		n++
+		for i, v := range p.blocks(one, m) {
+			sums[i] += v
+		}
+	}
+	beyond := make([]float64, len(all))
+	for i := range all {
+		if n < len(b.Together) {
+			sums[i] = math.NaN() // not all of them were measured alone
+		}
+		beyond[i] = all[i] - sums[i]
+	}
+	wholeBlocks(beyond, all, sums)
+	tell := func(name string, values []float64) int {
+		f := p.o.Named(name, p.o.Short(whole))
+		f.Against = p.o.Short(base)
+		f, d := p.estimated(f, stat.Mean(values, stat.Options{Say: m.Say}), m, p.level(price{against: base}, m), false)
+		return told.add(f, d, nil)
+	}
+	return &quotedSum{b.Together, tell(study.FindingBill+"_"+study.BillCPU, all), tell(study.FindingBillSum, sums), tell(study.FindingInteraction, beyond)}
+}
+
+// of is the sum by what was found.
+func (q *quotedSum) of(findings []record.Finding) *record.BillSum {
+	if q == nil {
+		return nil
+	}
+	sum := &record.BillSum{Parts: q.parts, Sum: record.PricedOf(findings[q.sum]), Together: record.PricedOf(findings[q.together]), Interaction: record.PricedOf(findings[q.interaction])}
+	sum.Says = sumWords(sum)
+	return sum
+}
+
+// wholeBlocks leaves blocks out of figures that are told beside what is made of
+// all of them, where that has no number, so that they add up; unless too few
+// would be left.
+func wholeBlocks(of []float64, figures ...[]float64) {
+	n := 0
+	for _, v := range of {
+		if stat.Finite(v) {
+			n++
+		}
+	}
+	if n < analysis.MinBlocks {
+		return
+	}
+	for i, v := range of {
+		if stat.Finite(v) {
+			continue
+		}
+		for _, values := range figures {
+			values[i] = math.NaN()
+		}
+	}
+}
