@@ -264,15 +264,26 @@ func limitWords(m model.Mesh, l *model.Limits) string {
 // RenderCapacityPublished shows published sizes beside a model's.
 func RenderCapacityPublished(w io.Writer, rows []model.Published, slope []string, opt Options) error {
 	t := begun(opt)
+	t.table(publishedTable(rows))
+	t.list("In words", slices.Concat(PublishedWords(rows), slope))
+	_, err := io.WriteString(w, t.b.String())
+	return err
+}
+
+func publishedTable(rows []model.Published) Table {
 	table := Table{Title: "Published, and what the model says of such a mesh", Columns: []Column{{Head: "claim"}, {Head: "what"}, {"published", true, 0}, {"model (90% interval)", true, 0}, {"beyond", true, 2}, {"source", false, 1}}}
-	var words []string
 	for _, r := range rows {
 		table.Rows = append(table.Rows, []Text{{S: r.Claim}, {S: capacityWords[r.Output]}, {S: figure(r.Unit, r.Figure)}, {S: spanned(r.Unit, r.Model)},
 			{S: short(r.Beyond) + " x"}, {S: r.Source}})
+	}
+	return table
+}
+
+// PublishedWords say how published figures and the model's stand to each other.
+func PublishedWords(rows []model.Published) []string {
+	var words []string
+	for _, r := range rows {
 		words = append(words, fmt.Sprintf("%s, %s, %s: %s.", r.Source, r.Claim, capacityWords[r.Output], r.Words))
 	}
-	t.table(table)
-	t.list("In words", slices.Concat(words, slope))
-	_, err := io.WriteString(w, t.b.String())
-	return err
+	return words
 }

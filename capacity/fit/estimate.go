@@ -2,6 +2,7 @@ package fit
 
 import (
 	"math"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/capacity/model"
 	"github.com/meshtrial/meshtrial/capacity/push"
@@ -21,21 +22,35 @@ func (e *estimate) set(p model.Parameter, v float64) {
 	}
 }
 
-// estimateOf fits all parameters; parallel has that of each trial, by its place;
-// others are trials that are for some parameters alone.
-func estimateOf(all []*Observation, parallel []float64, others []*Observation) *estimate {
+// estimateOf fits all parameters; simulated has what simulating each trial said
+// of it; others are trials that are for some parameters alone.
+func estimateOf(all []*Observation, simulated map[*Observation]simulation, others []*Observation) *estimate {
 	e := &estimate{values: model.Assumed()}
-	e.set(model.Watch, medianOf(all, func(o *Observation) float64 { return o.Watch }))
-	e.set(model.Parallel, medianFinite(parallel))
+	e.set(model.Watch, medianOf(calmOf(all), func(o *Observation) float64 { return o.Watch }))
+	e.set(model.Parallel, parallelOf(all, simulated))
 	e.idle(all)
 	e.contexts(all)
-	e.types(all)
+	e.types(all, simulated)
 	e.beside(all)
-	e.delivery(all)
+	e.delivery(calmOf(all))
 	e.memory(all)
 	e.skips(others)
 	e.streams(others)
 	return e
+}
+
+// calmOf are the calm trials, or all if there are none.
+func calmOf(all []*Observation) []*Observation {
+	var calm []*Observation
+	for _, o := range all {
+		if o.calm() {
+			calm = append(calm, o)
+		}
+	}
+	if len(calm) == 0 {
+		return all
+	}
+	return calm
 }
 
 // skips is the CPU time of turns of proxies that need nothing.
@@ -141,40 +156,81 @@ func (e *estimate) working(o *Observation) float64 {
 }
 
 // types fits CPU time and bytes of each type to its pushes.
-func (e *estimate) types(all []*Observation) {
-	change, told := 0.0, false
+func (e *estimate) types(all []*Observation, simulated map[*Observation]simulation) {
+	e.cpu(all, simulated)
 	for t := range push.Types {
-		var with []*Observation
-		for _, o := range all {
-			if o.Pushes[t] > 0 {
-				with = append(with, o)
-			}
+		if with := pushed(t, all); len(with) > 0 {
+			e.typeBytes(t, with, simulated)
 		}
-		if len(with) == 0 {
-			continue
-		}
-		each := column(with, func(o *Observation) float64 {
-			if model.ByDifference(t) {
-				return o.Merged[t]
-			}
-			return 1
-		})
-		s := column(with, services)
-		perPush := column(with, func(o *Observation) float64 { return float64(o.ChangesMade*o.Replicas) / o.Pushes[t] })
-		cpu := column(with, func(o *Observation) float64 { return e.working(o) * o.share(t) / o.Pushes[t] })
-		b := regress(cpu, [][]float64{each, s, perPush}, []bool{true, varies(s), varies(column(with, proxies))})
-		e.set(model.CPUOf(t), b[0])
-		e.set(model.CPUPerServiceOf(t), b[1])
-		if stat.Finite(b[2]) {
-			change, told = change+b[2], true
-		}
-		b = regress(column(with, func(o *Observation) float64 { return o.Bytes[t] / o.Pushes[t] }), [][]float64{each, s}, []bool{true, varies(s)})
-		e.set(model.BytesOf(t), b[0])
-		e.set(model.BytesPerServiceOf(t), b[1])
 	}
-	if told {
-		e.set(model.ChangeCPU, change)
+	if !e.told[model.EDSBytesWhole] { // all endpoints are those that one change after the other brings
+		e.values[model.EDSBytesWhole] = e.values[model.EDSBytesPerChange]
 	}
+}
+
+// pushed are the trials in which a type was.
+func pushed(t push.Type, all []*Observation) (with []*Observation) {
+	for _, o := range all {
+		if o.Pushes[t] > 0 {
+			with = append(with, o)
+		}
+	}
+	return with
+}
+
+// explain is what explains a type's pushes: changes in them with a part of their
+// own, the pushes themselves, services, services of whole pushes, and of those
+// made anew.
+func explain(t push.Type, with []*Observation, simulated map[*Observation]simulation) (columns [][]float64, use []bool) {
+	of := func(share func(s simulation) float64) []float64 {
+		return column(with, func(o *Observation) float64 { return share(simulated[o]) })
+	}
+	own := of(func(s simulation) float64 { return s.own[t] })
+	whole := of(func(s simulation) float64 { return s.whole[t] })
+	anew := of(func(s simulation) float64 { return s.anew[t] })
+	seen := column(with, services)
+	use = []bool{model.ByDifference(t), !model.ByDifference(t) || varies(own), varies(seen), t == push.EDS && tells(whole), t == push.RDS && tells(anew)}
+	return [][]float64{own, ones(len(with)), seen, product(whole, seen), product(anew, seen)}, use
+}
+
+// tells says whether a share differs enough between trials to tell what it takes:
+// a few pushes in a hundred are lost in what others take.
+func tells(share []float64) bool { return slices.Max(share)-slices.Min(share) > 0.1 }
+
+func product(a, b []float64) []float64 {
+	out := make([]float64, len(a))
+	for i := range out {
+		out[i] = a[i] * b[i]
+	}
+	return out
+}
+
+// explanations is how many columns [explain] has.
+const explanations = 5
+
+func (e *estimate) typeBytes(t push.Type, with []*Observation, simulated map[*Observation]simulation) {
+	columns, use := explain(t, with, simulated)
+	difference := model.ByDifference(t)
+	use[2] = use[2] && !difference
+	b := regress(column(with, func(o *Observation) float64 { return o.Bytes[t] / o.Pushes[t] }), columns[:4], use[:4])
+	e.setOf(t, b, model.BytesOf(t), model.BytesPerServiceOf(t), model.BytesPerChangeOf(t))
+	if difference { // what did not change is not sent
+		e.set(model.BytesPerServiceOf(t), 0)
+	}
+	if t == push.EDS {
+		e.set(model.EDSBytesWhole, b[3])
+	}
+}
+
+// setOf sets a type's parameters; where all pushes merge as many changes, nothing
+// tells what a push takes by itself, and it is part of what each change takes.
+func (e *estimate) setOf(t push.Type, b []float64, base, perService, perChange model.Parameter) {
+	if model.ByDifference(t) && stat.Finite(b[0]) {
+		e.set(perChange, b[0])
+		e.values[base] = 0
+	}
+	e.set(base, b[1])
+	e.set(perService, b[2])
 }
 
 // share is a type's share of the time that istiod's timers of pushes counted.
@@ -190,17 +246,19 @@ func (o *Observation) share(t push.Type) float64 {
 }
 
 func (e *estimate) beside(all []*Observation) {
-	e.set(model.Beside, medianOf(all, func(o *Observation) float64 { return o.Simulator / e.working(o) }))
+	pushes := column(all, func(o *Observation) float64 { return total(o.Pushes[:]) })
+	bytes := column(all, func(o *Observation) float64 { return total(o.Bytes[:]) })
+	size := make([]float64, len(all))
+	for i := range size {
+		size[i] = bytes[i] / pushes[i]
+	}
+	b := regress(column(all, func(o *Observation) float64 { return o.Simulator }), [][]float64{pushes, bytes}, []bool{true, varies(size)})
+	e.set(model.Beside, b[0])
+	e.set(model.BesidePerByte, b[1])
 }
 
 func (e *estimate) delivery(all []*Observation) {
-	bytes := column(all, func(o *Observation) float64 {
-		sum := 0.0
-		for _, b := range o.Bytes {
-			sum += b
-		}
-		return sum / o.Turns
-	})
+	bytes := column(all, func(o *Observation) float64 { return total(o.Bytes[:]) / o.Turns })
 	b := regress(column(all, func(o *Observation) float64 { return o.Deliver }), [][]float64{ones(len(all)), bytes}, []bool{true, varies(bytes)})
 	e.set(model.Apply, b[0])
 	e.set(model.ApplyPerByte, b[1])
@@ -209,13 +267,7 @@ func (e *estimate) delivery(all []*Observation) {
 func (e *estimate) memory(all []*Observation) {
 	n, s := column(all, proxies), column(all, services)
 	pairs := column(all, func(o *Observation) float64 { return proxies(o) * o.Services })
-	rate := column(all, func(o *Observation) float64 {
-		sum := 0.0
-		for _, b := range o.Bytes {
-			sum += b
-		}
-		return sum / o.Replay.Window / float64(o.Replicas)
-	})
+	rate := column(all, func(o *Observation) float64 { return total(o.Bytes[:]) / o.Replay.Window / float64(o.Replicas) })
 	b := regress(column(all, func(o *Observation) float64 { return o.Memory }), [][]float64{ones(len(all)), n, s, pairs, rate},
 		[]bool{true, varies(n), varies(s), varies(n) && varies(s), varies(rate)})
 	for k, p := range []model.Parameter{model.Memory, model.MemoryPerProxy, model.MemoryPerService, model.MemoryPerPair, model.MemoryPerRate} {

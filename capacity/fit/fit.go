@@ -73,9 +73,7 @@ func Fit(runs []record.Run, o Options) (*model.Model, error) {
 	out.Notes = append(differ(runs), disturbedNote(slices.Concat(all, others, heldOut))...)
 	var err error
 	f := &fitter{all: all, others: others, cells: cellsOf(all)}
-	f.first = estimateOf(all, nil, others)
-	f.parallels(o.Seed)
-	whole := f.estimate(all)
+	whole := f.settle(o.Seed)
 	f.draw(out, whole, o)
 	for i, d := range model.Definitions {
 		out.Parameters = append(out.Parameters, fitted(d, i, whole, out.Draws))
@@ -167,19 +165,14 @@ func cellsOf(all []*Observation) [][]*Observation {
 
 // fitter is a fit on its way.
 type fitter struct {
-	all      []*Observation
-	others   []*Observation // for some parameters alone
-	cells    [][]*Observation
-	first    *estimate
-	parallel map[*Observation]float64
+	all       []*Observation
+	others    []*Observation // for some parameters alone
+	cells     [][]*Observation
+	simulated map[*Observation]simulation
 }
 
 func (f *fitter) estimate(of []*Observation) *estimate {
-	parallel := make([]float64, len(of))
-	for i, o := range of {
-		parallel[i] = f.parallel[o]
-	}
-	return estimateOf(of, parallel, f.others)
+	return estimateOf(of, f.simulated, f.others)
 }
 
 // draw fits trials that are drawn again within their cells.
@@ -231,30 +224,6 @@ func measured(out *model.Model, all []*Observation) {
 	for _, o := range all {
 		for _, c := range o.Replay.Changes {
 			out.Mix[o.Replay.Kinds[c.Kind]]++
-		}
-	}
-}
-
-// parallels finds for each trial how much of a turn's CPU time lies beside its
-// path, by simulating it.
-func (f *fitter) parallels(seed uint64) {
-	f.parallel = map[*Observation]float64{}
-	for _, o := range f.all {
-		f.parallel[o] = math.NaN()
-		if !(o.Waited > 0) {
-			continue
-		}
-		best := math.Inf(1)
-		for _, p := range []float64{1, 1.15, 1.3, 1.5, 1.75, 2, 2.5, 3, 4} {
-			v := f.first.values
-			v[model.Parallel] = p
-			r, err := v.Simulate(o.Mesh(), seed)
-			if err != nil || r.Turn.Total() == 0 {
-				break
-			}
-			if off := math.Abs(math.Log((r.Queue.Mean() + r.Turn.Mean()) / o.Waited)); off < best {
-				best, f.parallel[o] = off, p
-			}
 		}
 	}
 }
@@ -367,26 +336,40 @@ func Against(m *model.Model, run record.Run, o model.Options) ([]model.Cell, []L
 	return cells, left, err
 }
 
-// against predicts trials. Of a cell's trials the one in the middle says when
-// changes came; what was measured is the median.
+// against predicts trials, each with its own changes: when these came decides what
+// merged. What was measured of a cell, and what is predicted for it, are medians.
 func against(m *model.Model, all []*Observation, o model.Options) ([]model.Cell, error) {
 	var out []model.Cell
 	for _, cell := range cellsOf(all) {
-		middle := cell[len(cell)/2]
-		c := model.Cell{Run: middle.Run, Cell: middle.Cell, Proxies: middle.Proxies, Services: int(math.Round(middle.Services)), Rate: middle.Rate, Trials: len(cell)}
-		p, err := m.Predict(middle.Mesh(), o)
-		if err != nil {
-			return nil, err
+		first := cell[0]
+		c := model.Cell{Run: first.Run, Cell: first.Cell, Proxies: first.Proxies, Services: int(math.Round(first.Services)), Rate: first.Rate, Trials: len(cell)}
+		var predictions []*model.Prediction
+		for _, trial := range cell {
+			p, err := m.Predict(trial.Mesh(), o)
+			if err != nil {
+				return nil, err
+			}
+			predictions = append(predictions, p)
 		}
 		for _, measure := range measures {
 			y := medianOf(cell, measure.of)
 			if !stat.Finite(y) {
 				continue
 			}
-			i := p.Output(measure.output)
+			i := middle(predictions, measure.output)
 			c.Outputs = append(c.Outputs, model.Against{Output: measure.output, Unit: unitOf(measure.output), Measured: y, Predicted: i.Estimate, Low: i.Low, High: i.High})
 		}
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// middle is the median of several predictions of an output, and of their bounds.
+func middle(predictions []*model.Prediction, output string) model.Interval {
+	var estimate, low, high []float64
+	for _, p := range predictions {
+		i := p.Output(output)
+		estimate, low, high = append(estimate, i.Estimate), append(low, i.Low), append(high, i.High)
+	}
+	return model.Interval{Estimate: medianFinite(estimate), Low: medianFinite(low), High: medianFinite(high)}
 }

@@ -27,8 +27,8 @@ func TestFindsWhatMadeTheRuns(t *testing.T) {
 	}
 	for p, within := range map[model.Parameter]float64{
 		model.Watch: 0.05, model.ContextPerService: 0.15, model.IdleCores: 0.2, model.Beside: 0.1, model.Apply: 0.15,
-		model.CPUPerServiceOf(push.RDS): 0.15, model.CPUOf(push.LDS): 0.15, model.CPUOf(push.EDS): 0.2, model.CPUOf(push.CDS): 0.3,
-		model.BytesPerServiceOf(push.RDS): 0.02, model.BytesOf(push.LDS): 0.02, model.BytesOf(push.EDS): 0.05, model.BytesOf(push.CDS): 0.05,
+		model.CPUPerServiceOf(push.RDS): 0.15, model.CPUOf(push.LDS): 0.15, model.RDSCPUAnew: 0.2, model.EDSCPUWhole: 0.5,
+		model.BytesPerServiceOf(push.RDS): 0.02, model.BytesOf(push.LDS): 0.02, model.EDSBytesWhole: 0.1, model.BytesOf(push.CDS): 0.05, model.CDSBytesPerChange: 0.05,
 		model.MemoryPerProxy: 0.2, model.MemoryPerService: 0.4, model.Parallel: 0.35,
 	} {
 		f := parameter(m, p)
@@ -39,7 +39,7 @@ func TestFindsWhatMadeTheRuns(t *testing.T) {
 			t.Errorf("%s is %v", f.Name, f.Interval)
 		}
 	}
-	if len(m.HeldOut) != 1 || m.HeldOut[0].Proxies != 2000 || len(m.Cells) != 5 {
+	if len(m.HeldOut) != 1 || m.HeldOut[0].Proxies != 2000 || len(m.Cells) != 6 {
 		t.Fatalf("%d cells held out, %d fitted", len(m.HeldOut), len(m.Cells))
 	}
 	within := 0
@@ -229,7 +229,7 @@ func TestRegress(t *testing.T) {
 func TestObserve(t *testing.T) {
 	run := madeUp(t, truth(), cells(t, sizes), 1, 0, 5)
 	seen, left, err := Observe(run, false)
-	if err != nil || len(left) > 0 || len(seen) != 5 {
+	if err != nil || len(left) > 0 || len(seen) != 6 {
 		t.Fatalf("%d seen, left %v, %v", len(seen), left, err)
 	}
 	for _, o := range seen {
@@ -239,8 +239,8 @@ func TestObserve(t *testing.T) {
 				pairs += o.Proxies
 			}
 		}
-		if pairs == 0 || !(o.P99 >= o.P50) || !(o.P50 > o.DebounceAfter) || o.Merged[push.EDS] < 1 || o.Cores != 2 {
-			t.Errorf("%s: %d pairs, p50 %v, p99 %v, %v merged, %v cores", o.Trial, pairs, o.P50, o.P99, o.Merged, o.Cores)
+		if pairs == 0 || !(o.P99 >= o.P50) || !(o.P50 > o.DebounceAfter) || o.Pairs[push.CDS]+o.Pairs[push.EDS] == 0 && o.levels[study.FactorChange] == study.ChangeMixed || o.Cores != 2 {
+			t.Errorf("%s: %d pairs, p50 %v, p99 %v, %v pairs by type, %v cores", o.Trial, pairs, o.P50, o.P99, o.Pairs, o.Cores)
 		}
 		shares := 0.0
 		for typ := range push.Types {

@@ -23,20 +23,20 @@ type Observation struct {
 	For                     int // ForAll or another
 	Valid                   bool
 
-	Proxies, Replicas, Throttle, ChangesMade int
-	Services                                 float64 // in the middle of the window
-	Rate                                     float64 // changes a second
-	Cores                                    float64 // that istiod could use
-	DebounceAfter, DebounceMax               float64
-	Direct                                   bool
-	Replay                                   model.Replay
+	Proxies, Namespaces, Replicas, Throttle, ChangesMade int
+	Services                                             float64 // in the middle of the window
+	Rate                                                 float64 // changes a second
+	Cores                                                float64 // that istiod could use
+	DebounceAfter, DebounceMax                           float64
+	Direct                                               bool
+	Replay                                               model.Replay
 
 	CPU       float64 // of istiod in the window
 	Idle      float64 // cores, before the first change
 	Simulator float64 // CPU time of the simulated proxies
 
 	Pushes, Bytes, Times [push.Types]float64 // counts, bytes on the wire, pilot_xds_push_time
-	Merged               [push.Types]float64 // changes in a push
+	Pairs                [push.Types]float64 // of a change with a part of its own in the type, and a proxy
 	Contexts             float64
 	ContextTime          float64 // all of them
 	Configuration        float64 // share of the push contexts in which configuration changed
@@ -131,7 +131,7 @@ func observe(run record.Run, t *record.Trial, events []*record.Event, disturbed 
 		return o, why
 	}
 	o = Observation{Run: run.Header.RunID, Study: run.Header.Study, Trial: t.ID, Cell: t.Cell.Key(), levels: t.Cell, Valid: t.Validity.Valid,
-		Proxies: c.Proxies, Replicas: max(1, l.IstiodReplicas), ChangesMade: c.Committed,
+		Proxies: c.Proxies, Namespaces: max(1, l.Namespaces), Replicas: max(1, l.IstiodReplicas), ChangesMade: c.Committed,
 		DebounceAfter: l.DebounceAfter.Seconds(), DebounceMax: l.DebounceMax.Seconds(), Direct: !l.EDSDebounce,
 		CPU: t.CPU[record.PartControl].TotalS(), Simulator: c.Simulator.TotalS(), Idle: math.NaN(), Memory: memoryOf(t)}
 	o.Throttle, _ = strconv.Atoi(known[study.FactorPushThrottle]) // a number, or as istiod chooses
@@ -288,14 +288,14 @@ func (o *Observation) readCounters(c *record.Control) {
 		if n := float64(c.Wire[t.String()].Responses); n > 0 && o.Pushes[t] > 0 {
 			o.Bytes[t] *= o.Pushes[t] / n
 		}
-		needed := 0
 		for _, change := range o.Replay.Changes {
-			if k, _ := model.KindOf(o.Replay.Kinds[change.Kind]); k.Types.Has(t) {
-				needed++
+			k, _ := model.KindOf(o.Replay.Kinds[change.Kind])
+			if k.Types.Has(t) && !k.Bare.Has(t) {
+				o.Pairs[t] += float64(o.Proxies)
 			}
-		}
-		if o.Pushes[t] > 0 {
-			o.Merged[t] = math.Max(1, float64(needed)*float64(o.Proxies)/o.Pushes[t])
+			if k.Asks.Has(t) {
+				o.Pairs[t] += float64(o.Proxies)
+			}
 		}
 	}
 	o.Contexts, o.ContextTime = at("pilot_pushcontext_init_seconds_count"), at("pilot_pushcontext_init_seconds_sum")
@@ -334,13 +334,21 @@ func (o *Observation) readStages(c *record.Control) {
 
 func (o *Observation) readConvergence(events []*record.Event) {
 	var all []float64
+	first, last := int64(math.MaxInt64), 0.0
+	for _, e := range events {
+		if e.Error == "" && e.CommittedNS > 0 {
+			first = min(first, e.CommittedNS)
+		}
+	}
 	for _, e := range events {
 		for _, us := range e.Seen.AckedUS {
 			if us != record.Never {
 				all = append(all, float64(us)/1e6)
+				last = math.Max(last, float64(e.CommittedNS-first)/1e9+float64(us)/1e6)
 			}
 		}
 	}
+	o.Replay.Tail = math.Max(0, o.Replay.Window-last)
 	counts := stat.FromSamples(all)
 	o.P50, o.P99 = math.NaN(), math.NaN()
 	if counts.Total() > 0 {
@@ -348,10 +356,20 @@ func (o *Observation) readConvergence(events []*record.Event) {
 	}
 }
 
+// calm tells whether a trial's pushes did not overlap: one was over before the
+// next began, so that times are those of a push, not of waiting for CPUs.
+func (o *Observation) calm() bool {
+	return o.Waited*o.Contexts/float64(o.Replicas)/o.Replay.Window < mostOverlap
+}
+
+// mostOverlap is how many pushes may be under way at a time, on average, in a trial
+// that is calm.
+const mostOverlap = 0.5
+
 // Mesh is the mesh of a trial, with its changes.
 func (o *Observation) Mesh() model.Mesh {
 	m := model.Default()
-	m.Proxies, m.Services = o.Proxies, int(math.Round(o.Services))
+	m.Proxies, m.Services, m.Namespaces = o.Proxies, int(math.Round(o.Services)), o.Namespaces
 	m.Rate, m.Replicas, m.Cores, m.Throttle = math.Max(o.Rate, 1e-4), o.Replicas, o.Cores, o.Throttle
 	m.DebounceAfter, m.DebounceMax, m.DirectEndpoints = o.DebounceAfter, o.DebounceMax, o.Direct
 	m.Beside, m.Replay = true, &o.Replay

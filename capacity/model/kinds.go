@@ -14,26 +14,52 @@ type ChangeKind struct {
 	// skippedLdsConfigs, skippedRdsConfigs in pilot/pkg/xds; Gateways are nothing
 	// to sidecars at all).
 	Types push.TypeSet
+	// Bare are those of them in which the change has no part of its own: a
+	// VirtualService brings cds only what differs in the services that are seen
+	// (deltaFromServiceDiff in pilot/pkg/networking/core), mostly nothing; and the
+	// endpoints of a new Service nobody watches yet.
+	Bare push.TypeSet
+	// Asks are types of which proxies ask for what is new to them: the endpoints of
+	// a new cluster, also of a DestinationRule's subsets.
+	Asks push.TypeSet
+	// Spoils are types that a push which merges it sends whole: all endpoints, if
+	// any change is of a kind that eds cannot tell by difference
+	// (canSendPartialFullPushes in pilot/pkg/xds, which looks at all that changed,
+	// not at what concerns eds alone).
+	Spoils push.TypeSet
 	// Configuration says that the push context's indexes are made again.
 	Configuration bool
 }
 
+var (
+	onlyEndpoints = ChangeKind{Types: push.SetOf(push.EDS)}
+	aService      = ChangeKind{Types: push.SetOf(push.CDS, push.EDS, push.LDS, push.RDS), Bare: push.SetOf(push.EDS), Asks: push.SetOf(push.EDS), Configuration: true}
+	aRule         = ChangeKind{Types: push.SetOf(push.CDS, push.EDS, push.LDS, push.RDS), Asks: push.SetOf(push.EDS), Configuration: true}
+	aRoute        = ChangeKind{Types: push.SetOf(push.CDS, push.LDS, push.RDS), Bare: push.SetOf(push.CDS), Spoils: push.SetOf(push.EDS), Configuration: true}
+	aListener     = ChangeKind{Types: push.SetOf(push.LDS), Spoils: push.SetOf(push.EDS), Configuration: true}
+)
+
 var changeKinds = []ChangeKind{
-	{"endpoints-scale", push.SetOf(push.EDS), false},
-	{"endpoints-replace", push.SetOf(push.EDS), false},
-	{"endpoints-flap", push.SetOf(push.EDS), false},
-	{"rolling-restart", push.SetOf(push.EDS), false},
-	{"pod-labels", push.SetOf(push.EDS), false},
-	{"service", push.SetOf(push.CDS, push.EDS, push.LDS, push.RDS), true},
-	{"serviceentry", push.SetOf(push.CDS, push.EDS, push.LDS, push.RDS), true},
-	{"destinationrule", push.SetOf(push.CDS, push.EDS, push.LDS, push.RDS), true},
-	{"virtualservice", push.SetOf(push.CDS, push.LDS, push.RDS), true},
-	{"sidecar", push.SetOf(push.CDS, push.LDS, push.RDS), true},
-	{"authorizationpolicy", push.SetOf(push.LDS), true},
-	{"telemetry", push.SetOf(push.LDS), true},
-	{"gateway", 0, true},
-	{"namespace-labels", 0, false},
-	{"no-op", 0, false},
+	onlyEndpoints.named("endpoints-scale"),
+	onlyEndpoints.named("endpoints-replace"),
+	onlyEndpoints.named("endpoints-flap"),
+	onlyEndpoints.named("rolling-restart"),
+	onlyEndpoints.named("pod-labels"),
+	aService.named("service"),
+	aService.named("serviceentry"),
+	aRule.named("destinationrule"),
+	aRoute.named("virtualservice"),
+	aRoute.named("sidecar"),
+	aListener.named("authorizationpolicy"),
+	aListener.named("telemetry"),
+	ChangeKind{Configuration: true}.named("gateway"),
+	ChangeKind{}.named("namespace-labels"),
+	ChangeKind{}.named("no-op"),
+}
+
+func (k ChangeKind) named(name string) ChangeKind {
+	k.Name = name
+	return k
 }
 
 // Words for several kinds at once.

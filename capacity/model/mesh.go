@@ -17,6 +17,8 @@ type Mesh struct {
 	// Below 1 proxies are in groups, each of which needs its share of the
 	// changes.
 	Visible float64 `json:"visible"`
+	// Namespaces are those of the proxies: istiod caches routes for each by itself.
+	Namespaces int `json:"namespaces"`
 
 	Rate    float64            `json:"rate"` // changes a second
 	Arrival string             `json:"arrival"`
@@ -56,11 +58,12 @@ type Replay struct {
 	Kinds   []string
 	Changes []push.Change // Kind is an index into Kinds
 	Window  float64       // how long CPU time and bytes were counted, seconds
+	Tail    float64       // of that, after the last acknowledgement
 }
 
 // Default is a mesh as istiod is installed; how large it is, is left to say.
 func Default() Mesh {
-	return Mesh{Visible: 1, Arrival: push.Poisson, Replicas: 1, Cores: 2, DebounceAfter: 0.1, DebounceMax: 10, ConnectionAge: 1800}
+	return Mesh{Visible: 1, Namespaces: 10, Arrival: push.Poisson, Replicas: 1, Cores: 2, DebounceAfter: 0.1, DebounceMax: 10, ConnectionAge: 1800}
 }
 
 // Check says what is wrong with a mesh, naming the field; nil if it can be
@@ -71,7 +74,7 @@ func (m Mesh) Check() error {
 		v         float64
 		low, high float64
 	}{
-		{"proxies", float64(m.Proxies), 1, 1e6}, {"services", float64(m.Services), 0, 1e6}, {"visible", m.Visible, 0.001, 1},
+		{"proxies", float64(m.Proxies), 1, 1e6}, {"services", float64(m.Services), 0, 1e6}, {"visible", m.Visible, 0.001, 1}, {"namespaces", float64(m.Namespaces), 1, push.MaxVariants},
 		{"rate", m.Rate, 1e-4, 1e4}, {"burst", float64(m.Burst), 0, 1e5}, {"replicas", float64(m.Replicas), 1, 1000}, {"cores", m.Cores, 0.01, 1024},
 		{"throttle", float64(m.Throttle), 0, 1e5}, {"connect_limit", m.ConnectLimit, 0, 1e6}, {"debounce_after", m.DebounceAfter, 0, 600}, {"debounce_max", m.DebounceMax, 0, 3600},
 		{"connection_age", m.ConnectionAge, 0, 1e9},
@@ -125,9 +128,6 @@ func (v *Values) Input(m Mesh) push.Input {
 			Idle: v.idle(m)},
 		Kinds: v.Kinds(m),
 	}
-	if m.Beside {
-		in.Costs.Beside = v[Beside]
-	}
 	groups := 1
 	if m.Visible < 1 {
 		groups = min(max(2, int(math.Round(1/m.Visible))), maxGroups, max(m.Proxies, 1))
@@ -136,7 +136,10 @@ func (v *Values) Input(m Mesh) push.Input {
 	for i := range groups {
 		class := v.class(fmt.Sprintf("group %d", i+1), seen)
 		class.Proxies = m.Proxies*(i+1)/groups - m.Proxies*i/groups
-		class.Needs = m.Visible
+		class.Needs, class.Variants = m.Visible, max(1, min(m.Namespaces, m.Proxies)/groups)
+		if m.Beside {
+			class.Beside, class.BesideByte = v[Beside], v[BesidePerByte]
+		}
 		slow := class
 		slow.Name, slow.Read = class.Name+", slow", m.SlowRead
 		slow.Proxies = int(math.Round(float64(class.Proxies) * m.Slow))
@@ -182,24 +185,22 @@ func (v *Values) kind(name string, weight float64, services int) push.Kind {
 	if k.Configuration {
 		context += v[ContextPerService] * float64(services)
 	}
-	return push.Kind{Name: name, Weight: weight, Types: k.Types, Context: context}
+	return push.Kind{Name: name, Weight: weight, Types: k.Types, Bare: k.Bare, Asks: k.Asks, Spoils: k.Spoils, Context: context}
 }
 
 // class is a proxy that sees some services, all of whose changes it needs.
 func (v *Values) class(name string, seen float64) push.Class {
 	c := push.Class{Name: name, Needs: 1, Apply: v[Apply], ApplyByte: v[ApplyPerByte], Connect: v[ConnectCPU] + v[ConnectPerService]*seen}
 	for t := range push.Types {
-		c.CPU[t] = linear(t, v[CPUOf(t)], v[CPUPerServiceOf(t)]*seen)
-		c.Bytes[t] = linear(t, v[BytesOf(t)], v[BytesPerServiceOf(t)]*seen)
+		c.CPU[t].Base = v[CPUOf(t)] + v[CPUPerServiceOf(t)]*seen
+		c.Bytes[t].Base = v[BytesOf(t)] + v[BytesPerServiceOf(t)]*seen
+		if ByDifference(t) {
+			c.CPU[t].Each, c.Bytes[t].Each = v[CPUPerChangeOf(t)], v[BytesPerChangeOf(t)]
+		}
 	}
+	c.CPU[push.EDS].Whole, c.Bytes[push.EDS].Whole = v[EDSCPUWhole]*seen, v[EDSBytesWhole]*seen
+	c.CPU[push.RDS].Anew = v[RDSCPUAnew] * seen
 	return c
-}
-
-func linear(t push.Type, each, services float64) push.Linear {
-	if ByDifference(t) {
-		return push.Linear{Base: services, Each: each}
-	}
-	return push.Linear{Base: each + services}
 }
 
 // MemoryOf is the memory of one replica in bytes, of a mesh in which it sends

@@ -7,7 +7,7 @@ import (
 )
 
 // Schema of a model's document.
-const Schema = 1
+const Schema = 2
 
 // Interval is an estimate with the bounds of its interval.
 type Interval struct {

@@ -236,6 +236,36 @@ func TestMeshCheck(t *testing.T) {
 	}
 }
 
+// A mesh whose pushes overlap is sent all endpoints and has its routes made anew; with
+// more namespaces a calm one has them made more often.
+func TestOverlappingPushesTakeMore(t *testing.T) {
+	v := Assumed()
+	at := mesh(600, 500, 0.2)
+	at.Mix, at.Cores, at.Horizon = map[string]float64{MixEndpoints: 2, "virtualservice": 1}, 8, 120
+	calm, err := v.Simulate(at, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calm.Whole[push.EDS] > 0.2*calm.Pushes[push.EDS] || calm.Anew[push.RDS] > 0.15*calm.Pushes[push.RDS] {
+		t.Errorf("calm: of %v pushes of endpoints %v are whole, of %v of routes %v are made anew", calm.Pushes[push.EDS], calm.Whole[push.EDS], calm.Pushes[push.RDS], calm.Anew[push.RDS])
+	}
+	more := at
+	more.Namespaces *= 5
+	if r, err := v.Simulate(more, 1); err != nil || r.Anew[push.RDS] < 1.5*calm.Anew[push.RDS] {
+		t.Errorf("in 50 namespaces routes are made %v times, in 10 %v times; %v", r.Anew[push.RDS], calm.Anew[push.RDS], err)
+	}
+	busy := at
+	busy.Rate, busy.Cores = 4, 1
+	r, err := v.Simulate(busy, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Whole[push.EDS] < 0.5*r.Pushes[push.EDS] || r.Anew[push.RDS] < 0.5*r.Pushes[push.RDS] || r.AllBytes()/r.Turns < 2*calm.AllBytes()/calm.Turns {
+		t.Errorf("busy: of %v pushes of endpoints %v are whole, of %v of routes %v are made anew, %.0f bytes a turn after %.0f", r.Pushes[push.EDS], r.Whole[push.EDS],
+			r.Pushes[push.RDS], r.Anew[push.RDS], r.AllBytes()/r.Turns, calm.AllBytes()/calm.Turns)
+	}
+}
+
 // Published sizes come with the model's, and with words on the slope.
 func TestPublished(t *testing.T) {
 	m := made(nil)
@@ -255,7 +285,18 @@ func TestPublished(t *testing.T) {
 	if few, many := v.Slope(1), v.Slope(1000); math.Abs(few-250.5e3) > 1 || math.Abs(many-750e3) > 1 {
 		t.Errorf("slopes %v and %v", few, many)
 	}
-	if words := strings.Join(m.SlopeWords(), " "); !strings.Contains(words, "0.25 MB") || !strings.Contains(words, "0.75 MB with 1,000") {
-		t.Errorf("in words: %s", words)
+	words := strings.Join(m.SlopeWords(), " ")
+	for _, want := range []string{"0.25 MB", "0.75 MB with 1,000", "each adds 500 bytes for each sidecar", "by AKS it is 737", "0.8 MB for each that was replaced", "some 64% of what it took",
+		"AKS's figures are 5.1 and 2.7 times as much", "with what is sent cannot be told"} {
+		if !strings.Contains(words, want) {
+			t.Errorf("%q is not in %s", want, words)
+		}
+	}
+	sends := made(func(v *Values) { v[MemoryPerRate] = 0.5 })
+	if more, err := sends.ComparePublished(Options{Seed: 1, Draws: 3}); err != nil || !(more[1].Slope > rows[1].Slope) || rows[1].Slope != v.Slope(1000) {
+		t.Errorf("slopes of %s: %v and %v, where sending takes memory %v; %v", rows[1].Claim, rows[1].Slope, v.Slope(1000), more[1].Slope, err)
+	}
+	if words := strings.Join(sends.SlopeWords(), " "); !strings.Contains(words, "each MB/s that is sent adds 0.50 MB") {
+		t.Error(words)
 	}
 }

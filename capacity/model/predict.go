@@ -48,10 +48,11 @@ var Outputs = []OutputDef{
 	}},
 }
 
-// seconds is what rates of a simulation are over.
+// seconds is what rates of a simulation are over: a trial's window ends when the
+// last proxy has the last change, and so does that of its simulation.
 func (m Mesh) seconds(r *push.Result) float64 {
 	if m.Replay != nil {
-		return m.Replay.Window
+		return r.Seconds + m.Replay.Tail
 	}
 	return r.Seconds
 }
@@ -140,7 +141,10 @@ func (v *Values) simulate(m Mesh, seed uint64, coarse int) (*push.Result, error)
 		in.Batch = max(1, min(throttle/4, m.Proxies/m.Replicas/coarse))
 	}
 	if m.Replay != nil {
-		in.Changes, in.Horizon = m.Replay.Changes, m.Replay.Window
+		in.Changes, in.Horizon = m.Replay.Changes, 1
+		if n := len(in.Changes); n > 0 {
+			in.Horizon = math.Max(1, in.Changes[n-1].At)
+		}
 	} else {
 		in.Changes = push.Schedule(m.Arrival, m.Rate, in.Horizon, m.Burst, in.Kinds, seed)
 	}
@@ -348,7 +352,7 @@ func (m *Model) assumedFor(mesh Mesh) []string {
 			continue // of a type that these changes do not bring
 		}
 		switch Parameter(i) {
-		case Beside:
+		case Beside, BesidePerByte:
 			if !mesh.Beside {
 				continue
 			}

@@ -149,6 +149,7 @@ func (r *Request) fields(given map[string]bool) []field {
 		noted(whole("proxies", &m.Proxies, 1, 1_000_000)),
 		noted(whole("services", &m.Services, 0, 1_000_000)),
 		share("visible", &m.Visible, 0.001, 1),
+		whole("namespaces", &m.Namespaces, 1, 100_000),
 		section("changes", []field{
 			noted(number("rate", &m.Rate, 1e-4, 1e4)),
 			word("arrival", &m.Arrival, "poisson", "uniform", "burst"),

@@ -2,39 +2,88 @@ package push
 
 import "sort"
 
+// tally is how many changes there were so far.
+type tally struct {
+	all   int32        // that a class needs
+	each  [Types]int32 // that bring a type
+	own   [Types]int32 // that have a part of their own in it
+	asks  [Types]int32 // whose part proxies ask for
+	spoil [Types]int32 // that keep it from being sent by difference
+}
+
 // counts says which of the changes pushed so far a class needs, and which
 // types they bring it, so that any stretch of them is looked up at once.
 type counts struct {
 	in *Input
 	// by class: a sum for each change pushed and one before them all.
-	all  [][]int32
-	each [][][Types]int32
+	sums [][]tally
 }
 
 func newCounts(in *Input) *counts {
-	c := &counts{in: in, all: make([][]int32, len(in.Classes)), each: make([][][Types]int32, len(in.Classes))}
+	c := &counts{in: in, sums: make([][]tally, len(in.Classes))}
 	for i := range in.Classes {
-		c.all[i] = []int32{0}
-		c.each[i] = [][Types]int32{{}}
+		c.sums[i] = []tally{{}}
 	}
 	return c
 }
 
 // append adds a change behind those pushed before.
 func (c *counts) append(change *Change) {
-	types := c.in.Kinds[change.Kind].Types
+	kind := &c.in.Kinds[change.Kind]
 	for i := range c.in.Classes {
-		all, each := c.all[i][len(c.all[i])-1], c.each[i][len(c.each[i])-1]
-		if types != 0 && c.needs(i, change) {
-			all++
+		sum := c.sums[i][len(c.sums[i])-1]
+		if kind.Types != 0 && c.needs(i, change) {
+			sum.all++
 			for t := range Types {
-				if types.Has(t) {
-					each[t]++
+				if kind.Types.Has(t) {
+					sum.each[t]++
+					if !kind.Bare.Has(t) {
+						sum.own[t]++
+					}
+				}
+				if kind.Asks.Has(t) {
+					sum.asks[t]++
+				}
+				if kind.Spoils.Has(t) {
+					sum.spoil[t]++
 				}
 			}
 		}
-		c.all[i], c.each[i] = append(c.all[i], all), append(c.each[i], each)
+		c.sums[i] = append(c.sums[i], sum)
 	}
+}
+
+// merge is what a push of a type merges.
+type merge struct {
+	changes int     // that bring the type; 0: nothing of it is sent
+	own     int     // of them, with a part of their own
+	asked   int     // parts that the proxy asks for afterwards
+	whole   bool    // all of the type is sent
+	sent    bool    // the turn itself sends it
+	anew    float64 // share of the proxies for which it is not in istiod's cache
+}
+
+// pushes is how many responses of the type come of it.
+func (m merge) pushes() float64 {
+	n := 0.0
+	if m.sent {
+		n++
+	}
+	if m.asked > 0 {
+		n++
+	}
+	return n
+}
+
+// merged is what a push of a type merges to a class, of the changes from one place
+// to another. Endpoints of which there are none to send are not sent at all
+// (buildEndpoints in pilot/pkg/xds/eds.go), while clusters come with those that
+// every proxy has.
+func (c *counts) merged(class int, t Type, from, to int) merge {
+	a, b := &c.sums[class][from], &c.sums[class][to]
+	m := merge{changes: int(b.each[t] - a.each[t]), own: int(b.own[t] - a.own[t]), asked: int(b.asks[t] - a.asks[t]), whole: b.spoil[t] > a.spoil[t]}
+	m.sent = m.changes > 0 && (t != EDS || m.own > 0 || m.whole)
+	return m
 }
 
 // needs tells whether a class needs a change: classes lie evenly around a
@@ -53,20 +102,15 @@ func (c *counts) needs(class int, change *Change) bool {
 
 // needed is how many of the changes from one place to another a class needs.
 func (c *counts) needed(class, from, to int) int {
-	return int(c.all[class][to] - c.all[class][from])
-}
-
-// of is how many of them bring a type.
-func (c *counts) of(class int, t Type, from, to int) int {
-	return int(c.each[class][to][t] - c.each[class][from][t])
+	return int(c.sums[class][to].all - c.sums[class][from].all)
 }
 
 // nth is the place of the nth change, from 0, of those that a class needs
 // from one place on; it lies between low and high.
 func (c *counts) nth(class, from, low, high, nth int) int {
-	all := c.all[class]
-	want := all[from] + int32(nth) + 1
-	return low + sort.Search(high-low, func(i int) bool { return all[low+i+1] >= want })
+	sums := c.sums[class]
+	want := sums[from].all + int32(nth) + 1
+	return low + sort.Search(high-low, func(i int) bool { return sums[low+i+1].all >= want })
 }
 
 // ring is a queue of bounded length.

@@ -8,7 +8,7 @@
 //	changes -> debounce -> push context -> queue -> turn (CPU, then sending) -> proxy
 //
 // What it takes from istiod's source (pilot/pkg/xds of Istio 1.31: discovery.go,
-// pushqueue.go, delta.go, and features/tuning.go):
+// pushqueue.go, delta.go, eds.go, and features/tuning.go):
 //
 //   - Debouncing waits until nothing came for DebounceAfter, or DebounceMax has
 //     passed since the first change; both are looked at when a timer ends, and
@@ -19,6 +19,12 @@
 //     are many, and what is late is sent once.
 //   - A turn holds a slot of PILOT_PUSH_THROTTLE until its last message is
 //     written, so that a slow reader holds it too.
+//   - Endpoints and clusters go by difference; but all endpoints go in a push that
+//     merges a change which eds cannot tell by difference ([Kind.Spoils], from
+//     canSendPartialFullPushes in eds.go).
+//   - What a push makes is cached if it began after the cache was last cleared, and
+//     a push that merges keeps the beginning of the first, so that pushes that overlap
+//     fill no cache (typed_xds_cache.go and PushRequest.CopyMerge in pilot/pkg/model).
 //   - A push of nothing but endpoints is not debounced where
 //     PILOT_ENABLE_EDS_DEBOUNCE is off.
 //   - New streams wait for PILOT_MAX_REQUESTS_PER_SECOND, a second at most, and

@@ -46,16 +46,44 @@ type Kind struct {
 	// Types are what a proxy that needs such a change is sent; none for one
 	// that no proxy needs.
 	Types TypeSet
+	// Bare are those of them in which it has no part of its own: the push brings
+	// what every push of the type does, and nothing for this change.
+	Bare TypeSet
+	// Asks are types of which proxies ask for a part by themselves when they have the
+	// rest, as for the endpoints of a cluster that is new: a push of its own.
+	Asks TypeSet
+	// Spoils are types that cannot be sent by difference in a push that merges such
+	// a change, if other changes bring them: all of the type is sent.
+	Spoils TypeSet
 	// Context is the time of a push context that has such a change, all on one
 	// CPU; that of several is the largest.
 	Context float64
 }
 
-// Linear is what one push of a type takes: Base, and Each for every change
-// that it merges.
-type Linear struct{ Base, Each float64 }
+// Cost is what one push of a type takes, or brings.
+type Cost struct {
+	Base float64 // of every push
+	// Each is for every change that the push merges and that has a part of its
+	// own in the type; Whole is in its place where all of the type is sent.
+	Each, Whole float64
+	// Anew is what is added where istiod does not find the resources in its cache.
+	Anew float64
+}
 
-func (l Linear) of(changes int) float64 { return l.Base + l.Each*float64(changes) }
+func (c Cost) of(m merge) float64 {
+	out := 0.0
+	switch {
+	case !m.sent:
+	case m.whole:
+		out = c.Base + c.Whole
+	default:
+		out = c.Base + c.Each*float64(m.own)
+	}
+	if m.asked > 0 {
+		out += c.Base + c.Each*float64(m.asked)
+	}
+	return out + c.Anew*m.anew
+}
 
 // Class is a number of proxies that are alike.
 type Class struct {
@@ -67,7 +95,13 @@ type Class struct {
 	// change is needed by all of a class or by none.
 	Needs float64
 	// CPU and Bytes are what a push of each type takes and brings, by one proxy.
-	CPU, Bytes [Types]Linear
+	CPU, Bytes [Types]Cost
+	// Variants is how many sorts of these proxies there are that share nothing in
+	// istiod's cache: their namespaces; 0: one.
+	Variants int
+	// Beside is the CPU time that others on istiod's CPUs spend on a push to such a
+	// proxy, BesideByte what each byte adds: in a lab, the simulated proxies.
+	Beside, BesideByte float64
 	// Connect is the CPU time to serve a new stream its first configuration.
 	Connect float64
 	// Apply is how long it takes from the end of a turn until a proxy has
@@ -88,9 +122,6 @@ type Costs struct {
 	Parallel float64
 	// Idle is what istiod uses without any change, cores of each replica.
 	Idle float64
-	// Beside is the CPU time that others on the same CPUs spend for each CPU
-	// second of istiod's turns: in a lab that is the simulated proxies.
-	Beside float64
 }
 
 // Settings are those of istiod.
@@ -149,9 +180,10 @@ type Input struct {
 
 // Bounds of an input.
 const (
-	MaxProxies = 10_000_000
-	MaxClasses = 256
-	MaxChanges = 2_000_000
+	MaxProxies  = 10_000_000
+	MaxClasses  = 256
+	MaxChanges  = 2_000_000
+	MaxVariants = 100_000
 )
 
 // Check says what is wrong with an input; nil if it can be simulated.
@@ -163,7 +195,7 @@ func (in *Input) Check() error {
 		positive bool
 	}{
 		{"debounce_after", s.DebounceAfter, false}, {"debounce_max", s.DebounceMax, false}, {"connect_limit", s.ConnectLimit, false}, {"cores", s.Cores, true},
-		{"watch", c.Watch, false}, {"change", c.Change, false}, {"skip", c.Skip, false}, {"parallel", c.Parallel, true}, {"idle", c.Idle, false}, {"beside", c.Beside, false},
+		{"watch", c.Watch, false}, {"change", c.Change, false}, {"skip", c.Skip, false}, {"parallel", c.Parallel, true}, {"idle", c.Idle, false},
 		{"horizon", in.Horizon, true}, {"settle", in.Settle, false}, {"storm", in.StormAt, false}, {"window", in.Window, false},
 	} {
 		if !usable(x.v) || x.v < 0 || x.positive && x.v == 0 {
@@ -176,9 +208,14 @@ func (in *Input) Check() error {
 			return fmt.Errorf("push: class %s has %d proxies", class.Name, class.Proxies+class.Returning)
 		}
 		proxies += class.Proxies + class.Returning
-		values := []float64{class.Needs, class.Connect, class.Apply, class.ApplyByte, class.Read}
+		if class.Variants < 0 || class.Variants > MaxVariants {
+			return fmt.Errorf("push: class %s has %d variants", class.Name, class.Variants)
+		}
+		values := []float64{class.Needs, class.Connect, class.Apply, class.ApplyByte, class.Read, class.Beside, class.BesideByte}
 		for t := range Types {
-			values = append(values, class.CPU[t].Base, class.CPU[t].Each, class.Bytes[t].Base, class.Bytes[t].Each)
+			for _, cost := range []Cost{class.CPU[t], class.Bytes[t]} {
+				values = append(values, cost.Base, cost.Each, cost.Whole, cost.Anew)
+			}
 		}
 		for _, v := range values {
 			if !usable(v) || v < 0 {

@@ -26,7 +26,15 @@ type naive struct {
 	queue   []int
 	left    map[int]float64 // of turns, by proxy: path
 	to      map[int]int
-	chores  []float64 // paths left of what changes cost by themselves
+	begun   []float64         // when the first push that a proxy waits for began
+	next    []float64         // of those that came during its turn
+	made    map[[2]int]int    // by namespace and type: for how many changes the cache has it
+	maker   map[[2]int][2]int // who makes it, and for how many changes
+	misses  map[int][Types]bool
+	cleared float64
+	bytes   float64
+
+	chores []float64 // paths left of what changes cost by themselves
 
 	latencies []float64
 	turns     int
@@ -37,7 +45,7 @@ type naive struct {
 func runNaive(in *Input) *naive {
 	n := in.Classes[0].Proxies
 	s := &naive{in: in, timer: math.Inf(1), context: -1, had: make([]int, n), pending: make([]bool, n), again: make([]bool, n),
-		left: map[int]float64{}, to: map[int]int{}}
+		left: map[int]float64{}, to: map[int]int{}, begun: make([]float64, n), next: make([]float64, n), made: map[[2]int]int{}, maker: map[[2]int][2]int{}, misses: map[int][Types]bool{}}
 	arrived := 0
 	for {
 		rate := s.rate()
@@ -74,7 +82,7 @@ func (s *naive) works() []float64 {
 }
 
 func (s *naive) rate() float64 {
-	load := float64(len(s.left))*s.in.Costs.Parallel*(1+s.in.Costs.Beside) + float64(len(s.chores))
+	load := float64(len(s.left))*s.in.Costs.Parallel + float64(len(s.chores))
 	if s.context >= 0 {
 		load++
 	}
@@ -119,14 +127,17 @@ func (s *naive) settle() {
 	if s.context >= 0 && s.context <= tiny {
 		s.context = -1
 		s.pushed = append(s.pushed, s.making...)
-		s.making, due = nil, true
+		s.making, due, s.cleared = nil, true, s.now
 		for p := range s.had {
 			switch {
 			case s.pending[p]:
 			case s.hasTurn(p):
+				if !s.again[p] {
+					s.next[p] = s.now
+				}
 				s.again[p] = true
 			default:
-				s.pending[p] = true
+				s.pending[p], s.begun[p] = true, s.now
 				s.queue = append(s.queue, p)
 			}
 		}
@@ -155,6 +166,7 @@ func (s *naive) settle() {
 	for len(s.queue) > 0 && len(s.left) < slots {
 		p := s.queue[0]
 		s.queue, s.pending[p], s.to[p] = s.queue[1:], false, len(s.pushed)
+		s.lookUp(p)
 		cpu, _ := s.costs(p)
 		s.cpu += cpu
 		s.left[p] = cpu / s.in.Costs.Parallel
@@ -163,23 +175,98 @@ func (s *naive) settle() {
 
 func (s *naive) hasTurn(p int) bool { _, ok := s.left[p]; return ok }
 
+// brought is how many of the first changes pushed bring a type.
+func (s *naive) brought(t Type, upto int) int {
+	n := 0
+	for _, c := range s.pushed[:upto] {
+		if s.in.Kinds[s.in.Changes[c].Kind].Types.Has(t) {
+			n++
+		}
+	}
+	return n
+}
+
+// lookUp finds what of a proxy's turn is not cached. One of a namespace makes it
+// at a time, unless nobody may keep it.
+func (s *naive) lookUp(p int) {
+	var misses [Types]bool
+	class := s.in.Classes[0]
+	for t := range Types {
+		key := [2]int{p % class.Variants, int(t)}
+		state := s.brought(t, s.to[p])
+		if class.CPU[t].Anew == 0 || state == s.brought(t, s.had[p]) || s.made[key] == state {
+			continue
+		}
+		if who, ok := s.maker[key]; s.begun[p] >= s.cleared {
+			if ok && who[1] == state {
+				continue
+			}
+			s.maker[key] = [2]int{p, state}
+		}
+		misses[t] = true
+	}
+	s.misses[p] = misses
+}
+
+// store has the cache keep what a proxy's turn made, if nothing was pushed meanwhile.
+func (s *naive) store(p int) {
+	for t := range Types {
+		key := [2]int{p % s.in.Classes[0].Variants, int(t)}
+		if who, ok := s.maker[key]; ok && who[0] == p {
+			delete(s.maker, key)
+			if s.begun[p] >= s.cleared {
+				s.made[key] = who[1]
+			}
+		}
+	}
+}
+
 // costs are the CPU time and bytes of a proxy's turn.
 func (s *naive) costs(p int) (cpu, bytes float64) {
-	var merged [Types]int
+	var merged, own, asked [Types]int
+	var whole [Types]bool
 	for _, c := range s.pushed[s.had[p]:s.to[p]] {
+		kind := s.in.Kinds[s.in.Changes[c].Kind]
 		for t := range Types {
-			if s.in.Kinds[s.in.Changes[c].Kind].Types.Has(t) {
+			if kind.Types.Has(t) {
 				merged[t]++
+				if !kind.Bare.Has(t) {
+					own[t]++
+				}
 			}
+			if kind.Asks.Has(t) {
+				asked[t]++
+			}
+			whole[t] = whole[t] || kind.Spoils.Has(t)
 		}
 	}
 	needed := false
 	class := s.in.Classes[0]
 	for t, n := range merged {
-		if n > 0 {
-			needed = true
-			cpu += class.CPU[t].Base + class.CPU[t].Each*float64(n)
-			bytes += class.Bytes[t].Base + class.Bytes[t].Each*float64(n)
+		if n == 0 {
+			continue
+		}
+		needed = true
+		parts := []float64{} // of each response, the changes in it; -1 is all
+		switch {
+		case whole[t]:
+			parts = append(parts, -1)
+		case own[t] > 0 || Type(t) != EDS:
+			parts = append(parts, float64(own[t]))
+		}
+		if asked[t] > 0 {
+			parts = append(parts, float64(asked[t]))
+		}
+		for _, n := range parts {
+			cpu, bytes = cpu+class.CPU[t].Base, bytes+class.Bytes[t].Base
+			if n < 0 {
+				cpu, bytes = cpu+class.CPU[t].Whole, bytes+class.Bytes[t].Whole
+			} else {
+				cpu, bytes = cpu+class.CPU[t].Each*n, bytes+class.Bytes[t].Each*n
+			}
+		}
+		if s.misses[p][t] {
+			cpu += class.CPU[t].Anew
 		}
 	}
 	if !needed {
@@ -190,6 +277,7 @@ func (s *naive) costs(p int) (cpu, bytes float64) {
 
 func (s *naive) end(p int) {
 	_, bytes := s.costs(p)
+	s.store(p)
 	class := s.in.Classes[0]
 	needed := false
 	for _, c := range s.pushed[s.had[p]:s.to[p]] {
@@ -200,11 +288,12 @@ func (s *naive) end(p int) {
 	}
 	if needed {
 		s.turns++
+		s.bytes += bytes
 	}
 	s.had[p] = s.to[p]
 	delete(s.left, p)
 	if s.again[p] {
-		s.again[p], s.pending[p] = false, true
+		s.again[p], s.pending[p], s.begun[p] = false, true, s.next[p]
 		s.queue = append(s.queue, p)
 	}
 }

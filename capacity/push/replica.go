@@ -38,7 +38,14 @@ type entity struct {
 	tries   int32
 	state   int8
 	again   bool    // to be queued once its turn is over
-	since   float64 // when it was queued, or its turn or its way back began
+	variant int32   // of all classes' variants
+	makes   TypeSet // which its turn puts into the cache, if that is not cleared meanwhile
+	// missing are those of its proxies for which the turn makes a type anew.
+	missing [Types]int32
+	cpu     float64 // CPU time of the turn, of one of its proxies
+	start   float64 // when the first of the pushes that wait for it began
+	next    float64 // the same of those that came during its turn
+	since   float64 // when its turn or its way back began
 	acked   float64 // when it last had acknowledged all that it was sent
 }
 
@@ -73,6 +80,9 @@ type replica struct {
 	first  int // a random entity, with which the next push begins
 	active int // entities that wait or run
 
+	cache   []cached // by variant
+	cleared float64  // when a push context last was made, and the cache cleared
+
 	nextStream float64 // when the next stream may be accepted
 	lastEmpty  float64
 	connecting int
@@ -94,8 +104,10 @@ func newReplica(in *Input, proxies, returning []int) *replica {
 	}
 	r.batch = min(r.batch, r.slots)
 	for class := range proxies {
-		r.populate(class, proxies[class], idle)
-		r.populate(class, returning[class], away)
+		first := len(r.cache)
+		r.cache = append(r.cache, make([]cached, max(1, in.Classes[class].Variants))...)
+		r.populate(class, first, proxies[class], idle)
+		r.populate(class, first, returning[class], away)
 	}
 	r.rng.Shuffle(len(r.entities), func(i, j int) { r.entities[i], r.entities[j] = r.entities[j], r.entities[i] })
 	for i := range r.entities {
@@ -109,9 +121,13 @@ func newReplica(in *Input, proxies, returning []int) *replica {
 	return r
 }
 
-func (r *replica) populate(class, proxies int, state int8) {
-	for left := proxies; left > 0; left -= r.batch {
-		r.entities = append(r.entities, entity{class: int32(class), weight: int32(min(left, r.batch)), state: state})
+// populate makes entities of a class, whose variants begin at first.
+func (r *replica) populate(class, first, proxies int, state int8) {
+	variants := len(r.cache) - first
+	for i := 0; proxies > 0; i++ {
+		weight := min(proxies, r.batch)
+		r.entities = append(r.entities, entity{class: int32(class), variant: int32(first + i%variants), weight: int32(weight), state: state})
+		proxies -= weight
 	}
 }
 

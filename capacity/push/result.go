@@ -22,6 +22,12 @@ type Result struct {
 	Skipped     float64 // of proxies that needed nothing
 	Pushes      [Types]float64
 	Bytes       [Types]float64
+	// Of the pushes by type, those that sent all of it, and those for which istiod
+	// made it anew; Own is how many changes had a part of their own in the rest.
+	Whole, Anew, Own [Types]float64
+	// Waited is from a push's beginning until a turn that needed it was over,
+	// summed over turns, as pilot_proxy_convergence_time has it.
+	Waited float64
 	// CPU is istiod's CPU time without what it uses idle, over the whole
 	// simulation.
 	CPU float64
@@ -68,10 +74,14 @@ func (r *Result) add(o *Result, times float64) {
 	r.Overlapped = (r.Overlapped*r.Contexts + o.Overlapped*o.Contexts*times) / max(r.Contexts+o.Contexts*times, 1)
 	r.Contexts += o.Contexts * times
 	r.Turns += o.Turns * times
+	r.Waited += o.Waited * times
 	r.Skipped += o.Skipped * times
 	for t := range Types {
 		r.Pushes[t] += o.Pushes[t] * times
 		r.Bytes[t] += o.Bytes[t] * times
+		r.Whole[t] += o.Whole[t] * times
+		r.Anew[t] += o.Anew[t] * times
+		r.Own[t] += o.Own[t] * times
 	}
 	r.CPU += o.CPU * times
 	r.Busiest = max(r.Busiest, o.CPU)

@@ -79,6 +79,7 @@ func (r *replica) contextMade(push int32) {
 		path = math.Max(path, r.in.Kinds[r.in.Changes[c].Kind].Context)
 	}
 	r.making[push] = nil
+	r.cleared = r.now
 	r.out.CPU += path
 	r.out.Contexts++
 	if r.queue.len() > 0 {
@@ -105,12 +106,14 @@ func (r *replica) enqueue(who int32) {
 	e := &r.entities[who]
 	switch e.state {
 	case idle:
-		e.state, e.since = queued, r.now
+		e.state, e.start = queued, r.now
 		r.queue.push(who)
 		r.queued += int(e.weight)
 		r.active++
 	case running:
-		e.again = true
+		if !e.again {
+			e.again, e.next = true, r.now
+		}
 	}
 }
 
@@ -126,15 +129,29 @@ func (r *replica) fill() {
 		r.queued -= int(e.weight)
 		r.taken += int(e.weight)
 		e.state = running
-		r.out.Queue.Add(r.now-e.since, float64(e.weight))
+		r.out.Queue.Add(r.now-e.start, float64(e.weight))
 		e.since, e.to = r.now, int32(len(r.order))
-		r.begin(jobTurn, who, r.turnCPU(e)/r.in.Costs.Parallel, r.loadOf(e))
+		r.look(e)
+		e.cpu = r.turnCPU(e)
+		r.begin(jobTurn, who, e.cpu/r.in.Costs.Parallel, r.loadOf(e))
 	}
 }
 
-// loadOf is how many CPUs an entity's job takes when it has them.
+// loadOf is how many CPUs an entity's job takes when it has them, with what others
+// on them do for it.
 func (r *replica) loadOf(e *entity) float64 {
-	return float64(e.weight) * r.in.Costs.Parallel * (1 + r.in.Costs.Beside)
+	load := float64(e.weight) * r.in.Costs.Parallel
+	class := &r.in.Classes[e.class]
+	if class.Beside == 0 && class.BesideByte == 0 || !(e.cpu > 0) {
+		return load
+	}
+	beside := 0.0
+	for t := range Types {
+		if m := r.counts.merged(int(e.class), t, int(e.had), int(e.to)); m.changes > 0 {
+			beside += class.Beside*m.pushes() + class.BesideByte*class.Bytes[t].of(m)
+		}
+	}
+	return load * (1 + beside/e.cpu)
 }
 
 // turnCPU is the CPU time of the turn of one of an entity's proxies.
@@ -144,9 +161,12 @@ func (r *replica) turnCPU(e *entity) float64 {
 	}
 	class, cpu := &r.in.Classes[e.class], 0.0
 	for t := range Types {
-		if n := r.counts.of(int(e.class), t, int(e.had), int(e.to)); n > 0 {
-			cpu += class.CPU[t].of(n)
+		m := r.counts.merged(int(e.class), t, int(e.had), int(e.to))
+		if m.changes == 0 {
+			continue
 		}
+		m.anew = float64(e.missing[t]) / float64(e.weight)
+		cpu += class.CPU[t].of(m)
 	}
 	return cpu
 }
@@ -155,7 +175,8 @@ func (r *replica) turnCPU(e *entity) float64 {
 func (r *replica) generated(who int32) {
 	e := &r.entities[who]
 	class := &r.in.Classes[e.class]
-	r.out.CPU += r.turnCPU(e) * float64(e.weight)
+	r.out.CPU += e.cpu * float64(e.weight)
+	r.keep(e)
 	if class.Read > 0 {
 		window := r.in.Window
 		if window == 0 {
@@ -171,14 +192,14 @@ func (r *replica) generated(who int32) {
 
 // turnBytes is what the turn of one of an entity's proxies brings; account is
 // told of each type.
-func (r *replica) turnBytes(e *entity, account func(t Type, bytes float64)) float64 {
+func (r *replica) turnBytes(e *entity, account func(t Type, m merge, bytes float64)) float64 {
 	class, all := &r.in.Classes[e.class], 0.0
 	for t := range Types {
-		if n := r.counts.of(int(e.class), t, int(e.had), int(e.to)); n > 0 {
-			bytes := class.Bytes[t].of(n)
+		if m := r.counts.merged(int(e.class), t, int(e.had), int(e.to)); m.changes > 0 {
+			bytes := class.Bytes[t].of(m)
 			all += bytes
 			if account != nil {
-				account(t, bytes)
+				account(t, m, bytes)
 			}
 		}
 	}
@@ -195,10 +216,8 @@ func (r *replica) sent(who int32) {
 		r.out.Skipped += weight
 	} else {
 		r.out.Turns += weight
-		bytes := r.turnBytes(e, func(t Type, bytes float64) {
-			r.out.Pushes[t] += weight
-			r.out.Bytes[t] += bytes * weight
-		})
+		r.out.Waited += (r.now - e.start) * weight
+		bytes := r.turnBytes(e, func(t Type, m merge, bytes float64) { r.account(e, t, m, bytes) })
 		class := &r.in.Classes[e.class]
 		r.delivered(e, r.now+class.Apply+class.ApplyByte*bytes)
 	}
@@ -208,7 +227,23 @@ func (r *replica) sent(who int32) {
 	if e.again {
 		e.again = false
 		r.enqueue(who)
+		e.start = e.next
 	}
+}
+
+// account counts a push of a type.
+func (r *replica) account(e *entity, t Type, m merge, bytes float64) {
+	weight := float64(e.weight)
+	r.out.Pushes[t] += weight * m.pushes()
+	r.out.Bytes[t] += bytes * weight
+	r.out.Own[t] += weight * float64(m.asked)
+	switch {
+	case m.sent && m.whole:
+		r.out.Whole[t] += weight
+	case m.sent:
+		r.out.Own[t] += weight * float64(m.own)
+	}
+	r.out.Anew[t] += float64(e.missing[t])
 }
 
 // delivered counts what an entity acknowledges at a time: all that it needs up
@@ -264,7 +299,7 @@ func (r *replica) ring() {
 		r.alarm(start, alarmAdmit, a.who)
 	case alarmAdmit:
 		e.to = int32(len(r.order))
-		r.begin(jobConnect, a.who, r.in.Classes[e.class].Connect/r.in.Costs.Parallel, r.loadOf(e))
+		r.begin(jobConnect, a.who, r.in.Classes[e.class].Connect/r.in.Costs.Parallel, float64(e.weight)*r.in.Costs.Parallel)
 	}
 }
 

@@ -33,6 +33,7 @@ func newCapacityCommand(env *Env) *cobra.Command {
 
 type capacityFitFlags struct {
 	out     string
+	report  string
 	holdOut []string
 	seed    uint64
 	draws   int
@@ -58,6 +59,7 @@ func newCapacityFitCommand(env *Env) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.out, "out", "o", "", "write the model to this `FILE`")
+	flags.StringVar(&f.report, "report", "", "also write plots to this HTML `FILE`: predicted against measured, and against published sizes")
 	flags.StringArrayVar(&f.holdOut, "hold-out", nil, "keep cells with this `FACTOR=LEVEL` from the fit, and predict them; several must all apply")
 	flags.BoolVar(&f.busy, "disturbed", false, "take trials too that are invalid only because others used the machine; the model says so")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of what is drawn")
@@ -104,10 +106,28 @@ func runCapacityFit(ctx context.Context, env *Env, f capacityFitFlags, dirs []st
 			return err
 		}
 	}
+	if f.report != "" {
+		rows, err := m.ComparePublished(model.Options{Seed: f.seed})
+		if err != nil {
+			return err
+		}
+		if err := writeCapacityPage(f.report, report.CapacityPage{Title: "Capacity model", Cells: m.Cells, HeldOut: m.HeldOut, Published: rows,
+			Words: slices.Concat(report.PublishedWords(rows), m.SlopeWords(), m.Notes)}); err != nil {
+			return err
+		}
+	}
 	if f.json {
 		return writeJSON(env.Stdout, m)
 	}
 	return report.RenderModel(env.Stdout, m, options)
+}
+
+func writeCapacityPage(path string, p report.CapacityPage) error {
+	var doc bytes.Buffer
+	if err := report.RenderCapacityPage(&doc, p); err != nil {
+		return err
+	}
+	return writeWhole(path, doc.Bytes())
 }
 
 // readModel reads the document that `capacity fit` wrote.

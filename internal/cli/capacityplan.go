@@ -27,7 +27,7 @@ func newCapacityPlanCommand(env *Env) *cobra.Command {
 			"requests, limits, bounds of the autoscaler, each with its reason, and which levers would\n" +
 			"change it.\n\n" +
 			"A mesh file:\n\n" +
-			"    proxies: 5000\n    services: 2000\n    visible: 100%            # of the services, by a sidecar\n" +
+			"    proxies: 5000\n    services: 2000\n    visible: 100%            # of the services, by a sidecar\n    namespaces: 20           # of the sidecars\n" +
 			"    changes: {rate: 1, arrival: poisson, mix: {endpoints: 9, configuration: 1}}\n" +
 			"    targets: {convergence_p99: 5s, cpu: 70%, survives: 1, reconnect: 60s, growth: 2}\n" +
 			"    istiod: {min_replicas: 2, max_replicas: 20, max_cores: 16}\n\n" +

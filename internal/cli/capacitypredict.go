@@ -15,6 +15,7 @@ import (
 
 type capacityPredictFlags struct {
 	model, against    string
+	report            string
 	mesh              model.Mesh
 	visible, slow     string
 	mix, shares       []string
@@ -52,10 +53,12 @@ func newCapacityPredictCommand(env *Env) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.model, "model", "", "the model, a `FILE` that capacity fit wrote")
 	flags.StringVar(&f.against, "against", "", "predict the cells of this `RUN`")
+	flags.StringVar(&f.report, "report", "", "with --against or --published: also write plots to this HTML `FILE`")
 	flags.BoolVar(&f.published, "published", false, "set published sizes beside the model's")
 	flags.IntVar(&f.mesh.Proxies, "proxies", 0, "sidecars connected")
 	flags.IntVar(&f.mesh.Services, "services", 0, "services")
 	flags.StringVar(&f.visible, "visible", "100%", "share of the services that a sidecar sees, below 100% with Sidecars")
+	flags.IntVar(&f.mesh.Namespaces, "namespaces", f.mesh.Namespaces, "namespaces of the sidecars: istiod caches routes for each by itself")
 	flags.Float64Var(&f.mesh.Rate, "rate", 0, "changes per second")
 	flags.StringVar(&f.mesh.Arrival, "arrival", f.mesh.Arrival, "how changes come: poisson, uniform or burst")
 	flags.IntVar(&f.mesh.Burst, "burst", 0, "changes at once, with --arrival burst")
@@ -103,31 +106,11 @@ func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, b
 	o := model.Options{Seed: f.seed, Draws: f.draws}
 	switch {
 	case f.against != "":
-		cells, left, err := againstRun(ctx, env, m, f.against, o)
-		if err != nil {
-			return err
-		}
-		if f.json {
-			return writeJSON(env.Stdout, struct {
-				Schema int          `json:"schema"`
-				Cells  []model.Cell `json:"cells"`
-				Left   []string     `json:"left_out,omitempty"`
-			}{model.Schema, cells, left})
-		}
-		return report.RenderAgainst(env.Stdout, cells, left, options)
+		return f.showAgainst(ctx, env, m, o, options)
 	case f.published:
-		rows, err := m.ComparePublished(model.Options{Seed: f.seed})
-		if err != nil {
-			return errs.WithCode(err, errs.CodeUsage)
-		}
-		if f.json {
-			return writeJSON(env.Stdout, struct {
-				Schema    int               `json:"schema"`
-				Published []model.Published `json:"published"`
-				Slope     []string          `json:"slope"`
-			}{model.Schema, rows, m.SlopeWords()})
-		}
-		return report.RenderCapacityPublished(env.Stdout, rows, m.SlopeWords(), options)
+		return f.showPublished(env, m, options)
+	case f.report != "":
+		return errs.WithHint(errs.Usage("--report has nothing to plot"), "give --against RUN or --published too")
 	}
 	p, err := f.predict(m, o)
 	if err != nil {
@@ -142,6 +125,48 @@ func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, b
 		return quiet(errs.CodeAssertion)
 	}
 	return err
+}
+
+func (f capacityPredictFlags) showAgainst(ctx context.Context, env *Env, m *model.Model, o model.Options, options report.Options) error {
+	cells, left, err := againstRun(ctx, env, m, f.against, o)
+	if err != nil {
+		return err
+	}
+	if f.report != "" {
+		if err := writeCapacityPage(f.report, report.CapacityPage{Title: "A capacity model against a run", HeldOut: cells, Words: left}); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		return writeJSON(env.Stdout, struct {
+			Schema int          `json:"schema"`
+			Cells  []model.Cell `json:"cells"`
+			Left   []string     `json:"left_out,omitempty"`
+		}{model.Schema, cells, left})
+	}
+	return report.RenderAgainst(env.Stdout, cells, left, options)
+}
+
+func (f capacityPredictFlags) showPublished(env *Env, m *model.Model, options report.Options) error {
+	rows, err := m.ComparePublished(model.Options{Seed: f.seed})
+	if err != nil {
+		return errs.WithCode(err, errs.CodeUsage)
+	}
+	slope := m.SlopeWords()
+	if f.report != "" {
+		if err := writeCapacityPage(f.report, report.CapacityPage{Title: "A capacity model against published sizes", Published: rows,
+			Words: append(report.PublishedWords(rows), slope...)}); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		return writeJSON(env.Stdout, struct {
+			Schema    int               `json:"schema"`
+			Published []model.Published `json:"published"`
+			Slope     []string          `json:"slope"`
+		}{model.Schema, rows, slope})
+	}
+	return report.RenderCapacityPublished(env.Stdout, rows, slope, options)
 }
 
 // predict makes the whole prediction of the mesh that flags describe.

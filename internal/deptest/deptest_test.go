@@ -39,7 +39,7 @@ var layers = [][]string{
 }
 
 // pure packages take values and return values.
-var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/comparison", "analysis/words", "report", "scope", "scope/generate", "xds/wire", "fault", "graph", "ledger", "capacity/money", "capacity/push", "capacity/model", "capacity/fit", "capacity/plan",
+var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/comparison", "analysis/words", "report", "report/plot", "scope", "scope/generate", "xds/wire", "fault", "graph", "ledger", "capacity/money", "capacity/push", "capacity/model", "capacity/fit", "capacity/plan",
 	"profile", "verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "load/arrival", "internal/yamltree", "finding", "protocol", "probe",
 	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections",
 	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "rate", "journal/fields", "rights", "advice", "tuning"}

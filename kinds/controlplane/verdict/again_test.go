@@ -210,7 +210,7 @@ func TestLimitsChangeTheVerdict(t *testing.T) {
 		{limits: verdict.Limits{"driver-schedule": 0, "driver-schedule-least": 0}, edit: spread, check: "driver-schedule"},
 		{limits: verdict.Limits{"driver-schedule-moved": 0, "driver-schedule-beside": 0, "driver-schedule-least": 0, "driver-schedule": 1}, edit: spread, check: "driver-schedule"},
 		{limits: verdict.Limits{"driver-schedule-moved": 0, "driver-schedule-beside": 0, "driver-schedule-least": 0, "driver-schedule": 1, "driver-schedule-moved-share": 0}, edit: spread, check: "driver-schedule"},
-		{limits: verdict.Limits{"commits-noted": 0, "commits-noted-share": 0}, edit: func(_ *record.Trial, e *Evidence) { e.Asked.DebounceAfter = 121 * time.Millisecond }, check: "commits-noted"},
+		{limits: verdict.Limits{"commits-noted": 0, "commits-noted-share": 0, "driver-schedule-beside": 0}, edit: func(_ *record.Trial, e *Evidence) { e.Asked.DebounceAfter = 121 * time.Millisecond }, check: "commits-noted"},
 		{limits: verdict.Limits{"api-server": 0.0005}, check: "api-server"},
 		{limits: verdict.Limits{"pushes": 0, "pushes-share": 0, "pushes-real": 0}, check: "pushes"},
 		{limits: verdict.Limits{"simulator-cpu": 0.1}, warning: "of the CPU that istiod used"},

@@ -91,6 +91,8 @@ func TestJudgeCommits(t *testing.T) {
 		"before its commit":  {true, []record.Event{seenAfter(-30_000)}, false},
 		"one of many":        {false, spaced(append(slices.Repeat([]record.Event{seenAfter(101_000)}, 9), seenAfter(5000))...), true},
 		"two of many":        {false, spaced(append(slices.Repeat([]record.Event{seenAfter(101_000)}, 8), seenAfter(5000), seenAfter(5000))...), false},
+		"late beside 30 s":   {false, spaced(seenAfter(-300_000, 30_000_000, 31_000_000), seenAfter(-200_000, 30_000_000)), true},
+		"late beside 3 s":    {false, spaced(seenAfter(-300_000, 3_000_000, 3_100_000), seenAfter(-200_000, 3_000_000)), false},
 		"nobody has one yet": {false, []record.Event{seenAfter()}, true},
 		"an Envoy, polled":   {false, []record.Event{seenAfter(record.Never)}, true},
 	} {

@@ -24,7 +24,7 @@ var (
 	driverMovedShare = verdict.Limit{Name: "driver-schedule-moved-share", Default: 0.1, Unit: "ratio",
 		Doc: "how many of the changes may be further off"}
 	driverBeside = verdict.Limit{Name: "driver-schedule-beside", Default: 0.05, Unit: "ratio",
-		Doc: "how much of the median convergence a change may always be off"}
+		Doc: "how much of the median convergence a change, and the time at which its commit was noted, may always be off"}
 	driverLeast = verdict.Limit{Name: "driver-schedule-least", Default: 50, Unit: "ms",
 		Doc: "how far the changes, and each of them, may always be off"}
 	commitsNoted = verdict.Limit{Name: "commits-noted", Default: 10, Unit: "ms",

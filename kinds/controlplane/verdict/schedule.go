@@ -76,8 +76,11 @@ func byController(e record.Event) bool {
 // commits checks that the API server's answers and our own watch, from
 // which times count, were noted when they came. Istiod waits for more changes
 // after each: where a proxy had one sooner than that, both were noted late,
-// because this machine had no time for them.
+// because this machine had no time for them. What is short beside the convergence,
+// as where changes wait for half a minute, is off by no more than a change may be off
+// its place in the schedule.
 func (r *ruling) commits() {
+	allowed := max(r.lasting(commitsNoted), time.Duration(r.limits.Of(driverBeside)*ranked(acknowledged(r.events), 0.5))*time.Microsecond)
 	least := r.seen.Asked.DebounceAfter
 	if !r.seen.Asked.EDSDebounce {
 		least = 0 // some changes are pushed at once
@@ -102,7 +105,7 @@ func (r *ruling) commits() {
 		}
 		seen++
 		early := least - first
-		if early > r.lasting(commitsNoted) {
+		if early > allowed {
 			late++
 			worst = max(worst, early)
 		}
