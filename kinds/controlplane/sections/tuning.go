@@ -20,6 +20,9 @@ func tuningTables(f record.Findings) []report.Table {
 	if t == nil {
 		return nil
 	}
+	if t.Refuted() { // there is no way to go
+		return []report.Table{confirmedTable(t), keptTable(t), frontTable(f)}
+	}
 	return []report.Table{settingTable(t), confirmedTable(t), keptTable(t), frontTable(f), stepsTable(t), watchTable(t)}
 }
 
