@@ -40,6 +40,17 @@ type Tuning struct {
 	Watch    []TunedWatch   `json:"watch,omitempty"`
 }
 
+// Refuted says that the comparison speaks against the setting that the search found
+// best: it is worse, or no different, or breaks a constraint.
+func (t *Tuning) Refuted() bool {
+	for _, k := range t.Kept {
+		if k.Verdict == TunedBroken {
+			return true
+		}
+	}
+	return t.Verdict == VerdictNoEffect || t.Verdict == VerdictReal && len(t.Confirmed) > 0 && t.Confirmed[0].Estimate >= 0
+}
+
 // TunedMeasure is a finding that a search knows of cells.
 type TunedMeasure struct {
 	Finding string `json:"finding"`

@@ -23,8 +23,8 @@ type Decision struct {
 	// is known.
 	Best int
 	Met  bool
-	// Gain is by what share of the objective the most promising cell is expected to
-	// improve on the best, and Doubt the probability that any cell is better by more
+	// Gain is by how much the logarithm of the objective of the most promising cell is
+	// expected to lie below that of the best, and Doubt the probability that any cell is better by more
 	// than the rules ask.
 	Gain, Doubt float64
 }
@@ -58,7 +58,7 @@ func (p *Problem) Next(trials []Trial) Decision {
 		if !ok {
 			break
 		}
-		why := fmt.Sprintf("%.2g%% less is expected of it on average", 100*gain)
+		why := fmt.Sprintf("%.2g%% less is expected of it on average", -100*math.Expm1(-gain))
 		if !b.meetable(d.Best) {
 			why = fmt.Sprintf("it meets the constraints with a probability of %.2g%%", 100*gain)
 		}

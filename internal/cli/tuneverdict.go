@@ -46,7 +46,7 @@ const settingsFile = "recommended.yaml"
 // settingsOf are the manifests of a recommended setting, one document each; "" where
 // nothing is recommended. What is to be merged into values says so in its comment.
 func settingsOf(t *record.Tuning) string {
-	if t == nil {
+	if t == nil || t.Refuted() {
 		return ""
 	}
 	var documents []string

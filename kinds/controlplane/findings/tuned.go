@@ -104,6 +104,8 @@ func tunedCells(o *analysis.Observations, out *record.Tuning, p *tuning.Problem,
 		one := record.TunedMeasure{Finding: m.Name, Unit: o.Plan.Study.UnitOf(def)}
 		if !slices.ContainsFunc(trials, func(t tuning.Trial) bool { return !math.IsNaN(t.Values[i]) }) {
 			one.Missing = "no trial has one"
+		} else if !slices.ContainsFunc(trials, func(t tuning.Trial) bool { return !math.IsNaN(t.Values[i]) && t.Values[i] != 0 }) {
+			one.Missing = "it is 0 in all trials"
 		} else {
 			one.NoiseRatio = known(b.Noise(i))
 			if one.Axis = slices.Contains(study.TuneFront, m.Name) || m.Weight > 0; one.Axis {
@@ -185,6 +187,9 @@ func moved(o *analysis.Observations, recommended, before int) (to, from record.C
 		if level != present {
 			to[f.Name], from[f.Name] = level, present
 		}
+	}
+	if _, moves := from[study.FactorSidecarHosts]; moves && from[study.FactorSidecarScope] == study.SidecarScopeNone {
+		from[study.FactorSidecarHosts] = study.LevelNone // there is no Sidecar that has some
 	}
 	return to, from
 }
@@ -282,7 +287,11 @@ func kept(o *analysis.Observations, b study.TuneBound, recommended, base int) re
 			return out
 		}
 		estimate, low, high = e.Value, e.Low, e.High
-		out.Says = fmt.Sprintf("%s more than in use (%s to %s)", words.Percent(estimate), words.Percent(low), words.Percent(high))
+		more := words.Percent(estimate) + " more"
+		if estimate < 0 {
+			more = words.Percent(-estimate) + " less"
+		}
+		out.Says = fmt.Sprintf("%s than in use (%s to %s)", more, words.Percent(low), words.Percent(high))
 	} else {
 		f, ok := o.Plain(recommended, m)
 		if !ok || f.Verdict == record.VerdictInvalid {

@@ -20,6 +20,9 @@ func tuningTables(f record.Findings) []report.Table {
 	if t == nil {
 		return nil
 	}
+	if t.Refuted() { // there is no way to go
+		return []report.Table{confirmedTable(t), keptTable(t), frontTable(f)}
+	}
 	return []report.Table{settingTable(t), confirmedTable(t), keptTable(t), frontTable(f), stepsTable(t), watchTable(t)}
 }
 
@@ -190,7 +193,7 @@ func frontTable(f record.Findings) report.Table {
 		if m.NoiseRatio > 0 {
 			scatter = append(scatter, fmt.Sprintf("%s in %s", words.Percent(m.NoiseRatio), strings.ReplaceAll(m.Finding, "_", " ")))
 		}
-		out.Columns = append(out.Columns, report.Column{Head: strings.ReplaceAll(m.Finding, "_", " "), Right: true, Keep: 8})
+		out.Columns = append(out.Columns, report.Column{Head: strings.ReplaceAll(m.Finding, "_", " "), Right: true})
 	}
 	out.Columns = append(out.Columns, report.Column{Head: "why tried", Keep: 1})
 	for _, c := range t.Cells {
@@ -233,7 +236,7 @@ func frontValue(v record.TunedValue, unit string) string {
 }
 
 func stepsTable(t *record.Tuning) report.Table {
-	out := report.Table{Title: "The way there, one step at a time", Columns: []report.Column{{Head: "step", Right: true}, {Head: "lever"}, {Head: "from"}, {Head: "to"}, {Head: "by", Right: true}, {Head: "do", Keep: 9}, {Head: "back", Keep: 1}}}
+	out := report.Table{Title: "The way there, one step at a time", Columns: []report.Column{{Head: "step", Right: true}, {Head: "lever"}, {Head: "from"}, {Head: "to"}, {Head: "by", Right: true}, {Head: "do"}, {Head: "back", Keep: 1}}}
 	for i, s := range t.Steps {
 		by := ""
 		if s.Share != 0 {

@@ -54,6 +54,9 @@ func TestTuningAnswers(t *testing.T) {
 	if answers := tuningAnswers(broken); !strings.HasPrefix(answers[0], "Not recommended: ") || !strings.HasPrefix(answers[1], "It breaks the constraint convergence_p99<=3000000 us: 2.4 s") {
 		t.Errorf("a broken constraint: %q", answers)
 	}
+	if tables := tuningTables(broken); len(tables) != 3 || strings.Contains(tables[0].Title, "Recommended setting") {
+		t.Errorf("a setting that breaks a constraint has %d tables", len(tables))
+	}
 	doubtful := tunedFindings(record.VerdictReal, -0.86)
 	doubtful.Tuning.Kept[0].Verdict = record.VerdictInconclusive
 	if answers := tuningAnswers(doubtful); !strings.HasPrefix(answers[0], "Recommended: ") || !strings.HasPrefix(answers[1], "Whether it meets convergence_p99<=3000000 us is inconclusive") {
