@@ -11,7 +11,7 @@ import (
 func (o *Observations) Within(is func(block int) bool) *Observations {
 	out := *o
 	out.Blocks = slices.DeleteFunc(slices.Clone(o.Blocks), func(block int) bool { return !is(block) })
-	out.Units = out.units()
+	out.Units, out.onePods = out.units()
 	out.pseudo, out.merged = map[pooled][]float64{}, map[turns][]stat.Counts{}
 	return &out
 }

@@ -14,6 +14,10 @@
 // Names and labels in findings come from study files, which anyone may have
 // written. No format lets them act: control characters are spelled out in
 // text, markup is escaped in Markdown and HTML, formulas are disarmed in CSV.
+//
+// Size: what is drawn besides studies (comparisons, trends, scopes, profiles, models of
+// capacity) is here for the sake of one set of tables, formats and rules of what
+// text may do.
 package report
 
 import (
