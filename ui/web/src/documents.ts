@@ -1710,10 +1710,16 @@ export interface TunedDifference {
     readonly against?: Cell1;
     readonly estimate: number;
     /**
-     * 95% interval
+     * 95% interval; see Trials
      */
     readonly low: number;
     readonly high: number;
+    /**
+     * Open says which ends of what a search or a knee found are not known: OpenHigh
+     * and others; absent where both are. An upper end that is not known equals the
+     * lower, a lower one is 0.
+     */
+    readonly open?: string;
     /**
      * us, ms, us/request, bytes, ratio
      */
@@ -1739,6 +1745,7 @@ export interface TunedDifference {
      * ReasonWithinFloor and others. The first of Warnings says it in words.
      */
     readonly reason?: string;
+    readonly trials?: FaultTrials1;
     readonly before: TunedValue;
     readonly after: TunedValue;
 }
@@ -1757,6 +1764,13 @@ export interface Ratio1 {
     readonly estimate: number;
     readonly low: number;
     readonly high: number;
+}
+/**
+ * FaultTrials is in how many trials that have a count it is not zero.
+ */
+export interface FaultTrials1 {
+    readonly with: number;
+    readonly of: number;
 }
 /**
  * TunedBound is a constraint held against the comparison.
