@@ -68,7 +68,7 @@ func TestMeshesCompared(t *testing.T) {
 
 func TestScenarioCSV(t *testing.T) {
 	got := render(t, reporttest.TenServers(t), "csv", report.Options{})
-	for _, want := range []string{"verdict,verdict,tuned", ",pass,expected pass\n", "verdict,verdict,retries-off", ",fail,expected fail\n", "finding,error_share,retries-off"} {
+	for _, want := range []string{"verdict,verdict,tuned", ",pass,expected pass,\n", "verdict,verdict,retries-off", ",fail,expected fail,\n", "finding,error_share,retries-off"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q", want)
 		}
