@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/store"
 )
 
@@ -62,6 +63,8 @@ func TestTheirRoot(t *testing.T) {
 	if code == errs.CodeOK || !strings.Contains(said, "AuthorizationPolicy istio-system/nobody") || !strings.Contains(said, "rules: [{}]") {
 		t.Fatalf("a mesh that allows nothing: exit code %d\n%s", code, said)
 	}
+	// The Lease went with its namespace, which takes a busy cluster a while to end.
+	labtest.Kubectl(t, l, "", "wait", "--for=delete", "namespace/"+journal.Namespace, "--timeout=60s")
 	if after := labtest.Kubectl(t, l, "", "get", "namespaces", "-o", "name"); after != before {
 		t.Errorf("namespaces before the refusal\n%s, after it\n%s", before, after)
 	}
