@@ -205,20 +205,20 @@ func newClusterRestoreCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore",
 		Short: "Put back what a dead run changed, and remove what it made",
-		Long: "Puts back what runs changed in a cluster that ended without doing so, and removes the\n" +
-			"namespaces that they made. A field that somebody else has changed since is left alone and\n" +
+		Long: "Puts back what dead runs changed in a cluster, and removes the namespaces that they\n" +
+			"made. A field that somebody else has changed since is left alone and\n" +
 			"named; its note stays until --forget takes it for settled.\n\n" +
 			"What somebody asked to stay (meshtrial scope --apply) is put back by --run RUN alone.\n\n" +
-			"A run that is still at work has the cluster's Lease: the command says which, and does nothing.\n\n" +
+			"While a run is at work it holds the cluster's Lease: the command then names it and does nothing.\n\n" +
 			"Exit codes: 0 all is as it was, 3 something was left alone.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error { return restoreCluster(cmd.Context(), env, f) },
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.run, "run", "", "only what this run changed and made, also what was asked to stay, and a namespace whose run may be under way elsewhere")
+	flags.StringVar(&f.run, "run", "", "only what this run changed and made, including what was asked to stay; and its namespace, even if the run may be under way elsewhere")
 	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for a run that is at work")
-	flags.BoolVar(&f.forget, "forget", false, "take the notes away of what was left alone: it may stay as it is")
+	flags.BoolVar(&f.forget, "forget", false, "drop the notes on what was left alone: it stays as it is")
 	return cmd
 }
 

@@ -80,7 +80,7 @@ func (f *workerFlags) add(cmd *cobra.Command) {
 	flags.Uint64Var(&f.seed, "seed", 1, "`seed` of the service times")
 	flags.StringVar(&f.configFile, "config", "", "`file` with the whole behaviour, a document as GET /v1/config answers it; or the document itself, which begins with {")
 	flags.StringVar(&f.tokenFile, "control-token-file", "", "`file` with a token that callers of the control server must send; it may then listen for others")
-	flags.IntVar(&f.options.MaxConnections, "max-connections", 10_000, "close further connections")
+	flags.IntVar(&f.options.MaxConnections, "max-connections", 10_000, "connections to keep; further ones are closed")
 	flags.DurationVar(&f.options.DrainTimeout, "drain-timeout", 10*time.Second, "how long requests under way may take after an interrupt")
 	flags.BoolVar(&f.logRequests, "log-requests", false, "print a JSON line for every request that has an x-request-id")
 	flags.BoolVar(&f.json, "json", false, "print the addresses when ready and the counters at the end as JSON lines")
