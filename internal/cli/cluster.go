@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
@@ -37,9 +38,18 @@ type clusterFlags struct {
 
 func (f *clusterFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "the cluster's kubeconfig (default $KUBECONFIG or ~/.kube/config)")
-	flags.StringVar(&f.context, "context", "", "a context of the kubeconfig")
+	addKubeconfigFlags(flags, &f.kubeconfig, &f.context, "")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
+}
+
+// ofLabCluster begins the text of a flag that counts with --lab cluster alone.
+const ofLabCluster = "with --lab cluster: "
+
+// addKubeconfigFlags adds the flags that name a cluster of the user's; when begins
+// their texts.
+func addKubeconfigFlags(flags *pflag.FlagSet, kubeconfig, inContext *string, when string) {
+	flags.StringVar(kubeconfig, "kubeconfig", "", when+"`file` that names the cluster (default $KUBECONFIG or ~/.kube/config)")
+	flags.StringVar(inContext, "context", "", when+"context of the kubeconfig")
 }
 
 func (f *clusterFlags) reach(ctx context.Context) (*rest.Config, error) {

@@ -46,8 +46,7 @@ func clusterCheckCommand(env *Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), env, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.cluster.Kubeconfig, "kubeconfig", "", "the cluster's kubeconfig (default $KUBECONFIG or ~/.kube/config)")
-	flags.StringVar(&f.cluster.Context, "context", "", "a context of the kubeconfig")
+	addKubeconfigFlags(flags, &f.cluster.Kubeconfig, &f.cluster.Context, "")
 	flags.StringArrayVar(&f.features, "feature", nil, "`NAME` of a feature to check beside those of the studies; may be repeated")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace for features that work in one, such as scope and profile (default: all)")
 	flags.BoolVar(&f.json, "json", false, "print JSON")

@@ -48,8 +48,7 @@ type installed struct {
 
 func (m *clusterMesh) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&m.cluster.Kubeconfig, "kubeconfig", "", "the cluster's kubeconfig (default $KUBECONFIG or ~/.kube/config)")
-	flags.StringVar(&m.cluster.Context, "context", "", "a context of the kubeconfig")
+	addKubeconfigFlags(flags, &m.cluster.Kubeconfig, &m.cluster.Context, "")
 	flags.DurationVar(&m.timeout, "timeout", 5*time.Minute, "give up after this long")
 	flags.DurationVar(&m.wait, "wait", 0, waitUsage)
 	flags.BoolVar(&m.json, "json", false, "print JSON")

@@ -87,15 +87,14 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	flags.BoolVar(&f.json, "json", false, "print the findings as JSON")
 	flags.BoolVar(&f.keepLab, "keep-lab", false, "keep the lab running if this command started it")
 	flags.StringVar(&f.linkerd, "linkerd", "", "where Linkerd comes from if a lab with it must be started: a folder or a release (default $"+linkerdVariable+")")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "with --lab cluster: its kubeconfig (default $KUBECONFIG or ~/.kube/config)")
-	flags.StringVar(&f.context, "context", "", "with --lab cluster: a context of the kubeconfig")
+	addKubeconfigFlags(flags, &f.kubeconfig, &f.context, ofLabCluster)
 	addRevisionFlag(flags, &f.revision)
 	addObserveFlag(flags, &f.observe)
-	flags.BoolVar(&f.yes, "yes", false, "with --lab cluster: do not ask before changing objects that are not the run's own")
-	flags.BoolVar(&f.meshWide, "mesh-wide", false, "with --lab cluster: set levers that affect the whole mesh even where other people's proxies are connected")
+	flags.BoolVar(&f.yes, "yes", false, ofLabCluster+"do not ask before changing objects that are not the run's own")
+	flags.BoolVar(&f.meshWide, "mesh-wide", false, ofLabCluster+"set levers that affect the whole mesh even where other people's proxies are connected")
 	flags.DurationVar(&f.wait, "wait", 0, waitUsage)
-	flags.StringVar(&f.image, "image", "", "with --lab cluster: image of the roles, which the cluster must be able to pull (components images --push)")
-	flags.StringVar(&f.pullSecret, "pull-secret", "", "with --lab cluster: Secret `[NAMESPACE/]NAME` in the cluster for pulling --image (namespace: default)")
+	flags.StringVar(&f.image, "image", "", ofLabCluster+"image of the roles, which the cluster must be able to pull (components images --push)")
+	flags.StringVar(&f.pullSecret, "pull-secret", "", ofLabCluster+"Secret `[NAMESPACE/]NAME` in the cluster for pulling --image (namespace: default)")
 }
 
 func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err error) {

@@ -39,8 +39,7 @@ type istiodFlags struct {
 
 func (f *istiodFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.lab, "lab", lab.KindLocal, "where istiod runs: local (the lab on this machine) or cluster (a kubeconfig's)")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "with --lab cluster: its kubeconfig (default $KUBECONFIG or ~/.kube/config)")
-	flags.StringVar(&f.context, "context", "", "with --lab cluster: a context of the kubeconfig")
+	addKubeconfigFlags(flags, &f.kubeconfig, &f.context, ofLabCluster)
 	addRevisionFlag(flags, &f.revision)
 	flags.StringVar(&f.namespace, "istio-namespace", "istio-system", "where istiod is installed")
 }
