@@ -200,7 +200,7 @@ func showAdvice(env *Env, f adviseFlags, rules *advice.Rules, all []*advice.Evid
 		}
 	}
 	if decided == 0 {
-		return errs.WithHint(errs.WithCode(errors.New("no rule could be decided"), errs.CodeInvalid), "above is what to measure")
+		return errs.WithHint(errs.WithCode(errors.New("no rule could be decided"), errs.CodeInvalid), "the report above says what to measure")
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func runCapacityFit(ctx context.Context, env *Env, f capacityFitFlags, dirs []st
 		return err
 	}
 	if f.draws < 10 || f.draws > 5000 {
-		return errs.Usage("--draws is %d: from 10 to 5000 is possible", f.draws)
+		return errs.Usage("--draws %d: must be 10 to 5000", f.draws)
 	}
 	holdOut := record.Cell{}
 	for _, text := range f.holdOut {
@@ -163,7 +163,7 @@ func againstRun(ctx context.Context, env *Env, m *model.Model, dir string, o mod
 		}
 	}
 	if len(cells) == 0 {
-		return nil, out, errs.WithHint(errs.WithCode(errors.New("no trial of the run can be predicted"), errs.CodeInvalid), "`meshtrial report %s` says more of its trials", dir)
+		return nil, out, errs.WithHint(errs.WithCode(errors.New("no trial of the run can be predicted"), errs.CodeInvalid), "`meshtrial report %s` says more about its trials", dir)
 	}
 	return cells, out, nil
 }

@@ -91,13 +91,13 @@ func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, b
 		return err
 	}
 	if f.draws < 5 || f.draws > 2000 {
-		return errs.Usage("--draws is %d: from 5 to 2000 is possible", f.draws)
+		return errs.Usage("--draws %d: must be 5 to 2000", f.draws)
 	}
 	if f.against != "" && f.published {
 		return errs.Usage("--against and --published are mutually exclusive")
 	}
 	if bound && f.bound <= 0 {
-		return errs.Usage("--bound is %v: more than 0 is possible", f.bound)
+		return errs.Usage("--bound %v: must be more than 0", f.bound)
 	}
 	m, err := readModel(ctx, f.model)
 	if err != nil {
@@ -176,7 +176,7 @@ func (f capacityPredictFlags) predict(m *model.Model, o model.Options) (*model.P
 		return nil, err
 	}
 	if err := mesh.Check(); err != nil {
-		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "meshtrial capacity predict --help says what each flag is")
+		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "meshtrial capacity predict --help explains the flags")
 	}
 	p, err := m.Predict(mesh, o)
 	if err != nil || !f.limits {
@@ -197,7 +197,7 @@ func (f capacityPredictFlags) read(m *model.Model) (model.Mesh, error) {
 		ok   bool
 	}{{"--proxies", mesh.Proxies > 0}, {"--services", mesh.Services > 0}, {"--rate", mesh.Rate > 0}} {
 		if !missing.ok {
-			return mesh, errs.WithHint(errs.Usage("%s is missing", missing.flag), "how large the mesh is, and how often it changes, nobody can guess: --proxies, --services and --rate say it")
+			return mesh, errs.WithHint(errs.Usage("%s is missing", missing.flag), "nobody can guess how large the mesh is and how often it changes: give --proxies, --services and --rate")
 		}
 	}
 	var err error
@@ -242,7 +242,7 @@ func parseShare(flag, text string) (float64, error) {
 		v /= 100
 	}
 	if err != nil || !(v >= 0) || v > 1 {
-		return 0, errs.WithHint(errs.Usage("%s is %q: a share from 0 to 100%% is possible", flag, text), "as %s 10%%", flag)
+		return 0, errs.WithHint(errs.Usage("%s %q: must be a share from 0 to 100%%", flag, text), "as %s 10%%", flag)
 	}
 	return v, nil
 }

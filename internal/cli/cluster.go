@@ -312,7 +312,7 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) (err error) {
 			}
 			p.note("%s, run %s, left alone: %s", e.Object, e.Run, e.Left)
 		}
-		return errs.WithCode(errs.WithHint(fmt.Errorf("of %d objects something was left alone, since somebody else has changed it", len(left)),
+		return errs.WithCode(errs.WithHint(fmt.Errorf("changed by somebody else, and left alone at least in part: %s", count(len(left), "object")),
 			"look at them; if they may stay: meshtrial cluster restore --forget"), errs.CodeAssertion)
 	}
 	return nil

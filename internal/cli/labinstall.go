@@ -60,7 +60,7 @@ func (m *clusterMesh) takes(args []string) error {
 		return errs.WithHint(errs.Usage("unknown mesh %q", m.name), "istio or linkerd")
 	}
 	if m.timeout <= 0 {
-		return errs.Usage("--timeout %v: want a time above 0", m.timeout)
+		return errs.Usage("--timeout %v: must be more than 0", m.timeout)
 	}
 	return nil
 }

@@ -261,7 +261,7 @@ func chooseStudy(ctx context.Context, env *Env, f runFlags, args []string) (*stu
 		return loadStudy(ctx, env, args[0], f.sets)
 	}
 	if len(f.sets) > 0 {
-		return nil, nil, errs.WithHint(errs.Usage("--set would make another study of the run to resume"), "leave it out, or start a new run")
+		return nil, nil, errs.WithHint(errs.Usage("--set would change the study of the run to resume"), "leave it out, or start a new run")
 	}
 	s, err := study.Parse(contents.Resolved, filepath.Join(f.resume, store.FileResolved), nil)
 	return s, contents.Study, err

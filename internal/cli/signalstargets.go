@@ -180,7 +180,7 @@ func ofRevision(pods []corev1.Pod, revision string) ([]corev1.Pod, error) {
 	case revision == "":
 		return pods, nil
 	case len(pods) > 0 && len(of[revision]) == 0:
-		return nil, errs.WithHint(errs.Usage("no istiod is of revision %s", revision), "--revision takes one of %s", names)
+		return nil, errs.WithHint(errs.Usage("there is no istiod of revision %s", revision), "--revision takes one of %s", names)
 	}
 	return of[revision], nil
 }

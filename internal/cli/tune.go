@@ -66,7 +66,7 @@ func tune(ctx context.Context, env *Env, f tuneFlags, args []string) error {
 		return err
 	}
 	if f.resume != "" && (len(sets) > 0 || f.model != "") {
-		return errs.WithHint(errs.Usage("a tuning that goes on keeps its objectives, constraints and limits"), "leave out --objective, --constraint, --trials, --confirm and --model, or begin another run")
+		return errs.WithHint(errs.Usage("a resumed tuning keeps its objectives, constraints and limits"), "leave out --objective, --constraint, --trials, --confirm and --model, or begin another run")
 	}
 	f.sets = append(f.sets, sets...)
 	s, _, err := chooseStudy(ctx, env, f.runFlags, args)

@@ -199,7 +199,7 @@ func readToken(ctx context.Context, path string) (string, error) {
 	}
 	token := strings.TrimSpace(string(data))
 	if len(token) < 16 {
-		return "", errs.Usage("%s: a token has at least 16 characters", path)
+		return "", errs.Usage("%s: a token must have at least 16 characters", path)
 	}
 	return token, nil
 }
@@ -213,7 +213,7 @@ func parseService(ctx context.Context, text string) (control.ServiceTime, error)
 	}
 	file, err := openInput(ctx, path)
 	if err != nil {
-		return control.ServiceTime{}, errs.WithHint(err, "recorded:FILE takes a text file with a number of microseconds a line")
+		return control.ServiceTime{}, errs.WithHint(err, "recorded:FILE takes a text file with a number of microseconds per line")
 	}
 	defer file.Close()
 	samples, err := control.ParseSamples(file)

@@ -67,7 +67,7 @@ func newXDSCommand(env *Env) *cobra.Command {
 					others--
 				}
 				if others > 0 {
-					return errs.Usage("--control takes no flag but --alone beside it: a study says the rest")
+					return errs.Usage("--control allows no other flag than --alone: the study sends the rest")
 				}
 				return serveXDSControl(cmd.Context(), env, f.control, f.alone)
 			}
@@ -76,7 +76,7 @@ func newXDSCommand(env *Env) *cobra.Command {
 				return err
 			}
 			if cmd.Flags().Changed("duration") && f.duration <= 0 || f.patience <= 0 {
-				return errs.Usage("--duration and --patience are more than 0")
+				return errs.Usage("--duration and --patience must be more than 0")
 			}
 			return runXDS(cmd.Context(), env, spec, f)
 		},
@@ -136,7 +136,7 @@ func (f *xdsFlags) spec(ctx context.Context) (xds.Spec, error) {
 	spec.Mode, spec.StreamsPerConnection, spec.DNSCapture = f.mode, f.streams, f.dnsCapture
 	spec.Mesh = xds.Mesh{ClusterID: f.clusterID, IstioVersion: f.istioVersion}
 	if f.proxies < 0 || f.gateways < 0 || !(f.share >= 0 && f.share <= 1) {
-		return spec, errs.Usage("--proxies and --gateways are not negative, --share is from 0 to 1")
+		return spec, errs.Usage("--proxies and --gateways must not be negative, --share must be 0 to 1")
 	}
 	if f.proxies+f.gateways > 1_000_000 {
 		return spec, errs.Usage("%d proxies: want at most 1000000", f.proxies+f.gateways)
