@@ -3,7 +3,6 @@ package ledger
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -56,23 +55,6 @@ var AttemptFields = [][2]string{
 	{"cluster", "%UPSTREAM_CLUSTER_RAW%"},
 	{"host", "%UPSTREAM_HOST%"},
 	{"attempt", "%REQ(X-ENVOY-ATTEMPT-COUNT)%"},
-}
-
-// Format returns the access log's format for Istio's mesh configuration:
-// meshConfig.accessLogFormat, with accessLogEncoding JSON.
-func Format() string { return object(Fields) }
-
-func object(fields [][2]string) string {
-	var b strings.Builder
-	for i, f := range fields {
-		b.WriteString([...]string{"{", ","}[min(i, 1)])
-		name, _ := json.Marshal(f[0])
-		value, _ := json.Marshal(f[1])
-		b.Write(name)
-		b.WriteByte(':')
-		b.Write(value)
-	}
-	return b.String() + "}"
 }
 
 // aliases are the names that Istio's own JSON access log has for fields.

@@ -41,11 +41,11 @@ func newAdviseCommand(env *Env) *cobra.Command {
 	var f adviseFlags
 	cmd := &cobra.Command{
 		Use:   "advise [RUN]",
-		Short: "Say what limits a mesh and what to try, of a run or of a running istiod",
-		Long: "Judges rules over what was measured: of the run in directory RUN, cell by cell, or of a\n" +
-			"running istiod that is watched for --duration. Each rule holds, is ruled out, or has not\n" +
-			"enough evidence, and then says what to measure. Advice comes with its evidence, the\n" +
-			"manifest to apply, what to expect, and how to go back. Nothing is applied.\n\n" +
+		Short: "Say what limits a mesh and what to try, from a run or a running istiod",
+		Long: "Judges rules by what was measured: in the run in directory RUN, cell by cell, or in a\n" +
+			"running istiod, watched for --duration. Each rule holds, is ruled out, or lacks evidence\n" +
+			"and says what to measure. Advice comes with its evidence, the manifest to apply, what to\n" +
+			"expect, and how to go back. Nothing is applied.\n\n" +
 			"Exit codes: 0 the rules were judged, whatever they say; 4 nothing could be decided.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,10 +64,10 @@ func newAdviseCommand(env *Env) *cobra.Command {
 	f.tableFlags.register(flags)
 	flags.DurationVar(&f.duration, "duration", time.Minute, "how long to watch a running istiod")
 	flags.DurationVar(&f.interval, "interval", time.Second, "time between two readings of a running istiod")
-	flags.StringVar(&f.rules, "rules", "", "a `FILE` of rules of your own in place of those that come with the program")
+	flags.StringVar(&f.rules, "rules", "", "judge by the rules in this `FILE` instead of the shipped ones")
 	flags.StringVar(&f.istiod, "istiod", "", istiodUsage+" (default: that of the local lab, if it is of the same version)")
-	flags.StringArrayVar(&f.cells, "cell", nil, "of a run: only the cells with `FACTOR=LEVEL`; may be repeated")
-	flags.BoolVar(&f.all, "all", false, "show the rules that are ruled out too")
+	flags.StringArrayVar(&f.cells, "cell", nil, "with a RUN: only the cells with `FACTOR=LEVEL`; may be repeated")
+	flags.BoolVar(&f.all, "all", false, "also show the rules that are ruled out")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	cmd.AddCommand(newAdviseLeversCommand(env))
 	return cmd
@@ -200,7 +200,7 @@ func showAdvice(env *Env, f adviseFlags, rules *advice.Rules, all []*advice.Evid
 		}
 	}
 	if decided == 0 {
-		return errs.WithHint(errs.WithCode(errors.New("no rule could be decided"), errs.CodeInvalid), "above is what to measure")
+		return errs.WithHint(errs.WithCode(errors.New("no rule could be decided"), errs.CodeInvalid), "the report above says what to measure")
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	// istiodUsage is what --istiod takes.
-	istiodUsage = "istiod's program, to ask which settings it has: a `FILE` (pilot-discovery); oci://IMAGE, to take it out of that image in its registry; or image, for the image of the istiod in question"
+	istiodUsage = "the program that says which settings istiod has: a `FILE` (pilot-discovery); oci://IMAGE, to take it out of an image in its registry; or the word image, for the image of the istiod in question"
 	// ofImage names the image of the istiod in question, imageScheme begins the name of
 	// another.
 	ofImage     = "image"

@@ -49,7 +49,7 @@ func newAdviseLeversCommand(env *Env) *cobra.Command {
 	flags := cmd.Flags()
 	f.register(flags)
 	flags.StringVar(&program, "istiod", "", istiodUsage)
-	flags.BoolVar(&others, "all", false, "list the variables that are no lever too")
+	flags.BoolVar(&others, "all", false, "also list the variables that are no lever")
 	flags.BoolVar(&json, "json", false, "print JSON")
 	return cmd
 }

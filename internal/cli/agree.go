@@ -60,7 +60,7 @@ func ask(ctx context.Context, env *Env, p *progress, own bool, text string, yes 
 			return nil
 		}
 	}
-	return errs.WithCode(errors.New("not agreed to: of others' objects nothing was changed"), errs.CodeInterrupted)
+	return errs.WithCode(errors.New("not agreed to: nothing that belongs to others was changed"), errs.CodeInterrupted)
 }
 
 // isTerminal says whether somebody can be asked there.

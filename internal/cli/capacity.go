@@ -20,7 +20,7 @@ import (
 func newCapacityCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capacity",
-		Short: "Predict what istiod takes in a mesh that does not exist yet",
+		Short: "Predict what istiod needs in a mesh that does not exist yet",
 		Long: "fit makes a model of measured runs: what istiod spends on changes, pushes, proxies and\n" +
 			"services, with intervals. predict simulates the way of changes to proxies in a mesh of\n" +
 			"any size with that model. plan chooses istiod's replicas, requests and limits by it.",
@@ -60,10 +60,10 @@ func newCapacityFitCommand(env *Env) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.out, "out", "o", "", "write the model to this `FILE`")
 	flags.StringVar(&f.report, "report", "", "also write plots to this HTML `FILE`: predicted against measured, and against published sizes")
-	flags.StringArrayVar(&f.holdOut, "hold-out", nil, "keep cells with this `FACTOR=LEVEL` from the fit, and predict them; several must all apply")
-	flags.BoolVar(&f.busy, "disturbed", false, "take trials too that are invalid only because others used the machine; the model says so")
-	flags.Uint64Var(&f.seed, "seed", 1, "seed of what is drawn")
-	flags.IntVar(&f.draws, "draws", 200, "how often trials are drawn again for the intervals")
+	flags.StringArrayVar(&f.holdOut, "hold-out", nil, "leave cells with this `FACTOR=LEVEL` out of the fit, and predict them; several must all apply")
+	flags.BoolVar(&f.busy, "disturbed", false, "also take trials that are invalid only because others used the machine; the model says so")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of the draws")
+	flags.IntVar(&f.draws, "draws", 200, "how often to resample the trials for the intervals")
 	flags.BoolVar(&f.json, "json", false, "print the model as JSON")
 	addTextFlags(cmd, &f.color, &f.width)
 	return cmd
@@ -75,7 +75,7 @@ func runCapacityFit(ctx context.Context, env *Env, f capacityFitFlags, dirs []st
 		return err
 	}
 	if f.draws < 10 || f.draws > 5000 {
-		return errs.Usage("--draws is %d: from 10 to 5000 is possible", f.draws)
+		return errs.Usage("--draws %d: must be 10 to 5000", f.draws)
 	}
 	holdOut := record.Cell{}
 	for _, text := range f.holdOut {
@@ -163,7 +163,7 @@ func againstRun(ctx context.Context, env *Env, m *model.Model, dir string, o mod
 		}
 	}
 	if len(cells) == 0 {
-		return nil, out, errs.WithHint(errs.WithCode(errors.New("no trial of the run can be predicted"), errs.CodeInvalid), "`meshtrial report %s` says more of its trials", dir)
+		return nil, out, errs.WithHint(errs.WithCode(errors.New("no trial of the run can be predicted"), errs.CodeInvalid), "`meshtrial report %s` says more about its trials", dir)
 	}
 	return cells, out, nil
 }

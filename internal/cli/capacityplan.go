@@ -22,16 +22,16 @@ func newCapacityPlanCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan MESH.yaml --model FILE",
 		Short: "Choose istiod's replicas, requests and limits for a mesh",
-		Long: "Read what a mesh is like and what is wanted of its control plane, look for the fewest\n" +
-			"CPUs that meet it by a capacity model, and write values for Istio's Helm chart istiod:\n" +
-			"requests, limits, bounds of the autoscaler, each with its reason, and which levers would\n" +
-			"change it.\n\n" +
+		Long: "Read a mesh and the targets of its control plane from a file, find the fewest CPUs that\n" +
+			"meet them by a capacity model, and write values for Istio's Helm chart istiod: requests,\n" +
+			"limits and bounds of the autoscaler, each with its reason, and the levers that would\n" +
+			"change the answer.\n\n" +
 			"A mesh file:\n\n" +
 			"    proxies: 5000\n    services: 2000\n    visible: 100%            # of the services, by a sidecar\n    namespaces: 20           # of the sidecars\n" +
 			"    changes: {rate: 1, arrival: poisson, mix: {endpoints: 9, configuration: 1}}\n" +
 			"    targets: {convergence_p99: 5s, cpu: 70%, survives: 1, reconnect: 60s, growth: 2}\n" +
 			"    istiod: {min_replicas: 2, max_replicas: 20, max_cores: 16}\n\n" +
-			"Exit codes: 0, 2 wrong usage or input, 3 nothing within the bounds meets the targets.",
+			"Exit codes: 0 success, 2 wrong usage or input, 3 nothing within the bounds meets the targets.",
 		Example: "    meshtrial capacity plan mesh.yaml --model model.json -o istiod-values.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runCapacityPlan(cmd.Context(), env, f, args[0]) },
@@ -61,7 +61,7 @@ func runCapacityPlan(ctx context.Context, env *Env, f capacityPlanFlags, path st
 	var none *plan.ErrNone
 	switch {
 	case errors.As(err, &none):
-		return errs.WithHint(errs.WithCode(err, errs.CodeAssertion), "raise istiod.max_replicas or istiod.max_cores, or let targets be less; `meshtrial capacity predict` shows one size at a time")
+		return errs.WithHint(errs.WithCode(err, errs.CodeAssertion), "raise istiod.max_replicas or istiod.max_cores, or relax the targets; `meshtrial capacity predict` shows one size at a time")
 	case err != nil:
 		return errs.WithCode(err, errs.CodeUsage)
 	}

@@ -35,14 +35,14 @@ func newCapacityPredictCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "predict --model FILE {--proxies N --services N --rate R | --against RUN | --published}",
 		Short: "Predict convergence, pushes, CPU and memory of a mesh by a capacity model",
-		Long: "Simulate the way of changes from istiod to the proxies of a mesh, and say with 90%\n" +
-			"intervals how long they take, what is pushed and sent, what CPU and memory it takes, what\n" +
-			"the loss of a replica costs, and how far rate and size may grow until changes do not\n" +
-			"arrive in time. It says how far the mesh lies beyond what was measured, and which\n" +
-			"parameters are assumed.\n\n" +
+		Long: "Simulate how changes travel from istiod to the proxies of a mesh, and predict with 90%\n" +
+			"intervals how long they take, what is pushed and sent, how much CPU and memory that\n" +
+			"takes, what losing a replica costs, and how far rate and size can grow before changes\n" +
+			"are late. It says how far the mesh lies beyond what was measured, and which parameters\n" +
+			"are assumed.\n\n" +
 			"--against RUN predicts the cells of a run that the model was not fitted to. --published\n" +
-			"sets published sizes of control planes beside what the model says of them.\n\n" +
-			"Exit codes: 0, 2 wrong usage or input, 3 istiod would not keep up with this mesh, 4 no\n" +
+			"sets published control plane sizes beside what the model says of them.\n\n" +
+			"Exit codes: 0 success, 2 wrong usage or input, 3 istiod would not keep up with this mesh, 4 no\n" +
 			"trial of the run can be predicted.",
 		Example: "    meshtrial capacity predict --model model.json --proxies 5000 --services 2000 --rate 1 --replicas 3 --cores 4",
 		Args:    noArguments,
@@ -60,24 +60,24 @@ func newCapacityPredictCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.visible, "visible", "100%", "share of the services that a sidecar sees, below 100% with Sidecars")
 	flags.IntVar(&f.mesh.Namespaces, "namespaces", f.mesh.Namespaces, "namespaces of the sidecars: istiod caches routes for each by itself")
 	flags.Float64Var(&f.mesh.Rate, "rate", 0, "changes per second")
-	flags.StringVar(&f.mesh.Arrival, "arrival", f.mesh.Arrival, "how changes come: poisson, uniform or burst")
-	flags.IntVar(&f.mesh.Burst, "burst", 0, "changes at once, with --arrival burst")
+	flags.StringVar(&f.mesh.Arrival, "arrival", f.mesh.Arrival, "arrival process of the changes: poisson, uniform or burst")
+	flags.IntVar(&f.mesh.Burst, "burst", 0, "with --arrival burst: changes at once")
 	flags.StringSliceVar(&f.mix, "mix", nil, "what changes, as `KIND=WEIGHT,...`: "+strings.Join(model.KindNames(), ", ")+" (default: as in the model's runs)")
 	flags.IntVar(&f.mesh.Replicas, "replicas", f.mesh.Replicas, "replicas of istiod")
-	flags.StringSliceVar(&f.shares, "shares", nil, "connections of each replica, as 3,1 (default: even)")
-	flags.Float64Var(&f.mesh.Cores, "cores", f.mesh.Cores, "CPUs of each replica")
+	flags.StringSliceVar(&f.shares, "shares", nil, "how the connections are shared among the replicas, such as 3,1 (default: evenly)")
+	flags.Float64Var(&f.mesh.Cores, "cores", f.mesh.Cores, "CPUs per replica")
 	flags.IntVar(&f.mesh.Throttle, "throttle", 0, "PILOT_PUSH_THROTTLE; 0: as istiod chooses by its CPUs")
 	flags.Float64Var(&f.mesh.ConnectLimit, "connect-limit", 0, "PILOT_MAX_REQUESTS_PER_SECOND; 0: as istiod chooses")
 	flags.DurationVar(&f.after, "debounce-after", 100*time.Millisecond, "PILOT_DEBOUNCE_AFTER")
 	flags.DurationVar(&f.max, "debounce-max", 10*time.Second, "PILOT_DEBOUNCE_MAX")
-	flags.DurationVar(&f.age, "connection-age", 30*time.Minute, "after how long istiod closes a connection (keepaliveMaxServerConnectionAge); 0: never")
+	flags.DurationVar(&f.age, "connection-age", 30*time.Minute, "age at which istiod closes a connection (keepaliveMaxServerConnectionAge); 0: never")
 	flags.BoolVar(&f.debounceEndpoints, "eds-debounce", true, "PILOT_ENABLE_EDS_DEBOUNCE")
 	flags.StringVar(&f.slow, "slow", "0%", "share of the proxies that read slowly")
-	flags.Float64Var(&f.mesh.SlowRead, "slow-read", 0, "bytes a second that those read")
-	flags.BoolVar(&f.mesh.Beside, "beside", false, "simulated proxies take CPU from istiod, as on the machine of the runs")
-	flags.DurationVar(&f.bound, "bound", 5*time.Second, "p99 of convergence beyond which changes are late")
-	flags.BoolVar(&f.limits, "limits", true, "look for the rate and the size at which changes are late, and what the loss of a replica costs")
-	flags.DurationVar(&f.horizon, "horizon", 0, "how long changes come (default: until some hundred have come)")
+	flags.Float64Var(&f.mesh.SlowRead, "slow-read", 0, "with --slow: bytes per second that a slow proxy reads")
+	flags.BoolVar(&f.mesh.Beside, "beside", false, "simulated proxies run beside istiod and take CPU from it, as they did in the model's runs")
+	flags.DurationVar(&f.bound, "bound", 5*time.Second, "p99 convergence beyond which changes count as late")
+	flags.BoolVar(&f.limits, "limits", true, "also look for the rate and the size at which changes are late, and for the cost of losing a replica")
+	flags.DurationVar(&f.horizon, "horizon", 0, "how long changes keep coming (default: until there were some hundred)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of changes and draws")
 	flags.IntVar(&f.draws, "draws", 60, "simulations for the intervals")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
@@ -91,13 +91,13 @@ func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, b
 		return err
 	}
 	if f.draws < 5 || f.draws > 2000 {
-		return errs.Usage("--draws is %d: from 5 to 2000 is possible", f.draws)
+		return errs.Usage("--draws %d: must be 5 to 2000", f.draws)
 	}
 	if f.against != "" && f.published {
 		return errs.Usage("--against and --published are mutually exclusive")
 	}
 	if bound && f.bound <= 0 {
-		return errs.Usage("--bound is %v: more than 0 is possible", f.bound)
+		return errs.Usage("--bound %v: must be more than 0", f.bound)
 	}
 	m, err := readModel(ctx, f.model)
 	if err != nil {
@@ -176,7 +176,7 @@ func (f capacityPredictFlags) predict(m *model.Model, o model.Options) (*model.P
 		return nil, err
 	}
 	if err := mesh.Check(); err != nil {
-		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "meshtrial capacity predict --help says what each flag is")
+		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "meshtrial capacity predict --help explains the flags")
 	}
 	p, err := m.Predict(mesh, o)
 	if err != nil || !f.limits {
@@ -197,7 +197,7 @@ func (f capacityPredictFlags) read(m *model.Model) (model.Mesh, error) {
 		ok   bool
 	}{{"--proxies", mesh.Proxies > 0}, {"--services", mesh.Services > 0}, {"--rate", mesh.Rate > 0}} {
 		if !missing.ok {
-			return mesh, errs.WithHint(errs.Usage("%s is missing", missing.flag), "how large the mesh is, and how often it changes, nobody can guess: --proxies, --services and --rate say it")
+			return mesh, errs.WithHint(errs.Usage("%s is missing", missing.flag), "nobody can guess how large the mesh is and how often it changes: give --proxies, --services and --rate")
 		}
 	}
 	var err error
@@ -242,7 +242,7 @@ func parseShare(flag, text string) (float64, error) {
 		v /= 100
 	}
 	if err != nil || !(v >= 0) || v > 1 {
-		return 0, errs.WithHint(errs.Usage("%s is %q: a share from 0 to 100%% is possible", flag, text), "as %s 10%%", flag)
+		return 0, errs.WithHint(errs.Usage("%s %q: must be a share from 0 to 100%%", flag, text), "as %s 10%%", flag)
 	}
 	return v, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
@@ -37,9 +38,18 @@ type clusterFlags struct {
 
 func (f *clusterFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "the cluster's kubeconfig (default $KUBECONFIG or ~/.kube/config)")
-	flags.StringVar(&f.context, "context", "", "a context of the kubeconfig")
+	addKubeconfigFlags(flags, &f.kubeconfig, &f.context, "")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
+}
+
+// ofLabCluster begins the text of a flag that counts with --lab cluster alone.
+const ofLabCluster = "with --lab cluster: "
+
+// addKubeconfigFlags adds the flags that name a cluster of the user's; when begins
+// their texts.
+func addKubeconfigFlags(flags *pflag.FlagSet, kubeconfig, inContext *string, when string) {
+	flags.StringVar(kubeconfig, "kubeconfig", "", when+"`file` that names the cluster (default $KUBECONFIG or ~/.kube/config)")
+	flags.StringVar(inContext, "context", "", when+"context of the kubeconfig")
 }
 
 func (f *clusterFlags) reach(ctx context.Context) (*rest.Config, error) {
@@ -205,20 +215,20 @@ func newClusterRestoreCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore",
 		Short: "Put back what a dead run changed, and remove what it made",
-		Long: "Puts back what runs changed in a cluster that ended without doing so, and removes the\n" +
-			"namespaces that they made. A field that somebody else has changed since is left alone and\n" +
+		Long: "Puts back what dead runs changed in a cluster, and removes the namespaces that they\n" +
+			"made. A field that somebody else has changed since is left alone and\n" +
 			"named; its note stays until --forget takes it for settled.\n\n" +
 			"What somebody asked to stay (meshtrial scope --apply) is put back by --run RUN alone.\n\n" +
-			"A run that is still at work has the cluster's Lease: the command says which, and does nothing.\n\n" +
+			"While a run is at work it holds the cluster's Lease: the command then names it and does nothing.\n\n" +
 			"Exit codes: 0 all is as it was, 3 something was left alone.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error { return restoreCluster(cmd.Context(), env, f) },
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.run, "run", "", "only what this run changed and made, also what was asked to stay, and a namespace whose run may be under way elsewhere")
+	flags.StringVar(&f.run, "run", "", "only what this run changed and made, including what was asked to stay; and its namespace, even if the run may be under way elsewhere")
 	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for a run that is at work")
-	flags.BoolVar(&f.forget, "forget", false, "take the notes away of what was left alone: it may stay as it is")
+	flags.BoolVar(&f.forget, "forget", false, "drop the notes on what was left alone: it stays as it is")
 	return cmd
 }
 
@@ -302,7 +312,7 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) (err error) {
 			}
 			p.note("%s, run %s, left alone: %s", e.Object, e.Run, e.Left)
 		}
-		return errs.WithCode(errs.WithHint(fmt.Errorf("of %d objects something was left alone, since somebody else has changed it", len(left)),
+		return errs.WithCode(errs.WithHint(fmt.Errorf("changed by somebody else, and left alone at least in part: %s", count(len(left), "object")),
 			"look at them; if they may stay: meshtrial cluster restore --forget"), errs.CodeAssertion)
 	}
 	return nil

@@ -34,9 +34,9 @@ func clusterCheckCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [STUDY...]",
 		Short: "Say which rights studies need in a cluster, and which are missing",
-		Long: "Asks the cluster's API server which of the rights this user has that the studies need, by feature;\n" +
-			"without a study or --feature, those of everything meshtrial does with Istio. It changes nothing.\n" +
-			"Exit code 3 says that a right is missing without which a run does not start.\n\n" +
+		Long: "Asks the cluster's API server, feature by feature, which of the rights that the studies need this\n" +
+			"user has; without a study or --feature, those for everything meshtrial does with Istio. It changes\n" +
+			"nothing. Exit code 3: a right is missing without which a run does not start.\n\n" +
 			"--manifests prints the ClusterRole and Roles, with their bindings, that grant a user exactly these\n" +
 			"rights, for an administrator to apply.\n\n" +
 			"Features: " + strings.Join(rights.Names(), ", ") + ".",
@@ -46,10 +46,9 @@ func clusterCheckCommand(env *Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), env, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.cluster.Kubeconfig, "kubeconfig", "", "the cluster's kubeconfig (default $KUBECONFIG or ~/.kube/config)")
-	flags.StringVar(&f.cluster.Context, "context", "", "a context of the kubeconfig")
-	flags.StringArrayVar(&f.features, "feature", nil, "a `NAME` of a feature, beside those of the studies; may be repeated")
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "where features work that are told a namespace, as scope and profile are (default: all)")
+	addKubeconfigFlags(flags, &f.cluster.Kubeconfig, &f.cluster.Context, "")
+	flags.StringArrayVar(&f.features, "feature", nil, "`NAME` of a feature to check beside those of the studies; may be repeated")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace for features that work in one, such as scope and profile (default: all)")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.BoolVar(&f.manifests, "manifests", false, "print roles and bindings that grant the rights")
 	flags.StringVar(&f.user, "user", "", "with --manifests: the user who gets them")

@@ -2,32 +2,38 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// commands lists every subcommand, in the order of the documentation.
-func commands(env *Env) []*cobra.Command {
-	return []*cobra.Command{
-		newDoctorCommand(env),
-		newComponentsCommand(env),
-		newLabCommand(env),
-		newClusterCommand(env),
-		newStudyCommand(env),
-		newRunCommand(env),
-		newReportCommand(env),
-		newCompareCommand(env),
-		newTrendCommand(env),
-		newAdviseCommand(env),
-		newCapacityCommand(env),
-		newTuneCommand(env),
-		newScopeCommand(env),
-		newProfileCommand(env),
-		newLoadCommand(env),
-		newWorkerCommand(env),
-		newXDSCommand(env),
-		newObserveCommand(env),
-		newFaultCommand(env),
-		newProfileRoleCommand(env),
-		newKeeperCommand(env),
-		newSignalsCommand(env),
-		newControlPlaneTestCommand(env),
-		newLabInitCommand(env),
+// groups are the subcommands in the order in which people meet them, as
+// `meshtrial --help` shows them. Those without a title are hidden.
+var groups = []struct {
+	title    string
+	commands []func(*Env) *cobra.Command
+}{
+	{"Measure", []func(*Env) *cobra.Command{
+		newRunCommand, newStudyCommand, newReportCommand, newCompareCommand, newTrendCommand}},
+	{"Understand and tune a mesh", []func(*Env) *cobra.Command{
+		newSignalsCommand, newAdviseCommand, newTuneCommand, newCapacityCommand, newScopeCommand, newProfileCommand,
+		newControlPlaneTestCommand}},
+	{"Where it runs", []func(*Env) *cobra.Command{
+		newDoctorCommand, newLabCommand, newClusterCommand, newComponentsCommand}},
+	{"Parts of a study, each of use on its own", []func(*Env) *cobra.Command{
+		newLoadCommand, newWorkerCommand, newXDSCommand, newObserveCommand, newFaultCommand}},
+	{"", []func(*Env) *cobra.Command{
+		newProfileRoleCommand, newKeeperCommand, newLabInitCommand}},
+}
+
+// Cobra would sort commands by name.
+func init() { cobra.EnableCommandSorting = false }
+
+// addCommands adds every subcommand, below its group's title.
+func addCommands(root *cobra.Command, env *Env) {
+	for _, g := range groups {
+		if g.title != "" {
+			root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
+		}
+		for _, command := range g.commands {
+			c := command(env)
+			c.GroupID = g.title
+			root.AddCommand(c)
+		}
 	}
 }

@@ -73,7 +73,7 @@ func newCompareCommand(env *Env) *cobra.Command {
 // addRunsFlags adds the flags on how runs are set beside each other.
 func addRunsFlags(cmd *cobra.Command, margin *string, across *[]string, doc string) {
 	cmd.Flags().StringVar(margin, "margin", "5%", doc)
-	cmd.Flags().StringSliceVar(across, "across", nil, "join runs that differ in "+strings.Join(comparison.AcrossAll, ", ")+" (several with commas)")
+	cmd.Flags().StringSliceVar(across, "across", nil, "join runs that differ in "+strings.Join(comparison.AcrossAll, ", ")+" (comma-separated)")
 }
 
 // withFlag is --with, which all runs of the second side follow: it notes how many

@@ -54,11 +54,11 @@ func newComponentsImages(env *Env) *cobra.Command {
 	flags.BoolVar(&f.json, "json", false, "print JSON, with whole digests")
 	flags.StringVar(&f.images, "images", "built", "where istio/pilot and istio/proxyv2 come from: built (here) or official (a registry)")
 	flags.StringSliceVar(&f.EnvoyVersions, "envoy", nil, "versions of Envoy to make proxy images of (default "+components.DefaultEnvoy+")")
-	flags.StringVar(&f.MeshtrialBinary, "program", "", "static meshtrial for the roles' image (default: this one); its processor is the image's")
+	flags.StringVar(&f.MeshtrialBinary, "program", "", "static meshtrial to put into the roles' image (default: this one); the image is for its processor")
 	flags.StringVar(&f.Hub, "hub", "", "registry and folder of the official images (default "+components.IstioHub+")")
 	flags.StringVar(&f.Tag, "tag", "", "tag of the official images, or `TAG@sha256:PILOT,sha256:PROXYV2` to pin them")
 	flags.StringVar(&f.source, "source", "", "components/src of meshtrial's repository")
-	flags.BoolVar(&f.RolesOnly, "roles", false, "assemble the image of the roles alone, which needs no sources and no packages")
+	flags.BoolVar(&f.RolesOnly, "roles", false, "assemble only the image of the roles, which needs neither sources nor packages")
 	flags.StringVar(&f.push, "push", "", "push the image of the roles to `REGISTRY/NAME[:TAG]` (tag: this version's) and print its reference")
 	return cmd
 }

@@ -78,7 +78,7 @@ func newControlPlaneTestCommand(env *Env) *cobra.Command {
 	f := pushTestFlags{delay: seconds(2500 * time.Millisecond)}
 	cmd := &cobra.Command{
 		Use:   "controlplane-test",
-		Short: "The published poor man's control plane performance test, and what it misses",
+		Short: "Run the published poor man's test of a control plane, and say what it misses",
 		Long: "controlplane-test creates a Service, a Gateway and a VirtualService, waits --delay, and\n" +
 			"repeats --reps times. It then reports the number of pushes and the p99 of\n" +
 			"pilot_proxy_convergence_time over the test, and says what these two figures miss.\n" +
@@ -96,12 +96,12 @@ func newControlPlaneTestCommand(env *Env) *cobra.Command {
 	f.istiodFlags.register(flags)
 	flags.IntVar(&f.reps, "reps", 10, "how often to create the three resources")
 	flags.Var(&f.delay, "delay", "pause between repetitions")
-	flags.StringVar(&f.gateway, "gateway", "ingressgateway", "the ingress gateway that the Gateways select, by its label istio=`NAME`; or its URL, to wait also until it serves the last one")
+	flags.StringVar(&f.gateway, "gateway", "ingressgateway", "the ingress gateway that the Gateways select, by its label istio=`NAME`; or its URL, to also wait until it serves the last one")
 	flags.StringVar(&f.target, "namespace", "default", "where to create the resources")
 	flags.StringVar(&f.app, "app", "catalog", "label app of the pods behind each Service; there may be none")
 	flags.StringVar(&f.prometheus, "prometheus-url", "", "ask the Prometheus server at this `URL` instead of istiod itself")
-	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "a header for that server, `\"Name: value\"`; may be repeated")
-	flags.StringVar(&f.selector, "selector", "", "`labels` that istiod's metrics must have in that server, such as cluster=\"one\"")
+	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "send this header to the Prometheus server, `\"Name: value\"`; may be repeated")
+	flags.StringVar(&f.selector, "selector", "", "`labels` that istiod's metrics must have in the Prometheus server, such as cluster=\"one\"")
 	flags.DurationVar(&f.settle, "settle", 10*time.Second, "how long to wait after the last repetition")
 	flags.DurationVar(&f.wait, "wait", 0, waitUsage)
 	flags.BoolVar(&f.json, "json", false, "print JSON")

@@ -16,8 +16,8 @@ func newFaultCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fault",
 		Short: "Kill and pause processes, disturb packets of pods on this node, on command",
-		Long: "fault is the role that runs on each node (a DaemonSet) while a study of\n" +
-			"resilience does, if that asks for it. It kills and pauses processes of a\n" +
+		Long: "fault is the role that a study of resilience runs on each node (a DaemonSet)\n" +
+			"if one of its steps needs it. It kills and pauses processes of a\n" +
 			"container, and cuts, loses, delays or slows packets between a pod and others,\n" +
 			"each for a time that its client has to extend, and undoes all of it when it\n" +
 			"ends. It needs the node's PID namespace (hostPID), root, CAP_KILL,\n" +

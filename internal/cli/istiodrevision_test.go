@@ -23,7 +23,7 @@ func TestOfRevision(t *testing.T) {
 		{"the only one", two[1:], "", 2, ""},
 		{"one of several", two, "canary", 2, ""},
 		{"several", two, "", 0, "several revisions: canary, stable"},
-		{"another", two, "old", 0, "no istiod is of revision old"},
+		{"another", two, "old", 0, "there is no istiod of revision old"},
 		{"none at all", nil, "old", 0, ""},
 		{"one without a label", []corev1.Pod{{}}, "default", 1, ""},
 	} {

@@ -92,16 +92,16 @@ func newLabUpCommand(env *Env) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&mesh, "mesh", study.MeshIstio, "meshes to install: istio, linkerd, both with a comma between, or none")
+	cmd.Flags().StringVar(&mesh, "mesh", study.MeshIstio, "`meshes` to install: istio, linkerd, both (istio,linkerd) or none")
 	cmd.Flags().StringVar(&images, "images", "built", "where Istio's images come from: built (here) or official (a registry)")
 	cmd.Flags().StringVar(&o.Hub, "hub", "", "registry and folder of Istio's official images (default "+components.IstioHub+")")
 	cmd.Flags().StringVar(&o.Tag, "tag", "", "tag of Istio's official images, or `TAG@sha256:PILOT,sha256:PROXYV2` to pin them")
-	cmd.Flags().StringSliceVar(&o.EnvoyVersions, "envoy", nil, "versions of Envoy to make sidecar images of, beside the default one")
+	cmd.Flags().StringSliceVar(&o.EnvoyVersions, "envoy", nil, "more `versions` of Envoy to make sidecar images of")
 	cmd.Flags().StringArrayVar(&meshes.istioSet, "set", nil, "setting of Istio's installation, `NAME=VALUE` as of istioctl install --set; may be repeated")
-	cmd.Flags().StringVar(&meshes.linkerd, "linkerd", "", "install Linkerd of this folder of programs and charts, or of this release (default $"+linkerdVariable+")")
+	cmd.Flags().StringVar(&meshes.linkerd, "linkerd", "", "also install Linkerd, from this `folder` of programs and charts or from this release (default $"+linkerdVariable+")")
 	cmd.Flags().StringArrayVar(&meshes.linkerdSet, "linkerd-set", nil, "setting of Linkerd's installation, `NAME=VALUE` as of helm install --set; may be repeated")
-	cmd.Flags().BoolVar(&o.MetricsServer, "metrics-server", false, "also run metrics-server, so that kubectl top works; built first (a minute and a half) if it never was")
-	cmd.Flags().BoolVar(&o.Audit, "audit", false, "have the API server log who asks it for what: meshtrial lab logs audit")
+	cmd.Flags().BoolVar(&o.MetricsServer, "metrics-server", false, "also run metrics-server, so that kubectl top works; the first time it is built (a minute and a half)")
+	cmd.Flags().BoolVar(&o.Audit, "audit", false, "have the API server log who asks it for what (lab logs audit prints it)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

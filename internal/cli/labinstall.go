@@ -48,8 +48,7 @@ type installed struct {
 
 func (m *clusterMesh) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&m.cluster.Kubeconfig, "kubeconfig", "", "the cluster's kubeconfig (default $KUBECONFIG or ~/.kube/config)")
-	flags.StringVar(&m.cluster.Context, "context", "", "a context of the kubeconfig")
+	addKubeconfigFlags(flags, &m.cluster.Kubeconfig, &m.cluster.Context, "")
 	flags.DurationVar(&m.timeout, "timeout", 5*time.Minute, "give up after this long")
 	flags.DurationVar(&m.wait, "wait", 0, waitUsage)
 	flags.BoolVar(&m.json, "json", false, "print JSON")
@@ -61,7 +60,7 @@ func (m *clusterMesh) takes(args []string) error {
 		return errs.WithHint(errs.Usage("unknown mesh %q", m.name), "istio or linkerd")
 	}
 	if m.timeout <= 0 {
-		return errs.Usage("--timeout %v: want a time above 0", m.timeout)
+		return errs.Usage("--timeout %v: must be more than 0", m.timeout)
 	}
 	return nil
 }

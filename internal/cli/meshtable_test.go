@@ -201,10 +201,9 @@ func (m theirs) row(t *testing.T, plans map[string]*study.Plan) string {
 	return fmt.Sprintf("| %s | %s | %s |\n", m.name, list(byReason[""]), strings.Join(refused, "; "))
 }
 
-// Which shipped study runs on which mesh, in docs/cluster.md, is what runs are told.
-//
-// go test ./internal/cli -run MeshesOfOthers -update-meshes
-func TestMeshesOfOthers(t *testing.T) {
+// shippedPlans are the plans of all studies that come with the program.
+func shippedPlans(t *testing.T) map[string]*study.Plan {
+	t.Helper()
 	plans := map[string]*study.Plan{}
 	for _, name := range studies.Names() {
 		data, err := studies.Read(name)
@@ -219,6 +218,23 @@ func TestMeshesOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return plans
+}
+
+// Every shipped study runs on the Istio that `meshtrial lab up` installs.
+func TestShippedStudiesFitTheLab(t *testing.T) {
+	for name, why := range meshesOfOthers[0].answers(t, shippedPlans(t)) {
+		if why != "" {
+			t.Errorf("%s: %s", name, why)
+		}
+	}
+}
+
+// Which shipped study runs on which mesh, in docs/cluster.md, is what runs are told.
+//
+// go test ./internal/cli -run MeshesOfOthers -update-meshes
+func TestMeshesOfOthers(t *testing.T) {
+	plans := shippedPlans(t)
 	const path, head = "../../docs/cluster.md", "| Istio | runs | refused, and what is said |\n|---|---|---|\n"
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -54,7 +54,7 @@ type roleServer interface {
 
 // addAlone adds the flag of the roles that do not outlive whoever commands them.
 func addAlone(flags *pflag.FlagSet, alone *time.Duration) {
-	flags.DurationVar(alone, "alone", 0, "undo everything and end once nobody was heard for this `duration` (default never)")
+	flags.DurationVar(alone, "alone", 0, "undo everything and end after hearing from nobody for this `duration` (default never)")
 }
 
 // serveRole says where a role is reached and serves until ctx ends, or alive

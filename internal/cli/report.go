@@ -53,10 +53,10 @@ func newReportCommand(env *Env) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "format", "text", strings.Join(report.Formats, ", "))
 	flags.BoolVar(&f.json, "json", false, "short for --format json")
-	flags.StringVar(&f.out, "out", "", "file to write instead of standard output")
-	flags.StringArrayVar(&f.assert, "assert", nil, "CEL expression that must hold; may be repeated")
+	flags.StringVar(&f.out, "out", "", "`FILE` to write instead of standard output")
+	flags.StringArrayVar(&f.assert, "assert", nil, "CEL `EXPRESSION` that must hold; may be repeated")
 	flags.BoolVar(&f.rejudge, "rejudge", false, "judge the trials again from their records, by today's rules")
-	flags.StringArrayVar(&f.limits, "limit", nil, "bound NAME=VALUE to judge by, with --rejudge; may be repeated")
+	flags.StringArrayVar(&f.limits, "limit", nil, "with --rejudge: judge by this bound, `NAME=VALUE`; may be repeated (--limit help lists them)")
 	addTextFlags(cmd, &f.color, &f.width)
 	cmd.MarkFlagsMutuallyExclusive("json", "format")
 	return cmd

@@ -80,7 +80,7 @@ func newRootCommand(env *Env) *cobra.Command {
 		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "%s --help shows its flags", cmd.CommandPath())
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(commands(env)...)
+	addCommands(root, env)
 	root.InitDefaultHelpCmd()
 	markUsageErrors(root)
 	for _, c := range root.Commands() {

@@ -18,7 +18,7 @@ var sources = []string{record.ObservedCgroup, record.ObservedKubelet}
 
 func addObserveFlag(flags *pflag.FlagSet, to *string) {
 	flags.StringVar(to, "observe", record.ObservedCgroup,
-		"where CPU and memory are read: cgroup (exactly, by a privileged pod on each node) or kubelet (between its samples, through the API server)")
+		"where CPU and memory are read: cgroup (exact; needs a privileged pod on each node) or kubelet (interpolated between its samples, through the API server)")
 }
 
 // What takes more than a kubelet tells, in words.

@@ -39,8 +39,7 @@ type istiodFlags struct {
 
 func (f *istiodFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.lab, "lab", lab.KindLocal, "where istiod runs: local (the lab on this machine) or cluster (a kubeconfig's)")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "with --lab cluster: its kubeconfig (default $KUBECONFIG or ~/.kube/config)")
-	flags.StringVar(&f.context, "context", "", "with --lab cluster: a context of the kubeconfig")
+	addKubeconfigFlags(flags, &f.kubeconfig, &f.context, ofLabCluster)
 	addRevisionFlag(flags, &f.revision)
 	flags.StringVar(&f.namespace, "istio-namespace", "istio-system", "where istiod is installed")
 }
@@ -181,7 +180,7 @@ func ofRevision(pods []corev1.Pod, revision string) ([]corev1.Pod, error) {
 	case revision == "":
 		return pods, nil
 	case len(pods) > 0 && len(of[revision]) == 0:
-		return nil, errs.WithHint(errs.Usage("no istiod is of revision %s", revision), "--revision takes one of %s", names)
+		return nil, errs.WithHint(errs.Usage("there is no istiod of revision %s", revision), "--revision takes one of %s", names)
 	}
 	return of[revision], nil
 }

@@ -33,24 +33,24 @@ func newTrendCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trend DIR",
 		Short: "Follow findings over the runs in a folder: what changed, when, and by how much",
-		Long: "Put the runs in folder DIR, and in the folders in it, in the order of time, and find\n" +
-			"where the level of a finding changes: between which runs, by how much, and which\n" +
-			"versions changed there. Each run is one value. Chance makes it find any change in\n" +
-			"at most 5% of trends. A change of 10% is found about three runs after it, where\n" +
-			"runs differ by 3% and some 20 came before it. Of fewer runs, and where more findings\n" +
-			"decide, it takes more: the trend says how many runs a change must have after it.\n\n" +
-			"Runs on different machines, of different versions or studies are not joined unless\n" +
-			"--across says so: `--across versions` follows a mesh over its releases. --study takes\n" +
-			"the runs of one study. Runs that cannot be read are named and left out.\n\n" +
+		Long: "Puts the runs below folder DIR in order of time, and finds where the level of a\n" +
+			"finding changes: between which runs, by how much, and which versions changed there.\n" +
+			"Each run is one value. Chance alone makes it find a change in at most 5% of trends.\n" +
+			"Where runs differ by 3% and some 20 came before, a change of 10% is found about three\n" +
+			"runs after it happened. With fewer runs, or more findings that decide, it takes more:\n" +
+			"the trend says how many.\n\n" +
+			"Runs on different machines, of different versions or of different studies are not\n" +
+			"joined unless --across says so: `--across versions` follows a mesh over its releases.\n" +
+			"--study takes the runs of one study. Runs that cannot be read are named and left out.\n\n" +
 			"Exit codes: 0 no change for the worse stands at the end, 2 wrong usage or runs that\n" +
-			"must not be joined, 3 one does, its whole interval beyond the margin, 4 inconclusive:\n" +
+			"must not be joined, 3 one does, with its whole interval beyond the margin, 4 inconclusive:\n" +
 			fmt.Sprintf("one may lie within the margin, what decides has no value in the newest runs, or too\nfew runs (fewer than %d, or than could show any change).", comparison.MinTrend),
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runTrend(cmd.Context(), env, f, args[0]) },
 	}
 	flags := cmd.Flags()
 	addRunsFlags(cmd, &f.margin, &f.across, "change that does not count, as a share of the level before it")
-	flags.StringVar(&f.study, "study", "", "take only runs of the study of this name")
+	flags.StringVar(&f.study, "study", "", "only runs of the study of this name")
 	flags.BoolVar(&f.all, "all", false, "show all findings, not only those that decide or changed")
 	flags.BoolVar(&f.json, "json", false, "print the trend as JSON")
 	addTextFlags(cmd, &f.color, &f.width)

@@ -26,16 +26,17 @@ func newTuneCommand(env *Env) *cobra.Command {
 	var f tuneFlags
 	cmd := &cobra.Command{
 		Use:   "tune STUDY",
-		Short: "Look for the best setting of istiod's levers without measuring every one",
+		Short: "Find the best setting of istiod's levers without measuring every combination",
 		Long: "Look for the best setting of the levers that vary in a study of the control plane:\n" +
 			"the next cells to try follow from the trials so far, and the search ends when nothing\n" +
-			"better is likely. The recommended setting is then compared with the one in use in\n" +
+			"better is likely. The recommended setting is then compared with the one in use, in\n" +
 			"blocks that the search did not see. The report has the Pareto front, the setting as\n" +
 			"manifests, and the steps to it: 10 to 30% at a time, what to watch, when to turn back.\n\n" +
 			"Objectives and constraints are findings of `docs/study.md` or the short names\n" +
 			"convergence, staleness, cpu, memory and bytes; without flags they are those of the\n" +
 			"study's section tune. --resume goes on with a tuning that was interrupted.\n\n" +
-			"Exit codes: 0 done, 3 an assertion failed, 4 the run has no answer.",
+			"Exit codes: 0 done, also where nothing better was found, 3 the setting that was found breaks\n" +
+			"a constraint, or an assertion failed, 4 inconclusive, or the run has no answer.",
 		Example: "    meshtrial tune tune-chapter-11 --objective pushes --objective convergence --constraint 'cpu<=+10%'",
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
@@ -50,10 +51,10 @@ func newTuneCommand(env *Env) *cobra.Command {
 	}
 	addRunFlags(cmd, &f.runFlags)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.objectives, "objective", nil, "what is to become less, as convergence or pushes*2; may be repeated")
-	flags.StringArrayVar(&f.constraints, "constraint", nil, "what must hold, as 'staleness<=2s' or 'cpu<=+10%'; may be repeated")
-	flags.StringVar(&f.model, "model", "", "a capacity model, a `FILE` that capacity fit wrote: what it expects of each cell is where the search begins")
-	flags.IntVar(&f.trials, "trials", 0, "trials of the search at most (default: a quarter of the cells, 12 at least)")
+	flags.StringArrayVar(&f.objectives, "objective", nil, "what to reduce, `FINDING[*WEIGHT]`, such as convergence or pushes*2; may be repeated")
+	flags.StringArrayVar(&f.constraints, "constraint", nil, "what must hold, `FINDING<=BOUND`, such as 'staleness<=2s' or 'cpu<=+10%'; may be repeated")
+	flags.StringVar(&f.model, "model", "", "a capacity model, a `FILE` that capacity fit wrote: the search begins with what it expects of each cell")
+	flags.IntVar(&f.trials, "trials", 0, "most trials that the search may take (default: a quarter of the cells, but at least 12)")
 	flags.IntVar(&f.confirm, "confirm", 0, "blocks of the comparison (default 4)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "say what would be tuned and how long it takes, and run nothing")
 	return cmd
@@ -65,7 +66,7 @@ func tune(ctx context.Context, env *Env, f tuneFlags, args []string) error {
 		return err
 	}
 	if f.resume != "" && (len(sets) > 0 || f.model != "") {
-		return errs.WithHint(errs.Usage("a tuning that goes on keeps its objectives, constraints and limits"), "leave out --objective, --constraint, --trials, --confirm and --model, or begin another run")
+		return errs.WithHint(errs.Usage("a resumed tuning keeps its objectives, constraints and limits"), "leave out --objective, --constraint, --trials, --confirm and --model, or begin another run")
 	}
 	f.sets = append(f.sets, sets...)
 	s, _, err := chooseStudy(ctx, env, f.runFlags, args)

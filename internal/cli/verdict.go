@@ -31,7 +31,7 @@ func scenarioJudgement(f record.Findings) error {
 	case len(odd) > 0:
 		return errs.WithCode(fmt.Errorf("%d of %d verdicts are not the expected ones: %s", len(odd), cells, strings.Join(odd, "; ")), errs.CodeAssertion)
 	case doubtful != "":
-		return errs.WithHint(errs.WithCode(fmt.Errorf("the verdict is inconclusive of %s", doubtful), errs.CodeInvalid), "the report's tables of verdicts and steps say why")
+		return errs.WithHint(errs.WithCode(fmt.Errorf("the verdict of %s is inconclusive", doubtful), errs.CodeInvalid), "the report's tables of verdicts and steps say why")
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func (f *workerFlags) add(cmd *cobra.Command) {
 	flags.Uint64Var(&f.seed, "seed", 1, "`seed` of the service times")
 	flags.StringVar(&f.configFile, "config", "", "`file` with the whole behaviour, a document as GET /v1/config answers it; or the document itself, which begins with {")
 	flags.StringVar(&f.tokenFile, "control-token-file", "", "`file` with a token that callers of the control server must send; it may then listen for others")
-	flags.IntVar(&f.options.MaxConnections, "max-connections", 10_000, "close further connections")
+	flags.IntVar(&f.options.MaxConnections, "max-connections", 10_000, "connections to keep; further ones are closed")
 	flags.DurationVar(&f.options.DrainTimeout, "drain-timeout", 10*time.Second, "how long requests under way may take after an interrupt")
 	flags.BoolVar(&f.logRequests, "log-requests", false, "print a JSON line for every request that has an x-request-id")
 	flags.BoolVar(&f.json, "json", false, "print the addresses when ready and the counters at the end as JSON lines")
@@ -199,7 +199,7 @@ func readToken(ctx context.Context, path string) (string, error) {
 	}
 	token := strings.TrimSpace(string(data))
 	if len(token) < 16 {
-		return "", errs.Usage("%s: a token has at least 16 characters", path)
+		return "", errs.Usage("%s: a token must have at least 16 characters", path)
 	}
 	return token, nil
 }
@@ -213,7 +213,7 @@ func parseService(ctx context.Context, text string) (control.ServiceTime, error)
 	}
 	file, err := openInput(ctx, path)
 	if err != nil {
-		return control.ServiceTime{}, errs.WithHint(err, "recorded:FILE takes a text file with a number of microseconds a line")
+		return control.ServiceTime{}, errs.WithHint(err, "recorded:FILE takes a text file with a number of microseconds per line")
 	}
 	defer file.Close()
 	samples, err := control.ParseSamples(file)

@@ -53,10 +53,10 @@ func newXDSCommand(env *Env) *cobra.Command {
 		Short: "Connect simulated sidecars to an istiod",
 		Long: "xds connects simulated sidecars and gateways to an istiod, takes what it sends and\n" +
 			"says how much that was. They subscribe and acknowledge as pilot-agent and Envoy do.\n\n" +
-			"A proxy says that it is the pod PREFIX-N in the namespace. Istiod serves one that it\n" +
-			"does not know too: what its namespace sees, but nothing inbound. Give pods that exist\n" +
-			"with --identities, a file of JSON: [{\"name\": \"a-1\", \"namespace\": \"x\", \"ip\": \"10.0.0.1\"}].\n" +
-			"Interrupted, it prints what it has.",
+			"Each proxy says that it is the pod PREFIX-N of --namespace. Istiod also serves a pod that\n" +
+			"it does not know: what its namespace sees, but nothing inbound. To name pods that exist,\n" +
+			"give --identities, a file of JSON: [{\"name\": \"a-1\", \"namespace\": \"x\", \"ip\": \"10.0.0.1\"}].\n" +
+			"When interrupted, it prints what it has so far.",
 		Example: "  meshtrial xds --address 10.96.0.20:15010 --proxies 500 --duration 1m\n" +
 			"  meshtrial xds --address istiod.istio-system:15012 --security token --token-file token --root-ca root.pem --proxies 50",
 		Args: noArguments,
@@ -67,7 +67,7 @@ func newXDSCommand(env *Env) *cobra.Command {
 					others--
 				}
 				if others > 0 {
-					return errs.Usage("--control takes no flag but --alone beside it: a study says the rest")
+					return errs.Usage("--control allows no other flag than --alone: the study sends the rest")
 				}
 				return serveXDSControl(cmd.Context(), env, f.control, f.alone)
 			}
@@ -76,20 +76,20 @@ func newXDSCommand(env *Env) *cobra.Command {
 				return err
 			}
 			if cmd.Flags().Changed("duration") && f.duration <= 0 || f.patience <= 0 {
-				return errs.Usage("--duration and --patience are more than 0")
+				return errs.Usage("--duration and --patience must be more than 0")
 			}
 			return runXDS(cmd.Context(), env, spec, f)
 		},
 	}
 	fs := cmd.Flags()
 	f.register(fs)
-	fs.StringVar(&f.control, "control", "", "serve requests of a study at HOST:PORT instead")
+	fs.StringVar(&f.control, "control", "", "serve as a study's role: take requests at this loopback `HOST:PORT`")
 	addAlone(fs, &f.alone)
 	fs.StringVar(&f.behaviour, "behaviour", xds.BehaviourGood, strings.Join(xds.Behaviours(), ", "))
-	fs.Float64Var(&f.share, "share", 1, "share of the proxies that have --behaviour")
+	fs.Float64Var(&f.share, "share", 1, "share of the proxies that show --behaviour")
 	fs.IntVar(&f.streams, "streams-per-connection", 50, "proxies on one connection; 1 is as in a real mesh")
-	fs.DurationVar(&f.duration, "duration", 0, "how long after each has been synced (default: until interrupted)")
-	fs.DurationVar(&f.patience, "patience", 30*time.Second, "with --duration: wait for the rest no longer than this since one more was synced")
+	fs.DurationVar(&f.duration, "duration", 0, "how long to go on once every proxy is synced (default: until interrupted)")
+	fs.DurationVar(&f.patience, "patience", 30*time.Second, "with --duration: stop waiting for the rest when none was synced for this long")
 	fs.BoolVar(&f.json, "json", false, "print JSON")
 	cmd.AddCommand(newXDSRecordCommand(env), newXDSServeCommand(env))
 	return cmd
@@ -98,25 +98,25 @@ func newXDSCommand(env *Env) *cobra.Command {
 // register adds the flags that say where to connect and as whom.
 func (f *xdsFlags) register(fs *pflag.FlagSet) {
 	f.streams = 1
-	fs.StringSliceVar(&f.addresses, "address", nil, "istiod, HOST:PORT; may be repeated")
+	fs.StringSliceVar(&f.addresses, "address", nil, "`HOST:PORT` of istiod; may be repeated")
 	fs.IntVar(&f.proxies, "proxies", 0, "simulated sidecars")
 	fs.IntVar(&f.gateways, "gateways", 0, "simulated gateways")
 	fs.StringVar(&f.mode, "mode", xds.ModeDelta, "delta or sotw (state of the world)")
 	fs.StringVar(&f.security, "security", xds.SecurityPlaintext, "plaintext, token or mtls")
-	fs.StringVar(&f.tokenFile, "token-file", "", "service account token (audience istio-ca)")
-	fs.StringVar(&f.rootFile, "root-ca", "", "certificate that istiod's is verified against, PEM")
-	fs.StringVar(&f.certFile, "cert", "", "workload certificate chain, PEM")
-	fs.StringVar(&f.keyFile, "key", "", "key of --cert, PEM")
-	fs.StringVar(&f.caAddress, "ca-address", "", "with --security mtls and a token instead of --cert: who signs a certificate, HOST:PORT (default the first --address)")
+	fs.StringVar(&f.tokenFile, "token-file", "", "`file` with a service account token (audience istio-ca)")
+	fs.StringVar(&f.rootFile, "root-ca", "", "`file` with the certificates that istiod's is verified against, PEM")
+	fs.StringVar(&f.certFile, "cert", "", "`file` with a workload certificate chain, PEM")
+	fs.StringVar(&f.keyFile, "key", "", "`file` with the key of --cert, PEM")
+	fs.StringVar(&f.caAddress, "ca-address", "", "with --security mtls and a token instead of --cert: `HOST:PORT` that signs a certificate (default the first --address)")
 	fs.StringVar(&f.serverName, "server-name", "", "name in istiod's certificate (default istiod.istio-system.svc)")
 	fs.StringVar(&f.namespace, "namespace", "default", "namespace of the proxies")
 	fs.StringVar(&f.serviceAccount, "service-account", "default", "service account of the proxies")
-	fs.StringVar(&f.trustDomain, "trust-domain", "", "with --security mtls and a token: the mesh's trust domain (default whichever the signed certificate is of)")
+	fs.StringVar(&f.trustDomain, "trust-domain", "", "with --security mtls and a token: the mesh's trust domain (default: that of the signed certificate)")
 	fs.StringVar(&f.prefix, "pod-prefix", "meshtrial", "pods are named PREFIX-0, PREFIX-1...")
-	fs.StringVar(&f.identities, "identities", "", "file with the pods that proxies say they are, JSON")
+	fs.StringVar(&f.identities, "identities", "", "`file` with the pods that the proxies say they are, JSON")
 	fs.StringVar(&f.clusterID, "cluster-id", "", "istiod's cluster ID (default Kubernetes)")
-	fs.StringVar(&f.istioVersion, "istio-version", "", "version the proxies say they have (default 1.31.0)")
-	fs.BoolVar(&f.dnsCapture, "dns-capture", false, "sidecars ask for the table of names too")
+	fs.StringVar(&f.istioVersion, "istio-version", "", "`version` that the proxies say they have (default 1.31.0)")
+	fs.BoolVar(&f.dnsCapture, "dns-capture", false, "sidecars also ask for the table of DNS names")
 }
 
 // maxIdentities bounds a file of identities, bytes: a million pods.
@@ -136,7 +136,7 @@ func (f *xdsFlags) spec(ctx context.Context) (xds.Spec, error) {
 	spec.Mode, spec.StreamsPerConnection, spec.DNSCapture = f.mode, f.streams, f.dnsCapture
 	spec.Mesh = xds.Mesh{ClusterID: f.clusterID, IstioVersion: f.istioVersion}
 	if f.proxies < 0 || f.gateways < 0 || !(f.share >= 0 && f.share <= 1) {
-		return spec, errs.Usage("--proxies and --gateways are not negative, --share is from 0 to 1")
+		return spec, errs.Usage("--proxies and --gateways must not be negative, --share must be 0 to 1")
 	}
 	if f.proxies+f.gateways > 1_000_000 {
 		return spec, errs.Usage("%d proxies: want at most 1000000", f.proxies+f.gateways)

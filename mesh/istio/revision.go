@@ -12,7 +12,6 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 )
 
 // Revision is an installed istiod and what belongs to it. The zero value is any
@@ -51,17 +50,9 @@ func (r Revision) selector() string {
 	return istiodLabel + "," + revisionLabel + "=" + r.Name
 }
 
-// FindRevision finds the istiod to use: that of a revision or of a revision tag,
+// findRevision finds the istiod to use: that of a revision or of a revision tag,
 // or for "" the only one. It is an error of usage if there is none such, or
 // several.
-func FindRevision(ctx context.Context, config *rest.Config, name string) (Revision, error) {
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return Revision{}, fmt.Errorf("istio: %w", err)
-	}
-	return findRevision(ctx, kube, name)
-}
-
 func findRevision(ctx context.Context, kube kubernetes.Interface, name string) (Revision, error) {
 	d, err := findIstiod(ctx, kube, name)
 	if err != nil {
@@ -79,7 +70,7 @@ func findRevision(ctx context.Context, kube kubernetes.Interface, name string) (
 	return out, err
 }
 
-// findIstiod finds the Deployment of a revision, as [FindRevision] does.
+// findIstiod finds the Deployment of a revision, as [findRevision] does.
 func findIstiod(ctx context.Context, kube kubernetes.Interface, name string) (*appsv1.Deployment, error) {
 	found, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
 	if err != nil {

@@ -1,30 +1,9 @@
 package sections
 
-import (
-	"bytes"
-	"testing"
+import "github.com/meshtrial/meshtrial/internal/reporttest"
 
-	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/report"
+// Reports of this kind, and their answers.
+var (
+	render    = reporttest.Of{Kind: Kind()}.Render
+	answersOf = reporttest.Of{Kind: Kind()}.Answers
 )
-
-// render is a report of this kind.
-func render(t *testing.T, f record.Findings, format string, opt report.Options) string {
-	t.Helper()
-	f.Kind = Kind().Name
-	var b bytes.Buffer
-	if err := (report.Kinds{Kind()}).Render(&b, f, format, opt); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
-
-// answersOf are the answers of findings of this kind.
-func answersOf(f record.Findings) []string {
-	f.Kind = Kind().Name
-	page, err := (report.Kinds{Kind()}).Page(f)
-	if err != nil {
-		panic(err)
-	}
-	return page.Answers
-}

@@ -182,7 +182,7 @@ func newStudyCheckCommand(env *Env) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON; a fault is an error all the same")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON; a faulty study is still an error")
 	addSetFlag(cmd, &sets)
 	return cmd
 }
@@ -222,7 +222,7 @@ func newStudyPlanCommand(env *Env) *cobra.Command {
 
 func addSetFlag(cmd *cobra.Command, sets *[]string) {
 	cmd.Flags().StringArrayVar(sets, "set", nil,
-		"override a part of the study: window=1s, a factor's level rate=2000, or its levels connections=[8,16]; repeatable")
+		"override a part of the study, `PATH=VALUE`: window=1s, rate=2000 to fix a factor, connections=[8,16] to vary it; may be repeated")
 }
 
 // loadStudy reads a study by its shipped name, by path, or from standard
@@ -261,7 +261,7 @@ func chooseStudy(ctx context.Context, env *Env, f runFlags, args []string) (*stu
 		return loadStudy(ctx, env, args[0], f.sets)
 	}
 	if len(f.sets) > 0 {
-		return nil, nil, errs.WithHint(errs.Usage("--set would make another study of the run to resume"), "leave it out, or start a new run")
+		return nil, nil, errs.WithHint(errs.Usage("--set would change the study of the run to resume"), "leave it out, or start a new run")
 	}
 	s, err := study.Parse(contents.Resolved, filepath.Join(f.resume, store.FileResolved), nil)
 	return s, contents.Study, err
