@@ -264,6 +264,9 @@ func (j *Journal) entryFor(ctx context.Context, live *unstructured.Unstructured,
 	}
 	if e != nil && e.UID == string(live.GetUID()) {
 		e.Why = why
+		if e.settled() { // what is changed now lies above what has been kept since
+			e.Number = 0
+		}
 		if e.Done == Removed && live.GetDeletionTimestamp() == nil { // it was to be, and was not
 			e.Done, e.Whole = Changed, nil
 		}

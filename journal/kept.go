@@ -165,3 +165,14 @@ func (j *Journal) follow(ctx context.Context, o Object, from, to string) error {
 	}
 	return err
 }
+
+// underneath refuses to put back what one entry says while another run's change of the
+// object lies on top and is not put back too: that would be taken for somebody else's.
+func underneath(e *Entry, entries, todo []*Entry) error {
+	for _, top := range slices.Backward(entries) {
+		if top.Object == e.Object && top.Number > e.Number && !top.settled() && !slices.Contains(todo, top) {
+			return errs.WithHint(fmt.Errorf("run %s has changed it since", top.Run), "first take that back: meshtrial cluster restore --run %s", top.Run)
+		}
+	}
+	return nil
+}

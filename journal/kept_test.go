@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/errs"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -299,4 +300,88 @@ func TestKeepOfNobody(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "keep-x") {
 		t.Error(err)
 	}
+}
+
+// What stays is taken back from the last to the first: one that lies below another is
+// refused by name, and nothing of it is lost.
+func TestTakenBackInOrder(t *testing.T) {
+	c, ctx := prepared(t), t.Context()
+	for _, run := range []string{"1", "2"} {
+		j := c.enter(t, run)
+		j.changes(t, c, run)
+		if _, err := j.Keep(ctx, "test"); err != nil {
+			t.Fatal(err)
+		}
+		j.leaves(t)
+	}
+	j := c.enter(t, "3")
+	done, err := j.TakeBack(ctx, OfRun("1"))
+	if err == nil || !strings.Contains(err.Error(), "run 2 has changed it since") || !strings.Contains(errs.Hint(err), "cluster restore --run 2") {
+		t.Errorf("%v, hint %q", err, errs.Hint(err))
+	}
+	if slices.ContainsFunc(done, func(o Outcome) bool { return len(o.Left) > 0 }) {
+		t.Errorf("%+v", done)
+	}
+	if got := c.all(t); got != "2 2 0" {
+		t.Error(got)
+	}
+	for _, step := range [][2]string{{"2", "1 1 0"}, {"1", "- 0 0"}} {
+		if _, err := j.TakeBack(ctx, OfRun(step[0])); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.all(t); got != step[1] {
+			t.Errorf("after taking back %s: %s, want %s", step[0], got, step[1])
+		}
+	}
+	if left, err := Entries(ctx, c); err != nil || len(left) > 0 {
+		t.Errorf("%+v, %v", left, err)
+	}
+	j.leaves(t)
+}
+
+// So it is with an object of which an earlier run's word was left, whose note is older
+// than what stays.
+func TestTakenBackInOrderOverALeftNote(t *testing.T) {
+	c, ctx := prepared(t), t.Context()
+	foreign := func(value string) {
+		t.Helper()
+		o, err := c.Resource(configMaps).Namespace("theirs").Get(ctx, "changed", metav1.GetOptions{})
+		if err == nil {
+			err = unstructured.SetNestedField(o.Object, value, "data", "x")
+		}
+		if err == nil {
+			_, err = c.Resource(configMaps).Namespace("theirs").Update(ctx, o, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	j := c.enter(t, "0")
+	j.changes(t, c, "-1")
+	foreign("theirs")
+	if _, err := j.Restore(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	j.leaves(t)
+	for _, run := range []string{"1", "2"} {
+		j := c.enter(t, run)
+		j.changes(t, c, run)
+		if _, err := j.Keep(ctx, "test"); err != nil {
+			t.Fatal(err)
+		}
+		j.leaves(t)
+	}
+	j = c.enter(t, "3")
+	if _, err := j.TakeBack(ctx, OfRun("1")); err == nil || c.data(t, "changed") != "2" {
+		t.Errorf("%v, %s", err, c.data(t, "changed"))
+	}
+	for _, run := range []string{"2", "1"} {
+		if _, err := j.TakeBack(ctx, OfRun(run)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.all(t); got != "- theirs 0" {
+		t.Error(got)
+	}
+	j.leaves(t)
 }

@@ -67,7 +67,10 @@ func (j *Journal) restore(ctx context.Context, which func(*Entry) bool) ([]Outco
 		if err := j.lease.await(ctx); err != nil {
 			return out, errors.Join(append(all, err)...)
 		}
-		o := j.restoreOne(ctx, e, patience)
+		o := Outcome{Entry: *e, Err: underneath(e, entries, todo)}
+		if o.Err == nil {
+			o = j.restoreOne(ctx, e, patience)
+		}
 		if errors.Is(o.Err, errEnding) && i < once { // first all others
 			todo = append(todo, e)
 			continue
