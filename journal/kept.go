@@ -60,6 +60,7 @@ func (j *Journal) Keep(ctx context.Context, why string) (int, error) {
 		"data":     map[string]any{"run": coded(j.run), "why": coded(why)},
 	}}, metav1.CreateOptions{FieldManager: FieldManager})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
+		j.unheard = true
 		return 0, fmt.Errorf("note that what was changed stays: %w", err)
 	}
 	failpoint.Reach("to be kept")
@@ -68,6 +69,19 @@ func (j *Journal) Keep(ctx context.Context, why string) (int, error) {
 		return n, &StaysError{err}
 	}
 	return n, nil
+}
+
+// unkeep takes back that what this run has changed stays, where nobody knows whether
+// that was noted: before anything is put back, so that whoever comes next keeps all or
+// nothing.
+func (j *Journal) unkeep(ctx context.Context) error {
+	err := j.kube.Resource(secrets).Namespace(Namespace).Delete(ctx, keepName(j.run), metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return errs.WithHint(fmt.Errorf("nothing is put back, since what was changed may be noted to stay: %w", err),
+			"meshtrial cluster status says whether it stays, once the cluster answers: meshtrial cluster restore --run %s puts it back then", j.run)
+	}
+	j.unheard = false
+	return nil
 }
 
 // finishKeeping keeps what dead runs had decided to keep.

@@ -385,3 +385,62 @@ func TestTakenBackInOrderOverALeftNote(t *testing.T) {
 	}
 	j.leaves(t)
 }
+
+// A decision that has arrived, and of which nobody heard, is taken back before anything
+// is put back: whoever dies then has kept all, or nothing.
+func TestKeptUnheard(t *testing.T) {
+	for at := range 12 {
+		c, ctx := prepared(t), t.Context()
+		j := c.enter(t, "1")
+		j.changes(t, c, "1")
+		broken, lost, writes := errors.New("the network is gone"), false, -1
+		c.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if v := action.GetVerb(); writes < 0 || v != "create" && v != "update" && v != "delete" || action.GetResource() == leases {
+				return false, nil, nil
+			}
+			if writes++; writes > at {
+				return true, nil, broken
+			}
+			return false, nil, nil
+		})
+		c.PrependReactor("create", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			o := action.(clienttesting.CreateActionImpl).Object.(*unstructured.Unstructured)
+			if lost || o.GetName() != keepName("1") {
+				return false, nil, nil
+			}
+			lost = true
+			if err := c.Tracker().Create(secrets, o, Namespace); err != nil {
+				return true, nil, err
+			}
+			return true, nil, broken
+		})
+		var stays *StaysError
+		if _, err := j.Keep(ctx, "test"); !errors.Is(err, broken) || errors.As(err, &stays) {
+			t.Fatal(err)
+		}
+		writes = 0
+		_, err := j.Restore(ctx, OfRun("1"))
+		if at == 0 && (!errors.Is(err, broken) || c.all(t) != "1 1 -") {
+			t.Errorf("put back before the decision was: %s, %v", c.all(t), err)
+		}
+		if done := err == nil; done && c.all(t) != "- 0 0" || done && at < 6 {
+			t.Fatalf("%d: %s", at, c.all(t))
+		}
+		writes = -1 // from here on all is written
+		j.leaves(t)
+		j = c.enter(t, "2")
+		if _, err := j.Restore(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.all(t); got != "1 1 -" && got != "- 0 0" {
+			t.Errorf("killed at write %d: %s", at, got)
+		}
+		if _, err := j.TakeBack(ctx, OfRun("1")); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.all(t); got != "- 0 0" {
+			t.Errorf("killed at write %d, taken back: %s", at, got)
+		}
+		j.leaves(t)
+	}
+}

@@ -54,6 +54,11 @@ func (j *Journal) restore(ctx context.Context, which func(*Entry) bool) ([]Outco
 	if err := j.lease.regain(ctx); err != nil {
 		return nil, err
 	}
+	if j.unheard {
+		if err := j.unkeep(ctx); err != nil {
+			return nil, err
+		}
+	}
 	entries, unreadable := Entries(ctx, j.kube)
 	var out []Outcome
 	all := []error{unreadable}
