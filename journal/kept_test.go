@@ -444,3 +444,54 @@ func TestKeptUnheard(t *testing.T) {
 		j.leaves(t)
 	}
 }
+
+// One who dies having made an object again, and before that is noted, has left nothing
+// for anybody to decide; what lies below is still known for what it is.
+func TestMadeAgainAndDied(t *testing.T) {
+	for name, again := range map[string]bool{"removed": false, "removed and made": true} {
+		t.Run(name, func(t *testing.T) {
+			c, ctx := prepared(t), t.Context()
+			j := c.enter(t, "1")
+			j.changes(t, c, "1")
+			if _, err := j.Keep(ctx, "test"); err != nil {
+				t.Fatal(err)
+			}
+			j.leaves(t)
+			j = c.enter(t, "2")
+			if err := j.Remove(ctx, ObjectOf(configMap("made", "")), "test"); err != nil {
+				t.Fatal(err)
+			}
+			if again {
+				if _, _, err := j.Apply(ctx, configMap("made", "2"), "test"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			j.leaves(t) // dead
+			dead := true
+			c.PrependReactor("*", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				v := action.GetVerb()
+				return dead && (v == "create" || v == "update" || v == "delete"), nil, errors.New("killed")
+			})
+			j = c.enter(t, "3")
+			if _, err := j.Restore(ctx, nil); err == nil || c.data(t, "made") != "1" {
+				t.Fatalf("%v, %s", err, c.data(t, "made"))
+			}
+			dead = false
+			j.leaves(t)
+			j = c.enter(t, "4")
+			if done, err := j.Restore(ctx, nil); err != nil || len(done) != 1 || len(done[0].Left) > 0 || c.data(t, "made") != "1" {
+				t.Errorf("%+v, %v, %s", done, err, c.data(t, "made"))
+			}
+			if _, err := j.TakeBack(ctx, OfRun("1")); err != nil {
+				t.Fatal(err)
+			}
+			if got := c.all(t); got != "- 0 0" {
+				t.Error(got)
+			}
+			if left, err := Entries(ctx, c); err != nil || len(left) > 0 {
+				t.Errorf("%+v, %v", left, err)
+			}
+			j.leaves(t)
+		})
+	}
+}

@@ -203,8 +203,9 @@ func (j *Journal) restoreOne(ctx context.Context, e *Entry, patience time.Durati
 				err = j.restoreChanged(ctx, at, e, live, &out)
 			case live == nil:
 				err = j.restoreRemoved(ctx, at, e, &out)
-			case e.Done == Removed && fields.Equal(live.Object, e.Whole): // by one who died then
-				out.Text = "already as it was"
+			case e.Whole != nil && string(live.GetUID()) != e.UID && fields.Equal(live.Object, e.Whole): // by one who died then
+				out.Left, out.Text = nil, "already as it was"
+				err = j.follow(ctx, e.Object, cmp.Or(e.Was, e.UID), string(live.GetUID()))
 			case e.Done == Removed:
 				out.Text = "left alone: it was removed, and somebody has made it again"
 				out.Left = []string{"the whole object"}
