@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/failpoint"
+	"github.com/meshtrial/meshtrial/journal/fields"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -189,4 +191,15 @@ func underneath(e *Entry, entries, todo []*Entry) error {
 		}
 	}
 	return nil
+}
+
+// added says what else there is of an object that was made, of which rest is what is left
+// without that. Labels and annotations do not count: controllers and tools write them.
+func added(o Object, rest map[string]any) (out []string) {
+	for _, f := range fields.Diff(nil, rest) {
+		if path := f.String(); !strings.HasPrefix(path, "metadata.") {
+			out = append(out, fmt.Sprintf("%s is %s; it was not there, nor did this program write it", path, shown(o, f, f.Wrote[0])))
+		}
+	}
+	return out
 }

@@ -495,3 +495,42 @@ func TestMadeAgainAndDied(t *testing.T) {
 		})
 	}
 }
+
+// An object that was made and asked to stay, and to which somebody has added since, is
+// left to him.
+func TestKeptAndAddedTo(t *testing.T) {
+	for name, add := range map[string]struct {
+		path []string
+		left bool
+	}{"a field": {[]string{"data", "y"}, true}, "a map": {[]string{"binaryData", "y"}, true}, "a note of kubectl's": {[]string{"metadata", "annotations", "y"}, false}} {
+		t.Run(name, func(t *testing.T) {
+			c, ctx := prepared(t), t.Context()
+			j := c.enter(t, "1")
+			j.changes(t, c, "1")
+			if _, err := j.Keep(ctx, "test"); err != nil {
+				t.Fatal(err)
+			}
+			o, err := c.Resource(configMaps).Namespace("theirs").Get(ctx, "made", metav1.GetOptions{})
+			if err == nil {
+				err = unstructured.SetNestedField(o.Object, "theirs", add.path...)
+			}
+			if err == nil {
+				_, err = c.Resource(configMaps).Namespace("theirs").Update(ctx, o, metav1.UpdateOptions{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			done, err := j.TakeBack(ctx, OfRun("1"))
+			said := slices.ContainsFunc(done, func(o Outcome) bool {
+				return len(o.Left) == 1 && strings.Contains(o.Left[0], strings.Join(add.path, "."))
+			})
+			if err != nil || said != add.left {
+				t.Errorf("%+v %v", done, err)
+			}
+			if there := c.data(t, "made") == "1"; there != add.left {
+				t.Error(c.all(t))
+			}
+			j.leaves(t)
+		})
+	}
+}

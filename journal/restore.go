@@ -348,7 +348,8 @@ func (j *Journal) restoreRemoved(ctx context.Context, at dynamic.ResourceInterfa
 }
 
 // restoreMade removes an object that was made, unless somebody has changed or
-// replaced it.
+// replaced it, or added to one that was asked to stay. (To what a run makes for itself
+// controllers add, as a node to a pod.)
 func (j *Journal) restoreMade(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
 	out.Left = nil
 	if e.UID != "" && string(live.GetUID()) != e.UID {
@@ -358,8 +359,12 @@ func (j *Journal) restoreMade(ctx context.Context, at dynamic.ResourceInterface,
 		}
 		return nil
 	}
-	_, answers := fields.Undo(live.Object, e.Fields)
-	if out.Left = foreign(e.Object, answers); len(out.Left) > 0 {
+	rest, answers := fields.Undo(live.Object, e.Fields)
+	out.Left = foreign(e.Object, answers)
+	if e.Kept != "" {
+		out.Left = append(out.Left, added(e.Object, rest)...)
+	}
+	if len(out.Left) > 0 {
 		out.Text = "left alone: somebody else changed it"
 		return nil
 	}
