@@ -53,16 +53,28 @@ type Journal struct {
 
 	mu   sync.Mutex // one change at a time
 	next int
+	// unheard says that it was to be noted that this run's changes stay, and that
+	// nobody knows whether it is.
+	unheard bool
 }
 
 // Enter takes the cluster's Lease, which [Journal.Leave] gives back. A
 // [HeldError] says who has it.
 func Enter(ctx context.Context, o Options) (*Journal, error) {
-	kube, err := dynamic.NewForConfig(o.Config)
+	kube, err := dynamic.NewForConfig(unlimited(o.Config))
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	return enter(ctx, kube, o)
+}
+
+// unlimited is a configuration of clients that ask as fast as the server lets them: five
+// requests a second, the default, are some seconds for each ten objects, and the
+// Lease's renewals wait among them.
+func unlimited(c *rest.Config) *rest.Config {
+	c = rest.CopyConfig(c)
+	c.QPS, c.Burst = -1, -1
+	return c
 }
 
 func enter(ctx context.Context, kube dynamic.Interface, o Options) (*Journal, error) {
@@ -264,6 +276,9 @@ func (j *Journal) entryFor(ctx context.Context, live *unstructured.Unstructured,
 	}
 	if e != nil && e.UID == string(live.GetUID()) {
 		e.Why = why
+		if e.settled() { // what is changed now lies above what has been kept since
+			e.Number = 0
+		}
 		if e.Done == Removed && live.GetDeletionTimestamp() == nil { // it was to be, and was not
 			e.Done, e.Whole = Changed, nil
 		}

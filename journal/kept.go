@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/failpoint"
+	"github.com/meshtrial/meshtrial/journal/fields"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,6 +62,7 @@ func (j *Journal) Keep(ctx context.Context, why string) (int, error) {
 		"data":     map[string]any{"run": coded(j.run), "why": coded(why)},
 	}}, metav1.CreateOptions{FieldManager: FieldManager})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
+		j.unheard = true
 		return 0, fmt.Errorf("note that what was changed stays: %w", err)
 	}
 	failpoint.Reach("to be kept")
@@ -68,6 +71,19 @@ func (j *Journal) Keep(ctx context.Context, why string) (int, error) {
 		return n, &StaysError{err}
 	}
 	return n, nil
+}
+
+// unkeep takes back that what this run has changed stays, where nobody knows whether
+// that was noted: before anything is put back, so that whoever comes next keeps all or
+// nothing.
+func (j *Journal) unkeep(ctx context.Context) error {
+	err := j.kube.Resource(secrets).Namespace(Namespace).Delete(ctx, keepName(j.run), metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return errs.WithHint(fmt.Errorf("nothing is put back, since what was changed may be noted to stay: %w", err),
+			"meshtrial cluster status says whether it stays, once the cluster answers: meshtrial cluster restore --run %s puts it back then", j.run)
+	}
+	j.unheard = false
+	return nil
 }
 
 // finishKeeping keeps what dead runs had decided to keep.
@@ -164,4 +180,26 @@ func (j *Journal) follow(ctx context.Context, o Object, from, to string) error {
 		}
 	}
 	return err
+}
+
+// underneath refuses to put back what one entry says while another run's change of the
+// object lies on top and is not put back too: that would be taken for somebody else's.
+func underneath(e *Entry, entries, todo []*Entry) error {
+	for _, top := range slices.Backward(entries) {
+		if top.Object == e.Object && top.Number > e.Number && !top.settled() && !slices.Contains(todo, top) {
+			return errs.WithHint(fmt.Errorf("run %s has changed it since", top.Run), "first take that back: meshtrial cluster restore --run %s", top.Run)
+		}
+	}
+	return nil
+}
+
+// added says what else there is of an object that was made, of which rest is what is left
+// without that. Labels and annotations do not count: controllers and tools write them.
+func added(o Object, rest map[string]any) (out []string) {
+	for _, f := range fields.Diff(nil, rest) {
+		if path := f.String(); !strings.HasPrefix(path, "metadata.") {
+			out = append(out, fmt.Sprintf("%s is %s; it was not there, nor did this program write it", path, shown(o, f, f.Wrote[0])))
+		}
+	}
+	return out
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/errs"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -298,5 +299,238 @@ func TestKeepOfNobody(t *testing.T) {
 	_, err := enter(t.Context(), c, Options{Open: c, Holder: Holder{Run: "2"}, Dead: func(string) bool { return true }})
 	if err == nil || !strings.Contains(err.Error(), "keep-x") {
 		t.Error(err)
+	}
+}
+
+// What stays is taken back from the last to the first: one that lies below another is
+// refused by name, and nothing of it is lost.
+func TestTakenBackInOrder(t *testing.T) {
+	c, ctx := prepared(t), t.Context()
+	for _, run := range []string{"1", "2"} {
+		j := c.enter(t, run)
+		j.changes(t, c, run)
+		if _, err := j.Keep(ctx, "test"); err != nil {
+			t.Fatal(err)
+		}
+		j.leaves(t)
+	}
+	j := c.enter(t, "3")
+	done, err := j.TakeBack(ctx, OfRun("1"))
+	if err == nil || !strings.Contains(err.Error(), "run 2 has changed it since") || !strings.Contains(errs.Hint(err), "cluster restore --run 2") {
+		t.Errorf("%v, hint %q", err, errs.Hint(err))
+	}
+	if slices.ContainsFunc(done, func(o Outcome) bool { return len(o.Left) > 0 }) {
+		t.Errorf("%+v", done)
+	}
+	if got := c.all(t); got != "2 2 0" {
+		t.Error(got)
+	}
+	for _, step := range [][2]string{{"2", "1 1 0"}, {"1", "- 0 0"}} {
+		if _, err := j.TakeBack(ctx, OfRun(step[0])); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.all(t); got != step[1] {
+			t.Errorf("after taking back %s: %s, want %s", step[0], got, step[1])
+		}
+	}
+	if left, err := Entries(ctx, c); err != nil || len(left) > 0 {
+		t.Errorf("%+v, %v", left, err)
+	}
+	j.leaves(t)
+}
+
+// So it is with an object of which an earlier run's word was left, whose note is older
+// than what stays.
+func TestTakenBackInOrderOverALeftNote(t *testing.T) {
+	c, ctx := prepared(t), t.Context()
+	foreign := func(value string) {
+		t.Helper()
+		o, err := c.Resource(configMaps).Namespace("theirs").Get(ctx, "changed", metav1.GetOptions{})
+		if err == nil {
+			err = unstructured.SetNestedField(o.Object, value, "data", "x")
+		}
+		if err == nil {
+			_, err = c.Resource(configMaps).Namespace("theirs").Update(ctx, o, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	j := c.enter(t, "0")
+	j.changes(t, c, "-1")
+	foreign("theirs")
+	if _, err := j.Restore(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	j.leaves(t)
+	for _, run := range []string{"1", "2"} {
+		j := c.enter(t, run)
+		j.changes(t, c, run)
+		if _, err := j.Keep(ctx, "test"); err != nil {
+			t.Fatal(err)
+		}
+		j.leaves(t)
+	}
+	j = c.enter(t, "3")
+	if _, err := j.TakeBack(ctx, OfRun("1")); err == nil || c.data(t, "changed") != "2" {
+		t.Errorf("%v, %s", err, c.data(t, "changed"))
+	}
+	for _, run := range []string{"2", "1"} {
+		if _, err := j.TakeBack(ctx, OfRun(run)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.all(t); got != "- theirs 0" {
+		t.Error(got)
+	}
+	j.leaves(t)
+}
+
+// A decision that has arrived, and of which nobody heard, is taken back before anything
+// is put back: whoever dies then has kept all, or nothing.
+func TestKeptUnheard(t *testing.T) {
+	for at := range 12 {
+		c, ctx := prepared(t), t.Context()
+		j := c.enter(t, "1")
+		j.changes(t, c, "1")
+		broken, lost, writes := errors.New("the network is gone"), false, -1
+		c.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if v := action.GetVerb(); writes < 0 || v != "create" && v != "update" && v != "delete" || action.GetResource() == leases {
+				return false, nil, nil
+			}
+			if writes++; writes > at {
+				return true, nil, broken
+			}
+			return false, nil, nil
+		})
+		c.PrependReactor("create", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			o := action.(clienttesting.CreateActionImpl).Object.(*unstructured.Unstructured)
+			if lost || o.GetName() != keepName("1") {
+				return false, nil, nil
+			}
+			lost = true
+			if err := c.Tracker().Create(secrets, o, Namespace); err != nil {
+				return true, nil, err
+			}
+			return true, nil, broken
+		})
+		var stays *StaysError
+		if _, err := j.Keep(ctx, "test"); !errors.Is(err, broken) || errors.As(err, &stays) {
+			t.Fatal(err)
+		}
+		writes = 0
+		_, err := j.Restore(ctx, OfRun("1"))
+		if at == 0 && (!errors.Is(err, broken) || c.all(t) != "1 1 -") {
+			t.Errorf("put back before the decision was: %s, %v", c.all(t), err)
+		}
+		if done := err == nil; done && c.all(t) != "- 0 0" || done && at < 6 {
+			t.Fatalf("%d: %s", at, c.all(t))
+		}
+		writes = -1 // from here on all is written
+		j.leaves(t)
+		j = c.enter(t, "2")
+		if _, err := j.Restore(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.all(t); got != "1 1 -" && got != "- 0 0" {
+			t.Errorf("killed at write %d: %s", at, got)
+		}
+		if _, err := j.TakeBack(ctx, OfRun("1")); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.all(t); got != "- 0 0" {
+			t.Errorf("killed at write %d, taken back: %s", at, got)
+		}
+		j.leaves(t)
+	}
+}
+
+// One who dies having made an object again, and before that is noted, has left nothing
+// for anybody to decide; what lies below is still known for what it is.
+func TestMadeAgainAndDied(t *testing.T) {
+	for name, again := range map[string]bool{"removed": false, "removed and made": true} {
+		t.Run(name, func(t *testing.T) {
+			c, ctx := prepared(t), t.Context()
+			j := c.enter(t, "1")
+			j.changes(t, c, "1")
+			if _, err := j.Keep(ctx, "test"); err != nil {
+				t.Fatal(err)
+			}
+			j.leaves(t)
+			j = c.enter(t, "2")
+			if err := j.Remove(ctx, ObjectOf(configMap("made", "")), "test"); err != nil {
+				t.Fatal(err)
+			}
+			if again {
+				if _, _, err := j.Apply(ctx, configMap("made", "2"), "test"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			j.leaves(t) // dead
+			dead := true
+			c.PrependReactor("*", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				v := action.GetVerb()
+				return dead && (v == "create" || v == "update" || v == "delete"), nil, errors.New("killed")
+			})
+			j = c.enter(t, "3")
+			if _, err := j.Restore(ctx, nil); err == nil || c.data(t, "made") != "1" {
+				t.Fatalf("%v, %s", err, c.data(t, "made"))
+			}
+			dead = false
+			j.leaves(t)
+			j = c.enter(t, "4")
+			if done, err := j.Restore(ctx, nil); err != nil || len(done) != 1 || len(done[0].Left) > 0 || c.data(t, "made") != "1" {
+				t.Errorf("%+v, %v, %s", done, err, c.data(t, "made"))
+			}
+			if _, err := j.TakeBack(ctx, OfRun("1")); err != nil {
+				t.Fatal(err)
+			}
+			if got := c.all(t); got != "- 0 0" {
+				t.Error(got)
+			}
+			if left, err := Entries(ctx, c); err != nil || len(left) > 0 {
+				t.Errorf("%+v, %v", left, err)
+			}
+			j.leaves(t)
+		})
+	}
+}
+
+// An object that was made and asked to stay, and to which somebody has added since, is
+// left to him.
+func TestKeptAndAddedTo(t *testing.T) {
+	for name, add := range map[string]struct {
+		path []string
+		left bool
+	}{"a field": {[]string{"data", "y"}, true}, "a map": {[]string{"binaryData", "y"}, true}, "a note of kubectl's": {[]string{"metadata", "annotations", "y"}, false}} {
+		t.Run(name, func(t *testing.T) {
+			c, ctx := prepared(t), t.Context()
+			j := c.enter(t, "1")
+			j.changes(t, c, "1")
+			if _, err := j.Keep(ctx, "test"); err != nil {
+				t.Fatal(err)
+			}
+			o, err := c.Resource(configMaps).Namespace("theirs").Get(ctx, "made", metav1.GetOptions{})
+			if err == nil {
+				err = unstructured.SetNestedField(o.Object, "theirs", add.path...)
+			}
+			if err == nil {
+				_, err = c.Resource(configMaps).Namespace("theirs").Update(ctx, o, metav1.UpdateOptions{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			done, err := j.TakeBack(ctx, OfRun("1"))
+			said := slices.ContainsFunc(done, func(o Outcome) bool {
+				return len(o.Left) == 1 && strings.Contains(o.Left[0], strings.Join(add.path, "."))
+			})
+			if err != nil || said != add.left {
+				t.Errorf("%+v %v", done, err)
+			}
+			if there := c.data(t, "made") == "1"; there != add.left {
+				t.Error(c.all(t))
+			}
+			j.leaves(t)
+		})
 	}
 }

@@ -54,6 +54,11 @@ func (j *Journal) restore(ctx context.Context, which func(*Entry) bool) ([]Outco
 	if err := j.lease.regain(ctx); err != nil {
 		return nil, err
 	}
+	if j.unheard {
+		if err := j.unkeep(ctx); err != nil {
+			return nil, err
+		}
+	}
 	entries, unreadable := Entries(ctx, j.kube)
 	var out []Outcome
 	all := []error{unreadable}
@@ -67,7 +72,10 @@ func (j *Journal) restore(ctx context.Context, which func(*Entry) bool) ([]Outco
 		if err := j.lease.await(ctx); err != nil {
 			return out, errors.Join(append(all, err)...)
 		}
-		o := j.restoreOne(ctx, e, patience)
+		o := Outcome{Entry: *e, Err: underneath(e, entries, todo)}
+		if o.Err == nil {
+			o = j.restoreOne(ctx, e, patience)
+		}
 		if errors.Is(o.Err, errEnding) && i < once { // first all others
 			todo = append(todo, e)
 			continue
@@ -195,8 +203,9 @@ func (j *Journal) restoreOne(ctx context.Context, e *Entry, patience time.Durati
 				err = j.restoreChanged(ctx, at, e, live, &out)
 			case live == nil:
 				err = j.restoreRemoved(ctx, at, e, &out)
-			case e.Done == Removed && fields.Equal(live.Object, e.Whole): // by one who died then
-				out.Text = "already as it was"
+			case e.Whole != nil && string(live.GetUID()) != e.UID && fields.Equal(live.Object, e.Whole): // by one who died then
+				out.Left, out.Text = nil, "already as it was"
+				err = j.follow(ctx, e.Object, cmp.Or(e.Was, e.UID), string(live.GetUID()))
 			case e.Done == Removed:
 				out.Text = "left alone: it was removed, and somebody has made it again"
 				out.Left = []string{"the whole object"}
@@ -339,7 +348,8 @@ func (j *Journal) restoreRemoved(ctx context.Context, at dynamic.ResourceInterfa
 }
 
 // restoreMade removes an object that was made, unless somebody has changed or
-// replaced it.
+// replaced it, or added to one that was asked to stay. (To what a run makes for itself
+// controllers add, as a node to a pod.)
 func (j *Journal) restoreMade(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
 	out.Left = nil
 	if e.UID != "" && string(live.GetUID()) != e.UID {
@@ -349,8 +359,12 @@ func (j *Journal) restoreMade(ctx context.Context, at dynamic.ResourceInterface,
 		}
 		return nil
 	}
-	_, answers := fields.Undo(live.Object, e.Fields)
-	if out.Left = foreign(e.Object, answers); len(out.Left) > 0 {
+	rest, answers := fields.Undo(live.Object, e.Fields)
+	out.Left = foreign(e.Object, answers)
+	if e.Kept != "" {
+		out.Left = append(out.Left, added(e.Object, rest)...)
+	}
+	if len(out.Left) > 0 {
 		out.Text = "left alone: somebody else changed it"
 		return nil
 	}

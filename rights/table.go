@@ -124,7 +124,7 @@ var table = []feature{
 		{verbs: "list", name: "deployments.apps", where: InMesh, why: "whether the mesh is installed and ready", when: meshed},
 		{verbs: "list", name: "mutatingwebhookconfigurations.admissionregistration.k8s.io", where: Everywhere, why: "whether sidecars are injected", when: meshed},
 		{verbs: "get", name: "configmaps", where: InMesh, why: "the mesh configuration", mesh: study.MeshIstio, when: meshed},
-		{verbs: "list", name: "authorizationpolicies" + security + " requestauthentications" + security + " telemetries" + telemetry + " wasmplugins.extensions.istio.io" +
+		{verbs: "list", name: "authorizationpolicies" + security + " requestauthentications" + security + " telemetries" + telemetry + " wasmplugins" + extensions + " trafficextensions" + extensions +
 			" destinationrules" + networking + " envoyfilters" + networking + " proxyconfigs" + networking + " sidecars" + networking,
 			where: InMesh, why: "mesh-wide objects of others, which hold for a run's sidecars too; where the mesh has another root namespace, in that", mesh: study.MeshIstio, when: meshed, without: unforeseen},
 		{verbs: "list", name: "configmaps", where: Everywhere, why: "whether the mesh gives each namespace a root certificate", when: meshed, without: late},

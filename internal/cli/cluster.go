@@ -218,7 +218,8 @@ func newClusterRestoreCommand(env *Env) *cobra.Command {
 		Long: "Puts back what dead runs changed in a cluster, and removes the namespaces that they\n" +
 			"made. A field that somebody else has changed since is left alone and\n" +
 			"named; its note stays until --forget takes it for settled.\n\n" +
-			"What somebody asked to stay (meshtrial scope --apply) is put back by --run RUN alone.\n\n" +
+			"What somebody asked to stay (meshtrial scope --apply) is put back by --run RUN alone; with\n" +
+			"--run RUN --forget it stays for good, and its notes go.\n\n" +
 			"While a run is at work it holds the cluster's Lease: the command then names it and does nothing.\n\n" +
 			"Exit codes: 0 all is as it was, 3 something was left alone.",
 		Args: noArguments,
@@ -228,7 +229,7 @@ func newClusterRestoreCommand(env *Env) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.run, "run", "", "only what this run changed and made, including what was asked to stay; and its namespace, even if the run may be under way elsewhere")
 	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for a run that is at work")
-	flags.BoolVar(&f.forget, "forget", false, "drop the notes on what was left alone: it stays as it is")
+	flags.BoolVar(&f.forget, "forget", false, "drop the notes on what was left alone: it stays as it is (with --run, on all that this run changed and asked to stay)")
 	return cmd
 }
 
@@ -265,13 +266,11 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) (err error) {
 	defer func() { err = errors.Join(err, leave(ctx, j)) }()
 	ctx, release := j.Context(ctx)
 	defer release()
-	which := func(e *journal.Entry) bool { return f.run == "" || e.Run == f.run }
-	restore := j.Restore
-	if f.run != "" {
-		restore = j.TakeBack
+	done, forgotten, restoreErr, err := f.settle(ctx, j)
+	if err != nil {
+		return err
 	}
-	done, restoreErr := restore(ctx, which)
-	out := restored{Schema: 1, Objects: []restoredEntry{}, Namespaces: []string{}, Kept: []string{}}
+	out := restored{Schema: 1, Objects: []restoredEntry{}, Namespaces: []string{}, Forgotten: forgotten, Kept: []string{}}
 	for _, o := range done {
 		one := restoredEntry{Object: o.Entry.Object.String(), Run: o.Entry.Run, Text: o.Text, Back: o.Back, Left: o.Left}
 		if o.Err != nil {
@@ -279,13 +278,7 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) (err error) {
 		}
 		out.Objects = append(out.Objects, one)
 	}
-	if f.forget {
-		// Of a run that is named, also what cannot be put back.
-		if out.Forgotten, err = j.Forget(ctx, func(e *journal.Entry) bool { return which(e) && (e.Left != "" || f.run != "") }); err != nil {
-			return err
-		}
-	}
-	left, err := j.Left(ctx, which)
+	left, err := j.Left(ctx, f.which)
 	if err != nil {
 		return err
 	}
@@ -316,6 +309,35 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) (err error) {
 			"look at them; if they may stay: meshtrial cluster restore --forget"), errs.CodeAssertion)
 	}
 	return nil
+}
+
+// which selects the entries that are asked for.
+func (f restoreFlags) which(e *journal.Entry) bool { return f.run == "" || e.Run == f.run }
+
+// restorer is what a journal does to put back, and to forget.
+type restorer interface {
+	Restore(ctx context.Context, which func(*journal.Entry) bool) ([]journal.Outcome, error)
+	TakeBack(ctx context.Context, which func(*journal.Entry) bool) ([]journal.Outcome, error)
+	Forget(ctx context.Context, which func(*journal.Entry) bool) (int, error)
+}
+
+// settle puts back what is asked for, and takes notes away that may go. What was asked
+// to stay is taken back by its run's name alone, and stays for good where its notes go.
+func (f restoreFlags) settle(ctx context.Context, j restorer) (done []journal.Outcome, forgotten int, failed, err error) {
+	restore := j.Restore
+	if f.run != "" && !f.forget {
+		restore = j.TakeBack
+	}
+	done, failed = restore(ctx, f.which)
+	if !f.forget || errors.Is(failed, journal.ErrLost) {
+		return done, 0, failed, nil
+	}
+	forgotten, err = j.Forget(ctx, func(e *journal.Entry) bool {
+		open := func(o journal.Outcome) bool { return o.Err != nil && o.Entry.Object == e.Object }
+		// Of a run that is named, also what cannot be put back.
+		return f.which(e) && (f.run != "" || e.Left != "" && !slices.ContainsFunc(done, open))
+	})
+	return done, forgotten, failed, err
 }
 
 func (r restored) present(w io.Writer, asJSON bool, done []journal.Outcome) error {

@@ -66,8 +66,8 @@ var meshesOfOthers = []theirs{
 	{name: "a mesh-wide `PeerAuthentication` of theirs, `STRICT`", revisions: []string{""}, root: []string{"PeerAuthentication {mtls: {mode: STRICT}}"}},
 	{name: "a mesh-wide `RequestAuthentication` of theirs", revisions: []string{""}, root: []string{"RequestAuthentication {jwtRules: [{issuer: theirs}]}"}},
 	{name: "a `DestinationRule` of theirs for `*.local`, `ISTIO_MUTUAL`", revisions: []string{""}, root: []string{"DestinationRule {host: '*.local', trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}}"}},
-	{name: "a mesh-wide `EnvoyFilter`, `Telemetry`, `WasmPlugin` and `ProxyConfig` of theirs", revisions: []string{""},
-		root: []string{"EnvoyFilter {configPatches: [{applyTo: HTTP_FILTER}]}", "Telemetry {tracing: [{randomSamplingPercentage: 1}]}", "WasmPlugin {url: 'oci://theirs'}", "ProxyConfig {concurrency: 1}"}},
+	{name: "a mesh-wide `EnvoyFilter`, `Telemetry`, `WasmPlugin`, `TrafficExtension` and `ProxyConfig` of theirs", revisions: []string{""},
+		root: []string{"EnvoyFilter {configPatches: [{applyTo: HTTP_FILTER}]}", "Telemetry {tracing: [{randomSamplingPercentage: 1}]}", "WasmPlugin {url: 'oci://theirs'}", "TrafficExtension {lua: {inlineCode: theirs}}", "ProxyConfig {concurrency: 1}"}},
 	{name: "no injection webhook", revisions: []string{""}, hooks: "none"},
 	{name: "a webhook for labelled namespaces alone", revisions: []string{""}, hooks: "labelled"},
 	{name: "istiod is not ready", revisions: []string{""}, down: true},
@@ -131,7 +131,7 @@ func (m theirs) hook(revision string) *admission.MutatingWebhookConfiguration {
 // rootVersions are those of the kinds that hold mesh-wide.
 var rootVersions = map[string]string{"Sidecar": "networking.istio.io/v1", "AuthorizationPolicy": "security.istio.io/v1", "PeerAuthentication": "security.istio.io/v1",
 	"RequestAuthentication": "security.istio.io/v1", "DestinationRule": "networking.istio.io/v1", "EnvoyFilter": "networking.istio.io/v1alpha3",
-	"Telemetry": "telemetry.istio.io/v1", "WasmPlugin": "extensions.istio.io/v1alpha1", "ProxyConfig": "networking.istio.io/v1beta1"}
+	"Telemetry": "telemetry.istio.io/v1", "WasmPlugin": "extensions.istio.io/v1alpha1", "TrafficExtension": "extensions.istio.io/v1alpha1", "ProxyConfig": "networking.istio.io/v1beta1"}
 
 // answers are what a run of each shipped study would be told on the mesh, before it
 // begins: "" if it runs.

@@ -22,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/scope/generate"
+	"github.com/meshtrial/meshtrial/site"
 )
 
 // applyFlags are those of scope --generate --apply.
@@ -114,10 +115,10 @@ func applySidecars(ctx context.Context, j sidecarWriter, open journal.Opener, st
 		case err == nil:
 			return
 		case errors.As(err, &stays):
-			err = errs.WithHint(err, "all is applied; the next command that changes this cluster notes the rest")
+			err = errs.WithHint(err, "all is applied; the next command that changes this cluster notes the rest; to take it back: meshtrial cluster restore --run %s", j.Run())
 			return
 		}
-		ctx, cancel := ending.Within(ctx, leaveTimeout)
+		ctx, cancel := ending.Within(ctx, site.RestoreTimeout)
 		defer cancel()
 		done, undo := j.Restore(ctx, journal.OfRun(j.Run()))
 		if err = errors.Join(err, undo); undo == nil {

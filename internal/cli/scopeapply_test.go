@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,14 +21,16 @@ import (
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/journal/fields"
 	"github.com/meshtrial/meshtrial/scope/generate"
+	"github.com/meshtrial/meshtrial/site"
 )
 
 // sidecarCluster has Sidecars, and writes down what a journal is asked for.
 type sidecarCluster struct {
 	*dynamicfake.FakeDynamicClient
 	did    []string
-	breaks string // the step that fails
-	stays  error  // of Keep, when it was decided
+	breaks string    // the step that fails
+	stays  error     // of Keep, when it was decided
+	until  time.Time // how long Restore may take
 }
 
 var sidecarsOfAPI = schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "sidecars"}
@@ -67,7 +70,8 @@ func (c *sidecarCluster) Remove(_ context.Context, o journal.Object, _ string) e
 	return c.do("remove " + o.Namespace + "/" + o.Name)
 }
 
-func (c *sidecarCluster) Restore(context.Context, func(*journal.Entry) bool) ([]journal.Outcome, error) {
+func (c *sidecarCluster) Restore(ctx context.Context, _ func(*journal.Entry) bool) ([]journal.Outcome, error) {
+	c.until, _ = ctx.Deadline()
 	return make([]journal.Outcome, len(c.did)-1), c.do("restore")
 }
 
@@ -129,9 +133,13 @@ func TestApplySidecarsOrNothing(t *testing.T) {
 	for _, breaks := range []string{"apply shop/idle-0", "apply istio-system/base", "remove bank/old", "keep"} {
 		c := newSidecarCluster(t, steps...)
 		c.breaks = breaks
+		began := time.Now()
 		err := applySidecars(t.Context(), c, c, steps)
 		if err == nil || !strings.Contains(err.Error(), "denied") || !strings.Contains(errs.Hint(err), "nothing stays applied") {
 			t.Errorf("%s: %v (%s)", breaks, err, errs.Hint(err))
+		}
+		if c.until.Sub(began) < site.RestoreTimeout { // there may be hundreds
+			t.Errorf("%s: it may take until %v, begun %v", breaks, c.until, began)
 		}
 		if n := len(c.did); c.did[n-1] != "restore" || c.did[n-2] != breaks {
 			t.Errorf("%s: %q", breaks, c.did)
@@ -176,7 +184,7 @@ func TestApplySidecarsDecided(t *testing.T) {
 	c := newSidecarCluster(t, steps...)
 	c.stays = &journal.StaysError{Err: errors.New("the API server is gone")}
 	err := applySidecars(t.Context(), c, c, steps)
-	if err == nil || !strings.Contains(errs.Hint(err), "all is applied") || c.did[len(c.did)-1] != "keep" {
+	if err == nil || !strings.Contains(errs.Hint(err), "all is applied") || !strings.HasSuffix(errs.Hint(err), "--run run") || c.did[len(c.did)-1] != "keep" {
 		t.Errorf("%v, %q", err, c.did)
 	}
 }

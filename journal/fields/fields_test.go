@@ -295,6 +295,8 @@ func FuzzUndo(f *testing.F) {
 	f.Add(`{"spec":{"a":1}}`, `[{"path":[".spec",".a"],"there":1,"kept":2,"before":2,"wrote":[1]}]`)
 	f.Add(`{"spec":[{"name":"x"}]}`, `[{"path":[".spec","@x",".v"],"there":9,"kept":-1,"wrote":[null]},{"path":[".spec"],"order":["y"]}]`)
 	f.Add(`{"data":{"mesh":"a: 1"}}`, `[{"path":[".data",".mesh"],"wrote":["x"],"parts":[{"path":[".a"],"wrote":[1]}]}]`)
+	f.Add(`{"a":"x"}`, `[{"path":[".a"],"there":-1,"wrote":["x"]}]`)
+	f.Add(`{"a":"x"}`, `[{"path":[],"there":-9,"wrote":[{"a":"x"}]}]`)
 	f.Add(`{}`, `[{"path":[""],"wrote":[{}],"before":"}"}]`)
 	f.Fuzz(func(t *testing.T, live, kept string) {
 		var object map[string]any

@@ -252,7 +252,7 @@ func putItem(node any, name string, rest []Step, v any) any {
 // prune takes away what is empty on the way to a field that is gone, down to
 // the steps that led somewhere before it came.
 func prune(out map[string]any, path []Step, there int) {
-	for n := len(path) - 1; n > there; n-- {
+	for n := len(path) - 1; n > max(there, 0); n-- { // a note read back may say anything
 		v, blocked := get(out, path[:n])
 		if blocked || !hollow(v, path[n-1]) {
 			return

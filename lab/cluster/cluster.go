@@ -11,16 +11,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
@@ -98,7 +101,7 @@ type Found struct {
 func Find(ctx context.Context, o Options) (*Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	l, err := load(o)
+	l, err := load(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -139,15 +142,27 @@ func (l *Lab) reach(ctx context.Context, client kubernetes.Interface) error {
 }
 
 // load reads the kubeconfig.
-func load(o Options) (*Lab, error) {
+func load(ctx context.Context, o Options) (*Lab, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	if o.Kubeconfig != "" {
 		rules.ExplicitPath = o.Kubeconfig
 	}
-	if err := endless(rules.GetLoadingPrecedence()); err != nil {
+	piped, err := endless(rules.GetLoadingPrecedence())
+	if err != nil {
 		return nil, err
 	}
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.Context})
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	if piped != "" {
+		config, err := loadPipe(ctx, piped)
+		switch {
+		case errors.Is(err, context.Canceled):
+			return nil, err
+		case err != nil:
+			return nil, errs.WithHint(errs.Usage("kubeconfig: %v", err), "name one that kubectl reads, with --kubeconfig FILE or KUBECONFIG")
+		}
+		loader = clientcmd.NewNonInteractiveClientConfig(*config, o.Context, overrides, nil)
+	}
 	raw, err := loader.RawConfig()
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -220,18 +235,46 @@ func (l *Lab) preflight(ctx context.Context, client kubernetes.Interface, needs 
 // maxKubeconfig bounds a kubeconfig, in bytes: client-go reads it whole.
 const maxKubeconfig = 16 << 20
 
-// endless refuses files that client-go would read until memory is full.
-func endless(paths []string) error {
+// endless refuses files that client-go would read until memory is full. A pipe, of which
+// nobody knows how long it is, it names.
+func endless(paths []string) (piped string, err error) {
 	for _, path := range paths {
 		f, err := os.Stat(path)
-		if err != nil {
-			continue // client-go says so
-		}
-		if f.Mode()&os.ModeDevice != 0 || f.Size() > maxKubeconfig {
-			return errs.WithHint(errs.Usage("kubeconfig: %s is a device, or larger than %d bytes", path, maxKubeconfig), "name a kubeconfig with --kubeconfig FILE")
+		switch {
+		case err != nil: // client-go says so
+		case f.Mode()&os.ModeDevice != 0 || f.Size() > maxKubeconfig:
+			return "", errs.WithHint(errs.Usage("kubeconfig: %s is a device, or larger than %d bytes", path, maxKubeconfig), "name a kubeconfig with --kubeconfig FILE")
+		case f.Mode()&os.ModeNamedPipe != 0 && len(paths) > 1:
+			return "", errs.WithHint(errs.Usage("kubeconfig: %s is a pipe, and one of several files", path), "a pipe is read if it is the only one: --kubeconfig FILE")
+		case f.Mode()&os.ModeNamedPipe != 0:
+			piped = path
 		}
 	}
-	return nil
+	return piped, nil
+}
+
+// loadPipe reads a kubeconfig from a pipe, until ctx ends at the latest.
+func loadPipe(ctx context.Context, path string) (*clientcmdapi.Config, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	defer context.AfterFunc(ctx, func() { f.Close() })()
+	text, err := io.ReadAll(io.LimitReader(f, maxKubeconfig+1))
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("%s has not come to its end: %w", path, context.Cause(ctx))
+	case err != nil:
+		return nil, err
+	case len(text) > maxKubeconfig:
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxKubeconfig)
+	}
+	config, err := clientcmd.Load(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return config, nil
 }
 
 // kubeconfigPath names the first kubeconfig file that exists.

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,7 +13,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	authorization "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -233,9 +237,73 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// A device never ends: it is refused before it is read.
+// A device never ends, and nor may a pipe: none is read until memory is full, and one
+// that says nothing is not waited for longer than the cluster.
 func TestEndlessKubeconfig(t *testing.T) {
 	if _, err := Reach(t.Context(), Options{Kubeconfig: "/dev/zero"}); err == nil || errs.Code(err) != errs.CodeUsage {
 		t.Errorf("%v", err)
+	}
+
+	pipe, write := newPipe(t)
+	var written atomic.Int64
+	go func() {
+		zeros := make([]byte, 1<<16)
+		for written.Load() < 4*maxKubeconfig { // an end to what this test itself may use
+			n, err := write.Write(zeros)
+			if written.Add(int64(n)); err != nil {
+				return
+			}
+		}
+		write.Close()
+	}()
+	if _, err := Reach(t.Context(), Options{Kubeconfig: pipe}); err == nil || errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "larger than") || written.Load() > 2*maxKubeconfig {
+		t.Errorf("%v, after %d bytes", err, written.Load())
+	}
+
+	silent, _ := newPipe(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := Reach(ctx, Options{Kubeconfig: silent}); err == nil || errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), silent) {
+		t.Errorf("%v", err)
+	}
+	several, _ := newPipe(t)
+	t.Setenv("KUBECONFIG", several+":"+kubeconfig(t, "http://127.0.0.1:1"))
+	if _, err := Reach(t.Context(), Options{}); err == nil || errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), several) {
+		t.Errorf("%v", err)
+	}
+}
+
+// newPipe is a named pipe, open for writing until the test ends.
+func newPipe(t *testing.T) (string, *os.File) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	both, err := os.OpenFile(path, os.O_RDWR, 0) // which waits for nobody
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { both.Close() })
+	return path, both
+}
+
+// A kubeconfig may come from a program that keeps it: --kubeconfig <(PROGRAM).
+func TestPipedKubeconfig(t *testing.T) {
+	text, err := os.ReadFile(fakeAPI(t, func(string) bool { return true }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, write, err := os.Pipe()
+	if err == nil {
+		defer read.Close()
+		_, err = write.Write(text) // which a pipe holds
+		err = errors.Join(err, write.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config, err := Reach(t.Context(), Options{Kubeconfig: fmt.Sprintf("/dev/fd/%d", read.Fd())}); err != nil || config.Host == "" {
+		t.Errorf("%v, %v", config, err)
 	}
 }

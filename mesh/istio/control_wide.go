@@ -79,7 +79,23 @@ func wideConfig(text string, l mesh.Levers) ([]string, error) {
 			out = append(out, fmt.Sprintf("%s %s: %s", w.factor, level, w.does(level)))
 		}
 	}
-	return out, nil
+	return append(out, wideMetadata(was, l)...), nil
+}
+
+// wideMetadata says which levers injectors write into pods, of a mesh configuration as
+// it was: what a pod got is not taken back with the configuration.
+func wideMetadata(was map[string]any, l mesh.Levers) (out []string) {
+	metadata := activeMetadata(was)
+	for _, f := range study.Levers() {
+		if f.Lever.ProxyMetadata == "" || !l.Named(f.Name) {
+			continue
+		}
+		now, there := metadata[f.Lever.ProxyMetadata]
+		if level := l.Level(f.Name); !there && level != f.Usual || there && spelled(f.Name, fmt.Sprint(now)) != level {
+			out = append(out, fmt.Sprintf("%s %s: pods of anybody that get their sidecar meanwhile have it, and keep it until they are made anew", f.Name, level))
+		}
+	}
+	return out
 }
 
 // wideSidecar says what the mesh-wide Sidecar of levers does to every proxy; nothing

@@ -41,6 +41,7 @@ const (
 	kindRequest       = "RequestAuthentication"
 	kindTelemetry     = "Telemetry"
 	kindWasm          = "WasmPlugin"
+	kindExtension     = "TrafficExtension"
 	kindSidecar       = "Sidecar"
 	kindDestination   = "DestinationRule"
 	kindEnvoyFilter   = "EnvoyFilter"
@@ -54,6 +55,7 @@ var rootKinds = map[string]rootKind{
 	kindRequest:       {schema.GroupVersionResource{Group: "security.istio.io", Version: "v1", Resource: "requestauthentications"}, bySelector},
 	kindTelemetry:     {schema.GroupVersionResource{Group: "telemetry.istio.io", Version: "v1", Resource: "telemetries"}, bySelector},
 	kindWasm:          {schema.GroupVersionResource{Group: "extensions.istio.io", Version: "v1alpha1", Resource: "wasmplugins"}, bySelector},
+	kindExtension:     {schema.GroupVersionResource{Group: "extensions.istio.io", Version: "v1alpha1", Resource: "trafficextensions"}, bySelector},
 	kindProxyConfig:   {schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1beta1", Resource: "proxyconfigs"}, bySelector},
 	kindEnvoyFilter:   {schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1alpha3", Resource: "envoyfilters"}, filtered},
 	kindSidecar:       {sidecarResource, unselected},

@@ -128,6 +128,8 @@ func TestRoot(t *testing.T) {
 		"a filter of gateways":                       {objects: []string{"EnvoyFilter spec: {configPatches: [{applyTo: HTTP_FILTER, match: {context: GATEWAY}}]}"}},
 		"a filter of theirs":                         {objects: []string{"EnvoyFilter spec: {workloadSelector: {labels: {tier: web}}, configPatches: [{applyTo: CLUSTER}]}"}},
 		"a module":                                   {objects: []string{"WasmPlugin spec: {url: oci://a}"}, notes: "WasmPlugin istio-system/a"},
+		"an extension":                               {objects: []string{"TrafficExtension spec: {lua: {inlineCode: a}}"}, notes: "TrafficExtension istio-system/a"},
+		"an extension of gateways":                   {objects: []string{"TrafficExtension spec: {targetRefs: [{kind: Gateway, name: a}]}"}},
 		"settings of proxies":                        {objects: []string{"ProxyConfig spec: {concurrency: 1}"}, notes: "ProxyConfig istio-system/a"},
 		"imports of one namespace":                   {objects: []string{"Sidecar spec: {egress: [{hosts: [istio-system/*, ./*]}]}"}, notes: "Sidecar istio-system/a"},
 		"imports of theirs":                          {objects: []string{"Sidecar spec: {egress: [{hosts: [istio-system/*, shop/*, ./a.shop.svc.cluster.local]}]}"}, err: "egress hosts of Sidecar istio-system/a", hint: "./*"},
