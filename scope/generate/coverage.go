@@ -92,18 +92,24 @@ func (g *generator) newest() time.Time {
 
 // blind says whether no source of a workload could have seen its calls to a host:
 // connections without requests, which a log has only when they have ended; pods of
-// headless Services, and the wildcard by which a host came in; and where proxies
-// forget the counters of endpoints, whatever only they count.
+// headless Services, and the wildcard by which a host came in; and where proxies have
+// forgotten the counters of endpoints, whatever only they count.
 func (g *generator) blind(w Workload, s *Service) bool {
 	seen := g.obs.seen[w]
 	if !g.obs.sees(seen) && (s.TCP || s.Headless || strings.HasPrefix(s.Name, "*")) {
 		return true
 	}
-	if !s.Direct || seen == nil || seen.Sources&Declared != 0 {
+	if !s.Direct && !g.replaced(s) || seen == nil || seen.Sources&Declared != 0 {
 		return false
 	}
 	if s.TCP {
 		return seen.Sources&g.obs.tcp&^Counters == 0
 	}
 	return seen.Sources&^Counters == 0
+}
+
+// replaced says whether a Service has no endpoint that has been there for as long as a
+// workload has to be watched: counters went with those that were before.
+func (g *generator) replaced(s *Service) bool {
+	return s.At && g.o.Watched > 0 && (s.Since.IsZero() || !g.o.Now.IsZero() && g.o.Now.Sub(s.Since) < g.o.Watched)
 }

@@ -112,6 +112,56 @@ func TestCountersForgetDirectEndpoints(t *testing.T) {
 
 // Counters of one workload say nothing of the connections of another, whose
 // metrics are of requests alone.
+// Envoy's counters are of endpoints, and go with them: of a name whose addresses DNS
+// changes, and of a Service whose pods are all younger than what counts as watched,
+// counters alone do not show that nobody calls them.
+func TestCountersForgetReplacedEndpoints(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	pod := func(m *mesh, namespace, name, started, ready string) {
+		m.add(`{"kind":"Pod","metadata":{"namespace":"` + namespace + `","name":"` + name + `-0","labels":{"app":"` + name + `"},"ownerReferences":[{"kind":"StatefulSet","name":"` + name + `","controller":true}]},
+			"status":{"startTime":"` + started + `","conditions":[{"type":"Ready","status":"True","lastTransitionTime":"` + ready + `"}]},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
+	}
+	service := func(m *mesh, name string) {
+		m.has("Service", "bank", name, `{"selector":{"app":"`+name+`"},"ports":[{"name":"http","port":80}]}`)
+	}
+	const long, young = "2026-11-01T00:00:00Z", "2026-11-25T09:00:00Z"
+	m := shop(t)
+	for name, times := range map[string][2]string{"kept": {long, long}, "rolled": {young, young}, "flapped": {long, young}} {
+		service(m, name)
+		pod(m, "bank", name, times[0], times[1])
+	}
+	service(m, "scaled-to-none")
+	m.has("Service", "bank", "by-hand", `{"ports":[{"name":"http","port":80}]}`) // of its endpoints nobody knows the age
+	for name, resolution := range map[string]string{"dns": "DNS", "dynamic": "DYNAMIC_DNS", "logical": "DNS_ROUND_ROBIN", "static": "STATIC"} {
+		m.has("ServiceEntry", "bank", name, `{"hosts":["`+name+`.example.com"],"resolution":"`+resolution+`","ports":[{"protocol":"HTTP"}]}`)
+	}
+	for _, name := range []string{"counted", "logged"} {
+		pod(m, "shop", name, long, long)
+		m.serves("shop", name)
+	}
+	for _, at := range []time.Time{now.Add(-30 * time.Hour), now} {
+		m.sees(Edge{From: Workload{"shop", "logged"}, Host: "cart.shop.svc.cluster.local", Count: 100, Sources: AccessLog, Span: At(at)})
+	}
+	r := m.generate(Options{Now: now, Watched: 24 * time.Hour})
+	for host, want := range map[string]bool{"kept.bank.svc.cluster.local": false, "rolled.bank.svc.cluster.local": true, "flapped.bank.svc.cluster.local": true, "scaled-to-none.bank.svc.cluster.local": true,
+		"by-hand.bank.svc.cluster.local": false, "dns.example.com": true, "dynamic.example.com": true, "logical.example.com": false, "static.example.com": false} {
+		if got := lets(r, m, Workload{"shop", "counted"}, Host{"bank", host}); got != want {
+			t.Errorf("%s by counters alone: let in: %v, want %v: %s", host, got, want, sidecar(r, "shop/counted"))
+		}
+		if lets(r, m, Workload{"shop", "logged"}, Host{"bank", host}) {
+			t.Errorf("%s is let in where a log would have it", host)
+		}
+		i := slices.IndexFunc(r.Open, func(o Open) bool { return o.What == OpenConnections })
+		if listed := i >= 0 && slices.Contains(r.Open[i].Hosts, "bank/"+host); listed != want {
+			t.Errorf("%s is listed: %v, want %v", host, listed, want)
+		}
+	}
+	// Whoever takes what was watched for no time gets what was seen.
+	if r := m.generate(Options{Now: now}); lets(r, m, Workload{"shop", "counted"}, Host{"bank", "rolled.bank.svc.cluster.local"}) {
+		t.Error(sidecar(r, "shop/counted"))
+	}
+}
+
 func TestConnectionsOfOthers(t *testing.T) {
 	m := shop(t).has("Service", "bank", "ledger", `{"ports":[{"name":"tcp-db","port":5432}]}`).workload("shop", "scraped")
 	if err := m.obs.AddCounters(Workload{"shop", "cart"}, map[string]int64{"inbound|80||": 1}); err != nil {
