@@ -18,6 +18,9 @@ func (g *generator) uncovered(w Workload) string {
 	if s == nil {
 		return "no source watched its proxy"
 	}
+	if n := s.strange[""]; n > 0 {
+		return "its metrics have no label destination_service, and so do not tell whom it calls"
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.strange)) {
 		if !g.inv.added[name] { // by an EnvoyFilter
 			return fmt.Sprintf("its access log names clusters that tell no host, such as %.100q, %d times (meshConfig.outboundClusterStatName?)", name, s.strange[name])
@@ -25,6 +28,9 @@ func (g *generator) uncovered(w Workload) string {
 	}
 	if told := g.told(w, s); told != "" {
 		return told
+	}
+	if there, known := g.there(w); known && there < g.o.Watched {
+		return fmt.Sprintf("it has been there for %s alone, less than %s, however far its sources (%s) reach back", spell(there.Round(time.Second)), spell(g.o.Watched), s.Sources)
 	}
 	if watched, known := g.watched(w); known && watched < g.o.Watched {
 		return fmt.Sprintf("it was watched for %s alone (%s), less than %s", spell(watched.Round(time.Second)), s.Sources, spell(g.o.Watched))
@@ -57,6 +63,16 @@ func (g *generator) told(w Workload, s *Seen) string {
 		return "it served, and no proxy of its namespace reports calls (" + serves.String() + "): who reports only what it serves does not say whom it calls"
 	}
 	return "its proxy was watched (" + s.Sources.String() + "), and it neither called nor served anybody"
+}
+
+// there is for how long there has been a workload, as what makes its pods says: metrics
+// and graphs are of a time, and not of when each workload came.
+func (g *generator) there(w Workload) (d time.Duration, known bool) {
+	born := g.inv.born[w]
+	if born.IsZero() || g.o.Now.IsZero() || g.obs.seen[w].Sources&Declared != 0 {
+		return 0, false
+	}
+	return g.o.Now.Sub(born), true
 }
 
 // watched is for how long a workload was watched, by the source that did so for

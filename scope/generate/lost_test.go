@@ -562,3 +562,55 @@ func TestCountersOfSomePods(t *testing.T) {
 		}
 	}
 }
+
+// A Prometheus that has 30 days has not seen for 30 days what was deployed an hour ago.
+func TestNewWorkload(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	m := shop(t)
+	for name, created := range map[string]string{"fresh": "2026-11-25T11:00:00Z", "settled": "2026-01-01T00:00:00Z", "unmade": ""} {
+		m.workload("shop", name)
+		if created != "" {
+			m.add(`{"kind":"Deployment","metadata":{"namespace":"shop","name":"` + name + `","creationTimestamp":"` + created + `"},"spec":{"template":{"metadata":{"labels":{"app":"` + name + `"}}}}}`)
+		}
+		labels := map[string]string{"reporter": "source", "source_workload": name, "source_workload_namespace": "shop", "destination_service": "cart.shop.svc.cluster.local", "destination_service_name": "cart", "destination_service_namespace": "shop"}
+		if err := m.obs.AddMetric(MetricRequests, labels, 50, Between(now.Add(-30*24*time.Hour), now)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := m.generate(Options{Now: now, Watched: 24 * time.Hour})
+	for name, all := range map[string]bool{"fresh": true, "settled": false, "unmade": false} {
+		if got := lets(r, m, Workload{"shop", name}, Host{"shop", "other-03.shop.svc.cluster.local"}); got != all {
+			t.Errorf("%s lets in all: %v, want %v: %s", name, got, all, sidecar(r, "shop/"+name))
+		}
+	}
+	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "fresh" }); i < 0 || !strings.Contains(r.Open[i].Why, "1h alone") {
+		t.Errorf("%+v", r.Open)
+	}
+}
+
+// Whoever took the label away that says who was called has metrics that tell nothing of it:
+// its workloads do not call nobody.
+func TestMetricsWithoutHosts(t *testing.T) {
+	m := shop(t).workload("shop", "mute").workload("shop", "told")
+	for _, w := range []string{"mute", "told"} {
+		labels := map[string]string{"reporter": "source", "source_workload": w, "source_workload_namespace": "shop", "destination_workload": "pay", "destination_workload_namespace": "bank"}
+		if w == "told" {
+			labels["destination_service"] = "pay.bank.svc.cluster.local"
+		}
+		served := map[string]string{"reporter": "destination", "source_workload": "front", "source_workload_namespace": "shop", "destination_workload": w, "destination_workload_namespace": "shop"}
+		for _, l := range []map[string]string{labels, served} {
+			if err := m.obs.AddMetric(MetricRequests, l, 50, Span{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r := m.generate(Options{})
+	for w, all := range map[string]bool{"mute": true, "told": false} {
+		if got := lets(r, m, Workload{"shop", w}, Host{"shop", "other-03.shop.svc.cluster.local"}); got != all {
+			t.Errorf("%s lets in all: %v, want %v: %s", w, got, all, sidecar(r, "shop/"+w))
+		}
+	}
+	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "mute" }); i < 0 || !strings.Contains(r.Open[i].Why, "destination_service") {
+		t.Errorf("%+v", r.Open)
+	}
+}

@@ -174,6 +174,9 @@ func (inv *Inventory) readController(o object) error {
 	name := cmp.Or(t.Metadata.Labels["service.istio.io/workload-name"], o.Metadata.Name)
 	c := controller{Workload{o.Metadata.Namespace, name}, t.Metadata.Labels, cmp.Or(t.Metadata.Labels[inject], t.Metadata.Annotations[inject])}
 	inv.controllers = append(inv.controllers, c)
+	if had := inv.born[c.Workload]; had.IsZero() || o.Metadata.Created.Before(had) {
+		inv.born[c.Workload] = o.Metadata.Created
+	}
 	return nil
 }
 
