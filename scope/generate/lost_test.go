@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // lets says whether the Sidecar that will hold for a workload lets in a host.
@@ -110,8 +112,6 @@ func TestCountersForgetDirectEndpoints(t *testing.T) {
 	}
 }
 
-// Counters of one workload say nothing of the connections of another, whose
-// metrics are of requests alone.
 // Envoy's counters are of endpoints, and go with them: of a name whose addresses DNS
 // changes, and of a Service whose pods are all younger than what counts as watched,
 // counters alone do not show that nobody calls them.
@@ -162,6 +162,8 @@ func TestCountersForgetReplacedEndpoints(t *testing.T) {
 	}
 }
 
+// Counters of one workload say nothing of the connections of another, whose
+// metrics are of requests alone.
 func TestConnectionsOfOthers(t *testing.T) {
 	m := shop(t).has("Service", "bank", "ledger", `{"ports":[{"name":"tcp-db","port":5432}]}`).workload("shop", "scraped")
 	if err := m.obs.AddCounters(Workload{"shop", "cart"}, map[string]int64{"inbound|80||": 1}); err != nil {
@@ -371,6 +373,32 @@ func TestCaseOfHosts(t *testing.T) {
 	r := m.generate(Options{})
 	if !lets(r, m, Workload{"shop", "cart"}, Host{"bank", "API.Example.com"}) {
 		t.Error(sidecar(r, "shop/cart"))
+	}
+}
+
+// A log that was made to have failures alone does not say who calls without any.
+func TestLogOfFailures(t *testing.T) {
+	line := func(code string, asJSON bool) string {
+		if asJSON {
+			return `{"upstream_cluster":"` + cart + `","response_code":` + code + "}\n"
+		}
+		return strings.Replace(textLine("/", "curl", "cart", cart, "-"), `HTTP/1.1" 200`, `HTTP/1.1" `+code, 1) + "\n"
+	}
+	for _, asJSON := range []bool{true, false} {
+		for log, refused := range map[string]bool{
+			strings.Repeat(line("503", asJSON), 20):                       true,
+			strings.Repeat(line("503", asJSON), 9):                        false,
+			strings.Repeat(line("404", asJSON), 20) + line("204", asJSON): false,
+			strings.Repeat(line("0", asJSON), 20):                         false, // connections
+			strings.Repeat(line("200", asJSON), 20):                       false,
+			strings.Repeat(`{"upstream_cluster":"`+cart+"\"}\n", 20):      false, // nobody knows
+			strings.Repeat("503 "+cart+"\n", 20):                          false,
+		} {
+			_, err := NewObservations().ReadAccessLog(strings.NewReader(log), Workload{"shop", "front"}, nil)
+			if (err != nil) != refused || err != nil && !strings.Contains(errs.Hint(err), "accessLogging.filter") {
+				t.Errorf("%q: %v", log[:40], err)
+			}
+		}
 	}
 }
 
