@@ -72,6 +72,42 @@ func TestText(t *testing.T) {
 	}
 }
 
+// What a pod answered, or an object says, is no command to a terminal.
+func TestTextIsClean(t *testing.T) {
+	r, a := mine(t)
+	out, err := r.Judge(&Evidence{Source: "here", PromQL: map[string]float64{a: 2}, Notes: []string{"not read: 500: \x1b]0;owned\x07\u202e \x9b2J"},
+		Doubt: "\x1b[2J", Levers: map[string]string{study.FactorPushThrottle: "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := WriteText(&b, out, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteLevers(&b, LeverList{Istiod: "1", Source: "x\x1b[2J", Others: []variables.Variable{{Name: "A", Help: "\x1b[31m"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsAny(b.String(), "\x1b\x07\u202e") || !strings.Contains(b.String(), `\x1b]0;owned\x07\u202e`) || !strings.Contains(b.String(), "\n   try ") {
+		t.Errorf("%q", b.String())
+	}
+}
+
+// A manifest that leaves out what workloads call says so before it is applied.
+func TestScopesAreWarned(t *testing.T) {
+	for name, want := range map[string]string{study.FactorSidecarScope: "scope --lab cluster --generate", study.FactorExportTo: "gateways"} {
+		f, _ := study.LeverByName(name)
+		level := map[string]string{study.FactorSidecarScope: "mesh", study.FactorExportTo: "."}[name]
+		s := settingOf(f, level, &Evidence{})
+		if !strings.Contains(s.words, want) || !strings.Contains(s.yaml, "# ") {
+			t.Errorf("%s: %s\n%s", name, s.words, s.yaml)
+		}
+	}
+	f, _ := study.LeverByName(study.FactorExportTo)
+	if s := settingOf(f, "*", &Evidence{}); strings.Contains(s.words, "gateways") {
+		t.Error(s.words)
+	}
+}
+
 // An istiod of a revision has a Deployment of its own.
 func TestRevision(t *testing.T) {
 	r, a := mine(t)

@@ -183,6 +183,5 @@ func WriteLevers(w io.Writer, l LeverList) error {
 		}
 		fmt.Fprintf(&b, "%s\n", wrapped("  ", fmt.Sprintf("%s (%s, default %q%s): %s", v.Name, v.Type, v.Default, deprecated, v.Help)))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return writeClean(w, b.String())
 }

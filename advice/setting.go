@@ -67,10 +67,15 @@ func settingOf(f study.Factor, level string, e *Evidence) setting {
 				return "kubectl -n istio-system scale deployment/istiod --replicas=" + orUsual(now, f)
 			}}
 	case study.FactorSidecarScope:
-		return setting{words: "Give proxies the configuration that they need by a Sidecar resource of scope " + level,
+		return setting{words: "Give proxies the configuration that they need by a Sidecar resource of scope " + level +
+			" (this one lets in no host of another namespace than istio-system: meshtrial scope --lab cluster --generate DIR makes those of who calls whom)",
 			yaml: sidecar, undo: func(string) string { return "kubectl -n istio-system delete sidecar default" }}
 	case study.FactorExportTo:
-		return setting{words: "Show Services, VirtualServices and DestinationRules in " + level + " where they do not say otherwise",
+		text := "Show Services, VirtualServices and DestinationRules in " + level + " where they do not say otherwise"
+		if level == "." {
+			text += " (first those that gateways or other namespaces use must say so, Services by the annotation networking.istio.io/exportTo: no gateway of another namespace reaches the rest)"
+		}
+		return setting{words: text,
 			yaml: meshConfigHead + fmt.Sprintf("meshConfig:\n  defaultServiceExportTo: [%q]\n  defaultVirtualServiceExportTo: [%q]\n  defaultDestinationRuleExportTo: [%q]\n", level, level, level)}
 	case study.FactorDiscoverySelectors:
 		return setting{words: "Let istiod watch only the namespaces with " + level, yaml: meshConfigHead + selectors(level)}

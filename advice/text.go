@@ -36,7 +36,17 @@ func WriteText(w io.Writer, r Report, all bool) error {
 		}
 	}
 	b.WriteString("Nothing was applied.\n")
-	_, err := io.WriteString(w, b.String())
+	return writeClean(w, b.String())
+}
+
+// writeClean writes lines that hold what pods, objects and files said: nothing of it
+// reaches a terminal as a command.
+func writeClean(w io.Writer, text string) error {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = words.Clean(line)
+	}
+	_, err := io.WriteString(w, strings.Join(lines, "\n"))
 	return err
 }
 

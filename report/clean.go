@@ -1,55 +1,14 @@
 package report
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"github.com/meshtrial/meshtrial/analysis/words"
 )
 
-// clean makes a string from a study or a machine safe to print on a terminal:
-// control characters, which could move the cursor or recolour the screen, and
-// characters that reorder or hide text are spelled out.
-func clean(s string) string {
-	ok := true
-	for _, r := range s {
-		if hidden(r) {
-			ok = false
-			break
-		}
-	}
-	if ok && utf8.ValidString(s) {
-		return s
-	}
-	var b strings.Builder
-	for len(s) > 0 {
-		r, size := utf8.DecodeRuneInString(s)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[0])
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		case r == '\r':
-			b.WriteString(`\r`)
-		case hidden(r) && r < 0x100:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case hidden(r):
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-		s = s[size:]
-	}
-	return b.String()
-}
-
-// hidden says whether r is a control character, a format character (which
-// includes the bidirectional overrides) or a line separator.
-func hidden(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r)
-}
+// clean makes a string from a study or a machine safe to print: see [words.Clean].
+func clean(s string) string { return words.Clean(s) }
 
 // cleanLines is clean for a text of several lines: line ends and tabs stay.
 func cleanLines(s string) string {

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/analysis/words"
 )
 
 // The same file is the test of ui/web/src/format.ts.
@@ -53,7 +55,7 @@ func FuzzClean(f *testing.F) {
 	f.Add("a\x1b[0m|<b>`")
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, r := range clean(s) {
-			if hidden(r) {
+			if words.Hidden(r) {
 				t.Fatalf("%q leaves %q", s, r)
 			}
 		}

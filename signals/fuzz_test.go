@@ -63,7 +63,7 @@ func FuzzAnswer(f *testing.F) {
 		f.Add([]byte(answer))
 	}
 	f.Fuzz(func(t *testing.T, answer []byte) {
-		data, err := parseAnswer(answer)
+		data, _, err := parseAnswer(answer)
 		if err != nil {
 			return
 		}

@@ -26,6 +26,7 @@ type Remote struct {
 	user   *url.Userinfo
 	header http.Header
 	client *http.Client
+	whole  bool // see Whole
 }
 
 var _ Source = (*Remote)(nil)
@@ -64,6 +65,10 @@ func (r *Remote) late(ctx context.Context, err error) error {
 	return errs.WithHint(fmt.Errorf("no whole answer within %v", r.client.Timeout),
 		"is the server overloaded, or something else than Prometheus? signals --timeout waits longer")
 }
+
+// Whole refuses answers that the server itself says are not whole, as of several
+// stores of which one did not answer.
+func (r *Remote) Whole() { r.whole = true }
 
 // maxRedirects are those that are followed for one request.
 const maxRedirects = 5
@@ -185,7 +190,10 @@ func (r *Remote) ask(ctx context.Context, what string, values url.Values) (json.
 	if len(page) > maxAnswer {
 		return nil, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 	}
-	data, err := parseAnswer(page)
+	data, partial, err := parseAnswer(page)
+	if err == nil && r.whole {
+		err = partial
+	}
 	if err != nil && resp.StatusCode != http.StatusOK && !errors.Is(err, errPrometheus) {
 		hint := "is this the address of a Prometheus server? Its path comes before /api/v1"
 		if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
@@ -199,25 +207,37 @@ func (r *Remote) ask(ctx context.Context, what string, values url.Values) (json.
 // errPrometheus marks what Prometheus itself said.
 var errPrometheus = errors.New("Prometheus says")
 
-// parseAnswer opens the envelope of an answer.
-func parseAnswer(page []byte) (json.RawMessage, error) {
+// parseAnswer opens the envelope of an answer; partial says why it may not be whole.
+func parseAnswer(page []byte) (data json.RawMessage, partial, err error) {
 	var answer struct {
 		Status    string          `json:"status"`
+		Warnings  []string        `json:"warnings"`
 		Data      json.RawMessage `json:"data"`
 		ErrorType string          `json:"errorType"`
 		Error     string          `json:"error"`
 	}
 	if err := json.Unmarshal(page, &answer); err != nil {
-		return nil, errs.WithHint(fmt.Errorf("not an answer of Prometheus: %w (%.60q)", err, bytes.TrimSpace(page)),
+		return nil, nil, errs.WithHint(fmt.Errorf("not an answer of Prometheus: %w (%.60q)", err, bytes.TrimSpace(page)),
 			"is this the address of a Prometheus server?")
 	}
 	switch answer.Status {
 	case "success":
-		return answer.Data, nil
+		return answer.Data, incomplete(answer.Warnings), nil
 	case "error":
-		return nil, fmt.Errorf("%w: %s: %s", errPrometheus, answer.ErrorType, answer.Error)
+		return nil, nil, fmt.Errorf("%w: %s: %s", errPrometheus, answer.ErrorType, answer.Error)
 	}
-	return nil, fmt.Errorf("not an answer of Prometheus: status %q", answer.Status)
+	return nil, nil, fmt.Errorf("not an answer of Prometheus: status %q", answer.Status)
+}
+
+// incomplete is what the warnings of an answer say of what it lacks. Those of PromQL are
+// of the expression, and not of the data.
+func incomplete(warnings []string) error {
+	for _, w := range warnings {
+		if !strings.HasPrefix(w, "PromQL ") {
+			return errs.WithHint(fmt.Errorf("%w that its answer may not be whole: %.200q", errPrometheus, w), "ask again once all of its stores answer")
+		}
+	}
+	return nil
 }
 
 // point is [seconds, "value"].
@@ -245,9 +265,12 @@ func (p *point) UnmarshalJSON(text []byte) error {
 }
 
 // ReadAnswer reads an answer of Prometheus' HTTP API with one value a series,
-// as a file may hold it.
+// as a file may hold it. One that says that it may not be whole is refused.
 func ReadAnswer(page []byte) ([]Sample, error) {
-	data, err := parseAnswer(page)
+	data, partial, err := parseAnswer(page)
+	if err == nil {
+		err = partial
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -370,6 +370,24 @@ func TestTwoReplicas(t *testing.T) {
 	}
 }
 
+// What all replicas do together is no more than what each does: of ten, each of which
+// computes push contexts for a tenth of the time and is held back 1% of it, none is used up.
+func TestManyReplicas(t *testing.T) {
+	w := healthy().with(study.FactorIstiodReplicas, "10", study.FactorIstiodCPU, "2")
+	w.replicas, w.procs, w.proxies = 10, 20, 400
+	w.context, w.debounce, w.queue, w.push = 0.2, 0.3, 0.12, 0.003 // 50 rounds in 100 s
+	w.updatesPerRound, w.cpu, w.throttled = 30, 2.5, 0.1
+	if r := judged(t, w.run()); len(r.Advice) > 0 {
+		t.Errorf("%+v", r.Advice)
+	}
+	w.replicas, w.procs, w.proxies = 1, 2, 40
+	w = w.with(study.FactorIstiodReplicas, "1")
+	w.context, w.debounce, w.cpu, w.throttled = 1.2, 1.4, 0.9, 0.01
+	if r := judged(t, w.run()); len(r.Advice) == 0 || r.Advice[0].Rule != "saturated_in" {
+		t.Errorf("%+v", r)
+	}
+}
+
 // An istiod that pushes endpoints without debouncing is told, though it counts each of
 // their updates twice.
 func TestEndpointsWithoutDebouncing(t *testing.T) {

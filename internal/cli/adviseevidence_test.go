@@ -292,10 +292,12 @@ func TestAdviceOfReplicas(t *testing.T) {
 		cds     float64 // clusters sent in a second by each, though nothing is pushed
 		want    string
 	}{
-		"even":          {[2]int{50, 50}, 0, ""},
-		"nearly even":   {[2]int{60, 40}, 0, ""},
-		"one has most":  {[2]int{95, 5}, 0, "unbalanced"},
-		"one has none":  {[2]int{100, 0}, 0, "unbalanced"},
+		"even":         {[2]int{50, 50}, 0, ""},
+		"nearly even":  {[2]int{60, 40}, 0, ""},
+		"one has most": {[2]int{95, 5}, 0, "unbalanced"},
+		"one has none": {[2]int{100, 0}, 0, "unbalanced"},
+		// istiod has no such series before the first proxy connects.
+		"one is new":    {[2]int{100, -1}, 0, "unbalanced"},
 		"all come anew": {[2]int{50, 50}, 3, "reconnects"},
 	} {
 		recorder, err := signals.OpenRecorder(t.TempDir())
@@ -305,8 +307,11 @@ func TestAdviceOfReplicas(t *testing.T) {
 		at := time.Unix(1_700_000_000, 0)
 		for second := range 61 {
 			for i, proxies := range c.proxies {
-				page := fmt.Sprintf("pilot_xds{version=\"1.31\"} %d\npilot_services 10\nprocess_start_time_seconds 1\nistiod_uptime_seconds %d\npilot_xds_pushes{type=\"cds\"} %g\npilot_proxy_convergence_time_count 7\n",
-					proxies, 1000+second, 1000+c.cds*float64(second))
+				page := fmt.Sprintf("pilot_services 10\nprocess_start_time_seconds 1\nistiod_uptime_seconds %d\npilot_xds_pushes{type=\"cds\"} %g\npilot_proxy_convergence_time_count 7\n",
+					1000+second, 1000+c.cds*float64(second))
+				if proxies >= 0 {
+					page += fmt.Sprintf("pilot_xds{version=\"1.31\"} %d\n", proxies)
+				}
 				labels := map[string]string{"app": "istiod", "pod": fmt.Sprintf("istiod-%d", i)}
 				if err := recorder.AppendPage(at.Add(time.Duration(second)*time.Second), []byte(page), labels); err != nil {
 					t.Fatal(err)
@@ -351,6 +356,66 @@ func TestAdviceOfUnused(t *testing.T) {
 		e := &advice.Evidence{Facts: map[string]float64{"unused_share": c.share, "unused_clusters": c.clusters, "config_bytes": c.bytes}, Levers: map[string]string{study.FactorSidecarScope: c.scope}}
 		if got := judgements(t, rules, e); got[""].Rule != c.want {
 			t.Errorf("%s: the first advice is %q: %+v", name, got[""].Rule, got["unused_config"])
+		}
+	}
+}
+
+// Whether proxies run on configuration from before one that they rejected is not known of
+// an istiod that has counted rejections and sees none while it is watched: it sends what
+// was rejected when that changes again.
+func TestAdviceOfEarlierRejections(t *testing.T) {
+	rules, err := advice.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		page string // of a second, as a format
+		want string
+	}{
+		"never":              {"", advice.RuledOut},
+		"before":             {"pilot_total_xds_rejects{type=\"lds\"} 3\n", advice.NotEnough},
+		"meanwhile":          {"pilot_total_xds_rejects{type=\"lds\"} %d\n", advice.Holds},
+		"for the first time": {"pilot_total_xds_rejects{type=\"lds\"} 1\n", advice.NotEnough},
+	} {
+		recorder, err := signals.OpenRecorder(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Unix(1_700_000_000, 0)
+		for second := range 61 {
+			page := "pilot_services 10\npilot_xds{version=\"1.31\"} 5\n"
+			if name != "for the first time" || second > 30 {
+				page += strings.Replace(c.page, "%d", fmt.Sprint(3+second), 1)
+			}
+			if err := recorder.AppendPage(at.Add(time.Duration(second)*time.Second), []byte(page), map[string]string{"app": "istiod", "pod": "istiod-0"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		metrics, err := gather.Metrics(t.Context(), rules, recorder.Source(), signals.Options{Window: time.Minute + time.Millisecond}, at.Add(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := judgements(t, rules, &advice.Evidence{PromQL: metrics})["rejected"]
+		if got.Outcome != c.want || c.want == advice.NotEnough && (len(got.Missing) != 1 || !strings.Contains(got.Missing[0].Measure, "istioctl proxy-status")) {
+			t.Errorf("%s: %+v %v", name, got, metrics)
+		}
+		if err := recorder.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What a proxy holds is the same figure whether it was received or dumped: a dump takes
+// four times as much.
+func TestAdviceOfDumps(t *testing.T) {
+	rules, err := advice.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for facts, want := range map[[2]any]string{{"config_bytes", 1.2e6}: advice.Holds, {"config_bytes", 0.8e6}: advice.RuledOut, {"config_dump_bytes", 4.8e6}: advice.Holds, {"config_dump_bytes", 2e6}: advice.RuledOut} {
+		e := &advice.Evidence{Facts: map[string]float64{facts[0].(string): facts[1].(float64)}, Levers: map[string]string{study.FactorSidecarScope: "none"}}
+		if got := judgements(t, rules, e)["no_scope"]; got.Outcome != want || want == advice.Holds && (got.Expect == nil || strings.Contains(got.Says, "unknown")) {
+			t.Errorf("%v: %+v", facts, got)
 		}
 	}
 }

@@ -8,11 +8,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/meshtrial/meshtrial/advice"
 	"github.com/meshtrial/meshtrial/advice/gather"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/scope"
+	"github.com/meshtrial/meshtrial/scope/generate"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/store"
 )
@@ -54,15 +58,25 @@ func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map
 	}
 }
 
-// proxies asks some of the running proxies what they hold and what they called. What
+// proxies asks some of the running sidecars what they hold and what they called. What
 // cannot be had is a note.
 func (f *adviseFlags) proxies(ctx context.Context, env *Env, e *advice.Evidence) error {
-	names := map[string]int{}
-	of := scopeFlags{lab: f.lab, kubeconfig: f.kubeconfig, context: f.context, proxies: sampledProxies, stats: true,
+	names, began := map[string]int{}, map[string]time.Time{}
+	of := scopeFlags{lab: f.lab, kubeconfig: f.kubeconfig, context: f.context, stats: true,
 		each: func(name string, r io.Reader) error {
 			n, err := gather.DNSClusters(r)
 			names[name] = n
 			return err
+		},
+		choose: func(pods []corev1.Pod) []corev1.Pod {
+			some, all := someSidecars(pods)
+			if all > len(some) {
+				e.Notes = append(e.Notes, fmt.Sprintf("%d of %d sidecars were asked what they hold", len(some), all))
+			}
+			for _, pod := range some {
+				began[pod.Namespace+"/"+pod.Name] = proxyBegan(pod)
+			}
+			return some
 		}}
 	all, notes, err := labProxies(ctx, env, of, scope.Options{})
 	if ctx.Err() != nil {
@@ -73,21 +87,65 @@ func (f *adviseFlags) proxies(ctx context.Context, env *Env, e *advice.Evidence)
 		return nil
 	}
 	e.Notes = append(e.Notes, notes...)
+	e.Notes = append(e.Notes, heldFacts(all, names, began, time.Now(), e.Facts)...)
+	return nil
+}
+
+// someSidecars are a few of all pods with a sidecar, as far apart in their order as can be:
+// neighbours are of one workload. Gateways hold other things, whatever Sidecars say.
+func someSidecars(pods []corev1.Pod) (some []corev1.Pod, all int) {
+	pods = slices.DeleteFunc(slices.Clone(pods), isGateway)
+	n := min(len(pods), sampledProxies)
+	for i := range n {
+		some = append(some, pods[(2*i+1)*len(pods)/(2*n)])
+	}
+	return some, len(pods)
+}
+
+// isGateway says whether a pod's proxy is a gateway's or a waypoint's.
+func isGateway(pod corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		return c.Name == proxyContainer && (slices.Contains(c.Args, "router") || slices.Contains(c.Args, "waypoint"))
+	})
+}
+
+// proxyContainer is what injection calls a pod's proxy.
+const proxyContainer = "istio-proxy"
+
+// proxyBegan is when a pod's proxy was started last; zero if nobody knows.
+func proxyBegan(pod corev1.Pod) time.Time {
+	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+		if c.Name == proxyContainer && c.State.Running != nil {
+			return c.State.Running.StartedAt.Time
+		}
+	}
+	return time.Time{}
+}
+
+// heldFacts are what proxies hold, and what of it those have never called that have run
+// for a day: younger ones have hardly begun.
+func heldFacts(all []scope.Proxy, dns map[string]int, began map[string]time.Time, now time.Time, facts map[string]float64) (notes []string) {
 	if len(all) == 0 {
-		e.Notes = append(e.Notes, "no proxy was there to be asked what it holds")
-		return nil
+		return []string{"no proxy was there to be asked what it holds"}
 	}
 	var sizes []float64
+	var old []scope.Proxy
 	for _, p := range all {
 		sizes = append(sizes, float64(p.DumpBytes))
+		if since := began[p.Name]; !since.IsZero() && now.Sub(since) >= generate.DefaultWatched {
+			old = append(old, p)
+		}
 	}
-	e.Facts["config_bytes"] = stat.Median(sizes)
-	for _, n := range names {
-		e.Facts["dns_clusters"] = max(e.Facts["dns_clusters"], float64(n))
+	facts["config_dump_bytes"] = stat.Median(sizes)
+	for _, n := range dns {
+		facts["dns_clusters"] = max(facts["dns_clusters"], float64(n))
 	}
-	if u := scope.Merge(all, 1).Uncalled; u != nil && u.Clusters > 0 {
-		e.Facts["unused_share"] = float64(u.Never) / float64(u.Clusters)
-		e.Facts["unused_clusters"] = float64(u.Never) / float64(len(all))
+	if len(old) == 0 {
+		return []string{"no sidecar that was asked has run for a day: what they never called says nothing yet"}
+	}
+	if u := scope.Merge(old, 1).Uncalled; u != nil && u.Clusters > 0 {
+		facts["unused_share"] = float64(u.Never) / float64(u.Clusters)
+		facts["unused_clusters"] = float64(u.Never) / float64(len(old))
 	}
 	return nil
 }

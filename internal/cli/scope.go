@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/confile"
@@ -36,6 +37,8 @@ type scopeFlags struct {
 	applied            applyFlags
 	// each, if set, is given the config dump of each proxy of a lab too.
 	each func(proxy string, dump io.Reader) error
+	// choose, if set, says which pods of a lab are read, of all that have a proxy, in order.
+	choose func([]corev1.Pod) []corev1.Pod
 }
 
 func newScopeCommand(env *Env) *cobra.Command {

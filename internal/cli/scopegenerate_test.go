@@ -74,6 +74,7 @@ func TestGenerateFromPrometheusFailures(t *testing.T) {
 		`{"status":"error","errorType":"execution","error":"too many samples"}`:                                 "too many samples",
 		`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"pod":"a"},"value":[1,"1"]}]}}`: "source_workload",
 		`<html>`: "not an answer of Prometheus",
+		`{"status":"success","warnings":["receive series from Addr: thanos-store-2: rpc error: code = Unavailable"],"data":{"resultType":"vector","result":[]}}`: "may not be whole",
 	} {
 		_, _, _, err := askedOf(t, func(string) string { return answer })
 		if err == nil || !strings.Contains(err.Error()+errs.Hint(err), says) {

@@ -49,12 +49,15 @@ func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options) (p
 	}
 	sidecars := (&istio.Mesh{}).Proxies(record.PlaceSidecar)
 	pods := slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !hasProxy(pod, sidecars.Containers) })
-	if len(pods) == 0 {
-		return nil, nil, errs.WithHint(fmt.Errorf("no running pod with a sidecar"), "look with: kubectl get pods --all-namespaces")
-	}
 	slices.SortFunc(pods, func(a, b corev1.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
+	if f.choose != nil {
+		pods = f.choose(pods)
+	}
+	if len(pods) == 0 {
+		return nil, nil, errs.WithHint(fmt.Errorf("no running pod with a sidecar"), "look with: kubectl get pods --all-namespaces")
+	}
 	if f.proxies > 0 && len(pods) > f.proxies {
 		notes = append(notes, fmt.Sprintf("%d of %d proxies were read; --proxies 0 reads all", f.proxies, len(pods)))
 		pods = pods[:f.proxies]

@@ -102,6 +102,7 @@ func askPrometheus(ctx context.Context, f generateFlags, obs *generate.Observati
 		return nil, err
 	}
 	defer server.Close()
+	server.Whole() // whom a store that did not answer knows of would count as calling nobody
 	now := time.Now()
 	// A server keeps less than it is asked for, and does not say so.
 	from := now.Add(-f.window)

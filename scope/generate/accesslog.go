@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,6 +24,8 @@ const maxLine = 1 << 20
 type LogFile struct {
 	Lines    int64 `json:"lines"`
 	Requests int64 `json:"requests"` // lines that name a cluster
+	// Failed are those of requests that failed: if all did, the log was made to have no others.
+	Failed int64 `json:"failed,omitempty"`
 	// Odd are lines that name a cluster elsewhere than their format says:
 	// another format, or a field that a client filled with quotes and spaces.
 	// Every host in them is kept. TooLong are lines that were not read.
@@ -68,8 +71,16 @@ func (o *Observations) ReadAccessLog(r io.Reader, w Workload, pod func(name stri
 		return l.found, errs.WithHint(errs.Usage("none of %d lines names an upstream cluster: is it an access log of a sidecar?", l.found.Lines),
 			"switch it on with meshConfig.accessLogFile: /dev/stdout, or a Telemetry resource, and take it with: kubectl logs --prefix -n NAMESPACE -l app=NAME -c istio-proxy --tail=-1")
 	}
+	if n := l.found.Failed; n == l.found.Requests && n >= fewest {
+		return l.found, errs.WithHint(errs.Usage("all of its %d requests failed: a log without those that succeed does not say whom a workload calls", n),
+			"take the filter off (a Telemetry resource, accessLogging.filter) for as long as is to be watched, or give another source")
+	}
 	return l.found, nil
 }
+
+// fewest are the failed requests from which a log that has no others is taken to be
+// filtered.
+const fewest = 10
 
 type logReader struct {
 	o        *Observations
@@ -83,6 +94,7 @@ type logReader struct {
 type entry struct {
 	cluster, authority string
 	at                 time.Time
+	failed             bool
 	loose              bool // one of several clusters of a line, most of which a client wrote
 }
 
@@ -113,6 +125,7 @@ func (l *logReader) line(line []byte) error {
 			return nil
 		}
 		l.found.Requests++
+		l.found.Failed += int64(b2i(e.failed))
 		return l.add(w, e)
 	}
 	// Every cluster anywhere in it: one too many costs some bytes, one too few
@@ -164,6 +177,7 @@ func jsonEntry(line []byte) (e entry, ok bool) {
 		Cluster   any `json:"upstream_cluster"`
 		Authority any `json:"authority"`
 		Server    any `json:"requested_server_name"`
+		Code      any `json:"response_code"`
 	}
 	if json.Unmarshal(line, &fields) != nil {
 		return e, false
@@ -173,6 +187,9 @@ func jsonEntry(line []byte) (e entry, ok bool) {
 	}
 	if e.authority, _ = fields.Authority.(string); e.authority == "" || e.authority == "-" {
 		e.authority, _ = fields.Server.(string)
+	}
+	if code, is := fields.Code.(float64); is {
+		e.failed = code >= 400
 	}
 	e.cluster, ok = fields.Cluster.(string)
 	if fields.Cluster == nil && bytes.Contains(line, []byte(`"upstream_cluster"`)) {
@@ -207,6 +224,11 @@ func textEntry(line []byte) (e entry, ok bool) {
 		tail[i], line = line[space+1:], line[:space]
 	}
 	e.cluster = strings.TrimSuffix(string(tail[0]), ";")
+	if parts := bytes.SplitN(line, []byte(`"`), 4); len(parts) > 3 { // quotes in the path hide it
+		code, _, _ := strings.Cut(strings.TrimSpace(string(parts[2])), " ")
+		n, err := strconv.Atoi(code)
+		e.failed = err == nil && n >= 400
+	}
 	// A client may name its server, the last field but one, so that fields
 	// shift: what stands here must be a cluster, after a quote, and no other
 	// may be in the line.

@@ -18,6 +18,9 @@ func (g *generator) uncovered(w Workload) string {
 	if s == nil {
 		return "no source watched its proxy"
 	}
+	if n := s.strange[""]; n > 0 {
+		return "its metrics have no label destination_service, and so do not tell whom it calls"
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.strange)) {
 		if !g.inv.added[name] { // by an EnvoyFilter
 			return fmt.Sprintf("its access log names clusters that tell no host, such as %.100q, %d times (meshConfig.outboundClusterStatName?)", name, s.strange[name])
@@ -25,6 +28,9 @@ func (g *generator) uncovered(w Workload) string {
 	}
 	if told := g.told(w, s); told != "" {
 		return told
+	}
+	if there, known := g.there(w); known && there < g.o.Watched {
+		return fmt.Sprintf("it has been there for %s alone, less than %s, however far its sources (%s) reach back", spell(there.Round(time.Second)), spell(g.o.Watched), s.Sources)
 	}
 	if watched, known := g.watched(w); known && watched < g.o.Watched {
 		return fmt.Sprintf("it was watched for %s alone (%s), less than %s", spell(watched.Round(time.Second)), s.Sources, spell(g.o.Watched))
@@ -57,6 +63,16 @@ func (g *generator) told(w Workload, s *Seen) string {
 		return "it served, and no proxy of its namespace reports calls (" + serves.String() + "): who reports only what it serves does not say whom it calls"
 	}
 	return "its proxy was watched (" + s.Sources.String() + "), and it neither called nor served anybody"
+}
+
+// there is for how long there has been a workload, as what makes its pods says: metrics
+// and graphs are of a time, and not of when each workload came.
+func (g *generator) there(w Workload) (d time.Duration, known bool) {
+	born := g.inv.born[w]
+	if born.IsZero() || g.o.Now.IsZero() || g.obs.seen[w].Sources&Declared != 0 {
+		return 0, false
+	}
+	return g.o.Now.Sub(born), true
 }
 
 // watched is for how long a workload was watched, by the source that did so for
@@ -92,18 +108,24 @@ func (g *generator) newest() time.Time {
 
 // blind says whether no source of a workload could have seen its calls to a host:
 // connections without requests, which a log has only when they have ended; pods of
-// headless Services, and the wildcard by which a host came in; and where proxies
-// forget the counters of endpoints, whatever only they count.
+// headless Services, and the wildcard by which a host came in; and where proxies have
+// forgotten the counters of endpoints, whatever only they count.
 func (g *generator) blind(w Workload, s *Service) bool {
 	seen := g.obs.seen[w]
 	if !g.obs.sees(seen) && (s.TCP || s.Headless || strings.HasPrefix(s.Name, "*")) {
 		return true
 	}
-	if !s.Direct || seen == nil || seen.Sources&Declared != 0 {
+	if !s.Direct && !g.replaced(s) || seen == nil || seen.Sources&Declared != 0 {
 		return false
 	}
 	if s.TCP {
 		return seen.Sources&g.obs.tcp&^Counters == 0
 	}
 	return seen.Sources&^Counters == 0
+}
+
+// replaced says whether a Service has no endpoint that has been there for as long as a
+// workload has to be watched: counters went with those that were before.
+func (g *generator) replaced(s *Service) bool {
+	return s.At && g.o.Watched > 0 && (s.Since.IsZero() || !g.o.Now.IsZero() && g.o.Now.Sub(s.Since) < g.o.Watched)
 }

@@ -170,6 +170,7 @@ func Generate(inv *Inventory, obs *Observations, acc Accounts, o Options) (Resul
 	g := &generator{inv: inv, obs: obs, acc: acc, o: o, kept: map[Workload]set{}, views: map[string]*view{}, result: &r}
 	inv.link()
 	inv.idle()
+	inv.age()
 	callers := inv.callers()
 	if len(callers) == 0 {
 		return r, errs.WithHint(errs.Usage("no workload with a sidecar is known"), "name the pods: --inventory with kubectl get pods -A -o json, or --lab, or the dumps of their proxies")

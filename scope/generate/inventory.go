@@ -48,9 +48,13 @@ type Service struct {
 	Ports    int
 	TCP      bool // has a port whose requests the mesh cannot tell apart
 	Headless bool
-	// Direct: its endpoints are wherever callers turn to, and proxies forget
-	// their counters within seconds (ORIGINAL_DST).
+	// Direct: its endpoints are wherever callers turn to (ORIGINAL_DST) or DNS says,
+	// and proxies forget the counters of those that are none any more.
 	Direct   bool
+	Selector map[string]string // of the pods that are its endpoints
+	// Since is when the endpoint that is there for longest came; At says that it is known.
+	Since    time.Time
+	At       bool
 	External bool   // of type ExternalName
 	Alias    string // the host that it stands for
 	ExportTo []string
@@ -81,6 +85,12 @@ type Pods struct {
 	idle bool               // none is there now
 }
 
+// end is a pod as an endpoint of Services.
+type end struct {
+	labels map[string]string
+	since  time.Time // when it became one; zero if nobody knows
+}
+
 // controller is what makes pods.
 type controller struct {
 	Workload
@@ -103,14 +113,16 @@ type Inventory struct {
 	workloads  map[Workload]*Pods
 	within     map[string][]Workload // by namespace
 	pods       map[Workload]Workload // by namespace and the pod's name
+	ends       map[string][]end      // by namespace
 	virtual    []virtualService
 	rules      map[scope.Owner]string // hosts of DestinationRules
 	existing   []Sidecar
 	needs      []need
-	added      map[string]bool   // clusters of EnvoyFilters
-	machines   map[string]int    // WorkloadEntries by namespace that may have no proxy
-	finished   map[Workload]bool // Jobs that nobody runs by the clock
-	selectors  bool              // the mesh has discoverySelectors
+	added      map[string]bool        // clusters of EnvoyFilters
+	machines   map[string]int         // WorkloadEntries by namespace that may have no proxy
+	born       map[Workload]time.Time // when what makes their pods was made
+	finished   map[Workload]bool      // Jobs that nobody runs by the clock
+	selectors  bool                   // the mesh has discoverySelectors
 	read       map[string]bool
 
 	controllers           []controller
@@ -129,7 +141,7 @@ type need struct {
 func NewInventory() *Inventory {
 	return &Inventory{Domain: "cluster.local", Root: "istio-system", Outbound: "ALLOW_ANY",
 		namespaces: map[string]map[string]string{}, services: map[Host]*Service{}, byName: map[string][]Host{}, workloads: map[Workload]*Pods{},
-		within: map[string][]Workload{}, pods: map[Workload]Workload{}, rules: map[scope.Owner]string{}, read: map[string]bool{}, added: map[string]bool{}, machines: map[string]int{}, finished: map[Workload]bool{}}
+		within: map[string][]Workload{}, pods: map[Workload]Workload{}, ends: map[string][]end{}, rules: map[scope.Owner]string{}, read: map[string]bool{}, added: map[string]bool{}, machines: map[string]int{}, finished: map[Workload]bool{}, born: map[Workload]time.Time{}}
 }
 
 // Has says whether objects of a kind were read.

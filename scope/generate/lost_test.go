@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // lets says whether the Sidecar that will hold for a workload lets in a host.
@@ -107,6 +109,56 @@ func TestCountersForgetDirectEndpoints(t *testing.T) {
 	}
 	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.What == OpenConnections }); i < 0 || !slices.Contains(r.Open[i].Hosts, "bank/legacy.example.com") {
 		t.Errorf("%+v", r.Open)
+	}
+}
+
+// Envoy's counters are of endpoints, and go with them: of a name whose addresses DNS
+// changes, and of a Service whose pods are all younger than what counts as watched,
+// counters alone do not show that nobody calls them.
+func TestCountersForgetReplacedEndpoints(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	pod := func(m *mesh, namespace, name, started, ready string) {
+		m.add(`{"kind":"Pod","metadata":{"namespace":"` + namespace + `","name":"` + name + `-0","labels":{"app":"` + name + `"},"ownerReferences":[{"kind":"StatefulSet","name":"` + name + `","controller":true}]},
+			"status":{"startTime":"` + started + `","conditions":[{"type":"Ready","status":"True","lastTransitionTime":"` + ready + `"}]},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
+	}
+	service := func(m *mesh, name string) {
+		m.has("Service", "bank", name, `{"selector":{"app":"`+name+`"},"ports":[{"name":"http","port":80}]}`)
+	}
+	const long, young = "2026-11-01T00:00:00Z", "2026-11-25T09:00:00Z"
+	m := shop(t)
+	for name, times := range map[string][2]string{"kept": {long, long}, "rolled": {young, young}, "flapped": {long, young}} {
+		service(m, name)
+		pod(m, "bank", name, times[0], times[1])
+	}
+	service(m, "scaled-to-none")
+	m.has("Service", "bank", "by-hand", `{"ports":[{"name":"http","port":80}]}`) // of its endpoints nobody knows the age
+	for name, resolution := range map[string]string{"dns": "DNS", "dynamic": "DYNAMIC_DNS", "logical": "DNS_ROUND_ROBIN", "static": "STATIC"} {
+		m.has("ServiceEntry", "bank", name, `{"hosts":["`+name+`.example.com"],"resolution":"`+resolution+`","ports":[{"protocol":"HTTP"}]}`)
+	}
+	for _, name := range []string{"counted", "logged"} {
+		pod(m, "shop", name, long, long)
+		m.serves("shop", name)
+	}
+	for _, at := range []time.Time{now.Add(-30 * time.Hour), now} {
+		m.sees(Edge{From: Workload{"shop", "logged"}, Host: "cart.shop.svc.cluster.local", Count: 100, Sources: AccessLog, Span: At(at)})
+	}
+	r := m.generate(Options{Now: now, Watched: 24 * time.Hour})
+	for host, want := range map[string]bool{"kept.bank.svc.cluster.local": false, "rolled.bank.svc.cluster.local": true, "flapped.bank.svc.cluster.local": true, "scaled-to-none.bank.svc.cluster.local": true,
+		"by-hand.bank.svc.cluster.local": false, "dns.example.com": true, "dynamic.example.com": true, "logical.example.com": false, "static.example.com": false} {
+		if got := lets(r, m, Workload{"shop", "counted"}, Host{"bank", host}); got != want {
+			t.Errorf("%s by counters alone: let in: %v, want %v: %s", host, got, want, sidecar(r, "shop/counted"))
+		}
+		if lets(r, m, Workload{"shop", "logged"}, Host{"bank", host}) {
+			t.Errorf("%s is let in where a log would have it", host)
+		}
+		i := slices.IndexFunc(r.Open, func(o Open) bool { return o.What == OpenConnections })
+		if listed := i >= 0 && slices.Contains(r.Open[i].Hosts, "bank/"+host); listed != want {
+			t.Errorf("%s is listed: %v, want %v", host, listed, want)
+		}
+	}
+	// Whoever takes what was watched for no time gets what was seen.
+	if r := m.generate(Options{Now: now}); lets(r, m, Workload{"shop", "counted"}, Host{"bank", "rolled.bank.svc.cluster.local"}) {
+		t.Error(sidecar(r, "shop/counted"))
 	}
 }
 
@@ -324,6 +376,32 @@ func TestCaseOfHosts(t *testing.T) {
 	}
 }
 
+// A log that was made to have failures alone does not say who calls without any.
+func TestLogOfFailures(t *testing.T) {
+	line := func(code string, asJSON bool) string {
+		if asJSON {
+			return `{"upstream_cluster":"` + cart + `","response_code":` + code + "}\n"
+		}
+		return strings.Replace(textLine("/", "curl", "cart", cart, "-"), `HTTP/1.1" 200`, `HTTP/1.1" `+code, 1) + "\n"
+	}
+	for _, asJSON := range []bool{true, false} {
+		for log, refused := range map[string]bool{
+			strings.Repeat(line("503", asJSON), 20):                       true,
+			strings.Repeat(line("503", asJSON), 9):                        false,
+			strings.Repeat(line("404", asJSON), 20) + line("204", asJSON): false,
+			strings.Repeat(line("0", asJSON), 20):                         false, // connections
+			strings.Repeat(line("200", asJSON), 20):                       false,
+			strings.Repeat(`{"upstream_cluster":"`+cart+"\"}\n", 20):      false, // nobody knows
+			strings.Repeat("503 "+cart+"\n", 20):                          false,
+		} {
+			_, err := NewObservations().ReadAccessLog(strings.NewReader(log), Workload{"shop", "front"}, nil)
+			if (err != nil) != refused || err != nil && !strings.Contains(errs.Hint(err), "accessLogging.filter") {
+				t.Errorf("%q: %v", log[:40], err)
+			}
+		}
+	}
+}
+
 // Labels that change with a release do not carry a scope that must stay.
 func TestPassingLabels(t *testing.T) {
 	m := shop(t)
@@ -510,5 +588,57 @@ func TestCountersOfSomePods(t *testing.T) {
 		if listed := slices.ContainsFunc(r.Open, func(o Open) bool { return o.Name == "two" && strings.Contains(o.Why, "1 of its 2 proxies") }); listed != all {
 			t.Errorf("after %d: %+v", i+1, r.Open)
 		}
+	}
+}
+
+// A Prometheus that has 30 days has not seen for 30 days what was deployed an hour ago.
+func TestNewWorkload(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	m := shop(t)
+	for name, created := range map[string]string{"fresh": "2026-11-25T11:00:00Z", "settled": "2026-01-01T00:00:00Z", "unmade": ""} {
+		m.workload("shop", name)
+		if created != "" {
+			m.add(`{"kind":"Deployment","metadata":{"namespace":"shop","name":"` + name + `","creationTimestamp":"` + created + `"},"spec":{"template":{"metadata":{"labels":{"app":"` + name + `"}}}}}`)
+		}
+		labels := map[string]string{"reporter": "source", "source_workload": name, "source_workload_namespace": "shop", "destination_service": "cart.shop.svc.cluster.local", "destination_service_name": "cart", "destination_service_namespace": "shop"}
+		if err := m.obs.AddMetric(MetricRequests, labels, 50, Between(now.Add(-30*24*time.Hour), now)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := m.generate(Options{Now: now, Watched: 24 * time.Hour})
+	for name, all := range map[string]bool{"fresh": true, "settled": false, "unmade": false} {
+		if got := lets(r, m, Workload{"shop", name}, Host{"shop", "other-03.shop.svc.cluster.local"}); got != all {
+			t.Errorf("%s lets in all: %v, want %v: %s", name, got, all, sidecar(r, "shop/"+name))
+		}
+	}
+	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "fresh" }); i < 0 || !strings.Contains(r.Open[i].Why, "1h alone") {
+		t.Errorf("%+v", r.Open)
+	}
+}
+
+// Whoever took the label away that says who was called has metrics that tell nothing of it:
+// its workloads do not call nobody.
+func TestMetricsWithoutHosts(t *testing.T) {
+	m := shop(t).workload("shop", "mute").workload("shop", "told")
+	for _, w := range []string{"mute", "told"} {
+		labels := map[string]string{"reporter": "source", "source_workload": w, "source_workload_namespace": "shop", "destination_workload": "pay", "destination_workload_namespace": "bank"}
+		if w == "told" {
+			labels["destination_service"] = "pay.bank.svc.cluster.local"
+		}
+		served := map[string]string{"reporter": "destination", "source_workload": "front", "source_workload_namespace": "shop", "destination_workload": w, "destination_workload_namespace": "shop"}
+		for _, l := range []map[string]string{labels, served} {
+			if err := m.obs.AddMetric(MetricRequests, l, 50, Span{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r := m.generate(Options{})
+	for w, all := range map[string]bool{"mute": true, "told": false} {
+		if got := lets(r, m, Workload{"shop", w}, Host{"shop", "other-03.shop.svc.cluster.local"}); got != all {
+			t.Errorf("%s lets in all: %v, want %v: %s", w, got, all, sidecar(r, "shop/"+w))
+		}
+	}
+	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "mute" }); i < 0 || !strings.Contains(r.Open[i].Why, "destination_service") {
+		t.Errorf("%+v", r.Open)
 	}
 }

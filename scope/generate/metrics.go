@@ -37,6 +37,12 @@ func (o *Observations) AddMetric(metric string, labels map[string]string, count 
 	if unknown(from.Name) {
 		from.Name = ""
 	}
+	if _, has := labels["destination_service"]; !has { // taken away, to have fewer series
+		if labels["reporter"] != "source" {
+			return nil
+		}
+		return o.Strange(from, "", Metrics, at)
+	}
 	host, namespace := labels["destination_service"], labels["destination_service_namespace"]
 	if unknown(namespace) {
 		namespace = ""

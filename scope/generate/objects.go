@@ -35,8 +35,13 @@ type object struct {
 	Spec   json.RawMessage   `json:"spec"`
 	Data   map[string]string `json:"data"`
 	Status struct {
-		Phase      string            `json:"phase"`
-		Start      time.Time         `json:"startTime"`
+		Phase      string    `json:"phase"`
+		Start      time.Time `json:"startTime"`
+		Conditions []struct {
+			Type  string    `json:"type"`
+			True  string    `json:"status"`
+			Since time.Time `json:"lastTransitionTime"`
+		} `json:"conditions"`
 		Containers []containerStatus `json:"containerStatuses"`
 		Init       []containerStatus `json:"initContainerStatuses"`
 	} `json:"status"`
@@ -122,17 +127,18 @@ func (inv *Inventory) readNamespace(o object) error {
 
 func (inv *Inventory) readService(o object) error {
 	var spec struct {
-		Type         string `json:"type"`
-		ClusterIP    string `json:"clusterIP"`
-		ExternalName string `json:"externalName"`
-		Ports        []port `json:"ports"`
+		Type         string            `json:"type"`
+		ClusterIP    string            `json:"clusterIP"`
+		ExternalName string            `json:"externalName"`
+		Selector     map[string]string `json:"selector"`
+		Ports        []port            `json:"ports"`
 	}
 	if err := field(o.Spec, "spec", &spec); err != nil {
 		return err
 	}
 	h := Host{o.Metadata.Namespace, serviceHost(o.Metadata.Name, o.Metadata.Namespace, inv.Domain)}
 	s := Service{Host: h, Object: "Service " + o.Metadata.Namespace + "/" + o.Metadata.Name, Ports: len(spec.Ports),
-		Headless: spec.ClusterIP == "None", Direct: spec.ClusterIP == "None"}
+		Headless: spec.ClusterIP == "None", Direct: spec.ClusterIP == "None", Selector: spec.Selector}
 	if spec.Type == "ExternalName" {
 		s.External, s.Alias = true, strings.TrimSuffix(strings.ToLower(spec.ExternalName), ".")
 	}
@@ -185,7 +191,7 @@ func (inv *Inventory) readEntry(o object) error {
 	for _, host := range spec.Hosts {
 		h := Host{o.Metadata.Namespace, host} // in its own case, as istiod compares it
 		s := Service{Host: h, Object: "ServiceEntry " + o.Metadata.Namespace + "/" + o.Metadata.Name, Entry: true, Ports: len(spec.Ports), ExportTo: spec.ExportTo,
-			Direct: spec.Resolution == "" || spec.Resolution == "NONE"}
+			Direct: !staying[spec.Resolution]}
 		for _, p := range spec.Ports {
 			s.TCP = s.TCP || p.tcp()
 		}
@@ -193,6 +199,9 @@ func (inv *Inventory) readEntry(o object) error {
 	}
 	return nil
 }
+
+// staying are resolutions whose endpoints stay what they are for a proxy (STATIC, LOGICAL_DNS).
+var staying = map[string]bool{"STATIC": true, "DNS_ROUND_ROBIN": true}
 
 func (inv *Inventory) readRule(o object) error {
 	var spec struct {

@@ -179,12 +179,7 @@ func (s Sidecar) older(than Sidecar) bool {
 // selects says whether a Sidecar without or with a selector holds for pods of
 // these labels.
 func (s Sidecar) selects(labels map[string]string) bool {
-	for key, value := range s.Selector {
-		if labels[key] != value {
-			return false
-		}
-	}
-	return true
+	return within(s.Selector, labels)
 }
 
 // effective is the one of several Sidecars that holds for pods with these

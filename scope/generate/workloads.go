@@ -57,6 +57,9 @@ func (inv *Inventory) readPod(o object) error {
 		}
 		return nil
 	}
+	if _, listed := inv.pods[Workload{w.Namespace, o.Metadata.Name}]; !listed {
+		inv.addEnd(o)
+	}
 	inv.addPod(w, o.Metadata.Name, o.Metadata.Labels, proxied, gateway)
 	start := o.Status.Start
 	for _, c := range append(o.Status.Containers, o.Status.Init...) {
@@ -70,6 +73,54 @@ func (inv *Inventory) readPod(o object) error {
 		}
 	}
 	return nil
+}
+
+// addEnd notes a pod as an endpoint of Services: since it is ready, if that is known.
+func (inv *Inventory) addEnd(o object) {
+	e := end{labels: o.Metadata.Labels, since: o.Status.Start}
+	for _, c := range o.Status.Conditions {
+		if c.Type != "Ready" {
+			continue
+		}
+		if c.True != "True" {
+			return
+		}
+		if c.Since.After(e.since) {
+			e.since = c.Since
+		}
+	}
+	inv.ends[o.Metadata.Namespace] = append(inv.ends[o.Metadata.Namespace], e)
+}
+
+// age finds since when Services have an endpoint.
+func (inv *Inventory) age() {
+	for _, s := range inv.services {
+		if s.At = len(s.Selector) > 0 && inv.Has("Pod"); !s.At {
+			continue
+		}
+		for _, e := range inv.ends[s.Namespace] {
+			if !within(s.Selector, e.labels) {
+				continue
+			}
+			if e.since.IsZero() {
+				s.At = false
+				break
+			}
+			if s.Since.IsZero() || e.since.Before(s.Since) {
+				s.Since = e.since
+			}
+		}
+	}
+}
+
+// within says whether all of some labels are among others.
+func within(some, labels map[string]string) bool {
+	for key, value := range some {
+		if labels[key] != value {
+			return false
+		}
+	}
+	return true
 }
 
 // readWorkloadEntry reads a machine that registered itself, whose proxy has a scope
@@ -123,6 +174,9 @@ func (inv *Inventory) readController(o object) error {
 	name := cmp.Or(t.Metadata.Labels["service.istio.io/workload-name"], o.Metadata.Name)
 	c := controller{Workload{o.Metadata.Namespace, name}, t.Metadata.Labels, cmp.Or(t.Metadata.Labels[inject], t.Metadata.Annotations[inject])}
 	inv.controllers = append(inv.controllers, c)
+	if had := inv.born[c.Workload]; had.IsZero() || o.Metadata.Created.Before(had) {
+		inv.born[c.Workload] = o.Metadata.Created
+	}
 	return nil
 }
 

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/scope"
+)
+
+// The sidecars that are asked are of several namespaces, and no gateways, which hold what
+// no Sidecar leaves out.
+func TestSomeSidecars(t *testing.T) {
+	pods := []corev1.Pod{}
+	add := func(namespace, name, role string) {
+		pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Args: []string{"router"}}, {Name: "istio-proxy", Args: []string{"proxy", role}}}}})
+	}
+	for i := range 4 {
+		add("a-gateways", fmt.Sprint(i), "router")
+	}
+	add("a-waypoints", "0", "waypoint")
+	for _, namespace := range []string{"b", "c", "d", "e", "f"} {
+		for i := range 7 {
+			add(namespace, fmt.Sprint(i), "sidecar")
+		}
+	}
+	some, all := someSidecars(pods)
+	var of []string
+	for _, pod := range some {
+		of = append(of, pod.Namespace)
+	}
+	if all != 35 || !slices.Equal(of, []string{"b", "c", "d", "e", "f"}) {
+		t.Errorf("%v of %d", of, all)
+	}
+	if some, all := someSidecars(pods[:7]); all != 2 || len(some) != 2 {
+		t.Errorf("%d of %d", len(some), all)
+	}
+	if some, all := someSidecars(pods[:5]); all != 0 || len(some) != 0 {
+		t.Errorf("%d of %d", len(some), all)
+	}
+}
+
+// What a proxy has not called says nothing before it has run for a day.
+func TestHeldFacts(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	proxy := func(name string, dump int64, called int) scope.Proxy {
+		p := scope.Proxy{Name: name, DumpBytes: dump}
+		for i := range 10 {
+			n := int64(0)
+			if i < called {
+				n = 5
+			}
+			p.Clusters = append(p.Clusters, scope.Cluster{Name: fmt.Sprintf("outbound|80||s%d.x.svc.cluster.local", i), Calls: &n})
+		}
+		return p
+	}
+	all := []scope.Proxy{proxy("a/young", 100, 0), proxy("b/old", 300, 4), proxy("c/unknown", 200, 0)}
+	began := map[string]time.Time{"a/young": now.Add(-time.Minute), "b/old": now.Add(-25 * time.Hour)}
+	facts := map[string]float64{}
+	notes := heldFacts(all, map[string]int{"a/young": 3, "b/old": 60}, began, now, facts)
+	if len(notes) != 0 || facts["config_dump_bytes"] != 200 || facts["dns_clusters"] != 60 || facts["unused_share"] != 0.6 || facts["unused_clusters"] != 6 {
+		t.Errorf("%q %v", notes, facts)
+	}
+	facts = map[string]float64{}
+	notes = heldFacts(all[:1], nil, began, now, facts)
+	if _, told := facts["unused_share"]; told || len(notes) != 1 || facts["config_dump_bytes"] != 100 {
+		t.Errorf("%q %v", notes, facts)
+	}
+}
