@@ -71,7 +71,7 @@ func (o *Observations) difference(cell, base int, m Measure, level float64) (e, 
 	if m.Quantile > 0 {
 		return stat.PooledDifference(o.quantileBlocks(cell, base), m.Quantile, options)
 	}
-	pairs := o.pairs(cell, base, m)
+	pairs := o.Pairs(cell, base, m)
 	return stat.Difference(pairs, options), stat.RelativeDifference(pairs, options)
 }
 
@@ -177,12 +177,6 @@ func (o *Observations) Plain(cell int, m Measure) (record.Finding, bool) {
 		f.Warnings = append(f.Warnings, m.Warn(o, cell)...)
 	}
 	return f, true
-}
-
-// OwnValue estimates a cell's own value.
-func (o *Observations) OwnValue(cell int, m Measure) stat.Estimate {
-	e, _ := o.estimate(cell, m)
-	return e
 }
 
 // estimate is that of a cell's own value; false if no trial has one.

@@ -278,9 +278,9 @@ func (o *Observations) Values(cell int, m Measure) []float64 {
 	return out
 }
 
-// pairs set a cell beside its baseline, one pair for each unit: the mean of its
+// Pairs set a cell beside its baseline, one pair for each unit: the mean of its
 // blocks that have both.
-func (o *Observations) pairs(cell, base int, m Measure) []stat.Pair {
+func (o *Observations) Pairs(cell, base int, m Measure) []stat.Pair {
 	out := make([]stat.Pair, len(o.Units))
 	if m.Quantile > 0 {
 		bases := stat.PseudoQuantiles(o.latencies(base, bothTurns, cell), m.Quantile)
@@ -299,7 +299,7 @@ func (o *Observations) pairs(cell, base int, m Measure) []stat.Pair {
 	return out
 }
 
-// quantileBlocks are the distributions behind pairs.
+// quantileBlocks are the distributions behind Pairs.
 func (o *Observations) quantileBlocks(cell, base int) []stat.QuantileBlock {
 	bases, tests := o.latencies(base, bothTurns, cell), o.latencies(cell, bothTurns, base)
 	out := make([]stat.QuantileBlock, len(bases))

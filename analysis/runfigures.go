@@ -90,7 +90,7 @@ func (r *RunFigures) add(o *Observations, m Measure, cell int) {
 	}
 	if overhead {
 		var blocks []float64
-		for _, p := range o.pairs(cell, base, m) {
+		for _, p := range o.Pairs(cell, base, m) {
 			blocks = append(blocks, p.Test-p.Base)
 		}
 		f := keep(o.overhead(cell, base, m), blocks, !o.lacks(cell, m) && !o.lacks(base, m)) // else too few requests tell of it

@@ -51,7 +51,12 @@ func (k Kind) renderCSV(w io.Writer, f record.Findings) error {
 			high = ""
 		}
 		if x.Open == record.OpenLow || x.Open == record.OpenBoth {
-			low = ""
+			if low = ""; x.Estimate == 0 { // which stands for the end that is not known
+				value = ""
+			}
+		}
+		if x.Trials != nil { // the fewest and the most of a trial are no interval
+			low, high = "", ""
 		}
 		if err := row("finding", x.Name, x.Cell, x.Against, value, low, high, x.Unit,
 			strconv.Itoa(x.Blocks), "", x.Verdict, strings.Join(x.Warnings, "; "), x.Open); err != nil {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -20,5 +21,28 @@ func TestFaultsAreNoIntervals(t *testing.T) {
 	x.Estimate, x.High, x.Trials.With = 0, 0, 0
 	if got := WithInterval(s, x); got != "in none of 10 trials" {
 		t.Error(got)
+	}
+}
+
+// What has no interval has none in the CSV, and what is not known has no value there.
+func TestCSVWithoutIntervals(t *testing.T) {
+	f := record.Findings{Study: "s", Run: "r",
+		Findings: []record.Finding{
+			{Name: "missed", Unit: "pairs", Estimate: 9, High: 90, Blocks: 10, Verdict: record.VerdictReal, Trials: &record.FaultTrials{With: 1, Of: 10}},
+			{Name: "highest_rate", Unit: "rps", High: 500, Blocks: 3, Verdict: record.VerdictMeasured, Open: record.OpenLow},
+			{Name: "highest_proxies", Blocks: 3, Verdict: record.VerdictInconclusive, Open: record.OpenBoth},
+			{Name: "highest_connections", Estimate: 16, High: 64, Blocks: 3, Verdict: record.VerdictMeasured, Open: record.OpenLow},
+		},
+		Cells: []record.CellSummary{{Valid: 1, CPUPerRequest: map[string]record.CPUPerRequest{
+			"worker": {UserUS: 30, SystemUS: 10, LowUS: 40, HighUS: 40}, "generator": {UserUS: 30, SystemUS: 10, LowUS: 38, HighUS: 43}}}}}
+	var out strings.Builder
+	if err := (Kind{Values: RequestValues}).renderCSV(&out, f); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"s,r,finding,missed,9,,,pairs,", "s,r,finding,highest_rate,,,500,rps,", "s,r,finding,highest_proxies,,,,,", "s,r,finding,highest_connections,16,,64,,",
+		"s,r,cell,cpu_worker,40,,,us/request,", "s,r,cell,cpu_generator,40,38,43,us/request,"} {
+		if !strings.Contains(out.String(), "\n"+want) {
+			t.Errorf("no row begins with %q:\n%s", want, out.String())
+		}
 	}
 }

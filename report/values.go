@@ -53,7 +53,11 @@ func RequestValues(c record.CellSummary) []Value {
 			add("cpu_"+part+"_user", cpu.UserUS, "us/request")
 			add("cpu_"+part+"_system", cpu.SystemUS, "us/request")
 		}
-		out = append(out, Value{"cpu_" + part, cpu.UserUS + cpu.SystemUS, cpu.LowUS, cpu.HighUS, "us/request"})
+		total := Single("cpu_"+part, cpu.UserUS+cpu.SystemUS, "us/request")
+		if cpu.LowUS < cpu.HighUS { // else there is no interval
+			total.Low, total.High = cpu.LowUS, cpu.HighUS
+		}
+		out = append(out, total)
 	}
 	for _, part := range MapKeys(c.MemoryBytes) {
 		add("memory_"+part, float64(c.MemoryBytes[part]), "bytes")

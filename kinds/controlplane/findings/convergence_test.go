@@ -186,6 +186,7 @@ func TestSurvivors(t *testing.T) {
 		want          bool
 	}{
 		{"convergence_p90", "sidecar", false}, {"convergence_p99", "sidecar", true}, {"convergence_max", "sidecar", true}, {"convergence_max", "none", false},
+		{"hidden_convergence_p99", "sidecar", true}, {"hidden_convergence_p99", "none", false},
 	} {
 		x := analysistest.Get(t, f, tt.name, record.Cell{"variant": tt.variant})
 		if got := strings.Contains(strings.Join(x.Warnings, " "), "2% of what proxies needed"); got != tt.want {

@@ -79,7 +79,7 @@ func convergenceMeasures() []analysis.Measure {
 		analysis.MeasureOf("reported_convergence_p99", func(_ *analysis.Observations, t *record.Trial) float64 { return reported(t) }).Warning(firstBucket),
 		analysis.MeasureOf("hidden_convergence_p99", func(o *analysis.Observations, t *record.Trial) float64 {
 			return reached(converged(o, t).acked, 0.99) - reported(t)
-		}))
+		}).Warning(survivors(0.01)))
 	for _, stage := range record.Stages() {
 		out = append(out, analysis.MeasureOf("stage_"+stage, ofControl(func(c *record.Control) float64 {
 			for _, s := range c.Stages {

@@ -170,7 +170,7 @@ func leversTable(f record.Findings) report.Table {
 		}
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "?: inconclusive; the interval includes zero, or identical baselines differ by as much.")
+		t.Notes = append(t.Notes, "?: inconclusive; the interval includes zero, identical baselines differ by as much, or of so many differences some exclude zero by chance; see the warnings.")
 	}
 	return t
 }

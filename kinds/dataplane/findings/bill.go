@@ -194,11 +194,26 @@ type price struct {
 
 type priceList []price
 
-// blocks are a part's price in every unit, NaN where a trial is missing.
+// whole prices by those blocks alone in which all of some cells have a valid trial, so
+// that sums and differences of cells are of the same blocks; by all where those are too
+// few.
+func (p *pricing) whole(cells []int) *pricing {
+	out := *p
+	out.o = p.o.Within(func(block int) bool {
+		return !slices.ContainsFunc(cells, func(cell int) bool { return len(p.o.ValidIn(cell, block)) == 0 })
+	})
+	if len(out.o.Units) < analysis.MinBlocks {
+		return p
+	}
+	return &out
+}
+
+// blocks are a part's price in every unit, of the unit's blocks that have both cells;
+// NaN where none has.
 func (p *pricing) blocks(one price, m analysis.Measure) []float64 {
 	out := make([]float64, len(p.o.Units))
-	for i := range out {
-		out[i] = one.sign * (p.o.Unit(one.cell, i, m) - p.o.Unit(one.against, i, m))
+	for i, pair := range p.o.Pairs(one.cell, one.against, m) {
+		out[i] = one.sign * (pair.Test - pair.Base)
 	}
 	return out
 }
@@ -206,12 +221,12 @@ func (p *pricing) blocks(one price, m analysis.Measure) []float64 {
 // shares are a part's CPU as a share of what the proxies use where it is on.
 func (p *pricing) shares(one price, m analysis.Measure) []float64 {
 	out := p.blocks(one, m)
-	with := one.cell
-	if one.sign < 0 {
-		with = one.against
-	}
-	for i := range out {
-		out[i] /= p.o.Unit(with, i, m)
+	for i, pair := range p.o.Pairs(one.cell, one.against, m) {
+		if one.sign < 0 {
+			out[i] /= pair.Base
+		} else {
+			out[i] /= pair.Test
+		}
 	}
 	return out
 }

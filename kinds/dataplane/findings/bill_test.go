@@ -395,3 +395,34 @@ func TestBillDoubtsTheGenerator(t *testing.T) {
 		}
 	}
 }
+
+// Of pods that served several blocks a block that one of two cells lacks is left out on
+// both sides: the machine may have been another in it.
+func TestBillOfWholeBlocks(t *testing.T) {
+	w := billWorld(planted{costly: 50, tls: 20}, 0.004)
+	w.Deployments = 2
+	w.Spoil = func(trial *record.Trial) {
+		if trial.Block%2 == 0 {
+			return
+		}
+		for part, cpu := range trial.CPU { // twice as slow
+			trial.CPU[part] = record.CPU{UserS: 2 * cpu.UserS, SystemS: 2 * cpu.SystemS}
+		}
+		if trial.Cell[study.FactorCPULimit] != study.CPULimitNone && trial.Cell[study.FactorTelemetry] != study.TelemetryJSON {
+			trial.Validity.Valid = false
+		}
+	}
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, 8, 1, w))
+	b := billOf(t, f)
+	for _, p := range b.Parts {
+		if cpu := p.Figures[study.BillCPU]; p.Name == "nothing" && (!withinZero(cpu) || math.Abs(cpu.Estimate) > 5 || cpu.Blocks != 4) {
+			t.Errorf("%s: %+v", p.Name, cpu)
+		}
+		if share := p.Figures[study.BillShare]; p.Name == "nothing" && math.Abs(share.Estimate) > 0.03 {
+			t.Errorf("%s: share %+v", p.Name, share)
+		}
+	}
+	if i := b.Together.Interaction; math.Abs(i.Estimate) > 8 {
+		t.Errorf("interaction of none: %+v", i)
+	}
+}

@@ -26,6 +26,13 @@ func (p *pricing) together(list priceList, told *told) *quotedSum {
 	if !haveBase || !haveWhole || !b.Whole() {
 		return nil
 	}
+	cells := []int{base, whole}
+	for _, one := range list {
+		if slices.Contains(b.Together, one.part.Name) {
+			cells = append(cells, one.cell)
+		}
+	}
+	p = p.whole(cells)
 	m := billMeasures(p.o.Plan.Study)[0]
 	all := p.blocks(price{cell: whole, against: base, sign: 1}, m)
 	sums := make([]float64, len(all))

@@ -75,7 +75,14 @@ func hops(o *analysis.Observations) (out []record.Hops, findings []record.Findin
 	}
 	var all told
 	splits, measures := pricings(o), hopMeasures(o.Plan.Study)
-	for _, p := range splits {
+	for i, p := range splits {
+		var cells []int
+		for _, term := range h.Terms() {
+			of, _ := p.cellsOf(term)
+			cells = append(cells, of...)
+		}
+		p = p.whole(cells)
+		splits[i] = p
 		values := p.terms(h.Terms(), measures)
 		for i, term := range h.Terms() {
 			for _, m := range measures {
@@ -144,7 +151,8 @@ func (p *pricing) termEstimate(term study.HopTerm, m analysis.Measure, values []
 	}
 	switch len(cells) {
 	case 1:
-		return widened(e, p.o.OwnValue(cells[0], m))
+		own, _ := p.o.Value(cells[0], m)
+		return widened(e, own)
 	case 2:
 		apart := p.o.Apart(cells[0], cells[1], m, e.Level)
 		e = widened(e, apart)

@@ -259,3 +259,25 @@ func slowDown(t *testing.T, run *record.Run, which func(record.Trial) bool) {
 		run.Hist[trial.ID] = record.TrialHist{Intended: slow, Send: slow}
 	}
 }
+
+// Of pods that served several blocks all terms are of the blocks that have every cell.
+func TestHopsOfWholeBlocks(t *testing.T) {
+	w := hopWorld(0)
+	w.Deployments = 2
+	w.Spoil = func(trial *record.Trial) {
+		if trial.Block%2 == 0 {
+			return
+		}
+		for part, cpu := range trial.CPU { // three times as slow
+			trial.CPU[part] = record.CPU{UserS: 3 * cpu.UserS, SystemS: 3 * cpu.SystemS}
+		}
+		if trial.Cell[study.FactorVariant] == study.HopClient {
+			trial.Validity.Valid = false
+		}
+	}
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, hopsStudy, 8, 4, w))
+	client, server := analysistest.Get(t, f, "hop_client_proxy_cpu_pods", record.Cell{}), analysistest.Get(t, f, "hop_server_proxy_cpu_pods", record.Cell{})
+	if math.Abs(client.Estimate/server.Estimate-150.0/110) > 0.2 || client.Blocks != 4 || client.Low <= 0 {
+		t.Errorf("client's %+v, server's %+v", client, server)
+	}
+}

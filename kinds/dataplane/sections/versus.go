@@ -120,20 +120,27 @@ func filtersTable(f record.Findings, list []pairing) report.Table {
 		t.Rows[i][3+at] = p.share()
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "Shares of what the proxy with the filters uses, or of the latency with it. Blocks are paired, and the intervals of a column are simultaneous. \"not significant\": the interval includes zero, identical baselines differ as much, of so many differences some exclude zero by chance, or the generator's own lag is large beside it.")
+		t.Notes = append(t.Notes, "Shares of what the proxy with the filters uses, or of the latency with it. Blocks are paired, and the intervals of a column are simultaneous. \"no effect\": the whole interval lies within the study's margin.")
+	}
+	if slices.ContainsFunc(list, func(p pairing) bool { return p.Verdict == record.VerdictInconclusive }) {
+		t.Notes = append(t.Notes, report.DoubtNote)
 	}
 	return t
 }
 
-// share is the figure, where there is one.
+// share is the figure, where there is one; of filters, whose table has no column for
+// verdicts, with its verdict.
 func (p pairing) share() report.Text {
+	out := report.Text{S: report.ShareInterval(p.Estimate, p.Low, p.High)}
 	switch {
 	case p.Verdict == record.VerdictInvalid:
 		return report.Text{S: "too few blocks", Style: report.StyleDim}
-	case p.saved && p.Verdict != record.VerdictReal:
-		return report.Text{S: "not significant", Style: report.StyleDim}
+	case p.saved && p.Verdict == record.VerdictNoEffect:
+		return report.Text{S: out.S + " no effect", Style: report.StyleDim}
+	case p.saved && p.Verdict == record.VerdictInconclusive:
+		return report.Text{S: out.S + " ?", Style: report.StyleDim}
 	}
-	return report.Text{S: report.ShareInterval(p.Estimate, p.Low, p.High)}
+	return out
 }
 
 // cellBeside are the levels of a cell in factors that vary, but for one, or the
@@ -156,10 +163,12 @@ const maxFilterAnswers = 3
 // filterAnswers say which filters of the server's proxy take a share of its CPU
 // that goes with others in their place.
 func filterAnswers(f record.Findings) (out []string) {
-	told, open := 0, 0
+	told, none, open := 0, 0, 0
 	for _, p := range filterPairings(f) {
 		switch {
 		case p.of != "cpu_server_proxy" || p.Verdict == record.VerdictInvalid:
+		case p.Verdict == record.VerdictNoEffect:
+			none++
 		case p.Verdict != record.VerdictReal:
 			open++
 		default:
@@ -176,55 +185,66 @@ func filterAnswers(f record.Findings) (out []string) {
 	if told > maxFilterAnswers {
 		out = append(out, fmt.Sprintf("The table of filters has %s more.", report.Count(int64(told-maxFilterAnswers))))
 	}
-	switch {
-	case open == 1 && told == 0:
-		out = append(out, "The filters' CPU cost in the server's proxy is indistinguishable from zero.")
-	case open > 0 && told == 0:
-		out = append(out, fmt.Sprintf("The filters' CPU cost in the server's proxy is indistinguishable from zero in all %s.", report.Plural(open, "comparison")))
-	case open > 0:
-		out = append(out, fmt.Sprintf("%s: no significant difference.", report.Plural(open, "other comparison")))
+	comparisons := func(n int) string {
+		if told > 0 {
+			return report.Plural(n, "other comparison")
+		}
+		return report.Plural(n, "comparison")
+	}
+	if none > 0 {
+		out = append(out, fmt.Sprintf("%s of the filters' CPU in the server's proxy: no effect beyond the margin.", comparisons(none)))
+	}
+	if open > 0 {
+		out = append(out, fmt.Sprintf("%s of the filters' CPU in the server's proxy: inconclusive; the table has the intervals.", comparisons(open)))
 	}
 	return out
 }
 
-// versionAnswers say which versions got better or worse, and of the rest that
-// nothing is told apart.
+// versionAnswers say which versions got better or worse, in what there is no effect,
+// and what is not known.
 func versionAnswers(f record.Findings) (out []string) {
 	type step struct{ level, before string }
 	var steps []step
-	worse, better := map[step][]string{}, map[step][]string{}
+	worse, better, none, open := map[step][]string{}, map[step][]string{}, map[step][]string{}, map[step][]string{}
 	for _, p := range pairings(f) {
 		if p.saved || p.Verdict == record.VerdictInvalid {
 			continue
 		}
 		s := step{p.level, p.before}
-		if _, seen := worse[s]; !seen {
+		if !slices.Contains(steps, s) {
 			steps = append(steps, s)
-			worse[s] = nil
-		}
-		if p.Verdict != record.VerdictReal {
-			continue
 		}
 		size := fmt.Sprintf("%s by %s", p.measure, report.ShareInterval(max(p.Estimate, -p.Estimate), min(max(p.Low, -p.Low), max(p.High, -p.High)), max(p.Low, -p.Low, p.High, -p.High)))
-		if p.Estimate > 0 {
+		switch {
+		case p.Verdict == record.VerdictNoEffect:
+			none[s] = append(none[s], p.measure)
+		case p.Verdict != record.VerdictReal:
+			open[s] = append(open[s], fmt.Sprintf("%s, %s", p.measure, report.ShareInterval(p.Estimate, p.Low, p.High)))
+		case p.Estimate > 0:
 			worse[s] = append(worse[s], size)
-		} else {
+		default:
 			better[s] = append(better[s], size)
 		}
 	}
 	for _, s := range steps {
-		says := fmt.Sprintf("Envoy %s against %s: ", s.level, s.before)
-		switch {
-		case len(worse[s]) == 0 && len(better[s]) == 0:
-			says += "no significant difference"
-		case len(better[s]) == 0:
-			says += "a regression: more " + strings.Join(worse[s], ", ")
-		case len(worse[s]) == 0:
-			says += "less " + strings.Join(better[s], ", ") + ", and nothing more of anything"
-		default:
-			says += "less " + strings.Join(better[s], ", ") + "; but a regression: more " + strings.Join(worse[s], ", ")
+		var says []string
+		if len(better[s]) > 0 {
+			says = append(says, "less "+strings.Join(better[s], ", "))
 		}
-		out = append(out, says+".")
+		but := ""
+		if len(says) > 0 {
+			but = "but "
+		}
+		if len(worse[s]) > 0 {
+			says = append(says, but+"a regression: more "+strings.Join(worse[s], ", "))
+		}
+		if len(none[s]) > 0 {
+			says = append(says, "no effect beyond the margin: "+strings.Join(none[s], ", "))
+		}
+		if len(open[s]) > 0 {
+			says = append(says, "inconclusive: "+strings.Join(open[s], "; "))
+		}
+		out = append(out, fmt.Sprintf("Envoy %s against %s: %s.", s.level, s.before, strings.Join(says, "; ")))
 	}
 	return out
 }
