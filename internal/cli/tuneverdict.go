@@ -39,21 +39,3 @@ func orUnknown(verdict string) string {
 	}
 	return verdict
 }
-
-// settingsFile is where a run directory has the setting that a tuning recommends.
-const settingsFile = "recommended.yaml"
-
-// settingsOf are the manifests of a recommended setting, one document each; "" where
-// nothing is recommended. What is to be merged into values says so in its comment.
-func settingsOf(t *record.Tuning) string {
-	if t == nil || t.Refuted() {
-		return ""
-	}
-	var documents []string
-	for _, s := range t.Settings {
-		if s.YAML != "" {
-			documents = append(documents, fmt.Sprintf("# %s: %s, now %s\n%s", s.Lever, s.To, s.From, s.YAML))
-		}
-	}
-	return strings.Join(documents, "---\n")
-}
