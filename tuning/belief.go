@@ -32,8 +32,9 @@ type scale struct {
 	usual float64
 }
 
-// least is the smallest part of what is usual that counts as something: a net cost of
-// a hundredth is as good as none.
+// least is the smallest part of what is usual that counts as something of a signed
+// measure: a net cost of a hundredth is as good as none. A hundredth of the pushes is what
+// some settings are about.
 const least = 0.01
 
 func scaleOf(p *Problem, trials []Trial, measure int) scale {
@@ -55,7 +56,7 @@ func scaleOf(p *Problem, trials []Trial, measure int) scale {
 	if len(base) > 0 {
 		usual = middle(base)
 	}
-	if slices.Min(all) > least*math.Abs(usual) {
+	if low := slices.Min(all); low > 0 && (!p.Measures[measure].Signed || low > least*math.Abs(usual)) {
 		return scale{log: true, usual: usual}
 	}
 	if usual = math.Abs(usual); usual == 0 {

@@ -168,7 +168,8 @@ func tuningProblem(o *analysis.Observations, before int) *tuning.Problem {
 		Trials: o.Plan.TuneTrials(), Better: float64(t.Better), Doubt: float64(t.Doubt), Gain: float64(t.Gain), Seed: o.Plan.Seed}}
 	names := tunedMeasures(o)
 	for _, name := range names {
-		m := tuning.Measure{Name: name}
+		def := o.Plan.Study.Kind.Findings().Must(name)
+		m := tuning.Measure{Name: name, Signed: def.Signed || def.Net}
 		for _, g := range t.Objectives {
 			if g.Finding == name {
 				m.Weight = g.Weight
