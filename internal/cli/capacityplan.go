@@ -65,11 +65,13 @@ func runCapacityPlan(ctx context.Context, env *Env, f capacityPlanFlags, path st
 	case err != nil:
 		return errs.WithCode(err, errs.CodeUsage)
 	}
+	if f.out != "" {
+		if err := writeWhole(f.out, []byte(p.YAML())); err != nil || !f.json {
+			return err
+		}
+	}
 	if f.json {
 		return writeJSON(env.Stdout, p)
-	}
-	if f.out != "" {
-		return writeWhole(f.out, []byte(p.YAML()))
 	}
 	_, err = io.WriteString(env.Stdout, p.YAML())
 	return err

@@ -46,7 +46,9 @@ func newTuneCommand(env *Env) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return tune(cmd.Context(), env, f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return tune(cmd.Context(), env, f, args, cmd.Flags().Changed)
+		},
 	}
 	addRunFlags(cmd, &f.runFlags)
 	flags := cmd.Flags()
@@ -59,8 +61,8 @@ func newTuneCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-func tune(ctx context.Context, env *Env, f tuneFlags, args []string) error {
-	sets, err := f.asSets()
+func tune(ctx context.Context, env *Env, f tuneFlags, args []string, given func(flag string) bool) error {
+	sets, err := f.asSets(given)
 	if err != nil {
 		return err
 	}
@@ -139,8 +141,8 @@ func writeTune(w io.Writer, p *study.Plan) {
 	}
 }
 
-// asSets are the flags as overrides of the study's section tune.
-func (f tuneFlags) asSets() ([]string, error) {
+// asSets are the flags that were given as overrides of the study's section tune.
+func (f tuneFlags) asSets(given func(flag string) bool) ([]string, error) {
 	var goals, bounds, out []string
 	for _, text := range f.objectives {
 		g, err := study.ParseTuneGoal(text)
@@ -162,10 +164,10 @@ func (f tuneFlags) asSets() ([]string, error) {
 	if len(bounds) > 0 {
 		out = append(out, "tune.constraints=["+strings.Join(bounds, ", ")+"]")
 	}
-	if f.trials != 0 {
+	if given("trials") {
 		out = append(out, fmt.Sprintf("tune.trials=%d", f.trials))
 	}
-	if f.confirm != 0 {
+	if given("confirm") {
 		out = append(out, fmt.Sprintf("tune.confirm=%d", f.confirm))
 	}
 	return out, nil
