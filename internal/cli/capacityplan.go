@@ -34,7 +34,9 @@ func newCapacityPlanCommand(env *Env) *cobra.Command {
 			"Exit codes: 0, 2 wrong usage or input, 3 nothing within the bounds meets the targets.",
 		Example: "    meshtrial capacity plan mesh.yaml --model model.json -o istiod-values.yaml",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return runCapacityPlan(cmd.Context(), env, f, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return computing(cmd.Context(), func() error { return runCapacityPlan(cmd.Context(), env, f, args[0]) })
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.model, "model", "", "the model, a `FILE` that capacity fit wrote")

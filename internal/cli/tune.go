@@ -81,7 +81,11 @@ func tune(ctx context.Context, env *Env, f tuneFlags, args []string, given func(
 		return errs.WithHint(errs.Usage("what is %s to be tuned for?", s.Name), "add --objective convergence, or another of %s", strings.Join(study.TuneNames(), ", "))
 	}
 	if f.model != "" {
-		expected, err := expectedBy(ctx, f, s)
+		expected := ""
+		err := computing(ctx, func() (err error) {
+			expected, err = expectedBy(ctx, f, s)
+			return err
+		})
 		if err != nil {
 			return err
 		}
