@@ -187,7 +187,7 @@ func misses(m *model.Model, r Request, mesh model.Mesh, seed uint64) (string, er
 		if err != nil {
 			return "", err
 		}
-		if loss.All > r.Targets.Reconnect {
+		if loss != nil && loss.All > r.Targets.Reconnect {
 			return fmt.Sprintf("the proxies of a lost replica take %.3g s to be back", loss.All), nil
 		}
 	}

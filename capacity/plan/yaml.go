@@ -21,7 +21,11 @@ func (p *Plan) YAML() string {
 		comment("Warning: " + w + ".")
 	}
 	if l := p.Loss; l != nil {
-		comment(fmt.Sprintf("When a replica is lost, its %d proxies have their configuration again after %.3g s, half of them after %.3g s.", l.Proxies, l.All, l.Half))
+		if l.Away > 0 {
+			comment(fmt.Sprintf("Warning: when a replica is lost, %d of its %d proxies do not have their configuration again after %.3g s.", l.Away, l.Proxies, l.All))
+		} else {
+			comment(fmt.Sprintf("When a replica is lost, its %d proxies have their configuration again after %.3g s, half of them after %.3g s.", l.Proxies, l.All, l.Half))
+		}
 	}
 	line("autoscaleEnabled: true")
 	reasoned := func(key, value, reason string, indent int) {
