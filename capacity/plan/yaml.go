@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/capacity/model"
 )
 
 // YAML is a plan as values for Istio's Helm chart istiod, each with its reason.
@@ -46,6 +48,16 @@ func (p *Plan) YAML() string {
 	line("  limits:")
 	reasoned("cpu", cores(p.Cores), "cpu limit", 4)
 	reasoned("memory", mebibytes(p.MemoryLimit), "memory limit", 4)
+	if settings := p.Request.settings(); len(settings) > 0 {
+		line("env:")
+		line("  # As the mesh file has them: all that is predicted here is of an istiod with these.")
+		for _, s := range settings {
+			line("  %s: %q", s.Name, s.Value)
+		}
+	}
+	if m.ConnectionAge != model.Default().ConnectionAge {
+		comment(fmt.Sprintf("All of it is of an istiod that runs with --keepaliveMaxServerConnectionAge %s.", spelled(m.ConnectionAge)))
+	}
 	var worth, others []Lever
 	for _, l := range p.Levers {
 		if l.Worth {
