@@ -116,6 +116,18 @@ func parts(f study.Factor, from, to string, s setting) []record.TunedStep {
 			step(s.words + ". It holds for all proxies at once: have the way back ready."),
 		}
 	}
+	if _, number := f.Value(to); number && from != "" {
+		return []record.TunedStep{
+			step(fmt.Sprintf("Find out which number %s stands for here (istiod's own, or what it uses at its busiest), and set %s to that: nothing changes.", from, f.Name)),
+			step(fmt.Sprintf("Go from there to %s by 10 to 30%% a step, and watch after each.", to)),
+		}
+	}
+	if _, number := f.Value(from); number {
+		return []record.TunedStep{
+			step(fmt.Sprintf("Find out which number %s stands for here (istiod's own, or what it uses at its busiest), and go there by 10 to 30%% a step; watch after each.", to)),
+			step(s.words + "."),
+		}
+	}
 	return []record.TunedStep{step(s.words + ". It has no steps in between: try it where little depends on it, or on one revision of istiod, first.")}
 }
 

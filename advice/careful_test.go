@@ -72,6 +72,25 @@ func TestCareful(t *testing.T) {
 	}
 }
 
+// A number that only istiod knows is found out first, and the way goes on from there or
+// to there in steps.
+func TestCarefulFromDefault(t *testing.T) {
+	tuned := &record.Tuning{
+		Recommended: record.Cell{study.FactorPushThrottle: "200", study.FactorRequestLimit: "default", study.FactorIstiodCPU: "2"},
+		Present:     record.Cell{study.FactorPushThrottle: "default", study.FactorRequestLimit: "10", study.FactorIstiodCPU: "none"},
+	}
+	Careful(tuned)
+	by := map[string]string{}
+	for _, s := range tuned.Steps {
+		by[s.Lever] += s.Do + "\n"
+	}
+	for lever, want := range map[string]string{study.FactorPushThrottle: "which number default stands for", study.FactorRequestLimit: "which number default stands for", study.FactorIstiodCPU: "which number none stands for"} {
+		if !strings.Contains(by[lever], want) || !strings.Contains(by[lever], "10 to 30% a step") || strings.Contains(by[lever], "no steps in between") {
+			t.Errorf("%s:\n%s", lever, by[lever])
+		}
+	}
+}
+
 // Namespaces are chosen by a label that they have, or do not have.
 func TestSelectors(t *testing.T) {
 	f, _ := study.LeverByName(study.FactorDiscoverySelectors)

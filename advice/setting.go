@@ -21,9 +21,16 @@ func (s setting) back(f study.Factor, now string) string {
 	return s.undo(now)
 }
 
-// istiod's Deployment as its chart names it, and the kinds of YAML.
+// deploymentHead begins a manifest that sets one lever of istiod's Deployment, as its
+// chart names it. Each lever has a manager of its own: what a manager applied before
+// and does not apply now, the API server takes out.
+func deploymentHead(f study.Factor) string {
+	return "# kubectl apply --server-side --field-manager=tuning-" + strings.ReplaceAll(f.Name, "_", "-") + " -f FILE\n# (with --force-conflicts where the installation sets the same field)\n" +
+		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: istiod, namespace: istio-system}\n"
+}
+
+// The kinds of YAML.
 const (
-	deploymentHead = "# kubectl apply --server-side --field-manager=tuning -f FILE\n# (with --force-conflicts where the installation sets the same field)\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: istiod, namespace: istio-system}\n"
 	meshConfigHead = "# merge into the installation's values (helm: meshConfig of the chart istiod; istioctl: spec.meshConfig)\n"
 	rollBack       = "kubectl -n istio-system rollout undo deployment/istiod"
 )
@@ -62,7 +69,7 @@ func settingOf(f study.Factor, level string, e *Evidence) setting {
 		return resources(f, level)
 	case study.FactorIstiodReplicas:
 		return setting{words: "Run " + level + " replicas of istiod (where an autoscaler sets their number, raise its minReplicas)",
-			yaml: deploymentHead + "spec: {replicas: " + level + "}\n",
+			yaml: deploymentHead(f) + "spec: {replicas: " + level + "}\n",
 			undo: func(now string) string {
 				return "kubectl -n istio-system scale deployment/istiod --replicas=" + orUsual(now, f)
 			}}
@@ -96,7 +103,7 @@ func environment(f study.Factor, level string, e *Evidence) setting {
 	}
 	yaml := ""
 	if value != study.LevelDefault {
-		yaml = deploymentHead + fmt.Sprintf("spec:\n  template:\n    spec:\n      containers:\n      - name: discovery\n        env: [{name: %s, value: %q}]\n", name, value)
+		yaml = deploymentHead(f) + fmt.Sprintf("spec:\n  template:\n    spec:\n      containers:\n      - name: discovery\n        env: [{name: %s, value: %q}]\n", name, value)
 	}
 	text := fmt.Sprintf("Set %s=%s in istiod's environment", name, value)
 	if level == study.LevelDefault {
@@ -136,7 +143,7 @@ func resources(f study.Factor, level string) setting {
 		s.words = fmt.Sprintf("Take istiod's %s %s away", resource, strings.TrimSuffix(part, "s"))
 		return s
 	}
-	s.yaml = deploymentHead + fmt.Sprintf("spec:\n  template:\n    spec:\n      containers:\n      - name: discovery\n        resources: {%s: {%s: %q}}\n", part, resource, level)
+	s.yaml = deploymentHead(f) + fmt.Sprintf("spec:\n  template:\n    spec:\n      containers:\n      - name: discovery\n        resources: {%s: {%s: %q}}\n", part, resource, level)
 	return s
 }
 

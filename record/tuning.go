@@ -16,6 +16,9 @@ type Tuning struct {
 	Seconds float64 `json:"trial_seconds"`
 	// Stop says why the search ended; "" if it did not.
 	Stop string `json:"stop,omitempty"`
+	// Lacking is an objective, or what a constraint bounds, of which valid trials say
+	// nothing, as Stop has it, so that there is no answer; "" if there is none.
+	Lacking string `json:"lacking,omitempty"`
 	// Modelled are the findings that a model expected something of.
 	Modelled []string `json:"modelled,omitempty"`
 	// Measures are the findings that the search knows of each cell: objectives,
@@ -41,14 +44,34 @@ type Tuning struct {
 }
 
 // Refuted says that the comparison speaks against the setting that the search found
-// best: it is worse, or no different, or breaks a constraint.
+// best: it breaks a constraint, or it is worse or no different, and the one in use
+// breaks none.
 func (t *Tuning) Refuted() bool {
 	for _, k := range t.Kept {
 		if k.Verdict == TunedBroken {
 			return true
 		}
 	}
+	if t.Mends() != "" {
+		return false
+	}
 	return t.Verdict == VerdictNoEffect || t.Verdict == VerdictReal && len(t.Confirmed) > 0 && t.Confirmed[0].Estimate >= 0
+}
+
+// Mends names a constraint that the comparison finds broken by the setting in use and
+// met by the one that the search found best, whatever that costs in the objectives; ""
+// if there is none.
+func (t *Tuning) Mends() string {
+	mends := ""
+	for _, k := range t.Kept {
+		switch {
+		case k.Verdict == TunedBroken:
+			return ""
+		case k.Verdict == TunedMet && k.Present == TunedBroken && mends == "":
+			mends = k.Constraint
+		}
+	}
+	return mends
 }
 
 // TunedMeasure is a finding that a search knows of cells.
@@ -110,6 +133,8 @@ type TunedBound struct {
 	// [VerdictInconclusive]; Says has the figures.
 	Verdict string `json:"verdict"`
 	Says    string `json:"says"`
+	// Present says the same of the setting in use.
+	Present string `json:"present,omitempty"`
 }
 
 // TunedSetting is how a lever is set.

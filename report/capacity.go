@@ -236,8 +236,12 @@ func RenderPrediction(w io.Writer, p *model.Prediction, opt Options) error {
 func seconds(v float64) string { return ScaleFor("s", v).Value(v) }
 
 func lossWords(l *model.Loss) string {
-	out := fmt.Sprintf("Loss of a replica: %s proxies come to %s. Half of them have their configuration after %s, all after %s",
-		Count(l.Proxies), Plural(l.Replicas, "replica"), seconds(l.Half), seconds(l.All))
+	out := fmt.Sprintf("Loss of a replica: %s proxies come to %s. ", Count(l.Proxies), Plural(l.Replicas, "replica"))
+	if l.Away == 0 {
+		out += fmt.Sprintf("Half of them have their configuration after %s, all after %s", seconds(l.Half), seconds(l.All))
+	} else {
+		out += fmt.Sprintf("They do not all come back: %s of them do not have their configuration after %s", Count(l.Away), seconds(l.All))
+	}
 	if l.Refused >= 1 {
 		out += fmt.Sprintf("; %s attempts are refused meanwhile", Count(int(l.Refused)))
 	}

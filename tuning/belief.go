@@ -32,8 +32,9 @@ type scale struct {
 	usual float64
 }
 
-// least is the smallest part of what is usual that counts as something: a net cost of
-// a hundredth is as good as none.
+// least is the smallest part of what is usual that counts as something of a signed
+// measure: a net cost of a hundredth is as good as none. A hundredth of the pushes is what
+// some settings are about.
 const least = 0.01
 
 func scaleOf(p *Problem, trials []Trial, measure int) scale {
@@ -55,7 +56,7 @@ func scaleOf(p *Problem, trials []Trial, measure int) scale {
 	if len(base) > 0 {
 		usual = middle(base)
 	}
-	if slices.Min(all) > least*math.Abs(usual) {
+	if low := slices.Min(all); low > 0 && (!p.Measures[measure].Signed || low > least*math.Abs(usual)) {
 		return scale{log: true, usual: usual}
 	}
 	if usual = math.Abs(usual); usual == 0 {
@@ -146,15 +147,20 @@ func (p *Problem) expected(measure int, s scale) []float64 {
 }
 
 // lacking names an objective or a bounded measure that no trial has a value of, though
-// there are trials that may be believed; "" if there is none.
-func (b *Belief) lacking() string {
+// there are trials that may be believed, or an objective that is zero in all of them and
+// cannot become less; "" if there is none.
+func (b *Belief) lacking() (name, why string) {
 	for i, m := range b.problem.Measures {
 		bounded := slices.ContainsFunc(b.problem.Bounds, func(x Bound) bool { return x.Measure == i })
-		if b.measures[i] == nil && (m.Weight > 0 || bounded) {
-			return m.Name
+		switch {
+		case b.measures[i] == nil && (m.Weight > 0 || bounded):
+			return m.Name, "no trial has " + m.Name + ", which is an objective or a constraint"
+		case m.Weight > 0 && blocksOf(b.trials) >= leastBlocks && slices.ContainsFunc(b.trials, Trial.believed) &&
+			!slices.ContainsFunc(b.trials, func(t Trial) bool { return t.believed() && t.Values[i] != 0 }):
+			return m.Name, m.Name + ", an objective, is 0 in all trials and cannot become less"
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // Estimate is a value with the interval that holds it by 95%.
@@ -249,9 +255,9 @@ func (b *Belief) meets(bound Bound, cell int) float64 {
 	return below(-mean / sd)
 }
 
-// certain is the probability of meeting all constraints from which on a cell may be
+// Certain is the probability of meeting all constraints from which on a cell may be
 // recommended.
-const certain = 0.75
+const Certain = 0.75
 
 // Best is the cell to be recommended: of those that were tried and meet the
 // constraints, as far as is known, the one with the lowest objective; false if none
@@ -265,7 +271,7 @@ func (b *Belief) Best() (cell int, ok bool) {
 		if nearest < 0 || b.Allowed(c) > b.Allowed(nearest) {
 			nearest = c
 		}
-		if b.Allowed(c) >= certain && (cell < 0 || b.goal[c] < b.goal[cell]) {
+		if b.Allowed(c) >= Certain && (cell < 0 || b.goal[c] < b.goal[cell]) {
 			cell = c
 		}
 	}

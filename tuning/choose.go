@@ -19,6 +19,9 @@ type Decision struct {
 	// when the search is over, and Stop says why.
 	Cells []Choice
 	Stop  string
+	// Lacking is an objective or a bounded measure of which trials say nothing, which
+	// ended the search; "" if there is none.
+	Lacking string
 	// Best is the best cell so far, and Met says that it meets the constraints as far as
 	// is known.
 	Best int
@@ -34,8 +37,8 @@ type Decision struct {
 func (p *Problem) Next(trials []Trial) Decision {
 	b := p.Believe(trials)
 	d := Decision{}
-	if lacking := b.lacking(); lacking != "" {
-		return Decision{Best: p.Space.Base, Stop: "no trial has " + lacking + ", which is an objective or a constraint"}
+	if lacking, why := b.lacking(); lacking != "" {
+		return Decision{Best: p.Space.Base, Lacking: lacking, Stop: why}
 	}
 	d.Best, d.Met = b.Best()
 	left := p.Rules.Trials - spent(trials)
@@ -126,7 +129,7 @@ func (b *Belief) gains(best int) []float64 {
 
 // meetable says that the best meets the constraints as far as is known, or that nothing
 // is known yet, so that cells are chosen by what they may improve.
-func (b *Belief) meetable(best int) bool { return len(b.trials) == 0 || b.Allowed(best) >= certain }
+func (b *Belief) meetable(best int) bool { return len(b.trials) == 0 || b.Allowed(best) >= Certain }
 
 // improvement is the mean of what a difference is above zero, for a normal one.
 func improvement(mean, sd float64) float64 {

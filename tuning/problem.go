@@ -12,6 +12,9 @@ type Measure struct {
 	// Weight is the measure's part in the objective; 0 for measures that are only
 	// bounded, or only told.
 	Weight float64
+	// Signed says that values may lie at zero or below it, as a use less the idle one
+	// does where it is small.
+	Signed bool
 	// Expected is what a simulation says of each cell; nil, or NaN in a cell, where
 	// none does.
 	Expected []float64

@@ -12,9 +12,12 @@ import (
 type Loss struct {
 	Proxies  int `json:"proxies"`  // that lose their stream
 	Replicas int `json:"replicas"` // that are left to serve them
-	// Half and All are when so many of them have their configuration again.
+	// Half and All are when so many of them have their configuration again. Away are
+	// those that do not have it when the simulation ends: All is then that time, and so
+	// is Half where half of them are away.
 	Half    float64 `json:"half_s"`
 	All     float64 `json:"all_s"`
+	Away    int     `json:"away,omitempty"`
 	Refused float64 `json:"refused"` // attempts that were turned away
 	// ConvergenceP99 is that of the changes meanwhile.
 	ConvergenceP99 float64 `json:"convergence_p99_s"`
@@ -23,9 +26,9 @@ type Loss struct {
 	Assumed []string `json:"assumed,omitempty"`
 }
 
-// Loss simulates the loss of one replica of a mesh. Where there is one, its
+// Loss simulates the loss of one replica of a mesh, that with most proxies. Where there is one, its
 // proxies find another in its place at once: what it takes to start is not in
-// it.
+// it. Nil where no replica has a proxy to lose.
 func (m *Model) Loss(mesh Mesh, o Options) (*Loss, error) {
 	if err := mesh.Check(); err != nil {
 		return nil, err
@@ -34,7 +37,7 @@ func (m *Model) Loss(mesh Mesh, o Options) (*Loss, error) {
 	if err != nil {
 		return nil, err
 	}
-	lost := mesh.Proxies / mesh.Replicas
+	lost := int(mesh.most())
 	if mesh.Replicas == 1 {
 		lost = mesh.Proxies
 	}
@@ -53,21 +56,31 @@ func (m *Model) Loss(mesh Mesh, o Options) (*Loss, error) {
 	in.Horizon = in.StormAt + math.Max(60, 3*back)
 	in.Settle, in.Seed = math.Max(600, 2*in.Horizon), o.Seed
 	in.Batch = max(1, min(push.DefaultThrottle(mesh.Cores)/4, mesh.Proxies/left.Replicas/500))
+	returning := 0
 	for i := range in.Classes {
 		c := &in.Classes[i]
 		c.Returning = int(math.Round(float64(c.Proxies) * float64(lost) / float64(mesh.Proxies)))
 		c.Proxies -= c.Returning
+		returning += c.Returning
+	}
+	if returning == 0 {
+		return nil, nil
 	}
 	in.Changes = push.Schedule(mesh.Arrival, mesh.Rate, in.Horizon, mesh.Burst, in.Kinds, o.Seed)
 	r, err := push.Simulate(in)
 	if err != nil {
 		return nil, err
 	}
-	if r.Connecting.Total() == 0 {
-		return nil, fmt.Errorf("a mesh of %d proxies and %d replicas has too few on each to lose", mesh.Proxies, mesh.Replicas)
+	end := in.Horizon + in.Settle - in.StormAt
+	out := &Loss{Proxies: returning, Replicas: left.Replicas, Half: end, All: end, Refused: r.Refused,
+		ConvergenceP99: late(r, 0.99), CPU: class.Connect * float64(returning)}
+	came := r.Connecting.Total()
+	if half := float64(returning) / 2; came >= half {
+		out.Half = r.Connecting.Quantile(half / came)
 	}
-	out := &Loss{Proxies: lost, Replicas: left.Replicas, Half: r.Connecting.Quantile(0.5), All: r.Connecting.Max(), Refused: r.Refused,
-		ConvergenceP99: late(r, 0.99), CPU: class.Connect * float64(lost)}
+	if out.Away = returning - int(math.Round(came)); out.Away == 0 {
+		out.All = r.Connecting.Max()
+	}
 	for _, p := range []Parameter{ConnectCPU, ConnectPerService} {
 		if m.Parameters[p].Assumed {
 			out.Assumed = append(out.Assumed, m.Parameters[p].Name)

@@ -108,10 +108,15 @@ func (m Mesh) Check() error {
 	if !(total > 0) {
 		return fmt.Errorf("mix has no change of any weight")
 	}
+	connections := 0.0
 	for _, s := range m.Shares {
 		if !(s >= 0) || s > 1e9 {
 			return fmt.Errorf("a share of the connections is %g", s)
 		}
+		connections += s
+	}
+	if m.Shares != nil && connections == 0 {
+		return fmt.Errorf("shares leaves no replica a connection")
 	}
 	return nil
 }
@@ -203,17 +208,22 @@ func (v *Values) class(name string, seen float64) push.Class {
 	return c
 }
 
+// most is how many proxies the replica with most of them has.
+func (m Mesh) most() float64 {
+	if m.Shares == nil {
+		return float64(m.Proxies) / float64(m.Replicas)
+	}
+	whole := 0.0
+	for _, s := range m.Shares {
+		whole += s
+	}
+	return float64(m.Proxies) * slices.Max(m.Shares) / whole
+}
+
 // MemoryOf is the memory of one replica in bytes, of a mesh in which it sends
 // some bytes a second.
 func (v *Values) MemoryOf(m Mesh, bytesPerSecond float64) float64 {
-	proxies, services := float64(m.Proxies)/float64(m.Replicas), float64(m.Services)
-	if m.Shares != nil {
-		whole := 0.0
-		for _, s := range m.Shares {
-			whole += s
-		}
-		proxies = float64(m.Proxies) * slices.Max(m.Shares) / whole
-	}
+	proxies, services := m.most(), float64(m.Services)
 	return v[Memory] + v[MemoryPerProxy]*proxies + v[MemoryPerService]*services + v[MemoryPerPair]*proxies*services*m.Visible +
 		v[MemoryPerRate]*bytesPerSecond/float64(m.Replicas)
 }

@@ -3,7 +3,6 @@ package model
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 )
 
 // Schema of a model's document.
@@ -102,6 +101,10 @@ type Against struct {
 	High      float64 `json:"high,omitempty"`
 }
 
+// mostOf bounds parameters: no istiod takes as many seconds or bytes for anything, and
+// sums of such are still numbers.
+const mostOf = 1e15
+
 // Values are the parameters' estimates.
 func (m *Model) Values() (Values, error) {
 	var v Values
@@ -112,7 +115,7 @@ func (m *Model) Values() (Values, error) {
 		if p.Name != Definitions[i].Name {
 			return v, fmt.Errorf("parameter %d of the model is %q, not %q", i, p.Name, Definitions[i].Name)
 		}
-		if math.IsNaN(p.Estimate) || math.IsInf(p.Estimate, 0) || p.Estimate < 0 {
+		if !(p.Estimate >= 0) || p.Estimate > mostOf {
 			return v, fmt.Errorf("parameter %s of the model is %g", p.Name, p.Estimate)
 		}
 		v[i] = p.Estimate
@@ -143,7 +146,7 @@ func Parse(data []byte) (*Model, error) {
 			return nil, fmt.Errorf("a draw of the model has %d parameters, not %d", len(d), Parameters)
 		}
 		for i, v := range d {
-			if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+			if !(v >= 0) || v > mostOf {
 				return nil, fmt.Errorf("a draw of the model has %g as %s", v, Definitions[i].Name)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/meshtrial/meshtrial/capacity/push"
 	"pgregory.net/rapid"
@@ -171,6 +172,16 @@ func TestLoss(t *testing.T) {
 		}
 		before = l
 	}
+	lone := mesh(1, 10, 1)
+	lone.Replicas = 2
+	if l, err := m.Loss(lone, Options{Seed: 1}); l != nil || err != nil {
+		t.Errorf("no replica of two has half of one proxy: %+v (%v)", l, err)
+	}
+	uneven := mesh(400, 200, 0.5)
+	uneven.Replicas, uneven.Shares = 2, []float64{1, 3}
+	if l, err := m.Loss(uneven, Options{Seed: 1}); err != nil || l.Proxies != 300 {
+		t.Errorf("the replica with three quarters of 400 proxies loses %+v (%v)", l, err)
+	}
 }
 
 // A document with other parameters, or figures that no istiod has, is refused.
@@ -186,6 +197,7 @@ func TestParse(t *testing.T) {
 		"schema":   func(m *Model) { m.Schema = 99 },
 		"fewer":    func(m *Model) { m.Parameters = m.Parameters[1:] },
 		"name":     func(m *Model) { m.Parameters[0].Name = "other" },
+		"huge":     func(m *Model) { m.Parameters[0].Estimate = 1e300 },
 		"negative": func(m *Model) { m.Parameters[0].Estimate = -1 },
 		"draw":     func(m *Model) { m.Draws = [][]float64{{1}} },
 		"bad draw": func(m *Model) { m.Draws = [][]float64{make([]float64, Parameters)}; m.Draws[0][3] = -2 },
@@ -226,7 +238,7 @@ func FuzzParse(f *testing.F) {
 func TestMeshCheck(t *testing.T) {
 	for field, spoil := range map[string]func(m *Mesh){
 		"proxies": func(m *Mesh) { m.Proxies = 0 }, "visible": func(m *Mesh) { m.Visible = 2 }, "rate": func(m *Mesh) { m.Rate = math.NaN() }, "arrival": func(m *Mesh) { m.Arrival = "x" },
-		"shares": func(m *Mesh) { m.Shares = []float64{1, 2} }, "slow": func(m *Mesh) { m.Slow = 0.5 }, "mix": func(m *Mesh) { m.Mix = map[string]float64{"x": 1} }, "replicas": func(m *Mesh) { m.Replicas = 0 },
+		"shares": func(m *Mesh) { m.Shares = []float64{1, 2} }, "slow": func(m *Mesh) { m.Slow = 0.5 }, "no replica a connection": func(m *Mesh) { m.Replicas, m.Shares = 2, []float64{0, 0} }, "mix": func(m *Mesh) { m.Mix = map[string]float64{"x": 1} }, "replicas": func(m *Mesh) { m.Replicas = 0 },
 	} {
 		m := mesh(10, 10, 1)
 		spoil(&m)
@@ -298,5 +310,49 @@ func TestPublished(t *testing.T) {
 	}
 	if words := strings.Join(sends.SlopeWords(), " "); !strings.Contains(words, "each MB/s that is sent adds 0.50 MB") {
 		t.Error(words)
+	}
+}
+
+// Proxies that do not come back are counted, and no reason to predict nothing at all.
+func TestLossWithoutEnd(t *testing.T) {
+	at := mesh(3000, 200, 0.5)
+	at.Replicas, at.Cores = 3, 4
+	stuck := made(func(v *Values) { v[ConnectCPU] = 20 }) // old connections that are closed take all CPUs
+	if l, err := stuck.Loss(at, Options{Seed: 1}); err != nil || l.Away == 0 || l.Away > l.Proxies || l.Half > l.All {
+		t.Errorf("no CPU is left to serve streams: %+v (%v)", l, err)
+	}
+}
+
+// Changes that nobody ever had are late, not at once.
+func TestNothingArrives(t *testing.T) {
+	m := mesh(20, 10, 1)
+	m.Horizon = 60
+	p, err := made(func(v *Values) { v[Watch] = 1e6 }).Predict(m, Options{Seed: 1, Draws: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p99 := p.Output(OutConvergenceP99).Estimate; p99 < 60 {
+		t.Errorf("istiod is never told of a change, and p99 of convergence is %g s", p99)
+	}
+}
+
+// A document that says it is of very many cells takes no longer than others.
+func TestManyCells(t *testing.T) {
+	m := made(nil)
+	for i := range m.Residuals {
+		m.Residuals[i].Cells = math.MaxInt
+	}
+	within := make(chan error, 1)
+	go func() {
+		_, err := m.Predict(mesh(20, 10, 1), Options{Seed: 1, Draws: 5})
+		within <- err
+	}()
+	select {
+	case err := <-within:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it is at work still")
 	}
 }

@@ -61,8 +61,11 @@ func (m Mesh) seconds(r *push.Result) float64 {
 // change lie beyond all others.
 func late(r *push.Result, q float64) float64 {
 	got := r.Convergence.Total()
-	if got == 0 {
+	switch {
+	case got == 0 && r.Undelivered == 0: // there were no changes
 		return 0
+	case got == 0:
+		return r.Seconds
 	}
 	rank := q * (got + r.Undelivered) / got
 	if rank > 1 {
@@ -279,9 +282,12 @@ func (m *Model) spread(r Residual, beyond float64) float64 {
 // Student's t say nothing but that little is known, which [Model.residual] says.
 const leastFreedom = 3
 
+// mostFreedom are as good as any more: Student's t is a normal value by then.
+const mostFreedom = 200
+
 // student draws from Student's t for as many cells.
 func student(cells int, rng *rand.Rand) float64 {
-	df := max(cells-1, leastFreedom)
+	df := min(max(cells-1, leastFreedom), mostFreedom)
 	chi := 0.0
 	for range df {
 		z := rng.NormFloat64()

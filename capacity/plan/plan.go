@@ -3,6 +3,9 @@ package plan
 import (
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/meshtrial/meshtrial/capacity/model"
 )
@@ -61,21 +64,14 @@ func Make(m *model.Model, r Request, seed uint64) (*Plan, error) {
 	if r.Mesh.Mix == nil {
 		r.Mesh.Mix = m.Mix
 	}
-	mesh, err := choose(m, r, r.Mesh, seed)
+	p := &Plan{Schema: model.Schema, Request: r, Reasons: map[string]string{}}
+	mesh, err := p.choose(m, seed)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Schema: model.Schema, Request: r, Replicas: mesh.Replicas, Cores: mesh.Cores, Reasons: map[string]string{}}
-	if p.Prediction, err = m.Predict(mesh, model.Options{Seed: seed, Draws: finalDraws}); err != nil {
-		return nil, err
-	}
+	p.Replicas, p.Cores = mesh.Replicas, mesh.Cores
 	worst := p.Prediction
-	if r.Targets.Survives > 0 {
-		left := mesh
-		left.Replicas -= r.Targets.Survives
-		if p.Lost, err = m.Predict(left, model.Options{Seed: seed, Draws: finalDraws}); err != nil {
-			return nil, err
-		}
+	if p.Lost != nil {
 		worst = p.Lost
 	}
 	if mesh.Proxies >= 2*mesh.Replicas {
@@ -87,13 +83,17 @@ func Make(m *model.Model, r Request, seed uint64) (*Plan, error) {
 	grown := mesh
 	grown.Proxies = min(1_000_000, int(math.Ceil(float64(mesh.Proxies)*r.Targets.Growth)))
 	p.MaxReplicas = p.grow(m, r, grown, seed)
+	if err := p.hold(m, grown, seed); err != nil {
+		return nil, err
+	}
 	p.explain(worst)
 	p.warn()
 	return p, p.levers(m, mesh, seed)
 }
 
 // choose tries sizes, those of fewest CPUs first.
-func choose(m *model.Model, r Request, mesh model.Mesh, seed uint64) (model.Mesh, error) {
+func (p *Plan) choose(m *model.Model, seed uint64) (model.Mesh, error) {
+	r, mesh := p.Request, p.Request.Mesh
 	type size struct {
 		replicas int
 		cores    float64
@@ -127,11 +127,39 @@ func choose(m *model.Model, r Request, mesh model.Mesh, seed uint64) (model.Mesh
 			return mesh, err
 		}
 		if why == "" {
-			return mesh, nil
+			why, err = p.decide(m, mesh, seed)
+		}
+		if err != nil || why == "" {
+			return mesh, err
 		}
 		closest = fmt.Sprintf("with %d replicas of %g cores %s", s.replicas, s.cores, why)
 	}
 	return mesh, &ErrNone{closest}
+}
+
+// decide predicts a size that few draws let pass as the plan will tell it, with the
+// replicas away that it must survive, and says if that misses the target.
+func (p *Plan) decide(m *model.Model, mesh model.Mesh, seed uint64) (why string, err error) {
+	t := p.Request.Targets
+	if p.Prediction, err = m.Predict(mesh, model.Options{Seed: seed, Draws: finalDraws}); err != nil {
+		return "", err
+	}
+	worst, lost := p.Prediction, ""
+	if p.Lost = nil; t.Survives > 0 {
+		left := mesh
+		left.Replicas -= t.Survives
+		if p.Lost, err = m.Predict(left, model.Options{Seed: seed, Draws: finalDraws}); err != nil {
+			return "", err
+		}
+		worst, lost = p.Lost, fmt.Sprintf(", while %d of them are away,", t.Survives)
+	}
+	switch p99 := worst.Output(model.OutConvergenceP99); {
+	case !worst.KeepsUp:
+		return "the push queue is never empty" + lost, nil
+	case p99.High > t.ConvergenceP99:
+		return fmt.Sprintf("p99 of convergence%s may be %.3g s (%.3g expected)", lost, p99.High, p99.Estimate), nil
+	}
+	return "", nil
 }
 
 // demanded is the CPU that a mesh takes where there is more than enough of it.
@@ -187,7 +215,7 @@ func misses(m *model.Model, r Request, mesh model.Mesh, seed uint64) (string, er
 		if err != nil {
 			return "", err
 		}
-		if loss.All > r.Targets.Reconnect {
+		if loss != nil && loss.All > r.Targets.Reconnect {
 			return fmt.Sprintf("the proxies of a lost replica take %.3g s to be back", loss.All), nil
 		}
 	}
@@ -216,6 +244,29 @@ func (p *Plan) grow(m *model.Model, r Request, grown model.Mesh, seed uint64) in
 	}
 	p.Warnings = append(p.Warnings, fmt.Sprintf("no number of replicas up to %d serves %d proxies within the targets: growth that far takes larger replicas", r.Bounds.MaxReplicas, grown.Proxies))
 	return r.Bounds.MaxReplicas
+}
+
+// hold warns where a replica of the grown mesh may take more memory than its limit: the
+// autoscaler goes by CPU, and adds no replica for memory.
+func (p *Plan) hold(m *model.Model, grown model.Mesh, seed uint64) error {
+	t := p.Request.Targets
+	grown.Horizon = math.Min(3600, math.Max(30, 150/grown.Rate))
+	grown.Replicas = p.Replicas
+	all, err := m.Predict(grown, model.Options{Seed: seed, Draws: 1})
+	if err != nil {
+		return err
+	}
+	scaled := int(math.Ceil(all.Output(model.OutCPU).Estimate / (p.CPURequest * t.CPU)))
+	grown.Replicas = max(1, min(max(scaled, p.Replicas), p.MaxReplicas)-t.Survives)
+	left, err := m.Predict(grown, model.Options{Seed: seed, Draws: quickDraws})
+	if err != nil {
+		return err
+	}
+	if memory := left.Output(model.OutMemory); memory.High > p.MemoryLimit {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("with %d proxies and %d replicas at work each takes %.3g MB of memory (up to %.3g), and the limit is %.3g: the autoscaler goes by CPU and does not help; raise memory before the mesh is that large",
+			grown.Proxies, grown.Replicas, memory.Estimate/1e6, memory.High/1e6, p.MemoryLimit/1e6))
+	}
+	return nil
 }
 
 // Room above what is predicted.
@@ -255,9 +306,35 @@ func (p *Plan) warn() {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("this mesh lies %.3g times beyond what was measured: measure a larger one before relying on it", b))
 		p.Warnings = append(p.Warnings, p.Prediction.BeyondWhat...)
 	}
-	for _, name := range p.Prediction.Assumed {
-		p.Warnings = append(p.Warnings, name+" is assumed, not measured")
+	if names := p.Prediction.Assumed; len(names) > 0 {
+		p.Warnings = append(p.Warnings, "assumed, not measured: "+strings.Join(names, ", "))
 	}
+}
+
+// spelled is a time as istiod's variables have it.
+func spelled(seconds float64) string {
+	return time.Duration(math.Round(seconds * 1e9)).String()
+}
+
+// Setting is a variable of istiod's environment.
+type Setting struct{ Name, Value string }
+
+// settings are those of the mesh file that istiod does not have by itself: what is
+// predicted is of an istiod that has them.
+func (r Request) settings() []Setting {
+	var out []Setting
+	usual := model.Default()
+	add := func(name, value string, differs bool) {
+		if differs {
+			out = append(out, Setting{name, value})
+		}
+	}
+	m := r.Mesh
+	add("PILOT_DEBOUNCE_AFTER", spelled(m.DebounceAfter), m.DebounceAfter != usual.DebounceAfter)
+	add("PILOT_DEBOUNCE_MAX", spelled(m.DebounceMax), m.DebounceMax != usual.DebounceMax)
+	add("PILOT_PUSH_THROTTLE", strconv.Itoa(m.Throttle), m.Throttle > 0)
+	add("PILOT_MAX_REQUESTS_PER_SECOND", strconv.FormatFloat(m.ConnectLimit, 'f', -1, 64), m.ConnectLimit > 0)
+	return out
 }
 
 // levers predicts what settings would change.
@@ -271,10 +348,12 @@ func (p *Plan) levers(m *model.Model, mesh model.Mesh, seed uint64) error {
 		tries = append(tries, try{"Sidecar scope", "Sidecar resources by which each namespace sees a tenth of the services", "a call to a host that no Sidecar names fails, or passes through unmanaged",
 			func(x *model.Mesh) { x.Visible = 0.1 }})
 	}
-	tries = append(tries, try{"longer debounce", "PILOT_DEBOUNCE_AFTER=1s", "every change is later by a second at least; endpoints that are gone get traffic for longer",
-		func(x *model.Mesh) { x.DebounceAfter = math.Max(1, 2*mesh.DebounceAfter) }})
-	tries = append(tries, try{"more pushes at once", "PILOT_PUSH_THROTTLE=200", "more memory for messages on their way; where turns wait for locks it makes them wait longer",
-		func(x *model.Mesh) { x.Throttle = 200 }})
+	after := math.Max(1, 2*mesh.DebounceAfter)
+	tries = append(tries, try{"longer debounce", "PILOT_DEBOUNCE_AFTER=" + spelled(after), "every change is later by " + spelled(after) + " at least; endpoints that are gone get traffic for longer",
+		func(x *model.Mesh) { x.DebounceAfter = after }})
+	throttle := max(200, 2*mesh.Throttle)
+	tries = append(tries, try{"more pushes at once", fmt.Sprintf("PILOT_PUSH_THROTTLE=%d", throttle), "more memory for messages on their way; where turns wait for locks it makes them wait longer",
+		func(x *model.Mesh) { x.Throttle = throttle }})
 	base := p.Prediction
 	for _, t := range tries {
 		other := mesh

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/capacity/model"
 )
 
 // YAML is a plan as values for Istio's Helm chart istiod, each with its reason.
@@ -21,7 +23,11 @@ func (p *Plan) YAML() string {
 		comment("Warning: " + w + ".")
 	}
 	if l := p.Loss; l != nil {
-		comment(fmt.Sprintf("When a replica is lost, its %d proxies have their configuration again after %.3g s, half of them after %.3g s.", l.Proxies, l.All, l.Half))
+		if l.Away > 0 {
+			comment(fmt.Sprintf("Warning: when a replica is lost, %d of its %d proxies do not have their configuration again after %.3g s.", l.Away, l.Proxies, l.All))
+		} else {
+			comment(fmt.Sprintf("When a replica is lost, its %d proxies have their configuration again after %.3g s, half of them after %.3g s.", l.Proxies, l.All, l.Half))
+		}
 	}
 	line("autoscaleEnabled: true")
 	reasoned := func(key, value, reason string, indent int) {
@@ -42,6 +48,16 @@ func (p *Plan) YAML() string {
 	line("  limits:")
 	reasoned("cpu", cores(p.Cores), "cpu limit", 4)
 	reasoned("memory", mebibytes(p.MemoryLimit), "memory limit", 4)
+	if settings := p.Request.settings(); len(settings) > 0 {
+		line("env:")
+		line("  # As the mesh file has them: all that is predicted here is of an istiod with these.")
+		for _, s := range settings {
+			line("  %s: %q", s.Name, s.Value)
+		}
+	}
+	if m.ConnectionAge != model.Default().ConnectionAge {
+		comment(fmt.Sprintf("All of it is of an istiod that runs with --keepaliveMaxServerConnectionAge %s.", spelled(m.ConnectionAge)))
+	}
 	var worth, others []Lever
 	for _, l := range p.Levers {
 		if l.Worth {

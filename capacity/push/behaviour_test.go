@@ -205,3 +205,20 @@ func BenchmarkHour(b *testing.B) {
 		simulate(b, in)
 	}
 }
+
+// Proxies that read so slowly that one push is not read before the next are late
+// themselves; where slots are left for the others, the queue empties all the same.
+func TestSlowReadersAreNoQueue(t *testing.T) {
+	in := mesh(100, 1)
+	in.Settings.Cores, in.Settings.Throttle = 8, 100
+	slow := in.Classes[0]
+	slow.Name, slow.Proxies, slow.Read = "slow", 2, 5_000 // 20 s for a push
+	in.Classes = append(slices.Clone(in.Classes), slow)
+	if r := simulate(t, in); !r.Drained {
+		t.Errorf("two slow readers have a queue of 100 slots full: %v wait at most", r.Longest)
+	}
+	in.Settings.Throttle = 2
+	if r := simulate(t, in); r.Drained {
+		t.Error("slow readers hold all slots, yet the queue empties")
+	}
+}

@@ -73,12 +73,13 @@ type replica struct {
 	making   [][]int32 // changes of each push, until its context is made
 	direct   []bool    // of those pushes, not debounced
 
-	order  []int32 // changes as they were pushed
-	counts *counts
-	queue  ring
-	queued int // proxies of those in it
-	first  int // a random entity, with which the next push begins
-	active int // entities that wait or run
+	order   []int32 // changes as they were pushed
+	counts  *counts
+	queue   ring
+	queued  int // proxies of those in it
+	first   int // a random entity, with which the next push begins
+	active  int // entities that wait or run
+	sending int // of them, with nothing left but what a slow reader has not read
 
 	cache   []cached // by variant
 	cleared float64  // when a push context last was made, and the cache cleared
@@ -182,15 +183,19 @@ func (r *replica) run() {
 			r.complete()
 		}
 		r.fill()
-		if r.active == 0 && r.now <= r.in.Horizon {
+		if r.empty() && r.now <= r.in.Horizon {
 			r.lastEmpty = r.now
 		}
 	}
-	if r.active == 0 && r.now <= r.in.Horizon {
+	if r.empty() && r.now <= r.in.Horizon {
 		r.lastEmpty = r.in.Horizon
 	}
 	r.finish()
 }
+
+// empty tells whether nothing waits for its turn and none is made. What slow readers
+// have not read yet needs slots alone, and no istiod is faster for them.
+func (r *replica) empty() bool { return r.active == r.sending }
 
 // next finds the event that comes first.
 func (r *replica) next() (at float64, what int) {

@@ -41,8 +41,9 @@ type Result struct {
 	// Overlapped is the share of pushes that began while a proxy still waited
 	// for one before.
 	Overlapped float64
-	// Drained says that the queue of every replica was empty at some time in
-	// the second half of the horizon: that istiod keeps up.
+	// Drained says that the queue of every replica was empty, and no turn under way but
+	// to slow readers, at some time in the second half of the horizon: that istiod
+	// keeps up.
 	Drained bool
 	// Longest is the longest queue of a replica, proxies.
 	Longest float64

@@ -183,6 +183,7 @@ func (r *replica) generated(who int32) {
 			window = defaultWindow
 		}
 		if over := r.turnBytes(e, nil) - window; over > 0 {
+			r.sending++
 			r.alarm(r.now+over/class.Read, alarmSent, who)
 			return
 		}
@@ -278,6 +279,7 @@ func (r *replica) ring() {
 	e := &r.entities[a.who]
 	switch a.kind {
 	case alarmSent:
+		r.sending--
 		r.sent(a.who)
 	case alarmAttempt:
 		limit := r.in.Settings.ConnectLimit

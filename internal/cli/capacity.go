@@ -55,7 +55,9 @@ func newCapacityFitCommand(env *Env) *cobra.Command {
 			"--hold-out FACTOR=LEVEL keeps the trials of those cells from the fit and predicts them.",
 		Example: "    meshtrial capacity fit runs/capacity-holdout-* --hold-out variant=held-out -o model.json",
 		Args:    cobra.MinimumNArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return runCapacityFit(cmd.Context(), env, f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return computing(cmd.Context(), func() error { return runCapacityFit(cmd.Context(), env, f, args) })
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.out, "out", "o", "", "write the model to this `FILE`")

@@ -34,7 +34,9 @@ func newCapacityPlanCommand(env *Env) *cobra.Command {
 			"Exit codes: 0 success, 2 wrong usage or input, 3 nothing within the bounds meets the targets.",
 		Example: "    meshtrial capacity plan mesh.yaml --model model.json -o istiod-values.yaml",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return runCapacityPlan(cmd.Context(), env, f, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return computing(cmd.Context(), func() error { return runCapacityPlan(cmd.Context(), env, f, args[0]) })
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.model, "model", "", "the model, a `FILE` that capacity fit wrote")
@@ -65,11 +67,13 @@ func runCapacityPlan(ctx context.Context, env *Env, f capacityPlanFlags, path st
 	case err != nil:
 		return errs.WithCode(err, errs.CodeUsage)
 	}
+	if f.out != "" {
+		if err := writeWhole(f.out, []byte(p.YAML())); err != nil || !f.json {
+			return err
+		}
+	}
 	if f.json {
 		return writeJSON(env.Stdout, p)
-	}
-	if f.out != "" {
-		return writeWhole(f.out, []byte(p.YAML()))
 	}
 	_, err = io.WriteString(env.Stdout, p.YAML())
 	return err

@@ -47,7 +47,9 @@ func newCapacityPredictCommand(env *Env) *cobra.Command {
 		Example: "    meshtrial capacity predict --model model.json --proxies 5000 --services 2000 --rate 1 --replicas 3 --cores 4",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runCapacityPredict(cmd.Context(), env, f, cmd.Flags().Changed("bound"))
+			return computing(cmd.Context(), func() error {
+				return runCapacityPredict(cmd.Context(), env, f, cmd.Flags().Changed("bound"))
+			})
 		},
 	}
 	flags := cmd.Flags()

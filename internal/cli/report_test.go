@@ -178,6 +178,12 @@ func TestJudgement(t *testing.T) {
 		}
 		return f
 	}
+	tuned := func(t record.Tuning) record.Findings {
+		f := run(15, record.VerdictReal)
+		f.Tuning = &t
+		return f
+	}
+	set := record.Cell{"debounce_after": "1s"}
 	failed := run(15, record.VerdictReal)
 	failed.Assertions = []record.Assertion{{Expr: "false"}}
 	for _, c := range []struct {
@@ -190,6 +196,13 @@ func TestJudgement(t *testing.T) {
 		{run(10, record.VerdictInvalid, record.VerdictInvalid), errs.CodeInvalid},
 		{run(0), errs.CodeInvalid},
 		{failed, errs.CodeAssertion},
+		{tuned(record.Tuning{}), errs.CodeInvalid}, // not at its end
+		{tuned(record.Tuning{Stop: "x"}), errs.CodeOK},
+		{tuned(record.Tuning{Stop: "x", Lacking: "staleness"}), errs.CodeInvalid},
+		{tuned(record.Tuning{Stop: "x", Recommended: set, Verdict: record.VerdictReal}), errs.CodeOK},
+		{tuned(record.Tuning{Stop: "x", Recommended: set, Verdict: record.VerdictInconclusive}), errs.CodeInvalid},
+		{tuned(record.Tuning{Stop: "x", Recommended: set, Verdict: record.VerdictInconclusive, Kept: []record.TunedBound{{Constraint: "cpu<=-5%", Verdict: record.TunedMet, Present: record.TunedBroken}}}), errs.CodeOK},
+		{tuned(record.Tuning{Stop: "x", Recommended: set, Verdict: record.VerdictReal, Kept: []record.TunedBound{{Verdict: record.TunedBroken}}}), errs.CodeAssertion},
 	} {
 		if got := errs.Code(judgement(c.findings)); got != c.want {
 			t.Errorf("%+v: exit code %d, want %d", c.findings, got, c.want)

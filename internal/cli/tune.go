@@ -47,7 +47,9 @@ func newTuneCommand(env *Env) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return tune(cmd.Context(), env, f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return tune(cmd.Context(), env, f, args, cmd.Flags().Changed)
+		},
 	}
 	addRunFlags(cmd, &f.runFlags)
 	flags := cmd.Flags()
@@ -60,8 +62,8 @@ func newTuneCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-func tune(ctx context.Context, env *Env, f tuneFlags, args []string) error {
-	sets, err := f.asSets()
+func tune(ctx context.Context, env *Env, f tuneFlags, args []string, given func(flag string) bool) error {
+	sets, err := f.asSets(given)
 	if err != nil {
 		return err
 	}
@@ -80,7 +82,11 @@ func tune(ctx context.Context, env *Env, f tuneFlags, args []string) error {
 		return errs.WithHint(errs.Usage("what is %s to be tuned for?", s.Name), "add --objective convergence, or another of %s", strings.Join(study.TuneNames(), ", "))
 	}
 	if f.model != "" {
-		expected, err := expectedBy(ctx, f, s)
+		expected := ""
+		err := computing(ctx, func() (err error) {
+			expected, err = expectedBy(ctx, f, s)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -140,8 +146,8 @@ func writeTune(w io.Writer, p *study.Plan) {
 	}
 }
 
-// asSets are the flags as overrides of the study's section tune.
-func (f tuneFlags) asSets() ([]string, error) {
+// asSets are the flags that were given as overrides of the study's section tune.
+func (f tuneFlags) asSets(given func(flag string) bool) ([]string, error) {
 	var goals, bounds, out []string
 	for _, text := range f.objectives {
 		g, err := study.ParseTuneGoal(text)
@@ -163,10 +169,10 @@ func (f tuneFlags) asSets() ([]string, error) {
 	if len(bounds) > 0 {
 		out = append(out, "tune.constraints=["+strings.Join(bounds, ", ")+"]")
 	}
-	if f.trials != 0 {
+	if given("trials") {
 		out = append(out, fmt.Sprintf("tune.trials=%d", f.trials))
 	}
-	if f.confirm != 0 {
+	if given("confirm") {
 		out = append(out, fmt.Sprintf("tune.confirm=%d", f.confirm))
 	}
 	return out, nil

@@ -168,7 +168,8 @@ func tuningProblem(o *analysis.Observations, before int) *tuning.Problem {
 		Trials: o.Plan.TuneTrials(), Better: float64(t.Better), Doubt: float64(t.Doubt), Gain: float64(t.Gain), Seed: o.Plan.Seed}}
 	names := tunedMeasures(o)
 	for _, name := range names {
-		m := tuning.Measure{Name: name}
+		def := o.Plan.Study.Kind.Findings().Must(name)
+		m := tuning.Measure{Name: name, Signed: def.Signed || def.Net}
 		for _, g := range t.Objectives {
 			if g.Finding == name {
 				m.Weight = g.Weight
@@ -246,7 +247,7 @@ func leverValue(o *analysis.Observations, factor, level string, found record.Cel
 }
 
 // lateBeyond stands for a percentile of changes that never arrived: ten times what was
-// seen of those that did.
+// seen of those that did, or where none did, of the trial's window.
 const lateBeyond = 10
 
 // tuningTrials are the search's trials before a block, in the order in which they were
@@ -275,7 +276,14 @@ func tuningValue(o *analysis.Observations, name string, t *record.Trial) float64
 		return math.NaN()
 	}
 	v := m.Searched().Of(o, t)
-	if m.Beyond > 0 && missedShare(o, []*record.Trial{t}) > m.Beyond {
+	if m.Beyond > 0 && missedShare(o, []*record.Trial{t}) > m.Beyond || math.IsInf(v, 1) {
+		acked := converged(o, t).acked
+		switch {
+		case acked.Total() == 0:
+			v = 1e6 * t.Window.Seconds
+		case math.IsInf(v, 1):
+			v = acked.Quantile(1)
+		}
 		v *= lateBeyond
 	}
 	if math.IsInf(v, 0) {

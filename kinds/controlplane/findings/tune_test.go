@@ -47,6 +47,31 @@ func worldOfLevers(cell record.Cell) (pushes, memory float64) {
 // many trials.
 func tuneRun(t testing.TB, plan *study.Plan, run record.Run, noise float64, most int, change func(block int, trial *record.Trial, pushes *float64)) record.Run {
 	t.Helper()
+	return carryOut(t, plan, run, most, func(trial *record.Trial) []record.Event {
+		r := rand.New(rand.NewPCG(uint64(trial.Block), uint64(trial.Order)))
+		pushes, memory := worldOfLevers(trial.Cell)
+		trial.Memory = memoryOf(memory * math.Exp(noise*r.NormFloat64()))
+		pushes *= math.Exp(noise * r.NormFloat64())
+		if change != nil {
+			change(trial.Block, trial, &pushes)
+		}
+		trial.Control = controlOf(pushes)
+		return nil
+	})
+}
+
+func memoryOf(bytes float64) map[string]record.Memory {
+	return map[string]record.Memory{record.PartControl: {PSSBytes: int64(bytes)}}
+}
+
+func controlOf(pushes float64) *record.Control {
+	return &record.Control{Committed: 10, Installed: record.Cell{study.FactorDebounceAfter: "100ms", study.FactorSidecarScope: "none"},
+		Istiod: map[string]float64{`pilot_xds_pushes{type="cds"}`: math.Round(pushes)}}
+}
+
+// carryOut makes the trials that Next asks for: measure fills each in and has its events.
+func carryOut(t testing.TB, plan *study.Plan, run record.Run, most int, measure func(trial *record.Trial) []record.Event) record.Run {
+	t.Helper()
 	for block := 0; ; block++ {
 		any := slices.ContainsFunc(run.Trials, func(x record.Trial) bool { return x.Block == block })
 		for len(run.Trials) < most {
@@ -59,17 +84,8 @@ func tuneRun(t testing.TB, plan *study.Plan, run record.Run, noise float64, most
 			}
 			any = true
 			slot, id := plan.Block(block)[order], study.TrialID(block, order)
-			r := rand.New(rand.NewPCG(uint64(block), uint64(order)))
-			cell := plan.Cells[slot.Cell]
-			pushes, memory := worldOfLevers(cell)
-			trial := record.Trial{ID: id, Block: block, Order: order, Repeat: slot.Repeat, Cell: cell, Validity: record.Validity{Valid: true},
-				Memory: map[string]record.Memory{record.PartControl: {PSSBytes: int64(memory * math.Exp(noise*r.NormFloat64()))}}}
-			pushes *= math.Exp(noise * r.NormFloat64())
-			if change != nil {
-				change(block, &trial, &pushes)
-			}
-			trial.Control = &record.Control{Committed: 10, Installed: record.Cell{study.FactorDebounceAfter: "100ms", study.FactorSidecarScope: "none"},
-				Istiod: map[string]float64{`pilot_xds_pushes{type="cds"}`: math.Round(pushes)}}
+			trial := record.Trial{ID: id, Block: block, Order: order, Repeat: slot.Repeat, Cell: plan.Cells[slot.Cell], Validity: record.Validity{Valid: true}}
+			run.Events = append(run.Events, measure(&trial)...)
 			run.Trials = append(run.Trials, trial)
 		}
 		if !any || len(run.Trials) >= most {
@@ -80,7 +96,12 @@ func tuneRun(t testing.TB, plan *study.Plan, run record.Run, noise float64, most
 
 func tunedPlan(t testing.TB, seed uint64) *study.Plan {
 	t.Helper()
-	s, err := study.Parse([]byte(tunedStudy), "tuned.yaml", nil)
+	return planOf(t, tunedStudy, seed)
+}
+
+func planOf(t testing.TB, text string, seed uint64) *study.Plan {
+	t.Helper()
+	s, err := study.Parse([]byte(text), "tuned.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

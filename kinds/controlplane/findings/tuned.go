@@ -79,6 +79,7 @@ func tuned(o *analysis.Observations) *record.Tuning {
 	recommended, blocks := comparing(o, last)
 	if _, more := nextTuned(o, searched-1); blocks > 0 || !more { // else it was interrupted in a block
 		d := decide(o, searched)
+		out.Lacking = d.Lacking
 		if out.Stop = d.Stop; recommended == tunedBase(o) && d.Stop != "" {
 			recommended = chosen(o, d)
 		}
@@ -272,39 +273,76 @@ func boundWords(b study.TuneBound) string {
 	return b.Finding + "<=" + words.Quantity(b.Limit, b.Unit)
 }
 
-// kept holds a constraint against the comparison.
+// kept holds a constraint against the comparison, for the recommended setting and for
+// the one in use.
 func kept(o *analysis.Observations, b study.TuneBound, recommended, base int) record.TunedBound {
-	out := record.TunedBound{Constraint: boundWords(b), Verdict: record.VerdictInconclusive, Says: "no valid trials"}
+	out := record.TunedBound{Constraint: boundWords(b)}
+	out.Verdict, out.Says = held(o, b, recommended, base)
+	out.Present, _ = held(o, b, base, base)
+	return out
+}
+
+// held says whether a cell meets a constraint, with the figures.
+func held(o *analysis.Observations, b study.TuneBound, cell, base int) (verdict, says string) {
 	m, _, ok := o.MeasureNamed(b.Finding)
 	if !ok {
-		return out
+		return record.VerdictInconclusive, "no valid trials"
 	}
 	m = m.Searched()
+	if b.Relative && cell == base {
+		if b.Limit >= 0 {
+			return record.TunedMet, "it is what others are held against"
+		}
+		return record.TunedBroken, "it is what others are to have less than"
+	}
+	if why := unreached(o, m, cell); why != "" {
+		if b.Relative && unreached(o, m, base) != "" {
+			return record.VerdictInconclusive, why + ", in use as well"
+		}
+		return record.TunedBroken, why + ": that exceeds any bound"
+	}
 	var estimate, low, high float64
 	if b.Relative {
-		e := o.Ratio(recommended, base, m, 0)
+		if why := unreached(o, m, base); why != "" {
+			return record.VerdictInconclusive, "in use, " + why
+		}
+		e := o.Ratio(cell, base, m, 0)
 		if !e.Defined() {
-			return out
+			return record.VerdictInconclusive, "no valid trials"
 		}
 		estimate, low, high = e.Value, e.Low, e.High
 		more := words.Percent(estimate) + " more"
 		if estimate < 0 {
 			more = words.Percent(-estimate) + " less"
 		}
-		out.Says = fmt.Sprintf("%s than in use (%s to %s)", more, words.Percent(low), words.Percent(high))
+		says = fmt.Sprintf("%s than in use (%s to %s)", more, words.Percent(low), words.Percent(high))
 	} else {
-		f, ok := o.Plain(recommended, m)
+		f, ok := o.Plain(cell, m)
 		if !ok || f.Verdict == record.VerdictInvalid {
-			return out
+			return record.VerdictInconclusive, "no valid trials"
 		}
 		estimate, low, high = f.Estimate, f.Low, f.High
-		out.Says = fmt.Sprintf("%s (%s to %s)", m.Say(estimate), m.Say(low), m.Say(high))
+		says = fmt.Sprintf("%s (%s to %s)", m.Say(estimate), m.Say(low), m.Say(high))
 	}
 	switch {
 	case high <= b.Limit:
-		out.Verdict = record.TunedMet
+		return record.TunedMet, says
 	case low > b.Limit:
-		out.Verdict = record.TunedBroken
+		return record.TunedBroken, says
 	}
-	return out
+	return record.VerdictInconclusive, says
+}
+
+// unreached says why a cell's value of a measure lies beyond any bound, of those that
+// came alone: what it times did not come, as often as it leaves none below a bound. ""
+// if it came.
+func unreached(o *analysis.Observations, m analysis.Measure, cell int) string {
+	valid := o.Valid(cell)
+	if share := missedShare(o, valid); m.Beyond > 0 && share > m.Beyond {
+		return words.Percent(share) + " of what proxies needed never arrived or was never acknowledged"
+	}
+	if m.Never != nil {
+		return m.Never(o, cell)
+	}
+	return ""
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/tuning"
 )
 
 // tuningTables are what a tuning found: the recommended setting and how it is set, the
@@ -42,9 +43,22 @@ func tuningAnswers(f record.Findings) []string {
 		took += fmt.Sprintf(" With the comparison, trials took %v.", (time.Duration(t.Seconds) * time.Second).String())
 	}
 	if len(t.Recommended) == 0 {
-		return []string{"Nothing that was tried is better than the setting in use and meets the constraints: leave it as it is.", took}
+		return []string{unmoved(t), took}
 	}
 	return slices.Concat([]string{recommendation(t)}, keptAnswers(t), costAnswers(t), []string{took})
+}
+
+// unmoved says why no setting is recommended.
+func unmoved(t *record.Tuning) string {
+	if t.Lacking != "" {
+		return "No answer: " + t.Stop + "."
+	}
+	i := slices.IndexFunc(t.Cells, func(c record.TunedCell) bool { return c.Present })
+	if i >= 0 && len(t.Constraints) > 0 && t.Cells[i].Allowed < tuning.Certain {
+		return fmt.Sprintf("No setting that was tried is known to meet the constraints, and the one in use meets them with a probability of %s: nothing is recommended. The table below has how likely each is to meet them.",
+			words.Percent(math.Round(100*t.Cells[i].Allowed)/100))
+	}
+	return "Nothing that was tried is better than the setting in use and meets the constraints: leave it as it is."
 }
 
 // mostCosts is how many costs a sentence has; the table has all.
@@ -86,6 +100,11 @@ func recommendation(t *record.Tuning) string {
 	switch {
 	case slices.ContainsFunc(t.Kept, func(k record.TunedBound) bool { return k.Verdict == record.TunedBroken }):
 		return fmt.Sprintf("Not recommended: what the search found best, %s, breaks a constraint %s.", setting, fresh)
+	case t.Mends() != "" && (d.Verdict != record.VerdictReal || d.Estimate >= 0):
+		if change != "" {
+			change = ": " + change
+		}
+		return fmt.Sprintf("Recommended: %s: it meets the constraint %s, which the setting in use breaks, %s%s.", setting, t.Mends(), fresh, change)
 	case d.Verdict == record.VerdictReal && d.Estimate < 0:
 		return fmt.Sprintf("Recommended: %s: %s, %s.", setting, change, fresh)
 	case d.Verdict == record.VerdictReal:

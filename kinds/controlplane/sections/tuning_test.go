@@ -57,6 +57,16 @@ func TestTuningAnswers(t *testing.T) {
 	if tables := tuningTables(broken); len(tables) != 3 || strings.Contains(tables[0].Title, "Recommended setting") {
 		t.Errorf("a setting that breaks a constraint has %d tables", len(tables))
 	}
+	for _, verdict := range []string{record.VerdictReal, record.VerdictNoEffect, record.VerdictInconclusive} {
+		mends := tunedFindings(verdict, 0.2)
+		mends.Tuning.Kept[0].Present = record.TunedBroken
+		if answers := tuningAnswers(mends); !strings.HasPrefix(answers[0], "Recommended: ") || !strings.Contains(answers[0], "it meets the constraint convergence_p99<=3000000 us, which the setting in use breaks, in 4 blocks that the search did not see: 20% more of pushes") {
+			t.Errorf("a constraint that is mended: %q", answers)
+		}
+		if tables := tuningTables(mends); !strings.Contains(tables[0].Title, "Recommended setting") {
+			t.Errorf("a constraint that is mended has no manifest: %q", tables[0].Title)
+		}
+	}
 	doubtful := tunedFindings(record.VerdictReal, -0.86)
 	doubtful.Tuning.Kept[0].Verdict = record.VerdictInconclusive
 	if answers := tuningAnswers(doubtful); !strings.HasPrefix(answers[0], "Recommended: ") || !strings.HasPrefix(answers[1], "Whether it meets convergence_p99<=3000000 us is inconclusive") {
@@ -71,6 +81,14 @@ func TestTuningAnswers(t *testing.T) {
 	f.Tuning.Recommended, f.Tuning.Kept = nil, nil
 	if answers := tuningAnswers(f); !strings.HasPrefix(answers[0], "Nothing that was tried is better") {
 		t.Errorf("nothing better: %q", answers)
+	}
+	f.Tuning.Cells[1].Allowed = 0.02
+	if answers := tuningAnswers(f); !strings.HasPrefix(answers[0], "No setting that was tried is known to meet the constraints, and the one in use meets them with a probability of 2%") {
+		t.Errorf("nothing meets the constraints: %q", answers)
+	}
+	f.Tuning.Lacking, f.Tuning.Stop = "stale_proxy_seconds_per_change", "no trial has stale_proxy_seconds_per_change"
+	if answers := tuningAnswers(f); !strings.HasPrefix(answers[0], "No answer: no trial has stale_proxy_seconds_per_change.") {
+		t.Errorf("nothing was measured: %q", answers)
 	}
 	f.Tuning.Stop = ""
 	if answers := tuningAnswers(f); len(answers) != 1 || !strings.Contains(answers[0], "has not ended") {

@@ -1610,6 +1610,11 @@ export interface Tuning {
      */
     readonly stop?: string;
     /**
+     * Lacking is an objective, or what a constraint bounds, of which valid trials say
+     * nothing, as Stop has it, so that there is no answer; "" if there is none.
+     */
+    readonly lacking?: string;
+    /**
      * Modelled are the findings that a model expected something of.
      */
     readonly modelled?: readonly string[];
@@ -1783,6 +1788,10 @@ export interface TunedBound {
      */
     readonly verdict: string;
     readonly says: string;
+    /**
+     * Present says the same of the setting in use.
+     */
+    readonly present?: string;
 }
 /**
  * TunedSetting is how a lever is set.

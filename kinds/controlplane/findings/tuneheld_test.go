@@ -1,0 +1,157 @@
+package findings_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+const heldStudy = `
+name: held
+question: Which setting pushes least, and still converges?
+control: {changes: 10}
+settings: {change: service, services: 5, proxies: 20}
+factors:
+  debounce_after: [2500ms, 1s, 300ms]
+  push_throttle: [installed, "10"]
+tune: {objectives: [pushes], constraints: ["convergence<=1500ms"], trials: 12, confirm: 3}
+`
+
+// changesOf are ten changes to 20 proxies, each of which has them after some time; the
+// last ones of them never do.
+func changesOf(trial *record.Trial, seconds float64, missed int) []record.Event {
+	var out []record.Event
+	for i := range 10 {
+		e := record.Event{Trial: trial.ID, Change: i, Kind: "service", CommittedNS: int64(i+1) * 1e9, Expected: 20}
+		for p := range 20 {
+			if p >= 20-missed {
+				e.Missed = append(e.Missed, int32(p))
+				continue
+			}
+			us := int64(seconds * 1e6 * (1 + 0.01*math.Sin(float64(trial.Order+p))))
+			e.Seen.Proxy, e.Seen.ReceivedUS, e.Seen.AckedUS = append(e.Seen.Proxy, int32(p)), append(e.Seen.ReceivedUS, us), append(e.Seen.AckedUS, us)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// debounced is what a debounce does here: fewer pushes, and later ones.
+func debounced(cell record.Cell) (pushes, seconds float64) {
+	switch cell[study.FactorDebounceAfter] {
+	case "2.5s":
+		return 100, 3
+	case "1s":
+		return 200, 1.2
+	}
+	return 400, 0.4
+}
+
+// Where the setting in use breaks a constraint, the one that meets it is recommended
+// whatever it costs in the objectives.
+func TestTuningMends(t *testing.T) {
+	plan := planOf(t, heldStudy, 5)
+	run := carryOut(t, plan, headerOf(plan), math.MaxInt, func(trial *record.Trial) []record.Event {
+		pushes, seconds := debounced(trial.Cell)
+		trial.Control = controlOf(pushes + float64(trial.Order%3))
+		return changesOf(trial, seconds, 0)
+	})
+	f, err := kinds.Analyze(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := f.Tuning
+	if got.Recommended[study.FactorDebounceAfter] != "1s" || got.Verdict != record.VerdictReal || got.Confirmed[0].Estimate < 50 {
+		t.Fatalf("recommended is %v: %s", got.Recommended, got.Verdict)
+	}
+	if len(got.Kept) != 1 || got.Kept[0].Verdict != record.TunedMet || got.Kept[0].Present != record.TunedBroken {
+		t.Errorf("the constraint is %+v", got.Kept)
+	}
+	if got.Refuted() || !strings.HasPrefix(got.Mends(), "convergence_p99<=1.5") {
+		t.Errorf("refuted %v, mends %q", got.Refuted(), got.Mends())
+	}
+}
+
+// Changes that never arrive in the comparison break a constraint on how long they take,
+// however soon the others came.
+func TestTuningMissed(t *testing.T) {
+	plan := planOf(t, heldStudy, 5)
+	compared := false
+	run := carryOut(t, plan, headerOf(plan), math.MaxInt, func(trial *record.Trial) []record.Event {
+		pushes, seconds := debounced(trial.Cell)
+		missed := 0
+		if compared = compared || trial.Repeat == 1 || trial.Block > 2; compared && trial.Cell[study.FactorDebounceAfter] == "1s" {
+			missed = 4
+		}
+		trial.Control = controlOf(pushes)
+		return changesOf(trial, seconds, missed)
+	})
+	f, err := kinds.Analyze(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := f.Tuning
+	if got.Recommended[study.FactorDebounceAfter] != "1s" || len(got.Kept) != 1 {
+		t.Fatalf("recommended is %v, kept %+v", got.Recommended, got.Kept)
+	}
+	if k := got.Kept[0]; k.Verdict != record.TunedBroken || !strings.Contains(k.Says, "of what proxies needed never arrived") || !got.Refuted() {
+		t.Errorf("more than a hundredth never arrived, and the constraint is %+v", k)
+	}
+}
+
+// What never arrived in the search is no cell without a value, of which anything may be
+// hoped.
+func TestTuningNothingArrives(t *testing.T) {
+	plan := planOf(t, strings.Replace(heldStudy, "objectives: [pushes]", "objectives: [convergence]", 1), 5)
+	run := carryOut(t, plan, headerOf(plan), math.MaxInt, func(trial *record.Trial) []record.Event {
+		pushes, seconds := debounced(trial.Cell)
+		missed := 0
+		if trial.Cell[study.FactorDebounceAfter] == "300ms" {
+			missed = 20
+		}
+		trial.Window.Seconds, trial.Control = 20, controlOf(pushes)
+		return changesOf(trial, seconds, missed)
+	})
+	f, err := kinds.Analyze(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := false
+	for _, c := range f.Tuning.Cells {
+		if c.Cell[study.FactorDebounceAfter] == "300ms" {
+			seen = true
+			if c.Objective.Estimate < 5 || c.Allowed > 0.1 {
+				t.Errorf("a setting in which nothing arrives is %.2f more and meets the constraint by %.2f", c.Objective.Estimate, c.Allowed)
+			}
+		}
+	}
+	if !seen || f.Tuning.Recommended[study.FactorDebounceAfter] != "1s" {
+		t.Errorf("recommended is %v", f.Tuning.Recommended)
+	}
+}
+
+// A search for what no trial has, or what is nothing in all of them, ends and says that
+// it has no answer.
+func TestTuningLacks(t *testing.T) {
+	for lacking, text := range map[string]string{
+		"convergence_last_p99":           strings.Replace(heldStudy, "convergence<=1500ms", "convergence_last_p99<=2s", 1), // of ten changes there is none
+		"stale_proxy_seconds_per_change": strings.Replace(heldStudy, "objectives: [pushes]", "objectives: [pushes, staleness]", 1),
+	} {
+		plan := planOf(t, text, 5)
+		run := carryOut(t, plan, headerOf(plan), math.MaxInt, func(trial *record.Trial) []record.Event {
+			pushes, seconds := debounced(trial.Cell)
+			trial.Control = controlOf(pushes)
+			return changesOf(trial, seconds, 0)
+		})
+		f, err := kinds.Analyze(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.Tuning; got.Lacking != lacking || len(got.Recommended) > 0 || got.ConfirmBlocks > 0 || !strings.Contains(got.Stop, lacking) {
+			t.Errorf("trials say nothing of %s, and the tuning lacks %q: it ended since %s", lacking, got.Lacking, got.Stop)
+		}
+	}
+}
