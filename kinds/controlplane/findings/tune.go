@@ -245,8 +245,8 @@ func leverValue(o *analysis.Observations, factor, level string, found record.Cel
 	return math.NaN()
 }
 
-// lateBeyond stands for a percentile of changes that never arrived: ten times what was
-// seen of those that did.
+// lateBeyond stands for a percentile that lies among changes that never arrived: ten
+// times what was seen of those that did.
 const lateBeyond = 10
 
 // tuningTrials are the search's trials before a block, in the order in which they were
@@ -277,6 +277,9 @@ func tuningValue(o *analysis.Observations, name string, t *record.Trial) float64
 	v := m.Searched().Of(o, t)
 	if m.Beyond > 0 && missedShare(o, []*record.Trial{t}) > m.Beyond {
 		v *= lateBeyond
+	}
+	if math.IsInf(v, 1) { // of single changes: see overChanges
+		v = lateBeyond * converged(o, t).acked.Quantile(1)
 	}
 	if math.IsInf(v, 0) {
 		return math.NaN()

@@ -211,6 +211,7 @@ func confirm(o *analysis.Observations, out *record.Tuning, recommended, before i
 	}
 	added := slices.Concat(fresh.Added(recommended, base, measures[:1]), fresh.Added(recommended, base, measures[1:])) // what was asked, by itself
 	for i, m := range measures {
+		added[i] = fresh.WithoutSurvivors(added[i], m, recommended, base)
 		d := record.TunedDifference{Finding: added[i]}
 		if m.Name != TunedObjective { // whose value is of no unit
 			d.Before, d.After = plainValue(fresh, base, m), plainValue(fresh, recommended, m)
@@ -223,10 +224,11 @@ func confirm(o *analysis.Observations, out *record.Tuning, recommended, before i
 	}
 }
 
-// plainValue is a cell's own value of a measure.
+// plainValue is a cell's own value of a measure; not known where that was not reached
+// in some trial.
 func plainValue(o *analysis.Observations, cell int, m analysis.Measure) record.TunedValue {
 	e, ok := o.Value(cell, m)
-	if !ok || !stat.Finite(e.Value) {
+	if lost, _ := o.UnreachedIn(cell, m); lost > 0 || !ok || !stat.Finite(e.Value) {
 		return record.TunedValue{}
 	}
 	out := record.TunedValue{Known: true, Estimate: e.Value, Low: e.Value, High: e.Value}
@@ -280,6 +282,10 @@ func kept(o *analysis.Observations, b study.TuneBound, recommended, base int) re
 		return out
 	}
 	m = m.Searched()
+	if verdict, says := keptUnreached(o, b, m, recommended, base); verdict != "" {
+		out.Verdict, out.Says = verdict, says
+		return out
+	}
 	var estimate, low, high float64
 	if b.Relative {
 		e := o.Ratio(recommended, base, m, 0)
@@ -307,4 +313,24 @@ func kept(o *analysis.Observations, b study.TuneBound, recommended, base int) re
 		out.Verdict = record.TunedBroken
 	}
 	return out
+}
+
+// keptUnreached holds a constraint against trials in which its finding was not reached,
+// for which no figure of the others may stand: what never came is beyond every limit.
+// No verdict where it was reached in all.
+func keptUnreached(o *analysis.Observations, b study.TuneBound, m analysis.Measure, recommended, base int) (verdict, says string) {
+	said := func(lost, all int) string {
+		return fmt.Sprintf("not reached in %d of %d trials, as too much of what it is of never came", lost, all)
+	}
+	if lost, all := o.UnreachedIn(base, m); b.Relative && lost > 0 {
+		return record.VerdictInconclusive, "in use it was " + said(lost, all)
+	}
+	switch lost, all := o.UnreachedIn(recommended, m); {
+	case lost == 0:
+		return "", ""
+	case lost == all:
+		return record.TunedBroken, said(lost, all)
+	default:
+		return record.VerdictInconclusive, said(lost, all)
+	}
 }
