@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -61,8 +62,8 @@ func (kinds Kinds) Figures(run record.Run) (*RunFigures, error) {
 	}
 	r := &RunFigures{Header: run.Header, Valid: o.validity().Valid, Plan: o.Plan, Rules: o.otherRules(), at: map[figureAt]int{}, lost: map[int]bool{}, installed: record.Cell{}}
 	for cell := range o.Plan.Cells {
-		// A search leaves out cells, which says nothing.
-		r.lost[cell] = len(o.Valid(cell)) == 0 && (len(o.Tried[cell]) > 0 || len(o.Plan.Study.Search) == 0)
+		// A search or a tuning leaves out cells, which says nothing.
+		r.lost[cell] = len(o.Valid(cell)) == 0 && (len(o.Tried[cell]) > 0 || !o.Plan.Study.Chooses())
 	}
 	for _, t := range run.Trials {
 		if t.Control != nil {
@@ -83,6 +84,7 @@ func (r *RunFigures) add(o *Observations, m Measure, cell int) {
 	base, overhead := o.Baseline(cell)
 	overhead = overhead && m.Compared
 	keep := func(f record.Finding, blocks []float64, compared bool) *RunFigure {
+		f = o.WithoutSurvivors(f, m, cell, base)
 		r.at[figureAt{f.Name, cell}] = len(r.Figures)
 		r.Figures = append(r.Figures, RunFigure{Finding: f, Blocks: blocks, Compared: compared && !m.Context && !o.Skipped(cell),
 			Decides: decides(o.Plan.Study, f, m), MoreIsBetter: m.MoreIsBetter, Unreached: f.Reason == record.ReasonNotReached && o.unreached(cell, m)})
@@ -102,13 +104,45 @@ func (r *RunFigures) add(o *Observations, m Measure, cell int) {
 	}
 }
 
-// unreached says that a percentile of all requests of a cell lies among those
-// that failed, or that what is timed came in none of its trials.
-func (o *Observations) unreached(cell int, m Measure) bool {
-	if valid := o.Valid(cell); m.Never != nil && len(valid) > 0 {
-		return !slices.ContainsFunc(valid, func(t *record.Trial) bool { return !math.IsInf(m.Of(o, t), 1) })
+// WithoutSurvivors is a finding where nothing but its figure speaks for it, as in
+// comparisons: a percentile of which more lack in some trial than it leaves beyond it
+// was not reached there, and that of the rest compares with nothing. An overhead has a
+// base too.
+func (o *Observations) WithoutSurvivors(f record.Finding, m Measure, cell, base int) record.Finding {
+	cells := []int{cell}
+	if f.Against != nil {
+		cells = append(cells, base)
 	}
-	return m.Quantile > 0 && math.IsInf(stat.PooledQuantile(o.latencies(cell, bothTurns), m.Quantile, stat.Options{}).Value, 1)
+	for _, c := range cells {
+		if lost, all := o.UnreachedIn(c, m); lost > 0 && f.Verdict != record.VerdictInvalid {
+			f = record.Finding{Name: f.Name, Probe: f.Probe, Unit: f.Unit, Cell: f.Cell, Against: f.Against, Blocks: f.Blocks, Verdict: record.VerdictInvalid}
+			f.Because(record.ReasonNotReached, fmt.Sprintf("%s: not reached: in %d of %d trials more never came than this percentile leaves beyond it", o.Plan.Label(o.Plan.Cells[c]), lost, all))
+		}
+	}
+	return f
+}
+
+// UnreachedIn counts the valid trials of a cell, and those of them in which a measure of
+// each trial was not reached: what it times never came, or more of what it is a
+// percentile of than that leaves beyond it.
+func (o *Observations) UnreachedIn(cell int, m Measure) (lost, all int) {
+	valid := o.Valid(cell)
+	for _, t := range valid {
+		if m.Quantile == 0 && math.IsInf(m.Of(o, t), 1) || m.Beyond > 0 && o.lost([]*record.Trial{t}) > m.Beyond {
+			lost++
+		}
+	}
+	return lost, len(valid)
+}
+
+// unreached says that a percentile of all requests of a cell lies among those
+// that failed, or that a measure of each trial was reached in none.
+func (o *Observations) unreached(cell int, m Measure) bool {
+	if m.Quantile > 0 {
+		return math.IsInf(stat.PooledQuantile(o.latencies(cell, bothTurns), m.Quantile, stat.Options{}).Value, 1)
+	}
+	lost, all := o.UnreachedIn(cell, m)
+	return lost > 0 && lost == all
 }
 
 // AsFound is a factor's level, or, of a lever that the run left as installed, the

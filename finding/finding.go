@@ -49,7 +49,8 @@ type Def struct {
 	Decides, MoreIsBetter bool
 
 	// Context says what went on beside what is studied, such as the CPU use of
-	// other tenants: it is told, and no comparison or trend of runs judges it.
+	// other tenants, or how well the measurement itself adds up: it is told, and no
+	// comparison or trend of runs judges it.
 	Context bool
 
 	// Signed values may lie below zero. Net ones are what is left of a use

@@ -138,8 +138,10 @@ func levelWords(c comparison.Comparison) string {
 
 // side is a run's own figure, or that of a side's runs.
 func side(f record.Finding, s Scale) Text {
-	switch f.Verdict {
-	case record.VerdictInvalid:
+	switch {
+	case f.Verdict == record.VerdictInvalid && f.Reason == record.ReasonNotReached:
+		return Text{"not reached", StyleBad}
+	case f.Verdict == record.VerdictInvalid:
 		return Text{verdictWords(f.Verdict), StyleDim}
 	}
 	s.Unit = strings.TrimSuffix(s.Unit, " per request") // the name says so

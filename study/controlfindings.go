@@ -111,9 +111,9 @@ func stageFindings() []finding.Def {
 		out = append(out, finding.Def{Name: "stage_" + s, Unit: finding.UnitMicroseconds, Doc: "Mean duration of this stage.", Section: SectionWaterfall, Signed: true})
 	}
 	return append(out,
-		finding.Def{Name: "stage_residual", Unit: finding.UnitMicroseconds, Section: SectionWaterfall, Signed: true,
+		finding.Def{Name: "stage_residual", Unit: finding.UnitMicroseconds, Section: SectionWaterfall, Signed: true, Context: true,
 			Doc: "Mean from commit to ACK, less the sum of the stages: how much istiod's timers and its log disagree, and what is not measured."},
-		finding.Def{Name: "stage_residual_share", Unit: finding.UnitRatio, Section: SectionWaterfall,
+		finding.Def{Name: "stage_residual_share", Unit: finding.UnitRatio, Section: SectionWaterfall, Context: true,
 			Doc: "Share of the change-proxy pairs that differ from their own stages by more than " + record.ResidualRule("their time") + ": errors either way, which cancel in stage_residual."})
 }
 
@@ -173,7 +173,7 @@ func costFindings() []finding.Def {
 		compared(finding.Def{Name: "apiserver_cpu_per_change", Unit: finding.UnitPerChange, Words: "API server CPU per change", Section: SectionCost, Signed: true, Net: true,
 			Doc: "kube-apiserver's CPU time in the window, net of idle use (median of the cell's trials, its error included), per committed change."}, ""),
 		{Name: "apiserver_cpu_idle", Unit: finding.UnitCores, Doc: "kube-apiserver's CPU before the first change.", Section: SectionCost, Signed: true},
-		{Name: "simulator_cpu_share", Unit: finding.UnitRatio, Doc: "CPU time of the simulated proxies over istiod's.", Section: SectionCost},
+		{Name: "simulator_cpu_share", Unit: finding.UnitRatio, Doc: "CPU time of the simulated proxies over istiod's.", Section: SectionCost, Context: true},
 	}
 }
 
@@ -185,7 +185,7 @@ func stalenessFindings() []finding.Def {
 		return finding.Def{Name: name, Unit: finding.UnitRatio, Doc: "Their share of all requests.", Words: words, Section: SectionTraffic}
 	}
 	residual := requests("traffic_residual", "Failures that the generator saw and the caller's sidecar did not, per trial.", "failures of real requests unknown to the sidecar")
-	residual.Signed = true
+	residual.Signed, residual.Context = true, true
 	return []finding.Def{
 		compared(finding.Def{Name: "stale_proxy_seconds_per_change", Unit: finding.UnitSecondsPerChange, Words: "stale proxy-seconds per change", Section: SectionStale,
 			Doc: "Time that proxies kept stale endpoints, per committed change."}, SectionLevers),

@@ -217,11 +217,11 @@ func (p pairing) weigh(o stat.Options, margin float64) (ratio stat.Estimate, ver
 	a, b := p.a, p.b
 	switch {
 	case a.unreached == a.runs && b.unreached == b.runs:
-		return none, record.VerdictInconclusive, "it lies among failed requests in " + p.sideWords("both runs", "all runs")
+		return none, record.VerdictInconclusive, "it was not reached, since requests failed or changes never came, in " + p.sideWords("both runs", "all runs")
 	case a.partly+b.partly > 0:
-		return none, record.VerdictInconclusive, "it lies among failed requests in some blocks, or in the baseline, of " + p.partlyIn()
+		return none, record.VerdictInconclusive, "it was not reached, since requests failed or changes never came, in some blocks, or in the baseline, of " + p.partlyIn()
 	case a.unreached+b.unreached > 0 && !p.onlyOneReached():
-		return none, record.VerdictInconclusive, fmt.Sprintf("it lies among failed requests in %d of %d runs of side A and %d of %d of side B", a.unreached, a.runs, b.unreached, b.runs)
+		return none, record.VerdictInconclusive, fmt.Sprintf("it was not reached, since requests failed or changes never came, in %d of %d runs of side A and %d of %d of side B", a.unreached, a.runs, b.unreached, b.runs)
 	case p.onlyOneReached() && b.unreached > 0:
 		return none, record.VerdictWorse, p.sideWords("run B: ", "side B: ") + b.all[0].Finding.Warnings[0]
 	case p.onlyOneReached():

@@ -85,3 +85,54 @@ func TestComparePrices(t *testing.T) {
 		t.Errorf("%v, %q", err, got.Joined)
 	}
 }
+
+// Pairs that never came are no reason for a percentile of the rest to be better: it
+// was not reached in a trial in which more of them lack than it leaves beyond it.
+func TestCompareLostPairs(t *testing.T) {
+	run := func(debounce float64, loses func(block int) bool) record.Run {
+		return analysistest.SimulateControl(t, analysistest.ControlStudy, 6, func(c record.Cell) analysistest.ControlWorld {
+			w := analysistest.Tuned(c)
+			if c["variant"] == "slow" {
+				w.DebounceMS = debounce
+				w.Spoil = func(trial *record.Trial, events []record.Event) {
+					if loses(trial.Block) { // 3 of 130 pairs
+						for i := range 3 {
+							events[i].Seen.AckedUS[12] = record.Never
+						}
+					}
+				}
+			}
+			return w
+		})
+	}
+	never, always := func(int) bool { return false }, func(int) bool { return true }
+	once := func(block int) bool { return block == 4 }
+	for name, c := range map[string]struct {
+		a, b func(block int) bool
+		p99  string
+		all  string
+	}{
+		"neither":     {never, never, record.VerdictBetter, record.VerdictBetter},
+		"B":           {never, always, record.VerdictWorse, record.VerdictWorse},
+		"A":           {always, never, record.VerdictBetter, record.VerdictBetter},
+		"B, one time": {never, once, record.VerdictInconclusive, record.VerdictBetter},
+		"both":        {always, always, record.VerdictInconclusive, record.VerdictBetter},
+	} {
+		got, err := analysistest.Compare(t, kinds, run(2500, c.a), run(1000, c.b), 0.05)
+		if err != nil {
+			t.Fatal(err)
+		}
+		verdicts, worse := map[string]string{}, []string{}
+		for _, change := range got.Changes {
+			if change.Cell["variant"] == "slow" {
+				verdicts[change.Name] = change.Verdict
+			}
+			if change.Verdict == record.VerdictWorse && change.Certain {
+				worse = append(worse, change.Name+": "+change.Why)
+			}
+		}
+		if verdicts["convergence_p99_overhead"] != c.p99 || verdicts["convergence_p50_overhead"] != record.VerdictBetter || got.Verdict != c.all {
+			t.Errorf("%s lost pairs: %s, p99 %s, p50 %s: %s; worse: %q", name, got.Verdict, verdicts["convergence_p99_overhead"], verdicts["convergence_p50_overhead"], got.Why, worse)
+		}
+	}
+}

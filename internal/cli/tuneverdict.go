@@ -40,8 +40,11 @@ func tuningJudgement(t *record.Tuning) error {
 }
 
 func orUnknown(verdict string) string {
-	if verdict == "" {
+	switch verdict {
+	case "":
 		return "not compared yet"
+	case record.VerdictInvalid:
+		return "not known"
 	}
 	return verdict
 }

@@ -246,8 +246,8 @@ func leverValue(o *analysis.Observations, factor, level string, found record.Cel
 	return math.NaN()
 }
 
-// lateBeyond stands for a percentile of changes that never arrived: ten times what was
-// seen of those that did, or where none did, of the trial's window.
+// lateBeyond stands for a percentile that lies among changes that never arrived: ten
+// times what was seen of those that did, or where none did, of the trial's window.
 const lateBeyond = 10
 
 // tuningTrials are the search's trials before a block, in the order in which they were
@@ -276,7 +276,7 @@ func tuningValue(o *analysis.Observations, name string, t *record.Trial) float64
 		return math.NaN()
 	}
 	v := m.Searched().Of(o, t)
-	if m.Beyond > 0 && missedShare(o, []*record.Trial{t}) > m.Beyond || math.IsInf(v, 1) {
+	if m.Beyond > 0 && missedShare(o, []*record.Trial{t}) > m.Beyond || math.IsInf(v, 1) { // infinite of single changes: see overChanges
 		acked := converged(o, t).acked
 		switch {
 		case acked.Total() == 0:

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -231,5 +232,48 @@ func TestTuningWithoutValidTrials(t *testing.T) {
 	}
 	if f.Tuning.Recommended != nil || f.Tuning.ConfirmBlocks != 0 {
 		t.Errorf("recommended is %+v", f.Tuning)
+	}
+}
+
+// A cell that one tuning tried and another did not is no cell that the other lost all
+// trials of: that says nothing of whether the two are alike.
+func TestCompareTunings(t *testing.T) {
+	tried := map[uint64]map[string]bool{}
+	tuned := func(seed uint64) record.Run {
+		tried[seed] = map[string]bool{}
+		plan := tunedPlan(t, seed)
+		return tuneRun(t, plan, headerOf(plan), 0.02, math.MaxInt, func(_ int, trial *record.Trial, _ *float64) {
+			tried[seed][trial.Cell.Key()] = true
+			trial.CPU = map[string]record.CPU{record.PartControl: {UserS: 1 + 0.01*float64(trial.Order%3)}}
+		})
+	}
+	a, b := tuned(5), record.Run{}
+	alone := 0
+	for seed := uint64(6); seed < 30 && alone == 0; seed++ {
+		b = tuned(seed)
+		for cell := range tried[5] {
+			if !tried[seed][cell] {
+				alone++
+			}
+		}
+	}
+	if alone == 0 {
+		t.Fatal("all tried the same cells")
+	}
+	got, err := analysistest.Compare(t, kinds, a, b, 0.2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deciding := 0
+	for _, c := range got.Changes {
+		if c.Decides {
+			deciding++
+		}
+		if c.A.Verdict == record.VerdictInvalid && c.A.Blocks == 0 || c.B.Verdict == record.VerdictInvalid && c.B.Blocks == 0 {
+			t.Errorf("%s at %v of a cell that a run did not try: %s", c.Name, c.Cell, c.Why)
+		}
+	}
+	if deciding == 0 {
+		t.Error("nothing decides")
 	}
 }

@@ -212,6 +212,7 @@ func confirm(o *analysis.Observations, out *record.Tuning, recommended, before i
 	}
 	added := slices.Concat(fresh.Added(recommended, base, measures[:1]), fresh.Added(recommended, base, measures[1:])) // what was asked, by itself
 	for i, m := range measures {
+		added[i] = fresh.WithoutSurvivors(added[i], m, recommended, base)
 		d := record.TunedDifference{Finding: added[i]}
 		if m.Name != TunedObjective { // whose value is of no unit
 			d.Before, d.After = plainValue(fresh, base, m), plainValue(fresh, recommended, m)
@@ -224,10 +225,11 @@ func confirm(o *analysis.Observations, out *record.Tuning, recommended, before i
 	}
 }
 
-// plainValue is a cell's own value of a measure.
+// plainValue is a cell's own value of a measure; not known where that was not reached
+// in some trial.
 func plainValue(o *analysis.Observations, cell int, m analysis.Measure) record.TunedValue {
 	e, ok := o.Value(cell, m)
-	if !ok || !stat.Finite(e.Value) {
+	if lost, _ := o.UnreachedIn(cell, m); lost > 0 || !ok || !stat.Finite(e.Value) {
 		return record.TunedValue{}
 	}
 	out := record.TunedValue{Known: true, Estimate: e.Value, Low: e.Value, High: e.Value}
@@ -295,17 +297,11 @@ func held(o *analysis.Observations, b study.TuneBound, cell, base int) (verdict,
 		}
 		return record.TunedBroken, "it is what others are to have less than"
 	}
-	if why := unreached(o, m, cell); why != "" {
-		if b.Relative && unreached(o, m, base) != "" {
-			return record.VerdictInconclusive, why + ", in use as well"
-		}
-		return record.TunedBroken, why + ": that exceeds any bound"
+	if verdict, says := keptUnreached(o, b, m, cell, base); verdict != "" {
+		return verdict, says
 	}
 	var estimate, low, high float64
 	if b.Relative {
-		if why := unreached(o, m, base); why != "" {
-			return record.VerdictInconclusive, "in use, " + why
-		}
 		e := o.Ratio(cell, base, m, 0)
 		if !e.Defined() {
 			return record.VerdictInconclusive, "no valid trials"
@@ -333,16 +329,22 @@ func held(o *analysis.Observations, b study.TuneBound, cell, base int) (verdict,
 	return record.VerdictInconclusive, says
 }
 
-// unreached says why a cell's value of a measure lies beyond any bound, of those that
-// came alone: what it times did not come, as often as it leaves none below a bound. ""
-// if it came.
-func unreached(o *analysis.Observations, m analysis.Measure, cell int) string {
-	valid := o.Valid(cell)
-	if share := missedShare(o, valid); m.Beyond > 0 && share > m.Beyond {
-		return words.Percent(share) + " of what proxies needed never arrived or was never acknowledged"
+// keptUnreached holds a constraint against trials in which its finding was not reached,
+// for which no figure of the others may stand: what never came is beyond every limit.
+// No verdict where it was reached in all.
+func keptUnreached(o *analysis.Observations, b study.TuneBound, m analysis.Measure, recommended, base int) (verdict, says string) {
+	said := func(lost, all int) string {
+		return fmt.Sprintf("not reached in %d of %d trials, as too much of what it is of never came", lost, all)
 	}
-	if m.Never != nil {
-		return m.Never(o, cell)
+	if lost, all := o.UnreachedIn(base, m); b.Relative && lost > 0 {
+		return record.VerdictInconclusive, "in use it was " + said(lost, all)
 	}
-	return ""
+	switch lost, all := o.UnreachedIn(recommended, m); {
+	case lost == 0:
+		return "", ""
+	case lost == all || m.Beyond > 0 && missedShare(o, o.Valid(recommended)) > m.Beyond: // in some, and of all together
+		return record.TunedBroken, said(lost, all)
+	default:
+		return record.VerdictInconclusive, said(lost, all)
+	}
 }

@@ -111,6 +111,8 @@ func recommendation(t *record.Tuning) string {
 		return fmt.Sprintf("Not recommended: what the search found best, %s, is worse %s: %s.", setting, fresh, change)
 	case d.Verdict == record.VerdictNoEffect:
 		return fmt.Sprintf("Not recommended: what the search found best, %s, makes no difference beyond the margin %s: %s.", setting, fresh, change)
+	case d.Reason == record.ReasonNotReached && len(d.Warnings) > 0:
+		return fmt.Sprintf("Whether %s is better is not known: %s.", setting, d.Warnings[0])
 	case change == "":
 		return fmt.Sprintf("Whether %s is better is not known: there are too few valid trials to compare it.", setting)
 	}
@@ -154,12 +156,17 @@ func confirmedTable(t *record.Tuning) report.Table {
 	out := report.Table{Title: fmt.Sprintf("Recommended against in use, in %s that the search did not see (95%% interval)", report.Plural(t.ConfirmBlocks, "block")),
 		Columns: []report.Column{{Head: "finding"}, {Head: "in use", Right: true}, {Head: "recommended", Right: true}, {Head: "difference", Right: true}, {Head: "verdict"}}}
 	for _, d := range t.Confirmed {
-		if d.Verdict == record.VerdictInvalid {
-			continue
-		}
 		name := strings.TrimSuffix(d.Name, "_overhead")
 		difference := ""
-		if d.Relative != nil {
+		switch {
+		case d.Verdict == record.VerdictInvalid && d.Reason == record.ReasonNotReached:
+			difference = "not reached"
+			if len(d.Warnings) > 0 {
+				out.Notes = append(out.Notes, name+": "+d.Warnings[0]+".")
+			}
+		case d.Verdict == record.VerdictInvalid:
+			continue
+		case d.Relative != nil:
 			difference = fmt.Sprintf("%s (%s to %s)", words.Percent(d.Relative.Estimate), words.Percent(d.Relative.Low), words.Percent(d.Relative.High))
 		}
 		out.Rows = append(out.Rows, []report.Text{{S: name}, {S: tunedValue(d.Before, d.Unit)}, {S: tunedValue(d.After, d.Unit)}, {S: difference}, report.Verdict(d.Verdict)})

@@ -77,6 +77,15 @@ func TestTuningAnswers(t *testing.T) {
 	if answers := tuningAnswers(dear); !strings.HasPrefix(answers[1], "What it costs: reported convergence p99 ") || !strings.HasSuffix(answers[2], "trials took 15m0s.") {
 		t.Errorf("a cost: %q", answers)
 	}
+	lost := tunedFindings(record.VerdictInvalid, 0)
+	lost.Tuning.Confirmed[0].Finding = record.Finding{Name: "convergence_last_overhead", Unit: "us", Verdict: record.VerdictInvalid, Reason: record.ReasonNotReached, Warnings: []string{"mesh: not reached: in 2 of 4 trials"}}
+	lost.Tuning.Confirmed[0].After = record.TunedValue{}
+	if answers := tuningAnswers(lost); !strings.HasSuffix(answers[0], "is better is not known: mesh: not reached: in 2 of 4 trials.") {
+		t.Errorf("not reached: %q", answers)
+	}
+	if table := confirmedTable(lost.Tuning); len(table.Rows) != 2 || table.Rows[0][2].S != "-" || table.Rows[0][3].S != "not reached" || table.Notes[0] != "convergence_last: mesh: not reached: in 2 of 4 trials." {
+		t.Errorf("not reached: %+v", table)
+	}
 	f := tunedFindings(record.VerdictReal, -0.86)
 	f.Tuning.Recommended, f.Tuning.Kept = nil, nil
 	if answers := tuningAnswers(f); !strings.HasPrefix(answers[0], "Nothing that was tried is better") {
