@@ -78,6 +78,7 @@ var guests = map[string][]string{"internal/cli": {"TestLeastRights", "TestProgra
 type goPackage struct {
 	name        string // without the module's
 	integration bool   // it has tests on labs
+	concurrent  bool   // it, or a test of it, starts goroutines
 	verify      []string
 	fuzz        []string
 }
@@ -138,9 +139,11 @@ func verifyPlan(packages []goPackage, root bool) [][]lane {
 	}
 	var together, alone []string
 	for _, p := range packages {
-		if measuring.MatchString(p.name) {
+		switch {
+		case !p.concurrent: // nothing to race
+		case measuring.MatchString(p.name):
 			alone = append(alone, p.name)
-		} else {
+		default:
 			together = append(together, p.name)
 		}
 		if len(p.verify) == 0 {
@@ -202,7 +205,8 @@ func goTest(name string, packages []string, flags ...string) job {
 	return job{name: name, command: command, events: true}
 }
 
-// raceTest runs them with the race detector, which takes a C compiler.
+// raceTest runs them with the race detector, which takes a C compiler. Packages that
+// start no goroutines, most of which simulate for minutes, are left out.
 func raceTest(packages []string, parallel string) job {
 	j := goTest("race detector", packages, "-race", "-p", parallel)
 	j.command, j.needs = append([]string{"env", "CGO_ENABLED=1"}, j.command...), "gcc"
@@ -242,7 +246,7 @@ func inOrder(packages, names []string) []string {
 // listPackages lists the packages with tests.
 func listPackages(ctx context.Context) ([]goPackage, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-f",
-		`{{.ImportPath}} {{.Dir}}{{range .IgnoredGoFiles}} {{.}}{{end}}{{range .TestGoFiles}} {{.}}{{end}}{{range .XTestGoFiles}} {{.}}{{end}}`, "./...")
+		`{{.ImportPath}} {{.Dir}}{{range .GoFiles}} {{.}}{{end}}{{range .IgnoredGoFiles}} {{.}}{{end}}{{range .TestGoFiles}} {{.}}{{end}}{{range .XTestGoFiles}} {{.}}{{end}}`, "./...")
 	cmd.Stderr = os.Stderr
 	listed, err := cmd.Output()
 	if err != nil {
@@ -254,15 +258,15 @@ func listPackages(ctx context.Context) ([]goPackage, error) {
 		p := goPackage{name: short(fields[0])}
 		tested := false
 		for _, file := range fields[2:] {
-			if !strings.HasSuffix(file, "_test.go") {
-				continue
-			}
-			tested = true
 			text, err := os.ReadFile(filepath.Join(fields[1], file))
 			if err != nil {
 				return nil, err
 			}
-			p.read(text)
+			p.concurrent = p.concurrent || startsGoroutines.Match(text)
+			if strings.HasSuffix(file, "_test.go") {
+				tested = true
+				p.read(text)
+			}
 		}
 		if tested {
 			out = append(out, p)
@@ -273,7 +277,9 @@ func listPackages(ctx context.Context) ([]goPackage, error) {
 
 var (
 	testFunc = regexp.MustCompile(`(?m)^func (Test[A-Z]\w*)\(t \*testing\.T\)`)
-	fuzzFunc = regexp.MustCompile(`(?m)^func (Fuzz[A-Z]\w*)\(f \*testing\.F\)`)
+	// startsGoroutines is how a file does, by itself, in a group, or as tests side by side.
+	startsGoroutines = regexp.MustCompile(`(?m)^\s*go (func\b|\w)|\.Go\(|\bt\.Parallel\(\)`)
+	fuzzFunc         = regexp.MustCompile(`(?m)^func (Fuzz[A-Z]\w*)\(f \*testing\.F\)`)
 )
 
 // read notes what a test file has.

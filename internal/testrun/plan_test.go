@@ -16,6 +16,7 @@ func TestVerifyPlan(t *testing.T) {
 	}
 	runs := map[string]int{}
 	targets := map[string]int{}
+	raced := map[string]int{}
 	for _, stage := range makePlan(modeVerify, packages, true) {
 		for _, l := range stage {
 			for _, j := range l.jobs {
@@ -23,9 +24,17 @@ func TestVerifyPlan(t *testing.T) {
 					targets[j.command[len(j.command)-1]+" "+j.command[at+1]]++
 					continue
 				}
+				if slices.Contains(j.command, "-race") {
+					for _, word := range j.command {
+						if name, ok := strings.CutPrefix(word, module); ok {
+							raced[name]++
+						}
+					}
+					continue
+				}
 				at := slices.Index(j.command, "-run")
 				if at < 0 {
-					continue // the race detector runs all
+					continue
 				}
 				names := strings.TrimSuffix(strings.TrimPrefix(j.command[at+1], "^("), ")$")
 				for name := range strings.SplitSeq(names, "|") {
@@ -47,6 +56,16 @@ func TestVerifyPlan(t *testing.T) {
 					t.Errorf("%s has no test %s", p.name, name)
 				}
 			}
+		}
+	}
+	for _, name := range []string{"load", "journal", "internal/cli", "capacity/model"} {
+		if raced[name] != 1 {
+			t.Errorf("the race detector runs the tests of %s %d times", name, raced[name])
+		}
+	}
+	for _, name := range []string{"stat", "kinds/dataplane/findings", "capacity/push"} {
+		if raced[name] != 0 {
+			t.Errorf("%s starts no goroutine, and the race detector runs its tests", name)
 		}
 	}
 	if len(runs) > 0 {
