@@ -27,6 +27,7 @@ type RunFigures struct {
 	Figures []RunFigure
 	at      map[figureAt]int // index of each
 	lost    map[int]bool     // cells without a valid trial, though they had their turn
+	untried map[int]bool     // cells that a search or a tuning left out, which says nothing
 }
 
 type figureAt struct {
@@ -60,10 +61,10 @@ func (kinds Kinds) Figures(run record.Run) (*RunFigures, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &RunFigures{Header: run.Header, Valid: o.validity().Valid, Plan: o.Plan, Rules: o.otherRules(), at: map[figureAt]int{}, lost: map[int]bool{}, installed: record.Cell{}}
+	r := &RunFigures{Header: run.Header, Valid: o.validity().Valid, Plan: o.Plan, Rules: o.otherRules(), at: map[figureAt]int{}, lost: map[int]bool{}, untried: map[int]bool{}, installed: record.Cell{}}
 	for cell := range o.Plan.Cells {
-		// A search or a tuning leaves out cells, which says nothing.
-		r.lost[cell] = len(o.Valid(cell)) == 0 && (len(o.Tried[cell]) > 0 || !o.Plan.Study.Chooses())
+		r.untried[cell] = len(o.Tried[cell]) == 0 && o.Plan.Study.Chooses()
+		r.lost[cell] = len(o.Valid(cell)) == 0 && !r.untried[cell]
 	}
 	for _, t := range run.Trials {
 		if t.Control != nil {
@@ -72,7 +73,9 @@ func (kinds Kinds) Figures(run record.Run) (*RunFigures, error) {
 	}
 	for _, m := range o.Measures() {
 		for cell := range o.Plan.Cells {
-			r.add(o, m, cell)
+			if !r.untried[cell] {
+				r.add(o, m, cell)
+			}
 		}
 	}
 	return r, nil
@@ -86,7 +89,7 @@ func (r *RunFigures) add(o *Observations, m Measure, cell int) {
 	keep := func(f record.Finding, blocks []float64, compared bool) *RunFigure {
 		f = o.WithoutSurvivors(f, m, cell, base)
 		r.at[figureAt{f.Name, cell}] = len(r.Figures)
-		r.Figures = append(r.Figures, RunFigure{Finding: f, Blocks: blocks, Compared: compared && !m.Context && !o.Skipped(cell),
+		r.Figures = append(r.Figures, RunFigure{Finding: f, Blocks: blocks, Compared: compared && !m.Context,
 			Decides: decides(o.Plan.Study, f, m), MoreIsBetter: m.MoreIsBetter, Unreached: f.Reason == record.ReasonNotReached && o.unreached(cell, m)})
 		return &r.Figures[len(r.Figures)-1]
 	}
@@ -200,10 +203,10 @@ func (r *RunFigures) Counterpart(of *RunFigures, name string, short record.Cell)
 }
 
 // Has reports whether the run's study has the one cell that has the levels of a
-// cell of another run.
+// cell of another run, and did not leave it out.
 func (r *RunFigures) Has(of *RunFigures, short record.Cell) bool {
-	_, ok := r.place(of, short)
-	return ok
+	cell, ok := r.place(of, short)
+	return ok && !r.untried[cell]
 }
 
 // Lost reports whether the run has no valid trial of the one cell that has the levels
