@@ -99,9 +99,12 @@ func (t *controlTrial) collect(ctx context.Context) {
 	}
 	t.costAPIServer(c)
 	t.costs()
+	if t.weighsSidecars() {
+		c.Sidecars = t.sidecars()
+	}
 	t.seen.Logs = t.readLogs(ctx)
 	t.seen.Levers = t.c.mesh.Check(ctx, t.levers, t.leverEvidence())
-	if len(t.c.reals) > 0 {
+	if len(t.c.reals) > 0 && t.c.study.Measured(study.MeasureConvergence) {
 		t.seen.EnvoysEvery = max(envoyEvery, time.Duration(t.envoys.pause.Load()))
 	}
 }
