@@ -32,7 +32,7 @@ func (t *controlTrial) audience() verdict.Audience {
 	for _, p := range t.ids {
 		a.Proxies = append(a.Proxies, verdict.Proxy{Type: p.Type, Name: p.Name, Namespace: p.Namespace, Workload: p.Workload})
 	}
-	workload := cmp.Or(t.c.realServes(t.levels, t.known), site.RoleReal)
+	workload := t.realWorkload()
 	for _, p := range t.c.reals {
 		a.Proxies = append(a.Proxies, verdict.Proxy{Type: population.Sidecar, Name: p.Name, Namespace: p.Namespace, Workload: workload})
 	}
@@ -43,6 +43,11 @@ func (t *controlTrial) audience() verdict.Audience {
 		a.Scopes = append(a.Scopes, c.Scope)
 	}
 	return a
+}
+
+// realWorkload is the workload that the real pods are of.
+func (t *controlTrial) realWorkload() string {
+	return cmp.Or(t.c.realServes(t.levels, t.known), site.RoleReal)
 }
 
 // audienceOf is what levers let proxies see.
