@@ -97,7 +97,7 @@ func TestTimes(t *testing.T) {
 
 		"control-plane-tuning": 10 * time.Minute,
 		"sidecar-scope":        10 * time.Minute,
-		"idle-sidecars":        12*time.Minute + 30*time.Second,
+		"idle-sidecars":        13*time.Minute + 30*time.Second,
 	} {
 		_, p := load(t, name)
 		if most := p.Estimate().Max + podStart; most > limit {
@@ -250,7 +250,7 @@ func TestIdleSidecarsIsWhatItSays(t *testing.T) {
 	for _, c := range p.Cells {
 		l, err := study.ControlOf(c)
 		if err != nil || l.RealPods != 10 || l.Connected() != 0 || l.Services != 300 || l.Namespaces != 10 || l.Change != study.ChangeEndpointsScale ||
-			s.ChangesIn(c) != 24 || s.ChangeTime(c) != 12*time.Second {
+			s.ChangesIn(c) != 16 || s.ChangeTime(c) != 8*time.Second {
 			t.Errorf("%v: %v", c, err)
 		}
 		hosts[c[study.FactorVariant]] = c[study.FactorSidecarHosts]

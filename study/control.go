@@ -351,7 +351,7 @@ const (
 	restartTime = 8 * time.Second       // istiod with other levers, until it is ready
 	connectTime = 40 * time.Millisecond // a proxy, as fast as istiod admits them
 	deliverTime = time.Second           // the last change, until every proxy has it
-	renewTime   = 8 * time.Second       // real pods, made anew
+	renewTime   = 13 * time.Second      // real pods, made anew
 )
 
 // controlTrial is how long a trial of a cell takes, at least and at most.

@@ -83,7 +83,7 @@ func idleWords(c *analysis.Beside, p study.Published, f *record.Finding, cell in
 	envoy, okEnvoy := measured("envoy" + strings.TrimPrefix(p.Finding, "sidecar"))
 	agent, okAgent := measured("agent" + strings.TrimPrefix(p.Finding, "sidecar"))
 	if okEnvoy && okAgent {
-		out = append(out, fmt.Sprintf("What is left comes by the clock and not by the request: Envoy's timers and its statistics (%s), the agent's runtime and the kubelet's probes, which the agent answers (%s).", envoy, agent))
+		out = append(out, fmt.Sprintf("What is left comes by the clock and not by the request: Envoy's timers and the kubelet's probes (%s), and its agent, which answers these (%s).", envoy, agent))
 	}
 	if p.Figure > 0 && f.Estimate > 0 && f.Estimate < p.Figure {
 		const pods = 1000

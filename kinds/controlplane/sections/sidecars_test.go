@@ -14,11 +14,11 @@ import (
 func TestSidecarTables(t *testing.T) {
 	f := reporttest.IdleSidecars(t)
 	text := rendered(t, sidecarTables(f)...)
-	says(t, text, "CPU of a sidecar without requests, mCPU", "idle", "Envoy idle", "agent with changes", "beyond idle per change, ms",
+	says(t, text, "while nothing changes, mCPU", "while the mesh changes, mCPU", "sidecar", "Envoy", "agent", "beyond idle per change, ms",
 		"Memory of a sidecar without requests, PSS", "idle, MB", "after changes, MB", "whole-mesh", "istio-system-only")
 	answers := sidecarAnswers(f)
 	if len(answers) != 3 || !strings.HasPrefix(answers[0], "With whole-mesh, an idle sidecar uses 4.") || !strings.Contains(answers[0], "of it in Envoy") ||
-		!strings.Contains(answers[0], "and 60.0 MB; with 1.5 changes per second it uses 15.") {
+		!strings.Contains(answers[0], "and 60.0 MB; with 1.2 changes per second it uses 15.") {
 		t.Errorf("%q", answers)
 	}
 	says(t, rendered(t, leversTable(f)), "idle sidecar's CPU", "with changes", "idle sidecar's memory")
