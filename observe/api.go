@@ -78,6 +78,7 @@ const (
 type SnapshotRequest struct {
 	Targets   []Target `json:"targets"`
 	Memory    bool     `json:"memory"`
+	Threads   bool     `json:"threads,omitempty"`
 	Processes bool     `json:"processes,omitempty"`
 	Edge      Edge     `json:"edge,omitempty"`
 }
@@ -137,6 +138,8 @@ type MemorySample struct {
 	PSSBytes    int64 `json:"pss_bytes"` // 0 if it could not be read; see Missing
 	RSSBytes    int64 `json:"rss_bytes"`
 	Processes   int   `json:"processes"`
+	// PSSByCommand is the same of the processes of each command.
+	PSSByCommand map[string]int64 `json:"pss_by_command,omitempty"`
 	// Missing says what could not be read and why.
 	Missing string `json:"missing,omitempty"`
 }

@@ -40,9 +40,10 @@ func (c Client) Snapshot(ctx context.Context, targets []Target, memory bool) (Sn
 }
 
 // SnapshotAll is Snapshot at an edge of a window, with the node's other processes.
-func (c Client) SnapshotAll(ctx context.Context, targets []Target, memory bool, edge Edge) (Snapshot, error) {
+func (c Client) SnapshotAll(ctx context.Context, request SnapshotRequest) (Snapshot, error) {
+	request.Processes = true
 	var out Snapshot
-	return out, c.do(ctx, http.MethodPost, "/v1/snapshot", SnapshotRequest{Targets: targets, Memory: memory, Processes: true, Edge: edge}, &out)
+	return out, c.do(ctx, http.MethodPost, "/v1/snapshot", request, &out)
 }
 
 // Machine describes the node.

@@ -95,11 +95,11 @@ func TestProcessesSpanTheWindow(t *testing.T) {
 	c, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: procTree(t)})
 	targets := []Target{{Name: "worker", PodUID: testUID, ContainerID: "containerd://" + testContainer}}
 	for _, memory := range []bool{false, true} {
-		begin, err := c.SnapshotAll(t.Context(), targets, memory, Begin)
+		begin, err := c.SnapshotAll(t.Context(), SnapshotRequest{Targets: targets, Memory: memory})
 		if err != nil {
 			t.Fatal(err)
 		}
-		end, err := c.SnapshotAll(t.Context(), targets, memory, End)
+		end, err := c.SnapshotAll(t.Context(), SnapshotRequest{Targets: targets, Memory: memory, Edge: End})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestProcessesSpanTheWindow(t *testing.T) {
 	if err != nil || both[0].ProcessesNS == 0 || both[0].ProcessesNS > both[0].StartNS || both[1].ProcessesNS < both[1].EndNS {
 		t.Errorf("of two instants: %+v, %v", both, err)
 	}
-	if _, err := c.SnapshotAll(t.Context(), targets, false, "middle"); err == nil {
+	if _, err := c.SnapshotAll(t.Context(), SnapshotRequest{Targets: targets, Edge: "middle"}); err == nil {
 		t.Error("an edge that no window has")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -119,7 +120,7 @@ func (s *CPUSample) throttling(keys map[string]uint64, time string, unit uint64)
 // memory reads what the cgroup is charged for and its processes' PSS, which
 // makes the kernel walk their page tables.
 func (r *reader) memory(procRoot string) *MemorySample {
-	sample := &MemorySample{}
+	sample := &MemorySample{PSSByCommand: map[string]int64{}}
 	file := "memory.current"
 	if r.finder.version == 1 {
 		file = "memory.usage_in_bytes"
@@ -153,6 +154,9 @@ func (r *reader) memory(procRoot string) *MemorySample {
 		sample.Processes++
 		sample.PSSBytes += memory.PSS
 		sample.RSSBytes += memory.RSS
+		if command, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "comm")); err == nil {
+			sample.PSSByCommand[strings.TrimSpace(string(command))] += memory.PSS
+		}
 	}
 	if len(pids) == 0 {
 		sample.Missing = "its cgroup shows no process (is this a pod with hostPID?)"

@@ -98,7 +98,7 @@ func (s *Server) mux() *http.ServeMux {
 		var request SnapshotRequest
 		if jsonhttp.Read(w, r, &request) {
 			at := []int64{time.Now().UnixNano()}
-			s.serve(w, r, SnapshotsRequest{AtUnixNS: at, Targets: request.Targets, Memory: request.Memory, Processes: request.Processes, Edge: request.Edge}, func(all []Snapshot) any { return all[0] })
+			s.serve(w, r, SnapshotsRequest{AtUnixNS: at, Targets: request.Targets, Memory: request.Memory, Threads: request.Threads, Processes: request.Processes, Edge: request.Edge}, func(all []Snapshot) any { return all[0] })
 		}
 	})
 	mux.HandleFunc("POST /v1/snapshots", func(w http.ResponseWriter, r *http.Request) {

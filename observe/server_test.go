@@ -63,6 +63,8 @@ func procTree(t *testing.T) string {
 		"pressure/io":           "some avg10=0.00 avg60=0.00 avg300=0.00 total=9\n",
 		"4242/smaps_rollup":     "0-1 ---p 0 00:00 0 [rollup]\nRss:  300 kB\nPss:  200 kB\n",
 		"4243/smaps_rollup":     "0-1 ---p 0 00:00 0 [rollup]\nRss:  30 kB\nPss:  20 kB\n",
+		"4242/comm":             "envoy\n",
+		"4243/comm":             "pilot-agent\n",
 		"4242/net/snmp":         "Tcp: RtoMin MaxConn ActiveOpens PassiveOpens CurrEstab InSegs OutSegs RetransSegs\nTcp: 200 -1 11 12 4 100 90 1\n",
 		"4242/net/sockstat":     "TCP: inuse 5 orphan 0 tw 6 alloc 7 mem 1\n",
 		"4242/net/dev":          "head\neth0: 10 1 0 0 0 0 0 0 20 2 0 0 0 0 0 0\n",
@@ -102,6 +104,9 @@ func TestSnapshotOfAFakeV1Node(t *testing.T) {
 	}
 	if m := worker.Memory; m == nil || m.CgroupBytes != 123456 || m.PSSBytes != 220*1024 || m.RSSBytes != 330*1024 || m.Processes != 2 || m.Missing != "" {
 		t.Errorf("worker memory: %+v", m)
+	}
+	if by := worker.Memory.PSSByCommand; len(by) != 2 || by["envoy"] != 200*1024 || by["pilot-agent"] != 20*1024 {
+		t.Errorf("memory by command: %v", by)
 	}
 	if n := worker.Net; n == nil || n.Established != 4 || n.ActiveOpens != 11 || n.PassiveOpen != 12 || n.TimeWait != 6 || n.Retransmits != 1 {
 		t.Errorf("worker sockets: %+v", n)

@@ -132,6 +132,25 @@ func TestBetterReadings(t *testing.T) {
 	}
 }
 
+// One instant has threads too: ahead of a window's counters at its beginning,
+// behind them at its end.
+func TestThreadsOfOneInstant(t *testing.T) {
+	client, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: taskTree(t)})
+	for _, edge := range []Edge{Begin, End} {
+		shot, err := client.SnapshotAll(t.Context(), SnapshotRequest{Targets: []Target{{Name: "c", ContainerID: testContainer}}, Threads: true, Edge: edge})
+		if err != nil {
+			t.Fatal(err)
+		}
+		threads := shot.Targets["c"].Threads
+		if threads == nil || len(threads.Threads) != 2 {
+			t.Fatalf("edge %q: %+v", edge, threads)
+		}
+		if edge == Begin && threads.AtUnixNS > shot.StartNS || edge == End && threads.AtUnixNS < shot.EndNS {
+			t.Errorf("edge %q: threads at %d, counters from %d to %d", edge, threads.AtUnixNS, shot.StartNS, shot.EndNS)
+		}
+	}
+}
+
 func TestThreadsThatAreNotAskedFor(t *testing.T) {
 	client, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: procTree(t)})
 	snapshot, err := client.Snapshot(t.Context(), []Target{{Name: "c", ContainerID: testContainer}}, true)

@@ -151,6 +151,8 @@ type Control struct {
 	Simulator CPU `json:"simulator_cpu"`
 	// SimulatorLag is how late the simulator read what had arrived.
 	SimulatorLag Lag `json:"simulator_lag_us"`
+	// Sidecars is what real sidecars used; nil unless a study measures it.
+	Sidecars *Sidecars `json:"sidecars,omitempty"`
 	// StaleProxySeconds is the time that proxies held endpoints already
 	// gone, summed over endpoints and proxies.
 	StaleProxySeconds float64 `json:"stale_proxy_s"`

@@ -181,6 +181,43 @@ func TestShippedScenarios(t *testing.T) {
 	}
 }
 
+// TestShippedIdleSidecars: Envoy and its agent have their CPU and memory, apart
+// and together, and pushes cost a sidecar that sees all Services more than one
+// that sees none.
+func TestShippedIdleSidecars(t *testing.T) {
+	b := newBench(t)
+	_, out := b.attempt(t, "idle-sidecars", "--set", "blocks.min=2", "--set", "blocks.max=2", "--set", "blocks.limit=20m", "--set", "real_pods=4", "--set", "services=100")
+	f := readFindings(t, out)
+	value := func(name, variant string) float64 {
+		t.Helper()
+		i := slices.IndexFunc(f.Findings, func(x record.Finding) bool {
+			return x.Name == name && x.Against == nil && x.Cell[study.FactorVariant] == variant
+		})
+		if i < 0 || !(f.Findings[i].Estimate > 0) {
+			t.Fatalf("no %s of %s", name, variant)
+		}
+		t.Logf("%s of %s: %.4g %s", name, variant, f.Findings[i].Estimate, f.Findings[i].Unit)
+		return f.Findings[i].Estimate
+	}
+	for _, variant := range []string{"whole-mesh", "own-namespace", "istio-system-only"} {
+		for _, when := range []string{"idle", "changing"} {
+			for _, what := range []string{"cpu", "memory"} {
+				whole, parts := value("sidecar_"+what+"_"+when, variant), value("envoy_"+what+"_"+when, variant)+value("agent_"+what+"_"+when, variant)
+				if parts > 1.01*whole || parts < 0.9*whole {
+					t.Errorf("%s %s of %s: Envoy and agent have %v of %v", what, when, variant, parts, whole)
+				}
+			}
+		}
+		if idle := value("sidecar_cpu_idle", variant); idle > 200 {
+			t.Errorf("%s: a sidecar without requests uses %v mCPU, as one with a thousand a second", variant, idle)
+		}
+	}
+	if all, none := value("sidecar_cpu_changing", "whole-mesh"), value("sidecar_cpu_changing", "istio-system-only"); all <= none {
+		t.Errorf("changes of endpoints cost a sidecar that sees them %v mCPU, one that does not %v", all, none)
+	}
+	b.gone(t)
+}
+
 // TestShippedSimulatedAgainstReal: simulated sidecars have istiod do what real
 // ones have it do: pushes and bytes within 1%, and no whole interval of its CPU
 // time or memory beyond 10%. (The study itself asks for whole intervals within

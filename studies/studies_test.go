@@ -97,6 +97,7 @@ func TestTimes(t *testing.T) {
 
 		"control-plane-tuning": 10 * time.Minute,
 		"sidecar-scope":        10 * time.Minute,
+		"idle-sidecars":        13*time.Minute + 30*time.Second,
 	} {
 		_, p := load(t, name)
 		if most := p.Estimate().Max + podStart; most > limit {
@@ -178,7 +179,7 @@ func TestTheTablesListEveryStudy(t *testing.T) {
 // Studies of the control plane reach the blocks that an interval needs within
 // their time, if trials take what they are expected to.
 func TestControlStudiesReachTheirBlocks(t *testing.T) {
-	for _, name := range []string{"control-plane-tuning", "control-plane-levers", "sidecar-scope", "version-regression", "one-istiod", "simulated-against-real", "capacity-holdout", "throttle-or-lock"} {
+	for _, name := range []string{"control-plane-tuning", "control-plane-levers", "sidecar-scope", "version-regression", "one-istiod", "simulated-against-real", "capacity-holdout", "throttle-or-lock", "idle-sidecars"} {
 		s, p := load(t, name)
 		if e := p.Estimate(); s.Kind != study.ControlPlane || s.Blocks.Min < 2 || e.Min > s.Blocks.Limit {
 			t.Errorf("%s: %d blocks take %v, the limit is %v", name, s.Blocks.Min, e.Min, s.Blocks.Limit)
@@ -235,6 +236,34 @@ func TestSidecarScopeIsWhatItSays(t *testing.T) {
 		if figures[finding] != want {
 			t.Errorf("%s: published %v, want %v", finding, figures[finding], want)
 		}
+	}
+}
+
+// Real sidecars are looked at as long as the kubelet's probes are apart, and see
+// all Services, a tenth of them, or none.
+func TestIdleSidecarsIsWhatItSays(t *testing.T) {
+	s, p := load(t, "idle-sidecars")
+	if s.Control.Idle != 15*time.Second || !s.Measured(study.MeasureSidecars) || s.Measured(study.MeasureConvergence) || s.Control.Traffic != nil {
+		t.Errorf("idle for %v, measures %v, traffic %v", s.Control.Idle, s.Measures, s.Control.Traffic)
+	}
+	hosts := map[string]string{}
+	for _, c := range p.Cells {
+		l, err := study.ControlOf(c)
+		if err != nil || l.RealPods != 10 || l.Connected() != 0 || l.Services != 300 || l.Namespaces != 10 || l.Change != study.ChangeEndpointsScale ||
+			s.ChangesIn(c) != 16 || s.ChangeTime(c) != 8*time.Second {
+			t.Errorf("%v: %v", c, err)
+		}
+		hosts[c[study.FactorVariant]] = c[study.FactorSidecarHosts]
+	}
+	if hosts["own-namespace"] != "./*,istio-system/*" || hosts["istio-system-only"] != "istio-system/*" {
+		t.Errorf("the scopes are %v", hosts)
+	}
+	figures := map[string][]float64{}
+	for _, f := range s.Published {
+		figures[f.Finding] = append(figures[f.Finding], f.Figure)
+	}
+	if !slices.Equal(figures["sidecar_cpu_idle"], []float64{200}) || !slices.Equal(figures["sidecar_memory_idle"], []float64{60e6, 50e6}) {
+		t.Errorf("published: %v", figures)
 	}
 }
 

@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,8 +24,8 @@ type Control struct {
 	Settle time.Duration
 	// Quiet is how long no message may come before the window begins.
 	Quiet time.Duration
-	// Idle is how long istiod's CPU is measured before the first change;
-	// 0: not at all.
+	// Idle is how long istiod's CPU, and that of real sidecars, is measured
+	// before the first change; 0: not at all.
 	Idle time.Duration
 	// Security is how simulated proxies reach istiod.
 	Security string
@@ -149,7 +150,7 @@ func controlSection(c *Control) object {
 			value: durationValue{to: &c.Settle, low: time.Second, high: 10 * time.Minute}},
 		{name: "quiet", doc: "How long all proxies must be quiet before a trial's window begins.",
 			value: durationValue{to: &c.Quiet, low: 100 * time.Millisecond, high: time.Minute}},
-		{name: "idle", doc: "How long istiod's CPU is measured before the first change, with all proxies connected; 0 for not at all.",
+		{name: "idle", doc: "How long istiod's CPU, and with measure sidecars that of the real ones, is measured before the first change, with all proxies connected; 0 for not at all.",
 			value: durationValue{to: &c.Idle, high: 10 * time.Minute}},
 		{name: "security", doc: "How simulated proxies reach istiod: mutual TLS with certificates that istiod signs for the pods' service accounts, as agents do; TLS with a token; or plain text.",
 			value: textValue{to: &c.Security, oneOf: []string{SecurityMTLS, SecurityTLS, SecurityPlaintext}}},
@@ -291,8 +292,22 @@ func (d *decoder) checkControl(s *Study) {
 		}
 	}
 	d.checkTraffic(s)
+	d.checkSidecars(s)
 	if s.Mesh != MeshIstio {
 		d.fail(d.pos("mesh"), "leave it out: istio", "mesh %s has no control plane to study", s.Mesh)
+	}
+}
+
+// checkSidecars finds what a study of real sidecars could not measure.
+func (d *decoder) checkSidecars(s *Study) {
+	switch at := d.pos("measures"); {
+	case !s.Measured(MeasureSidecars):
+	case s.Measured(MeasureConvergence):
+		d.fail(at, "leave convergence out", "measure convergence asks real sidecars all the time what they have in force, which would be most of what measure sidecars finds")
+	case s.Control.Idle == 0:
+		d.fail(d.pos("control", "idle"), "set control.idle: 15s, as long as the kubelet's probes of a sidecar are apart", "measure sidecars needs a time in which nothing changes")
+	case !slices.ContainsFunc(s.levels(FactorRealPods), func(n string) bool { return n != "0" }):
+		d.fail(at, "settings: {real_pods: 10}", "measure sidecars: no cell has real_pods")
 	}
 }
 
@@ -336,6 +351,7 @@ const (
 	restartTime = 8 * time.Second       // istiod with other levers, until it is ready
 	connectTime = 40 * time.Millisecond // a proxy, as fast as istiod admits them
 	deliverTime = time.Second           // the last change, until every proxy has it
+	renewTime   = 13 * time.Second      // real pods, made anew
 )
 
 // controlTrial is how long a trial of a cell takes, at least and at most.
@@ -346,5 +362,8 @@ func (s *Study) controlTrial(cell record.Cell) (shortest, longest time.Duration)
 	}
 	c := s.Control
 	base := restartTime + time.Duration(l.Connected()+l.RealPods)*connectTime + c.Quiet + c.Idle + s.ChangeTime(cell) + switchTime
+	if s.Measured(MeasureSidecars) && l.RealPods > 0 {
+		base += renewTime
+	}
 	return base + min(deliverTime+l.DebounceAfter, c.Settle), base + c.Settle
 }

@@ -114,6 +114,9 @@ func TestControlRefuses(t *testing.T) {
 		{"debounce", minimalControl + "settings: {debounce_after: 20s}\n", "4:28", "longer than debounce_max 10s", "raise debounce_max"},
 		{"burst", minimal + "control: {changes: 5}\nsettings: {change_arrival: \"burst:6\"}\n", "4:28", "bursts of 6 changes, but a trial makes 5", "at least 6 changes"},
 		{"searched twice", minimalControl + "factors: {proxies: [5, 10]}\nsearch:\n- {factor: proxies, finding: convergence_p99, bound: 2 s}\n- {factor: proxies, finding: convergence_p99, bound: 2000 ms, tolerance: 5%}\n", "7:3", "searched twice", "leave one"},
+		{"sidecars that are asked", minimalControl + "settings: {real_pods: 5}\nmeasures: [sidecars, convergence]\n", "5:11", "asks real sidecars all the time", "leave convergence out"},
+		{"sidecars never idle", minimal + "control: {idle: 0s}\nsettings: {real_pods: 5}\nmeasures: [sidecars]\n", "3:17", "a time in which nothing changes", "15s"},
+		{"no real sidecars", minimalControl + "measures: [sidecars]\n", "4:11", "no cell has real_pods", "real_pods: 10"},
 		{"published unit", minimalControl + "published:\n- {source: s, claim: c, finding: pushes, cell: {proxies: 50}, figure: 3, unit: MB}\n", "5:80", "is not a unit of pushes", "possible: pushes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -27,6 +27,7 @@ const (
 	SectionMetrics       = "metrics"
 	SectionInstalled     = "installed"
 	SectionTuning        = "tuning"
+	SectionSidecars      = "sidecars"
 )
 
 // XDSTypes are the types of resources that findings tell apart, by their
@@ -36,7 +37,7 @@ func XDSTypes() []string { return []string{"cds", "eds", "lds", "rds", "sds", "n
 // controlFindings are the findings of control-plane studies.
 var controlFindings = finding.NewTable(
 	of(MeasureConvergence, convergenceFindings()), of(MeasureConvergence, stageFindings()), of(MeasureAmplification, amplificationFindings()),
-	of(MeasureConfig, configFindings()), of(MeasureCost, costFindings()), of(MeasureStaleness, stalenessFindings()),
+	of(MeasureConfig, configFindings()), of(MeasureSidecars, sidecarFindings()), of(MeasureCost, costFindings()), of(MeasureStaleness, stalenessFindings()),
 	of(MeasureConvergence, faultFindings()), []finding.Def{highestFinding(), tunedFinding()})
 
 // FindingTuned is what a tuning's recommended setting does to its objectives.
@@ -175,6 +176,31 @@ func costFindings() []finding.Def {
 		{Name: "apiserver_cpu_idle", Unit: finding.UnitCores, Doc: "kube-apiserver's CPU before the first change.", Section: SectionCost, Signed: true},
 		{Name: "simulator_cpu_share", Unit: finding.UnitRatio, Doc: "CPU time of the simulated proxies over istiod's.", Section: SectionCost, Context: true},
 	}
+}
+
+// sidecarFindings are of a real sidecar without requests, and of the two processes
+// that it is.
+func sidecarFindings() []finding.Def {
+	var out []finding.Def
+	for _, when := range []struct{ name, words, doc string }{
+		{"idle", "idle", "while nothing changes in the mesh"},
+		{"changing", "while the mesh changes", "while the cell's changes are made and pushed"},
+	} {
+		def := func(of, what, unit, words, doc string) finding.Def {
+			return finding.Def{Name: of + "_" + what + "_" + when.name, Unit: unit, Words: words + " " + when.words, Section: SectionSidecars, Doc: doc}
+		}
+		cpu := compared(def("sidecar", "cpu", finding.UnitMilliCPU, "CPU of a sidecar", "CPU of a real sidecar without requests "+when.doc+", Envoy and agent: the mean over sidecars."), SectionLevers)
+		memory := compared(def("sidecar", "memory", finding.UnitBytes, "memory of a sidecar", "Its memory at the end of that time: proportional set size."), SectionLevers)
+		cpu.Decides, memory.Decides = when.name == "idle", when.name == "idle"
+		out = append(out, cpu,
+			def("envoy", "cpu", finding.UnitMilliCPU, "CPU of a sidecar's Envoy", "The same of its Envoy alone."),
+			def("agent", "cpu", finding.UnitMilliCPU, "CPU of a sidecar's agent", "The same of its agent alone."),
+			memory,
+			def("envoy", "memory", finding.UnitBytes, "memory of a sidecar's Envoy", "The same of its Envoy alone."),
+			def("agent", "memory", finding.UnitBytes, "memory of a sidecar's agent", "The same of its agent alone."))
+	}
+	return append(out, compared(finding.Def{Name: "sidecar_cpu_per_change", Unit: finding.UnitPerChange, Words: "CPU of a sidecar per change", Section: SectionSidecars, Signed: true, Net: true,
+		Doc: "CPU time of a real sidecar without requests while changes are made, net of idle use, per committed change, whether it needs the change or not."}, SectionLevers))
 }
 
 func stalenessFindings() []finding.Def {

@@ -237,6 +237,9 @@ func deploysControl(p *study.Plan) (string, error) {
 	out := fmt.Sprintf("at most %s in one pod", proxies(connected))
 	if real > 0 {
 		out += ", " + count(real, "real pod")
+		if p.Study.Measured(study.MeasureSidecars) {
+			out += " made anew for each trial"
+		}
 	}
 	return out + fmt.Sprintf("; istiod restarts before each trial, %s per block", count(p.Estimate().Trials, "time")), nil
 }

@@ -149,6 +149,27 @@ func MadeUpProfiles() []record.Profile {
 	}
 }
 
+// IdleSidecars is a made-up run of studies/idle-sidecars.
+func IdleSidecars(t *testing.T) record.Findings {
+	use := func(seconds, mcpu, mb, noise float64) *record.SidecarUse {
+		const n = 10
+		u := &record.SidecarUse{Sidecars: n, SidecarSeconds: n * seconds, CPU: record.CPU{UserS: n * seconds * mcpu * noise / 1000}, PSSBytes: int64(n * mb * 1e6)}
+		u.Processes = map[string]record.PartUse{
+			record.ProcessEnvoy: {CPUS: 0.7 * u.CPU.UserS, PSSBytes: u.PSSBytes * 2 / 3}, record.ProcessAgent: {CPUS: 0.3 * u.CPU.UserS, PSSBytes: u.PSSBytes / 3}}
+		return u
+	}
+	return ControlPlane(t, "idle-sidecars", 3, func(trial *record.Trial, _ []record.Event) {
+		size := map[string]float64{"whole-mesh": 3, "own-namespace": 1.2, "istio-system-only": 1}[trial.Cell[study.FactorVariant]]
+		noise := 1 + 0.01*float64(trial.Order%3+trial.Block)
+		trial.Window.Seconds = 13
+		c := trial.Control
+		c.RealProxies, c.Wire, c.Config, c.Simulator, c.Profiles = 10, nil, nil, record.CPU{}, nil
+		c.Istiod = map[string]float64{`pilot_xds_pushes{type="eds"}`: map[string]float64{"whole-mesh": 240, "own-namespace": 30}[trial.Cell[study.FactorVariant]]}
+		delete(trial.CPU, record.PartSimulator)
+		c.Sidecars = &record.Sidecars{Idle: use(15, 3+0.5*size, 45+5*size, noise), Changing: use(13, 3+4*size, 46+5*size, noise)}
+	})
+}
+
 // Phantom is a made-up run of studies/phantom, which measures what real
 // requests met and what the control plane cost, and nothing else.
 func Phantom(t *testing.T) record.Findings {

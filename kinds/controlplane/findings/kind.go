@@ -1,7 +1,8 @@
 // Package findings is what analysis asks of studies of the control plane: how
 // long changes took to each proxy (convergence.go, pairs.go), the stages of
 // their way (stages.go), pushes, sizes and staleness (measures.go, series.go),
-// what istiod spent (cost.go) and what real sidecars would cost it beside that
+// what istiod spent (cost.go), what real sidecars without requests used
+// (sidecars.go), and what real sidecars would cost it beside that
 // (fidelity.go), how new proxies join (join.go), and what real
 // requests met (traffic.go). It is pure.
 package findings

@@ -17,7 +17,7 @@ import (
 // controlMeasures lists what a control-plane study measures, in the order of
 // reports.
 func controlMeasures(s *study.Study) []analysis.Measure {
-	return slices.Concat(convergenceMeasures(), amplificationMeasures(), configMeasures(), costMeasures(), stalenessMeasures(s.Control.Traffic != nil))
+	return slices.Concat(convergenceMeasures(), amplificationMeasures(), configMeasures(), sidecarMeasures(), costMeasures(), stalenessMeasures(s.Control.Traffic != nil))
 }
 
 // ofControl is a measure of what a trial counted; NaN if it counted nothing.
@@ -229,7 +229,12 @@ func amplificationMeasures() []analysis.Measure {
 	return append(out,
 		analysis.MeasureOf("pushes_per_change", perChange(func(c *record.Control) float64 { return pushes(c.Istiod, "") })),
 		analysis.MeasureOf("pushed_bytes_per_change", perChange(func(c *record.Control) float64 { return pushedBytes(c.Istiod) })),
-		analysis.MeasureOf("push_bytes_per_change", perChange(func(c *record.Control) float64 { return float64(wireSum(c).Bytes) })),
+		analysis.MeasureOf("push_bytes_per_change", perChange(func(c *record.Control) float64 {
+			if c.Proxies+c.Gateways == 0 {
+				return math.NaN() // what real ones alone receive nobody counts
+			}
+			return float64(wireSum(c).Bytes)
+		})),
 		analysis.MeasureOf("identical_share", ofControl(func(c *record.Control) float64 {
 			w := wireSum(c)
 			if w.Bytes <= 0 {

@@ -33,6 +33,8 @@ func controlWords(c *analysis.Beside, p study.Published, f *record.Finding, cell
 		out = append(out, "The published figure is of the resources as istiod logs them, ours of the messages that they came in.")
 	case p.Finding == "config_dump_bytes":
 		out = append(out, "Both are config dumps: JSON, with the bootstrap in it and without endpoints. That of another version of Envoy and Istio prints more, or less, of the same.")
+	case p.Finding == "sidecar_cpu_idle", p.Finding == "sidecar_cpu_changing", p.Finding == "sidecar_memory_idle", p.Finding == "sidecar_memory_changing":
+		out = append(out, idleWords(c, p, f, cell)...)
 	case strings.HasPrefix(p.Finding, "config_bytes"), strings.HasPrefix(p.Finding, "scope_config_bytes"):
 		out = append(out, "The published figure is the size of a config dump, JSON with the bootstrap in it; ours is the configuration as it comes over the wire.")
 	}

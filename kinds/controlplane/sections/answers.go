@@ -17,6 +17,7 @@ func controlAnswers(f record.Findings) []string {
 	answers := append(tuningAnswers(f), faultAnswers(f)...)
 	answers = append(answers, report.SearchAnswers(f)...)
 	answers = append(answers, trafficAnswers(f)...)
+	answers = append(answers, sidecarAnswers(f)...)
 	if f.Tuning == nil { // cells were chosen by what these would tell
 		answers = append(answers, leverAnswers(f)...)
 	}

@@ -32,7 +32,7 @@ func (t *controlTrial) audience() verdict.Audience {
 	for _, p := range t.ids {
 		a.Proxies = append(a.Proxies, verdict.Proxy{Type: p.Type, Name: p.Name, Namespace: p.Namespace, Workload: p.Workload})
 	}
-	workload := cmp.Or(t.c.realServes(t.levels, t.known), site.RoleReal)
+	workload := t.realWorkload()
 	for _, p := range t.c.reals {
 		a.Proxies = append(a.Proxies, verdict.Proxy{Type: population.Sidecar, Name: p.Name, Namespace: p.Namespace, Workload: workload})
 	}
@@ -43,6 +43,11 @@ func (t *controlTrial) audience() verdict.Audience {
 		a.Scopes = append(a.Scopes, c.Scope)
 	}
 	return a
+}
+
+// realWorkload is the workload that the real pods are of.
+func (t *controlTrial) realWorkload() string {
+	return cmp.Or(t.c.realServes(t.levels, t.known), site.RoleReal)
 }
 
 // audienceOf is what levers let proxies see.
@@ -99,9 +104,12 @@ func (t *controlTrial) collect(ctx context.Context) {
 	}
 	t.costAPIServer(c)
 	t.costs()
+	if t.weighsSidecars() {
+		c.Sidecars = t.sidecars()
+	}
 	t.seen.Logs = t.readLogs(ctx)
 	t.seen.Levers = t.c.mesh.Check(ctx, t.levers, t.leverEvidence())
-	if len(t.c.reals) > 0 {
+	if len(t.c.reals) > 0 && t.c.study.Measured(study.MeasureConvergence) {
 		t.seen.EnvoysEvery = max(envoyEvery, time.Duration(t.envoys.pause.Load()))
 	}
 }

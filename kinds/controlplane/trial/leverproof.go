@@ -18,5 +18,10 @@ func (t *controlTrial) leverEvidence() mesh.ControlEvidence {
 		seen[id.Namespace], seen[key] = true, true
 		e.Proxies = append(e.Proxies, mesh.ControlProxy{ID: id.Name + "." + id.Namespace, Namespace: id.Namespace, Labels: id.Labels, Gateway: gateway})
 	}
+	if len(t.c.reals) > 0 { // all are in one namespace, of one workload
+		real := t.c.reals[0]
+		e.Proxies = append(e.Proxies, mesh.ControlProxy{ID: real.Name + "." + real.Namespace, Namespace: real.Namespace,
+			Labels: map[string]string{population.AppLabel: t.realWorkload()}})
+	}
 	return e
 }

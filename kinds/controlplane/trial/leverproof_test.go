@@ -8,10 +8,12 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 func TestLeverEvidence(t *testing.T) {
-	c := &controlTrial{out: record.Trial{Control: &record.Control{}}}
+	c := &controlTrial{c: &controlPlane{}, out: record.Trial{Control: &record.Control{}}}
 	for i := range 9 {
 		c.ids = append(c.ids, population.Identity{Type: population.Sidecar, Name: fmt.Sprint("p", i), Namespace: population.Namespace(i % 3), Workload: fmt.Sprint("svc-", i)})
 	}
@@ -23,5 +25,13 @@ func TestLeverEvidence(t *testing.T) {
 	// One of each namespace, and the workload that a Sidecar may select.
 	if !slices.Equal(ids, []string{"p0.mm-0", "p1.mm-1", "p2.mm-2", "p4.mm-1"}) {
 		t.Errorf("asks for %v", ids)
+	}
+	// Of a cell without simulated proxies it is a real one that proves them.
+	s, _, _ := controlCell(t)
+	s.Control.RealEndpoints = true
+	alone := &controlTrial{c: &controlPlane{study: s, reals: []site.Pod{{Name: "r0", Namespace: population.Namespace(0)}, {Name: "r1", Namespace: population.Namespace(0)}}},
+		out: c.out, levels: study.ControlLevels{Services: 3}, known: mesh.Levers{Workload: map[string]string{population.AppLabel: "svc-0"}}}
+	if p := alone.leverEvidence().Proxies; len(p) != 1 || p[0].ID != "r0.mm-0" || p[0].Namespace != "mm-0" || p[0].Labels[population.AppLabel] != "svc-0" || p[0].Gateway {
+		t.Errorf("asks for %+v", p)
 	}
 }

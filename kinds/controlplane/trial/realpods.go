@@ -19,9 +19,10 @@ import (
 )
 
 // ensureReal brings the real pods to the number that a cell asks for, made
-// anew where a lever that is read at a sidecar's start has changed, and finds
-// them. They live in the namespace that Sidecars of scope namespace are for.
-func (c *controlPlane) ensureReal(ctx context.Context, l study.ControlLevels, levers mesh.Levers) error {
+// anew where a lever that is read at a sidecar's start has changed, or fresh is
+// another, and finds them. They live in the namespace that Sidecars of scope
+// namespace are for.
+func (c *controlPlane) ensureReal(ctx context.Context, l study.ControlLevels, levers mesh.Levers, fresh string) error {
 	c.reals = nil
 	namespace := levers.Namespaces[0]
 	if l.RealPods == 0 && c.wish == "" {
@@ -38,6 +39,9 @@ func (c *controlPlane) ensureReal(ctx context.Context, l study.ControlLevels, le
 	}
 	serves := c.realServes(l, levers)
 	wish := fmt.Sprintf("delta=%s dns=%s serves=%s", levers.Level(study.FactorDelta), levers.Level(study.FactorDNSCapture), serves)
+	if fresh != "" {
+		wish += " for=" + fresh
+	}
 	c.say("%d real pods with sidecars", l.RealPods)
 	if err := c.GivePullSecret(ctx, namespace); err != nil {
 		return err

@@ -138,7 +138,7 @@ func (t *controlTrial) prepare(ctx context.Context) error {
 	if err := t.learn(limited); err != nil {
 		return err
 	}
-	if err := t.c.ensureReal(limited, t.levels, t.known); err != nil {
+	if err := t.c.ensureReal(limited, t.levels, t.known, t.fresh()); err != nil {
 		return err
 	}
 	if err := t.c.ensureTraffic(limited, t.known); err != nil {
@@ -339,7 +339,8 @@ func (t *controlTrial) snapshot(ctx context.Context, memory bool, edge observe.E
 			if err != nil {
 				return err
 			}
-			if out[i], err = o.SnapshotAll(ctx, t.targets[node], memory, edge); err != nil {
+			request := observe.SnapshotRequest{Targets: t.targets[node], Memory: memory, Threads: t.weighsSidecars(), Edge: edge}
+			if out[i], err = o.SnapshotAll(ctx, request); err != nil {
 				return fmt.Errorf("observe node %s: %w", node, err)
 			}
 			return nil

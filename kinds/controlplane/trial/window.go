@@ -52,7 +52,9 @@ func (t *controlTrial) window(ctx context.Context) error {
 		return err
 	}
 	start := time.Now()
-	t.envoys.begin(start.Add(driveLead))
+	if !t.weighsSidecars() {
+		t.envoys.begin(start.Add(driveLead))
+	}
 	driven, err := t.driver.Drive(ctx, start.Add(driveLead), t.announce)
 	t.seen.Changes = driven
 	if ctx.Err() != nil {
@@ -64,14 +66,9 @@ func (t *controlTrial) window(ctx context.Context) error {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		t.seen.DriveError = err.Error()
 	}
-	if err := t.settle(ctx); err != nil {
+	if err := t.endWindow(ctx, start); err != nil {
 		return err
 	}
-	if t.windowEnd, err = t.endSnapshot(ctx); err != nil {
-		return err
-	}
-	t.host = t.c.HostAfter(t.host)
-	t.out.Window = record.Window{Start: start.UTC(), Seconds: time.Since(start).Seconds(), Intervals: 1}
 	t.envoys.stop()
 	if err := series.stop(); err != nil {
 		t.warn("istiod's metrics were not all recorded as series: %v", err)
@@ -81,8 +78,10 @@ func (t *controlTrial) window(ctx context.Context) error {
 			return fmt.Errorf("account of the simulated sidecars: %w", err)
 		}
 	}
-	if err := t.sight(ctx); err != nil {
-		return err
+	if !t.weighsSidecars() { // else settling looked last, after the window
+		if err := t.sight(ctx); err != nil {
+			return err
+		}
 	}
 	t.compareClocks(ctx)
 	if t.after, err = t.c.look(ctx); err != nil {
@@ -93,6 +92,41 @@ func (t *controlTrial) window(ctx context.Context) error {
 	}
 	t.join(ctx)
 	return ctx.Err()
+}
+
+// endWindow waits until every proxy has all changes, and ends the window. Where it
+// measures what real sidecars use, the window ends with the last push, before they
+// are asked what they have in force: that costs them more than anything else.
+func (t *controlTrial) endWindow(ctx context.Context, start time.Time) (err error) {
+	if !t.weighsSidecars() {
+		if err := t.settle(ctx); err != nil {
+			return err
+		}
+		t.out.Window, err = t.closeWindow(ctx, start)
+		return err
+	}
+	if err := wake.Pause(ctx, t.levels.DebounceAfter+settleQuiet); err != nil {
+		return err
+	}
+	window, err := t.closeWindow(ctx, start)
+	if err != nil {
+		return err
+	}
+	t.envoys.begin(start.Add(driveLead))
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	t.out.Window = window
+	return nil
+}
+
+// closeWindow reads the counters at the window's end.
+func (t *controlTrial) closeWindow(ctx context.Context, start time.Time) (w record.Window, err error) {
+	if t.windowEnd, err = t.endSnapshot(ctx); err != nil {
+		return w, err
+	}
+	t.host = t.c.HostAfter(t.host)
+	return record.Window{Start: start.UTC(), Seconds: time.Since(start).Seconds(), Intervals: 1}, nil
 }
 
 // compareClocks looks at the end where the simulated sidecars' clock is.
@@ -150,7 +184,7 @@ func (t *controlTrial) idle(ctx context.Context) error {
 	if err := wake.Pause(ctx, idle); err != nil {
 		return err
 	}
-	t.idleEnd, err = t.snapshot(ctx, false, observe.End)
+	t.idleEnd, err = t.snapshot(ctx, t.weighsSidecars(), observe.End)
 	return err
 }
 

@@ -225,6 +225,11 @@ func TestJudgeCosts(t *testing.T) {
 		if r.costs(); len(r.Validity().Warnings) != 0 {
 			t.Errorf("%v of the machine's CPU, with traffic: %q", real, r.Validity().Warnings)
 		}
+		r = rulingOn(1) // nobody asks them before the window has ended
+		r.trial.CPU[record.PartMachine], r.trial.CPU[record.PartServerProxy], r.trial.Control.Sidecars = record.CPU{UserS: 1}, record.CPU{UserS: real}, &record.Sidecars{}
+		if r.costs(); len(r.Validity().Warnings) != 0 {
+			t.Errorf("%v of the machine's CPU, which is measured: %q", real, r.Validity().Warnings)
+		}
 	}
 }
 

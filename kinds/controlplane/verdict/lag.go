@@ -85,7 +85,7 @@ func (r *ruling) costs() {
 		r.Warn("the simulated sidecars used %.0f%% of the CPU that istiod used", 100*simulator/istiod)
 	}
 	own, all := cpu[record.PartServerProxy].TotalS(), cpu[record.PartMachine].TotalS()
-	if r.trial.Control.Traffic == nil && all > 0 && own > r.limits.Of(realCPU)*all {
+	if c := r.trial.Control; c.Traffic == nil && c.Sidecars == nil && all > 0 && own > r.limits.Of(realCPU)*all {
 		r.Warn("the real sidecars used %.0f%% of the CPU that the machine used, most of it to say what they have in force: that is in what this trial measured", 100*own/all)
 	}
 }

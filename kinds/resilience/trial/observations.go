@@ -232,7 +232,7 @@ func snapshotOf(ctx context.Context, o observe.Client, targets []observe.Target,
 	if !processes {
 		return someOf(ctx, o, targets, memory)
 	}
-	shot, err := o.SnapshotAll(ctx, targets, memory, edge)
+	shot, err := o.SnapshotAll(ctx, observe.SnapshotRequest{Targets: targets, Memory: memory, Edge: edge})
 	if err == nil || !noSuchTarget(err) {
 		return shot, err
 	}
@@ -240,7 +240,7 @@ func snapshotOf(ctx context.Context, o observe.Client, targets []observe.Target,
 		return shot, err
 	}
 	live := slices.DeleteFunc(slices.Clone(targets), func(t observe.Target) bool { _, ok := shot.Targets[t.Name]; return !ok })
-	if all, err := o.SnapshotAll(ctx, live, memory, edge); err == nil {
+	if all, err := o.SnapshotAll(ctx, observe.SnapshotRequest{Targets: live, Memory: memory, Edge: edge}); err == nil {
 		return all, nil
 	}
 	return shot, nil // what others used is not known then

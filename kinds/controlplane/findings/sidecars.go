@@ -1,0 +1,97 @@
+package findings
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// sidecarMeasures are what a real sidecar without requests uses.
+func sidecarMeasures() []analysis.Measure {
+	idle := func(s *record.Sidecars) *record.SidecarUse { return s.Idle }
+	changing := func(s *record.Sidecars) *record.SidecarUse { return s.Changing }
+	var out []analysis.Measure
+	add := func(name string, in func(*record.Sidecars) *record.SidecarUse, of func(*record.SidecarUse) float64) {
+		out = append(out, analysis.MeasureOf(name, ofControl(func(c *record.Control) float64 {
+			if c.Sidecars == nil || in(c.Sidecars) == nil {
+				return math.NaN()
+			}
+			return of(in(c.Sidecars))
+		})))
+	}
+	for _, when := range []struct {
+		name string
+		in   func(*record.Sidecars) *record.SidecarUse
+	}{{"idle", idle}, {"changing", changing}} {
+		add("sidecar_cpu_"+when.name, when.in, sidecarCPU)
+		add("sidecar_memory_"+when.name, when.in, func(u *record.SidecarUse) float64 {
+			return analysis.Positive(float64(u.PSSBytes)) / float64(u.Sidecars)
+		})
+		for _, process := range []struct{ name, command string }{{"envoy", record.ProcessEnvoy}, {"agent", record.ProcessAgent}} {
+			add(process.name+"_cpu_"+when.name, when.in, func(u *record.SidecarUse) float64 {
+				p, ok := u.Processes[process.command]
+				if !ok {
+					return math.NaN()
+				}
+				return 1000 * p.CPUS / u.SidecarSeconds
+			})
+			add(process.name+"_memory_"+when.name, when.in, func(u *record.SidecarUse) float64 {
+				return analysis.Positive(float64(u.Processes[process.command].PSSBytes)) / float64(u.Sidecars)
+			})
+		}
+	}
+	return append(out, analysis.MeasureOf("sidecar_cpu_per_change", ofControl(sidecarCPUPerChange)))
+}
+
+// sidecarCPU is the CPU of one sidecar on the mean, in thousandths.
+func sidecarCPU(u *record.SidecarUse) float64 { return 1000 * u.CPU.TotalS() / u.SidecarSeconds }
+
+// sidecarCPUPerChange is a sidecar's CPU time for a change beyond idle use, in
+// microseconds.
+func sidecarCPUPerChange(c *record.Control) float64 {
+	if c.Sidecars == nil || c.Sidecars.Idle == nil || c.Sidecars.Changing == nil || c.Committed <= 0 {
+		return math.NaN()
+	}
+	u := c.Sidecars.Changing
+	beyond := (sidecarCPU(u) - sidecarCPU(c.Sidecars.Idle)) / 1000 * u.SidecarSeconds
+	return 1e6 * beyond / float64(u.Sidecars) / float64(c.Committed)
+}
+
+// idleWords say why a sidecar without requests uses so much less than one with
+// requests that a published figure is of, and what it is that it uses.
+func idleWords(c *analysis.Beside, p study.Published, f *record.Finding, cell int) []string {
+	measured := func(name string) (string, bool) {
+		x := c.Find(name, cell)
+		if x == nil || x.Verdict != record.VerdictMeasured {
+			return "", false
+		}
+		return words.Quantity(x.Estimate, x.Unit), true
+	}
+	if strings.HasPrefix(p.Finding, "sidecar_memory") {
+		out := "Memory is a price of the pod: a sidecar holds it whether requests come or not, and it grows with the configuration. Ours is the proportional set size, in which sidecars on one node share the pages of their programs"
+		if envoy, ok := measured("envoy" + strings.TrimPrefix(p.Finding, "sidecar")); ok {
+			out += "; " + envoy + " of it are Envoy's"
+		}
+		return []string{out + "."}
+	}
+	out := []string{"The published figure is the price of requests: a proxy that carries some spends it on their bytes, TLS, routes and statistics. One that carries none spends nothing of that."}
+	envoy, okEnvoy := measured("envoy" + strings.TrimPrefix(p.Finding, "sidecar"))
+	agent, okAgent := measured("agent" + strings.TrimPrefix(p.Finding, "sidecar"))
+	if okEnvoy && okAgent {
+		out = append(out, fmt.Sprintf("What is left comes by the clock and not by the request: Envoy's timers and the kubelet's probes (%s), and its agent, which answers these (%s).", envoy, agent))
+	}
+	if p.Figure > 0 && f.Estimate > 0 && f.Estimate < p.Figure {
+		const pods = 1000
+		out = append(out, fmt.Sprintf("A thousand idle sidecars take %s cores; the published figure, read as a price of a pod, would have them take %s.",
+			words.Figures(pods*f.Estimate/1000), words.Figures(pods*p.Figure/1000)))
+	}
+	if busy, ok := measured("sidecar_cpu_changing"); ok && p.Finding == "sidecar_cpu_idle" {
+		out = append(out, fmt.Sprintf("Without requests is not without pushes: while this cell's changes are made it is %s.", busy))
+	}
+	return out
+}
