@@ -16,6 +16,7 @@ func Kind() report.Kind {
 		Findings: findings,
 		Sections: slices.Concat([]report.Section{
 			{Name: study.SectionTuning, Tables: tuningTables},
+			report.One(study.SectionSoak, soakTable),
 			report.One(study.SectionConvergence, convergenceTable),
 			report.One(study.SectionEdges, edgesTable),
 			report.One(study.SectionLevers, leversTable),
