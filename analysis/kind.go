@@ -25,6 +25,10 @@ type Kind struct {
 	Assertions func(s *study.Study, exprs []study.Expr) (ofTrials, ofFindings []study.Expr, err error)
 	Check      func(s *study.Study) error
 
+	// Figures are what runs can be compared by beside what trials measured: findings of
+	// a run's only cell.
+	Figures func(o *Observations) []RunFigure
+
 	// Outdated says in words how rules by which trials were judged differ from
 	// today's; "" if they do not.
 	Outdated func(by record.Rules) string

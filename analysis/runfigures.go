@@ -52,6 +52,11 @@ type RunFigure struct {
 	// study's stop rule names, or what its kind says if it names none.
 	Decides      bool
 	MoreIsBetter bool
+	// Growth estimates by what share of itself something grows per hour, where that is
+	// what the finding says: it rests on all windows of a run, has no values of blocks,
+	// and is compared by its difference, since no share of nothing is a margin. nil for
+	// all others.
+	Growth func(o stat.Options) stat.Estimate
 }
 
 // Figures reduces a run to what it can be compared by. It fails as
@@ -76,6 +81,12 @@ func (kinds Kinds) Figures(run record.Run) (*RunFigures, error) {
 			if !r.untried[cell] {
 				r.add(o, m, cell)
 			}
+		}
+	}
+	if o.kind.Figures != nil {
+		for _, f := range o.kind.Figures(o) {
+			r.at[figureAt{f.Finding.Name, 0}] = len(r.Figures)
+			r.Figures = append(r.Figures, f)
 		}
 	}
 	return r, nil

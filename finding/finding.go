@@ -79,6 +79,7 @@ const (
 	FromBill    Source = "bill"    // what each part of a bill costs
 	FromHops    Source = "hops"    // the cost breakdown of the request path
 	FromTuning  Source = "tuning"  // the best setting of levers
+	FromSoak    Source = "soak"    // what grows from hour to hour
 )
 
 // Named reports whether a study file can name the finding, in a stop rule, a
@@ -86,7 +87,7 @@ const (
 // known before anything ran.
 func (d Def) Named() bool {
 	switch d.Source {
-	case FromSearch, FromLimits, FromFits, FromTuning:
+	case FromSearch, FromLimits, FromFits, FromTuning, FromSoak:
 		return false
 	}
 	return d.family() == ""

@@ -24,7 +24,9 @@ const (
 	UnitMilliCPU         = "mCPU" // thousandths of a CPU
 	UnitGoroutines       = "goroutines"
 	UnitBytesPerSecond   = "bytes/s"
+	UnitBytesPerHour     = "bytes/h"
 	UnitRatio            = "ratio"
+	UnitRatioPerHour     = "ratio/h" // of a value's own, each hour
 	UnitPerSecond        = "1/s"
 	UnitThroughput       = "rps"
 	UnitRequestRate      = "requests/s"

@@ -52,6 +52,22 @@ func IstiodHeap(s Scrape) (heap, allocated, goroutines int64, ok bool) {
 	return int64(a), int64(b), int64(c), okA && okB && okC
 }
 
+// liveHeap is what the last garbage collections of all replicas left in use. No page
+// says so, but each says at which size the next collection comes: with Go's default
+// GOGC that is twice of it, and of another GOGC newer versions tell. Where GOMEMLIMIT
+// holds the heap down it is less than that.
+func liveHeap(s Scrape) int64 {
+	next, ok := s.Sum("go_memstats_next_gc_bytes")
+	if !ok {
+		return 0
+	}
+	percent, replicas := 100.0, float64(len(s.Replicas))
+	if sum, ok := s.Sum("go_gc_gogc_percent"); ok && replicas > 0 {
+		percent = sum / replicas
+	}
+	return int64(next / (1 + percent/100))
+}
+
 // FillControl puts what istiod's metrics say of a window into a trial's
 // record: rises and gauges of its own metrics, heap, allocation, goroutines,
 // what is missing, and what was not counted.
@@ -73,6 +89,7 @@ func FillControl(c *record.Control, before, after Scrape) error {
 		_, allocatedBefore, _, _ := IstiodHeap(before)
 		c.HeapBytes, c.Goroutines, c.AllocBytes = heap, goroutines, allocated-allocatedBefore
 	}
+	c.LiveBytes = liveHeap(after)
 	return nil
 }
 

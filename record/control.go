@@ -160,8 +160,15 @@ type Control struct {
 	Traffic *Traffic `json:"traffic,omitempty"`
 	// Reconnects of simulated sidecars in the window, by why.
 	Reconnects map[string]int64 `json:"reconnects,omitempty"`
+	// Life names istiod's containers, and SidecarLife those of the real sidecars, in
+	// a soak: windows that differ in it are of different lives.
+	Life        string `json:"life,omitempty"`
+	SidecarLife string `json:"sidecar_life,omitempty"`
 	// What istiod's own heap says, at the end of the window.
-	HeapBytes  int64 `json:"heap_bytes,omitempty"`
+	HeapBytes int64 `json:"heap_bytes,omitempty"`
+	// LiveBytes is what the last garbage collection left in use, by the size at which
+	// Go will collect next; 0 where istiod does not say.
+	LiveBytes  int64 `json:"live_bytes,omitempty"`
 	AllocBytes int64 `json:"alloc_bytes,omitempty"` // allocated in the window
 	Goroutines int64 `json:"goroutines,omitempty"`
 	// Profiles are istiod's, taken after the window while the changes were

@@ -42,6 +42,8 @@ type Findings struct {
 	Hops []Hops `json:"hops,omitempty"`
 	// Tuning is the best setting of levers, of a study that looks for it.
 	Tuning *Tuning `json:"tuning,omitempty"`
+	// Soak is what grew in a run through which one istiod lived.
+	Soak *Soak `json:"soak,omitempty"`
 	// Profiles are where proxies spent their CPU time, by cell and part, as the
 	// page draws them: each a profile.View.
 	Profiles []json.RawMessage `json:"profiles,omitempty"`
@@ -169,6 +171,8 @@ const (
 	ReasonTooFew       = "too_few_counted" // invalid: too few of what is counted lie beyond this percentile
 	ReasonOneBlock     = "one_block"       // inconclusive: a search of one block, whose answer has no interval
 	ReasonNotSure      = "not_sure"        // of a search: an end of the interval is open, since no level there is far enough from the bound
+	ReasonTooShort     = "too_short"       // of a soak, inconclusive: it may grow by more than the margin, or not at all
+	ReasonSettling     = "settling"        // of a soak, inconclusive: it rises, but ever less
 	ReasonNotReached   = "not_reached"     // invalid: this percentile lies among requests that failed, or what is timed never came in some trial
 )
 

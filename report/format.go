@@ -33,8 +33,8 @@ func ScaleFor(unit string, largest float64) Scale {
 	suffix := ""
 	if found {
 		suffix = " per " + per
-		if per == "s" {
-			suffix = "/s"
+		if per == "s" || per == "h" {
+			suffix = "/" + per
 		}
 	}
 	if us, ok := timeUnits[base]; ok {
@@ -58,7 +58,7 @@ func ScaleFor(unit string, largest float64) Scale {
 			return Scale{1e9, "GB" + suffix}
 		}
 	case "ratio":
-		return Scale{0.01, "%"}
+		return Scale{0.01, "%" + suffix}
 	case "rps":
 		return Scale{1, "requests/s"}
 	case "packets":
@@ -233,11 +233,11 @@ func (s Scale) counts() bool {
 }
 
 func Join(number, unit string) string {
-	switch unit {
-	case "":
+	switch {
+	case unit == "":
 		return number
-	case "%":
-		return number + "%"
+	case strings.HasPrefix(unit, "%"):
+		return number + unit
 	}
 	return number + " " + unit
 }

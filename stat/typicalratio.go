@@ -28,6 +28,14 @@ func TypicalDifference(a, b []float64, o Options) Estimate {
 	return mover(Typical(a, o), Typical(b, o))
 }
 
+// Apart is the second of two estimates less the first, which know nothing of each other,
+// with an interval made of both of theirs.
+func Apart(x, y Estimate) Estimate {
+	e := mover(x, y)
+	e.Method = "both intervals together (MOVER)"
+	return e
+}
+
 // mover is y - x, with an interval made of theirs.
 func mover(x, y Estimate) Estimate {
 	e := Estimate{Value: y.Value - x.Value, Level: x.Level}

@@ -56,7 +56,7 @@ func TestShipped(t *testing.T) {
 				if s.Story == "" || len(s.Assert) == 0 {
 					t.Error("it has no story, or asserts nothing")
 				}
-			} else if len(s.Baseline) == 0 && len(s.Search) == 0 || s.Blocks.Min < least {
+			} else if len(s.Baseline) == 0 && len(s.Search) == 0 && (s.Control == nil || !s.Control.Soak) || s.Blocks.Min < least {
 				t.Error("it has no baseline, or too few blocks for an interval")
 			}
 			again, err := study.Parse(s.Marshal(), "resolved.yaml", nil)
@@ -179,7 +179,7 @@ func TestTheTablesListEveryStudy(t *testing.T) {
 // Studies of the control plane reach the blocks that an interval needs within
 // their time, if trials take what they are expected to.
 func TestControlStudiesReachTheirBlocks(t *testing.T) {
-	for _, name := range []string{"control-plane-tuning", "control-plane-levers", "sidecar-scope", "version-regression", "one-istiod", "simulated-against-real", "capacity-holdout", "throttle-or-lock", "idle-sidecars"} {
+	for _, name := range []string{"control-plane-tuning", "control-plane-levers", "sidecar-scope", "version-regression", "one-istiod", "simulated-against-real", "capacity-holdout", "throttle-or-lock", "idle-sidecars", "soak"} {
 		s, p := load(t, name)
 		if e := p.Estimate(); s.Kind != study.ControlPlane || s.Blocks.Min < 2 || e.Min > s.Blocks.Limit {
 			t.Errorf("%s: %d blocks take %v, the limit is %v", name, s.Blocks.Min, e.Min, s.Blocks.Limit)

@@ -63,6 +63,10 @@ type Control struct {
 	Trace []TraceChange
 	// Traffic is real load beside the changes; nil for none.
 	Traffic *Traffic
+	// Soak has one istiod, and its real sidecars, live through the whole run: blocks
+	// are successive windows of their life, and what grows from one to the next is
+	// asked.
+	Soak bool
 	// ChurnOn says whose endpoints change: ChurnTraffic, ChurnPopulation, or
 	// "" for those of the traffic where there is any and they can.
 	ChurnOn string
@@ -173,6 +177,8 @@ func controlSection(c *Control) object {
 			{name: "resolution", doc: "How their addresses are resolved.", value: textValue{to: &c.ServiceEntry.Resolution,
 				oneOf: []string{ResolutionDNS, ResolutionStatic, ResolutionNone}}},
 		}}},
+		{name: "soak", doc: "Whether one istiod and the real sidecars live through the whole run, which has one cell: blocks are successive windows of their life, in each of which the simulated proxies connect anew, and findings say how memory and convergence grow per hour (docs/method.md). The run takes blocks.limit, within blocks.max; margin is the growth per hour that does not matter.",
+			value: boolValue{&c.Soak}},
 		{name: "traffic", doc: "Real load through every trial, from a pod with a sidecar to a Service of real pods with sidecars; {} takes every default. Requests that go to a stale endpoint are counted.",
 			value: trafficValue{c}},
 		{name: "churn_on", doc: "Whose endpoints change (endpoints-scale, endpoints-replace, rolling-restart): traffic, those of the pods that serve the traffic, the default where there is traffic; or population, those of simulated Services.",
@@ -293,6 +299,7 @@ func (d *decoder) checkControl(s *Study) {
 	}
 	d.checkTraffic(s)
 	d.checkSidecars(s)
+	d.checkSoak(s)
 	if s.Mesh != MeshIstio {
 		d.fail(d.pos("mesh"), "leave it out: istio", "mesh %s has no control plane to study", s.Mesh)
 	}
@@ -314,6 +321,10 @@ func (d *decoder) checkSidecars(s *Study) {
 // checkPopulation finds cells without any proxy, and more changes than a
 // trial may have.
 func (d *decoder) checkPopulation(p *Plan) {
+	if p.Study.Control.Soak && len(p.Cells) > 1 {
+		d.fail(d.pos("control", "soak"), "give each factor one level, and compare runs with meshtrial compare", "one istiod cannot live through trials of %d cells: a soak has one", len(p.Cells))
+		return
+	}
 	for _, cell := range p.Cells {
 		l, err := ControlOf(cell)
 		switch {
@@ -361,7 +372,10 @@ func (s *Study) controlTrial(cell record.Cell) (shortest, longest time.Duration)
 		return 0, 0
 	}
 	c := s.Control
-	base := restartTime + time.Duration(l.Connected()+l.RealPods)*connectTime + c.Quiet + c.Idle + s.ChangeTime(cell) + switchTime
+	base := time.Duration(l.Connected()+l.RealPods)*connectTime + c.Quiet + c.Idle + s.ChangeTime(cell) + switchTime
+	if !c.Soak {
+		base += restartTime
+	}
 	if s.Measured(MeasureSidecars) && l.RealPods > 0 {
 		base += renewTime
 	}

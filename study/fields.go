@@ -76,7 +76,7 @@ func root(s *Study) object {
 			{name: "redeploy", kinds: only(DataPlane), doc: "Number of blocks that one set of pods serves before all are made anew; 0 for the whole run.", value: intValue{&s.Blocks.Redeploy, 0, 10_000}},
 		}}},
 		{name: "stop", doc: "Ends the run before blocks.max once an interval is narrow enough; none for no such rule.", value: stopValue{&s.Stop}},
-		{name: "margin", doc: "Largest difference from the baseline, as a share of its value, that does not matter: no effect is claimed where a whole interval lies within it.", value: ratioValue{&s.Margin}},
+		{name: "margin", doc: "Largest difference from the baseline, as a share of its value, that does not matter: no effect is claimed where a whole interval lies within it. In a soak, the growth per hour that does not matter.", value: ratioValue{&s.Margin}},
 		{name: "seed", doc: "Orders the blocks and spreads arrivals. 0: chosen when the run starts, and recorded.", value: seedValue{&s.Seed}},
 		{name: "measures", doc: "What to record; if left out, everything except signals, which scrapes istiod within the window, sidecars, for which a study of the control plane makes its real pods anew in each trial, and profile, which takes extra time.",
 			value: listValue[string]{to: &s.Measures, least: 1, flow: true, element: func(m *string) value { return measureValue{m} }}},

@@ -40,7 +40,7 @@ type catalogue struct {
 	markers atomic.Pointer[[]marker]
 	marked  map[markerKey]announced             // of c.mu
 	stays   atomic.Pointer[map[stayKey][]int32] // markers of a text that comes back, by where they show
-	bodies  atomic.Int64                        // bytes kept to be searched later
+	bodies  *atomic.Int64                       // bytes kept to be searched later
 }
 
 // Bounds of what a catalogue keeps.
@@ -96,7 +96,7 @@ func kindNamed(short string) kind {
 
 func newCatalogue(delta bool) *catalogue {
 	c := &catalogue{
-		delta: delta, seed: maphash.MakeSeed(), quarantine: quarantine,
+		delta: delta, seed: maphash.MakeSeed(), quarantine: quarantine, bodies: new(atomic.Int64),
 		contents: map[contentKey]weak.Pointer[content]{}, variants: map[uint64]weak.Pointer[content]{}, marked: map[markerKey]announced{},
 		tables: map[tableKey]weak.Pointer[table]{}, sets: map[uint64]weak.Pointer[nameSet]{},
 		messages:  newRecent[messageKey, *message](keptRecent),

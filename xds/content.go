@@ -74,7 +74,8 @@ func (c *catalogue) add(key contentKey, body []byte, at int64) *content {
 	if n := int64(len(body)); c.bodies.Load()+n <= keptBodies {
 		out.body = bytes.Clone(body)
 		c.bodies.Add(n)
-		runtime.AddCleanup(out, func(n int64) { c.bodies.Add(-n) }, n)
+		kept := c.bodies // alone: a cleanup that led to the catalogue would keep all of it for ever
+		runtime.AddCleanup(out, func(n int64) { kept.Add(-n) }, n)
 	}
 	// Markers announced so far are looked for now, while the body is there.
 	out.search(c.names[k].list[out.name], body, *c.markers.Load())

@@ -226,6 +226,9 @@ func (p pairing) weigh(o stat.Options, margin float64) (ratio stat.Estimate, ver
 		return none, record.VerdictWorse, p.sideWords("run B: ", "side B: ") + b.all[0].Finding.Warnings[0]
 	case p.onlyOneReached():
 		return none, record.VerdictBetter, p.sideWords("run A: ", "side A: ") + a.all[0].Finding.Warnings[0]
+	case p.grows():
+		v, why := p.growth(o, margin)
+		return none, v, why
 	case p.blocks && (a.finding.Verdict == record.VerdictInvalid || b.finding.Verdict == record.VerdictInvalid), len(a.values) == 0, len(b.values) == 0:
 		return none, record.VerdictInconclusive, "too few valid trials"
 	case !p.blocks && len(a.values)+len(b.values) < 3:

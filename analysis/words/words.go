@@ -41,6 +41,10 @@ func Quantity(v float64, unit string) string {
 		return Figures(v) + " proxy-seconds per change"
 	case finding.UnitRatio:
 		return Percent(v)
+	case finding.UnitRatioPerHour:
+		return Figures(v*100) + "% per hour"
+	case finding.UnitBytesPerHour:
+		return Quantity(v, finding.UnitBytes) + " per hour"
 	case finding.UnitCores:
 		if size < 1 {
 			return Figures(v*1e3) + " mCPU"

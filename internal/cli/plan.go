@@ -241,6 +241,9 @@ func deploysControl(p *study.Plan) (string, error) {
 			out += " made anew for each trial"
 		}
 	}
+	if p.Study.Control.Soak {
+		return out + "; one istiod, and the real pods, live through all blocks", nil
+	}
 	return out + fmt.Sprintf("; istiod restarts before each trial, %s per block", count(p.Estimate().Trials, "time")), nil
 }
 

@@ -23,7 +23,8 @@ func Kind() analysis.Kind {
 		Name:     study.ControlPlane,
 		Outdated: func(by record.Rules) string { return verdict.Outdated(by, judged.Limits) },
 		Measures: controlMeasures,
-		Sources:  []analysis.Source{analysis.FromSearches(), fromTuning()},
+		Sources:  []analysis.Source{analysis.FromSearches(), fromTuning(), fromSoak()},
+		Figures:  soakRunFigures,
 		Begin:    func([]study.Expr) any { return map[string]*convergence{} },
 		Summarize: func(o *analysis.Observations, _ int, valid []*record.Trial, s *record.CellSummary) {
 			s.Control = controlSummary(o, valid)

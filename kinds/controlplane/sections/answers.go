@@ -14,7 +14,7 @@ import (
 // controlAnswers are a control-plane study's answers in words: what never
 // came, what searches found, what each lever does, and where the time goes.
 func controlAnswers(f record.Findings) []string {
-	answers := append(tuningAnswers(f), faultAnswers(f)...)
+	answers := slices.Concat(tuningAnswers(f), soakAnswers(f), faultAnswers(f))
 	answers = append(answers, report.SearchAnswers(f)...)
 	answers = append(answers, trafficAnswers(f)...)
 	answers = append(answers, sidecarAnswers(f)...)

@@ -17,6 +17,7 @@ func Kind() report.Kind {
 		Sections: slices.Concat([]report.Section{
 			{Name: study.SectionTuning, Tables: tuningTables},
 			{Name: study.SectionSidecars, Tables: sidecarTables},
+			report.One(study.SectionSoak, soakTable),
 			report.One(study.SectionConvergence, convergenceTable),
 			report.One(study.SectionEdges, edgesTable),
 			report.One(study.SectionLevers, leversTable),

@@ -23,7 +23,11 @@ func (controlKind) Changes(ctx context.Context, o *runner.Options, plan *study.P
 	if err != nil {
 		return nil, err
 	}
-	out = append(out, journal.Planned{Object: "istiod", Done: "restarted before each trial",
+	when := journal.Done("restarted before each trial")
+	if plan.Study.Control.Soak {
+		when = "restarted before the first trial"
+	}
+	out = append(out, journal.Planned{Object: "istiod", Done: when,
 		Note: "while it starts, no proxy is told of changes and no pod gets a sidecar"})
 	return append(out, populationPlan(largest)...), nil
 }

@@ -102,6 +102,9 @@ func (t *controlTrial) collect(ctx context.Context) {
 	if err := observe.FillControl(c, t.before.scrape, t.after.scrape); err != nil {
 		t.seen.Unread = append(t.seen.Unread, record.Check{Name: "istiod-metrics", Detail: err.Error()})
 	}
+	if t.c.study.Control.Soak {
+		c.Life, c.SidecarLife = lifeOf(t.seen.Before), t.sidecarLife()
+	}
 	t.costAPIServer(c)
 	t.costs()
 	if t.weighsSidecars() {

@@ -40,6 +40,8 @@ type controlPlane struct {
 	caller *caller
 	// wish is what the real pods were made with; see [controlPlane.ensureReal].
 	wish string
+	// living says that the istiod there is to live through the trials to come.
+	living bool
 	// series records istiod's metrics; nil if nobody wants them.
 	series *signals.Recorder
 	// profiled has the cells whose profiles have been taken.

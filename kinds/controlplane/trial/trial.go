@@ -131,10 +131,13 @@ func (t *controlTrial) prepare(ctx context.Context) error {
 	if t.ids, err = t.c.world.Ensure(limited, t.sizes); err != nil {
 		return err
 	}
-	t.c.say("a fresh istiod with the cell's levers")
-	if t.applied, err = t.c.mesh.Apply(limited, t.levers, true); err != nil {
+	if !t.c.living {
+		t.c.say("a fresh istiod with the cell's levers")
+	}
+	if t.applied, err = t.c.mesh.Apply(limited, t.levers, !t.c.living); err != nil {
 		return fmt.Errorf("set the levers: %w", err)
 	}
+	t.c.living = t.c.study.Control.Soak
 	if err := t.learn(limited); err != nil {
 		return err
 	}

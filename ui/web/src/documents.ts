@@ -107,6 +107,7 @@ export interface Findings {
      */
     readonly hops?: readonly Hops[];
     readonly tuning?: Tuning;
+    readonly soak?: Soak;
     /**
      * Profiles are where proxies spent their CPU time, by cell and part, as the
      * page draws them: each a profile.View.
@@ -1838,6 +1839,63 @@ export interface TunedWatch {
      * when to turn back
      */
     readonly turn_back: string;
+}
+/**
+ * Soak is what became of one istiod, and of real sidecars, that lived through a run.
+ */
+export interface Soak {
+    /**
+     * Hours is how long the life that is told lasted, from its first window's end to its
+     * last one's, and Windows how many of them are valid.
+     */
+    readonly hours: number;
+    readonly windows: number;
+    /**
+     * Lives is how many istiods the run had, one after the other, and Elsewhere how
+     * many valid windows are of those that are not told.
+     */
+    readonly lives: number;
+    readonly elsewhere?: number;
+    /**
+     * MarginRatio is the growth per hour, of a figure itself, that does not matter.
+     */
+    readonly margin_ratio: number;
+    /**
+     * LimitBytes is what istiod's memory may come to, and LimitIs what that is; 0
+     * where it is not known.
+     */
+    readonly limit_bytes?: number;
+    readonly limit_is?: string;
+    readonly growths: (readonly Growth[] | null);
+}
+/**
+ * Growth is how one figure of a soak went.
+ */
+export interface Growth {
+    /**
+     * Finding is the name of how fast it grows, Unit that of the figure itself.
+     */
+    readonly finding: string;
+    readonly unit: string;
+    /**
+     * First is its median over the first windows, in which it warms up, Warm that over
+     * the next third and Last that over the last one.
+     */
+    readonly first: number;
+    readonly warm: number;
+    readonly last: number;
+    /**
+     * NeedsHours is how long a soak would have to be for an answer, FullHours when the
+     * limit would be reached at this rate, with the ends of its interval; 0 for none.
+     */
+    readonly needs_h?: number;
+    readonly full_h?: number;
+    readonly full_low_h?: number;
+    readonly full_high_h?: number;
+    /**
+     * Points are its windows: hours since the first one, and the figure.
+     */
+    readonly points: (readonly CurvePoint[] | null);
 }
 /**
  * View is a profile as the page draws it: every path once, weights by thread

@@ -1,0 +1,56 @@
+package comparison
+
+import (
+	"fmt"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// grows says that the pairing is of how fast something grows in the runs.
+func (p pairing) grows() bool { return len(p.a.all) > 0 && p.a.all[0].Growth != nil }
+
+// growth judges by how much more something grows per hour on side B: the difference of
+// the shares of itself by which it does, in percentage points, against the margin. Of one
+// run a side it has the intervals of both growths, of several their scatter from run to
+// run.
+func (p pairing) growth(o stat.Options, margin float64) (verdict, why string) {
+	a, b := p.a.shares(), p.b.shares()
+	var e stat.Estimate
+	switch {
+	case len(a) == 0 || len(b) == 0:
+		return record.VerdictInconclusive, "too few valid windows"
+	case p.blocks:
+		e = stat.Apart(p.a.all[0].Growth(o), p.b.all[0].Growth(o))
+	case len(a)+len(b) < 3:
+		return record.VerdictInconclusive, "too few runs have a value"
+	default:
+		e = stat.BetweenRunsDifference(a, b, o)
+	}
+	v, why := p.judge(e, margin)
+	if e.Defined() {
+		point := func(v float64) string { return words.Figures(100 * v) }
+		why = fmt.Sprintf("B grows by %s (%s to %s) percentage points an hour more; %s", point(e.Value), point(e.Low), point(e.High), why)
+	}
+	return string(v), why
+}
+
+// shares are by what share of itself something grows per hour, in each run that knows.
+func (s sideFigure) shares() (out []float64) {
+	for _, f := range s.all {
+		if growth := known(f); growth != nil {
+			out = append(out, growth.Estimate)
+		}
+	}
+	return out
+}
+
+// known is a run's growth as a share; nil where it has no interval.
+func known(f *analysis.RunFigure) *record.Ratio {
+	if f.Finding.Verdict == record.VerdictInvalid {
+		return nil
+	}
+	return f.Finding.Relative
+}

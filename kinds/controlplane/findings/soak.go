@@ -1,0 +1,286 @@
+package findings
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// A soaked figure is one of each window of a soak, whose growth is asked.
+type soaked struct {
+	slope, unit string
+	measure     string // of the study, that it takes
+	of          func(o *analysis.Observations, t *record.Trial) float64
+	// life is what windows must share to be of one series.
+	life func(c *record.Control) string
+	// share says that it grows by a share of itself: what makes it slower multiplies.
+	share bool
+	// full says that it fills istiod's memory.
+	full bool
+}
+
+func soakedFigures() []soaked {
+	istiod := func(c *record.Control) string { return c.Life }
+	converges := func(q float64) func(o *analysis.Observations, t *record.Trial) float64 {
+		return func(o *analysis.Observations, t *record.Trial) float64 {
+			if missedShare(o, []*record.Trial{t}) > 1-q {
+				return math.Inf(1) // it lies among those that never had it
+			}
+			return reached(converged(o, t).acked, q)
+		}
+	}
+	return []soaked{
+		{study.SlopeMemory, finding.UnitBytes, study.MeasureCost, func(_ *analysis.Observations, t *record.Trial) float64 { return istiodMemory(t) }, istiod, false, true},
+		{study.SlopeHeap, finding.UnitBytes, study.MeasureCost, ofControl(func(c *record.Control) float64 { return analysis.Positive(float64(c.LiveBytes)) }), istiod, false, false},
+		{study.SlopeSidecar, finding.UnitBytes, study.MeasureCost, sidecarMemory, func(c *record.Control) string { return c.SidecarLife }, false, false},
+		{study.SlopeP50, finding.UnitMicroseconds, study.MeasureConvergence, converges(0.5), istiod, true, false},
+		{study.SlopeP99, finding.UnitMicroseconds, study.MeasureConvergence, converges(0.99), istiod, true, false},
+	}
+}
+
+// sidecarMemory is the memory of a real sidecar at the end of the window, the mean of
+// all.
+func sidecarMemory(_ *analysis.Observations, t *record.Trial) float64 {
+	if t.Control.RealProxies == 0 {
+		return math.NaN()
+	}
+	m := t.Memory[record.PartServerProxy]
+	bytes := m.PSSBytes
+	if bytes == 0 {
+		bytes = m.CgroupBytes
+	}
+	return analysis.Positive(float64(bytes) / float64(t.Control.RealProxies))
+}
+
+// A life is the valid windows of one istiod, or of one set of real sidecars, in their
+// order.
+type life []*record.Trial
+
+// endOf is when a window ended, hours since 1970.
+func endOf(t *record.Trial) float64 {
+	return (float64(t.Window.Start.UnixMilli())/1e3 + t.Window.Seconds) / 3600
+}
+
+func (l life) hours() float64 { return endOf(l[len(l)-1]) - endOf(l[0]) }
+
+// lives sorts a run's windows by the life that they are of, the longest first. No slope
+// goes over two: a new istiod begins with empty caches.
+func lives(o *analysis.Observations, of func(c *record.Control) string) []life {
+	index, out := map[string]int{}, []life(nil)
+	valid := slices.Clone(o.Valid(0))
+	slices.SortStableFunc(valid, func(a, b *record.Trial) int { return a.Block - b.Block })
+	for _, t := range valid {
+		if t.Control == nil {
+			continue
+		}
+		i, ok := index[of(t.Control)]
+		if !ok {
+			i = len(out)
+			index[of(t.Control)], out = i, append(out, nil)
+		}
+		out[i] = append(out[i], t)
+	}
+	slices.SortStableFunc(out, func(a, b life) int {
+		switch {
+		case a.hours() > b.hours():
+			return -1
+		case a.hours() < b.hours():
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+// fromSoak is the source of what grows in a soak.
+func fromSoak() analysis.Source {
+	return analysis.Source{Of: finding.FromSoak, Add: func(o *analysis.Observations, f *record.Findings) {
+		if s := o.Plan.Study; s.Control == nil || !s.Control.Soak {
+			return
+		}
+		all := lives(o, func(c *record.Control) string { return c.Life })
+		if len(all) == 0 {
+			return
+		}
+		soak := &record.Soak{Hours: all[0].hours(), Windows: len(all[0]), Lives: len(all), MarginRatio: float64(o.Plan.Study.Margin)}
+		for _, other := range all[1:] {
+			soak.Elsewhere += len(other)
+		}
+		soak.LimitBytes, soak.LimitIs = memoryLimit(o, all[0])
+		grown := growths(o)
+		for _, g := range grown {
+			x, out := g.tell(o, len(grown), soak)
+			f.Findings, soak.Growths = append(f.Findings, x), append(soak.Growths, out)
+		}
+		f.Soak = soak
+		f.Warnings = append(f.Warnings, "all windows of a soak are of one istiod, and neighbours are alike: intervals of single figures say how windows differ, and nothing of another istiod; those of growth allow for it")
+		if len(all) > 1 {
+			f.Warnings = append(f.Warnings, fmt.Sprintf("istiod was started anew within the run: growth is told of the longest of %d lives, and %d windows of others are left out", len(all), soak.Elsewhere))
+		}
+	}}
+}
+
+// memoryLimit is what istiod's memory may come to.
+func memoryLimit(o *analysis.Observations, of life) (bytes int64, what string) {
+	lever, _ := study.LeverByName(study.FactorIstiodMemory)
+	level := o.Plan.Cells[0][study.FactorIstiodMemory]
+	if found, ok := of[0].Control.Installed[study.FactorIstiodMemory]; ok && !lever.Sets(level) {
+		level = found
+	}
+	if v, ok := lever.Value(level); ok && v > 0 {
+		return int64(v), "istiod's memory limit of " + level
+	}
+	if bytes = o.Run.Header.Machine.MemoryBytes; bytes > 0 {
+		return bytes, fmt.Sprintf("the machine's %s, as istiod has no memory limit", words.Quantity(float64(bytes), finding.UnitBytes))
+	}
+	return 0, ""
+}
+
+// soakRunFigures are the growths by which runs are compared.
+func soakRunFigures(o *analysis.Observations) []analysis.RunFigure {
+	if s := o.Plan.Study; s.Control == nil || !s.Control.Soak {
+		return nil
+	}
+	var out []analysis.RunFigure
+	all := growths(o)
+	for _, g := range all {
+		x, _ := g.tell(o, len(all), &record.Soak{})
+		out = append(out, analysis.RunFigure{Finding: x, Compared: true, Decides: g.slope == study.SlopeMemory || g.slope == study.SlopeP50,
+			Growth: g.perLevel})
+	}
+	return out
+}
+
+// perLevel is the growth as a share of the figure itself.
+func (g grown) perLevel(o stat.Options) stat.Estimate {
+	e := stat.GrowthOf(g.scaled(), o).Slope
+	if g.share {
+		e.Value, e.Low, e.High = math.Expm1(e.Value), math.Expm1(e.Low), math.Expm1(e.High)
+		return e
+	}
+	level := g.level(stat.Warm, 1)
+	e.Value, e.Low, e.High = e.Value/level, e.Low/level, e.High/level
+	return e
+}
+
+// A grown figure is a soaked one with its series.
+type grown struct {
+	soaked
+	points []stat.SeriesPoint // hours since the first window, and the figure
+	lost   int                // windows without a figure
+}
+
+// growths are the figures that windows have.
+func growths(o *analysis.Observations) []grown {
+	var out []grown
+	for _, s := range soakedFigures() {
+		all := lives(o, s.life)
+		if len(all) == 0 || !o.Plan.Study.Measured(s.measure) {
+			continue
+		}
+		g := grown{soaked: s}
+		for _, t := range all[0] {
+			if v := s.of(o, t); v > 0 && stat.Finite(v) {
+				g.points = append(g.points, stat.SeriesPoint{X: endOf(t) - endOf(all[0][0]), Y: v})
+			} else {
+				g.lost++
+			}
+		}
+		if len(g.points) > 0 {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// scaled is the series on the scale on which it grows.
+func (g grown) scaled() []stat.SeriesPoint {
+	if !g.share {
+		return g.points
+	}
+	out := slices.Clone(g.points)
+	for i := range out {
+		out[i].Y = math.Log(out[i].Y)
+	}
+	return out
+}
+
+// level is the median of a stretch of the series, from and to as shares of its length.
+func (g grown) level(from, to float64) float64 {
+	first, last := g.points[0].X, g.points[len(g.points)-1].X
+	var in []float64
+	for _, p := range g.points {
+		if at := p.X - first; at >= from*(last-first) && at <= to*(last-first) {
+			in = append(in, p.Y)
+		}
+	}
+	return analysis.Positive(medianOrNaN(in))
+}
+
+// tell is what became of a figure, one of so many.
+func (g grown) tell(o *analysis.Observations, many int, soak *record.Soak) (record.Finding, record.Growth) {
+	x := o.Named(g.slope, o.Short(0))
+	out := record.Growth{Finding: g.slope, Unit: g.unit, First: known(g.level(0, stat.Warm)), Warm: known(g.level(stat.Warm, (1+stat.Warm)/2)), Last: known(g.level((1+stat.Warm)/2, 1))}
+	for _, p := range g.points {
+		out.Points = append(out.Points, record.CurvePoint{X: p.X, Y: p.Y})
+	}
+	level, margin := g.level(stat.Warm, 1), float64(o.Plan.Study.Margin)
+	growth := stat.GrowthOf(g.scaled(), stat.Options{})
+	allowed, per := margin*level, func(v float64) float64 { return v }
+	if g.share {
+		allowed, level, per = math.Log1p(margin), 1, math.Expm1
+	}
+	e := growth.Slope
+	x.Blocks, x.Margin, x.Warnings = e.Blocks, per(allowed), e.Warnings
+	if g.lost > 0 {
+		x.Warnings = append(x.Warnings, fmt.Sprintf("%d of %d windows have no figure of it, and are left out", g.lost, g.lost+len(g.points)))
+	}
+	if !stat.Finite(e.Value) {
+		x.Verdict, x.Margin = record.VerdictInvalid, 0
+		return x, out
+	}
+	x.Estimate, x.Low, x.High = per(e.Value), per(e.Low), per(e.High)
+	if e.Defined() {
+		x.Relative = &record.Ratio{Estimate: x.Estimate / level, Low: x.Low / level, High: x.High / level}
+	} else {
+		x.Low, x.High, x.Open = x.Estimate, x.Estimate, record.OpenBoth
+	}
+	g.judge(&x, growth, allowed, many)
+	if x.Verdict == record.VerdictInconclusive {
+		if needs := growth.Needs(allowed); stat.Finite(needs) {
+			out.NeedsHours = needs
+		}
+	}
+	if x.Verdict == record.VerdictReal && g.full && soak.LimitBytes > 0 {
+		until := func(rate float64) float64 { return math.Max(0, float64(soak.LimitBytes)-out.Last) / rate }
+		out.FullHours, out.FullLowHours, out.FullHighHours = until(x.Estimate), until(x.High), until(x.Low)
+	}
+	return x, out
+}
+
+// judge says which of three answers a growth is. Of several figures one grows by
+// chance more often than of one: one that grows does so by an interval too that allows
+// for as many (Bonferroni's).
+func (g grown) judge(x *record.Finding, growth stat.Growth, margin float64, many int) {
+	call, why := growth.Call(margin)
+	x.Verdict = string(call)
+	say := func(v float64) string { return words.Quantity(v, x.Unit) }
+	switch {
+	case call == stat.Real && stat.GrowthOf(g.scaled(), stat.Options{Level: 1 - stat.DefaultRate/float64(many)}).Slope.Low <= 0:
+		x.Verdict = record.VerdictInconclusive
+		x.Because(record.ReasonMany, fmt.Sprintf("the interval lies above zero, but of %d figures some do by chance", many))
+	case why == stat.WithinMargin:
+		x.Because(record.ReasonWithinMargin, fmt.Sprintf("the whole interval lies below the margin of %s", say(x.Margin)))
+	case why == stat.Settling:
+		x.Because(record.ReasonSettling, "it rises, but less and less: it may still be filling up, and is no growth then")
+	case why == stat.TooShort:
+		x.Because(record.ReasonTooShort, fmt.Sprintf("it may grow by more than the margin of %s, or not at all", say(x.Margin)))
+	}
+}

@@ -1,0 +1,55 @@
+package study
+
+import "github.com/meshtrial/meshtrial/finding"
+
+// SectionSoak is the section of reports that says what grew in a soak.
+const SectionSoak = "soak"
+
+// ProbeSoak makes findings of a soak.
+const ProbeSoak = "soak"
+
+// Findings of a soak: how fast something grows, per hour.
+const (
+	SlopeMemory  = "memory_slope"
+	SlopeHeap    = "heap_slope"
+	SlopeSidecar = "sidecar_memory_slope"
+	SlopeP50     = "convergence_p50_slope"
+	SlopeP99     = "convergence_p99_slope"
+)
+
+// soakFindings are the growths that a soak tells.
+func soakFindings() []finding.Def {
+	grows := func(name, unit, words, doc string) finding.Def {
+		return finding.Def{Name: name, Unit: unit, Probe: ProbeSoak, Source: finding.FromSoak, Section: SectionSoak, Signed: true, Words: words, Doc: doc}
+	}
+	return []finding.Def{
+		grows(SlopeMemory, finding.UnitBytesPerHour, "growth of istiod's memory", "How much istiod's memory grows per hour in a soak, once it has warmed up."),
+		grows(SlopeHeap, finding.UnitBytesPerHour, "growth of istiod's live heap", "The same of what istiod's garbage collections leave in use, by its Go runtime."),
+		grows(SlopeSidecar, finding.UnitBytesPerHour, "growth of a real sidecar's memory", "The same of a real sidecar, the mean of all; needs real_pods."),
+		grows(SlopeP50, finding.UnitRatioPerHour, "growth of p50 convergence", "By what share convergence_p50 grows per hour."),
+		grows(SlopeP99, finding.UnitRatioPerHour, "growth of p99 convergence", "By what share convergence_p99 grows per hour."),
+	}
+}
+
+// soakBlocks is how many windows a soak has at least: a third is left out, and halves
+// of the rest need an interval.
+const soakBlocks = 18
+
+// checkSoak finds what a soak cannot have, whose trials are windows of one life.
+func (d *decoder) checkSoak(s *Study) {
+	if !s.Control.Soak {
+		return
+	}
+	switch {
+	case len(s.Baseline) > 0:
+		d.fail(d.pos("baseline"), "leave it out", "a soak has one cell, which is compared with nothing")
+	case s.Stop != nil:
+		d.fail(d.pos("stop"), "leave it out: blocks.limit says how long a soak lasts", "an interval that is narrow enough must not end a soak")
+	case len(s.Search) > 0:
+		d.fail(d.pos("search"), "leave it out, or control.soak", "a soak searches for nothing: its cell stays the same")
+	case s.Tune != nil:
+		d.fail(d.pos("tune"), "leave it out, or control.soak", "a soak tunes nothing: its cell stays the same")
+	case s.Blocks.Max < soakBlocks:
+		d.fail(d.pos("blocks", "max"), "its trials may be short, its length is what counts", "a soak of fewer than %d windows tells no growth", soakBlocks)
+	}
+}

@@ -1,0 +1,35 @@
+package study
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSoak(t *testing.T) {
+	const good = "name: soak\nquestion: Does it leak?\ncontrol: {soak: true, changes: 10, idle: 0s}\nsettings: {proxies: 20, change_rate: 1}\nblocks: {min: 18, max: 600, limit: 2h}\n"
+	s, err := Parse([]byte(good), "soak.yaml", nil)
+	if err != nil || !s.Control.Soak {
+		t.Fatal(err)
+	}
+	p, err := NewPlan(s, 1)
+	if err != nil || p.BlockSize() != 1 {
+		t.Fatalf("a block has %d trials, %v", p.BlockSize(), err)
+	}
+	short, _ := p.cellTime(0)
+	s.Control.Soak = false
+	fresh, _ := p.cellTime(0)
+	if fresh-short != restartTime || short < 10*time.Second {
+		t.Errorf("a window takes %v, a trial with a fresh istiod %v", short, fresh)
+	}
+	for _, c := range []struct{ from, to, want string }{
+		{"blocks:", "factors: {services: [1, 2]}\nblocks:", "one istiod cannot live through trials of 2 cells"},
+		{"blocks:", "variants: {a: {}, b: {services: 3}}\nblocks:", "a soak has one cell"},
+		{"min: 18, max: 600", "min: 2, max: 17", "a soak of fewer than 18 windows"},
+		{"blocks:", "stop: {finding: convergence_p50, half_width: 5%}\nblocks:", "must not end a soak"},
+	} {
+		if _, err := Parse([]byte(strings.Replace(good, c.from, c.to, 1)), "soak.yaml", nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.to, err)
+		}
+	}
+}
