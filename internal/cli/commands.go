@@ -29,5 +29,6 @@ func commands(env *Env) []*cobra.Command {
 		newSignalsCommand(env),
 		newControlPlaneTestCommand(env),
 		newLabInitCommand(env),
+		newLabMemberCommand(),
 	}
 }
