@@ -18,7 +18,7 @@ import (
 func sleeper(t *testing.T) int {
 	t.Helper()
 	cmd := exec.Command("sleep", "60")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,11 @@ func TestNetworkOfNodes(t *testing.T) {
 		t.Helper()
 		for _, to := range []netip.Addr{s.Nodes[1].Address, pod} {
 			for _, from := range []int{hub, pids[0]} {
-				if err := dial(from, to); err != nil {
+				err := dial(from, to)
+				for end := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(end); err = dial(from, to) {
+					time.Sleep(10 * time.Millisecond) // the kernel takes a moment to use a new link
+				}
+				if err != nil {
 					t.Errorf("%s: %v", when, err)
 				}
 			}

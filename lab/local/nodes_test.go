@@ -240,9 +240,9 @@ func TestNotReady(t *testing.T) {
 		want string
 	}{
 		{&corev1.Node{}, "not registered"},
-		{at(corev1.ConditionTrue, -1), "not said anything"}, // before it was killed
-		{at(corev1.ConditionFalse, 0), "container runtime is down"},
-		{at(corev1.ConditionTrue, 0), ""},
+		{at(corev1.ConditionTrue, 0), "not said anything"}, // before it was killed
+		{at(corev1.ConditionFalse, 1), "container runtime is down"},
+		{at(corev1.ConditionTrue, 1), ""},
 	} {
 		if got := notReady(c.node, testTime); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%+v: %q", c.node.Status.Conditions, got)

@@ -71,6 +71,7 @@ func TestNodes(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a node's first process is killed", func(t *testing.T) { memberDies(t, b, status) })
 	t.Run("all nodes die with the lab", func(t *testing.T) {
 		killNode(t)
 		eventually(t, 10*time.Second, "no process is left", func() error {
@@ -84,6 +85,9 @@ func TestNodes(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(cacheDir(t), "containerd", "*", "nodes", status.ID))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left in the cache: %q, %v", left, err)
+	}
+	for range 2 {
+		b.killStart(t, chance(t), "--nodes", "3", "--mesh", "none")
 	}
 }
 
@@ -272,4 +276,30 @@ func nodeDies(t *testing.T, b *bench, client kubernetes.Interface, status *local
 		}
 		return errors.New("no caller on it")
 	})
+}
+
+// memberDies kills a node in another way than the program's own: it is dead all the
+// same, all of it, and can be started.
+func memberDies(t *testing.T, b *bench, status *local.Status) {
+	const victim = "lab-3"
+	pids := pidsOf(status.ID+"/"+victim, "exe") // as /proc/self/exe
+	if len(pids) != 1 {
+		t.Fatalf("first processes of %s: %v", victim, pids)
+	}
+	if err := unix.Kill(pids[0], unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, "the node is dead", func() error {
+		now, err := local.GetStatus("")
+		if err == nil && now.Nodes[2].State != local.StateDead {
+			err = fmt.Errorf("it is %s", now.Nodes[2].State)
+		}
+		return err
+	})
+	if code, out := b.Run(t, "lab", "node", "kill", victim); code != errs.CodeUsage || !strings.Contains(out, "does not run") {
+		t.Errorf("killed again: exit code %d\n%s", code, out)
+	}
+	if code, out := b.Run(t, "lab", "node", "start", victim); code != 0 {
+		t.Errorf("start: exit code %d\n%s", code, out)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -27,14 +28,44 @@ func KillNode(ctx context.Context, dir, name string) error {
 // StartNode starts a node that was killed, with an empty disk but for the images,
 // and waits until Kubernetes says that it is ready.
 func StartNode(ctx context.Context, dir, name string) error {
-	began := time.Now()
+	said, err := lastSaid(ctx, dir, name)
+	if err != nil {
+		return err
+	}
+	// Kubernetes keeps times by the second: what the kubelet says next is to be later.
+	if err := wake.Pause(ctx, time.Until(said.Add(time.Second))); err != nil {
+		return err
+	}
 	l, err := tell(ctx, dir, order{doStart, name})
 	if err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("not within %v", readyLimit))
 	defer cancel()
-	return l.awaitNodes(limited, began, name)
+	return l.awaitNodes(limited, said, name)
+}
+
+// lastSaid is when the kubelet of a node last said how it is; zero if Kubernetes
+// knows no such node.
+func lastSaid(ctx context.Context, dir, name string) (time.Time, error) {
+	l, err := Open(dir)
+	if err != nil {
+		return time.Time{}, err
+	}
+	client, err := kubernetes.NewForConfig(l.config)
+	if err != nil {
+		return time.Time{}, err
+	}
+	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return time.Time{}, err
+	}
+	for _, c := range node.Status.Conditions {
+		if err == nil && c.Type == corev1.NodeReady {
+			return c.LastHeartbeatTime.Time, nil
+		}
+	}
+	return time.Time{}, nil
 }
 
 // tell has the init of a running lab carry out an order, and waits for it.
@@ -74,20 +105,19 @@ func tell(ctx context.Context, dir string, o order) (*Lab, error) {
 // readyLimit bounds the wait for a node whose kubelet was started.
 const readyLimit = 2 * time.Minute
 
-// awaitNodes waits until nodes are ready by what their kubelets have said since a
+// awaitNodes waits until nodes are ready by what their kubelets have said after a
 // moment: until it is missed, one that was killed counts as it was.
-func (l *Lab) awaitNodes(ctx context.Context, since time.Time, names ...string) error {
+func (l *Lab) awaitNodes(ctx context.Context, after time.Time, names ...string) error {
 	client, err := kubernetes.NewForConfig(l.config)
 	if err != nil {
 		return err
 	}
-	since = since.Truncate(time.Second) // as Kubernetes keeps times
 	for _, name := range names {
 		for state := "nothing seen yet"; ; {
 			node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				state = err.Error()
-			} else if state = notReady(node, since); state == "" {
+			} else if state = notReady(node, after); state == "" {
 				break
 			}
 			if wake.Pause(ctx, 100*time.Millisecond) != nil {
@@ -100,11 +130,11 @@ func (l *Lab) awaitNodes(ctx context.Context, since time.Time, names ...string) 
 }
 
 // notReady says why a node is not ready; "" if it is.
-func notReady(node *corev1.Node, since time.Time) string {
+func notReady(node *corev1.Node, after time.Time) string {
 	for _, c := range node.Status.Conditions {
 		switch {
 		case c.Type != corev1.NodeReady:
-		case c.LastHeartbeatTime.Time.Before(since):
+		case !c.LastHeartbeatTime.Time.After(after):
 			return "its kubelet has not said anything"
 		case c.Status != corev1.ConditionTrue:
 			return c.Message

@@ -303,7 +303,7 @@ func (u *starter) installBasics(ctx context.Context, l *Lab) error {
 	for _, n := range l.record.Nodes {
 		names = append(names, n.Name)
 	}
-	if err := l.awaitNodes(ctx, u.began, names...); err != nil {
+	if err := l.awaitNodes(ctx, time.Time{}, names...); err != nil {
 		return err
 	}
 	u.say("%d nodes ready", len(names))
