@@ -17,8 +17,8 @@ type Node struct {
 	Zone    string       `json:"zone,omitempty"`
 }
 
-// MaxNodes is how many nodes a lab may have: a machine of eight CPUs starts
-// sixteen kubelets in a minute or so, and no range of addresses ends before.
+// MaxNodes is how many nodes a lab may have: each is four programs more on one
+// machine, and takes some 0.3 GB.
 const MaxNodes = 16
 
 // podsPerNodeBits are the bits of the range of addresses of a node's pods where
@@ -28,7 +28,7 @@ const podsPerNodeBits = 22
 // defaultRegion is that of zones given without one.
 const defaultRegion = "lab"
 
-// Where topology labels are kept: the kubelet may set these two of its own node.
+// Labels of a node's place, which its kubelet may set itself.
 const (
 	labelRegion = "topology.kubernetes.io/region"
 	labelZone   = "topology.kubernetes.io/zone"
