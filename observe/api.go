@@ -160,6 +160,9 @@ type NetSample struct {
 type MachineSample struct {
 	AtUnixNS int64 `json:"at_unix_ns"`
 	CPUs     int   `json:"cpus"`
+	// BootID is the same on nodes that share a machine, as those of a local lab do:
+	// each counts the whole machine. "" if it is not known.
+	BootID string `json:"boot_id,omitempty"`
 	// TotalNS is the run time of all tasks, as exact as that of a cgroup: cgroup
 	// v1's root. 0 where the kernel has no such sum; then ticks are all there is.
 	TotalNS uint64 `json:"total_ns,omitempty"`

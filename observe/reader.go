@@ -211,6 +211,7 @@ type machineReader struct {
 	stat                   *os.File
 	total                  *os.File // of all tasks; nil where no cgroup has it
 	cpuPSI, memPSI, blkPSI *os.File // nil without PSI
+	bootID                 string
 }
 
 func openMachine(procRoot string, f *finder) (*machineReader, error) {
@@ -221,6 +222,9 @@ func openMachine(procRoot string, f *finder) (*machineReader, error) {
 	}
 	if m.stat, err = os.Open(filepath.Join(procRoot, "stat")); err != nil {
 		return nil, fmt.Errorf("observe: %w", err)
+	}
+	if data, err := os.ReadFile(filepath.Join(procRoot, "sys/kernel/random/boot_id")); err == nil {
+		m.bootID = strings.TrimSpace(string(data))
 	}
 	for name, file := range map[string]**os.File{"cpu": &m.cpuPSI, "memory": &m.memPSI, "io": &m.blkPSI} {
 		*file, _ = os.Open(filepath.Join(procRoot, "pressure", name)) // absent without PSI
@@ -241,7 +245,7 @@ func (m *machineReader) sample() (MachineSample, error) {
 	if err != nil {
 		return MachineSample{}, err
 	}
-	out := MachineSample{AtUnixNS: time.Now().UnixNano()}
+	out := MachineSample{AtUnixNS: time.Now().UnixNano(), BootID: m.bootID}
 	if m.total != nil {
 		if out.TotalNS, err = readUint(m.total); err != nil {
 			return MachineSample{}, err

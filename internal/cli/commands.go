@@ -18,7 +18,7 @@ var groups = []struct {
 	{"Parts of a study, each of use on its own", []func(*Env) *cobra.Command{
 		newLoadCommand, newWorkerCommand, newXDSCommand, newObserveCommand, newFaultCommand}},
 	{"", []func(*Env) *cobra.Command{
-		newProfileRoleCommand, newKeeperCommand, newLabInitCommand}},
+		newProfileRoleCommand, newKeeperCommand, newLabInitCommand, newLabMemberCommand}},
 }
 
 // Cobra would sort commands by name.

@@ -3,10 +3,8 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -24,12 +22,12 @@ import (
 func newLabCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab",
-		Short: "Start and stop a real one-node Kubernetes on this machine",
+		Short: "Start and stop a real Kubernetes on this machine, of one node or several",
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newLabUpCommand(env), newLabDownCommand(env), newLabStatusCommand(env), newLabEnvCommand(env), newLabLogsCommand(env),
-		newLabInstallCommand(env), newLabUninstallCommand(env))
+		newLabNodeCommand(), newLabInstallCommand(env), newLabUninstallCommand(env))
 	return cmd
 }
 
@@ -44,11 +42,23 @@ func newLabInitCommand(env *Env) *cobra.Command {
 	}
 }
 
+// newLabMemberCommand is what a lab's init starts as the first process of one of
+// several nodes.
+func newLabMemberCommand(*Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "lab-node SPEC", Short: "The first process of a node of a local lab; started by lab-init", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return local.InitNode(context.WithoutCancel(cmd.Context()), args[0])
+		},
+	}
+}
+
 // labUp is what `lab up --json` prints.
 type labUp struct {
 	Schema     int     `json:"schema"`
 	Kubeconfig string  `json:"kubeconfig"`
 	Mesh       string  `json:"mesh"`
+	Nodes      int     `json:"nodes"`
 	UpSeconds  float64 `json:"up_s"`
 }
 
@@ -63,10 +73,13 @@ func newLabUpCommand(env *Env) *cobra.Command {
 		Long: "Starts etcd, Kubernetes, containerd and CoreDNS in their own namespaces, and installs Istio from its\n" +
 			"own charts. Missing components are built first. The lab keeps running until `meshtrial lab down`.\n\n" +
 			"--linkerd also installs Linkerd from its own charts: from a folder with its programs and charts, whose\n" +
-			"images are assembled here, or from a release, which is pulled. --mesh selects the meshes.",
+			"images are assembled here, or from a release, which is pulled. --mesh selects the meshes.\n\n" +
+			"--nodes starts several nodes, which share this machine; `meshtrial lab node` kills and starts them.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
+			case o.Nodes < 1:
+				return errs.Usage("--nodes must be 1 or more, not %d", o.Nodes)
 			case images != "built" && images != "official":
 				return errs.Usage("--images must be built or official, not %q", images)
 			case images == "built" && (o.Hub != "" || o.Tag != ""):
@@ -86,7 +99,7 @@ func newLabUpCommand(env *Env) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(env.Stdout, labUp{1, l.Kubeconfig(), cmp.Or(strings.Join(meshes.names, ","), study.MeshNone), l.UpTime().Seconds()})
+				return writeJSON(env.Stdout, labUp{1, l.Kubeconfig(), cmp.Or(strings.Join(meshes.names, ","), study.MeshNone), len(l.Nodes()), l.UpTime().Seconds()})
 			}
 			fmt.Fprintf(env.Stdout, "lab up after %.1f s\n  use it:   eval \"$(meshtrial lab env)\"\n  end it:   meshtrial lab down\n", l.UpTime().Seconds())
 			return nil
@@ -100,6 +113,8 @@ func newLabUpCommand(env *Env) *cobra.Command {
 	cmd.Flags().StringArrayVar(&meshes.istioSet, "set", nil, "setting of Istio's installation, `NAME=VALUE` as of istioctl install --set; may be repeated")
 	cmd.Flags().StringVar(&meshes.linkerd, "linkerd", "", "also install Linkerd, from this `folder` of programs and charts or from this release (default $"+linkerdVariable+")")
 	cmd.Flags().StringArrayVar(&meshes.linkerdSet, "linkerd-set", nil, "setting of Linkerd's installation, `NAME=VALUE` as of helm install --set; may be repeated")
+	cmd.Flags().IntVar(&o.Nodes, "nodes", 1, fmt.Sprintf("how many nodes, at most %d", local.MaxNodes))
+	cmd.Flags().StringSliceVar(&o.Zones, "zones", nil, "zones of the nodes, `ZONE or REGION/ZONE`, dealt to them in turn (default: of several nodes each its own)")
 	cmd.Flags().BoolVar(&o.MetricsServer, "metrics-server", false, "also run metrics-server, so that kubectl top works; the first time it is built (a minute and a half)")
 	cmd.Flags().BoolVar(&o.Audit, "audit", false, "have the API server log who asks it for what (lab logs audit prints it)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -185,15 +200,31 @@ func printStatus(w io.Writer, s *local.Status) error {
 		fmt.Fprintf(t, "linkerd\t%s\n", s.Images.LinkerdVersion)
 	}
 	fmt.Fprintf(t, "cgroup\t%s\n\n", s.Cgroup)
+	if len(s.Nodes) > 1 {
+		printNodes(t, s.Nodes)
+	}
 	fmt.Fprintf(t, "COMPONENT\tSTATE\tRESTARTS\tLAST EXIT\n")
 	for _, c := range s.Components {
 		state := "up for " + time.Since(c.Since).Round(time.Second).String()
 		if c.PID == 0 {
 			state = "down"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\n", c.Name, state, c.Restarts, c.LastExit)
+		name := c.Name
+		if c.Node != "" {
+			name = c.Node + "/" + c.Name // as lab logs calls it
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\n", name, state, c.Restarts, c.LastExit)
 	}
 	return t.Flush()
+}
+
+// printNodes is the table of several nodes.
+func printNodes(w io.Writer, nodes []local.NodeStatus) {
+	fmt.Fprintf(w, "NODE\tSTATE\tREGION\tZONE\tADDRESS\tPODS\n")
+	for _, n := range nodes {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", n.Name, n.State, n.Region, n.Zone, n.Address, n.Pods)
+	}
+	fmt.Fprintln(w)
 }
 
 func newLabEnvCommand(env *Env) *cobra.Command {
@@ -207,11 +238,14 @@ func newLabEnvCommand(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			tools := local.ToolsDir("")
+			tools, nodes := local.ToolsDir(""), nodeNames(l)
 			if asJSON {
-				return writeJSON(env.Stdout, map[string]any{"schema": 1, "KUBECONFIG": l.Kubeconfig(), "tools": tools})
+				return writeJSON(env.Stdout, map[string]any{"schema": 1, "KUBECONFIG": l.Kubeconfig(), "tools": tools, "nodes": nodes})
 			}
 			fmt.Fprintf(env.Stdout, "export KUBECONFIG=%s\n", shellQuote(l.Kubeconfig()))
+			if len(nodes) > 1 {
+				fmt.Fprintf(env.Stdout, "export MESHTRIAL_NODES=%s\n", shellQuote(strings.Join(nodes, " ")))
+			}
 			if tools != "" && !slices.Contains(strings.Split(os.Getenv("PATH"), ":"), tools) {
 				fmt.Fprintf(env.Stdout, "export PATH=%s:\"$PATH\"\n", shellQuote(tools))
 			}
@@ -223,57 +257,3 @@ func newLabEnvCommand(env *Env) *cobra.Command {
 }
 
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-func newLabLogsCommand(env *Env) *cobra.Command {
-	var follow, asJSON bool
-	cmd := &cobra.Command{
-		Use:   "logs [COMPONENT]",
-		Short: "Print a component's log, or list the components that have one",
-		Args:  cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			files, err := local.LogFiles("")
-			if err != nil {
-				return err
-			}
-			if len(args) == 0 {
-				if asJSON {
-					return writeJSON(env.Stdout, map[string]any{"schema": 1, "logs": files})
-				}
-				for _, name := range slices.Sorted(maps.Keys(files)) {
-					fmt.Fprintf(env.Stdout, "%s\t%s\n", name, files[name])
-				}
-				return nil
-			}
-			path, ok := files[args[0]]
-			if !ok {
-				return errs.WithHint(errs.Usage("the lab has no component %q", args[0]), "it has: %s", strings.Join(slices.Sorted(maps.Keys(files)), ", "))
-			}
-			return printLog(cmd.Context(), env.Stdout, path, follow)
-		},
-	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print what is added, until interrupted")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "list the log files as JSON")
-	return cmd
-}
-
-// printLog copies a log, and on until ctx ends if follow is set.
-func printLog(ctx context.Context, w io.Writer, path string, follow bool) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	for {
-		if _, err := io.Copy(w, f); err != nil || !follow {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil // following ends with the interrupt
-		case <-time.After(200 * time.Millisecond):
-		}
-		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-			return nil // the lab is gone
-		}
-	}
-}

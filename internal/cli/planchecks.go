@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
@@ -27,11 +29,15 @@ func checkedPlan(s *study.Study, seed uint64) (*study.Plan, error) {
 const otherPods = 20
 
 // fitsLocal says that a study of the control plane has more real pods than
-// the one node of the lab on this machine takes. What a cluster takes is not
+// the nodes of the lab on this machine take. What a cluster takes is not
 // known before it is asked.
-func fitsLocal(p *study.Plan) error {
+func fitsLocal(p *study.Plan, nodes int) error {
 	if p.Study.Kind != study.ControlPlane {
 		return nil
+	}
+	takes, who := nodes*local.MaxPods-otherPods, "the one node of the lab on this machine takes"
+	if nodes > 1 {
+		who = fmt.Sprintf("the %d nodes of the lab on this machine take", nodes)
 	}
 	for _, cell := range p.Cells {
 		l, err := study.ControlOf(cell)
@@ -42,10 +48,20 @@ func fitsLocal(p *study.Plan) error {
 		if t := p.Study.Control.Traffic; t != nil {
 			pods += t.Endpoints
 		}
-		if pods > local.MaxPods-otherPods {
+		if pods > takes {
 			return p.Study.Place(study.FactorRealPods, study.FactorIstiodReplicas).Errorf("ask for fewer, or run it in a cluster: --lab cluster",
-				"cell %s has %d real pods, and the one node of the lab on this machine takes %d", p.Label(cell), pods, local.MaxPods-otherPods)
+				"cell %s has %d real pods, and %s %d", p.Label(cell), pods, who, takes)
 		}
 	}
 	return nil
+}
+
+// labNodes is how many nodes the lab has that a run would use: the one that runs,
+// or one of its own.
+func labNodes() int {
+	l, err := local.Open("")
+	if err != nil {
+		return 1
+	}
+	return len(l.Nodes())
 }

@@ -226,7 +226,7 @@ func prepare(ctx context.Context, env *Env, f runFlags, args []string) (*study.S
 		return fail(err)
 	}
 	if f.lab == lab.KindLocal {
-		if err := fitsLocal(plan); err != nil {
+		if err := fitsLocal(plan, labNodes()); err != nil {
 			return fail(err)
 		}
 	}

@@ -100,8 +100,9 @@ func (c cgroups) lacking() []string {
 	return lacks
 }
 
-// create makes the group name, and systemGroup inside it, in each hierarchy.
-func (c cgroups) create(name string) error {
+// create makes the group name with its share of the CPU, and systemGroup inside
+// it, in each hierarchy.
+func (c cgroups) create(name string, share int) error {
 	for _, h := range c {
 		if h.v2 && len(h.controllers) > 0 {
 			if err := h.delegate(h.mount); err != nil {
@@ -126,7 +127,7 @@ func (c cgroups) create(name string) error {
 				return err
 			}
 		}
-		for group, share := range map[string]int{name: labShare, filepath.Join(name, systemGroup): systemShare} {
+		for group, share := range map[string]int{name: share, filepath.Join(name, systemGroup): systemShare} {
 			if err := h.setShare(filepath.Join(h.mount, group), share); err != nil {
 				return err
 			}
@@ -137,10 +138,12 @@ func (c cgroups) create(name string) error {
 
 // Shares of the CPU, in units of an ordinary group's. A group counts as one
 // process beside those of the host, and a whole lab is more than that; inside
-// it, the node's own programs must not starve when many pods start.
+// it, the node's own programs must not starve when many pods start. One of several
+// nodes weighs what their control plane does.
 const (
 	labShare    = 20
 	systemShare = 4
+	nodeShare   = 4
 )
 
 // setShare sets a group's part of the CPU if this is the hierarchy for it.

@@ -70,7 +70,7 @@ func TestCreate(t *testing.T) {
 	}
 	groups := cgroups{{mount: cpuset, controllers: []string{"cpuset"}}, {mount: cpu, controllers: []string{"cpu"}}, {mount: unified, v2: true, controllers: []string{"cpu"}}}
 	for range 2 { // again is no error
-		if err := groups.create("/lab"); err != nil {
+		if err := groups.create("/lab", labShare); err != nil {
 			t.Fatal(err)
 		}
 	}

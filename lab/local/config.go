@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"sigs.k8s.io/yaml"
 
@@ -23,6 +24,7 @@ const (
 	etcdPeer     = runDir + "/etcd-peer.sock"
 	criSocket    = runDir + "/containerd.sock"
 	statusSocket = runDir + "/status.sock"
+	ordersSocket = runDir + "/orders.sock"
 )
 
 // spec is all that init needs to know; spec.json holds it.
@@ -40,6 +42,11 @@ type spec struct {
 	Audit      bool                          `json:"audit"` // the API server writes an audit log
 
 	MetricsServer bool `json:"metrics_server"`
+
+	// Self is the node that this is about. The spec of a lab of several nodes has
+	// none: its init holds the control plane, and the Nodes have specs of their own.
+	Self  Node   `json:"self,omitzero"`
+	Nodes []Node `json:"nodes,omitempty"` // none in the spec of one of several nodes
 }
 
 // programNames are the programs a lab is made of.
@@ -64,6 +71,14 @@ type process struct {
 	path string
 	args []string
 	env  []string
+
+	files []*os.File // inherited, beside its log
+	flags uintptr    // namespaces of its own
+}
+
+// attributes detach a process from its parent's terminal and signals.
+func (p process) attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Cloneflags: p.flags}
 }
 
 // command makes the process of a component.
@@ -133,18 +148,25 @@ func (s *spec) scheduler() process {
 // reaches by itself.
 func (s *spec) containerd() process {
 	p := s.command("containerd", "--config="+s.Dir.conf("containerd.toml"))
-	inside := strings.Join([]string{"localhost", "127.0.0.0/8", ".cluster.local", s.Network.Host.Masked().String(), s.Network.Services.String(), s.Network.Pods.String()}, ",")
-	p.env = append(p.env, "HTTP_PROXY=http://"+egressAddress, "HTTPS_PROXY=http://"+egressAddress, "NO_PROXY="+inside)
+	inside := []string{"localhost", "127.0.0.0/8", ".cluster.local", s.Network.Host.Masked().String(), s.Network.Services.String(), s.Network.Pods.String()}
+	if s.Network.Nodes.IsValid() {
+		inside = append(inside, s.Network.Nodes.String())
+	}
+	p.env = append(p.env, "HTTP_PROXY=http://"+egressAddress, "HTTPS_PROXY=http://"+egressAddress, "NO_PROXY="+strings.Join(inside, ","))
 	return p
 }
 
 func (s *spec) kubelet() process {
-	return s.command("kubelet", "--config="+s.Dir.conf("kubelet.yaml"), "--kubeconfig="+s.Dir.conf("kubelet.kubeconfig"),
-		"--hostname-override="+nodeName, "--root-dir="+kubeletDir, "--node-ip="+s.Network.Node.Addr().String())
+	p := s.command("kubelet", "--config="+s.Dir.conf("kubelet.yaml"), "--kubeconfig="+s.Dir.conf("kubelet.kubeconfig"),
+		"--hostname-override="+s.Self.Name, "--root-dir="+kubeletDir, "--node-ip="+s.Self.Address.String())
+	if labels := s.Self.labels(); labels != "" {
+		p.args = append(p.args, "--node-labels="+labels)
+	}
+	return p
 }
 
 func (s *spec) kubeProxy() process {
-	return s.command("kube-proxy", "--config="+s.Dir.conf("kube-proxy.yaml"), "--hostname-override="+nodeName)
+	return s.command("kube-proxy", "--config="+s.Dir.conf("kube-proxy.yaml"), "--hostname-override="+s.Self.Name)
 }
 
 // kwok waits for nodes that carry its annotation; without any it idles.
@@ -157,15 +179,20 @@ func (s *spec) kwok() process {
 // kwokPods are addresses of simulated pods: nothing routes to them.
 const kwokPods = "172.31.0.0/16"
 
-// files are the configuration files of a lab, by path below its folder.
+// files are the configuration files of a lab, by path below its folder: those of
+// the lab itself, of a node, or, of a lab of one node, both.
 func (s *spec) files() (map[string][]byte, error) {
-	out := map[string][]byte{
-		"conf/containerd.toml":        []byte(s.containerdTOML(false)),
-		"conf/containerd-import.toml": []byte(s.containerdTOML(true)),
-		"conf/resolv.conf":            []byte("nameserver " + s.Network.dns().String() + "\n"),
-		"conf/kwok.yaml":              []byte(kwokStages),
-		"conf/audit.yaml":             []byte(auditPolicy),
+	out := map[string][]byte{}
+	if len(s.Nodes) > 0 {
+		out["conf/containerd-import.toml"] = []byte(s.containerdTOML(true))
+		out["conf/kwok.yaml"] = []byte(kwokStages)
+		out["conf/audit.yaml"] = []byte(auditPolicy)
 	}
+	if s.Self.Name == "" {
+		return out, nil
+	}
+	out["conf/containerd.toml"] = []byte(s.containerdTOML(false))
+	out["conf/resolv.conf"] = []byte("nameserver " + s.Network.dns().String() + "\n")
 	for name, value := range map[string]any{
 		"conf/kubelet.yaml":        s.kubeletConfig(),
 		"conf/kube-proxy.yaml":     s.proxyConfig(),
@@ -215,14 +242,13 @@ func (s *spec) containerdTOML(importing bool) string {
 	return b.String()
 }
 
-// MaxPods is how many pods the lab's one node takes: fewer than its range of
-// addresses has.
+// MaxPods is how many pods a node takes: fewer than its range of addresses has.
 const MaxPods = 250
 
 func (s *spec) kubeletConfig() map[string]any {
 	return map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
-		"address": s.Network.Node.Addr().String(), "port": 10250,
+		"address": s.Self.Address.String(), "port": 10250,
 		"healthzBindAddress": "127.0.0.1", "healthzPort": 10248,
 		"tlsCertFile": s.Dir.pki("kubelet-server.crt"), "tlsPrivateKeyFile": s.Dir.pki("kubelet-server.key"),
 		"authentication": map[string]any{
@@ -254,7 +280,7 @@ func (s *spec) proxyConfig() map[string]any {
 	return map[string]any{
 		"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
 		"mode": "nftables", "clientConnection": map[string]any{"kubeconfig": s.Dir.conf("kube-proxy.kubeconfig")},
-		"clusterCIDR": s.Network.Pods.String(), "bindAddress": s.Network.Node.Addr().String(),
+		"clusterCIDR": s.Network.Pods.String(), "bindAddress": s.Self.Address.String(),
 		"healthzBindAddress": "127.0.0.1:10256", "metricsBindAddress": "127.0.0.1:10249",
 		"oomScoreAdj": 0,
 		// These system controls cannot be written inside a namespace.
@@ -265,21 +291,21 @@ func (s *spec) proxyConfig() map[string]any {
 
 // cniConfig connects each pod by a link of its own to the node, which routes
 // between them: unlike on a bridge, every packet passes the node's rules, so
-// that Services work between pods of the one node without br_netfilter.
+// that Services work between pods of one node without br_netfilter.
 func (s *spec) cniConfig() map[string]any {
 	return map[string]any{"cniVersion": "0.4.0", "name": "lab", "plugins": []any{map[string]any{
 		"type": "ptp", "ipMasq": false,
 		"ipam": map[string]any{
 			"type": "host-local", "dataDir": runDir + "/cni",
-			"ranges": []any{[]any{map[string]any{"subnet": s.Network.Pods.String()}}},
+			"ranges": []any{[]any{map[string]any{"subnet": s.Self.Pods.String()}}},
 			"routes": []any{map[string]any{"dst": "0.0.0.0/0"}},
 		},
 	}}}
 }
 
-// writeFiles makes the lab's folder: configuration, certificates, and links
-// to the tools that components look up by name.
-func (s *spec) writeFiles(pki, kubeconfigs map[string][]byte) error {
+// writeFiles makes the folder of a lab or a node: configuration, certificates,
+// and links to the tools that components look up by name.
+func (s *spec) writeFiles(keys keySet) error {
 	for _, dir := range []string{"pki", "conf/cni", "log", "log/pods", "log/containers", "etcd", "kubelet", "tmp", "bin", "tools"} {
 		if err := os.MkdirAll(s.Dir.join(dir), 0o700); err != nil {
 			return err
@@ -289,10 +315,10 @@ func (s *spec) writeFiles(pki, kubeconfigs map[string][]byte) error {
 	if err != nil {
 		return err
 	}
-	for name, data := range pki {
+	for name, data := range keys.files {
 		files["pki/"+name] = data
 	}
-	for name, data := range kubeconfigs {
+	for name, data := range keys.kubeconfigs {
 		files["conf/"+name+".kubeconfig"] = data
 	}
 	for name, data := range files {

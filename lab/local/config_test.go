@@ -21,6 +21,7 @@ func testSpec(t *testing.T) *spec {
 		ID: "abc123", Dir: labDir(filepath.Join(t.TempDir(), "abc123")), ImageStore: "/cache/containerd/0", Network: testNetwork,
 		Cgroup: "/meshtrial-abc123", Programs: map[string]components.Program{}, CNI: "/cache/debian/cni", Pause: "docker.io/meshtrial/pause:1",
 		Images: []components.Image{{Ref: "a", Path: "/cache/images/a.tar"}, {Ref: "b"}},
+		Self:   testNodes[0], Nodes: testNodes,
 	}
 	for _, name := range programsOf(true) {
 		s.Programs[name] = components.Program{Path: "/cache/bin/" + name}
@@ -87,11 +88,11 @@ func TestArguments(t *testing.T) {
 
 func TestWriteFiles(t *testing.T) {
 	s := testSpec(t)
-	pki, kubeconfigs, err := pkiFiles(testNetwork, testTime, false)
+	keys, _, err := pkiFiles(testNetwork, s.Nodes, testTime, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.writeFiles(pki, kubeconfigs); err != nil {
+	if err := s.writeFiles(keys); err != nil {
 		t.Fatal(err)
 	}
 	err = filepath.WalkDir(string(s.Dir), func(path string, entry os.DirEntry, err error) error {
@@ -151,7 +152,7 @@ func TestKeep(t *testing.T) {
 }
 
 func TestManifestsParse(t *testing.T) {
-	for name, text := range map[string][]byte{"coredns": coreDNS("image:1", "10.96.0.10"), "roles": nodeRoles(), "kwok": []byte(kwokStages),
+	for name, text := range map[string][]byte{"coredns": coreDNS("image:1", "10.96.0.10", 1), "DNS of several nodes": coreDNS("image:1", "10.96.0.10", 3), "roles": nodeRoles(), "kwok": []byte(kwokStages),
 		"rights of metrics-server": metricsRoles(), "API of metrics-server": metricsService("10.254.77.2", []byte("PEM"))} {
 		objects, err := lab.ParseObjects(text)
 		if err != nil || len(objects) < 3 {
@@ -163,8 +164,8 @@ func TestManifestsParse(t *testing.T) {
 			}
 		}
 	}
-	text := string(coreDNS("image:1", "10.96.0.10"))
-	for _, placeholder := range []string{"IMAGE", "CLUSTERIP", "ANSWER", "DELAY"} {
+	text := string(coreDNS("image:1", "10.96.0.10", 3))
+	for _, placeholder := range []string{"IMAGE", "CLUSTERIP", "ANSWER", "DELAY", "REPLICAS", "AFFINITY"} {
 		if strings.Contains(text, placeholder) {
 			t.Errorf("%s was not replaced", placeholder)
 		}

@@ -168,6 +168,9 @@ func sweep(ctx context.Context, p paths) error {
 		return err
 	}
 	for id := range ids {
+		if r != nil && r.ImageStore != "" {
+			all = append(all, os.RemoveAll(nodeStores(r.ImageStore, id)))
+		}
 		all = append(all,
 			unlinkHost(hostInterface(id)),
 			groups.remove(ctx, "/meshtrial-"+id),

@@ -101,9 +101,9 @@ func killNode(t *testing.T) {
 
 // killStart kills a `lab up` at a random moment, takes down what there is, and
 // checks that nothing is left on the host of any lab but those of others.
-func (b *bench) killStart(t *testing.T, random *rand.Rand) {
+func (b *bench) killStart(t *testing.T, random *rand.Rand, args ...string) {
 	t.Helper()
-	cmd := b.Command(t, "lab", "up")
+	cmd := b.Command(t, append([]string{"lab", "up"}, args...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

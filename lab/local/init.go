@@ -54,6 +54,8 @@ type node struct {
 	spec *spec
 	sup  *supervisor
 
+	fleet *fleet // of several nodes; nil where this is the only one, or one of them
+
 	mu      sync.Mutex
 	control *os.File
 }
@@ -126,16 +128,21 @@ func (n *node) say(format string, args ...any) {
 	n.send(event{Event: eventSay, Text: text})
 }
 
-// run brings the node up and keeps it until it is told to end.
-func (n *node) run(ctx context.Context) error {
-	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
-	// Pods inherit the limit of open files; the usual soft one is too low
-	// for a proxy, and Go gives it back to children unless it is set here.
+// raiseFileLimit lets this process and its children open as many files as they
+// may. Pods inherit the limit; the usual soft one is too low for a proxy, and Go
+// gives it back to children unless it is set here.
+func raiseFileLimit() {
 	limit := syscall.Rlimit{}
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil {
 		limit.Cur = limit.Max
 		syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
 	}
+}
+
+// run brings the lab up and keeps it until it is told to end.
+func (n *node) run(ctx context.Context) error {
+	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
+	raiseFileLimit()
 	ctx, stop := signal.NotifyContext(ctx, unix.SIGTERM, unix.SIGINT)
 	defer stop()
 	outside := hostNetwork{fdHostNet, hostNameservers("/etc/resolv.conf")}
@@ -145,13 +152,19 @@ func (n *node) run(ctx context.Context) error {
 	if err := configureNode(n.spec.Network); err != nil {
 		return err
 	}
-	registries, err := net.Listen("tcp", egressAddress)
-	if err != nil {
-		return err
-	}
 	go n.sup.reap(context.Background()) // these end with init
+	if n.spec.several() {
+		if err := n.leadFleet(ctx, outside); err != nil {
+			return err
+		}
+	} else {
+		registries, err := net.Listen("tcp", egressAddress)
+		if err != nil {
+			return err
+		}
+		go (&egress{dial: outside.DialContext, upstream: hostProxy()}).serve(registries)
+	}
 	go n.serveStatus()
-	go (&egress{dial: outside.DialContext, upstream: hostProxy()}).serve(registries)
 
 	if err := n.startAll(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -166,10 +179,38 @@ func (n *node) run(ctx context.Context) error {
 	return nil
 }
 
+// leadFleet makes ready for several nodes, and for orders about them.
+func (n *node) leadFleet(life context.Context, outside hostNetwork) error {
+	orders, err := net.Listen("unix", ordersSocket)
+	if err != nil {
+		return err
+	}
+	if n.fleet, err = newFleet(n, outside); err != nil {
+		return err
+	}
+	go n.fleet.serveOrders(life, orders)
+	return nil
+}
+
+// startLimit bounds the start of a lab, and of a node.
+const startLimit = 5 * time.Minute
+
+// startContainerd starts what runs a node's containers.
+func (n *node) startContainerd(ctx, life context.Context) error {
+	n.sup.keep(life, n.spec.containerd())
+	return n.waitSocket(ctx, "containerd", criSocket)
+}
+
+// startKubelet has the node join the cluster.
+func (n *node) startKubelet(life context.Context) {
+	n.sup.keep(life, n.spec.kubelet())
+	n.sup.keep(life, n.spec.kubeProxy())
+}
+
 // startAll starts the components in the order in which they need each other;
 // what needs nothing of another starts beside it.
 func (n *node) startAll(life context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(life, 5*time.Minute, errors.New("the node did not come up within five minutes"))
+	ctx, cancel := context.WithTimeoutCause(life, startLimit, errors.New("the node did not come up within five minutes"))
 	defer cancel()
 	s := n.spec
 	group, ctx := errgroup.WithContext(ctx)
@@ -178,8 +219,10 @@ func (n *node) startAll(life context.Context) error {
 		if err := n.fill(ctx); err != nil {
 			return err
 		}
-		n.sup.keep(life, s.containerd())
-		if err := n.waitSocket(ctx, "containerd", criSocket); err != nil {
+		if n.fleet != nil {
+			return n.fleet.startAll(ctx)
+		}
+		if err := n.startContainerd(ctx, life); err != nil {
 			return err
 		}
 		n.say("containerd ready")
@@ -199,13 +242,16 @@ func (n *node) startAll(life context.Context) error {
 		n.send(event{Event: eventAPI})
 		n.sup.keep(life, s.controllers())
 		n.sup.keep(life, s.scheduler())
-		select {
-		case <-containerdReady:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if n.fleet != nil {
+			close(n.fleet.api)
+		} else {
+			select {
+			case <-containerdReady:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			n.startKubelet(life)
 		}
-		n.sup.keep(life, s.kubelet())
-		n.sup.keep(life, s.kubeProxy())
 		n.sup.keep(life, s.kwok())
 		if s.MetricsServer {
 			return n.startMetrics(ctx, life)
@@ -332,16 +378,19 @@ func (n *node) serveStatus() {
 		if err != nil {
 			return
 		}
+		all := n.sup.components()
+		if n.fleet != nil {
+			for _, m := range n.fleet.members {
+				all = append(all, m.components()...)
+			}
+		}
 		conn.SetDeadline(time.Now().Add(2 * time.Second))
-		json.NewEncoder(conn).Encode(n.sup.components())
+		json.NewEncoder(conn).Encode(all)
 		conn.Close()
 	}
 }
 
-// newSession detaches a process from its parent's terminal and signals.
-func newSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
-
-// statusPath is the status socket as the host sees it.
-func statusPath(initPID int) string {
-	return filepath.Join("/proc", fmt.Sprint(initPID), "root", statusSocket)
+// insidePath is a path of an init's as whoever sees its process does.
+func insidePath(initPID int, path string) string {
+	return filepath.Join("/proc", fmt.Sprint(initPID), "root", path)
 }

@@ -55,6 +55,11 @@ type Options struct {
 	Audit bool
 	// MetricsServer starts metrics-server, which gives `kubectl top` its figures.
 	MetricsServer bool
+	// Nodes is how many nodes the lab has; 0 is one.
+	Nodes int
+	// Zones are those of the nodes, ZONE or REGION/ZONE each, dealt to them in
+	// turn. Default: a zone for each of several nodes, none for a single one.
+	Zones []string
 	// DownOnClose ends the lab when the returned Lab is closed.
 	DownOnClose bool
 }
@@ -96,6 +101,9 @@ func (l *Lab) Images() lab.Images { return l.record.Images }
 
 // UpTime is how long [Up] took.
 func (l *Lab) UpTime() time.Duration { return time.Duration(l.record.UpSeconds * float64(time.Second)) }
+
+// Nodes are the lab's real nodes, those that kwok plays left out.
+func (l *Lab) Nodes() []Node { return l.record.nodes() }
 
 // MetricsServer says whether metrics-server runs in the lab.
 func (l *Lab) MetricsServer() bool { return l.record.MetricsServer }

@@ -124,9 +124,15 @@ spec:
 // coreDNS are the objects of the cluster's DNS. Outside names never leave
 // the lab: every one has a fixed answer; names below slow.test are answered
 // after a delay, names below fail.test with SERVFAIL. They have blocks of
-// their own because the template plugin would run before kubernetes.
-func coreDNS(image, clusterIP string) []byte {
-	return []byte(strings.NewReplacer("IMAGE", image, "CLUSTERIP", clusterIP, "ANSWER", outsideAddress, "DELAY", slowDelay).Replace(coreDNSYAML))
+// their own because the template plugin would run before kubernetes. Of several
+// nodes two have it, so that names are found when one dies.
+func coreDNS(image, clusterIP string, nodes int) []byte {
+	replicas, affinity := "1", "{}"
+	if nodes > 1 {
+		replicas, affinity = "2", coreDNSApart
+	}
+	return []byte(strings.NewReplacer("IMAGE", image, "CLUSTERIP", clusterIP, "ANSWER", outsideAddress, "DELAY", slowDelay,
+		"REPLICAS", replicas, "AFFINITY", affinity).Replace(coreDNSYAML))
 }
 
 // outsideAddress is what the lab's DNS answers for names outside the
@@ -136,6 +142,10 @@ const (
 	outsideAddress = "203.0.113.1"
 	slowDelay      = "2s"
 )
+
+// coreDNSApart keeps two pods of the DNS off one node.
+const coreDNSApart = "{podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: " +
+	"[{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {k8s-app: kube-dns}}}]}}"
 
 const coreDNSYAML = `
 apiVersion: v1
@@ -196,6 +206,7 @@ apiVersion: apps/v1
 kind: Deployment
 metadata: {name: coredns, namespace: kube-system, labels: {k8s-app: kube-dns}}
 spec:
+  replicas: REPLICAS
   selector: {matchLabels: {k8s-app: kube-dns}}
   template:
     metadata: {labels: {k8s-app: kube-dns}}
@@ -203,6 +214,7 @@ spec:
       serviceAccountName: coredns
       priorityClassName: system-cluster-critical
       dnsPolicy: Default
+      affinity: AFFINITY
       containers:
       - name: coredns
         image: IMAGE

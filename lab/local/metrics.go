@@ -31,7 +31,7 @@ const metricsName = metricsServer + ".kube-system.svc"
 
 // metrics is metrics-server's process. The kubelet's certificate is of the lab's
 // authority, as all are, so it is verified. Nodes that kwok plays have the
-// address of the one real node: metrics-server would show its figures for them.
+// address of a real one: metrics-server would show its figures for them.
 func (s *spec) metrics() process {
 	kubeconfig, address := s.Dir.conf(metricsServer+".kubeconfig"), s.Network.Node.Addr().String()
 	return s.command(metricsServer,
@@ -39,15 +39,31 @@ func (s *spec) metrics() process {
 		"--bind-address="+address, "--secure-port="+strconv.Itoa(metricsPort),
 		"--tls-cert-file="+s.Dir.pki(metricsServer+".crt"), "--tls-private-key-file="+s.Dir.pki(metricsServer+".key"),
 		"--kubelet-certificate-authority="+s.Dir.pki("ca.crt"), "--kubelet-preferred-address-types=InternalIP", "--kubelet-use-node-status-port",
-		"--node-selector=kubernetes.io/hostname="+nodeName,
+		"--node-selector=kubernetes.io/hostname"+selected(s.Nodes),
 		"--metric-resolution="+metricsEvery.String(),
 		"--profiling=false",
 	)
 }
 
+// selected selects nodes by a label with their names.
+func selected(nodes []Node) string {
+	if len(nodes) == 1 {
+		return "=" + nodes[0].Name
+	}
+	var names []string
+	for _, n := range nodes {
+		names = append(names, n.Name)
+	}
+	return " in (" + strings.Join(names, ",") + ")"
+}
+
 // addMetrics adds what metrics-server needs to a lab's keys: the certificate it
 // serves with, and the kubeconfig of its user.
-func addMetrics(addresses network, ca *authority, node net.IP, files, kubeconfigs map[string][]byte) error {
+func addMetrics(addresses network, ca *authority, files, kubeconfigs map[string][]byte) error {
+	node, err := addresses.node()
+	if err != nil {
+		return err
+	}
 	pair, err := ca.server(metricsServer, []string{metricsName}, []net.IP{node})
 	if err != nil {
 		return fmt.Errorf("certificate %s: %w", metricsServer, err)

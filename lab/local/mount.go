@@ -48,7 +48,7 @@ func mountNode(s *spec) error {
 		func() error { return bind(s.Dir.join("log", "containers"), "/var/log/containers") },
 		func() error { return bind(s.ImageStore, imageDir) },
 		func() error { return os.Chmod(runDir, 0o700) },
-		func() error { return unix.Sethostname([]byte(nodeName)) },
+		func() error { return unix.Sethostname([]byte(s.hostname())) },
 	)
 	for _, step := range steps {
 		if err := step(); err != nil {

@@ -13,19 +13,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nodeName is the lab's node, and the host name inside.
+// nodeName is the lab's one node, and the host name inside. Several nodes are
+// called so with a number.
 const nodeName = "lab"
 
 // nodeInterface is the node's end of the link to the host.
 const nodeInterface = "eth0"
 
 // network is where a lab's addresses lie. The host reaches services and pods
-// through the node.
+// through the lab's end of the link.
 type network struct {
-	Host     netip.Prefix `json:"host"`     // the host's end of the link
-	Node     netip.Prefix `json:"node"`     // the node's end
-	Pods     netip.Prefix `json:"pods"`     // pod addresses
-	Services netip.Prefix `json:"services"` // cluster IPs
+	Host     netip.Prefix `json:"host"`           // the host's end of the link
+	Node     netip.Prefix `json:"node"`           // the lab's end: the one node's, or the control plane's
+	Pods     netip.Prefix `json:"pods"`           // pod addresses
+	Services netip.Prefix `json:"services"`       // cluster IPs
+	Nodes    netip.Prefix `json:"nodes,omitzero"` // addresses of several nodes
 }
 
 func (n network) node() (net.IP, error) {
@@ -60,7 +62,7 @@ func hostInterface(id string) string { return "mtrial-" + id }
 
 // chooseNetwork picks ranges that overlap none of the taken ones: the usual
 // ranges of Kubernetes where they are free, the next ones where not.
-func chooseNetwork(taken []netip.Prefix) (network, error) {
+func chooseNetwork(taken []netip.Prefix, nodes int) (network, error) {
 	free := func(p netip.Prefix) bool {
 		for _, t := range taken {
 			if t.Overlaps(p) {
@@ -93,7 +95,12 @@ func chooseNetwork(taken []netip.Prefix) (network, error) {
 	if n.Services, err = pick("services", 96, 64, second); err != nil {
 		return n, err
 	}
-	n.Pods, err = pick("pods", 160, 64, second)
+	if n.Pods, err = pick("pods", 160, 64, second); err != nil || nodes < 2 {
+		return n, err
+	}
+	n.Nodes, err = pick("nodes", 0, 256, func(i int) netip.Prefix {
+		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 253, byte(i), 0}), 24)
+	})
 	return n, err
 }
 
@@ -163,7 +170,10 @@ func linkHost(r *record, pid int) error {
 	if err := netlink.LinkSetUp(host); err != nil {
 		return fmt.Errorf("bring up %s: %w", r.HostInterface, err)
 	}
-	for _, to := range []netip.Prefix{r.Network.Services, r.Network.Pods} {
+	for _, to := range []netip.Prefix{r.Network.Services, r.Network.Pods, r.Network.Nodes} {
+		if !to.IsValid() {
+			continue
+		}
 		route := &netlink.Route{LinkIndex: host.Attrs().Index, Dst: ipNet(to.Masked()), Gw: net.IP(r.Network.Node.Addr().AsSlice())}
 		if err := netlink.RouteAdd(route); err != nil {
 			return fmt.Errorf("route %s through %s: %w", to, r.HostInterface, err)
@@ -190,23 +200,35 @@ func unlinkHost(name string) error {
 // host, forwarding, and nothing else to reach. What lies beyond the lab is
 // unreachable at once rather than after a timeout.
 func configureNode(n network) error {
-	lo, err := netlink.LinkByName("lo")
-	if err != nil {
+	if _, err := linkUp(n.Node); err != nil {
 		return err
 	}
+	return routeAlone()
+}
+
+// linkUp brings up the loopback and the link out of a network namespace, which
+// has the address then.
+func linkUp(address netip.Prefix) (netlink.Link, error) {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return nil, err
+	}
 	if err := netlink.LinkSetUp(lo); err != nil {
-		return err
+		return nil, err
 	}
 	link, err := waitLink(nodeInterface, 30*time.Second)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: ipNet(n.Node)}); err != nil {
-		return fmt.Errorf("give the node its address %s: %w", n.Node, err)
+	if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: ipNet(address)}); err != nil {
+		return nil, fmt.Errorf("give the node its address %s: %w", address, err)
 	}
-	if err := netlink.LinkSetUp(link); err != nil {
-		return err
-	}
+	return link, netlink.LinkSetUp(link)
+}
+
+// routeAlone has a network namespace forward, and reach nothing that it has no
+// route to.
+func routeAlone() error {
 	everything := &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}
 	if err := netlink.RouteAdd(&netlink.Route{Dst: everything, Type: unix.RTN_UNREACHABLE, Priority: 4096}); err != nil {
 		return fmt.Errorf("route for what lies beyond the lab: %w", err)

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"math/big"
 	"net"
 	"time"
@@ -112,17 +113,18 @@ func keyPEM(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
 
-// Users of the lab's API: the certificates' names and groups are the ones
-// that Kubernetes' built-in roles expect.
-var apiUsers = map[string]struct {
+type apiUser struct {
 	user   string
 	groups []string
-}{
+}
+
+// Users of the lab's API beside the kubelets: the certificates' names and groups are the ones
+// that Kubernetes' built-in roles expect.
+var apiUsers = map[string]apiUser{
 	"admin":                   {"meshtrial-admin", []string{"system:masters"}},
 	"kube-controller-manager": {"system:kube-controller-manager", nil},
 	"kube-scheduler":          {"system:kube-scheduler", nil},
 	"kube-proxy":              {"system:kube-proxy", nil},
-	"kubelet":                 {"system:node:" + nodeName, []string{"system:nodes"}},
 	"kwok":                    {kwokUser, nil},
 }
 
@@ -132,70 +134,118 @@ const (
 	kwokUser          = "kwok-controller"
 )
 
-// pkiFiles makes all keys and certificates of a lab: the files by name, and
-// the kubeconfigs by user; those of metrics-server if it is asked for.
-func pkiFiles(addresses network, now time.Time, metrics bool) (files, kubeconfigs map[string][]byte, err error) {
+// keySet is what one machine of a lab has of its keys: files by name, and
+// kubeconfigs by user.
+type keySet struct{ files, kubeconfigs map[string][]byte }
+
+// pkiFiles makes all keys and certificates of a lab: its own, with those of
+// metrics-server if it is asked for, and those of each node by name. A single
+// node's are among the lab's; of several, each has no others'.
+func pkiFiles(addresses network, nodes []Node, now time.Time, metrics bool) (own keySet, ofNodes map[string]keySet, err error) {
 	ca, err := newAuthority("meshtrial lab", now)
 	if err != nil {
-		return nil, nil, err
+		return own, nil, err
 	}
-	front, err := newAuthority("meshtrial lab front proxy", now)
-	if err != nil {
-		return nil, nil, err
+	if own, err = ca.controlKeys(addresses); err != nil {
+		return own, nil, err
 	}
-	caKey, err := keyPEM(ca.key)
+	if metrics {
+		if err := addMetrics(addresses, ca, own.files, own.kubeconfigs); err != nil {
+			return own, nil, err
+		}
+	}
+	ofNodes = map[string]keySet{}
+	for _, n := range nodes {
+		keys, err := ca.nodeKeys(n, addresses.apiURL())
+		if err != nil {
+			return own, nil, err
+		}
+		if len(nodes) == 1 {
+			maps.Copy(own.files, keys.files)
+			maps.Copy(own.kubeconfigs, keys.kubeconfigs)
+			break
+		}
+		keys.files["ca.crt"] = ca.pem
+		keys.kubeconfigs["kube-proxy"] = own.kubeconfigs["kube-proxy"]
+		ofNodes[n.Name] = keys
+	}
+	return own, ofNodes, nil
+}
+
+// nodeKeys are what a node's kubelet serves with, and who it is to the API.
+func (a *authority) nodeKeys(n Node, apiURL string) (keySet, error) {
+	server, err := a.server("kubelet", []string{n.Name}, []net.IP{n.Address.AsSlice()})
 	if err != nil {
-		return nil, nil, err
+		return keySet{}, fmt.Errorf("certificate of node %s: %w", n.Name, err)
+	}
+	user := "system:node:" + n.Name
+	client, err := a.client(user, "system:nodes")
+	if err != nil {
+		return keySet{}, fmt.Errorf("certificate of %s: %w", user, err)
+	}
+	kubeconfig, err := kubeconfigYAML(apiURL, a.pem, user, client)
+	return keySet{
+		files:       map[string][]byte{"kubelet-server.crt": server.cert, "kubelet-server.key": server.key},
+		kubeconfigs: map[string][]byte{"kubelet": kubeconfig},
+	}, err
+}
+
+// controlKeys are those of the control plane, of its users, and of the
+// administrator.
+func (a *authority) controlKeys(addresses network) (keySet, error) {
+	front, err := newAuthority("meshtrial lab front proxy", a.now)
+	if err != nil {
+		return keySet{}, err
+	}
+	caKey, err := keyPEM(a.key)
+	if err != nil {
+		return keySet{}, err
 	}
 	accounts, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, err
+		return keySet{}, err
 	}
 	accountsKey, err := keyPEM(accounts)
 	if err != nil {
-		return nil, nil, err
+		return keySet{}, err
 	}
-	files = map[string][]byte{"ca.crt": ca.pem, "ca.key": caKey, "front-proxy-ca.crt": front.pem, "service-accounts.key": accountsKey}
+	files := map[string][]byte{"ca.crt": a.pem, "ca.key": caKey, "front-proxy-ca.crt": front.pem, "service-accounts.key": accountsKey}
 	node, err := addresses.node()
 	if err != nil {
-		return nil, nil, err
+		return keySet{}, err
 	}
 	service, err := addresses.apiService()
 	if err != nil {
-		return nil, nil, err
+		return keySet{}, err
 	}
 	pairs := []struct {
 		name string
 		make func() (keyPair, error)
 	}{
 		{"apiserver", func() (keyPair, error) {
-			return ca.server("kube-apiserver", apiNames, []net.IP{node, service, loopback})
+			return a.server("kube-apiserver", apiNames, []net.IP{node, service, loopback})
 		}},
-		{"kubelet-server", func() (keyPair, error) { return ca.server("kubelet", []string{nodeName}, []net.IP{node}) }},
-		{"kubelet-client", func() (keyPair, error) { return ca.client(kubeletClientUser) }},
+		{"kubelet-client", func() (keyPair, error) { return a.client(kubeletClientUser) }},
 		{"front-proxy-client", func() (keyPair, error) { return front.client("front-proxy-client") }},
 	}
 	for _, p := range pairs {
 		pair, err := p.make()
 		if err != nil {
-			return nil, nil, fmt.Errorf("certificate %s: %w", p.name, err)
+			return keySet{}, fmt.Errorf("certificate %s: %w", p.name, err)
 		}
 		files[p.name+".crt"], files[p.name+".key"] = pair.cert, pair.key
 	}
-	kubeconfigs = map[string][]byte{}
+	kubeconfigs := map[string][]byte{}
 	for name, who := range apiUsers {
-		pair, err := ca.client(who.user, who.groups...)
+		pair, err := a.client(who.user, who.groups...)
 		if err != nil {
-			return nil, nil, fmt.Errorf("certificate of %s: %w", name, err)
+			return keySet{}, fmt.Errorf("certificate of %s: %w", name, err)
 		}
-		if kubeconfigs[name], err = kubeconfigYAML(addresses.apiURL(), ca.pem, who.user, pair); err != nil {
-			return nil, nil, err
+		if kubeconfigs[name], err = kubeconfigYAML(addresses.apiURL(), a.pem, who.user, pair); err != nil {
+			return keySet{}, err
 		}
 	}
-	if metrics {
-		err = addMetrics(addresses, ca, node, files, kubeconfigs)
-	}
-	return files, kubeconfigs, err
+	return keySet{files, kubeconfigs}, nil
 }
 
 var (

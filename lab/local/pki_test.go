@@ -3,6 +3,7 @@ package local
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -16,6 +17,8 @@ var testNetwork = network{
 	Host: netip.MustParsePrefix("10.254.77.1/30"), Node: netip.MustParsePrefix("10.254.77.2/30"),
 	Pods: netip.MustParsePrefix("10.160.0.0/16"), Services: netip.MustParsePrefix("10.96.0.0/16"),
 }
+
+var testNodes = testNetwork.nodesAt([]place{{}})
 
 func parseCert(t *testing.T, data []byte) *x509.Certificate {
 	t.Helper()
@@ -32,10 +35,11 @@ func parseCert(t *testing.T, data []byte) *x509.Certificate {
 
 func TestCertificates(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	files, kubeconfigs, err := pkiFiles(testNetwork, now, true)
-	if err != nil {
-		t.Fatal(err)
+	keys, ofNodes, err := pkiFiles(testNetwork, testNodes, now, true)
+	if err != nil || len(ofNodes) > 0 {
+		t.Fatalf("%d sets of nodes' keys, %v", len(ofNodes), err)
 	}
+	files, kubeconfigs := keys.files, keys.kubeconfigs
 	pool := func(name string) *x509.CertPool {
 		pool := x509.NewCertPool()
 		pool.AddCert(parseCert(t, files[name]))
@@ -73,7 +77,9 @@ func TestCertificates(t *testing.T) {
 			t.Errorf("%s as %q for %v: %v, want it good: %t", test.file, test.name, test.usage, err, test.good)
 		}
 	}
-	for name, who := range apiUsers {
+	users := maps.Clone(apiUsers)
+	users["kubelet"] = apiUser{"system:node:lab", []string{"system:nodes"}}
+	for name, who := range users {
 		config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfigs[name])
 		if err != nil {
 			t.Fatalf("kubeconfig of %s: %v", name, err)
@@ -92,10 +98,11 @@ func TestCertificates(t *testing.T) {
 			t.Errorf("%s may do everything", name)
 		}
 	}
-	again, plain, err := pkiFiles(testNetwork, now, false)
+	others, _, err := pkiFiles(testNetwork, testNodes, now, false)
 	if err != nil {
 		t.Fatal(err)
 	}
+	again, plain := others.files, others.kubeconfigs
 	if again["metrics-server.key"] != nil || plain["metrics-server"] != nil || plain["admin"] == nil {
 		t.Error("a lab without metrics-server has keys of one, or none of its administrator's")
 	}

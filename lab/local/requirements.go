@@ -25,6 +25,7 @@ import (
 const (
 	needDisk   = 2 << 30 // bytes, in the state and the cache folder
 	needMemory = 3 << 30 // bytes available; the lab with istiod takes 1.5 GB
+	nodeMemory = 1 << 29 // for each node beyond the first
 	needFiles  = 4096    // open files
 	needMajor  = 5       // kernel, for kube-proxy's nftables mode
 	needMinor  = 13
@@ -41,18 +42,19 @@ type machine struct {
 	namespaces func() error           // can they be made
 	inside     func(dir string) error // what has to work inside them: overlayfs on dir, veth, nftables
 	ranges     func() error           // are addresses free
+	nodes      int                    // of the lab
 }
 
 // Requirements says line by line whether this machine can run a local lab,
 // and what mends what it lacks. It changes nothing that outlives the call.
 func Requirements(o Options) []doctor.Line {
 	m := machine{
-		root: "/", uid: os.Geteuid(), release: kernelRelease, free: freeBytes, files: fileLimit, lookPath: exec.LookPath,
+		root: "/", nodes: max(o.Nodes, 1), uid: os.Geteuid(), release: kernelRelease, free: freeBytes, files: fileLimit, lookPath: exec.LookPath,
 		namespaces: tryNamespaces, inside: tryInside,
 		ranges: func() error {
 			taken, err := takenRanges()
 			if err == nil {
-				_, err = chooseNetwork(taken)
+				_, err = chooseNetwork(taken, o.Nodes)
 			}
 			return err
 		},
@@ -212,8 +214,9 @@ func (m machine) memory() (string, error) {
 			return "", fmt.Errorf("MemAvailable: %w", err)
 		}
 		text := fmt.Sprintf("%.1f GB available", float64(kb)/(1<<20))
-		if kb<<10 < needMemory {
-			return "", fmt.Errorf("%s, %d GB needed", text, needMemory>>30)
+		need := uint64(needMemory + (m.nodes-1)*nodeMemory)
+		if kb<<10 < need {
+			return "", fmt.Errorf("%s, %.3g GB needed", text, float64(need)/(1<<30))
 		}
 		return text, nil
 	}

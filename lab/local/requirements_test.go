@@ -25,7 +25,7 @@ func fitMachine(t *testing.T) machine {
 	}
 	works := func() error { return nil }
 	return machine{
-		root: root, uid: 4711, release: func() string { return "6.18.44-test" },
+		root: root, nodes: 1, uid: 4711, release: func() string { return "6.18.44-test" },
 		free:     func(string) (uint64, error) { return 50 << 30, nil },
 		files:    func() uint64 { return 20000 },
 		lookPath: func(name string) (string, error) { return "/bin/" + name, nil }, namespaces: works, ranges: works,
@@ -60,6 +60,10 @@ func TestRequirements(t *testing.T) {
 		{"no /var/lib", func(m *machine) { os.Remove(m.root + "/var/lib") }, "masked folders", "var/lib"},
 		{"full disk", func(m *machine) { m.free = func(string) (uint64, error) { return 1 << 20, nil } }, "lab state disk", "2 GB needed"},
 		{"little memory", func(m *machine) { put(t, m.root+"/proc/meminfo", "MemAvailable: 1000 kB\n") }, "lab memory", "3 GB needed"},
+		{"memory for one of many nodes", func(m *machine) {
+			m.nodes = 3
+			put(t, m.root+"/proc/meminfo", "MemAvailable: 4000000 kB\n")
+		}, "lab memory", "4 GB needed"},
 		{"odd memory", func(m *machine) { put(t, m.root+"/proc/meminfo", "") }, "lab memory", "does not say"},
 		{"few files", func(m *machine) { m.files = func() uint64 { return 256 } }, "lab file limit", "256"},
 	} {

@@ -51,6 +51,16 @@ type record struct {
 	Images    lab.Images     `json:"images"`
 
 	MetricsServer bool `json:"metrics_server,omitempty"`
+
+	Nodes []Node `json:"nodes,omitempty"`
+}
+
+// nodes are the lab's; a record of an older program names none and has one.
+func (r *record) nodes() []Node {
+	if len(r.Nodes) == 0 && r.Network.Node.IsValid() {
+		return r.Network.nodesAt(make([]place, 1))
+	}
+	return r.Nodes
 }
 
 // paths of the state folder.

@@ -117,7 +117,7 @@ func TestProcessIdentity(t *testing.T) {
 }
 
 func TestChooseNetwork(t *testing.T) {
-	n, err := chooseNetwork(nil)
+	n, err := chooseNetwork(nil, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestChooseNetwork(t *testing.T) {
 	if n.dns().String() != "10.96.0.10" || n.apiURL() != "https://10.254.77.2:6443" {
 		t.Errorf("dns %s, api %s", n.dns(), n.apiURL())
 	}
-	if _, err := chooseNetwork([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}); err == nil {
+	if _, err := chooseNetwork([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, 1); err == nil {
 		t.Error("10.0.0.0/8 is taken, and yet ranges were found")
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -136,11 +136,11 @@ func TestChooseNetwork(t *testing.T) {
 			a := [4]byte{10, rapid.Byte().Draw(t, "b"), rapid.Byte().Draw(t, "c"), rapid.Byte().Draw(t, "d")}
 			taken = append(taken, netip.PrefixFrom(netip.AddrFrom4(a), rapid.IntRange(9, 32).Draw(t, "bits")).Masked())
 		}
-		n, err := chooseNetwork(taken)
+		n, err := chooseNetwork(taken, 3)
 		if err != nil {
 			return // everything taken: said, not used
 		}
-		all := []netip.Prefix{n.Host.Masked(), n.Pods, n.Services}
+		all := []netip.Prefix{n.Host.Masked(), n.Pods, n.Services, n.Nodes}
 		for i, p := range all {
 			for _, q := range append(append([]netip.Prefix{}, taken...), all[i+1:]...) {
 				if p.Overlaps(q) {

@@ -45,7 +45,36 @@ type Status struct {
 	Services   string            `json:"services_cidr,omitempty"`
 	Cgroup     string            `json:"cgroup,omitempty"`
 	Images     lab.Images        `json:"images,omitzero"`
-	Components []ComponentStatus `json:"components,omitempty"`
+	Nodes      []NodeStatus      `json:"nodes,omitempty"`
+	Components []ComponentStatus `json:"components,omitempty"` // those of several nodes too
+}
+
+// NodeStatus says how a node is.
+type NodeStatus struct {
+	Node
+	State string `json:"state"` // StateRunning, StateDead, or StateStarting before it first ran
+}
+
+// nodeStates tells how nodes are by the components of a lab that runs: a single
+// node as the lab, each of several by its first process.
+func nodeStates(nodes []Node, lab string, components []ComponentStatus) []NodeStatus {
+	var all []NodeStatus
+	for _, n := range nodes {
+		status := NodeStatus{n, lab}
+		for _, c := range components {
+			switch {
+			case c.Node != n.Name || c.Name != nodeComponent:
+			case c.PID > 0:
+				status.State = StateRunning
+			case c.LastExit == "":
+				status.State = StateStarting
+			default:
+				status.State = StateDead
+			}
+		}
+		all = append(all, status)
+	}
+	return all
 }
 
 // GetStatus tells how the lab of a state folder ("" is the default one) is.
@@ -73,6 +102,7 @@ func GetStatus(dir string) (*Status, error) {
 	switch {
 	case !r.initAlive():
 		status.State = StateDead
+		status.Nodes = nodeStates(r.nodes(), StateDead, nil)
 		return status, nil
 	case r.Phase == phaseReady:
 		status.State = StateRunning
@@ -83,6 +113,7 @@ func GetStatus(dir string) (*Status, error) {
 	if err != nil && status.State == StateRunning {
 		return status, fmt.Errorf("ask the lab's init: %w", err)
 	}
+	status.Nodes = nodeStates(r.nodes(), status.State, status.Components)
 	return status, nil
 }
 
@@ -92,7 +123,7 @@ const answerTime = 10 * time.Second
 
 // queryInit asks a running init for its components.
 func queryInit(pid int) ([]ComponentStatus, error) {
-	conn, err := net.DialTimeout("unix", statusPath(pid), answerTime)
+	conn, err := net.DialTimeout("unix", insidePath(pid, statusSocket), answerTime)
 	if err != nil {
 		return nil, err
 	}
@@ -102,16 +133,18 @@ func queryInit(pid int) ([]ComponentStatus, error) {
 	return components, json.NewDecoder(conn).Decode(&components)
 }
 
-// LogFiles lists the log files of the lab's components by name, those of the
-// last start that failed if no lab runs.
+// LogFiles lists the log files of the lab's components by name, with that of the
+// node before it where there are several; those of the last start that failed if
+// no lab runs.
 func LogFiles(dir string) (map[string]string, error) {
 	p, err := stateDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	folder := filepath.Join(p.base, "failed")
+	ofNodes := filepath.Join(folder, "nodes", "*")
 	if r, err := p.readRecord(); err == nil {
-		folder = p.dir(r.ID).logs()
+		folder, ofNodes = p.dir(r.ID).logs(), p.dir(r.ID).nodeDir("*").logs()
 	}
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -126,7 +159,12 @@ func LogFiles(dir string) (map[string]string, error) {
 			files[name] = filepath.Join(folder, entry.Name())
 		}
 	}
-	return files, nil
+	found, err := filepath.Glob(filepath.Join(ofNodes, "*.log"))
+	for _, path := range found {
+		node := strings.TrimSuffix(filepath.Dir(path), "/log") // one that failed has no such folder
+		files[filepath.Base(node)+"/"+strings.TrimSuffix(filepath.Base(path), ".log")] = path
+	}
+	return files, err
 }
 
 // ToolsDir is a folder with kubectl for PATH, "" while there is no lab.

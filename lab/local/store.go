@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/meshtrial/meshtrial/components"
 )
@@ -52,6 +53,55 @@ func (s imageStore) databases() map[string]string {
 		s.root("io.containerd.metadata.v1.bolt", "meta.db"):             filepath.Join(s.dir, "saved", "meta.db"),
 		s.root("io.containerd.snapshotter.v1.overlayfs", "metadata.db"): filepath.Join(s.dir, "saved", "snapshots.db"),
 	}
+}
+
+// nodes is the folder of the stores of a lab's nodes, node one of them.
+func (s imageStore) nodes(lab string) string { return filepath.Join(s.dir, "nodes", lab) }
+func (s imageStore) node(lab, name string) imageStore {
+	return imageStore{filepath.Join(s.nodes(lab), name)}
+}
+
+// clone makes a store of its own for a node, with all that this one holds, in
+// the time that it takes to make links: blobs are the same files, unpacked layers
+// the same folders. Nobody writes to either; what the node's containerd adds, or
+// removes, is in its own folders.
+func (s imageStore) clone(to imageStore) error {
+	if err := os.RemoveAll(to.dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(to.root(), 0o711); err != nil {
+		return err
+	}
+	for _, folder := range []struct {
+		from, to string
+		link     func(from, to string) error
+	}{{s.blobs(), to.blobs(), os.Link}, {s.snapshots(), to.snapshots(), os.Symlink}} {
+		names, err := list(folder.from)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // nothing was imported: every image is pulled
+		}
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(folder.to, 0o700); err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := folder.link(filepath.Join(folder.from, name), filepath.Join(folder.to, name)); err != nil {
+				return err
+			}
+		}
+	}
+	for live, saved := range s.databases() {
+		target := to.root() + strings.TrimPrefix(live, s.root())
+		if err := os.MkdirAll(filepath.Dir(target), 0o711); err != nil {
+			return err
+		}
+		if err := copyFile(saved, target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // lockImageStore finds a store below the cache that no other lab uses.

@@ -28,6 +28,7 @@ type ComponentStatus struct {
 	PID      int       `json:"pid,omitempty"` // in the lab's PID namespace; 0 while it does not run
 	Since    time.Time `json:"since"`
 	Restarts int       `json:"restarts"`
+	Node     string    `json:"node,omitempty"`      // that it is of, where there are several
 	LastExit string    `json:"last_exit,omitempty"` // how it ended last
 }
 
@@ -94,7 +95,7 @@ func (s *supervisor) start(p process) (int, <-chan unix.WaitStatus, error) {
 	s.mu.Lock() // so that reap knows the child before it can collect it
 	defer s.mu.Unlock()
 	child, err := os.StartProcess(p.path, append([]string{p.path}, p.args...), &os.ProcAttr{
-		Dir: "/", Env: p.env, Files: []*os.File{null, log, log}, Sys: newSession(),
+		Dir: "/", Env: p.env, Files: append([]*os.File{null, log, log}, p.files...), Sys: p.attributes(),
 	})
 	if err != nil {
 		return 0, nil, fmt.Errorf("start %s: %w", p.name, err)

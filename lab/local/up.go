@@ -25,10 +25,16 @@ import (
 // components; when ctx ends, nothing at all. A machine that lacks something is told all of it at
 // once, before anything is built or started.
 func Up(ctx context.Context, o Options) (*Lab, error) {
+	o.Nodes = max(o.Nodes, 1)
+	places, err := placesOf(o.Nodes, o.Zones)
+	if err != nil {
+		return nil, err
+	}
 	u, err := newStarter(o)
 	if err != nil {
 		return nil, err
 	}
+	u.places = places
 	if os.Geteuid() != 0 {
 		return nil, refuse(Requirements(o))
 	}
@@ -79,6 +85,7 @@ type starter struct {
 	set     *components.Set
 	images  []components.Image
 	linkerd *components.Linkerd // nil: not asked for
+	places  []place             // of the nodes
 	began   time.Time
 	record  *record
 }
@@ -198,7 +205,7 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	addresses, err := chooseNetwork(taken)
+	addresses, err := chooseNetwork(taken, len(u.places))
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +226,7 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 	u.record = &record{
 		Schema: recordSchema, ID: id, Phase: phaseStarting, BootID: bootID(), Started: u.began.UTC(),
 		HostInterface: hostInterface(id), Network: addresses, Cgroup: "/meshtrial-" + id, ImageStore: store.dir, Images: u.imagesOf(),
-		ForRun: owner, MetricsServer: u.o.MetricsServer,
+		ForRun: owner, MetricsServer: u.o.MetricsServer, Nodes: addresses.nodesAt(u.places),
 	}
 	if err := u.note(); err != nil {
 		return nil, err
@@ -232,7 +239,7 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := groups.create(u.record.Cgroup); err != nil {
+	if err := groups.create(u.record.Cgroup, labShare); err != nil {
 		return nil, err
 	}
 	l := &Lab{record: u.record, paths: u.paths, config: config, builder: u.builder, linkerd: u.linkerd, down: u.o.DownOnClose}
@@ -270,10 +277,10 @@ func (u *starter) installBasics(ctx context.Context, l *Lab) error {
 	if err != nil {
 		return err
 	}
-	if err := applier.Apply(ctx, nodeRoles()); err != nil {
+	if err := applier.Apply(ctx, append(nodeRoles(), nodeObjects(l.record.Nodes)...)); err != nil {
 		return err
 	}
-	if err := applier.Apply(ctx, coreDNS(components.CoreDNSRef, l.record.Network.dns().String())); err != nil {
+	if err := applier.Apply(ctx, coreDNS(components.CoreDNSRef, l.record.Network.dns().String(), len(l.record.Nodes))); err != nil {
 		return err
 	}
 	if u.o.MetricsServer {
@@ -289,5 +296,16 @@ func (u *starter) installBasics(ctx context.Context, l *Lab) error {
 		return err
 	}
 	u.say("cluster DNS available")
+	if len(l.record.Nodes) < 2 {
+		return nil // DNS runs on it
+	}
+	var names []string
+	for _, n := range l.record.Nodes {
+		names = append(names, n.Name)
+	}
+	if err := l.awaitNodes(ctx, time.Time{}, names...); err != nil {
+		return err
+	}
+	u.say("%d nodes ready", len(names))
 	return nil
 }

@@ -32,7 +32,10 @@ func (u *starter) spec() (*spec, error) {
 	s := &spec{
 		ID: u.record.ID, Dir: u.paths.dir(u.record.ID), ImageStore: u.record.ImageStore, Network: u.record.Network, Cgroup: u.record.Cgroup,
 		Programs: map[string]components.Program{}, CNI: u.set.Dir("cni"), Images: u.images, Pause: components.PauseRef, Audit: u.o.Audit,
-		MetricsServer: u.o.MetricsServer,
+		MetricsServer: u.o.MetricsServer, Nodes: u.record.Nodes,
+	}
+	if !s.several() {
+		s.Self = s.Nodes[0]
 	}
 	for _, name := range programsOf(u.o.MetricsServer) {
 		program, ok := u.set.Program(name)
@@ -48,17 +51,26 @@ func (u *starter) spec() (*spec, error) {
 // writeFiles writes what init reads, and the kubeconfig by which everybody
 // reaches the lab, as a configuration of clients too.
 func (u *starter) writeFiles(s *spec) (*rest.Config, error) {
-	pki, kubeconfigs, err := pkiFiles(s.Network, u.began, s.MetricsServer)
+	keys, ofNodes, err := pkiFiles(s.Network, s.Nodes, u.began, s.MetricsServer)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.writeFiles(pki, kubeconfigs); err != nil {
+	if err := s.writeFiles(keys); err != nil {
 		return nil, fmt.Errorf("write the lab's files: %w", err)
 	}
-	if err := writeFile(u.paths.kubeconfig(), kubeconfigs["admin"]); err != nil {
+	for _, n := range s.Nodes {
+		if !s.several() {
+			break // it is the lab's own
+		}
+		if err := s.of(n).writeFiles(ofNodes[n.Name]); err != nil {
+			return nil, fmt.Errorf("write the files of node %s: %w", n.Name, err)
+		}
+	}
+	admin := keys.kubeconfigs["admin"]
+	if err := writeFile(u.paths.kubeconfig(), admin); err != nil {
 		return nil, err
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfigs["admin"])
+	config, err := clientcmd.RESTConfigFromKubeConfig(admin)
 	if err != nil {
 		return nil, err
 	}

@@ -176,4 +176,13 @@ func (u *starter) keepLogs() {
 	os.RemoveAll(dir.join("log", "pods"))
 	os.RemoveAll(u.failedLogs())
 	os.Rename(dir.logs(), u.failedLogs())
+	if len(u.record.Nodes) < 2 {
+		return
+	}
+	os.Mkdir(filepath.Join(u.failedLogs(), "nodes"), 0o700)
+	for _, n := range u.record.Nodes {
+		logs := dir.nodeDir(n.Name).logs()
+		os.RemoveAll(filepath.Join(logs, "pods"))
+		os.Rename(logs, filepath.Join(u.failedLogs(), "nodes", n.Name))
+	}
 }

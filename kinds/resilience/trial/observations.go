@@ -304,7 +304,12 @@ func (l *looks) cpu() map[string]record.CPU {
 			out[last.part] = out[last.part].Plus(used)
 		}
 	}
+	counted := map[string]bool{}
 	for node, last := range maps.All(l.machine[1]) {
+		if last.BootID != "" && counted[last.BootID] {
+			continue // another node of a machine that is in the sum
+		}
+		counted[last.BootID] = true
 		if used, _, err := last.Since(l.machine[0][node]); err == nil {
 			out[record.PartMachine] = out[record.PartMachine].Plus(used)
 		}

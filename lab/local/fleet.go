@@ -1,0 +1,223 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/errs"
+)
+
+// nodeComponent is what status calls the first process of a node.
+const nodeComponent = "node"
+
+// fleet is the nodes of a lab of several, in the hands of its init: it starts
+// each in namespaces of its own, gives it its network, its cgroup and its images,
+// and takes these away when the node ends, however that comes.
+type fleet struct {
+	init     *node
+	groups   cgroups
+	registry *egress // by which nodes pull images
+	api      chan struct{}
+	members  []*member
+
+	mu sync.Mutex // held while routes to the cluster IPs change
+}
+
+func newFleet(n *node, outside hostNetwork) (*fleet, error) {
+	groups, err := machineCgroups()
+	if err != nil {
+		return nil, err
+	}
+	f := &fleet{init: n, groups: groups, registry: &egress{dial: outside.DialContext, upstream: hostProxy()}, api: make(chan struct{})}
+	for _, of := range n.spec.Nodes {
+		f.members = append(f.members, &member{fleet: f, spec: n.spec.of(of)})
+	}
+	return f, nil
+}
+
+// startAll starts every node, at once.
+func (f *fleet) startAll(ctx context.Context) error {
+	// A lab that died has left its nodes' stores, if its record is lost.
+	if err := os.RemoveAll(filepath.Dir(nodeStores(f.init.spec.ImageStore, f.init.spec.ID))); err != nil {
+		return fmt.Errorf("remove the nodes of an earlier lab: %w", err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, m := range f.members {
+		group.Go(func() error {
+			if err := m.start(ctx); err != nil {
+				return err
+			}
+			f.init.say("node %s started", m.spec.Self.Name)
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// find is a node by its name.
+func (f *fleet) find(name string) (*member, error) {
+	var names []string
+	for _, m := range f.members {
+		if m.spec.Self.Name == name {
+			return m, nil
+		}
+		names = append(names, m.spec.Self.Name)
+	}
+	return nil, errs.Usage("the lab has no node %q; it has %q", name, names)
+}
+
+// launch makes what a node needs, starts its first process and lets it go. The
+// channel gets nil when the node is up, or what it says ails it.
+func (m *member) launch() (<-chan error, error) {
+	s, f := m.spec, m.fleet
+	name := s.Self.Name
+	// The node comes with an empty disk, but for the images and its logs.
+	if err := (imageStore{f.init.spec.ImageStore}).clone(imageStore{s.ImageStore}); err != nil {
+		return nil, fmt.Errorf("images: %w", err)
+	}
+	for _, dir := range []string{"kubelet", "tmp"} {
+		if err := errors.Join(os.RemoveAll(s.Dir.join(dir)), os.MkdirAll(s.Dir.join(dir), 0o700)); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.groups.create(s.Cgroup, nodeShare); err != nil {
+		return nil, err
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "control of node "+name), os.NewFile(uintptr(fds[1]), "control")
+	pid, ended, err := f.init.sup.start(process{
+		name: "node-" + name, path: "/proc/self/exe", args: []string{"lab-node", s.Dir.spec()}, env: os.Environ(), files: []*os.File{theirs},
+		flags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
+	})
+	theirs.Close()
+	if err != nil {
+		ours.Close()
+		return nil, err
+	}
+	gone := make(chan struct{})
+	m.mu.Lock()
+	m.pid, m.gone, m.since = pid, gone, time.Now()
+	m.starts++
+	m.mu.Unlock()
+	registry, err := m.connect(pid)
+	go m.await(ended, ours, registry, gone) // ends with the node
+	if err == nil {
+		_, err = ours.Write([]byte(`{"event":"` + eventGo + `"}` + "\n"))
+	}
+	if err != nil {
+		unix.Kill(pid, unix.SIGKILL)
+		<-gone
+		return nil, err
+	}
+	up := make(chan error, 1)
+	go follow(ours, up) // ends with the node
+	go func() {         // ends once the API answers, or with the node
+		select {
+		case <-f.api:
+			ours.Write([]byte(`{"event":"` + eventAPI + `"}` + "\n"))
+		case <-gone:
+		}
+	}()
+	return up, nil
+}
+
+// connect gives a node that waits to go its cgroup and its network. What listens
+// is the node's way to registries.
+func (m *member) connect(pid int) (registry net.Listener, err error) {
+	s, f := m.spec, m.fleet
+	if err := f.groups.join(s.Cgroup, pid); err != nil {
+		return nil, err
+	}
+	if err := linkNode(s.Self, s.Network.Node.Addr(), pid); err != nil {
+		return nil, err
+	}
+	err = inNetwork(pid, func() error {
+		if err := configureMember(s); err != nil {
+			return err
+		}
+		registry, err = net.Listen("tcp", egressAddress)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	go f.registry.serve(registry) // ends when it is closed
+	f.enterBy()
+	return registry, nil
+}
+
+// follow reads what a node says until it is up or fails.
+func follow(control *os.File, up chan<- error) {
+	lines := bufio.NewReader(control)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return // it ended, which says more
+		}
+		var e event
+		if err := json.Unmarshal(line, &e); err != nil {
+			up <- fmt.Errorf("it said %q: %w", line, err)
+			return
+		}
+		switch e.Event {
+		case eventUp:
+			up <- nil
+			return
+		case eventFailed:
+			up <- errors.New(e.Text)
+			return
+		}
+	}
+}
+
+// await waits for a node's end and takes away what it had. The first process of
+// the node's PID namespace ends after all others of it.
+func (m *member) await(ended <-chan unix.WaitStatus, control *os.File, registry net.Listener, gone chan struct{}) {
+	how := describeStatus(<-ended)
+	control.Close()
+	if registry != nil {
+		registry.Close()
+	}
+	f, s := m.fleet, m.spec
+	m.mu.Lock()
+	m.pid, m.since, m.lastExit = 0, time.Now(), how
+	m.mu.Unlock()
+	if err := unlinkNode(s.Self); err != nil {
+		f.init.say("node %s: %v", s.Self.Name, err)
+	}
+	f.enterBy()
+	limited, cancel := context.WithTimeout(context.Background(), sweepLimit)
+	defer cancel()
+	if err := f.groups.remove(limited, s.Cgroup); err != nil {
+		f.init.say("node %s: %v", s.Self.Name, err)
+	}
+	close(gone)
+}
+
+// enterBy has the host reach cluster IPs by the first node that runs.
+func (f *fleet) enterBy() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.members {
+		if pid, _ := m.running(); pid == 0 {
+			continue
+		}
+		if routeServices(f.init.spec.Network.Services, m.spec.Self) == nil {
+			return // a node that is being started has no link yet, one that ends has none any more
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package local
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// sleeper is a process in a network namespace of its own.
+func sleeper(t *testing.T) int {
+	t.Helper()
+	cmd := exec.Command("sleep", "60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return cmd.Process.Pid
+}
+
+// serveIn accepts connections in the network of a process at all its addresses,
+// one more of them on its loopback, as if it were a pod's.
+func serveIn(t *testing.T, pid int, pod netip.Addr) net.Listener {
+	t.Helper()
+	var listener net.Listener
+	err := inNetwork(pid, func() error {
+		lo, err := netlink.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		if err := netlink.AddrAdd(lo, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(pod, 32))}); err != nil {
+			return err
+		}
+		listener, err = net.Listen("tcp4", "0.0.0.0:7777")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	return listener
+}
+
+// Nodes reach each other, each by its address and by those of its pods, through
+// init's network; one whose link is gone is silent, until it has one again.
+func TestNetworkOfNodes(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("making a network namespace takes root")
+	}
+	s := threeNodes(t)
+	hub, pids := sleeper(t), []int{sleeper(t), sleeper(t)}
+	own := s.Network.Node
+	connect := func(i int) error {
+		err := inNetwork(hub, func() error { return linkNode(s.Nodes[i], own.Addr(), pids[i]) })
+		if err != nil {
+			return err
+		}
+		return inNetwork(pids[i], func() error { return configureMember(s.of(s.Nodes[i])) })
+	}
+	err := inNetwork(hub, func() error {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name = nodeInterface
+		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "host"}); err != nil {
+			return err
+		}
+		return configureNode(s.Network)
+	})
+	if err = errors.Join(err, connect(0), connect(1)); err != nil {
+		t.Fatal(err)
+	}
+	pod := s.Nodes[1].Pods.Addr().Next().Next()
+	listener := serveIn(t, pids[1], pod)
+	dial := func(from int, to netip.Addr) error {
+		return inNetwork(from, func() error {
+			conn, err := net.DialTimeout("tcp4", net.JoinHostPort(to.String(), "7777"), 300*time.Millisecond)
+			if err == nil {
+				conn.Close()
+			}
+			return err
+		})
+	}
+	reached := func(when string) {
+		t.Helper()
+		for _, to := range []netip.Addr{s.Nodes[1].Address, pod} {
+			for _, from := range []int{hub, pids[0]} {
+				err := dial(from, to)
+				for end := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(end); err = dial(from, to) {
+					time.Sleep(10 * time.Millisecond) // the kernel takes a moment to use a new link
+				}
+				if err != nil {
+					t.Errorf("%s: %v", when, err)
+				}
+			}
+		}
+	}
+	reached("at first")
+	if err := dial(pids[0], pod.Next()); !errors.Is(err, unix.EHOSTUNREACH) {
+		t.Errorf("a pod that is not there: %v, want it to be said at once", err)
+	}
+	// As the host would enter: by the first node that runs.
+	err = inNetwork(hub, func() error {
+		return errors.Join(routeServices(s.Network.Services, s.Nodes[0]), routeServices(s.Network.Services, s.Nodes[1]))
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if err := inNetwork(hub, func() error { return unlinkNode(s.Nodes[1]) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []netip.Addr{s.Nodes[1].Address, pod} {
+		var silent net.Error
+		if err := dial(pids[0], to); !errors.As(err, &silent) || !silent.Timeout() {
+			t.Errorf("a node without power answers %s: %v", to, err)
+		}
+	}
+	listener.Close()
+	pids[1] = sleeper(t) // it starts again
+	if err := connect(1); err != nil {
+		t.Fatal(err)
+	}
+	serveIn(t, pids[1], pod)
+	reached("after it came back")
+}

@@ -1,0 +1,157 @@
+package local
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/errs"
+)
+
+// Node is one of a lab's Kubernetes nodes.
+type Node struct {
+	Name    string       `json:"name"`
+	Address netip.Addr   `json:"address"`
+	Pods    netip.Prefix `json:"pods_cidr"`
+	Region  string       `json:"region,omitempty"`
+	Zone    string       `json:"zone,omitempty"`
+}
+
+// MaxNodes is how many nodes a lab may have: each is four programs more on one
+// machine, and takes some 0.3 GB.
+const MaxNodes = 16
+
+// podsPerNodeBits are the bits of the range of addresses of a node's pods where
+// there are several nodes: four times [MaxPods], for those that come while others go.
+const podsPerNodeBits = 22
+
+// defaultRegion is that of zones given without one.
+const defaultRegion = "lab"
+
+// Labels of a node's place, which its kubelet may set itself.
+const (
+	labelRegion = "topology.kubernetes.io/region"
+	labelZone   = "topology.kubernetes.io/zone"
+)
+
+// place is where a node stands.
+type place struct{ region, zone string }
+
+// placesOf deals zones, each ZONE or REGION/ZONE, to nodes in turn. Without
+// zones each of several nodes has one of its own, and a single node none.
+func placesOf(nodes int, zones []string) ([]place, error) {
+	if nodes < 1 || nodes > MaxNodes {
+		return nil, errs.Usage("a lab has 1 to %d nodes, not %d", MaxNodes, nodes)
+	}
+	if len(zones) > nodes {
+		return nil, errs.WithHint(errs.Usage("%d zones are more than the lab's nodes (%d)", len(zones), nodes), "--nodes %d", len(zones))
+	}
+	var dealt []place
+	for _, text := range zones {
+		region, zone, both := strings.Cut(text, "/")
+		if !both {
+			region, zone = defaultRegion, text
+		}
+		for _, name := range []string{region, zone} {
+			if !validLabel(name) {
+				return nil, errs.WithHint(errs.Usage("zone %q: %q cannot be a label's value", text, name), "ZONE or REGION/ZONE, of letters, digits, - and _")
+			}
+		}
+		dealt = append(dealt, place{region, zone})
+	}
+	for i := range nodes {
+		switch {
+		case len(zones) > 0 && i >= len(zones):
+			dealt = append(dealt, dealt[i%len(zones)])
+		case len(zones) == 0 && nodes == 1:
+			dealt = append(dealt, place{})
+		case len(zones) == 0:
+			dealt = append(dealt, place{defaultRegion, fmt.Sprintf("zone-%d", i+1)})
+		}
+	}
+	return dealt, nil
+}
+
+// validLabel says that a text can be a label's value, of at most 63 bytes.
+func validLabel(text string) bool {
+	within := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.'
+	}
+	return text != "" && len(text) <= 63 && strings.IndexFunc(text, func(c rune) bool { return !within(c) }) < 0 &&
+		!strings.ContainsAny(text[:1]+text[len(text)-1:], "-_.")
+}
+
+// nodesAt gives nodes their names and addresses. A single one has the lab's own;
+// several have parts of its ranges.
+func (n network) nodesAt(places []place) []Node {
+	if len(places) == 1 {
+		return []Node{{Name: nodeName, Address: n.Node.Addr(), Pods: n.Pods, Region: places[0].region, Zone: places[0].zone}}
+	}
+	var nodes []Node
+	address, pods := n.Nodes.Masked().Addr(), netip.PrefixFrom(n.Pods.Masked().Addr(), podsPerNodeBits)
+	for i, p := range places {
+		address = address.Next()
+		nodes = append(nodes, Node{Name: fmt.Sprintf("%s-%d", nodeName, i+1), Address: address, Pods: pods, Region: p.region, Zone: p.zone})
+		pods = following(pods)
+	}
+	return nodes
+}
+
+// following is the range of the same size after an IPv4 range.
+func following(p netip.Prefix) netip.Prefix {
+	b := p.Masked().Addr().As4()
+	at := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
+	at += 1 << (32 - p.Bits())
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(at >> 24), byte(at >> 16), byte(at >> 8), byte(at)}), p.Bits())
+}
+
+// labels are those of the node's place, as --node-labels of the kubelet; "" for
+// a node that has none.
+func (n Node) labels() string {
+	if n.Zone == "" {
+		return ""
+	}
+	return labelRegion + "=" + n.Region + "," + labelZone + "=" + n.Zone
+}
+
+// several says that the lab's nodes are processes of their own below its init.
+func (s *spec) several() bool { return len(s.Nodes) > 1 }
+
+// hostname is what the machine of a spec calls itself.
+func (s *spec) hostname() string {
+	if s.Self.Name == "" {
+		return nodeName
+	}
+	return s.Self.Name
+}
+
+// nodeDir is the folder of one of several nodes.
+func (d labDir) nodeDir(name string) labDir { return labDir(d.join("nodes", name)) }
+
+// nodeStores are the folders of the image stores of a lab's nodes: beside the one
+// that they are made of, so that files can be shared by links.
+func nodeStores(store, id string) string { return imageStore{store}.nodes(id) }
+
+// of is the spec of one of several nodes. It knows nothing of the others.
+func (s *spec) of(n Node) *spec {
+	out := *s
+	out.Self, out.Nodes = n, nil
+	out.Dir = s.Dir.nodeDir(n.Name)
+	out.Cgroup = s.Cgroup + "/" + n.Name
+	out.ImageStore = imageStore{s.ImageStore}.node(s.ID, n.Name).dir
+	return &out
+}
+
+// nodeObjects are the nodes as Kubernetes knows them before their kubelets say
+// the rest: which addresses their pods have. Of a single node nobody asks.
+func nodeObjects(nodes []Node) []byte {
+	if len(nodes) < 2 {
+		return nil
+	}
+	var b strings.Builder
+	for _, n := range nodes {
+		fmt.Fprintf(&b, "---\napiVersion: v1\nkind: Node\nmetadata: {name: %s, labels: {%s: %q, %s: %q}}\nspec: {podCIDR: %s, podCIDRs: [%[6]s]}\n",
+			n.Name, labelRegion, n.Region, labelZone, n.Zone, n.Pods)
+	}
+	return []byte(b.String())
+}

@@ -1,0 +1,208 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/wake"
+)
+
+// KillNode ends a node of the running lab of a state folder ("" is the default
+// one) as a machine ends that loses its power.
+func KillNode(ctx context.Context, dir, name string) error {
+	_, err := tell(ctx, dir, order{doKill, name})
+	return err
+}
+
+// StartNode starts a node that was killed, with an empty disk but for the images,
+// and waits until Kubernetes says that it is ready.
+func StartNode(ctx context.Context, dir, name string) error {
+	said, err := lastSaid(ctx, dir, name)
+	if err != nil {
+		return err
+	}
+	// Kubernetes keeps times by the second: what the kubelet says next is to be later.
+	if err := wake.Pause(ctx, time.Until(said.Add(time.Second))); err != nil {
+		return err
+	}
+	l, err := tell(ctx, dir, order{doStart, name})
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("not within %v", readyLimit))
+	defer cancel()
+	return l.awaitNodes(limited, said, name)
+}
+
+// lastSaid is when the kubelet of a node last said how it is; zero if Kubernetes
+// knows no such node.
+func lastSaid(ctx context.Context, dir, name string) (time.Time, error) {
+	l, err := Open(dir)
+	if err != nil {
+		return time.Time{}, err
+	}
+	client, err := kubernetes.NewForConfig(l.config)
+	if err != nil {
+		return time.Time{}, err
+	}
+	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return time.Time{}, err
+	}
+	for _, c := range node.Status.Conditions {
+		if err == nil && c.Type == corev1.NodeReady {
+			return c.LastHeartbeatTime.Time, nil
+		}
+	}
+	return time.Time{}, nil
+}
+
+// tell has the init of a running lab carry out an order, and waits for it.
+func tell(ctx context.Context, dir string, o order) (*Lab, error) {
+	l, err := Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(l.Nodes()) == 1 {
+		return nil, errs.WithHint(errs.Usage("the lab has one node, which is the lab"), "`meshtrial lab down` ends it; `meshtrial lab up --nodes 3` has nodes that can be killed and started")
+	}
+	failed := func(err error) error { return fmt.Errorf("%s node %s: %w", o.Do, o.Node, err) }
+	conn, err := (&net.Dialer{Timeout: answerTime}).DialContext(ctx, "unix", insidePath(l.record.InitPID, ordersSocket))
+	if err != nil {
+		return nil, failed(fmt.Errorf("ask the lab's init: %w", err))
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	a := answer{}
+	if err = json.NewEncoder(conn).Encode(o); err == nil {
+		err = json.NewDecoder(conn).Decode(&a)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, failed(context.Cause(ctx))
+	case err != nil:
+		return nil, failed(fmt.Errorf("the lab's init did not answer: %w", err))
+	case a.Usage:
+		return nil, errs.Usage("%s", a.Error)
+	case a.Error != "":
+		return nil, errors.New(a.Error)
+	}
+	return l, nil
+}
+
+// readyLimit bounds the wait for a node whose kubelet was started.
+const readyLimit = 2 * time.Minute
+
+// awaitNodes waits until nodes are ready by what their kubelets have said after a
+// moment: until it is missed, one that was killed counts as it was.
+func (l *Lab) awaitNodes(ctx context.Context, after time.Time, names ...string) error {
+	client, err := kubernetes.NewForConfig(l.config)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		for state := "nothing seen yet"; ; {
+			node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				state = err.Error()
+			} else if state = notReady(node, after); state == "" {
+				break
+			}
+			if wake.Pause(ctx, 100*time.Millisecond) != nil {
+				return errs.WithHint(fmt.Errorf("node %s is not ready: %w (last seen: %s)", name, context.Cause(ctx), state),
+					"meshtrial lab logs %s", filepath.Join(name, "kubelet"))
+			}
+		}
+	}
+	return nil
+}
+
+// notReady says why a node is not ready; "" if it is.
+func notReady(node *corev1.Node, after time.Time) string {
+	for _, c := range node.Status.Conditions {
+		switch {
+		case c.Type != corev1.NodeReady:
+		case !c.LastHeartbeatTime.Time.After(after):
+			return "its kubelet has not said anything"
+		case c.Status != corev1.ConditionTrue:
+			return c.Message
+		default:
+			return ""
+		}
+	}
+	return "its kubelet has not registered it"
+}
+
+// order is what `meshtrial lab node` asks init for.
+type order struct {
+	Do   string `json:"do"` // kill or start
+	Node string `json:"node"`
+}
+
+// Orders.
+const (
+	doKill  = "kill"
+	doStart = "start"
+)
+
+// answer is what init says to an order when it is carried out, or refused.
+type answer struct {
+	Error string `json:"error,omitempty"`
+	Usage bool   `json:"usage,omitempty"` // it was the caller's mistake
+}
+
+// serveOrders carries out orders, each connection's in a goroutine of its own.
+func (f *fleet) serveOrders(life context.Context, listener net.Listener) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() { // ends with its one order
+			defer conn.Close()
+			var o order
+			conn.SetReadDeadline(time.Now().Add(answerTime))
+			if json.NewDecoder(conn).Decode(&o) != nil {
+				return
+			}
+			a := answer{}
+			if err := f.obey(life, o); err != nil {
+				a = answer{Error: err.Error(), Usage: errs.Code(err) == errs.CodeUsage}
+			}
+			json.NewEncoder(conn).Encode(a)
+		}()
+	}
+}
+
+func (f *fleet) obey(life context.Context, o order) error {
+	m, err := f.find(o.Node)
+	if err != nil {
+		return err
+	}
+	switch o.Do {
+	case doKill:
+		err = m.kill()
+	case doStart:
+		ctx, cancel := context.WithTimeoutCause(life, startLimit, errors.New("it did not come up within five minutes"))
+		defer cancel()
+		err = m.start(ctx)
+	default:
+		return fmt.Errorf("lab init was asked to %s a node", o.Do)
+	}
+	if err == nil {
+		f.init.say("node %s: %s", o.Node, o.Do)
+	}
+	return err
+}
