@@ -19,4 +19,7 @@
 //
 // What is an estimate, its interval, and why it may be believed is package
 // stat's.
+//
+// Size: findings, floors, searches and assertions all ask the same observations, cell by
+// cell and unit by unit.
 package analysis
