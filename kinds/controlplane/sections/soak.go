@@ -62,7 +62,7 @@ func growthText(x record.Finding) report.Text {
 	case x.Verdict == record.VerdictInvalid:
 		return report.Text{S: "–", Style: report.StyleDim}
 	case x.Open != "":
-		return report.Text{S: report.ScaleOf(x).Value(x.Estimate) + " (interval not known)", Style: report.StyleDim}
+		return report.Text{S: "not known", Style: report.StyleDim} // a figure without an interval may be anything
 	}
 	return report.Text{S: report.WithInterval(report.ScaleOf(x), x)}
 }
@@ -129,6 +129,8 @@ func growthSentence(s *record.Soak, g record.Growth, x record.Finding) string {
 		return fmt.Sprintf("%s grows by %s.", name, rate)
 	case x.Verdict == record.VerdictNoEffect:
 		return fmt.Sprintf("%s does not grow by more than %s: %s.", name, words.Quantity(x.Margin, x.Unit), rate)
+	case x.Open != "":
+		return fmt.Sprintf("Whether %s grows is not known: its windows are too few, or too much like their neighbours, for an interval.", name)
 	case x.Reason == record.ReasonSettling:
 		return fmt.Sprintf("%s has not settled: it rises by %s, but less and less; a soak of %s would tell whether it goes on.", name, rate, hoursWords(g.NeedsHours))
 	}
