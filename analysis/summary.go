@@ -189,7 +189,7 @@ func latencyOf(h *hdrhistogram.Histogram, c stat.Counts) (l record.Latency, notR
 	}
 	for i, to := range []*float64{&l.P50, &l.P90, &l.P99, &l.P999} {
 		q := Quantiles[i]
-		if (1-q.Q)*float64(c.Total()) < stat.MinBeyond {
+		if c.Total() < stat.Takes(q.Q) {
 			continue
 		}
 		if v := c.Quantile(q.Q); math.IsInf(v, 1) {

@@ -97,7 +97,7 @@ type ScenarioWindow struct {
 	ErrorShare float64          `json:"error_share"`
 	RateRPS    float64          `json:"rate_rps"`     // due, a second
 	AnswerRPS  float64          `json:"answered_rps"` // answered well, a second
-	Latency    Latency          `json:"latency_us"`   // of answered requests, from when they were due; 0 without any
+	Latency    Latency          `json:"latency_us"`   // of answered requests, from when they were due; 0 without any, percentiles also of too few
 	// LongestFailUS is the longest time in which no request that was due
 	// succeeded.
 	LongestFailUS float64 `json:"longest_failing_run_us"`

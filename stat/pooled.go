@@ -14,6 +14,11 @@ import (
 // thirty they cover 91% and more.
 const MinBeyond = 30
 
+// Takes is how many requests leave [MinBeyond] of them beyond a quantile, from 0 to 1.
+func Takes(q float64) int64 {
+	return int64(math.Ceil(MinBeyond/math.Min(q, 1-q) - 1e-6)) // 1-0.9 is less than 0.1
+}
+
 // FarTail is the quantile from which on differences have the widest of three
 // intervals: see [PooledDifference].
 const FarTail = 0.9
@@ -227,7 +232,7 @@ func (p pool) begin(q float64, o Options) Estimate {
 		e.warn("quantile %g is not between 0 and 1", q)
 	case len(p.units) == 0:
 		e.warn("no block gave a number")
-	case beyond < MinBeyond:
+	case p.all.Total() < Takes(q):
 		e.warn("%s is not estimated: %.3g requests lie beyond it, and it takes %d", quantileName(q), beyond, MinBeyond)
 	default:
 		e.Value = p.all.Quantile(q)

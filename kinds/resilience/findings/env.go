@@ -135,14 +135,15 @@ func (s *trialScenario) services() []string {
 // assertWindow is a window as assertions see it, of the latency of all its
 // requests. Of a window in which none was answered that of the answered is theirs.
 func (s *trialScenario) assertWindow(w record.ScenarioWindow, all record.Latency) assertWindow {
+	answered := enough(w.Latency, w.Answered, 0, math.NaN())
 	if w.Answered == 0 {
-		w.Latency = all
+		answered = all
 	}
 	out := assertWindow{
 		Name: w.Name, From: w.FromS, To: w.ToS, Requests: w.Requests, Answered: w.Answered, Failed: w.Failed, Unfinished: w.Unfinished,
 		FailedBy: zeroes(clientKinds), ErrorShare: w.ErrorShare, Due: w.RateRPS, Rate: w.AnswerRPS,
 		LatencyP50: all.P50 / 1e3, LatencyP90: all.P90 / 1e3, LatencyP99: all.P99 / 1e3, LatencyMax: all.Max / 1e3,
-		AnsweredP50: w.Latency.P50 / 1e3, AnsweredP90: w.Latency.P90 / 1e3, AnsweredP99: w.Latency.P99 / 1e3, AnsweredMax: w.Latency.Max / 1e3,
+		AnsweredP50: answered.P50 / 1e3, AnsweredP90: answered.P90 / 1e3, AnsweredP99: answered.P99 / 1e3, AnsweredMax: answered.Max / 1e3,
 		LongestFailingRun: w.LongestFailUS / 1e3, Attempts: w.Attempts, Hidden: w.Hidden, Phantom: w.Phantom, PhantomAttempts: w.PhantomAttempts,
 		Unreconciled: w.Unreconciled, Ready: zeroes(s.services()), Ejected: zeroes(s.services()), Expected: expectedOf(w.Expected),
 	}
@@ -226,7 +227,12 @@ func trialEnv(s *trialScenario) (*cel.Env, error) {
 		}
 	}
 	window, step := objectOf[assertWindow](), objectOf[assertStep]()
-	env, err := cel.NewEnv(
+	registry, err := types.NewRegistry()
+	if err != nil {
+		return nil, fmt.Errorf("declare what assertions speak of: %w", err)
+	}
+	env, err = cel.NewEnv(
+		cel.CustomTypeAdapter(refusing{registry}),
 		cel.CrossTypeNumericComparisons(true),
 		ext.NativeTypes(reflect.TypeFor[assertWindow](), reflect.TypeFor[assertStep](), reflect.TypeFor[assertLedger](), reflect.TypeFor[assertExpected](), ext.ParseStructTag("json")),
 		cel.Variable("total", window), cel.Variable("windows", cel.ListType(window)), cel.Variable("steps", cel.ListType(step)),

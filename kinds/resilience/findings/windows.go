@@ -121,7 +121,8 @@ func (s *trialScenario) window(name string, names []string, from, to int64, requ
 	if seconds := w.ToS - w.FromS; seconds > 0 {
 		w.RateRPS, w.AnswerRPS = float64(w.Requests)/seconds, float64(w.Answered)/seconds
 	}
-	w.Latency, ofAll = latencies(micros, 0), latencies(micros, int(w.Failed+w.Unfinished))
+	lost := w.Failed + w.Unfinished
+	w.Latency, ofAll = enough(latencies(micros, 0), w.Answered, 0, 0), enough(latencies(micros, int(lost)), w.Requests, lost, math.NaN())
 	w.LongestFailUS = float64(longestFailing(requests, to)) / 1e3
 	for _, sample := range s.during(from, to) {
 		for service, n := range sample.Ready {
@@ -210,7 +211,9 @@ func (s *trialScenario) edges(a *ledger.Account, requests []sent, w record.Scena
 	clients := false
 	for _, e := range a.Edges {
 		clients = clients || e.From == fault.LoadService
-		one := record.ScenarioEdge{From: e.From, To: e.To, Requests: e.Requests, Attempts: e.Attempts, Failed: e.Failed, P50US: float64(e.P50NS) / 1e3, P99US: float64(e.P99NS) / 1e3}
+		one := record.ScenarioEdge{From: e.From, To: e.To, Requests: e.Requests, Attempts: e.Attempts, Failed: e.Failed}
+		l := enough(record.Latency{P50: float64(e.P50NS) / 1e3, P99: float64(e.P99NS) / 1e3}, e.Requests, 0, 0)
+		one.P50US, one.P99US = l.P50, l.P99
 		if len(e.Flags) > 0 {
 			one.Flags = maps.Clone(e.Flags)
 		}

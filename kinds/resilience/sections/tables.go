@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/stat"
 )
 
 // windowTable has a row for each window of each cell, by the trial that is
@@ -16,9 +17,9 @@ func windowTable(f record.Findings) report.Table {
 	cells := judged(f)
 	largest := 0.0
 	for _, c := range cells {
-		largest = max(largest, c.Scenario.Total.Latency.P99)
+		largest = max(largest, c.Scenario.Total.Latency.Max)
 	}
-	us := report.ScaleFor("us", largest)
+	us, few := report.ScaleFor("us", largest), false
 	t := report.Table{Title: "Windows between steps; latency in " + us.Unit + ", of answered requests, from intended send time", Columns: append(report.FactorColumns(f),
 		report.Column{Head: "window"}, report.Column{Head: "from", Right: true, Keep: 9}, report.Column{Head: "to", Right: true, Keep: 2}, report.Column{Head: "requests", Right: true, Keep: 8}, report.Column{Head: "failed", Right: true}, report.Column{Head: "by kind", Keep: 6},
 		report.Column{Head: "p50", Right: true, Keep: 7}, report.Column{Head: "p90", Right: true, Keep: 1}, report.Column{Head: "p99", Right: true, Keep: 8}, report.Column{Head: "max", Right: true, Keep: 3}, report.Column{Head: "longest failing run", Right: true, Keep: 5},
@@ -36,7 +37,8 @@ func windowTable(f record.Findings) report.Table {
 			run := report.ScaleFor("us", w.LongestFailUS)
 			row := append(report.FactorTexts(f, c.Cell), report.Text{S: w.Name}, report.Text{S: seconds(w.FromS)}, report.Text{S: seconds(w.ToS)}, report.Text{S: report.Count(w.Requests)}, failedText(w), report.Text{S: byCount(failedBy(w))})
 			for _, v := range []float64{w.Latency.P50, w.Latency.P90, w.Latency.P99, w.Latency.Max} {
-				if w.Answered == 0 {
+				few = few || v == 0 && w.Answered > 0
+				if v == 0 {
 					row = append(row, report.Text{S: "–", Style: report.StyleDim})
 				} else {
 					row = append(row, report.Text{S: us.Plain(v)})
@@ -58,8 +60,15 @@ func windowTable(f record.Findings) report.Table {
 	if len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, "A window is named after the step that starts it; NAME.end starts when a step is undone. Fewer ready: the minimum of ready endpoints, for services below full; ejected: the maximum. Attempts: per request, between the two services that have the most.")
 	}
+	if few {
+		t.Notes = append(t.Notes, tooFew)
+	}
 	return t
 }
+
+// tooFew says what a dash in place of a percentile means.
+var tooFew = fmt.Sprintf("–: too few requests for the percentile: p50 takes %s, p90 %s, p99 %s, so that %d lie beyond it.",
+	report.Count(stat.Takes(0.5)), report.Count(stat.Takes(0.9)), report.Count(stat.Takes(0.99)), stat.MinBeyond)
 
 // fewer lists services with fewer endpoints than the graph gives them.
 func fewer(s *record.ScenarioSummary, w record.ScenarioWindow) string {
@@ -187,7 +196,7 @@ func trafficEdges(f record.Findings) report.Table {
 	largest := 0.0
 	for _, c := range judged(f) {
 		for _, e := range c.Scenario.Total.Edges {
-			largest = max(largest, e.P99US)
+			largest = max(largest, e.P50US, e.P99US)
 		}
 	}
 	us := report.ScaleFor("us", largest)
@@ -199,10 +208,18 @@ func trafficEdges(f record.Findings) report.Table {
 				failed.Style = report.StyleBad
 			}
 			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: e.From}, report.Text{S: e.To}, report.Text{S: rate(e.Requests, long)}, report.Text{S: rate(e.Attempts, long)}, failed,
-				report.Text{S: us.Value(e.P50US)}, report.Text{S: us.Value(e.P99US)}, report.Text{S: byCount(e.Flags)}))
+				percentile(us, e.P50US), percentile(us, e.P99US), report.Text{S: byCount(e.Flags)}))
 		}
 	}
 	return t
+}
+
+// percentile is a dash where there is none.
+func percentile(scale report.Scale, v float64) report.Text {
+	if v == 0 {
+		return report.Text{S: "–", Style: report.StyleDim}
+	}
+	return report.Text{S: scale.Value(v)}
 }
 
 func rate(n int64, s float64) string {

@@ -83,8 +83,8 @@ function connect(points: readonly (readonly [number, number])[], edge: ScenarioE
     s('path', { class: 'way', d, 'stroke-width': edge ? 1.2 + 3 * (edge.requests / most) : 1 }),
     s('path', { class: 'tip', d: `M${last[0] + 5},${last[1]}l-8,-4.5v9Z` }));
   if (edge) {
-    const scale = scaleFor('us', edge.p99_us);
-    g.append(s('title', {}, `${edge.from} to ${edge.to}: ${edge.requests} requests, ${edge.attempts} attempts, ${edge.failed} failed, p50 ${value(scale, edge.p50_us)}, p99 ${value(scale, edge.p99_us)} in ${window.name}`));
+    const scale = scaleFor('us', Math.max(edge.p50_us, edge.p99_us));
+    g.append(s('title', {}, `${edge.from} to ${edge.to}: ${edge.requests} requests, ${edge.attempts} attempts, ${edge.failed} failed, p50 ${(edge.p50_us > 0 ? value(scale, edge.p50_us) : '–')}, p99 ${(edge.p99_us > 0 ? value(scale, edge.p99_us) : '–')} in ${window.name}`));
   }
   return g;
 }
@@ -96,7 +96,7 @@ function says(points: readonly (readonly [number, number])[], near: number, edge
   const x = flat ? (a[0] + b[0]) / 2 : a[0] + (b[0] - a[0]) * near;
   const y = a[1] + (b[1] - a[1]) * (3 * near * near - 2 * near * near * near); // about where the curve is
   const seconds = window.to_s - window.from_s;
-  const scale = scaleFor('us', edge.p99_us);
+  const scale = scaleFor('us', Math.max(edge.p50_us, edge.p99_us));
   const failed = edge.requests > 0 ? edge.failed / edge.requests : 0;
   const extra = edge.requests > 0 && edge.attempts > edge.requests * 1.0005 ? ` ×${(edge.attempts / edge.requests).toFixed(2)}` : '';
   const text = (dy: number, words: string, cls: string): SVGTextElement => s('text', { class: `figure ${cls}`, x, y: y + dy, 'text-anchor': 'middle' }, words);
@@ -104,6 +104,6 @@ function says(points: readonly (readonly [number, number])[], near: number, edge
   return s('g', { class: 'says' },
     text(-20, `${per(edge.requests, seconds)}/s${extra}`, ''),
     text(-6, `${share(failed)}${wide ? ' failed' : ''}`, failed > 0 ? 'bad' : 'dim'),
-    text(17, wide ? `p50 ${value(scale, edge.p50_us)}` : value(scale, edge.p50_us), 'dim'),
-    text(30, wide ? `p99 ${value(scale, edge.p99_us)}` : value(scale, edge.p99_us), 'dim'));
+    text(17, wide ? `p50 ${(edge.p50_us > 0 ? value(scale, edge.p50_us) : '–')}` : (edge.p50_us > 0 ? value(scale, edge.p50_us) : '–'), 'dim'),
+    text(30, wide ? `p99 ${(edge.p99_us > 0 ? value(scale, edge.p99_us) : '–')}` : (edge.p99_us > 0 ? value(scale, edge.p99_us) : '–'), 'dim'));
 }

@@ -90,6 +90,7 @@ export function happened(model: Model): View | null {
       chart(services(`The service graph in ${at.name} with ${label}: rate, errors and latency on each edge`, data, at)),
       h('p', { class: 'key' }, 'On each edge: requests per second (with attempts per request where there were more), the share that failed, median and p99 latency, by the caller’s proxy.'),
       windowTable(data, label),
+      notes(windows.some((w) => w.answered > 0 && (w.latency_us.p50 === 0 || w.latency_us.p99 === 0)) ? ['–: too few requests for the percentile: p50 takes 60, p99 3,000, so that 30 lie beyond it.'] : []),
       stepTable(data),
       expectation(data),
     ];
@@ -107,11 +108,11 @@ const fewer = (data: ScenarioSummary, w: ScenarioWindow): string => (data.graph.
 }).join(', ');
 
 function windowTable(data: ScenarioSummary, label: string): HTMLElement {
-  const scale = scaleFor('us', data.total.latency_us.p99);
+  const scale = scaleFor('us', data.total.latency_us.max);
   const failed = (w: ScenarioWindow): CellText => ({ text: `${count(w.failed + (w.unfinished ?? 0))} (${share(w.error_share)})`, ...(w.failed + (w.unfinished ?? 0) > 0 ? { tone: 'bad' as const } : {}) });
   const row = (w: ScenarioWindow): CellText[] => [
     w.name, w.from_s.toFixed(2), w.to_s.toFixed(2), count(w.requests), failed(w), list({ ...w.failed_by, unfinished: w.unfinished ?? 0 }),
-    ...[w.latency_us.p50, w.latency_us.p99, w.latency_us.max].map((us) => (w.answered > 0 ? plain(scale, us) : '–')),
+    ...[w.latency_us.p50, w.latency_us.p99, w.latency_us.max].map((us) => (us > 0 ? plain(scale, us) : '–')),
     after(w.longest_failing_run_us > 0 ? w.longest_failing_run_us : undefined), w.attempts > 0 ? w.attempts.toFixed(2) : '–', count(w.hidden), count(w.phantom), fewer(data, w), list(w.ejected),
   ];
   return table(`Windows with ${label}; times in s, latency in ${scale.unit}`,
