@@ -141,17 +141,14 @@ func (p *Plan) choose(m *model.Model, seed uint64) (model.Mesh, error) {
 // replicas away that it must survive, and says if that misses the target.
 func (p *Plan) decide(m *model.Model, mesh model.Mesh, seed uint64) (why string, err error) {
 	t := p.Request.Targets
-	if p.Prediction, err = m.Predict(mesh, model.Options{Seed: seed, Draws: finalDraws}); err != nil {
-		return "", err
+	o := model.Options{Seed: seed, Draws: finalDraws}
+	left, lost := mesh, ""
+	if left.Replicas -= t.Survives; t.Survives > 0 {
+		lost = fmt.Sprintf(", while %d of them are away,", t.Survives)
 	}
-	worst, lost := p.Prediction, ""
-	if p.Lost = nil; t.Survives > 0 {
-		left := mesh
-		left.Replicas -= t.Survives
-		if p.Lost, err = m.Predict(left, model.Options{Seed: seed, Draws: finalDraws}); err != nil {
-			return "", err
-		}
-		worst, lost = p.Lost, fmt.Sprintf(", while %d of them are away,", t.Survives)
+	worst, err := m.Predict(left, o)
+	if err != nil {
+		return "", err
 	}
 	switch p99 := worst.Output(model.OutConvergenceP99); {
 	case !worst.KeepsUp:
@@ -159,7 +156,11 @@ func (p *Plan) decide(m *model.Model, mesh model.Mesh, seed uint64) (why string,
 	case p99.High > t.ConvergenceP99:
 		return fmt.Sprintf("p99 of convergence%s may be %.3g s (%.3g expected)", lost, p99.High, p99.Estimate), nil
 	}
-	return "", nil
+	if p.Prediction = worst; t.Survives > 0 {
+		p.Lost = worst
+		p.Prediction, err = m.Predict(mesh, o)
+	}
+	return "", err
 }
 
 // demanded is the CPU that a mesh takes where there is more than enough of it.

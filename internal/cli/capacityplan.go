@@ -63,7 +63,7 @@ func runCapacityPlan(ctx context.Context, env *Env, f capacityPlanFlags, path st
 	var none *plan.ErrNone
 	switch {
 	case errors.As(err, &none):
-		return errs.WithHint(errs.WithCode(err, errs.CodeAssertion), "raise istiod.max_replicas or istiod.max_cores, or relax the targets; `meshtrial capacity predict` shows one size at a time")
+		return errs.WithHint(errs.WithCode(err, errs.CodeAssertion), "raise istiod.max_replicas or istiod.max_cores, or relax the targets; where the interval alone misses one, a model of larger runs has a narrower one; `meshtrial capacity predict` shows one size at a time")
 	case err != nil:
 		return errs.WithCode(err, errs.CodeUsage)
 	}

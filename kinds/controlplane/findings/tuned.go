@@ -339,10 +339,13 @@ func keptUnreached(o *analysis.Observations, b study.TuneBound, m analysis.Measu
 	if lost, all := o.UnreachedIn(base, m); b.Relative && lost > 0 {
 		return record.VerdictInconclusive, "in use it was " + said(lost, all)
 	}
-	switch lost, all := o.UnreachedIn(recommended, m); {
+	lost, all := o.UnreachedIn(recommended, m)
+	switch share := missedShare(o, o.Valid(recommended)); {
 	case lost == 0:
 		return "", ""
-	case lost == all || m.Beyond > 0 && missedShare(o, o.Valid(recommended)) > m.Beyond: // in some, and of all together
+	case m.Beyond > 0 && share > m.Beyond: // of all trials together
+		return record.TunedBroken, fmt.Sprintf("%s of what proxies needed never arrived or was never acknowledged: not reached in %d of %d trials", words.Percent(share), lost, all)
+	case lost == all:
 		return record.TunedBroken, said(lost, all)
 	default:
 		return record.VerdictInconclusive, said(lost, all)
