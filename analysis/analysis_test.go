@@ -183,6 +183,22 @@ func TestPlainNotNegative(t *testing.T) {
 	}
 }
 
+// TestAnalyzeUnattributed: what nobody accounts for is a difference, which scatters about
+// zero. It is printed inside its own interval, and has no part in the kernel.
+func TestAnalyzeUnattributed(t *testing.T) {
+	run := analysistest.Simulate(t, analysistest.QuickStudy, 6, 2, analysistest.Quiet())
+	for i := range run.Trials {
+		run.Trials[i].CPU[record.PartUnattributed] = record.CPU{UserS: -0.010 + 0.004*float64(i%3)}
+	}
+	f := analysistest.Analyze(t, kinds, run)
+	for _, c := range f.Cells {
+		cpu, ok := c.CPUPerRequest[record.PartUnattributed]
+		if !ok || !(cpu.UserUS < 0) || cpu.SystemUS != 0 || cpu.UserUS < cpu.LowUS || cpu.UserUS > cpu.HighUS {
+			t.Errorf("%s: %+v", c.Label, cpu)
+		}
+	}
+}
+
 // TestAnalyzeShort: runs that were cut short are reports too.
 func TestAnalyzeShort(t *testing.T) {
 	for blocks := range 3 {

@@ -156,13 +156,16 @@ func (o *Observations) cpu(cell int, part string) (record.CPUPerRequest, bool) {
 		return stat.Mean(o.Values(cell, measure(of)), stat.Options{}).Value
 	}
 	user, system := mean(func(c record.CPU) float64 { return c.UserS }), mean(func(c record.CPU) float64 { return c.SystemS })
-	share := 0.0
-	if user > 0 {
-		share = user / (user + system)
+	share := 1.0 // of what is a difference, and may lie below zero
+	if system > 0 {
+		share = max(0, user) / (max(0, user) + system)
 	}
 	out := record.CPUPerRequest{UserUS: share * total.Value, SystemUS: (1 - share) * total.Value, LowUS: total.Value, HighUS: total.Value}
 	if total.Defined() {
-		out.LowUS, out.HighUS = notNegative(total.Low), total.High
+		out.LowUS, out.HighUS = total.Low, total.High
+		if part != record.PartUnattributed {
+			out.LowUS = notNegative(total.Low)
+		}
 	}
 	out.Whole = o.Run.Header.Observed == record.ObservedKubelet
 	return out, true
