@@ -18,22 +18,11 @@ func TestFleetsLeaveNothing(t *testing.T) {
 		fleets, proxies = 12, 50
 		limit           = 64 << 10 // bytes a fleet; one that runs holds about a megabyte
 	)
-	c, err := server.Synthetic(300, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := server.New(c)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan struct{})
-	go func() { defer close(served); _ = s.Serve(l) }()
-	t.Cleanup(func() { s.Close(); <-served })
+	_, address := serveSynthetic(t, 300)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	one := func() {
-		f, err := xds.Start(ctx, testSpec(l.Addr().String(), proxies))
+		f, err := xds.Start(ctx, testSpec(address, proxies))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,4 +52,23 @@ func TestFleetsLeaveNothing(t *testing.T) {
 	if each > limit {
 		t.Errorf("%d bytes stay of a fleet that was stopped, want at most %d", each, limit)
 	}
+}
+
+// serveSynthetic serves the configuration of made-up Services of two endpoints for the
+// length of a test.
+func serveSynthetic(t *testing.T, services int) (s *server.Server, address string) {
+	t.Helper()
+	c, err := server.Synthetic(services, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = server.New(c)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() { defer close(served); _ = s.Serve(l) }()
+	t.Cleanup(func() { s.Close(); <-served })
+	return s, l.Addr().String()
 }

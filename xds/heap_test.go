@@ -1,7 +1,6 @@
 package xds_test
 
 import (
-	"net"
 	"runtime"
 	"testing"
 
@@ -18,18 +17,7 @@ func TestMemoryOfFleet(t *testing.T) {
 		once    = 4 << 20  // bodies and names, whatever the number of proxies
 		pushes  = 5
 	)
-	c, err := server.Synthetic(1000, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := server.New(c)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan struct{})
-	go func() { defer close(served); _ = s.Serve(l) }()
-	t.Cleanup(func() { s.Close(); <-served })
+	s, address := serveSynthetic(t, 1000)
 	live := func() int64 {
 		runtime.GC()
 		runtime.GC() // what pools keep
@@ -38,7 +26,7 @@ func TestMemoryOfFleet(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	before := live()
-	f := start(t, testSpec(l.Addr().String(), proxies))
+	f := start(t, testSpec(address, proxies))
 	check := func(when string) {
 		t.Helper()
 		f.GiveBack() // as it does when all is quiet
