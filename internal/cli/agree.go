@@ -16,24 +16,37 @@ import (
 
 // agree says what a run is going to change in a user's cluster, and asks, unless
 // --yes has answered. What would hold for proxies of others wants a flag of its own:
-// connected says how many there are. A local lab is the program's own.
+// connected says how many there are, and may be nil. A local lab is the program's own.
 func agree(ctx context.Context, env *Env, p *progress, where lab.Lab, changes []journal.Planned, f runFlags, connected func(context.Context) (int, error)) error {
 	if where.Kind() == lab.KindLocal || len(changes) == 0 {
 		return nil
 	}
 	text := "outside of its own namespace this run changes, and puts back when it ends (if it is killed, meshtrial cluster restore does):\n" + journal.Text(changes)
 	if slices.ContainsFunc(changes, func(c journal.Planned) bool { return len(c.Wide) > 0 }) {
-		n, err := connected(ctx)
+		touched, theirs, err := others(ctx, connected)
 		if err != nil {
-			return fmt.Errorf("count the proxies that mesh-wide levers would hold for: %w", err)
+			return err
 		}
-		text += fmt.Sprintf("connected, and under what is mesh-wide: %d proxies of others\n", n)
-		if n > 0 && !f.meshWide {
+		text += "connected, and under what is mesh-wide: " + theirs + "\n"
+		if touched && !f.meshWide {
 			return errs.WithHint(errs.Usage("%sso it has to be asked for, and --yes does not do that", text),
-				"--mesh-wide, if requests of theirs may fail meanwhile; else take levers that hold in the study's own namespaces alone (sidecar_scope: namespace), or an istiod without proxies (--revision)")
+				"--mesh-wide, if requests of theirs may fail meanwhile; else take levers that hold in the study's own namespaces alone (sidecar_scope: namespace), leave out steps that take the control plane away, or use an istiod without proxies (--revision)")
 		}
 	}
 	return ask(ctx, env, p, false, text, f.yes)
+}
+
+// others says whether proxies of others may be under what is mesh-wide, and which. A
+// run that opens no control plane cannot count them, and takes it that there are some.
+func others(ctx context.Context, connected func(context.Context) (int, error)) (touched bool, text string, err error) {
+	if connected == nil {
+		return true, "all proxies of this control plane; this run does not count those of others", nil
+	}
+	n, err := connected(ctx)
+	if err != nil {
+		return false, "", fmt.Errorf("count the proxies that mesh-wide changes would hold for: %w", err)
+	}
+	return n > 0, fmt.Sprintf("%d proxies of others", n), nil
 }
 
 // ask says what is going to change, and goes on if somebody at the terminal says so.

@@ -226,7 +226,7 @@ func (g guests) resilience(t *testing.T) {
 func (g guests) runs(t *testing.T, name, kubeconfig, file string, plan *study.Plan, trials int) (said string) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "run")
-	code, said := g.machine.Run(t, "run", file, "--yes", "--lab", "cluster", "--kubeconfig", kubeconfig, "--image", g.lab.Images().Meshtrial, "--out", out)
+	code, said := g.machine.Run(t, "run", file, "--yes", "--mesh-wide", "--lab", "cluster", "--kubeconfig", kubeconfig, "--image", g.lab.Images().Meshtrial, "--out", out)
 	if code != errs.CodeOK && code != errs.CodeInvalid { // figures may be invalid on a busy machine
 		t.Fatalf("exit code %d\n%s", code, said)
 	}

@@ -115,7 +115,7 @@ func theirRuns(t *testing.T, m labtest.Machine, l *local.Lab, shop *tenant, more
 		t.Run(kind, func(t *testing.T) {
 			before, out := theirObjects(t, l), filepath.Join(t.TempDir(), "run")
 			shop.begin(t)
-			code, said := m.Run(t, append([]string{"run", studyFile(t, text), "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", out}, more...)...)
+			code, said := m.Run(t, append([]string{"run", studyFile(t, text), "--yes", "--mesh-wide", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", out}, more...)...)
 			if code != errs.CodeOK && code != errs.CodeInvalid {
 				t.Fatalf("exit code %d\n%s", code, said)
 			}

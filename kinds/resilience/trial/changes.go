@@ -121,21 +121,21 @@ func planApply(ctx context.Context, at dynamic.ResourceInterface, o *unstructure
 // planStep says what a step changes outside of the run's namespace.
 func planStep(step fault.Step) (out []journal.Planned) {
 	note := fmt.Sprintf("by step %s, until it ends", step.Name)
-	add := func(done journal.Done, text string) {
-		out = append(out, journal.Planned{Object: "the mesh's control plane", Done: done, Note: note + text})
+	add := func(done journal.Done, text, wide string) {
+		out = append(out, journal.Planned{Object: "the mesh's control plane", Done: done, Note: note + text, Wide: []string{"step " + step.Name + ": " + wide}})
 	}
 	switch a := step.Action.(type) {
 	case *fault.Process:
 		switch {
 		case a.Of != fault.OfControlPlane:
 		case a.Do == fault.DoPause: // which the fault role ends
-			add("paused", "; "+untold)
+			add("paused", "", untold)
 		default:
-			add("killed, and scaled to 0 replicas while the step lasts", "; "+untold+"; "+staysAway)
+			add("killed, and scaled to 0 replicas while the step lasts", "; "+staysAway, untold)
 		}
 	case *fault.Certificates:
 		if expires(&fault.Timeline{Steps: []fault.Step{step}}) {
-			add("scaled to 0 replicas", ": certificates of the whole mesh run out while it is away for long; "+staysAway)
+			add("scaled to 0 replicas", "; "+staysAway, "certificates of the whole mesh run out while it is away for long; "+untold)
 		}
 	}
 	return out

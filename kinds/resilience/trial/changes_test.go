@@ -27,6 +27,11 @@ func TestPlanStep(t *testing.T) {
 			if len(planned) > 0 != (tt.done != "") {
 				t.Fatalf("%+v", planned)
 			}
+			for _, p := range planned {
+				if len(p.Wide) != 1 || !strings.Contains(p.Wide[0], "step away: ") || !strings.Contains(p.Wide[0], untold) {
+					t.Errorf("to proxies of others: %q", p.Wide)
+				}
+			}
 			if text := journal.Text(planned); !strings.Contains(text, tt.done) || strings.Contains(text, "meshtrial cluster restore") == tt.comesBack {
 				t.Errorf("%s", text)
 			}
