@@ -52,8 +52,8 @@ test-unit: ## tests that need neither root nor a lab
 test-web: $(NPM_DIR)/node_modules/.package-lock.json mesh/istio/wasm/node_modules/.package-lock.json ## tests of the page's own logic (and the packages that Go tests build the page and the Wasm filters with)
 	cd $(NPM_DIR) && npm run lint && npm test -- --testTimeout=60000 --hookTimeout=60000
 
-documents: $(NPM_DIR)/node_modules/.package-lock.json ## write the types of the page's documents, and those its tests read, as the program has them now
-	$(GO) test ./report ./kinds/reports -run 'TestDocumentsSchema|TestFixturesOfThePage' -count=1 -update
+documents: $(NPM_DIR)/node_modules/.package-lock.json ## write what is generated from the program again: tables of docs/, the schema, golden reports, the types of the page's documents and those its tests read
+	$(GO) test ./study ./rights ./internal/cli ./report ./kinds ./kinds/reports -run '^Test(RecordedRuns|SchemaFileIsCurrent|ReferenceFileIsCurrent|Document|MeshesOfOthers|DocumentsSchema|FixturesOfThePage|Golden)$$' -count=1 -update
 	cd $(NPM_DIR) && npm test -- test/documents.test.ts --update
 
 web: $(NPM_DIR)/node_modules/.package-lock.json ## build the page that reports are made of

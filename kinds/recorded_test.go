@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/internal/golden"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -19,8 +20,8 @@ import (
 
 // A run of each kind, as the program left it, is still read, judged and analysed as
 // it was when it was made: the same verdicts from its evidence, the same
-// findings.json. Whoever means to change that records the runs anew, from the
-// study.yaml of each.
+// findings.json, which -update writes again. Whoever means to change verdicts records
+// the runs anew, from the study.yaml of each.
 func TestRecordedRuns(t *testing.T) {
 	for _, name := range []string{"data-plane", "control-plane", "resilience"} {
 		t.Run(name, func(t *testing.T) {
@@ -38,39 +39,27 @@ func TestRecordedRuns(t *testing.T) {
 					t.Errorf("trial %s: %+v, judged again %+v", trial.ID, trial.Validity, again.Trials[i].Validity)
 				}
 			}
-			for what, r := range map[string]record.Run{"": run, "judged again: ": again} {
-				f, err := analyses.All().Analyze(r)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got, err := json.Marshal(f)
-				if err != nil {
-					t.Fatal(err)
-				}
-				want, err := os.ReadFile(filepath.Join(dir, store.FileFindings))
-				if err != nil {
-					t.Fatal(err)
-				}
-				var compact bytes.Buffer
-				if err := json.Compact(&compact, want); err != nil {
-					t.Fatal(err)
-				}
-				if !bytes.Equal(got, compact.Bytes()) {
-					t.Errorf("%sthe findings differ from those recorded: %s", what, firstDifference(got, compact.Bytes()))
-				}
+			recorded := findingsOf(t, run)
+			golden.File(t, filepath.Join(dir, store.FileFindings), recorded)
+			if got := findingsOf(t, again); !bytes.Equal(got, recorded) {
+				t.Errorf("judged again the findings differ:\n%s", golden.FirstDifference(string(got), string(recorded)))
 			}
 		})
 	}
 }
 
-// firstDifference shows two texts where they first differ.
-func firstDifference(got, want []byte) string {
-	i := 0
-	for i < min(len(got), len(want)) && got[i] == want[i] {
-		i++
+// findingsOf is a run's findings.json.
+func findingsOf(t *testing.T, run record.Run) []byte {
+	t.Helper()
+	f, err := analyses.All().Analyze(run)
+	if err != nil {
+		t.Fatal(err)
 	}
-	around := func(b []byte) string { return string(b[max(0, i-100):min(len(b), i+100)]) }
-	return around(got) + "\n  recorded: " + around(want)
+	data, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(data, '\n')
 }
 
 // A recorded run is gone on with: its study is read as the same one, whatever

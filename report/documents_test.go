@@ -3,8 +3,6 @@ package report
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
+	"github.com/meshtrial/meshtrial/internal/golden"
 	"github.com/meshtrial/meshtrial/profile"
 )
 
@@ -20,7 +19,7 @@ const module = "github.com/meshtrial/meshtrial"
 // TestDocumentsSchema: what the page's types are generated from says what the
 // encoder writes.
 func TestDocumentsSchema(t *testing.T) {
-	golden(t, filepath.Join("..", "ui", "web", "documents.schema.json"), documentsSchema(t))
+	golden.File(t, filepath.Join("..", "ui", "web", "documents.schema.json"), documentsSchema(t))
 }
 
 // documentsSchema describes every document that the HTML page may be given.
@@ -161,41 +160,4 @@ func orNull(s *jsonschema.Schema, of reflect.Type) *jsonschema.Schema {
 		return either
 	}
 	return s
-}
-
-// golden compares with a file, or with -update writes it.
-func golden(t *testing.T, path string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("differs from %s; if the change is wanted: make documents\n%s", path, firstDifference(string(got), string(want)))
-	}
-}
-
-var update = flag.Bool("update", false, "rewrite the golden files; review the difference")
-
-func firstDifference(got, want string) string {
-	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
-	for i := range g {
-		if i >= len(w) || g[i] != w[i] {
-			other := "(end)"
-			if i < len(w) {
-				other = w[i]
-			}
-			return "got  " + g[i] + "\nwant " + other
-		}
-	}
-	return "it is shorter"
 }

@@ -2,28 +2,15 @@ package rights
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/internal/golden"
 )
 
-var update = flag.Bool("update", false, "write docs/cluster.md again")
-
 // The table of the document is the program's.
-//
-// go test ./rights -run Document -update
 func TestDocument(t *testing.T) {
-	const path, head = "../docs/cluster.md", "|---|---|---|---|\n"
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, after, ok := strings.Cut(string(data), head)
-	if !ok {
-		t.Fatalf("%s has no table", path)
-	}
 	var want strings.Builder
 	for _, f := range Features() {
 		without := f.Without
@@ -38,13 +25,5 @@ func TestDocument(t *testing.T) {
 		}
 		fmt.Fprintf(&want, "| %s | %s | %s | %s |\n", f.Name, f.Doc, cmp.Or(f.Privileged, "nothing"), strings.Join(parts, "; "))
 	}
-	if after == want.String() {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s is out of date: go test ./rights -run Document -update", path)
-	}
-	if err := os.WriteFile(path, []byte(before+head+want.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	golden.Section(t, "../docs/cluster.md", "|---|---|---|---|\n", "", want.String())
 }

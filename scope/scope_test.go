@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -14,9 +13,8 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // recorded returns a dump recorded from a proxy in a lab; only addresses and
 // certificates were replaced in it.
@@ -89,19 +87,7 @@ func TestRecordedDumps(t *testing.T) {
 		for _, r := range p.Largest {
 			fmt.Fprintf(&got, "%-4s %-60s %7d %s\n", r.Type, r.Name, r.DumpBytes, r.Owner)
 		}
-		golden := "testdata/" + name + ".golden"
-		if *update {
-			if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.String() != string(want) {
-			t.Errorf("%s: got\n%s\nwant\n%s", name, got.String(), want)
-		}
+		golden.File(t, "testdata/"+name+".golden", []byte(got.String()))
 	}
 }
 

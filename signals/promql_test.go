@@ -2,7 +2,6 @@ package signals
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,15 +10,14 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-var update = flag.Bool("update", false, "write testdata/promql.golden anew")
+	"github.com/meshtrial/meshtrial/internal/golden"
+)
 
 // TestPromQL holds every answer over a recording to the one that Prometheus'
 // own database gave to the same question: testdata/promql.golden was written
 // while a Recorder kept its series there.
 func TestPromQL(t *testing.T) {
-	const golden = "testdata/promql.golden"
 	dir := filepath.Join(t.TempDir(), "series")
 	r := newRecorder(t, dir)
 	recordStory(t, r, 0, storyPages/2)
@@ -35,13 +33,9 @@ func TestPromQL(t *testing.T) {
 		must(t, err)
 		answers[name] = answerAll(t, s)
 	}
-	if *update {
-		must(t, os.WriteFile(golden, []byte(answers["live"]), 0o644))
-	}
-	want, err := os.ReadFile(golden)
-	must(t, err)
+	golden.File(t, "testdata/promql.golden", []byte(answers["live"]))
 	for name, got := range answers {
-		compareLines(t, name, got, string(want))
+		compareLines(t, name, got, answers["live"])
 	}
 }
 

@@ -124,7 +124,7 @@ func writeFields(b *strings.Builder, o object, prefix string) {
 
 const referenceHead = `# Study files
 
-<!-- Made from the program's own tables: go test ./study -run Reference -update -->
+<!-- Made from the program's own tables: make documents -->
 
 A study is a YAML file that asks one question: what varies, what each
 combination is compared with, and how long to measure. This one asks for a

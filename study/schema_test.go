@@ -1,36 +1,20 @@
 package study
 
 import (
-	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/internal/golden"
 )
 
-var update = flag.Bool("update", false, "write generated files instead of comparing them")
-
-// The published schema is the one this program generates:
-// go test ./study -run SchemaFile -update
+// The published schema is the one this program generates.
 func TestSchemaFileIsCurrent(t *testing.T) {
-	const path = "../docs/study.schema.json"
 	want, err := Schema()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
-		if err := os.WriteFile(path, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is out of date: go test ./study -run SchemaFile -update", path)
-	}
+	golden.File(t, "../docs/study.schema.json", want)
 }
 
 func TestSchemaKnowsEveryFactorAndField(t *testing.T) {
@@ -82,18 +66,8 @@ func TestFactorTable(t *testing.T) {
 	}
 }
 
-// go test ./study -run Reference -update
 func TestReferenceFileIsCurrent(t *testing.T) {
-	const path = "../docs/study.md"
-	want := Reference()
-	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(path); err != nil || string(got) != want {
-		t.Errorf("%s is out of date (%v): go test ./study -run Reference -update", path, err)
-	}
+	golden.File(t, "../docs/study.md", []byte(Reference()))
 }
 
 // The example in the documentation is a study.

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 
+	"github.com/meshtrial/meshtrial/internal/golden"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/rights"
@@ -25,8 +24,6 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 	"sigs.k8s.io/yaml"
 )
-
-var updateMeshes = flag.Bool("update-meshes", false, "write the table of meshes in docs/cluster.md again")
 
 // theirs is an Istio as somebody may have installed it.
 type theirs struct {
@@ -231,32 +228,11 @@ func TestShippedStudiesFitTheLab(t *testing.T) {
 }
 
 // Which shipped study runs on which mesh, in docs/cluster.md, is what runs are told.
-//
-// go test ./internal/cli -run MeshesOfOthers -update-meshes
 func TestMeshesOfOthers(t *testing.T) {
 	plans := shippedPlans(t)
-	const path, head = "../../docs/cluster.md", "| Istio | runs | refused, and what is said |\n|---|---|---|\n"
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(data), head)
-	_, after, end := strings.Cut(rest, "\n\n")
-	if !ok || !end {
-		t.Fatalf("%s has no such table", path)
-	}
 	var table strings.Builder
 	for _, m := range meshesOfOthers {
 		table.WriteString(m.row(t, plans))
 	}
-	want := before + head + table.String() + "\n" + after
-	if want == string(data) {
-		return
-	}
-	if !*updateMeshes {
-		t.Fatalf("%s is out of date: go test ./internal/cli -run MeshesOfOthers -update-meshes\n%s", path, table.String())
-	}
-	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	golden.Section(t, "../../docs/cluster.md", "| Istio | runs | refused, and what is said |\n|---|---|---|\n", "\n\n", strings.TrimSuffix(table.String(), "\n"))
 }

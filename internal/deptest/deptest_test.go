@@ -18,7 +18,7 @@ const module = "github.com/meshtrial/meshtrial"
 // subpackage belongs to its parent's line and may be imported by it.
 var layers = [][]string{
 	{"errs", "rate"},
-	{"record", "finding", "internal/leakcheck", "internal/nodetest", "internal/scriptconn", "internal/wake", "internal/ending", "internal/failpoint", "protocol", "journal/fields"},
+	{"record", "finding", "internal/golden", "internal/leakcheck", "internal/nodetest", "internal/scriptconn", "internal/wake", "internal/ending", "internal/failpoint", "protocol", "journal/fields"},
 	{"internal/jsonhttp", "internal/trusted", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
 	{"stat", "ledger", "internal/procfs", "capacity/money"},
 	{"graph", "profile", "probe", "capacity/push", "tuning"},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/meshtrial/meshtrial/internal/golden"
 	"github.com/meshtrial/meshtrial/internal/reporttest"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/profile"
@@ -38,7 +39,7 @@ func TestFixturesOfThePage(t *testing.T) {
 		"profile":       profilePage(t),
 		"empty":         pageOf(t, record.Findings{Kind: record.KindDataPlane}),
 	} {
-		golden(t, filepath.Join("..", "..", "ui", "web", "test", "fixtures", name+".json"), sixDigits(t, document))
+		golden.File(t, filepath.Join("..", "..", "ui", "web", "test", "fixtures", name+".json"), sixDigits(t, document))
 	}
 }
 

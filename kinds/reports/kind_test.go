@@ -1,11 +1,8 @@
 package reports
 
 import (
-	"bytes"
 	"cmp"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -70,27 +67,6 @@ func pageOf(t *testing.T, f record.Findings) report.Page {
 		t.Fatal(err)
 	}
 	return page
-}
-
-// golden compares with a file, or with -update writes it.
-func golden(t *testing.T, path string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("differs from %s; if the change is wanted: make documents\n%s", path, firstDifference(string(got), string(want)))
-	}
 }
 
 func TestUnknownKind(t *testing.T) {

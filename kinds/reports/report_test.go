@@ -5,21 +5,18 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"encoding/xml"
-	"flag"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/golden"
 	"github.com/meshtrial/meshtrial/internal/reporttest"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files; review the difference")
 
 func render(t *testing.T, f record.Findings, format string, opt report.Options) string {
 	t.Helper()
@@ -65,36 +62,9 @@ func TestGolden(t *testing.T) {
 	} {
 		t.Run(c.file, func(t *testing.T) {
 			got := render(t, c.f, c.format, c.opt)
-			path := filepath.Join("testdata", c.file)
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("differs from %s; if the change is wanted: go test ./kinds/reports -update\n%s", path, firstDifference(got, string(want)))
-			}
+			golden.File(t, filepath.Join("testdata", c.file), []byte(got))
 		})
 	}
-}
-
-func firstDifference(got, want string) string {
-	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
-	for i := range g {
-		if i >= len(w) || g[i] != w[i] {
-			other := "(end)"
-			if i < len(w) {
-				other = w[i]
-			}
-			return "got  " + g[i] + "\nwant " + other
-		}
-	}
-	return "it is shorter"
 }
 
 func TestUnknownFormat(t *testing.T) {

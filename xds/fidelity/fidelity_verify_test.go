@@ -4,7 +4,6 @@ package fidelity_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,12 +16,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshtrial/meshtrial/internal/golden"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/xds"
 	"github.com/meshtrial/meshtrial/xds/fidelity"
 )
-
-var update = flag.Bool("update", false, "write the recorded transcripts to testdata")
 
 // TestSimulatedSidecarIsLikeARealOne has a real agent with its Envoy and a
 // simulated sidecar of the same identity connect to the same istiod, see the
@@ -68,7 +66,7 @@ func TestSimulatedSidecarIsLikeARealOne(t *testing.T) {
 					// Agent and Envoy are two programs: how their requests
 					// mix is chance.
 					compare(t, name+", names", recorded, simulated[i].Normalise(names), notImitated, "nds")
-				} else if *update {
+				} else if golden.Updating() {
 					keep(t, recorded, mode+"-"+name)
 				}
 			}
@@ -104,7 +102,7 @@ func TestSimulatedGatewayIsLikeARealOne(t *testing.T) {
 				names := map[string]string{pod.Name: "POD"}
 				recorded := real[i].Normalise(names)
 				compare(t, what, recorded, simulated[i].Normalise(names), notImitated, fidelity.Core...)
-				if *update {
+				if golden.Updating() {
 					keep(t, recorded, "gateway-"+mode+"-"+what)
 				}
 			}

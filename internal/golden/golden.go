@@ -1,0 +1,112 @@
+// Package golden holds what the program writes against files of the repository.
+// Tests of a package that imports it take the flag -update, which writes those
+// files again; the difference is then to be read as any other.
+package golden
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write golden files and generated documents again; review the difference")
+
+// Updating says whether files are to be written rather than compared.
+func Updating() bool { return *update }
+
+// File compares got with the file at path, or writes it there.
+func File(t testing.TB, path string, got []byte) {
+	t.Helper()
+	if *update {
+		write(t, path, got)
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; write it: %s", err, command(t))
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("differs from %s; if the change is wanted: %s\n%s", path, command(t), FirstDifference(string(got), string(want)))
+	}
+}
+
+// Section compares got with what a document has between head and the next tail, or
+// its end where tail is empty; or writes it there.
+func Section(t testing.TB, path, head, tail, got string) {
+	t.Helper()
+	document, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(document), head)
+	if !ok {
+		t.Fatalf("%s lacks %q", path, head)
+	}
+	want, after := rest, ""
+	if tail != "" {
+		if want, after, ok = strings.Cut(rest, tail); !ok {
+			t.Fatalf("%s lacks %q after %q", path, tail, head)
+		}
+		after = tail + after
+	}
+	switch {
+	case got == want:
+	case *update:
+		write(t, path, []byte(before+head+got+after))
+	default:
+		t.Errorf("%s is out of date: %s\n%s", path, command(t), FirstDifference(got, want))
+	}
+}
+
+// FirstDifference shows the first line in which two texts differ.
+func FirstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range g {
+		if i >= len(w) {
+			return "got  " + g[i] + "\nwant (end)"
+		}
+		if g[i] != w[i] {
+			return "got  " + g[i] + "\nwant " + w[i]
+		}
+	}
+	return "got  (end)\nwant " + strings.Join(w[min(len(g), len(w)-1):], "\n")
+}
+
+func write(t testing.TB, path string, data []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// command writes what a test compares again. Tests run in their package's folder.
+func command(t testing.TB) string {
+	name, _, _ := strings.Cut(t.Name(), "/")
+	return "go test " + testedPackage(t) + " -run '^" + name + "$' -update"
+}
+
+// testedPackage is the folder of the package under test, from the module's.
+func testedPackage(t testing.TB) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for root := dir; ; root = filepath.Dir(root) {
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+			rel, err := filepath.Rel(root, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return "./" + filepath.ToSlash(rel)
+		}
+		if root == filepath.Dir(root) {
+			t.Fatalf("%s lies in no module", dir)
+		}
+	}
+}
