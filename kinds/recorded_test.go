@@ -55,11 +55,14 @@ func findingsOf(t *testing.T, run record.Run) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := json.MarshalIndent(f, "", "  ")
-	if err != nil {
+	var data bytes.Buffer
+	e := json.NewEncoder(&data)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(f); err != nil {
 		t.Fatal(err)
 	}
-	return append(data, '\n')
+	return data.Bytes()
 }
 
 // A recorded run is gone on with: its study is read as the same one, whatever

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -133,7 +132,7 @@ func (b *bench) testAPIServerStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pids := labPIDs(status.ID, "kube-apiserver")
+	pids := labtest.PIDs(status.ID, "kube-apiserver")
 	if len(pids) != 1 {
 		t.Fatalf("API servers of lab %s: %v", status.ID, pids)
 	}
@@ -169,22 +168,4 @@ func (b *bench) testAPIServerStops(t *testing.T) {
 	if pairs := int64(faultChanges * faultProxies / 2); took[0]/pairs < took[1]/pairs+100_000 {
 		t.Errorf("those that read slowly took %d us on average, the others %d", took[0]/pairs, took[1]/pairs)
 	}
-}
-
-// labPIDs lists the processes of a lab, by its cgroup, that run a program.
-func labPIDs(id, program string) []int {
-	var pids []int
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range dirs {
-		groups, _ := os.ReadFile(dir + "/cgroup")
-		if !strings.Contains(string(groups), "/meshtrial-"+id) {
-			continue
-		}
-		command, _ := os.ReadFile(dir + "/cmdline")
-		name, _, _ := strings.Cut(string(command), "\x00")
-		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && filepath.Base(name) == program {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }

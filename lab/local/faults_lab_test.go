@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,25 +32,6 @@ var victims = []string{"kube-apiserver", "kubelet", "containerd", "etcd", "pilot
 // chance is the test's.
 func chance(t *testing.T) *rand.Rand { return rand.New(rand.NewPCG(labtest.Seed(t), 1)) }
 
-// pidsOf lists the processes of a lab, by its cgroup, that run a program.
-func pidsOf(id, program string) []int {
-	var pids []int
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range dirs {
-		groups, _ := os.ReadFile(dir + "/cgroup")
-		if !strings.Contains(string(groups), "/meshtrial-"+id) {
-			continue
-		}
-		command, _ := os.ReadFile(dir + "/cmdline")
-		name, _, _ := strings.Cut(string(command), "\x00")
-		if filepath.Base(name) == program {
-			pid, _ := strconv.Atoi(filepath.Base(dir))
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
 // killParts kills four parts of a lab at random moments, and waits until it has
 // mended itself.
 func killParts(t *testing.T, l *local.Lab, random *rand.Rand) {
@@ -64,8 +44,8 @@ func killParts(t *testing.T, l *local.Lab, random *rand.Rand) {
 	kubectl(t, "", "rollout", "status", "deploy/app", "-n", "killed", "--timeout=180s")
 	for range 4 {
 		victim := victims[random.IntN(len(victims))]
-		pids := pidsOf(status.ID, victim)
-		for end := time.Now().Add(time.Minute); len(pids) == 0; pids = pidsOf(status.ID, victim) {
+		pids := labtest.PIDs(status.ID, victim)
+		for end := time.Now().Add(time.Minute); len(pids) == 0; pids = labtest.PIDs(status.ID, victim) {
 			if time.Now().After(end) {
 				t.Fatal("nothing to kill")
 			}

@@ -75,7 +75,7 @@ func TestNodes(t *testing.T) {
 	t.Run("all nodes die with the lab", func(t *testing.T) {
 		killNode(t)
 		eventually(t, 10*time.Second, "no process is left", func() error {
-			if pids := pidsOf(status.ID, "kubelet"); len(pids) > 0 {
+			if pids := labtest.PIDs(status.ID, "kubelet"); len(pids) > 0 {
 				return fmt.Errorf("kubelets %v", pids)
 			}
 			return nil
@@ -132,7 +132,7 @@ func nodeReady(n *corev1.Node) bool {
 // get asks a server from the network of a pod, by its address, or by its name at
 // the lab's DNS.
 func get(ctx context.Context, status *local.Status, pod *corev1.Pod, host string, port int) error {
-	pids := pidsOf(status.ID+"/"+pod.Spec.NodeName+"/kubepods/besteffort/pod"+string(pod.UID), "pause")
+	pids := labtest.PIDs(status.ID+"/"+pod.Spec.NodeName+"/kubepods/besteffort/pod"+string(pod.UID), "pause")
 	if len(pids) == 0 {
 		return fmt.Errorf("pod %s has no process", pod.Name)
 	}
@@ -234,14 +234,14 @@ func podsMeet(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes
 func nodeDies(t *testing.T, b *bench, client kubernetes.Interface, status *local.Status) {
 	const victim = "lab-2"
 	ctx := context.Background()
-	kubelets := len(pidsOf(status.ID, "kubelet"))
+	kubelets := len(labtest.PIDs(status.ID, "kubelet"))
 	if code, out := b.Run(t, "lab", "node", "kill", victim); code != 0 {
 		t.Fatalf("kill: exit code %d\n%s", code, out)
 	}
-	if left := len(pidsOf(status.ID, "kubelet")); left != kubelets-1 {
+	if left := len(labtest.PIDs(status.ID, "kubelet")); left != kubelets-1 {
 		t.Errorf("%d kubelets of %d are left", left, kubelets)
 	}
-	if pids := pidsOf(status.ID+"/"+victim, "envoy"); len(pids) > 0 {
+	if pids := labtest.PIDs(status.ID+"/"+victim, "envoy"); len(pids) > 0 {
 		t.Errorf("pods of the node live on: %v", pids)
 	}
 	if _, out := b.Run(t, "lab", "status"); !strings.Contains(out, victim+"  dead") {
@@ -282,7 +282,7 @@ func nodeDies(t *testing.T, b *bench, client kubernetes.Interface, status *local
 // same, all of it, and can be started.
 func memberDies(t *testing.T, b *bench, status *local.Status) {
 	const victim = "lab-3"
-	pids := pidsOf(status.ID+"/"+victim, "exe") // as /proc/self/exe
+	pids := labtest.PIDs(status.ID+"/"+victim, "exe") // as /proc/self/exe
 	if len(pids) != 1 {
 		t.Fatalf("first processes of %s: %v", victim, pids)
 	}
