@@ -269,7 +269,7 @@ func chooseStudy(ctx context.Context, env *Env, f runFlags, args []string) (*stu
 
 func readStudy(ctx context.Context, env *Env, arg string) (data []byte, name, dir string, err error) {
 	if arg == "-" {
-		data, err = io.ReadAll(io.LimitReader(env.Stdin, study.MaxFile+1))
+		data, err = io.ReadAll(io.LimitReader(untilDone{ctx, env.Stdin}, study.MaxFile+1))
 		return data, "standard input", ".", err
 	}
 	if word, ok := strings.CutPrefix(arg, studies.Scenarios+"/"); ok && !strings.ContainsAny(word, "/.") {

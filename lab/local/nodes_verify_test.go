@@ -24,6 +24,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
 )
