@@ -86,7 +86,6 @@ type Open struct {
 // What may be uncovered.
 const (
 	OpenUnseen      = "not known"
-	OpenSelector    = "no selector"
 	OpenOwn         = "Sidecar of its own"
 	OpenProxyless   = "no proxy"
 	OpenConnections = "connections not seen"
