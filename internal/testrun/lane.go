@@ -47,6 +47,9 @@ func (r *runner) lane(ctx context.Context, l lane, t *tally) {
 		env = append(env, "MESHTRIAL_TEST_LAB="+filepath.Join(home, "meshtrial", "lab"))
 	}
 	for _, j := range l.jobs {
+		if l.yield {
+			j.command = append([]string{"nice", "-n", "10"}, j.command...)
+		}
 		if ctx.Err() == nil {
 			r.job(ctx, j, env, t)
 		}

@@ -44,9 +44,10 @@ type job struct {
 
 // lane is what runs in turn, beside other lanes.
 type lane struct {
-	name string
-	lab  bool // its tests share a lab
-	jobs []job
+	name  string
+	lab   bool // its tests share a lab
+	yield bool // to other lanes: it wants CPU, and no time of day
+	jobs  []job
 }
 
 // labLanes are the packages with tests on labs that share one, in their order:
@@ -65,10 +66,13 @@ var labLanes = []struct {
 // themselves.
 var measuring = regexp.MustCompile(`^(bench|bench/worker|fault/.*|internal/(jsonhttp|leakcheck|rawgrpc|wake)|load|load/.*|observe|worker|worker/.*|xds/(control|server|stream))$`)
 
-// undisturbed are tests of "verify" that hold figures of a few short trials
-// against each other: beside other tests most of those trials are not valid.
-// They run when all else has ended.
-var undisturbed = map[string][]string{"runner": {"TestShippedBill", "TestShippedHops", "TestShippedProfiles"}}
+// undisturbed are tests of "verify" that run when all else has ended: those that hold
+// figures of a few short trials against each other, most of which are not valid beside
+// other tests, and one that runs tests of times itself.
+var undisturbed = map[string][]string{
+	"internal/extending": {"TestChangesWork"},
+	"runner":             {"TestShippedBill", "TestShippedHops", "TestShippedProfiles"},
+}
 
 // guests are tests of "verify" with labs of their own that take long: they need not
 // wait for those that share their package's lab, and run in a lane beside it.
@@ -129,9 +133,9 @@ func verifyPlan(packages []goPackage, root bool) [][]lane {
 	lanes := map[string]int{}
 	last := lane{name: "measuring", lab: true}
 	var figures []job
-	checks, fuzzed := lane{name: "checks", jobs: []job{
+	checks, fuzzed := lane{name: "checks", yield: true, jobs: []job{
 		{name: "staticcheck", command: []string{"make", "--no-print-directory", "staticcheck"}},
-	}}, lane{name: "fuzz targets"}
+	}}, lane{name: "fuzz targets", yield: true}
 	guest := lane{name: "guests"}
 	components := lane{name: "components"}
 	if root {
