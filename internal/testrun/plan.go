@@ -71,7 +71,7 @@ var measuring = regexp.MustCompile(`^(bench|bench/worker|fault/.*|internal/(json
 // other tests, and one that runs tests of times itself.
 var undisturbed = map[string][]string{
 	"internal/extending": {"TestChangesWork"},
-	"runner":             {"TestShippedBill", "TestShippedHops", "TestShippedProfiles"},
+	"runner":             {"TestShippedBill", "TestShippedHops", "TestShippedIdleSidecars", "TestShippedProfiles", "TestShippedSimulatedAgainstReal"},
 }
 
 // guests are tests of "verify" with labs of their own that take long: they need not
@@ -281,8 +281,9 @@ func listPackages(ctx context.Context) ([]goPackage, error) {
 
 var (
 	testFunc = regexp.MustCompile(`(?m)^func (Test[A-Z]\w*)\(t \*testing\.T\)`)
-	// startsGoroutines is how a file does, by itself, in a group, or as tests side by side.
-	startsGoroutines = regexp.MustCompile(`(?m)^\s*go (func\b|\w)|\.Go\(|\bt\.Parallel\(\)`)
+	// startsGoroutines is how a file does, by itself or in a group. Tests side by side are
+	// not meant: those of pure packages simulate for minutes, and share nothing.
+	startsGoroutines = regexp.MustCompile(`(?m)^\s*go (func\b|\w)|\.Go\(`)
 	fuzzFunc         = regexp.MustCompile(`(?m)^func (Fuzz[A-Z]\w*)\(f \*testing\.F\)`)
 )
 

@@ -58,12 +58,12 @@ func TestVerifyPlan(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"load", "journal", "internal/cli", "capacity/model"} {
+	for _, name := range []string{"load", "journal", "internal/cli"} {
 		if raced[name] != 1 {
 			t.Errorf("the race detector runs the tests of %s %d times", name, raced[name])
 		}
 	}
-	for _, name := range []string{"stat", "kinds/dataplane/findings", "capacity/push"} {
+	for _, name := range []string{"stat", "analysis", "kinds/dataplane/findings", "capacity/model", "capacity/push"} {
 		if raced[name] != 0 {
 			t.Errorf("%s starts no goroutine, and the race detector runs its tests", name)
 		}
