@@ -28,11 +28,17 @@ func spin(t *testing.T, path string, length time.Duration) *exec.Cmd {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	_, err = out.Read(make([]byte, 16))
+	ended := make(chan struct{})
+	go func() { // nobody else waits for it, and reads of the pipe are over
+		_ = cmd.Wait()
+		close(ended)
+	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		<-ended
 	})
-	if _, err := out.Read(make([]byte, 16)); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	return cmd
@@ -143,7 +149,6 @@ func TestTargetEnds(t *testing.T) {
 	cmd := spin(t, spinner(t), 4*time.Second)
 	o := options(cmd.Process.Pid)
 	o.Length = 2 * time.Minute
-	go func() { _ = cmd.Wait() }()
 	begin := time.Now()
 	r, err := tool.Record(t.Context(), o)
 	if errors.Is(err, perf.ErrGone) {
