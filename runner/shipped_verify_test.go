@@ -34,7 +34,7 @@ func (b *bench) shippedStudy(t *testing.T, out string) *study.Study {
 }
 
 // TestShippedHops: every part of a request's way has its figures, and they add
-// up to the whole.
+// up to the whole, of which a few blocks may be too short for a p99.
 func TestShippedHops(t *testing.T) {
 	b := newBench(t)
 	// Two blocks leave a term without a figure where one trial is not valid.
@@ -47,6 +47,9 @@ func TestShippedHops(t *testing.T) {
 	terms := f.Hops[0].Terms
 	whole, parts := terms[len(terms)-1], terms[:len(terms)-1]
 	for _, of := range study.HopMeasures() {
+		if of == study.HopP99 && whole.Figures[of].Verdict == record.VerdictInvalid { // 30 requests beyond it take a longer window
+			continue
+		}
 		sum := 0.0
 		for _, term := range parts {
 			if _, ok := term.Figures[of]; !ok {

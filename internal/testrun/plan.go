@@ -70,6 +70,7 @@ var measuring = regexp.MustCompile(`^(bench|bench/worker|fault/.*|internal/(json
 // figures of a few short trials against each other, most of which are not valid beside
 // other tests, and one that runs tests of times itself.
 var undisturbed = map[string][]string{
+	"internal/cli":       {"TestTuneOnLab"},
 	"internal/extending": {"TestChangesWork"},
 	"runner":             {"TestShippedBill", "TestShippedHops", "TestShippedIdleSidecars", "TestShippedProfiles", "TestShippedSimulatedAgainstReal"},
 }
