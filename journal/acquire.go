@@ -27,13 +27,13 @@ type waiting struct {
 // acquire takes the Lease, once nobody holds it. A holder that is certainly dead
 // is taken over at once, one that does not renew for the time of [Lapse] after
 // that. One that renews is waited for as long as o says, and so is an API server
-// that has answered before.
+// that has answered before, unless it is gone for good.
 func acquire(ctx context.Context, kube dynamic.Interface, o Options) (*unstructured.Unstructured, error) {
 	w := &waiting{Options: o, kube: kube, began: time.Now()}
 	for {
 		taken, err := w.try(ctx)
 		switch unheard := (*unheardError)(nil); {
-		case errors.As(err, &unheard) && w.answered && time.Since(w.began) < o.Wait:
+		case errors.As(err, &unheard) && w.answered && time.Since(w.began) < o.Wait && !w.gone():
 			w.tell("the API server", unheard)
 		case taken != nil || err != nil:
 			return taken, err
@@ -43,6 +43,8 @@ func acquire(ctx context.Context, kube dynamic.Interface, o Options) (*unstructu
 		}
 	}
 }
+
+func (w *waiting) gone() bool { return w.Gone != nil && w.Gone() }
 
 // tell says what is waited for, once.
 func (w *waiting) tell(who string, what any) {

@@ -395,18 +395,21 @@ func TestShutOut(t *testing.T) {
 }
 
 // TestWaitOutlastsSilence: an API server that has answered once is waited for as long as
-// the run that has the cluster; one that never did is not, and nor is it without --wait.
+// the run that has the cluster; one that never did is not, nor is one that is gone for good,
+// and nor is it without --wait.
 func TestWaitOutlastsSilence(t *testing.T) {
 	for name, c := range map[string]struct {
 		wait    time.Duration
 		refused string // the resource whose requests find nobody
 		from    int    // and from which look on
+		gone    bool   // the cluster is known to be
 		taken   bool
 	}{
-		"the Lease":          {time.Hour, "leases", 2, true},
-		"the namespace":      {time.Hour, "namespaces", 2, true},
-		"no time to wait":    {0, "leases", 1, false},
-		"never answered yet": {time.Hour, "namespaces", 1, false},
+		"the Lease":           {time.Hour, "leases", 2, false, true},
+		"the namespace":       {time.Hour, "namespaces", 2, false, true},
+		"no time to wait":     {0, "leases", 1, false, false},
+		"never answered yet":  {time.Hour, "namespaces", 1, false, false},
+		"gone with the other": {time.Hour, "leases", 2, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeJournal(ownNamespace("n1", map[string]string{Label: "namespace"}))
@@ -424,7 +427,7 @@ func TestWaitOutlastsSilence(t *testing.T) {
 				}
 				return false, nil, nil
 			})
-			taken, err := acquire(t.Context(), f.kube, Options{Holder: Holder{Run: "b"}, Wait: c.wait})
+			taken, err := acquire(t.Context(), f.kube, Options{Holder: Holder{Run: "b"}, Wait: c.wait, Gone: func() bool { return c.gone }})
 			if c.taken && (err != nil || holderOf(taken).Run != "b") || !c.taken && !errors.Is(err, syscall.ECONNREFUSED) {
 				t.Errorf("%v, %v", taken, err)
 			}

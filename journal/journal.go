@@ -28,6 +28,9 @@ type Options struct {
 	// Dead tells of a [Holder.Process] that it certainly runs no more; nil: nobody
 	// can tell, and the Lease has to lapse.
 	Dead func(process string) bool
+	// Gone tells that a cluster whose API server does not answer is gone for good, and not
+	// to be waited for; nil: nobody can tell.
+	Gone func() bool
 	// Tell is given what is waited for; nil: nobody.
 	Tell func(string)
 	// Keep leaves the namespace in the cluster, which is one's own.

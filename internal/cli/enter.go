@@ -84,7 +84,12 @@ func openJournal(ctx context.Context, p *progress, config *rest.Config, run, stu
 		return nil, err
 	}
 	host, _ := os.Hostname()
+	var gone func() bool
+	if keep { // a lab of ours goes with the run that started it
+		gone = labGone
+	}
 	return journal.Enter(ctx, journal.Options{
+		Gone:   gone,
 		Config: config, Open: applier, Wait: wait, Keep: keep,
 		Holder: journal.Holder{Run: run, Study: study, Host: host, Since: time.Now().UTC(), Process: string(process)},
 		Dead: func(text string) bool {

@@ -150,7 +150,7 @@ func labEnded(ctx context.Context, where lab.Lab, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, labEndLimit)
 	defer cancel()
 	for {
-		if _, now := local.Open(""); errors.Is(now, local.ErrNotRunning) {
+		if labGone() {
 			return errs.WithHint(errors.New("the lab was taken down meanwhile, by the run that had started it or by `meshtrial lab down`"),
 				"run again, which starts a lab; `meshtrial lab up` before several runs, or --keep-lab with the first, starts one that stays")
 		}
@@ -158,6 +158,12 @@ func labEnded(ctx context.Context, where lab.Lab, err error) error {
 			return err
 		}
 	}
+}
+
+// labGone says that no local lab runs.
+func labGone() bool {
+	_, err := local.Open("")
+	return errors.Is(err, local.ErrNotRunning)
 }
 
 // ownProgram is the file of the program that runs, whatever has become of its
