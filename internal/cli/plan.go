@@ -131,7 +131,7 @@ func (n planNote) write(w io.Writer) {
 // planNotes lists them; it is empty, not nil, if there are none.
 func planNotes(p *study.Plan) []planNote {
 	out := []planNote{}
-	if err := fitsLocal(p, labNodes()); err != nil {
+	if err := (runFlags{}).fitsLocal(p); err != nil {
 		out = append(out, planNote{err.Error(), errs.Hint(err)})
 	}
 	for _, says := range p.Resonances() {
