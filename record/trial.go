@@ -82,7 +82,7 @@ type Trial struct {
 	Counters map[string]map[string]float64 `json:"counters,omitempty"`
 	Pressure *Pressure                     `json:"pressure,omitempty"`
 	// Others is what the machine did in the window beside the parts; nil where
-	// that is not known, as on several nodes.
+	// that is not known, as on several machines.
 	Others *Others `json:"others,omitempty"`
 	// Waits is how long the parts' threads waited for a CPU, by part.
 	Waits map[string]Wait `json:"waits,omitempty"`
