@@ -113,6 +113,9 @@ func token(p *study.Plan) bool {
 	return part(p, func(kind string) bool { return kind == study.PartJWT || kind == study.PartJWTToken })
 }
 
+// placed says that pods are to run on certain nodes.
+func placed(p *study.Plan) bool { return dataPlane(p) && p.Placed() }
+
 // renewed says that pods are made anew between blocks.
 func renewed(p *study.Plan) bool { return p.Study.Blocks.Redeploy > 0 }
 

@@ -28,11 +28,20 @@ func checkNodes(nodes int) error {
 // startedNodes are how many nodes a lab has that is started for a plan, and
 // their zones: those of the flags, or what the plan needs.
 func (f runFlags) startedNodes(plan *study.Plan) (nodes int, zones []string) {
-	nodes = f.nodes
-	if nodes == 0 {
-		nodes = max(1, len(f.zones))
+	nodes, zones = f.nodes, f.zones
+	needed, apart := 1, 1
+	if plan != nil {
+		needed, apart = plan.Spread()
 	}
-	return nodes, f.zones
+	if nodes == 0 {
+		nodes = max(needed, len(zones))
+	}
+	if len(zones) == 0 && needed > apart && apart > 1 { // two nodes of one zone
+		for i := range nodes - 1 {
+			zones = append(zones, fmt.Sprintf("zone-%d", i+1))
+		}
+	}
+	return nodes, zones
 }
 
 // localNodes are the nodes of the lab on this machine that a run of a plan would
@@ -83,8 +92,27 @@ func nodeWords(nodes []local.Node) string {
 // fitsLocal says why a plan cannot be run in the lab on this machine that a run
 // would use.
 func (f runFlags) fitsLocal(plan *study.Plan) error {
-	nodes, _, err := f.localNodes(plan)
+	nodes, running, err := f.localNodes(plan)
 	if err != nil {
+		return err
+	}
+	needed, apart := plan.Spread()
+	hint := fmt.Sprintf("--nodes %d, or leave the flags out: a lab that a run starts has the nodes that its study needs", needed)
+	if running {
+		hint = fmt.Sprintf("`meshtrial lab down`, and the run starts a lab that has them (--nodes %d)", needed)
+	}
+	if needed > apart && apart > 1 {
+		hint += "; in the zones a,b,a: --zones a,b"
+	}
+	var at []study.NodeAt
+	for _, n := range nodes {
+		one := study.NodeAt{Name: n.Name}
+		if n.Zone != "" {
+			one.Zone = n.Region + "/" + n.Zone
+		}
+		at = append(at, one)
+	}
+	if _, err := plan.Places(at, hint); err != nil {
 		return err
 	}
 	return fitsNodes(plan, len(nodes))

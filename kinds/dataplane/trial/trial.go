@@ -129,7 +129,7 @@ func (t *trialRun) findTargets() {
 // measure runs the trial and returns its record, not judged yet, and its histogram log. An error
 // means that the trial could not be carried through.
 func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
-	out := record.Trial{Schema: record.Schema, Cell: t.cell, Deployment: t.d.deployment, Way: t.way, Started: time.Now().UTC()}
+	out := record.Trial{Schema: record.Schema, Cell: t.cell, Deployment: t.d.deployment, Way: t.way, Nodes: t.on(), Started: time.Now().UTC()}
 	before, err := t.count(ctx)
 	if err != nil {
 		return out, nil, err
