@@ -63,7 +63,7 @@ func retries(p *study.Plan) bool {
 }
 
 func balanced(p *study.Plan) bool {
-	return istio(p) && set(p, study.FactorOutlierDetection, study.FactorCircuitBreaker, study.FactorLoadBalancer)
+	return istio(p) && set(p, study.FactorOutlierDetection, study.FactorCircuitBreaker, study.FactorLoadBalancer, study.FactorLocality)
 }
 
 // sidecars are of the data plane, and of services.
