@@ -84,10 +84,20 @@ type PolicyChecker interface {
 	CheckPolicies(ctx context.Context, routes []Route, cell record.Cell) ([]record.Check, error)
 }
 
+// LocalityChecker is a mesh whose proxies tell which endpoints they ask first.
+type LocalityChecker interface {
+	// EndpointsPath is where a proxy tells on its admin port the endpoints that it
+	// knows.
+	EndpointsPath() string
+	// CheckLocality proves from what a proxy in a zone (REGION/ZONE) answered there
+	// that it asks endpoints by their zones as the cell says.
+	CheckLocality(endpoints []byte, zone string, routes []Route, cell record.Cell) []record.Check
+}
+
 // TrafficFactors are the levers on requests.
 var TrafficFactors = []string{
 	study.FactorRetries, study.FactorRetryOn, study.FactorPerTryTimeout, study.FactorRequestTimeout,
-	study.FactorOutlierDetection, study.FactorCircuitBreaker, study.FactorLoadBalancer,
+	study.FactorOutlierDetection, study.FactorCircuitBreaker, study.FactorLoadBalancer, study.FactorLocality,
 }
 
 // Lack is a lever that a mesh does not have, or not with that level.

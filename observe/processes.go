@@ -77,6 +77,25 @@ func Outside(all []ProcessSample, root int) []bool {
 	return out
 }
 
+// SameSpace are the processes that are in the PID namespace of one of them, by
+// number.
+func SameSpace(procRoot string, all []ProcessSample, of int) map[int]bool {
+	space := func(pid int) string {
+		link, err := os.Readlink(filepath.Join(procRoot, strconv.Itoa(pid), "ns", "pid"))
+		if err != nil {
+			return "" // it ended
+		}
+		return link
+	}
+	out, own := map[int]bool{}, space(of)
+	for _, p := range all {
+		if own != "" && space(p.PID) == own {
+			out[p.PID] = true
+		}
+	}
+	return out
+}
+
 // clusterCommands are the programs of Kubernetes' own, as the kernel shortens
 // their names: they are part of any study in a cluster.
 var clusterCommands = []string{
@@ -97,6 +116,9 @@ type Host struct {
 	// Node is the process that the lab's node descends from, on whose host this
 	// was read; 0 where this is the node itself. Self is this process.
 	Node, Self int
+	// Between are the processes that descend from it and are on none of its several
+	// nodes, by number: the control plane's.
+	Between map[int]bool
 }
 
 // used is what the processes used in a window of so many seconds: their share of
@@ -116,28 +138,30 @@ func (h Host) used(seconds float64) []float64 {
 // Others divides what a machine of so many CPUs used beyond the study's parts
 // in a time, both in seconds: what the cluster's own processes used, and what
 // nobody of the study did, with the names of those who used a hundredth of a CPU
-// or more. nodes are the node's
-// own processes at both edges, without the parts'. A host beside the node is
-// nil where there is none, or none that can be read.
-func Others(beyond, seconds float64, cpus int, node Host, beside *Host) record.Others {
+// or more. nodes have the processes of each node on the machine at both edges,
+// without the parts'. A host beside them is nil where there is none, or none that
+// can be read.
+func Others(beyond, seconds float64, cpus int, nodes []Host, beside *Host) record.Others {
 	out := record.Others{}
 	who := map[string]float64{}
-	used := node.used(seconds)
-	for i, p := range node.After {
-		switch {
-		case beside != nil || p.OfCluster():
-			out.ClusterS += used[i]
-		default:
-			who[p.Command] += used[i]
+	for _, node := range nodes {
+		used := node.used(seconds)
+		for i, p := range node.After {
+			switch {
+			case beside != nil || p.OfCluster():
+				out.ClusterS += used[i]
+			default:
+				who[p.Command] += used[i]
+			}
 		}
 	}
 	if beside != nil {
 		used, outside := beside.used(seconds), Outside(beside.After, beside.Node)
 		for i, p := range beside.After {
 			switch {
-			case !outside[i]:
-			case p.PID == beside.Self:
+			case p.PID == beside.Self || beside.Between[p.PID]:
 				out.ClusterS += used[i]
+			case !outside[i]: // it is on a node
 			default:
 				who[p.Command] += used[i]
 			}

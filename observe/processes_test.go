@@ -3,6 +3,7 @@ package observe
 import (
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -56,7 +57,7 @@ func TestOthers(t *testing.T) {
 	of := func(got float64) float64 { return math.Round(got*1e9) / 1e9 }
 
 	// The node is the machine itself: what is not Kubernetes' own is somebody else's.
-	got := Others(1.0, 2, 4, node, nil)
+	got := Others(1.0, 2, 4, []Host{node}, nil)
 	if of(got.ClusterS) != 0.2 || of(got.UnattributedS) != 0.8 || of(got.UnattributedRatio) != 0.1 {
 		t.Errorf("%+v", got)
 	}
@@ -72,12 +73,45 @@ func TestOthers(t *testing.T) {
 	for i := range beside.After {
 		beside.After[i].TotalNS *= 2
 	}
-	got = Others(1.9, 1, 2, node, beside)
+	got = Others(1.9, 1, 2, []Host{node}, beside)
 	if of(got.ClusterS) != 0.801 || of(got.UnattributedS) != 1.099 {
 		t.Errorf("%+v", got)
 	}
 	if len(got.Who) != 2 || got.Who[0].Command != "as" || got.Who[1].Command != "cc1" || of(got.Who[1].CPUS) != 0.4 {
 		t.Errorf("who: %+v", got.Who)
+	}
+
+	// Several nodes of this machine: each has processes of its own, the control plane
+	// is on none, and the machine is one.
+	other := Host{After: []ProcessSample{{PID: 1, Command: "kubelet", TotalNS: 3e8}}}
+	beside.Between = map[int]bool{100: true, 102: true}
+	beside.After = append(beside.After, ProcessSample{PID: 102, Parent: 100, Command: "etcd", TotalNS: 1e8})
+	got = Others(1.9, 1, 2, []Host{node, other}, beside)
+	if of(got.ClusterS) != 1.451 || of(got.UnattributedS) != 0.449 || of(got.UnattributedRatio) != 0.2245 {
+		t.Errorf("of several nodes: %+v", got)
+	}
+}
+
+// Children are in their parent's namespace unless they are given one.
+func TestSameSpace(t *testing.T) {
+	all := []ProcessSample{{PID: os.Getpid()}, {PID: os.Getppid()}, {PID: 1 << 30}}
+	if got := SameSpace("/proc", all, os.Getpid()); !got[os.Getpid()] || !got[os.Getppid()] || got[1<<30] {
+		t.Errorf("%v", got)
+	}
+	if got := SameSpace("/proc", all, 1<<30); len(got) > 0 {
+		t.Errorf("of a process that is not there: %v", got)
+	}
+	root := t.TempDir()
+	for pid, space := range map[string]string{"7": "pid:[1]", "8": "pid:[1]", "9": "pid:[2]"} {
+		if err := os.MkdirAll(filepath.Join(root, pid, "ns"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(space, filepath.Join(root, pid, "ns", "pid")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := SameSpace(root, []ProcessSample{{PID: 7}, {PID: 8}, {PID: 9}}, 7); len(got) != 2 || got[9] {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -64,6 +64,9 @@ type Trial struct {
 	Load *Load `json:"load,omitempty"`
 	// Way is what the cell's requests passed.
 	Way Way `json:"way,omitempty"`
+	// Nodes are those of the client's pod and the server's, by PartGenerator and
+	// PartWorker; older records do not have them.
+	Nodes map[string]NodeAt `json:"nodes,omitempty"`
 	// CPU holds CPU time used in the window by part. Parts are the Part
 	// constants; a part a cell lacks is absent, not zero.
 	CPU map[string]CPU `json:"cpu,omitempty"`
@@ -82,7 +85,7 @@ type Trial struct {
 	Counters map[string]map[string]float64 `json:"counters,omitempty"`
 	Pressure *Pressure                     `json:"pressure,omitempty"`
 	// Others is what the machine did in the window beside the parts; nil where
-	// that is not known, as on several nodes.
+	// that is not known, as on several machines.
 	Others *Others `json:"others,omitempty"`
 	// Waits is how long the parts' threads waited for a CPU, by part.
 	Waits map[string]Wait `json:"waits,omitempty"`
@@ -105,6 +108,15 @@ type Trial struct {
 	// Hist is the path of the HDR interval log relative to the run
 	// directory; tags "intended" and "send"; "" if the trial got no window.
 	Hist string `json:"hist,omitempty"`
+}
+
+// NodeAt is a node and its zone, as REGION/ZONE; "" for none and where it is not
+// known.
+type NodeAt struct {
+	Name string `json:"name"`
+	Zone string `json:"zone,omitempty"`
+	// Machine is what it is, in words: nodes that are alike have the same.
+	Machine string `json:"machine,omitempty"`
 }
 
 // Parts of a trial that cost something, beside proxies.

@@ -63,7 +63,7 @@ func retries(p *study.Plan) bool {
 }
 
 func balanced(p *study.Plan) bool {
-	return istio(p) && set(p, study.FactorOutlierDetection, study.FactorCircuitBreaker, study.FactorLoadBalancer)
+	return istio(p) && set(p, study.FactorOutlierDetection, study.FactorCircuitBreaker, study.FactorLoadBalancer, study.FactorLocality)
 }
 
 // sidecars are of the data plane, and of services.
@@ -112,6 +112,9 @@ func authorized(p *study.Plan) bool {
 func token(p *study.Plan) bool {
 	return part(p, func(kind string) bool { return kind == study.PartJWT || kind == study.PartJWTToken })
 }
+
+// placed says that pods are to run on certain nodes.
+func placed(p *study.Plan) bool { return dataPlane(p) && p.Placed() }
 
 // renewed says that pods are made anew between blocks.
 func renewed(p *study.Plan) bool { return p.Study.Blocks.Redeploy > 0 }

@@ -99,6 +99,7 @@ func TestOf(t *testing.T) {
 		meshed     = "levers: update configmaps mesh's namespace"
 		sidecar    = "levers: create sidecars.networking.istio.io everywhere"
 		nodes      = "population: create nodes everywhere"
+		listed     = "data plane: list nodes everywhere"
 		entries    = "population: create serviceentries.networking.istio.io everywhere"
 		token      = "control plane: create serviceaccounts/token everywhere"
 		changeSvc  = "changes: patch services everywhere"
@@ -119,7 +120,7 @@ func TestOf(t *testing.T) {
 		profile    = "profile: create namespaces everywhere"
 	)
 	every := []string{observe, hooks, tls, filter, unfilter, policy, jwt, bare, renew, perf, lease, looked, istiod, autoscaled, meshed, sidecar, nodes, entries, token, changeSvc, flap,
-		ownSlice, real, attempts, deleted, scaled, ended, addresses, retried, outliers, onNode, plane, gone, note, profile}
+		ownSlice, real, attempts, deleted, scaled, ended, addresses, retried, outliers, onNode, plane, gone, note, profile, listed}
 	control := pods + "kind: control-plane\nblocks: {min: 1, max: 1}\n"
 	for name, c := range map[string]struct {
 		text string
@@ -132,6 +133,8 @@ func TestOf(t *testing.T) {
 		"authorization": {pods + "settings: {sidecars: both}\nfactors: {filters: [none, authz-allow-10]}", []string{observe, hooks, tls, policy, lease}},
 		"tokens":        {pods + "settings: {sidecars: both}\nfactors: {filters: [none, jwt+lua]}", []string{observe, hooks, tls, filter, jwt, lease}},
 		"intercepted":   {pods + "settings: {sidecars: both}\nfactors: {interception: [redirect, none]}", []string{observe, hooks, tls, bare, lease}},
+		"scheduled":     {pods + "settings: {sidecars: none, placement: as-scheduled}\nfactors: {connections: [1, 2]}", []string{observe, hooks, lease}},
+		"placed":        {pods + "settings: {sidecars: none, placement: other-node}\nfactors: {connections: [1, 2]}", []string{observe, hooks, lease, listed}},
 		"kept":          {pods + "factors: {sidecars: [none, both]}\nblocks: {redeploy: 0}", []string{observe, hooks, tls, lease}},
 		"profiles":      {pods + "factors: {sidecars: [none, both]}\nmeasures: [latency, profile]", []string{observe, hooks, tls, perf, lease}},
 		"services":      {control + "control: {changes: 1}\nfactors: {change: [service]}", []string{observe, hooks, lease, looked, nodes, token, changeSvc}},

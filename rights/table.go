@@ -119,7 +119,7 @@ var table = []feature{
 		{verbs: "list watch", name: "pods", where: InRun, why: "where the roles run, and whether they are ready; each is told every 10 s that the runner is there"},
 		{verbs: open, name: forward, where: InRun, why: "the control servers of the roles, and the proxies' admin pages"},
 		refusalsSeen,
-		{verbs: "get", name: "nodes", where: Everywhere, why: "the node's container runtime", without: "the report does not name the container runtime"},
+		{verbs: "get", name: "nodes", where: Everywhere, why: "the nodes' container runtime and zones", without: "the report does not name the container runtime, nor trials the zones of their pods"},
 		{verbs: "list", name: "pods", where: InMesh, why: "the pods of the control plane, whose CPU is measured too", when: meshed},
 		{verbs: "list", name: "deployments.apps", where: InMesh, why: "whether the mesh is installed and ready", when: meshed},
 		{verbs: "list", name: "mutatingwebhookconfigurations.admissionregistration.k8s.io", where: Everywhere, why: "whether sidecars are injected", when: meshed},
@@ -139,6 +139,7 @@ var table = []feature{
 	}},
 	{Name: DataPlane, Doc: "Load generators, workers and their sidecars.", when: dataPlane, rows: []row{
 		{verbs: "create", name: "services", where: InRun, why: "the workers' addresses"},
+		{verbs: "list", name: "nodes", where: Everywhere, why: "which nodes and zones there are for pods that are to run on certain ones", when: placed},
 		{verbs: "create", name: "deployments.apps", where: InRun, why: "load generators and workers"},
 		{verbs: "delete", name: "pods", where: InRun, why: "pods made anew between blocks", when: renewed},
 		{verbs: "list", name: endpointSlice, where: InRun, why: "whether the workers' endpoints are ready", without: "the first trials may begin before proxies know all endpoints"},

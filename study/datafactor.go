@@ -136,6 +136,7 @@ var dataFactors = []Factor{
 		parse:    filtersLevel,
 	}.labelled(filtersLabel).shortened(func(level string) string { return strings.ReplaceAll(level, partSeparator, "-") })),
 	plantedFactor,
+	placementFactor,
 }
 
 // ofProxies is a factor of the sidecars of both pods.

@@ -25,6 +25,7 @@ const (
 	FactorOutlierDetection = "outlier_detection"
 	FactorCircuitBreaker   = "circuit_breaker"
 	FactorLoadBalancer     = "load_balancer"
+	FactorLocality         = "locality"
 	FactorDrain            = "drain"
 	FactorSkip             = "skip"
 )
@@ -32,6 +33,9 @@ const (
 // Levels that code compares with.
 const (
 	LevelOff = "off"
+
+	LocalityPrefer = "prefer"
+	LocalityIgnore = "ignore"
 )
 
 // HashKeys is how many values the header has that ring_hash hashes: request n
@@ -77,6 +81,10 @@ var scenarioFactors = []Factor{
 	meshed(choice(FactorLoadBalancer, ScopeMesh, LevelDefault, "How a proxy chooses an endpoint; ring_hash hashes the header x-meshtrial-key.",
 		LevelDefault, "round_robin", "least_request", "random", "ring_hash").
 		labelled(says("load balancer %s"))),
+	meshed(choice(FactorLocality, ScopeMesh, LevelDefault,
+		"Whether a proxy asks endpoints of its own zone first (prefer) or those of all zones alike (ignore). default leaves it to the mesh: Istio prefers them wherever outlier_detection is on.",
+		LevelDefault, LocalityPrefer, LocalityIgnore).
+		labelled(says("%s", LevelDefault, "default locality", LocalityPrefer, "own zone first", LocalityIgnore, "all zones alike"))),
 	meshed(choice(FactorMTLS, ScopeServer, MTLSPermissive, "What the services' sidecars accept: strict (mutual TLS only), permissive (plain text too), off. Callers with a sidecar follow.",
 		MTLSStrict, MTLSPermissive, MTLSOff).
 		labelled(says("mTLS %s")).

@@ -19,6 +19,7 @@ type Variant struct {
 	// Twin is a second pod like it: what the two differ by is what pods differ by.
 	Twin    bool
 	planted string // the level of the factor planted; "" for none
+	place   string // see [Variant.Place]
 	levels  string // of a cell, as its key has them
 }
 
@@ -58,8 +59,12 @@ func (v Variant) Level(factor string) string { return v.Levels()[factor] }
 
 // ClientVariant returns how the load pod of a cell is deployed.
 func ClientVariant(cell record.Cell) Variant {
+	place := ""
+	if placeOf(cell) != "" {
+		place = PlacementClient
+	}
 	if !HasClientProxy(cell) {
-		return Variant{Carrier: sharedCarrier(cell), planted: plantedIn(cell)}
+		return Variant{}.in(cell, place)
 	}
 	levels := DataPlane.Effective(cell)
 	for _, f := range dataFactors {
@@ -67,18 +72,20 @@ func ClientVariant(cell record.Cell) Variant {
 			delete(levels, f.Name)
 		}
 	}
-	v := SidecarWith(levels)
-	v.Carrier, v.planted = sharedCarrier(cell), plantedIn(cell)
-	return v
+	return SidecarWith(levels).in(cell, place)
 }
 
 // ServerVariant returns how the worker pod of a cell is deployed.
 func ServerVariant(cell record.Cell) Variant {
 	if !HasServerProxy(cell) {
-		return Variant{Carrier: sharedCarrier(cell), planted: plantedIn(cell)}
+		return Variant{}.in(cell, placeOf(cell))
 	}
-	v := SidecarWith(DataPlane.Effective(cell))
-	v.Carrier, v.planted = sharedCarrier(cell), plantedIn(cell)
+	return SidecarWith(DataPlane.Effective(cell)).in(cell, placeOf(cell))
+}
+
+// in gives a variant what all pods of a cell have, and its place.
+func (v Variant) in(cell record.Cell, place string) Variant {
+	v.Carrier, v.planted, v.place = sharedCarrier(cell), plantedIn(cell), place
 	return v
 }
 
@@ -128,6 +135,9 @@ func (v Variant) Name() string {
 	}
 	if v.planted != "" {
 		parts = append(parts, plantedFactor.shortName(v.planted))
+	}
+	if v.place != "" {
+		parts = append(parts, placementFactor.shortName(v.place))
 	}
 	name := strings.Join(parts, "-")
 	if len(name) > maxVariantName {

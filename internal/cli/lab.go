@@ -77,9 +77,10 @@ func newLabUpCommand(env *Env) *cobra.Command {
 			"--nodes starts several nodes, which share this machine; `meshtrial lab node` kills and starts them.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkNodes(o.Nodes); err != nil {
+				return err
+			}
 			switch {
-			case o.Nodes < 1:
-				return errs.Usage("--nodes must be 1 or more, not %d", o.Nodes)
 			case images != "built" && images != "official":
 				return errs.Usage("--images must be built or official, not %q", images)
 			case images == "built" && (o.Hub != "" || o.Tag != ""):
@@ -113,8 +114,7 @@ func newLabUpCommand(env *Env) *cobra.Command {
 	cmd.Flags().StringArrayVar(&meshes.istioSet, "set", nil, "setting of Istio's installation, `NAME=VALUE` as of istioctl install --set; may be repeated")
 	cmd.Flags().StringVar(&meshes.linkerd, "linkerd", "", "also install Linkerd, from this `folder` of programs and charts or from this release (default $"+linkerdVariable+")")
 	cmd.Flags().StringArrayVar(&meshes.linkerdSet, "linkerd-set", nil, "setting of Linkerd's installation, `NAME=VALUE` as of helm install --set; may be repeated")
-	cmd.Flags().IntVar(&o.Nodes, "nodes", 1, fmt.Sprintf("how many nodes, at most %d", local.MaxNodes))
-	cmd.Flags().StringSliceVar(&o.Zones, "zones", nil, "zones of the nodes, `ZONE or REGION/ZONE`, dealt to them in turn (default: of several nodes each its own)")
+	addNodeFlags(cmd, &o.Nodes, &o.Zones, 1, "how many nodes")
 	cmd.Flags().BoolVar(&o.MetricsServer, "metrics-server", false, "also run metrics-server, so that kubectl top works; the first time it is built (a minute and a half)")
 	cmd.Flags().BoolVar(&o.Audit, "audit", false, "have the API server log who asks it for what (lab logs audit prints it)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -91,6 +91,9 @@ func writePlan(w io.Writer, p *study.Plan, notes []planNote) error {
 		blocks = "as many blocks as the search takes"
 	}
 	fmt.Fprintf(w, "\n%s, %s; %s%s\n", count(len(givenCells(p)), "cell"), trials, blocks, deployed)
+	if nodes, zones := p.Spread(); nodes > 1 {
+		fmt.Fprintf(w, "it takes %s in %s\n", count(nodes, "node"), count(zones, "zone"))
+	}
 	writeSearches(w, p)
 	writeTune(w, p)
 	fmt.Fprintf(w, "time: %s, %s\n", span(e), k.time)
@@ -131,7 +134,7 @@ func (n planNote) write(w io.Writer) {
 // planNotes lists them; it is empty, not nil, if there are none.
 func planNotes(p *study.Plan) []planNote {
 	out := []planNote{}
-	if err := fitsLocal(p, labNodes()); err != nil {
+	if err := (runFlags{}).fitsLocal(p); err != nil {
 		out = append(out, planNote{err.Error(), errs.Hint(err)})
 	}
 	for _, says := range p.Resonances() {
@@ -330,7 +333,10 @@ func writePlanJSON(w io.Writer, p *study.Plan, notes []planNote) error {
 		MinDuration float64       `json:"min_duration_s"`
 		MaxDuration float64       `json:"max_duration_s"`
 		Notes       []planNote    `json:"notes"`
-	}{1, p.Study.Name, p.Seed, nil, e.Trials, p.Study.Blocks.Min, p.Study.Blocks.Max, e.Min.Seconds(), e.Max.Seconds(), notes}
+		Nodes       int           `json:"nodes"`
+		Zones       int           `json:"zones"`
+	}{1, p.Study.Name, p.Seed, nil, e.Trials, p.Study.Blocks.Min, p.Study.Blocks.Max, e.Min.Seconds(), e.Max.Seconds(), notes, 0, 0}
+	out.Nodes, out.Zones = p.Spread()
 	for _, c := range p.Cells {
 		one, err := planCell(p, c)
 		if err != nil {

@@ -28,10 +28,10 @@ func checkedPlan(s *study.Study, seed uint64) (*study.Plan, error) {
 // those that are on their way out.
 const otherPods = 20
 
-// fitsLocal says that a study of the control plane has more real pods than
+// fitsNodes says that a study of the control plane has more real pods than
 // the nodes of the lab on this machine take. What a cluster takes is not
 // known before it is asked.
-func fitsLocal(p *study.Plan, nodes int) error {
+func fitsNodes(p *study.Plan, nodes int) error {
 	if p.Study.Kind != study.ControlPlane {
 		return nil
 	}
@@ -54,14 +54,4 @@ func fitsLocal(p *study.Plan, nodes int) error {
 		}
 	}
 	return nil
-}
-
-// labNodes is how many nodes the lab has that a run would use: the one that runs,
-// or one of its own.
-func labNodes() int {
-	l, err := local.Open("")
-	if err != nil {
-		return 1
-	}
-	return len(l.Nodes())
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // More nodes hold more pods.
-func TestFitsLocal(t *testing.T) {
+func TestFitsNodes(t *testing.T) {
 	plan := studytest.Plan(t, `
 name: control
 question: Does it fit?
@@ -23,7 +23,7 @@ blocks: {min: 2, max: 4}
 		2: "502 real pods, and the 2 nodes of the lab on this machine take 480",
 		3: "",
 	} {
-		err := fitsLocal(plan, nodes)
+		err := fitsNodes(plan, nodes)
 		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%d nodes: %v", nodes, err)
 		}

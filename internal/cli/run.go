@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/doctor"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/kinds"
@@ -47,6 +46,8 @@ type runFlags struct {
 	wait       time.Duration
 	yes        bool
 	meshWide   bool
+	nodes      int // 0: as many as the study needs
+	zones      []string
 }
 
 func newRunCommand(env *Env) *cobra.Command {
@@ -56,9 +57,10 @@ func newRunCommand(env *Env) *cobra.Command {
 		Short: "Run a study and write a report",
 		Long: "Run a study: a name of `meshtrial study list`, or a file.\n\n" +
 			"With --lab local (the default) it runs in the lab on this machine; if none is up,\n" +
-			"one is started and taken down again afterwards. With --lab cluster it runs in the\n" +
-			"cluster of a kubeconfig. Results go to a new directory; completed trials are always\n" +
-			"kept, and --resume continues from them.\n\n" +
+			"one is started, with as many nodes as the study needs or --nodes says, and taken\n" +
+			"down again afterwards. With --lab cluster it runs in the cluster of a kubeconfig.\n" +
+			"Results go to a new directory; completed trials are always kept, and --resume\n" +
+			"continues from them.\n\n" +
 			"Exit codes: 0 run completed, 3 an assertion failed or a verdict is not the expected\n" +
 			"one, 4 the run has no answer or a verdict is inconclusive.",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -70,7 +72,14 @@ func newRunCommand(env *Env) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return runStudy(cmd.Context(), env, f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("nodes") {
+				if err := checkNodes(f.nodes); err != nil {
+					return err
+				}
+			}
+			return runStudy(cmd.Context(), env, f, args)
+		},
 	}
 	addRunFlags(cmd, &f)
 	return cmd
@@ -86,6 +95,7 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	flags.StringArrayVar(&f.limits, "limit", nil, "judge trials by this bound, `NAME=VALUE` such as unattributed=60%; may be repeated (--limit help lists them)")
 	flags.BoolVar(&f.json, "json", false, "print the findings as JSON")
 	flags.BoolVar(&f.keepLab, "keep-lab", false, "keep the lab running if this command started it")
+	addNodeFlags(cmd, &f.nodes, &f.zones, 0, "how many nodes a lab has that must be started (default: as many as the study needs)")
 	flags.StringVar(&f.linkerd, "linkerd", "", "where Linkerd comes from if a lab with it must be started: a folder or a release (default $"+linkerdVariable+")")
 	addKubeconfigFlags(flags, &f.kubeconfig, &f.context, ofLabCluster)
 	addRevisionFlag(flags, &f.revision)
@@ -226,7 +236,7 @@ func prepare(ctx context.Context, env *Env, f runFlags, args []string) (*study.S
 		return fail(err)
 	}
 	if f.lab == lab.KindLocal {
-		if err := fitsLocal(plan, labNodes()); err != nil {
+		if err := f.fitsLocal(plan); err != nil {
 			return fail(err)
 		}
 	}
@@ -277,6 +287,9 @@ func (f runFlags) checkLab() error {
 			}
 		}
 	case lab.KindCluster:
+		if f.nodes > 0 || len(f.zones) > 0 {
+			return errs.WithHint(errs.Usage("--nodes and --zones are of a lab on this machine, and a cluster has those that it has"), "leave them out")
+		}
 		if f.image == "" {
 			return errs.WithHint(errs.Usage("--lab cluster needs the image that the load generator, the worker and the observer run from"),
 				"`meshtrial components images --push REGISTRY/NAME` pushes it to a registry that the cluster can pull from; name it with --image")
@@ -286,24 +299,6 @@ func (f runFlags) checkLab() error {
 		return errs.WithHint(errs.Usage("unknown lab %q", f.lab), "--lab takes local or cluster")
 	}
 	return nil
-}
-
-// machineRemarks are what doctor warns of on the machine that a local lab
-// measures on, for the report. A cluster's nodes are other machines.
-func machineRemarks(ctx context.Context, p *progress, f runFlags) ([]string, error) {
-	if f.lab != lab.KindLocal {
-		return nil, nil
-	}
-	p.say("checking the machine")
-	defer p.clear()
-	facts, err := doctor.Gather(ctx, os.DirFS("/"), doctor.ThisHost{})
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil:
-		return []string{fmt.Sprintf("whether the machine is fit to measure is unknown: %v", err)}, nil
-	}
-	return doctor.Remarks(doctor.JudgeMachine(facts)), nil
 }
 
 // condition compiles a condition of a step.

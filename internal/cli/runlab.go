@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/doctor"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/internal/wake"
@@ -21,6 +22,24 @@ import (
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 )
+
+// machineRemarks are what doctor warns of on the machine that a local lab
+// measures on, for the report. A cluster's nodes are other machines.
+func machineRemarks(ctx context.Context, p *progress, f runFlags) ([]string, error) {
+	if f.lab != lab.KindLocal {
+		return nil, nil
+	}
+	p.say("checking the machine")
+	defer p.clear()
+	facts, err := doctor.Gather(ctx, os.DirFS("/"), doctor.ThisHost{})
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return []string{fmt.Sprintf("whether the machine is fit to measure is unknown: %v", err)}, nil
+	}
+	return doctor.Remarks(doctor.JudgeMachine(facts)), nil
+}
 
 // openLab finds the lab, or starts one.
 func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan) (lab.Lab, error) {
@@ -45,6 +64,7 @@ func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study
 		return nil, err
 	}
 	options := local.Options{EnvoyVersions: envoyVersions(plan), DownOnClose: !f.keepLab}
+	options.Nodes, options.Zones = f.startedNodes(plan)
 	meshes := labMeshes{names: planMeshes(plan), linkerd: f.linkerd}
 	if err := meshes.resolve(); err != nil {
 		return nil, err

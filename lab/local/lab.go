@@ -96,6 +96,9 @@ func (l *Lab) Kubeconfig() string { return l.paths.kubeconfig() }
 // descend.
 func (l *Lab) Process() int { return l.record.InitPID }
 
+// Several says that the lab has more nodes than one.
+func (l *Lab) Several() bool { return len(l.record.nodes()) > 1 }
+
 // Images are those in the lab's image store.
 func (l *Lab) Images() lab.Images { return l.record.Images }
 

@@ -81,17 +81,41 @@ func validLabel(text string) bool {
 		!strings.ContainsAny(text[:1]+text[len(text)-1:], "-_.")
 }
 
+// PlannedNodes are those of a lab of so many nodes in these zones (see [Options])
+// before there is one: they have no addresses.
+func PlannedNodes(nodes int, zones []string) ([]Node, error) {
+	places, err := placesOf(nodes, zones)
+	if err != nil {
+		return nil, err
+	}
+	return named(places), nil
+}
+
+// named gives nodes their names.
+func named(places []place) []Node {
+	var nodes []Node
+	for i, p := range places {
+		name := nodeName
+		if len(places) > 1 {
+			name = fmt.Sprintf("%s-%d", nodeName, i+1)
+		}
+		nodes = append(nodes, Node{Name: name, Region: p.region, Zone: p.zone})
+	}
+	return nodes
+}
+
 // nodesAt gives nodes their names and addresses. A single one has the lab's own;
 // several have parts of its ranges.
 func (n network) nodesAt(places []place) []Node {
-	if len(places) == 1 {
-		return []Node{{Name: nodeName, Address: n.Node.Addr(), Pods: n.Pods, Region: places[0].region, Zone: places[0].zone}}
+	nodes := named(places)
+	if len(nodes) == 1 {
+		nodes[0].Address, nodes[0].Pods = n.Node.Addr(), n.Pods
+		return nodes
 	}
-	var nodes []Node
 	address, pods := n.Nodes.Masked().Addr(), netip.PrefixFrom(n.Pods.Masked().Addr(), podsPerNodeBits)
-	for i, p := range places {
+	for i := range nodes {
 		address = address.Next()
-		nodes = append(nodes, Node{Name: fmt.Sprintf("%s-%d", nodeName, i+1), Address: address, Pods: pods, Region: p.region, Zone: p.zone})
+		nodes[i].Address, nodes[i].Pods = address, pods
 		pods = following(pods)
 	}
 	return nodes

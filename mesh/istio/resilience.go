@@ -63,6 +63,9 @@ func (*Mesh) Lacks(cell record.Cell) []mesh.Lack {
 			lacks = append(lacks, mesh.Lack{Factor: study.FactorOutlierDetection, Level: outliers, Reason: "Istio's maxEjectionPercent: " + err.Error()})
 		}
 	}
+	if v := level(cell, study.FactorLocality); v == study.LocalityPrefer && outliers == "" {
+		lacks = append(lacks, mesh.Lack{Factor: study.FactorLocality, Level: v, Reason: "Istio asks endpoints of other zones only where outlier_detection finds those of its own gone, and prefers none without it"})
+	}
 	return lacks
 }
 
@@ -189,12 +192,19 @@ func trafficPolicy(cell record.Cell) map[string]any {
 		}
 		policy["connectionPool"] = pool
 	}
+	balancer := map[string]any{}
 	switch v := level(cell, study.FactorLoadBalancer); v {
 	case "":
 	case "ring_hash":
-		policy["loadBalancer"] = map[string]any{"consistentHash": map[string]any{"httpHeaderName": hashHeader}}
+		balancer["consistentHash"] = map[string]any{"httpHeaderName": hashHeader}
 	default:
-		policy["loadBalancer"] = map[string]any{"simple": strings.ToUpper(v)}
+		balancer["simple"] = strings.ToUpper(v)
+	}
+	if v := level(cell, study.FactorLocality); v != "" {
+		balancer["localityLbSetting"] = map[string]any{"enabled": v == study.LocalityPrefer}
+	}
+	if len(balancer) > 0 {
+		policy["loadBalancer"] = balancer
 	}
 	return policy
 }

@@ -135,6 +135,8 @@ func TestLacks(t *testing.T) {
 		{cellOf("outlier_detection", "errors=5 max=50%"), "outlier_detection", "no bound"},
 		{cellOf("circuit_breaker", "pending=5"), "circuit_breaker", "no limits"},
 		{cellOf("load_balancer", "ring_hash"), "load_balancer", "one load balancer"},
+		{cellOf("locality", "ignore"), "locality", "hints of a Service's EndpointSlices"},
+		{cellOf("locality", "default"), "", ""},
 	} {
 		got := (&Mesh{}).Lacks(tt.cell)
 		if tt.factor == "" {

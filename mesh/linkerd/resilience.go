@@ -94,6 +94,9 @@ func (*Mesh) Lacks(cell record.Cell) []mesh.Lack {
 	if level(cell, study.FactorLoadBalancer) != "" {
 		lack(study.FactorLoadBalancer, "Linkerd has one load balancer, the better of two by their moving average of latency")
 	}
+	if level(cell, study.FactorLocality) != "" {
+		lack(study.FactorLocality, "Linkerd goes by the hints of a Service's EndpointSlices, for which it has no setting of its own")
+	}
 	return out
 }
 

@@ -125,9 +125,12 @@ func since(after, before record.CPU) record.CPU {
 func (t *controlTrial) costs() {
 	out := &t.out
 	out.CPU, out.Memory = map[string]record.CPU{}, map[string]record.Memory{}
+	var nodes []site.Shots
+	seconds := 0.0
 	for _, node := range slices.Sorted(maps.Keys(t.targets)) {
 		targets := t.targets[node]
 		before, after := t.windowStart[node], t.windowEnd[node]
+		nodes = append(nodes, site.Shots{Before: before, After: after})
 		for _, target := range targets {
 			part := partIn(target.Name)
 			sample := after.Targets[target.Name]
@@ -152,10 +155,11 @@ func (t *controlTrial) costs() {
 			if err == nil {
 				out.CPU[record.PartMachine], out.Pressure = cpu, &pressure
 			}
-			if len(t.c.Observers) == 1 {
-				out.Others = site.Unattributed(out.CPU, float64(after.EndNS-before.EndNS)/1e9, before, after, t.host)
-			}
+			seconds = float64(after.EndNS-before.EndNS) / 1e9
 		}
+	}
+	if len(nodes) == len(t.c.Observers) {
+		out.Others = site.Unattributed(out.CPU, seconds, nodes, t.host)
 	}
 }
 

@@ -321,6 +321,7 @@ func (t *controlTrial) findTargets(ctx context.Context) error {
 			}
 		}
 	}
+	t.c.WithNodesHere(t.targets)
 	return nil
 }
 

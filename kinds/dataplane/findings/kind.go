@@ -47,9 +47,11 @@ func Kind() analysis.Kind {
 			shared := slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return c.Way.Shared() })
 			f.Money = moneyWords(s.Money, shared)
 		},
-		Unfair:  unfair,
-		Remarks: func(o *analysis.Observations) []string { return slices.Concat(unsteadyWindows(o), sampledCPU(o)) },
-		Search:  analysis.Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: whose},
+		Unfair: unfair,
+		Remarks: func(o *analysis.Observations) []string {
+			return slices.Concat(unsteadyWindows(o), sampledCPU(o), scattered(o), unlikeNodes(o))
+		},
+		Search: analysis.Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: whose},
 	}
 }
 

@@ -63,10 +63,14 @@ func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 
 // others adds what the machine did beside the parts, where it is the only one.
 func (t *trialRun) others(out *record.Trial, sampled map[string]edges) {
-	if len(t.d.Observers) == 1 {
-		e := sampled[t.server.pod.Node]
-		out.Others = site.Unattributed(out.CPU, out.Window.Seconds, e.before, e.after, e.host)
+	if len(sampled) < len(t.d.Observers) {
+		return // nobody looked at the other nodes
 	}
+	var nodes []site.Shots
+	for _, node := range slices.Sorted(maps.Keys(sampled)) {
+		nodes = append(nodes, site.Shots{Before: sampled[node].before, After: sampled[node].after})
+	}
+	out.Others = site.Unattributed(out.CPU, out.Window.Seconds, nodes, sampled[t.server.pod.Node].host)
 }
 
 // waits are how long the threads of parts that serve requests were ready to run

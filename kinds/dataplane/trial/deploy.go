@@ -39,7 +39,9 @@ type deployed struct {
 	// deployment counts the sets of pods that the run has had, from 1, and block
 	// is the first that the present one measures; -1 for none yet.
 	deployment, block int
-	tell              func(runner.Event)
+	// at are the pods' nodes by name.
+	at   map[string]record.NodeAt
+	tell func(runner.Event)
 }
 
 type loadRole struct {
@@ -66,6 +68,10 @@ func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
 	d = &deployed{
 		Site: s, topology: newTopology(s.Namespace, plan), o: o,
 		loads: map[study.Variant]*loadRole{}, workers: map[study.Variant]*workerRole{}, deployment: r.Deployments + 1, block: -1, tell: r.Tell,
+		at: map[string]record.NodeAt{},
+	}
+	if d.places, err = findPlaces(ctx, o.Lab, plan); err != nil {
+		return nil, err
 	}
 	d.Kubelets = o.Observed == record.ObservedKubelet
 	d.Note = func(text string) { r.Tell(runner.Event{Stage: "deploy", Text: text}) }
@@ -198,6 +204,7 @@ func (d *deployed) connect(ctx context.Context) error {
 	if err := d.findShared(ctx); err != nil {
 		return err
 	}
+	d.findNodes(ctx)
 	if d.profilers != nil {
 		if err := d.profilers.Connect(ctx, d.nodes()); err != nil {
 			return err

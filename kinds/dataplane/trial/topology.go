@@ -20,6 +20,8 @@ type topology struct {
 	sink *mesh.Workload
 	// cells are the plan's.
 	cells []record.Cell
+	// places are nodes for variants that want one.
+	places study.Places
 }
 
 // newTopology lays out a Deployment for each variant of the plan's pods.
@@ -86,7 +88,8 @@ func (t topology) proxies() []mesh.Proxy {
 // deployments makes the Deployments of all workloads, decorated by the mesh.
 func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*appsv1.Deployment, error) {
 	var out []*appsv1.Deployment
-	add := func(w mesh.Workload, pod corev1.PodTemplateSpec) error {
+	add := func(w mesh.Workload, v study.Variant, pod corev1.PodTemplateSpec) error {
+		t.pin(v, &pod)
 		if err := m.Decorate(w, &pod); err != nil {
 			return err
 		}
@@ -100,22 +103,22 @@ func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*ap
 		})
 		return nil
 	}
-	for _, w := range t.servers {
-		if err := add(w, site.WorkerPod(w, images, run)); err != nil {
+	for v, w := range t.servers {
+		if err := add(w, v, site.WorkerPod(w, images, run)); err != nil {
 			return nil, err
 		}
 	}
-	for _, w := range t.clients {
+	for v, w := range t.clients {
 		pod := site.LoadPod(w, images, run)
 		if w.Uncaptured() {
 			pod.Spec.HostAliases = t.onLoopback()
 		}
-		if err := add(w, pod); err != nil {
+		if err := add(w, v, pod); err != nil {
 			return nil, err
 		}
 	}
 	if t.sink != nil {
-		if err := add(*t.sink, site.WorkerPod(*t.sink, images, run)); err != nil {
+		if err := add(*t.sink, study.Variant{}, site.WorkerPod(*t.sink, images, run)); err != nil {
 			return nil, err
 		}
 	}

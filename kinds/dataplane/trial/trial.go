@@ -123,12 +123,13 @@ func (t *trialRun) findTargets() {
 			t.targets[pod.Node] = append(t.targets[pod.Node], target)
 		}
 	}
+	t.d.WithNodesHere(t.targets)
 }
 
 // measure runs the trial and returns its record, not judged yet, and its histogram log. An error
 // means that the trial could not be carried through.
 func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
-	out := record.Trial{Schema: record.Schema, Cell: t.cell, Deployment: t.d.deployment, Way: t.way, Started: time.Now().UTC()}
+	out := record.Trial{Schema: record.Schema, Cell: t.cell, Deployment: t.d.deployment, Way: t.way, Nodes: t.on(), Started: time.Now().UTC()}
 	before, err := t.count(ctx)
 	if err != nil {
 		return out, nil, err
@@ -335,7 +336,7 @@ func (t *trialRun) window(ctx context.Context, finished int) (observed, error) {
 			shots, err := t.d.Observers[node].Snapshots(ctx, observe.SnapshotsRequest{
 				AtUnixNS: []int64{start.Add(skew).UnixNano(), end.Add(skew).UnixNano()},
 				Targets:  targets, Memory: t.o.Study.Measured(study.MeasureMemory) || t.o.Study.Measured(study.MeasureConnections),
-				Threads: true, Processes: node == t.server.pod.Node, Probes: t.o.Study.Probes(),
+				Threads: true, Processes: host != nil || node == t.server.pod.Node, Probes: t.o.Study.Probes(),
 			})
 			if err != nil {
 				return fmt.Errorf("observe node %s: %w", node, err)

@@ -68,6 +68,7 @@ func Of(t record.Trial, e Evidence, l verdict.Limits, verify func(mesh.Evidence)
 	s.CheckControlPlane(e.Control)
 	s.Add(checkThreads(t.Threads, l)...)
 	checkLoad(&s, t, e, l)
+	checkPlacement(&s, t)
 	if e.Source == record.ObservedKubelet {
 		checkGaps(&s, t, l)
 	} else {

@@ -18,6 +18,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // callers are the pods with a proxy that send requests: clients, and those of
@@ -78,17 +80,26 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(limited)
 	group.SetLimit(leverMany)
 	var asked []*verdict.Proxy
-	prove := func(r *resident, by func(config []byte) []record.Check) {
+	prove := func(r *resident, path string, by func(answer []byte) []record.Check) {
 		seen := &verdict.Proxy{Pod: r.Name}
 		asked = append(asked, seen)
 		group.Go(func() (err error) {
-			seen.Checks, err = t.leversOf(groupCtx, m, r, by)
+			seen.Checks, err = t.leversOf(groupCtx, path, r, by)
 			return err
 		})
 	}
 	for _, r := range t.callers() {
 		routes := t.routesOf(r.Service)
-		prove(r, func(config []byte) []record.Check {
+		if near, ok := m.(mesh.LocalityChecker); ok && setsLocality(t.scene.cell) {
+			zone, err := t.zoneOf(limited, r.Node)
+			if err != nil {
+				return err
+			}
+			prove(r, near.EndpointsPath(), func(endpoints []byte) []record.Check {
+				return near.CheckLocality(endpoints, zone, routes, t.scene.cell)
+			})
+		}
+		prove(r, m.ConfigPath(), func(config []byte) []record.Check {
 			return m.CheckTraffic(config, routes, t.scene.cell, t.scene.keepsLedger())
 		})
 	}
@@ -101,7 +112,7 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 				continue
 			}
 			for _, r := range t.census.living(one.Name) {
-				prove(r, func(config []byte) []record.Check { return servers.CheckServer(config, port, t.scene.cell) })
+				prove(r, m.ConfigPath(), func(config []byte) []record.Check { return servers.CheckServer(config, port, t.scene.cell) })
 			}
 		}
 	}
@@ -140,11 +151,27 @@ func (t *scenarioTrial) provePolicies(ctx context.Context, m mesh.PolicyChecker)
 	}
 }
 
-// leversOf asks one proxy until it has all levers, or the time is up.
-func (t *scenarioTrial) leversOf(ctx context.Context, m mesh.Resilience, r *resident, by func(config []byte) []record.Check) ([]record.Check, error) {
+// setsLocality says that a cell does not leave it to the mesh which endpoints
+// proxies ask first.
+func setsLocality(cell record.Cell) bool {
+	v := cell[study.FactorLocality]
+	return v == study.LocalityPrefer || v == study.LocalityIgnore
+}
+
+// zoneOf is a node's zone as REGION/ZONE.
+func (t *scenarioTrial) zoneOf(ctx context.Context, name string) (string, error) {
+	node, err := t.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("the zone of node %s, for factor %s: %w", name, study.FactorLocality, err)
+	}
+	return node.Labels[corev1.LabelTopologyRegion] + "/" + node.Labels[corev1.LabelTopologyZone], nil
+}
+
+// leversOf asks one proxy at a path until it has all levers, or the time is up.
+func (t *scenarioTrial) leversOf(ctx context.Context, path string, r *resident, by func(answer []byte) []record.Check) ([]record.Check, error) {
 	for {
 		asking, cancel := ending.Within(ctx, site.StopTimeout)
-		config, err := t.admin(r).Get(asking, m.ConfigPath(), nil)
+		config, err := t.admin(r).Get(asking, path, nil)
 		cancel()
 		var checks []record.Check
 		if err == nil {

@@ -42,7 +42,7 @@ type looks struct {
 	first   map[string]usage          // by target
 	last    map[string]usage
 	machine [2]map[string]observe.MachineSample // first and last, by node
-	others  [2]observe.Snapshot                 // first and last of the only node, with its other processes
+	others  map[string]site.Shots               // first and last of each node, with its other processes
 	host    *observe.Host                       // beside the node, nil where there is none
 	memory  map[string]int64
 	missed  []verdict.Missed
@@ -57,7 +57,7 @@ type usage struct {
 // watch begins to look.
 func (t *scenarioTrial) watch(ctx context.Context) *looks {
 	l := &looks{t: t, ejected: map[string]map[string]int{}, first: map[string]usage{}, last: map[string]usage{}, memory: map[string]int64{},
-		machine: [2]map[string]observe.MachineSample{{}, {}}}
+		machine: [2]map[string]observe.MachineSample{{}, {}}, others: map[string]site.Shots{}}
 	l.host = t.Host()
 	ctx, l.cancel = context.WithCancel(ctx)
 	begin := t.zero.Add(-time.Until(t.zero) / 2)
@@ -182,18 +182,20 @@ func disturbs(t *fault.Timeline, service string) bool {
 // cost reads the counters of everything that lives.
 func (l *looks) cost(ctx context.Context, memory bool) error {
 	targets, parts := l.t.targets()
+	l.t.WithNodesHere(targets)
+	l.mu.Lock()
+	first := len(l.first) == 0 // of all nodes
+	ends, edge := !memory && (first || l.cancel == nil), observe.Begin
+	l.mu.Unlock()
+	if !first {
+		edge = observe.End
+	}
 	var all []error
 	for node, list := range targets {
 		observer, ok := l.t.observerAt(node)
 		if !ok {
 			continue
 		}
-		l.mu.Lock()
-		ends, edge := !memory && (len(l.first) == 0 || l.cancel == nil), observe.Begin // the first and the last
-		if len(l.first) > 0 {
-			edge = observe.End
-		}
-		l.mu.Unlock()
 		shot, err := snapshotOf(ctx, observer, list, memory, ends, edge)
 		if err != nil {
 			all = append(all, fmt.Errorf("observe node %s: %w", node, err))
@@ -215,11 +217,17 @@ func (l *looks) cost(ctx context.Context, memory bool) error {
 			l.machine[0][node] = shot.Machine
 		}
 		if ends {
-			l.others[min(len(l.first), 1)] = shot
+			shots := l.others[node]
+			if first {
+				shots.Before = shot
+			} else {
+				shots.After = shot
+			}
+			l.others[node] = shots
 		}
 		if !memory {
 			l.machine[1][node] = shot.Machine
-			l.add(shot, parts, len(l.first) == 0)
+			l.add(shot, parts, first)
 		}
 		l.mu.Unlock()
 	}
@@ -317,16 +325,24 @@ func (l *looks) cpu() map[string]record.CPU {
 	return out
 }
 
-// beside is what the machine of the only node did beside the parts, which are
-// given the part of it that nobody used, and its state; nil of several nodes.
+// beside is what the nodes' machine did beside the parts, which are given the part
+// of it that nobody used, and its state; nil of several machines.
 func (l *looks) beside(parts map[string]record.CPU) (*record.Others, *record.Pressure) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before, after := l.others[0], l.others[1]
-	if _, pressure, err := after.Machine.Since(before.Machine); len(l.machine[1]) == 1 && err == nil {
-		return site.Unattributed(parts, float64(after.EndNS-before.EndNS)/1e9, before, after, l.host), &pressure
+	var nodes []site.Shots
+	for _, node := range slices.Sorted(maps.Keys(l.machine[1])) {
+		nodes = append(nodes, l.others[node])
 	}
-	return nil, nil
+	if len(nodes) == 0 || len(nodes) > 1 && (l.host == nil || nodes[0].After.Machine.BootID == "") {
+		return nil, nil
+	}
+	before, after := nodes[0].Before, nodes[0].After
+	_, pressure, err := after.Machine.Since(before.Machine)
+	if err != nil {
+		return nil, nil
+	}
+	return site.Unattributed(parts, float64(after.EndNS-before.EndNS)/1e9, nodes, l.host), &pressure
 }
 
 // Parts of a service's pods.

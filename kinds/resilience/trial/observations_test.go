@@ -1,10 +1,14 @@
 package trial
 
 import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
 )
 
 // Nodes that share a machine count it once each; the sum has it once.
@@ -27,5 +31,50 @@ func TestMachineOfSeveralNodes(t *testing.T) {
 		if got := l.cpu()[record.PartMachine].TotalS(); got != c.want {
 			t.Errorf("%s: %v s, want %v", name, got, c.want)
 		}
+	}
+}
+
+// The first look is that of all nodes: what a pod had used before it, on whichever
+// node, is not of the trial. One that comes later had used nothing.
+func TestFirstLookOfSeveralNodes(t *testing.T) {
+	total := uint64(5e9) // of each target
+	observers := map[string]observe.Client{}
+	for _, node := range []string{"a", "b"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var request observe.SnapshotRequest
+			if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+				t.Error(err)
+			}
+			out := observe.Snapshot{Targets: map[string]observe.Sample{}, Machine: observe.MachineSample{AtUnixNS: int64(total), BootID: "1", UserNS: 2 * total}}
+			for _, target := range request.Targets {
+				out.Targets[target.Name] = observe.Sample{CPU: observe.CPUSample{TotalNS: total, UserNS: total}}
+			}
+			if err := json.NewEncoder(w).Encode(out); err != nil {
+				t.Error(err)
+			}
+		}))
+		defer server.Close()
+		observers[node] = observe.Client{HTTPClient: server.Client(), BaseURL: server.URL}
+	}
+	at := &site.Site{Observers: observers, Control: []site.Pod{{UID: "1", Node: "a"}, {UID: "2", Node: "b"}}}
+	l := &looks{t: &scenarioTrial{stage: &stage{Site: at}, census: &census{}}, cancel: func() {},
+		first: map[string]usage{}, last: map[string]usage{}, machine: [2]map[string]observe.MachineSample{{}, {}}, others: map[string]site.Shots{}}
+	for range 2 {
+		if err := l.cost(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		total += 1e9
+	}
+	at.Control = append(at.Control, site.Pod{UID: "3", Node: "b"})
+	total = 7e9
+	if err := l.cost(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	cpu := l.cpu()
+	if got := cpu[partControlPlane].TotalS(); got != 2+2+7 {
+		t.Errorf("the control plane used %v s", got)
+	}
+	if got := cpu[record.PartMachine].TotalS(); got != 4 {
+		t.Errorf("the machine used %v s", got)
 	}
 }

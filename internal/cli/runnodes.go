@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// addNodeFlags adds the flags of commands that start a lab of several nodes.
+func addNodeFlags(cmd *cobra.Command, nodes *int, zones *[]string, usual int, what string) {
+	cmd.Flags().IntVar(nodes, "nodes", usual, fmt.Sprintf("%s, at most %d", what, local.MaxNodes))
+	cmd.Flags().StringSliceVar(zones, "zones", nil, "zones of the nodes, `ZONE or REGION/ZONE`, dealt to them in turn (default: of several nodes each its own)")
+}
+
+// checkNodes refuses a number of nodes that is given and is none.
+func checkNodes(nodes int) error {
+	if nodes < 1 {
+		return errs.Usage("--nodes must be 1 or more, not %d", nodes)
+	}
+	return nil
+}
+
+// startedNodes are how many nodes a lab has that is started for a plan, and
+// their zones: those of the flags, or what the plan needs.
+func (f runFlags) startedNodes(plan *study.Plan) (nodes int, zones []string) {
+	nodes, zones = f.nodes, f.zones
+	needed, apart := 1, 1
+	if plan != nil {
+		needed, apart = plan.Spread()
+	}
+	if nodes == 0 {
+		nodes = max(needed, len(zones))
+	}
+	if len(zones) == 0 && needed > apart && apart > 1 { // two nodes of one zone
+		for i := range nodes - 1 {
+			zones = append(zones, fmt.Sprintf("zone-%d", i+1))
+		}
+	}
+	return nodes, zones
+}
+
+// localNodes are the nodes of the lab on this machine that a run of a plan would
+// use: the one that runs, or one that the run starts.
+func (f runFlags) localNodes(plan *study.Plan) (nodes []local.Node, running bool, err error) {
+	l, err := local.Open("")
+	if err != nil {
+		nodes, err = local.PlannedNodes(f.startedNodes(plan))
+		return nodes, false, err
+	}
+	nodes = l.Nodes()
+	if f.nodes == 0 && len(f.zones) == 0 {
+		return nodes, true, nil
+	}
+	asked := f.nodes
+	if asked == 0 {
+		asked = max(len(nodes), len(f.zones))
+	}
+	wanted, err := local.PlannedNodes(asked, f.zones)
+	if err != nil {
+		return nil, true, err
+	}
+	same := slices.EqualFunc(nodes, wanted, func(a, b local.Node) bool {
+		return a.Name == b.Name && (len(f.zones) == 0 || a.Region == b.Region && a.Zone == b.Zone)
+	})
+	if !same {
+		return nil, true, errs.WithHint(errs.Usage("the lab that runs has other nodes than --nodes and --zones ask for: %s", nodeWords(nodes)),
+			"leave the flags out; or `meshtrial lab down`, and the run starts a lab that has them")
+	}
+	return nodes, true, nil
+}
+
+// nodeWords lists nodes with their zones.
+func nodeWords(nodes []local.Node) string {
+	words := ""
+	for i, n := range nodes {
+		if i > 0 {
+			words += ", "
+		}
+		words += n.Name
+		if n.Zone != "" {
+			words += " (" + n.Region + "/" + n.Zone + ")"
+		}
+	}
+	return words
+}
+
+// fitsLocal says why a plan cannot be run in the lab on this machine that a run
+// would use.
+func (f runFlags) fitsLocal(plan *study.Plan) error {
+	nodes, running, err := f.localNodes(plan)
+	if err != nil {
+		return err
+	}
+	needed, apart := plan.Spread()
+	hint := fmt.Sprintf("--nodes %d, or leave the flags out: a lab that a run starts has the nodes that its study needs", needed)
+	if running {
+		hint = fmt.Sprintf("`meshtrial lab down`, and the run starts a lab that has them (--nodes %d)", needed)
+	}
+	if needed > apart && apart > 1 {
+		hint += "; in the zones a,b,a: --zones a,b"
+	}
+	var at []study.NodeAt
+	for _, n := range nodes {
+		one := study.NodeAt{Name: n.Name}
+		if n.Zone != "" {
+			one.Zone = n.Region + "/" + n.Zone
+		}
+		at = append(at, one)
+	}
+	if _, err := plan.Places(at, hint); err != nil {
+		return err
+	}
+	return fitsNodes(plan, len(nodes))
+}

@@ -1,0 +1,75 @@
+package findings
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// placedTrials makes a run of trials, each as CELL CLIENT SERVER, nodes as
+// NAME@ZONE:MACHINE.
+func placedTrials(lines ...string) *analysis.Observations {
+	at := func(text string) record.NodeAt {
+		text, machine, _ := strings.Cut(text, ":")
+		name, zone, _ := strings.Cut(text, "@")
+		return record.NodeAt{Name: name, Zone: zone, Machine: machine}
+	}
+	o := &analysis.Observations{}
+	for _, line := range lines {
+		f := strings.Fields(line)
+		t := record.Trial{Cell: record.Cell{study.FactorSidecars: f[0]}, Validity: record.Validity{Valid: true}}
+		if len(f) > 1 {
+			t.Nodes = map[string]record.NodeAt{record.PartGenerator: at(f[1]), record.PartWorker: at(f[2])}
+		}
+		if len(f) > 3 {
+			t.Cell[study.FactorPlacement] = f[3]
+		}
+		o.Run.Trials = append(o.Run.Trials, t)
+	}
+	return o
+}
+
+func TestScattered(t *testing.T) {
+	for name, c := range map[string]struct {
+		trials []string
+		want   string
+	}{
+		"older records":      {[]string{"none", "both"}, ""},
+		"one node":           {[]string{"none a a", "both b b"}, ""},
+		"always two":         {[]string{"none a@x b@x", "both b@x a@x"}, ""},
+		"as asked":           {[]string{"none a a same-node", "none a b other-node", "none a@x c@y other-zone"}, ""},
+		"one and two":        {[]string{"none a a", "both b b", "both a b"}, "on one node in 2 and on two nodes in 1 trials"},
+		"all three":          {[]string{"none a@x a@x as-scheduled", "both a@x b@x as-scheduled", "both a@x c@y as-scheduled"}, "on one node in 1, on two nodes in 1 and in two zones in 1 trials"},
+		"not of those asked": {[]string{"none a a", "none a b other-node"}, ""},
+	} {
+		if got := strings.Join(scattered(placedTrials(c.trials...)), "\n"); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	o := placedTrials("none a a", "both a b")
+	o.Run.Trials[1].Validity.Valid = false
+	if got := scattered(o); got != nil {
+		t.Errorf("a trial that is not valid: %q", got)
+	}
+}
+
+func TestUnlikeNodes(t *testing.T) {
+	for name, c := range map[string]struct {
+		trials []string
+		want   string
+	}{
+		"older records":    {[]string{"none", "both"}, ""},
+		"not known":        {[]string{"none a b", "both b a"}, ""},
+		"alike":            {[]string{"none a:m b:m", "both b:m a:m"}, ""},
+		"client, server":   {[]string{"none a:m b:n", "both a:m b:n"}, "the nodes differ: a is m; b is n. Client and server ran on different machines in 2 of 2 trials"},
+		"one cell on both": {[]string{"none a:m a:m", "both a:m a:m", "both b:n b:n"}, "a is m; b is n. Different machines are in one interval in 1 of 2 cells"},
+		"cells apart":      {[]string{"none a:m a:m", "both b:n b:n"}, "the nodes differ: a is m; b is n"},
+	} {
+		if got := strings.Join(unlikeNodes(placedTrials(c.trials...)), "\n"); !strings.HasSuffix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// findPlaces chooses nodes for a plan's pods from those that the cluster has now;
+// nil for a plan that leaves them to Kubernetes.
+func findPlaces(ctx context.Context, l lab.Lab, plan *study.Plan) (study.Places, error) {
+	if !plan.Placed() {
+		return nil, nil
+	}
+	kube, err := kubernetes.NewForConfig(l.RESTConfig())
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list the nodes, for factor %s: %w", study.FactorPlacement, err)
+	}
+	var open []study.NodeAt
+	for i := range nodes.Items {
+		if takesPods(&nodes.Items[i]) {
+			open = append(open, nodeAt(&nodes.Items[i]))
+		}
+	}
+	hint := "it takes nodes that are ready, without taints, and for other zones with labels " + corev1.LabelTopologyZone
+	if l.Kind() == lab.KindLocal {
+		hint = "`meshtrial lab down`, and the run starts a lab with the nodes that the study needs; or `meshtrial lab up --nodes N --zones A,B`"
+	}
+	return plan.Places(open, hint)
+}
+
+// takesPods says that the scheduler may put any pod on a node.
+func takesPods(n *corev1.Node) bool {
+	if n.Spec.Unschedulable || n.DeletionTimestamp != nil || n.Labels[corev1.LabelHostname] == "" {
+		return false
+	}
+	for _, taint := range n.Spec.Taints {
+		if taint.Effect != corev1.TaintEffectPreferNoSchedule {
+			return false
+		}
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// nodeAt is a node as plans know it.
+func nodeAt(n *corev1.Node) study.NodeAt {
+	info := n.Status.NodeInfo
+	kind := fmt.Sprintf("%s, %s, %s CPUs, Linux %s", n.Labels[corev1.LabelInstanceTypeStable], info.Architecture, n.Status.Capacity.Cpu(), info.KernelVersion)
+	return study.NodeAt{Name: n.Name, Host: n.Labels[corev1.LabelHostname], Zone: zoneOf(n), Kind: kind}
+}
+
+// zoneOf is a node's zone as REGION/ZONE: zones of two regions may have one name.
+func zoneOf(n *corev1.Node) string {
+	region, zone := n.Labels[corev1.LabelTopologyRegion], n.Labels[corev1.LabelTopologyZone]
+	if region == "" || zone == "" {
+		return zone
+	}
+	return region + "/" + zone
+}
+
+// pin has a variant's pod run where the plan wants it, by its node's own label.
+func (t topology) pin(v study.Variant, pod *corev1.PodTemplateSpec) {
+	if at, ok := t.places[v.Place()]; ok {
+		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: at.Host}
+	}
+}
+
+// findNodes notes of the pods' nodes what may be read.
+func (d *deployed) findNodes(ctx context.Context) {
+	for _, name := range d.nodes() {
+		at := d.at[name]
+		at.Name = name
+		node, err := d.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err == nil {
+			at.Zone = zoneOf(node)
+		}
+		if observer, ok := d.Observers[name]; ok {
+			if m, err := observer.Machine(ctx); err == nil {
+				at.Machine = fmt.Sprintf("%s, %s, %d CPUs, Linux %s", m.CPUModel, m.NodeArch, m.CPUs, m.Kernel)
+			}
+		} else if err == nil {
+			at.Machine = nodeAt(node).Kind
+		}
+		d.at[name] = at
+	}
+}
+
+// on are the nodes of the trial's two pods.
+func (t *trialRun) on() map[string]record.NodeAt {
+	out := map[string]record.NodeAt{}
+	for part, node := range map[string]string{record.PartGenerator: t.client.pod.Node, record.PartWorker: t.server.pod.Node} {
+		out[part] = t.d.at[node]
+	}
+	return out
+}

@@ -1,0 +1,117 @@
+package trial
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/site/sitetest"
+	"github.com/meshtrial/meshtrial/study"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const placedStudy = `
+name: placed
+question: Where?
+factors:
+  placement: [as-scheduled, same-node, other-node, other-zone]
+  sidecars: [none, both]
+baseline: {sidecars: none}
+`
+
+// Each pod that has a place is bound to its node by the node's own label, and no
+// other pod is.
+func TestPin(t *testing.T) {
+	plan := studytest.Plan(t, placedStudy)
+	top := newTopology("ns", plan)
+	top.places = study.Places{
+		study.PlacementClient: {Name: "a", Host: "host-a"}, study.PlacementSameNode: {Name: "a", Host: "host-a"},
+		study.PlacementOtherNode: {Name: "b", Host: "host-b"}, study.PlacementOtherZone: {Name: "c", Host: "host-c"},
+	}
+	all, err := top.deployments(sitetest.Istio(), sitetest.Images, "run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pinned := 0
+	for _, d := range all {
+		want := ""
+		switch name := strings.TrimSuffix(d.Name, "-twin"); {
+		case strings.HasSuffix(name, "-placed") || strings.HasSuffix(name, "-same-node"):
+			want = "host-a"
+		case strings.HasSuffix(name, "-other-node"):
+			want = "host-b"
+		case strings.HasSuffix(name, "-other-zone"):
+			want = "host-c"
+		}
+		got := d.Spec.Template.Spec.NodeSelector
+		if got[corev1.LabelHostname] != want || (want == "") != (len(got) == 0) {
+			t.Errorf("%s is bound to %v, want %q", d.Name, got, want)
+		}
+		if want != "" {
+			pinned++
+		}
+	}
+	if pinned != 12 { // clients and three servers, of two kinds, the plain ones twice
+		t.Errorf("%d pods have a place", pinned)
+	}
+	if all, err = newTopology("ns", plan).deployments(sitetest.Istio(), sitetest.Images, "run"); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range all {
+		if len(d.Spec.Template.Spec.NodeSelector) > 0 {
+			t.Errorf("%s is bound before nodes were chosen", d.Name)
+		}
+	}
+}
+
+// aNode is one that is ready, with what is done to it.
+func aNode(change func(*corev1.Node)) *corev1.Node {
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelHostname: "h", corev1.LabelTopologyRegion: "eu", corev1.LabelTopologyZone: "a", corev1.LabelInstanceTypeStable: "m5"}},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")}, NodeInfo: corev1.NodeSystemInfo{Architecture: "amd64", KernelVersion: "6.1"}},
+	}
+	if change != nil {
+		change(n)
+	}
+	return n
+}
+
+func TestTakesPods(t *testing.T) {
+	now := metav1.Now()
+	taint := func(effect corev1.TaintEffect) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: effect}} }
+	}
+	for name, c := range map[string]struct {
+		change func(*corev1.Node)
+		want   bool
+	}{
+		"ready":          {nil, true},
+		"cordoned":       {func(n *corev1.Node) { n.Spec.Unschedulable = true }, false},
+		"going":          {func(n *corev1.Node) { n.DeletionTimestamp = &now }, false},
+		"tainted":        {taint(corev1.TaintEffectNoSchedule), false},
+		"evicting":       {taint(corev1.TaintEffectNoExecute), false},
+		"shunned":        {taint(corev1.TaintEffectPreferNoSchedule), true},
+		"not ready":      {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }, false},
+		"says nothing":   {func(n *corev1.Node) { n.Status.Conditions = nil }, false},
+		"without a name": {func(n *corev1.Node) { delete(n.Labels, corev1.LabelHostname) }, false},
+	} {
+		if got := takesPods(aNode(c.change)); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestNodeAt(t *testing.T) {
+	if got, want := nodeAt(aNode(nil)), (study.NodeAt{Name: "n", Host: "h", Zone: "eu/a", Kind: "m5, amd64, 8 CPUs, Linux 6.1"}); got != want {
+		t.Errorf("%+v", got)
+	}
+	if got := zoneOf(aNode(func(n *corev1.Node) { delete(n.Labels, corev1.LabelTopologyRegion) })); got != "a" {
+		t.Errorf("without a region: %q", got)
+	}
+	if got := zoneOf(aNode(func(n *corev1.Node) { delete(n.Labels, corev1.LabelTopologyZone) })); got != "" {
+		t.Errorf("without a zone: %q", got)
+	}
+}

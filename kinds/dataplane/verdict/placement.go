@@ -1,0 +1,37 @@
+package verdict
+
+import (
+	"fmt"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
+)
+
+// checkPlacement holds the nodes that the pods ran on against what the cell asks.
+func checkPlacement(s *verdict.Sheet, t record.Trial) {
+	client, server := t.Nodes[record.PartGenerator], t.Nodes[record.PartWorker]
+	ok := false
+	switch t.Cell[study.FactorPlacement] {
+	case study.PlacementSameNode:
+		ok = server.Name == client.Name
+	case study.PlacementOtherNode:
+		ok = server.Name != client.Name
+	case study.PlacementOtherZone:
+		ok = server.Zone != client.Zone && server.Zone != "" && client.Zone != ""
+	default:
+		return
+	}
+	s.Check(study.FactorPlacement, ok && client.Name != "" && server.Name != "", "the client ran on %s, the server on %s", nodeWords(client), nodeWords(server))
+}
+
+// nodeWords names a node and its zone.
+func nodeWords(n record.NodeAt) string {
+	switch {
+	case n.Name == "":
+		return "a node that is not known"
+	case n.Zone == "":
+		return fmt.Sprintf("node %s in no zone", n.Name)
+	}
+	return fmt.Sprintf("node %s in zone %s", n.Name, n.Zone)
+}

@@ -1,0 +1,40 @@
+package verdict
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
+)
+
+// Pods that ran elsewhere than the cell asks make a trial invalid, and so does what
+// is not known.
+func TestCheckPlacement(t *testing.T) {
+	const same, node, zone, free = study.PlacementSameNode, study.PlacementOtherNode, study.PlacementOtherZone, study.PlacementScheduled
+	at := func(text string) record.NodeAt {
+		name, zone, _ := strings.Cut(text, "@")
+		return record.NodeAt{Name: name, Zone: zone}
+	}
+	for _, c := range []struct{ level, client, server, want string }{
+		{"", "", "", ""}, {free, "", "", ""}, {free, "a", "b", ""},
+		{same, "a@x", "a@x", "true"}, {same, "a@x", "b@x", "false"}, {same, "", "", "false"},
+		{node, "a", "b", "true"}, {node, "a@x", "b@y", "true"}, {node, "a", "a", "false"}, {node, "a", "", "false"},
+		{zone, "a@x", "b@y", "true"}, {zone, "a@x", "b@x", "false"}, {zone, "a@x", "b", "false"}, {zone, "a", "b@y", "false"},
+	} {
+		var s verdict.Sheet
+		checkPlacement(&s, record.Trial{Cell: record.Cell{study.FactorPlacement: c.level},
+			Nodes: map[string]record.NodeAt{record.PartGenerator: at(c.client), record.PartWorker: at(c.server)}})
+		checks, got := s.Validity().Checks, ""
+		if len(checks) == 1 {
+			got = map[bool]string{true: "true", false: "false"}[checks[0].OK]
+			if !strings.Contains(checks[0].Detail, "the client ran on node") && c.client != "" {
+				t.Errorf("it says %q", checks[0].Detail)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s, client on %q, server on %q: %q, want %q", c.level, c.client, c.server, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package istio
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+var _ mesh.LocalityChecker = (*Mesh)(nil)
+
+// EndpointsPath is Envoy's: see envoy/admin/v3/clusters.proto.
+func (*Mesh) EndpointsPath() string { return "/clusters?format=json" }
+
+// endpointsKnown are a proxy's endpoints by cluster.
+type endpointsKnown struct {
+	Clusters []struct {
+		Name  string `json:"name"`
+		Hosts []struct {
+			Priority int `json:"priority"` // absent: 0, which is asked first
+			Locality struct {
+				Region string `json:"region"`
+				Zone   string `json:"zone"`
+			} `json:"locality"`
+		} `json:"host_statuses"`
+	} `json:"cluster_statuses"`
+}
+
+// CheckLocality compares the priorities that istiod gave to endpoints with their
+// zones. Istio gives them by locality where it prefers one, and the first to all
+// elsewhere.
+func (*Mesh) CheckLocality(endpoints []byte, zone string, routes []mesh.Route, cell record.Cell) []record.Check {
+	want := level(cell, study.FactorLocality)
+	if want == "" {
+		return nil // the mesh's own, whatever that is
+	}
+	var known endpointsKnown
+	if err := json.Unmarshal(endpoints, &known); err != nil {
+		return []record.Check{{Name: study.FactorLocality, Detail: fmt.Sprintf("endpoints of the proxy: %v", err)}}
+	}
+	var wrong []string
+	all, own := 0, 0
+	for _, r := range routes {
+		n, near, far, late := 0, 0, 0, 0 // of the other zones those that are not asked first, of its own those that are not
+		for _, c := range known.Clusters {
+			if c.Name != clusterOf(r) {
+				continue
+			}
+			for _, h := range c.Hosts {
+				n++
+				switch same := h.Locality.Region+"/"+h.Locality.Zone == zone; {
+				case same && h.Priority == 0:
+					near++
+				case same:
+					late++
+				case h.Priority > 0:
+					far++
+				}
+			}
+		}
+		all, own = all+n, own+near+late
+		others := n - near - late
+		switch {
+		case n == 0:
+			wrong = append(wrong, r.Name+": the proxy knows no endpoint of it")
+		case want == study.LocalityIgnore && late+far > 0:
+			wrong = append(wrong, fmt.Sprintf("%s: %d of %d endpoints are not asked first", r.Name, late+far, n))
+		case want == study.LocalityPrefer && late > 0:
+			wrong = append(wrong, fmt.Sprintf("%s: %d of %d endpoints of zone %s are not asked first", r.Name, late, near+late, zone))
+		case want == study.LocalityPrefer && near > 0 && far < others:
+			wrong = append(wrong, fmt.Sprintf("%s: %d of %d endpoints of other zones than %s are asked first too", r.Name, others-far, others, zone))
+		}
+	}
+	return []record.Check{check(study.FactorLocality, wrong, fmt.Sprintf("the caller's proxy in zone %s has %s: %d of %d endpoints are in its zone", zone, want, own, all))}
+}

@@ -1,0 +1,72 @@
+package istio
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// clustersOf is Envoy's answer of a cluster with endpoints, each ZONE:PRIORITY.
+func clustersOf(name, endpoints string) []byte {
+	var hosts []string
+	for _, one := range strings.Fields(endpoints) {
+		zone, priority, _ := strings.Cut(one, ":")
+		host := fmt.Sprintf(`{"locality": {"region": "lab", "zone": %q}`, zone)
+		if priority != "0" { // as protobuf's JSON leaves it out
+			host += `, "priority": ` + priority
+		}
+		hosts = append(hosts, host+"}")
+	}
+	return fmt.Appendf(nil, `{"cluster_statuses": [{"name": "other"}, {"name": %q, "host_statuses": [%s]}]}`, name, strings.Join(hosts, ","))
+}
+
+func TestCheckLocality(t *testing.T) {
+	const prefer, ignore = study.LocalityPrefer, study.LocalityIgnore
+	for _, c := range []struct{ level, endpoints, want string }{
+		{"default", "a:0 b:1", "-"}, {"-", "a:1", "-"}, {"", "", "-"},
+		{ignore, "a:0 b:0 c:0", ""}, {ignore, "a:0 b:1 c:1", "bar: 2 of 3 endpoints are not asked first"}, {ignore, "", "knows no endpoint"},
+		{prefer, "a:0 b:1 c:1", ""}, {prefer, "a:0 a:0", ""}, {prefer, "b:0 c:0", ""}, // none is near
+		{prefer, "a:0 b:0 c:1", "1 of 2 endpoints of other zones than lab/a are asked first too"},
+		{prefer, "a:1 b:0", "1 of 1 endpoints of zone lab/a are not asked first"},
+		{prefer, "", "knows no endpoint"},
+	} {
+		got := (&Mesh{}).CheckLocality(clustersOf(clusterOf(recordedRoute), c.endpoints), "lab/a", []mesh.Route{recordedRoute}, record.Cell{study.FactorLocality: c.level})
+		switch {
+		case c.want == "-":
+			if len(got) > 0 {
+				t.Errorf("%s of %q: %+v", c.level, c.endpoints, got)
+			}
+		case len(got) != 1 || got[0].OK != (c.want == "") || !strings.Contains(got[0].Detail, c.want) || got[0].Name != study.FactorLocality:
+			t.Errorf("%s of %q: %+v, want %q", c.level, c.endpoints, got, c.want)
+		}
+	}
+	if got := (&Mesh{}).CheckLocality([]byte("outbound::1"), "lab/a", nil, record.Cell{study.FactorLocality: prefer}); len(got) != 1 || got[0].OK {
+		t.Errorf("an answer that is no JSON: %+v", got)
+	}
+}
+
+// The setting is beside the balancer's, and prefers nothing where nothing finds
+// endpoints gone.
+func TestLocalityObjects(t *testing.T) {
+	policy := func(levels record.Cell) string {
+		return fmt.Sprint(trafficPolicy(untouched.With(levels))["loadBalancer"])
+	}
+	for want, levels := range map[string]record.Cell{
+		"<nil>": {study.FactorLocality: "default"},
+		"map[localityLbSetting:map[enabled:false]]":              {study.FactorLocality: study.LocalityIgnore},
+		"map[localityLbSetting:map[enabled:true] simple:RANDOM]": {study.FactorLocality: study.LocalityPrefer, study.FactorLoadBalancer: "random"},
+	} {
+		if got := policy(levels); got != want {
+			t.Errorf("%v: %s, want %s", levels, got, want)
+		}
+	}
+	lacking := func(levels record.Cell) int { return len((&Mesh{}).Lacks(untouched.With(levels))) }
+	if lacking(record.Cell{study.FactorLocality: study.LocalityPrefer}) != 1 ||
+		lacking(record.Cell{study.FactorLocality: study.LocalityPrefer, study.FactorOutlierDetection: "errors=5"}) != 0 || lacking(record.Cell{study.FactorLocality: study.LocalityIgnore}) != 0 {
+		t.Error("prefer needs outlier detection, ignore does not")
+	}
+}

@@ -1,0 +1,48 @@
+package site
+
+import (
+	"math"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Nodes that share a machine each count all of it. It is one all the same: what is
+// nobody's is there once, and the processes of every node are taken off it.
+func TestUnattributedOfSeveralNodes(t *testing.T) {
+	// The machine used 2 s in 1 s, the study 1.1 s of them; each node's kubelet 0.1 s.
+	shots := func(boot string) Shots {
+		kubelet := func(ns uint64) []observe.ProcessSample {
+			return []observe.ProcessSample{{PID: 1, Command: "kubelet", TotalNS: ns}}
+		}
+		machine := observe.MachineSample{CPUs: 4, BootID: boot}
+		return Shots{Before: observe.Snapshot{Machine: machine, Processes: kubelet(0)}, After: observe.Snapshot{Machine: machine, Processes: kubelet(1e8)}}
+	}
+	unread := shots("1")
+	unread.After.Processes = nil
+	for name, c := range map[string]struct {
+		nodes []Shots
+		want  float64 // s of nobody; -1: not known
+	}{
+		"one node":              {[]Shots{shots("1")}, 0.8},
+		"one of nobody knows":   {[]Shots{shots("")}, 0.8},
+		"three of one machine":  {[]Shots{shots("1"), shots("1"), shots("1")}, 0.6},
+		"two machines":          {[]Shots{shots("1"), shots("2")}, -1},
+		"of nobody knows which": {[]Shots{shots(""), shots("")}, -1},
+		"one that was not read": {[]Shots{shots("1"), unread}, -1},
+		"none":                  {nil, -1},
+	} {
+		cpu := map[string]record.CPU{record.PartMachine: {UserS: 1.5, SystemS: 0.5}, record.PartGenerator: {UserS: 0.5}, record.PartWorker: {UserS: 0.6}}
+		got := Unattributed(cpu, 1, c.nodes, nil)
+		part, told := cpu[record.PartUnattributed]
+		switch {
+		case c.want < 0:
+			if got != nil || told {
+				t.Errorf("%s: %+v", name, got)
+			}
+		case got == nil || math.Abs(got.UnattributedS-c.want) > 1e-9 || math.Abs(got.UnattributedRatio-c.want/4) > 1e-9 || math.Abs(part.TotalS()-c.want) > 1e-9:
+			t.Errorf("%s: %+v, as a part %v; want %v", name, got, part, c.want)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package study
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// FactorPlacement is where the server's pod runs, seen from the client's.
+const FactorPlacement = "placement"
+
+// Levels of [FactorPlacement].
+const (
+	PlacementScheduled = "as-scheduled"
+	PlacementSameNode  = "same-node"
+	PlacementOtherNode = "other-node"
+	PlacementOtherZone = "other-zone"
+)
+
+// PlacementClient is the place of clients whose servers have one: they all run on
+// one node, so that only the server moves between levels.
+const PlacementClient = "placed"
+
+var placementFactor = choice(FactorPlacement, ScopePods, PlacementScheduled,
+	"Where the server's pod runs, seen from the client's: on the same node, on another node (of the client's zone if the cluster has one), in another zone, or wherever Kubernetes schedules both. All clients of a study that says so run on one node.",
+	PlacementScheduled, PlacementSameNode, PlacementOtherNode, PlacementOtherZone).
+	labelled(says("%s", PlacementScheduled, "as scheduled", PlacementSameNode, "same node", PlacementOtherNode, "other node", PlacementOtherZone, "other zone")).
+	phrased(says("%s", PlacementScheduled, "wherever pods are scheduled", PlacementSameNode, "on the same node", PlacementOtherNode, "on another node", PlacementOtherZone, "in another zone")).
+	subjected(func(level string) (string, bool) {
+		return says("%s", PlacementScheduled, "the scheduler's choice of nodes", PlacementSameNode, "the same node", PlacementOtherNode, "another node", PlacementOtherZone, "another zone")(level), false
+	}).
+	shortened(says("%s"))
+
+// placeOf is a cell's level of the factor placement, "" where Kubernetes chooses.
+func placeOf(cell record.Cell) string {
+	if level := cell[FactorPlacement]; level != PlacementScheduled {
+		return level
+	}
+	return ""
+}
+
+// Place is where a variant's pod runs: of servers a level of [FactorPlacement], of
+// their clients [PlacementClient], "" where Kubernetes chooses.
+func (v Variant) Place() string { return v.place }
+
+// NodeAt is a node of a cluster, as far as it matters to where pods run.
+type NodeAt struct {
+	Name string
+	Host string // its label kubernetes.io/hostname
+	Zone string // REGION/ZONE; "" for none
+	Kind string // what machine it is: nodes of one kind are alike
+}
+
+// Places are the nodes of a plan's pods, by [Variant.Place].
+type Places map[string]NodeAt
+
+// placements are the levels of [FactorPlacement] by which a plan's pods are placed.
+func (p *Plan) placements() []string {
+	var out []string
+	for _, level := range placementFactor.Levels {
+		if level != PlacementScheduled && slices.ContainsFunc(p.Cells, func(c record.Cell) bool { return c[FactorPlacement] == level }) {
+			out = append(out, level)
+		}
+	}
+	return out
+}
+
+// Placed says that a plan wants pods on certain nodes.
+func (p *Plan) Placed() bool { return len(p.placements()) > 0 }
+
+// Spread is how many nodes a plan needs, and in how many zones. Where it needs three
+// in two, two of them are in one.
+func (p *Plan) Spread() (nodes, zones int) {
+	nodes, zones = 1, 1
+	for _, level := range p.placements() {
+		switch level {
+		case PlacementOtherNode:
+			nodes++
+		case PlacementOtherZone:
+			nodes++
+			zones++
+		}
+	}
+	return nodes, zones
+}
+
+// spreadWords is what a plan needs, in words.
+func (p *Plan) spreadWords() string {
+	switch nodes, zones := p.Spread(); {
+	case nodes == 1:
+		return "a node"
+	case zones == 1:
+		return "2 nodes"
+	case nodes == 2:
+		return "2 nodes in different zones"
+	}
+	return "3 nodes, of which 2 are in one zone and 1 in another"
+}
+
+// Places chooses nodes for a plan's pods: nil for a plan that leaves them to
+// Kubernetes. The nodes given are those that pods can go to. Of several choices it
+// takes one by name whose nodes are alike. The error says what was found, with this
+// hint.
+func (p *Plan) Places(nodes []NodeAt, hint string) (Places, error) {
+	asked := p.placements()
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b NodeAt) int { return strings.Compare(a.Name, b.Name) })
+	var best Places
+	least := 0
+	for _, client := range nodes {
+		if places, cost := placesFrom(client, nodes, asked); places != nil && (best == nil || cost < least) {
+			best, least = places, cost
+		}
+	}
+	if best == nil {
+		return nil, p.Study.Place(FactorPlacement).Errorf(hint, "%s: %s takes %s, and there %s", FactorPlacement, strings.Join(asked, ", "), p.spreadWords(), nodesFound(nodes))
+	}
+	return best, nil
+}
+
+// What a choice of nodes costs: one in another zone than it should be weighs more
+// than one of another kind than the client's.
+const (
+	costFar    = 10
+	costUnlike = 1
+)
+
+// placesFrom are nodes for servers if clients run on this one, nil if there are none.
+func placesFrom(client NodeAt, nodes []NodeAt, asked []string) (out Places, cost int) {
+	out = Places{PlacementClient: client}
+	for _, level := range asked {
+		found := []NodeAt{client}
+		if level != PlacementSameNode {
+			found = slices.DeleteFunc(slices.Clone(nodes), func(n NodeAt) bool {
+				near := n.Zone == client.Zone
+				switch {
+				case level == PlacementOtherZone:
+					return near || n.Zone == "" || client.Zone == ""
+				case slices.Contains(asked, PlacementOtherZone): // or the two would be one
+					return n.Name == client.Name || !near
+				}
+				return n.Name == client.Name
+			})
+		}
+		if len(found) == 0 {
+			return nil, 0
+		}
+		price := func(n NodeAt) int {
+			sum := 0
+			if n.Kind != client.Kind {
+				sum += costUnlike
+			}
+			if level == PlacementOtherNode && n.Zone != client.Zone {
+				sum += costFar
+			}
+			return sum
+		}
+		out[level] = slices.MinFunc(found, func(a, b NodeAt) int { return cmp.Compare(price(a), price(b)) })
+		cost += price(out[level])
+	}
+	return out, cost
+}
+
+// mostFound is how many nodes are named one by one.
+const mostFound = 8
+
+// nodesFound lists nodes by zones: "are 2 nodes: lab-1 in lab/zone-1, lab-2 in no zone".
+func nodesFound(nodes []NodeAt) string {
+	if len(nodes) == 0 {
+		return "is no node that pods can go to"
+	}
+	var each []string
+	for i, n := range nodes {
+		if i == mostFound {
+			each = append(each, fmt.Sprintf("and %d more", len(nodes)-i))
+			break
+		}
+		zone := "no zone"
+		if n.Zone != "" {
+			zone = "zone " + n.Zone
+		}
+		each = append(each, n.Name+" in "+zone)
+	}
+	if len(nodes) == 1 {
+		return "is one node that pods can go to: " + each[0]
+	}
+	return fmt.Sprintf("are %d nodes that pods can go to: %s", len(nodes), strings.Join(each, ", "))
+}
