@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -289,25 +290,27 @@ func recordClock(o loadcontrol.Offset) record.Clock {
 	return record.Clock{AheadUS: record.Microseconds(o.Offset), ErrorUS: record.Microseconds(o.Uncertainty)}
 }
 
-// comparisons are how often clocks of hands are compared: the quickest exchange of
-// all is believed.
-const comparisons = 4
+// comparisons are how often clocks of hands are compared, each time by the quickest
+// of several exchanges. What all of them allow is believed.
+const comparisons = 10
 
 // clocks compares the hands' clocks with the first one's, by way of this
 // machine's. Hands on one node have one clock.
 func (t *trialRun) clocks(ctx context.Context, of func(*hand) *loadcontrol.Offset) error {
 	seen := make([]loadcontrol.Offset, len(t.hands))
 	err := t.each(func(i int, h *hand) error {
-		seen[i].Uncertainty = time.Hour
+		least, most := time.Duration(math.MinInt64), time.Duration(math.MaxInt64)
 		for range comparisons {
 			o, err := h.api.ClockOffset(ctx)
 			if err != nil {
 				return fmt.Errorf("compare clocks with the generator: %w", err)
 			}
-			if o.Uncertainty < seen[i].Uncertainty {
-				seen[i] = o
-			}
+			least, most = max(least, o.Offset-o.Uncertainty), min(most, o.Offset+o.Uncertainty)
 		}
+		if least > most {
+			return fmt.Errorf("its clock, or this machine's, was set by %v or more while they were compared", least-most)
+		}
+		seen[i] = loadcontrol.Offset{Offset: least + (most-least)/2, Uncertainty: (most - least + 1) / 2}
 		return nil
 	})
 	if err != nil {
