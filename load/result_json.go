@@ -74,13 +74,18 @@ func (r *Result) head() resultJSON {
 	return out
 }
 
-func intervalOut(iv *Interval) (intervalJSON, error) {
-	j := intervalJSON{
+// bare is the interval without its histograms.
+func (iv *Interval) bare() intervalJSON {
+	return intervalJSON{
 		Index: iv.Index, StartNS: iv.StartNS, DurationNS: iv.DurationNS, Account: iv.Account,
 		Clamped: iv.Clamped, MaxInFlight: iv.MaxInFlight,
 		BytesSent: iv.BytesSent, BytesRead: iv.BytesRead, Connects: iv.Connects, CPU: iv.CPU,
 		Gaps: gapsOut(&iv.Gaps), Serial: serialOut(&iv.Serial),
 	}
+}
+
+func intervalOut(iv *Interval) (intervalJSON, error) {
+	j := iv.bare()
 	for _, h := range []struct {
 		from *hdrhistogram.PackedHistogram
 		to   *string
@@ -132,8 +137,8 @@ func (r *Result) setHead(in *resultJSON) error {
 	return nil
 }
 
-// in is the interval, which must be number i.
-func (j *intervalJSON) in(i int) (Interval, error) {
+// bare is the interval, which must be number i, with empty histograms.
+func (j *intervalJSON) bare(i int) (Interval, error) {
 	if j.Index != i {
 		return Interval{}, fmt.Errorf("load result: interval %d stands at place %d", j.Index, i)
 	}
@@ -144,17 +149,26 @@ func (j *intervalJSON) in(i int) (Interval, error) {
 		Index: j.Index, StartNS: j.StartNS, DurationNS: j.DurationNS, Account: j.Account,
 		Clamped: j.Clamped, MaxInFlight: j.MaxInFlight,
 		BytesSent: j.BytesSent, BytesRead: j.BytesRead, Connects: j.Connects, CPU: j.CPU, Serial: j.Serial.in(),
+		Intended: newPacked(), Send: newPacked(), Lag: newPacked(), Wait: newPacked(),
 	}
 	gaps, err := j.Gaps.in()
 	if err != nil {
 		return Interval{}, fmt.Errorf("load result: gaps of interval %d: %w", i, err)
 	}
 	iv.Gaps = gaps
+	return iv, nil
+}
+
+// in is the interval, which must be number i.
+func (j *intervalJSON) in(i int) (Interval, error) {
+	iv, err := j.bare(i)
+	if err != nil {
+		return Interval{}, err
+	}
 	for _, h := range []struct {
 		from string
 		to   **hdrhistogram.PackedHistogram
 	}{{j.Intended, &iv.Intended}, {j.Send, &iv.Send}, {j.Lag, &iv.Lag}, {j.Wait, &iv.Wait}} {
-		*h.to = newPacked()
 		if h.from == "" {
 			continue
 		}

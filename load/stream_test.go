@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync/atomic"
@@ -77,7 +78,7 @@ func TestBrokenStreams(t *testing.T) {
 	if err := whole.WriteStream(&text); err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.SplitAfter(strings.TrimSpace(text.String()), "\n")
+	lines := strings.SplitAfter(text.String(), "\n")
 	read := func(in io.Reader) error {
 		s, err := NewStream(in)
 		if err != nil {
@@ -90,6 +91,12 @@ func TestBrokenStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := errors.New("the line broke")
+	withBuckets := func(buckets string) string {
+		return strings.Replace(lines[1], "[0,0,0,0]", fmt.Sprintf("[%d,0,0,0]", len(buckets)), 1) + buckets
+	}
+	if err := read(strings.NewReader(lines[0] + withBuckets("\x01\x01") + lines[2] + lines[3])); err != nil {
+		t.Fatal(err)
+	}
 	for name, in := range map[string]io.Reader{
 		"nothing":           strings.NewReader(""),
 		"half a head":       strings.NewReader(lines[0][:20]),
@@ -100,7 +107,11 @@ func TestBrokenStreams(t *testing.T) {
 		"the last":          strings.NewReader(lines[0] + lines[1] + lines[2]),
 		"half of the last":  strings.NewReader(lines[0] + lines[1] + lines[2] + lines[3][:10]),
 		"the line":          io.MultiReader(strings.NewReader(lines[0]+lines[1]), iotest.ErrReader(broken)),
-		"another histogram": strings.NewReader(lines[0] + strings.Replace(lines[1], `"intended_hdr":""`, `"intended_hdr":"HISTFAAA"`, 1) + lines[2] + lines[3]),
+		"half a bucket":     strings.NewReader(lines[0] + withBuckets("\x01") + lines[2] + lines[3]),
+		"an empty bucket":   strings.NewReader(lines[0] + withBuckets("\x01\x00") + lines[2] + lines[3]),
+		"a value too high":  strings.NewReader(lines[0] + withBuckets("\xff\xff\x7f\x01") + lines[2] + lines[3]),
+		"a negative length": strings.NewReader(lines[0] + strings.Replace(lines[1], "[0,0,0,0]", "[-1,0,0,0]", 1) + lines[2] + lines[3]),
+		"a huge length":     strings.NewReader(lines[0] + strings.Replace(lines[1], "[0,0,0,0]", "[9999999999,0,0,0]", 1) + lines[2] + lines[3]),
 	} {
 		if read(in) == nil {
 			t.Errorf("%s: no error", name)
@@ -118,6 +129,19 @@ func (c *counted) Read(b []byte) (int, error) {
 	n, err := c.Reader.Read(b[:min(len(b), 512)])
 	c.n.Add(int64(n))
 	return n, err
+}
+
+// The number of a value's bucket is the library's own: all values of a bucket, and
+// no others, have it.
+func TestBuckets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.Int64Range(0, histHighest).Draw(t, "value")
+		h, least := newPacked(), valueAt(bucketAt(value))
+		_ = h.RecordValue(value)
+		if h.CountAtValue(least) != 1 || least > value || least > 0 && h.CountAtValue(least-1) != 0 || bucketAt(least) != bucketAt(value) {
+			t.Fatalf("%d is in bucket %d, which begins at %d", value, bucketAt(value), least)
+		}
+	})
 }
 
 // A quick stream is not read far ahead of a slow one: whoever sends it has to wait.

@@ -175,10 +175,10 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request, _ string, runnin
 	}
 }
 
-// resultStream sends a result line by line, as fast as it is read.
+// resultStream sends a result interval by interval, as fast as it is read.
 func (s *Server) resultStream(w http.ResponseWriter, r *http.Request, _ string, running *load.Running) {
 	if result := recorded(w, r, running); result != nil {
-		w.Header().Set("Content-Type", "application/x-ndjson")
+		w.Header().Set("Content-Type", "application/octet-stream")
 		_ = result.WriteStream(w) // what breaks off is seen where it is read
 	}
 }
