@@ -42,7 +42,10 @@ func newOrder(spec *Spec, shards int) *order {
 	switch {
 	case spec.Arrival == Burst:
 		o.unit, o.burst = float64(spec.Connections), true
-	case spec.Arrival == Uniform && spec.Share != nil:
+		if spec.dealt() {
+			o.unit = float64(spec.Share.Connections)
+		}
+	case spec.Share != nil && (spec.Arrival == Uniform || spec.dealt()):
 		o.unit *= float64(spec.Share.Of)
 	}
 	return o

@@ -147,6 +147,9 @@ type Result struct {
 	// Requests is the log of single requests, if the Spec asked for one. It is
 	// no part of the result's JSON.
 	Requests *RequestLog
+	// dealt is how many generators dealt one schedule out among themselves, if this
+	// is what all of them recorded; else 0.
+	dealt int
 }
 
 // Window is a range of whole intervals, taken together.
@@ -206,7 +209,7 @@ func (r *Result) Window(from, to int) (*Window, error) {
 	w := &Window{
 		From: from, To: to, Account: Account{Failed: map[string]int64{}},
 		Intended: NewHistogram(), Send: NewHistogram(), Lag: NewHistogram(), Wait: NewHistogram(),
-		law: r.Spec.law(),
+		law: r.law(),
 	}
 	for i := from; i < to; i++ {
 		iv := &r.Intervals[i]
@@ -262,6 +265,9 @@ func Merge(results ...*Result) (*Result, error) {
 	}
 	if s := out.Spec.Share; s != nil && s.Of == out.Replicas {
 		out.Spec.Share = nil // together they gave the whole rate
+		if s.Connections > 0 {
+			out.Spec.Connections, out.dealt = s.Connections, s.Of
+		}
 	}
 	return out, nil
 }

@@ -52,36 +52,54 @@ type intervalJSON struct {
 // MarshalJSON implements [json.Marshaler]; histograms are in HdrHistogram's
 // own encoding, so nothing is lost.
 func (r *Result) MarshalJSON() ([]byte, error) {
+	out := r.head()
+	for i := range r.Intervals {
+		j, err := intervalOut(&r.Intervals[i])
+		if err != nil {
+			return nil, err
+		}
+		out.Intervals = append(out.Intervals, j)
+	}
+	return json.Marshal(out)
+}
+
+// head is the result without its intervals.
+func (r *Result) head() resultJSON {
 	out := resultJSON{
 		Schema: resultSchema, Version: r.Version, Spec: r.Spec, StartUnixNS: r.Start.UnixNano(),
 		EndNS: r.EndNS, Interrupted: r.Interrupted, Replicas: r.Replicas, Opened: r.Opened, Probes: r.Probes, Changes: r.Changes,
 		Intervals: make([]intervalJSON, 0, len(r.Intervals)),
 	}
 	out.Spec.Trace = nil // it can be large, and whoever started the run has it
-	for i := range r.Intervals {
-		iv := &r.Intervals[i]
-		j := intervalJSON{
-			Index: iv.Index, StartNS: iv.StartNS, DurationNS: iv.DurationNS, Account: iv.Account,
-			Clamped: iv.Clamped, MaxInFlight: iv.MaxInFlight,
-			BytesSent: iv.BytesSent, BytesRead: iv.BytesRead, Connects: iv.Connects, CPU: iv.CPU,
-			Gaps: gapsOut(&iv.Gaps), Serial: serialOut(&iv.Serial),
-		}
-		for _, h := range []struct {
-			from *hdrhistogram.PackedHistogram
-			to   *string
-		}{{iv.Intended, &j.Intended}, {iv.Send, &j.Send}, {iv.Lag, &j.Lag}, {iv.Wait, &j.Wait}} {
-			if h.from.TotalCount() == 0 {
-				continue // "" stands for an empty one
-			}
-			data, err := h.from.Encode()
-			if err != nil {
-				return nil, fmt.Errorf("encode a histogram of interval %d: %w", i, err)
-			}
-			*h.to = string(data)
-		}
-		out.Intervals = append(out.Intervals, j)
+	return out
+}
+
+// bare is the interval without its histograms.
+func (iv *Interval) bare() intervalJSON {
+	return intervalJSON{
+		Index: iv.Index, StartNS: iv.StartNS, DurationNS: iv.DurationNS, Account: iv.Account,
+		Clamped: iv.Clamped, MaxInFlight: iv.MaxInFlight,
+		BytesSent: iv.BytesSent, BytesRead: iv.BytesRead, Connects: iv.Connects, CPU: iv.CPU,
+		Gaps: gapsOut(&iv.Gaps), Serial: serialOut(&iv.Serial),
 	}
-	return json.Marshal(out)
+}
+
+func intervalOut(iv *Interval) (intervalJSON, error) {
+	j := iv.bare()
+	for _, h := range []struct {
+		from *hdrhistogram.PackedHistogram
+		to   *string
+	}{{iv.Intended, &j.Intended}, {iv.Send, &j.Send}, {iv.Lag, &j.Lag}, {iv.Wait, &j.Wait}} {
+		if h.from.TotalCount() == 0 {
+			continue // "" stands for an empty one
+		}
+		data, err := h.from.Encode()
+		if err != nil {
+			return j, fmt.Errorf("encode a histogram of interval %d: %w", iv.Index, err)
+		}
+		*h.to = string(data)
+	}
+	return j, nil
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -90,53 +108,78 @@ func (r *Result) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
 	}
-	if in.Schema != resultSchema {
-		return fmt.Errorf("load result: schema %d, want %d", in.Schema, resultSchema)
+	if err := r.setHead(&in); err != nil {
+		return err
 	}
 	if len(in.Intervals) > maxIntervals {
 		return fmt.Errorf("load result: %d intervals are more than %d", len(in.Intervals), maxIntervals)
 	}
-	*r = Result{
-		Spec: in.Spec, Version: in.Version, Start: time.Unix(0, in.StartUnixNS),
-		EndNS: in.EndNS, Interrupted: in.Interrupted, Replicas: in.Replicas, Opened: in.Opened, Probes: in.Probes, Changes: in.Changes,
-		Intervals: make([]Interval, 0, len(in.Intervals)),
-	}
+	r.Intervals = make([]Interval, 0, len(in.Intervals))
 	for i := range in.Intervals {
-		j := &in.Intervals[i]
-		if j.Index != i {
-			return fmt.Errorf("load result: interval %d stands at place %d", j.Index, i)
-		}
-		if len(j.Failed) > maxKinds {
-			return fmt.Errorf("load result: interval %d: %d kinds of failure", i, len(j.Failed))
-		}
-		iv := Interval{
-			Index: j.Index, StartNS: j.StartNS, DurationNS: j.DurationNS, Account: j.Account,
-			Clamped: j.Clamped, MaxInFlight: j.MaxInFlight,
-			BytesSent: j.BytesSent, BytesRead: j.BytesRead, Connects: j.Connects, CPU: j.CPU, Serial: j.Serial.in(),
-		}
-		gaps, err := j.Gaps.in()
+		iv, err := in.Intervals[i].in(i)
 		if err != nil {
-			return fmt.Errorf("load result: gaps of interval %d: %w", i, err)
-		}
-		iv.Gaps = gaps
-		for _, h := range []struct {
-			from string
-			to   **hdrhistogram.PackedHistogram
-		}{{j.Intended, &iv.Intended}, {j.Send, &iv.Send}, {j.Lag, &iv.Lag}, {j.Wait, &iv.Wait}} {
-			*h.to = newPacked()
-			if h.from == "" {
-				continue
-			}
-			decoded, err := hdrhistogram.DecodePacked([]byte(h.from))
-			if err != nil {
-				return fmt.Errorf("load result: a histogram of interval %d: %w", i, err)
-			}
-			if decoded.LowestTrackableValue() != histLowest || decoded.HighestTrackableValue() != histHighest || decoded.SignificantFigures() != histDigits {
-				return fmt.Errorf("load result: a histogram of interval %d has other bounds than ours", i)
-			}
-			*h.to = decoded
+			return err
 		}
 		r.Intervals = append(r.Intervals, iv)
 	}
 	return nil
+}
+
+// setHead makes it what was read, without its intervals.
+func (r *Result) setHead(in *resultJSON) error {
+	if in.Schema != resultSchema {
+		return fmt.Errorf("load result: schema %d, want %d", in.Schema, resultSchema)
+	}
+	*r = Result{
+		Spec: in.Spec, Version: in.Version, Start: time.Unix(0, in.StartUnixNS),
+		EndNS: in.EndNS, Interrupted: in.Interrupted, Replicas: in.Replicas, Opened: in.Opened, Probes: in.Probes, Changes: in.Changes,
+	}
+	return nil
+}
+
+// bare is the interval, which must be number i, with empty histograms.
+func (j *intervalJSON) bare(i int) (Interval, error) {
+	if j.Index != i {
+		return Interval{}, fmt.Errorf("load result: interval %d stands at place %d", j.Index, i)
+	}
+	if len(j.Failed) > maxKinds {
+		return Interval{}, fmt.Errorf("load result: interval %d: %d kinds of failure", i, len(j.Failed))
+	}
+	iv := Interval{
+		Index: j.Index, StartNS: j.StartNS, DurationNS: j.DurationNS, Account: j.Account,
+		Clamped: j.Clamped, MaxInFlight: j.MaxInFlight,
+		BytesSent: j.BytesSent, BytesRead: j.BytesRead, Connects: j.Connects, CPU: j.CPU, Serial: j.Serial.in(),
+		Intended: newPacked(), Send: newPacked(), Lag: newPacked(), Wait: newPacked(),
+	}
+	gaps, err := j.Gaps.in()
+	if err != nil {
+		return Interval{}, fmt.Errorf("load result: gaps of interval %d: %w", i, err)
+	}
+	iv.Gaps = gaps
+	return iv, nil
+}
+
+// in is the interval, which must be number i.
+func (j *intervalJSON) in(i int) (Interval, error) {
+	iv, err := j.bare(i)
+	if err != nil {
+		return Interval{}, err
+	}
+	for _, h := range []struct {
+		from string
+		to   **hdrhistogram.PackedHistogram
+	}{{j.Intended, &iv.Intended}, {j.Send, &iv.Send}, {j.Lag, &iv.Lag}, {j.Wait, &iv.Wait}} {
+		if h.from == "" {
+			continue
+		}
+		decoded, err := hdrhistogram.DecodePacked([]byte(h.from))
+		if err != nil {
+			return Interval{}, fmt.Errorf("load result: a histogram of interval %d: %w", i, err)
+		}
+		if decoded.LowestTrackableValue() != histLowest || decoded.HighestTrackableValue() != histHighest || decoded.SignificantFigures() != histDigits {
+			return Interval{}, fmt.Errorf("load result: a histogram of interval %d has other bounds than ours", i)
+		}
+		*h.to = decoded
+	}
+	return iv, nil
 }

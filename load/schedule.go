@@ -13,6 +13,9 @@ import (
 type law struct {
 	process string
 	every   int // a shard has every so-maniest request of the process
+	// apart is how many of all requests a shard's neighbours are apart, on average:
+	// more than every where several generators dealt them out by chance.
+	apart int
 }
 
 // law returns that of the Spec's arrivals.
@@ -21,6 +24,14 @@ func (s *Spec) law() law {
 	if t, err := s.parseTarget(); err == nil && t.looped() {
 		l.every = max(1, s.Threads)
 	}
+	l.apart = l.every
+	return l
+}
+
+// law is that of what the generator, or all of them together, recorded.
+func (r *Result) law() law {
+	l := r.Spec.law()
+	l.apart *= max(1, r.dealt)
 	return l
 }
 
@@ -45,15 +56,15 @@ func (w *Window) Schedule() *record.Schedule {
 
 // Dependence is the autocorrelation of neighbours' latencies, nil if not known,
 // and as how many independent requests the completed ones count, 0 if not known.
-// Of several threads, which have every n-th request each, it is the n-th root of
-// what they saw, as of a first-order autoregressive series.
+// Of several threads or generators, which have every n-th request each, it is the
+// n-th root of what they saw, as of a first-order autoregressive series.
 func (w *Window) Dependence() (rho *float64, effective float64) {
 	r := w.Serial.Correlation()
 	if math.IsNaN(r) {
 		return nil, 0
 	}
-	if w.law.every > 1 {
-		r = math.Pow(max(r, 0), 1/float64(w.law.every))
+	if w.law.apart > 1 {
+		r = math.Pow(max(r, 0), 1/float64(w.law.apart))
 	}
 	return &r, stat.EffectiveSize(w.Completed, r)
 }
@@ -66,7 +77,7 @@ func scheduleWords(w *Window) (out []string) {
 	case s == nil:
 		return nil
 	case s.Process == Poisson:
-		rate := float64(s.Gaps) / (float64(w.DurationNS) / 1e9) / float64(w.law.every)
+		rate := float64(s.Gaps) / (float64(w.DurationNS) / 1e9) / float64(w.law.apart)
 		if s.Distance > arrival.OddDistance+arrival.ChanceDistance(s.Gaps)+arrival.Serialised(sendS, rate) {
 			out = append(out, fmt.Sprintf("the generator's arrivals are no good Poisson process: their gaps are %.3f from exponential ones; was it held up?", s.Distance))
 		}

@@ -49,6 +49,12 @@ type HeaderKey struct {
 type Share struct {
 	Index int `json:"index"`
 	Of    int `json:"of"`
+	// Connections, if not 0, are those that all have together, as evenly spread as
+	// they can be. Then all together send the very requests that one generator with
+	// so many connections would: Poisson arrivals of one seed are dealt out by
+	// chance, and of each burst a generator sends as many as it has connections.
+	// See [Spec.Split].
+	Connections int `json:"connections,omitempty"`
 }
 
 // TLS says how to speak TLS, in addition to what the URL's scheme says.

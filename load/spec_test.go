@@ -55,8 +55,8 @@ func TestSpecErrors(t *testing.T) {
 		"values 0":               func(s *Spec) { s.HeaderKey = &HeaderKey{"a", 0} },
 		"carries the request":    func(s *Spec) { s.RequestID, s.HeaderKey = "a", &HeaderKey{"X-Request-ID", 1} },
 		"request_log: some":      func(s *Spec) { s.RequestLog, s.Rate, s.DurationS = true, 10_000, 500 },
-		"share: index 3 of 3":    func(s *Spec) { s.Share = &Share{3, 3} },
-		"nothing to share":       func(s *Spec) { s.Share, s.Rate = &Share{0, 3}, rate.Max },
+		"share: index 3 of 3":    func(s *Spec) { s.Share = &Share{Index: 3, Of: 3} },
+		"nothing to share":       func(s *Spec) { s.Share, s.Rate = &Share{Of: 3}, rate.Max },
 		"start_at_unix_ns -1":    func(s *Spec) { s.StartAtUnixNS = -1 },
 		"its key need":           func(s *Spec) { s.URL = "https://h/"; s.TLS = &TLS{CertPEM: "x"} },
 	} {

@@ -189,16 +189,23 @@ func (s *Spec) schedule() arrival.Schedule {
 	case Uniform:
 		return s.takeTurns(arrival.Uniform(shape, s.DurationS))
 	case Burst:
+		if s.dealt() {
+			from, to := s.Share.burst()
+			return arrival.BurstOf(from, to, shape, s.DurationS, s.Share.Connections)
+		}
 		return arrival.Burst(shape, s.DurationS, s.Connections)
 	}
-	seed := s.Seed
-	if s.Share != nil {
+	seed, hand := s.Seed, arrival.Hand{Of: 1}
+	switch {
+	case s.dealt():
+		hand = arrival.Hand{Index: s.Share.Index, Of: s.Share.Of}
+	case s.Share != nil:
 		seed += uint64(s.Share.Index) * 0x9e3779b97f4a7c15 // far from the neighbours' and other seeds
 	}
 	if s.RepeatS > 0 {
-		return arrival.Repeating(shape.RateRPS, s.RepeatS, s.DurationS, seed)
+		return arrival.RepeatingOf(hand, shape.RateRPS, s.RepeatS, s.DurationS, seed)
 	}
-	return arrival.Poisson(shape, s.DurationS, seed)
+	return arrival.PoissonOf(hand, shape, s.DurationS, seed)
 }
 
 // shape is how the rate of all generators together changes. There must be one.
@@ -226,9 +233,9 @@ func (s *Spec) fraction() float64 {
 }
 
 // portion is the part of the rate in the schedule that this generator walks:
-// where generators take turns, each walks that of all.
+// where generators take turns, or deal it out, each walks that of all.
 func (s *Spec) portion() float64 {
-	if s.Arrival == Uniform {
+	if s.Arrival == Uniform || s.dealt() {
 		return 1
 	}
 	return s.fraction()

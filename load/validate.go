@@ -167,6 +167,9 @@ func (s *Spec) validateSchedule() error {
 	if s.Share != nil && (s.Share.Of < 1 || s.Share.Of > maxShares || s.Share.Index < 0 || s.Share.Index >= s.Share.Of) {
 		return fmt.Errorf("share: index %d of %d: want an index from 0 on, of at most %d generators", s.Share.Index, s.Share.Of, maxShares)
 	}
+	if s.dealt() && (s.Share.Connections > s.Share.Of*maxConnections || s.Connections != part(s.Share.Connections, s.Share.Of, s.Share.Index)) {
+		return fmt.Errorf("share: connections %d: of these, generator %d of %d does not have %d", s.Share.Connections, s.Share.Index, s.Share.Of, s.Connections)
+	}
 	if s.Share != nil && s.Rate.IsMax() {
 		return fmt.Errorf("share: rate max is nothing to share")
 	}

@@ -146,6 +146,9 @@ type Passed struct {
 	Config []byte `json:"-"`
 	// State is what the proxy says of itself; nil if it does not.
 	State *ProxyState `json:"state"`
+	// Of is how many proxies rose by Rise together, where several clients have one
+	// each; what else there is, is of the first. 0: one.
+	Of int `json:"of,omitempty"`
 }
 
 // Read is what was seen of a proxy, if its statistics could be read; else nil.

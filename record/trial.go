@@ -62,6 +62,8 @@ type Trial struct {
 	Validity Validity `json:"validity"`
 
 	Load *Load `json:"load,omitempty"`
+	// Hands are the generators, if several sent the requests.
+	Hands []Hand `json:"hands,omitempty"`
 	// Way is what the cell's requests passed.
 	Way Way `json:"way,omitempty"`
 	// Nodes are those of the client's pod and the server's, by PartGenerator and
@@ -317,6 +319,11 @@ type Connections struct {
 	Opened        int64 `json:"opened"`        // by the pod
 	Accepted      int64 `json:"accepted"`      // by the pod
 	Retransmitted int64 `json:"retransmitted"` // segments
+}
+
+// Plus adds those of another pod.
+func (c Connections) Plus(d Connections) Connections {
+	return Connections{c.Established + d.Established, c.Opened + d.Opened, c.Accepted + d.Accepted, c.Retransmitted + d.Retransmitted}
 }
 
 // Pressure is the machine's state in the window.

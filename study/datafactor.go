@@ -12,6 +12,7 @@ import (
 const (
 	FactorSidecars    = "sidecars"
 	FactorConnections = "connections"
+	FactorGenerators  = "generators"
 	FactorRate        = "rate"
 	FactorArrival     = "arrival"
 	FactorProtocol    = "protocol"
@@ -49,6 +50,9 @@ const (
 	EnvoyDefault = "default" // the Envoy of the proxy image
 )
 
+// MaxGenerators bounds the client pods that send the requests of a trial.
+const MaxGenerators = 100
+
 // dataFactors is the table of the data plane's factors, in the order reports
 // use.
 var dataFactors = []Factor{
@@ -66,6 +70,14 @@ var dataFactors = []Factor{
 		parse:    integerLevel(1, 10_000), integer: true, low: 1,
 	}.labelled(counts("connection")).phrased(after("at", counts("connection"))).
 		bound(into(func(l *Levels) any { return &l.Connections })),
+	Factor{
+		Name: FactorGenerators, Kind: DataPlane, Scope: ScopeLoad, Unit: "generators", Default: "1", Numeric: true, Implied: true,
+		Doc:      "Load generators, each in a client pod of its own. They share the connections, and send together exactly the requests that one would.",
+		Pattern:  `^[1-9][0-9]*$`,
+		Examples: []string{"1", "2", "4"},
+		parse:    integerLevel(1, MaxGenerators), integer: true, low: 1,
+	}.labelled(counts("generator")).phrased(after("with", counts("generator"))).
+		bound(into(func(l *Levels) any { return &l.Generators })),
 	Factor{
 		Name: FactorRate, Kind: DataPlane, Scope: ScopeLoad, Unit: "requests/s", Default: "1000", Numeric: true,
 		Doc:      "Requests scheduled per second over all connections (open loop); max sends as fast as the connections allow.",

@@ -33,6 +33,9 @@ type Factor struct {
 	Kind    Kind   // of the studies that have it; "" for several
 	Scope   Scope
 	Default string // canonical
+	// Implied says that the default goes without saying: studies and cells that
+	// have it do not name it, unless the study varies the factor.
+	Implied bool
 	// Usual is, of a lever, the level that istiod has where nothing was set:
 	// what arithmetic takes for [LevelInstalled] before it has been read; "" where
 	// istiod has none of its own.
@@ -136,6 +139,17 @@ func (f Factor) Value(level string) (float64, bool) {
 	}
 	v, err := strconv.ParseFloat(level, 64)
 	return v, err == nil
+}
+
+// unsaid leaves out of a cell the levels that go without saying, but for factors
+// that are said.
+func unsaid(table []Factor, cell record.Cell, said func(factor string) bool) record.Cell {
+	for _, f := range table {
+		if level := cell[f.Name]; f.Implied && (level == "" || level == f.Default) && !said(f.Name) {
+			delete(cell, f.Name)
+		}
+	}
+	return cell
 }
 
 // effective is a full cell as it takes effect.

@@ -14,6 +14,9 @@ import (
 func bind(table []Factor, cell record.Cell, to any) error {
 	for _, f := range table {
 		level := cell[f.Name]
+		if level == "" && f.Implied {
+			level = f.Default
+		}
 		if level != NotApplicable {
 			var err error
 			if level, err = f.Canonical(level); err != nil {

@@ -145,7 +145,8 @@ func (k Kind) Effective(cell record.Cell) record.Cell { return effective(k.Facto
 // Matches reports whether a cell of a plan is one that partial describes:
 // putting partial over it changes nothing.
 func (k Kind) Matches(cell, partial record.Cell) bool {
-	return k.Effective(cell.With(partial)).Key() == cell.Key()
+	with := unsaid(k.Factors(), k.Effective(cell.With(partial)), func(factor string) bool { _, said := cell[factor]; return said })
+	return with.Key() == cell.Key()
 }
 
 func only(k ...Kind) []Kind { return k }
@@ -184,6 +185,16 @@ func (d *decoder) checkKind() {
 			d.fail(d.pos("kind"), "add the section "+section+", or leave kind out", "a study of %s needs a %s", of.About(), section)
 		}
 	}
+}
+
+// Setting is the level of a factor that the study does not vary; false where it
+// does.
+func (s *Study) Setting(f Factor) (string, bool) {
+	level, ok := s.Settings[f.Name]
+	if !ok && f.Implied && !s.varies(f.Name) {
+		return f.Default, true
+	}
+	return level, ok
 }
 
 // allFactors are those of all kinds, each once, and the one that chooses a

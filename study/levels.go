@@ -199,6 +199,7 @@ type Levels struct {
 	Protocol     string
 	PayloadBytes int64
 	KeepAlive    bool
+	Generators   int
 }
 
 // LevelsOf reads the generator's part of a cell. It fails only for a cell

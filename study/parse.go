@@ -90,7 +90,7 @@ func (d *decoder) resolve(s *Study) {
 		switch _, fixed := s.Settings[f.Name]; {
 		case fixed && s.varies(f.Name):
 			d.fail(d.pos("settings", f.Name), "leave it out of one of them", "%s is both in settings and in factors", f.Name)
-		case fixed || s.varies(f.Name):
+		case fixed || f.Implied || s.varies(f.Name):
 		case f.Name == FactorSidecars && !has(carrierLevels(s.Mesh), f.Default):
 			s.Settings[f.Name] = carrierLevels(s.Mesh)[0]
 		case f.Name == FactorMesh:

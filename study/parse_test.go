@@ -22,12 +22,12 @@ func parseOK(t *testing.T, text string, sets ...string) *Study {
 
 func TestParseDefaults(t *testing.T) {
 	s := parseOK(t, minimal)
-	if len(s.Settings) != len(dataFactors) {
-		t.Errorf("settings have %d factors, want all %d", len(s.Settings), len(dataFactors))
-	}
 	for _, f := range dataFactors {
-		if s.Settings[f.Name] != f.Default {
-			t.Errorf("%s = %q, want the default %q", f.Name, s.Settings[f.Name], f.Default)
+		if level, ok := s.Settings[f.Name]; ok == f.Implied || ok && level != f.Default {
+			t.Errorf("%s = %q, want the default %q", f.Name, level, f.Default)
+		}
+		if level, ok := s.Setting(f); !ok || level != f.Default {
+			t.Errorf("the setting of %s is %q, want the default %q", f.Name, level, f.Default)
 		}
 	}
 	if s.Title != "x" || s.Mesh != MeshIstio || s.Window != 2*time.Second || len(s.Measures) != 7 || s.Stop != nil {

@@ -115,10 +115,15 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 	return p, p.compare()
 }
 
+// effective is a full cell as it takes effect and as the plan names it.
+func (p *Plan) effective(cell record.Cell) record.Cell {
+	return unsaid(p.Study.Kind.Factors(), p.Study.Kind.Effective(cell), p.Study.varies)
+}
+
 // add takes a combination of levels as a cell, unless it comes to one that is
 // there.
 func (p *Plan) add(requested record.Cell) {
-	cell := p.Study.Kind.Effective(requested)
+	cell := p.effective(requested)
 	key := cell.Key()
 	if _, ok := p.index[key]; ok {
 		return
@@ -137,7 +142,7 @@ func (p *Plan) compare() error {
 		if len(p.Study.Baseline) == 0 {
 			continue
 		}
-		against := p.Study.Kind.Effective(p.Study.over(p.requested[i], p.Study.Baseline))
+		against := p.effective(p.Study.over(p.requested[i], p.Study.Baseline))
 		k, ok := p.index[against.Key()]
 		if !ok {
 			return &planError{about: "baseline", complaint: complaint{
@@ -203,7 +208,7 @@ func (p *Plan) completed(cell record.Cell) record.Cell {
 	if !other {
 		return cell
 	}
-	return p.Study.Kind.Effective(out)
+	return p.effective(out)
 }
 
 // BaselineOf returns the cell that a cell of the plan is compared with;

@@ -246,7 +246,7 @@ func TestVariantNames(t *testing.T) {
 func TestLevelsOf(t *testing.T) {
 	p := plan(t, "factors: {rate: [500, max], payload: [64KiB]}\nsettings: {connections: 3, keep_alive: false, protocol: http2}\n")
 	a, err := LevelsOf(p.Cells[0])
-	if err != nil || a != (Levels{SidecarsBoth, 3, 500, ArrivalPoisson, protocol.HTTP2, 64 << 10, false}) {
+	if err != nil || a != (Levels{SidecarsBoth, 3, 500, ArrivalPoisson, protocol.HTTP2, 64 << 10, false, 1}) {
 		t.Errorf("%+v %v", a, err)
 	}
 	if b, err := LevelsOf(p.Cells[1]); err != nil || !b.Rate.IsMax() || b.Arrival != NotApplicable {

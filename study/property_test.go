@@ -20,6 +20,7 @@ func levelPool(f Factor) []string {
 	}
 	return map[string][]string{
 		FactorConnections: {"1", "2", "16", "64", "10000"},
+		FactorGenerators:  {"1", "2", "100"},
 		FactorRate:        {"1000", "0.5", "max", "123.25"},
 		FactorPayload:     {"1B", "1KiB", "1500B", "2MiB"},
 		FactorConcurrency: {"1", "2", "4"},

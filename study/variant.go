@@ -3,6 +3,7 @@ package study
 import (
 	"fmt"
 	"hash/fnv"
+	"strconv"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -151,6 +152,32 @@ func (v Variant) Name() string {
 // ClientVariants returns the distinct load pods the plan needs, in the
 // order of its cells, with the twins of baselines.
 func (p *Plan) ClientVariants() []Variant { return p.distinct(ClientVariant) }
+
+// GeneratorsIn is how many load generators send a cell's requests.
+func GeneratorsIn(cell record.Cell) int {
+	n, _ := strconv.Atoi(cell[FactorGenerators]) // one where nothing is said
+	return max(1, n)
+}
+
+// Generators is how many load pods of a variant the plan needs at once.
+func (p *Plan) Generators(v Variant) int {
+	most := 0
+	for i, cell := range p.Cells {
+		if of := ClientVariant(cell); of == v || p.doubled[i] && of.For(1) == v {
+			most = max(most, GeneratorsIn(cell))
+		}
+	}
+	return most
+}
+
+// LoadPods is how many load pods the plan needs at once.
+func (p *Plan) LoadPods() int {
+	n := 0
+	for _, v := range p.ClientVariants() {
+		n += p.Generators(v)
+	}
+	return n
+}
 
 // ServerVariants returns the distinct worker pods the plan needs.
 func (p *Plan) ServerVariants() []Variant { return p.distinct(ServerVariant) }

@@ -82,7 +82,7 @@ func traitsOf(runs []*analysis.RunFigures) traitTable {
 		add(AcrossStudy, "the study", r.Header.Study)
 		s := r.Plan.Study
 		for _, f := range s.Kind.Factors() {
-			if level, ok := s.Settings[f.Name]; ok && !idleLever(r.Plan, f) {
+			if level, ok := s.Setting(f); ok && !idleLever(r.Plan, f) {
 				add(AcrossStudy, f.Name, r.AsFound(f.Name, level))
 			}
 		}

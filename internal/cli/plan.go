@@ -211,7 +211,7 @@ func deploysData(p *study.Plan) (string, error) {
 	default:
 		anew = fmt.Sprintf(", made anew every %d blocks", n)
 	}
-	return fmt.Sprintf("pods at once: %d load, %d worker%s", len(p.ClientVariants()), len(p.ServerVariants()), anew), nil
+	return fmt.Sprintf("pods at once: %d load, %d worker%s", p.LoadPods(), len(p.ServerVariants()), anew), nil
 }
 
 func controlRow(_ *study.Plan, cell record.Cell) ([]string, error) {

@@ -1,9 +1,6 @@
 package arrival
 
-import (
-	"math"
-	"math/rand/v2"
-)
+import "math"
 
 // Request is one planned request.
 type Request struct {
@@ -103,12 +100,7 @@ func newTimed(shape Shape, durationS float64, next process) Changing {
 // seconds: gaps are exponential where the rate is constant. The same seed
 // gives the same schedule.
 func Poisson(shape Shape, durationS float64, seed uint64) Changing {
-	rng := rand.New(rand.NewPCG(seed, poissonStream))
-	at := 0.0
-	return newTimed(shape, durationS, func() float64 {
-		at += rng.ExpFloat64()
-		return at
-	})
+	return PoissonOf(Hand{Of: 1}, shape, durationS, seed)
 }
 
 // Repeating returns the Poisson process of a constant rate whose arrivals begin
@@ -119,21 +111,7 @@ func Poisson(shape Shape, durationS float64, seed uint64) Changing {
 // A period in which the seed has no arrival would never have one: the schedule of
 // such a seed does not repeat.
 func Repeating(rateRPS, periodS, durationS float64, seed uint64) Schedule {
-	if rand.New(rand.NewPCG(seed, poissonStream)).ExpFloat64() >= rateRPS*periodS {
-		return Poisson(Shape{Kind: Constant, RateRPS: rateRPS}, durationS, seed)
-	}
-	first, count := rand.NewPCG(seed, poissonStream), rateRPS*periodS
-	source := *first
-	rng := rand.New(&source)
-	begin, at := 0.0, 0.0
-	return newTimed(Shape{Kind: Constant, RateRPS: rateRPS}, durationS, func() float64 {
-		at += rng.ExpFloat64()
-		for at >= count {
-			source, begin, at = *first, begin+count, 0
-			at = rng.ExpFloat64()
-		}
-		return begin + at
-	})
+	return RepeatingOf(Hand{Of: 1}, rateRPS, periodS, durationS, seed)
 }
 
 // poissonStream tells Poisson schedules' numbers from others of the same seed.
@@ -153,9 +131,5 @@ func Uniform(shape Shape, durationS float64) Changing {
 // first at 0: group g leaves when the shape's cumulative count reaches
 // g*size, so the mean rate is the shape's.
 func Burst(shape Shape, durationS float64, size int) Changing {
-	k := -1
-	return newTimed(shape, durationS, func() float64 {
-		k++
-		return float64(k - k%size)
-	})
+	return BurstOf(0, size, shape, durationS, size)
 }

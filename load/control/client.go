@@ -66,11 +66,34 @@ func (c *Client) Result(ctx context.Context, run string) (*load.Result, error) {
 		if err == nil {
 			return out, nil
 		}
-		var answer *jsonhttp.StatusError
-		if !errors.As(err, &answer) || answer.Status != http.StatusTooEarly {
+		if !tooEarly(err) {
 			return nil, err
 		}
 	}
+}
+
+// Stream waits until the run has ended and returns what it recorded, to be read as
+// it comes and then closed.
+func (c *Client) Stream(ctx context.Context, run string) (*load.Stream, error) {
+	for {
+		body, err := c.http.Stream(ctx, runPath(run, "result")+"?wait_s=20")
+		if err == nil {
+			out, err := load.NewStream(body)
+			if err != nil {
+				body.Close()
+			}
+			return out, err
+		}
+		if !tooEarly(err) {
+			return nil, err
+		}
+	}
+}
+
+// tooEarly says that a run has not ended yet.
+func tooEarly(err error) bool {
+	var answer *jsonhttp.StatusError
+	return errors.As(err, &answer) && answer.Status == http.StatusTooEarly
 }
 
 // Version asks which program answers: a cheap test that it is up.

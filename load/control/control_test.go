@@ -59,6 +59,13 @@ func TestRunByControl(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := result.Total()
+	stream, err := c.Stream(ctx, started.Run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := load.MergeStreams(ctx, []*load.Stream{stream}, nil); err != nil || !again.Total().Intended.Equals(w.Intended) || again.Total().Scheduled != w.Scheduled {
+		t.Errorf("as a stream: %+v, %v", again, err)
+	}
 	n := len(result.Intervals)
 	if n < 4 || inTime && n > 4 || !w.Balanced() || w.Completed == 0 || w.Completed != w.Scheduled || result.Start.UnixNano() != started.StartUnixNS {
 		t.Errorf("%d intervals, %+v", len(result.Intervals), w.Account)
@@ -106,6 +113,7 @@ func TestBadRequests(t *testing.T) {
 		{"GET", "/v1/result?run=", ``, 404},
 		{"POST", "/v1/runs/x/rate", `{"rate_rps": 1}`, 404},
 		{"GET", "/v1/runs/x/requests", ``, 404},
+		{"GET", "/v1/runs/x/result", ``, 404},
 		{"GET", "/v1/runs/x/progress", ``, 404},
 		{"GET", "/nothing", ``, 404},
 	} {

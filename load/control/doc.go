@@ -10,6 +10,7 @@
 //	GET  /v1/result?run=&wait_s=                        -> load.Result
 //	POST /v1/runs/{run}/rate     Rate                   -> load.RateChange
 //	GET  /v1/runs/{run}/progress                        -> load.Progress
+//	GET  /v1/runs/{run}/result?wait_s=                  -> load.Result, interval by interval: see load.Stream
 //	GET  /v1/runs/{run}/requests                        -> request log, lines of JSON, packed by gzip if asked
 //	GET  /v1/clock                                      -> Clock
 //	GET  /v1/version                                    -> Version

@@ -64,6 +64,7 @@ func (s *Server) mux() *http.ServeMux {
 		jsonhttp.Answer(w, running.Progress())
 	}))
 	mux.HandleFunc("GET /v1/runs/{run}/requests", s.withRun(s.requests))
+	mux.HandleFunc("GET /v1/runs/{run}/result", s.withRun(s.resultStream))
 	jsonhttp.HandleClock(mux)
 	jsonhttp.HandleVersion(mux, s.version)
 	return mux
@@ -169,12 +170,28 @@ func (s *Server) stopAfter(w http.ResponseWriter, r *http.Request, run string, r
 }
 
 func (s *Server) result(w http.ResponseWriter, r *http.Request, _ string, running *load.Running) {
+	if result := recorded(w, r, running); result != nil {
+		jsonhttp.Answer(w, result)
+	}
+}
+
+// resultStream sends a result interval by interval, as fast as it is read.
+func (s *Server) resultStream(w http.ResponseWriter, r *http.Request, _ string, running *load.Running) {
+	if result := recorded(w, r, running); result != nil {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		_ = result.WriteStream(w) // what breaks off is seen where it is read
+	}
+}
+
+// recorded waits for the end of a run, as long as it is asked to, and returns what
+// the run recorded; nil if that has been answered otherwise.
+func recorded(w http.ResponseWriter, r *http.Request, running *load.Running) *load.Result {
 	wait := 0.0
 	if text := r.URL.Query().Get("wait_s"); text != "" {
 		var err error
 		if wait, err = strconv.ParseFloat(text, 64); err != nil || !(wait >= 0 && wait <= maxWait) {
 			jsonhttp.Refuse(w, http.StatusBadRequest, fmt.Errorf("wait_s %.40q: want seconds, at most %d", text, maxWait))
-			return
+			return nil
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), time.Duration(wait*float64(time.Second)))
@@ -185,12 +202,12 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request, _ string, runnin
 	}
 	if !done(running) {
 		jsonhttp.Refuse(w, http.StatusTooEarly, errors.New("the run has not ended yet"))
-		return
+		return nil
 	}
 	result, err := running.Result(context.Background())
 	if err != nil {
 		jsonhttp.Refuse(w, http.StatusInternalServerError, err)
-		return
+		return nil
 	}
-	jsonhttp.Answer(w, result)
+	return result
 }

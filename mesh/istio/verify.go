@@ -56,7 +56,7 @@ func (m *Mesh) levers(side string, e mesh.Evidence, p *mesh.Passed) []record.Che
 	if want, err := strconv.ParseFloat(e.Cell["concurrency"], 64); err == nil {
 		checks = append(checks, mesh.Expect(side+"-concurrency", p.Total["server.concurrency"], want, 0, "worker threads of the proxy"))
 	}
-	logged := p.Rise["filesystem.write_buffered"]
+	logged, admin := p.Rise["filesystem.write_buffered"], adminLines*max(1, p.Of)
 	if withAccessLog(e.Cell["telemetry"]) {
 		want := float64(e.Requests)
 		if e.Endpoint.Opaque {
@@ -68,8 +68,8 @@ func (m *Mesh) levers(side string, e mesh.Evidence, p *mesh.Passed) []record.Che
 		})
 	} else {
 		checks = append(checks, record.Check{
-			Name: side + "-access-log", OK: logged <= adminLines,
-			Detail: fmt.Sprintf("access log lines: %.0f, where there should be none (up to %d are of the proxy's admin interface)", logged, adminLines),
+			Name: side + "-access-log", OK: logged <= float64(admin),
+			Detail: fmt.Sprintf("access log lines: %.0f, where there should be none (up to %d are of the proxy's admin interface)", logged, admin),
 		})
 	}
 	if state == nil {

@@ -3,6 +3,7 @@ package trial
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
@@ -40,16 +41,7 @@ func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 				}
 			}
 		}
-		for _, pod := range study.ProbedParts() {
-			if rise := probed(e.before.Targets[pod].Probed, e.after.Targets[pod].Probed); len(rise) > 0 {
-				out.Probed[pod] = rise
-			}
-		}
-		for _, pod := range []string{record.PartGenerator, record.PartWorker} {
-			if before, after := e.before.Targets[pod].Net, e.after.Targets[pod].Net; before != nil && after != nil {
-				out.Connections[pod] = connections(*before, *after)
-			}
-		}
+		t.podCounts(out, targets, e)
 		if node == t.server.pod.Node {
 			cpu, pressure, err := e.after.Machine.Since(e.before.Machine)
 			if err != nil {
@@ -57,6 +49,23 @@ func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 				continue
 			}
 			out.CPU[record.PartMachine], out.Pressure = cpu, &pressure
+		}
+	}
+}
+
+// podCounts adds what was counted of a node's pods besides CPU, memory and threads.
+func (t *trialRun) podCounts(out *record.Trial, targets []observe.Target, e edges) {
+	parts := study.ProbedParts()
+	for _, target := range targets {
+		before, after, part := e.before.Targets[target.Name], e.after.Targets[target.Name], partOf(target.Name)
+		if rise := probed(before.Probed, after.Probed); len(rise) > 0 && slices.Contains(parts, part) {
+			for name, n := range out.Probed[part] {
+				rise[name] += n
+			}
+			out.Probed[part] = rise
+		}
+		if before.Net != nil && after.Net != nil && (part == record.PartGenerator || part == record.PartWorker) {
+			out.Connections[part] = out.Connections[part].Plus(connections(*before.Net, *after.Net))
 		}
 	}
 }
@@ -117,8 +126,9 @@ func connections(before, after observe.NetSample) record.Connections {
 	}
 }
 
-// partOf is the part a target belongs to: istiod's pods are numbered.
+// partOf is the part a target belongs to: istiod's pods are numbered, and hands.
 func partOf(target string) string {
+	target, _, _ = strings.Cut(target, handMark)
 	if len(target) > len(record.PartControl) && target[:len(record.PartControl)] == record.PartControl {
 		return record.PartControl
 	}
@@ -155,11 +165,39 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 	worker, err := after.worker.Since(before.worker)
 	e.Worker = note(record.PartWorker, worker, err)
 	for part, now := range after.proxies {
-		values, err := now.Since(before.proxies[part])
-		e.Proxies[part] = &mesh.Passed{Rise: note(part, values, err), Total: now.Values(), State: t.proxies[part].State}
+		if part != partOf(part) {
+			continue // of another hand
+		}
+		of, values, err := risen(part, before, after)
+		e.Proxies[part] = &mesh.Passed{Rise: note(part, values, err), Total: now.Values(), State: t.proxies[part].State, Of: of}
 		t.workerConnections(out, part)
 	}
 	return e
+}
+
+// risen is how far the statistics of a part's proxy rose, or of those of all hands
+// together: of how many, 0 for one.
+func risen(part string, before, after counters) (of int, sum map[string]float64, err error) {
+	for name, now := range after.proxies {
+		if partOf(name) != part {
+			continue
+		}
+		values, failed := now.Since(before.proxies[name])
+		if failed != nil {
+			return 0, nil, failed
+		}
+		if of++; of == 1 {
+			sum = values
+			continue
+		}
+		for stat, v := range values {
+			sum[stat] += v
+		}
+	}
+	if of == 1 {
+		of = 0
+	}
+	return of, sum, nil
 }
 
 // edges are when the counters were read beside when the window began and ended.

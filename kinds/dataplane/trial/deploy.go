@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -19,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 	workercontrol "github.com/meshtrial/meshtrial/worker/control"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -27,7 +29,7 @@ type deployed struct {
 	*site.Site
 	topology
 	o       *runner.Options
-	loads   map[study.Variant]*loadRole
+	loads   map[study.Variant][]*loadRole // several where cells ask for several
 	workers map[study.Variant]*workerRole
 	// onNodes are the mesh's proxies by node, others those with pods of their
 	// own by part, as far as the plan's requests pass them.
@@ -42,6 +44,9 @@ type deployed struct {
 	// at are the pods' nodes by name.
 	at   map[string]record.NodeAt
 	tell func(runner.Event)
+	// ahead is how long before it begins several generators were last told of a
+	// schedule, so that all had their connections by then.
+	ahead time.Duration
 }
 
 type loadRole struct {
@@ -67,7 +72,7 @@ func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
 	}
 	d = &deployed{
 		Site: s, topology: newTopology(s.Namespace, plan), o: o,
-		loads: map[study.Variant]*loadRole{}, workers: map[study.Variant]*workerRole{}, deployment: r.Deployments + 1, block: -1, tell: r.Tell,
+		loads: map[study.Variant][]*loadRole{}, workers: map[study.Variant]*workerRole{}, deployment: r.Deployments + 1, block: -1, tell: r.Tell,
 		at: map[string]record.NodeAt{},
 	}
 	if d.places, err = findPlaces(ctx, o.Lab, plan); err != nil {
@@ -153,7 +158,7 @@ func (d *deployed) await(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(limited)
 	for _, w := range d.workloads() {
 		group.Go(func() error {
-			return lab.WaitPods(ctx, d.Kube, d.Namespace, mesh.AppLabel+"="+w.Name, 1)
+			return lab.WaitPods(ctx, d.Kube, d.Namespace, mesh.AppLabel+"="+w.Name, d.replicasOf(w))
 		})
 	}
 	err := group.Wait()
@@ -172,8 +177,7 @@ func (d *deployed) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ref := func(w mesh.Workload) (site.Pod, error) {
-		pod := byApp[w.Name]
+	ref := func(w mesh.Workload, pod *corev1.Pod) (site.Pod, error) {
 		if pod == nil {
 			return site.Pod{}, fmt.Errorf("workload %s has no ready pod", w.Name)
 		}
@@ -184,14 +188,21 @@ func (d *deployed) connect(ctx context.Context) error {
 		return d.NewPod(ctx, pod, d.o.Mesh)
 	}
 	for v, w := range d.clients {
-		pod, err := ref(w)
+		pods, err := d.podsOf(ctx, w, byApp)
 		if err != nil {
 			return err
 		}
-		d.loads[v] = &loadRole{pod: pod, api: loadcontrol.NewClient(lab.InPod, d.HTTP(byApp[w.Name], site.LoadControlPort))}
+		d.loads[v] = nil
+		for _, one := range pods {
+			pod, err := ref(w, one)
+			if err != nil {
+				return err
+			}
+			d.loads[v] = append(d.loads[v], &loadRole{pod: pod, api: loadcontrol.NewClient(lab.InPod, d.HTTP(one, site.LoadControlPort))})
+		}
 	}
 	for v, w := range d.servers {
-		pod, err := ref(w)
+		pod, err := ref(w, byApp[w.Name])
 		if err != nil {
 			return err
 		}
@@ -213,6 +224,29 @@ func (d *deployed) connect(ctx context.Context) error {
 	return nil
 }
 
+// podsOf are the ready pods of a workload, of several in the order of their names.
+func (d *deployed) podsOf(ctx context.Context, w mesh.Workload, byApp map[string]*corev1.Pod) ([]*corev1.Pod, error) {
+	want := d.replicasOf(w)
+	if want == 1 {
+		return []*corev1.Pod{byApp[w.Name]}, nil
+	}
+	all, err := d.Kube.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + w.Name})
+	if err != nil {
+		return nil, fmt.Errorf("pods of %s: %w", w.Name, err)
+	}
+	var out []*corev1.Pod
+	for i := range all.Items {
+		if lab.PodReady(&all.Items[i]) {
+			out = append(out, &all.Items[i])
+		}
+	}
+	if len(out) < want {
+		return nil, fmt.Errorf("workload %s has %d of its %d pods ready", w.Name, len(out), want)
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return out[:want], nil
+}
+
 // Measure implements Stage.
 func (d *deployed) Measure(ctx context.Context, job runner.Job) (runner.Completed, error) {
 	renewed, err := d.renew(ctx, job.Block)
@@ -225,21 +259,10 @@ func (d *deployed) Measure(ctx context.Context, job runner.Job) (runner.Complete
 		trial.Validity = verdict.Of(trial, seen, d.o.Rules.Limits, d.o.Mesh.Verify)
 		return runner.Completed{Trial: trial, Evidence: seen}, nil
 	}
-	began := record.Trial{Schema: record.Schema, Cell: job.Cell, Started: time.Now().UTC()}
-	// An autoscaler may have changed them since the last trial.
-	control, err := d.FindControlPlane(ctx, d.o.Mesh)
-	if err != nil {
-		return runner.Completed{Trial: began}, err
-	}
-	t, err := newTrial(d, d.o, job)
-	if err != nil {
-		return runner.Completed{Trial: began}, err
-	}
-	trial, log, err := t.measure(ctx)
+	t, trial, log, err := d.carryThrough(ctx, job)
 	if err != nil {
 		return runner.Completed{Trial: trial, Log: log}, err
 	}
-	t.seenControl(ctx, control)
 	if !renewed.IsZero() {
 		trial.Started = renewed
 	}
@@ -252,6 +275,37 @@ func (d *deployed) Measure(ctx context.Context, job runner.Job) (runner.Complete
 	trial.Ended = time.Now().UTC() // the limit of a run's time counts profiles too
 	trial.Validity = verdict.Of(trial, t.seen, d.o.Rules.Limits, d.o.Mesh.Verify)
 	return runner.Completed{Trial: trial, Log: log, Files: files, Evidence: t.seen}, err
+}
+
+// carryThrough measures a trial that has not been judged. Where one of several
+// generators was lost the trial is void, whatever the others did, and repeated once
+// its pod is there again.
+func (d *deployed) carryThrough(ctx context.Context, job runner.Job) (t *trialRun, trial record.Trial, log []byte, err error) {
+	var lost []string
+	for {
+		trial = record.Trial{Schema: record.Schema, Cell: job.Cell, Started: time.Now().UTC()}
+		// An autoscaler may have changed them since the last trial.
+		control, err := d.FindControlPlane(ctx, d.o.Mesh)
+		if err != nil {
+			return nil, trial, nil, err
+		}
+		if t, err = newTrial(d, d.o, job); err != nil {
+			return nil, trial, nil, err
+		}
+		t.seen.Repeated = lost
+		if trial, log, err = t.measure(ctx); err == nil {
+			t.seenControl(ctx, control)
+			return t, trial, log, nil
+		}
+		if len(t.hands) == 1 || len(lost) > 0 || ctx.Err() != nil {
+			return t, trial, log, err
+		}
+		lost = append(lost, err.Error())
+		d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("trial %s, of %d generators, is repeated: %v", job.ID, len(t.hands), err)})
+		if err := d.Reconnect(ctx); err != nil {
+			return t, trial, log, err
+		}
+	}
 }
 
 // Reconnect finds the pods again after something broke, waiting until they
@@ -273,8 +327,10 @@ func (d *deployed) Reconnect(ctx context.Context) error {
 // Pods lists the pods of all workloads.
 func (d *deployed) Pods() []site.Pod {
 	var out []site.Pod
-	for _, l := range d.loads {
-		out = append(out, l.pod)
+	for _, loads := range d.loads {
+		for _, l := range loads {
+			out = append(out, l.pod)
+		}
 	}
 	for _, w := range d.workers {
 		out = append(out, w.pod)

@@ -23,8 +23,12 @@ func (dataPlane) Check(plan *study.Plan) error {
 	t := newTopology("check", plan)
 	for _, cell := range plan.Cells {
 		server := t.servers[study.ServerVariant(cell)]
-		if _, err := loadSpec(plan.Study, cell, url(server, cell, plan.Study.Load), 1); err != nil {
+		spec, err := loadSpec(plan.Study, cell, url(server, cell, plan.Study.Load), 1)
+		if err != nil {
 			return runner.Placed(plan, cell, err, "", study.FactorRate, study.FactorConnections)
+		}
+		if _, err := spec.Split(study.GeneratorsIn(cell)); err != nil {
+			return runner.Placed(plan, cell, err, "", study.FactorGenerators, study.FactorConnections)
 		}
 	}
 	return nil
@@ -57,7 +61,7 @@ func Asks(plan *study.Plan) mesh.Asked {
 
 // Deploy implements [Kind].
 func (dataPlane) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage, error) {
-	r.Tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("deploying %d client and %d server pods", len(r.Plan.ClientVariants()), len(r.Plan.ServerVariants()))})
+	r.Tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("deploying %d client and %d server pods", r.Plan.LoadPods(), len(r.Plan.ServerVariants()))})
 	d, err := deploy(ctx, r)
 	if err != nil {
 		return nil, err

@@ -86,7 +86,11 @@ func (t *trialRun) windowAmongSamples(ctx context.Context, finished int) (observ
 	if err != nil {
 		return observed{}, err
 	}
-	if _, err := t.client.api.Stop(ctx, t.started.Run); err != nil {
+	err = t.each(func(_ int, h *hand) error {
+		_, err := h.api.Stop(ctx, h.started.Run)
+		return err
+	})
+	if err != nil {
 		return observed{}, fmt.Errorf("end the schedule after the window: %w", err)
 	}
 	return observed{from: from, to: to, kubelets: watch}, nil

@@ -33,8 +33,7 @@ func (t *trialRun) profiles(ctx context.Context, out *record.Trial) ([]runner.Ar
 	how := t.o.Study.Profiling()
 	spec := t.spec
 	spec.DurationS = (t.o.Study.Warmup.Max + how.Length + 4*study.ProfileLead + spare(t.o.Study.Interval)).Seconds()
-	var err error
-	if t.started, err = t.client.api.Start(ctx, spec); err != nil {
+	if err := t.start(ctx, spec); err != nil {
 		return nil, fmt.Errorf("start the generator for the profile: %w", err)
 	}
 	defer t.stop(ctx)

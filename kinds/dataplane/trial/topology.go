@@ -16,6 +16,8 @@ import (
 type topology struct {
 	clients map[study.Variant]mesh.Workload
 	servers map[study.Variant]mesh.Workload
+	// replicas are how many pods a workload has, by its name; of others one.
+	replicas map[string]int
 	// sink takes what sidecars send about requests; nil if none does.
 	sink *mesh.Workload
 	// cells are the plan's.
@@ -26,9 +28,10 @@ type topology struct {
 
 // newTopology lays out a Deployment for each variant of the plan's pods.
 func newTopology(namespace string, plan *study.Plan) topology {
-	t := topology{clients: map[study.Variant]mesh.Workload{}, servers: map[study.Variant]mesh.Workload{}, cells: plan.Cells}
+	t := topology{clients: map[study.Variant]mesh.Workload{}, servers: map[study.Variant]mesh.Workload{}, replicas: map[string]int{}, cells: plan.Cells}
 	for _, v := range plan.ClientVariants() {
 		t.clients[v] = mesh.Workload{Name: "client-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), Carrier: v.Carrier, Client: true, ControlPort: site.LoadControlPort}
+		t.replicas[t.clients[v].Name] = plan.Generators(v)
 	}
 	for _, v := range plan.ServerVariants() {
 		t.servers[v] = mesh.Workload{Name: "server-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), Carrier: v.Carrier, ControlPort: site.WorkerControlPort,
@@ -74,6 +77,9 @@ func (t topology) workloads() []mesh.Workload {
 	return out
 }
 
+// replicasOf is how many pods a workload has.
+func (t topology) replicasOf(w mesh.Workload) int { return max(1, t.replicas[w.Name]) }
+
 // proxies lists the sidecars of all workloads.
 func (t topology) proxies() []mesh.Proxy {
 	var out []mesh.Proxy
@@ -96,7 +102,7 @@ func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*ap
 		out = append(out, &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: site.Labels(run, w.Name)},
 			Spec: appsv1.DeploymentSpec{
-				Replicas: site.Ptr(int32(1)),
+				Replicas: site.Ptr(int32(t.replicasOf(w))),
 				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: w.Name}},
 				Template: pod,
 			},

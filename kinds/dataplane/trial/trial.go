@@ -3,15 +3,12 @@ package trial
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/ending"
-	"github.com/meshtrial/meshtrial/internal/jsonhttp"
-	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/load"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
@@ -31,18 +28,21 @@ type trialRun struct {
 	o      *runner.Options
 	id     string
 	cell   record.Cell
-	client *loadRole
+	hands  []*hand
+	client *loadRole // the first hand
 	server *workerRole
 	spec   load.Spec
 	seen   verdict.Evidence
 	// way is what the cell's requests pass, proxies the pods of those there are:
-	// of the way, and sidecars that should not be there.
+	// of the way, and sidecars that should not be there. more are those of further
+	// hands, by part and hand.
 	way     record.Way
 	proxies map[string]site.Pod
+	more    map[string]site.Pod
 
 	targets map[string][]observe.Target // by node
-	started loadcontrol.Started
-	skew    map[string]time.Duration // by node: its observer's clock minus the generator's
+	started loadcontrol.Started         // of the first hand
+	skew    map[string]time.Duration    // by node: its observer's clock minus the generator's
 	// clockAhead is how far the generator's clock is ahead of this machine's.
 	clockAhead time.Duration
 	// slowest is the longest that a question to a pod took in the warm-up.
@@ -50,7 +50,7 @@ type trialRun struct {
 }
 
 // counters are what worker and proxies counted at one moment; those of proxies
-// are by part.
+// are by part, and by part and hand.
 type counters struct {
 	worker  workercontrol.Counters
 	proxies map[string]observe.ProxyStats
@@ -75,13 +75,12 @@ type edges struct {
 func newTrial(d *deployed, o *runner.Options, job runner.Job) (*trialRun, error) {
 	cell := job.Cell
 	t := &trialRun{d: d, o: o, id: job.ID, cell: cell,
-		client: d.loads[study.ClientVariant(cell).For(job.Repeat)], server: d.workers[study.ServerVariant(cell).For(job.Repeat)],
-		skew: map[string]time.Duration{}}
-	if t.client == nil || t.server == nil {
-		return nil, fmt.Errorf("cell %s: its pods are not deployed", cell.Key())
+		server: d.workers[study.ServerVariant(cell).For(job.Repeat)], skew: map[string]time.Duration{}}
+	if t.server == nil {
+		return nil, fmt.Errorf("cell %s: its worker is not deployed", cell.Key())
 	}
-	var err error
-	if t.way, t.proxies, err = d.wayOf(cell, t.client.pod, t.server.pod); err != nil {
+	err := t.setHands(d.loads[study.ClientVariant(cell).For(job.Repeat)])
+	if err != nil {
 		return nil, err
 	}
 	if t.spec, err = loadSpec(o.Study, cell, url(t.server.Workload, cell, o.Study.Load), job.BlockSeed); err != nil {
@@ -106,11 +105,18 @@ func (t *trialRun) findTargets() {
 			t.targets[pod.Node] = append(t.targets[pod.Node], observe.Target{Name: part, PodUID: pod.UID, ContainerID: id, Pod: pod.Namespace + "/" + pod.Name, Container: container})
 		}
 	}
-	add(record.PartGenerator, t.client.pod, site.RoleLoad)
+	for i, h := range t.hands {
+		add(ofHand(record.PartGenerator, i), h.pod, site.RoleLoad)
+	}
 	add(record.PartWorker, t.server.pod, site.RoleWorker)
 	for _, part := range record.ProxyParts() {
 		for _, container := range containersOf(t.o.Mesh, part) {
 			add(part, t.proxies[part], container)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.more)) {
+		for _, container := range containersOf(t.o.Mesh, partOf(name)) {
+			add(name, t.more[name], container)
 		}
 	}
 	for i, pod := range t.d.Control {
@@ -141,7 +147,7 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	if err != nil {
 		return out, nil, err
 	}
-	if t.started, err = t.start(ctx); err != nil {
+	if err = t.start(ctx, t.spec); err != nil {
 		return out, nil, fmt.Errorf("start the generator: %w", err)
 	}
 	defer t.stop(ctx)
@@ -154,9 +160,9 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	if err != nil {
 		return out, nil, err
 	}
-	result, err := t.client.api.Result(ctx, t.started.Run)
+	result, hands, err := t.result(ctx, w.from, w.to)
 	if err != nil {
-		return out, nil, fmt.Errorf("collect the generator's record: %w", err)
+		return out, nil, err
 	}
 	after, err := t.count(ctx)
 	if err == nil {
@@ -173,14 +179,17 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 		Start:   time.Unix(0, t.started.StartUnixNS+window.StartNS).UTC(),
 		Seconds: float64(window.DurationNS) / 1e9, Intervals: w.to - w.from,
 	}
-	out.Load = window.Record(t.spec.Rate)
+	out.Load, out.Hands = window.Record(t.spec.Rate), hands
 	out.Drift = driftOf(result.Intervals[w.from:w.to])
 	if w.kubelets != nil {
 		t.sampledCosts(&out, w.kubelets)
 	} else {
 		t.counted(&out, w.sampled, idle)
 	}
-	t.seen.Loops, t.seen.Connections = t.spec.Threads, t.spec.Connections
+	t.seen.Loops, t.seen.Connections = t.spec.Threads*len(t.hands), t.spec.Connections
+	if len(hands) > 0 {
+		t.seen.Planned = t.spec.Planned(window.StartNS, window.StartNS+window.DurationNS)
+	}
 	t.seen.Mesh = t.evidence(&out, result, before, after)
 	t.seen.Configs = map[string]verdict.Dump{}
 	for part, config := range after.configs {
@@ -203,48 +212,6 @@ func (t *trialRun) counted(out *record.Trial, sampled map[string]edges, idle map
 	t.seen.Edges = t.edges(out.Window, sampled)
 }
 
-// startLimit bounds how long a start that reaches no server is tried again: a
-// node's rules follow a Service's new endpoints with a delay (kube-proxy's
-// minSyncPeriod is a second).
-const startLimit = 10 * time.Second
-
-// start starts the generator. A start that fails leaves nothing behind.
-func (t *trialRun) start(ctx context.Context) (loadcontrol.Started, error) {
-	limited, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
-	for {
-		started, err := t.client.api.Start(ctx, t.spec)
-		failed := (*jsonhttp.StatusError)(nil)
-		if err == nil || !errors.As(err, &failed) || failed.Status != http.StatusInternalServerError || wake.Pause(limited, toldLook) != nil {
-			return started, err
-		}
-	}
-}
-
-// stopEvery is how often the generator is asked whether its run has ended:
-// requests already due are waited for.
-const stopEvery = 20 * time.Millisecond
-
-// stop ends the generator's run, if there still is one, also when the run itself
-// has been cancelled. The pod's next trial cannot start before.
-func (t *trialRun) stop(ctx context.Context) {
-	ctx, cancel := ending.Within(ctx, site.StopTimeout)
-	defer cancel()
-	ticker := time.NewTicker(stopEvery)
-	defer ticker.Stop()
-	for {
-		status, err := t.client.api.Stop(ctx, t.started.Run)
-		if err != nil || status.Done { // an error means that it has ended, or that its pod is gone
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
-}
-
 // count reads the counters of worker and proxies.
 func (t *trialRun) count(ctx context.Context) (counters, error) {
 	c := counters{proxies: map[string]observe.ProxyStats{}}
@@ -256,7 +223,8 @@ func (t *trialRun) count(ctx context.Context) (counters, error) {
 		return err
 	})
 	var mu sync.Mutex
-	for part, pod := range t.proxies {
+	read := func(name string, pod site.Pod) {
+		part := partOf(name)
 		group.Go(func() error {
 			stats, err := pod.Proxy.Stats(ctx, proxiesOf(t.o.Mesh, part).Stats)
 			if err != nil {
@@ -264,9 +232,15 @@ func (t *trialRun) count(ctx context.Context) (counters, error) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			c.proxies[part] = stats
+			c.proxies[name] = stats
 			return nil
 		})
+	}
+	for part, pod := range t.proxies {
+		read(part, pod)
+	}
+	for name, pod := range t.more {
+		read(name, pod)
 	}
 	return c, group.Wait()
 }
@@ -284,31 +258,6 @@ func (t *trialRun) readConfigs(ctx context.Context) (map[string][]byte, error) {
 	return out, nil
 }
 
-// measureSkew compares the generator's clock with this machine's, and those
-// of the observers of other nodes with the generator's; on its own node they
-// are one clock. Clocks of kubelets on other nodes are taken for the generator's:
-// what they differ by moves a part's window, and leaves its length.
-func (t *trialRun) measureSkew(ctx context.Context) error {
-	generator, err := t.client.api.ClockOffset(ctx)
-	if err != nil {
-		return fmt.Errorf("compare clocks with the generator: %w", err)
-	}
-	if generator.Offset.Abs() > generator.Uncertainty {
-		t.clockAhead = generator.Offset
-	}
-	for node := range t.targets {
-		if node == t.client.pod.Node || t.d.Kubelets {
-			continue
-		}
-		observer, _, err := t.d.Observers[node].ClockOffset(ctx)
-		if err != nil {
-			return fmt.Errorf("compare clocks with node %s: %w", node, err)
-		}
-		t.skew[node] = observer - generator.Offset
-	}
-	return nil
-}
-
 // window fixes the window after the intervals finished so far, arms the
 // observers and the generator, and waits until it has passed.
 func (t *trialRun) window(ctx context.Context, finished int) (observed, error) {
@@ -319,7 +268,7 @@ func (t *trialRun) window(ctx context.Context, finished int) (observed, error) {
 	begin := time.Unix(0, t.started.StartUnixNS)
 	from := firstInterval(finished, begin, t.now(), interval, t.slowest)
 	to := from + int(t.o.Study.Window/interval)
-	if _, err := t.client.api.StopAfter(ctx, t.started.Run, to-1); err != nil {
+	if err := t.endAfter(ctx, to-1); err != nil {
 		return observed{}, fmt.Errorf("end the schedule after the window: %w", err)
 	}
 	start, end := begin.Add(time.Duration(from)*interval), begin.Add(time.Duration(to)*interval)

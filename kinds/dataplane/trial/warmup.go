@@ -32,12 +32,9 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 		case <-ticker.C:
 		}
 		asked := time.Now()
-		status, err := t.client.api.Intervals(ctx, t.started.Run, len(latency))
+		ended, err := t.intervals(ctx, len(latency))
 		if err != nil {
-			return record.Warmup{}, 0, fmt.Errorf("watch the generator: %w", err)
-		}
-		if status.Error != "" {
-			return record.Warmup{}, 0, fmt.Errorf("the generator ended: %s", status.Error)
+			return record.Warmup{}, 0, err
 		}
 		used := math.NaN()
 		if share != nil {
@@ -46,7 +43,7 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 			}
 		}
 		t.slowest = max(t.slowest, time.Since(asked)/2) // of two questions
-		for _, iv := range status.Intervals {
+		for _, iv := range ended {
 			latency = append(latency, median(iv))
 			cpu = append(cpu, used)
 		}

@@ -32,6 +32,11 @@ type Evidence struct {
 	// connections it kept.
 	Loops       int `json:"loops"`
 	Connections int `json:"connections"`
+	// Planned is how many requests the schedule has in the window, where several
+	// generators send it; else 0.
+	Planned int64 `json:"planned,omitempty"`
+	// Repeated says in words why earlier attempts at the trial came to no end.
+	Repeated []string `json:"repeated,omitempty"`
 	// Control is who was the mesh's control plane; nil where that was not looked at.
 	Control *verdict.ControlPlane `json:"control_plane,omitempty"`
 	// Edges are when the nodes' counters were read.
@@ -133,7 +138,7 @@ func (e Evidence) check(t record.Trial) error {
 		}
 	}
 	return cmp.Or(verdict.CheckCount("mesh.requests", m.Requests), verdict.CheckCount("mesh.unknown", m.Unknown),
-		verdict.CheckCount("mesh.connections", m.Connections), verdict.CheckCount("mesh.probes", m.Probes), e.checkCounted())
+		verdict.CheckCount("planned", e.Planned), verdict.CheckCount("mesh.connections", m.Connections), verdict.CheckCount("mesh.probes", m.Probes), e.checkCounted())
 }
 
 // checkCounted finds counters that are not there although nothing says that

@@ -41,7 +41,7 @@ var (
 )
 
 // Limits are all of the kind's.
-var Limits = []verdict.Limit{served, ScheduleLag, scheduleFit, scheduleEven, scheduleOdd, scheduleEvenOdd, scheduleRate, SendTime, Steady, SteadyCommon, generatorCPU, cpuEdges, cpuGaps, threads, threadsUnsure, threadsLeast, verdict.Steal, verdict.Unattributed, verdict.UnattributedBusy}
+var Limits = []verdict.Limit{served, ScheduleLag, scheduleFit, scheduleEven, scheduleOdd, scheduleEvenOdd, scheduleRate, handsApart, SendTime, Steady, SteadyCommon, generatorCPU, cpuEdges, cpuGaps, threads, threadsUnsure, threadsLeast, verdict.Steal, verdict.Unattributed, verdict.UnattributedBusy}
 
 // Judge implements [verdict.Judge].
 func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
@@ -69,6 +69,7 @@ func Of(t record.Trial, e Evidence, l verdict.Limits, verify func(mesh.Evidence)
 	s.Add(checkThreads(t.Threads, l)...)
 	checkLoad(&s, t, e, l)
 	checkPlacement(&s, t)
+	checkHands(&s, t, e, l)
 	if e.Source == record.ObservedKubelet {
 		checkGaps(&s, t, l)
 	} else {
@@ -81,6 +82,9 @@ func Of(t record.Trial, e Evidence, l verdict.Limits, verify func(mesh.Evidence)
 			float64(m.Requests)+float64(m.Unknown)/2, float64(m.Unknown)/2, "requests the worker served"))
 	}
 	s.Add(verify(m)...)
+	for _, text := range e.Repeated {
+		s.Warn("the trial was repeated: %s", text)
+	}
 	for _, text := range e.Unmeasured {
 		s.Warn("%s", text)
 	}
@@ -113,8 +117,8 @@ func checkLoad(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
 		return
 	}
 	checkSchedule(s, t, e, l)
-	share := load.CPU.TotalS() / (t.Window.Seconds * float64(max(1, e.Loops)))
-	s.Check("generator-cpu", share <= l.Of(generatorCPU), "the generator used %.0f%% of a CPU", share*100)
+	share, who := busiest(t, e)
+	s.Check("generator-cpu", share <= l.Of(generatorCPU), "%s used %.0f%% of a CPU", who, share*100)
 }
 
 // kindsOf lists failures by kind, "" if there are none.

@@ -348,6 +348,11 @@ func TestEveryLimitCounts(t *testing.T) {
 			j.trial.Load.Schedule.Process, j.trial.Load.Schedule.Distance = study.ArrivalUniform, 0.2
 		case cpuGaps:
 			sampled(0.5)(j)
+		case handsApart:
+			two := ofHands(record.Clock{}, record.Clock{AheadUS: 100})
+			j.trial.Hands, j.seen.Planned = two.trial.Hands, j.trial.Load.Scheduled
+			j.trial.Hands[0].Completed-- // of which one is unfinished
+			j.trial.Cell, j.seen.Mesh.Cell = two.trial.Cell, two.seen.Mesh.Cell
 		case threadsUnsure:
 			j.trial.Threads[record.PartWorker] = record.Threads{CPUS: 1, UnaccountedS: 0.02, UnsureS: 0.02}
 		case threadsLeast:

@@ -1,0 +1,402 @@
+package trial
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
+	"github.com/meshtrial/meshtrial/load"
+	loadcontrol "github.com/meshtrial/meshtrial/load/control"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/none"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// twoHands is a plan of a cell with two generators.
+const twoHands = `
+name: two
+question: Which?
+mesh: none
+settings: {sidecars: none, rate: 200, connections: 5, generators: 2}
+factors: {arrival: [poisson, uniform, burst]}
+baseline: {arrival: poisson}
+warmup: {min: 0s, max: 20s}
+window: 500ms
+interval: 100ms
+`
+
+// withClock serves a load role whose clock is ahead by so many nanoseconds more
+// than this machine's.
+func withClock(ctx context.Context, ahead *atomic.Int64) http.Handler {
+	role := loadcontrol.NewServer(ctx, "v").Handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/clock" {
+			role.ServeHTTP(w, r)
+			return
+		}
+		jsonhttp.Answer(w, map[string]int64{"unix_ns": time.Now().UnixNano() + ahead.Load()})
+	})
+}
+
+// handsAt is a trial of the plan's cell number i whose generators answer at these
+// addresses, each on a node of its own.
+func handsAt(t *testing.T, plan *study.Plan, i int, addresses ...string) *trialRun {
+	t.Helper()
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(target.Close)
+	d := &deployed{}
+	trial := &trialRun{d: d, o: &runner.Options{Study: plan.Study, Mesh: none.Mesh{}}, cell: plan.Cells[i], server: &workerRole{pod: site.Pod{Node: "node-0"}}}
+	var roles []*loadRole
+	for k, address := range addresses {
+		roles = append(roles, &loadRole{pod: site.Pod{Name: fmt.Sprintf("client-%d", k), Node: fmt.Sprintf("node-%d", k)}, api: loadcontrol.NewClient(address, nil)})
+	}
+	if err := trial.setHands(roles); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if trial.spec, err = loadSpec(plan.Study, trial.cell, target.URL, 7); err != nil {
+		t.Fatal(err)
+	}
+	trial.spec.DrainS = 30
+	return trial
+}
+
+// measured runs a trial of intervals [from, to) as measure does, and judges it.
+func (t *trialRun) measured(ctx context.Context, from, to int) (record.Trial, error) {
+	out := record.Trial{Cell: t.cell, Warmup: record.Warmup{Steady: true}}
+	if err := t.endAfter(ctx, to-1); err != nil {
+		return out, err
+	}
+	result, hands, err := t.result(ctx, from, to)
+	if err != nil {
+		return out, err
+	}
+	w, err := result.Window(from, to)
+	if err != nil {
+		return out, err
+	}
+	out.Load, out.Hands, out.Window = w.Record(t.spec.Rate), hands, record.Window{Seconds: float64(w.DurationNS) / 1e9}
+	seen := verdict.Evidence{Loops: len(hands), Connections: t.spec.Connections, Planned: t.spec.Planned(w.StartNS, w.StartNS+w.DurationNS),
+		Edges: []verdict.Edge{{Node: "n"}}, Mesh: mesh.Evidence{Cell: t.cell, Worker: map[string]float64{}}}
+	out.Validity = verdict.Of(out, seen, nil, func(mesh.Evidence) []record.Check { return nil })
+	return out, nil
+}
+
+// failed are the checks about hands that a trial fails.
+func failed(v record.Validity) string {
+	var out []string
+	for _, c := range v.Checks {
+		if !c.OK && strings.HasPrefix(c.Name, "hands") {
+			out = append(out, c.Name)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// Two generators send one schedule from one instant on, though the clock of one is
+// 5 ms ahead; a clock that is set meanwhile makes the trial invalid.
+func TestHandsTogether(t *testing.T) {
+	plan := studytest.Plan(t, twoHands)
+	for i, cell := range plan.Cells {
+		for _, set := range []time.Duration{0, 5 * time.Millisecond} {
+			ctx, cancel := context.WithCancel(t.Context())
+			var right, ahead atomic.Int64
+			ahead.Store(int64(5 * time.Millisecond))
+			a, b := httptest.NewServer(withClock(ctx, &right)), httptest.NewServer(withClock(ctx, &ahead))
+			trial := handsAt(t, plan, i, a.URL, b.URL)
+			if err := trial.measureSkew(ctx); err != nil {
+				t.Fatal(err)
+			}
+			before := trial.hands[1].before
+			if off := before.Offset - 5*time.Millisecond; off.Abs() > before.Uncertainty || trial.hands[0].before != (loadcontrol.Offset{}) {
+				t.Errorf("the clock is %v ahead, within %v", before.Offset, before.Uncertainty)
+			}
+			if err := trial.start(ctx, trial.spec); err != nil {
+				t.Fatal(err)
+			}
+			if apart := time.Duration(trial.hands[1].started.StartUnixNS - trial.started.StartUnixNS); apart != before.Offset {
+				t.Errorf("by their own clocks they began %v apart, and these differ by %v", apart, before.Offset)
+			}
+			ended, err := trial.intervals(ctx, 0)
+			if err != nil || len(ended) > 0 && ended[0].Scheduled > trial.spec.Planned(0, 1e8) {
+				t.Errorf("%+v, %v", ended, err)
+			}
+			ahead.Add(int64(set))
+			out, err := trial.measured(ctx, 1, 6)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := int64(0)
+			for _, h := range out.Hands {
+				sum += h.Scheduled
+			}
+			if want := trial.spec.Planned(1e8, 6e8); out.Load.Scheduled != want || sum != want || out.Hands[0].Connections+out.Hands[1].Connections != 5 {
+				t.Errorf("%s: %d requests of %d, %+v", cell[study.FactorArrival], out.Load.Scheduled, want, out.Hands)
+			}
+			after := out.Hands[1].After
+			// How well clocks can be compared depends on how busy this machine is.
+			known := after.ErrorUS+out.Hands[1].Before.ErrorUS < 500
+			if got := failed(out.Validity); known && (got == "hands-apart") != (set > 0) || got != "" && got != "hands-apart" {
+				t.Errorf("%s: a clock was set by %v: %q; %+v", cell[study.FactorArrival], set, got, out.Hands[1])
+			}
+			cancel()
+			a.Close()
+			b.Close()
+		}
+	}
+}
+
+// A generator that is lost makes the trial fail: what the others sent is not passed
+// off as all of it.
+func TestAHandIsLost(t *testing.T) {
+	plan := studytest.Plan(t, twoHands)
+	for _, how := range []string{"ends", "is gone"} {
+		var right atomic.Int64
+		lost, lose := context.WithCancel(t.Context())
+		a, b := httptest.NewServer(withClock(t.Context(), &right)), httptest.NewServer(withClock(lost, &right))
+		trial := handsAt(t, plan, 0, a.URL, b.URL)
+		if err := trial.start(t.Context(), trial.spec); err != nil {
+			t.Fatal(err)
+		}
+		lose()
+		if how == "is gone" {
+			b.CloseClientConnections()
+			b.Close()
+		}
+		if _, err := trial.measured(t.Context(), 1, 6); err == nil || !strings.Contains(err.Error(), "client-1") {
+			t.Errorf("%s: %v", how, err)
+		}
+		trial.stop(t.Context())
+		if _, err := loadcontrol.NewClient(a.URL, nil).Start(t.Context(), trial.spec); err != nil {
+			t.Errorf("the other one still runs: %v", err)
+		}
+		b.Close()
+		a.Close()
+		lose()
+	}
+}
+
+// A start that comes too late for one is made again for all.
+func TestHandsStartLate(t *testing.T) {
+	plan := studytest.Plan(t, twoHands)
+	var right atomic.Int64
+	a := httptest.NewServer(withClock(t.Context(), &right))
+	defer a.Close()
+	starts := 0
+	role := withClock(t.Context(), &right)
+	b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/start" {
+			if starts++; starts == 1 {
+				time.Sleep(startAhead + 50*time.Millisecond)
+			}
+		}
+		role.ServeHTTP(w, r)
+	}))
+	defer b.Close()
+	trial := handsAt(t, plan, 0, a.URL, b.URL)
+	if err := trial.start(t.Context(), trial.spec); err != nil {
+		t.Fatal(err)
+	}
+	if starts < 2 || trial.d.ahead < 2*startAhead {
+		t.Errorf("%d starts, told %v ahead", starts, trial.d.ahead)
+	}
+	if trial.hands[0].started.StartUnixNS != trial.hands[1].started.StartUnixNS {
+		t.Error("they began at different times")
+	}
+	trial.stop(t.Context())
+}
+
+// handEnv has this test's program be a load role whose clock is so far ahead.
+const handEnv = "MESHTRIAL_TEST_HAND_AHEAD"
+
+// TestBeAHand is the other process of TestHandsInProcesses.
+func TestBeAHand(t *testing.T) {
+	text, ok := os.LookupEnv(handEnv)
+	if !ok {
+		t.Skip("it is the other process of another test")
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ahead atomic.Int64
+	ahead.Store(int64(d))
+	server := httptest.NewServer(withClock(t.Context(), &ahead))
+	defer server.Close()
+	fmt.Println("at " + server.URL)
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent ends
+}
+
+// The same between processes.
+func TestHandsInProcesses(t *testing.T) {
+	address := func(ahead string) string {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestBeAHand$")
+		cmd.Env = append(os.Environ(), handEnv+"="+ahead)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			in.Close()
+			_ = cmd.Wait()
+		})
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if at, ok := strings.CutPrefix(lines.Text(), "at "); ok {
+				return at
+			}
+		}
+		t.Fatal("the other process said nothing")
+		return ""
+	}
+	plan := studytest.Plan(t, twoHands)
+	trial := handsAt(t, plan, 0, address("0s"), address("5ms"))
+	if err := trial.measureSkew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h := trial.hands[1]
+	if off := h.before.Offset - 5*time.Millisecond; off.Abs() > h.before.Uncertainty {
+		t.Errorf("the clock is %v ahead, within %v", h.before.Offset, h.before.Uncertainty)
+	}
+	t.Logf("a clock that is 5 ms ahead: %v, within %v", h.before.Offset, h.before.Uncertainty)
+	if err := trial.start(t.Context(), trial.spec); err != nil {
+		t.Fatal(err)
+	}
+	out, err := trial.measured(t.Context(), 0, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := trial.spec.Planned(0, 5e8); out.Load.Scheduled != want || failed(out.Validity) != "" && out.Hands[1].After.ErrorUS < 500 {
+		t.Errorf("%d requests of %d; %+v, %+v", out.Load.Scheduled, want, out.Validity, out.Hands)
+	}
+}
+
+// Two pods on one node have one clock, whatever exchanges say.
+func TestHandsOnOneNode(t *testing.T) {
+	var right, ahead atomic.Int64
+	ahead.Store(int64(time.Second))
+	a, b := httptest.NewServer(withClock(t.Context(), &right)), httptest.NewServer(withClock(t.Context(), &ahead))
+	defer a.Close()
+	defer b.Close()
+	trial := handsAt(t, studytest.Plan(t, twoHands), 0, a.URL, b.URL)
+	trial.hands[1].pod.Node = trial.hands[0].pod.Node
+	if err := trial.measureSkew(t.Context()); err != nil || trial.hands[1].before != (loadcontrol.Offset{}) {
+		t.Errorf("%+v, %v", trial.hands[1].before, err)
+	}
+}
+
+// What the generators' intervals say together of how steady they are.
+func TestTogether(t *testing.T) {
+	a := []load.Summary{{Scheduled: 3, Completed: 2, Failed: 1, P50NS: 100}, {Scheduled: 1, Completed: 1, P50NS: 50}, {Scheduled: 9}}
+	b := []load.Summary{{Scheduled: 6, Completed: 6, P50NS: 200}, {Scheduled: 1, Unfinished: 1}}
+	got := together([][]load.Summary{a, b})
+	if len(got) != 2 || got[0].Scheduled != 9 || got[0].Completed != 8 || got[0].Failed != 1 || got[0].P50NS != 175 || got[1].P50NS != 50 || got[1].Unfinished != 1 {
+		t.Errorf("%+v", got)
+	}
+	if a[0].Scheduled != 3 {
+		t.Error("what was added up has changed")
+	}
+	if one := together([][]load.Summary{a}); len(one) != 3 {
+		t.Errorf("%+v", one)
+	}
+}
+
+// The cost of the clients is that of all hands: their generators', their proxies',
+// and what these counted.
+func TestCostsOfHands(t *testing.T) {
+	cpu := func(ns uint64) observe.Sample { return observe.Sample{CPU: observe.CPUSample{TotalNS: ns, UserNS: ns}} }
+	net := func(ns uint64, opened uint64) observe.Sample {
+		s := cpu(ns)
+		s.Net = &observe.NetSample{Established: 2, ActiveOpens: opened}
+		return s
+	}
+	names := []string{record.PartGenerator, ofHand(record.PartGenerator, 1), record.PartClientProxy, ofHand(record.PartClientProxy, 1), record.PartWorker}
+	trial := &trialRun{o: &runner.Options{}, client: &loadRole{pod: site.Pod{Node: "a"}}, server: &workerRole{pod: site.Pod{Node: "a"}},
+		targets: map[string][]observe.Target{"a": {}}}
+	before, after := observe.Snapshot{Targets: map[string]observe.Sample{}}, observe.Snapshot{Targets: map[string]observe.Sample{}}
+	for i, name := range names {
+		trial.targets["a"] = append(trial.targets["a"], observe.Target{Name: name})
+		before.Targets[name], after.Targets[name] = net(0, 1), net(uint64(i+1)*1e9, uint64(i+2))
+	}
+	out := &record.Trial{}
+	trial.costs(out, map[string]edges{"a": {before: before, after: after}})
+	for part, want := range map[string]float64{record.PartGenerator: 3, record.PartClientProxy: 7, record.PartWorker: 5} {
+		if got := out.CPU[part].TotalS(); got != want {
+			t.Errorf("%s used %v s, want %v", part, got, want)
+		}
+	}
+	if c := out.Connections[record.PartGenerator]; c.Established != 4 || c.Opened != 3 || len(out.Connections) != 2 {
+		t.Errorf("connections %+v", out.Connections)
+	}
+
+	stats := func(v float64) observe.ProxyStats {
+		return observe.ProxyStats{Taken: time.Unix(100, 0), Uptime: time.Minute, Counters: map[string]float64{"c": v}, Gauges: map[string]float64{"threads": 2}}
+	}
+	first, second := record.PartClientProxy, ofHand(record.PartClientProxy, 1)
+	read := func(a, b float64) counters {
+		return counters{proxies: map[string]observe.ProxyStats{first: stats(a), second: stats(b)}}
+	}
+	plan := studytest.Plan(t, twoHands)
+	trial.o, trial.cell = &runner.Options{Study: plan.Study, Mesh: none.Mesh{}}, plan.Cells[0]
+	e := trial.evidence(out, &load.Result{}, read(1, 10), read(4, 50))
+	p := e.Read(first)
+	if p == nil || !maps.Equal(p.Rise, map[string]float64{"c": 43}) || p.Total["c"] != 4 || p.Total["threads"] != 2 || p.Of != 2 || len(e.Proxies) != 1 {
+		t.Errorf("%+v", e.Proxies)
+	}
+	// One that began anew says nothing of what all of them passed on.
+	trial.seen = verdict.Evidence{}
+	e = trial.evidence(out, &load.Result{}, read(1, 50), read(4, 10))
+	if unread := trial.seen.Unread; e.Read(first) != nil || !slices.ContainsFunc(unread, func(c record.Check) bool { return c.Name == "counters-client_proxy" }) {
+		t.Errorf("%+v, %+v", e.Proxies, unread)
+	}
+}
+
+// As many load pods are deployed as the cells need, and each trial has its own.
+func TestPodsOfHands(t *testing.T) {
+	plan := studytest.Plan(t, twoHands, "generators=[1,3]", "connections=[3,5]")
+	for name, d := range deploymentsOf(t, plan, none.Mesh{}) {
+		want := int32(1)
+		if name == "client-plain" {
+			want = 3
+		}
+		if *d.Spec.Replicas != want && name != "client-plain-twin" {
+			t.Errorf("%s has %d pods, want %d", name, *d.Spec.Replicas, want)
+		}
+	}
+	if err := Kind.Check(plan); err != nil {
+		t.Error(err)
+	}
+	few := studytest.Plan(t, twoHands, "generators=[1,3]", "connections=[2,5]")
+	if err := Kind.Check(few); err == nil || !strings.Contains(err.Error(), "generators 3") || !strings.Contains(err.Error(), "2 connections") {
+		t.Errorf("three generators share two connections: %v", err)
+	}
+	trial := &trialRun{d: &deployed{}, cell: plan.Cells[len(plan.Cells)-1], server: &workerRole{}}
+	if err := trial.setHands(make([]*loadRole, 2)); err == nil {
+		t.Error("a trial of three generators has two")
+	}
+}

@@ -1,0 +1,73 @@
+package verdict
+
+import (
+	"math"
+
+	"github.com/meshtrial/meshtrial/rate"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
+)
+
+// handsApart bounds by how much the schedule that several generators send together
+// is another than the one asked for. A share of Poisson arrivals that comes late by
+// so little leaves them Poisson arrivals; bursts and even gaps it takes apart.
+var handsApart = verdict.Limit{Name: "hands-apart", Default: 1e-3, Unit: "s",
+	Doc: "how far apart the clocks of several generators may have been, once what they differed by before the start was corrected"}
+
+// checkHands says whether what several generators did together is what one would
+// have done: all of them, each request once, and at one time.
+func checkHands(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
+	asked := study.GeneratorsIn(t.Cell)
+	if asked == 1 && len(t.Hands) == 0 {
+		return
+	}
+	var scheduled, completed int64
+	for _, h := range t.Hands {
+		scheduled += h.Scheduled
+		completed += h.Completed
+	}
+	s.Check("hands", len(t.Hands) == asked && scheduled == t.Load.Scheduled && completed == t.Load.Completed,
+		"%d of %d generators sent %d of the %d requests, of which they completed %d of %d", len(t.Hands), asked, scheduled, t.Load.Scheduled, completed, t.Load.Completed)
+	if t.Cell[study.FactorRate] != rate.Word {
+		s.Check("hands-schedule", e.Planned == t.Load.Scheduled, "the generators sent %d requests; the schedule has %d in the window", t.Load.Scheduled, e.Planned)
+	}
+	checkClocks(s, t, l)
+}
+
+// checkClocks says whether the hands began at one time, as far as their clocks
+// tell. Where bounds of errors are wider than the limit nobody knows: then a
+// schedule that must not be taken apart is not valid, and others warn.
+func checkClocks(s *verdict.Sheet, t record.Trial, l verdict.Limits) {
+	least, most, of := 0.0, 0.0, ""
+	for _, h := range t.Hands {
+		moved := math.Abs(h.After.AheadUS - h.Before.AheadUS)
+		least = max(least, moved-h.Before.ErrorUS-h.After.ErrorUS)
+		if apart := max(h.Before.ErrorUS, moved+h.After.ErrorUS); apart > most {
+			most, of = apart, " (pod "+h.Pod+")"
+		}
+	}
+	limit := l.Of(handsApart) * 1e6
+	// Evenly spaced requests and bursts, and whatever is not known to be neither.
+	exact := t.Cell[study.FactorRate] != rate.Word && t.Cell[study.FactorArrival] != study.ArrivalPoisson
+	ok := least <= limit && (!exact || most <= limit)
+	s.Check(handsApart.Name, ok, "the generators' clocks were between %.0f and %.0f us apart%s, once corrected; limit %.0f", least, most, of, limit)
+	if ok && most > limit {
+		s.Warn("how far apart the generators began is known to %.1f ms only: set the clocks of nodes by NTP, or run closer to the cluster", most/1e3)
+	}
+}
+
+// busiest is the CPU share of the generator's loop, or of the busiest of several
+// generators', and what to call it.
+func busiest(t record.Trial, e Evidence) (share float64, who string) {
+	loops := float64(max(1, e.Loops))
+	if len(t.Hands) < 2 {
+		return t.Load.CPU.TotalS() / (t.Window.Seconds * loops), "the generator"
+	}
+	for _, h := range t.Hands {
+		if used := h.CPU.TotalS() / (t.Window.Seconds * loops / float64(len(t.Hands))); used >= share {
+			share, who = used, "the generator of pod "+h.Pod
+		}
+	}
+	return share, who
+}

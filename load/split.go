@@ -1,0 +1,78 @@
+package load
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/errs"
+)
+
+// dealt says that this generator is one of several that together send what one
+// generator would.
+func (s *Spec) dealt() bool { return s.Share != nil && s.Share.Connections > 0 }
+
+// burst are the requests of a burst that are a generator's own, from one number to
+// another: as many as it has connections.
+func (s *Share) burst() (from, to int) {
+	for i := range s.Index {
+		from += part(s.Connections, s.Of, i)
+	}
+	return from, from + part(s.Connections, s.Of, s.Index)
+}
+
+// Split returns the Specs of n generators that share the connections and send
+// together what this one would alone, each request once and at its time. At rate
+// max, where nothing is scheduled, they share the connections.
+//
+// Numbers of requests, and with them key headers, are each generator's own; the
+// prefix of request ids tells them apart.
+func (s *Spec) Split(n int) ([]Spec, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	switch {
+	case n < 1 || n > s.Connections:
+		return nil, errs.WithHint(errs.Usage("generators %d: each needs a connection of its own, and there are %d", n, s.Connections),
+			"more connections, or fewer generators")
+	case s.Share != nil:
+		return nil, errs.Usage("share: what is one generator's share already is not split again")
+	case n == 1:
+		return []Spec{*s}, nil
+	}
+	out := slices.Repeat([]Spec{*s}, n)
+	for i := range out {
+		one := &out[i]
+		one.Connections = part(s.Connections, n, i)
+		one.Threads = min(s.Threads, one.Connections)
+		if s.MaxConnections > 0 {
+			one.MaxConnections = one.Connections + part(s.MaxConnections-s.Connections, n, i)
+		}
+		if s.RequestID != "" {
+			one.RequestID = fmt.Sprintf("%s-%d", s.RequestID, i)
+		}
+		if !s.Rate.IsMax() {
+			one.Share = &Share{Index: i, Of: n, Connections: s.Connections}
+		}
+	}
+	return out, nil
+}
+
+// Planned is how many requests the schedule has from one offset on and before
+// another, in nanoseconds; 0 at rate max, which has none. Changes of the rate are
+// not in it.
+func (s *Spec) Planned(from, to int64) int64 {
+	schedule := s.schedule()
+	if schedule == nil {
+		return 0
+	}
+	n := int64(0)
+	for {
+		r, ok := schedule.Next()
+		if !ok || r.Offset >= to {
+			return n
+		}
+		if r.Offset >= from {
+			n++
+		}
+	}
+}

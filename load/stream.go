@@ -1,0 +1,271 @@
+package load
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sync/errgroup"
+)
+
+// streamHead is the first line of a result as a stream; a line for each interval
+// follows it.
+type streamHead struct {
+	resultJSON
+	Count int `json:"interval_count"`
+}
+
+// streamLine is an interval in a stream. Its histograms are in a form that takes a
+// fraction of the time to read that HdrHistogram's own takes, which is compressed.
+type streamLine struct {
+	intervalJSON
+	// Buckets is how many bytes of the histograms intended, send, lag and wait follow
+	// the line, in this order.
+	Buckets [4]int `json:"bucket_bytes"`
+}
+
+// mostBuckets bounds those bytes: two varints for each bucket there can be.
+const mostBuckets = 1 << 20
+
+func (iv *Interval) histograms() [4]*hdrhistogram.PackedHistogram {
+	return [4]*hdrhistogram.PackedHistogram{iv.Intended, iv.Send, iv.Lag, iv.Wait}
+}
+
+// Buckets of a histogram of [histDigits] digits are halfBuckets to each power of
+// two, from twice that on, and of width one below.
+const halfBuckets = 1024
+
+// bucketAt is the number of the bucket that a value lies in.
+func bucketAt(value int64) int64 {
+	width := max(0, bits.Len64(uint64(value))-bits.Len(halfBuckets))
+	return int64(width)*halfBuckets + value>>width
+}
+
+// valueAt is the least value of a bucket.
+func valueAt(bucket int64) int64 {
+	width := max(0, bucket/halfBuckets-1)
+	return (bucket - width*halfBuckets) << width
+}
+
+// appendBuckets appends a histogram's counts as pairs of varints: how many buckets a
+// bucket is behind the one before, and its count.
+func appendBuckets(out []byte, h *hdrhistogram.PackedHistogram) []byte {
+	last := int64(0)
+	h.ForEachBucket(func(value, count int64) bool {
+		at := bucketAt(value)
+		out = binary.AppendUvarint(out, uint64(at-last))
+		out = binary.AppendUvarint(out, uint64(count))
+		last = at
+		return true
+	})
+	return out
+}
+
+// fill records buckets in an empty histogram.
+func fill(h *hdrhistogram.PackedHistogram, buckets []byte) error {
+	most, at := uint64(bucketAt(histHighest)), uint64(0)
+	for len(buckets) > 0 {
+		step, n := binary.Uvarint(buckets)
+		count, m := binary.Uvarint(buckets[max(n, 0):])
+		if n <= 0 || m <= 0 || step > most-at || count == 0 || count > math.MaxInt64 {
+			return errors.New("it is damaged")
+		}
+		at += step
+		if err := h.RecordValues(valueAt(int64(at)), int64(count)); err != nil {
+			return err
+		}
+		buckets = buckets[n+m:]
+	}
+	return nil
+}
+
+// WriteStream writes the result: a line of JSON with all but the intervals, then a
+// line for each of these with its histograms behind it. It holds one of them at a
+// time, and goes on as out takes them.
+func (r *Result) WriteStream(out io.Writer) error {
+	buffered := bufio.NewWriter(out)
+	lines := json.NewEncoder(buffered)
+	if err := lines.Encode(streamHead{r.head(), len(r.Intervals)}); err != nil {
+		return fmt.Errorf("load result: %w", err)
+	}
+	var buckets []byte
+	for i := range r.Intervals {
+		line := streamLine{intervalJSON: r.Intervals[i].bare()}
+		buckets = buckets[:0]
+		for k, h := range r.Intervals[i].histograms() {
+			before := len(buckets)
+			buckets = appendBuckets(buckets, h)
+			line.Buckets[k] = len(buckets) - before
+		}
+		err := lines.Encode(line)
+		if err == nil {
+			_, err = buffered.Write(buckets)
+		}
+		if err != nil {
+			return fmt.Errorf("load result: %w", err)
+		}
+	}
+	if err := buffered.Flush(); err != nil {
+		return fmt.Errorf("load result: %w", err)
+	}
+	return nil
+}
+
+// Stream is a result that is being read: its head, and its intervals one by one.
+type Stream struct {
+	// Result has no intervals.
+	Result
+	// Count is how many there are.
+	Count int
+	lines *bufio.Reader
+	in    io.Reader
+	next  int
+	data  []byte // of the last interval's histograms
+}
+
+// NewStream reads the head of a result.
+func NewStream(in io.Reader) (*Stream, error) {
+	s := &Stream{lines: bufio.NewReader(in), in: in}
+	var head streamHead
+	if err := s.line(&head); err != nil {
+		return nil, fmt.Errorf("load result: %w", err)
+	}
+	if err := s.setHead(&head.resultJSON); err != nil {
+		return nil, err
+	}
+	if s.Count = head.Count; s.Count < 0 || s.Count > maxIntervals {
+		return nil, fmt.Errorf("load result: %d intervals are more than %d, or less than none", s.Count, maxIntervals)
+	}
+	return s, nil
+}
+
+// line reads a line of JSON.
+func (s *Stream) line(into any) error {
+	text, err := s.lines.ReadBytes('\n')
+	if err != nil {
+		return whole(err)
+	}
+	return json.Unmarshal(text, into)
+}
+
+// whole is an error of reading where more was to come.
+func whole(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Close closes what it is read from.
+func (s *Stream) Close() error {
+	if c, ok := s.in.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// Next is the next interval, and [io.EOF] after the last.
+func (s *Stream) Next() (*Interval, error) {
+	if s.next == s.Count {
+		return nil, io.EOF
+	}
+	var line streamLine
+	if err := s.line(&line); err != nil {
+		return nil, fmt.Errorf("load result: interval %d of %d: %w", s.next, s.Count, err)
+	}
+	iv, err := line.bare(s.next)
+	if err != nil {
+		return nil, err
+	}
+	for k, h := range iv.histograms() {
+		n := line.Buckets[k]
+		if n < 0 || n > mostBuckets {
+			return nil, fmt.Errorf("load result: histogram %d of interval %d has %d bytes", k, s.next, n)
+		}
+		s.data = slices.Grow(s.data[:0], n)[:n]
+		_, err := io.ReadFull(s.lines, s.data)
+		if err = whole(err); err == nil {
+			err = fill(h, s.data)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("load result: histogram %d of interval %d: %w", k, s.next, err)
+		}
+	}
+	s.next++
+	return &iv, nil
+}
+
+// ahead is how many intervals of each stream are read before those of all others
+// have come: a stream that is quicker than the slowest then waits for it.
+const ahead = 2
+
+// MergeStreams is [Merge] of results that are still being read. Of each stream it
+// holds a few intervals at a time, and hands them to each, if that is not nil, with
+// the stream's number. It reads all of them or fails, and closes them.
+func MergeStreams(ctx context.Context, streams []*Stream, each func(stream int, iv *Interval)) (*Result, error) {
+	heads := make([]*Result, len(streams))
+	most := 0
+	for i, s := range streams {
+		heads[i] = &s.Result
+		most = max(most, s.Count)
+	}
+	out, err := Merge(heads...)
+	if err != nil {
+		return nil, err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	context.AfterFunc(ctx, func() { // one that waits for its next line would not see it
+		for _, s := range streams {
+			_ = s.Close()
+		}
+	})
+	read := make([]chan *Interval, len(streams))
+	for i, s := range streams {
+		read[i] = make(chan *Interval, ahead)
+		group.Go(func() error {
+			for range s.Count {
+				iv, err := s.Next()
+				if err != nil {
+					return err
+				}
+				select {
+				case read[i] <- iv:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		for j := range most {
+			for i, s := range streams {
+				if j >= s.Count {
+					continue
+				}
+				select {
+				case iv := <-read[i]:
+					if j == len(out.Intervals) {
+						out.Intervals = append(out.Intervals, emptyInterval(iv))
+					}
+					out.Intervals[j].merge(iv)
+					if each != nil {
+						each(i, iv)
+					}
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+		}
+		return nil
+	})
+	return out, group.Wait()
+}

@@ -1,0 +1,222 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// stream reads a result as it is written.
+func stream(t testing.TB, r *Result) *Stream {
+	t.Helper()
+	var text bytes.Buffer
+	if err := r.WriteStream(&text); err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewStream(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Results that are merged while they are read make what they make at once.
+func TestMergeStreams(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var results []*Result
+		var streams []*Stream
+		for range rapid.IntRange(1, 5).Draw(rt, "generators") {
+			r := drawResult(rt, rapid.IntRange(0, 4).Draw(rt, "intervals"))
+			results, streams = append(results, r), append(streams, stream(t, r))
+		}
+		scheduled := make([]int64, len(results))
+		got, err := MergeStreams(context.Background(), streams, func(i int, iv *Interval) { scheduled[i] += iv.Scheduled })
+		if err != nil {
+			rt.Fatal(err)
+		}
+		want, err := Merge(results...)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		gotText, err := json.Marshal(got)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		wantText, err := json.Marshal(want)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if !bytes.Equal(gotText, wantText) {
+			rt.Fatalf("merged as streams:\n%s\nat once:\n%s", gotText, wantText)
+		}
+		for i, r := range results {
+			if w := r.Total(); w.Scheduled != scheduled[i] {
+				rt.Fatalf("stream %d handed over %d of %d requests", i, scheduled[i], w.Scheduled)
+			}
+		}
+	})
+}
+
+// A stream that breaks off, or has something else in it, fails: what is there is not
+// taken for all.
+func TestBrokenStreams(t *testing.T) {
+	whole := &Result{Spec: DefaultSpec("http://h/"), Replicas: 1, Start: time.Unix(0, 0)}
+	for i := range 3 {
+		whole.Intervals = append(whole.Intervals, emptyInterval(&Interval{Index: i}))
+	}
+	var text bytes.Buffer
+	if err := whole.WriteStream(&text); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(text.String(), "\n")
+	read := func(in io.Reader) error {
+		s, err := NewStream(in)
+		if err != nil {
+			return err
+		}
+		_, err = MergeStreams(t.Context(), []*Stream{stream(t, whole), s}, nil)
+		return err
+	}
+	if err := read(strings.NewReader(text.String())); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("the line broke")
+	withBuckets := func(buckets string) string {
+		return strings.Replace(lines[1], "[0,0,0,0]", fmt.Sprintf("[%d,0,0,0]", len(buckets)), 1) + buckets
+	}
+	if err := read(strings.NewReader(lines[0] + withBuckets("\x01\x01") + lines[2] + lines[3])); err != nil {
+		t.Fatal(err)
+	}
+	for name, in := range map[string]io.Reader{
+		"nothing":           strings.NewReader(""),
+		"half a head":       strings.NewReader(lines[0][:20]),
+		"another schema":    strings.NewReader(strings.Replace(text.String(), `"schema":1`, `"schema":9`, 1)),
+		"too many":          strings.NewReader(strings.Replace(text.String(), `"interval_count":3`, `"interval_count":2000000`, 1)),
+		"fewer than none":   strings.NewReader(strings.Replace(text.String(), `"interval_count":3`, `"interval_count":-1`, 1)),
+		"one is missing":    strings.NewReader(lines[0] + lines[1] + lines[3]),
+		"the last":          strings.NewReader(lines[0] + lines[1] + lines[2]),
+		"half of the last":  strings.NewReader(lines[0] + lines[1] + lines[2] + lines[3][:10]),
+		"the line":          io.MultiReader(strings.NewReader(lines[0]+lines[1]), iotest.ErrReader(broken)),
+		"half a bucket":     strings.NewReader(lines[0] + withBuckets("\x01") + lines[2] + lines[3]),
+		"an empty bucket":   strings.NewReader(lines[0] + withBuckets("\x01\x00") + lines[2] + lines[3]),
+		"a value too high":  strings.NewReader(lines[0] + withBuckets("\xff\xff\x7f\x01") + lines[2] + lines[3]),
+		"a negative length": strings.NewReader(lines[0] + strings.Replace(lines[1], "[0,0,0,0]", "[-1,0,0,0]", 1) + lines[2] + lines[3]),
+		"a huge length":     strings.NewReader(lines[0] + strings.Replace(lines[1], "[0,0,0,0]", "[9999999999,0,0,0]", 1) + lines[2] + lines[3]),
+	} {
+		if read(in) == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// counted counts the bytes that are read.
+type counted struct {
+	io.Reader
+	n atomic.Int64
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b[:min(len(b), 512)])
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// The number of a value's bucket is the library's own: all values of a bucket, and
+// no others, have it.
+func TestBuckets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.Int64Range(0, histHighest).Draw(t, "value")
+		h, least := newPacked(), valueAt(bucketAt(value))
+		_ = h.RecordValue(value)
+		if h.CountAtValue(least) != 1 || least > value || least > 0 && h.CountAtValue(least-1) != 0 || bucketAt(least) != bucketAt(value) {
+			t.Fatalf("%d is in bucket %d, which begins at %d", value, bucketAt(value), least)
+		}
+	})
+}
+
+// A quick stream is not read far ahead of a slow one: whoever sends it has to wait.
+func TestSlowStreamHoldsQuickOnes(t *testing.T) {
+	const intervals = 400
+	r := &Result{Spec: DefaultSpec("http://h/"), Replicas: 1, Start: time.Unix(0, 0)}
+	for i := range intervals {
+		r.Intervals = append(r.Intervals, emptyInterval(&Interval{Index: i}))
+	}
+	var text bytes.Buffer
+	if err := r.WriteStream(&text); err != nil {
+		t.Fatal(err)
+	}
+	quick := &counted{Reader: bytes.NewReader(text.Bytes())}
+	from, to := io.Pipe()
+	slow := make(chan *Stream, 1)
+	go func() {
+		s, err := NewStream(from)
+		if err != nil {
+			t.Error(err)
+		}
+		slow <- s
+	}()
+	head := bytes.IndexByte(text.Bytes(), '\n') + 1
+	if _, err := to.Write(text.Bytes()[:head]); err != nil {
+		t.Fatal(err)
+	}
+	fast, err := NewStream(quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan int, 2*intervals)
+	merged := make(chan error, 1)
+	streams := []*Stream{fast, <-slow}
+	go func() {
+		_, err := MergeStreams(t.Context(), streams, func(i int, _ *Interval) { seen <- i })
+		merged <- err
+	}()
+	rest := text.Bytes()[head:]
+	for range intervals / 2 {
+		line := bytes.IndexByte(rest, '\n') + 1
+		if _, err := to.Write(rest[:line]); err != nil {
+			t.Fatal(err)
+		}
+		rest = rest[line:]
+	}
+	for range intervals - 10 { // of either stream nearly half; the pipe may hold some
+		<-seen
+	}
+	if n := quick.n.Load(); n > int64(text.Len())*3/4 {
+		t.Errorf("%d of %d bytes of the quick one were read, when half of the slow one was there", n, text.Len())
+	}
+	if _, err := to.Write(rest); err != nil {
+		t.Fatal(err)
+	}
+	to.Close()
+	if err := <-merged; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func FuzzStream(f *testing.F) {
+	var text bytes.Buffer
+	if err := drawnOnce(nil).WriteStream(&text); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text.Bytes())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := NewStream(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		r, err := MergeStreams(t.Context(), []*Stream{s}, nil) // may refuse, must not panic
+		if err == nil && len(r.Intervals) != s.Count {
+			t.Fatalf("%d intervals of %d, and no error", len(r.Intervals), s.Count)
+		}
+	})
+}

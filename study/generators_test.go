@@ -1,0 +1,103 @@
+package study
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
+const generators = `
+name: g
+question: Q?
+settings: {sidecars: none}
+factors: {connections: [2, 4]}
+baseline: {connections: 2}
+`
+
+// planOf is a study's plan, with values put over it.
+func planOf(t *testing.T, text string, sets ...string) *Plan {
+	t.Helper()
+	s, err := Parse([]byte(text), "g.yaml", sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPlan(s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A study of one generator has the cells, and the text, that it had before there
+// could be more; one that varies them says of each cell how many it has.
+func TestOneGeneratorGoesWithoutSaying(t *testing.T) {
+	plain := planOf(t, generators)
+	if bytes.Contains(plain.Study.Marshal(), []byte(FactorGenerators)) {
+		t.Error("the resolved study names generators")
+	}
+	for _, text := range []string{generators, generators + "\nvariants: {a: {}, b: {generators: 1, rate: 5}}\n"} {
+		for _, set := range []string{"seed=1", "generators=1"} {
+			p := planOf(t, text, set)
+			for _, cell := range p.Cells {
+				if _, ok := cell[FactorGenerators]; ok || GeneratorsIn(cell) != 1 {
+					t.Errorf("%s: %v", set, cell)
+				}
+				if l, err := LevelsOf(cell); err != nil || l.Generators != 1 {
+					t.Errorf("%+v, %v", l, err)
+				}
+				if !DataPlane.Matches(cell, record.Cell{FactorGenerators: "1"}) || DataPlane.Matches(cell, record.Cell{FactorGenerators: "2"}) {
+					t.Errorf("who has one generator is not to be found: %v", cell)
+				}
+				if base, ok := p.BaselineOf(cell); !ok || base[FactorConnections] != "2" {
+					t.Errorf("the baseline is %v", base)
+				}
+			}
+		}
+	}
+	f, _ := FactorByName(FactorGenerators)
+	if level, ok := plain.Study.Setting(f); !ok || level != "1" {
+		t.Errorf("the setting is %q", level)
+	}
+
+	fixed := planOf(t, generators, "generators=4")
+	if cell := fixed.Cells[0]; GeneratorsIn(cell) != 4 || !DataPlane.Matches(cell, record.Cell{FactorGenerators: "4"}) {
+		t.Errorf("four generators: %v", cell)
+	}
+
+	varied := planOf(t, generators, "generators=[1,4]", "baseline={generators: 1}")
+	if len(varied.Cells) != 4 || varied.LoadPods() != 5 {
+		t.Fatalf("%d cells, %d load pods", len(varied.Cells), varied.LoadPods())
+	}
+	for _, cell := range varied.Cells {
+		base, ok := varied.BaselineOf(cell)
+		if n := cell[FactorGenerators]; !ok || base[FactorGenerators] != "1" || n != "1" && n != "4" || varied.Short(cell)[FactorGenerators] != n {
+			t.Errorf("%v is compared with %v", cell, base)
+		}
+	}
+	// A cell of a run from before there could be more.
+	old := varied.Cells[0].With(nil)
+	delete(old, FactorGenerators)
+	if i, ok := varied.Index(old); !ok || varied.Cells[i][FactorGenerators] != "1" {
+		t.Error("a cell of an older run is not found")
+	}
+	label := varied.Label(varied.Cells[1])
+	if label != "2 connections · 4 generators" {
+		t.Errorf("it is called %q", label)
+	}
+}
+
+// Load pods are as many as the cell with the most generators needs; pods of a
+// baseline's second turn as many as that one does.
+func TestLoadPods(t *testing.T) {
+	p := planOf(t, generators, "settings={}", "sidecars=[none,both]", "generators=[1,3]", "baseline={generators: 1, sidecars: none}")
+	for _, cell := range p.Cells {
+		v := ClientVariant(cell)
+		if n := p.Generators(v); n != 3 {
+			t.Errorf("%s: %d load pods", v.Name(), n)
+		}
+	}
+	if twin := ClientVariant(record.Cell{FactorSidecars: SidecarsNone}).For(1); p.Generators(twin) != 1 {
+		t.Errorf("the baseline's second turn has %d load pods", p.Generators(twin))
+	}
+}
