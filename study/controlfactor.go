@@ -190,6 +190,7 @@ var changeFactors = []Factor{
 		burstPattern, arrivalLevel, ArrivalUniform, ArrivalPoisson, ArrivalBurst, "burst:10").
 		labelled(changeArrivalLabel).idleWhere(idleAt(FactorChange, ChangeTrace)).
 		bound(into(func(l *ControlLevels) any { return &l.ChangeArrival })),
+	disruptionFactor,
 }
 
 func nobodyConnected(cell record.Cell) bool {

@@ -23,6 +23,7 @@ type ControlLevels struct {
 	Change        string
 	ChangeRate    ChangeRate // without parts where a trace says when
 	ChangeArrival string     // see Arrival; NotApplicable where a trace says when
+	Disruption    Disruption // after the window
 
 	SidecarScope, ExportTo string
 	DiscoverySelectors     *Selector // nil: istiod watches every namespace

@@ -187,12 +187,15 @@ func (p *Plan) Index(cell record.Cell) (int, bool) {
 	return i, ok
 }
 
-// completed is a cell with the defaults of factors that it lacks, and with
-// today's spelling of its levels: one measured by an older release.
-func (p *Plan) completed(cell record.Cell) record.Cell {
+// completed is [Kind.Completed].
+func (p *Plan) completed(cell record.Cell) record.Cell { return p.Study.Kind.Completed(cell) }
+
+// Completed is a cell of the kind's studies with the defaults of factors that it
+// lacks, and with today's spelling of its levels: one measured by an older release.
+func (k Kind) Completed(cell record.Cell) record.Cell {
 	out := cell.With(nil)
 	other := false
-	for _, f := range p.Study.Kind.Factors() {
+	for _, f := range k.Factors() {
 		level, ok := out[f.Name]
 		if !ok {
 			out[f.Name], other = f.Default, true
@@ -203,7 +206,7 @@ func (p *Plan) completed(cell record.Cell) record.Cell {
 	if !other {
 		return cell
 	}
-	return p.Study.Kind.Effective(out)
+	return k.Effective(out)
 }
 
 // BaselineOf returns the cell that a cell of the plan is compared with;

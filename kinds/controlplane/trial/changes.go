@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -27,9 +28,18 @@ func (controlKind) Changes(ctx context.Context, o *runner.Options, plan *study.P
 	if plan.Study.Control.Soak {
 		when = "restarted before the first trial"
 	}
+	if slices.ContainsFunc(plan.Cells, restarts) {
+		when += ", and once more in some"
+	}
 	out = append(out, journal.Planned{Object: "istiod", Done: when,
 		Note: "while it starts, no proxy is told of changes and no pod gets a sidecar"})
 	return append(out, populationPlan(largest)...), nil
+}
+
+// restarts says whether trials of a cell disrupt its proxies by restarting istiod.
+func restarts(cell record.Cell) bool {
+	l, err := study.ControlOf(cell)
+	return err == nil && l.Disruption.Restarts()
 }
 
 // Asks is what a plan asks of the mesh that is there: levers, and sidecars of its
@@ -48,7 +58,11 @@ func asks(plan *study.Plan) (asked mesh.Asked, largest population.Sizes, err err
 			return asked, largest, runner.Placed(plan, cell, err, "")
 		}
 		sizes := sizesOf(plan.Study.Control, l)
-		asked.Levers = append(asked.Levers, leversOf(plan.Study.Control, cell, sizes))
+		levers := leversOf(plan.Study.Control, cell, sizes)
+		asked.Levers = append(asked.Levers, levers)
+		if d := l.Disruption; d.Kind == study.DisruptionScale {
+			asked.Levers = append(asked.Levers, levers.With(study.FactorIstiodReplicas, fmt.Sprint(d.Replicas)))
+		}
 		largest, real = larger(largest, sizes), real || l.RealPods > 0
 	}
 	if real {

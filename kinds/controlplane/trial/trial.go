@@ -88,6 +88,7 @@ func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err 
 	}
 	t.collect(ctx)
 	done.Files = append(t.configs(ctx), t.profiles(ctx)...)
+	t.disrupt(ctx)
 	t.out, done.Events = t.judge()
 	done.Evidence = t.seen
 	t.out.Ended = time.Now().UTC()

@@ -66,6 +66,9 @@ type Evidence struct {
 	// due waited at least for a free connection.
 	TrafficWaitUS float64 `json:"traffic_wait_p99_us,omitempty"`
 
+	// Disruption is what was seen of the one after the window; nil without any.
+	Disruption *Disruption `json:"disruption,omitempty"`
+
 	// Unread are counters that could not be read, or that began anew.
 	Unread []record.Check `json:"unread,omitempty"`
 	// Problems say in words what could not be seen, and what was odd.

@@ -47,6 +47,9 @@ func (e Evidence) check(t record.Trial) error {
 			return fmt.Errorf("nothing says who needs change %d", c.Change)
 		}
 	}
+	if d := e.Disruption; d != nil && len(d.Outage.LostNS) != len(d.Outage.BackNS) {
+		return fmt.Errorf("the disruption's columns have different lengths")
+	}
 	for _, m := range slices.Concat(e.Markers, e.Envoys) {
 		n := len(m.Proxy)
 		if len(m.ReceivedNS) != n || len(m.AckedNS) != n || m.Stays != nil && (len(m.Stays.ReceivedNS) != len(m.Stays.Proxy) || len(m.Stays.AckedNS) != len(m.Stays.Proxy)) {
@@ -68,6 +71,7 @@ func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Ev
 	}
 	r.drift()
 	r.traffic()
+	r.disruption()
 	r.Add(e.Unread...)
 	r.odd(waterfall)
 	r.changes()
