@@ -41,6 +41,7 @@ const (
 	FactorPushThrottle       = "push_throttle"
 	FactorRequestLimit       = "request_limit"
 	FactorIstiodReplicas     = "istiod_replicas"
+	FactorConnectionAge      = "connection_age"
 	FactorIstiodCPU          = "istiod_cpu"
 	FactorIstiodMemory       = "istiod_memory"
 	FactorIstiodCPURequest   = "istiod_cpu_request"

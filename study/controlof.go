@@ -32,6 +32,8 @@ type ControlLevels struct {
 	DebounceAfter, DebounceMax time.Duration
 	EDSDebounce                bool
 	IstiodReplicas             int
+	// ConnectionAge is how old istiod lets a proxy's connection become; 0: any age.
+	ConnectionAge time.Duration
 }
 
 // Selector is one requirement on a namespace's labels.

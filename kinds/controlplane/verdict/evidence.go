@@ -82,6 +82,9 @@ type Asked struct {
 	EDSDebounce   bool          `json:"eds_debounce"`
 	// Settle is how long the trial waits for sightings after the last change.
 	Settle time.Duration `json:"settle_ns"`
+	// ConnectionAge is how old istiod lets connections become, where the cell names
+	// it; 0: any age, or as installed.
+	ConnectionAge time.Duration `json:"connection_age_ns,omitempty"`
 	// ScopeNamespace is the one that a Sidecar of scope namespace is for.
 	ScopeNamespace string `json:"scope_namespace"`
 }
