@@ -370,6 +370,7 @@ const (
 	connectTime = 40 * time.Millisecond // a proxy, as fast as istiod admits them
 	deliverTime = time.Second           // the last change, until every proxy has it
 	renewTime   = 13 * time.Second      // real pods, made anew
+	sliceTime   = 3 * time.Millisecond  // an EndpointSlice and its Service, made and taken away
 )
 
 // controlTrial is how long a trial of a cell takes, at least and at most.
@@ -383,6 +384,7 @@ func (s *Study) controlTrial(cell record.Cell) (shortest, longest time.Duration)
 	if !c.Soak {
 		base += restartTime
 	}
+	base += time.Duration(l.EndpointSlices) * sliceTime
 	if s.Measured(MeasureSidecars) && l.RealPods > 0 {
 		base += renewTime
 	}

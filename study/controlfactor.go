@@ -21,6 +21,7 @@ const (
 	FactorDestinationRules      = "destination_rules"
 	FactorGatewayResources      = "gateway_resources"
 	FactorAuthorizationPolicies = "authorization_policies"
+	FactorEndpointSlices        = "endpoint_slices"
 	// Simulated sidecars.
 	FactorXDS     = "xds"
 	FactorClients = "clients"
@@ -157,6 +158,8 @@ var populationFactors = []Factor{
 		func(l *ControlLevels) any { return &l.GatewayResources }, "0", "200"),
 	people(FactorAuthorizationPolicies, "0", "objects", "AuthorizationPolicies that nobody uses.", 0, says("%s AuthorizationPolicies"),
 		func(l *ControlLevels) any { return &l.AuthorizationPolicies }, "0", "200"),
+	people(FactorEndpointSlices, "0", "slices", "EndpointSlices that nobody uses: plain objects with one address and no pod each, of a headless Service of their own, in the namespace mm-slices.", 0, says("%s EndpointSlices"),
+		func(l *ControlLevels) any { return &l.EndpointSlices }, "0", "30000"),
 
 	controlChoice(FactorXDS, ScopeClients, XDSDelta,
 		"What the simulated proxies speak: delta xDS or state of the world.",

@@ -16,6 +16,7 @@ type ControlLevels struct {
 	DestinationRules                int
 	GatewayResources                int
 	AuthorizationPolicies           int
+	EndpointSlices                  int
 
 	XDS     string // XDSDelta or XDSSotW
 	Clients string

@@ -82,7 +82,7 @@ func larger(a, b population.Sizes) population.Sizes {
 	b.EndpointsPerService = max(a.EndpointsPerService, b.EndpointsPerService)
 	b.ServiceEntries, b.VirtualServices = max(a.ServiceEntries, b.ServiceEntries), max(a.VirtualServices, b.VirtualServices)
 	b.DestinationRules, b.GatewayResources = max(a.DestinationRules, b.DestinationRules), max(a.GatewayResources, b.GatewayResources)
-	b.AuthorizationPolicies = max(a.AuthorizationPolicies, b.AuthorizationPolicies)
+	b.AuthorizationPolicies, b.EndpointSlices = max(a.AuthorizationPolicies, b.AuthorizationPolicies), max(a.EndpointSlices, b.EndpointSlices)
 	return b
 }
 
@@ -94,6 +94,9 @@ func populationPlan(s population.Sizes) []journal.Planned {
 	out := []journal.Planned{
 		made(fmt.Sprintf("Namespaces %s and on", population.Namespace(0)), fmt.Sprintf("%d, with %d Services of %d simulated pods and %d simulated sidecars: every proxy of the mesh is told of those Services", max(1, s.Namespaces), s.Services, s.EndpointsPerService, s.Proxies)),
 		made("simulated Nodes", "played by kwok; nothing else is scheduled on them"),
+	}
+	if s.EndpointSlices > 0 {
+		out = append(out, made("Namespace "+population.SlicesNamespace, fmt.Sprintf("%d EndpointSlices with as many headless Services: every proxy of the mesh without a scope is told of those", s.EndpointSlices)))
 	}
 	if n := s.ServiceEntries + s.VirtualServices + s.GatewayResources; n > 0 && s.DummyNamespace != "" && !slices.Contains(ownNamespaces(s), s.DummyNamespace) {
 		note := fmt.Sprintf("%d ServiceEntries, %d VirtualServices, %d Gateways", s.ServiceEntries, s.VirtualServices, s.GatewayResources)
