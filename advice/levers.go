@@ -99,6 +99,8 @@ func objectsOf(f study.Factor) []string {
 	switch f.Name {
 	case study.FactorIstiodReplicas:
 		return []string{"Deployment spec.replicas"}
+	case study.FactorConnectionAge:
+		return []string{"Deployment args --" + f.Lever.Flag}
 	case study.FactorIstiodCPU:
 		return []string{"Deployment resources.limits.cpu"}
 	case study.FactorIstiodMemory:

@@ -67,6 +67,9 @@ func settingOf(f study.Factor, level string, e *Evidence) setting {
 	switch f.Name {
 	case study.FactorIstiodCPU, study.FactorIstiodMemory, study.FactorIstiodCPURequest, study.FactorIstiodMemRequest:
 		return resources(f, level)
+	case study.FactorConnectionAge:
+		return setting{words: "Let connections to istiod become " + level + " old (a connection that ends may be made to another replica)",
+			yaml: "# merge into the installation's values (helm: of the chart istiod; istioctl: spec.values.pilot)\nkeepaliveMaxServerConnectionAge: " + level + "\n"}
 	case study.FactorIstiodReplicas:
 		return setting{words: "Run " + level + " replicas of istiod (where an autoscaler sets their number, raise its minReplicas)",
 			yaml: deploymentHead(f) + "spec: {replicas: " + level + "}\n",

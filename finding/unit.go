@@ -23,6 +23,7 @@ const (
 	UnitCores            = "cores"
 	UnitMilliCPU         = "mCPU" // thousandths of a CPU
 	UnitGoroutines       = "goroutines"
+	UnitStreams          = "streams"
 	UnitBytesPerSecond   = "bytes/s"
 	UnitBytesPerHour     = "bytes/h"
 	UnitRatio            = "ratio"
@@ -40,7 +41,7 @@ const (
 
 // Counts reports whether a unit is of things, which are whole in every trial.
 func Counts(unit string) bool {
-	return slices.Contains([]string{UnitPushes, UnitMissed, UnitChanges, UnitResources, UnitGoroutines, UnitRequests}, unit)
+	return slices.Contains([]string{UnitPushes, UnitMissed, UnitChanges, UnitResources, UnitGoroutines, UnitRequests, UnitStreams}, unit)
 }
 
 // scaled is a unit that a figure may be given in, and what one of it is in the

@@ -150,8 +150,13 @@ type ControlPlane interface {
 	// Restore puts back what this run's Apply changed, and waits until it is in
 	// force. What somebody else changed meanwhile stays.
 	Restore(ctx context.Context) error
-	// Pods lists the running replicas.
+	// Pods lists the running replicas: those that are ready.
 	Pods(ctx context.Context) ([]ControlPod, error)
+	// Started lists those whose container runs, ready or not.
+	Started(ctx context.Context) ([]ControlPod, error)
+	// Kill ends all replicas at once, without time to say goodbye, and waits until
+	// others are ready in their place.
+	Kill(ctx context.Context) error
 	// Autoscalers lists those that may change the number of replicas.
 	Autoscalers(ctx context.Context) ([]Autoscaler, error)
 	// Discovery says where proxies connect. watched is a namespace that the
@@ -197,6 +202,7 @@ type ControlPod struct {
 	Container  string
 	Containers map[string]string // name to container ID
 	Restarts   int32             // of Container since the pod began
+	Ready      bool
 	// AdminPort serves metrics, profiles and debugging to callers on the
 	// pod's loopback.
 	AdminPort int

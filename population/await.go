@@ -60,6 +60,7 @@ func (w *World) look(ctx context.Context, sizes Sizes) ([]Identity, string, erro
 		}
 		return nil, fmt.Sprintf("%d of %d pods run, %d exist%s", ready, sizes.pods(), len(pods.Items), why), nil
 	}
+	ours.LabelSelector += "," + discoveryv1.LabelManagedBy + "!=" + sliceManager
 	slices, err := w.kube.DiscoveryV1().EndpointSlices("").List(ctx, ours)
 	if err != nil {
 		return nil, "", err

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -40,6 +42,9 @@ func (s Sizes) objects(ofNamespaces map[string]string) ([]*unstructured.Unstruct
 	if s.Gateways > 0 {
 		namespaces = append(namespaces, GatewayNamespace)
 	}
+	if s.EndpointSlices > 0 {
+		namespaces = append(namespaces, SlicesNamespace)
+	}
 	for _, name := range namespaces {
 		add(NewObject("v1", "Namespace", "", name, merge(ofNamespaces, labels()), nil))
 		add(NewObject("v1", "ServiceAccount", name, ServiceAccount, labels(), nil))
@@ -71,7 +76,7 @@ func (s Sizes) objects(ofNamespaces map[string]string) ([]*unstructured.Unstruct
 		}))
 		add(deployment(GatewayNamespace, GatewayDeployment, s.Gateways, selector, containerPort("http2", 8080), containerPort("https", 8443)))
 	}
-	for _, o := range s.dummies() {
+	for _, o := range append(s.dummies(), s.slices()...) {
 		add(o)
 	}
 	for _, o := range out {
@@ -80,6 +85,27 @@ func (s Sizes) objects(ofNamespaces map[string]string) ([]*unstructured.Unstruct
 		}
 	}
 	return out, nil
+}
+
+// slices are EndpointSlices with their Services: plain objects, which no controller
+// makes, and which kube-proxy leaves alone.
+func (s Sizes) slices() []*unstructured.Unstructured {
+	var out []*unstructured.Unstructured
+	for i := range s.EndpointSlices {
+		name := fmt.Sprintf("slice-%d", i)
+		out = append(out, NewObject("v1", "Service", SlicesNamespace, name, labels(AppLabel, name), map[string]any{
+			"clusterIP": "None",
+			"ports":     []any{port("http", ServicePort, TargetPort)},
+		}))
+		o := NewObject("discovery.k8s.io/v1", "EndpointSlice", SlicesNamespace, name, labels(discoveryv1.LabelServiceName, name,
+			discoveryv1.LabelManagedBy, sliceManager, corev1.IsHeadlessService, ""), nil)
+		o.Object["addressType"] = "IPv4"
+		// 198.18.0.0/15 is for such purposes (RFC 2544).
+		o.Object["endpoints"] = []any{map[string]any{"addresses": []any{fmt.Sprintf("198.%d.%d.%d", 18+i>>16&1, i>>8&255, i&255)}, "conditions": map[string]any{"ready": true}}}
+		o.Object["ports"] = []any{map[string]any{"name": "http", "port": int64(TargetPort), "protocol": "TCP"}}
+		out = append(out, o)
+	}
+	return out
 }
 
 // stamp notes what an object was made from.

@@ -3,6 +3,7 @@ package population
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ func drawSizes(t *rapid.T) Sizes {
 	n := func(name string, most int) int { return rapid.IntRange(0, most).Draw(t, name) }
 	return Sizes{Namespaces: 1 + n("namespaces", 5), Services: n("services", 30), EndpointsPerService: n("endpoints", 4), Proxies: n("proxies", 100),
 		Gateways: n("gateways", 3), ServiceEntries: n("entries", 5), VirtualServices: n("virtual", 5), DestinationRules: n("rules", 40),
-		GatewayResources: n("gateway resources", 5), AuthorizationPolicies: n("policies", 5)}
+		GatewayResources: n("gateway resources", 5), AuthorizationPolicies: n("policies", 5), EndpointSlices: n("slices", 5)}
 }
 
 func TestObjects(t *testing.T) {
@@ -66,8 +67,8 @@ func TestObjects(t *testing.T) {
 			t.Fatalf("%d pods, want %d", pods, want)
 		}
 		gatewayServices := min(s.Gateways, 1)
-		want := map[string]int{"Service": s.Services + gatewayServices, "ServiceEntry": s.ServiceEntries, "VirtualService": s.VirtualServices,
-			"DestinationRule": s.DestinationRules, "Gateway": s.GatewayResources, "AuthorizationPolicy": s.AuthorizationPolicies, "Namespace": s.Namespaces + gatewayServices}
+		want := map[string]int{"Service": s.Services + gatewayServices + s.EndpointSlices, "EndpointSlice": s.EndpointSlices, "ServiceEntry": s.ServiceEntries, "VirtualService": s.VirtualServices,
+			"DestinationRule": s.DestinationRules, "Gateway": s.GatewayResources, "AuthorizationPolicy": s.AuthorizationPolicies, "Namespace": s.Namespaces + gatewayServices + min(s.EndpointSlices, 1)}
 		for kind, n := range want {
 			if count[kind] != n {
 				t.Fatalf("%d of kind %s, want %d", count[kind], kind, n)
@@ -193,6 +194,40 @@ func TestSizesErrors(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%+v: %v, want %s", s, err, want)
 		}
+	}
+}
+
+// EndpointSlices of the population's own have an address of their own each, and belong
+// to a Service that gets none from a controller.
+func TestSlices(t *testing.T) {
+	s := Sizes{Namespaces: 1, EndpointSlices: 66_000}
+	objects, err := s.Objects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses, services := map[string]bool{}, map[string]bool{}
+	for _, o := range objects {
+		switch o.GetKind() {
+		case "Service":
+			if _, selects, _ := unstructured.NestedMap(o.Object, "spec", "selector"); selects {
+				t.Fatalf("%s selects pods", key(o))
+			}
+			services[o.GetName()] = true
+		case "EndpointSlice":
+			endpoints, _, _ := unstructured.NestedSlice(o.Object, "endpoints")
+			one, _ := endpoints[0].(map[string]any)
+			all, _, _ := unstructured.NestedStringSlice(one, "addresses")
+			addresses[all[0]] = true
+			if ip := netip.MustParseAddr(all[0]); !netip.MustParsePrefix("198.18.0.0/15").Contains(ip) {
+				t.Fatalf("%s has the address %s", key(o), ip)
+			}
+			if l := o.GetLabels(); !services[l["kubernetes.io/service-name"]] || l["endpointslice.kubernetes.io/managed-by"] != sliceManager {
+				t.Fatalf("%s: %v", key(o), l)
+			}
+		}
+	}
+	if len(addresses) != s.EndpointSlices || len(services) != s.EndpointSlices {
+		t.Errorf("%d addresses, %d Services", len(addresses), len(services))
 	}
 }
 

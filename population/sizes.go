@@ -22,6 +22,9 @@ type Sizes struct {
 	DestinationRules      int // the first Services are about Services, the rest about hosts nobody has
 	GatewayResources      int
 	AuthorizationPolicies int // spread over the namespaces; none refuses anybody
+	// EndpointSlices have an address each and a headless Service of their own, in
+	// SlicesNamespace. No pods are behind them.
+	EndpointSlices int
 
 	// DummyNamespace holds ServiceEntries, VirtualServices and
 	// GatewayResources; "" for the first namespace. One that is not of the
@@ -61,6 +64,10 @@ const (
 	ServiceAccount = "simulated"
 	// GatewayNamespace is where the simulated gateways are.
 	GatewayNamespace = "mm-gateways"
+	// SlicesNamespace is where EndpointSlices are that no controller made.
+	SlicesNamespace = "mm-slices"
+	// sliceManager marks those, which bear the population's label as their Services' do.
+	sliceManager = "meshtrial-population"
 	// GatewaySelector is the value of the label istio on gateways, by which
 	// Gateway resources select them.
 	GatewaySelector = "ingressgateway"
@@ -80,6 +87,7 @@ func (s Sizes) Validate() error {
 		{"namespaces", s.Namespaces}, {"services", s.Services}, {"endpoints", s.EndpointsPerService}, {"proxies", s.Proxies},
 		{"gateways", s.Gateways}, {"service_entries", s.ServiceEntries}, {"virtual_services", s.VirtualServices},
 		{"destination_rules", s.DestinationRules}, {"gateway_resources", s.GatewayResources}, {"authorization_policies", s.AuthorizationPolicies},
+		{"endpoint_slices", s.EndpointSlices},
 	} {
 		if f.value < 0 || f.value > maxObjects {
 			return errs.Usage("population: %s %d: want a number from 0 to %d", f.name, f.value, maxObjects)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -100,7 +101,7 @@ func (w *World) Remove(ctx context.Context) error {
 // layers are the kinds in the order in which they are made: what others need
 // first. They are deleted in the opposite order.
 var layers = [][]string{{"Namespace", "Node"}, {"ServiceAccount"},
-	{"Service", "Deployment", "ServiceEntry", "VirtualService", "DestinationRule", "Gateway", "AuthorizationPolicy"}}
+	{"Service", "Deployment", "EndpointSlice", "ServiceEntry", "VirtualService", "DestinationRule", "Gateway", "AuthorizationPolicy"}}
 
 func key(o *unstructured.Unstructured) string {
 	return o.GetKind() + "/" + o.GetNamespace() + "/" + o.GetName()
@@ -239,7 +240,11 @@ func (w *World) list(ctx context.Context) (map[string]*unstructured.Unstructured
 			continue
 		}
 		group.Go(func() error {
-			list, err := w.metadata.Resource(r.GroupVersionResource).List(ctx, metav1.ListOptions{LabelSelector: Label + "=" + LabelValue})
+			selector := Label + "=" + LabelValue
+			if gvk.Kind == "EndpointSlice" { // a controller's are no objects of ours
+				selector += "," + discoveryv1.LabelManagedBy + "=" + sliceManager
+			}
+			list, err := w.metadata.Resource(r.GroupVersionResource).List(ctx, metav1.ListOptions{LabelSelector: selector})
 			if apierrors.IsNotFound(err) {
 				return nil
 			}

@@ -158,6 +158,8 @@ type Control struct {
 	StaleProxySeconds float64 `json:"stale_proxy_s"`
 	// Traffic is what real requests met; nil where none were sent.
 	Traffic *Traffic `json:"traffic,omitempty"`
+	// Disruption is what happened after the window; nil where nothing was to.
+	Disruption *Disruption `json:"disruption,omitempty"`
 	// Reconnects of simulated sidecars in the window, by why.
 	Reconnects map[string]int64 `json:"reconnects,omitempty"`
 	// Life names istiod's containers, and SidecarLife those of the real sidecars, in

@@ -349,6 +349,9 @@ type ControlSummary struct {
 	HeapBytes   int64    `json:"heap_bytes"`   // median
 	AllocBytes  int64    `json:"alloc_bytes"`  // sum
 	Goroutines  int64    `json:"goroutines"`   // median
+	// Recovery is how one trial's proxies came back from a disruption, the cell's
+	// first; nil without any.
+	Recovery *Disruption `json:"recovery,omitempty"`
 	// Profiles are istiod's, of one trial.
 	Profiles []Profile `json:"profiles,omitempty"`
 	// Missing lists metrics that this istiod does not have, Uncounted counters

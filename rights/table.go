@@ -188,6 +188,7 @@ var table = []feature{
 		{verbs: "get create update delete", name: "destinationrules" + networking, where: Everywhere, why: "configuration that nobody uses", counted: study.FactorDestinationRules},
 		{verbs: "get create update delete", name: "gateways" + networking, where: Everywhere, why: "configuration that nobody uses", counted: study.FactorGatewayResources},
 		{verbs: "get create update delete", name: "authorizationpolicies" + security, where: Everywhere, why: "configuration that nobody uses", counted: study.FactorAuthorizationPolicies},
+		{verbs: "get create update delete", name: endpointSlice, where: Everywhere, why: "endpoints that nobody uses", counted: study.FactorEndpointSlices},
 		{verbs: "list delete", name: "pods", where: Everywhere, why: "simulated pods: whether all run, and those that do not"},
 		{verbs: "list", name: endpointSlice, where: Everywhere, why: "whether every Service has its endpoints"},
 	}},

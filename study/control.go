@@ -27,6 +27,8 @@ type Control struct {
 	// Idle is how long istiod's CPU, and that of real sidecars, is measured
 	// before the first change; 0: not at all.
 	Idle time.Duration
+	// Aftermath is how long at most what follows a disruption is watched.
+	Aftermath time.Duration
 	// Security is how simulated proxies reach istiod.
 	Security string
 	// StreamsPerConnection is how many simulated proxies share a connection.
@@ -133,7 +135,7 @@ func parseTraceChange(s string) (TraceChange, *complaint) {
 
 func defaultControl() *Control {
 	return &Control{
-		Changes: 10, Settle: 30 * time.Second, Quiet: time.Second, Idle: 2 * time.Second,
+		Changes: 10, Settle: 30 * time.Second, Quiet: time.Second, Idle: 2 * time.Second, Aftermath: time.Minute,
 		Security: SecurityMTLS, StreamsPerConnection: 1, BadShare: 0.1,
 		Namespace: "sim", DummiesNamespace: "default", EndpointsBy: EndpointsByControllers,
 		ServiceEntry: ServiceEntry{Port: 80, Resolution: ResolutionDNS},
@@ -156,6 +158,8 @@ func controlSection(c *Control) object {
 			value: durationValue{to: &c.Quiet, low: 100 * time.Millisecond, high: time.Minute}},
 		{name: "idle", doc: "How long istiod's CPU, and with measure sidecars that of the real ones, is measured before the first change, with all proxies connected; 0 for not at all.",
 			value: durationValue{to: &c.Idle, high: 10 * time.Minute}},
+		{name: "aftermath", doc: "How long at most the factor disruption is watched: until all proxies have their configuration again, or, where istiod is scaled, for so long.",
+			value: durationValue{to: &c.Aftermath, low: time.Second, high: time.Hour}},
 		{name: "security", doc: "How simulated proxies reach istiod: mutual TLS with certificates that istiod signs for the pods' service accounts, as agents do; TLS with a token; or plain text.",
 			value: textValue{to: &c.Security, oneOf: []string{SecurityMTLS, SecurityTLS, SecurityPlaintext}}},
 		{name: "streams_per_connection", doc: "Simulated proxies per connection to istiod; 1 for one each, as real ones have. With more the simulated proxies take less memory, and istiod less memory and CPU than with real ones. With several istiods fewer share one, so that each gets its share.", value: intValue{&c.StreamsPerConnection, 1, 1000}},
@@ -325,6 +329,9 @@ func (d *decoder) checkPopulation(p *Plan) {
 		d.fail(d.pos("control", "soak"), "give each factor one level, and compare runs with meshtrial compare", "one istiod cannot live through trials of %d cells: a soak has one", len(p.Cells))
 		return
 	}
+	if !d.checkDisruption(p) {
+		return
+	}
 	for _, cell := range p.Cells {
 		l, err := ControlOf(cell)
 		switch {
@@ -363,6 +370,7 @@ const (
 	connectTime = 40 * time.Millisecond // a proxy, as fast as istiod admits them
 	deliverTime = time.Second           // the last change, until every proxy has it
 	renewTime   = 13 * time.Second      // real pods, made anew
+	sliceTime   = 3 * time.Millisecond  // an EndpointSlice and its Service, made and taken away
 )
 
 // controlTrial is how long a trial of a cell takes, at least and at most.
@@ -376,8 +384,10 @@ func (s *Study) controlTrial(cell record.Cell) (shortest, longest time.Duration)
 	if !c.Soak {
 		base += restartTime
 	}
+	base += time.Duration(l.EndpointSlices) * sliceTime
 	if s.Measured(MeasureSidecars) && l.RealPods > 0 {
 		base += renewTime
 	}
-	return base + min(deliverTime+l.DebounceAfter, c.Settle), base + c.Settle
+	least, most := s.aftermath(l)
+	return base + least + min(deliverTime+l.DebounceAfter, c.Settle), base + most + c.Settle
 }

@@ -170,7 +170,7 @@ settings: {proxies: 7, gateways: 2, sidecar_scope: mesh, sidecar_hosts: "a/*,b/*
 		Proxies: 7, Gateways: 2, Services: 100, Endpoints: 1, Namespaces: 1, XDS: XDSDelta, Clients: ClientsGood,
 		Change: ChangeServiceGatewayVirtualService, ChangeRate: ChangeRate{RateConstant, []RatePart{{From: 2, To: 2}}}, ChangeArrival: ArrivalUniform,
 		SidecarScope: SidecarScopeMesh, ExportTo: "*", DiscoverySelectors: &Selector{"k", "v", true}, DebounceAfter: 2500 * time.Millisecond,
-		DebounceMax: 10 * time.Second, IstiodReplicas: 1,
+		DebounceMax: 10 * time.Second, IstiodReplicas: 1, ConnectionAge: 30 * time.Minute,
 	}
 	if !reflect.DeepEqual(l, want) {
 		t.Errorf("got  %+v\nwant %+v", l, want)

@@ -21,6 +21,7 @@ const (
 	FactorDestinationRules      = "destination_rules"
 	FactorGatewayResources      = "gateway_resources"
 	FactorAuthorizationPolicies = "authorization_policies"
+	FactorEndpointSlices        = "endpoint_slices"
 	// Simulated sidecars.
 	FactorXDS     = "xds"
 	FactorClients = "clients"
@@ -41,6 +42,7 @@ const (
 	FactorPushThrottle       = "push_throttle"
 	FactorRequestLimit       = "request_limit"
 	FactorIstiodReplicas     = "istiod_replicas"
+	FactorConnectionAge      = "connection_age"
 	FactorIstiodCPU          = "istiod_cpu"
 	FactorIstiodMemory       = "istiod_memory"
 	FactorIstiodCPURequest   = "istiod_cpu_request"
@@ -156,6 +158,8 @@ var populationFactors = []Factor{
 		func(l *ControlLevels) any { return &l.GatewayResources }, "0", "200"),
 	people(FactorAuthorizationPolicies, "0", "objects", "AuthorizationPolicies that nobody uses.", 0, says("%s AuthorizationPolicies"),
 		func(l *ControlLevels) any { return &l.AuthorizationPolicies }, "0", "200"),
+	people(FactorEndpointSlices, "0", "slices", "EndpointSlices that nobody uses: plain objects with one address and no pod each, of a headless Service of their own, in the namespace mm-slices.", 0, says("%s EndpointSlices"),
+		func(l *ControlLevels) any { return &l.EndpointSlices }, "0", "30000"),
 
 	controlChoice(FactorXDS, ScopeClients, XDSDelta,
 		"What the simulated proxies speak: delta xDS or state of the world.",
@@ -190,6 +194,7 @@ var changeFactors = []Factor{
 		burstPattern, arrivalLevel, ArrivalUniform, ArrivalPoisson, ArrivalBurst, "burst:10").
 		labelled(changeArrivalLabel).idleWhere(idleAt(FactorChange, ChangeTrace)).
 		bound(into(func(l *ControlLevels) any { return &l.ChangeArrival })),
+	disruptionFactor,
 }
 
 func nobodyConnected(cell record.Cell) bool {

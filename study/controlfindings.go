@@ -38,7 +38,7 @@ func XDSTypes() []string { return []string{"cds", "eds", "lds", "rds", "sds", "n
 var controlFindings = finding.NewTable(
 	of(MeasureConvergence, convergenceFindings()), of(MeasureConvergence, stageFindings()), of(MeasureAmplification, amplificationFindings()),
 	of(MeasureConfig, configFindings()), of(MeasureSidecars, sidecarFindings()), of(MeasureCost, costFindings()), of(MeasureStaleness, stalenessFindings()),
-	of(MeasureConvergence, faultFindings()), []finding.Def{highestFinding(), tunedFinding()}, soakFindings())
+	of(MeasureConvergence, faultFindings()), of(MeasureRecovery, recoveryFindings()), []finding.Def{highestFinding(), tunedFinding()}, soakFindings())
 
 // FindingTuned is what a tuning's recommended setting does to its objectives.
 const FindingTuned = "tuned_objective"

@@ -5,7 +5,7 @@ func controlSpec() Spec {
 		About: "the control plane", section: "control", byDefault: "{}",
 		Example:  FactorSidecarScope + ": " + SidecarScopeNone,
 		Factors:  controlFactors,
-		Measures: []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals, MeasureSidecars},
+		Measures: []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals, MeasureSidecars, MeasureRecovery},
 		Findings: controlFindings,
 		Begin: func(s *Study) {
 			s.Control = defaultControl()

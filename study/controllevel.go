@@ -84,6 +84,21 @@ func debounceLevel(s string) (string, *complaint) {
 	return formatDuration(d), nil
 }
 
+// ageLevel is how old a connection may become.
+func ageLevel(s string) (string, *complaint) {
+	if s == LevelNone {
+		return s, nil
+	}
+	d, c := parseDuration(s)
+	if c != nil {
+		return "", c
+	}
+	if d < time.Second || d > 24*time.Hour {
+		return "", complain("from 1s to 24h, or none", "%s is out of range", s)
+	}
+	return formatDuration(d), nil
+}
+
 var memoryUnits = []struct {
 	name string
 	size float64

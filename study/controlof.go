@@ -16,6 +16,7 @@ type ControlLevels struct {
 	DestinationRules                int
 	GatewayResources                int
 	AuthorizationPolicies           int
+	EndpointSlices                  int
 
 	XDS     string // XDSDelta or XDSSotW
 	Clients string
@@ -23,6 +24,7 @@ type ControlLevels struct {
 	Change        string
 	ChangeRate    ChangeRate // without parts where a trace says when
 	ChangeArrival string     // see Arrival; NotApplicable where a trace says when
+	Disruption    Disruption // after the window
 
 	SidecarScope, ExportTo string
 	DiscoverySelectors     *Selector // nil: istiod watches every namespace
@@ -31,6 +33,8 @@ type ControlLevels struct {
 	DebounceAfter, DebounceMax time.Duration
 	EDSDebounce                bool
 	IstiodReplicas             int
+	// ConnectionAge is how old istiod lets a proxy's connection become; 0: any age.
+	ConnectionAge time.Duration
 }
 
 // Selector is one requirement on a namespace's labels.

@@ -97,6 +97,7 @@ type plainNumber struct {
 type Lever struct {
 	Env           string // a variable of istiod's environment
 	ProxyMetadata string // of all sidecars, in the mesh configuration
+	Flag          string // of istiod's command line, without its dashes
 }
 
 // FactorByName finds a factor of any kind.

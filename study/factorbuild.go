@@ -46,6 +46,9 @@ func (f Factor) orPlain() Factor { f.plain = &plainNumber{}; return f }
 // env says which variable of istiod's environment holds the level.
 func (f Factor) env(name string) Factor { f.Lever.Env = name; return f }
 
+// flag says which flag of istiod's command line holds the level.
+func (f Factor) flag(name string) Factor { f.Lever.Flag = name; return f }
+
 // metadata says which field of all sidecars' metadata holds the level.
 func (f Factor) metadata(name string) Factor { f.Lever.ProxyMetadata = name; return f }
 

@@ -74,6 +74,11 @@ var namedLevers = asInstalled([]Factor{
 	count(FactorIstiodReplicas, ScopeIstiod, "1", "replicas", "Replicas of istiod.", 1, "1", "2").
 		labelled(counts("replica")).
 		bound(into(func(l *ControlLevels) any { return &l.IstiodReplicas })),
+	controlText(FactorConnectionAge, ScopeIstiod, "30m",
+		"--keepaliveMaxServerConnectionAge: how old istiod lets a proxy's connection become, by a random tenth more or less; then it has the proxy connect anew, which may be to another replica, and ends the connection 10 s later. none for any age. Proved by the command line of istiod's pods.",
+		"^(none|"+durationPattern[1:len(durationPattern)-1]+")$", ageLevel, "30m", "1m", LevelNone).
+		numeric("s", secondsValue).flag("keepaliveMaxServerConnectionAge").labelled(says("connections of up to %s", LevelNone, "connections of any age")).
+		bound(into(func(l *ControlLevels) any { return &l.ConnectionAge })),
 	controlText(FactorIstiodCPU, ScopeIstiod, LevelNone,
 		"CPU limit of istiod as Kubernetes writes it, or none.", `^(none|[0-9]+(\.[0-9]+)?m?)$`, cpuLevel, "none", "1", "500m").
 		numeric("CPUs", cpuValue).orPlain().labelled(says("istiod CPU %s")),

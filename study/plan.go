@@ -117,7 +117,12 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 
 // effective is a full cell as it takes effect and as the plan names it.
 func (p *Plan) effective(cell record.Cell) record.Cell {
-	return unsaid(p.Study.Kind.Factors(), p.Study.Kind.Effective(cell), p.Study.varies)
+	return p.named(p.Study.Kind.Effective(cell))
+}
+
+// named is a full cell as the plan names it.
+func (p *Plan) named(cell record.Cell) record.Cell {
+	return unsaid(p.Study.Kind.Factors(), cell, p.Study.varies)
 }
 
 // add takes a combination of levels as a cell, unless it comes to one that is
@@ -192,12 +197,17 @@ func (p *Plan) Index(cell record.Cell) (int, bool) {
 	return i, ok
 }
 
-// completed is a cell with the defaults of factors that it lacks, and with
-// today's spelling of its levels: one measured by an older release.
+// completed is [Kind.Completed], as the plan names cells.
 func (p *Plan) completed(cell record.Cell) record.Cell {
+	return p.named(p.Study.Kind.Completed(cell).With(nil))
+}
+
+// Completed is a cell of the kind's studies with the defaults of factors that it
+// lacks, and with today's spelling of its levels: one measured by an older release.
+func (k Kind) Completed(cell record.Cell) record.Cell {
 	out := cell.With(nil)
 	other := false
-	for _, f := range p.Study.Kind.Factors() {
+	for _, f := range k.Factors() {
 		level, ok := out[f.Name]
 		if !ok {
 			out[f.Name], other = f.Default, true
@@ -208,7 +218,7 @@ func (p *Plan) completed(cell record.Cell) record.Cell {
 	if !other {
 		return cell
 	}
-	return p.effective(out)
+	return k.Effective(out)
 }
 
 // BaselineOf returns the cell that a cell of the plan is compared with;

@@ -104,12 +104,12 @@ const MeasureLedger = "ledger"
 
 // defaultMeasures are those of a study that names none: all but the signals
 // of the control plane, which are scraped within the window, at istiod's cost,
-// its real sidecars, for which they are made anew in each trial, profiles, which
-// take time of their own, and probes.
+// its real sidecars, for which they are made anew in each trial, the recovery from
+// a disruption, profiles, which take time of their own, and probes.
 func defaultMeasures(k Kind) []string {
 	return slices.DeleteFunc(k.Measures(), func(m string) bool {
 		_, probed := probe.Of(m)
-		return m == MeasureSignals || m == MeasureSidecars || m == MeasureProfile || probed
+		return m == MeasureSignals || m == MeasureSidecars || m == MeasureRecovery || m == MeasureProfile || probed
 	})
 }
 

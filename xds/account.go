@@ -41,7 +41,7 @@ func (f *Fleet) Status() Status {
 func (f *Fleet) Account() Account {
 	a := Account{
 		UnixNS: time.Now().UnixNano(), Proxies: len(f.proxies), Connected: int(f.connected.Load()), Synced: int(f.synced.Load()),
-		Wire: map[string]record.Wire{}, Reconnects: map[string]int64{}, Errors: f.malformed.Load(), Config: map[string]int64{},
+		Wire: map[string]record.Wire{}, Errors: f.malformed.Load(), Config: map[string]int64{},
 		NamespaceConfig: f.namespaceBytes(), CPU: ownCPU(), RSSBytes: ownRSS(),
 	}
 	for k := range kinds {
@@ -51,10 +51,8 @@ func (f *Fleet) Account() Account {
 	if other := f.wire[kinds].record(); other.Responses > 0 {
 		a.Wire["other"] = other
 	}
+	a.Reconnects = f.ended()
 	f.mu.Lock()
-	for reason, n := range f.reconnects {
-		a.Reconnects[reason] = n
-	}
 	for _, conn := range f.stopped {
 		unread, alive := conn.Unread()
 		a.StoppedReading++
@@ -66,8 +64,7 @@ func (f *Fleet) Account() Account {
 	f.mu.Unlock()
 	convergence := f.convergence.take(false)
 	f.lags(&a)
-	a.Convergence = Quantiles{Count: convergence.total, P50: convergence.quantile(0.5), P90: convergence.quantile(0.9),
-		P99: convergence.quantile(0.99), P999: convergence.quantile(0.999), Max: convergence.quantile(1)}
+	a.Convergence = convergence.quantiles()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	a.HeapBytes = int64(m.HeapInuse)
@@ -91,6 +88,10 @@ func (f *Fleet) lags(a *Account) {
 	if kernel.total == 0 || float64(unstamped) > maxUnstamped*float64(kernel.total+unstamped) {
 		a.Lag, a.LagSource, a.LagCount = a.TimerLag, LagTimer, timer.total
 	}
+}
+
+func (c *counts) quantiles() Quantiles {
+	return Quantiles{Count: c.total, P50: c.quantile(0.5), P90: c.quantile(0.9), P99: c.quantile(0.99), P999: c.quantile(0.999), Max: c.quantile(1)}
 }
 
 func (c *counts) lag() record.Lag {

@@ -26,6 +26,7 @@ type Fleet struct {
 	gate      gate
 	sightings sightings
 	joining   *joining               // nil but for [Join]
+	outage    atomic.Pointer[outage] // nil before [Fleet.BeginOutage]
 	security  map[string]*tls.Config // by identity; "" for all
 	tokens    map[string][]stream.Header
 
@@ -162,6 +163,12 @@ func (f *Fleet) failed(p *proxy, reason string, err error) {
 	if p.synced {
 		f.synced.Add(-1)
 	}
+	if now := time.Now().UnixNano(); was {
+		f.outage.Load().loses(p.index, now)
+		if p.without == 0 {
+			p.without = now
+		}
+	}
 	p.connected, p.synced = false, false
 	p.attempts++
 	if f.ctx.Err() == nil {
@@ -176,19 +183,23 @@ func (f *Fleet) failed(p *proxy, reason string, err error) {
 	f.gate.released(p, was, reason, f.backoff(p.attempts, reason))
 }
 
-// Bounds of the back-off, of which a proxy waits a random part (Envoy has
-// 500 ms and 30 s; the gate holds everybody back beside this).
+// Bounds of the back-off, of which a proxy waits a random part. backoffMax is
+// where the gate holds everybody back beside this; on its own a proxy goes as far
+// as Envoy (source/extensions/config_subscription/grpc: 500 ms to 30 s, doubled,
+// begun anew with the first response).
 const (
-	backoffBase = 500 * time.Millisecond
-	backoffMax  = 5 * time.Second
+	backoffBase  = 500 * time.Millisecond
+	backoffMax   = 5 * time.Second
+	backoffEnvoy = 30 * time.Second
 )
 
 // backoff is how long a proxy waits before it tries again.
 func (f *Fleet) backoff(attempts int, reason string) time.Duration {
 	limit := backoffMax
-	if attempts < 5 {
-		limit = min(limit, backoffBase<<(attempts-1))
+	if f.outage.Load() != nil {
+		limit = backoffEnvoy
 	}
+	limit = min(limit, backoffBase<<min(attempts-1, 10))
 	if reason == reasonStorm {
 		limit = backoffBase / 10
 	}

@@ -19,6 +19,7 @@ type gate struct {
 	ready      []*proxy
 	due        actions
 	connecting int
+	wide       bool // the limit holds nobody back
 	limit      float64
 	shrunk     time.Time
 	links      map[*link]bool
@@ -159,7 +160,7 @@ func (g *gate) run() {
 				todo = append(todo, a)
 			}
 		}
-		for len(g.ready) > 0 && g.connecting < int(g.limit) && g.fleet.ctx.Err() == nil {
+		for len(g.ready) > 0 && (g.wide || g.connecting < int(g.limit)) && g.fleet.ctx.Err() == nil {
 			p := g.ready[0]
 			g.ready[0] = nil
 			g.ready = g.ready[1:]

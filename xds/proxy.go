@@ -25,6 +25,7 @@ type proxy struct {
 	connected  bool
 	synced     bool
 	syncedAt   int64 // ns since 1970
+	without    int64 // since when it lost its stream and has not everything again, ns since 1970; 0: it has
 	asked      kindSet
 	answered   kindSet // of this stream
 	accepted   kindSet // ever
@@ -325,6 +326,8 @@ func (p *proxy) advance(at int64) {
 		p.fleet.everSynced.Add(1)
 	}
 	p.synced, p.syncedAt = true, at
+	p.fleet.outage.Load().returns(p.index, p.without, at)
+	p.without = 0
 	p.fleet.synced.Add(1)
 	if p.spec.behaviour() == BehaviourStopsReading {
 		p.link.stopReading()

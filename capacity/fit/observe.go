@@ -122,7 +122,7 @@ func observe(run record.Run, t *record.Trial, events []*record.Event, disturbed 
 		return o, why
 	}
 	c := t.Control
-	known, _ := study.Known(t.Cell, c.Installed)
+	known, _ := study.Known(study.ControlPlane.Completed(t.Cell), c.Installed)
 	l, err := study.ControlOf(known)
 	if err != nil {
 		return o, err.Error()

@@ -101,6 +101,23 @@ func (c *ControlPlane) Pods(ctx context.Context) ([]mesh.ControlPod, error) {
 	return out, nil
 }
 
+// Started lists istiod's replicas whose container runs.
+func (c *ControlPlane) Started(ctx context.Context) ([]mesh.ControlPod, error) {
+	pods, err := c.pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []mesh.ControlPod
+	for i := range pods {
+		for _, status := range pods[i].Status.ContainerStatuses {
+			if status.Name == istiodContainer && status.State.Running != nil {
+				out = append(out, controlPod(&pods[i]))
+			}
+		}
+	}
+	return out, nil
+}
+
 // pods lists all of the Deployment's pods, those that are ending too, by
 // name.
 func (c *ControlPlane) pods(ctx context.Context) ([]corev1.Pod, error) {
@@ -130,6 +147,7 @@ func (c *ControlPlane) deployment(ctx context.Context) (*appsv1.Deployment, erro
 
 func controlPod(pod *corev1.Pod) mesh.ControlPod {
 	out := mesh.ControlPod{
+		Ready:     lab.PodReady(pod),
 		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Node: pod.Spec.NodeName, IP: pod.Status.PodIP,
 		Container: istiodContainer, Containers: map[string]string{}, AdminPort: monitoringPort,
 	}

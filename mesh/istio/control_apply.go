@@ -153,7 +153,7 @@ func (c *ControlPlane) applyDeployment(ctx context.Context, l mesh.Levers, fresh
 	if !fresh {
 		return changed, false, requests, nil
 	}
-	return changed, true, requests, c.restart(ctx)
+	return changed, true, requests, c.restart(ctx, metav1.DeleteOptions{})
 }
 
 // specOf reads the specification of a Deployment.
@@ -188,9 +188,23 @@ func editSpec(d *unstructured.Unstructured, l mesh.Levers) error {
 	return fields.Redo(d.Object, fields.Diff(map[string]any{"spec": before}, map[string]any{"spec": after}))
 }
 
+// Kill ends istiod's processes at once and waits until others are ready.
+func (c *ControlPlane) Kill(ctx context.Context) error {
+	if c.changes == nil {
+		return errors.New("istio: istiod was opened to be looked at: it is not to be killed")
+	}
+	ctx, cancel := context.WithTimeout(ctx, rolloutTimeout)
+	defer cancel()
+	now := int64(0)
+	if err := c.restart(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		return err
+	}
+	return c.rolledOut(ctx)
+}
+
 // restart ends istiod's pods, and waits until they have gone: others take their
 // place at once.
-func (c *ControlPlane) restart(ctx context.Context) error {
+func (c *ControlPlane) restart(ctx context.Context, how metav1.DeleteOptions) error {
 	old, err := c.pods(ctx)
 	if err != nil {
 		return err
@@ -198,7 +212,7 @@ func (c *ControlPlane) restart(ctx context.Context) error {
 	gone := map[string]bool{}
 	for i := range old {
 		gone[string(old[i].UID)] = true
-		if err := c.kube.CoreV1().Pods(Namespace).Delete(ctx, old[i].Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := c.kube.CoreV1().Pods(Namespace).Delete(ctx, old[i].Name, how); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("istio: end pod %s: %w", old[i].Name, err)
 		}
 	}

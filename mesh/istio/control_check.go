@@ -97,6 +97,7 @@ func judge(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 		}
 	}
 	checks = append(checks, checkEnvironment(s, l)...)
+	checks = append(checks, checkFlags(s, l)...)
 	checks = append(checks, checkResources(s, l)...)
 	checks = append(checks, checkImage(s, l))
 	checks = append(checks, checkMesh(s, l)...)

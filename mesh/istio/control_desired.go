@@ -129,6 +129,7 @@ func desiredDeployment(original appsv1.DeploymentSpec, l mesh.Levers) (appsv1.De
 		return out, fmt.Errorf("istio: istiod's Deployment has no container %s", istiodContainer)
 	}
 	setEnvironment(container, vars)
+	setFlags(container, flags(l))
 	if err := checkDebounces(container, l); err != nil {
 		return out, err
 	}

@@ -97,6 +97,12 @@ func found(s state, wide *unstructured.Unstructured, l mesh.Levers) record.Cell 
 				value = f.Usual
 			}
 			add(f.Name, fmt.Sprint(value))
+		case f.Lever.Flag != "":
+			value, set := flagIn(container.Args, f.Lever.Flag)
+			if !set {
+				value = mesh.LevelNone
+			}
+			add(f.Name, value)
 		}
 	}
 	for _, r := range resourceLevers(l) {

@@ -241,6 +241,8 @@ func putBack(got *appsv1.DeploymentSpec, was appsv1.DeploymentSpec, f study.Fact
 		got.Replicas = was.Replicas
 	case study.FactorIstiod:
 		c.Image = old.Image
+	case study.FactorConnectionAge:
+		c.Args = old.Args
 	case study.FactorIstiodCPU:
 		amounts(c.Resources.Limits, old.Resources.Limits, corev1.ResourceCPU)
 	case study.FactorIstiodMemory:
@@ -314,7 +316,7 @@ func TestFound(t *testing.T) {
 		"export_to":           "defaultServiceExportTo a,b; defaultVirtualServiceExportTo .; defaultDestinationRuleExportTo *",
 		"discovery_selectors": `[{"matchLabels":{"team":"a"}},{"matchExpressions":[{"key":"b","operator":"Exists"}]}]`,
 		"debounce_after":      "1.5s", "debounce_max": "10s", "eds_debounce": "true", "push_throttle": "default", "request_limit": "default", "xds_cache": "false",
-		"istiod_replicas": "3", "istiod_cpu": "none", "istiod_memory": "2Gi", "istiod_cpu_request": "500m", "istiod_memory_request": "2Gi",
+		"istiod_replicas": "3", "connection_age": "30m", "istiod_cpu": "none", "istiod_memory": "2Gi", "istiod_cpu_request": "500m", "istiod_memory_request": "2Gi",
 		"istiod": "hub/pilot:1.31.0", "istiod_env": "GOGC=80;PILOT_ENABLE_ANALYSIS=true",
 	}
 	for _, f := range study.Levers() { // variables that are not among these

@@ -29,7 +29,8 @@ func charted() appsv1.DeploymentSpec {
 	return appsv1.DeploymentSpec{Replicas: &one, Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType},
 		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Name: istiodContainer, Image: "hub/pilot:1.31.0",
-			Env: []corev1.EnvVar{{Name: "PILOT_PUSH_THROTTLE", Value: "50"}, {Name: "CLUSTER_ID", Value: "Kubernetes"}},
+			Args: []string{"discovery", "--monitoringAddr=:15014", "--keepaliveMaxServerConnectionAge", "30m", "--domain", "cluster.local"},
+			Env:  []corev1.EnvVar{{Name: "PILOT_PUSH_THROTTLE", Value: "50"}, {Name: "CLUSTER_ID", Value: "Kubernetes"}},
 			Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("2Gi")},
 				Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}},
@@ -41,7 +42,7 @@ var leverLevels = map[string][]string{
 	"sidecar_scope": {"none", "mesh", "namespace", "workload"}, "sidecar_hosts": {"./*", "./*,istio-system/*"}, "outbound_policy": {"ALLOW_ANY", "REGISTRY_ONLY"},
 	"export_to": {"*", ".", "~"}, "discovery_selectors": {"none", "a=b", "a!=b"},
 	"debounce_after": {"0s", "100ms", "2.5s"}, "debounce_max": {"10s", "2500ms"}, "eds_debounce": {"true", "false"},
-	"push_throttle": {"default", "1", "100"}, "request_limit": {"default", "0.5", "100"}, "istiod_replicas": {"1", "3"},
+	"push_throttle": {"default", "1", "100"}, "request_limit": {"default", "0.5", "100"}, "istiod_replicas": {"1", "3"}, "connection_age": {"none", "30m", "45s"},
 	"istiod_cpu": {"none", "1", "2"}, "istiod_memory": {"none", "3Gi"}, "istiod_cpu_request": {"250m", "1"}, "istiod_memory_request": {"1Gi", "2Gi"},
 	"delta": {"true", "false"}, "xds_cache": {"true", "false"}, "dns_capture": {"true", "false"}, "istiod_env": {"GOGC=50;X=a"},
 	"istiod": {"other/pilot:1"},
@@ -319,6 +320,15 @@ func TestJudgeChecksEveryPoint(t *testing.T) {
 		{"nothing, scoped", scoped, func(*state, *mesh.ControlEvidence) {}, ""},
 		{"a variable is missing", record.Cell{"xds_cache": "true"}, func(s *state, _ *mesh.ControlEvidence) { delete(s.replicas[0].env, "PILOT_ENABLE_XDS_CACHE") }, "env " + "PILOT_ENABLE_XDS_CACHE"},
 		{"a variable too many", record.Cell{"push_throttle": "default"}, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].env["PILOT_PUSH_THROTTLE"] = "3" }, "env " + "PILOT_PUSH_THROTTLE"},
+		{"a pod made otherwise", record.Cell{"connection_age": "45s"}, func(s *state, _ *mesh.ControlEvidence) {
+			s.pods[0].Spec.Containers[0].Args = []string{"--keepaliveMaxServerConnectionAge=30m"}
+		}, "flag keepaliveMaxServerConnectionAge"},
+		{"a flag too many", record.Cell{"connection_age": "none"}, func(s *state, _ *mesh.ControlEvidence) {
+			s.pods[0].Spec.Containers[0].Args = []string{"--keepaliveMaxServerConnectionAge=30m"}
+		}, "flag keepaliveMaxServerConnectionAge"},
+		{"spelled otherwise", record.Cell{"connection_age": "1m30s"}, func(s *state, _ *mesh.ControlEvidence) {
+			s.pods[0].Spec.Containers[0].Args = []string{"--keepaliveMaxServerConnectionAge=90s"}
+		}, ""},
 		{"istiod says nothing", nil, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].err = errs.Usage("refused") }, "istiod"},
 		{"one pod not ready", nil, func(s *state, _ *mesh.ControlEvidence) { s.pods = append(s.pods, s.pods[0]) }, "istiod-replicas"},
 		{"Go takes more processors", record.Cell{"istiod_cpu": "1"}, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].metrics[metricGoMaxProcs] = 2 }, "istiod-cpu"},

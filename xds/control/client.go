@@ -122,6 +122,17 @@ func (c *Client) Configuration(ctx context.Context, of xds.Holding) ([]byte, err
 	return out.File, err
 }
 
+// BeginOutage has the fleet note from now on what becomes of its streams, and
+// come back as real proxies do; drop ends all of its connections.
+func (c *Client) BeginOutage(ctx context.Context, drop bool) (xds.Outage, error) {
+	return call[xds.Outage](ctx, c, http.MethodPost, "/v1/outage", OutageRequest{Drop: drop})
+}
+
+// Outage returns what the fleet has noted since then.
+func (c *Client) Outage(ctx context.Context) (xds.Outage, error) {
+	return call[xds.Outage](ctx, c, http.MethodGet, "/v1/outage", nil)
+}
+
 // Join connects one proxy more, waits until it has its first configuration,
 // and disconnects it.
 func (c *Client) Join(ctx context.Context, spec xds.Spec) (*record.Join, error) {

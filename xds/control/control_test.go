@@ -81,6 +81,16 @@ func TestControl(t *testing.T) {
 	if err != nil || s.Proxies != 2 || s.Gateways != 1 || s.Connected != 0 || s.Quiet(0) {
 		t.Errorf("%+v, %v", s, err)
 	}
+	if _, err := c.Outage(ctx); err == nil || !strings.Contains(err.Error(), "no outage") {
+		t.Errorf("an outage that nobody began: %v", err)
+	}
+	begun, err := c.BeginOutage(ctx, true)
+	if err != nil || len(begun.LostNS) != 2 || begun.LostNS[0] != record.Never {
+		t.Errorf("%+v, %v", begun, err)
+	}
+	if o, err := c.Outage(ctx); err != nil || o.SinceUnixNS != begun.SinceUnixNS || o.BackNS[1] != record.Never {
+		t.Errorf("%+v, %v", o, err)
+	}
 	announced, err := c.Announce(ctx, []record.Marker{{Change: 1, Type: "cds", Text: "x"}, {Change: 2, Type: "eds", Text: "y", Gone: true}})
 	if err != nil || announced.First != 0 || announced.Total != 2 {
 		t.Errorf("%+v, %v", announced, err)
@@ -188,6 +198,8 @@ func TestBadRequests(t *testing.T) {
 		{"GET", "/v1/start", ``, 405},
 		{"GET", "/v1/status", ``, 404},
 		{"GET", "/v1/holdings", ``, 404},
+		{"GET", "/v1/outage", ``, 404},
+		{"POST", "/v1/outage", `{}`, 404},
 		{"GET", "/v1/configuration?proxy=x", ``, 404},
 		{"POST", "/v1/markers", `{}`, 404},
 		{"GET", "/nothing", ``, 404},
@@ -210,7 +222,7 @@ func TestBadRequests(t *testing.T) {
 // A page that a user's browser shows must not make this machine dial others.
 func TestPagesOfOthersAreRefused(t *testing.T) {
 	_, base := role(t)
-	for _, path := range []string{"/v1/start", "/v1/markers", "/v1/join", "/v1/stop"} {
+	for _, path := range []string{"/v1/start", "/v1/outage", "/v1/markers", "/v1/join", "/v1/stop"} {
 		jsonhttptest.RefusesStrangers(t, base, path)
 	}
 }

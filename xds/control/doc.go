@@ -10,6 +10,8 @@
 //	GET  /v1/account                             -> xds.Account
 //	GET  /v1/holdings                            -> Holdings
 //	GET  /v1/configuration?proxy=&proxies=       -> Configuration
+//	POST /v1/outage      OutageRequest           -> xds.Outage
+//	GET  /v1/outage                              -> xds.Outage
 //	POST /v1/join        xds.Spec of one proxy   -> record.Join
 //	GET  /v1/clock                               -> Clock
 //	GET  /v1/version                             -> Version

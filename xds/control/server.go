@@ -70,6 +70,8 @@ func (s *Server) mux() *http.ServeMux {
 	mux.HandleFunc("POST /v1/start", s.start)
 	mux.HandleFunc("POST /v1/markers", s.withFleet(s.markers))
 	mux.HandleFunc("POST /v1/join", s.join)
+	mux.HandleFunc("POST /v1/outage", s.withFleet(beginOutage))
+	mux.HandleFunc("GET /v1/outage", s.withFleet(outage))
 	mux.HandleFunc("POST /v1/stop", s.stop)
 	mux.HandleFunc("GET /v1/status", s.withFleet(func(w http.ResponseWriter, _ *http.Request, f *xds.Fleet) { jsonhttp.Answer(w, f.Status()) }))
 	mux.HandleFunc("GET /v1/account", s.withFleet(func(w http.ResponseWriter, _ *http.Request, f *xds.Fleet) { jsonhttp.Answer(w, f.Account()) }))

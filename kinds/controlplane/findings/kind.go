@@ -3,8 +3,8 @@
 // their way (stages.go), pushes, sizes and staleness (measures.go, series.go),
 // what istiod spent (cost.go), what real sidecars without requests used
 // (sidecars.go), and what real sidecars would cost it beside that
-// (fidelity.go), how new proxies join (join.go), and what real
-// requests met (traffic.go). It is pure.
+// (fidelity.go), how new proxies join (join.go), how all of them come back from a
+// disruption (recovery.go), and what real requests met (traffic.go). It is pure.
 package findings
 
 import (

@@ -45,6 +45,7 @@ func controlSummary(o *analysis.Observations, valid []*record.Trial) *record.Con
 	if measured(study.MeasureCost) {
 		summarizeCost(o, s, trials)
 	}
+	summarizeRecovery(s, trials)
 	for _, t := range trials {
 		c := t.Control
 		s.Proxies, s.Gateways, s.RealProxies = c.Proxies, c.Gateways, c.RealProxies

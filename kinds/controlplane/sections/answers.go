@@ -18,6 +18,7 @@ func controlAnswers(f record.Findings) []string {
 	answers = append(answers, report.SearchAnswers(f)...)
 	answers = append(answers, trafficAnswers(f)...)
 	answers = append(answers, sidecarAnswers(f)...)
+	answers = append(answers, recoveryAnswers(f)...)
 	if f.Tuning == nil { // cells were chosen by what these would tell
 		answers = append(answers, leverAnswers(f)...)
 	}

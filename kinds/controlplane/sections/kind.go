@@ -17,6 +17,7 @@ func Kind() report.Kind {
 		Sections: slices.Concat([]report.Section{
 			{Name: study.SectionTuning, Tables: tuningTables},
 			{Name: study.SectionSidecars, Tables: sidecarTables},
+			{Name: study.SectionRecovery, Tables: recoveryTables},
 			report.One(study.SectionSoak, soakTable),
 			report.One(study.SectionConvergence, convergenceTable),
 			report.One(study.SectionEdges, edgesTable),

@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -27,9 +28,18 @@ func (controlKind) Changes(ctx context.Context, o *runner.Options, plan *study.P
 	if plan.Study.Control.Soak {
 		when = "restarted before the first trial"
 	}
+	if slices.ContainsFunc(plan.Cells, restarts) {
+		when += ", and once more in some"
+	}
 	out = append(out, journal.Planned{Object: "istiod", Done: when,
 		Note: "while it starts, no proxy is told of changes and no pod gets a sidecar"})
 	return append(out, populationPlan(largest)...), nil
+}
+
+// restarts says whether trials of a cell disrupt its proxies by restarting istiod.
+func restarts(cell record.Cell) bool {
+	l, err := study.ControlOf(cell)
+	return err == nil && l.Disruption.Restarts()
 }
 
 // Asks is what a plan asks of the mesh that is there: levers, and sidecars of its
@@ -48,7 +58,11 @@ func asks(plan *study.Plan) (asked mesh.Asked, largest population.Sizes, err err
 			return asked, largest, runner.Placed(plan, cell, err, "")
 		}
 		sizes := sizesOf(plan.Study.Control, l)
-		asked.Levers = append(asked.Levers, leversOf(plan.Study.Control, cell, sizes))
+		levers := leversOf(plan.Study.Control, cell, sizes)
+		asked.Levers = append(asked.Levers, levers)
+		if d := l.Disruption; d.Kind == study.DisruptionScale {
+			asked.Levers = append(asked.Levers, levers.With(study.FactorIstiodReplicas, fmt.Sprint(d.Replicas)))
+		}
 		largest, real = larger(largest, sizes), real || l.RealPods > 0
 	}
 	if real {
@@ -68,7 +82,7 @@ func larger(a, b population.Sizes) population.Sizes {
 	b.EndpointsPerService = max(a.EndpointsPerService, b.EndpointsPerService)
 	b.ServiceEntries, b.VirtualServices = max(a.ServiceEntries, b.ServiceEntries), max(a.VirtualServices, b.VirtualServices)
 	b.DestinationRules, b.GatewayResources = max(a.DestinationRules, b.DestinationRules), max(a.GatewayResources, b.GatewayResources)
-	b.AuthorizationPolicies = max(a.AuthorizationPolicies, b.AuthorizationPolicies)
+	b.AuthorizationPolicies, b.EndpointSlices = max(a.AuthorizationPolicies, b.AuthorizationPolicies), max(a.EndpointSlices, b.EndpointSlices)
 	return b
 }
 
@@ -80,6 +94,9 @@ func populationPlan(s population.Sizes) []journal.Planned {
 	out := []journal.Planned{
 		made(fmt.Sprintf("Namespaces %s and on", population.Namespace(0)), fmt.Sprintf("%d, with %d Services of %d simulated pods and %d simulated sidecars: every proxy of the mesh is told of those Services", max(1, s.Namespaces), s.Services, s.EndpointsPerService, s.Proxies)),
 		made("simulated Nodes", "played by kwok; nothing else is scheduled on them"),
+	}
+	if s.EndpointSlices > 0 {
+		out = append(out, made("Namespace "+population.SlicesNamespace, fmt.Sprintf("%d EndpointSlices with as many headless Services: every proxy of the mesh without a scope is told of those", s.EndpointSlices)))
 	}
 	if n := s.ServiceEntries + s.VirtualServices + s.GatewayResources; n > 0 && s.DummyNamespace != "" && !slices.Contains(ownNamespaces(s), s.DummyNamespace) {
 		note := fmt.Sprintf("%d ServiceEntries, %d VirtualServices, %d Gateways", s.ServiceEntries, s.VirtualServices, s.GatewayResources)

@@ -20,7 +20,11 @@ import (
 
 // asked is what the cell and the study ask for, as far as rules depend on it.
 func (t *controlTrial) asked() verdict.Asked {
-	return verdict.Asked{Clients: t.levels.Clients, DebounceAfter: t.levels.DebounceAfter, EDSDebounce: t.levels.EDSDebounce,
+	age := time.Duration(0)
+	if t.levers.Named(study.FactorConnectionAge) {
+		age = t.levels.ConnectionAge
+	}
+	return verdict.Asked{ConnectionAge: age, Clients: t.levels.Clients, DebounceAfter: t.levels.DebounceAfter, EDSDebounce: t.levels.EDSDebounce,
 		Settle: t.c.study.Control.Settle, ScopeNamespace: t.levers.Namespaces[0]}
 }
 

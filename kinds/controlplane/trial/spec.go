@@ -31,7 +31,7 @@ func sizesOf(c *study.Control, l study.ControlLevels) population.Sizes {
 	return population.Sizes{
 		Namespaces: l.Namespaces, Services: l.Services, EndpointsPerService: l.Endpoints, Proxies: l.Proxies, Gateways: l.Gateways,
 		ServiceEntries: l.ServiceEntries, VirtualServices: l.VirtualServices, DestinationRules: l.DestinationRules,
-		GatewayResources: l.GatewayResources, AuthorizationPolicies: l.AuthorizationPolicies,
+		GatewayResources: l.GatewayResources, AuthorizationPolicies: l.AuthorizationPolicies, EndpointSlices: l.EndpointSlices,
 		DummyNamespace: namespaceName(c, c.DummiesNamespace),
 		ServiceEntry: population.ServiceEntryOptions{
 			Host: c.ServiceEntry.Host, Port: c.ServiceEntry.Port, Resolution: c.ServiceEntry.Resolution,

@@ -88,6 +88,7 @@ func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err 
 	}
 	t.collect(ctx)
 	done.Files = append(t.configs(ctx), t.profiles(ctx)...)
+	t.disrupt(ctx)
 	t.out, done.Events = t.judge()
 	done.Evidence = t.seen
 	t.out.Ended = time.Now().UTC()
@@ -232,6 +233,10 @@ func (t *controlTrial) startFleet(ctx context.Context) error {
 	return nil
 }
 
+// restlessAge is how old connections have to be able to become for all proxies to be
+// quiet at once.
+const restlessAge = 10 * time.Minute
+
 // awaitQuiet waits until all proxies are connected, have everything and were
 // sent nothing for a while. Proxies that misbehave may never get there: then
 // it is enough that the others do, and those that come and go forever are not
@@ -243,6 +248,9 @@ func (t *controlTrial) awaitQuiet(ctx context.Context) error {
 		bad = len(badProxies(len(t.ids), float64(t.c.study.Control.BadShare)))
 	}
 	restless := t.levels.Clients == study.ClientsReconnectStorm
+	if age := t.levels.ConnectionAge; t.levers.Named(study.FactorConnectionAge) && age > 0 && age < restlessAge {
+		bad, restless = verdict.Away(len(t.ids), age), true
+	}
 	var enough time.Time
 	for last := ""; ; {
 		s, err := t.c.fleet.Status(ctx)

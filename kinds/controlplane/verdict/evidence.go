@@ -66,6 +66,9 @@ type Evidence struct {
 	// due waited at least for a free connection.
 	TrafficWaitUS float64 `json:"traffic_wait_p99_us,omitempty"`
 
+	// Disruption is what was seen of the one after the window; nil without any.
+	Disruption *Disruption `json:"disruption,omitempty"`
+
 	// Unread are counters that could not be read, or that began anew.
 	Unread []record.Check `json:"unread,omitempty"`
 	// Problems say in words what could not be seen, and what was odd.
@@ -79,6 +82,9 @@ type Asked struct {
 	EDSDebounce   bool          `json:"eds_debounce"`
 	// Settle is how long the trial waits for sightings after the last change.
 	Settle time.Duration `json:"settle_ns"`
+	// ConnectionAge is how old istiod lets connections become, where the cell names
+	// it; 0: any age, or as installed.
+	ConnectionAge time.Duration `json:"connection_age_ns,omitempty"`
 	// ScopeNamespace is the one that a Sidecar of scope namespace is for.
 	ScopeNamespace string `json:"scope_namespace"`
 }

@@ -47,6 +47,9 @@ func (e Evidence) check(t record.Trial) error {
 			return fmt.Errorf("nothing says who needs change %d", c.Change)
 		}
 	}
+	if d := e.Disruption; d != nil && len(d.Outage.LostNS) != len(d.Outage.BackNS) {
+		return fmt.Errorf("the disruption's columns have different lengths")
+	}
 	for _, m := range slices.Concat(e.Markers, e.Envoys) {
 		n := len(m.Proxy)
 		if len(m.ReceivedNS) != n || len(m.AckedNS) != n || m.Stays != nil && (len(m.Stays.ReceivedNS) != len(m.Stays.Proxy) || len(m.Stays.AckedNS) != len(m.Stays.Proxy)) {
@@ -68,6 +71,7 @@ func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Ev
 	}
 	r.drift()
 	r.traffic()
+	r.disruption()
 	r.Add(e.Unread...)
 	r.odd(waterfall)
 	r.changes()
@@ -205,7 +209,15 @@ func (r *ruling) fleet() {
 		lost += n
 		why = append(why, fmt.Sprintf("%s %d", reason, n))
 	}
-	if r.seen.Asked.good() {
+	if age := r.seen.Asked.ConnectionAge; age > 0 {
+		away := Away(simulated, age)
+		ended := int64(0)
+		for _, why := range []string{"connection", "unavailable", refusedBy} { // who comes again may be refused
+			ended += r.trial.Control.Reconnects[why]
+		}
+		r.Check("connected", lost == ended && a.Connected >= simulated-away, "%d of %d proxies are connected at the end, and at most %d may be about to, whose connections become no older than %v; %d streams were lost in the window%s",
+			a.Connected, simulated, away, age, lost, strings.Join(prefixed(": ", why), ", "))
+	} else if r.seen.Asked.good() {
 		r.Check("connected", lost == 0 && a.Connected == simulated, "%d of %d proxies are connected at the end, %d streams were lost in the window%s%s",
 			a.Connected, simulated, lost, strings.Join(prefixed(": ", why), ", "), strings.Join(prefixed("; the last: ", r.lastError(lost)), ""))
 	} else {
@@ -219,6 +231,13 @@ func (r *ruling) fleet() {
 		nacks += w.Nacks
 	}
 	r.Check("accepted", nacks == 0 || r.seen.Asked.Clients == study.ClientsRejects, "%d responses were rejected", nacks)
+}
+
+// Away is how many of some proxies may be without a connection at a time where istiod
+// lets connections become only so old: each is for a second or so, ten at once by
+// chance.
+func Away(proxies int, age time.Duration) int {
+	return min(proxies, 10+int(2*float64(proxies)*float64(time.Second)/float64(age)))
 }
 
 // lastError is what went wrong last with a stream, if one was lost.

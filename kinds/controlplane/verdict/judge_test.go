@@ -61,6 +61,35 @@ func TestJudgeFleet(t *testing.T) {
 	}
 }
 
+// Where the cell lets connections become only so old, streams end all the time, and a
+// few sidecars are about to connect: that is no fault, and everything else is.
+func TestJudgeFleetOfBoundedAge(t *testing.T) {
+	for name, tt := range map[string]struct {
+		edit func(*ruling)
+		ok   bool
+	}{
+		"all well":     {func(*ruling) {}, true},
+		"ended by age": {func(r *ruling) { r.trial.Control.Reconnects = map[string]int64{"connection": 90} }, true},
+		"a few away":   {func(r *ruling) { r.seen.AccountAfter.Connected -= 20 }, true},
+		"many away":    {func(r *ruling) { r.seen.AccountAfter.Connected -= 50 }, false},
+		"refused": {func(r *ruling) {
+			r.trial.Control.Reconnects = map[string]int64{"connection": 9, "resource-exhausted": 1}
+		}, true},
+		"broken itself": {func(r *ruling) { r.trial.Control.Reconnects = map[string]int64{"malformed": 1} }, false},
+	} {
+		r := rulingOn(300)
+		r.seen.Asked.ConnectionAge = 20 * time.Second
+		tt.edit(r)
+		r.fleet()
+		if c := checks(r)["connected"]; c.OK != tt.ok {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	if Away(300, 20*time.Second) != 40 || Away(5, time.Second) != 5 || Away(1000, time.Hour) != 10 {
+		t.Error("how many may be away")
+	}
+}
+
 func seenAfter(us ...int64) record.Event {
 	e := record.Event{CommittedNS: committedAt}
 	for i, v := range us {

@@ -9,6 +9,10 @@ export type PageDocument = (Page | ProfilePage);
  */
 export type Way = readonly string[];
 /**
+ * Times are times of which some may be [Never]. In JSON those are null.
+ */
+export type Times = readonly number[];
+/**
  * Page is the document that the HTML page of a run draws. The types of
  * ui/web/src/documents.ts are made from it: make documents.
  */
@@ -733,6 +737,7 @@ export interface ControlSummary {
      * median
      */
     readonly goroutines: number;
+    readonly recovery?: Disruption;
     /**
      * Profiles are istiod's, of one trial.
      */
@@ -1023,6 +1028,91 @@ export interface Traffic {
      * went to it: the caller's own staleness, the longest over addresses.
      */
     readonly last_phantom_us: number;
+}
+/**
+ * Disruption is what a trial did to all connections once its window was over, and
+ * how they came back. Times are microseconds from its beginning.
+ */
+export interface Disruption {
+    /**
+     * as the factor disruption has it, without a number
+     */
+    readonly kind: string;
+    /**
+     * WatchedS is how long it was watched.
+     */
+    readonly watched_s: number;
+    /**
+     * Lost counts the simulated proxies that lost their stream, Back those of them
+     * that had all of their configuration again at the end.
+     */
+    readonly lost: number;
+    readonly back: number;
+    readonly recovered_us?: Times;
+    readonly without_us: Latency;
+    readonly returns: number;
+    /**
+     * Losses counts streams of configured proxies that ended, Refused new ones that
+     * istiod turned away for its limit, Failed other attempts that failed.
+     */
+    readonly losses: number;
+    readonly refused: number;
+    readonly failed: number;
+    /**
+     * ReadyUS is when the last of istiod's new replicas was ready; 0 where none
+     * was to come.
+     */
+    readonly ready_us?: number;
+    /**
+     * CPUS is istiod's CPU time, CPUPeak the most cores that it used from one look
+     * to the next, MemoryPeakBytes the most memory, of all replicas together.
+     */
+    readonly cpu_s: number;
+    readonly cpu_peak_cores: number;
+    readonly memory_peak_bytes: number;
+    /**
+     * Imbalance is by what share the fullest replica has more connections than the
+     * mean at the end; nil with one replica, or none that said. BalancedUS is from
+     * when on it stayed within a quarter; nil if it did not.
+     */
+    readonly imbalance?: number;
+    readonly balanced_us?: number;
+    /**
+     * Points are istiod's replicas as time went on.
+     */
+    readonly points: (readonly DisruptionPoint[] | null);
+}
+/**
+ * DisruptionPoint is how things stood at one moment.
+ */
+export interface DisruptionPoint {
+    readonly at_us: number;
+    /**
+     * simulated proxies that have everything
+     */
+    readonly synced: number;
+    readonly replicas: (readonly ReplicaPoint[] | null);
+}
+/**
+ * ReplicaPoint is one replica of istiod at one moment.
+ */
+export interface ReplicaPoint {
+    readonly pod: string;
+    /**
+     * was not there before the disruption
+     */
+    readonly new?: boolean;
+    readonly ready: boolean;
+    /**
+     * Connections are those that it counts; nil where it did not say.
+     */
+    readonly connections?: number;
+    /**
+     * CPUS is its CPU time since it began, or since the first look at one that was
+     * there before; MemoryBytes what it has. nil and 0 where nobody looked.
+     */
+    readonly cpu_s?: number;
+    readonly memory_bytes?: number;
 }
 /**
  * Profile says where one replica of istiod spent what, while changes were

@@ -1,0 +1,94 @@
+package findings
+
+import (
+	"math"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// ofDisruption is a measure of what followed a disruption; NaN without one.
+func ofDisruption(of func(d *record.Disruption) float64) func(*analysis.Observations, *record.Trial) float64 {
+	return ofControl(func(c *record.Control) float64 {
+		if c.Disruption == nil {
+			return math.NaN()
+		}
+		return of(c.Disruption)
+	})
+}
+
+// recoveryMeasures are what a disruption does, and how the mesh comes back.
+func recoveryMeasures() []analysis.Measure {
+	recovered := func(name, what string, share float64) analysis.Measure {
+		return analysis.MeasureOf(name, ofDisruption(func(d *record.Disruption) float64 { return recoveredBy(d, share) })).Reaching(what)
+	}
+	counted := func(name string, of func(d *record.Disruption) int64) analysis.Measure {
+		return analysis.MeasureOf(name, ofDisruption(func(d *record.Disruption) float64 { return float64(of(d)) }))
+	}
+	without := func(name string, of func(l record.Latency) float64) analysis.Measure {
+		return analysis.MeasureOf(name, ofDisruption(func(d *record.Disruption) float64 {
+			if d.Returns == 0 {
+				return math.NaN()
+			}
+			return of(d.Without)
+		}))
+	}
+	return []analysis.Measure{
+		recovered("recovery_p50", "half of the proxies were without all of their configuration to the end", 0.5),
+		recovered("recovery_p99", "more than a hundredth of the proxies was without all of its configuration to the end", 0.99),
+		recovered("recovery_last", "some proxy was without all of its configuration to the end", 1),
+		recovered("recovery_first", "no proxy came back", 0),
+		without("without_p50", func(l record.Latency) float64 { return l.P50 }),
+		without("without_p99", func(l record.Latency) float64 { return l.P99 }),
+		analysis.MeasureOf("istiod_ready_time", ofDisruption(func(d *record.Disruption) float64 { return analysis.Positive(float64(d.ReadyUS)) })),
+		counted("streams_lost", func(d *record.Disruption) int64 { return d.Losses }),
+		counted("streams_refused", func(d *record.Disruption) int64 { return d.Refused }),
+		counted("streams_failed", func(d *record.Disruption) int64 { return d.Failed }),
+		analysis.MeasureOf("istiod_cpu_peak", ofDisruption(func(d *record.Disruption) float64 { return analysis.Positive(d.CPUPeak) })),
+		analysis.MeasureOf("istiod_cpu_per_return", ofDisruption(func(d *record.Disruption) float64 {
+			if d.Returns == 0 {
+				return math.NaN()
+			}
+			return d.CPUS * 1e6 / float64(d.Returns)
+		})),
+		analysis.MeasureOf("istiod_memory_peak", ofDisruption(func(d *record.Disruption) float64 { return analysis.Positive(float64(d.MemoryPeakBytes)) })),
+		analysis.MeasureOf("connection_imbalance", ofDisruption(func(d *record.Disruption) float64 {
+			if d.Imbalance == nil {
+				return math.NaN()
+			}
+			return *d.Imbalance
+		})),
+		analysis.MeasureOf("balance_time", ofDisruption(func(d *record.Disruption) float64 {
+			switch {
+			case d.Imbalance == nil:
+				return math.NaN()
+			case d.BalancedUS == nil:
+				return math.Inf(1)
+			}
+			return float64(*d.BalancedUS)
+		})).Reaching("connections were uneven at the end"),
+	}
+}
+
+// recoveredBy is when a share of the proxies that lost their stream had all of their
+// configuration again, microseconds; infinite if they never had, NaN if none lost it.
+func recoveredBy(d *record.Disruption, share float64) float64 {
+	if d.Lost == 0 {
+		return math.NaN()
+	}
+	rank := max(1, int(math.Ceil(share*float64(d.Lost)-1e-9)))
+	if rank > len(d.RecoveredUS) {
+		return math.Inf(1)
+	}
+	return float64(d.RecoveredUS[rank-1])
+}
+
+// summarizeRecovery puts in how the first of the trials came back.
+func summarizeRecovery(s *record.ControlSummary, trials []*record.Trial) {
+	for _, t := range trials {
+		if t.Control.Disruption != nil {
+			s.Recovery = t.Control.Disruption
+			return
+		}
+	}
+}

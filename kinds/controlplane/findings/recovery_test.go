@@ -1,0 +1,100 @@
+package findings
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+const stormStudy = `
+name: storm
+question: How long until all are back?
+control: {changes: 1, settle: 2s}
+settings: {proxies: 4, change: no-op}
+factors:
+  disruption: [drop, kill]
+baseline: {disruption: drop}
+measures: [recovery, cost]
+blocks: {min: 3, max: 12}
+`
+
+// stormRun has four proxies lose their stream and come back after 1, 2, 3 and 10 s.
+func stormRun(t *testing.T, spoil func(cell record.Cell, d *record.Disruption)) record.Findings {
+	t.Helper()
+	return analysistest.Analyze(t, kinds, analysistest.SimulateControl(t, stormStudy, 3, func(cell record.Cell) analysistest.ControlWorld {
+		return analysistest.ControlWorld{DebounceMS: 100, Pushes: 1, Spoil: func(trial *record.Trial, _ []record.Event) {
+			noise := 1 + 0.01*float64(trial.Block-1)
+			at := func(s float64) int64 { return int64(s * noise * 1e6) }
+			d := &record.Disruption{Kind: "drop", Lost: 4, Back: 4, RecoveredUS: record.Times{at(1), at(2), at(3), at(10)}, Losses: 5, Returns: 5, Refused: 7, Failed: 2,
+				Without: record.Latency{P50: 2e6 * noise, P99: 9e6 * noise}, CPUS: 10 * noise, CPUPeak: 1.5 * noise, MemoryPeakBytes: int64(200e6 * noise)}
+			spoil(cell, d)
+			trial.Control.Disruption = d
+		}}
+	}))
+}
+
+func TestRecoveryFindings(t *testing.T) {
+	f := stormRun(t, func(cell record.Cell, d *record.Disruption) {
+		if cell["disruption"] == "kill" {
+			uneven, at := 0.4, int64(6e6)
+			d.ReadyUS, d.Imbalance, d.BalancedUS = 4e6, &uneven, &at
+		}
+	})
+	find := func(name, disruption string) record.Finding {
+		i := slices.IndexFunc(f.Findings, func(x record.Finding) bool { return x.Name == name && x.Cell["disruption"] == disruption })
+		if i < 0 {
+			return record.Finding{}
+		}
+		return f.Findings[i]
+	}
+	for name, want := range map[string]float64{"recovery_first": 1e6, "recovery_p50": 2e6, "recovery_p99": 10e6, "recovery_last": 10e6, "without_p50": 2e6, "without_p99": 9e6,
+		"streams_lost": 5, "streams_refused": 7, "streams_failed": 2, "istiod_cpu_peak": 1.5, "istiod_cpu_per_return": 2e6, "istiod_memory_peak": 200e6,
+		"istiod_ready_time": 4e6, "connection_imbalance": 0.4, "balance_time": 6e6} {
+		if x := find(name, "kill"); x.Verdict != record.VerdictMeasured || math.Abs(x.Estimate/want-1) > 0.02 {
+			t.Errorf("%s: want %v, %+v", name, want, x)
+		}
+	}
+	for _, name := range []string{"istiod_ready_time", "connection_imbalance", "balance_time"} { // there was none of it
+		if x := find(name, "drop"); x.Verdict == record.VerdictMeasured {
+			t.Errorf("%+v", x)
+		}
+	}
+	for _, c := range f.Cells {
+		if c.Control.Recovery == nil || c.Control.Recovery.Lost != 4 {
+			t.Errorf("%+v", c.Control.Recovery)
+		}
+	}
+}
+
+// Where a proxy never came back there is no last one, and nobody makes one of the
+// trials in which all did.
+func TestRecoveryThatNeverCame(t *testing.T) {
+	f := stormRun(t, func(cell record.Cell, d *record.Disruption) {
+		if cell["disruption"] == "kill" {
+			uneven := 2.0
+			d.Back, d.RecoveredUS, d.Imbalance = 3, d.RecoveredUS[:3], &uneven
+		}
+	})
+	for _, x := range f.Findings {
+		if x.Cell["disruption"] != "kill" {
+			continue
+		}
+		switch x.Name {
+		case "recovery_last", "recovery_p99", "balance_time":
+			if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonNotReached || !strings.Contains(strings.Join(x.Warnings, " "), "in 3 of 3 trials") {
+				t.Errorf("%+v", x)
+			}
+		case "recovery_p50", "recovery_first":
+			if x.Verdict != record.VerdictMeasured {
+				t.Errorf("%+v", x)
+			}
+		}
+	}
+	if got := recoveredBy(&record.Disruption{}, 1); !math.IsNaN(got) {
+		t.Errorf("of no proxy: %v", got)
+	}
+}

@@ -1,0 +1,235 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/xds"
+)
+
+// Looks at what follows a disruption.
+const (
+	lookEvery = time.Second
+	lookLimit = 5 * time.Second
+	backEvery = 500 * time.Millisecond // how often it is asked whether all are back
+	readyLook = 100 * time.Millisecond
+)
+
+// disrupt does to all connections what the cell asks for, and watches how they come
+// back. It happens last: it changes nothing that was counted. Where it cannot be
+// carried through the trial is not valid.
+func (t *controlTrial) disrupt(ctx context.Context) {
+	if t.levels.Disruption.Kind == "" || ctx.Err() != nil {
+		return
+	}
+	seen, err := t.disruption(ctx)
+	if err != nil {
+		t.seen.Unread = append(t.seen.Unread, record.Check{Name: "disruption", Detail: err.Error()})
+		return
+	}
+	t.seen.Disruption = seen
+}
+
+func (t *controlTrial) disruption(ctx context.Context) (*verdict.Disruption, error) {
+	d := t.levels.Disruption
+	f, _ := study.FactorByName(study.FactorDisruption)
+	t.c.say("%s", f.Label(t.job.Cell[study.FactorDisruption]))
+	old, err := t.c.mesh.Pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &aftermath{t: t, seen: &verdict.Disruption{Kind: d.Kind, Replicas: max(len(old), d.Replicas)}}
+	w.look(ctx)
+	began := time.Now()
+	w.seen.BeganNS = began.UnixNano()
+	if _, err := t.c.fleet.BeginOutage(ctx, d.Kind == study.DisruptionDrop); err != nil {
+		return nil, fmt.Errorf("tell the simulated sidecars: %w", err)
+	}
+	stop := w.watch(ctx)
+	defer stop()
+	if err := t.act(ctx, d, old, &w.seen.ReadyNS); err != nil {
+		return nil, err
+	}
+	if w.seen.Outage, err = t.awaitBack(ctx, d); err != nil {
+		return nil, err
+	}
+	stop()
+	w.look(ctx)
+	w.seen.EndedNS = time.Now().UnixNano()
+	return w.seen, ctx.Err()
+}
+
+// act does to istiod what a disruption asks for, and notes when the replicas were
+// ready that came of it, nanoseconds since 1970.
+func (t *controlTrial) act(ctx context.Context, d study.Disruption, old []mesh.ControlPod, readyNS *int64) error {
+	var do func() error
+	come := len(old)
+	switch d.Kind {
+	case study.DisruptionRestart:
+		do = func() error { _, err := t.c.mesh.Apply(ctx, t.levers, true); return err }
+	case study.DisruptionKill:
+		do = func() error { return t.c.mesh.Kill(ctx) }
+	case study.DisruptionScale:
+		come = d.Replicas - len(old)
+		do = func() error {
+			_, err := t.c.mesh.Apply(ctx, t.levers.With(study.FactorIstiodReplicas, fmt.Sprint(d.Replicas)), false)
+			return err
+		}
+	default:
+		return nil
+	}
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ready := make(chan int64, 1)
+	go func() { ready <- t.readyAt(watching, old, come) }()
+	if err := do(); err != nil {
+		return fmt.Errorf("disruption %s: %w", d.Kind, err)
+	}
+	select { // it is there by now, or a look was under way
+	case *readyNS = <-ready:
+	case <-time.After(lookLimit):
+		cancel()
+		<-ready
+	}
+	return ctx.Err()
+}
+
+// readyAt is when so many replicas of istiod were ready that are not among the old
+// ones, nanoseconds since 1970; 0 if the context ended before.
+func (t *controlTrial) readyAt(ctx context.Context, old []mesh.ControlPod, come int) int64 {
+	for {
+		at := time.Now().UnixNano()
+		pods, err := t.c.mesh.Pods(ctx)
+		fresh := slices.DeleteFunc(pods, func(p mesh.ControlPod) bool {
+			return slices.ContainsFunc(old, func(o mesh.ControlPod) bool { return o.UID == p.UID })
+		})
+		if err == nil && len(fresh) >= come {
+			return at
+		}
+		if wake.Pause(ctx, readyLook) != nil {
+			return 0
+		}
+	}
+}
+
+// awaitBack waits until every proxy has lost its stream and has all of its
+// configuration again, as long as the study watches. Where istiod is scaled nobody
+// need lose any, and it waits so long in any case.
+func (t *controlTrial) awaitBack(ctx context.Context, d study.Disruption) (xds.Outage, error) {
+	limit := time.Now().Add(t.c.study.Control.Aftermath)
+	for {
+		o, err := t.c.fleet.Outage(ctx)
+		if err != nil {
+			return o, fmt.Errorf("watch the simulated sidecars: %w", err)
+		}
+		all := !slices.Contains(o.LostNS, record.Never) && !slices.Contains(o.BackNS, record.Never)
+		if all && d.Kind != study.DisruptionScale || time.Now().After(limit) {
+			return o, nil
+		}
+		if err := wake.Pause(ctx, backEvery); err != nil {
+			return o, err
+		}
+	}
+}
+
+// aftermath looks at istiod's replicas, and at how many proxies have everything.
+type aftermath struct {
+	t    *controlTrial
+	mu   sync.Mutex
+	seen *verdict.Disruption
+}
+
+// watch looks again and again until the function that it returns is called, which
+// may be done twice.
+func (w *aftermath) watch(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() {
+		ticker := time.NewTicker(lookEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				w.look(ctx)
+			}
+		}
+	})
+	return func() { cancel(); done.Wait() }
+}
+
+// look looks once, and notes what it could not see. One that is broken off is none.
+func (w *aftermath) look(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	l, err := w.t.lookAround(limited)
+	if ctx.Err() != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen.Looks = append(w.seen.Looks, l)
+	if err != nil {
+		if w.seen.Blind++; w.seen.Why == "" {
+			w.seen.Why = err.Error()
+		}
+	}
+}
+
+// lookAround reads what each replica of istiod uses, and how many connections it
+// counts. What cannot be read is told in the error, and the rest is there.
+func (t *controlTrial) lookAround(ctx context.Context) (verdict.Look, error) {
+	l := verdict.Look{AtNS: time.Now().UnixNano()}
+	status, err := t.c.fleet.Status(ctx)
+	l.Synced = status.Synced
+	pods, podsErr := t.c.mesh.Started(ctx)
+	err = errors.Join(err, podsErr)
+	for _, p := range pods {
+		r := verdict.LookReplica{Pod: p.Name, Ready: p.Ready, Connections: -1, CPUNS: -1}
+		err = errors.Join(err, t.weigh(ctx, p, &r))
+		if p.Ready {
+			page, pageErr := observe.Fetch(ctx, t.c.istiodHTTP(p), "http://"+p.Name+"/metrics")
+			if pageErr == nil { // without the series nobody is connected
+				connected, _ := observe.Sum(page, "pilot_xds", nil)
+				r.Connections = int(connected)
+			}
+			err = errors.Join(err, pageErr)
+		}
+		l.Replicas = append(l.Replicas, r)
+	}
+	return l, err
+}
+
+// weigh reads what a replica of istiod uses.
+func (t *controlTrial) weigh(ctx context.Context, p mesh.ControlPod, r *verdict.LookReplica) error {
+	o, err := t.c.observerOf(p.Node)
+	if err != nil {
+		return err
+	}
+	s, err := o.Snapshot(ctx, []observe.Target{{Name: p.Name, PodUID: p.UID, ContainerID: p.Containers[p.Container]}}, true)
+	if err != nil {
+		return fmt.Errorf("observe node %s: %w", p.Node, err)
+	}
+	sample := s.Targets[p.Name]
+	if sample.Error != "" {
+		return fmt.Errorf("%s: %s", p.Name, sample.Error)
+	}
+	r.CPUNS, r.CPUAtNS = int64(sample.CPU.TotalNS), sample.AtUnixNS
+	if m := sample.Memory; m != nil {
+		if r.MemoryBytes = m.PSSBytes; r.MemoryBytes == 0 {
+			r.MemoryBytes = m.CgroupBytes
+		}
+	}
+	return nil
+}

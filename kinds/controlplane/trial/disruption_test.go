@@ -1,0 +1,92 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// actedPlane is a control plane whose new replicas are ready a few looks after it was
+// acted on.
+type actedPlane struct {
+	mesh.ControlPlane
+	mu    sync.Mutex
+	calls []string
+	left  []mesh.ControlPod // of the old ones
+	come  int
+	looks int
+	fails error
+}
+
+func (p *actedPlane) Apply(_ context.Context, l mesh.Levers, fresh bool) (mesh.Applied, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls = append(p.calls, fmt.Sprintf("apply replicas %s, debounce %s, fresh %v", l.Level(study.FactorIstiodReplicas), l.Level(study.FactorDebounceAfter), fresh))
+	return mesh.Applied{}, p.fails
+}
+
+func (p *actedPlane) Kill(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls = append(p.calls, "kill")
+	return p.fails
+}
+
+func (p *actedPlane) Pods(context.Context) ([]mesh.ControlPod, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := slices.Clone(p.left)
+	if len(p.calls) == 0 {
+		return out, nil
+	}
+	if p.looks++; p.looks == 2 {
+		return nil, errors.New("refused once")
+	}
+	if p.looks > 2 {
+		for i := range p.come {
+			out = append(out, mesh.ControlPod{UID: fmt.Sprintf("new-%d", i)})
+		}
+	}
+	return out, nil
+}
+
+// Each disruption does to istiod what its name says, and notes when the replicas that
+// came of it were ready.
+func TestAct(t *testing.T) {
+	old := []mesh.ControlPod{{UID: "old"}}
+	for name, tt := range map[string]struct {
+		d    study.Disruption
+		left []mesh.ControlPod
+		come int
+		want string
+	}{
+		"drop":    {study.Disruption{Kind: study.DisruptionDrop}, old, 0, ""},
+		"restart": {study.Disruption{Kind: study.DisruptionRestart}, nil, 1, "apply replicas 1, debounce 1s, fresh true"},
+		"kill":    {study.Disruption{Kind: study.DisruptionKill}, nil, 1, "kill"},
+		"scale":   {study.Disruption{Kind: study.DisruptionScale, Replicas: 3}, old, 2, "apply replicas 3, debounce 1s, fresh false"},
+	} {
+		p := &actedPlane{left: tt.left, come: tt.come}
+		trial := &controlTrial{c: &controlPlane{mesh: p}, levers: mesh.LeversOf(map[string]string{study.FactorIstiodReplicas: "1", study.FactorDebounceAfter: "1s"})}
+		var ready int64
+		if err := trial.act(t.Context(), tt.d, old, &ready); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(p.calls, "; "); got != tt.want || (ready > 0) != (tt.come > 0) {
+			t.Errorf("%s: %q, ready at %d", name, got, ready)
+		}
+		if tt.want == "" {
+			continue
+		}
+		p.calls, p.fails = nil, errors.New("no rights")
+		if err := trial.act(t.Context(), tt.d, old, &ready); err == nil || !strings.Contains(err.Error(), "no rights") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

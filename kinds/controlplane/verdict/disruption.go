@@ -1,0 +1,185 @@
+package verdict
+
+import (
+	"slices"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds"
+)
+
+// Disruption is what a trial saw of its disruption. Times are nanoseconds since
+// 1970 by this machine's clock, but for those of the outage, which are by the
+// simulated proxies'.
+type Disruption struct {
+	Kind     string `json:"kind"`
+	BeganNS  int64  `json:"began_unix_ns"`
+	EndedNS  int64  `json:"ended_unix_ns"`
+	Replicas int    `json:"replicas"` // that istiod has at the end, as it was asked
+	// ReadyNS is when the last of the new replicas was seen ready; 0 where none
+	// was to come.
+	ReadyNS int64      `json:"ready_unix_ns,omitempty"`
+	Outage  xds.Outage `json:"outage"`
+	Looks   []Look     `json:"looks"`
+	// Blind counts looks at which something could not be read, Why is the first
+	// reason.
+	Blind int    `json:"blind,omitempty"`
+	Why   string `json:"why,omitempty"`
+}
+
+// Look is one look at istiod's replicas and the proxies.
+type Look struct {
+	AtNS     int64         `json:"at_unix_ns"`
+	Synced   int           `json:"synced"`
+	Replicas []LookReplica `json:"replicas"`
+}
+
+// LookReplica is a replica at a look. Connections below zero, a CPU counter below
+// zero and memory of 0 were not read.
+type LookReplica struct {
+	Pod         string `json:"pod"`
+	Ready       bool   `json:"ready"`
+	Connections int    `json:"connections"`
+	CPUNS       int64  `json:"cpu_ns"` // since the container began
+	CPUAtNS     int64  `json:"cpu_at_unix_ns"`
+	MemoryBytes int64  `json:"memory_bytes"`
+}
+
+// refusedBy is why istiod turns a stream away that comes while its limit of
+// requests per second is used up, by gRPC's name.
+const refusedBy = "resource-exhausted"
+
+// evenWithin is how much more than its share a replica may have where connections
+// count as even.
+const evenWithin = 0.25
+
+// disruption fills in what the disruption did, and checks that it was seen.
+func (r *ruling) disruption() {
+	seen := r.seen.Disruption
+	if seen == nil {
+		return
+	}
+	d := disrupted(seen)
+	r.trial.Control.Disruption = &d
+	r.Check("disruption-seen", seen.Blind*2 <= len(seen.Looks), "%d of %d looks at istiod after the disruption lack something%s", seen.Blind, len(seen.Looks), firstOf("; first ", seen.Why))
+	if seen.Kind != "scale" {
+		r.Check("disrupted", d.Lost == len(seen.Outage.LostNS), "%d of %d proxies lost their stream", d.Lost, len(seen.Outage.LostNS))
+	}
+	if missing := d.Lost - d.Back; missing > 0 {
+		r.Warn("%d of %d proxies had not all of their configuration again %.0f s after the disruption", missing, d.Lost, d.WatchedS)
+	}
+}
+
+func firstOf(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
+}
+
+// disrupted is a disruption as trials record it.
+func disrupted(seen *Disruption) record.Disruption {
+	o := seen.Outage
+	d := record.Disruption{Kind: seen.Kind, WatchedS: float64(seen.EndedNS-seen.BeganNS) / 1e9, Losses: o.Losses, Returns: o.Down.Count,
+		Without: record.Latency{P50: o.Down.P50, P90: o.Down.P90, P99: o.Down.P99, P999: o.Down.P999, Max: o.Down.Max}}
+	for i, lost := range o.LostNS {
+		if lost == record.Never {
+			continue
+		}
+		d.Lost++
+		if back := o.BackNS[i]; back != record.Never {
+			d.Back++
+			d.RecoveredUS = append(d.RecoveredUS, (back-o.SinceUnixNS)/1000)
+		}
+	}
+	slices.Sort(d.RecoveredUS)
+	for why, n := range o.Ended {
+		if why == refusedBy {
+			d.Refused = n
+		}
+		d.Failed += n
+	}
+	d.Failed = max(0, d.Failed-d.Refused-o.Losses)
+	if seen.ReadyNS > 0 {
+		d.ReadyUS = (seen.ReadyNS - seen.BeganNS) / 1000
+	}
+	looked(&d, seen)
+	return d
+}
+
+// looked fills in what looks at istiod showed.
+func looked(d *record.Disruption, seen *Disruption) {
+	first, last := map[string]int64{}, map[string]LookReplica{}
+	d.Points = make([]record.DisruptionPoint, 0, len(seen.Looks))
+	for i, l := range seen.Looks {
+		point := record.DisruptionPoint{AtUS: (l.AtNS - seen.BeganNS) / 1000, Synced: l.Synced}
+		cores, memory := 0.0, int64(0)
+		for _, r := range l.Replicas {
+			old := slices.ContainsFunc(seen.Looks[0].Replicas, func(b LookReplica) bool { return b.Pod == r.Pod })
+			p := record.ReplicaPoint{Pod: r.Pod, New: !old, Ready: r.Ready, MemoryBytes: r.MemoryBytes}
+			if r.Connections >= 0 {
+				p.Connections = &r.Connections
+			}
+			memory += r.MemoryBytes
+			if r.CPUNS >= 0 {
+				before, known := last[r.Pod]
+				if !known {
+					if old {
+						before = r
+					} else { // it has begun since the look before
+						before.CPUAtNS = seen.Looks[max(0, i-1)].AtNS
+					}
+					first[r.Pod] = before.CPUNS
+				}
+				if over := r.CPUAtNS - before.CPUAtNS; over > 0 {
+					cores += float64(r.CPUNS-before.CPUNS) / float64(over)
+				}
+				used := float64(r.CPUNS-first[r.Pod]) / 1e9
+				p.CPUS, last[r.Pod] = &used, r
+			}
+			point.Replicas = append(point.Replicas, p)
+		}
+		d.CPUPeak, d.MemoryPeakBytes = max(d.CPUPeak, cores), max(d.MemoryPeakBytes, memory)
+		d.Points = append(d.Points, point)
+	}
+	for pod, r := range last {
+		d.CPUS += float64(r.CPUNS-first[pod]) / 1e9
+	}
+	balance(d)
+}
+
+// balance fills in how evenly connections were spread at the end, and since when.
+func balance(d *record.Disruption) {
+	for _, p := range slices.Backward(d.Points) {
+		share, known := imbalance(p)
+		if !known {
+			continue
+		}
+		if d.Imbalance == nil {
+			d.Imbalance = &share
+		}
+		if share > evenWithin {
+			return
+		}
+		at := p.AtUS
+		d.BalancedUS = &at
+	}
+}
+
+// imbalance is by what share the fullest of several replicas that are ready has more
+// connections than their mean; false where one does not say, or there are none.
+func imbalance(p record.DisruptionPoint) (share float64, known bool) {
+	most, sum, n := 0, 0, 0
+	for _, r := range p.Replicas {
+		if !r.Ready {
+			continue
+		}
+		if r.Connections == nil {
+			return 0, false
+		}
+		most, sum, n = max(most, *r.Connections), sum+*r.Connections, n+1
+	}
+	if n < 2 || sum == 0 {
+		return 0, false
+	}
+	return float64(most)*float64(n)/float64(sum) - 1, true
+}

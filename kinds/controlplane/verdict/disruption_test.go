@@ -1,0 +1,126 @@
+package verdict
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds"
+)
+
+const second = int64(1e9)
+
+// stormSeen is a disruption at 100 s in which istiod a is killed and b takes its
+// place: three of four proxies are back after 2, 4 and 5 s.
+func stormSeen() *Disruption {
+	at := func(s float64) int64 { return int64(s * 1e9) }
+	return &Disruption{Kind: "kill", BeganNS: at(100), EndedNS: at(110), Replicas: 1, ReadyNS: at(103.5),
+		Outage: xds.Outage{SinceUnixNS: at(500), LostNS: record.Times{at(500.5), at(500.5), at(500.6), at(501)}, BackNS: record.Times{at(505), at(502), record.Never, at(504)},
+			Losses: 4, Ended: map[string]int64{"connection": 4, "dial": 9, "resource-exhausted": 3}, Down: xds.Quantiles{Count: 3, P50: 3e6, P99: 4.5e6, Max: 4.5e6}},
+		Looks: []Look{
+			{AtNS: at(99.9), Synced: 4, Replicas: []LookReplica{{Pod: "a", Ready: true, Connections: 4, CPUNS: at(50), CPUAtNS: at(99.9), MemoryBytes: 100e6}}},
+			{AtNS: at(101), Synced: 0, Replicas: []LookReplica{{Pod: "b", Connections: -1, CPUNS: at(0.22), CPUAtNS: at(101), MemoryBytes: 60e6}}},
+			{AtNS: at(102), Synced: 1, Replicas: []LookReplica{{Pod: "b", Connections: -1, CPUNS: at(2.12), CPUAtNS: at(102), MemoryBytes: 150e6}}},
+			{AtNS: at(104), Synced: 2, Replicas: []LookReplica{{Pod: "b", Ready: true, Connections: 2, CPUNS: at(4.12), CPUAtNS: at(104), MemoryBytes: 140e6}}},
+		}}
+}
+
+func TestDisrupted(t *testing.T) {
+	d := disrupted(stormSeen())
+	if d.Lost != 4 || d.Back != 3 || !slices.Equal(d.RecoveredUS, record.Times{2e6, 4e6, 5e6}) || d.Losses != 4 || d.Refused != 3 || d.Failed != 9 || d.ReadyUS != 3.5e6 || d.WatchedS != 10 {
+		t.Errorf("%+v", d)
+	}
+	if d.Without.P50 != 3e6 || d.Without.P99 != 4.5e6 || d.Returns != 3 {
+		t.Errorf("without: %+v of %d", d.Without, d.Returns)
+	}
+	// The new one began after the look before the first at it: 1.9 s of CPU in the
+	// second after that are the peak. All of its CPU counts, and none of what the old
+	// one had used before.
+	if math.Abs(d.CPUPeak-1.9) > 1e-9 || math.Abs(d.CPUS-4.12) > 1e-9 || d.MemoryPeakBytes != 150e6 {
+		t.Errorf("peak %v, CPU %v, memory %d", d.CPUPeak, d.CPUS, d.MemoryPeakBytes)
+	}
+	if d.Imbalance != nil || d.BalancedUS != nil {
+		t.Errorf("one replica cannot be uneven: %+v", d)
+	}
+	last := d.Points[3].Replicas[0]
+	if len(d.Points) != 4 || !last.New || d.Points[0].Replicas[0].New || *last.Connections != 2 || d.Points[1].Replicas[0].Connections != nil || math.Abs(*last.CPUS-4.12) > 1e-9 {
+		t.Errorf("%+v", d.Points)
+	}
+}
+
+func TestBalance(t *testing.T) {
+	spread := func(all ...[]int) *Disruption {
+		seen := &Disruption{Kind: "scale"}
+		for i, counts := range all {
+			l := Look{AtNS: int64(i) * second}
+			for k, n := range counts {
+				l.Replicas = append(l.Replicas, LookReplica{Pod: string(rune('a' + k)), Ready: n != notReady, Connections: max(n, -1), CPUNS: -1})
+			}
+			seen.Looks = append(seen.Looks, l)
+		}
+		return seen
+	}
+	for name, tt := range map[string]struct {
+		seen  *Disruption
+		share float64 // NaN: none
+		since int64   // -1: never
+	}{
+		"all on one":              {spread([]int{90}, []int{90, 0, 0}, []int{90, 0, 0}), 2, -1},
+		"even in the end":         {spread([]int{90}, []int{90, 0, 0}, []int{60, 20, 10}, []int{36, 30, 24}, []int{30, 30, 30}), 0, 3},
+		"even, and no more":       {spread([]int{30, 30, 30}, []int{90, 0, 0}), 2, -1},
+		"one says nothing at all": {spread([]int{90}, []int{30, 30, -1}), math.NaN(), -1},
+		"one said nothing once":   {spread([]int{90}, []int{30, 30, 30}, []int{30, -1, 30}, []int{30, 30, 30}), 0, 1},
+		"one is not ready":        {spread([]int{45, 45}, []int{45, 45, notReady}), 0, 0},
+		"nobody is there":         {spread([]int{90}, []int{0, 0, 0}), math.NaN(), -1},
+	} {
+		d := disrupted(tt.seen)
+		if got := d.Imbalance; (got == nil) != math.IsNaN(tt.share) || got != nil && math.Abs(*got-tt.share) > 1e-9 {
+			t.Errorf("%s: %+v", name, d)
+		}
+		if got := d.BalancedUS; (got == nil) != (tt.since < 0) || got != nil && *got != tt.since*1e6 {
+			t.Errorf("%s: even since %v, want %d", name, got, tt.since)
+		}
+	}
+}
+
+const notReady = -2
+
+// A disruption that left proxies alone, or at which nobody could look, is none; one
+// from which not all come back is told.
+func TestJudgeDisruption(t *testing.T) {
+	for name, tt := range map[string]struct {
+		edit            func(*Disruption)
+		seen, disrupted bool
+	}{
+		"all well":         {func(*Disruption) {}, true, true},
+		"one was spared":   {func(d *Disruption) { d.Outage.LostNS[2] = record.Never }, true, false},
+		"none was to lose": {func(d *Disruption) { d.Kind, d.Outage.LostNS[2] = "scale", record.Never }, true, true},
+		"blind":            {func(d *Disruption) { d.Blind, d.Why = 3, "no line" }, false, true},
+		"blind for long":   {func(d *Disruption) { d.Blind, d.Why = 2, "no line" }, true, true},
+	} {
+		r := rulingOn(4)
+		r.seen.Disruption = stormSeen()
+		tt.edit(r.seen.Disruption)
+		r.disruption()
+		got := checks(r)
+		if ok, there := got["disrupted"]; got["disruption-seen"].OK != tt.seen || there && ok.OK != tt.disrupted || there == (r.seen.Disruption.Kind == "scale") || r.trial.Control.Disruption == nil {
+			t.Errorf("%s: %v", name, got)
+		}
+		if r.seen.Disruption.Blind > 0 && !strings.Contains(got["disruption-seen"].Detail, "no line") {
+			t.Errorf("%s: %v", name, got)
+		}
+		if w := r.Validity().Warnings; name == "all well" && (len(w) != 1 || !strings.Contains(w[0], "1 of 4 proxies had not all of their configuration again 10 s")) {
+			t.Errorf("%s: %q", name, w)
+		}
+	}
+	r := rulingOn(4)
+	if r.disruption(); len(checks(r)) > 0 || r.trial.Control.Disruption != nil {
+		t.Error("a trial without one")
+	}
+	e := Evidence{EndNS: 1, Disruption: &Disruption{Outage: xds.Outage{LostNS: record.Times{1}}}}
+	if err := e.check(record.Trial{Control: &record.Control{}}); err == nil {
+		t.Error("columns of different lengths")
+	}
+}

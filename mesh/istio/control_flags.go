@@ -1,0 +1,106 @@
+package istio
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// flags is what the levers that are named ask of istiod's command line, by flag: a
+// value, or nil for a flag that must be absent, so that istiod's own default holds.
+func flags(l mesh.Levers) map[string]*string {
+	out := map[string]*string{}
+	for _, f := range study.Levers() {
+		if f.Lever.Flag == "" || !l.Named(f.Name) {
+			continue
+		}
+		out[f.Lever.Flag] = nil
+		if level := l.Level(f.Name); level != mesh.LevelNone {
+			out[f.Lever.Flag] = &level
+		}
+	}
+	return out
+}
+
+// setFlags gives a container's command line the flags; one that has them stays as it
+// is.
+func setFlags(container *corev1.Container, want map[string]*string) {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		value, set := flagIn(container.Args, name)
+		if set == (want[name] != nil) && (!set || spelledFlag(name, value) == *want[name]) {
+			continue
+		}
+		container.Args = withoutFlag(container.Args, name)
+		if want[name] != nil {
+			container.Args = append(container.Args, "--"+name, *want[name])
+		}
+	}
+}
+
+// withoutFlag is a command line without a flag, which it has as "--name value" or as
+// "--name=value".
+func withoutFlag(args []string, name string) []string {
+	var out []string
+	for i := 0; i < len(args); i++ {
+		switch {
+		case args[i] == "--"+name:
+			i++
+		case !strings.HasPrefix(args[i], "--"+name+"="):
+			out = append(out, args[i])
+		}
+	}
+	return out
+}
+
+// flagIn is the value of a flag on a command line, where the last one counts.
+func flagIn(args []string, name string) (value string, set bool) {
+	for i, arg := range args {
+		if arg == "--"+name && i+1 < len(args) {
+			value, set = args[i+1], true
+		} else if v, ok := strings.CutPrefix(arg, "--"+name+"="); ok {
+			value, set = v, true
+		}
+	}
+	return value, set
+}
+
+// spelledFlag is a flag's value as the lever spells it.
+func spelledFlag(name, value string) string {
+	for _, f := range study.Levers() {
+		if f.Lever.Flag == name {
+			return spelled(f.Name, value)
+		}
+	}
+	return value
+}
+
+// checkFlags looks at the command lines that istiod's pods were made with.
+func checkFlags(s state, l mesh.Levers) []record.Check {
+	want := flags(l)
+	var out []record.Check
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		right := "--" + name + " is not given"
+		if want[name] != nil {
+			right = "--" + name + " " + *want[name]
+		}
+		var wrong []string
+		for i := range s.pods {
+			var args []string
+			if container := containerOf(&s.pods[i].Spec); container != nil {
+				args = container.Args
+			}
+			value, set := flagIn(args, name)
+			if set != (want[name] != nil) || set && spelledFlag(name, value) != *want[name] {
+				wrong = append(wrong, fmt.Sprintf("pod %s was made with %q; wanted: %s", s.pods[i].Name, strings.Join(args, " "), right))
+			}
+		}
+		out = append(out, check("flag "+name, wrong, right+", in every pod of istiod"))
+	}
+	return out
+}

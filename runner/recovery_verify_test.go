@@ -1,0 +1,50 @@
+//go:build verify
+
+package runner_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// TestShippedReconnectStorm: all sidecars lose istiod and have it again, whether their
+// connections break or istiod is killed, in which case it is ready first; and where it
+// takes more streams a second they are back sooner than where it takes few.
+func TestShippedReconnectStorm(t *testing.T) {
+	b := newBench(t)
+	_, out := b.attempt(t, "reconnect-storm", "--set", "blocks.min=2", "--set", "blocks.max=2", "--set", "blocks.limit=20m", "--set", "proxies=80", "--set", "services=40",
+		"--set", "variant=[dropped,killed,request-limit-10,request-limit-1000]")
+	f := readFindings(t, out)
+	value := func(name, variant string) float64 {
+		t.Helper()
+		i := slices.IndexFunc(f.Findings, func(x record.Finding) bool {
+			return x.Name == name && x.Against == nil && x.Cell[study.FactorVariant] == variant
+		})
+		if i < 0 || !(f.Findings[i].Estimate > 0) {
+			t.Fatalf("no %s of %s", name, variant)
+		}
+		t.Logf("%s of %s: %.4g %s", name, variant, f.Findings[i].Estimate, f.Findings[i].Unit)
+		return f.Findings[i].Estimate
+	}
+	for _, variant := range []string{"dropped", "killed"} {
+		if half, last := value("recovery_p50", variant), value("recovery_last", variant); half > last {
+			t.Errorf("%s: half after %v, all after %v", variant, half, last)
+		}
+		for _, name := range []string{"istiod_cpu_peak", "istiod_memory_peak", "istiod_cpu_per_return", "without_p50"} {
+			value(name, variant)
+		}
+		if lost := value("streams_lost", variant); lost < 80 {
+			t.Errorf("%s: %v streams lost of 80 sidecars", variant, lost)
+		}
+	}
+	if ready, first := value("istiod_ready_time", "killed"), value("recovery_first", "killed"); first < ready/2 {
+		t.Errorf("istiod was ready after %v, and the first sidecar configured after %v", ready, first)
+	}
+	if few, many := value("recovery_p50", "request-limit-10"), value("recovery_p50", "request-limit-1000"); few <= many {
+		t.Errorf("with ten streams a second half were back after %v, with a thousand after %v", few, many)
+	}
+	b.gone(t)
+}

@@ -1,0 +1,166 @@
+package study
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// FactorDisruption is what happens to all proxies' connections after the window.
+const FactorDisruption = "disruption"
+
+// What may happen to them.
+const (
+	DisruptionDrop    = "drop"    // all of them end at once
+	DisruptionRestart = "restart" // istiod's pods are replaced, as a rollout does
+	DisruptionKill    = "kill"    // istiod's pods are gone at once, and others come
+	DisruptionScale   = "scale"   // istiod gets more replicas
+)
+
+// MeasureRecovery is what a disruption does, and how the mesh comes back.
+const MeasureRecovery = "recovery"
+
+// SectionRecovery is the section of reports that tells it.
+const SectionRecovery = "recovery"
+
+// Disruption is a level of the factor; the zero value is none.
+type Disruption struct {
+	Kind     string
+	Replicas int // of istiod, after a scale
+}
+
+// Restarts says whether istiod's pods are replaced.
+func (d Disruption) Restarts() bool { return d.Kind == DisruptionRestart || d.Kind == DisruptionKill }
+
+var disruptionFactor = controlText(FactorDisruption, ScopeChanges, LevelNone,
+	"What happens once the window is over, when everything is quiet (measure recovery tells what follows): all simulated proxies lose their connections at once (drop); istiod's pods are replaced as a rollout does (restart), or gone at once, as if the kernel had killed them, and others come (kill); or istiod is scaled to that many replicas (scale:N) while the proxies stay connected. From then on a simulated proxy that has no connection tries again by itself, after Envoy's back-off.",
+	`^(none|drop|restart|kill|scale:[1-9][0-9]*)$`, disruptionLevel, LevelNone, DisruptionDrop, DisruptionRestart, DisruptionKill, "scale:3").
+	labelled(disruptionLabel).
+	bound(read(func(l *ControlLevels) *Disruption { return &l.Disruption }, parseDisruption))
+
+func disruptionLevel(s string) (string, *complaint) {
+	number, scaled := strings.CutPrefix(s, DisruptionScale+":")
+	switch {
+	case s == LevelNone, s == DisruptionDrop, s == DisruptionRestart, s == DisruptionKill:
+		return s, nil
+	case !scaled:
+		return "", complain("none, drop, restart, kill, or scale:N for N replicas of istiod", "%q is no disruption", clip(s, 40))
+	}
+	n, c := integerLevel(2, 100)(number)
+	if c != nil {
+		return "", c
+	}
+	return DisruptionScale + ":" + n, nil
+}
+
+// parseDisruption reads a level that has been parsed once.
+func parseDisruption(level string) Disruption {
+	kind, number, _ := strings.Cut(level, ":")
+	n, _ := strconv.Atoi(number)
+	return Disruption{Kind: kind, Replicas: n}
+}
+
+func disruptionLabel(level string) string {
+	switch d := parseDisruption(level); d.Kind {
+	case DisruptionDrop:
+		return "connections dropped"
+	case DisruptionRestart:
+		return "istiod restarted"
+	case DisruptionKill:
+		return "istiod killed"
+	case DisruptionScale:
+		return fmt.Sprintf("scaled to %d", d.Replicas)
+	}
+	return "undisturbed"
+}
+
+// checkDisruption finds disruptions that nobody measures, that cannot be, and a
+// measure of none.
+func (d *decoder) checkDisruption(p *Plan) bool {
+	fail := func(cell record.Cell, hint, text string, with ...string) bool {
+		d.fail(p.Study.Place(append([]string{FactorDisruption}, with...)...), hint, "cell %s: %s", p.Label(cell), text)
+		return false
+	}
+	any := false
+	for _, cell := range p.Cells {
+		l, err := ControlOf(cell)
+		if err != nil || l.Disruption.Kind == "" {
+			continue
+		}
+		any = true
+		before, err := strconv.Atoi(cell[FactorIstiodReplicas])
+		switch {
+		case !p.Study.Measured(MeasureRecovery):
+			return fail(cell, "measures: [recovery, cost]", "nobody measures what comes of its disruption")
+		case p.Study.Control.Soak:
+			return fail(cell, "leave one of them out", "a soak's istiod lives through the whole run")
+		case l.Connected() == 0:
+			return fail(cell, "give it proxies", "no simulated proxy could be seen to come back", FactorProxies)
+		case l.Clients != ClientsGood:
+			return fail(cell, "clients: good", "proxies that misbehave never come back", FactorClients)
+		case l.Disruption.Kind == DisruptionScale && (err != nil || before >= l.Disruption.Replicas):
+			return fail(cell, "istiod_replicas: 1, say", fmt.Sprintf("scaling to %d replicas needs %s to be named, and fewer", l.Disruption.Replicas, FactorIstiodReplicas), FactorIstiodReplicas)
+		}
+	}
+	if !any && p.Study.Measured(MeasureRecovery) {
+		d.fail(d.pos("measures"), "settings: {disruption: drop}", "measure recovery: no cell has a disruption to recover from")
+		return false
+	}
+	return true
+}
+
+// drainTime is how long an istiod that is told to end keeps its streams.
+const drainTime = 10 * time.Second
+
+// aftermath is how long a trial of a cell watches its disruption, at least and at
+// most.
+func (s *Study) aftermath(l ControlLevels) (shortest, longest time.Duration) {
+	most := s.Control.Aftermath
+	switch l.Disruption.Kind {
+	case "":
+		return 0, 0
+	case DisruptionScale:
+		return most, most
+	case DisruptionRestart:
+		most += drainTime
+		return min(most, drainTime+restartTime+time.Duration(l.Connected())*connectTime), most + restartTime
+	}
+	return min(most, restartTime+time.Duration(l.Connected())*connectTime), most + restartTime
+}
+
+func recoveryFindings() []finding.Def {
+	us := func(name, words, doc string) finding.Def {
+		return finding.Def{Name: name, Unit: finding.UnitMicroseconds, Words: words, Doc: doc, Section: SectionRecovery}
+	}
+	counted := func(name, words, doc string) finding.Def {
+		return finding.Def{Name: name, Unit: finding.UnitStreams, Words: words, Doc: doc, Section: SectionRecovery}
+	}
+	p99 := compared(us("recovery_p99", "until 99% of the proxies had their configuration again", "The same of 99 in 100 of them."), SectionLevers)
+	last := compared(us("recovery_last", "until the last proxy had its configuration again", "The same of the last one; not reached if it was without when control.aftermath was over."), SectionLevers)
+	last.Decides = true
+	imbalance := compared(finding.Def{Name: "connection_imbalance", Unit: finding.UnitRatio, Words: "the fullest replica's connections beyond its share", Section: SectionRecovery,
+		Doc: "By how much the replica of istiod that has most connections has more than the mean of all replicas, when a disruption was over: 0% is even, 200% is all on one of three."}, SectionLevers)
+	memory := compared(finding.Def{Name: "istiod_memory_peak", Unit: finding.UnitBytes, Words: "istiod's peak memory after a disruption", Section: SectionRecovery,
+		Doc: "The most memory that istiod's replicas had together after a disruption, looked at each second."}, SectionLevers)
+	return []finding.Def{
+		compared(us("recovery_p50", "until half of the proxies had their configuration again", "From a disruption until half of the proxies that lost their stream had all of their configuration again."), ""),
+		p99, last,
+		us("recovery_first", "until the first proxy had its configuration again", "The same of the first one."),
+		us("without_p50", "median time without a stream", "From the loss of a stream until its proxy had all of its configuration again: the median over all losses after a disruption."),
+		us("without_p99", "p99 time without a stream", "The 99th percentile of that."),
+		us("istiod_ready_time", "until istiod was ready", "From a restart, kill or scaling of istiod until all of its new replicas were ready."),
+		counted("streams_lost", "streams lost", "Streams with a configured proxy that ended after a disruption, per trial."),
+		compared(counted("streams_refused", "streams that istiod refused", "New streams that istiod turned away for its limit of requests per second (ResourceExhausted) after a disruption, per trial."), ""),
+		counted("streams_failed", "other attempts that failed", "Other attempts of proxies to connect that failed after a disruption, per trial."),
+		compared(finding.Def{Name: "istiod_cpu_peak", Unit: finding.UnitCores, Words: "istiod's peak CPU after a disruption", Section: SectionRecovery,
+			Doc: "The most CPU that istiod's replicas used together in a second after a disruption."}, ""),
+		compared(finding.Def{Name: "istiod_cpu_per_return", Unit: finding.UnitMicroseconds, Words: "istiod's CPU per proxy that came back", Section: SectionRecovery,
+			Doc: "istiod's CPU time after a disruption, its start included where it was restarted, for each loss of a stream that is over."}, ""),
+		memory, imbalance,
+		us("balance_time", "until connections were even", "From a disruption until no replica had more than 1.25 times its share of the connections for the rest of the time; not reached if they were not."),
+	}
+}
