@@ -10,13 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/doctor"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/kinds/resilience/findings"
-	"github.com/meshtrial/meshtrial/kinds/resilience/trial"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/record"
@@ -47,6 +45,13 @@ type runFlags struct {
 	wait       time.Duration
 	yes        bool
 	meshWide   bool
+	detach     bool
+	results    string // of a detached run: where they go
+	own        bool   // of a detached run: its cluster is the local lab
+	// given is the folder that a detached run's study is in, and watch hears of its
+	// events.
+	given string
+	watch func(runner.Event)
 }
 
 func newRunCommand(env *Env) *cobra.Command {
@@ -58,7 +63,8 @@ func newRunCommand(env *Env) *cobra.Command {
 			"With --lab local (the default) it runs in the lab on this machine; if none is up,\n" +
 			"one is started and taken down again afterwards. With --lab cluster it runs in the\n" +
 			"cluster of a kubeconfig. Results go to a new directory; completed trials are always\n" +
-			"kept, and --resume continues from them.\n\n" +
+			"kept, and --resume continues from them. With --detach the run goes on in the cluster\n" +
+			"by itself: meshtrial attach follows it, meshtrial runs fetch brings its directory.\n\n" +
 			"Exit codes: 0 run completed, 3 an assertion failed or a verdict is not the expected\n" +
 			"one, 4 the run has no answer or a verdict is inconclusive.",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -70,9 +76,16 @@ func newRunCommand(env *Env) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return runStudy(cmd.Context(), env, f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.detach {
+				return detach(cmd.Context(), env, f, args)
+			}
+			return runStudy(cmd.Context(), env, f, args)
+		},
 	}
 	addRunFlags(cmd, &f)
+	cmd.Flags().BoolVar(&f.detach, "detach", false, "run in the cluster, and go on there when this command has ended")
+	cmd.Flags().StringVar(&f.results, "results", "", "with --detach: where results go, `pvc:[NAMESPACE/]NAME` (default in a local lab: a folder of the lab)")
 	return cmd
 }
 
@@ -135,26 +148,17 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 
 // runEntered runs a study in a lab that is this run's until it ends.
 func runEntered(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan, options runner.Options) (err error) {
-	if err := complete(ctx, p, f, plan, &options); err != nil {
-		return err
-	}
-	var connected func(context.Context) (int, error)
-	if plan.Study.Kind == study.ControlPlane || trial.SetsControl(plan) {
-		plane, err := openControl(ctx, &options)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, plane.Close()) }()
-		options.Control, connected = plane, plane.Connected
-	}
-	changes, err := options.Kind.Changes(ctx, &options, plan)
+	done, err := agreed(ctx, env, p, f, plan, &options)
 	if err != nil {
 		return err
 	}
-	if err := agree(ctx, env, p, options.Lab, changes, f, connected); err != nil {
-		return err
+	defer func() { err = errors.Join(err, done()) }()
+	options.Progress = func(e runner.Event) {
+		showEvent(p, plan, e)
+		if f.watch != nil {
+			f.watch(e)
+		}
 	}
-	options.Progress = func(e runner.Event) { showEvent(p, plan, e) }
 	outcome, runErr := runner.Run(ctx, options)
 	if lost := context.Cause(ctx); errors.Is(lost, journal.ErrLost) { // nobody interrupted it
 		runErr = errs.WithHint(fmt.Errorf("%w (%v)", lost, runErr), "meshtrial cluster status says whose the cluster is; meshtrial cluster restore puts back what is left")
@@ -264,6 +268,9 @@ func (f runFlags) check() error {
 	if f.out != "" && f.resume != "" {
 		return errs.Usage("--out and --resume are mutually exclusive")
 	}
+	if f.results != "" && !f.detach {
+		return errs.WithHint(errs.Usage("--results requires --detach"), "--out names the run directory of a run that is not detached")
+	}
 	return nil
 }
 
@@ -286,24 +293,6 @@ func (f runFlags) checkLab() error {
 		return errs.WithHint(errs.Usage("unknown lab %q", f.lab), "--lab takes local or cluster")
 	}
 	return nil
-}
-
-// machineRemarks are what doctor warns of on the machine that a local lab
-// measures on, for the report. A cluster's nodes are other machines.
-func machineRemarks(ctx context.Context, p *progress, f runFlags) ([]string, error) {
-	if f.lab != lab.KindLocal {
-		return nil, nil
-	}
-	p.say("checking the machine")
-	defer p.clear()
-	facts, err := doctor.Gather(ctx, os.DirFS("/"), doctor.ThisHost{})
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil:
-		return []string{fmt.Sprintf("whether the machine is fit to measure is unknown: %v", err)}, nil
-	}
-	return doctor.Remarks(doctor.JudgeMachine(facts)), nil
 }
 
 // condition compiles a condition of a step.

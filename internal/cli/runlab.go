@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/doctor"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/internal/wake"
@@ -25,11 +26,7 @@ import (
 // openLab finds the lab, or starts one.
 func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan) (lab.Lab, error) {
 	if f.lab == lab.KindCluster {
-		needs := rights.Place(rightsOf(plan, f.observe), placesOf(rights.Meshes(plan), ""))
-		if namespace, _, pulls := strings.Cut(pullSecretOf(f.pullSecret), "/"); pulls {
-			needs = append(needs, rights.Place(rights.For(plan, rights.PullSecret), placesOf(nil, namespace))...)
-		}
-		return openCluster(ctx, p, f, needs)
+		return openCluster(ctx, p, f, f.needs(plan))
 	}
 	running, err := local.Open("")
 	if err == nil {
@@ -54,6 +51,33 @@ func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study
 		return nil, err
 	}
 	return started, nil
+}
+
+// needs are the rights that a plan needs in a cluster, in their places.
+func (f runFlags) needs(plan *study.Plan) []rights.Feature {
+	needs := rights.Place(rightsOf(plan, f.observe), placesOf(rights.Meshes(plan), ""))
+	if namespace, _, pulls := strings.Cut(pullSecretOf(f.pullSecret), "/"); pulls {
+		needs = append(needs, rights.Place(rights.For(plan, rights.PullSecret), placesOf(nil, namespace))...)
+	}
+	return needs
+}
+
+// machineRemarks are what doctor warns of on the machine that a local lab
+// measures on, for the report. A cluster's nodes are other machines.
+func machineRemarks(ctx context.Context, p *progress, f runFlags) ([]string, error) {
+	if f.lab != lab.KindLocal {
+		return nil, nil
+	}
+	p.say("checking the machine")
+	defer p.clear()
+	facts, err := doctor.Gather(ctx, os.DirFS("/"), doctor.ThisHost{})
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return []string{fmt.Sprintf("whether the machine is fit to measure is unknown: %v", err)}, nil
+	}
+	return doctor.Remarks(doctor.JudgeMachine(facts)), nil
 }
 
 // besides are what a run's header says of a lab that holds more than a study
