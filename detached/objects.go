@@ -24,6 +24,7 @@ const (
 	studyAnnotation   = "meshtrial.dev/study"
 	resultsAnnotation = "meshtrial.dev/results" // where they are, for people
 	fetchedAnnotation = "meshtrial.dev/fetched"
+	bucketAnnotation  = "meshtrial.dev/bucket" // the place in a bucket, if results are in one
 	anchorAnnotation  = "meshtrial.dev/anchor" // the ClusterRole that all belongs to
 )
 
@@ -42,6 +43,12 @@ const (
 	graceSeconds = 360
 	// MaxStudy is what a ConfigMap holds, in bytes.
 	MaxStudy = 1 << 20
+)
+
+// Volumes that readers of results have too.
+const (
+	resultsVolume = "results"
+	storeVolume   = "store"
 )
 
 func labels(run, part string) map[string]string {
@@ -154,11 +161,14 @@ func (s Spec) job(anchor string, secret *corev1.Secret) (*unstructured.Unstructu
 		}},
 		"template": template,
 	}})
-	results := "pvc:" + s.Namespace + "/" + s.Claim
-	if s.Claim == "" {
-		results = path.Join(s.Folder, s.Run)
+	results := path.Join(s.Folder, s.Run)
+	switch {
+	case s.Claim != "":
+		results = "pvc:" + s.Namespace + "/" + s.Claim
+	case s.Bucket != "":
+		results = strings.TrimSuffix(s.Bucket, "/") + "/" + s.Run
 	}
-	job.SetAnnotations(map[string]string{studyAnnotation: s.Study, resultsAnnotation: results, anchorAnnotation: anchor})
+	job.SetAnnotations(map[string]string{studyAnnotation: s.Study, resultsAnnotation: results, bucketAnnotation: s.Bucket, anchorAnnotation: anchor})
 	return job, nil
 }
 
@@ -169,22 +179,27 @@ func (s Spec) pod(secret *corev1.Secret) *corev1.PodTemplateSpec {
 		Env: []corev1.EnvVar{{Name: "HOME", Value: "/tmp"}},
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: "study", MountPath: GivenDir, ReadOnly: true},
-			{Name: "results", MountPath: resultsDir},
+			{Name: resultsVolume, MountPath: resultsDir},
 			{Name: "tmp", MountPath: "/tmp"},
 		},
 	}, s.Images)
 	pod.Labels = labels(s.Run, partRun)
 	pod.Annotations = map[string]string{"linkerd.io/inject": "disabled"}
-	results := corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: s.Folder, Type: site.Ptr(corev1.HostPathDirectory)}}
-	if s.Claim != "" {
-		results = corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: s.Claim}}
-	}
 	spec := &pod.Spec
-	spec.Volumes = []corev1.Volume{
-		{Name: "study", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: s.Name() + "-study"}}}},
-		{Name: "results", VolumeSource: results},
-		{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+	results := corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: s.Folder, Type: site.Ptr(corev1.HostPathDirectory)}}
+	switch {
+	case s.Claim != "":
+		results = corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: s.Claim}}
+	case s.Bucket != "":
+		results = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+		spec.Volumes = []corev1.Volume{{Name: storeVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: s.Secret, DefaultMode: site.Ptr(int32(0o440))}}}}
+		spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: storeVolume, MountPath: StoreDir, ReadOnly: true})
 	}
+	spec.Volumes = append(spec.Volumes, []corev1.Volume{
+		{Name: "study", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: s.Name() + "-study"}}}},
+		{Name: resultsVolume, VolumeSource: results},
+		{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+	}...)
 	spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: spec.Containers[0].SecurityContext.RunAsGroup, FSGroupChangePolicy: site.Ptr(corev1.FSGroupChangeOnRootMismatch)}
 	spec.ServiceAccountName, spec.AutomountServiceAccountToken = s.Name(), site.Ptr(true)
 	spec.RestartPolicy, spec.TerminationGracePeriodSeconds = corev1.RestartPolicyNever, site.Ptr(int64(graceSeconds))

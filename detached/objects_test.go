@@ -146,6 +146,9 @@ func TestPod(t *testing.T) {
 		"a claim": {nil, nil, func(p corev1.PodSpec) bool { return p.Volumes[1].PersistentVolumeClaim.ClaimName == "disk" }},
 		"a folder": {func(s *Spec) { s.Claim, s.Folder = "", "/lab/results" }, nil,
 			func(p corev1.PodSpec) bool { return p.Volumes[1].HostPath.Path == "/lab/results" }},
+		"a bucket": {func(s *Spec) { s.Claim, s.Bucket, s.Secret = "", "s3://runs/mesh", "store" }, nil, func(p corev1.PodSpec) bool {
+			return p.Volumes[0].Secret.SecretName == "store" && p.Volumes[2].EmptyDir != nil && p.Containers[0].VolumeMounts[3].MountPath == StoreDir
+		}},
 		"no Secret": {nil, nil, func(p corev1.PodSpec) bool { return len(p.ImagePullSecrets) == 0 }},
 		"the Secret beside it": {func(s *Spec) { s.Images.PullSecret = "results/registry" }, nil,
 			func(p corev1.PodSpec) bool { return p.ImagePullSecrets[0].Name == "registry" }},
@@ -168,8 +171,11 @@ func TestPod(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := reader.Spec
-		if len(p.Volumes) != 1 || p.Volumes[0].Name != "results" || p.ServiceAccountName != "" || *p.AutomountServiceAccountToken || p.Containers[0].Image != s.Images.Meshtrial ||
+		p, volumes := reader.Spec, 1
+		if s.Bucket != "" {
+			volumes = 2
+		}
+		if len(p.Volumes) != volumes || len(p.Containers[0].VolumeMounts) != volumes || p.Volumes[volumes-1].Name != "results" || slices.Contains(p.Containers[0].Args, s.Bucket) != (s.Bucket != "") || p.ServiceAccountName != "" || *p.AutomountServiceAccountToken || p.Containers[0].Image != s.Images.Meshtrial ||
 			len(p.ImagePullSecrets) != len(j.Spec.Template.Spec.ImagePullSecrets) || !slices.Contains(p.Containers[0].Args, "/results/r1") || reader.Labels[partLabel] != partReader {
 			t.Errorf("%s: the pod that reads results is %+v", name, reader)
 		}

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshtrial/meshtrial/detached/bucket"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
@@ -35,18 +36,20 @@ const (
 
 // Server hands out a run directory, and removes it.
 type Server struct {
-	Dir   string
-	Alive *jsonhttp.Alive
-	l     net.Listener
+	Dir string
+	// Bucket is where the run is, Dir then a folder for its copy; nil: it is in Dir.
+	Bucket *bucket.Bucket
+	Alive  *jsonhttp.Alive
+	l      net.Listener
 }
 
 // NewServer listens at a loopback address.
-func NewServer(dir, address string, alive *jsonhttp.Alive) (*Server, error) {
+func NewServer(dir string, in *bucket.Bucket, address string, alive *jsonhttp.Alive) (*Server, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, errs.WithCode(fmt.Errorf("results: %w", err), errs.CodeUsage)
 	}
-	return &Server{Dir: dir, Alive: alive, l: l}, nil
+	return &Server{Dir: dir, Bucket: in, Alive: alive, l: l}, nil
 }
 
 // Address is where it listens.
@@ -59,7 +62,13 @@ func (s *Server) Serve(ctx context.Context) error {
 
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+archivePath, func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+archivePath, func(w http.ResponseWriter, r *http.Request) {
+		if s.Bucket != nil {
+			if err := s.Bucket.Restore(r.Context(), s.Dir, s.Alive.Heard); err != nil {
+				jsonhttp.Fail(w, err)
+				return
+			}
+		}
 		if _, err := os.Stat(s.Dir); err != nil {
 			jsonhttp.Refuse(w, http.StatusNotFound, err)
 			return
@@ -69,8 +78,12 @@ func (s *Server) handler() http.Handler {
 			panic(http.ErrAbortHandler) // the archive has begun: it ends short
 		}
 	})
-	mux.HandleFunc("POST "+removePath, func(w http.ResponseWriter, _ *http.Request) {
-		if err := os.RemoveAll(s.Dir); err != nil {
+	mux.HandleFunc("POST "+removePath, func(w http.ResponseWriter, r *http.Request) {
+		err := os.RemoveAll(s.Dir)
+		if err == nil && s.Bucket != nil {
+			err = s.Bucket.Remove(r.Context(), s.Alive.Heard)
+		}
+		if err != nil {
 			jsonhttp.Fail(w, err)
 			return
 		}
@@ -149,7 +162,10 @@ func readerPod(r Run) (*corev1.Pod, error) {
 	container := &spec.Containers[0]
 	container.Name, container.Env = partReader, nil
 	container.Args = []string{"detached-results", "--dir", Dir(r.Name), "--control", "127.0.0.1:" + strconv.Itoa(ControlPort), "--alone", site.Alone.String()}
-	keep := func(name string) bool { return name == "results" }
+	if r.bucket != "" {
+		container.Args = append(container.Args, "--s3", r.bucket, "--run", r.Name)
+	}
+	keep := func(name string) bool { return name == resultsVolume || name == storeVolume }
 	var volumes []corev1.Volume
 	for _, v := range spec.Volumes {
 		if keep(v.Name) {

@@ -35,14 +35,14 @@ func attach(ctx context.Context, env *Env, f detachedFlags, args []string) error
 	p.note("run %s of %s, %s, %s so far", run.Name, run.Study, run.State, count(run.Trials, "trial"))
 	run, err = clients.Follow(ctx, run, env.Stdout, func(text string) { p.note("%s", text) })
 	if ctx.Err() != nil {
-		return errs.WithHint(errs.WithCode(fmt.Errorf("detached from run %s, which goes on", run.Name), errs.CodeInterrupted), "meshtrial attach %s", run.Name)
+		return errs.WithHint(errs.WithCode(fmt.Errorf("detached from run %s, which goes on", run.Name), errs.CodeInterrupted), "meshtrial attach %s%s", run.Name, f.words())
 	}
 	if err != nil {
 		return err
 	}
 	p.note("run %s: %s, %s", run.Name, stateWords(run), count(run.Trials, "trial"))
 	if run.Trials > 0 && !run.Fetched {
-		p.note("  its directory: meshtrial runs fetch %s", run.Name)
+		p.note("  its directory: meshtrial runs fetch %s%s", run.Name, f.words())
 	}
 	return verdictOf(run)
 }

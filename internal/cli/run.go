@@ -47,11 +47,14 @@ type runFlags struct {
 	meshWide   bool
 	detach     bool
 	results    string // of a detached run: where they go
+	secret     string // and how a store is reached that they go to
 	own        bool   // of a detached run: its cluster is the local lab
 	// given is the folder that a detached run's study is in, and watch hears of its
 	// events.
 	given string
 	watch func(runner.Event)
+	// kept is called after each trial.
+	kept func(context.Context) error
 }
 
 func newRunCommand(env *Env) *cobra.Command {
@@ -85,7 +88,8 @@ func newRunCommand(env *Env) *cobra.Command {
 	}
 	addRunFlags(cmd, &f)
 	cmd.Flags().BoolVar(&f.detach, "detach", false, "run in the cluster, and go on there when this command has ended")
-	cmd.Flags().StringVar(&f.results, "results", "", "with --detach: where results go, `pvc:[NAMESPACE/]NAME` (default in a local lab: a folder of the lab)")
+	cmd.Flags().StringVar(&f.results, "results", "", "with --detach: where results go, `pvc:[NAMESPACE/]NAME` or s3://BUCKET/PREFIX (default in a local lab: a folder of the lab)")
+	cmd.Flags().StringVar(&f.secret, "results-secret", "", "with --results s3://...: Secret `[NAMESPACE/]NAME` in the cluster that says how the store is reached")
 	return cmd
 }
 
@@ -153,6 +157,7 @@ func runEntered(ctx context.Context, env *Env, p *progress, f runFlags, plan *st
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
+	options.Kept = f.kept
 	options.Progress = func(e runner.Event) {
 		showEvent(p, plan, e)
 		if f.watch != nil {
@@ -268,7 +273,7 @@ func (f runFlags) check() error {
 	if f.out != "" && f.resume != "" {
 		return errs.Usage("--out and --resume are mutually exclusive")
 	}
-	if f.results != "" && !f.detach {
+	if f.results+f.secret != "" && !f.detach {
 		return errs.WithHint(errs.Usage("--results requires --detach"), "--out names the run directory of a run that is not detached")
 	}
 	return nil

@@ -46,6 +46,11 @@ func (f *detachedFlags) add(cmd *cobra.Command) {
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the runs' Jobs, that of the PersistentVolumeClaim (default: all)")
 }
 
+// words are the flags by which other commands find the same lab.
+func (f *detachedFlags) words() string {
+	return runFlags{own: f.lab == lab.KindLocal, kubeconfig: f.kubeconfig, context: f.context}.labWords()
+}
+
 // open finds the cluster, if its user has the rights of these features there.
 func (f *detachedFlags) open(ctx context.Context, features ...string) (*detached.Cluster, *rest.Config, error) {
 	switch f.lab {
