@@ -112,6 +112,8 @@ func (j *job) run(pod *corev1.Pod, kept Kept) Run {
 		r.State = Stopped
 	case pod == nil && kept.Attempts == 0:
 		r.State = Waiting
+	case pod != nil && over(pod) && (answered || kept.Exit != nil && (*kept.Exit == errs.CodeOK || *kept.Exit == errs.CodeUsage)):
+		r.State = Running // its Job has yet to say that it is over
 	case pod == nil || over(pod) || pod.DeletionTimestamp != nil:
 		r.State = Moving
 	case pod.Status.Phase == corev1.PodRunning:

@@ -37,6 +37,8 @@ func TestState(t *testing.T) {
 		"its pod was deleted":       {"", false, nil, Kept{Attempts: 1}, Moving},
 		"its pod is being deleted":  {"", false, deleted, Kept{Attempts: 1}, Moving},
 		"the next pod is on it":     {"", false, pod(corev1.PodPending), Kept{Attempts: 1}, Waiting},
+		"its Job is yet to say so":  {"", false, pod(corev1.PodFailed), code(errs.CodeInvalid), Running},
+		"its pod failed":            {"", false, pod(corev1.PodFailed), code(errs.CodeFailure), Moving},
 		"done":                      {"Complete", false, pod(corev1.PodSucceeded), code(0), Completed},
 		"an assertion failed":       {"Failed", false, pod(corev1.PodFailed), code(errs.CodeAssertion), Completed},
 		"no answer":                 {"Failed", false, pod(corev1.PodFailed), code(errs.CodeInvalid), Completed},
