@@ -30,6 +30,9 @@ const (
 	KindCluster = "cluster" // the user's, by kubeconfig
 )
 
+// RolesUser is the id of the user, and of the group, that ordinary pods of the roles run as.
+const RolesUser = 65532
+
 // Lab is a running Kubernetes cluster.
 type Lab interface {
 	// Kind is KindLocal or KindCluster.

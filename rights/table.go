@@ -31,6 +31,8 @@ const (
 	Advise       = "advise"
 	PushTest     = "controlplane-test"
 	Install      = "lab install"
+	Detached     = "detached"
+	DetachedRuns = "detached runs"
 )
 
 // Groups of the API, as they stand after a resource, and verbs that come
@@ -267,6 +269,25 @@ var table = []feature{
 		{verbs: "get", name: "secrets", where: InNamed, why: "the Secret by which the image is pulled"},
 		{verbs: "create", name: "secrets", where: InRun, why: "its copy"},
 		{verbs: "create update", name: "secrets", where: Everywhere, why: "its copies beside real pods in the population's namespaces", when: realPods},
+	}},
+	{Name: Detached, Doc: "meshtrial run --detach: a Job in a namespace of yours, whose pod makes the run by a service account with the rights that the study needs. Who begins one needs these rights too, or escalate.", rows: []row{
+		{verbs: "create", name: "serviceaccounts configmaps jobs.batch", where: InNamed, why: "the Job, its study, and how far it is"},
+		{verbs: "get", name: "persistentvolumeclaims", where: InNamed, why: "whether the volume for results is there"},
+		{verbs: "get", name: "secrets", where: InNamed, why: "whether the Secret of --results-secret is there", without: "a Secret that lacks something is told by the run's pod"},
+		{verbs: "create", name: "secrets", where: InNamed, why: "a copy of the Secret of --pull-secret", without: "a Secret of --pull-secret must be in the namespace of the volume for results"},
+		{verbs: "create", name: "clusterroles" + rbac + " clusterrolebindings" + rbac + " roles" + rbac + " rolebindings" + rbac, where: Everywhere, why: "the rights of the run's pod"},
+		{verbs: "delete", name: "clusterroles" + rbac, where: Everywhere, why: "what a run made that could not be begun"},
+		{verbs: "get create patch", name: "namespaces", where: Everywhere, why: "the journal's namespace, in which the run's pod has rights, and which stays as long as there are such runs"},
+	}},
+	{Name: DetachedRuns, Doc: "meshtrial attach, and runs list, fetch and delete.", rows: []row{
+		{verbs: "get list patch", name: "jobs.batch", where: InNamed, why: "the runs"},
+		{verbs: "list", name: "pods configmaps", where: InNamed, why: "how far they are"},
+		{verbs: "get", name: "pods/log", where: InNamed, why: "what a run says"},
+		{verbs: "create get delete", name: "pods", where: InNamed, why: "a pod that reads the volume for results"},
+		{verbs: open, name: forward, where: InNamed, why: "its control server"},
+		{verbs: "list", name: "events", where: InNamed, why: "why pods do not come", without: "a quota or a policy that refuses a run's pod shows in the Job's events alone"},
+		{verbs: "get delete", name: "clusterroles" + rbac, where: Everywhere, why: "what all objects of a run belong to"},
+		{verbs: "get patch", name: "namespaces", where: Everywhere, why: "the journal's namespace, which goes after the last run"},
 	}},
 	{Name: ProfilePod, Doc: "meshtrial profile POD: a namespace and a DaemonSet of its own, as profiles of studies. It takes the cluster as a run does: journal, and keeper.",
 		Privileged: "as profiles of studies", Without: "CPU profiles by perf: --kind heap and others read a page of the pod's own instead",

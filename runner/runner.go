@@ -68,6 +68,9 @@ type Options struct {
 	// within a bound, or tunes levers, needs next in a block, by its place in the block's
 	// order. nil: every cell is measured.
 	Next func(plan *study.Plan, run record.Run, block int) (order int, ok bool, err error)
+	// Kept is called when a trial is durable, before the next begins; its error ends the
+	// run. nil: nobody wants that.
+	Kept func(ctx context.Context) error
 	// Condition compiles a condition of a step. nil: such steps never begin.
 	Condition func(expr string) (func(record.Moment) (bool, error), error)
 	// Progress is told what happens; it is called from one goroutine at a

@@ -59,6 +59,9 @@ func (r *run) slot(ctx context.Context, block, order int, slots []study.Slot, tr
 	}
 	say.Record = &trial.Trial
 	r.tell(say)
+	if r.o.Kept != nil {
+		return r.o.Kept(ctx)
+	}
 	return nil
 }
 

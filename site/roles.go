@@ -64,8 +64,8 @@ func RolePod(name, run string, container corev1.Container, images lab.Images) co
 		AllowPrivilegeEscalation: Ptr(false),
 		ReadOnlyRootFilesystem:   Ptr(true),
 		RunAsNonRoot:             Ptr(true),
-		RunAsUser:                Ptr(int64(65532)),
-		RunAsGroup:               Ptr(int64(65532)),
+		RunAsUser:                Ptr(int64(lab.RolesUser)),
+		RunAsGroup:               Ptr(int64(lab.RolesUser)),
 		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}

@@ -215,6 +215,10 @@ func (t tree) write(name string, data []byte, mode fs.FileMode) (err error) {
 	return t.sync(folder, dir)
 }
 
+// Temporary says that a file of a run directory, by its last name, is one that is still
+// being written.
+func Temporary(name string) bool { return strings.HasPrefix(name, tempPrefix) }
+
 // removeTemps removes what an interrupted writer left unfinished.
 func (t tree) removeTemps() {
 	for _, dir := range []string{".", DirHist, DirConfigs, DirProfiles, DirRequests, DirEvidence} {
@@ -224,7 +228,7 @@ func (t tree) removeTemps() {
 		}
 		entries, _ := folder.ReadDir(-1) // what can be read of it
 		for _, e := range entries {
-			if strings.HasPrefix(e.Name(), tempPrefix) && unix.Unlinkat(int(folder.Fd()), e.Name(), 0) == nil {
+			if Temporary(e.Name()) && unix.Unlinkat(int(folder.Fd()), e.Name(), 0) == nil {
 				t.did(diskOp{op: "remove", name: path.Join(dir, e.Name())})
 			}
 		}

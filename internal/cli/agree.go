@@ -11,8 +11,36 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/kinds/resilience/trial"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/study"
 )
+
+// agreed completes a run's options, and has somebody agree to what it changes of
+// others'. What it opened for that is closed by done.
+func agreed(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan, o *runner.Options) (done func() error, err error) {
+	if err := complete(ctx, p, f, plan, o); err != nil {
+		return nil, err
+	}
+	done = func() error { return nil }
+	var connected func(context.Context) (int, error)
+	if plan.Study.Kind == study.ControlPlane || trial.SetsControl(plan) {
+		plane, err := openControl(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		o.Control, connected, done = plane, plane.Connected, plane.Close
+	}
+	changes, err := o.Kind.Changes(ctx, o, plan)
+	if err == nil {
+		err = agree(ctx, env, p, o.Lab, changes, f, connected)
+	}
+	if err != nil {
+		return nil, errors.Join(err, done())
+	}
+	return done, nil
+}
 
 // agree says what a run is going to change in a user's cluster, and asks, unless
 // --yes has answered. What would hold for proxies of others wants a flag of its own:

@@ -9,7 +9,7 @@ var groups = []struct {
 	commands []func(*Env) *cobra.Command
 }{
 	{"Measure", []func(*Env) *cobra.Command{
-		newRunCommand, newStudyCommand, newReportCommand, newCompareCommand, newTrendCommand}},
+		newRunCommand, newAttachCommand, newRunsCommand, newStudyCommand, newReportCommand, newCompareCommand, newTrendCommand}},
 	{"Understand and tune a mesh", []func(*Env) *cobra.Command{
 		newSignalsCommand, newAdviseCommand, newTuneCommand, newCapacityCommand, newScopeCommand, newProfileCommand,
 		newControlPlaneTestCommand}},
@@ -18,7 +18,7 @@ var groups = []struct {
 	{"Parts of a study, each of use on its own", []func(*Env) *cobra.Command{
 		newLoadCommand, newWorkerCommand, newXDSCommand, newObserveCommand, newFaultCommand}},
 	{"", []func(*Env) *cobra.Command{
-		newProfileRoleCommand, newKeeperCommand, newLabInitCommand, newLabMemberCommand}},
+		newProfileRoleCommand, newKeeperCommand, newDetachedRunCommand, newDetachedResultsCommand, newLabInitCommand, newLabMemberCommand}},
 }
 
 // Cobra would sort commands by name.

@@ -15,7 +15,6 @@ import (
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/kinds/resilience/findings"
-	"github.com/meshtrial/meshtrial/kinds/resilience/trial"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/record"
@@ -48,6 +47,16 @@ type runFlags struct {
 	meshWide   bool
 	nodes      int // 0: as many as the study needs
 	zones      []string
+	detach     bool
+	results    string // of a detached run: where they go
+	secret     string // and how a store is reached that they go to
+	own        bool   // of a detached run: its cluster is the local lab
+	// given is the folder that a detached run's study is in, and watch hears of its
+	// events.
+	given string
+	watch func(runner.Event)
+	// kept is called after each trial.
+	kept func(context.Context) error
 }
 
 func newRunCommand(env *Env) *cobra.Command {
@@ -60,7 +69,8 @@ func newRunCommand(env *Env) *cobra.Command {
 			"one is started, with as many nodes as the study needs or --nodes says, and taken\n" +
 			"down again afterwards. With --lab cluster it runs in the cluster of a kubeconfig.\n" +
 			"Results go to a new directory; completed trials are always kept, and --resume\n" +
-			"continues from them.\n\n" +
+			"continues from them. With --detach the run goes on in the cluster by itself:\n" +
+			"meshtrial attach follows it, meshtrial runs fetch brings its directory.\n\n" +
 			"Exit codes: 0 run completed, 3 an assertion failed or a verdict is not the expected\n" +
 			"one, 4 the run has no answer or a verdict is inconclusive.",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -78,10 +88,16 @@ func newRunCommand(env *Env) *cobra.Command {
 					return err
 				}
 			}
+			if f.detach {
+				return detach(cmd.Context(), env, f, args)
+			}
 			return runStudy(cmd.Context(), env, f, args)
 		},
 	}
 	addRunFlags(cmd, &f)
+	cmd.Flags().BoolVar(&f.detach, "detach", false, "run in the cluster, and go on there when this command has ended")
+	cmd.Flags().StringVar(&f.results, "results", "", "with --detach: where results go, `pvc:[NAMESPACE/]NAME` or s3://BUCKET/PREFIX (default in a local lab: a folder of the lab)")
+	cmd.Flags().StringVar(&f.secret, "results-secret", "", "with --results s3://...: Secret `[NAMESPACE/]NAME` in the cluster that says how the store is reached")
 	return cmd
 }
 
@@ -145,26 +161,18 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 
 // runEntered runs a study in a lab that is this run's until it ends.
 func runEntered(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan, options runner.Options) (err error) {
-	if err := complete(ctx, p, f, plan, &options); err != nil {
-		return err
-	}
-	var connected func(context.Context) (int, error)
-	if plan.Study.Kind == study.ControlPlane || trial.SetsControl(plan) {
-		plane, err := openControl(ctx, &options)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, plane.Close()) }()
-		options.Control, connected = plane, plane.Connected
-	}
-	changes, err := options.Kind.Changes(ctx, &options, plan)
+	done, err := agreed(ctx, env, p, f, plan, &options)
 	if err != nil {
 		return err
 	}
-	if err := agree(ctx, env, p, options.Lab, changes, f, connected); err != nil {
-		return err
+	defer func() { err = errors.Join(err, done()) }()
+	options.Kept = f.kept
+	options.Progress = func(e runner.Event) {
+		showEvent(p, plan, e)
+		if f.watch != nil {
+			f.watch(e)
+		}
 	}
-	options.Progress = func(e runner.Event) { showEvent(p, plan, e) }
 	outcome, runErr := runner.Run(ctx, options)
 	if lost := context.Cause(ctx); errors.Is(lost, journal.ErrLost) { // nobody interrupted it
 		runErr = errs.WithHint(fmt.Errorf("%w (%v)", lost, runErr), "meshtrial cluster status says whose the cluster is; meshtrial cluster restore puts back what is left")
@@ -273,6 +281,9 @@ func (f runFlags) rules(s *study.Study) (record.Rules, error) {
 func (f runFlags) check() error {
 	if f.out != "" && f.resume != "" {
 		return errs.Usage("--out and --resume are mutually exclusive")
+	}
+	if f.results+f.secret != "" && !f.detach {
+		return errs.WithHint(errs.Usage("--results requires --detach"), "--out names the run directory of a run that is not detached")
 	}
 	return nil
 }

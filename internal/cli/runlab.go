@@ -44,11 +44,7 @@ func machineRemarks(ctx context.Context, p *progress, f runFlags) ([]string, err
 // openLab finds the lab, or starts one.
 func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan) (lab.Lab, error) {
 	if f.lab == lab.KindCluster {
-		needs := rights.Place(rightsOf(plan, f.observe), placesOf(rights.Meshes(plan), ""))
-		if namespace, _, pulls := strings.Cut(pullSecretOf(f.pullSecret), "/"); pulls {
-			needs = append(needs, rights.Place(rights.For(plan, rights.PullSecret), placesOf(nil, namespace))...)
-		}
-		return openCluster(ctx, p, f, needs)
+		return openCluster(ctx, p, f, f.needs(plan))
 	}
 	running, err := local.Open("")
 	if err == nil {
@@ -74,6 +70,15 @@ func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study
 		return nil, err
 	}
 	return started, nil
+}
+
+// needs are the rights that a plan needs in a cluster, in their places.
+func (f runFlags) needs(plan *study.Plan) []rights.Feature {
+	needs := rights.Place(rightsOf(plan, f.observe), placesOf(rights.Meshes(plan), ""))
+	if namespace, _, pulls := strings.Cut(pullSecretOf(f.pullSecret), "/"); pulls {
+		needs = append(needs, rights.Place(rights.For(plan, rights.PullSecret), placesOf(nil, namespace))...)
+	}
+	return needs
 }
 
 // besides are what a run's header says of a lab that holds more than a study

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/meshtrial/meshtrial/detached"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/studies"
@@ -249,7 +250,10 @@ func loadStudy(ctx context.Context, env *Env, arg string, sets []string) (*study
 
 // chooseStudy reads the study of the arguments, or that of a run to resume.
 func chooseStudy(ctx context.Context, env *Env, f runFlags, args []string) (*study.Study, []byte, error) {
-	if f.resume == "" {
+	switch {
+	case f.given != "":
+		return givenStudy(ctx, f.given)
+	case f.resume == "":
 		return loadStudy(ctx, env, args[0], f.sets)
 	}
 	contents, err := store.Read(f.resume)
@@ -265,6 +269,21 @@ func chooseStudy(ctx context.Context, env *Env, f runFlags, args []string) (*stu
 	}
 	s, err := study.Parse(contents.Resolved, filepath.Join(f.resume, store.FileResolved), nil)
 	return s, contents.Study, err
+}
+
+// givenStudy reads a study from a folder that has it as a run directory does.
+func givenStudy(ctx context.Context, dir string) (*study.Study, []byte, error) {
+	source, err := readInput(ctx, filepath.Join(dir, store.FileStudy), detached.MaxStudy)
+	if err != nil {
+		return nil, nil, err
+	}
+	path := filepath.Join(dir, store.FileResolved)
+	resolved, err := readInput(ctx, path, detached.MaxStudy)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := study.Parse(resolved, path, nil)
+	return s, source, err
 }
 
 func readStudy(ctx context.Context, env *Env, arg string) (data []byte, name, dir string, err error) {

@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"lab/local", "lab/cluster", "mesh"},
 	{"mesh/none", "mesh/istio", "mesh/linkerd"},
 	{"site", "verdict"},
-	{"runner"},
+	{"runner", "detached"},
 	{"kinds/dataplane", "kinds/controlplane", "kinds/resilience"},
 	{"kinds"},
 	{"internal/cli", "internal/reporttest"},

@@ -31,10 +31,14 @@ import (
 	"github.com/meshtrial/meshtrial/rights"
 )
 
+// inCluster stands for the context of a pod's service account.
+const inCluster = "in-cluster"
+
 // Options of [Open].
 type Options struct {
 	// Kubeconfig is the path of a kubeconfig. Default: $KUBECONFIG, or
-	// ~/.kube/config, as kubectl reads them.
+	// ~/.kube/config, as kubectl reads them; where there is none, the service account of
+	// the pod that this is.
 	Kubeconfig string
 	// Context is the context to use. Default: the file's current one.
 	Context string
@@ -173,6 +177,12 @@ func load(ctx context.Context, o Options) (*Lab, error) {
 	l := &Lab{images: o.Images, context: o.Context, kubeconfig: kubeconfigPath(rules)}
 	if l.context == "" {
 		l.context = raw.CurrentContext
+	}
+	if len(raw.Contexts) == 0 && o.Kubeconfig == "" && o.Context == "" {
+		if config, err := rest.InClusterConfig(); err == nil { // a pod with a service account
+			l.config, l.context = config, inCluster
+			return l, nil
+		}
 	}
 	if len(raw.Contexts) == 0 {
 		return nil, errs.WithHint(errs.Usage("no kubeconfig: %s has no contexts, or does not exist", l.kubeconfig), "name one with --kubeconfig FILE, or set KUBECONFIG")

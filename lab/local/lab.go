@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -91,6 +92,19 @@ func (l *Lab) RESTConfig() *rest.Config { return rest.CopyConfig(l.config) }
 
 // Kubeconfig is the path of the administrator's kubeconfig.
 func (l *Lab) Kubeconfig() string { return l.paths.kubeconfig() }
+
+// ID is the lab's own, which its folder and interface bear.
+func (l *Lab) ID() string { return l.record.ID }
+
+// ResultsDir makes, and returns, a folder of the lab's own that pods of the roles may
+// write to. It goes with the lab.
+func (l *Lab) ResultsDir() (string, error) {
+	dir := l.paths.dir(l.record.ID).join("results")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	return dir, os.Chown(dir, lab.RolesUser, lab.RolesUser)
+}
 
 // Process is the id of the process on this machine from which all of the lab's
 // descend.

@@ -1,0 +1,252 @@
+package bucket
+
+import (
+	"encoding/xml"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/store"
+)
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]string{
+		"s3://runs": "runs|", "s3://runs/": "runs|", "s3://runs/mesh/istio": "runs|mesh/istio", "s3://a.b-c/x=1": "a.b-c|x=1",
+		"": "", "runs": "", "s3://": "", "s3://R": "", "s3:/runs/a": "", "s3://runs//a": "", "s3://runs/../a": "", "s3://runs/a b": "", "s3://runs/a?b": "", "https://runs/a": "",
+	} {
+		name, prefix, err := Parse(text)
+		if got := name + "|" + prefix; err == nil && got != want || (err == nil) != (want != "") || err != nil && errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%q: %s, %v; want %q", text, got, err, want)
+		}
+	}
+}
+
+// keys makes the folder of a Secret.
+func keys(t *testing.T, all map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for key, text := range all {
+		if err := os.WriteFile(filepath.Join(dir, key), []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestOpenRefuses(t *testing.T) {
+	good := map[string]string{KeyEndpoint: "http://127.0.0.1:1", KeyAccess: "a", KeySecret: "s"}
+	for name, c := range map[string]struct {
+		key, text string // instead of the good one
+		want      string
+	}{
+		"as it should be": {"", "", ""},
+		"no endpoint":     {KeyEndpoint, "", "has no endpoint"},
+		"no key":          {KeyAccess, "", "has no access-key"},
+		"no secret":       {KeySecret, "", "has no secret-key"},
+		"no address":      {KeyEndpoint, "127.0.0.1:9000", "is no address"},
+		"with a path":     {KeyEndpoint, "http://host/path", "is no address"},
+		"no authority":    {KeyEndpoint, "https://host", "no certificates in ca.crt"},
+	} {
+		all := maps.Clone(good)
+		if c.key != "" {
+			all[c.key] = c.text
+		}
+		if _, err := Open(keys(t, all), "s3://runs/p", "r"); (err == nil) != (c.want == "") || err != nil && (errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// fake is a store that keeps objects by key and refuses what refuse says.
+type fake struct {
+	mu      sync.Mutex
+	objects map[string]string
+	order   []string // of what was written
+	refuse  func(r *http.Request) (status int, code string)
+}
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refuse != nil {
+		if status, code := f.refuse(r); status != 0 {
+			w.WriteHeader(status)
+			io.WriteString(w, "<Error><Code>"+code+"</Code><Message>no</Message></Error>")
+			return
+		}
+	}
+	key := strings.TrimPrefix(r.URL.Path, "/runs/")
+	text, there := f.objects[key]
+	switch {
+	case r.Method == http.MethodPut:
+		data, _ := io.ReadAll(r.Body)
+		f.objects[key] = string(data)
+		f.order = append(f.order, key)
+		w.Header().Set("ETag", `"e"`)
+	case r.Method == http.MethodDelete:
+		delete(f.objects, key)
+		w.WriteHeader(http.StatusNoContent)
+	case r.URL.Query().Get("list-type") == "2":
+		type object struct{ Key string }
+		var list struct {
+			XMLName  xml.Name `xml:"ListBucketResult"`
+			Contents []object
+		}
+		for _, key := range slices.Sorted(maps.Keys(f.objects)) {
+			if strings.HasPrefix(key, r.URL.Query().Get("prefix")) {
+				list.Contents = append(list.Contents, object{key})
+			}
+		}
+		xml.NewEncoder(w).Encode(list)
+	case !there:
+		w.WriteHeader(http.StatusNotFound)
+	default:
+		w.Header().Set("ETag", `"e"`)
+		http.ServeContent(w, r, "", time.Unix(1, 0), strings.NewReader(text))
+	}
+}
+
+func (f *fake) open(t *testing.T) *Bucket {
+	t.Helper()
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	b, err := Open(keys(t, map[string]string{KeyEndpoint: server.URL, KeyAccess: "a", KeySecret: "s", KeyRegion: "us-east-1"}), "s3://runs/mesh", "r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.patience, b.tryAgain = time.Minute, time.Millisecond
+	return b
+}
+
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func read(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		out[name] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// A run's directory is in the bucket after each trial, what a trial's line speaks of before
+// the line; what has not changed is not sent again; and what is there becomes the directory.
+func TestMirror(t *testing.T) {
+	f := &fake{objects: map[string]string{"mesh/other/trials.jsonl": "theirs"}}
+	b, dir := f.open(t), filepath.Join(t.TempDir(), "r1")
+	m, err := b.Mirror(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("of an empty bucket a run directory was made")
+	}
+	run := map[string]string{store.FileTrials: "{}\n", store.FileEvents: "e\n", store.FileHeader: "{}", "hist/a.hlog": "#", "zz/late": ""}
+	write(t, dir, run)
+	write(t, dir, map[string]string{".tmp-machine.json-1": "half"})
+	if err := m.Send(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"mesh/r1/hist/a.hlog", "mesh/r1/zz/late", "mesh/r1/events.jsonl", "mesh/r1/trials.jsonl", "mesh/r1/machine.json"}
+	if !slices.Equal(f.order, want) {
+		t.Errorf("sent %v, want %v", f.order, want)
+	}
+	f.order = nil
+	run[store.FileTrials], run["hist/b.hlog"] = "{}\n{}\n", "#"
+	write(t, dir, map[string]string{store.FileTrials: run[store.FileTrials], "hist/b.hlog": "#"})
+	if err := m.Send(t.Context()); err != nil || !slices.Equal(f.order, []string{"mesh/r1/hist/b.hlog", "mesh/r1/trials.jsonl"}) {
+		t.Errorf("the second time: %v, %v", f.order, err)
+	}
+
+	moved := filepath.Join(t.TempDir(), "r1")
+	next, err := b.Mirror(t.Context(), moved)
+	if got := read(t, moved); err != nil || !maps.Equal(got, run) {
+		t.Errorf("on another node: %v, %v; want %v", got, err, run)
+	}
+	f.order = nil
+	if err := next.Send(t.Context()); err != nil || len(f.order) > 0 {
+		t.Errorf("what came from there is sent again: %v, %v", f.order, err)
+	}
+	n := 0
+	if err := b.Remove(t.Context(), func() { n++ }); err != nil || n != len(run) || len(f.objects) != 1 {
+		t.Errorf("removed %d, left %v, %v", n, f.objects, err)
+	}
+}
+
+// A store that is away is waited for, and one that refuses for good is not.
+func TestStoreRefuses(t *testing.T) {
+	f := &fake{objects: map[string]string{}}
+	b, dir := f.open(t), t.TempDir()
+	write(t, dir, map[string]string{store.FileHeader: "{}"})
+	var told []string
+	b.Tell = func(text string) { told = append(told, text) }
+	left := 3
+	f.refuse = func(r *http.Request) (int, string) {
+		if left--; left >= 0 && r.Method == http.MethodPut {
+			return http.StatusServiceUnavailable, "SlowDown"
+		}
+		return 0, ""
+	}
+	m := &Mirror{bucket: b, dir: dir, sent: map[string]stamp{}}
+	if err := m.Send(t.Context()); err != nil || f.objects["mesh/r1/machine.json"] != "{}" || len(told) != 3 || !strings.Contains(told[0], "waiting for the store") {
+		t.Errorf("away for three tries: %v, %q, %v", err, told, f.objects)
+	}
+	for name, c := range map[string]struct {
+		status int
+		code   string
+	}{"no bucket": {http.StatusNotFound, "NoSuchBucket"}, "no rights": {http.StatusForbidden, "AccessDenied"}, "another key": {http.StatusForbidden, "SignatureDoesNotMatch"}} {
+		tries := 0
+		f.refuse = func(*http.Request) (int, string) { tries++; return c.status, c.code }
+		m.sent = map[string]stamp{}
+		if err := m.Send(t.Context()); err == nil || errs.Hint(err) == "" || tries > 2 {
+			t.Errorf("%s: %v after %d tries", name, err, tries)
+		}
+	}
+	f.refuse = func(*http.Request) (int, string) { return http.StatusInsufficientStorage, "StorageFull" }
+	b.patience = 20 * time.Millisecond
+	if err := m.Send(t.Context()); err == nil || !strings.Contains(err.Error(), "in vain") {
+		t.Errorf("full for good: %v", err)
+	}
+}
+
+// Objects that others put there do not leave the directory.
+func TestRestoreRefuses(t *testing.T) {
+	f := &fake{objects: map[string]string{"mesh/r1/../../escaped": "x"}}
+	b, parent := f.open(t), t.TempDir()
+	if err := b.Restore(t.Context(), filepath.Join(parent, "a", "r1"), func() {}); err == nil || !strings.Contains(err.Error(), "lies outside") {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(filepath.Join(parent, "escaped")); err == nil {
+		t.Error("it was written")
+	}
+}

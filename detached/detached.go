@@ -1,0 +1,242 @@
+// Package detached has runs go on in a cluster without whoever began them.
+//
+//	meshtrial run --detach  ->  [Start]: a Job, whose pod runs this program
+//	the pod                 ->  a run directory on a volume; how far it is, in a ConfigMap ([Reporter])
+//	meshtrial attach        <-  [Cluster.Follow]: the pod's log, until the run has ended
+//	meshtrial runs          <-  [Cluster.List], [Cluster.Fetch], [Cluster.Delete]
+//
+// A pod that is lost is made anew by the Job, on any node, and goes on with the run
+// directory as `meshtrial run --resume` does; that its forerunner is over the cluster's
+// Lease says. Rights are those that the plan needs, bound to a service account of this
+// one run. Everything that a run makes belongs to its ClusterRole: with that it goes.
+//
+// Nobody reads the volume but pods: a [Server] in one that is made for it hands out
+// the run directory as an archive ([Pack], [Unpack]) that says what it holds.
+package detached
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/detached/bucket"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/rights"
+)
+
+// Label names, on everything that a detached run makes, the run.
+const Label = "meshtrial.dev/detached"
+
+// Where the pod of a run finds its study, and how a store is reached, and leaves results.
+const (
+	GivenDir   = "/etc/meshtrial/study"
+	StoreDir   = "/etc/meshtrial/store"
+	resultsDir = "/results"
+)
+
+// Dir is a run's directory, as its pods see it.
+func Dir(run string) string { return resultsDir + "/" + run }
+
+// Spec is a run that is to go on by itself.
+type Spec struct {
+	Run   string
+	Study string
+	// Source is the study file as given, Resolved the study with every default and
+	// all files that it names.
+	Source, Resolved []byte
+	// Args are the command line of the pod.
+	Args   []string
+	Images lab.Images
+	// Namespace is where the Job is. It is made, and goes with the run, if OwnNamespace.
+	Namespace    string
+	OwnNamespace bool
+	// Results go to the PersistentVolumeClaim Claim of Namespace, to the place Bucket
+	// (s3://BUCKET/PREFIX) of a store that Secret of Namespace says how to reach, or to
+	// Folder of the nodes.
+	Claim, Bucket, Secret, Folder string
+	// Rights are what the plan needs, placed and with their resources.
+	Rights []rights.Feature
+}
+
+// Name is what the objects of a run are called.
+func (s Spec) Name() string { return objectName(s.Run) }
+
+func objectName(run string) string { return "meshtrial-" + run }
+
+// Subject is the service account of the run's pod.
+func (s Spec) Subject() rights.Subject {
+	return rights.Subject{Kind: "ServiceAccount", Namespace: s.Namespace, Name: s.Name()}
+}
+
+// Cluster is where detached runs are.
+type Cluster struct {
+	config  *rest.Config
+	kube    kubernetes.Interface
+	objects dynamic.Interface
+}
+
+// Open makes clients. It asks for nothing yet.
+func Open(config *rest.Config) (*Cluster, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = -1, -1 // the server decides how fast
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := dynamic.NewForConfig(config)
+	return &Cluster{config: config, kube: kube, objects: objects}, err
+}
+
+// Where the kinds of objects are that a run makes.
+var resources = map[string]schema.GroupVersionResource{
+	"Namespace":          {Version: "v1", Resource: "namespaces"},
+	"ServiceAccount":     {Version: "v1", Resource: "serviceaccounts"},
+	"ConfigMap":          {Version: "v1", Resource: "configmaps"},
+	"Secret":             {Version: "v1", Resource: "secrets"},
+	"Pod":                {Version: "v1", Resource: "pods"},
+	"Role":               {Group: rbacGroup, Version: "v1", Resource: "roles"},
+	"RoleBinding":        {Group: rbacGroup, Version: "v1", Resource: "rolebindings"},
+	"ClusterRole":        {Group: rbacGroup, Version: "v1", Resource: "clusterroles"},
+	"ClusterRoleBinding": {Group: rbacGroup, Version: "v1", Resource: "clusterrolebindings"},
+	"Job":                {Group: "batch", Version: "v1", Resource: "jobs"},
+}
+
+const rbacGroup = "rbac.authorization.k8s.io"
+
+var claims = schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
+
+// startLimit bounds the making of a run's objects, and undoLimit what is undone of it.
+const (
+	startLimit = 2 * time.Minute
+	undoLimit  = 30 * time.Second
+)
+
+// Start makes the Job of a run with all that it needs. Of a run that cannot be begun
+// nothing is left.
+func (c *Cluster) Start(ctx context.Context, s Spec) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	if err := c.placed(ctx, s); err != nil {
+		return err
+	}
+	secret, err := c.pullSecret(ctx, s)
+	if err != nil {
+		return err
+	}
+	anchor, objects, err := s.objects(secret)
+	if err != nil {
+		return err
+	}
+	made, err := c.create(ctx, anchor)
+	if err != nil {
+		return err
+	}
+	defer ending.Owe(ctx, "the objects of detached run "+s.Run, "meshtrial runs delete "+s.Run)()
+	defer func() {
+		if err != nil {
+			ctx, cancel := ending.Within(ctx, undoLimit)
+			defer cancel()
+			undone := c.remove(ctx, made.GetName())
+			if undone == nil {
+				_, undone = c.unreserve(ctx)
+			}
+			err = errors.Join(err, undone)
+		}
+	}()
+	if err := journal.Reserve(ctx, c.objects); err != nil {
+		return err
+	}
+	owner := metav1.OwnerReference{APIVersion: made.GetAPIVersion(), Kind: made.GetKind(), Name: made.GetName(), UID: made.GetUID()}
+	for _, o := range objects {
+		o.SetOwnerReferences([]metav1.OwnerReference{owner})
+		if _, err := c.create(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unreserve lets the journal's namespace go once there is no run. It says whether it may
+// go now: where nobody knows of others, it stays.
+func (c *Cluster) unreserve(ctx context.Context) (bool, error) {
+	others, err := c.List(ctx, metav1.NamespaceAll)
+	if apierrors.IsForbidden(err) || len(others) > 0 {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return journal.Unreserve(ctx, c.objects)
+}
+
+// placed refuses a run whose results have no place.
+func (c *Cluster) placed(ctx context.Context, s Spec) error {
+	switch {
+	case s.Claim != "":
+		_, err := c.objects.Resource(claims).Namespace(s.Namespace).Get(ctx, s.Claim, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return errs.WithHint(errs.Usage("there is no PersistentVolumeClaim %s in namespace %s, where results are to go", s.Claim, s.Namespace),
+				"kubectl get persistentvolumeclaims --all-namespaces lists them; --results pvc:NAMESPACE/NAME")
+		}
+		if err != nil {
+			return fmt.Errorf("PersistentVolumeClaim %s/%s: %w", s.Namespace, s.Claim, err)
+		}
+	case s.Bucket != "":
+		hint := fmt.Sprintf("kubectl -n %s create secret generic %s --from-literal=%s=https://HOST:PORT --from-literal=%s=KEY --from-literal=%s=KEY --from-file=%s=FILE",
+			s.Namespace, s.Secret, bucket.KeyEndpoint, bucket.KeyAccess, bucket.KeySecret, bucket.KeyCA)
+		secret, err := c.kube.CoreV1().Secrets(s.Namespace).Get(ctx, s.Secret, metav1.GetOptions{})
+		switch {
+		case apierrors.IsForbidden(err):
+			return nil // the pod will see
+		case apierrors.IsNotFound(err):
+			return errs.WithHint(errs.Usage("there is no Secret %s in namespace %s, which is to say how the store is reached", s.Secret, s.Namespace), "%s", hint)
+		case err != nil:
+			return fmt.Errorf("Secret %s/%s: %w", s.Namespace, s.Secret, err)
+		}
+		for _, key := range []string{bucket.KeyEndpoint, bucket.KeyAccess, bucket.KeySecret} {
+			if len(secret.Data[key]) == 0 {
+				return errs.WithHint(errs.Usage("Secret %s/%s has no key %s", s.Namespace, s.Secret, key), "%s", hint)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) create(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	resource, ok := resources[o.GetKind()]
+	if !ok {
+		return nil, fmt.Errorf("a detached run makes no %s", o.GetKind())
+	}
+	made, err := c.objects.Resource(resource).Namespace(o.GetNamespace()).Create(ctx, o, metav1.CreateOptions{FieldManager: journal.FieldManager})
+	switch {
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "not currently held"):
+		return nil, errs.WithHint(fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err),
+			"who begins a detached run needs the rights that it has: `meshtrial cluster check` with the study and --feature detached lists them")
+	case err != nil:
+		return nil, fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	return made, nil
+}
+
+// remove deletes a run's ClusterRole: the cluster's garbage collector takes the rest.
+func (c *Cluster) remove(ctx context.Context, anchor string) error {
+	background := metav1.DeletePropagationBackground
+	err := c.objects.Resource(resources["ClusterRole"]).Delete(ctx, anchor, metav1.DeleteOptions{PropagationPolicy: &background})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete ClusterRole %s: %w", anchor, err)
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package detached
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/lab"
+)
+
+// lookEvery is how often a run is looked at of which no pod has something to say.
+const lookEvery = time.Second
+
+// follower reads the logs of a run's pods, one after the other.
+type follower struct {
+	out   io.Writer
+	tell  func(text string)
+	pod   types.UID // whose log is read
+	last  time.Time // of its lines that were read
+	whole bool      // the log was read to its end
+	told  string
+}
+
+// Follow writes what the pods of a run say to out until the run has ended, and returns
+// how it stands then. tell is given what goes on beside. It may begin at any time, and
+// more than once; the end of ctx ends the following alone.
+func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(text string)) (Run, error) {
+	f := &follower{out: out, tell: tell}
+	var hindered lab.Hindrances
+	for ; ; f.pause(ctx) {
+		if ctx.Err() != nil {
+			return of, context.Cause(ctx)
+		}
+		found, err := c.look(ctx, of.Namespace, of.Name)
+		switch {
+		case ctx.Err() != nil:
+			continue
+		case err != nil:
+			f.say("the cluster does not answer: " + err.Error())
+			continue
+		case len(found) == 0:
+			return of, errs.WithHint(fmt.Errorf("run %s is gone: it was deleted", of.Name), "meshtrial runs list")
+		}
+		s := found[0]
+		of = s.Run
+		if s.pod != nil && f.wants(s.pod) {
+			if err := f.read(ctx, c, s.pod); err != nil {
+				return of, err
+			}
+			if !f.whole {
+				continue // it runs on, or is over by now and has more to say
+			}
+		}
+		if of.Ended() {
+			return of, nil
+		}
+		switch of.State {
+		case Moving:
+			f.say("the run moves: waiting for its next pod")
+		case Waiting:
+			f.say("waiting for the run's pod" + why(s.pod))
+		}
+		missing := 0
+		if s.pod == nil {
+			missing = 1
+		}
+		if err := hindered.Look(ctx, c.kube, of.Namespace, s.pods, missing, time.Now()); err != nil && ctx.Err() == nil {
+			return of, err
+		}
+	}
+}
+
+// pause waits a moment, less if ctx ends.
+func (f *follower) pause(ctx context.Context) { _ = wake.Pause(ctx, lookEvery) }
+
+// say tells what is new.
+func (f *follower) say(text string) {
+	if text != f.told {
+		f.told = text
+		f.tell(text)
+	}
+}
+
+// why says what a pod waits for, if it says so.
+func why(pod *corev1.Pod) string {
+	if pod == nil {
+		return ""
+	}
+	for _, s := range pod.Status.ContainerStatuses {
+		if w := s.State.Waiting; w != nil && w.Message != "" {
+			return fmt.Sprintf(": %s: %s", w.Reason, w.Message)
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Status == corev1.ConditionFalse && c.Type == corev1.PodScheduled && c.Message != "" {
+			return ": " + c.Message
+		}
+	}
+	return ""
+}
+
+// wants says whether a pod has a log that was not read to its end.
+func (f *follower) wants(pod *corev1.Pod) bool {
+	if pod.UID == f.pod && f.whole {
+		return false
+	}
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.State.Running != nil || s.State.Terminated != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// read reads on in the log of a pod. Where the line breaks it says nothing: it is read
+// on from there. Its error is of writing.
+func (f *follower) read(ctx context.Context, c *Cluster, pod *corev1.Pod) error {
+	if pod.UID != f.pod {
+		f.pod, f.last, f.whole = pod.UID, time.Time{}, false
+	}
+	options := &corev1.PodLogOptions{Container: partRun, Follow: true, Timestamps: true}
+	if !f.last.IsZero() {
+		options.SinceTime = &metav1.Time{Time: f.last}
+	}
+	stream, err := c.kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
+	if err != nil {
+		if over(pod) { // and its log with its node
+			f.whole = true
+			f.say(fmt.Sprintf("the log of pod %s is lost: %v", pod.Name, err))
+		}
+		return nil
+	}
+	defer stream.Close()
+	ended, err := f.lines(stream)
+	f.whole = ended && over(pod)
+	return err
+}
+
+// lines writes those of a log that are new. ended says that it came to its end.
+func (f *follower) lines(log io.Reader) (ended bool, err error) {
+	for in := bufio.NewReader(log); ; {
+		line, failed := in.ReadString('\n')
+		at, text := parseLine(line)
+		if failed == nil && (at.IsZero() || at.After(f.last)) { // what is no whole line comes again
+			if !at.IsZero() {
+				f.last = at
+			}
+			f.told = "" // what was told before is old by now
+			if _, err := io.WriteString(f.out, text); err != nil {
+				return false, err
+			}
+		}
+		if failed != nil {
+			return errors.Is(failed, io.EOF), nil
+		}
+	}
+}
+
+// parseLine takes the time of a line of a log off it.
+func parseLine(line string) (time.Time, string) {
+	stamp, text, ok := strings.Cut(line, " ")
+	at, err := time.Parse(time.RFC3339Nano, stamp)
+	if !ok || err != nil {
+		return time.Time{}, line
+	}
+	return at, text
+}

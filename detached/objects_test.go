@@ -1,0 +1,242 @@
+package detached
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/rights"
+	"github.com/meshtrial/meshtrial/site"
+)
+
+func spec(t *testing.T) Spec {
+	t.Helper()
+	plan := studytest.Plan(t, "name: p\nquestion: q?\nfactors: {sidecars: [none, both]}\n")
+	return Spec{Run: "r1", Study: "p", Source: []byte("name: p\n"), Resolved: []byte("name: p\nquestion: q?\n"), Args: []string{"detached-run"},
+		Images: lab.Images{Meshtrial: "registry.example/meshtrial:1", PullPolicy: corev1.PullIfNotPresent}, Namespace: "results", Claim: "disk",
+		Rights: rights.Place(rights.Of(plan), rights.Places{Run: "meshtrial-check", Journal: journal.Namespace, Meshes: map[string]string{"istio": "istio-system"}})}
+}
+
+func objectsOf(t *testing.T, s Spec, secret *corev1.Secret) (all []*unstructured.Unstructured) {
+	t.Helper()
+	anchor, rest, err := s.objects(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append([]*unstructured.Unstructured{anchor}, rest...)
+}
+
+func one(t *testing.T, all []*unstructured.Unstructured, kind, namespace, name string) *unstructured.Unstructured {
+	t.Helper()
+	i := slices.IndexFunc(all, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == kind && o.GetNamespace() == namespace && o.GetName() == name
+	})
+	if i < 0 {
+		t.Fatalf("there is no %s %s/%s", kind, namespace, name)
+	}
+	return all[i]
+}
+
+// Everything bears the run's name, nothing is taken for what a dead run of a terminal
+// left, and the pod has the plan's rights and no others.
+func TestObjects(t *testing.T) {
+	s := spec(t)
+	all := objectsOf(t, s, nil)
+	for _, o := range all {
+		if o.GetLabels()[Label] != "r1" || o.GetLabels()[site.RunLabel] != "" {
+			t.Errorf("%s %s has the labels %v", o.GetKind(), o.GetName(), o.GetLabels())
+		}
+		if _, known := resources[o.GetKind()]; !known {
+			t.Errorf("%s is of a kind that is not made", o.GetKind())
+		}
+	}
+	if last := all[len(all)-1]; last.GetKind() != "Job" {
+		t.Errorf("the Job comes before %s %s", last.GetKind(), last.GetName())
+	}
+	const granted = "meshtrial:results:meshtrial-r1"
+	for _, namespace := range []string{"", journal.Namespace, "istio-system"} {
+		kind := "Role"
+		if namespace == "" {
+			kind = "ClusterRole"
+		}
+		binding := one(t, all, kind+"Binding", namespace, granted)
+		subjects, _, _ := unstructured.NestedSlice(binding.Object, "subjects")
+		if len(subjects) != 1 || subjects[0].(map[string]any)["name"] != "meshtrial-r1" || subjects[0].(map[string]any)["namespace"] != "results" {
+			t.Errorf("%s in %q is for %v", kind, namespace, subjects)
+		}
+		one(t, all, kind, namespace, granted)
+	}
+	rules, _, _ := unstructured.NestedSlice(one(t, all, "Role", "results", "meshtrial-r1").Object, "rules")
+	if len(rules) != 1 || len(rules[0].(map[string]any)["resourceNames"].([]any)) != 1 {
+		t.Errorf("in its own namespace the pod may more than to say how far it is: %v", rules)
+	}
+	one(t, all, "ServiceAccount", "results", "meshtrial-r1")
+	if text, _, _ := unstructured.NestedString(one(t, all, "ConfigMap", "results", "meshtrial-r1-study").Object, "data", "resolved.yaml"); text != string(s.Resolved) {
+		t.Errorf("the study is %q", text)
+	}
+}
+
+func TestObjectsRefuse(t *testing.T) {
+	s := spec(t)
+	s.Resolved = []byte(strings.Repeat("x", MaxStudy))
+	if _, _, err := s.objects(nil); errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
+		t.Errorf("a study larger than a ConfigMap: %v", err)
+	}
+	s = spec(t)
+	s.Rights = nil
+	if _, _, err := s.objects(nil); err == nil {
+		t.Error("a run without any rights is taken")
+	}
+}
+
+// jobOf reads the Job as [Cluster.List] does.
+func jobOf(t *testing.T, all []*unstructured.Unstructured) (j job) {
+	t.Helper()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(all[len(all)-1].Object, &j); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// A pod that is lost is made anew; a run that has its answer, or was refused, is not
+// made again.
+func TestJobEndsWithTheRun(t *testing.T) {
+	job := objectsOf(t, spec(t), nil)
+	rules, _, err := unstructured.NestedSlice(job[len(job)-1].Object, "spec", "podFailurePolicy", "rules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	does := func(code int64) string {
+		for _, r := range rules {
+			codes, ok, _ := unstructured.NestedSlice(r.(map[string]any), "onExitCodes", "values")
+			if ok && slices.Contains(codes, any(code)) {
+				return r.(map[string]any)["action"].(string)
+			}
+		}
+		return "" // tried again, so often
+	}
+	for code, want := range map[int64]string{errs.CodeFailure: "", 137: "", errs.CodeInterrupted: "Ignore", errs.CodeUsage: "FailJob", errs.CodeAssertion: "FailJob", errs.CodeInvalid: "FailJob"} {
+		if got := does(code); got != want {
+			t.Errorf("exit code %d: %q, want %q", code, got, want)
+		}
+	}
+}
+
+func TestPod(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Spec)
+		secret *corev1.Secret
+		want   func(corev1.PodSpec) bool
+	}{
+		"a claim": {nil, nil, func(p corev1.PodSpec) bool { return p.Volumes[1].PersistentVolumeClaim.ClaimName == "disk" }},
+		"a folder": {func(s *Spec) { s.Claim, s.Folder = "", "/lab/results" }, nil,
+			func(p corev1.PodSpec) bool { return p.Volumes[1].HostPath.Path == "/lab/results" }},
+		"a bucket": {func(s *Spec) { s.Claim, s.Bucket, s.Secret = "", "s3://runs/mesh", "store" }, nil, func(p corev1.PodSpec) bool {
+			return p.Volumes[0].Secret.SecretName == "store" && p.Volumes[2].EmptyDir != nil && p.Containers[0].VolumeMounts[3].MountPath == StoreDir
+		}},
+		"no Secret": {nil, nil, func(p corev1.PodSpec) bool { return len(p.ImagePullSecrets) == 0 }},
+		"the Secret beside it": {func(s *Spec) { s.Images.PullSecret = "results/registry" }, nil,
+			func(p corev1.PodSpec) bool { return p.ImagePullSecrets[0].Name == "registry" }},
+		"a copy of the Secret": {func(s *Spec) { s.Images.PullSecret = "default/registry" }, &corev1.Secret{Type: corev1.SecretTypeDockerConfigJson},
+			func(p corev1.PodSpec) bool { return p.ImagePullSecrets[0].Name == "meshtrial-r1-pull" }},
+		"an ordinary pod": {nil, nil, func(p corev1.PodSpec) bool {
+			c := p.Containers[0].SecurityContext
+			return !p.HostPID && !p.HostNetwork && *c.RunAsNonRoot && len(c.Capabilities.Add) == 0 && *c.ReadOnlyRootFilesystem && p.ServiceAccountName == "meshtrial-r1"
+		}},
+	} {
+		s := spec(t)
+		if c.change != nil {
+			c.change(&s)
+		}
+		j := jobOf(t, objectsOf(t, s, c.secret))
+		if !c.want(j.Spec.Template.Spec) {
+			t.Errorf("%s: %+v", name, j.Spec.Template.Spec)
+		}
+		reader, err := readerPod(j.run(nil, Kept{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, volumes := reader.Spec, 1
+		if s.Bucket != "" {
+			volumes = 2
+		}
+		if len(p.Volumes) != volumes || len(p.Containers[0].VolumeMounts) != volumes || p.Volumes[volumes-1].Name != "results" || slices.Contains(p.Containers[0].Args, s.Bucket) != (s.Bucket != "") || p.ServiceAccountName != "" || *p.AutomountServiceAccountToken || p.Containers[0].Image != s.Images.Meshtrial ||
+			len(p.ImagePullSecrets) != len(j.Spec.Template.Spec.ImagePullSecrets) || !slices.Contains(p.Containers[0].Args, "/results/r1") || reader.Labels[partLabel] != partReader {
+			t.Errorf("%s: the pod that reads results is %+v", name, reader)
+		}
+	}
+}
+
+// fake is a cluster without controllers.
+func fake(objects ...runtime.Object) (*Cluster, *dynamicfake.FakeDynamicClient) {
+	lists := map[schema.GroupVersionResource]string{claims: "PersistentVolumeClaimList"}
+	for kind, resource := range resources {
+		lists[resource] = kind + "List"
+	}
+	dynamic := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, objects...)
+	return &Cluster{kube: fakecluster.New(), objects: dynamic}, dynamic
+}
+
+func disk() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": "disk", "namespace": "results"}}}
+}
+
+// All that a run makes belongs to its ClusterRole.
+func TestStart(t *testing.T) {
+	c, kube := fake(disk())
+	if err := c.Start(t.Context(), spec(t)); err != nil {
+		t.Fatal(err)
+	}
+	for kind, resource := range resources {
+		all, err := kube.Resource(resource).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range all.Items {
+			owner := o.GetOwnerReferences()
+			if o.GetName() != journal.Namespace && kind != "ClusterRole" && (len(owner) != 1 || owner[0].Kind != "ClusterRole" || owner[0].Name != "meshtrial:results:meshtrial-r1") {
+				t.Errorf("%s %s belongs to %v", kind, o.GetName(), owner)
+			}
+		}
+	}
+	runs, err := c.List(t.Context(), "")
+	if err != nil || len(runs) != 1 || runs[0].Name != "r1" || runs[0].Study != "p" || runs[0].State != Waiting || runs[0].Results != "pvc:results/disk" {
+		t.Errorf("%+v, %v", runs, err)
+	}
+}
+
+func TestStartFails(t *testing.T) {
+	c, _ := fake()
+	if err := c.Start(t.Context(), spec(t)); errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
+		t.Errorf("without the claim: %v", err)
+	}
+	c, kube := fake(disk())
+	kube.PrependReactor("create", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "", errors.New("not yours"))
+	})
+	if err := c.Start(t.Context(), spec(t)); !apierrors.IsForbidden(err) {
+		t.Errorf("where no Job may be made: %v", err)
+	}
+	left, err := kube.Resource(resources["ClusterRole"]).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(left.Items) > 0 {
+		t.Errorf("what all belongs to is left: %d, %v", len(left.Items), err)
+	}
+	if done, err := journal.Unreserve(t.Context(), kube); err != nil || done {
+		t.Errorf("the journal's namespace stays for nobody: %t, %v", done, err)
+	}
+}

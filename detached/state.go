@@ -1,0 +1,324 @@
+package detached
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/journal"
+)
+
+// Kept is what a run's pods say of it, in a ConfigMap that outlives them.
+type Kept struct {
+	// Attempts counts the pods so far, Trials what is in the run directory.
+	Attempts int `json:"attempts"`
+	Trials   int `json:"trials"`
+	// Exit is the code that the last pod ended with; nil while one is at work.
+	Exit *int `json:"exit,omitempty"`
+	// Error is what it ended for.
+	Error string `json:"error,omitempty"`
+}
+
+const keptKey = "run.json"
+
+func readKept(c *corev1.ConfigMap) (k Kept) {
+	if c != nil {
+		_ = json.Unmarshal([]byte(c.Data[keptKey]), &k) // before the first pod there is none
+	}
+	return k
+}
+
+// State is how a run stands.
+type State string
+
+// States of runs.
+const (
+	Waiting   State = "waiting" // for a pod, or for its image
+	Running   State = "running"
+	Moving    State = "moving"    // a pod is over, and the next one not yet there
+	Completed State = "completed" // whatever the verdict: Run.Exit
+	Failed    State = "failed"
+	Stopped   State = "stopped" // by `meshtrial runs delete`, which has not come to its end
+)
+
+// Run is a detached run.
+type Run struct {
+	Name      string    `json:"run"`
+	Study     string    `json:"study"`
+	Namespace string    `json:"namespace"`
+	Since     time.Time `json:"since"`
+	State     State     `json:"state"`
+	Results   string    `json:"results"`
+	Fetched   bool      `json:"fetched"`
+	Kept
+
+	bucket   string
+	anchor   string
+	template corev1.PodTemplateSpec
+}
+
+// Ended says that no pod comes any more.
+func (r Run) Ended() bool { return r.State == Completed || r.State == Failed || r.State == Stopped }
+
+// job is what is read of a run's Job.
+type job struct {
+	Metadata metav1.ObjectMeta `json:"metadata"`
+	Spec     struct {
+		Suspend  bool                   `json:"suspend"`
+		Template corev1.PodTemplateSpec `json:"template"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []struct {
+			Type   string                 `json:"type"`
+			Status corev1.ConditionStatus `json:"status"`
+		} `json:"conditions"`
+	} `json:"status"`
+}
+
+func (j *job) is(condition string) bool {
+	for _, c := range j.Status.Conditions {
+		if c.Type == condition && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
+// run is what is known of one, by its Job, the newest of its pods (nil: none) and what
+// these keep of it.
+func (j *job) run(pod *corev1.Pod, kept Kept) Run {
+	m := j.Metadata
+	r := Run{Name: m.Labels[Label], Study: m.Annotations[studyAnnotation], Namespace: m.Namespace, Since: m.CreationTimestamp.Time, Results: m.Annotations[resultsAnnotation],
+		Fetched: m.Annotations[fetchedAnnotation] != "", Kept: kept, bucket: m.Annotations[bucketAnnotation], anchor: m.Annotations[anchorAnnotation], template: j.Spec.Template}
+	answered := kept.Exit != nil && (*kept.Exit == errs.CodeAssertion || *kept.Exit == errs.CodeInvalid)
+	switch {
+	case j.is("Complete"), j.is("Failed") && answered:
+		r.State = Completed
+	case j.is("Failed"):
+		r.State = Failed
+	case j.Spec.Suspend || m.DeletionTimestamp != nil:
+		r.State = Stopped
+	case pod == nil && kept.Attempts == 0:
+		r.State = Waiting
+	case pod != nil && over(pod) && (answered || kept.Exit != nil && (*kept.Exit == errs.CodeOK || *kept.Exit == errs.CodeUsage)):
+		r.State = Running // its Job has yet to say that it is over
+	case pod == nil || over(pod) || pod.DeletionTimestamp != nil:
+		r.State = Moving
+	case pod.Status.Phase == corev1.PodRunning:
+		r.State = Running
+	default:
+		r.State = Waiting
+	}
+	return r
+}
+
+// over says that a pod's container has ended for good.
+func over(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// seen is a run with the newest of its pods.
+type seen struct {
+	Run
+	pod  *corev1.Pod
+	pods []corev1.Pod // of the run itself
+}
+
+// look reads the runs of a namespace ("" for all), those of one name unless that is "".
+func (c *Cluster) look(ctx context.Context, namespace, name string) ([]seen, error) {
+	selector := Label
+	if name != "" {
+		selector += "=" + name
+	}
+	jobs, err := c.objects.Resource(resources["Job"]).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("list detached runs: %w", err)
+	}
+	pods, err := c.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector + "," + partLabel + "=" + partRun})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of detached runs: %w", err)
+	}
+	states, err := c.kube.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("read how far detached runs are: %w", err)
+	}
+	var out []seen
+	for i := range jobs.Items {
+		var j job
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(jobs.Items[i].Object, &j); err != nil {
+			return nil, fmt.Errorf("Job %s: %w", jobs.Items[i].GetName(), err)
+		}
+		out = append(out, j.with(pods.Items, states.Items))
+	}
+	slices.SortFunc(out, func(a, b seen) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// with finds a run's pods and state among those of all.
+func (j *job) with(pods []corev1.Pod, states []corev1.ConfigMap) (s seen) {
+	m := j.Metadata
+	for i := range pods {
+		if p := &pods[i]; p.Namespace == m.Namespace && p.Labels[Label] == m.Labels[Label] {
+			s.pods = append(s.pods, *p)
+			if s.pod == nil || s.pod.CreationTimestamp.Before(&p.CreationTimestamp) {
+				s.pod = p
+			}
+		}
+	}
+	var kept Kept
+	for i := range states {
+		if states[i].Namespace == m.Namespace && states[i].Name == stateName(m.Labels[Label]) {
+			kept = readKept(&states[i])
+		}
+	}
+	s.Run = j.run(s.pod, kept)
+	return s
+}
+
+// List reads the runs of a namespace, "" for all, in the order of their begin.
+func (c *Cluster) List(ctx context.Context, namespace string) ([]Run, error) {
+	all, err := c.look(ctx, namespace, "")
+	out := []Run{}
+	for i := range all {
+		out = append(out, all[i].Run)
+	}
+	return out, err
+}
+
+// Find is the run of a name; without one the only run, or the only one that has not
+// ended.
+func (c *Cluster) Find(ctx context.Context, namespace, name string) (Run, error) {
+	all, err := c.List(ctx, namespace)
+	if err != nil {
+		return Run{}, err
+	}
+	return choose(all, name)
+}
+
+func choose(all []Run, name string) (Run, error) {
+	if i := slices.IndexFunc(all, func(r Run) bool { return r.Name == name }); i >= 0 {
+		return all[i], nil
+	}
+	if len(all) == 0 {
+		return Run{}, errs.WithHint(errs.Usage("there are no detached runs"), "meshtrial run STUDY --detach begins one; --lab and --kubeconfig say where it is looked for")
+	}
+	open := slices.DeleteFunc(slices.Clone(all), Run.Ended)
+	var names []string
+	for _, r := range all {
+		names = append(names, fmt.Sprintf("%s (%s, %s)", r.Name, r.Study, r.State))
+	}
+	switch {
+	case name != "":
+		return Run{}, errs.WithHint(errs.Usage("there is no detached run %s", name), "there are: %s", strings.Join(names, ", "))
+	case len(all) == 1:
+		return all[0], nil
+	case len(open) == 1:
+		return open[0], nil
+	}
+	return Run{}, errs.WithHint(errs.Usage("which of %d detached runs?", len(all)), "there are: %s", strings.Join(names, ", "))
+}
+
+// Reporter keeps how far a run is, for whoever attaches to it. What cannot be written
+// is written with what comes next, and no failure of the run.
+type Reporter struct {
+	patch func(ctx context.Context, data []byte) error
+	kept  Kept
+	news  chan Kept
+	done  chan struct{}
+}
+
+// reportLimit bounds one try to write, and lastLimit all tries to write the end.
+const (
+	reportLimit = 5 * time.Second
+	reportAgain = 2 * time.Second
+	lastLimit   = time.Minute
+)
+
+// NewReporter begins to report on the attempt of a run that has so many trials.
+func NewReporter(ctx context.Context, kube kubernetes.Interface, namespace, run string, trials int) (*Reporter, error) {
+	found, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, stateName(run), metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read how far run %s is: %w", run, err)
+	}
+	was := readKept(found)
+	return report(Kept{Attempts: was.Attempts + 1, Trials: trials}, func(ctx context.Context, data []byte) error {
+		_, err := kube.CoreV1().ConfigMaps(namespace).Patch(ctx, stateName(run), types.MergePatchType, data, metav1.PatchOptions{FieldManager: journal.FieldManager})
+		return err
+	}), nil
+}
+
+func report(begin Kept, patch func(context.Context, []byte) error) *Reporter {
+	r := &Reporter{patch: patch, kept: begin, news: make(chan Kept, 1), done: make(chan struct{})}
+	r.news <- begin
+	go func() { // ends with End
+		defer close(r.done)
+		for k := range r.news {
+			limit := reportLimit
+			if k.Exit != nil {
+				limit = lastLimit
+			}
+			r.write(k, limit)
+		}
+	}()
+	return r
+}
+
+// write tries once, or until the limit if that is longer.
+func (r *Reporter) write(k Kept, limit time.Duration) {
+	text, err := json.Marshal(k)
+	if err != nil {
+		return // numbers and a string
+	}
+	data, err := json.Marshal(map[string]any{"data": map[string]string{keptKey: string(text)}})
+	if err != nil {
+		return
+	}
+	for end := time.Now().Add(limit); ; {
+		ctx, cancel := context.WithTimeout(context.Background(), reportLimit)
+		err := r.patch(ctx, data)
+		cancel()
+		var told apierrors.APIStatus
+		if err == nil || errors.As(err, &told) && apierrors.IsForbidden(err) || !time.Now().Add(reportAgain).Before(end) {
+			return
+		}
+		time.Sleep(reportAgain)
+	}
+}
+
+// tell replaces what has not been written yet.
+func (r *Reporter) tell() {
+	select {
+	case <-r.news:
+	default:
+	}
+	r.news <- r.kept
+}
+
+// Trial notes that one more trial is in the run directory. It does not wait.
+func (r *Reporter) Trial() {
+	r.kept.Trials++
+	r.tell()
+}
+
+// End notes with what code the attempt ended, and waits until that is written.
+func (r *Reporter) End(code int, err error) {
+	r.kept.Exit = &code
+	if err != nil {
+		r.kept.Error = err.Error()
+	}
+	r.tell()
+	close(r.news)
+	<-r.done
+}

@@ -1,0 +1,127 @@
+package detached
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/errs"
+)
+
+func TestState(t *testing.T) {
+	code := func(n int) Kept { return Kept{Attempts: 1, Exit: &n} }
+	pod := func(phase corev1.PodPhase) *corev1.Pod {
+		return &corev1.Pod{Status: corev1.PodStatus{Phase: phase}}
+	}
+	deleted := pod(corev1.PodRunning)
+	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	for name, c := range map[string]struct {
+		condition string
+		suspended bool
+		pod       *corev1.Pod
+		kept      Kept
+		want      State
+	}{
+		"just begun":                {"", false, nil, Kept{}, Waiting},
+		"no image yet":              {"", false, pod(corev1.PodPending), Kept{}, Waiting},
+		"at work":                   {"", false, pod(corev1.PodRunning), Kept{Attempts: 1}, Running},
+		"its pod was killed":        {"", false, pod(corev1.PodFailed), Kept{Attempts: 1}, Moving},
+		"its pod was deleted":       {"", false, nil, Kept{Attempts: 1}, Moving},
+		"its pod is being deleted":  {"", false, deleted, Kept{Attempts: 1}, Moving},
+		"the next pod is on it":     {"", false, pod(corev1.PodPending), Kept{Attempts: 1}, Waiting},
+		"its Job is yet to say so":  {"", false, pod(corev1.PodFailed), code(errs.CodeInvalid), Running},
+		"its pod failed":            {"", false, pod(corev1.PodFailed), code(errs.CodeFailure), Moving},
+		"done":                      {"Complete", false, pod(corev1.PodSucceeded), code(0), Completed},
+		"an assertion failed":       {"Failed", false, pod(corev1.PodFailed), code(errs.CodeAssertion), Completed},
+		"no answer":                 {"Failed", false, pod(corev1.PodFailed), code(errs.CodeInvalid), Completed},
+		"refused":                   {"Failed", false, pod(corev1.PodFailed), code(errs.CodeUsage), Failed},
+		"killed too often":          {"Failed", false, pod(corev1.PodFailed), Kept{Attempts: 5}, Failed},
+		"stopped":                   {"", true, nil, Kept{Attempts: 1}, Stopped},
+		"stopped when it had ended": {"Complete", true, nil, code(0), Completed},
+	} {
+		var j job
+		j.Spec.Suspend = c.suspended
+		if c.condition != "" {
+			if err := json.Unmarshal([]byte(`{"conditions": [{"type": "Suspended", "status": "False"}, {"type": "`+c.condition+`", "status": "True"}]}`), &j.Status); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := j.run(c.pod, c.kept); got.State != c.want || got.Ended() != (c.want == Completed || c.want == Failed || c.want == Stopped) {
+			t.Errorf("%s: %s, want %s", name, got.State, c.want)
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	run := func(name string, s State) Run { return Run{Name: name, State: s} }
+	for name, c := range map[string]struct {
+		all  []Run
+		name string
+		want string // or what the hint has
+	}{
+		"by its name":            {[]Run{run("a", Running), run("b", Running)}, "b", "b"},
+		"the only one":           {[]Run{run("a", Completed)}, "", "a"},
+		"the only one at work":   {[]Run{run("a", Completed), run("b", Moving)}, "", "b"},
+		"of two at work":         {[]Run{run("a", Running), run("b", Moving)}, "", "a (, running), b (, moving)"},
+		"of two that have ended": {[]Run{run("a", Completed), run("b", Failed)}, "", "a (, completed)"},
+		"of another name":        {[]Run{run("a", Running)}, "c", "there are: a"},
+		"none":                   {nil, "", "--detach"},
+	} {
+		got, err := choose(c.all, c.name)
+		if err == nil && got.Name != c.want || err != nil && (errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), c.want)) {
+			t.Errorf("%s: %q, %v (hint %q)", name, got.Name, err, errs.Hint(err))
+		}
+	}
+}
+
+// What cannot be written comes with the next, and the end is tried for a while; the run
+// does not wait for either but at its end.
+func TestReporter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		written, tries := Kept{}, 0
+		r := report(Kept{Attempts: 2, Trials: 3}, func(_ context.Context, data []byte) error {
+			tries++
+			if away.Load() {
+				return errors.New("no route to host")
+			}
+			var patch corev1.ConfigMap
+			if err := json.Unmarshal(data, &patch); err != nil {
+				return err
+			}
+			written = readKept(&patch)
+			return nil
+		})
+		synctest.Wait()
+		if written.Attempts != 2 || written.Trials != 3 || written.Exit != nil {
+			t.Errorf("the beginning: %+v", written)
+		}
+		away.Store(true)
+		began := time.Now()
+		r.Trial()
+		r.Trial()
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("trials waited %v for what could not be written", waited)
+		}
+		time.AfterFunc(20*time.Second, func() { away.Store(false) })
+		r.End(errs.CodeInvalid, errors.New("inconclusive"))
+		if written.Trials != 5 || written.Exit == nil || *written.Exit != errs.CodeInvalid || written.Error != "inconclusive" || time.Since(began) > 30*time.Second {
+			t.Errorf("the end, after %v: %+v", time.Since(began), written)
+		}
+		tries, began = 0, time.Now()
+		away.Store(true)
+		r = report(Kept{}, r.patch)
+		r.End(0, nil)
+		if took := time.Since(began); took > lastLimit+2*reportLimit || tries < 10 {
+			t.Errorf("an API server that stays away was asked %d times in %v", tries, took)
+		}
+	})
+}

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshtrial/meshtrial/detached"
+	"github.com/meshtrial/meshtrial/errs"
+)
+
+func newAttachCommand(env *Env) *cobra.Command {
+	var f detachedFlags
+	cmd := &cobra.Command{
+		Use:   "attach [RUN]",
+		Short: "Follow a detached run until it ends",
+		Long: "Prints what a detached run says, from its pod's beginning on, until the run has ended. Ctrl-C\n" +
+			"detaches, and the run goes on; any number of terminals may be attached. RUN may be left out\n" +
+			"where there is only one, or only one at work.\n\n" +
+			"Exit code: the run's, as of `meshtrial run`.",
+		Args: atMostOneRun,
+		RunE: func(cmd *cobra.Command, args []string) error { return attach(cmd.Context(), env, f, args) },
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func attach(ctx context.Context, env *Env, f detachedFlags, args []string) error {
+	clients, _, run, err := f.one(ctx, args)
+	if err != nil {
+		return err
+	}
+	p := newProgress(env.Stderr)
+	p.note("run %s of %s, %s, %s so far", run.Name, run.Study, run.State, count(run.Trials, "trial"))
+	run, err = clients.Follow(ctx, run, env.Stdout, func(text string) { p.note("%s", text) })
+	if ctx.Err() != nil {
+		return errs.WithHint(errs.WithCode(fmt.Errorf("detached from run %s, which goes on", run.Name), errs.CodeInterrupted), "meshtrial attach %s%s", run.Name, f.words())
+	}
+	if err != nil {
+		return err
+	}
+	p.note("run %s: %s, %s", run.Name, stateWords(run), count(run.Trials, "trial"))
+	if run.Trials > 0 && !run.Fetched {
+		p.note("  its directory: meshtrial runs fetch %s%s", run.Name, f.words())
+	}
+	return verdictOf(run)
+}
+
+// verdictOf is how a run's last pod ended.
+func verdictOf(run detached.Run) error {
+	switch {
+	case run.State == detached.Completed && (run.Exit == nil || *run.Exit == errs.CodeOK):
+		return nil
+	case run.State == detached.Completed:
+		return quiet(*run.Exit)
+	case run.Exit != nil && run.Error != "":
+		return errs.WithCode(fmt.Errorf("run %s %s: %s", run.Name, run.State, run.Error), max(*run.Exit, errs.CodeFailure))
+	}
+	return fmt.Errorf("run %s %s", run.Name, run.State)
+}

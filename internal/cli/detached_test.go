@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/detached"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
+)
+
+func TestClaimOf(t *testing.T) {
+	for text, want := range map[string]string{
+		"pvc:disk": "default disk", "pvc:team/disk": "team disk", "pvc:team/disk.one": "team disk.one",
+		"": "", "disk": "", "pvc:": "", "pvc:/disk": "", "pvc:team/": "", "pvc:Team/disk": "", "pvc:a/b/c": "", "s3://bucket/runs": "",
+	} {
+		namespace, name, err := claimOf(text)
+		if got := strings.TrimSpace(namespace + " " + name); got != want || (err == nil) != (want != "") || err != nil && errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
+		}
+	}
+}
+
+// The pod's command line is one that the program takes, with all that the user gave but
+// what is in the study.
+func TestDetachedArgs(t *testing.T) {
+	f := runFlags{lab: "cluster", image: "registry.example/meshtrial:1", observe: record.ObservedKubelet, pullSecret: "team/registry", revision: "canary", meshWide: true, wait: time.Hour,
+		limits: []string{"unattributed=60%", "schedule-lag=0.5"}, sets: []string{"rate=1"}, kubeconfig: "k", context: "c"}
+	args := f.detachedArgs(detached.Spec{Run: "r", Namespace: "n"})
+	cmd := newDetachedRunCommand(&Env{})
+	if args[0] != cmd.Name() {
+		t.Errorf("it calls %s", args[0])
+	}
+	if err := cmd.ParseFlags(args[1:]); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"run": "r", "namespace": "n", "given": detached.GivenDir, "lab": "cluster", "image": f.image, "observe": "kubelet", "yes": "true", "mesh-wide": "true",
+		"pull-secret": "team/registry", "revision": "canary", "wait": "1h0m0s", "limit": "[unattributed=60%,schedule-lag=0.5]", "kubeconfig": "", "context": "", "set": "[]"} {
+		if got := cmd.Flags().Lookup(name).Value.String(); got != want {
+			t.Errorf("--%s is %q, want %q", name, got, want)
+		}
+	}
+	if slices.Contains((runFlags{}).detachedArgs(detached.Spec{}), "--mesh-wide") {
+		t.Error("what holds mesh-wide is agreed to by nobody")
+	}
+}
+
+// An attempt goes on with what there is, and begins anew where its forerunner had not yet
+// made a run.
+func TestTakeUp(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	f := runFlags{given: "g"}
+	if n, err := f.takeUp(dir); n != 0 || err != nil || f.out != dir || f.resume != "" || f.given != "g" {
+		t.Errorf("nothing there: %d, %v, %+v", n, err, f)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "hist"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := f.takeUp(dir); n != 0 || err != nil || store.Vacant(f.out) != nil {
+		t.Errorf("half a run: %d, %v, %v", n, err, store.Vacant(f.out))
+	}
+	d, err := store.Create(dir, record.Header{Kind: "data-plane", RunID: "r", Seed: 1}, []byte("name: p\n"), []byte("name: p\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Append(record.Trial{ID: "b0-t0"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f = runFlags{given: "g"}
+	if n, err := f.takeUp(dir); n != 1 || err != nil || f.resume != dir || f.out != "" || f.given != "" {
+		t.Errorf("a run with a trial: %d, %v, %+v", n, err, f)
+	}
+}
+
+func TestWriteRuns(t *testing.T) {
+	now, code := time.Date(2026, 11, 26, 10, 0, 0, 0, time.UTC), errs.CodeInvalid
+	var out strings.Builder
+	env := &Env{Stdout: &out}
+	if err := writeRuns(env, nil, now); err != nil || out.String() != "there are no detached runs\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	out.Reset()
+	err := writeRuns(env, []detached.Run{
+		{Name: "a", Study: "quick", State: detached.Running, Since: now.Add(-90 * time.Second), Results: "pvc:team/disk", Kept: detached.Kept{Trials: 7}},
+		{Name: "b", Study: "hops", State: detached.Completed, Since: now.Add(-time.Hour), Fetched: true, Kept: detached.Kept{Exit: &code}},
+	}, now)
+	for _, want := range []string{"RUN  STUDY  STATE", "a    quick  running ", "7       1m30s   pvc:team/disk", "b    hops   completed, exit code 4, fetched"} {
+		if err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("it lacks %q (%v):\n%s", want, err, out.String())
+		}
+	}
+}
+
+// Whoever is attached ends as the run does.
+func TestVerdictOf(t *testing.T) {
+	for name, c := range map[string]struct {
+		state detached.State
+		exit  int // -1: not known
+		text  string
+		want  int
+	}{
+		"done": {detached.Completed, 0, "", 0}, "done, and its pod could not say so": {detached.Completed, -1, "", 0},
+		"no answer": {detached.Completed, errs.CodeInvalid, "", errs.CodeInvalid}, "an assertion": {detached.Completed, errs.CodeAssertion, "", errs.CodeAssertion},
+		"refused": {detached.Failed, errs.CodeUsage, "no such mesh", errs.CodeUsage}, "killed": {detached.Failed, -1, "", errs.CodeFailure},
+		"stopped": {detached.Stopped, errs.CodeInterrupted, "interrupted", errs.CodeInterrupted},
+	} {
+		run := detached.Run{Name: "r", State: c.state, Kept: detached.Kept{Error: c.text}}
+		if c.exit >= 0 {
+			run.Exit = &c.exit
+		}
+		if err := verdictOf(run); errs.Code(err) != c.want || c.text != "" && !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v (code %d)", name, err, errs.Code(err))
+		}
+	}
+}

@@ -1,0 +1,176 @@
+//go:build verify
+
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/detached"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/store"
+)
+
+const detachedStudy = `
+name: alone
+question: Does a run go on by itself?
+settings: {rate: 100, connections: 2}
+factors: {sidecars: [none, both]}
+warmup: {min: 1s, max: 3s}
+window: 2s
+interval: 1s
+blocks: {min: 3, max: 3, limit: 20m}
+`
+
+// detachedRuns are a lab's, as `meshtrial runs list` has them.
+func detachedRuns(t *testing.T, m labtest.Machine) []detached.Run {
+	t.Helper()
+	out, err := m.Command(t, "runs", "list", "--json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct{ Runs []detached.Run }
+	if err := json.Unmarshal(out, &list); err != nil {
+		t.Fatal(err)
+	}
+	return list.Runs
+}
+
+// TestDetached: a run goes on when the command that began it has ended, and when its pod
+// is killed. Two terminals follow it; one of them lets go, and it goes on. Its directory is
+// fetched whole, reports all trials, and nothing of it is left in the cluster.
+func TestDetached(t *testing.T) {
+	m, l := labtest.Shared(t)
+	file := filepath.Join(t.TempDir(), "alone.yaml")
+	if err := os.WriteFile(file, []byte(detachedStudy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := m.Command(t, "run", file, "--detach", "--json", "--wait", "20m").Output()
+	var begun struct{ Run, Namespace string }
+	if err != nil || json.Unmarshal(out, &begun) != nil {
+		t.Fatalf("run --detach: %v\n%s", err, out)
+	}
+	t.Cleanup(func() { m.Run(t, "runs", "delete", begun.Run, "--force") })
+	waitFor(t, "a trial", func() bool { all := detachedRuns(t, m); return len(all) == 1 && all[0].Trials > 0 })
+
+	code, said := m.Run(t, "runs", "fetch", begun.Run, "--to", filepath.Join(t.TempDir(), "early"))
+	if code != errs.CodeUsage || !strings.Contains(said, "is at work") {
+		t.Errorf("fetched in the middle: exit code %d\n%s", code, said)
+	}
+	first, second := m.Command(t, "attach", begun.Run), m.Command(t, "attach")
+	firstSaid, firstEnded := labtest.Background(t, first)
+	secondSaid, secondEnded := labtest.Background(t, second)
+
+	// The pod is gone without a word, as with its node.
+	labtest.Kubectl(t, l, "", "-n", begun.Namespace, "delete", "pods", "-l", "meshtrial.dev/part=run", "--grace-period=0", "--force")
+	waitFor(t, "the next pod", func() bool { all := detachedRuns(t, m); return len(all) == 1 && all[0].Attempts == 2 })
+	if err := first.Process.Signal(unix.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	<-firstEnded
+	if code := first.ProcessState.ExitCode(); code != errs.CodeInterrupted || !strings.Contains(firstSaid.String(), "which goes on") {
+		t.Errorf("detached by Ctrl-C: exit code %d\n%s", code, firstSaid)
+	}
+	<-secondEnded
+	if code := second.ProcessState.ExitCode(); code != errs.CodeOK && code != errs.CodeInvalid { // figures may be invalid on a busy machine
+		t.Fatalf("attach: exit code %d\n%s", code, secondSaid)
+	}
+	for _, want := range []string{"the run moves", "report: " + detached.Dir(begun.Run)} {
+		if !strings.Contains(secondSaid.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, secondSaid)
+		}
+	}
+
+	if code, said := m.Run(t, "runs", "delete", begun.Run); code != errs.CodeUsage || !strings.Contains(said, "in the cluster alone") {
+		t.Errorf("removed unfetched: exit code %d\n%s", code, said)
+	}
+	fetched := filepath.Join(t.TempDir(), "fetched")
+	if code, said := m.Run(t, "runs", "fetch", begun.Run, "--to", fetched); code != 0 || !strings.Contains(said, "9 trials of alone") {
+		t.Fatalf("fetch: exit code %d\n%s", code, said)
+	}
+	run, notes, err := store.Load(t.Context(), fetched)
+	if err != nil || len(run.Trials) != 9 || len(notes) > 0 {
+		t.Errorf("%d trials were fetched, %v, %v", len(run.Trials), notes, err)
+	}
+	given, err := os.ReadFile(filepath.Join(fetched, store.FileStudy))
+	if err != nil || !bytes.Equal(given, []byte(detachedStudy)) {
+		t.Errorf("the study as given is lost: %q, %v", given, err)
+	}
+	if all := detachedRuns(t, m); len(all) != 1 || all[0].State != detached.Completed || !all[0].Fetched || all[0].Trials != 9 || all[0].Attempts != 2 {
+		t.Errorf("at the end: %+v", all)
+	}
+	if code, said := m.Run(t, "runs", "delete", begun.Run); code != 0 {
+		t.Fatalf("delete: exit code %d\n%s", code, said)
+	}
+	nothingDetached(t, l)
+}
+
+// nothingDetached wants nothing to be left of detached runs, but what the garbage collector
+// has yet to take.
+func nothingDetached(t *testing.T, l *local.Lab) {
+	t.Helper()
+	left := ""
+	for begin := time.Now(); time.Since(begin) < 2*time.Minute; time.Sleep(500 * time.Millisecond) {
+		left = labtest.Kubectl(t, l, "", "get", "namespaces,jobs,pods,configmaps,secrets,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings", "-A", "-l", detached.Label, "-o", "name")
+		if left == "" {
+			break
+		}
+	}
+	if left != "" {
+		t.Errorf("left in the cluster:\n%s", left)
+	}
+	results, err := l.ResultsDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(results); err != nil || len(entries) > 0 {
+		t.Errorf("left of results: %v, %v", entries, err)
+	}
+	if label := labtest.Kubectl(t, l, "", "get", "namespaces", "meshtrial-journal", "--ignore-not-found", "-o", "jsonpath={.metadata.annotations}"); strings.Contains(label, "reserved") {
+		t.Errorf("the journal's namespace stays for nobody: %s", label)
+	}
+}
+
+// waitFor waits until something is so.
+func waitFor(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for begin := time.Now(); !is(); time.Sleep(500 * time.Millisecond) {
+		if time.Since(begin) > 10*time.Minute {
+			t.Fatalf("%s does not come", what)
+		}
+	}
+}
+
+// TestDetachedDeleted: a run that is at work is removed on request alone, and puts back
+// what it has made first.
+func TestDetachedDeleted(t *testing.T) {
+	m, l := labtest.Shared(t)
+	out, err := m.Command(t, "run", "quick", "--detach", "--json", "--wait", "20m").Output()
+	var begun struct{ Run, Namespace string }
+	if err != nil || json.Unmarshal(out, &begun) != nil {
+		t.Fatalf("run --detach: %v\n%s", err, out)
+	}
+	t.Cleanup(func() { m.Run(t, "runs", "delete", begun.Run, "--force") })
+	waitFor(t, "the run's namespace", func() bool {
+		return labtest.Kubectl(t, l, "", "get", "namespaces", "-l", "meshtrial.dev/run", "-o", "name") != ""
+	})
+	if code, said := m.Run(t, "runs", "delete", begun.Run); code != errs.CodeUsage || !strings.Contains(said, "is at work") {
+		t.Errorf("exit code %d\n%s", code, said)
+	}
+	if code, said := m.Run(t, "runs", "delete", begun.Run, "--force"); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, said)
+	}
+	nothingDetached(t, l)
+	if left := labtest.Kubectl(t, l, "", "get", "namespaces", "-l", "meshtrial.dev/run", "-o", "jsonpath={.items[?(@.status.phase==\"Active\")].metadata.name}"); left != "" {
+		t.Errorf("the run's own namespaces are left: %s", left)
+	}
+}

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/detached"
+	"github.com/meshtrial/meshtrial/detached/bucket"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/store"
+)
+
+func newDetachedRunCommand(env *Env) *cobra.Command {
+	var f runFlags
+	var run, namespace, s3 string
+	cmd := &cobra.Command{
+		Use:   "detached-run",
+		Short: "Make the run of a pod, or go on with what an earlier pod made of it",
+		Long: "detached-run is `meshtrial run` in a pod of the Job that run --detach makes. It reaches the\n" +
+			"cluster by its pod's service account, and says in a ConfigMap how far it is.",
+		Hidden: true,
+		Args:   noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for flag, value := range map[string]string{"run": run, "namespace": namespace, "given": f.given} {
+				if value == "" {
+					return errs.Usage("--%s is missing", flag)
+				}
+			}
+			if f.lab != lab.KindCluster {
+				return errs.Usage("a detached run is in a cluster: --lab cluster")
+			}
+			return runDetached(cmd.Context(), env, f, namespace, run, s3)
+		},
+	}
+	addRunFlags(cmd, &f)
+	flags := cmd.Flags()
+	flags.StringVar(&f.given, "given", "", "`directory` with the study, as a run directory has it")
+	flags.StringVar(&run, "run", "", "`name` of the detached run")
+	flags.StringVar(&namespace, "namespace", "", "`name` of its Job's namespace")
+	flags.StringVar(&s3, "s3", "", "`place` in a bucket where results go, s3://BUCKET/PREFIX")
+	return cmd
+}
+
+// runDetached runs what an attempt of a detached run has to do, and keeps how far it is.
+func runDetached(ctx context.Context, env *Env, f runFlags, namespace, run, s3 string) error {
+	config, err := rest.InClusterConfig()
+	if err != nil {
+		return errs.WithHint(errs.WithCode(fmt.Errorf("detached-run: %w", err), errs.CodeUsage), "it runs in a pod that has a service account")
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	var mirror *bucket.Mirror
+	if s3 != "" {
+		if mirror, err = mirrorTo(ctx, env, s3, run); err != nil {
+			return err
+		}
+		f.kept = mirror.Send
+	}
+	trials, err := f.takeUp(detached.Dir(run))
+	if err != nil {
+		return err
+	}
+	report, err := detached.NewReporter(ctx, kube, namespace, run, trials)
+	if err != nil {
+		return err
+	}
+	f.watch = func(e runner.Event) {
+		if e.Record != nil {
+			report.Trial()
+		}
+	}
+	err = runStudy(ctx, env, f, nil)
+	if mirror != nil {
+		err = sendLast(ctx, mirror, err)
+	}
+	report.End(errs.Code(err), err)
+	return err
+}
+
+// mirrorTo brings what a bucket has of a run, and is to send what comes.
+func mirrorTo(ctx context.Context, env *Env, place, run string) (*bucket.Mirror, error) {
+	store, err := bucket.Open(detached.StoreDir, place, run)
+	if err != nil {
+		return nil, err
+	}
+	store.Tell = func(text string) { fmt.Fprintln(env.Stderr, text) }
+	return store.Mirror(ctx, detached.Dir(run))
+}
+
+// lastSend bounds the sending of what a run leaves at its end, findings and report among it.
+const lastSend = 5 * time.Minute
+
+// sendLast sends that, also when ctx has ended. A run whose results are not where they are to
+// be has not come to its end, whatever it found.
+func sendLast(ctx context.Context, mirror *bucket.Mirror, found error) error {
+	ctx, cancel := ending.Within(ctx, lastSend)
+	defer cancel()
+	err := mirror.Send(ctx)
+	if err == nil || errors.Is(err, fs.ErrNotExist) { // it made no directory
+		return found
+	}
+	return errs.WithCode(errors.Join(err, found), errs.CodeFailure)
+}
+
+// takeUp has a run go on with what is in its directory, and says how many trials that has.
+// What is left of one that was not yet made is removed: nobody else makes it.
+func (f *runFlags) takeUp(dir string) (trials int, err error) {
+	_, err = os.Stat(filepath.Join(dir, store.FileHeader))
+	if errors.Is(err, fs.ErrNotExist) {
+		f.out = dir
+		return 0, os.RemoveAll(dir)
+	}
+	if err != nil {
+		return 0, err
+	}
+	contents, err := store.Read(dir)
+	if err != nil {
+		return 0, err
+	}
+	f.given, f.resume = "", dir
+	return len(contents.Trials), nil
+}
+
+func newDetachedResultsCommand(env *Env) *cobra.Command {
+	var options struct{ dir, control, s3, run string }
+	var alive time.Duration
+	cmd := &cobra.Command{
+		Use:    "detached-results",
+		Short:  "Hand out the directory of a detached run from the volume that it is on",
+		Hidden: true,
+		Args:   noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if options.dir == "" {
+				return errs.Usage("--dir is missing")
+			}
+			hears := jsonhttp.NewAlive(alive)
+			var in *bucket.Bucket
+			if options.s3 != "" {
+				var err error
+				if in, err = bucket.Open(detached.StoreDir, options.s3, options.run); err != nil {
+					return err
+				}
+			}
+			server, err := detached.NewServer(options.dir, in, options.control, hears)
+			if err != nil {
+				return err
+			}
+			return serveRole(cmd.Context(), env, hears, server)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&options.dir, "dir", "", "the run `directory`")
+	flags.StringVar(&options.s3, "s3", "", "`place` in a bucket where it is instead, s3://BUCKET/PREFIX")
+	flags.StringVar(&options.run, "run", "", "with --s3: `name` of the run")
+	flags.StringVar(&options.control, "control", fmt.Sprintf("127.0.0.1:%d", detached.ControlPort), "loopback `address` of the control server")
+	addAlone(flags, &alive)
+	return cmd
+}

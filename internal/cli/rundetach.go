@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/meshtrial/meshtrial/detached"
+	"github.com/meshtrial/meshtrial/detached/bucket"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/kinds"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/cluster"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/rights"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// detach has a study run in the cluster by itself, once everything is checked that a run
+// checks before it starts.
+func detach(ctx context.Context, env *Env, f runFlags, args []string) (err error) {
+	if err := f.checkDetach(); err != nil {
+		return err
+	}
+	s, source, plan, err := prepare(ctx, env, f, args)
+	if err != nil {
+		return err
+	}
+	rules, err := f.rules(s)
+	if err != nil {
+		return err
+	}
+	p := newProgress(env.Stderr)
+	defer p.clear()
+	spec := detached.Spec{Run: runner.NewRunID(time.Now()), Study: s.Name, Source: source, Resolved: s.Marshal()}
+	where, err := f.openDetached(ctx, p, plan, &spec)
+	if err != nil {
+		return err
+	}
+	if err := f.vacant(ctx, where); err != nil {
+		return err
+	}
+	options := runner.Options{Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: source, Observed: f.observe, Lab: where}
+	done, err := agreed(ctx, env, p, f, plan, &options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	if err := options.Kind.Check(plan); err != nil {
+		return err
+	}
+	if _, err := options.Kind.Fit(ctx, &options, plan); err != nil {
+		return err
+	}
+	clients, err := detached.Open(where.RESTConfig())
+	if err != nil {
+		return err
+	}
+	spec.Args, spec.Images = f.detachedArgs(spec), where.Images()
+	p.say("beginning run %s", spec.Run)
+	if err := clients.Start(ctx, spec); err != nil {
+		return fmt.Errorf("begin a detached run: %w", err)
+	}
+	p.clear()
+	if f.json {
+		return writeJSON(env.Stdout, map[string]any{"schema": 1, "run": spec.Run, "namespace": spec.Namespace})
+	}
+	which := spec.Run + f.labWords()
+	_, err = fmt.Fprintf(env.Stdout, "run %s of %s goes on in the cluster\n  to follow it:           meshtrial attach %s\n  to fetch it at its end: meshtrial runs fetch %s\n",
+		spec.Run, s.Name, which, which)
+	return err
+}
+
+// labWords are the flags by which other commands find the same lab.
+func (f runFlags) labWords() string {
+	if f.own {
+		return ""
+	}
+	words := " --lab " + lab.KindCluster
+	for _, flag := range [][2]string{{"--kubeconfig", f.kubeconfig}, {"--context", f.context}} {
+		if flag[1] != "" {
+			words += " " + flag[0] + " " + shellQuote(flag[1])
+		}
+	}
+	return words
+}
+
+// checkDetach finds flags that do not go with --detach.
+func (f runFlags) checkDetach() error {
+	switch {
+	case f.resume != "":
+		return errs.WithHint(errs.Usage("--detach and --resume are mutually exclusive: the directory is not in the cluster"), "a detached run goes on with its own directory by itself when its pod is lost")
+	case f.out != "":
+		return errs.WithHint(errs.Usage("--detach and --out are mutually exclusive"), "--results says where results go in the cluster, and `meshtrial runs fetch RUN --to DIR` where to on this machine")
+	case f.nodes > 0 || len(f.zones) > 0:
+		return errs.WithHint(errs.Usage("--detach starts no lab, so that --nodes and --zones mean nothing with it"), "meshtrial lab up --nodes 3, and then the run")
+	case f.keepLab:
+		return errs.WithHint(errs.Usage("--detach and --keep-lab are mutually exclusive: it starts no lab"), "meshtrial lab up")
+	case f.results == "" && f.lab == lab.KindCluster:
+		return errs.WithHint(errs.Usage("--detach needs to know where results go in the cluster"), "--results pvc:NAMESPACE/NAME, a PersistentVolumeClaim, or --results s3://BUCKET/PREFIX with --results-secret")
+	case f.results != "":
+		return f.place(&detached.Spec{})
+	case f.secret != "":
+		return errs.WithHint(errs.Usage("--results-secret requires --results s3://BUCKET/PREFIX"), "a PersistentVolumeClaim and a folder of a lab need none")
+	}
+	return nil
+}
+
+// place reads --results and --results-secret into a run's specification.
+func (f *runFlags) place(spec *detached.Spec) (err error) {
+	if !strings.HasPrefix(f.results, "s3:") {
+		if f.secret != "" {
+			return errs.Usage("--results-secret requires --results s3://BUCKET/PREFIX, not %s", f.results)
+		}
+		spec.Namespace, spec.Claim, err = claimOf(f.results)
+		return err
+	}
+	if _, _, err := bucket.Parse(f.results); err != nil {
+		return err
+	}
+	if f.secret == "" {
+		return errs.WithHint(errs.Usage("--results %s needs to know how the store is reached", f.results), "--results-secret [NAMESPACE/]NAME, a Secret in the cluster (docs/detached.md)")
+	}
+	spec.Bucket = f.results
+	spec.Namespace, spec.Secret, _ = strings.Cut(pullSecretOf(f.secret), "/")
+	if len(validation.IsDNS1123Label(spec.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(spec.Secret)) > 0 {
+		return errs.WithHint(errs.Usage("--results-secret %s is not the name of a Secret", f.secret), "it is NAME, or NAMESPACE/NAME")
+	}
+	return nil
+}
+
+// claimOf reads --results.
+func claimOf(text string) (namespace, name string, err error) {
+	claim, ok := strings.CutPrefix(text, "pvc:")
+	namespace, name, both := strings.Cut(claim, "/")
+	if !both {
+		namespace, name = "default", claim
+	}
+	if !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return "", "", errs.WithHint(errs.Usage("--results %s is no place for results", text), "pvc:NAME or pvc:NAMESPACE/NAME, a PersistentVolumeClaim, or s3://BUCKET/PREFIX")
+	}
+	return namespace, name, nil
+}
+
+// openDetached opens the cluster that a detached run is to be in, as the pod will see it, if
+// its user has the rights. A local lab must stay: the run does not end with this process.
+func (f *runFlags) openDetached(ctx context.Context, p *progress, plan *study.Plan, spec *detached.Spec) (lab.Lab, error) {
+	spec.Namespace, spec.OwnNamespace = "meshtrial-detached-"+spec.Run, true
+	if f.results != "" {
+		if err := f.place(spec); err != nil {
+			return nil, err
+		}
+		spec.OwnNamespace = false
+	}
+	if f.lab == lab.KindLocal {
+		running, err := lasting()
+		if err != nil {
+			return nil, err
+		}
+		if f.results == "" {
+			if spec.Folder, err = running.ResultsDir(); err != nil {
+				return nil, fmt.Errorf("make a folder for results: %w", err)
+			}
+		}
+		// To the pod it is a cluster as any other; nothing in it is anybody else's.
+		f.lab, f.kubeconfig, f.image, f.own, f.yes, f.meshWide = lab.KindCluster, running.Kubeconfig(), running.Images().Meshtrial, true, true, true
+		p.note("the run and its results are in the lab %s, and end with it (meshtrial lab down, or this machine's)", running.ID())
+	}
+	where, err := openCluster(ctx, p, *f, append(f.needs(plan), needed(placesOf(nil, spec.Namespace), rights.Detached)...))
+	if err != nil {
+		return nil, err
+	}
+	kube, err := kubernetes.NewForConfig(where.RESTConfig())
+	if err != nil {
+		return nil, err
+	}
+	spec.Rights, _, err = cluster.Resolve(ctx, kube, f.needs(plan)) // its notes were told
+	return where, err
+}
+
+// lasting is the local lab, if one is up that does not end with another command.
+func lasting() (*local.Lab, error) {
+	running, err := local.Open("")
+	if errors.Is(err, local.ErrNotRunning) {
+		return nil, errs.WithHint(errs.Usage("%v, and a detached run needs one that stays", err), "meshtrial lab up")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := sameBuild(running); err != nil {
+		return nil, err
+	}
+	if owner := running.Owner(); owner != nil {
+		return nil, errs.WithHint(errs.Usage("the lab that runs goes when the run ends that it was started for (%s)", owner), "wait for that, and start one that stays: meshtrial lab up")
+	}
+	return running, nil
+}
+
+// vacant refuses a cluster that another run has, unless the detached one is to wait.
+func (f runFlags) vacant(ctx context.Context, where lab.Lab) error {
+	objects, err := dynamic.NewForConfig(where.RESTConfig())
+	if err != nil {
+		return err
+	}
+	holder, err := journal.At(ctx, objects)
+	if err != nil || holder == nil || f.wait > 0 {
+		return err
+	}
+	return errs.WithHint(errs.Usage("%v", &journal.HeldError{Holder: *holder}),
+		"--wait 24h has the detached run wait so long for it; if it is dead: meshtrial cluster restore")
+}
+
+// detachedArgs are the command line of the run's pod.
+func (f runFlags) detachedArgs(spec detached.Spec) []string {
+	out := []string{"detached-run", "--given", detached.GivenDir, "--run", spec.Run, "--namespace", spec.Namespace,
+		"--lab", lab.KindCluster, "--image", f.image, "--observe", f.observe, "--yes"}
+	if f.meshWide {
+		out = append(out, "--mesh-wide")
+	}
+	for _, flag := range [][2]string{{"--pull-secret", f.pullSecret}, {"--revision", f.revision}, {"--s3", spec.Bucket}} {
+		if flag[1] != "" {
+			out = append(out, flag[0], flag[1])
+		}
+	}
+	if f.wait > 0 {
+		out = append(out, "--wait", f.wait.String())
+	}
+	for _, limit := range f.limits {
+		out = append(out, "--limit", limit)
+	}
+	return out
+}

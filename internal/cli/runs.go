@@ -1,0 +1,251 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/detached"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/rights"
+	"github.com/meshtrial/meshtrial/store"
+)
+
+func newRunsCommand(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "runs",
+		Short: "List detached runs, bring their directories, and remove them",
+		Long: "Detached runs are those that `meshtrial run --detach` has begun, in the lab on this machine\n" +
+			"or in a cluster. RUN may be left out where there is only one, or only one at work.",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newRunsListCommand(env), newRunsFetchCommand(env), newRunsDeleteCommand(env))
+	return cmd
+}
+
+// detachedFlags say where detached runs are.
+type detachedFlags struct {
+	lab, kubeconfig, context string
+	namespace                string
+}
+
+func (f *detachedFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.lab, "lab", lab.KindLocal, "where the run is: local (the lab on this machine) or cluster (a kubeconfig's)")
+	addKubeconfigFlags(flags, &f.kubeconfig, &f.context, ofLabCluster)
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the runs' Jobs, that of the PersistentVolumeClaim (default: all)")
+}
+
+// words are the flags by which other commands find the same lab.
+func (f *detachedFlags) words() string {
+	return runFlags{own: f.lab == lab.KindLocal, kubeconfig: f.kubeconfig, context: f.context}.labWords()
+}
+
+// open finds the cluster, if its user has the rights of these features there.
+func (f *detachedFlags) open(ctx context.Context, features ...string) (*detached.Cluster, *rest.Config, error) {
+	switch f.lab {
+	case lab.KindCluster:
+	case lab.KindLocal:
+		if err := (runFlags{lab: f.lab, kubeconfig: f.kubeconfig, context: f.context}).checkLab(); err != nil {
+			return nil, nil, err
+		}
+	default:
+		return nil, nil, errs.WithHint(errs.Usage("unknown lab %q", f.lab), "--lab takes local or cluster")
+	}
+	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, needed(placesOf(nil, f.namespace), append(features, rights.Reach)...))
+	if err != nil {
+		return nil, nil, err
+	}
+	clients, err := detached.Open(config)
+	return clients, config, err
+}
+
+// one finds the run of a command's argument.
+func (f *detachedFlags) one(ctx context.Context, args []string, features ...string) (*detached.Cluster, *rest.Config, detached.Run, error) {
+	clients, config, err := f.open(ctx, features...)
+	if err != nil {
+		return nil, nil, detached.Run{}, err
+	}
+	run, err := clients.Find(ctx, f.namespace, cmp.Or(append(args, "")...))
+	return clients, config, run, err
+}
+
+func newRunsListCommand(env *Env) *cobra.Command {
+	var f detachedFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List detached runs",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			clients, _, err := f.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			all, err := clients.List(cmd.Context(), f.namespace)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(env.Stdout, struct {
+					Schema int            `json:"schema"`
+					Runs   []detached.Run `json:"runs"`
+				}{1, all})
+			}
+			return writeRuns(env, all, time.Now())
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func writeRuns(env *Env, all []detached.Run, now time.Time) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(env.Stdout, "there are no detached runs")
+		return err
+	}
+	w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "RUN\tSTUDY\tSTATE\tTRIALS\tAGE\tRESULTS")
+	for _, r := range all {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", r.Name, r.Study, stateWords(r), r.Trials, now.Sub(r.Since).Round(time.Second), r.Results)
+	}
+	return w.Flush()
+}
+
+// stateWords say how a run stands, and with which code it ended if that is not 0.
+func stateWords(r detached.Run) string {
+	text := string(r.State)
+	if r.Ended() && r.Exit != nil && *r.Exit != 0 {
+		text += fmt.Sprintf(", exit code %d", *r.Exit)
+	}
+	if r.Fetched {
+		text += ", fetched"
+	}
+	return text
+}
+
+func atMostOneRun(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return errs.Usage("one run at a time, got %d", len(args))
+	}
+	return nil
+}
+
+func newRunsFetchCommand(env *Env) *cobra.Command {
+	var f detachedFlags
+	var to string
+	cmd := &cobra.Command{
+		Use:   "fetch [RUN]",
+		Short: "Bring the directory of a detached run that has ended",
+		Long: "A pod on the run's volume hands out the run directory, which is made here whole or not at\n" +
+			"all. What is in the cluster stays, until `meshtrial runs delete`.",
+		Args: atMostOneRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if to != "" {
+				if err := store.Vacant(to); err != nil {
+					return err
+				}
+			}
+			clients, _, run, err := f.one(cmd.Context(), args, rights.DetachedRuns)
+			if err != nil {
+				return err
+			}
+			if to == "" {
+				to = filepath.Join("runs", run.Study+"-"+run.Name)
+			}
+			return fetch(cmd.Context(), env, clients, run, to)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&to, "to", "", "run `directory` to make (default runs/STUDY-RUN)")
+	return cmd
+}
+
+func fetch(ctx context.Context, env *Env, clients *detached.Cluster, run detached.Run, to string) error {
+	p := newProgress(env.Stderr)
+	defer p.clear()
+	if err := clients.Fetch(ctx, run, to, func(text string) { p.say("%s", text) }); err != nil {
+		return err
+	}
+	p.clear()
+	loaded, notes, err := store.Load(ctx, to)
+	if err != nil {
+		return fmt.Errorf("%s was fetched as it is in the cluster, but is not to be read: %w", to, err)
+	}
+	for _, note := range notes {
+		p.note("note: %s", note)
+	}
+	_, err = fmt.Fprintf(env.Stdout, "%s: %s of %s\n  look at it: meshtrial report %s\n", to, count(len(loaded.Trials), "trial"), run.Study, shellQuote(to))
+	return err
+}
+
+func newRunsDeleteCommand(env *Env) *cobra.Command {
+	var f detachedFlags
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "delete RUN",
+		Short: "Remove a detached run with everything that it made, results in the cluster among it",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errs.WithHint(errs.Usage("name the run to remove, one at a time"), "meshtrial runs list")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			clients, config, run, err := f.one(ctx, args, rights.DetachedRuns)
+			if err != nil {
+				return err
+			}
+			switch {
+			case force:
+			case !run.Ended():
+				return errs.WithHint(errs.Usage("run %s is at work (%s)", run.Name, run.State), "--force stops it, and removes it with its results")
+			case !run.Fetched && run.Trials > 0:
+				return errs.WithHint(errs.Usage("the results of run %s are in the cluster alone", run.Name), "meshtrial runs fetch %s brings them; --force removes them", run.Name)
+			}
+			p := newProgress(env.Stderr)
+			defer p.clear()
+			last, err := clients.Delete(ctx, run, force, func(text string) { p.say("%s", text) })
+			if err == nil && last {
+				err = tidyJournal(ctx, p, config, f.lab == lab.KindLocal)
+			}
+			if err != nil {
+				return err
+			}
+			p.clear()
+			_, err = fmt.Fprintf(env.Stdout, "run %s is removed\n", run.Name)
+			return err
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&force, "force", false, "also if it is at work, or its results were not fetched")
+	return cmd
+}
+
+// tidyJournal has the journal's namespace go if nothing is noted there. Where somebody is
+// at work it goes when he leaves.
+func tidyJournal(ctx context.Context, p *progress, config *rest.Config, own bool) error {
+	if own {
+		return nil
+	}
+	j, err := openJournal(ctx, p, config, commandRun("runs"), "", 0, false)
+	if held := (*journal.HeldError)(nil); errors.As(err, &held) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return leave(ctx, j)
+}

@@ -1,0 +1,62 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+)
+
+// reservedAnnotation marks a namespace that [Reserve] keeps and [Unreserve] may
+// give back; one that somebody prepared has none.
+const reservedAnnotation = "meshtrial.dev/reserved"
+
+// Reserve has the journal's namespace be there and stay when the last note goes:
+// rights are in it of somebody who has yet to come.
+func Reserve(ctx context.Context, kube dynamic.Interface) error {
+	if err := ensureNamespace(ctx, kube, func(string, ...any) {}); err != nil {
+		return err
+	}
+	found, err := kube.Resource(namespaces).Get(ctx, Namespace, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("namespace %s: %w", Namespace, err)
+	}
+	if found.GetLabels()[Label] == "" {
+		return nil // prepared by somebody, or reserved
+	}
+	return mark(ctx, kube, found.GetUID(), map[string]any{Label: nil, partOf: "meshtrial"}, "true")
+}
+
+// Unreserve takes back what [Reserve] did: the next one who leaves removes the
+// namespace once nothing is noted there. It says whether there was anything to do.
+func Unreserve(ctx context.Context, kube dynamic.Interface) (bool, error) {
+	found, err := kube.Resource(namespaces).Get(ctx, Namespace, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("namespace %s: %w", Namespace, err)
+	case found.GetAnnotations()[reservedAnnotation] == "":
+		return false, nil
+	}
+	return true, mark(ctx, kube, found.GetUID(), map[string]any{Label: "namespace", partOf: nil}, nil)
+}
+
+// mark changes labels of the journal's namespace, the one of this UID, and whether it
+// is reserved.
+func mark(ctx context.Context, kube dynamic.Interface, uid types.UID, labels map[string]any, reserved any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": uid, "labels": labels, "annotations": map[string]any{reservedAnnotation: reserved}}})
+	if err != nil {
+		return err
+	}
+	_, err = kube.Resource(namespaces).Patch(ctx, Namespace, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
+	if err != nil {
+		return fmt.Errorf("label namespace %s: %w", Namespace, err)
+	}
+	return nil
+}
