@@ -63,7 +63,11 @@ func detach(ctx context.Context, env *Env, f runFlags, args []string) (err error
 	if err := agreeTo(ctx, env, p, f, plan, &options, connected); err != nil {
 		return err
 	}
-	clients, err := detached.Open(where.RESTConfig(), f.labWords())
+	words := f.labWords()
+	if !f.own { // whoever has rights in that namespace alone finds it too
+		words += " -n " + spec.Namespace
+	}
+	clients, err := detached.Open(where.RESTConfig(), words)
 	if err != nil {
 		return err
 	}
@@ -76,7 +80,7 @@ func detach(ctx context.Context, env *Env, f runFlags, args []string) (err error
 	if f.json {
 		return writeJSON(env.Stdout, map[string]any{"schema": 1, "run": spec.Run, "namespace": spec.Namespace})
 	}
-	which := spec.Run + f.labWords()
+	which := spec.Run + words
 	_, err = fmt.Fprintf(env.Stdout, "run %s of %s goes on in the cluster\n  to follow it:           meshtrial attach %s\n  to fetch it at its end: meshtrial runs fetch %s\n",
 		spec.Run, s.Name, which, which)
 	return err

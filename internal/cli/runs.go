@@ -209,7 +209,7 @@ func newRunsDeleteCommand(env *Env) *cobra.Command {
 		Short: "Remove a detached run with everything that it made, including its results in the cluster",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return errs.WithHint(errs.Usage("name the run to remove, one at a time"), "meshtrial runs list")
+				return errs.WithHint(errs.Usage("name the run to remove, one at a time"), "meshtrial runs list%s", f.words())
 			}
 			return nil
 		},
