@@ -108,7 +108,31 @@ func Unpack(r io.Reader, to string) (err error) {
 	if err := os.Chmod(part, 0o755); err != nil {
 		return err
 	}
-	return os.Rename(part, to)
+	if err := syncFolders(part); err != nil {
+		return err
+	}
+	if err := os.Rename(part, to); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(to))
+}
+
+// syncFolders makes durable what was made in a folder and below it.
+func syncFolders(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		return syncFolder(path)
+	})
+}
+
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // unpack writes what an archive has, and holds it against the archive's last entry.
@@ -145,7 +169,7 @@ func unpack(in *tar.Reader, root *os.Root) error {
 func whole(in io.Reader, got map[string]string) error {
 	var want map[string]string
 	if err := json.NewDecoder(io.LimitReader(in, maxSums)).Decode(&want); err != nil {
-		return fmt.Errorf("the archive of the run says not what it has: %w", err)
+		return fmt.Errorf("the archive of the run does not say what it holds: %w", err)
 	}
 	for name, sum := range want {
 		if got[name] != sum {
@@ -169,6 +193,9 @@ func unpackFile(in io.Reader, root *os.Root, name string, mode fs.FileMode) (str
 	_, err = io.Copy(io.MultiWriter(file, sum), in)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errs.WithHint(fmt.Errorf("the archive of the run ends in the middle of %s", name), "fetch it again")
+	}
+	if err == nil {
+		err = file.Sync()
 	}
 	return hex.EncodeToString(sum.Sum(nil)), errors.Join(err, file.Close())
 }

@@ -127,7 +127,7 @@ func TestUnpackRefuses(t *testing.T) {
 		"no sums":               {[]tar.Header{{Typeflag: tar.TypeReg, Name: "a"}}, "before it is whole"},
 		"sums of others":        {[]tar.Header{sums(`{"a": "00"}`)}, "a of the run came damaged"},
 		"a file too many":       {[]tar.Header{{Typeflag: tar.TypeReg, Name: "a"}, sums(`{}`)}, "1 files of the run came, not the 0"},
-		"no JSON":               {[]tar.Header{sums(`]`)}, "says not what it has"},
+		"no JSON":               {[]tar.Header{sums(`]`)}, "does not say what it holds"},
 	} {
 		var data bytes.Buffer
 		w := tar.NewWriter(&data)

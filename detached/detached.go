@@ -86,10 +86,12 @@ type Cluster struct {
 	config  *rest.Config
 	kube    kubernetes.Interface
 	objects dynamic.Interface
+	words   string // the flags by which commands find it, for hints
 }
 
-// Open makes clients. It asks for nothing yet.
-func Open(config *rest.Config) (*Cluster, error) {
+// Open makes clients. It asks for nothing yet. words are the flags by which other commands
+// find this cluster, with a blank before each.
+func Open(config *rest.Config, words string) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = -1, -1 // the server decides how fast
 	kube, err := kubernetes.NewForConfig(config)
@@ -97,7 +99,7 @@ func Open(config *rest.Config) (*Cluster, error) {
 		return nil, err
 	}
 	objects, err := dynamic.NewForConfig(config)
-	return &Cluster{config: config, kube: kube, objects: objects}, err
+	return &Cluster{config: config, kube: kube, objects: objects, words: words}, err
 }
 
 // Where the kinds of objects are that a run makes.
@@ -144,7 +146,7 @@ func (c *Cluster) Start(ctx context.Context, s Spec) (err error) {
 	if err != nil {
 		return err
 	}
-	defer ending.Owe(ctx, "the objects of detached run "+s.Run, "meshtrial runs delete "+s.Run)()
+	defer ending.Owe(ctx, "the objects of detached run "+s.Run, "kubectl delete clusterrole -l "+Label+"="+s.Run)()
 	defer func() {
 		if err != nil {
 			ctx, cancel := ending.Within(ctx, undoLimit)
@@ -162,9 +164,23 @@ func (c *Cluster) Start(ctx context.Context, s Spec) (err error) {
 	owner := metav1.OwnerReference{APIVersion: made.GetAPIVersion(), Kind: made.GetKind(), Name: made.GetName(), UID: made.GetUID()}
 	for _, o := range objects {
 		o.SetOwnerReferences([]metav1.OwnerReference{owner})
-		if _, err := c.create(ctx, o); err != nil {
+		made, err := c.create(ctx, o)
+		if err != nil {
 			return err
 		}
+		if made.GetKind() == "Job" {
+			return oneWriter(made)
+		}
+	}
+	return nil
+}
+
+// oneWriter refuses a Job whose pods may be two at once: API servers before 1.29 drop what
+// they do not know of.
+func oneWriter(job *unstructured.Unstructured) error {
+	if policy, _, _ := unstructured.NestedString(job.Object, "spec", "podReplacementPolicy"); policy != replaceEnded {
+		return errs.WithHint(errs.Usage("this cluster has no spec.podReplacementPolicy of Jobs, without which two pods may write to the run's directory"),
+			"detached runs need Kubernetes 1.29 or newer; without --detach the run needs this terminal, but not that")
 	}
 	return nil
 }
@@ -224,11 +240,27 @@ func (c *Cluster) create(ctx context.Context, o *unstructured.Unstructured) (*un
 	switch {
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "not currently held"):
 		return nil, errs.WithHint(fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err),
-			"who begins a detached run needs the rights that it has: `meshtrial cluster check` with the study and --feature detached lists them")
+			"whoever begins a detached run needs the rights that it has: `meshtrial cluster check` with the study and --feature detached lists them")
 	case err != nil:
 		return nil, fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
 	return made, nil
+}
+
+// own refuses a run whose Job names a ClusterRole that is not the run's.
+func (c *Cluster) own(ctx context.Context, r Run) error {
+	anchor, err := c.objects.Resource(resources["ClusterRole"]).Get(ctx, r.anchor, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil // it is gone, and the rest goes
+	}
+	if err != nil {
+		return fmt.Errorf("run %s: %w", r.Name, err)
+	}
+	if anchor.GetLabels()[Label] != r.Name {
+		return errs.WithHint(fmt.Errorf("the Job of run %s names ClusterRole %q, which is not the run's; nothing is removed", r.Name, r.anchor),
+			"somebody made or changed that Job: kubectl -n %s get job %s -o yaml", r.Namespace, objectName(r.Name))
+	}
+	return nil
 }
 
 // remove deletes a run's ClusterRole: the cluster's garbage collector takes the rest.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -45,14 +46,20 @@ func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(t
 		switch {
 		case ctx.Err() != nil:
 			continue
+		case denied(err):
+			return of, err
 		case err != nil:
 			f.say("the cluster does not answer: " + err.Error())
 			continue
 		case len(found) == 0:
-			return of, errs.WithHint(fmt.Errorf("run %s is gone: it was deleted", of.Name), "meshtrial runs list")
+			return of, errs.WithHint(fmt.Errorf("run %s is gone: it was deleted", of.Name), "meshtrial runs list%s", c.words)
 		}
 		s := found[0]
 		of = s.Run
+		held := stuck(s.pod, time.Now())
+		if held != "" {
+			f.say(held)
+		}
 		if s.pod != nil && f.wants(s.pod) {
 			if err := f.read(ctx, c, s.pod); err != nil {
 				return of, err
@@ -64,10 +71,13 @@ func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(t
 		if of.Ended() {
 			return of, nil
 		}
-		switch of.State {
-		case Moving:
-			f.say("the run moves: waiting for its next pod")
-		case Waiting:
+		switch {
+		case held != "":
+		case of.State == Moving:
+			f.say("the run's pod was lost: waiting for the next one")
+		case of.State == Stopped:
+			f.say("the run was stopped: waiting until it has put back what it changed")
+		case of.State == Waiting:
 			f.say("waiting for the run's pod" + why(s.pod))
 		}
 		missing := 0
@@ -78,6 +88,23 @@ func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(t
 			return of, err
 		}
 	}
+}
+
+// denied says that an API server answers, and refuses whoever asks.
+func denied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
+
+// overdue is how long after its time to end a pod is taken for one of a dead node. Clocks
+// differ.
+const overdue = time.Minute
+
+// stuck says what holds the end of a pod up, and with it the next one: nobody but its node
+// can tell that it is over. "" if nothing does.
+func stuck(pod *corev1.Pod, now time.Time) string {
+	if pod == nil || over(pod) || pod.DeletionTimestamp == nil || now.Before(pod.DeletionTimestamp.Add(overdue)) {
+		return ""
+	}
+	return fmt.Sprintf("pod %s on node %s should have ended by %s: its node may be dead, and no other pod begins before it is known to be over\n  once it is certain that the node is off: kubectl -n %s delete pod %s --force --grace-period=0",
+		pod.Name, pod.Spec.NodeName, pod.DeletionTimestamp.Local().Format(time.TimeOnly), pod.Namespace, pod.Name)
 }
 
 // pause waits a moment, less if ctx ends.
@@ -123,7 +150,7 @@ func (f *follower) wants(pod *corev1.Pod) bool {
 }
 
 // read reads on in the log of a pod. Where the line breaks it says nothing: it is read
-// on from there. Its error is of writing.
+// on from there. Its error is of writing, or that logs are not for whoever asks.
 func (f *follower) read(ctx context.Context, c *Cluster, pod *corev1.Pod) error {
 	if pod.UID != f.pod {
 		f.pod, f.last, f.whole = pod.UID, time.Time{}, false
@@ -133,6 +160,9 @@ func (f *follower) read(ctx context.Context, c *Cluster, pod *corev1.Pod) error 
 		options.SinceTime = &metav1.Time{Time: f.last}
 	}
 	stream, err := c.kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
+	if denied(err) {
+		return fmt.Errorf("read the log of pod %s: %w", pod.Name, err)
+	}
 	if err != nil {
 		if over(pod) { // and its log with its node
 			f.whole = true

@@ -1,11 +1,19 @@
 package detached
 
 import (
+	"context"
 	"errors"
 	"io"
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 // A log that breaks off is read on where it broke: no line is lost, and none comes
@@ -35,6 +43,44 @@ func TestLines(t *testing.T) {
 	f.out = full{}
 	if _, err := f.lines(strings.NewReader("2026-11-26T10:00:03Z more\n")); err == nil {
 		t.Error("nobody reads, and it goes on")
+	}
+}
+
+// Whoever may not look at the runs learns that, and does not wait for it to change.
+func TestFollowDenied(t *testing.T) {
+	group := schema.GroupResource{Resource: "jobs"}
+	for _, refusal := range []error{apierrors.NewForbidden(group, "", errors.New("not yours")), apierrors.NewUnauthorized("expired")} {
+		c, kube := fake()
+		kube.PrependReactor("list", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, refusal })
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		_, err := c.Follow(ctx, Run{Name: "r"}, io.Discard, func(string) {})
+		if cancel(); !errors.Is(err, refusal) {
+			t.Errorf("%v, want %v", err, refusal)
+		}
+	}
+}
+
+func TestStuck(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	pod := func(deleted time.Duration, phase corev1.PodPhase) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", DeletionTimestamp: &metav1.Time{Time: now.Add(deleted)}},
+			Spec: corev1.PodSpec{NodeName: "worker-3"}, Status: corev1.PodStatus{Phase: phase}}
+	}
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"no pod":      {nil, false},
+		"at work":     {&corev1.Pod{}, false},
+		"has time":    {pod(time.Minute, corev1.PodRunning), false},
+		"just due":    {pod(-time.Second, corev1.PodRunning), false},
+		"overdue":     {pod(-2*time.Minute, corev1.PodRunning), true},
+		"over by now": {pod(-2*time.Minute, corev1.PodFailed), false},
+	} {
+		text := stuck(c.pod, now)
+		if (text != "") != c.want || c.want && (!strings.Contains(text, "node worker-3") || !strings.Contains(text, "kubectl -n n delete pod p --force")) {
+			t.Errorf("%s: %q", name, text)
+		}
 	}
 }
 

@@ -36,9 +36,11 @@ const (
 )
 
 const (
-	// retries is how many pods may fail, each some time after the one before. One that is
-	// evicted, drained or deleted with its time to end is not counted.
+	// retries is how often a pod that failed is made anew, each some time after the one
+	// before. One that is evicted, drained or deleted with its time to end is not counted.
 	retries = 4
+	// replaceEnded has the next pod wait for the end of the one before.
+	replaceEnded = "Failed"
 	// graceSeconds is what a run needs to put back what it changed: see site.RestoreTimeout.
 	graceSeconds = 360
 	// MaxStudy is what a ConfigMap holds, in bytes.
@@ -153,7 +155,7 @@ func (s Spec) job(anchor string, secret *corev1.Secret) (*unstructured.Unstructu
 	job := s.object("batch/v1", "Job", s.Namespace, s.Name(), map[string]any{"spec": map[string]any{
 		"completions": int64(1), "parallelism": int64(1), "backoffLimit": int64(retries),
 		// The run's directory has one writer: the next pod waits for the end of this one.
-		"podReplacementPolicy": "Failed",
+		"podReplacementPolicy": replaceEnded,
 		"podFailurePolicy": map[string]any{"rules": []any{
 			map[string]any{"action": "Ignore", "onPodConditions": []any{map[string]any{"type": string(corev1.DisruptionTarget), "status": "True"}}},
 			ends("Ignore", int64(errs.CodeInterrupted)),

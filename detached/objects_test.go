@@ -27,7 +27,7 @@ import (
 func spec(t *testing.T) Spec {
 	t.Helper()
 	plan := studytest.Plan(t, "name: p\nquestion: q?\nfactors: {sidecars: [none, both]}\n")
-	return Spec{Run: "r1", Study: "p", Source: []byte("name: p\n"), Resolved: []byte("name: p\nquestion: q?\n"), Args: []string{"detached-run"},
+	return Spec{Run: "20261126-100000-abcd", Study: "p", Source: []byte("name: p\n"), Resolved: []byte("name: p\nquestion: q?\n"), Args: []string{"detached-run"},
 		Images: lab.Images{Meshtrial: "registry.example/meshtrial:1", PullPolicy: corev1.PullIfNotPresent}, Namespace: "results", Claim: "disk",
 		Rights: rights.Place(rights.Of(plan), rights.Places{Run: "meshtrial-check", Journal: journal.Namespace, Meshes: map[string]string{"istio": "istio-system"}})}
 }
@@ -58,7 +58,7 @@ func TestObjects(t *testing.T) {
 	s := spec(t)
 	all := objectsOf(t, s, nil)
 	for _, o := range all {
-		if o.GetLabels()[Label] != "r1" || o.GetLabels()[site.RunLabel] != "" {
+		if o.GetLabels()[Label] != "20261126-100000-abcd" || o.GetLabels()[site.RunLabel] != "" {
 			t.Errorf("%s %s has the labels %v", o.GetKind(), o.GetName(), o.GetLabels())
 		}
 		if _, known := resources[o.GetKind()]; !known {
@@ -68,7 +68,7 @@ func TestObjects(t *testing.T) {
 	if last := all[len(all)-1]; last.GetKind() != "Job" {
 		t.Errorf("the Job comes before %s %s", last.GetKind(), last.GetName())
 	}
-	const granted = "meshtrial:results:meshtrial-r1"
+	const granted = "meshtrial:results:meshtrial-20261126-100000-abcd"
 	for _, namespace := range []string{"", journal.Namespace, "istio-system"} {
 		kind := "Role"
 		if namespace == "" {
@@ -76,17 +76,17 @@ func TestObjects(t *testing.T) {
 		}
 		binding := one(t, all, kind+"Binding", namespace, granted)
 		subjects, _, _ := unstructured.NestedSlice(binding.Object, "subjects")
-		if len(subjects) != 1 || subjects[0].(map[string]any)["name"] != "meshtrial-r1" || subjects[0].(map[string]any)["namespace"] != "results" {
+		if len(subjects) != 1 || subjects[0].(map[string]any)["name"] != "meshtrial-20261126-100000-abcd" || subjects[0].(map[string]any)["namespace"] != "results" {
 			t.Errorf("%s in %q is for %v", kind, namespace, subjects)
 		}
 		one(t, all, kind, namespace, granted)
 	}
-	rules, _, _ := unstructured.NestedSlice(one(t, all, "Role", "results", "meshtrial-r1").Object, "rules")
+	rules, _, _ := unstructured.NestedSlice(one(t, all, "Role", "results", "meshtrial-20261126-100000-abcd").Object, "rules")
 	if len(rules) != 1 || len(rules[0].(map[string]any)["resourceNames"].([]any)) != 1 {
 		t.Errorf("in its own namespace the pod may more than to say how far it is: %v", rules)
 	}
-	one(t, all, "ServiceAccount", "results", "meshtrial-r1")
-	if text, _, _ := unstructured.NestedString(one(t, all, "ConfigMap", "results", "meshtrial-r1-study").Object, "data", "resolved.yaml"); text != string(s.Resolved) {
+	one(t, all, "ServiceAccount", "results", "meshtrial-20261126-100000-abcd")
+	if text, _, _ := unstructured.NestedString(one(t, all, "ConfigMap", "results", "meshtrial-20261126-100000-abcd-study").Object, "data", "resolved.yaml"); text != string(s.Resolved) {
 		t.Errorf("the study is %q", text)
 	}
 }
@@ -153,10 +153,12 @@ func TestPod(t *testing.T) {
 		"the Secret beside it": {func(s *Spec) { s.Images.PullSecret = "results/registry" }, nil,
 			func(p corev1.PodSpec) bool { return p.ImagePullSecrets[0].Name == "registry" }},
 		"a copy of the Secret": {func(s *Spec) { s.Images.PullSecret = "default/registry" }, &corev1.Secret{Type: corev1.SecretTypeDockerConfigJson},
-			func(p corev1.PodSpec) bool { return p.ImagePullSecrets[0].Name == "meshtrial-r1-pull" }},
+			func(p corev1.PodSpec) bool {
+				return p.ImagePullSecrets[0].Name == "meshtrial-20261126-100000-abcd-pull"
+			}},
 		"an ordinary pod": {nil, nil, func(p corev1.PodSpec) bool {
 			c := p.Containers[0].SecurityContext
-			return !p.HostPID && !p.HostNetwork && *c.RunAsNonRoot && len(c.Capabilities.Add) == 0 && *c.ReadOnlyRootFilesystem && p.ServiceAccountName == "meshtrial-r1"
+			return !p.HostPID && !p.HostNetwork && *c.RunAsNonRoot && len(c.Capabilities.Add) == 0 && *c.ReadOnlyRootFilesystem && p.ServiceAccountName == "meshtrial-20261126-100000-abcd"
 		}},
 	} {
 		s := spec(t)
@@ -176,7 +178,7 @@ func TestPod(t *testing.T) {
 			volumes = 2
 		}
 		if len(p.Volumes) != volumes || len(p.Containers[0].VolumeMounts) != volumes || p.Volumes[volumes-1].Name != "results" || slices.Contains(p.Containers[0].Args, s.Bucket) != (s.Bucket != "") || p.ServiceAccountName != "" || *p.AutomountServiceAccountToken || p.Containers[0].Image != s.Images.Meshtrial ||
-			len(p.ImagePullSecrets) != len(j.Spec.Template.Spec.ImagePullSecrets) || !slices.Contains(p.Containers[0].Args, "/results/r1") || reader.Labels[partLabel] != partReader {
+			len(p.ImagePullSecrets) != len(j.Spec.Template.Spec.ImagePullSecrets) || !slices.Contains(p.Containers[0].Args, "/results/20261126-100000-abcd") || reader.Labels[partLabel] != partReader {
 			t.Errorf("%s: the pod that reads results is %+v", name, reader)
 		}
 	}
@@ -209,13 +211,13 @@ func TestStart(t *testing.T) {
 		}
 		for _, o := range all.Items {
 			owner := o.GetOwnerReferences()
-			if o.GetName() != journal.Namespace && kind != "ClusterRole" && (len(owner) != 1 || owner[0].Kind != "ClusterRole" || owner[0].Name != "meshtrial:results:meshtrial-r1") {
+			if o.GetName() != journal.Namespace && kind != "ClusterRole" && (len(owner) != 1 || owner[0].Kind != "ClusterRole" || owner[0].Name != "meshtrial:results:meshtrial-20261126-100000-abcd") {
 				t.Errorf("%s %s belongs to %v", kind, o.GetName(), owner)
 			}
 		}
 	}
 	runs, err := c.List(t.Context(), "")
-	if err != nil || len(runs) != 1 || runs[0].Name != "r1" || runs[0].Study != "p" || runs[0].State != Waiting || runs[0].Results != "pvc:results/disk" {
+	if err != nil || len(runs) != 1 || runs[0].Name != "20261126-100000-abcd" || runs[0].Study != "p" || runs[0].State != Waiting || runs[0].Results != "pvc:results/disk" {
 		t.Errorf("%+v, %v", runs, err)
 	}
 }
@@ -238,5 +240,65 @@ func TestStartFails(t *testing.T) {
 	}
 	if done, err := journal.Unreserve(t.Context(), kube); err != nil || done {
 		t.Errorf("the journal's namespace stays for nobody: %t, %v", done, err)
+	}
+}
+
+// Whoever may make Jobs chooses what they are called: what is no name of a run or study
+// names no folder, and is not printed.
+func TestForeignJobs(t *testing.T) {
+	const run = "20261126-100000-abcd"
+	for name, c := range map[string]struct {
+		run, study, job string
+		want            int
+	}{
+		"ours":             {run, "p", "meshtrial-" + run, 1},
+		"no run":           {"", "p", "meshtrial-", 0},
+		"another run":      {"journal", "p", "meshtrial-journal", 0},
+		"no study":         {run, "", "meshtrial-" + run, 0},
+		"up and away":      {run, "../../.ssh/x", "meshtrial-" + run, 0},
+		"a terminal's":     {run, "p\x1b[2J", "meshtrial-" + run, 0},
+		"of another's run": {run, "p", "mine", 0},
+	} {
+		job := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "batch/v1", "kind": "Job"}}
+		job.SetNamespace("results")
+		job.SetName(c.job)
+		job.SetLabels(map[string]string{Label: c.run})
+		job.SetAnnotations(map[string]string{studyAnnotation: c.study})
+		cluster, _ := fake(job)
+		if runs, err := cluster.List(t.Context(), ""); err != nil || len(runs) != c.want {
+			t.Errorf("%s: %+v, %v", name, runs, err)
+		}
+	}
+}
+
+// An annotation names what is deleted: nothing but what bears the run's name.
+func TestDeleteRefusesForeignAnchor(t *testing.T) {
+	role := &unstructured.Unstructured{Object: map[string]any{"apiVersion": rbacGroup + "/v1", "kind": "ClusterRole"}}
+	role.SetName("cluster-admin")
+	c, kube := fake(role)
+	_, err := c.Delete(t.Context(), Run{Name: "20261126-100000-abcd", State: Completed, anchor: "cluster-admin"}, true, func(string) {})
+	if err == nil {
+		t.Error("it is deleted")
+	}
+	if _, err := kube.Resource(resources["ClusterRole"]).Get(t.Context(), "cluster-admin", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// An API server that does not know of podReplacementPolicy would have two pods write to
+// one directory.
+func TestStartRefusesOldClusters(t *testing.T) {
+	c, kube := fake(disk())
+	kube.PrependReactor("create", "jobs", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		made := a.(clienttesting.CreateAction).GetObject().(*unstructured.Unstructured).DeepCopy()
+		unstructured.RemoveNestedField(made.Object, "spec", "podReplacementPolicy")
+		return true, made, nil
+	})
+	if err := c.Start(t.Context(), spec(t)); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error()+errs.Hint(err), "1.29") {
+		t.Errorf("%v (hint %q)", err, errs.Hint(err))
+	}
+	left, err := kube.Resource(resources["ClusterRole"]).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(left.Items) > 0 {
+		t.Errorf("what all belongs to is left: %d, %v", len(left.Items), err)
 	}
 }

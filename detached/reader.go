@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -111,9 +112,34 @@ type reader struct {
 	jsonhttp.Client
 	dialer *lab.Dialer
 	end    func(context.Context) error // removes the pod
+	quiet  func()                      // ends the signs of life; nil: there were none
+}
+
+// How often a pod that reads hears that somebody is there, whatever it is at: it may be
+// busy with one file for minutes.
+const (
+	beatEvery = 10 * time.Second
+	beatTime  = 5 * time.Second
+)
+
+// beat has the pod hear that somebody is there, until ctx ends or [reader.close] ends it.
+func (r *reader) beat(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	var beats sync.WaitGroup
+	beats.Go(func() {
+		for wake.Pause(ctx, beatEvery) == nil {
+			once, end := context.WithTimeout(ctx, beatTime)
+			_ = r.StillHere(once) // the next one will do
+			end()
+		}
+	})
+	r.quiet = func() { cancel(); beats.Wait() }
 }
 
 func (r *reader) close(ctx context.Context) error {
+	if r.quiet != nil {
+		r.quiet()
+	}
 	ctx, cancel := ending.Within(ctx, undoLimit)
 	defer cancel()
 	return errors.Join(r.dialer.Close(), r.end(ctx))
@@ -149,6 +175,7 @@ func (c *Cluster) open(ctx context.Context, r Run, tell func(string)) (*reader, 
 		return nil, errors.Join(fmt.Errorf("the pod that reads the results of run %s: %w", r.Name, err), out.close(ctx))
 	}
 	out.Client = jsonhttp.Client{HTTPClient: out.dialer.Role(made.Namespace, made.Name, ControlPort), BaseURL: lab.InPod, Name: "results", MaxAnswer: maxAnswer}
+	out.beat(ctx)
 	return out, nil
 }
 

@@ -17,10 +17,10 @@ import (
 	"github.com/meshtrial/meshtrial/store"
 )
 
-// Fetch brings the directory of a run that has ended, whole, and notes that.
+// Fetch brings the directory of a run that has ended, whole. [Cluster.Fetched] notes that.
 func (c *Cluster) Fetch(ctx context.Context, r Run, to string, tell func(string)) (err error) {
 	if !r.Ended() {
-		return errs.WithHint(errs.Usage("run %s is at work (%s), and reading its results would be in its figures", r.Name, r.State), "meshtrial attach %s waits for its end", r.Name)
+		return errs.WithHint(errs.Usage("run %s is at work (%s), and reading its results would be in its figures", r.Name, r.State), "meshtrial attach %s%s waits for its end", r.Name, c.words)
 	}
 	if err := store.Vacant(to); err != nil {
 		return err
@@ -42,6 +42,11 @@ func (c *Cluster) Fetch(ctx context.Context, r Run, to string, tell func(string)
 	if err := Unpack(body, to); err != nil {
 		return errs.WithHint(fmt.Errorf("fetch run %s: %w", r.Name, err), "nothing was made of it; fetch it again")
 	}
+	return nil
+}
+
+// Fetched notes that a run's directory is safe elsewhere.
+func (c *Cluster) Fetched(ctx context.Context, r Run) error {
 	return c.note(ctx, r, map[string]any{"metadata": map[string]any{"annotations": map[string]any{fetchedAnnotation: "true"}}})
 }
 
@@ -70,15 +75,16 @@ const (
 // namespace, which it held, may go. With force, results that cannot be removed stay,
 // which is told.
 func (c *Cluster) Delete(ctx context.Context, r Run, force bool, tell func(string)) (last bool, err error) {
-	if !r.Ended() {
-		if err := c.stop(ctx, r, tell); err != nil {
-			return false, err
-		}
+	if err := c.own(ctx, r); err != nil {
+		return false, err
+	}
+	if err := c.stop(ctx, r, tell); err != nil {
+		return false, err
 	}
 	switch err := c.discard(ctx, r, tell); {
 	case err == nil:
 	case !force || ctx.Err() != nil:
-		return false, errs.WithHint(fmt.Errorf("remove %s: %w", r.Results, err), "nothing else was removed; meshtrial runs delete %s --force leaves what cannot be", r.Name)
+		return false, errs.WithHint(fmt.Errorf("remove %s: %w", r.Results, err), "nothing else was removed; meshtrial runs delete %s --force%s leaves what cannot be", r.Name, c.words)
 	default:
 		tell(fmt.Sprintf("%s stays: %v", r.Results, err))
 	}
@@ -92,24 +98,26 @@ func (c *Cluster) Delete(ctx context.Context, r Run, force bool, tell func(strin
 	return c.unreserve(ctx)
 }
 
-// stop has the Job end its pod, and waits until the pod has put back what it changed.
+// stop has the Job end its pod if it is at work, and waits until no pod is: one that was
+// told to end before puts back what it changed.
 func (c *Cluster) stop(ctx context.Context, r Run, tell func(string)) error {
-	if err := c.note(ctx, r, map[string]any{"spec": map[string]any{"suspend": true}}); err != nil {
-		return err
+	if !r.Ended() {
+		if err := c.note(ctx, r, map[string]any{"spec": map[string]any{"suspend": true}}); err != nil {
+			return err
+		}
+		tell("stopping the run, which puts back what it changed")
 	}
-	tell("stopping the run, which puts back what it changed")
-	return c.until(ctx, stopLimit, fmt.Sprintf("the pods of run %s do not end", r.Name), func(ctx context.Context) (bool, error) {
+	err := c.until(ctx, stopLimit, fmt.Sprintf("the pods of run %s do not end", r.Name), func(ctx context.Context) (bool, error) {
 		found, err := c.look(ctx, r.Namespace, r.Name)
 		if err != nil || len(found) == 0 {
 			return true, err
 		}
-		for i := range found[0].pods {
-			if !over(&found[0].pods[i]) {
-				return false, nil
-			}
-		}
-		return true, nil
+		return !found[0].atWork, nil
 	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errs.WithHint(err, "kubectl -n %s get pods -l %s=%s -o wide; if their node is dead: kubectl -n %s delete pod POD --force --grace-period=0", r.Namespace, Label, r.Name, r.Namespace)
+	}
+	return err
 }
 
 // discard removes the run directory.

@@ -3,11 +3,11 @@ package detached
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +17,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/lazyregexp"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/journal"
 )
 
@@ -67,10 +69,29 @@ type Run struct {
 	bucket   string
 	anchor   string
 	template corev1.PodTemplateSpec
+	atWork   bool // one of its pods is not over
 }
 
-// Ended says that no pod comes any more.
-func (r Run) Ended() bool { return r.State == Completed || r.State == Failed || r.State == Stopped }
+// Ended says that no pod is at work, and none comes any more. One that was told to stop
+// still puts back what it changed.
+func (r Run) Ended() bool {
+	return r.State == Completed || r.State == Failed || r.State == Stopped && !r.atWork
+}
+
+// What the names of studies and of runs look like ([runner.NewRunID]). Whoever may make
+// Jobs chooses those that are read here, and folders are called by them.
+var (
+	reStudy = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	reRun   = lazyregexp.New(`^[0-9]{8}-[0-9]{6}-[0-9a-f]{4}$`)
+)
+
+// ours says that a Job may be one that [Cluster.Start] has made.
+func (j *job) ours() bool {
+	m := j.Metadata
+	run := m.Labels[Label]
+	readable := strings.IndexFunc(m.Annotations[resultsAnnotation], func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+	return readable && reRun.MatchString(run) && reStudy.MatchString(m.Annotations[studyAnnotation]) && m.Name == objectName(run)
+}
 
 // job is what is read of a run's Job.
 type job struct {
@@ -160,7 +181,9 @@ func (c *Cluster) look(ctx context.Context, namespace, name string) ([]seen, err
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(jobs.Items[i].Object, &j); err != nil {
 			return nil, fmt.Errorf("Job %s: %w", jobs.Items[i].GetName(), err)
 		}
-		out = append(out, j.with(pods.Items, states.Items))
+		if j.ours() {
+			out = append(out, j.with(pods.Items, states.Items))
+		}
 	}
 	slices.SortFunc(out, func(a, b seen) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
@@ -184,6 +207,7 @@ func (j *job) with(pods []corev1.Pod, states []corev1.ConfigMap) (s seen) {
 		}
 	}
 	s.Run = j.run(s.pod, kept)
+	s.atWork = slices.ContainsFunc(s.pods, func(p corev1.Pod) bool { return !over(&p) })
 	return s
 }
 
@@ -246,14 +270,14 @@ const (
 	lastLimit   = time.Minute
 )
 
-// NewReporter begins to report on the attempt of a run that has so many trials.
-func NewReporter(ctx context.Context, kube kubernetes.Interface, namespace, run string, trials int) (*Reporter, error) {
+// NewReporter begins to report on an attempt of a run.
+func NewReporter(ctx context.Context, kube kubernetes.Interface, namespace, run string) (*Reporter, error) {
 	found, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, stateName(run), metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read how far run %s is: %w", run, err)
 	}
 	was := readKept(found)
-	return report(Kept{Attempts: was.Attempts + 1, Trials: trials}, func(ctx context.Context, data []byte) error {
+	return report(Kept{Attempts: was.Attempts + 1, Trials: was.Trials}, func(ctx context.Context, data []byte) error {
 		_, err := kube.CoreV1().ConfigMaps(namespace).Patch(ctx, stateName(run), types.MergePatchType, data, metav1.PatchOptions{FieldManager: journal.FieldManager})
 		return err
 	}), nil
@@ -285,15 +309,15 @@ func (r *Reporter) write(k Kept, limit time.Duration) {
 	if err != nil {
 		return
 	}
-	for end := time.Now().Add(limit); ; {
-		ctx, cancel := context.WithTimeout(context.Background(), reportLimit)
-		err := r.patch(ctx, data)
-		cancel()
-		var told apierrors.APIStatus
-		if err == nil || errors.As(err, &told) && apierrors.IsForbidden(err) || !time.Now().Add(reportAgain).Before(end) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	for {
+		once, end := context.WithTimeout(ctx, reportLimit)
+		err := r.patch(once, data)
+		end()
+		if err == nil || apierrors.IsForbidden(err) || wake.Pause(ctx, reportAgain) != nil {
 			return
 		}
-		time.Sleep(reportAgain)
 	}
 }
 
@@ -304,6 +328,12 @@ func (r *Reporter) tell() {
 	default:
 	}
 	r.news <- r.kept
+}
+
+// Has notes how many trials are in the run directory. It does not wait.
+func (r *Reporter) Has(trials int) {
+	r.kept.Trials = trials
+	r.tell()
 }
 
 // Trial notes that one more trial is in the run directory. It does not wait.

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 )
 
 func TestState(t *testing.T) {
@@ -45,6 +46,9 @@ func TestState(t *testing.T) {
 		"refused":                   {"Failed", false, pod(corev1.PodFailed), code(errs.CodeUsage), Failed},
 		"killed too often":          {"Failed", false, pod(corev1.PodFailed), Kept{Attempts: 5}, Failed},
 		"stopped":                   {"", true, nil, Kept{Attempts: 1}, Stopped},
+		"stopped, and puts back":    {"", true, pod(corev1.PodRunning), Kept{Attempts: 1}, Stopped},
+		"stopped, and is deleted":   {"", true, deleted, Kept{Attempts: 1}, Stopped},
+		"stopped, and over":         {"", true, pod(corev1.PodFailed), Kept{Attempts: 1}, Stopped},
 		"stopped when it had ended": {"Complete", true, nil, code(0), Completed},
 	} {
 		var j job
@@ -54,7 +58,19 @@ func TestState(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := j.run(c.pod, c.kept); got.State != c.want || got.Ended() != (c.want == Completed || c.want == Failed || c.want == Stopped) {
+		j.Metadata.Labels = map[string]string{Label: "r"}
+		var pods []corev1.Pod
+		if c.pod != nil {
+			c.pod.Labels = j.Metadata.Labels
+			pods = append(pods, *c.pod)
+		}
+		working := c.pod != nil && !over(c.pod)
+		kept, err := json.Marshal(c.kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		states := []corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Name: stateName("r")}, Data: map[string]string{keptKey: string(kept)}}}
+		if got := j.with(pods, states); got.State != c.want || got.Ended() != (c.want == Completed || c.want == Failed || c.want == Stopped && !working) {
 			t.Errorf("%s: %s, want %s", name, got.State, c.want)
 		}
 	}
@@ -79,6 +95,37 @@ func TestChoose(t *testing.T) {
 		if err == nil && got.Name != c.want || err != nil && (errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), c.want)) {
 			t.Errorf("%s: %q, %v (hint %q)", name, got.Name, err, errs.Hint(err))
 		}
+	}
+}
+
+// An attempt is counted when it begins, with what there is of the run: what it fails for is
+// not taken for the one before.
+func TestNewReporter(t *testing.T) {
+	state := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: stateName("r")}, Data: map[string]string{keptKey: `{"attempts": 1, "trials": 3, "exit": 1, "error": "old"}`}}
+	kube := fakecluster.New(state)
+	r, err := NewReporter(t.Context(), kube, "n", "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.End(errs.CodeUsage, errors.New("no bucket"))
+	found, err := kube.CoreV1().ConfigMaps("n").Get(t.Context(), stateName("r"), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k := readKept(found); k.Attempts != 2 || k.Trials != 3 || k.Exit == nil || *k.Exit != errs.CodeUsage || k.Error != "no bucket" {
+		t.Errorf("%+v", k)
+	}
+	if r, err = NewReporter(t.Context(), kube, "n", "r"); err != nil {
+		t.Fatal(err)
+	}
+	r.Has(7)
+	r.Trial()
+	r.End(0, nil)
+	if found, err = kube.CoreV1().ConfigMaps("n").Get(t.Context(), stateName("r"), metav1.GetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if k := readKept(found); k.Attempts != 3 || k.Trials != 8 || *k.Exit != 0 || k.Error != "" {
+		t.Errorf("%+v", k)
 	}
 }
 

@@ -98,8 +98,8 @@ func Open(dir, place, run string) (*Bucket, error) {
 		}
 	}
 	at, err := url.Parse(endpoint)
-	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" || strings.Trim(at.Path, "/") != "" {
-		return nil, errs.WithHint(errs.Usage("the Secret of the store says %s: %q, which is no address", KeyEndpoint, endpoint), "https://HOST:PORT")
+	if err != nil || at.Host == "" || at.User != nil || at.Scheme != "http" && at.Scheme != "https" || strings.Trim(at.Path, "/") != "" {
+		return nil, errs.WithHint(errs.Usage("the %s in the Secret of the store is no address", KeyEndpoint), "https://HOST:PORT") // it may hold a password
 	}
 	transport, err := transportTo(at, ca)
 	if err != nil {
@@ -107,7 +107,7 @@ func Open(dir, place, run string) (*Bucket, error) {
 	}
 	client, err := minio.New(at.Host, &minio.Options{Creds: credentials.NewStaticV4(access, secret, ""), Secure: at.Scheme == "https", Region: region, Transport: transport, MaxRetries: 1})
 	if err != nil {
-		return nil, errs.WithCode(fmt.Errorf("store %s: %w", endpoint, err), errs.CodeUsage)
+		return nil, errs.WithCode(fmt.Errorf("store %s: %w", at.Host, err), errs.CodeUsage)
 	}
 	b := &Bucket{client: client, name: name, prefix: run + "/", where: "s3://" + name + "/" + run, patience: patience, tryAgain: tryAgain}
 	if prefix != "" {
@@ -154,7 +154,7 @@ func (b *Bucket) again(ctx context.Context, what string, do func(context.Context
 		case hopeless(err):
 			return errs.WithHint(fmt.Errorf("%s %s: %w", what, b.where, err), "it is the endpoint, the keys or the bucket that are not as the store has them")
 		case time.Since(began) >= b.patience:
-			return fmt.Errorf("%s %s, for %v in vain: %w", what, b.where, b.patience, err)
+			return fmt.Errorf("%s %s: gave up after %v: %w", what, b.where, b.patience, err)
 		case b.Tell != nil:
 			b.Tell(fmt.Sprintf("waiting for the store: %s %s: %v", what, b.where, err))
 		}

@@ -54,6 +54,8 @@ func TestOpenRefuses(t *testing.T) {
 		"no key":          {KeyAccess, "", "has no access-key"},
 		"no secret":       {KeySecret, "", "has no secret-key"},
 		"no address":      {KeyEndpoint, "127.0.0.1:9000", "is no address"},
+		"with a password": {KeyEndpoint, "https://user:pa55word@host:9000", "is no address"},
+		"and malformed":   {KeyEndpoint, "https://user:pa55word@host:x", "is no address"},
 		"with a path":     {KeyEndpoint, "http://host/path", "is no address"},
 		"no authority":    {KeyEndpoint, "https://host", "no certificates in ca.crt"},
 	} {
@@ -61,7 +63,7 @@ func TestOpenRefuses(t *testing.T) {
 		if c.key != "" {
 			all[c.key] = c.text
 		}
-		if _, err := Open(keys(t, all), "s3://runs/p", "r"); (err == nil) != (c.want == "") || err != nil && (errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), c.want)) {
+		if _, err := Open(keys(t, all), "s3://runs/p", "r"); (err == nil) != (c.want == "") || err != nil && (errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "pa55word")) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
@@ -234,7 +236,7 @@ func TestStoreRefuses(t *testing.T) {
 	}
 	f.refuse = func(*http.Request) (int, string) { return http.StatusInsufficientStorage, "StorageFull" }
 	b.patience = 20 * time.Millisecond
-	if err := m.Send(t.Context()); err == nil || !strings.Contains(err.Error(), "in vain") {
+	if err := m.Send(t.Context()); err == nil || !strings.Contains(err.Error(), "gave up after") {
 		t.Errorf("full for good: %v", err)
 	}
 }

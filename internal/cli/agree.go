@@ -20,26 +20,40 @@ import (
 // agreed completes a run's options, and has somebody agree to what it changes of
 // others'. What it opened for that is closed by done.
 func agreed(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan, o *runner.Options) (done func() error, err error) {
-	if err := complete(ctx, p, f, plan, o); err != nil {
+	connected, done, err := completed(ctx, p, f, plan, o)
+	if err != nil {
 		return nil, err
 	}
-	done = func() error { return nil }
-	var connected func(context.Context) (int, error)
-	if plan.Study.Kind == study.ControlPlane || trial.SetsControl(plan) {
-		plane, err := openControl(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		o.Control, connected, done = plane, plane.Connected, plane.Close
-	}
-	changes, err := o.Kind.Changes(ctx, o, plan)
-	if err == nil {
-		err = agree(ctx, env, p, o.Lab, changes, f, connected)
-	}
-	if err != nil {
+	if err := agreeTo(ctx, env, p, f, plan, o, connected); err != nil {
 		return nil, errors.Join(err, done())
 	}
 	return done, nil
+}
+
+// completed completes a run's options, with the control plane if the run needs that, which
+// done closes. connected counts others' proxies; nil: it cannot.
+func completed(ctx context.Context, p *progress, f runFlags, plan *study.Plan, o *runner.Options) (connected func(context.Context) (int, error), done func() error, err error) {
+	if err := complete(ctx, p, f, plan, o); err != nil {
+		return nil, nil, err
+	}
+	if plan.Study.Kind != study.ControlPlane && !trial.SetsControl(plan) {
+		return nil, func() error { return nil }, nil
+	}
+	plane, err := openControl(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	o.Control = plane
+	return plane.Connected, plane.Close, nil
+}
+
+// agreeTo has somebody agree to what a run changes of others'.
+func agreeTo(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan, o *runner.Options, connected func(context.Context) (int, error)) error {
+	changes, err := o.Kind.Changes(ctx, o, plan)
+	if err != nil {
+		return err
+	}
+	return agree(ctx, env, p, o.Lab, changes, f, connected)
 }
 
 // agree says what a run is going to change in a user's cluster, and asks, unless

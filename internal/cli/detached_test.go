@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/detached"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
 )
@@ -75,8 +77,39 @@ func TestTakeUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	f = runFlags{given: "g"}
-	if n, err := f.takeUp(dir); n != 1 || err != nil || f.resume != dir || f.out != "" || f.given != "" {
+	if n, err := f.takeUp(dir); n != 1 || err != nil || f.resume != dir || f.out != "" || f.given != "" || f.wait != 24*time.Hour {
 		t.Errorf("a run with a trial: %d, %v, %+v", n, err, f)
+	}
+	f = runFlags{given: "g", wait: 48 * time.Hour}
+	if _, err := f.takeUp(dir); err != nil || f.wait != 48*time.Hour {
+		t.Errorf("it waits %v, %v", f.wait, err)
+	}
+}
+
+// What is said in a pod is read elsewhere.
+func TestFromElsewhere(t *testing.T) {
+	failed := errors.New("no space")
+	err := fromElsewhere(errs.WithHint(errs.WithCode(failed, errs.CodeInvalid), "go on with --resume %s", detached.Dir("r")), "r")
+	if hint := errs.Hint(err); !errors.Is(err, failed) || errs.Code(err) != errs.CodeInvalid || !strings.Contains(hint, "meshtrial runs fetch r ") || strings.Contains(hint, detached.Dir("r")) {
+		t.Errorf("%v (hint %q)", err, hint)
+	}
+	if hint := errs.Hint(fromElsewhere(errs.WithHint(failed, "add a node"), "r")); hint != "add a node" {
+		t.Errorf("hint %q", hint)
+	}
+	if fromElsewhere(nil, "r") != nil {
+		t.Error("a run without an error has one")
+	}
+}
+
+// Counted is what nobody puts back by himself: neither a run at work nor what was asked to
+// stay.
+func TestLeft(t *testing.T) {
+	entries := []*journal.Entry{{Run: "dead"}, {Run: "dead", Kept: "me"}, {Run: "alive"}}
+	if n := left(entries, &journal.Holder{Run: "alive"}); n != 1 {
+		t.Errorf("%d beside a run at work", n)
+	}
+	if n := left(entries, nil); n != 2 {
+		t.Errorf("%d where nobody is at work", n)
 	}
 }
 

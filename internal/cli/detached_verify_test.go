@@ -84,7 +84,7 @@ func TestDetached(t *testing.T) {
 	if code := second.ProcessState.ExitCode(); code != errs.CodeOK && code != errs.CodeInvalid { // figures may be invalid on a busy machine
 		t.Fatalf("attach: exit code %d\n%s", code, secondSaid)
 	}
-	for _, want := range []string{"the run moves", "report: " + detached.Dir(begun.Run)} {
+	for _, want := range []string{"the run's pod was lost", "meshtrial runs fetch " + begun.Run} {
 		if !strings.Contains(secondSaid.String(), want) {
 			t.Errorf("it does not say %q:\n%s", want, secondSaid)
 		}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,6 +65,27 @@ func runDetached(ctx context.Context, env *Env, f runFlags, namespace, run, s3 s
 	if err != nil {
 		return err
 	}
+	report, err := detached.NewReporter(ctx, kube, namespace, run)
+	if err != nil {
+		return err
+	}
+	err = fromElsewhere(makeAttempt(ctx, env, f, run, s3, report), run)
+	report.End(errs.Code(err), err)
+	return err
+}
+
+// fromElsewhere has an error's hint mean something where the run's directory is not: of
+// its path nobody but this pod knows.
+func fromElsewhere(err error, run string) error {
+	if strings.Contains(errs.Hint(err), detached.Dir(run)) {
+		return errs.WithHint(err, "meshtrial runs fetch %s brings its directory, which can be gone on with; meshtrial runs list says whether another pod does", run)
+	}
+	return err
+}
+
+// makeAttempt runs the study, or what an earlier pod left of it, and sends the results to a
+// store if they are to go there.
+func makeAttempt(ctx context.Context, env *Env, f runFlags, run, s3 string, report *detached.Reporter) (err error) {
 	var mirror *bucket.Mirror
 	if s3 != "" {
 		if mirror, err = mirrorTo(ctx, env, s3, run); err != nil {
@@ -75,10 +97,8 @@ func runDetached(ctx context.Context, env *Env, f runFlags, namespace, run, s3 s
 	if err != nil {
 		return err
 	}
-	report, err := detached.NewReporter(ctx, kube, namespace, run, trials)
-	if err != nil {
-		return err
-	}
+	report.Has(trials)
+	f.detached = run
 	f.watch = func(e runner.Event) {
 		if e.Record != nil {
 			report.Trial()
@@ -88,7 +108,6 @@ func runDetached(ctx context.Context, env *Env, f runFlags, namespace, run, s3 s
 	if mirror != nil {
 		err = sendLast(ctx, mirror, err)
 	}
-	report.End(errs.Code(err), err)
 	return err
 }
 
@@ -117,6 +136,9 @@ func sendLast(ctx context.Context, mirror *bucket.Mirror, found error) error {
 	return errs.WithCode(errors.Join(err, found), errs.CodeFailure)
 }
 
+// resumeWait is how long a run waits for the cluster, at the least, that has trials to lose.
+const resumeWait = 24 * time.Hour
+
 // takeUp has a run go on with what is in its directory, and says how many trials that has.
 // What is left of one that was not yet made is removed: nobody else makes it.
 func (f *runFlags) takeUp(dir string) (trials int, err error) {
@@ -133,6 +155,7 @@ func (f *runFlags) takeUp(dir string) (trials int, err error) {
 		return 0, err
 	}
 	f.given, f.resume = "", dir
+	f.wait = max(f.wait, resumeWait) // another run may have taken the cluster meanwhile
 	return len(contents.Trials), nil
 }
 

@@ -55,6 +55,8 @@ type runFlags struct {
 	// events.
 	given string
 	watch func(runner.Event)
+	// detached names the detached run that this is an attempt of.
+	detached string
 	// kept is called after each trial.
 	kept func(context.Context) error
 }
@@ -361,6 +363,10 @@ func present(env *Env, f runFlags, dir string, findings record.Findings) error {
 	}
 	options := report.Options{Width: terminalWidth(env.Stdout), Color: terminalWidth(env.Stdout) > 0 && os.Getenv("NO_COLOR") == ""}
 	if err := kinds.Reports().Render(env.Stdout, findings, "text", options); err != nil {
+		return err
+	}
+	if f.detached != "" { // nobody but this pod knows the path
+		_, err := fmt.Fprintf(env.Stdout, "\nreport and trials: meshtrial runs fetch %s\n", f.detached)
 		return err
 	}
 	path, err := filepath.Abs(filepath.Join(dir, reportFile))

@@ -49,7 +49,7 @@ func detach(ctx context.Context, env *Env, f runFlags, args []string) (err error
 		return err
 	}
 	options := runner.Options{Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: source, Observed: f.observe, Lab: where}
-	done, err := agreed(ctx, env, p, f, plan, &options)
+	connected, done, err := completed(ctx, p, f, plan, &options)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,14 @@ func detach(ctx context.Context, env *Env, f runFlags, args []string) (err error
 	if _, err := options.Kind.Fit(ctx, &options, plan); err != nil {
 		return err
 	}
-	clients, err := detached.Open(where.RESTConfig())
+	if err := agreeTo(ctx, env, p, f, plan, &options, connected); err != nil {
+		return err
+	}
+	words := f.labWords()
+	if !f.own { // whoever has rights in that namespace alone finds it too
+		words += " -n " + spec.Namespace
+	}
+	clients, err := detached.Open(where.RESTConfig(), words)
 	if err != nil {
 		return err
 	}
@@ -73,7 +80,7 @@ func detach(ctx context.Context, env *Env, f runFlags, args []string) (err error
 	if f.json {
 		return writeJSON(env.Stdout, map[string]any{"schema": 1, "run": spec.Run, "namespace": spec.Namespace})
 	}
-	which := spec.Run + f.labWords()
+	which := spec.Run + words
 	_, err = fmt.Fprintf(env.Stdout, "run %s of %s goes on in the cluster\n  to follow it:           meshtrial attach %s\n  to fetch it at its end: meshtrial runs fetch %s\n",
 		spec.Run, s.Name, which, which)
 	return err
@@ -84,8 +91,12 @@ func (f runFlags) labWords() string {
 	if f.own {
 		return ""
 	}
-	words := " --lab " + lab.KindCluster
-	for _, flag := range [][2]string{{"--kubeconfig", f.kubeconfig}, {"--context", f.context}} {
+	return " --lab " + lab.KindCluster + clusterWords(f.kubeconfig, f.context)
+}
+
+// clusterWords are the flags by which commands find a cluster of the user's.
+func clusterWords(kubeconfig, inContext string) (words string) {
+	for _, flag := range [][2]string{{"--kubeconfig", kubeconfig}, {"--context", inContext}} {
 		if flag[1] != "" {
 			words += " " + flag[0] + " " + shellQuote(flag[1])
 		}
@@ -215,7 +226,7 @@ func (f runFlags) vacant(ctx context.Context, where lab.Lab) error {
 		return err
 	}
 	return errs.WithHint(errs.Usage("%v", &journal.HeldError{Holder: *holder}),
-		"--wait 24h has the detached run wait so long for it; if it is dead: meshtrial cluster restore")
+		"--wait 24h has the detached run wait so long for it; if it is dead: meshtrial cluster restore%s", clusterWords(f.kubeconfig, f.context))
 }
 
 // detachedArgs are the command line of the run's pod.

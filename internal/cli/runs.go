@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/detached"
@@ -48,7 +50,11 @@ func (f *detachedFlags) add(cmd *cobra.Command) {
 
 // words are the flags by which other commands find the same lab.
 func (f *detachedFlags) words() string {
-	return runFlags{own: f.lab == lab.KindLocal, kubeconfig: f.kubeconfig, context: f.context}.labWords()
+	words := runFlags{own: f.lab == lab.KindLocal, kubeconfig: f.kubeconfig, context: f.context}.labWords()
+	if f.namespace != "" {
+		words += " -n " + f.namespace
+	}
+	return words
 }
 
 // open finds the cluster, if its user has the rights of these features there.
@@ -66,7 +72,7 @@ func (f *detachedFlags) open(ctx context.Context, features ...string) (*detached
 	if err != nil {
 		return nil, nil, err
 	}
-	clients, err := detached.Open(config)
+	clients, err := detached.Open(config, f.words())
 	return clients, config, err
 }
 
@@ -181,10 +187,15 @@ func fetch(ctx context.Context, env *Env, clients *detached.Cluster, run detache
 	p.clear()
 	loaded, notes, err := store.Load(ctx, to)
 	if err != nil {
-		return fmt.Errorf("%s was fetched as it is in the cluster, but is not to be read: %w", to, err)
+		return fmt.Errorf("%s was fetched as it is in the cluster, but cannot be read: %w", to, err)
 	}
 	for _, note := range notes {
 		p.note("note: %s", note)
+	}
+	if len(loaded.Trials) < run.Trials {
+		p.note("warning: the run has noted %s, and only %d can be read here: look at them before you delete what is in the cluster, which takes --force now", count(run.Trials, "trial"), len(loaded.Trials))
+	} else if err := clients.Fetched(ctx, run); err != nil {
+		return fmt.Errorf("%s was fetched, but that could not be noted: %w", to, err)
 	}
 	_, err = fmt.Fprintf(env.Stdout, "%s: %s of %s\n  look at it: meshtrial report %s\n", to, count(len(loaded.Trials), "trial"), run.Study, shellQuote(to))
 	return err
@@ -195,10 +206,10 @@ func newRunsDeleteCommand(env *Env) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "delete RUN",
-		Short: "Remove a detached run with everything that it made, results in the cluster among it",
+		Short: "Remove a detached run with everything that it made, including its results in the cluster",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return errs.WithHint(errs.Usage("name the run to remove, one at a time"), "meshtrial runs list")
+				return errs.WithHint(errs.Usage("name the run to remove, one at a time"), "meshtrial runs list%s", f.words())
 			}
 			return nil
 		},
@@ -211,9 +222,9 @@ func newRunsDeleteCommand(env *Env) *cobra.Command {
 			switch {
 			case force:
 			case !run.Ended():
-				return errs.WithHint(errs.Usage("run %s is at work (%s)", run.Name, run.State), "--force stops it, and removes it with its results")
+				return errs.WithHint(errs.Usage("run %s is at work (%s)", run.Name, run.State), "meshtrial runs delete %s --force%s stops it, and removes it with its results", run.Name, f.words())
 			case !run.Fetched && run.Trials > 0:
-				return errs.WithHint(errs.Usage("the results of run %s are in the cluster alone", run.Name), "meshtrial runs fetch %s brings them; --force removes them", run.Name)
+				return errs.WithHint(errs.Usage("the results of run %s are in the cluster alone", run.Name), "meshtrial runs fetch %s%s brings them; --force removes them", run.Name, f.words())
 			}
 			p := newProgress(env.Stderr)
 			defer p.clear()
@@ -225,13 +236,52 @@ func newRunsDeleteCommand(env *Env) *cobra.Command {
 				return err
 			}
 			p.clear()
-			_, err = fmt.Fprintf(env.Stdout, "run %s is removed\n", run.Name)
+			if _, err := fmt.Fprintf(env.Stdout, "run %s is removed\n", run.Name); err != nil || f.lab == lab.KindLocal { // the next run there puts back
+				return err
+			}
+			changed, err := stillChanged(ctx, config)
+			if changed > 0 {
+				p.note("%s still changed by runs that ended without putting back: meshtrial cluster restore%s", count(changed, "object"), clusterWords(f.kubeconfig, f.context))
+			}
 			return err
 		},
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&force, "force", false, "also if it is at work, or its results were not fetched")
 	return cmd
+}
+
+// stillChanged counts the objects that runs have changed which are not at work any more,
+// but for what stays because somebody asked for that. Who may not see them sees none.
+func stillChanged(ctx context.Context, config *rest.Config) (int, error) {
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return 0, err
+	}
+	holder, err := journal.At(ctx, objects)
+	if err != nil {
+		return 0, allowed(err)
+	}
+	entries, err := journal.Entries(ctx, objects)
+	return left(entries, holder), allowed(err)
+}
+
+// left counts the entries that nobody is going to put back by himself.
+func left(entries []*journal.Entry, holder *journal.Holder) (n int) {
+	for _, e := range entries {
+		if e.Kept == "" && (holder == nil || e.Run != holder.Run) {
+			n++
+		}
+	}
+	return n
+}
+
+// allowed leaves out that something is not for whoever asks.
+func allowed(err error) error {
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	return err
 }
 
 // tidyJournal has the journal's namespace go if nothing is noted there. Where somebody is
