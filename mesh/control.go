@@ -23,6 +23,9 @@ type Levers struct {
 	Namespaces []string
 	// Workload selects the pods that have one at scope workload.
 	Workload map[string]string
+	// Wait is how long at least it may take until every replica is ready; shorter ones
+	// than usual change nothing.
+	Wait time.Duration
 }
 
 // Level none and default, as factors spell them.
@@ -154,8 +157,8 @@ type ControlPlane interface {
 	Pods(ctx context.Context) ([]ControlPod, error)
 	// Started lists those whose container runs, ready or not.
 	Started(ctx context.Context) ([]ControlPod, error)
-	// Kill ends all replicas at once, without time to say goodbye, and waits until
-	// others are ready in their place.
+	// Kill ends all replicas without their grace period, and waits until others are
+	// ready in their place, as long as the context lets it.
 	Kill(ctx context.Context) error
 	// Autoscalers lists those that may change the number of replicas.
 	Autoscalers(ctx context.Context) ([]Autoscaler, error)

@@ -22,7 +22,7 @@ type Disruption struct {
 	Refused int64 `json:"refused"`
 	Failed  int64 `json:"failed"`
 	// ReadyUS is when the last of istiod's new replicas was ready; 0 where none
-	// was to come.
+	// was to come, -1 where they were not to the end.
 	ReadyUS int64 `json:"ready_us,omitempty"`
 	// CPUS is istiod's CPU time, CPUPeak the most cores that it used from one look
 	// to the next, MemoryPeakBytes the most memory, of all replicas together.

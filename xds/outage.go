@@ -1,6 +1,8 @@
 package xds
 
 import (
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +19,8 @@ type Outage struct {
 	// it has not.
 	LostNS record.Times `json:"lost_unix_ns"`
 	BackNS record.Times `json:"back_unix_ns"`
+	// Absent are the proxies that had no stream when it began, by their index.
+	Absent []int32 `json:"absent,omitempty"`
 	// Losses counts streams that had been answered and ended; Ended counts all
 	// that ended or never came about, by why.
 	Losses int64            `json:"losses"`
@@ -26,6 +30,33 @@ type Outage struct {
 	Down Quantiles `json:"down_us"`
 }
 
+// Over says that every proxy has lost its stream, if it had one, and has all of its
+// configuration again.
+func (o Outage) Over() bool {
+	for i, lost := range o.LostNS {
+		if lost == record.Never && !o.spared(i) || lost != record.Never && o.BackNS[i] == record.Never {
+			return false
+		}
+	}
+	return true
+}
+
+// Spared counts the proxies that lost no stream since, because they had none.
+func (o Outage) Spared() (n int) {
+	for i, lost := range o.LostNS {
+		if lost == record.Never && o.spared(i) {
+			n++
+		}
+	}
+	return n
+}
+
+// spared says that a proxy that lost no stream had none at the beginning: it is known
+// to have been absent, or came back from an earlier loss.
+func (o Outage) spared(i int) bool {
+	return slices.Contains(o.Absent, int32(i)) || o.BackNS[i] != record.Never
+}
+
 // outage notes one. A nil one notes nothing.
 type outage struct {
 	since      int64
@@ -33,6 +64,7 @@ type outage struct {
 	losses     atomic.Int64
 	down       histogram
 	ended      map[string]int64 // before
+	absent     []int32
 }
 
 // BeginOutage notes from now on what becomes of the proxies' streams, in place
@@ -41,7 +73,7 @@ type outage struct {
 // drop ends all connections at once, as a network does that breaks.
 func (f *Fleet) BeginOutage(drop bool) Outage {
 	f.gate.widen()
-	o := &outage{since: time.Now().UnixNano(), lost: make([]atomic.Int64, len(f.proxies)), back: make([]atomic.Int64, len(f.proxies)), ended: f.ended()}
+	o := &outage{since: time.Now().UnixNano(), lost: make([]atomic.Int64, len(f.proxies)), back: make([]atomic.Int64, len(f.proxies)), ended: f.ended(), absent: f.absent()}
 	f.outage.Store(o)
 	if drop {
 		f.gate.dropAll()
@@ -57,7 +89,7 @@ func (f *Fleet) Outage() (Outage, bool) {
 		return Outage{}, false
 	}
 	out := Outage{SinceUnixNS: o.since, NowUnixNS: time.Now().UnixNano(), Losses: o.losses.Load(), Ended: map[string]int64{},
-		LostNS: timesOf(o.lost), BackNS: timesOf(o.back)}
+		LostNS: timesOf(o.lost), BackNS: timesOf(o.back), Absent: o.absent}
 	for why, n := range f.ended() {
 		if rise := n - o.ended[why]; rise > 0 {
 			out.Ended[why] = rise
@@ -76,6 +108,13 @@ func timesOf(all []atomic.Int64) record.Times {
 		}
 	}
 	return out
+}
+
+// absent are the proxies that have lost their stream and have no other yet.
+func (f *Fleet) absent() []int32 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.waiting))
 }
 
 // ended is a copy of how many streams were lost by why.

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds"
 )
 
 // All connections end at once. Proxies come back each by itself, however few the
@@ -69,5 +70,43 @@ func TestOutageOfOneProxyTwice(t *testing.T) {
 			t.Errorf("loss %d: %+v, back before at %d", i, o, first)
 		}
 		first = o.BackNS[0]
+	}
+}
+
+// A proxy that is without a stream when it begins has none to lose, and nobody waits
+// for that.
+func TestOutageOfOneThatIsAbsent(t *testing.T) {
+	s := newFake(t)
+	spec := testSpec(s.address, 2)
+	spec.StreamsPerConnection = 1
+	f := start(t, spec)
+	synced(t, f)
+	s.mu.Lock()
+	s.silent = true
+	s.mu.Unlock()
+	s.live()[0].end <- status.Error(codes.Unavailable, "going down")
+	eventually(t, "that one is without a stream", func() bool { return f.Status().Connected == 1 })
+	f.BeginOutage(true)
+	eventually(t, "that the other one is too", func() bool { o, _ := f.Outage(); return o.Losses == 1 })
+	o, _ := f.Outage()
+	if len(o.Absent) != 1 || o.LostNS[o.Absent[0]] != record.Never || o.Spared() != 1 || o.Over() {
+		t.Errorf("%+v", o)
+	}
+	for name, tt := range map[string]struct {
+		lost, back record.Times
+		absent     []int32
+		spared     int
+		over       bool
+	}{
+		"all back":           {record.Times{1, 1}, record.Times{2, 3}, nil, 0, true},
+		"one not back":       {record.Times{1, 1}, record.Times{2, record.Never}, nil, 0, false},
+		"one left alone":     {record.Times{1, record.Never}, record.Times{2, record.Never}, nil, 0, false},
+		"one absent":         {record.Times{1, record.Never}, record.Times{2, record.Never}, []int32{1}, 1, true},
+		"one came meanwhile": {record.Times{1, record.Never}, record.Times{2, 2}, nil, 1, true},
+		"absent, then lost":  {record.Times{1, 3}, record.Times{2, record.Never}, []int32{1}, 0, false},
+	} {
+		if o := (xds.Outage{LostNS: tt.lost, BackNS: tt.back, Absent: tt.absent}); o.Spared() != tt.spared || o.Over() != tt.over {
+			t.Errorf("%s: %d spared, over %v", name, o.Spared(), o.Over())
+		}
 	}
 }

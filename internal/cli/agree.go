@@ -72,7 +72,7 @@ func agree(ctx context.Context, env *Env, p *progress, where lab.Lab, changes []
 		text += "connected, and under what is mesh-wide: " + theirs + "\n"
 		if touched && !f.meshWide {
 			return errs.WithHint(errs.Usage("%sso it has to be asked for, and --yes does not do that", text),
-				"--mesh-wide, if requests of theirs may fail meanwhile; else take levers that hold in the study's own namespaces alone (sidecar_scope: namespace), leave out steps that take the control plane away, or use an istiod without proxies (--revision)")
+				"--mesh-wide, if requests of theirs may fail meanwhile; else take levers that hold in the study's own namespaces alone (sidecar_scope: namespace), leave out steps and disruptions that take the control plane away, or use an istiod without proxies (--revision)")
 		}
 	}
 	return ask(ctx, env, p, false, text, f.yes)

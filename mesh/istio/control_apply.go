@@ -43,7 +43,8 @@ var _ Changes = (*journal.Journal)(nil)
 // why is what the journal says that istiod was changed for.
 const why = "levers of istiod"
 
-// rolloutTimeout bounds the wait for istiod: an image may have to be pulled.
+// rolloutTimeout bounds the wait for istiod: an image may have to be pulled. Levers
+// may let it take longer.
 const rolloutTimeout = 3 * time.Minute
 
 var sidecarResource = schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "sidecars"}
@@ -51,7 +52,7 @@ var sidecarResource = schema.GroupVersionResource{Group: "networking.istio.io", 
 // Apply sets the levers. Nothing is written when a level cannot be had.
 func (c *ControlPlane) Apply(ctx context.Context, l mesh.Levers, fresh bool) (mesh.Applied, error) {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, rolloutTimeout)
+	ctx, cancel := context.WithTimeout(ctx, max(rolloutTimeout, l.Wait))
 	defer cancel()
 	var done mesh.Applied
 	sidecars, err := c.desiredSidecars(l)
@@ -188,13 +189,12 @@ func editSpec(d *unstructured.Unstructured, l mesh.Levers) error {
 	return fields.Redo(d.Object, fields.Diff(map[string]any{"spec": before}, map[string]any{"spec": after}))
 }
 
-// Kill ends istiod's processes at once and waits until others are ready.
+// Kill deletes istiod's pods without grace (SIGTERM, and SIGKILL two seconds later) and
+// waits until others are ready, as long as the context lets it.
 func (c *ControlPlane) Kill(ctx context.Context) error {
 	if c.changes == nil {
 		return errors.New("istio: istiod was opened to be looked at: it is not to be killed")
 	}
-	ctx, cancel := context.WithTimeout(ctx, rolloutTimeout)
-	defer cancel()
 	now := int64(0)
 	if err := c.restart(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 		return err

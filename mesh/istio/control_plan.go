@@ -51,7 +51,15 @@ func (c *ControlPlane) planDeployment(ctx context.Context, all []mesh.Levers) ([
 	if err != nil {
 		return nil, err
 	}
-	return planSpec(c.object("apps/v1", "Deployment", c.name), &d.Spec, all, editSpec)
+	out, err := planSpec(c.object("apps/v1", "Deployment", c.name), &d.Spec, all, editSpec)
+	if container := containerOf(&d.Spec.Template.Spec); container != nil {
+		for i := range out {
+			for _, l := range all {
+				out[i].Wide = merged(out[i].Wide, wideDeployment(container, l))
+			}
+		}
+	}
+	return out, err
 }
 
 // planSpec is what edit, with each of the levers, changes of an object's spec.

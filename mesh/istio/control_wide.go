@@ -3,8 +3,11 @@ package istio
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -96,6 +99,55 @@ func wideMetadata(was map[string]any, l mesh.Levers) (out []string) {
 		}
 	}
 	return out
+}
+
+// builtinLimit is the most requests a second that istiod takes without being told how
+// many; how many it takes goes by its CPUs.
+const builtinLimit = 100
+
+// wideDeployment says what levers of istiod's container, as it was, take from every
+// proxy that is connected to it.
+func wideDeployment(was *corev1.Container, l mesh.Levers) (out []string) {
+	if level := l.Level(study.FactorConnectionAge); l.Named(study.FactorConnectionAge) && level != mesh.LevelNone {
+		installed := time.Duration(math.MaxInt64) // without the flag
+		if text, set := flagIn(was.Args, flagOf(study.FactorConnectionAge)); set {
+			if d, err := time.ParseDuration(text); err == nil {
+				installed = d
+			}
+		}
+		if age, err := time.ParseDuration(level); err == nil && age < installed {
+			out = append(out, fmt.Sprintf("connection_age %s: istiod ends every proxy's connection at that age, and sends it all of its configuration again", level))
+		}
+	}
+	if level := l.Level(study.FactorRequestLimit); l.Named(study.FactorRequestLimit) {
+		installed, set := "", false
+		for _, e := range was.Env {
+			if lever, _ := study.LeverByName(study.FactorRequestLimit); e.Name == lever.Lever.Env {
+				installed, set = e.Value, true
+			}
+		}
+		same := !set && level == mesh.LevelDefault
+		if !same && requestLimit(level, 0) < requestLimit(installed, builtinLimit) {
+			out = append(out, fmt.Sprintf("request_limit %s: istiod may turn proxies away that connect, and take fewer requests of them", level))
+		}
+	}
+	return out
+}
+
+// requestLimit is how many requests a second a level lets istiod take; where that is
+// istiod's own number, it is taken to be so many.
+func requestLimit(level string, own float64) float64 {
+	n, err := strconv.ParseFloat(level, 64)
+	if err != nil || n <= 0 {
+		return own
+	}
+	return n
+}
+
+// flagOf is the flag of istiod's that a lever sets.
+func flagOf(factor string) string {
+	f, _ := study.LeverByName(factor)
+	return f.Lever.Flag
 }
 
 // wideSidecar says what the mesh-wide Sidecar of levers does to every proxy; nothing

@@ -18,7 +18,7 @@ import (
 // What levers do to the proxies of others is in the plan, with the hosts that a
 // mesh-wide Sidecar leaves; what changes nothing for them is not.
 func TestPlanSaysWhatIsMeshWide(t *testing.T) {
-	const sidecar, config = "Sidecar istio-system/default", "ConfigMap istio-system/istio"
+	const sidecar, config, deployment = "Sidecar istio-system/default", "ConfigMap istio-system/istio", "Deployment istio-system/istiod"
 	for name, tt := range map[string]struct {
 		config string // as installed
 		cells  []record.Cell
@@ -39,6 +39,10 @@ func TestPlanSaysWhatIsMeshWide(t *testing.T) {
 		"both, told off":        {"defaultConfig: {proxyMetadata: {ISTIO_META_DNS_CAPTURE: 'true'}}\n", []record.Cell{{"dns_capture": "false", "delta": "false"}}, map[string]string{config: "dns_capture false|delta false"}},
 		"DNS capture, as it is": {"defaultConfig: {proxyMetadata: {ISTIO_META_DNS_CAPTURE: 'TRUE'}}\n", []record.Cell{{"dns_capture": "true"}, {"dns_capture": "installed"}}, nil},
 		"DNS, as usual":         {"", []record.Cell{{"dns_capture": "false"}}, nil},
+		"a younger age":         {"", []record.Cell{{"connection_age": "1m"}, {"connection_age": "20s"}}, map[string]string{deployment: "connection_age 1m: istiod ends every proxy's connection at that age|connection_age 20s"}},
+		"an older age, or any":  {"", []record.Cell{{"connection_age": "1h"}, {"connection_age": "none"}, {"connection_age": "30m"}}, nil},
+		"a lower limit":         {"", []record.Cell{{"request_limit": "10"}, {"request_limit": "99"}}, map[string]string{deployment: "request_limit 10: istiod may turn proxies away|request_limit 99"}},
+		"a higher limit":        {"", []record.Cell{{"request_limit": "1000"}, {"request_limit": "100"}, {"request_limit": "default"}}, nil},
 		"selectors, none":       {"discoverySelectors: [{matchLabels: {a: b}}]\n", []record.Cell{{"discovery_selectors": "none"}}, map[string]string{config: "told of all namespaces"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,32 +25,41 @@ func recoveryMeasures() []analysis.Measure {
 	counted := func(name string, of func(d *record.Disruption) int64) analysis.Measure {
 		return analysis.MeasureOf(name, ofDisruption(func(d *record.Disruption) float64 { return float64(of(d)) }))
 	}
-	without := func(name string, of func(l record.Latency) float64) analysis.Measure {
+	without := func(name, what string, share float64, of func(l record.Latency) float64) analysis.Measure {
 		return analysis.MeasureOf(name, ofDisruption(func(d *record.Disruption) float64 {
-			if d.Returns == 0 {
+			switch {
+			case float64(d.Losses-d.Returns) > (1-share)*float64(d.Losses): // those that were over are not all
+				return math.Inf(1)
+			case d.Returns == 0:
 				return math.NaN()
 			}
 			return of(d.Without)
-		}))
+		})).Reaching(what)
 	}
 	return []analysis.Measure{
 		recovered("recovery_p50", "half of the proxies were without all of their configuration to the end", 0.5),
 		recovered("recovery_p99", "more than a hundredth of the proxies was without all of its configuration to the end", 0.99),
 		recovered("recovery_last", "some proxy was without all of its configuration to the end", 1),
 		recovered("recovery_first", "no proxy came back", 0),
-		without("without_p50", func(l record.Latency) float64 { return l.P50 }),
-		without("without_p99", func(l record.Latency) float64 { return l.P99 }),
-		analysis.MeasureOf("istiod_ready_time", ofDisruption(func(d *record.Disruption) float64 { return analysis.Positive(float64(d.ReadyUS)) })),
+		without("without_p50", "half of the proxies that lost their stream were without to the end", 0.5, func(l record.Latency) float64 { return l.P50 }),
+		without("without_p99", "more than a hundredth of the proxies that lost their stream was without to the end", 0.99, func(l record.Latency) float64 { return l.P99 }),
+		analysis.MeasureOf("istiod_ready_time", ofDisruption(func(d *record.Disruption) float64 {
+			if d.ReadyUS < 0 {
+				return math.Inf(1)
+			}
+			return analysis.Positive(float64(d.ReadyUS))
+		})).Reaching("istiod was not ready to the end"),
 		counted("streams_lost", func(d *record.Disruption) int64 { return d.Losses }),
 		counted("streams_refused", func(d *record.Disruption) int64 { return d.Refused }),
 		counted("streams_failed", func(d *record.Disruption) int64 { return d.Failed }),
 		analysis.MeasureOf("istiod_cpu_peak", ofDisruption(func(d *record.Disruption) float64 { return analysis.Positive(d.CPUPeak) })),
-		analysis.MeasureOf("istiod_cpu_per_return", ofDisruption(func(d *record.Disruption) float64 {
-			if d.Returns == 0 {
+		analysis.MeasureOf("istiod_cpu_per_return", func(o *analysis.Observations, t *record.Trial) float64 {
+			d := t.Control.Disruption
+			if d == nil || d.Returns == 0 || othersShare(o, t.Control) > mostOthers {
 				return math.NaN()
 			}
 			return d.CPUS * 1e6 / float64(d.Returns)
-		})),
+		}),
 		analysis.MeasureOf("istiod_memory_peak", ofDisruption(func(d *record.Disruption) float64 { return analysis.Positive(float64(d.MemoryPeakBytes)) })),
 		analysis.MeasureOf("connection_imbalance", ofDisruption(func(d *record.Disruption) float64 {
 			if d.Imbalance == nil {
@@ -68,6 +77,29 @@ func recoveryMeasures() []analysis.Measure {
 			return float64(*d.BalancedUS)
 		})).Reaching("connections were uneven at the end"),
 	}
+}
+
+// mostOthers is how many proxies of others may be connected, as a share of the study's
+// own, for istiod's CPU to be shared out among the study's alone.
+const mostOthers = 0.05
+
+// othersShare is how many proxies of others were connected before the disruption, as a
+// share of the study's own.
+func othersShare(o *analysis.Observations, c *record.Control) float64 {
+	ours := c.Proxies + c.Gateways + c.RealProxies
+	if traffic := o.Plan.Study.Control.Traffic; traffic != nil {
+		ours += 2*traffic.Endpoints + 1 // as its former endpoints may still be connected
+	}
+	if len(c.Disruption.Points) == 0 || ours == 0 {
+		return 0
+	}
+	connected := 0
+	for _, r := range c.Disruption.Points[0].Replicas {
+		if r.Connections != nil {
+			connected += *r.Connections
+		}
+	}
+	return float64(connected-ours) / float64(ours)
 }
 
 // recoveredBy is when a share of the proxies that lost their stream had all of their

@@ -23,7 +23,7 @@ blocks: {min: 3, max: 12}
 `
 
 // stormRun has four proxies lose their stream and come back after 1, 2, 3 and 10 s.
-func stormRun(t *testing.T, spoil func(cell record.Cell, d *record.Disruption)) record.Findings {
+func stormRun(t *testing.T, spoil func(cell record.Cell, d *record.Disruption), more ...func(*record.Control)) record.Findings {
 	t.Helper()
 	return analysistest.Analyze(t, kinds, analysistest.SimulateControl(t, stormStudy, 3, func(cell record.Cell) analysistest.ControlWorld {
 		return analysistest.ControlWorld{DebounceMS: 100, Pushes: 1, Spoil: func(trial *record.Trial, _ []record.Event) {
@@ -33,6 +33,9 @@ func stormRun(t *testing.T, spoil func(cell record.Cell, d *record.Disruption)) 
 				Without: record.Latency{P50: 2e6 * noise, P99: 9e6 * noise}, CPUS: 10 * noise, CPUPeak: 1.5 * noise, MemoryPeakBytes: int64(200e6 * noise)}
 			spoil(cell, d)
 			trial.Control.Disruption = d
+			for _, edit := range more {
+				edit(trial.Control)
+			}
 		}}
 	}))
 }
@@ -96,5 +99,38 @@ func TestRecoveryThatNeverCame(t *testing.T) {
 	}
 	if got := recoveredBy(&record.Disruption{}, 1); !math.IsNaN(got) {
 		t.Errorf("of no proxy: %v", got)
+	}
+}
+
+// What was not over at the end is beyond what was: an istiod that was never ready, and
+// proxies that were without to the end.
+func TestRecoveryThatWasCutOff(t *testing.T) {
+	f := stormRun(t, func(cell record.Cell, d *record.Disruption) {
+		if cell["disruption"] == "kill" {
+			d.ReadyUS, d.Returns = -1, 4
+		}
+	})
+	for name, reached := range map[string]bool{"istiod_ready_time": false, "without_p99": false, "without_p50": true} {
+		i := slices.IndexFunc(f.Findings, func(x record.Finding) bool { return x.Name == name && x.Cell["disruption"] == "kill" })
+		if i < 0 || (f.Findings[i].Verdict == record.VerdictMeasured) != reached || (f.Findings[i].Reason == record.ReasonNotReached) == reached {
+			t.Errorf("%s: %+v", name, f.Findings)
+		}
+	}
+}
+
+// Where many proxies of others are connected istiod's CPU is theirs too, and is not
+// shared out among the study's.
+func TestCPUPerReturnBesideOthers(t *testing.T) {
+	for others, told := range map[int]bool{1: true, 30: false} {
+		f := stormRun(t, func(cell record.Cell, d *record.Disruption) {
+			n := 40 + others
+			d.Points = []record.DisruptionPoint{{Replicas: []record.ReplicaPoint{{Pod: "a", Ready: true, Connections: &n}}}}
+		}, func(c *record.Control) { c.Proxies, c.Gateways, c.RealProxies = 40, 0, 0 })
+		i := slices.IndexFunc(f.Findings, func(x record.Finding) bool {
+			return x.Name == "istiod_cpu_per_return" && x.Cell["disruption"] == "kill"
+		})
+		if got := i >= 0 && f.Findings[i].Verdict == record.VerdictMeasured; got != told {
+			t.Errorf("%d others: %v", others, got)
+		}
 	}
 }

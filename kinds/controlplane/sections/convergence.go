@@ -146,7 +146,7 @@ func leversTable(f record.Findings) report.Table {
 		{"stale proxy-seconds", "stale_proxy_seconds_per_change_overhead", 1, nil},
 		{"idle sidecar's CPU", "sidecar_cpu_idle_overhead", 9, nil}, {"with changes", "sidecar_cpu_changing_overhead", 8, nil},
 		{"CPU per change", "sidecar_cpu_per_change_overhead", 6, nil}, {"idle sidecar's memory", "sidecar_memory_idle_overhead", 8, nil}, {"after changes", "sidecar_memory_changing_overhead", 3, nil},
-		{"p99 proxy back", "recovery_p99_overhead", 6, nil}, {"last proxy back", "recovery_last_overhead", 9, nil}, {"peak memory", "istiod_memory_peak_overhead", 5, nil}, {"fullest replica", "connection_imbalance_overhead", 7, nil},
+		{"p99 without a stream", "without_p99_overhead", 9, nil}, {"p99 proxy back", "recovery_p99_overhead", 6, nil}, {"last proxy back", "recovery_last_overhead", 9, nil}, {"peak memory", "istiod_memory_peak_overhead", 5, nil}, {"fullest replica", "connection_imbalance_overhead", 7, nil},
 		{"requests to stale endpoints", "phantom_requests_overhead", 6, nil}, {"failed there", "phantom_failures_overhead", 6, nil},
 	}
 	t := report.Table{Title: "Against the baseline (95% interval)", Columns: report.FactorColumns(f)}

@@ -47,7 +47,7 @@ func recoveryTables(f record.Findings) []report.Table {
 	}
 	istiod := valueTable(f, "istiod after the disruption, all replicas together (95% interval)", []valueColumn{
 		{"until ready", "istiod_ready_time", 6, ofRecovery(func(d *record.Disruption) float64 {
-			if d.ReadyUS == 0 {
+			if d.ReadyUS <= 0 {
 				return math.NaN()
 			}
 			return float64(d.ReadyUS)

@@ -8,7 +8,6 @@ import (
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/population"
-	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -24,22 +23,41 @@ func (controlKind) Changes(ctx context.Context, o *runner.Options, plan *study.P
 	if err != nil {
 		return nil, err
 	}
-	when := journal.Done("restarted before each trial")
-	if plan.Study.Control.Soak {
-		when = "restarted before the first trial"
-	}
-	if slices.ContainsFunc(plan.Cells, restarts) {
-		when += ", and once more in some"
-	}
-	out = append(out, journal.Planned{Object: "istiod", Done: when,
-		Note: "while it starts, no proxy is told of changes and no pod gets a sidecar"})
+	out = append(out, planIstiod(plan))
 	return append(out, populationPlan(largest)...), nil
 }
 
-// restarts says whether trials of a cell disrupt its proxies by restarting istiod.
-func restarts(cell record.Cell) bool {
-	l, err := study.ControlOf(cell)
-	return err == nil && l.Disruption.Restarts()
+// planIstiod says when istiod's pods end, or become more: before trials, which is the
+// ordinary price of one, and by disruptions, which are there to be felt.
+func planIstiod(plan *study.Plan) journal.Planned {
+	p := journal.Planned{Object: "istiod", Done: "restarted before each trial",
+		Note: "while it starts, no proxy is told of changes and no pod gets a sidecar"}
+	if plan.Study.Control.Soak {
+		p.Done = "restarted before the first trial"
+	}
+	for _, cell := range plan.Cells {
+		level := cell[study.FactorDisruption]
+		l, err := study.ControlOf(cell)
+		if err != nil {
+			continue
+		}
+		done, wide := "", ""
+		switch l.Disruption.Kind {
+		case study.DisruptionRestart:
+			done, wide = ", restarted once more in some", "all proxies lose istiod, and connect to a new one at the same time"
+		case study.DisruptionKill:
+			done, wide = ", killed in some", "all proxies lose istiod at once, and connect to a new one at the same time"
+		case study.DisruptionScale:
+			done = fmt.Sprintf(", scaled to %d replicas in some", l.Disruption.Replicas)
+			wide = "proxies that connect meanwhile may do so to a replica that is taken away again"
+		default:
+			continue
+		}
+		if wide = fmt.Sprintf("%s %s: %s", study.FactorDisruption, level, wide); !slices.Contains(p.Wide, wide) {
+			p.Done, p.Wide = p.Done+journal.Done(done), append(p.Wide, wide)
+		}
+	}
+	return p
 }
 
 // Asks is what a plan asks of the mesh that is there: levers, and sidecars of its
@@ -96,7 +114,9 @@ func populationPlan(s population.Sizes) []journal.Planned {
 		made("simulated Nodes", "played by kwok; nothing else is scheduled on them"),
 	}
 	if s.EndpointSlices > 0 {
-		out = append(out, made("Namespace "+population.SlicesNamespace, fmt.Sprintf("%d EndpointSlices with as many headless Services: every proxy of the mesh without a scope is told of those", s.EndpointSlices)))
+		slices := made("Namespace "+population.SlicesNamespace, fmt.Sprintf("%d EndpointSlices with as many headless Services", s.EndpointSlices))
+		slices.Wide = []string{fmt.Sprintf("%s %d: every proxy without a scope is told of as many Services more", study.FactorEndpointSlices, s.EndpointSlices)}
+		out = append(out, slices)
 	}
 	if n := s.ServiceEntries + s.VirtualServices + s.GatewayResources; n > 0 && s.DummyNamespace != "" && !slices.Contains(ownNamespaces(s), s.DummyNamespace) {
 		note := fmt.Sprintf("%d ServiceEntries, %d VirtualServices, %d Gateways", s.ServiceEntries, s.VirtualServices, s.GatewayResources)

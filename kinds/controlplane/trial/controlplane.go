@@ -179,7 +179,8 @@ func (c *controlPlane) Reconnect(ctx context.Context) error {
 	return c.find(ctx)
 }
 
-// populationTimeout bounds how long pods, Services and levers of a cell may take.
+// populationTimeout bounds how long pods and Services of a cell may take, and what is
+// made beside them; levers have a bound of their own.
 const populationTimeout = 15 * time.Minute
 
 // Remove puts istiod back as it was and takes away population, real pods and

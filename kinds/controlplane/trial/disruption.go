@@ -23,6 +23,9 @@ const (
 	lookLimit = 5 * time.Second
 	backEvery = 500 * time.Millisecond // how often it is asked whether all are back
 	readyLook = 100 * time.Millisecond
+	// readyGrace is how much longer than the study watches istiod may take to be ready:
+	// it drains, and its pod has to be made.
+	readyGrace = 20 * time.Second
 )
 
 // disrupt does to all connections what the cell asks for, and watches how they come
@@ -60,7 +63,15 @@ func (t *controlTrial) disruption(ctx context.Context) (*verdict.Disruption, err
 	if err := t.act(ctx, d, old, &w.seen.ReadyNS); err != nil {
 		return nil, err
 	}
-	if w.seen.Outage, err = t.awaitBack(ctx, d); err != nil {
+	limit := time.Now()
+	switch {
+	case w.seen.ReadyNS == verdict.NotReady: // and nobody can be back
+	case d.Restarts():
+		limit = began.Add(t.c.study.Control.Aftermath + readyGrace)
+	default:
+		limit = limit.Add(t.c.study.Control.Aftermath)
+	}
+	if w.seen.Outage, err = t.awaitBack(ctx, d, limit); err != nil {
 		return nil, err
 	}
 	stop()
@@ -70,19 +81,23 @@ func (t *controlTrial) disruption(ctx context.Context) (*verdict.Disruption, err
 }
 
 // act does to istiod what a disruption asks for, and notes when the replicas were
-// ready that came of it, nanoseconds since 1970.
+// ready that came of it, nanoseconds since 1970: [verdict.NotReady] if they were not
+// in the time that the study watches.
 func (t *controlTrial) act(ctx context.Context, d study.Disruption, old []mesh.ControlPod, readyNS *int64) error {
-	var do func() error
+	var do func(context.Context) error
+	within := t.c.study.Control.Aftermath + readyGrace
+	levers := t.levers
+	levers.Wait = max(levers.Wait, 2*within) // the wait ends by this one's bound
 	come := len(old)
 	switch d.Kind {
 	case study.DisruptionRestart:
-		do = func() error { _, err := t.c.mesh.Apply(ctx, t.levers, true); return err }
+		do = func(ctx context.Context) error { _, err := t.c.mesh.Apply(ctx, levers, true); return err }
 	case study.DisruptionKill:
-		do = func() error { return t.c.mesh.Kill(ctx) }
+		do = t.c.mesh.Kill
 	case study.DisruptionScale:
 		come = d.Replicas - len(old)
-		do = func() error {
-			_, err := t.c.mesh.Apply(ctx, t.levers.With(study.FactorIstiodReplicas, fmt.Sprint(d.Replicas)), false)
+		do = func(ctx context.Context) error {
+			_, err := t.c.mesh.Apply(ctx, levers.With(study.FactorIstiodReplicas, fmt.Sprint(d.Replicas)), false)
 			return err
 		}
 	default:
@@ -92,7 +107,13 @@ func (t *controlTrial) act(ctx context.Context, d study.Disruption, old []mesh.C
 	defer cancel()
 	ready := make(chan int64, 1)
 	go func() { ready <- t.readyAt(watching, old, come) }()
-	if err := do(); err != nil {
+	limited, over := context.WithTimeout(ctx, within)
+	defer over()
+	if err := do(limited); err != nil {
+		if limited.Err() != nil && ctx.Err() == nil {
+			*readyNS = verdict.NotReady
+			return nil
+		}
 		return fmt.Errorf("disruption %s: %w", d.Kind, err)
 	}
 	select { // it is there by now, or a look was under way
@@ -123,17 +144,15 @@ func (t *controlTrial) readyAt(ctx context.Context, old []mesh.ControlPod, come 
 }
 
 // awaitBack waits until every proxy has lost its stream and has all of its
-// configuration again, as long as the study watches. Where istiod is scaled nobody
-// need lose any, and it waits so long in any case.
-func (t *controlTrial) awaitBack(ctx context.Context, d study.Disruption) (xds.Outage, error) {
-	limit := time.Now().Add(t.c.study.Control.Aftermath)
+// configuration again, until a limit. Where istiod is scaled nobody need lose any, and
+// it waits so long in any case. One that had no stream at the beginning has none to lose.
+func (t *controlTrial) awaitBack(ctx context.Context, d study.Disruption, limit time.Time) (xds.Outage, error) {
 	for {
 		o, err := t.c.fleet.Outage(ctx)
 		if err != nil {
 			return o, fmt.Errorf("watch the simulated sidecars: %w", err)
 		}
-		all := !slices.Contains(o.LostNS, record.Never) && !slices.Contains(o.BackNS, record.Never)
-		if all && d.Kind != study.DisruptionScale || time.Now().After(limit) {
+		if o.Over() && d.Kind != study.DisruptionScale || time.Now().After(limit) {
 			return o, nil
 		}
 		if err := wake.Pause(ctx, backEvery); err != nil {
@@ -179,6 +198,7 @@ func (w *aftermath) look(ctx context.Context) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	l.Incomplete = err != nil
 	w.seen.Looks = append(w.seen.Looks, l)
 	if err != nil {
 		if w.seen.Blind++; w.seen.Why == "" {

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -23,6 +26,7 @@ type actedPlane struct {
 	come  int
 	looks int
 	fails error
+	never bool // it is never ready
 }
 
 func (p *actedPlane) Apply(_ context.Context, l mesh.Levers, fresh bool) (mesh.Applied, error) {
@@ -32,7 +36,11 @@ func (p *actedPlane) Apply(_ context.Context, l mesh.Levers, fresh bool) (mesh.A
 	return mesh.Applied{}, p.fails
 }
 
-func (p *actedPlane) Kill(context.Context) error {
+func (p *actedPlane) Kill(ctx context.Context) error {
+	if p.never {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calls = append(p.calls, "kill")
@@ -73,7 +81,7 @@ func TestAct(t *testing.T) {
 		"scale":   {study.Disruption{Kind: study.DisruptionScale, Replicas: 3}, old, 2, "apply replicas 3, debounce 1s, fresh false"},
 	} {
 		p := &actedPlane{left: tt.left, come: tt.come}
-		trial := &controlTrial{c: &controlPlane{mesh: p}, levers: mesh.LeversOf(map[string]string{study.FactorIstiodReplicas: "1", study.FactorDebounceAfter: "1s"})}
+		trial := &controlTrial{c: &controlPlane{mesh: p, study: &study.Study{Control: &study.Control{Aftermath: time.Minute}}}, levers: mesh.LeversOf(map[string]string{study.FactorIstiodReplicas: "1", study.FactorDebounceAfter: "1s"})}
 		var ready int64
 		if err := trial.act(t.Context(), tt.d, old, &ready); err != nil {
 			t.Fatal(err)
@@ -89,4 +97,19 @@ func TestAct(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// An istiod that is not ready as long as the study watches is no error: the trial says
+// that it was not.
+func TestActOnIstiodThatIsNeverReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		trial := &controlTrial{c: &controlPlane{mesh: &actedPlane{never: true}, study: &study.Study{Control: &study.Control{Aftermath: time.Minute}}}, levers: mesh.LeversOf(nil)}
+		began, ready := time.Now(), int64(0)
+		if err := trial.act(t.Context(), study.Disruption{Kind: study.DisruptionKill}, []mesh.ControlPod{{UID: "old"}}, &ready); err != nil || ready != verdict.NotReady {
+			t.Errorf("ready at %d, %v", ready, err)
+		}
+		if took := time.Since(began); took != time.Minute+readyGrace {
+			t.Errorf("waited for %v", took)
+		}
+	})
 }

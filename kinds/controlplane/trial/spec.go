@@ -52,8 +52,16 @@ func leversOf(c *study.Control, cell record.Cell, sizes population.Sizes) mesh.L
 		l = l.With(study.FactorSidecarHosts, strings.Join(hosts, ","))
 	}
 	l.Workload = map[string]string{population.AppLabel: firstWorkload(l.Namespaces[0], sizes)}
+	l.Wait = startTime + time.Duration(sizes.EndpointSlices)*startSlice
 	return l
 }
+
+// How long istiod may take to start: 26 minutes with 30,000 EndpointSlices have been
+// reported (istio/istio#55201).
+const (
+	startTime  = 3 * time.Minute
+	startSlice = 60 * time.Millisecond
+)
 
 // firstWorkload is the workload of a namespace of the population that a
 // Sidecar of scope workload selects.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/meshtrial/meshtrial/churn"
 	"github.com/meshtrial/meshtrial/internal/studytest"
@@ -62,6 +63,12 @@ func TestLeversOfCell(t *testing.T) {
 		!slices.Equal(levers.Hosts(), []string{second + "/*", "istio-system/*"}) || levers.Workload[population.AppLabel] != "svc-1" {
 		t.Errorf("levers %+v", levers)
 	}
+	few := levers.Wait
+	sizes.EndpointSlices = 30_000
+	if most := leversOf(s.Control, cell, sizes).Wait; few < time.Minute || few > 10*time.Minute || most < 26*time.Minute {
+		t.Errorf("istiod may take %v, and %v in a large cluster", few, most)
+	}
+	sizes.EndpointSlices = 0
 	// Without a Sidecar its hosts do not apply, and must not reach the mesh
 	// as a level.
 	_, cell, _ = controlCell(t)

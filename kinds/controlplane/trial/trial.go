@@ -135,9 +135,11 @@ func (t *controlTrial) prepare(ctx context.Context) error {
 	if !t.c.living {
 		t.c.say("a fresh istiod with the cell's levers")
 	}
-	if t.applied, err = t.c.mesh.Apply(limited, t.levers, !t.c.living); err != nil {
+	if t.applied, err = t.c.mesh.Apply(ctx, t.levers, !t.c.living); err != nil { // which has a bound of its own
 		return fmt.Errorf("set the levers: %w", err)
 	}
+	limited, cancel = context.WithTimeout(ctx, populationTimeout)
+	defer cancel()
 	t.c.living = t.c.study.Control.Soak
 	if err := t.learn(limited); err != nil {
 		return err

@@ -1,6 +1,8 @@
 package verdict
 
 import (
+	"fmt"
+	"math"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -16,7 +18,7 @@ type Disruption struct {
 	EndedNS  int64  `json:"ended_unix_ns"`
 	Replicas int    `json:"replicas"` // that istiod has at the end, as it was asked
 	// ReadyNS is when the last of the new replicas was seen ready; 0 where none
-	// was to come.
+	// was to come, NotReady where they were not to the end.
 	ReadyNS int64      `json:"ready_unix_ns,omitempty"`
 	Outage  xds.Outage `json:"outage"`
 	Looks   []Look     `json:"looks"`
@@ -26,11 +28,16 @@ type Disruption struct {
 	Why   string `json:"why,omitempty"`
 }
 
+// NotReady stands for the time at which replicas were ready that were not to the end.
+const NotReady = -1
+
 // Look is one look at istiod's replicas and the proxies.
 type Look struct {
-	AtNS     int64         `json:"at_unix_ns"`
-	Synced   int           `json:"synced"`
-	Replicas []LookReplica `json:"replicas"`
+	// Incomplete says that something could not be read.
+	Incomplete bool          `json:"incomplete,omitempty"`
+	AtNS       int64         `json:"at_unix_ns"`
+	Synced     int           `json:"synced"`
+	Replicas   []LookReplica `json:"replicas"`
 }
 
 // LookReplica is a replica at a look. Connections below zero, a CPU counter below
@@ -48,6 +55,10 @@ type LookReplica struct {
 // requests per second is used up, by gRPC's name.
 const refusedBy = "resource-exhausted"
 
+// mostBlind is how many looks may lack something, beside a tenth of all: a container
+// that ends or begins while it is looked at says nothing.
+const mostBlind = 2
+
 // evenWithin is how much more than its share a replica may have where connections
 // count as even.
 const evenWithin = 0.25
@@ -60,9 +71,25 @@ func (r *ruling) disruption() {
 	}
 	d := disrupted(seen)
 	r.trial.Control.Disruption = &d
-	r.Check("disruption-seen", seen.Blind*2 <= len(seen.Looks), "%d of %d looks at istiod after the disruption lack something%s", seen.Blind, len(seen.Looks), firstOf("; first ", seen.Why))
+	last := len(seen.Looks) > 0 && seen.Looks[len(seen.Looks)-1].Incomplete
+	lack := fmt.Sprintf("%d of %d looks at istiod after the disruption lack something", seen.Blind, len(seen.Looks))
+	if last {
+		lack += ", the last of them too"
+	}
+	lack += firstOf("; first ", seen.Why)
+	r.Check("disruption-seen", !last && seen.Blind <= mostBlind+len(seen.Looks)/10, "%s", lack)
+	if seen.Blind > 0 {
+		r.Warn("%s: its peaks are of the others", lack)
+	}
+	for _, pod := range startedAnew(seen) {
+		r.Warn("istiod's container in pod %s ended and began anew after the disruption", pod)
+	}
 	if seen.Kind != "scale" {
-		r.Check("disrupted", d.Lost == len(seen.Outage.LostNS), "%d of %d proxies lost their stream", d.Lost, len(seen.Outage.LostNS))
+		had := len(seen.Outage.LostNS) - seen.Outage.Spared()
+		r.Check("disrupted", d.Lost > 0 && d.Lost == had, "%d of %d proxies that had a stream lost it", d.Lost, had)
+	}
+	if d.ReadyUS == NotReady {
+		r.Warn("istiod's new replicas were not all ready %.0f s after the disruption", d.WatchedS)
 	}
 	if missing := d.Lost - d.Back; missing > 0 {
 		r.Warn("%d of %d proxies had not all of their configuration again %.0f s after the disruption", missing, d.Lost, d.WatchedS)
@@ -99,18 +126,43 @@ func disrupted(seen *Disruption) record.Disruption {
 		d.Failed += n
 	}
 	d.Failed = max(0, d.Failed-d.Refused-o.Losses)
-	if seen.ReadyNS > 0 {
+	if d.ReadyUS = seen.ReadyNS; seen.ReadyNS > 0 {
 		d.ReadyUS = (seen.ReadyNS - seen.BeganNS) / 1000
 	}
 	looked(&d, seen)
 	return d
 }
 
+// counter is the CPU counter of a replica's container.
+type counter struct {
+	last  LookReplica
+	total int64 // nanoseconds, of containers before it too
+}
+
+// take takes a look at a replica, and says how many cores it used since the look
+// before; 0 if that was at no container, or at another one. known says that the
+// replica was there before the disruption: what it had used by then does not count.
+func (c *counter) take(r LookReplica, known bool) (cores float64) {
+	before := c.last
+	c.last = r
+	switch {
+	case before.Pod == "" && known:
+	case before.Pod == "" || r.CPUNS < before.CPUNS: // it has begun since
+		c.total += r.CPUNS
+	default:
+		c.total += r.CPUNS - before.CPUNS
+		if over := r.CPUAtNS - before.CPUAtNS; over > 0 {
+			return float64(r.CPUNS-before.CPUNS) / float64(over)
+		}
+	}
+	return 0
+}
+
 // looked fills in what looks at istiod showed.
 func looked(d *record.Disruption, seen *Disruption) {
-	first, last := map[string]int64{}, map[string]LookReplica{}
+	counters := map[string]*counter{}
 	d.Points = make([]record.DisruptionPoint, 0, len(seen.Looks))
-	for i, l := range seen.Looks {
+	for _, l := range seen.Looks {
 		point := record.DisruptionPoint{AtUS: (l.AtNS - seen.BeganNS) / 1000, Synced: l.Synced}
 		cores, memory := 0.0, int64(0)
 		for _, r := range l.Replicas {
@@ -121,38 +173,55 @@ func looked(d *record.Disruption, seen *Disruption) {
 			}
 			memory += r.MemoryBytes
 			if r.CPUNS >= 0 {
-				before, known := last[r.Pod]
-				if !known {
-					if old {
-						before = r
-					} else { // it has begun since the look before
-						before.CPUAtNS = seen.Looks[max(0, i-1)].AtNS
-					}
-					first[r.Pod] = before.CPUNS
+				c := counters[r.Pod]
+				if c == nil {
+					c = &counter{}
+					counters[r.Pod] = c
 				}
-				if over := r.CPUAtNS - before.CPUAtNS; over > 0 {
-					cores += float64(r.CPUNS-before.CPUNS) / float64(over)
-				}
-				used := float64(r.CPUNS-first[r.Pod]) / 1e9
-				p.CPUS, last[r.Pod] = &used, r
+				cores += c.take(r, old)
+				used := float64(c.total) / 1e9
+				p.CPUS = &used
 			}
 			point.Replicas = append(point.Replicas, p)
 		}
-		d.CPUPeak, d.MemoryPeakBytes = max(d.CPUPeak, cores), max(d.MemoryPeakBytes, memory)
+		if !l.Incomplete { // a sum that lacks one is none
+			d.CPUPeak, d.MemoryPeakBytes = max(d.CPUPeak, cores), max(d.MemoryPeakBytes, memory)
+		}
 		d.Points = append(d.Points, point)
 	}
-	for pod, r := range last {
-		d.CPUS += float64(r.CPUNS-first[pod]) / 1e9
+	for _, c := range counters {
+		d.CPUS += float64(c.total) / 1e9
 	}
 	balance(d)
+}
+
+// startedAnew are the pods whose CPU counter fell from one look to the next: their
+// container is another one, each as often as it was.
+func startedAnew(seen *Disruption) (pods []string) {
+	last := map[string]int64{}
+	for _, l := range seen.Looks {
+		for _, r := range l.Replicas {
+			if r.CPUNS < 0 {
+				continue
+			}
+			if r.CPUNS < last[r.Pod] {
+				pods = append(pods, r.Pod)
+			}
+			last[r.Pod] = r.CPUNS
+		}
+	}
+	return pods
 }
 
 // balance fills in how evenly connections were spread at the end, and since when.
 func balance(d *record.Disruption) {
 	for _, p := range slices.Backward(d.Points) {
 		share, known := imbalance(p)
-		if !known {
+		if !known && p.AtUS >= 0 {
 			continue
+		}
+		if p.AtUS < 0 || math.IsInf(share, 1) {
+			return
 		}
 		if d.Imbalance == nil {
 			d.Imbalance = &share
@@ -166,7 +235,8 @@ func balance(d *record.Disruption) {
 }
 
 // imbalance is by what share the fullest of several replicas that are ready has more
-// connections than their mean; false where one does not say, or there are none.
+// connections than their mean, infinite where nobody is connected; false where one does
+// not say, or there are not several.
 func imbalance(p record.DisruptionPoint) (share float64, known bool) {
 	most, sum, n := 0, 0, 0
 	for _, r := range p.Replicas {
@@ -178,8 +248,11 @@ func imbalance(p record.DisruptionPoint) (share float64, known bool) {
 		}
 		most, sum, n = max(most, *r.Connections), sum+*r.Connections, n+1
 	}
-	if n < 2 || sum == 0 {
+	switch {
+	case n < 2:
 		return 0, false
+	case sum == 0:
+		return math.Inf(1), true
 	}
 	return float64(most)*float64(n)/float64(sum) - 1, true
 }

@@ -50,9 +50,47 @@ func TestDisrupted(t *testing.T) {
 	}
 }
 
+// A look that lacks something is no peak, and neither is what a new container used
+// before the first look at it: nobody knows how long that took. One that begins anew in
+// its pod is said, and none of its CPU lost.
+func TestPeaksOfWholeLooks(t *testing.T) {
+	seen := stormSeen()
+	seen.Looks[1].AtNS, seen.Looks[1].Replicas[0].CPUNS = seen.Looks[0].AtNS+1000, second // by another clock
+	seen.Looks[2].Incomplete, seen.Blind = true, 1
+	if d := disrupted(seen); math.Abs(d.CPUPeak-1) > 1e-9 || d.MemoryPeakBytes != 140e6 || math.Abs(d.CPUS-4.12) > 1e-9 {
+		t.Errorf("peak %v, memory %d, CPU %v", d.CPUPeak, d.MemoryPeakBytes, d.CPUS)
+	}
+	seen = stormSeen()
+	for i, used := range []float64{0.5, 1.5} { // of another container
+		r := seen.Looks[3].Replicas[0]
+		r.CPUNS, r.CPUAtNS = int64(used*1e9), r.CPUAtNS+int64(i+1)*second
+		seen.Looks = append(seen.Looks, Look{AtNS: r.CPUAtNS, Replicas: []LookReplica{r}})
+	}
+	if d := disrupted(seen); math.Abs(d.CPUPeak-1.9) > 1e-9 || math.Abs(d.CPUS-(4.12+1.5)) > 1e-9 {
+		t.Errorf("anew: peak %v, CPU %v", d.CPUPeak, d.CPUS)
+	}
+	r := rulingOn(4)
+	r.seen.Disruption = seen
+	r.disruption()
+	if w := strings.Join(r.Validity().Warnings, "; "); !strings.Contains(w, "in pod b ended and began anew") || strings.Contains(w, "in pod a") {
+		t.Errorf("%s", w)
+	}
+}
+
+// An istiod that was not ready to the end is told as such.
+func TestNeverReady(t *testing.T) {
+	r := rulingOn(4)
+	r.seen.Disruption = stormSeen()
+	r.seen.Disruption.ReadyNS = NotReady
+	r.disruption()
+	if w := strings.Join(r.Validity().Warnings, "; "); r.trial.Control.Disruption.ReadyUS != NotReady || !strings.Contains(w, "not all ready 10 s after") {
+		t.Errorf("%d: %s", r.trial.Control.Disruption.ReadyUS, w)
+	}
+}
+
 func TestBalance(t *testing.T) {
 	spread := func(all ...[]int) *Disruption {
-		seen := &Disruption{Kind: "scale"}
+		seen := &Disruption{Kind: "scale", BeganNS: second / 2} // after the first look
 		for i, counts := range all {
 			l := Look{AtNS: int64(i) * second}
 			for k, n := range counts {
@@ -72,14 +110,17 @@ func TestBalance(t *testing.T) {
 		"even, and no more":       {spread([]int{30, 30, 30}, []int{90, 0, 0}), 2, -1},
 		"one says nothing at all": {spread([]int{90}, []int{30, 30, -1}), math.NaN(), -1},
 		"one said nothing once":   {spread([]int{90}, []int{30, 30, 30}, []int{30, -1, 30}, []int{30, 30, 30}), 0, 1},
-		"one is not ready":        {spread([]int{45, 45}, []int{45, 45, notReady}), 0, 0},
+		"one is not ready":        {spread([]int{45, 45}, []int{45, 45, notReady}), 0, 1},
+		"even before and after":   {spread([]int{30, 30, 30}, []int{30, 30, 30}, []int{30, 30, 30}), 0, 1},
+		"nobody for a while":      {spread([]int{30, 30, 30}, []int{30, 30, 30}, []int{0, 0, 0}, []int{30, 30, 30}), 0, 3},
+		"nobody at the end":       {spread([]int{90}, []int{30, 30, 30}, []int{0, 0, 0}), math.NaN(), -1},
 		"nobody is there":         {spread([]int{90}, []int{0, 0, 0}), math.NaN(), -1},
 	} {
 		d := disrupted(tt.seen)
 		if got := d.Imbalance; (got == nil) != math.IsNaN(tt.share) || got != nil && math.Abs(*got-tt.share) > 1e-9 {
 			t.Errorf("%s: %+v", name, d)
 		}
-		if got := d.BalancedUS; (got == nil) != (tt.since < 0) || got != nil && *got != tt.since*1e6 {
+		if got := d.BalancedUS; (got == nil) != (tt.since < 0) || got != nil && *got != tt.since*1e6-5e5 {
 			t.Errorf("%s: even since %v, want %d", name, got, tt.since)
 		}
 	}
@@ -94,9 +135,15 @@ func TestJudgeDisruption(t *testing.T) {
 		edit            func(*Disruption)
 		seen, disrupted bool
 	}{
-		"all well":         {func(*Disruption) {}, true, true},
-		"one was spared":   {func(d *Disruption) { d.Outage.LostNS[2] = record.Never }, true, false},
+		"all well":       {func(*Disruption) {}, true, true},
+		"one was spared": {func(d *Disruption) { d.Outage.LostNS[2] = record.Never }, true, false},
+		"one was absent": {func(d *Disruption) { d.Outage.LostNS[2], d.Outage.Absent = record.Never, []int32{2} }, true, true},
+		"all were absent": {func(d *Disruption) {
+			d.Outage.LostNS = slices.Repeat(record.Times{record.Never}, 4)
+			d.Outage.Absent = []int32{0, 1, 2, 3}
+		}, true, false},
 		"none was to lose": {func(d *Disruption) { d.Kind, d.Outage.LostNS[2] = "scale", record.Never }, true, true},
+		"blind at the end": {func(d *Disruption) { d.Blind, d.Why, d.Looks[3].Incomplete = 1, "no line", true }, false, true},
 		"blind":            {func(d *Disruption) { d.Blind, d.Why = 3, "no line" }, false, true},
 		"blind for long":   {func(d *Disruption) { d.Blind, d.Why = 2, "no line" }, true, true},
 	} {

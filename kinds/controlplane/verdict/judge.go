@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -215,8 +216,9 @@ func (r *ruling) fleet() {
 		for _, why := range []string{"connection", "unavailable", refusedBy} { // who comes again may be refused
 			ended += r.trial.Control.Reconnects[why]
 		}
-		r.Check("connected", lost == ended && a.Connected >= simulated-away, "%d of %d proxies are connected at the end, and at most %d may be about to, whose connections become no older than %v; %d streams were lost in the window%s",
-			a.Connected, simulated, away, age, lost, strings.Join(prefixed(": ", why), ", "))
+		most := aged(simulated, age, time.Duration(r.trial.Window.Seconds*float64(time.Second)))
+		r.Check("connected", lost == ended && ended-r.trial.Control.Reconnects[refusedBy] <= int64(most) && a.Connected >= simulated-away, "%d of %d proxies are connected at the end, and at most %d may be about to, whose connections become no older than %v; %d streams were lost in the window, where age ends at most %d%s",
+			a.Connected, simulated, away, age, lost, most, strings.Join(prefixed(": ", why), ", "))
 	} else if r.seen.Asked.good() {
 		r.Check("connected", lost == 0 && a.Connected == simulated, "%d of %d proxies are connected at the end, %d streams were lost in the window%s%s",
 			a.Connected, simulated, lost, strings.Join(prefixed(": ", why), ", "), strings.Join(prefixed("; the last: ", r.lastError(lost)), ""))
@@ -234,11 +236,22 @@ func (r *ruling) fleet() {
 }
 
 // Away is how many of some proxies may be without a connection at a time where istiod
-// lets connections become only so old: each is for a second or so, ten at once by
-// chance.
+// lets connections become only so old: each is for a second or so.
 func Away(proxies int, age time.Duration) int {
-	return min(proxies, 10+int(2*float64(proxies)*float64(time.Second)/float64(age)))
+	return min(proxies, mostBy(float64(proxies)*float64(time.Second)/float64(age)))
 }
+
+// aged is how many connections of some proxies their age ends at the most in a window.
+// It is a tenth less by chance, and those that began together end together: twice as
+// many as on the average may fall into a window. Before it is their age none ends again.
+func aged(proxies int, age, window time.Duration) int {
+	ages := float64(window+2*time.Second) / (0.9 * float64(age)) // counters are read a little before and after
+	return min(mostBy(2*float64(proxies)*ages), proxies*(1+int(ages)))
+}
+
+// mostBy is how often at the most something happens that does so by chance, and so
+// often on the average: beyond four standard deviations of a Poisson distribution.
+func mostBy(mean float64) int { return int(math.Ceil(mean + 4*math.Sqrt(mean) + 2)) }
 
 // lastError is what went wrong last with a stream, if one was lost.
 func (r *ruling) lastError(lost int64) []string {

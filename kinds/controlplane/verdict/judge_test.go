@@ -68,24 +68,31 @@ func TestJudgeFleetOfBoundedAge(t *testing.T) {
 		edit func(*ruling)
 		ok   bool
 	}{
-		"all well":     {func(*ruling) {}, true},
-		"ended by age": {func(r *ruling) { r.trial.Control.Reconnects = map[string]int64{"connection": 90} }, true},
-		"a few away":   {func(r *ruling) { r.seen.AccountAfter.Connected -= 20 }, true},
-		"many away":    {func(r *ruling) { r.seen.AccountAfter.Connected -= 50 }, false},
+		"all well":      {func(*ruling) {}, true},
+		"ended by age":  {func(r *ruling) { r.trial.Control.Reconnects = map[string]int64{"connection": 200} }, true},
+		"ended by more": {func(r *ruling) { r.trial.Control.Reconnects = map[string]int64{"connection": 400} }, false},
+		"in a long window": {func(r *ruling) {
+			r.trial.Window.Seconds, r.trial.Control.Reconnects = 60, map[string]int64{"connection": 900, "unavailable": 100}
+		}, true},
+		"in a long window, by more": {func(r *ruling) {
+			r.trial.Window.Seconds, r.trial.Control.Reconnects = 60, map[string]int64{"connection": 1200, "unavailable": 100}
+		}, false},
+		"a few away": {func(r *ruling) { r.seen.AccountAfter.Connected -= 20 }, true},
+		"many away":  {func(r *ruling) { r.seen.AccountAfter.Connected -= 50 }, false},
 		"refused": {func(r *ruling) {
 			r.trial.Control.Reconnects = map[string]int64{"connection": 9, "resource-exhausted": 1}
 		}, true},
 		"broken itself": {func(r *ruling) { r.trial.Control.Reconnects = map[string]int64{"malformed": 1} }, false},
 	} {
 		r := rulingOn(300)
-		r.seen.Asked.ConnectionAge = 20 * time.Second
+		r.seen.Asked.ConnectionAge, r.trial.Window.Seconds = 20*time.Second, 5
 		tt.edit(r)
 		r.fleet()
 		if c := checks(r)["connected"]; c.OK != tt.ok {
 			t.Errorf("%s: %+v", name, c)
 		}
 	}
-	if Away(300, 20*time.Second) != 40 || Away(5, time.Second) != 5 || Away(1000, time.Hour) != 10 {
+	if Away(300, 20*time.Second) != 33 || Away(5, time.Second) != 5 || Away(1000, time.Hour) != 5 || Away(20, 10*time.Minute) != 3 {
 		t.Error("how many may be away")
 	}
 }

@@ -1060,7 +1060,7 @@ export interface Disruption {
     readonly failed: number;
     /**
      * ReadyUS is when the last of istiod's new replicas was ready; 0 where none
-     * was to come.
+     * was to come, -1 where they were not to the end.
      */
     readonly ready_us?: number;
     /**

@@ -1,0 +1,52 @@
+package trial
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// A disruption that takes istiod from everybody is named, each once, as mesh-wide; the
+// restart before each trial is not, nor what the simulated proxies alone feel.
+func TestPlanIstiod(t *testing.T) {
+	for name, tt := range map[string]struct {
+		levels   []string
+		measures string
+		done     string
+		wide     []string
+	}{
+		"none":    {[]string{"none"}, "cost", "restarted before each trial", nil},
+		"dropped": {[]string{"none", "drop"}, "recovery, cost", "restarted before each trial", nil},
+		"all": {[]string{"kill", "restart", "scale:3"}, "recovery, cost", "restarted before each trial, killed in some, restarted once more in some, scaled to 3 replicas in some",
+			[]string{"disruption kill: all proxies lose", "disruption restart: all proxies lose", "disruption scale:3: proxies that connect"}},
+	} {
+		text := fmt.Sprintf("name: all\nquestion: Who?\ncontrol: {changes: 1}\nsettings: {proxies: 4, change: no-op, istiod_replicas: 1}\nfactors:\n  disruption: [%s]\n  xds: [delta, sotw]\nbaseline: {disruption: %s, xds: delta}\nmeasures: [%s]\n",
+			strings.Join(tt.levels, ", "), tt.levels[0], tt.measures)
+		s, err := study.Parse([]byte(text), name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := study.NewPlan(s, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := planIstiod(plan)
+		if string(p.Done) != tt.done || !slices.EqualFunc(p.Wide, tt.wide, strings.HasPrefix) {
+			t.Errorf("%s: %s", name, journal.Text([]journal.Planned{p}))
+		}
+	}
+}
+
+// Slices without pods come to every proxy without a scope.
+func TestPlanOfSlicesIsMeshWide(t *testing.T) {
+	for _, p := range populationPlan(population.Sizes{EndpointSlices: 500}) {
+		if is := strings.HasSuffix(p.Object, population.SlicesNamespace); is != (len(p.Wide) == 1 && strings.HasPrefix(p.Wide[0], "endpoint_slices 500: every proxy")) {
+			t.Errorf("%+v", p)
+		}
+	}
+}
