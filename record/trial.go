@@ -91,7 +91,8 @@ type Trial struct {
 	Others *Others `json:"others,omitempty"`
 	// Waits is how long the parts' threads waited for a CPU, by part.
 	Waits map[string]Wait `json:"waits,omitempty"`
-	// Threads of the parts, where the study asks for them.
+	// Threads of the parts, where the study asks for them; of further hands by
+	// [OfHand].
 	Threads map[string]Threads `json:"threads,omitempty"`
 	// Probed are how far the counters of the study's probes rose in the window,
 	// by part, of whose pod they are, and figure.

@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -29,18 +28,6 @@ type hand struct {
 	started loadcontrol.Started
 	// before and after the trial is how its clock stood beside the first hand's.
 	before, after loadcontrol.Offset
-}
-
-// handMark stands between a part's name and the number of a hand other than the
-// first, in the names of targets and proxies.
-const handMark = "@"
-
-// ofHand names what belongs to a hand.
-func ofHand(part string, i int) string {
-	if i == 0 {
-		return part
-	}
-	return part + handMark + strconv.Itoa(i)
 }
 
 // setHands takes as many load pods as the cell asks for, and finds the proxies that
@@ -67,7 +54,7 @@ func (t *trialRun) setHands(roles []*loadRole) error {
 		}
 		for part, pod := range proxies {
 			if i > 0 && pod.UID != t.proxies[part].UID {
-				t.more[ofHand(part, i)] = pod
+				t.more[record.OfHand(part, i)] = pod
 			}
 		}
 	}

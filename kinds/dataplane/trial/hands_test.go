@@ -335,7 +335,7 @@ func TestCostsOfHands(t *testing.T) {
 		s.Net = &observe.NetSample{Established: 2, ActiveOpens: opened}
 		return s
 	}
-	names := []string{record.PartGenerator, ofHand(record.PartGenerator, 1), record.PartClientProxy, ofHand(record.PartClientProxy, 1), record.PartWorker}
+	names := []string{record.PartGenerator, record.OfHand(record.PartGenerator, 1), record.PartClientProxy, record.OfHand(record.PartClientProxy, 1), record.PartWorker}
 	trial := &trialRun{o: &runner.Options{}, client: &loadRole{pod: site.Pod{Node: "a"}}, server: &workerRole{pod: site.Pod{Node: "a"}},
 		targets: map[string][]observe.Target{"a": {}}}
 	before, after := observe.Snapshot{Targets: map[string]observe.Sample{}}, observe.Snapshot{Targets: map[string]observe.Sample{}}
@@ -357,7 +357,7 @@ func TestCostsOfHands(t *testing.T) {
 	stats := func(v float64) observe.ProxyStats {
 		return observe.ProxyStats{Taken: time.Unix(100, 0), Uptime: time.Minute, Counters: map[string]float64{"c": v}, Gauges: map[string]float64{"threads": 2}}
 	}
-	first, second := record.PartClientProxy, ofHand(record.PartClientProxy, 1)
+	first, second := record.PartClientProxy, record.OfHand(record.PartClientProxy, 1)
 	read := func(a, b float64) counters {
 		return counters{proxies: map[string]observe.ProxyStats{first: stats(a), second: stats(b)}}
 	}

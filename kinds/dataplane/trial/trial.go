@@ -106,7 +106,7 @@ func (t *trialRun) findTargets() {
 		}
 	}
 	for i, h := range t.hands {
-		add(ofHand(record.PartGenerator, i), h.pod, site.RoleLoad)
+		add(record.OfHand(record.PartGenerator, i), h.pod, site.RoleLoad)
 	}
 	add(record.PartWorker, t.server.pod, site.RoleWorker)
 	for _, part := range record.ProxyParts() {
