@@ -67,7 +67,7 @@ type Trial struct {
 	// Way is what the cell's requests passed.
 	Way Way `json:"way,omitempty"`
 	// Nodes are those of the client's pod and the server's, by PartGenerator and
-	// PartWorker; older records do not have them.
+	// PartWorker, and of further hands by [OfHand]; older records do not have them.
 	Nodes map[string]NodeAt `json:"nodes,omitempty"`
 	// CPU holds CPU time used in the window by part. Parts are the Part
 	// constants; a part a cell lacks is absent, not zero.

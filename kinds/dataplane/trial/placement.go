@@ -100,11 +100,14 @@ func (d *deployed) findNodes(ctx context.Context) {
 	}
 }
 
-// on are the nodes of the trial's two pods.
+// on are the nodes of the trial's pods.
 func (t *trialRun) on() map[string]record.NodeAt {
 	out := map[string]record.NodeAt{}
 	for part, node := range map[string]string{record.PartGenerator: t.client.pod.Node, record.PartWorker: t.server.pod.Node} {
 		out[part] = t.d.at[node]
+	}
+	for i, h := range t.hands {
+		out[record.OfHand(record.PartGenerator, i)] = t.d.at[h.pod.Node]
 	}
 	return out
 }
