@@ -75,7 +75,7 @@ func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
 		loads: map[study.Variant][]*loadRole{}, workers: map[study.Variant]*workerRole{}, deployment: r.Deployments + 1, block: -1, tell: r.Tell,
 		at: map[string]record.NodeAt{},
 	}
-	if d.places, err = findPlaces(ctx, o.Lab, plan); err != nil {
+	if d.places, err = findPlaces(ctx, o.Lab, plan, r.Recorded); err != nil {
 		return nil, err
 	}
 	d.Kubelets = o.Observed == record.ObservedKubelet
