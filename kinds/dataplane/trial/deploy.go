@@ -293,7 +293,7 @@ func (d *deployed) carryThrough(ctx context.Context, job runner.Job) (t *trialRu
 		if trial, log, err = t.measure(ctx); err == nil {
 			t.seenControl(ctx, control)
 		}
-		return trial, err
+		return trial, t.asLost(ctx, err)
 	}, func(lost error) error {
 		d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("trial %s, of %d generators, is repeated: %v", job.ID, len(t.hands), lost)})
 		return d.Reconnect(ctx)

@@ -90,6 +90,29 @@ func (t *trialRun) lost(err error) error {
 	return fmt.Errorf("%w: %w", errLost, err)
 }
 
+// asLost marks an error that only says what one notices of a hand that is gone, as the
+// observer of its node does: whether one is, it asks them. A hand that has begun must
+// still know of its run.
+func (t *trialRun) asLost(ctx context.Context, err error) error {
+	if err == nil || len(t.hands) == 1 || errors.Is(err, errLost) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, site.StopTimeout)
+	defer cancel()
+	gone := t.each(func(_ int, h *hand) (err error) {
+		if h.started.Run == "" {
+			_, err = h.api.Version(ctx)
+		} else {
+			_, err = h.api.Intervals(ctx, h.started.Run, 0)
+		}
+		return t.lost(err)
+	})
+	if gone == nil {
+		return err
+	}
+	return fmt.Errorf("%w; %w", gone, err)
+}
+
 // startLimit bounds how long a start that reaches no server is tried again: a
 // node's rules follow a Service's new endpoints with a delay (kube-proxy's
 // minSyncPeriod is a second).
@@ -284,11 +307,8 @@ func (t *trialRun) sum(ctx context.Context, from, to int) (*load.Result, []recor
 			h.CPU = h.CPU.Plus(record.CPU{UserS: iv.CPU.User, SystemS: iv.CPU.System})
 		}
 	})
-	if err != nil { // it does not say of which, nor whether that one is gone
-		return nil, nil, errors.Join(err, t.each(func(_ int, h *hand) error {
-			_, err := h.api.Intervals(ctx, h.started.Run, to)
-			return t.lost(err)
-		}))
+	if err != nil {
+		return nil, nil, err
 	}
 	out.Spec.Connections = t.spec.Connections // at rate max nothing says that they are shares
 	return out, hands, nil

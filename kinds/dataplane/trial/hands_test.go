@@ -178,10 +178,17 @@ func TestAHandIsLost(t *testing.T) {
 		if err := trial.start(t.Context(), trial.spec); err != nil {
 			t.Fatal(err)
 		}
+		other := errors.New("observe node n: gone")
+		if err := trial.asLost(t.Context(), other); err != other {
+			t.Errorf("all are there: %v", err)
+		}
 		lose()
 		if how == "is gone" {
 			b.CloseClientConnections()
 			b.Close()
+			if err := trial.asLost(t.Context(), other); !errors.Is(err, errLost) || !errors.Is(err, other) {
+				t.Errorf("an observer noticed it: %v", err)
+			}
 		}
 		if _, err := trial.measured(t.Context(), 1, 6); !errors.Is(err, errLost) || !strings.Contains(err.Error(), "client-1") {
 			t.Errorf("%s: %v", how, err)
