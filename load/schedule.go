@@ -35,6 +35,24 @@ func (r *Result) law() law {
 	return l
 }
 
+// neighbours is the autocorrelation rho of the schedule's neighbours if that of each
+// shard's is r. Where shards take turns theirs are n apart: r is rho to the n. Where
+// generators deal Poisson arrivals out by chance, the next one is theirs with
+// probability p each time: the mean of rho to the n over that geometric number n is
+// p*rho/(1-(1-p)*rho).
+func (l law) neighbours(r float64) float64 {
+	if l.apart <= 1 {
+		return r
+	}
+	r = max(r, 0)
+	if l.process != Poisson {
+		return math.Pow(r, 1/float64(l.apart))
+	}
+	r = math.Pow(r, 1/float64(l.every)) // of one generator's neighbours
+	p := float64(l.every) / float64(l.apart)
+	return r / (p + (1-p)*r)
+}
+
 // Schedule says how the generator kept the arrivals asked for; nil if no gaps
 // are known.
 func (w *Window) Schedule() *record.Schedule {
@@ -56,16 +74,14 @@ func (w *Window) Schedule() *record.Schedule {
 
 // Dependence is the autocorrelation of neighbours' latencies, nil if not known,
 // and as how many independent requests the completed ones count, 0 if not known.
-// Of several threads or generators, which have every n-th request each, it is the
-// n-th root of what they saw, as of a first-order autoregressive series.
+// Of several threads or generators, whose own requests are not next to each other in
+// the schedule, it follows from what they saw, as of a first-order autoregressive series.
 func (w *Window) Dependence() (rho *float64, effective float64) {
 	r := w.Serial.Correlation()
 	if math.IsNaN(r) {
 		return nil, 0
 	}
-	if w.law.apart > 1 {
-		r = math.Pow(max(r, 0), 1/float64(w.law.apart))
-	}
+	r = w.law.neighbours(r)
 	return &r, stat.EffectiveSize(w.Completed, r)
 }
 

@@ -1,5 +1,51 @@
 package record
 
+import (
+	"strconv"
+	"strings"
+)
+
+// handMark stands between a part's name and the number of a hand other than the
+// first.
+const handMark = "@"
+
+// OfHand names what belongs to a trial's hand number i of what is PART: the first
+// hand's has the part's name.
+func OfHand(part string, i int) string {
+	if i == 0 {
+		return part
+	}
+	return part + handMark + strconv.Itoa(i)
+}
+
+// PartOfHand is the part of what [OfHand] names.
+func PartOfHand(name string) string {
+	part, _, _ := strings.Cut(name, handMark)
+	return part
+}
+
+// ThreadsOf are the threads of a part, and of how many there are: if several hands
+// have one each, those of the busiest, the one that has the thread that served for the
+// longest. They are never added up: each is held back by itself.
+func (t *Trial) ThreadsOf(part string) (out Threads, of int) {
+	busiest := -1.0
+	for i := range max(1, len(t.Hands)) {
+		th, ok := t.Threads[OfHand(part, i)]
+		if !ok || th.Seconds <= 0 {
+			continue
+		}
+		of++
+		busy := 0.0
+		for _, one := range Serving(th.Threads) {
+			busy = max(busy, one.CPU.TotalS()/th.Seconds)
+		}
+		if busy > busiest {
+			out, busiest = th, busy
+		}
+	}
+	return out, of
+}
+
 // Hand is one of several generators that sent a trial's requests together. What it
 // counted is of the window.
 type Hand struct {

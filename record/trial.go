@@ -67,7 +67,7 @@ type Trial struct {
 	// Way is what the cell's requests passed.
 	Way Way `json:"way,omitempty"`
 	// Nodes are those of the client's pod and the server's, by PartGenerator and
-	// PartWorker; older records do not have them.
+	// PartWorker, and of further hands by [OfHand]; older records do not have them.
 	Nodes map[string]NodeAt `json:"nodes,omitempty"`
 	// CPU holds CPU time used in the window by part. Parts are the Part
 	// constants; a part a cell lacks is absent, not zero.
@@ -91,7 +91,8 @@ type Trial struct {
 	Others *Others `json:"others,omitempty"`
 	// Waits is how long the parts' threads waited for a CPU, by part.
 	Waits map[string]Wait `json:"waits,omitempty"`
-	// Threads of the parts, where the study asks for them.
+	// Threads of the parts, where the study asks for them; of further hands by
+	// [OfHand].
 	Threads map[string]Threads `json:"threads,omitempty"`
 	// Probed are how far the counters of the study's probes rose in the window,
 	// by part, of whose pod they are, and figure.

@@ -39,6 +39,8 @@ type Deployment struct {
 	RunID string
 	// Deployments is how many the run had in earlier attempts.
 	Deployments int
+	// Recorded are the trials of earlier attempts.
+	Recorded []record.Trial
 	// Folder makes a folder of the run directory and returns its path.
 	Folder func(name string) (string, error)
 	// Tell reports what happens.

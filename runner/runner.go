@@ -121,7 +121,7 @@ func Run(ctx context.Context, o Options) (out Outcome, err error) {
 		return Outcome{Dir: r.dir.Path(), Plan: r.plan, Header: r.header, Trials: len(r.trials), Blocks: r.wholeBlocks(), Stop: r.stop}
 	}
 	defer ending.Owe(ctx, "what run "+r.header.RunID+" changed in the cluster", "meshtrial cluster restore")()
-	stage, err := r.o.Kind.Deploy(ctx, Deployment{Options: r.o, Plan: r.plan, RunID: r.header.RunID, Deployments: r.deployments(), Folder: r.dir.Subdir, Tell: r.tell})
+	stage, err := r.o.Kind.Deploy(ctx, Deployment{Options: r.o, Plan: r.plan, RunID: r.header.RunID, Deployments: r.deployments(), Recorded: r.trials, Folder: r.dir.Subdir, Tell: r.tell})
 	if err != nil {
 		return outcome(), err
 	}

@@ -102,9 +102,9 @@ func (p *Plan) spreadWords() string {
 
 // Places chooses nodes for a plan's pods: nil for a plan that leaves them to
 // Kubernetes. The nodes given are those that pods can go to. Of several choices it
-// takes one by name whose nodes are alike. The error says what was found, with this
-// hint.
-func (p *Plan) Places(nodes []NodeAt, hint string) (Places, error) {
+// takes one by name whose nodes are alike, and that has the nodes to keep, by place.
+// The error says what was found, with this hint.
+func (p *Plan) Places(nodes []NodeAt, keep map[string]string, hint string) (Places, error) {
 	asked := p.placements()
 	if len(asked) == 0 {
 		return nil, nil
@@ -112,15 +112,46 @@ func (p *Plan) Places(nodes []NodeAt, hint string) (Places, error) {
 	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b NodeAt) int { return strings.Compare(a.Name, b.Name) })
 	var best Places
 	least := 0
-	for _, client := range nodes {
-		if places, cost := placesFrom(client, nodes, asked); places != nil && (best == nil || cost < least) {
+	for _, client := range kept(nodes, keep, PlacementClient) {
+		if places, cost := placesFrom(client, nodes, asked, keep); places != nil && (best == nil || cost < least) {
 			best, least = places, cost
 		}
+	}
+	if best == nil && len(keep) > 0 {
+		were := []string{"clients on " + keep[PlacementClient]}
+		for _, level := range asked {
+			if name, ok := keep[level]; ok {
+				were = append(were, level+" on "+name)
+			}
+		}
+		return nil, p.Study.Place(FactorPlacement).Errorf("have those nodes take pods again, or begin another run", "%s: the run's trials so far had %s, and now there %s", FactorPlacement, strings.Join(were, ", "), nodesFound(nodes))
 	}
 	if best == nil {
 		return nil, p.Study.Place(FactorPlacement).Errorf(hint, "%s: %s takes %s, and there %s", FactorPlacement, strings.Join(asked, ", "), p.spreadWords(), nodesFound(nodes))
 	}
 	return best, nil
+}
+
+// PlacesKept are the names of the nodes that a run's trials had so far, by place: a
+// resumed run goes on with these.
+func PlacesKept(trials []record.Trial) map[string]string {
+	out := map[string]string{}
+	for i := range trials {
+		t := &trials[i]
+		if level := t.Cell[FactorPlacement]; t.Validity.Valid && level != "" && level != PlacementScheduled {
+			out[PlacementClient], out[level] = t.Nodes[record.PartGenerator].Name, t.Nodes[record.PartWorker].Name
+		}
+	}
+	return out
+}
+
+// kept are those of the nodes that a place may have.
+func kept(nodes []NodeAt, keep map[string]string, place string) []NodeAt {
+	name, ok := keep[place]
+	if !ok {
+		return nodes
+	}
+	return slices.DeleteFunc(slices.Clone(nodes), func(n NodeAt) bool { return n.Name != name })
 }
 
 // What a choice of nodes costs: one in another zone than it should be weighs more
@@ -131,7 +162,7 @@ const (
 )
 
 // placesFrom are nodes for servers if clients run on this one, nil if there are none.
-func placesFrom(client NodeAt, nodes []NodeAt, asked []string) (out Places, cost int) {
+func placesFrom(client NodeAt, nodes []NodeAt, asked []string, keep map[string]string) (out Places, cost int) {
 	out = Places{PlacementClient: client}
 	for _, level := range asked {
 		found := []NodeAt{client}
@@ -147,7 +178,7 @@ func placesFrom(client NodeAt, nodes []NodeAt, asked []string) (out Places, cost
 				return n.Name == client.Name
 			})
 		}
-		if len(found) == 0 {
+		if found = kept(found, keep, level); len(found) == 0 {
 			return nil, 0
 		}
 		price := func(n NodeAt) int {

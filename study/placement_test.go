@@ -61,7 +61,7 @@ func TestPlaces(t *testing.T) {
 		{[]string{zone}, "a b c d e f g h i j", "!h in no zone, and 2 more"},
 	} {
 		p := placedPlan(t, c.levels...)
-		got, err := p.Places(nodesAt(c.nodes), "buy some")
+		got, err := p.Places(nodesAt(c.nodes), nil, "buy some")
 		if says, bad := strings.CutPrefix(c.want, "!"); bad {
 			if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "x.yaml:4:") {
 				t.Errorf("%v on %q: %v, want %q", c.levels, c.nodes, err, says)
@@ -77,6 +77,27 @@ func TestPlaces(t *testing.T) {
 		if text := strings.Join(words, " "); err != nil || text != c.want || p.Placed() != (c.want != "") {
 			t.Errorf("%v on %q: %q, %v; want %q", c.levels, c.nodes, text, err, c.want)
 		}
+	}
+}
+
+// A resumed run has the nodes that its trials had, or none.
+func TestPlacesKept(t *testing.T) {
+	p := placedPlan(t, PlacementSameNode, PlacementOtherNode)
+	trial := func(level, client, server string, valid bool) record.Trial {
+		return record.Trial{Cell: record.Cell{FactorPlacement: level}, Validity: record.Validity{Valid: valid},
+			Nodes: map[string]record.NodeAt{record.PartGenerator: {Name: client}, record.PartWorker: {Name: server}}}
+	}
+	keep := PlacesKept([]record.Trial{trial(PlacementOtherNode, "c", "d", true), trial(PlacementSameNode, "a", "b", false), trial(PlacementScheduled, "a", "a", true)})
+	got, err := p.Places(nodesAt("a b c d"), keep, "")
+	if err != nil || got[PlacementClient].Name != "c" || got[PlacementSameNode].Name != "c" || got[PlacementOtherNode].Name != "d" {
+		t.Errorf("%v, %v", got, err)
+	}
+	const says = "the run's trials so far had clients on c, other-node on d, and now there are 3 nodes"
+	if _, err = p.Places(nodesAt("a b d"), keep, ""); err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("without one of them: %v", err)
+	}
+	if keep = PlacesKept(nil); len(keep) != 0 {
+		t.Errorf("a new run keeps %v", keep)
 	}
 }
 

@@ -112,7 +112,7 @@ func (f runFlags) fitsLocal(plan *study.Plan) error {
 		}
 		at = append(at, one)
 	}
-	if _, err := plan.Places(at, hint); err != nil {
+	if _, err := plan.Places(at, nil, hint); err != nil {
 		return err
 	}
 	return fitsNodes(plan, len(nodes))

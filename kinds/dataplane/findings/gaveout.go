@@ -37,11 +37,11 @@ func whose(o *analysis.Observations, v analysis.Verdict, s study.Search, cell, b
 	tried := o.Tried[cell][block]
 	for _, t := range tried {
 		for _, part := range analysis.ProxyParts {
-			th, ok := t.Threads[part]
-			if !ok || th.Seconds <= 0 {
+			th, of := t.ThreadsOf(part)
+			if of == 0 {
 				continue
 			}
-			own := threadsSummary(part, []record.Threads{th}, t.Pressure)
+			own := threadsSummary(part, of, []record.Threads{th}, t.Pressure)
 			if v.Answer == analysis.Broke && own.Limit != "" && own.Limit != record.LimitMachine {
 				v.Why += ": " + own.Says
 				return v

@@ -6,49 +6,75 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
+
+// clientsOn are the nodes of a trial's clients: of several generators those of all.
+func clientsOn(t *record.Trial) []record.NodeAt {
+	out := []record.NodeAt{t.Nodes[record.PartGenerator]}
+	for i := 1; i < len(t.Hands); i++ {
+		at, ok := t.Nodes[record.OfHand(record.PartGenerator, i)]
+		if !ok {
+			at.Name = t.Hands[i].Node
+		}
+		out = append(out, at)
+	}
+	return out
+}
+
+// Ways between the pods of a client and a server.
+const (
+	onOneNode = iota
+	onTwoNodes
+	inTwoZones
+	onMixed // of several generators some go one way, some another
+)
+
+// wayOn is the way from clients to a server.
+func wayOn(clients []record.NodeAt, server record.NodeAt) int {
+	way := -1
+	for _, client := range clients {
+		its := inTwoZones
+		switch {
+		case client.Name == server.Name:
+			its = onOneNode
+		case client.Zone == server.Zone || client.Zone == "":
+			its = onTwoNodes
+		}
+		if way >= 0 && its != way {
+			return onMixed
+		}
+		way = its
+	}
+	return way
+}
 
 // scattered warns of a run whose pods Kubernetes put sometimes on one node and
 // sometimes on several: the way between nodes is then in some figures and not in
 // others.
 func scattered(o *analysis.Observations) []string {
-	one, two, zones := 0, 0, 0
+	var trials [onMixed + 1]int
 	for i := range o.Run.Trials {
 		t := &o.Run.Trials[i]
-		client, server := t.Nodes[record.PartGenerator], t.Nodes[record.PartWorker]
-		if level := t.Cell[study.FactorPlacement]; level != "" && level != study.PlacementScheduled || !t.Validity.Valid || client.Name == "" || server.Name == "" {
+		clients, server := clientsOn(t), t.Nodes[record.PartWorker]
+		if level := t.Cell[study.FactorPlacement]; level != "" && level != study.PlacementScheduled || !t.Validity.Valid || clients[0].Name == "" || server.Name == "" {
 			continue
 		}
-		switch {
-		case client.Name == server.Name:
-			one++
-		case client.Zone == server.Zone:
-			two++
-		default:
-			zones++
-		}
+		trials[wayOn(clients, server)]++
 	}
 	var parts []string
-	for _, p := range []struct {
-		n     int
-		where string
-	}{{one, "on one node"}, {two, "on two nodes"}, {zones, "in two zones"}} {
-		if p.n > 0 {
-			parts = append(parts, fmt.Sprintf("%s in %d", p.where, p.n))
+	for way, where := range []string{onOneNode: "on one node", onTwoNodes: "on two nodes", inTwoZones: "in two zones", onMixed: "mixed (of several generators some so, some otherwise)"} {
+		if n := trials[way]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s in %d", where, n))
 		}
 	}
-	if len(parts) < 2 {
+	if len(parts) < 2 && trials[onMixed] == 0 {
 		return nil
 	}
 	return []string{fmt.Sprintf("placement: Kubernetes put client and server %s trials, so that the way between nodes is in some figures and not in others; --set placement=same-node leaves it out, and the study placement measures it",
-		inSequence(parts))}
-}
-
-// inSequence joins parts of a sentence.
-func inSequence(parts []string) string {
-	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
+		words.List(parts))}
 }
 
 // unlikeNodes names the nodes that trials ran on where these are different machines:
@@ -60,17 +86,21 @@ func unlikeNodes(o *analysis.Observations) []string {
 	trials, apart := 0, 0
 	for i := range o.Run.Trials {
 		t := &o.Run.Trials[i]
-		client, server := t.Nodes[record.PartGenerator], t.Nodes[record.PartWorker]
-		if !t.Validity.Valid || client.Machine == "" || server.Machine == "" {
+		clients, server := clientsOn(t), t.Nodes[record.PartWorker]
+		if !t.Validity.Valid || clients[0].Machine == "" || server.Machine == "" {
 			continue
 		}
 		trials++
-		if client.Machine != server.Machine {
+		if slices.ContainsFunc(clients, func(at record.NodeAt) bool { return at.Machine != "" && at.Machine != server.Machine }) {
 			apart++
 		}
 		cell := t.Cell.Key()
 		mixed[cell] = mixed[cell] || false
-		for part, at := range t.Nodes {
+		for name, at := range t.Nodes {
+			if at.Machine == "" {
+				continue // of a hand, not known
+			}
+			part := record.PartOfHand(name)
 			machines[at.Name], kinds[at.Machine] = at.Machine, true
 			if was, known := first[side{cell, part}]; known && was != at.Machine {
 				mixed[cell] = true

@@ -10,7 +10,7 @@ import (
 )
 
 // placedTrials makes a run of trials, each as CELL CLIENT SERVER, nodes as
-// NAME@ZONE:MACHINE.
+// NAME@ZONE:MACHINE; clients of several generators have a + between theirs.
 func placedTrials(lines ...string) *analysis.Observations {
 	at := func(text string) record.NodeAt {
 		text, machine, _ := strings.Cut(text, ":")
@@ -22,7 +22,11 @@ func placedTrials(lines ...string) *analysis.Observations {
 		f := strings.Fields(line)
 		t := record.Trial{Cell: record.Cell{study.FactorSidecars: f[0]}, Validity: record.Validity{Valid: true}}
 		if len(f) > 1 {
-			t.Nodes = map[string]record.NodeAt{record.PartGenerator: at(f[1]), record.PartWorker: at(f[2])}
+			t.Nodes = map[string]record.NodeAt{record.PartWorker: at(f[2])}
+			for i, client := range strings.Split(f[1], "+") {
+				t.Hands = append(t.Hands, record.Hand{Node: at(client).Name})
+				t.Nodes[record.OfHand(record.PartGenerator, i)] = at(client)
+			}
 		}
 		if len(f) > 3 {
 			t.Cell[study.FactorPlacement] = f[3]
@@ -43,13 +47,22 @@ func TestScattered(t *testing.T) {
 		"as asked":           {[]string{"none a a same-node", "none a b other-node", "none a@x c@y other-zone"}, ""},
 		"one and two":        {[]string{"none a a", "both b b", "both a b"}, "on one node in 2 and on two nodes in 1 trials"},
 		"all three":          {[]string{"none a@x a@x as-scheduled", "both a@x b@x as-scheduled", "both a@x c@y as-scheduled"}, "on one node in 1, on two nodes in 1 and in two zones in 1 trials"},
+		"generators apart":   {[]string{"none a+b a", "both a+b a"}, "put client and server mixed (of several generators some so, some otherwise) in 2 trials"},
+		"not the first one":  {[]string{"none a+a a", "both a+b a"}, "on one node in 1 and mixed (of several generators some so, some otherwise) in 1 trials"},
+		"zones of some":      {[]string{"none b@x+c@y a@x"}, "mixed"},
+		"all far":            {[]string{"none b@x+c@x a@x", "both b@x a@x"}, ""},
 		"not of those asked": {[]string{"none a a", "none a b other-node"}, ""},
 	} {
 		if got := strings.Join(scattered(placedTrials(c.trials...)), "\n"); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-	o := placedTrials("none a a", "both a b")
+	o := placedTrials("none a+b a")
+	delete(o.Run.Trials[0].Nodes, record.OfHand(record.PartGenerator, 1))
+	if got := scattered(o); len(got) != 1 || !strings.Contains(got[0], "mixed") {
+		t.Errorf("a record that names the others' nodes alone: %q", got)
+	}
+	o = placedTrials("none a a", "both a b")
 	o.Run.Trials[1].Validity.Valid = false
 	if got := scattered(o); got != nil {
 		t.Errorf("a trial that is not valid: %q", got)
@@ -66,6 +79,7 @@ func TestUnlikeNodes(t *testing.T) {
 		"alike":            {[]string{"none a:m b:m", "both b:m a:m"}, ""},
 		"client, server":   {[]string{"none a:m b:n", "both a:m b:n"}, "the nodes differ: a is m; b is n. Client and server ran on different machines in 2 of 2 trials"},
 		"one cell on both": {[]string{"none a:m a:m", "both a:m a:m", "both b:n b:n"}, "a is m; b is n. Different machines are in one interval in 1 of 2 cells"},
+		"not the first":    {[]string{"none a:m+b:n a:m", "both a:m+a:m a:m"}, "a is m; b is n. Client and server ran on different machines in 1 of 2 trials. Different machines are in one interval in 1 of 2 cells"},
 		"cells apart":      {[]string{"none a:m a:m", "both b:n b:n"}, "the nodes differ: a is m; b is n"},
 	} {
 		if got := strings.Join(unlikeNodes(placedTrials(c.trials...)), "\n"); !strings.HasSuffix(got, c.want) || (got == "") != (c.want == "") {

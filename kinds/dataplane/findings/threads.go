@@ -33,14 +33,15 @@ const (
 	idleRatio = 0.5
 )
 
-// threadMeasures are what threads say of proxies.
+// threadMeasures are what threads say of proxies: of those of several generators'
+// pods, of the busiest.
 func threadMeasures() []analysis.Measure {
 	var out []analysis.Measure
 	add := func(name string, of func(record.Threads) float64) {
 		for _, part := range analysis.ProxyParts {
 			out = append(out, analysis.MeasureOf(name+"_"+part, func(_ *analysis.Observations, t *record.Trial) float64 {
-				th, ok := t.Threads[part]
-				if !ok || th.Seconds <= 0 {
+				th, proxies := t.ThreadsOf(part)
+				if proxies == 0 {
 					return math.NaN()
 				}
 				return of(th)
@@ -118,13 +119,14 @@ func threads(o *analysis.Observations, cell int) map[string]record.ThreadsSummar
 	valid := o.Valid(cell)
 	for _, part := range analysis.MemoryParts {
 		var all []record.Threads
+		most := 0
 		for _, t := range valid {
-			if th, ok := t.Threads[part]; ok && th.Seconds > 0 {
-				all = append(all, th)
+			if th, of := t.ThreadsOf(part); of > 0 {
+				all, most = append(all, th), max(most, of)
 			}
 		}
 		if len(all) > 0 {
-			out[part] = threadsSummary(part, all, analysis.Pressure(valid))
+			out[part] = threadsSummary(part, most, all, analysis.Pressure(valid))
 		}
 	}
 	if len(out) == 0 {
@@ -133,7 +135,9 @@ func threads(o *analysis.Observations, cell int) map[string]record.ThreadsSummar
 	return out
 }
 
-func threadsSummary(part string, all []record.Threads, machine *record.Pressure) record.ThreadsSummary {
+// threadsSummary is what the part's threads did in trials. Of several, one for each
+// hand, they are the busiest one's.
+func threadsSummary(part string, of int, all []record.Threads, machine *record.Pressure) record.ThreadsSummary {
 	n := float64(len(all))
 	s := record.ThreadsSummary{Trials: len(all)}
 	var names []string
@@ -193,7 +197,7 @@ func threadsSummary(part string, all []record.Threads, machine *record.Pressure)
 	if v := imbalance(busy); stat.Finite(v) {
 		s.ImbalanceRatio = v
 	}
-	s.Limit, s.Says = limitOf(part, s, machine)
+	s.Limit, s.Says = limitOf(part, of, s, machine)
 	return s
 }
 
@@ -236,8 +240,8 @@ func rowRank(r record.ThreadRow) int {
 }
 
 // limitOf says what holds a part back, with the evidence in words; "" if
-// nothing does.
-func limitOf(part string, s record.ThreadsSummary, machine *record.Pressure) (limit, says string) {
+// nothing does. Of several, one for each hand, it is the busiest that is spoken of.
+func limitOf(part string, of int, s record.ThreadsSummary, machine *record.Pressure) (limit, says string) {
 	var busy, wait []float64
 	main := 0.0
 	for _, r := range s.Rows {
@@ -259,6 +263,9 @@ func limitOf(part string, s record.ThreadsSummary, machine *record.Pressure) (li
 	name := part
 	if p, ok := record.ProxyOf(part); ok {
 		name = "the " + p.Name
+	}
+	if of > 1 {
+		name = fmt.Sprintf("%s, the busiest of %d,", name, of)
 	}
 	ran := fmt.Sprintf("%s of %s ran %s of the time", workersWords(len(busy)), name, percents(busy))
 	held := ""

@@ -69,7 +69,7 @@ func TestWhatHoldsAProxyBack(t *testing.T) {
 		{"waiting on a machine with room", proxyThreads(0.02, [2]float64{0.5, 0.3}, [2]float64{0.5, 0.3}), 0.6, "", nil},
 		{"main thread", proxyThreads(0.9, [2]float64{0.1, 0}), 0.6, record.LimitMain, []string{"main thread of the client's proxy ran 90%"}},
 	} {
-		s := threadsSummary(record.PartClientProxy, []record.Threads{c.threads}, &record.Pressure{BusyRatio: c.busy})
+		s := threadsSummary(record.PartClientProxy, 1, []record.Threads{c.threads}, &record.Pressure{BusyRatio: c.busy})
 		if s.Limit != c.limit || (s.Limit == "") != (s.Says == "") {
 			t.Errorf("%s: %q, %q", c.name, s.Limit, s.Says)
 		}
@@ -84,7 +84,7 @@ func TestWhatHoldsAProxyBack(t *testing.T) {
 func TestThreadRows(t *testing.T) {
 	th := proxyThreads(0.03, [2]float64{0.6, 0.1}, [2]float64{0.2, 0.05})
 	th.UnaccountedS = 0.004
-	s := threadsSummary(record.PartServerProxy, []record.Threads{th, th}, nil)
+	s := threadsSummary(record.PartServerProxy, 1, []record.Threads{th, th}, nil)
 	var names []string
 	for _, r := range s.Rows {
 		names = append(names, r.Name)
@@ -141,5 +141,45 @@ func TestThreadFindings(t *testing.T) {
 		if got := len(c.Threads); (c.Cell["sidecars"] == "both") != (got == 2) {
 			t.Errorf("%s has threads of %d parts", c.Label, got)
 		}
+	}
+}
+
+// Four proxies that are hardly busy are not one that is full: of several the busiest
+// is spoken of, by name.
+func TestThreadsOfHands(t *testing.T) {
+	w := analysistest.Quiet()
+	share := 0.22
+	w.Spoil = func(t *record.Trial) {
+		if !study.HasClientProxy(t.Cell) {
+			return
+		}
+		t.Hands, t.Threads = make([]record.Hand, 4), map[string]record.Threads{}
+		for i := range t.Hands {
+			th := proxyThreads(0.02, [2]float64{share + 0.01*float64(i), 0.02}, [2]float64{share, 0.02})
+			th.QuotaCores, th.Periods = 2, 20
+			t.Threads[record.OfHand(record.PartClientProxy, i)] = th
+		}
+	}
+	both := record.Cell{"sidecars": "both"}
+	of := func() (record.Findings, record.ThreadsSummary) {
+		f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, threadsStudy, 4, 3, w))
+		for _, c := range f.Cells {
+			if c.Cell["sidecars"] == "both" {
+				return f, c.Threads[record.PartClientProxy]
+			}
+		}
+		t.Fatal("no such cell")
+		return f, record.ThreadsSummary{}
+	}
+	f, s := of()
+	if s.Limit != "" || s.QuotaCores != 2 || math.Abs(s.Rows[0].BusyRatio()-0.25) > 1e-9 || *s.Rows[0].Accepted != 12 {
+		t.Errorf("%+v", s)
+	}
+	if x := analysistest.Get(t, f, "worker_busiest_client_proxy", both); math.Abs(x.Estimate-0.25) > 1e-9 {
+		t.Errorf("%+v", x)
+	}
+	share = 0.88
+	if _, s = of(); s.Limit != record.LimitConcurrency || !strings.Contains(s.Says, "both workers of the client's proxy, the busiest of 4, ran 91% and 88% of the time: its concurrency of 2 limits it") {
+		t.Errorf("%q: %s", s.Limit, s.Says)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // maxThreadRows is how many rows the table of threads has at most: where there
@@ -47,7 +48,16 @@ func threadsTable(f record.Findings) report.Table {
 	}
 	t.Notes = append(t.Notes, fmt.Sprintf("Share of one CPU, mean over trials. Connections: accepted per trial. "+
 		"In each trial the threads add up to the CPU time of their cgroups, within %s or 1 ms.", percentOf(max(worst, 0.0001))))
+	t.Notes = append(t.Notes, busiestNotes(f)...)
 	return t
+}
+
+// busiestNotes says whose threads are shown where several generators send.
+func busiestNotes(f record.Findings) []string {
+	if !slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return study.GeneratorsIn(c.Cell) > 1 }) {
+		return nil
+	}
+	return []string{"Where several generators send, each with a client proxy of its own, the busiest one of each trial is shown, and not their sum."}
 }
 
 // workersOf are a proxy's workers: the busiest, and the mean of all; n is 0
@@ -86,6 +96,7 @@ func workersTable(f record.Findings) report.Table {
 	}
 	if len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, "Share of one CPU, mean over trials; busiest: the worker that is busiest on average. The page and the JSON report list each thread.")
+		t.Notes = append(t.Notes, busiestNotes(f)...)
 	}
 	return t
 }

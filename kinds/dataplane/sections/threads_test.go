@@ -7,6 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/reporttest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 func accepted(n int64) *int64 { return &n }
@@ -47,6 +48,15 @@ func TestThreadsTable(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q", want)
 		}
+	}
+	f := threaded()
+	const says = "the busiest one of each trial is shown"
+	if strings.Contains(text, says) {
+		t.Error("one generator is several")
+	}
+	f.Cells[len(f.Cells)-1].Cell = f.Cells[len(f.Cells)-1].Cell.With(record.Cell{study.FactorGenerators: "4"})
+	if !strings.Contains(render(t, f, "text", report.Options{Width: 300}), says) {
+		t.Error("whose threads are shown is not said")
 	}
 	if strings.Contains(render(t, reporttest.Quick(), "text", report.Options{Width: 140}), "Threads") {
 		t.Error("a study without threads has a table of them")

@@ -3,7 +3,6 @@ package trial
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
@@ -128,7 +127,7 @@ func connections(before, after observe.NetSample) record.Connections {
 
 // partOf is the part a target belongs to: istiod's pods are numbered, and hands.
 func partOf(target string) string {
-	target, _, _ = strings.Cut(target, handMark)
+	target = record.PartOfHand(target)
 	if len(target) > len(record.PartControl) && target[:len(record.PartControl)] == record.PartControl {
 		return record.PartControl
 	}
@@ -164,13 +163,17 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 	}
 	worker, err := after.worker.Since(before.worker)
 	e.Worker = note(record.PartWorker, worker, err)
-	for part, now := range after.proxies {
-		if part != partOf(part) {
+	for name, now := range after.proxies {
+		if own, err := now.Since(before.proxies[name]); err == nil {
+			t.workerConnections(out, name, own)
+		}
+		part := partOf(name)
+		if name != part {
 			continue // of another hand
 		}
 		of, values, err := risen(part, before, after)
 		e.Proxies[part] = &mesh.Passed{Rise: note(part, values, err), Total: now.Values(), State: t.proxies[part].State, Of: of}
-		t.workerConnections(out, part)
+		t.withoutWorkers(out.Counters[part])
 	}
 	return e
 }

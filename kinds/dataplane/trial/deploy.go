@@ -75,7 +75,7 @@ func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
 		loads: map[study.Variant][]*loadRole{}, workers: map[study.Variant]*workerRole{}, deployment: r.Deployments + 1, block: -1, tell: r.Tell,
 		at: map[string]record.NodeAt{},
 	}
-	if d.places, err = findPlaces(ctx, o.Lab, plan); err != nil {
+	if d.places, err = findPlaces(ctx, o.Lab, plan, r.Recorded); err != nil {
 		return nil, err
 	}
 	d.Kubelets = o.Observed == record.ObservedKubelet
@@ -277,35 +277,46 @@ func (d *deployed) Measure(ctx context.Context, job runner.Job) (runner.Complete
 	return runner.Completed{Trial: trial, Log: log, Files: files, Evidence: t.seen}, err
 }
 
-// carryThrough measures a trial that has not been judged. Where one of several
-// generators was lost the trial is void, whatever the others did, and repeated once
-// its pod is there again.
+// carryThrough measures a trial that has not been judged.
 func (d *deployed) carryThrough(ctx context.Context, job runner.Job) (t *trialRun, trial record.Trial, log []byte, err error) {
-	var lost []string
-	for {
+	trial, err = againIfLost(ctx, func(lost []string) (trial record.Trial, err error) {
 		trial = record.Trial{Schema: record.Schema, Cell: job.Cell, Started: time.Now().UTC()}
 		// An autoscaler may have changed them since the last trial.
 		control, err := d.FindControlPlane(ctx, d.o.Mesh)
 		if err != nil {
-			return nil, trial, nil, err
+			return trial, err
 		}
 		if t, err = newTrial(d, d.o, job); err != nil {
-			return nil, trial, nil, err
+			return trial, err
 		}
 		t.seen.Repeated = lost
 		if trial, log, err = t.measure(ctx); err == nil {
 			t.seenControl(ctx, control)
-			return t, trial, log, nil
 		}
-		if len(t.hands) == 1 || len(lost) > 0 || ctx.Err() != nil {
-			return t, trial, log, err
-		}
-		lost = append(lost, err.Error())
-		d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("trial %s, of %d generators, is repeated: %v", job.ID, len(t.hands), err)})
-		if err := d.Reconnect(ctx); err != nil {
-			return t, trial, log, err
-		}
+		return trial, t.asLost(ctx, err)
+	}, func(lost error) error {
+		d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("trial %s, of %d generators, is repeated: %v", job.ID, len(t.hands), lost)})
+		return d.Reconnect(ctx)
+	})
+	return t, trial, log, err
+}
+
+// againIfLost makes an attempt at a trial. Where one of several generators was lost
+// the trial is void, whatever the others did: once the pods are found again another
+// attempt is made, and is told why. If that comes to no end either, the record says so.
+func againIfLost(ctx context.Context, attempt func(lost []string) (record.Trial, error), find func(lost error) error) (record.Trial, error) {
+	trial, err := attempt(nil)
+	if !errors.Is(err, errLost) || ctx.Err() != nil {
+		return trial, err
 	}
+	lost := err
+	if err := find(lost); err != nil {
+		return trial, fmt.Errorf("%w; then its pod was not found again: %w", lost, err)
+	}
+	if trial, err = attempt([]string{lost.Error()}); err != nil {
+		trial.Validity.Warnings = append(trial.Validity.Warnings, verdict.Repeated(lost.Error()))
+	}
+	return trial, err
 }
 
 // Reconnect finds the pods again after something broke, waiting until they

@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -29,18 +28,6 @@ type hand struct {
 	started loadcontrol.Started
 	// before and after the trial is how its clock stood beside the first hand's.
 	before, after loadcontrol.Offset
-}
-
-// handMark stands between a part's name and the number of a hand other than the
-// first, in the names of targets and proxies.
-const handMark = "@"
-
-// ofHand names what belongs to a hand.
-func ofHand(part string, i int) string {
-	if i == 0 {
-		return part
-	}
-	return part + handMark + strconv.Itoa(i)
 }
 
 // setHands takes as many load pods as the cell asks for, and finds the proxies that
@@ -67,7 +54,7 @@ func (t *trialRun) setHands(roles []*loadRole) error {
 		}
 		for part, pod := range proxies {
 			if i > 0 && pod.UID != t.proxies[part].UID {
-				t.more[ofHand(part, i)] = pod
+				t.more[record.OfHand(part, i)] = pod
 			}
 		}
 	}
@@ -88,6 +75,42 @@ func (t *trialRun) each(do func(i int, h *hand) error) error {
 	}
 	all.Wait()
 	return errors.Join(failed...)
+}
+
+// errLost is in the error of a hand that is not there any more, or that ended before
+// its time. What the others did is then no trial, and there can be one once its pod
+// is back.
+var errLost = errors.New("the generator was lost")
+
+// lost marks the error of one of several hands.
+func (t *trialRun) lost(err error) error {
+	if err == nil || len(t.hands) == 1 {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errLost, err)
+}
+
+// asLost marks an error that only says what one notices of a hand that is gone, as the
+// observer of its node does: whether one is, it asks them. A hand that has begun must
+// still know of its run.
+func (t *trialRun) asLost(ctx context.Context, err error) error {
+	if err == nil || len(t.hands) == 1 || errors.Is(err, errLost) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, site.StopTimeout)
+	defer cancel()
+	gone := t.each(func(_ int, h *hand) (err error) {
+		if h.started.Run == "" {
+			_, err = h.api.Version(ctx)
+		} else {
+			_, err = h.api.Intervals(ctx, h.started.Run, 0)
+		}
+		return t.lost(err)
+	})
+	if gone == nil {
+		return err
+	}
+	return fmt.Errorf("%w; %w", gone, err)
 }
 
 // startLimit bounds how long a start that reaches no server is tried again: a
@@ -129,19 +152,35 @@ func (h *hand) start(ctx context.Context, spec load.Spec) (err error) {
 const startAhead = 500 * time.Millisecond
 
 // startTogether starts all hands at one instant, each by its own clock, and returns
-// when that has come.
+// when that has come. What was sent by those that were not late is no part of the
+// trial: before all are told again worker and proxies are read anew.
 func (t *trialRun) startTogether(ctx context.Context, specs []load.Spec) error {
+	first := true
 	for ahead := max(startAhead, t.d.ahead); ; ahead *= 2 {
-		at := t.now().Add(ahead)
+		if !first {
+			var err error
+			if t.before, err = t.count(ctx); err != nil {
+				return err
+			}
+		}
+		told := t.now()
+		at := told.Add(ahead)
 		err := t.each(func(i int, h *hand) error {
 			spec := specs[i]
 			spec.StartAtUnixNS = at.Add(h.before.Offset).UnixNano()
-			return h.start(ctx, spec)
+			err := h.start(ctx, spec)
+			if answer := (*jsonhttp.StatusError)(nil); errors.As(err, &answer) {
+				return err // it is there, and refuses
+			}
+			return t.lost(err)
 		})
 		if err == nil {
-			t.d.ahead = ahead
+			if t.d.ahead = ahead; first {
+				t.d.ahead = nextAhead(ahead, t.now().Sub(told))
+			}
 			return wake.Pause(ctx, at.Sub(t.now()))
 		}
+		first = false
 		late := t.now().After(at)
 		t.stop(ctx)
 		if !late || ahead >= startLimit || ctx.Err() != nil {
@@ -149,6 +188,11 @@ func (t *trialRun) startTogether(ctx context.Context, specs []load.Spec) error {
 		}
 	}
 }
+
+// nextAhead is how long before it begins generators are told of the next schedule,
+// after a start that took this long of the time they had: twice that, and no less than
+// half of what it was, as one quick start says little of the next.
+func nextAhead(ahead, took time.Duration) time.Duration { return max(ahead/2, 2*took) }
 
 // stopEvery is how often the generator is asked whether its run has ended:
 // requests already due are waited for.
@@ -180,10 +224,10 @@ func (t *trialRun) intervals(ctx context.Context, from int) ([]load.Summary, err
 	err := t.each(func(i int, h *hand) error {
 		status, err := h.api.Intervals(ctx, h.started.Run, from)
 		if err != nil {
-			return fmt.Errorf("watch the generator: %w", err)
+			return t.lost(fmt.Errorf("watch the generator: %w", err))
 		}
 		if status.Error != "" {
-			return fmt.Errorf("the generator ended: %s", status.Error)
+			return t.lost(fmt.Errorf("the generator ended: %s", status.Error))
 		}
 		all[i] = status.Intervals
 		return nil
@@ -216,7 +260,7 @@ func together(all [][]load.Summary) []load.Summary {
 func (t *trialRun) endAfter(ctx context.Context, interval int) error {
 	return t.each(func(_ int, h *hand) error {
 		_, err := h.api.StopAfter(ctx, h.started.Run, interval)
-		return err
+		return t.lost(err)
 	})
 }
 
@@ -239,7 +283,7 @@ func (t *trialRun) sum(ctx context.Context, from, to int) (*load.Result, []recor
 	streams := make([]*load.Stream, len(t.hands))
 	err := t.each(func(i int, h *hand) (err error) {
 		streams[i], err = h.api.Stream(ctx, h.started.Run)
-		return err
+		return t.lost(err)
 	})
 	if err == nil {
 		err = t.clocks(ctx, func(h *hand) *loadcontrol.Offset { return &h.after })
@@ -278,7 +322,7 @@ func (t *trialRun) complete(streams []*load.Stream, to int) ([]record.Hand, erro
 	for i, s := range streams {
 		h := t.hands[i]
 		if end := int64(to) * int64(t.o.Study.Interval); s.Interrupted || s.EndNS < end || s.Count < to {
-			return nil, fmt.Errorf("load pod %s ended %v after its start, before the window did", h.pod.Name, time.Duration(s.EndNS).Round(time.Millisecond))
+			return nil, t.lost(fmt.Errorf("load pod %s ended %v after its start, before the window did", h.pod.Name, time.Duration(s.EndNS).Round(time.Millisecond)))
 		}
 		s.Start = s.Start.Add(-h.before.Offset)
 		out[i] = record.Hand{Pod: h.pod.Name, Node: h.pod.Node, Connections: s.Spec.Connections, Before: recordClock(h.before), After: recordClock(h.after)}
@@ -303,7 +347,7 @@ func (t *trialRun) clocks(ctx context.Context, of func(*hand) *loadcontrol.Offse
 		for range comparisons {
 			o, err := h.api.ClockOffset(ctx)
 			if err != nil {
-				return fmt.Errorf("compare clocks with the generator: %w", err)
+				return t.lost(fmt.Errorf("compare clocks with the generator: %w", err))
 			}
 			least, most = max(least, o.Offset-o.Uncertainty), min(most, o.Offset+o.Uncertainty)
 		}
@@ -332,7 +376,7 @@ func (t *trialRun) clocks(ctx context.Context, of func(*hand) *loadcontrol.Offse
 func (t *trialRun) measureSkew(ctx context.Context) error {
 	generator, err := t.client.api.ClockOffset(ctx)
 	if err != nil {
-		return fmt.Errorf("compare clocks with the generator: %w", err)
+		return t.lost(fmt.Errorf("compare clocks with the generator: %w", err))
 	}
 	if generator.Offset.Abs() > generator.Uncertainty {
 		t.clockAhead = generator.Offset

@@ -3,6 +3,7 @@ package trial
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -28,6 +29,7 @@ import (
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
+	workercontrol "github.com/meshtrial/meshtrial/worker/control"
 )
 
 // twoHands is a plan of a cell with two generators.
@@ -176,12 +178,19 @@ func TestAHandIsLost(t *testing.T) {
 		if err := trial.start(t.Context(), trial.spec); err != nil {
 			t.Fatal(err)
 		}
+		other := errors.New("observe node n: gone")
+		if err := trial.asLost(t.Context(), other); err != other {
+			t.Errorf("all are there: %v", err)
+		}
 		lose()
 		if how == "is gone" {
 			b.CloseClientConnections()
 			b.Close()
+			if err := trial.asLost(t.Context(), other); !errors.Is(err, errLost) || !errors.Is(err, other) {
+				t.Errorf("an observer noticed it: %v", err)
+			}
 		}
-		if _, err := trial.measured(t.Context(), 1, 6); err == nil || !strings.Contains(err.Error(), "client-1") {
+		if _, err := trial.measured(t.Context(), 1, 6); !errors.Is(err, errLost) || !strings.Contains(err.Error(), "client-1") {
 			t.Errorf("%s: %v", how, err)
 		}
 		trial.stop(t.Context())
@@ -212,8 +221,18 @@ func TestHandsStartLate(t *testing.T) {
 	}))
 	defer b.Close()
 	trial := handsAt(t, plan, 0, a.URL, b.URL)
+	read := int64(0)
+	worker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		read++
+		jsonhttp.Answer(w, workercontrol.Counters{UnixNS: read})
+	}))
+	defer worker.Close()
+	trial.server.api = workercontrol.Client{BaseURL: worker.URL}
 	if err := trial.start(t.Context(), trial.spec); err != nil {
 		t.Fatal(err)
+	}
+	if again := int64(starts - 1); read != again || trial.before.worker.UnixNS != again {
+		t.Errorf("the counters were read %d times for %d starts", read, starts)
 	}
 	if starts < 2 || trial.d.ahead < 2*startAhead {
 		t.Errorf("%d starts, told %v ahead", starts, trial.d.ahead)
@@ -222,6 +241,55 @@ func TestHandsStartLate(t *testing.T) {
 		t.Error("they began at different times")
 	}
 	trial.stop(t.Context())
+}
+
+// After a slow start generators are told sooner again by and by, but not so late that
+// the last one would have missed it.
+func TestNextAhead(t *testing.T) {
+	for _, c := range []struct{ ahead, took, want time.Duration }{{8, 1, 4}, {8, 3, 6}, {8, 4, 8}, {8, 5, 10}} {
+		if got := nextAhead(c.ahead, c.took); got != c.want {
+			t.Errorf("%d took %d: %d, want %d", c.ahead, c.took, got, c.want)
+		}
+	}
+}
+
+// A trial that lost a generator is made again, once, and its record says so whatever
+// became of it; other errors do not repeat it.
+func TestAgainIfLost(t *testing.T) {
+	two := &trialRun{hands: make([]*hand, 2)}
+	gone, other := two.lost(errors.New("load pod b: gone")), errors.New("observe node n: gone")
+	if (&trialRun{hands: make([]*hand, 1)}).lost(other) != other || two.lost(nil) != nil {
+		t.Error("one generator was one of several, or none was lost")
+	}
+	for name, c := range map[string]struct {
+		ends     []error // of the attempts
+		find     error
+		attempts int
+		warned   bool
+		err      string
+	}{
+		"nothing":      {[]error{nil}, nil, 1, false, ""},
+		"another":      {[]error{other}, nil, 1, false, "observe node n"},
+		"lost":         {[]error{gone, nil}, nil, 2, false, ""}, // the trial is judged by its evidence
+		"lost twice":   {[]error{gone, gone}, nil, 2, true, "load pod b"},
+		"then another": {[]error{gone, other}, nil, 2, true, "observe node n"},
+		"not back":     {[]error{gone}, errors.New("no ready pod"), 1, false, "load pod b: gone; then its pod was not found again: no ready pod"},
+	} {
+		n := 0
+		trial, err := againIfLost(t.Context(), func(lost []string) (record.Trial, error) {
+			n++
+			if (len(lost) > 0) != (n > 1) {
+				t.Errorf("%s: attempt %d is told %q", name, n, lost)
+			}
+			return record.Trial{}, c.ends[n-1]
+		}, func(error) error { return c.find })
+		if n != c.attempts || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %d attempts, %v", name, n, err)
+		}
+		if w := trial.Validity.Warnings; (len(w) == 1) != c.warned || c.warned && w[0] != "the trial was repeated: the generator was lost: load pod b: gone" {
+			t.Errorf("%s: %q", name, w)
+		}
+	}
 }
 
 // handEnv has this test's program be a load role whose clock is so far ahead.
@@ -335,7 +403,7 @@ func TestCostsOfHands(t *testing.T) {
 		s.Net = &observe.NetSample{Established: 2, ActiveOpens: opened}
 		return s
 	}
-	names := []string{record.PartGenerator, ofHand(record.PartGenerator, 1), record.PartClientProxy, ofHand(record.PartClientProxy, 1), record.PartWorker}
+	names := []string{record.PartGenerator, record.OfHand(record.PartGenerator, 1), record.PartClientProxy, record.OfHand(record.PartClientProxy, 1), record.PartWorker}
 	trial := &trialRun{o: &runner.Options{}, client: &loadRole{pod: site.Pod{Node: "a"}}, server: &workerRole{pod: site.Pod{Node: "a"}},
 		targets: map[string][]observe.Target{"a": {}}}
 	before, after := observe.Snapshot{Targets: map[string]observe.Sample{}}, observe.Snapshot{Targets: map[string]observe.Sample{}}
@@ -357,7 +425,7 @@ func TestCostsOfHands(t *testing.T) {
 	stats := func(v float64) observe.ProxyStats {
 		return observe.ProxyStats{Taken: time.Unix(100, 0), Uptime: time.Minute, Counters: map[string]float64{"c": v}, Gauges: map[string]float64{"threads": 2}}
 	}
-	first, second := record.PartClientProxy, ofHand(record.PartClientProxy, 1)
+	first, second := record.PartClientProxy, record.OfHand(record.PartClientProxy, 1)
 	read := func(a, b float64) counters {
 		return counters{proxies: map[string]observe.ProxyStats{first: stats(a), second: stats(b)}}
 	}

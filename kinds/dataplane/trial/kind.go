@@ -39,7 +39,7 @@ func (dataPlane) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) (
 	if _, err := newTopology("check", plan).deployments(o.Mesh, o.Lab.Images(), "check"); err != nil {
 		return nil, err
 	}
-	if _, err := findPlaces(ctx, o.Lab, plan); err != nil {
+	if _, err := findPlaces(ctx, o.Lab, plan, nil); err != nil {
 		return nil, err
 	}
 	return o.Mesh.Check(ctx, o.Lab.RESTConfig(), Asks(plan).Proxies)

@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// findPlaces chooses nodes for a plan's pods from those that the cluster has now;
-// nil for a plan that leaves them to Kubernetes.
-func findPlaces(ctx context.Context, l lab.Lab, plan *study.Plan) (study.Places, error) {
+// findPlaces chooses nodes for a plan's pods from those that the cluster has now, the
+// same that trials of the run had before; nil for a plan that leaves them to Kubernetes.
+func findPlaces(ctx context.Context, l lab.Lab, plan *study.Plan, recorded []record.Trial) (study.Places, error) {
 	if !plan.Placed() {
 		return nil, nil
 	}
@@ -36,7 +36,7 @@ func findPlaces(ctx context.Context, l lab.Lab, plan *study.Plan) (study.Places,
 	if l.Kind() == lab.KindLocal {
 		hint = "`meshtrial lab down`, and the run starts a lab with the nodes that the study needs; or `meshtrial lab up --nodes N --zones A,B`"
 	}
-	return plan.Places(open, hint)
+	return plan.Places(open, study.PlacesKept(recorded), hint)
 }
 
 // takesPods says that the scheduler may put any pod on a node.
@@ -100,11 +100,14 @@ func (d *deployed) findNodes(ctx context.Context) {
 	}
 }
 
-// on are the nodes of the trial's two pods.
+// on are the nodes of the trial's pods.
 func (t *trialRun) on() map[string]record.NodeAt {
 	out := map[string]record.NodeAt{}
 	for part, node := range map[string]string{record.PartGenerator: t.client.pod.Node, record.PartWorker: t.server.pod.Node} {
 		out[part] = t.d.at[node]
+	}
+	for i, h := range t.hands {
+		out[record.OfHand(record.PartGenerator, i)] = t.d.at[h.pod.Node]
 	}
 	return out
 }

@@ -22,7 +22,8 @@ type workerCounter interface {
 }
 
 // threads turns the samples of threads around the window into the trial's,
-// by part. What cannot be read is noted.
+// by part, and by part and hand: each proxy is held back by itself. What cannot be
+// read is noted.
 func (t *trialRun) threads(out *record.Trial, sampled map[string]edges) {
 	if !t.o.Study.Measured(study.MeasureThreads) {
 		return
@@ -37,7 +38,11 @@ func (t *trialRun) threads(out *record.Trial, sampled map[string]edges) {
 				t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf("threads of the %s were not measured: %v", strings.ReplaceAll(part, "_", " "), err))
 				continue
 			}
-			out.Threads[part] = addThreads(out.Threads[part], threads)
+			if part == record.PartControl { // istiod's pods are one part
+				out.Threads[part] = addThreads(out.Threads[part], threads)
+			} else {
+				out.Threads[target.Name] = addThreads(out.Threads[target.Name], threads)
+			}
 		}
 	}
 }
@@ -49,7 +54,7 @@ func threadsBetween(before, after observe.Sample) (record.Threads, error) {
 	return after.Threads.Since(*before.Threads)
 }
 
-// addThreads puts the threads of a part's containers together.
+// addThreads puts the threads of a part's pods together.
 func addThreads(a, b record.Threads) record.Threads {
 	if a.Seconds == 0 {
 		return b
@@ -63,22 +68,27 @@ func addThreads(a, b record.Threads) record.Threads {
 	}
 }
 
-// workerConnections notes at each worker thread of a proxy how many connections
-// it accepted, and takes the statistics that say so out of the part's counters.
-func (t *trialRun) workerConnections(out *record.Trial, part string) {
+// workerConnections notes at each worker thread of a proxy, that of a part or of a part
+// and hand, how many connections it accepted. rise has how far its counters rose.
+func (t *trialRun) workerConnections(out *record.Trial, name string, rise map[string]float64) {
 	mesh, ok := t.o.Mesh.(workerCounter)
 	if !ok {
 		return
 	}
-	if th, ok := out.Threads[part]; ok {
-		byWorker := mesh.AcceptedByWorker(out.Counters[part])
-		for i := range th.Threads {
-			if n, ok := th.Threads[i].Worker(); ok {
-				if c, ok := byWorker[n]; ok {
-					th.Threads[i].Accepted = &c
-				}
+	byWorker, threads := mesh.AcceptedByWorker(rise), out.Threads[name].Threads
+	for i := range threads {
+		if n, ok := threads[i].Worker(); ok {
+			if c, ok := byWorker[n]; ok {
+				threads[i].Accepted = &c
 			}
 		}
 	}
-	maps.DeleteFunc(out.Counters[part], func(name string, _ float64) bool { return mesh.WorkerStat(name) })
+}
+
+// withoutWorkers takes the statistics that workerConnections goes by out of a part's
+// counters.
+func (t *trialRun) withoutWorkers(counters map[string]float64) {
+	if mesh, ok := t.o.Mesh.(workerCounter); ok {
+		maps.DeleteFunc(counters, func(name string, _ float64) bool { return mesh.WorkerStat(name) })
+	}
 }

@@ -1,13 +1,15 @@
 package trial
 
 import (
-	"github.com/meshtrial/meshtrial/internal/studytest"
-	"github.com/meshtrial/meshtrial/runner"
 	"testing"
+	"time"
 
+	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -46,7 +48,8 @@ func TestThreadsOfATrial(t *testing.T) {
 	trial.o.Study.Measures = append(trial.o.Study.Measures, study.MeasureThreads)
 	trial.threads(out, sampled)
 	out.Counters = map[string]map[string]float64{record.PartClientProxy: {"worker_1": 12, "upstream_rq_total": 7}}
-	trial.workerConnections(out, record.PartClientProxy)
+	trial.workerConnections(out, record.PartClientProxy, out.Counters[record.PartClientProxy])
+	trial.withoutWorkers(out.Counters[record.PartClientProxy])
 
 	got := out.Threads[record.PartClientProxy]
 	if len(got.Threads) != 3 || got.CPUS != 3 || got.UnaccountedS > 1e-9 || got.Threads[2].CPU.TotalS() != 1.5 {
@@ -63,5 +66,44 @@ func TestThreadsOfATrial(t *testing.T) {
 	}
 	if w := trial.seen.Unmeasured; len(w) != 1 || w[0] != "threads of the worker were not measured: the observer did not read them" {
 		t.Errorf("not measured: %q", w)
+	}
+}
+
+// The threads of each hand's proxy are apart, with its own limit and its own
+// connections.
+func TestThreadsOfHands(t *testing.T) {
+	first, second := record.PartClientProxy, record.OfHand(record.PartClientProxy, 1)
+	trial := &trialRun{o: &runner.Options{Study: studytest.Parse(t, studytest.ThreeCells), Mesh: workerMesh{}}, server: &workerRole{},
+		targets: map[string][]observe.Target{"a": {{Name: first}}, "b": {{Name: second}}}}
+	trial.o.Study.Measures = []string{study.MeasureThreads}
+	at := func(name string, threads *observe.ThreadsSample) observe.Snapshot {
+		threads.QuotaCores = 2
+		return observe.Snapshot{Targets: map[string]observe.Sample{name: {Threads: threads}}}
+	}
+	sampled := map[string]edges{
+		"a": {before: at(first, threadsSample(0, 0, 0, 0, 0)), after: at(first, threadsSample(2e9, 9e8, 1e8, 4e8, 4e8))},
+		"b": {before: at(second, threadsSample(0, 0, 0, 0, 0)), after: at(second, threadsSample(2e9, 12e8, 1e8, 5e8, 6e8))},
+	}
+	out := &record.Trial{Hands: make([]record.Hand, 2)}
+	trial.threads(out, sampled)
+	read := func(a, b float64) counters {
+		stats := func(v float64) observe.ProxyStats {
+			return observe.ProxyStats{Taken: time.Unix(100, 0), Uptime: time.Minute, Counters: map[string]float64{"worker_1": v, "c": v}}
+		}
+		return counters{proxies: map[string]observe.ProxyStats{first: stats(a), second: stats(b)}}
+	}
+	trial.cell = record.Cell{}
+	trial.evidence(out, &load.Result{}, read(1, 10), read(4, 50))
+	for name, want := range map[string]int64{first: 3, second: 40} {
+		th := out.Threads[name]
+		if len(th.Threads) != 3 || th.QuotaCores != 2 || th.Threads[2].Accepted == nil || *th.Threads[2].Accepted != want {
+			t.Errorf("%s: %+v", name, th)
+		}
+	}
+	if c := out.Counters[first]; len(out.Threads) != 2 || len(c) != 1 || c["c"] != 43 {
+		t.Errorf("%d parts' threads, counters %v", len(out.Threads), out.Counters)
+	}
+	if th, of := out.ThreadsOf(first); of != 2 || th.CPUS != 1.2 {
+		t.Errorf("the busiest of %d: %+v", of, th)
 	}
 }

@@ -42,6 +42,7 @@ type trialRun struct {
 
 	targets map[string][]observe.Target // by node
 	started loadcontrol.Started         // of the first hand
+	before  counters                    // before the start
 	skew    map[string]time.Duration    // by node: its observer's clock minus the generator's
 	// clockAhead is how far the generator's clock is ahead of this machine's.
 	clockAhead time.Duration
@@ -106,7 +107,7 @@ func (t *trialRun) findTargets() {
 		}
 	}
 	for i, h := range t.hands {
-		add(ofHand(record.PartGenerator, i), h.pod, site.RoleLoad)
+		add(record.OfHand(record.PartGenerator, i), h.pod, site.RoleLoad)
 	}
 	add(record.PartWorker, t.server.pod, site.RoleWorker)
 	for _, part := range record.ProxyParts() {
@@ -136,8 +137,8 @@ func (t *trialRun) findTargets() {
 // means that the trial could not be carried through.
 func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	out := record.Trial{Schema: record.Schema, Cell: t.cell, Deployment: t.d.deployment, Way: t.way, Nodes: t.on(), Started: time.Now().UTC()}
-	before, err := t.count(ctx)
-	if err != nil {
+	var err error
+	if t.before, err = t.count(ctx); err != nil {
 		return out, nil, err
 	}
 	if err := t.measureSkew(ctx); err != nil {
@@ -190,7 +191,7 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	if len(hands) > 0 {
 		t.seen.Planned = t.spec.Planned(window.StartNS, window.StartNS+window.DurationNS)
 	}
-	t.seen.Mesh = t.evidence(&out, result, before, after)
+	t.seen.Mesh = t.evidence(&out, result, t.before, after)
 	t.seen.Configs = map[string]verdict.Dump{}
 	for part, config := range after.configs {
 		t.seen.Configs[part] = config

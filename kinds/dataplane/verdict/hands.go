@@ -71,3 +71,6 @@ func busiest(t record.Trial, e Evidence) (share float64, who string) {
 	}
 	return share, who
 }
+
+// Repeated says why a trial was begun anew.
+func Repeated(why string) string { return "the trial was repeated: " + why }

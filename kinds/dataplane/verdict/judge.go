@@ -83,7 +83,7 @@ func Of(t record.Trial, e Evidence, l verdict.Limits, verify func(mesh.Evidence)
 	}
 	s.Add(verify(m)...)
 	for _, text := range e.Repeated {
-		s.Warn("the trial was repeated: %s", text)
+		s.Warn("%s", Repeated(text))
 	}
 	for _, text := range e.Unmeasured {
 		s.Warn("%s", text)

@@ -22,7 +22,13 @@ func checkPlacement(s *verdict.Sheet, t record.Trial) {
 	default:
 		return
 	}
-	s.Check(study.FactorPlacement, ok && client.Name != "" && server.Name != "", "the client ran on %s, the server on %s", nodeWords(client), nodeWords(server))
+	others := ""
+	for _, h := range t.Hands {
+		if h.Node != client.Name {
+			ok, others = false, fmt.Sprintf(", and the generator of pod %s on node %s", h.Pod, h.Node)
+		}
+	}
+	s.Check(study.FactorPlacement, ok && client.Name != "" && server.Name != "", "the client ran on %s, the server on %s%s", nodeWords(client), nodeWords(server), others)
 }
 
 // nodeWords names a node and its zone.

@@ -38,3 +38,15 @@ func TestCheckPlacement(t *testing.T) {
 		}
 	}
 }
+
+// All generators run on the client's node.
+func TestCheckPlacementOfHands(t *testing.T) {
+	for second, want := range map[string]bool{"a": true, "b": false} {
+		var s verdict.Sheet
+		checkPlacement(&s, record.Trial{Cell: record.Cell{study.FactorPlacement: study.PlacementOtherNode}, Hands: []record.Hand{{Node: "a"}, {Pod: "two", Node: second}},
+			Nodes: map[string]record.NodeAt{record.PartGenerator: {Name: "a"}, record.PartWorker: {Name: "b"}}})
+		if c := s.Validity().Checks[0]; c.OK != want || strings.HasSuffix(c.Detail, ", and the generator of pod two on node b") == want {
+			t.Errorf("the second on %s: %+v", second, c)
+		}
+	}
+}
