@@ -143,13 +143,10 @@ const maxRecoveryAnswers = 4
 
 // recoveryAnswers say how long proxies took to come back in each cell.
 func recoveryAnswers(f record.Findings) []string {
-	plain := report.OwnValues(f)
+	in := measuredIn(f)
 	var out []string
 	for _, c := range f.Cells {
-		measured := func(name string) (record.Finding, bool) {
-			x, ok := plain[name+"\x00"+c.Cell.Key()]
-			return x, ok && x.Verdict == record.VerdictMeasured
-		}
+		measured := func(name string) (record.Finding, bool) { return in(c.Cell, name) }
 		last, ok := measured("recovery_last")
 		if !ok || len(out) == maxRecoveryAnswers {
 			continue

@@ -35,13 +35,10 @@ const maxSidecarAnswers = 4
 
 // sidecarAnswers say what a sidecar without requests uses in each cell.
 func sidecarAnswers(f record.Findings) []string {
-	plain := report.OwnValues(f)
+	in := measuredIn(f)
 	var out []string
 	for _, c := range f.Cells {
-		measured := func(name string) (record.Finding, bool) {
-			x, ok := plain[name+"\x00"+c.Cell.Key()]
-			return x, ok && x.Verdict == record.VerdictMeasured
-		}
+		measured := func(name string) (record.Finding, bool) { return in(c.Cell, name) }
 		whole, ok := measured("sidecar_cpu_idle")
 		if !ok || len(out) == maxSidecarAnswers {
 			continue
@@ -65,4 +62,13 @@ func sidecarAnswers(f record.Findings) []string {
 		out = append(out, report.UpperFirst(sentence+"."))
 	}
 	return out
+}
+
+// measuredIn finds the values that cells have of their own, where they were measured.
+func measuredIn(f record.Findings) func(cell record.Cell, name string) (record.Finding, bool) {
+	plain := report.OwnValues(f)
+	return func(cell record.Cell, name string) (record.Finding, bool) {
+		x, ok := plain[name+"\x00"+cell.Key()]
+		return x, ok && x.Verdict == record.VerdictMeasured
+	}
 }
