@@ -70,7 +70,7 @@ func Fit(runs []record.Run, o Options) (*model.Model, error) {
 	if len(all) < LeastTrials {
 		return nil, tooFew(len(all), whys)
 	}
-	out.Notes = append(differ(runs), disturbedNote(slices.Concat(all, others, heldOut))...)
+	out.Notes = append(differ(runs), fallShort(slices.Concat(all, others, heldOut))...)
 	var err error
 	f := &fitter{all: all, others: others, cells: cellsOf(all)}
 	whole := f.settle(o.Seed)
@@ -115,18 +115,25 @@ func sourceOf(run record.Run, used int, left []Left) model.Source {
 	return s
 }
 
-// disturbedNote says how many trials are not valid.
-func disturbedNote(all []*Observation) []string {
-	n := 0
+// fallShort says how many trials are not valid, and what that means for the model.
+func fallShort(all []*Observation) []string {
+	late, disturbed := 0, 0
 	for _, o := range all {
-		if !o.Valid {
-			n++
+		switch {
+		case o.Disturbed:
+			disturbed++
+		case o.Late:
+			late++
 		}
 	}
-	if n == 0 {
-		return nil
+	var out []string
+	if late > 0 {
+		out = append(out, fmt.Sprintf("in %d of %d trials changes left off their schedule: not what their cells say, but the model is given each change when it was committed", late, len(all)))
 	}
-	return []string{fmt.Sprintf("%d of %d trials are not valid, since others used the machine: their times are too long, and how much so is not known", n, len(all))}
+	if disturbed > 0 {
+		out = append(out, fmt.Sprintf("%d of %d trials are not valid, since others used the machine: their times are too long, and how much so is not known", disturbed, len(all)))
+	}
+	return out
 }
 
 // differ says in what the runs differ that one model cannot have.

@@ -153,12 +153,20 @@ func TestLeavesOut(t *testing.T) {
 	busy := run
 	busy.Trials = slices.Clone(run.Trials)
 	busy.Trials[0].Validity = record.Validity{Checks: []record.Check{{Name: "unattributed"}, {Name: "account", OK: true}}}
-	if seen, _, err := Observe(busy, true); err != nil || len(seen) != 2 || seen[0].Valid {
+	if seen, _, err := Observe(busy, true); err != nil || len(seen) != 2 || !seen[0].Disturbed {
 		t.Errorf("of a busy machine %d trials count, %v", len(seen), err)
 	}
 	busy.Trials[0].Validity.Checks[1].OK = false
 	if seen, _, err := Observe(busy, true); err != nil || len(seen) != 1 {
 		t.Errorf("with an account that does not balance %d trials count, %v", len(seen), err)
+	}
+	// Changes that left late are replayed as they were committed.
+	busy.Trials[0].Validity = record.Validity{Checks: []record.Check{{Name: "driver-schedule"}, {Name: "account", OK: true}}}
+	if seen, _, err := Observe(busy, false); err != nil || len(seen) != 2 || !seen[0].Late || seen[0].Disturbed {
+		t.Errorf("off its schedule: %d trials count, %v", len(seen), err)
+	}
+	if notes := fallShort([]*Observation{{}, {Late: true}, {Late: true, Disturbed: true}}); len(notes) != 2 || !strings.HasPrefix(notes[0], "in 1 of 3") || !strings.HasPrefix(notes[1], "1 of 3") {
+		t.Errorf("notes: %v", notes)
 	}
 	run.Header.Kind = record.KindDataPlane
 	if _, err := Fit([]record.Run{run}, Options{}); err == nil {

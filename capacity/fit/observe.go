@@ -21,7 +21,8 @@ type Observation struct {
 	Run, Study, Trial, Cell string
 	levels                  record.Cell
 	For                     int // ForAll or another
-	Valid                   bool
+	// Late is off its schedule, Disturbed by others on the machine; a valid trial is neither.
+	Late, Disturbed bool
 
 	Proxies, Namespaces, Replicas, Throttle, ChangesMade int
 	Services                                             float64 // in the middle of the window
@@ -69,26 +70,40 @@ func purposeOf(o *Observation, l study.ControlLevels) int {
 // Left is a trial that says nothing, and why.
 type Left struct{ Trial, Why string }
 
+// schedule is the check that changes left as planned. A trial that fails it is not what
+// its cell says, and a comparison of cells cannot have it. The fit can: it replays
+// the changes of each trial when they were committed, whatever was planned.
+const schedule = "driver-schedule"
+
 // disturbances are checks that fail where others use the machine. What istiod
 // counted is its own all the same; times are longer.
-var disturbances = []string{"unattributed", "driver-schedule", "simulator-lag", "commits-noted"}
+var disturbances = []string{"unattributed", "simulator-lag", "commits-noted"}
 
-// believed tells whether a trial is valid, or, where disturbed ones count, fails
-// nothing but what a busy machine makes fail.
+// believed tells whether a fit can have a trial: it is valid, or fails nothing but the
+// schedule, or, where disturbed ones count, nothing but what a busy machine makes fail.
 func believed(t *record.Trial, disturbed bool) bool {
-	if t.Validity.Valid {
-		return true
-	}
 	failed := 0
 	for _, c := range t.Validity.Checks {
-		if !c.OK {
-			failed++
-			if !slices.Contains(disturbances, c.Name) {
-				return false
-			}
+		if c.OK {
+			continue
+		}
+		failed++
+		if c.Name != schedule && !(disturbed && slices.Contains(disturbances, c.Name)) {
+			return false
 		}
 	}
-	return disturbed && failed > 0
+	return t.Validity.Valid || failed > 0
+}
+
+// failsAs tells how a trial that is believed falls short of a valid one.
+func failsAs(t *record.Trial) (late, disturbed bool) {
+	for _, c := range t.Validity.Checks {
+		if !c.OK {
+			late = late || c.Name == schedule
+			disturbed = disturbed || c.Name != schedule
+		}
+	}
+	return late, disturbed
 }
 
 // Observe reads the trials of a run; disturbed has those count too that a busy
@@ -130,10 +145,11 @@ func observe(run record.Run, t *record.Trial, events []*record.Event, disturbed 
 	if why := unlike(l); why != "" {
 		return o, why
 	}
-	o = Observation{Run: run.Header.RunID, Study: run.Header.Study, Trial: t.ID, Cell: t.Cell.Key(), levels: t.Cell, Valid: t.Validity.Valid,
+	o = Observation{Run: run.Header.RunID, Study: run.Header.Study, Trial: t.ID, Cell: t.Cell.Key(), levels: t.Cell,
 		Proxies: c.Proxies, Namespaces: max(1, l.Namespaces), Replicas: max(1, l.IstiodReplicas), ChangesMade: c.Committed,
 		DebounceAfter: l.DebounceAfter.Seconds(), DebounceMax: l.DebounceMax.Seconds(), Direct: !l.EDSDebounce,
 		CPU: t.CPU[record.PartControl].TotalS(), Simulator: c.Simulator.TotalS(), Idle: math.NaN(), Memory: memoryOf(t)}
+	o.Late, o.Disturbed = failsAs(t)
 	o.Throttle, _ = strconv.Atoi(known[study.FactorPushThrottle]) // a number, or as istiod chooses
 	if c.IdleSeconds > 0 {
 		o.Idle = c.Idle.TotalS() / c.IdleSeconds
