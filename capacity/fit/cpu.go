@@ -11,7 +11,8 @@ import (
 // cpu fits istiod's CPU time to the pushes of all types together. A calm trial has
 // a row for each type, by the shares of istiod's timers, which are of time by the
 // clock. Where pushes overlap these count waiting for CPUs, as long for a small type
-// as for a large one, so that such a trial has one row, of all types.
+// as for a large one, so that such a trial has a row for each type only if a profile
+// says how CPU time divides among them, and else one, of all types.
 func (e *estimate) cpu(all []*Observation, simulated map[*Observation]simulation) {
 	someCalm := slices.ContainsFunc(all, (*Observation).calm)
 	rows := newRows()
@@ -22,7 +23,7 @@ func (e *estimate) cpu(all []*Observation, simulated map[*Observation]simulation
 				types = append(types, t)
 			}
 		}
-		if someCalm && !o.calm() {
+		if someCalm && !o.calm() && o.Generation == nil {
 			for range types { // it weighs as much as a calm one
 				rows.add(o, simulated, types, 1, e.working(o))
 			}

@@ -8,8 +8,9 @@
 //     for services whose endpoints are sent whole or whose routes are made anew, and
 //     for each change whatever the number of proxies. A calm trial, whose pushes do
 //     not overlap, has an equation for each type, by istiod's own timers
-//     (pilot_xds_push_time); another has one. Everything that istiod does for a push,
-//     such as transport and garbage collection, is in it.
+//     (pilot_xds_push_time). So has another of which a CPU profile was taken, by
+//     the time in each type's generator; else it has one of all types. Everything that
+//     istiod does for a push, such as transport and garbage collection, is in it.
 //   - What nobody counts, which pushes were whole or made anew, comes from simulating
 //     each trial's changes with what was fitted so far, and fitting again.
 //   - Errors count relative to what was measured, so that small cells count as

@@ -233,8 +233,11 @@ func (e *estimate) setOf(t push.Type, b []float64, base, perService, perChange m
 	e.set(perService, b[2])
 }
 
-// share is a type's share of the time that istiod's timers of pushes counted.
+// share is a type's share of what pushes took, by a profile or else by istiod's timers.
 func (o *Observation) share(t push.Type) float64 {
+	if o.Generation != nil {
+		return o.Generation[t]
+	}
 	all := 0.0
 	for _, v := range o.Times {
 		all += v

@@ -38,12 +38,14 @@ type Observation struct {
 
 	Pushes, Bytes, Times [push.Types]float64 // counts, bytes on the wire, pilot_xds_push_time
 	Pairs                [push.Types]float64 // of a change with a part of its own in the type, and a proxy
-	Contexts             float64
-	ContextTime          float64 // all of them
-	Configuration        float64 // share of the push contexts in which configuration changed
-	Turns, Skipped       float64 // of proxies that needed something, and nothing
-	Reconnects           float64
-	Waited               float64 // pilot_proxy_convergence_time, the mean: queue and turn
+	// Generation divides CPU time among types by a profile; nil: there is none.
+	Generation     *[push.Types]float64
+	Contexts       float64
+	ContextTime    float64 // all of them
+	Configuration  float64 // share of the push contexts in which configuration changed
+	Turns, Skipped float64 // of proxies that needed something, and nothing
+	Reconnects     float64
+	Waited         float64 // pilot_proxy_convergence_time, the mean: queue and turn
 
 	Watch, Deliver float64 // means of stages: watch; wire and ack
 	Memory         float64
@@ -160,6 +162,9 @@ func observe(run record.Run, t *record.Trial, events []*record.Event, disturbed 
 	o.readCounters(c)
 	o.readStages(c)
 	o.readConvergence(events)
+	if !o.calm() {
+		o.Generation = generation(run, t)
+	}
 	o.For = purposeOf(&o, l)
 	if o.Turns == 0 && o.For != ForSkips {
 		return o, "istiod pushed nothing, or does not count its turns"
