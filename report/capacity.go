@@ -286,7 +286,7 @@ func limitWords(m model.Mesh, l *model.Limits) string {
 	}
 	out := fmt.Sprintf("It converges, with p99 within %s, %s%s. It does so %s%s.", seconds(l.BoundS), rate, l.RateWhy, proxies, l.ProxiesWhy)
 	if l.Rate > 0 || l.Proxies > 0 {
-		out += " That is an estimate without an interval."
+		out += " These ends are estimates without intervals."
 	}
 	return out
 }

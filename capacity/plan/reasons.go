@@ -22,7 +22,11 @@ func (p *Plan) explain(worst *model.Prediction) {
 	p.Reasons["autoscaleMax"] = fmt.Sprintf("what %s times as many proxies take", figure(t.Growth)) + model.TimesBeyond(p.Grown.Beyond)
 	p.Reasons["cpu"] = fmt.Sprintf("all replicas together use %s cores (%s to %s); at the upper end the request leaves the target of %.0f%%",
 		figure(cpu.Estimate), figure(cpu.Low), figure(cpu.High), 100*t.CPU)
-	p.Reasons["cpu limit"] = fmt.Sprintf("%g cores: bursts of pushes use all of them, and istiod chooses its push throttle by them", p.Cores)
+	limit := fmt.Sprintf("%g cores", p.Cores)
+	if p.Cores == 1 {
+		limit = "1 core"
+	}
+	p.Reasons["cpu limit"] = limit + ": bursts of pushes use all of them, and istiod chooses its push throttle by them"
 	if p.CPURequest < p.Cores {
 		p.Reasons["cpu limit"] += "; p99 is that of replicas that get them, and only the request is guaranteed: a node that is full makes it longer"
 	}
