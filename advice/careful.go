@@ -38,6 +38,9 @@ func ofSidecar(name string, to record.Cell) bool {
 	return to[study.FactorSidecarScope] != "" && (name == study.FactorSidecarHosts || name == study.FactorOutboundPolicy)
 }
 
+// AnyNamespace stands in manifests for each namespace that a setting concerns.
+const AnyNamespace = "NAMESPACE"
+
 // sidecarOf is the Sidecar resource of a setting.
 func sidecarOf(to record.Cell) setting {
 	scope := to[study.FactorSidecarScope]
@@ -51,7 +54,7 @@ func sidecarOf(to record.Cell) setting {
 	var b strings.Builder
 	b.WriteString("# kubectl apply -f FILE; add each host of another namespace that workloads call\napiVersion: networking.istio.io/v1\nkind: Sidecar\n")
 	if scope != study.SidecarScopeMesh {
-		namespace = "NAMESPACE"
+		namespace = AnyNamespace
 	}
 	fmt.Fprintf(&b, "metadata: {name: default, namespace: %s}\nspec:\n", namespace)
 	if scope == study.SidecarScopeWorkload {
