@@ -31,6 +31,7 @@ type world struct {
 	limits                               map[string]string
 	workers                              int     // of the sidecar that is held back
 	quota                                float64 // its limit, cores
+	unmoved                              float64 // share of the proxies that a round gives no turn of its own
 }
 
 const windowS = 100
@@ -55,7 +56,7 @@ func (w world) with(pairs ...string) world {
 
 // run is a run of one trial in which the world was so.
 func (w world) run() Run {
-	turns, rounds := w.rounds*w.proxies, w.rounds*w.replicas
+	turns, rounds := w.rounds*w.proxies*(1-w.unmoved), w.rounds*w.replicas
 	rises := map[string]float64{
 		"pilot_inbound_updates{type=\"config\"}": w.rounds * w.updatesPerRound * w.replicas,
 		"pilot_inbound_updates{type=\"eds\"}":    w.rounds * w.updatesPerRound * w.replicas, // the same once more
@@ -403,6 +404,22 @@ func TestEndpointsWithoutDebouncing(t *testing.T) {
 	w.rounds, w.updatesPerRound, w.cpu = 500, 1, 0.6
 	if r := judged(t, w.run()); len(r.Advice) == 0 || r.Advice[0].Rule != "debounce_short" || r.Advice[0].Try[0].Lever != study.FactorEDSDebounce {
 		t.Errorf("%+v", r.Advice)
+	}
+}
+
+// Rounds that come faster than they are pushed merge in the proxies' queue, so that
+// most proxies have no turn for each. Where they are over before the next begins, rounds that
+// go to few proxies are nothing that a longer debounce would merge.
+func TestOverlappingRounds(t *testing.T) {
+	w := planted()["debounce_short"]
+	w.rounds, w.updatesPerRound, w.proxies, w.unmoved = 540, 1.2, 100, 0.6
+	w.debounce, w.queue, w.push, w.cpu = 0.04, 0.19, 0.071, 0.65
+	if r := judged(t, w.run()); len(r.Advice) == 0 || r.Advice[0].Rule != "debounce_short" {
+		t.Errorf("rounds that overlap: %+v", r)
+	}
+	w.queue, w.push = 0.05, 0.06
+	if r := judged(t, w.run()); len(r.Advice) != 0 {
+		t.Errorf("rounds that do not: %+v", r.Advice)
 	}
 }
 
