@@ -119,6 +119,16 @@ func recommendation(t *record.Tuning) string {
 	return fmt.Sprintf("Whether %s is better is inconclusive %s: %s.", setting, fresh, change)
 }
 
+// mostTold is the highest ratio that is told: beyond, nothing is known but that.
+const mostTold = 10
+
+func atMost(ratio float64) string {
+	if ratio > mostTold {
+		return "more than " + words.Percent(mostTold)
+	}
+	return words.Percent(ratio)
+}
+
 func lessOrMore(share float64) string {
 	if share < 0 {
 		return words.Percent(-share) + " less"
@@ -167,7 +177,7 @@ func confirmedTable(t *record.Tuning) report.Table {
 		case d.Verdict == record.VerdictInvalid:
 			continue
 		case d.Relative != nil:
-			difference = fmt.Sprintf("%s (%s to %s)", words.Percent(d.Relative.Estimate), words.Percent(d.Relative.Low), words.Percent(d.Relative.High))
+			difference = fmt.Sprintf("%s (%s to %s)", words.Percent(d.Relative.Estimate), words.Percent(d.Relative.Low), atMost(d.Relative.High))
 		}
 		out.Rows = append(out.Rows, []report.Text{{S: name}, {S: tunedValue(d.Before, d.Unit)}, {S: tunedValue(d.After, d.Unit)}, {S: difference}, report.Verdict(d.Verdict)})
 	}
@@ -203,8 +213,8 @@ func keptTable(t *record.Tuning) report.Table {
 // beats in everything.
 func frontTable(f record.Findings) report.Table {
 	t := f.Tuning
-	out := report.Table{Title: "Pareto front, and the rest of what the search tried (95% interval)", Columns: append(report.FactorColumns(f),
-		report.Column{Head: "front"}, report.Column{Head: "trials", Right: true, Keep: 2}, report.Column{Head: "objective", Right: true})}
+	out := report.Table{Title: "Pareto front, and the rest of what the search tried (95% interval)", Columns: []report.Column{{Head: "setting"},
+		{Head: "front"}, {Head: "trials", Right: true, Keep: 2}, {Head: "objective", Right: true}}}
 	if len(t.Constraints) > 0 {
 		out.Columns = append(out.Columns, report.Column{Head: "constraints met", Right: true, Keep: 9})
 	}
@@ -233,7 +243,7 @@ func frontTable(f record.Findings) report.Table {
 		if c.Recommended {
 			front, style = strings.TrimPrefix(front+", recommended", ", "), report.StyleStrong
 		}
-		row := report.FactorTexts(f, c.Cell)
+		row := []report.Text{{S: moved(f, c.Cell)}}
 		objective, allowed := "no valid trial", "-"
 		if slices.ContainsFunc(c.Values, func(v record.TunedValue) bool { return v.Known }) {
 			objective = fmt.Sprintf("%s (%s to %s)", words.Percent(c.Objective.Estimate), words.Percent(c.Objective.Low), words.Percent(c.Objective.High))
@@ -258,11 +268,26 @@ func frontTable(f record.Findings) report.Table {
 	return out
 }
 
+// moved tells a cell of a grid by the levers that it has otherwise than the one in use.
+func moved(f record.Findings, cell record.Cell) string {
+	i := slices.IndexFunc(f.Tuning.Cells, func(c record.TunedCell) bool { return c.Present })
+	var parts []string
+	for _, factor := range f.Factors {
+		if level := cell[factor.Factor]; i < 0 || level != f.Tuning.Cells[i].Cell[factor.Factor] {
+			parts = append(parts, strings.ReplaceAll(factor.Factor, "_", " ")+" "+level)
+		}
+	}
+	if len(parts) == 0 {
+		return "as in use"
+	}
+	return strings.Join(parts, " · ")
+}
+
 func frontValue(v record.TunedValue, unit string) string {
 	if !v.Known {
 		return "-"
 	}
-	return fmt.Sprintf("%s (%s to %s)", words.Quantity(v.Estimate, unit), words.Quantity(v.Low, unit), words.Quantity(v.High, unit))
+	return report.ScaleFor(unit, v.Estimate).Quantity(v.Estimate, v.Low, v.High)
 }
 
 func stepsTable(t *record.Tuning) report.Table {

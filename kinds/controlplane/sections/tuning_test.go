@@ -108,6 +108,30 @@ func TestTuningAnswers(t *testing.T) {
 	}
 }
 
+// A cell is told by what is moved in it, and a value with one unit; a bound that says
+// nothing is not spelt out.
+func TestFrontTable(t *testing.T) {
+	f := tunedFindings(record.VerdictReal, -0.86)
+	f.Factors = append(f.Factors, record.FactorLevels{Factor: "push_throttle", Levels: []string{"installed", "10"}})
+	for i := range f.Tuning.Cells {
+		f.Tuning.Cells[i].Cell["push_throttle"] = "installed"
+	}
+	table := frontTable(f)
+	if got := table.Rows[0][0].S; got != "sidecar scope mesh" {
+		t.Errorf("the first is told as %q", got)
+	}
+	if got := table.Rows[1][0].S; got != "as in use" {
+		t.Errorf("the one in use is told as %q", got)
+	}
+	if got := table.Rows[0][5].S; got != "70 pushes (63–77)" {
+		t.Errorf("pushes are %q", got)
+	}
+	f.Tuning.Confirmed[1].Relative = &record.Ratio{Estimate: 1.8, Low: -1, High: 114504}
+	if got := confirmedTable(f.Tuning).Rows[1][3].S; got != "180% (-100% to more than 1000%)" {
+		t.Errorf("a wide interval is %q", got)
+	}
+}
+
 // Every format has the setting as a manifest, whole and in its lines, and the way there.
 func TestTuningReports(t *testing.T) {
 	f := tunedFindings(record.VerdictReal, -0.86)
