@@ -243,9 +243,9 @@ func readAccessLog(ctx context.Context, env *Env, named string, inv *generate.In
 	err = withFile(ctx, env, name, func(r io.Reader) error {
 		found, err := obs.ReadAccessLog(r, generate.Workload{Namespace: namespace, Name: workload}, func(pod string) generate.Workload {
 			return inv.WorkloadOf(namespace, pod)
-		})
+		}, inv.Knows)
 		if found.Odd > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %s not in Istio's own format, the first is line %d; every host in them is kept.", name, report.Plural(int(found.Odd), "line"), found.FirstOdd))
+			notes = append(notes, fmt.Sprintf("%s: %s not in Istio's own format, the first is line %d; of the hosts in them those are kept that the mesh knows.", name, report.Plural(int(found.Odd), "line"), found.FirstOdd))
 		}
 		if found.TooLong > 0 {
 			notes = append(notes, fmt.Sprintf("%s: %s too long to read, the first is line %d; what they call is not kept because of them.", name, report.Plural(int(found.TooLong), "line"), found.FirstLong))

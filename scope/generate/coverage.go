@@ -26,6 +26,11 @@ func (g *generator) uncovered(w Workload) string {
 			return fmt.Sprintf("its access log names clusters that tell no host, such as %.100q, %d times (meshConfig.outboundClusterStatName?)", name, s.strange[name])
 		}
 	}
+	for l, n := range s.beyond {
+		if n > 0 && !g.listed(looseness(l)) {
+			return fmt.Sprintf("its access log has more than %d hosts that are not known here, where clients may have made them up: the mesh's Services and ServiceEntries would tell (--inventory)", maxOutside)
+		}
+	}
 	if told := g.told(w, s); told != "" {
 		return told
 	}

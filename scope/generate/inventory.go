@@ -286,6 +286,11 @@ func (inv *Inventory) visible(h Host, namespace string) bool {
 	return visibleTo(to, h.Namespace, namespace)
 }
 
+// Knows says whether the mesh has a host that is called from a namespace.
+func (inv *Inventory) Knows(host, caller string) bool {
+	return inv.known(inv.resolve(host, "", caller)[0])
+}
+
 // known says whether there is such a host.
 func (inv *Inventory) known(h Host) bool { return inv.services[h] != nil }
 
