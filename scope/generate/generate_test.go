@@ -313,6 +313,16 @@ func TestOnly(t *testing.T) {
 	}
 }
 
+// Durations are written whole.
+func TestSpell(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "0s", 30 * time.Second: "30s", 20 * time.Minute: "20m", 30 * time.Minute: "30m", 90 * time.Second: "1m30s",
+		10 * hour: "10h", 10*hour + 30*time.Minute: "10h30m", 24 * hour: "24 h", 30 * 24 * hour: "30 days", 30 * hour: "30h"} {
+		if got := spell(d); got != want {
+			t.Errorf("%v is %s, want %s", d, got, want)
+		}
+	}
+}
+
 func TestAdmits(t *testing.T) {
 	h := Host{"shop", "cart.shop.svc.cluster.local"}
 	for entry, want := range map[string]bool{
