@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -184,8 +185,12 @@ func observations(ctx context.Context, env *Env, f scopeFlags, inv *generate.Inv
 			return nil, err
 		}
 	}
+	var idle error
 	for _, named := range f.generate.logs {
 		note, err := readAccessLog(ctx, env, named, inv, obs)
+		if none := (*generate.NoRequestsError)(nil); errors.As(err, &none) {
+			idle, note, err = err, append(note, fmt.Sprintf("Nothing is known from %v", err)), nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -230,6 +235,9 @@ func observations(ctx context.Context, env *Env, f scopeFlags, inv *generate.Inv
 		if err := obs.AddGraph(read.Graph, namespace, inv.Domain); err != nil {
 			return nil, err
 		}
+	}
+	if idle != nil && obs.Empty() {
+		return nil, idle
 	}
 	return notes, nil
 }

@@ -41,7 +41,7 @@ type LogFile struct {
 // as `kubectl logs --prefix` makes them; pod then says whose they are. Others
 // are those of w. known says whether the mesh has a host that a namespace calls:
 // of what clients may have written, few others are kept. It is an error if no
-// line names a cluster, or if the reader fails.
+// line names a cluster ([NoRequestsError]), or if the reader fails.
 func (o *Observations) ReadAccessLog(r io.Reader, w Workload, pod func(name string) Workload, known func(host, caller string) bool) (LogFile, error) {
 	l := &logReader{o: o, workload: w, pod: pod, known: known, pods: map[string]Workload{}}
 	lines := bufio.NewReaderSize(r, maxLine)
@@ -70,7 +70,7 @@ func (o *Observations) ReadAccessLog(r io.Reader, w Workload, pod func(name stri
 		}
 	}
 	if l.found.Requests == 0 {
-		return l.found, errs.WithHint(errs.Usage("none of %d lines names an upstream cluster: is it an access log of a sidecar?", l.found.Lines),
+		return l.found, errs.WithHint(errs.WithCode(&NoRequestsError{l.found.Lines}, errs.CodeUsage),
 			"switch it on with meshConfig.accessLogFile: /dev/stdout, or a Telemetry resource, and take it with: kubectl logs --prefix -n NAMESPACE -l app=NAME -c istio-proxy --tail=-1")
 	}
 	if n := l.found.Failed; n == l.found.Requests && n >= fewest {
@@ -78,6 +78,17 @@ func (o *Observations) ReadAccessLog(r io.Reader, w Workload, pod func(name stri
 			"take the filter off (a Telemetry resource, accessLogging.filter) for as long as is to be watched, or give another source")
 	}
 	return l.found, nil
+}
+
+// NoRequestsError says that a log has no request: it is of a workload that nobody
+// calls and that calls nobody, or no access log.
+type NoRequestsError struct{ Lines int64 }
+
+func (e *NoRequestsError) Error() string {
+	if e.Lines == 0 {
+		return "it has no lines"
+	}
+	return fmt.Sprintf("none of %s names an upstream cluster: is it an access log of a sidecar?", plural(int(e.Lines), "line"))
 }
 
 // fewest are the failed requests from which a log that has no others is taken to be

@@ -274,6 +274,9 @@ func (o *Observations) Strange(w Workload, cluster string, source Sources, at Sp
 	return nil
 }
 
+// Empty says whether no source saw anybody.
+func (o *Observations) Empty() bool { return o.sources == 0 }
+
 // Whole says that a source was asked for all callers of the mesh, and not for those
 // of some namespaces.
 func (o *Observations) Whole(source Sources) { o.whole |= source }

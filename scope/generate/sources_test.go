@@ -120,6 +120,13 @@ func TestAccessLogFailures(t *testing.T) {
 	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "none of 2 lines") || errs.Hint(err) == "" {
 		t.Error(err)
 	}
+	var none *NoRequestsError
+	if !errors.As(err, &none) || !o.Empty() {
+		t.Errorf("%v, empty: %v", err, o.Empty())
+	}
+	if _, err = o.ReadAccessLog(strings.NewReader(""), Workload{}, nil, nil); !errors.As(err, &none) || !strings.Contains(err.Error(), "no lines") {
+		t.Error(err)
+	}
 	broken := errors.New("the disk is gone")
 	_, err = o.ReadAccessLog(io.MultiReader(strings.NewReader(textLine("/", "", "x", cart, "-")+"\n"), iotest.ErrReader(broken)), Workload{}, nil, nil)
 	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "after line 1") {
