@@ -29,7 +29,7 @@ type generateFlags struct {
 	prometheus                                      string
 	headers                                         []string
 	domain, root                                    string
-	window, watched                                 time.Duration
+	window, watched, reach                          time.Duration
 	exception                                       float64
 	rare                                            int64
 	units, model                                    string
@@ -37,13 +37,14 @@ type generateFlags struct {
 }
 
 // generateNames are the flags that only go with --generate.
-var generateNames = []string{"inventory", "access-log", "istio-metrics", "prometheus-url", "prometheus-header", "kiali", "graph", "always", "window", "watched", "exception", "rare", "cluster-domain", "root-namespace", "unit-costs", "model", "change-rate", "istiod-replicas", "istiod-cores"}
+var generateNames = []string{"inventory", "access-log", "istio-metrics", "metrics-window", "prometheus-url", "prometheus-header", "kiali", "graph", "always", "window", "watched", "exception", "rare", "cluster-domain", "root-namespace", "unit-costs", "model", "change-rate", "istiod-replicas", "istiod-cores"}
 
 func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.to, "generate", "", "write Sidecars for what the workloads call to this `DIR`, or to standard output (-), with the report on standard error")
 	flags.StringArrayVar(&f.inventory, "inventory", nil, "what is in the mesh, a `FILE` of kubectl get -o json: namespaces, pods, services, Istio's objects, ConfigMap istio (--lab lists them itself); may be repeated")
 	flags.StringArrayVar(&f.logs, "access-log", nil, "sidecars' access log, `NAMESPACE[/WORKLOAD]=FILE`; lines may have the prefix of kubectl logs --prefix; may be repeated")
 	flags.StringArrayVar(&f.metrics, "istio-metrics", nil, "answer of Prometheus to a query of istio_requests_total, a `FILE`; may be repeated")
+	flags.DurationVar(&f.reach, "metrics-window", 0, "how far back the query of --istio-metrics looked, such as 720h; of several the shortest. Without it nothing is narrowed that they alone watch")
 	flags.StringVar(&f.prometheus, "prometheus-url", "", "ask the Prometheus server at this `URL` who called whom within --window")
 	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "send this header to the Prometheus server, `\"Name: value\"`; may be repeated")
 	flags.StringArrayVar(&f.kiali, "kiali", nil, "graph of Kiali as JSON, a `FILE`; may be repeated")
@@ -68,6 +69,10 @@ func (f *generateFlags) options() (generate.Options, error) {
 	switch {
 	case f.window < time.Minute:
 		return o, errs.Usage("--window %s: must be at least 1m", f.window)
+	case f.reach < 0:
+		return o, errs.Usage("--metrics-window must not be negative")
+	case f.reach != 0 && len(f.metrics) == 0:
+		return o, errs.Usage("--metrics-window requires --istio-metrics")
 	case f.watched < 0:
 		return o, errs.Usage("--watched must not be negative")
 	case !(f.exception >= 0 && f.exception <= 100):
@@ -198,7 +203,7 @@ func observations(ctx context.Context, env *Env, f scopeFlags, inv *generate.Inv
 	}
 	for _, name := range f.generate.metrics {
 		err := withFile(ctx, env, name, func(r io.Reader) error {
-			note, err := readMetrics(r, name, obs)
+			note, err := readMetrics(r, name, f.generate.reach, obs)
 			notes = append(notes, note...)
 			return err
 		})

@@ -37,8 +37,11 @@ func (g *generator) uncovered(w Workload) string {
 	if there, known := g.there(w); known && there < g.o.Watched {
 		return fmt.Sprintf("it has been there for %s alone, less than %s, however far its sources (%s) reach back", spell(there.Round(time.Second)), spell(g.o.Watched), s.Sources)
 	}
-	if watched, known := g.watched(w); known && watched < g.o.Watched {
+	switch watched, known := g.watched(w); {
+	case known && watched < g.o.Watched:
 		return fmt.Sprintf("it was watched for %s alone (%s), less than %s", spell(watched.Round(time.Second)), s.Sources, spell(g.o.Watched))
+	case !known && g.o.Watched > 0 && s.Sources == Metrics:
+		return "nobody knows how far back its metrics reach (--metrics-window says so)"
 	}
 	return ""
 }
@@ -93,7 +96,7 @@ func (g *generator) watched(w Workload) (d time.Duration, known bool) {
 	switch {
 	case s.Sources&Counters == 0:
 		return d, known
-	case !known && s.Sources&^timeless != 0: // for some time
+	case !known && s.Sources&^(timeless|Metrics) != 0: // for some time
 		return 0, false
 	}
 	if p == nil || p.Since.IsZero() || g.o.Now.IsZero() {

@@ -185,8 +185,13 @@ func (g *generator) notes() {
 		add("Nothing was observed: the scopes are as good as the declared graph.")
 	case o.sources&^timeless == 0:
 		add("Proxies' counters begin with the proxy and forget endpoints that are gone: a call that comes once a day, or before the last rollout of its server, is not among them. Metrics or access logs of at least a week tell more.")
+	case o.span.First.IsZero():
+		add("No source says from when it is: what happens less often than they reach back may not have been seen.")
 	case span < 7*24*hour:
 		add("The sources with times cover %s: what happens once a week, or less often than that, may not have been seen.", spell(span.Round(hour/60)))
+	}
+	if o.undated {
+		add("Nobody knows how far back the metrics of a file reach, and so none is narrowed that they alone watch, unless --watched is 0. Say how far its query looked with --metrics-window.")
 	}
 	if !g.inv.Has("Pod") {
 		add("No list of pods was given: workloads that no source names are not known here, and the Sidecars of their namespaces hold for them too. Give one with --inventory.")

@@ -690,6 +690,49 @@ func TestNewWorkload(t *testing.T) {
 	}
 }
 
+// Metrics of which nobody knows how far back they reach narrow nothing by themselves, unless
+// that does not matter; counters beside them are as old as their proxy.
+func TestUndatedMetrics(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name     string
+		watched  time.Duration
+		at       Span
+		counters time.Time // since when, if at all
+		narrowed bool
+		says     string
+	}{
+		{"alone", 30 * time.Minute, Span{}, time.Time{}, false, "nobody knows how far back its metrics reach"},
+		{"by wish", 0, Span{}, time.Time{}, true, ""},
+		{"of an hour", 30 * time.Minute, Between(now.Add(-hour), now), time.Time{}, true, ""},
+		{"of minutes", 30 * time.Minute, Between(now.Add(-5*time.Minute), now), time.Time{}, false, "5m alone"},
+		{"beside old counters", 30 * time.Minute, Span{}, now.Add(-hour), true, ""},
+		{"beside young counters", 30 * time.Minute, Span{}, now.Add(-time.Minute), false, "1m alone"},
+	} {
+		m, w := shop(t), Workload{"shop", "scraped"}
+		m.workload("shop", "scraped")
+		labels := map[string]string{"reporter": "source", "source_workload": "scraped", "source_workload_namespace": "shop", "destination_service": "cart.shop.svc.cluster.local"}
+		if err := m.obs.AddMetric(MetricRequests, labels, 50, c.at); err != nil {
+			t.Fatal(err)
+		}
+		if !c.counters.IsZero() {
+			m.calls("shop", "scraped", "cart.shop.svc.cluster.local")
+			m.inv.workloads[w].Since = c.counters
+		}
+		r := m.generate(Options{Now: now, Watched: c.watched})
+		if got := !lets(r, m, w, Host{"shop", "other-03.shop.svc.cluster.local"}); got != c.narrowed {
+			t.Errorf("%s: narrowed: %v, want %v: %s", c.name, got, c.narrowed, sidecar(r, "shop/scraped"))
+		}
+		i := slices.IndexFunc(r.Open, func(o Open) bool { return o.What == OpenUnseen && o.Name == "scraped" })
+		if (i >= 0) == c.narrowed || i >= 0 && !strings.Contains(r.Open[i].Why, c.says) {
+			t.Errorf("%s: %+v", c.name, r.Open)
+		}
+		if noted := slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "--metrics-window") }); noted != c.at.First.IsZero() {
+			t.Errorf("%s: %q", c.name, r.Notes)
+		}
+	}
+}
+
 // Whoever took the label away that says who was called has metrics that tell nothing of it:
 // its workloads do not call nobody.
 func TestMetricsWithoutHosts(t *testing.T) {

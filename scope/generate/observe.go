@@ -198,7 +198,9 @@ type Observations struct {
 	// which the own proxy of one told of a call.
 	tcp, whole Sources
 	callers    map[string]Sources
-	notes      []string
+	// undated says that there are metrics of which nobody knows how far back they reach.
+	undated bool
+	notes   []string
 }
 
 // NewObservations has none yet.
