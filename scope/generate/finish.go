@@ -88,6 +88,7 @@ func (g *generator) verify(callers []Workload) error {
 // not seen.
 func (g *generator) open(callers []Workload) {
 	g.openConnections(callers)
+	g.openByHand(callers)
 	r := g.result
 	for _, w := range workloadsOf(g.kept) {
 		if p := g.inv.workloads[w]; w.Name != "" && p == nil {

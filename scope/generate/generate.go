@@ -94,6 +94,7 @@ const (
 	OpenDNS         = "looked up only"
 	OpenGone        = "gone"
 	OpenOdd         = "no host"
+	OpenByHand      = "let in by hand"
 	OpenMachines    = "machines"
 )
 

@@ -554,6 +554,43 @@ func TestClientsTellOfNoCalls(t *testing.T) {
 	}
 }
 
+// What a person let in by name does not go without a word, be it for a namespace or the
+// mesh; what is called, or always let in, does not go.
+func TestLetInByHand(t *testing.T) {
+	yearly := "billing/yearly.billing.svc.cluster.local"
+	for name, c := range map[string]struct {
+		namespace, hosts string
+		o                Options
+		gone             string
+	}{
+		"a namespace's":           {"shop", `"./*","bank/pay.bank.svc.cluster.local","` + yearly + `","*/audit.bank.svc.cluster.local"`, Options{}, yearly + " */audit.bank.svc.cluster.local"},
+		"its own":                 {"shop", `"./other-03.shop.svc.cluster.local","./cart.shop.svc.cluster.local","*/pay.bank.svc.cluster.local"`, Options{}, "./other-03.shop.svc.cluster.local"},
+		"the mesh's":              {"istio-system", `"*/*","` + yearly + `"`, Options{}, yearly},
+		"always":                  {"shop", `"` + yearly + `"`, Options{Always: []string{"billing/*"}}, ""},
+		"excluded, or a wildcard": {"shop", `"billing/*","~billing/yearly.billing.svc.cluster.local"`, Options{}, ""},
+		"of another namespace":    {"shop", `"./*","` + yearly + `"`, Options{Only: []string{"bank"}}, ""},
+	} {
+		m := shop(t).service("billing", "yearly").has("Sidecar", c.namespace, "ours", `{"egress":[{"hosts":[`+c.hosts+`]}]}`)
+		r, gone := m.generate(c.o), ""
+		for _, o := range r.Open {
+			if o.What == OpenByHand {
+				gone += strings.Join(o.Hosts, " ")
+				if o.Namespace != c.namespace || o.Count != len(o.Hosts) || !strings.Contains(o.Why, c.namespace+"/ours") || !strings.Contains(o.Done, "--always") {
+					t.Errorf("%s: %+v", name, o)
+				}
+			}
+		}
+		if gone != c.gone {
+			t.Errorf("%s: %q, want %q; %s", name, gone, c.gone, sidecar(r, c.namespace+"/ours"))
+		}
+	}
+	// Who keeps what it has loses nothing.
+	m := shop(t).workload("dark", "a").has("Sidecar", "dark", "ours", `{"egress":[{"hosts":["`+yearly+`"]}]}`)
+	if r := m.generate(Options{}); slices.ContainsFunc(r.Open, func(o Open) bool { return o.What == OpenByHand }) {
+		t.Errorf("%+v", r.Open)
+	}
+}
+
 // Machines that registered themselves have proxies; of others nobody knows.
 func TestMachines(t *testing.T) {
 	m := shop(t)
