@@ -28,7 +28,7 @@ type generateFlags struct {
 	inventory, logs, metrics, kiali, graphs, always []string
 	prometheus                                      string
 	headers                                         []string
-	domain, root                                    string
+	domain, root, revision                          string
 	window, watched, reach                          time.Duration
 	exception                                       float64
 	rare                                            int64
@@ -37,7 +37,7 @@ type generateFlags struct {
 }
 
 // generateNames are the flags that only go with --generate.
-var generateNames = []string{"inventory", "access-log", "istio-metrics", "metrics-window", "prometheus-url", "prometheus-header", "kiali", "graph", "always", "window", "watched", "exception", "rare", "cluster-domain", "root-namespace", "unit-costs", "model", "change-rate", "istiod-replicas", "istiod-cores"}
+var generateNames = []string{"inventory", "access-log", "istio-metrics", "metrics-window", "prometheus-url", "prometheus-header", "kiali", "graph", "always", "window", "watched", "exception", "rare", "cluster-domain", "root-namespace", "revision", "unit-costs", "model", "change-rate", "istiod-replicas", "istiod-cores"}
 
 func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.to, "generate", "", "write Sidecars for what the workloads call to this `DIR`, or to standard output (-), with the report on standard error")
@@ -61,6 +61,7 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&f.mesh.Replicas, "istiod-replicas", f.mesh.Replicas, "with --model: replicas of istiod")
 	flags.Float64Var(&f.mesh.Cores, "istiod-cores", f.mesh.Cores, "with --model: CPUs of each istiod")
 	flags.StringVar(&f.domain, "cluster-domain", "cluster.local", "`domain` of the cluster's Services")
+	addRevisionFlag(flags, &f.revision)
 	flags.StringVar(&f.root, "root-namespace", "istio-system", "`namespace` of the mesh's configuration, unless its ConfigMap names another")
 }
 
@@ -354,6 +355,8 @@ func (f *generateFlags) check(s scopeFlags, changed func(string) bool) error {
 	switch {
 	case !calls:
 		return errs.WithHint(errs.Usage("--generate needs to know who calls whom"), "give --lab, --dump with --clusters, --access-log, --istio-metrics, --prometheus-url, --kiali or --graph")
+	case f.revision != "" && s.lab == "":
+		return errs.WithHint(errs.Usage("--revision requires --lab"), "a file of the revision's ConfigMap is named with --inventory")
 	case s.csv:
 		return errs.Usage("--csv does not go with --generate")
 	}
