@@ -128,15 +128,17 @@ func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
 			return err
 		}
 	}
-	proxies, more, err := proxiesOf(ctx, env, f)
+	scale := generate.NewScale(inv)
+	more, err := takeProxies(ctx, env, f, func(p scope.Proxy) error {
+		inv.AddProxy(p)
+		scale.Add(p)
+		return addCounters(inv, obs, p)
+	})
 	if err != nil {
 		return err
 	}
 	notes = append(notes, more...)
-	for _, p := range proxies {
-		inv.AddProxy(p)
-	}
-	logs, err := observations(ctx, env, f, inv, obs, proxies)
+	logs, err := observations(ctx, env, f, inv, obs)
 	if err != nil {
 		return err
 	}
@@ -144,7 +146,7 @@ func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
 	if err != nil {
 		return err
 	}
-	result, err := generate.Generate(inv, obs, generate.NewAccounts(proxies, inv), o)
+	result, err := generate.Generate(inv, obs, scale.Accounts(), o)
 	if err != nil {
 		return err
 	}
@@ -160,37 +162,42 @@ func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
 	return writeGenerated(ctx, env, f, result, text)
 }
 
-// proxiesOf reads the proxies that are named, with what they called.
-func proxiesOf(ctx context.Context, env *Env, f scopeFlags) ([]scope.Proxy, []string, error) {
+// takeProxies has each proxy taken that is named, with what it called. Those of a lab, which
+// may be thousands, are not held.
+func takeProxies(ctx context.Context, env *Env, f scopeFlags, take func(scope.Proxy) error) (notes []string, err error) {
 	o := scope.Options{Keep: f.keep}
+	var proxies []scope.Proxy
 	switch {
 	case f.lab != "":
 		f.stats = true
-		return labProxies(ctx, env, f, o)
+		return labProxies(ctx, env, f, o, take)
 	case f.run != "":
-		proxies, err := runProxies(ctx, f, o)
-		return proxies, nil, err
+		proxies, err = runProxies(ctx, f, o)
+	default:
+		proxies, err = fileProxies(ctx, env, f, o)
 	}
-	proxies, err := fileProxies(ctx, env, f, o)
-	return proxies, nil, err
+	for i := 0; err == nil && i < len(proxies); i++ {
+		err = take(proxies[i])
+	}
+	return nil, err
 }
 
-// observations reads all sources of who calls whom, and says what of them
-// could not be read.
-func observations(ctx context.Context, env *Env, f scopeFlags, inv *generate.Inventory, obs *generate.Observations, proxies []scope.Proxy) ([]string, error) {
-	var notes []string
-	for _, p := range proxies {
-		if p.Calls == nil || p.Node == nil {
-			continue
-		}
-		w := generate.Workload{Namespace: p.Node.Namespace, Name: p.Node.Workload}
-		if pod, found := strings.CutPrefix(p.Name, w.Namespace+"/"); found && inv.Has("Pod") {
-			w = inv.WorkloadOf(w.Namespace, pod)
-		}
-		if err := obs.AddCounters(w, p.Calls); err != nil {
-			return nil, err
-		}
+// addCounters adds what a proxy called, if it was asked.
+func addCounters(inv *generate.Inventory, obs *generate.Observations, p scope.Proxy) error {
+	if p.Calls == nil || p.Node == nil {
+		return nil
 	}
+	w := generate.Workload{Namespace: p.Node.Namespace, Name: p.Node.Workload}
+	if pod, found := strings.CutPrefix(p.Name, w.Namespace+"/"); found && inv.Has("Pod") {
+		w = inv.WorkloadOf(w.Namespace, pod)
+	}
+	return obs.AddCounters(w, p.Calls)
+}
+
+// observations reads all other sources of who calls whom, and says what of them
+// could not be read.
+func observations(ctx context.Context, env *Env, f scopeFlags, inv *generate.Inventory, obs *generate.Observations) ([]string, error) {
+	var notes []string
 	var idle error
 	for _, named := range f.generate.logs {
 		note, err := readAccessLog(ctx, env, named, inv, obs)
