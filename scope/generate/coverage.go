@@ -23,7 +23,7 @@ func (g *generator) uncovered(w Workload) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.strange)) {
 		if !g.inv.added[name] { // by an EnvoyFilter
-			return fmt.Sprintf("its access log names clusters that tell no host, such as %.100q, %d times (meshConfig.outboundClusterStatName?)", name, s.strange[name])
+			return fmt.Sprintf("its access log names clusters that tell no host, such as %.100q, %s (meshConfig.outboundClusterStatName?)", name, plural(int(s.strange[name]), "time"))
 		}
 	}
 	for l, n := range s.beyond {

@@ -167,7 +167,7 @@ func (g *generator) openConnections(callers []Workload) {
 	}
 	if len(unseen) > 0 {
 		g.result.Open = append(g.result.Open, Open{What: OpenConnections, Hosts: list(unseen), Count: blind,
-			Why:  fmt.Sprintf("of %d workloads no source sees connections without requests (TCP), calls to pods of headless Services, which wildcard a host came by, or calls of which proxies forgot the counters (headless Services, ServiceEntries without resolution or by DNS, Services whose pods were all replaced since)", blind),
+			Why:  fmt.Sprintf("of %s no source sees connections without requests (TCP), calls to pods of headless Services, which wildcard a host came by, or calls of which proxies forgot the counters (headless Services, ServiceEntries without resolution or by DNS, Services whose pods were all replaced since)", plural(blind, "workload")),
 			Risk: "bytes that may be of no use; metrics (" + MetricConnections + " too), access logs, or, of connections, proxies' counters would tell", Done: "kept for these workloads"})
 	}
 	if len(alias) > 0 {

@@ -301,6 +301,21 @@ func TestAlternatives(t *testing.T) {
 	}
 }
 
+// Numbers and nouns of the report agree.
+func TestOneUnseen(t *testing.T) {
+	for n, want := range map[int]string{0: "called from its own namespace alone: ", 1: "; one workload or gateway was not seen, which may call it too", 2: "; 2 workloads and gateways were not seen, which may call it too"} {
+		m := shop(t)
+		for i := range n {
+			m.workload("dark", fmt.Sprintf("w%d", i))
+		}
+		r := m.generate(Options{})
+		i := slices.IndexFunc(r.Others, func(o Other) bool { return o.Kind == "exportTo" && o.Namespace == "shop" })
+		if i < 0 || !strings.Contains(r.Others[i].Reason, want) || n == 0 && strings.Contains(r.Others[i].Reason, "not seen") {
+			t.Errorf("%d: %+v", n, r.Others)
+		}
+	}
+}
+
 func TestOnly(t *testing.T) {
 	r := shop(t).generate(Options{Only: []string{"bank"}})
 	for _, s := range r.Sidecars {
