@@ -202,7 +202,7 @@ func observations(ctx context.Context, env *Env, f scopeFlags, inv *generate.Inv
 	for _, named := range f.generate.logs {
 		note, err := readAccessLog(ctx, env, named, inv, obs)
 		if none := (*generate.NoRequestsError)(nil); errors.As(err, &none) {
-			idle, note, err = err, append(note, fmt.Sprintf("Nothing is known from %v", err)), nil
+			idle, note, err = err, append(note, fmt.Sprintf("Nothing is known from %v.", err)), nil
 		}
 		if err != nil {
 			return nil, err

@@ -88,7 +88,7 @@ func (e *NoRequestsError) Error() string {
 	if e.Lines == 0 {
 		return "it has no lines"
 	}
-	return fmt.Sprintf("none of %s names an upstream cluster: is it an access log of a sidecar?", plural(int(e.Lines), "line"))
+	return fmt.Sprintf("none of %s names an upstream cluster, as those of a sidecar's access log do", plural(int(e.Lines), "line"))
 }
 
 // fewest are the failed requests from which a log that has no others is taken to be

@@ -192,7 +192,7 @@ func (g *generator) notes() {
 		add("The sources with times cover %s: what happens once a week, or less often than that, may not have been seen.", spell(span.Round(hour/60)))
 	}
 	if o.undated {
-		add("Nobody knows how far back the metrics of a file reach, and so none is narrowed that they alone watch, unless --watched is 0. Say how far its query looked with --metrics-window.")
+		add("Nobody knows how far back the metrics of a file reach, and so no workload is narrowed that they alone watch, unless --watched is 0. Say how far its query looked with --metrics-window.")
 	}
 	if !g.inv.Has("Pod") {
 		add("No list of pods was given: workloads that no source names are not known here, and the Sidecars of their namespaces hold for them too. Give one with --inventory.")

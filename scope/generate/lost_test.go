@@ -456,7 +456,7 @@ func TestMadeUpHosts(t *testing.T) {
 	m.sees(Edge{From: Workload{"shop", "cart"}, Host: "under_score.example.com", Count: 1, Sources: Metrics})
 	m.sees(Edge{From: Workload{"shop", "cart"}, Host: "x.example.com", Namespace: "a b", Count: 1, Sources: Kiali})
 	m.sees(Edge{From: Workload{"shop", "cart"}, Host: "remote.other.svc.cluster.local", Count: 1, Sources: Metrics})
-	line := textLine("/?"+"outbound|80||made.up.example,"+cart, "curl", "a", pay, "-")
+	line := textLine("/?"+"outbound|80||made.up.example,"+cart, "curl", "a", pay, "-") + "\n404 GET /outbound|80||of.another.format cluster=-"
 	if _, err := m.obs.ReadAccessLog(strings.NewReader(line), Workload{"shop", "cart"}, nil, m.inv.Knows); err != nil {
 		t.Fatal(err)
 	}
@@ -476,7 +476,7 @@ func TestMadeUpHosts(t *testing.T) {
 			odd += len(o.Hosts)
 		}
 	}
-	if odd != 4 {
+	if odd != 5 {
 		t.Errorf("%d names are listed: %+v", odd, r.Open)
 	}
 }
