@@ -38,6 +38,9 @@ func ofSidecar(name string, to record.Cell) bool {
 	return to[study.FactorSidecarScope] != "" && (name == study.FactorSidecarHosts || name == study.FactorOutboundPolicy)
 }
 
+// AnyNamespace stands in manifests for each namespace that a setting concerns.
+const AnyNamespace = "NAMESPACE"
+
 // sidecarOf is the Sidecar resource of a setting.
 func sidecarOf(to record.Cell) setting {
 	scope := to[study.FactorSidecarScope]
@@ -51,7 +54,7 @@ func sidecarOf(to record.Cell) setting {
 	var b strings.Builder
 	b.WriteString("# kubectl apply -f FILE; add each host of another namespace that workloads call\napiVersion: networking.istio.io/v1\nkind: Sidecar\n")
 	if scope != study.SidecarScopeMesh {
-		namespace = "NAMESPACE"
+		namespace = AnyNamespace
 	}
 	fmt.Fprintf(&b, "metadata: {name: default, namespace: %s}\nspec:\n", namespace)
 	if scope == study.SidecarScopeWorkload {
@@ -106,7 +109,7 @@ func parts(f study.Factor, from, to string, s setting) []record.TunedStep {
 			return []record.TunedStep{step(s.words + ", for 10 to 30% of the workloads concerned at a time.")}
 		}
 		return []record.TunedStep{
-			step("Compare the hosts with what workloads call (`meshtrial scope generate`), and add what is missing."),
+			step("Compare the hosts with what workloads call (`meshtrial scope --lab cluster --generate DIR`), and add what is missing."),
 			step("Put the Sidecar into a namespace with 10 to 30% of the sidecars (metadata.namespace is that namespace), watch, and go on with the next ones."),
 			step("Put it into the root namespace, for all that have none of their own; then delete those."),
 		}
@@ -146,7 +149,7 @@ func watches(t *record.Tuning) []record.TunedWatch {
 	before, after, _ = seen(t, "pushes_per_change")
 	out = append(out, record.TunedWatch{Signal: "traffic: pushes for each event", Query: "sum(rate(pilot_xds_pushes[10m])) / sum(rate(pilot_inbound_updates[10m]))",
 		Before: before, After: after, Back: "after a step it is higher than before it, with as many events"},
-		record.TunedWatch{Signal: "errors: configuration that proxies refuse, and writes that time out", Query: "sum(increase(pilot_total_xds_rejects[10m])) + sum(increase(pilot_xds_write_timeout[10m]))",
+		record.TunedWatch{Signal: "errors: configuration that proxies refuse, and writes that time out", Query: errorsOf("pilot_total_xds_rejects") + " + " + errorsOf("pilot_xds_write_timeout"),
 			Back: "it is above zero and was zero before"})
 	if _, scoped := t.Recommended[study.FactorSidecarScope]; scoped {
 		out = append(out, record.TunedWatch{Signal: "errors: requests to hosts that sidecars no longer know", Query: `sum by (source_workload) (rate(istio_requests_total{reporter="source",destination_service_name=~"BlackHoleCluster|PassthroughCluster"}[5m]))`,
@@ -158,6 +161,13 @@ func watches(t *record.Tuning) []record.TunedWatch {
 			Before: before, After: after, Back: "it rises when pods come and go, beside what it did before the step"})
 	}
 	return out
+}
+
+// errorsOf is a query over a counter that istiod exports from its first event on: zero
+// before that, and above zero from then on, though increase takes what a series begins
+// with for nothing new.
+func errorsOf(counter string) string {
+	return fmt.Sprintf("(sum(increase(%[1]s[10m])) or vector(0)) + (sum(%[1]s unless %[1]s offset 10m) or vector(0))", counter)
 }
 
 // seen is what the comparison saw of a finding in the setting in use and in the

@@ -55,6 +55,9 @@ func TestCareful(t *testing.T) {
 			t.Errorf("the Sidecar is\n%s", s.YAML)
 		}
 	}
+	if do := by[study.FactorSidecarScope][0].Do; !strings.Contains(do, "`meshtrial scope --lab cluster --generate DIR`") {
+		t.Error(do)
+	}
 	signals := ""
 	for _, w := range tuned.Watch {
 		if signals += w.Signal + "\n"; w.Query == "" || w.Back == "" {

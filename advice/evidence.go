@@ -33,6 +33,8 @@ type Evidence struct {
 	Effects []Measured
 	// Deployment is istiod's; "" for "istiod" of its usual namespace.
 	Deployment string
+	// Root is the mesh's root namespace; "" where that is not known.
+	Root string
 	// Doubt says why all of it is weaker than it looks; "" where nothing does.
 	Doubt string
 	// Notes say what could not be read.

@@ -66,8 +66,8 @@ type Expected struct {
 	Now  float64 `json:"now"`
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
-	// From says where the interval is from: arithmetic over this evidence, or what the
-	// run itself measured.
+	// From says what the interval rests on: a rule of thumb, or arithmetic over this
+	// evidence, and which.
 	From string `json:"from"`
 }
 
@@ -191,7 +191,7 @@ func (r *resolved) support(rule *Rule, j *Judgement) (contradicted bool, err err
 
 // advise adds to a rule that holds what to try, and what is expected of it.
 func (r *resolved) advise(rule *Rule, j Judgement) (Judgement, error) {
-	j.Outcome, j.Risk, j.Back, j.Sources = Holds, rule.Risk, rule.Back, rule.Sources
+	j.Outcome, j.Risk, j.Back, j.Sources = Holds, rule.Risk, r.of.rooted(rule.Back), rule.Sources
 	if rule.Share != nil {
 		share, ok, err := r.number(rule.Share)
 		if err != nil {
@@ -238,7 +238,7 @@ func (r *resolved) expected(e *Effect) (*Expected, error) {
 	if err != nil || !ok || !okLow || !okHigh {
 		return nil, err
 	}
-	return &Expected{Quantity: e.Of, Of: now.Words, Unit: now.Unit, Now: now.Value, Low: min(low, high), High: max(low, high), From: "arithmetic over this evidence"}, nil
+	return &Expected{Quantity: e.Of, Of: now.Words, Unit: now.Unit, Now: now.Value, Low: min(low, high), High: max(low, high), From: e.From}, nil
 }
 
 // unknownOf says what an effect needs and nobody knows.

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -74,7 +75,7 @@ func fill(text string, value func(name string) string) string {
 
 func (d *decoder) try(n *yamltree.Node, r *Rules) Try {
 	m := d.mapping(n, "a try", "lever", "level", "do", "yaml", "needs", "if", "effect")
-	out := Try{Lever: d.text(m["lever"]), Level: d.filled(m["level"]), Do: d.filled(m["do"]), YAML: d.text(m["yaml"]), Needs: d.texts(m["needs"]), If: d.condition(m["if"])}
+	out := Try{Lever: d.text(m["lever"]), Level: d.filled(m["level"]), Do: d.filled(m["do"]), YAML: d.filled(m["yaml"]), Needs: d.texts(m["needs"]), If: d.condition(m["if"])}
 	switch {
 	case d.err != nil:
 	case out.Lever == "" && out.Do == "":
@@ -110,8 +111,8 @@ func (d *decoder) lever(m map[string]*yamltree.Node, t Try) {
 }
 
 func (d *decoder) effect(n *yamltree.Node, r *Rules) *Effect {
-	m := d.mapping(n, "an effect", "!of", "!low", "!high")
-	out := &Effect{Of: d.text(m["of"]), Low: d.number(m["low"]), High: d.number(m["high"])}
+	m := d.mapping(n, "an effect", "!of", "!low", "!high", "from")
+	out := &Effect{Of: d.text(m["of"]), Low: d.number(m["low"]), High: d.number(m["high"]), From: cmp.Or(d.text(m["from"]), thumb)}
 	if _, ok := r.Quantity(out.Of); d.err == nil && !ok {
 		d.fail(m["of"], errs.Suggest(out.Of, d.known), "unknown quantity %q", out.Of)
 	}

@@ -83,7 +83,7 @@ type Try struct {
 	Lever string // "" for none
 	Level string // ${NAME} stands for a quantity, in the lever's unit
 	Do    string // in words, where there is no lever, or more to say
-	YAML  string // a manifest of its own, where there is no lever
+	YAML  string // a manifest of its own, where there is no lever; ${NAME} as in Level
 	// Needs names what istiod must have for it, beside what the lever sets: variables
 	// of its environment, or fields of the mesh configuration.
 	Needs []string
@@ -97,7 +97,11 @@ type Try struct {
 type Effect struct {
 	Of        string // the quantity's name
 	Low, High *expr
+	From      string // what the interval rests on: [thumb], or arithmetic over the evidence
 }
+
+// thumb is what an interval rests on that nothing is derived from.
+const thumb = "rule of thumb"
 
 // Quantity finds a quantity by its name.
 func (r *Rules) Quantity(name string) (Quantity, bool) {

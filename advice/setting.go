@@ -79,7 +79,7 @@ func settingOf(f study.Factor, level string, e *Evidence) setting {
 	case study.FactorSidecarScope:
 		return setting{words: "Give proxies the configuration that they need by a Sidecar resource of scope " + level +
 			" (this one lets in no host of another namespace than istio-system: meshtrial scope --lab cluster --generate DIR makes those of who calls whom)",
-			yaml: sidecar, undo: func(string) string { return "kubectl -n istio-system delete sidecar default" }}
+			yaml: e.rooted(sidecarHead) + sidecar, undo: func(string) string { return e.rooted("kubectl -n istio-system delete sidecar default") }}
 	case study.FactorExportTo:
 		text := "Show Services, VirtualServices and DestinationRules in " + level + " where they do not say otherwise"
 		if level == "." {
@@ -150,12 +150,16 @@ func resources(f study.Factor, level string) setting {
 	return s
 }
 
-// sidecar is the Sidecar that Istio's documentation advises for a whole mesh.
-const sidecar = `# kubectl apply -f FILE; add each host of another namespace that workloads call
+// sidecarHead and sidecar are the Sidecar that Istio's documentation advises for a whole
+// mesh.
+const sidecarHead = `# kubectl apply -f FILE; add each host of another namespace that workloads call
 apiVersion: networking.istio.io/v1
 kind: Sidecar
+# for the whole mesh in its root namespace (rootNamespace of the mesh configuration) alone
 metadata: {name: default, namespace: istio-system}
-spec:
+`
+
+const sidecar = `spec:
   egress:
   - hosts: ["./*", "istio-system/*"]
 `

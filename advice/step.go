@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -40,7 +41,10 @@ type Step struct {
 // step makes a step of a try: with its manifest, unless this istiod lacks what it
 // sets.
 func (r *resolved) step(t Try) (Step, error) {
-	s := Step{Do: r.filled(t.Do), YAML: t.YAML, Lever: t.Lever}
+	s := Step{Do: r.filled(t.Do), Lever: t.Lever}
+	if s.YAML = r.of.rooted(r.leveled(&s, t.YAML, "")); len(s.Unknown) > 0 {
+		s.YAML = ""
+	}
 	needs := t.Needs
 	if t.Effect != nil {
 		var err error
@@ -67,14 +71,7 @@ func (r *resolved) step(t Try) (Step, error) {
 // set gives a step its lever's level, and the manifest of it, unless the level depends
 // on what nobody knows.
 func (r *resolved) set(s *Step, f study.Factor, level string) {
-	s.Level = fill(level, func(name string) string {
-		v, ok := r.numbers[name]
-		if !ok {
-			s.Unknown = append(s.Unknown, name)
-			return ""
-		}
-		return levelOf(f, v)
-	})
+	s.Level = r.leveled(s, level, f.Unit)
 	if len(s.Unknown) > 0 {
 		s.Level = ""
 		s.Do = strings.TrimSpace("Change " + f.Name + ". " + s.Do)
@@ -84,6 +81,31 @@ func (r *resolved) set(s *Step, f study.Factor, level string) {
 	s.YAML, s.Back = r.named(set.yaml), r.named(set.back(f, s.Now))
 	s.Do = strings.TrimSpace(set.words + ". " + s.Do)
 }
+
+// leveled puts values into a level or a manifest, in a unit or else their own; what
+// nobody knows is noted.
+func (r *resolved) leveled(s *Step, text, unit string) string {
+	return fill(text, func(name string) string {
+		v, ok := r.values[name]
+		if !ok {
+			s.Unknown = append(s.Unknown, name)
+			return ""
+		}
+		return levelOf(study.Factor{Unit: cmp.Or(unit, v.Unit)}, v.Value)
+	})
+}
+
+// rooted puts the mesh's root namespace into a manifest or a command of what is to hold
+// for the whole mesh.
+func (e *Evidence) rooted(text string) string {
+	if e.Root == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, usualRoot, e.Root)
+}
+
+// usualRoot is the root namespace where the mesh configuration names no other.
+const usualRoot = "istio-system"
 
 // named puts istiod's Deployment into a manifest or a command: a revision has its own.
 func (r *resolved) named(text string) string {
@@ -134,7 +156,7 @@ func levelOf(f study.Factor, v float64) string {
 	switch f.Unit {
 	case "s":
 		return time.Duration(v * float64(time.Second)).Round(time.Millisecond).String()
-	case "CPUs":
+	case "CPUs", "cores":
 		return strconv.FormatFloat(v*1000, 'f', 0, 64) + "m"
 	case "bytes":
 		return strconv.FormatFloat(v/(1<<20), 'f', 0, 64) + "Mi"

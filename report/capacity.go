@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/capacity/model"
@@ -28,7 +27,7 @@ func unitless(unit string) string {
 }
 
 // short is a number that was given, or that is not surer than three digits.
-func short(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+func short(v float64) string { return model.Figure(v, 3) }
 
 func begun(opt Options) *textWriter {
 	if opt.Width <= 0 {
@@ -107,10 +106,13 @@ func untold(m *model.Model) []string {
 // figure is a value with its unit.
 func figure(unit string, v float64) string { return ScaleFor(unitless(unit), v).Value(v) }
 
-// spanned is an estimate with its interval. Intervals may be several times as
-// wide as the estimate, so that each end has digits of its own.
+// spanned is an estimate with its interval, where there is one. Intervals may be several
+// times as wide as the estimate, so that each end has digits of its own.
 func spanned(unit string, i model.Interval) string {
 	s := ScaleFor(unitless(unit), i.Estimate)
+	if !i.Known() {
+		return s.Value(i.Estimate)
+	}
 	return Join(s.Plain(i.Estimate), s.Unit) + " (" + s.Plain(i.Low) + "–" + s.Plain(i.High) + ")"
 }
 
@@ -191,27 +193,27 @@ func RenderAgainst(w io.Writer, cells []model.Cell, left []string, opt Options) 
 func RenderPrediction(w io.Writer, p *model.Prediction, opt Options) error {
 	t := begun(opt)
 	m := p.Mesh
-	proxies := "1 proxy"
-	if m.Proxies != 1 {
-		proxies = Count(m.Proxies) + " proxies"
-	}
-	t.line(t.paint(StyleStrong, fmt.Sprintf("%s, %s, %s changes per second", proxies, Plural(m.Services, "service"), short(m.Rate))))
+	t.line(t.paint(StyleStrong, fmt.Sprintf("%s, %s, %s changes per second", proxiesOf(m.Proxies), Plural(m.Services, "service"), short(m.Rate))))
 	t.wrap("", fmt.Sprintf("%s of istiod with %s cores each, debouncing %s up to %s.", Plural(m.Replicas, "replica"), short(m.Cores),
 		ScaleFor("s", m.DebounceAfter).Value(m.DebounceAfter), ScaleFor("s", m.DebounceMax).Value(m.DebounceMax)))
-	if p.Beyond > 1.05 {
-		t.line("")
-		t.wrapStyled("", fmt.Sprintf("Extrapolates: %s times beyond what was measured.", short(p.Beyond)), StyleBad)
-		for _, what := range p.BeyondWhat {
-			t.wrap("  ", what)
-		}
-	}
+	outside(t, p.Outside)
 	t.line("")
 	table := Table{Columns: []Column{{Head: "what"}, {fmt.Sprintf("predicted (%.0f%% interval)", 100*p.Level), true, 0}, {"what it is", false, 1}}}
 	for _, o := range p.Outputs {
-		table.Rows = append(table.Rows, []Text{{S: capacityWords[o.Name]}, {S: spanned(o.Unit, o.Interval)}, {S: o.Meaning}})
+		value := spanned(o.Unit, o.Interval)
+		if p.Pairs == 0 && (o.Name == model.OutConvergenceP50 || o.Name == model.OutConvergenceP99) {
+			value = "–"
+		}
+		table.Rows = append(table.Rows, []Text{{S: capacityWords[o.Name]}, {S: value}, {S: o.Meaning}})
 	}
 	t.table(table)
 	t.line("")
+	if p.Pairs == 0 {
+		t.wrap("", "No proxy needed any of the changes that were simulated: how long they take is not known.")
+	}
+	if all := m.CPUs(); p.Output(model.OutCPU).High >= all {
+		t.wrap("", fmt.Sprintf("Istiod may take all of its CPUs: there its interval ends, at %s.", figure("cores", all)))
+	}
 	if p.KeepsUp {
 		t.wrap("", fmt.Sprintf("istiod keeps up: its push queue empties again and again, and %s of its CPUs is in use.", percentText(p.Utilisation)))
 	} else {
@@ -233,10 +235,28 @@ func RenderPrediction(w io.Writer, p *model.Prediction, opt Options) error {
 	return err
 }
 
+// outside says how far a mesh lies from what was measured.
+func outside(t *textWriter, o model.Outside) {
+	if o.Extrapolates() {
+		t.line("")
+		t.wrapStyled("", fmt.Sprintf("Extrapolates: %s times beyond what was measured.", short(o.Beyond)), StyleBad)
+		for _, what := range o.BeyondWhat {
+			t.wrap("  ", what)
+		}
+	}
+	if len(o.Below) > 0 {
+		t.line("")
+		t.wrap("", "Below what was measured, which makes no interval wider:")
+		for _, what := range o.Below {
+			t.wrap("  ", what)
+		}
+	}
+}
+
 func seconds(v float64) string { return ScaleFor("s", v).Value(v) }
 
 func lossWords(l *model.Loss) string {
-	out := fmt.Sprintf("Loss of a replica: %s proxies come to %s. ", Count(l.Proxies), Plural(l.Replicas, "replica"))
+	out := fmt.Sprintf("Loss of a replica: %s proxies come to %s%s. ", Count(l.Proxies), Plural(l.Replicas, "replica"), model.TimesBeyond(l.Beyond))
 	if l.Away == 0 {
 		out += fmt.Sprintf("Half of them have their configuration after %s, all after %s", seconds(l.Half), seconds(l.All))
 	} else {
@@ -245,7 +265,11 @@ func lossWords(l *model.Loss) string {
 	if l.Refused >= 1 {
 		out += fmt.Sprintf("; %s attempts are refused meanwhile", Count(int(l.Refused)))
 	}
-	out += fmt.Sprintf(". p99 of convergence is %s then, and serving them takes %s of CPU.", seconds(l.ConvergenceP99), seconds(l.CPU))
+	p99 := "no change that a proxy needs comes meanwhile"
+	if l.Pairs > 0 {
+		p99 = fmt.Sprintf("p99 of convergence is %s then", seconds(l.ConvergenceP99))
+	}
+	out += fmt.Sprintf(". Serving them takes %s of CPU; %s.", seconds(l.CPU), p99)
 	if len(l.Assumed) > 0 {
 		out += " Assumed: " + strings.Join(l.Assumed, ", ") + "."
 	}
@@ -253,16 +277,25 @@ func lossWords(l *model.Loss) string {
 }
 
 func limitWords(m model.Mesh, l *model.Limits) string {
-	bound := seconds(l.BoundS)
-	rate, proxies := "at no rate", "with no number of proxies"
+	rate, proxies := "at no rate with "+proxiesOf(m.Proxies)+": ", fmt.Sprintf("with no number of proxies at %s changes per second: ", short(m.Rate))
 	if l.Rate > 0 {
-		rate = fmt.Sprintf("up to %s changes per second", short(l.Rate))
+		rate = fmt.Sprintf("up to %s changes per second with %s%s; above that ", short(l.Rate), proxiesOf(m.Proxies), model.TimesBeyond(l.RateBeyond))
 	}
 	if l.Proxies > 0 {
-		proxies = fmt.Sprintf("up to %s proxies at %s changes per second", Count(l.Proxies), short(m.Rate))
+		proxies = fmt.Sprintf("up to %s at %s changes per second%s; above that ", proxiesOf(l.Proxies), short(m.Rate), model.TimesBeyond(l.ProxiesBeyond))
 	}
-	return fmt.Sprintf("It converges, with p99 within %s, %s with %s proxies; beyond that %s. It does so %s; beyond that %s.",
-		bound, rate, Count(m.Proxies), l.RateWhy, proxies, l.ProxiesWhy)
+	out := fmt.Sprintf("It converges, with p99 within %s, %s%s. It does so %s%s.", seconds(l.BoundS), rate, l.RateWhy, proxies, l.ProxiesWhy)
+	if l.Rate > 0 || l.Proxies > 0 {
+		out += " These ends are estimates without intervals."
+	}
+	return out
+}
+
+func proxiesOf(n int) string {
+	if n == 1 {
+		return "1 proxy"
+	}
+	return Count(n) + " proxies"
 }
 
 // RenderCapacityPublished shows published sizes beside a model's.

@@ -23,9 +23,10 @@ type Decision struct {
 	// ended the search; "" if there is none.
 	Lacking string
 	// Best is the best cell so far, and Met says that it meets the constraints as far as
-	// is known.
-	Best int
-	Met  bool
+	// is known. Spare is as good, and moves the fewest levers of those that were tried: it
+	// is what a search recommends that ends here.
+	Best, Spare int
+	Met         bool
 	// Gain is by how much the logarithm of the objective of the most promising cell is
 	// expected to lie below that of the best, and Doubt the probability that any cell is better by more
 	// than the rules ask.
@@ -38,14 +39,25 @@ func (p *Problem) Next(trials []Trial) Decision {
 	b := p.Believe(trials)
 	d := Decision{}
 	if lacking, why := b.lacking(); lacking != "" {
-		return Decision{Best: p.Space.Base, Lacking: lacking, Stop: why}
+		return Decision{Best: p.Space.Base, Spare: p.Space.Base, Lacking: lacking, Stop: why}
 	}
 	d.Best, d.Met = b.Best()
+	if d.Spare = d.Best; d.Met {
+		d.Spare = b.Spare(d.Best)
+	}
 	left := p.Rules.Trials - spent(trials)
 	gains := b.gains(d.Best)
 	d.Gain = slices.Max(gains)
 	d.Doubt = b.doubt(d.Best, p.Rules)
-	if d.Stop = p.over(b, d, left); d.Stop != "" {
+	d.Stop = p.over(b, d, left)
+	if d.Stop != "" && !(d.Met && left > 1) {
+		return d
+	}
+	var spares []Choice
+	if d.Met {
+		spares = b.spares(d.Best)
+	}
+	if d.Stop != "" && len(spares) == 0 {
 		return d
 	}
 	room := min(left, p.Rules.PerBlock())
@@ -56,6 +68,15 @@ func (p *Problem) Next(trials []Trial) Decision {
 		b.learn(d.Best)
 	}
 	again := len(d.Cells)
+	if d.Stop != "" { // what is left to find out is which of its levers the best needs
+		d.Cells, d.Stop = d.Cells[:min(again, room-1)], ""
+		d.Cells = append(d.Cells, spares[:min(len(spares), room-len(d.Cells))]...)
+		return d
+	}
+	if len(spares) > 0 && again < room {
+		d.Cells = append(d.Cells, spares[0])
+		b.learn(spares[0].Cell)
+	}
 	for len(d.Cells) < room {
 		cell, gain, ok := b.promising(d.Best, d.Cells)
 		if !ok {

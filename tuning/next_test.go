@@ -74,8 +74,11 @@ func TestNextKeepsToTheRules(t *testing.T) {
 				r.Fatalf("%d cells, and it ends since %q", len(d.Cells), d.Stop)
 			}
 			if d.Stop != "" {
-				if len(trials) > 0 && d.Best != p.Space.Base && !tried(trials, d.Best) {
-					r.Fatalf("cell %d is recommended and was not tried", d.Best)
+				if len(trials) > 0 && d.Spare != p.Space.Base && !tried(trials, d.Spare) {
+					r.Fatalf("cell %d is recommended and was not tried", d.Spare)
+				}
+				if p.Space.moved(d.Spare) > p.Space.moved(d.Best) {
+					r.Fatalf("cell %d is recommended for %d, and moves more levers", d.Spare, d.Best)
 				}
 				return
 			}
@@ -109,6 +112,23 @@ func TestBestMeetsConstraints(t *testing.T) {
 				w.truth[0][got.best], w.truth[1][got.best], w.truth[0][w.space.Base], w.truth[1][w.space.Base])
 		}
 	})
+}
+
+// Of levers that do nothing none is recommended, however many were tried together
+// with one that does something.
+func TestLeversThatDoNothingStay(t *testing.T) {
+	w := world{name: "one lever", weight: []float64{1}}
+	w.space = grid([]int{0, 0, 0, 0}, named("one", 2), ordered("longer", 1, 10, 25, 50), named("other", 2), named("more", 3))
+	for _, c := range w.space.Cells {
+		w.truth = append(w.truth[:0], append(slices.Concat(w.truth...), 500-400*float64(c[0])))
+	}
+	for seed := range uint64(10) {
+		p := w.problem(len(w.space.Cells)/2, seed, false)
+		got := w.tune(t, p, 0.003, seed)
+		if c := w.space.Cells[got.best]; !slices.Equal(c, []int{1, 0, 0, 0}) {
+			t.Errorf("seed %d: %v is recommended after %d trials, since %s", seed, c, got.trials, got.stop)
+		}
+	}
 }
 
 // Cells whose trials are never believed are given up.

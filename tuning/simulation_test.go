@@ -204,7 +204,7 @@ func (w world) tune(t testing.TB, p *Problem, noise float64, seed uint64) tuned 
 	for block := 0; ; block++ {
 		d := p.Next(out.tried)
 		if d.Stop != "" {
-			out.best, out.met, out.stop, out.trials = d.Best, d.Met, d.Stop, len(out.tried)
+			out.best, out.met, out.stop, out.trials = d.Spare, d.Met, d.Stop, len(out.tried)
 			return out
 		}
 		shifts := make([]float64, len(w.truth))

@@ -60,7 +60,8 @@ func facts(trials []*record.Trial, out map[string]float64) {
 	}
 	if trials[0].Control != nil {
 		out["connects_per_s"] = connects / seconds
-		out["restarts"] = 0 // or the trial would not be here: see [lived]
+		out["scoped_share"] = 0 // whose namespaces have the Sidecars of levers alone
+		out["restarts"] = 0     // or the trial would not be here: see [lived]
 	}
 }
 

@@ -115,10 +115,18 @@ func (r *Run) findings(cell *record.CellSummary, e *advice.Evidence) {
 			e.Limits[part] = "none"
 		}
 		e.Facts["proxy_throttled"] = max(e.Facts["proxy_throttled"], t.ThrottledRatio)
+		workers := 0.0
 		for _, row := range t.Rows {
 			if row.Worker {
+				workers++
 				e.Facts["worker_busiest"] = max(e.Facts["worker_busiest"], row.UserRatio+row.SystemRatio)
 			}
+		}
+		switch {
+		case t.Limit == record.LimitConcurrency && workers > 0:
+			e.Facts["worker_threads"] = max(e.Facts["worker_threads"], workers)
+		case t.Limit == record.LimitCPU && t.QuotaCores > 0:
+			e.Facts["proxy_cpu_limit"] = max(e.Facts["proxy_cpu_limit"], t.QuotaCores)
 		}
 	}
 	for _, b := range r.Findings.Bills {

@@ -29,6 +29,8 @@ type world struct {
 	rejects                              float64
 	levers                               record.Cell
 	limits                               map[string]string
+	workers                              int     // of the sidecar that is held back
+	quota                                float64 // its limit, cores
 }
 
 const windowS = 100
@@ -87,7 +89,11 @@ func (w world) run() Run {
 			Profiles: []record.Profile{{Kind: "mutex", Total: int64(w.locks * 5e9), Seconds: 5}}}}
 	cell := record.CellSummary{Cell: record.Cell{}, Threads: map[string]record.ThreadsSummary{}}
 	for part, limit := range w.limits {
-		cell.Threads[part] = record.ThreadsSummary{Limit: limit, ThrottledRatio: 0.5, Rows: []record.ThreadRow{{Name: "worker_0", Worker: true, UserRatio: 0.6, SystemRatio: 0.35}}}
+		s := record.ThreadsSummary{Limit: limit, QuotaCores: w.quota, ThrottledRatio: 0.5}
+		for i := range w.workers {
+			s.Rows = append(s.Rows, record.ThreadRow{Name: fmt.Sprintf("worker_%d", i), Worker: true, UserRatio: 0.6, SystemRatio: 0.35})
+		}
+		cell.Threads[part] = s
 	}
 	return Run{Dir: "dir", Record: record.Run{Trials: []record.Trial{t}}, Findings: record.Findings{Cells: []record.CellSummary{cell},
 		Findings: []record.Finding{{Name: "config_bytes", Cell: record.Cell{}, Estimate: w.configBytes, Verdict: record.VerdictMeasured}}}}
@@ -144,9 +150,11 @@ func planted() map[string]world {
 		"no_effect":    change(func(w *world) {}, study.FactorChange, study.ChangeNoOp),
 		"rejected":     change(func(w *world) { w.rejects = 7 }),
 		"workers": change(func(w *world) {
-			w.limits = map[string]string{"client_proxy": "", "server_proxy": record.LimitConcurrency}
+			w.limits, w.workers = map[string]string{"client_proxy": "", "server_proxy": record.LimitConcurrency}, 2
 		}),
-		"proxy_cpu": change(func(w *world) { w.limits = map[string]string{"client_proxy": record.LimitCPU, "server_proxy": ""} }),
+		"proxy_cpu": change(func(w *world) {
+			w.limits, w.workers, w.quota = map[string]string{"client_proxy": record.LimitCPU, "server_proxy": ""}, 2, 0.5
+		}),
 	}
 }
 

@@ -12,8 +12,8 @@ type world struct {
 	// nil, and rest has its other fields.
 	control map[string]string
 	rest    string
-	// byHand are levels that do what the advice asks for where that is no lever; they come
-	// on top of the lever, if any.
+	// byHand are levels that do what the advice asks for where that is no lever; where there
+	// are any, they are applied instead of the advice's lever, if it has one.
 	byHand map[string]string
 }
 

@@ -70,9 +70,9 @@ func Fit(runs []record.Run, o Options) (*model.Model, error) {
 	if len(all) < LeastTrials {
 		return nil, tooFew(len(all), whys)
 	}
-	out.Notes = append(differ(runs), fallShort(slices.Concat(all, others, heldOut))...)
 	var err error
 	f := &fitter{all: all, others: others, cells: cellsOf(all)}
+	out.Notes = slices.Concat(differ(runs), fallShort(slices.Concat(all, others, heldOut)), f.single())
 	whole := f.settle(o.Seed)
 	f.draw(out, whole, o)
 	for i, d := range model.Definitions {
@@ -115,44 +115,6 @@ func sourceOf(run record.Run, used int, left []Left) model.Source {
 	return s
 }
 
-// fallShort says how many trials are not valid, and what that means for the model.
-func fallShort(all []*Observation) []string {
-	late, disturbed := 0, 0
-	for _, o := range all {
-		switch {
-		case o.Disturbed:
-			disturbed++
-		case o.Late:
-			late++
-		}
-	}
-	var out []string
-	if late > 0 {
-		out = append(out, fmt.Sprintf("in %d of %d trials changes left off their schedule: not what their cells say, but the model is given each change when it was committed", late, len(all)))
-	}
-	if disturbed > 0 {
-		out = append(out, fmt.Sprintf("%d of %d trials are not valid, since others used the machine: their times are too long, and how much so is not known", disturbed, len(all)))
-	}
-	return out
-}
-
-// differ says in what the runs differ that one model cannot have.
-func differ(runs []record.Run) []string {
-	machines, versions := map[string]bool{}, map[string]bool{}
-	for _, r := range runs {
-		s := sourceOf(r, 0, nil)
-		machines[s.Machine], versions[s.Istiod] = true, true
-	}
-	var out []string
-	if len(machines) > 1 {
-		out = append(out, "the runs are of different machines: what differs between these is in no parameter")
-	}
-	if len(versions) > 1 {
-		out = append(out, "the runs are of different versions of istiod: what differs between these is in no parameter")
-	}
-	return out
-}
-
 // cellsOf groups trials by run and cell, in their order.
 func cellsOf(all []*Observation) [][]*Observation {
 	var out [][]*Observation
@@ -182,8 +144,12 @@ func (f *fitter) estimate(of []*Observation) *estimate {
 	return estimateOf(of, f.simulated, f.others)
 }
 
-// draw fits trials that are drawn again within their cells.
+// draw fits trials that are drawn again within their cells. Where each is alone in its
+// cell that draws nothing else.
 func (f *fitter) draw(out *model.Model, whole *estimate, o Options) {
+	if f.alone() == len(f.cells) {
+		return
+	}
 	rng := rand.New(rand.NewPCG(o.Seed, 0x666974))
 	for range o.Draws {
 		var drawn []*Observation
@@ -316,11 +282,21 @@ func compare(v *model.Values, cell []*Observation, seed uint64) (model.Cell, err
 		}
 	}
 	for _, m := range measures {
-		if y := medianOf(cell, m.of); stat.Finite(y) {
+		if y := measuredOf(cell, m.of); stat.Finite(y) {
 			out.Outputs = append(out.Outputs, model.Against{Output: m.output, Unit: unitOf(m.output), Measured: y, Predicted: medianFinite(predicted[m.output])})
 		}
 	}
 	return out, nil
+}
+
+// measuredOf is the median of what a cell's trials measured, with those that are infinite,
+// since what was measured was not reached, above all others.
+func measuredOf(cell []*Observation, of func(o *Observation) float64) float64 {
+	got := slices.DeleteFunc(column(cell, of), math.IsNaN)
+	if len(got) == 0 {
+		return math.NaN()
+	}
+	return stat.Median(got)
 }
 
 func unitOf(output string) string {
@@ -359,7 +335,7 @@ func against(m *model.Model, all []*Observation, o model.Options) ([]model.Cell,
 			predictions = append(predictions, p)
 		}
 		for _, measure := range measures {
-			y := medianOf(cell, measure.of)
+			y := measuredOf(cell, measure.of)
 			if !stat.Finite(y) {
 				continue
 			}

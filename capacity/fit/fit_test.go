@@ -259,3 +259,67 @@ func TestObserve(t *testing.T) {
 		}
 	}
 }
+
+// Changes that never arrived, or that nobody acknowledged, lie beyond all that did: a
+// quantile among them is no figure of those that are left.
+func TestUnreached(t *testing.T) {
+	event := func(acked ...int64) *record.Event {
+		e := &record.Event{CommittedNS: 1e9}
+		e.Seen.AckedUS = acked
+		return e
+	}
+	with := func(change func(e *record.Event)) Observation {
+		var o Observation
+		e := event(slices.Repeat([]int64{100_000}, 98)...)
+		change(e)
+		o.readConvergence([]*record.Event{e})
+		return o
+	}
+	if o := with(func(*record.Event) {}); o.P50 != 0.1 || o.P99 != 0.1 {
+		t.Errorf("all arrived: %v, %v", o.P50, o.P99)
+	}
+	for what, o := range map[string]Observation{
+		"missed": with(func(e *record.Event) { e.Missed = []int32{1, 2, 3} }),
+		"unconfirmed": with(func(e *record.Event) {
+			e.Seen.AckedUS = append(e.Seen.AckedUS, record.Never, record.Never, record.Never)
+		}),
+		"some of each": with(func(e *record.Event) { e.Missed, e.Seen.AckedUS = []int32{1, 2}, append(e.Seen.AckedUS, record.Never) }),
+	} {
+		if o.P50 != 0.1 || !math.IsInf(o.P99, 1) {
+			t.Errorf("%s: p50 is %v, p99 %v", what, o.P50, o.P99)
+		}
+	}
+	late := with(func(e *record.Event) { e.Missed = []int32{1, 2, 3} })
+	if got := measuredOf([]*Observation{{P99: 1}, {P99: math.NaN()}, &late, {P99: 2}}, func(o *Observation) float64 { return o.P99 }); got != 2 {
+		t.Errorf("the median of 1, 2 and beyond is %v", got)
+	}
+	if got := measuredOf([]*Observation{{P99: 1}, &late, &late}, func(o *Observation) float64 { return o.P99 }); !math.IsInf(got, 1) {
+		t.Errorf("the median of 1 and twice beyond is %v", got)
+	}
+	if notes := fallShort([]*Observation{{}, &late}); len(notes) != 1 || !strings.HasPrefix(notes[0], "in 1 of 2 trials p99") {
+		t.Errorf("notes: %v", notes)
+	}
+}
+
+// Cells of one trial each tell nothing of how far trials scatter: parameters have no
+// interval, and that is noted.
+func TestSingleTrials(t *testing.T) {
+	for trials, want := range map[int]string{1: "each cell has one trial", 2: ""} {
+		m, err := Fit([]record.Run{madeUp(t, truth(), cells(t, sizes), trials, 0.02, 6)}, Options{Seed: 1, Draws: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := strings.Join(m.Notes, "; ")
+		if strings.Contains(notes, "one trial") != (want != "") || !strings.Contains(notes, want) {
+			t.Errorf("%d trials a cell: %s", trials, notes)
+		}
+		if known := parameter(m, model.Watch).Known(); known != (trials > 1) {
+			t.Errorf("%d trials a cell: watch is %+v", trials, parameter(m, model.Watch))
+		}
+		at := model.Default()
+		at.Proxies, at.Services, at.Rate, at.Mix = 100, 100, 1, m.Mix
+		if p, err := m.Predict(at, model.Options{Draws: 5}); err != nil || !p.Output(model.OutCPU).Known() {
+			t.Errorf("%d trials a cell: %v", trials, err)
+		}
+	}
+}

@@ -353,28 +353,30 @@ func (o *Observation) readStages(c *record.Control) {
 	}
 }
 
+// readConvergence has those that never had a change that they needed, or never said so,
+// beyond all others: a quantile among them is infinite.
 func (o *Observation) readConvergence(events []*record.Event) {
 	var all []float64
-	first, last := int64(math.MaxInt64), 0.0
+	lost, first, last := 0, int64(math.MaxInt64), 0.0
 	for _, e := range events {
 		if e.Error == "" && e.CommittedNS > 0 {
 			first = min(first, e.CommittedNS)
 		}
 	}
 	for _, e := range events {
+		lost += len(e.Missed)
 		for _, us := range e.Seen.AckedUS {
-			if us != record.Never {
-				all = append(all, float64(us)/1e6)
-				last = math.Max(last, float64(e.CommittedNS-first)/1e9+float64(us)/1e6)
+			if us == record.Never {
+				lost++
+				continue
 			}
+			all = append(all, float64(us)/1e6)
+			last = math.Max(last, float64(e.CommittedNS-first)/1e9+float64(us)/1e6)
 		}
 	}
 	o.Replay.Tail = math.Max(0, o.Replay.Window-last)
-	counts := stat.FromSamples(all)
-	o.P50, o.P99 = math.NaN(), math.NaN()
-	if counts.Total() > 0 {
-		o.P50, o.P99 = counts.Quantile(0.5), counts.Quantile(0.99)
-	}
+	counts := stat.FromSamples(all).WithLost(int64(lost))
+	o.P50, o.P99 = counts.Quantile(0.5), counts.Quantile(0.99)
 }
 
 // calm tells whether a trial's pushes did not overlap: one was over before the

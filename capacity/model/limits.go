@@ -21,9 +21,14 @@ type Loss struct {
 	Refused float64 `json:"refused"` // attempts that were turned away
 	// ConvergenceP99 is that of the changes meanwhile.
 	ConvergenceP99 float64 `json:"convergence_p99_s"`
+	// Pairs are those of such a change and a proxy that needs it; with none ConvergenceP99
+	// is 0 and says nothing.
+	Pairs float64 `json:"pairs"`
 	// CPU is what serving them takes, CPU seconds.
 	CPU     float64  `json:"cpu_s"`
 	Assumed []string `json:"assumed,omitempty"`
+	// Outside is of the replicas that are left.
+	Outside
 }
 
 // Loss simulates the loss of one replica of a mesh, that with most proxies. Where there is one, its
@@ -73,7 +78,7 @@ func (m *Model) Loss(mesh Mesh, o Options) (*Loss, error) {
 	}
 	end := in.Horizon + in.Settle - in.StormAt
 	out := &Loss{Proxies: returning, Replicas: left.Replicas, Half: end, All: end, Refused: r.Refused,
-		ConvergenceP99: late(r, 0.99), CPU: class.Connect * float64(returning)}
+		ConvergenceP99: late(r, 0.99), Pairs: r.Needed, CPU: class.Connect * float64(returning), Outside: m.Outside(left)}
 	came := r.Connecting.Total()
 	if half := float64(returning) / 2; came >= half {
 		out.Half = r.Connecting.Quantile(half / came)
@@ -100,6 +105,10 @@ type Limits struct {
 	// RateWhy and ProxiesWhy are what ends it there.
 	RateWhy    string `json:"rate_why"`
 	ProxiesWhy string `json:"proxies_why"`
+	// RateBeyond and ProxiesBeyond are how many times beyond what was measured these lie,
+	// 1 within. They are estimates alone, and have no interval.
+	RateBeyond    float64 `json:"rate_beyond,omitempty"`
+	ProxiesBeyond float64 `json:"proxies_beyond,omitempty"`
 }
 
 // Limits climbs from the mesh as it is, by rate and by proxies, until changes
@@ -115,19 +124,19 @@ func (m *Model) Limits(mesh Mesh, bound float64, o Options) (*Limits, error) {
 	}
 	out := &Limits{BoundS: bound}
 	holds := func(at Mesh) (string, error) {
-		if at.Check() != nil || at.Rate < 100.0/86400 {
-			return "that is as far as this program goes", nil
+		if at.Check() != nil {
+			return "this program predicts nothing", nil
 		}
-		at.Horizon = math.Min(86400, math.Max(30, math.Max(100/at.Rate, math.Min(1800, 5*v.sweep(at)))))
+		at.Horizon = math.Max(30, math.Max(at.lasting(100), math.Min(1800, 5*v.sweep(at))))
 		r, err := v.simulate(at, o.Seed, 300)
 		if err != nil {
 			return "", err
 		}
 		switch p99 := late(r, 0.99); {
 		case !r.Drained:
-			return fmt.Sprintf("the push queue is never empty: each sweep over the proxies takes %.3g s of all CPUs", v.sweep(at)), nil
+			return fmt.Sprintf("the push queue is never empty: each sweep over the proxies takes %s s of all CPUs", Figure(v.sweep(at), 3)), nil
 		case p99 > bound:
-			return fmt.Sprintf("p99 of convergence is %.3g s, beyond %.3g s", p99, bound), nil
+			return fmt.Sprintf("p99 of convergence is %s s, longer than %s s", Figure(p99, 3), Figure(bound, 3)), nil
 		}
 		return "", nil
 	}
@@ -144,8 +153,20 @@ func (m *Model) Limits(mesh Mesh, bound float64, o Options) (*Limits, error) {
 		at.Proxies = int(math.Round(x))
 		return holds(at)
 	})
-	out.Proxies, out.ProxiesWhy = int(math.Round(proxies)), why
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	if out.Proxies, out.ProxiesWhy = int(math.Round(proxies)), why; out.Proxies > 0 {
+		at := mesh
+		at.Proxies = out.Proxies
+		out.ProxiesBeyond = m.Outside(at).Beyond
+	}
+	if out.Rate > 0 {
+		at := mesh
+		at.Rate = out.Rate
+		out.RateBeyond = m.Outside(at).Beyond
+	}
+	return out, nil
 }
 
 // climb finds the largest value that holds: from one that may or may not it

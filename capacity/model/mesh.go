@@ -220,6 +220,23 @@ func (m Mesh) most() float64 {
 	return float64(m.Proxies) * slices.Max(m.Shares) / whole
 }
 
+// CPUs are those of all replicas together.
+func (m Mesh) CPUs() float64 { return m.Cores * float64(m.Replicas) }
+
+// Of a simulation: changes at least, however rare they are, and bursts.
+const (
+	fewest      = 30
+	fewestBurst = 10
+)
+
+// lasting is how long it takes until so many changes have come, of bursts some at least.
+func (m Mesh) lasting(changes float64) float64 {
+	if m.Arrival == push.Burst {
+		changes = math.Max(changes, fewestBurst*float64(m.Burst))
+	}
+	return changes / m.Rate
+}
+
 // MemoryOf is the memory of one replica in bytes, of a mesh in which it sends
 // some bytes a second.
 func (v *Values) MemoryOf(m Mesh, bytesPerSecond float64) float64 {

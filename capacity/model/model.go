@@ -15,6 +15,15 @@ type Interval struct {
 	High     float64 `json:"high"`
 }
 
+// Known tells whether it is an interval: one whose ends are the estimate says nothing of
+// how sure that is.
+func (i Interval) Known() bool { return i.Low < i.High }
+
+// upTo is an interval of what cannot be more than some.
+func (i Interval) upTo(most float64) Interval {
+	return Interval{min(i.Estimate, most), min(i.Low, most), min(i.High, most)}
+}
+
 // Model is what runs say of an istiod: the document model.json.
 type Model struct {
 	Schema int      `json:"schema"`

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -40,7 +39,7 @@ var Outputs = []OutputDef{
 		return r.AllPushes() / float64(max(r.Changes, 1))
 	}},
 	{OutBytes, "bytes/s", "sent to all proxies", func(_ *Values, m Mesh, r *push.Result) float64 { return r.AllBytes() / m.seconds(r) }},
-	{OutCPU, "cores", "of all replicas", func(v *Values, m Mesh, r *push.Result) float64 {
+	{OutCPU, "cores", "of all replicas, no more than they have", func(v *Values, m Mesh, r *push.Result) float64 {
 		return r.CPU/m.seconds(r) + float64(m.Replicas)*v.idle(m)
 	}},
 	{OutMemory, "bytes", "of one replica, that with most proxies", func(v *Values, m Mesh, r *push.Result) float64 {
@@ -110,10 +109,10 @@ type Prediction struct {
 	Overlapped float64 `json:"overlapped"`
 	// Utilisation is the CPU in use over that of all replicas.
 	Utilisation float64 `json:"utilisation"`
-	// Beyond is how many times beyond what was measured the mesh lies, 1 within;
-	// BeyondWhat says in which respect, all that are beyond 1.
-	Beyond     float64  `json:"beyond"`
-	BeyondWhat []string `json:"beyond_what,omitempty"`
+	// Pairs are those of a change and a proxy that needs it of which convergence is. With
+	// none its estimates are 0 and say nothing.
+	Pairs float64 `json:"pairs"`
+	Outside
 	// Assumed are parameters that the runs did not tell and that this mesh
 	// depends on.
 	Assumed []string `json:"assumed,omitempty"`
@@ -163,12 +162,12 @@ func (v *Values) Simulate(m Mesh, seed uint64) (*push.Result, error) {
 }
 
 // horizon is how long to simulate: several hundred changes, and some sweeps
-// over all proxies, a minute at least and an hour at most.
+// over all proxies, a minute at least and an hour at most, but some changes in any case.
 func (v *Values) horizon(m Mesh) float64 {
 	if m.Horizon > 0 {
 		return m.Horizon
 	}
-	return math.Min(3600, math.Max(60, math.Max(400/m.Rate, 10*v.sweep(m))))
+	return math.Max(m.lasting(fewest), math.Min(3600, math.Max(60, math.Max(m.lasting(400), 10*v.sweep(m)))))
 }
 
 // sweep is how long it takes to send all types that a mesh's changes bring to
@@ -213,8 +212,7 @@ func (m *Model) Predict(mesh Mesh, o Options) (*Prediction, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Prediction{Schema: Schema, Mesh: mesh, Level: o.Level, KeepsUp: whole.Drained, Overlapped: whole.Overlapped}
-	out.Beyond, out.BeyondWhat = m.beyond(mesh)
+	out := &Prediction{Schema: Schema, Mesh: mesh, Level: o.Level, KeepsUp: whole.Drained, Overlapped: whole.Overlapped, Pairs: whole.Needed, Outside: m.Outside(mesh)}
 	out.Assumed = m.assumedFor(mesh)
 	estimates := center.Simulated(mesh, whole)
 	samples := make([][]float64, len(Outputs))
@@ -230,16 +228,31 @@ func (m *Model) Predict(mesh Mesh, o Options) (*Prediction, error) {
 			return nil, err
 		}
 		for k, y := range v.Simulated(short, r) {
+			if r.Needed == 0 && ofPairs(Outputs[k].Name) {
+				continue // of nothing it says nothing
+			}
 			samples[k] = append(samples[k], m.noisy(Outputs[k].Name, y, out.Beyond, rng)...)
 		}
 	}
 	for k, d := range Outputs {
-		low, high := bounds(samples[k], o.Level)
 		e := estimates[k]
-		out.Outputs = append(out.Outputs, Predicted{d.Name, d.Unit, d.Meaning, Interval{e, math.Min(low, e), math.Max(high, e)}})
+		i := Interval{e, e, e}
+		if len(samples[k]) > 0 {
+			low, high := bounds(samples[k], o.Level)
+			i.Low, i.High = math.Min(low, e), math.Max(high, e)
+		}
+		if d.Name == OutCPU {
+			i = i.upTo(mesh.CPUs())
+		}
+		out.Outputs = append(out.Outputs, Predicted{d.Name, d.Unit, d.Meaning, i})
 	}
-	out.Utilisation = estimates[slices.IndexFunc(Outputs, func(d OutputDef) bool { return d.Name == OutCPU })] / (mesh.Cores * float64(mesh.Replicas))
+	out.Utilisation = out.Output(OutCPU).Estimate / mesh.CPUs()
 	return out, nil
+}
+
+// ofPairs tells whether an output is of pairs of a change and a proxy that needs it.
+func ofPairs(output string) bool {
+	return output == OutConvergenceP50 || output == OutConvergenceP99
 }
 
 // draw takes parameters as one draw of the trials gave them.
@@ -303,38 +316,6 @@ func bounds(samples []float64, level float64) (low, high float64) {
 	}
 	return at((1 - level) / 2), at((1 + level) / 2)
 }
-
-// beyond is how many times a mesh lies beyond what was measured.
-func (m *Model) beyond(mesh Mesh) (most float64, what []string) {
-	most = 1
-	add := func(name string, v float64, span [2]float64) {
-		f := 1.0
-		switch {
-		case span[1] > 0 && v > span[1]:
-			f = v / span[1]
-		case span[0] > 0 && v > 0 && v < span[0]:
-			f = span[0] / v
-		}
-		if f > 1.05 {
-			what = append(what, fmt.Sprintf("%s: %s is %s times beyond %s", name, figure(v), figure(f), span2(span)))
-		}
-		most = math.Max(most, f)
-	}
-	s := m.Measured
-	add("proxies of a replica", float64(mesh.Proxies)/float64(mesh.Replicas), s.Proxies)
-	add("services", float64(mesh.Services)*mesh.Visible, s.Services)
-	add("changes per second", mesh.Rate, s.Rate)
-	return most, what
-}
-
-func span2(s [2]float64) string {
-	if s[0] == s[1] {
-		return figure(s[0]) + ", the only level that was measured"
-	}
-	return figure(s[0]) + " to " + figure(s[1]) + " that were measured"
-}
-
-func figure(v float64) string { return fmt.Sprintf("%.4g", v) }
 
 // assumedFor names the assumed parameters that a prediction for a mesh uses.
 func (m *Model) assumedFor(mesh Mesh) []string {

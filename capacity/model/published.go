@@ -84,17 +84,17 @@ func (v *Values) words(c claim, output string, p Published) string {
 	agree := "the published figure lies within the interval"
 	switch {
 	case p.Figure > p.Model.High:
-		agree = fmt.Sprintf("the published figure is %.2g times the model's", p.Figure/p.Model.Estimate)
+		agree = fmt.Sprintf("the published figure is %s times the model's", Figure(p.Figure/p.Model.Estimate, 2))
 	case p.Figure < p.Model.Low:
-		agree = fmt.Sprintf("the model's is %.2g times the published figure", p.Model.Estimate/p.Figure)
+		agree = fmt.Sprintf("the model's is %s times the published figure", Figure(p.Model.Estimate/p.Figure, 2))
 	case p.Model.High > 10*p.Model.Low:
-		agree = fmt.Sprintf("the published figure lies within the interval, which says little: the mesh lies %.3g times beyond what was measured", p.Beyond)
+		agree = fmt.Sprintf("the published figure lies within the interval, which says little: the mesh lies %s times beyond what was measured", Figure(p.Beyond, 3))
 	}
 	if output == OutMemory {
 		return fmt.Sprintf("%s; published %.2f MB a sidecar, here one more adds %.2f MB", agree, p.Figure/1e6/float64(c.proxies), p.Slope/1e6)
 	}
-	return fmt.Sprintf("%s, at %g changes a second, which is chosen here: nobody published the rate; a push of all that changes bring takes %.3g CPU seconds to all sidecars",
-		agree, c.rate, v.pushCPU(p.Mesh)*float64(c.proxies))
+	return fmt.Sprintf("%s, at %g changes a second, which is chosen here: nobody published the rate; a push of all that changes bring takes %s CPU seconds to all sidecars",
+		agree, c.rate, Figure(v.pushCPU(p.Mesh)*float64(c.proxies), 3))
 }
 
 // Published memory of a sidecar, by AKS: with one service and with 1,000, without
@@ -131,15 +131,15 @@ func (m *Model) SlopeWords() []string {
 	if p := m.Parameters[MemoryPerPair]; p.Assumed || p.Estimate == 0 {
 		out = append(out, "That it rises with services cannot be told from these runs: "+reason(p))
 	} else {
-		out = append(out, fmt.Sprintf("It rises with services: each adds %.0f bytes for each sidecar (%.0f to %.0f), its names in the lists of clusters and endpoints that a connection watches; by AKS it is %.0f.",
-			p.Estimate, p.Low, p.High, (aksServices-aksOneService)/999))
+		out = append(out, fmt.Sprintf("It rises with services: each adds %.0f bytes for each sidecar%s, its names in the lists of clusters and endpoints that a connection watches; by AKS it is %.0f.",
+			p.Estimate, p.Interval.within("%.0f"), (aksServices-aksOneService)/999))
 	}
 	out = append(out, fmt.Sprintf("AKS's churn replaces sidecars: with a quarter and half of them replaced each takes %.2f and %.2f MB more, %.1f MB for each that was replaced, so that one that is gone leaves some %.0f%% of what it took until the collector comes to it. That is not in this model, whose runs replace no sidecars.",
 		(aksQuarter-aksOneService)/1e6, (aksHalf-aksOneService)/1e6, (aksHalf-aksOneService)/0.5/1e6, 100*(aksHalf-aksOneService)/0.5/aksOneService))
 	if p := m.Parameters[MemoryPerRate]; p.Assumed || p.Estimate == 0 {
 		out = append(out, "That memory rises with what is sent cannot be told from these runs: "+reason(p))
 	} else {
-		out = append(out, fmt.Sprintf("Changes of configuration are churn too: each MB/s that is sent adds %.2f MB (%.2f to %.2f).", p.Estimate, p.Low, p.High))
+		out = append(out, fmt.Sprintf("Changes of configuration are churn too: each MB/s that is sent adds %.2f MB%s.", p.Estimate, p.Interval.within("%.2f")))
 	}
 	return out
 }
@@ -160,5 +160,13 @@ func reason(f Fitted) string {
 	if f.Assumed {
 		return f.Why + "; `" + f.Study + "` would tell."
 	}
-	return fmt.Sprintf("its share comes out as %.3g %s, at most %.3g.", f.Estimate, f.Unit, math.Max(f.High, f.Estimate))
+	return fmt.Sprintf("its share comes out as %s %s, at most %s.", Figure(f.Estimate, 3), f.Unit, Figure(math.Max(f.High, f.Estimate), 3))
+}
+
+// within is an interval's ends as words add them, "" where nobody knows any.
+func (i Interval) within(format string) string {
+	if !i.Known() {
+		return ""
+	}
+	return fmt.Sprintf(" ("+format+" to "+format+")", i.Low, i.High)
 }

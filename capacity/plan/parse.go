@@ -166,7 +166,7 @@ func (r *Request) fields(given map[string]bool) []field {
 		section("istiod", []field{
 			whole("min_replicas", &r.Bounds.MinReplicas, 1, 500),
 			whole("max_replicas", &r.Bounds.MaxReplicas, 1, 500),
-			number("max_cores", &r.Bounds.MaxCores, 0.25, 256),
+			number("max_cores", &r.Bounds.MaxCores, ladder[0], ladder[len(ladder)-1]),
 			duration("debounce_after", &m.DebounceAfter, 0, 600),
 			duration("debounce_max", &m.DebounceMax, 0, 3600),
 			whole("push_throttle", &m.Throttle, 0, 10_000),

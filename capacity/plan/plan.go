@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/capacity/model"
+	"github.com/meshtrial/meshtrial/capacity/push"
 )
 
 // Plan is what to give istiod, and why.
@@ -26,9 +27,11 @@ type Plan struct {
 	Prediction *model.Prediction `json:"prediction"`
 	// Lost is the mesh while as many replicas are away as it must survive; nil
 	// if none.
-	Lost   *model.Prediction `json:"lost,omitempty"`
-	Loss   *model.Loss       `json:"loss,omitempty"`
-	Levers []Lever           `json:"levers"`
+	Lost *model.Prediction `json:"lost,omitempty"`
+	Loss *model.Loss       `json:"loss,omitempty"`
+	// Grown is how far the mesh that it may grow to lies from what was measured.
+	Grown  model.Outside `json:"grown"`
+	Levers []Lever       `json:"levers"`
 	// Reasons are why each value is what it is, by its name in the YAML.
 	Reasons  map[string]string `json:"reasons"`
 	Warnings []string          `json:"warnings,omitempty"`
@@ -83,11 +86,14 @@ func Make(m *model.Model, r Request, seed uint64) (*Plan, error) {
 	grown := mesh
 	grown.Proxies = min(1_000_000, int(math.Ceil(float64(mesh.Proxies)*r.Targets.Growth)))
 	p.MaxReplicas = p.grow(m, r, grown, seed)
+	served := grown
+	served.Replicas = p.MaxReplicas - r.Targets.Survives
+	p.Grown = m.Outside(served)
 	if err := p.hold(m, grown, seed); err != nil {
 		return nil, err
 	}
 	p.explain(worst)
-	p.warn()
+	p.warn(worst)
 	return p, p.levers(m, mesh, seed)
 }
 
@@ -119,7 +125,7 @@ func (p *Plan) choose(m *model.Model, seed uint64) (model.Mesh, error) {
 	for _, s := range sizes {
 		mesh.Replicas, mesh.Cores, mesh.Shares = s.replicas, s.cores, nil
 		if all := s.cores * float64(s.replicas); all < 0.7*demand {
-			closest = fmt.Sprintf("%d replicas of %g cores are fewer than the %.3g cores that changes take", s.replicas, s.cores, demand)
+			closest = fmt.Sprintf("%d replicas of %g cores are fewer than the %s cores that changes take", s.replicas, s.cores, figure(demand))
 			continue
 		}
 		why, err := misses(m, r, mesh, seed)
@@ -154,13 +160,23 @@ func (p *Plan) decide(m *model.Model, mesh model.Mesh, seed uint64) (why string,
 	case !worst.KeepsUp:
 		return "the push queue is never empty" + lost, nil
 	case p99.High > t.ConvergenceP99:
-		return fmt.Sprintf("p99 of convergence%s may be %.3g s (%.3g expected)", lost, p99.High, p99.Estimate), nil
+		return fmt.Sprintf("p99 of convergence%s may be %s s (%s expected)", lost, figure(p99.High), figure(p99.Estimate)), nil
 	}
 	if p.Prediction = worst; t.Survives > 0 {
 		p.Lost = worst
-		p.Prediction, err = m.Predict(mesh, o)
+		if p.Prediction, err = m.Predict(mesh, o); err != nil {
+			return "", err
+		}
 	}
-	return "", err
+	return overused(p.Prediction.Output(model.OutCPU), mesh, t), nil
+}
+
+// overused says that a mesh may take more of its CPUs than the target, "" if not.
+func overused(cpu model.Interval, mesh model.Mesh, t Targets) string {
+	if used := cpu.High / mesh.CPUs(); used > t.CPU {
+		return fmt.Sprintf("%.0f%% of the CPUs may be in use (%.0f%% expected)", 100*used, 100*cpu.Estimate/mesh.CPUs())
+	}
+	return ""
 }
 
 // demanded is the CPU that a mesh takes where there is more than enough of it.
@@ -184,9 +200,8 @@ func order[T any](all []T, less func(a, b T) bool) {
 
 // misses says which target a mesh misses, "" if none.
 func misses(m *model.Model, r Request, mesh model.Mesh, seed uint64) (string, error) {
-	left := mesh
+	left := quickly(mesh)
 	left.Replicas -= r.Targets.Survives
-	left.Horizon = math.Min(3600, math.Max(30, 150/left.Rate))
 	rough, err := rough(m, left, seed)
 	if err != nil || rough != "" {
 		return rough, err
@@ -200,16 +215,21 @@ func misses(m *model.Model, r Request, mesh model.Mesh, seed uint64) (string, er
 	if r.Targets.Survives > 0 {
 		lost = fmt.Sprintf(", while %d of them are away,", r.Targets.Survives)
 	}
-	switch used := cpu.Estimate / (left.Cores * float64(left.Replicas)); {
+	switch used := cpu.Estimate / left.CPUs(); {
 	case !p.KeepsUp:
 		return "the push queue is never empty" + lost, nil
 	case used > r.Targets.CPU && r.Targets.Survives == 0, used > math.Max(r.Targets.CPU, 0.9):
 		return fmt.Sprintf("%.0f%% of the CPUs are in use%s", 100*used, lost), nil
 	case p99.High > r.Targets.ConvergenceP99:
-		return fmt.Sprintf("p99 of convergence%s may be %.3g s (%.3g expected)", lost, p99.High, p99.Estimate), nil
+		return fmt.Sprintf("p99 of convergence%s may be %s s (%s expected)", lost, figure(p99.High), figure(p99.Estimate)), nil
 	}
-	if used := cpu.Estimate / (mesh.Cores * float64(mesh.Replicas)); used > r.Targets.CPU {
-		return fmt.Sprintf("%.0f%% of the CPUs are in use", 100*used), nil
+	if r.Targets.Survives > 0 { // those that are left say nothing of what all take
+		if p, err = m.Predict(quickly(mesh), model.Options{Seed: seed, Draws: quickDraws}); err != nil {
+			return "", err
+		}
+	}
+	if why := overused(p.Output(model.OutCPU), mesh, r.Targets); why != "" {
+		return why, nil
 	}
 	if r.Targets.Reconnect > 0 && mesh.Proxies >= 2*mesh.Replicas {
 		loss, err := m.Loss(mesh, model.Options{Seed: seed})
@@ -217,10 +237,18 @@ func misses(m *model.Model, r Request, mesh model.Mesh, seed uint64) (string, er
 			return "", err
 		}
 		if loss != nil && loss.All > r.Targets.Reconnect {
-			return fmt.Sprintf("the proxies of a lost replica take %.3g s to be back", loss.All), nil
+			return fmt.Sprintf("the proxies of a lost replica take %s s to be back", figure(loss.All)), nil
 		}
 	}
 	return "", nil
+}
+
+// quickly has a mesh simulated for fewer changes than usual, where they come often.
+func quickly(mesh model.Mesh) model.Mesh {
+	if h := math.Max(30, 150/mesh.Rate); h < 3600 && mesh.Arrival != push.Burst {
+		mesh.Horizon = h
+	}
+	return mesh
 }
 
 // rough rules sizes out that are far too small, without a draw.
@@ -251,7 +279,7 @@ func (p *Plan) grow(m *model.Model, r Request, grown model.Mesh, seed uint64) in
 // autoscaler goes by CPU, and adds no replica for memory.
 func (p *Plan) hold(m *model.Model, grown model.Mesh, seed uint64) error {
 	t := p.Request.Targets
-	grown.Horizon = math.Min(3600, math.Max(30, 150/grown.Rate))
+	grown = quickly(grown)
 	grown.Replicas = p.Replicas
 	all, err := m.Predict(grown, model.Options{Seed: seed, Draws: 1})
 	if err != nil {
@@ -264,8 +292,8 @@ func (p *Plan) hold(m *model.Model, grown model.Mesh, seed uint64) error {
 		return err
 	}
 	if memory := left.Output(model.OutMemory); memory.High > p.MemoryLimit {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("with %d proxies and %d replicas at work each takes %.3g MB of memory (up to %.3g), and the limit is %.3g: the autoscaler goes by CPU and does not help; raise memory before the mesh is that large",
-			grown.Proxies, grown.Replicas, memory.Estimate/1e6, memory.High/1e6, p.MemoryLimit/1e6))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("with %d proxies and %d replicas at work each takes %s MB of memory (up to %s), and the limit is %s: the autoscaler goes by CPU and does not help; raise memory before the mesh is that large",
+			grown.Proxies, grown.Replicas, figure(memory.Estimate/1e6), figure(memory.High/1e6), figure(p.MemoryLimit/1e6)))
 	}
 	return nil
 }
@@ -286,35 +314,15 @@ func (p *Plan) resources(worst *model.Prediction) {
 
 func roundUp(v, step float64) float64 { return math.Ceil(v/step-1e-9) * step }
 
-func (p *Plan) explain(worst *model.Prediction) {
-	t := p.Request.Targets
-	cpu, memory, p99 := p.Prediction.Output(model.OutCPU), worst.Output(model.OutMemory), worst.Output(model.OutConvergenceP99)
-	with := fmt.Sprintf("with all %d replicas", p.Replicas)
-	if p.Lost != nil {
-		with = fmt.Sprintf("with %d of %d replicas away", t.Survives, p.Replicas)
-	}
-	p.Reasons["autoscaleMin"] = fmt.Sprintf("p99 of convergence is %.3g s (%.3g to %.3g) %s; the target is %.3g s", p99.Estimate, p99.Low, p99.High, with, t.ConvergenceP99)
-	p.Reasons["autoscaleMax"] = fmt.Sprintf("what %.3g times as many proxies take", t.Growth)
-	p.Reasons["cpu"] = fmt.Sprintf("all replicas together use %.3g cores (%.3g to %.3g); the request leaves the target of %.0f%%", cpu.Estimate, cpu.Low, cpu.High, 100*t.CPU)
-	p.Reasons["cpu limit"] = fmt.Sprintf("%g cores: bursts of pushes use all of them, and istiod chooses its push throttle by them", p.Cores)
-	p.Reasons["memory"] = fmt.Sprintf("a replica takes %.3g MB (up to %.3g) %s; a quarter more for peaks", memory.Estimate/1e6, memory.High/1e6, with)
-	p.Reasons["memory limit"] = "half as much again: where it is reached the kernel ends istiod, and all of its proxies connect anew at once"
-	p.Reasons["targetAverageUtilization"] = "of the request; new replicas take no connections from old ones until these close them, after half an hour"
-}
-
-func (p *Plan) warn() {
-	if b := p.Prediction.Beyond; b > 1.05 {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("this mesh lies %.3g times beyond what was measured: measure a larger one before relying on it", b))
-		p.Warnings = append(p.Warnings, p.Prediction.BeyondWhat...)
-	}
-	if names := p.Prediction.Assumed; len(names) > 0 {
-		p.Warnings = append(p.Warnings, "assumed, not measured: "+strings.Join(names, ", "))
-	}
-}
-
 // spelled is a time as istiod's variables have it.
 func spelled(seconds float64) string {
-	return time.Duration(math.Round(seconds * 1e9)).String()
+	text := time.Duration(math.Round(seconds * 1e9)).String()
+	for _, unit := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, unit) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
 }
 
 // Setting is a variable of istiod's environment.
@@ -367,7 +375,7 @@ func (p *Plan) levers(m *model.Model, mesh model.Mesh, seed uint64) error {
 		cpu, memory := e(q, model.OutCPU)/e(base, model.OutCPU), e(q, model.OutMemory)/e(base, model.OutMemory)
 		p99 := e(q, model.OutConvergenceP99)
 		p.Levers = append(p.Levers, Lever{t.name, t.setting,
-			fmt.Sprintf("CPU %+.0f%%, memory %+.0f%%, p99 of convergence %.3g s after %.3g s", 100*(cpu-1), 100*(memory-1), p99, e(base, model.OutConvergenceP99)),
+			fmt.Sprintf("CPU %+.0f%%, memory %+.0f%%, p99 of convergence %s s after %s s", 100*(cpu-1), 100*(memory-1), figure(p99), figure(e(base, model.OutConvergenceP99))),
 			t.risk, q.KeepsUp && p99 <= p.Request.Targets.ConvergenceP99 && (cpu < 0.9 || memory < 0.9 || p99 < 0.8*e(base, model.OutConvergenceP99))})
 	}
 	return nil

@@ -63,6 +63,7 @@ func TestParseErrors(t *testing.T) {
 		{"proxies: 5\nservices: 1\nchanges: {rate: 1}\nistiod: {min_replicas: 9, max_replicas: 2}\n", "fewer than min_replicas"},
 		{"proxies: 5\nservices: 1\nchanges: {rate: 1}\nistiod: {max_replicas: 2}\ntargets: {survives: 2}\n", "none would be left"},
 		{"proxies: [\n", "mesh.yaml:1"},
+		{"proxies: 5\nservices: 1\nchanges: {rate: 1}\nistiod: {max_cores: 0.25}\n", "istiod.max_cores is 0.25: from 0.5 to 64 is possible"},
 		{"proxies: 5\nservices: 1\nchanges: {rate: 1, mix: {endpoints: 0}}\n", "gives no kind of change any weight"},
 	} {
 		_, err := Parse([]byte(test.text), "mesh.yaml")

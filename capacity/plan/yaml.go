@@ -18,15 +18,15 @@ func (p *Plan) YAML() string {
 		}
 	}
 	m := p.Request.Mesh
-	comment(fmt.Sprintf("Values for Istio's Helm chart istiod: %d proxies, %d services, %.4g changes per second.", m.Proxies, m.Services, m.Rate))
+	comment(fmt.Sprintf("Values for Istio's Helm chart istiod: %d proxies, %d services, %s changes per second.", m.Proxies, m.Services, model.Figure(m.Rate, 4)))
 	for _, w := range p.Warnings {
 		comment("Warning: " + w + ".")
 	}
 	if l := p.Loss; l != nil {
 		if l.Away > 0 {
-			comment(fmt.Sprintf("Warning: when a replica is lost, %d of its %d proxies do not have their configuration again after %.3g s.", l.Away, l.Proxies, l.All))
+			comment(fmt.Sprintf("Warning: when a replica is lost, %d of its %d proxies do not have their configuration again after %s s%s.", l.Away, l.Proxies, figure(l.All), model.TimesBeyond(l.Beyond)))
 		} else {
-			comment(fmt.Sprintf("When a replica is lost, its %d proxies have their configuration again after %.3g s, half of them after %.3g s.", l.Proxies, l.All, l.Half))
+			comment(fmt.Sprintf("When a replica is lost, its %d proxies have their configuration again after %s s, half of them after %s s%s.", l.Proxies, figure(l.All), figure(l.Half), model.TimesBeyond(l.Beyond)))
 		}
 	}
 	line("autoscaleEnabled: true")
@@ -56,7 +56,8 @@ func (p *Plan) YAML() string {
 		}
 	}
 	if m.ConnectionAge != model.Default().ConnectionAge {
-		comment(fmt.Sprintf("All of it is of an istiod that runs with --keepaliveMaxServerConnectionAge %s.", spelled(m.ConnectionAge)))
+		comment("As the mesh file has it, and so is all that is predicted here.")
+		line("keepaliveMaxServerConnectionAge: %s", spelled(m.ConnectionAge))
 	}
 	var worth, others []Lever
 	for _, l := range p.Levers {

@@ -244,7 +244,7 @@ func adviseLive(ctx context.Context, env *Env, f adviseFlags, rules *advice.Rule
 	}
 	locks(ctx, e)
 	writes(e)
-	if err := f.proxies(ctx, env, e); err != nil {
+	if err := f.proxies(ctx, env, from, e); err != nil {
 		return err
 	}
 	e.WindowS = last.Sub(first).Seconds()

@@ -288,17 +288,21 @@ func TestAdviceOfReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		proxies [2]int
+		proxies []int
 		cds     float64 // clusters sent in a second by each, though nothing is pushed
 		want    string
 	}{
-		"even":         {[2]int{50, 50}, 0, ""},
-		"nearly even":  {[2]int{60, 40}, 0, ""},
-		"one has most": {[2]int{95, 5}, 0, "unbalanced"},
-		"one has none": {[2]int{100, 0}, 0, "unbalanced"},
+		"even":         {[]int{50, 50}, 0, ""},
+		"nearly even":  {[]int{60, 40}, 0, ""},
+		"one has most": {[]int{95, 5}, 0, "unbalanced"},
+		"one has none": {[]int{100, 0}, 0, "unbalanced"},
+		// As proxies that take a replica at random do in most draws.
+		"chance":           {[]int{10, 8, 7, 6, 6, 6, 5, 5, 4, 3}, 0, ""},
+		"more than chance": {[]int{20, 5, 5, 5, 5, 4, 4, 4, 4, 4}, 0, "unbalanced"},
+		"few proxies":      {[]int{29, 1}, 0, ""},
 		// istiod has no such series before the first proxy connects.
-		"one is new":    {[2]int{100, -1}, 0, "unbalanced"},
-		"all come anew": {[2]int{50, 50}, 3, "reconnects"},
+		"one is new":    {[]int{100, -1}, 0, "unbalanced"},
+		"all come anew": {[]int{50, 50}, 3, "reconnects"},
 	} {
 		recorder, err := signals.OpenRecorder(t.TempDir())
 		if err != nil {
@@ -323,7 +327,11 @@ func TestAdviceOfReplicas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := judgements(t, rules, &advice.Evidence{PromQL: metrics, Levers: map[string]string{study.FactorIstiodReplicas: "2"}})
+		levers := map[string]string{study.FactorIstiodReplicas: fmt.Sprint(len(c.proxies)), study.FactorConnectionAge: "5m"}
+		got := judgements(t, rules, &advice.Evidence{PromQL: metrics, Levers: levers})
+		if j := got[""]; c.want == "unbalanced" && (len(j.Try) != 1 || j.Expect == nil || j.Expect.High >= j.Expect.Now) {
+			t.Errorf("%s, of connections that live for 5 minutes: %+v", name, j)
+		}
 		if first := got[""].Rule; first != c.want {
 			t.Errorf("%s: the first advice is %q: %+v %v", name, first, got["unbalanced"], metrics)
 		}

@@ -71,7 +71,7 @@ func (i *istiods) settings(ctx context.Context, f *istiodFlags, e *advice.Eviden
 		e.Notes = append(e.Notes, "istiod's settings could not be read: "+err.Error())
 		return "", nil
 	}
-	e.Levers = found
+	e.Levers, e.Root = found, plane.Root()
 	if i.of != istio.RevisionOf(nil) {
 		e.Deployment = "istiod-" + i.of // as Istio's chart names it
 	}

@@ -12,6 +12,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/meshtrial/meshtrial/advice"
 	"github.com/meshtrial/meshtrial/advice/gather"
@@ -61,10 +66,11 @@ func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map
 
 // proxies asks some of the running sidecars what they hold and what they called. What
 // cannot be had is a note.
-func (f *adviseFlags) proxies(ctx context.Context, env *Env, e *advice.Evidence) error {
+func (f *adviseFlags) proxies(ctx context.Context, env *Env, from *istiods, e *advice.Evidence) error {
 	names, began := map[string]int{}, map[string]time.Time{}
 	var several sync.Mutex // are read at a time
 	var all []scope.Proxy
+	var asked []corev1.Pod
 	of := scopeFlags{lab: f.lab, kubeconfig: f.kubeconfig, context: f.context, stats: true,
 		each: func(name string, r io.Reader) error {
 			n, err := gather.DNSClusters(r)
@@ -81,6 +87,7 @@ func (f *adviseFlags) proxies(ctx context.Context, env *Env, e *advice.Evidence)
 			for _, pod := range some {
 				began[pod.Namespace+"/"+pod.Name] = proxyBegan(pod)
 			}
+			asked = some
 			return some
 		}}
 	notes, err := labProxies(ctx, env, of, scope.Options{}, keepIn(&all))
@@ -93,7 +100,50 @@ func (f *adviseFlags) proxies(ctx context.Context, env *Env, e *advice.Evidence)
 	}
 	e.Notes = append(e.Notes, notes...)
 	e.Notes = append(e.Notes, heldFacts(all, names, began, time.Now(), e.Facts)...)
+	share, err := from.scoped(ctx, asked)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		e.Notes = append(e.Notes, "whether Sidecars hold for the proxies that were asked could not be read: "+err.Error())
+	case len(asked) > 0:
+		e.Facts["scoped_share"] = share
+	}
 	return nil
+}
+
+// scoped is the share of pods for which a Sidecar of their own namespace holds.
+func (i *istiods) scoped(ctx context.Context, pods []corev1.Pod) (float64, error) {
+	objects, err := dynamic.NewForConfig(i.config)
+	if err != nil {
+		return 0, err
+	}
+	return scopedShare(ctx, objects.Resource(schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "sidecars"}), pods)
+}
+
+func scopedShare(ctx context.Context, sidecars dynamic.NamespaceableResourceInterface, pods []corev1.Pod) (float64, error) {
+	held := 0.0
+	lists := map[string]*unstructured.UnstructuredList{}
+	for _, pod := range pods {
+		if lists[pod.Namespace] == nil {
+			list, err := sidecars.Namespace(pod.Namespace).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return 0, err
+			}
+			lists[pod.Namespace] = list
+		}
+		if slices.ContainsFunc(lists[pod.Namespace].Items, func(s unstructured.Unstructured) bool { return holdsFor(s, pod) }) {
+			held++
+		}
+	}
+	return held / float64(max(1, len(pods))), nil
+}
+
+// holdsFor reports whether a Sidecar of a pod's namespace holds for the pod: it selects
+// its labels, or nothing.
+func holdsFor(sidecar unstructured.Unstructured, pod corev1.Pod) bool {
+	selector, _, _ := unstructured.NestedStringMap(sidecar.Object, "spec", "workloadSelector", "labels")
+	return labels.SelectorFromSet(selector).Matches(labels.Set(pod.Labels))
 }
 
 // someSidecars are a few of all pods with a sidecar, as far apart in their order as can be:

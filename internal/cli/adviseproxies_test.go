@@ -8,6 +8,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 
 	"github.com/meshtrial/meshtrial/scope"
 )
@@ -70,5 +74,32 @@ func TestHeldFacts(t *testing.T) {
 	notes = heldFacts(all[:1], nil, began, now, facts)
 	if _, told := facts["unused_share"]; told || len(notes) != 1 || facts["config_dump_bytes"] != 100 {
 		t.Errorf("%q %v", notes, facts)
+	}
+}
+
+// A Sidecar of a pod's namespace holds for it, if it selects the pod's labels or none.
+func TestScopedShare(t *testing.T) {
+	sidecar := func(namespace string, selector map[string]any) runtime.Object {
+		spec := map[string]any{}
+		if selector != nil {
+			spec["workloadSelector"] = map[string]any{"labels": selector}
+		}
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.istio.io/v1", "kind": "Sidecar", "metadata": map[string]any{"namespace": namespace, "name": "default"}, "spec": spec}}
+	}
+	resource := schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "sidecars"}
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{resource: "SidecarList"},
+		sidecar("whole", nil), sidecar("part", map[string]any{"app": "a"}))
+	pod := func(namespace, app string) corev1.Pod {
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: map[string]string{"app": app}}}
+	}
+	for want, pods := range map[float64][]corev1.Pod{
+		0:    {pod("none", "a"), pod("part", "b")},
+		0.5:  {pod("none", "a"), pod("part", "a")},
+		0.75: {pod("whole", "a"), pod("whole", "b"), pod("part", "a"), pod("part", "b")},
+		1:    {pod("whole", "b")},
+	} {
+		if got, err := scopedShare(t.Context(), client.Resource(resource), pods); err != nil || got != want {
+			t.Errorf("%g, not %g, %v", got, want, err)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/meshtrial/meshtrial/advice"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -14,17 +15,20 @@ import (
 const settingsFile = "recommended.yaml"
 
 const (
-	settingsHead = "# The setting that the search recommends.%s Apply all of it at once:\n" +
+	settingsHead = "# The setting that the search recommends: where the report's steps end.%s Go there by\n" +
+		"# these steps; at their end apply it as one file:\n" +
 		"#   kubectl apply --server-side --field-manager=tuning -f " + settingsFile + "\n" +
 		"# (with --force-conflicts where the installation sets the same fields). What an earlier such\n" +
 		"# file set and this one does not, that command takes out again.\n"
 	valuesHead = "# To be merged into the installation's values (helm: meshConfig of the chart istiod;\n# istioctl: spec.meshConfig). kubectl does not set it.\n"
+	placesHead = "# For each namespace and workload that it concerns; they are left to name:\n"
 )
 
 // settingsOf is the file of a recommended setting: manifests as kubectl applies them,
 // each object once, since of several documents of one object the last takes out what
-// those before it set. What is to be merged into values stands in comments. A tuning
-// that recommends nothing says so, in place of what it said earlier; "" for other runs.
+// those before it set. What is to be merged into values, or to be completed, stands in
+// comments. A tuning that recommends nothing says so, in place of what it said earlier; ""
+// for other runs.
 func settingsOf(t *record.Tuning) string {
 	switch {
 	case t == nil:
@@ -34,6 +38,7 @@ func settingsOf(t *record.Tuning) string {
 	}
 	var deployment, values piece
 	var others []string
+	open := "" // what somebody has to complete before it can be applied
 	for _, s := range t.Settings {
 		note := fmt.Sprintf("# %s: %s, now %s\n", s.Lever, s.To, s.From)
 		var object map[string]any
@@ -42,11 +47,13 @@ func settingsOf(t *record.Tuning) string {
 			others = append(others, note+s.YAML)
 			continue
 		}
-		switch object["kind"] {
-		case nil:
+		switch metadata, _ := object["metadata"].(map[string]any); {
+		case object["kind"] == nil:
 			values.add(note, object)
-		case "Deployment":
+		case object["kind"] == "Deployment":
 			deployment.add(note, object)
+		case metadata["namespace"] == advice.AnyNamespace:
+			open += note + placesHead + commented(s.YAML)
 		default:
 			others = append(others, note+s.YAML)
 		}
@@ -57,12 +64,18 @@ func settingsOf(t *record.Tuning) string {
 	}
 	head := fmt.Sprintf(settingsHead, unconfirmed)
 	if v := values.text(); v != "" {
-		head += valuesHead + "#   " + strings.ReplaceAll(strings.TrimSuffix(v, "\n"), "\n", "\n#   ") + "\n"
+		head += valuesHead + commented(v)
 	}
+	head += open
 	if d := deployment.text(); d != "" {
 		others = append([]string{d}, others...)
 	}
 	return head + strings.Join(others, "---\n")
+}
+
+// commented is a text as comments of YAML.
+func commented(text string) string {
+	return "#   " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n#   ") + "\n"
 }
 
 // piece is what several settings make of one object.

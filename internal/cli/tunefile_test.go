@@ -113,3 +113,27 @@ func TestSettingsRefuted(t *testing.T) {
 		t.Errorf("a run that tunes nothing has\n%s", text)
 	}
 }
+
+// A Sidecar for namespaces or workloads that are left to name is for people to complete:
+// kubectl would put it into a namespace NAMESPACE.
+func TestSettingsLeftToName(t *testing.T) {
+	for _, scope := range []string{study.SidecarScopeNamespace, study.SidecarScopeWorkload} {
+		tuned := &record.Tuning{Recommended: record.Cell{study.FactorSidecarScope: scope, study.FactorPushThrottle: "100"},
+			Present: record.Cell{study.FactorSidecarScope: "none", study.FactorPushThrottle: "default"}}
+		advice.Careful(tuned)
+		text := settingsOf(tuned)
+		for line := range strings.SplitSeq(text, "\n") {
+			if !strings.HasPrefix(line, "#") && (strings.Contains(line, "NAMESPACE") || strings.Contains(line, "WORKLOAD") || strings.Contains(line, "Sidecar")) {
+				t.Errorf("%s: kubectl reads %q in\n%s", scope, line, text)
+			}
+		}
+		for _, want := range []string{"kind: Deployment", "#   kind: Sidecar\n", "where the report's steps end", "they are left to name"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %q is not in\n%s", scope, want, text)
+			}
+		}
+		if strings.Contains(text, "Apply all of it at once") {
+			t.Error("the steps are left out")
+		}
+	}
+}

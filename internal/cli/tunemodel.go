@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/capacity/model"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -30,11 +31,15 @@ func expectedBy(ctx context.Context, f tuneFlags, s *study.Study) (string, error
 	if err != nil {
 		return "", errs.WithCode(err, errs.CodeUsage)
 	}
+	cpus := float64(runtime.NumCPU())
+	if f.lab == lab.KindCluster {
+		cpus = 0 // those of the node that istiod will have: nobody knows them yet
+	}
 	names := []string{"convergence_p99", "convergence_p50", "pushes_per_change", "pushes"}
 	by := map[string][]string{}
 	simulated := map[string][]float64{} // by mesh: cells that differ in what the model does not know are one
 	for _, cell := range plan.Cells {
-		mesh, changes, err := meshOfCell(s, cell)
+		mesh, changes, err := meshOfCell(s, cell, cpus)
 		if err != nil {
 			return "", errs.WithHint(err, "leave --model out")
 		}
@@ -72,8 +77,9 @@ func rounded(v float64) float64 {
 }
 
 // meshOfCell is a cell as the capacity model has meshes, with the number of changes
-// that a trial makes.
-func meshOfCell(s *study.Study, cell record.Cell) (model.Mesh, float64, error) {
+// that a trial makes. A machine has some CPUs, 0 if that is not known: then the cell must
+// say how many istiod has.
+func meshOfCell(s *study.Study, cell record.Cell, cpus float64) (model.Mesh, float64, error) {
 	known := cell.With(nil)
 	for _, f := range study.Levers() {
 		if !f.Sets(known[f.Name]) && f.Usual != "" && known[f.Name] != study.NotApplicable {
@@ -86,12 +92,18 @@ func meshOfCell(s *study.Study, cell record.Cell) (model.Mesh, float64, error) {
 	}
 	m := model.Default()
 	m.Proxies, m.Services = max(1, l.Connected()), l.Services+l.ServiceEntries
-	m.Replicas, m.Cores = max(1, l.IstiodReplicas), float64(runtime.NumCPU())
+	m.Replicas, m.Cores = max(1, l.IstiodReplicas), cpus
 	if v, err := strconv.Atoi(known[study.FactorPushThrottle]); err == nil {
 		m.Throttle = v
 	}
-	if cpu, ok := leverNumber(study.FactorIstiodCPU, known); ok {
-		m.Cores = math.Min(m.Cores, cpu)
+	cpu, ok := leverNumber(study.FactorIstiodCPU, known)
+	switch {
+	case ok && cpus > 0:
+		m.Cores = math.Min(cpus, cpu)
+	case ok:
+		m.Cores = cpu
+	case cpus == 0:
+		return m, 0, errs.Usage("how many CPUs istiod has in a cluster is not known before a trial, and convergence depends on it: give each cell the lever %s", study.FactorIstiodCPU)
 	}
 	m.DebounceAfter, m.DebounceMax, m.DirectEndpoints = l.DebounceAfter.Seconds(), l.DebounceMax.Seconds(), !l.EDSDebounce
 	m.Rate, m.Mix, m.ConnectionAge = meanRate(l.ChangeRate), map[string]float64{}, 0

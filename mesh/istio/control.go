@@ -50,6 +50,7 @@ type ControlPlane struct {
 	// name and config are those of istiod's Deployment and of the ConfigMap
 	// with its MeshConfig, revision that of its label.
 	name, config, revision string
+	root                   string // see [ControlPlane.Root]
 }
 
 var _ mesh.ControlPlane = (*ControlPlane)(nil)

@@ -38,12 +38,16 @@ func (c *ControlPlane) Found(ctx context.Context, l mesh.Levers) (record.Cell, e
 			"kubectl -n %s describe pods -l %s", Namespace, istiodLabel)
 	}
 	root, _ := s.replicas[0].mesh["rootNamespace"].(string)
-	wide, err := c.meshWide(ctx, cmp.Or(root, Namespace), readSelectors(s.replicas[0].mesh["discoverySelectors"]))
+	c.root = cmp.Or(root, Namespace)
+	wide, err := c.meshWide(ctx, c.root, readSelectors(s.replicas[0].mesh["discoverySelectors"]))
 	if err != nil {
 		return nil, err
 	}
 	return found(s, wide, l), nil
 }
+
+// Root is the mesh's root namespace as [ControlPlane.Found] read it last; "" before.
+func (c *ControlPlane) Root() string { return c.root }
 
 // meshWide is the Sidecar that holds for the whole mesh, of its root namespace, and
 // is not ours; nil without one, and where istiod does not read it.

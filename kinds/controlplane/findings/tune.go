@@ -51,13 +51,14 @@ func tunedSlots(o *analysis.Observations, block int) []study.Slot {
 	return []study.Slot{{Cell: base}, {Cell: base, Repeat: 1}, {Cell: recommended}}
 }
 
-// chosen is what a search that has ended recommends: its best cell, or the one in use
-// where none that was tried is likely to meet the constraints.
+// chosen is what a search that has ended recommends: of the cells as good as its best the
+// one that moves the fewest levers, or the one in use where none that was tried is likely
+// to meet the constraints.
 func chosen(o *analysis.Observations, d tuning.Decision) int {
 	if !d.Met {
 		return tunedBase(o)
 	}
-	return d.Best
+	return d.Spare
 }
 
 // tunedBase is the cell in use: the study's only baseline.

@@ -235,6 +235,34 @@ func TestTuningWithoutValidTrials(t *testing.T) {
 	}
 }
 
+// A cell none of whose trials is valid has no values, and is on no front: what is expected
+// of it, which is little where its like did well, was not measured.
+func TestTunedCellWithoutValidTrials(t *testing.T) {
+	plan := tunedPlan(t, 5)
+	lost := 0
+	run := tuneRun(t, plan, headerOf(plan), 0.03, math.MaxInt, func(_ int, trial *record.Trial, _ *float64) {
+		if trial.Cell[study.FactorDebounceAfter] == "2.5s" {
+			trial.Validity.Valid = false
+		}
+	})
+	f, err := kinds.Analyze(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range f.Tuning.Cells {
+		if c.Cell[study.FactorDebounceAfter] != "2.5s" {
+			continue
+		}
+		lost++
+		if c.Front || slices.ContainsFunc(c.Values, func(v record.TunedValue) bool { return v.Known }) {
+			t.Errorf("none of its %d trials is valid: %+v", c.Trials, c)
+		}
+	}
+	if lost == 0 || !slices.ContainsFunc(f.Tuning.Cells, func(c record.TunedCell) bool { return c.Front }) {
+		t.Errorf("%d of %d cells have no valid trial, and one is on the front at least", lost, len(f.Tuning.Cells))
+	}
+}
+
 // A cell that one tuning tried and another did not is no cell that the other lost all
 // trials of: that says nothing of whether the two are alike.
 func TestCompareTunings(t *testing.T) {

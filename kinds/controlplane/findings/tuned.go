@@ -96,8 +96,12 @@ func tuned(o *analysis.Observations) *record.Tuning {
 // tunedCells fills in the measures and the cells that were tried.
 func tunedCells(o *analysis.Observations, out *record.Tuning, p *tuning.Problem, b *tuning.Belief, trials []tuning.Trial, recommended int) {
 	counts := map[int]int{}
+	read := map[[2]int]bool{} // cells and measures of which some trial says something
 	for _, t := range trials {
 		counts[t.Cell]++
+		for i, v := range t.Values {
+			read[[2]int{t.Cell, i}] = read[[2]int{t.Cell, i}] || !math.IsNaN(v)
+		}
 	}
 	var axes []int
 	for i, m := range p.Measures {
@@ -127,14 +131,16 @@ func tunedCells(o *analysis.Observations, out *record.Tuning, p *tuning.Problem,
 			Present: c == p.Space.Base, Recommended: c == recommended && c != p.Space.Base}
 		for i := range p.Measures {
 			v := record.TunedValue{}
-			if e, ok := b.Of(i, c); ok && out.Measures[i].Missing == "" {
+			if e, ok := b.Of(i, c); ok && out.Measures[i].Missing == "" && read[[2]int{c, i}] {
 				v = record.TunedValue{Known: true, Estimate: e.Value, Low: e.Low, High: e.High}
 			}
 			cell.Values = append(cell.Values, v)
 		}
 		row := make([]float64, len(axes))
 		for k, i := range axes {
-			row[k] = cell.Values[i].Estimate
+			if row[k] = cell.Values[i].Estimate; !cell.Values[i].Known {
+				row[k] = math.NaN() // expected alone, which puts nothing on the front
+			}
 		}
 		rows, out.Cells = append(rows, row), append(out.Cells, cell)
 	}

@@ -234,10 +234,14 @@ func frontTable(f record.Findings) report.Table {
 			front, style = strings.TrimPrefix(front+", recommended", ", "), report.StyleStrong
 		}
 		row := report.FactorTexts(f, c.Cell)
-		objective := fmt.Sprintf("%s (%s to %s)", words.Percent(c.Objective.Estimate), words.Percent(c.Objective.Low), words.Percent(c.Objective.High))
+		objective, allowed := "no valid trial", "-"
+		if slices.ContainsFunc(c.Values, func(v record.TunedValue) bool { return v.Known }) {
+			objective = fmt.Sprintf("%s (%s to %s)", words.Percent(c.Objective.Estimate), words.Percent(c.Objective.Low), words.Percent(c.Objective.High))
+			allowed = words.Percent(math.Round(100*c.Allowed) / 100)
+		}
 		row = append(row, report.Text{S: front, Style: style}, report.Text{S: fmt.Sprint(c.Trials)}, report.Text{S: objective})
 		if len(t.Constraints) > 0 {
-			row = append(row, report.Text{S: words.Percent(math.Round(100*c.Allowed) / 100)})
+			row = append(row, report.Text{S: allowed})
 		}
 		for _, i := range shown {
 			row = append(row, report.Text{S: frontValue(c.Values[i], t.Measures[i].Unit)})

@@ -1,0 +1,150 @@
+package model
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// A mesh lies beyond what was measured by any respect that costs istiod something: also by
+// services that no sidecar sees, by kinds of change, by CPUs, and by the replica with most
+// proxies. What is smaller is told, and counts for nothing.
+func TestOutside(t *testing.T) {
+	m := made(nil)
+	m.Measured.Cores = [2]float64{1, 2}
+	for name, test := range map[string]struct {
+		change func(m *Mesh)
+		beyond float64
+		what   string // in BeyondWhat, or in Below where beyond is 1
+	}{
+		"within":         {func(*Mesh) {}, 1, ""},
+		"proxies":        {func(m *Mesh) { m.Proxies = 600 }, 2, "proxies of a replica: 600 is 2 times beyond 50 to 300 that were measured"},
+		"uneven":         {func(m *Mesh) { m.Proxies, m.Replicas, m.Shares = 400, 2, []float64{3, 1} }, 1, ""},
+		"more uneven":    {func(m *Mesh) { m.Proxies, m.Replicas, m.Shares = 632, 2, []float64{19, 1} }, 2, "proxies of a replica: 600.4"},
+		"services":       {func(m *Mesh) { m.Services, m.Visible = 30000, 0.01 }, 100, "services: 30,000 is 100 times"},
+		"seen":           {func(m *Mesh) { m.Visible = 0.1 }, 1, "services that a sidecar sees: 20 is below 50 to 300"},
+		"cores":          {func(m *Mesh) { m.Cores = 64 }, 32, "CPUs of a replica: 64 is 32 times beyond 1 to 2"},
+		"few cores":      {func(m *Mesh) { m.Cores = 0.5 }, 2, "CPUs of a replica: 0.5 is 2 times less than 1 to 2"},
+		"new kind":       {func(m *Mesh) { m.Mix = map[string]float64{MixEndpoints: 1, "authorizationpolicy": 1} }, newKind, "no run had authorizationpolicy"},
+		"the same kind":  {func(m *Mesh) { m.Mix = map[string]float64{"endpoints-flap": 1, "service": 1, "telemetry": 0} }, 1, ""},
+		"quiet":          {func(m *Mesh) { m.Rate = 0.001 }, 1, "changes per second: 0.001 is below 0.5 to 6"},
+		"small and busy": {func(m *Mesh) { m.Proxies, m.Rate = 5, 12 }, 2, "changes per second: 12 is 2 times"},
+	} {
+		at := mesh(200, 200, 1)
+		test.change(&at)
+		if err := at.Check(); err != nil {
+			t.Fatal(err)
+		}
+		o := m.Outside(at)
+		told := o.BeyondWhat
+		if test.beyond == 1 {
+			told = o.Below
+		}
+		if math.Abs(o.Beyond/test.beyond-1) > 0.01 || o.Extrapolates() != (test.beyond > 1) || o.Extrapolates() != (len(o.BeyondWhat) > 0) ||
+			!strings.Contains(strings.Join(told, "; "), test.what) || test.what == "" && len(o.Below) > 0 {
+			t.Errorf("%s: %+v, want %v times, %q", name, o, test.beyond, test.what)
+		}
+	}
+}
+
+// Less than was measured makes no interval wider.
+func TestBelowIsNoWider(t *testing.T) {
+	m := made(nil)
+	width := func(at Mesh, output string) float64 {
+		p, err := m.Predict(at, Options{Seed: 1, Draws: 40})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return math.Log(p.Output(output).High / p.Output(output).Low)
+	}
+	small := mesh(5, 5, 0.001)
+	small.Cores = 64
+	within := mesh(200, 200, 1)
+	within.Cores = 64
+	for _, output := range []string{OutMemory, OutCPU} {
+		if a, b := width(small, output), width(within, output); a > 1.3*b {
+			t.Errorf("%s: the interval of a small and quiet mesh spans %.3g, of one as measured %.3g", output, a, b)
+		}
+	}
+}
+
+// However rare changes are, some are simulated, also where they come at once; where a
+// horizon that was asked for holds none, that is said.
+func TestQuiet(t *testing.T) {
+	m := made(nil)
+	for _, at := range []Mesh{mesh(20, 10, 1e-4), mesh(20, 10, 0.001), func() Mesh {
+		at := mesh(20, 10, 0.01)
+		at.Arrival, at.Burst = "burst", 100
+		return at
+	}()} {
+		p, err := m.Predict(at, Options{Seed: 1, Draws: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p99 := p.Output(OutConvergenceP99); p.Pairs < 20 || !(p99.Low > 0.05) {
+			t.Errorf("%g changes a second: %v pairs, p99 is %v", at.Rate, p.Pairs, p99)
+		}
+		l, err := m.Limits(at, 5, Options{Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Rate <= at.Rate || l.Proxies <= at.Proxies {
+			t.Errorf("%g changes a second to %d proxies are as much as istiod can: %+v", at.Rate, at.Proxies, l)
+		}
+	}
+	none := mesh(20, 10, 1e-4)
+	none.Horizon = 60
+	p, err := m.Predict(none, Options{Seed: 1, Draws: 5})
+	if err != nil || p.Pairs != 0 || p.Output(OutConvergenceP99).High != 0 {
+		t.Errorf("a minute without changes: %+v (%v)", p, err)
+	}
+	if l, err := m.Loss(mesh(20, 10, 1e-4), Options{Seed: 1}); err != nil || l.Pairs != 0 {
+		t.Errorf("nothing changes while a replica is away: %+v (%v)", l, err)
+	}
+}
+
+// Nobody takes more CPUs than there are, however unsure it is how many.
+func TestNoMoreCPUThanThereIs(t *testing.T) {
+	m := made(nil)
+	for i := range m.Residuals {
+		m.Residuals[i].Spread = 3
+	}
+	at := mesh(300, 300, 6)
+	at.Cores = 1.5
+	p, err := m.Predict(at, Options{Seed: 1, Draws: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := p.Output(OutCPU); i.High != 1.5 || !(i.Low < i.Estimate) || p.Utilisation > 1 {
+		t.Errorf("of 1.5 CPUs %v are taken", i)
+	}
+}
+
+// What growth comes to and what a loss leaves lie beyond what was measured by themselves.
+func TestEndsLieBeyond(t *testing.T) {
+	m := made(nil)
+	at := mesh(300, 200, 0.5)
+	at.Cores = 1
+	l, err := m.Limits(at, 2, Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(l.ProxiesBeyond/(float64(l.Proxies)/300)-1) > 0.01 || math.Abs(l.RateBeyond-math.Max(1, l.Rate/6)) > 0.01 {
+		t.Errorf("%+v", l)
+	}
+	at = mesh(600, 200, 0.5)
+	at.Replicas, at.Cores = 2, 4
+	loss, err := m.Loss(at, Options{Seed: 1})
+	if err != nil || m.Outside(at).Beyond != 1 || loss.Beyond != 2 || len(loss.BeyondWhat) != 1 {
+		t.Errorf("300 proxies on each of two replicas, and then 600 on one: %+v (%v)", loss, err)
+	}
+}
+
+// What people read has no exponents.
+func TestFigure(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 3991.3: "3,991", 99218: "99,218", 1234567: "1,234,567", 0.0001: "0.0001", 33.3333: "33.3", 500: "500", 1: "1", 0.40: "0.4", -2570: "-2,570", 999.7: "1,000", 2.0: "2"} {
+		if got := Figure(v, 3); got != want {
+			t.Errorf("%g is %s, want %s", v, got, want)
+		}
+	}
+}

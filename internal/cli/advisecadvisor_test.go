@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/advice"
+	"github.com/meshtrial/meshtrial/advice/gather"
+	"github.com/meshtrial/meshtrial/signals"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// throttledPage is a node's cAdvisor of a moment, seconds after it began: istiod's limit
+// held it back for a share of the time, and a neighbour's held that back for all of it.
+// Without a limit cAdvisor has no such line of a container.
+func throttledPage(limited bool, share float64, at time.Time, second int) []byte {
+	page := fmt.Sprintf("# TYPE container_cpu_cfs_throttled_seconds_total counter\n"+
+		"container_cpu_cfs_throttled_seconds_total{container=\"app\",id=\"/b\",namespace=\"shop\",pod=\"cart-1\"} %d %d\n", second, at.UnixMilli())
+	if limited {
+		page += fmt.Sprintf("container_cpu_cfs_throttled_seconds_total{container=\"discovery\",id=\"/a\",namespace=\"istio-system\",pod=\"istiod-1\"} %g %d\n", share*float64(second), at.UnixMilli())
+	}
+	return []byte(page)
+}
+
+// kept are the lines of a page that a filter keeps, and comments.
+func kept(page []byte, keep func([]byte) bool) []byte {
+	var out []byte
+	for line := range bytes.Lines(page) {
+		if line[0] == '#' || keep(line) {
+			out = append(out, line...)
+		}
+	}
+	return out
+}
+
+// What a kubelet's cAdvisor says of istiod's limit decides rules of a running mesh; of an
+// istiod without a limit nothing has to be read, and one with a limit of which nothing can
+// be read leaves them open.
+func TestAdviceOfCAdvisor(t *testing.T) {
+	rules, err := advice.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		limit string
+		read  bool
+		share float64
+		want  map[string]string
+	}{
+		"held back":     {"500m", true, 0.3, map[string]string{"cpu_limit": advice.Holds, "slow_readers": advice.RuledOut}},
+		"not held back": {"500m", true, 0.001, map[string]string{"cpu_limit": advice.RuledOut, "slow_readers": advice.Holds}},
+		"no limit":      {"none", true, 0, map[string]string{"cpu_limit": advice.RuledOut, "slow_readers": advice.Holds}},
+		"not read":      {"500m", false, 0, map[string]string{"cpu_limit": advice.NotEnough, "slow_readers": advice.NotEnough}},
+	} {
+		recorder, err := signals.OpenRecorder(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Unix(1_700_000_000, 0)
+		for second := 0; second <= 60; second += 10 {
+			at := begin.Add(time.Duration(second) * time.Second)
+			// 50 turns in a second: they wait 0.3 s and take 0.5 s, most of it to send.
+			page := fmt.Sprintf("process_start_time_seconds 1\nprocess_cpu_seconds_total %g\ngo_sched_gomaxprocs_threads 2\npilot_services 10\npilot_xds{version=\"1.31\"} 100\n", 0.2*float64(second))
+			for metric, of := range map[string][2]float64{"pilot_proxy_queue_time": {50, 0.3}, "pilot_proxy_convergence_time": {50, 0.8}, "pilot_xds_send_time": {50, 0.4},
+				"pilot_debounce_time": {0.5, 0.1}, "pilot_pushcontext_init_seconds": {0.5, 0.01}} {
+				page += fmt.Sprintf("%s_count %g\n%s_sum %g\n", metric, of[0]*float64(second), metric, of[0]*of[1]*float64(second))
+			}
+			if err := recorder.AppendPage(at, []byte(page), map[string]string{"app": "istiod", "pod": "istiod-1"}); err != nil {
+				t.Fatal(err)
+			}
+			if !c.read {
+				continue
+			}
+			node := kept(throttledPage(c.limit != study.LevelNone, c.share, at, second), keepCAdvisor([]string{"istiod-1"}))
+			if err := recorder.AppendPage(at, node, map[string]string{"job": "kubelet", "instance": "node"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		metrics, err := gather.Metrics(t.Context(), rules, recorder.Source(), signals.Options{Window: time.Minute + time.Millisecond}, begin.Add(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := judgements(t, rules, &advice.Evidence{PromQL: metrics, Levers: map[string]string{study.FactorIstiodCPU: c.limit, study.FactorIstiodReplicas: "1"}})
+		for rule, want := range c.want {
+			if got[rule].Outcome != want {
+				t.Errorf("%s: %s is %s, not %s: %+v", name, rule, got[rule].Outcome, want, got[rule])
+			}
+		}
+		if missing := fmt.Sprint(got["cpu_limit"].Missing); !c.read && !strings.Contains(missing, "nodes/proxy") {
+			t.Errorf("%s: what to measure is %s", name, missing)
+		}
+		if err := recorder.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
