@@ -70,7 +70,7 @@ func FuzzAnswer(f *testing.F) {
 		if data != nil && !json.Valid(data) {
 			t.Errorf("data %q", data)
 		}
-		if samples, err := parseInstant(data); err == nil {
+		if samples, _, err := parseInstant(data); err == nil {
 			for _, s := range samples {
 				_ = spell(s.Name, s.Labels)
 			}

@@ -103,7 +103,7 @@ func (r *Remote) Instant(ctx context.Context, expr string, at time.Time) ([]Samp
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", r, expr, err)
 	}
-	samples, err := parseInstant(data)
+	samples, _, err := parseInstant(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", r, expr, err)
 	}
@@ -265,53 +265,59 @@ func (p *point) UnmarshalJSON(text []byte) error {
 }
 
 // ReadAnswer reads an answer of Prometheus' HTTP API with one value a series,
-// as a file may hold it. One that says that it may not be whole is refused.
-func ReadAnswer(page []byte) ([]Sample, error) {
+// as a file may hold it, and when the newest of its values was; zero without any.
+// One that says that it may not be whole is refused.
+func ReadAnswer(page []byte) ([]Sample, time.Time, error) {
 	data, partial, err := parseAnswer(page)
 	if err == nil {
 		err = partial
 	}
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
-	return parseInstant(data)
+	samples, newest, err := parseInstant(data)
+	if err != nil || newest == 0 {
+		return samples, time.Time{}, err
+	}
+	return samples, time.UnixMilli(newest), nil
 }
 
-func parseInstant(data json.RawMessage) ([]Sample, error) {
+// parseInstant also says when the newest value was, milliseconds since 1970.
+func parseInstant(data json.RawMessage) (samples []Sample, newest int64, err error) {
 	var typed struct {
 		Type   string          `json:"resultType"`
 		Result json.RawMessage `json:"result"`
 	}
 	if err := json.Unmarshal(data, &typed); err != nil {
-		return nil, fmt.Errorf("result: %w", err)
+		return nil, 0, fmt.Errorf("result: %w", err)
 	}
 	switch typed.Type {
 	case "scalar":
 		var p point
 		if err := json.Unmarshal(typed.Result, &p); err != nil {
-			return nil, fmt.Errorf("result: %w", err)
+			return nil, 0, fmt.Errorf("result: %w", err)
 		}
-		return []Sample{{Value: p.Value}}, nil
+		return []Sample{{Value: p.Value}}, p.MS, nil
 	case "vector":
 		var vector []struct {
 			Metric map[string]string `json:"metric"`
 			Value  *point            `json:"value"`
 		}
 		if err := json.Unmarshal(typed.Result, &vector); err != nil {
-			return nil, fmt.Errorf("result: %w", err)
+			return nil, 0, fmt.Errorf("result: %w", err)
 		}
-		out := make([]Sample, 0, len(vector))
+		samples = make([]Sample, 0, len(vector))
 		for _, s := range vector {
 			if s.Value == nil {
-				return nil, errors.New("result: a series without a value")
+				return nil, 0, errors.New("result: a series without a value")
 			}
 			name := s.Metric["__name__"]
 			delete(s.Metric, "__name__")
-			out = append(out, Sample{name, s.Metric, s.Value.Value})
+			samples, newest = append(samples, Sample{name, s.Metric, s.Value.Value}), max(newest, s.Value.MS)
 		}
-		return out, nil
+		return samples, newest, nil
 	}
-	return nil, fmt.Errorf("result: a %q, not a value a series", typed.Type)
+	return nil, 0, fmt.Errorf("result: a %q, not a value a series", typed.Type)
 }
 
 func parseRange(data json.RawMessage) ([]Track, error) {

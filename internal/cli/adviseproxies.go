@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -67,10 +68,14 @@ func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map
 // cannot be had is a note.
 func (f *adviseFlags) proxies(ctx context.Context, env *Env, from *istiods, e *advice.Evidence) error {
 	names, began := map[string]int{}, map[string]time.Time{}
+	var several sync.Mutex // are read at a time
+	var all []scope.Proxy
 	var asked []corev1.Pod
 	of := scopeFlags{lab: f.lab, kubeconfig: f.kubeconfig, context: f.context, stats: true,
 		each: func(name string, r io.Reader) error {
 			n, err := gather.DNSClusters(r)
+			several.Lock()
+			defer several.Unlock()
 			names[name] = n
 			return err
 		},
@@ -85,7 +90,7 @@ func (f *adviseFlags) proxies(ctx context.Context, env *Env, from *istiods, e *a
 			asked = some
 			return some
 		}}
-	all, notes, err := labProxies(ctx, env, of, scope.Options{})
+	notes, err := labProxies(ctx, env, of, scope.Options{}, keepIn(&all))
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

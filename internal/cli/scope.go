@@ -35,7 +35,7 @@ type scopeFlags struct {
 	width              int
 	generate           generateFlags
 	applied            applyFlags
-	// each, if set, is given the config dump of each proxy of a lab too.
+	// each, if set, is given the config dump of each proxy of a lab too, of several at once.
 	each func(proxy string, dump io.Reader) error
 	// choose, if set, says which pods of a lab are read, of all that have a proxy, in order.
 	choose func([]corev1.Pod) []corev1.Pod
@@ -115,7 +115,7 @@ func runScope(ctx context.Context, env *Env, f scopeFlags) error {
 	var notes []string
 	switch {
 	case f.lab != "":
-		proxies, notes, err = labProxies(ctx, env, f, o)
+		notes, err = labProxies(ctx, env, f, o, keepIn(&proxies))
 	case f.run != "":
 		proxies, err = runProxies(ctx, f, o)
 	default:
@@ -133,6 +133,14 @@ func runScope(ctx context.Context, env *Env, f scopeFlags) error {
 		return report.RenderScopeCSV(env.Stdout, r)
 	}
 	return report.RenderScope(env.Stdout, r, f.top, options)
+}
+
+// keepIn keeps all proxies that are read.
+func keepIn(proxies *[]scope.Proxy) func(scope.Proxy) error {
+	return func(p scope.Proxy) error {
+		*proxies = append(*proxies, p)
+		return nil
+	}
 }
 
 func (f *scopeFlags) check(changed func(string) bool) error {

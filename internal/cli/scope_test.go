@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -68,6 +72,45 @@ func checkScopeSums(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if r.DumpBytes == 0 || owners != r.DumpBytes || types != r.DumpBytes {
 		ts.Fatalf("%d bytes, by owner %d, by type %d", r.DumpBytes, owners, types)
+	}
+}
+
+// Few proxies are read at a time and held, and each is taken in their order.
+func TestInGroups(t *testing.T) {
+	var held, most, reading, side atomic.Int64
+	items, taken := make([]int, 30), []int{}
+	for i := range items {
+		items[i] = i
+	}
+	read := func(i int) (int, error) {
+		side.Store(max(side.Load(), reading.Add(1)))
+		defer reading.Add(-1)
+		most.Store(max(most.Load(), held.Add(1)))
+		time.Sleep(time.Duration(8-i%8) * time.Millisecond) // the last is the first to be done
+		if i == 5 {
+			return 0, errors.New("no answer")
+		}
+		return i, nil
+	}
+	take := func(i int, err error) error {
+		held.Add(-1)
+		if err != nil {
+			i = -1
+		}
+		if taken = append(taken, i); i == 20 {
+			return errors.New("enough")
+		}
+		return nil
+	}
+	if err := inGroups(items, 8, read, take); err == nil || err.Error() != "enough" {
+		t.Error(err)
+	}
+	want := append([]int{0, 1, 2, 3, 4, -1}, items[6:21]...)
+	if !slices.Equal(taken, want) {
+		t.Errorf("%v, want %v", taken, want)
+	}
+	if most.Load() > 8 || side.Load() < 2 {
+		t.Errorf("%d were held, %d were read at a time", most.Load(), side.Load())
 	}
 }
 

@@ -48,7 +48,8 @@ const keptBy = "meshtrial scope --apply"
 
 // whatMatters are the lists without which nothing is applied: what they lack might
 // be left out.
-var whatMatters = []string{"Namespace", "Pod", "Service", "ServiceEntry", "VirtualService", "Sidecar", "EnvoyFilter", "HTTPRoute"}
+var whatMatters = []string{"Namespace", "Pod", "Service", "ServiceEntry", "VirtualService", "Sidecar", "EnvoyFilter", "HTTPRoute",
+	"Deployment", "StatefulSet", "DaemonSet", "CronJob", "WorkloadEntry", "ConfigMap"}
 
 // complete refuses to apply what was made of half of what is in the mesh.
 func (f *applyFlags) complete(inv *generate.Inventory) error {
@@ -60,7 +61,7 @@ func (f *applyFlags) complete(inv *generate.Inventory) error {
 	}
 	if len(missing) > 0 {
 		return errs.WithHint(errs.Usage("not applied: of the mesh nothing is known of kind %s, which says what must not be left out", strings.Join(missing, ", ")),
-			"meshtrial cluster check scope-generate says what this user may not list")
+			"meshtrial cluster check scope-generate says what this user may not list; what others listed, --inventory takes")
 	}
 	return nil
 }

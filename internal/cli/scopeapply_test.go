@@ -196,8 +196,26 @@ func TestApplyRefused(t *testing.T) {
 	if err := inv.Read(strings.NewReader(meshOfTwo), ""); err != nil {
 		t.Fatal(err)
 	}
+	// A ConfigMap that is not the mesh's says nothing of it.
+	read := func(kind, objects string) {
+		t.Helper()
+		if err := inv.Read(strings.NewReader(objects), kind); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read("ConfigMap", `{"kind":"ConfigMap","metadata":{"namespace":"istio-system","name":"istio-ca-root-cert"},"data":{"root-cert.pem":"x"}}`)
 	err := (&applyFlags{}).complete(inv)
-	if err == nil || !strings.Contains(err.Error(), "Namespace, ServiceEntry, VirtualService, Sidecar, EnvoyFilter, HTTPRoute") || errs.Code(err) != errs.CodeUsage {
+	if err == nil || !strings.Contains(err.Error(), "Namespace, ServiceEntry, VirtualService, Sidecar, EnvoyFilter, HTTPRoute, Deployment, StatefulSet, DaemonSet, CronJob, WorkloadEntry, ConfigMap,") || errs.Code(err) != errs.CodeUsage {
+		t.Error(err)
+	}
+	for _, kind := range whatMatters[:len(whatMatters)-1] {
+		read(kind, `{"items":[]}`)
+	}
+	if err := (&applyFlags{}).complete(inv); err == nil || !strings.Contains(err.Error(), "of kind ConfigMap,") {
+		t.Error(err)
+	}
+	read("ConfigMap", `{"kind":"ConfigMap","metadata":{"namespace":"istio-system","name":"istio-canary"},"data":{"mesh":"{}"}}`)
+	if err := (&applyFlags{}).complete(inv); err != nil {
 		t.Error(err)
 	}
 	for args, says := range map[string]string{
@@ -205,6 +223,7 @@ func TestApplyRefused(t *testing.T) {
 		"--lab cluster --apply":                "--apply requires --generate",
 		"--generate - --lab cluster --yes":     "--yes requires --apply",
 		"--generate - --lab cluster --wait 1m": "--wait requires --apply",
+		"--generate - --kiali x --revision a":  "--revision requires --lab",
 	} {
 		err := Run(t.Context(), append([]string{"scope"}, strings.Fields(args)...), &Env{Stdin: strings.NewReader(""), Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}})
 		if err == nil || !strings.Contains(err.Error(), says) {

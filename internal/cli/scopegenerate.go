@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -27,8 +28,8 @@ type generateFlags struct {
 	inventory, logs, metrics, kiali, graphs, always []string
 	prometheus                                      string
 	headers                                         []string
-	domain, root                                    string
-	window, watched                                 time.Duration
+	domain, root, revision                          string
+	window, watched, reach                          time.Duration
 	exception                                       float64
 	rare                                            int64
 	units, model                                    string
@@ -36,13 +37,14 @@ type generateFlags struct {
 }
 
 // generateNames are the flags that only go with --generate.
-var generateNames = []string{"inventory", "access-log", "istio-metrics", "prometheus-url", "prometheus-header", "kiali", "graph", "always", "window", "watched", "exception", "rare", "cluster-domain", "root-namespace", "unit-costs", "model", "change-rate", "istiod-replicas", "istiod-cores"}
+var generateNames = []string{"inventory", "access-log", "istio-metrics", "metrics-window", "prometheus-url", "prometheus-header", "kiali", "graph", "always", "window", "watched", "exception", "rare", "cluster-domain", "root-namespace", "revision", "unit-costs", "model", "change-rate", "istiod-replicas", "istiod-cores"}
 
 func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.to, "generate", "", "write Sidecars for what the workloads call to this `DIR`, or to standard output (-), with the report on standard error")
 	flags.StringArrayVar(&f.inventory, "inventory", nil, "what is in the mesh, a `FILE` of kubectl get -o json: namespaces, pods, services, Istio's objects, ConfigMap istio (--lab lists them itself); may be repeated")
 	flags.StringArrayVar(&f.logs, "access-log", nil, "sidecars' access log, `NAMESPACE[/WORKLOAD]=FILE`; lines may have the prefix of kubectl logs --prefix; may be repeated")
 	flags.StringArrayVar(&f.metrics, "istio-metrics", nil, "answer of Prometheus to a query of istio_requests_total, a `FILE`; may be repeated")
+	flags.DurationVar(&f.reach, "metrics-window", 0, "how far back the query of --istio-metrics looked, such as 720h; of several the shortest. Without it nothing is narrowed that they alone watch")
 	flags.StringVar(&f.prometheus, "prometheus-url", "", "ask the Prometheus server at this `URL` who called whom within --window")
 	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "send this header to the Prometheus server, `\"Name: value\"`; may be repeated")
 	flags.StringArrayVar(&f.kiali, "kiali", nil, "graph of Kiali as JSON, a `FILE`; may be repeated")
@@ -59,6 +61,7 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&f.mesh.Replicas, "istiod-replicas", f.mesh.Replicas, "with --model: replicas of istiod")
 	flags.Float64Var(&f.mesh.Cores, "istiod-cores", f.mesh.Cores, "with --model: CPUs of each istiod")
 	flags.StringVar(&f.domain, "cluster-domain", "cluster.local", "`domain` of the cluster's Services")
+	addRevisionFlag(flags, &f.revision)
 	flags.StringVar(&f.root, "root-namespace", "istio-system", "`namespace` of the mesh's configuration, unless its ConfigMap names another")
 }
 
@@ -67,6 +70,10 @@ func (f *generateFlags) options() (generate.Options, error) {
 	switch {
 	case f.window < time.Minute:
 		return o, errs.Usage("--window %s: must be at least 1m", f.window)
+	case f.reach < 0:
+		return o, errs.Usage("--metrics-window must not be negative")
+	case f.reach != 0 && len(f.metrics) == 0:
+		return o, errs.Usage("--metrics-window requires --istio-metrics")
 	case f.watched < 0:
 		return o, errs.Usage("--watched must not be negative")
 	case !(f.exception >= 0 && f.exception <= 100):
@@ -121,15 +128,17 @@ func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
 			return err
 		}
 	}
-	proxies, more, err := proxiesOf(ctx, env, f)
+	scale := generate.NewScale(inv)
+	more, err := takeProxies(ctx, env, f, func(p scope.Proxy) error {
+		inv.AddProxy(p)
+		scale.Add(p)
+		return addCounters(inv, obs, p)
+	})
 	if err != nil {
 		return err
 	}
 	notes = append(notes, more...)
-	for _, p := range proxies {
-		inv.AddProxy(p)
-	}
-	logs, err := observations(ctx, env, f, inv, obs, proxies)
+	logs, err := observations(ctx, env, f, inv, obs)
 	if err != nil {
 		return err
 	}
@@ -137,7 +146,7 @@ func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
 	if err != nil {
 		return err
 	}
-	result, err := generate.Generate(inv, obs, generate.NewAccounts(proxies, inv), o)
+	result, err := generate.Generate(inv, obs, scale.Accounts(), o)
 	if err != nil {
 		return err
 	}
@@ -153,39 +162,48 @@ func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
 	return writeGenerated(ctx, env, f, result, text)
 }
 
-// proxiesOf reads the proxies that are named, with what they called.
-func proxiesOf(ctx context.Context, env *Env, f scopeFlags) ([]scope.Proxy, []string, error) {
+// takeProxies has each proxy taken that is named, with what it called. Those of a lab, which
+// may be thousands, are not held.
+func takeProxies(ctx context.Context, env *Env, f scopeFlags, take func(scope.Proxy) error) (notes []string, err error) {
 	o := scope.Options{Keep: f.keep}
+	var proxies []scope.Proxy
 	switch {
 	case f.lab != "":
 		f.stats = true
-		return labProxies(ctx, env, f, o)
+		return labProxies(ctx, env, f, o, take)
 	case f.run != "":
-		proxies, err := runProxies(ctx, f, o)
-		return proxies, nil, err
+		proxies, err = runProxies(ctx, f, o)
+	default:
+		proxies, err = fileProxies(ctx, env, f, o)
 	}
-	proxies, err := fileProxies(ctx, env, f, o)
-	return proxies, nil, err
+	for i := 0; err == nil && i < len(proxies); i++ {
+		err = take(proxies[i])
+	}
+	return nil, err
 }
 
-// observations reads all sources of who calls whom, and says what of them
-// could not be read.
-func observations(ctx context.Context, env *Env, f scopeFlags, inv *generate.Inventory, obs *generate.Observations, proxies []scope.Proxy) ([]string, error) {
-	var notes []string
-	for _, p := range proxies {
-		if p.Calls == nil || p.Node == nil {
-			continue
-		}
-		w := generate.Workload{Namespace: p.Node.Namespace, Name: p.Node.Workload}
-		if pod, found := strings.CutPrefix(p.Name, w.Namespace+"/"); found && inv.Has("Pod") {
-			w = inv.WorkloadOf(w.Namespace, pod)
-		}
-		if err := obs.AddCounters(w, p.Calls); err != nil {
-			return nil, err
-		}
+// addCounters adds what a proxy called, if it was asked.
+func addCounters(inv *generate.Inventory, obs *generate.Observations, p scope.Proxy) error {
+	if p.Calls == nil || p.Node == nil {
+		return nil
 	}
+	w := generate.Workload{Namespace: p.Node.Namespace, Name: p.Node.Workload}
+	if pod, found := strings.CutPrefix(p.Name, w.Namespace+"/"); found && inv.Has("Pod") {
+		w = inv.WorkloadOf(w.Namespace, pod)
+	}
+	return obs.AddCounters(w, p.Calls)
+}
+
+// observations reads all other sources of who calls whom, and says what of them
+// could not be read.
+func observations(ctx context.Context, env *Env, f scopeFlags, inv *generate.Inventory, obs *generate.Observations) ([]string, error) {
+	var notes []string
+	var idle error
 	for _, named := range f.generate.logs {
 		note, err := readAccessLog(ctx, env, named, inv, obs)
+		if none := (*generate.NoRequestsError)(nil); errors.As(err, &none) {
+			idle, note, err = err, append(note, fmt.Sprintf("Nothing is known from %v.", err)), nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -193,7 +211,7 @@ func observations(ctx context.Context, env *Env, f scopeFlags, inv *generate.Inv
 	}
 	for _, name := range f.generate.metrics {
 		err := withFile(ctx, env, name, func(r io.Reader) error {
-			note, err := readMetrics(r, name, obs)
+			note, err := readMetrics(r, name, f.generate.reach, obs)
 			notes = append(notes, note...)
 			return err
 		})
@@ -231,6 +249,9 @@ func observations(ctx context.Context, env *Env, f scopeFlags, inv *generate.Inv
 			return nil, err
 		}
 	}
+	if idle != nil && obs.Empty() {
+		return nil, idle
+	}
 	return notes, nil
 }
 
@@ -243,9 +264,9 @@ func readAccessLog(ctx context.Context, env *Env, named string, inv *generate.In
 	err = withFile(ctx, env, name, func(r io.Reader) error {
 		found, err := obs.ReadAccessLog(r, generate.Workload{Namespace: namespace, Name: workload}, func(pod string) generate.Workload {
 			return inv.WorkloadOf(namespace, pod)
-		})
+		}, inv.Knows)
 		if found.Odd > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %s not in Istio's own format, the first is line %d; every host in them is kept.", name, report.Plural(int(found.Odd), "line"), found.FirstOdd))
+			notes = append(notes, fmt.Sprintf("%s: %s not in Istio's own format, the first is line %d; of the hosts in them those are kept that the mesh knows.", name, report.Plural(int(found.Odd), "line"), found.FirstOdd))
 		}
 		if found.TooLong > 0 {
 			notes = append(notes, fmt.Sprintf("%s: %s too long to read, the first is line %d; what they call is not kept because of them.", name, report.Plural(int(found.TooLong), "line"), found.FirstLong))
@@ -341,6 +362,8 @@ func (f *generateFlags) check(s scopeFlags, changed func(string) bool) error {
 	switch {
 	case !calls:
 		return errs.WithHint(errs.Usage("--generate needs to know who calls whom"), "give --lab, --dump with --clusters, --access-log, --istio-metrics, --prometheus-url, --kiali or --graph")
+	case f.revision != "" && s.lab == "":
+		return errs.WithHint(errs.Usage("--revision requires --lab"), "a file of the revision's ConfigMap is named with --inventory")
 	case s.csv:
 		return errs.Usage("--csv does not go with --generate")
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/scope"
 )
@@ -26,20 +28,23 @@ import (
 // scopeTimeout bounds the reading of one proxy's configuration.
 const scopeTimeout = 2 * time.Minute
 
-// labProxies reads the configuration of the running proxies, one after the
-// other. A proxy that cannot be read is a note, unless none can.
-func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options) (proxies []scope.Proxy, notes []string, err error) {
+// proxiesAtATime is how many proxies of a lab are read at a time, and held.
+const proxiesAtATime = 8
+
+// labProxies reads the configuration of the running proxies, some at a time, and has each
+// taken in their order. A proxy that cannot be read is a note, unless none can.
+func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options, take func(scope.Proxy) error) (notes []string, err error) {
 	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context, needed(placesOf(nil, f.namespace), rights.Reach, rights.Scope))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	list, err := kube.CoreV1().Pods(f.namespace).List(ctx, metav1.ListOptions{LabelSelector: f.selector, FieldSelector: "status.phase=Running"})
 	if err != nil {
-		return nil, nil, fmt.Errorf("list the lab's pods: %w", err)
+		return nil, fmt.Errorf("list the lab's pods: %w", err)
 	}
 	if f.filters == "" {
 		var note string
@@ -56,34 +61,59 @@ func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options) (p
 		pods = f.choose(pods)
 	}
 	if len(pods) == 0 {
-		return nil, nil, errs.WithHint(fmt.Errorf("no running pod with a sidecar"), "look with: kubectl get pods --all-namespaces")
+		return nil, errs.WithHint(fmt.Errorf("no running pod with a sidecar"), "look with: kubectl get pods --all-namespaces")
 	}
 	if f.proxies > 0 && len(pods) > f.proxies {
 		notes = append(notes, fmt.Sprintf("%d of %d proxies were read; --proxies 0 reads all", f.proxies, len(pods)))
 		pods = pods[:f.proxies]
 	}
-	dialer := lab.NewDialer(config)
-	defer dialer.Close()
 	line := newProgress(env.Stderr)
 	defer line.clear()
-	for i, pod := range pods {
-		name := pod.Namespace + "/" + pod.Name
-		line.say("reading proxy %d of %d: %s", i+1, len(pods), name)
-		p, failure := readProxy(ctx, dialer.Client(pod.Namespace, pod.Name, sidecars.AdminPort), name, f, o)
+	line.say("reading %s", report.Plural(len(pods), "sidecar"))
+	read := func(pod corev1.Pod) (scope.Proxy, error) {
+		dialer := lab.NewDialer(config) // its line ends with it: there may be thousands
+		defer dialer.Close()
+		return readProxy(ctx, dialer.Client(pod.Namespace, pod.Name, sidecars.AdminPort), pod.Namespace+"/"+pod.Name, f, o)
+	}
+	asked, had := 0, 0
+	var last error
+	err = inGroups(pods, proxiesAtATime, read, func(p scope.Proxy, failure error) error {
+		asked++
+		line.say("read %d of %s", asked, report.Plural(len(pods), "sidecar"))
 		switch {
 		case ctx.Err() != nil:
-			return nil, nil, ctx.Err()
+			return ctx.Err()
 		case failure != nil:
-			err = failure
+			last = failure
 			notes = append(notes, fmt.Sprintf("not read: %v", failure))
-		default:
-			proxies = append(proxies, p)
+			return nil
+		}
+		had++
+		return take(p)
+	})
+	if err == nil && had == 0 {
+		err = last
+	}
+	return notes, err
+}
+
+// inGroups reads items, some at a time, and has each taken, in their order, before the
+// next ones are read: no more are held.
+func inGroups[T, V any](items []T, some int, read func(T) (V, error), take func(V, error) error) error {
+	for group := range slices.Chunk(items, some) {
+		values, failures := make([]V, len(group)), make([]error, len(group))
+		var wait sync.WaitGroup
+		for i, item := range group {
+			wait.Go(func() { values[i], failures[i] = read(item) })
+		}
+		wait.Wait()
+		for i := range group {
+			if err := take(values[i], failures[i]); err != nil {
+				return err
+			}
 		}
 	}
-	if len(proxies) == 0 {
-		return nil, nil, err
-	}
-	return proxies, notes, nil
+	return nil
 }
 
 // labFilters lists the mesh's EnvoyFilters. Where that may not be done, what

@@ -35,7 +35,7 @@ func costBases(ctx context.Context, env *Env, f generateFlags) (b generate.Bases
 // maxMetrics bounds a file with an answer of Prometheus, bytes.
 const maxMetrics = 256 << 20
 
-func readMetrics(r io.Reader, name string, obs *generate.Observations) ([]string, error) {
+func readMetrics(r io.Reader, name string, reach time.Duration, obs *generate.Observations) ([]string, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxMetrics+1))
 	if err != nil {
 		return nil, err
@@ -43,11 +43,15 @@ func readMetrics(r io.Reader, name string, obs *generate.Observations) ([]string
 	if len(data) > maxMetrics {
 		return nil, errs.Usage("longer than %d MB", maxMetrics>>20)
 	}
-	samples, err := signals.ReadAnswer(data)
+	samples, at, err := signals.ReadAnswer(data)
 	if err != nil {
-		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "take one with: curl -s 'http://PROMETHEUS/api/v1/query' --data-urlencode 'query=max_over_time(istio_requests_total[30d])'")
+		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "take one with: curl -s 'http://PROMETHEUS/api/v1/query' --data-urlencode 'query=max_over_time(istio_requests_total[30d])', and give --metrics-window 720h")
 	}
-	return narrowed(name, samples), addSamples(obs, samples, "", generate.Span{})
+	var span generate.Span
+	if reach > 0 && !at.IsZero() {
+		span = generate.Between(at.Add(-reach), at)
+	}
+	return narrowed(name, samples), addSamples(obs, samples, "", span)
 }
 
 // narrowed says that all series of an answer lead to one namespace, as those of a

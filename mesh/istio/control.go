@@ -77,11 +77,15 @@ func NewControlPlane(ctx context.Context, config *rest.Config, revision string, 
 }
 
 // configMapOf names the ConfigMap that a revision of istiod reads.
-func configMapOf(d *appsv1.Deployment) string {
-	if rev := RevisionOf(d.Labels); rev != defaultRevision {
-		return meshConfigMap + "-" + rev
+func configMapOf(d *appsv1.Deployment) string { return ConfigMapNamed(RevisionOf(d.Labels)) }
+
+// ConfigMapNamed is what Istio's charts call the ConfigMap with the MeshConfig of a
+// revision.
+func ConfigMapNamed(revision string) string {
+	if revision == "" || revision == defaultRevision {
+		return meshConfigMap
 	}
-	return meshConfigMap
+	return meshConfigMap + "-" + revision
 }
 
 // Close ends the connections to istiod's pods.

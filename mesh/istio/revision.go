@@ -79,8 +79,11 @@ func findIstiod(ctx context.Context, kube kubernetes.Interface, name string) (*a
 	d, err := chooseRevision(found.Items, name)
 	if err != nil && name != "" && len(found.Items) > 0 {
 		target, tagErr := tagged(ctx, kube, name)
-		if tagErr != nil || target == "" {
+		switch {
+		case tagErr != nil:
 			return nil, errors.Join(tagErr, err)
+		case target == "":
+			return nil, fmt.Errorf("%w, and there is no such revision tag", err)
 		}
 		d, err = chooseRevision(found.Items, target)
 	}
@@ -89,6 +92,20 @@ func findIstiod(ctx context.Context, kube kubernetes.Interface, name string) (*a
 			"give the Deployment and its pods (spec.template) the label %s=%s, as Istio's charts do", revisionLabel, defaultRevision)
 	}
 	return d, err
+}
+
+// ConfigMapOf names the ConfigMap with the MeshConfig of a revision, for "" of the only
+// istiod there is. It is an error of usage if there is none such, or several.
+func ConfigMapOf(ctx context.Context, kube kubernetes.Interface, revision string) (string, error) {
+	found, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
+	if err != nil {
+		return "", fmt.Errorf("istio: look for istiod in namespace %s: %w", Namespace, err)
+	}
+	d, err := chooseRevision(found.Items, revision)
+	if err != nil {
+		return "", err
+	}
+	return configMapOf(d), nil
 }
 
 // RevisionOf is the revision that the labels of an istiod or of its pods say.
@@ -115,7 +132,7 @@ func chooseRevision(found []appsv1.Deployment, name string) (*appsv1.Deployment,
 		return nil, errs.WithHint(errs.Usage("istio: namespace %s has several istiods, of the revisions %s", Namespace, strings.Join(names, ", ")),
 			"say which with --revision")
 	}
-	return nil, errs.WithHint(errs.Usage("istio: namespace %s has no istiod of revision %s, and there is no such revision tag", Namespace, name),
+	return nil, errs.WithHint(errs.Usage("istio: namespace %s has no istiod of revision %s", Namespace, name),
 		"--revision takes one of %s", strings.Join(names, ", "))
 }
 

@@ -79,6 +79,37 @@ func TestFindIstiodByTag(t *testing.T) {
 	}
 }
 
+// The mesh's configuration is that of the only istiod, or of the revision that is named.
+func TestConfigMapOf(t *testing.T) {
+	istiod := func(revision string) *appsv1.Deployment {
+		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod-" + revision,
+			Labels: map[string]string{"app": "istiod", revisionLabel: revision}}}
+	}
+	for _, c := range []struct {
+		has         []string
+		asked, want string
+		code        int
+	}{
+		{[]string{"default"}, "", "istio", 0},
+		{[]string{"canary"}, "", "istio-canary", 0},
+		{[]string{"canary", "default"}, "canary", "istio-canary", 0},
+		{[]string{"canary", "default"}, "default", "istio", 0},
+		{[]string{"canary", "default"}, "", "", errs.CodeUsage},
+		{[]string{"canary"}, "stable", "", errs.CodeUsage},
+		{nil, "", "", errs.CodeFailure},
+	} {
+		kube := fakecluster.New()
+		for _, revision := range c.has {
+			if _, err := kube.AppsV1().Deployments(Namespace).Create(t.Context(), istiod(revision), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := ConfigMapOf(t.Context(), kube, c.asked); got != c.want || errs.Code(err) != c.code {
+			t.Errorf("%q of %v: %q, %v", c.asked, c.has, got, err)
+		}
+	}
+}
+
 // An istiod without the label of a revision is taken where it is the only one: beside
 // others its pods could not be told from theirs, which steps would end too.
 func TestIstiodWithoutRevision(t *testing.T) {

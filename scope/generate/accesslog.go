@@ -28,7 +28,8 @@ type LogFile struct {
 	Failed int64 `json:"failed,omitempty"`
 	// Odd are lines that name a cluster elsewhere than their format says:
 	// another format, or a field that a client filled with quotes and spaces.
-	// Every host in them is kept. TooLong are lines that were not read.
+	// Every host in them that the mesh knows is kept. TooLong are lines that were
+	// not read.
 	Odd       int64 `json:"odd,omitempty"`
 	FirstOdd  int64 `json:"first_odd_line,omitempty"`
 	TooLong   int64 `json:"too_long,omitempty"`
@@ -38,10 +39,11 @@ type LogFile struct {
 // ReadAccessLog reads an Envoy's access log in Istio's own text or JSON format,
 // or any other that has the upstream cluster, a line at a time. Lines may begin
 // as `kubectl logs --prefix` makes them; pod then says whose they are. Others
-// are those of w. It is an error if no line names a cluster, or if the reader
-// fails.
-func (o *Observations) ReadAccessLog(r io.Reader, w Workload, pod func(name string) Workload) (LogFile, error) {
-	l := &logReader{o: o, workload: w, pod: pod, pods: map[string]Workload{}}
+// are those of w. known says whether the mesh has a host that a namespace calls:
+// of what clients may have written, few others are kept. It is an error if no
+// line names a cluster ([NoRequestsError]), or if the reader fails.
+func (o *Observations) ReadAccessLog(r io.Reader, w Workload, pod func(name string) Workload, known func(host, caller string) bool) (LogFile, error) {
+	l := &logReader{o: o, workload: w, pod: pod, known: known, pods: map[string]Workload{}}
 	lines := bufio.NewReaderSize(r, maxLine)
 	for {
 		line, err := lines.ReadSlice('\n')
@@ -68,7 +70,7 @@ func (o *Observations) ReadAccessLog(r io.Reader, w Workload, pod func(name stri
 		}
 	}
 	if l.found.Requests == 0 {
-		return l.found, errs.WithHint(errs.Usage("none of %d lines names an upstream cluster: is it an access log of a sidecar?", l.found.Lines),
+		return l.found, errs.WithHint(errs.WithCode(&NoRequestsError{l.found.Lines}, errs.CodeUsage),
 			"switch it on with meshConfig.accessLogFile: /dev/stdout, or a Telemetry resource, and take it with: kubectl logs --prefix -n NAMESPACE -l app=NAME -c istio-proxy --tail=-1")
 	}
 	if n := l.found.Failed; n == l.found.Requests && n >= fewest {
@@ -76,6 +78,17 @@ func (o *Observations) ReadAccessLog(r io.Reader, w Workload, pod func(name stri
 			"take the filter off (a Telemetry resource, accessLogging.filter) for as long as is to be watched, or give another source")
 	}
 	return l.found, nil
+}
+
+// NoRequestsError says that a log has no request: it is of a workload that nobody
+// calls and that calls nobody, or no access log.
+type NoRequestsError struct{ Lines int64 }
+
+func (e *NoRequestsError) Error() string {
+	if e.Lines == 0 {
+		return "it has no lines"
+	}
+	return fmt.Sprintf("none of %s names an upstream cluster, as those of a sidecar's access log do", plural(int(e.Lines), "line"))
 }
 
 // fewest are the failed requests from which a log that has no others is taken to be
@@ -86,6 +99,7 @@ type logReader struct {
 	o        *Observations
 	workload Workload
 	pod      func(string) Workload
+	known    func(host, caller string) bool
 	pods     map[string]Workload
 	found    LogFile
 }
@@ -95,7 +109,8 @@ type entry struct {
 	cluster, authority string
 	at                 time.Time
 	failed             bool
-	loose              bool // one of several clusters of a line, most of which a client wrote
+	own                bool // the line has the form of Istio's text, be its cluster who it may
+	loose              looseness
 }
 
 func (l *logReader) line(line []byte) error {
@@ -139,7 +154,11 @@ func (l *logReader) line(line []byte) error {
 		l.found.FirstOdd = l.found.Lines
 	}
 	for _, cluster := range clusters {
-		if err := l.add(w, entry{cluster: cluster, at: e.at, loose: len(clusters) > 1}); err != nil {
+		loose := anywhere
+		if e.own && cluster != e.cluster {
+			loose = beside
+		}
+		if err := l.add(w, entry{cluster: cluster, at: e.at, loose: loose}); err != nil {
 			return err
 		}
 	}
@@ -162,6 +181,11 @@ func (l *logReader) add(w Workload, e entry) error {
 		return l.o.Served(w, 1, AccessLog, At(e.at))
 	case !ok || !isHost(host):
 		return l.o.Strange(w, e.cluster, AccessLog, At(e.at))
+	}
+	if e.loose != firm && (l.known == nil || !l.known(host, w.Namespace)) {
+		if room, err := l.o.room(w, host, e.loose, At(e.at)); err != nil || !room {
+			return err
+		}
 	}
 	return l.o.Call(Edge{From: w, Host: host, Count: 1, Sources: AccessLog, Span: At(e.at), loose: e.loose})
 }
@@ -232,7 +256,11 @@ func textEntry(line []byte) (e entry, ok bool) {
 	// A client may name its server, the last field but one, so that fields
 	// shift: what stands here must be a cluster, after a quote, and no other
 	// may be in the line.
-	if !isCluster(e.cluster) || !bytes.HasSuffix(line, []byte(`"`)) || len(clustersIn(line)) > 0 {
+	if !isCluster(e.cluster) || !bytes.HasSuffix(line, []byte(`"`)) {
+		return e, false
+	}
+	e.own = e.cluster != "" && isAddress(tail[1]) && isAddress(tail[2]) && isAddress(tail[3])
+	if len(clustersIn(line)) > 0 {
 		return e, false
 	}
 	for i := 1; i < 6; i++ {
@@ -250,6 +278,11 @@ func textEntry(line []byte) (e entry, ok bool) {
 		e.authority = string(tail[4])
 	}
 	return e, true
+}
+
+// isAddress says whether a word is what stands for an address in a log.
+func isAddress(word []byte) bool {
+	return string(word) == "-" || bytes.ContainsRune(word, ':') && !bytes.ContainsAny(word, "|\"")
 }
 
 // isCluster says whether a word may be the name of a cluster.

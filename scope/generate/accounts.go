@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/scope"
@@ -28,54 +29,86 @@ type Accounts struct {
 	mean    Bytes // of a host that no proxy holds
 }
 
-// NewAccounts weighs the hosts of an inventory by proxies' configuration.
-// Simulated sidecars weigh too. Gateways are left out: they hold other things.
-func NewAccounts(proxies []scope.Proxy, inv *Inventory) Accounts {
-	a := Accounts{hosts: map[Host]Bytes{}}
-	sizes, base := map[Host][]Bytes{}, []Bytes{}
-	for _, p := range proxies {
-		if p.Node != nil && p.Node.Type != "sidecar" || p.Kind != "" && p.Kind != "sidecar" || p.Incomplete {
+// A Scale weighs the hosts of an inventory by proxies' configuration, of which it keeps
+// the sizes alone. Simulated sidecars weigh too. Gateways are left out: they hold other
+// things.
+type Scale struct {
+	inv     *Inventory
+	proxies int
+	hosts   map[Host]*sizes
+	base    sizes
+}
+
+// NewScale has weighed nothing yet.
+func NewScale(inv *Inventory) *Scale { return &Scale{inv: inv, hosts: map[Host]*sizes{}} }
+
+// Add weighs what a proxy holds; the inventory must know of it.
+func (s *Scale) Add(p scope.Proxy) {
+	if p.Node != nil && p.Node.Type != "sidecar" || p.Kind != "" && p.Kind != "sidecar" || p.Incomplete {
+		return
+	}
+	s.proxies++
+	mine, rest := map[Host]Bytes{}, Bytes{p.DumpBytes, p.WireBytes}
+	for _, o := range p.Owners {
+		h, found := s.inv.owned(o.Owner)
+		if !found {
 			continue
 		}
-		a.Proxies++
-		mine, rest := map[Host]Bytes{}, Bytes{p.DumpBytes, p.WireBytes}
-		for _, o := range p.Owners {
-			h, found := inv.owned(o.Owner)
-			if !found {
-				continue
-			}
-			size := mine[h]
-			size.add(Bytes{o.DumpBytes, o.WireBytes})
-			mine[h] = size
-			rest.add(Bytes{-o.DumpBytes, -o.WireBytes})
-		}
-		for h, size := range mine {
-			sizes[h] = append(sizes[h], size)
-		}
-		base = append(base, rest)
+		size := mine[h]
+		size.add(Bytes{o.DumpBytes, o.WireBytes})
+		mine[h] = size
+		rest.add(Bytes{-o.DumpBytes, -o.WireBytes})
 	}
-	for h, of := range sizes {
-		a.hosts[h] = median(of)
+	for h, size := range mine {
+		if s.hosts[h] == nil {
+			s.hosts[h] = &sizes{}
+		}
+		s.hosts[h].add(size)
+	}
+	s.base.add(rest)
+}
+
+// Accounts are what was weighed.
+func (s *Scale) Accounts() Accounts {
+	a := Accounts{Proxies: s.proxies, hosts: map[Host]Bytes{}, base: s.base.median()}
+	for h, of := range s.hosts {
+		a.hosts[h] = of.median()
 		a.mean.add(a.hosts[h])
 	}
 	if n := int64(len(a.hosts)); n > 0 {
 		a.mean = Bytes{a.mean.Dump / n, a.mean.Wire / n}
 	}
-	a.base = median(base)
 	return a
 }
 
-func median(sizes []Bytes) Bytes {
-	if len(sizes) == 0 {
-		return Bytes{}
+// sizes are how many proxies hold as much of something: most as much as others.
+type sizes struct {
+	dump, wire map[int64]int
+}
+
+func (s *sizes) add(b Bytes) {
+	if s.dump == nil {
+		s.dump, s.wire = map[int64]int{}, map[int64]int{}
 	}
-	var dump, wire []int64
-	for _, s := range sizes {
-		dump, wire = append(dump, s.Dump), append(wire, s.Wire)
+	s.dump[b.Dump]++
+	s.wire[b.Wire]++
+}
+
+func (s *sizes) median() Bytes { return Bytes{lowerMedian(s.dump), lowerMedian(s.wire)} }
+
+// lowerMedian is that of values, each as often as counted; 0 of none.
+func lowerMedian(counted map[int64]int) int64 {
+	all := 0
+	for _, n := range counted {
+		all += n
 	}
-	slices.Sort(dump)
-	slices.Sort(wire)
-	return Bytes{dump[(len(dump)-1)/2], wire[(len(wire)-1)/2]}
+	before := 0
+	for _, v := range slices.Sorted(maps.Keys(counted)) {
+		if before += counted[v]; 2*before >= all {
+			return v
+		}
+	}
+	return 0
 }
 
 // owned is the host that an owner's bytes come and go with.

@@ -23,7 +23,12 @@ func (g *generator) uncovered(w Workload) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.strange)) {
 		if !g.inv.added[name] { // by an EnvoyFilter
-			return fmt.Sprintf("its access log names clusters that tell no host, such as %.100q, %d times (meshConfig.outboundClusterStatName?)", name, s.strange[name])
+			return fmt.Sprintf("its access log names clusters that tell no host, such as %.100q, %s (meshConfig.outboundClusterStatName?)", name, plural(int(s.strange[name]), "time"))
+		}
+	}
+	for l, n := range s.beyond {
+		if n > 0 && !g.listed(looseness(l)) {
+			return fmt.Sprintf("its access log has more than %d hosts that are not known here, where clients may have made them up: the mesh's Services and ServiceEntries would tell (--inventory)", maxOutside)
 		}
 	}
 	if told := g.told(w, s); told != "" {
@@ -32,8 +37,11 @@ func (g *generator) uncovered(w Workload) string {
 	if there, known := g.there(w); known && there < g.o.Watched {
 		return fmt.Sprintf("it has been there for %s alone, less than %s, however far its sources (%s) reach back", spell(there.Round(time.Second)), spell(g.o.Watched), s.Sources)
 	}
-	if watched, known := g.watched(w); known && watched < g.o.Watched {
+	switch watched, known := g.watched(w); {
+	case known && watched < g.o.Watched:
 		return fmt.Sprintf("it was watched for %s alone (%s), less than %s", spell(watched.Round(time.Second)), s.Sources, spell(g.o.Watched))
+	case !known && g.o.Watched > 0 && s.Sources == Metrics:
+		return "nobody knows how far back its metrics reach (--metrics-window says so)"
 	}
 	return ""
 }
@@ -88,7 +96,7 @@ func (g *generator) watched(w Workload) (d time.Duration, known bool) {
 	switch {
 	case s.Sources&Counters == 0:
 		return d, known
-	case !known && s.Sources&^timeless != 0: // for some time
+	case !known && s.Sources&^(timeless|Metrics) != 0: // for some time
 		return 0, false
 	}
 	if p == nil || p.Since.IsZero() || g.o.Now.IsZero() {

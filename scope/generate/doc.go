@@ -7,7 +7,7 @@
 //	Kiali's graph      -> [Observations.ReadKiali]      |                 other ways, what it saves
 //	service graphs     -> [Observations.AddGraph]      /
 //	objects of the API, the mesh's configuration -> [Inventory.Read]
-//	bytes by owner of the proxies that were read -> [NewAccounts]
+//	bytes by owner of the proxies that were read -> [Scale]
 //
 // The rule of what is kept is [Rule]; a workload that no source watched is
 // never narrowed. Sidecars are not merged by Istio: of a Sidecar that selects

@@ -88,6 +88,7 @@ func (g *generator) verify(callers []Workload) error {
 // not seen.
 func (g *generator) open(callers []Workload) {
 	g.openConnections(callers)
+	g.openByHand(callers)
 	r := g.result
 	for _, w := range workloadsOf(g.kept) {
 		if p := g.inv.workloads[w]; w.Name != "" && p == nil {
@@ -166,7 +167,7 @@ func (g *generator) openConnections(callers []Workload) {
 	}
 	if len(unseen) > 0 {
 		g.result.Open = append(g.result.Open, Open{What: OpenConnections, Hosts: list(unseen), Count: blind,
-			Why:  fmt.Sprintf("of %d workloads no source sees connections without requests (TCP), calls to pods of headless Services, which wildcard a host came by, or calls of which proxies forgot the counters (headless Services, ServiceEntries without resolution or by DNS, Services whose pods were all replaced since)", blind),
+			Why:  fmt.Sprintf("of %s no source sees connections without requests (TCP), calls to pods of headless Services, which wildcard a host came by, or calls of which proxies forgot the counters (headless Services, ServiceEntries without resolution or by DNS, Services whose pods were all replaced since)", plural(blind, "workload")),
 			Risk: "bytes that may be of no use; metrics (" + MetricConnections + " too), access logs, or, of connections, proxies' counters would tell", Done: "kept for these workloads"})
 	}
 	if len(alias) > 0 {
@@ -185,8 +186,13 @@ func (g *generator) notes() {
 		add("Nothing was observed: the scopes are as good as the declared graph.")
 	case o.sources&^timeless == 0:
 		add("Proxies' counters begin with the proxy and forget endpoints that are gone: a call that comes once a day, or before the last rollout of its server, is not among them. Metrics or access logs of at least a week tell more.")
+	case o.span.First.IsZero():
+		add("No source says from when it is: what happens less often than they reach back may not have been seen.")
 	case span < 7*24*hour:
 		add("The sources with times cover %s: what happens once a week, or less often than that, may not have been seen.", spell(span.Round(hour/60)))
+	}
+	if o.undated {
+		add("Nobody knows how far back the metrics of a file reach, and so no workload is narrowed that they alone watch, unless --watched is 0. Say how far its query looked with --metrics-window.")
 	}
 	if !g.inv.Has("Pod") {
 		add("No list of pods was given: workloads that no source names are not known here, and the Sidecars of their namespaces hold for them too. Give one with --inventory.")

@@ -94,6 +94,7 @@ const (
 	OpenDNS         = "looked up only"
 	OpenGone        = "gone"
 	OpenOdd         = "no host"
+	OpenByHand      = "let in by hand"
 	OpenMachines    = "machines"
 )
 
@@ -125,7 +126,14 @@ func spell(d time.Duration) string {
 		}
 		return fmt.Sprintf("%d days", d/(24*hour))
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "0m")
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }
 
 // set is a set of hosts.

@@ -301,6 +301,21 @@ func TestAlternatives(t *testing.T) {
 	}
 }
 
+// Numbers and nouns of the report agree.
+func TestOneUnseen(t *testing.T) {
+	for n, want := range map[int]string{0: "called from its own namespace alone: ", 1: "; one workload or gateway was not seen, which may call it too", 2: "; 2 workloads and gateways were not seen, which may call it too"} {
+		m := shop(t)
+		for i := range n {
+			m.workload("dark", fmt.Sprintf("w%d", i))
+		}
+		r := m.generate(Options{})
+		i := slices.IndexFunc(r.Others, func(o Other) bool { return o.Kind == "exportTo" && o.Namespace == "shop" })
+		if i < 0 || !strings.Contains(r.Others[i].Reason, want) || n == 0 && strings.Contains(r.Others[i].Reason, "not seen") {
+			t.Errorf("%d: %+v", n, r.Others)
+		}
+	}
+}
+
 func TestOnly(t *testing.T) {
 	r := shop(t).generate(Options{Only: []string{"bank"}})
 	for _, s := range r.Sidecars {
@@ -310,6 +325,16 @@ func TestOnly(t *testing.T) {
 	}
 	if got := sidecar(r, "bank/default"); got != "create ~/*" {
 		t.Error(got)
+	}
+}
+
+// Durations are written whole.
+func TestSpell(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "0s", 30 * time.Second: "30s", 20 * time.Minute: "20m", 30 * time.Minute: "30m", 90 * time.Second: "1m30s",
+		10 * hour: "10h", 10*hour + 30*time.Minute: "10h30m", 24 * hour: "24 h", 30 * 24 * hour: "30 days", 30 * hour: "30h"} {
+		if got := spell(d); got != want {
+			t.Errorf("%v is %s, want %s", d, got, want)
+		}
 	}
 }
 

@@ -123,6 +123,7 @@ type Inventory struct {
 	born       map[Workload]time.Time // when what makes their pods was made
 	finished   map[Workload]bool      // Jobs that nobody runs by the clock
 	selectors  bool                   // the mesh has discoverySelectors
+	configured bool                   // its configuration was read
 	read       map[string]bool
 
 	controllers           []controller
@@ -144,8 +145,13 @@ func NewInventory() *Inventory {
 		within: map[string][]Workload{}, pods: map[Workload]Workload{}, ends: map[string][]end{}, rules: map[scope.Owner]string{}, read: map[string]bool{}, added: map[string]bool{}, machines: map[string]int{}, finished: map[Workload]bool{}, born: map[Workload]time.Time{}}
 }
 
-// Has says whether objects of a kind were read.
-func (inv *Inventory) Has(kind string) bool { return inv.read[kind] }
+// Has says whether objects of a kind were read; of ConfigMaps, whether the mesh's was.
+func (inv *Inventory) Has(kind string) bool {
+	if kind == "ConfigMap" {
+		return inv.configured
+	}
+	return inv.read[kind]
+}
 
 // AddProxy adds what a proxy's own dump says: its workload, and the hosts
 // that it was sent.
@@ -284,6 +290,11 @@ func (inv *Inventory) visible(h Host, namespace string) bool {
 		to = inv.exports
 	}
 	return visibleTo(to, h.Namespace, namespace)
+}
+
+// Knows says whether the mesh has a host that is called from a namespace.
+func (inv *Inventory) Knows(host, caller string) bool {
+	return inv.known(inv.resolve(host, "", caller)[0])
 }
 
 // known says whether there is such a host.

@@ -43,6 +43,10 @@ func (g *generator) keep() {
 	// What went around the mesh though the mesh knows it: a Sidecar that holds
 	// today leaves it out.
 	for _, w := range g.obs.Workloads() {
+		if n := g.obs.seen[w].beyond[anywhere] + g.obs.seen[w].beyond[beside]; n > 0 {
+			r.Open = append(r.Open, Open{What: OpenOdd, Workload: w, Count: int(n), Risk: "none, if no proxy has such a host", Done: "not kept",
+				Why: fmt.Sprintf("beyond %d names that the mesh does not know, and that clients may have written into lines of a log, others were read over, %s", maxOutside, plural(int(n), "time"))})
+		}
 		for _, host := range slices.Sorted(maps.Keys(g.obs.seen[w].Outside)) {
 			to := g.inv.resolve(host, "", w.Namespace)
 			if host == others || !g.inv.known(to[0]) || g.inv.services[to[0]].Entry && strings.HasPrefix(to[0].Name, "*") {
@@ -71,10 +75,17 @@ func (g *generator) madeUp(e Edge, to Host) string {
 		return ""
 	case !writable.MatchString(to.Name) || !dnsLabel.MatchString(to.Namespace) || len(to.Name) > 253 || to.Name == "*":
 		return "no Service or ServiceEntry has it, and no Sidecar could name it"
-	case e.loose && g.inv.Has("Service") && g.inv.Has("ServiceEntry"):
-		return "no Service or ServiceEntry has it, and it was named beside another cluster in a line of a log, where a client may have written it"
+	case e.loose != firm && g.listed(e.loose):
+		return "no Service or ServiceEntry that is known has it, and it was named in a line of a log where a client may have written it"
 	}
 	return ""
+}
+
+// listed says whether enough of the mesh's hosts is known to take others for made up.
+// Beside the field that has the cluster, a real one stands only if a client has shifted
+// the fields by the name of a server.
+func (g *generator) listed(l looseness) bool {
+	return g.inv.Has("Service") && (l == beside || g.inv.Has("ServiceEntry"))
 }
 
 // odd lists a name that is not taken for a host, with others of that workload.

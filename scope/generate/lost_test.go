@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -194,7 +195,7 @@ func TestOnlyServersReport(t *testing.T) {
 				"destination_service": "cart.shop.svc.cluster.local", "destination_service_name": "cart", "destination_service_namespace": "shop"}, 5, Span{})
 		},
 		"logs": func(m *mesh) error {
-			_, err := m.obs.ReadAccessLog(strings.NewReader(`{"upstream_cluster":"inbound|80||"}`), Workload{"shop", "leaf"}, nil)
+			_, err := m.obs.ReadAccessLog(strings.NewReader(`{"upstream_cluster":"inbound|80||"}`), Workload{"shop", "leaf"}, nil, nil)
 			return err
 		},
 	} {
@@ -212,7 +213,7 @@ func TestOnlyServersReport(t *testing.T) {
 		if err := m.obs.AddMetric(MetricRequests, map[string]string{"reporter": "source", "source_workload": "front", "source_workload_namespace": "shop", "destination_service": "cart.shop.svc.cluster.local"}, 5, Span{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.obs.ReadAccessLog(strings.NewReader(`{"upstream_cluster":"`+cart+`"}`), Workload{"shop", "front"}, nil); err != nil {
+		if _, err := m.obs.ReadAccessLog(strings.NewReader(`{"upstream_cluster":"`+cart+`"}`), Workload{"shop", "front"}, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		r = m.generate(Options{})
@@ -233,11 +234,11 @@ func TestStrangeClusters(t *testing.T) {
 	// Names as statistics have them, which end in a semicolon, are no stranger.
 	for _, name := range []string{cart + ";", "PassthroughCluster;", "inbound|80||;", "InboundPassthroughCluster;", "BlackHoleCluster;"} {
 		o := NewObservations()
-		if _, err := o.ReadAccessLog(strings.NewReader(`{"upstream_cluster":"`+name+`"}`), Workload{"shop", "named"}, nil); err != nil || len(o.seen[Workload{"shop", "named"}].strange) > 0 {
+		if _, err := o.ReadAccessLog(strings.NewReader(`{"upstream_cluster":"`+name+`"}`), Workload{"shop", "named"}, nil, nil); err != nil || len(o.seen[Workload{"shop", "named"}].strange) > 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := m.obs.ReadAccessLog(strings.NewReader(log), Workload{"shop", "named"}, nil); err != nil {
+	if _, err := m.obs.ReadAccessLog(strings.NewReader(log), Workload{"shop", "named"}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	r := m.generate(Options{})
@@ -249,7 +250,7 @@ func TestStrangeClusters(t *testing.T) {
 	}
 	// The cluster of an EnvoyFilter is no host of the mesh.
 	m = shop(t).workload("shop", "named").has("EnvoyFilter", "shop", "x", `{"configPatches":[{"applyTo":"CLUSTER","patch":{"operation":"ADD","value":{"name":"audit.bank.svc.cluster.local_80"}}}]}`)
-	if _, err := m.obs.ReadAccessLog(strings.NewReader(log), Workload{"shop", "named"}, nil); err != nil {
+	if _, err := m.obs.ReadAccessLog(strings.NewReader(log), Workload{"shop", "named"}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if r := m.generate(Options{}); lets(r, m, Workload{"shop", "named"}, Host{"bank", "audit.bank.svc.cluster.local"}) {
@@ -394,7 +395,7 @@ func TestLogOfFailures(t *testing.T) {
 			strings.Repeat(`{"upstream_cluster":"`+cart+"\"}\n", 20):      false, // nobody knows
 			strings.Repeat("503 "+cart+"\n", 20):                          false,
 		} {
-			_, err := NewObservations().ReadAccessLog(strings.NewReader(log), Workload{"shop", "front"}, nil)
+			_, err := NewObservations().ReadAccessLog(strings.NewReader(log), Workload{"shop", "front"}, nil, nil)
 			if (err != nil) != refused || err != nil && !strings.Contains(errs.Hint(err), "accessLogging.filter") {
 				t.Errorf("%q: %v", log[:40], err)
 			}
@@ -431,7 +432,7 @@ func TestRareByCounters(t *testing.T) {
 func TestLongLines(t *testing.T) {
 	o := NewObservations()
 	line := `{"path":"` + strings.Repeat(`\u0001`, 96<<10) + `","upstream_cluster":"` + cart + `"}` + "\n"
-	found, err := o.ReadAccessLog(strings.NewReader(line), Workload{"shop", "front"}, nil)
+	found, err := o.ReadAccessLog(strings.NewReader(line), Workload{"shop", "front"}, nil, nil)
 	if err != nil || found.TooLong != 0 || edges(o) == "" {
 		t.Errorf("%+v %v %s", found, err, edges(o))
 	}
@@ -455,8 +456,8 @@ func TestMadeUpHosts(t *testing.T) {
 	m.sees(Edge{From: Workload{"shop", "cart"}, Host: "under_score.example.com", Count: 1, Sources: Metrics})
 	m.sees(Edge{From: Workload{"shop", "cart"}, Host: "x.example.com", Namespace: "a b", Count: 1, Sources: Kiali})
 	m.sees(Edge{From: Workload{"shop", "cart"}, Host: "remote.other.svc.cluster.local", Count: 1, Sources: Metrics})
-	line := textLine("/?"+"outbound|80||made.up.example,"+cart, "curl", "a", pay, "-")
-	if _, err := m.obs.ReadAccessLog(strings.NewReader(line), Workload{"shop", "cart"}, nil); err != nil {
+	line := textLine("/?"+"outbound|80||made.up.example,"+cart, "curl", "a", pay, "-") + "\n404 GET /outbound|80||of.another.format cluster=-"
+	if _, err := m.obs.ReadAccessLog(strings.NewReader(line), Workload{"shop", "cart"}, nil, m.inv.Knows); err != nil {
 		t.Fatal(err)
 	}
 	r := m.generate(Options{})
@@ -475,8 +476,118 @@ func TestMadeUpHosts(t *testing.T) {
 			odd += len(o.Hosts)
 		}
 	}
-	if odd != 4 {
+	if odd != 5 {
 		t.Errorf("%d names are listed: %+v", odd, r.Open)
+	}
+}
+
+// What clients write into paths gets into no Sidecar, and however much of it there is, it
+// switches nothing off: not in requests that the proxy answered itself either. What was
+// called beside it is kept.
+func TestClientsWriteHosts(t *testing.T) {
+	m, logged := shop(t).workload("shop", "logged"), Workload{"shop", "logged"}
+	lines := []string{textLine("/", "curl", "cart", cart, "-"), textLine("/outbound|80||evil.example.com", "curl", "pay", pay, "-")}
+	for i := range 300 {
+		lines = append(lines, textLine(fmt.Sprintf("/outbound|80||evil-%d.example.com", i), "curl", "cart", "-", "-"))
+	}
+	for i := range 180 {
+		var path strings.Builder
+		for k := range 3000 {
+			fmt.Fprintf(&path, "outbound|1||a%d,", 3000*i+k)
+		}
+		lines = append(lines, textLine("/?"+path.String(), "curl", "cart", cart, "-"))
+	}
+	found, err := m.obs.ReadAccessLog(strings.NewReader(strings.Join(lines, "\n")), logged, nil, m.inv.Knows)
+	if err != nil || found.Odd != 481 {
+		t.Fatalf("%v, %+v", err, found)
+	}
+	r := m.generate(Options{})
+	if text := r.Manifests(); strings.Contains(text, "evil") || strings.Contains(text, "/a1") {
+		t.Errorf("%.2000s", text)
+	}
+	for h, want := range map[Host]bool{{"shop", "cart.shop.svc.cluster.local"}: true, {"bank", "pay.bank.svc.cluster.local"}: true, {"shop", "other-03.shop.svc.cluster.local"}: false} {
+		if got := lets(r, m, logged, h); got != want {
+			t.Errorf("%s is let in: %v, want %v", h, got, want)
+		}
+	}
+	names, beyond := 0, 0
+	for _, o := range r.Open {
+		if o.What == OpenOdd {
+			names, beyond = names+len(o.Hosts), beyond+b2i(strings.Contains(o.Why, "540251 times"))
+		}
+	}
+	if names != maxOutside || beyond != 1 {
+		t.Errorf("%d names are listed: %+v", names, r.Open)
+	}
+}
+
+// Where nothing tells hosts from what clients made up, a few are kept by their names, and
+// of more it is not known what a workload calls.
+func TestHostsThatNobodyKnows(t *testing.T) {
+	for n, narrowed := range map[int]bool{maxOutside: true, maxOutside + 1: false} {
+		m, odd := newMesh(t).workload("shop", "odd").service("shop", "other"), Workload{"shop", "odd"}
+		var log strings.Builder
+		for i := range n {
+			fmt.Fprintf(&log, "GET / 200 cluster=outbound|80||h%d.example.com\n", i)
+		}
+		if _, err := m.obs.ReadAccessLog(strings.NewReader(log.String()), odd, nil, m.inv.Knows); err != nil {
+			t.Fatal(err)
+		}
+		r := m.generate(Options{})
+		if lets(r, m, odd, Host{"*", "h49.example.com"}) != true || lets(r, m, odd, Host{"shop", "other.shop.svc.cluster.local"}) == narrowed {
+			t.Errorf("%d hosts: %s", n, sidecar(r, "shop/default"))
+		}
+		if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.What == OpenUnseen && strings.Contains(o.Why, "more than 50 hosts") }); (i < 0) != narrowed {
+			t.Errorf("%d hosts: %+v", n, r.Open)
+		}
+	}
+}
+
+// Whoever is called by a path with a cluster in it does not tell of calls by that.
+func TestClientsTellOfNoCalls(t *testing.T) {
+	m := shop(t).workload("shop", "leaf")
+	if _, err := m.obs.ReadAccessLog(strings.NewReader(textLine("/"+cart, "curl", "leaf", "inbound|8080||", "-")), Workload{"shop", "leaf"}, nil, m.inv.Knows); err != nil {
+		t.Fatal(err)
+	}
+	if r := m.generate(Options{}); !lets(r, m, Workload{"shop", "leaf"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+		t.Error(sidecar(r, "shop/leaf"))
+	}
+}
+
+// What a person let in by name does not go without a word, be it for a namespace or the
+// mesh; what is called, or always let in, does not go.
+func TestLetInByHand(t *testing.T) {
+	yearly := "billing/yearly.billing.svc.cluster.local"
+	for name, c := range map[string]struct {
+		namespace, hosts string
+		o                Options
+		gone             string
+	}{
+		"a namespace's":           {"shop", `"./*","bank/pay.bank.svc.cluster.local","` + yearly + `","*/audit.bank.svc.cluster.local"`, Options{}, yearly + " */audit.bank.svc.cluster.local"},
+		"its own":                 {"shop", `"./other-03.shop.svc.cluster.local","./cart.shop.svc.cluster.local","*/pay.bank.svc.cluster.local"`, Options{}, "./other-03.shop.svc.cluster.local"},
+		"the mesh's":              {"istio-system", `"*/*","` + yearly + `"`, Options{}, yearly},
+		"always":                  {"shop", `"` + yearly + `"`, Options{Always: []string{"billing/*"}}, ""},
+		"excluded, or a wildcard": {"shop", `"billing/*","~billing/yearly.billing.svc.cluster.local"`, Options{}, ""},
+		"of another namespace":    {"shop", `"./*","` + yearly + `"`, Options{Only: []string{"bank"}}, ""},
+	} {
+		m := shop(t).service("billing", "yearly").has("Sidecar", c.namespace, "ours", `{"egress":[{"hosts":[`+c.hosts+`]}]}`)
+		r, gone := m.generate(c.o), ""
+		for _, o := range r.Open {
+			if o.What == OpenByHand {
+				gone += strings.Join(o.Hosts, " ")
+				if o.Namespace != c.namespace || o.Count != len(o.Hosts) || !strings.Contains(o.Why, c.namespace+"/ours") || !strings.Contains(o.Done, "--always") {
+					t.Errorf("%s: %+v", name, o)
+				}
+			}
+		}
+		if gone != c.gone {
+			t.Errorf("%s: %q, want %q; %s", name, gone, c.gone, sidecar(r, c.namespace+"/ours"))
+		}
+	}
+	// Who keeps what it has loses nothing.
+	m := shop(t).workload("dark", "a").has("Sidecar", "dark", "ours", `{"egress":[{"hosts":["`+yearly+`"]}]}`)
+	if r := m.generate(Options{}); slices.ContainsFunc(r.Open, func(o Open) bool { return o.What == OpenByHand }) {
+		t.Errorf("%+v", r.Open)
 	}
 }
 
@@ -507,7 +618,7 @@ func TestPodsThatAreGone(t *testing.T) {
 			t.Errorf("%s: %s, want %s", pod, got, want)
 		}
 	}
-	if _, err := m.obs.ReadAccessLog(strings.NewReader("[pod/db-7 "+cart), Workload{"shop", "db"}, m.inv.podOf("shop")); err != nil || !strings.Contains(edges(m.obs), "shop/db>cart.shop") {
+	if _, err := m.obs.ReadAccessLog(strings.NewReader("[pod/db-7 "+cart), Workload{"shop", "db"}, m.inv.podOf("shop"), nil); err != nil || !strings.Contains(edges(m.obs), "shop/db>cart.shop") {
 		t.Errorf("%v %s", err, edges(m.obs))
 	}
 }
@@ -613,6 +724,49 @@ func TestNewWorkload(t *testing.T) {
 	}
 	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "fresh" }); i < 0 || !strings.Contains(r.Open[i].Why, "1h alone") {
 		t.Errorf("%+v", r.Open)
+	}
+}
+
+// Metrics of which nobody knows how far back they reach narrow nothing by themselves, unless
+// that does not matter; counters beside them are as old as their proxy.
+func TestUndatedMetrics(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name     string
+		watched  time.Duration
+		at       Span
+		counters time.Time // since when, if at all
+		narrowed bool
+		says     string
+	}{
+		{"alone", 30 * time.Minute, Span{}, time.Time{}, false, "nobody knows how far back its metrics reach"},
+		{"by wish", 0, Span{}, time.Time{}, true, ""},
+		{"of an hour", 30 * time.Minute, Between(now.Add(-hour), now), time.Time{}, true, ""},
+		{"of minutes", 30 * time.Minute, Between(now.Add(-5*time.Minute), now), time.Time{}, false, "5m alone"},
+		{"beside old counters", 30 * time.Minute, Span{}, now.Add(-hour), true, ""},
+		{"beside young counters", 30 * time.Minute, Span{}, now.Add(-time.Minute), false, "1m alone"},
+	} {
+		m, w := shop(t), Workload{"shop", "scraped"}
+		m.workload("shop", "scraped")
+		labels := map[string]string{"reporter": "source", "source_workload": "scraped", "source_workload_namespace": "shop", "destination_service": "cart.shop.svc.cluster.local"}
+		if err := m.obs.AddMetric(MetricRequests, labels, 50, c.at); err != nil {
+			t.Fatal(err)
+		}
+		if !c.counters.IsZero() {
+			m.calls("shop", "scraped", "cart.shop.svc.cluster.local")
+			m.inv.workloads[w].Since = c.counters
+		}
+		r := m.generate(Options{Now: now, Watched: c.watched})
+		if got := !lets(r, m, w, Host{"shop", "other-03.shop.svc.cluster.local"}); got != c.narrowed {
+			t.Errorf("%s: narrowed: %v, want %v: %s", c.name, got, c.narrowed, sidecar(r, "shop/scraped"))
+		}
+		i := slices.IndexFunc(r.Open, func(o Open) bool { return o.What == OpenUnseen && o.Name == "scraped" })
+		if (i >= 0) == c.narrowed || i >= 0 && !strings.Contains(r.Open[i].Why, c.says) {
+			t.Errorf("%s: %+v", c.name, r.Open)
+		}
+		if noted := slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "--metrics-window") }); noted != c.at.First.IsZero() {
+			t.Errorf("%s: %q", c.name, r.Notes)
+		}
 	}
 }
 

@@ -13,7 +13,8 @@ const (
 func unknown(label string) bool { return label == "" || label == "unknown" }
 
 // AddMetric adds a series of one of the metrics: its labels and how many
-// requests or connections it counts within the time. Series without a
+// requests or connections it counts within the time, which is empty if nobody knows
+// how far back the query looked. Series without a
 // source's workload are those of callers without a proxy, which no Sidecar
 // concerns.
 func (o *Observations) AddMetric(metric string, labels map[string]string, count float64, at Span) error {
@@ -23,6 +24,7 @@ func (o *Observations) AddMetric(metric string, labels map[string]string, count 
 	if !(count > 0) { // also what is no number
 		return nil
 	}
+	o.undated = o.undated || at.First.IsZero()
 	n := int64(min(max(count, 1), 1<<53))
 	// Each request stands there once by each proxy on its way.
 	if to := (Workload{labels["destination_workload_namespace"], labels["destination_workload"]}); labels["reporter"] == "destination" && !unknown(to.Name) && !unknown(to.Namespace) {

@@ -296,7 +296,7 @@ func (inv *Inventory) readConfigMap(o object) error {
 	if config.Outbound.Mode != "" {
 		inv.Outbound = config.Outbound.Mode
 	}
-	inv.selectors = len(config.Selectors) > 0
+	inv.configured, inv.selectors = true, len(config.Selectors) > 0
 	inv.exports, inv.routeExports = config.Services, config.Routes
 	inv.Capture = config.Default.Metadata["ISTIO_META_DNS_CAPTURE"] == "true"
 	for _, provider := range config.Providers {

@@ -135,8 +135,19 @@ type Edge struct {
 	Sources Sources `json:"sources"`
 	Span
 
-	loose bool // a client may have made it up
+	loose looseness
 }
+
+// looseness is how easily a client may have made a name up that a log has.
+type looseness int
+
+// In order; the least of those of a name counts.
+const (
+	firm     looseness = iota // it stands where its format has the cluster
+	anywhere                  // in a line whose format nobody knows, or whose field another may hold
+	beside                    // beside the field that has the cluster in Istio's text
+	loosest
+)
 
 // Seen is what is known of a workload beside whom it calls.
 type Seen struct {
@@ -153,6 +164,9 @@ type Seen struct {
 	// Outside are hosts that the mesh does not know, with the calls there:
 	// they went through the passthrough or the black hole cluster.
 	Outside map[string]int64
+	// names are how many hosts were kept that the mesh does not know and a client
+	// may have made up, and beyond how often others were read over.
+	names, beyond [loosest]int64
 }
 
 // Bounds of observations. More than that is an error, never left out.
@@ -161,6 +175,7 @@ const (
 	maxWorkloads = 100_000
 	// maxOutside are different hosts outside of the mesh that are kept of one
 	// workload; the others are counted as one. Names there come from requests.
+	// As many are kept that clients may have made up.
 	maxOutside = 50
 )
 
@@ -183,7 +198,9 @@ type Observations struct {
 	// which the own proxy of one told of a call.
 	tcp, whole Sources
 	callers    map[string]Sources
-	notes      []string
+	// undated says that there are metrics of which nobody knows how far back they reach.
+	undated bool
+	notes   []string
 }
 
 // NewObservations has none yet.
@@ -205,16 +222,16 @@ func (o *Observations) call(e Edge, own bool) error {
 		if len(o.edges) == maxEdges {
 			return errs.WithHint(errs.Usage("more than %d different pairs of workload and host", maxEdges), "split the mesh: generate for some of its namespaces at a time")
 		}
-		known = &Edge{From: e.From, Namespace: e.Namespace, Host: e.Host, loose: true}
+		known = &Edge{From: e.From, Namespace: e.Namespace, Host: e.Host, loose: e.loose}
 		o.edges[key] = known
 	}
-	known.loose = known.loose && e.loose
+	known.loose = min(known.loose, e.loose)
 	known.Count += e.Count
 	known.Sources |= e.Sources
 	known.add(e.Span)
 	s, err := o.watch(e.From, e.Sources, e.Span)
 	switch {
-	case err != nil:
+	case err != nil || e.loose == beside: // that a workload calls, others must tell
 	case own:
 		s.caller |= e.Sources
 		o.callers[e.From.Namespace] |= e.Sources
@@ -222,6 +239,25 @@ func (o *Observations) call(e Edge, own bool) error {
 		s.remote |= e.Sources
 	}
 	return err
+}
+
+// room says whether a host is kept that the mesh does not know and that a client may
+// have made up: the first of a workload are, of each looseness, and others are
+// counted, so that no client fills the memory.
+func (o *Observations) room(w Workload, host string, l looseness, at Span) (bool, error) {
+	s, err := o.watch(w, AccessLog, at)
+	if err != nil {
+		return false, err
+	}
+	if o.edges[edgeKey{w, "", strings.TrimSuffix(host, ".")}] != nil {
+		return true, nil
+	}
+	if s.names[l] == maxOutside {
+		s.beyond[l]++
+		return false, nil
+	}
+	s.names[l]++
+	return true, nil
 }
 
 // Strange adds a call to a cluster whose name tells no host.
@@ -239,6 +275,9 @@ func (o *Observations) Strange(w Workload, cluster string, source Sources, at Sp
 	s.strange[cluster]++
 	return nil
 }
+
+// Empty says whether no source saw anybody.
+func (o *Observations) Empty() bool { return o.sources == 0 }
 
 // Whole says that a source was asked for all callers of the mesh, and not for those
 // of some namespaces.

@@ -89,10 +89,7 @@ func (g *generator) exports(consumers map[Host]map[string]bool, unseen int) {
 		key := h.Namespace + "\x00" + strings.Join(names, ",")
 		groups[key] = append(groups[key], s.Object)
 	}
-	caution := ""
-	if unseen > 0 {
-		caution = fmt.Sprintf("; %d workloads and gateways were not seen, which may call it too", unseen)
-	}
+	caution := unseenCalls(unseen, "it too")
 	for _, joined := range slices.Sorted(maps.Keys(groups)) {
 		namespace, value, _ := strings.Cut(joined, "\x00")
 		reason := "called from its own namespace alone"
@@ -102,6 +99,17 @@ func (g *generator) exports(consumers map[Host]map[string]bool, unseen int) {
 		g.result.Others = append(g.result.Others, Other{Kind: "exportTo", Namespace: namespace, Value: value, Hosts: slices.Compact(groups[joined]),
 			Reason: reason + ": exportTo (for a Service the annotation networking.istio.io/exportTo) keeps it from all other proxies, gateways included" + caution})
 	}
+}
+
+// unseenCalls says that some workloads may call what nobody was seen to.
+func unseenCalls(unseen int, what string) string {
+	switch unseen {
+	case 0:
+		return ""
+	case 1:
+		return "; one workload or gateway was not seen, which may call " + what
+	}
+	return fmt.Sprintf("; %d workloads and gateways were not seen, which may call %s", unseen, what)
 }
 
 // meshNeeds says whether the mesh's configuration names a host.
@@ -136,10 +144,7 @@ func (g *generator) discovery(consumers map[Host]map[string]bool, unseen int) {
 	if services == 0 {
 		return
 	}
-	caution := ""
-	if unseen > 0 {
-		caution = fmt.Sprintf("; %d workloads and gateways were not seen, which may call them", unseen)
-	}
+	caution := unseenCalls(unseen, "them")
 	g.result.Others = append(g.result.Others, Other{Kind: "discoverySelectors", Value: "leave out " + strings.Join(idle, ", "),
-		Reason: fmt.Sprintf("no sidecar runs there and nobody in the mesh calls their %d Services: with meshConfig.discoverySelectors istiod does not watch them at all%s", services, caution)})
+		Reason: fmt.Sprintf("no sidecar runs there and nobody in the mesh calls their %s: with meshConfig.discoverySelectors istiod does not watch them at all%s", plural(services, "Service"), caution)})
 }

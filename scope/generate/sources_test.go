@@ -73,7 +73,7 @@ func TestAccessLog(t *testing.T) {
 		"a long line": {log: textLine("/"+strings.Repeat("x", 2*maxLine), "curl", "pay", pay, "-") + "\n" + textLine("/", "curl", "cart", cart, "-"), toLong: 1, want: "shop/front>cart.shop.svc.cluster.local:1"},
 	} {
 		o := NewObservations()
-		found, err := o.ReadAccessLog(strings.NewReader(c.log), Workload{"shop", "front"}, func(pod string) Workload { return Workload{"shop", strings.TrimRight(pod, "-12")} })
+		found, err := o.ReadAccessLog(strings.NewReader(c.log), Workload{"shop", "front"}, func(pod string) Workload { return Workload{"shop", strings.TrimRight(pod, "-12")} }, nil)
 		if got := edges(o); err != nil || got != c.want || found.Odd != c.odd || found.TooLong != c.toLong {
 			t.Errorf("%s: %v\n got %s\nwant %s\n%+v", name, err, got, c.want, found)
 		}
@@ -95,7 +95,7 @@ func TestHostileFields(t *testing.T) {
 			line = string(text)
 		}
 		o := NewObservations()
-		if _, err := o.ReadAccessLog(strings.NewReader(line+"\n"), Workload{"a", "b"}, nil); err != nil {
+		if _, err := o.ReadAccessLog(strings.NewReader(line+"\n"), Workload{"a", "b"}, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.ContainsFunc(o.Edges(), func(e Edge) bool { return e.Host == "cart.shop.svc.cluster.local" }) {
@@ -106,7 +106,7 @@ func TestHostileFields(t *testing.T) {
 
 func TestAccessLogTimes(t *testing.T) {
 	o := NewObservations()
-	if _, err := o.ReadAccessLog(strings.NewReader(textLine("/", "", "cart", cart, "-")), Workload{"shop", ""}, nil); err != nil {
+	if _, err := o.ReadAccessLog(strings.NewReader(textLine("/", "", "cart", cart, "-")), Workload{"shop", ""}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if e := o.Edges()[0]; e.First.Format("15:04:05.000") != "03:14:15.926" || e.Hours != 1<<3 || hours(e.Hours) != "03:00-04:00 UTC" {
@@ -116,12 +116,19 @@ func TestAccessLogTimes(t *testing.T) {
 
 func TestAccessLogFailures(t *testing.T) {
 	o := NewObservations()
-	_, err := o.ReadAccessLog(strings.NewReader("hello\nworld\n"), Workload{}, nil)
+	_, err := o.ReadAccessLog(strings.NewReader("hello\nworld\n"), Workload{}, nil, nil)
 	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "none of 2 lines") || errs.Hint(err) == "" {
 		t.Error(err)
 	}
+	var none *NoRequestsError
+	if !errors.As(err, &none) || !o.Empty() {
+		t.Errorf("%v, empty: %v", err, o.Empty())
+	}
+	if _, err = o.ReadAccessLog(strings.NewReader(""), Workload{}, nil, nil); !errors.As(err, &none) || !strings.Contains(err.Error(), "no lines") {
+		t.Error(err)
+	}
 	broken := errors.New("the disk is gone")
-	_, err = o.ReadAccessLog(io.MultiReader(strings.NewReader(textLine("/", "", "x", cart, "-")+"\n"), iotest.ErrReader(broken)), Workload{}, nil)
+	_, err = o.ReadAccessLog(io.MultiReader(strings.NewReader(textLine("/", "", "x", cart, "-")+"\n"), iotest.ErrReader(broken)), Workload{}, nil, nil)
 	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "after line 1") {
 		t.Error(err)
 	}
@@ -134,7 +141,7 @@ func TestOutsideIsBounded(t *testing.T) {
 		log.WriteString(textLine("/", "x", fmt.Sprintf("%d.example.com", i), "PassthroughCluster", "-") + "\n")
 	}
 	o := NewObservations()
-	if _, err := o.ReadAccessLog(strings.NewReader(log.String()), Workload{"a", "b"}, nil); err != nil {
+	if _, err := o.ReadAccessLog(strings.NewReader(log.String()), Workload{"a", "b"}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	sum, outside := int64(0), o.seen[Workload{"a", "b"}].Outside
@@ -152,7 +159,7 @@ func FuzzAccessLog(f *testing.F) {
 	f.Add("[pod/a/b] " + textLine(`" "`, "\x00", "", "PassthroughCluster", `" `))
 	f.Fuzz(func(t *testing.T, log string) {
 		o := NewObservations()
-		found, _ := o.ReadAccessLog(strings.NewReader(log), Workload{"a", "b"}, func(pod string) Workload { return Workload{"a", pod} })
+		found, _ := o.ReadAccessLog(strings.NewReader(log), Workload{"a", "b"}, func(pod string) Workload { return Workload{"a", pod} }, nil)
 		for _, e := range o.Edges() {
 			if !isHost(e.Host) || e.Count < 1 || e.Count > found.Lines*int64(len(log)) {
 				t.Errorf("%+v", e)
@@ -162,7 +169,7 @@ func FuzzAccessLog(f *testing.F) {
 		// stands around it.
 		if !strings.ContainsAny(log, "\r\n") && len(log) < maxLine/2 && !strings.HasPrefix(log, "[pod/") && !strings.Contains(log, "|") && !strings.Contains(log, "_.") {
 			o := NewObservations()
-			if _, err := o.ReadAccessLog(strings.NewReader(log+` "`+cart+`" `), Workload{"a", "b"}, nil); err != nil || len(o.Edges()) != 1 {
+			if _, err := o.ReadAccessLog(strings.NewReader(log+` "`+cart+`" `), Workload{"a", "b"}, nil, nil); err != nil || len(o.Edges()) != 1 {
 				t.Errorf("%v: %q hides the cluster behind it", err, log)
 			}
 		}
@@ -329,7 +336,7 @@ func TestLongLogTakesLittleMemory(t *testing.T) {
 		return m.HeapAlloc
 	}
 	o, before := NewObservations(), held()
-	found, err := o.ReadAccessLog(&manyLines{left: 200_000}, Workload{"shop", "front"}, nil)
+	found, err := o.ReadAccessLog(&manyLines{left: 200_000}, Workload{"shop", "front"}, nil, nil)
 	after := held()
 	if err != nil || found.Requests != 200_000 || len(o.Edges()) != 100 {
 		t.Fatalf("%v: %+v, %d pairs", err, found, len(o.Edges()))
