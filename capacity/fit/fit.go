@@ -250,7 +250,7 @@ func (f *fitter) residuals(out *model.Model, whole *estimate, seed uint64) error
 			off := math.Log(a.Measured / a.Predicted)
 			squares[a.Output] += off * off
 			n[a.Output]++
-			errors[a.Output] = append(errors[a.Output], math.Abs(a.Measured/a.Predicted-1))
+			errors[a.Output] = append(errors[a.Output], math.Abs(a.Predicted/a.Measured-1))
 		}
 		out.Cells = append(out.Cells, c)
 	}
