@@ -55,7 +55,7 @@ func (h Hands) Lost(err error) error {
 // AsLost marks an error that only says what one notices of a hand that is gone, as the
 // observer of its node does: whether one is, it asks them.
 func (h Hands) AsLost(ctx context.Context, err error, ask func(ctx context.Context, i int) error) error {
-	if err == nil || len(h.Pods) == 1 || errors.Is(err, ErrLost) {
+	if err == nil || len(h.Pods) == 1 || errors.Is(err, ErrLost) || ctx.Err() != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, site.StopTimeout)
