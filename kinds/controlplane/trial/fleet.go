@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
@@ -31,6 +32,8 @@ type fleet struct {
 	proxies []xds.Proxy   // once it has started
 	first   []int         // number of each one's first proxy, and of all
 	clocks  []hands.Clock // how theirs stood beside the first one's before the window
+	// announcing is held while all are told of markers, which then are in one order.
+	announcing sync.Mutex
 	// accounts are the latest that each gave, and earlier those before.
 	accounts, earlier []xds.Part[xds.Account]
 }
@@ -141,8 +144,13 @@ func (f *fleet) status(ctx context.Context) (xds.Status, error) {
 	return xds.StatusOf(all), nil
 }
 
-// announce returns once all proxies look for the markers.
+// announce returns once all proxies look for the markers. Changes may be under way at
+// the same time; every pod hears of their markers in the same order.
 func (f *fleet) announce(ctx context.Context, markers []record.Marker) error {
+	if len(f.apis) > 1 {
+		f.announcing.Lock()
+		defer f.announcing.Unlock()
+	}
 	_, err := ask(f, func(c *xdscontrol.Client) (xdscontrol.Announced, error) { return c.Announce(ctx, markers) })
 	return err
 }
@@ -171,14 +179,21 @@ func (f *fleet) sightings(ctx context.Context) ([]xds.MarkerSightings, error) {
 		return nil, err
 	}
 	out, parts := []xds.MarkerSightings{}, make([]xds.Part[xds.MarkerSightings], len(streams))
+	for i, s := range streams {
+		parts[i].First, parts[i].AheadNS = s.First, s.AheadNS
+		if n := streams[0].Said.Count; s.Said.Count != n {
+			return nil, f.Lost(fmt.Errorf("pod %s looks for %d markers, and pod %s for %d", f.Pods[i].Name, s.Said.Count, f.Pods[0].Name, n))
+		}
+	}
 	for range streams[0].Said.Count {
 		for i, s := range streams {
-			parts[i].First, parts[i].AheadNS = s.First, s.AheadNS
-			if s.Said.Count != streams[0].Said.Count {
-				return nil, f.Lost(fmt.Errorf("pod %s looks for %d markers, and pod %s for %d", f.Pods[i].Name, s.Said.Count, f.Pods[0].Name, streams[0].Said.Count))
-			}
-			if parts[i].Said, err = s.Said.Next(); err != nil {
+			m, err := s.Said.Next()
+			if err != nil {
 				return nil, f.Lost(fmt.Errorf("pod %s: %w", f.Pods[i].Name, err))
+			}
+			if parts[i].Said = m; i > 0 && (m.Change != parts[0].Said.Change || m.Type != parts[0].Said.Type || m.Gone != parts[0].Said.Gone) {
+				return nil, fmt.Errorf("pods %s and %s heard of markers in different orders: marker %d is of change %d, and of change %d",
+					f.Pods[0].Name, f.Pods[i].Name, m.Marker, parts[0].Said.Change, m.Change)
 			}
 		}
 		out = append(out, xds.SightingsOf(parts))
