@@ -149,8 +149,11 @@ type Control struct {
 	APIServerIdleSeconds float64 `json:"apiserver_idle_s,omitempty"`
 	// Simulator is the CPU of the simulated sidecars in the window.
 	Simulator CPU `json:"simulator_cpu"`
-	// SimulatorLag is how late the simulator read what had arrived.
+	// SimulatorLag is how late the simulator read what had arrived, of several the
+	// latest, at each quantile.
 	SimulatorLag Lag `json:"simulator_lag_us"`
+	// Simulators are the pods of the simulated proxies, if they had several.
+	Simulators []Simulator `json:"simulators,omitempty"`
 	// Sidecars is what real sidecars used; nil unless a study measures it.
 	Sidecars *Sidecars `json:"sidecars,omitempty"`
 	// StaleProxySeconds is the time that proxies held endpoints already

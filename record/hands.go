@@ -62,6 +62,22 @@ type Hand struct {
 	After  Clock `json:"clock_after"`
 }
 
+// Simulator is one of several pods that had a trial's simulated proxies together.
+type Simulator struct {
+	Pod     string `json:"pod"`
+	Node    string `json:"node"`
+	Proxies int    `json:"proxies"`
+	// CPU is its own account of the window (getrusage), and Lag how late it read then.
+	CPU      CPU   `json:"cpu"`
+	Lag      Lag   `json:"lag_us"`
+	RSSBytes int64 `json:"rss_bytes"`
+	// Before is how its clock stood beside the first one's before the window, by which
+	// all of its times are corrected; After how it did once the window was over. Both
+	// are 0 for those on the node of the first: they have one clock.
+	Before Clock `json:"clock_before"`
+	After  Clock `json:"clock_after"`
+}
+
 // Clock is how far a clock is ahead of another, and how wrong that may be either
 // way, in microseconds.
 type Clock struct {

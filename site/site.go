@@ -206,6 +206,26 @@ func (s *Site) ReadyPods(ctx context.Context) (map[string]*corev1.Pod, error) {
 	return byApp, nil
 }
 
+// ReadyOf are as many ready pods of an app in the namespace as are wanted, in the order
+// of their names.
+func (s *Site) ReadyOf(ctx context.Context, app string, want int) ([]*corev1.Pod, error) {
+	all, err := s.Kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + app})
+	if err != nil {
+		return nil, fmt.Errorf("pods of %s: %w", app, err)
+	}
+	var out []*corev1.Pod
+	for i := range all.Items {
+		if pod := &all.Items[i]; lab.PodReady(pod) && pod.DeletionTimestamp == nil {
+			out = append(out, pod)
+		}
+	}
+	if len(out) < want {
+		return nil, fmt.Errorf("workload %s has %d of its %d pods ready in namespace %s", app, len(out), want, s.Namespace)
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return out[:want], nil
+}
+
 // FindControlPlane notes the pods of a mesh's control plane that run on an
 // observed node, in place of those noted before. It says which replicas serve, each
 // by its name and how often its containers were started anew; nil without a control

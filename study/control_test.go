@@ -26,12 +26,15 @@ func controlPlan(t *testing.T, text string, sets ...string) *Plan {
 
 func TestControlDefaults(t *testing.T) {
 	s := parseOK(t, minimalControl)
-	if s.Kind != ControlPlane || len(s.Settings) != len(controlFactors) {
-		t.Fatalf("kind %s, %d settings", s.Kind, len(s.Settings))
+	if s.Kind != ControlPlane {
+		t.Fatalf("kind %s", s.Kind)
 	}
 	for _, f := range controlFactors {
-		if s.Settings[f.Name] != f.Default {
-			t.Errorf("%s = %q, want the default %q", f.Name, s.Settings[f.Name], f.Default)
+		if level, ok := s.Settings[f.Name]; ok == f.Implied || ok && level != f.Default {
+			t.Errorf("%s = %q, want the default %q", f.Name, level, f.Default)
+		}
+		if level, ok := s.Setting(f); !ok || level != f.Default {
+			t.Errorf("the setting of %s is %q, want the default %q", f.Name, level, f.Default)
 		}
 	}
 	c := s.Control
@@ -167,7 +170,7 @@ settings: {proxies: 7, gateways: 2, sidecar_scope: mesh, sidecar_hosts: "a/*,b/*
 		t.Fatal(err)
 	}
 	want := ControlLevels{
-		Proxies: 7, Gateways: 2, Services: 100, Endpoints: 1, Namespaces: 1, XDS: XDSDelta, Clients: ClientsGood,
+		Proxies: 7, Gateways: 2, Services: 100, Endpoints: 1, Namespaces: 1, XDS: XDSDelta, Clients: ClientsGood, Simulators: 1,
 		Change: ChangeServiceGatewayVirtualService, ChangeRate: ChangeRate{RateConstant, []RatePart{{From: 2, To: 2}}}, ChangeArrival: ArrivalUniform,
 		SidecarScope: SidecarScopeMesh, ExportTo: "*", DiscoverySelectors: &Selector{"k", "v", true}, DebounceAfter: 2500 * time.Millisecond,
 		DebounceMax: 10 * time.Second, IstiodReplicas: 1, ConnectionAge: 30 * time.Minute,

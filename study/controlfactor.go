@@ -23,8 +23,9 @@ const (
 	FactorAuthorizationPolicies = "authorization_policies"
 	FactorEndpointSlices        = "endpoint_slices"
 	// Simulated sidecars.
-	FactorXDS     = "xds"
-	FactorClients = "clients"
+	FactorXDS        = "xds"
+	FactorClients    = "clients"
+	FactorSimulators = "simulators"
 	// Changes.
 	FactorChange        = "change"
 	FactorChangeRate    = "change_rate"
@@ -110,6 +111,9 @@ const (
 
 const maxObjects = 100_000
 
+// MaxSimulators bounds the pods of a trial's simulated proxies.
+const MaxSimulators = 100
+
 // count is a factor that counts things.
 func count(name string, scope Scope, def, unit, doc string, low int64, examples ...string) Factor {
 	return Factor{Name: name, Kind: ControlPlane, Scope: scope, Unit: unit, Default: def, Doc: doc, Numeric: true,
@@ -171,6 +175,14 @@ var populationFactors = []Factor{
 		ClientsGood, ClientsSlowReader, ClientsNeverAcks, ClientsRejects, ClientsReconnectStorm, ClientsStopsReading).
 		labelled(says("clients %s")).idleWhere(nobodyConnected).
 		bound(into(func(l *ControlLevels) any { return &l.Clients })),
+	Factor{
+		Name: FactorSimulators, Kind: ControlPlane, Scope: ScopeClients, Unit: "simulators", Default: "1", Numeric: true, Implied: true,
+		Doc:      "Pods that the simulated proxies are shared out to, sidecars and gateways. They measure as one.",
+		Pattern:  `^[1-9][0-9]*$`,
+		Examples: []string{"1", "2", "4"},
+		parse:    integerLevel(1, MaxSimulators), integer: true, low: 1,
+	}.labelled(counts("simulator")).phrased(after("with", counts("simulator"))).
+		bound(into(func(l *ControlLevels) any { return &l.Simulators })),
 }
 
 var changeFactors = []Factor{

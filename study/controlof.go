@@ -18,8 +18,9 @@ type ControlLevels struct {
 	AuthorizationPolicies           int
 	EndpointSlices                  int
 
-	XDS     string // XDSDelta or XDSSotW
-	Clients string
+	XDS        string // XDSDelta or XDSSotW
+	Clients    string
+	Simulators int // pods that have the simulated proxies
 
 	Change        string
 	ChangeRate    ChangeRate // without parts where a trace says when
@@ -52,6 +53,18 @@ func (l ControlLevels) Connected() int { return l.Proxies + l.Gateways }
 func ControlOf(cell record.Cell) (ControlLevels, error) {
 	var out ControlLevels
 	return out, bind(controlFactors, cell, &out)
+}
+
+// SimulatorsIn is how many pods have a cell's simulated proxies.
+func SimulatorsIn(cell record.Cell) int { return countIn(cell, FactorSimulators) }
+
+// Simulators is how many pods of simulated proxies the plan needs at once.
+func (p *Plan) Simulators() int {
+	most := 1
+	for _, cell := range p.Cells {
+		most = max(most, SimulatorsIn(cell))
+	}
+	return most
 }
 
 // Known is a cell with what was found of the levers that it does not name, as far

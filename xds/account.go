@@ -3,7 +3,6 @@ package xds
 import (
 	"os"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,12 +40,11 @@ func (f *Fleet) Status() Status {
 func (f *Fleet) Account() Account {
 	a := Account{
 		UnixNS: time.Now().UnixNano(), Proxies: len(f.proxies), Connected: int(f.connected.Load()), Synced: int(f.synced.Load()),
-		Wire: map[string]record.Wire{}, Errors: f.malformed.Load(), Config: map[string]int64{},
-		NamespaceConfig: f.namespaceBytes(), CPU: ownCPU(), RSSBytes: ownRSS(),
+		Wire: map[string]record.Wire{}, Errors: f.malformed.Load(), Sizes: f.sizes(), CPU: ownCPU(), RSSBytes: ownRSS(),
 	}
+	a.Config, a.NamespaceConfig = a.Sizes.medians()
 	for k := range kinds {
 		a.Wire[k.String()] = f.wire[k].record()
-		a.Config[k.String()] = f.medianBytes(k)
 	}
 	if other := f.wire[kinds].record(); other.Responses > 0 {
 		a.Wire["other"] = other
@@ -98,14 +96,16 @@ func (c *counts) lag() record.Lag {
 	return record.Lag{P50: c.quantile(0.5), P90: c.quantile(0.9), P99: c.quantile(0.99), Max: c.quantile(1)}
 }
 
-// medianBytes returns the bytes that a proxy holds of a kind.
-func (f *Fleet) medianBytes(k kind) int64 {
-	all := make([]int64, len(f.proxies))
+// sizes says how many bytes proxies hold.
+func (f *Fleet) sizes() sizesOfAll {
+	out := sizesOfAll{}
 	for i := range f.proxies {
-		all[i] = f.proxies[i].tables[k].Load().bytes
+		p := &f.proxies[i]
+		for k := range kinds {
+			out.add(p.spec.Namespace, k.String(), p.tables[k].Load().bytes, 1)
+		}
 	}
-	slices.Sort(all)
-	return all[len(all)/2]
+	return out
 }
 
 // ownCPU is the processor time of this process.

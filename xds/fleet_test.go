@@ -199,6 +199,38 @@ func TestMarkers(t *testing.T) {
 	}
 }
 
+// Sightings that are read one by one are those of one moment, and are not copied before
+// somebody reads them.
+func TestSightingsFrom(t *testing.T) {
+	s := newFake(t)
+	f := start(t, testSpec(s.address, 3))
+	synced(t, f)
+	if _, err := f.Announce([]record.Marker{{Change: 1, Type: "rds", Text: "first"}, {Change: 2, Type: "rds", Text: "second"}}); err != nil {
+		t.Fatal(err)
+	}
+	s.push(3, wire.RouteType, routes("first"))
+	eventually(t, "the first change", func() bool { return len(f.Sightings(0)[0].Proxy) == 3 })
+	count, each := f.SightingsFrom(0)
+	s.push(3, wire.RouteType, routes("second"))
+	eventually(t, "the second change", func() bool { return len(f.Sightings(1)[0].Proxy) == 3 })
+	var seen []int
+	for m := range each {
+		seen = append(seen, len(m.Proxy))
+	}
+	if count != 2 || !slices.Equal(seen, []int{3, 0}) {
+		t.Errorf("%d markers, seen by %v", count, seen)
+	}
+	for m := range each {
+		if m.Change != 1 {
+			t.Errorf("%+v", m)
+		}
+		break
+	}
+	if n, _ := f.SightingsFrom(7); n != 0 {
+		t.Errorf("%d markers that nobody announced", n)
+	}
+}
+
 func TestGoneByRemoval(t *testing.T) {
 	s := newFake(t)
 	s.set(wire.ClusterType, "phantom", &cluster.Cluster{Name: "phantom", AltStatName: "shared"})

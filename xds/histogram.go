@@ -1,7 +1,9 @@
 package xds
 
 import (
+	"math"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 )
 
@@ -75,4 +77,23 @@ func (c *counts) quantile(q float64) float64 {
 		}
 	}
 	return float64(c.max) / 1e3
+}
+
+// short are the counts up to the last that is not 0.
+func (c *counts) short() []int64 {
+	n := len(c.buckets)
+	for n > 0 && c.buckets[n-1] == 0 {
+		n--
+	}
+	return slices.Clone(c.buckets[:n])
+}
+
+// add adds counts as short has them, of which the largest value was so many
+// microseconds.
+func (c *counts) add(short []int64, maxUS float64) {
+	for i, n := range short[:min(len(short), len(c.buckets))] {
+		c.buckets[i] += n
+		c.total += n
+	}
+	c.max = max(c.max, int64(math.Round(maxUS*1e3)))
 }

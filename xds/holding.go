@@ -25,25 +25,37 @@ type Holding struct {
 	MostBytes  int64 `json:"most_bytes"`
 }
 
-// Holdings lists the kinds of proxies, those with the most proxies first.
-func (f *Fleet) Holdings() []Holding {
+// Bytes is how many bytes of bodies each proxy holds.
+func (f *Fleet) Bytes() []int64 {
+	out := make([]int64, len(f.proxies))
+	for i := range f.proxies {
+		out[i] = f.proxies[i].holds()
+	}
+	return out
+}
+
+// Holdings lists the kinds of the fleet's proxies.
+func (f *Fleet) Holdings() []Holding { return Holdings(f.spec.Proxies, f.Bytes()) }
+
+// Holdings lists the kinds of proxies that hold so many bytes each, those with the
+// most proxies first.
+func Holdings(proxies []Proxy, held []int64) []Holding {
 	type key struct{ node, namespace string }
 	type member struct {
 		proxy int
 		bytes int64
 	}
 	kindsOf := map[key][]member{}
-	for i := range f.proxies {
-		p := &f.proxies[i]
-		k := key{p.spec.nodeType(), p.spec.Namespace}
-		kindsOf[k] = append(kindsOf[k], member{i, p.holds()})
+	for i := range proxies {
+		k := key{proxies[i].nodeType(), proxies[i].Namespace}
+		kindsOf[k] = append(kindsOf[k], member{i, held[i]})
 	}
 	out := make([]Holding, 0, len(kindsOf))
 	for k, all := range kindsOf {
 		slices.SortStableFunc(all, func(a, b member) int { return cmp.Compare(a.bytes, b.bytes) })
 		middle := all[len(all)/2]
 		out = append(out, Holding{
-			Proxy: middle.proxy, Name: f.proxies[middle.proxy].spec.podName(), Type: k.node, Namespace: k.namespace,
+			Proxy: middle.proxy, Name: proxies[middle.proxy].podName(), Type: k.node, Namespace: k.namespace,
 			Proxies: len(all), Bytes: middle.bytes, LeastBytes: all[0].bytes, MostBytes: all[len(all)-1].bytes,
 		})
 	}

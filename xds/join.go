@@ -3,7 +3,6 @@ package xds
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -110,29 +109,3 @@ func (j *joining) gets(k kind, at int64) {
 }
 
 func (j *joining) since(at int64) int64 { return (at - j.asked) / 1000 }
-
-// namespaceBytes has the bytes that a proxy holds by type, the median over
-// the proxies of each namespace.
-func (f *Fleet) namespaceBytes() map[string]map[string]int64 {
-	all := map[string]*[kinds][]int64{}
-	for i := range f.proxies {
-		p := &f.proxies[i]
-		sizes := all[p.spec.Namespace]
-		if sizes == nil {
-			sizes = &[kinds][]int64{}
-			all[p.spec.Namespace] = sizes
-		}
-		for k := range kinds {
-			sizes[k] = append(sizes[k], p.tables[k].Load().bytes)
-		}
-	}
-	out := make(map[string]map[string]int64, len(all))
-	for namespace, sizes := range all {
-		out[namespace] = map[string]int64{}
-		for k := range kinds {
-			slices.Sort(sizes[k])
-			out[namespace][k.String()] = sizes[k][len(sizes[k])/2]
-		}
-	}
-	return out
-}

@@ -28,6 +28,8 @@ type Outage struct {
 	// Down is how long proxies were without all of their configuration, from the
 	// loss of a stream, microseconds, over all losses that are over.
 	Down Quantiles `json:"down_us"`
+	// DownCounts is what these are of, by bucket of a histogram.
+	DownCounts []int64 `json:"down_counts,omitempty"`
 }
 
 // Over says that every proxy has lost its stream, if it had one, and has all of its
@@ -96,7 +98,7 @@ func (f *Fleet) Outage() (Outage, bool) {
 		}
 	}
 	down := o.down.take(false)
-	out.Down = down.quantiles()
+	out.Down, out.DownCounts = down.quantiles(), down.short()
 	return out, true
 }
 

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"iter"
 	"slices"
 	"sync"
 
@@ -151,24 +152,53 @@ func (n *noted) sent(f *Fleet) func(at int64) {
 // Sightings returns who saw the markers from index from on, an entry for each
 // marker announced.
 func (f *Fleet) Sightings(from int) []MarkerSightings {
-	markers := *f.catalogue.markers.Load()
-	f.sightings.mu.Lock()
-	defer f.sightings.mu.Unlock()
+	_, each := f.SightingsFrom(from)
 	out := []MarkerSightings{}
-	for i := max(from, 0); i < len(markers); i++ {
-		m := &markers[i]
-		one := MarkerSightings{Change: m.Change, Marker: i, Type: m.Type, Gone: m.Gone, Proxy: []int32{}, ReceivedNS: []int64{}, AckedNS: record.Times{}}
-		if i < len(f.sightings.list) {
-			s := &f.sightings.list[i]
-			one.Proxy = append(one.Proxy, s.proxy...)
-			one.ReceivedNS = append(one.ReceivedNS, s.received...)
-			one.AckedNS = append(one.AckedNS, s.acked...)
-			one.Unknown, one.SearchedFromNS = s.unknown, s.from
-			if len(s.stay.proxy) > 0 {
-				one.Stays = &Stays{Proxy: slices.Clone(s.stay.proxy), ReceivedNS: slices.Clone(s.stay.received), AckedNS: slices.Clone(s.stay.acked)}
-			}
-		}
-		out = append(out, one)
+	for m := range each {
+		out = append(out, m)
 	}
 	return out
+}
+
+// SightingsFrom is how many markers there are from index from on, and who has seen
+// each of them by now. They are copied one by one, as they are asked for.
+func (f *Fleet) SightingsFrom(from int) (count int, each iter.Seq[MarkerSightings]) {
+	markers := *f.catalogue.markers.Load()
+	from = min(max(from, 0), len(markers))
+	until := make([]struct{ seen, stay int }, len(markers)-from)
+	f.sightings.mu.Lock()
+	for i := range until {
+		if from+i < len(f.sightings.list) {
+			s := &f.sightings.list[from+i]
+			until[i].seen, until[i].stay = len(s.proxy), len(s.stay.proxy)
+		}
+	}
+	f.sightings.mu.Unlock()
+	return len(until), func(yield func(MarkerSightings) bool) {
+		for i, u := range until {
+			m := &markers[from+i]
+			one := MarkerSightings{Change: m.Change, Marker: from + i, Type: m.Type, Gone: m.Gone, Proxy: []int32{}, ReceivedNS: []int64{}, AckedNS: record.Times{}}
+			f.sightings.fill(&one, u.seen, u.stay)
+			if !yield(one) {
+				return
+			}
+		}
+	}
+}
+
+// fill copies the first so many of a marker's sightings.
+func (s *sightings) fill(out *MarkerSightings, seen, stay int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if out.Marker >= len(s.list) {
+		return
+	}
+	one := &s.list[out.Marker]
+	out.Proxy = append(out.Proxy, one.proxy[:seen]...)
+	out.ReceivedNS = append(out.ReceivedNS, one.received[:seen]...)
+	out.AckedNS = append(out.AckedNS, one.acked[:seen]...)
+	out.Unknown, out.SearchedFromNS = one.unknown, one.from
+	if stay > 0 {
+		out.Stays = &Stays{Proxy: slices.Clone(one.stay.proxy[:stay]), ReceivedNS: slices.Clone(one.stay.received[:stay]), AckedNS: slices.Clone(one.stay.acked[:stay])}
+	}
 }

@@ -63,6 +63,13 @@ type MarkerSightings struct {
 	SearchedFromNS int64 `json:"searched_from_unix_ns,omitempty"`
 }
 
+// Even says that all columns have a value for each entry.
+func (m MarkerSightings) Even() bool {
+	even := func(proxies, received, acked int) bool { return received == proxies && acked == proxies }
+	return even(len(m.Proxy), len(m.ReceivedNS), len(m.AckedNS)) &&
+		(m.Stays == nil || even(len(m.Stays.Proxy), len(m.Stays.ReceivedNS), len(m.Stays.AckedNS)))
+}
+
 // Stays are columns as those of MarkerSightings, of which a proxy may be in
 // several entries. One that received such content after the change was
 // committed, and before it ever showed the change before, was sent both
@@ -132,6 +139,9 @@ type Account struct {
 	Config map[string]int64 `json:"config_bytes"`
 	// NamespaceConfig has the same of the proxies in each namespace.
 	NamespaceConfig map[string]map[string]int64 `json:"namespace_config_bytes,omitempty"`
+	// Sizes is what these are medians of: how many proxies hold so many bytes, by
+	// namespace and type.
+	Sizes sizesOfAll `json:"sizes,omitempty"`
 
 	CPU      record.CPU `json:"cpu"` // of the whole process
 	RSSBytes int64      `json:"rss_bytes"`

@@ -140,7 +140,7 @@ const (
 func (f *fleet) seen(ctx context.Context, marker, n int) (xds.MarkerSightings, error) {
 	begin := time.Now()
 	for {
-		all, err := f.Sightings(ctx, marker)
+		all, err := f.sightings(ctx, marker)
 		if err != nil {
 			return xds.MarkerSightings{}, err
 		}
@@ -164,6 +164,16 @@ func (f *fleet) seen(ctx context.Context, marker, n int) (xds.MarkerSightings, e
 			return xds.MarkerSightings{}, err
 		}
 	}
+}
+
+// sightings reads who saw the markers from index from on.
+func (f *fleet) sightings(ctx context.Context, from int) ([]xds.MarkerSightings, error) {
+	s, err := f.Sightings(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	return s.All()
 }
 
 // announce tells the sidecars of one marker and returns its index.

@@ -172,7 +172,7 @@ func istiod(ctx context.Context, o *options) (results []table.Row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.record(ctx, f); err != nil {
+	if err := o.record(ctx, f, spec.Proxies); err != nil {
 		return nil, err
 	}
 	results = append(results,

@@ -9,16 +9,18 @@ import (
 	"os"
 
 	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/xds"
 	"github.com/meshtrial/meshtrial/xds/server"
 )
 
 // record keeps what istiod sent one of the fleet's sidecars for the part limit,
 // and writes it to the file that was named.
-func (o *options) record(ctx context.Context, f *fleet) error {
-	kinds, err := f.Holdings(ctx)
+func (o *options) record(ctx context.Context, f *fleet, proxies []xds.Proxy) error {
+	held, err := f.Holdings(ctx)
 	if err != nil {
 		return err
 	}
+	kinds := xds.Holdings(proxies, held)
 	if len(kinds) == 0 {
 		return errors.New("the fleet has no sidecars")
 	}

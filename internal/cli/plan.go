@@ -237,7 +237,7 @@ func deploysControl(p *study.Plan) (string, error) {
 		}
 		connected, real = max(connected, l.Connected()), max(real, l.RealPods)
 	}
-	out := fmt.Sprintf("at most %s in one pod", proxies(connected))
+	out := fmt.Sprintf("at most %s in %s", proxies(connected), pods(p.Simulators()))
 	if real > 0 {
 		out += ", " + count(real, "real pod")
 		if p.Study.Measured(study.MeasureSidecars) {
@@ -248,6 +248,13 @@ func deploysControl(p *study.Plan) (string, error) {
 		return out + "; one istiod, and the real pods, live through all blocks", nil
 	}
 	return out + fmt.Sprintf("; istiod restarts before each trial, %s per block", count(p.Estimate().Trials, "time")), nil
+}
+
+func pods(n int) string {
+	if n == 1 {
+		return "one pod"
+	}
+	return count(n, "pod")
 }
 
 func proxies(n int) string {

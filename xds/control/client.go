@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -37,14 +36,9 @@ type Announced struct {
 	Total int `json:"total"`
 }
 
-// Sightings answers /v1/sightings, an entry for each marker announced.
-type Sightings struct {
-	Markers []xds.MarkerSightings `json:"markers"`
-}
-
-// Holdings answers /v1/holdings, an entry for each kind of proxy.
+// Holdings answers /v1/holdings: how many bytes each proxy holds.
 type Holdings struct {
-	Holdings []xds.Holding `json:"holdings"`
+	Bytes []int64 `json:"bytes"`
 }
 
 // Configuration answers /v1/configuration: what one proxy holds.
@@ -98,21 +92,16 @@ func lost(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// Sightings returns who saw the markers from index from on.
-func (c *Client) Sightings(ctx context.Context, from int) ([]xds.MarkerSightings, error) {
-	out, err := call[Sightings](ctx, c, http.MethodGet, "/v1/sightings?from="+strconv.Itoa(from), nil)
-	return out.Markers, err
-}
-
 // Account returns what the fleet has counted.
 func (c *Client) Account(ctx context.Context) (xds.Account, error) {
 	return call[xds.Account](ctx, c, http.MethodGet, "/v1/account", nil)
 }
 
-// Holdings lists the kinds of proxies and one that stands for each.
-func (c *Client) Holdings(ctx context.Context) ([]xds.Holding, error) {
+// Holdings returns how many bytes each proxy holds, which [xds.Holdings] makes kinds
+// of.
+func (c *Client) Holdings(ctx context.Context) ([]int64, error) {
 	out, err := call[Holdings](ctx, c, http.MethodGet, "/v1/holdings", nil)
-	return out.Holdings, err
+	return out.Bytes, err
 }
 
 // Configuration returns what the proxy that stands for a kind holds: a file

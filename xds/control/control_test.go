@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -98,7 +99,7 @@ func TestControl(t *testing.T) {
 	if _, err := c.Announce(ctx, []record.Marker{{Type: "cds"}}); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("a marker without text: %v", err)
 	}
-	seen, err := c.Sightings(ctx, 1)
+	seen, err := sightings(ctx, c, 1)
 	if err != nil || len(seen) != 1 || seen[0].Change != 2 || !seen[0].Gone || len(seen[0].Proxy) != 0 {
 		t.Errorf("%+v, %v", seen, err)
 	}
@@ -106,8 +107,12 @@ func TestControl(t *testing.T) {
 	if err != nil || account.Proxies != 2 || account.RSSBytes == 0 || account.CPU.TotalS() == 0 {
 		t.Errorf("%+v, %v", account, err)
 	}
-	holdings, err := c.Holdings(ctx)
-	if err != nil || len(holdings) != 2 || holdings[0].Proxies != 1 || holdings[0].Bytes != 0 {
+	bytesOf, err := c.Holdings(ctx)
+	if err != nil || len(bytesOf) != 2 {
+		t.Fatalf("%v, %v", bytesOf, err)
+	}
+	holdings := xds.Holdings(spec.Proxies, bytesOf)
+	if len(holdings) != 2 || holdings[0].Proxies != 1 || holdings[0].Bytes != 0 {
 		t.Fatalf("%+v, %v", holdings, err)
 	}
 	file, err := c.Configuration(ctx, holdings[0])
@@ -149,6 +154,45 @@ func TestControl(t *testing.T) {
 	}
 }
 
+// sightings reads all of them.
+func sightings(ctx context.Context, c *control.Client, from int) ([]xds.MarkerSightings, error) {
+	s, err := c.Sightings(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	return s.All()
+}
+
+// Sightings that break off are no fewer sightings.
+func TestSightingsBreakOff(t *testing.T) {
+	const one = `{"change":1,"marker":0,"type":"cds","proxy":[4],"received_unix_ns":[9],"acked_unix_ns":[null]}`
+	for name, c := range map[string]struct {
+		body string
+		read int // markers
+		err  bool
+	}{
+		"none":           {`{"markers":0}`, 0, false},
+		"all":            {`{"markers":2}` + one + one, 2, false},
+		"one is missing": {`{"markers":2}` + one, 0, true},
+		"one is cut":     {`{"markers":2}` + one + one[:50], 0, true},
+		"of two lengths": {`{"markers":1}` + strings.Replace(one, "[9]", "[9,10]", 1), 0, true},
+		"nothing":        {``, 0, true},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, c.body) }))
+		got, err := sightings(t.Context(), control.NewClient(server.URL, nil), 0)
+		if len(got) != c.read || (err != nil) != c.err {
+			t.Errorf("%s: %d markers, %v", name, len(got), err)
+		}
+		for _, m := range got {
+			if len(m.Proxy) != 1 || m.Proxy[0] != 4 || m.AckedNS[0] != record.Never {
+				t.Errorf("%s: %+v", name, m)
+			}
+		}
+		server.Close()
+	}
+}
+
 // forgetful carries requests and loses the answer to the first announcement.
 type forgetful struct{ lost bool }
 
@@ -182,7 +226,7 @@ func TestAnnouncedOnce(t *testing.T) {
 	if !transport.lost {
 		t.Error("no answer was lost")
 	}
-	if seen, err := c.Sightings(ctx, 0); err != nil || len(seen) != 2 {
+	if seen, err := sightings(ctx, c, 0); err != nil || len(seen) != 2 {
 		t.Errorf("%d markers, %v", len(seen), err)
 	}
 }

@@ -6,7 +6,7 @@
 //	POST /v1/start       xds.Spec                -> Started
 //	GET  /v1/status                              -> xds.Status
 //	POST /v1/markers     Announcement            -> Announced
-//	GET  /v1/sightings?from=                     -> Sightings
+//	GET  /v1/sightings?from=                     -> their number, then an xds.MarkerSightings each
 //	GET  /v1/account                             -> xds.Account
 //	GET  /v1/holdings                            -> Holdings
 //	GET  /v1/configuration?proxy=&proxies=       -> Configuration

@@ -12,7 +12,7 @@ import (
 )
 
 func (s *Server) holdings(w http.ResponseWriter, _ *http.Request, f *xds.Fleet) {
-	jsonhttp.Answer(w, Holdings{Holdings: f.Holdings()})
+	jsonhttp.Answer(w, Holdings{Bytes: f.Bytes()})
 }
 
 // configuration packs what one proxy holds.

@@ -75,7 +75,7 @@ func (s *Server) mux() *http.ServeMux {
 	mux.HandleFunc("POST /v1/stop", s.stop)
 	mux.HandleFunc("GET /v1/status", s.withFleet(func(w http.ResponseWriter, _ *http.Request, f *xds.Fleet) { jsonhttp.Answer(w, f.Status()) }))
 	mux.HandleFunc("GET /v1/account", s.withFleet(func(w http.ResponseWriter, _ *http.Request, f *xds.Fleet) { jsonhttp.Answer(w, f.Account()) }))
-	mux.HandleFunc("GET /v1/sightings", s.withFleet(s.sightings))
+	mux.HandleFunc("GET /v1/sightings", s.withFleet(sightings))
 	mux.HandleFunc("GET /v1/holdings", s.withFleet(s.holdings))
 	mux.HandleFunc("GET /v1/configuration", s.withFleet(s.configuration))
 	jsonhttp.HandleClock(mux)
@@ -151,14 +151,6 @@ func (s *Server) markers(w http.ResponseWriter, r *http.Request, f *xds.Fleet) {
 		s.announced = append(s.announced, keyed{f, in.Key, answer})
 	}
 	jsonhttp.Answer(w, answer)
-}
-
-func (s *Server) sightings(w http.ResponseWriter, r *http.Request, f *xds.Fleet) {
-	from, ok := jsonhttp.Index(w, r, "from")
-	if !ok {
-		return
-	}
-	jsonhttp.Answer(w, Sightings{Markers: f.Sightings(from)})
 }
 
 // join connects one proxy more, whatever fleet runs.

@@ -20,6 +20,10 @@ func checkControl(plan *study.Plan) error {
 			return runner.Placed(plan, cell, err, "ask for fewer, or for smaller ones",
 				study.FactorServices, study.FactorEndpoints, study.FactorProxies, study.FactorGateways)
 		}
+		if n, of := l.Simulators, l.Connected(); n > max(1, of) {
+			return runner.Placed(plan, cell, errs.Usage("simulators %d: each needs a proxy of its own, and there are %d", n, of),
+				"more proxies, or fewer simulators", study.FactorSimulators, study.FactorProxies, study.FactorGateways)
+		}
 		changes, err := churn.NewPlan(churnSpec(plan.Study, cell, l, "check", 1))
 		if err != nil {
 			return runner.Placed(plan, cell, err, "another change, or more services and endpoints",

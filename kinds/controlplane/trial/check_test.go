@@ -17,6 +17,7 @@ func TestCheckPlaces(t *testing.T) {
 		{"too many pods", head + "settings: {services: 100000}\nfactors: {endpoints: [1, 100000]}\n", "x.yaml:4:22: ", "10000000000 pods are more than", "fewer"},
 		{"gateway without gateways", head + "factors: {change: [gateway]}\n", "x.yaml:4:19: ", "no proxy of any cell needs the change gateway", "gateways: 1"},
 		{"hidden from all", head + "settings: {change: service, export_to: \"~\"}\n", "x.yaml:4:20: ", "no proxy of any cell needs the change service", ""},
+		{"more simulators than proxies", head + "settings: {proxies: 2, simulators: 3}\n", "x.yaml:4:36: ", "simulators 3: each needs a proxy of its own, and there are 2", "fewer simulators"},
 		{"recorded changes", head[:len(head)-2] + ", trace: [1s endpoints-scale]}\nsettings: {services: 0, change: trace}\n", "x.yaml:4:33: ", "endpoints-scale needs", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -39,6 +40,7 @@ func TestCheckPlaces(t *testing.T) {
 		"settings: {change: no-op}\n", // nobody needs it: that is what it is for
 		"settings: {change: gateway, gateways: 1}\n",
 		"factors: {change: [gateway, service]}\n",
+		"settings: {proxies: 2, gateways: 1, simulators: 3}\n",
 		"factors: {export_to: [\"~\", \"*\"]}\n",
 	} {
 		s, err := study.Parse([]byte(head+good), "x.yaml", nil)

@@ -64,7 +64,7 @@ func audienceOf(l study.ControlLevels, levers mesh.Levers) verdict.Audience {
 // has one: what comes later is in none of its costs either.
 func (t *controlTrial) sight(ctx context.Context) error {
 	if len(t.ids) > 0 {
-		markers, err := t.c.fleet.Sightings(ctx, 0)
+		markers, err := t.fleet.sightings(ctx)
 		if err != nil {
 			return fmt.Errorf("sightings of the simulated sidecars: %w", err)
 		}
@@ -154,7 +154,7 @@ func (t *controlTrial) costs() {
 				out.Control.IdleSeconds = float64(t.idleEnd[node].EndNS-t.idleStart[node].EndNS) / 1e9
 			}
 		}
-		if node == t.c.role.Node {
+		if node == t.fleet.Pods[0].Node {
 			cpu, pressure, err := after.Machine.Since(before.Machine)
 			if err == nil {
 				out.CPU[record.PartMachine], out.Pressure = cpu, &pressure

@@ -81,12 +81,12 @@ func (t *controlTrial) realConfig(ctx context.Context) (runner.Artefact, error) 
 // simulatedConfigs asks the fleet for what one proxy of each kind holds: the
 // kind that a Sidecar applies to first, then those with the most proxies.
 func (t *controlTrial) simulatedConfigs(ctx context.Context) (files []runner.Artefact, err error) {
-	all, err := t.c.fleet.Holdings(ctx)
+	all, err := t.fleet.holdings(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, kind := range chosen(all, t.levers.Namespaces[0]) {
-		data, err := t.c.fleet.Configuration(ctx, kind)
+		data, err := t.fleet.configuration(ctx, kind)
 		if err != nil {
 			return files, err
 		}

@@ -14,16 +14,16 @@ import (
 	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/runner/hands"
 	"github.com/meshtrial/meshtrial/signals"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
-	xdscontrol "github.com/meshtrial/meshtrial/xds/control"
 	"k8s.io/client-go/rest"
 )
 
 // controlPlane is what trials of the control plane need in the cluster,
-// deployed: the pod of the simulated sidecars, observers, and whatever
+// deployed: the pods of the simulated sidecars, observers, and whatever
 // population and real pods the last trial's cell asked for.
 type controlPlane struct {
 	*site.Site
@@ -31,9 +31,10 @@ type controlPlane struct {
 	study *study.Study
 	world *population.World
 	// mesh is the control plane under test.
-	mesh  mesh.ControlPlane
-	fleet *xdscontrol.Client
-	role  site.Pod // the simulated sidecars' pod
+	mesh mesh.ControlPlane
+	// simulators are the pods for simulated sidecars, as many as wanted.
+	simulators []simulator
+	wanted     int
 	// reals are the real pods of the last trial, with their sidecars.
 	reals []site.Pod
 	// caller sends the traffic of the last trial; nil without traffic.
@@ -62,7 +63,7 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 	}
 	config := o.Lab.RESTConfig()
 	config.QPS, config.Burst = -1, -1
-	c = &controlPlane{Site: s, o: o, study: o.Study, mesh: o.Control, config: config, label: r.Plan.Label, profiled: map[string]bool{},
+	c = &controlPlane{Site: s, o: o, study: o.Study, mesh: o.Control, config: config, label: r.Plan.Label, profiled: map[string]bool{}, wanted: r.Plan.Simulators(),
 		say: func(format string, args ...any) {
 			r.Tell(runner.Event{Stage: "step", Text: fmt.Sprintf(format, args...)})
 		}}
@@ -99,7 +100,7 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 func (c *controlPlane) find(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
-	err := lab.WaitPods(limited, c.Kube, c.Namespace, mesh.AppLabel+"="+site.RoleXDS, 1)
+	err := lab.WaitPods(limited, c.Kube, c.Namespace, mesh.AppLabel+"="+site.RoleXDS, c.wanted)
 	if err == nil {
 		err = c.AwaitObservers(limited)
 	}
@@ -109,20 +110,10 @@ func (c *controlPlane) find(ctx context.Context) error {
 	if err != nil {
 		return c.SeeEvents(err)
 	}
-	byApp, err := c.ReadyPods(ctx)
-	if err != nil {
+	if _, err := c.ReadyPods(ctx); err != nil {
 		return err
 	}
-	pod := byApp[site.RoleXDS]
-	if pod == nil {
-		return fmt.Errorf("the simulated sidecars' pod is no longer ready in namespace %s", c.Namespace)
-	}
-	c.role = site.PodOf(pod)
-	c.fleet = xdscontrol.NewClient(lab.InPod, c.HTTP(pod, site.XDSControlPort))
-	if _, err := c.fleet.Version(ctx); err != nil {
-		return fmt.Errorf("reach the simulated sidecars: %w", err)
-	}
-	return nil
+	return c.findSimulators(ctx)
 }
 
 // awaitIstiodObserved waits until the nodes of istiod's pods have an observer.
@@ -164,12 +155,20 @@ func (c *controlPlane) Place() *site.Site { return c.Site }
 func (c *controlPlane) Pods() []site.Pod { return c.reals }
 
 // Measure implements Stage.
-func (c *controlPlane) Measure(ctx context.Context, job runner.Job) (runner.Completed, error) {
-	t, err := newControlTrial(c, job)
-	if err != nil {
-		return runner.Completed{Trial: t.out}, err
-	}
-	return t.measure(ctx)
+func (c *controlPlane) Measure(ctx context.Context, job runner.Job) (done runner.Completed, err error) {
+	done.Trial, err = hands.AgainIfLost(ctx, func(lost []string) (record.Trial, error) {
+		t, err := newControlTrial(c, job)
+		if err != nil {
+			return t.out, err
+		}
+		t.seen.Repeated = lost
+		done, err = t.measure(ctx)
+		return done.Trial, err
+	}, func(lost error) error {
+		c.Note(fmt.Sprintf("trial %s, of %s simulators, is repeated: %v", job.ID, job.Cell[study.FactorSimulators], lost))
+		return c.Reconnect(ctx)
+	})
+	return done, err
 }
 
 // Reconnect implements Stage.
@@ -189,11 +188,9 @@ func (c *controlPlane) Remove(ctx context.Context) error {
 	defer ending.Owe(ctx, "istiod as it was, and the simulated pods", "")()
 	ctx, cancel := ending.Within(ctx, site.RestoreTimeout)
 	defer cancel()
-	if c.fleet != nil {
-		stopping, cancel := context.WithTimeout(ctx, site.StopTimeout)
-		_, _ = c.fleet.Stop(stopping) // an error means that none runs, or that its pod is gone
-		cancel()
-	}
+	stopping, stopped := context.WithTimeout(ctx, site.StopTimeout)
+	newFleet(c.simulators).stop(stopping)
+	stopped()
 	c.say("putting istiod back as it was, removing the simulated pods")
 	err := c.putBack(ctx)
 	if c.series != nil {

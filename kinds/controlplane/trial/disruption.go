@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner/hands"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/xds"
 )
@@ -30,17 +31,21 @@ const (
 
 // disrupt does to all connections what the cell asks for, and watches how they come
 // back. It happens last: it changes nothing that was counted. Where it cannot be
-// carried through the trial is not valid.
-func (t *controlTrial) disrupt(ctx context.Context) {
+// carried through the trial is not valid; the error is of a simulator that was lost.
+func (t *controlTrial) disrupt(ctx context.Context) error {
 	if t.levels.Disruption.Kind == "" || ctx.Err() != nil {
-		return
+		return nil
 	}
 	seen, err := t.disruption(ctx)
-	if err != nil {
+	switch err = t.fleet.asLost(ctx, err); {
+	case errors.Is(err, hands.ErrLost):
+		return err
+	case err != nil:
 		t.seen.Unread = append(t.seen.Unread, record.Check{Name: "disruption", Detail: err.Error()})
-		return
+	default:
+		t.seen.Disruption = seen
 	}
-	t.seen.Disruption = seen
+	return nil
 }
 
 func (t *controlTrial) disruption(ctx context.Context) (*verdict.Disruption, error) {
@@ -55,7 +60,7 @@ func (t *controlTrial) disruption(ctx context.Context) (*verdict.Disruption, err
 	w.look(ctx)
 	began := time.Now()
 	w.seen.BeganNS = began.UnixNano()
-	if _, err := t.c.fleet.BeginOutage(ctx, d.Kind == study.DisruptionDrop); err != nil {
+	if err := t.fleet.beginOutage(ctx, d.Kind == study.DisruptionDrop); err != nil {
 		return nil, fmt.Errorf("tell the simulated sidecars: %w", err)
 	}
 	stop := w.watch(ctx)
@@ -148,7 +153,7 @@ func (t *controlTrial) readyAt(ctx context.Context, old []mesh.ControlPod, come 
 // it waits so long in any case. One that had no stream at the beginning has none to lose.
 func (t *controlTrial) awaitBack(ctx context.Context, d study.Disruption, limit time.Time) (xds.Outage, error) {
 	for {
-		o, err := t.c.fleet.Outage(ctx)
+		o, err := t.fleet.outage(ctx)
 		if err != nil {
 			return o, fmt.Errorf("watch the simulated sidecars: %w", err)
 		}
@@ -211,7 +216,7 @@ func (w *aftermath) look(ctx context.Context) {
 // counts. What cannot be read is told in the error, and the rest is there.
 func (t *controlTrial) lookAround(ctx context.Context) (verdict.Look, error) {
 	l := verdict.Look{AtNS: time.Now().UnixNano()}
-	status, err := t.c.fleet.Status(ctx)
+	status, err := t.fleet.status(ctx)
 	l.Synced = status.Synced
 	pods, podsErr := t.c.mesh.Started(ctx)
 	err = errors.Join(err, podsErr)

@@ -56,7 +56,7 @@ func (t *controlTrial) joined(ctx context.Context) (*record.Join, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := t.c.fleet.Join(ctx, spec)
+	j, err := t.fleet.apis[0].Join(ctx, spec)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/population"
@@ -34,7 +35,11 @@ func (controlKind) Fit(ctx context.Context, o *runner.Options, plan *study.Plan)
 
 // Deploy implements [Kind].
 func (controlKind) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage, error) {
-	r.Tell(runner.Event{Stage: "deploy", Text: "deploying the simulated sidecars' pod"})
+	what := "pod"
+	if n := r.Plan.Simulators(); n > 1 {
+		what = fmt.Sprintf("%d pods", n)
+	}
+	r.Tell(runner.Event{Stage: "deploy", Text: "deploying the simulated sidecars' " + what})
 	c, err := deployControl(ctx, r)
 	if err != nil {
 		return nil, err

@@ -14,12 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// createRoles makes the observers and the pod of the simulated sidecars.
+// createRoles makes the observers and the pods of the simulated sidecars.
 func (c *controlPlane) createRoles(ctx context.Context) error {
 	if err := c.CreateObservers(ctx); err != nil {
 		return err
 	}
-	d := xdsDeployment(c.Namespace, c.o.Lab.Images(), c.Run)
+	d := xdsDeployment(c.Namespace, c.o.Lab.Images(), c.Run, c.wanted)
 	if _, err := c.Kube.AppsV1().Deployments(c.Namespace).Create(ctx, d, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create Deployment %s: %w", d.Name, err)
 	}
@@ -27,8 +27,9 @@ func (c *controlPlane) createRoles(ctx context.Context) error {
 	return nil
 }
 
-// xdsDeployment is the pod in which all simulated sidecars live.
-func xdsDeployment(namespace string, images lab.Images, run string) *appsv1.Deployment {
+// xdsDeployment is the pod in which all simulated sidecars live, or the pods that they
+// are shared out to, over the nodes as far as that goes.
+func xdsDeployment(namespace string, images lab.Images, run string, pods int) *appsv1.Deployment {
 	pod := site.RolePod(site.RoleXDS, run, corev1.Container{
 		Name: site.RoleXDS,
 		Args: []string{"xds", "--control", "127.0.0.1:" + strconv.Itoa(site.XDSControlPort), "--alone", site.Alone.String()},
@@ -38,13 +39,18 @@ func xdsDeployment(namespace string, images lab.Images, run string) *appsv1.Depl
 	// gets on the same node, and acknowledge tens of milliseconds late.
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("300m")
 	pod.Labels["sidecar.istio.io/inject"] = "false"
+	this := &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: site.RoleXDS}}
+	if pods > 1 {
+		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname,
+			WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: this}}
+	}
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: site.RoleXDS, Namespace: namespace, Labels: site.Labels(run, site.RoleXDS)},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: site.Ptr(int32(1)),
+			Replicas: site.Ptr(int32(pods)),
 			// Two fleets at once would be counted as one.
 			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: site.RoleXDS}},
+			Selector: this,
 			Template: pod,
 		},
 	}

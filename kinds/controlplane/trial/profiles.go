@@ -42,7 +42,7 @@ func (t *controlTrial) profiles(ctx context.Context) []runner.Artefact {
 }
 
 func (t *controlTrial) takeProfiles(ctx context.Context) (files []runner.Artefact, err error) {
-	again, err := t.c.newDriver(ctx, churnSpec(t.c.study, t.job.Cell, t.levels, trialLabel(t.c.Run, t.job.ID)+"-p", t.job.Seed))
+	again, err := t.c.newDriver(ctx, churnSpec(t.c.study, t.job.Cell, t.levels, t.label()+"-p", t.job.Seed))
 	if err != nil {
 		return nil, err
 	}

@@ -195,6 +195,16 @@ func badProxies(n int, share float64) []int {
 	return out
 }
 
+// label is the trial's name in the names of what its changes make; that of a trial that
+// is repeated is another one.
+func (t *controlTrial) label() string {
+	label := trialLabel(t.c.Run, t.job.ID)
+	if len(t.seen.Repeated) > 0 {
+		label += "r"
+	}
+	return label
+}
+
 // trialLabel is a trial's name in the names of what its changes make: at most
 // 20 letters, and different in every attempt at a run.
 func trialLabel(run, id string) string {

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/runner/hands"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/xds"
@@ -33,6 +34,7 @@ type controlTrial struct {
 	known mesh.Levers
 	sizes population.Sizes
 
+	fleet   *fleet
 	ids     []population.Identity
 	applied mesh.Applied
 	plan    *churn.Plan
@@ -76,11 +78,15 @@ func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err 
 	if err := t.prepare(ctx); err != nil {
 		return done, err
 	}
+	t.fleet = newFleet(t.c.simulators[:t.levels.Simulators])
 	defer t.stopFleet(ctx)
 	if err := t.connect(ctx); err != nil {
-		return done, err
+		return done, t.fleet.asLost(ctx, err)
 	}
-	if err := t.window(ctx); err != nil {
+	if err := t.fleet.asLost(ctx, t.window(ctx)); err != nil {
+		if errors.Is(err, hands.ErrLost) { // and what the others saw is no part of a trial
+			return done, err
+		}
 		if done.Events = t.salvage(ctx); done.Events != nil {
 			done.Evidence = t.seen
 		}
@@ -88,7 +94,9 @@ func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err 
 	}
 	t.collect(ctx)
 	done.Files = append(t.configs(ctx), t.profiles(ctx)...)
-	t.disrupt(ctx)
+	if err := t.disrupt(ctx); err != nil {
+		return done, err
+	}
 	t.out, done.Events = t.judge()
 	done.Evidence = t.seen
 	t.out.Ended = time.Now().UTC()
@@ -153,7 +161,7 @@ func (t *controlTrial) prepare(ctx context.Context) error {
 	if err := t.c.awaitIstiodObserved(limited); err != nil {
 		return err
 	}
-	spec := churnSpec(t.c.study, t.job.Cell, t.levels, trialLabel(t.c.Run, t.job.ID), t.job.Seed)
+	spec := churnSpec(t.c.study, t.job.Cell, t.levels, t.label(), t.job.Seed)
 	if t.plan, err = churn.NewPlan(spec); err != nil {
 		return err
 	}
@@ -229,7 +237,7 @@ func (t *controlTrial) startFleet(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := t.c.fleet.Start(ctx, spec); err != nil {
+	if err := t.fleet.start(ctx, spec); err != nil {
 		return fmt.Errorf("start the simulated sidecars: %w", err)
 	}
 	return nil
@@ -255,7 +263,7 @@ func (t *controlTrial) awaitQuiet(ctx context.Context) error {
 	}
 	var enough time.Time
 	for last := ""; ; {
-		s, err := t.c.fleet.Status(ctx)
+		s, err := t.fleet.status(ctx)
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("watch the simulated sidecars: %w", err)
 		}
@@ -285,8 +293,7 @@ func (t *controlTrial) awaitQuiet(ctx context.Context) error {
 func (t *controlTrial) stopFleet(ctx context.Context) {
 	ctx, cancel := ending.Within(ctx, site.StopTimeout)
 	defer cancel()
-	// An error means that none runs, or that its pod is gone.
-	_, _ = t.c.fleet.Stop(ctx)
+	t.fleet.stop(ctx)
 }
 
 // cleanTimeout bounds the end of a trial's changes.
@@ -322,8 +329,9 @@ func (t *controlTrial) findTargets(ctx context.Context) error {
 		t.targets[p.Node] = append(t.targets[p.Node], observe.Target{
 			Name: fmt.Sprintf("%s-%d", record.PartControl, i), PodUID: p.UID, ContainerID: p.Containers[p.Container]})
 	}
-	role := t.c.role
-	t.targets[role.Node] = append(t.targets[role.Node], observe.Target{Name: partSimulator, PodUID: role.UID, ContainerID: role.Containers[site.RoleXDS]})
+	for i, p := range t.fleet.Pods {
+		t.targets[p.Node] = append(t.targets[p.Node], observe.Target{Name: fmt.Sprintf("%s-%d", record.PartSimulator, i), PodUID: p.UID, ContainerID: p.Containers[site.RoleXDS]})
+	}
 	for i, p := range t.c.reals {
 		for _, name := range mesh.Sidecars(t.c.o.Mesh).Containers {
 			if id := p.Containers[name]; id != "" {
@@ -334,9 +342,6 @@ func (t *controlTrial) findTargets(ctx context.Context) error {
 	t.c.WithNodesHere(t.targets)
 	return nil
 }
-
-// partSimulator is the simulated sidecars' part of a trial's cost.
-const partSimulator = record.PartSimulator
 
 // snapshot reads the counters of all nodes at an edge of a window, and their
 // other processes.

@@ -18,9 +18,9 @@ import (
 // the simulated sidecars are told of markers and, after the last change, asked
 // whether anything still comes; real Envoys are asked what they have in force.
 func (t *controlTrial) window(ctx context.Context) error {
-	var err error
-	if t.seen.Clock.Ahead, t.seen.Clock.Bound, err = t.c.fleet.ClockOffset(ctx); err != nil {
-		return fmt.Errorf("compare clocks with the simulated sidecars: %w", err)
+	err := t.compareClocks(ctx)
+	if err != nil {
+		return err
 	}
 	if err := t.findTargets(ctx); err != nil {
 		return err
@@ -36,8 +36,8 @@ func (t *controlTrial) window(ctx context.Context) error {
 		return err
 	}
 	if len(t.ids) > 0 {
-		if t.seen.AccountBefore, err = t.c.fleet.Account(ctx); err != nil {
-			return fmt.Errorf("account of the simulated sidecars: %w", err)
+		if t.seen.AccountBefore, err = t.fleet.account(ctx); err != nil {
+			return err
 		}
 	}
 	t.c.say("%d changes in %.1f s", len(t.plan.Changes), time.Duration(t.plan.DurationNS()).Seconds())
@@ -74,8 +74,8 @@ func (t *controlTrial) window(ctx context.Context) error {
 		t.warn("istiod's metrics were not all recorded as series: %v", err)
 	}
 	if len(t.ids) > 0 {
-		if t.seen.AccountAfter, err = t.c.fleet.Account(ctx); err != nil {
-			return fmt.Errorf("account of the simulated sidecars: %w", err)
+		if t.seen.AccountAfter, err = t.fleet.account(ctx); err != nil {
+			return err
 		}
 	}
 	if !t.weighsSidecars() { // else settling looked last, after the window
@@ -83,7 +83,9 @@ func (t *controlTrial) window(ctx context.Context) error {
 			return err
 		}
 	}
-	t.compareClocks(ctx)
+	if err := t.compareAgain(ctx); err != nil {
+		return err
+	}
 	if t.after, err = t.c.look(ctx); err != nil {
 		return err
 	}
@@ -129,14 +131,40 @@ func (t *controlTrial) closeWindow(ctx context.Context, start time.Time) (w reco
 	return record.Window{Start: start.UTC(), Seconds: time.Since(start).Seconds(), Intervals: 1}, nil
 }
 
-// compareClocks looks at the end where the simulated sidecars' clock is.
-func (t *controlTrial) compareClocks(ctx context.Context) {
-	ahead, bound, err := t.c.fleet.ClockOffset(ctx)
+// firstClock is where the simulated sidecars' clock is, of several pods the first
+// one's.
+func (t *controlTrial) firstClock(ctx context.Context) (verdict.Clock, error) {
+	ahead, bound, err := t.fleet.apis[0].ClockOffset(ctx)
+	if err != nil {
+		return verdict.Clock{}, t.fleet.Lost(fmt.Errorf("compare clocks with the simulated sidecars: %w", err))
+	}
+	return verdict.Clock{Ahead: ahead, Bound: bound}, nil
+}
+
+// compareClocks looks where the simulated sidecars' clocks are before the window.
+func (t *controlTrial) compareClocks(ctx context.Context) (err error) {
+	if t.seen.Clock, err = t.firstClock(ctx); err != nil {
+		return err
+	}
+	t.fleet.clocks, err = t.fleet.compare(ctx)
+	return err
+}
+
+// compareAgain looks at the end where the simulated sidecars' clocks are. Of several
+// pods that must be known.
+func (t *controlTrial) compareAgain(ctx context.Context) error {
+	clock, err := t.firstClock(ctx)
 	if err != nil {
 		t.warn("the simulated sidecars' clock could not be compared once more at the end: %v", err)
-		return
+	} else {
+		t.seen.ClockAfter = &clock
 	}
-	t.seen.ClockAfter = &verdict.Clock{Ahead: ahead, Bound: bound}
+	after, err := t.fleet.compare(ctx)
+	if err != nil {
+		return err
+	}
+	t.out.Control.Simulators = t.fleet.record(after)
+	return nil
 }
 
 // driveLead is how long before the first change the driver is told: its
@@ -149,8 +177,7 @@ func (t *controlTrial) announce(ctx context.Context, markers []record.Marker) er
 	if len(t.ids) == 0 {
 		return nil
 	}
-	_, err := t.c.fleet.Announce(ctx, markers)
-	return err
+	return t.fleet.announce(ctx, markers)
 }
 
 // endSnapshot is the snapshot at the window's end. Where a container is gone
@@ -207,7 +234,7 @@ func (t *controlTrial) settle(ctx context.Context) error {
 	for every := statusEvery; ; every = min(settleMost, every*9/8) {
 		quiet, lastChange := true, int64(0)
 		if len(t.ids) > 0 {
-			s, err := t.c.fleet.Status(ctx)
+			s, err := t.fleet.status(ctx)
 			if err != nil {
 				return fmt.Errorf("watch the simulated sidecars: %w", err)
 			}

@@ -69,6 +69,8 @@ type Evidence struct {
 	// Disruption is what was seen of the one after the window; nil without any.
 	Disruption *Disruption `json:"disruption,omitempty"`
 
+	// Repeated says in words why earlier attempts at the trial came to no end.
+	Repeated []string `json:"repeated,omitempty"`
 	// Unread are counters that could not be read, or that began anew.
 	Unread []record.Check `json:"unread,omitempty"`
 	// Problems say in words what could not be seen, and what was odd.

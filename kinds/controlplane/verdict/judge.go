@@ -52,8 +52,7 @@ func (e Evidence) check(t record.Trial) error {
 		return fmt.Errorf("the disruption's columns have different lengths")
 	}
 	for _, m := range slices.Concat(e.Markers, e.Envoys) {
-		n := len(m.Proxy)
-		if len(m.ReceivedNS) != n || len(m.AckedNS) != n || m.Stays != nil && (len(m.Stays.ReceivedNS) != len(m.Stays.Proxy) || len(m.Stays.AckedNS) != len(m.Stays.Proxy)) {
+		if !m.Even() {
 			return fmt.Errorf("the sightings of change %d have columns of different lengths", m.Change)
 		}
 	}
@@ -67,6 +66,9 @@ func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Ev
 	r := newRuling(t, e, l)
 	r.count()
 	waterfall := r.stages()
+	for _, text := range e.Repeated {
+		r.Warn("%s", verdict.Repeated(text))
+	}
 	for _, text := range e.Problems {
 		r.Warn("%s", text)
 	}
@@ -77,6 +79,7 @@ func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Ev
 	r.odd(waterfall)
 	r.changes()
 	if e.Audience.Simulated > 0 {
+		r.simulators()
 		r.fleet()
 	}
 	r.schedule()

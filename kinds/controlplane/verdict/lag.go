@@ -25,9 +25,13 @@ func (r *ruling) lag() {
 		r.Check(name, false, "nothing tells how late the simulated sidecars were: no message and no timer was seen in the window")
 		return
 	}
-	lag := fmt.Sprintf("the simulated sidecars read what had arrived late by %.0f us at the median and %.0f at p99", a.Lag.P50, a.Lag.P99)
+	who := ""
+	if n := len(r.trial.Control.Simulators); n > 1 {
+		who = fmt.Sprintf(" of the busiest of %d simulators", n)
+	}
+	lag := fmt.Sprintf("the simulated sidecars%s read what had arrived late by %.0f us at the median and %.0f at p99", who, a.Lag.P50, a.Lag.P99)
 	if a.LagSource == xds.LagTimer {
-		lag = fmt.Sprintf("the simulated sidecars' timers were late by %.0f us at the median and %.0f at p99", a.Lag.P50, a.Lag.P99)
+		lag = fmt.Sprintf("the timers of the simulated sidecars%s were late by %.0f us at the median and %.0f at p99", who, a.Lag.P50, a.Lag.P99)
 		r.Warn("the kernel gave no times of what arrived: receipts are later by what the simulated sidecars took to read, about as late as their timers are")
 	}
 	acks, most := acknowledged(r.events), r.limits.Of(simulatorLagMost)

@@ -70,7 +70,7 @@ var Limits = []verdict.Limit{
 	simulatorLag, simulatorLagLeast, simulatorLagMost, simulatorLagTiny,
 	driverSchedule, driverMoved, driverMovedShare, driverBeside, driverLeast,
 	commitsNoted, commitsLate, apiServer, pushesEdge, pushesEdgeShare, pushesReal, trafficLog, trafficLogLeast,
-	trafficWait, simulatorCPU, realCPU, clockBound, clockDrift, stageEarly, verdict.Steal,
+	trafficWait, simulatorCPU, realCPU, clockBound, clockDrift, simulatorsApart, stageEarly, verdict.Steal,
 }
 
 // lasting is a limit that is a time.

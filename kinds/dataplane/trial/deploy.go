@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -16,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/runner/hands"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	workercontrol "github.com/meshtrial/meshtrial/worker/control"
@@ -188,7 +188,7 @@ func (d *deployed) connect(ctx context.Context) error {
 		return d.NewPod(ctx, pod, d.o.Mesh)
 	}
 	for v, w := range d.clients {
-		pods, err := d.podsOf(ctx, w, byApp)
+		pods, err := d.ReadyOf(ctx, w.Name, d.replicasOf(w))
 		if err != nil {
 			return err
 		}
@@ -224,29 +224,6 @@ func (d *deployed) connect(ctx context.Context) error {
 	return nil
 }
 
-// podsOf are the ready pods of a workload, of several in the order of their names.
-func (d *deployed) podsOf(ctx context.Context, w mesh.Workload, byApp map[string]*corev1.Pod) ([]*corev1.Pod, error) {
-	want := d.replicasOf(w)
-	if want == 1 {
-		return []*corev1.Pod{byApp[w.Name]}, nil
-	}
-	all, err := d.Kube.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + w.Name})
-	if err != nil {
-		return nil, fmt.Errorf("pods of %s: %w", w.Name, err)
-	}
-	var out []*corev1.Pod
-	for i := range all.Items {
-		if lab.PodReady(&all.Items[i]) {
-			out = append(out, &all.Items[i])
-		}
-	}
-	if len(out) < want {
-		return nil, fmt.Errorf("workload %s has %d of its %d pods ready", w.Name, len(out), want)
-	}
-	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	return out[:want], nil
-}
-
 // Measure implements Stage.
 func (d *deployed) Measure(ctx context.Context, job runner.Job) (runner.Completed, error) {
 	renewed, err := d.renew(ctx, job.Block)
@@ -279,7 +256,7 @@ func (d *deployed) Measure(ctx context.Context, job runner.Job) (runner.Complete
 
 // carryThrough measures a trial that has not been judged.
 func (d *deployed) carryThrough(ctx context.Context, job runner.Job) (t *trialRun, trial record.Trial, log []byte, err error) {
-	trial, err = againIfLost(ctx, func(lost []string) (trial record.Trial, err error) {
+	trial, err = hands.AgainIfLost(ctx, func(lost []string) (trial record.Trial, err error) {
 		trial = record.Trial{Schema: record.Schema, Cell: job.Cell, Started: time.Now().UTC()}
 		// An autoscaler may have changed them since the last trial.
 		control, err := d.FindControlPlane(ctx, d.o.Mesh)
@@ -299,24 +276,6 @@ func (d *deployed) carryThrough(ctx context.Context, job runner.Job) (t *trialRu
 		return d.Reconnect(ctx)
 	})
 	return t, trial, log, err
-}
-
-// againIfLost makes an attempt at a trial. Where one of several generators was lost
-// the trial is void, whatever the others did: once the pods are found again another
-// attempt is made, and is told why. If that comes to no end either, the record says so.
-func againIfLost(ctx context.Context, attempt func(lost []string) (record.Trial, error), find func(lost error) error) (record.Trial, error) {
-	trial, err := attempt(nil)
-	if !errors.Is(err, errLost) || ctx.Err() != nil {
-		return trial, err
-	}
-	lost := err
-	if err := find(lost); err != nil {
-		return trial, fmt.Errorf("%w; then its pod was not found again: %w", lost, err)
-	}
-	if trial, err = attempt([]string{lost.Error()}); err != nil {
-		trial.Validity.Warnings = append(trial.Validity.Warnings, verdict.Repeated(lost.Error()))
-	}
-	return trial, err
 }
 
 // Reconnect finds the pods again after something broke, waiting until they

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -17,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/load"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner/hands"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -27,7 +26,7 @@ type hand struct {
 	*loadRole
 	started loadcontrol.Started
 	// before and after the trial is how its clock stood beside the first hand's.
-	before, after loadcontrol.Offset
+	before, after hands.Clock
 }
 
 // setHands takes as many load pods as the cell asks for, and finds the proxies that
@@ -61,56 +60,31 @@ func (t *trialRun) setHands(roles []*loadRole) error {
 	return nil
 }
 
-// each does something with all hands at once, and waits for all of them also where
-// one fails: what another has begun can then be ended.
+// all are the trial's hands.
+func (t *trialRun) all() hands.Hands {
+	all := hands.Hands{What: "generator", In: "load pod"}
+	for _, h := range t.hands {
+		all.Pods = append(all.Pods, h.pod)
+	}
+	return all
+}
+
+// each does something with all hands at once.
 func (t *trialRun) each(do func(i int, h *hand) error) error {
-	failed := make([]error, len(t.hands))
-	var all sync.WaitGroup
-	for i, h := range t.hands {
-		all.Go(func() {
-			if failed[i] = do(i, h); failed[i] != nil && len(t.hands) > 1 {
-				failed[i] = fmt.Errorf("load pod %s: %w", h.pod.Name, failed[i])
-			}
-		})
-	}
-	all.Wait()
-	return errors.Join(failed...)
+	return t.all().Each(func(i int) error { return do(i, t.hands[i]) })
 }
 
-// errLost is in the error of a hand that is not there any more, or that ended before
-// its time. What the others did is then no trial, and there can be one once its pod
-// is back.
-var errLost = errors.New("the generator was lost")
-
-// lost marks the error of one of several hands.
-func (t *trialRun) lost(err error) error {
-	if err == nil || len(t.hands) == 1 {
-		return err
-	}
-	return fmt.Errorf("%w: %w", errLost, err)
-}
-
-// asLost marks an error that only says what one notices of a hand that is gone, as the
-// observer of its node does: whether one is, it asks them. A hand that has begun must
-// still know of its run.
+// asLost marks an error of which a hand that is gone may be the cause. One that has
+// begun must still know of its run.
 func (t *trialRun) asLost(ctx context.Context, err error) error {
-	if err == nil || len(t.hands) == 1 || errors.Is(err, errLost) {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, site.StopTimeout)
-	defer cancel()
-	gone := t.each(func(_ int, h *hand) (err error) {
-		if h.started.Run == "" {
+	return t.all().AsLost(ctx, err, func(ctx context.Context, i int) (err error) {
+		if h := t.hands[i]; h.started.Run == "" {
 			_, err = h.api.Version(ctx)
 		} else {
 			_, err = h.api.Intervals(ctx, h.started.Run, 0)
 		}
-		return t.lost(err)
-	})
-	if gone == nil {
 		return err
-	}
-	return fmt.Errorf("%w; %w", gone, err)
+	})
 }
 
 // startLimit bounds how long a start that reaches no server is tried again: a
@@ -167,12 +141,12 @@ func (t *trialRun) startTogether(ctx context.Context, specs []load.Spec) error {
 		at := told.Add(ahead)
 		err := t.each(func(i int, h *hand) error {
 			spec := specs[i]
-			spec.StartAtUnixNS = at.Add(h.before.Offset).UnixNano()
+			spec.StartAtUnixNS = at.Add(h.before.Ahead).UnixNano()
 			err := h.start(ctx, spec)
 			if answer := (*jsonhttp.StatusError)(nil); errors.As(err, &answer) {
 				return err // it is there, and refuses
 			}
-			return t.lost(err)
+			return t.all().Lost(err)
 		})
 		if err == nil {
 			if t.d.ahead = ahead; first {
@@ -224,10 +198,10 @@ func (t *trialRun) intervals(ctx context.Context, from int) ([]load.Summary, err
 	err := t.each(func(i int, h *hand) error {
 		status, err := h.api.Intervals(ctx, h.started.Run, from)
 		if err != nil {
-			return t.lost(fmt.Errorf("watch the generator: %w", err))
+			return t.all().Lost(fmt.Errorf("watch the generator: %w", err))
 		}
 		if status.Error != "" {
-			return t.lost(fmt.Errorf("the generator ended: %s", status.Error))
+			return t.all().Lost(fmt.Errorf("the generator ended: %s", status.Error))
 		}
 		all[i] = status.Intervals
 		return nil
@@ -260,7 +234,7 @@ func together(all [][]load.Summary) []load.Summary {
 func (t *trialRun) endAfter(ctx context.Context, interval int) error {
 	return t.each(func(_ int, h *hand) error {
 		_, err := h.api.StopAfter(ctx, h.started.Run, interval)
-		return t.lost(err)
+		return t.all().Lost(err)
 	})
 }
 
@@ -283,10 +257,10 @@ func (t *trialRun) sum(ctx context.Context, from, to int) (*load.Result, []recor
 	streams := make([]*load.Stream, len(t.hands))
 	err := t.each(func(i int, h *hand) (err error) {
 		streams[i], err = h.api.Stream(ctx, h.started.Run)
-		return t.lost(err)
+		return t.all().Lost(err)
 	})
 	if err == nil {
-		err = t.clocks(ctx, func(h *hand) *loadcontrol.Offset { return &h.after })
+		err = t.clocks(ctx, func(h *hand) *hands.Clock { return &h.after })
 	}
 	var hands []record.Hand
 	if err == nil {
@@ -322,49 +296,25 @@ func (t *trialRun) complete(streams []*load.Stream, to int) ([]record.Hand, erro
 	for i, s := range streams {
 		h := t.hands[i]
 		if end := int64(to) * int64(t.o.Study.Interval); s.Interrupted || s.EndNS < end || s.Count < to {
-			return nil, t.lost(fmt.Errorf("load pod %s ended %v after its start, before the window did", h.pod.Name, time.Duration(s.EndNS).Round(time.Millisecond)))
+			return nil, t.all().Lost(fmt.Errorf("load pod %s ended %v after its start, before the window did", h.pod.Name, time.Duration(s.EndNS).Round(time.Millisecond)))
 		}
-		s.Start = s.Start.Add(-h.before.Offset)
-		out[i] = record.Hand{Pod: h.pod.Name, Node: h.pod.Node, Connections: s.Spec.Connections, Before: recordClock(h.before), After: recordClock(h.after)}
+		s.Start = s.Start.Add(-h.before.Ahead)
+		out[i] = record.Hand{Pod: h.pod.Name, Node: h.pod.Node, Connections: s.Spec.Connections, Before: h.before.Record(), After: h.after.Record()}
 	}
 	return out, nil
 }
 
-func recordClock(o loadcontrol.Offset) record.Clock {
-	return record.Clock{AheadUS: record.Microseconds(o.Offset), ErrorUS: record.Microseconds(o.Uncertainty)}
-}
-
-// comparisons are how often clocks of hands are compared, each time by the quickest
-// of several exchanges. What all of them allow is believed.
-const comparisons = 10
-
-// clocks compares the hands' clocks with the first one's, by way of this
-// machine's. Hands on one node have one clock.
-func (t *trialRun) clocks(ctx context.Context, of func(*hand) *loadcontrol.Offset) error {
-	seen := make([]loadcontrol.Offset, len(t.hands))
-	err := t.each(func(i int, h *hand) error {
-		least, most := time.Duration(math.MinInt64), time.Duration(math.MaxInt64)
-		for range comparisons {
-			o, err := h.api.ClockOffset(ctx)
-			if err != nil {
-				return t.lost(fmt.Errorf("compare clocks with the generator: %w", err))
-			}
-			least, most = max(least, o.Offset-o.Uncertainty), min(most, o.Offset+o.Uncertainty)
-		}
-		if least > most {
-			return fmt.Errorf("its clock, or this machine's, was set by %v or more while they were compared", least-most)
-		}
-		seen[i] = loadcontrol.Offset{Offset: least + (most-least)/2, Uncertainty: (most - least + 1) / 2}
-		return nil
+// clocks compares the hands' clocks with the first one's.
+func (t *trialRun) clocks(ctx context.Context, of func(*hand) *hands.Clock) error {
+	seen, err := t.all().Clocks(func(i int) (ahead, bound time.Duration, err error) {
+		o, err := t.hands[i].api.ClockOffset(ctx)
+		return o.Offset, o.Uncertainty, err
 	})
 	if err != nil {
 		return err
 	}
 	for i, h := range t.hands {
-		*of(h) = loadcontrol.Offset{}
-		if h.pod.Node != t.client.pod.Node {
-			*of(h) = loadcontrol.Offset{Offset: seen[i].Offset - seen[0].Offset, Uncertainty: seen[i].Uncertainty + seen[0].Uncertainty}
-		}
+		*of(h) = seen[i]
 	}
 	return nil
 }
@@ -376,13 +326,13 @@ func (t *trialRun) clocks(ctx context.Context, of func(*hand) *loadcontrol.Offse
 func (t *trialRun) measureSkew(ctx context.Context) error {
 	generator, err := t.client.api.ClockOffset(ctx)
 	if err != nil {
-		return t.lost(fmt.Errorf("compare clocks with the generator: %w", err))
+		return t.all().Lost(fmt.Errorf("compare clocks with the generator: %w", err))
 	}
 	if generator.Offset.Abs() > generator.Uncertainty {
 		t.clockAhead = generator.Offset
 	}
 	if len(t.hands) > 1 {
-		if err := t.clocks(ctx, func(h *hand) *loadcontrol.Offset { return &h.before }); err != nil {
+		if err := t.clocks(ctx, func(h *hand) *hands.Clock { return &h.before }); err != nil {
 			return err
 		}
 	}

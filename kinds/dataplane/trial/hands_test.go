@@ -27,6 +27,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/runner/hands"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	workercontrol "github.com/meshtrial/meshtrial/worker/control"
@@ -128,14 +129,14 @@ func TestHandsTogether(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := trial.hands[1].before
-			if off := before.Offset - 5*time.Millisecond; off.Abs() > before.Uncertainty || trial.hands[0].before != (loadcontrol.Offset{}) {
-				t.Errorf("the clock is %v ahead, within %v", before.Offset, before.Uncertainty)
+			if off := before.Ahead - 5*time.Millisecond; off.Abs() > before.Bound || trial.hands[0].before != (hands.Clock{}) {
+				t.Errorf("the clock is %v ahead, within %v", before.Ahead, before.Bound)
 			}
 			if err := trial.start(ctx, trial.spec); err != nil {
 				t.Fatal(err)
 			}
-			if apart := time.Duration(trial.hands[1].started.StartUnixNS - trial.started.StartUnixNS); apart != before.Offset {
-				t.Errorf("by their own clocks they began %v apart, and these differ by %v", apart, before.Offset)
+			if apart := time.Duration(trial.hands[1].started.StartUnixNS - trial.started.StartUnixNS); apart != before.Ahead {
+				t.Errorf("by their own clocks they began %v apart, and these differ by %v", apart, before.Ahead)
 			}
 			ended, err := trial.intervals(ctx, 0)
 			if err != nil || len(ended) > 0 && ended[0].Scheduled > trial.spec.Planned(0, 1e8) {
@@ -186,11 +187,11 @@ func TestAHandIsLost(t *testing.T) {
 		if how == "is gone" {
 			b.CloseClientConnections()
 			b.Close()
-			if err := trial.asLost(t.Context(), other); !errors.Is(err, errLost) || !errors.Is(err, other) {
+			if err := trial.asLost(t.Context(), other); !errors.Is(err, hands.ErrLost) || !errors.Is(err, other) {
 				t.Errorf("an observer noticed it: %v", err)
 			}
 		}
-		if _, err := trial.measured(t.Context(), 1, 6); !errors.Is(err, errLost) || !strings.Contains(err.Error(), "client-1") {
+		if _, err := trial.measured(t.Context(), 1, 6); !errors.Is(err, hands.ErrLost) || !strings.Contains(err.Error(), "client-1") {
 			t.Errorf("%s: %v", how, err)
 		}
 		trial.stop(t.Context())
@@ -253,45 +254,6 @@ func TestNextAhead(t *testing.T) {
 	}
 }
 
-// A trial that lost a generator is made again, once, and its record says so whatever
-// became of it; other errors do not repeat it.
-func TestAgainIfLost(t *testing.T) {
-	two := &trialRun{hands: make([]*hand, 2)}
-	gone, other := two.lost(errors.New("load pod b: gone")), errors.New("observe node n: gone")
-	if (&trialRun{hands: make([]*hand, 1)}).lost(other) != other || two.lost(nil) != nil {
-		t.Error("one generator was one of several, or none was lost")
-	}
-	for name, c := range map[string]struct {
-		ends     []error // of the attempts
-		find     error
-		attempts int
-		warned   bool
-		err      string
-	}{
-		"nothing":      {[]error{nil}, nil, 1, false, ""},
-		"another":      {[]error{other}, nil, 1, false, "observe node n"},
-		"lost":         {[]error{gone, nil}, nil, 2, false, ""}, // the trial is judged by its evidence
-		"lost twice":   {[]error{gone, gone}, nil, 2, true, "load pod b"},
-		"then another": {[]error{gone, other}, nil, 2, true, "observe node n"},
-		"not back":     {[]error{gone}, errors.New("no ready pod"), 1, false, "load pod b: gone; then its pod was not found again: no ready pod"},
-	} {
-		n := 0
-		trial, err := againIfLost(t.Context(), func(lost []string) (record.Trial, error) {
-			n++
-			if (len(lost) > 0) != (n > 1) {
-				t.Errorf("%s: attempt %d is told %q", name, n, lost)
-			}
-			return record.Trial{}, c.ends[n-1]
-		}, func(error) error { return c.find })
-		if n != c.attempts || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-			t.Errorf("%s: %d attempts, %v", name, n, err)
-		}
-		if w := trial.Validity.Warnings; (len(w) == 1) != c.warned || c.warned && w[0] != "the trial was repeated: the generator was lost: load pod b: gone" {
-			t.Errorf("%s: %q", name, w)
-		}
-	}
-}
-
 // handEnv has this test's program be a load role whose clock is so far ahead.
 const handEnv = "MESHTRIAL_TEST_HAND_AHEAD"
 
@@ -348,10 +310,10 @@ func TestHandsInProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := trial.hands[1]
-	if off := h.before.Offset - 5*time.Millisecond; off.Abs() > h.before.Uncertainty {
-		t.Errorf("the clock is %v ahead, within %v", h.before.Offset, h.before.Uncertainty)
+	if off := h.before.Ahead - 5*time.Millisecond; off.Abs() > h.before.Bound {
+		t.Errorf("the clock is %v ahead, within %v", h.before.Ahead, h.before.Bound)
 	}
-	t.Logf("a clock that is 5 ms ahead: %v, within %v", h.before.Offset, h.before.Uncertainty)
+	t.Logf("a clock that is 5 ms ahead: %v, within %v", h.before.Ahead, h.before.Bound)
 	if err := trial.start(t.Context(), trial.spec); err != nil {
 		t.Fatal(err)
 	}
@@ -373,7 +335,7 @@ func TestHandsOnOneNode(t *testing.T) {
 	defer b.Close()
 	trial := handsAt(t, studytest.Plan(t, twoHands), 0, a.URL, b.URL)
 	trial.hands[1].pod.Node = trial.hands[0].pod.Node
-	if err := trial.measureSkew(t.Context()); err != nil || trial.hands[1].before != (loadcontrol.Offset{}) {
+	if err := trial.measureSkew(t.Context()); err != nil || trial.hands[1].before != (hands.Clock{}) {
 		t.Errorf("%+v, %v", trial.hands[1].before, err)
 	}
 }

@@ -1,8 +1,6 @@
 package verdict
 
 import (
-	"math"
-
 	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -39,14 +37,11 @@ func checkHands(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) 
 // tell. Where bounds of errors are wider than the limit nobody knows: then a
 // schedule that must not be taken apart is not valid, and others warn.
 func checkClocks(s *verdict.Sheet, t record.Trial, l verdict.Limits) {
-	least, most, of := 0.0, 0.0, ""
-	for _, h := range t.Hands {
-		moved := math.Abs(h.After.AheadUS - h.Before.AheadUS)
-		least = max(least, moved-h.Before.ErrorUS-h.After.ErrorUS)
-		if apart := max(h.Before.ErrorUS, moved+h.After.ErrorUS); apart > most {
-			most, of = apart, " (pod "+h.Pod+")"
-		}
+	clocks := make([]verdict.Clocks, len(t.Hands))
+	for i, h := range t.Hands {
+		clocks[i] = verdict.Clocks{Pod: h.Pod, Before: h.Before, After: h.After}
 	}
+	least, most, of := verdict.Apart(clocks)
 	limit := l.Of(handsApart) * 1e6
 	// Evenly spaced requests and bursts, and whatever is not known to be neither.
 	exact := t.Cell[study.FactorRate] != rate.Word && t.Cell[study.FactorArrival] != study.ArrivalPoisson
@@ -71,6 +66,3 @@ func busiest(t record.Trial, e Evidence) (share float64, who string) {
 	}
 	return share, who
 }
-
-// Repeated says why a trial was begun anew.
-func Repeated(why string) string { return "the trial was repeated: " + why }

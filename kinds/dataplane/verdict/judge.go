@@ -83,7 +83,7 @@ func Of(t record.Trial, e Evidence, l verdict.Limits, verify func(mesh.Evidence)
 	}
 	s.Add(verify(m)...)
 	for _, text := range e.Repeated {
-		s.Warn("%s", Repeated(text))
+		s.Warn("%s", verdict.Repeated(text))
 	}
 	for _, text := range e.Unmeasured {
 		s.Warn("%s", text)

@@ -1,0 +1,255 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner/hands"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/xds"
+	xdscontrol "github.com/meshtrial/meshtrial/xds/control"
+)
+
+// simulator is a pod for simulated proxies, and a line to it.
+type simulator struct {
+	pod site.Pod
+	api *xdscontrol.Client
+}
+
+// fleet is the simulated proxies of a trial, in one pod or shared out to several, as
+// one: proxies are numbered over all of them, and times are by the first one's clock.
+type fleet struct {
+	hands.Hands
+	apis    []*xdscontrol.Client
+	proxies []xds.Proxy   // once it has started
+	first   []int         // number of each one's first proxy, and of all
+	clocks  []hands.Clock // how theirs stood beside the first one's before the window
+	// announcing is held while all are told of markers, which then are in one order.
+	announcing sync.Mutex
+	// accounts are the latest that each gave, and earlier those before.
+	accounts, earlier []xds.Part[xds.Account]
+}
+
+func newFleet(of []simulator) *fleet {
+	f := &fleet{Hands: hands.Hands{What: "simulator", In: "pod"}, first: make([]int, len(of)+1), clocks: make([]hands.Clock, len(of))}
+	for _, s := range of {
+		f.Pods, f.apis = append(f.Pods, s.pod), append(f.apis, s.api)
+	}
+	return f
+}
+
+// findSimulators opens a line to each pod of simulated proxies.
+func (c *controlPlane) findSimulators(ctx context.Context) error {
+	pods, err := c.ReadyOf(ctx, site.RoleXDS, c.wanted)
+	if err != nil {
+		return err
+	}
+	c.simulators = nil
+	for _, pod := range pods {
+		c.simulators = append(c.simulators, simulator{site.PodOf(pod), xdscontrol.NewClient(lab.InPod, c.HTTP(pod, site.XDSControlPort))})
+	}
+	if err := newFleet(c.simulators).reach(ctx); err != nil {
+		return fmt.Errorf("reach the simulated sidecars: %w", err)
+	}
+	return nil
+}
+
+// reach asks whether all are there.
+func (f *fleet) reach(ctx context.Context) error {
+	return f.Each(func(i int) error {
+		_, err := f.apis[i].Version(ctx)
+		return err
+	})
+}
+
+// ask has all pods say the same, to be taken together.
+func ask[T any](f *fleet, say func(c *xdscontrol.Client) (T, error)) ([]xds.Part[T], error) {
+	out := make([]xds.Part[T], len(f.apis))
+	err := f.Each(func(i int) (err error) {
+		out[i].First, out[i].AheadNS = f.first[i], f.ahead(i)
+		out[i].Said, err = say(f.apis[i])
+		return f.Lost(err)
+	})
+	return out, err
+}
+
+// ahead is how far a pod's clock is ahead of the first one's, as far as can be told:
+// within the bound of the error they are one clock.
+func (f *fleet) ahead(i int) int64 {
+	return int64(verdict.Clock{Ahead: f.clocks[i].Ahead, Bound: f.clocks[i].Bound}.Known())
+}
+
+// start shares the proxies out and has all pods begin to connect theirs.
+func (f *fleet) start(ctx context.Context, spec xds.Spec) error {
+	specs, err := spec.Split(len(f.apis))
+	if err != nil {
+		return err
+	}
+	f.first = xds.Divide(len(spec.Proxies), len(f.apis))
+	if f.clocks, err = f.compare(ctx); err != nil {
+		return err
+	}
+	f.proxies = spec.Proxies
+	return f.Each(func(i int) error {
+		_, err := f.apis[i].Start(ctx, specs[i])
+		if answer := (*jsonhttp.StatusError)(nil); errors.As(err, &answer) {
+			return err // it is there, and refuses
+		}
+		return f.Lost(err)
+	})
+}
+
+// compare compares the clocks of several pods.
+func (f *fleet) compare(ctx context.Context) ([]hands.Clock, error) {
+	if len(f.apis) == 1 {
+		return make([]hands.Clock, 1), nil
+	}
+	return f.Clocks(func(i int) (ahead, bound time.Duration, err error) { return f.apis[i].ClockOffset(ctx) })
+}
+
+// asLost marks an error of which a pod that is gone may be the cause. One that has
+// begun must still know of its proxies.
+func (f *fleet) asLost(ctx context.Context, err error) error {
+	return f.AsLost(ctx, err, func(ctx context.Context, i int) (err error) {
+		if f.proxies == nil {
+			_, err = f.apis[i].Version(ctx)
+		} else {
+			_, err = f.apis[i].Status(ctx)
+		}
+		return err
+	})
+}
+
+// stop ends all proxies.
+func (f *fleet) stop(ctx context.Context) {
+	_ = f.Each(func(i int) error { // an error means that none run, or that the pod is gone
+		_, err := f.apis[i].Stop(ctx)
+		return err
+	})
+}
+
+func (f *fleet) status(ctx context.Context) (xds.Status, error) {
+	all, err := ask(f, func(c *xdscontrol.Client) (xds.Status, error) { return c.Status(ctx) })
+	if err != nil {
+		return xds.Status{}, err
+	}
+	return xds.StatusOf(all), nil
+}
+
+// announce returns once all proxies look for the markers. Changes may be under way at
+// the same time; every pod hears of their markers in the same order.
+func (f *fleet) announce(ctx context.Context, markers []record.Marker) error {
+	if len(f.apis) > 1 {
+		f.announcing.Lock()
+		defer f.announcing.Unlock()
+	}
+	_, err := ask(f, func(c *xdscontrol.Client) (xdscontrol.Announced, error) { return c.Announce(ctx, markers) })
+	return err
+}
+
+func (f *fleet) account(ctx context.Context) (xds.Account, error) {
+	all, err := ask(f, func(c *xdscontrol.Client) (xds.Account, error) { return c.Account(ctx) })
+	if err != nil {
+		return xds.Account{}, fmt.Errorf("account of the simulated sidecars: %w", err)
+	}
+	f.earlier, f.accounts = f.accounts, all
+	return xds.AccountOf(all), nil
+}
+
+// sightings are who saw each marker, put together while they are read: pods whose turn
+// has not come wait.
+func (f *fleet) sightings(ctx context.Context) ([]xds.MarkerSightings, error) {
+	streams, err := ask(f, func(c *xdscontrol.Client) (*xdscontrol.Sightings, error) { return c.Sightings(ctx, 0) })
+	defer func() {
+		for _, s := range streams {
+			if s.Said != nil {
+				_ = s.Said.Close()
+			}
+		}
+	}()
+	if err != nil {
+		return nil, err
+	}
+	out, parts := []xds.MarkerSightings{}, make([]xds.Part[xds.MarkerSightings], len(streams))
+	for i, s := range streams {
+		parts[i].First, parts[i].AheadNS = s.First, s.AheadNS
+		if n := streams[0].Said.Count; s.Said.Count != n {
+			return nil, f.Lost(fmt.Errorf("pod %s looks for %d markers, and pod %s for %d", f.Pods[i].Name, s.Said.Count, f.Pods[0].Name, n))
+		}
+	}
+	for range streams[0].Said.Count {
+		for i, s := range streams {
+			m, err := s.Said.Next()
+			if err != nil {
+				return nil, f.Lost(fmt.Errorf("pod %s: %w", f.Pods[i].Name, err))
+			}
+			if parts[i].Said = m; i > 0 && (m.Change != parts[0].Said.Change || m.Type != parts[0].Said.Type || m.Gone != parts[0].Said.Gone) {
+				return nil, fmt.Errorf("pods %s and %s heard of markers in different orders: marker %d is of change %d, and of change %d",
+					f.Pods[0].Name, f.Pods[i].Name, m.Marker, parts[0].Said.Change, m.Change)
+			}
+		}
+		out = append(out, xds.SightingsOf(parts))
+	}
+	return out, nil
+}
+
+func (f *fleet) beginOutage(ctx context.Context, drop bool) error {
+	_, err := ask(f, func(c *xdscontrol.Client) (xds.Outage, error) { return c.BeginOutage(ctx, drop) })
+	return err
+}
+
+func (f *fleet) outage(ctx context.Context) (xds.Outage, error) {
+	all, err := ask(f, func(c *xdscontrol.Client) (xds.Outage, error) { return c.Outage(ctx) })
+	if err != nil {
+		return xds.Outage{}, err
+	}
+	return xds.OutageOf(all), nil
+}
+
+// holdings are the kinds of all proxies.
+func (f *fleet) holdings(ctx context.Context) ([]xds.Holding, error) {
+	all, err := ask(f, func(c *xdscontrol.Client) ([]int64, error) { return c.Holdings(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	var held []int64
+	for _, p := range all {
+		held = append(held, p.Said...)
+	}
+	if len(held) != len(f.proxies) {
+		return nil, fmt.Errorf("%d of %d simulated proxies say what they hold", len(held), len(f.proxies))
+	}
+	return xds.Holdings(f.proxies, held), nil
+}
+
+// configuration is what the proxy that stands for a kind holds.
+func (f *fleet) configuration(ctx context.Context, of xds.Holding) ([]byte, error) {
+	i, found := slices.BinarySearch(f.first, of.Proxy)
+	if !found {
+		i--
+	}
+	of.Proxy -= f.first[i]
+	return f.apis[i].Configuration(ctx, of)
+}
+
+// record is what each of several pods did in the window, whose clocks stood so after it.
+func (f *fleet) record(after []hands.Clock) []record.Simulator {
+	if len(f.Pods) == 1 || len(f.earlier) == 0 {
+		return nil
+	}
+	out := make([]record.Simulator, len(f.Pods))
+	for i, pod := range f.Pods {
+		a := f.accounts[i].Said
+		out[i] = record.Simulator{Pod: pod.Name, Node: pod.Node, Proxies: f.first[i+1] - f.first[i], CPU: since(a.CPU, f.earlier[i].Said.CPU),
+			Lag: a.Lag, RSSBytes: a.RSSBytes, Before: f.clocks[i].Record(), After: after[i].Record()}
+	}
+	return out
+}

@@ -1,0 +1,323 @@
+package trial
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner/hands"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/xds"
+	xdscontrol "github.com/meshtrial/meshtrial/xds/control"
+	"github.com/meshtrial/meshtrial/xds/server"
+)
+
+// roleAhead serves a role of simulated proxies whose clock is ahead by so many
+// nanoseconds more than this machine's.
+func roleAhead(ctx context.Context, ahead *atomic.Int64) http.Handler {
+	role := xdscontrol.NewServer(ctx, "v").Handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/clock" {
+			role.ServeHTTP(w, r)
+			return
+		}
+		jsonhttp.Answer(w, map[string]int64{"unix_ns": time.Now().UnixNano() + ahead.Load()})
+	})
+}
+
+// discovery is a server of three services, and a fleet of five proxies of it.
+func discovery(t *testing.T) (*server.Server, xds.Spec) {
+	t.Helper()
+	c, err := server.Synthetic(3, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(c)
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Serve(l) }()
+	t.Cleanup(func() { s.Close(); <-done })
+	spec := xds.DefaultSpec(l.Addr().String())
+	for i := range 5 {
+		spec.Proxies = append(spec.Proxies, xds.Proxy{Name: fmt.Sprintf("p-%d", i), Namespace: "n", IP: fmt.Sprintf("10.0.0.%d", i+1)})
+	}
+	return s, spec
+}
+
+// fleetAt are pods that answer at these addresses, each on a node of its own.
+func fleetAt(addresses ...string) *fleet {
+	var of []simulator
+	for i, address := range addresses {
+		of = append(of, simulator{site.Pod{Name: fmt.Sprintf("xds-%d", i), Node: fmt.Sprintf("node-%d", i)}, xdscontrol.NewClient(address, nil)})
+	}
+	return newFleet(of)
+}
+
+// soon waits until something holds.
+func soon(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not in a minute: %s", what)
+		}
+	}
+}
+
+func (f *fleet) allSynced(t *testing.T) {
+	t.Helper()
+	soon(t, "all have everything", func() bool {
+		s, err := f.status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Proxies == 5 && s.Synced == 5 && s.Connected == 5
+	})
+}
+
+// Proxies in two pods are one fleet: they are numbered over both, and what they saw is
+// by one clock, though that of the second is 5 ms ahead. A clock that is set meanwhile
+// makes the trial invalid.
+func TestFleetOfTwo(t *testing.T) {
+	s, spec := discovery(t)
+	var right, ahead atomic.Int64
+	ahead.Store(int64(5 * time.Millisecond))
+	a, b := httptest.NewServer(roleAhead(t.Context(), &right)), httptest.NewServer(roleAhead(t.Context(), &ahead))
+	defer a.Close()
+	defer b.Close()
+	f := fleetAt(a.URL, b.URL)
+	if err := f.start(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	defer f.stop(t.Context())
+	clock := f.clocks[1]
+	if off := clock.Ahead - 5*time.Millisecond; off.Abs() > clock.Bound || f.clocks[0] != (hands.Clock{}) {
+		t.Errorf("the clock is %v ahead, within %v", clock.Ahead, clock.Bound)
+	}
+	f.allSynced(t)
+	if _, err := f.account(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.announce(t.Context(), []record.Marker{{Change: 0, Type: "eds", Text: "another"}, {Change: 1, Type: "eds", Text: "never"}}); err != nil {
+		t.Fatal(err)
+	}
+	changed, err := server.SyntheticEndpoints(0, 1, "another")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Push(server.Change{Type: server.EndpointType, Changed: []server.Resource{changed}})
+	var seen []xds.MarkerSightings
+	soon(t, "all acknowledge it", func() bool {
+		if seen, err = f.sightings(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return len(seen) == 2 && len(seen[0].Proxy) == 5 && !slices.Contains(seen[0].AckedNS, record.Never)
+	})
+	sorted := slices.Sorted(slices.Values(seen[0].Proxy))
+	if !slices.Equal(sorted, []int32{0, 1, 2, 3, 4}) || len(seen[1].Proxy) > 0 || seen[1].Change != 1 || !slices.IsSorted(seen[0].ReceivedNS) {
+		t.Errorf("%+v", seen)
+	}
+	own, err := f.apis[1].Sightings(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := own.Next()
+	if err != nil || len(second.Proxy) != 3 {
+		t.Fatalf("%+v, %v", second, err)
+	}
+	_ = own.Close()
+	for i, p := range second.Proxy {
+		k := slices.Index(seen[0].Proxy, p+2)
+		if seen[0].ReceivedNS[k] != second.ReceivedNS[i]-int64(clock.Ahead) || seen[0].AckedNS[k] != second.AckedNS[i]-int64(clock.Ahead) {
+			t.Errorf("proxy %d: received at %d, which was %d by its own clock", p+2, seen[0].ReceivedNS[k], second.ReceivedNS[i])
+		}
+	}
+	held, err := f.holdings(t.Context())
+	if err != nil || len(held) != 1 || held[0].Proxies != 5 || held[0].Bytes == 0 {
+		t.Fatalf("%+v, %v", held, err)
+	}
+	for proxy := range spec.Proxies {
+		held[0].Proxy = proxy
+		packed, err := f.configuration(t.Context(), held[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, err := gzip.NewReader(bytes.NewReader(packed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if file, err := confile.NewReader(plain); err != nil || file.Header.Proxy != fmt.Sprintf("p-%d.n", proxy) {
+			t.Errorf("configuration of proxy %d: %+v, %v", proxy, file, err)
+		}
+	}
+	account, err := f.account(t.Context())
+	if err != nil || account.Proxies != 5 || account.Wire["eds"].Acks < 5 || account.Config["cds"] == 0 || account.NamespaceConfig["n"]["cds"] != account.Config["cds"] {
+		t.Fatalf("%+v, %v", account, err)
+	}
+	for _, set := range []time.Duration{0, 5 * time.Millisecond} {
+		ahead.Add(int64(set))
+		after, err := f.compare(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		trial := record.Trial{Cell: record.Cell{study.FactorSimulators: "2"}, Control: &record.Control{Simulators: f.record(after)}}
+		for i, s := range trial.Control.Simulators {
+			if s.Pod != f.Pods[i].Name || s.Proxies != 2+i || s.RSSBytes == 0 {
+				t.Errorf("%+v", s)
+			}
+		}
+		out, _ := verdict.Of(trial, verdict.Evidence{EndNS: 1, Audience: verdict.Audience{Proxies: make([]verdict.Proxy, 5), Simulated: 5}, AccountAfter: account}, nil)
+		ok := map[string]bool{}
+		for _, c := range out.Validity.Checks {
+			ok[c.Name] = c.OK
+		}
+		// How well clocks can be compared depends on how busy this machine is.
+		known := clock.Bound+after[1].Bound < 500*time.Microsecond
+		if !ok["simulators"] || known && ok["simulators-apart"] != (set == 0) {
+			t.Errorf("a clock was set by %v, known %v: %+v", set, known, out.Validity)
+		}
+	}
+}
+
+// A pod that is lost, or that has begun anew, makes the trial fail; other errors do not
+// say so. The other pod is free afterwards.
+func TestASimulatorIsLost(t *testing.T) {
+	_, spec := discovery(t)
+	for _, how := range []string{"is gone", "begins anew"} {
+		var right atomic.Int64
+		a := httptest.NewServer(roleAhead(t.Context(), &right))
+		role := atomic.Pointer[http.Handler]{}
+		serve := func() {
+			h := roleAhead(t.Context(), &right)
+			role.Store(&h)
+		}
+		serve()
+		b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*role.Load()).ServeHTTP(w, r) }))
+		f := fleetAt(a.URL, b.URL)
+		if err := f.start(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+		f.allSynced(t)
+		other := errors.New("observe node n: gone")
+		if err := f.asLost(t.Context(), other); err != other {
+			t.Errorf("all are there: %v", err)
+		}
+		if how == "is gone" {
+			b.CloseClientConnections()
+			b.Close()
+		} else {
+			serve()
+		}
+		if err := f.asLost(t.Context(), other); !errors.Is(err, hands.ErrLost) || !errors.Is(err, other) {
+			t.Errorf("%s: an observer noticed it: %v", how, err)
+		}
+		for name, ask := range map[string]func() error{
+			"status":    func() error { _, err := f.status(t.Context()); return err },
+			"sightings": func() error { _, err := f.sightings(t.Context()); return err },
+			"account":   func() error { _, err := f.account(t.Context()); return err },
+			"announce":  func() error { return f.announce(t.Context(), []record.Marker{{Type: "cds", Text: "x"}}) },
+		} {
+			if err := ask(); !errors.Is(err, hands.ErrLost) || !strings.Contains(err.Error(), "xds-1") || strings.Contains(err.Error(), "xds-0") {
+				t.Errorf("%s: %s: %v", how, name, err)
+			}
+		}
+		f.stop(t.Context())
+		alone := fleetAt(a.URL)
+		if err := alone.start(t.Context(), spec); err != nil {
+			t.Errorf("the other one still runs: %v", err)
+		}
+		if _, err := alone.status(t.Context()); err != nil {
+			t.Error(err)
+		}
+		alone.stop(t.Context())
+		if _, err := alone.status(t.Context()); err == nil || errors.Is(err, hands.ErrLost) {
+			t.Errorf("one that was the only one is one of several: %v", err)
+		}
+		b.Close()
+		a.Close()
+	}
+}
+
+// Markers of changes that are under way at the same time are in one order everywhere,
+// however long one pod takes to hear of them.
+func TestMarkersAreInOneOrder(t *testing.T) {
+	_, spec := discovery(t)
+	var right atomic.Int64
+	a := httptest.NewServer(roleAhead(t.Context(), &right))
+	defer a.Close()
+	role, heard := roleAhead(t.Context(), &right), make(chan struct{}, 2)
+	b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/markers" {
+			if heard <- struct{}{}; len(heard) == 1 {
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		role.ServeHTTP(w, r)
+	}))
+	defer b.Close()
+	f := fleetAt(a.URL, b.URL)
+	if err := f.start(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	defer f.stop(t.Context())
+	var changes sync.WaitGroup
+	for i := range 2 {
+		changes.Go(func() {
+			if err := f.announce(t.Context(), []record.Marker{{Change: i, Type: "cds", Text: "x"}}); err != nil {
+				t.Error(err)
+			}
+		})
+		soon(t, "the first is on its way", func() bool { return len(heard) > 0 })
+	}
+	changes.Wait()
+	if seen, err := f.sightings(t.Context()); err != nil || len(seen) != 2 || seen[0].Change != 0 || seen[1].Change != 1 {
+		t.Errorf("%+v, %v", seen, err)
+	}
+}
+
+// All proxies of all pods lose their streams, and come back.
+func TestOutageOfTwo(t *testing.T) {
+	_, spec := discovery(t)
+	var right atomic.Int64
+	a, b := httptest.NewServer(roleAhead(t.Context(), &right)), httptest.NewServer(roleAhead(t.Context(), &right))
+	defer a.Close()
+	defer b.Close()
+	f := fleetAt(a.URL, b.URL)
+	if err := f.start(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	defer f.stop(t.Context())
+	f.allSynced(t)
+	if err := f.beginOutage(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	var o xds.Outage
+	soon(t, "all are back", func() bool {
+		var err error
+		if o, err = f.outage(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return o.Over()
+	})
+	if len(o.LostNS) != 5 || o.Losses != 5 || o.Down.Count != 5 || o.Down.Max <= 0 || o.DownCounts != nil || slices.Min(o.BackNS) < o.SinceUnixNS {
+		t.Errorf("%+v", o)
+	}
+}

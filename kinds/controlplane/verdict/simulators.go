@@ -1,0 +1,37 @@
+package verdict
+
+import (
+	"time"
+
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
+)
+
+// simulatorsApart bounds how far times of different pods' proxies may be off beside
+// each other.
+var simulatorsApart = verdict.Limit{Name: "simulators-apart", Default: 1, Unit: "ms",
+	Doc: "how far apart the clocks of several simulators may have been, once what they differed by before the window was corrected"}
+
+// simulators says whether the pods that had the simulated proxies saw together what one
+// would have seen: all proxies, each once, and by one clock. Where the bounds of errors
+// are wider than the limit nobody knows the latter.
+func (r *ruling) simulators() {
+	all, asked := r.trial.Control.Simulators, study.SimulatorsIn(r.trial.Cell)
+	if asked == 1 && len(all) == 0 {
+		return
+	}
+	proxies, clocks := 0, make([]verdict.Clocks, len(all))
+	for i, s := range all {
+		proxies += s.Proxies
+		clocks[i] = verdict.Clocks{Pod: s.Pod, Before: s.Before, After: s.After}
+	}
+	simulated, counted := r.seen.Audience.Simulated, r.seen.AccountAfter.Proxies
+	r.Check("simulators", len(all) == asked && proxies == simulated && counted == simulated,
+		"%d of %d simulators had %d of the %d simulated proxies, and their accounts are of %d", len(all), asked, proxies, simulated, counted)
+	least, most, of := verdict.Apart(clocks)
+	limit := float64(r.lasting(simulatorsApart)) / float64(time.Microsecond)
+	r.Check(simulatorsApart.Name, least <= limit, "the simulators' clocks were between %.0f and %.0f us apart%s, once corrected; limit %.0f", least, most, of, limit)
+	if least <= limit && most > limit {
+		r.Warn("how far apart the simulators' clocks were is known to %.1f ms only: set the clocks of nodes by NTP, or run closer to the cluster", most/1e3)
+	}
+}

@@ -1,0 +1,119 @@
+package verdict
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
+	"github.com/meshtrial/meshtrial/xds"
+)
+
+// Several simulators had all proxies, by clocks that agreed, or the trial is not valid.
+func TestJudgeSimulators(t *testing.T) {
+	two := func(edit func(all []record.Simulator)) func(*ruling) {
+		return func(r *ruling) {
+			r.trial.Cell = record.Cell{study.FactorSimulators: "2"}
+			r.trial.Control.Simulators = []record.Simulator{{Pod: "a", Proxies: 6}, {Pod: "b", Proxies: 4, Before: record.Clock{AheadUS: 5000, ErrorUS: 40}, After: record.Clock{AheadUS: 5010, ErrorUS: 40}}}
+			edit(r.trial.Control.Simulators)
+		}
+	}
+	for name, tt := range map[string]struct {
+		edit   func(*ruling)
+		fails  string
+		warned bool
+	}{
+		"one":                 {func(*ruling) {}, "", false},
+		"two, 5 ms apart":     {two(func([]record.Simulator) {}), "", false},
+		"a clock set by 5 ms": {two(func(all []record.Simulator) { all[1].After.AheadUS += 5000 }), "simulators-apart", false},
+		"back by 5 ms":        {two(func(all []record.Simulator) { all[1].After.AheadUS -= 5000 }), "simulators-apart", false},
+		"nobody knows":        {two(func(all []record.Simulator) { all[1].Before.ErrorUS, all[1].After.ErrorUS = 3000, 3000 }), "", true},
+		"one had fewer":       {two(func(all []record.Simulator) { all[1].Proxies-- }), "simulators", false},
+		"nothing of the second": {func(r *ruling) {
+			two(func([]record.Simulator) {})(r)
+			r.trial.Control.Simulators = r.trial.Control.Simulators[:1]
+		}, "simulators", false},
+		"nothing of either":     {func(r *ruling) { r.trial.Cell = record.Cell{study.FactorSimulators: "2"} }, "simulators", false},
+		"an account is missing": {func(r *ruling) { two(func([]record.Simulator) {})(r); r.seen.AccountAfter.Proxies = 6 }, "simulators", false},
+		"one too many": {func(r *ruling) {
+			two(func([]record.Simulator) {})(r)
+			delete(r.trial.Cell, study.FactorSimulators)
+		}, "simulators", false},
+	} {
+		r := rulingOn(10)
+		r.seen.AccountAfter.Proxies = 10
+		tt.edit(r)
+		r.simulators()
+		v := r.Validity()
+		var failed []string
+		for _, c := range v.Checks {
+			if !c.OK {
+				failed = append(failed, c.Name)
+			}
+		}
+		if got := strings.Join(failed, " "); got != tt.fails || (len(v.Warnings) > 0) != tt.warned {
+			t.Errorf("%s: %q, %+v", name, got, v)
+		}
+	}
+	trial, e := aTrial(2, 2)
+	trial.Cell[study.FactorSimulators], e.AccountAfter.Proxies, e.Repeated = "2", 2, []string{"the simulator was lost"}
+	trial.Control.Simulators = []record.Simulator{{Pod: "a", Proxies: 1}, {Pod: "b", Proxies: 1, After: record.Clock{AheadUS: 600}}}
+	for limit, ok := range map[float64]bool{1: true, 0.5: false} {
+		out, _ := Of(trial, e, verdict.Limits{simulatorsApart.Name: limit})
+		if out.Validity.Valid != ok || !slices.Contains(out.Validity.Warnings, "the trial was repeated: the simulator was lost") {
+			t.Errorf("%v ms: %+v", limit, out.Validity)
+		}
+	}
+}
+
+// What several simulators saw makes the record and the events that one would have made
+// of the same.
+func TestSimulatorsJudgedAsOne(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		trial, whole := aTrial(rapid.IntRange(2, 6).Draw(rt, "proxies"), rapid.IntRange(1, 5).Draw(rt, "changes"))
+		spoil(rt, &trial, &whole)
+		n := rapid.IntRange(2, whole.Audience.Simulated).Draw(rt, "simulators")
+		at := xds.Divide(whole.Audience.Simulated, n)
+		split := whole
+		split.Markers = nil
+		for _, m := range whole.Markers {
+			parts := make([]xds.Part[xds.MarkerSightings], n)
+			for i := range parts {
+				ahead := int64(i) * 5e6
+				parts[i] = xds.Part[xds.MarkerSightings]{First: at[i], AheadNS: ahead, Said: m}
+				said := &parts[i].Said
+				said.Proxy, said.ReceivedNS, said.AckedNS = share(m.Proxy, m.ReceivedNS, m.AckedNS, at[i], at[i+1], ahead)
+				if m.Stays != nil {
+					stays := &xds.Stays{}
+					stays.Proxy, stays.ReceivedNS, stays.AckedNS = share(m.Stays.Proxy, m.Stays.ReceivedNS, m.Stays.AckedNS, at[i], at[i+1], ahead)
+					said.Stays = stays
+				}
+			}
+			split.Markers = append(split.Markers, xds.SightingsOf(parts))
+		}
+		if one, several := judged(t, trial, whole, nil), judged(t, trial, split, nil); !bytes.Equal(one, several) {
+			rt.Errorf("of one\n%s\nof %d\n%s", one, n, several)
+		}
+	})
+}
+
+// share are the sightings of the proxies from one number to another, as the fleet of
+// these has them.
+func share(proxies []int32, received []int64, acked record.Times, from, to int, ahead int64) (p []int32, r []int64, a record.Times) {
+	for k, proxy := range proxies {
+		if int(proxy) < from || int(proxy) >= to {
+			continue
+		}
+		at := acked[k]
+		if at != record.Never {
+			at += ahead
+		}
+		p, r, a = append(p, proxy-int32(from)), append(r, received[k]+ahead), append(a, at)
+	}
+	return p, r, a
+}

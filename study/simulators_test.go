@@ -1,0 +1,37 @@
+package study
+
+import (
+	"bytes"
+	"testing"
+)
+
+// A study of one simulator has the cells, and the text, that it had before there could
+// be more; one that varies them says of each cell how many it has.
+func TestOneSimulatorGoesWithoutSaying(t *testing.T) {
+	plain := controlPlan(t, "control: {}\nfactors: {services: [10, 20]}\n")
+	if bytes.Contains(plain.Study.Marshal(), []byte(FactorSimulators)) {
+		t.Error("the resolved study names simulators")
+	}
+	one := controlPlan(t, "control: {}\nfactors: {services: [10, 20]}\n", "simulators=1")
+	for i, cell := range one.Cells {
+		l, err := ControlOf(cell)
+		if _, said := cell[FactorSimulators]; said || err != nil || l.Simulators != 1 || SimulatorsIn(cell) != 1 || cell.Key() != plain.Cells[i].Key() {
+			t.Errorf("%v: %+v, %v", cell, l, err)
+		}
+	}
+	if one.Simulators() != 1 {
+		t.Errorf("%d pods", one.Simulators())
+	}
+	several := controlPlan(t, "control: {}\nsettings: {proxies: 0, gateways: 4}\nfactors: {simulators: [1, 3]}\nbaseline: {simulators: 1}\n")
+	if len(several.Cells) != 2 || several.Simulators() != 3 {
+		t.Fatalf("%d cells, %d pods", len(several.Cells), several.Simulators())
+	}
+	for i, cell := range several.Cells {
+		if l, err := ControlOf(cell); err != nil || l.Simulators != 1+2*i || SimulatorsIn(cell) != l.Simulators {
+			t.Errorf("%v: %+v, %v", cell, l, err)
+		}
+		if base, ok := several.BaselineOf(cell); !ok || base[FactorSimulators] != "1" {
+			t.Errorf("%v is compared with %v", cell, base)
+		}
+	}
+}
