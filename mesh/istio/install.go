@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -35,6 +36,29 @@ func Installation(manifests components.Manifests) (lab.Installation, error) {
 		Stages: [][]*unstructured.Unstructured{slices.Concat(crds, objects)},
 	}, nil
 }
+
+// RevisionSettings are those by which the charts make an istiod of a revision.
+func RevisionSettings(revision string) []string { return []string{"revision=" + revision} }
+
+// Beside is an istiod of a revision for a cluster that has another, out of the charts'
+// objects for it: what the two share is there already, and stays as it is.
+func Beside(ctx context.Context, config *rest.Config, i lab.Installation, revision string) (mesh.Addition, error) {
+	applier, err := lab.NewApplier(config)
+	if err != nil {
+		return mesh.Addition{}, err
+	}
+	objects, err := applier.Missing(ctx, slices.Concat(i.Stages...))
+	if err != nil {
+		return mesh.Addition{}, fmt.Errorf("istio: revision %s: look for what is there: %w", revision, err)
+	}
+	lease := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+		"metadata": map[string]any{"name": deploymentElection + "-" + revision, "namespace": Namespace}}}
+	return mesh.Addition{Objects: objects, Leaves: []*unstructured.Unstructured{lease}}, nil
+}
+
+// deploymentElection begins the name of the Lease that each revision has for itself
+// (pilot/pkg/leaderelection).
+const deploymentElection = "istio-gateway-deployment"
 
 // Sweep deletes what istiod itself left in every namespace: the ConfigMaps of
 // its certificate authority. It is for a cluster from which Istio was removed.
