@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,7 +12,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/study"
@@ -59,6 +62,41 @@ func Beside(ctx context.Context, config *rest.Config, i lab.Installation, revisi
 // deploymentElection begins the name of the Lease that each revision has for itself
 // (pilot/pkg/leaderelection).
 const deploymentElection = "istio-gateway-deployment"
+
+// AwaitOthers waits until the istiods are gone that runs made for themselves, by their
+// label, and what the API server asks in their name: of a run that was killed the cluster's
+// garbage collector takes them away, once its namespace is gone. wait is told that there
+// is something to wait for.
+func AwaitOthers(ctx context.Context, kube kubernetes.Interface, label string, wait func()) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, othersLimit, fmt.Errorf("they are still there after %v", othersLimit))
+	defer cancel()
+	for looks := 0; ; looks++ {
+		deployments, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel + "," + label})
+		if err != nil {
+			return fmt.Errorf("istio: look for istiods of earlier runs: %w", err)
+		}
+		hooks, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: injectorLabel + "," + label})
+		if err != nil {
+			return fmt.Errorf("istio: look for injectors of earlier runs: %w", err)
+		}
+		if len(deployments.Items)+len(hooks.Items) == 0 {
+			return nil
+		}
+		if looks == 0 {
+			wait()
+		}
+		if err := wake.Pause(ctx, othersEvery); err != nil {
+			return errs.WithHint(fmt.Errorf("istio: wait for the end of istiods of earlier runs: %w", context.Cause(ctx)),
+				"kubectl -n %s delete deployments -l %s,%s; kubectl delete mutatingwebhookconfigurations -l %s,%s", Namespace, istiodLabel, label, injectorLabel, label)
+		}
+	}
+}
+
+// How long, and how often, is looked for istiods of earlier runs.
+const (
+	othersLimit = 2 * time.Minute
+	othersEvery = 200 * time.Millisecond
+)
 
 // Sweep deletes what istiod itself left in every namespace: the ConfigMaps of
 // its certificate authority. It is for a cluster from which Istio was removed.

@@ -1,6 +1,7 @@
 package istio
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
@@ -145,4 +147,28 @@ func (d towards) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.URL.Host = d.host
 	return http.DefaultTransport.RoundTrip(r)
+}
+
+// Nobody waits where no run made an istiod; one that a run made is waited for, while those
+// of others are nobody's business.
+func TestAwaitOthers(t *testing.T) {
+	const label = "meshtrial.dev/run"
+	await := func(ctx context.Context, objects ...runtime.Object) (waited bool, err error) {
+		err = AwaitOthers(ctx, fakecluster.New(objects...), label, func() { waited = true })
+		return waited, err
+	}
+	theirs := ofRevision(defaultRevision, "", true)
+	if waited, err := await(t.Context(), theirs...); waited || err != nil {
+		t.Errorf("for those of others: %v, %v", waited, err)
+	}
+	for i, kind := range map[int]string{0: "Deployment", 2: "injector"} {
+		ours := ofRevision("canary", "", true)
+		ours[i].(metav1.Object).GetLabels()[label] = "run"
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		waited, err := await(ctx, append(ours, theirs...)...)
+		cancel()
+		if !waited || err == nil || !strings.Contains(errs.Hint(err), label) {
+			t.Errorf("for a %s of a run: %v, %v", kind, waited, err)
+		}
+	}
 }
