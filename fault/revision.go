@@ -41,7 +41,7 @@ func (a *Revision) Check(step, _ string) []Problem {
 func (*Revision) Services() []Reference { return nil }
 
 // Target implements [Action].
-func (a *Revision) Target() string { return a.Holds() }
+func (a *Revision) Target() string { return a.Name }
 
 // Holds implements [Action].
 func (a *Revision) Holds() string { return "revision " + a.Name }

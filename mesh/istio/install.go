@@ -54,14 +54,17 @@ func Beside(ctx context.Context, config *rest.Config, i lab.Installation, revisi
 	if err != nil {
 		return mesh.Addition{}, fmt.Errorf("istio: revision %s: look for what is there: %w", revision, err)
 	}
-	lease := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-		"metadata": map[string]any{"name": deploymentElection + "-" + revision, "namespace": Namespace}}}
-	return mesh.Addition{Objects: objects, Leaves: []*unstructured.Unstructured{lease}}, nil
+	var leases []*unstructured.Unstructured
+	for _, election := range ownElections {
+		leases = append(leases, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+			"metadata": map[string]any{"name": election + "-" + revision, "namespace": Namespace}}})
+	}
+	return mesh.Addition{Objects: objects, Leaves: leases}, nil
 }
 
-// deploymentElection begins the name of the Lease that each revision has for itself
-// (pilot/pkg/leaderelection).
-const deploymentElection = "istio-gateway-deployment"
+// ownElections begin the names of the Leases that each revision has for itself
+// (pilot/pkg/leaderelection, NewPerRevisionLeaderElection).
+var ownElections = []string{"istio-gateway-deployment", "istio-gateway-status-leader", "istio-gateway-inferencepool"}
 
 // AwaitOthers waits until the istiods are gone that runs made for themselves, by their
 // label, and what the API server asks in their name: of a run that was killed the cluster's
