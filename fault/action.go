@@ -42,6 +42,8 @@ type Performer interface {
 	Config(a *Config) error
 	Load(a *Load) error
 	Certificates(a *Certificates) error
+	Revision(a *Revision) error
+	Move(a *Move) error
 }
 
 // Kind describes a kind of action.
@@ -55,7 +57,7 @@ type Kind struct {
 
 // Kinds lists the kinds of actions in the order that documents use.
 func Kinds() []Kind {
-	return []Kind{removeKind, addKind, restartKind, workerKind, processKind, networkKind, configKind, loadKind, certificatesKind}
+	return []Kind{removeKind, addKind, restartKind, workerKind, processKind, networkKind, configKind, loadKind, certificatesKind, revisionKind, moveKind}
 }
 
 // KindNames are the names of all kinds, in their order.

@@ -25,6 +25,8 @@ func (p *performer) Network(*fault.Network) error           { return p.note("net
 func (p *performer) Config(*fault.Config) error             { return p.note("config") }
 func (p *performer) Load(*fault.Load) error                 { return p.note("load") }
 func (p *performer) Certificates(*fault.Certificates) error { return p.note("certificates") }
+func (p *performer) Revision(*fault.Revision) error         { return p.note("revision") }
+func (p *performer) Move(*fault.Move) error                 { return p.note("move") }
 
 // TestKinds: each kind is told by its name alone, makes new actions that call
 // the performer's method for it, and has fields that point into the action.
@@ -90,6 +92,8 @@ func TestExpect(t *testing.T) {
 		{"restarted", &fault.Restart{Service: "bar"}, false, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},
 		{"configured", &fault.Config{}, false, func(fault.Standing) bool { return true }},
 		{"certificates", &fault.Certificates{Service: "bar"}, false, func(fault.Standing) bool { return true }},
+		{"another revision", &fault.Revision{Name: "canary"}, true, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},
+		{"moved", &fault.Move{To: "canary"}, false, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},
 	} {
 		n := fault.NewStanding(graph.Graph{Services: []graph.Service{{Name: "bar", Replicas: 4}}}, 100)
 		if known := c.action.Expect(&n); known != c.known || !c.right(n) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -194,6 +195,15 @@ func (a *Applier) DeleteObjects(ctx context.Context, objects []*unstructured.Uns
 		}
 	}
 	return errors.Join(all...)
+}
+
+// Missing are those of the objects that the cluster does not have.
+func (a *Applier) Missing(ctx context.Context, objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	there, err := a.present(ctx, objects)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return slices.Contains(there, refer(o)) }), nil
 }
 
 // Open finds where objects of a kind are in the API, for one object: one

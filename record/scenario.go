@@ -28,7 +28,8 @@ type Scenario struct {
 	Lag Lag `json:"schedule_lag_us"`
 	// Samples are looks at the services, about ten a second.
 	Samples []ScenarioSample `json:"samples,omitempty"`
-	// CPU and memory by part: control_plane, machine, and for each service
+	// CPU and memory by part: control_plane, second_control_plane (of other revisions
+	// that steps are about), machine, and for each service
 	// "SERVICE.worker" and "SERVICE.proxy" (clients are a service too), sums
 	// over pods; Memory is at the trial's end.
 	CPU    map[string]CPU   `json:"cpu"`

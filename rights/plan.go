@@ -247,11 +247,21 @@ func abrupt(p *study.Plan) bool {
 	return step(p, func(a fault.Action) bool { r, ok := a.(*fault.Remove); return ok && r.Abrupt })
 }
 
+// revised says that steps are about control planes of several revisions, and moves that
+// they move the run's namespace from one to another.
+func revised(p *study.Plan) bool {
+	return moves(p) || step(p, func(a fault.Action) bool { _, ok := a.(*fault.Revision); return ok })
+}
+
+func moves(p *study.Plan) bool {
+	return step(p, func(a fault.Action) bool { _, ok := a.(*fault.Move); return ok })
+}
+
 // scales says that steps remove, add or restart replicas.
 func scales(p *study.Plan) bool {
 	return step(p, func(a fault.Action) bool {
 		switch a.(type) {
-		case *fault.Remove, *fault.Add, *fault.Restart, *fault.Load:
+		case *fault.Remove, *fault.Add, *fault.Restart, *fault.Load, *fault.Move:
 			return true
 		}
 		return false

@@ -41,6 +41,9 @@ type Options struct {
 	Control mesh.ControlPlane
 	// Revision is that of the Istio in use; "" without Istio.
 	Revision string
+	// Beside are the control planes of other revisions that steps bring up, by revision:
+	// those that the cluster does not have, and that the run may make in it.
+	Beside map[string]mesh.Addition
 	// Observed is where CPU and memory are read: [record.ObservedKubelet], or from
 	// cgroups.
 	Observed string

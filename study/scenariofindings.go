@@ -35,6 +35,9 @@ const FindingProxyRequest = "cpu_proxy_per_request"
 // partControlPlane is the control plane in names of findings.
 const partControlPlane = "control_plane"
 
+// partSecond are control planes of other revisions.
+const partSecond = "second_" + partControlPlane
+
 // scenarioFindings are the findings of studies of resilience over a whole
 // trial; what single windows show stands in a report's tables and in
 // assertions.
@@ -59,6 +62,7 @@ func ledgerFindings() []finding.Def {
 		whole("time_to_detect", finding.UnitMicroseconds, "From a step's start to the first failed request that a client was told of: the longest over steps."),
 		whole("time_to_recover", finding.UnitMicroseconds, "From a step's start to the last failed request before the next step: the longest over steps."),
 		whole("time_to_eject", finding.UnitMicroseconds, "From a step's start until a proxy ejected the endpoint: the longest over steps."),
+		whole("time_to_move", finding.UnitMicroseconds, "From the start of a step that moves the namespace until each of its sidecars was connected to the other revision alone, and had acknowledged its configuration: the longest over steps."),
 		{Name: "unreconciled_requests", Unit: finding.UnitRequests, Doc: "Requests on which client, proxies and workers disagree.", Section: SectionUnreconciled, Fault: true},
 	}
 }
@@ -78,7 +82,8 @@ func graphLatencyFindings() []finding.Def {
 
 // useFindings are the CPU that parts use.
 func useFindings() []finding.Def {
-	out := []finding.Def{compared(finding.Def{Name: "cpu_" + partControlPlane, Unit: finding.UnitMilliCPU, Doc: "CPU of the control plane, in millicores.", Section: SectionUse}, finding.SectionOther)}
+	out := []finding.Def{compared(finding.Def{Name: "cpu_" + partControlPlane, Unit: finding.UnitMilliCPU, Doc: "CPU of the control plane, in millicores.", Section: SectionUse}, finding.SectionOther),
+		{Name: "cpu_" + partSecond, Unit: finding.UnitMilliCPU, Doc: "CPU of control planes of other revisions that steps are about, in millicores over the whole timeline.", Section: SectionUse}}
 	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy, record.PartMachine} {
 		out = append(out, compared(finding.Def{Name: "cpu_" + part, Unit: finding.UnitMilliCPU, Doc: "CPU of this part, in millicores; for proxies, the mean per proxy.", Part: part, Section: SectionUse, Decides: true}, finding.SectionOther))
 	}
@@ -89,7 +94,8 @@ func useFindings() []finding.Def {
 
 // residentFindings are the memory that parts have.
 func residentFindings() []finding.Def {
-	out := []finding.Def{compared(finding.Def{Name: "memory_" + partControlPlane, Unit: finding.UnitBytes, Doc: "Memory of the control plane.", Section: SectionUse}, finding.SectionOther)}
+	out := []finding.Def{compared(finding.Def{Name: "memory_" + partControlPlane, Unit: finding.UnitBytes, Doc: "Memory of the control plane.", Section: SectionUse}, finding.SectionOther),
+		{Name: "memory_" + partSecond, Unit: finding.UnitBytes, Doc: "Memory of control planes of other revisions that steps are about, at the timeline's end.", Section: SectionUse}}
 	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy} {
 		out = append(out, compared(finding.Def{Name: "memory_" + part, Unit: finding.UnitBytes, Doc: "Proportional set size per proxy, mean.", Part: part, Section: SectionUse}, finding.SectionOther))
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,7 +47,10 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 	for _, namespace := range still {
 		p.note("warning: pods of namespace %s, of an earlier run, do not end; they are measured along\n  what holds them: kubectl -n %s get pods", namespace, namespace)
 	}
-	return err
+	if err != nil || where.Kind() != lab.KindLocal { // in a cluster no run makes an istiod
+		return err
+	}
+	return istio.AwaitOthers(ctx, kube, site.RunLabel, func() { p.say("waiting for the end of an earlier run's istiod") })
 }
 
 // removeRemains removes what the dead runs among all made.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 
 	"github.com/meshtrial/meshtrial/internal/golden"
@@ -130,6 +131,21 @@ var rootVersions = map[string]string{"Sidecar": "networking.istio.io/v1", "Autho
 	"RequestAuthentication": "security.istio.io/v1", "DestinationRule": "networking.istio.io/v1", "EnvoyFilter": "networking.istio.io/v1alpha3",
 	"Telemetry": "telemetry.istio.io/v1", "WasmPlugin": "extensions.istio.io/v1alpha1", "TrafficExtension": "extensions.istio.io/v1alpha1", "ProxyConfig": "networking.istio.io/v1beta1"}
 
+// rootClient is a client of a cluster with mesh-wide objects.
+func rootClient(t *testing.T, wide ...runtime.Object) dynamic.Interface {
+	t.Helper()
+	lists := map[schema.GroupVersionResource]string{}
+	for kind, version := range rootVersions {
+		gv, err := schema.ParseGroupVersion(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plural, _ := meta.UnsafeGuessKindToResource(gv.WithKind(kind))
+		lists[plural] = kind + "List"
+	}
+	return dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, wide...)
+}
+
 // answers are what a run of each shipped study would be told on the mesh, before it
 // begins: "" if it runs.
 func (m theirs) answers(t *testing.T, plans map[string]*study.Plan) map[string]string {
@@ -145,17 +161,8 @@ func (m theirs) answers(t *testing.T, plans map[string]*study.Plan) map[string]s
 		o.Object["spec"] = of
 		wide = append(wide, o)
 	}
-	lists := map[schema.GroupVersionResource]string{}
-	for kind, version := range rootVersions {
-		gv, err := schema.ParseGroupVersion(version)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plural, _ := meta.UnsafeGuessKindToResource(gv.WithKind(kind))
-		lists[plural] = kind + "List"
-	}
 	kube := fakecluster.New(m.objects(t)...)
-	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, wide...)
+	objects := rootClient(t, wide...)
 	out := map[string]string{}
 	for name, plan := range plans {
 		out[name] = ""

@@ -107,5 +107,5 @@ func chooseRevision(ctx context.Context, p *progress, f runFlags, plan *study.Pl
 			m.Revision = revision
 		}
 	}
-	return nil
+	return chooseOthers(ctx, plan, o)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,8 +12,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -35,6 +39,67 @@ func Installation(manifests components.Manifests) (lab.Installation, error) {
 		Stages: [][]*unstructured.Unstructured{slices.Concat(crds, objects)},
 	}, nil
 }
+
+// RevisionSettings are those by which the charts make an istiod of a revision.
+func RevisionSettings(revision string) []string { return []string{"revision=" + revision} }
+
+// Beside is an istiod of a revision for a cluster that has another, out of the charts'
+// objects for it: what the two share is there already, and stays as it is.
+func Beside(ctx context.Context, config *rest.Config, i lab.Installation, revision string) (mesh.Addition, error) {
+	applier, err := lab.NewApplier(config)
+	if err != nil {
+		return mesh.Addition{}, err
+	}
+	objects, err := applier.Missing(ctx, slices.Concat(i.Stages...))
+	if err != nil {
+		return mesh.Addition{}, fmt.Errorf("istio: revision %s: look for what is there: %w", revision, err)
+	}
+	var leases []*unstructured.Unstructured
+	for _, election := range ownElections {
+		leases = append(leases, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+			"metadata": map[string]any{"name": election + "-" + revision, "namespace": Namespace}}})
+	}
+	return mesh.Addition{Objects: objects, Leaves: leases}, nil
+}
+
+// ownElections begin the names of the Leases that each revision has for itself
+// (pilot/pkg/leaderelection, NewPerRevisionLeaderElection).
+var ownElections = []string{"istio-gateway-deployment", "istio-gateway-status-leader", "istio-gateway-inferencepool"}
+
+// AwaitOthers waits until the istiods are gone that runs made for themselves, by their
+// label, and what the API server asks in their name: of a run that was killed the cluster's
+// garbage collector takes them away, once its namespace is gone. wait is told that there
+// is something to wait for.
+func AwaitOthers(ctx context.Context, kube kubernetes.Interface, label string, wait func()) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, othersLimit, fmt.Errorf("they are still there after %v", othersLimit))
+	defer cancel()
+	for looks := 0; ; looks++ {
+		deployments, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel + "," + label})
+		if err != nil {
+			return fmt.Errorf("istio: look for istiods of earlier runs: %w", err)
+		}
+		hooks, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: injectorLabel + "," + label})
+		if err != nil {
+			return fmt.Errorf("istio: look for injectors of earlier runs: %w", err)
+		}
+		if len(deployments.Items)+len(hooks.Items) == 0 {
+			return nil
+		}
+		if looks == 0 {
+			wait()
+		}
+		if err := wake.Pause(ctx, othersEvery); err != nil {
+			return errs.WithHint(fmt.Errorf("istio: wait for the end of istiods of earlier runs: %w", context.Cause(ctx)),
+				"kubectl -n %s delete deployments -l %s,%s; kubectl delete mutatingwebhookconfigurations -l %s,%s", Namespace, istiodLabel, label, injectorLabel, label)
+		}
+	}
+}
+
+// How long, and how often, is looked for istiods of earlier runs.
+const (
+	othersLimit = 2 * time.Minute
+	othersEvery = 200 * time.Millisecond
+)
 
 // Sweep deletes what istiod itself left in every namespace: the ConfigMaps of
 // its certificate authority. It is for a cluster from which Istio was removed.

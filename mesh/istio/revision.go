@@ -22,6 +22,8 @@ type Revision struct {
 	ConfigMap  string // of its MeshConfig
 	// NamespaceLabels are those by which it sees a namespace; see [LabelsFor].
 	NamespaceLabels map[string]string
+	// selectors are its discoverySelectors.
+	selectors []metav1.LabelSelector
 	// metrics is the provider of metrics that a mesh-wide Telemetry names, "" for
 	// none; traces says that one has sidecars report spans.
 	metrics string
@@ -66,6 +68,7 @@ func findRevision(ctx context.Context, kube kubernetes.Interface, name string) (
 	if err != nil {
 		return out, err
 	}
+	out.selectors = mesh.DiscoverySelectors
 	out.NamespaceLabels, err = LabelsFor(mesh.DiscoverySelectors, out.Name)
 	return out, err
 }
@@ -134,6 +137,24 @@ func chooseRevision(found []appsv1.Deployment, name string) (*appsv1.Deployment,
 	}
 	return nil, errs.WithHint(errs.Usage("istio: namespace %s has no istiod of revision %s", Namespace, name),
 		"--revision takes one of %s", strings.Join(names, ", "))
+}
+
+// Revisions are the revisions that are installed, and whether one of them has this name
+// or this revision tag.
+func Revisions(ctx context.Context, kube kubernetes.Interface, name string) (there []string, has bool, err error) {
+	found, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
+	if err != nil {
+		return nil, false, fmt.Errorf("istio: look for istiod in namespace %s: %w", Namespace, err)
+	}
+	for _, d := range found.Items {
+		there = append(there, RevisionOf(d.Labels))
+	}
+	slices.Sort(there)
+	if slices.Contains(there, name) {
+		return there, true, nil
+	}
+	target, err := tagged(ctx, kube, name)
+	return there, slices.Contains(there, target), err
 }
 
 // tagged is the revision that a tag stands for; "" where there is no such tag. See istio.io/docs, "Canary upgrades", stable revision labels.

@@ -6,7 +6,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -76,6 +75,7 @@ type assertStep struct {
 	Failed            int64   `json:"failed"`
 	Proven            bool    `json:"proven"`
 	StillFailing      bool    `json:"still_failing"`
+	Prove             float64 `json:"prove" unit:"ms"` // from its beginning until its proof
 }
 
 // assertLedger is the reconciliation of the whole trial.
@@ -178,7 +178,10 @@ func assertStepOf(one record.ScenarioStep) assertStep {
 		return *us / 1e3
 	}
 	out := assertStep{Name: one.Name, Op: one.Op, Begin: one.BeginS, End: one.EndS, Late: one.LateUS / 1e3, Detect: ms(one.DetectUS, math.Inf(1)), Eject: ms(one.EjectUS, math.Inf(1)),
-		Recover: ms(one.RecoverUS, 0), LongestFailingRun: one.LongestFailUS / 1e3, Failed: one.Failed, Proven: one.Error == "" && one.ProvenS > 0, StillFailing: one.StillFailing}
+		Recover: ms(one.RecoverUS, 0), LongestFailingRun: one.LongestFailUS / 1e3, Failed: one.Failed, Proven: one.Error == "" && one.ProvenS > 0, StillFailing: one.StillFailing, Prove: math.Inf(1)}
+	if out.Proven {
+		out.Prove = (one.ProvenS - one.BeginS) * 1e3
+	}
 	if one.StillFailing {
 		out.Recover = math.Inf(1)
 	}
@@ -386,14 +389,6 @@ func (c *Condition) Holds(m record.Moment) (bool, error) {
 		return false, fmt.Errorf("condition %q gave %v, not true or false", c.text, value.Value())
 	}
 	return held, nil
-}
-
-func momentNames() string {
-	var out []string
-	for _, v := range momentVariables {
-		out = append(out, v.name)
-	}
-	return strings.Join(out, ", ") + ", ready(service), ejected(service)"
 }
 
 // objectOf is the type of a value of ours as expressions know it.

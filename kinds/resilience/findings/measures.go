@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -51,6 +52,7 @@ func ledgerMeasures() []analysis.Measure {
 		inEach("time_to_eject", math.Inf(1), func(s *trialScenario) float64 {
 			return longest(s, func(one timed) *float64 { return one.EjectUS })
 		}, "no proxy ejected an endpoint"),
+		one("time_to_move", func(s *trialScenario) float64 { return longest(s, moved) }),
 		one("unreconciled_requests", func(s *trialScenario) float64 { return float64(s.total.Unreconciled) }).Warning(unreconciledExample),
 	}
 }
@@ -64,6 +66,16 @@ func longest(s *trialScenario, of func(one timed) *float64) float64 {
 		}
 	}
 	return most
+}
+
+// moved is how long a step took that moved the namespace, until it was proved; nil for
+// other steps.
+func moved(one timed) *float64 {
+	if one.Op != fault.MoveKind || one.ProvenS == 0 {
+		return nil
+	}
+	us := (one.ProvenS - one.BeginS) * 1e6
+	return &us
 }
 
 // longestRecovery is the longest time to recover over steps, infinite if after one
@@ -124,6 +136,7 @@ func scenarioLatency() []analysis.Measure {
 // Parts of a trial of resilience, as its record calls them.
 const (
 	scenarioControl = "control_plane"
+	scenarioSecond  = "second_control_plane" // of another revision
 	proxySuffix     = ".proxy"
 )
 
@@ -138,7 +151,8 @@ func scenarioCPU() []analysis.Measure {
 	one := func(name string, of func(s *trialScenario) float64) analysis.Measure {
 		return analysis.MeasureOf(name, ofScenario(of))
 	}
-	out := []analysis.Measure{one("cpu_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) })}
+	out := []analysis.Measure{one("cpu_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) }),
+		one("cpu_second_control_plane", func(s *trialScenario) float64 { return use(s, scenarioSecond) })}
 	for _, role := range proxyRoles {
 		out = append(out, one("cpu_"+role.part, func(s *trialScenario) float64 { return perProxy(s, role.is, use) }))
 	}
@@ -219,7 +233,8 @@ func scenarioMemory() []analysis.Measure {
 	one := func(name string, of func(s *trialScenario) float64) analysis.Measure {
 		return analysis.MeasureOf(name, ofScenario(of))
 	}
-	out := []analysis.Measure{one("memory_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) })}
+	out := []analysis.Measure{one("memory_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) }),
+		one("memory_second_control_plane", func(s *trialScenario) float64 { return use(s, scenarioSecond) })}
 	for _, role := range proxyRoles {
 		out = append(out, one("memory_"+role.part, func(s *trialScenario) float64 { return atEnd(s, role.is) }))
 	}

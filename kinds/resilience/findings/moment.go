@@ -3,6 +3,7 @@ package findings
 import (
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -58,4 +59,13 @@ func (m *moments) look(from, to int64) record.Moment {
 		out.Ready, out.Ejected = samples[i-1].Ready, samples[i-1].Ejected
 	}
 	return out
+}
+
+// momentNames are what expressions about moments can ask for, in words.
+func momentNames() string {
+	var out []string
+	for _, v := range momentVariables {
+		out = append(out, v.name)
+	}
+	return strings.Join(out, ", ") + ", ready(service), ejected(service)"
 }

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/fault"
@@ -18,12 +19,12 @@ func (t *scenarioTrial) controlBefore(ctx context.Context) error {
 	return err
 }
 
-// controlAfter notes who serves at the trial's end.
+// controlAfter notes who serves at the trial's end, and whom.
 func (t *scenarioTrial) controlAfter(ctx context.Context) (err error) {
 	if c := t.evidence.Control; c != nil {
 		c.After, err = t.FindControlPlane(ctx, t.scene.mesh)
 	}
-	return err
+	return errors.Join(err, t.endRevisions(ctx))
 }
 
 // changesControlPlane says that a step is about the control plane: that it ends is

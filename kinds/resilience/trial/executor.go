@@ -67,7 +67,7 @@ func (h *execution) End(ctx context.Context) error {
 
 // Ready implements drive.Executor.
 func (h *executor) Ready(ctx context.Context, o fault.Occurrence) (drive.Execution, error) {
-	r := ready{executor: h, ctx: ctx, lasting: o.For, conditional: o.When != ""}
+	r := ready{executor: h, ctx: ctx, name: o.Name, lasting: o.For, conditional: o.When != ""}
 	if len(o.Needs()) > 0 && h.node == nil {
 		return nil, fmt.Errorf("steps of kind %s cannot be carried out here", o.Kind())
 	}
@@ -82,6 +82,7 @@ func (h *executor) Ready(ctx context.Context, o fault.Occurrence) (drive.Executi
 type ready struct {
 	*executor
 	ctx     context.Context // of making it ready
+	name    string          // of the occurrence
 	lasting time.Duration   // of the occurrence; 0: to the timeline's end
 	// conditional says that nobody knows when it begins.
 	conditional bool
@@ -273,10 +274,14 @@ func (s *scene) fitUpgrades() error {
 	return nil
 }
 
+// restartedAt is an annotation of pods' templates by which all pods are replaced, as
+// kubectl rollout restart writes it.
+const restartedAt = "kubectl.kubernetes.io/restartedAt"
+
 func (r *ready) Restart(a *fault.Restart) error { return r.holds(r.restart(a)) }
 
 func (h *executor) restart(r *fault.Restart) (drive.Execution, error) {
-	marks := map[string]string{"kubectl.kubernetes.io/restartedAt": time.Now().UTC().Format(time.RFC3339Nano)}
+	marks := map[string]string{restartedAt: time.Now().UTC().Format(time.RFC3339Nano)}
 	asked, err := h.scene.upgrade(r)
 	if err != nil {
 		return nil, err

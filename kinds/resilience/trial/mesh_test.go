@@ -37,6 +37,8 @@ func TestFitMesh(t *testing.T) {
 		{"part of a lever", "retries: 2", `outlier_detection: "errors=5 interval=1s"`, "no interval"},
 		{"certificates", "remove: {service: bar, replicas: 1}", "certificates: {service: bar, do: rotate}", "step gone cannot be carried out with mesh linkerd: its proxies do not show"},
 		{"configuration of the mesh", "remove: {service: bar, replicas: 1}", `config: {apply: "{apiVersion: policy.linkerd.io/v1beta3, kind: Server, metadata: {name: x}}"}`, "nothing could prove"},
+		{"another revision", "remove: {service: bar, replicas: 1}", "revision: {name: canary}", "no control planes of several revisions"},
+		{"moved", "remove: {service: bar, replicas: 1}", "move: {to: installed}", "no control planes of several revisions"},
 		{"other configuration", "remove: {service: bar, replicas: 1}", `config: {apply: "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}"}`, ""},
 	} {
 		plan := studytest.Plan(t, strings.Replace(oneService, tt.old, tt.new, 1))

@@ -349,8 +349,10 @@ func (l *looks) beside(parts map[string]record.CPU) (*record.Others, *record.Pre
 const (
 	partWorker = ".worker"
 	partProxy  = ".proxy"
-	// partControlPlane is all of the control plane, in records of scenarios.
+	// partControlPlane is all of the control plane, in records of scenarios, and
+	// partSecond that of other revisions.
 	partControlPlane = "control_plane"
+	partSecond       = "second_control_plane"
 )
 
 // targets are the containers that live, by node, and the part that each is of.
@@ -376,10 +378,11 @@ func (t *scenarioTrial) targets() (map[string][]observe.Target, map[string]strin
 		}
 	}
 	t.census.mu.Unlock()
-	for _, pod := range t.Control {
-		name := pod.UID
-		out[pod.Node] = append(out[pod.Node], observe.Target{Name: name, PodUID: pod.UID})
-		parts[name] = partControlPlane
+	for part, pods := range map[string][]site.Pod{partControlPlane: t.Control, partSecond: t.revisions.others()} {
+		for _, pod := range pods {
+			out[pod.Node] = append(out[pod.Node], observe.Target{Name: pod.UID, PodUID: pod.UID})
+			parts[pod.UID] = part
+		}
 	}
 	return out, parts
 }

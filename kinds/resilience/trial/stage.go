@@ -298,6 +298,10 @@ func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 		}
 		missing := ""
 		switch a := step.Action.(type) {
+		case *fault.Revision, *fault.Move:
+			if _, ok := m.(mesh.Revisioned); !ok {
+				missing = "it has no control planes of several revisions that namespaces move between"
+			}
 		case *fault.Certificates:
 			if r.CertificatePath() == "" {
 				missing = "its proxies do not show their certificates"

@@ -43,6 +43,8 @@ type scenarioTrial struct {
 	scribe   *scribe
 	clients  *clients
 	timeline fault.Timeline
+	// revisions is nil where no step is about them.
+	revisions *revisions
 
 	zero   time.Time // of the timeline, by our clock
 	events []record.Event
@@ -224,6 +226,9 @@ func (t *scenarioTrial) prepare(ctx context.Context) error {
 	if err := t.proveLevers(ctx); err != nil {
 		return err
 	}
+	if err := t.beginRevisions(ctx); err != nil {
+		return err
+	}
 	t.say("requests flow, for %v", warmLoad)
 	var err error
 	t.out.Warmup, err = t.clients.warm(ctx, t.scene)
@@ -320,7 +325,7 @@ func (t *scenarioTrial) clear(ctx context.Context) error {
 	if t.scribe != nil {
 		t.scribe.stop()
 	}
-	if err := t.removeObjects(ctx); err != nil {
+	if err := errors.Join(t.removeObjects(ctx), t.removeSecond(ctx)); err != nil {
 		return fmt.Errorf("remove what trial %s made: %w", t.job.ID, err)
 	}
 	return nil

@@ -32,6 +32,9 @@ type Evidence struct {
 	// Control is who was the mesh's control plane; nil where steps of the timeline
 	// change it, and where it was not looked at.
 	Control *verdict.ControlPlane `json:"control_plane,omitempty"`
+	// Revisions is which control plane sidecars were connected to, where steps are about
+	// several: before the steps, after each that moved them, and after all.
+	Revisions []RevisionLook `json:"revisions,omitempty"`
 	// Collected is what was read after the timeline; nil if the trial did not
 	// come so far.
 	Collected *Collected `json:"collected,omitempty"`
@@ -122,6 +125,9 @@ func (e Evidence) check(t record.Trial) error {
 	checks := []error{verdict.CheckNamed("policies", e.Policies)}
 	if e.Debounce != nil {
 		checks = append(checks, verdict.CheckNamed("debounce.checks", e.Debounce.Checks))
+	}
+	for i, l := range e.Revisions {
+		checks = append(checks, l.check(fmt.Sprintf("revisions[%d]", i)))
 	}
 	for i, p := range e.Proxies {
 		checks = append(checks, verdict.CheckNamed(fmt.Sprintf("proxies[%d].checks", i), p.Checks))

@@ -59,6 +59,7 @@ func Of(t record.Trial, events []record.Event, e Evidence, l verdict.Limits) rec
 	checkClients(&s, t.Scenario, *e.Collected, l)
 	checkLogs(&s, *e.Collected)
 	s.CheckControlPlane(e.Control)
+	checkRevisions(&s, e.Revisions, events)
 	checkSteps(&s, events)
 	checkSamples(&s, e.Collected.Missed, l)
 	warnSteps(&s, events, l)

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	admission "k8s.io/api/admissionregistration/v1"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh/istio"
+)
+
+// A cluster has the revisions that a study moves between, or the run is refused with what
+// to install. A lab of ours makes the one that a step brings up.
+func TestMissingRevisions(t *testing.T) {
+	plan := shippedPlans(t)["canary-upgrade"]
+	for name, tt := range map[string]struct {
+		revisions []string
+		serves    bool // their injectors
+		kind      string
+		missing   []string
+		err, hint string
+	}{
+		"a lab without it":               {[]string{""}, true, lab.KindLocal, []string{"canary"}, "", ""},
+		"a lab with it":                  {[]string{"", "canary"}, true, lab.KindLocal, nil, "", ""},
+		"a cluster with it":              {[]string{"", "canary"}, true, lab.KindCluster, nil, "", ""},
+		"a cluster without it":           {[]string{"", "old"}, true, lab.KindCluster, nil, "revision canary, and this cluster has the revisions default, old", "istioctl install --set revision=canary"},
+		"a cluster where it does not go": {[]string{"", "canary"}, false, lab.KindCluster, nil, "no sidecar injector of revision canary", "kubectl get mutating"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := theirs{revisions: tt.revisions}.objects(t)
+			for _, o := range all {
+				hooks, ok := o.(*admission.MutatingWebhookConfiguration)
+				if !ok || !tt.serves {
+					continue
+				}
+				for i := range hooks.Webhooks {
+					hooks.Webhooks[i].ClientConfig.CABundle = []byte("root")
+				}
+			}
+			kube, objects := fakecluster.New(all...), rootClient(t)
+			first, _, err := fitsIstio(t.Context(), kube, objects, "default", plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			missing, err := missingRevisions(t.Context(), kube, objects, &istio.Mesh{Revision: first}, tt.kind, plan)
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(errs.Hint(err), tt.hint) {
+					t.Errorf("%q, %v, hint %q", missing, err, errs.Hint(err))
+				}
+				return
+			}
+			if err != nil || !slices.Equal(missing, tt.missing) {
+				t.Errorf("%q, %v", missing, err)
+			}
+		})
+	}
+	if err := lacksRevision("canary", []string{"default"}, lab.KindLocal, false); errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "revision: {name: canary}") {
+		t.Errorf("moved to one that no step brings up: %v, %q", err, errs.Hint(err))
+	}
+}

@@ -1,0 +1,124 @@
+package trial
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/mesh"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func (r *ready) Move(a *fault.Move) error { return r.holds(r.move(r.ctx, r.name, a)) }
+
+// move labels the namespace for a revision and replaces the pods of all services, so
+// that the revision's injector is asked about the new ones.
+func (h *executor) move(ctx context.Context, step string, a *fault.Move) (drive.Execution, error) {
+	h.revisions.mu.Lock()
+	plane, known := h.revisions.planes[a.To]
+	h.revisions.mu.Unlock()
+	if !known {
+		return nil, fmt.Errorf("no control plane of revision %s serves yet", a.To)
+	}
+	namespace, err := h.Kube.CoreV1().Namespaces().Get(ctx, h.Namespace, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("labels of namespace %s: %w", h.Namespace, err)
+	}
+	before := map[string]string{}
+	for key := range plane.Labels {
+		before[key] = namespace.Labels[key]
+	}
+	w := &moving{executor: h, step: step, to: a.To, plane: plane, was: before, before: map[string]map[string]bool{}}
+	for _, one := range h.scene.workloads() {
+		if one.Proxy != nil && one.Name != roleClients {
+			w.services = append(w.services, one.Name)
+		}
+	}
+	return &execution{target: a.Target(), begin: w.begin, prove: w.prove, end: w.end}, nil
+}
+
+// moving is the work of one step that moves the namespace.
+type moving struct {
+	*executor
+	step, to string // the step's name, and what it calls the plane
+	plane    mesh.Plane
+	services []string
+	was      map[string]string          // labels of the namespace that change, before
+	before   map[string]map[string]bool // UIDs of pods, by service
+	begun    time.Time
+}
+
+// nullable has "" mean that a label goes, as patches say it.
+func nullable(labels map[string]string) map[string]any {
+	out := map[string]any{}
+	for key, value := range labels {
+		out[key] = nil
+		if value != "" {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+func (w *moving) label(ctx context.Context, labels map[string]string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": nullable(labels)}})
+	if err != nil {
+		return err
+	}
+	if _, err := w.Kube.CoreV1().Namespaces().Patch(ctx, w.Namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("label namespace %s for revision %s: %w", w.Namespace, w.plane.Revision, err)
+	}
+	return nil
+}
+
+func (w *moving) begin(ctx context.Context) error {
+	w.begun = time.Now()
+	if err := w.label(ctx, w.plane.Labels); err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
+		"labels": nullable(w.plane.PodLabels), "annotations": map[string]string{restartedAt: w.begun.UTC().Format(time.RFC3339Nano)}}}}})
+	if err != nil {
+		return err
+	}
+	for _, service := range w.services {
+		w.before[service] = w.uids(service)
+		if _, err := w.Kube.AppsV1().Deployments(w.Namespace).Patch(ctx, service, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("restart Deployment %s: %w", service, err)
+		}
+		w.revisions.mu.Lock()
+		w.revisions.on[service] = w.to
+		w.revisions.mu.Unlock()
+	}
+	return nil
+}
+
+// prove waits until no pod of before is an endpoint, and every sidecar is connected to the
+// right control plane and no other.
+func (w *moving) prove(ctx context.Context) (string, error) {
+	pods := 0
+	for _, service := range w.services {
+		w.mu.Lock()
+		want := w.want[service]
+		w.mu.Unlock()
+		if _, err := w.proveNew(ctx, service, w.before[service], want, w.before[service]); err != nil {
+			return "", err
+		}
+		pods += want
+	}
+	look, err := w.untilSides(ctx, w.step)
+	if err != nil {
+		return "", err
+	}
+	w.noteSides(look)
+	return fmt.Sprintf("%d new pods of %s are connected to revision %s alone and have acknowledged its configuration, %.1f s later",
+		pods, strings.Join(w.services, ", "), w.plane.Revision, time.Since(w.begun).Seconds()), nil
+}
+
+// end puts the namespace's labels back, for the next trial. The pods go with this one.
+func (w *moving) end(ctx context.Context) error { return w.label(ctx, w.was) }

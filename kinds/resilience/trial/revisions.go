@@ -1,0 +1,322 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/site"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// revisions is what a trial knows of control planes of several revisions.
+type revisions struct {
+	mesh    mesh.Revisioned
+	clients map[string]*http.Client // lines to their pods, by name
+
+	mu     sync.Mutex
+	planes map[string]mesh.Plane // by what steps call them
+	on     map[string]string     // by service: what steps call the one that it is to be on
+	second []site.Pod            // pods of others than the first, whose CPU is counted
+	made   []*unstructured.Unstructured
+}
+
+// sideTime is how long sidecars may take to be where they should, before the timeline
+// and after it.
+const sideTime = 20 * time.Second
+
+// beginRevisions finds the control planes that there are, if steps are about several, and
+// who is connected to which.
+func (t *scenarioTrial) beginRevisions(ctx context.Context) error {
+	up, to := t.timeline.Revisions()
+	if !t.timeline.Moves() && len(up) == 0 {
+		return nil
+	}
+	m, ok := t.scene.mesh.(mesh.Revisioned)
+	if !ok || !t.scene.meshed() {
+		return fmt.Errorf("mesh %s has no revisions", t.scene.mesh.Name())
+	}
+	r := &revisions{mesh: m, clients: map[string]*http.Client{}, planes: map[string]mesh.Plane{}, on: map[string]string{}}
+	first, err := m.Plane(ctx, t.Kube, "")
+	if err != nil {
+		return err
+	}
+	r.planes[fault.Installed] = first
+	for _, w := range t.scene.workloads() {
+		if w.Proxy != nil {
+			r.on[w.Name] = fault.Installed
+		}
+	}
+	t.revisions = r
+	for _, name := range slices.Concat(up, to) {
+		if _, made := t.o.Beside[name]; made {
+			continue // a step makes it
+		}
+		if err := t.findPlane(ctx, name); err != nil {
+			return err
+		}
+	}
+	return t.seeSides(ctx, verdict.BeforeSteps)
+}
+
+// findPlane finds the control plane of a revision, and its pods.
+func (t *scenarioTrial) findPlane(ctx context.Context, name string) error {
+	plane, err := t.revisions.mesh.Plane(ctx, t.Kube, name)
+	if err != nil {
+		return err
+	}
+	pods, err := t.Kube.CoreV1().Pods(plane.Namespace).List(ctx, metav1.ListOptions{LabelSelector: plane.Selector})
+	if err != nil {
+		return fmt.Errorf("list the pods of revision %s: %w", name, err)
+	}
+	r := t.revisions
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.planes[name] = plane
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		known := slices.ContainsFunc(r.second, func(p site.Pod) bool { return p.UID == string(pod.UID) })
+		if lab.PodReady(pod) && !known && t.Observed(pod.Spec.NodeName) {
+			r.second = append(r.second, site.PodOf(pod))
+		}
+	}
+	return nil
+}
+
+// others are the pods of control planes beside the first; none of a trial without.
+func (r *revisions) others() []site.Pod {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.second)
+}
+
+func (r *ready) Revision(a *fault.Revision) error { return r.holds(r.revision(a), nil) }
+
+// revision makes a second control plane, if the run may and there is none.
+func (h *executor) revision(a *fault.Revision) drive.Execution {
+	addition, makes := h.o.Beside[a.Name]
+	return &execution{
+		target: a.Target(),
+		begin: func(ctx context.Context) error {
+			if !makes {
+				return nil
+			}
+			var objects []*unstructured.Unstructured
+			for _, o := range addition.Objects {
+				o = o.DeepCopy()
+				marks := o.GetLabels()
+				if marks == nil {
+					marks = map[string]string{}
+				}
+				marks[site.RunLabel] = h.Run
+				o.SetLabels(marks)
+				o.SetOwnerReferences([]metav1.OwnerReference{h.Owner()}) // it ends with the run, whoever dies
+				objects = append(objects, o)
+			}
+			h.revisions.mu.Lock()
+			h.revisions.made = append(h.revisions.made, objects...)
+			h.revisions.mu.Unlock()
+			return h.apply.ApplyObjects(ctx, objects)
+		},
+		prove: func(ctx context.Context) (string, error) {
+			begin := time.Now()
+			err := h.findPlane(ctx, a.Name)
+			for err != nil && makes && wake.Pause(ctx, leverEvery) == nil {
+				err = h.findPlane(ctx, a.Name)
+			}
+			if err != nil {
+				return "", err
+			}
+			plane := h.revisions.plane(a.Name)
+			if err := lab.WaitDeployment(ctx, h.Kube, plane.Namespace, plane.Deployment); err != nil {
+				return "", err
+			}
+			if !makes {
+				return fmt.Sprintf("Deployment %s/%s was there and is available", plane.Namespace, plane.Deployment), nil
+			}
+			if err := h.findPlane(ctx, a.Name); err != nil { // its pods are ready now
+				return "", err
+			}
+			return fmt.Sprintf("Deployment %s/%s is available and its injector serves, %.1f s later", plane.Namespace, plane.Deployment, time.Since(begin).Seconds()), nil
+		},
+	}
+}
+
+func (r *revisions) plane(name string) mesh.Plane {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.planes[name]
+}
+
+// untilSides looks until every sidecar is connected to the control plane that it should be
+// on and to no other, and has acknowledged what that sent. It returns the last look; the
+// error is what was wrong with it when the context ended.
+func (t *scenarioTrial) untilSides(ctx context.Context, when string) (verdict.RevisionLook, error) {
+	var last verdict.RevisionLook
+	for {
+		look, err := t.lookAtSides(ctx, when)
+		if err == nil {
+			last, err = look, look.Wrong()
+			if err == nil && !look.Acknowledged() {
+				err = errors.New("not every sidecar has acknowledged its configuration")
+			}
+		}
+		if err == nil || wake.Pause(ctx, leverEvery) != nil {
+			return last, err
+		}
+	}
+}
+
+// seeSides notes who is connected to which control plane, once all are where they should
+// be or the time is up: the rules decide what that is worth.
+func (t *scenarioTrial) seeSides(ctx context.Context, when string) error {
+	limited, cancel := context.WithTimeout(ctx, sideTime)
+	defer cancel()
+	look, err := t.untilSides(limited, when)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case len(look.Sidecars) == 0:
+		return fmt.Errorf("which revision sidecars are connected to: %w", err)
+	}
+	t.noteSides(look)
+	return nil
+}
+
+func (t *scenarioTrial) noteSides(look verdict.RevisionLook) {
+	t.revisions.mu.Lock()
+	defer t.revisions.mu.Unlock()
+	t.evidence.Revisions = append(t.evidence.Revisions, look)
+}
+
+// lookAtSides asks every control plane who is connected to it.
+func (t *scenarioTrial) lookAtSides(ctx context.Context, when string) (verdict.RevisionLook, error) {
+	r := t.revisions
+	r.mu.Lock()
+	planes, on := map[string]mesh.Plane{}, map[string]string{}
+	for name, plane := range r.planes {
+		planes[plane.Revision] = plane // a tag is another word for one
+		for service, its := range r.on {
+			if its == name {
+				on[service] = plane.Revision
+			}
+		}
+	}
+	r.mu.Unlock()
+	connected := map[string][]verdict.RevisionOf{}
+	for _, plane := range planes {
+		if err := t.askPlane(ctx, plane, connected); err != nil {
+			return verdict.RevisionLook{}, err
+		}
+	}
+	look := verdict.RevisionLook{When: when, AtNS: time.Now().UnixNano()}
+	for _, w := range t.scene.workloads() {
+		if w.Proxy == nil {
+			continue
+		}
+		living := t.census.living(w.Name)
+		if len(living) == 0 {
+			return look, fmt.Errorf("%s has no pods", w.Name)
+		}
+		for _, pod := range living {
+			look.Sidecars = append(look.Sidecars, verdict.RevisionSide{Pod: pod.Name, Wanted: on[w.Name], Connected: connected[pod.Name]})
+		}
+	}
+	return look, nil
+}
+
+// askPlane asks all ready pods of a control plane.
+func (t *scenarioTrial) askPlane(ctx context.Context, plane mesh.Plane, connected map[string][]verdict.RevisionOf) error {
+	pods, err := t.Kube.CoreV1().Pods(plane.Namespace).List(ctx, metav1.ListOptions{LabelSelector: plane.Selector})
+	if err != nil {
+		return fmt.Errorf("list the pods of revision %s: %w", plane.Revision, err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if !lab.PodReady(pod) {
+			continue
+		}
+		client := t.lineTo(pod, plane.Port)
+		asking, cancel := context.WithTimeout(ctx, oneLook)
+		all, err := t.revisions.mesh.Connected(asking, client, t.Namespace)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("pod %s of revision %s: %w", pod.Name, plane.Revision, err)
+		}
+		for _, one := range all {
+			connected[one.Pod] = append(connected[one.Pod], verdict.RevisionOf{Revision: plane.Revision, By: pod.Name, Acknowledged: one.Acknowledged})
+		}
+	}
+	return nil
+}
+
+// lineTo is a client of a control plane's pod, kept for the next look.
+func (t *scenarioTrial) lineTo(pod *corev1.Pod, port int) *http.Client {
+	r := t.revisions
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.clients[pod.Name] == nil {
+		r.clients[pod.Name] = t.Dialer.Client(pod.Namespace, pod.Name, port)
+	}
+	return r.clients[pod.Name]
+}
+
+// endRevisions notes who is connected to which control plane after the timeline.
+func (t *scenarioTrial) endRevisions(ctx context.Context) error {
+	if t.revisions == nil {
+		return nil
+	}
+	return t.seeSides(ctx, verdict.AfterSteps)
+}
+
+// removeSecond takes away the control planes that the trial made, and waits until their
+// pods are gone.
+func (t *scenarioTrial) removeSecond(ctx context.Context) error {
+	if t.revisions == nil {
+		return nil
+	}
+	for _, client := range t.revisions.clients {
+		client.CloseIdleConnections()
+	}
+	made := t.revisions.made
+	if len(made) == 0 {
+		return nil
+	}
+	if err := t.apply.DeleteObjects(ctx, made); err != nil {
+		return fmt.Errorf("remove the control plane that trial %s made: %w", t.job.ID, err)
+	}
+	for name, addition := range t.o.Beside {
+		plane, found := t.revisions.planes[name]
+		for found {
+			left, err := t.Kube.CoreV1().Pods(plane.Namespace).List(ctx, metav1.ListOptions{LabelSelector: plane.Selector})
+			if err != nil {
+				return fmt.Errorf("wait for the end of revision %s: %w", name, err)
+			}
+			if len(left.Items) == 0 {
+				break
+			}
+			if err := wake.Pause(ctx, lookEvery); err != nil {
+				return fmt.Errorf("%d pods of revision %s do not end: %w", len(left.Items), name, err)
+			}
+		}
+		if err := t.apply.DeleteObjects(ctx, addition.Leaves); err != nil {
+			return fmt.Errorf("remove what revision %s left: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/site/sitetest"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// toldPlanes is a mesh of two revisions whose control planes say who is connected to
+// them.
+type toldPlanes struct {
+	mesh.Mesh
+	says map[*http.Client][]mesh.Connected
+}
+
+func (toldPlanes) Plane(_ context.Context, _ kubernetes.Interface, revision string) (mesh.Plane, error) {
+	plane := mesh.Plane{Revision: "default", Namespace: "istio-system", Selector: "rev=default", Labels: map[string]string{"rev": "", "injection": "enabled"}, PodLabels: map[string]string{"rev": "stays"}}
+	switch revision {
+	case "canary":
+		plane.Revision, plane.Selector, plane.Labels, plane.PodLabels = revision, "rev=canary", map[string]string{"rev": "canary", "injection": ""}, map[string]string{"rev": ""}
+	case "":
+	default:
+		return plane, fmt.Errorf("no revision %s", revision)
+	}
+	return plane, nil
+}
+
+func (m toldPlanes) Connected(_ context.Context, client *http.Client, _ string) ([]mesh.Connected, error) {
+	return m.says[client], nil
+}
+
+// movedTrial is a trial of two servers and a client, in a cluster with two istiods.
+func movedTrial(t *testing.T, says map[string][]string) *scenarioTrial {
+	t.Helper()
+	plan := studytest.Plan(t, strings.NewReplacer("mesh: linkerd", "mesh: istio", "retries: 2", "connections: 2").Replace(oneService))
+	m := toldPlanes{sitetest.Istio(), map[*http.Client][]mesh.Connected{}}
+	scene, err := newScene(plan.Study, plan.Cells[0], m, sitetest.Images, "run", "b000-t00", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	istiod := func(revision string) *corev1.Pod {
+		pod := podOf("istiod-"+revision, "istiod", "10.1.0.1", true)
+		pod.Namespace, pod.Spec.NodeName, pod.Labels = "istio-system", "node", map[string]string{"rev": revision}
+		pod.UID = types.UID(pod.Name)
+		return pod
+	}
+	server := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "bar", Namespace: scene.namespace},
+		Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"rev": "old", mesh.AppLabel: "bar"}}}}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: scene.namespace, Labels: map[string]string{"injection": "enabled", "mine": "yes"}}}
+	at := &site.Site{Kube: fakecluster.New(istiod("default"), istiod("canary"), server, namespace), Namespace: scene.namespace, Run: "run", Observers: map[string]observe.Client{"node": {HTTPClient: http.DefaultClient}}}
+	out := &scenarioTrial{stage: &stage{Site: at, o: &runner.Options{}}, scene: scene, census: newTestCensus()}
+	for _, name := range []string{"bar-1", "bar-2", "clients-1"} {
+		service, _, _ := strings.Cut(name, "-")
+		out.census.pods[name] = &resident{uid: name}
+		out.census.pods[name].Name, out.census.pods[name].Service = name, service
+	}
+	out.revisions = &revisions{mesh: m, clients: map[string]*http.Client{}, planes: map[string]mesh.Plane{}, on: map[string]string{"bar": fault.Installed, roleClients: fault.Installed}}
+	for pod, connected := range says {
+		client := &http.Client{}
+		out.revisions.clients[pod] = client
+		for _, name := range connected {
+			m.says[client] = append(m.says[client], mesh.Connected{Pod: name, Acknowledged: true})
+		}
+	}
+	for step, revision := range map[string]string{fault.Installed: "", "canary": "canary"} {
+		if out.revisions.planes[step], err = m.Plane(t.Context(), nil, revision); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// Each sidecar is seen where the control planes themselves say it is, clients too; one
+// that is elsewhere is waited for, and then noted as it was.
+func TestSides(t *testing.T) {
+	for name, tt := range map[string]struct {
+		onDefault, onCanary string
+		to                  string // where the servers should be
+		says                string // of what is wrong
+	}{
+		"before":            {"bar-1 bar-2 clients-1 other", "", fault.Installed, ""},
+		"moved":             {"clients-1", "bar-1 bar-2", "canary", ""},
+		"one stayed":        {"clients-1 bar-1", "bar-2", "canary", "sidecar of bar-1 is connected to revision default, not to canary alone"},
+		"one on both":       {"clients-1 bar-1", "bar-1 bar-2", "canary", "sidecar of bar-1"},
+		"one on none":       {"clients-1", "bar-2", "canary", "sidecar of bar-1 is connected to revision none"},
+		"the client went":   {"", "bar-1 bar-2 clients-1", "canary", "sidecar of clients-1"},
+		"one moved too far": {"bar-1 clients-1", "bar-2", fault.Installed, "sidecar of bar-2 is connected to revision canary"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trial := movedTrial(t, map[string][]string{"istiod-default": strings.Fields(tt.onDefault), "istiod-canary": strings.Fields(tt.onCanary)})
+			trial.revisions.on["bar"] = tt.to
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			look, err := trial.untilSides(ctx, "step")
+			if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%v", err)
+			}
+			if len(look.Sidecars) != 3 || look.When != "step" {
+				t.Errorf("%+v", look)
+			}
+			if wrong := look.Wrong(); (wrong == nil) != (tt.says == "") {
+				t.Errorf("what is noted is %v", wrong)
+			}
+		})
+	}
+}
+
+// A sidecar that has not acknowledged its configuration is connected, but not yet moved.
+func TestSidesAcknowledge(t *testing.T) {
+	trial := movedTrial(t, map[string][]string{"istiod-default": {"bar-1", "bar-2", "clients-1"}, "istiod-canary": nil})
+	for _, connected := range trial.revisions.mesh.(toldPlanes).says {
+		connected[0].Acknowledged = false
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	look, err := trial.untilSides(ctx, verdict.BeforeSteps)
+	if err == nil || !strings.Contains(err.Error(), "acknowledged") || look.Wrong() != nil {
+		t.Errorf("%+v, %v", look, err)
+	}
+}
+
+// A move labels the namespace and replaces pods in a way that leaves no label of the old
+// revision; its end puts the namespace's labels back as they were, and no others.
+func TestMove(t *testing.T) {
+	trial := movedTrial(t, map[string][]string{"istiod-default": nil, "istiod-canary": nil})
+	labels := func() map[string]string {
+		n, err := trial.Kube.CoreV1().Namespaces().Get(t.Context(), trial.Namespace, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n.Labels
+	}
+	before := maps.Clone(labels())
+	h := newExecutor(t.Context(), trial)
+	if _, err := h.move(t.Context(), "moved", &fault.Move{To: "other"}); err == nil || !strings.Contains(err.Error(), "revision other serves yet") {
+		t.Errorf("to one that is not there: %v", err)
+	}
+	step, err := h.move(t.Context(), "moved", &fault.Move{To: "canary"})
+	if err == nil {
+		err = step.Begin(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := labels(); !maps.Equal(got, map[string]string{"rev": "canary", "mine": "yes"}) {
+		t.Errorf("the namespace has %v", got)
+	}
+	d, err := trial.Kube.AppsV1().Deployments(trial.Namespace).Get(t.Context(), "bar", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pod := d.Spec.Template; !maps.Equal(pod.Labels, map[string]string{mesh.AppLabel: "bar"}) || pod.Annotations[restartedAt] == "" {
+		t.Errorf("its pods have %v, %v", pod.Labels, pod.Annotations)
+	}
+	if trial.revisions.on["bar"] != "canary" || trial.revisions.on[roleClients] != fault.Installed {
+		t.Errorf("they should be on %v", trial.revisions.on)
+	}
+	if err := step.End(t.Context()); err != nil || !maps.Equal(labels(), before) {
+		t.Errorf("%v, and the namespace has %v", err, labels())
+	}
+}
+
+// The CPU of every control plane is read, and told apart.
+func TestPlanesAreTargets(t *testing.T) {
+	trial := movedTrial(t, nil)
+	if err := trial.findPlane(t.Context(), "canary"); err != nil {
+		t.Fatal(err)
+	}
+	if err := trial.findPlane(t.Context(), "canary"); err != nil { // again: it is one pod
+		t.Fatal(err)
+	}
+	trial.Control = []site.Pod{{UID: "istiod-default", Node: "node"}}
+	targets, parts := trial.targets()
+	if parts["istiod-default"] != partControlPlane || parts["istiod-canary"] != partSecond {
+		t.Errorf("parts %v", parts)
+	}
+	n := 0
+	for _, target := range targets["node"] {
+		if slices.Contains([]string{"istiod-default", "istiod-canary"}, target.PodUID) {
+			n++
+		}
+	}
+	if n != 2 {
+		t.Errorf("targets %+v", targets)
+	}
+}

@@ -1,0 +1,119 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/verdict"
+)
+
+// Times of looks beside the names of steps.
+const (
+	BeforeSteps = "before the steps"
+	AfterSteps  = "after the steps"
+)
+
+// RevisionLook is which control planes every sidecar was connected to at one time, by the
+// control planes' own lists.
+type RevisionLook struct {
+	When     string         `json:"when"` // the name of a step, BeforeSteps or AfterSteps
+	AtNS     int64          `json:"at_unix_ns"`
+	Sidecars []RevisionSide `json:"sidecars"`
+}
+
+// RevisionSide is one sidecar.
+type RevisionSide struct {
+	Pod       string       `json:"pod"`
+	Wanted    string       `json:"wanted"` // revision
+	Connected []RevisionOf `json:"connected"`
+}
+
+// RevisionOf is a control plane that lists a sidecar as connected.
+type RevisionOf struct {
+	Revision string `json:"revision"`
+	By       string `json:"by"` // its pod
+	// Acknowledged says that the sidecar has taken what it was last sent.
+	Acknowledged bool `json:"acknowledged"`
+}
+
+// Wrong says which sidecar was connected elsewhere than it should be; nil if none was.
+func (l RevisionLook) Wrong() error {
+	for _, s := range l.Sidecars {
+		if len(s.Connected) == 1 && s.Connected[0].Revision == s.Wanted {
+			continue
+		}
+		is := "none"
+		if len(s.Connected) > 0 {
+			var names []string
+			for _, c := range s.Connected {
+				names = append(names, c.Revision)
+			}
+			is = strings.Join(names, " and ")
+		}
+		return fmt.Errorf("the sidecar of %s is connected to revision %s, not to %s alone", s.Pod, is, s.Wanted)
+	}
+	return nil
+}
+
+// Acknowledged says that every sidecar has taken what it was last sent.
+func (l RevisionLook) Acknowledged() bool {
+	return !slices.ContainsFunc(l.Sidecars, func(s RevisionSide) bool {
+		return slices.ContainsFunc(s.Connected, func(c RevisionOf) bool { return !c.Acknowledged })
+	})
+}
+
+// check finds what a look lacks.
+func (l RevisionLook) check(at string) error {
+	switch {
+	case l.When == "":
+		return fmt.Errorf("%s.when: nothing", at)
+	case len(l.Sidecars) == 0:
+		return fmt.Errorf("%s.sidecars: nothing was looked at", at)
+	}
+	for i, s := range l.Sidecars {
+		if s.Pod == "" || s.Wanted == "" {
+			return fmt.Errorf("%s.sidecars[%d]: no pod, or no revision that it should be on", at, i)
+		}
+	}
+	return nil
+}
+
+// checkRevisions says whether every sidecar was connected to the revision that it should
+// be on, whenever that was looked at: before the steps, after each move, and after all.
+func checkRevisions(s *verdict.Sheet, looks []RevisionLook, events []record.Event) {
+	var missing []string
+	seen := func(when string) bool {
+		return slices.ContainsFunc(looks, func(l RevisionLook) bool { return l.When == when })
+	}
+	moved := false
+	for _, e := range events {
+		if e.Op != fault.MoveKind {
+			continue
+		}
+		moved = true
+		if !seen(e.Step) {
+			missing = append(missing, e.Step)
+		}
+	}
+	if !moved && len(looks) == 0 {
+		return
+	}
+	for _, when := range []string{BeforeSteps, AfterSteps} {
+		if !seen(when) {
+			missing = append(missing, when)
+		}
+	}
+	var wrong []string
+	for _, l := range looks {
+		if err := l.Wrong(); err != nil {
+			wrong = append(wrong, l.When+": "+err.Error())
+		}
+	}
+	if len(missing) > 0 {
+		wrong = append(wrong, "which revision sidecars were connected to was not seen: "+strings.Join(missing, ", "))
+	}
+	checkNone(s, "revisions", strings.Join(wrong, "; "), fmt.Sprintf("every sidecar was connected to the revision that it should be on and to no other, in %d looks", len(looks)))
+}

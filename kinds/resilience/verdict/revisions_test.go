@@ -1,0 +1,77 @@
+package verdict
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// lookAt is a look at two sidecars that should be on a revision, of which the second is
+// connected to these.
+func lookAt(when, wanted string, connected ...string) RevisionLook {
+	of := func(names ...string) (out []RevisionOf) {
+		for _, name := range names {
+			out = append(out, RevisionOf{Revision: name, By: "istiod-" + name, Acknowledged: true})
+		}
+		return out
+	}
+	return RevisionLook{When: when, AtNS: 1, Sidecars: []RevisionSide{{Pod: "bar-1", Wanted: wanted, Connected: of(wanted)}, {Pod: "bar-2", Wanted: wanted, Connected: of(connected...)}}}
+}
+
+// A trial that moves its namespace is believed only if every sidecar was seen where it
+// should be, before, between and after.
+func TestCheckRevisions(t *testing.T) {
+	before, after := lookAt(BeforeSteps, "default", "default"), lookAt(AfterSteps, "canary", "canary")
+	moved := []record.Event{{Step: "second", Op: "revision"}, {Step: "moved", Op: fault.MoveKind}, {Step: "moved", Op: "end " + fault.MoveKind}}
+	for name, tt := range map[string]struct {
+		looks  []RevisionLook
+		events []record.Event
+		says   string // of what is wrong; "" for nothing
+	}{
+		"all as it should be":      {[]RevisionLook{before, lookAt("moved", "canary", "canary"), after}, moved, ""},
+		"on the old one":           {[]RevisionLook{before, lookAt("moved", "canary", "default"), after}, moved, "moved: the sidecar of bar-2 is connected to revision default, not to canary alone"},
+		"on both":                  {[]RevisionLook{before, lookAt("moved", "canary", "canary", "default"), after}, moved, "revision canary and default"},
+		"on none":                  {[]RevisionLook{before, lookAt("moved", "canary", "canary"), lookAt(AfterSteps, "canary")}, moved, "after the steps: the sidecar of bar-2 is connected to revision none"},
+		"connected twice to one":   {[]RevisionLook{before, lookAt("moved", "canary", "canary", "canary"), after}, moved, "canary and canary"},
+		"nobody looked in between": {[]RevisionLook{before, after}, moved, "was not seen: moved"},
+		"nobody looked":            {nil, moved, "was not seen: moved, before the steps, after the steps"},
+		"nothing moved":            {[]RevisionLook{before, lookAt(AfterSteps, "default", "default")}, moved[:1], ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checks := Of(record.Trial{Scenario: &record.Scenario{}}, tt.events, Evidence{Revisions: tt.looks, Collected: &Collected{}}, nil).Checks
+			i := slices.IndexFunc(checks, func(c record.Check) bool { return c.Name == "revisions" })
+			if i < 0 || checks[i].OK != (tt.says == "") || !strings.Contains(checks[i].Detail, tt.says) {
+				t.Errorf("%+v", checks)
+			}
+		})
+	}
+	checks := Of(record.Trial{Scenario: &record.Scenario{}}, []record.Event{{Step: "gone", Op: "remove"}}, Evidence{Collected: &Collected{}}, nil).Checks
+	if slices.ContainsFunc(checks, func(c record.Check) bool { return c.Name == "revisions" }) {
+		t.Errorf("a trial without revisions is judged by them: %+v", checks)
+	}
+}
+
+// A look that lacks something is no evidence.
+func TestRevisionLookThatLacks(t *testing.T) {
+	for says, look := range map[string]RevisionLook{
+		"":                {When: "moved", Sidecars: []RevisionSide{{Pod: "bar-1", Wanted: "canary"}}},
+		"revisions.when":  {Sidecars: []RevisionSide{{Pod: "bar-1", Wanted: "canary"}}},
+		"nothing was":     {When: "moved"},
+		"sidecars[0]: no": {When: "moved", Sidecars: []RevisionSide{{Pod: "bar-1"}}},
+	} {
+		if err := look.check("revisions"); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", says, err)
+		}
+	}
+	if look := lookAt("moved", "canary", "canary"); !look.Acknowledged() {
+		t.Error("all have acknowledged")
+	}
+	look := lookAt("moved", "canary", "canary")
+	look.Sidecars[1].Connected[0].Acknowledged = false
+	if look.Acknowledged() || look.Wrong() != nil {
+		t.Error("one has not acknowledged, and is where it should be")
+	}
+}

@@ -1,0 +1,153 @@
+package istio
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/mesh"
+	admission "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+var _ mesh.Revisioned = (*Mesh)(nil)
+
+// namespaceInjection is the label of namespaces that injectors of the default revision
+// look at, and that goes before the one of revisions.
+const namespaceInjection = "istio-injection"
+
+// Plane is istiod of a revision. See istio.io/docs, "Canary upgrades": a namespace is
+// moved by its label istio.io/rev, in place of istio-injection.
+func (m *Mesh) Plane(ctx context.Context, kube kubernetes.Interface, name string) (mesh.Plane, error) {
+	if m.Revision.Deployment == "" {
+		return mesh.Plane{}, errs.WithHint(errs.Usage("istio: istiod has no label %s, so nothing would tell its pods from those of another revision", revisionLabel),
+			"give its Deployment and its pods (spec.template) the label %s=%s, as Istio's charts do", revisionLabel, defaultRevision)
+	}
+	if name == "" {
+		return m.Revision.plane(m.began()), nil
+	}
+	to, err := findRevision(ctx, kube, name)
+	if err != nil {
+		return mesh.Plane{}, err
+	}
+	if to.Name == m.Revision.Name {
+		return mesh.Plane{}, errs.WithHint(errs.Usage("istio: a namespace is to move to revision %s, which its pods begin with", to.Name),
+			"move it to another, or say with --revision which one the pods begin with")
+	}
+	found := to.plane(to.moved(), map[string]string{revisionLabel: ""})
+	if err := m.fitMoved(ctx, kube, to, found.Labels); err != nil {
+		return mesh.Plane{}, err
+	}
+	return found, nil
+}
+
+func (r Revision) plane(namespace, pods map[string]string) mesh.Plane {
+	return mesh.Plane{Revision: r.Name, Namespace: Namespace, Selector: r.selector(), Deployment: r.Deployment, Port: monitoringPort, Labels: namespace, PodLabels: pods}
+}
+
+// began are the labels that a run's namespace and its pods have before any move, as far
+// as moves change them.
+func (m *Mesh) began() (namespace, pods map[string]string) {
+	namespace = map[string]string{}
+	for _, key := range []string{revisionLabel, namespaceInjection} {
+		namespace[key] = m.Revision.NamespaceLabels[key]
+	}
+	return namespace, map[string]string{revisionLabel: m.Revision.podLabels()[revisionLabel]}
+}
+
+// moved are the labels of a namespace that was moved to the revision.
+func (r Revision) moved() map[string]string {
+	out := maps.Clone(r.NamespaceLabels)
+	if out == nil {
+		out = map[string]string{}
+	}
+	out[revisionLabel], out[namespaceInjection] = r.Name, ""
+	return out
+}
+
+// fitMoved refuses to move a run's namespace where one of the two istiods would not
+// watch it, or no injector of the other take its pods.
+func (m *Mesh) fitMoved(ctx context.Context, kube kubernetes.Interface, to Revision, moved map[string]string) error {
+	namespace := labels.Set{"kubernetes.io/metadata.name": "meshtrial-run"}
+	for _, more := range []map[string]string{givenLabels, m.Revision.NamespaceLabels, moved} {
+		maps.Copy(namespace, more)
+	}
+	maps.DeleteFunc(namespace, func(_, value string) bool { return value == "" })
+	for _, r := range []Revision{m.Revision, to} { // clients stay, services move
+		if seen := (namespaceSeen{known: true, there: true, labels: namespace}); !seen.watchedBy(r.selectors) {
+			return errs.WithHint(errs.Usage("istio: istiod of revision %s would not watch a namespace with the labels %s: its discoverySelectors match none of them", r.Name, namespace),
+				"add a selector to its meshConfig.discoverySelectors: matchLabels: {app.kubernetes.io/part-of: meshtrial}")
+		}
+	}
+	hooks, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: injectorLabel})
+	if err != nil {
+		return fmt.Errorf("istio: look for the injection webhook of revision %s: %w", to.Name, err)
+	}
+	pod := labels.Set{injectLabel: "true"}
+	takes := func(hook admission.MutatingWebhookConfiguration) bool {
+		return hook.Labels[revisionLabel] == to.Name && slices.ContainsFunc(hook.Webhooks, func(w admission.MutatingWebhook) bool {
+			trusted := w.ClientConfig.URL != nil || len(w.ClientConfig.CABundle) > 0 // istiod writes it, when it serves
+			return trusted && matched(w.NamespaceSelector, namespace) && matched(w.ObjectSelector, pod)
+		})
+	}
+	if !slices.ContainsFunc(hooks.Items, takes) {
+		return errs.WithHint(fmt.Errorf("istio: no sidecar injector of revision %s that serves takes pods of namespaces with the label %s=%s", to.Name, revisionLabel, to.Name),
+			"kubectl get mutatingwebhookconfigurations -l %s -o yaml", injectorLabel)
+	}
+	return nil
+}
+
+// synced is what istiod says of a proxy that is connected to it (pilot/pkg/xds/debug.go,
+// SyncStatus).
+type synced struct {
+	Proxy         string `json:"proxy"`
+	ClusterSent   string `json:"cluster_sent"`
+	ClusterAcked  string `json:"cluster_acked"`
+	ListenerSent  string `json:"listener_sent"`
+	ListenerAcked string `json:"listener_acked"`
+}
+
+// Connected reads istiod's own list of streams: no sidecar can be on it that is not
+// connected, whatever its bootstrap or its labels say.
+func (*Mesh) Connected(ctx context.Context, client *http.Client, namespace string) ([]mesh.Connected, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://istiod/debug/syncz?namespace="+url.QueryEscape(namespace), nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("who is connected to istiod: %w", err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("who is connected to istiod: %s", answer.Status)
+	}
+	var all []synced
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxDebugAnswer)).Decode(&all); err != nil {
+		return nil, fmt.Errorf("who is connected to istiod: %w", err)
+	}
+	return connectedOf(all, namespace), nil
+}
+
+// connectedOf are the pods of a namespace among what istiod says.
+func connectedOf(all []synced, namespace string) []mesh.Connected {
+	var out []mesh.Connected
+	for _, one := range all {
+		pod, ok := strings.CutSuffix(one.Proxy, "."+namespace)
+		if !ok {
+			continue
+		}
+		out = append(out, mesh.Connected{Pod: pod, Acknowledged: one.ClusterSent != "" && one.ClusterAcked == one.ClusterSent &&
+			one.ListenerSent != "" && one.ListenerAcked == one.ListenerSent})
+	}
+	return out
+}

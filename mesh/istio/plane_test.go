@@ -1,0 +1,174 @@
+package istio
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/mesh"
+	admission "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// ofRevision are the objects of an istiod of a revision, as its chart makes them, that
+// Plane looks at.
+func ofRevision(revision, config string, serves bool) []runtime.Object {
+	suffix := "-" + revision
+	if revision == defaultRevision {
+		suffix = ""
+	}
+	is := func(key string, operator metav1.LabelSelectorOperator, values ...string) metav1.LabelSelectorRequirement {
+		return metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: values}
+	}
+	hook := admission.MutatingWebhook{Name: "rev.namespace.sidecar-injector.istio.io",
+		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{is(revisionLabel, metav1.LabelSelectorOpIn, revision), is(namespaceInjection, metav1.LabelSelectorOpDoesNotExist)}},
+		ObjectSelector:    &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{is(injectLabel, metav1.LabelSelectorOpNotIn, "false")}}}
+	if serves {
+		hook.ClientConfig.CABundle = []byte("root")
+	}
+	return []runtime.Object{
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod" + suffix, Labels: map[string]string{"app": "istiod", revisionLabel: revision}}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: meshConfigMap + suffix}, Data: map[string]string{meshConfigKey: config}},
+		&admission.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "istio-sidecar-injector" + suffix, Labels: map[string]string{"app": "sidecar-injector", revisionLabel: revision}},
+			Webhooks: []admission.MutatingWebhook{hook}},
+	}
+}
+
+// A namespace is moved by the labels that the other revision's injector and both
+// istiods' selectors want, and only where there are such.
+func TestPlane(t *testing.T) {
+	const ours, shop = "discoverySelectors: [{matchLabels: {app.kubernetes.io/part-of: meshtrial}}]\n", "discoverySelectors: [{matchLabels: {mesh: shop}}]\n"
+	const injected = "discoverySelectors: [{matchLabels: {istio-injection: enabled}}]\n"
+	for name, tt := range map[string]struct {
+		from, fromConfig, toConfig string
+		serves                     bool
+		asked                      string
+		labels, pods               map[string]string
+		err                        string
+	}{
+		"to another":                      {from: "default", serves: true, asked: "canary", labels: map[string]string{"istio.io/rev": "canary", "istio-injection": ""}, pods: map[string]string{"istio.io/rev": ""}},
+		"back to the default one":         {from: "default", serves: true, labels: map[string]string{"istio.io/rev": "", "istio-injection": ""}, pods: map[string]string{"istio.io/rev": ""}},
+		"back to one by pods' labels":     {from: "stable", serves: true, labels: map[string]string{"istio.io/rev": "", "istio-injection": ""}, pods: map[string]string{"istio.io/rev": "stable"}},
+		"with what the other selects":     {from: "default", toConfig: shop, serves: true, asked: "canary", labels: map[string]string{"istio.io/rev": "canary", "istio-injection": "", "mesh": "shop"}, pods: map[string]string{"istio.io/rev": ""}},
+		"both select ours":                {from: "default", fromConfig: ours, toConfig: ours, serves: true, asked: "canary", labels: map[string]string{"istio.io/rev": "canary", "istio-injection": "", "app.kubernetes.io/part-of": "meshtrial"}, pods: map[string]string{"istio.io/rev": ""}},
+		"the first would watch no longer": {from: "default", fromConfig: injected, serves: true, asked: "canary", err: "istiod of revision default would not watch"},
+		"its injector does not serve yet": {from: "default", asked: "canary", err: "no sidecar injector of revision canary that serves"},
+		"to itself":                       {from: "canary", serves: true, asked: "canary", err: "which its pods begin with"},
+		"to none":                         {from: "default", serves: true, asked: "old", err: "no istiod of revision old"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := ofRevision(tt.from, tt.fromConfig, true)
+			if tt.from != "canary" {
+				objects = append(objects, ofRevision("canary", tt.toConfig, tt.serves)...)
+			}
+			kube := fakecluster.New(objects...)
+			from, err := findRevision(t.Context(), kube, tt.from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plane, err := (&Mesh{Revision: from}).Plane(t.Context(), kube, tt.asked)
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) || errs.Hint(err) == "" {
+					t.Fatalf("%+v, %v, hint %q", plane, err, errs.Hint(err))
+				}
+				return
+			}
+			if err != nil || !maps.Equal(plane.Labels, tt.labels) || !maps.Equal(plane.PodLabels, tt.pods) {
+				t.Errorf("%+v, %v", plane, err)
+			}
+			if want := map[string]string{"canary": "app=istiod,istio.io/rev=canary", "": "app=istiod,istio.io/rev=" + tt.from}[tt.asked]; plane.Selector != want || plane.Namespace != Namespace {
+				t.Errorf("its pods are %s in %s", plane.Selector, plane.Namespace)
+			}
+		})
+	}
+	if _, err := (&Mesh{Revision: Revision{Name: defaultRevision}}).Plane(t.Context(), fakecluster.New(), ""); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "no label istio.io/rev") {
+		t.Errorf("an istiod whose pods nothing tells apart: %v", err)
+	}
+}
+
+// What is installed is known by revision and by tag.
+func TestRevisions(t *testing.T) {
+	tag := &admission.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "istio-revision-tag-prod", Labels: map[string]string{"app": "sidecar-injector", "istio.io/tag": "prod", revisionLabel: "canary"}}}
+	kube := fakecluster.New(slices.Concat(ofRevision("canary", "", true), ofRevision(defaultRevision, "", true), []runtime.Object{tag})...)
+	for name, want := range map[string]bool{"canary": true, "default": true, "prod": true, "old": false} {
+		there, has, err := Revisions(t.Context(), kube, name)
+		if err != nil || has != want || !slices.Equal(there, []string{"canary", "default"}) {
+			t.Errorf("%s: %v, %v, %v", name, there, has, err)
+		}
+	}
+}
+
+// Istiod's own list says who is connected, and who has acknowledged.
+func TestConnected(t *testing.T) {
+	var asked *url.URL
+	answer := []map[string]any{
+		{"proxy": "bar-1.meshtrial-run", "cluster_sent": "a", "cluster_acked": "a", "listener_sent": "b", "listener_acked": "b"},
+		{"proxy": "bar-2.meshtrial-run", "cluster_sent": "a", "cluster_acked": "a", "listener_sent": "b", "listener_acked": "old"},
+		{"proxy": "bar-3.meshtrial-run"},
+		{"proxy": "bar-4.other"},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	at, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: towards{at.Host}}
+	got, err := (&Mesh{}).Connected(t.Context(), client, "meshtrial-run")
+	if want := []mesh.Connected{{Pod: "bar-1", Acknowledged: true}, {Pod: "bar-2"}, {Pod: "bar-3"}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if asked.Path != "/debug/syncz" || asked.Query().Get("namespace") != "meshtrial-run" {
+		t.Errorf("asked %v", asked)
+	}
+}
+
+// towards sends all requests to one address.
+type towards struct{ host string }
+
+func (d towards) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.URL.Host = d.host
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// Nobody waits where no run made an istiod; one that a run made is waited for, while those
+// of others are nobody's business.
+func TestAwaitOthers(t *testing.T) {
+	const label = "meshtrial.dev/run"
+	await := func(ctx context.Context, objects ...runtime.Object) (waited bool, err error) {
+		err = AwaitOthers(ctx, fakecluster.New(objects...), label, func() { waited = true })
+		return waited, err
+	}
+	theirs := ofRevision(defaultRevision, "", true)
+	if waited, err := await(t.Context(), theirs...); waited || err != nil {
+		t.Errorf("for those of others: %v, %v", waited, err)
+	}
+	for i, kind := range map[int]string{0: "Deployment", 2: "injector"} {
+		ours := ofRevision("canary", "", true)
+		ours[i].(metav1.Object).GetLabels()[label] = "run"
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		waited, err := await(ctx, append(ours, theirs...)...)
+		cancel()
+		if !waited || err == nil || !strings.Contains(errs.Hint(err), label) {
+			t.Errorf("for a %s of a run: %v, %v", kind, waited, err)
+		}
+	}
+}
