@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
-	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner/hands"
@@ -29,7 +28,7 @@ type simulator struct {
 type fleet struct {
 	hands.Hands
 	apis    []*xdscontrol.Client
-	proxies []xds.Proxy   // once it has started
+	proxies []xds.Proxy   // once all pods have started theirs
 	first   []int         // number of each one's first proxy, and of all
 	clocks  []hands.Clock // how theirs stood beside the first one's before the window
 	// announcing is held while all are told of markers, which then are in one order.
@@ -62,12 +61,25 @@ func (c *controlPlane) findSimulators(ctx context.Context) error {
 	return nil
 }
 
-// reach asks whether all are there.
+// reach asks whether all are there, and ends what still runs on them: a trial that was
+// lost with the lines to them could not.
 func (f *fleet) reach(ctx context.Context) error {
 	return f.Each(func(i int) error {
-		_, err := f.apis[i].Version(ctx)
+		if _, err := f.apis[i].Version(ctx); err != nil {
+			return err
+		}
+		_, err := f.apis[i].Stop(ctx)
+		if refused(err) { // none runs
+			return nil
+		}
 		return err
 	})
+}
+
+// refused says that a pod is there, and does not do what it was asked.
+func refused(err error) bool {
+	answer := (*jsonhttp.StatusError)(nil)
+	return errors.As(err, &answer)
 }
 
 // ask has all pods say the same, to be taken together.
@@ -81,11 +93,8 @@ func ask[T any](f *fleet, say func(c *xdscontrol.Client) (T, error)) ([]xds.Part
 	return out, err
 }
 
-// ahead is how far a pod's clock is ahead of the first one's, as far as can be told:
-// within the bound of the error they are one clock.
-func (f *fleet) ahead(i int) int64 {
-	return int64(verdict.Clock{Ahead: f.clocks[i].Ahead, Bound: f.clocks[i].Bound}.Known())
-}
+// ahead is how far a pod's clock was found ahead of the first one's.
+func (f *fleet) ahead(i int) int64 { return int64(f.clocks[i].Ahead) }
 
 // start shares the proxies out and has all pods begin to connect theirs.
 func (f *fleet) start(ctx context.Context, spec xds.Spec) error {
@@ -97,14 +106,17 @@ func (f *fleet) start(ctx context.Context, spec xds.Spec) error {
 	if f.clocks, err = f.compare(ctx); err != nil {
 		return err
 	}
-	f.proxies = spec.Proxies
-	return f.Each(func(i int) error {
+	err = f.Each(func(i int) error {
 		_, err := f.apis[i].Start(ctx, specs[i])
-		if answer := (*jsonhttp.StatusError)(nil); errors.As(err, &answer) {
-			return err // it is there, and refuses
+		if refused(err) {
+			return err
 		}
 		return f.Lost(err)
 	})
+	if err == nil {
+		f.proxies = spec.Proxies
+	}
+	return err
 }
 
 // compare compares the clocks of several pods.
