@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -330,43 +329,6 @@ func TestReachStopsWhatRuns(t *testing.T) {
 	}
 	defer f.stop(t.Context())
 	f.allSynced(t)
-}
-
-// Markers of changes that are under way at the same time are in one order everywhere,
-// however long one pod takes to hear of them.
-func TestMarkersAreInOneOrder(t *testing.T) {
-	_, spec := discovery(t)
-	var right atomic.Int64
-	a := httptest.NewServer(roleAhead(t.Context(), &right))
-	defer a.Close()
-	role, heard := roleAhead(t.Context(), &right), make(chan struct{}, 2)
-	b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/markers" {
-			if heard <- struct{}{}; len(heard) == 1 {
-				time.Sleep(100 * time.Millisecond)
-			}
-		}
-		role.ServeHTTP(w, r)
-	}))
-	defer b.Close()
-	f := fleetAt(a.URL, b.URL)
-	if err := f.start(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
-	defer f.stop(t.Context())
-	var changes sync.WaitGroup
-	for i := range 2 {
-		changes.Go(func() {
-			if err := f.announce(t.Context(), []record.Marker{{Change: i, Type: "cds", Text: "x"}}); err != nil {
-				t.Error(err)
-			}
-		})
-		soon(t, "the first is on its way", func() bool { return len(heard) > 0 })
-	}
-	changes.Wait()
-	if seen, err := f.sightings(t.Context()); err != nil || len(seen) != 2 || seen[0].Change != 0 || seen[1].Change != 1 {
-		t.Errorf("%+v, %v", seen, err)
-	}
 }
 
 // All proxies of all pods lose their streams, and come back.
