@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
-	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner/hands"
@@ -29,11 +28,9 @@ type simulator struct {
 type fleet struct {
 	hands.Hands
 	apis    []*xdscontrol.Client
-	proxies []xds.Proxy   // once it has started
+	proxies []xds.Proxy   // once all pods have started theirs
 	first   []int         // number of each one's first proxy, and of all
 	clocks  []hands.Clock // how theirs stood beside the first one's before the window
-	// announcing is held while all are told of markers, which then are in one order.
-	announcing sync.Mutex
 	// accounts are the latest that each gave, and earlier those before.
 	accounts, earlier []xds.Part[xds.Account]
 }
@@ -62,12 +59,25 @@ func (c *controlPlane) findSimulators(ctx context.Context) error {
 	return nil
 }
 
-// reach asks whether all are there.
+// reach asks whether all are there, and ends what still runs on them: a trial that was
+// lost with the lines to them could not.
 func (f *fleet) reach(ctx context.Context) error {
 	return f.Each(func(i int) error {
-		_, err := f.apis[i].Version(ctx)
+		if _, err := f.apis[i].Version(ctx); err != nil {
+			return err
+		}
+		_, err := f.apis[i].Stop(ctx)
+		if refused(err) { // none runs
+			return nil
+		}
 		return err
 	})
+}
+
+// refused says that a pod is there, and does not do what it was asked.
+func refused(err error) bool {
+	answer := (*jsonhttp.StatusError)(nil)
+	return errors.As(err, &answer)
 }
 
 // ask has all pods say the same, to be taken together.
@@ -81,11 +91,8 @@ func ask[T any](f *fleet, say func(c *xdscontrol.Client) (T, error)) ([]xds.Part
 	return out, err
 }
 
-// ahead is how far a pod's clock is ahead of the first one's, as far as can be told:
-// within the bound of the error they are one clock.
-func (f *fleet) ahead(i int) int64 {
-	return int64(verdict.Clock{Ahead: f.clocks[i].Ahead, Bound: f.clocks[i].Bound}.Known())
-}
+// ahead is how far a pod's clock was found ahead of the first one's.
+func (f *fleet) ahead(i int) int64 { return int64(f.clocks[i].Ahead) }
 
 // start shares the proxies out and has all pods begin to connect theirs.
 func (f *fleet) start(ctx context.Context, spec xds.Spec) error {
@@ -97,14 +104,17 @@ func (f *fleet) start(ctx context.Context, spec xds.Spec) error {
 	if f.clocks, err = f.compare(ctx); err != nil {
 		return err
 	}
-	f.proxies = spec.Proxies
-	return f.Each(func(i int) error {
+	err = f.Each(func(i int) error {
 		_, err := f.apis[i].Start(ctx, specs[i])
-		if answer := (*jsonhttp.StatusError)(nil); errors.As(err, &answer) {
-			return err // it is there, and refuses
+		if refused(err) {
+			return err
 		}
 		return f.Lost(err)
 	})
+	if err == nil {
+		f.proxies = spec.Proxies
+	}
+	return err
 }
 
 // compare compares the clocks of several pods.
@@ -145,12 +155,8 @@ func (f *fleet) status(ctx context.Context) (xds.Status, error) {
 }
 
 // announce returns once all proxies look for the markers. Changes may be under way at
-// the same time; every pod hears of their markers in the same order.
+// the same time, and each pod hears of theirs in an order of its own.
 func (f *fleet) announce(ctx context.Context, markers []record.Marker) error {
-	if len(f.apis) > 1 {
-		f.announcing.Lock()
-		defer f.announcing.Unlock()
-	}
 	_, err := ask(f, func(c *xdscontrol.Client) (xdscontrol.Announced, error) { return c.Announce(ctx, markers) })
 	return err
 }
@@ -164,8 +170,8 @@ func (f *fleet) account(ctx context.Context) (xds.Account, error) {
 	return xds.AccountOf(all), nil
 }
 
-// sightings are who saw each marker, put together while they are read: pods whose turn
-// has not come wait.
+// sightings are who saw each marker, in the order in which the first pod heard of them,
+// put together while they are read: pods whose turn has not come wait.
 func (f *fleet) sightings(ctx context.Context) ([]xds.MarkerSightings, error) {
 	streams, err := ask(f, func(c *xdscontrol.Client) (*xdscontrol.Sightings, error) { return c.Sightings(ctx, 0) })
 	defer func() {
@@ -179,26 +185,63 @@ func (f *fleet) sightings(ctx context.Context) ([]xds.MarkerSightings, error) {
 		return nil, err
 	}
 	out, parts := []xds.MarkerSightings{}, make([]xds.Part[xds.MarkerSightings], len(streams))
+	others := make([]ofMarkers, len(streams))
 	for i, s := range streams {
-		parts[i].First, parts[i].AheadNS = s.First, s.AheadNS
+		parts[i].First, parts[i].AheadNS, others[i] = s.First, s.AheadNS, ofMarkers{s.Said, map[markerKey][]xds.MarkerSightings{}}
 		if n := streams[0].Said.Count; s.Said.Count != n {
 			return nil, f.Lost(fmt.Errorf("pod %s looks for %d markers, and pod %s for %d", f.Pods[i].Name, s.Said.Count, f.Pods[0].Name, n))
 		}
 	}
 	for range streams[0].Said.Count {
-		for i, s := range streams {
-			m, err := s.Said.Next()
-			if err != nil {
+		m, err := streams[0].Said.Next()
+		if err != nil {
+			return nil, f.Lost(fmt.Errorf("pod %s: %w", f.Pods[0].Name, err))
+		}
+		parts[0].Said = m
+		for i := 1; i < len(parts); i++ {
+			switch parts[i].Said, err = others[i].of(keyOf(m)); {
+			case err == io.EOF:
+				return nil, fmt.Errorf("pod %s looks for a marker of change %d, and pod %s does not", f.Pods[0].Name, m.Change, f.Pods[i].Name)
+			case err != nil:
 				return nil, f.Lost(fmt.Errorf("pod %s: %w", f.Pods[i].Name, err))
-			}
-			if parts[i].Said = m; i > 0 && (m.Change != parts[0].Said.Change || m.Type != parts[0].Said.Type || m.Gone != parts[0].Said.Gone) {
-				return nil, fmt.Errorf("pods %s and %s heard of markers in different orders: marker %d is of change %d, and of change %d",
-					f.Pods[0].Name, f.Pods[i].Name, m.Marker, parts[0].Said.Change, m.Change)
 			}
 		}
 		out = append(out, xds.SightingsOf(parts))
 	}
 	return out, nil
+}
+
+// markerKey tells markers of different changes apart. Those that a change has of one
+// kind are announced in the same order everywhere.
+type markerKey struct {
+	change int
+	kind   string
+	gone   bool
+}
+
+func keyOf(m xds.MarkerSightings) markerKey { return markerKey{m.Change, m.Type, m.Gone} }
+
+// ofMarkers are one pod's sightings, to be taken in another pod's order.
+type ofMarkers struct {
+	in    *xdscontrol.Sightings
+	early map[markerKey][]xds.MarkerSightings // read before their turn
+}
+
+// of is the next with a key; [io.EOF] where there is none.
+func (o ofMarkers) of(key markerKey) (xds.MarkerSightings, error) {
+	if early := o.early[key]; len(early) > 0 {
+		if o.early[key] = early[1:]; len(early) == 1 {
+			delete(o.early, key)
+		}
+		return early[0], nil
+	}
+	for {
+		m, err := o.in.Next()
+		if err != nil || keyOf(m) == key {
+			return m, err
+		}
+		o.early[keyOf(m)] = append(o.early[keyOf(m)], m)
+	}
 }
 
 func (f *fleet) beginOutage(ctx context.Context, drop bool) error {

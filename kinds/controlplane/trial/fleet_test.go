@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -256,41 +255,80 @@ func TestASimulatorIsLost(t *testing.T) {
 	}
 }
 
-// Markers of changes that are under way at the same time are in one order everywhere,
-// however long one pod takes to hear of them.
-func TestMarkersAreInOneOrder(t *testing.T) {
+// What a clock is found ahead is taken off also where the error may be larger: it is the
+// best that is known, and what the check of the clocks supposes.
+func TestFleetTakesOffWhatItFound(t *testing.T) {
+	var right atomic.Int64
+	a, b := httptest.NewServer(roleAhead(t.Context(), &right)), httptest.NewServer(roleAhead(t.Context(), &right))
+	defer a.Close()
+	defer b.Close()
+	f := fleetAt(a.URL, b.URL)
+	f.clocks[1] = hands.Clock{Ahead: 900 * time.Microsecond, Bound: time.Millisecond}
+	said, err := ask(f, func(c *xdscontrol.Client) (string, error) { return c.Version(t.Context()) })
+	if err != nil || said[0].AheadNS != 0 || said[1].AheadNS != 900_000 {
+		t.Errorf("%+v, %v", said, err)
+	}
+}
+
+// A pod that refuses its share is there: to begin the trial anew would not help.
+func TestASimulatorRefuses(t *testing.T) {
 	_, spec := discovery(t)
 	var right atomic.Int64
-	a := httptest.NewServer(roleAhead(t.Context(), &right))
+	a, role := httptest.NewServer(roleAhead(t.Context(), &right)), roleAhead(t.Context(), &right)
 	defer a.Close()
-	role, heard := roleAhead(t.Context(), &right), make(chan struct{}, 2)
 	b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/markers" {
-			if heard <- struct{}{}; len(heard) == 1 {
-				time.Sleep(100 * time.Millisecond)
-			}
+		if r.URL.Path == "/v1/start" {
+			jsonhttp.Refuse(w, http.StatusBadRequest, errors.New("no such mode"))
+			return
 		}
 		role.ServeHTTP(w, r)
 	}))
 	defer b.Close()
 	f := fleetAt(a.URL, b.URL)
+	defer f.stop(t.Context())
+	err := f.asLost(t.Context(), f.start(t.Context(), spec))
+	if err == nil || errors.Is(err, hands.ErrLost) || !strings.Contains(err.Error(), "no such mode") {
+		t.Errorf("a pod refused: %v", err)
+	}
+}
+
+// Where no line to a pod was there to stop its proxies, they are stopped when it is
+// reached again, and the next trial can start.
+func TestReachStopsWhatRuns(t *testing.T) {
+	_, spec := discovery(t)
+	var right atomic.Int64
+	a, role := httptest.NewServer(roleAhead(t.Context(), &right)), roleAhead(t.Context(), &right)
+	defer a.Close()
+	var away atomic.Bool
+	b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if away.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		role.ServeHTTP(w, r)
+	}))
+	defer b.Close()
+	before := fleetAt(a.URL, b.URL)
+	if err := before.reach(t.Context()); err != nil {
+		t.Fatalf("nothing runs there yet: %v", err)
+	}
+	if err := before.start(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	away.Store(true)
+	before.stop(t.Context())
+	if err := before.reach(t.Context()); err == nil {
+		t.Error("a pod that is away was reached")
+	}
+	away.Store(false)
+	f := fleetAt(a.URL, b.URL)
+	if err := f.reach(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if err := f.start(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
 	defer f.stop(t.Context())
-	var changes sync.WaitGroup
-	for i := range 2 {
-		changes.Go(func() {
-			if err := f.announce(t.Context(), []record.Marker{{Change: i, Type: "cds", Text: "x"}}); err != nil {
-				t.Error(err)
-			}
-		})
-		soon(t, "the first is on its way", func() bool { return len(heard) > 0 })
-	}
-	changes.Wait()
-	if seen, err := f.sightings(t.Context()); err != nil || len(seen) != 2 || seen[0].Change != 0 || seen[1].Change != 1 {
-		t.Errorf("%+v, %v", seen, err)
-	}
+	f.allSynced(t)
 }
 
 // All proxies of all pods lose their streams, and come back.

@@ -33,7 +33,16 @@ func TestJudgeSimulators(t *testing.T) {
 		"a clock set by 5 ms": {two(func(all []record.Simulator) { all[1].After.AheadUS += 5000 }), "simulators-apart", false},
 		"back by 5 ms":        {two(func(all []record.Simulator) { all[1].After.AheadUS -= 5000 }), "simulators-apart", false},
 		"nobody knows":        {two(func(all []record.Simulator) { all[1].Before.ErrorUS, all[1].After.ErrorUS = 3000, 3000 }), "", true},
-		"one had fewer":       {two(func(all []record.Simulator) { all[1].Proxies-- }), "simulators", false},
+		"within the error": {two(func(all []record.Simulator) {
+			all[1].Before, all[1].After = record.Clock{AheadUS: 900, ErrorUS: 1000}, record.Clock{AheadUS: 900, ErrorUS: 1000}
+		}), "", false},
+		"perhaps set by 700 us": {two(func(all []record.Simulator) {
+			all[1].Before, all[1].After = record.Clock{AheadUS: 900, ErrorUS: 1000}, record.Clock{AheadUS: 1600, ErrorUS: 1000}
+		}), "", true},
+		"900 us were taken off, and 2500 us it was": {two(func(all []record.Simulator) {
+			all[1].Before, all[1].After = record.Clock{AheadUS: 900, ErrorUS: 1000}, record.Clock{AheadUS: 2500, ErrorUS: 200}
+		}), "simulators-apart", false},
+		"one had fewer": {two(func(all []record.Simulator) { all[1].Proxies-- }), "simulators", false},
 		"nothing of the second": {func(r *ruling) {
 			two(func([]record.Simulator) {})(r)
 			r.trial.Control.Simulators = r.trial.Control.Simulators[:1]
