@@ -159,6 +159,12 @@ func TestAmbientVariants(t *testing.T) {
 	if s.Lacks(record.PartNode) || s.Lacks(record.PartServerNode) || !s.Lacks(record.PartWaypoint) {
 		t.Error("which shared proxies there are is not known")
 	}
+	names := DataPlane.FindingNames()
+	for part, want := range map[string]bool{record.PartNode: true, record.PartServerNode: true, record.PartWaypoint: false} {
+		if got := slices.Contains(names, "cpu_"+part+"_per_request"); got != want {
+			t.Errorf("a study can name the CPU of %s: %v", part, got)
+		}
+	}
 	if name, many := carrierSubject("ambient"); name != "ztunnel" || many {
 		t.Errorf("in words it is %q", name)
 	}
