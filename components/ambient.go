@@ -79,7 +79,7 @@ func ztunnelFolder(dir string, ask func(path string) (string, error)) (ztunnel, 
 // ztunnelVersion is the version of Istio that a ztunnel belongs to: its own if it was
 // built under a release's name, else that of the file VERSION beside it.
 func ztunnelVersion(dir, says string) (string, error) {
-	if _, ok := istioMinor(says); ok {
+	if _, ok := istioMinor(says); ok && versionText.MatchString(says) {
 		return says, nil
 	}
 	file := filepath.Join(dir, "VERSION")

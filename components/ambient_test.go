@@ -27,18 +27,19 @@ func TestZtunnelFolder(t *testing.T) {
 		spoil         func(dir string) error
 		want, refused string
 	}{
-		"a release":                {says: minor + ".1", want: minor + ".1"},
-		"its own before the file":  {says: minor + ".1", version: "1.2", want: minor + ".1"},
-		"a build of a revision":    {says: revision, version: minor + "-built\n", want: minor + "-built"},
-		"no file of its version":   {says: revision, refused: "names no version of Istio"},
-		"a file that says nothing": {says: revision, version: "main", refused: "holds no version of Istio"},
-		"no tag":                   {says: revision, version: minor + ".x y", refused: "holds no version of Istio"},
-		"another version":          {says: "1.2.3", refused: "is of Istio 1.2.3, istiod is of " + istioVersion},
-		"another, by the file":     {says: revision, version: "1.2", refused: "is of Istio 1.2, istiod is of"},
-		"not there":                {says: minor, spoil: os.RemoveAll, refused: "has no program ztunnel"},
-		"a script":                 {says: minor, spoil: func(dir string) error { return os.WriteFile(filepath.Join(dir, "ztunnel"), []byte("#!"), 0o755) }, refused: "no program for Linux"},
-		"a folder":                 {says: minor, spoil: func(dir string) error { return errors.Join(os.Remove(dir+"/ztunnel"), os.Mkdir(dir+"/ztunnel", 0o755)) }, refused: "is no file"},
-		"one that does not answer": {says: "", refused: "does not answer"},
+		"a release":                 {says: minor + ".1", want: minor + ".1"},
+		"its own before the file":   {says: minor + ".1", version: "1.2", want: minor + ".1"},
+		"a build of a revision":     {says: revision, version: minor + "-built\n", want: minor + "-built"},
+		"no file of its version":    {says: revision, refused: "names no version of Istio"},
+		"a file that says nothing":  {says: revision, version: "main", refused: "holds no version of Istio"},
+		"no tag":                    {says: revision, version: minor + ".x y", refused: "holds no version of Istio"},
+		"a version that no tag has": {says: minor + ".0+dirty", refused: "names no version of Istio"},
+		"another version":           {says: "1.2.3", refused: "is of Istio 1.2.3, istiod is of " + istioVersion},
+		"another, by the file":      {says: revision, version: "1.2", refused: "is of Istio 1.2, istiod is of"},
+		"not there":                 {says: minor, spoil: os.RemoveAll, refused: "has no program ztunnel"},
+		"a script":                  {says: minor, spoil: func(dir string) error { return os.WriteFile(filepath.Join(dir, "ztunnel"), []byte("#!"), 0o755) }, refused: "no program for Linux"},
+		"a folder":                  {says: minor, spoil: func(dir string) error { return errors.Join(os.Remove(dir+"/ztunnel"), os.Mkdir(dir+"/ztunnel", 0o755)) }, refused: "is no file"},
+		"one that does not answer":  {says: "", refused: "does not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -341,8 +341,10 @@ func tryIPSet() error {
 	result := make(chan error, 1)
 	onOwnThread(func() {
 		err := unix.Unshare(unix.CLONE_NEWNET)
-		if err == nil {
-			err = netlink.IpsetCreate("meshtrial-try", "hash:ip", netlink.IpsetCreateOptions{})
+		for name, family := range map[string]uint8{"meshtrial-try": unix.AF_INET, "meshtrial-try6": unix.AF_INET6} {
+			if err == nil {
+				err = netlink.IpsetCreate(name, "hash:ip", netlink.IpsetCreateOptions{Family: family})
+			}
 		}
 		result <- err
 	})

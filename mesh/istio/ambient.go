@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -28,6 +29,9 @@ const (
 	ambientMode   = "ambient"
 	statsPort     = 15020
 	ambientEnv    = "PILOT_ENABLE_AMBIENT"
+	notInMesh     = "none"
+	// ambientComponent is among the components of a run whose istiod has the mode on.
+	ambientComponent = "istiod's ambient mode"
 )
 
 // notAmbient tells what to do where there is no ambient mesh.
@@ -123,6 +127,10 @@ func (f AsFound) refuseAmbient() error {
 		if set == nil {
 			return errs.WithHint(errs.Usage("istio: there is no ambient mesh: namespace %s has no DaemonSet %s (%s)", Namespace, name, what), notAmbient)
 		}
+		if s := set.Status; s.ObservedGeneration < set.Generation || s.UpdatedNumberScheduled < s.DesiredNumberScheduled {
+			return errs.WithHint(fmt.Errorf("istio: %s is being rolled out: %d of %d nodes have the newest", what, s.UpdatedNumberScheduled, s.DesiredNumberScheduled),
+				"kubectl -n %s rollout status daemonset %s", Namespace, name)
+		}
 		if s := set.Status; s.DesiredNumberScheduled == 0 || s.NumberReady < s.DesiredNumberScheduled {
 			return errs.WithHint(fmt.Errorf("istio: %s is ready on %d of %d nodes", what, s.NumberReady, s.DesiredNumberScheduled),
 				"kubectl -n %s describe daemonset %s", Namespace, name)
@@ -130,13 +138,7 @@ func (f AsFound) refuseAmbient() error {
 	}
 	for i := range f.istiods {
 		if c := containerOf(&f.istiods[i].Spec.Template.Spec); c != nil {
-			on := false
-			for _, e := range c.Env {
-				if v, err := strconv.ParseBool(e.Value); e.Name == ambientEnv && err == nil {
-					on = v
-				}
-			}
-			if !on {
+			if !ambientOn(c.Env) {
 				return errs.WithHint(errs.Usage("istio: istiod has no %s=true: it does not tell ztunnel of workloads", ambientEnv), notAmbient)
 			}
 			istiod, one := minorOf(c.Image)
@@ -148,6 +150,16 @@ func (f AsFound) refuseAmbient() error {
 		}
 	}
 	return nil
+}
+
+// ambientOn says whether an istiod's environment turns the ambient mode on.
+func ambientOn(env []corev1.EnvVar) bool {
+	for _, e := range env {
+		if on, err := strconv.ParseBool(e.Value); e.Name == ambientEnv && err == nil && on {
+			return true
+		}
+	}
+	return false
 }
 
 var reMinor = regexp.MustCompile(`^v?([0-9]+\.[0-9]+)([.-].*)?$`)

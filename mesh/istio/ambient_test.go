@@ -28,7 +28,7 @@ func TestDecorateAmbient(t *testing.T) {
 		t.Errorf("labels %v", pod.Labels)
 	}
 	pod = corev1.PodTemplateSpec{}
-	if err := (&Mesh{}).Decorate(mesh.Workload{Name: "server-plain"}, &pod); err != nil || pod.Labels["istio.io/dataplane-mode"] != "" {
+	if err := (&Mesh{}).Decorate(mesh.Workload{Name: "server-plain"}, &pod); err != nil || pod.Labels["istio.io/dataplane-mode"] != "none" {
 		t.Errorf("a pod of nobody's has labels %v, %v", pod.Labels, err)
 	}
 	err := (&Mesh{}).Decorate(mesh.Workload{Name: "server-ambient", Carrier: study.SidecarsAmbient, Proxy: proxy(nil)}, &pod)
@@ -137,7 +137,7 @@ func TestRefuseAmbient(t *testing.T) {
 	set := func(name, image string) *appsv1.DaemonSet {
 		return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: Namespace},
 			Spec:   appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: image}}}}},
-			Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 2, NumberReady: 2}}
+			Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 2}}
 	}
 	for name, test := range map[string]struct {
 		change     func(f *AsFound)
@@ -147,6 +147,8 @@ func TestRefuseAmbient(t *testing.T) {
 		"no ztunnel":          {func(f *AsFound) { delete(f.daemonSets, ztunnelName) }, "no DaemonSet ztunnel", "lab up --ambient"},
 		"no agent":            {func(f *AsFound) { delete(f.daemonSets, agentName) }, "no DaemonSet istio-cni-node", "lab up --ambient"},
 		"one that is not up":  {func(f *AsFound) { f.daemonSets[ztunnelName].Status.NumberReady = 1 }, "ztunnel is ready on 1 of 2 nodes", "describe daemonset ztunnel"},
+		"a rollout":           {func(f *AsFound) { f.daemonSets[ztunnelName].Status.UpdatedNumberScheduled = 1 }, "ztunnel is being rolled out: 1 of 2", "rollout status"},
+		"one not looked at":   {func(f *AsFound) { f.daemonSets[agentName].Generation = 3 }, "node agent is being rolled out", "rollout status"},
 		"on no node":          {func(f *AsFound) { f.daemonSets[agentName].Status = appsv1.DaemonSetStatus{} }, "node agent is ready on 0 of 0 nodes", ""},
 		"istiod without it":   {func(f *AsFound) { f.istiods[0].Spec.Template.Spec.Containers[0].Env = nil }, "PILOT_ENABLE_AMBIENT", "lab up --ambient"},
 		"it is off":           {func(f *AsFound) { f.istiods[0].Spec.Template.Spec.Containers[0].Env[0].Value = "false" }, "PILOT_ENABLE_AMBIENT", "lab up --ambient"},
@@ -166,6 +168,10 @@ func TestRefuseAmbient(t *testing.T) {
 				t.Errorf("%v (hint %q), want %q (%q)", err, errs.Hint(err), test.want, test.hint)
 			}
 		})
+	}
+	on := AsFound{istiods: []appsv1.Deployment{istiod}}
+	if got := on.Components(); len(got) != 2 || got[1].Name != ambientComponent {
+		t.Errorf("a run does not name the mode of its istiod: %+v", got)
 	}
 	kube := fakecluster.New(set(ztunnelName, "istio/ztunnel:1.31.1"), set(agentName, "istio/install-cni:1.31.0"))
 	var f AsFound

@@ -125,6 +125,9 @@ func (f AsFound) Components() []record.Component {
 	for i := range f.istiods {
 		if c := containerOf(&f.istiods[i].Spec.Template.Spec); c != nil {
 			out = append(out, record.Component{Name: "istiod", Version: mesh.Version(c.Image), Source: c.Image})
+			if ambientOn(c.Env) { // which its defaults for sidecars depend on too
+				out = append(out, record.Component{Name: ambientComponent, Version: "on"})
+			}
 		}
 	}
 	return out

@@ -143,7 +143,7 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	}
 	switch {
 	case w.Proxy == nil:
-		pod.Labels["sidecar.istio.io/inject"] = "false"
+		pod.Labels["sidecar.istio.io/inject"], pod.Labels[dataplaneMode] = "false", notInMesh // whatever its namespace is
 		if w.Carrier == study.SidecarsAmbient {
 			pod.Labels[dataplaneMode] = ambientMode
 		}
