@@ -100,7 +100,7 @@ type Set struct {
 
 // Program finds a program of the set by its name: etcd, kube-apiserver,
 // kube-controller-manager, kube-scheduler, kubelet, kube-proxy, kubectl,
-// pilot-discovery, pilot-agent, istioctl, kwok, coredns, metrics-server, envoy
+// pilot-discovery, pilot-agent, istioctl, install-cni, istio-cni, kwok, coredns, metrics-server, envoy
 // (or envoy@VERSION), containerd, containerd-shim-runc-v2, ctr, runc, nft.
 func (s *Set) Program(name string) (Program, bool) {
 	p, ok := s.programs[name]
@@ -145,6 +145,11 @@ type ImageOptions struct {
 	// ByReference leaves the pulling of official images to the cluster: the
 	// images returned have no Path.
 	ByReference bool
+	// Ambient also makes, or pulls, the images of Istio's node agent and of
+	// ztunnel. Ztunnel is the folder with the program that the latter is assembled
+	// of; without use for official ones.
+	Ambient bool
+	Ztunnel string
 }
 
 // Image is an image in the cache.
@@ -171,6 +176,9 @@ type ManifestOptions struct {
 	// ByReference names official images by their digests, if the tag has them,
 	// for a cluster that pulls them.
 	ByReference bool
+	// Ambient, if set, is how an ambient mesh is installed beside: its istiod has
+	// that mode on, and [Manifests.Ambient] is made.
+	Ambient *AmbientManifests
 }
 
 // Manifests are YAML documents to apply: CRDs first, Istio when those are
@@ -178,6 +186,8 @@ type ManifestOptions struct {
 type Manifests struct {
 	CRDs  []byte
 	Istio []byte
+	// Ambient are Istio's node agent and ztunnel, if they were asked for.
+	Ambient []byte
 }
 
 // Manifests renders Istio's own charts from the pinned module.

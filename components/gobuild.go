@@ -73,6 +73,8 @@ func goUnits() []goUnit {
 		{name: "charts", packages: []string{"./charts"}, tags: commonTags, seconds: 30, compiled: 150},
 		{name: "istioctl", packages: []string{"istio.io/istio/istioctl/cmd/istioctl"},
 			tags: commonTags, stamps: istio, seconds: 60, compiled: 300},
+		{name: "istio-cni", packages: []string{"istio.io/istio/cni/cmd/install-cni", "istio.io/istio/cni/cmd/istio-cni"},
+			tags: commonTags, stamps: istio, seconds: 45, compiled: 120},
 		{name: "metrics-server", modfile: "metrics.mod", packages: []string{"sigs.k8s.io/metrics-server/cmd/metrics-server"},
 			tags: commonTags, stamps: []string{"k8s.io/client-go/pkg/version.gitVersion=v" + metricsVersion}, seconds: 95, compiled: 910},
 	}

@@ -86,7 +86,15 @@ func (b *builder) images(ctx context.Context, o ImageOptions) ([]Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	images, err := b.assemble(ctx, m, append(plans, roles...))
+	plans = append(plans, roles...)
+	if o.Ambient && !o.Official {
+		more, err := b.ambientImages(ctx, m, o)
+		if err != nil {
+			return nil, err
+		}
+		plans = append(plans, more...)
+	}
+	images, err := b.assemble(ctx, m, plans)
 	if err != nil {
 		return nil, err
 	}

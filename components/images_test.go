@@ -33,7 +33,7 @@ func fakeEntries(t *testing.T, c cache) map[string]entry {
 	}
 	for name, files := range map[string][]string{
 		"node": {"pause", "coredns"}, "istio": {"pilot-discovery", bootstrapTemplate}, "agent": {"pilot-agent"},
-		"envoy-1.40.0": {"envoy"}, "envoy-1.39.0": {"envoy"},
+		"envoy-1.40.0": {"envoy"}, "envoy-1.39.0": {"envoy"}, "istio-cni": {"install-cni", "istio-cni"},
 	} {
 		add(recipe{name: name, inputs: map[string]any{}, make: func(ctx context.Context, dir string) (v []Version, err error) {
 			for _, f := range files {

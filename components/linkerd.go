@@ -202,7 +202,7 @@ func containerImages(documents []byte) (map[string]string, error) {
 			}
 		}
 	}
-	for n, document := range regexp.MustCompile(`(?m)^---.*$`).Split(string(documents), -1) {
+	for n, document := range reDocument.Split(string(documents), -1) {
 		var v any
 		if err := yaml.Unmarshal([]byte(document), &v); err != nil {
 			return nil, fmt.Errorf("document %d: %w", n, err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -18,7 +19,11 @@ func (b *builder) official(ctx context.Context, m *meter, o ImageOptions) ([]Ima
 	if err != nil {
 		return nil, err
 	}
-	return b.pull(ctx, m, r.refs(o.Hub), r.pins(o.Hub), o.ByReference,
+	refs := r.refs(o.Hub)
+	if o.Ambient {
+		refs = append(refs, r.ambientRefs(o.Hub)...)
+	}
+	return b.pull(ctx, m, refs, r.pins(o.Hub), o.ByReference,
 		"the images built here (--images built) need no registry")
 }
 
@@ -74,8 +79,8 @@ func digestOf(image v1.Image) string {
 	return h.String()
 }
 
-// settings are what Istio is installed with, before the user's own.
-func (o ManifestOptions) settings() ([]string, error) {
+// settings are what Istio is installed with: ours, more, then the user's own.
+func (o ManifestOptions) settings(more ...string) ([]string, error) {
 	s := []string{
 		"profile=minimal",
 		"values.global.imagePullPolicy=IfNotPresent",
@@ -104,11 +109,32 @@ func (o ManifestOptions) settings() ([]string, error) {
 			"values.pilot.env.PILOT_ENABLE_METADATA_EXCHANGE=false",
 			"values.pilot.env.PILOT_ENABLE_ALPN_FILTER=false")
 	}
-	return append(s, o.Set...), nil
+	if o.Ambient != nil {
+		s = append(s, "values.pilot.env.PILOT_ENABLE_AMBIENT=true")
+	}
+	return slices.Concat(s, more, o.Set), nil
 }
 
 func (b *builder) manifests(ctx context.Context, o ManifestOptions) (Manifests, error) {
-	settings, err := o.settings()
+	out, err := b.render(ctx, o)
+	if err != nil || o.Ambient == nil {
+		return out, err
+	}
+	// With its node agent enabled, Istio's renderer has sidecars leave their redirection
+	// to that agent. A lab's do as they do without it: only what else there is counts.
+	all, err := b.render(ctx, o, o.Ambient.settings()...)
+	if err != nil {
+		return out, err
+	}
+	if out.Ambient, err = beyond(all.Istio, out.Istio); err != nil {
+		err = fmt.Errorf("rendering Istio's charts for an ambient mesh: %w", err)
+	}
+	return out, err
+}
+
+// render renders Istio's charts with more settings of ours.
+func (b *builder) render(ctx context.Context, o ManifestOptions, more ...string) (Manifests, error) {
+	settings, err := o.settings(more...)
 	if err != nil {
 		return Manifests{}, err
 	}

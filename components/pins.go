@@ -36,6 +36,13 @@ func (r istioRelease) refs(hub string) []string {
 	return []string{hub + "/pilot:" + r.tag, hub + "/proxyv2:" + r.tag}
 }
 
+// ambientRefs names the images of an ambient mesh beside those: the node agent, then
+// ztunnel.
+func (r istioRelease) ambientRefs(hub string) []string {
+	hub = cmp.Or(strings.TrimSuffix(hub, "/"), IstioHub)
+	return []string{hub + "/install-cni:" + r.tag, hub + "/ztunnel:" + r.tag}
+}
+
 // pins are the digests by the names of the images; nil if there are none.
 func (r istioRelease) pins(hub string) map[string]string {
 	if r.pilot == "" {

@@ -34,7 +34,7 @@ func TestTable(t *testing.T) {
 		}
 	}
 	for _, p := range strings.Fields("etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy kubectl " +
-		"pilot-discovery pilot-agent istioctl kwok coredns pause metrics-server envoy envoy@1.40.0 envoy@1.39.0 containerd containerd-shim-runc-v2 ctr runc nft") {
+		"pilot-discovery pilot-agent istioctl install-cni istio-cni kwok coredns pause metrics-server envoy envoy@1.40.0 envoy@1.39.0 containerd containerd-shim-runc-v2 ctr runc nft") {
 		if programs[p] == "" {
 			t.Errorf("no component has the program %s", p)
 		}
@@ -98,6 +98,7 @@ func TestUnits(t *testing.T) {
 		{"envoy@1.39.0 runc cni", "envoy-1.39.0 debian"},
 		{"istioctl", "istioctl"},
 		{"charts", "charts"},
+		{"istio-cni", "istio-cni"},
 		{"metrics-server", "metrics-server"},
 	} {
 		got, err := unitsOf(strings.Fields(test.names))

@@ -26,6 +26,8 @@ type Installation struct {
 	Namespace *unstructured.Unstructured
 	// Selector is the label selector of its Deployments in that namespace.
 	Selector string
+	// DaemonSets are those in that namespace that belong to it too, by their names.
+	DaemonSets []string
 	// Stages are applied one after the other.
 	Stages [][]*unstructured.Unstructured
 }
@@ -68,6 +70,11 @@ func (i Installation) apply(ctx context.Context, config *rest.Config, applier *A
 	}
 	for _, d := range deployments.Items {
 		if err := WaitDeployment(ctx, client, namespace, d.Name); err != nil {
+			return err
+		}
+	}
+	for _, name := range i.DaemonSets {
+		if err := WaitDaemonSet(ctx, client, namespace, name); err != nil {
 			return err
 		}
 	}

@@ -65,6 +65,8 @@ type Images struct {
 	// "" for none.
 	PullSecret string `json:"pull_secret,omitempty"`
 
+	Ztunnel string `json:"ztunnel,omitempty"` // of an ambient mesh; "" in a lab without one
+
 	// Linkerd's, all "" in a lab without it.
 	LinkerdController string `json:"linkerd_controller,omitempty"` // its control plane
 	LinkerdProxy      string `json:"linkerd_proxy,omitempty"`      // its sidecar

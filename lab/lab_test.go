@@ -128,6 +128,23 @@ func TestDeploymentDone(t *testing.T) {
 	}
 }
 
+func TestDaemonSetDone(t *testing.T) {
+	for name, test := range map[string]struct {
+		status appsv1.DaemonSetStatus
+		done   bool
+	}{
+		"all":               {appsv1.DaemonSetStatus{ObservedGeneration: 3, DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 2}, true},
+		"not looked at yet": {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 2}, false},
+		"old ones remain":   {appsv1.DaemonSetStatus{ObservedGeneration: 3, DesiredNumberScheduled: 2, UpdatedNumberScheduled: 1, NumberReady: 2}, false},
+		"one not ready":     {appsv1.DaemonSetStatus{ObservedGeneration: 3, DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 1}, false},
+		"no node yet":       {appsv1.DaemonSetStatus{ObservedGeneration: 3}, false},
+	} {
+		if done, state := daemonSetDone(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Generation: 3}, Status: test.status}); done != test.done {
+			t.Errorf("%s: %t (%s)", name, done, state)
+		}
+	}
+}
+
 func TestWhyNotReady(t *testing.T) {
 	pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	if got := whyNotReady(pod); got != "Pending" {

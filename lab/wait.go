@@ -68,6 +68,29 @@ func deploymentDone(d *appsv1.Deployment) (bool, string) {
 	return done, state
 }
 
+// WaitDaemonSet waits until the newest version of a DaemonSet is ready on each of its
+// nodes, of which there is one at least.
+func WaitDaemonSet(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
+	return poll(ctx, fmt.Sprintf("wait for DaemonSet %s/%s", namespace, name), func(ctx context.Context) (bool, string, error) {
+		set, err := client.AppsV1().DaemonSets(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			if passing(err) {
+				return false, err.Error(), nil
+			}
+			return false, "", err
+		}
+		done, state := daemonSetDone(set)
+		return done, state, nil
+	})
+}
+
+func daemonSetDone(set *appsv1.DaemonSet) (bool, string) {
+	s := set.Status
+	want := s.DesiredNumberScheduled
+	state := fmt.Sprintf("ready on %d of %d nodes, %d updated", s.NumberReady, want, s.UpdatedNumberScheduled)
+	return s.ObservedGeneration >= set.Generation && want > 0 && s.UpdatedNumberScheduled == want && s.NumberReady == want, state
+}
+
 // WaitPods waits until the selected pods of a namespace number at least
 // count and all are ready. It fails at once when a pod can never become
 // ready (it ended, or was refused by its node), and soon when its node cannot

@@ -196,6 +196,8 @@ type Asked struct {
 	Served, Sent, Plain bool
 	// Ports are those of the Services that requests are sent to, each once.
 	Ports []int
+	// Ambient says that the mesh's proxies on nodes carry some of the requests.
+	Ambient bool
 }
 
 // ControlPod is a running replica of the control plane.

@@ -91,26 +91,14 @@ func (l LinkerdAdmin) Gauges(ctx context.Context, filter string) (map[string]flo
 	return stats.Gauges, err
 }
 
-// LinkerdStats sorts the series of a page that was read at a time. Some
-// counters have no type there, since the proxy writes their types as
-// OpenMetrics does, without the suffix that their series have.
+// LinkerdStats sorts the series of a page that was read at a time.
 func LinkerdStats(metrics []Metric, taken time.Time, wanted *regexp.Regexp) (ProxyStats, error) {
-	stats := ProxyStats{Taken: taken, Counters: map[string]float64{}, Gauges: map[string]float64{}}
 	start, found := Sum(metrics, linkerdStart, nil)
 	if !found {
 		return ProxyStats{}, fmt.Errorf("linkerd admin: the page of metrics has no %s", linkerdStart)
 	}
-	stats.Uptime = taken.Sub(time.Unix(0, int64(start*1e9))).Truncate(time.Second)
-	for _, m := range metrics {
-		key := m.Key()
-		switch {
-		case !wanted.MatchString(key):
-		case m.Type == "counter", strings.HasSuffix(m.Name, "_total"):
-			stats.Counters[key] += m.Value
-		default:
-			stats.Gauges[key] = m.Value
-		}
-	}
+	stats := seriesOf(metrics, wanted)
+	stats.Taken, stats.Uptime = taken, taken.Sub(time.Unix(0, int64(start*1e9))).Truncate(time.Second)
 	return stats, nil
 }
 

@@ -2,6 +2,8 @@ package observe
 
 import (
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 )
 
@@ -9,10 +11,31 @@ import (
 // proxy gives them: Envoy's as they are, those of a Prometheus page as
 // [Metric.Key] spells them.
 type ProxyStats struct {
-	Taken    time.Time
-	Uptime   time.Duration // of the process, to the second
+	Taken  time.Time
+	Uptime time.Duration // of the process, to the second
+	// NoUptime says that the proxy does not tell: only counters that fell show that
+	// it restarted.
+	NoUptime bool
 	Counters map[string]float64
 	Gauges   map[string]float64
+}
+
+// seriesOf sorts the series of a Prometheus page that are wanted. Some counters
+// have no type there: proxies in Rust write types as OpenMetrics does, without the
+// suffix that the series have.
+func seriesOf(metrics []Metric, wanted *regexp.Regexp) ProxyStats {
+	stats := ProxyStats{Counters: map[string]float64{}, Gauges: map[string]float64{}}
+	for _, m := range metrics {
+		key := m.Key()
+		switch {
+		case !wanted.MatchString(key):
+		case m.Type == "counter", strings.HasSuffix(m.Name, "_total"):
+			stats.Counters[key] += m.Value
+		default:
+			stats.Gauges[key] = m.Value
+		}
+	}
+	return stats
 }
 
 // Values returns counters and gauges together.
@@ -37,7 +60,7 @@ func (s ProxyStats) Since(before ProxyStats) (map[string]float64, error) {
 	}
 	// Both uptimes are cut to seconds, so an honest one may seem to lag by
 	// less than a second, and the readings take time themselves.
-	if s.Uptime+2*time.Second < before.Uptime+elapsed {
+	if !s.NoUptime && s.Uptime+2*time.Second < before.Uptime+elapsed {
 		return nil, fmt.Errorf("the proxy, up for %v and %v later for %v: %w", before.Uptime, elapsed.Round(time.Second), s.Uptime, ErrReset)
 	}
 	rise := make(map[string]float64, len(s.Counters))

@@ -72,6 +72,9 @@ func sidecars(p *study.Plan) bool {
 		dataPlane(p) && cell(p, func(c record.Cell) bool { return len(study.WayOf(c).At(record.PlaceSidecar)) > 0 }))
 }
 
+// ambient says that ztunnel carries requests.
+func ambient(p *study.Plan) bool { return istio(p) && cell(p, study.Ambient) }
+
 func uncaptured(p *study.Plan) bool {
 	return cell(p, func(c record.Cell) bool { return c[study.FactorInterception] == study.InterceptionNone })
 }

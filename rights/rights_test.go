@@ -118,9 +118,11 @@ func TestOf(t *testing.T) {
 		gone       = "control plane away: update deployments.apps mesh's namespace"
 		note       = "config steps: delete ConfigMap run's namespace"
 		profile    = "profile: create namespaces everywhere"
+		sets       = "data plane: list daemonsets.apps mesh's namespace"
+		ztunnel    = "data plane: create pods/portforward mesh's namespace"
 	)
 	every := []string{observe, hooks, tls, filter, unfilter, policy, jwt, bare, renew, perf, lease, looked, istiod, autoscaled, meshed, sidecar, nodes, entries, token, changeSvc, flap,
-		ownSlice, real, attempts, deleted, scaled, ended, addresses, retried, outliers, onNode, plane, gone, note, profile, listed}
+		ownSlice, real, attempts, deleted, scaled, ended, addresses, retried, outliers, onNode, plane, gone, note, profile, listed, sets, ztunnel}
 	control := pods + "kind: control-plane\nblocks: {min: 1, max: 1}\n"
 	for name, c := range map[string]struct {
 		text string
@@ -129,6 +131,7 @@ func TestOf(t *testing.T) {
 		"no mesh":       {pods + "mesh: none\nsettings: {sidecars: none}\nfactors: {connections: [1, 2]}", []string{observe, lease}},
 		"no sidecar":    {pods + "settings: {sidecars: none}\nfactors: {connections: [1, 2]}", []string{observe, hooks, lease}},
 		"sidecars":      {pods + "factors: {sidecars: [none, both]}", []string{observe, hooks, tls, lease}},
+		"ambient":       {pods + "factors: {sidecars: [none, ambient]}", []string{observe, hooks, sets, ztunnel, lease}},
 		"linkerd":       {pods + "mesh: linkerd\nfactors: {sidecars: [none, both]}", []string{observe, hooks, lease}},
 		"authorization": {pods + "settings: {sidecars: both}\nfactors: {filters: [none, authz-allow-10]}", []string{observe, hooks, tls, policy, lease}},
 		"tokens":        {pods + "settings: {sidecars: both}\nfactors: {filters: [none, jwt+lua]}", []string{observe, hooks, tls, filter, jwt, lease}},

@@ -145,6 +145,8 @@ var table = []feature{
 		{verbs: "create", name: "deployments.apps", where: InRun, why: "load generators and workers"},
 		{verbs: "delete", name: "pods", where: InRun, why: "pods made anew between blocks", when: renewed},
 		{verbs: "list", name: endpointSlice, where: InRun, why: "whether the workers' endpoints are ready", without: "the first trials may begin before proxies know all endpoints"},
+		{verbs: "list", name: "daemonsets.apps", where: InMesh, why: "whether ztunnel and Istio's node agent are ready", mesh: study.MeshIstio, when: ambient},
+		{verbs: open, name: forward, where: InMesh, why: "ztunnel's metrics", mesh: study.MeshIstio, when: ambient},
 		{verbs: applied, name: "peerauthentications" + security, where: InRun, why: "mutual TLS of each sidecar", when: sidecars},
 		{verbs: applied, name: "telemetries" + telemetry, where: InRun, why: "telemetry of each sidecar", when: sidecars},
 		{verbs: applied, name: "envoyfilters" + networking, where: InRun, why: "parts of a sidecar that no other object switches on", when: filtered},

@@ -31,6 +31,8 @@ const (
 	SidecarsServer = "server"
 	SidecarsClient = "client"
 	SidecarsBoth   = "both"
+	// SidecarsAmbient is neither, in an ambient mesh.
+	SidecarsAmbient = "ambient"
 
 	ArrivalPoisson = "poisson"
 	ArrivalUniform = "uniform"
@@ -57,7 +59,7 @@ const MaxGenerators = 100
 // use.
 var dataFactors = []Factor{
 	choice(FactorSidecars, ScopeTopology, SidecarsBoth,
-		"Which of the two pods has a sidecar.",
+		"Which of the two pods has a sidecar; ambient: neither, ztunnel on their nodes carries the requests.",
 		carrierLevels("")...).
 		amongst(func() []string { return carrierLevels("") }).
 		bound(into(func(l *Levels) any { return &l.Sidecars })).

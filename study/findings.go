@@ -32,7 +32,7 @@ func (k Kind) FindingNames() []string {
 // requests pass in none of the meshes.
 func reached(d finding.Def) bool {
 	_, proxy := record.ProxyOf(d.Part)
-	return !proxy || slices.ContainsFunc(carriers(""), func(c Carrier) bool { return c.Way.Has(d.Part) })
+	return !proxy || slices.ContainsFunc(carriers(""), func(c Carrier) bool { return c.Way.Has(d.Part) || c.Way.OnOneNode().Has(d.Part) })
 }
 
 // IsFinding reports whether studies of any kind have a finding of a name.

@@ -39,12 +39,13 @@ var (
 		{SidecarsServer, record.Way{record.PartServerProxy}, "the server's sidecar", false},
 		{SidecarsClient, record.Way{record.PartClientProxy}, "the client's sidecar", false},
 		{SidecarsBoth, record.Way{record.PartClientProxy, record.PartServerProxy}, "both sidecars", true}}
+	byZtunnel = Carrier{SidecarsAmbient, record.Way{record.PartClientNode, record.PartServerNode}, "ztunnel", false}
 )
 
 // meshes is the table of meshes. A level means the same in each of them.
 var meshes = []Mesh{
 	{MeshNone, []Carrier{byNone}},
-	{MeshIstio, bySidecar},
+	{MeshIstio, append(slices.Clone(bySidecar), byZtunnel)},
 	{MeshLinkerd, bySidecar},
 }
 
@@ -117,6 +118,9 @@ func carrierSubject(level string) (name string, many bool) {
 // proxied says that a cell has a sidecar somewhere: what sidecars are asked
 // for means something there.
 func proxied(cell record.Cell) bool { return len(WayOf(cell).At(record.PlaceSidecar)) > 0 }
+
+// Ambient reports whether a cell's pods are in Istio's ambient mesh.
+func Ambient(cell record.Cell) bool { return cell[FactorSidecars] == SidecarsAmbient }
 
 // HasClientProxy reports whether a cell's load pod has a sidecar.
 func HasClientProxy(cell record.Cell) bool { return WayOf(cell).Has(record.PartClientProxy) }

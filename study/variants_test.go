@@ -2,6 +2,7 @@ package study
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,5 +119,53 @@ func TestFactorValue(t *testing.T) {
 		if v, ok := f.Value(c[1]); ok {
 			t.Errorf("%s %s = %v", c[0], c[1], v)
 		}
+	}
+}
+
+// In an ambient mesh neither pod has a sidecar: what sidecars are asked for means
+// nothing, and the pods are others than those of nobody's.
+func TestAmbientVariants(t *testing.T) {
+	s, err := Parse([]byte("name: x\nquestion: y?\nfactors: {sidecars: [none, both, ambient]}\n"), "x.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := NewPlan(s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, cell := range plan.Cells {
+		if Ambient(cell) != (cell[FactorSidecars] == "ambient") {
+			t.Errorf("%v is ambient: %v", cell, Ambient(cell))
+		}
+		if !Ambient(cell) {
+			continue
+		}
+		found++
+		client, server := ClientVariant(cell), ServerVariant(cell)
+		if client.Sidecar || server.Sidecar || client.Carrier != "ambient" || client.Name() != "ambient" || server.Name() != "ambient" {
+			t.Errorf("variants %+v and %+v", client, server)
+		}
+		if way := WayOf(cell); !slices.Equal(way, record.Way{record.PartClientNode, record.PartServerNode}) || !way.Shared() {
+			t.Errorf("its requests go %v", way)
+		}
+		if cell[FactorMTLS] != NotApplicable || cell[FactorConcurrency] != NotApplicable {
+			t.Errorf("settings of sidecars take effect: %v", cell)
+		}
+	}
+	if found != 1 || len(plan.Cells) != 3 || len(plan.ServerVariants()) < 3 {
+		t.Errorf("cells %v", plan.Cells)
+	}
+	if s.Lacks(record.PartNode) || s.Lacks(record.PartServerNode) || !s.Lacks(record.PartWaypoint) {
+		t.Error("which shared proxies there are is not known")
+	}
+	names := DataPlane.FindingNames()
+	for part, want := range map[string]bool{record.PartNode: true, record.PartServerNode: true, record.PartWaypoint: false} {
+		if got := slices.Contains(names, "cpu_"+part+"_per_request"); got != want {
+			t.Errorf("a study can name the CPU of %s: %v", part, got)
+		}
+	}
+	if name, many := carrierSubject("ambient"); name != "ztunnel" || many {
+		t.Errorf("in words it is %q", name)
 	}
 }

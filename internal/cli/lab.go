@@ -74,6 +74,8 @@ func newLabUpCommand(env *Env) *cobra.Command {
 			"own charts. Missing components are built first. The lab keeps running until `meshtrial lab down`.\n\n" +
 			"--linkerd also installs Linkerd from its own charts: from a folder with its programs and charts, whose\n" +
 			"images are assembled here, or from a release, which is pulled. --mesh selects the meshes.\n\n" +
+			"--ambient has Istio's ambient mode beside its sidecars: its node agent is built here, ztunnel comes from\n" +
+			"the folder of --ztunnel.\n\n" +
 			"--nodes starts several nodes, which share this machine; `meshtrial lab node` kills and starts them.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -114,6 +116,8 @@ func newLabUpCommand(env *Env) *cobra.Command {
 	cmd.Flags().StringArrayVar(&meshes.istioSet, "set", nil, "setting of Istio's installation, `NAME=VALUE` as of istioctl install --set; may be repeated")
 	cmd.Flags().StringVar(&meshes.linkerd, "linkerd", "", "also install Linkerd, from this `folder` of programs and charts or from this release (default $"+linkerdVariable+")")
 	cmd.Flags().StringArrayVar(&meshes.linkerdSet, "linkerd-set", nil, "setting of Linkerd's installation, `NAME=VALUE` as of helm install --set; may be repeated")
+	cmd.Flags().BoolVar(&meshes.ambient, "ambient", false, "also have Istio's ambient mode: its node agent, and ztunnel on each node")
+	cmd.Flags().StringVar(&meshes.ztunnel, "ztunnel", "", "the `folder` with the program ztunnel, which an ambient mesh needs (default $"+ztunnelVariable+"); implies --ambient")
 	addNodeFlags(cmd, &o.Nodes, &o.Zones, 1, "how many nodes")
 	cmd.Flags().BoolVar(&o.MetricsServer, "metrics-server", false, "also run metrics-server, so that kubectl top works; the first time it is built (a minute and a half)")
 	cmd.Flags().BoolVar(&o.Audit, "audit", false, "have the API server log who asks it for what (lab logs audit prints it)")
@@ -198,6 +202,9 @@ func printStatus(w io.Writer, s *local.Status) error {
 	fmt.Fprintf(t, "pods, services\t%s, %s\n", s.Pods, s.Services)
 	if s.Images.LinkerdVersion != "" {
 		fmt.Fprintf(t, "linkerd\t%s\n", s.Images.LinkerdVersion)
+	}
+	if s.Images.Ztunnel != "" {
+		fmt.Fprintf(t, "ambient\t%s\n", s.Images.Ztunnel)
 	}
 	fmt.Fprintf(t, "cgroup\t%s\n\n", s.Cgroup)
 	if len(s.Nodes) > 1 {

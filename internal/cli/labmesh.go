@@ -22,12 +22,17 @@ import (
 // told.
 const linkerdVariable = "MESHTRIAL_LINKERD"
 
+// ztunnelVariable names where ztunnel comes from, likewise.
+const ztunnelVariable = "MESHTRIAL_ZTUNNEL"
+
 // labMeshes are the meshes of a local lab, and how they are installed.
 type labMeshes struct {
 	names      []string // study.MeshIstio, study.MeshLinkerd; none of them: a plain Kubernetes
 	istioSet   []string // settings of istioctl install --set
 	linkerd    string   // a folder or a release
 	linkerdSet []string // settings of helm install --set
+	ambient    bool     // Istio has its ambient mode too
+	ztunnel    string   // a folder; "" with Istio's official images
 }
 
 // parseMeshes reads what --mesh says.
@@ -70,7 +75,24 @@ func (m *labMeshes) flagged(mesh string, meshGiven, official bool) error {
 	case has && m.linkerd == "" && official:
 		m.linkerd = "edge"
 	}
+	m.ambient = m.ambient || m.ztunnel != ""
+	switch {
+	case m.ambient && !slices.Contains(m.names, study.MeshIstio):
+		return errs.WithHint(errs.Usage("an ambient mesh is Istio's, --mesh %s leaves it out", mesh), "--mesh istio, or with others istio,linkerd")
+	case m.ztunnel != "" && official:
+		return errs.Usage("--ztunnel requires --images built: the official images have a ztunnel of their own")
+	case !official:
+		m.resolveZtunnel()
+	}
 	return m.resolve()
+}
+
+// resolveZtunnel finds where ztunnel comes from if nothing said so. That nothing does,
+// the lab refuses.
+func (m *labMeshes) resolveZtunnel() {
+	if m.ambient && m.ztunnel == "" {
+		m.ztunnel = os.Getenv(ztunnelVariable)
+	}
 }
 
 // resolve finds where Linkerd comes from if nothing said so.
@@ -107,6 +129,9 @@ func planMeshes(plan *study.Plan) []string {
 	return names
 }
 
+// planAmbient says whether a cell of a plan has its requests carried by ztunnel.
+func planAmbient(plan *study.Plan) bool { return slices.ContainsFunc(plan.Cells, study.Ambient) }
+
 // UpLab starts a local lab with its meshes, and tells a person at a terminal
 // what happens. The meshes are installed while the node still starts.
 func UpLab(ctx context.Context, env *Env, o local.Options, meshes labMeshes) (*local.Lab, error) {
@@ -117,6 +142,7 @@ func UpLab(ctx context.Context, env *Env, o local.Options, meshes labMeshes) (*l
 	if slices.Contains(meshes.names, study.MeshLinkerd) {
 		o.Linkerd = &components.LinkerdOptions{Source: meshes.linkerd, Set: meshes.linkerdSet}
 	}
+	o.Ambient, o.Ztunnel = meshes.ambient, meshes.ztunnel
 	if len(meshes.names) > 0 {
 		o.OnAPI = func(ctx context.Context, l *local.Lab) error { return installMeshes(ctx, l, o, meshes) }
 	}
@@ -142,7 +168,11 @@ func installationOf(ctx context.Context, l *local.Lab, o local.Options, meshes l
 	switch name {
 	case study.MeshIstio:
 		set := append(istio.ManifestSettings(), meshes.istioSet...)
-		manifests, err := l.Builder().Manifests(ctx, components.ManifestOptions{Set: set, Official: o.Official, Hub: o.Hub, Tag: o.Tag})
+		how := components.ManifestOptions{Set: set, Official: o.Official, Hub: o.Hub, Tag: o.Tag}
+		if meshes.ambient {
+			how.Ambient = &components.AmbientManifests{Ztunnel: l.Images().Ztunnel, CNIBinDir: local.CNIBinDir, CNIConfDir: local.CNIConfDir}
+		}
+		manifests, err := l.Builder().Manifests(ctx, how)
 		if err != nil {
 			return lab.Installation{}, err
 		}

@@ -53,6 +53,47 @@ func TestLabMeshes(t *testing.T) {
 	}
 }
 
+// --ambient and --ztunnel say what is asked of Istio, and where ztunnel comes from.
+func TestLabAmbient(t *testing.T) {
+	for _, test := range []struct {
+		name, mesh      string
+		given, official bool
+		ambient         bool
+		from, variable  string
+		want            bool
+		source, refused string
+	}{
+		{name: "not asked for", mesh: "istio", variable: "dir"},
+		{name: "a folder is enough", mesh: "istio", from: "dir", want: true, source: "dir"},
+		{name: "the variable", mesh: "istio", ambient: true, variable: "dir", want: true, source: "dir"},
+		{name: "the option before the variable", mesh: "istio", ambient: true, from: "a", variable: "b", want: true, source: "a"},
+		{name: "official", mesh: "istio", ambient: true, official: true, variable: "dir", want: true},
+		{name: "official, and a folder", mesh: "istio", from: "dir", official: true, refused: "--ztunnel requires --images built"},
+		{name: "without Istio", mesh: "none", given: true, ambient: true, refused: "an ambient mesh is Istio's, --mesh none leaves it out"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv(ztunnelVariable, test.variable)
+			m := labMeshes{ambient: test.ambient, ztunnel: test.from}
+			err := m.flagged(test.mesh, test.given, test.official)
+			if test.refused != "" {
+				if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), test.refused) {
+					t.Fatalf("%v, want a refusal that says %q", err, test.refused)
+				}
+				return
+			}
+			if err != nil || m.ambient != test.want || m.ztunnel != test.source {
+				t.Errorf("%v from %q, %v", m.ambient, m.ztunnel, err)
+			}
+		})
+	}
+	for level, want := range map[string]bool{"both": false, "ambient": true} {
+		plan := &study.Plan{Study: &study.Study{Mesh: "istio"}, Cells: []record.Cell{{"sidecars": "none"}, {"sidecars": level}}}
+		if got := planAmbient(plan); got != want {
+			t.Errorf("a plan with sidecars %s is ambient: %v", level, got)
+		}
+	}
+}
+
 func TestPlanMeshes(t *testing.T) {
 	cell := func(mesh string) record.Cell { return record.Cell{study.FactorMesh: mesh} }
 	for _, test := range []struct {

@@ -40,6 +40,7 @@ type runFlags struct {
 	image      string
 	pullSecret string
 	linkerd    string
+	ztunnel    string
 	revision   string
 	observe    string
 	wait       time.Duration
@@ -115,6 +116,7 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	flags.BoolVar(&f.keepLab, "keep-lab", false, "keep the lab running if this command started it")
 	addNodeFlags(cmd, &f.nodes, &f.zones, 0, "how many nodes a lab has that must be started (default: as many as the study needs)")
 	flags.StringVar(&f.linkerd, "linkerd", "", "where Linkerd comes from if a lab with it must be started: a folder or a release (default $"+linkerdVariable+")")
+	flags.StringVar(&f.ztunnel, "ztunnel", "", "the `folder` with ztunnel if a lab with an ambient mesh must be started (default $"+ztunnelVariable+")")
 	addKubeconfigFlags(flags, &f.kubeconfig, &f.context, ofLabCluster)
 	addRevisionFlag(flags, &f.revision)
 	addObserveFlag(flags, &f.observe)

@@ -27,6 +27,14 @@ const (
 	ordersSocket = runDir + "/orders.sock"
 )
 
+// CNIBinDir and CNIConfDir are where each node of a lab with an ambient mesh has the
+// plugins of its network and their configuration: folders of its own, to which the
+// mesh's node agent adds.
+const (
+	CNIBinDir  = runDir + "/cni-bin"
+	CNIConfDir = runDir + "/cni-conf"
+)
+
 // spec is all that init needs to know; spec.json holds it.
 type spec struct {
 	ID         string                        `json:"id"`
@@ -42,6 +50,7 @@ type spec struct {
 	Audit      bool                          `json:"audit"` // the API server writes an audit log
 
 	MetricsServer bool `json:"metrics_server"`
+	Ambient       bool `json:"ambient"` // nodes have folders for network plugins that others add to
 
 	// Self is the node that this is about. The spec of a lab of several nodes has
 	// none: its init holds the control plane, and the Nodes have specs of their own.
@@ -235,7 +244,11 @@ func (s *spec) containerdTOML(importing bool) string {
 	p("  sandbox_image = %q", s.Pause)
 	p("  restrict_oom_score_adj = true") // works without CAP_SYS_RESOURCE
 	p("  stream_server_address = \"127.0.0.1\"")
-	p("  [plugins.\"io.containerd.grpc.v1.cri\".cni]\n    bin_dir = %q\n    conf_dir = %q", s.CNI, s.Dir.conf("cni"))
+	plugins, networks := s.CNI, s.Dir.conf("cni")
+	if s.Ambient {
+		plugins, networks = CNIBinDir, CNIConfDir
+	}
+	p("  [plugins.\"io.containerd.grpc.v1.cri\".cni]\n    bin_dir = %q\n    conf_dir = %q", plugins, networks)
 	p("  [plugins.\"io.containerd.grpc.v1.cri\".containerd]\n    snapshotter = \"overlayfs\"\n    default_runtime_name = \"runc\"")
 	p("  [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\n    runtime_type = \"io.containerd.runc.v2\"")
 	p("  [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\n    BinaryName = %q\n    SystemdCgroup = false", s.Programs["runc"].Path)

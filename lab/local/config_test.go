@@ -64,6 +64,19 @@ func TestFilesParse(t *testing.T) {
 	}
 }
 
+// A node whose network others add to has its plugins where they may; another runs
+// those of the cache.
+func TestNetworkFolders(t *testing.T) {
+	s := testSpec(t)
+	if toml := s.containerdTOML(false); !strings.Contains(toml, `bin_dir = "/cache/debian/cni"`) || !strings.Contains(toml, s.Dir.conf("cni")) {
+		t.Error(toml)
+	}
+	s.Ambient = true
+	if toml := s.of(testNodes[0]).containerdTOML(false); !strings.Contains(toml, `bin_dir = "`+CNIBinDir+`"`) || !strings.Contains(toml, `conf_dir = "`+CNIConfDir+`"`) || strings.Contains(toml, "/cache/debian/cni") {
+		t.Error(toml)
+	}
+}
+
 func TestArguments(t *testing.T) {
 	s := testSpec(t)
 	for _, p := range []process{s.etcd(), s.apiserver(), s.controllers(), s.scheduler(), s.containerd(), s.kubelet(), s.kubeProxy(), s.kwok(), s.metrics()} {

@@ -149,7 +149,7 @@ func (n *node) run(ctx context.Context) error {
 	if err := mountNode(n.spec); err != nil {
 		return err
 	}
-	if err := configureNode(n.spec.Network); err != nil {
+	if err := configureNode(n.spec); err != nil {
 		return err
 	}
 	go n.sup.reap(context.Background()) // these end with init

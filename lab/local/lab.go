@@ -36,6 +36,11 @@ type Options struct {
 	// them; Hub and Tag say which, as in components.ImageOptions.
 	Official bool
 	Hub, Tag string
+	// Ambient makes ready for Istio's ambient mesh: images of its node agent and of
+	// ztunnel, and nodes whose network others may add to. Ztunnel is the folder with
+	// the program, as in components.ImageOptions.
+	Ambient bool
+	Ztunnel string
 	// Linkerd, if set, is made ready to be installed beside or instead of
 	// Istio: see [Lab.Linkerd].
 	Linkerd *components.LinkerdOptions

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,12 +51,40 @@ func mountNode(s *spec) error {
 		func() error { return os.Chmod(runDir, 0o700) },
 		func() error { return unix.Sethostname([]byte(s.hostname())) },
 	)
+	if s.Ambient {
+		steps = append(steps, s.layNetwork)
+	}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// layNetwork gives the node the folders of [CNIBinDir] and [CNIConfDir] as a new
+// machine has them: with the plugins and the configuration of the lab alone.
+func (s *spec) layNetwork() error {
+	disk := s.Dir.join("cni")
+	plugins, networks := filepath.Join(disk, "bin"), filepath.Join(disk, "conf")
+	if err := errors.Join(os.RemoveAll(disk), os.MkdirAll(plugins, 0o755), os.MkdirAll(networks, 0o755)); err != nil {
+		return err
+	}
+	names, err := list(s.CNI)
+	for _, name := range names {
+		err = errors.Join(err, os.Symlink(filepath.Join(s.CNI, name), filepath.Join(plugins, name)))
+	}
+	if err != nil {
+		return fmt.Errorf("the plugins of the node's network: %w", err)
+	}
+	names, err = list(s.Dir.conf("cni"))
+	for _, name := range names {
+		err = errors.Join(err, copyFile(filepath.Join(s.Dir.conf("cni"), name), filepath.Join(networks, name)))
+	}
+	if err != nil {
+		return fmt.Errorf("the configuration of the node's network: %w", err)
+	}
+	return errors.Join(bind(plugins, CNIBinDir), bind(networks, CNIConfDir))
 }
 
 // openHidden opens the folders that masks would hide.

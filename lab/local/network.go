@@ -199,11 +199,32 @@ func unlinkHost(name string) error {
 // configureNode sets up the network inside the namespace: the link to the
 // host, forwarding, and nothing else to reach. What lies beyond the lab is
 // unreachable at once rather than after a timeout.
-func configureNode(n network) error {
-	if _, err := linkUp(n.Node); err != nil {
+func configureNode(s *spec) error {
+	link, err := linkUp(s.Network.Node)
+	if err != nil {
 		return err
 	}
+	if s.Ambient && !s.several() { // where pods run
+		if err := routeAPI(s.Network, link); err != nil {
+			return err
+		}
+	}
 	return routeAlone()
+}
+
+// routeAPI has the node's own programs reach the API server by its cluster IP, as the
+// network plugin of an ambient mesh does: kube-proxy's rules are asked only about
+// packets that have a route.
+func routeAPI(n network, link netlink.Link) error {
+	api, err := n.apiService()
+	if err != nil {
+		return err
+	}
+	to := &net.IPNet{IP: api, Mask: net.CIDRMask(32, 32)}
+	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK, Dst: to}); err != nil {
+		return fmt.Errorf("route to the API server's cluster IP: %w", err)
+	}
+	return nil
 }
 
 // linkUp brings up the loopback and the link out of a network namespace, which

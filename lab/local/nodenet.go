@@ -92,6 +92,11 @@ func configureMember(s *spec) error {
 			return fmt.Errorf("node %s: route to %s: %w", s.Self.Name, route.Dst, err)
 		}
 	}
+	if s.Ambient {
+		if err := routeAPI(s.Network, link); err != nil {
+			return err
+		}
+	}
 	return routeAlone()
 }
 

@@ -59,6 +59,7 @@ func TestNetworkOfNodes(t *testing.T) {
 		t.Skip("making a network namespace takes root")
 	}
 	s := threeNodes(t)
+	s.Ambient = true
 	hub, pids := sleeper(t), []int{sleeper(t), sleeper(t)}
 	own := s.Network.Node
 	connect := func(i int) error {
@@ -74,7 +75,7 @@ func TestNetworkOfNodes(t *testing.T) {
 		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "host"}); err != nil {
 			return err
 		}
-		return configureNode(s.Network)
+		return configureNode(s)
 	})
 	if err = errors.Join(err, connect(0), connect(1)); err != nil {
 		t.Fatal(err)
@@ -105,6 +106,18 @@ func TestNetworkOfNodes(t *testing.T) {
 		}
 	}
 	reached("at first")
+	// A node's own programs, as the plugin of an ambient mesh, ask the API server by its
+	// cluster IP, for which kube-proxy has rules there.
+	api, err := s.Network.apiService()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for of, want := range map[int]bool{hub: false, pids[0]: true} {
+		err := inNetwork(of, func() error { _, err := netlink.RouteGet(api); return err })
+		if (err == nil) != want {
+			t.Errorf("a route to the API server's cluster IP: %v, want it there: %v", err, want)
+		}
+	}
 	if err := dial(pids[0], pod.Next()); !errors.Is(err, unix.EHOSTUNREACH) {
 		t.Errorf("a pod that is not there: %v, want it to be said at once", err)
 	}

@@ -42,7 +42,9 @@ type machine struct {
 	namespaces func() error           // can they be made
 	inside     func(dir string) error // what has to work inside them: overlayfs on dir, veth, nftables
 	ranges     func() error           // are addresses free
+	ipset      func() error           // can sets of addresses be made
 	nodes      int                    // of the lab
+	ambient    bool                   // the lab is to have an ambient mesh
 }
 
 // Requirements says line by line whether this machine can run a local lab,
@@ -50,7 +52,7 @@ type machine struct {
 func Requirements(o Options) []doctor.Line {
 	m := machine{
 		root: "/", nodes: max(o.Nodes, 1), uid: os.Geteuid(), release: kernelRelease, free: freeBytes, files: fileLimit, lookPath: exec.LookPath,
-		namespaces: tryNamespaces, inside: tryInside,
+		namespaces: tryNamespaces, inside: tryInside, ipset: tryIPSet, ambient: o.Ambient,
 		ranges: func() error {
 			taken, err := takenRanges()
 			if err == nil {
@@ -110,6 +112,9 @@ func (m machine) check(state, cache string) []doctor.Line {
 	if err == nil {
 		add("inside namespaces", "overlayfs mounts on the cache folder's file system, veth links and nftables work",
 			"modprobe -a overlay veth nf_tables nft_chain_nat xt_REDIRECT", m.inside(cache))
+	}
+	if m.ambient && err == nil {
+		add("ambient mesh", "sets of addresses can be made", "modprobe -a ip_set ip_set_hash_ip xt_set", m.ipset())
 	}
 	add("lab addresses", "free ranges found", "remove a route from 10.0.0.0/8", m.ranges())
 	return lines
@@ -326,6 +331,25 @@ func tryVeth() error {
 	attrs.Name = "meshtrial-try"
 	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "meshtrial-peer"}); err != nil {
 		return fmt.Errorf("veth links cannot be made: %w", err)
+	}
+	return nil
+}
+
+// tryIPSet makes a set of addresses, as the node agent of an ambient mesh does for the
+// kubelet's probes, in a network namespace that ends with the call.
+func tryIPSet() error {
+	result := make(chan error, 1)
+	onOwnThread(func() {
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		for name, family := range map[string]uint8{"meshtrial-try": unix.AF_INET, "meshtrial-try6": unix.AF_INET6} {
+			if err == nil {
+				err = netlink.IpsetCreate(name, "hash:ip", netlink.IpsetCreateOptions{Family: family})
+			}
+		}
+		result <- err
+	})
+	if err := <-result; err != nil {
+		return fmt.Errorf("the kernel makes no ipset of addresses, which an ambient mesh needs: %w", err)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func fitMachine(t *testing.T) machine {
 		free:     func(string) (uint64, error) { return 50 << 30, nil },
 		files:    func() uint64 { return 20000 },
 		lookPath: func(name string) (string, error) { return "/bin/" + name, nil }, namespaces: works, ranges: works,
-		inside: func(string) error { return nil },
+		inside: func(string) error { return nil }, ipset: works,
 	}
 }
 
@@ -99,6 +99,21 @@ func TestRequirementsRoot(t *testing.T) {
 	err := refuse(m.check("/state", "/cache"))
 	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "namespaces") || !strings.Contains(err.Error(), "lab addresses") || errs.Hint(err) == "" {
 		t.Errorf("%v (%s)", err, errs.Hint(err))
+	}
+}
+
+// An ambient mesh wants more of the kernel than a lab without one.
+func TestRequirementsAmbient(t *testing.T) {
+	m := fitMachine(t)
+	m.uid = 0
+	m.ipset = func() error { return errors.New("no such set type") }
+	if failed := failures(m.check("/state", "/cache")); failed["ambient mesh"].Detail != "" {
+		t.Errorf("asked of a lab without one: %+v", failed)
+	}
+	m.ambient = true
+	failed := failures(m.check("/state", "/cache"))
+	if line := failed["ambient mesh"]; !strings.Contains(line.Detail, "no such set type") || !strings.Contains(line.Mend, "ip_set") {
+		t.Errorf("%+v", failed)
 	}
 }
 

@@ -30,6 +30,11 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Ambient && !o.Official {
+		if err := components.CheckZtunnel(ctx, o.Ztunnel); err != nil {
+			return nil, err
+		}
+	}
 	u, err := newStarter(o)
 	if err != nil {
 		return nil, err
@@ -154,7 +159,8 @@ func (u *starter) gather(ctx context.Context) error {
 	envoys := append([]string{components.DefaultEnvoy}, u.o.EnvoyVersions...)
 	slices.Sort(envoys)
 	u.images, err = u.builder.Images(ctx, components.ImageOptions{
-		MeshtrialBinary: u.o.Program, EnvoyVersions: slices.Compact(envoys), Official: u.o.Official, Hub: u.o.Hub, Tag: u.o.Tag})
+		MeshtrialBinary: u.o.Program, EnvoyVersions: slices.Compact(envoys), Official: u.o.Official, Hub: u.o.Hub, Tag: u.o.Tag,
+		Ambient: u.o.Ambient, Ztunnel: u.o.Ztunnel})
 	if err != nil || u.o.Linkerd == nil {
 		return err
 	}
@@ -172,6 +178,9 @@ func (u *starter) imagesOf() lab.Images {
 		name, tag, _ := strings.Cut(image.Ref, "/pilot:")
 		if tag != "" {
 			images.Istiod, images.Hub, images.IstioTag = image.Ref, name, tag
+		}
+		if strings.Contains(image.Ref, "/ztunnel:") {
+			images.Ztunnel = image.Ref
 		}
 	}
 	images.Proxy = images.Hub + "/proxyv2:" + images.IstioTag

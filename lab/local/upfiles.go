@@ -32,7 +32,7 @@ func (u *starter) spec() (*spec, error) {
 	s := &spec{
 		ID: u.record.ID, Dir: u.paths.dir(u.record.ID), ImageStore: u.record.ImageStore, Network: u.record.Network, Cgroup: u.record.Cgroup,
 		Programs: map[string]components.Program{}, CNI: u.set.Dir("cni"), Images: u.images, Pause: components.PauseRef, Audit: u.o.Audit,
-		MetricsServer: u.o.MetricsServer, Nodes: u.record.Nodes,
+		MetricsServer: u.o.MetricsServer, Ambient: u.o.Ambient, Nodes: u.record.Nodes,
 	}
 	if !s.several() {
 		s.Self = s.Nodes[0]

@@ -68,7 +68,7 @@ func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.P
 	if of := found.config.DefaultProviders.Metrics; len(of) > 0 && m.metricsProvider == "" {
 		m.metricsProvider = of[0]
 	}
-	return found.Components(), found.refuseProxies(proxies)
+	return append(found.Components(), m.Revision.ambient...), found.refuseProxies(proxies)
 }
 
 // readMeshConfig reads the mesh configuration in a ConfigMap of istiod's.

@@ -32,6 +32,9 @@ type AsFound struct {
 	// others; read where levers ask for them.
 	labels   map[string]string
 	sidecars []unstructured.Unstructured
+	// daemonSets are those of istiod's own namespace by name; read where an ambient
+	// mesh is asked for.
+	daemonSets map[string]*appsv1.DaemonSet
 	// root is the mesh's root namespace, others what is there that holds for the
 	// sidecars of a run's pods, and unread the kinds that may not be listed there.
 	// rootSeen is what is known of the namespace itself.
@@ -55,6 +58,11 @@ func ReadAsFound(ctx context.Context, kube kubernetes.Interface, objects dynamic
 	}
 	if err := out.readRoot(ctx, kube, objects); err != nil {
 		return out, err
+	}
+	if asked.Ambient {
+		if err := out.readAmbient(ctx, kube); err != nil {
+			return out, err
+		}
 	}
 	return out, out.readForLevers(ctx, kube, objects.Resource(sidecarResource), asked.Levers)
 }
@@ -107,6 +115,7 @@ func (f *AsFound) readForLevers(ctx context.Context, kube kubernetes.Interface, 
 func (f AsFound) Revision() Revision {
 	out := f.revision
 	out.metrics, out.traces = f.reported()
+	out.ambient = f.ambient()
 	return out
 }
 
@@ -116,6 +125,9 @@ func (f AsFound) Components() []record.Component {
 	for i := range f.istiods {
 		if c := containerOf(&f.istiods[i].Spec.Template.Spec); c != nil {
 			out = append(out, record.Component{Name: "istiod", Version: mesh.Version(c.Image), Source: c.Image})
+			if ambientOn(c.Env) { // which its defaults for sidecars depend on too
+				out = append(out, record.Component{Name: ambientComponent, Version: "on"})
+			}
 		}
 	}
 	return out
@@ -131,6 +143,11 @@ func (f AsFound) Refuse(asked mesh.Asked) error {
 	}
 	if err := f.refuseLevers(asked.Levers); err != nil {
 		return err
+	}
+	if asked.Ambient {
+		if err := f.refuseAmbient(); err != nil {
+			return err
+		}
 	}
 	return f.refuseRoot(asked)
 }

@@ -30,13 +30,23 @@ func Installation(manifests components.Manifests) (lab.Installation, error) {
 	if err != nil {
 		return lab.Installation{}, fmt.Errorf("istio: manifests: %w", err)
 	}
+	ambient, err := lab.ParseObjects(manifests.Ambient)
+	if err != nil {
+		return lab.Installation{}, fmt.Errorf("istio: manifests of an ambient mesh: %w", err)
+	}
+	var onNodes []string
+	for _, o := range ambient {
+		if o.GetKind() == "DaemonSet" {
+			onNodes = append(onNodes, o.GetName())
+		}
+	}
 	return lab.Installation{
 		Mesh:      study.MeshIstio,
 		Namespace: &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": Namespace}}},
-		Selector:  "app=istiod",
+		Selector:  "app=istiod", DaemonSets: onNodes,
 		// istiod waits for the CRDs it watches, so all can be applied together;
 		// what comes too early is applied again.
-		Stages: [][]*unstructured.Unstructured{slices.Concat(crds, objects)},
+		Stages: [][]*unstructured.Unstructured{slices.Concat(crds, objects, ambient)},
 	}, nil
 }
 

@@ -1,10 +1,11 @@
-// Package istio is the adapter for Istio with sidecars.
+// Package istio is the adapter for Istio, with sidecars and as an ambient mesh.
 //
 // Levers travel the documented way: pod labels and annotations for what a
 // pod can carry (injection, concurrency, CPU limit, proxy image, recorded
 // statistics), PeerAuthentication and Telemetry resources selected by
 // workload for the rest. After a trial the sidecars' own counters must agree
-// with what the generator sent, or the trial is invalid.
+// with what the generator sent, or the trial is invalid. In an ambient mesh a pod has
+// a label, and the counters are those of ztunnel on its node (ambient.go).
 //
 // Size: a lever is set, proved and read back by the names that Istio and Envoy
 // have for it, which nobody else needs to know.
@@ -78,10 +79,14 @@ func (*Mesh) RootConfigMap() string { return rootCAConfigMap }
 // agent.
 func (*Mesh) ReceivedStats() string { return `^cluster\.xds-grpc;?\.upstream_cx_rx_bytes_total$` }
 
-// Proxies are sidecars: the injected container, whose init container ends
-// before the pod serves.
+// Proxies are sidecars, that is the injected container, whose init container ends
+// before the pod serves; and ztunnels on nodes.
 func (*Mesh) Proxies(place record.Place) mesh.Proxies {
-	if place != record.PlaceSidecar {
+	switch place {
+	case record.PlaceNode:
+		return ztunnels()
+	case record.PlaceSidecar:
+	default:
 		return mesh.Proxies{}
 	}
 	return mesh.Proxies{Containers: []string{proxyContainer}, AdminPort: adminPort,
@@ -136,9 +141,15 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	if w.Proxy == nil {
-		pod.Labels["sidecar.istio.io/inject"] = "false"
+	switch {
+	case w.Proxy == nil:
+		pod.Labels["sidecar.istio.io/inject"], pod.Labels[dataplaneMode] = "false", notInMesh // whatever its namespace is
+		if w.Carrier == study.SidecarsAmbient {
+			pod.Labels[dataplaneMode] = ambientMode
+		}
 		return nil
+	case w.Carrier == study.SidecarsAmbient:
+		return fmt.Errorf("workload %s: %w", w.Name, errs.Usage("a pod with a sidecar is not in the ambient mesh: its requests have one or the other"))
 	}
 	for _, lack := range w.Proxy.Unknown(sidecarFactors...) {
 		return fmt.Errorf("workload %s: %w", w.Name, errs.Usage("mesh istio cannot give %s=%s: %s", lack.Factor, lack.Level, lack.Reason))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/record"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -28,6 +29,8 @@ type Revision struct {
 	// none; traces says that one has sidecars report spans.
 	metrics string
 	traces  bool
+	// ambient are ztunnel and the node agent, where a study asked for them.
+	ambient []record.Component
 }
 
 // defaultRevision is what the chart calls an installation without a revision.

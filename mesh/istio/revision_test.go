@@ -146,7 +146,7 @@ func TestDecorateForRevision(t *testing.T) {
 		{Revision{}, &mesh.Proxy{Levels: levels}, map[string]string{"sidecar.istio.io/inject": "true"}, "app=istiod"},
 		{Revision{Name: "default", Deployment: "istiod"}, &mesh.Proxy{Levels: levels}, map[string]string{"sidecar.istio.io/inject": "true"}, "app=istiod,istio.io/rev=default"},
 		{Revision{Name: "canary", Deployment: "istiod-canary"}, &mesh.Proxy{Levels: levels}, map[string]string{"sidecar.istio.io/inject": "true", "istio.io/rev": "canary"}, "app=istiod,istio.io/rev=canary"},
-		{Revision{Name: "canary", Deployment: "istiod-canary"}, nil, map[string]string{"sidecar.istio.io/inject": "false"}, "app=istiod,istio.io/rev=canary"},
+		{Revision{Name: "canary", Deployment: "istiod-canary"}, nil, map[string]string{"sidecar.istio.io/inject": "false", "istio.io/dataplane-mode": "none"}, "app=istiod,istio.io/rev=canary"},
 	} {
 		m := &Mesh{Revision: tt.revision}
 		var pod corev1.PodTemplateSpec

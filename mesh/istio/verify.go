@@ -17,7 +17,8 @@ const adminLines = 10
 // the generator passed through each proxy that the cell names and no other,
 // mTLS was on or off as the cell says, the access log was written or not,
 // the proxies are of the version, thread count and CPU limit asked for, and
-// their configuration has what no counter shows.
+// their configuration has what no counter shows. Of ztunnels it checks connections,
+// which is what those count.
 func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
 	checks := mesh.OnTheWay(e)
 	for _, part := range e.Way.At(record.PlaceSidecar) {
@@ -36,6 +37,7 @@ func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
 			checks = append(checks, verifyFilters(e, p)...)
 		}
 	}
+	checks = append(checks, ambientChecks(e)...)
 	return append(checks, tlsChecks(e)...)
 }
 

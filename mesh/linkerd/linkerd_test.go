@@ -154,12 +154,12 @@ func TestLacks(t *testing.T) {
 func TestLabels(t *testing.T) {
 	key := `request_total{authority="bar:80",direction="outbound",dst_service="b\"a,r",tls="true"}`
 	for label, want := range map[string]string{"authority": "bar:80", "direction": "outbound", "dst_service": `b"a,r`, "tls": "true", "service": "", "other": ""} {
-		if got := labelOf(key, label); got != want {
+		if got := mesh.LabelOf(key, label); got != want {
 			t.Errorf("%s is %q, want %q", label, got, want)
 		}
 	}
 	stats := map[string]float64{key: 2, `request_total{direction="inbound"}`: 4, `request_totals{direction="outbound"}`: 8}
-	if got := sum(stats, "request_total", map[string]string{"direction": "outbound"}); got != 2 {
+	if got := mesh.SumSeries(stats, "request_total", map[string]string{"direction": "outbound"}); got != 2 {
 		t.Errorf("sum is %v", got)
 	}
 }

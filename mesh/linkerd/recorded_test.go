@@ -43,8 +43,8 @@ func TestVerifyRecorded(t *testing.T) {
 	if len(stats.Gauges) != 1 || stats.Gauges[workersStat] != 1 {
 		t.Errorf("gauges: %v, want that of one worker thread", stats.Gauges)
 	}
-	sent := sum(stats.Counters, "request_total", map[string]string{"direction": "outbound", "dst_service": "server", "dst_namespace": "test"})
-	received := sum(stats.Counters, "request_total", map[string]string{"direction": "inbound", "target_port": "8080"})
+	sent := mesh.SumSeries(stats.Counters, "request_total", map[string]string{"direction": "outbound", "dst_service": "server", "dst_namespace": "test"})
+	received := mesh.SumSeries(stats.Counters, "request_total", map[string]string{"direction": "inbound", "target_port": "8080"})
 	if sent == 0 || received != 979 {
 		t.Fatalf("%v sent, %v received", sent, received)
 	}
@@ -143,7 +143,7 @@ func FuzzLabelOf(f *testing.F) {
 	f.Add(`x{a="`, "a")
 	f.Add("", "")
 	f.Fuzz(func(t *testing.T, key, label string) {
-		labelOf(key, label)
-		hasLabels(key, map[string]string{label: "x"})
+		mesh.LabelOf(key, label)
+		mesh.HasLabels(key, map[string]string{label: "x"})
 	})
 }

@@ -228,52 +228,12 @@ func (*Mesh) Ejected(stats map[string]float64, namespace string) map[string]int 
 		if !strings.HasPrefix(key, "outbound_http_balancer_endpoints{") || !strings.Contains(key, pendingState) || value <= 0 {
 			continue
 		}
-		if labelOf(key, "backend_namespace") == namespace {
-			service := labelOf(key, "backend_name")
+		if mesh.LabelOf(key, "backend_namespace") == namespace {
+			service := mesh.LabelOf(key, "backend_name")
 			out[service] = max(out[service], int(value))
 		}
 	}
 	return out
-}
-
-// labelOf finds a label's value in a series' name as [observe.Metric.Key]
-// spells it; "" if it has none.
-func labelOf(key, label string) string {
-	at := strings.Index(key, "{"+label+`="`)
-	if at < 0 {
-		at = strings.Index(key, ","+label+`="`)
-	}
-	if at < 0 {
-		return ""
-	}
-	quoted := key[at+len(label)+2:]
-	value, err := strconv.QuotedPrefix(quoted)
-	if err != nil {
-		return ""
-	}
-	value, _ = strconv.Unquote(value) // it is quoted
-	return value
-}
-
-// hasLabels says whether a series' name has all of the labels.
-func hasLabels(key string, labels map[string]string) bool {
-	for label, value := range labels {
-		if labelOf(key, label) != value {
-			return false
-		}
-	}
-	return true
-}
-
-// sum adds the series of a name with all of the labels.
-func sum(stats map[string]float64, name string, labels map[string]string) float64 {
-	total := 0.0
-	for key, value := range stats {
-		if strings.HasPrefix(key, name+"{") && hasLabels(key, labels) {
-			total += value
-		}
-	}
-	return total
 }
 
 // CertificatePath returns "": proxies tell of their certificates only when

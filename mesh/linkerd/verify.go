@@ -46,14 +46,14 @@ func passed(side string, e mesh.Evidence, stats map[string]float64, labels map[s
 		labels["peer"] = peer
 	}
 	want, slack := float64(low+high)/2, float64(high-low)/2
-	all := sum(stats, name, labels)
+	all := mesh.SumSeries(stats, name, labels)
 	checks := []record.Check{mesh.Expect(side+"-requests", all, want, slack, what+" through the "+side+" proxy")}
 	with := maps.Clone(labels)
 	with["tls"] = "true"
 	if !encrypted {
 		want, slack = 0, 0
 	}
-	return append(checks, mesh.Expect(side+"-tls", sum(stats, name, with), want, slack, what+" of them with mutual TLS"))
+	return append(checks, mesh.Expect(side+"-tls", mesh.SumSeries(stats, name, with), want, slack, what+" of them with mutual TLS"))
 }
 
 // runs checks what the proxy runs with: how many worker threads it counts, and

@@ -52,7 +52,7 @@ func (t *trialRun) setHands(roles []*loadRole) error {
 				"generators of one cell must all be there, or none, where proxies on nodes carry requests")
 		}
 		for part, pod := range proxies {
-			if i > 0 && pod.UID != t.proxies[part].UID {
+			if i > 0 && pod.UID != t.proxies[part].UID && !t.has(part, pod) {
 				t.more[record.OfHand(part, i)] = pod
 			}
 		}

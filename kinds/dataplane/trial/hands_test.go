@@ -430,3 +430,19 @@ func TestPodsOfHands(t *testing.T) {
 		t.Error("a trial of three generators has two")
 	}
 }
+
+// A node's proxy that carries the requests of several hands is counted once.
+func TestHandsShareANodesProxy(t *testing.T) {
+	trial := &trialRun{d: &deployed{onNodes: map[string]site.Pod{"a": {UID: "on-a"}, "b": {UID: "on-b"}, "c": {UID: "on-c"}}},
+		cell: record.Cell{study.FactorSidecars: study.SidecarsAmbient, study.FactorGenerators: "3"}, server: &workerRole{pod: site.Pod{Node: "c"}}}
+	var roles []*loadRole
+	for _, node := range []string{"a", "b", "b"} {
+		roles = append(roles, &loadRole{pod: site.Pod{Node: node}})
+	}
+	if err := trial.setHands(roles); err != nil {
+		t.Fatal(err)
+	}
+	if got := trial.more[record.OfHand(record.PartClientNode, 1)].UID; len(trial.more) != 1 || got != "on-b" || trial.proxies[record.PartClientNode].UID != "on-a" {
+		t.Errorf("proxies %+v, and of more hands %+v", trial.proxies, trial.more)
+	}
+}

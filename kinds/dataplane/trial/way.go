@@ -109,3 +109,14 @@ func (d *deployed) wayOf(cell record.Cell, client, server site.Pod) (record.Way,
 	}
 	return way, pods, nil
 }
+
+// has says that a further hand has brought a proxy along already: one of a node
+// serves all hands there, and is counted once.
+func (t *trialRun) has(part string, pod site.Pod) bool {
+	for name, there := range t.more {
+		if partOf(name) == part && there.UID == pod.UID {
+			return true
+		}
+	}
+	return false
+}

@@ -178,9 +178,12 @@ export function isNumeric(factor: Factor): boolean {
 export function levelWords(factor: Factor, l: string): string {
   const unit = factor.unit ?? (factor.factor === 'connections' ? 'connections' : '');
   if (isNumeric(factor)) return unit === '' ? `${factorWords(factor.factor)} ${l}` : `${l} ${unit}`;
-  if (factor.factor === 'sidecars') return l === 'none' ? 'no sidecars' : l === 'both' ? 'both sidecars' : `${l} sidecar`;
+  if (factor.factor === 'sidecars') return sidecars.get(l) ?? l;
   return PLAIN.has(factor.factor) ? l : `${factorWords(factor.factor)} ${l}`;
 }
+
+/** Levels of sidecars as people say them; others, as ambient, are their own words. */
+const sidecars = new Map([['none', 'no sidecars'], ['both', 'both sidecars'], ['server', 'server sidecar'], ['client', 'client sidecar']]);
 
 /** Factors whose levels speak for themselves. */
 const PLAIN = new Set(['arrival', 'protocol', 'sidecars', 'variant']);

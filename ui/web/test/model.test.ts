@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { CellSummary, Findings } from '../src/documents';
-import { isNumeric, key, level, Model } from '../src/model';
+import { isNumeric, key, level, levelWords, Model } from '../src/model';
 import { findings as read, first } from './fixtures';
 
 const findings = read('data-plane');
@@ -89,4 +89,5 @@ test('labels name what differs among the cells shown', () => {
   const shown = model.cells.filter((c) => c.cell?.['connections'] === '16');
   expect(model.label(shown[0]?.cell ?? null, shown)).toBe('no sidecars · poisson');
   expect(model.label(shown[5]?.cell ?? null, model.cells)).toBe('16 connections · both sidecars · burst');
+  expect(['server', 'ambient'].map((level) => levelWords({ factor: 'sidecars', levels: ['none', 'server', 'ambient'] }, level))).toEqual(['server sidecar', 'ambient']);
 });

@@ -1,0 +1,223 @@
+package components
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshtrial/meshtrial/errs"
+)
+
+// ztunnel is the proxy of an ambient mesh, as a folder of the user's holds it.
+type ztunnel struct {
+	program
+	version string // of Istio
+}
+
+// ref names the image that is assembled of it: another build is another image.
+func (z ztunnel) ref() string {
+	sum, _ := hex.DecodeString(strings.TrimPrefix(z.sum, "sha256:"))
+	return fmt.Sprintf("%s/ztunnel:%s-%x", IstioHub, z.version, sum[:6])
+}
+
+const ztunnelHint = "--ztunnel DIR names a folder with the program ztunnel of Istio %s; MESHTRIAL_ZTUNNEL in the environment does the same"
+
+// CheckZtunnel says what is wrong with a folder that ztunnel is to come from.
+func CheckZtunnel(ctx context.Context, dir string) error {
+	_, err := ztunnelFolder(dir, func(path string) (string, error) { return ztunnelBuild(ctx, path) })
+	return err
+}
+
+// ztunnelFolder reads a folder with the program ztunnel, and where that was not built
+// under a release's name, a file VERSION. ask runs a program to say what it is.
+func ztunnelFolder(dir string, ask func(path string) (string, error)) (ztunnel, error) {
+	minor, _ := istioMinor(istioVersion)
+	if dir == "" {
+		return ztunnel{}, errs.WithHint(errs.Usage("ztunnel is not built here, and nothing says where it comes from"), ztunnelHint, minor)
+	}
+	path, err := filepath.Abs(filepath.Join(dir, "ztunnel"))
+	if err != nil {
+		return ztunnel{}, err
+	}
+	switch info, err := os.Stat(path); {
+	case err != nil:
+		return ztunnel{}, errs.WithHint(errs.Usage("the folder %s has no program ztunnel", dir), ztunnelHint, minor)
+	case !info.Mode().IsRegular():
+		return ztunnel{}, errs.Usage("%s is no file", path)
+	}
+	if err := checkProgram(path); err != nil {
+		return ztunnel{}, err
+	}
+	_, sum, err := sumFile(path, false)
+	if err != nil {
+		return ztunnel{}, err
+	}
+	says, err := ask(path)
+	if err != nil {
+		return ztunnel{}, err
+	}
+	version, err := ztunnelVersion(dir, says)
+	if err != nil {
+		return ztunnel{}, err
+	}
+	if of, _ := istioMinor(version); of != minor {
+		return ztunnel{}, errs.WithHint(errs.Usage("%s is of Istio %s, istiod is of %s", path, version, istioVersion), ztunnelHint, minor)
+	}
+	return ztunnel{program: program{path, "sha256:" + sum}, version: version}, nil
+}
+
+// ztunnelVersion is the version of Istio that a ztunnel belongs to: its own if it was
+// built under a release's name, else that of the file VERSION beside it.
+func ztunnelVersion(dir, says string) (string, error) {
+	if _, ok := istioMinor(says); ok && versionText.MatchString(says) {
+		return says, nil
+	}
+	file := filepath.Join(dir, "VERSION")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", errs.WithHint(errs.Usage("ztunnel in %s says that its version is %q, which names no version of Istio", dir, says),
+			"write the version that it was built for, such as %s, into %s", istioOfficial, file)
+	}
+	version := strings.TrimSpace(string(text))
+	if _, ok := istioMinor(version); !ok || !versionText.MatchString(version) {
+		return "", errs.WithHint(errs.Usage("%s holds no version of Istio", file), "such as %s", istioOfficial)
+	}
+	return version, nil
+}
+
+var reMinor = regexp.MustCompile(`^v?([0-9]+\.[0-9]+)([.-].*)?$`)
+
+// istioMinor is the part of a version that says which istiod goes with which ztunnel.
+func istioMinor(version string) (string, bool) {
+	m := reMinor.FindStringSubmatch(version)
+	if m == nil {
+		return "", false
+	}
+	return m[1], true
+}
+
+var reBuild = regexp.MustCompile(`Version:"([^"]*)"`)
+
+// ztunnelBuild asks a ztunnel for its version.
+func ztunnelBuild(ctx context.Context, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	out, err := command(ctx, path, "version").Output()
+	if err != nil {
+		return "", errs.Usage("%s does not say its version: %v", path, withOutput(err, nil))
+	}
+	m := reBuild.FindSubmatch(out)
+	if m == nil {
+		return "", errs.Usage("%s is no ztunnel: asked for its version it says %.100q", path, out)
+	}
+	return string(m[1]), nil
+}
+
+// ambientPlans are the images of Istio's node agent and of a ztunnel, laid out as
+// Istio's own.
+func ambientPlans(entries map[string]entry, z ztunnel) ([]plan, error) {
+	debian, cni := entries["debian"], entries["istio-cni"]
+	if err := checkRuns(z.path, debian); err != nil {
+		return nil, err
+	}
+	tree, err := debian.tree("image")
+	if err != nil {
+		return nil, err
+	}
+	base, system := baseLayer(debian.authorities()), newLayer(tree...)
+	agent := newLayer(cni.content("install-cni", "usr/local/bin/install-cni", 0o755), cni.content("istio-cni", "opt/cni/bin/istio-cni", 0o755))
+	proxy := newLayer(content{Name: "usr/local/bin/ztunnel", Mode: 0o755, From: z.path, Sum: z.sum})
+	return []plan{
+		{ref: IstioHub + "/install-cni:" + IstioTag, layers: []*layer{base, system, agent},
+			config: v1.Config{Entrypoint: []string{"/usr/local/bin/install-cni"}, WorkingDir: "/opt/cni/bin"}},
+		{ref: z.ref(), name: "image_ztunnel", layers: []*layer{base, system, proxy},
+			config: v1.Config{Entrypoint: []string{"/usr/local/bin/ztunnel"}, WorkingDir: "/", Env: []string{"ISTIO_META_ISTIO_VERSION=" + z.version}}},
+	}, nil
+}
+
+// ambientImages are the plans of the images of an ambient mesh that are assembled.
+func (b *builder) ambientImages(ctx context.Context, m *meter, o ImageOptions) ([]plan, error) {
+	z, err := ztunnelFolder(o.Ztunnel, func(path string) (string, error) { return ztunnelBuild(ctx, path) })
+	if err != nil {
+		return nil, err
+	}
+	units, err := unitsOf([]string{"istio-cni", "ca-certificates"})
+	if err != nil {
+		return nil, err
+	}
+	entries, err := b.entries(ctx, units, m)
+	if err != nil {
+		return nil, err
+	}
+	return ambientPlans(entries, z)
+}
+
+// AmbientManifests say how the parts of an ambient mesh are installed that run on
+// nodes: Istio's node agent and ztunnel.
+type AmbientManifests struct {
+	Ztunnel string // its image; "" is that of Istio's hub and tag
+	// CNIBinDir and CNIConfDir are the nodes' folders of network plugins and their
+	// configuration.
+	CNIBinDir, CNIConfDir string
+}
+
+// settings are those beside Istio's. The requests of the charts take a good part of a
+// lab's node.
+func (a AmbientManifests) settings() []string {
+	s := []string{"components.cni.enabled=true", "components.ztunnel.enabled=true", "values.cni.ambient.enabled=true",
+		"values.cni.cniBinDir=" + a.CNIBinDir, "values.cni.cniConfDir=" + a.CNIConfDir,
+		"values.cni.resources.requests.cpu=10m", "values.cni.resources.requests.memory=40Mi",
+		"values.ztunnel.resources.requests.cpu=10m", "values.ztunnel.resources.requests.memory=40Mi",
+	}
+	if a.Ztunnel != "" {
+		s = append(s, "values.ztunnel.image="+a.Ztunnel)
+	}
+	return s
+}
+
+// beyond are the documents of YAML that others lack, by their objects' names.
+func beyond(documents, others []byte) ([]byte, error) {
+	have := map[string]bool{}
+	_, err := eachObject(others, func(name string) bool { have[name] = true; return false })
+	if err != nil {
+		return nil, err
+	}
+	out, err := eachObject(documents, func(name string) bool { return !have[name] })
+	if err == nil && len(out) == 0 {
+		err = errors.New("the charts hold no node agent and no ztunnel")
+	}
+	return out, err
+}
+
+// eachObject tells the names of the objects of YAML documents, and joins the documents
+// of those that are wanted.
+func eachObject(documents []byte, want func(name string) bool) ([]byte, error) {
+	var out []string
+	for n, document := range reDocument.Split(string(documents), -1) {
+		var o struct {
+			APIVersion string
+			Kind       string
+			Metadata   struct{ Name, Namespace string }
+		}
+		if err := yaml.Unmarshal([]byte(document), &o); err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		if o.Kind != "" && want(strings.Join([]string{o.APIVersion, o.Kind, cmp.Or(o.Metadata.Namespace, "-"), o.Metadata.Name}, " ")) {
+			out = append(out, strings.TrimSpace(document)+"\n")
+		}
+	}
+	return []byte(strings.Join(out, "---\n")), nil
+}
+
+// reDocument separates YAML documents.
+var reDocument = regexp.MustCompile(`(?m)^---.*$`)

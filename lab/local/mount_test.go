@@ -1,0 +1,61 @@
+package local
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The folders of a node's network hold what the lab's has whenever the node starts,
+// whatever others added to them.
+func TestLayNetwork(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounts take root")
+	}
+	s := testSpec(t)
+	s.CNI = t.TempDir()
+	put(t, filepath.Join(s.CNI, "ptp"), "a plugin")
+	put(t, filepath.Join(s.Dir.conf("cni"), "10-lab.conflist"), "{}")
+	for range 2 { // the node starts, dies and starts again
+		result := make(chan error, 1)
+		onOwnThread(func() { result <- laidOut(t, s) })
+		if err := <-result; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if names, err := list(s.CNI); err != nil || !slices.Equal(names, []string{"ptp"}) {
+		t.Errorf("the cache has the plugins %q, %v", names, err)
+	}
+}
+
+// laidOut lays out a node's network in a mount namespace that ends with the thread,
+// looks, and adds to it.
+func laidOut(t *testing.T, s *spec) error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return err
+	}
+	err := errors.Join(mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), mount("tmpfs", "/run", "tmpfs", 0, ""))
+	if err == nil {
+		err = s.layNetwork()
+	}
+	if err != nil {
+		return err
+	}
+	plugins, err := list(CNIBinDir)
+	networks, also := list(CNIConfDir)
+	if err := errors.Join(err, also); err != nil {
+		return err
+	}
+	if !slices.Equal(plugins, []string{"ptp"}) || !slices.Equal(networks, []string{"10-lab.conflist"}) {
+		t.Errorf("the node has the plugins %q and the networks %q", plugins, networks)
+	}
+	text, err := os.ReadFile(filepath.Join(CNIBinDir, "ptp"))
+	if err != nil || string(text) != "a plugin" {
+		t.Errorf("the plugin is %q, %v", text, err)
+	}
+	return errors.Join(os.WriteFile(filepath.Join(CNIBinDir, "added"), nil, 0o600), os.WriteFile(filepath.Join(CNIConfDir, "added"), nil, 0o600))
+}

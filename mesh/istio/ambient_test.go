@@ -1,0 +1,185 @@
+package istio
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+func TestDecorateAmbient(t *testing.T) {
+	pod := corev1.PodTemplateSpec{}
+	if err := (&Mesh{}).Decorate(mesh.Workload{Name: "server-ambient", Carrier: study.SidecarsAmbient}, &pod); err != nil {
+		t.Fatal(err)
+	}
+	if pod.Labels["istio.io/dataplane-mode"] != "ambient" || pod.Labels["sidecar.istio.io/inject"] != "false" {
+		t.Errorf("labels %v", pod.Labels)
+	}
+	pod = corev1.PodTemplateSpec{}
+	if err := (&Mesh{}).Decorate(mesh.Workload{Name: "server-plain"}, &pod); err != nil || pod.Labels["istio.io/dataplane-mode"] != "none" {
+		t.Errorf("a pod of nobody's has labels %v, %v", pod.Labels, err)
+	}
+	err := (&Mesh{}).Decorate(mesh.Workload{Name: "server-ambient", Carrier: study.SidecarsAmbient, Proxy: proxy(nil)}, &pod)
+	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "workload server-ambient: a pod with a sidecar is not in the ambient mesh") {
+		t.Errorf("a sidecar in the ambient mesh: %v", err)
+	}
+}
+
+// series is a ztunnel's series of connections or bytes to the worker's pod.
+func series(name, reporter, policy string) string {
+	return observe.Metric{Name: name, Labels: map[string]string{"reporter": reporter, "connection_security_policy": policy,
+		"source_workload": "client-ambient", "destination_workload": "server-ambient", "destination_workload_namespace": "meshtrial-1"}}.Key()
+}
+
+// ambientTrial is the evidence of a trial whose requests ztunnel carried, with both
+// pods on one node or on two.
+func ambientTrial(nodes int) mesh.Evidence {
+	cell := record.Cell{"sidecars": "ambient", "protocol": "http1", "payload": "1KiB"}
+	e := mesh.Evidence{Cell: cell, Endpoint: mesh.Endpoint{Service: "server-ambient", Namespace: "meshtrial-1", Port: 8080},
+		Requests: requests, Connections: connections, Way: study.WayOf(cell), Proxies: map[string]*mesh.Passed{}, Worker: map[string]float64{"requests": requests}}
+	rise := func(reporters ...string) *mesh.Passed {
+		p := &mesh.Passed{Rise: map[string]float64{
+			`istio_tcp_connections_opened_total{destination_workload="other",destination_workload_namespace="meshtrial-1",reporter="source"}`: 5,
+		}}
+		for _, r := range reporters {
+			p.Rise[series(openedTotal, r, "mutual_tls")] = connections
+			p.Rise[series(sentTotal, r, "mutual_tls")] = requests * 1100
+			p.Rise[series(receivedTotal, r, "mutual_tls")] = requests * 1200
+		}
+		return p
+	}
+	if nodes == 1 {
+		e.Way = e.Way.OnOneNode()
+		e.Proxies[record.PartNode] = rise("source", "destination")
+		return e
+	}
+	e.Proxies[record.PartClientNode], e.Proxies[record.PartServerNode] = rise("source"), rise("destination")
+	return e
+}
+
+func TestVerifyAmbient(t *testing.T) {
+	for _, nodes := range []int{1, 2} {
+		client, server := record.PartClientNode, record.PartServerNode
+		if nodes == 1 {
+			client, server = record.PartNode, record.PartNode
+		}
+		move := func(part, name, reporter string, n float64) func(e *mesh.Evidence) {
+			return func(e *mesh.Evidence) {
+				e.Proxies[part].Rise[series(name, reporter, "mutual_tls")] -= n
+			}
+		}
+		for name, test := range map[string]struct {
+			change func(e *mesh.Evidence)
+			want   []string
+		}{
+			"as it should be": {func(*mesh.Evidence) {}, nil},
+			"a connection by": {move(client, openedTotal, "source", 1), []string{"client-ztunnel"}},
+			"the server's side is passed by": {func(e *mesh.Evidence) {
+				delete(e.Proxies[server].Rise, series(openedTotal, "destination", "mutual_tls"))
+				delete(e.Proxies[server].Rise, series(sentTotal, "destination", "mutual_tls"))
+				delete(e.Proxies[server].Rise, series(receivedTotal, "destination", "mutual_tls"))
+			}, []string{"server-ztunnel", "server-ztunnel-bytes"}},
+			"one in plain text": {func(e *mesh.Evidence) {
+				move(client, openedTotal, "source", 1)(e)
+				e.Proxies[client].Rise[series(openedTotal, "source", "unknown")] = 1
+			}, []string{"client-hbone"}},
+			"no requests on them": {func(e *mesh.Evidence) {
+				move(client, sentTotal, "source", requests*1100)(e)
+				move(client, receivedTotal, "source", requests*1200)(e)
+			}, []string{"client-ztunnel-bytes"}},
+			"others' connections": {move(client, openedTotal, "source", -1), []string{"client-ztunnel"}},
+			"probes may pass": {func(e *mesh.Evidence) {
+				e.Connections, e.Probes = connections+4, 4
+			}, nil},
+			"a sidecar beside": {func(e *mesh.Evidence) {
+				e.Proxies[record.PartServerProxy] = &mesh.Passed{Rise: map[string]float64{}}
+			}, []string{"server-sidecar"}},
+			"through a sidecar at the worker": {func(e *mesh.Evidence) { e.Worker["client_cert"] = 3 }, []string{"client-certificates"}},
+		} {
+			t.Run(fmt.Sprint(name, " on ", nodes), func(t *testing.T) {
+				e := ambientTrial(nodes)
+				test.change(&e)
+				if got := failed((&Mesh{}).Verify(e)); !slices.Equal(got, test.want) {
+					t.Errorf("failed are %v, want %v: %+v", got, test.want, (&Mesh{}).Verify(e))
+				}
+			})
+		}
+		e := ambientTrial(nodes)
+		delete(e.Proxies, client)
+		if got := failed((&Mesh{}).Verify(e)); len(got) == 0 || !strings.HasSuffix(got[0], "-present") {
+			t.Errorf("a ztunnel that was not read: %v", got)
+		}
+	}
+	// Of other cells nothing is asked of ztunnel.
+	for _, c := range (&Mesh{}).Verify(trial(nil)) {
+		if strings.Contains(c.Name, "ztunnel") || strings.Contains(c.Name, "hbone") {
+			t.Errorf("a cell with sidecars has the check %s", c.Name)
+		}
+	}
+}
+
+// An ambient mesh that lacks something is refused before anything starts.
+func TestRefuseAmbient(t *testing.T) {
+	istiod := appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
+		{Name: istiodContainer, Image: "docker.io/istio/pilot:1.31-abc", Env: []corev1.EnvVar{{Name: "PILOT_ENABLE_AMBIENT", Value: "true"}}}}}}}}
+	set := func(name, image string) *appsv1.DaemonSet {
+		return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: Namespace},
+			Spec:   appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: image}}}}},
+			Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 2}}
+	}
+	for name, test := range map[string]struct {
+		change     func(f *AsFound)
+		want, hint string
+	}{
+		"all there":           {func(*AsFound) {}, "", ""},
+		"no ztunnel":          {func(f *AsFound) { delete(f.daemonSets, ztunnelName) }, "no DaemonSet ztunnel", "lab up --ambient"},
+		"no agent":            {func(f *AsFound) { delete(f.daemonSets, agentName) }, "no DaemonSet istio-cni-node", "lab up --ambient"},
+		"one that is not up":  {func(f *AsFound) { f.daemonSets[ztunnelName].Status.NumberReady = 1 }, "ztunnel is ready on 1 of 2 nodes", "describe daemonset ztunnel"},
+		"a rollout":           {func(f *AsFound) { f.daemonSets[ztunnelName].Status.UpdatedNumberScheduled = 1 }, "ztunnel is being rolled out: 1 of 2", "rollout status"},
+		"one not looked at":   {func(f *AsFound) { f.daemonSets[agentName].Generation = 3 }, "node agent is being rolled out", "rollout status"},
+		"on no node":          {func(f *AsFound) { f.daemonSets[agentName].Status = appsv1.DaemonSetStatus{} }, "node agent is ready on 0 of 0 nodes", ""},
+		"istiod without it":   {func(f *AsFound) { f.istiods[0].Spec.Template.Spec.Containers[0].Env = nil }, "PILOT_ENABLE_AMBIENT", "lab up --ambient"},
+		"it is off":           {func(f *AsFound) { f.istiods[0].Spec.Template.Spec.Containers[0].Env[0].Value = "false" }, "PILOT_ENABLE_AMBIENT", "lab up --ambient"},
+		"another version":     {func(f *AsFound) { f.daemonSets[ztunnelName] = set(ztunnelName, "istio/ztunnel:1.30.2-distroless") }, "another version", "upgrade"},
+		"another patch":       {func(f *AsFound) { f.daemonSets[ztunnelName] = set(ztunnelName, "istio/ztunnel:1.31.7") }, "", ""},
+		"a version of a hash": {func(f *AsFound) { f.daemonSets[ztunnelName] = set(ztunnelName, "istio/ztunnel@sha256:0a") }, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := AsFound{istiods: []appsv1.Deployment{*istiod.DeepCopy()}, daemonSets: map[string]*appsv1.DaemonSet{
+				ztunnelName: set(ztunnelName, "docker.io/istio/ztunnel:1.31-e94-0123"), agentName: set(agentName, "docker.io/istio/install-cni:1.31-abc")}}
+			test.change(&f)
+			err := f.refuseAmbient()
+			switch {
+			case test.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(errs.Hint(err), test.hint)):
+				t.Errorf("%v (hint %q), want %q (%q)", err, errs.Hint(err), test.want, test.hint)
+			}
+		})
+	}
+	on := AsFound{istiods: []appsv1.Deployment{istiod}}
+	if got := on.Components(); len(got) != 2 || got[1].Name != ambientComponent {
+		t.Errorf("a run does not name the mode of its istiod: %+v", got)
+	}
+	kube := fakecluster.New(set(ztunnelName, "istio/ztunnel:1.31.1"), set(agentName, "istio/install-cni:1.31.0"))
+	var f AsFound
+	if err := f.readAmbient(t.Context(), kube); err != nil {
+		t.Fatal(err)
+	}
+	want := []record.Component{{Name: "ztunnel", Version: "1.31.1", Source: "istio/ztunnel:1.31.1"}, {Name: "istio-cni-node", Version: "1.31.0", Source: "istio/install-cni:1.31.0"}}
+	if got := f.ambient(); !reflect.DeepEqual(got, want) {
+		t.Errorf("components %+v", got)
+	}
+}
