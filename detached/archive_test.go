@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"io"
-	"io/fs"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/detached/detachedtest"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
@@ -19,38 +19,11 @@ import (
 func runDir(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	detachedtest.Write(t, dir, files)
 	return dir
 }
 
 var files = map[string]string{"machine.json": "{}\n", "trials.jsonl": strings.Repeat("{}\n", 40000), "hist/a.hlog": "#", "evidence/deep/b": ""}
-
-// contents are the files of a folder.
-func contents(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		name, _ := filepath.Rel(dir, path)
-		out[name] = string(text)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
 
 func packed(t *testing.T, dir string) []byte {
 	t.Helper()
@@ -66,7 +39,7 @@ func TestArchive(t *testing.T) {
 	if err := Unpack(bytes.NewReader(data), to); err != nil {
 		t.Fatal(err)
 	}
-	got := contents(t, to)
+	got := detachedtest.Contents(t, to)
 	for name, text := range files {
 		if got[name] != text {
 			t.Errorf("%s is %.20q", name, got[name])
@@ -199,8 +172,8 @@ func TestServer(t *testing.T) {
 		return Unpack(body, to)
 	}
 	to := filepath.Join(t.TempDir(), "run")
-	if err := fetch(to); err != nil || len(contents(t, to)) != len(files) {
-		t.Errorf("%v, %d files", err, len(contents(t, to)))
+	if err := fetch(to); err != nil || len(detachedtest.Contents(t, to)) != len(files) {
+		t.Errorf("%v, %d files", err, len(detachedtest.Contents(t, to)))
 	}
 	if err := os.Symlink("/etc", filepath.Join(dir, "zlink")); err != nil {
 		t.Fatal(err)
