@@ -3,10 +3,12 @@ package detached
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"io"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +69,45 @@ func TestArchiveBreaksOff(t *testing.T) {
 	}
 	if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// What was fetched survives a loss of power: each file and each folder is made durable, and
+// then the name. If one cannot be, nothing is fetched.
+func TestUnpackIsDurable(t *testing.T) {
+	defer func(was func(*os.File) error) { syncFile = was }(syncFile)
+	data := packed(t, runDir(t, files))
+	want := []string{".fetch-", "a.hlog", "b", "deep", "evidence", "hist", "machine.json", "trials.jsonl"}
+	for fails := range len(want) + 2 {
+		parent, broken := t.TempDir(), errors.New("no")
+		to := filepath.Join(parent, "run")
+		var before, after []string
+		syncFile = func(f *os.File) error {
+			name := filepath.Base(f.Name())
+			if i := strings.Index(name, ".fetch-"); i >= 0 {
+				name = ".fetch-"
+			}
+			if _, err := os.Stat(to); err == nil {
+				after = append(after, name)
+			} else {
+				before = append(before, name)
+			}
+			if len(before)+len(after) == fails {
+				return broken
+			}
+			return f.Sync()
+		}
+		err := Unpack(bytes.NewReader(data), to)
+		if fails > 0 {
+			if left, readErr := os.ReadDir(parent); !errors.Is(err, broken) || readErr != nil || fails <= len(want) && len(left) > 0 {
+				t.Errorf("number %d fails: %v, and %v is left", fails, err, left)
+			}
+			continue
+		}
+		slices.Sort(before)
+		if err != nil || !slices.Equal(before, want) || !slices.Equal(after, []string{filepath.Base(parent)}) {
+			t.Errorf("made durable: %v, then %v; %v", before, after, err)
+		}
 	}
 }
 
