@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -104,6 +105,7 @@ func (g *Gateway) Start(t testing.TB, secret string) {
 	}
 	g.cmd = exec.Command(g.program, "--access", Access, "--secret", secret, "--port", g.address, "--cert", g.cert, "--key", g.key, "posix", "--sidecar", g.sidecar, g.Root)
 	g.cmd.Stdout, g.cmd.Stderr = &g.said, &g.said
+	g.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // of an interrupted test too
 	if err := g.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
