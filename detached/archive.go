@@ -117,6 +117,9 @@ func Unpack(r io.Reader, to string) (err error) {
 	return syncFolder(filepath.Dir(to))
 }
 
+// syncFile makes a file or folder durable. Tests watch it.
+var syncFile = (*os.File).Sync
+
 // syncFolders makes durable what was made in a folder and below it.
 func syncFolders(dir string) error {
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -132,7 +135,7 @@ func syncFolder(path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return errors.Join(syncFile(folder), folder.Close())
 }
 
 // unpack writes what an archive has, and holds it against the archive's last entry.
@@ -195,7 +198,7 @@ func unpackFile(in io.Reader, root *os.Root, name string, mode fs.FileMode) (str
 		err = errs.WithHint(fmt.Errorf("the archive of the run ends in the middle of %s", name), "fetch it again")
 	}
 	if err == nil {
-		err = file.Sync()
+		err = syncFile(file)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), errors.Join(err, file.Close())
 }

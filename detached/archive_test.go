@@ -3,15 +3,17 @@ package detached
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"io"
-	"io/fs"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/detached/detachedtest"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
@@ -19,38 +21,11 @@ import (
 func runDir(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	detachedtest.Write(t, dir, files)
 	return dir
 }
 
 var files = map[string]string{"machine.json": "{}\n", "trials.jsonl": strings.Repeat("{}\n", 40000), "hist/a.hlog": "#", "evidence/deep/b": ""}
-
-// contents are the files of a folder.
-func contents(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		name, _ := filepath.Rel(dir, path)
-		out[name] = string(text)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
 
 func packed(t *testing.T, dir string) []byte {
 	t.Helper()
@@ -66,7 +41,7 @@ func TestArchive(t *testing.T) {
 	if err := Unpack(bytes.NewReader(data), to); err != nil {
 		t.Fatal(err)
 	}
-	got := contents(t, to)
+	got := detachedtest.Contents(t, to)
 	for name, text := range files {
 		if got[name] != text {
 			t.Errorf("%s is %.20q", name, got[name])
@@ -94,6 +69,45 @@ func TestArchiveBreaksOff(t *testing.T) {
 	}
 	if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// What was fetched survives a loss of power: each file and each folder is made durable, and
+// then the name. If one cannot be, nothing is fetched.
+func TestUnpackIsDurable(t *testing.T) {
+	defer func(was func(*os.File) error) { syncFile = was }(syncFile)
+	data := packed(t, runDir(t, files))
+	want := []string{".fetch-", "a.hlog", "b", "deep", "evidence", "hist", "machine.json", "trials.jsonl"}
+	for fails := range len(want) + 2 {
+		parent, broken := t.TempDir(), errors.New("no")
+		to := filepath.Join(parent, "run")
+		var before, after []string
+		syncFile = func(f *os.File) error {
+			name := filepath.Base(f.Name())
+			if i := strings.Index(name, ".fetch-"); i >= 0 {
+				name = ".fetch-"
+			}
+			if _, err := os.Stat(to); err == nil {
+				after = append(after, name)
+			} else {
+				before = append(before, name)
+			}
+			if len(before)+len(after) == fails {
+				return broken
+			}
+			return f.Sync()
+		}
+		err := Unpack(bytes.NewReader(data), to)
+		if fails > 0 {
+			if left, readErr := os.ReadDir(parent); !errors.Is(err, broken) || readErr != nil || fails <= len(want) && len(left) > 0 {
+				t.Errorf("number %d fails: %v, and %v is left", fails, err, left)
+			}
+			continue
+		}
+		slices.Sort(before)
+		if err != nil || !slices.Equal(before, want) || !slices.Equal(after, []string{filepath.Base(parent)}) {
+			t.Errorf("made durable: %v, then %v; %v", before, after, err)
+		}
 	}
 }
 
@@ -199,8 +213,8 @@ func TestServer(t *testing.T) {
 		return Unpack(body, to)
 	}
 	to := filepath.Join(t.TempDir(), "run")
-	if err := fetch(to); err != nil || len(contents(t, to)) != len(files) {
-		t.Errorf("%v, %d files", err, len(contents(t, to)))
+	if err := fetch(to); err != nil || len(detachedtest.Contents(t, to)) != len(files) {
+		t.Errorf("%v, %d files", err, len(detachedtest.Contents(t, to)))
 	}
 	if err := os.Symlink("/etc", filepath.Join(dir, "zlink")); err != nil {
 		t.Fatal(err)

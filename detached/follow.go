@@ -2,11 +2,14 @@ package detached
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +24,10 @@ import (
 
 // lookEvery is how often a run is looked at of which no pod has something to say.
 const lookEvery = time.Second
+
+// watchEvery is how often it is asked, while a log is read, whether its node is still heard
+// of. That is as much traffic as the run's roles have anyway.
+const watchEvery = 10 * time.Second
 
 // follower reads the logs of a run's pods, one after the other.
 type follower struct {
@@ -56,11 +63,12 @@ func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(t
 		}
 		s := found[0]
 		of = s.Run
-		held := stuck(s.pod, time.Now())
+		quiet := silent(s.pod)
+		held := cmp.Or(quiet, stuck(s.pod, time.Now()))
 		if held != "" {
 			f.say(held)
 		}
-		if s.pod != nil && f.wants(s.pod) {
+		if s.pod != nil && quiet == "" && f.wants(s.pod) { // a silent node's log would be waited for
 			if err := f.read(ctx, c, s.pod); err != nil {
 				return of, err
 			}
@@ -92,6 +100,23 @@ func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(t
 
 // denied says that an API server answers, and refuses whoever asks.
 func denied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
+
+// silent says that a pod's node is not heard of any more, as the cluster notes in the pod's
+// condition Ready within a minute, and there alone: what the node said last is that all
+// containers are ready. (One that is not, or a readiness gate, is no dead node.) "" if it is
+// heard of.
+func silent(pod *corev1.Pod) string {
+	if pod == nil || pod.Status.Phase != corev1.PodRunning || len(pod.Spec.ReadinessGates) > 0 || len(pod.Status.ContainerStatuses) == 0 || slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return !s.Ready }) {
+		return ""
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse {
+			return fmt.Sprintf("since %s nothing was heard of node %s, where pod %s is: if the node comes back, so does what the run says; no other pod begins before this one is known to be over\n  once it is certain that the node is off: kubectl -n %s delete pod %s --force --grace-period=0",
+				c.LastTransitionTime.Local().Format(time.TimeOnly), pod.Spec.NodeName, pod.Name, pod.Namespace, pod.Name)
+		}
+	}
+	return ""
+}
 
 // overdue is how long after its time to end a pod is taken for one of a dead node. Clocks
 // differ.
@@ -159,6 +184,17 @@ func (f *follower) read(ctx context.Context, c *Cluster, pod *corev1.Pod) error 
 	if !f.last.IsZero() {
 		options.SinceTime = &metav1.Time{Time: f.last}
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer func() { cancel(); watch.Wait() }()
+	watch.Go(func() { // a line to a dead node ends when TCP gives it up
+		for wake.Pause(ctx, watchEvery) == nil {
+			now, err := c.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+			if err == nil && silent(now) != "" {
+				cancel()
+			}
+		}
+	})
 	stream, err := c.kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
 	if denied(err) {
 		return fmt.Errorf("read the log of pod %s: %w", pod.Name, err)

@@ -4,16 +4,24 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 )
 
 // A log that breaks off is read on where it broke: no line is lost, and none comes
@@ -82,6 +90,96 @@ func TestStuck(t *testing.T) {
 			t.Errorf("%s: %q", name, text)
 		}
 	}
+}
+
+func TestSilent(t *testing.T) {
+	pod := func(phase corev1.PodPhase, said bool, ready corev1.ConditionStatus) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n"}, Spec: corev1.PodSpec{NodeName: "worker-3"}, Status: corev1.PodStatus{Phase: phase,
+			ContainerStatuses: []corev1.ContainerStatus{{Ready: said}}, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: ready}}}}
+	}
+	injected := pod(corev1.PodRunning, true, corev1.ConditionFalse)
+	injected.Status.ContainerStatuses = append(injected.Status.ContainerStatuses, corev1.ContainerStatus{Name: "injected"})
+	gated := pod(corev1.PodRunning, true, corev1.ConditionFalse)
+	gated.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/ready"}}
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"no pod":         {nil, false},
+		"another is not": {injected, false},
+		"a gate":         {gated, false},
+		"at work":        {pod(corev1.PodRunning, true, corev1.ConditionTrue), false},
+		"not yet ready":  {pod(corev1.PodRunning, false, corev1.ConditionFalse), false},
+		"over":           {pod(corev1.PodFailed, true, corev1.ConditionFalse), false},
+		"silent":         {pod(corev1.PodRunning, true, corev1.ConditionFalse), true},
+	} {
+		text := silent(c.pod)
+		if (text != "") != c.want || c.want && (!strings.Contains(text, "nothing was heard of node worker-3, where pod p is") || !strings.Contains(text, "kubectl -n n delete pod p --force")) {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+}
+
+// hanging is a cluster whose pods' logs have a line and come to no end, as those of a node
+// that has died.
+type hanging struct{ kubernetes.Interface }
+
+type hangingCore struct{ kubernetes.CoreV1 }
+
+type hangingPods struct{ kubernetes.Pods }
+
+func (h hanging) CoreV1() kubernetes.CoreV1 { return hangingCore{h.Interface.CoreV1()} }
+
+func (h hangingCore) Pods(namespace string) kubernetes.Pods {
+	return hangingPods{h.CoreV1.Pods(namespace)}
+}
+
+func (hangingPods) GetLogs(string, *corev1.PodLogOptions) *rest.Request {
+	answer := answers(func(r *http.Request) (*http.Response, error) {
+		from, to := io.Pipe()
+		context.AfterFunc(r.Context(), func() { to.CloseWithError(r.Context().Err()) })
+		go io.WriteString(to, "2026-11-26T10:00:00Z block 1 of at most 3\n")
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: from}, nil
+	})
+	return rest.NewRequestWithClient(&url.URL{Scheme: "http", Host: "api"}, "", rest.ClientContentConfig{}, &http.Client{Transport: answer}).Verb(http.MethodGet)
+}
+
+// A node that dies while its log is read is named soon, though the log neither goes on nor
+// ends.
+func TestFollowSilentNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const run = "20261126-100000-abcd"
+		job := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "batch/v1", "kind": "Job"}}
+		job.SetNamespace("n")
+		job.SetName(objectName(run))
+		job.SetLabels(map[string]string{Label: run})
+		job.SetAnnotations(map[string]string{studyAnnotation: "p"})
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: "u", Labels: labels(run, partRun)}, Spec: corev1.PodSpec{NodeName: "worker-3"}, Status: corev1.PodStatus{Phase: corev1.PodRunning,
+			ContainerStatuses: []corev1.ContainerStatus{{Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
+		c, _ := fake(job)
+		kube := fakecluster.New(pod)
+		c.kube = hanging{kube}
+		const dies, patience = 35 * time.Second, 2 * time.Minute
+		began, heard := time.Now(), time.Duration(0)
+		time.AfterFunc(dies, func() {
+			dead := pod.DeepCopy()
+			dead.Status.Conditions[0].Status = corev1.ConditionFalse
+			if _, err := kube.CoreV1().Pods("n").Update(context.Background(), dead, metav1.UpdateOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		var out strings.Builder
+		_, err := c.Follow(ctx, Run{Name: run, Namespace: "n"}, &out, func(text string) {
+			if heard == 0 && strings.Contains(text, "nothing was heard of node worker-3") {
+				heard = time.Since(began)
+			}
+		})
+		if !errors.Is(err, context.DeadlineExceeded) || out.String() != "block 1 of at most 3\n" || heard < dies || heard > dies+watchEvery+2*lookEvery {
+			t.Errorf("the node died after %v, and was named after %v; %v, %q", dies, heard, err, out.String())
+		}
+	})
 }
 
 type broken struct{}

@@ -255,15 +255,14 @@ func choose(all []Run, name string) (Run, error) {
 }
 
 // Reporter keeps how far a run is, for whoever attaches to it. What cannot be written
-// is written with what comes next, and no failure of the run.
+// is written with what comes next, and no failure of the run. It writes while it is called,
+// so that no write is under way when the next trial begins.
 type Reporter struct {
 	patch func(ctx context.Context, data []byte) error
 	kept  Kept
-	news  chan Kept
-	done  chan struct{}
 }
 
-// reportLimit bounds one try to write, and lastLimit all tries to write the end.
+// reportLimit bounds what is waited for a write, and lastLimit that for the end.
 const (
 	reportLimit = 5 * time.Second
 	reportAgain = 2 * time.Second
@@ -277,31 +276,17 @@ func NewReporter(ctx context.Context, kube kubernetes.Interface, namespace, run 
 		return nil, fmt.Errorf("read how far run %s is: %w", run, err)
 	}
 	was := readKept(found)
-	return report(Kept{Attempts: was.Attempts + 1, Trials: was.Trials}, func(ctx context.Context, data []byte) error {
+	r := &Reporter{kept: Kept{Attempts: was.Attempts + 1, Trials: was.Trials}, patch: func(ctx context.Context, data []byte) error {
 		_, err := kube.CoreV1().ConfigMaps(namespace).Patch(ctx, stateName(run), types.MergePatchType, data, metav1.PatchOptions{FieldManager: journal.FieldManager})
 		return err
-	}), nil
+	}}
+	r.write(ctx, reportLimit)
+	return r, nil
 }
 
-func report(begin Kept, patch func(context.Context, []byte) error) *Reporter {
-	r := &Reporter{patch: patch, kept: begin, news: make(chan Kept, 1), done: make(chan struct{})}
-	r.news <- begin
-	go func() { // ends with End
-		defer close(r.done)
-		for k := range r.news {
-			limit := reportLimit
-			if k.Exit != nil {
-				limit = lastLimit
-			}
-			r.write(k, limit)
-		}
-	}()
-	return r
-}
-
-// write tries once, or until the limit if that is longer.
-func (r *Reporter) write(k Kept, limit time.Duration) {
-	text, err := json.Marshal(k)
+// write tries until the limit, or the end of ctx.
+func (r *Reporter) write(ctx context.Context, limit time.Duration) {
+	text, err := json.Marshal(r.kept)
 	if err != nil {
 		return // numbers and a string
 	}
@@ -309,7 +294,7 @@ func (r *Reporter) write(k Kept, limit time.Duration) {
 	if err != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
 		once, end := context.WithTimeout(ctx, reportLimit)
@@ -321,34 +306,23 @@ func (r *Reporter) write(k Kept, limit time.Duration) {
 	}
 }
 
-// tell replaces what has not been written yet.
-func (r *Reporter) tell() {
-	select {
-	case <-r.news:
-	default:
-	}
-	r.news <- r.kept
-}
-
-// Has notes how many trials are in the run directory. It does not wait.
-func (r *Reporter) Has(trials int) {
+// Has notes how many trials the run has.
+func (r *Reporter) Has(ctx context.Context, trials int) {
 	r.kept.Trials = trials
-	r.tell()
+	r.write(ctx, reportLimit)
 }
 
-// Trial notes that one more trial is in the run directory. It does not wait.
-func (r *Reporter) Trial() {
+// Trial notes that the run has one more.
+func (r *Reporter) Trial(ctx context.Context) {
 	r.kept.Trials++
-	r.tell()
+	r.write(ctx, reportLimit)
 }
 
-// End notes with what code the attempt ended, and waits until that is written.
-func (r *Reporter) End(code int, err error) {
+// End notes with what code the attempt ended, also when ctx has ended.
+func (r *Reporter) End(ctx context.Context, code int, err error) {
 	r.kept.Exit = &code
 	if err != nil {
 		r.kept.Error = err.Error()
 	}
-	r.tell()
-	close(r.news)
-	<-r.done
+	r.write(context.WithoutCancel(ctx), lastLimit)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 func TestState(t *testing.T) {
@@ -107,7 +108,7 @@ func TestNewReporter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.End(errs.CodeUsage, errors.New("no bucket"))
+	r.End(t.Context(), errs.CodeUsage, errors.New("no bucket"))
 	found, err := kube.CoreV1().ConfigMaps("n").Get(t.Context(), stateName("r"), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -118,9 +119,9 @@ func TestNewReporter(t *testing.T) {
 	if r, err = NewReporter(t.Context(), kube, "n", "r"); err != nil {
 		t.Fatal(err)
 	}
-	r.Has(7)
-	r.Trial()
-	r.End(0, nil)
+	r.Has(t.Context(), 7)
+	r.Trial(t.Context())
+	r.End(t.Context(), 0, nil)
 	if found, err = kube.CoreV1().ConfigMaps("n").Get(t.Context(), stateName("r"), metav1.GetOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -129,16 +130,21 @@ func TestNewReporter(t *testing.T) {
 	}
 }
 
-// What cannot be written comes with the next, and the end is tried for a while; the run
-// does not wait for either but at its end.
+// What was written is written when the call returns, so that no write falls into the next
+// trial. What cannot be written comes with the next, and is not waited for long; the end is
+// tried for a while, also where the attempt is interrupted.
 func TestReporter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Bool
+		took := time.Duration(0)
 		written, tries := Kept{}, 0
-		r := report(Kept{Attempts: 2, Trials: 3}, func(_ context.Context, data []byte) error {
+		r := &Reporter{kept: Kept{Attempts: 2, Trials: 3}, patch: func(ctx context.Context, data []byte) error {
 			tries++
 			if away.Load() {
 				return errors.New("no route to host")
+			}
+			if err := wake.Pause(ctx, took); err != nil {
+				return err
 			}
 			var patch corev1.ConfigMap
 			if err := json.Unmarshal(data, &patch); err != nil {
@@ -146,28 +152,37 @@ func TestReporter(t *testing.T) {
 			}
 			written = readKept(&patch)
 			return nil
-		})
-		synctest.Wait()
-		if written.Attempts != 2 || written.Trials != 3 || written.Exit != nil {
-			t.Errorf("the beginning: %+v", written)
+		}}
+		took = time.Second
+		if r.Trial(t.Context()); written.Attempts != 2 || written.Trials != 4 || written.Exit != nil {
+			t.Errorf("a trial: %+v", written)
 		}
-		away.Store(true)
+		took = time.Hour // an API server that stands still
 		began := time.Now()
-		r.Trial()
-		r.Trial()
-		if waited := time.Since(began); waited > 0 {
-			t.Errorf("trials waited %v for what could not be written", waited)
+		if r.Trial(t.Context()); time.Since(began) > reportLimit || written.Trials != 4 {
+			t.Errorf("the next trial waited %v, %+v", time.Since(began), written)
+		}
+		took = 0
+		away.Store(true)
+		began = time.Now()
+		if r.Trial(t.Context()); time.Since(began) > reportLimit {
+			t.Errorf("the next trial waited %v", time.Since(began))
+		}
+		interrupted, cancel := context.WithCancel(t.Context())
+		cancel()
+		began = time.Now()
+		if r.Trial(interrupted); time.Since(began) > 0 {
+			t.Errorf("an interrupted attempt waited %v", time.Since(began))
 		}
 		time.AfterFunc(20*time.Second, func() { away.Store(false) })
-		r.End(errs.CodeInvalid, errors.New("inconclusive"))
-		if written.Trials != 5 || written.Exit == nil || *written.Exit != errs.CodeInvalid || written.Error != "inconclusive" || time.Since(began) > 30*time.Second {
+		if r.End(interrupted, errs.CodeInvalid, errors.New("inconclusive")); written.Trials != 7 || written.Exit == nil || *written.Exit != errs.CodeInvalid || written.Error != "inconclusive" || time.Since(began) > 30*time.Second {
 			t.Errorf("the end, after %v: %+v", time.Since(began), written)
 		}
 		tries, began = 0, time.Now()
 		away.Store(true)
-		r = report(Kept{}, r.patch)
-		r.End(0, nil)
-		if took := time.Since(began); took > lastLimit+2*reportLimit || tries < 10 {
+		r = &Reporter{patch: r.patch}
+		r.End(t.Context(), 0, nil)
+		if took := time.Since(began); took > lastLimit || tries < 10 {
 			t.Errorf("an API server that stays away was asked %d times in %v", tries, took)
 		}
 	})

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/client-go/transport/websocket"
+	streaming "k8s.io/streaming/pkg/httpstream"
 )
 
 const (
@@ -168,7 +169,7 @@ func upgrade(ctx context.Context, config *rest.Config, namespace, pod string) (h
 	target := *base
 	target.Path = strings.TrimSuffix(base.Path, "/") + "/api/v1/namespaces/" + url.PathEscape(namespace) + "/pods/" + url.PathEscape(pod) + "/portforward"
 	conn, raw, protocol, err := overWebSocket(ctx, config, &target)
-	if httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err) {
+	if streaming.IsUpgradeFailure(err) || streaming.IsHTTPSProxyError(err) { // by the package that client-go takes its errors from
 		raw = nil
 		conn, protocol, err = overSPDY(ctx, config, &target)
 	}

@@ -5,12 +5,20 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	//lint:ignore SA1019 client-go's SPDY makes connections of this one
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	//lint:ignore SA1019 client-go's SPDY makes connections of this one
+	httpspdy "k8s.io/apimachinery/pkg/util/httpstream/spdy"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
 )
 
 // An API server that takes connections and never answers keeps neither who
@@ -49,6 +57,45 @@ func TestDeadServerKeepsNobody(t *testing.T) {
 	}
 	if _, err := d.DialPod(t.Context(), "ns", "pod", 80); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("dial after close: %v", err)
+	}
+}
+
+// Where nobody knows WebSocket, as with a proxy before the API server, SPDY will do.
+func TestSPDYWithoutWebSocket(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			http.Error(w, "no WebSocket", http.StatusBadRequest)
+			return
+		}
+		if _, err := httpstream.Handshake(r, w, []string{portforward.PortForwardProtocolV1Name}); err != nil {
+			t.Error(err)
+			return
+		}
+		conn := httpspdy.NewResponseUpgrader().UpgradeResponse(w, r, func(s httpstream.Stream, replied <-chan struct{}) error {
+			go func() {
+				<-replied
+				if s.Headers().Get(corev1.StreamType) == corev1.StreamTypeData {
+					_, _ = io.WriteString(s, "hello")
+				}
+				s.Close()
+			}()
+			return nil
+		})
+		if conn != nil {
+			<-conn.CloseChan()
+		}
+	}))
+	defer server.Close()
+	d := NewDialer(&rest.Config{Host: server.URL})
+	conn, err := d.DialPod(t.Context(), "ns", "pod", 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said, err := io.ReadAll(conn); err != nil || string(said) != "hello" {
+		t.Errorf("%q, %v", said, err)
+	}
+	if err := errors.Join(conn.Close(), d.Close()); err != nil {
+		t.Error(err)
 	}
 }
 

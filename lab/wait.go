@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 const pollEvery = 100 * time.Millisecond
@@ -18,10 +19,9 @@ const pollEvery = 100 * time.Millisecond
 // poll calls check until it is done or fails, or the context ends; then the
 // error carries what check last said.
 func poll(ctx context.Context, what string, check func(context.Context) (done bool, state string, err error)) error {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
 	state := "nothing seen yet"
 	for {
+		began := time.Now()
 		done, now, err := check(ctx)
 		if now != "" {
 			state = now
@@ -34,11 +34,18 @@ func poll(ctx context.Context, what string, check func(context.Context) (done bo
 		case done:
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-		}
+		_ = wake.Pause(ctx, PollPause(time.Since(began)))
 	}
+}
+
+// longestPause is how long to wait at the most before something is asked again.
+const longestPause = 5 * time.Second
+
+// PollPause is how long to wait before something is asked again whose answer took so long:
+// lists of thousands of pods keep an API server, and whoever reads them, busy a fifth of the
+// time at the most. One that stood still is asked again soon.
+func PollPause(took time.Duration) time.Duration {
+	return max(pollEvery-took, min(4*took, longestPause))
 }
 
 // WaitDeployment waits until a Deployment's newest version has all its

@@ -277,6 +277,7 @@ var table = []feature{
 	}},
 	{Name: Detached, Doc: "meshtrial run --detach: a Job in a namespace of yours, whose pod makes the run by a service account with the rights that the study needs. Who begins one needs these rights too, or escalate.", rows: []row{
 		{verbs: "create", name: "serviceaccounts configmaps jobs.batch", where: InNamed, why: "the Job, its study, and how far it is"},
+		{verbs: "get patch", name: "configmaps", where: InNamed, why: "how far it is: a right of the run's pod"},
 		{verbs: "get", name: "persistentvolumeclaims", where: InNamed, why: "whether the volume for results is there"},
 		{verbs: "get", name: "secrets", where: InNamed, why: "whether the Secret of --results-secret is there", without: "a Secret that lacks something is told by the run's pod"},
 		{verbs: "create", name: "secrets", where: InNamed, why: "a copy of the Secret of --pull-secret", without: "a Secret of --pull-secret must be in the namespace of the volume for results"},

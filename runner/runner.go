@@ -32,7 +32,10 @@ type Options struct {
 	Kind   Kind
 	Source []byte // the study file as given
 	Lab    lab.Lab
-	Mesh   mesh.Mesh
+	// LabKind is what the header says of the lab; "": what the lab itself does. Inside
+	// of a local lab that takes itself for a cluster as any other.
+	LabKind string
+	Mesh    mesh.Mesh
 	// Meshes are the adapters by name where cells name their mesh; Mesh counts
 	// for those that are not there.
 	Meshes map[string]mesh.Mesh

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -21,8 +22,9 @@ func (r *run) beforehand(ctx context.Context) (record.Header, error) {
 	if err != nil {
 		return record.Header{}, err
 	}
+	kind := cmp.Or(r.o.LabKind, r.o.Lab.Kind())
 	return record.Header{
-		Lab: r.o.Lab.Kind(), Revision: r.o.Revision, Observed: r.o.Observed, Cluster: clusterID(ctx, r.o.Lab), Meshtrial: r.o.Version, MeshtrialDigest: r.o.Digest,
+		Lab: kind, Revision: r.o.Revision, Observed: r.o.Observed, Cluster: clusterID(ctx, kind, r.o.Lab), Meshtrial: r.o.Version, MeshtrialDigest: r.o.Digest,
 		Components: mergeComponents(append(components, r.o.Components...)), Machine: record.Machine{Remarks: r.o.Remarks},
 	}, nil
 }
@@ -36,8 +38,8 @@ func (r *run) take(now record.Header) {
 
 // clusterID is what tells a user's cluster from others, "" for a local lab and
 // where it is not to be known.
-func clusterID(ctx context.Context, l lab.Lab) string {
-	if l.Kind() != lab.KindCluster {
+func clusterID(ctx context.Context, kind string, l lab.Lab) string {
+	if kind != lab.KindCluster {
 		return ""
 	}
 	kube, err := kubernetes.NewForConfig(l.RESTConfig())

@@ -214,12 +214,12 @@ func TestClusterID(t *testing.T) {
 		_, _ = io.WriteString(w, `{"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "kube-system", "uid": "5e1f"}}`)
 	}))
 	defer server.Close()
-	if id := clusterID(t.Context(), someCluster{host: server.URL}); id != "5e1f" {
+	if id := clusterID(t.Context(), lab.KindCluster, someCluster{host: server.URL}); id != "5e1f" {
 		t.Errorf("%q", id)
 	}
 	status = http.StatusForbidden
 	for _, l := range []lab.Lab{noCluster{}, someCluster{host: server.URL}} {
-		if id := clusterID(t.Context(), l); id != "" {
+		if id := clusterID(t.Context(), l.Kind(), l); id != "" {
 			t.Errorf("%s: %q", l.Kind(), id)
 		}
 	}

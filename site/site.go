@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -139,10 +140,9 @@ func (s *Site) AwaitObservers(ctx context.Context) error {
 	if s.Kubelets {
 		return nil
 	}
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
 	var hindered lab.Hindrances
 	for {
+		began := time.Now()
 		pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return fmt.Errorf("wait for the observers: %w", err)
@@ -157,10 +157,8 @@ func (s *Site) AwaitObservers(ctx context.Context) error {
 		if len(lacking) == 0 {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if wake.Pause(ctx, lab.PollPause(time.Since(began))) != nil {
 			return fmt.Errorf("wait for an observer on node %s: %w", strings.Join(lacking, ", "), ctx.Err())
-		case <-ticker.C:
 		}
 	}
 }

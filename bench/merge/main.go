@@ -1,17 +1,27 @@
-// Command merge measures what it takes to add up what 1,000 generators recorded: the
-// share of a core that keeps pace with all of their intervals as they end, read from
-// the streams in which a run collects them.
+// Command merge measures what it takes that many generators, nodes and simulated proxies
+// measure as one:
+//
+//	100, 1000, 5000
+//	          the share of a core that keeps pace with all of 1,000 generators' intervals as
+//	          they end, read from the streams in which a run collects them; made-up ones, of
+//	          so many requests per second each
+//	recorded  the same with what real generators recorded, each its share of the load of all
+//	units     what one generator, node or proxy more costs: objects, bytes, CPU and memory of
+//	          the run's process (docs/scale.md multiplies these)
 package main
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
 	"os"
+	"runtime"
+	"runtime/metrics"
 	"syscall"
 	"time"
 
@@ -35,25 +45,39 @@ const (
 func main() { os.Exit(table.Main("bench merge", run)) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) == 1 {
+		switch args[0] {
+		case podsMode:
+			return servePods(ctx, os.Stdin, stdout)
+		case generatorMode:
+			return serveGenerator(ctx, os.Stdin, stdout)
+		}
+	}
 	flags := flag.NewFlagSet("merge", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	streams := flags.Int("streams", 1000, "generators")
 	rounds := flags.Int("rounds", 5, "times that all are merged")
 	jsonFile := flags.String("json", "", "also write the results to this file")
+	only := flags.String("only", "100,1000,5000,recorded,units", "which parts to run")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	var parts []table.Part
-	only := ""
-	for _, rps := range []int{100, 1000, 5000} {
-		name := fmt.Sprint(rps)
-		parts = append(parts, table.Part{Name: name, Run: func(ctx context.Context) ([]table.Row, error) { return merge(ctx, *streams, *rounds, rps) }})
-		if only != "" {
-			only += ","
-		}
-		only += name
+	if *streams < 1 || *rounds < 1 {
+		return errors.New("-streams and -rounds: at least 1")
 	}
-	rows, err := table.Run(ctx, only, parts)
+	var parts []table.Part
+	for _, rps := range []int{100, 1000, 5000} {
+		parts = append(parts, table.Part{Name: fmt.Sprint(rps), Run: func(ctx context.Context) ([]table.Row, error) {
+			texts, err := madeUp(rps)
+			if err != nil {
+				return nil, err
+			}
+			return merge(ctx, fmt.Sprintf("at %d rps each", rps), texts, *streams, *rounds, rps == usual)
+		}})
+	}
+	parts = append(parts, table.Part{Name: "recorded", Run: func(ctx context.Context) ([]table.Row, error) { return recorded(ctx, *streams, *rounds) }},
+		table.Part{Name: "units", Run: func(ctx context.Context) ([]table.Row, error) { return units(ctx, *streams, *rounds) }})
+	rows, err := table.Run(ctx, *only, parts)
 	title := fmt.Sprintf("%d generators' intervals of %v s, merged %d times", *streams, interval, *rounds)
 	return table.Report(stdout, title, rows, err, *jsonFile, struct {
 		Schema  int         `json:"schema"`
@@ -61,31 +85,25 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}{1, rows})
 }
 
-// merge merges the streams of so many generators at a rate each.
-func merge(ctx context.Context, streams, rounds, rps int) ([]table.Row, error) {
-	texts := make([][]byte, different)
-	whole, scheduled := load.NewHistogram(), int64(0)
-	for i := range texts {
-		r := recorded(uint64(i), rps)
-		var text bytes.Buffer
-		if err := r.WriteStream(&text); err != nil {
-			return nil, err
-		}
-		texts[i] = text.Bytes()
-		for k := i; k < streams; k += different {
-			w := r.Total()
-			whole.Merge(w.Intended)
-			scheduled += w.Scheduled
-		}
+// merge merges as many streams as are asked for, of texts again and again, some rounds, and
+// holds the sum against those of the texts.
+func merge(ctx context.Context, name string, texts [][]byte, streams, rounds int, judged bool) ([]table.Row, error) {
+	whole, sum, err := added(ctx, texts, streams)
+	if err != nil {
+		return nil, err
 	}
-	var shares, each, bytesEach []float64
+	var shares, each, request, bytesEach, heap []float64
 	for range rounds {
+		runtime.GC()
+		peak := watchHeap()
 		began := used()
 		open := make([]*load.Stream, streams)
 		for i := range open {
-			var err error
-			if open[i], err = load.NewStream(bytes.NewReader(texts[i%different])); err != nil {
+			if open[i], err = load.NewStream(bytes.NewReader(texts[i%len(texts)])); err != nil {
 				return nil, err
+			}
+			if s := open[i].Spec.Share; s != nil {
+				s.Index, s.Of, s.Connections = i, streams, streams*connectionsEach // as if each had recorded its own
 			}
 		}
 		out, err := load.MergeStreams(ctx, open, nil)
@@ -93,27 +111,103 @@ func merge(ctx context.Context, streams, rounds, rps int) ([]table.Row, error) {
 			return nil, err
 		}
 		cpu := used() - began
-		if w := out.Total(); w.Scheduled != scheduled || !w.Intended.Equals(whole) {
-			return nil, fmt.Errorf("%d requests were merged, of %d", w.Scheduled, scheduled)
+		heap = append(heap, float64(peak())/1e6)
+		if w := out.Total(); w.Scheduled != sum.Scheduled || w.Completed != sum.Completed || !w.Intended.Equals(whole) || out.Spec.Share != nil {
+			return nil, fmt.Errorf("%d requests were merged, of %d; a share of %v", w.Scheduled, sum.Scheduled, out.Spec.Share)
 		}
 		shares = append(shares, cpu/(intervals*interval))
 		each = append(each, cpu/float64(streams*intervals)*1e6)
-		bytesEach = append(bytesEach, float64(len(texts[0]))/intervals)
+		request = append(request, cpu/float64(sum.Scheduled)*1e9)
+		length := 0
+		for i := range open {
+			length += len(texts[i%len(texts)])
+		}
+		bytesEach = append(bytesEach, float64(length)/float64(streams)/(intervals*interval))
 	}
-	at := fmt.Sprintf("at %d rps each", rps)
-	share := table.Of(at+": CPU", "cores", shares...)
-	if rps == usual {
+	share := table.Of(name+": CPU", "cores", shares...)
+	if judged {
 		share = share.AtMost(most * float64(streams) / 1000)
 	}
 	return []table.Row{
 		share,
-		table.Of(at+": an interval", "us CPU", each...),
-		table.Of(at+": an interval", "bytes", bytesEach...),
+		table.Of(name+": an interval", "us CPU", each...),
+		table.Of(name+": a request", "ns CPU", request...),
+		table.Of(name+": a stream", "bytes/s", bytesEach...),
+		table.Of(name+": memory of all", "MB", heap...),
 	}, nil
 }
 
-// recorded is what a generator may have recorded at a rate.
-func recorded(seed uint64, rps int) *load.Result {
+// added is what as many streams have together, each text read by itself.
+func added(ctx context.Context, texts [][]byte, streams int) (*hdrhistogram.Histogram, load.Account, error) {
+	whole, sum := load.NewHistogram(), load.Account{}
+	for i, text := range texts {
+		s, err := load.NewStream(bytes.NewReader(text))
+		if err != nil {
+			return nil, sum, err
+		}
+		if s.Count != intervals {
+			return nil, sum, fmt.Errorf("stream %d has %d intervals, not %d", i, s.Count, intervals)
+		}
+		r, err := load.MergeStreams(ctx, []*load.Stream{s}, nil)
+		if err != nil {
+			return nil, sum, err
+		}
+		w := r.Total()
+		for k := i; k < streams; k += len(texts) {
+			whole.Merge(w.Intended)
+			sum.Scheduled += w.Scheduled
+			sum.Completed += w.Completed
+		}
+	}
+	return whole, sum, nil
+}
+
+// watchHeap follows how much the heap holds beyond what it does now; what it returns ends
+// that, and says the most.
+func watchHeap() func() uint64 {
+	read := func() uint64 {
+		sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	before := read()
+	most := before
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(10 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				most = max(most, read())
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() uint64 {
+		close(done)
+		<-ended
+		return max(most, read()) - before
+	}
+}
+
+// madeUp are streams of what generators may have recorded at a rate.
+func madeUp(rps int) ([][]byte, error) {
+	texts := make([][]byte, different)
+	for i := range texts {
+		var text bytes.Buffer
+		if err := drawn(uint64(i), rps).WriteStream(&text); err != nil {
+			return nil, err
+		}
+		texts[i] = text.Bytes()
+	}
+	return texts, nil
+}
+
+// drawn is what a generator may have recorded at a rate.
+func drawn(seed uint64, rps int) *load.Result {
 	random := rand.New(rand.NewPCG(seed, uint64(rps)))
 	spec := load.DefaultSpec("http://server:8080/")
 	spec.IntervalS, spec.DurationS = interval, intervals*interval

@@ -3,7 +3,6 @@ package bucket
 import (
 	"encoding/xml"
 	"io"
-	"io/fs"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/detached/detachedtest"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/store"
 )
@@ -130,37 +130,6 @@ func (f *fake) open(t *testing.T) *Bucket {
 	return b
 }
 
-func write(t *testing.T, dir string, files map[string]string) {
-	t.Helper()
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func read(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		name, _ := filepath.Rel(dir, path)
-		out[name] = string(text)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
 // A run's directory is in the bucket after each trial, what a trial's line speaks of before
 // the line; what has not changed is not sent again; and what is there becomes the directory.
 func TestMirror(t *testing.T) {
@@ -174,8 +143,8 @@ func TestMirror(t *testing.T) {
 		t.Error("of an empty bucket a run directory was made")
 	}
 	run := map[string]string{store.FileTrials: "{}\n", store.FileEvents: "e\n", store.FileHeader: "{}", "hist/a.hlog": "#", "zz/late": ""}
-	write(t, dir, run)
-	write(t, dir, map[string]string{".tmp-machine.json-1": "half"})
+	detachedtest.Write(t, dir, run)
+	detachedtest.Write(t, dir, map[string]string{".tmp-machine.json-1": "half"})
 	if err := m.Send(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -185,14 +154,14 @@ func TestMirror(t *testing.T) {
 	}
 	f.order = nil
 	run[store.FileTrials], run["hist/b.hlog"] = "{}\n{}\n", "#"
-	write(t, dir, map[string]string{store.FileTrials: run[store.FileTrials], "hist/b.hlog": "#"})
+	detachedtest.Write(t, dir, map[string]string{store.FileTrials: run[store.FileTrials], "hist/b.hlog": "#"})
 	if err := m.Send(t.Context()); err != nil || !slices.Equal(f.order, []string{"mesh/r1/hist/b.hlog", "mesh/r1/trials.jsonl"}) {
 		t.Errorf("the second time: %v, %v", f.order, err)
 	}
 
 	moved := filepath.Join(t.TempDir(), "r1")
 	next, err := b.Mirror(t.Context(), moved)
-	if got := read(t, moved); err != nil || !maps.Equal(got, run) {
+	if got := detachedtest.Contents(t, moved); err != nil || !maps.Equal(got, run) {
 		t.Errorf("on another node: %v, %v; want %v", got, err, run)
 	}
 	f.order = nil
@@ -209,7 +178,7 @@ func TestMirror(t *testing.T) {
 func TestStoreRefuses(t *testing.T) {
 	f := &fake{objects: map[string]string{}}
 	b, dir := f.open(t), t.TempDir()
-	write(t, dir, map[string]string{store.FileHeader: "{}"})
+	detachedtest.Write(t, dir, map[string]string{store.FileHeader: "{}"})
 	var told []string
 	b.Tell = func(text string) { told = append(told, text) }
 	left := 3

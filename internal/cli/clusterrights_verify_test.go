@@ -93,7 +93,7 @@ func TestLeastRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.audit = files["audit"]
-	for name, test := range map[string]func(*testing.T){"data plane": g.dataPlane, "control plane": g.controlPlane, "resilience": g.resilience, "readers": g.readers, "commands": g.commands} {
+	for name, test := range map[string]func(*testing.T){"data plane": g.dataPlane, "control plane": g.controlPlane, "resilience": g.resilience, "readers": g.readers, "commands": g.commands, "detached": g.detached} {
 		t.Run(name, test)
 	}
 }
@@ -295,6 +295,69 @@ func (g guests) commands(t *testing.T) {
 	}
 }
 
+// diskManifests are a volume for results, on a folder of the node.
+const diskManifests = `
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: disk}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: ""
+  hostPath: {path: %q, type: Directory}
+  claimRef: {namespace: team, name: disk}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: disk, namespace: team}
+spec:
+  accessModes: [ReadWriteOnce]
+  storageClassName: ""
+  volumeName: disk
+  resources: {requests: {storage: 1Gi}}
+`
+
+// detached has a user begin a detached run, follow, list, fetch and remove it. The run's pod
+// has the rights of the study, and what it says of itself.
+func (g guests) detached(t *testing.T) {
+	results, err := g.lab.ResultsDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	labtest.Kubectl(t, g.lab, "", "create", "namespace", "team")
+	labtest.Kubectl(t, g.lab, fmt.Sprintf(diskManifests, results), "apply", "-f", "-")
+	file := filepath.Join(t.TempDir(), "guest.yaml")
+	if err := os.WriteFile(file, []byte(dataPlaneOfAGuest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := g.user(t, "launcher")
+	g.grant(t, "launcher", kubeconfig, file, "-n", "team", "--feature", rights.Detached, "--feature", rights.DetachedRuns)
+	where := []string{"--lab", "cluster", "--kubeconfig", kubeconfig}
+	out, err := g.machine.Command(t, append([]string{"run", file, "--detach", "--json", "--yes", "--mesh-wide", "--image", g.lab.Images().Meshtrial, "--results", "pvc:team/disk"}, where...)...).Output()
+	var begun struct{ Run, Namespace string }
+	if err != nil || json.Unmarshal(out, &begun) != nil || begun.Namespace != "team" {
+		t.Fatalf("run --detach: %v\n%s", err, out)
+	}
+	fetched := filepath.Join(t.TempDir(), "fetched")
+	for _, args := range [][]string{{"attach", begun.Run}, {"runs", "list"}, {"runs", "fetch", begun.Run, "--to", fetched}, {"runs", "delete", begun.Run}} {
+		code, said := g.machine.Run(t, append(append(args, "-n", "team"), where...)...)
+		if code != errs.CodeOK && (args[0] != "attach" || code != errs.CodeInvalid) { // figures may be invalid on a busy machine
+			t.Fatalf("%v: exit code %d\n%s", args, code, said)
+		}
+	}
+	if run, notes, err := store.Load(t.Context(), fetched); err != nil || len(run.Trials) < 3 {
+		t.Errorf("%d trials were fetched, %v, %v", len(run.Trials), notes, err)
+	}
+	plan := studytest.Plan(t, dataPlaneOfAGuest)
+	commands, err := rights.Named(rights.Detached, rights.DetachedRuns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.holds(t, "launcher", rights.Place(append(rights.Of(plan), commands...), g.places("team")))
+	own := rights.Feature{Name: "how far it is", Rights: []rights.Right{{Verbs: []string{"get", "patch"}, Resource: "configmaps", Namespace: "team"}}}
+	g.holds(t, "team:meshtrial-"+begun.Run, append(rights.Place(rights.Of(plan), g.places("team")), own))
+}
+
 const readManifests = `
 apiVersion: v1
 kind: Namespace
@@ -335,12 +398,15 @@ func (e event) writes() bool {
 		e.ObjectRef.Resource != "selfsubjectaccessreviews" && e.ObjectRef.Subresource != "portforward"
 }
 
-// events are those of a user, in their order.
+// events are those of a service account, NAME or NAMESPACE:NAME, in their order.
 func (g guests) events(t *testing.T, name string) []event {
 	t.Helper()
 	data, err := os.ReadFile(g.audit)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !strings.Contains(name, ":") {
+		name = "default:" + name
 	}
 	var out []event
 	for line := range bytes.Lines(data) {
@@ -348,7 +414,7 @@ func (g guests) events(t *testing.T, name string) []event {
 		if err := json.Unmarshal(line, &e); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		if e.User.Username == "system:serviceaccount:default:"+name {
+		if e.User.Username == "system:serviceaccount:"+name {
 			out = append(out, e)
 		}
 	}

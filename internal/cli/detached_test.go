@@ -50,6 +50,18 @@ func TestDetachedArgs(t *testing.T) {
 	if slices.Contains((runFlags{}).detachedArgs(detached.Spec{}), "--mesh-wide") {
 		t.Error("what holds mesh-wide is agreed to by nobody")
 	}
+	for own, want := range map[bool]string{false: "cluster", true: "local"} {
+		f.own = own
+		cmd := newDetachedRunCommand(&Env{})
+		if err := cmd.ParseFlags(f.detachedArgs(detached.Spec{})[1:]); err != nil {
+			t.Fatal(err)
+		}
+		in := runFlags{}
+		in.own, in.lab = cmd.Flags().Lookup("own").Value.String() == "true", cmd.Flags().Lookup("lab").Value.String()
+		if got := in.labKind(); got != want {
+			t.Errorf("a run whose lab is the user's own (%t) is said to be in a lab that is %s", own, got)
+		}
+	}
 }
 
 // An attempt goes on with what there is, and begins anew where its forerunner had not yet

@@ -20,7 +20,6 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/store"
 )
 
@@ -51,6 +50,7 @@ func newDetachedRunCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.given, "given", "", "`directory` with the study, as a run directory has it")
 	flags.StringVar(&run, "run", "", "`name` of the detached run")
 	flags.StringVar(&namespace, "namespace", "", "`name` of its Job's namespace")
+	flags.BoolVar(&f.own, "own", false, "the cluster is a local lab of whoever began the run")
 	flags.StringVar(&s3, "s3", "", "`place` in a bucket where results go, s3://BUCKET/PREFIX")
 	return cmd
 }
@@ -70,7 +70,7 @@ func runDetached(ctx context.Context, env *Env, f runFlags, namespace, run, s3 s
 		return err
 	}
 	err = fromElsewhere(makeAttempt(ctx, env, f, run, s3, report), run)
-	report.End(errs.Code(err), err)
+	report.End(ctx, errs.Code(err), err)
 	return err
 }
 
@@ -91,18 +91,21 @@ func makeAttempt(ctx context.Context, env *Env, f runFlags, run, s3 string, repo
 		if mirror, err = mirrorTo(ctx, env, s3, run); err != nil {
 			return err
 		}
-		f.kept = mirror.Send
 	}
 	trials, err := f.takeUp(detached.Dir(run))
 	if err != nil {
 		return err
 	}
-	report.Has(trials)
+	report.Has(ctx, trials)
 	f.detached = run
-	f.watch = func(e runner.Event) {
-		if e.Record != nil {
-			report.Trial()
+	f.kept = func(ctx context.Context) error {
+		if mirror != nil {
+			if err := mirror.Send(ctx); err != nil {
+				return err
+			}
 		}
+		report.Trial(ctx) // now the next pod would have it too
+		return nil
 	}
 	err = runStudy(ctx, env, f, nil)
 	if mirror != nil {

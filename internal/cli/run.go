@@ -52,10 +52,8 @@ type runFlags struct {
 	results    string // of a detached run: where they go
 	secret     string // and how a store is reached that they go to
 	own        bool   // of a detached run: its cluster is the local lab
-	// given is the folder that a detached run's study is in, and watch hears of its
-	// events.
+	// given is the folder that a detached run's study is in.
 	given string
-	watch func(runner.Event)
 	// detached names the detached run that this is an attempt of.
 	detached string
 	// kept is called after each trial.
@@ -159,7 +157,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	if err := sweepLeftovers(ctx, p, where); err != nil {
 		return err
 	}
-	options := runner.Options{Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: source, Observed: f.observe, Remarks: slices.Concat(remarks, unobserved(p, f.observe), besides(where)), Lab: where, Journal: book, RunID: id}
+	options := runner.Options{Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: source, Observed: f.observe, Remarks: slices.Concat(remarks, unobserved(p, f.observe), besides(where)), Lab: where, LabKind: f.labKind(), Journal: book, RunID: id}
 	return runEntered(ctx, env, p, f, plan, options)
 }
 
@@ -173,9 +171,6 @@ func runEntered(ctx context.Context, env *Env, p *progress, f runFlags, plan *st
 	options.Kept = f.kept
 	options.Progress = func(e runner.Event) {
 		showEvent(p, plan, e)
-		if f.watch != nil {
-			f.watch(e)
-		}
 	}
 	outcome, runErr := runner.Run(ctx, options)
 	if lost := context.Cause(ctx); errors.Is(lost, journal.ErrLost) { // nobody interrupted it

@@ -236,6 +236,9 @@ func (f runFlags) detachedArgs(spec detached.Spec) []string {
 	if f.meshWide {
 		out = append(out, "--mesh-wide")
 	}
+	if f.own {
+		out = append(out, "--own")
+	}
 	for _, flag := range [][2]string{{"--pull-secret", f.pullSecret}, {"--revision", f.revision}, {"--s3", spec.Bucket}} {
 		if flag[1] != "" {
 			out = append(out, flag[0], flag[1])

@@ -203,12 +203,21 @@ func sameToday(f runFlags, was record.Header) error {
 	if err != nil {
 		return err
 	}
-	now := record.Header{Meshtrial: Version(), MeshtrialDigest: digest, Lab: f.lab, Observed: f.observe}
+	now := record.Header{Meshtrial: Version(), MeshtrialDigest: digest, Lab: f.labKind(), Observed: f.observe}
 	if f.lab == lab.KindLocal {
 		now.Machine = procfs.Machine(os.DirFS("/"))
 		now.Machine.OS, now.Machine.CgroupMode = "", "" // the node has others
 	}
 	return runner.Same(f.resume, was, now)
+}
+
+// labKind is what a run's header says of its lab: to a pod in the local lab of whoever began
+// the run that is a cluster as any other.
+func (f runFlags) labKind() string {
+	if f.own {
+		return lab.KindLocal
+	}
+	return f.lab
 }
 
 // closeLab lets go of the lab, and says so if that ends it.

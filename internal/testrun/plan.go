@@ -77,7 +77,7 @@ var undisturbed = map[string][]string{
 
 // guests are tests of "verify" with labs of their own that take long: they need not
 // wait for those that share their package's lab, and run in a lane beside it.
-var guests = map[string][]string{"internal/cli": {"TestLeastRights", "TestProgramChild", "TestProgramKilled", "TestTheirMesh", "TestTheirRoot"}}
+var guests = map[string][]string{"internal/cli": {"TestDetachedFaults", "TestLeastRights", "TestProgramChild", "TestProgramKilled", "TestTheirMesh", "TestTheirRoot"}}
 
 // goPackage is a package of the repository with tests.
 type goPackage struct {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -97,11 +98,27 @@ func (c Clock) Record() record.Clock {
 // of several exchanges. What all of them allow is believed.
 const comparisons = 10
 
+// comparedAtOnce are the nodes whose clocks are compared at one time: questions to hundreds at
+// once wait for each other, and bounds would be as wide as that takes.
+const comparedAtOnce = 8
+
 // Clocks compares the hands' clocks with the first one's, by way of this machine's,
-// with which compare compares one of them. Hands on one node have one clock.
+// with which compare compares one of them. Hands on one node have one clock: one of them
+// is asked.
 func (h Hands) Clocks(compare func(i int) (ahead, bound time.Duration, err error)) ([]Clock, error) {
-	out := make([]Clock, len(h.Pods))
+	asked := map[string]int{} // by node, the first hand there
+	for i, pod := range h.Pods {
+		if _, there := asked[pod.Node]; !there {
+			asked[pod.Node] = i
+		}
+	}
+	out, turns := make([]Clock, len(h.Pods)), make(chan struct{}, comparedAtOnce)
 	err := h.Each(func(i int) error {
+		if asked[h.Pods[i].Node] != i {
+			return nil
+		}
+		turns <- struct{}{}
+		defer func() { <-turns }()
 		least, most := time.Duration(math.MinInt64), time.Duration(math.MaxInt64)
 		for range comparisons {
 			ahead, bound, err := compare(i)
@@ -119,12 +136,11 @@ func (h Hands) Clocks(compare func(i int) (ahead, bound time.Duration, err error
 	if err != nil {
 		return nil, err
 	}
-	first := out[0]
+	seen := slices.Clone(out)
 	for i, pod := range h.Pods {
-		if pod.Node == h.Pods[0].Node {
-			out[i] = Clock{}
-		} else {
-			out[i] = Clock{out[i].Ahead - first.Ahead, out[i].Bound + first.Bound}
+		if out[i] = (Clock{}); pod.Node != h.Pods[0].Node {
+			there := seen[asked[pod.Node]]
+			out[i] = Clock{there.Ahead - seen[0].Ahead, there.Bound + seen[0].Bound}
 		}
 	}
 	return out, nil

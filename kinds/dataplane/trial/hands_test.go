@@ -338,6 +338,24 @@ func TestHandsOnOneNode(t *testing.T) {
 	if err := trial.measureSkew(t.Context()); err != nil || trial.hands[1].before != (hands.Clock{}) {
 		t.Errorf("%+v, %v", trial.hands[1].before, err)
 	}
+
+	// Of those on another node one is asked, for all of them.
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s of the second on its node", r.URL) }))
+	defer silent.Close()
+	trial = handsAt(t, studytest.Plan(t, twoHands), 0, a.URL, b.URL)
+	trial.hands = append(trial.hands, &hand{loadRole: &loadRole{pod: site.Pod{Name: "client-2", Node: trial.hands[1].pod.Node}, api: loadcontrol.NewClient(silent.URL, nil)}})
+	if err := trial.measureSkew(t.Context()); err != nil || trial.hands[2].before != trial.hands[1].before || trial.hands[2].before.Ahead < time.Second/2 {
+		t.Errorf("%+v, %+v, %v", trial.hands[1].before, trial.hands[2].before, err)
+	}
+}
+
+// Generators are asked after each interval while they warm up; of a thousand not as often.
+func TestAskEvery(t *testing.T) {
+	for generators, want := range map[int]time.Duration{1: 250 * time.Millisecond, 100: 250 * time.Millisecond, 1000: 2 * time.Second} {
+		if got := askEvery(250*time.Millisecond, generators); got != want {
+			t.Errorf("%d generators: every %v", generators, got)
+		}
+	}
 }
 
 // What the generators' intervals say together of how steady they are.

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	//lint:ignore SA1019 client-go's SPDY makes connections of this one
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	//lint:ignore SA1019 client-go's SPDY makes connections of this one
+	httpspdy "k8s.io/apimachinery/pkg/util/httpstream/spdy"
+	"k8s.io/client-go/tools/portforward"
+
+	"github.com/meshtrial/meshtrial/load/control"
+)
+
+// podsMode is the argument that makes this program an API server that has any pod one asks
+// for, each a generator, and forwards ports to them. It knows SPDY alone, in the clear.
+const podsMode = "pods"
+
+// servePods prints its address and serves until in ends.
+func servePods(ctx context.Context, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, in) // waits for the end
+		cancel()
+	}()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, l.Addr())
+	inside := &forwarded{conns: make(chan net.Conn), done: ctx.Done()}
+	role := &http.Server{Handler: control.NewServer(ctx, "bench").Handler()}
+	api := &http.Server{Handler: http.HandlerFunc(inside.forward)}
+	context.AfterFunc(ctx, func() { _ = errors.Join(api.Close(), role.Close()) })
+	go func() { _ = role.Serve(inside) }() // ends with ctx
+	if err := api.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// forwarded listens where forwarded connections arrive.
+type forwarded struct {
+	conns chan net.Conn
+	done  <-chan struct{}
+}
+
+func (f *forwarded) Accept() (net.Conn, error) {
+	select {
+	case conn := <-f.conns:
+		return conn, nil
+	case <-f.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (f *forwarded) Close() error   { return nil }
+func (f *forwarded) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+// forward answers a request for port-forwarding.
+func (f *forwarded) forward(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost { // a WebSocket's
+		http.Error(w, "by SPDY alone", http.StatusBadRequest)
+		return
+	}
+	if _, err := httpstream.Handshake(r, w, []string{portforward.PortForwardProtocolV1Name}); err != nil {
+		return // it has been answered
+	}
+	conn := httpspdy.NewResponseUpgrader().UpgradeResponse(w, r, func(s httpstream.Stream, replied <-chan struct{}) error {
+		go func() {
+			select {
+			case <-replied:
+			case <-f.done:
+				return
+			}
+			if s.Headers().Get(corev1.StreamType) == corev1.StreamTypeError {
+				_ = s.Close() // there is none to tell
+				return
+			}
+			select {
+			case f.conns <- forwardedConn{s}:
+			case <-f.done:
+			}
+		}()
+		return nil
+	})
+	if conn == nil {
+		return
+	}
+	select {
+	case <-conn.CloseChan():
+	case <-f.done:
+		_ = conn.Close()
+	}
+}
+
+// forwardedConn is a stream as a connection, without deadlines.
+type forwardedConn struct{ httpstream.Stream }
+
+func (forwardedConn) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+func (forwardedConn) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+func (forwardedConn) SetDeadline(time.Time) error      { return nil }
+func (forwardedConn) SetReadDeadline(time.Time) error  { return nil }
+func (forwardedConn) SetWriteDeadline(time.Time) error { return nil }
+
+// pods are such an API server in a process of its own.
+type pods struct {
+	address string
+	cmd     *exec.Cmd
+	stdin   io.Closer
+}
+
+func startPods(ctx context.Context) (*pods, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, podsMode)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	address, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("pods: %w", err), cmd.Process.Kill(), cmd.Wait())
+	}
+	return &pods{address: strings.TrimSpace(address), cmd: cmd, stdin: stdin}, nil
+}
+
+func (p *pods) close() error { return errors.Join(p.stdin.Close(), p.cmd.Wait()) }

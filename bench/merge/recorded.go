@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/rate"
+	"github.com/meshtrial/meshtrial/worker"
+)
+
+const (
+	// generators is how many real ones record, each another share; beside of them do so
+	// at one time, since they have to keep pace.
+	generators, beside = 8, 2
+	// connectionsEach are those of each generator.
+	connectionsEach = 4
+	// enough is the part of its requests that a generator must complete for its record to
+	// be like that of one that keeps pace.
+	enough = 0.99
+)
+
+// whole is the load of so many generators together, at the usual rate each.
+func whole(url string, n int) load.Spec {
+	spec := load.DefaultSpec(url)
+	spec.IntervalS, spec.DurationS = interval, intervals*interval
+	spec.Connections, spec.Rate = n*connectionsEach, rate.Rate(n*usual)
+	return spec
+}
+
+// recorded merges what real generators recorded, of which each sent its share of the load of
+// all, as if there were so many of them.
+func recorded(ctx context.Context, streams, rounds int) ([]table.Row, error) {
+	texts, err := send(ctx, streams)
+	if err != nil {
+		return nil, fmt.Errorf("record streams: %w", err)
+	}
+	return merge(ctx, fmt.Sprintf("recorded at %d rps each", usual), texts, streams, rounds, true)
+}
+
+// send has some of the generators send their shares to a worker on this machine, and returns
+// the streams in which they hand over what they recorded.
+func send(ctx context.Context, streams int) ([][]byte, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	server, err := worker.New(worker.Options{Listen: map[string]string{protocol.HTTP1: "127.0.0.1:0"}})
+	if err != nil {
+		return nil, err
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx) }()
+	texts := make([][]byte, min(generators, streams))
+	spec := whole("http://"+server.Addresses()[protocol.HTTP1]+"/", streams)
+	shares, err := spec.Split(streams)
+	var group errgroup.Group
+	group.SetLimit(beside)
+	for i := range texts {
+		if err != nil {
+			break
+		}
+		group.Go(func() (err error) {
+			texts[i], err = generate(ctx, shares[i*streams/len(texts)])
+			return err
+		})
+	}
+	err = errors.Join(err, group.Wait())
+	cancel()
+	return texts, errors.Join(err, <-served)
+}
+
+// generatorMode is the argument that makes this program one generator, which has a process of
+// its own as in a pod: its loops leave little to others in it.
+const generatorMode = "generator"
+
+// serveGenerator carries out a specification, and writes what it recorded.
+func serveGenerator(ctx context.Context, in io.Reader, out io.Writer) error {
+	data, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	spec, err := load.ParseSpec(data)
+	if err != nil {
+		return err
+	}
+	result, err := load.Run(ctx, spec, nil)
+	if err != nil {
+		return err
+	}
+	if w := result.Total(); float64(w.Completed) < enough*float64(w.Scheduled) || w.Scheduled == 0 || result.Interrupted {
+		return fmt.Errorf("a generator completed %d of %d requests: %v", w.Completed, w.Scheduled, w.Failed)
+	}
+	return result.WriteStream(out)
+}
+
+// generate has a generator send its share, and returns its stream.
+func generate(ctx context.Context, spec load.Spec) ([]byte, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, generatorMode)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(data), os.Stderr
+	return cmd.Output()
+}

@@ -1,0 +1,451 @@
+//go:build verify
+
+package cli_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/detached"
+	"github.com/meshtrial/meshtrial/detached/detachedtest"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/store"
+)
+
+// Of faultsStudy a block has three trials, and each fault meets another one.
+const (
+	faultsStudy = `
+name: faults
+question: Does a run go on, whatever becomes of its pods, its store and its API server?
+mesh: none
+settings: {sidecars: none, rate: 100, connections: 4, generators: 2}
+factors: {payload: [1KiB, 2KiB]}
+baseline: {payload: 1KiB}
+warmup: {min: 1s, max: 3s}
+window: 2s
+interval: 1s
+blocks: {min: 10, max: 10, limit: 40m, redeploy: 0}
+`
+	faultsTrials = 30
+)
+
+// away is how long the store, and the API server, are gone.
+const away = 20 * time.Second
+
+// storeSize is what the store holds, in bytes.
+const storeSize = 16 << 20
+
+// hearing is what a command has said so far, and what of it was looked for.
+type hearing struct {
+	mu   sync.Mutex
+	said []byte
+	from int
+}
+
+func (h *hearing) Write(b []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.said = append(h.said, b...)
+	return len(b), nil
+}
+
+func (h *hearing) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return string(h.said)
+}
+
+// next says whether something was said since what was looked for last.
+func (h *hearing) next(text string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := strings.Index(string(h.said[h.from:]), text)
+	if i >= 0 {
+		h.from += i + len(text)
+	}
+	return i >= 0
+}
+
+// faulted is a run in a store, to which everything happens that may.
+type faulted struct {
+	m              labtest.Machine
+	l              *local.Lab
+	store          *detachedtest.Gateway
+	run, namespace string
+	attached       *hearing
+	ended          <-chan struct{} // of attach
+	code           func() int
+}
+
+// podsAtWork are the pods that run and are not told to end, of those that the arguments choose.
+const podsAtWork = `go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.namespace}} {{.metadata.name}} {{.spec.nodeName}} {{end}}{{end}}`
+
+// at is the first pod at work of those that arguments of kubectl choose, and its node.
+func (f *faulted) at(t *testing.T, args ...string) (namespace, name, node string) {
+	t.Helper()
+	waitFor(t, "a pod at work", func() bool {
+		out := labtest.Kubectl(t, f.l, "", append([]string{"get", "pods", "--field-selector", "status.phase=Running", "-o", podsAtWork}, args...)...)
+		_, err := fmt.Sscan(out, &namespace, &name, &node)
+		return err == nil
+	})
+	return namespace, name, node
+}
+
+// pod is the run's pod at work, and its node.
+func (f *faulted) pod(t *testing.T) (name, node string) {
+	t.Helper()
+	_, name, node = f.at(t, "-n", f.namespace, "-l", "meshtrial.dev/part=run")
+	return name, node
+}
+
+// evict has a pod go as a drain has.
+func (f *faulted) evict(t *testing.T, namespace, name string) {
+	t.Helper()
+	body := fmt.Sprintf(`{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"namespace": %q, "name": %q}}`, namespace, name)
+	labtest.Kubectl(t, f.l, body, "create", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+name+"/eviction", "-f", "-")
+}
+
+// hears waits until attach says something.
+func (f *faulted) hears(t *testing.T, text string) {
+	t.Helper()
+	for begin := time.Now(); !f.attached.next(text); time.Sleep(200 * time.Millisecond) {
+		select {
+		case <-f.ended:
+			t.Fatalf("attach has ended with exit code %d, and did not say %q:\n%s", f.code(), text, f.attached)
+		default:
+		}
+		if time.Since(begin) > 3*time.Minute {
+			t.Fatalf("attach does not say %q:\n%s", text, f.attached)
+		}
+	}
+}
+
+// now is how the run stands.
+func (f *faulted) now(t *testing.T) detached.Run {
+	t.Helper()
+	all := detachedRuns(t, f.m)
+	if len(all) != 1 || all[0].Name != f.run {
+		t.Fatalf("runs: %+v", all)
+	}
+	return all[0]
+}
+
+// attach follows the run from now on.
+func (f *faulted) attach(t *testing.T) {
+	t.Helper()
+	cmd := f.m.Command(t, "attach", f.run)
+	f.attached = &hearing{}
+	cmd.Stdout, cmd.Stderr = f.attached, f.attached
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait()
+	}()
+	f.ended, f.code = ended, func() int { return cmd.ProcessState.ExitCode() }
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+}
+
+// fault is what happens to a run. It may end its pod; then the next one goes on, and attach
+// with it.
+type fault struct {
+	name string
+	pod  bool // it ends the run's pod
+	do   func(t *testing.T, f *faulted)
+}
+
+// faults are in the order in which they come.
+var faults = []fault{
+	{"the store is gone", false, func(t *testing.T, f *faulted) {
+		f.store.Stop()
+		f.hears(t, "waiting for the store")
+		time.Sleep(away)
+		f.store.Start(t, detachedtest.Secret)
+	}},
+	{"the store is full", false, func(t *testing.T, f *faulted) {
+		filler := filepath.Join(f.store.Root, "filler")
+		if err := os.WriteFile(filler, make([]byte, storeSize), 0o600); !errors.Is(err, unix.ENOSPC) {
+			t.Fatalf("it holds more than it has: %v", err)
+		}
+		f.hears(t, "waiting for the store")
+		if err := os.Remove(filler); err != nil {
+			t.Fatal(err)
+		}
+	}},
+	{"the store refuses", true, func(t *testing.T, f *faulted) {
+		f.store.Stop()
+		f.store.Start(t, "another")
+		f.hears(t, "it is the endpoint, the keys or the bucket")
+		f.store.Stop()
+		f.store.Start(t, detachedtest.Secret)
+	}},
+	{"a generator is evicted", false, func(t *testing.T, f *faulted) {
+		namespace, name, _ := f.at(t, "-A", "-l", mesh.AppLabel+"=client-plain")
+		f.evict(t, namespace, name)
+	}},
+	{"the API server is away", false, func(t *testing.T, f *faulted) {
+		pids := labtest.PIDs(f.l.ID(), "kube-apiserver")
+		if len(pids) != 1 {
+			t.Fatalf("API servers: %v", pids)
+		}
+		if err := unix.Kill(pids[0], unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(away)
+		if err := unix.Kill(pids[0], unix.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+	}},
+	{"its pod is evicted", true, func(t *testing.T, f *faulted) {
+		name, _ := f.pod(t)
+		f.evict(t, f.namespace, name)
+	}},
+	{"its node is drained", true, func(t *testing.T, f *faulted) {
+		_, node := f.pod(t)
+		labtest.Kubectl(t, f.l, "", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s")
+		labtest.Kubectl(t, f.l, "", "uncordon", node)
+	}},
+	{"its node dies and comes back", true, func(t *testing.T, f *faulted) {
+		name, node := f.pod(t)
+		if code, said := f.m.Run(t, "lab", "node", "kill", node); code != 0 {
+			t.Fatalf("exit code %d\n%s", code, said)
+		}
+		f.hears(t, "nothing was heard of node "+node+", where pod "+name+" is")
+		if code, said := f.m.Run(t, "lab", "node", "start", node); code != 0 {
+			t.Fatalf("exit code %d\n%s", code, said)
+		}
+	}},
+}
+
+// TestDetachedFaults: a run whose results go to a store goes on after each fault with the
+// trials that it had, and attach with it; at its end all trials are fetched, and nothing is
+// left.
+func TestDetachedFaults(t *testing.T) {
+	m := labtest.New(t)
+	f := &faulted{m: m, l: m.Up(t, "--nodes", "3", "--mesh", "none")}
+	f.store = detachedtest.NewGateway(t, "../../detached/bucket/gateway", hostOf(t, f.l))
+	if err := unix.Mount("tmpfs", f.store.Root, "tmpfs", 0, fmt.Sprintf("size=%d", storeSize)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(f.store.Root, unix.MNT_DETACH) })
+	f.store.Start(t, detachedtest.Secret)
+	f.begin(t)
+	f.attach(t)
+	f.meet(t, faults)
+	f.end(t, faultsTrials)
+}
+
+// meet has faults come, one after the other, each once there is a trial more, and waits for
+// the end of attach.
+func (f *faulted) meet(t *testing.T, all []fault) {
+	t.Helper()
+	waitFor(t, "a trial", func() bool { return f.now(t).Trials > 0 })
+	for _, one := range all {
+		before := f.now(t)
+		want := before.Attempts
+		if one.pod {
+			want++
+		}
+		began := time.Now()
+		one.do(t, f)
+		waitFor(t, "a trial after: "+one.name, func() bool {
+			now := f.now(t)
+			if now.Trials < before.Trials {
+				t.Fatalf("%s: of %d trials %d are left", one.name, before.Trials, now.Trials)
+			}
+			if now.Ended() {
+				t.Fatalf("%s: the run is %s after %d trials (%s)\n%s", one.name, now.State, now.Trials, now.Error, f.attached)
+			}
+			return now.Attempts >= want && now.Trials > before.Trials+1 // one may have ended before the fault
+		})
+		now := f.now(t)
+		if now.Attempts != want {
+			t.Errorf("%s: %d pods so far, want %d\n%s", one.name, now.Attempts, want, f.attached)
+		}
+		t.Logf("%s: it went on after %.0f s, with %d trials", one.name, time.Since(began).Seconds(), now.Trials)
+	}
+	<-f.ended
+	if code := f.code(); code != errs.CodeOK && code != errs.CodeInvalid { // figures may be invalid on a busy machine
+		t.Fatalf("attach: exit code %d\n%s", code, f.attached)
+	}
+}
+
+// hostOf is this machine's address on its link to a lab.
+func hostOf(t *testing.T, l *local.Lab) net.IP {
+	t.Helper()
+	link, err := net.InterfaceByName("mtrial-" + l.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses, err := link.Addrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addresses {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil {
+			return n.IP.To4()
+		}
+	}
+	t.Fatalf("%s has addresses %v", link.Name, addresses)
+	return nil
+}
+
+// begin begins the run. A quota that forbids the Job ends the command, and leaves nothing;
+// one that forbids its pods is what attach ends with, and once it is gone they come.
+func (f *faulted) begin(t *testing.T) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "faults.yaml")
+	if err := os.WriteFile(file, []byte(faultsStudy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	secret, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "store", "namespace": "team"},
+		"stringData": map[string]any{"endpoint": f.store.Endpoint, "access-key": detachedtest.Access, "secret-key": detachedtest.Secret, "region": "us-east-1", "ca.crt": f.store.CA}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	labtest.Kubectl(t, f.l, "", "create", "namespace", "team")
+	labtest.Kubectl(t, f.l, string(secret), "apply", "-f", "-")
+	args := []string{"run", file, "--detach", "--json", "--results", "s3://" + detachedtest.Bucket + "/mesh", "--results-secret", "team/store"}
+
+	labtest.Kubectl(t, f.l, "", "-n", "team", "create", "quota", "small", "--hard=count/jobs.batch=0")
+	code, said := f.m.Run(t, args...)
+	if code == 0 || !strings.Contains(said, "create Job") || !strings.Contains(said, "quota") {
+		t.Errorf("a quota without Jobs: exit code %d\n%s", code, said)
+	}
+	nothingDetached(t, f.l)
+	labtest.Kubectl(t, f.l, "", "-n", "team", "delete", "quota", "small")
+
+	labtest.Kubectl(t, f.l, "", "-n", "team", "create", "quota", "small", "--hard=pods=0")
+	f.detach(t, args...)
+	if code, said := f.m.Run(t, "attach"); code != errs.CodeFailure || !strings.Contains(said, "cannot make its pods") || !strings.Contains(said, "exceeded quota") {
+		t.Errorf("a quota without pods: exit code %d\n%s", code, said)
+	}
+	labtest.Kubectl(t, f.l, "", "-n", "team", "delete", "quota", "small")
+}
+
+// detach begins a detached run.
+func (f *faulted) detach(t *testing.T, args ...string) {
+	t.Helper()
+	out, err := f.m.Command(t, args...).Output()
+	var begun struct{ Run, Namespace string }
+	if err != nil || json.Unmarshal(out, &begun) != nil {
+		t.Fatalf("run --detach: %v\n%s", err, out)
+	}
+	f.run, f.namespace = begun.Run, begun.Namespace
+	t.Cleanup(func() { f.m.Run(t, "runs", "delete", f.run, "--force") })
+}
+
+// end fetches the run, which has so many trials, and removes it.
+func (f *faulted) end(t *testing.T, trials int) {
+	t.Helper()
+	fetched := filepath.Join(t.TempDir(), "fetched")
+	if code, said := f.m.Run(t, "runs", "fetch", f.run, "--to", fetched); code != 0 {
+		t.Fatalf("fetch: exit code %d\n%s", code, said)
+	}
+	run, notes, err := store.Load(t.Context(), fetched)
+	if err != nil || len(run.Trials) != trials || len(notes) > 0 {
+		t.Errorf("%d trials were fetched, %v, %v", len(run.Trials), notes, err)
+	}
+	repeated := 0
+	for _, trial := range run.Trials {
+		if slices.ContainsFunc(trial.Validity.Warnings, func(w string) bool { return strings.HasPrefix(w, "the trial was repeated: ") }) {
+			repeated++
+		}
+	}
+	if f.store != nil && repeated == 0 {
+		t.Error("a generator was evicted, and no trial says that it was repeated")
+	}
+	if run.Header.Lab != "local" {
+		t.Errorf("the run was made in a lab, and its header says %q", run.Header.Lab)
+	}
+	if code, said := f.m.Run(t, "runs", "delete", f.run); code != 0 {
+		t.Fatalf("delete: exit code %d\n%s", code, said)
+	}
+	nothingDetached(t, f.l)
+	if f.store != nil {
+		if left := detachedtest.Contents(t, filepath.Join(f.store.Root, detachedtest.Bucket)); len(left) > 0 {
+			t.Errorf("%d objects are left in the store", len(left))
+		}
+	}
+	if left := labtest.Kubectl(t, f.l, "", "get", "namespaces", "-l", "meshtrial.dev/run", "-o", `jsonpath={.items[?(@.status.phase=="Active")].metadata.name}`); left != "" {
+		t.Errorf("namespaces of attempts are left: %s", left)
+	}
+}
+
+// TestDetachedVolume: a volume that is full, or refuses, ends the run's pod; the next one goes
+// on with all trials once it has room.
+func TestDetachedVolume(t *testing.T) {
+	m, l := labtest.Shared(t)
+	f := &faulted{m: m, l: l}
+	dir, err := l.ResultsDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := func(args ...string) error { // where mounts are the node's
+		out, err := exec.Command("nsenter", append([]string{"--target", strconv.Itoa(l.Process()), "--mount"}, args...)...).CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%v: %w\n%s", args, err, out)
+		}
+		return err
+	}
+	if err := node("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%d,uid=%d,gid=%[2]d,mode=700", storeSize, lab.RolesUser), "tmpfs", dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := node("umount", "--lazy", dir); err != nil {
+			t.Error(err)
+		}
+	})
+	seen := filepath.Join("/proc", strconv.Itoa(l.Process()), "root", dir) // from here
+	file := filepath.Join(t.TempDir(), "faults.yaml")
+	if err := os.WriteFile(file, []byte(strings.Replace(faultsStudy, "min: 10, max: 10", "min: 3, max: 3", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.detach(t, "run", file, "--detach", "--json", "--wait", "20m")
+	f.attach(t)
+	f.meet(t, []fault{
+		{"the volume is full", true, func(t *testing.T, f *faulted) {
+			filler := filepath.Join(seen, "filler")
+			if err := os.WriteFile(filler, make([]byte, storeSize), 0o600); !errors.Is(err, unix.ENOSPC) {
+				t.Fatalf("it holds more than it has: %v", err)
+			}
+			f.hears(t, "no space left for the run directory")
+			if err := os.Remove(filler); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"the volume refuses", true, func(t *testing.T, f *faulted) {
+			folder := filepath.Join(seen, f.run, "hist")
+			if err := os.Chmod(folder, 0o500); err != nil {
+				t.Fatal(err)
+			}
+			f.hears(t, "permission denied")
+			if err := os.Chmod(folder, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	})
+	f.end(t, 9)
+}
