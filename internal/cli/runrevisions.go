@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	"k8s.io/client-go/dynamic"
 )
@@ -136,5 +137,5 @@ func istioBeside(ctx context.Context, where lab.Lab, revision string) (mesh.Addi
 	if err != nil {
 		return mesh.Addition{}, err
 	}
-	return istio.Beside(ctx, where.RESTConfig(), installation, revision)
+	return istio.Beside(ctx, where.RESTConfig(), installation, revision, site.RunLabel)
 }
