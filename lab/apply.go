@@ -197,13 +197,20 @@ func (a *Applier) DeleteObjects(ctx context.Context, objects []*unstructured.Uns
 	return errors.Join(all...)
 }
 
-// Missing are those of the objects that the cluster does not have.
-func (a *Applier) Missing(ctx context.Context, objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
-	there, err := a.present(ctx, objects)
+// Missing are those of the objects that the cluster does not have, or not for long: what
+// has the label of a run is gone once that run has ended, or has been cleaned up after.
+func (a *Applier) Missing(ctx context.Context, objects []*unstructured.Unstructured, label string) ([]*unstructured.Unstructured, error) {
+	there, err := a.present(ctx, objects, func(live *unstructured.Unstructured) bool { return stays(live, label) })
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return slices.Contains(there, refer(o)) }), nil
+}
+
+// stays says that an object is not being deleted and has no label of a run's.
+func stays(live *unstructured.Unstructured, label string) bool {
+	_, ofRun := live.GetLabels()[label]
+	return !ofRun && live.GetDeletionTimestamp() == nil
 }
 
 // Open finds where objects of a kind are in the API, for one object: one

@@ -101,7 +101,7 @@ func (i Installation) Add(ctx context.Context, config *rest.Config) (Changed, er
 	}
 	namespace := i.Namespace.GetName()
 	all := append([]*unstructured.Unstructured{i.Namespace}, slices.Concat(i.Stages...)...)
-	there, err := applier.present(ctx, all)
+	there, err := applier.present(ctx, all, func(*unstructured.Unstructured) bool { return true })
 	if err != nil {
 		return Changed{}, fmt.Errorf("%s: look for what is installed: %w", i.Mesh, err)
 	}
@@ -150,9 +150,9 @@ func (i Installation) Add(ctx context.Context, config *rest.Config) (Changed, er
 	return done, nil
 }
 
-// present returns those of the objects that the cluster has. What is of an
-// unknown kind is not there.
-func (a *Applier) present(ctx context.Context, objects []*unstructured.Unstructured) ([]reference, error) {
+// present returns those of the objects that the cluster has and that count as they
+// are there. What is of an unknown kind is not there.
+func (a *Applier) present(ctx context.Context, objects []*unstructured.Unstructured, counts func(live *unstructured.Unstructured) bool) ([]reference, error) {
 	found := make([]bool, len(objects))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
@@ -162,13 +162,14 @@ func (a *Applier) present(ctx context.Context, objects []*unstructured.Unstructu
 			if meta.IsNoMatchError(err) {
 				return nil
 			}
+			var live *unstructured.Unstructured
 			if err == nil {
-				_, err = resource.Get(ctx, o.GetName(), metav1.GetOptions{})
+				live, err = resource.Get(ctx, o.GetName(), metav1.GetOptions{})
 			}
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
-			found[n] = err == nil
+			found[n] = err == nil && counts(live)
 			return err
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 )
@@ -125,4 +126,23 @@ func FuzzParseNote(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What a run made, and what is being deleted, is not there for whoever comes next.
+func TestStays(t *testing.T) {
+	now := metav1.Now()
+	for name, tt := range map[string]struct {
+		change func(*unstructured.Unstructured)
+		stays  bool
+	}{
+		"somebody's": {func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"app": "istiod"}) }, true},
+		"a run's":    {func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"run": "one"}) }, false},
+		"dying":      {func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(&now) }, false},
+	} {
+		o := &unstructured.Unstructured{Object: map[string]any{}}
+		tt.change(o)
+		if got := stays(o, "run"); got != tt.stays {
+			t.Errorf("%s stays: %v", name, got)
+		}
+	}
 }

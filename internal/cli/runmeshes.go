@@ -107,5 +107,5 @@ func chooseRevision(ctx context.Context, p *progress, f runFlags, plan *study.Pl
 			m.Revision = revision
 		}
 	}
-	return chooseOthers(ctx, plan, o)
+	return chooseOthers(ctx, f, plan, o)
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	"k8s.io/client-go/dynamic"
 )
 
 // chooseOthers finds the Istios of other revisions that steps of a plan are about, or in
 // a lab of ours what they can be made of. Nothing is made yet.
-func chooseOthers(ctx context.Context, plan *study.Plan, o *runner.Options) error {
+func chooseOthers(ctx context.Context, f runFlags, plan *study.Plan, o *runner.Options) error {
 	m := istioOf(o)
 	if m == nil || !ofRevisions(plan) {
 		return nil
@@ -33,7 +34,11 @@ func chooseOthers(ctx context.Context, plan *study.Plan, o *runner.Options) erro
 	if err != nil {
 		return err
 	}
-	missing, err := missingRevisions(ctx, kube, objects, m, o.Lab.Kind(), plan)
+	kind := o.Lab.Kind()
+	if f.own {
+		kind = kindDetached
+	}
+	missing, err := missingRevisions(ctx, kube, objects, m, kind, plan)
 	if err != nil {
 		return err
 	}
@@ -45,6 +50,9 @@ func chooseOthers(ctx context.Context, plan *study.Plan, o *runner.Options) erro
 	}
 	return nil
 }
+
+// kindDetached is a lab of ours as a detached run has it, which makes no istiod in it.
+const kindDetached = "detached"
 
 // ofRevisions says that steps of a plan are about several revisions.
 func ofRevisions(plan *study.Plan) bool {
@@ -85,6 +93,9 @@ func missingRevisions(ctx context.Context, kube kubernetes.Interface, objects dy
 // about; nil where a step makes it.
 func lacksRevision(name string, there []string, kind string, made bool) error {
 	switch {
+	case kind == kindDetached:
+		return errs.WithHint(errs.Usage("a step is about an Istio of revision %s, and the lab has the revisions %s: a detached run makes no istiod", name, strings.Join(there, ", ")),
+			"run it without --detach")
 	case kind != lab.KindLocal:
 		return errs.WithHint(errs.Usage("a step is about an Istio of revision %s, and this cluster has the revisions %s: in a cluster a run installs none", name, strings.Join(there, ", ")),
 			"install it beside the other, as `istioctl install --set revision=%s` does; or name one that is there in the steps of a copy of the study", name)
@@ -126,5 +137,5 @@ func istioBeside(ctx context.Context, where lab.Lab, revision string) (mesh.Addi
 	if err != nil {
 		return mesh.Addition{}, err
 	}
-	return istio.Beside(ctx, where.RESTConfig(), installation, revision)
+	return istio.Beside(ctx, where.RESTConfig(), installation, revision, site.RunLabel)
 }

@@ -54,13 +54,14 @@ func Installation(manifests components.Manifests) (lab.Installation, error) {
 func RevisionSettings(revision string) []string { return []string{"revision=" + revision} }
 
 // Beside is an istiod of a revision for a cluster that has another, out of the charts'
-// objects for it: what the two share is there already, and stays as it is.
-func Beside(ctx context.Context, config *rest.Config, i lab.Installation, revision string) (mesh.Addition, error) {
+// objects for it: what the two share is there already, and stays as it is. What has the
+// label of an earlier run goes, and is made anew.
+func Beside(ctx context.Context, config *rest.Config, i lab.Installation, revision, label string) (mesh.Addition, error) {
 	applier, err := lab.NewApplier(config)
 	if err != nil {
 		return mesh.Addition{}, err
 	}
-	objects, err := applier.Missing(ctx, slices.Concat(i.Stages...))
+	objects, err := applier.Missing(ctx, slices.Concat(i.Stages...), label)
 	if err != nil {
 		return mesh.Addition{}, fmt.Errorf("istio: revision %s: look for what is there: %w", revision, err)
 	}

@@ -256,3 +256,14 @@ func (c *census) account() ([]record.ScenarioPod, []ledger.Gone) {
 	})
 	return pods, slices.Clone(c.gone)
 }
+
+// readyOf counts the ready pods of a service. The caller holds the lock.
+func (c *census) readyOf(service string) int {
+	n := 0
+	for _, r := range c.pods {
+		if r.Service == service && r.ready && !r.leaving {
+			n++
+		}
+	}
+	return n
+}

@@ -47,8 +47,12 @@ func (t *scenarioTrial) setControl(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// fitControl refuses levers of a control plane that nobody can set.
+// fitControl refuses levers of a control plane that nobody can set, or that sidecars
+// would lose on their way to another.
 func fitControl(o *runner.Options, plan *study.Plan) error {
+	if SetsControl(plan) && plan.Study.Scenario.Timeline.Moves() {
+		return errs.WithHint(errs.Usage("%s beside a step that moves the namespace: only the first istiod would have it", study.FactorDebounceAfter), "leave one of the two out")
+	}
 	if SetsControl(plan) && o.Control == nil {
 		return errs.WithHint(errs.Usage("mesh %s: nothing here sets %s", o.Study.Mesh, study.FactorDebounceAfter), "leave it out")
 	}

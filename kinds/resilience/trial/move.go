@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -65,21 +66,39 @@ func nullable(labels map[string]string) map[string]any {
 	return out
 }
 
-func (w *moving) label(ctx context.Context, labels map[string]string) error {
+// label sets labels of the namespace.
+func (t *scenarioTrial) label(ctx context.Context, labels map[string]string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": nullable(labels)}})
 	if err != nil {
 		return err
 	}
-	if _, err := w.Kube.CoreV1().Namespaces().Patch(ctx, w.Namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("label namespace %s for revision %s: %w", w.Namespace, w.plane.Revision, err)
+	if _, err := t.Kube.CoreV1().Namespaces().Patch(ctx, t.Namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("label namespace %s: %w", t.Namespace, err)
 	}
 	return nil
 }
 
+// labelFirst gives the namespace the labels that the trial's pods begin with, in studies
+// that move it: an end that failed may have left others.
+func (t *scenarioTrial) labelFirst(ctx context.Context) error {
+	m, ok := t.scene.mesh.(mesh.Revisioned)
+	if !ok || !t.scene.meshed() || !t.scene.scenario.Timeline.Moves() {
+		return nil
+	}
+	first, err := m.Plane(ctx, t.Kube, "")
+	if err != nil {
+		return err
+	}
+	return t.label(ctx, first.Labels)
+}
+
 func (w *moving) begin(ctx context.Context) error {
 	w.begun = time.Now()
+	w.revisions.mu.Lock()
+	w.revisions.last = w
+	w.revisions.mu.Unlock()
 	if err := w.label(ctx, w.plane.Labels); err != nil {
-		return err
+		return fmt.Errorf("move to revision %s: %w", w.plane.Revision, err)
 	}
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
 		"labels": nullable(w.plane.PodLabels), "annotations": map[string]string{restartedAt: w.begun.UTC().Format(time.RFC3339Nano)}}}}})
@@ -107,17 +126,29 @@ func (w *moving) prove(ctx context.Context) (string, error) {
 		want := w.want[service]
 		w.mu.Unlock()
 		if _, err := w.proveNew(ctx, service, w.before[service], want, w.before[service]); err != nil {
-			return "", err
+			return "", errors.Join(w.overtaken(), err)
 		}
 		pods += want
 	}
 	look, err := w.untilSides(ctx, w.step)
-	if err != nil {
+	if err = errors.Join(w.overtaken(), err); err != nil {
 		return "", err
 	}
+	look.To, look.Revision = w.to, w.plane.Revision
 	w.noteSides(look)
 	return fmt.Sprintf("%d new pods of %s are connected to revision %s alone and have acknowledged its configuration, %.1f s later",
 		pods, strings.Join(w.services, ", "), w.plane.Revision, time.Since(w.begun).Seconds()), nil
+}
+
+// overtaken says that another move began after this one: sidecars are where that one has
+// them.
+func (w *moving) overtaken() error {
+	w.revisions.mu.Lock()
+	defer w.revisions.mu.Unlock()
+	if last := w.revisions.last; last != w {
+		return fmt.Errorf("another step moved the namespace to %s before its move to %s was proved: leave more time between them", last.to, w.to)
+	}
+	return nil
 }
 
 // end puts the namespace's labels back, for the next trial. The pods go with this one.

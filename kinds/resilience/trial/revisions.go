@@ -29,6 +29,7 @@ type revisions struct {
 	mu     sync.Mutex
 	planes map[string]mesh.Plane // by what steps call them
 	on     map[string]string     // by service: what steps call the one that it is to be on
+	last   *moving               // the move that began last
 	second []site.Pod            // pods of others than the first, whose CPU is counted
 	made   []*unstructured.Unstructured
 }
@@ -300,22 +301,36 @@ func (t *scenarioTrial) removeSecond(ctx context.Context) error {
 	if err := t.apply.DeleteObjects(ctx, made); err != nil {
 		return fmt.Errorf("remove the control plane that trial %s made: %w", t.job.ID, err)
 	}
+	if err := t.madeIsGone(ctx); err != nil {
+		return err
+	}
 	for name, addition := range t.o.Beside {
-		plane, found := t.revisions.planes[name]
-		for found {
-			left, err := t.Kube.CoreV1().Pods(plane.Namespace).List(ctx, metav1.ListOptions{LabelSelector: plane.Selector})
+		if err := t.apply.DeleteObjects(ctx, addition.Leaves); err != nil {
+			return fmt.Errorf("remove what revision %s left: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// madeIsGone waits until no pod is left of the Deployments that the trial made, whether
+// they ever served or not.
+func (t *scenarioTrial) madeIsGone(ctx context.Context) error {
+	for _, o := range t.revisions.made {
+		labels, _, err := unstructured.NestedStringMap(o.Object, "spec", "selector", "matchLabels")
+		if err != nil || o.GetKind() != "Deployment" || len(labels) == 0 {
+			continue
+		}
+		for {
+			left, err := t.Kube.CoreV1().Pods(o.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(metav1.SetAsLabelSelector(labels))})
 			if err != nil {
-				return fmt.Errorf("wait for the end of revision %s: %w", name, err)
+				return fmt.Errorf("wait for the end of Deployment %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 			}
 			if len(left.Items) == 0 {
 				break
 			}
 			if err := wake.Pause(ctx, lookEvery); err != nil {
-				return fmt.Errorf("%d pods of revision %s do not end: %w", len(left.Items), name, err)
+				return fmt.Errorf("%d pods of Deployment %s/%s do not end: %w", len(left.Items), o.GetNamespace(), o.GetName(), err)
 			}
-		}
-		if err := t.apply.DeleteObjects(ctx, addition.Leaves); err != nil {
-			return fmt.Errorf("remove what revision %s left: %w", name, err)
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/drive"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/internal/studytest"
@@ -23,6 +24,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -177,6 +179,82 @@ func TestMove(t *testing.T) {
 	}
 	if err := step.End(t.Context()); err != nil || !maps.Equal(labels(), before) {
 		t.Errorf("%v, and the namespace has %v", err, labels())
+	}
+}
+
+// Of two moves that overlap, the first is not proved by what the second one did.
+func TestMovesOverlap(t *testing.T) {
+	trial := movedTrial(t, map[string][]string{"istiod-default": {"bar-3", "bar-4", "clients-1"}, "istiod-canary": nil})
+	h := newExecutor(t.Context(), trial)
+	var steps []drive.Execution
+	for _, one := range []struct{ name, to string }{{"moved", "canary"}, {"back", fault.Installed}} {
+		step, err := h.move(t.Context(), one.name, &fault.Move{To: one.to})
+		if err == nil {
+			err = step.Begin(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps = append(steps, step)
+	}
+	c := trial.census
+	c.mu.Lock()
+	for i, name := range []string{"bar-3", "bar-4"} {
+		delete(c.pods, fmt.Sprint("bar-", i+1))
+		c.pods[name] = &resident{uid: name}
+		c.pods[name].Name, c.pods[name].Service, c.pods[name].IP = name, "bar", name
+	}
+	c.slices["bar"], c.of["bar"] = map[string]bool{"bar-3": true, "bar-4": true}, "bar"
+	c.mu.Unlock()
+	limited, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if proof, err := steps[0].Prove(limited); err == nil || !strings.Contains(err.Error(), "another step moved the namespace to installed") {
+		t.Errorf("the first is proved: %q, %v", proof, err)
+	}
+	if len(trial.evidence.Revisions) > 0 {
+		t.Errorf("noted for it: %+v", trial.evidence.Revisions)
+	}
+	if _, err := steps[1].Prove(limited); err != nil {
+		t.Errorf("the second: %v", err)
+	}
+	if got := trial.evidence.Revisions; len(got) != 1 || got[0].When != "back" || got[0].To != fault.Installed || got[0].Revision != "default" {
+		t.Errorf("noted: %+v", got)
+	}
+}
+
+// A trial begins with the labels that its pods' sidecars come by, whatever one before left.
+func TestTrialBeginsOnTheFirst(t *testing.T) {
+	trial := movedTrial(t, nil)
+	trial.scene.scenario.Timeline.Steps = []fault.Step{{Name: "moved", Action: &fault.Move{To: "canary"}}}
+	if err := trial.label(t.Context(), trial.revisions.planes["canary"].Labels); err != nil {
+		t.Fatal(err)
+	}
+	if err := trial.labelFirst(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n, err := trial.Kube.CoreV1().Namespaces().Get(t.Context(), trial.Namespace, metav1.GetOptions{})
+	if err != nil || !maps.Equal(n.Labels, map[string]string{"injection": "enabled", "mine": "yes"}) {
+		t.Errorf("the namespace has %v, %v", n.Labels, err)
+	}
+}
+
+// The pods of a control plane that was made are waited for, also if it never served.
+func TestMadeIsGone(t *testing.T) {
+	trial := movedTrial(t, nil)
+	deployment := func(revision string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment",
+			"metadata": map[string]any{"name": "istiod-" + revision, "namespace": "istio-system"},
+			"spec":     map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"rev": revision}}}}}
+	}
+	trial.revisions.made = []*unstructured.Unstructured{deployment("gone")}
+	if err := trial.madeIsGone(t.Context()); err != nil {
+		t.Errorf("it has no pods: %v", err)
+	}
+	trial.revisions.made = append(trial.revisions.made, deployment("canary"))
+	limited, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := trial.madeIsGone(limited); err == nil || !strings.Contains(err.Error(), "1 pods of Deployment istio-system/istiod-canary do not end") {
+		t.Errorf("it has a pod: %v", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/runner"
@@ -297,8 +298,12 @@ func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 			continue // without a mesh such steps say so themselves
 		}
 		missing := ""
+		_, moves := step.Action.(*fault.Move)
 		switch a := step.Action.(type) {
 		case *fault.Revision, *fault.Move:
+			if moves && !slices.ContainsFunc(plan.Study.Scenario.Graph.Services, func(one graph.Service) bool { return one.Sidecar }) {
+				missing = "no service has a sidecar, so nothing would move"
+			}
 			if _, ok := m.(mesh.Revisioned); !ok {
 				missing = "it has no control planes of several revisions that namespaces move between"
 			}

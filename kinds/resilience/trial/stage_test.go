@@ -265,6 +265,10 @@ func TestScenarioSetsControl(t *testing.T) {
 			t.Errorf("sets the control plane at %s: %v", plan.Cells[0][study.FactorDebounceAfter], got)
 		}
 	}
+	moved := studytest.Plan(t, strings.NewReplacer("mesh: linkerd", "mesh: istio", "retries: 2", "debounce_after: 5s", "remove: {service: bar, replicas: 1}", "move: {to: installed}").Replace(oneService))
+	if err := fitControl(&runner.Options{Study: moved.Study}, moved); err == nil || !strings.Contains(err.Error(), "only the first istiod would have it") {
+		t.Errorf("beside a move: %v", err)
+	}
 	if err := fitControl(&runner.Options{Study: usual.Study}, usual); err != nil {
 		t.Error(err)
 	}

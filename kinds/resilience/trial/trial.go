@@ -113,6 +113,9 @@ func (t *scenarioTrial) deploy(ctx context.Context) (err error) {
 	if t.census, err = newCensus(ctx, t.Kube, t.Namespace, t.job.ID, t.scribe.found); err != nil {
 		return err
 	}
+	if err := t.labelFirst(ctx); err != nil {
+		return err
+	}
 	if err := t.create(ctx); err != nil {
 		return err
 	}
@@ -137,17 +140,6 @@ func (t *scenarioTrial) deploy(ctx context.Context) (err error) {
 	t.out.Scenario.ReadyS = time.Since(begin).Seconds()
 	t.say("all are ready after %.1f s", t.out.Scenario.ReadyS)
 	return nil
-}
-
-// readyOf counts the ready pods of a service. The caller holds the lock.
-func (c *census) readyOf(service string) int {
-	n := 0
-	for _, r := range c.pods {
-		if r.Service == service && r.ready && !r.leaving {
-			n++
-		}
-	}
-	return n
 }
 
 // create makes the objects: what tells proxies how to behave first, so that

@@ -19,7 +19,11 @@ const (
 // RevisionLook is which control planes every sidecar was connected to at one time, by the
 // control planes' own lists.
 type RevisionLook struct {
-	When     string         `json:"when"` // the name of a step, BeforeSteps or AfterSteps
+	When string `json:"when"` // the name of a step, BeforeSteps or AfterSteps
+	// To is where a step moved the namespace, as it says it, and Revision is whose control
+	// plane that is; "" for looks that no step took.
+	To       string         `json:"to,omitempty"`
+	Revision string         `json:"revision,omitempty"`
 	AtNS     int64          `json:"at_unix_ns"`
 	Sidecars []RevisionSide `json:"sidecars"`
 }
@@ -58,6 +62,17 @@ func (l RevisionLook) Wrong() error {
 	return nil
 }
 
+// of says why a look is none after the move of an event; nil if it is.
+func (l RevisionLook) of(e record.Event) error {
+	if e.Object != (&fault.Move{To: l.To}).Target() {
+		return fmt.Errorf("looked at for a move to %s, and the step was: %s", l.To, e.Object)
+	}
+	if !slices.ContainsFunc(l.Sidecars, func(s RevisionSide) bool { return s.Wanted == l.Revision }) {
+		return fmt.Errorf("no sidecar should be on revision %s, to which the step moved the namespace", l.Revision)
+	}
+	return nil
+}
+
 // Acknowledged says that every sidecar has taken what it was last sent.
 func (l RevisionLook) Acknowledged() bool {
 	return !slices.ContainsFunc(l.Sidecars, func(s RevisionSide) bool {
@@ -84,7 +99,7 @@ func (l RevisionLook) check(at string) error {
 // checkRevisions says whether every sidecar was connected to the revision that it should
 // be on, whenever that was looked at: before the steps, after each move, and after all.
 func checkRevisions(s *verdict.Sheet, looks []RevisionLook, events []record.Event) {
-	var missing []string
+	var missing, wrong []string
 	seen := func(when string) bool {
 		return slices.ContainsFunc(looks, func(l RevisionLook) bool { return l.When == when })
 	}
@@ -97,6 +112,14 @@ func checkRevisions(s *verdict.Sheet, looks []RevisionLook, events []record.Even
 		if !seen(e.Step) {
 			missing = append(missing, e.Step)
 		}
+		for _, l := range looks {
+			if l.When != e.Step {
+				continue
+			}
+			if err := l.of(e); err != nil {
+				wrong = append(wrong, l.When+": "+err.Error())
+			}
+		}
 	}
 	if !moved && len(looks) == 0 {
 		return
@@ -106,7 +129,6 @@ func checkRevisions(s *verdict.Sheet, looks []RevisionLook, events []record.Even
 			missing = append(missing, when)
 		}
 	}
-	var wrong []string
 	for _, l := range looks {
 		if err := l.Wrong(); err != nil {
 			wrong = append(wrong, l.When+": "+err.Error())

@@ -21,21 +21,30 @@ func lookAt(when, wanted string, connected ...string) RevisionLook {
 	return RevisionLook{When: when, AtNS: 1, Sidecars: []RevisionSide{{Pod: "bar-1", Wanted: wanted, Connected: of(wanted)}, {Pod: "bar-2", Wanted: wanted, Connected: of(connected...)}}}
 }
 
+// movedTo is a look after a move to a revision, by which sidecars should be on wanted.
+func movedTo(to, wanted string, connected ...string) RevisionLook {
+	out := lookAt("moved", wanted, connected...)
+	out.To, out.Revision = to, to
+	return out
+}
+
 // A trial that moves its namespace is believed only if every sidecar was seen where it
 // should be, before, between and after.
 func TestCheckRevisions(t *testing.T) {
 	before, after := lookAt(BeforeSteps, "default", "default"), lookAt(AfterSteps, "canary", "canary")
-	moved := []record.Event{{Step: "second", Op: "revision"}, {Step: "moved", Op: fault.MoveKind}, {Step: "moved", Op: "end " + fault.MoveKind}}
+	moved := []record.Event{{Step: "second", Op: "revision"}, {Step: "moved", Op: fault.MoveKind, Object: (&fault.Move{To: "canary"}).Target()}, {Step: "moved", Op: "end " + fault.MoveKind}}
 	for name, tt := range map[string]struct {
 		looks  []RevisionLook
 		events []record.Event
 		says   string // of what is wrong; "" for nothing
 	}{
-		"all as it should be":      {[]RevisionLook{before, lookAt("moved", "canary", "canary"), after}, moved, ""},
-		"on the old one":           {[]RevisionLook{before, lookAt("moved", "canary", "default"), after}, moved, "moved: the sidecar of bar-2 is connected to revision default, not to canary alone"},
-		"on both":                  {[]RevisionLook{before, lookAt("moved", "canary", "canary", "default"), after}, moved, "revision canary and default"},
-		"on none":                  {[]RevisionLook{before, lookAt("moved", "canary", "canary"), lookAt(AfterSteps, "canary")}, moved, "after the steps: the sidecar of bar-2 is connected to revision none"},
-		"connected twice to one":   {[]RevisionLook{before, lookAt("moved", "canary", "canary", "canary"), after}, moved, "canary and canary"},
+		"all as it should be":      {[]RevisionLook{before, movedTo("canary", "canary", "canary"), after}, moved, ""},
+		"on the old one":           {[]RevisionLook{before, movedTo("canary", "canary", "default"), after}, moved, "moved: the sidecar of bar-2 is connected to revision default, not to canary alone"},
+		"on both":                  {[]RevisionLook{before, movedTo("canary", "canary", "canary", "default"), after}, moved, "revision canary and default"},
+		"on none":                  {[]RevisionLook{before, movedTo("canary", "canary", "canary"), lookAt(AfterSteps, "canary")}, moved, "after the steps: the sidecar of bar-2 is connected to revision none"},
+		"connected twice to one":   {[]RevisionLook{before, movedTo("canary", "canary", "canary", "canary"), after}, moved, "canary and canary"},
+		"what another step did":    {[]RevisionLook{before, movedTo("canary", "default", "default"), after}, moved, "moved: no sidecar should be on revision canary"},
+		"of another step":          {[]RevisionLook{before, movedTo("other", "other", "other"), after}, moved, "moved: looked at for a move to other, and the step was: the namespace to canary"},
 		"nobody looked in between": {[]RevisionLook{before, after}, moved, "was not seen: moved"},
 		"nobody looked":            {nil, moved, "was not seen: moved, before the steps, after the steps"},
 		"nothing moved":            {[]RevisionLook{before, lookAt(AfterSteps, "default", "default")}, moved[:1], ""},
