@@ -93,7 +93,11 @@ var _ lab.Lab = (*Lab)(nil)
 func (l *Lab) Kind() string { return lab.KindLocal }
 
 // RESTConfig returns a client configuration of the lab's administrator.
-func (l *Lab) RESTConfig() *rest.Config { return rest.CopyConfig(l.config) }
+func (l *Lab) RESTConfig() *rest.Config {
+	out := rest.CopyConfig(l.config)
+	out.WarningHandler = rest.NoWarnings{} // of deprecated fields of Istio's charts, which nobody here can change
+	return out
+}
 
 // Kubeconfig is the path of the administrator's kubeconfig.
 func (l *Lab) Kubeconfig() string { return l.paths.kubeconfig() }
