@@ -43,7 +43,7 @@ func (p *Problem) Next(trials []Trial) Decision {
 	}
 	d.Best, d.Met = b.Best()
 	if d.Spare = d.Best; d.Met {
-		d.Spare = b.Spare(d.Best)
+		d.Spare = b.spare(d.Best)
 	}
 	left := p.Rules.Trials - spent(trials)
 	gains := b.gains(d.Best)

@@ -39,9 +39,9 @@ func (b *Belief) asGood(cell, best int, favour float64) bool {
 	return b.goal[cell]-b.goal[best]-favour*b.apart(cell, best) <= math.Log1p(worth)
 }
 
-// Spare is the cell to be recommended in place of the best: of those that were tried,
+// spare is the cell to be recommended in place of the best: of those that were tried,
 // meet the constraints and are as good, the one that moves the fewest levers.
-func (b *Belief) Spare(best int) int {
+func (b *Belief) spare(best int) int {
 	space, out := &b.problem.Space, best
 	for c := range b.goal {
 		if !tried(b.trials, c) || b.Allowed(c) < Certain || !b.asGood(c, best, 0) {
@@ -59,7 +59,7 @@ func (b *Belief) Spare(best int) int {
 // be as good and meet the constraints. Those with the fewest come first.
 func (b *Belief) spares(best int) []Choice {
 	space := &b.problem.Space
-	most := space.moved(b.Spare(best))
+	most := space.moved(b.spare(best))
 	var out []Choice
 	for c := range b.goal {
 		if space.moved(c) >= most || !space.between(c, best) || tried(b.trials, c) || hopeless(b.trials, c) || b.Allowed(c) < 0.5 || !b.asGood(c, best, 1) {

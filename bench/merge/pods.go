@@ -1,17 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"strings"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -115,38 +110,3 @@ func (forwardedConn) RemoteAddr() net.Addr             { return &net.TCPAddr{IP:
 func (forwardedConn) SetDeadline(time.Time) error      { return nil }
 func (forwardedConn) SetReadDeadline(time.Time) error  { return nil }
 func (forwardedConn) SetWriteDeadline(time.Time) error { return nil }
-
-// pods are such an API server in a process of its own.
-type pods struct {
-	address string
-	cmd     *exec.Cmd
-	stdin   io.Closer
-}
-
-func startPods(ctx context.Context) (*pods, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, self, podsMode)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	address, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("pods: %w", err), cmd.Process.Kill(), cmd.Wait())
-	}
-	return &pods{address: strings.TrimSpace(address), cmd: cmd, stdin: stdin}, nil
-}
-
-func (p *pods) close() error { return errors.Join(p.stdin.Close(), p.cmd.Wait()) }

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/meshtrial/meshtrial/bench/internal/child"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/load"
@@ -44,18 +45,18 @@ func units(ctx context.Context, streams, rounds int) ([]table.Row, error) {
 // lines are the port-forwards of a run's process, one to each pod: what it takes to keep them,
 // and to ask all pods something at once.
 func lines(ctx context.Context, streams, rounds int) (rows []table.Row, err error) {
-	p, err := startPods(ctx)
+	p, err := child.Start(ctx, podsMode)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, p.close()) }()
+	defer func() { err = errors.Join(err, p.Close()) }()
 	memory := func() float64 {
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return float64(m.HeapInuse + m.StackInuse)
 	}
-	dialer := lab.NewDialer(&rest.Config{Host: "http://" + p.address})
+	dialer := lab.NewDialer(&rest.Config{Host: "http://" + p.Address})
 	defer func() { err = errors.Join(err, dialer.Close()) }()
 	before, goroutines := memory(), runtime.NumGoroutine()
 	clients := make([]*control.Client, streams)

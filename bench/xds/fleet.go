@@ -1,18 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/meshtrial/meshtrial/bench/internal/child"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/xds"
@@ -42,41 +40,22 @@ func serveFleet(ctx context.Context, in io.Reader, out io.Writer) error {
 // fleet is a process with simulated sidecars.
 type fleet struct {
 	*control.Client
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
+	process *child.Process
 }
 
 // newFleet starts the process; it has no sidecars yet.
 func newFleet(ctx context.Context) (*fleet, error) {
-	self, err := os.Executable()
+	p, err := child.Start(ctx, fleetMode)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, fleetMode)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	address, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("fleet: %w", err), cmd.Process.Kill(), cmd.Wait())
-	}
-	return &fleet{Client: control.NewClient("http://"+strings.TrimSpace(address), nil), cmd: cmd, stdin: stdin}, nil
+	return &fleet{Client: control.NewClient("http://"+p.Address, nil), process: p}, nil
 }
 
 // memory returns what the process takes, and the most it has taken, for each
 // of n sidecars; KB.
 func (f *fleet) memory(n int) (now, most float64, err error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.cmd.Process.Pid))
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.process.PID))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -93,7 +72,7 @@ func (f *fleet) memory(n int) (now, most float64, err error) {
 }
 
 // close ends the process and its sidecars.
-func (f *fleet) close() error { return errors.Join(f.stdin.Close(), f.cmd.Wait()) }
+func (f *fleet) close() error { return f.process.Close() }
 
 // connect starts sidecars and waits until all have everything and nothing
 // comes any more. It returns how long it took until all had.

@@ -130,7 +130,7 @@ func istiod(ctx context.Context, o *options) (results []table.Row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	leave, err := m.besideIstiod(ctx, f.cmd.Process.Pid)
+	leave, err := m.besideIstiod(ctx, f.process.PID)
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}

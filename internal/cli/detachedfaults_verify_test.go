@@ -83,6 +83,13 @@ func (h *hearing) next(text string) bool {
 	return i >= 0
 }
 
+// forget has only what is said from now on be looked for.
+func (h *hearing) forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.from = len(h.said)
+}
+
 // faulted is a run in a store, to which everything happens that may.
 type faulted struct {
 	m              labtest.Machine
@@ -269,6 +276,7 @@ func (f *faulted) meet(t *testing.T, all []fault) {
 			want++
 		}
 		began := time.Now()
+		f.attached.forget() // what it says of the fault before comes again and again
 		one.do(t, f)
 		waitFor(t, "a trial after: "+one.name, func() bool {
 			now := f.now(t)

@@ -1,0 +1,54 @@
+// Package child runs a bench's own program once more, as the other side of what it measures:
+// a process whose CPU time and memory are its own.
+package child
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+)
+
+// Process is such a process. It serves at Address until it is closed, or this one ends.
+type Process struct {
+	Address string
+	PID     int
+	cmd     *exec.Cmd
+	stdin   io.Closer
+}
+
+// Start runs the program with one argument, on which it has to print its address and to
+// serve until its standard input ends.
+func Start(ctx context.Context, mode string) (*Process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, mode)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	address, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", mode, err), cmd.Process.Kill(), cmd.Wait())
+	}
+	return &Process{Address: strings.TrimSpace(address), PID: cmd.Process.Pid, cmd: cmd, stdin: stdin}, nil
+}
+
+// Close ends the process and waits for it.
+func (p *Process) Close() error { return errors.Join(p.stdin.Close(), p.cmd.Wait()) }
