@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/scope"
 	"github.com/meshtrial/meshtrial/scope/generate"
 )
@@ -203,6 +204,8 @@ type loaded struct {
 	Completed  int64            `json:"completed"`
 	Unfinished int64            `json:"unfinished"`
 	Failed     map[string]int64 `json:"failed"`
+	Latency    record.Latency   `json:"latency_send_us"`
+	Wait       record.Lag       `json:"connection_wait_us"`
 }
 
 // load sends requests from the pod of a service to another, in the background.
@@ -210,7 +213,7 @@ func (g callGraph) load(from, to int, rate float64, lasting time.Duration) func(
 	g.t.Helper()
 	state := filepath.Dir(g.lab.Kubeconfig())
 	cmd := exec.Command(filepath.Join(local.ToolsDir(state), "kubectl"), "-n", g.namespace(from), "exec", "deployment/"+g.name(from), "-c", "worker", "--",
-		"/usr/local/bin/meshtrial", "load", "http://"+g.host(to)+":8080/", "--rate", fmt.Sprint(rate), "--arrival", "uniform", "--connections", "4", "--duration", lasting.String(), "--json")
+		"/usr/local/bin/meshtrial", "load", "http://"+g.host(to)+":8080/", "--rate", fmt.Sprint(rate), "--arrival", "uniform", "--connections", "16", "--duration", lasting.String(), "--json")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+g.lab.Kubeconfig())
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
@@ -233,7 +236,8 @@ func (g callGraph) whole(l loaded, when string) {
 	if l.Scheduled == 0 || l.Completed != l.Scheduled || l.Unfinished != 0 {
 		g.t.Errorf("%s: of %d requests %d were answered; failed: %v, unfinished: %d", when, l.Scheduled, l.Completed, l.Failed, l.Unfinished)
 	}
-	g.t.Logf("%s: %d requests, all answered: %v", when, l.Scheduled, l.Completed == l.Scheduled)
+	g.t.Logf("%s: %d requests, all answered: %v; half took %.0f ms, the longest %.0f ms; waited for a connection: half %.0f ms, the longest %.0f ms",
+		when, l.Scheduled, l.Completed == l.Scheduled, l.Latency.P50/1000, l.Latency.Max/1000, l.Wait.P50/1000, l.Wait.Max/1000)
 }
 
 // scope reads the sidecars of the graph.

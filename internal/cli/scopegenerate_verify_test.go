@@ -33,12 +33,14 @@ func TestGeneratedSidecars(t *testing.T) {
 	g := newCallGraph(t)
 	// Requests begin at the root and reach every service; the rare one is
 	// called a single time, from the root's pod.
-	g.whole(g.load(1, 0, 10, 5*time.Second)(), "before")
+	// Every size has as many calls a second: what the machine can carry.
+	rate := 200 / float64(g.services)
+	g.whole(g.load(1, 0, rate, 15*time.Second)(), "before")
 	g.whole(g.load(0, g.rare(), 1, time.Second)(), "the rare call")
 	before := g.cost()
 
 	folder := filepath.Join(t.TempDir(), "sidecars")
-	wait := g.load(1, 0, 10, 3*drained)
+	wait := g.load(1, 0, rate, 3*drained)
 	r := g.generate(folder, "--apply")
 	idle := g.name(g.services - 1) // on a pod with others it is not alone
 	if g.pods == g.services && !slices.ContainsFunc(r.Open, func(o generate.Open) bool { return o.What == generate.OpenUnseen && o.Name == idle }) {
@@ -48,7 +50,7 @@ func TestGeneratedSidecars(t *testing.T) {
 	g.whole(wait(), "while Sidecars were applied")
 	g.whole(g.load(0, g.rare(), 1, time.Second)(), "the rare call again")
 
-	wait = g.load(1, 0, 10, 20*time.Second)
+	wait = g.load(1, 0, rate, 20*time.Second)
 	g.takeBack()
 	g.whole(wait(), "while Sidecars were taken back")
 	if left := strings.TrimSpace(g.kubectl("", "get", "sidecars.networking.istio.io", "-A", "-o", "jsonpath={.items[*].metadata.name}")); left != "" {
