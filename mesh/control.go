@@ -140,6 +140,9 @@ type ControlPlane interface {
 	// fresh restarts it even when nothing differs, so that a trial does not
 	// inherit the heap and caches of the one before.
 	Apply(ctx context.Context, levers Levers, fresh bool) (Applied, error)
+	// AwaitElected waits, where replicas elect one that then pushes everything to
+	// every proxy, until one has been elected since they were restarted: at most a minute.
+	AwaitElected(ctx context.Context) error
 	// Found reads what the levers that are not named are as installed, by factor:
 	// a level of it where it is one, else what stands there in its own words.
 	// Call it when Apply has returned.

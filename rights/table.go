@@ -174,6 +174,8 @@ var table = []feature{
 		{verbs: "delete", name: "pods", where: InMesh, why: "an istiod that starts anew before each trial", when: controlPlane},
 		{verbs: "get", name: "pods/log", where: InMesh, why: "what istiod says of itself when it starts"},
 		{verbs: open, name: forward, where: InMesh, why: "the proof that a lever is active"},
+		{verbs: "get", name: "leases.coordination.k8s.io", where: InMesh, why: "whether a fresh istiod is elected, upon which it pushes everything", when: controlPlane,
+			without: "the push of a fresh istiod that is elected may fall into a window: the trial warns of it"},
 		{verbs: "get", name: "configmaps", where: InMesh, why: "the mesh configuration"},
 		{verbs: "update", name: "configmaps", where: InMesh, why: "levers of the mesh configuration", when: configLevers},
 		{verbs: "list get", name: autoscaler, where: InMesh, why: "istiod's autoscaler, which would change the replicas"},

@@ -95,7 +95,7 @@ func TestTimes(t *testing.T) {
 		"two-pod-latency": 15*time.Minute + 30*time.Second,
 		"two-pod-cpu":     10 * time.Minute,
 
-		"control-plane-tuning": 10 * time.Minute,
+		"control-plane-tuning": 11*time.Minute + 15*time.Second,
 		"sidecar-scope":        10 * time.Minute,
 		"idle-sidecars":        13*time.Minute + 30*time.Second,
 	} {

@@ -367,6 +367,7 @@ func (s *Study) hasNamespace(l ControlLevels) bool {
 // What parts of a control-plane trial take, seen on two cores.
 const (
 	restartTime = 8 * time.Second       // istiod with other levers, until it is ready
+	electedTime = 6 * time.Second       // until it has won its election, which goes on while proxies connect
 	connectTime = 40 * time.Millisecond // a proxy, as fast as istiod admits them
 	deliverTime = time.Second           // the last change, until every proxy has it
 	renewTime   = 13 * time.Second      // real pods, made anew
@@ -382,7 +383,7 @@ func (s *Study) controlTrial(cell record.Cell) (shortest, longest time.Duration)
 	c := s.Control
 	base := time.Duration(l.Connected()+l.RealPods)*connectTime + c.Quiet + c.Idle + s.ChangeTime(cell) + switchTime
 	if !c.Soak {
-		base += restartTime
+		base += restartTime + electedTime
 	}
 	base += time.Duration(l.EndpointSlices) * sliceTime
 	if s.Measured(MeasureSidecars) && l.RealPods > 0 {

@@ -205,8 +205,8 @@ baseline: {debounce_after: 100ms}
 blocks: {min: 2, max: 3, limit: 20m}
 `)
 	e := p.Estimate()
-	// 8 s restart, 50 x 40 ms, 1 s, 2 s, 25 s of changes, 0.3 s.
-	const base = 38300 * time.Millisecond
+	// 8 s restart, 6 s until it is elected, 50 x 40 ms, 1 s, 2 s, 25 s of changes, 0.3 s.
+	const base = 44300 * time.Millisecond
 	block := 3*base + 2*1100*time.Millisecond + 3500*time.Millisecond
 	if e.Trials != 3 || e.Trial != base+1100*time.Millisecond || e.Block != block || e.Min != 2*block || e.Max != 9*(base+20*time.Second) {
 		t.Errorf("%+v", e)

@@ -19,7 +19,7 @@ func TestSoak(t *testing.T) {
 	short, _ := p.cellTime(0)
 	s.Control.Soak = false
 	fresh, _ := p.cellTime(0)
-	if fresh-short != restartTime || short < 10*time.Second {
+	if fresh-short != restartTime+electedTime || short < 10*time.Second {
 		t.Errorf("a window takes %v, a trial with a fresh istiod %v", short, fresh)
 	}
 	for _, c := range []struct{ from, to, want string }{

@@ -45,6 +45,7 @@ const (
 type ControlPlane struct {
 	kube     kubernetes.Interface
 	sidecars dynamic.NamespaceableResourceInterface
+	leases   dynamic.NamespaceableResourceInterface
 	changes  Changes // nil: it is only looked at
 	dialer   *lab.Dialer
 	// name and config are those of istiod's Deployment and of the ConfigMap
@@ -72,7 +73,7 @@ func NewControlPlane(ctx context.Context, config *rest.Config, revision string, 
 	if err != nil {
 		return nil, fmt.Errorf("istio: %w", err)
 	}
-	return &ControlPlane{kube: kube, sidecars: objects.Resource(sidecarResource), changes: changes,
+	return &ControlPlane{kube: kube, sidecars: objects.Resource(sidecarResource), leases: objects.Resource(leaseResource), changes: changes,
 		dialer: lab.NewDialer(config), name: d.Name, config: configMapOf(d), revision: RevisionOf(d.Labels)}, nil
 }
 

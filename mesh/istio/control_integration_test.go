@@ -124,6 +124,20 @@ func checkSoon(t *testing.T, plane *istio.ControlPlane, l mesh.Levers, e mesh.Co
 	}
 }
 
+// awaitElected is over once a replica of istiod has the Lease for whose winner the trial waits:
+// the real istiod has one of this name.
+func awaitElected(t *testing.T, s *site, plane *istio.ControlPlane) {
+	t.Helper()
+	if err := plane.AwaitElected(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	holder := labtest.Kubectl(t, s.lab, "", "-n", istio.Namespace, "get", "lease", "istio-gateway-status-leader-default", "-o", "jsonpath={.spec.holderIdentity}")
+	pods, err := plane.Pods(t.Context())
+	if err != nil || !slices.ContainsFunc(pods, func(p mesh.ControlPod) bool { return p.Name == holder }) {
+		t.Errorf("elected is %q of %v, %v", holder, pods, err)
+	}
+}
+
 // Every lever is set and proved; each wrong level is found out by the check
 // that is about it; and all is put back by another process.
 func TestLeversOnIstiod(t *testing.T) {
@@ -189,6 +203,7 @@ func TestLeversOnIstiod(t *testing.T) {
 	if !applied.Restarted || !slices.Contains(applied.Changed, "Sidecar "+inside+"/default") {
 		t.Errorf("applied %+v", applied)
 	}
+	awaitElected(t, s, plane)
 	if bad := failures(checkSoon(t, plane, all, evidence)); bad != nil {
 		t.Errorf("all levers: %s", strings.Join(bad, "\n"))
 	}

@@ -70,6 +70,22 @@ func (t *controlTrial) joined(ctx context.Context) (*record.Join, error) {
 	return j, nil
 }
 
+// awaitElected waits until a fresh istiod has done what it does only once it is elected:
+// a push of everything, which comes up to half a minute after it is ready, and is no part of
+// what changes cost. Where that cannot be known the trial goes on, and says so.
+func (t *controlTrial) awaitElected(ctx context.Context) error {
+	if !t.applied.Restarted {
+		return nil
+	}
+	if err := t.c.mesh.AwaitElected(ctx); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		t.warn("the push that a fresh istiod makes once it is elected may have fallen into the window: %v", err)
+	}
+	return nil
+}
+
 // stillLimit bounds the wait until nobody changes the mesh any more.
 const stillLimit = 100 * time.Second
 

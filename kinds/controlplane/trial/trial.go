@@ -207,6 +207,9 @@ func (t *controlTrial) connect(ctx context.Context) error {
 		if err := t.startFleet(ctx); err != nil {
 			return err
 		}
+		if err := t.awaitElected(ctx); err != nil {
+			return err
+		}
 		for _, wait := range [connectWaits]func(context.Context) error{t.awaitQuiet, t.awaitStill, t.awaitQuiet} { // and of what came of the last of it
 			limited, cancel := context.WithTimeout(ctx, connectLeast+time.Duration(len(t.ids))*connectEach)
 			err := wait(limited)
@@ -215,8 +218,13 @@ func (t *controlTrial) connect(ctx context.Context) error {
 				return err
 			}
 		}
-	} else if err := t.awaitStill(ctx); err != nil { // real sidecars alone, which are ready
-		return err
+	} else {
+		if err := t.awaitElected(ctx); err != nil {
+			return err
+		}
+		if err := t.awaitStill(ctx); err != nil { // real sidecars alone, which are ready
+			return err
+		}
 	}
 	t.out.Warmup = record.Warmup{Seconds: time.Since(begin).Seconds(), Steady: true,
 		Why: fmt.Sprintf("%d proxies connected and nothing was sent for %v", len(t.ids)+len(t.c.reals), t.c.study.Control.Quiet)}
