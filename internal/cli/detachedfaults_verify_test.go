@@ -411,8 +411,8 @@ func TestDetachedVolume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := func(args ...string) error { // where mounts are the node's
-		out, err := exec.Command("nsenter", append([]string{"--target", strconv.Itoa(l.Process()), "--mount"}, args...)...).CombinedOutput()
+	node := func(args ...string) error { // where mounts are the node's, which umount reads in /proc/self
+		out, err := exec.Command("nsenter", append([]string{"--target", strconv.Itoa(l.Process()), "--mount", "--pid"}, args...)...).CombinedOutput()
 		if err != nil {
 			err = fmt.Errorf("%v: %w\n%s", args, err, out)
 		}

@@ -70,7 +70,9 @@ func Beside(ctx context.Context, config *rest.Config, i lab.Installation, revisi
 		leases = append(leases, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
 			"metadata": map[string]any{"name": election + "-" + revision, "namespace": Namespace}}})
 	}
-	return mesh.Addition{Objects: objects, Leaves: leases}, nil
+	// Made beforehand they are the run's, and go with it where it is killed: an istiod that
+	// has lost its Role with them cannot make them again.
+	return mesh.Addition{Objects: slices.Concat(leases, objects), Leaves: leases}, nil
 }
 
 // ownElections begin the names of the Leases that each revision has for itself
