@@ -188,7 +188,7 @@ func oneWriter(job *unstructured.Unstructured) error {
 // unreserve lets the journal's namespace go once there is no run. It says whether it may
 // go now: where nobody knows of others, it stays.
 func (c *Cluster) unreserve(ctx context.Context) (bool, error) {
-	others, err := c.List(ctx, metav1.NamespaceAll)
+	others, err := c.jobs(ctx, metav1.NamespaceAll, Label)
 	if apierrors.IsForbidden(err) || len(others) > 0 {
 		return false, nil
 	}

@@ -163,9 +163,9 @@ func (c *Cluster) look(ctx context.Context, namespace, name string) ([]seen, err
 	if name != "" {
 		selector += "=" + name
 	}
-	jobs, err := c.objects.Resource(resources["Job"]).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	jobs, err := c.jobs(ctx, namespace, selector)
 	if err != nil {
-		return nil, fmt.Errorf("list detached runs: %w", err)
+		return nil, err
 	}
 	pods, err := c.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector + "," + partLabel + "=" + partRun})
 	if err != nil {
@@ -176,16 +176,29 @@ func (c *Cluster) look(ctx context.Context, namespace, name string) ([]seen, err
 		return nil, fmt.Errorf("read how far detached runs are: %w", err)
 	}
 	var out []seen
-	for i := range jobs.Items {
-		var j job
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(jobs.Items[i].Object, &j); err != nil {
-			return nil, fmt.Errorf("Job %s: %w", jobs.Items[i].GetName(), err)
-		}
-		if j.ours() {
-			out = append(out, j.with(pods.Items, states.Items))
-		}
+	for i := range jobs {
+		out = append(out, jobs[i].with(pods.Items, states.Items))
 	}
 	slices.SortFunc(out, func(a, b seen) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// jobs are those of detached runs.
+func (c *Cluster) jobs(ctx context.Context, namespace, selector string) ([]job, error) {
+	list, err := c.objects.Resource(resources["Job"]).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("list detached runs: %w", err)
+	}
+	var out []job
+	for i := range list.Items {
+		var j job
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &j); err != nil {
+			return nil, fmt.Errorf("Job %s: %w", list.Items[i].GetName(), err)
+		}
+		if j.ours() {
+			out = append(out, j)
+		}
+	}
 	return out, nil
 }
 
