@@ -47,9 +47,10 @@
 // the EndpointSlice, by the driver's own watch. The addresses of pods that go
 // are known and announced before; those of pods that come are announced as
 // soon as a watch of the API server shows them, as a rule that of pods, a few
-// milliseconds before their EndpointSlice; [Driver.Late] tells of announcements that came after
-// it, which matters only where that is longer than istiod debounces. With [EndpointsDirect] the driver keeps an EndpointSlice of
-// its own for each Service, with addresses that it chose: every marker is
-// known before, and the commit is the API server's answer. Where istiod
-// does not debounce endpoints only the latter is certain.
+// milliseconds before their EndpointSlice. An announcement that comes after it
+// matters only where that is longer than istiod debounces. With
+// [EndpointsDirect] the driver keeps an EndpointSlice of its own for each
+// Service, with addresses that it chose: every marker is known before, and the
+// commit is the API server's answer. Where istiod does not debounce endpoints
+// only the latter is certain.
 package churn

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -48,8 +47,7 @@ type Driver struct {
 	kube    kubernetes.Interface
 	watch   *watcher
 
-	mu   sync.Mutex
-	late map[int]time.Duration
+	mu sync.Mutex
 	// refused are the changes to which the API server said no.
 	refused map[int]bool
 }
@@ -156,15 +154,6 @@ func (d *Driver) Drive(ctx context.Context, start time.Time, announce Announce) 
 		return events, fmt.Errorf("churn: %w", err)
 	}
 	return events, nil
-}
-
-// Late tells of the changes of which some marker was announced only after
-// the EndpointSlice with it had been committed, and how long after: a proxy
-// may have had it before anybody looked.
-func (d *Driver) Late() map[int]time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return maps.Clone(d.late)
 }
 
 // events are the events of all changes as planned.

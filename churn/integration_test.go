@@ -324,9 +324,6 @@ func drive(t *testing.T, ctx context.Context, config *rest.Config, spec churn.Sp
 	if len(announced) != count {
 		t.Errorf("%d markers were announced, the events have %d", len(announced), count)
 	}
-	if late := driver.Late(); len(late) > 0 {
-		t.Logf("announced after their EndpointSlice: %v", late)
-	}
 	if (spec.Kind == churn.KindNoOp || spec.Kind == churn.KindNamespaceLabels) == (count > 0) {
 		t.Errorf("%d markers", count)
 	}

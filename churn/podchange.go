@@ -56,10 +56,8 @@ func (d *Driver) podChange(ctx context.Context, c *Change, e *record.Event, slot
 		fail(e, "", err)
 	case p.op == podLabel: // istiod looks at the pod itself
 		e.CommittedNS = time.Now().UnixNano()
-	case s.follow(ctx, e, waiter, announce):
-		if by := s.lateness(); by > 0 {
-			d.isLate(c.Index, by)
-		}
+	default:
+		s.follow(ctx, e, waiter, announce)
 	}
 }
 
@@ -71,8 +69,8 @@ func fail(e *record.Event, what string, err error) {
 }
 
 // podSight is what a change of pods must bring about in the endpoints of its
-// Service, and what has been seen of that. A watch writes first, left and
-// committed until its waiter has finished or is forgotten.
+// Service, and what has been seen of that. A watch writes shown, left
+// and committed until its waiter has finished or is forgotten.
 type podSight struct {
 	change    *Change
 	gone      map[string]bool // addresses that must go
@@ -80,16 +78,16 @@ type podSight struct {
 	returning string          // the address that must be ready again; "" for none
 	old       map[string]bool // addresses that were ready before
 
-	first     map[string]int64 // when a new address was first ready
+	shown     map[string]bool  // new addresses that were ready
 	left      map[string]int64 // when an old one was so no longer
 	committed int64            // when all had come and gone
 	ready     chan string      // new addresses, as they come
-	announced map[string]int64 // when an address that comes was announced
+	announced map[string]bool  // addresses that come
 }
 
 func newPodSight(c *Change, victims []*corev1.Pod) *podSight {
-	s := &podSight{change: c, gone: map[string]bool{}, first: map[string]int64{}, left: map[string]int64{},
-		ready: make(chan string, maxWaiting), announced: map[string]int64{}}
+	s := &podSight{change: c, gone: map[string]bool{}, shown: map[string]bool{}, left: map[string]int64{},
+		ready: make(chan string, maxWaiting), announced: map[string]bool{}}
 	switch c.pods.op {
 	case podReplace, podRestart:
 		s.fresh = len(victims)
@@ -132,8 +130,8 @@ func (s *podSight) look(now map[string]bool, at int64) bool {
 			continue
 		}
 		came++
-		if s.first[ip] == 0 {
-			s.first[ip] = at
+		if !s.shown[ip] {
+			s.shown[ip] = true
 			select {
 			case s.ready <- ip:
 			default: // the pod's own watch has them all too
@@ -162,8 +160,8 @@ func departures(gone, ready map[string]bool, left map[string]int64, at int64) {
 
 // follow announces addresses as they come, from whichever watch has them
 // first, until the endpoints are as they must be and all new ones are
-// announced, and says whether it came to that.
-func (s *podSight) follow(ctx context.Context, e *record.Event, waiter *waiter, announce Announce) bool {
+// announced.
+func (s *podSight) follow(ctx context.Context, e *record.Event, waiter *waiter, announce Announce) {
 	limit := time.NewTimer(settle)
 	defer limit.Stop()
 	for finished := waiter.finished; finished != nil || len(s.announced) < s.fresh; {
@@ -180,21 +178,20 @@ func (s *podSight) follow(ctx context.Context, e *record.Event, waiter *waiter, 
 			s.commit(e)
 		case <-limit.C:
 			fail(e, fmt.Sprintf("its EndpointSlice did not follow within %s", settle), errors.New(""))
-			return false
+			return
 		case <-ctx.Done():
-			return false
+			return
 		}
 		if err != nil {
 			fail(e, "announce its markers", err)
-			return false
+			return
 		}
 	}
-	return true
 }
 
 // came announces an address that comes, if that has not been done.
 func (s *podSight) came(ctx context.Context, e *record.Event, ip string, announce Announce) error {
-	if s.fresh == 0 || s.old[ip] || s.gone[ip] || s.announced[ip] != 0 {
+	if s.fresh == 0 || s.old[ip] || s.gone[ip] || s.announced[ip] {
 		return nil
 	}
 	m := s.marker(ip, false)
@@ -202,7 +199,7 @@ func (s *podSight) came(ctx context.Context, e *record.Event, ip string, announc
 	if err := announce(ctx, []record.Marker{m}); err != nil {
 		return err
 	}
-	s.announced[ip] = time.Now().UnixNano()
+	s.announced[ip] = true
 	return nil
 }
 
@@ -214,16 +211,4 @@ func (s *podSight) commit(e *record.Event) {
 			m.GoneNS = s.left[m.Text]
 		}
 	}
-}
-
-// lateness is by how much the latest announcement came after its address was
-// ready; 0 if none did. Nobody may write to first any more.
-func (s *podSight) lateness() time.Duration {
-	most := time.Duration(0)
-	for ip, at := range s.announced {
-		if s.first[ip] != 0 {
-			most = max(most, time.Duration(at-s.first[ip]))
-		}
-	}
-	return most
 }

@@ -35,15 +35,6 @@ func (d *Driver) isRefused(change int) {
 	d.refused[change] = true
 }
 
-func (d *Driver) isLate(change int, by time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.late == nil {
-		d.late = map[int]time.Duration{}
-	}
-	d.late[change] = max(d.late[change], by)
-}
-
 // victims finds the pods that a change is about: none for scaling up, all
 // for a restart, else one.
 func (d *Driver) victims(ctx context.Context, p *podChange) ([]*corev1.Pod, error) {

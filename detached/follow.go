@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -101,21 +100,17 @@ func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(t
 // denied says that an API server answers, and refuses whoever asks.
 func denied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
-// silent says that a pod's node is not heard of any more, as the cluster notes in the pod's
-// condition Ready within a minute, and there alone: what the node said last is that all
-// containers are ready. (One that is not, or a readiness gate, is no dead node.) "" if it is
-// heard of.
+// silent says that a pod's node is not heard of any more; "" if it is.
 func silent(pod *corev1.Pod) string {
-	if pod == nil || pod.Status.Phase != corev1.PodRunning || len(pod.Spec.ReadinessGates) > 0 || len(pod.Status.ContainerStatuses) == 0 || slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return !s.Ready }) {
+	if pod == nil {
 		return ""
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse {
-			return fmt.Sprintf("since %s nothing was heard of node %s, where pod %s is: if the node comes back, so does what the run says; no other pod begins before this one is known to be over\n  once it is certain that the node is off: kubectl -n %s delete pod %s --force --grace-period=0",
-				c.LastTransitionTime.Local().Format(time.TimeOnly), pod.Spec.NodeName, pod.Name, pod.Namespace, pod.Name)
-		}
+	since, silent := lab.PodSilent(pod)
+	if !silent {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("since %s nothing was heard of node %s, where pod %s is: if the node comes back, so does what the run says; no other pod begins before this one is known to be over\n  once it is certain that the node is off: kubectl -n %s delete pod %s --force --grace-period=0",
+		since.Local().Format(time.TimeOnly), pod.Spec.NodeName, pod.Name, pod.Namespace, pod.Name)
 }
 
 // overdue is how long after its time to end a pod is taken for one of a dead node. Clocks

@@ -8,8 +8,12 @@ import (
 	"time"
 )
 
-// MaxOccurrences is how many occurrences a timeline may come to.
-const MaxOccurrences = 1000
+const (
+	// MaxOccurrences is how many occurrences a timeline may come to.
+	MaxOccurrences = 1000
+	// ProofTime is how long the effect of an occurrence may take to show.
+	ProofTime = 30 * time.Second
+)
 
 // Problem is what is wrong with a timeline, and where: the index of a step
 // and the name of its field ("" for the step as a whole).
@@ -79,7 +83,7 @@ func (t *Timeline) Check() []Problem {
 	if all := t.Plan(); len(all) > MaxOccurrences {
 		fail(0, "", "", "the timeline has %d occurrences, at most %d are possible", len(all), MaxOccurrences)
 	} else {
-		out = append(out, t.overlaps(all)...)
+		out = append(append(out, t.overlaps(all)...), overtaken(all)...)
 	}
 	return out
 }
@@ -104,6 +108,30 @@ func (t *Timeline) overlaps(all []Occurrence) []Problem {
 					Text: fmt.Sprintf("%q begins at %v, while %q still acts on the same %s until %v", b.Name, b.Begin, a.Name, a.Holds(), a.End)})
 			}
 		}
+	}
+	return out
+}
+
+// overtaken finds moves of the namespace that begin before the one that came last must have
+// been proved: pods would go where the later one has them. One that waits for a condition
+// may happen at any time after.
+func overtaken(all []Occurrence) []Problem {
+	var out []Problem
+	var last *Occurrence
+	for i := range all {
+		o := &all[i]
+		if o.Action.Kind() != MoveKind || o.When != "" {
+			continue
+		}
+		if last != nil && o.Begin < last.Begin+ProofTime {
+			field := "at"
+			if o.Step == last.Step {
+				field = "every"
+			}
+			out = append(out, Problem{Step: o.Step, Field: field, Hint: fmt.Sprintf("leave %v between them", ProofTime),
+				Text: fmt.Sprintf("%q moves the namespace at %v, while %q may still be moving it until %v", o.Name, o.Begin, last.Name, last.Begin+ProofTime)})
+		}
+		last = o
 	}
 	return out
 }

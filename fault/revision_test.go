@@ -3,6 +3,7 @@ package fault_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/meshtrial/meshtrial/fault"
 )
@@ -24,6 +25,39 @@ func TestCheckRevision(t *testing.T) {
 		for _, p := range problems {
 			if p.Hint == "" || !slices.ContainsFunc(tt.action.Fields(), func(f fault.Field) bool { return f.Name == p.Field }) {
 				t.Errorf("%+v: no hint, or not of a field: %+v", tt.action, p)
+			}
+		}
+	}
+}
+
+// A move that the next one would overtake before it must have been proved is refused, where
+// the later one says when it begins.
+func TestMovesOverlap(t *testing.T) {
+	for name, c := range map[string]struct {
+		steps []fault.Step
+		step  int
+		field string // "": nothing is wrong
+	}{
+		"far apart":     {[]fault.Step{{At: 10 * time.Second}, {At: 40 * time.Second}}, 0, ""},
+		"too near":      {[]fault.Step{{At: 10 * time.Second}, {At: 39 * time.Second}}, 1, "at"},
+		"at once":       {[]fault.Step{{At: 10 * time.Second}, {At: 10 * time.Second}}, 1, "at"},
+		"in file order": {[]fault.Step{{At: 50 * time.Second}, {At: 30 * time.Second}}, 0, "at"},
+		"repeated":      {[]fault.Step{{At: 10 * time.Second, Every: 20 * time.Second, Times: 2}}, 0, "every"},
+		"repeated late": {[]fault.Step{{At: 10 * time.Second, Every: 30 * time.Second, Times: 2}}, 0, ""},
+		"on conditions": {[]fault.Step{{At: 10 * time.Second}, {At: 20 * time.Second, When: "true"}}, 0, ""},
+	} {
+		line := fault.Timeline{Duration: time.Minute, Steps: c.steps}
+		for i := range line.Steps {
+			line.Steps[i].Name, line.Steps[i].Action = string(rune('a'+i)), &fault.Move{To: fault.Installed}
+		}
+		problems := line.Check()
+		if len(problems) != min(1, len(c.field)) {
+			t.Errorf("%s: %v", name, problems)
+			continue
+		}
+		for _, p := range problems {
+			if p.Step != c.step || p.Field != c.field || p.Hint != "leave 30s between them" {
+				t.Errorf("%s: %+v", name, p)
 			}
 		}
 	}

@@ -162,6 +162,23 @@ func (d *Dialer) Close() error {
 	return ending.Wait()
 }
 
+// HangUp ends the connection to a pod, if there is one, and with it whatever waits for an
+// answer through it.
+func (d *Dialer) HangUp(namespace, pod string) {
+	key := namespace + "/" + pod
+	d.mu.Lock()
+	t := d.tunnel[key]
+	d.mu.Unlock()
+	if t == nil {
+		return
+	}
+	select {
+	case <-t.ready:
+		d.drop(key, t)
+	default: // it is being made, within upgradeTime
+	}
+}
+
 // drop forgets a tunnel that is ready, and ends it.
 func (d *Dialer) drop(key string, t *tunnel) {
 	d.mu.Lock()

@@ -60,8 +60,10 @@ func TestDeadServerKeepsNobody(t *testing.T) {
 	}
 }
 
-// Where nobody knows WebSocket, as with a proxy before the API server, SPDY will do.
-func TestSPDYWithoutWebSocket(t *testing.T) {
+// spdyServer forwards ports by SPDY alone; serve has each stream, once the client knows of
+// it.
+func spdyServer(t *testing.T, serve func(s httpstream.Stream)) *httptest.Server {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			http.Error(w, "no WebSocket", http.StatusBadRequest)
@@ -74,10 +76,7 @@ func TestSPDYWithoutWebSocket(t *testing.T) {
 		conn := httpspdy.NewResponseUpgrader().UpgradeResponse(w, r, func(s httpstream.Stream, replied <-chan struct{}) error {
 			go func() {
 				<-replied
-				if s.Headers().Get(corev1.StreamType) == corev1.StreamTypeData {
-					_, _ = io.WriteString(s, "hello")
-				}
-				s.Close()
+				serve(s)
 			}()
 			return nil
 		})
@@ -85,7 +84,18 @@ func TestSPDYWithoutWebSocket(t *testing.T) {
 			<-conn.CloseChan()
 		}
 	}))
-	defer server.Close()
+	t.Cleanup(server.Close)
+	return server
+}
+
+// Where nobody knows WebSocket, as with a proxy before the API server, SPDY will do.
+func TestSPDYWithoutWebSocket(t *testing.T) {
+	server := spdyServer(t, func(s httpstream.Stream) {
+		if s.Headers().Get(corev1.StreamType) == corev1.StreamTypeData {
+			_, _ = io.WriteString(s, "hello")
+		}
+		s.Close()
+	})
 	d := NewDialer(&rest.Config{Host: server.URL})
 	conn, err := d.DialPod(t.Context(), "ns", "pod", 80)
 	if err != nil {
@@ -94,6 +104,43 @@ func TestSPDYWithoutWebSocket(t *testing.T) {
 	if said, err := io.ReadAll(conn); err != nil || string(said) != "hello" {
 		t.Errorf("%q, %v", said, err)
 	}
+	if err := errors.Join(conn.Close(), d.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Who waits for a pod that does not answer hears of it when its line is hung up. The next
+// line is another one.
+func TestHangUp(t *testing.T) {
+	streams := make(chan httpstream.Stream, 4) // two of each line
+	d := NewDialer(&rest.Config{Host: spdyServer(t, func(s httpstream.Stream) { streams <- s }).URL})
+	d.HangUp("ns", "pod") // there is none yet
+	conn, err := d.DialPod(t.Context(), "ns", "pod", 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, err := conn.Read(make([]byte, 1))
+		read <- err
+	}()
+	<-streams
+	<-streams
+	d.HangUp("ns", "other")
+	select {
+	case err := <-read:
+		t.Errorf("another pod's line was hung up: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	d.HangUp("ns", "pod")
+	if err := <-read; err == nil {
+		t.Error("a pod answered that does not")
+	}
+	if _, err := d.DialPod(t.Context(), "ns", "pod", 80); err != nil {
+		t.Error(err)
+	}
+	<-streams
+	<-streams
 	if err := errors.Join(conn.Close(), d.Close()); err != nil {
 		t.Error(err)
 	}

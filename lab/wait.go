@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -99,9 +100,10 @@ func daemonSetDone(set *appsv1.DaemonSet) (bool, string) {
 }
 
 // WaitPods waits until the selected pods of a namespace number at least
-// count and all are ready. It fails at once when a pod can never become
-// ready (it ended, or was refused by its node), and soon when its node cannot
-// have its image, or the API server refuses to have it made.
+// count and all are ready, but for those that are [PodLost]. It fails at once
+// when a pod can never become ready (it ended, or was refused by its node), and
+// soon when its node cannot have its image, or the API server refuses to have
+// it made.
 func WaitPods(ctx context.Context, client kubernetes.Interface, namespace, selector string, count int) error {
 	what := fmt.Sprintf("wait for %d ready pods of %q in namespace %s", count, selector, namespace)
 	var hindered Hindrances
@@ -113,6 +115,7 @@ func WaitPods(ctx context.Context, client kubernetes.Interface, namespace, selec
 			}
 			return false, "", err
 		}
+		pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return PodLost(&p) })
 		if err := hindered.Look(ctx, client, namespace, pods.Items, count-len(pods.Items), time.Now()); err != nil {
 			return false, "", err
 		}
@@ -131,6 +134,29 @@ func WaitPods(ctx context.Context, client kubernetes.Interface, namespace, selec
 		state := fmt.Sprintf("%d of %d ready%s", ready, len(pods.Items), reason)
 		return ready >= count && ready == len(pods.Items), state, nil
 	})
+}
+
+// PodSilent says since when a pod's node is not heard of any more, as the cluster notes in
+// the pod's condition Ready within a minute, and there alone: what the node said last is
+// that all containers are ready. (One that is not, or a readiness gate, is no dead node.)
+func PodSilent(pod *corev1.Pod) (since time.Time, silent bool) {
+	all := pod.Status.ContainerStatuses
+	if pod.Status.Phase != corev1.PodRunning || len(pod.Spec.ReadinessGates) > 0 || len(all) == 0 || slices.ContainsFunc(all, func(s corev1.ContainerStatus) bool { return !s.Ready }) {
+		return since, false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse {
+			return c.LastTransitionTime.Time, true
+		}
+	}
+	return since, false
+}
+
+// PodLost says that a pod has been given up with its node: it was told to end, of which
+// nobody will hear until the node is back, and another one takes its place.
+func PodLost(pod *corev1.Pod) bool {
+	_, silent := PodSilent(pod)
+	return silent && pod.DeletionTimestamp != nil
 }
 
 // PodReady tells whether a pod is ready and not being deleted.

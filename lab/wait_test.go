@@ -7,11 +7,45 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 )
+
+// A pod that was told to end is waited for, unless its node is not heard of: that it has
+// ended nobody will say, and another one has taken its place.
+func TestWaitPodsOfDeadNodes(t *testing.T) {
+	pod := func(name string, ready corev1.ConditionStatus, containers, ending bool) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"app": "xds"}},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}, ContainerStatuses: []corev1.ContainerStatus{{Ready: containers}}}}
+		if ending {
+			p.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		}
+		return p
+	}
+	for name, c := range map[string]struct {
+		other *corev1.Pod
+		done  bool
+	}{
+		"of a dead node":         {pod("b", corev1.ConditionFalse, true, true), true},
+		"not yet given up":       {pod("b", corev1.ConditionFalse, true, false), false},
+		"that ends":              {pod("b", corev1.ConditionFalse, false, true), false},
+		"that is about to end":   {pod("b", corev1.ConditionTrue, true, true), false},
+		"that is ready as it is": {pod("b", corev1.ConditionTrue, true, false), true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			err := WaitPods(ctx, fakecluster.New(pod("a", corev1.ConditionTrue, true, false), c.other), "ns", "app=xds", 1)
+			if (err == nil) != c.done {
+				t.Errorf("a pod %s: %v", name, err)
+			}
+		})
+	}
+}
 
 // Lists that take long are not asked for one after the other.
 func TestWaitPodsOfLongLists(t *testing.T) {

@@ -42,7 +42,13 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	m, l := labtest.Shared(t)
+	return benchIn(t, labtest.Shared)
+}
+
+// benchIn has its lab from where.
+func benchIn(t *testing.T, where func(*testing.T) (labtest.Machine, *local.Lab)) *bench {
+	t.Helper()
+	m, l := where(t)
 	b := &bench{program: m.Program, dir: t.TempDir(), env: m.Env(t), lab: l}
 	var err error
 	if b.kube, err = kubernetes.NewForConfig(b.lab.RESTConfig()); err != nil {

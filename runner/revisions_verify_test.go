@@ -12,6 +12,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/labtest"
@@ -20,37 +21,29 @@ import (
 	"github.com/meshtrial/meshtrial/store"
 )
 
-// istioObjects names what there is of Istio in the lab, by kubectl.
-func istioObjects(t *testing.T, b *bench) []string {
+// theIstio are the lab's objects of Istio.
+func theIstio(t *testing.T, b *bench) *labtest.Objects {
 	t.Helper()
-	var all []string
-	for _, args := range [][]string{
-		{"-n", "istio-system", "get", "deployments,services,serviceaccounts,configmaps,roles,rolebindings,poddisruptionbudgets,leases", "-o", "name"},
-		{"get", "clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingwebhookconfigurations", "-o", "name"},
-	} {
-		for line := range strings.Lines(labtest.Kubectl(t, b.lab, "", args...)) {
-			if strings.Contains(line, "istio") {
-				all = append(all, strings.TrimSpace(line))
-			}
-		}
-	}
-	return all
+	return labtest.NewObjects(t, b.lab, func(o *unstructured.Unstructured) bool {
+		return o.GetNamespace() == "istio-system" || o.GetNamespace() == "" && strings.Contains(o.GetName(), "istio")
+	})
 }
 
-// ofCanary says that an object is of the second istiod.
-func ofCanary(name string) bool { return strings.Contains(name, "canary") }
-
-// onlyBefore checks that all of Istio is there that was, and nothing of a second istiod.
-func onlyBefore(t *testing.T, b *bench, before []string) {
+// leases names what istiods have elected themselves by.
+func leases(t *testing.T, b *bench) string {
 	t.Helper()
-	after := istioObjects(t, b)
-	for _, name := range before {
-		if !slices.Contains(after, name) {
-			t.Errorf("%s is gone", name)
-		}
-	}
-	if left := slices.DeleteFunc(after, func(name string) bool { return !ofCanary(name) }); len(left) > 0 {
-		t.Errorf("of the second istiod there is still %q", left)
+	return labtest.Kubectl(t, b.lab, "", "-n", "istio-system", "get", "leases", "-o", "name")
+}
+
+// ofCanary is in the name of what is of the second istiod.
+const ofCanary = "canary"
+
+// onlyBefore checks that all of Istio is as it was, and nothing of a second istiod is left.
+func onlyBefore(t *testing.T, b *bench, all *labtest.Objects, before map[string]map[string]any) {
+	t.Helper()
+	all.Same(t, "without a second istiod", before)
+	if left := leases(t, b); strings.Contains(left, ofCanary) {
+		t.Errorf("of the second istiod there are still Leases:\n%s", left)
 	}
 }
 
@@ -59,7 +52,8 @@ func onlyBefore(t *testing.T, b *bench, before []string) {
 // all of Istio is as it was.
 func TestShippedCanaryUpgrade(t *testing.T) {
 	b := newBench(t)
-	before := istioObjects(t, b)
+	all := theIstio(t, b)
+	before := all.Now(t)
 	out := filepath.Join(b.dir, "canary-upgrade")
 	code, said := b.meshtrial(t, "run", "canary-upgrade", "--out", out, "--set", "variant=drain", "--set", "expect={}")
 	if code != errs.CodeAssertion { // a request may be lost on a machine that stands still
@@ -110,7 +104,7 @@ func TestShippedCanaryUpgrade(t *testing.T) {
 		t.Errorf("looks %q, want %q", seen, want)
 	}
 	b.gone(t)
-	onlyBefore(t, b, before)
+	onlyBefore(t, b, all, before)
 	pods, err := b.kube.CoreV1().Pods("istio-system").List(t.Context(), metav1.ListOptions{LabelSelector: "istio.io/rev=canary"})
 	if err != nil || len(pods.Items) > 0 {
 		t.Errorf("%d pods of the second istiod are left, %v", len(pods.Items), err)
@@ -121,7 +115,8 @@ func TestShippedCanaryUpgrade(t *testing.T) {
 // second is left for the next run, which needs no word on which one it means.
 func TestCanaryUpgradeKilled(t *testing.T) {
 	b := newBench(t)
-	before := istioObjects(t, b)
+	all := theIstio(t, b)
+	before := all.Now(t)
 	out := filepath.Join(b.dir, "killed")
 	cmd := b.command("run", "canary-upgrade", "--out", out, "--set", "variant=drain", "--set", "expect={}")
 	if err := cmd.Start(); err != nil {
@@ -134,12 +129,12 @@ func TestCanaryUpgradeKilled(t *testing.T) {
 	}
 	_ = cmd.Process.Kill() // it may have ended
 	_ = cmd.Wait()
-	if !strings.Contains(log, "step moved: move") || !slices.ContainsFunc(istioObjects(t, b), ofCanary) {
+	if !strings.Contains(log, "step moved: move") || !strings.Contains(labtest.Kubectl(t, b.lab, "", "-n", "istio-system", "get", "deployments", "-o", "name"), ofCanary) {
 		t.Fatalf("there was no second istiod when the run was killed:\n%s", log)
 	}
 	if code, said := b.meshtrial(t, "run", "outlier-detection", "--out", filepath.Join(b.dir, "next"), "--set", "variant=ejects", "--set", "expect={}"); code != errs.CodeAssertion {
 		measured(t, code, said)
 	}
 	b.gone(t)
-	onlyBefore(t, b, before)
+	onlyBefore(t, b, all, before)
 }

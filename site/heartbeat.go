@@ -2,6 +2,7 @@ package site
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -32,12 +33,14 @@ const (
 // the pods by itself, whatever else becomes of the lines to them: while the
 // others of a study are waited for, and while lines are looked for again.
 type heartbeat struct {
-	beat func(ctx context.Context, line *http.Client, role listener) error
+	beat   func(ctx context.Context, line *http.Client, role listener) error
+	hangUp func(dialer *lab.Dialer, namespace, pod string)
 
 	mu     sync.Mutex
 	dialer *lab.Dialer
 	roles  map[string]listener     // by app
 	lines  map[string]*http.Client // by the pod's UID
+	heard  map[string]time.Time    // by the pod's UID: when it answered last, or its line was hung up
 	cancel context.CancelFunc      // nil: it has not begun
 	done   sync.WaitGroup
 }
@@ -50,7 +53,8 @@ type listener struct {
 
 func newHeartbeat(dialer *lab.Dialer) *heartbeat {
 	return &heartbeat{
-		dialer: dialer, roles: map[string]listener{}, lines: map[string]*http.Client{},
+		dialer: dialer, roles: map[string]listener{}, lines: map[string]*http.Client{}, heard: map[string]time.Time{},
+		hangUp: (*lab.Dialer).HangUp,
 		beat: func(ctx context.Context, line *http.Client, role listener) error {
 			c := jsonhttp.Client{HTTPClient: line, BaseURL: "http://127.0.0.1", Name: "role", MaxAnswer: 1 << 10, Token: role.token}
 			return c.StillHere(ctx)
@@ -61,7 +65,7 @@ func newHeartbeat(dialer *lab.Dialer) *heartbeat {
 // KeepAlive has the pods of a role in the run's namespace hear every 10 s, at
 // a port of their loopback, that the run is still under way, until
 // [Site.Remove]. A beat that goes astray is no failure: a role that misses
-// four of them ends, as whoever needs it then sees.
+// four of them ends, and its line is hung up, as whoever needs it then sees.
 func (s *Site) KeepAlive(app string, port int, token string) {
 	h := s.beats
 	h.mu.Lock()
@@ -116,16 +120,36 @@ func (h *heartbeat) round(ctx context.Context, pods cache.Store) {
 			line = h.dialer.Client(pod.Namespace, pod.Name, role.port)
 		}
 		lines[string(pod.UID)] = line
-		beats.Go(func() { _ = h.beat(ctx, line, role) })
+		dialer := h.dialer
+		beats.Go(func() { h.note(dialer, pod, h.beat(ctx, line, role)) })
 	}
 	for uid, line := range h.lines {
 		if lines[uid] == nil {
 			line.CloseIdleConnections()
+			delete(h.heard, uid)
 		}
 	}
 	h.lines = lines
 	h.mu.Unlock()
 	beats.Wait()
+}
+
+// note hangs the line to a pod up that has not answered for as long as roles go on alone:
+// what else it is asked would be waited for until TCP gives its node up, a quarter of an
+// hour, and a role that is there all the same has ended what it did.
+func (h *heartbeat) note(dialer *lab.Dialer, pod *corev1.Pod, err error) {
+	answer := (*jsonhttp.StatusError)(nil)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last, known := h.heard[string(pod.UID)]
+	silent := err != nil && !errors.As(err, &answer) && known
+	if silent && time.Since(last) < Alone {
+		return
+	}
+	h.heard[string(pod.UID)] = time.Now()
+	if silent {
+		h.hangUp(dialer, pod.Namespace, pod.Name)
+	}
 }
 
 // redial has the next beats go by another dialer.

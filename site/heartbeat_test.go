@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/lab"
 )
@@ -101,6 +102,45 @@ func TestHeartbeatOfARoleThatHangs(t *testing.T) {
 		s.beats.stop()
 		if began[1] != 6 || began[2] != 6 {
 			t.Errorf("%v beats in a minute", began)
+		}
+	})
+}
+
+// The line to a pod that answers no beat for as long as roles go on alone is hung up, so that
+// nobody waits for the pod of a node that has died; one that answers, if only to refuse, keeps
+// its line.
+func TestHeartbeatHangsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pod := func(name string) *corev1.Pod {
+			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", UID: types.UID(name), Labels: Labels("r", name)}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+		}
+		s := &Site{Kube: fakecluster.New(pod("dead"), pod("refuses"), pod("well"), pod("busy")), Namespace: "n", Run: "r", beats: newHeartbeat(lab.NewDialer(&rest.Config{}))}
+		var mu sync.Mutex
+		beats, hungUp := 0, map[string][]time.Duration{}
+		s.beats.beat = func(_ context.Context, _ *http.Client, role listener) error {
+			mu.Lock()
+			defer mu.Unlock()
+			switch role.port {
+			case 1:
+				return context.DeadlineExceeded
+			case 2:
+				return &jsonhttp.StatusError{Status: http.StatusForbidden}
+			case 3:
+				if beats++; beats%4 != 0 { // it answers now and then
+					return context.DeadlineExceeded
+				}
+			}
+			return nil
+		}
+		began := time.Now()
+		s.beats.hangUp = func(_ *lab.Dialer, _, pod string) { hungUp[pod] = append(hungUp[pod], time.Since(began)) }
+		for port, app := range []string{"well", "dead", "refuses", "busy"} {
+			s.KeepAlive(app, port, "")
+		}
+		time.Sleep(2*time.Minute + time.Second)
+		s.beats.stop()
+		if want := []time.Duration{time.Minute, 110 * time.Second}; len(hungUp) != 1 || !slices.Equal(hungUp["dead"], want) {
+			t.Errorf("hung up after %v, want %v", hungUp, want)
 		}
 	})
 }

@@ -169,7 +169,7 @@ func Unobserved(pods []corev1.Pod) []string {
 	var out []string
 	for i := range pods {
 		node := pods[i].Spec.NodeName
-		if app := pods[i].Labels[mesh.AppLabel]; app == RoleObserve || app == roleKeeper || slices.Contains(out, node) {
+		if app := pods[i].Labels[mesh.AppLabel]; app == RoleObserve || app == roleKeeper || slices.Contains(out, node) || lab.PodLost(&pods[i]) {
 			continue
 		}
 		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool {

@@ -56,6 +56,8 @@ func TestScenarioRefused(t *testing.T) {
 		"a negative end":            {replace("for: 2s", "for: -2s"), ":14:", "-2s"},
 		"a time after the end":      {replace("at: 1s, remove", "at: 11s, remove"), ":13:", "after the timeline's end"},
 		"a timeline without length": {replace("duration: 10s", "duration: 0s"), ":11:", "0s"},
+		"overlapping moves": {steps("{name: moved, at: 1s, move: {to: installed}}", "{name: back, at: 6s, move: {to: installed}}"),
+			":15:22:", `"back" moves the namespace at 6s, while "moved" may still be moving it until 31s`},
 		"overlapping steps": {steps("{name: slow, at: 1s, for: 3s, worker: {service: bar, set: {cpu: 1ms}}}", "{name: sick, at: 2s, for: 3s, worker: {service: bar, set: {cpu: 2ms}}}"),
 			":15:", `"sick" begins at 2s, while "slow" still acts on the same workers of bar until 4s`},
 		"overlapping turns": {steps("{name: slow, at: 1s, for: 3s, every: 2s, times: 2, worker: {service: bar, set: {cpu: 1ms}}}"), ":14:", "overlaps itself"},

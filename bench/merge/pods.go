@@ -37,7 +37,10 @@ func servePods(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	fmt.Fprintln(out, l.Addr())
 	inside := &forwarded{conns: make(chan net.Conn), done: ctx.Done()}
-	role := &http.Server{Handler: control.NewServer(ctx, "bench").Handler()}
+	handler := http.NewServeMux()
+	handler.Handle("/", control.NewServer(ctx, "bench").Handler())
+	handler.HandleFunc("GET "+streamPath, serveStream)
+	role := &http.Server{Handler: handler}
 	api := &http.Server{Handler: http.HandlerFunc(inside.forward)}
 	context.AfterFunc(ctx, func() { _ = errors.Join(api.Close(), role.Close()) })
 	go func() { _ = role.Serve(inside) }() // ends with ctx
@@ -45,6 +48,22 @@ func servePods(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	return nil
+}
+
+// streamPath is where a pod serves as many bytes as it has recorded, streamLength of them.
+const (
+	streamPath   = "/stream"
+	streamLength = 64 << 20
+)
+
+func serveStream(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/octet-stream")
+	part := make([]byte, 32<<10)
+	for range streamLength / len(part) {
+		if _, err := w.Write(part); err != nil {
+			return // it is seen where it is read
+		}
+	}
 }
 
 // forwarded listens where forwarded connections arrive.

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
+	"net/http"
 	"runtime"
 	"slices"
 
@@ -89,12 +91,39 @@ func lines(ctx context.Context, streams, rounds int) (rows []table.Row, err erro
 		}
 		asked = append(asked, cost)
 	}
+	var fetched []float64
+	for i := range rounds {
+		began := used()
+		if err := fetch(ctx, dialer.Client("bench", fmt.Sprintf("generator-%d", i%streams), site.LoadControlPort)); err != nil {
+			return nil, fmt.Errorf("fetch a stream: %w", err)
+		}
+		fetched = append(fetched, (used()-began)/(streamLength/1e6)*1e6)
+	}
 	return []table.Row{
 		table.Of("a pod's line: memory of the run's process", "KB", each),
 		table.Of("a pod's line: goroutines", "", running),
 		table.Of("a pod's line: to make it", "us CPU", made),
 		table.Of("a request to a pod, of all at once", "us CPU", asked...),
+		table.Of("a megabyte of a stream from a pod", "us CPU", fetched...),
 	}, nil
+}
+
+// fetch reads what a pod has recorded.
+func fetch(ctx context.Context, pod *http.Client) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, lab.InPod+streamPath, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := pod.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	n, err := io.Copy(io.Discard, answer.Body)
+	if err == nil && (answer.StatusCode != http.StatusOK || n != streamLength) {
+		err = fmt.Errorf("status %d, %d bytes of %d", answer.StatusCode, n, streamLength)
+	}
+	return err
 }
 
 // scheduled is what a generator computes for each request of the whole load, whoever sends it.

@@ -43,6 +43,10 @@ const (
 	patience = 10 * time.Minute
 	// tryAgain is how long is waited between two tries.
 	tryAgain = 5 * time.Second
+	// answerTime is how long a try may take, and for each byte of a file a byteTime
+	// more (1 MB/s): a store that hangs ends no connection by itself.
+	answerTime = time.Minute
+	byteTime   = time.Microsecond
 	// maxKey bounds what is read of a key of the Secret, in bytes.
 	maxKey = 1 << 20
 )
@@ -70,8 +74,8 @@ type Bucket struct {
 	where  string // for people
 	// Tell is given why the store is waited for; nil: nobody.
 	Tell func(text string)
-	// patience and tryAgain are the constants, but for tests.
-	patience, tryAgain time.Duration
+	// patience, tryAgain and answerTime are the constants, but for tests.
+	patience, tryAgain, answerTime time.Duration
 }
 
 // Open reads how the store is reached from the files of a Secret in dir. It asks nothing
@@ -109,7 +113,7 @@ func Open(dir, place, run string) (*Bucket, error) {
 	if err != nil {
 		return nil, errs.WithCode(fmt.Errorf("store %s: %w", at.Host, err), errs.CodeUsage)
 	}
-	b := &Bucket{client: client, name: name, prefix: run + "/", where: "s3://" + name + "/" + run, patience: patience, tryAgain: tryAgain}
+	b := &Bucket{client: client, name: name, prefix: run + "/", where: "s3://" + name + "/" + run, patience: patience, tryAgain: tryAgain, answerTime: answerTime}
 	if prefix != "" {
 		b.prefix, b.where = prefix+"/"+b.prefix, "s3://"+name+"/"+prefix+"/"+run
 	}
@@ -142,10 +146,12 @@ func transportTo(at *url.URL, ca string) (*http.Transport, error) {
 	return transport, nil
 }
 
-// again does something with the store until it succeeds, or cannot.
-func (b *Bucket) again(ctx context.Context, what string, do func(context.Context) error) error {
+// again does something with the store, in which so many bytes of a file pass, until it
+// succeeds, or cannot.
+func (b *Bucket) again(ctx context.Context, what string, bytes int64, do func(context.Context) error) error {
+	limit := b.answerTime + time.Duration(bytes)*byteTime
 	for began := time.Now(); ; {
-		err := do(ctx)
+		err := within(ctx, limit, do)
 		switch {
 		case err == nil:
 			return nil
@@ -164,6 +170,17 @@ func (b *Bucket) again(ctx context.Context, what string, do func(context.Context
 	}
 }
 
+// within does something that may take so long.
+func within(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := do(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("not done within %v: %w", limit.Round(time.Second), err)
+	}
+	return err
+}
+
 // hopeless says that a store does not change its mind by being asked again.
 func hopeless(err error) bool {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) {
@@ -176,26 +193,32 @@ func hopeless(err error) bool {
 	return false
 }
 
-// list names the run's objects, by what they are called below it.
-func (b *Bucket) list(ctx context.Context) (names []string, err error) {
-	err = b.again(ctx, "list", func(ctx context.Context) error {
-		names = nil
+// object is one of a run.
+type object struct {
+	name string // below the run's folder
+	size int64
+}
+
+// list finds the run's objects.
+func (b *Bucket) list(ctx context.Context) (all []object, err error) {
+	err = b.again(ctx, "list", 0, func(ctx context.Context) error {
+		all = nil
 		for o := range b.client.ListObjectsIter(ctx, b.name, minio.ListObjectsOptions{Prefix: b.prefix, Recursive: true}) {
 			if o.Err != nil {
 				return o.Err
 			}
-			names = append(names, strings.TrimPrefix(o.Key, b.prefix))
+			all = append(all, object{strings.TrimPrefix(o.Key, b.prefix), o.Size})
 		}
 		return ctx.Err()
 	})
-	return names, err
+	return all, err
 }
 
 // Restore makes the run directory dir of what the bucket has; nothing, if that is nothing.
 // heard is called for each file.
 func (b *Bucket) Restore(ctx context.Context, dir string, heard func()) error {
-	names, err := b.list(ctx)
-	if err != nil || len(names) == 0 {
+	all, err := b.list(ctx)
+	if err != nil || len(all) == 0 {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -206,14 +229,14 @@ func (b *Bucket) Restore(ctx context.Context, dir string, heard func()) error {
 		return err
 	}
 	defer root.Close()
-	for _, name := range names {
-		if !filepath.IsLocal(name) {
-			return fmt.Errorf("%s has %q, which lies outside of a run directory", b.where, name)
+	for _, o := range all {
+		if !filepath.IsLocal(o.name) {
+			return fmt.Errorf("%s has %q, which lies outside of a run directory", b.where, o.name)
 		}
-		if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		if err := root.MkdirAll(filepath.Dir(o.name), 0o755); err != nil {
 			return err
 		}
-		if err := b.again(ctx, "read "+name+" of", func(ctx context.Context) error { return b.get(ctx, root, name) }); err != nil {
+		if err := b.again(ctx, "read "+o.name+" of", o.size, func(ctx context.Context) error { return b.get(ctx, root, o.name) }); err != nil {
 			return err
 		}
 		heard()
@@ -245,11 +268,11 @@ func (b *Bucket) get(ctx context.Context, root *os.Root, name string) (err error
 
 // Remove removes the run's objects. heard is called for each.
 func (b *Bucket) Remove(ctx context.Context, heard func()) error {
-	names, err := b.list(ctx)
-	for _, name := range names {
+	all, err := b.list(ctx)
+	for _, o := range all {
 		if err == nil {
-			err = b.again(ctx, "remove "+name+" of", func(ctx context.Context) error {
-				return b.client.RemoveObject(ctx, b.name, b.prefix+name, minio.RemoveObjectOptions{})
+			err = b.again(ctx, "remove "+o.name+" of", 0, func(ctx context.Context) error {
+				return b.client.RemoveObject(ctx, b.name, b.prefix+o.name, minio.RemoveObjectOptions{})
 			})
 			heard()
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,9 +76,13 @@ type fake struct {
 	objects map[string]string
 	order   []string // of what was written
 	refuse  func(r *http.Request) (status int, code string)
+	hang    func(r *http.Request) // before it looks at a request
 }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f.hang != nil {
+		f.hang(r)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.refuse != nil {
@@ -208,6 +213,62 @@ func TestStoreRefuses(t *testing.T) {
 	if err := m.Send(t.Context()); err == nil || !strings.Contains(err.Error(), "gave up after") {
 		t.Errorf("full for good: %v", err)
 	}
+}
+
+// A store that hangs, with its connections open, is a store that is away: whatever is asked
+// of it is asked again, and not for ever.
+func TestStoreHangs(t *testing.T) {
+	f := &fake{objects: map[string]string{"mesh/r1/machine.json": "{}"}}
+	b, dir := f.open(t), t.TempDir()
+	detachedtest.Write(t, dir, map[string]string{"hist/a.hlog": "#"})
+	goesOn := make(chan struct{})
+	release := sync.OnceFunc(func() { close(goesOn) })
+	t.Cleanup(release) // before the server ends, which waits for what it was asked
+	var hangs atomic.Pointer[func(r *http.Request) bool]
+	f.hang = func(r *http.Request) {
+		if (*hangs.Load())(r) {
+			<-goesOn
+		}
+	}
+	method := func(name string) func(r *http.Request) bool {
+		return func(r *http.Request) bool { return r.Method == name && r.URL.Query().Get("list-type") == "" }
+	}
+	list := func(r *http.Request) bool { return r.URL.Query().Get("list-type") != "" }
+	told := 0
+	b.Tell = func(text string) {
+		if told++; !strings.Contains(text, "waiting for the store") || !strings.Contains(text, "not done within") {
+			t.Errorf("told %q", text)
+		}
+	}
+	m := &Mirror{bucket: b, dir: dir, sent: map[string]stamp{}}
+	b.answerTime, b.patience = 50*time.Millisecond, 500*time.Millisecond
+	for _, c := range []struct {
+		name string
+		when func(r *http.Request) bool
+		do   func() error
+	}{
+		{"list", list, func() error { return b.Restore(t.Context(), filepath.Join(t.TempDir(), "r1"), func() {}) }},
+		{"read", method(http.MethodGet), func() error { return b.Restore(t.Context(), filepath.Join(t.TempDir(), "r1"), func() {}) }},
+		{"remove", method(http.MethodDelete), func() error { return b.Remove(t.Context(), func() {}) }},
+		{"write", method(http.MethodPut), func() error { return m.Send(t.Context()) }},
+	} {
+		hangs.Store(&c.when)
+		if err := c.do(); err == nil || !strings.HasPrefix(err.Error(), c.name) || !strings.Contains(err.Error(), "gave up after") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if told == 0 {
+		t.Error("nobody was told of the second try")
+	}
+	b.patience = time.Minute
+	b.Tell = func(string) { release() }
+	if err := m.Send(t.Context()); err != nil {
+		t.Errorf("once it goes on: %v", err)
+	}
+	if f.mu.Lock(); f.objects["mesh/r1/hist/a.hlog"] != "#" {
+		t.Errorf("it has %v", f.objects)
+	}
+	f.mu.Unlock()
 }
 
 // Objects that others put there do not leave the directory.

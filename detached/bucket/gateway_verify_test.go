@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,8 +28,8 @@ func open(t *testing.T, g *detachedtest.Gateway, secret string) *Bucket {
 	return b
 }
 
-// A real store takes a run, also files that are sent in parts; it is killed and comes back;
-// and what it has becomes the same directory again.
+// A real store takes a run, also files that are sent in parts; it is killed, hangs, and comes
+// back each time; and what it has becomes the same directory again.
 func TestGateway(t *testing.T) {
 	g := detachedtest.NewGateway(t, "gateway", net.IPv4(127, 0, 0, 1))
 	g.Start(t, detachedtest.Secret)
@@ -43,22 +44,31 @@ func TestGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	g.Stop()
-	run[store.FileTrials] += "{}\n"
-	detachedtest.Write(t, dir, map[string]string{store.FileTrials: run[store.FileTrials]})
-	waiting := make(chan struct{}, 1)
-	b.Tell = func(string) {
-		select {
-		case waiting <- struct{}{}:
-		default:
+	b.answerTime = 2 * time.Second
+	for _, away := range []struct {
+		how        string
+		begin, end func()
+	}{
+		{"was killed", g.Stop, func() { g.Start(t, detachedtest.Secret) }},
+		{"hung", func() { g.Signal(t, syscall.SIGSTOP) }, func() { g.Signal(t, syscall.SIGCONT) }},
+	} {
+		away.begin()
+		run[store.FileTrials] += "{}\n"
+		detachedtest.Write(t, dir, map[string]string{store.FileTrials: run[store.FileTrials]})
+		waiting := make(chan struct{}, 1)
+		b.Tell = func(string) {
+			select {
+			case waiting <- struct{}{}:
+			default:
+			}
 		}
-	}
-	sent := make(chan error, 1)
-	go func() { sent <- m.Send(t.Context()) }()
-	<-waiting
-	g.Start(t, detachedtest.Secret)
-	if err := <-sent; err != nil {
-		t.Fatalf("a store that came back: %v", err)
+		sent := make(chan error, 1)
+		go func() { sent <- m.Send(t.Context()) }()
+		<-waiting
+		away.end()
+		if err := <-sent; err != nil {
+			t.Fatalf("a store that %s: %v", away.how, err)
+		}
 	}
 
 	moved := filepath.Join(t.TempDir(), "r1")

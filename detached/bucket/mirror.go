@@ -91,7 +91,7 @@ func (m *Mirror) Send(ctx context.Context) error {
 	}
 	order(names)
 	for _, name := range names {
-		if err := m.bucket.again(ctx, "write "+name+" to", func(ctx context.Context) error { return m.bucket.put(ctx, root, name) }); err != nil {
+		if err := m.bucket.again(ctx, "write "+name+" to", found[name].size, func(ctx context.Context) error { return m.bucket.put(ctx, root, name) }); err != nil {
 			return err
 		}
 		m.sent[name] = found[name]

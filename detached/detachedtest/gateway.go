@@ -122,6 +122,14 @@ func (g *Gateway) Start(t testing.TB, secret string) {
 	}
 }
 
+// Signal sends the store a signal.
+func (g *Gateway) Signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	if err := g.cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Stop ends the store without a word, if it runs.
 func (g *Gateway) Stop() {
 	if g.cmd != nil {

@@ -43,8 +43,6 @@ type Sense func(ctx context.Context, expr string) (bool, error)
 const (
 	// lead is how long before its time an occurrence is made ready.
 	lead = 2 * time.Second
-	// proofTime is how long its effect may take to show.
-	proofTime = 30 * time.Second
 	// undoTime is how long all that stands may take to be undone.
 	undoTime = 60 * time.Second
 	// lookEvery is how often a condition is looked at.
@@ -140,7 +138,7 @@ func (d *Driver) act(ctx context.Context, e record.Event, do func(context.Contex
 	err := do(ctx)
 	e.CommittedNS = time.Now().UnixNano()
 	if err == nil && prove != nil {
-		limited, cancel := context.WithTimeout(ctx, proofTime)
+		limited, cancel := context.WithTimeout(ctx, fault.ProofTime)
 		e.Proof, err = prove(limited)
 		cancel()
 		if err == nil {

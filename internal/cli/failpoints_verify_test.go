@@ -10,9 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
-	"slices"
-	"sort"
 	"strings"
 	"testing"
 	"time"
@@ -20,14 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/failpoint"
 	"github.com/meshtrial/meshtrial/internal/labtest"
-	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab/local"
-	"github.com/meshtrial/meshtrial/site"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/dynamic"
 )
 
 // Variables of the environment: the arguments, as JSON, of the program that is
@@ -95,10 +85,9 @@ func TestProgramChild(t *testing.T) {
 
 // killing is a cluster as somebody else's, in which runs are killed.
 type killing struct {
-	lab  *local.Lab
-	dir  string
-	kube dynamic.Interface
-	all  []schema.GroupVersionResource
+	lab *local.Lab
+	dir string
+	all *labtest.Objects
 }
 
 // TestProgramKilled kills runs of the program in a cluster at the steps at which
@@ -106,21 +95,10 @@ type killing struct {
 // afterwards every object outside of the runs' namespaces is as it was.
 func TestProgramKilled(t *testing.T) {
 	l := labtest.Start(t)
-	k := &killing{lab: l, dir: t.TempDir()}
-	var err error
-	if k.kube, err = dynamic.NewForConfig(l.RESTConfig()); err != nil {
-		t.Fatal(err)
-	}
-	k.find(t)
+	k := &killing{lab: l, dir: t.TempDir(), all: labtest.NewObjects(t, l, nil)}
 	labtest.Namespace(t, l, "killed")
 	for _, args := range [][]string{{"create", "namespace", "killed"}, {"-n", "killed", "create", "configmap", "theirs", "--from-literal=a=theirs"}, {"-n", "killed", "create", "configmap", "deleted", "--from-literal=a=b"}} {
 		labtest.Kubectl(t, l, "", args...)
-	}
-	// Istiod has its webhook refuse what it cannot judge once it has seen it work.
-	for began := time.Now(); labtest.Kubectl(t, l, "", "get", "validatingwebhookconfiguration", "istio-validator-istio-system", "-o", "jsonpath={.webhooks[*].failurePolicy}") != "Fail"; time.Sleep(time.Second) {
-		if time.Since(began) > goneLimit {
-			t.Fatal("istiod's webhook does not come into force")
-		}
 	}
 	seen := map[string]bool{} // kinds of steps that a run was killed at
 	for _, study := range []string{killedControl, killedScenario} {
@@ -135,12 +113,12 @@ func (k *killing) runs(t *testing.T, name, study string, seen map[string]bool) {
 	if err := os.WriteFile(file, []byte(study), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	before := k.snapshot(t)
+	before := k.all.Now(t)
 	steps, killed, said := k.run(t, name, file, 0)
 	if killed || len(steps) < 10 {
 		t.Fatalf("%d steps:\n%s", len(steps), said)
 	}
-	if k.same(t, "a run that nobody killed", before); t.Failed() {
+	if k.all.Same(t, "a run that nobody killed", before); t.Failed() {
 		return
 	}
 	count := 0
@@ -164,7 +142,7 @@ func (k *killing) runs(t *testing.T, name, study string, seen map[string]bool) {
 		if err := restore(); err != nil {
 			t.Errorf("killed at %s: restore: %v\n%s%s", step, err, &out, &log)
 		}
-		k.same(t, "killed at "+step, before)
+		k.all.Same(t, "killed at "+step, before)
 		if t.Failed() {
 			t.Fatalf("the run said:\n%s\nrestore said:\n%s%s", said, &out, &log)
 		}
@@ -213,87 +191,4 @@ func (k *killing) run(t *testing.T, name, file string, n int) (steps []string, k
 		t.Fatal(err)
 	}
 	return strings.Split(strings.TrimSpace(string(data)), "\n"), killed, string(out)
-}
-
-// unsteady are resources that the cluster itself changes all the time.
-var unsteady = []string{"pods", "replicasets", "events", "leases", "endpoints", "endpointslices", "componentstatuses"}
-
-// find notes the cluster's resources.
-func (k *killing) find(t *testing.T) {
-	t.Helper()
-	client, err := discovery.NewDiscoveryClientForConfig(k.lab.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	lists, err := client.ServerPreferredResources()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, list := range lists {
-		version, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range list.APIResources {
-			if slices.Contains(r.Verbs, "list") && !slices.Contains(unsteady, r.Name) {
-				k.all = append(k.all, version.WithResource(r.Name))
-			}
-		}
-	}
-}
-
-// snapshot is all objects outside of the program's namespaces, without what the API
-// server or a controller keeps on them.
-func (k *killing) snapshot(t *testing.T) map[string]map[string]any {
-	t.Helper()
-	out := map[string]map[string]any{}
-	for _, resource := range k.all {
-		list, err := k.kube.Resource(resource).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatalf("%s: %v", resource, err)
-		}
-		for _, o := range list.Items {
-			if strings.HasPrefix(o.GetNamespace(), site.NamespacePrefix) || o.GetNamespace() == journal.Namespace ||
-				resource.Resource == "namespaces" && o.GetName() == journal.Namespace {
-				continue
-			}
-			for _, path := range [][]string{{"status"}, {"metadata", "managedFields"}, {"metadata", "resourceVersion"}, {"metadata", "generation"},
-				{"metadata", "annotations", "deployment.kubernetes.io/revision"}, {"metadata", "annotations", "control-plane.alpha.kubernetes.io/leader"}, {"metadata", "creationTimestamp"}, {"metadata", "uid"}} {
-				unstructured.RemoveNestedField(o.Object, path...)
-			}
-			out[resource.Resource+"."+resource.Group+" "+o.GetNamespace()+"/"+o.GetName()] = o.Object
-		}
-	}
-	return out
-}
-
-// goneLimit bounds the wait for the garbage collector to take along what belongs to
-// a namespace.
-const goneLimit = 2 * time.Minute
-
-// same compares the cluster with a snapshot.
-func (k *killing) same(t *testing.T, what string, before map[string]map[string]any) {
-	t.Helper()
-	var differ []string
-	for began := time.Now(); time.Since(began) < goneLimit; time.Sleep(time.Second) {
-		now := k.snapshot(t)
-		differ = nil
-		for name, object := range before {
-			if other, there := now[name]; !there {
-				differ = append(differ, name+" is gone")
-			} else if !reflect.DeepEqual(object, other) {
-				differ = append(differ, fmt.Sprintf("%s differs:\n  %v\n  %v", name, object, other))
-			}
-		}
-		for name := range now {
-			if _, there := before[name]; !there {
-				differ = append(differ, name+" is new")
-			}
-		}
-		if len(differ) == 0 {
-			return
-		}
-	}
-	sort.Strings(differ)
-	t.Errorf("%s: %d differences:\n%s", what, len(differ), strings.Join(differ, "\n"))
 }

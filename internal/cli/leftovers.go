@@ -50,7 +50,10 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 	if err != nil || where.Kind() != lab.KindLocal { // in a cluster no run makes an istiod
 		return err
 	}
-	return istio.AwaitOthers(ctx, kube, site.RunLabel, func() { p.say("waiting for the end of an earlier run's istiod") })
+	if err := istio.AwaitOthers(ctx, kube, site.RunLabel, func() { p.say("waiting for the end of an earlier run's istiod") }); err != nil {
+		return err
+	}
+	return istio.SweepElections(ctx, where.RESTConfig(), kube)
 }
 
 // removeRemains removes what the dead runs among all made.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/components"
@@ -70,9 +72,7 @@ func Beside(ctx context.Context, config *rest.Config, i lab.Installation, revisi
 		leases = append(leases, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
 			"metadata": map[string]any{"name": election + "-" + revision, "namespace": Namespace}}})
 	}
-	// Made beforehand they are the run's, and go with it where it is killed: an istiod that
-	// has lost its Role with them cannot make them again.
-	return mesh.Addition{Objects: slices.Concat(leases, objects), Leaves: leases}, nil
+	return mesh.Addition{Objects: objects, Leaves: leases}, nil
 }
 
 // ownElections begin the names of the Leases that each revision has for itself
@@ -81,8 +81,9 @@ var ownElections = []string{"istio-gateway-deployment", "istio-gateway-status-le
 
 // AwaitOthers waits until the istiods are gone that runs made for themselves, by their
 // label, and what the API server asks in their name: of a run that was killed the cluster's
-// garbage collector takes them away, once its namespace is gone. wait is told that there
-// is something to wait for.
+// garbage collector takes them away, once its namespace is gone. A namespace whose owner
+// cannot be seen stays until somebody says that it may go. wait is told that there is
+// something to wait for.
 func AwaitOthers(ctx context.Context, kube kubernetes.Interface, label string, wait func()) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, othersLimit, fmt.Errorf("they are still there after %v", othersLimit))
 	defer cancel()
@@ -95,24 +96,100 @@ func AwaitOthers(ctx context.Context, kube kubernetes.Interface, label string, w
 		if err != nil {
 			return fmt.Errorf("istio: look for injectors of earlier runs: %w", err)
 		}
-		if len(deployments.Items)+len(hooks.Items) == 0 {
+		run := ""
+		switch {
+		case len(deployments.Items) > 0:
+			run = deployments.Items[0].Labels[label]
+		case len(hooks.Items) > 0:
+			run = hooks.Items[0].Labels[label]
+		default:
 			return nil
 		}
 		if looks == 0 {
 			wait()
 		}
 		if err := wake.Pause(ctx, othersEvery); err != nil {
-			return errs.WithHint(fmt.Errorf("istio: wait for the end of istiods of earlier runs: %w", context.Cause(ctx)),
-				"kubectl -n %s delete deployments -l %s,%s; kubectl delete mutatingwebhookconfigurations -l %s,%s", Namespace, istiodLabel, label, injectorLabel, label)
+			return errs.WithHint(fmt.Errorf("istio: wait for the end of the istiod of run %s: %w", run, context.Cause(ctx)),
+				"if that run is over: meshtrial cluster restore --run %s", run)
 		}
 	}
 }
 
-// How long, and how often, is looked for istiods of earlier runs.
+// How long, and how often, is looked for istiods of earlier runs; and how long one may take
+// to end.
 const (
 	othersLimit = 2 * time.Minute
 	othersEvery = 200 * time.Millisecond
+	endTime     = 30 * time.Second
 )
+
+// SweepElections deletes what istiods of revisions that are no more elected themselves by:
+// nobody owns these Leases, and a run that is killed leaves them. It is for a lab of ours.
+func SweepElections(ctx context.Context, config *rest.Config, kube kubernetes.Interface) error {
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	return sweepElections(ctx, kube, objects.Resource(leaseResource).Namespace(Namespace))
+}
+
+func sweepElections(ctx context.Context, kube kubernetes.Interface, leases dynamic.ResourceInterface) error {
+	living, err := revisionsLeft(ctx, kube)
+	if err != nil {
+		return err
+	}
+	all, err := leases.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("istio: look for Leases of earlier istiods: %w", err)
+	}
+	for _, lease := range all.Items {
+		for _, election := range ownElections {
+			revision, own := strings.CutPrefix(lease.GetName(), election+"-")
+			if !own || living[revision] {
+				continue
+			}
+			if err := leases.Delete(ctx, lease.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("istio: delete the Lease of an earlier istiod: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// revisionsLeft are those that have an istiod, once the pods have ended of those that have
+// none any more: they would make their Leases anew.
+func revisionsLeft(ctx context.Context, kube kubernetes.Interface) (map[string]bool, error) {
+	for began := time.Now(); ; {
+		deployments, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
+		if err != nil {
+			return nil, fmt.Errorf("istio: look for istiods: %w", err)
+		}
+		pods, err := kube.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
+		if err != nil {
+			return nil, fmt.Errorf("istio: look for pods of istiods: %w", err)
+		}
+		living := map[string]bool{}
+		for _, d := range deployments.Items {
+			living[d.Labels[revisionLabel]] = true
+		}
+		ending := false
+		for _, p := range pods.Items {
+			ending = ending || !living[p.Labels[revisionLabel]]
+		}
+		if !ending {
+			return living, nil
+		}
+		if time.Since(began) >= endTime { // of a dead node, perhaps
+			for _, p := range pods.Items {
+				living[p.Labels[revisionLabel]] = true
+			}
+			return living, nil
+		}
+		if err := wake.Pause(ctx, othersEvery); err != nil {
+			return nil, err
+		}
+	}
+}
 
 // Sweep deletes what istiod itself left in every namespace: the ConfigMaps of
 // its certificate authority. It is for a cluster from which Istio was removed.

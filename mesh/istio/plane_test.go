@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -19,7 +20,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 )
 
 // ofRevision are the objects of an istiod of a revision, as its chart makes them, that
@@ -163,12 +167,54 @@ func TestAwaitOthers(t *testing.T) {
 	}
 	for i, kind := range map[int]string{0: "Deployment", 2: "injector"} {
 		ours := ofRevision("canary", "", true)
-		ours[i].(metav1.Object).GetLabels()[label] = "run"
+		ours[i].(metav1.Object).GetLabels()[label] = "r1"
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		waited, err := await(ctx, append(ours, theirs...)...)
 		cancel()
-		if !waited || err == nil || !strings.Contains(errs.Hint(err), label) {
+		if !waited || err == nil || !strings.HasSuffix(errs.Hint(err), "meshtrial cluster restore --run r1") {
 			t.Errorf("for a %s of a run: %v, %v", kind, waited, err)
 		}
 	}
+}
+
+// The Leases go of istiods that are no more, once their pods have ended; those of others
+// stay, and what is no election of a single revision.
+func TestSweepElections(t *testing.T) {
+	lease := func(name string) runtime.Object {
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"namespace": Namespace, "name": name}}}
+	}
+	pod := func(revision string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod-" + revision + "-x", Labels: map[string]string{"app": "istiod", revisionLabel: revision}}}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		resource := schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+		leases := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{resource: "LeaseList"},
+			lease("istio-gateway-deployment-default"), lease("istio-gateway-deployment-canary"), lease("istio-gateway-status-leader-canary"), lease("istio-gateway-deployment-stuck"), lease("istio-leader")).
+			Resource(resource).Namespace(Namespace)
+		kube := fakecluster.New(append(ofRevision(defaultRevision, "", true), pod(defaultRevision), pod("canary"), pod("stuck"))...)
+		go func() {
+			time.Sleep(endTime / 2)
+			if all, err := leases.List(t.Context(), metav1.ListOptions{}); err != nil || len(all.Items) != 5 {
+				t.Errorf("while an istiod ends: %v, %v", all, err)
+			}
+			if err := kube.CoreV1().Pods(Namespace).Delete(t.Context(), pod("canary").Name, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		}()
+		if err := sweepElections(t.Context(), kube, leases); err != nil {
+			t.Fatal(err)
+		}
+		all, err := leases.List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		for _, o := range all.Items {
+			left = append(left, o.GetName())
+		}
+		slices.Sort(left)
+		if want := []string{"istio-gateway-deployment-default", "istio-gateway-deployment-stuck", "istio-leader"}; !slices.Equal(left, want) {
+			t.Errorf("left %q, want %q", left, want)
+		}
+	})
 }

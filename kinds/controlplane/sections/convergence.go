@@ -5,10 +5,13 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // valueColumn is a column that shows a finding of each cell. Where too few
@@ -126,7 +129,30 @@ func convergenceTable(f record.Findings) report.Table {
 		t.Rows[i] = append(t.Rows[i], changes, never, valid)
 	}
 	t.Notes = append(t.Notes, pairsNote(f), "First and last proxy: medians over changes, equally weighted. Never seen: change-proxy pairs where the proxy needed the change and never got it.")
+	t.Notes = append(t.Notes, simulatorsNote(f)...)
 	return t
+}
+
+// simulatorsNote says how many pods had the simulated proxies, if some cell's had several.
+func simulatorsNote(f record.Findings) []string {
+	var pods []int
+	for _, c := range f.Cells {
+		pods = append(pods, study.SimulatorsIn(c.Cell))
+	}
+	slices.Sort(pods)
+	pods = slices.Compact(pods)
+	if len(pods) == 0 || pods[len(pods)-1] == 1 {
+		return nil
+	}
+	var of []string
+	for _, n := range pods {
+		of = append(of, strconv.Itoa(n))
+	}
+	where := report.Plural(pods[0], "pod")
+	if len(pods) > 1 {
+		where = words.List(of) + " pods, by cell"
+	}
+	return []string{"Simulated proxies: in " + where + ". Those of several pods are taken together, by the first one's clock; the machine's state is that of its node."}
 }
 
 // known is NaN for what has no value, which is recorded as 0.

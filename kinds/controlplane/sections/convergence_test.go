@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/reporttest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // A control-plane report says what each lever does, and has no empty tables of
@@ -40,6 +41,23 @@ func TestControlReport(t *testing.T) {
 	for _, no := range []string{"CPU per request", "Latency by cell", "requests", "received p50"} {
 		if strings.Contains(s, no) {
 			t.Errorf("%q in a report of the control plane:\n%s", no, s)
+		}
+	}
+}
+
+// A report says how many pods had the simulated proxies, where that is more than one.
+func TestSimulatorsAreTold(t *testing.T) {
+	for want, levels := range map[string][]string{
+		"":                          {"1", ""},
+		"in 3 pods. Those of":       {"3", "3"},
+		"in 1 and 3 pods, by cell.": {"", "3"},
+	} {
+		var f record.Findings
+		for _, level := range levels {
+			f.Cells = append(f.Cells, record.CellSummary{Cell: record.Cell{study.FactorSimulators: level}})
+		}
+		if text := strings.Join(simulatorsNote(f), "\n"); (text == "") != (want == "") || !strings.Contains(text, want) {
+			t.Errorf("%q, want %q", text, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -96,25 +97,35 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 	return c, c.find(ctx)
 }
 
-// find waits for the roles' pods and opens lines to them.
+// find waits for the roles' pods and opens lines to them. Pods count as ready for almost a
+// minute after their node has died: several are looked for again until all are reached.
 func (c *controlPlane) find(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
-	err := lab.WaitPods(limited, c.Kube, c.Namespace, mesh.AppLabel+"="+site.RoleXDS, c.wanted)
-	if err == nil {
-		err = c.AwaitObservers(limited)
+	for {
+		err := lab.WaitPods(limited, c.Kube, c.Namespace, mesh.AppLabel+"="+site.RoleXDS, c.wanted)
+		if err == nil {
+			err = c.AwaitObservers(limited)
+		}
+		if err == nil {
+			err = c.awaitIstiodObserved(limited)
+		}
+		if err != nil {
+			return c.SeeEvents(err)
+		}
+		if _, err := c.ReadyPods(ctx); err != nil {
+			return err
+		}
+		err = c.findSimulators(limited)
+		if err == nil || c.wanted == 1 || refused(err) || wake.Pause(limited, findEvery) != nil {
+			return err
+		}
+		c.Redial()
 	}
-	if err == nil {
-		err = c.awaitIstiodObserved(limited)
-	}
-	if err != nil {
-		return c.SeeEvents(err)
-	}
-	if _, err := c.ReadyPods(ctx); err != nil {
-		return err
-	}
-	return c.findSimulators(ctx)
 }
+
+// findEvery is how long after pods were not reached they are looked for again.
+const findEvery = time.Second
 
 // awaitIstiodObserved waits until the nodes of istiod's pods have an observer.
 func (c *controlPlane) awaitIstiodObserved(ctx context.Context) error {

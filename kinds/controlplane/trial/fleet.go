@@ -53,11 +53,17 @@ func (c *controlPlane) findSimulators(ctx context.Context) error {
 	for _, pod := range pods {
 		c.simulators = append(c.simulators, simulator{site.PodOf(pod), xdscontrol.NewClient(lab.InPod, c.HTTP(pod, site.XDSControlPort))})
 	}
+	ctx, cancel := context.WithTimeout(ctx, reachTime)
+	defer cancel()
 	if err := newFleet(c.simulators).reach(ctx); err != nil {
 		return fmt.Errorf("reach the simulated sidecars: %w", err)
 	}
 	return nil
 }
+
+// reachTime is how long pods have to answer when they are found: a line to a node that
+// died may hang.
+const reachTime = 30 * time.Second
 
 // reach asks whether all are there, and ends what still runs on them: a trial that was
 // lost with the lines to them could not.

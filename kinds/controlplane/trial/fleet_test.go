@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner/hands"
 	"github.com/meshtrial/meshtrial/site"
@@ -25,6 +26,7 @@ import (
 	"github.com/meshtrial/meshtrial/xds"
 	xdscontrol "github.com/meshtrial/meshtrial/xds/control"
 	"github.com/meshtrial/meshtrial/xds/server"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // roleAhead serves a role of simulated proxies whose clock is ahead by so many
@@ -269,6 +271,26 @@ func TestFleetTakesOffWhatItFound(t *testing.T) {
 		t.Errorf("%+v, %v", said, err)
 	}
 }
+
+// Of several pods one that is lost with its node is back before the time is up that pods
+// have to become ready; a single one stays where it is.
+func TestPodsOfALostNode(t *testing.T) {
+	for _, pods := range []int{1, 3} {
+		all := xdsDeployment("n", lab.Images{}, "r", pods).Spec.Template.Spec.Tolerations
+		if pods == 1 && len(all) > 0 || pods > 1 && len(all) != 2 {
+			t.Errorf("%d pods tolerate %+v", pods, all)
+		}
+		for _, one := range all {
+			if one.Operator != corev1.TolerationOpExists || one.Effect != corev1.TaintEffectNoExecute || one.TolerationSeconds == nil ||
+				noticed+time.Duration(*one.TolerationSeconds)*time.Second > site.ReadyTimeout/2 {
+				t.Errorf("%d pods tolerate %+v", pods, one)
+			}
+		}
+	}
+}
+
+// noticed is how long it takes a cluster to notice that a node has died.
+const noticed = 50 * time.Second
 
 // A pod that refuses its share is there: to begin the trial anew would not help.
 func TestASimulatorRefuses(t *testing.T) {

@@ -349,15 +349,6 @@ func TestHandsOnOneNode(t *testing.T) {
 	}
 }
 
-// Generators are asked after each interval while they warm up; of a thousand not as often.
-func TestAskEvery(t *testing.T) {
-	for generators, want := range map[int]time.Duration{1: 250 * time.Millisecond, 100: 250 * time.Millisecond, 1000: 2 * time.Second} {
-		if got := askEvery(250*time.Millisecond, generators); got != want {
-			t.Errorf("%d generators: every %v", generators, got)
-		}
-	}
-}
-
 // What the generators' intervals say together of how steady they are.
 func TestTogether(t *testing.T) {
 	a := []load.Summary{{Scheduled: 3, Completed: 2, Failed: 1, P50NS: 100}, {Scheduled: 1, Completed: 1, P50NS: 50}, {Scheduled: 9}}

@@ -371,6 +371,9 @@ func TestUnobserved(t *testing.T) {
 		pod("client-plain", "a", "True"), pod("server-plain", "b", "True"), pod("server-sidecar", "b", "True"), pod("client-sidecar", "d", "True"),
 		pod(site.RoleObserve, "a", "True"), pod(site.RoleObserve, "b", "False"), pod(site.RoleObserve, "c", "False"),
 	}
+	lost := pod("server-plain", "e", "False") // with its node, of which nothing is heard
+	lost.DeletionTimestamp, lost.Status.Phase, lost.Status.ContainerStatuses = &metav1.Time{}, corev1.PodRunning, []corev1.ContainerStatus{{Ready: true}}
+	pods = append(pods, lost)
 	if got := site.Unobserved(pods); !slices.Equal(got, []string{"b", "d"}) {
 		t.Errorf("nodes without an observer: %v", got)
 	}

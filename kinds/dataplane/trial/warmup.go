@@ -23,7 +23,7 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 	if err != nil {
 		return record.Warmup{}, 0, err
 	}
-	ticker := time.NewTicker(askEvery(s.Interval, len(t.hands)))
+	ticker := time.NewTicker(s.Interval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -65,16 +65,6 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 		}
 		return warm, len(latency), nil
 	}
-}
-
-// askPace is how long a generator that warms up has for its answer in turn with the others.
-const askPace = 2 * time.Millisecond
-
-// askEvery is how often generators are asked while they warm up: after each interval, and of
-// hundreds less often. All of that passes one process and one API server; no interval is lost,
-// since each answer has those since the last one.
-func askEvery(interval time.Duration, generators int) time.Duration {
-	return max(interval, time.Duration(generators)*askPace)
 }
 
 // watchCPU returns what says how much CPU the trial's parts have used on the

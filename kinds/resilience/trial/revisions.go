@@ -165,8 +165,8 @@ func (r *revisions) plane(name string) mesh.Plane {
 }
 
 // untilSides looks until every sidecar is connected to the control plane that it should be
-// on and to no other, and has acknowledged what that sent. It returns the last look; the
-// error is what was wrong with it when the context ended.
+// on and to no other that steps are about, and has acknowledged what that sent. It returns
+// the last look; the error is what was wrong with it when the context ended.
 func (t *scenarioTrial) untilSides(ctx context.Context, when string) (verdict.RevisionLook, error) {
 	var last verdict.RevisionLook
 	for {
@@ -241,7 +241,8 @@ func (t *scenarioTrial) lookAtSides(ctx context.Context, when string) (verdict.R
 	return look, nil
 }
 
-// askPlane asks all ready pods of a control plane.
+// askPlane asks all ready pods of a control plane; one that is ending, whose streams are
+// about to end, is not asked.
 func (t *scenarioTrial) askPlane(ctx context.Context, plane mesh.Plane, connected map[string][]verdict.RevisionOf) error {
 	pods, err := t.Kube.CoreV1().Pods(plane.Namespace).List(ctx, metav1.ListOptions{LabelSelector: plane.Selector})
 	if err != nil {
