@@ -111,9 +111,11 @@ var Quantiles = []Quantile{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0
 // The parts of a trial that findings are about, in the order of reports.
 var (
 	ProxyParts  = record.ProxyParts()
-	MemoryParts = slices.Concat(ProxyParts, []string{record.PartGenerator, record.PartWorker, record.PartControl})
-	FitParts    = slices.Concat(MemoryParts, []string{record.PartMachine})
-	CPUParts    = slices.Concat(FitParts, []string{record.PartUnattributed})
+	besideParts = []string{record.PartIdleNode, record.PartNodeAgent}
+	ownParts    = slices.Concat(ProxyParts, []string{record.PartGenerator, record.PartWorker, record.PartControl})
+	MemoryParts = slices.Concat(ownParts, besideParts)
+	FitParts    = slices.Concat(ownParts, []string{record.PartMachine})
+	CPUParts    = slices.Concat(FitParts, []string{record.PartUnattributed}, besideParts)
 )
 
 // Measures lists what the study measures, in the order of reports.

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -96,10 +97,10 @@ func (o *Observations) summary(cell int) record.CellSummary {
 	return s
 }
 
-// connections are the medians of the trials' connections by pod.
+// connections are the medians of the trials' connections by pod and by proxy of a node.
 func connections(trials []*record.Trial) map[string]record.Connections {
 	out := map[string]record.Connections{}
-	for _, pod := range []string{record.PartGenerator, record.PartWorker} {
+	for _, pod := range slices.Concat([]string{record.PartGenerator, record.PartWorker}, record.Way(ProxyParts).At(record.PlaceNode)) {
 		var all []record.Connections
 		for _, t := range trials {
 			if c, ok := t.Connections[pod]; ok {

@@ -79,13 +79,17 @@ func ztunnelFolder(dir string, ask func(path string) (string, error)) (ztunnel, 
 // ztunnelVersion is the version of Istio that a ztunnel belongs to: its own if it was
 // built under a release's name, else that of the file VERSION beside it.
 func ztunnelVersion(dir, says string) (string, error) {
-	if _, ok := istioMinor(says); ok && versionText.MatchString(says) {
-		return says, nil
+	lacks := "which names no version of Istio"
+	if _, ok := istioMinor(says); ok {
+		if versionText.MatchString(says) {
+			return says, nil
+		}
+		lacks = "which no image's tag can be"
 	}
 	file := filepath.Join(dir, "VERSION")
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return "", errs.WithHint(errs.Usage("ztunnel in %s says that its version is %q, which names no version of Istio", dir, says),
+		return "", errs.WithHint(errs.Usage("ztunnel in %s says that its version is %q, %s", dir, says, lacks),
 			"write the version that it was built for, such as %s, into %s", istioOfficial, file)
 	}
 	version := strings.TrimSpace(string(text))

@@ -77,8 +77,10 @@ func deploymentDone(d *appsv1.Deployment) (bool, string) {
 }
 
 // WaitDaemonSet waits until the newest version of a DaemonSet is ready on each of its
-// nodes, of which there is one at least.
+// nodes, of which there is one at least. It fails soon when a node cannot have its image,
+// or nobody may make its pods.
 func WaitDaemonSet(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
+	var hindered Hindrances
 	return poll(ctx, fmt.Sprintf("wait for DaemonSet %s/%s", namespace, name), func(ctx context.Context) (bool, string, error) {
 		set, err := client.AppsV1().DaemonSets(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -88,7 +90,20 @@ func WaitDaemonSet(ctx context.Context, client kubernetes.Interface, namespace, 
 			return false, "", err
 		}
 		done, state := daemonSetDone(set)
-		return done, state, nil
+		if done {
+			return done, state, nil
+		}
+		pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(set.Spec.Selector)})
+		if err != nil {
+			return false, err.Error(), nil // what is waited for may come all the same
+		}
+		err = hindered.Look(ctx, client, namespace, pods.Items, int(set.Status.DesiredNumberScheduled)-len(pods.Items), time.Now())
+		for i := range pods.Items {
+			if pod := &pods.Items[i]; !PodReady(pod) {
+				state += "; " + pod.Name + ": " + whyNotReady(pod)
+			}
+		}
+		return false, state, err
 	})
 }
 

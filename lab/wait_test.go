@@ -3,10 +3,12 @@ package lab
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -66,5 +68,19 @@ func TestWaitPodsOfLongLists(t *testing.T) {
 				t.Errorf("lists that take %v: %d in a minute, %v", c.takes, lists, err)
 			}
 		})
+	}
+}
+
+// A DaemonSet whose image no node can have is not waited for.
+func TestWaitDaemonSetWithoutImage(t *testing.T) {
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ztunnel"},
+		Spec:   appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "ztunnel"}}},
+		Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 1}}
+	pod := pulling("ztunnel-1", "InvalidImageName", "couldn't parse")
+	pod.Labels = map[string]string{"app": "ztunnel"}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := WaitDaemonSet(ctx, fakecluster.New(set, &pod), "ns", "ztunnel"); err == nil || !strings.Contains(err.Error(), "is not the name of an image") {
+		t.Errorf("%v", err)
 	}
 }

@@ -13,5 +13,12 @@ type dialect struct {
 // a protocol puts it here when the program starts.
 var dialects = map[string]dialect{}
 
+// CountsWire says that what a run counts as sent and read is all that passed on its
+// connections; else it is what requests and answers held.
+func (s *Spec) CountsWire() bool {
+	t, err := s.parseTarget()
+	return err == nil && t.looped()
+}
+
 // looped tells whether the event loop sends to the target, or the pool.
 func (t target) looped() bool { return !t.tls && dialects[t.protocol.Name].wire != nil }

@@ -126,6 +126,12 @@ type Evidence struct {
 	// Proxies are those that were found, by part: of that way, and
 	// sidecars of the two pods that should not be there.
 	Proxies map[string]*Passed `json:"proxies"`
+	// Beside are proxies of nodes that the cell's requests should not have passed, by
+	// node.
+	Beside map[string]*Passed `json:"beside,omitempty"`
+	// Wire is what the generator sent and read on its connections; nil where that was
+	// not noted.
+	Wire *Wire `json:"wire,omitempty"`
 	// Worker is how far the worker's counters rose.
 	Worker map[string]float64 `json:"worker"`
 	// Extensions are those of the server's workload, by their names.
@@ -133,6 +139,15 @@ type Evidence struct {
 	// FiltersVary says that the study has cells with parts switched on: then
 	// one that is there by itself cannot be measured.
 	FiltersVary bool `json:"filters_vary,omitempty"`
+}
+
+// Wire is what passed on the generator's connections, in bytes.
+type Wire struct {
+	Sent int64 `json:"sent"`
+	Read int64 `json:"read"`
+	// Bodies says that this is what requests and answers held, without what framed or
+	// encrypted them: more passed.
+	Bodies bool `json:"bodies,omitempty"`
 }
 
 // Passed is what was seen of a proxy on the way.
@@ -178,6 +193,22 @@ type Proxies struct {
 	Admin     func(client *http.Client) Admin
 	// Stats is a regular expression for the statistics that Verify looks at.
 	Stats string
+	// Agents are the pods on the same nodes that bring others to the proxies there;
+	// without containers if there are none.
+	Agents Agents
+}
+
+// Agents says how pods that work for proxies on nodes are found.
+type Agents struct {
+	Namespace, Selector string
+	Containers          []string
+}
+
+// A Fitter is a mesh that says what its running proxies should be.
+type Fitter interface {
+	// Fits says why a proxy at a place is not the one that a run's header names; nil
+	// if it may be.
+	Fits(place record.Place, running ProxyState) error
 }
 
 // Mesh is an adapter.

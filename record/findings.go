@@ -223,8 +223,8 @@ type CellSummary struct {
 	// Schedule says how the generator kept the arrivals asked for, each number the
 	// median over trials; absent where they do not say.
 	Schedule *ScheduleSummary `json:"schedule,omitempty"`
-	// Connections by pod (PartGenerator, PartWorker), each number the median
-	// over trials.
+	// Connections by pod (PartGenerator, PartWorker) and proxy of a node, each number
+	// the median over trials.
 	Connections map[string]Connections `json:"connections,omitempty"`
 	// Pressure is the machine's state in the cell's windows, each number the
 	// median over trials; absent where it was not recorded.

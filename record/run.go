@@ -84,6 +84,11 @@ type Component struct {
 	Lacks   []string `json:"lacks,omitempty"` // e.g. "Istio telemetry filter"
 }
 
+// SourceOfMode is the source of a component that is no binary but a way in which one
+// runs, such as a mode of istiod's that is on. It is told with the binary: where it is
+// absent it is off.
+const SourceOfMode = "how it is set"
+
 // Run is a run directory in memory, as analysis takes it.
 type Run struct {
 	Header Header

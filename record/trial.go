@@ -66,6 +66,8 @@ type Trial struct {
 	Hands []Hand `json:"hands,omitempty"`
 	// Way is what the cell's requests passed.
 	Way Way `json:"way,omitempty"`
+	// IdleNodes is how many proxies PartIdleNode is.
+	IdleNodes int `json:"idle_node_proxies,omitempty"`
 	// Nodes are those of the client's pod and the server's, by PartGenerator and
 	// PartWorker, and of further hands by [OfHand]; older records do not have them.
 	Nodes map[string]NodeAt `json:"nodes,omitempty"`
@@ -79,7 +81,8 @@ type Trial struct {
 	Memory map[string]Memory `json:"memory,omitempty"`
 	// Connections of the pods that the parts live in, by PartGenerator (the
 	// client pod) and PartWorker (the server pod): a sidecar's connections
-	// are its pod's.
+	// are its pod's. Of proxies on nodes those that they carried, over the whole trial,
+	// warm-up included: Opened as the client's side, Accepted as the server's.
 	Connections map[string]Connections `json:"connections,omitempty"`
 	// Counters holds, by part, how far the part's own counters rose over the
 	// whole trial, warm-up included, so that they reconcile exactly with what

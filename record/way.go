@@ -35,6 +35,15 @@ const (
 	PartGateway    = "gateway"
 )
 
+// Parts of a trial beside the way of its requests.
+const (
+	// PartIdleNode is the proxies on the trial's nodes that its requests do not pass,
+	// in a run that has cells whose requests do.
+	PartIdleNode = "idle_node_proxy"
+	// PartNodeAgent is what brings pods to the proxies of their nodes, on the same nodes.
+	PartNodeAgent = "node_agent"
+)
+
 // Proxy is a proxy that requests can pass.
 type Proxy struct {
 	Part  string // its name among the parts of trials

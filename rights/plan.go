@@ -116,8 +116,10 @@ func token(p *study.Plan) bool {
 	return part(p, func(kind string) bool { return kind == study.PartJWT || kind == study.PartJWTToken })
 }
 
-// placed says that pods are to run on certain nodes.
-func placed(p *study.Plan) bool { return dataPlane(p) && p.Placed() }
+// placed says that it matters on which nodes pods run.
+func placed(p *study.Plan) bool {
+	return dataPlane(p) && (p.Placed() || cell(p, study.Scattered))
+}
 
 // renewed says that pods are made anew between blocks.
 func renewed(p *study.Plan) bool { return p.Study.Blocks.Redeploy > 0 }

@@ -64,7 +64,7 @@ const memoryTolerance = 0.01
 // know less, and so does one before the pods run. The error is one of usage.
 func Same(path string, was, now record.Header) error {
 	found := slices.Concat(differingProgram(was, now), differingLab(was, now),
-		change("the source of CPU and memory (--observe)", was.Observed, now.Observed), differingComponents(was.Components, now.Components),
+		change("the source of CPU and memory (--observe)", was.Observed, now.Observed), differingComponents(was.Components, now.Components), differingModes(was.Components, now.Components),
 		differingMachine(was.Machine, now.Machine))
 	if len(found) == 0 {
 		return nil
@@ -132,6 +132,29 @@ func differingComponents(was, now []record.Component) []string {
 			out = append(out, fmt.Sprintf("%s %s was another build (%.12s) and is now %.12s", c.Name, c.Version, bare(before.Digest), bare(c.Digest)))
 		case before.Digest == "" && c.Digest == "" && before.Source != c.Source:
 			out = append(out, fmt.Sprintf("%s %s was from %s and is from %s", c.Name, c.Version, before.Source, c.Source))
+		}
+	}
+	return out
+}
+
+// differingModes compares the ways in which components run that are on or off.
+func differingModes(was, now []record.Component) []string {
+	modes := func(all []record.Component) map[string]string {
+		out := map[string]string{}
+		for _, c := range all {
+			if c.Source == record.SourceOfMode {
+				out[c.Name] = c.Version
+			}
+		}
+		return out
+	}
+	before, after := modes(was), modes(now)
+	either := maps.Clone(before)
+	maps.Copy(either, after)
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(either)) {
+		if before[name] == "" || after[name] == "" {
+			out = append(out, change(name, cmp.Or(before[name], "off"), cmp.Or(after[name], "off"))...)
 		}
 	}
 	return out

@@ -70,6 +70,9 @@ func TestSame(t *testing.T) {
 		{"one component of which the run says nothing", func(h *record.Header) {
 			h.Components = append(h.Components, record.Component{Name: "runc", Version: "1"})
 		}, ""},
+		{"a mode that was off", func(h *record.Header) {
+			h.Components = append(h.Components, record.Component{Name: "istiod's mode", Version: "on", Source: record.SourceOfMode})
+		}, "istiod's mode was off and is on"},
 		{"one component that is not there yet", func(h *record.Header) { h.Components = h.Components[2:] }, ""},
 		{"the CPU", func(h *record.Header) { h.Machine.CPUModel = "Xeon" }, "the machine's CPU was EPYC and is Xeon"},
 		{"CPUs", func(h *record.Header) { h.Machine.CPUs = 4 }, "its number of CPUs was 2 and is 4"},
@@ -95,6 +98,18 @@ func TestSame(t *testing.T) {
 				t.Errorf("%v, hint %q", err, errs.Hint(err))
 			}
 		})
+	}
+}
+
+// A mode that a run's component had on is on, or the run does not go on.
+func TestSameMode(t *testing.T) {
+	was, now := measured(), measured()
+	was.Components = append(was.Components, record.Component{Name: "istiod's mode", Version: "on", Source: record.SourceOfMode})
+	if err := Same("a", was, was); err != nil {
+		t.Error(err)
+	}
+	if err := Same("a", was, now); err == nil || !strings.HasSuffix(err.Error(), "istiod's mode was on and is off") {
+		t.Error(err)
 	}
 }
 

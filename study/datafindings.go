@@ -20,6 +20,7 @@ const (
 	SectionLatency    = "latency"
 	SectionTail       = "tail"
 	SectionCPU        = "cpu"
+	SectionNodes      = "nodes"
 	SectionThreads    = "threads"
 	SectionLimits     = "limits"
 	SectionMemory     = "memory"
@@ -42,7 +43,11 @@ const (
 const (
 	FindingThroughput = "throughput"
 	FindingKnee       = "knee_rate"
-	FindingMoneyFit   = FindingMoneyCPU + "_fit"
+	// FindingIdleNode is what a proxy of a node uses without requests, FindingNodesNet
+	// what those that requests pass use beyond that.
+	FindingIdleNode = "cpu_of_idle_node_proxy"
+	FindingNodesNet = "cpu_of_node_proxies_net"
+	FindingMoneyFit = FindingMoneyCPU + "_fit"
 )
 
 // Highest begins the names of what searches find: highest_proxies.
@@ -69,9 +74,11 @@ const (
 // Parts of a trial that findings tell apart, in the order of reports.
 var (
 	proxyParts  = record.ProxyParts()
-	memoryParts = slices.Concat(proxyParts, []string{record.PartGenerator, record.PartWorker, record.PartControl})
-	fitParts    = slices.Concat(memoryParts, []string{record.PartMachine})
-	cpuParts    = slices.Concat(fitParts, []string{record.PartUnattributed})
+	besideParts = []string{record.PartIdleNode, record.PartNodeAgent}
+	ownParts    = slices.Concat(proxyParts, []string{record.PartGenerator, record.PartWorker, record.PartControl})
+	memoryParts = slices.Concat(ownParts, besideParts)
+	fitParts    = slices.Concat(ownParts, []string{record.PartMachine})
+	cpuParts    = slices.Concat(fitParts, []string{record.PartUnattributed}, besideParts)
 )
 
 // partDoc names a part in a sentence of the reference.
@@ -80,7 +87,8 @@ func partDoc(part string) string {
 		return p.Noun
 	}
 	return map[string]string{record.PartGenerator: "the load generator", record.PartWorker: "the workload",
-		record.PartControl: "the control plane", record.PartMachine: "the whole machine", record.PartUnattributed: "whoever is no part of the study"}[part]
+		record.PartControl: "the control plane", record.PartMachine: "the whole machine", record.PartUnattributed: "whoever is no part of the study",
+		record.PartIdleNode: "the proxies of the trial's nodes that its requests do not pass", record.PartNodeAgent: "what brings pods to the proxies of those nodes"}[part]
 }
 
 // dataFindings are the findings of data-plane studies.
@@ -104,11 +112,16 @@ func cpuFindings() []finding.Def {
 	var out []finding.Def
 	for _, part := range cpuParts {
 		unattributed := part == record.PartUnattributed
+		beside := unattributed || has(besideParts, part)
 		out = append(out, finding.Def{Name: "cpu_" + part + "_per_request", Unit: finding.UnitPerRequest, Doc: "CPU time of " + partDoc(part) + " for each answered request.",
 			Probe: MeasureCPU, Part: part, Section: SectionCPU, Compared: part == record.PartMachine, Differences: finding.SectionOther,
-			Decides: part != record.PartControl && !unattributed, Context: unattributed, Signed: unattributed})
+			Decides: part != record.PartControl && !beside, Context: beside, Signed: unattributed})
 	}
-	return out
+	return append(out,
+		finding.Def{Name: FindingIdleNode, Unit: finding.UnitMilliCPU, Doc: "CPU that one proxy of a node uses while the trial's requests pass none, in a run that has cells whose requests do.",
+			Probe: MeasureCPU, Part: record.PartIdleNode, Section: SectionNodes},
+		finding.Def{Name: FindingNodesNet, Unit: finding.UnitPerRequest, Doc: "CPU time of all proxies of nodes that requests pass for each answered request, less what they use without any in the same block.",
+			Probe: MeasureCPU, Section: SectionNodes, Signed: true, Net: true})
 }
 
 func memoryFindings() []finding.Def {
@@ -193,68 +206,6 @@ func searchFindings() []finding.Def {
 // highestFinding is what searches along any factor find.
 func highestFinding() finding.Def {
 	return finding.Def{Name: Highest + "*", Unit: finding.UnitLevel, Doc: "Highest level of a factor that meets a search's bound.", Probe: ProbeSearch, Source: finding.FromSearch, Section: finding.SectionOther}
-}
-
-// versusMeasure is a measure by which two levels of a factor are compared.
-type versusMeasure struct {
-	name, words string
-	saved       bool   // filters are compared by it, too
-	part        string // whose it is; "" for none
-}
-
-var versusMeasures = slices.Concat(
-	ofEachProxy("cpu_", "CPU per request of the "),
-	[]versusMeasure{{"latency_p50", "median latency", true, ""}, {"latency_p99", "99th percentile of latency", false, ""}},
-	ofEachProxy("memory_", "memory of the "))
-
-// ofEachProxy is a measure of each proxy; filters are those of the server's
-// sidecar.
-func ofEachProxy(name, words string) []versusMeasure {
-	var out []versusMeasure
-	for _, p := range record.Proxies {
-		out = append(out, versusMeasure{name + p.Part, words + p.Name, p.Part == record.PartServerProxy, p.Part})
-	}
-	return out
-}
-
-// VersusMeasures lists what two levels of a factor are compared by.
-func VersusMeasures() []string {
-	out := make([]string, len(versusMeasures))
-	for i, m := range versusMeasures {
-		out[i] = m.name
-	}
-	return out
-}
-
-func (m versusMeasure) finding(words, level, doc, section string) finding.Def {
-	return finding.Def{Name: m.name + words + level, Unit: finding.UnitRatio, Doc: doc, Row: m.words, Of: m.name, Part: m.part,
-		Probe: ProbeVersus, Source: finding.FromVersus, Section: section, Signed: true}
-}
-
-// savedFindings are shares of what cells with filters in the server's proxy
-// use that go without them, or with a Lua script in their place, which
-// published figures name.
-func savedFindings() []finding.Def {
-	var out []finding.Def
-	for _, m := range versusMeasures {
-		if m.name == "cpu_server_proxy" || m.name == "latency_p50" {
-			out = append(out, m.finding(SavedBy, "none", "Share of the "+m.words+" that goes without the filters.", SectionFilters),
-				m.finding(SavedBy, "lua", "Share of the "+m.words+" that goes with a Lua script in the filters' place.", SectionFilters))
-		}
-	}
-	return out
-}
-
-// versusFindings are what two levels of a factor differ by, as a share.
-func versusFindings() []finding.Def {
-	var out []finding.Def
-	for _, m := range versusMeasures {
-		out = append(out, m.finding(ChangeSince, "*", "Share by which the "+m.words+" grew since that version of Envoy.", SectionVersions))
-		if m.saved {
-			out = append(out, m.finding(SavedBy, "*", "Share of the "+m.words+" that goes with that filter in the filters' place.", SectionFilters))
-		}
-	}
-	return out
 }
 
 // A fit is what ends the names of a line's slope or intercept.

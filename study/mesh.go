@@ -122,6 +122,12 @@ func proxied(cell record.Cell) bool { return len(WayOf(cell).At(record.PlaceSide
 // Ambient reports whether a cell's pods are in Istio's ambient mesh.
 func Ambient(cell record.Cell) bool { return cell[FactorSidecars] == SidecarsAmbient }
 
+// Scattered reports whether a cell's several generators may be on both sides of its
+// worker's node, where what is on nodes carries their requests.
+func Scattered(cell record.Cell) bool {
+	return GeneratorsIn(cell) > 1 && placeOf(cell) == "" && len(WayOf(cell).At(record.PlaceNode)) > 0
+}
+
 // HasClientProxy reports whether a cell's load pod has a sidecar.
 func HasClientProxy(cell record.Cell) bool { return WayOf(cell).Has(record.PartClientProxy) }
 

@@ -3,20 +3,28 @@
 package cli_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/internal/leakcheck"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
 )
 
-const ambientBesideSidecars = `
+const ambientStudy = `
 name: ambient
 question: What does ztunnel cost beside sidecars?
 settings: {rate: 200, connections: 4}
@@ -28,45 +36,40 @@ interval: 1s
 blocks: {min: 2, max: 2, limit: 20m}
 `
 
+// ofTheMachine begin the names of the checks that fail where others use this machine too.
+var ofTheMachine = []string{"unattributed", "steady", "schedule", "send-time", "generator-cpu", "cpu-edges", "threads-"}
+
 // A lab with an ambient mesh runs requests through ztunnel beside pods without a mesh
-// and pods with sidecars: proved by ztunnel's counters, with its CPU, memory and
-// threads. A lab without one refuses the study before it starts.
+// and pods with sidecars: accounted for to the byte, with ztunnel's CPU, memory and
+// threads, and what it uses without requests apart. A lab without one refuses the study
+// before it starts. Nothing is left when the lab is killed.
 func TestAmbient(t *testing.T) {
-	dir := os.Getenv("MESHTRIAL_ZTUNNEL")
-	if dir == "" {
-		t.Skip("MESHTRIAL_ZTUNNEL names no folder with ztunnel")
-	}
-	m := labtest.New(t)
-	file, out := filepath.Join(t.TempDir(), "ambient.yaml"), filepath.Join(t.TempDir(), "run")
-	if err := os.WriteFile(file, []byte(ambientBesideSidecars), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	m, dir := ambientLab(t)
 	m.Up(t)
-	if code, said := m.Run(t, "run", file, "--out", out); code != 2 || !strings.Contains(said, "there is no ambient mesh") {
+	file := ambientFile(t, ambientStudy)
+	if code, said := m.Run(t, "run", file, "--out", filepath.Join(t.TempDir(), "run")); code != 2 || !strings.Contains(said, "there is no ambient mesh") {
 		t.Fatalf("without an ambient mesh: exit code %d\n%s", code, said)
 	}
 	if code, said := m.Run(t, "lab", "down"); code != 0 {
 		t.Fatal(said)
 	}
+	clean, err := leakcheck.Take(leakcheck.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	l := m.Up(t, "--ztunnel", dir)
 	if _, said := m.Run(t, "lab", "status"); !strings.Contains(said, l.Images().Ztunnel) {
 		t.Errorf("lab status says nothing of ztunnel:\n%s", said)
 	}
-	if code, said := m.Run(t, "run", file, "--out", out, "--limit", "unattributed=100%"); code != 0 && code != 4 {
-		t.Fatalf("exit code %d\n%s", code, said)
-	}
-	run, _, err := store.Load(t.Context(), out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := ambientRun(t, m, file)
 	carried := 0
 	for _, trial := range run.Trials {
-		for _, c := range trial.Validity.Checks {
-			if !c.OK && (strings.Contains(c.Name, "ztunnel") || strings.Contains(c.Name, "hbone") || strings.Contains(c.Name, "sidecar") || strings.HasSuffix(c.Name, "-present")) {
-				t.Errorf("trial %s of %v: %s: %s", trial.ID, trial.Cell, c.Name, c.Detail)
-			}
+		accounted(t, trial)
+		ambient := study.Ambient(trial.Cell)
+		if _, idle := trial.CPU[record.PartIdleNode]; ambient == (trial.IdleNodes == 1) || ambient == idle {
+			t.Errorf("trial %s of %s: %d idle ztunnels, %+v", trial.ID, trial.Cell[study.FactorSidecars], trial.IdleNodes, trial.CPU)
 		}
-		if !study.Ambient(trial.Cell) {
+		if !ambient {
 			continue
 		}
 		carried++
@@ -74,8 +77,8 @@ func TestAmbient(t *testing.T) {
 			t.Errorf("trial %s went %v", trial.ID, trial.Way)
 		}
 		part := record.PartNode
-		if trial.CPU[part].TotalS() <= 0 || trial.Memory[part].PSSBytes < 1<<20 || len(trial.Threads[part].Threads) == 0 || len(trial.Counters[part]) == 0 {
-			t.Errorf("trial %s: ztunnel used %+v, %+v, has %d threads, counted %v", trial.ID, trial.CPU[part], trial.Memory[part], len(trial.Threads[part].Threads), trial.Counters[part])
+		if trial.CPU[part].TotalS() <= 0 || trial.Memory[part].PSSBytes < 1<<20 || len(trial.Threads[part].Threads) == 0 || len(trial.Counters[part]) == 0 || trial.Connections[part].Opened != 4 {
+			t.Errorf("trial %s: ztunnel used %+v, %+v, has %d threads, carried %+v, counted %v", trial.ID, trial.CPU[part], trial.Memory[part], len(trial.Threads[part].Threads), trial.Connections[part], trial.Counters[part])
 		}
 	}
 	if carried != 2 {
@@ -84,13 +87,212 @@ func TestAmbient(t *testing.T) {
 	if !slices.ContainsFunc(run.Header.Components, func(c record.Component) bool { return c.Name == "ztunnel" && c.Source == l.Images().Ztunnel }) {
 		t.Errorf("the run does not name the ztunnel that it measured: %+v", run.Header.Components)
 	}
+	found(t, run, "cpu_"+record.PartNode+"_per_request", "memory_"+record.PartNode, study.FindingIdleNode, study.FindingNodesNet, "memory_"+record.PartNodeAgent)
+	status, err := local.GetStatus("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); len(probed(t, status.InitPID)) > 0; time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the run is over, and the node's sets have %q of its pods", probed(t, status.InitPID))
+		}
+	}
+	killed(t, m, l, status, clean)
+}
+
+// On three nodes requests between two pass a ztunnel on each, over HBONE, and those
+// within one pass it twice; that of the third node carries nothing. Nothing is left of
+// the nodes when they are killed.
+func TestAmbientNodes(t *testing.T) {
+	m, dir := ambientLab(t)
+	clean, err := leakcheck.Take(leakcheck.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := m.Up(t, "--ztunnel", dir, "--nodes", "3")
+	file := ambientFile(t, strings.NewReplacer("[none, both, ambient]", "[none, ambient], placement: [same-node, other-node]").Replace(ambientStudy))
+	run := ambientRun(t, m, file)
+	ways := map[string]int{}
+	for _, trial := range run.Trials {
+		accounted(t, trial)
+		way, idle := "", 3
+		if study.Ambient(trial.Cell) {
+			if way, idle = record.PartNode, 2; trial.Cell[study.FactorPlacement] == study.PlacementOtherNode {
+				way, idle = record.PartClientNode+" "+record.PartServerNode, 1
+			}
+		}
+		if got := strings.Join(trial.Way.Parts(), " "); got != way || trial.IdleNodes != idle {
+			t.Errorf("trial %s of %s, %s: went %q beside %d ztunnels, not %q beside %d", trial.ID, trial.Cell[study.FactorSidecars], trial.Cell[study.FactorPlacement], got, trial.IdleNodes, way, idle)
+		}
+		ways[way]++
+		for _, part := range trial.Way.Parts() {
+			if trial.CPU[part].TotalS() <= 0 || trial.Memory[part].PSSBytes < 1<<20 || len(trial.Threads[part].Threads) == 0 {
+				t.Errorf("trial %s: %s used %+v, %+v", trial.ID, part, trial.CPU[part], trial.Memory[part])
+			}
+		}
+	}
+	if len(ways) != 3 {
+		t.Errorf("requests went %v", ways)
+	}
+	found(t, run, "cpu_"+record.PartClientNode+"_per_request", "cpu_"+record.PartServerNode+"_per_request", study.FindingNodesNet)
+	status, err := local.GetStatus("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A node that died comes back with its agent, its ztunnel, and no more.
+	for _, do := range []string{"kill", "start"} {
+		if code, said := m.Run(t, "lab", "node", do, "lab-2"); code != 0 {
+			t.Fatalf("%s: exit code %d\n%s", do, code, said)
+		}
+	}
+	for _, set := range []string{"istio-cni-node", "ztunnel"} {
+		labtest.Kubectl(t, l, "", "-n", "istio-system", "rollout", "status", "daemonset", set, "--timeout=120s")
+	}
+	killed(t, m, l, status, clean)
+}
+
+// ambientLab is a lab that has no ambient mesh yet, and the folder with ztunnel.
+func ambientLab(t *testing.T) (m labtest.Machine, dir string) {
+	dir = os.Getenv("MESHTRIAL_ZTUNNEL")
+	if dir == "" {
+		t.Skip("MESHTRIAL_ZTUNNEL names no folder with ztunnel")
+	}
+	return labtest.New(t), dir
+}
+
+func ambientFile(t *testing.T, text string) string {
+	file := filepath.Join(t.TempDir(), "ambient.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func ambientRun(t *testing.T, m labtest.Machine, file string) record.Run {
+	out := filepath.Join(t.TempDir(), "run")
+	if code, said := m.Run(t, "run", file, "--out", out, "--limit", "unattributed=100%"); code != 0 && code != 4 {
+		t.Fatalf("exit code %d\n%s", code, said)
+	}
+	run, _, err := store.Load(t.Context(), out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// accounted checks that a trial fails nothing but what a busy machine fails, that those
+// checks are there which account for its requests, and that the node agent is a part.
+func accounted(t *testing.T, trial record.Trial) {
+	var names []string
+	for _, c := range trial.Validity.Checks {
+		names = append(names, c.Name)
+		busy := slices.ContainsFunc(ofTheMachine, func(begin string) bool { return strings.HasPrefix(c.Name, begin) })
+		if !c.OK && !busy {
+			t.Errorf("trial %s of %v: %s: %s", trial.ID, trial.Cell, c.Name, c.Detail)
+		}
+	}
+	want := []string{"ztunnel-beside"}
+	if study.Ambient(trial.Cell) {
+		want = []string{"ztunnel-sides", "ztunnel-sides-answers", "worker-connections", "worker-requests"}
+		for _, side := range []string{"client", "server"} {
+			want = append(want, side+"-ztunnel", side+"-hbone", side+"-ztunnel-bytes", side+"-ztunnel-answers", side+"-ztunnel-failed", side+"-ztunnel-open")
+		}
+	}
+	for _, name := range want {
+		if !slices.Contains(names, name) {
+			t.Errorf("trial %s of %v has no check %s, but %q", trial.ID, trial.Cell, name, names)
+		}
+	}
+	if trial.Memory[record.PartNodeAgent].PSSBytes < 1<<20 {
+		t.Errorf("trial %s: the node agent has %+v", trial.ID, trial.Memory[record.PartNodeAgent])
+	}
+}
+
+// found checks that a run has findings, of trials that a busy machine may have spoilt.
+func found(t *testing.T, run record.Run, names ...string) {
+	for i := range run.Trials {
+		run.Trials[i].Validity.Valid = true
+	}
 	f, err := analyses.All().Analyze(run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"cpu_" + record.PartNode + "_per_request", "memory_" + record.PartNode} {
+	for _, name := range names {
 		if !slices.ContainsFunc(f.Findings, func(x record.Finding) bool { return x.Name == name }) {
 			t.Errorf("no finding %s", name)
 		}
 	}
+}
+
+// inMesh is a pod in the ambient mesh by its namespace, which does nothing.
+const inMesh = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: captured, labels: {istio.io/dataplane-mode: ambient}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: captured, namespace: captured}
+spec:
+  terminationGracePeriodSeconds: 0
+  nodeName: NODE
+  containers: [{name: pause, image: "docker.io/meshtrial/pause:1"}]
+`
+
+// killed kills the first process of a lab with a pod in the mesh, and checks that what
+// the node agent made in the networks of node and pod, and everything else, is gone.
+func killed(t *testing.T, m labtest.Machine, l *local.Lab, status *local.Status, clean *leakcheck.Snapshot) {
+	node := l.Nodes()[0].Name
+	labtest.Kubectl(t, l, strings.ReplaceAll(inMesh, "NODE", node), "apply", "-f", "-")
+	first := status.InitPID
+	if len(l.Nodes()) > 1 {
+		first = labtest.PIDs(status.ID+"/"+node, "exe")[0]
+	}
+	for end := time.Now().Add(time.Minute); len(probed(t, first)) != 1; time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the node's sets have %q, and a pod is in the mesh", probed(t, first))
+		}
+	}
+	if err := unix.Kill(status.InitPID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if code, said := m.Run(t, "lab", "down"); code != 0 {
+		t.Fatal(said)
+	}
+	leakcheck.Check(t, clean, leakcheck.Options{Only: []string{"meshtrial-" + status.ID, "mtrial-" + status.ID, m.State()}}, 20*time.Second)
+}
+
+// probed are the addresses in the node agent's sets in the network of a process: those of
+// the pods that are in the mesh.
+func probed(t *testing.T, pid int) []string {
+	type answer struct {
+		addresses []string
+		err       error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		var a answer
+		namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+		if err == nil {
+			defer namespace.Close()
+			err = unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET)
+		}
+		var sets []netlink.IPSetResult
+		if err == nil {
+			sets, err = netlink.IpsetListAll()
+		}
+		for _, set := range sets {
+			for _, entry := range set.Entries {
+				a.addresses = append(a.addresses, set.SetName+" "+entry.IP.String())
+			}
+		}
+		a.err = err
+		done <- a
+	}()
+	a := <-done
+	if a.err != nil {
+		t.Fatal(a.err)
+	}
+	return a.addresses
 }

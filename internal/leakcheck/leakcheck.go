@@ -1,5 +1,5 @@
 // Package leakcheck tells what a test left behind on the machine: processes,
-// mounts, namespaces, network interfaces, routes, packet filter rules,
+// mounts, namespaces, network interfaces, routes, packet filter rules, sets of addresses,
 // cgroups, listening sockets, settings and files.
 //
 // [Take] lists all of that before and after; [Snapshot.New] says what is
@@ -19,6 +19,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
 )
 
 // Options say where to look beside what every machine has.
@@ -45,7 +47,7 @@ type Options struct {
 // HostFolders are what belongs to the host's own containerd, CNI, kubelet and
 // configuration.
 var HostFolders = []string{"/etc", "/opt", "/usr/libexec", "/var/lib/cni", "/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods", "/var/log/containers",
-	"/run/containerd", "/run/netns", "/run/runc", "/run/meshtrial"}
+	"/run/containerd", "/run/netns", "/run/runc", "/run/meshtrial", "/run/istio-cni", "/run/ztunnel"}
 
 // Snapshot is what a machine has at a moment: for each kind, descriptions.
 type Snapshot struct {
@@ -67,7 +69,7 @@ func Take(o Options) (*Snapshot, error) {
 		o.Files = HostFolders
 	}
 	s.processes()
-	steps := []func() error{s.mounts, s.interfaces, s.routes, s.listeners, s.cgroups,
+	steps := []func() error{s.mounts, s.interfaces, s.routes, s.ipsets, s.listeners, s.cgroups,
 		func() error { return s.files(o.Files) },
 		func() error { return s.rules(o.Rules, o.Env) },
 		func() error { return s.sysctls(o.Sysctls) },
@@ -213,6 +215,19 @@ func (s *Snapshot) routes() error {
 		}
 	}
 	return err
+}
+
+// ipsets lists the sets of addresses of the checker's network namespace, which packet
+// filter rules match by. A kernel without them has none.
+func (s *Snapshot) ipsets() error {
+	all, err := netlink.IpsetListAll()
+	if err != nil {
+		return nil // no kernel says which of its refusals means that it lacks them
+	}
+	for _, set := range all {
+		s.add("ipset", "%s (%s)", set.SetName, set.TypeName)
+	}
+	return nil
 }
 
 // listeners lists listening TCP sockets of the checker's network namespace,

@@ -5,9 +5,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 func take(t *testing.T, o Options) *Snapshot {
@@ -90,5 +94,38 @@ func keep(found []string, word string) []string {
 func TestDeepest(t *testing.T) {
 	if got := deepest("9:pids:/a\n8:cpu:/a/b/c\n0::/\n"); got != "/a/b/c" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// A set of addresses that is left in this network is found.
+func TestIPSets(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("sets of addresses take root")
+	}
+	done := make(chan error, 1)
+	var found []string
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread, and its network, end with this goroutine
+		done <- func() error {
+			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+				return err
+			}
+			before, after := &Snapshot{kinds: map[string]map[string]bool{}}, &Snapshot{kinds: map[string]map[string]bool{}}
+			err := before.ipsets()
+			if err == nil {
+				err = netlink.IpsetCreate("left", "hash:ip", netlink.IpsetCreateOptions{Family: unix.AF_INET})
+			}
+			if err == nil {
+				err = after.ipsets()
+			}
+			found = after.New(before)
+			return err
+		}()
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != 1 || found[0] != "ipset left (hash:ip)" {
+		t.Errorf("found %q", found)
 	}
 }

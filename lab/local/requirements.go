@@ -2,7 +2,6 @@ package local
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -42,7 +41,7 @@ type machine struct {
 	namespaces func() error           // can they be made
 	inside     func(dir string) error // what has to work inside them: overlayfs on dir, veth, nftables
 	ranges     func() error           // are addresses free
-	ipset      func() error           // can sets of addresses be made
+	netfilter  func() error           // does it have what the rules of an ambient mesh need
 	nodes      int                    // of the lab
 	ambient    bool                   // the lab is to have an ambient mesh
 }
@@ -52,7 +51,7 @@ type machine struct {
 func Requirements(o Options) []doctor.Line {
 	m := machine{
 		root: "/", nodes: max(o.Nodes, 1), uid: os.Geteuid(), release: kernelRelease, free: freeBytes, files: fileLimit, lookPath: exec.LookPath,
-		namespaces: tryNamespaces, inside: tryInside, ipset: tryIPSet, ambient: o.Ambient,
+		namespaces: tryNamespaces, inside: tryInside, netfilter: tryAmbient, ambient: o.Ambient,
 		ranges: func() error {
 			taken, err := takenRanges()
 			if err == nil {
@@ -114,7 +113,7 @@ func (m machine) check(state, cache string) []doctor.Line {
 			"modprobe -a overlay veth nf_tables nft_chain_nat xt_REDIRECT", m.inside(cache))
 	}
 	if m.ambient && err == nil {
-		add("ambient mesh", "sets of addresses can be made", "modprobe -a ip_set ip_set_hash_ip xt_set", m.ipset())
+		add("ambient mesh", "sets of addresses can be made, and rules have what its node agent asks of them", "modprobe -a "+ambientModules, m.netfilter())
 	}
 	add("lab addresses", "free ranges found", "remove a route from 10.0.0.0/8", m.ranges())
 	return lines
@@ -331,56 +330,6 @@ func tryVeth() error {
 	attrs.Name = "meshtrial-try"
 	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "meshtrial-peer"}); err != nil {
 		return fmt.Errorf("veth links cannot be made: %w", err)
-	}
-	return nil
-}
-
-// tryIPSet makes a set of addresses, as the node agent of an ambient mesh does for the
-// kubelet's probes, in a network namespace that ends with the call.
-func tryIPSet() error {
-	result := make(chan error, 1)
-	onOwnThread(func() {
-		err := unix.Unshare(unix.CLONE_NEWNET)
-		for name, family := range map[string]uint8{"meshtrial-try": unix.AF_INET, "meshtrial-try6": unix.AF_INET6} {
-			if err == nil {
-				err = netlink.IpsetCreate(name, "hash:ip", netlink.IpsetCreateOptions{Family: family})
-			}
-		}
-		result <- err
-	})
-	if err := <-result; err != nil {
-		return fmt.Errorf("the kernel makes no ipset of addresses, which an ambient mesh needs: %w", err)
-	}
-	return nil
-}
-
-// tryNftables asks the kernel for its generation of nftables' rules.
-func tryNftables() error {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
-	if err != nil {
-		return fmt.Errorf("the kernel has no netfilter: %w", err)
-	}
-	defer unix.Close(fd)
-	// A header (length, type, flags, sequence, port), then nfgenmsg.
-	request := make([]byte, 20)
-	order := binary.NativeEndian
-	order.PutUint32(request[0:], 20)
-	order.PutUint16(request[4:], unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETGEN)
-	order.PutUint16(request[6:], unix.NLM_F_REQUEST)
-	order.PutUint32(request[8:], 1)
-	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return fmt.Errorf("ask for nftables: %w", err)
-	}
-	unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 2})
-	answer := make([]byte, 4096)
-	n, _, err := unix.Recvfrom(fd, answer, 0)
-	if err != nil {
-		return fmt.Errorf("ask for nftables: %w", err)
-	}
-	if n >= 20 && order.Uint16(answer[4:]) == unix.NLMSG_ERROR {
-		if code := int32(order.Uint32(answer[16:])); code != 0 {
-			return fmt.Errorf("the kernel has no nftables: %w", unix.Errno(-code))
-		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -29,7 +30,7 @@ func fitMachine(t *testing.T) machine {
 		free:     func(string) (uint64, error) { return 50 << 30, nil },
 		files:    func() uint64 { return 20000 },
 		lookPath: func(name string) (string, error) { return "/bin/" + name, nil }, namespaces: works, ranges: works,
-		inside: func(string) error { return nil }, ipset: works,
+		inside: func(string) error { return nil }, netfilter: works,
 	}
 }
 
@@ -106,7 +107,7 @@ func TestRequirementsRoot(t *testing.T) {
 func TestRequirementsAmbient(t *testing.T) {
 	m := fitMachine(t)
 	m.uid = 0
-	m.ipset = func() error { return errors.New("no such set type") }
+	m.netfilter = func() error { return errors.New("no such set type") }
 	if failed := failures(m.check("/state", "/cache")); failed["ambient mesh"].Detail != "" {
 		t.Errorf("asked of a lab without one: %+v", failed)
 	}
@@ -114,6 +115,22 @@ func TestRequirementsAmbient(t *testing.T) {
 	failed := failures(m.check("/state", "/cache"))
 	if line := failed["ambient mesh"]; !strings.Contains(line.Detail, "no such set type") || !strings.Contains(line.Mend, "ip_set") {
 		t.Errorf("%+v", failed)
+	}
+}
+
+// The kernel is asked for each thing that the rules of an ambient mesh have, by itself.
+func TestTryRules(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("namespaces take root")
+	}
+	for _, none := range []extension{{"meshtrial", false}, {"MESHTRIAL", true}, {"CONNMARK", false}, {"owner", true}} {
+		err := tryRules([]extension{{"mark", false}, none, {"REDIRECT", true}})
+		if err == nil || strings.Count(err.Error(), "iptables") != 1 || !strings.Contains(err.Error(), strconv.Quote(none.name)) {
+			t.Errorf("%+v: %v", none, err)
+		}
+	}
+	if err := tryNftables(); err != nil {
+		t.Error(err)
 	}
 }
 

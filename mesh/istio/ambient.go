@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +18,6 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // Names and ports of Istio's ambient mode.
@@ -24,6 +25,8 @@ import (
 const (
 	ztunnelName = "ztunnel"
 	agentName   = "istio-cni-node"
+	// agentContainer is its container, whatever the DaemonSet is called.
+	agentContainer = "install-cni"
 	// dataplaneMode is the label of a pod, or of a namespace, that is in the mesh.
 	dataplaneMode = "istio.io/dataplane-mode"
 	ambientMode   = "ambient"
@@ -37,61 +40,12 @@ const (
 // notAmbient tells what to do where there is no ambient mesh.
 const notAmbient = "on this machine: meshtrial lab up --ambient --ztunnel DIR; on a cluster: istioctl install --set profile=ambient"
 
-// Series of a ztunnel's statistics. It counts a connection when it passes it on, and
-// bytes as they pass.
-const (
-	openedTotal   = "istio_tcp_connections_opened_total"
-	sentTotal     = "istio_tcp_sent_bytes_total"
-	receivedTotal = "istio_tcp_received_bytes_total"
-)
-
 // ztunnels are the proxies on nodes.
 func ztunnels() mesh.Proxies {
 	return mesh.Proxies{Namespace: Namespace, Selector: "app=" + ztunnelName, Containers: []string{proxyContainer}, AdminPort: statsPort,
-		Admin: func(client *http.Client) mesh.Admin { return observe.ZtunnelAdmin{HTTPClient: client} },
-		Stats: `^(` + openedTotal + `|` + sentTotal + `|` + receivedTotal + `)\{`}
-}
-
-// ambientChecks prove that each connection of the generator went through ztunnel on
-// the client's side and again on the server's, between the two over HBONE, and that
-// the requests went along.
-func ambientChecks(e mesh.Evidence) []record.Check {
-	var checks []record.Check
-	for _, side := range []struct{ name, reporter, own string }{
-		{record.SideClient, "source", record.PartClientNode}, {record.SideServer, "destination", record.PartServerNode},
-	} {
-		part := side.own
-		if e.Way.Has(record.PartNode) { // it is both
-			part = record.PartNode
-		}
-		p := e.Read(part)
-		if !e.Way.Has(part) || p == nil {
-			continue
-		}
-		to := map[string]string{"reporter": side.reporter, "destination_workload": e.Endpoint.Service, "destination_workload_namespace": e.Endpoint.Namespace}
-		all := mesh.SumSeries(p.Rise, openedTotal, to)
-		passed := mesh.SumSeries(p.Rise, sentTotal, to) + mesh.SumSeries(p.Rise, receivedTotal, to)
-		to["connection_security_policy"] = "mutual_tls"
-		high, low := e.Connections, e.Connections-e.Probes
-		checks = append(checks,
-			mesh.Expect(side.name+"-ztunnel", all, float64(low+high)/2, float64(high-low)/2, "connections through ztunnel on the "+side.name+"'s side"),
-			mesh.Expect(side.name+"-hbone", mesh.SumSeries(p.Rise, openedTotal, to), all, 0, "of them over HBONE, with mutual TLS"),
-			carried(side.name, e, passed))
-	}
-	return checks
-}
-
-// carried checks that ztunnel passed the requests on, whose bodies are the least that
-// they weigh.
-func carried(side string, e mesh.Evidence, bytes float64) record.Check {
-	least := float64(e.Requests)
-	if f, ok := study.FactorByName(study.FactorPayload); ok {
-		if payload, ok := f.Value(e.Cell[study.FactorPayload]); ok {
-			least *= max(1, payload)
-		}
-	}
-	return record.Check{Name: side + "-ztunnel-bytes", OK: bytes >= least,
-		Detail: fmt.Sprintf("bytes through ztunnel on the %s's side: %.0f; the bodies of the %d requests have %.0f", side, bytes, e.Requests, least)}
+		Admin:  func(client *http.Client) mesh.Admin { return observe.ZtunnelAdmin{HTTPClient: client} },
+		Stats:  `^(` + strings.Join(ztunnelSeries, "|") + `)\{`,
+		Agents: mesh.Agents{Namespace: Namespace, Selector: "k8s-app=" + agentName, Containers: []string{agentContainer}}}
 }
 
 // readAmbient reads the DaemonSets of an ambient mesh.
@@ -152,6 +106,27 @@ func (f AsFound) refuseAmbient() error {
 	return nil
 }
 
+// Fits compares the version that a running ztunnel says with that of its DaemonSet,
+// which the run's header names: by a tag that was moved, or pulled before it was, a pod
+// may run another. A ztunnel that does not say its version is taken for what it should
+// be, as is any where the tag names no version.
+func (m *Mesh) Fits(place record.Place, running mesh.ProxyState) error {
+	i := slices.IndexFunc(m.Revision.ambient, func(c record.Component) bool { return c.Name == ztunnelName })
+	if place != record.PlaceNode || i < 0 {
+		return nil
+	}
+	named := m.Revision.ambient[i]
+	tag, says := strings.TrimPrefix(named.Version, "v"), strings.TrimPrefix(running.Version, "v")
+	_, told := minor(says)
+	_, known := minor(tag)
+	// A tag may say more than the version (1.31.1-distroless), or be of a minor version.
+	if !told || !known || isVersion(tag, says) || strings.HasPrefix(says, tag+".") {
+		return nil
+	}
+	return errs.WithHint(fmt.Errorf("istio: a ztunnel says that it is of Istio %s, and its DaemonSet has the image %s", running.Version, named.Source),
+		"kubectl -n %s rollout restart daemonset %s, or name the image that runs", Namespace, ztunnelName)
+}
+
 // ambientOn says whether an istiod's environment turns the ambient mode on.
 func ambientOn(env []corev1.EnvVar) bool {
 	for _, e := range env {
@@ -165,8 +140,11 @@ func ambientOn(env []corev1.EnvVar) bool {
 var reMinor = regexp.MustCompile(`^v?([0-9]+\.[0-9]+)([.-].*)?$`)
 
 // minorOf is the version of Istio in an image's tag, without its patch.
-func minorOf(image string) (string, bool) {
-	m := reMinor.FindStringSubmatch(mesh.Version(image))
+func minorOf(image string) (string, bool) { return minor(mesh.Version(image)) }
+
+// minor is a version without its patch.
+func minor(version string) (string, bool) {
+	m := reMinor.FindStringSubmatch(version)
 	if m == nil {
 		return "", false
 	}

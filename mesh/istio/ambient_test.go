@@ -48,15 +48,18 @@ func series(name, reporter, policy string) string {
 func ambientTrial(nodes int) mesh.Evidence {
 	cell := record.Cell{"sidecars": "ambient", "protocol": "http1", "payload": "1KiB"}
 	e := mesh.Evidence{Cell: cell, Endpoint: mesh.Endpoint{Service: "server-ambient", Namespace: "meshtrial-1", Port: 8080},
-		Requests: requests, Connections: connections, Way: study.WayOf(cell), Proxies: map[string]*mesh.Passed{}, Worker: map[string]float64{"requests": requests}}
+		Requests: requests, Connections: connections, Way: study.WayOf(cell), Proxies: map[string]*mesh.Passed{},
+		Worker: map[string]float64{"requests": requests, "connections": connections}, Wire: &mesh.Wire{Sent: requests * 1200, Read: requests * 1100}}
 	rise := func(reporters ...string) *mesh.Passed {
 		p := &mesh.Passed{Rise: map[string]float64{
 			`istio_tcp_connections_opened_total{destination_workload="other",destination_workload_namespace="meshtrial-1",reporter="source"}`: 5,
-		}}
+		}, Total: map[string]float64{}}
 		for _, r := range reporters {
 			p.Rise[series(openedTotal, r, "mutual_tls")] = connections
 			p.Rise[series(sentTotal, r, "mutual_tls")] = requests * 1100
 			p.Rise[series(receivedTotal, r, "mutual_tls")] = requests * 1200
+			// An earlier trial of the same pods had as many, and all of them have ended.
+			p.Total[series(openedTotal, r, "mutual_tls")], p.Total[series(closedTotal, r, "mutual_tls")] = 2*connections, connections+3
 		}
 		return p
 	}
@@ -90,12 +93,57 @@ func TestVerifyAmbient(t *testing.T) {
 				delete(e.Proxies[server].Rise, series(openedTotal, "destination", "mutual_tls"))
 				delete(e.Proxies[server].Rise, series(sentTotal, "destination", "mutual_tls"))
 				delete(e.Proxies[server].Rise, series(receivedTotal, "destination", "mutual_tls"))
-			}, []string{"server-ztunnel", "server-ztunnel-bytes"}},
+			}, []string{"server-ztunnel", "server-ztunnel-answers", "server-ztunnel-bytes", "worker-connections", "ztunnel-sides", "ztunnel-sides-answers"}},
+			"a byte too many":              {move(client, receivedTotal, "source", -1), []string{"client-ztunnel-bytes", "ztunnel-sides"}},
+			"an answer's byte lost":        {move(server, sentTotal, "destination", 1), []string{"server-ztunnel-answers", "ztunnel-sides-answers"}},
+			"the worker has one of others": {func(e *mesh.Evidence) { e.Worker["connections"]++ }, []string{"worker-connections"}},
+			"one failed": {func(e *mesh.Evidence) {
+				e.Proxies[client].Rise[series(failedTotal, "source", "unknown")] = 1
+			}, []string{"client-ztunnel-failed"}},
+			"more have ended than began": {func(e *mesh.Evidence) {
+				e.Proxies[server].Total[series(closedTotal, "destination", "mutual_tls")] = 2*connections + 1
+			}, []string{"server-ztunnel-open"}},
+			"an earlier trial's have not ended": {func(e *mesh.Evidence) {
+				e.Proxies[server].Total[series(closedTotal, "destination", "mutual_tls")] = 3
+			}, []string{"server-ztunnel-open"}},
+			"a request that nobody answered": {func(e *mesh.Evidence) {
+				e.Unknown = 1
+				e.Wire.Sent += 1200 // it may have got this far, or not
+				move(client, receivedTotal, "source", -500)(e)
+				e.Proxies[client].Rise[series(failedTotal, "source", "mutual_tls")] = 1
+			}, nil},
+			"more than it weighs": {func(e *mesh.Evidence) {
+				e.Unknown = 1
+				e.Wire.Sent += 1200
+				move(client, receivedTotal, "source", -1201)(e)
+			}, []string{"client-ztunnel-bytes", "ztunnel-sides"}},
+			"bodies alone are known": {func(e *mesh.Evidence) {
+				e.Wire = &mesh.Wire{Sent: requests * 1024, Read: requests * 1024, Bodies: true}
+			}, nil},
+			"fewer than the bodies": {func(e *mesh.Evidence) {
+				e.Wire = &mesh.Wire{Sent: requests * 1024, Read: requests*1100 + 1, Bodies: true}
+			}, []string{"client-ztunnel-answers", "server-ztunnel-answers"}},
+			"evidence of before bytes were noted": {func(e *mesh.Evidence) {
+				e.Wire = nil
+				for _, p := range e.Proxies {
+					for _, r := range []string{"source", "destination"} {
+						delete(p.Total, series(closedTotal, r, "mutual_tls"))
+					}
+				}
+			}, nil},
+			"another node's ztunnel": {func(e *mesh.Evidence) {
+				e.Beside = map[string]*mesh.Passed{"c": {Rise: map[string]float64{}}, "d": {Rise: map[string]float64{series(openedTotal, "source", "unknown"): 1}}}
+			}, []string{"ztunnel-beside"}},
 			"one in plain text": {func(e *mesh.Evidence) {
 				move(client, openedTotal, "source", 1)(e)
 				e.Proxies[client].Rise[series(openedTotal, "source", "unknown")] = 1
 			}, []string{"client-hbone"}},
 			"no requests on them": {func(e *mesh.Evidence) {
+				move(client, sentTotal, "source", requests*1100)(e)
+				move(client, receivedTotal, "source", requests*1200)(e)
+			}, []string{"client-ztunnel-answers", "client-ztunnel-bytes", "ztunnel-sides", "ztunnel-sides-answers"}},
+			"nor are the generator's bytes": {func(e *mesh.Evidence) {
+				e.Wire, e.Unknown = nil, 1 // the sides may differ
 				move(client, sentTotal, "source", requests*1100)(e)
 				move(client, receivedTotal, "source", requests*1200)(e)
 			}, []string{"client-ztunnel-bytes"}},
@@ -127,6 +175,39 @@ func TestVerifyAmbient(t *testing.T) {
 		if strings.Contains(c.Name, "ztunnel") || strings.Contains(c.Name, "hbone") {
 			t.Errorf("a cell with sidecars has the check %s", c.Name)
 		}
+	}
+	// Unless their nodes have one, which must have passed nothing on.
+	e := trial(nil)
+	e.Beside = map[string]*mesh.Passed{"a": {Rise: map[string]float64{
+		observe.Metric{Name: openedTotal, Labels: map[string]string{"reporter": "destination", "destination_workload": e.Endpoint.Service, "destination_workload_namespace": e.Endpoint.Namespace}}.Key(): 1,
+		`istio_tcp_connections_opened_total{destination_workload="other",destination_workload_namespace="meshtrial-1",reporter="source"}`:                                                                 5,
+	}}}
+	if got := failed((&Mesh{}).Verify(e)); !slices.Equal(got, []string{"ztunnel-beside"}) {
+		t.Errorf("a pod of no mesh that ztunnel served: %v", got)
+	}
+}
+
+// A ztunnel that runs is the one that the run's header names.
+func TestZtunnelFits(t *testing.T) {
+	for _, c := range []struct {
+		named, running string
+		fits           bool
+	}{
+		{"1.31-e94018b3-0123", "1.31-e94018b3", true}, {"1.31.1-distroless", "1.31.1", true}, {"v1.31.1", "1.31.1", true}, {"1.31", "1.31.4", true},
+		{"1.31.1", "1.31.2", false}, {"1.31.1", "1.30.1", false}, {"1.31-e94018b3-0123", "1.31-0f", false}, {"1.31.1", "1.31.10", false},
+		{"latest", "1.31.2", true}, {"sha256:0a", "1.31.2", true}, {"1.31.1", "unknown", true}, {"1.31.1", "", true},
+	} {
+		m := &Mesh{Revision: Revision{ambient: []record.Component{{Name: agentName, Version: "1.9.9"}, {Name: ztunnelName, Version: c.named, Source: "istio/ztunnel:" + c.named}}}}
+		err := m.Fits(record.PlaceNode, mesh.ProxyState{Version: c.running})
+		if (err == nil) != c.fits || err != nil && (!strings.Contains(err.Error(), "istio/ztunnel:"+c.named) || !strings.Contains(errs.Hint(err), "rollout restart")) {
+			t.Errorf("%q runs where %q is named: %v (%s)", c.running, c.named, err, errs.Hint(err))
+		}
+		if err := m.Fits(record.PlaceSidecar, mesh.ProxyState{Version: c.running}); err != nil {
+			t.Errorf("a sidecar: %v", err)
+		}
+	}
+	if err := (&Mesh{}).Fits(record.PlaceNode, mesh.ProxyState{Version: "1.31.1"}); err != nil {
+		t.Errorf("a run that names none: %v", err)
 	}
 }
 
@@ -170,7 +251,7 @@ func TestRefuseAmbient(t *testing.T) {
 		})
 	}
 	on := AsFound{istiods: []appsv1.Deployment{istiod}}
-	if got := on.Components(); len(got) != 2 || got[1].Name != ambientComponent {
+	if got := on.Components(); len(got) != 2 || !reflect.DeepEqual(got[1], record.Component{Name: ambientComponent, Version: "on", Source: record.SourceOfMode}) {
 		t.Errorf("a run does not name the mode of its istiod: %+v", got)
 	}
 	kube := fakecluster.New(set(ztunnelName, "istio/ztunnel:1.31.1"), set(agentName, "istio/install-cni:1.31.0"))

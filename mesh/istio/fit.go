@@ -126,7 +126,7 @@ func (f AsFound) Components() []record.Component {
 		if c := containerOf(&f.istiods[i].Spec.Template.Spec); c != nil {
 			out = append(out, record.Component{Name: "istiod", Version: mesh.Version(c.Image), Source: c.Image})
 			if ambientOn(c.Env) { // which its defaults for sidecars depend on too
-				out = append(out, record.Component{Name: ambientComponent, Version: "on"})
+				out = append(out, record.Component{Name: ambientComponent, Version: "on", Source: record.SourceOfMode})
 			}
 		}
 	}

@@ -67,6 +67,7 @@ var (
 	_ mesh.Rooted     = (*Mesh)(nil)
 	_ mesh.Configured = (*Mesh)(nil)
 	_ mesh.Watcher    = (*Mesh)(nil)
+	_ mesh.Fitter     = (*Mesh)(nil)
 )
 
 // Name returns "istio".

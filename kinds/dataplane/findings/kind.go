@@ -70,6 +70,7 @@ func dataMeasures(s *study.Study) []analysis.Measure {
 			return analysis.CPUPerRequest(t, part, record.CPU.TotalS)
 		}))
 	}
+	out = append(out, level(analysis.MeasureOf(study.FindingIdleNode, idleNode)), level(analysis.MeasureOf(study.FindingNodesNet, nodesNet)))
 	for _, part := range analysis.MemoryParts {
 		out = append(out, ofPart(part, "memory_"+part, func(_ *analysis.Observations, t *record.Trial) float64 { return analysis.Memory(t, part) }))
 	}

@@ -10,6 +10,9 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
+// unsteady are the parts whose use has no rate that is steady: none follows the requests.
+var unsteady = []string{record.PartControl, record.PartIdleNode, record.PartNodeAgent}
+
 // sampledCPU says of a run whose CPU the kubelets told how well it is known: the
 // usual error of a figure, the largest, and what no figure is beyond. Intervals
 // have the error in them as far as it varies from block to block.
@@ -27,8 +30,8 @@ func sampledCPU(o *analysis.Observations) []string {
 		}
 		for part, s := range t.Sampled {
 			used := t.CPU[part].TotalS()
-			if part == record.PartControl || used <= 0 {
-				continue // what it does has no rate that is steady
+			if slices.Contains(unsteady, part) || used <= 0 {
+				continue
 			}
 			shares = append(shares, s.ErrorS/used)
 			bound, gap = max(bound, (s.HighS-used)/used, (used-s.LowS)/used), max(gap, s.GapS)

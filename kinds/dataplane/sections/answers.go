@@ -39,7 +39,7 @@ func dataAnswers(f record.Findings) []string {
 	if fits := fitAnswers(f, a.top); len(fits) > 0 { // the study asks what CPU depends on
 		return slices.Concat(searches, fits, latency, limitAnswers(f))
 	}
-	return slices.Concat(searches, latency, cpuAnswers(f, a.top), limitAnswers(f))
+	return slices.Concat(searches, latency, cpuAnswers(f, a.top), nodeAnswers(f, a.top), limitAnswers(f))
 }
 
 // plainAnswers says what a study measured that compares nothing.

@@ -23,6 +23,7 @@ func Kind() report.Kind {
 			report.One(study.SectionTail, overheadTable),
 			report.One(study.SectionWaiting, waitingTable),
 			report.One(study.SectionCPU, cpuTable),
+			report.One(study.SectionNodes, nodesTable),
 			report.One(study.SectionThreads, threadsTable),
 			report.One(study.SectionLimits, limitsTable),
 			report.One(study.SectionMemory, memoryTable),

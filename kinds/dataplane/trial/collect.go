@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -149,7 +150,7 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 		Unknown:     total.Scheduled - answered,
 		Connections: result.Opened + result.Probes + total.Connects,
 		Probes:      result.Probes,
-		Way:         t.way, Proxies: map[string]*mesh.Passed{},
+		Way:         t.way, Proxies: map[string]*mesh.Passed{}, Wire: wireOf(&t.spec, total),
 		Extensions: t.server.extended, FiltersVary: t.o.Study.HasParts(),
 	}
 	out.Counters = map[string]map[string]float64{}
@@ -174,8 +175,42 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 		of, values, err := risen(part, before, after)
 		e.Proxies[part] = &mesh.Passed{Rise: note(part, values, err), Total: now.Values(), State: t.proxies[part].State, Of: of}
 		t.withoutWorkers(out.Counters[part])
+		t.carriedConnections(out, part, out.Counters[part], e.Endpoint)
+	}
+	for node, now := range after.beside {
+		rise, err := now.Since(before.beside[node])
+		if err != nil {
+			t.seen.Unread = append(t.seen.Unread, record.Check{Name: verdict.UnreadCounters + record.PartIdleNode, Detail: fmt.Sprintf("node %s: %v", node, err)})
+			continue
+		}
+		if e.Beside == nil {
+			e.Beside = map[string]*mesh.Passed{}
+		}
+		e.Beside[node] = &mesh.Passed{Rise: rise, State: t.beside[node].State}
 	}
 	return e
+}
+
+// wireOf is what passed on the connections of generators.
+func wireOf(spec *load.Spec, all *load.Window) *mesh.Wire {
+	return &mesh.Wire{Sent: all.BytesSent, Read: all.BytesRead, Bodies: !spec.CountsWire()}
+}
+
+// carrier is a mesh whose proxies on nodes tell which connections they carried.
+type carrier interface {
+	Carried(rise map[string]float64, to mesh.Endpoint) record.Connections
+}
+
+// carriedConnections notes those of a proxy on a node.
+func (t *trialRun) carriedConnections(out *record.Trial, part string, rise map[string]float64, to mesh.Endpoint) {
+	m, ok := t.o.Mesh.(carrier)
+	if p, _ := record.ProxyOf(part); !ok || rise == nil || p.Place != record.PlaceNode {
+		return
+	}
+	if out.Connections == nil {
+		out.Connections = map[string]record.Connections{}
+	}
+	out.Connections[part] = m.Carried(rise, to)
 }
 
 // risen is how far the statistics of a part's proxy rose, or of those of all hands

@@ -32,8 +32,9 @@ type deployed struct {
 	loads   map[study.Variant][]*loadRole // several where cells ask for several
 	workers map[study.Variant]*workerRole
 	// onNodes are the mesh's proxies by node, others those with pods of their
-	// own by part, as far as the plan's requests pass them.
-	onNodes, others map[string]site.Pod
+	// own by part, as far as the plan's requests pass them. agents bring pods to
+	// onNodes, by node.
+	onNodes, others, agents map[string]site.Pod
 	// profilers are there if the study asks for profiles.
 	profilers *site.ProfileRoles
 	// headers are what requests carry for parts of sidecars, in all cells.

@@ -42,6 +42,9 @@ func (dataPlane) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) (
 	if _, err := findPlaces(ctx, o.Lab, plan, nil); err != nil {
 		return nil, err
 	}
+	if err := checkSpread(ctx, o.Lab, plan); err != nil {
+		return nil, err
+	}
 	return o.Mesh.Check(ctx, o.Lab.RESTConfig(), Asks(plan).Proxies)
 }
 

@@ -3,10 +3,12 @@ package trial
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,13 +20,26 @@ func findPlaces(ctx context.Context, l lab.Lab, plan *study.Plan, recorded []rec
 	if !plan.Placed() {
 		return nil, nil
 	}
+	open, err := openNodes(ctx, l, study.FactorPlacement)
+	if err != nil {
+		return nil, err
+	}
+	hint := "it takes nodes that are ready, without taints, and for other zones with labels " + corev1.LabelTopologyZone
+	if l.Kind() == lab.KindLocal {
+		hint = "`meshtrial lab down`, and the run starts a lab with the nodes that the study needs; or `meshtrial lab up --nodes N --zones A,B`"
+	}
+	return plan.Places(open, study.PlacesKept(recorded), hint)
+}
+
+// openNodes are the nodes that the scheduler may put any pod on; a factor wants to know.
+func openNodes(ctx context.Context, l lab.Lab, factor string) ([]study.NodeAt, error) {
 	kube, err := kubernetes.NewForConfig(l.RESTConfig())
 	if err != nil {
 		return nil, err
 	}
 	nodes, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("list the nodes, for factor %s: %w", study.FactorPlacement, err)
+		return nil, fmt.Errorf("list the nodes, for factor %s: %w", factor, err)
 	}
 	var open []study.NodeAt
 	for i := range nodes.Items {
@@ -32,11 +47,33 @@ func findPlaces(ctx context.Context, l lab.Lab, plan *study.Plan, recorded []rec
 			open = append(open, nodeAt(&nodes.Items[i]))
 		}
 	}
-	hint := "it takes nodes that are ready, without taints, and for other zones with labels " + corev1.LabelTopologyZone
-	if l.Kind() == lab.KindLocal {
-		hint = "`meshtrial lab down`, and the run starts a lab with the nodes that the study needs; or `meshtrial lab up --nodes N --zones A,B`"
+	return open, nil
+}
+
+// checkSpread refuses several generators whose requests may pass different proxies, by
+// the nodes that the cluster has now.
+func checkSpread(ctx context.Context, l lab.Lab, plan *study.Plan) error {
+	if !slices.ContainsFunc(plan.Cells, study.Scattered) {
+		return nil
 	}
-	return plan.Places(open, study.PlacesKept(recorded), hint)
+	open, err := openNodes(ctx, l, study.FactorGenerators)
+	if err != nil {
+		return err
+	}
+	return refuseSpread(plan, len(open))
+}
+
+// refuseSpread is checkSpread with so many nodes: where proxies on them carry requests,
+// those of a generator beside the worker's pod pass another way than those of one
+// elsewhere.
+func refuseSpread(plan *study.Plan, nodes int) error {
+	for _, cell := range plan.Cells {
+		if nodes > 1 && study.Scattered(cell) {
+			return runner.Placed(plan, cell, fmt.Errorf("%d generators may come to be on the worker's node and on others, where other proxies carry their requests: the cluster has %d nodes that pods can go to", study.GeneratorsIn(cell), nodes),
+				fmt.Sprintf("%s: %s or %s has all of them on one node", study.FactorPlacement, study.PlacementOtherNode, study.PlacementSameNode), study.FactorGenerators)
+		}
+	}
+	return nil
 }
 
 // takesPods says that the scheduler may put any pod on a node.

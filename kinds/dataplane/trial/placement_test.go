@@ -115,3 +115,28 @@ func TestNodeAt(t *testing.T) {
 		t.Errorf("without a zone: %q", got)
 	}
 }
+
+const scatteredStudy = `
+name: scattered
+question: Which way?
+settings: {connections: 6}
+factors: {sidecars: [none, ambient], generators: [1, 3]}
+baseline: {sidecars: none}
+`
+
+// Several generators where proxies on nodes carry requests are refused on several nodes,
+// with their place in the study, unless all of them are on one.
+func TestRefuseSpread(t *testing.T) {
+	err := refuseSpread(studytest.Plan(t, scatteredStudy), 3)
+	if err == nil || !strings.Contains(err.Error(), "3 generators may come to be on the worker's node and on others") || !strings.Contains(err.Error(), "test.yaml:5") {
+		t.Errorf("three nodes: %v", err)
+	}
+	if err := refuseSpread(studytest.Plan(t, scatteredStudy), 1); err != nil {
+		t.Errorf("one node: %v", err)
+	}
+	for _, set := range []string{"placement=other-node", "placement=same-node", "sidecars=[none,both]", "generators=1"} {
+		if err := refuseSpread(studytest.Plan(t, scatteredStudy, set), 3); err != nil {
+			t.Errorf("%s: %v", set, err)
+		}
+	}
+}

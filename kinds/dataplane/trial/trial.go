@@ -39,6 +39,9 @@ type trialRun struct {
 	way     record.Way
 	proxies map[string]site.Pod
 	more    map[string]site.Pod
+	// beside are proxies of the trial's nodes that its requests do not pass, agents
+	// what brings pods to the proxies of these nodes; by node.
+	beside, agents map[string]site.Pod
 
 	targets map[string][]observe.Target // by node
 	started loadcontrol.Started         // of the first hand
@@ -55,7 +58,8 @@ type trialRun struct {
 type counters struct {
 	worker  workercontrol.Counters
 	proxies map[string]observe.ProxyStats
-	configs map[string][]byte // in force after the trial, only then
+	beside  map[string]observe.ProxyStats // of proxies that are not on the way, by node
+	configs map[string][]byte             // in force after the trial, only then
 }
 
 // observed is a window of the generator's intervals [from, to), and what was seen
@@ -91,6 +95,7 @@ func newTrial(d *deployed, o *runner.Options, job runner.Job) (*trialRun, error)
 		t.spec.DurationS += overdue.Seconds()
 	}
 	t.spec.Headers = append(t.spec.Headers, d.headers...)
+	t.setBeside()
 	if err := t.spec.Validate(); err != nil {
 		return nil, err
 	}
@@ -120,6 +125,16 @@ func (t *trialRun) findTargets() {
 			add(name, t.more[name], container)
 		}
 	}
+	for _, pod := range t.beside {
+		for _, container := range t.o.Mesh.Proxies(record.PlaceNode).Containers {
+			add(record.PartIdleNode, pod, container)
+		}
+	}
+	for _, pod := range t.agents {
+		for _, container := range t.o.Mesh.Proxies(record.PlaceNode).Agents.Containers {
+			add(record.PartNodeAgent, pod, container)
+		}
+	}
 	for i, pod := range t.d.Control {
 		target := observe.Target{Name: fmt.Sprintf("%s-%d", record.PartControl, i), PodUID: pod.UID, Pod: pod.Namespace + "/" + pod.Name}
 		if !t.d.Kubelets {
@@ -136,7 +151,7 @@ func (t *trialRun) findTargets() {
 // measure runs the trial and returns its record, not judged yet, and its histogram log. An error
 // means that the trial could not be carried through.
 func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
-	out := record.Trial{Schema: record.Schema, Cell: t.cell, Deployment: t.d.deployment, Way: t.way, Nodes: t.on(), Started: time.Now().UTC()}
+	out := record.Trial{Schema: record.Schema, Cell: t.cell, Deployment: t.d.deployment, Way: t.way, IdleNodes: len(t.beside), Nodes: t.on(), Started: time.Now().UTC()}
 	var err error
 	if t.before, err = t.count(ctx); err != nil {
 		return out, nil, err
@@ -215,7 +230,7 @@ func (t *trialRun) counted(out *record.Trial, sampled map[string]edges, idle map
 
 // count reads the counters of worker and proxies.
 func (t *trialRun) count(ctx context.Context) (counters, error) {
-	c := counters{proxies: map[string]observe.ProxyStats{}}
+	c := counters{proxies: map[string]observe.ProxyStats{}, beside: map[string]observe.ProxyStats{}}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		if c.worker, err = t.server.api.Counters(ctx); err != nil {
@@ -224,24 +239,26 @@ func (t *trialRun) count(ctx context.Context) (counters, error) {
 		return err
 	})
 	var mu sync.Mutex
-	read := func(name string, pod site.Pod) {
-		part := partOf(name)
+	read := func(into map[string]observe.ProxyStats, name, noun, wanted string, pod site.Pod) {
 		group.Go(func() error {
-			stats, err := pod.Proxy.Stats(ctx, proxiesOf(t.o.Mesh, part).Stats)
+			stats, err := pod.Proxy.Stats(ctx, wanted)
 			if err != nil {
-				return fmt.Errorf("counters of %s: %w", nounOf(part), err)
+				return fmt.Errorf("counters of %s: %w", noun, err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			c.proxies[name] = stats
+			into[name] = stats
 			return nil
 		})
 	}
-	for part, pod := range t.proxies {
-		read(part, pod)
+	for _, pods := range []map[string]site.Pod{t.proxies, t.more} {
+		for name, pod := range pods {
+			part := partOf(name)
+			read(c.proxies, name, nounOf(part), proxiesOf(t.o.Mesh, part).Stats, pod)
+		}
 	}
-	for name, pod := range t.more {
-		read(name, pod)
+	for node, pod := range t.beside {
+		read(c.beside, node, "the proxy of node "+node, t.o.Mesh.Proxies(record.PlaceNode).Stats, pod)
 	}
 	return c, group.Wait()
 }

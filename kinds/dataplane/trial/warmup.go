@@ -117,7 +117,9 @@ func cpuShare(before, after observe.Snapshot) float64 {
 		if err != nil {
 			return math.NaN()
 		}
-		if partOf(name) != record.PartControl {
+		switch partOf(name) {
+		case record.PartControl, record.PartIdleNode, record.PartNodeAgent: // none follows the requests
+		default:
 			total += cpu.TotalS()
 		}
 	}

@@ -3,9 +3,12 @@ package trial
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
@@ -32,7 +35,7 @@ func nounOf(part string) string {
 func (d *deployed) findShared(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
-	d.onNodes, d.others = map[string]site.Pod{}, map[string]site.Pod{}
+	d.onNodes, d.others, d.agents = map[string]site.Pod{}, map[string]site.Pod{}, map[string]site.Pod{}
 	for _, cell := range d.cells {
 		for _, part := range study.WayOf(cell) {
 			p, _ := record.ProxyOf(part)
@@ -44,14 +47,20 @@ func (d *deployed) findShared(ctx context.Context) error {
 				return fmt.Errorf("mesh %s has no proxy that is %s", d.o.Mesh.Name(), p.Noun)
 			}
 			if p.Place != record.PlaceNode {
-				if err := d.find(ctx, d.others, part, proxies, ""); err != nil {
+				if err := d.find(ctx, d.others, part, p.Place, proxies, ""); err != nil {
 					return err
 				}
 				continue
 			}
-			for _, node := range d.nodes() {
-				if err := d.find(ctx, d.onNodes, node, proxies, node); err != nil {
+			for _, node := range d.nodesToo() {
+				if err := d.find(ctx, d.onNodes, node, p.Place, proxies, node); err != nil {
 					return err
+				}
+				if agents := proxies.Agents; len(agents.Containers) > 0 {
+					pods := mesh.Proxies{Namespace: agents.Namespace, Selector: agents.Selector}
+					if err := d.find(ctx, d.agents, node, "", pods, node); err != nil {
+						return err
+					}
 				}
 			}
 		}
@@ -59,8 +68,19 @@ func (d *deployed) findShared(ctx context.Context) error {
 	return nil
 }
 
-// find notes a proxy's pod under a key, once.
-func (d *deployed) find(ctx context.Context, into map[string]site.Pod, key string, proxies mesh.Proxies, node string) error {
+// nodesToo are the nodes of the run's pods, and those that share a machine with them:
+// whoever accounts for that looks at all of them.
+func (d *deployed) nodesToo() []string {
+	here := map[string][]observe.Target{}
+	for _, node := range d.nodes() {
+		here[node] = nil
+	}
+	d.WithNodesHere(here)
+	return slices.Sorted(maps.Keys(here))
+}
+
+// find notes the pod of a proxy at a place under a key, once.
+func (d *deployed) find(ctx context.Context, into map[string]site.Pod, key string, at record.Place, proxies mesh.Proxies, node string) error {
 	if _, known := into[key]; known {
 		return nil
 	}
@@ -68,6 +88,9 @@ func (d *deployed) find(ctx context.Context, into map[string]site.Pod, key strin
 		pod, err := d.FindProxy(ctx, proxies, node)
 		if err == nil {
 			into[key] = pod
+			if fitter, ok := d.o.Mesh.(mesh.Fitter); ok && pod.State != nil {
+				return fitter.Fits(at, *pod.State)
+			}
 			return nil
 		}
 		if wake.Pause(ctx, toldLook) != nil {
@@ -119,4 +142,31 @@ func (t *trialRun) has(part string, pod site.Pod) bool {
 		}
 	}
 	return false
+}
+
+// setBeside notes the proxies of the trial's nodes that its requests do not pass, and
+// what brings pods to any of them.
+func (t *trialRun) setBeside() {
+	t.beside, t.agents = map[string]site.Pod{}, map[string]site.Pod{}
+	passed := map[string]bool{}
+	for _, pods := range []map[string]site.Pod{t.proxies, t.more} {
+		for _, pod := range pods {
+			passed[pod.UID] = true
+		}
+	}
+	nodes := map[string][]observe.Target{t.server.pod.Node: nil}
+	for _, h := range t.hands {
+		nodes[h.pod.Node] = nil
+	}
+	if t.d.Site != nil {
+		t.d.WithNodesHere(nodes)
+	}
+	for node := range nodes {
+		if pod, ok := t.d.onNodes[node]; ok && !passed[pod.UID] {
+			t.beside[node] = pod
+		}
+		if pod, ok := t.d.agents[node]; ok {
+			t.agents[node] = pod
+		}
+	}
 }

@@ -371,8 +371,8 @@ export interface CellSummary {
     readonly schedule_lag_p99_us: number;
     readonly schedule?: ScheduleSummary;
     /**
-     * Connections by pod (PartGenerator, PartWorker), each number the median
-     * over trials.
+     * Connections by pod (PartGenerator, PartWorker) and proxy of a node, each number
+     * the median over trials.
      */
     readonly connections?: {
         readonly [k: string]: Connections;

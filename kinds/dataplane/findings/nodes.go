@@ -1,0 +1,57 @@
+package findings
+
+import (
+	"math"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// A proxy on a node runs whether requests pass it or not. What it uses without any is
+// seen in the windows of the cells whose requests pass none, which take turns in the
+// same blocks with those whose requests do: so what a machine drifts by cancels. Those
+// windows are not silent: other pods' requests, and what the control plane sends, are
+// in both.
+
+// idleNode is what one proxy of a node uses in the window of a trial whose requests pass
+// none, in thousandths of a CPU; NaN of other trials.
+func idleNode(_ *analysis.Observations, t *record.Trial) float64 {
+	cpu, ok := t.CPU[record.PartIdleNode]
+	if !ok || t.IdleNodes == 0 || t.Window.Seconds <= 0 || len(study.WayOfTrial(t).At(record.PlaceNode)) > 0 {
+		return math.NaN()
+	}
+	return cpu.TotalS() * 1e3 / t.Window.Seconds / float64(t.IdleNodes)
+}
+
+// idleIn is the mean of that over the trials of a block; NaN if it has none.
+func idleIn(o *analysis.Observations, block int) float64 {
+	sum, n := 0.0, 0
+	for cell := range o.Plan.Cells {
+		for _, t := range o.ValidIn(cell, block) {
+			if v := idleNode(o, t); !math.IsNaN(v) {
+				sum, n = sum+v, n+1
+			}
+		}
+	}
+	return sum / float64(n)
+}
+
+// nodesNet is what the proxies of nodes that a trial's requests pass use for each of
+// them, in microseconds, less what as many use without requests.
+func nodesNet(o *analysis.Observations, t *record.Trial) float64 {
+	parts := study.WayOfTrial(t).At(record.PlaceNode)
+	if len(parts) == 0 || t.Load == nil || t.Load.Completed <= 0 {
+		return math.NaN()
+	}
+	used := 0.0
+	for _, part := range parts {
+		used += analysis.CPUPerRequest(t, part, record.CPU.TotalS)
+	}
+	nodes := map[string]bool{} // several generators may be on several
+	for _, at := range t.Nodes {
+		nodes[at.Name] = true
+	}
+	idle := idleIn(o, t.Block) * 1e-3 * float64(max(len(parts), len(nodes))) * t.Window.Seconds
+	return used - idle*1e6/float64(t.Load.Completed)
+}

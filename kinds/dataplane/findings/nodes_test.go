@@ -1,0 +1,60 @@
+package findings
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// onNodes has the requests of the cells with sidecars carried by a proxy on each of two
+// nodes: these use 5 thousandths of a CPU each without requests, and 80 us more for each
+// request together.
+func onNodes(t *record.Trial) {
+	idle := 0.005 * t.Window.Seconds
+	t.Nodes = map[string]record.NodeAt{record.PartGenerator: {Name: "a"}, record.PartWorker: {Name: "b"}}
+	delete(t.CPU, record.PartClientProxy)
+	delete(t.CPU, record.PartServerProxy)
+	if t.Cell[study.FactorSidecars] == study.SidecarsNone {
+		t.CPU[record.PartIdleNode], t.IdleNodes = record.CPU{UserS: 2 * idle}, 2
+		return
+	}
+	t.Way = record.Way{record.PartClientNode, record.PartServerNode}
+	for _, part := range t.Way {
+		t.CPU[part] = record.CPU{UserS: idle + 40e-6*float64(t.Load.Completed)}
+	}
+}
+
+// What proxies on nodes use without requests is told apart from what these cost.
+func TestProxiesOnNodes(t *testing.T) {
+	w := analysistest.Quiet()
+	w.Spoil = onNodes
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.RateStudy, 6, 5, w))
+	near := func(name string, cell record.Cell, want float64, unit string) {
+		t.Helper()
+		x := analysistest.Get(t, f, name, cell)
+		if math.Abs(x.Estimate-want) > 0.02*want || x.Unit != unit || x.Verdict != record.VerdictMeasured {
+			t.Errorf("%s of %v: %+v, want %g %s", name, cell, x, want, unit)
+		}
+	}
+	for _, rate := range []string{"250", "1000", "3000"} {
+		near(study.FindingIdleNode, record.Cell{"sidecars": "none", "rate": rate}, 5, "mCPU")
+		near(study.FindingNodesNet, record.Cell{"sidecars": "both", "rate": rate}, 80, "us/request")
+	}
+	for _, x := range f.Findings {
+		if x.Name == study.FindingIdleNode && x.Cell["sidecars"] == "both" || x.Name == study.FindingNodesNet && x.Cell["sidecars"] == "none" {
+			t.Errorf("%+v", x)
+		}
+	}
+	// Without a cell whose requests pass none nobody knows the idle part.
+	text := strings.Replace(strings.Replace(analysistest.RateStudy, "sidecars: [none, both]", "sidecars: [both]", 1), "baseline: {sidecars: none}\n", "", 1)
+	f = analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 5, w))
+	for _, x := range f.Findings {
+		if strings.HasPrefix(x.Name, "cpu_of_") {
+			t.Errorf("%+v", x)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package sections
+
+import (
+	"fmt"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// nodesTable has what proxies on nodes use: where requests pass them at a thousand
+// requests per second, and elsewhere without any.
+func nodesTable(f record.Findings) report.Table {
+	t := report.Table{Title: "Proxies on nodes", Columns: append(report.FactorColumns(f),
+		report.Column{Head: "mCPU at 1,000 requests/s", Right: true, Keep: 9}, report.Column{Head: "for the requests alone", Right: true, Keep: 8},
+		report.Column{Head: "mCPU without requests, each", Right: true, Keep: 8}, report.Column{Head: "memory, MB", Right: true, Keep: 6},
+		report.Column{Head: "threads", Right: true, Keep: 4}, report.Column{Head: "connections", Right: true, Keep: 5})}
+	s := report.Scale{Div: 1}
+	figure := func(name string, cell record.Cell) report.Text {
+		x, ok := findingOf(f, name, cell)
+		if !ok || x.Verdict == record.VerdictInvalid {
+			return report.Text{S: "–", Style: report.StyleDim}
+		}
+		return report.Text{S: s.Interval(x.Estimate, x.Low, x.High)}
+	}
+	for _, c := range f.Cells {
+		parts := c.Way.At(record.PlaceNode)
+		if len(parts) == 0 {
+			if _, idle := findingOf(f, study.FindingIdleNode, c.Cell); !idle {
+				continue
+			}
+			parts = []string{record.PartIdleNode}
+		}
+		sum := sumOfNodes(c, parts)
+		gross := report.Text{S: "–", Style: report.StyleDim}
+		if parts[0] != record.PartIdleNode && sum.cpu > 0 {
+			// A microsecond a request is a thousandth of a CPU at a thousand requests per second.
+			gross = report.Text{S: s.Plain(sum.cpu)}
+		}
+		row := append(report.FactorTexts(f, c.Cell), gross, figure(study.FindingNodesNet, c.Cell), figure(study.FindingIdleNode, c.Cell))
+		for _, n := range []struct {
+			v    float64
+			text string
+		}{{sum.memory, s.Plain(sum.memory / 1e6)}, {float64(sum.threads), fmt.Sprint(sum.threads)}, {float64(sum.connections), fmt.Sprint(sum.connections)}} {
+			if n.v == 0 {
+				row = append(row, report.Text{S: "–", Style: report.StyleDim})
+				continue
+			}
+			row = append(row, report.Text{S: n.text})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "All proxies of a row together; what they do for other pods is in it. Without requests: in windows whose requests pass none. "+
+			"For the requests alone: less that, in the same blocks. Connections: of the generator, per trial.")
+	}
+	return t
+}
+
+// nodesUse is what the proxies on nodes of a cell use together.
+type nodesUse struct {
+	cpu, memory float64 // microseconds a request, bytes
+	threads     int
+	connections int64
+}
+
+func sumOfNodes(c record.CellSummary, parts []string) (sum nodesUse) {
+	for _, part := range parts {
+		cpu := c.CPUPerRequest[part]
+		sum.cpu += cpu.UserUS + cpu.SystemUS
+		sum.memory += float64(c.MemoryBytes[part])
+		for _, r := range c.Threads[part].Rows {
+			sum.threads += r.Threads
+		}
+		// Both sides count each; where one proxy is both, it does so twice.
+		sum.connections = max(sum.connections, c.Connections[part].Opened, c.Connections[part].Accepted)
+	}
+	return sum
+}
+
+// findingOf is a cell's finding of a name.
+func findingOf(f record.Findings, name string, cell record.Cell) (record.Finding, bool) {
+	for _, x := range f.Findings {
+		if x.Name == name && x.Cell.Key() == cell.Key() {
+			return x, true
+		}
+	}
+	return record.Finding{}, false
+}
+
+// nodeAnswers says which part of what proxies on nodes use is for requests, over the
+// cells that have top's levels.
+func nodeAnswers(f record.Findings, top record.Cell) []string {
+	net, ok := onlyFinding(f, study.FindingNodesNet, top)
+	if !ok {
+		return nil
+	}
+	low, high, n := 0.0, 0.0, 0
+	for _, x := range f.Findings {
+		if x.Name != study.FindingIdleNode || x.Verdict != record.VerdictMeasured {
+			continue
+		}
+		if n == 0 || x.Estimate < low {
+			low = x.Estimate
+		}
+		high, n = max(high, x.Estimate), n+1
+	}
+	if n == 0 {
+		return nil
+	}
+	idle := report.Scale{Div: 1, Unit: "mCPU"}
+	each := idle.Value(high)
+	if n > 1 {
+		each = "between " + idle.Plain(low) + " and " + idle.Value(high)
+	}
+	return []string{fmt.Sprintf("Of what proxies on nodes use, %s is for a request itself; each uses %s without any.",
+		report.Scale{Div: 1, Unit: "µs"}.Quantity(net.Estimate, net.Low, net.High), each)}
+}

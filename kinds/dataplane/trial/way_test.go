@@ -1,0 +1,115 @@
+package trial
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/load/loadtest"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/none"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Proxies of the trial's nodes that its requests do not pass are parts of their own,
+// and so is what brings pods to any of them.
+func TestBesideTheWay(t *testing.T) {
+	on := func(name string) site.Pod {
+		return site.Pod{UID: "on-" + name, Node: name, Containers: map[string]string{"proxy": "id-" + name}}
+	}
+	for _, c := range []struct {
+		sidecars, client, server string
+		beside                   []string
+		parts                    map[string][]string // by node
+	}{
+		{study.SidecarsAmbient, "a", "b", nil, map[string][]string{"a": {record.PartClientNode, record.PartNodeAgent}, "b": {record.PartServerNode, record.PartNodeAgent}}},
+		{study.SidecarsAmbient, "a", "a", nil, map[string][]string{"a": {record.PartNode, record.PartNodeAgent}}},
+		{study.SidecarsNone, "a", "b", []string{"a", "b"}, map[string][]string{"a": {record.PartIdleNode, record.PartNodeAgent}, "b": {record.PartIdleNode, record.PartNodeAgent}}},
+		{study.SidecarsNone, "a", "a", []string{"a"}, map[string][]string{"a": {record.PartIdleNode, record.PartNodeAgent}}},
+	} {
+		d := &deployed{Site: &site.Site{}, onNodes: map[string]site.Pod{}, agents: map[string]site.Pod{}}
+		for _, node := range []string{"a", "b", "c"} {
+			d.onNodes[node] = on(node)
+			d.agents[node] = site.Pod{UID: "agent-" + node, Node: node, Containers: map[string]string{"agent": "agent-" + node}}
+		}
+		trial := &trialRun{d: d, o: &runner.Options{Mesh: nodeMesh{}}, cell: record.Cell{study.FactorSidecars: c.sidecars}, server: &workerRole{pod: site.Pod{Node: c.server}}}
+		if err := trial.setHands([]*loadRole{{pod: site.Pod{Node: c.client}}}); err != nil {
+			t.Fatal(err)
+		}
+		trial.setBeside()
+		if got := slices.Sorted(maps.Keys(trial.beside)); !slices.Equal(got, c.beside) {
+			t.Errorf("%+v: beside %v", c, got)
+		}
+		trial.findTargets()
+		for node, want := range c.parts {
+			var got []string
+			for _, target := range trial.targets[node] {
+				got = append(got, target.Name)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%+v: node %s has the parts %v, want %v", c, node, got, want)
+			}
+		}
+		if len(trial.targets) != len(c.parts) {
+			t.Errorf("%+v: targets %v", c, trial.targets)
+		}
+	}
+}
+
+// nodeMesh is a mesh of proxies on nodes.
+type nodeMesh struct{ none.Mesh }
+
+func (nodeMesh) Proxies(place record.Place) mesh.Proxies {
+	if place != record.PlaceNode {
+		return mesh.Proxies{}
+	}
+	return mesh.Proxies{Containers: []string{"proxy"}, Agents: mesh.Agents{Containers: []string{"agent"}}}
+}
+
+func (nodeMesh) Carried(rise map[string]float64, to mesh.Endpoint) record.Connections {
+	return record.Connections{Opened: int64(rise["opened to "+to.Service])}
+}
+
+// What proxies beside the way counted is in the evidence, and what one on it carried in
+// the record.
+func TestEvidenceOfNodes(t *testing.T) {
+	plan := studytest.Plan(t, studytest.ThreeCells)
+	stats := func(v float64) observe.ProxyStats {
+		return observe.ProxyStats{Taken: time.Unix(100, 0), NoUptime: true, Counters: map[string]float64{"opened to server": v}}
+	}
+	read := func(on, beside float64) counters {
+		return counters{proxies: map[string]observe.ProxyStats{record.PartNode: stats(on)}, beside: map[string]observe.ProxyStats{"c": stats(beside)}}
+	}
+	trial := &trialRun{o: &runner.Options{Study: plan.Study, Mesh: nodeMesh{}}, cell: plan.Cells[0], client: &loadRole{}, server: &workerRole{Workload: mesh.Workload{Name: "server"}},
+		spec: load.Spec{URL: "http://server:8080/", Protocol: "http1"}}
+	out, sent := &record.Trial{}, loadtest.Result(load.Account{Scheduled: 1, Completed: 1}, 4, 0)
+	sent.Intervals[0].BytesSent, sent.Intervals[0].BytesRead = 11, 7
+	e := trial.evidence(out, sent, read(2, 5), read(6, 5))
+	if got := e.Beside["c"]; got == nil || got.Rise["opened to server"] != 0 || len(trial.seen.Unread) != 0 {
+		t.Errorf("beside %+v, unread %+v", e.Beside, trial.seen.Unread)
+	}
+	if got := out.Connections[record.PartNode]; got.Opened != 4 {
+		t.Errorf("connections %+v", out.Connections)
+	}
+	if e.Wire == nil || *e.Wire != (mesh.Wire{Sent: 11, Read: 7}) {
+		t.Errorf("on the wire %+v", e.Wire)
+	}
+	for _, spec := range []load.Spec{{URL: "https://server:8443/", Protocol: "http1"}, {URL: "http://server:8081/", Protocol: "http2"}, {URL: "grpc://server:8082", Protocol: "grpc"}} {
+		trial.spec = spec
+		if e := trial.evidence(out, sent, read(2, 5), read(6, 5)); !e.Wire.Bodies {
+			t.Errorf("%s: frames and records are counted", spec.URL)
+		}
+	}
+	// One that began anew has not told what it passed on.
+	e = trial.evidence(out, sent, read(2, 5), read(6, 4))
+	if unread := trial.seen.Unread; len(e.Beside) != 0 || len(unread) != 1 || unread[0].Name != "counters-"+record.PartIdleNode {
+		t.Errorf("beside %+v, unread %+v", e.Beside, unread)
+	}
+}

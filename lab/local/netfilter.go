@@ -1,0 +1,132 @@
+package local
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// extension is a match or a target of iptables.
+type extension struct {
+	name   string
+	target bool
+}
+
+// ambientExtensions are those in the rules of the node agent of an ambient mesh, in the
+// pods' networks and in the node's. See istio's cni/pkg/iptables, AppendInpodRules and
+// AppendHostRules.
+var ambientExtensions = []extension{
+	{"set", false}, {"owner", false}, {"mark", false}, {"connmark", false}, {"tcp", false}, {"udp", false},
+	{"CONNMARK", true}, {"CT", true}, {"REDIRECT", true}, {"SNAT", true},
+}
+
+// ambientModules have these, and sets of addresses, where they are no part of the kernel.
+const ambientModules = "ip_set ip_set_hash_ip xt_set nft_compat xt_owner xt_mark xt_connmark xt_CT xt_REDIRECT xt_nat"
+
+// tryAmbient tries what the node agent of an ambient mesh does in a node's network and
+// in pods': sets of addresses for the kubelet's probes, and what its rules are made of.
+// It does so in a network namespace that ends with the call.
+func tryAmbient() error { return tryRules(ambientExtensions) }
+
+func tryRules(extensions []extension) error {
+	result := make(chan error, 1)
+	onOwnThread(func() {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			result <- fmt.Errorf("make a network namespace: %w", err)
+			return
+		}
+		var all []error
+		for name, family := range map[string]uint8{"meshtrial-try": unix.AF_INET, "meshtrial-try6": unix.AF_INET6} {
+			if err := netlink.IpsetCreate(name, "hash:ip", netlink.IpsetCreateOptions{Family: family}); err != nil {
+				all = append(all, fmt.Errorf("the kernel makes no ipset of addresses, which an ambient mesh needs: %w", err))
+				break
+			}
+		}
+		for _, e := range extensions {
+			if err := tryExtension(e); err != nil {
+				all = append(all, err)
+			}
+		}
+		result <- errors.Join(all...)
+	})
+	return <-result
+}
+
+// tryExtension asks whether rules may have a match or a target. The node agent's iptables
+// puts them into nftables, which asks the kernel in the same way.
+func tryExtension(e extension) error {
+	kind, what := uint32(0), "match"
+	if e.target {
+		kind, what = 1, "target"
+	}
+	var attributes []byte
+	attributes = appendAttribute(attributes, unix.NFTA_COMPAT_NAME, append([]byte(e.name), 0))
+	attributes = appendAttribute(attributes, unix.NFTA_COMPAT_REV, binary.BigEndian.AppendUint32(nil, 0))
+	attributes = appendAttribute(attributes, unix.NFTA_COMPAT_TYPE, binary.BigEndian.AppendUint32(nil, kind))
+	err := askNetfilter(unix.NFNL_SUBSYS_NFT_COMPAT<<8, unix.AF_INET, attributes)
+	switch {
+	case err == nil, errors.Is(err, unix.EPROTONOSUPPORT): // it has another revision
+		return nil
+	case errors.Is(err, unix.ENOENT):
+		return fmt.Errorf("the kernel has no %s %q of iptables, which the rules of an ambient mesh have", what, e.name)
+	}
+	return fmt.Errorf("ask for the %s %q of iptables in nftables: %w", what, e.name, err)
+}
+
+// tryNftables asks the kernel for its generation of nftables' rules.
+func tryNftables() error {
+	err := askNetfilter(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETGEN, unix.AF_UNSPEC, nil)
+	if err != nil {
+		err = fmt.Errorf("ask for nftables: %w", err)
+	}
+	return err
+}
+
+// askNetfilter asks the kernel's packet filter something, and returns the error that it
+// answers with.
+func askNetfilter(kind uint16, family uint8, attributes []byte) error {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
+	if err != nil {
+		return fmt.Errorf("the kernel has no netfilter: %w", err)
+	}
+	defer unix.Close(fd)
+	// A header (length, type, flags, sequence, port), then nfgenmsg.
+	request := make([]byte, 20, 20+len(attributes))
+	request = append(request, attributes...)
+	order := binary.NativeEndian
+	order.PutUint32(request[0:], uint32(len(request)))
+	order.PutUint16(request[4:], kind)
+	order.PutUint16(request[6:], unix.NLM_F_REQUEST)
+	order.PutUint32(request[8:], 1)
+	request[16] = family
+	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return err
+	}
+	unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 2})
+	answer := make([]byte, 4096)
+	n, _, err := unix.Recvfrom(fd, answer, 0)
+	if err != nil {
+		return err
+	}
+	if n >= 20 && order.Uint16(answer[4:]) == unix.NLMSG_ERROR {
+		if code := int32(order.Uint32(answer[16:])); code != 0 {
+			return unix.Errno(-code)
+		}
+	}
+	return nil
+}
+
+// appendAttribute appends an attribute of netlink's: its length and type, then its value,
+// filled up to four bytes.
+func appendAttribute(to []byte, kind uint16, value []byte) []byte {
+	to = binary.NativeEndian.AppendUint16(to, uint16(4+len(value)))
+	to = binary.NativeEndian.AppendUint16(to, kind)
+	to = append(to, value...)
+	for len(to)%4 != 0 {
+		to = append(to, 0)
+	}
+	return to
+}

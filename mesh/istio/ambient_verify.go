@@ -1,0 +1,174 @@
+package istio
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Series of a ztunnel's statistics. It counts a connection when it passes it on and
+// when that ends, and bytes as they pass: those received are what the client sent, on
+// either side, without what carries them between the two.
+const (
+	openedTotal   = "istio_tcp_connections_opened_total"
+	closedTotal   = "istio_tcp_connections_closed_total"
+	failedTotal   = "istio_tcp_connections_failed_total"
+	sentTotal     = "istio_tcp_sent_bytes_total"
+	receivedTotal = "istio_tcp_received_bytes_total"
+)
+
+var ztunnelSeries = []string{openedTotal, closedTotal, failedTotal, sentTotal, receivedTotal}
+
+// Values of the label reporter: which side of a connection a ztunnel is on.
+const (
+	asSource      = "source"
+	asDestination = "destination"
+)
+
+// reported are the labels of the series that ztunnel has, on one side, of connections
+// to a trial's server.
+func reported(as string, to mesh.Endpoint) map[string]string {
+	return map[string]string{"reporter": as, "destination_workload": to.Service, "destination_workload_namespace": to.Namespace}
+}
+
+// ambientSide is a side of the requests' way through an ambient mesh.
+type ambientSide struct{ name, reporter, own string }
+
+var ambientSides = []ambientSide{{record.SideClient, asSource, record.PartClientNode}, {record.SideServer, asDestination, record.PartServerNode}}
+
+// read is what was seen of the side's ztunnel; nil if requests pass none, or it was not
+// read.
+func (s ambientSide) read(e mesh.Evidence) *mesh.Passed {
+	part := s.own
+	if e.Way.Has(record.PartNode) { // it is both
+		part = record.PartNode
+	}
+	if !e.Way.Has(part) {
+		return nil
+	}
+	return e.Read(part)
+}
+
+// ambientChecks prove that each connection of the generator went through ztunnel on
+// the client's side and again on the server's, between the two over HBONE, and that
+// the requests went along; and that nothing of the trial went through a ztunnel that is
+// not on its way.
+func ambientChecks(e mesh.Evidence) []record.Check {
+	var checks []record.Check
+	var opened, passed []float64
+	for _, side := range ambientSides {
+		p := side.read(e)
+		if p == nil {
+			continue
+		}
+		to := reported(side.reporter, e.Endpoint)
+		all := mesh.SumSeries(p.Rise, openedTotal, to)
+		received, sent := mesh.SumSeries(p.Rise, receivedTotal, to), mesh.SumSeries(p.Rise, sentTotal, to)
+		opened, passed = append(opened, all), append(passed, received, sent)
+		checks = append(checks, between(side.name+"-ztunnel", all, float64(e.Connections-e.Probes), float64(e.Connections), "connections through ztunnel on the "+side.name+"'s side"))
+		hbone := maps.Clone(to)
+		hbone["connection_security_policy"] = "mutual_tls"
+		checks = append(checks, mesh.Expect(side.name+"-hbone", mesh.SumSeries(p.Rise, openedTotal, hbone), all, 0, "of them over HBONE, with mutual TLS"),
+			between(side.name+"-ztunnel-failed", mesh.SumSeries(p.Rise, failedTotal, to), 0, float64(e.Unknown+e.Probes), "connections that failed in ztunnel on the "+side.name+"'s side"))
+		if p.Of == 0 && e.Wire != nil { // older evidence has not what ended
+			open := mesh.SumSeries(p.Total, openedTotal, to) - mesh.SumSeries(p.Total, closedTotal, to)
+			checks = append(checks, between(side.name+"-ztunnel-open", open, 0, float64(e.Connections), "connections that ztunnel on the "+side.name+"'s side has not seen the end of"))
+		}
+		checks = append(checks, carried(side.name, e, received, sent)...)
+	}
+	if len(opened) == 2 {
+		checks = append(checks, sidesAgree(e, passed)...)
+		checks = append(checks, between("worker-connections", e.Worker["connections"], opened[1]-float64(e.Probes), opened[1], "connections that the worker accepted, of those that ztunnel opened to it"))
+	}
+	return append(checks, passedBy(e)...)
+}
+
+// between checks that a count lies between two.
+func between(name string, got, low, high float64, what string) record.Check {
+	return mesh.Expect(name, got, (low+high)/2, (high-low)/2, what)
+}
+
+// each is how much of a sum one of several has, rounded up.
+func each(sum, of int64) float64 { return math.Ceil(float64(sum) / float64(max(of, 1))) }
+
+// carried compares the bytes that ztunnel passed on with those that the generator sent
+// and read. They are the same to the byte, where each request was answered; of those
+// that were not, ztunnel may lack the request, or have passed on an answer that nobody
+// read. Of bodies alone no fewer must have passed: ztunnel knows nothing of frames.
+func carried(side string, e mesh.Evidence, received, sent float64) []record.Check {
+	if e.Wire == nil {
+		return []record.Check{weighed(side, e, received+sent)}
+	}
+	requests, answers := side+"-ztunnel-bytes", side+"-ztunnel-answers"
+	what := " through ztunnel on the " + side + "'s side"
+	if e.Wire.Bodies {
+		least := func(name string, got float64, want int64, of string) record.Check {
+			return record.Check{Name: name, OK: got >= float64(want), Detail: fmt.Sprintf("bytes of %s%s: %.0f; their bodies have %d", of, what, got, want)}
+		}
+		lost := int64(each(e.Wire.Sent, e.Requests+e.Unknown)) * e.Unknown
+		return []record.Check{least(requests, received, e.Wire.Sent-lost, "requests"), least(answers, sent, e.Wire.Read, "answers")}
+	}
+	lost, unread := float64(e.Unknown)*each(e.Wire.Sent, e.Requests+e.Unknown), float64(e.Unknown)*each(e.Wire.Read, e.Requests)
+	return []record.Check{
+		between(requests, received, float64(e.Wire.Sent)-lost, float64(e.Wire.Sent), "bytes of requests"+what),
+		between(answers, sent, float64(e.Wire.Read), float64(e.Wire.Read)+unread, "bytes of answers"+what),
+	}
+}
+
+// weighed is what is known without the generator's bytes: the requests' bodies are the
+// least that they weigh.
+func weighed(side string, e mesh.Evidence, bytes float64) record.Check {
+	least := float64(e.Requests)
+	if f, ok := study.FactorByName(study.FactorPayload); ok {
+		if payload, ok := f.Value(e.Cell[study.FactorPayload]); ok {
+			least *= max(1, payload)
+		}
+	}
+	return record.Check{Name: side + "-ztunnel-bytes", OK: bytes >= least,
+		Detail: fmt.Sprintf("bytes through ztunnel on the %s's side: %.0f; the bodies of the %d requests have %.0f", side, bytes, e.Requests, least)}
+}
+
+// sidesAgree checks that what went in on the client's side came out on the server's:
+// passed has the bytes of requests and answers of one, then of the other.
+func sidesAgree(e mesh.Evidence, passed []float64) []record.Check {
+	slack := 0.0
+	if e.Wire != nil {
+		slack = float64(e.Unknown) * max(each(e.Wire.Sent, e.Requests+e.Unknown), each(e.Wire.Read, e.Requests))
+	} else if e.Unknown > 0 {
+		return nil
+	}
+	return []record.Check{
+		mesh.Expect("ztunnel-sides", passed[2], passed[0], slack, "bytes of requests through ztunnel on the server's side, those of the client's expected"),
+		mesh.Expect("ztunnel-sides-answers", passed[1], passed[3], slack, "bytes of answers through ztunnel on the client's side, those of the server's expected"),
+	}
+}
+
+// passedBy checks that no connection to the trial's server went through a ztunnel that
+// is not on its way: a namespace, or a policy of the cluster, may put pods into the mesh
+// that a cell says are in none.
+func passedBy(e mesh.Evidence) []record.Check {
+	var checks []record.Check
+	for _, node := range slices.Sorted(maps.Keys(e.Beside)) {
+		p := e.Beside[node]
+		if p == nil || p.Rise == nil {
+			continue
+		}
+		got := mesh.SumSeries(p.Rise, openedTotal, reported(asSource, e.Endpoint)) + mesh.SumSeries(p.Rise, openedTotal, reported(asDestination, e.Endpoint))
+		checks = append(checks, mesh.Expect("ztunnel-beside", got, 0, 0, "connections of the trial through ztunnel on node "+node+", which is not on the requests' way"))
+	}
+	return checks
+}
+
+// Carried are the connections to a trial's server that a ztunnel passed on: as the
+// client's side opened, as the server's accepted.
+func (*Mesh) Carried(rise map[string]float64, to mesh.Endpoint) record.Connections {
+	return record.Connections{
+		Opened:   int64(mesh.SumSeries(rise, openedTotal, reported(asSource, to))),
+		Accepted: int64(mesh.SumSeries(rise, openedTotal, reported(asDestination, to))),
+	}
+}

@@ -1,0 +1,73 @@
+package study
+
+import (
+	"slices"
+
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// versusMeasure is a measure by which two levels of a factor are compared.
+type versusMeasure struct {
+	name, words string
+	saved       bool   // filters are compared by it, too
+	part        string // whose it is; "" for none
+}
+
+var versusMeasures = slices.Concat(
+	ofEachProxy("cpu_", "CPU per request of the "),
+	[]versusMeasure{{"latency_p50", "median latency", true, ""}, {"latency_p99", "99th percentile of latency", false, ""}},
+	ofEachProxy("memory_", "memory of the "))
+
+// ofEachProxy is a measure of each sidecar, whose versions and filters are compared;
+// filters are those of the server's.
+func ofEachProxy(name, words string) []versusMeasure {
+	var out []versusMeasure
+	for _, p := range record.Proxies {
+		if p.Place.Shared() {
+			continue
+		}
+		out = append(out, versusMeasure{name + p.Part, words + p.Name, p.Part == record.PartServerProxy, p.Part})
+	}
+	return out
+}
+
+// VersusMeasures lists what two levels of a factor are compared by.
+func VersusMeasures() []string {
+	out := make([]string, len(versusMeasures))
+	for i, m := range versusMeasures {
+		out[i] = m.name
+	}
+	return out
+}
+
+func (m versusMeasure) finding(words, level, doc, section string) finding.Def {
+	return finding.Def{Name: m.name + words + level, Unit: finding.UnitRatio, Doc: doc, Row: m.words, Of: m.name, Part: m.part,
+		Probe: ProbeVersus, Source: finding.FromVersus, Section: section, Signed: true}
+}
+
+// savedFindings are shares of what cells with filters in the server's proxy
+// use that go without them, or with a Lua script in their place, which
+// published figures name.
+func savedFindings() []finding.Def {
+	var out []finding.Def
+	for _, m := range versusMeasures {
+		if m.name == "cpu_server_proxy" || m.name == "latency_p50" {
+			out = append(out, m.finding(SavedBy, "none", "Share of the "+m.words+" that goes without the filters.", SectionFilters),
+				m.finding(SavedBy, "lua", "Share of the "+m.words+" that goes with a Lua script in the filters' place.", SectionFilters))
+		}
+	}
+	return out
+}
+
+// versusFindings are what two levels of a factor differ by, as a share.
+func versusFindings() []finding.Def {
+	var out []finding.Def
+	for _, m := range versusMeasures {
+		out = append(out, m.finding(ChangeSince, "*", "Share by which the "+m.words+" grew since that version of Envoy.", SectionVersions))
+		if m.saved {
+			out = append(out, m.finding(SavedBy, "*", "Share of the "+m.words+" that goes with that filter in the filters' place.", SectionFilters))
+		}
+	}
+	return out
+}
