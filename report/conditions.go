@@ -16,7 +16,9 @@ func conditionsTable(f record.Findings) Table {
 	t := Table{Title: "Connections and machine state (medians over trials)", Columns: FactorColumns(f)}
 	pods, states := false, false
 	for _, c := range f.Cells {
-		pods, states = pods || len(c.Connections) > 0, states || c.Pressure != nil
+		_, client := c.Connections[record.PartGenerator]
+		_, server := c.Connections[record.PartWorker]
+		pods, states = pods || client || server, states || c.Pressure != nil
 	}
 	if pods {
 		t.Columns = append(t.Columns, Column{"client pod", true, 3}, Column{"server pod", true, 3}, Column{"retransmitted", true, 1})

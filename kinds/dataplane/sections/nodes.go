@@ -8,12 +8,12 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// nodesTable has what proxies on nodes use: where requests pass them at a thousand
-// requests per second, and elsewhere without any.
+// nodesTable has what proxies on nodes use: where requests pass them for each of these,
+// and elsewhere without any.
 func nodesTable(f record.Findings) report.Table {
-	t := report.Table{Title: "Proxies on nodes: CPU in mCPU, memory in MB", Columns: append(report.FactorColumns(f),
-		report.Column{Head: "1,000 requests/s", Right: true, Keep: 9}, report.Column{Head: "requests alone", Right: true, Keep: 8},
-		report.Column{Head: "no requests, each", Right: true, Keep: 8}, report.Column{Head: "memory", Right: true, Keep: 6},
+	t := report.Table{Title: "Proxies on nodes", Columns: append(report.FactorColumns(f),
+		report.Column{Head: "CPU, µs a request", Right: true, Keep: 9}, report.Column{Head: "request alone", Right: true, Keep: 8},
+		report.Column{Head: "mCPU idle", Right: true, Keep: 8}, report.Column{Head: "memory, MB", Right: true, Keep: 6},
 		report.Column{Head: "threads", Right: true, Keep: 4}, report.Column{Head: "connections", Right: true, Keep: 5})}
 	s := report.Scale{Div: 1}
 	figure := func(name string, cell record.Cell) report.Text {
@@ -34,7 +34,6 @@ func nodesTable(f record.Findings) report.Table {
 		sum := sumOfNodes(c, parts)
 		gross := report.Text{S: "–", Style: report.StyleDim}
 		if parts[0] != record.PartIdleNode && sum.cpu > 0 {
-			// A microsecond a request is a thousandth of a CPU at a thousand requests per second.
 			gross = report.Text{S: s.Plain(sum.cpu)}
 		}
 		row := append(report.FactorTexts(f, c.Cell), gross, figure(study.FindingNodesNet, c.Cell), figure(study.FindingIdleNode, c.Cell))
@@ -51,8 +50,8 @@ func nodesTable(f record.Findings) report.Table {
 		t.Rows = append(t.Rows, row)
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "CPU at 1,000 requests/s, of all proxies of a row together; what they do for other pods is in it. No requests: of one proxy, in windows whose requests pass none. "+
-			"Requests alone: less that, in the same blocks. Connections: of the generator, per trial.")
+		t.Notes = append(t.Notes, "All proxies of a row together; what they do for other pods is in it, and in CPU a request what they use without any, at the cell's own rate. "+
+			"Idle: one proxy, in windows whose requests pass none. Request alone: less that, in the same blocks. Connections: of the generator, per trial.")
 	}
 	return t
 }

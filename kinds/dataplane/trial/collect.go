@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -177,8 +178,20 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 		t.withoutWorkers(out.Counters[part])
 		t.carriedConnections(out, part, out.Counters[part], e.Endpoint)
 	}
-	for node, now := range after.beside {
-		rise, err := now.Since(before.beside[node])
+	t.besideEvidence(&e, before, after)
+	return e
+}
+
+// besideEvidence adds what proxies that are not on the way counted. Of one that did not
+// answer twice nobody knows whether requests passed it.
+func (t *trialRun) besideEvidence(e *mesh.Evidence, before, after counters) {
+	for _, node := range slices.Sorted(maps.Keys(t.beside)) {
+		was, read := before.beside[node]
+		now, again := after.beside[node]
+		rise, err := now.Since(was)
+		if !read || !again {
+			err = errors.New("its proxy did not answer")
+		}
 		if err != nil {
 			t.seen.Unread = append(t.seen.Unread, record.Check{Name: verdict.UnreadCounters + record.PartIdleNode, Detail: fmt.Sprintf("node %s: %v", node, err)})
 			continue
@@ -188,7 +201,6 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 		}
 		e.Beside[node] = &mesh.Passed{Rise: rise, State: t.beside[node].State}
 	}
-	return e
 }
 
 // wireOf is what passed on the connections of generators.

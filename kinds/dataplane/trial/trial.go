@@ -58,7 +58,7 @@ type trialRun struct {
 type counters struct {
 	worker  workercontrol.Counters
 	proxies map[string]observe.ProxyStats
-	beside  map[string]observe.ProxyStats // of proxies that are not on the way, by node
+	beside  map[string]observe.ProxyStats // of proxies that are not on the way, by node, as far as they answer
 	configs map[string][]byte             // in force after the trial, only then
 }
 
@@ -239,26 +239,34 @@ func (t *trialRun) count(ctx context.Context) (counters, error) {
 		return err
 	})
 	var mu sync.Mutex
-	read := func(into map[string]observe.ProxyStats, name, noun, wanted string, pod site.Pod) {
+	read := func(name string, pod site.Pod) {
+		part := partOf(name)
 		group.Go(func() error {
-			stats, err := pod.Proxy.Stats(ctx, wanted)
+			stats, err := pod.Proxy.Stats(ctx, proxiesOf(t.o.Mesh, part).Stats)
 			if err != nil {
-				return fmt.Errorf("counters of %s: %w", noun, err)
+				return fmt.Errorf("counters of %s: %w", nounOf(part), err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			into[name] = stats
+			c.proxies[name] = stats
 			return nil
 		})
 	}
 	for _, pods := range []map[string]site.Pod{t.proxies, t.more} {
 		for name, pod := range pods {
-			part := partOf(name)
-			read(c.proxies, name, nounOf(part), proxiesOf(t.o.Mesh, part).Stats, pod)
+			read(name, pod)
 		}
 	}
 	for node, pod := range t.beside {
-		read(c.beside, node, "the proxy of node "+node, t.o.Mesh.Proxies(record.PlaceNode).Stats, pod)
+		group.Go(func() error {
+			// No request depends on one that does not answer: the evidence lacks it.
+			if stats, err := pod.Proxy.Stats(ctx, t.o.Mesh.Proxies(record.PlaceNode).Stats); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				c.beside[node] = stats
+			}
+			return nil
+		})
 	}
 	return c, group.Wait()
 }

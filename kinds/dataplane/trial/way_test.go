@@ -1,11 +1,17 @@
 package trial
 
 import (
+	"context"
+	"errors"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/load/loadtest"
@@ -16,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
+	workercontrol "github.com/meshtrial/meshtrial/worker/control"
 )
 
 // Proxies of the trial's nodes that its requests do not pass are parts of their own,
@@ -88,7 +95,7 @@ func TestEvidenceOfNodes(t *testing.T) {
 		return counters{proxies: map[string]observe.ProxyStats{record.PartNode: stats(on)}, beside: map[string]observe.ProxyStats{"c": stats(beside)}}
 	}
 	trial := &trialRun{o: &runner.Options{Study: plan.Study, Mesh: nodeMesh{}}, cell: plan.Cells[0], client: &loadRole{}, server: &workerRole{Workload: mesh.Workload{Name: "server"}},
-		spec: load.Spec{URL: "http://server:8080/", Protocol: "http1"}}
+		spec: load.Spec{URL: "http://server:8080/", Protocol: "http1"}, beside: map[string]site.Pod{"c": {}}}
 	out, sent := &record.Trial{}, loadtest.Result(load.Account{Scheduled: 1, Completed: 1}, 4, 0)
 	sent.Intervals[0].BytesSent, sent.Intervals[0].BytesRead = 11, 7
 	e := trial.evidence(out, sent, read(2, 5), read(6, 5))
@@ -111,5 +118,40 @@ func TestEvidenceOfNodes(t *testing.T) {
 	e = trial.evidence(out, sent, read(2, 5), read(6, 4))
 	if unread := trial.seen.Unread; len(e.Beside) != 0 || len(unread) != 1 || unread[0].Name != "counters-"+record.PartIdleNode {
 		t.Errorf("beside %+v, unread %+v", e.Beside, unread)
+	}
+	// Nor has one that does not answer, before or after.
+	for i, silent := range []func(before, after counters){
+		func(before, _ counters) { delete(before.beside, "c") },
+		func(_, after counters) { delete(after.beside, "c") },
+	} {
+		before, after := read(2, 5), read(6, 5)
+		silent(before, after)
+		trial.seen.Unread = nil
+		e = trial.evidence(out, sent, before, after)
+		if unread := trial.seen.Unread; len(e.Beside) != 0 || len(unread) != 1 || unread[0].OK || !strings.Contains(unread[0].Detail, "node c: its proxy did not answer") {
+			t.Errorf("%d: beside %+v, unread %+v", i, e.Beside, unread)
+		}
+	}
+}
+
+// silentProxy answers nothing.
+type silentProxy struct{ mesh.Admin }
+
+func (silentProxy) Stats(context.Context, string) (observe.ProxyStats, error) {
+	return observe.ProxyStats{}, errors.New("refused")
+}
+
+// A proxy beside the way that does not answer ends no trial; one on the way does.
+func TestSilentProxies(t *testing.T) {
+	worker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { jsonhttp.Answer(w, workercontrol.Counters{}) }))
+	defer worker.Close()
+	silent := map[string]site.Pod{"c": {Proxy: silentProxy{}}}
+	trial := &trialRun{o: &runner.Options{Mesh: nodeMesh{}}, server: &workerRole{api: workercontrol.Client{BaseURL: worker.URL}}, beside: silent}
+	if c, err := trial.count(t.Context()); err != nil || len(c.beside) != 0 {
+		t.Errorf("beside the way: %+v, %v", c.beside, err)
+	}
+	trial.proxies = map[string]site.Pod{record.PartNode: {Proxy: silentProxy{}}}
+	if _, err := trial.count(t.Context()); err == nil || !strings.Contains(err.Error(), "counters of the node's proxy: refused") {
+		t.Errorf("on the way: %v", err)
 	}
 }
