@@ -70,6 +70,11 @@ func everybody(owner string) Scope { return Scope{Sidecars: true, Gateways: true
 
 func cds(name string) record.Marker { return record.Marker{Type: "cds", Resource: name, Text: name} }
 
+// wds marks that ztunnels have a host of a namespace.
+func wds(namespace, host string) record.Marker {
+	return record.Marker{Type: "wds", Resource: namespace + "/" + host, Text: host}
+}
+
 // service makes a Service that selects nothing, or gives it another port: its
 // cluster is named by both.
 func (b *builder) service(n int) {
@@ -82,9 +87,14 @@ func (b *builder) service(n int) {
 }
 
 func (b *builder) serviceObject(first bool, namespace, name string, port int64) {
+	host := fmt.Sprintf("%s.%s.svc.cluster.local", name, namespace)
+	markers := []record.Marker{cds(fmt.Sprintf("outbound|%d||%s", port, host))}
+	if first { // that its port is another one ztunnels are told in a number, which is no text
+		markers = append(markers, wds(namespace, host))
+	}
 	b.put(first, b.object(core, "Service", namespace, name, map[string]any{
 		"ports": []any{map[string]any{"name": "http", "port": port, "targetPort": int64(population.TargetPort), "protocol": "TCP"}},
-	}), everybody(namespace), cds(fmt.Sprintf("outbound|%d||%s.%s.svc.cluster.local", port, name, namespace)))
+	}), everybody(namespace), markers...)
 }
 
 // published makes the three objects of the published test. Its Gateway
@@ -171,7 +181,7 @@ func (b *builder) serviceEntry(n int) {
 		"hosts": []any{host}, "location": "MESH_EXTERNAL", "resolution": "STATIC",
 		"ports":     []any{map[string]any{"name": "http", "number": int64(80), "protocol": "HTTP"}},
 		"endpoints": []any{map[string]any{"address": "203.0.113.1"}},
-	}), everybody(namespace), cds("outbound|80||"+host))
+	}), everybody(namespace), cds("outbound|80||"+host), wds(namespace, host))
 }
 
 // one names the single object of a kind that a namespace can have: change n
@@ -216,7 +226,7 @@ func (b *builder) authorizationPolicy(n int) {
 	b.put(first, b.object(security, "AuthorizationPolicy", namespace, name, map[string]any{
 		"action": "DENY",
 		"rules":  []any{map[string]any{"from": []any{map[string]any{"source": map[string]any{"principals": []any{"cluster.local/ns/nobody/sa/" + text}}}}}},
-	}), Scope{Sidecars: true, Namespaces: []string{namespace}}, inbound(text))
+	}), Scope{Sidecars: true, Namespaces: []string{namespace}}, inbound(text), record.Marker{Type: "wads", Resource: namespace + "/" + name, Text: text})
 }
 
 // telemetry logs requests to a path that nobody asks for.

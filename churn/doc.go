@@ -35,6 +35,11 @@
 //	no-op                   nothing
 //	mixed                   a mixture of the kinds that every proxy sees
 //
+// Where the population has ztunnels, changes of Services, ServiceEntries, endpoints and
+// the labels of pods show in what these are told of (wds), by the same name, text or
+// address, and those of AuthorizationPolicies in wads; a proxy has a change when it
+// shows all markers of its own types. Of a Service that gets another port they show nothing.
+//
 // service+gateway+virtualservice is the published test: each repetition makes
 // three changes, one after the other, of which sidecars see the Service and
 // gateways the Service and the VirtualService that is bound to the Gateway.

@@ -76,13 +76,19 @@ func (b *builder) podLabels(n int) {
 	target, _ := b.endpointsOf(KindPodLabels, n)
 	service := b.spec.Population.Service(target)
 	b.append(Change{Op: "patch", Object: "Deployment/" + service.Namespace + "/" + service.Name, Scope: everybody(service.Namespace),
-		pods: &podChange{service: service, op: podLabel, text: b.text()}}, eds(service, b.text(), false))
+		pods: &podChange{service: service, op: podLabel, text: b.text()}}, eds(service, b.text(), false), workload(b.text(), false))
 }
 
 // eds marks an address, or other text, that a Service's endpoints hold, or
 // hold no longer.
 func eds(s population.Service, text string, gone bool) record.Marker {
 	return record.Marker{Type: "eds", Resource: s.Cluster(""), Text: text, Gone: gone}
+}
+
+// workload marks the same of the workload that ztunnels are told of: which resource
+// that is depends on who made it.
+func workload(text string, gone bool) record.Marker {
+	return record.Marker{Type: "wds", Text: text, Gone: gone}
 }
 
 // directSlice is an EndpointSlice of the plan's own beside those of the
@@ -154,7 +160,9 @@ func (b *builder) endpointsDirect(kind string, n int) error {
 	change := func() {
 		writes = append(writes, write{d.object, annotated(map[string]any{"endpoints": d.list()}, b.index())})
 	}
-	mark := func(address string, gone bool) { markers = append(markers, eds(d.service, address, gone)) }
+	mark := func(address string, gone bool) {
+		markers = append(markers, eds(d.service, address, gone), workload(address, gone))
+	}
 	replace := func(i int) {
 		mark(d.endpoints[i].address, true)
 		d.endpoints = append(slices.Delete(slices.Clone(d.endpoints), i, i+1), directEndpoint{b.address(), true})

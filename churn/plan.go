@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/load/arrival"
@@ -231,9 +232,14 @@ func (b *builder) slot(n int) (name, namespace string, first bool) {
 	return fmt.Sprintf("mm-%s-object-%d", b.spec.Trial, k), b.namespace(k), n < b.spec.Objects
 }
 
-// append adds a change.
+// append adds a change. What marks it for ztunnels is left out where there are none.
 func (b *builder) append(c Change, markers ...record.Marker) {
 	c.Index = b.index()
+	if b.spec.Population.Ztunnels > 0 {
+		c.Scope.Ztunnels = c.pods != nil || slices.ContainsFunc(markers, record.Marker.OfZtunnels)
+	} else {
+		markers = slices.DeleteFunc(markers, record.Marker.OfZtunnels)
+	}
 	c.Markers = markers
 	b.plan.Changes = append(b.plan.Changes, c)
 }

@@ -3,6 +3,7 @@ package churn
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +28,7 @@ func drawSpec(t *rapid.T) Spec {
 		Objects:   rapid.IntRange(0, 5).Draw(t, "objects"),
 		Endpoints: rapid.SampledFrom([]string{"", EndpointsControllers, EndpointsDirect}).Draw(t, "endpoints"),
 		Population: population.Sizes{Namespaces: rapid.IntRange(1, 4).Draw(t, "namespaces"), Services: rapid.IntRange(1, 9).Draw(t, "services"),
-			EndpointsPerService: rapid.IntRange(1, 3).Draw(t, "endpoints of each")},
+			EndpointsPerService: rapid.IntRange(1, 3).Draw(t, "endpoints of each"), Ztunnels: rapid.IntRange(0, 1).Draw(t, "ztunnels")},
 		DiscoverySelector: rapid.SampledFrom([]string{"", "mesh=in", "mesh!=out"}).Draw(t, "selector"),
 	}
 	return s
@@ -70,6 +71,10 @@ func TestPlan(t *testing.T) {
 					t.Fatalf("change %d patches %s before it is made", i, name(w.object))
 				}
 				made[name(w.object)] = i
+			}
+			told := slices.ContainsFunc(c.Markers, record.Marker.OfZtunnels)
+			if c.Scope.Ztunnels != (told || c.Late && s.Population.Ztunnels > 0) || told && s.Population.Ztunnels == 0 {
+				t.Fatalf("change %d, with %d ztunnels: scope %+v, markers %v", i, s.Population.Ztunnels, c.Scope, c.Markers)
 			}
 			shows := c.Scope.Sidecars || c.Scope.Gateways
 			if shows != (len(c.Markers) > 0 || c.Late) {
@@ -292,4 +297,30 @@ func readyIn(endpoints any) map[string]bool {
 		}
 	}
 	return out
+}
+
+// What ztunnels are told of a change shows under other names than sidecars', and where
+// a change is none of theirs nothing does.
+func TestMarkersForZtunnels(t *testing.T) {
+	for kind, want := range map[string][]record.Marker{
+		KindService:             {{Type: "wds", Resource: "mm-0/mm-t-00000.mm-0.svc.cluster.local", Text: "mm-t-00000.mm-0.svc.cluster.local"}},
+		KindServiceEntry:        {{Type: "wds", Resource: "mm-0/mm-t-00000.meshtrial.test", Text: "mm-t-00000.meshtrial.test"}},
+		KindAuthorizationPolicy: {{Type: "wads", Resource: "mm-0/mm-t-00000", Text: "mm-t-00000"}},
+		KindPodLabels:           {{Type: "wds", Text: "mm-t-00000"}},
+		KindVirtualService:      nil, KindDestinationRule: nil, KindGateway: nil, KindSidecar: nil, KindTelemetry: nil, KindNoOp: nil,
+	} {
+		s := Spec{Trial: "t", Kind: kind, Arrival: ArrivalUniform, Shape: rate(1), Count: 1, Population: population.Sizes{Namespaces: 1, Services: 1, EndpointsPerService: 1, Ztunnels: 1}}
+		p, err := NewPlan(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := p.Changes[0]
+		if got := slices.DeleteFunc(slices.Clone(c.Markers), func(m record.Marker) bool { return !m.OfZtunnels() }); !slices.Equal(got, want) {
+			t.Errorf("%s: %+v, want %+v", kind, got, want)
+		}
+		ztunnel := population.Identity{Type: population.Ztunnel, Namespace: population.ZtunnelNamespace}
+		if c.Needs(ztunnel, Visibility{ExportTo: "~"}) != (want != nil) {
+			t.Errorf("%s: a ztunnel needs it: %v", kind, want == nil)
+		}
+	}
 }

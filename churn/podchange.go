@@ -110,16 +110,22 @@ func (s *podSight) known(victims []*corev1.Pod) []record.Marker {
 	var out []record.Marker
 	for _, pod := range victims {
 		if ip := pod.Status.PodIP; s.gone[ip] || ip == s.returning {
-			out = append(out, s.marker(ip, s.gone[ip]))
+			out = append(out, s.markers(ip, s.gone[ip])...)
 		}
 	}
 	return out
 }
 
-func (s *podSight) marker(ip string, gone bool) record.Marker {
-	m := eds(s.change.pods.service, ip, gone)
-	m.Change = s.change.Index
-	return m
+// markers of an address that comes or goes.
+func (s *podSight) markers(ip string, gone bool) []record.Marker {
+	out := []record.Marker{eds(s.change.pods.service, ip, gone)}
+	if s.change.Scope.Ztunnels {
+		out = append(out, workload(ip, gone))
+	}
+	for i := range out {
+		out[i].Change = s.change.Index
+	}
+	return out
 }
 
 // look notes what endpoints are ready, and says whether all is as it must be.
@@ -194,9 +200,9 @@ func (s *podSight) came(ctx context.Context, e *record.Event, ip string, announc
 	if s.fresh == 0 || s.old[ip] || s.gone[ip] || s.announced[ip] {
 		return nil
 	}
-	m := s.marker(ip, false)
-	e.Markers = append(e.Markers, m)
-	if err := announce(ctx, []record.Marker{m}); err != nil {
+	m := s.markers(ip, false)
+	e.Markers = append(e.Markers, m...)
+	if err := announce(ctx, m); err != nil {
 		return err
 	}
 	s.announced[ip] = true

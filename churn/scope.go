@@ -11,6 +11,8 @@ import (
 type Scope struct {
 	Sidecars bool `json:"sidecars,omitempty"` // sidecars need it
 	Gateways bool `json:"gateways,omitempty"` // gateways need it
+	// Ztunnels say that ztunnels need it, all of them: what they hold is the whole mesh.
+	Ztunnels bool `json:"ztunnels,omitempty"`
 	// Namespaces whose proxies need it; nil: all.
 	Namespaces []string `json:"namespaces"`
 	// Owner is the namespace of the Service or host that it is about, which a
@@ -33,6 +35,9 @@ type Visibility struct {
 
 // Needs tells whether a proxy's configuration must show the change.
 func (c Change) Needs(p population.Identity, v Visibility) bool {
+	if p.Type == population.Ztunnel {
+		return c.Scope.Ztunnels
+	}
 	gateway := p.Type == population.Router
 	if gateway && !c.Scope.Gateways || !gateway && !c.Scope.Sidecars {
 		return false

@@ -201,6 +201,10 @@ type Asked struct {
 	Ports []int
 	// Ambient says that the mesh's proxies on nodes carry some of the requests.
 	Ambient bool
+	// Ztunnels say that simulated ones connect to the control plane as it is installed.
+	Ztunnels bool
+	// HBONE says that real sidecars are to discover workloads by it.
+	HBONE bool
 }
 
 // ControlPod is a running replica of the control plane.
@@ -225,6 +229,7 @@ type Discovery struct {
 	Audience   string // of service account tokens that it accepts
 	ClusterID  string // name of the cluster in proxies' metadata
 	Version    string // of the control plane, as proxies of its release say it
+	Ambient    bool   // proxies of nodes may connect
 }
 
 // ControlEvidence is what a trial saw of its proxies.

@@ -14,11 +14,12 @@ import (
 const (
 	Sidecar = "sidecar"
 	Router  = "router"
+	Ztunnel = "ztunnel"
 )
 
 // Identity is whom a simulated proxy claims to be: a Pod that exists.
 type Identity struct {
-	Type           string            `json:"type"` // Sidecar or Router
+	Type           string            `json:"type"` // Sidecar, Router or Ztunnel
 	Name           string            `json:"name"` // of the Pod
 	Namespace      string            `json:"namespace"`
 	IP             string            `json:"ip"`
@@ -39,16 +40,16 @@ type Port struct {
 	Protocol      string `json:"protocol"`
 }
 
-// Identities picks the simulated sidecars and gateways out of the
+// Identities picks the simulated sidecars, gateways and ztunnels out of the
 // population's pods: the first pod of each Service, then the second of each,
 // then those of no Service; so a few sidecars are already spread over all
-// namespaces and Services. Sidecars come first, then gateways. It is an
+// namespaces and Services. Sidecars come first, then gateways, then ztunnels. It is an
 // error when there are not enough running pods.
 func (s Sizes) Identities(pods []corev1.Pod) ([]Identity, error) {
 	type candidate struct {
-		id              Identity
-		rank, workload  int
-		served, gateway bool
+		id             Identity
+		rank, workload int
+		served         bool
 	}
 	byWorkload := map[string][]candidate{}
 	ips := map[string]string{}
@@ -65,7 +66,9 @@ func (s Sizes) Identities(pods []corev1.Pod) ([]Identity, error) {
 		app := pod.Labels[AppLabel]
 		switch number, isService := strings.CutPrefix(app, "svc-"); {
 		case app == GatewayDeployment && pod.Namespace == GatewayNamespace:
-			c.gateway, c.id.Type = true, Router
+			c.id.Type = Router
+		case app == ZtunnelDeployment && pod.Namespace == ZtunnelNamespace:
+			c.id.Type = Ztunnel
 		case isService:
 			n, err := strconv.Atoi(number)
 			if err != nil {
@@ -78,16 +81,12 @@ func (s Sizes) Identities(pods []corev1.Pod) ([]Identity, error) {
 		key := pod.Namespace + "/" + app
 		byWorkload[key] = append(byWorkload[key], c)
 	}
-	var sidecars, gateways []candidate
+	of := map[string][]candidate{} // by type
 	for _, list := range byWorkload {
 		slices.SortFunc(list, func(a, b candidate) int { return strings.Compare(a.id.Name, b.id.Name) })
 		for i := range list {
 			list[i].rank = i
-			if list[i].gateway {
-				gateways = append(gateways, list[i])
-			} else {
-				sidecars = append(sidecars, list[i])
-			}
+			of[list[i].id.Type] = append(of[list[i].id.Type], list[i])
 		}
 	}
 	order := func(a, b candidate) int {
@@ -99,14 +98,19 @@ func (s Sizes) Identities(pods []corev1.Pod) ([]Identity, error) {
 		}
 		return cmp.Or(a.rank-b.rank, a.workload-b.workload, strings.Compare(a.id.Namespace, b.id.Namespace), strings.Compare(a.id.Name, b.id.Name))
 	}
-	slices.SortFunc(sidecars, order)
-	slices.SortFunc(gateways, order)
-	if len(sidecars) < s.Proxies || len(gateways) < s.Gateways {
-		return nil, fmt.Errorf("%d simulated sidecars and %d gateways need as many running pods: there are %d and %d", s.Proxies, s.Gateways, len(sidecars), len(gateways))
-	}
-	out := make([]Identity, 0, s.Proxies+s.Gateways)
-	for _, c := range append(sidecars[:s.Proxies:s.Proxies], gateways[:s.Gateways]...) {
-		out = append(out, c.id)
+	out := make([]Identity, 0, s.Proxies+s.Gateways+s.Ztunnels)
+	for _, want := range []struct {
+		what, name string
+		n          int
+	}{{"sidecars", Sidecar, s.Proxies}, {"gateways", Router, s.Gateways}, {"ztunnels", Ztunnel, s.Ztunnels}} {
+		list := of[want.name]
+		if len(list) < want.n {
+			return nil, fmt.Errorf("%d simulated %s need as many running pods: there are %d", want.n, want.what, len(list))
+		}
+		slices.SortFunc(list, order)
+		for _, c := range list[:want.n] {
+			out = append(out, c.id)
+		}
 	}
 	return out, nil
 }

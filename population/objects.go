@@ -42,6 +42,9 @@ func (s Sizes) objects(ofNamespaces map[string]string) ([]*unstructured.Unstruct
 	if s.Gateways > 0 {
 		namespaces = append(namespaces, GatewayNamespace)
 	}
+	if s.Ztunnels > 0 {
+		namespaces = append(namespaces, ZtunnelNamespace)
+	}
 	if s.EndpointSlices > 0 {
 		namespaces = append(namespaces, SlicesNamespace)
 	}
@@ -75,6 +78,9 @@ func (s Sizes) objects(ofNamespaces map[string]string) ([]*unstructured.Unstruct
 			"ports":    []any{port("http2", 80, 8080), port("https", 443, 8443)},
 		}))
 		add(deployment(GatewayNamespace, GatewayDeployment, s.Gateways, selector, containerPort("http2", 8080), containerPort("https", 8443)))
+	}
+	if s.Ztunnels > 0 {
+		add(deployment(ZtunnelNamespace, ZtunnelDeployment, s.Ztunnels, nil))
 	}
 	for _, o := range append(s.dummies(), s.slices()...) {
 		add(o)

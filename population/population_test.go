@@ -19,7 +19,7 @@ import (
 func drawSizes(t *rapid.T) Sizes {
 	n := func(name string, most int) int { return rapid.IntRange(0, most).Draw(t, name) }
 	return Sizes{Namespaces: 1 + n("namespaces", 5), Services: n("services", 30), EndpointsPerService: n("endpoints", 4), Proxies: n("proxies", 100),
-		Gateways: n("gateways", 3), ServiceEntries: n("entries", 5), VirtualServices: n("virtual", 5), DestinationRules: n("rules", 40),
+		Gateways: n("gateways", 3), Ztunnels: n("ztunnels", 3), ServiceEntries: n("entries", 5), VirtualServices: n("virtual", 5), DestinationRules: n("rules", 40),
 		GatewayResources: n("gateway resources", 5), AuthorizationPolicies: n("policies", 5), EndpointSlices: n("slices", 5)}
 }
 
@@ -63,12 +63,12 @@ func TestObjects(t *testing.T) {
 				}
 			}
 		}
-		if want := max(s.Services*s.EndpointsPerService, s.Proxies) + s.Gateways; pods != want {
+		if want := max(s.Services*s.EndpointsPerService, s.Proxies) + s.Gateways + s.Ztunnels; pods != want {
 			t.Fatalf("%d pods, want %d", pods, want)
 		}
 		gatewayServices := min(s.Gateways, 1)
 		want := map[string]int{"Service": s.Services + gatewayServices + s.EndpointSlices, "EndpointSlice": s.EndpointSlices, "ServiceEntry": s.ServiceEntries, "VirtualService": s.VirtualServices,
-			"DestinationRule": s.DestinationRules, "Gateway": s.GatewayResources, "AuthorizationPolicy": s.AuthorizationPolicies, "Namespace": s.Namespaces + gatewayServices + min(s.EndpointSlices, 1)}
+			"DestinationRule": s.DestinationRules, "Gateway": s.GatewayResources, "AuthorizationPolicy": s.AuthorizationPolicies, "Namespace": s.Namespaces + gatewayServices + min(s.Ztunnels, 1) + min(s.EndpointSlices, 1)}
 		for kind, n := range want {
 			if count[kind] != n {
 				t.Fatalf("%d of kind %s, want %d", count[kind], kind, n)
@@ -133,8 +133,8 @@ func TestIdentities(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(ids) != s.Proxies+s.Gateways {
-			t.Fatalf("%d identities of %d proxies and %d gateways", len(ids), s.Proxies, s.Gateways)
+		if len(ids) != s.Proxies+s.Gateways+s.Ztunnels {
+			t.Fatalf("%d identities of %d proxies, %d gateways and %d ztunnels", len(ids), s.Proxies, s.Gateways, s.Ztunnels)
 		}
 		seen, perService := map[string]bool{}, map[string]int{}
 		for i, id := range ids {
@@ -143,8 +143,15 @@ func TestIdentities(t *testing.T) {
 				t.Fatalf("identity %d: %+v", i, id)
 			}
 			seen[id.IP] = true
-			if gateway := i >= s.Proxies; gateway != (id.Type == Router) || gateway != (id.Labels["istio"] == GatewaySelector) {
-				t.Fatalf("identity %d of %d sidecars: %+v", i, s.Proxies, id)
+			want := Sidecar
+			switch {
+			case i >= s.Proxies+s.Gateways:
+				want = Ztunnel
+			case i >= s.Proxies:
+				want = Router
+			}
+			if id.Type != want || (want == Router) != (id.Labels["istio"] == GatewaySelector) || (want == Ztunnel) != (id.Namespace == ZtunnelNamespace) {
+				t.Fatalf("identity %d of %d sidecars and %d gateways: %+v", i, s.Proxies, s.Gateways, id)
 			}
 			if strings.HasPrefix(id.Workload, "svc-") {
 				perService[id.Workload]++
@@ -170,7 +177,7 @@ func TestIdentitiesNeedPods(t *testing.T) {
 			Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}}}
 	}
 	for want, pods := range map[string][]corev1.Pod{
-		"there are 1 and 0":                     {pod("a", "240.0.0.1", corev1.ConditionTrue), pod("b", "240.0.0.2", corev1.ConditionFalse)},
+		"there are 1":                           {pod("a", "240.0.0.1", corev1.ConditionTrue), pod("b", "240.0.0.2", corev1.ConditionFalse)},
 		"have the same address 240.0.0.1":       {pod("a", "240.0.0.1", corev1.ConditionTrue), pod("b", "240.0.0.1", corev1.ConditionTrue)},
 		"need as many running pods: there are ": nil,
 	} {

@@ -15,6 +15,7 @@ type Sizes struct {
 	EndpointsPerService int // pods behind each Service; 0: Services that select nothing
 	Proxies             int // simulated sidecars
 	Gateways            int // simulated gateways
+	Ztunnels            int // simulated ztunnels
 
 	// Configuration that is only there to be many.
 	ServiceEntries        int
@@ -64,6 +65,10 @@ const (
 	ServiceAccount = "simulated"
 	// GatewayNamespace is where the simulated gateways are.
 	GatewayNamespace = "mm-gateways"
+	// ZtunnelNamespace is where the simulated ztunnels are, and ZtunnelDeployment what
+	// makes their pods: as many as a study asks for, however many nodes kwok plays.
+	ZtunnelNamespace  = "mm-ztunnels"
+	ZtunnelDeployment = "ztunnel"
 	// SlicesNamespace is where EndpointSlices are that no controller made.
 	SlicesNamespace = "mm-slices"
 	// sliceManager marks those, which bear the population's label as their Services' do.
@@ -85,7 +90,7 @@ func (s Sizes) Validate() error {
 		value int
 	}{
 		{"namespaces", s.Namespaces}, {"services", s.Services}, {"endpoints", s.EndpointsPerService}, {"proxies", s.Proxies},
-		{"gateways", s.Gateways}, {"service_entries", s.ServiceEntries}, {"virtual_services", s.VirtualServices},
+		{"gateways", s.Gateways}, {"ztunnels", s.Ztunnels}, {"service_entries", s.ServiceEntries}, {"virtual_services", s.VirtualServices},
 		{"destination_rules", s.DestinationRules}, {"gateway_resources", s.GatewayResources}, {"authorization_policies", s.AuthorizationPolicies},
 		{"endpoint_slices", s.EndpointSlices},
 	} {
@@ -112,7 +117,9 @@ func (s Sizes) Validate() error {
 }
 
 // pods is how many pods there are.
-func (s Sizes) pods() int { return s.Services*s.EndpointsPerService + s.clients() + s.Gateways }
+func (s Sizes) pods() int {
+	return s.Services*s.EndpointsPerService + s.clients() + s.Gateways + s.Ztunnels
+}
 
 // clients is how many sidecars find no pod of a Service and have pods of
 // their own: those of the Deployment "clients" of each namespace.

@@ -60,7 +60,7 @@ func New(config *rest.Config) (*World, error) {
 
 // Ensure brings the cluster to these sizes from whatever population is in
 // it, waits until its controllers have made all pods and EndpointSlices of
-// it, and returns the simulated sidecars, then the gateways. The context
+// it, and returns the simulated sidecars, then gateways and ztunnels. The context
 // ends the wait; the error then says what was missing.
 func Ensure(ctx context.Context, config *rest.Config, sizes Sizes) ([]Identity, error) {
 	w, err := New(config)

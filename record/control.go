@@ -7,7 +7,7 @@ package record
 type Marker struct {
 	Change int `json:"change"` // index of the change within its trial
 	// Type is the short name of the resources that show it: cds, eds, lds,
-	// rds, nds, sds, ecds.
+	// rds, nds, sds, ecds; of ztunnels wds and wads.
 	Type string `json:"type"`
 	// Resource is the name of the one resource that shows it; "" for any.
 	Resource string `json:"resource,omitempty"`
@@ -21,6 +21,9 @@ type Marker struct {
 	// known only after the change. 0: the commit counts.
 	GoneNS int64 `json:"gone_unix_ns,omitempty"`
 }
+
+// OfZtunnels says that ztunnels alone show it.
+func (m Marker) OfZtunnels() bool { return m.Type == "wds" || m.Type == "wads" }
 
 // Event is a line of events.jsonl: one change, when it was to happen, when it
 // did, and when each proxy had it; or the begin or end of one step of a
@@ -82,13 +85,29 @@ type Sightings struct {
 	AppliedUS Times `json:"applied_us,omitempty"`
 }
 
+// Of are those of some proxies.
+func (s Sightings) Of(proxy func(int32) bool) Sightings {
+	out := Sightings{Proxy: []int32{}, ReceivedUS: Times{}, AckedUS: Times{}}
+	for i, p := range s.Proxy {
+		if !proxy(p) {
+			continue
+		}
+		out.Proxy, out.ReceivedUS, out.AckedUS = append(out.Proxy, p), append(out.ReceivedUS, s.ReceivedUS[i]), append(out.AckedUS, s.AckedUS[i])
+		if s.AppliedUS != nil {
+			out.AppliedUS = append(out.AppliedUS, s.AppliedUS[i])
+		}
+	}
+	return out
+}
+
 // Control is what a control-plane trial counted in its window.
 type Control struct {
-	Proxies     int `json:"proxies"`      // simulated sidecars connected
-	Gateways    int `json:"gateways"`     // simulated gateways connected
-	RealProxies int `json:"real_proxies"` // Envoys connected
-	Changes     int `json:"changes"`      // planned
-	Committed   int `json:"committed"`    // taken by the API server
+	Proxies     int `json:"proxies"`            // simulated sidecars connected
+	Gateways    int `json:"gateways"`           // simulated gateways connected
+	Ztunnels    int `json:"ztunnels,omitempty"` // simulated ztunnels connected
+	RealProxies int `json:"real_proxies"`       // Envoys connected
+	Changes     int `json:"changes"`            // planned
+	Committed   int `json:"committed"`          // taken by the API server
 	// Installed is what the levers that the cell leaves as installed were found
 	// to be, in their levels where these say it; absent where all are named.
 	Installed Cell `json:"installed,omitempty"`
@@ -124,6 +143,10 @@ type Control struct {
 	// Config has the bytes of configuration that one proxy holds, by type:
 	// the median over proxies at the end of the window.
 	Config map[string]int64 `json:"config_bytes,omitempty"`
+	// ZtunnelWire has what the simulated ztunnels received of Wire, and ZtunnelConfig
+	// what one of them holds, which Config leaves out; nil without any.
+	ZtunnelWire   map[string]Wire  `json:"ztunnel_wire,omitempty"`
+	ZtunnelConfig map[string]int64 `json:"ztunnel_config_bytes,omitempty"`
 	// ScopeConfig is the same of the proxies in the namespace that a Sidecar of
 	// scope namespace or workload applies to; nil if none is there.
 	ScopeConfig map[string]int64 `json:"scope_config_bytes,omitempty"`
@@ -179,6 +202,13 @@ type Control struct {
 	// Profiles are istiod's, taken after the window while the changes were
 	// made once more; in one trial of each cell.
 	Profiles []Profile `json:"profiles,omitempty"`
+}
+
+// IsZtunnel says whether a proxy, as sightings number them, is a simulated ztunnel: sidecars come
+// first, then gateways, ztunnels, and real ones.
+func (c *Control) IsZtunnel(proxy int32) bool {
+	first := c.Proxies + c.Gateways
+	return int(proxy) >= first && int(proxy) < first+c.Ztunnels
 }
 
 // Profile says where one replica of istiod spent what, while changes were

@@ -250,6 +250,7 @@ type ControlSummary struct {
 	Trials      int `json:"trials"`  // that these figures are of
 	Proxies     int `json:"proxies"` // of one trial
 	Gateways    int `json:"gateways"`
+	Ztunnels    int `json:"ztunnels,omitempty"`
 	RealProxies int `json:"real_proxies"`
 	// Installed is what levers that the cell leaves as installed were found to be;
 	// of one that differed between trials all that it was.

@@ -12,6 +12,7 @@ const (
 	// Population.
 	FactorProxies               = "proxies"
 	FactorGateways              = "gateways"
+	FactorZtunnels              = "ztunnels"
 	FactorRealPods              = "real_pods"
 	FactorServices              = "services"
 	FactorEndpoints             = "endpoints"
@@ -37,6 +38,7 @@ const (
 	FactorExportTo           = "export_to"
 	FactorDiscoverySelectors = "discovery_selectors"
 	FactorDNSCapture         = "dns_capture"
+	FactorHBONE              = "hbone"
 	FactorDebounceAfter      = "debounce_after"
 	FactorDebounceMax        = "debounce_max"
 	FactorEDSDebounce        = "eds_debounce"
@@ -125,6 +127,12 @@ func people(name, def, unit, doc string, low int64, label func(string) string, f
 	return count(name, ScopePopulation, def, unit, doc, low, examples...).labelled(label).bound(into(field))
 }
 
+// impliedly is a factor whose default goes without saying.
+func impliedly(f Factor) Factor {
+	f.Implied = true
+	return f
+}
+
 func controlChoice(name string, scope Scope, def, doc string, levels ...string) Factor {
 	f := choice(name, scope, def, doc, levels...)
 	f.Kind = ControlPlane
@@ -144,6 +152,8 @@ var populationFactors = []Factor{
 		func(l *ControlLevels) any { return &l.Proxies }, "50", "2000").phrased(grouped(says("with %s sidecars"))),
 	people(FactorGateways, "0", "gateways", "Simulated gateways connected to istiod (node type router).", 0, counts("gateway"),
 		func(l *ControlLevels) any { return &l.Gateways }, "0", "2"),
+	impliedly(people(FactorZtunnels, "0", "ztunnels", "Simulated ztunnels connected to istiod, which has to run in ambient mode. They speak delta xDS, and hold the whole mesh.", 0, counts("ztunnel"),
+		func(l *ControlLevels) any { return &l.Ztunnels }, "0", "3")),
 	people(FactorRealPods, "0", "pods", "Real pods with real sidecars, beside the simulated ones.", 0, counts("real pod"),
 		func(l *ControlLevels) any { return &l.RealPods }, "0", "2"),
 	people(FactorServices, "100", "services", "Services of the simulated pods.", 0, counts("service"),
@@ -177,7 +187,7 @@ var populationFactors = []Factor{
 		bound(into(func(l *ControlLevels) any { return &l.Clients })),
 	Factor{
 		Name: FactorSimulators, Kind: ControlPlane, Scope: ScopeClients, Unit: "simulators", Default: "1", Numeric: true, Implied: true,
-		Doc:      "Pods that the simulated proxies are shared out to, sidecars and gateways. They measure as one.",
+		Doc:      "Pods that the simulated proxies are shared out to, sidecars, gateways and ztunnels. They measure as one.",
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"1", "2", "4"},
 		parse:    integerLevel(1, MaxSimulators), integer: true, low: 1,
@@ -210,7 +220,8 @@ var changeFactors = []Factor{
 }
 
 func nobodyConnected(cell record.Cell) bool {
-	return cell[FactorProxies] == "0" && cell[FactorGateways] == "0"
+	none := func(factor string) bool { return cell[factor] == "0" || cell[factor] == "" }
+	return none(FactorProxies) && none(FactorGateways) && none(FactorZtunnels)
 }
 
 func endpointsLabel(level string) string { return counts("endpoint")(level) + " per service" }

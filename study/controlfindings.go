@@ -1,6 +1,8 @@
 package study
 
 import (
+	"slices"
+
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -28,17 +30,20 @@ const (
 	SectionInstalled     = "installed"
 	SectionTuning        = "tuning"
 	SectionSidecars      = "sidecars"
+	SectionZtunnels      = "ztunnels"
 )
 
 // XDSTypes are the types of resources that findings tell apart, by their
 // short names and in the order istiod pushes them.
-func XDSTypes() []string { return []string{"cds", "eds", "lds", "rds", "sds", "nds", "ecds"} }
+func XDSTypes() []string {
+	return []string{"cds", "eds", "lds", "rds", "sds", "nds", "ecds", "wds", "wads"}
+}
 
 // controlFindings are the findings of control-plane studies.
 var controlFindings = finding.NewTable(
 	of(MeasureConvergence, convergenceFindings()), of(MeasureConvergence, stageFindings()), of(MeasureAmplification, amplificationFindings()),
 	of(MeasureConfig, configFindings()), of(MeasureSidecars, sidecarFindings()), of(MeasureCost, costFindings()), of(MeasureStaleness, stalenessFindings()),
-	of(MeasureConvergence, faultFindings()), of(MeasureRecovery, recoveryFindings()), []finding.Def{highestFinding(), tunedFinding()}, soakFindings())
+	ztunnelFindings(), of(MeasureConvergence, faultFindings()), of(MeasureRecovery, recoveryFindings()), []finding.Def{highestFinding(), tunedFinding()}, soakFindings())
 
 // FindingTuned is what a tuning's recommended setting does to its objectives.
 const FindingTuned = "tuned_objective"
@@ -73,7 +78,7 @@ func convergenceFindings() []finding.Def {
 	for _, p := range []struct{ name, section, differences string }{
 		{"p50", SectionConvergence, SectionLevers}, {"p90", "", ""}, {"p99", SectionConvergence, SectionLevers}, {"p999", SectionConvergence, ""}, {"max", SectionConvergence, ""},
 	} {
-		d := compared(us("convergence_"+p.name, "From commit to a proxy's ACK, over all changes and proxies that acknowledged them.", p.section), p.differences)
+		d := compared(us("convergence_"+p.name, "From commit to a proxy's ACK, over all changes and proxies that acknowledged them, but ztunnels.", p.section), p.differences)
 		d.Decides = p.name == "p50" || p.name == "p99"
 		out = append(out, d)
 	}
@@ -104,6 +109,26 @@ func convergenceFindings() []finding.Def {
 	hidden := us("hidden_convergence_p99", "What istiod's own figure leaves out: convergence_p99 less reported_convergence_p99.", SectionHidden)
 	hidden.Words, hidden.Signed = "hidden by istiod's own p99 convergence", true
 	return append(out, compared(reported, ""), hidden)
+}
+
+// ztunnelFindings are of the simulated ztunnels, of which the other findings have
+// pushes, bytes and what never arrived.
+func ztunnelFindings() []finding.Def {
+	var out []finding.Def
+	for _, p := range []string{"p50", "p90", "p99", "max"} {
+		d := finding.Def{Name: "ztunnel_convergence_" + p, Unit: finding.UnitMicroseconds, Section: SectionZtunnels, Words: p + " convergence of ztunnels",
+			Doc: "From commit to a ztunnel's ACK, over all changes and ztunnels that acknowledged them; convergence leaves ztunnels out."}
+		d.Compared = p == "p50" || p == "p99"
+		out = append(out, d)
+	}
+	return slices.Concat(of(MeasureConvergence, out),
+		of(MeasureAmplification, []finding.Def{
+			{Name: "ztunnel_pushes_per_change", Unit: finding.UnitPushesPerChange, Doc: "Responses that ztunnels received per committed change.", Words: "pushes to ztunnels per change", Section: SectionZtunnels},
+			compared(finding.Def{Name: "ztunnel_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "Bytes that ztunnels received per committed change.", Words: "bytes received by ztunnels per change", Section: SectionZtunnels}, ""),
+		}),
+		of(MeasureConfig, []finding.Def{
+			compared(finding.Def{Name: "ztunnel_config_bytes", Unit: finding.UnitBytes, Doc: "What a ztunnel holds, workloads, Services and policies: the median over ztunnels.", Words: "configuration of a ztunnel", Section: SectionZtunnels}, ""),
+		}))
 }
 
 func stageFindings() []finding.Def {

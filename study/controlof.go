@@ -11,6 +11,7 @@ import (
 type ControlLevels struct {
 	// Population.
 	Proxies, Gateways, RealPods     int
+	Ztunnels                        int
 	Services, Endpoints, Namespaces int // Endpoints are behind each Service
 	ServiceEntries, VirtualServices int
 	DestinationRules                int
@@ -30,6 +31,7 @@ type ControlLevels struct {
 	SidecarScope, ExportTo string
 	DiscoverySelectors     *Selector // nil: istiod watches every namespace
 	DNSCapture             bool
+	HBONE                  bool // sidecars speak it
 
 	DebounceAfter, DebounceMax time.Duration
 	EDSDebounce                bool
@@ -44,8 +46,8 @@ type Selector struct {
 	Not        bool // namespaces that lack the label are selected
 }
 
-// Connected is how many simulated proxies there are, gateways included.
-func (l ControlLevels) Connected() int { return l.Proxies + l.Gateways }
+// Connected is how many simulated proxies there are, gateways and ztunnels included.
+func (l ControlLevels) Connected() int { return l.Proxies + l.Gateways + l.Ztunnels }
 
 // ControlOf reads a cell of a control-plane study. A lever that is as installed
 // counts as its usual level; [Known] puts in what was found. It fails only for a

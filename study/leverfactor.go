@@ -52,6 +52,10 @@ var namedLevers = asInstalled([]Factor{
 		"Whether sidecars answer DNS themselves, for which istiod sends them a table of names.", "true", "false").
 		metadata("ISTIO_META_DNS_CAPTURE").labelled(onOff("DNS capture")).
 		bound(into(func(l *ControlLevels) any { return &l.DNSCapture })),
+	impliedly(controlChoice(FactorHBONE, ScopeMesh, "false",
+		"ISTIO_META_ENABLE_HBONE: whether sidecars speak HBONE with the pods of an ambient mesh, as Istio's ambient profile has them. Their Envoys then subscribe to all workloads of the mesh.", "true", "false").
+		metadata("ISTIO_META_ENABLE_HBONE").labelled(onOff("sidecars' HBONE")).
+		bound(into(func(l *ControlLevels) any { return &l.HBONE }))),
 
 	controlText(FactorDebounceAfter, ScopeIstiod, "100ms",
 		"PILOT_DEBOUNCE_AFTER: how long istiod waits for more changes after one.", durationPattern, debounceLevel, "100ms", "2500ms").

@@ -3,6 +3,7 @@ package xds
 import (
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,8 +20,11 @@ func (f *Fleet) Status() Status {
 		Markers: len(*f.catalogue.markers.Load()),
 	}
 	for i := range f.spec.Proxies {
-		if f.spec.Proxies[i].nodeType() == NodeRouter {
+		switch f.spec.Proxies[i].nodeType() {
+		case NodeRouter:
 			s.Gateways++
+		case NodeZtunnel:
+			s.Ztunnels++
 		}
 	}
 	f.mu.Lock()
@@ -40,11 +44,18 @@ func (f *Fleet) Status() Status {
 func (f *Fleet) Account() Account {
 	a := Account{
 		UnixNS: time.Now().UnixNano(), Proxies: len(f.proxies), Connected: int(f.connected.Load()), Synced: int(f.synced.Load()),
-		Wire: map[string]record.Wire{}, Errors: f.malformed.Load(), Sizes: f.sizes(), CPU: ownCPU(), RSSBytes: ownRSS(),
+		Wire: map[string]record.Wire{}, Errors: f.malformed.Load(), CPU: ownCPU(), RSSBytes: ownRSS(),
 	}
-	a.Config, a.NamespaceConfig = a.Sizes.medians()
-	for k := range kinds {
-		a.Wire[k.String()] = f.wire[k].record()
+	a.Sizes, a.ZtunnelSizes = f.sizes()
+	a.medians()
+	for k := range kinds { // of which two have one name
+		a.Wire[k.String()] = plus(a.Wire[k.String()], f.wire[k].record())
+	}
+	if len(a.ZtunnelSizes) > 0 {
+		a.ZtunnelWire = map[string]record.Wire{}
+		for _, k := range ztunnelKinds {
+			a.ZtunnelWire[k.String()] = f.wire[k].record()
+		}
 	}
 	if other := f.wire[kinds].record(); other.Responses > 0 {
 		a.Wire["other"] = other
@@ -96,16 +107,33 @@ func (c *counts) lag() record.Lag {
 	return record.Lag{P50: c.quantile(0.5), P90: c.quantile(0.9), P99: c.quantile(0.99), Max: c.quantile(1)}
 }
 
-// sizes says how many bytes proxies hold.
-func (f *Fleet) sizes() sizesOfAll {
-	out := sizesOfAll{}
+// sizes says how many bytes proxies hold, ztunnels apart from the others.
+func (f *Fleet) sizes() (proxies, ztunnels sizesOfAll) {
+	proxies = sizesOfAll{}
 	for i := range f.proxies {
 		p := &f.proxies[i]
+		to := proxies
+		if p.spec.nodeType() == NodeZtunnel {
+			if ztunnels == nil {
+				ztunnels = sizesOfAll{}
+			}
+			to = ztunnels
+		}
 		for k := range kinds {
-			out.add(p.spec.Namespace, k.String(), p.tables[k].Load().bytes, 1)
+			if slices.Contains(ztunnelKinds, k) == (p.spec.nodeType() == NodeZtunnel) {
+				to.add(p.spec.Namespace, k.String(), p.tables[k].Load().bytes, 1)
+			}
 		}
 	}
-	return out
+	return proxies, ztunnels
+}
+
+// medians fills in what one proxy holds.
+func (a *Account) medians() {
+	a.Config, a.NamespaceConfig = a.Sizes.medians()
+	if len(a.ZtunnelSizes) > 0 {
+		a.ZtunnelConfig, _ = a.ZtunnelSizes.medians()
+	}
 }
 
 // ownCPU is the processor time of this process.

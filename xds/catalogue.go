@@ -53,7 +53,7 @@ const (
 	keptRecent = 1024
 )
 
-// kind is a type of resource a sidecar asks istiod for.
+// kind is a type of resource that a proxy asks istiod for.
 type kind uint8
 
 // Kinds, in the order a proxy needs them.
@@ -64,15 +64,22 @@ const (
 	rds
 	nds
 	ecds
+	wds       // of ztunnels: workloads and Services
+	wads      // of ztunnels
+	workloads // of sidecars that speak HBONE; istiod calls it WDS too
 	kinds
 )
 
-var kindURLs = [kinds]string{wire.ClusterType, wire.EndpointType, wire.ListenerType, wire.RouteType, wire.NameTableType, wire.ExtensionType}
+var kindURLs = [kinds]string{wire.ClusterType, wire.EndpointType, wire.ListenerType, wire.RouteType, wire.NameTableType, wire.ExtensionType,
+	wire.AddressType, wire.AuthorizationType, wire.WorkloadType}
+
+// ztunnelKinds are what a ztunnel subscribes to, in this order, and nobody else.
+var ztunnelKinds = []kind{wds, wads}
 
 func (k kind) String() string { return wire.ShortName(kindURLs[k]) }
 
 // wildcard kinds are asked for without names.
-func (k kind) wildcard() bool { return k == cds || k == lds || k == nds }
+func (k kind) wildcard() bool { return k == cds || k == lds || k == nds || k >= wds }
 
 // kindOf returns the kind of a type URL; kinds if none.
 func kindOf(url []byte) kind {
@@ -84,7 +91,7 @@ func kindOf(url []byte) kind {
 	return kinds
 }
 
-// kindNamed is kindOf by short name.
+// kindNamed is kindOf by short name: what goes by wds is a ztunnel's.
 func kindNamed(short string) kind {
 	for k := range kinds {
 		if k.String() == short {

@@ -126,27 +126,49 @@ func (t *content) search(name string, body []byte, markers []marker) {
 			continue
 		}
 		switch {
-		case bytes.Contains([]byte(name), m.text):
+		case m.ip == nil && bytes.Contains([]byte(name), m.text):
 			t.holds = append(t.holds, int32(i))
 		case body == nil && t.size > 0:
 			t.unknown = append(t.unknown, int32(i))
-		case shows(t.kind, body, m.text):
+		case m.shownBy(body):
 			t.holds = append(t.holds, int32(i))
 		}
 	}
 	t.searched = len(markers)
 }
 
-// shows says whether a body shows a text. Of an address among endpoints that
-// means that one there gets traffic: a longer address may begin with it, and
-// one that is not ready is there too, marked so.
-func shows(k kind, body, text []byte) bool {
-	if _, err := netip.ParseAddr(string(text)); err == nil && k == eds {
-		if serves, err := wire.Serves(body, text); err == nil {
-			return serves
+// shownBy says whether a body of the marker's kind shows its text. Of an address
+// among endpoints and workloads that means that one there gets traffic: a longer
+// address may begin with it, and one that is not ready is there too, marked so.
+func (m *marker) shownBy(body []byte) bool {
+	switch {
+	case m.ip == nil:
+		return bytes.Contains(body, m.text)
+	case m.kind == wds:
+		if !bytes.Contains(body, m.ip) { // nearly always
+			return false
 		}
+		healthy, err := wire.Healthy(body, m.ip)
+		return err == nil && healthy
 	}
-	return bytes.Contains(body, text)
+	serves, err := wire.Serves(body, m.text)
+	if err != nil {
+		return bytes.Contains(body, m.text)
+	}
+	return serves
+}
+
+// addressOf is the address that a text is, where kinds of resources have addresses;
+// nil for none.
+func addressOf(k kind, text string) []byte {
+	if k != eds && k != wds {
+		return nil
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return nil
+	}
+	return a.AsSlice()
 }
 
 // shown returns the markers, of those announced so far, that a content shows.

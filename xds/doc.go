@@ -1,6 +1,6 @@
-// Package xds is a fleet of simulated sidecars and gateways: as many clients
+// Package xds is a fleet of simulated sidecars, gateways and ztunnels: as many clients
 // of an istiod as asked for, in one process, that speak the discovery
-// protocol as pilot-agent and Envoy do but keep no configuration of their
+// protocol as pilot-agent and Envoy, or ztunnel, do but keep no configuration of their
 // own.
 //
 // Data passes through as follows. A connection has one goroutine, which

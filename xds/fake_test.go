@@ -151,7 +151,9 @@ func (one *fakeStream) requests() []request {
 	return slices.Clone(one.got)
 }
 
-func wild(typeURL string) bool { return typeURL == wire.ClusterType || typeURL == wire.ListenerType }
+func wild(typeURL string) bool {
+	return slices.Contains([]string{wire.ClusterType, wire.ListenerType, wire.AddressType, wire.AuthorizationType, wire.WorkloadType}, typeURL)
+}
 
 // serve answers requests until the stream ends, or is ended.
 func (one *fakeStream) serve(recv func() (request, error)) error {

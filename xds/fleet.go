@@ -132,7 +132,7 @@ func (f *Fleet) Announce(markers []record.Marker) (first int, err error) {
 			return 0, errs.Usage("xds: a marker of change %d has no text", m.Change)
 		}
 		if kindNamed(m.Type) == kinds {
-			return 0, errs.Usage("xds: marker %q of change %d: %q is no type that a sidecar asks istiod for (cds, eds, lds, rds, nds, ecds)", m.Text, m.Change, m.Type)
+			return 0, errs.Usage("xds: marker %q of change %d: %q is no type that a proxy asks istiod for (cds, eds, lds, rds, nds, ecds, wds, wads)", m.Text, m.Change, m.Type)
 		}
 	}
 	now := time.Now().UnixNano()
@@ -180,7 +180,7 @@ func (f *Fleet) failed(p *proxy, reason string, err error) {
 		}
 		f.mu.Unlock()
 	}
-	f.gate.released(p, was, reason, f.backoff(p.attempts, reason))
+	f.gate.released(p, was, reason, f.rest(p, was, reason))
 }
 
 // Bounds of the back-off, of which a proxy waits a random part. backoffMax is
@@ -193,7 +193,16 @@ const (
 	backoffEnvoy = 30 * time.Second
 )
 
-// backoff is how long a proxy waits before it tries again.
+// rest is how long a proxy waits before it tries again, which had a stream that was
+// answered, or none.
+func (f *Fleet) rest(p *proxy, had bool, reason string) time.Duration {
+	if p.spec.nodeType() == NodeZtunnel && reason != reasonStorm {
+		return p.ztunnelRest(had, reason)
+	}
+	return f.backoff(p.attempts, reason)
+}
+
+// backoff is how long an Envoy waits before it tries again.
 func (f *Fleet) backoff(attempts int, reason string) time.Duration {
 	limit := backoffMax
 	if f.outage.Load() != nil {

@@ -13,6 +13,7 @@ type marker struct {
 	record.Marker
 	kind kind
 	text []byte
+	ip   []byte // that text is, of endpoints and workloads; nil: none
 	// returns says that the same text was marked before, the other way round:
 	// an endpoint that goes and comes back. A proxy that is sent both changes
 	// in one shows neither.
@@ -48,6 +49,7 @@ func (c *catalogue) announce(list []record.Marker, now int64) int {
 	for _, m := range list {
 		m.Text = strings.Clone(m.Text)
 		one := marker{Marker: m, kind: kindNamed(m.Type), text: []byte(m.Text)}
+		one.ip = addressOf(one.kind, m.Text)
 		key := markerKey{one.kind, m.Resource, m.Text}
 		last := c.marked[key]
 		same, other := &last.there, &last.gone

@@ -11,6 +11,9 @@ import (
 // writes would have it. It is made when it is needed, with the first request
 // of a stream, and not kept.
 func (s *Spec) node(p *Proxy) ([]byte, error) {
+	if p.nodeType() == NodeZtunnel {
+		return s.ztunnelNode(p)
+	}
 	domain := or(s.Mesh.DNSDomain, "cluster.local")
 	version := or(s.Mesh.IstioVersion, "1.31.0")
 	ports := p.Ports
@@ -59,10 +62,14 @@ func (s *Spec) node(p *Proxy) ([]byte, error) {
 	} else if s.DNSCapture {
 		meta["DNS_CAPTURE"] = "true"
 	}
+	if s.speaksHBONE(p) {
+		meta["ENABLE_HBONE"], meta["METADATA_DISCOVERY"] = "true", "true"
+	}
 	if p.Node == "" {
 		delete(meta, "NODE_NAME")
 	}
 	n := wire.Node{
+		Agent:    "envoy",
 		ID:       p.nodeType() + "~" + p.IP + "~" + p.Name + "." + p.Namespace + "~" + p.Namespace + ".svc." + domain,
 		Cluster:  app + "." + p.Namespace,
 		Metadata: meta,

@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/xds/wire"
 )
 
-// proxy is one simulated sidecar or gateway. Except for its tables and what
+// proxy is one simulated sidecar, gateway or ztunnel. Except for its tables and what
 // is atomic it belongs to whoever holds the lock of its connection, or to the
 // gate while it has none.
 type proxy struct {
@@ -18,8 +18,9 @@ type proxy struct {
 
 	link     *link
 	stream   *stream.Stream
-	epoch    uint32 // counts streams, so that a late timer finds nothing to do
-	attempts int    // failed since it was last connected
+	epoch    uint32        // counts streams, so that a late timer finds nothing to do
+	attempts int           // failed since it was last connected
+	rests    time.Duration // of a ztunnel: its latest back-off
 
 	everAsked  bool // has had a stream that was answered
 	connected  bool
@@ -45,11 +46,11 @@ type proxy struct {
 }
 
 // kindSet is a set of kinds.
-type kindSet uint8
+type kindSet uint16
 
 // optional kinds may stay without an answer: istiod is silent where it has
-// nothing.
-const optional kindSet = 1<<nds | 1<<ecds
+// nothing, and an old one knows no workloads.
+const optional kindSet = 1<<nds | 1<<ecds | 1<<workloads
 
 func (s kindSet) has(k kind) bool { return s&(1<<k) != 0 }
 func (s *kindSet) add(k kind)     { *s |= 1 << k }
@@ -79,7 +80,16 @@ func (p *proxy) open(conn *stream.Conn) error {
 		}
 	}
 	p.held, p.warming, p.timed, p.draining = nil, nil, false, false
+	if p.spec.nodeType() == NodeZtunnel {
+		for _, k := range ztunnelKinds { // each of which says who it is
+			p.ask(k, node)
+		}
+		return nil
+	}
 	p.ask(cds, node)
+	if f.spec.discoversWorkloads(p.spec) {
+		p.ask(workloads, nil)
+	}
 	if !p.everAsked {
 		return nil
 	}
@@ -113,6 +123,9 @@ func (p *proxy) ask(k kind, node []byte) {
 	}
 	if p.fleet.spec.Mode == ModeDelta {
 		r := wire.DeltaRequest{Node: node, TypeURL: kindURLs[k], Subscribe: names}
+		if k == wds && p.fleet.spec.OnDemand { // delta xDS has no other words for a subscription to nothing
+			r.Subscribe, r.Unsubscribe = everything, everything
+		}
 		if table.count > 0 {
 			r.Initial = p.fleet.catalogue.initial(table)
 		}
@@ -319,7 +332,11 @@ func (p *proxy) advance(at int64) {
 			p.ask(nds, nil)
 		}
 	}
-	if p.synced || !p.asked.has(lds) || p.asked&^p.answered&^optional != 0 {
+	last := lds // of what it asks for anyway
+	if p.spec.nodeType() == NodeZtunnel {
+		last = wads
+	}
+	if p.synced || !p.asked.has(last) || p.asked&^p.answered&^optional != 0 {
 		return
 	}
 	if p.syncedAt == 0 {

@@ -45,7 +45,8 @@ func Behaviours() []string {
 // Types of node, as istiod names them.
 const (
 	NodeSidecar = "sidecar"
-	NodeRouter  = "router" // a gateway
+	NodeRouter  = "router"  // a gateway
+	NodeZtunnel = "ztunnel" // of an ambient mesh, one on each node
 )
 
 // Spec describes a fleet.
@@ -66,6 +67,13 @@ type Spec struct {
 	Window int `json:"window_bytes"`
 	// DNSCapture subscribes sidecars to the table of names (NDS).
 	DNSCapture bool `json:"dns_capture,omitempty"`
+	// HBONE says that sidecars and gateways speak HBONE with the pods of an ambient
+	// mesh, for which their Envoys subscribe to all workloads. That takes delta.
+	HBONE bool `json:"hbone,omitempty"`
+	// OnDemand has ztunnels subscribe to no address of their own accord, as
+	// XDS_ON_DEMAND does. Without traffic they ask for none later either: they have
+	// what istiod then sends them, the pods of their own nodes.
+	OnDemand bool `json:"on_demand,omitempty"`
 	// MaxConnecting bounds how many streams may be waiting for their first
 	// response at once. The fleet goes from one to this by how willingly
 	// istiod admits them.
@@ -122,11 +130,11 @@ type Mesh struct {
 	DNSDomain    string `json:"dns_domain"`    // "" means cluster.local
 }
 
-// Proxy is one simulated sidecar or gateway. Istiod looks its pod up by name
+// Proxy is one simulated sidecar, gateway or ztunnel. Istiod looks its pod up by name
 // and namespace; a pod that does not exist still gets the configuration of
 // its namespace, but nothing inbound.
 type Proxy struct {
-	Type           string            `json:"type,omitempty"` // sidecar (default) or router
+	Type           string            `json:"type,omitempty"` // sidecar (default), router or ztunnel
 	Name           string            `json:"name"`           // of its pod
 	Namespace      string            `json:"namespace"`
 	IP             string            `json:"ip"`
@@ -211,7 +219,11 @@ func (s *Spec) Validate() error {
 		}
 	}
 	for i := range s.Proxies {
-		if err := s.Proxies[i].validate(); err != nil {
+		err := s.Proxies[i].validate()
+		if err == nil && s.Proxies[i].nodeType() == NodeZtunnel && s.Mode != ModeDelta {
+			err = fmt.Errorf("a ztunnel speaks delta xDS alone, not %s", s.Mode)
+		}
+		if err != nil {
 			return errs.Usage("xds: proxy %d: %v", i, err)
 		}
 	}
@@ -226,8 +238,8 @@ func (p *Proxy) validate() error {
 		return fmt.Errorf("no ~ in a name")
 	case net.ParseIP(p.IP) == nil:
 		return fmt.Errorf("IP %.40q is no address", p.IP)
-	case p.nodeType() != NodeSidecar && p.nodeType() != NodeRouter:
-		return fmt.Errorf("type %.40q: want %s or %s", p.Type, NodeSidecar, NodeRouter)
+	case !slices.Contains([]string{NodeSidecar, NodeRouter, NodeZtunnel}, p.nodeType()):
+		return fmt.Errorf("type %.40q: want %s, %s or %s", p.Type, NodeSidecar, NodeRouter, NodeZtunnel)
 	case !slices.Contains(Behaviours(), p.behaviour()):
 		return fmt.Errorf("behaviour %.40q: want one of %s", p.Behaviour, strings.Join(Behaviours(), ", "))
 	}

@@ -8,8 +8,9 @@ import (
 
 // Status says how a fleet stands.
 type Status struct {
-	Proxies   int `json:"proxies"`   // sidecars and gateways
-	Gateways  int `json:"gateways"`  // of them
+	Proxies   int `json:"proxies"`  // sidecars, gateways and ztunnels
+	Gateways  int `json:"gateways"` // of them
+	Ztunnels  int `json:"ztunnels,omitempty"`
 	Connected int `json:"connected"` // have a stream that istiod answered on
 	// Synced counts proxies that hold every type they asked for and wait
 	// for nothing.
@@ -142,6 +143,12 @@ type Account struct {
 	// Sizes is what these are medians of: how many proxies hold so many bytes, by
 	// namespace and type.
 	Sizes sizesOfAll `json:"sizes,omitempty"`
+	// Ztunnel... is the same of the simulated ztunnels, which the three above leave out:
+	// they hold all of the mesh, and another kind of configuration. What came to them
+	// is in Wire too.
+	ZtunnelWire   map[string]record.Wire `json:"ztunnel_wire,omitempty"`
+	ZtunnelConfig map[string]int64       `json:"ztunnel_config_bytes,omitempty"`
+	ZtunnelSizes  sizesOfAll             `json:"ztunnel_sizes,omitempty"`
 
 	CPU      record.CPU `json:"cpu"` // of the whole process
 	RSSBytes int64      `json:"rss_bytes"`
@@ -186,9 +193,21 @@ type Quantiles struct {
 
 // WireSince returns what came by type between two accounts.
 func (a Account) WireSince(before Account) map[string]record.Wire {
+	return wireSince(a.Wire, before.Wire)
+}
+
+// ZtunnelWireSince is that of ztunnels alone; nil without any.
+func (a Account) ZtunnelWireSince(before Account) map[string]record.Wire {
+	if a.ZtunnelWire == nil {
+		return nil
+	}
+	return wireSince(a.ZtunnelWire, before.ZtunnelWire)
+}
+
+func wireSince(after, before map[string]record.Wire) map[string]record.Wire {
 	out := map[string]record.Wire{}
-	for name, w := range a.Wire {
-		b := before.Wire[name]
+	for name, w := range after {
+		b := before[name]
 		out[name] = record.Wire{
 			Responses: w.Responses - b.Responses, Bytes: w.Bytes - b.Bytes, Resources: w.Resources - b.Resources,
 			Identical: w.Identical - b.Identical, IdenticalBytes: w.IdenticalBytes - b.IdenticalBytes,

@@ -48,7 +48,7 @@ func StatusOf(parts []Part[Status]) Status {
 	for i := range parts {
 		p := &parts[i]
 		s := p.Said
-		out.Proxies, out.Gateways = out.Proxies+s.Proxies, out.Gateways+s.Gateways
+		out.Proxies, out.Gateways, out.Ztunnels = out.Proxies+s.Proxies, out.Gateways+s.Gateways, out.Ztunnels+s.Ztunnels
 		out.Connected, out.Synced, out.EverSynced = out.Connected+s.Connected, out.Synced+s.Synced, out.EverSynced+s.EverSynced
 		out.LastMessageUnixNS, out.LastChangeUnixNS = max(out.LastMessageUnixNS, p.at(s.LastMessageUnixNS)), max(out.LastChangeUnixNS, p.at(s.LastChangeUnixNS))
 		out.NowUnixNS, out.Markers = min(out.NowUnixNS, p.at(s.NowUnixNS)), min(out.Markers, s.Markers)
@@ -70,11 +70,10 @@ func StatusOf(parts []Part[Status]) Status {
 func AccountOf(parts []Part[Account]) Account {
 	if len(parts) == 1 {
 		out := parts[0].Said
-		out.Sizes = nil
+		out.Sizes, out.ZtunnelSizes = nil, nil
 		return out
 	}
-	out := Account{Wire: map[string]record.Wire{}, Reconnects: map[string]int64{}}
-	sizes := sizesOfAll{}
+	out := Account{Wire: map[string]record.Wire{}, Reconnects: map[string]int64{}, Sizes: sizesOfAll{}, ZtunnelSizes: sizesOfAll{}}
 	for i := range parts {
 		p := &parts[i]
 		a := p.Said
@@ -82,6 +81,12 @@ func AccountOf(parts []Part[Account]) Account {
 		out.Proxies, out.Connected, out.Synced = out.Proxies+a.Proxies, out.Connected+a.Connected, out.Synced+a.Synced
 		for name, w := range a.Wire {
 			out.Wire[name] = plus(out.Wire[name], w)
+		}
+		for name, w := range a.ZtunnelWire {
+			if out.ZtunnelWire == nil {
+				out.ZtunnelWire = map[string]record.Wire{}
+			}
+			out.ZtunnelWire[name] = plus(out.ZtunnelWire[name], w)
 		}
 		for why, n := range a.Reconnects {
 			out.Reconnects[why] += n
@@ -91,9 +96,11 @@ func AccountOf(parts []Part[Account]) Account {
 		out.RSSBytes, out.HeapBytes = out.RSSBytes+a.RSSBytes, out.HeapBytes+a.HeapBytes
 		out.StampedReads, out.UnstampedReads = out.StampedReads+a.StampedReads, out.UnstampedReads+a.UnstampedReads
 		out.Turn, out.TimerLag = latest(out.Turn, a.Turn), latest(out.TimerLag, a.TimerLag)
-		sizes.merge(a.Sizes)
+		out.Sizes.merge(a.Sizes)
+		out.ZtunnelSizes.merge(a.ZtunnelSizes)
 	}
-	out.Config, out.NamespaceConfig = sizes.medians()
+	out.medians()
+	out.Sizes, out.ZtunnelSizes = nil, nil
 	out.lagsOf(parts)
 	return out
 }

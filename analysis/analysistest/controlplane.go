@@ -110,7 +110,7 @@ func controlCounts(trial *record.Trial, l study.ControlLevels, w ControlWorld, e
 	trial.CPU = map[string]record.CPU{record.PartControl: {UserS: 1.5, SystemS: 0.5}}
 	trial.Memory = map[string]record.Memory{record.PartControl: {PSSBytes: 120e6}}
 	trial.Control = &record.Control{
-		Proxies: l.Proxies, Gateways: l.Gateways, Changes: len(events), Committed: len(events),
+		Proxies: l.Proxies, Gateways: l.Gateways, Ztunnels: l.Ztunnels, Changes: len(events), Committed: len(events),
 		Istiod: map[string]float64{
 			`pilot_xds_pushes{type="cds"}`: w.Pushes * 0.5, `pilot_xds_pushes{type="lds"}`: w.Pushes * 0.5, `pilot_xds_pushes{type="lds_senderr"}`: 7,
 			`pilot_proxy_convergence_time_bucket{le="0.1"}`: float64(10 * n), `pilot_proxy_convergence_time_bucket{le="0.5"}`: float64(10 * n),
@@ -126,6 +126,10 @@ func controlCounts(trial *record.Trial, l study.ControlLevels, w ControlWorld, e
 		Idle: record.CPU{UserS: 0.08}, IdleSeconds: 2,
 		APIServer: &record.CPU{UserS: 0.3}, Simulator: record.CPU{UserS: 0.2}, SimulatorLag: record.Lag{P99: 90},
 		StaleProxySeconds: 5, AllocBytes: 50e6, HeapBytes: 30e6,
+	}
+	if l.Ztunnels > 0 {
+		trial.Control.ZtunnelWire = map[string]record.Wire{"wds": {Responses: 30, Bytes: 6000}, "wads": {Responses: 10, Bytes: 1000}}
+		trial.Control.ZtunnelConfig = map[string]int64{"wds": 9000, "wads": 100}
 	}
 }
 

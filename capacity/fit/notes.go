@@ -75,3 +75,15 @@ func (f *fitter) single() []string {
 		return []string{fmt.Sprintf("%d of %d cells have one trial: how far these scatter is in no interval", n, len(f.cells))}
 	}
 }
+
+// memoryOf is istiod's memory in a trial; NaN where nobody read it.
+func memoryOf(t *record.Trial) float64 {
+	m := t.Memory[record.PartControl]
+	switch {
+	case m.PSSBytes > 0:
+		return float64(m.PSSBytes)
+	case m.CgroupBytes > 0:
+		return float64(m.CgroupBytes)
+	}
+	return math.NaN()
+}

@@ -182,8 +182,8 @@ func unusable(t *record.Trial, events []*record.Event, disturbed bool) string {
 		return "istiod's metrics are not in it"
 	case c.Proxies == 0:
 		return "it has no simulated sidecars"
-	case c.RealProxies > 0 || c.Gateways > 0:
-		return "it has real proxies or gateways, whose bytes nobody counted apart"
+	case c.RealProxies > 0 || c.Gateways > 0 || c.Ztunnels > 0:
+		return "it has real proxies, gateways or ztunnels, whose bytes nobody counted apart"
 	case !(t.CPU[record.PartControl].TotalS() > 0) || !(t.Window.Seconds > 0):
 		return "istiod's CPU time is not in it"
 	case len(events) == 0:
@@ -202,19 +202,10 @@ func unlike(l study.ControlLevels) string {
 		return "its clients are " + l.Clients
 	case l.XDS != study.XDSDelta:
 		return "its proxies speak state of the world, which no proxy does today"
+	case l.HBONE:
+		return "its sidecars speak HBONE, and are sent all workloads too"
 	}
 	return ""
-}
-
-func memoryOf(t *record.Trial) float64 {
-	m := t.Memory[record.PartControl]
-	switch {
-	case m.PSSBytes > 0:
-		return float64(m.PSSBytes)
-	case m.CgroupBytes > 0:
-		return float64(m.CgroupBytes)
-	}
-	return math.NaN()
 }
 
 // coresFor is how many CPUs istiod could use: what the others left of the

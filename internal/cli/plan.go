@@ -289,6 +289,7 @@ type plannedCell struct {
 type plannedControl struct {
 	Proxies  int `json:"simulated_sidecars"`
 	Gateways int `json:"simulated_gateways"`
+	Ztunnels int `json:"simulated_ztunnels,omitempty"`
 	RealPods int `json:"real_pods"`
 	Services int `json:"services"`
 	// Istiod is how many pods of istiod are expected where Installed says that
@@ -322,7 +323,7 @@ func fillControl(_ *study.Plan, cell record.Cell, one *plannedCell) error {
 	if err != nil {
 		return err
 	}
-	one.Deploys = &plannedControl{Proxies: l.Proxies, Gateways: l.Gateways, RealPods: l.RealPods,
+	one.Deploys = &plannedControl{Proxies: l.Proxies, Gateways: l.Gateways, Ztunnels: l.Ztunnels, RealPods: l.RealPods,
 		Services: l.Services, Istiod: l.IstiodReplicas, Installed: cell[study.FactorIstiodReplicas] == study.LevelInstalled, Restarts: one.Trials}
 	return nil
 }

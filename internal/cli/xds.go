@@ -21,6 +21,7 @@ type xdsFlags struct {
 	addresses      []string
 	proxies        int
 	gateways       int
+	ztunnels       int
 	mode           string
 	security       string
 	tokenFile      string
@@ -40,6 +41,8 @@ type xdsFlags struct {
 	share          float64
 	streams        int
 	dnsCapture     bool
+	hbone          bool
+	onDemand       bool
 	duration       time.Duration
 	patience       time.Duration
 	alone          time.Duration
@@ -51,8 +54,9 @@ func newXDSCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "xds",
 		Short: "Connect simulated sidecars to an istiod",
-		Long: "xds connects simulated sidecars and gateways to an istiod, takes what it sends and\n" +
-			"says how much that was. They subscribe and acknowledge as pilot-agent and Envoy do.\n\n" +
+		Long: "xds connects simulated sidecars, gateways and ztunnels to an istiod, takes what it sends\n" +
+			"and says how much that was. They subscribe and acknowledge as pilot-agent with Envoy, and\n" +
+			"ztunnel, do.\n\n" +
 			"Each proxy says that it is the pod PREFIX-N of --namespace. Istiod also serves a pod that\n" +
 			"it does not know: what its namespace sees, but nothing inbound. To name pods that exist,\n" +
 			"give --identities, a file of JSON: [{\"name\": \"a-1\", \"namespace\": \"x\", \"ip\": \"10.0.0.1\"}].\n" +
@@ -101,6 +105,7 @@ func (f *xdsFlags) register(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.addresses, "address", nil, "`HOST:PORT` of istiod; may be repeated")
 	fs.IntVar(&f.proxies, "proxies", 0, "simulated sidecars")
 	fs.IntVar(&f.gateways, "gateways", 0, "simulated gateways")
+	fs.IntVar(&f.ztunnels, "ztunnels", 0, "simulated ztunnels, which only an istiod in ambient mode takes")
 	fs.StringVar(&f.mode, "mode", xds.ModeDelta, "delta or sotw (state of the world)")
 	fs.StringVar(&f.security, "security", xds.SecurityPlaintext, "plaintext, token or mtls")
 	fs.StringVar(&f.tokenFile, "token-file", "", "`file` with a service account token (audience istio-ca)")
@@ -117,6 +122,8 @@ func (f *xdsFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.clusterID, "cluster-id", "", "istiod's cluster ID (default Kubernetes)")
 	fs.StringVar(&f.istioVersion, "istio-version", "", "`version` that the proxies say they have (default 1.31.0)")
 	fs.BoolVar(&f.dnsCapture, "dns-capture", false, "sidecars also ask for the table of DNS names")
+	fs.BoolVar(&f.onDemand, "on-demand", false, "ztunnels ask for no address that no traffic of theirs needs, as with XDS_ON_DEMAND")
+	fs.BoolVar(&f.hbone, "hbone", false, "sidecars and gateways also ask for all workloads, as with ISTIO_META_ENABLE_HBONE")
 }
 
 // maxIdentities bounds a file of identities, bytes: a million pods.
@@ -133,13 +140,13 @@ func (f *xdsFlags) spec(ctx context.Context) (xds.Spec, error) {
 	if len(f.addresses) == 0 {
 		return spec, errs.WithHint(errs.Usage("no --address"), "meshtrial xds --address HOST:15010 --proxies 100")
 	}
-	spec.Mode, spec.StreamsPerConnection, spec.DNSCapture = f.mode, f.streams, f.dnsCapture
+	spec.Mode, spec.StreamsPerConnection, spec.DNSCapture, spec.HBONE, spec.OnDemand = f.mode, f.streams, f.dnsCapture, f.hbone, f.onDemand
 	spec.Mesh = xds.Mesh{ClusterID: f.clusterID, IstioVersion: f.istioVersion}
-	if f.proxies < 0 || f.gateways < 0 || !(f.share >= 0 && f.share <= 1) {
-		return spec, errs.Usage("--proxies and --gateways must not be negative, --share must be 0 to 1")
+	if f.proxies < 0 || f.gateways < 0 || f.ztunnels < 0 || !(f.share >= 0 && f.share <= 1) {
+		return spec, errs.Usage("--proxies, --gateways and --ztunnels must not be negative, --share must be 0 to 1")
 	}
-	if f.proxies+f.gateways > 1_000_000 {
-		return spec, errs.Usage("%d proxies: want at most 1000000", f.proxies+f.gateways)
+	if n := f.proxies + f.gateways + f.ztunnels; n > 1_000_000 {
+		return spec, errs.Usage("%d proxies: want at most 1000000", n)
 	}
 	for _, a := range f.addresses {
 		if _, port, err := net.SplitHostPort(a); err == nil {
@@ -191,7 +198,7 @@ func (f *xdsFlags) addProxies(ctx context.Context, spec *xds.Spec) error {
 			return errs.Usage("%s: %v", f.identities, err)
 		}
 	}
-	total := f.proxies + f.gateways
+	total := f.proxies + f.gateways + f.ztunnels
 	if total == 0 {
 		total = len(known)
 	}
@@ -209,7 +216,10 @@ func (f *xdsFlags) addProxies(ctx context.Context, spec *xds.Spec) error {
 		if known != nil {
 			p = known[i]
 		}
-		if i >= total-f.gateways {
+		switch {
+		case i >= total-f.ztunnels:
+			p.Type = xds.NodeZtunnel
+		case i >= total-f.ztunnels-f.gateways:
 			p.Type = xds.NodeRouter
 		}
 		// Spread evenly over the fleet.

@@ -42,7 +42,7 @@ func newXDSRecordCommand(env *Env) *cobra.Command {
 			"  meshtrial xds record --address 10.96.0.20:15010 --out - | meshtrial scope --dump -",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.proxies+f.gateways == 0 && f.identities == "" {
+			if f.proxies+f.gateways+f.ztunnels == 0 && f.identities == "" {
 				f.proxies = 1
 			}
 			if len(f.addresses) == 0 {

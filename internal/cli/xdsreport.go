@@ -17,34 +17,36 @@ import (
 
 // xdsReport is what `meshtrial xds --json` prints.
 type xdsReport struct {
-	Schema       int                `json:"schema"`
-	Addresses    []string           `json:"addresses"`
-	Mode         string             `json:"mode"`
-	Proxies      int                `json:"proxies"`
-	Gateways     int                `json:"gateways"`
-	Connected    int                `json:"connected"`
-	Synced       int                `json:"synced"`
-	EverSynced   int                `json:"ever_synced"`
-	SyncedAfterS float64            `json:"synced_after_s,omitempty"` // until each had been; absent if some never were
-	DurationS    float64            `json:"duration_s"`
-	Bytes        map[string]int64   `json:"bytes"`
-	Pushes       map[string]int64   `json:"pushes"`
-	Resources    map[string]int64   `json:"resources"`
-	Identical    map[string]int64   `json:"identical"`
-	Acks         int64              `json:"acks"`
-	Nacks        int64              `json:"nacks"`
-	Errors       int64              `json:"errors"`
-	Reconnects   map[string]int64   `json:"reconnects"`
-	ConfigBytes  map[string]int64   `json:"config_bytes"`
-	CPU          xdsCPU             `json:"cpu_s"`
-	RSSBytes     int64              `json:"rss_bytes"`
-	Convergence  map[string]float64 `json:"convergence_ms"`
-	Changes      int64              `json:"convergence_count"`
-	Lag          record.Lag         `json:"lag_us"`
-	LagSource    string             `json:"lag_source"`
-	Stopped      int                `json:"stopped_reading,omitempty"`
-	UnreadBytes  int64              `json:"unread_bytes,omitempty"`
-	LastError    string             `json:"last_error,omitempty"`
+	Schema             int                `json:"schema"`
+	Addresses          []string           `json:"addresses"`
+	Mode               string             `json:"mode"`
+	Proxies            int                `json:"proxies"`
+	Gateways           int                `json:"gateways"`
+	Ztunnels           int                `json:"ztunnels,omitempty"`
+	Connected          int                `json:"connected"`
+	Synced             int                `json:"synced"`
+	EverSynced         int                `json:"ever_synced"`
+	SyncedAfterS       float64            `json:"synced_after_s,omitempty"` // until each had been; absent if some never were
+	DurationS          float64            `json:"duration_s"`
+	Bytes              map[string]int64   `json:"bytes"`
+	Pushes             map[string]int64   `json:"pushes"`
+	Resources          map[string]int64   `json:"resources"`
+	Identical          map[string]int64   `json:"identical"`
+	Acks               int64              `json:"acks"`
+	Nacks              int64              `json:"nacks"`
+	Errors             int64              `json:"errors"`
+	Reconnects         map[string]int64   `json:"reconnects"`
+	ConfigBytes        map[string]int64   `json:"config_bytes"`
+	ZtunnelConfigBytes map[string]int64   `json:"ztunnel_config_bytes,omitempty"`
+	CPU                xdsCPU             `json:"cpu_s"`
+	RSSBytes           int64              `json:"rss_bytes"`
+	Convergence        map[string]float64 `json:"convergence_ms"`
+	Changes            int64              `json:"convergence_count"`
+	Lag                record.Lag         `json:"lag_us"`
+	LagSource          string             `json:"lag_source"`
+	Stopped            int                `json:"stopped_reading,omitempty"`
+	UnreadBytes        int64              `json:"unread_bytes,omitempty"`
+	LastError          string             `json:"last_error,omitempty"`
 }
 
 type xdsCPU struct {
@@ -135,10 +137,10 @@ func (f *xdsFlags) watch(ctx context.Context, env *Env, fleet *xds.Fleet, starte
 
 func newXDSReport(spec xds.Spec, a xds.Account, s xds.Status) xdsReport {
 	r := xdsReport{
-		Schema: 1, Addresses: spec.Addresses, Mode: spec.Mode, Proxies: s.Proxies, Gateways: s.Gateways, Connected: a.Connected, Synced: a.Synced, EverSynced: s.EverSynced,
+		Schema: 1, Addresses: spec.Addresses, Mode: spec.Mode, Proxies: s.Proxies, Gateways: s.Gateways, Ztunnels: s.Ztunnels, Connected: a.Connected, Synced: a.Synced, EverSynced: s.EverSynced,
 		LagSource: a.LagSource, Stopped: a.StoppedReading, UnreadBytes: a.UnreadBytes,
 		Bytes: map[string]int64{}, Pushes: map[string]int64{}, Resources: map[string]int64{}, Identical: map[string]int64{},
-		Errors: a.Errors, Reconnects: a.Reconnects, ConfigBytes: a.Config,
+		Errors: a.Errors, Reconnects: a.Reconnects, ConfigBytes: a.Config, ZtunnelConfigBytes: a.ZtunnelConfig,
 		CPU: xdsCPU{User: a.CPU.UserS, System: a.CPU.SystemS}, RSSBytes: a.RSSBytes, Lag: a.Lag, LastError: s.LastError, Changes: a.Convergence.Count,
 		Convergence: map[string]float64{"p50": a.Convergence.P50 / 1e3, "p90": a.Convergence.P90 / 1e3, "p99": a.Convergence.P99 / 1e3,
 			"p999": a.Convergence.P999 / 1e3, "max": a.Convergence.Max / 1e3},
@@ -154,7 +156,11 @@ func newXDSReport(spec xds.Spec, a xds.Account, s xds.Status) xdsReport {
 // printXDS writes the report for people.
 func printXDS(out io.Writer, r xdsReport) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s\n%d proxies, %d of them gateways, %d connected, %d synced", strings.Join(r.Addresses, " "), r.Mode, r.Proxies, r.Gateways, r.Connected, r.Synced)
+	ztunnels := ""
+	if r.Ztunnels > 0 {
+		ztunnels = fmt.Sprintf(" and %d ztunnels", r.Ztunnels)
+	}
+	fmt.Fprintf(&b, "%s  %s\n%d proxies, %d of them gateways%s, %d connected, %d synced", strings.Join(r.Addresses, " "), r.Mode, r.Proxies, r.Gateways, ztunnels, r.Connected, r.Synced)
 	if r.SyncedAfterS > 0 {
 		fmt.Fprintf(&b, ", all after %.1f s", r.SyncedAfterS)
 	}
@@ -165,7 +171,14 @@ func printXDS(out io.Writer, r xdsReport) error {
 	}
 	slices.Sort(types)
 	for _, name := range types {
-		fmt.Fprintf(&b, "%-6s %10d %14d %12d %12d %14d\n", name, r.Pushes[name], r.Bytes[name], r.Resources[name], r.Identical[name], r.ConfigBytes[name])
+		held := r.ConfigBytes[name]
+		if held == 0 {
+			held = r.ZtunnelConfigBytes[name]
+		}
+		fmt.Fprintf(&b, "%-6s %10d %14d %12d %12d %14d\n", name, r.Pushes[name], r.Bytes[name], r.Resources[name], r.Identical[name], held)
+	}
+	if r.Ztunnels > 0 { // of the types above that they hold
+		fmt.Fprintf(&b, "a ztunnel holds %d bytes of wds, %d of wads\n", r.ZtunnelConfigBytes["wds"], r.ZtunnelConfigBytes["wads"])
 	}
 	fmt.Fprintf(&b, "\nacknowledged %d, rejected %d, not understood %d\n", r.Acks, r.Nacks, r.Errors)
 	reasons := make([]string, 0, len(r.Reconnects))

@@ -13,11 +13,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Names and ports of Istio's ambient mode.
@@ -125,6 +127,31 @@ func (m *Mesh) Fits(place record.Place, running mesh.ProxyState) error {
 	}
 	return errs.WithHint(fmt.Errorf("istio: a ztunnel says that it is of Istio %s, and its DaemonSet has the image %s", running.Version, named.Source),
 		"kubectl -n %s rollout restart daemonset %s, or name the image that runs", Namespace, ztunnelName)
+}
+
+// refuseZtunnels is the part of Refuse for simulated ztunnels, which istiod serves
+// whether there are real ones or not.
+func (f AsFound) refuseZtunnels() error {
+	for i := range f.istiods {
+		if c := containerOf(&f.istiods[i].Spec.Template.Spec); c != nil && !ambientOn(c.Env) {
+			return errs.WithHint(errs.Usage("istio: istiod has no %s=true: it turns the study's ztunnels away", ambientEnv),
+				"settings: {%s: %s=true} switches ambient mode on while a trial runs", study.FactorIstiodEnv, ambientEnv)
+		}
+	}
+	return nil
+}
+
+// refuseHBONE is the part of Refuse for real sidecars that speak HBONE: the Envoy of the
+// lab's own images lacks the extension that pilot-agent then puts into its bootstrap, and
+// does not start.
+func (f AsFound) refuseHBONE() error {
+	for i := range f.istiods {
+		if c := containerOf(&f.istiods[i].Spec.Template.Spec); c != nil && c.Image == components.IstioHub+"/pilot:"+components.IstioTag {
+			return errs.WithHint(errs.Usage("istio: %s true with real sidecars: their Envoy, which this lab made itself, lacks the extension that discovers workloads, and would not start", study.FactorHBONE),
+				"simulated sidecars alone, or Istio's own images: meshtrial lab up --images official")
+		}
+	}
+	return nil
 }
 
 // ambientOn says whether an istiod's environment turns the ambient mode on.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -249,6 +250,23 @@ func TestRefuseAmbient(t *testing.T) {
 				t.Errorf("%v (hint %q), want %q (%q)", err, errs.Hint(err), test.want, test.hint)
 			}
 		})
+	}
+	// Simulated ztunnels need no real ones.
+	alone := AsFound{istiods: []appsv1.Deployment{*istiod.DeepCopy()}}
+	if err := alone.refuseZtunnels(); err != nil {
+		t.Errorf("refused: %v", err)
+	}
+	alone.istiods[0].Spec.Template.Spec.Containers[0].Env = nil
+	if err := alone.refuseZtunnels(); err == nil || !strings.Contains(errs.Hint(err), "istiod_env: PILOT_ENABLE_AMBIENT=true") {
+		t.Errorf("%v (hint %q)", err, errs.Hint(err))
+	}
+	// Another Envoy than the lab's own discovers workloads.
+	if err := alone.refuseHBONE(); err != nil {
+		t.Errorf("refused: %v", err)
+	}
+	alone.istiods[0].Spec.Template.Spec.Containers[0].Image = "docker.io/istio/pilot:" + components.IstioTag
+	if err := alone.refuseHBONE(); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "hbone true with real sidecars") || errs.Hint(err) == "" {
+		t.Errorf("%v (hint %q)", err, errs.Hint(err))
 	}
 	on := AsFound{istiods: []appsv1.Deployment{istiod}}
 	if got := on.Components(); len(got) != 2 || !reflect.DeepEqual(got[1], record.Component{Name: ambientComponent, Version: "on", Source: record.SourceOfMode}) {

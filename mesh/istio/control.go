@@ -194,6 +194,7 @@ func (c *ControlPlane) Discovery(ctx context.Context, watched string) (mesh.Disc
 	out.TLS = fmt.Sprintf("%s:%d", out.ServerName, tlsPort)
 	if container := containerOf(&d.Spec.Template.Spec); container != nil {
 		out.Version = mesh.Version(container.Image)
+		out.Ambient = ambientOn(container.Env)
 		for _, env := range container.Env {
 			if env.Name == "CLUSTER_ID" && env.Value != "" {
 				out.ClusterID = env.Value

@@ -208,6 +208,7 @@ var meshOwn = map[string]func(map[string]any){
 		}
 	},
 	study.FactorDNSCapture: func(m map[string]any) { withoutMetadata(m, "ISTIO_META_DNS_CAPTURE") },
+	study.FactorHBONE:      func(m map[string]any) { withoutMetadata(m, "ISTIO_META_ENABLE_HBONE") },
 	study.FactorDelta:      func(m map[string]any) { withoutMetadata(m, "ISTIO_DELTA_XDS") },
 }
 
@@ -312,7 +313,7 @@ func TestFound(t *testing.T) {
 	}
 	s := installed(spec, active, 3)
 	want := record.Cell{
-		"sidecar_scope": "none", "outbound_policy": "REGISTRY_ONLY", "dns_capture": "true", "delta": "true",
+		"sidecar_scope": "none", "outbound_policy": "REGISTRY_ONLY", "dns_capture": "true", "hbone": "false", "delta": "true",
 		"export_to":           "defaultServiceExportTo a,b; defaultVirtualServiceExportTo .; defaultDestinationRuleExportTo *",
 		"discovery_selectors": `[{"matchLabels":{"team":"a"}},{"matchExpressions":[{"key":"b","operator":"Exists"}]}]`,
 		"debounce_after":      "1.5s", "debounce_max": "10s", "eds_debounce": "true", "push_throttle": "default", "request_limit": "default", "xds_cache": "false",

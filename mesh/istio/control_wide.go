@@ -131,7 +131,22 @@ func wideDeployment(was *corev1.Container, l mesh.Levers) (out []string) {
 			out = append(out, fmt.Sprintf("request_limit %s: istiod may turn proxies away that connect, and take fewer requests of them", level))
 		}
 	}
-	return out
+	return append(out, wideAmbient(was, l)...)
+}
+
+// wideAmbient says what it does to every proxy that levers switch ambient mode on or
+// off, which was as istiod's container has it.
+func wideAmbient(was *corev1.Container, l mesh.Levers) []string {
+	vars, err := l.EnvVars()
+	value, named := vars[ambientEnv]
+	switch on, bad := strconv.ParseBool(value); {
+	case err != nil || !named || bad != nil || on == ambientOn(was.Env):
+		return nil
+	case on:
+		return []string{fmt.Sprintf("istiod_env %s=%s: sidecars that speak HBONE are sent the mesh's workloads too", ambientEnv, value)}
+	default:
+		return []string{fmt.Sprintf("istiod_env %s=%s: istiod turns ztunnels away, which learn of no change", ambientEnv, value)}
+	}
 }
 
 // requestLimit is how many requests a second a level lets istiod take; where that is

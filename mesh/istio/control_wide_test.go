@@ -43,6 +43,8 @@ func TestPlanSaysWhatIsMeshWide(t *testing.T) {
 		"an older age, or any":  {"", []record.Cell{{"connection_age": "1h"}, {"connection_age": "none"}, {"connection_age": "30m"}}, nil},
 		"a lower limit":         {"", []record.Cell{{"request_limit": "10"}, {"request_limit": "99"}}, map[string]string{deployment: "request_limit 10: istiod may turn proxies away|request_limit 99"}},
 		"a higher limit":        {"", []record.Cell{{"request_limit": "1000"}, {"request_limit": "100"}, {"request_limit": "default"}}, nil},
+		"ambient mode":          {"", []record.Cell{{"istiod_env": "PILOT_ENABLE_AMBIENT=true"}}, map[string]string{deployment: "istiod_env PILOT_ENABLE_AMBIENT=true: sidecars that speak HBONE are sent"}},
+		"no ambient, as it is":  {"", []record.Cell{{"istiod_env": "PILOT_ENABLE_AMBIENT=false;GOGC=100"}}, nil},
 		"selectors, none":       {"discoverySelectors: [{matchLabels: {a: b}}]\n", []record.Cell{{"discovery_selectors": "none"}}, map[string]string{config: "told of all namespaces"}},
 	} {
 		t.Run(name, func(t *testing.T) {

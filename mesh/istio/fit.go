@@ -149,6 +149,16 @@ func (f AsFound) Refuse(asked mesh.Asked) error {
 			return err
 		}
 	}
+	if asked.Ztunnels {
+		if err := f.refuseZtunnels(); err != nil {
+			return err
+		}
+	}
+	if asked.HBONE {
+		if err := f.refuseHBONE(); err != nil {
+			return err
+		}
+	}
 	return f.refuseRoot(asked)
 }
 

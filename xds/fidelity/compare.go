@@ -9,6 +9,9 @@ import (
 // Core are the types without which no sidecar works.
 var Core = []string{"cds", "eds", "lds", "rds"}
 
+// Ztunnel are the types that a ztunnel subscribes to.
+var Ztunnel = []string{"wds", "wads"}
+
 // Comparison says how alike two clients are.
 type Comparison struct {
 	// Steps of the client, of the types compared: how many are the same in

@@ -1,6 +1,6 @@
-// Package fidelity says how well a simulated sidecar imitates a real one. A
-// [Recorder] stands between a discovery client (pilot-agent with Envoy, or
-// the simulated sidecars of package xds) and istiod, forwards every message
+// Package fidelity says how well a simulated proxy imitates a real one. A
+// [Recorder] stands between a discovery client (pilot-agent with Envoy, ztunnel, or
+// the simulated proxies of package xds) and istiod, forwards every message
 // unchanged, and keeps a [Transcript] of each stream: what the client asked
 // for and acknowledged, in which order, and what it was answered, without
 // the bodies. [Compare] lays two transcripts side by side and gives the share

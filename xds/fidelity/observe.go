@@ -23,7 +23,11 @@ const (
 	endpointURL = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
 	listenerURL = "type.googleapis.com/envoy.config.listener.v3.Listener"
 	routeURL    = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
-	httpURL     = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
+
+	addressURL       = "type.googleapis.com/istio.workload.Address"
+	authorizationURL = "type.googleapis.com/istio.security.Authorization"
+
+	httpURL = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 )
 
 var shortNames = map[string]string{
@@ -33,6 +37,7 @@ var shortNames = map[string]string{
 	"type.googleapis.com/istio.networking.nds.v1.NameTable":                "nds",
 	"type.googleapis.com/istio.mesh.v1alpha1.ProxyConfig":                  "pcds",
 	"type.googleapis.com/istio.v1.HealthInformation":                       "health",
+	addressURL: "wds", authorizationURL: "wads", "type.googleapis.com/istio.workload.Workload": "wds",
 }
 
 // short returns the short name of a type, or the URL of one unknown.

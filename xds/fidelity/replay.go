@@ -11,15 +11,17 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/meshtrial/meshtrial/xds/server"
 )
 
-var typeURLs = map[string]string{"cds": clusterURL, "eds": endpointURL, "lds": listenerURL, "rds": routeURL}
+var typeURLs = map[string]string{"cds": clusterURL, "eds": endpointURL, "lds": listenerURL, "rds": routeURL, "wds": addressURL, "wads": authorizationURL}
 
 // Replay does to a client what a transcript says was done to another: it
 // serves resources of the same names and references, without any content,
-// and pushes what was pushed after each mark. It knows the core types only.
+// and pushes what was pushed after each mark. It knows the core types, and those of
+// ztunnels.
 type Replay struct {
 	*server.Server
 	marks   []string
@@ -123,6 +125,8 @@ func (r Resource) make(typ string) (server.Resource, error) {
 		m = l
 	case "rds":
 		m = &routev3.RouteConfiguration{Name: r.Name}
+	case "wds", "wads": // of which a simulated ztunnel needs nothing
+		m = &emptypb.Empty{}
 	default:
 		return server.Resource{}, fmt.Errorf("no body is known for this type")
 	}

@@ -70,13 +70,17 @@ func still(t *testing.T, ctx context.Context, r *fidelity.Recorder, streams int,
 	}
 }
 
-// TestSimulatedSidecarIsLikeARecordedOne does to a simulated sidecar, and to a
-// simulated gateway, what was done to a real agent and Envoy, and compares
-// what it said.
+// TestSimulatedSidecarIsLikeARecordedOne does to a simulated sidecar, to a simulated
+// gateway and to a simulated ztunnel what was done to a real agent and Envoy, or to a real
+// ztunnel, and compares what it said.
 func TestSimulatedSidecarIsLikeARecordedOne(t *testing.T) {
-	for _, c := range []struct{ recorded, mode, node string }{
-		{"delta", xds.ModeDelta, xds.NodeSidecar}, {"sotw", xds.ModeSotW, xds.NodeSidecar},
-		{"gateway-delta", xds.ModeDelta, xds.NodeRouter}, {"gateway-sotw", xds.ModeSotW, xds.NodeRouter},
+	for _, c := range []struct {
+		recorded, mode, node string
+		types                []string
+	}{
+		{"delta", xds.ModeDelta, xds.NodeSidecar, fidelity.Core}, {"sotw", xds.ModeSotW, xds.NodeSidecar, fidelity.Core},
+		{"gateway-delta", xds.ModeDelta, xds.NodeRouter, fidelity.Core}, {"gateway-sotw", xds.ModeSotW, xds.NodeRouter, fidelity.Core},
+		{"ztunnel", xds.ModeDelta, xds.NodeZtunnel, fidelity.Ztunnel},
 	} {
 		t.Run(c.recorded, func(t *testing.T) {
 			t.Parallel()
@@ -97,8 +101,8 @@ func TestSimulatedSidecarIsLikeARecordedOne(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			compare(t, "connect", connect, alike(all[0], connect), notImitated, fidelity.Core...)
-			compare(t, "reconnect", reconnect, alike(all[1], reconnect), notImitated, fidelity.Core...)
+			compare(t, "connect", connect, alike(all[0], connect), notImitated, c.types...)
+			compare(t, "reconnect", reconnect, alike(all[1], reconnect), notImitated, c.types...)
 		})
 	}
 }

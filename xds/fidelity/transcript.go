@@ -49,7 +49,7 @@ type Transcript struct {
 type Step struct {
 	Kind string // FromClient, FromServer or Mark
 	// Type is the short name of the resources' type: cds, eds, lds, rds,
-	// nds, ecds, sds, pcds, health; anything else is the type URL. The text
+	// nds, ecds, sds, pcds, health, wds, wads; anything else is the type URL. The text
 	// of a Mark is kept here too.
 	Type string
 

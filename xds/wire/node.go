@@ -32,6 +32,8 @@ type Node struct {
 	ID       string
 	Cluster  string
 	Metadata map[string]any // of strings, numbers, booleans, lists and maps
+	// Agent is the program that the proxy says it is; "" for none.
+	Agent string
 	// Features are what the proxy says it can do.
 	Features []string
 }
@@ -45,7 +47,7 @@ func (n *Node) Append(b []byte) ([]byte, error) {
 		return nil, fmt.Errorf("metadata of node %s: %w", n.ID, err)
 	}
 	b = protowire.AppendBytes(protowire.AppendTag(b, nodeMetadata, protowire.BytesType), meta)
-	b = appendString(b, nodeAgentName, "envoy")
+	b = appendString(b, nodeAgentName, n.Agent)
 	for _, f := range n.Features {
 		b = appendString(b, nodeFeatures, f)
 	}

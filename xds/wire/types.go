@@ -9,13 +9,19 @@ const (
 	SecretType    = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
 	ExtensionType = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig"
 	NameTableType = "type.googleapis.com/istio.networking.nds.v1.NameTable"
+
+	// Of an ambient mesh: what ztunnels subscribe to, and of the first what sidecars
+	// do that speak HBONE.
+	AddressType       = "type.googleapis.com/istio.workload.Address"
+	AuthorizationType = "type.googleapis.com/istio.security.Authorization"
+	WorkloadType      = "type.googleapis.com/istio.workload.Workload"
 )
 
 // hcmType is the type URL of HTTP connection managers.
 const hcmType = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 
 // ShortName returns the usual abbreviation of a type of resource: cds, eds,
-// lds, rds, sds, ecds, nds; "" for any other.
+// lds, rds, sds, ecds, nds, wds, wads; "" for any other.
 func ShortName(typeURL string) string {
 	switch typeURL {
 	case ClusterType:
@@ -32,6 +38,10 @@ func ShortName(typeURL string) string {
 		return "ecds"
 	case NameTableType:
 		return "nds"
+	case AddressType, WorkloadType:
+		return "wds"
+	case AuthorizationType:
+		return "wads"
 	}
 	return ""
 }

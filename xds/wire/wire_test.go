@@ -198,7 +198,7 @@ func TestTooManyResources(t *testing.T) {
 }
 
 func TestRequests(t *testing.T) {
-	node := wire.Node{ID: "sidecar~1.2.3.4~a.b~c", Cluster: "a.b", Features: []string{"f"},
+	node := wire.Node{ID: "sidecar~1.2.3.4~a.b~c", Cluster: "a.b", Agent: "envoy", Features: []string{"f"},
 		Metadata: map[string]any{"S": "x", "N": 1.5, "I": 3, "B": true, "M": map[string]any{"k": "v"}, "L": []any{"p", "q"}, "T": map[string]string{"a": "b"}}}
 	encoded, err := node.Append(nil)
 	if err != nil {

@@ -13,8 +13,11 @@ import (
 )
 
 // convergence is what a trial's events say: how long each change took to each
-// proxy, in microseconds after its commit.
+// proxy but ztunnels, in microseconds after its commit.
 type convergence struct {
+	// ztunnels is the same of those; nil without any.
+	ztunnels *convergence
+
 	acked    stat.Counts // over all change-proxy pairs
 	received stat.Counts
 	applied  stat.Counts // of real Envoys only
@@ -52,9 +55,35 @@ func converged(o *analysis.Observations, t *record.Trial) *convergence {
 	if c, ok := all[t.ID]; ok {
 		return c
 	}
-	c := convergenceOf(o.Events[t.ID])
+	events := o.Events[t.ID]
+	if t.Control == nil || t.Control.Ztunnels == 0 {
+		all[t.ID] = convergenceOf(events)
+		return all[t.ID]
+	}
+	c := convergenceOf(ofProxies(events, func(p int32) bool { return !t.Control.IsZtunnel(p) }))
+	c.ztunnels = convergenceOf(ofProxies(events, t.Control.IsZtunnel))
 	all[t.ID] = c
 	return c
+}
+
+// ofProxies are events as far as they are about some proxies.
+func ofProxies(events []*record.Event, proxy func(int32) bool) []*record.Event {
+	out := make([]*record.Event, len(events))
+	for i, e := range events {
+		one := *e
+		one.Seen = e.Seen.Of(proxy)
+		one.Missed = slices.DeleteFunc(slices.Clone(e.Missed), func(p int32) bool { return !proxy(p) })
+		out[i] = &one
+	}
+	return out
+}
+
+// withZtunnels is a count of all proxies.
+func (c *convergence) withZtunnels(of func(c *convergence) int) int {
+	if c.ztunnels == nil {
+		return of(c)
+	}
+	return of(c) + of(c.ztunnels)
 }
 
 func convergenceOf(events []*record.Event) *convergence {

@@ -37,7 +37,7 @@ func remarks(o *analysis.Observations) []string {
 			if t.Control == nil {
 				continue
 			}
-			if n := t.Control.Proxies + t.Control.Gateways; n > 0 {
+			if n := t.Control.Proxies + t.Control.Gateways + t.Control.Ztunnels; n > 0 {
 				simulated = true
 			} else if t.Control.RealProxies > 0 {
 				return nil

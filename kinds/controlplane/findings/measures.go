@@ -17,7 +17,7 @@ import (
 // controlMeasures lists what a control-plane study measures, in the order of
 // reports.
 func controlMeasures(s *study.Study) []analysis.Measure {
-	return slices.Concat(convergenceMeasures(), amplificationMeasures(), configMeasures(), sidecarMeasures(), costMeasures(), stalenessMeasures(s.Control.Traffic != nil), recoveryMeasures())
+	return slices.Concat(convergenceMeasures(), amplificationMeasures(), configMeasures(), sidecarMeasures(), costMeasures(), ztunnelMeasures(), stalenessMeasures(s.Control.Traffic != nil), recoveryMeasures())
 }
 
 // ofControl is a measure of what a trial counted; NaN if it counted nothing.
@@ -108,8 +108,8 @@ func convergenceMeasures() []analysis.Measure {
 		}
 	}
 	return append(out,
-		analysis.MeasureOf("missed", counted(func(c *convergence) int { return c.missed })).Warning(missedExample),
-		analysis.MeasureOf("unacked", counted(func(c *convergence) int { return c.unacked })).Warning(unackedShare),
+		analysis.MeasureOf("missed", counted(func(c *convergence) int { return c.withZtunnels(func(c *convergence) int { return c.missed }) })).Warning(missedExample),
+		analysis.MeasureOf("unacked", counted(func(c *convergence) int { return c.withZtunnels(func(c *convergence) int { return c.unacked }) })).Warning(unackedShare),
 		analysis.MeasureOf("failed_changes", counted(func(c *convergence) int { return c.failed })).Warning(failedExample))
 }
 
@@ -230,7 +230,7 @@ func amplificationMeasures() []analysis.Measure {
 		analysis.MeasureOf("pushes_per_change", perChange(func(c *record.Control) float64 { return pushes(c.Istiod, "") })),
 		analysis.MeasureOf("pushed_bytes_per_change", perChange(func(c *record.Control) float64 { return pushedBytes(c.Istiod) })),
 		analysis.MeasureOf("push_bytes_per_change", perChange(func(c *record.Control) float64 {
-			if c.Proxies+c.Gateways == 0 {
+			if c.Proxies+c.Gateways+c.Ztunnels == 0 {
 				return math.NaN() // what real ones alone receive nobody counts
 			}
 			return float64(wireSum(c).Bytes)

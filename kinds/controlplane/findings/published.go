@@ -22,10 +22,10 @@ func controlWords(c *analysis.Beside, p study.Published, f *record.Finding, cell
 	case p.Finding == "reported_convergence_p99" || p.Finding == "convergence_p99" && p.Figure < 1e5:
 		out = append(out, hiddenWords(c, cell)...)
 	case p.Finding == "pushes":
-		if s := controlSummary(c.O, c.O.Valid(cell)); s.Committed > 0 && s.Proxies+s.Gateways > 0 {
+		if s := controlSummary(c.O, c.O.Valid(cell)); s.Committed > 0 && s.Proxies+s.Gateways+s.Ztunnels > 0 {
 			per := f.Estimate * float64(len(c.O.Valid(cell))) / float64(s.Committed)
 			out = append(out, fmt.Sprintf("Istiod counts a push for each proxy and type of resource: %s for each change committed, with %d proxies.",
-				words.Figures(per), s.Proxies+s.Gateways+s.RealProxies))
+				words.Figures(per), s.Proxies+s.Gateways+s.Ztunnels+s.RealProxies))
 		}
 	case p.Finding == "join_time":
 		out = append(out, "Both are from a new proxy's first request to istiod's last push to it. The published one is of a pod with an Envoy, which builds what it has before it asks for more, and has the pushes in it that the pod's own coming sets off; ours is of istiod and the wire alone, when the pod has been known for a while.")

@@ -86,7 +86,7 @@ const mostOthers = 0.05
 // othersShare is how many proxies of others were connected before the disruption, as a
 // share of the study's own.
 func othersShare(o *analysis.Observations, c *record.Control) float64 {
-	ours := c.Proxies + c.Gateways + c.RealProxies
+	ours := c.Proxies + c.Gateways + c.Ztunnels + c.RealProxies
 	if traffic := o.Plan.Study.Control.Traffic; traffic != nil {
 		ours += 2*traffic.Endpoints + 1 // as its former endpoints may still be connected
 	}

@@ -48,7 +48,7 @@ func controlSummary(o *analysis.Observations, valid []*record.Trial) *record.Con
 	summarizeRecovery(s, trials)
 	for _, t := range trials {
 		c := t.Control
-		s.Proxies, s.Gateways, s.RealProxies = c.Proxies, c.Gateways, c.RealProxies
+		s.Proxies, s.Gateways, s.Ztunnels, s.RealProxies = c.Proxies, c.Gateways, c.Ztunnels, c.RealProxies
 		addInstalled(s, installedOf(c))
 		s.Committed += c.Committed
 		for why, n := range c.Reconnects {

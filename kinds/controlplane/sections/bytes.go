@@ -7,12 +7,12 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // typesOf lists the types of resources that any cell has, in istiod's order.
 func typesOf(f record.Findings, of func(*record.ControlSummary) []string) []string {
-	known := []string{"cds", "eds", "lds", "rds", "sds", "nds", "ecds"}
-	return report.WithRest(known, f.Cells, func(c record.CellSummary) []string {
+	return report.WithRest(study.XDSTypes(), f.Cells, func(c record.CellSummary) []string {
 		if c.Control == nil {
 			return nil
 		}

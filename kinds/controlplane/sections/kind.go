@@ -21,6 +21,7 @@ func Kind() report.Kind {
 			report.One(study.SectionSoak, soakTable),
 			report.One(study.SectionConvergence, convergenceTable),
 			report.One(study.SectionEdges, edgesTable),
+			report.One(study.SectionZtunnels, ztunnelTable),
 			report.One(study.SectionLevers, leversTable),
 			report.One(study.SectionWaterfall, waterfallTable),
 			report.One(study.SectionSources, secondSources),

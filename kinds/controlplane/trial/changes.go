@@ -81,6 +81,9 @@ func asks(plan *study.Plan) (asked mesh.Asked, largest population.Sizes, err err
 		if d := l.Disruption; d.Kind == study.DisruptionScale {
 			asked.Levers = append(asked.Levers, levers.With(study.FactorIstiodReplicas, fmt.Sprint(d.Replicas)))
 		}
+		_, named := ambientIn(levers)
+		asked.Ztunnels = asked.Ztunnels || l.Ztunnels > 0 && !named
+		asked.HBONE = asked.HBONE || l.HBONE && (l.RealPods > 0 || plan.Study.Control.Traffic != nil)
 		largest, real = larger(largest, sizes), real || l.RealPods > 0
 	}
 	if real {
@@ -97,7 +100,7 @@ func asks(plan *study.Plan) (asked mesh.Asked, largest population.Sizes, err err
 // larger has the larger number of each kind of object.
 func larger(a, b population.Sizes) population.Sizes {
 	b.Namespaces, b.Services, b.Proxies, b.Gateways = max(a.Namespaces, b.Namespaces), max(a.Services, b.Services), max(a.Proxies, b.Proxies), max(a.Gateways, b.Gateways)
-	b.EndpointsPerService = max(a.EndpointsPerService, b.EndpointsPerService)
+	b.EndpointsPerService, b.Ztunnels = max(a.EndpointsPerService, b.EndpointsPerService), max(a.Ztunnels, b.Ztunnels)
 	b.ServiceEntries, b.VirtualServices = max(a.ServiceEntries, b.ServiceEntries), max(a.VirtualServices, b.VirtualServices)
 	b.DestinationRules, b.GatewayResources = max(a.DestinationRules, b.DestinationRules), max(a.GatewayResources, b.GatewayResources)
 	b.AuthorizationPolicies, b.EndpointSlices = max(a.AuthorizationPolicies, b.AuthorizationPolicies), max(a.EndpointSlices, b.EndpointSlices)

@@ -1,8 +1,12 @@
 package trial
 
 import (
+	"strconv"
+
 	"github.com/meshtrial/meshtrial/churn"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -23,6 +27,13 @@ func checkControl(plan *study.Plan) error {
 		if n, of := l.Simulators, l.Connected(); n > max(1, of) {
 			return runner.Placed(plan, cell, errs.Usage("simulators %d: each needs a proxy of its own, and there are %d", n, of),
 				"more proxies, or fewer simulators", study.FactorSimulators, study.FactorProxies, study.FactorGateways)
+		}
+		if err := refuseZtunnels(cell, l); err != nil {
+			return runner.Placed(plan, cell, err, "leave the ztunnels out", study.FactorZtunnels)
+		}
+		if l.HBONE && l.XDS == study.XDSSotW {
+			return runner.Placed(plan, cell, errs.Usage("hbone true: sidecars learn of workloads by delta xDS alone, and the cell has %s %s", study.FactorXDS, l.XDS),
+				"leave hbone out, or take xds delta", study.FactorHBONE)
 		}
 		changes, err := churn.NewPlan(churnSpec(plan.Study, cell, l, "check", 1))
 		if err != nil {
@@ -47,5 +58,31 @@ func reaches(c churn.Change, l study.ControlLevels) bool {
 	if c.Scope.Owner != "" && l.ExportTo == "~" {
 		return false
 	}
-	return c.Scope.Sidecars && l.Proxies+l.RealPods > 0 || c.Scope.Gateways && l.Gateways > 0
+	return c.Scope.Sidecars && l.Proxies+l.RealPods > 0 || c.Scope.Gateways && l.Gateways > 0 || c.Scope.Ztunnels
+}
+
+// refuseZtunnels says why a cell can have no ztunnels; nil if it may. Whether an istiod
+// runs in ambient mode that the cell leaves as installed is only known when it does.
+func refuseZtunnels(cell record.Cell, l study.ControlLevels) error {
+	if l.Ztunnels == 0 {
+		return nil
+	}
+	if l.XDS == study.XDSSotW {
+		return errs.Usage("ztunnels %d: they speak delta xDS alone, and the cell has %s %s", l.Ztunnels, study.FactorXDS, l.XDS)
+	}
+	value, named := ambientIn(mesh.LeversOf(cell))
+	if on, err := strconv.ParseBool(value); named && (err != nil || !on) {
+		return errs.Usage("ztunnels %d: the cell has %s=%s, and only an istiod in ambient mode takes ztunnels", l.Ztunnels, ambientVariable, value)
+	}
+	return nil
+}
+
+// ambientIn is what levers say of ambient mode, if anything.
+func ambientIn(l mesh.Levers) (value string, named bool) {
+	vars, err := l.EnvVars()
+	if err != nil {
+		return "", false // whoever sets them says so
+	}
+	value, named = vars[ambientVariable]
+	return value, named
 }

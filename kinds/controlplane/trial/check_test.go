@@ -18,6 +18,10 @@ func TestCheckPlaces(t *testing.T) {
 		{"gateway without gateways", head + "factors: {change: [gateway]}\n", "x.yaml:4:19: ", "no proxy of any cell needs the change gateway", "gateways: 1"},
 		{"hidden from all", head + "settings: {change: service, export_to: \"~\"}\n", "x.yaml:4:20: ", "no proxy of any cell needs the change service", ""},
 		{"more simulators than proxies", head + "settings: {proxies: 2, simulators: 3}\n", "x.yaml:4:36: ", "simulators 3: each needs a proxy of its own, and there are 2", "fewer simulators"},
+		{"ztunnels without deltas", head + "settings: {ztunnels: 2, xds: sotw}\n", "x.yaml:4:22: ", "they speak delta xDS alone", "leave the ztunnels out"},
+		{"HBONE without deltas", head + "settings: {xds: sotw, hbone: true}\n", "x.yaml:4:30: ", "hbone true: sidecars learn of workloads by delta xDS alone, and the cell has xds sotw", "take xds delta"},
+		{"ztunnels of sidecars", head + "settings: {ztunnels: 2, istiod_env: PILOT_ENABLE_AMBIENT=false}\n", "x.yaml:4:22: ", "the cell has PILOT_ENABLE_AMBIENT=false", ""},
+		{"ztunnels for what they are not told", head + "settings: {ztunnels: 2, proxies: 0, change: virtualservice}\n", "x.yaml:4:45: ", "no proxy of any cell needs the change virtualservice", ""},
 		{"recorded changes", head[:len(head)-2] + ", trace: [1s endpoints-scale]}\nsettings: {services: 0, change: trace}\n", "x.yaml:4:33: ", "endpoints-scale needs", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -42,6 +46,11 @@ func TestCheckPlaces(t *testing.T) {
 		"factors: {change: [gateway, service]}\n",
 		"settings: {proxies: 2, gateways: 1, simulators: 3}\n",
 		"factors: {export_to: [\"~\", \"*\"]}\n",
+		"settings: {ztunnels: 2, istiod_env: PILOT_ENABLE_AMBIENT=true}\n",
+		"settings: {ztunnels: 2, istiod_env: PILOT_ENABLE_CDS_CACHE=false}\n", // as installed
+		"settings: {ztunnels: 2, proxies: 0, change: service}\n",
+		"settings: {xds: sotw, hbone: false}\n",
+		"settings: {hbone: true}\n",
 	} {
 		s, err := study.Parse([]byte(head+good), "x.yaml", nil)
 		if err != nil {

@@ -100,7 +100,7 @@ func (t *controlTrial) misbehaving() []int32 {
 // seen.
 func (t *controlTrial) collect(ctx context.Context) {
 	c := t.out.Control
-	c.Proxies, c.Gateways, c.RealProxies = t.levels.Proxies, t.levels.Gateways, len(t.c.reals)
+	c.Proxies, c.Gateways, c.Ztunnels, c.RealProxies = t.levels.Proxies, t.levels.Gateways, t.levels.Ztunnels, len(t.c.reals)
 	t.seen.Before, t.seen.After = t.before.replicas(), t.after.replicas()
 	t.seen.ScalersBefore, t.seen.ScalersAfter = t.before.scalers, t.after.scalers
 	if err := observe.FillControl(c, t.before.scrape, t.after.scrape); err != nil {

@@ -85,6 +85,7 @@ func (t *controlTrial) simulatedConfigs(ctx context.Context) (files []runner.Art
 	if err != nil {
 		return nil, err
 	}
+	all = slices.DeleteFunc(all, func(h xds.Holding) bool { return h.Type == xds.NodeZtunnel }) // package scope reads Envoys'
 	for _, kind := range chosen(all, t.levers.Namespaces[0]) {
 		data, err := t.fleet.configuration(ctx, kind)
 		if err != nil {

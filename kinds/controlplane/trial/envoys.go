@@ -135,7 +135,7 @@ func (w *envoyWatch) next(envoy int) map[string][]int {
 	defer w.mu.Unlock()
 	pending := map[int]bool{}
 	for i, m := range w.markers {
-		if _, ok := w.seen[envoy][i]; !ok && w.due(envoy, m.Change) {
+		if _, ok := w.seen[envoy][i]; !ok && !m.OfZtunnels() && w.due(envoy, m.Change) {
 			pending[m.Change] = true
 		}
 	}
@@ -147,7 +147,7 @@ func (w *envoyWatch) next(envoy int) map[string][]int {
 	}
 	out := map[string][]int{}
 	for i, m := range w.markers {
-		if _, ok := w.seen[envoy][i]; !ok && slices.Contains(changes, m.Change) {
+		if _, ok := w.seen[envoy][i]; !ok && !m.OfZtunnels() && slices.Contains(changes, m.Change) {
 			out[m.Type] = append(out[m.Type], i)
 		}
 	}

@@ -12,6 +12,9 @@ func (t *controlTrial) leverEvidence() mesh.ControlEvidence {
 	for _, id := range t.ids {
 		key := id.Namespace + "/" + id.Workload
 		gateway := id.Type == population.Router
+		if id.Type == population.Ztunnel { // no Sidecar holds for it
+			continue
+		}
 		if seen[id.Namespace] && key != t.levers.Namespaces[0]+"/"+t.levers.Workload[population.AppLabel] || seen[key] {
 			continue
 		}

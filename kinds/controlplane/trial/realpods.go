@@ -38,7 +38,7 @@ func (c *controlPlane) ensureReal(ctx context.Context, l study.ControlLevels, le
 		return nil
 	}
 	serves := c.realServes(l, levers)
-	wish := fmt.Sprintf("delta=%s dns=%s serves=%s", levers.Level(study.FactorDelta), levers.Level(study.FactorDNSCapture), serves)
+	wish := fmt.Sprintf("delta=%s dns=%s hbone=%s serves=%s", levers.Level(study.FactorDelta), levers.Level(study.FactorDNSCapture), levers.Level(study.FactorHBONE), serves)
 	if fresh != "" {
 		wish += " for=" + fresh
 	}

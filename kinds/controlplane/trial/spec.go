@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/churn"
+	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/load/arrival"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/population"
@@ -29,7 +30,7 @@ func namespaceName(c *study.Control, name string) string {
 // sizesOf is the population that a cell asks for.
 func sizesOf(c *study.Control, l study.ControlLevels) population.Sizes {
 	return population.Sizes{
-		Namespaces: l.Namespaces, Services: l.Services, EndpointsPerService: l.Endpoints, Proxies: l.Proxies, Gateways: l.Gateways,
+		Namespaces: l.Namespaces, Services: l.Services, EndpointsPerService: l.Endpoints, Proxies: l.Proxies, Gateways: l.Gateways, Ztunnels: l.Ztunnels,
 		ServiceEntries: l.ServiceEntries, VirtualServices: l.VirtualServices, DestinationRules: l.DestinationRules,
 		GatewayResources: l.GatewayResources, AuthorizationPolicies: l.AuthorizationPolicies, EndpointSlices: l.EndpointSlices,
 		DummyNamespace: namespaceName(c, c.DummiesNamespace),
@@ -134,9 +135,13 @@ func shapeOf(r study.ChangeRate) arrival.Shape {
 // behave.
 func fleetSpec(c *study.Control, l study.ControlLevels, ids []population.Identity, d mesh.Discovery, seed uint64) (xds.Spec, error) {
 	spec := xds.DefaultSpec(d.Plaintext)
+	if l.Ztunnels > 0 && !d.Ambient {
+		return spec, errs.WithHint(errs.Usage("%d ztunnels: istiod is not in ambient mode, and turns ztunnels away", l.Ztunnels),
+			"settings: {%s: %s=true}, or an Istio that was installed so", study.FactorIstiodEnv, ambientVariable)
+	}
 	spec.Mode = l.XDS
 	spec.StreamsPerConnection = shared(c.StreamsPerConnection, len(ids), l.IstiodReplicas)
-	spec.DNSCapture = l.DNSCapture
+	spec.DNSCapture, spec.HBONE = l.DNSCapture, l.HBONE
 	spec.AnswerAfterUS = int(c.AnswerAfter / time.Microsecond)
 	spec.Seed = seed
 	spec.Mesh = xds.Mesh{ClusterID: d.ClusterID, IstioVersion: d.Version}
@@ -159,6 +164,9 @@ func fleetSpec(c *study.Control, l study.ControlLevels, ids []population.Identit
 	}
 	return spec, nil
 }
+
+// ambientVariable puts istiod into ambient mode.
+const ambientVariable = "PILOT_ENABLE_AMBIENT"
 
 // securityModes are the fleet's words for how proxies reach istiod.
 var securityModes = map[string]string{

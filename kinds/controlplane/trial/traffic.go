@@ -81,7 +81,7 @@ func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) er
 		return err
 	}
 	images := c.o.Lab.Images()
-	wish := fmt.Sprintf("delta=%s dns=%s", levers.Level(study.FactorDelta), levers.Level(study.FactorDNSCapture))
+	wish := fmt.Sprintf("delta=%s dns=%s hbone=%s", levers.Level(study.FactorDelta), levers.Level(study.FactorDNSCapture), levers.Level(study.FactorHBONE))
 	for _, w := range []struct {
 		mesh.Workload
 		pod   corev1.PodTemplateSpec

@@ -17,6 +17,8 @@ type observations struct {
 	simulated int
 	// needs tells whether a proxy's configuration must show a change.
 	needs func(change int, proxy int32) bool
+	// ztunnel tells whether a proxy is one, which shows markers of its own; nil: none is.
+	ztunnel func(proxy int32) bool
 	// bad are the proxies that misbehave on purpose.
 	bad map[int32]bool
 	// markers are what the simulated proxies saw, by the clock of the role:
@@ -157,9 +159,14 @@ func (f future) overtook(e *record.Event, lacking []mark, p int32) (at int64, ok
 
 // settle fills in who had one change.
 func (w observations) settle(e *record.Event, marks []mark, past map[string][]mark, later future, t *changeAccount) {
+	of := map[bool][]mark{}
+	for _, m := range marks {
+		of[m.ofZtunnels()] = append(of[m.ofZtunnels()], m)
+	}
 	for p := range int32(w.proxies) {
+		marks := of[w.ztunnel != nil && w.ztunnel(p)]
 		s, lacking := joined(marks, past, p)
-		saw := len(lacking) == 0
+		saw := len(lacking) == 0 && len(marks) > 0
 		if !w.needs(e.Change, p) {
 			if saw {
 				t.unneeded++
@@ -197,7 +204,7 @@ func (w observations) settle(e *record.Event, marks []mark, past map[string][]ma
 		}
 	}
 	for _, m := range marks {
-		if m.kind == "eds" && !m.gone {
+		if m.ofEndpoints() && !m.gone {
 			later.back[m.markKey] = e.CommittedNS
 		}
 	}
@@ -256,7 +263,7 @@ func picked[T any](from []T, order []int) []T {
 
 // observations are what the rules know of who had which change.
 func (e Evidence) observations() observations {
-	o := observations{proxies: len(e.Audience.Proxies), simulated: e.Audience.Simulated, needs: e.Audience.Needs, bad: map[int32]bool{},
+	o := observations{proxies: len(e.Audience.Proxies), simulated: e.Audience.Simulated, needs: e.Audience.Needs, ztunnel: e.Audience.Ztunnel, bad: map[int32]bool{},
 		markers: e.Markers, ahead: e.Clock.Known(), envoys: e.Envoys, end: time.Unix(0, e.EndNS)}
 	for _, p := range e.Misbehaving {
 		o.bad[p] = true

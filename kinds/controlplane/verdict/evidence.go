@@ -139,6 +139,9 @@ type Proxy struct {
 	Workload  string `json:"workload,omitempty"`
 }
 
+// Ztunnel says whether a proxy is one: it shows other markers than the rest.
+func (a Audience) Ztunnel(proxy int32) bool { return a.Proxies[proxy].Type == population.Ztunnel }
+
 // Real is how many of the proxies are real.
 func (a Audience) Real() int { return len(a.Proxies) - a.Simulated }
 

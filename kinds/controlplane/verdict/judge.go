@@ -143,8 +143,8 @@ func (r *ruling) count() {
 	if r.seen.Audience.Simulated == 0 {
 		return
 	}
-	c.Wire = after.WireSince(before)
-	c.Config = after.Config
+	c.Wire, c.ZtunnelWire = after.WireSince(before), after.ZtunnelWireSince(before)
+	c.Config, c.ZtunnelConfig = after.Config, after.ZtunnelConfig
 	c.ScopeConfig = after.NamespaceConfig[r.seen.Asked.ScopeNamespace]
 	c.Simulator = record.CPU{UserS: after.CPU.UserS - before.CPU.UserS, SystemS: after.CPU.SystemS - before.CPU.SystemS,
 		ThrottledS: after.CPU.ThrottledS - before.CPU.ThrottledS}

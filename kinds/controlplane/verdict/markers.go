@@ -21,6 +21,11 @@ func (k markKey) opposite() markKey {
 	return k
 }
 
+// ofZtunnels says that ztunnels alone show it, and ofEndpoints that it is about an
+// endpoint, of which a proxy may keep what is gone.
+func (k markKey) ofZtunnels() bool  { return record.Marker{Type: k.kind}.OfZtunnels() }
+func (k markKey) ofEndpoints() bool { return k.kind == "eds" || k.kind == "wds" }
+
 // mark is a marker of a change, and who showed it.
 type mark struct {
 	markKey
@@ -129,7 +134,7 @@ func history(marks [][]mark) map[string][]mark {
 	out := map[string][]mark{}
 	for _, of := range marks {
 		for _, m := range of {
-			if m.kind == "eds" {
+			if m.ofEndpoints() {
 				out[m.address()] = append(out[m.address()], m)
 			}
 		}
@@ -165,7 +170,7 @@ func held(past map[string][]mark, m mark, p int32) bool {
 func (w observations) stale(e *record.Event, marks []mark, past map[string][]mark, later future, p int32, at int64) time.Duration {
 	sum := int64(0)
 	for _, m := range marks {
-		if !m.gone || m.kind != "eds" {
+		if !m.gone || !m.ofEndpoints() {
 			continue
 		}
 		until := w.end.UnixNano()

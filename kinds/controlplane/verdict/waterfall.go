@@ -1,18 +1,37 @@
 package verdict
 
-import "github.com/meshtrial/meshtrial/kinds/controlplane/stages"
+import (
+	"slices"
+
+	"github.com/meshtrial/meshtrial/kinds/controlplane/stages"
+	"github.com/meshtrial/meshtrial/record"
+)
 
 // stages fills in the stages of the changes' way, from istiod's log, its
-// metrics and the proxies' times.
+// metrics and the proxies' times. It is the way to sidecars and gateways: what ztunnels
+// are sent is of other types.
 func (r *ruling) stages() stages.Waterfall {
 	var names []string
 	for _, p := range r.seen.Audience.Proxies {
 		names = append(names, p.Name+"."+p.Namespace)
 	}
 	c := r.trial.Control
-	w := stages.Make(stages.Input{Events: r.events, Proxies: names, Rises: c.Istiod, Logs: r.seen.Logs})
+	w := stages.Make(stages.Input{Events: r.withoutZtunnels(), Proxies: names, Rises: c.Istiod, Logs: r.seen.Logs})
 	c.Stages, c.MissingStages, c.Unexplained = w.Stages, w.Missing, w.Unexplained
 	return w
+}
+
+// withoutZtunnels are the events as far as they are about the other proxies.
+func (r *ruling) withoutZtunnels() []record.Event {
+	if !slices.ContainsFunc(r.events, func(e record.Event) bool { return slices.ContainsFunc(e.Markers, record.Marker.OfZtunnels) }) {
+		return r.events
+	}
+	out := slices.Clone(r.events)
+	for i := range out {
+		out[i].Markers = slices.DeleteFunc(slices.Clone(out[i].Markers), record.Marker.OfZtunnels)
+		out[i].Seen = out[i].Seen.Of(func(p int32) bool { return !r.seen.Audience.Ztunnel(p) })
+	}
+	return out
 }
 
 // odd says what is odd about a waterfall.

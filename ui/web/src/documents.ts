@@ -582,6 +582,7 @@ export interface ControlSummary {
      */
     readonly proxies: number;
     readonly gateways: number;
+    readonly ztunnels?: number;
     readonly real_proxies: number;
     readonly installed?: Cell;
     /**

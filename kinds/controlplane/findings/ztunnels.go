@@ -1,0 +1,48 @@
+package findings
+
+import (
+	"math"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// ztunnelMeasures are what the simulated ztunnels had when, and how much.
+func ztunnelMeasures() []analysis.Measure {
+	var out []analysis.Measure
+	for _, q := range edgeQuantiles {
+		if q.Name == "p999" {
+			continue
+		}
+		out = append(out, analysis.MeasureOf("ztunnel_convergence_"+q.Name, func(o *analysis.Observations, t *record.Trial) float64 {
+			c := converged(o, t)
+			if c.ztunnels == nil {
+				return math.NaN()
+			}
+			return reached(c.ztunnels.acked, q.Q)
+		}))
+	}
+	sum := func(c *record.Control) (w record.Wire) {
+		for _, one := range c.ZtunnelWire {
+			w = addWire(w, one)
+		}
+		return w
+	}
+	ofSome := func(of func(c *record.Control) int64) func(c *record.Control) float64 {
+		return func(c *record.Control) float64 {
+			if c.Ztunnels == 0 {
+				return math.NaN()
+			}
+			return float64(of(c))
+		}
+	}
+	return append(out,
+		analysis.MeasureOf("ztunnel_pushes_per_change", perChange(ofSome(func(c *record.Control) int64 { return sum(c).Responses }))),
+		analysis.MeasureOf("ztunnel_bytes_per_change", perChange(ofSome(func(c *record.Control) int64 { return sum(c).Bytes }))),
+		analysis.MeasureOf("ztunnel_config_bytes", ofControl(ofSome(func(c *record.Control) (bytes int64) {
+			for _, of := range c.ZtunnelConfig {
+				bytes += of
+			}
+			return bytes
+		}))))
+}

@@ -1,0 +1,40 @@
+package wire
+
+// Fields of istio.workload.Address and, below it, of istio.workload.Workload, and the
+// status of a workload that gets no traffic.
+const (
+	addressWorkload   = 1
+	workloadAddresses = 3
+	workloadStatus    = 17
+
+	statusUnhealthy = 1
+)
+
+// Healthy says whether a body of type Address is a workload with this address, in
+// the bytes of an IP, that may get traffic. Istiod also sends those that are not ready,
+// marked unhealthy.
+func Healthy(body, address []byte) (bool, error) {
+	found := false
+	err := each("address", body, func(f field) error {
+		if f.num != addressWorkload {
+			return nil
+		}
+		if err := f.wantBytes("address"); err != nil {
+			return err
+		}
+		here, status := false, uint64(0)
+		err := each("workload", f.bytes, func(f field) error {
+			switch f.num {
+			case workloadAddresses:
+				here = here || string(f.bytes) == string(address)
+				return f.wantBytes("workload")
+			case workloadStatus:
+				status = f.number
+			}
+			return nil
+		})
+		found = here && status != statusUnhealthy
+		return err
+	})
+	return found, err
+}
