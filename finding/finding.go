@@ -80,6 +80,7 @@ const (
 	FromHops    Source = "hops"    // the cost breakdown of the request path
 	FromTuning  Source = "tuning"  // the best setting of levers
 	FromSoak    Source = "soak"    // what grows from hour to hour
+	FromSizing  Source = "sizing"  // what a stated mesh would take
 )
 
 // Named reports whether a study file can name the finding, in a stop rule, a
@@ -87,7 +88,7 @@ const (
 // known before anything ran.
 func (d Def) Named() bool {
 	switch d.Source {
-	case FromSearch, FromLimits, FromFits, FromTuning, FromSoak:
+	case FromSearch, FromLimits, FromFits, FromTuning, FromSoak, FromSizing:
 		return false
 	}
 	return d.family() == ""

@@ -40,6 +40,8 @@ type Findings struct {
 	Bills []Bill `json:"bills,omitempty"`
 	// Hops are the cost breakdown of the request path, likewise.
 	Hops []Hops `json:"hops,omitempty"`
+	// Sizings set ways of carrying requests side by side in a stated mesh, likewise.
+	Sizings []Sizing `json:"sizings,omitempty"`
 	// Tuning is the best setting of levers, of a study that looks for it.
 	Tuning *Tuning `json:"tuning,omitempty"`
 	// Soak is what grew in a run through which one istiod lived.

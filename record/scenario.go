@@ -29,11 +29,13 @@ type Scenario struct {
 	// Samples are looks at the services, about ten a second.
 	Samples []ScenarioSample `json:"samples,omitempty"`
 	// CPU and memory by part: control_plane, second_control_plane (of other revisions
-	// that steps are about), machine, and for each service
+	// that steps are about), machine, node_proxy (the proxies of nodes that carried the
+	// requests, NodeProxies of them together), and for each service
 	// "SERVICE.worker" and "SERVICE.proxy" (clients are a service too), sums
 	// over pods; Memory is at the trial's end.
-	CPU    map[string]CPU   `json:"cpu"`
-	Memory map[string]int64 `json:"memory_bytes"`
+	CPU         map[string]CPU   `json:"cpu"`
+	Memory      map[string]int64 `json:"memory_bytes"`
+	NodeProxies int              `json:"node_proxies,omitempty"`
 	// ClockErrorUS bounds the error of times that pods elsewhere wrote.
 	ClockErrorUS float64 `json:"clock_error_us"`
 }

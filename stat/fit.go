@@ -33,21 +33,14 @@ type Line struct {
 // with the rate. Units with fewer than two distinct x are left out. A fit is poor
 // where units agree that the points of some level lie off the line.
 func LinearFit(points []FitPoint, weight func(x float64) float64, o Options) Line {
-	byUnit := map[int][]FitPoint{}
-	for _, p := range points {
-		if Finite(p.X) && Finite(p.Y) {
-			byUnit[p.Unit] = append(byUnit[p.Unit], p)
-		}
-	}
-	units := slices.Sorted(maps.Keys(byUnit))
+	byUnit := unitPoints(points)
 	var a, b []float64
 	deviation := map[float64][]float64{}
-	for _, unit := range units {
-		intercept, slope := leastSquares(byUnit[unit], weight)
-		a, b = append(a, intercept), append(b, slope)
+	for _, line := range UnitLines(points, weight) {
+		a, b = append(a, line.Intercept), append(b, line.Slope)
 		own := map[float64][]float64{}
-		for _, p := range byUnit[unit] {
-			fitted := intercept + slope*p.X
+		for _, p := range byUnit[line.Unit] {
+			fitted := line.Intercept + line.Slope*p.X
 			if Finite(fitted) && fitted != 0 {
 				own[p.Level] = append(own[p.Level], p.Y/fitted-1)
 			}
@@ -72,9 +65,54 @@ func LinearFit(points []FitPoint, weight func(x float64) float64, o Options) Lin
 	return line
 }
 
+// A UnitLine is the line of one unit; NaN of one with fewer than two distinct x.
+type UnitLine struct {
+	Unit             int
+	Intercept, Slope float64
+}
+
+// UnitLines are the lines that [LinearFit] makes of each unit's points, for those who
+// have more to do with them than to know their means.
+func UnitLines(points []FitPoint, weight func(x float64) float64) []UnitLine {
+	byUnit := unitPoints(points)
+	var out []UnitLine
+	for _, unit := range slices.Sorted(maps.Keys(byUnit)) {
+		intercept, slope := leastSquares(byUnit[unit], weight)
+		out = append(out, UnitLine{unit, intercept, slope})
+	}
+	return out
+}
+
+func unitPoints(points []FitPoint) map[int][]FitPoint {
+	out := map[int][]FitPoint{}
+	for _, p := range points {
+		if Finite(p.X) && Finite(p.Y) {
+			out[p.Unit] = append(out[p.Unit], p)
+		}
+	}
+	return out
+}
+
+// varied says that points lie at different x: at two levels, where they are of any, and
+// farther apart than arithmetic leaves one and the same x from its own mean.
+func varied(points []FitPoint) bool {
+	if len(points) == 0 {
+		return false
+	}
+	low, high, level := points[0].X, points[0].X, false
+	for _, p := range points {
+		low, high = math.Min(low, p.X), math.Max(high, p.X)
+		level = level || p.Level != points[0].Level || p.Level == 0
+	}
+	return level && high-low > 1e-9*math.Max(math.Abs(low), math.Abs(high))
+}
+
 // leastSquares is the weighted straight line through points, NaN if x does
 // not vary.
 func leastSquares(points []FitPoint, weight func(float64) float64) (intercept, slope float64) {
+	if !varied(points) {
+		return math.NaN(), math.NaN()
+	}
 	var sw, sx, sy float64
 	w := make([]float64, len(points))
 	for i, p := range points {

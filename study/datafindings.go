@@ -37,6 +37,7 @@ const (
 	ProbeFit        = "fit"
 	ProbeSearch     = "search"
 	ProbeVersus     = "versus"
+	ProbeSizing     = "sizing"
 )
 
 // Findings of data-plane studies that analysis names by itself.
@@ -93,7 +94,7 @@ func partDoc(part string) string {
 
 // dataFindings are the findings of data-plane studies.
 var dataFindings = finding.NewTable(savedFindings(), latencyFindings(), waitingFindings(), cpuFindings(), memoryFindings(), threadFindings(),
-	probeFindings(), profileFindings(), moneyFindings(), billFindings(), hopFindings(), searchFindings(), fitFindings(), versusFindings())
+	probeFindings(), profileFindings(), moneyFindings(), billFindings(), hopFindings(), searchFindings(), fitFindings(), sizingFindings(), versusFindings())
 
 func latencyFindings() []finding.Def {
 	var out []finding.Def

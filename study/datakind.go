@@ -26,6 +26,7 @@ func dataSpec() Spec {
 			d.checkPlanted(s)
 			d.checkInterception(s)
 			d.checkCarriers(s)
+			d.checkSizing(s)
 		},
 		checkPlan: func(d *decoder, p *Plan) {
 			d.checkFilterCells(p)

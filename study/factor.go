@@ -142,11 +142,11 @@ func (f Factor) Value(level string) (float64, bool) {
 	return v, err == nil
 }
 
-// unsaid leaves out of a cell the levels that go without saying, but for factors
-// that are said.
+// unsaid leaves out of a cell the levels that go without saying, those that mean
+// nothing there among them, but for factors that are said.
 func unsaid(table []Factor, cell record.Cell, said func(factor string) bool) record.Cell {
 	for _, f := range table {
-		if level := cell[f.Name]; f.Implied && (level == "" || level == f.Default) && !said(f.Name) {
+		if level := cell[f.Name]; f.Implied && (level == "" || level == f.Default || level == NotApplicable) && !said(f.Name) {
 			delete(cell, f.Name)
 		}
 	}

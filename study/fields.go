@@ -88,6 +88,8 @@ func root(s *Study) object {
 			value: listValue[Expr]{to: &s.Assert, element: func(e *Expr) value { return exprValue{e} }}},
 		{name: "money", doc: "A mesh and its prices: reports what its proxies would cost per month. {} is a million requests per second, two proxies per hop, 40 USD per core.",
 			value: moneyValue{&s.Money}},
+		{name: "sizing", kinds: only(DataPlane, Resilience), doc: "A mesh in which ways of carrying requests (sidecars, ambient, waypoints) are set side by side: reports which takes less CPU and memory, and where the border lies. {} takes every default.",
+			value: sizingValue{&s.Sizing}},
 		{name: "profile", kinds: only(DataPlane), doc: "How to profile: after each trial's window, while the same load runs once more.",
 			value: profileValue{&s.Profile}},
 		{name: "published", doc: "Published figures to compare with the measured ones.",

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/capacity/money"
+	"github.com/meshtrial/meshtrial/capacity/sizing"
 	"github.com/meshtrial/meshtrial/finding"
 )
 
@@ -102,6 +103,9 @@ func writeFields(b *strings.Builder, o object, prefix string) {
 			writeFields(b, v.object(&Stop{}), prefix+f.name+".")
 		case moneyValue:
 			m := money.Published()
+			writeFields(b, v.object(&m), prefix+f.name+".")
+		case sizingValue:
+			m := sizing.Default()
 			writeFields(b, v.object(&m), prefix+f.name+".")
 		case profileValue:
 			p := DefaultProfiling()
@@ -309,6 +313,21 @@ one; ` + "`proxies_per_hop`" + ` says how many each call passes. Where the rate 
 given, ` + "`money_cpu_fit`" + ` prices each request at the slope and each proxy at what it uses
 when idle, so that the measured rate does not matter. What a mesh
 costs beyond its proxies (interrupts, the control plane) is not included.
+
+## Sizing
+
+` + "`sizing: {pods: 1000, nodes: 50, rps: 20000, l7: 20%, waypoints: 10}`" + ` states a mesh, and the
+report's section *Where each wins* says which way of carrying its requests takes less
+CPU and memory: sidecars in pods, ztunnel on nodes, or ztunnel with waypoints for the
+share of requests that need L7. It asks for cells of each way at two rates or more
+(` + "`sidecars: [none, both, ambient]`, `rate: [250, 1000]`" + `): a line through a block's rates says what
+each proxy takes without requests and what each request adds, the stated mesh has so
+many of both, and two ways are compared inside blocks. The border between them is
+looked for along the requests per second of each pod, the pods on each node and the share of
+L7, the others being as stated. A graph of services in which nothing happens can be sized
+too, with ` + "`mesh: [none, istio, linkerd]`" + ` beside it: then a request is a call between two
+of its services. ` + "`meshtrial report RUN --set sizing.pods=200`" + ` states
+another mesh of a run that was made.
 
 ## When changes come
 

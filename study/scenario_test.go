@@ -116,3 +116,63 @@ func TestTimelineOf(t *testing.T) {
 		}
 	}
 }
+
+const ambientGraph = `
+name: ambient-graph
+question: What do they use?
+graph: {services: {a: {replicas: 1, calls: [{to: b}]}, b: {replicas: 2}}}
+load: {to: a, clients: 2}
+settings: {mtls: strict, retries: 2, retry_on: 5xx}
+factors: {mesh: [none, istio, linkerd], sidecars: [both, ambient]}
+baseline: {mesh: none}
+timeline: {duration: 5s}
+measures: [latency, cpu, memory]
+`
+
+// Only Istio's requests can be carried by ztunnel, and what sidecars are asked for means
+// nothing there.
+func TestAmbientGraph(t *testing.T) {
+	s, err := Parse([]byte(ambientGraph), "s.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPlan(s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, cell := range p.Cells {
+		got = append(got, cell[FactorMesh]+" "+cell[FactorSidecars]+" "+cell[FactorMTLS]+" "+cell[FactorRetries]+" "+cell[FactorRetryOn])
+	}
+	want := []string{"none - - - -", "istio both strict 2 5xx", "istio ambient - - -", "linkerd - strict 2 5xx"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the cells are %q, want %q", got, want)
+	}
+	// A study that does not vary it does not name it: cells are as they were.
+	s, err = Parse([]byte(ambientGraph), "s.yaml", []string{"sidecars=both"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err = NewPlan(s, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, cell := range p.Cells {
+		if level, ok := cell[FactorSidecars]; ok {
+			t.Errorf("sidecars: %s in cell %v", level, cell)
+		}
+	}
+	if len(p.Cells) != 3 {
+		t.Errorf("%d cells", len(p.Cells))
+	}
+}
+
+func TestAmbientGraphRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		strings.Replace(ambientGraph, "{duration: 5s}", "{duration: 5s, steps: [{name: gone, at: 1s, remove: {service: b, replicas: 1}}]}", 1): "a timeline has no steps",
+		strings.Replace(ambientGraph, "[latency, cpu, memory]", "[latency, ledger]", 1):                                                        "there is no ledger",
+	} {
+		if _, err := Parse([]byte(text), "s.yaml", nil); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "s.yaml:7:") {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

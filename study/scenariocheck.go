@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -93,10 +94,29 @@ func (d *decoder) checkScenario(s *Study) {
 	}
 	d.checkMoments(s)
 	d.checkSkips(s)
+	d.checkAmbientGraph(s)
+	d.checkSizing(s)
 	for name := range c.Expect {
 		if !d.hasVariant(s, name) {
 			d.fail(d.pos("expect", name), "", "variant %s is not measured", name)
 		}
+	}
+}
+
+// checkAmbientGraph finds what only sidecars could carry out, prove or write down.
+func (d *decoder) checkAmbientGraph(s *Study) {
+	if !slices.Contains(s.levels(FactorSidecars), SidecarsAmbient) {
+		return
+	}
+	at := d.pos("factors", FactorSidecars)
+	if n := d.root.get("settings"); n != nil && n.get(FactorSidecars) != nil {
+		at = d.pos("settings", FactorSidecars)
+	}
+	switch {
+	case len(s.Scenario.Timeline.Steps) > 0:
+		d.fail(at, "leave the steps out, or ambient", "with sidecars: %s a timeline has no steps: what they do is carried out and proved by sidecars", SidecarsAmbient)
+	case s.Measured(MeasureLedger):
+		d.fail(at, "as measures: [latency, cpu, memory]", "ztunnel writes nothing of single requests, so with sidecars: %s there is no ledger", SidecarsAmbient)
 	}
 }
 

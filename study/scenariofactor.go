@@ -48,6 +48,7 @@ var scenarioFactors = []Factor{
 	resilient(choice(FactorMesh, ScopeTopology, MeshIstio, "The mesh whose sidecars the pods have.", Meshes()...).
 		labelled(says("%s", MeshNone, "no mesh")).
 		bound(into(func(l *ScenarioLevels) any { return &l.Mesh }))),
+	graphCarrier(),
 	sharedRate(),
 	shared(dataFactors, FactorConnections, "Connections each client keeps.", "8").
 		bound(into(func(l *ScenarioLevels) any { return &l.Connections })),
@@ -103,9 +104,23 @@ var scenarioFactors = []Factor{
 // resilient is a factor of resilience alone.
 func resilient(f Factor) Factor { f.Kind = Resilience; return f }
 
-// meshed is a factor that means nothing without a mesh.
+// graphCarrier says who carries the requests of services in the mesh.
+func graphCarrier() Factor {
+	f := choice(FactorSidecars, ScopeTopology, SidecarsBoth,
+		"Who carries requests in Istio: the sidecars of both ends, or, for timelines without steps, no sidecar but ztunnel on their nodes (ambient).",
+		SidecarsBoth, SidecarsAmbient)
+	f.Kind, f.Implied = "", true
+	return f.idleWhere(func(cell record.Cell) bool { return cell[FactorMesh] != MeshIstio })
+}
+
+// meshed is a factor that means nothing without sidecars.
 func meshed(f Factor) Factor {
-	return resilient(f).idleWhere(idleAt(FactorMesh, MeshNone))
+	return resilient(f).idleWhere(withoutSidecars)
+}
+
+// withoutSidecars says that no pod of a cell has any.
+func withoutSidecars(cell record.Cell) bool {
+	return cell[FactorMesh] == MeshNone || cell[FactorMesh] == MeshIstio && Ambient(cell)
 }
 
 // meshLever is a setting of the mesh.
@@ -116,7 +131,7 @@ func meshLever(name, def, doc, pattern string, parse func(string) (string, *comp
 // ofRetries is a factor that means nothing where the mesh makes no retries.
 func ofRetries(f Factor) Factor {
 	return f.idleWhere(func(cell record.Cell) bool {
-		return cell[FactorMesh] == MeshNone || cell[FactorRetries] == LevelOff
+		return withoutSidecars(cell) || cell[FactorRetries] == LevelOff
 	})
 }
 

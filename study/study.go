@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/capacity/money"
+	"github.com/meshtrial/meshtrial/capacity/sizing"
 	"github.com/meshtrial/meshtrial/probe"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -69,6 +70,9 @@ type Study struct {
 	Profile *Profiling
 	// Money is the mesh whose cost findings are told in; nil: none.
 	Money *money.Mesh
+	// Sizing is the mesh in which ways of carrying requests are set side by side; nil:
+	// none.
+	Sizing *sizing.Mesh
 	// Published are figures of the literature to set beside ours.
 	Published []Published
 

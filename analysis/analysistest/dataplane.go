@@ -186,12 +186,7 @@ func fill(trial *record.Trial, run *record.Run, r *rand.Rand, drift float64, w W
 	completed := int64(rps * trial.Window.Seconds)
 	trial.Load = &record.Load{Rate: asked, Scheduled: completed, Completed: completed, AchievedRPS: rps, Lag: record.Lag{P99: 20}}
 	parts := []string{record.PartGenerator, record.PartWorker, record.PartMachine}
-	if study.HasClientProxy(trial.Cell) {
-		parts = append(parts, record.PartClientProxy)
-	}
-	if study.HasServerProxy(trial.Cell) {
-		parts = append(parts, record.PartServerProxy)
-	}
+	parts = append(parts, study.WayOf(trial.Cell).Parts()...)
 	for _, part := range parts {
 		total := w.CPU(trial.Cell, part, rps) * drift * math.Exp(w.Noise*r.NormFloat64()) * trial.Window.Seconds
 		trial.CPU[part] = record.CPU{UserS: 0.6 * total, SystemS: 0.4 * total}

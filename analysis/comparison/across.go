@@ -128,7 +128,7 @@ func pricesOf(s *study.Study) (out []part) {
 
 // aside are the sections of a study file that change nothing of what is
 // measured, or stand elsewhere among traits.
-var aside = []string{"name", "kind", "title", "question", "story", "settings", "factors", "blocks", "stop", "margin", "seed", "assert", "expect", "published", "money", "profile"}
+var aside = []string{"name", "kind", "title", "question", "story", "settings", "factors", "blocks", "stop", "margin", "seed", "assert", "expect", "published", "money", "sizing", "profile"}
 
 type part struct{ name, text string }
 

@@ -50,7 +50,10 @@ func Quantity(v float64, unit string) string {
 			return Figures(v*1e3) + " mCPU"
 		}
 	case finding.UnitBytes:
-		if size >= 1e6 {
+		switch {
+		case size >= 1e10:
+			return Figures(v/1e9) + " GB"
+		case size >= 1e6:
 			return Figures(v/1e6) + " MB"
 		}
 		return Figures(v/1e3) + " kB"

@@ -301,3 +301,54 @@ func probed(t *testing.T, pid int) []string {
 	}
 	return a.addresses
 }
+
+// A graph of services in an ambient mesh is compared with itself with sidecars and without
+// any: ztunnel's counters prove that it carried the requests to each service.
+func TestAmbientGraph(t *testing.T) {
+	dir := os.Getenv("MESHTRIAL_ZTUNNEL")
+	if dir == "" {
+		t.Skip("MESHTRIAL_ZTUNNEL names no folder with ztunnel")
+	}
+	m := labtest.New(t)
+	out := filepath.Join(t.TempDir(), "run")
+	m.Up(t, "--ztunnel", dir)
+	if code, said := m.Run(t, "run", "mesh-comparison", "--out", out, "--set", "mesh=[none,istio]", "--set", "sidecars=[both,ambient]", "--set", "timeline.duration=5s", "--set", "blocks.min=2", "--set", "blocks.max=2"); code != 0 && code != 4 {
+		t.Fatalf("exit code %d\n%s", code, said)
+	}
+	run, _, err := store.Load(t.Context(), out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	carried := 0
+	for _, trial := range run.Trials {
+		if !study.Ambient(trial.Cell) {
+			continue
+		}
+		proved := 0
+		for _, c := range trial.Validity.Checks {
+			if strings.Contains(c.Name, "ztunnel") || strings.Contains(c.Name, "hbone") || c.Name == "carried" {
+				if proved++; !c.OK {
+					t.Errorf("trial %s: %s: %s", trial.ID, c.Name, c.Detail)
+				}
+			}
+		}
+		carried++
+		if s := trial.Scenario; proved != 12 || s.NodeProxies != 1 || s.CPU[record.PartNode].TotalS() <= 0 || s.Memory[record.PartNode] < 1<<20 {
+			t.Errorf("trial %s: %d checks of ztunnel, %d of them used %+v and have %d bytes", trial.ID, proved, s.NodeProxies, s.CPU[record.PartNode], s.Memory[record.PartNode])
+		}
+	}
+	if carried != 2 {
+		t.Errorf("%d trials through ztunnel", carried)
+	}
+	f, err := analyses.All().Analyze(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"cpu_" + record.PartNode, "memory_" + record.PartNode, study.FindingProxyRequest} {
+		if !slices.ContainsFunc(f.Findings, func(x record.Finding) bool {
+			return x.Name == name && study.Ambient(x.Cell) && x.Verdict != record.VerdictInvalid
+		}) {
+			t.Errorf("no finding %s", name)
+		}
+	}
+}

@@ -27,6 +27,7 @@ type reportFlags struct {
 	json   bool
 	out    string
 	assert []string
+	sets   []string // what the run is held against: sizing.FIELD=VALUE, money.FIELD=VALUE
 	// rejudge judges the trials again, under limits NAME=VALUE.
 	rejudge bool
 	limits  []string
@@ -42,6 +43,8 @@ func newReportCommand(env *Env) *cobra.Command {
 		Long: "Write a report of the run in directory RUN, complete or not, from its records.\n\n" +
 			"Assertions are CEL expressions over the findings, in addition to the study's own:\n" +
 			"  --assert 'finding(\"latency_p50_overhead\", {\"sidecars\": \"both\"}).high < 1000'\n\n" +
+			"--set sizing.pods=200 states another mesh for the section that says where each way of\n" +
+			"carrying requests wins, --set money.core_month=25 other prices.\n\n" +
 			"--rejudge judges all trials again from their records, by today's rules; --limit sets\n" +
 			"a bound of those rules, as in --limit schedule-lag=50%; --limit help lists them all.\n\n" +
 			"Exit codes: 0 report written, 3 an assertion failed or a verdict is not the expected\n" +
@@ -55,6 +58,7 @@ func newReportCommand(env *Env) *cobra.Command {
 	flags.BoolVar(&f.json, "json", false, "short for --format json")
 	flags.StringVar(&f.out, "out", "", "`FILE` to write instead of standard output")
 	flags.StringArrayVar(&f.assert, "assert", nil, "CEL `EXPRESSION` that must hold; may be repeated")
+	flags.StringArrayVar(&f.sets, "set", nil, "state another mesh or other prices, `FIELD=VALUE` below sizing or money; may be repeated")
 	flags.BoolVar(&f.rejudge, "rejudge", false, "judge the trials again from their records, by today's rules")
 	flags.StringArrayVar(&f.limits, "limit", nil, "with --rejudge: judge by this bound, `NAME=VALUE`; may be repeated (--limit help lists them)")
 	addTextFlags(cmd, &f.color, &f.width)
@@ -124,6 +128,9 @@ func runReport(ctx context.Context, env *Env, f reportFlags, dir string) error {
 	if err == nil {
 		run, err = rejudged(env, f, run)
 	}
+	if err == nil {
+		run, err = restated(run, f.sets)
+	}
 	if err != nil {
 		return err
 	}
@@ -144,6 +151,26 @@ func runReport(ctx context.Context, env *Env, f reportFlags, dir string) error {
 		return err
 	}
 	return judgement(findings)
+}
+
+// restated is a run beside another mesh or other prices than its study states. What was
+// measured stays.
+func restated(run record.Run, sets []string) (record.Run, error) {
+	if len(sets) == 0 {
+		return run, nil
+	}
+	for _, set := range sets {
+		path, _, _ := strings.Cut(set, "=")
+		if section, _, _ := strings.Cut(strings.TrimSpace(path), "."); section != "sizing" && section != "money" {
+			return run, errs.WithHint(errs.Usage("--set %s: a report cannot change what was measured", set), "--set sizing.FIELD=VALUE states another mesh, --set money.FIELD=VALUE other prices")
+		}
+	}
+	s, err := study.Parse(run.StudyYAML, "the run's study.yaml", sets)
+	if err != nil {
+		return run, err
+	}
+	run.StudyYAML = s.Marshal()
+	return run, nil
 }
 
 // loadRun reads a run directory and says on stderr what was damaged.

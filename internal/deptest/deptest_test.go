@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"record", "finding", "internal/golden", "internal/leakcheck", "internal/nodetest", "internal/scriptconn", "internal/wake", "internal/ending", "internal/failpoint", "protocol", "journal/fields"},
 	{"internal/jsonhttp", "internal/trusted", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
 	{"stat", "ledger", "internal/procfs", "capacity/money"},
-	{"graph", "profile", "probe", "capacity/push", "tuning"},
+	{"graph", "profile", "probe", "capacity/push", "capacity/sizing", "tuning"},
 	{"fault", "journal", "capacity/model"},
 	{"study"},
 	{"internal/studytest"},
@@ -39,7 +39,7 @@ var layers = [][]string{
 }
 
 // pure packages take values and return values.
-var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/comparison", "analysis/words", "report", "report/plot", "scope", "scope/generate", "xds/wire", "fault", "graph", "ledger", "capacity/money", "capacity/push", "capacity/model", "capacity/fit", "capacity/plan",
+var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/carrying", "analysis/comparison", "analysis/words", "report", "report/plot", "scope", "scope/generate", "xds/wire", "fault", "graph", "ledger", "capacity/money", "capacity/sizing", "capacity/push", "capacity/model", "capacity/fit", "capacity/plan",
 	"profile", "verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "load/arrival", "internal/yamltree", "finding", "protocol", "probe",
 	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections",
 	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "rate", "journal/fields", "rights", "advice", "tuning"}

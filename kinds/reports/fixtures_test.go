@@ -21,6 +21,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/reporttest"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/study"
@@ -323,4 +324,43 @@ func profilePage(t *testing.T) report.ProfilePage {
 	}
 	view.AddDiff(d, "yesterday")
 	return report.ProfilePage{Profiles: []profile.View{view}}
+}
+
+const sizedText = `
+name: small-sized
+question: Which takes less, sidecars or ambient?
+settings: {concurrency: 2}
+factors: {sidecars: [none, both, ambient], rate: [250, 1000]}
+baseline: {sidecars: none}
+blocks: {min: 4, max: 4}
+stop: none
+measures: [cpu, memory]
+sizing: {pods: 200, nodes: 40, rps: 4000, l7: 20%}
+`
+
+// sizedFindings are of a made-up run with sidecars of 5 mCPU and 150 us a request each,
+// and a node's proxy of 20 mCPU that a request takes 120 us of.
+func sizedFindings(t *testing.T) record.Findings {
+	t.Helper()
+	return analysed(t, madeUp(t, sizedText, 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
+		rps := report.Number(trial.Cell[study.FactorRate])
+		n := int64(rps * trial.Window.Seconds)
+		trial.Load = &record.Load{Rate: rate.Rate(rps), Scheduled: n, Completed: n, AchievedRPS: rps, Lag: record.Lag{P99: 20}}
+		trial.CPU, trial.Memory, trial.Way = map[string]record.CPU{}, map[string]record.Memory{}, study.WayOf(trial.Cell).OnOneNode()
+		machine := 0.05 + 90e-6*rps
+		put := func(part string, cores float64) {
+			seconds := cores * trial.Window.Seconds * math.Exp(0.01*r.NormFloat64())
+			trial.CPU[part] = record.CPU{UserS: 0.7 * seconds, SystemS: 0.3 * seconds}
+		}
+		for _, part := range trial.Way.Parts() {
+			cores, bytes := 0.005+150e-6*rps, 60e6
+			if part == record.PartNode {
+				cores, bytes = 0.02+120e-6*rps, 15e6+1000*rps
+			}
+			put(part, cores)
+			trial.Memory[part] = record.Memory{PSSBytes: int64(bytes + 2e5*r.NormFloat64())}
+			machine += 1.1 * cores
+		}
+		put(record.PartMachine, machine)
+	}))
 }

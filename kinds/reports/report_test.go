@@ -44,6 +44,8 @@ func TestGolden(t *testing.T) {
 		{"two-pod-latency.md", "markdown", reporttest.TwoPod(), report.Options{}},
 		{"small-bill.txt", "text", reporttest.Bill(t), report.Options{Width: 140}},
 		{"small-bill.md", "markdown", reporttest.Bill(t), report.Options{}},
+		{"small-sized.txt", "text", sizedFindings(t), report.Options{Width: 180}},
+		{"small-sized.md", "markdown", sizedFindings(t), report.Options{}},
 		{"hostile.txt", "text", reporttest.Hostile(), report.Options{Width: 120}},
 		{"hostile.md", "markdown", reporttest.Hostile(), report.Options{}},
 		{"hostile.csv", "csv", reporttest.Hostile(), report.Options{}},

@@ -40,7 +40,7 @@ const (
 )
 
 // notAmbient tells what to do where there is no ambient mesh.
-const notAmbient = "on this machine: meshtrial lab up --ambient --ztunnel DIR; on a cluster: istioctl install --set profile=ambient"
+const notAmbient = "on this machine: meshtrial lab up --ambient --ztunnel DIR; on a cluster: istioctl install --set profile=ambient; without one leave ambient out: --set sidecars=[none,both], of graphs --set sidecars=both"
 
 // ztunnels are the proxies on nodes.
 func ztunnels() mesh.Proxies {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/carrying"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -141,12 +142,7 @@ func without(o *analysis.Observations, cell record.Cell, factor string) record.C
 // belong to.
 func points(o *analysis.Observations, a axis, g *track, y func(*record.Trial) (float64, bool)) []stat.FitPoint {
 	var out []stat.FitPoint
-	unit := map[int]int{} // by block
-	for i, blocks := range o.Units {
-		for _, block := range blocks {
-			unit[block] = i
-		}
-	}
+	unit := carrying.Units(o)
 	for _, i := range g.cells {
 		level, _, _ := a.on(o.Plan.Cells[i][a.factor])
 		for _, t := range o.Valid(i) {

@@ -2,8 +2,8 @@
 // and what requests cost (kind.go), what named parts of a sidecar cost (bill.go,
 // billwords.go) and a mesh per month (money.go), the cost breakdown of the request path
 // (hops.go), what holds a proxy back (threads.go) and what it runs (profile.go),
-// idle cost and slope of CPU against rate (fit.go), where the tail bends up
-// (knee.go), how versions and filters do beside each other (versus.go), and
+// idle cost and slope of CPU against rate (fit.go), which way of carrying requests takes
+// less in a stated mesh (sizing.go), where the tail bends up (knee.go), how versions and filters do beside each other (versus.go), and
 // whether a proxy or something else gave out (gaveout.go). It is pure.
 package findings
 
@@ -37,6 +37,7 @@ func Kind() analysis.Kind {
 			{Of: finding.FromVersus, Add: func(o *analysis.Observations, f *record.Findings) { f.Findings = append(f.Findings, versus(o)...) }},
 			{Of: finding.FromBill, Add: addBills},
 			{Of: finding.FromHops, Add: addHops},
+			{Of: finding.FromSizing, Add: addSizing},
 			analysis.FromSearches(),
 			{Of: finding.FromSearch, Add: func(o *analysis.Observations, f *record.Findings) { f.Findings = append(f.Findings, knees(o)...) }},
 		},

@@ -36,7 +36,7 @@ func billTables(f record.Findings) []report.Table {
 	for _, b := range f.Bills {
 		of := ""
 		if len(b.Cell) > 0 {
-			of = " (" + factorWordsOf(f, b.Cell) + ")"
+			of = " (" + report.LevelWords(f, b.Cell) + ")"
 		}
 		var sums []record.Priced
 		if s := b.Together; s != nil {
@@ -59,17 +59,6 @@ func billTables(f record.Findings) []report.Table {
 		out = append(out, added, removed)
 	}
 	return out
-}
-
-// factorWordsOf names some of a cell's levels in the order of the factors.
-func factorWordsOf(f record.Findings, cell record.Cell) string {
-	var words []string
-	for _, factor := range f.Factors {
-		if level, ok := cell[factor.Factor]; ok {
-			words = append(words, strings.ReplaceAll(factor.Factor, "_", " ")+" "+level)
-		}
-	}
-	return strings.Join(words, ", ")
 }
 
 // billTable is a list of parts, dearest first, with the largest of the figures
@@ -175,7 +164,7 @@ func billAnswers(f record.Findings) []string {
 	for _, b := range f.Bills {
 		of := ""
 		if len(b.Cell) > 0 {
-			of = "At " + factorWordsOf(f, b.Cell) + ": "
+			of = "At " + report.LevelWords(f, b.Cell) + ": "
 		}
 		for i, p := range b.Parts {
 			if i == 0 || p.RankLow == 1 {

@@ -25,7 +25,7 @@ func hopTables(f record.Findings) []report.Table {
 	for _, h := range f.Hops {
 		title := "Cost breakdown of the request path"
 		if len(h.Cell) > 0 {
-			title += " (" + factorWordsOf(f, h.Cell) + ")"
+			title += " (" + report.LevelWords(f, h.Cell) + ")"
 		}
 		t := report.Table{Title: title, Columns: []report.Column{{Head: "part"}}}
 		var names []string
@@ -88,7 +88,7 @@ func hopAnswers(f record.Findings) []string {
 	for _, h := range f.Hops {
 		of := ""
 		if len(h.Cell) > 0 {
-			of = "At " + factorWordsOf(f, h.Cell) + ": "
+			of = "At " + report.LevelWords(f, h.Cell) + ": "
 		}
 		for _, says := range h.Says {
 			out = append(out, of+says)

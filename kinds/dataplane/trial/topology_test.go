@@ -103,7 +103,9 @@ func TestNamesAreValid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plans[name] = studytest.Plan(t, string(text))
+		if plan := studytest.Plan(t, string(text)); plan.Study.Kind == study.DataPlane {
+			plans[name] = plan
+		}
 	}
 	run := runner.NewRunID(time.Now())
 	for name, plan := range plans {

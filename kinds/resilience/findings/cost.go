@@ -43,19 +43,26 @@ func perProxyRequest(s *trialScenario) float64 {
 
 // proxyUse is the CPU time of all proxies of a trial in seconds, and how often
 // a request passed one: once at each end of a call that has a sidecar.
-// Attempts of the mesh count as the request that they are of.
+// Attempts of the mesh count as the request that they are of. Proxies on nodes are
+// passed as often: on the way out of a pod in the mesh and on the way into one.
 func proxyUse(s *trialScenario) (seconds, passes float64) {
-	sidecar := map[string]bool{}
-	for _, p := range s.trial.Scenario.Pods {
-		sidecar[p.Service] = sidecar[p.Service] || p.Sidecar
-	}
+	carried := map[string]bool{}
 	g := s.study.Scenario.Graph
+	if study.Ambient(s.trial.Cell) {
+		carried[fault.LoadService] = true
+		for _, one := range g.Services {
+			carried[one.Name] = one.Sidecar
+		}
+	}
+	for _, p := range s.trial.Scenario.Pods {
+		carried[p.Service] = carried[p.Service] || p.Sidecar
+	}
 	flow, err := g.Flow(graph.Load{Entry: s.study.Scenario.Entry, RPS: 1})
 	if err != nil {
 		return math.NaN(), math.NaN()
 	}
 	at := func(service string, calls float64) {
-		if sidecar[service] {
+		if carried[service] {
 			passes += calls * float64(s.trial.Scenario.Scheduled)
 		}
 	}
@@ -65,7 +72,8 @@ func proxyUse(s *trialScenario) (seconds, passes float64) {
 		at(e.From, e.Calls)
 		at(e.To, e.Calls)
 	}
-	for service, has := range sidecar {
+	seconds = s.trial.Scenario.CPU[record.PartNode].TotalS()
+	for service, has := range carried {
 		if cpu, ok := s.trial.Scenario.CPU[service+proxySuffix]; ok && has {
 			seconds += cpu.TotalS()
 		}
@@ -91,7 +99,7 @@ func scenarioMoney(s *study.Study) []analysis.Measure {
 			return money.Bill{}, false
 		}
 		use := money.Use{CPUPerHop: m.PerHop(money.Exact(seconds / passes))}
-		if priced {
+		if priced && t.trial.Scenario.NodeProxies == 0 {
 			use.MemoryBytes = money.Exact(meanMemory(t))
 		}
 		return m.Price(use), true
@@ -103,7 +111,13 @@ func scenarioMoney(s *study.Study) []analysis.Measure {
 				return line(b).Estimate
 			}
 			return math.NaN()
-		})))
+		})).Warning(func(o *analysis.Observations, cell int) []string {
+			out := sharedProxies(o, cell)
+			if len(out) > 0 && priced {
+				out = append(out, "memory of proxies that pods share has no price: how many there are, the mesh does not say")
+			}
+			return out
+		}))
 	}
 	add(study.FindingMoneyCores, func(b money.Bill) money.Value { return b.Cores })
 	if priced {

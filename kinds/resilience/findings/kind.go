@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -19,7 +20,7 @@ func Kind() analysis.Kind {
 		Name:       study.Resilience,
 		Outdated:   func(by record.Rules) string { return verdict.Outdated(by, judged.Limits) },
 		Measures:   scenarioMeasures,
-		Sources:    []analysis.Source{analysis.FromSearches()},
+		Sources:    []analysis.Source{analysis.FromSearches(), {Of: finding.FromSizing, Add: addSizing}},
 		Assertions: sortAssertions,
 		Check:      checkConditions,
 		Begin: func(ofTrials []study.Expr) any {

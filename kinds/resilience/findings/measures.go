@@ -153,13 +153,24 @@ func scenarioCPU() []analysis.Measure {
 	}
 	out := []analysis.Measure{one("cpu_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) }),
 		one("cpu_second_control_plane", func(s *trialScenario) float64 { return use(s, scenarioSecond) })}
+	out = append(out, one("cpu_"+record.PartNode, func(s *trialScenario) float64 {
+		return use(s, record.PartNode) / float64(s.trial.Scenario.NodeProxies)
+	}).Warning(sharedProxies))
 	for _, role := range proxyRoles {
 		out = append(out, one("cpu_"+role.part, func(s *trialScenario) float64 { return perProxy(s, role.is, use) }))
 	}
 	return append(out,
-		one(study.FindingProxyRequest, perProxyRequest),
+		one(study.FindingProxyRequest, perProxyRequest).Warning(sharedProxies),
 		one("cpu_"+record.PartMachine, func(s *trialScenario) float64 { return use(s, record.PartMachine) }),
 		one("cpu_"+record.PartUnattributed, func(s *trialScenario) float64 { return use(s, record.PartUnattributed) }))
+}
+
+// sharedProxies says what is in figures of proxies on nodes besides.
+func sharedProxies(o *analysis.Observations, cell int) []string {
+	if !slices.ContainsFunc(o.Valid(cell), func(t *record.Trial) bool { return t.Scenario != nil && t.Scenario.NodeProxies > 0 }) {
+		return nil
+	}
+	return []string{"other pods share this proxy: its work for them during the windows is included"}
 }
 
 // perProxy is the mean of one proxy of the services chosen, or of the clients:
@@ -235,6 +246,9 @@ func scenarioMemory() []analysis.Measure {
 	}
 	out := []analysis.Measure{one("memory_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) }),
 		one("memory_second_control_plane", func(s *trialScenario) float64 { return use(s, scenarioSecond) })}
+	out = append(out, one("memory_"+record.PartNode, func(s *trialScenario) float64 {
+		return use(s, record.PartNode) / float64(s.trial.Scenario.NodeProxies)
+	}).Warning(sharedProxies))
 	for _, role := range proxyRoles {
 		out = append(out, one("memory_"+role.part, func(s *trialScenario) float64 { return atEnd(s, role.is) }))
 	}

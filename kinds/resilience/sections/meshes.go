@@ -42,6 +42,8 @@ func meshAnswers(f record.Findings) []string {
 		add("one of the first service %s", "cpu_entry_proxy")
 		add("one of the last %s", "cpu_last_proxy")
 		add("a proxy has %s of memory", "memory_server_proxy")
+		add("a node's proxy uses %s", "cpu_node_proxy")
+		add("it has %s of memory", "memory_node_proxy")
 		if x, ok := by["latency_p50_overhead\x00"+c.Cell.Key()]; ok {
 			against := cellLabel(f, x.Against)
 			if x.Verdict == record.VerdictReal {
@@ -50,7 +52,7 @@ func meshAnswers(f record.Findings) []string {
 				parts = append(parts, fmt.Sprintf("whether the median latency is higher than with %s is inconclusive", against))
 			}
 		}
-		if len(parts) > 0 && value("cpu_client_proxy") != "" {
+		if len(parts) > 0 && value("cpu_client_proxy")+value("cpu_node_proxy") != "" {
 			out = append(out, fmt.Sprintf("%s: %s.", report.UpperFirst(c.Label), strings.Join(parts, ", ")))
 		}
 	}

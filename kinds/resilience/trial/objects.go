@@ -79,17 +79,19 @@ func (s *scene) routes(services ...graph.Service) []mesh.Route {
 }
 
 // meshed says whether the cell's pods can have sidecars.
-func (s *scene) meshed() bool { return s.levels.Mesh != study.MeshNone }
+func (s *scene) meshed() bool { return s.levels.Mesh != study.MeshNone && !s.ambient() }
 
 // workload is a service's, or with nil the clients'.
 func (s *scene) workload(one *graph.Service) mesh.Workload {
 	w := mesh.Workload{Name: roleClients, Namespace: s.namespace, ControlPort: site.LoadControlPort}
-	sidecar := s.meshed()
+	in := true // the mesh
 	if one != nil {
-		w.Name, w.ControlPort = one.Name, site.WorkerControlPort
-		sidecar = sidecar && one.Sidecar
+		w.Name, w.ControlPort, in = one.Name, site.WorkerControlPort, one.Sidecar
 	}
-	if sidecar {
+	switch {
+	case in && s.ambient():
+		w.Carrier = s.cell[study.FactorSidecars]
+	case in && s.meshed():
 		w.Proxy = &mesh.Proxy{Levels: record.Cell{study.FactorMTLS: s.levels.MTLS, study.FactorTelemetry: s.telemetry(), study.FactorConcurrency: "1", study.FactorCPULimit: study.CPULimitNone}}
 		if one != nil && shortLived(s.scenario)[one.Name] {
 			w.Proxy.CertificateTTL = certificateTTL

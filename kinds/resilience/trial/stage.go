@@ -264,6 +264,10 @@ func Asks(plan *study.Plan, name string) (mesh.Asked, error) {
 		}
 		for _, w := range s.workloads() {
 			serves := w.Name != roleClients
+			if w.Carrier != "" { // no sidecar has to do with it
+				out.Ambient = true
+				continue
+			}
 			out.Sent, out.Served = out.Sent || w.Proxy != nil, out.Served || serves && w.Proxy != nil
 			out.Plain = out.Plain || serves && (w.Proxy == nil || w.Proxy.Level(study.FactorMTLS) == study.MTLSOff)
 			if w.Proxy != nil && !slices.ContainsFunc(out.Proxies, w.Proxy.Equal) {
@@ -286,7 +290,7 @@ func Asks(plan *study.Plan, name string) (mesh.Asked, error) {
 // place in the study.
 func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 	r, ok := m.(mesh.Resilience)
-	if !ok {
+	if !ok || study.Ambient(cell) { // which has neither levers nor steps
 		return nil
 	}
 	for _, lack := range r.Lacks(cell) {

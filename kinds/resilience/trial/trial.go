@@ -46,6 +46,8 @@ type scenarioTrial struct {
 	// revisions is nil where no step is about them.
 	revisions *revisions
 
+	onNodes nodeProxies
+
 	zero   time.Time // of the timeline, by our clock
 	events []record.Event
 	looks  *looks
@@ -218,6 +220,9 @@ func (t *scenarioTrial) prepare(ctx context.Context) error {
 	if err := t.proveLevers(ctx); err != nil {
 		return err
 	}
+	if err := t.findNodeProxies(ctx); err != nil {
+		return err
+	}
 	if err := t.beginRevisions(ctx); err != nil {
 		return err
 	}
@@ -295,6 +300,9 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	out.ClockErrorUS = float64(t.bound) / float64(time.Microsecond)
 	t.out.Window = record.Window{Start: t.zero.UTC(), Seconds: t.timeline.Duration.Seconds(), Intervals: int(math.Round(t.timeline.Duration.Seconds() / loadInterval.Seconds()))}
 	t.evidence.Collected = t.witness(got, book)
+	if err := t.checkNodeProxies(ctx, out.Scheduled, out.Completed); err != nil {
+		return book, err
+	}
 	return book, t.controlAfter(ctx)
 }
 

@@ -29,6 +29,9 @@ type Evidence struct {
 	// force, in the order in which they were asked.
 	Policies []record.Check `json:"policies,omitempty"`
 	Proxies  []Proxy        `json:"proxies,omitempty"`
+	// Carried is whether proxies on nodes carried the requests to each service, where
+	// they should: by their own counters.
+	Carried []record.Check `json:"carried,omitempty"`
 	// Control is who was the mesh's control plane; nil where steps of the timeline
 	// change it, and where it was not looked at.
 	Control *verdict.ControlPlane `json:"control_plane,omitempty"`
@@ -122,7 +125,7 @@ func (e Evidence) check(t record.Trial) error {
 	case c == nil:
 		return errors.New("collected: nothing, although the timeline came to its end")
 	}
-	checks := []error{verdict.CheckNamed("policies", e.Policies)}
+	checks := []error{verdict.CheckNamed("policies", e.Policies), verdict.CheckNamed("carried", e.Carried)}
 	if e.Debounce != nil {
 		checks = append(checks, verdict.CheckNamed("debounce.checks", e.Debounce.Checks))
 	}

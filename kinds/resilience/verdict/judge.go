@@ -56,6 +56,7 @@ func Of(t record.Trial, events []record.Event, e Evidence, l verdict.Limits) rec
 	if e.Collected == nil || t.Scenario == nil {
 		return s.Validity()
 	}
+	checkCarried(&s, t, e.Carried)
 	checkClients(&s, t.Scenario, *e.Collected, l)
 	checkLogs(&s, *e.Collected)
 	s.CheckControlPlane(e.Control)
@@ -95,6 +96,15 @@ func checkDebounce(d Debounce) record.Check {
 		sum.Detail += fmt.Sprintf(", and says so of itself (%d checks)", len(d.Checks))
 	}
 	return sum
+}
+
+// checkCarried adds what proxies on nodes say of the requests that they should have
+// carried.
+func checkCarried(s *verdict.Sheet, t record.Trial, carried []record.Check) {
+	s.Add(carried...)
+	if study.Ambient(t.Cell) && len(carried) == 0 {
+		s.Check("carried", false, "nobody looked whether the proxies on nodes carried the requests")
+	}
 }
 
 // checkProxies makes one check of each name: that of the first proxy, or of the

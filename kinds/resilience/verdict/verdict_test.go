@@ -284,3 +284,16 @@ func TestLimits(t *testing.T) {
 		seen[l.Name] = true
 	}
 }
+
+// Where proxies on nodes should carry the requests, their counters must have been looked at.
+func TestCarried(t *testing.T) {
+	j := good()
+	j.trial.Cell = record.Cell{"sidecars": "ambient"}
+	if got := failing(j.verdict()); !slices.Contains(got, "carried") {
+		t.Errorf("nobody looked: %v", got)
+	}
+	j.seen.Carried = []record.Check{{Name: "front-client-ztunnel", OK: true}, {Name: "front-client-hbone"}}
+	if got := failing(j.verdict()); slices.Contains(got, "carried") || !slices.Contains(got, "front-client-hbone") {
+		t.Errorf("one does not hold: %v", got)
+	}
+}

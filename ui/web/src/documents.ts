@@ -110,6 +110,10 @@ export interface Findings {
      * Hops are the cost breakdown of the request path, likewise.
      */
     readonly hops?: readonly Hops[];
+    /**
+     * Sizings set ways of carrying requests side by side in a stated mesh, likewise.
+     */
+    readonly sizings?: readonly Sizing[];
     readonly tuning?: Tuning;
     readonly soak?: Soak;
     /**
@@ -1673,6 +1677,87 @@ export interface HopTerm {
     readonly figures: ({
         readonly [k: string]: Priced;
     } | null);
+}
+/**
+ * Sizing sets ways of carrying requests side by side in a stated mesh, in one
+ * combination of a study's other factors.
+ */
+export interface Sizing {
+    readonly cell: (Cell | null);
+    /**
+     * that is stated, in words
+     */
+    readonly mesh: string;
+    readonly ways: (readonly SizedWay[] | null);
+    /**
+     * Borders are where, along what the mesh is like, two ways change places.
+     */
+    readonly borders?: readonly SizedBorder[];
+    /**
+     * Says compares the ways in the stated mesh, in sentences.
+     */
+    readonly says?: readonly string[];
+    readonly notes?: readonly string[];
+}
+/**
+ * SizedWay is what a way of carrying takes.
+ */
+export interface SizedWay {
+    readonly name: string;
+    readonly uses: (readonly SizedUse[] | null);
+    readonly machine?: Priced;
+}
+/**
+ * SizedUse is what a way takes of CPU or memory.
+ */
+export interface SizedUse {
+    /**
+     * SizedCPU or SizedMemory
+     */
+    readonly of: string;
+    readonly total: Priced;
+    /**
+     * Idle is what each proxy takes without requests, by its place, and Request what
+     * each request adds at all proxies that it passes (memory: each request per second).
+     */
+    readonly idle: ({
+        readonly [k: string]: Priced;
+    } | null);
+    readonly request: Priced;
+}
+/**
+ * SizedBorder is where two ways change places.
+ */
+export interface SizedBorder {
+    readonly of: string;
+    /**
+     * two names of ways
+     */
+    readonly between: (readonly string[] | null);
+    readonly along: string;
+    /**
+     * the ends of what was looked at
+     */
+    readonly low: number;
+    readonly high: number;
+    /**
+     * Outcome is lies, none, beyond or unknown; see package capacity/sizing.
+     */
+    readonly outcome: string;
+    /**
+     * First and Last are the ways that take less at the low and the high end; "" where
+     * that cannot be said.
+     */
+    readonly first?: string;
+    readonly last?: string;
+    /**
+     * At is where the estimates are equal, and From and To the ends of where the
+     * interval includes zero; absent where there are none.
+     */
+    readonly at?: number;
+    readonly from?: number;
+    readonly to?: number;
+    readonly says: string;
 }
 /**
  * Tuning is what a study that tunes levers found: what was asked, what was tried, which

@@ -1,0 +1,378 @@
+// Package carrying sets ways of carrying requests side by side in a mesh that a study
+// states: sidecars, proxies on nodes, those with waypoints. A kind of study says what its
+// trials have of each way ([Way], by [Way.Measure]); what a stated mesh takes, where two
+// ways change places, and the words for both are made here, from the arithmetic of
+// package capacity/sizing. It is pure.
+package carrying
+
+import (
+	"math"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/capacity/sizing"
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Use is something that ways take.
+type Use struct {
+	Of      string // record.SizedCPU, record.SizedMemory
+	Measure string // of the study that must have it
+	finding string
+	words   string
+	total   string  // unit of what a mesh takes
+	unit    string  // of what a request adds
+	one     float64 // of the total's unit for each request per second, in that unit
+	weight  func(rate float64) float64
+}
+
+// Uses are what ways are compared by. CPU scatters in proportion to itself, and nearly
+// so to the rate; memory by about as much everywhere.
+var Uses = []Use{
+	{record.SizedCPU, study.MeasureCPU, study.FindingSizedCores, "CPU", finding.UnitCores, finding.UnitPerRequest, 1e6, func(rate float64) float64 { return rate }},
+	{record.SizedMemory, study.MeasureMemory, study.FindingSizedMemory, "memory", finding.UnitBytes, finding.UnitBytesPerRate, 1, nil},
+}
+
+// Places are where proxies are that a stated mesh has a number of.
+var Places = []record.Place{record.PlaceSidecar, record.PlaceNode, record.PlaceWaypoint}
+
+// Proxies are those of a way at one place.
+type Proxies struct {
+	Place record.Place
+	Count float64 // whose use was measured together
+	// Passes is how often a request passes one of them.
+	Passes float64
+}
+
+// Way is a way of carrying requests, as cells of several rates have it.
+type Way struct {
+	Name    string
+	Cell    record.Cell // of its findings: what these cells share
+	Proxies []Proxies
+	// Machine is what a request takes of the whole machine, in microseconds, by unit;
+	// nil where nobody knows.
+	Machine []float64
+
+	by    map[string]sizing.Way
+	poor  bool // its use is no straight line
+	plain *Way // how requests go that pass no waypoint; nil: all of this way do as it says
+}
+
+func (w *Way) at(place record.Place) (Proxies, bool) {
+	for _, p := range w.Proxies {
+		if p.Place == place {
+			return p, true
+		}
+	}
+	return Proxies{}, false
+}
+
+// Measure takes in what trials used of something, in cores or bytes by the rate of
+// requests: of all proxies at a place together. There are so many units.
+func (w *Way) Measure(u Use, units int, points func(record.Place) []stat.FitPoint) {
+	shares := make([]sizing.Share, units)
+	for _, p := range w.Proxies {
+		at := points(p.Place)
+		lines := Lines(units, at, u.weight)
+		for unit, line := range lines {
+			shares[unit].Request += line.Slope
+			switch idle := line.Intercept / p.Count; p.Place {
+			case record.PlaceSidecar:
+				shares[unit].Pod = idle
+			case record.PlaceNode:
+				shares[unit].Node = idle
+			default:
+				shares[unit].Waypoint = idle
+			}
+		}
+		w.poor = w.poor || len(stat.LinearFit(at, u.weight, stat.Options{}).Warnings) > 0
+	}
+	if w.by == nil {
+		w.by = map[string]sizing.Way{}
+	}
+	w.by[u.Of] = sizing.Way{Plain: shares}
+}
+
+// Lines are the lines of all units; NaN of one without points of two rates.
+func Lines(units int, points []stat.FitPoint, weight func(float64) float64) []stat.UnitLine {
+	out := make([]stat.UnitLine, units)
+	for unit := range out {
+		out[unit] = stat.UnitLine{Unit: unit, Intercept: math.NaN(), Slope: math.NaN()}
+	}
+	for _, line := range stat.UnitLines(points, weight) {
+		out[line.Unit] = line
+	}
+	return out
+}
+
+// MachineSlopes are what a request takes of the whole machine, in microseconds, by unit,
+// from its cores by the rate.
+func MachineSlopes(units int, points []stat.FitPoint) []float64 {
+	out := make([]float64, units)
+	for unit, line := range Lines(units, points, Uses[0].weight) {
+		out[unit] = line.Slope * Uses[0].one
+	}
+	return out
+}
+
+// Ways are those that one combination of a study's other factors has.
+type Ways struct {
+	Cell record.Cell // of the other factors
+	// Bare is [Way.Machine] of requests that nobody carries; nil where there are none.
+	Bare    []float64
+	All     []*Way
+	Highest float64 // rate that was measured, requests per second
+}
+
+// Of are cells that differ in the rate alone.
+type Of struct {
+	// Other are their levels of factors that say neither the rate nor who carries
+	// requests.
+	Other record.Cell
+	// Add adds what they have to the ways beside which they belong.
+	Add func(*Ways)
+}
+
+// Sort sorts cells by their other factors. A factor that means nothing to a way leaves it
+// among all of the factor's levels.
+func Sort(all []Of) (out []*Ways) {
+	for _, whole := range []bool{true, false} {
+		for _, a := range all {
+			idle := false
+			for _, level := range a.Other {
+				idle = idle || level == study.NotApplicable
+			}
+			if whole == idle || slices.ContainsFunc(out, func(z *Ways) bool { return agree(z.Cell, a.Other) }) {
+				continue
+			}
+			out = append(out, &Ways{Cell: a.Other})
+		}
+	}
+	for _, z := range out {
+		for _, a := range all {
+			if agree(z.Cell, a.Other) {
+				a.Add(z)
+			}
+		}
+		z.combine()
+	}
+	return slices.DeleteFunc(out, func(z *Ways) bool { return len(z.All) == 0 })
+}
+
+// agree says that two cells have no factor in which both mean something else.
+func agree(a, b record.Cell) bool {
+	for factor, level := range a {
+		if other, ok := b[factor]; ok && level != other && level != study.NotApplicable && other != study.NotApplicable {
+			return false
+		}
+	}
+	return true
+}
+
+// Units are the units of a run's blocks.
+func Units(o *analysis.Observations) map[int]int {
+	out := map[int]int{}
+	for i, blocks := range o.Units {
+		for _, block := range blocks {
+			out[block] = i
+		}
+	}
+	return out
+}
+
+// combine gives ways with waypoints, which only some of a mesh's requests pass, the way
+// of the others: by proxies on nodes alone, as another way has it.
+func (z *Ways) combine() {
+	for _, w := range z.All {
+		if _, through := w.at(record.PlaceWaypoint); !through {
+			continue
+		}
+		for _, p := range z.All {
+			_, through := p.at(record.PlaceWaypoint)
+			if _, node := p.at(record.PlaceNode); node && !through {
+				w.plain, w.Name = p, p.Name+" with waypoints"
+			}
+		}
+		for of, through := range w.by {
+			plain := through.Plain
+			if w.plain != nil {
+				plain = w.plain.by[of].Plain
+			}
+			w.by[of] = sizing.Way{Plain: plain, Through: through.Plain}
+		}
+	}
+}
+
+// Tell says what each way takes in a mesh, and how they compare, with the findings.
+func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing, found []record.Finding) {
+	out = record.Sizing{Cell: z.Cell, Mesh: meshWords(m, z.has(record.PlaceWaypoint))}
+	for _, w := range z.All {
+		one := record.SizedWay{Name: w.Name, Machine: z.machine(w)}
+		for _, u := range Uses {
+			way, ok := w.by[u.Of]
+			if !ok {
+				continue
+			}
+			total := o.Named(u.finding, w.Cell)
+			p := pricedMean(way.At(m), u.total)
+			total.Estimate, total.Low, total.High, total.Blocks, total.Verdict = p.Estimate, p.Low, p.High, p.Blocks, p.Verdict
+			if p.Verdict == record.VerdictInvalid {
+				total = analysis.Invalid(total, p.Blocks)
+			}
+			found = append(found, total)
+			one.Uses = append(one.Uses, w.use(u, way, record.PricedOf(total)))
+		}
+		out.Ways = append(out.Ways, one)
+	}
+	for _, u := range Uses {
+		for i, a := range z.All {
+			for _, b := range z.All[i+1:] {
+				_, ofA := a.by[u.Of]
+				if _, ofB := b.by[u.Of]; !ofA || !ofB || a.plain == b || b.plain == a {
+					continue
+				}
+				out.Says = append(out.Says, compareWords(a.Name, b.Name, u, sizing.Compare(a.by[u.Of], b.by[u.Of], m)))
+				out.Borders = append(out.Borders, z.borders(u.Of, a, b, m)...)
+			}
+		}
+	}
+	out.Notes = z.notes(m)
+	return out, found
+}
+
+// Add adds what is told to a run's findings. A way that several combinations of other
+// factors share has one finding, though its shares are in each of their tables.
+func Add(f *record.Findings, one record.Sizing, found []record.Finding) {
+	f.Sizings = append(f.Sizings, one)
+	for _, x := range found {
+		if !slices.ContainsFunc(f.Findings, func(o record.Finding) bool { return o.Name == x.Name && o.Cell.Key() == x.Cell.Key() }) {
+			f.Findings = append(f.Findings, x)
+		}
+	}
+}
+
+// use is what a way takes of something. Where some requests pass waypoints, what proxies
+// take idle and each request adds is told of those.
+func (w *Way) use(u Use, way sizing.Way, total record.Priced) record.SizedUse {
+	shares := way.Plain
+	if way.Through != nil {
+		shares = way.Through
+	}
+	out := record.SizedUse{Of: u.Of, Total: total, Idle: map[record.Place]record.Priced{},
+		Request: pricedShare(shares, u.unit, u.one, func(s sizing.Share) float64 { return s.Request })}
+	for _, p := range w.Proxies {
+		out.Idle[p.Place] = pricedShare(shares, u.total, 1, func(s sizing.Share) float64 {
+			return map[record.Place]float64{record.PlaceSidecar: s.Pod, record.PlaceNode: s.Node, record.PlaceWaypoint: s.Waypoint}[p.Place]
+		})
+	}
+	return out
+}
+
+// pricedShare is a part of all units' shares, as a figure.
+func pricedShare(shares []sizing.Share, unit string, scale float64, of func(sizing.Share) float64) record.Priced {
+	values := make([]float64, len(shares))
+	for i, s := range shares {
+		values[i] = of(s) * scale
+	}
+	return pricedMean(values, unit)
+}
+
+func pricedMean(values []float64, unit string) record.Priced {
+	e := stat.Mean(values, stat.Options{})
+	if e.Blocks < analysis.MinBlocks || !e.Defined() {
+		return record.Priced{Unit: unit, Blocks: e.Blocks, Verdict: record.VerdictInvalid}
+	}
+	return record.Priced{Estimate: e.Value, Low: e.Low, High: e.High, Unit: unit, Blocks: e.Blocks, Verdict: record.VerdictMeasured}
+}
+
+// machine is what a request takes of the whole machine beyond one that nobody carries;
+// nil where that is not known.
+func (z *Ways) machine(w *Way) *record.Priced {
+	if z.Bare == nil || w.Machine == nil {
+		return nil
+	}
+	values := make([]float64, len(w.Machine))
+	for unit := range values {
+		values[unit] = w.Machine[unit] - z.Bare[unit]
+	}
+	p := pricedMean(values, finding.UnitPerRequest)
+	if p.Verdict == record.VerdictInvalid {
+		return nil
+	}
+	return &p
+}
+
+// podsOnNode is the most pods on a node that borders are looked for at: as many as a
+// kubelet takes unless it is told otherwise.
+const podsOnNode = 110
+
+// borders are those between two ways, along all that the stated mesh says of them.
+func (z *Ways) borders(of string, a, b *Way, m sizing.Mesh) (out []record.SizedBorder) {
+	var axes []sizing.Axis
+	if high := min(z.reach(a, m), z.reach(b, m)); high > 0 && stat.Finite(high) {
+		axes = append(axes, sizing.Rate(high))
+	}
+	if high := min(z.reachOnNode(a, m), z.reachOnNode(b, m)); high > 1 && stat.Finite(high) {
+		axes = append(axes, sizing.PodsOnNode(min(high, podsOnNode)))
+	}
+	if a.plain != nil || b.plain != nil {
+		axes = append(axes, sizing.L7())
+	}
+	for _, x := range axes {
+		got := x.Border(a.by[of], b.by[of], m)
+		less := func(sign int) string { return map[int]string{1: b.Name, -1: a.Name}[sign] }
+		one := record.SizedBorder{Of: of, Between: []string{a.Name, b.Name}, Along: x.Name, Low: x.Low, High: x.High, Outcome: string(got.Outcome),
+			First: less(got.First), Last: less(got.Last), At: known(got.At), From: known(got.From), To: known(got.To)}
+		one.Says = borderWords(one)
+		out = append(out, one)
+	}
+	return out
+}
+
+// reach is up to how many requests per second of each pod no proxy of a way would carry
+// more than was measured.
+func (z *Ways) reach(w *Way, m sizing.Mesh) float64 {
+	high := math.Inf(1)
+	for _, p := range w.Proxies {
+		of, share := countIn(m, p.Place)
+		if of > 0 && share > 0 {
+			high = min(high, z.Highest/p.Count*of/(share*m.Pods))
+		}
+	}
+	return high
+}
+
+// reachOnNode is up to how many pods on a node its proxy would not; infinite where a way
+// has none there.
+func (z *Ways) reachOnNode(w *Way, m sizing.Mesh) float64 {
+	p, ok := w.at(record.PlaceNode)
+	switch {
+	case !ok:
+		return math.Inf(1)
+	case m.RPS == 0:
+		return podsOnNode
+	}
+	return z.Highest / p.Count * m.Pods / m.RPS
+}
+
+// countIn is how many proxies a mesh has at a place, and the share of its requests that
+// pass them.
+func countIn(m sizing.Mesh, place record.Place) (of, share float64) {
+	switch place {
+	case record.PlaceSidecar:
+		return m.Pods, 1
+	case record.PlaceNode:
+		return m.Nodes, 1
+	}
+	return m.Waypoints, m.L7
+}
+
+func known(v float64) *float64 {
+	if !stat.Finite(v) {
+		return nil
+	}
+	return &v
+}

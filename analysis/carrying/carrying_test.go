@@ -1,0 +1,114 @@
+package carrying
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/capacity/sizing"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// points are of two rates in three units, on lines whose idle part is each unit's own.
+func points(slope float64, idle ...float64) []stat.FitPoint {
+	var out []stat.FitPoint
+	for unit, a := range idle {
+		for _, rate := range []float64{100, 1000} {
+			out = append(out, stat.FitPoint{X: rate, Y: a + slope*rate, Level: rate, Unit: unit})
+		}
+	}
+	return out
+}
+
+// A unit without two rates has no share, and says nothing of others.
+func TestMeasure(t *testing.T) {
+	w := &Way{Name: "ambient", Proxies: []Proxies{{Place: record.PlaceNode, Count: 2, Passes: 2}}}
+	w.Measure(Uses[0], 4, func(place record.Place) []stat.FitPoint {
+		return append(points(1e-4, 0.04, 0.06, 0.05), stat.FitPoint{X: 100, Y: 7, Level: 100, Unit: 3})
+	})
+	got := w.by[record.SizedCPU].At(sizing.Mesh{Pods: 1, Nodes: 10, RPS: 500})
+	for unit, want := range []float64{0.25, 0.35, 0.30} { // 10 nodes of half as much, and 500 requests
+		if math.Abs(got[unit]-want) > 1e-9 {
+			t.Errorf("unit %d: %g cores, want %g", unit, got[unit], want)
+		}
+	}
+	if !math.IsNaN(got[3]) {
+		t.Errorf("a unit of one rate takes %g", got[3])
+	}
+}
+
+// Cells whose factor means nothing belong beside each of its levels, and are alone where
+// nobody has another.
+func TestSort(t *testing.T) {
+	add := func(name string) func(*Ways) {
+		return func(z *Ways) { z.All = append(z.All, &Way{Name: name}) }
+	}
+	names := func(all []*Ways) (out string) {
+		for _, z := range all {
+			out += "|"
+			for _, w := range z.All {
+				out += w.Name + " "
+			}
+		}
+		return out
+	}
+	of := func(level string) record.Cell { return record.Cell{"telemetry": level} }
+	if got := names(Sort([]Of{{of("off"), add("quiet")}, {of("-"), add("ambient")}, {of("log"), add("logs")}})); got != "|quiet ambient |ambient logs " {
+		t.Error(got)
+	}
+	if got := names(Sort([]Of{{of("-"), add("ambient")}})); got != "|ambient " {
+		t.Error(got)
+	}
+}
+
+// Each outcome of a border has words, and those of the share of L7 are per cent.
+func TestBorderWords(t *testing.T) {
+	at, from, to := 0.5, 0.25, 0.75
+	for _, c := range []struct {
+		b    record.SizedBorder
+		want string
+	}{
+		{record.SizedBorder{Along: sizing.AlongL7, Outcome: "lies", First: "a", Last: "b", At: &at, From: &from, To: &to}, "a below 50% (25%–75%), b above"},
+		{record.SizedBorder{Outcome: "none", First: "a", Last: "a", High: 110}, "no border: a from 0 to 110"},
+		{record.SizedBorder{Outcome: "beyond", First: "a", From: &from}, "a up to 0.25, cannot say above"},
+		{record.SizedBorder{Outcome: "beyond", Last: "b", From: &from}, "b from 0.25 on, cannot say below"},
+		{record.SizedBorder{Outcome: "unknown"}, "cannot say: the interval of the difference includes zero"},
+	} {
+		if got := borderWords(c.b); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// Borders are looked for as far as proxies were measured: not at a rate, or with so many
+// pods on a node, that a proxy would carry more.
+func TestReach(t *testing.T) {
+	z := &Ways{Highest: 1000}
+	sidecars := &Way{Proxies: []Proxies{{Place: record.PlaceSidecar, Count: 2, Passes: 2}}}
+	ambient := &Way{Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}}
+	m := sizing.Mesh{Pods: 100, Nodes: 5, RPS: 2000}
+	if got := z.reach(sidecars, m); got != 500 { // each pod sends half of what its sidecar carries
+		t.Errorf("sidecars reach %g", got)
+	}
+	if got := z.reach(ambient, m); got != 50 { // 20 pods share a node's 1,000
+		t.Errorf("ztunnel reaches %g", got)
+	}
+	if got := z.reachOnNode(ambient, m); got != 50 { // of 20 requests per second each
+		t.Errorf("ztunnel reaches %g pods", got)
+	}
+}
+
+// What was not measured is said: more requests at a proxy, waypoints that nobody has.
+func TestNotes(t *testing.T) {
+	z := &Ways{Highest: 1000, All: []*Way{{Name: "ambient", Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}}}}
+	got := strings.Join(z.notes(sizing.Mesh{Pods: 100, Nodes: 1, RPS: 1500, L7: 0.1}), "\n")
+	for _, want := range []string{"With ambient each node's proxy would carry 3,000 requests per second; measured were up to 2,000", "10% of the requests need L7"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
+	if got := z.notes(sizing.Mesh{Pods: 100, Nodes: 2, RPS: 1000}); len(got) != 1 || !strings.Contains(got[0], "others' pods") {
+		t.Errorf("%q", got)
+	}
+}

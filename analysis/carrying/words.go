@@ -1,0 +1,117 @@
+package carrying
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/capacity/sizing"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// SidecarsOf names the sidecars of a mesh as a way of carrying requests.
+func SidecarsOf(mesh string) string {
+	if mesh == study.MeshLinkerd {
+		return "Linkerd's sidecars"
+	}
+	return "sidecars"
+}
+
+// borderWords says where two ways change places.
+func borderWords(b record.SizedBorder) string {
+	at := func(v *float64) string {
+		if v == nil {
+			return "–"
+		}
+		if b.Along == sizing.AlongL7 {
+			return words.Percent(*v)
+		}
+		return words.Figures(*v)
+	}
+	switch sizing.Outcome(b.Outcome) {
+	case sizing.Lies:
+		return fmt.Sprintf("%s below %s (%s–%s), %s above", b.First, at(b.At), at(b.From), at(b.To), b.Last)
+	case sizing.None:
+		return fmt.Sprintf("no border: %s from %s to %s", b.First, at(&b.Low), at(&b.High))
+	case sizing.Beyond:
+		if b.Last == "" {
+			return fmt.Sprintf("%s up to %s, cannot say above", b.First, at(b.From))
+		}
+		return fmt.Sprintf("%s from %s on, cannot say below", b.Last, at(b.From))
+	}
+	return "cannot say: the interval of the difference includes zero"
+}
+
+// compareWords compares two ways in the stated mesh.
+func compareWords(a, b string, u Use, e stat.Estimate) string {
+	what, quantity := u.words, func(v float64) string { return words.Quantity(v, u.total) }
+	less := func(one, other string, v, low, high float64) string {
+		return fmt.Sprintf("With %s the stated mesh takes less %s than with %s, by %s (95%% interval %s to %s).", one, what, other, quantity(v), quantity(low), quantity(high))
+	}
+	switch sizing.Sign(e) {
+	case 1:
+		return less(b, a, e.Value, e.Low, e.High)
+	case -1:
+		return less(a, b, -e.Value, -e.High, -e.Low)
+	}
+	if !e.Defined() {
+		return fmt.Sprintf("Whether the stated mesh takes less %s with %s or with %s cannot be said: too few blocks have both.", what, a, b)
+	}
+	return fmt.Sprintf("Whether the stated mesh takes less %s with %s or with %s cannot be said: the difference lies between %s and %s.", what, a, b, quantity(e.Low), quantity(e.High))
+}
+
+// meshWords state a mesh; waypoints: some of the ways have any.
+func meshWords(m sizing.Mesh, waypoints bool) string {
+	s := fmt.Sprintf("%s pods on %s nodes, %s requests per second between them, %s of which need L7", words.Grouped(m.Pods), words.Grouped(m.Nodes), words.Grouped(m.RPS), words.Percent(m.L7))
+	if waypoints && m.L7 > 0 {
+		s += fmt.Sprintf(" and pass one of %s waypoint proxies in an ambient mesh", words.Grouped(m.Waypoints))
+	}
+	return s
+}
+
+// notes say what limits the figures.
+func (z *Ways) notes(m sizing.Mesh) (out []string) {
+	for _, w := range z.All {
+		if w.poor {
+			out = append(out, fmt.Sprintf("What %s takes is no straight line along the measured rates: do not rely on what it takes without requests.", w.Name))
+		}
+		for _, p := range w.Proxies {
+			out = append(out, z.placeNotes(w, p, m)...)
+		}
+		if _, through := w.at(record.PlaceWaypoint); through && w.plain == nil && m.L7 < 1 {
+			out = append(out, fmt.Sprintf("With %s every request is taken to pass a waypoint: no cells have it without.", w.Name))
+		}
+	}
+	if z.has(record.PlaceNode) {
+		out = append(out, "Proxies on nodes work for others' pods too: what they did for those while trials measured is among what each takes without requests.")
+	}
+	if m.L7 > 0 && z.has(record.PlaceNode) && !z.has(record.PlaceWaypoint) {
+		out = append(out, fmt.Sprintf("%s of the requests need L7, which takes a waypoint in an ambient mesh, and the run measured none: its figures are those of L4 alone.", words.Percent(m.L7)))
+	}
+	return out
+}
+
+// has says that some way has proxies at a place.
+func (z *Ways) has(place record.Place) bool {
+	return slices.ContainsFunc(z.All, func(w *Way) bool { _, ok := w.at(place); return ok })
+}
+
+// placeWords name a proxy by its place.
+var placeWords = map[record.Place]string{record.PlaceSidecar: "sidecar", record.PlaceNode: "node's proxy", record.PlaceWaypoint: "waypoint"}
+
+// placeNotes say what the stated mesh asks of a way's proxies that was not measured.
+func (z *Ways) placeNotes(w *Way, p Proxies, m sizing.Mesh) []string {
+	of, share := countIn(m, p.Place)
+	rps := m.RPS * share
+	switch stated, measured := p.Passes*rps/of, p.Passes*z.Highest/p.Count; {
+	case of == 0 && rps > 0:
+		return []string{fmt.Sprintf("With %s the stated mesh has no %s: what one takes without requests is left out.", w.Name, placeWords[p.Place])}
+	case of > 0 && stated > measured:
+		return []string{fmt.Sprintf("With %s each %s would carry %s requests per second; measured were up to %s, beyond which the straight line is only supposed.",
+			w.Name, placeWords[p.Place], words.Grouped(math.Round(stated)), words.Grouped(math.Round(measured)))}
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package sizing
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// ways are made of shares that all blocks agree on, but for noise that has the mean
+// zero, and that each way has in an order of its own.
+func ways(shares map[string]Share, noise ...float64) map[string]Way {
+	out := map[string]Way{}
+	for name, s := range shares {
+		w := Way{Name: name}
+		for i := range noise {
+			n := noise[(i+len(name))%len(noise)]
+			w.Plain = append(w.Plain, Share{Pod: s.Pod + n, Node: s.Node, Waypoint: s.Waypoint, Request: s.Request})
+		}
+		out[name] = w
+	}
+	return out
+}
+
+var noise = []float64{-1e-4, 2e-4, -1e-4, 0, 0}
+
+// One sidecar a pod of 5 mCPU and 400 us a request, against 40 mCPU a node and 150 us.
+var measured = map[string]Share{"sidecars": {Pod: 0.005, Request: 400e-6}, "ambient": {Node: 0.04, Request: 150e-6}}
+
+func TestWhatAMeshTakes(t *testing.T) {
+	w := ways(measured, noise...)
+	m := Mesh{Pods: 100, Nodes: 10, RPS: 1000}
+	near(t, "sidecars", mean(w["sidecars"].At(m)), 0.5+0.4)
+	near(t, "ambient", mean(w["ambient"].At(m)), 0.4+0.15)
+	e := Compare(w["sidecars"], w["ambient"], m)
+	near(t, "difference", e.Value, 0.35)
+	if Sign(e) != 1 || Sign(Compare(w["ambient"], w["sidecars"], m)) != -1 {
+		t.Errorf("the order of %+v is not known", e)
+	}
+}
+
+// A fifth of the requests through waypoints: four fifths of the one price and a fifth of
+// the other, and the waypoints themselves.
+func TestMixed(t *testing.T) {
+	w := Way{Plain: []Share{{Node: 0.04, Request: 100e-6}}, Through: []Share{{Node: 0.05, Waypoint: 0.03, Request: 600e-6}}}
+	got := w.At(Mesh{Pods: 100, Nodes: 10, RPS: 1000, L7: 0.2, Waypoints: 4})[0]
+	near(t, "mixed", got, 10*(0.8*0.04+0.2*0.05)+4*0.03+0.8*0.1+0.2*0.6)
+}
+
+// Borders lie where arithmetic has them.
+func TestBorders(t *testing.T) {
+	w := ways(measured, noise...)
+	few := Mesh{Pods: 100, Nodes: 50, RPS: 1000}
+	// 100 x 0.005 + x*100*400e-6 = 50 x 0.04 + x*100*150e-6 at 60 a second of each pod.
+	b := Rate(200).Border(w["sidecars"], w["ambient"], few)
+	if b.Outcome != Lies || b.First != -1 || b.Last != 1 || !(b.From < b.At && b.At < b.To) {
+		t.Errorf("%+v", b)
+	}
+	near(t, "rate", b.At, 60)
+	// 0.5 + 0.4 = 100/x*0.04 + 0.15 at 100*0.04/0.75 pods a node.
+	b = PodsOnNode(110).Border(w["sidecars"], w["ambient"], few)
+	near(t, "pods", b.At, 4/0.75)
+	if b.Outcome != Lies || b.First != -1 || b.Last != 1 {
+		t.Errorf("%+v", b)
+	}
+	dense := Mesh{Pods: 100, Nodes: 2, RPS: 1000}
+	if b := Rate(200).Border(w["sidecars"], w["ambient"], dense); b.Outcome != None || b.First != 1 || !math.IsNaN(b.At) {
+		t.Errorf("one is dearer at every rate: %+v", b)
+	}
+	waypoints := w["ambient"]
+	for range noise {
+		waypoints.Through = append(waypoints.Through, Share{Node: 0.04, Waypoint: 0.02, Request: 900e-6})
+	}
+	// 0.5 + 0.4 = 2*0.04 + 0.02 + (1-x)*0.15 + x*0.9.
+	dense.Waypoints = 1
+	b = L7().Border(w["sidecars"], waypoints, dense)
+	near(t, "share of L7", b.At, 0.65/0.75)
+	if b.Outcome != Lies || b.First != 1 || b.Last != -1 {
+		t.Errorf("%+v", b)
+	}
+}
+
+// Where the blocks do not agree, nothing is said, and as far as they agree it is.
+func TestBordersThatAreNotKnown(t *testing.T) {
+	wide := ways(measured, -0.5, 0.5, -0.4, 0.4, 0)
+	if b := Rate(200).Border(wide["sidecars"], ways(measured, noise...)["ambient"], Mesh{Pods: 100, Nodes: 50}); b.Outcome != Unknown {
+		t.Errorf("%+v", b)
+	}
+	one := ways(measured, 0)
+	if b := Rate(200).Border(one["sidecars"], one["ambient"], Mesh{Pods: 100, Nodes: 50}); b.Outcome != Unknown {
+		t.Errorf("one block: %+v", b)
+	}
+	// What is not known of a sidecar weighs as much as its pods; requests tell.
+	some := ways(measured, -0.01, 0.01, -0.008, 0.008, 0)
+	b := Rate(200).Border(some["sidecars"], ways(measured, noise...)["ambient"], Mesh{Pods: 100, Nodes: 30})
+	if b.Outcome != Beyond || b.First != 0 || b.Last != 1 || !(b.From > b.At) {
+		t.Errorf("%+v", b)
+	}
+	b = Rate(60).Border(ways(measured, noise...)["ambient"], some["sidecars"], Mesh{Pods: 100, Nodes: 400})
+	if b.Outcome != None || b.First != 1 {
+		t.Errorf("%+v", b)
+	}
+	gone := ways(measured, 0, math.NaN(), math.NaN())
+	if e := Compare(gone["sidecars"], gone["ambient"], Mesh{Pods: 1, Nodes: 1}); Sign(e) != 0 {
+		t.Errorf("one of three blocks: %+v", e)
+	}
+}
+
+// The interval at either end of a border touches zero, the signs beside it differ, and
+// swapping the ways moves nothing.
+func TestBorderProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string) Way {
+			var w Way
+			pod, node, request := rapid.Float64Range(0, 0.02).Draw(t, name+" pod"), rapid.Float64Range(0, 0.1).Draw(t, name+" node"), rapid.Float64Range(1e-5, 1e-3).Draw(t, name+" request")
+			for i := range 5 {
+				n := rapid.Float64Range(-0.1, 0.1).Draw(t, name+" noise"+string(rune('0'+i)))
+				w.Plain = append(w.Plain, Share{Pod: pod * (1 + n), Node: node * (1 - n), Request: request * (1 + n/2)})
+			}
+			return w
+		}
+		a, b := draw("a"), draw("b")
+		m := Mesh{Pods: 100, Nodes: rapid.Float64Range(1, 100).Draw(t, "nodes"), RPS: 1000}
+		for _, axis := range []Axis{Rate(500), PodsOnNode(110)} {
+			got, back := axis.Border(a, b, m), axis.Border(b, a, m)
+			if got.Outcome != back.Outcome || got.First != -back.First || got.Last != -back.Last {
+				t.Fatalf("%s: %+v one way, %+v the other", axis.Name, got, back)
+			}
+			if got.Outcome != Lies {
+				continue
+			}
+			about := 1e-9 * axis.High
+			if !(axis.Low <= got.From && got.From <= got.At+about && got.At <= got.To+about && got.To <= axis.High) || got.First != -got.Last {
+				t.Fatalf("%s: %+v", axis.Name, got)
+			}
+			for _, end := range []float64{got.From, got.To} {
+				e := Compare(a, b, axis.Set(m, end))
+				if gap := math.Min(math.Abs(e.Low), math.Abs(e.High)); gap > 1e-6*math.Max(1, math.Abs(e.Value)) {
+					t.Fatalf("%s: at %g the interval is %g to %g", axis.Name, end, e.Low, e.High)
+				}
+			}
+		}
+	})
+}
+
+func TestMeshesAreChecked(t *testing.T) {
+	if err := Default().Check(); err != nil {
+		t.Error(err)
+	}
+	for field, m := range map[string]Mesh{
+		"pods": {Nodes: 1}, "nodes": {Pods: 1}, "rps": {Pods: 1, Nodes: 1, RPS: -1}, "l7": {Pods: 1, Nodes: 1, L7: 1.1}, "waypoints": {Pods: 1, Nodes: 1, Waypoints: math.NaN()},
+	} {
+		if err := m.Check(); err == nil || err.Error()[:len(field)] != field {
+			t.Errorf("%+v: %v", m, err)
+		}
+	}
+}
+
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= 1e-3*math.Abs(want)) {
+		t.Errorf("%s: %g, want %g", what, got, want)
+	}
+}
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}

@@ -1,0 +1,124 @@
+package findings
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/carrying"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// addSizing sets the ways of carrying requests side by side in the stated mesh.
+func addSizing(o *analysis.Observations, f *record.Findings) {
+	m := o.Plan.Study.Sizing
+	if m == nil {
+		return
+	}
+	for _, z := range carriedWays(o) {
+		one, found := z.Tell(o, *m)
+		carrying.Add(f, one, found)
+	}
+}
+
+// carriedWays are the ways of the cells that differ in the rate, by their other factors.
+func carriedWays(o *analysis.Observations) []*carrying.Ways {
+	var all []carrying.Of
+	for _, g := range along(o, rateAxis()) {
+		if len(g.cells) > 1 {
+			all = append(all, carrying.Of{Other: without(o, g.cell, study.FactorSidecars), Add: func(z *carrying.Ways) { addWay(o, z, g) }})
+		}
+	}
+	return carrying.Sort(all)
+}
+
+// rateAxis is the axis of the rate.
+func rateAxis() axis {
+	return axes[slices.IndexFunc(axes, func(a axis) bool { return a.traffic })]
+}
+
+// addWay adds the way of a track, unless it is one that no whole mesh can have.
+func addWay(o *analysis.Observations, z *carrying.Ways, g *track) {
+	for _, i := range g.cells {
+		if v, err := strconv.ParseFloat(o.Plan.Cells[i][study.FactorRate], 64); err == nil {
+			z.Highest = max(z.Highest, v)
+		}
+	}
+	way, generators := wayOf(o, g), study.GeneratorsIn(o.Plan.Cells[g.cells[0]])
+	machine := machineSlopes(o, g)
+	switch {
+	case len(way) == 0:
+		z.Bare = machine
+		return
+	case !study.Carries(way), way.Has(record.PartClientNode) && generators > 1:
+		return // of several clients' nodes nobody knows how many they are
+	}
+	w := &carrying.Way{Name: o.Plan.Cells[g.cells[0]][study.FactorSidecars], Cell: g.cell, Machine: machine}
+	for _, place := range carrying.Places {
+		n := len(way.At(place))
+		if n == 0 {
+			continue
+		}
+		if place == record.PlaceSidecar { // each generator has one of its own, and all are counted together
+			n, w.Name = n+generators-1, carrying.SidecarsOf(o.Plan.Study.Mesh)
+		}
+		w.Proxies = append(w.Proxies, carrying.Proxies{Place: place, Count: float64(n), Passes: passesAt(way, place)})
+	}
+	for _, u := range carrying.Uses {
+		if !o.Plan.Study.Measured(u.Measure) {
+			continue
+		}
+		w.Measure(u, len(o.Units), func(place record.Place) []stat.FitPoint {
+			return points(o, rateAxis(), g, func(t *record.Trial) (float64, bool) { return usedAt(t, u.Of, place) })
+		})
+	}
+	z.All = append(z.All, w)
+}
+
+// wayOf is the way of the requests of cells that differ in the rate.
+func wayOf(o *analysis.Observations, g *track) record.Way {
+	for _, i := range g.cells {
+		if valid := o.Valid(i); len(valid) > 0 {
+			return study.WayOfTrial(valid[0])
+		}
+	}
+	return study.WayOf(o.Plan.Cells[g.cells[0]])
+}
+
+// passesAt is how often a request that goes a way passes a proxy at a place.
+func passesAt(way record.Way, place record.Place) (n float64) {
+	for _, part := range way {
+		if p, ok := record.ProxyOf(part); ok && p.Place == place {
+			n++
+		}
+	}
+	return n
+}
+
+// usedAt is what a trial's proxies at a place used together, cores or bytes.
+func usedAt(t *record.Trial, of string, place record.Place) (sum float64, all bool) {
+	all = t.Window.Seconds > 0
+	for _, part := range study.WayOfTrial(t).At(place) {
+		v := analysis.Memory(t, part)
+		if of == record.SizedCPU {
+			cpu, ok := t.CPU[part]
+			v, all = cpu.TotalS()/t.Window.Seconds, all && ok
+		}
+		sum, all = sum+v, all && stat.Finite(v)
+	}
+	return sum, all
+}
+
+// machineSlopes are what a request takes of the whole machine; nil if that was not
+// measured.
+func machineSlopes(o *analysis.Observations, g *track) []float64 {
+	if !o.Plan.Study.Measured(study.MeasureCPU) {
+		return nil
+	}
+	return carrying.MachineSlopes(len(o.Units), points(o, rateAxis(), g, func(t *record.Trial) (float64, bool) {
+		cpu, ok := t.CPU[record.PartMachine]
+		return cpu.TotalS() / t.Window.Seconds, ok && t.Window.Seconds > 0
+	}))
+}

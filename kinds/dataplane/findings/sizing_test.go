@@ -1,0 +1,176 @@
+package findings
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+var sizingStudy = strings.NewReplacer("[latency, cpu]", "[latency, cpu, memory]", "[none, both]", "[none, client, both, ambient]").Replace(analysistest.RateStudy) + `
+sizing: {pods: 100, nodes: 10, rps: 1000, l7: 20%, waypoints: 2}
+`
+
+// carryingWorld has sidecars of 15 mCPU and 200 us a request, the two together, proxies
+// on nodes of 40 mCPU and 70 us, and in place of the client's sidecar alone a waypoint of
+// 20 mCPU, with which a request takes 420 us.
+func carryingWorld() analysistest.World {
+	w := analysistest.Quiet()
+	plain := w.CPU
+	w.CPU = func(c record.Cell, part string, rps float64) float64 {
+		switch part {
+		case record.PartClientNode:
+			return 0.03 + 40e-6*rps
+		case record.PartServerNode:
+			return 0.05 + 30e-6*rps
+		}
+		return plain(c, part, rps)
+	}
+	w.Spoil = func(t *record.Trial) {
+		if t.Cell["sidecars"] != "client" {
+			return
+		}
+		t.Way = record.Way{record.PartClientNode, record.PartWaypoint, record.PartServerNode}
+		delete(t.CPU, record.PartClientProxy)
+		rps, scatter := float64(t.Load.Completed)/t.Window.Seconds, 1+0.01*float64(t.Block%3-1)
+		for part, cores := range map[string]float64{record.PartClientNode: 0.04 + 60e-6*rps, record.PartServerNode: 0.04 + 60e-6*rps, record.PartWaypoint: 0.02 + 300e-6*rps} {
+			t.CPU[part] = record.CPU{UserS: cores * scatter * t.Window.Seconds}
+			t.Memory[part] = record.Memory{PSSBytes: 40e6 + int64(t.Block)*1e5}
+		}
+	}
+	return w
+}
+
+// What a stated mesh takes follows from what was measured: so many sidecars or nodes
+// without requests, and so many requests.
+func TestSizing(t *testing.T) {
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, sizingStudy, 6, 5, carryingWorld()))
+	for level, want := range map[string]float64{
+		"both": 100*0.015 + 0.2, "ambient": 10*0.04 + 0.07, "client": 10*0.04 + 2*0.02 + 0.8*0.07 + 0.2*0.42,
+	} {
+		x := analysistest.Get(t, f, "sized_cores", record.Cell{"sidecars": level})
+		if math.Abs(x.Estimate/want-1) > 0.08 || x.Low > want || x.High < want || x.Unit != "cores" || x.Verdict != record.VerdictMeasured || x.Blocks != 6 {
+			t.Errorf("%s: %+v, want %g cores", level, x, want)
+		}
+	}
+	if x := analysistest.Get(t, f, "sized_memory", record.Cell{"sidecars": "ambient"}); math.Abs(x.Estimate/(10*40e6)-1) > 0.1 {
+		t.Errorf("10 nodes of 40 MB: %+v", x)
+	}
+	if len(f.Sizings) != 1 || len(f.Sizings[0].Ways) != 3 {
+		t.Fatalf("%+v", f.Sizings)
+	}
+	z := f.Sizings[0]
+	var names []string
+	for _, w := range z.Ways {
+		names = append(names, w.Name)
+		for place, p := range w.Uses[0].Idle {
+			want := map[record.Place]float64{record.PlaceSidecar: 0.015, record.PlaceNode: 0.04, record.PlaceWaypoint: 0.02}[place]
+			if p.Low > want || p.High < want || p.Unit != "cores" {
+				t.Errorf("%s: a proxy at place %s takes %+v, want %g", w.Name, place, p, want)
+			}
+		}
+	}
+	if got := strings.Join(names, ", "); got != "ambient with waypoints, sidecars, ambient" {
+		t.Errorf("the ways are %s", got)
+	}
+	sidecars := z.Ways[1]
+	if r := sidecars.Uses[0].Request; r.Low > 200 || r.High < 200 || r.Unit != "us/request" {
+		t.Errorf("a request takes %+v", r)
+	}
+	if m := sidecars.Machine; m == nil || m.Low > 200 || m.High < 200 {
+		t.Errorf("a request takes %+v of the machine", m)
+	}
+	for _, want := range []string{"With ambient the stated mesh takes less CPU than with sidecars, by 1.2 cores", "With ambient with waypoints the stated mesh takes less CPU than with sidecars, by 1.1 cores", "takes less memory than with sidecars, by 3"} {
+		if !strings.Contains(strings.Join(z.Says, "\n"), want) {
+			t.Errorf("%q is not in\n%s", want, strings.Join(z.Says, "\n"))
+		}
+	}
+	if !strings.Contains(z.Mesh, "100 pods on 10 nodes, 1,000 requests per second between them, 20% of which need L7") {
+		t.Error(z.Mesh)
+	}
+}
+
+// On nodes that are nearly empty, sidecars take less until each pod sends enough.
+func TestSizingBorder(t *testing.T) {
+	text := strings.Replace(sizingStudy, "nodes: 10", "nodes: 100", 1)
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 5, carryingWorld()))
+	seen := 0
+	for _, b := range f.Sizings[0].Borders {
+		if b.Of != record.SizedCPU || strings.Join(b.Between, " ") != "sidecars ambient" {
+			continue
+		}
+		seen++
+		switch b.Along {
+		case "requests per second of each pod": // 100*0.015 + x*100*200e-6 = 100*0.04 + x*100*70e-6
+			want := 2.5 / 0.013
+			if b.Outcome != "lies" || b.First != "sidecars" || b.Last != "ambient" || b.At == nil || math.Abs(*b.At/want-1) > 0.15 || *b.From > want || *b.To < want ||
+				!strings.HasPrefix(b.Says, "sidecars below ") || !strings.HasSuffix(b.Says, ", ambient above") {
+				t.Errorf("want a border at %g: %+v", want, b)
+			}
+		case "pods on each node": // 1.5 + 0.2 = 4/x + 0.07
+			if want := 4 / 1.63; b.Outcome != "lies" || b.First != "sidecars" || math.Abs(*b.At/want-1) > 0.15 {
+				t.Errorf("want a border at %g: %+v", want, b)
+			}
+		default:
+			t.Errorf("neither has waypoints: %+v", b)
+		}
+	}
+	if seen != 2 {
+		t.Errorf("%d borders", seen)
+	}
+}
+
+// Without an interval nothing is said to win, and what was not measured is named.
+func TestSizingThatCannotSay(t *testing.T) {
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, sizingStudy, 1, 5, carryingWorld()))
+	if x := analysistest.Get(t, f, "sized_cores", record.Cell{"sidecars": "both"}); x.Verdict != record.VerdictInvalid {
+		t.Errorf("of one block: %+v", x)
+	}
+	z := f.Sizings[0]
+	for _, b := range z.Borders {
+		if b.Outcome != "unknown" || b.First != "" || b.From != nil {
+			t.Errorf("of one block: %+v", b)
+		}
+	}
+	for _, says := range z.Says {
+		if !strings.HasSuffix(says, "cannot be said: too few blocks have both.") {
+			t.Error(says)
+		}
+	}
+	text := strings.NewReplacer("none, client, both, ambient", "none, both, ambient", "rps: 1000", "rps: 900000").Replace(sizingStudy)
+	z = analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 4, 5, carryingWorld())).Sizings[0]
+	notes := strings.Join(z.Notes, "\n")
+	for _, want := range []string{"20% of the requests need L7, which takes a waypoint", "With sidecars each sidecar would carry 18,000 requests per second; measured were up to 3,000"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("%q is not in\n%s", want, notes)
+		}
+	}
+}
+
+// A factor that means nothing to some way leaves it beside each of its levels.
+func TestSizingBesideAnotherFactor(t *testing.T) {
+	text := strings.NewReplacer("none, client, both, ambient", "none, both, ambient", "  rate:", "  concurrency: [1, 2]\n  rate:").Replace(sizingStudy)
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 4, 5, carryingWorld()))
+	if len(f.Sizings) != 2 {
+		t.Fatalf("%d tables", len(f.Sizings))
+	}
+	for _, z := range f.Sizings {
+		if len(z.Ways) != 2 || z.Cell["concurrency"] == "" || z.Cell["concurrency"] == "-" || z.Ways[0].Machine == nil {
+			t.Errorf("%+v", z)
+		}
+	}
+}
+
+func TestStudiesThatStateNoMeshHaveNone(t *testing.T) {
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.RateStudy, 2, 5, analysistest.Quiet()))
+	for _, x := range f.Findings {
+		if strings.HasPrefix(x.Name, "sized_") {
+			t.Errorf("%+v", x)
+		}
+	}
+	if f.Sizings != nil {
+		t.Errorf("%+v", f.Sizings)
+	}
+}

@@ -1,0 +1,52 @@
+package findings
+
+import (
+	"math"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
+const ambientSeconds = `
+name: ambient-seconds
+question: What does it use?
+graph: {services: {bar: {replicas: 2, service_time: {mean: 10ms}}}}
+load: {to: bar}
+settings: {rate: 100, arrival: uniform, sidecars: ambient}
+timeline: {duration: 4s}
+blocks: {min: 2, max: 2}
+stop: none
+measures: [latency, cpu, memory]
+money: {rps: 1000, core_month: 40}
+`
+
+// What proxies on nodes use is of one of them, and of a request at each end of a call.
+func TestNodeProxies(t *testing.T) {
+	f := analyze(t, scenarioRun(t, ambientSeconds, 2, func(record.Cell, int) made {
+		return made{events: func(*record.Trial) []record.Event { return nil }, spoil: func(t *record.Trial) {
+			s := t.Scenario
+			s.Scheduled, s.NodeProxies = 400, 2
+			s.CPU = map[string]record.CPU{record.PartNode: {UserS: 0.5, SystemS: 0.3}}
+			s.Memory = map[string]int64{record.PartNode: 30e6}
+		}}
+	}))
+	want := map[string]float64{
+		"cpu_node_proxy": 100, "memory_node_proxy": 15e6,
+		"cpu_proxy_per_request": 0.8e6 / (2 * 400),
+		"money_cores":           1000 * 2 * 0.8 / (2 * 400),
+	}
+	for _, x := range f.Findings {
+		if v, ok := want[x.Name]; ok {
+			if math.Abs(x.Estimate/v-1) > 1e-9 || x.Verdict != record.VerdictMeasured {
+				t.Errorf("%+v, want %g", x, v)
+			}
+			delete(want, x.Name)
+		}
+		if x.Name == "cpu_client_proxy" && x.Verdict != record.VerdictInvalid {
+			t.Errorf("there are no sidecars: %+v", x)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("not found: %v", want)
+	}
+}

@@ -1,0 +1,165 @@
+package findings
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/carrying"
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// addSizing sets the meshes' ways of carrying requests side by side in the stated mesh.
+func addSizing(o *analysis.Observations, f *record.Findings) {
+	m := o.Plan.Study.Sizing
+	if m == nil {
+		return
+	}
+	for _, z := range graphWays(o) {
+		one, found := z.Tell(o, *m)
+		carrying.Add(f, one, found)
+	}
+}
+
+// rates are cells of a plan that differ in the rate alone.
+type rates struct {
+	cell  record.Cell // what they share
+	cells []int
+}
+
+// graphWays are the ways of the cells that differ in the rate, by their other factors.
+func graphWays(o *analysis.Observations) []*carrying.Ways {
+	var tracks []*rates
+	by := map[string]*rates{}
+	for i, cell := range o.Plan.Cells {
+		rest := cell.With(nil)
+		delete(rest, study.FactorRate)
+		r := by[rest.Key()]
+		if r == nil {
+			r = &rates{cell: o.Plan.Short(rest)}
+			by[rest.Key()], tracks = r, append(tracks, r)
+		}
+		r.cells = append(r.cells, i)
+	}
+	var all []carrying.Of
+	for _, r := range tracks {
+		if len(r.cells) > 1 {
+			other := r.cell.With(nil)
+			delete(other, study.FactorMesh)
+			delete(other, study.FactorSidecars)
+			all = append(all, carrying.Of{Other: other, Add: func(z *carrying.Ways) { addGraphWay(o, z, r) }})
+		}
+	}
+	return carrying.Sort(all)
+}
+
+// addGraphWay adds the way of some cells. What a request takes is of each call: from the
+// clients, and between services.
+func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *rates) {
+	flow, err := o.Plan.Study.Scenario.Graph.Flow(graph.Load{Entry: o.Plan.Study.Scenario.Entry, RPS: 1})
+	if err != nil {
+		return
+	}
+	calls := 1.0
+	for _, e := range flow.Edges {
+		calls += e.Calls
+	}
+	for _, i := range r.cells {
+		if v, err := strconv.ParseFloat(o.Plan.Cells[i][study.FactorRate], 64); err == nil {
+			z.Highest = max(z.Highest, v*calls)
+		}
+	}
+	points := func(y func(s *trialScenario) float64) []stat.FitPoint { return ratePoints(o, r, calls, y) }
+	machine := carrying.MachineSlopes(len(o.Units), points(func(s *trialScenario) float64 {
+		return s.trial.Scenario.CPU[record.PartMachine].TotalS() / seconds(s)
+	}))
+	cell := o.Plan.Cells[r.cells[0]]
+	if cell[study.FactorMesh] == study.MeshNone {
+		z.Bare = machine
+		return
+	}
+	w := &carrying.Way{Name: carrying.SidecarsOf(cell[study.FactorMesh]), Cell: r.cell, Machine: machine}
+	p := carrying.Proxies{Place: record.PlaceSidecar, Passes: 2}
+	if study.Ambient(cell) {
+		w.Name, p.Place = study.SidecarsAmbient, record.PlaceNode
+	}
+	if p.Count = proxiesOf(o, r); p.Count == 0 {
+		return // no trial is valid
+	}
+	w.Proxies = []carrying.Proxies{p}
+	for _, u := range carrying.Uses {
+		if !o.Plan.Study.Measured(u.Measure) {
+			continue
+		}
+		w.Measure(u, len(o.Units), func(record.Place) []stat.FitPoint {
+			return points(func(s *trialScenario) float64 {
+				if u.Of == record.SizedMemory {
+					return proxiesMemory(s)
+				}
+				used, _ := proxyUse(s)
+				return used / seconds(s)
+			})
+		})
+	}
+	z.All = append(z.All, w)
+}
+
+func seconds(s *trialScenario) float64 { return float64(s.length) / 1e9 }
+
+// ratePoints are what valid trials came to, by the calls per second in them.
+func ratePoints(o *analysis.Observations, r *rates, calls float64, y func(s *trialScenario) float64) (out []stat.FitPoint) {
+	unit := carrying.Units(o)
+	for _, i := range r.cells {
+		level, err := strconv.ParseFloat(o.Plan.Cells[i][study.FactorRate], 64)
+		if err != nil {
+			continue
+		}
+		for _, t := range o.Valid(i) {
+			if s := scenarioOfTrial(o, t); s.length > 0 {
+				out = append(out, stat.FitPoint{X: float64(t.Scenario.Scheduled) * calls / seconds(s), Y: y(s), Level: level, Unit: unit[t.Block]})
+			}
+		}
+	}
+	return out
+}
+
+// proxiesOf is how many proxies there are in the cells' trials: of the first that is
+// valid, since nothing happens that would change it.
+func proxiesOf(o *analysis.Observations, r *rates) float64 {
+	for _, i := range r.cells {
+		for _, t := range o.Valid(i) {
+			n := t.Scenario.NodeProxies
+			for _, p := range t.Scenario.Pods {
+				if p.Sidecar {
+					n++
+				}
+			}
+			return float64(n)
+		}
+	}
+	return 0
+}
+
+// proxiesMemory is that of all proxies of a trial at its end; NaN if some could not be
+// read.
+func proxiesMemory(s *trialScenario) float64 {
+	if s.trial.Scenario.NodeProxies > 0 {
+		return analysis.Positive(float64(s.trial.Scenario.Memory[record.PartNode]))
+	}
+	total := math.NaN()
+	var seen []string
+	for _, p := range s.trial.Scenario.Pods {
+		if !p.Sidecar || slices.Contains(seen, p.Service) {
+			continue
+		}
+		if seen = append(seen, p.Service); len(seen) == 1 {
+			total = 0
+		}
+		total += analysis.Positive(float64(s.trial.Scenario.Memory[p.Service+proxySuffix]))
+	}
+	return total
+}

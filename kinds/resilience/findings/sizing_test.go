@@ -1,0 +1,85 @@
+package findings
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+const sizedGraph = `
+name: sized-graph
+question: Which takes less?
+graph: {services: {bar: {replicas: 2, service_time: {mean: 10ms}}}}
+load: {to: bar}
+settings: {arrival: uniform}
+factors: {mesh: [none, istio, linkerd], sidecars: [both, ambient], rate: [100, 400]}
+baseline: {mesh: none}
+timeline: {duration: 4s}
+blocks: {min: 4, max: 4}
+stop: none
+measures: [latency, cpu, memory]
+sizing: {pods: 100, nodes: 10, rps: 1000, l7: 0%}
+`
+
+// Meshes side by side in one run are side by side in the stated mesh: sidecars of 5 mCPU
+// and 300 us a call, those of Linkerd of 2 and 150, and one ztunnel of 20 and 100.
+func TestSizing(t *testing.T) {
+	f := analyze(t, scenarioRun(t, sizedGraph, 4, func(cell record.Cell, block int) made {
+		return made{events: func(*record.Trial) []record.Event { return nil }, spoil: func(t *record.Trial) {
+			s := t.Scenario
+			rps, err := strconv.ParseFloat(cell[study.FactorRate], 64)
+			if err != nil {
+				panic(err)
+			}
+			cores := map[string]float64{"istio both": 3*0.005 + 300e-6*rps, "istio ambient": 0.02 + 100e-6*rps, "linkerd -": 3*0.002 + 150e-6*rps}[cell[study.FactorMesh]+" "+cell[study.FactorSidecars]]
+			cores *= 1 + []float64{-0.01, 0.01, 0.01, -0.01}[block]
+			s.Scheduled = int64(4 * rps)
+			s.CPU = map[string]record.CPU{record.PartMachine: {UserS: 4 * (0.1 + 50e-6*rps + cores)}}
+			s.Memory = map[string]int64{}
+			sidecar := cell[study.FactorMesh] != study.MeshNone && !study.Ambient(cell)
+			for i := range s.Pods {
+				s.Pods[i].Sidecar, s.Pods[i].GoneNS = sidecar, 0
+			}
+			switch {
+			case study.Ambient(cell):
+				s.NodeProxies, s.CPU[record.PartNode], s.Memory[record.PartNode] = 1, record.CPU{UserS: 4 * cores}, 15e6
+			case sidecar:
+				s.CPU["clients.proxy"], s.CPU["bar.proxy"] = record.CPU{UserS: 3 * cores}, record.CPU{SystemS: cores}
+				s.Memory["clients.proxy"], s.Memory["bar.proxy"] = 50e6, 100e6
+			}
+		}}
+	}))
+	want := map[string]float64{"istio both": 0.8, "istio ambient": 0.3, "linkerd -": 0.35}
+	memory := map[string]float64{"istio both": 100 * 50e6, "istio ambient": 10 * 15e6, "linkerd -": 100 * 50e6}
+	seen := 0
+	for _, x := range f.Findings {
+		key := x.Cell[study.FactorMesh] + " " + x.Cell[study.FactorSidecars]
+		if v := map[string]float64{study.FindingSizedCores: want[key], study.FindingSizedMemory: memory[key]}[x.Name]; strings.HasPrefix(x.Name, "sized_") {
+			if seen++; math.Abs(x.Estimate/v-1) > 0.02 || x.Low > v*1.001 || x.High < v*0.999 {
+				t.Errorf("%+v, want %g", x, v)
+			}
+		}
+	}
+	if seen != 6 || len(f.Sizings) != 1 {
+		t.Fatalf("%d findings in %d tables", seen, len(f.Sizings))
+	}
+	var names []string
+	for _, w := range f.Sizings[0].Ways {
+		names = append(names, w.Name)
+		if w.Machine == nil {
+			t.Errorf("what %s takes of the machine is not known", w.Name)
+		}
+	}
+	if got := strings.Join(names, ", "); got != "sidecars, ambient, Linkerd's sidecars" {
+		t.Errorf("the ways are %s", got)
+	}
+	for _, says := range []string{"With ambient the stated mesh takes less CPU than with sidecars, by 500 mCPU", "With Linkerd's sidecars the stated mesh takes less CPU than with sidecars, by 450 mCPU"} {
+		if !strings.Contains(strings.Join(f.Sizings[0].Says, "\n"), says) {
+			t.Errorf("%q is not in %q", says, f.Sizings[0].Says)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package trial
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/site/sitetest"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+const ambientServices = `
+name: ambient-services
+question: What do they use?
+mesh: istio
+graph: {services: {front: {calls: [{to: back, times: 2}, {to: old}]}, back: {}, old: {sidecar: false}}}
+load: {to: front, clients: 3}
+settings: {rate: 100, connections: 8, sidecars: ambient}
+timeline: {duration: 5s}
+blocks: {min: 1, max: 1}
+stop: none
+measures: [latency, cpu]
+`
+
+func ambientScene(t *testing.T) *scene {
+	t.Helper()
+	plan := studytest.Plan(t, ambientServices)
+	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Pods of services in the mesh have no sidecar and are in the ambient mesh; nobody is asked
+// for what only sidecars know.
+func TestSceneOfAmbient(t *testing.T) {
+	s := ambientScene(t)
+	if s.meshed() || !s.ambient() || s.proxiesLog() {
+		t.Errorf("meshed %v, ambient %v, logs %v", s.meshed(), s.ambient(), s.proxiesLog())
+	}
+	deployments, err := s.deployments()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range deployments {
+		want := "ambient"
+		if d.Name == "old" {
+			want = "none"
+		}
+		if l := d.Spec.Template.Labels; l["istio.io/dataplane-mode"] != want || l["sidecar.istio.io/inject"] != "false" {
+			t.Errorf("%s: %v", d.Name, l)
+		}
+	}
+	plan := studytest.Plan(t, ambientServices)
+	asked, err := Asks(plan, study.MeshIstio)
+	if err != nil || !asked.Ambient || asked.Sent || asked.Served || len(asked.Proxies) > 0 {
+		t.Errorf("%+v, %v", asked, err)
+	}
+	if err := fitMesh(plan, plan.Cells[0], sitetest.Istio()); err != nil {
+		t.Error(err)
+	}
+}
+
+// series is what a ztunnel counts of connections to a service.
+func series(rise map[string]float64, namespace, service, reporter, policy string, connections, bytes float64) {
+	labels := `{connection_security_policy="` + policy + `",destination_workload="` + service + `",destination_workload_namespace="` + namespace + `",reporter="` + reporter + `"}`
+	rise["istio_tcp_connections_opened_total"+labels] += connections
+	rise["istio_tcp_sent_bytes_total"+labels] += bytes
+	rise["istio_tcp_received_bytes_total"+labels] += bytes
+}
+
+// Requests to each service must have passed ztunnel on both sides, over HBONE.
+func TestCarried(t *testing.T) {
+	s := ambientScene(t)
+	rises := func() map[string]float64 {
+		rise := map[string]float64{}
+		for service, bytes := range map[string]float64{"front": 500 * 300, "back": 1000 * 300} {
+			for _, reporter := range []string{"source", "destination"} {
+				series(rise, s.namespace, service, reporter, "mutual_tls", 24, bytes)
+			}
+		}
+		return rise
+	}
+	failed := func(rise map[string]float64) string {
+		checks, err := s.carried(rise, 501, 500)
+		if err != nil || len(checks) == 0 {
+			t.Fatal(checks, err)
+		}
+		var out []string
+		for _, c := range checks {
+			if !c.OK {
+				out = append(out, c.Name)
+			}
+			if strings.HasPrefix(c.Name, "old-") {
+				t.Errorf("a service outside the mesh is checked: %+v", c)
+			}
+		}
+		return strings.Join(out, " ")
+	}
+	if got := failed(rises()); got != "" {
+		t.Errorf("failed: %s", got)
+	}
+	for name, c := range map[string]struct {
+		spoil func(rise map[string]float64)
+		want  string
+	}{
+		"plain text":   {func(rise map[string]float64) { series(rise, s.namespace, "back", "source", "unknown", 3, 0) }, "back-client-hbone"},
+		"nothing":      {func(rise map[string]float64) { clear(rise) }, "front-client-ztunnel"},
+		"passed by":    {func(rise map[string]float64) { only(rise, "back") }, "front-client-ztunnel"},
+		"no requests":  {func(rise map[string]float64) { few(rise, 100) }, "front-client-ztunnel-bytes"},
+		"few requests": {func(rise map[string]float64) { few(rise, 2000) }, "front-client-ztunnel-bytes"},
+		"one of 24 connections": {func(rise map[string]float64) {
+			for key := range rise {
+				if strings.Contains(key, "_opened_") {
+					rise[key] = 1
+				}
+			}
+		}, "front-client-ztunnel"},
+	} {
+		rise := rises()
+		c.spoil(rise)
+		if got := failed(rise); !strings.Contains(" "+got+" ", " "+c.want+" ") {
+			t.Errorf("%s: failed %q, want %s among them", name, got, c.want)
+		}
+	}
+}
+
+// only leaves the series of one service.
+func only(rise map[string]float64, service string) {
+	for key := range rise {
+		if !mesh.HasLabels(key, map[string]string{"destination_workload": service}) {
+			delete(rise, key)
+		}
+	}
+}
+
+// few leaves so many bytes.
+func few(rise map[string]float64, bytes float64) {
+	for key := range rise {
+		if strings.Contains(key, "_bytes_") {
+			rise[key] = bytes
+		}
+	}
+}

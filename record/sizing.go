@@ -1,0 +1,61 @@
+package record
+
+// Sizing sets ways of carrying requests side by side in a stated mesh, in one
+// combination of a study's other factors.
+type Sizing struct {
+	Cell Cell       `json:"cell"` // the other factors that vary
+	Mesh string     `json:"mesh"` // that is stated, in words
+	Ways []SizedWay `json:"ways"`
+	// Borders are where, along what the mesh is like, two ways change places.
+	Borders []SizedBorder `json:"borders,omitempty"`
+	// Says compares the ways in the stated mesh, in sentences.
+	Says  []string `json:"says,omitempty"`
+	Notes []string `json:"notes,omitempty"`
+}
+
+// SizedWay is what a way of carrying takes.
+type SizedWay struct {
+	Name string     `json:"name"`
+	Uses []SizedUse `json:"uses"`
+	// Machine is what each request takes of the whole machine beyond one that no proxy
+	// carries: the proxies' CPU with that of the kernel and of the pods themselves.
+	// Absent where that was not measured.
+	Machine *Priced `json:"machine,omitempty"`
+}
+
+// What sized uses are of.
+const (
+	SizedCPU    = "cpu"
+	SizedMemory = "memory"
+)
+
+// SizedUse is what a way takes of CPU or memory.
+type SizedUse struct {
+	Of    string `json:"of"`    // SizedCPU or SizedMemory
+	Total Priced `json:"total"` // in the stated mesh
+	// Idle is what each proxy takes without requests, by its place, and Request what
+	// each request adds at all proxies that it passes (memory: each request per second).
+	Idle    map[Place]Priced `json:"idle"`
+	Request Priced           `json:"request"`
+}
+
+// SizedBorder is where two ways change places.
+type SizedBorder struct {
+	Of      string   `json:"of"`
+	Between []string `json:"between"` // two names of ways
+	Along   string   `json:"along"`
+	Low     float64  `json:"low"` // the ends of what was looked at
+	High    float64  `json:"high"`
+	// Outcome is lies, none, beyond or unknown; see package capacity/sizing.
+	Outcome string `json:"outcome"`
+	// First and Last are the ways that take less at the low and the high end; "" where
+	// that cannot be said.
+	First string `json:"first,omitempty"`
+	Last  string `json:"last,omitempty"`
+	// At is where the estimates are equal, and From and To the ends of where the
+	// interval includes zero; absent where there are none.
+	At   *float64 `json:"at,omitempty"`
+	From *float64 `json:"from,omitempty"`
+	To   *float64 `json:"to,omitempty"`
+	Says string   `json:"says"`
+}

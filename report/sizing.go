@@ -1,0 +1,154 @@
+package report
+
+import (
+	"math"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// SizingTables say what each way of carrying requests takes in the stated mesh, and
+// where two of them change places.
+func SizingTables(f record.Findings) []Table {
+	var out []Table
+	for _, z := range f.Sizings {
+		of := ""
+		if len(z.Cell) > 0 {
+			of = " (" + LevelWords(f, z.Cell) + ")"
+		}
+		out = append(out, sizedWays(z, of), sizedBorders(z, of))
+	}
+	return out
+}
+
+// sizedWays has a row a way.
+func sizedWays(z record.Sizing, of string) Table {
+	t := Table{Title: "Where each wins: what the proxies of the stated mesh take (95% interval)" + of, Columns: []Column{{Head: "requests carried by"}}}
+	largest := map[string]float64{}
+	machine := false
+	for _, w := range z.Ways {
+		machine = machine || w.Machine != nil
+		for _, u := range w.Uses {
+			largest[u.Of] = math.Max(largest[u.Of], math.Max(math.Abs(u.Total.Low), math.Abs(u.Total.High)))
+		}
+	}
+	var uses []string
+	for _, one := range []struct{ of, head, unit, each string }{
+		{record.SizedCPU, "CPU", "cores", "CPU per 1,000 requests/s, cores"}, {record.SizedMemory, "memory", "bytes", "memory per 1,000 requests/s"},
+	} {
+		if _, ok := largest[one.of]; !ok {
+			continue
+		}
+		uses = append(uses, one.of)
+		t.Columns = append(t.Columns, Column{Head: one.head + ", " + ScaleFor(one.unit, largest[one.of]).Unit, Right: true},
+			Column{Head: one.head + " without requests, each", Keep: 6}, Column{Head: one.each, Right: true, Keep: 8})
+	}
+	if machine {
+		t.Columns = append(t.Columns, Column{Head: "whole machine per 1,000 requests/s, cores", Right: true, Keep: 4})
+	}
+	for _, w := range z.Ways {
+		row := []Text{{S: w.Name}}
+		for _, of := range uses {
+			row = append(row, sizedUse(w, of, largest[of])...)
+		}
+		if machine {
+			row = append(row, sizedFigure(w.Machine, Scale{Div: 1000}))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	t.Notes = append([]string{"For a mesh of " + z.Mesh + ". From lines along the measured rates, a line a block. Proxies only: the control plane comes on top, and what a larger mesh's configuration takes of their memory."}, z.Notes...)
+	if machine {
+		t.Notes = append(t.Notes, "Whole machine: what a request takes beyond one that no proxy carries, the kernel's part with it.")
+	}
+	return t
+}
+
+// sizedUse are a way's figures of CPU or memory.
+func sizedUse(w record.SizedWay, of string, largest float64) []Text {
+	for _, u := range w.Uses {
+		if u.Of != of {
+			continue
+		}
+		total, each := ScaleFor(u.Total.Unit, largest), Scale{Div: 1000} // of µs a request, cores per 1,000 a second
+		if of == record.SizedMemory {
+			each = ScaleFor("bytes", 1000*math.Max(math.Abs(u.Request.Low), math.Abs(u.Request.High)))
+			each.Div /= 1000
+		}
+		var idle []string
+		for _, p := range []struct {
+			place record.Place
+			words string
+		}{{record.PlaceSidecar, "a sidecar"}, {record.PlaceNode, "a node"}, {record.PlaceWaypoint, "a waypoint"}} {
+			one, ok := u.Idle[p.place]
+			if !ok {
+				continue
+			}
+			s := ScaleFor(one.Unit, math.Max(math.Abs(one.Low), math.Abs(one.High)))
+			figure := sizedFigure(&one, s)
+			if figure.Style == StyleNone {
+				figure.S = Join(figure.S, s.Unit)
+			}
+			idle = append(idle, figure.S+" "+p.words)
+		}
+		request := sizedFigure(&u.Request, each)
+		if request.Style == StyleNone {
+			request.S = Join(request.S, each.Unit)
+		}
+		return []Text{sizedFigure(&u.Total, total), {S: strings.Join(idle, ", ")}, request}
+	}
+	none := Text{S: "–", Style: StyleDim}
+	return []Text{none, none, none}
+}
+
+func sizedFigure(p *record.Priced, s Scale) Text {
+	switch {
+	case p == nil:
+		return Text{S: "–", Style: StyleDim}
+	case p.Verdict == record.VerdictInvalid:
+		return Text{S: "not valid", Style: StyleDim}
+	}
+	return Text{S: s.Interval(p.Estimate, p.Low, p.High)}
+}
+
+// sizedBorders has a row for each thing along which two ways may change places.
+func sizedBorders(z record.Sizing, of string) Table {
+	t := Table{Title: "Where two ways change places, all else as stated (95% interval)" + of,
+		Columns: []Column{{Head: "of"}, {Head: "between"}, {Head: "along"}, {Head: "takes less"}}}
+	for _, b := range z.Borders {
+		what := b.Of
+		if what == record.SizedCPU {
+			what = "CPU"
+		}
+		t.Rows = append(t.Rows, []Text{{S: what}, {S: strings.Join(b.Between, " and ")}, {S: b.Along}, {S: b.Says}})
+	}
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "A border's interval is where that of the difference, taken inside blocks, includes zero.")
+	}
+	return t
+}
+
+// SizingAnswers compare the ways in the stated mesh.
+func SizingAnswers(f record.Findings) []string {
+	var out []string
+	for _, z := range f.Sizings {
+		of := ""
+		if len(z.Cell) > 0 {
+			of = "At " + LevelWords(f, z.Cell) + ": "
+		}
+		for _, says := range z.Says {
+			out = append(out, of+says)
+		}
+	}
+	return out
+}
+
+// LevelWords names some of a cell's levels in the order of the factors.
+func LevelWords(f record.Findings, cell record.Cell) string {
+	var words []string
+	for _, factor := range f.Factors {
+		if level, ok := cell[factor.Factor]; ok {
+			words = append(words, strings.ReplaceAll(factor.Factor, "_", " ")+" "+level)
+		}
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,118 @@
+package study
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/meshtrial/meshtrial/capacity/sizing"
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Findings of what the proxies of the mesh in section sizing take.
+const (
+	FindingSizedCores  = "sized_cores"
+	FindingSizedMemory = "sized_memory"
+)
+
+// SectionSizing is the section that sets ways of carrying requests side by side in a
+// stated mesh.
+const SectionSizing = "sizing"
+
+// sizingFindings are those findings.
+func sizingFindings() []finding.Def {
+	return []finding.Def{
+		{Name: FindingSizedCores, Unit: finding.UnitCores, Doc: "Cores that the proxies of the mesh in section sizing use if its requests are carried this way.",
+			Probe: ProbeSizing, Source: finding.FromSizing, Section: SectionSizing, Signed: true},
+		{Name: FindingSizedMemory, Unit: finding.UnitBytes, Doc: "Memory that they take.",
+			Probe: ProbeSizing, Source: finding.FromSizing, Section: SectionSizing, Signed: true},
+	}
+}
+
+// sizingValue is the section sizing.
+type sizingValue struct{ to **sizing.Mesh }
+
+func (v sizingValue) object(m *sizing.Mesh) object {
+	const most = 1e9
+	return object{name: "sizing", flow: true, fields: []field{
+		{name: "pods", doc: "Pods in the mesh.", value: floatValue{to: &m.Pods, high: most}},
+		{name: "nodes", doc: "Nodes that they are on.", value: floatValue{to: &m.Nodes, high: most}},
+		{name: "rps", doc: "Requests per second between those pods, all together.", value: floatValue{to: &m.RPS, high: most}},
+		{name: "l7", doc: "Share of requests that need more than a node's proxy does, as routing, retries or policy by what is in them: in an ambient mesh they pass a waypoint.", value: statedPortion{portionValue{&m.L7}}},
+		{name: "waypoints", doc: "Proxies of waypoints, all together, where requests pass any.", value: floatValue{to: &m.Waypoints, high: most}},
+	}}
+}
+
+func (v sizingValue) decode(d *decoder, n *node) {
+	m := sizing.Default()
+	before := len(d.errs)
+	v.object(&m).decode(d, n)
+	if len(d.errs) > before {
+		return
+	}
+	if err := m.Check(); err != nil {
+		name, _, _ := strings.Cut(err.Error(), " ")
+		pos := n.pos
+		if field := n.get(name); field != nil {
+			pos = field.pos
+		}
+		d.fail(pos, "", "%v", err)
+		return
+	}
+	*v.to = &m
+}
+
+func (v sizingValue) encode() *node {
+	if *v.to == nil {
+		return nil
+	}
+	m := **v.to
+	return v.object(&m).encode()
+}
+
+func (v sizingValue) schema() *jsonschema.Schema {
+	m := sizing.Default()
+	return v.object(&m).schema()
+}
+
+// statedPortion is a portion that is written although it is 0%.
+type statedPortion struct{ portionValue }
+
+func (v statedPortion) encode() *node { return plainNode(Ratio(*v.to).String()) }
+
+// Carries says that requests which go a way are carried as those of a whole mesh can
+// be: by sidecars of both pods, or by proxies that pods share.
+func Carries(way record.Way) bool {
+	sidecars := way.At(record.PlaceSidecar)
+	return len(way) > 0 && len(way.At(record.PlaceGateway)) == 0 && (len(sidecars) == 2 || len(sidecars) == 0)
+}
+
+// checkSizing finds a section sizing that the study's cells say nothing of.
+func (d *decoder) checkSizing(s *Study) {
+	if s.Sizing == nil {
+		return
+	}
+	rates := 0
+	f, _ := s.Kind.Factor(FactorRate)
+	for _, level := range s.levels(FactorRate) {
+		if _, number := f.Value(level); number {
+			rates++
+		}
+	}
+	at := d.pos("sizing")
+	switch {
+	case rates < 2:
+		d.fail(at, "as factors: {rate: [500, 2000]}", "sizing tells what a proxy takes without requests from what each request adds, for which the study must vary the rate")
+	case !s.Measured(MeasureCPU) && !s.Measured(MeasureMemory):
+		d.fail(at, "as measures: [cpu, memory]", "sizing is about CPU and memory, and the study measures neither")
+	case s.Scenario == nil && !slices.ContainsFunc(s.levels(FactorSidecars), func(level string) bool { return Carries(carrierOf(level).Way) }):
+		d.fail(at, "as factors: {sidecars: [none, both, ambient]}", "sizing is about who carries requests, and no cell has them carried at both ends")
+	case s.Scenario != nil && len(s.Scenario.Timeline.Steps) > 0:
+		d.fail(at, "leave it out, or the steps", "sizing is about what proxies take while nothing happens, and the timeline has steps")
+	case s.Scenario != nil && slices.ContainsFunc(s.Scenario.Graph.Services, func(one graph.Service) bool { return !one.Sidecar }):
+		d.fail(at, "leave sidecar: false out", "sizing is about a mesh that all services are in, and one of the graph has no sidecar")
+	}
+}

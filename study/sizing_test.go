@@ -1,0 +1,66 @@
+package study
+
+import (
+	"strings"
+	"testing"
+)
+
+const sizedStudy = `
+name: sized
+question: Which takes less?
+factors: {sidecars: [none, both, ambient], rate: [250, 1000]}
+measures: [cpu, memory]
+`
+
+func TestSizing(t *testing.T) {
+	s, err := Parse([]byte(sizedStudy+"sizing: {pods: 200, l7: 0%}\n"), "s.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := s.Sizing; m == nil || m.Pods != 200 || m.L7 != 0 || m.Nodes != 50 || m.RPS != 20_000 || m.Waypoints != 10 {
+		t.Fatalf("%+v", m)
+	}
+	again, err := Parse(s.Marshal(), "s.yaml", []string{"sizing.nodes=4"})
+	if err != nil || again.Sizing.Pods != 200 || again.Sizing.L7 != 0 || again.Sizing.Nodes != 4 {
+		t.Errorf("%+v, %v", again, err)
+	}
+	if s, err = Parse([]byte(sizedStudy), "s.yaml", nil); err != nil || s.Sizing != nil {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// What no cell could tell, and what is no mesh, is refused at its place.
+func TestSizingRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		sizedStudy + "sizing: {pods: 0}":                                                         "s.yaml:6:16: pods is 0: it must be more than 0",
+		sizedStudy + "sizing: {l7: 120%}":                                                        "s.yaml:6:14: 120% is more than all",
+		sizedStudy + "sizing: {l7: 0.2}":                                                         `s.yaml:6:14: "0.2" lacks its unit`,
+		sizedStudy + "sizing: {podz: 100}":                                                       `s.yaml:6:10: unknown field "podz" in sizing`,
+		strings.Replace(sizedStudy, "[250, 1000]", "[250]", 1) + "sizing: {}":                    "s.yaml:6:9: sizing tells what a proxy takes without requests",
+		strings.Replace(sizedStudy, "[250, 1000]", "[250, max]", 1) + "sizing: {}":               "s.yaml:6:9: sizing tells what a proxy takes without requests",
+		strings.Replace(sizedStudy, "[none, both, ambient]", "[none, server]", 1) + "sizing: {}": "s.yaml:6:9: sizing is about who carries requests",
+		strings.Replace(sizedStudy, "[cpu, memory]", "[latency]", 1) + "sizing: {}":              "s.yaml:6:9: sizing is about CPU and memory",
+	} {
+		if _, err := Parse([]byte(text), "s.yaml", nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s:\n%v, want %s", text, err, want)
+		}
+	}
+}
+
+// A graph of services can be sized while nothing happens to it and all of it is in the mesh.
+func TestSizingOfAGraph(t *testing.T) {
+	text := strings.Replace(ambientGraph, "sidecars: [both, ambient]}", "sidecars: [both, ambient], rate: [100, 300]}", 1) + "sizing: {pods: 100}\n"
+	s, err := Parse([]byte(text), "s.yaml", nil)
+	if err != nil || s.Sizing == nil || s.Sizing.Pods != 100 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	for text, want := range map[string]string{
+		strings.Replace(text, "b: {replicas: 2}", "b: {replicas: 2, sidecar: false}", 1):                                                                                           "one of the graph has no sidecar",
+		strings.NewReplacer("sidecars: [both, ambient], ", "", "{duration: 5s}", "{duration: 5s, steps: [{name: gone, at: 1s, remove: {service: b, replicas: 1}}]}").Replace(text): "the timeline has steps",
+		strings.Replace(text, "rate: [100, 300]", "rate: [100]", 1):                                                                                                                "the study must vary the rate",
+	} {
+		if _, err := Parse([]byte(text), "s.yaml", nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
