@@ -100,7 +100,7 @@ func (o *Observations) summary(cell int) record.CellSummary {
 // connections are the medians of the trials' connections by pod and by proxy of a node.
 func connections(trials []*record.Trial) map[string]record.Connections {
 	out := map[string]record.Connections{}
-	for _, pod := range slices.Concat([]string{record.PartGenerator, record.PartWorker}, record.Way(ProxyParts).At(record.PlaceNode)) {
+	for _, pod := range slices.Concat(record.ConnectedParts, record.Way(ProxyParts).At(record.PlaceNode)) {
 		var all []record.Connections
 		for _, t := range trials {
 			if c, ok := t.Connections[pod]; ok {

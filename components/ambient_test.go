@@ -144,6 +144,9 @@ func TestAmbientSettings(t *testing.T) {
 			t.Errorf("settings %q lack %s, %v", all, want, err)
 		}
 	}
+	if !slices.Contains(istiod, "values.global.waypoint.resources.requests.cpu=10m") {
+		t.Errorf("istiod makes waypoints of the chart's size: %q", istiod)
+	}
 	if all[len(all)-1] != o.Set[0] {
 		t.Error("the user's settings do not come last")
 	}

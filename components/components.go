@@ -182,7 +182,7 @@ type ManifestOptions struct {
 }
 
 // Manifests are YAML documents to apply: CRDs first, Istio when those are
-// established.
+// established. For an ambient mesh the CRDs are those of the Gateway API too.
 type Manifests struct {
 	CRDs  []byte
 	Istio []byte

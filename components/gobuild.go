@@ -23,7 +23,8 @@ import (
 
 // goUnit is one invocation of go build in components/src: programs that
 // share build tags and stamps, so that what they have in common is compiled
-// once. What units have in common comes out of Go's own build cache.
+// once. What units have in common comes out of Go's own build cache. A unit
+// without packages is files of a module.
 type goUnit struct {
 	name     string
 	modfile  string // requirements other than go.mod's; "" is go.mod
@@ -75,6 +76,7 @@ func goUnits() []goUnit {
 			tags: commonTags, stamps: istio, seconds: 60, compiled: 300},
 		{name: "istio-cni", packages: []string{"istio.io/istio/cni/cmd/install-cni", "istio.io/istio/cni/cmd/istio-cni"},
 			tags: commonTags, stamps: istio, seconds: 45, compiled: 120},
+		{name: gatewayAPI, files: gatewayFiles(), seconds: 2, compiled: 1},
 		{name: "metrics-server", modfile: "metrics.mod", packages: []string{"sigs.k8s.io/metrics-server/cmd/metrics-server"},
 			tags: commonTags, stamps: []string{"k8s.io/client-go/pkg/version.gitVersion=v" + metricsVersion}, seconds: 95, compiled: 910},
 	}
@@ -177,16 +179,51 @@ func (t toolchain) recipe(u goUnit, progress func(compiled int, pkg string)) (re
 }
 
 func (t toolchain) build(ctx context.Context, u goUnit, dir string, progress func(int, string)) ([]Version, error) {
+	if len(u.packages) > 0 {
+		if err := t.compile(ctx, u, dir, progress); err != nil {
+			return nil, err
+		}
+	}
+	for _, link := range u.links {
+		if err := os.Symlink(filepath.Base(u.packages[0]), filepath.Join(dir, link)); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range u.files {
+		if err := t.copy(ctx, f, dir); err != nil {
+			return nil, err
+		}
+	}
+	var versions []Version
+	for _, c := range Table() {
+		if c.unit != u.name {
+			continue
+		}
+		v := Version{Name: c.Name, Version: c.Version, Source: c.Source, Digest: c.Digest, Lacks: c.Lacks}
+		if len(c.Programs) > 0 {
+			_, sum, err := sumFile(filepath.Join(dir, c.Programs[0]), false)
+			if err != nil {
+				return nil, err
+			}
+			v.Binary = "sha256:" + sum
+		}
+		versions = append(versions, v)
+	}
+	return versions, nil
+}
+
+// compile builds a unit's programs into dir.
+func (t toolchain) compile(ctx context.Context, u goUnit, dir string, progress func(int, string)) error {
 	args := append([]string{"build", "-v", "-o", dir + "/"}, u.flags()...)
 	cmd := t.command(ctx, append(args, u.packages...)...)
 	cmd.Env = append(cmd.Env, "GOTMPDIR="+dir) // so that an interrupted build is swept with the entry
 	var log bytes.Buffer
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	progress(0, "")
 	lines := bufio.NewScanner(stderr)
@@ -210,43 +247,42 @@ func (t toolchain) build(ctx context.Context, u goUnit, dir string, progress fun
 	_, _ = io.Copy(io.Discard, stderr) // a line too long for the scanner must not block the build
 	if err := cmd.Wait(); err != nil {
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
-		return nil, errs.WithHint(fmt.Errorf("go build in %s: %w", t.source, withOutput(err, log.Bytes())),
+		return errs.WithHint(fmt.Errorf("go build in %s: %w", t.source, withOutput(err, log.Bytes())),
 			"modules come from $(go env GOPROXY); the first build needs it to be reachable, and some 6 GB of disk for Go's caches")
 	}
-	for _, link := range u.links {
-		if err := os.Symlink(filepath.Base(u.packages[0]), filepath.Join(dir, link)); err != nil {
-			return nil, err
-		}
-	}
-	for _, f := range u.files {
-		if err := t.copy(ctx, f, dir); err != nil {
-			return nil, err
-		}
-	}
-	var versions []Version
-	for _, c := range Table() {
-		if c.unit != u.name {
-			continue
-		}
-		v := Version{Name: c.Name, Version: c.Version, Source: c.Source, Digest: c.Digest, Lacks: c.Lacks}
-		_, sum, err := sumFile(filepath.Join(dir, c.Programs[0]), false)
+	return nil
+}
+
+// folder is where a module that is required lies. One that nothing was compiled of
+// may have to be downloaded.
+func (t toolchain) folder(ctx context.Context, module string) (string, error) {
+	for _, args := range [][]string{{"list", "-m", "-json", module}, {"mod", "download", "-json", module}} {
+		out, err := t.command(ctx, args...).Output()
 		if err != nil {
-			return nil, err
+			if ctx.Err() != nil {
+				return "", ctx.Err()
+			}
+			return "", fmt.Errorf("finding the module %s: %w", module, withOutput(err, out))
 		}
-		v.Binary = "sha256:" + sum
-		versions = append(versions, v)
+		var found struct{ Dir string }
+		if err := json.Unmarshal(out, &found); err != nil {
+			return "", fmt.Errorf("finding the module %s: %w", module, err)
+		}
+		if found.Dir != "" {
+			return found.Dir, nil
+		}
 	}
-	return versions, nil
+	return "", fmt.Errorf("go does not say where the module %s lies", module)
 }
 
 func (t toolchain) copy(ctx context.Context, f moduleFile, dir string) error {
-	out, err := t.command(ctx, "list", "-m", "-f", "{{.Dir}}", f.module).Output()
+	from, err := t.folder(ctx, f.module)
 	if err != nil {
-		return fmt.Errorf("finding the module %s: %w", f.module, withOutput(err, nil))
+		return err
 	}
-	b, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(out)), f.path))
+	b, err := os.ReadFile(filepath.Join(from, f.path))
 	if err != nil {
 		return fmt.Errorf("module %s: %w", f.module, err)
 	}

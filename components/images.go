@@ -148,10 +148,18 @@ func plans(entries map[string]entry, o ImageOptions, envoys []string) ([]plan, e
 	if err != nil {
 		return nil, err
 	}
+	template, err := os.ReadFile(istio.path(bootstrapTemplate))
+	if err != nil {
+		return nil, err
+	}
+	bootstrap, err := upstreamBootstrap(string(template))
+	if err != nil {
+		return nil, err
+	}
 	system := newLayer(tree...)
 	agents := newLayer(
 		agent.content("pilot-agent", "usr/local/bin/pilot-agent", 0o755),
-		istio.content(bootstrapTemplate, "var/lib/istio/envoy/"+bootstrapTemplate, 0o644),
+		content{Name: "var/lib/istio/envoy/" + bootstrapTemplate, Mode: 0o644, Data: bootstrap},
 		content{Name: "etc/istio/proxy", Mode: fs.ModeDir | 0o777},
 		content{Name: "home/istio-proxy", Mode: fs.ModeDir | 0o777},
 	)

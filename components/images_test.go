@@ -37,7 +37,11 @@ func fakeEntries(t *testing.T, c cache) map[string]entry {
 	} {
 		add(recipe{name: name, inputs: map[string]any{}, make: func(ctx context.Context, dir string) (v []Version, err error) {
 			for _, f := range files {
-				err = errors.Join(err, os.WriteFile(filepath.Join(dir, f), []byte(name+" "+f), 0o755))
+				text := name + " " + f
+				if f == bootstrapTemplate {
+					text = bootstrapText
+				}
+				err = errors.Join(err, os.WriteFile(filepath.Join(dir, f), []byte(text), 0o755))
 			}
 			return nil, err
 		}})
@@ -180,6 +184,10 @@ func TestImages(t *testing.T) {
 		}
 		images[ref] = image
 	}
+	bootstrap, err := upstreamBootstrap(bootstrapText)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct{ ref, user, entry, path, text string }{
 		{PauseRef, "65535:65535", "/pause", "pause", "node pause"},
 		{CoreDNSRef, "", "/coredns", "coredns", "node coredns"},
@@ -187,7 +195,7 @@ func TestImages(t *testing.T) {
 		{IstioHub + "/pilot:" + IstioTag, "1337:1337", "/usr/local/bin/pilot-discovery", "etc/ssl/certs/ca-certificates.crt", "A\nB\n"},
 		{ProxyRef(""), "", "/usr/local/bin/pilot-agent", "usr/local/bin/envoy", "envoy-1.40.0 envoy"},
 		{ProxyRef("1.39.0"), "", "/usr/local/bin/pilot-agent", "usr/local/bin/envoy", "envoy-1.39.0 envoy"},
-		{ProxyRef(""), "", "/usr/local/bin/pilot-agent", "var/lib/istio/envoy/envoy_bootstrap_tmpl.json", "istio " + bootstrapTemplate},
+		{ProxyRef(""), "", "/usr/local/bin/pilot-agent", "var/lib/istio/envoy/envoy_bootstrap_tmpl.json", bootstrap},
 		{ProxyRef(""), "", "/usr/local/bin/pilot-agent", "usr/lib/x86_64-linux-gnu/libmnl0.so.1.0", "libmnl0"},
 	} {
 		image := images[test.ref]

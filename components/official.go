@@ -110,7 +110,8 @@ func (o ManifestOptions) settings(more ...string) ([]string, error) {
 			"values.pilot.env.PILOT_ENABLE_ALPN_FILTER=false")
 	}
 	if o.Ambient != nil {
-		s = append(s, "values.pilot.env.PILOT_ENABLE_AMBIENT=true")
+		s = append(s, "values.pilot.env.PILOT_ENABLE_AMBIENT=true",
+			"values.global.waypoint.resources.requests.cpu=10m", "values.global.waypoint.resources.requests.memory=40Mi")
 	}
 	return slices.Concat(s, more, o.Set), nil
 }
@@ -127,8 +128,10 @@ func (b *builder) manifests(ctx context.Context, o ManifestOptions) (Manifests, 
 		return out, err
 	}
 	if out.Ambient, err = beyond(all.Istio, out.Istio); err != nil {
-		err = fmt.Errorf("rendering Istio's charts for an ambient mesh: %w", err)
+		return out, fmt.Errorf("rendering Istio's charts for an ambient mesh: %w", err)
 	}
+	definitions, err := b.gatewayCRDs(ctx)
+	out.CRDs = append(out.CRDs, definitions...)
 	return out, err
 }
 

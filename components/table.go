@@ -12,6 +12,7 @@ const (
 	coreDNSVersion    = "1.14.6"
 	helmVersion       = "4.2.0"
 	metricsVersion    = "0.9.0"
+	gatewayVersion    = "1.6.0" // of the Gateway API, as istioModule requires it
 
 	// istioModule is the pinned state of istio.io/istio. Release tags of it
 	// are no modules, so the version is named after the commit.
@@ -98,6 +99,9 @@ func Table() []Component {
 		{Name: "istio-cni", Version: istioVersion, Kind: KindGo, unit: "istio-cni", Optional: true,
 			Source: "istio.io/istio@" + istioModule, Digest: istioSum,
 			Purpose: "takes pods into an ambient mesh", Programs: []string{"install-cni", "istio-cni"}},
+		{Name: gatewayAPI, Version: gatewayVersion, Kind: KindGo, unit: gatewayAPI, Optional: true,
+			Source: gatewayModule + "@v" + gatewayVersion, Digest: "h1:735YBRj5NXFrOGX0GoSjwzUIzbz8kiEOfADsqHFmHgE=",
+			Purpose: "the definitions by which a waypoint is asked for"},
 		{Name: "charts", Version: helmVersion, Kind: KindGo, unit: "charts", Optional: true,
 			Source: "helm.sh/helm/v4@v" + helmVersion, Digest: helmSum,
 			Purpose: "renders Linkerd's charts", Programs: []string{"charts"}},

@@ -99,6 +99,7 @@ func TestUnits(t *testing.T) {
 		{"istioctl", "istioctl"},
 		{"charts", "charts"},
 		{"istio-cni", "istio-cni"},
+		{"gateway-api", "gateway-api"},
 		{"metrics-server", "metrics-server"},
 	} {
 		got, err := unitsOf(strings.Fields(test.names))

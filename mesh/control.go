@@ -199,8 +199,9 @@ type Asked struct {
 	Served, Sent, Plain bool
 	// Ports are those of the Services that requests are sent to, each once.
 	Ports []int
-	// Ambient says that the mesh's proxies on nodes carry some of the requests.
-	Ambient bool
+	// Ambient says that the mesh's proxies on nodes carry some of the requests, and
+	// Waypoint that some of those go by way of a waypoint.
+	Ambient, Waypoint bool
 	// Ztunnels say that simulated ones connect to the control plane as it is installed.
 	Ztunnels bool
 	// HBONE says that real sidecars are to discover workloads by it.

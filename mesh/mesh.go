@@ -193,6 +193,8 @@ type Proxies struct {
 	Admin     func(client *http.Client) Admin
 	// Stats is a regular expression for the statistics that Verify looks at.
 	Stats string
+	// Hint tells what to look at where none is ready; "" if nothing is known.
+	Hint string
 	// Agents are the pods on the same nodes that bring others to the proxies there;
 	// without containers if there are none.
 	Agents Agents

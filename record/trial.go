@@ -80,9 +80,10 @@ type Trial struct {
 	// Memory by part, at the end of the window.
 	Memory map[string]Memory `json:"memory,omitempty"`
 	// Connections of the pods that the parts live in, by PartGenerator (the
-	// client pod) and PartWorker (the server pod): a sidecar's connections
-	// are its pod's. Of proxies on nodes those that they carried, over the whole trial,
-	// warm-up included: Opened as the client's side, Accepted as the server's.
+	// client pod), PartWorker (the server pod) and PartWaypoint: a sidecar's
+	// connections are its pod's. Of proxies on nodes those that they carried, over the
+	// whole trial, warm-up included: Opened as the client's side, Accepted as the
+	// server's.
 	Connections map[string]Connections `json:"connections,omitempty"`
 	// Counters holds, by part, how far the part's own counters rose over the
 	// whole trial, warm-up included, so that they reconcile exactly with what
@@ -314,6 +315,9 @@ type Memory struct {
 	WorkingSetBytes int64 `json:"working_set_bytes,omitempty"`
 	Processes       int   `json:"processes"`
 }
+
+// ConnectedParts are the parts of trials whose pods' connections are counted.
+var ConnectedParts = []string{PartGenerator, PartWorker, PartWaypoint}
 
 // Connections are a pod's TCP connections, as its kernel counts them: those
 // of the role, of its sidecar and of control servers alike. The counts are

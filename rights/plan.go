@@ -75,6 +75,9 @@ func sidecars(p *study.Plan) bool {
 // ambient says that ztunnel carries requests.
 func ambient(p *study.Plan) bool { return istio(p) && cell(p, study.Ambient) }
 
+// waypoint says that one stands before a Service.
+func waypoint(p *study.Plan) bool { return istio(p) && cell(p, study.Waypoint) }
+
 func uncaptured(p *study.Plan) bool {
 	return cell(p, func(c record.Cell) bool { return c[study.FactorInterception] == study.InterceptionNone })
 }

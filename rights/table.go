@@ -147,6 +147,7 @@ var table = []feature{
 		{verbs: "list", name: endpointSlice, where: InRun, why: "whether the workers' endpoints are ready", without: "the first trials may begin before proxies know all endpoints"},
 		{verbs: "list", name: "daemonsets.apps", where: InMesh, why: "whether ztunnel and Istio's node agent are ready", mesh: study.MeshIstio, when: ambient},
 		{verbs: open, name: forward, where: InMesh, why: "ztunnel's metrics", mesh: study.MeshIstio, when: ambient},
+		{verbs: applied, name: "gateways" + gatewayAPI, where: InRun, why: "the waypoint, which istiod makes of it", mesh: study.MeshIstio, when: waypoint},
 		{verbs: applied, name: "peerauthentications" + security, where: InRun, why: "mutual TLS of each sidecar", when: sidecars},
 		{verbs: applied, name: "telemetries" + telemetry, where: InRun, why: "telemetry of each sidecar", when: sidecars},
 		{verbs: applied, name: "envoyfilters" + networking, where: InRun, why: "parts of a sidecar that no other object switches on", when: filtered},

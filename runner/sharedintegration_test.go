@@ -29,7 +29,7 @@ name: shared
 question: What do shared proxies cost?
 mesh: shared
 settings: {rate: 200, connections: 4}
-factors: {sidecars: [none, waypoint]}
+factors: {sidecars: [none, shared-waypoint]}
 measures: [latency, cpu, memory, threads, network]
 money: {rps: 1000000, core_month: 40, currency: USD}
 blocks: {min: 3, max: 3, limit: 20m, redeploy: 0}

@@ -31,7 +31,7 @@ type sharedMesh struct {
 
 const (
 	nameOfShared    = "shared"
-	carriedByShared = "waypoint"
+	carriedByShared = "shared-waypoint"
 	nodePort        = 15001
 	waypointPort    = 15002
 	envoyAdminPort  = 15000

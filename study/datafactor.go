@@ -33,6 +33,8 @@ const (
 	SidecarsBoth   = "both"
 	// SidecarsAmbient is neither, in an ambient mesh.
 	SidecarsAmbient = "ambient"
+	// SidecarsWaypoint is ambient with a waypoint for the server's Service.
+	SidecarsWaypoint = "waypoint"
 
 	ArrivalPoisson = "poisson"
 	ArrivalUniform = "uniform"
@@ -59,7 +61,7 @@ const MaxGenerators = 100
 // use.
 var dataFactors = []Factor{
 	choice(FactorSidecars, ScopeTopology, SidecarsBoth,
-		"Which of the two pods has a sidecar; ambient: neither, ztunnel on their nodes carries the requests.",
+		"Which of the two pods has a sidecar; ambient: neither, ztunnel on their nodes carries the requests; waypoint: so, and by way of a waypoint of the server's Service.",
 		carrierLevels("")...).
 		amongst(func() []string { return carrierLevels("") }).
 		bound(into(func(l *Levels) any { return &l.Sidecars })).

@@ -39,13 +39,15 @@ var (
 		{SidecarsServer, record.Way{record.PartServerProxy}, "the server's sidecar", false},
 		{SidecarsClient, record.Way{record.PartClientProxy}, "the client's sidecar", false},
 		{SidecarsBoth, record.Way{record.PartClientProxy, record.PartServerProxy}, "both sidecars", true}}
-	byZtunnel = Carrier{SidecarsAmbient, record.Way{record.PartClientNode, record.PartServerNode}, "ztunnel", false}
+	byZtunnel = []Carrier{
+		{SidecarsAmbient, record.Way{record.PartClientNode, record.PartServerNode}, "ztunnel", false},
+		{SidecarsWaypoint, record.Way{record.PartClientNode, record.PartWaypoint, record.PartServerNode}, "ztunnel with a waypoint", false}}
 )
 
 // meshes is the table of meshes. A level means the same in each of them.
 var meshes = []Mesh{
 	{MeshNone, []Carrier{byNone}},
-	{MeshIstio, append(slices.Clone(bySidecar), byZtunnel)},
+	{MeshIstio, slices.Concat(bySidecar, byZtunnel)},
 	{MeshLinkerd, bySidecar},
 }
 
@@ -120,7 +122,12 @@ func carrierSubject(level string) (name string, many bool) {
 func proxied(cell record.Cell) bool { return len(WayOf(cell).At(record.PlaceSidecar)) > 0 }
 
 // Ambient reports whether a cell's pods are in Istio's ambient mesh.
-func Ambient(cell record.Cell) bool { return cell[FactorSidecars] == SidecarsAmbient }
+func Ambient(cell record.Cell) bool {
+	return cell[FactorSidecars] == SidecarsAmbient || Waypoint(cell)
+}
+
+// Waypoint reports whether the server's Service uses a waypoint there.
+func Waypoint(cell record.Cell) bool { return cell[FactorSidecars] == SidecarsWaypoint }
 
 // Scattered reports whether a cell's several generators may be on both sides of its
 // worker's node, where what is on nodes carries their requests.

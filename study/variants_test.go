@@ -125,7 +125,7 @@ func TestFactorValue(t *testing.T) {
 // In an ambient mesh neither pod has a sidecar: what sidecars are asked for means
 // nothing, and the pods are others than those of nobody's.
 func TestAmbientVariants(t *testing.T) {
-	s, err := Parse([]byte("name: x\nquestion: y?\nfactors: {sidecars: [none, both, ambient]}\n"), "x.yaml", nil)
+	s, err := Parse([]byte("name: x\nquestion: y?\nfactors: {sidecars: [none, both, ambient, waypoint]}\n"), "x.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,34 +133,38 @@ func TestAmbientVariants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ways := map[string]record.Way{"ambient": {record.PartClientNode, record.PartServerNode},
+		"waypoint": {record.PartClientNode, record.PartWaypoint, record.PartServerNode}}
 	found := 0
 	for _, cell := range plan.Cells {
-		if Ambient(cell) != (cell[FactorSidecars] == "ambient") {
-			t.Errorf("%v is ambient: %v", cell, Ambient(cell))
+		level := cell[FactorSidecars]
+		want, is := ways[level]
+		if Ambient(cell) != is || Waypoint(cell) != (level == "waypoint") {
+			t.Errorf("%v is ambient: %v, with a waypoint: %v", cell, Ambient(cell), Waypoint(cell))
 		}
-		if !Ambient(cell) {
+		if !is {
 			continue
 		}
 		found++
 		client, server := ClientVariant(cell), ServerVariant(cell)
-		if client.Sidecar || server.Sidecar || client.Carrier != "ambient" || client.Name() != "ambient" || server.Name() != "ambient" {
+		if client.Sidecar || server.Sidecar || client.Carrier != level || client.Name() != level || server.Name() != level {
 			t.Errorf("variants %+v and %+v", client, server)
 		}
-		if way := WayOf(cell); !slices.Equal(way, record.Way{record.PartClientNode, record.PartServerNode}) || !way.Shared() {
+		if way := WayOf(cell); !slices.Equal(way, want) || !way.Shared() {
 			t.Errorf("its requests go %v", way)
 		}
 		if cell[FactorMTLS] != NotApplicable || cell[FactorConcurrency] != NotApplicable {
 			t.Errorf("settings of sidecars take effect: %v", cell)
 		}
 	}
-	if found != 1 || len(plan.Cells) != 3 || len(plan.ServerVariants()) < 3 {
+	if found != 2 || len(plan.Cells) != 4 || len(plan.ServerVariants()) < 4 {
 		t.Errorf("cells %v", plan.Cells)
 	}
-	if s.Lacks(record.PartNode) || s.Lacks(record.PartServerNode) || !s.Lacks(record.PartWaypoint) {
+	if s.Lacks(record.PartNode) || s.Lacks(record.PartServerNode) || s.Lacks(record.PartWaypoint) || !s.Lacks(record.PartGateway) {
 		t.Error("which shared proxies there are is not known")
 	}
 	names := DataPlane.FindingNames()
-	for part, want := range map[string]bool{record.PartNode: true, record.PartServerNode: true, record.PartWaypoint: false} {
+	for part, want := range map[string]bool{record.PartNode: true, record.PartServerNode: true, record.PartWaypoint: true, record.PartGateway: false} {
 		if got := slices.Contains(names, "cpu_"+part+"_per_request"); got != want {
 			t.Errorf("a study can name the CPU of %s: %v", part, got)
 		}

@@ -26,9 +26,9 @@ import (
 
 const ambientStudy = `
 name: ambient
-question: What does ztunnel cost beside sidecars?
+question: What do ztunnel and a waypoint cost beside sidecars?
 settings: {rate: 200, connections: 4}
-factors: {sidecars: [none, both, ambient]}
+factors: {sidecars: [none, both, ambient, waypoint]}
 measures: [latency, cpu, memory, threads]
 warmup: {min: 1s, max: 3s}
 window: 2s
@@ -39,8 +39,8 @@ blocks: {min: 2, max: 2, limit: 20m}
 // ofTheMachine begin the names of the checks that fail where others use this machine too.
 var ofTheMachine = []string{"unattributed", "steady", "schedule", "send-time", "generator-cpu", "cpu-edges", "threads-"}
 
-// A lab with an ambient mesh runs requests through ztunnel beside pods without a mesh
-// and pods with sidecars: accounted for to the byte, with ztunnel's CPU, memory and
+// A lab with an ambient mesh runs requests through ztunnel, and through ztunnel with a
+// waypoint, beside pods without a mesh and pods with sidecars: accounted for to the byte, with ztunnel's CPU, memory and
 // threads, and what it uses without requests apart. A lab without one refuses the study
 // before it starts. Nothing is left when the lab is killed.
 func TestAmbient(t *testing.T) {
@@ -62,7 +62,8 @@ func TestAmbient(t *testing.T) {
 		t.Errorf("lab status says nothing of ztunnel:\n%s", said)
 	}
 	run := ambientRun(t, m, file)
-	carried := 0
+	ways := map[string][]string{study.SidecarsAmbient: {record.PartNode}, study.SidecarsWaypoint: {record.PartNode, record.PartWaypoint}}
+	carried := map[string]int{}
 	for _, trial := range run.Trials {
 		accounted(t, trial)
 		ambient := study.Ambient(trial.Cell)
@@ -72,22 +73,28 @@ func TestAmbient(t *testing.T) {
 		if !ambient {
 			continue
 		}
-		carried++
-		if !slices.Equal(trial.Way.Parts(), []string{record.PartNode}) {
-			t.Errorf("trial %s went %v", trial.ID, trial.Way)
+		level := trial.Cell[study.FactorSidecars]
+		carried[level]++
+		if !slices.Equal(trial.Way.Parts(), ways[level]) {
+			t.Errorf("trial %s of %s went %v", trial.ID, level, trial.Way)
+		}
+		waypoint := record.PartWaypoint
+		if level == study.SidecarsWaypoint && (trial.CPU[waypoint].TotalS() <= 0 || trial.Memory[waypoint].PSSBytes < 1<<20 || len(trial.Threads[waypoint].Threads) == 0 || len(trial.Counters[waypoint]) == 0 || trial.Connections[waypoint].Established == 0) {
+			t.Errorf("trial %s: the waypoint used %+v, %+v, has %d threads, %+v, counted %v", trial.ID, trial.CPU[waypoint], trial.Memory[waypoint], len(trial.Threads[waypoint].Threads), trial.Connections[waypoint], trial.Counters[waypoint])
 		}
 		part := record.PartNode
 		if trial.CPU[part].TotalS() <= 0 || trial.Memory[part].PSSBytes < 1<<20 || len(trial.Threads[part].Threads) == 0 || len(trial.Counters[part]) == 0 || trial.Connections[part].Opened != 4 {
 			t.Errorf("trial %s: ztunnel used %+v, %+v, has %d threads, carried %+v, counted %v", trial.ID, trial.CPU[part], trial.Memory[part], len(trial.Threads[part].Threads), trial.Connections[part], trial.Counters[part])
 		}
 	}
-	if carried != 2 {
-		t.Fatalf("%d trials through ztunnel", carried)
+	if carried[study.SidecarsAmbient] != 2 || carried[study.SidecarsWaypoint] != 2 {
+		t.Fatalf("trials through ztunnel are %v", carried)
 	}
 	if !slices.ContainsFunc(run.Header.Components, func(c record.Component) bool { return c.Name == "ztunnel" && c.Source == l.Images().Ztunnel }) {
 		t.Errorf("the run does not name the ztunnel that it measured: %+v", run.Header.Components)
 	}
-	found(t, run, "cpu_"+record.PartNode+"_per_request", "memory_"+record.PartNode, study.FindingIdleNode, study.FindingNodesNet, "memory_"+record.PartNodeAgent)
+	found(t, run, "cpu_"+record.PartNode+"_per_request", "memory_"+record.PartNode, study.FindingIdleNode, study.FindingNodesNet, "memory_"+record.PartNodeAgent,
+		"cpu_"+record.PartWaypoint+"_per_request", "memory_"+record.PartWaypoint)
 	status, err := local.GetStatus("")
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +117,7 @@ func TestAmbientNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := m.Up(t, "--ztunnel", dir, "--nodes", "3")
-	file := ambientFile(t, strings.NewReplacer("[none, both, ambient]", "[none, ambient], placement: [same-node, other-node]").Replace(ambientStudy))
+	file := ambientFile(t, strings.NewReplacer("[none, both, ambient, waypoint]", "[none, ambient], placement: [same-node, other-node]").Replace(ambientStudy))
 	run := ambientRun(t, m, file)
 	ways := map[string]int{}
 	for _, trial := range run.Trials {
@@ -191,7 +198,11 @@ func accounted(t *testing.T, trial record.Trial) {
 		}
 	}
 	want := []string{"ztunnel-beside"}
-	if study.Ambient(trial.Cell) {
+	switch {
+	case study.Waypoint(trial.Cell):
+		want = []string{"worker-requests", "waypoint-present", "waypoint-requests", "client-ztunnel", "client-hbone", "client-ztunnel-bytes", "client-ztunnel-answers",
+			"client-ztunnel-failed", "client-ztunnel-open", "server-hbone", "server-ztunnel-bytes"}
+	case study.Ambient(trial.Cell):
 		want = []string{"ztunnel-sides", "ztunnel-sides-answers", "worker-connections", "worker-requests"}
 		for _, side := range []string{"client", "server"} {
 			want = append(want, side+"-ztunnel", side+"-hbone", side+"-ztunnel-bytes", side+"-ztunnel-answers", side+"-ztunnel-failed", side+"-ztunnel-open")

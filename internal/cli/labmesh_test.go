@@ -86,7 +86,7 @@ func TestLabAmbient(t *testing.T) {
 			}
 		})
 	}
-	for level, want := range map[string]bool{"both": false, "ambient": true} {
+	for level, want := range map[string]bool{"both": false, "ambient": true, "waypoint": true} {
 		plan := &study.Plan{Study: &study.Study{Mesh: "istio"}, Cells: []record.Cell{{"sidecars": "none"}, {"sidecars": level}}}
 		if got := planAmbient(plan); got != want {
 			t.Errorf("a plan with sidecars %s is ambient: %v", level, got)

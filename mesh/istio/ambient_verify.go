@@ -57,7 +57,7 @@ func (s ambientSide) read(e mesh.Evidence) *mesh.Passed {
 // ambientChecks prove that each connection of the generator went through ztunnel on
 // the client's side and again on the server's, between the two over HBONE, and that
 // the requests went along; and that nothing of the trial went through a ztunnel that is
-// not on its way.
+// not on its way. With a waypoint between them the client's ztunnel connects to that.
 func ambientChecks(e mesh.Evidence) []record.Check {
 	var checks []record.Check
 	var opened, passed []float64
@@ -67,6 +67,13 @@ func ambientChecks(e mesh.Evidence) []record.Check {
 			continue
 		}
 		to := reported(side.reporter, e.Endpoint)
+		if e.Way.Has(record.PartWaypoint) {
+			if side.name == record.SideServer {
+				checks = append(checks, fromWaypoint(e, p, to)...)
+				continue
+			}
+			to = toWaypoint(e.Endpoint)
+		}
 		all := mesh.SumSeries(p.Rise, openedTotal, to)
 		received, sent := mesh.SumSeries(p.Rise, receivedTotal, to), mesh.SumSeries(p.Rise, sentTotal, to)
 		opened, passed = append(opened, all), append(passed, received, sent)
@@ -168,7 +175,7 @@ func passedBy(e mesh.Evidence) []record.Check {
 // client's side opened, as the server's accepted.
 func (*Mesh) Carried(rise map[string]float64, to mesh.Endpoint) record.Connections {
 	return record.Connections{
-		Opened:   int64(mesh.SumSeries(rise, openedTotal, reported(asSource, to))),
+		Opened:   int64(mesh.SumSeries(rise, openedTotal, reported(asSource, to)) + mesh.SumSeries(rise, openedTotal, toWaypoint(to))),
 		Accepted: int64(mesh.SumSeries(rise, openedTotal, reported(asDestination, to))),
 	}
 }

@@ -54,7 +54,7 @@ func (c meshConfig) reportsSpans() bool {
 
 // Check finds istiod ready, an injector, and the providers that the proxies'
 // levels of telemetry need. It also learns what the mesh has sidecars report by
-// default, so call it before Policies.
+// default, and which Envoys they are, so call it before Policies.
 func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.Proxy) ([]record.Component, error) {
 	client, err := kubernetes.NewForConfig(cluster)
 	if err != nil {
@@ -68,6 +68,7 @@ func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.P
 	if of := found.config.DefaultProviders.Metrics; len(of) > 0 && m.metricsProvider == "" {
 		m.metricsProvider = of[0]
 	}
+	m.upstream = found.isUpstream()
 	return append(found.Components(), m.Revision.ambient...), found.refuseProxies(proxies)
 }
 

@@ -35,6 +35,8 @@ type AsFound struct {
 	// daemonSets are those of istiod's own namespace by name; read where an ambient
 	// mesh is asked for.
 	daemonSets map[string]*appsv1.DaemonSet
+	// gateways says that there can be Gateways; read where a waypoint is asked for.
+	gateways bool
 	// root is the mesh's root namespace, others what is there that holds for the
 	// sidecars of a run's pods, and unread the kinds that may not be listed there.
 	// rootSeen is what is known of the namespace itself.
@@ -61,6 +63,11 @@ func ReadAsFound(ctx context.Context, kube kubernetes.Interface, objects dynamic
 	}
 	if asked.Ambient {
 		if err := out.readAmbient(ctx, kube); err != nil {
+			return out, err
+		}
+	}
+	if asked.Waypoint {
+		if err := out.readWaypoint(ctx, kube); err != nil {
 			return out, err
 		}
 	}
@@ -156,6 +163,11 @@ func (f AsFound) Refuse(asked mesh.Asked) error {
 	}
 	if asked.HBONE {
 		if err := f.refuseHBONE(); err != nil {
+			return err
+		}
+	}
+	if asked.Waypoint {
+		if err := f.refuseWaypoint(); err != nil {
 			return err
 		}
 	}

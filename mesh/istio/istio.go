@@ -5,7 +5,8 @@
 // statistics), PeerAuthentication and Telemetry resources selected by
 // workload for the rest. After a trial the sidecars' own counters must agree
 // with what the generator sent, or the trial is invalid. In an ambient mesh a pod has
-// a label, and the counters are those of ztunnel on its node (ambient.go).
+// a label, and the counters are those of ztunnel on its node (ambient.go), and of a
+// waypoint (waypoint.go).
 //
 // Size: a lever is set, proved and read back by the names that Istio and Envoy
 // have for it, which nobody else needs to know.
@@ -26,6 +27,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/goccy/go-yaml"
@@ -55,6 +57,10 @@ type Mesh struct {
 	// by Check.
 	metricsProvider string
 	traces          bool
+	// upstream says that the proxies are upstream Envoys, found by Check; namespace
+	// is that of the workloads whose policies were asked for.
+	upstream  bool
+	namespace string
 
 	// The token of the part jwt-token, made when it is first asked for.
 	once    sync.Once
@@ -81,11 +87,13 @@ func (*Mesh) RootConfigMap() string { return rootCAConfigMap }
 func (*Mesh) ReceivedStats() string { return `^cluster\.xds-grpc;?\.upstream_cx_rx_bytes_total$` }
 
 // Proxies are sidecars, that is the injected container, whose init container ends
-// before the pod serves; and ztunnels on nodes.
-func (*Mesh) Proxies(place record.Place) mesh.Proxies {
+// before the pod serves; ztunnels on nodes; and a waypoint.
+func (m *Mesh) Proxies(place record.Place) mesh.Proxies {
 	switch place {
 	case record.PlaceNode:
 		return ztunnels()
+	case record.PlaceWaypoint:
+		return m.waypoints()
 	case record.PlaceSidecar:
 	default:
 		return mesh.Proxies{}
@@ -101,9 +109,13 @@ func (m *Mesh) ControlPlane() (namespace, selector string) { return Namespace, m
 // NamespaceLabels are those that the mesh's discovery selectors want.
 func (m *Mesh) NamespaceLabels() map[string]string { return m.Revision.NamespaceLabels }
 
-// DecorateService does nothing: Istio takes protocols from the names of ports,
-// and levers from resources of its own.
-func (*Mesh) DecorateService(*corev1.Service, record.Cell) {}
+// DecorateService says which Service uses the waypoint. Istio takes protocols from
+// the names of ports, and levers from resources of its own.
+func (*Mesh) DecorateService(s *corev1.Service, cell record.Cell) {
+	if study.Waypoint(cell) {
+		metav1.SetMetaDataLabel(&s.ObjectMeta, useWaypoint, waypointName)
+	}
+}
 
 // proxyConfig is the part of Istio's ProxyConfig that pods carry.
 type proxyConfig struct {
@@ -142,14 +154,15 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
+	ambient := study.Ambient(record.Cell{study.FactorSidecars: w.Carrier})
 	switch {
 	case w.Proxy == nil:
 		pod.Labels["sidecar.istio.io/inject"], pod.Labels[dataplaneMode] = "false", notInMesh // whatever its namespace is
-		if w.Carrier == study.SidecarsAmbient {
+		if ambient {
 			pod.Labels[dataplaneMode] = ambientMode
 		}
 		return nil
-	case w.Carrier == study.SidecarsAmbient:
+	case ambient:
 		return fmt.Errorf("workload %s: %w", w.Name, errs.Usage("a pod with a sidecar is not in the ambient mesh: its requests have one or the other"))
 	}
 	for _, lack := range w.Proxy.Unknown(sidecarFactors...) {
@@ -203,9 +216,14 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 
 // Policies gives each workload with a sidecar a PeerAuthentication and a
 // Telemetry resource of its own, for the ledger an EnvoyFilter, and the objects
-// of the parts that its level of filters names.
+// of the parts that its level of filters names; and the namespace a waypoint, if one
+// is on the way to a workload.
 func (m *Mesh) Policies(workloads []mesh.Workload) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
+	if i := slices.IndexFunc(workloads, func(w mesh.Workload) bool { return w.Carrier == study.SidecarsWaypoint }); i >= 0 {
+		m.namespace = workloads[i].Namespace
+		out = m.waypoint(m.namespace)
+	}
 	for _, w := range workloads {
 		if w.Proxy == nil {
 			continue

@@ -38,6 +38,7 @@ func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
 		}
 	}
 	checks = append(checks, ambientChecks(e)...)
+	checks = append(checks, waypointChecks(e)...)
 	return append(checks, tlsChecks(e)...)
 }
 

@@ -65,7 +65,7 @@ func (t *trialRun) podCounts(out *record.Trial, targets []observe.Target, e edge
 			}
 			out.Probed[part] = rise
 		}
-		if before.Net != nil && after.Net != nil && (part == record.PartGenerator || part == record.PartWorker) {
+		if before.Net != nil && after.Net != nil && slices.Contains(record.ConnectedParts, part) {
 			out.Connections[part] = out.Connections[part].Plus(connections(*before.Net, *after.Net))
 		}
 	}

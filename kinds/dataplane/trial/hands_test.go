@@ -374,7 +374,7 @@ func TestCostsOfHands(t *testing.T) {
 		s.Net = &observe.NetSample{Established: 2, ActiveOpens: opened}
 		return s
 	}
-	names := []string{record.PartGenerator, record.OfHand(record.PartGenerator, 1), record.PartClientProxy, record.OfHand(record.PartClientProxy, 1), record.PartWorker}
+	names := []string{record.PartGenerator, record.OfHand(record.PartGenerator, 1), record.PartClientProxy, record.OfHand(record.PartClientProxy, 1), record.PartWorker, record.PartWaypoint}
 	trial := &trialRun{o: &runner.Options{}, client: &loadRole{pod: site.Pod{Node: "a"}}, server: &workerRole{pod: site.Pod{Node: "a"}},
 		targets: map[string][]observe.Target{"a": {}}}
 	before, after := observe.Snapshot{Targets: map[string]observe.Sample{}}, observe.Snapshot{Targets: map[string]observe.Sample{}}
@@ -389,7 +389,7 @@ func TestCostsOfHands(t *testing.T) {
 			t.Errorf("%s used %v s, want %v", part, got, want)
 		}
 	}
-	if c := out.Connections[record.PartGenerator]; c.Established != 4 || c.Opened != 3 || len(out.Connections) != 2 {
+	if c := out.Connections[record.PartGenerator]; c.Established != 4 || c.Opened != 3 || out.Connections[record.PartWaypoint].Opened != 6 || len(out.Connections) != 3 {
 		t.Errorf("connections %+v", out.Connections)
 	}
 

@@ -54,7 +54,7 @@ func Asks(plan *study.Plan) mesh.Asked {
 	for _, cell := range plan.Cells {
 		client, server := study.HasClientProxy(cell), study.HasServerProxy(cell)
 		out.Sent, out.Served = out.Sent || client, out.Served || server
-		out.Ambient = out.Ambient || study.Ambient(cell)
+		out.Ambient, out.Waypoint = out.Ambient || study.Ambient(cell), out.Waypoint || study.Waypoint(cell)
 		out.Plain = out.Plain || client && (!server || cell[study.FactorMTLS] == study.MTLSOff)
 		if port := endpointOf(cell, plan.Study.Load).Port; client && !slices.Contains(out.Ports, port) {
 			out.Ports = append(out.Ports, port)

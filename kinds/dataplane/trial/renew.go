@@ -64,6 +64,15 @@ func (d *deployed) replacePods(ctx context.Context) error {
 			}
 		}
 	}
+	for _, pod := range d.others {
+		if pod.Namespace != d.Namespace { // it is no part of the run
+			continue
+		}
+		old[pod.UID] = true
+		if err := d.Kube.CoreV1().Pods(d.Namespace).Delete(ctx, pod.Name, now); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete pod %s: %w", pod.Name, err)
+		}
+	}
 	for {
 		pods, err := d.Kube.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -47,6 +48,9 @@ func (d *deployed) findShared(ctx context.Context) error {
 				return fmt.Errorf("mesh %s has no proxy that is %s", d.o.Mesh.Name(), p.Noun)
 			}
 			if p.Place != record.PlaceNode {
+				if proxies.Namespace == "" { // those of the run alone
+					proxies.Namespace = d.Namespace
+				}
 				if err := d.find(ctx, d.others, part, p.Place, proxies, ""); err != nil {
 					return err
 				}
@@ -93,9 +97,13 @@ func (d *deployed) find(ctx context.Context, into map[string]site.Pod, key strin
 			}
 			return nil
 		}
-		if wake.Pause(ctx, toldLook) != nil {
-			return err
+		if wake.Pause(ctx, toldLook) == nil {
+			continue
 		}
+		if proxies.Hint != "" {
+			err = errs.WithHint(err, "%s", proxies.Hint)
+		}
+		return err
 	}
 }
 

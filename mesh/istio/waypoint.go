@@ -1,0 +1,183 @@
+package istio
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Names of waypoints. See istio.io/docs, "Configure waypoint proxies".
+const (
+	gatewayAPI       = "gateway.networking.k8s.io/v1"
+	gatewayNameLabel = "gateway.networking.k8s.io/gateway-name"
+	waypointClass    = "istio-waypoint"
+	// waypointName is of the Gateway, and by it of its Deployment and Service.
+	waypointName = "waypoint"
+	// useWaypoint is the label of a Service whose requests a waypoint takes.
+	useWaypoint = "istio.io/use-waypoint"
+	hbonePort   = 15008
+)
+
+// waypointStats are the statistics that Verify needs, of the clusters behind which a
+// Service's pods are.
+const waypointStats = `cluster\.inbound-vip\|.*\.(upstream_rq_total|upstream_cx_total)`
+
+// waypoints are the proxies that istiod makes of the Gateway of [Mesh.waypoint].
+func (m *Mesh) waypoints() mesh.Proxies {
+	return mesh.Proxies{Namespace: m.namespace, Selector: gatewayNameLabel + "=" + waypointName, Containers: []string{proxyContainer}, AdminPort: adminPort,
+		Admin: func(client *http.Client) mesh.Admin { return observe.EnvoyAdmin{HTTPClient: client} },
+		Stats: "^" + waypointStats + "$",
+		Hint: fmt.Sprintf("kubectl -n %[1]s get gateway %[2]s -o yaml: its status says whether istiod made a waypoint of it; kubectl -n %[1]s logs deployment/%[2]s: "+
+			"what its Envoy refused of istiod's configuration", m.namespace, waypointName),
+	}
+}
+
+// waypoint are the objects that give a namespace a waypoint for Services: a Gateway, of
+// which istiod makes a Deployment and a Service, and where the proxies are upstream
+// Envoys, what those cannot load taken out of its configuration.
+func (m *Mesh) waypoint(namespace string) []*unstructured.Unstructured {
+	labels := map[string]any{"istio.io/waypoint-for": "service"}
+	if !m.Revision.isDefault() {
+		labels[revisionLabel] = m.Revision.Name
+	}
+	gateway := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": gatewayAPI, "kind": "Gateway",
+		"metadata": map[string]any{"name": waypointName, "namespace": namespace, "labels": labels},
+		"spec": map[string]any{
+			"gatewayClassName": waypointClass,
+			"infrastructure": map[string]any{"annotations": map[string]any{
+				"proxy.istio.io/config": fmt.Sprintf(`{"proxyStatsMatcher": {"inclusionRegexps": [%q]}}`, waypointStats),
+			}},
+			"listeners": []any{map[string]any{"name": "mesh", "port": int64(hbonePort), "protocol": "HBONE"}},
+		},
+	}}
+	if m.upstream {
+		return []*unstructured.Unstructured{upstreamWaypoint(namespace), gateway}
+	}
+	return []*unstructured.Unstructured{gateway}
+}
+
+// upstreamWaypoint has a waypoint's listeners be such as an upstream Envoy loads. istiod
+// 1.31 puts two of Istio's own filters into them whatever it is told, which find out for
+// telemetry who the peers are, and has a third, of Envoy's, keep three values as
+// objects of a kind that Istio's Envoy has: istio.hashable_string, which is Envoy's own
+// envoy.hashable_string by another name. It also adds two listeners for other networks,
+// which keep another kind of Istio's, though a mesh has one network. See
+// pilot/pkg/networking/core, listener_waypoint.go, pilot/pkg/xds/filters, and
+// ShouldCreateDoubleHBONEResources in pilot/pkg/model.
+func upstreamWaypoint(namespace string) *unstructured.Unstructured {
+	patch := func(to string, listener, patch map[string]any) any {
+		return map[string]any{"applyTo": to, "patch": patch, "match": map[string]any{
+			"context": "SIDECAR_INBOUND", "listener": listener}} // which a waypoint's listeners count as
+	}
+	filter := func(name string) map[string]any {
+		return map[string]any{"filterChain": map[string]any{"filter": map[string]any{"name": managerFilter, "subFilter": map[string]any{"name": name}}}}
+	}
+	remove := map[string]any{"operation": "REMOVE"}
+	var kept []any
+	for _, v := range [][3]string{
+		{"envoy.filters.listener.original_dst.local_ip", "", "%REQ(:AUTHORITY)%"},
+		{"io.istio.connect_authority", hashableString, "%REQ(:AUTHORITY)%"},
+		{"envoy.filters.listener.original_dst.remote_ip", "", "%DOWNSTREAM_REMOTE_ADDRESS%"},
+		{"io.istio.peer_principal", hashableString, "%DOWNSTREAM_PEER_URI_SAN%"},
+		{"io.istio.local_principal", hashableString, "%DOWNSTREAM_LOCAL_URI_SAN%"},
+	} {
+		value := map[string]any{"object_key": v[0], "shared_with_upstream": "ONCE",
+			"format_string": map[string]any{"text_format_source": map[string]any{"inline_string": v[2]}}}
+		if v[1] != "" {
+			value["factory_key"] = v[1]
+		}
+		kept = append(kept, value)
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "networking.istio.io/v1alpha3", "kind": "EnvoyFilter",
+		"metadata": map[string]any{"name": waypointName, "namespace": namespace},
+		"spec": map[string]any{
+			"targetRefs": []any{map[string]any{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": waypointName}},
+			"configPatches": []any{
+				patch("LISTENER", map[string]any{"name": "inner_connect_originate"}, remove),
+				patch("LISTENER", map[string]any{"name": "outer_connect_originate"}, remove),
+				patch("HTTP_FILTER", filter("waypoint_downstream_peer_metadata"), remove),
+				patch("HTTP_FILTER", filter("waypoint_upstream_peer_metadata"), remove),
+				patch("HTTP_FILTER", filter("connect_authority"), map[string]any{"operation": "REPLACE", "value": map[string]any{"name": "connect_authority",
+					"typed_config": map[string]any{"@type": envoyTypes + "filters.http.set_filter_state.v3.Config", "on_request_headers": kept}}}),
+			},
+		},
+	}}
+}
+
+const hashableString = "envoy.hashable_string"
+
+// waypointChecks prove that the waypoint passed each request on to the server's Service.
+func waypointChecks(e mesh.Evidence) []record.Check {
+	p := e.Read(record.PartWaypoint)
+	if !e.Way.Has(record.PartWaypoint) || p == nil {
+		return nil
+	}
+	of := "http"
+	if e.Endpoint.Opaque {
+		of = "tcp"
+	}
+	prefix := fmt.Sprintf("cluster.inbound-vip|%d|%s|%s.%s.svc.", e.Endpoint.Port, of, e.Endpoint.Service, e.Endpoint.Namespace)
+	return passed("waypoint-requests", e, p.Rise, prefix, "the waypoint")
+}
+
+// toWaypoint are the labels of the series that the client's ztunnel has of connections
+// to a Service by way of its waypoint.
+func toWaypoint(to mesh.Endpoint) map[string]string {
+	return map[string]string{"reporter": asSource, "destination_workload": waypointName, "destination_workload_namespace": to.Namespace,
+		"destination_service_name": to.Service}
+}
+
+// fromWaypoint checks what the waypoint sent to the server's ztunnel. The connections
+// are its own, which it keeps between trials, and so are the requests' headers.
+func fromWaypoint(e mesh.Evidence, p *mesh.Passed, to map[string]string) []record.Check {
+	bytes := func() float64 {
+		return mesh.SumSeries(p.Rise, sentTotal, to) + mesh.SumSeries(p.Rise, receivedTotal, to)
+	}
+	all := bytes()
+	to["connection_security_policy"] = "mutual_tls"
+	return []record.Check{
+		mesh.Expect("server-hbone", bytes(), all, 0, "bytes through ztunnel on the server's side that came over HBONE, with mutual TLS"),
+		weighed(record.SideServer, e, all),
+	}
+}
+
+// isUpstream says that the proxies of an Istio are upstream Envoys: those of the images
+// that are built here are.
+func (f AsFound) isUpstream() bool {
+	return slices.ContainsFunc(f.Components(), func(c record.Component) bool { return c.Name == "istiod" && c.Version == components.IstioTag })
+}
+
+// readWaypoint looks for the definitions by which a waypoint is asked for.
+func (f *AsFound) readWaypoint(ctx context.Context, kube kubernetes.Interface) error {
+	served, err := kube.Discovery().ServerResourcesForGroupVersion(ctx, gatewayAPI)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("istio: look for the Gateway API (%s): %w", gatewayAPI, err)
+	}
+	f.gateways = slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Kind == "Gateway" })
+	return nil
+}
+
+// refuseWaypoint is the part of Refuse for requests that pass a waypoint.
+func (f AsFound) refuseWaypoint() error {
+	if f.gateways {
+		return nil
+	}
+	return errs.WithHint(errs.Usage("istio: there can be no waypoint: the cluster has no definition of the Gateway API's Gateway (%s)", gatewayAPI), notAmbient+", and the Gateway API's definitions")
+}
