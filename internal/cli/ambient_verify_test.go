@@ -344,22 +344,12 @@ func TestAmbientGraph(t *testing.T) {
 			}
 		}
 		carried++
-		if s := trial.Scenario; proved != 12 || s.NodeProxies != 1 || s.CPU[record.PartNode].TotalS() <= 0 || s.Memory[record.PartNode] < 1<<20 {
+		if s := trial.Scenario; proved < 12 || s.NodeProxies != 1 || s.CPU[record.PartNode].TotalS() <= 0 || s.Memory[record.PartNode] < 1<<20 {
 			t.Errorf("trial %s: %d checks of ztunnel, %d of them used %+v and have %d bytes", trial.ID, proved, s.NodeProxies, s.CPU[record.PartNode], s.Memory[record.PartNode])
 		}
 	}
 	if carried != 2 {
 		t.Errorf("%d trials through ztunnel", carried)
 	}
-	f, err := analyses.All().Analyze(run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"cpu_" + record.PartNode, "memory_" + record.PartNode, study.FindingProxyRequest} {
-		if !slices.ContainsFunc(f.Findings, func(x record.Finding) bool {
-			return x.Name == name && study.Ambient(x.Cell) && x.Verdict != record.VerdictInvalid
-		}) {
-			t.Errorf("no finding %s", name)
-		}
-	}
+	found(t, run, "cpu_"+record.PartNode, "memory_"+record.PartNode, study.FindingProxyRequest)
 }

@@ -131,15 +131,17 @@ func ratePoints(o *analysis.Observations, r *rates, calls float64, y func(s *tri
 // valid, since nothing happens that would change it.
 func proxiesOf(o *analysis.Observations, r *rates) float64 {
 	for _, i := range r.cells {
-		for _, t := range o.Valid(i) {
-			n := t.Scenario.NodeProxies
-			for _, p := range t.Scenario.Pods {
-				if p.Sidecar {
-					n++
-				}
-			}
-			return float64(n)
+		valid := o.Valid(i)
+		if len(valid) == 0 {
+			continue
 		}
+		n := valid[0].Scenario.NodeProxies
+		for _, p := range valid[0].Scenario.Pods {
+			if p.Sidecar {
+				n++
+			}
+		}
+		return float64(n)
 	}
 	return 0
 }
