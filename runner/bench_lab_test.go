@@ -116,7 +116,7 @@ func measured(t *testing.T, code int, out string) {
 var aboutTheMachine = []string{"schedule-lag", "schedule-fit", "schedule-rate", "steady", "generator-cpu", "cpu-edges"}
 
 // attempts is how often a study is run on a machine that stood still meanwhile.
-const attempts = 3
+const attempts = 5
 
 // measure runs a study whose trials all must be what their cells say, and
 // checks them.
