@@ -243,13 +243,20 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 	return out, found
 }
 
-// Add adds what is told to a run's findings. A way that several combinations of other
-// factors share has one finding, though its shares are in each of their tables.
-func Add(f *record.Findings, one record.Sizing, found []record.Finding) {
-	f.Sizings = append(f.Sizings, one)
-	for _, x := range found {
-		if !slices.ContainsFunc(f.Findings, func(o record.Finding) bool { return o.Name == x.Name && o.Cell.Key() == x.Cell.Key() }) {
-			f.Findings = append(f.Findings, x)
+// Add adds what all ways are told to take in the mesh that the study states, if it does.
+// A way that several combinations of other factors share has one finding, though its
+// shares are in each of their tables.
+func Add(o *analysis.Observations, f *record.Findings, ways func(*analysis.Observations) []*Ways) {
+	if o.Plan.Study.Sizing == nil {
+		return
+	}
+	for _, z := range ways(o) {
+		one, found := z.Tell(o, *o.Plan.Study.Sizing)
+		f.Sizings = append(f.Sizings, one)
+		for _, x := range found {
+			if !slices.ContainsFunc(f.Findings, func(o record.Finding) bool { return o.Name == x.Name && o.Cell.Key() == x.Cell.Key() }) {
+				f.Findings = append(f.Findings, x)
+			}
 		}
 	}
 }

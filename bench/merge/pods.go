@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	httpspdy "k8s.io/apimachinery/pkg/util/httpstream/spdy"
 	"k8s.io/client-go/tools/portforward"
 
+	"github.com/meshtrial/meshtrial/bench/internal/child"
 	"github.com/meshtrial/meshtrial/load/control"
 )
 
@@ -25,17 +25,11 @@ const podsMode = "pods"
 
 // servePods prints its address and serves until in ends.
 func servePods(ctx context.Context, in io.Reader, out io.Writer) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		_, _ = io.Copy(io.Discard, in) // waits for the end
-		cancel()
-	}()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(out, l.Addr())
+	return child.Serve(ctx, in, out, serveAPI)
+}
+
+// serveAPI serves until ctx ends.
+func serveAPI(ctx context.Context, l net.Listener) error {
 	inside := &forwarded{conns: make(chan net.Conn), done: ctx.Done()}
 	handler := http.NewServeMux()
 	handler.Handle("/", control.NewServer(ctx, "bench").Handler())

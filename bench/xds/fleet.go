@@ -23,18 +23,9 @@ const fleetMode = "fleet"
 // serveFleet prints the address of a control server and runs its fleets until
 // in ends.
 func serveFleet(ctx context.Context, in io.Reader, out io.Writer) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		_, _ = io.Copy(io.Discard, in) // waits for the end
-		cancel()
-	}()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(out, l.Addr())
-	return control.NewServer(ctx, "bench").Serve(l)
+	return child.Serve(ctx, in, out, func(ctx context.Context, l net.Listener) error {
+		return control.NewServer(ctx, "bench").Serve(l)
+	})
 }
 
 // fleet is a process with simulated sidecars.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -52,3 +53,20 @@ func Start(ctx context.Context, mode string) (*Process, error) {
 
 // Close ends the process and waits for it.
 func (p *Process) Close() error { return errors.Join(p.stdin.Close(), p.cmd.Wait()) }
+
+// Serve is what the process does: it prints the address that it listens at and serves there
+// until in ends. serve returns when its context ends.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, serve func(context.Context, net.Listener) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, in) // waits for the end
+		cancel()
+	}()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, l.Addr())
+	return serve(ctx, l)
+}

@@ -13,14 +13,7 @@ import (
 
 // addSizing sets the ways of carrying requests side by side in the stated mesh.
 func addSizing(o *analysis.Observations, f *record.Findings) {
-	m := o.Plan.Study.Sizing
-	if m == nil {
-		return
-	}
-	for _, z := range carriedWays(o) {
-		one, found := z.Tell(o, *m)
-		carrying.Add(f, one, found)
-	}
+	carrying.Add(o, f, carriedWays)
 }
 
 // carriedWays are the ways of the cells that differ in the rate, by their other factors.

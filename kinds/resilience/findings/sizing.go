@@ -15,14 +15,7 @@ import (
 
 // addSizing sets the meshes' ways of carrying requests side by side in the stated mesh.
 func addSizing(o *analysis.Observations, f *record.Findings) {
-	m := o.Plan.Study.Sizing
-	if m == nil {
-		return
-	}
-	for _, z := range graphWays(o) {
-		one, found := z.Tell(o, *m)
-		carrying.Add(f, one, found)
-	}
+	carrying.Add(o, f, graphWays)
 }
 
 // rates are cells of a plan that differ in the rate alone.
