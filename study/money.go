@@ -1,10 +1,6 @@
 package study
 
 import (
-	"strings"
-
-	"github.com/invopop/jsonschema"
-
 	"github.com/meshtrial/meshtrial/capacity/money"
 	"github.com/meshtrial/meshtrial/finding"
 )
@@ -26,10 +22,12 @@ func (s *Study) MoneyUnit() string {
 	return s.Money.Currency + "/month"
 }
 
-// moneyValue is the section money.
-type moneyValue struct{ to **money.Mesh }
+// moneySection is the section money: a mesh and its prices.
+func moneySection(to **money.Mesh) statedValue[money.Mesh] {
+	return statedValue[money.Mesh]{to, money.Published, moneyFields}
+}
 
-func (v moneyValue) object(m *money.Mesh) object {
+func moneyFields(m *money.Mesh) object {
 	const most = 1e15
 	return object{name: "money", flow: true, fields: []field{
 		{name: "rps", doc: "Requests per second that enter the mesh, all services together.", value: floatValue{to: &m.RPS, high: most}},
@@ -41,36 +39,4 @@ func (v moneyValue) object(m *money.Mesh) object {
 		{name: "gb_month", doc: "Price per GB-month of memory (10^9 bytes).", value: floatValue{to: &m.GBMonth, high: most}},
 		{name: "currency", doc: "Currency of the prices, such as USD.", value: textValue{to: &m.Currency, pattern: reCurrency, hint: "one to eight letters, as USD"}},
 	}}
-}
-
-func (v moneyValue) decode(d *decoder, n *node) {
-	m := money.Published()
-	before := len(d.errs)
-	v.object(&m).decode(d, n)
-	if len(d.errs) > before {
-		return
-	}
-	if err := m.Check(); err != nil {
-		name, _, _ := strings.Cut(err.Error(), " ")
-		pos := n.pos
-		if field := n.get(name); field != nil {
-			pos = field.pos
-		}
-		d.fail(pos, "", "%v", err)
-		return
-	}
-	*v.to = &m
-}
-
-func (v moneyValue) encode() *node {
-	if *v.to == nil {
-		return nil
-	}
-	m := **v.to
-	return v.object(&m).encode()
-}
-
-func (v moneyValue) schema() *jsonschema.Schema {
-	m := money.Published()
-	return v.object(&m).schema()
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/capacity/money"
-	"github.com/meshtrial/meshtrial/capacity/sizing"
 	"github.com/meshtrial/meshtrial/finding"
 )
 
@@ -101,12 +99,8 @@ func writeFields(b *strings.Builder, o object, prefix string) {
 			writeFields(b, v.section(), prefix+f.name+".")
 		case stopValue:
 			writeFields(b, v.object(&Stop{}), prefix+f.name+".")
-		case moneyValue:
-			m := money.Published()
-			writeFields(b, v.object(&m), prefix+f.name+".")
-		case sizingValue:
-			m := sizing.Default()
-			writeFields(b, v.object(&m), prefix+f.name+".")
+		case interface{ presets() object }: // what the study states
+			writeFields(b, v.presets(), prefix+f.name+".")
 		case profileValue:
 			p := DefaultProfiling()
 			writeFields(b, v.object(&p), prefix+f.name+".")

@@ -2,9 +2,6 @@ package study
 
 import (
 	"slices"
-	"strings"
-
-	"github.com/invopop/jsonschema"
 
 	"github.com/meshtrial/meshtrial/capacity/sizing"
 	"github.com/meshtrial/meshtrial/finding"
@@ -32,10 +29,12 @@ func sizingFindings() []finding.Def {
 	}
 }
 
-// sizingValue is the section sizing.
-type sizingValue struct{ to **sizing.Mesh }
+// sizingSection is the section sizing.
+func sizingSection(to **sizing.Mesh) statedValue[sizing.Mesh] {
+	return statedValue[sizing.Mesh]{to, sizing.Default, sizingFields}
+}
 
-func (v sizingValue) object(m *sizing.Mesh) object {
+func sizingFields(m *sizing.Mesh) object {
 	const most = 1e9
 	return object{name: "sizing", flow: true, fields: []field{
 		{name: "pods", doc: "Pods in the mesh.", value: floatValue{to: &m.Pods, high: most}},
@@ -44,38 +43,6 @@ func (v sizingValue) object(m *sizing.Mesh) object {
 		{name: "l7", doc: "Share of requests that need more than a node's proxy does, as routing, retries or policy by what is in them: in an ambient mesh they pass a waypoint.", value: statedPortion{portionValue{&m.L7}}},
 		{name: "waypoints", doc: "Proxies of waypoints, all together, where requests pass any.", value: floatValue{to: &m.Waypoints, high: most}},
 	}}
-}
-
-func (v sizingValue) decode(d *decoder, n *node) {
-	m := sizing.Default()
-	before := len(d.errs)
-	v.object(&m).decode(d, n)
-	if len(d.errs) > before {
-		return
-	}
-	if err := m.Check(); err != nil {
-		name, _, _ := strings.Cut(err.Error(), " ")
-		pos := n.pos
-		if field := n.get(name); field != nil {
-			pos = field.pos
-		}
-		d.fail(pos, "", "%v", err)
-		return
-	}
-	*v.to = &m
-}
-
-func (v sizingValue) encode() *node {
-	if *v.to == nil {
-		return nil
-	}
-	m := **v.to
-	return v.object(&m).encode()
-}
-
-func (v sizingValue) schema() *jsonschema.Schema {
-	m := sizing.Default()
-	return v.object(&m).schema()
 }
 
 // statedPortion is a portion that is written although it is 0%.
