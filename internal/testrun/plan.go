@@ -203,7 +203,7 @@ func verifyTest(pkg string, names []string) job {
 
 // goTest is a job that runs packages' tests.
 func goTest(name string, packages []string, flags ...string) job {
-	command := append([]string{"go", "test", "-json", "-vet=off", "-timeout", "50m"}, flags...)
+	command := append([]string{"go", "test", "-json", "-vet=off", "-timeout", "80m"}, flags...)
 	for _, p := range packages {
 		command = append(command, module+p)
 	}
