@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime"
 	"sync"
 
 	"github.com/vishvananda/netlink"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/internal/thread"
 )
 
 // namespace is a network namespace, held open.
@@ -36,34 +36,12 @@ func openNamespace(path string) (*namespace, error) {
 
 // do runs f on a thread in the namespace. The thread ends with f.
 func (n *namespace) do(f func() error) error {
-	failed := make(chan error, 1)
-	go apart(func() {
+	return thread.Apart(func() error {
 		if err := unix.Setns(int(n.Fd()), unix.CLONE_NEWNET); err != nil {
-			failed <- fmt.Errorf("enter network namespace: %w", err)
-			return
+			return fmt.Errorf("enter network namespace: %w", err)
 		}
-		failed <- f()
+		return f()
 	})
-	return <-failed
-}
-
-// apart runs f on a thread that nothing else will run on, and that ends with
-// the goroutine. It is never the first thread of the process: that would not
-// end, and its namespace is what /proc shows as the process's.
-func apart(f func()) {
-	runtime.LockOSThread()
-	if unix.Gettid() != unix.Getpid() {
-		f()
-		return
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // another one, while this is held
-		f()
-	}()
-	<-done
-	runtime.UnlockOSThread()
 }
 
 // pod opens the network namespace of a pod. One that others than the pod are
@@ -194,25 +172,19 @@ func (p processes) namespaces() ([]*namespace, error) {
 // scratch makes a network namespace with nothing in it but a loopback
 // interface that has the given addresses. It is gone once it is closed.
 func scratch(addresses ...string) (*namespace, error) {
-	type result struct {
-		ns  *namespace
-		err error
-	}
-	made := make(chan result, 1)
-	go apart(func() {
+	var made *namespace
+	err := thread.Apart(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			made <- result{err: fmt.Errorf("make a network namespace: %w", err)}
-			return
+			return fmt.Errorf("make a network namespace: %w", err)
 		}
-		err := raiseLoopback(addresses)
-		var ns *namespace
-		if err == nil {
-			ns, err = openNamespace("/proc/thread-self/ns/net")
+		if err := raiseLoopback(addresses); err != nil {
+			return err
 		}
-		made <- result{ns, err}
+		var err error
+		made, err = openNamespace("/proc/thread-self/ns/net")
+		return err
 	})
-	r := <-made
-	return r.ns, r.err
+	return made, err
 }
 
 func raiseLoopback(addresses []string) error {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/internal/thread"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/record"
@@ -281,36 +281,28 @@ func killed(t *testing.T, m labtest.Machine, l *local.Lab, status *local.Status,
 // probed are the addresses in the node agent's sets in the network of a process: those of
 // the pods that are in the mesh.
 func probed(t *testing.T, pid int) []string {
-	type answer struct {
-		addresses []string
-		err       error
-	}
-	done := make(chan answer, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
-		var a answer
+	var addresses []string
+	err := thread.Apart(func() error {
 		namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
-		if err == nil {
-			defer namespace.Close()
-			err = unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET)
+		if err != nil {
+			return err
 		}
-		var sets []netlink.IPSetResult
-		if err == nil {
-			sets, err = netlink.IpsetListAll()
+		defer namespace.Close()
+		if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
+			return err
 		}
+		sets, err := netlink.IpsetListAll()
 		for _, set := range sets {
 			for _, entry := range set.Entries {
-				a.addresses = append(a.addresses, set.SetName+" "+entry.IP.String())
+				addresses = append(addresses, set.SetName+" "+entry.IP.String())
 			}
 		}
-		a.err = err
-		done <- a
-	}()
-	a := <-done
-	if a.err != nil {
-		t.Fatal(a.err)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return a.addresses
+	return addresses
 }
 
 // A graph of services in an ambient mesh is compared with itself with sidecars and without

@@ -5,13 +5,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/internal/thread"
 )
 
 func take(t *testing.T, o Options) *Snapshot {
@@ -102,27 +103,23 @@ func TestIPSets(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("sets of addresses take root")
 	}
-	done := make(chan error, 1)
 	var found []string
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread, and its network, end with this goroutine
-		done <- func() error {
-			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-				return err
-			}
-			before, after := &Snapshot{kinds: map[string]map[string]bool{}}, &Snapshot{kinds: map[string]map[string]bool{}}
-			err := before.ipsets()
-			if err == nil {
-				err = netlink.IpsetCreate("left", "hash:ip", netlink.IpsetCreateOptions{Family: unix.AF_INET})
-			}
-			if err == nil {
-				err = after.ipsets()
-			}
-			found = after.New(before)
+	err := thread.Apart(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return err
-		}()
-	}()
-	if err := <-done; err != nil {
+		}
+		before, after := &Snapshot{kinds: map[string]map[string]bool{}}, &Snapshot{kinds: map[string]map[string]bool{}}
+		err := before.ipsets()
+		if err == nil {
+			err = netlink.IpsetCreate("left", "hash:ip", netlink.IpsetCreateOptions{Family: unix.AF_INET})
+		}
+		if err == nil {
+			err = after.ipsets()
+		}
+		found = after.New(before)
+		return err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if len(found) != 1 || found[0] != "ipset left (hash:ip)" {

@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/net/http/httpproxy"
 	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/internal/thread"
 )
 
 // egressAddress is where containerd finds its HTTP proxy: on the loopback of
@@ -91,21 +93,16 @@ func (h hostNetwork) DialContext(ctx context.Context, network, address string) (
 }
 
 func (h hostNetwork) dialIP(ctx context.Context, network, address string) (net.Conn, error) {
-	type result struct {
-		conn net.Conn
-		err  error
-	}
-	done := make(chan result, 1)
-	onOwnThread(func() {
+	var conn net.Conn
+	err := thread.Apart(func() error {
 		if err := unix.Setns(h.namespace, unix.CLONE_NEWNET); err != nil {
-			done <- result{err: fmt.Errorf("enter the host's network: %w", err)}
-			return
+			return fmt.Errorf("enter the host's network: %w", err)
 		}
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		done <- result{conn, err}
+		var err error
+		conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
+		return err
 	})
-	r := <-done // the dial heeds ctx
-	return r.conn, r.err
+	return conn, err
 }
 
 // serve answers until the listener is closed.

@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/internal/thread"
 )
 
 // startEgress serves an egress and returns a client that goes through it.
@@ -112,38 +114,21 @@ func TestHostNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer here.Close()
-	result := make(chan error, 2)
-	onOwnThread(func() {
+	err = thread.Apart(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			result <- err
-			return
+			return err
 		}
-		_, err := net.Dial("tcp", listener.Addr().String())
-		if err == nil {
-			err = errors.New("the new namespace reaches the old one's loopback")
-		} else {
-			err = nil
+		if conn, err := net.Dial("tcp", listener.Addr().String()); err == nil {
+			conn.Close()
+			return errors.New("the new namespace reaches the old one's loopback")
 		}
-		result <- err
 		conn, err := hostNetwork{namespace: int(here.Fd())}.DialContext(context.Background(), "tcp", listener.Addr().String())
 		if err == nil {
 			conn.Close()
 		}
-		result <- err
+		return err
 	})
-	for range 2 {
-		if err := <-result; err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-func TestOwnThreadIsNotTheFirst(t *testing.T) {
-	for range 50 {
-		tid := make(chan int, 1)
-		onOwnThread(func() { tid <- unix.Gettid() })
-		if got := <-tid; got == os.Getpid() {
-			t.Fatal("the process's first thread was used")
-		}
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/internal/thread"
 )
 
 // The folders of a node's network hold what the lab's has whenever the node starts,
@@ -21,9 +23,7 @@ func TestLayNetwork(t *testing.T) {
 	put(t, filepath.Join(s.CNI, "ptp"), "a plugin")
 	put(t, filepath.Join(s.Dir.conf("cni"), "10-lab.conflist"), "{}")
 	for range 2 { // the node starts, dies and starts again
-		result := make(chan error, 1)
-		onOwnThread(func() { result <- laidOut(t, s) })
-		if err := <-result; err != nil {
+		if err := thread.Apart(func() error { return laidOut(t, s) }); err != nil {
 			t.Fatal(err)
 		}
 	}

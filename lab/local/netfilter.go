@@ -7,6 +7,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/internal/thread"
 )
 
 // extension is a match or a target of iptables.
@@ -32,11 +34,9 @@ const ambientModules = "ip_set ip_set_hash_ip xt_set nft_compat xt_owner xt_mark
 func tryAmbient() error { return tryRules(ambientExtensions) }
 
 func tryRules(extensions []extension) error {
-	result := make(chan error, 1)
-	onOwnThread(func() {
+	return thread.Apart(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			result <- fmt.Errorf("make a network namespace: %w", err)
-			return
+			return fmt.Errorf("make a network namespace: %w", err)
 		}
 		var all []error
 		for name, family := range map[string]uint8{"meshtrial-try": unix.AF_INET, "meshtrial-try6": unix.AF_INET6} {
@@ -50,9 +50,8 @@ func tryRules(extensions []extension) error {
 				all = append(all, err)
 			}
 		}
-		result <- errors.Join(all...)
+		return errors.Join(all...)
 	})
-	return <-result
 }
 
 // tryExtension asks whether rules may have a match or a target. The node agent's iptables

@@ -9,6 +9,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/internal/thread"
 )
 
 // The network of several nodes: each has a link of its own to the lab's init,
@@ -107,13 +109,10 @@ func inNetwork(pid int, f func() error) error {
 		return err
 	}
 	defer namespace.Close()
-	done := make(chan error, 1)
-	onOwnThread(func() {
-		err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET)
-		if err == nil {
-			err = f()
+	return thread.Apart(func() error {
+		if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
+			return err
 		}
-		done <- err
+		return f()
 	})
-	return <-done
 }

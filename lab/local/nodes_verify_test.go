@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/internal/thread"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
 )
@@ -143,22 +143,15 @@ func get(ctx context.Context, status *local.Status, pod *corev1.Pod, host string
 	}
 	defer namespace.Close()
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-		type result struct {
-			conn net.Conn
-			err  error
-		}
-		done := make(chan result, 1)
-		go func() {
-			runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		var conn net.Conn
+		err := thread.Apart(func() error {
 			err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET)
-			var conn net.Conn
 			if err == nil {
 				conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
 			}
-			done <- result{conn, err}
-		}()
-		r := <-done
-		return r.conn, r.err
+			return err
+		})
+		return conn, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

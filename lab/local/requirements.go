@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/doctor"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/thread"
 )
 
 // What a lab needs at least.
@@ -274,37 +274,12 @@ func tryInside(cache string) error {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	result := make(chan error, 1)
-	onOwnThread(func() {
-		result <- func() error {
-			if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET); err != nil {
-				return fmt.Errorf("make namespaces: %w", err)
-			}
-			return errors.Join(tryOverlay(scratch), tryVeth(), tryNftables())
-		}()
-	})
-	return <-result
-}
-
-// onOwnThread starts f on a thread that ends with it, so that f may change
-// the thread's namespaces. It is never the process's first thread, which
-// would not end, and whose namespaces stand for the whole process in /proc.
-func onOwnThread(f func()) {
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() != os.Getpid() {
-			f() // never unlocked: the thread ends with this goroutine
-			return
+	return thread.Apart(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("make namespaces: %w", err)
 		}
-		done := make(chan struct{})
-		go func() { // on another thread, as this one is taken
-			defer close(done)
-			runtime.LockOSThread()
-			f()
-		}()
-		<-done
-		runtime.UnlockOSThread()
-	}()
+		return errors.Join(tryOverlay(scratch), tryVeth(), tryNftables())
+	})
 }
 
 func tryOverlay(dir string) error {

@@ -15,6 +15,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/internal/thread"
 )
 
 var testTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -235,13 +237,15 @@ func TestSweepsAtOnce(t *testing.T) {
 		defer endTurn()
 		swept := make(chan error, len(labs))
 		for _, p := range labs {
-			onOwnThread(func() {
-				err := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET)
-				if err == nil {
-					err = sweep(t.Context(), p)
-				}
-				swept <- err
-			})
+			go func() {
+				swept <- thread.Apart(func() error {
+					err := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET)
+					if err == nil {
+						err = sweep(t.Context(), p)
+					}
+					return err
+				})
+			}()
 		}
 		var all []error
 		for end := time.Now().Add(20 * time.Second); othersRun(nil); time.Sleep(10 * time.Millisecond) {
@@ -259,9 +263,7 @@ func TestSweepsAtOnce(t *testing.T) {
 		}
 		return errors.Join(all...)
 	}
-	done := make(chan error, 1)
-	onOwnThread(func() { done <- sweepAll() })
-	if err := <-done; err != nil {
+	if err := thread.Apart(sweepAll); err != nil {
 		t.Fatal(err)
 	}
 	if skip != "" {
