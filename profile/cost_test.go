@@ -54,6 +54,13 @@ func TestCentres(t *testing.T) {
 		"<rustls::conn::Reader as std::io::Read>::read":                                         "TLS: TLS",
 		"linkerd_app_outbound::http::logical::policy::router":                                   "routing and upstreams: routing and upstreams",
 		"tokio::runtime::scheduler::multi_thread::worker::Context::run":                         "event loop: event loop",
+		"ztunnel::proxy::outbound::OutboundConnection::proxy::{{closure}}":                      "routing and upstreams: routing and upstreams",
+		"<ztunnel::proxy::h2::client::H2ConnectClient>::send_request":                           "codec: HTTP/2",
+		"ztunnel::copy::copy_buf::{{closure}}":                                                  "connections and buffers: connections and buffers",
+		"ztunnel::proxy::metrics::Metrics::record":                                              "statistics: statistics",
+		"aws_lc_0_33_0_x25519_scalar_mult_generic_s2n_bignum":                                   "TLS: TLS",
+		// As a perf prints them that writes no names as sources have them.
+		"_ZN102_$LT$ztunnel..proxy..inbound..InboundCertProvider$u20$as$u20$ztunnel..tls..lib..ServerCertProvider$GT$10fetch_cert28_$u7b$$u7b$closure$u7d$$u7d$17h80764f7243e26da5E": "routing and upstreams: routing and upstreams",
 		"runtime.scanobject": "language runtime: garbage collection",
 		"istio.io/istio/pilot/pkg/xds.(*DiscoveryServer).Push": "making and sending configuration: pushing",
 		"tcp_sendmsg_[k]":             "kernel: network",

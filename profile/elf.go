@@ -24,8 +24,8 @@ type ELF struct {
 	Type    string
 	Go      bool // made by Go, whose runtime holds names of its own
 	Text    Segment
-	// Exports are the sizes of the exported functions, in bytes; only of a
-	// binary of [TypeExports].
+	// Exports are the sizes of the exported functions, in bytes, by their names as
+	// frames have them; only of a binary of [TypeExports].
 	Exports map[string]uint64
 }
 
@@ -145,7 +145,8 @@ func exports(f *elf.File) (map[string]uint64, error) {
 			continue
 		}
 		text += end
-		out[string(name[:end])] = max(out[string(name[:end])], s.Size)
+		as := readable(string(name[:end]))
+		out[as] = max(out[as], s.Size)
 	}
 	return out, nil
 }

@@ -86,7 +86,7 @@ func foldedFrame(name string) Frame {
 	case len(name) > 2 && strings.HasPrefix(name, "[") && strings.HasSuffix(name, "]"):
 		f.Module = name
 	default:
-		f.Name = name
+		f.Name = readable(name)
 	}
 	return f
 }

@@ -58,6 +58,10 @@ func TestPerfScript(t *testing.T) {
 		{name: "inlined frames lie in their caller's module",
 			in:   "x 1/1 2.0: 3 cpu-clock: \n\t 12 inner (inlined)\n\t 12 outer+0x5 (/bin/x)\n\n",
 			want: "x;outer;inner_[i] 1\n"},
+		{name: "Rust's symbols of both kinds, and C++'s",
+			in: "x 1/1 2.0: 3 cpu-clock: \n\t 12 _ZN101_$LT$ztunnel..inpod..config..InPodSocketPortReuseFactory$u20$as$u20$ztunnel..proxy..SocketFactory$GT$8tcp_bind17hb5d23ceabe0bed49E.llvm.42+0x1f (/usr/local/bin/ztunnel)\n" +
+				"\t 13 _RINvMNtCsgEmfK2I1SDS_4core3stre18trim_start_matchesReECsgY6Mt91CT9J_14rustc_demangle+0x2 (/usr/local/bin/ztunnel)\n\t 14 _ZN5Envoy5Event14DispatcherImpl3runENS0_10Dispatcher7RunTypeE+0x2 (/usr/local/bin/envoy)\n\n",
+			want: "x;Envoy::Event::DispatcherImpl::run(Envoy::Event::Dispatcher::RunType);<str>::trim_start_matches::<&str>;<ztunnel::inpod::config::InPodSocketPortReuseFactory as ztunnel::proxy::SocketFactory>::tcp_bind 1\n"},
 		{name: "unknown symbols",
 			in:   "x 1/1 2.0: 3 cpu-clock: \n\t 12 [unknown] (/usr/bin/envoy)\n\t 13 [unknown] ([unknown])\n\n",
 			want: "x;[envoy] 1\n"},

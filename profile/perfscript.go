@@ -27,6 +27,9 @@ var ErrFormat = errors.New("not a profile")
 // the innermost first, and an empty line:
 //
 //	ADDRESS SYMBOL+0xOFFSET (MODULE)
+//
+// Not every perf writes symbols of C++ and Rust as their sources have them: those of
+// Debian print them as they stand in the binary.
 type scriptReader struct {
 	p       *Profile
 	known   map[string]FrameID // symbol and module as they stand in the line
@@ -254,7 +257,7 @@ func (s *scriptReader) frame(line []byte) bool {
 	}
 	symbol, offset := cutOffset(symbol)
 	if string(module) == "inlined" {
-		s.inlined = append(s.inlined, string(symbol))
+		s.inlined = append(s.inlined, readable(string(symbol)))
 		return true
 	}
 	known := s.known
@@ -274,7 +277,7 @@ func (s *scriptReader) frame(line []byte) bool {
 	s.key = key
 	id, ok := known[string(key)]
 	if !ok {
-		f := Frame{Name: string(symbol), Module: string(module), Kernel: kernel, Offset: at}
+		f := Frame{Name: readable(string(symbol)), Module: string(module), Kernel: kernel, Offset: at}
 		if f.Name == "[unknown]" {
 			f.Name = ""
 		}

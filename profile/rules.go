@@ -48,7 +48,7 @@ type rule struct {
 // rules in their order: the first that fits a function counts. Symbols are
 // those of Envoy's source (source/extensions, source/common), of Istio's
 // proxy (source/extensions), of BoringSSL and OpenSSL, nghttp2, V8, of
-// linkerd2-proxy's crates, and of Go's packages.
+// ztunnel's and linkerd2-proxy's crates, and of Go's packages.
 var rules = []rule{
 	// Envoy: Wasm first, whose filters are in the namespace of filters.
 	{match: lazyregexp.New(`proxy_wasm::null_plugin::(?:Plugin::)?(\w+)::`), to: centre{group: GroupWasm}, name: func(s string) string { return s + " (null runtime)" }},
@@ -87,6 +87,15 @@ var rules = []rule{
 	{match: lazyregexp.New(`Envoy::(?:Network|Buffer|Api)::`), to: centre{GroupBuffers, "connections and buffers"}},
 	{match: lazyregexp.New(`Envoy::Event::|^event_base_|^event_process_|^epoll_dispatch|^evmap_|^event_(?:add|del|active|callback)`), to: centre{GroupEventLoop, "event loop"}},
 	{match: lazyregexp.New(`Envoy::(?:Config|Server|Init|Secret|Protobuf)|google::protobuf::`), to: centre{GroupConfig, "configuration and protobuf"}},
+
+	// ztunnel, by the modules of its source. Its libraries are those of linkerd2-proxy.
+	{match: lazyregexp.New(`^<?ztunnel::(?:tls|identity|cert_fetcher)::`), to: centre{GroupTLS, "TLS"}},
+	{match: lazyregexp.New(`^<?ztunnel::proxy::(?:h2|pool)::`), to: centre{GroupCodec, "HTTP/2"}},
+	{match: lazyregexp.New(`^<?ztunnel::(?:proxy::)?metrics::`), to: centre{GroupStats, "statistics"}},
+	{match: lazyregexp.New(`^<?ztunnel::telemetry::`), to: centre{GroupTracing, "tracing and logging"}},
+	{match: lazyregexp.New(`^<?ztunnel::(?:copy|socket)::`), to: centre{GroupBuffers, "connections and buffers"}},
+	{match: lazyregexp.New(`^<?(?:pingora_pool|ztunnel::(?:proxy|proxyfactory|inpod|state|rbac|dns|strng|baggage))::`), to: centre{GroupRouting, "routing and upstreams"}},
+	{match: lazyregexp.New(`^<?ztunnel::(?:xds|config|app|admin|readiness|hyper_util)::`), to: centre{GroupConfig, "configuration and protobuf"}},
 
 	// linkerd2-proxy.
 	{match: lazyregexp.New(`^<?(?:rustls|ring|aws_lc|webpki|tokio_rustls|boring|linkerd_meshtls)`), to: centre{GroupTLS, "TLS"}},
