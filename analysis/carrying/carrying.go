@@ -125,6 +125,9 @@ type Ways struct {
 	Bare    []float64
 	All     []*Way
 	Highest float64 // rate that was measured, requests per second
+	// Mixed names ways that are left out: the proxies of some of their valid trials are
+	// others than those of the rest, and what one takes does not follow from both.
+	Mixed []string
 }
 
 // Of are cells that differ in the rate alone.
@@ -159,7 +162,7 @@ func Sort(all []Of) (out []*Ways) {
 		}
 		z.combine()
 	}
-	return slices.DeleteFunc(out, func(z *Ways) bool { return len(z.All) == 0 })
+	return slices.DeleteFunc(out, func(z *Ways) bool { return len(z.All) == 0 && len(z.Mixed) == 0 })
 }
 
 // agree says that two cells have no factor in which both mean something else.
@@ -251,6 +254,10 @@ func Add(o *analysis.Observations, f *record.Findings, ways func(*analysis.Obser
 		return
 	}
 	for _, z := range ways(o) {
+		f.Warnings = append(f.Warnings, z.mixedWords()...)
+		if len(z.All) == 0 {
+			continue
+		}
 		one, found := z.Tell(o, *o.Plan.Study.Sizing)
 		f.Sizings = append(f.Sizings, one)
 		for _, x := range found {

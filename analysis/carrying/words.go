@@ -94,6 +94,14 @@ func (z *Ways) notes(m sizing.Mesh) (out []string) {
 	return out
 }
 
+// mixedWords say which ways are left out.
+func (z *Ways) mixedWords() (out []string) {
+	for _, name := range z.Mixed {
+		out = append(out, fmt.Sprintf("Where each wins: %s is left out: requests of its valid trials did not all pass the same proxies, as where pods were on one node in some trials and on several in others, and what a proxy takes cannot be told from both together", name))
+	}
+	return out
+}
+
 // has says that some way has proxies at a place.
 func (z *Ways) has(place record.Place) bool {
 	return slices.ContainsFunc(z.All, func(w *Way) bool { _, ok := w.at(place); return ok })

@@ -50,7 +50,7 @@ func Kind() analysis.Kind {
 		},
 		Unfair: unfair,
 		Remarks: func(o *analysis.Observations) []string {
-			return slices.Concat(unsteadyWindows(o), sampledCPU(o), scattered(o), unlikeNodes(o))
+			return slices.Concat(unsteadyWindows(o), sampledCPU(o), scattered(o), mixedWays(o), unlikeNodes(o))
 		},
 		Search: analysis.Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: whose},
 	}

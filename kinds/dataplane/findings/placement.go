@@ -1,7 +1,9 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -75,6 +77,33 @@ func scattered(o *analysis.Observations) []string {
 	}
 	return []string{fmt.Sprintf("placement: Kubernetes put client and server %s trials, so that the way between nodes is in some figures and not in others; --set placement=same-node leaves it out, and the study placement measures it",
 		words.List(parts))}
+}
+
+// mixedWays names the cells whose valid trials' requests did not all pass the same
+// proxies. Figures of one proxy have the trials alone that passed it; those of all
+// together have both.
+func mixedWays(o *analysis.Observations) (out []string) {
+	for i, cell := range o.Plan.Cells {
+		trials := map[string]int{}
+		for _, t := range o.Valid(i) {
+			var passed []string
+			for _, part := range study.WayOfTrial(t).Parts() {
+				p, _ := record.ProxyOf(part)
+				passed = append(passed, p.Noun)
+			}
+			trials[cmp.Or(words.List(passed), "no proxy")]++
+		}
+		if len(trials) < 2 {
+			continue
+		}
+		var parts []string
+		for _, passed := range slices.Sorted(maps.Keys(trials)) {
+			parts = append(parts, fmt.Sprintf("%s in %d", passed, trials[passed]))
+		}
+		out = append(out, fmt.Sprintf("%s: requests passed %s trials: figures of all proxies together mix them, those of one are of its trials alone; --set placement=same-node or placement=other-node has all trials alike",
+			o.Plan.Label(cell), strings.Join(parts, ", and ")))
+	}
+	return out
 }
 
 // unlikeNodes names the nodes that trials ran on where these are different machines:

@@ -39,9 +39,12 @@ func addWay(o *analysis.Observations, z *carrying.Ways, g *track) {
 			z.Highest = max(z.Highest, v)
 		}
 	}
-	way, generators := wayOf(o, g), study.GeneratorsIn(o.Plan.Cells[g.cells[0]])
-	machine := machineSlopes(o, g)
+	way, one := wayOf(o, g)
+	generators, machine := study.GeneratorsIn(o.Plan.Cells[g.cells[0]]), machineSlopes(o, g)
 	switch {
+	case !one:
+		z.Mixed = append(z.Mixed, o.Plan.Cells[g.cells[0]][study.FactorSidecars])
+		return
 	case len(way) == 0:
 		z.Bare = machine
 		return
@@ -70,14 +73,23 @@ func addWay(o *analysis.Observations, z *carrying.Ways, g *track) {
 	z.All = append(z.All, w)
 }
 
-// wayOf is the way of the requests of cells that differ in the rate.
-func wayOf(o *analysis.Observations, g *track) record.Way {
+// wayOf is the way of the requests of cells that differ in the rate; false if valid
+// trials went several.
+func wayOf(o *analysis.Observations, g *track) (way record.Way, one bool) {
+	seen := 0
 	for _, i := range g.cells {
-		if valid := o.Valid(i); len(valid) > 0 {
-			return study.WayOfTrial(valid[0])
+		for _, t := range o.Valid(i) {
+			its := study.WayOfTrial(t)
+			if seen++; seen > 1 && !slices.Equal(its, way) {
+				return nil, false
+			}
+			way = its
 		}
 	}
-	return study.WayOf(o.Plan.Cells[g.cells[0]])
+	if seen == 0 {
+		way = study.WayOf(o.Plan.Cells[g.cells[0]])
+	}
+	return way, true
 }
 
 // passesAt is how often a request that goes a way passes a proxy at a place.

@@ -122,6 +122,31 @@ func TestSizingBorder(t *testing.T) {
 	}
 }
 
+// Trials of one way whose pods were on one node in some blocks and on two in others are
+// not taken together.
+func TestSizingOfTrialsThatWentSeveralWays(t *testing.T) {
+	w := carryingWorld()
+	spoil := w.Spoil
+	w.Spoil = func(t *record.Trial) {
+		spoil(t)
+		if t.Cell["sidecars"] == "ambient" && t.Block == 0 {
+			t.Way = record.Way{record.PartNode, record.PartNode}
+		}
+	}
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, sizingStudy, 6, 5, w))
+	for _, way := range f.Sizings[0].Ways {
+		if way.Name == "ambient" {
+			t.Errorf("%+v", way)
+		}
+	}
+	warnings := strings.Join(f.Warnings, "\n")
+	for _, want := range []string{"Where each wins: ambient is left out", "requests passed the node's proxy in 1, and the proxy of the client's node and the proxy of the server's node in 5 trials"} {
+		if !strings.Contains(warnings, want) {
+			t.Errorf("%q is not in\n%s", want, warnings)
+		}
+	}
+}
+
 // Without an interval nothing is said to win, and what was not measured is named.
 func TestSizingThatCannotSay(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, sizingStudy, 1, 5, carryingWorld()))

@@ -80,9 +80,15 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *rates) {
 	if study.Ambient(cell) {
 		w.Name, p.Place = study.SidecarsAmbient, record.PlaceNode
 	}
-	if p.Count = proxiesOf(o, r); p.Count == 0 {
+	count, one := proxiesOf(o, r)
+	switch {
+	case !one:
+		z.Mixed = append(z.Mixed, w.Name)
+		return
+	case count == 0:
 		return // no trial is valid
 	}
+	p.Count = count
 	w.Proxies = []carrying.Proxies{p}
 	for _, u := range carrying.Uses {
 		if !o.Plan.Study.Measured(u.Measure) {
@@ -120,23 +126,25 @@ func ratePoints(o *analysis.Observations, r *rates, calls float64, y func(s *tri
 	return out
 }
 
-// proxiesOf is how many proxies there are in the cells' trials: of the first that is
-// valid, since nothing happens that would change it.
-func proxiesOf(o *analysis.Observations, r *rates) float64 {
+// proxiesOf is how many proxies there are in each of the cells' valid trials, 0 without
+// any; false if the trials differ, as where pods came to be on other nodes.
+func proxiesOf(o *analysis.Observations, r *rates) (count float64, one bool) {
+	seen := false
 	for _, i := range r.cells {
-		valid := o.Valid(i)
-		if len(valid) == 0 {
-			continue
-		}
-		n := valid[0].Scenario.NodeProxies
-		for _, p := range valid[0].Scenario.Pods {
-			if p.Sidecar {
-				n++
+		for _, t := range o.Valid(i) {
+			n := t.Scenario.NodeProxies
+			for _, p := range t.Scenario.Pods {
+				if p.Sidecar {
+					n++
+				}
 			}
+			if seen && float64(n) != count {
+				return 0, false
+			}
+			seen, count = true, float64(n)
 		}
-		return float64(n)
 	}
-	return 0
+	return count, true
 }
 
 // proxiesMemory is that of all proxies of a trial at its end; NaN if some could not be

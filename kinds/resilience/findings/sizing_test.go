@@ -28,31 +28,7 @@ sizing: {pods: 100, nodes: 10, rps: 1000, l7: 0%}
 // Meshes side by side in one run are side by side in the stated mesh: sidecars of 5 mCPU
 // and 300 us a call, those of Linkerd of 2 and 150, and one ztunnel of 20 and 100.
 func TestSizing(t *testing.T) {
-	f := analyze(t, scenarioRun(t, sizedGraph, 4, func(cell record.Cell, block int) made {
-		return made{events: func(*record.Trial) []record.Event { return nil }, spoil: func(t *record.Trial) {
-			s := t.Scenario
-			rps, err := strconv.ParseFloat(cell[study.FactorRate], 64)
-			if err != nil {
-				panic(err)
-			}
-			cores := map[string]float64{"istio both": 3*0.005 + 300e-6*rps, "istio ambient": 0.02 + 100e-6*rps, "linkerd -": 3*0.002 + 150e-6*rps}[cell[study.FactorMesh]+" "+cell[study.FactorSidecars]]
-			cores *= 1 + []float64{-0.01, 0.01, 0.01, -0.01}[block]
-			s.Scheduled = int64(4 * rps)
-			s.CPU = map[string]record.CPU{record.PartMachine: {UserS: 4 * (0.1 + 50e-6*rps + cores)}}
-			s.Memory = map[string]int64{}
-			sidecar := cell[study.FactorMesh] != study.MeshNone && !study.Ambient(cell)
-			for i := range s.Pods {
-				s.Pods[i].Sidecar, s.Pods[i].GoneNS = sidecar, 0
-			}
-			switch {
-			case study.Ambient(cell):
-				s.NodeProxies, s.CPU[record.PartNode], s.Memory[record.PartNode] = 1, record.CPU{UserS: 4 * cores}, 15e6
-			case sidecar:
-				s.CPU["clients.proxy"], s.CPU["bar.proxy"] = record.CPU{UserS: 3 * cores}, record.CPU{SystemS: cores}
-				s.Memory["clients.proxy"], s.Memory["bar.proxy"] = 50e6, 100e6
-			}
-		}}
-	}))
+	f := sizedFindings(t, func(*record.Trial) {})
 	want := map[string]float64{"istio both": 0.8, "istio ambient": 0.3, "linkerd -": 0.35}
 	memory := map[string]float64{"istio both": 100 * 50e6, "istio ambient": 10 * 15e6, "linkerd -": 100 * 50e6}
 	seen := 0
@@ -81,5 +57,55 @@ func TestSizing(t *testing.T) {
 		if !strings.Contains(strings.Join(f.Sizings[0].Says, "\n"), says) {
 			t.Errorf("%q is not in %q", says, f.Sizings[0].Says)
 		}
+	}
+}
+
+// sizedFindings are of a run in which ways take what TestSizing says; also is what else
+// is the matter with a trial.
+func sizedFindings(t *testing.T, also func(*record.Trial)) record.Findings {
+	t.Helper()
+	return analyze(t, scenarioRun(t, sizedGraph, 4, func(cell record.Cell, block int) made {
+		return made{events: func(*record.Trial) []record.Event { return nil }, spoil: func(t *record.Trial) {
+			s := t.Scenario
+			rps, err := strconv.ParseFloat(cell[study.FactorRate], 64)
+			if err != nil {
+				panic(err)
+			}
+			cores := map[string]float64{"istio both": 3*0.005 + 300e-6*rps, "istio ambient": 0.02 + 100e-6*rps, "linkerd -": 3*0.002 + 150e-6*rps}[cell[study.FactorMesh]+" "+cell[study.FactorSidecars]]
+			cores *= 1 + []float64{-0.01, 0.01, 0.01, -0.01}[block]
+			s.Scheduled = int64(4 * rps)
+			s.CPU = map[string]record.CPU{record.PartMachine: {UserS: 4 * (0.1 + 50e-6*rps + cores)}}
+			s.Memory = map[string]int64{}
+			sidecar := cell[study.FactorMesh] != study.MeshNone && !study.Ambient(cell)
+			for i := range s.Pods {
+				s.Pods[i].Sidecar, s.Pods[i].GoneNS = sidecar, 0
+			}
+			switch {
+			case study.Ambient(cell):
+				s.NodeProxies, s.CPU[record.PartNode], s.Memory[record.PartNode] = 1, record.CPU{UserS: 4 * cores}, 15e6
+			case sidecar:
+				s.CPU["clients.proxy"], s.CPU["bar.proxy"] = record.CPU{UserS: 3 * cores}, record.CPU{SystemS: cores}
+				s.Memory["clients.proxy"], s.Memory["bar.proxy"] = 50e6, 100e6
+			}
+			also(t)
+		}}
+	}))
+}
+
+// Trials whose pods were on one node in some blocks and on two in others are not taken
+// together.
+func TestSizingOfPodsOnOtherNodes(t *testing.T) {
+	f := sizedFindings(t, func(trial *record.Trial) {
+		if trial.Scenario.NodeProxies > 0 && trial.Block == 1 {
+			trial.Scenario.NodeProxies = 2
+		}
+	})
+	for _, w := range f.Sizings[0].Ways {
+		if w.Name == "ambient" {
+			t.Errorf("%+v", w)
+		}
+	}
+	if got := strings.Join(f.Warnings, "\n"); !strings.Contains(got, "Where each wins: ambient is left out") {
+		t.Errorf("%q", got)
 	}
 }
