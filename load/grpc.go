@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -31,6 +32,10 @@ type grpcCaller struct {
 	header  metadata.MD
 	own     own
 	keep    bool
+	// begun are connections that were begun since somebody looked: the library makes one
+	// anew by itself where the other side has closed it, and sends requests once more that
+	// were not taken.
+	begun atomic.Int64
 
 	mu     sync.Mutex
 	conn   *grpc.ClientConn
@@ -51,7 +56,10 @@ func newGRPCCaller(spec *Spec, t target, d *dialer) caller {
 		grpc.WithDisableServiceConfig(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		// TLS is done by our dialer, so that it is done alike everywhere.
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return d.dial(ctx) }),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			c.begun.Add(1)
+			return d.dial(ctx)
+		}),
 		grpc.WithDefaultCallOptions(
 			grpc.ForceCodecV2(rawgrpc.Codec{}),
 			grpc.MaxCallRecvMsgSize(maxPayloadBytes),
@@ -61,25 +69,25 @@ func newGRPCCaller(spec *Spec, t target, d *dialer) caller {
 	return c
 }
 
-func (c *grpcCaller) open() (*grpc.ClientConn, bool, error) {
+func (c *grpcCaller) open() (*grpc.ClientConn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, false, net.ErrClosed
+		return nil, net.ErrClosed
 	}
 	if c.conn != nil {
-		return c.conn, false, nil
+		return c.conn, nil
 	}
 	conn, err := grpc.NewClient(c.target, c.options...)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	c.conn = conn
-	return conn, true, nil
+	return conn, nil
 }
 
 func (c *grpcCaller) connect(ctx context.Context) error {
-	conn, _, err := c.open()
+	conn, err := c.open()
 	if err != nil {
 		return err
 	}
@@ -88,6 +96,7 @@ func (c *grpcCaller) connect(ctx context.Context) error {
 		state := conn.GetState()
 		switch state {
 		case connectivity.Ready:
+			c.begun.Store(0) // it is no request's
 			return nil
 		case connectivity.TransientFailure:
 			return fmt.Errorf("grpc: no connection to %s", strings.TrimPrefix(c.target, "passthrough:///"))
@@ -108,14 +117,11 @@ func (c *grpcCaller) close() {
 }
 
 func (c *grpcCaller) call(ctx context.Context, job job) outcome {
-	conn, made, err := c.open()
+	conn, err := c.open()
 	if err != nil {
 		return failedWith(failOther)
 	}
 	out := outcome{}
-	if made {
-		out.connections++
-	}
 	n := c.size
 	if job.size >= 0 {
 		n = int(job.size)
@@ -125,7 +131,7 @@ func (c *grpcCaller) call(ctx context.Context, job job) outcome {
 	}
 	reply := rawgrpc.Message{SizeOnly: true}
 	err = conn.Invoke(ctx, c.method, &rawgrpc.Message{Body: c.payload[:n]}, &reply)
-	out.bytesSent, out.bytesRead = int64(n), reply.Size
+	out.bytesSent, out.bytesRead, out.connections = int64(n), reply.Size, c.begun.Swap(0)
 	if err != nil {
 		out.failed, out.kind = true, grpcKind(ctx, conn, err)
 		if out.kind == failStatus {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/protocol"
@@ -41,7 +42,7 @@ func TestLibraries(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := grpc.NewServer(grpc.ForceServerCodecV2(rawgrpc.Codec{}))
-	g.RegisterService(&grpc.ServiceDesc{ServiceName: protocol.GRPCService, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
+	service := &grpc.ServiceDesc{ServiceName: protocol.GRPCService, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
 		MethodName: protocol.GRPCMethod,
 		Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 			var in rawgrpc.Message
@@ -50,7 +51,8 @@ func TestLibraries(t *testing.T) {
 			}
 			return &in, nil
 		},
-	}}}, struct{}{})
+	}}}
+	g.RegisterService(service, struct{}{})
 	go func() { _ = g.Serve(l) }()
 	defer g.Stop()
 
@@ -88,6 +90,22 @@ func TestLibraries(t *testing.T) {
 		var k *kindError
 		if !errors.As(err, &k) || k.kind != failTLS {
 			t.Errorf("an unknown authority gave %v", err)
+		}
+	})
+	// The library makes them anew by itself.
+	t.Run("grpc connections that the server closes", func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		closes := grpc.NewServer(grpc.ForceServerCodecV2(rawgrpc.Codec{}), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 50 * time.Millisecond, MaxConnectionAgeGrace: time.Second}))
+		closes.RegisterService(service, struct{}{})
+		go func() { _ = closes.Serve(l) }()
+		defer closes.Stop()
+		spec := quick("grpc://" + l.Addr().String())
+		spec.Protocol, spec.Rate, spec.DurationS = protocol.GRPC, 200, 0.5
+		if w := mustRun(t, spec).Total(); w.Completed == 0 || w.Connects == 0 {
+			t.Errorf("%+v, %d connections made", w.Account, w.Connects)
 		}
 	})
 	t.Run("grpc status", func(t *testing.T) {

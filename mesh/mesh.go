@@ -120,6 +120,10 @@ type Evidence struct {
 	// again without a byte, which a proxy may pass on or not.
 	Connections int64 `json:"connections"`
 	Probes      int64 `json:"probes"`
+	// Remade are those of the connections that took the place of one that was to be
+	// kept. What was under way on that may have got as far as one proxy and not the next,
+	// and may have been sent once more by a library that tells nobody.
+	Remade int64 `json:"remade,omitempty"`
 	// Way is what the cell's requests should have passed. Both pods may be on
 	// one node.
 	Way record.Way `json:"way"`

@@ -84,6 +84,14 @@ func TestVerifyAmbient(t *testing.T) {
 				e.Proxies[part].Rise[series(name, reporter, "mutual_tls")] -= n
 			}
 		}
+		// A library's connection broke, and was made anew.
+		remade := func(e *mesh.Evidence) {
+			e.Wire = &mesh.Wire{Sent: requests * 1024, Read: requests * 1024, Bodies: true}
+			e.Connections, e.Remade = e.Connections+1, 1
+			e.Worker["connections"]++
+			move(client, openedTotal, "source", -1)(e)
+			move(server, openedTotal, "destination", -1)(e)
+		}
 		for name, test := range map[string]struct {
 			change func(e *mesh.Evidence)
 			want   []string
@@ -118,6 +126,28 @@ func TestVerifyAmbient(t *testing.T) {
 				e.Wire.Sent += 1200
 				move(client, receivedTotal, "source", -1201)(e)
 			}, []string{"client-ztunnel-bytes", "ztunnel-sides"}},
+			"a request sent twice, whose bytes are known": {func(e *mesh.Evidence) {
+				e.Wire.Sent += 1200
+				move(client, receivedTotal, "source", -1200)(e)
+				move(server, receivedTotal, "destination", -1200)(e)
+			}, nil},
+			"only once through the server's": {func(e *mesh.Evidence) {
+				e.Remade = 1 // which the generator's own protocols never send again
+				e.Wire.Sent += 1200
+				move(client, receivedTotal, "source", -1200)(e)
+			}, []string{"server-ztunnel-bytes", "ztunnel-sides"}},
+			"a library's, only once through the server's": {func(e *mesh.Evidence) {
+				remade(e)
+				move(client, receivedTotal, "source", -1200)(e)
+			}, nil},
+			"more than was under way on one connection": {func(e *mesh.Evidence) {
+				remade(e)
+				move(client, receivedTotal, "source", -1203)(e)
+			}, []string{"ztunnel-sides"}},
+			"a library's, and no connection made anew": {func(e *mesh.Evidence) {
+				e.Wire = &mesh.Wire{Sent: requests * 1024, Read: requests * 1024, Bodies: true}
+				move(client, receivedTotal, "source", -1200)(e)
+			}, []string{"ztunnel-sides"}},
 			"bodies alone are known": {func(e *mesh.Evidence) {
 				e.Wire = &mesh.Wire{Sent: requests * 1024, Read: requests * 1024, Bodies: true}
 			}, nil},

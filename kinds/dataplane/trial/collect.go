@@ -154,6 +154,9 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 		Way:         t.way, Proxies: map[string]*mesh.Passed{}, Wire: wireOf(&t.spec, total),
 		Extensions: t.server.extended, FiltersVary: t.o.Study.HasParts(),
 	}
+	if t.spec.KeepAlive && t.spec.MaxConnections == 0 {
+		e.Remade = total.Connects
+	}
 	out.Counters = map[string]map[string]float64{}
 	note := func(part string, values map[string]float64, err error) map[string]float64 {
 		if err != nil {
