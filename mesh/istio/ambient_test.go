@@ -169,6 +169,11 @@ func TestVerifyAmbient(t *testing.T) {
 				move(client, openedTotal, "source", 1)(e)
 				e.Proxies[client].Rise[series(openedTotal, "source", "unknown")] = 1
 			}, []string{"client-hbone"}},
+			"one of nobody's": {func(e *mesh.Evidence) {
+				move(server, openedTotal, "destination", 1)(e)
+				e.Proxies[server].Rise[observe.Metric{Name: openedTotal, Labels: map[string]string{"reporter": "destination", "connection_security_policy": "mutual_tls", "source_principal": "unknown",
+					"destination_workload": "server-ambient", "destination_workload_namespace": "meshtrial-1"}}.Key()] = 1
+			}, []string{"server-identity"}},
 			"no requests on them": {func(e *mesh.Evidence) {
 				move(client, sentTotal, "source", requests*1100)(e)
 				move(client, receivedTotal, "source", requests*1200)(e)

@@ -82,6 +82,11 @@ func ambientChecks(e mesh.Evidence) []record.Check {
 		hbone["connection_security_policy"] = "mutual_tls"
 		checks = append(checks, mesh.Expect(side.name+"-hbone", mesh.SumSeries(p.Rise, openedTotal, hbone), all, 0, "of them over HBONE, with mutual TLS"),
 			between(side.name+"-ztunnel-failed", mesh.SumSeries(p.Rise, failedTotal, to), 0, float64(e.Unknown+e.Probes), "connections that failed in ztunnel on the "+side.name+"'s side"))
+		if side.name == record.SideServer {
+			nobody := maps.Clone(to)
+			nobody["source_principal"] = "unknown"
+			checks = append(checks, mesh.Expect("server-identity", mesh.SumSeries(p.Rise, openedTotal, nobody), 0, 0, "of them from a client that showed ztunnel on the server's side no certificate"))
+		}
 		if p.Of == 0 && e.Wire != nil { // older evidence has not what ended
 			open := mesh.SumSeries(p.Total, openedTotal, to) - mesh.SumSeries(p.Total, closedTotal, to)
 			checks = append(checks, between(side.name+"-ztunnel-open", open, 0, float64(e.Connections), "connections that ztunnel on the "+side.name+"'s side has not seen the end of"))
