@@ -3,9 +3,12 @@ package record
 // Sizing sets ways of carrying requests side by side in a stated mesh, in one
 // combination of a study's other factors.
 type Sizing struct {
-	Cell Cell       `json:"cell"` // the other factors that vary
-	Mesh string     `json:"mesh"` // that is stated, in words
-	Ways []SizedWay `json:"ways"`
+	Cell Cell   `json:"cell"` // the other factors that vary
+	Mesh string `json:"mesh"` // that is stated, in words
+	// Along is what the lines are along that tell proxies' use apart, in words; "" for
+	// rates.
+	Along string     `json:"along,omitempty"`
+	Ways  []SizedWay `json:"ways"`
 	// Borders are where, along what the mesh is like, two ways change places.
 	Borders []SizedBorder `json:"borders,omitempty"`
 	// Says compares the ways in the stated mesh, in sentences.
@@ -37,6 +40,9 @@ type SizedUse struct {
 	// each request adds at all proxies that it passes (memory: each request per second).
 	Idle    map[Place]Priced `json:"idle"`
 	Request Priced           `json:"request"`
+	// Pod is what each pod adds to proxies on nodes, where the study varies how many
+	// there are; what a request adds it does not tell then.
+	Pod *Priced `json:"pod,omitempty"`
 }
 
 // SizedBorder is where two ways change places.

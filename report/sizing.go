@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"math"
 	"strings"
 
@@ -56,7 +57,7 @@ func sizedWays(z record.Sizing, of string) Table {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	t.Notes = append([]string{"For a mesh of " + z.Mesh + ". From lines along the measured rates, a line a block. Proxies only: the control plane comes on top, and what a larger mesh's configuration takes of their memory."}, z.Notes...)
+	t.Notes = append([]string{"For a mesh of " + z.Mesh + ". From lines along the measured " + cmp.Or(z.Along, "rates") + ", a line a block. Proxies only: the control plane comes on top, and what a larger mesh's configuration takes of their memory."}, z.Notes...)
 	if machine {
 		t.Notes = append(t.Notes, "Whole machine: what a request takes beyond one that no proxy carries, the kernel's part with it.")
 	}
@@ -89,6 +90,17 @@ func sizedUse(w record.SizedWay, of string, largest float64) []Text {
 				figure.S = Join(figure.S, s.Unit)
 			}
 			idle = append(idle, figure.S+" "+p.words)
+		}
+		if u.Pod != nil {
+			s := ScaleFor(u.Pod.Unit, math.Max(math.Abs(u.Pod.Low), math.Abs(u.Pod.High)))
+			figure := sizedFigure(u.Pod, s)
+			if figure.Style == StyleNone {
+				figure.S = Join(figure.S, s.Unit)
+			}
+			idle = append(idle, figure.S+" a pod")
+		}
+		if u.Request.Blocks == 0 && u.Request.Verdict == record.VerdictInvalid { // nobody asked
+			return []Text{sizedFigure(&u.Total, total), {S: strings.Join(idle, ", ")}, sizedFigure(nil, each)}
 		}
 		request := sizedFigure(&u.Request, each)
 		if request.Style == StyleNone {

@@ -320,7 +320,8 @@ many of both, and two ways are compared inside blocks. The border between them i
 looked for along the requests per second of each pod, the pods on each node and the share of
 L7, the others being as stated. A graph of services in which nothing happens can be sized
 too, with ` + "`mesh: [none, istio, linkerd]`" + ` beside it: then a request is a call between two
-of its services. ` + "`meshtrial report RUN --set sizing.pods=200`" + ` states
+of its services. With ` + "`replicas: [1, 5, 10]`" + ` in place of rates it tells what each pod adds, of a mesh
+without requests (` + "`rps: 0`" + `). ` + "`meshtrial report RUN --set sizing.pods=200`" + ` states
 another mesh of a run that was made.
 
 ## When changes come

@@ -49,6 +49,7 @@ var scenarioFactors = []Factor{
 		labelled(says("%s", MeshNone, "no mesh")).
 		bound(into(func(l *ScenarioLevels) any { return &l.Mesh }))),
 	graphCarrier(),
+	replicasFactor,
 	sharedRate(),
 	shared(dataFactors, FactorConnections, "Connections each client keeps.", "8").
 		bound(into(func(l *ScenarioLevels) any { return &l.Connections })),

@@ -42,7 +42,7 @@ const partSecond = "second_" + partControlPlane
 // trial; what single windows show stands in a report's tables and in
 // assertions.
 var scenarioFindings = finding.NewTable(of(MeasureLedger, ledgerFindings()[:1]), of(MeasureLatency, graphLatencyFindings()), of(MeasureLedger, ledgerFindings()[1:]),
-	of(MeasureCPU, useFindings()), of(MeasureMemory, residentFindings()), of(ProbeMoney, graphMoneyFindings()), sizingFindings(), []finding.Def{highestFinding()})
+	of(MeasureCPU, useFindings()), of(MeasureMemory, residentFindings()), of(ProbeMoney, graphMoneyFindings()), podFindings(), sizingFindings(), []finding.Def{highestFinding()})
 
 func ledgerFindings() []finding.Def {
 	whole := func(name, unit, doc string) finding.Def {

@@ -57,21 +57,39 @@ func Carries(way record.Way) bool {
 	return len(way) > 0 && len(way.At(record.PlaceGateway)) == 0 && (len(sidecars) == 2 || len(sidecars) == 0)
 }
 
+// numbers is how many levels of a factor are numbers.
+func (s *Study) numbers(factor string) (n int) {
+	f, ok := s.Kind.Factor(factor)
+	for _, level := range s.levels(factor) {
+		if _, number := f.Value(level); ok && number {
+			n++
+		}
+	}
+	return n
+}
+
+// SizedAlong is the factor along which the ways of carrying requests are told apart: how
+// many pods there are, or the rate.
+func (s *Study) SizedAlong() string {
+	if s.numbers(FactorReplicas) > 1 {
+		return FactorReplicas
+	}
+	return FactorRate
+}
+
 // checkSizing finds a section sizing that the study's cells say nothing of.
 func (d *decoder) checkSizing(s *Study) {
 	if s.Sizing == nil {
 		return
 	}
-	rates := 0
-	f, _ := s.Kind.Factor(FactorRate)
-	for _, level := range s.levels(FactorRate) {
-		if _, number := f.Value(level); number {
-			rates++
-		}
-	}
+	rates, pods := s.numbers(FactorRate), s.numbers(FactorReplicas)
 	at := d.pos("sizing")
 	switch {
-	case rates < 2:
+	case pods > 1 && rates > 1:
+		d.fail(at, "leave one of them at one level", "sizing reads straight lines along the rate or along the number of pods, and the study varies both")
+	case pods > 1 && s.Sizing.RPS > 0:
+		d.fail(at, "as sizing: {rps: 0}", "the study varies the number of pods and not the rate: what the requests of a mesh would add, it cannot tell")
+	case pods < 2 && rates < 2:
 		d.fail(at, "as factors: {rate: [500, 2000]}", "sizing tells what a proxy takes without requests from what each request adds, for which the study must vary the rate")
 	case !s.Measured(MeasureCPU) && !s.Measured(MeasureMemory):
 		d.fail(at, "as measures: [cpu, memory]", "sizing is about CPU and memory, and the study measures neither")

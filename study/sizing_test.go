@@ -57,10 +57,42 @@ func TestSizingOfAGraph(t *testing.T) {
 	for text, want := range map[string]string{
 		strings.Replace(text, "b: {replicas: 2}", "b: {replicas: 2, sidecar: false}", 1):                                                                                           "one of the graph has no sidecar",
 		strings.NewReplacer("sidecars: [both, ambient], ", "", "{duration: 5s}", "{duration: 5s, steps: [{name: gone, at: 1s, remove: {service: b, replicas: 1}}]}").Replace(text): "the timeline has steps",
+		strings.NewReplacer("rate: [100, 300]", "rate: [100, 300], replicas: [1, 5]").Replace(text):                                                                                "the study varies both",
+		strings.NewReplacer("rate: [100, 300]", "replicas: [1, 5]").Replace(text):                                                                                                  "what the requests of a mesh would add, it cannot tell",
+		strings.NewReplacer("rate: [100, 300]", "replicas: [graph, 5]").Replace(text):                                                                                              "the study must vary the rate",
+		strings.NewReplacer("rate: [100, 300]", "replicas: [0, 5]").Replace(text):                                                                                                  "0 is out of range",
 		strings.Replace(text, "rate: [100, 300]", "rate: [100]", 1):                                                                                                                "the study must vary the rate",
 	} {
 		if _, err := Parse([]byte(text), "s.yaml", nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+}
+
+// Along the number of pods what each adds is told, of a mesh without requests. A cell's
+// services have as many as it says.
+func TestSizingAlongPods(t *testing.T) {
+	text := strings.Replace(ambientGraph, "sidecars: [both, ambient]}", "sidecars: [both, ambient], replicas: [graph, 1, 5]}", 1) + "sizing: {pods: 100, rps: 0}\n"
+	s, err := Parse([]byte(text), "s.yaml", nil)
+	if err != nil || s.SizedAlong() != FactorReplicas {
+		t.Fatalf("%v", err)
+	}
+	plan, err := NewPlan(s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, seen := s.Scenario.Graph.Pods(), map[int]bool{}
+	for _, cell := range plan.Cells {
+		pods := s.Scenario.In(cell).Graph.Pods()
+		want := map[string]int{ReplicasOfGraph: own, "1": len(s.Scenario.Graph.Services), "5": 5 * len(s.Scenario.Graph.Services)}[cell[FactorReplicas]]
+		if seen[pods] = true; pods != want || s.Scenario.Graph.Pods() != own {
+			t.Errorf("%v has %d pods, want %d", cell, pods, want)
+		}
+	}
+	if len(seen) != 3 {
+		t.Errorf("%v", seen)
+	}
+	if s, err = Parse([]byte(ambientGraph), "s.yaml", nil); err != nil || s.SizedAlong() != FactorRate || s.Settings[FactorReplicas] != "" {
+		t.Errorf("%v, %v", s, err)
 	}
 }

@@ -58,6 +58,7 @@ type Way struct {
 
 	by    map[string]sizing.Way
 	poor  bool // its use is no straight line
+	pods  bool // along the number of pods
 	plain *Way // how requests go that pass no waypoint; nil: all of this way do as it says
 }
 
@@ -125,6 +126,9 @@ type Ways struct {
 	Bare    []float64
 	All     []*Way
 	Highest float64 // rate that was measured, requests per second
+	// MostPods is how many pods were on a node at most, where ways are lines along their
+	// number, and not along the rate; else 0.
+	MostPods float64
 	// Mixed names ways that are left out: the proxies of some of their valid trials are
 	// others than those of the rest, and what one takes does not follow from both.
 	Mixed []string
@@ -212,6 +216,9 @@ func (z *Ways) combine() {
 // Tell says what each way takes in a mesh, and how they compare, with the findings.
 func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing, found []record.Finding) {
 	out = record.Sizing{Cell: z.Cell, Mesh: meshWords(m, z.has(record.PlaceWaypoint))}
+	if z.MostPods > 0 {
+		out.Along = "numbers of pods"
+	}
 	for _, w := range z.All {
 		one := record.SizedWay{Name: w.Name, Machine: z.machine(w)}
 		for _, u := range Uses {
@@ -266,40 +273,6 @@ func Add(o *analysis.Observations, f *record.Findings, ways func(*analysis.Obser
 			}
 		}
 	}
-}
-
-// use is what a way takes of something. Where some requests pass waypoints, what proxies
-// take idle and each request adds is told of those.
-func (w *Way) use(u Use, way sizing.Way, total record.Priced) record.SizedUse {
-	shares := way.Plain
-	if way.Through != nil {
-		shares = way.Through
-	}
-	out := record.SizedUse{Of: u.Of, Total: total, Idle: map[record.Place]record.Priced{},
-		Request: pricedShare(shares, u.unit, u.one, func(s sizing.Share) float64 { return s.Request })}
-	for _, p := range w.Proxies {
-		out.Idle[p.Place] = pricedShare(shares, u.total, 1, func(s sizing.Share) float64 {
-			return map[record.Place]float64{record.PlaceSidecar: s.Pod, record.PlaceNode: s.Node, record.PlaceWaypoint: s.Waypoint}[p.Place]
-		})
-	}
-	return out
-}
-
-// pricedShare is a part of all units' shares, as a figure.
-func pricedShare(shares []sizing.Share, unit string, scale float64, of func(sizing.Share) float64) record.Priced {
-	values := make([]float64, len(shares))
-	for i, s := range shares {
-		values[i] = of(s) * scale
-	}
-	return pricedMean(values, unit)
-}
-
-func pricedMean(values []float64, unit string) record.Priced {
-	e := stat.Mean(values, stat.Options{})
-	if e.Blocks < analysis.MinBlocks || !e.Defined() {
-		return record.Priced{Unit: unit, Blocks: e.Blocks, Verdict: record.VerdictInvalid}
-	}
-	return record.Priced{Estimate: e.Value, Low: e.Low, High: e.High, Unit: unit, Blocks: e.Blocks, Verdict: record.VerdictMeasured}
 }
 
 // machine is what a request takes of the whole machine beyond one that nobody carries;
@@ -366,6 +339,8 @@ func (z *Ways) reachOnNode(w *Way, m sizing.Mesh) float64 {
 	switch {
 	case !ok:
 		return math.Inf(1)
+	case z.MostPods > 0:
+		return z.MostPods
 	case m.RPS == 0:
 		return podsOnNode
 	}

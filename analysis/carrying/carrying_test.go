@@ -112,3 +112,44 @@ func TestNotes(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Along the number of pods a proxy on a node takes something anyway and something for each
+// pod; sidecars are as many as pods.
+func TestMeasurePods(t *testing.T) {
+	line := func(bare, each float64) (out []stat.FitPoint) {
+		for unit := range 4 {
+			for _, pods := range []float64{2, 6, 11} {
+				out = append(out, stat.FitPoint{X: pods, Y: bare + each*pods*(1+0.01*float64(unit%2)), Level: pods, Unit: unit})
+			}
+		}
+		return out
+	}
+	sidecars := &Way{Name: "sidecars", Proxies: []Proxies{{Place: record.PlaceSidecar, Count: 1, Passes: 2}}}
+	sidecars.MeasurePods(Uses[1], 4, line(3e6, 50e6))
+	ambient := &Way{Name: "ambient", Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}}
+	ambient.MeasurePods(Uses[1], 4, line(120e6, 1e6))
+	m := sizing.Mesh{Pods: 100, Nodes: 10}
+	for _, c := range []struct {
+		way  *Way
+		want float64
+	}{{sidecars, 100 * 50e6}, {ambient, 10*120e6 + 100*1e6}} {
+		if got := c.way.by[record.SizedMemory].At(m)[0]; math.Abs(got/c.want-1) > 1e-6 {
+			t.Errorf("%s: %g bytes, want %g", c.way.Name, got, c.want)
+		}
+	}
+	z := &Ways{MostPods: 11, All: []*Way{sidecars, ambient}}
+	borders := z.borders(record.SizedMemory, sidecars, ambient, m)
+	if len(borders) != 1 || borders[0].Along != sizing.AlongPods || borders[0].High != 11 || borders[0].First != "sidecars" || borders[0].Last != "ambient" {
+		t.Fatalf("%+v", borders)
+	}
+	if at := *borders[0].At; math.Abs(at/(120.0/49)-1) > 0.02 { // 120 + x = 50 x
+		t.Errorf("the border is at %g pods", at)
+	}
+	use := ambient.use(Uses[1], ambient.by[record.SizedMemory], record.Priced{})
+	if p := use.Pod; p == nil || math.Abs(p.Estimate/1e6-1) > 0.02 || use.Idle[record.PlaceNode].Estimate < 119e6 || use.Request.Verdict != record.VerdictInvalid {
+		t.Errorf("%+v", use)
+	}
+	if notes := strings.Join(z.notes(m), "\n"); !strings.Contains(notes, "Up to 11 pods were on a node") {
+		t.Error(notes)
+	}
+}

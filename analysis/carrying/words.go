@@ -88,6 +88,9 @@ func (z *Ways) notes(m sizing.Mesh) (out []string) {
 	if z.has(record.PlaceNode) {
 		out = append(out, "Proxies on nodes work for others' pods too: what they did for those while trials measured is among what each takes without requests.")
 	}
+	if z.MostPods > 0 {
+		out = append(out, fmt.Sprintf("Up to %s pods were on a node: borders are looked for no farther. What a node's proxy takes for each pod has in it that it knows of the pod, which in a larger mesh it does of the pods on all nodes.", words.Grouped(z.MostPods)))
+	}
 	if m.L7 > 0 && z.has(record.PlaceNode) && !z.has(record.PlaceWaypoint) {
 		out = append(out, fmt.Sprintf("%s of the requests need L7, which takes a waypoint in an ambient mesh, and the run measured none: its figures are those of L4 alone.", words.Percent(m.L7)))
 	}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -19,7 +21,7 @@ func scenarioRow(p *study.Plan, cell record.Cell) ([]string, error) {
 func fillScenario(p *study.Plan, cell record.Cell, one *plannedCell) error {
 	c := p.Study.Scenario
 	one.Mesh, one.Expected = cell[study.FactorMesh], plannedVerdict(p, cell)
-	one.Clients, one.ServicePods = c.Clients, c.Graph.Pods()
+	one.Clients, one.ServicePods = c.Clients, c.In(cell).Graph.Pods()
 	return nil
 }
 
@@ -35,5 +37,14 @@ func plannedVerdict(p *study.Plan, cell record.Cell) string {
 // deploysScenario names the pods that each trial has for itself.
 func deploysScenario(p *study.Plan) (string, error) {
 	c := p.Study.Scenario
-	return fmt.Sprintf("pods of a trial: %s, %d of services", count(c.Clients, "client"), c.Graph.Pods()), nil
+	least, most := math.MaxInt, 0
+	for _, cell := range p.Cells {
+		n := c.In(cell).Graph.Pods()
+		least, most = min(least, n), max(most, n)
+	}
+	services := strconv.Itoa(most)
+	if least < most {
+		services = fmt.Sprintf("%d to %d", least, most)
+	}
+	return fmt.Sprintf("pods of a trial: %s, %s of services", count(c.Clients, "client"), services), nil
 }

@@ -21,7 +21,7 @@ type standing struct {
 
 // standingAt applies every step that is in force in a window that begins then.
 func (s *trialScenario) standingAt(at int64) standing {
-	c := s.study.Scenario
+	c := s.study.Scenario.In(s.trial.Cell)
 	levels, _ := study.ScenarioOf(s.trial.Cell)
 	now := standing{Standing: fault.NewStanding(c.Graph.WithDefaults(), levels.Rate.RPS())}
 	for _, one := range s.steps {

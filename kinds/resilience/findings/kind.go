@@ -20,7 +20,7 @@ func Kind() analysis.Kind {
 		Name:       study.Resilience,
 		Outdated:   func(by record.Rules) string { return verdict.Outdated(by, judged.Limits) },
 		Measures:   scenarioMeasures,
-		Sources:    []analysis.Source{analysis.FromSearches(), {Of: finding.FromSizing, Add: addSizing}},
+		Sources:    []analysis.Source{{Of: finding.FromFits, Add: addPods}, analysis.FromSearches(), {Of: finding.FromSizing, Add: addSizing}},
 		Assertions: sortAssertions,
 		Check:      checkConditions,
 		Begin: func(ofTrials []study.Expr) any {

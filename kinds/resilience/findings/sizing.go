@@ -18,33 +18,43 @@ func addSizing(o *analysis.Observations, f *record.Findings) {
 	carrying.Add(o, f, graphWays)
 }
 
-// rates are cells of a plan that differ in the rate alone.
-type rates struct {
+// track is cells of a plan that differ in one factor alone.
+type track struct {
 	cell  record.Cell // what they share
 	cells []int
 }
 
-// graphWays are the ways of the cells that differ in the rate, by their other factors.
-func graphWays(o *analysis.Observations) []*carrying.Ways {
-	var tracks []*rates
-	by := map[string]*rates{}
+// along sorts the cells that differ in a factor, by all others.
+func along(o *analysis.Observations, factor string) []*track {
+	var tracks []*track
+	by := map[string]*track{}
 	for i, cell := range o.Plan.Cells {
 		rest := cell.With(nil)
-		delete(rest, study.FactorRate)
+		delete(rest, factor)
 		r := by[rest.Key()]
 		if r == nil {
-			r = &rates{cell: o.Plan.Short(rest)}
+			r = &track{cell: o.Plan.Short(rest)}
 			by[rest.Key()], tracks = r, append(tracks, r)
 		}
 		r.cells = append(r.cells, i)
 	}
+	return tracks
+}
+
+// graphWays are the ways of the cells that differ in the rate, or in the number of pods,
+// by their other factors.
+func graphWays(o *analysis.Observations) []*carrying.Ways {
+	add, factor := addGraphWay, o.Plan.Study.SizedAlong()
+	if factor == study.FactorReplicas {
+		add = addPodsWay
+	}
 	var all []carrying.Of
-	for _, r := range tracks {
+	for _, r := range along(o, factor) {
 		if len(r.cells) > 1 {
 			other := r.cell.With(nil)
 			delete(other, study.FactorMesh)
 			delete(other, study.FactorSidecars)
-			all = append(all, carrying.Of{Other: other, Add: func(z *carrying.Ways) { addGraphWay(o, z, r) }})
+			all = append(all, carrying.Of{Other: other, Add: func(z *carrying.Ways) { add(o, z, r) }})
 		}
 	}
 	return carrying.Sort(all)
@@ -52,7 +62,7 @@ func graphWays(o *analysis.Observations) []*carrying.Ways {
 
 // addGraphWay adds the way of some cells. What a request takes is of each call: from the
 // clients, and between services.
-func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *rates) {
+func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 	flow, err := o.Plan.Study.Scenario.Graph.Flow(graph.Load{Entry: o.Plan.Study.Scenario.Entry, RPS: 1})
 	if err != nil {
 		return
@@ -95,22 +105,27 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *rates) {
 			continue
 		}
 		w.Measure(u, len(o.Units), func(record.Place) []stat.FitPoint {
-			return points(func(s *trialScenario) float64 {
-				if u.Of == record.SizedMemory {
-					return proxiesMemory(s)
-				}
-				used, _ := proxyUse(s)
-				return used / seconds(s)
-			})
+			return points(useOf(u.Of))
 		})
 	}
 	z.All = append(z.All, w)
 }
 
+// useOf is what all proxies of a trial use of something, cores or bytes.
+func useOf(of string) func(*trialScenario) float64 {
+	if of == record.SizedMemory {
+		return proxiesMemory
+	}
+	return func(s *trialScenario) float64 {
+		used, _ := proxyUse(s)
+		return used / seconds(s)
+	}
+}
+
 func seconds(s *trialScenario) float64 { return float64(s.length) / 1e9 }
 
 // ratePoints are what valid trials came to, by the calls per second in them.
-func ratePoints(o *analysis.Observations, r *rates, calls float64, y func(s *trialScenario) float64) (out []stat.FitPoint) {
+func ratePoints(o *analysis.Observations, r *track, calls float64, y func(s *trialScenario) float64) (out []stat.FitPoint) {
 	unit := carrying.Units(o)
 	for _, i := range r.cells {
 		level, err := strconv.ParseFloat(o.Plan.Cells[i][study.FactorRate], 64)
@@ -128,7 +143,7 @@ func ratePoints(o *analysis.Observations, r *rates, calls float64, y func(s *tri
 
 // proxiesOf is how many proxies there are in each of the cells' valid trials, 0 without
 // any; false if the trials differ, as where pods came to be on other nodes.
-func proxiesOf(o *analysis.Observations, r *rates) (count float64, one bool) {
+func proxiesOf(o *analysis.Observations, r *track) (count float64, one bool) {
 	seen := false
 	for _, i := range r.cells {
 		for _, t := range o.Valid(i) {

@@ -24,7 +24,7 @@ const maxFailures = 100
 
 // summarize makes what findings hold of the trial, verdicts left out.
 func (s *trialScenario) summarize() *record.ScenarioSummary {
-	c := s.study.Scenario
+	c := s.study.Scenario.In(s.trial.Cell)
 	_, retries := retriesOf(s.trial.Cell)
 	out := &record.ScenarioSummary{
 		LedgerOf: s.trial.Scenario.Ledger, Shown: s.trial.ID, Seconds: float64(s.length) / 1e9, Windows: s.windows, Total: s.total, Steps: []record.ScenarioStep{},

@@ -333,7 +333,7 @@ func newScene(s *study.Study, cell record.Cell, m mesh.Mesh, images lab.Images, 
 	if err != nil {
 		return nil, err
 	}
-	return &scene{run: run, trial: trial, namespace: site.NamespacePrefix + run, study: s, scenario: s.Scenario, cell: cell, levels: levels, mesh: m, images: images, seed: seed}, nil
+	return &scene{run: run, trial: trial, namespace: site.NamespacePrefix + run, study: s, scenario: s.Scenario.In(cell), cell: cell, levels: levels, mesh: m, images: images, seed: seed}, nil
 }
 
 // observerAt is the observer of a node.

@@ -62,9 +62,11 @@ func newScenarioTrial(s *stage, job runner.Job) (*scenarioTrial, error) {
 	if err != nil {
 		return t, err
 	}
-	t.scene, err = newScene(s.study, job.Cell, m, s.o.Lab.Images(), s.Run, job.ID, job.Seed)
-	t.timeline = announced(s.study.Scenario.TimelineOf(job.Cell), s.study.Scenario.Graph)
-	return t, err
+	if t.scene, err = newScene(s.study, job.Cell, m, s.o.Lab.Images(), s.Run, job.ID, job.Seed); err != nil {
+		return t, err
+	}
+	t.timeline = announced(t.scene.scenario.TimelineOf(job.Cell), t.scene.scenario.Graph)
+	return t, nil
 }
 
 // measure runs the trial. An error means that it could not be carried

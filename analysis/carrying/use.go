@@ -1,0 +1,67 @@
+package carrying
+
+import (
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/capacity/sizing"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// MeasurePods takes in what trials used of something, in cores or bytes, by the number of
+// pods in the mesh, at one rate: of all proxies together. A request's part is not known.
+func (w *Way) MeasurePods(u Use, units int, points []stat.FitPoint) {
+	shares := make([]sizing.Share, units)
+	nodes, onNodes := w.at(record.PlaceNode)
+	for unit, line := range Lines(units, points, nil) {
+		shares[unit].Pod = line.Slope
+		if onNodes {
+			shares[unit].Node = line.Intercept / nodes.Count
+		}
+	}
+	w.pods, w.poor = true, w.poor || len(stat.LinearFit(points, nil, stat.Options{}).Warnings) > 0
+	if w.by == nil {
+		w.by = map[string]sizing.Way{}
+	}
+	w.by[u.Of] = sizing.Way{Plain: shares}
+}
+
+// use is what a way takes of something. Where some requests pass waypoints, what proxies
+// take idle and each request adds is told of those.
+func (w *Way) use(u Use, way sizing.Way, total record.Priced) record.SizedUse {
+	shares := way.Plain
+	if way.Through != nil {
+		shares = way.Through
+	}
+	out := record.SizedUse{Of: u.Of, Total: total, Idle: map[record.Place]record.Priced{},
+		Request: pricedShare(shares, u.unit, u.one, func(s sizing.Share) float64 { return s.Request })}
+	if w.pods {
+		out.Request = record.Priced{Unit: u.unit, Verdict: record.VerdictInvalid}
+		if _, onNodes := w.at(record.PlaceNode); onNodes {
+			each := pricedShare(shares, u.total, 1, func(s sizing.Share) float64 { return s.Pod })
+			out.Pod = &each
+		}
+	}
+	for _, p := range w.Proxies {
+		out.Idle[p.Place] = pricedShare(shares, u.total, 1, func(s sizing.Share) float64 {
+			return map[record.Place]float64{record.PlaceSidecar: s.Pod, record.PlaceNode: s.Node, record.PlaceWaypoint: s.Waypoint}[p.Place]
+		})
+	}
+	return out
+}
+
+// pricedShare is a part of all units' shares, as a figure.
+func pricedShare(shares []sizing.Share, unit string, scale float64, of func(sizing.Share) float64) record.Priced {
+	values := make([]float64, len(shares))
+	for i, s := range shares {
+		values[i] = of(s) * scale
+	}
+	return pricedMean(values, unit)
+}
+
+func pricedMean(values []float64, unit string) record.Priced {
+	e := stat.Mean(values, stat.Options{})
+	if e.Blocks < analysis.MinBlocks || !e.Defined() {
+		return record.Priced{Unit: unit, Blocks: e.Blocks, Verdict: record.VerdictInvalid}
+	}
+	return record.Priced{Estimate: e.Value, Low: e.Low, High: e.High, Unit: unit, Blocks: e.Blocks, Verdict: record.VerdictMeasured}
+}

@@ -1,0 +1,150 @@
+package findings
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/carrying"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// podsByNode are how many pods of a trial were in the mesh to its end.
+func podsByNode(s *trialScenario) map[string]float64 {
+	out := map[string]float64{}
+	for _, p := range s.trial.Scenario.Pods {
+		one, known := s.study.Scenario.Graph.Service(p.Service)
+		if (p.GoneNS == 0 || p.BackNS > 0) && (p.Service == fault.LoadService || known && one.Sidecar) {
+			out[p.Node]++
+		}
+	}
+	return out
+}
+
+// podsIn are those of all nodes.
+func podsIn(s *trialScenario) (n float64) {
+	for _, on := range podsByNode(s) {
+		n += on
+	}
+	return n
+}
+
+// podsOnNode are those of the node that has most.
+func podsOnNode(s *trialScenario) (n float64) {
+	for _, on := range podsByNode(s) {
+		n = max(n, on)
+	}
+	return n
+}
+
+// podPoints are what the valid trials of cells with other numbers of pods came to.
+func podPoints(o *analysis.Observations, r *track, y func(s *trialScenario) float64) (out []stat.FitPoint) {
+	unit := carrying.Units(o)
+	for _, i := range r.cells {
+		level, err := strconv.ParseFloat(o.Plan.Cells[i][study.FactorReplicas], 64)
+		if err != nil {
+			continue // as many as the graph says
+		}
+		for _, t := range o.Valid(i) {
+			if s := scenarioOfTrial(o, t); s.length > 0 {
+				out = append(out, stat.FitPoint{X: podsIn(s), Y: y(s), Level: level, Unit: unit[t.Block]})
+			}
+		}
+	}
+	return out
+}
+
+// nodesOf is on how many nodes with a proxy pods were in each of the cells' valid trials;
+// false if the trials differ.
+func nodesOf(o *analysis.Observations, r *track) (nodes int, one bool) {
+	for _, i := range r.cells {
+		for _, t := range o.Valid(i) {
+			if n := t.Scenario.NodeProxies; nodes > 0 && n != nodes {
+				return 0, false
+			}
+			nodes = t.Scenario.NodeProxies
+		}
+	}
+	return nodes, true
+}
+
+// addPods adds what all proxies of a mesh take for each pod more, and beside, where a
+// study varies how many pods its services have. The cell of such a finding lacks that
+// factor.
+func addPods(o *analysis.Observations, f *record.Findings) {
+	for _, r := range along(o, study.FactorReplicas) {
+		cell := o.Plan.Cells[r.cells[0]]
+		if len(r.cells) < 2 || cell[study.FactorMesh] == study.MeshNone {
+			continue
+		}
+		nodes, one := nodesOf(o, r)
+		if !one {
+			f.Warnings = append(f.Warnings, fmt.Sprintf("what each pod adds is not told of %s: pods were on one node in some trials and on several in others", o.Plan.Label(r.cell)))
+			continue
+		}
+		var warnings []string
+		if nodes > 0 {
+			warnings = []string{"pods share the proxies of their nodes, which take what they take beside pods whether there are any or not"}
+		}
+		for _, u := range []struct{ of, measure, slope, rest string }{
+			{record.SizedCPU, study.MeasureCPU, study.FindingPodCPU, study.FindingBareCPU}, {record.SizedMemory, study.MeasureMemory, study.FindingPodMemory, study.FindingBareMemory},
+		} {
+			points := podPoints(o, r, useOf(u.of))
+			if !o.Plan.Study.Measured(u.measure) || len(points) == 0 {
+				continue
+			}
+			scale := map[string]float64{record.SizedCPU: 1e3, record.SizedMemory: 1}[u.of]
+			line := stat.LinearFit(points, nil, stat.Options{})
+			f.Findings = append(f.Findings, lineFinding(o, r, u.slope, scale, line.Slope, slices.Concat(line.Warnings, warnings)),
+				lineFinding(o, r, u.rest, scale, line.Intercept, slices.Concat(line.Warnings, warnings)))
+		}
+	}
+}
+
+// lineFinding is the finding of a line's intercept or slope.
+func lineFinding(o *analysis.Observations, r *track, name string, scale float64, e stat.Estimate, warnings []string) record.Finding {
+	f := o.Named(name, r.cell)
+	if f.Blocks = e.Blocks; e.Blocks < analysis.MinBlocks || !e.Defined() {
+		return analysis.Invalid(f, e.Blocks)
+	}
+	f.Verdict, f.Estimate, f.Low, f.High = record.VerdictMeasured, e.Value*scale, e.Low*scale, e.High*scale
+	f.Warnings = append(slices.Clone(e.Warnings), warnings...)
+	return f
+}
+
+// addPodsWay adds the way of cells with other numbers of pods.
+func addPodsWay(o *analysis.Observations, z *carrying.Ways, r *track) {
+	cell := o.Plan.Cells[r.cells[0]]
+	if cell[study.FactorMesh] == study.MeshNone {
+		return
+	}
+	w := &carrying.Way{Name: carrying.SidecarsOf(cell[study.FactorMesh]), Cell: r.cell}
+	p := carrying.Proxies{Place: record.PlaceSidecar, Count: 1, Passes: 2}
+	nodes, one := nodesOf(o, r)
+	if study.Ambient(cell) {
+		w.Name, p.Place, p.Count = study.SidecarsAmbient, record.PlaceNode, float64(nodes)
+	}
+	most := 0.0
+	for _, at := range podPoints(o, r, podsOnNode) {
+		most = max(most, at.Y)
+	}
+	switch {
+	case !one:
+		z.Mixed = append(z.Mixed, w.Name)
+		return
+	case most == 0, p.Count == 0:
+		return // no trial is valid
+	}
+	z.MostPods = max(z.MostPods, most)
+	w.Proxies = []carrying.Proxies{p}
+	for _, u := range carrying.Uses {
+		if o.Plan.Study.Measured(u.Measure) {
+			w.MeasurePods(u, len(o.Units), podPoints(o, r, useOf(u.Of)))
+		}
+	}
+	z.All = append(z.All, w)
+}

@@ -1,0 +1,121 @@
+package findings
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+const podsGraph = `
+name: pods
+question: What does a pod add?
+graph: {services: {bar: {replicas: 2, service_time: {mean: 10ms}}}}
+load: {to: bar}
+settings: {arrival: uniform, rate: 100}
+factors: {replicas: [1, 5, 10], sidecars: [both, ambient]}
+baseline: {sidecars: both}
+timeline: {duration: 4s}
+blocks: {min: 4, max: 4}
+stop: none
+measures: [latency, cpu, memory]
+sizing: {pods: 1000, nodes: 50, rps: 0, l7: 0%}
+`
+
+// idleFindings are of a run in which a sidecar takes 4 mCPU and 50 MB, a ztunnel 20 mCPU
+// and 30 MB, and 0.5 mCPU and 1 MB for each pod; also is what else is the matter.
+func idleFindings(t *testing.T, also func(*record.Trial)) record.Findings {
+	t.Helper()
+	return analyze(t, scenarioRun(t, podsGraph, 4, func(cell record.Cell, block int) made {
+		return made{events: func(*record.Trial) []record.Event { return nil }, spoil: func(t *record.Trial) {
+			n, err := strconv.Atoi(cell[study.FactorReplicas])
+			if err != nil {
+				panic(err)
+			}
+			s, pods := t.Scenario, float64(n+1)
+			scatter := 1 + []float64{-0.01, 0.01, 0.01, -0.01}[block]
+			s.Pods = []record.ScenarioPod{{Name: "clients-0", Service: "clients", Sidecar: !study.Ambient(cell)}}
+			for i := range n {
+				s.Pods = append(s.Pods, record.ScenarioPod{Name: "bar-" + strconv.Itoa(i), Service: "bar", Sidecar: !study.Ambient(cell)})
+			}
+			if study.Ambient(cell) {
+				s.NodeProxies, s.CPU, s.Memory = 1, map[string]record.CPU{record.PartNode: {UserS: 4 * scatter * (0.020 + 0.0005*pods)}}, map[string]int64{record.PartNode: int64(scatter * (30e6 + 1e6*pods))}
+			} else {
+				s.CPU = map[string]record.CPU{"clients.proxy": {UserS: 4 * scatter * 0.004}, "bar.proxy": {UserS: 4 * scatter * 0.004 * float64(n)}}
+				s.Memory = map[string]int64{"clients.proxy": int64(scatter * 50e6), "bar.proxy": int64(scatter * 50e6 * float64(n))}
+			}
+			also(t)
+		}}
+	}))
+}
+
+// What each pod adds is the slope along their number, with an interval, and the border in
+// the stated mesh follows from it.
+func TestWhatEachPodAdds(t *testing.T) {
+	f := idleFindings(t, func(*record.Trial) {})
+	want := map[string]float64{
+		"both " + study.FindingPodCPU: 4, "both " + study.FindingBareCPU: 0, "both " + study.FindingPodMemory: 50e6, "both " + study.FindingBareMemory: 0,
+		"ambient " + study.FindingPodCPU: 0.5, "ambient " + study.FindingBareCPU: 20, "ambient " + study.FindingPodMemory: 1e6, "ambient " + study.FindingBareMemory: 30e6,
+	}
+	seen := 0
+	for _, x := range f.Findings {
+		v, ok := want[x.Cell[study.FactorSidecars]+" "+x.Name]
+		if !ok {
+			continue
+		}
+		seen++
+		slack := 0.02*v + 1e-6
+		if x.Unit == "bytes" {
+			slack += 10 // of whole bytes
+		}
+		if x.Verdict != record.VerdictMeasured || math.Abs(x.Estimate-v) > slack || x.Low > v+slack || x.High < v-slack || x.Blocks != 4 || x.Cell[study.FactorReplicas] != "" {
+			t.Errorf("%+v, want %g", x, v)
+		}
+	}
+	if seen != len(want) {
+		t.Errorf("%d findings, want %d", seen, len(want))
+	}
+	if len(f.Sizings) != 1 || len(f.Sizings[0].Ways) != 2 {
+		t.Fatalf("%+v", f.Sizings)
+	}
+	says := strings.Join(f.Sizings[0].Says, "\n")
+	for _, want := range []string{"With ambient the stated mesh takes less CPU than with sidecars, by 2.5 cores", "takes less memory than with sidecars, by 4"} {
+		if !strings.Contains(says, want) {
+			t.Errorf("%q is not in %q", want, says)
+		}
+	}
+	for _, b := range f.Sizings[0].Borders {
+		at := map[string]float64{record.SizedCPU: 20 / 3.5, record.SizedMemory: 30.0 / 49}[b.Of]
+		switch {
+		case b.Along != "pods on each node" || b.High != 11:
+			t.Errorf("%+v", b)
+		case b.Of == record.SizedCPU && (b.At == nil || math.Abs(*b.At/at-1) > 0.05 || b.First != "sidecars" || b.Last != "ambient"):
+			t.Errorf("want a border at %g pods: %+v", at, b)
+		case b.Of == record.SizedMemory && (b.Outcome != "none" || b.First != "ambient"): // less than one pod
+			t.Errorf("%+v", b)
+		}
+	}
+}
+
+// Trials whose pods were on one node and on two have no line together.
+func TestWhatEachPodAddsOnOtherNodes(t *testing.T) {
+	f := idleFindings(t, func(trial *record.Trial) {
+		if trial.Scenario.NodeProxies > 0 && trial.Block == 2 {
+			trial.Scenario.NodeProxies = 2
+		}
+	})
+	for _, x := range f.Findings {
+		if strings.HasSuffix(x.Name, "_per_pod") && x.Cell[study.FactorSidecars] != study.SidecarsBoth {
+			t.Errorf("%+v", x)
+		}
+	}
+	warnings := strings.Join(f.Warnings, "\n")
+	for _, want := range []string{"what each pod adds is not told of ambient", "Where each wins: ambient is left out"} {
+		if !strings.Contains(warnings, want) {
+			t.Errorf("%q is not in %q", want, warnings)
+		}
+	}
+}

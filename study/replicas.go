@@ -1,0 +1,75 @@
+package study
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// FactorReplicas is how many pods each service of a graph has.
+const FactorReplicas = "replicas"
+
+// ReplicasOfGraph leaves that to the graph.
+const ReplicasOfGraph = "graph"
+
+// What all proxies of a mesh take with each pod more, and what is left of that without any.
+const (
+	FindingPodCPU     = "cpu_proxies_per_pod"
+	FindingBareCPU    = "cpu_proxies_without_pods"
+	FindingPodMemory  = "memory_proxies_per_pod"
+	FindingBareMemory = "memory_proxies_without_pods"
+)
+
+// replicasFactor is the number of pods: each trial has pods of its own.
+var replicasFactor = resilient(Factor{
+	Name: FactorReplicas, Scope: ScopeTopology, Unit: "pods", Default: ReplicasOfGraph, Implied: true, Numeric: true,
+	Doc:      "Pods of each service, in place of those that the graph says; graph leaves them. The rate stays that of all requests together.",
+	Pattern:  `^(graph|[1-9][0-9]*)$`,
+	Examples: []string{ReplicasOfGraph, "1", "10"},
+	parse:    replicasLevel, plain: &plainNumber{max: graph.MaxReplicas, word: ReplicasOfGraph},
+}).labelled(says("%s pods a service", ReplicasOfGraph, "pods of the graph", "1", "1 pod a service")).
+	phrased(says("with %s pods of each service", ReplicasOfGraph, "with the pods of the graph", "1", "with one pod of each service"))
+
+func replicasLevel(s string) (string, *complaint) {
+	if s == ReplicasOfGraph {
+		return s, nil
+	}
+	n, c := wholeNumber(s, 1, graph.MaxReplicas)
+	if c != nil {
+		if c.hint == "" {
+			c.hint = "a number of pods, or " + ReplicasOfGraph
+		}
+		return "", c
+	}
+	return strconv.FormatInt(n, 10), nil
+}
+
+// In is the scenario as it is in a cell, which may have other numbers of pods.
+func (c *Scenario) In(cell record.Cell) *Scenario {
+	n, err := strconv.Atoi(cell[FactorReplicas])
+	if err != nil {
+		return c
+	}
+	out := *c
+	out.Graph.Services = slices.Clone(c.Graph.Services)
+	for i := range out.Graph.Services {
+		out.Graph.Services[i].Replicas = n
+	}
+	return &out
+}
+
+// podFindings are lines along the number of pods.
+func podFindings() []finding.Def {
+	one := func(name, unit, words, doc string) finding.Def {
+		return finding.Def{Name: name, Unit: unit, Words: words, Doc: doc, Probe: ProbeFit, Source: finding.FromFits, Section: finding.SectionOther, Signed: true}
+	}
+	return []finding.Def{
+		one(FindingPodCPU, finding.UnitMilliCPU, "CPU of all proxies for each pod more", "CPU that all proxies together use for each pod more in the mesh, at one and the same rate."),
+		one(FindingBareCPU, finding.UnitMilliCPU, "CPU of all proxies but for pods", "CPU that they use beside: where the line along the number of pods begins."),
+		one(FindingPodMemory, finding.UnitBytes, "memory of all proxies for each pod more", "Memory that all proxies together have for each pod more in the mesh."),
+		one(FindingBareMemory, finding.UnitBytes, "memory of all proxies but for pods", "Memory that they have beside."),
+	}
+}
