@@ -121,9 +121,11 @@ func TestOf(t *testing.T) {
 		sets       = "data plane: list daemonsets.apps mesh's namespace"
 		ztunnel    = "data plane: create pods/portforward mesh's namespace"
 		gateway    = "data plane: patch gateways.gateway.networking.k8s.io run's namespace"
+		graphSets  = "resilience: list daemonsets.apps mesh's namespace"
+		behind     = "resilience: delete gateways.gateway.networking.k8s.io run's namespace"
 	)
 	every := []string{observe, hooks, tls, filter, unfilter, policy, jwt, bare, renew, perf, lease, looked, istiod, autoscaled, meshed, sidecar, nodes, entries, token, changeSvc, flap,
-		ownSlice, real, attempts, deleted, scaled, ended, addresses, retried, outliers, onNode, plane, gone, note, profile, listed, sets, ztunnel, gateway}
+		ownSlice, real, attempts, deleted, scaled, ended, addresses, retried, outliers, onNode, plane, gone, note, profile, listed, sets, ztunnel, gateway, graphSets, behind}
 	control := pods + "kind: control-plane\nblocks: {min: 1, max: 1}\n"
 	for name, c := range map[string]struct {
 		text string
@@ -134,6 +136,9 @@ func TestOf(t *testing.T) {
 		"sidecars":      {pods + "factors: {sidecars: [none, both]}", []string{observe, hooks, tls, lease}},
 		"ambient":       {pods + "factors: {sidecars: [none, ambient]}", []string{observe, hooks, sets, ztunnel, lease}},
 		"waypoint":      {pods + "factors: {sidecars: [ambient, waypoint]}", []string{observe, hooks, sets, ztunnel, gateway, lease}},
+		"ambient graph": {strings.NewReplacer("rate: 100,", "rate: 100, sidecars: ambient,", "  steps:\n", "measures: [latency, cpu]\n").Replace(scenario), []string{observe, hooks, lease, deleted, graphSets}},
+		"graph behind a waypoint": {strings.NewReplacer("rate: 100,", "rate: 100, sidecars: waypoint,", "  steps:\n", "measures: [latency, cpu]\n").Replace(scenario),
+			[]string{observe, hooks, lease, deleted, graphSets, behind}},
 		"linkerd":       {pods + "mesh: linkerd\nfactors: {sidecars: [none, both]}", []string{observe, hooks, lease}},
 		"authorization": {pods + "settings: {sidecars: both}\nfactors: {filters: [none, authz-allow-10]}", []string{observe, hooks, tls, policy, lease}},
 		"tokens":        {pods + "settings: {sidecars: both}\nfactors: {filters: [none, jwt+lua]}", []string{observe, hooks, tls, filter, jwt, lease}},

@@ -167,7 +167,13 @@ func TestAmbientGraph(t *testing.T) {
 }
 
 func TestAmbientGraphRefused(t *testing.T) {
+	waypoint := strings.Replace(ambientGraph, "[both, ambient]", "[both, waypoint]", 1)
+	if _, err := Parse([]byte(waypoint), "s.yaml", nil); err != nil {
+		t.Error(err)
+	}
 	for text, want := range map[string]string{
+		strings.Replace(waypoint, "[latency, cpu, memory]", "[latency, ledger]", 1):                                                            "with sidecars: waypoint there is no ledger",
+		strings.Replace(waypoint, "b: {replicas: 2}", "b: {replicas: 2, sidecar: false}", 1):                                                   "all services are behind the waypoint",
 		strings.Replace(ambientGraph, "{duration: 5s}", "{duration: 5s, steps: [{name: gone, at: 1s, remove: {service: b, replicas: 1}}]}", 1): "a timeline has no steps",
 		strings.Replace(ambientGraph, "[latency, cpu, memory]", "[latency, ledger]", 1):                                                        "there is no ledger",
 	} {

@@ -105,7 +105,9 @@ func (d *decoder) checkScenario(s *Study) {
 
 // checkAmbientGraph finds what only sidecars could carry out, prove or write down.
 func (d *decoder) checkAmbientGraph(s *Study) {
-	if !slices.Contains(s.levels(FactorSidecars), SidecarsAmbient) {
+	levels := s.levels(FactorSidecars)
+	i := slices.IndexFunc(levels, func(level string) bool { return level == SidecarsAmbient || level == SidecarsWaypoint })
+	if i < 0 {
 		return
 	}
 	at := d.pos("factors", FactorSidecars)
@@ -114,9 +116,11 @@ func (d *decoder) checkAmbientGraph(s *Study) {
 	}
 	switch {
 	case len(s.Scenario.Timeline.Steps) > 0:
-		d.fail(at, "leave the steps out, or ambient", "with sidecars: %s a timeline has no steps: what they do is carried out and proved by sidecars", SidecarsAmbient)
+		d.fail(at, "leave the steps out, or "+levels[i], "with sidecars: %s a timeline has no steps: what they do is carried out and proved by sidecars", levels[i])
 	case s.Measured(MeasureLedger):
-		d.fail(at, "as measures: [latency, cpu, memory]", "ztunnel writes nothing of single requests, so with sidecars: %s there is no ledger", SidecarsAmbient)
+		d.fail(at, "as measures: [latency, cpu, memory]", "ztunnel writes nothing of single requests, so with sidecars: %s there is no ledger", levels[i])
+	case slices.Contains(levels, SidecarsWaypoint) && slices.ContainsFunc(s.Scenario.Graph.Services, func(one graph.Service) bool { return !one.Sidecar }):
+		d.fail(at, "leave sidecar: false out, or "+SidecarsWaypoint, "with sidecars: %s all services are behind the waypoint, and one of the graph is in no mesh", SidecarsWaypoint)
 	}
 }
 

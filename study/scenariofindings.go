@@ -84,7 +84,7 @@ func graphLatencyFindings() []finding.Def {
 func useFindings() []finding.Def {
 	out := []finding.Def{compared(finding.Def{Name: "cpu_" + partControlPlane, Unit: finding.UnitMilliCPU, Doc: "CPU of the control plane, in millicores.", Section: SectionUse}, finding.SectionOther),
 		{Name: "cpu_" + partSecond, Unit: finding.UnitMilliCPU, Doc: "CPU of control planes of other revisions that steps are about, in millicores over the whole timeline.", Section: SectionUse}}
-	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy, record.PartNode, record.PartMachine} {
+	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy, record.PartNode, record.PartWaypoint, record.PartMachine} {
 		out = append(out, compared(finding.Def{Name: "cpu_" + part, Unit: finding.UnitMilliCPU, Doc: "CPU of this part, in millicores; for proxies, the mean per proxy.", Part: part, Section: SectionUse, Decides: true}, finding.SectionOther))
 	}
 	return append(out, finding.Def{Name: "cpu_" + record.PartUnattributed, Unit: finding.UnitMilliCPU, Doc: "CPU that the machine used for nobody of the study, in millicores.",
@@ -96,7 +96,7 @@ func useFindings() []finding.Def {
 func residentFindings() []finding.Def {
 	out := []finding.Def{compared(finding.Def{Name: "memory_" + partControlPlane, Unit: finding.UnitBytes, Doc: "Memory of the control plane.", Section: SectionUse}, finding.SectionOther),
 		{Name: "memory_" + partSecond, Unit: finding.UnitBytes, Doc: "Memory of control planes of other revisions that steps are about, at the timeline's end.", Section: SectionUse}}
-	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy, record.PartNode} {
+	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy, record.PartNode, record.PartWaypoint} {
 		out = append(out, compared(finding.Def{Name: "memory_" + part, Unit: finding.UnitBytes, Doc: "Proportional set size per proxy, mean.", Part: part, Section: SectionUse}, finding.SectionOther))
 	}
 	return out

@@ -306,7 +306,8 @@ func probed(t *testing.T, pid int) []string {
 }
 
 // A graph of services in an ambient mesh is compared with itself with sidecars and without
-// any: ztunnel's counters prove that it carried the requests to each service.
+// any: ztunnel's counters prove that it carried the requests to each service, and those of
+// a waypoint that they went by way of it.
 func TestAmbientGraph(t *testing.T) {
 	dir := os.Getenv("MESHTRIAL_ZTUNNEL")
 	if dir == "" {
@@ -315,7 +316,7 @@ func TestAmbientGraph(t *testing.T) {
 	m := labtest.New(t)
 	out := filepath.Join(t.TempDir(), "run")
 	m.Up(t, "--ztunnel", dir)
-	if code, said := m.Run(t, "run", "mesh-comparison", "--out", out, "--set", "mesh=[none,istio]", "--set", "sidecars=[both,ambient]", "--set", "timeline.duration=5s", "--set", "blocks.min=2", "--set", "blocks.max=2"); code != 0 && code != 4 {
+	if code, said := m.Run(t, "run", "mesh-comparison", "--out", out, "--set", "mesh=[none,istio]", "--set", "sidecars=[both,ambient,waypoint]", "--set", "timeline.duration=5s", "--set", "blocks.min=2", "--set", "blocks.max=2"); code != 0 && code != 4 {
 		t.Fatalf("exit code %d\n%s", code, said)
 	}
 	run, _, err := store.Load(t.Context(), out)
@@ -329,7 +330,7 @@ func TestAmbientGraph(t *testing.T) {
 		}
 		proved := 0
 		for _, c := range trial.Validity.Checks {
-			if strings.Contains(c.Name, "ztunnel") || strings.Contains(c.Name, "hbone") || c.Name == "carried" {
+			if strings.Contains(c.Name, "ztunnel") || strings.Contains(c.Name, "hbone") || strings.Contains(c.Name, "waypoint") || c.Name == "carried" {
 				if proved++; !c.OK {
 					t.Errorf("trial %s: %s: %s", trial.ID, c.Name, c.Detail)
 				}
@@ -339,9 +340,12 @@ func TestAmbientGraph(t *testing.T) {
 		if s := trial.Scenario; proved < 12 || s.NodeProxies != 1 || s.CPU[record.PartNode].TotalS() <= 0 || s.Memory[record.PartNode] < 1<<20 {
 			t.Errorf("trial %s: %d checks of ztunnel, %d of them used %+v and have %d bytes", trial.ID, proved, s.NodeProxies, s.CPU[record.PartNode], s.Memory[record.PartNode])
 		}
+		if s := trial.Scenario; study.Waypoint(trial.Cell) != (s.CPU[record.PartWaypoint].TotalS() > 0 && s.Memory[record.PartWaypoint] > 1<<20) {
+			t.Errorf("trial %s of %s: the waypoint used %+v and has %d bytes", trial.ID, trial.Cell.Key(), s.CPU[record.PartWaypoint], s.Memory[record.PartWaypoint])
+		}
 	}
-	if carried != 2 {
+	if carried != 4 {
 		t.Errorf("%d trials through ztunnel", carried)
 	}
-	found(t, run, "cpu_"+record.PartNode, "memory_"+record.PartNode, study.FindingProxyRequest)
+	found(t, run, "cpu_"+record.PartNode, "memory_"+record.PartNode, "cpu_"+record.PartWaypoint, "memory_"+record.PartWaypoint, study.FindingProxyRequest)
 }

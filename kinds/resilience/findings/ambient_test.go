@@ -2,6 +2,7 @@ package findings
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -45,6 +46,28 @@ func TestNodeProxies(t *testing.T) {
 		if x.Name == "cpu_client_proxy" && x.Verdict != record.VerdictInvalid {
 			t.Errorf("there are no sidecars: %+v", x)
 		}
+	}
+	if len(want) > 0 {
+		t.Errorf("not found: %v", want)
+	}
+}
+
+// A waypoint is a proxy more on the way of each call.
+func TestWaypointOfAGraph(t *testing.T) {
+	f := analyze(t, scenarioRun(t, strings.Replace(ambientSeconds, "sidecars: ambient", "sidecars: waypoint", 1), 2, func(record.Cell, int) made {
+		return made{events: func(*record.Trial) []record.Event { return nil }, spoil: func(t *record.Trial) {
+			s := t.Scenario
+			s.Scheduled, s.NodeProxies = 400, 1
+			s.CPU = map[string]record.CPU{record.PartNode: {UserS: 0.5, SystemS: 0.3}, record.PartWaypoint: {UserS: 0.8}}
+			s.Memory = map[string]int64{record.PartNode: 30e6, record.PartWaypoint: 80e6}
+		}}
+	}))
+	want := map[string]float64{"cpu_node_proxy": 200, "cpu_waypoint": 200, "memory_node_proxy": 30e6, "memory_waypoint": 80e6, "cpu_proxy_per_request": 1.6e6 / (3 * 400)}
+	for _, x := range f.Findings {
+		if v, ok := want[x.Name]; ok && (math.Abs(x.Estimate/v-1) > 1e-9 || x.Verdict != record.VerdictMeasured) {
+			t.Errorf("%+v, want %g", x, v)
+		}
+		delete(want, x.Name)
 	}
 	if len(want) > 0 {
 		t.Errorf("not found: %v", want)

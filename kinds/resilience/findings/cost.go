@@ -44,7 +44,8 @@ func perProxyRequest(s *trialScenario) float64 {
 // proxyUse is the CPU time of all proxies of a trial in seconds, and how often
 // a request passed one: once at each end of a call that has a sidecar.
 // Attempts of the mesh count as the request that they are of. Proxies on nodes are
-// passed as often: on the way out of a pod in the mesh and on the way into one.
+// passed as often: on the way out of a pod in the mesh and on the way into one; a waypoint
+// once for each call.
 func proxyUse(s *trialScenario) (seconds, passes float64) {
 	carried := map[string]bool{}
 	g := s.study.Scenario.Graph
@@ -66,13 +67,18 @@ func proxyUse(s *trialScenario) (seconds, passes float64) {
 			passes += calls * float64(s.trial.Scenario.Scheduled)
 		}
 	}
-	at(fault.LoadService, 1)
-	at(s.study.Scenario.Entry, 1)
-	for _, e := range flow.Edges {
-		at(e.From, e.Calls)
-		at(e.To, e.Calls)
+	call := func(from, to string, calls float64) {
+		at(from, calls)
+		at(to, calls)
+		if study.Waypoint(s.trial.Cell) {
+			at(to, calls)
+		}
 	}
-	seconds = s.trial.Scenario.CPU[record.PartNode].TotalS()
+	call(fault.LoadService, s.study.Scenario.Entry, 1)
+	for _, e := range flow.Edges {
+		call(e.From, e.To, e.Calls)
+	}
+	seconds = s.trial.Scenario.CPU[record.PartNode].TotalS() + s.trial.Scenario.CPU[record.PartWaypoint].TotalS()
 	for service, has := range carried {
 		if cpu, ok := s.trial.Scenario.CPU[service+proxySuffix]; ok && has {
 			seconds += cpu.TotalS()

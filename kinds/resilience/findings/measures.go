@@ -156,6 +156,7 @@ func scenarioCPU() []analysis.Measure {
 	out = append(out, one("cpu_"+record.PartNode, func(s *trialScenario) float64 {
 		return use(s, record.PartNode) / float64(s.trial.Scenario.NodeProxies)
 	}).Warning(sharedProxies))
+	out = append(out, one("cpu_"+record.PartWaypoint, func(s *trialScenario) float64 { return use(s, record.PartWaypoint) }))
 	for _, role := range proxyRoles {
 		out = append(out, one("cpu_"+role.part, func(s *trialScenario) float64 { return perProxy(s, role.is, use) }))
 	}
@@ -249,6 +250,7 @@ func scenarioMemory() []analysis.Measure {
 	out = append(out, one("memory_"+record.PartNode, func(s *trialScenario) float64 {
 		return use(s, record.PartNode) / float64(s.trial.Scenario.NodeProxies)
 	}).Warning(sharedProxies))
+	out = append(out, one("memory_"+record.PartWaypoint, func(s *trialScenario) float64 { return use(s, record.PartWaypoint) }))
 	for _, role := range proxyRoles {
 		out = append(out, one("memory_"+role.part, func(s *trialScenario) float64 { return atEnd(s, role.is) }))
 	}

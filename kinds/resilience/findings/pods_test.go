@@ -36,6 +36,7 @@ func idleFindings(t *testing.T, also func(*record.Trial)) record.Findings {
 				panic(err)
 			}
 			s, pods := t.Scenario, float64(n+1)
+			s.Scheduled = 400
 			scatter := 1 + []float64{-0.01, 0.01, 0.01, -0.01}[block]
 			s.Pods = []record.ScenarioPod{{Name: "clients-0", Service: "clients", Sidecar: !study.Ambient(cell)}}
 			for i := range n {

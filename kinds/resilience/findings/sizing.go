@@ -88,7 +88,7 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 	w := &carrying.Way{Name: carrying.SidecarsOf(cell[study.FactorMesh]), Cell: r.cell, Machine: machine}
 	p := carrying.Proxies{Place: record.PlaceSidecar, Passes: 2}
 	if study.Ambient(cell) {
-		w.Name, p.Place = study.SidecarsAmbient, record.PlaceNode
+		w.Name, p.Place = cell[study.FactorSidecars], record.PlaceNode
 	}
 	count, one := proxiesOf(o, r)
 	switch {
@@ -100,15 +100,30 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 	}
 	p.Count = count
 	w.Proxies = []carrying.Proxies{p}
+	if study.Waypoint(cell) {
+		w.Proxies = append(w.Proxies, carrying.Proxies{Place: record.PlaceWaypoint, Count: 1, Passes: 1})
+	}
 	for _, u := range carrying.Uses {
 		if !o.Plan.Study.Measured(u.Measure) {
 			continue
 		}
-		w.Measure(u, len(o.Units), func(record.Place) []stat.FitPoint {
-			return points(useOf(u.Of))
+		w.Measure(u, len(o.Units), func(place record.Place) []stat.FitPoint {
+			return points(useAt(u.Of, place))
 		})
 	}
 	z.All = append(z.All, w)
+}
+
+// useAt is what the proxies of a trial at a place use of something, cores or bytes.
+func useAt(of string, place record.Place) func(*trialScenario) float64 {
+	part, shared := map[record.Place]string{record.PlaceNode: record.PartNode, record.PlaceWaypoint: record.PartWaypoint}[place]
+	switch {
+	case !shared:
+		return useOf(of)
+	case of == record.SizedMemory:
+		return func(s *trialScenario) float64 { return analysis.Positive(float64(s.trial.Scenario.Memory[part])) }
+	}
+	return func(s *trialScenario) float64 { return s.trial.Scenario.CPU[part].TotalS() / seconds(s) }
 }
 
 // useOf is what all proxies of a trial use of something, cores or bytes.
@@ -166,7 +181,11 @@ func proxiesOf(o *analysis.Observations, r *track) (count float64, one bool) {
 // read.
 func proxiesMemory(s *trialScenario) float64 {
 	if s.trial.Scenario.NodeProxies > 0 {
-		return analysis.Positive(float64(s.trial.Scenario.Memory[record.PartNode]))
+		of := s.trial.Scenario.Memory
+		if study.Waypoint(s.trial.Cell) {
+			return analysis.Positive(float64(of[record.PartNode])) + analysis.Positive(float64(of[record.PartWaypoint]))
+		}
+		return analysis.Positive(float64(of[record.PartNode]))
 	}
 	total := math.NaN()
 	var seen []string

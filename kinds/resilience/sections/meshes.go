@@ -44,6 +44,8 @@ func meshAnswers(f record.Findings) []string {
 		add("a proxy has %s of memory", "memory_server_proxy")
 		add("a node's proxy uses %s", "cpu_node_proxy")
 		add("it has %s of memory", "memory_node_proxy")
+		add("the waypoint uses %s", "cpu_waypoint")
+		add("it has %s of memory", "memory_waypoint")
 		if x, ok := by["latency_p50_overhead\x00"+c.Cell.Key()]; ok {
 			against := cellLabel(f, x.Against)
 			if x.Verdict == record.VerdictReal {

@@ -1,11 +1,14 @@
 package trial
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/site/sitetest"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -84,7 +87,7 @@ func TestCarried(t *testing.T) {
 		return rise
 	}
 	failed := func(rise map[string]float64) string {
-		checks, err := s.carried(rise, 501, 500)
+		checks, err := s.carried(rise, nil, 501, 500)
 		if err != nil || len(checks) == 0 {
 			t.Fatal(checks, err)
 		}
@@ -123,6 +126,76 @@ func TestCarried(t *testing.T) {
 		c.spoil(rise)
 		if got := failed(rise); !strings.Contains(" "+got+" ", " "+c.want+" ") {
 			t.Errorf("%s: failed %q, want %s among them", name, got, c.want)
+		}
+	}
+}
+
+// Behind a waypoint the clients' connections lead to that, and it counts the requests to
+// each service.
+func TestCarriedThroughWaypoint(t *testing.T) {
+	plan := studytest.Plan(t, strings.NewReplacer("sidecars: ambient", "sidecars: waypoint", ", {to: old}", "", ", old: {sidecar: false}", "").Replace(ambientServices))
+	if asked, err := Asks(plan, study.MeshIstio); err != nil || !asked.Ambient || !asked.Waypoint {
+		t.Errorf("%+v, %v", asked, err)
+	}
+	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, service := range s.services() {
+		if service.Labels["istio.io/use-waypoint"] != "waypoint" {
+			t.Errorf("%s: %v", service.Name, service.Labels)
+		}
+	}
+	evidence := func() (rise, waypoint map[string]float64) {
+		rise, waypoint = map[string]float64{}, map[string]float64{}
+		for service, requests := range map[string]float64{"front": 500, "back": 1001} {
+			for reporter, workload := range map[string]string{"source": "waypoint", "destination": service} {
+				labels := `{connection_security_policy="mutual_tls",destination_service_name="` + service + `",destination_workload="` + workload +
+					`",destination_workload_namespace="` + s.namespace + `",reporter="` + reporter + `"}`
+				rise["istio_tcp_connections_opened_total"+labels] = 24
+				rise["istio_tcp_sent_bytes_total"+labels], rise["istio_tcp_received_bytes_total"+labels] = 300*requests, 300*requests
+			}
+			waypoint[fmt.Sprintf("cluster.inbound-vip|%d|http|%s.%s.svc.cluster.local.upstream_rq_total", protocol.Of(protocol.HTTP1).Plain.Port, service, s.namespace)] = requests
+		}
+		return rise, waypoint
+	}
+	for name, c := range map[string]struct {
+		spoil func(rise, waypoint map[string]float64) map[string]float64 // the waypoint's
+		want  string
+	}{
+		"as it should be": {func(_, waypoint map[string]float64) map[string]float64 { return waypoint }, ""},
+		"not read":        {func(_, waypoint map[string]float64) map[string]float64 { return nil }, "back-waypoint-present front-waypoint-present"},
+		"one request by it": {func(_, waypoint map[string]float64) map[string]float64 {
+			for key := range waypoint {
+				if strings.Contains(key, "front") {
+					waypoint[key]--
+				}
+			}
+			return waypoint
+		}, "front-waypoint-requests"},
+		"past it": {func(rise, waypoint map[string]float64) map[string]float64 {
+			for key := range rise {
+				if strings.Contains(key, `destination_workload="waypoint"`) && strings.Contains(key, `"back"`) {
+					delete(rise, key)
+				}
+			}
+			return waypoint
+		}, "back-client-ztunnel back-client-ztunnel-bytes"},
+	} {
+		rise, waypoint := evidence()
+		checks, err := s.carried(rise, c.spoil(rise, waypoint), 501, 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var failed []string
+		for _, one := range checks {
+			if !one.OK {
+				failed = append(failed, one.Name)
+			}
+		}
+		slices.Sort(failed)
+		if got := strings.Join(failed, " "); got != c.want {
+			t.Errorf("%s: failed %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
@@ -309,4 +310,22 @@ func (h *executor) restart(r *fault.Restart) (drive.Execution, error) {
 			return h.proveNew(ctx, r.Service, before, want, before)
 		},
 	}, nil
+}
+
+// announced gives every announced load a step of its own that prepares the
+// service for it.
+func announced(line fault.Timeline, g graph.Graph) fault.Timeline {
+	out := fault.Timeline{Duration: line.Duration, Steps: slices.Clone(line.Steps)}
+	for _, step := range line.Steps {
+		l, ok := step.Action.(*fault.Load)
+		if !ok || l.Announced == 0 {
+			continue
+		}
+		one, _ := g.Service(l.Service)
+		if more := l.Replicas - one.Replicas; more > 0 {
+			out.Steps = append(out.Steps, fault.Step{Name: step.Name + fault.Announced, At: max(0, step.At-l.Announced),
+				Action: &fault.Add{Replicas: fault.Replicas{Service: l.Service, Count: more}}})
+		}
+	}
+	return out
 }

@@ -265,7 +265,7 @@ func Asks(plan *study.Plan, name string) (mesh.Asked, error) {
 		for _, w := range s.workloads() {
 			serves := w.Name != roleClients
 			if w.Carrier != "" { // no sidecar has to do with it
-				out.Ambient = true
+				out.Ambient, out.Waypoint = true, out.Waypoint || study.Waypoint(cell)
 				continue
 			}
 			out.Sent, out.Served = out.Sent || w.Proxy != nil, out.Served || serves && w.Proxy != nil

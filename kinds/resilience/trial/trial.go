@@ -10,14 +10,12 @@ import (
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/fault/drive"
-	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/ledger"
@@ -230,7 +228,10 @@ func (t *scenarioTrial) prepare(ctx context.Context) error {
 	}
 	t.say("requests flow, for %v", warmLoad)
 	var err error
-	t.out.Warmup, err = t.clients.warm(ctx, t.scene)
+	if t.out.Warmup, err = t.clients.warm(ctx, t.scene); err != nil {
+		return err
+	}
+	t.onNodes.passed, err = t.readWaypoint(ctx)
 	return err
 }
 
@@ -327,7 +328,7 @@ func (t *scenarioTrial) clear(ctx context.Context) error {
 	if t.scribe != nil {
 		t.scribe.stop()
 	}
-	if err := errors.Join(t.removeObjects(ctx), t.removeSecond(ctx)); err != nil {
+	if err := errors.Join(t.removeObjects(ctx), t.removeWaypoint(ctx), t.removeSecond(ctx)); err != nil {
 		return fmt.Errorf("remove what trial %s made: %w", t.job.ID, err)
 	}
 	return nil
@@ -380,22 +381,4 @@ func packRequests(book *ledger.Book) ([]byte, error) {
 		return nil, fmt.Errorf("pack the requests: %w", err)
 	}
 	return out.Bytes(), nil
-}
-
-// announced gives every announced load a step of its own that prepares the
-// service for it.
-func announced(line fault.Timeline, g graph.Graph) fault.Timeline {
-	out := fault.Timeline{Duration: line.Duration, Steps: slices.Clone(line.Steps)}
-	for _, step := range line.Steps {
-		l, ok := step.Action.(*fault.Load)
-		if !ok || l.Announced == 0 {
-			continue
-		}
-		one, _ := g.Service(l.Service)
-		if more := l.Replicas - one.Replicas; more > 0 {
-			out.Steps = append(out.Steps, fault.Step{Name: step.Name + fault.Announced, At: max(0, step.At-l.Announced),
-				Action: &fault.Add{Replicas: fault.Replicas{Service: l.Service, Count: more}}})
-		}
-	}
-	return out
 }

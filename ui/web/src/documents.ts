@@ -1688,6 +1688,11 @@ export interface Sizing {
      * that is stated, in words
      */
     readonly mesh: string;
+    /**
+     * Along is what the lines are along that tell proxies' use apart, in words; "" for
+     * rates.
+     */
+    readonly along?: string;
     readonly ways: (readonly SizedWay[] | null);
     /**
      * Borders are where, along what the mesh is like, two ways change places.
@@ -1724,6 +1729,7 @@ export interface SizedUse {
         readonly [k: string]: Priced;
     } | null);
     readonly request: Priced;
+    readonly pod?: Priced;
 }
 /**
  * SizedBorder is where two ways change places.
