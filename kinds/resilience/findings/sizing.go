@@ -66,9 +66,11 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *rates) {
 			z.Highest = max(z.Highest, v*calls)
 		}
 	}
-	points := func(y func(s *trialScenario) float64) []stat.FitPoint { return ratePoints(o, r, calls, y) }
-	machine := carrying.MachineSlopes(len(o.Units), points(func(s *trialScenario) float64 {
-		return s.trial.Scenario.CPU[record.PartMachine].TotalS() / seconds(s)
+	points := func(of string, y func(s *trialScenario) float64) []stat.FitPoint {
+		return ratePoints(o, r, calls, overOf(of), y)
+	}
+	machine := carrying.MachineSlopes(len(o.Units), points(record.SizedCPU, func(s *trialScenario) float64 {
+		return s.trial.Scenario.CPU[record.PartMachine].TotalS() / overOf(record.SizedCPU)(s)
 	}))
 	cell := o.Plan.Cells[r.cells[0]]
 	if cell[study.FactorMesh] == study.MeshNone {
@@ -89,22 +91,40 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *rates) {
 			continue
 		}
 		w.Measure(u, len(o.Units), func(record.Place) []stat.FitPoint {
-			return points(func(s *trialScenario) float64 {
-				if u.Of == record.SizedMemory {
-					return proxiesMemory(s)
-				}
-				used, _ := proxyUse(s)
-				return used / seconds(s)
-			})
+			return points(u.Of, useOf(u.Of))
 		})
 	}
 	z.All = append(z.All, w)
 }
 
+// useOf is what all proxies of a trial use of something, cores or bytes.
+func useOf(of string) func(*trialScenario) float64 {
+	if of == record.SizedMemory {
+		return proxiesMemory
+	}
+	return func(s *trialScenario) float64 {
+		used, _ := proxyUse(s)
+		return used / overOf(of)(s)
+	}
+}
+
+// overOf is the time by which the calls of a trial are beside what is used of something:
+// of CPU that over which it was counted, since all calls fall into it, and what proxies
+// take without any is as long as that.
+func overOf(of string) func(*trialScenario) float64 {
+	if of == record.SizedMemory {
+		return seconds
+	}
+	return func(s *trialScenario) float64 {
+		over, _ := s.counted()
+		return over
+	}
+}
+
 func seconds(s *trialScenario) float64 { return float64(s.length) / 1e9 }
 
-// ratePoints are what valid trials came to, by the calls per second in them.
-func ratePoints(o *analysis.Observations, r *rates, calls float64, y func(s *trialScenario) float64) (out []stat.FitPoint) {
+// ratePoints are what valid trials came to, by the calls per second over a time.
+func ratePoints(o *analysis.Observations, r *rates, calls float64, over, y func(s *trialScenario) float64) (out []stat.FitPoint) {
 	unit := carrying.Units(o)
 	for _, i := range r.cells {
 		level, err := strconv.ParseFloat(o.Plan.Cells[i][study.FactorRate], 64)
@@ -113,7 +133,7 @@ func ratePoints(o *analysis.Observations, r *rates, calls float64, y func(s *tri
 		}
 		for _, t := range o.Valid(i) {
 			if s := scenarioOfTrial(o, t); s.length > 0 {
-				out = append(out, stat.FitPoint{X: float64(t.Scenario.Scheduled) * calls / seconds(s), Y: y(s), Level: level, Unit: unit[t.Block]})
+				out = append(out, stat.FitPoint{X: float64(t.Scenario.Scheduled) * calls / over(s), Y: y(s), Level: level, Unit: unit[t.Block]})
 			}
 		}
 	}
