@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -69,7 +70,8 @@ func nodeCounters(ctx context.Context, pods []site.Pod, filter string) (map[stri
 }
 
 // checkNodeProxies notes whether the requests to each service in the mesh passed the
-// proxies of nodes, by their own counters. They are asked once the load has ended.
+// proxies of nodes, by their own counters. They are asked once the load has ended, and
+// were before any requests flowed: those of the warm-up are among what they count.
 func (t *scenarioTrial) checkNodeProxies(ctx context.Context, scheduled, completed int64) error {
 	if !t.scene.ambient() {
 		return nil
@@ -83,7 +85,7 @@ func (t *scenarioTrial) checkNodeProxies(ctx context.Context, scheduled, complet
 		rise[name] = v - t.onNodes.before[name]
 	}
 	t.out.Scenario.NodeProxies = len(t.onNodes.pods)
-	t.evidence.Carried, err = t.scene.carried(rise, scheduled, completed)
+	t.evidence.Carried, err = t.scene.carried(rise, scheduled+t.clients.unanswered, completed)
 	return err
 }
 
@@ -109,8 +111,10 @@ func (s *scene) carried(rise map[string]float64, scheduled, completed int64) ([]
 		if one.Name == s.scenario.Entry {
 			least = each
 		}
+		// One without an answer may have failed at any of its calls.
+		unknown := int64(math.Ceil(max(1, flow.Services[i].Visits) * float64(scheduled-completed)))
 		checks := s.mesh.Verify(mesh.Evidence{Cell: weighing(s.cell), Endpoint: mesh.Endpoint{Service: one.Name, Namespace: s.namespace, Opaque: true},
-			Requests: requests, Unknown: int64(flow.Services[i].Visits * float64(scheduled-completed)), Connections: most, Probes: most - least, Way: record.Way{record.PartNode}, Proxies: map[string]*mesh.Passed{record.PartNode: {Rise: rise}}})
+			Requests: requests, Unknown: unknown, Connections: most, Probes: most - least, Way: record.Way{record.PartNode}, Proxies: map[string]*mesh.Passed{record.PartNode: {Rise: rise}}})
 		for _, c := range checks {
 			if !strings.HasSuffix(c.Name, "-sidecar") { // pods without any are not looked at one by one
 				c.Name = one.Name + "-" + c.Name
