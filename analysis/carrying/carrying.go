@@ -325,8 +325,8 @@ func (z *Ways) borders(of string, a, b *Way, m sizing.Mesh) (out []record.SizedB
 	if high := min(z.reachOnNode(a, m), z.reachOnNode(b, m)); high > 1 && stat.Finite(high) {
 		axes = append(axes, sizing.PodsOnNode(min(high, podsOnNode)))
 	}
-	if a.plain != nil || b.plain != nil {
-		axes = append(axes, sizing.L7())
+	if high := min(z.reachL7(a, m), z.reachL7(b, m)); high > 0 && (a.plain != nil || b.plain != nil) {
+		axes = append(axes, sizing.L7(high))
 	}
 	for _, x := range axes {
 		got := x.Border(a.by[of], b.by[of], m)
@@ -363,6 +363,16 @@ func (z *Ways) reachOnNode(w *Way, m sizing.Mesh) float64 {
 		return podsOnNode
 	}
 	return z.Highest / p.Count * m.Pods / m.RPS
+}
+
+// reachL7 is up to which share of the requests no waypoint of a way would; 1 where a way has
+// none.
+func (z *Ways) reachL7(w *Way, m sizing.Mesh) float64 {
+	p, ok := w.at(record.PlaceWaypoint)
+	if !ok || m.RPS == 0 {
+		return 1
+	}
+	return min(1, z.Highest/p.Count*m.Waypoints/m.RPS)
 }
 
 // countIn is how many proxies a mesh has at a place, and the share of its requests that

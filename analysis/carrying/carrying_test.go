@@ -99,6 +99,30 @@ func TestReach(t *testing.T) {
 	}
 }
 
+// The share of requests that need L7 is looked at as far as a waypoint was measured.
+func TestReachOfWaypoints(t *testing.T) {
+	z := &Ways{Highest: 1000, All: []*Way{
+		{Name: "sidecars", Proxies: []Proxies{{Place: record.PlaceSidecar, Count: 2, Passes: 2}}},
+		{Name: "ambient", Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}},
+		{Name: "waypoint", Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}, {Place: record.PlaceWaypoint, Count: 1, Passes: 1}}},
+	}}
+	for _, w := range z.All {
+		w.Measure(Uses[0], 3, func(record.Place) []stat.FitPoint { return points(1e-4, 0.04, 0.06, 0.05) })
+	}
+	z.combine()
+	for _, c := range []struct{ waypoints, want float64 }{{4, 0.4}, {20, 1}, {0, 0}} { // of 10,000 requests per second
+		high := 0.0
+		for _, b := range z.borders(record.SizedCPU, z.All[0], z.All[2], sizing.Mesh{Pods: 100, Nodes: 10, RPS: 10_000, L7: 0.1, Waypoints: c.waypoints}) {
+			if b.Along == sizing.AlongL7 {
+				high = b.High
+			}
+		}
+		if math.Abs(high-c.want) > 1e-9 {
+			t.Errorf("%g waypoints: looked up to a share of %g, want %g", c.waypoints, high, c.want)
+		}
+	}
+}
+
 // What was not measured is said: more requests at a proxy, waypoints that nobody has.
 func TestNotes(t *testing.T) {
 	z := &Ways{Highest: 1000, All: []*Way{{Name: "ambient", Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}}}}
