@@ -52,6 +52,8 @@ type Way struct {
 	Name    string
 	Cell    record.Cell // of its findings: what these cells share
 	Proxies []Proxies
+	// Highest is the highest rate of its valid trials, in requests per second.
+	Highest float64
 	// Machine is what a request takes of the whole machine, in microseconds, by unit;
 	// nil where nobody knows.
 	Machine []float64
@@ -122,9 +124,8 @@ func MachineSlopes(units int, points []stat.FitPoint) []float64 {
 type Ways struct {
 	Cell record.Cell // of the other factors
 	// Bare is [Way.Machine] of requests that nobody carries; nil where there are none.
-	Bare    []float64
-	All     []*Way
-	Highest float64 // rate that was measured, requests per second
+	Bare []float64
+	All  []*Way
 }
 
 // Of are cells that differ in the rate alone.
@@ -340,13 +341,17 @@ func (z *Ways) borders(of string, a, b *Way, m sizing.Mesh) (out []record.SizedB
 }
 
 // reach is up to how many requests per second of each pod no proxy of a way would carry
-// more than was measured.
+// more than was measured of it. What requests take that pass no waypoint was measured of
+// another way.
 func (z *Ways) reach(w *Way, m sizing.Mesh) float64 {
 	high := math.Inf(1)
+	if w.plain != nil {
+		high = z.reach(w.plain, m)
+	}
 	for _, p := range w.Proxies {
 		of, share := countIn(m, p.Place)
 		if of > 0 && share > 0 {
-			high = min(high, z.Highest/p.Count*of/(share*m.Pods))
+			high = min(high, w.Highest/p.Count*of/(share*m.Pods))
 		}
 	}
 	return high
@@ -362,7 +367,11 @@ func (z *Ways) reachOnNode(w *Way, m sizing.Mesh) float64 {
 	case m.RPS == 0:
 		return podsOnNode
 	}
-	return z.Highest / p.Count * m.Pods / m.RPS
+	high := w.Highest
+	if w.plain != nil {
+		high = min(high, w.plain.Highest)
+	}
+	return high / p.Count * m.Pods / m.RPS
 }
 
 // reachL7 is up to which share of the requests no waypoint of a way would; 1 where a way has
@@ -372,19 +381,7 @@ func (z *Ways) reachL7(w *Way, m sizing.Mesh) float64 {
 	if !ok || m.RPS == 0 {
 		return 1
 	}
-	return min(1, z.Highest/p.Count*m.Waypoints/m.RPS)
-}
-
-// countIn is how many proxies a mesh has at a place, and the share of its requests that
-// pass them.
-func countIn(m sizing.Mesh, place record.Place) (of, share float64) {
-	switch place {
-	case record.PlaceSidecar:
-		return m.Pods, 1
-	case record.PlaceNode:
-		return m.Nodes, 1
-	}
-	return m.Waypoints, m.L7
+	return min(1, w.Highest/p.Count*m.Waypoints/m.RPS)
 }
 
 func known(v float64) *float64 {

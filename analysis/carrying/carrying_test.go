@@ -84,9 +84,9 @@ func TestBorderWords(t *testing.T) {
 // Borders are looked for as far as proxies were measured: not at a rate, or with so many
 // pods on a node, that a proxy would carry more.
 func TestReach(t *testing.T) {
-	z := &Ways{Highest: 1000}
-	sidecars := &Way{Proxies: []Proxies{{Place: record.PlaceSidecar, Count: 2, Passes: 2}}}
-	ambient := &Way{Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}}
+	z := &Ways{}
+	sidecars := &Way{Highest: 1000, Proxies: []Proxies{{Place: record.PlaceSidecar, Count: 2, Passes: 2}}}
+	ambient := &Way{Highest: 1000, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}}
 	m := sizing.Mesh{Pods: 100, Nodes: 5, RPS: 2000}
 	if got := z.reach(sidecars, m); got != 500 { // each pod sends half of what its sidecar carries
 		t.Errorf("sidecars reach %g", got)
@@ -97,14 +97,19 @@ func TestReach(t *testing.T) {
 	if got := z.reachOnNode(ambient, m); got != 50 { // of 20 requests per second each
 		t.Errorf("ztunnel reaches %g pods", got)
 	}
+	// Of the way without waypoints less was measured, and most requests go that one.
+	through := &Way{Highest: 1000, Proxies: ambient.Proxies, plain: &Way{Highest: 100, Proxies: ambient.Proxies}}
+	if got, onNode := z.reach(through, m), z.reachOnNode(through, m); got != 5 || onNode != 5 {
+		t.Errorf("with waypoints ztunnel reaches %g, and %g pods", got, onNode)
+	}
 }
 
 // The share of requests that need L7 is looked at as far as a waypoint was measured.
 func TestReachOfWaypoints(t *testing.T) {
-	z := &Ways{Highest: 1000, All: []*Way{
-		{Name: "sidecars", Proxies: []Proxies{{Place: record.PlaceSidecar, Count: 2, Passes: 2}}},
-		{Name: "ambient", Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}},
-		{Name: "waypoint", Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}, {Place: record.PlaceWaypoint, Count: 1, Passes: 1}}},
+	z := &Ways{All: []*Way{
+		{Name: "sidecars", Highest: 1000, Proxies: []Proxies{{Place: record.PlaceSidecar, Count: 2, Passes: 2}}},
+		{Name: "ambient", Highest: 1000, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}},
+		{Name: "waypoint", Highest: 1000, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}, {Place: record.PlaceWaypoint, Count: 1, Passes: 1}}},
 	}}
 	for _, w := range z.All {
 		w.Measure(Uses[0], 3, func(record.Place) []stat.FitPoint { return points(1e-4, 0.04, 0.06, 0.05) })
@@ -125,7 +130,7 @@ func TestReachOfWaypoints(t *testing.T) {
 
 // What was not measured is said: more requests at a proxy, waypoints that nobody has.
 func TestNotes(t *testing.T) {
-	z := &Ways{Highest: 1000, All: []*Way{{Name: "ambient", Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}}}}
+	z := &Ways{All: []*Way{{Name: "ambient", Highest: 1000, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}}}}
 	got := strings.Join(z.notes(sizing.Mesh{Pods: 100, Nodes: 1, RPS: 1500, L7: 0.1}), "\n")
 	for _, want := range []string{"With ambient each node's proxy would carry 3,000 requests per second; measured were up to 2,000", "10% of the requests need L7"} {
 		if !strings.Contains(got, want) {

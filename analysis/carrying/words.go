@@ -106,7 +106,7 @@ var placeWords = map[record.Place]string{record.PlaceSidecar: "sidecar", record.
 func (z *Ways) placeNotes(w *Way, p Proxies, m sizing.Mesh) []string {
 	of, share := countIn(m, p.Place)
 	rps := m.RPS * share
-	switch stated, measured := p.Passes*rps/of, p.Passes*z.Highest/p.Count; {
+	switch stated, measured := p.Passes*rps/of, p.Passes*w.Highest/p.Count; {
 	case of == 0 && rps > 0:
 		return []string{fmt.Sprintf("With %s the stated mesh has no %s: what one takes without requests is left out.", w.Name, placeWords[p.Place])}
 	case of > 0 && stated > measured:
@@ -114,4 +114,16 @@ func (z *Ways) placeNotes(w *Way, p Proxies, m sizing.Mesh) []string {
 			w.Name, placeWords[p.Place], words.Grouped(math.Round(stated)), words.Grouped(math.Round(measured)))}
 	}
 	return nil
+}
+
+// countIn is how many proxies a mesh has at a place, and the share of its requests that
+// pass them.
+func countIn(m sizing.Mesh, place record.Place) (of, share float64) {
+	switch place {
+	case record.PlaceSidecar:
+		return m.Pods, 1
+	case record.PlaceNode:
+		return m.Nodes, 1
+	}
+	return m.Waypoints, m.L7
 }

@@ -149,6 +149,31 @@ func TestSizingThatCannotSay(t *testing.T) {
 	}
 }
 
+// Borders are looked for as far as a way has valid trials: what others carried, or was
+// planned, does not count.
+func TestSizingReachesAsFarAsTrialsAreValid(t *testing.T) {
+	w := carryingWorld()
+	spoil := w.Spoil
+	w.Spoil = func(t *record.Trial) {
+		if spoil(t); t.Cell["sidecars"] == "both" && t.Cell["rate"] == "3000" {
+			t.Validity = record.Validity{}
+		}
+	}
+	text := strings.NewReplacer("nodes: 10", "nodes: 100", "rps: 1000", "rps: 60000").Replace(sizingStudy)
+	z := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 5, w)).Sizings[0]
+	seen := 0
+	for _, b := range z.Borders {
+		if b.Of == record.SizedCPU && strings.Join(b.Between, " ") == "sidecars ambient" && b.Along == "requests per second of each pod" {
+			if seen++; b.High != 500 { // half of the 1,000 that both of a request's sidecars were measured at
+				t.Errorf("looked up to %g", b.High)
+			}
+		}
+	}
+	if notes := strings.Join(z.Notes, "\n"); seen != 1 || !strings.Contains(notes, "With sidecars each sidecar would carry 1,200 requests per second; measured were up to 1,000") || strings.Contains(notes, "With ambient each") {
+		t.Errorf("%d borders\n%s", seen, notes)
+	}
+}
+
 // A factor that means nothing to some way leaves it beside each of its levels.
 func TestSizingBesideAnotherFactor(t *testing.T) {
 	text := strings.NewReplacer("none, client, both, ambient", "none, both, ambient", "  rate:", "  concurrency: [1, 2]\n  rate:").Replace(sizingStudy)

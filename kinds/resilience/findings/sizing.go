@@ -61,9 +61,10 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *rates) {
 	for _, e := range flow.Edges {
 		calls += e.Calls
 	}
+	highest := 0.0
 	for _, i := range r.cells {
-		if v, err := strconv.ParseFloat(o.Plan.Cells[i][study.FactorRate], 64); err == nil {
-			z.Highest = max(z.Highest, v*calls)
+		if v, err := strconv.ParseFloat(o.Plan.Cells[i][study.FactorRate], 64); err == nil && len(o.Valid(i)) > 0 {
+			highest = max(highest, v*calls)
 		}
 	}
 	points := func(of string, y func(s *trialScenario) float64) []stat.FitPoint {
@@ -77,7 +78,7 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *rates) {
 		z.Bare = machine
 		return
 	}
-	w := &carrying.Way{Name: carrying.SidecarsOf(cell[study.FactorMesh]), Cell: r.cell, Machine: machine}
+	w := &carrying.Way{Name: carrying.SidecarsOf(cell[study.FactorMesh]), Cell: r.cell, Highest: highest, Machine: machine}
 	p := carrying.Proxies{Place: record.PlaceSidecar, Passes: 2}
 	if study.Ambient(cell) {
 		w.Name, p.Place = study.SidecarsAmbient, record.PlaceNode
