@@ -241,6 +241,9 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 		}
 	}
 	out.Notes = z.notes(m)
+	if len(out.Says) > 1 {
+		out.Notes = append(out.Notes, "Each sentence that compares two of these ways in CPU or memory is at 95% by itself: where there is no difference, one in twenty says that there is one.")
+	}
 	return out, found
 }
 

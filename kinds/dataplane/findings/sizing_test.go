@@ -90,6 +90,9 @@ func TestSizing(t *testing.T) {
 	if !strings.Contains(z.Mesh, "100 pods on 10 nodes, 1,000 requests per second between them, 20% of which need L7") {
 		t.Error(z.Mesh)
 	}
+	if notes := strings.Join(z.Notes, "\n"); !strings.Contains(notes, "Each sentence that compares two of these ways in CPU or memory is at 95% by itself") {
+		t.Errorf("no word of the error rate in\n%s", notes)
+	}
 }
 
 // On nodes that are nearly empty, sidecars take less until each pod sends enough.
