@@ -84,6 +84,9 @@ func (z *Ways) notes(m sizing.Mesh) (out []string) {
 		if _, through := w.at(record.PlaceWaypoint); through && w.plain == nil && m.L7 < 1 {
 			out = append(out, fmt.Sprintf("With %s every request is taken to pass a waypoint: no cells have it without.", w.Name))
 		}
+		if w.plain != nil && m.L7 < 1 {
+			out = append(out, fmt.Sprintf("Of %s, all figures but the total are of requests that each pass a waypoint; in the total %s of them do.", w.Name, words.Percent(m.L7)))
+		}
 	}
 	if z.has(record.PlaceNode) {
 		out = append(out, "Proxies on nodes work for others' pods too: what they did for those while trials measured is among what each takes without requests.")

@@ -92,6 +92,8 @@ func TestSizing(t *testing.T) {
 	}
 	if notes := strings.Join(z.Notes, "\n"); !strings.Contains(notes, "Each sentence that compares two of these ways in CPU or memory is at 95% by itself") {
 		t.Errorf("no word of the error rate in\n%s", notes)
+	} else if !strings.Contains(notes, "Of ambient with waypoints, all figures but the total are of requests that each pass a waypoint; in the total 20% of them do.") {
+		t.Errorf("which requests the figures are of is not in\n%s", notes)
 	}
 }
 
