@@ -136,7 +136,9 @@ type Evidence struct {
 	// Wire is what the generator sent and read on its connections; nil where that was
 	// not noted.
 	Wire *Wire `json:"wire,omitempty"`
-	// Worker is how far the worker's counters rose.
+	// Worker is how far the worker's counters rose; nil where nobody counts at it, as at the
+	// services of a graph: Connections are then the most that there can have been, and
+	// Probes by how many there may have been fewer.
 	Worker map[string]float64 `json:"worker"`
 	// Extensions are those of the server's workload, by their names.
 	Extensions map[string]Extended `json:"extensions,omitempty"`

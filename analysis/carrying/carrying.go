@@ -52,6 +52,8 @@ type Way struct {
 	Name    string
 	Cell    record.Cell // of its findings: what these cells share
 	Proxies []Proxies
+	// Highest is the highest rate of its valid trials, in requests per second.
+	Highest float64
 	// Machine is what a request takes of the whole machine, in microseconds, by unit;
 	// nil where nobody knows.
 	Machine []float64
@@ -123,9 +125,8 @@ func MachineSlopes(units int, points []stat.FitPoint) []float64 {
 type Ways struct {
 	Cell record.Cell // of the other factors
 	// Bare is [Way.Machine] of requests that nobody carries; nil where there are none.
-	Bare    []float64
-	All     []*Way
-	Highest float64 // rate that was measured, requests per second
+	Bare []float64
+	All  []*Way
 	// MostPods is how many pods were on a node at most, where ways are lines along their
 	// number, and not along the rate; else 0.
 	MostPods float64
@@ -250,6 +251,9 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 		}
 	}
 	out.Notes = z.notes(m)
+	if len(out.Says) > 1 {
+		out.Notes = append(out.Notes, "Each sentence that compares two of these ways in CPU or memory is at 95% by itself: where there is no difference, one in twenty says that there is one.")
+	}
 	return out, found
 }
 
@@ -305,8 +309,8 @@ func (z *Ways) borders(of string, a, b *Way, m sizing.Mesh) (out []record.SizedB
 	if high := min(z.reachOnNode(a, m), z.reachOnNode(b, m)); high > 1 && stat.Finite(high) {
 		axes = append(axes, sizing.PodsOnNode(min(high, podsOnNode)))
 	}
-	if a.plain != nil || b.plain != nil {
-		axes = append(axes, sizing.L7())
+	if high := min(z.reachL7(a, m), z.reachL7(b, m)); high > 0 && (a.plain != nil || b.plain != nil) {
+		axes = append(axes, sizing.L7(high))
 	}
 	for _, x := range axes {
 		got := x.Border(a.by[of], b.by[of], m)
@@ -320,13 +324,17 @@ func (z *Ways) borders(of string, a, b *Way, m sizing.Mesh) (out []record.SizedB
 }
 
 // reach is up to how many requests per second of each pod no proxy of a way would carry
-// more than was measured.
+// more than was measured of it. What requests take that pass no waypoint was measured of
+// another way.
 func (z *Ways) reach(w *Way, m sizing.Mesh) float64 {
 	high := math.Inf(1)
+	if w.plain != nil {
+		high = z.reach(w.plain, m)
+	}
 	for _, p := range w.Proxies {
 		of, share := countIn(m, p.Place)
 		if of > 0 && share > 0 {
-			high = min(high, z.Highest/p.Count*of/(share*m.Pods))
+			high = min(high, w.Highest/p.Count*of/(share*m.Pods))
 		}
 	}
 	return high
@@ -344,19 +352,21 @@ func (z *Ways) reachOnNode(w *Way, m sizing.Mesh) float64 {
 	case m.RPS == 0:
 		return podsOnNode
 	}
-	return z.Highest / p.Count * m.Pods / m.RPS
+	high := w.Highest
+	if w.plain != nil {
+		high = min(high, w.plain.Highest)
+	}
+	return high / p.Count * m.Pods / m.RPS
 }
 
-// countIn is how many proxies a mesh has at a place, and the share of its requests that
-// pass them.
-func countIn(m sizing.Mesh, place record.Place) (of, share float64) {
-	switch place {
-	case record.PlaceSidecar:
-		return m.Pods, 1
-	case record.PlaceNode:
-		return m.Nodes, 1
+// reachL7 is up to which share of the requests no waypoint of a way would; 1 where a way has
+// none.
+func (z *Ways) reachL7(w *Way, m sizing.Mesh) float64 {
+	p, ok := w.at(record.PlaceWaypoint)
+	if !ok || m.RPS == 0 {
+		return 1
 	}
-	return m.Waypoints, m.L7
+	return min(1, w.Highest/p.Count*m.Waypoints/m.RPS)
 }
 
 func known(v float64) *float64 {

@@ -84,9 +84,9 @@ func TestBorderWords(t *testing.T) {
 // Borders are looked for as far as proxies were measured: not at a rate, or with so many
 // pods on a node, that a proxy would carry more.
 func TestReach(t *testing.T) {
-	z := &Ways{Highest: 1000}
-	sidecars := &Way{Proxies: []Proxies{{Place: record.PlaceSidecar, Count: 2, Passes: 2}}}
-	ambient := &Way{Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}}
+	z := &Ways{}
+	sidecars := &Way{Highest: 1000, Proxies: []Proxies{{Place: record.PlaceSidecar, Count: 2, Passes: 2}}}
+	ambient := &Way{Highest: 1000, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}}
 	m := sizing.Mesh{Pods: 100, Nodes: 5, RPS: 2000}
 	if got := z.reach(sidecars, m); got != 500 { // each pod sends half of what its sidecar carries
 		t.Errorf("sidecars reach %g", got)
@@ -97,11 +97,40 @@ func TestReach(t *testing.T) {
 	if got := z.reachOnNode(ambient, m); got != 50 { // of 20 requests per second each
 		t.Errorf("ztunnel reaches %g pods", got)
 	}
+	// Of the way without waypoints less was measured, and most requests go that one.
+	through := &Way{Highest: 1000, Proxies: ambient.Proxies, plain: &Way{Highest: 100, Proxies: ambient.Proxies}}
+	if got, onNode := z.reach(through, m), z.reachOnNode(through, m); got != 5 || onNode != 5 {
+		t.Errorf("with waypoints ztunnel reaches %g, and %g pods", got, onNode)
+	}
+}
+
+// The share of requests that need L7 is looked at as far as a waypoint was measured.
+func TestReachOfWaypoints(t *testing.T) {
+	z := &Ways{All: []*Way{
+		{Name: "sidecars", Highest: 1000, Proxies: []Proxies{{Place: record.PlaceSidecar, Count: 2, Passes: 2}}},
+		{Name: "ambient", Highest: 1000, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}},
+		{Name: "waypoint", Highest: 1000, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}, {Place: record.PlaceWaypoint, Count: 1, Passes: 1}}},
+	}}
+	for _, w := range z.All {
+		w.Measure(Uses[0], 3, func(record.Place) []stat.FitPoint { return points(1e-4, 0.04, 0.06, 0.05) })
+	}
+	z.combine()
+	for _, c := range []struct{ waypoints, want float64 }{{4, 0.4}, {20, 1}, {0, 0}} { // of 10,000 requests per second
+		high := 0.0
+		for _, b := range z.borders(record.SizedCPU, z.All[0], z.All[2], sizing.Mesh{Pods: 100, Nodes: 10, RPS: 10_000, L7: 0.1, Waypoints: c.waypoints}) {
+			if b.Along == sizing.AlongL7 {
+				high = b.High
+			}
+		}
+		if math.Abs(high-c.want) > 1e-9 {
+			t.Errorf("%g waypoints: looked up to a share of %g, want %g", c.waypoints, high, c.want)
+		}
+	}
 }
 
 // What was not measured is said: more requests at a proxy, waypoints that nobody has.
 func TestNotes(t *testing.T) {
-	z := &Ways{Highest: 1000, All: []*Way{{Name: "ambient", Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}}}}
+	z := &Ways{All: []*Way{{Name: "ambient", Highest: 1000, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}}}}
 	got := strings.Join(z.notes(sizing.Mesh{Pods: 100, Nodes: 1, RPS: 1500, L7: 0.1}), "\n")
 	for _, want := range []string{"With ambient each node's proxy would carry 3,000 requests per second; measured were up to 2,000", "10% of the requests need L7"} {
 		if !strings.Contains(got, want) {

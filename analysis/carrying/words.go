@@ -84,6 +84,9 @@ func (z *Ways) notes(m sizing.Mesh) (out []string) {
 		if _, through := w.at(record.PlaceWaypoint); through && w.plain == nil && m.L7 < 1 {
 			out = append(out, fmt.Sprintf("With %s every request is taken to pass a waypoint: no cells have it without.", w.Name))
 		}
+		if w.plain != nil && m.L7 < 1 {
+			out = append(out, fmt.Sprintf("Of %s, all figures but the total are of requests that each pass a waypoint; in the total %s of them do.", w.Name, words.Percent(m.L7)))
+		}
 	}
 	if z.has(record.PlaceNode) {
 		out = append(out, "Proxies on nodes work for others' pods too: what they did for those while trials measured is among what each takes without requests.")
@@ -117,7 +120,7 @@ var placeWords = map[record.Place]string{record.PlaceSidecar: "sidecar", record.
 func (z *Ways) placeNotes(w *Way, p Proxies, m sizing.Mesh) []string {
 	of, share := countIn(m, p.Place)
 	rps := m.RPS * share
-	switch stated, measured := p.Passes*rps/of, p.Passes*z.Highest/p.Count; {
+	switch stated, measured := p.Passes*rps/of, p.Passes*w.Highest/p.Count; {
 	case of == 0 && rps > 0:
 		return []string{fmt.Sprintf("With %s the stated mesh has no %s: what one takes without requests is left out.", w.Name, placeWords[p.Place])}
 	case of > 0 && stated > measured:
@@ -125,4 +128,16 @@ func (z *Ways) placeNotes(w *Way, p Proxies, m sizing.Mesh) []string {
 			w.Name, placeWords[p.Place], words.Grouped(math.Round(stated)), words.Grouped(math.Round(measured)))}
 	}
 	return nil
+}
+
+// countIn is how many proxies a mesh has at a place, and the share of its requests that
+// pass them.
+func countIn(m sizing.Mesh, place record.Place) (of, share float64) {
+	switch place {
+	case record.PlaceSidecar:
+		return m.Pods, 1
+	case record.PlaceNode:
+		return m.Nodes, 1
+	}
+	return m.Waypoints, m.L7
 }

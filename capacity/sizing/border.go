@@ -32,8 +32,8 @@ func PodsOnNode(high float64) Axis {
 }
 
 // L7 is along the share of requests that go through waypoints.
-func L7() Axis {
-	return Axis{AlongL7, 0, 1, func(m Mesh, x float64) Mesh { m.L7 = x; return m }}
+func L7(high float64) Axis {
+	return Axis{AlongL7, 0, high, func(m Mesh, x float64) Mesh { m.L7 = x; return m }}
 }
 
 // Outcome is what can be said of a border.

@@ -73,7 +73,7 @@ func TestBorders(t *testing.T) {
 	}
 	// 0.5 + 0.4 = 2*0.04 + 0.02 + (1-x)*0.15 + x*0.9.
 	dense.Waypoints = 1
-	b = L7().Border(w["sidecars"], waypoints, dense)
+	b = L7(1).Border(w["sidecars"], waypoints, dense)
 	near(t, "share of L7", b.At, 0.65/0.75)
 	if b.Outcome != Lies || b.First != 1 || b.Last != -1 {
 		t.Errorf("%+v", b)

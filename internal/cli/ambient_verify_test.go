@@ -93,7 +93,8 @@ func TestAmbient(t *testing.T) {
 	if !slices.ContainsFunc(run.Header.Components, func(c record.Component) bool { return c.Name == "ztunnel" && c.Source == l.Images().Ztunnel }) {
 		t.Errorf("the run does not name the ztunnel that it measured: %+v", run.Header.Components)
 	}
-	found(t, run, "cpu_"+record.PartNode+"_per_request", "memory_"+record.PartNode, study.FindingIdleNode, study.FindingNodesNet, "memory_"+record.PartNodeAgent,
+	found(t, run, func(c record.Cell) bool { return !study.Ambient(c) }, study.FindingIdleNode)
+	found(t, run, study.Ambient, "cpu_"+record.PartNode+"_per_request", "memory_"+record.PartNode, study.FindingNodesNet, "memory_"+record.PartNodeAgent,
 		"cpu_"+record.PartWaypoint+"_per_request", "memory_"+record.PartWaypoint)
 	status, err := local.GetStatus("")
 	if err != nil {
@@ -141,7 +142,7 @@ func TestAmbientNodes(t *testing.T) {
 	if len(ways) != 3 {
 		t.Errorf("requests went %v", ways)
 	}
-	found(t, run, "cpu_"+record.PartClientNode+"_per_request", "cpu_"+record.PartServerNode+"_per_request", study.FindingNodesNet)
+	found(t, run, study.Ambient, "cpu_"+record.PartClientNode+"_per_request", "cpu_"+record.PartServerNode+"_per_request", study.FindingNodesNet)
 	status, err := local.GetStatus("")
 	if err != nil {
 		t.Fatal(err)
@@ -218,8 +219,10 @@ func accounted(t *testing.T, trial record.Trial) {
 	}
 }
 
-// found checks that a run has findings, of trials that a busy machine may have spoilt.
-func found(t *testing.T, run record.Run, names ...string) {
+// found checks that a run has findings of cells of which something holds, with figures: also
+// of trials that a busy machine may have spoilt.
+func found(t *testing.T, run record.Run, of func(record.Cell) bool, names ...string) {
+	t.Helper()
 	for i := range run.Trials {
 		v := &run.Trials[i].Validity
 		v.Valid = !slices.ContainsFunc(v.Checks, func(c record.Check) bool { return !c.OK && !ofBusyMachine(c) })
@@ -229,8 +232,10 @@ func found(t *testing.T, run record.Run, names ...string) {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		if !slices.ContainsFunc(f.Findings, func(x record.Finding) bool { return x.Name == name }) {
-			t.Errorf("no finding %s", name)
+		if !slices.ContainsFunc(f.Findings, func(x record.Finding) bool {
+			return x.Name == name && of(x.Cell) && x.Verdict != record.VerdictInvalid
+		}) {
+			t.Errorf("no finding %s that is valid", name)
 		}
 	}
 }
@@ -328,17 +333,29 @@ func TestAmbientGraph(t *testing.T) {
 		if !study.Ambient(trial.Cell) {
 			continue
 		}
-		proved := 0
+		proved := map[string]bool{}
 		for _, c := range trial.Validity.Checks {
 			if strings.Contains(c.Name, "ztunnel") || strings.Contains(c.Name, "hbone") || strings.Contains(c.Name, "waypoint") || c.Name == "carried" {
-				if proved++; !c.OK {
+				if proved[c.Name] = true; !c.OK {
 					t.Errorf("trial %s: %s: %s", trial.ID, c.Name, c.Detail)
 				}
 			}
 		}
+		for _, service := range []string{"client", "server"} {
+			for _, side := range []string{"client", "server"} {
+				if side == "server" && study.Waypoint(trial.Cell) {
+					continue // the connections there are the waypoint's
+				}
+				for _, of := range []string{"ztunnel", "hbone", "ztunnel-failed", "ztunnel-bytes"} {
+					if name := service + "-" + side + "-" + of; !proved[name] {
+						t.Errorf("trial %s has no check %s", trial.ID, name)
+					}
+				}
+			}
+		}
 		carried++
-		if s := trial.Scenario; proved < 12 || s.NodeProxies != 1 || s.CPU[record.PartNode].TotalS() <= 0 || s.Memory[record.PartNode] < 1<<20 {
-			t.Errorf("trial %s: %d checks of ztunnel, %d of them used %+v and have %d bytes", trial.ID, proved, s.NodeProxies, s.CPU[record.PartNode], s.Memory[record.PartNode])
+		if s := trial.Scenario; s.CountedS < 5 || s.NodeProxies != 1 || s.CPU[record.PartNode].TotalS() <= 0 || s.Memory[record.PartNode] < 1<<20 {
+			t.Errorf("trial %s: in %g s %d ztunnels used %+v and have %d bytes", trial.ID, s.CountedS, s.NodeProxies, s.CPU[record.PartNode], s.Memory[record.PartNode])
 		}
 		if s := trial.Scenario; study.Waypoint(trial.Cell) != (s.CPU[record.PartWaypoint].TotalS() > 0 && s.Memory[record.PartWaypoint] > 1<<20) {
 			t.Errorf("trial %s of %s: the waypoint used %+v and has %d bytes", trial.ID, trial.Cell.Key(), s.CPU[record.PartWaypoint], s.Memory[record.PartWaypoint])
@@ -347,5 +364,6 @@ func TestAmbientGraph(t *testing.T) {
 	if carried != 4 {
 		t.Errorf("%d trials through ztunnel", carried)
 	}
-	found(t, run, "cpu_"+record.PartNode, "memory_"+record.PartNode, "cpu_"+record.PartWaypoint, "memory_"+record.PartWaypoint, study.FindingProxyRequest)
+	found(t, run, study.Ambient, "cpu_"+record.PartNode, "memory_"+record.PartNode, study.FindingProxyRequest)
+	found(t, run, study.Waypoint, "cpu_"+record.PartWaypoint, "memory_"+record.PartWaypoint)
 }

@@ -61,6 +61,10 @@ func (s ambientSide) read(e mesh.Evidence) *mesh.Passed {
 func ambientChecks(e mesh.Evidence) []record.Check {
 	var checks []record.Check
 	var opened, passed []float64
+	lost := e.Unknown + e.Probes
+	if e.Worker == nil { // Probes are not known to have carried nothing: each may have been a request's
+		lost = e.Unknown
+	}
 	for _, side := range ambientSides {
 		p := side.read(e)
 		if p == nil {
@@ -81,7 +85,7 @@ func ambientChecks(e mesh.Evidence) []record.Check {
 		hbone := maps.Clone(to)
 		hbone["connection_security_policy"] = "mutual_tls"
 		checks = append(checks, mesh.Expect(side.name+"-hbone", mesh.SumSeries(p.Rise, openedTotal, hbone), all, 0, "of them over HBONE, with mutual TLS"),
-			between(side.name+"-ztunnel-failed", mesh.SumSeries(p.Rise, failedTotal, to), 0, float64(e.Unknown+e.Probes), "connections that failed in ztunnel on the "+side.name+"'s side"))
+			between(side.name+"-ztunnel-failed", mesh.SumSeries(p.Rise, failedTotal, to), 0, float64(lost), "connections that failed in ztunnel on the "+side.name+"'s side"))
 		if side.name == record.SideServer {
 			nobody := maps.Clone(to)
 			nobody["source_principal"] = "unknown"
@@ -95,6 +99,8 @@ func ambientChecks(e mesh.Evidence) []record.Check {
 	}
 	if len(opened) == 2 {
 		checks = append(checks, sidesAgree(e, passed)...)
+	}
+	if len(opened) == 2 && e.Worker != nil {
 		checks = append(checks, between("worker-connections", e.Worker["connections"], opened[1]-float64(e.Probes), opened[1], "connections that the worker accepted, of those that ztunnel opened to it"))
 	}
 	return append(checks, passedBy(e)...)

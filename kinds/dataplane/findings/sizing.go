@@ -34,9 +34,10 @@ func rateAxis() axis {
 
 // addWay adds the way of a track, unless it is one that no whole mesh can have.
 func addWay(o *analysis.Observations, z *carrying.Ways, g *track) {
+	highest := 0.0
 	for _, i := range g.cells {
-		if v, err := strconv.ParseFloat(o.Plan.Cells[i][study.FactorRate], 64); err == nil {
-			z.Highest = max(z.Highest, v)
+		if v, err := strconv.ParseFloat(o.Plan.Cells[i][study.FactorRate], 64); err == nil && len(o.Valid(i)) > 0 {
+			highest = max(highest, v)
 		}
 	}
 	way, one := wayOf(o, g)
@@ -51,7 +52,7 @@ func addWay(o *analysis.Observations, z *carrying.Ways, g *track) {
 	case !study.Carries(way), way.Has(record.PartClientNode) && generators > 1:
 		return // of several clients' nodes nobody knows how many they are
 	}
-	w := &carrying.Way{Name: o.Plan.Cells[g.cells[0]][study.FactorSidecars], Cell: g.cell, Machine: machine}
+	w := &carrying.Way{Name: o.Plan.Cells[g.cells[0]][study.FactorSidecars], Cell: g.cell, Highest: highest, Machine: machine}
 	for _, place := range carrying.Places {
 		n := len(way.At(place))
 		if n == 0 {

@@ -90,6 +90,11 @@ func TestSizing(t *testing.T) {
 	if !strings.Contains(z.Mesh, "100 pods on 10 nodes, 1,000 requests per second between them, 20% of which need L7") {
 		t.Error(z.Mesh)
 	}
+	if notes := strings.Join(z.Notes, "\n"); !strings.Contains(notes, "Each sentence that compares two of these ways in CPU or memory is at 95% by itself") {
+		t.Errorf("no word of the error rate in\n%s", notes)
+	} else if !strings.Contains(notes, "Of ambient with waypoints, all figures but the total are of requests that each pass a waypoint; in the total 20% of them do.") {
+		t.Errorf("which requests the figures are of is not in\n%s", notes)
+	}
 }
 
 // On nodes that are nearly empty, sidecars take less until each pod sends enough.
@@ -171,6 +176,31 @@ func TestSizingThatCannotSay(t *testing.T) {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%q is not in\n%s", want, notes)
 		}
+	}
+}
+
+// Borders are looked for as far as a way has valid trials: what others carried, or was
+// planned, does not count.
+func TestSizingReachesAsFarAsTrialsAreValid(t *testing.T) {
+	w := carryingWorld()
+	spoil := w.Spoil
+	w.Spoil = func(t *record.Trial) {
+		if spoil(t); t.Cell["sidecars"] == "both" && t.Cell["rate"] == "3000" {
+			t.Validity = record.Validity{}
+		}
+	}
+	text := strings.NewReplacer("nodes: 10", "nodes: 100", "rps: 1000", "rps: 60000").Replace(sizingStudy)
+	z := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 5, w)).Sizings[0]
+	seen := 0
+	for _, b := range z.Borders {
+		if b.Of == record.SizedCPU && strings.Join(b.Between, " ") == "sidecars ambient" && b.Along == "requests per second of each pod" {
+			if seen++; b.High != 500 { // half of the 1,000 that both of a request's sidecars were measured at
+				t.Errorf("looked up to %g", b.High)
+			}
+		}
+	}
+	if notes := strings.Join(z.Notes, "\n"); seen != 1 || !strings.Contains(notes, "With sidecars each sidecar would carry 1,200 requests per second; measured were up to 1,000") || strings.Contains(notes, "With ambient each") {
+		t.Errorf("%d borders\n%s", seen, notes)
 	}
 }
 

@@ -46,8 +46,9 @@ func Kind() analysis.Kind {
 				}
 			}
 		},
-		Finish: func(s *study.Study, f *record.Findings) { f.Story = strings.Join(strings.Fields(s.Story), " ") },
-		Search: analysis.Searched{Who: "istiod", OwnChecks: analysis.IstiodsChecks},
+		Remarks: countedLonger,
+		Finish:  func(s *study.Study, f *record.Findings) { f.Story = strings.Join(strings.Fields(s.Story), " ") },
+		Search:  analysis.Searched{Who: "istiod", OwnChecks: analysis.IstiodsChecks},
 	}
 }
 

@@ -146,7 +146,11 @@ func scenarioCPU() []analysis.Measure {
 		if !ok || s.length <= 0 {
 			return math.NaN()
 		}
-		return cpu.TotalS() / (float64(s.length) / 1e9) * 1000
+		over, said := s.counted()
+		if !said {
+			over = seconds(s)
+		}
+		return cpu.TotalS() / over * 1000
 	}
 	one := func(name string, of func(s *trialScenario) float64) analysis.Measure {
 		return analysis.MeasureOf(name, ofScenario(of))

@@ -71,21 +71,24 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 	for _, e := range flow.Edges {
 		calls += e.Calls
 	}
+	highest := 0.0
 	for _, i := range r.cells {
-		if v, err := strconv.ParseFloat(o.Plan.Cells[i][study.FactorRate], 64); err == nil {
-			z.Highest = max(z.Highest, v*calls)
+		if v, err := strconv.ParseFloat(o.Plan.Cells[i][study.FactorRate], 64); err == nil && len(o.Valid(i)) > 0 {
+			highest = max(highest, v*calls)
 		}
 	}
-	points := func(y func(s *trialScenario) float64) []stat.FitPoint { return ratePoints(o, r, calls, y) }
-	machine := carrying.MachineSlopes(len(o.Units), points(func(s *trialScenario) float64 {
-		return s.trial.Scenario.CPU[record.PartMachine].TotalS() / seconds(s)
+	points := func(of string, y func(s *trialScenario) float64) []stat.FitPoint {
+		return ratePoints(o, r, calls, overOf(of), y)
+	}
+	machine := carrying.MachineSlopes(len(o.Units), points(record.SizedCPU, func(s *trialScenario) float64 {
+		return s.trial.Scenario.CPU[record.PartMachine].TotalS() / overOf(record.SizedCPU)(s)
 	}))
 	cell := o.Plan.Cells[r.cells[0]]
 	if cell[study.FactorMesh] == study.MeshNone {
 		z.Bare = machine
 		return
 	}
-	w := &carrying.Way{Name: carrying.SidecarsOf(cell[study.FactorMesh]), Cell: r.cell, Machine: machine}
+	w := &carrying.Way{Name: carrying.SidecarsOf(cell[study.FactorMesh]), Cell: r.cell, Highest: highest, Machine: machine}
 	p := carrying.Proxies{Place: record.PlaceSidecar, Passes: 2}
 	if study.Ambient(cell) {
 		w.Name, p.Place = cell[study.FactorSidecars], record.PlaceNode
@@ -108,7 +111,7 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 			continue
 		}
 		w.Measure(u, len(o.Units), func(place record.Place) []stat.FitPoint {
-			return points(useAt(u.Of, place))
+			return points(u.Of, useAt(u.Of, place))
 		})
 	}
 	z.All = append(z.All, w)
@@ -123,7 +126,7 @@ func useAt(of string, place record.Place) func(*trialScenario) float64 {
 	case of == record.SizedMemory:
 		return func(s *trialScenario) float64 { return analysis.Positive(float64(s.trial.Scenario.Memory[part])) }
 	}
-	return func(s *trialScenario) float64 { return s.trial.Scenario.CPU[part].TotalS() / seconds(s) }
+	return func(s *trialScenario) float64 { return s.trial.Scenario.CPU[part].TotalS() / overOf(of)(s) }
 }
 
 // useOf is what all proxies of a trial use of something, cores or bytes.
@@ -133,14 +136,27 @@ func useOf(of string) func(*trialScenario) float64 {
 	}
 	return func(s *trialScenario) float64 {
 		used, _ := proxyUse(s)
-		return used / seconds(s)
+		return used / overOf(of)(s)
+	}
+}
+
+// overOf is the time by which the calls of a trial are beside what is used of something:
+// of CPU that over which it was counted, since all calls fall into it, and what proxies
+// take without any is as long as that.
+func overOf(of string) func(*trialScenario) float64 {
+	if of == record.SizedMemory {
+		return seconds
+	}
+	return func(s *trialScenario) float64 {
+		over, _ := s.counted()
+		return over
 	}
 }
 
 func seconds(s *trialScenario) float64 { return float64(s.length) / 1e9 }
 
-// ratePoints are what valid trials came to, by the calls per second in them.
-func ratePoints(o *analysis.Observations, r *track, calls float64, y func(s *trialScenario) float64) (out []stat.FitPoint) {
+// ratePoints are what valid trials came to, by the calls per second over a time.
+func ratePoints(o *analysis.Observations, r *track, calls float64, over, y func(s *trialScenario) float64) (out []stat.FitPoint) {
 	unit := carrying.Units(o)
 	for _, i := range r.cells {
 		level, err := strconv.ParseFloat(o.Plan.Cells[i][study.FactorRate], 64)
@@ -149,7 +165,7 @@ func ratePoints(o *analysis.Observations, r *track, calls float64, y func(s *tri
 		}
 		for _, t := range o.Valid(i) {
 			if s := scenarioOfTrial(o, t); s.length > 0 {
-				out = append(out, stat.FitPoint{X: float64(t.Scenario.Scheduled) * calls / seconds(s), Y: y(s), Level: level, Unit: unit[t.Block]})
+				out = append(out, stat.FitPoint{X: float64(t.Scenario.Scheduled) * calls / over(s), Y: y(s), Level: level, Unit: unit[t.Block]})
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -148,7 +149,8 @@ func nodeCounters(ctx context.Context, pods []site.Pod, filter string) (map[stri
 }
 
 // checkNodeProxies notes whether the requests to each service in the mesh passed the
-// proxies of nodes, by their own counters. They are asked once the load has ended.
+// proxies of nodes, by their own counters. They are asked once the load has ended, and
+// were before any requests flowed: those of the warm-up are among what they count.
 func (t *scenarioTrial) checkNodeProxies(ctx context.Context, scheduled, completed int64) error {
 	if !t.scene.ambient() {
 		return nil
@@ -162,7 +164,7 @@ func (t *scenarioTrial) checkNodeProxies(ctx context.Context, scheduled, complet
 		return err
 	}
 	t.out.Scenario.NodeProxies = len(t.onNodes.pods)
-	t.evidence.Carried, err = t.scene.carried(risen(after, t.onNodes.before), risen(passed, t.onNodes.passed), scheduled, completed)
+	t.evidence.Carried, err = t.scene.carried(risen(after, t.onNodes.before), risen(passed, t.onNodes.passed), scheduled+t.clients.unanswered, completed)
 	return err
 }
 
@@ -200,8 +202,10 @@ func (s *scene) carried(rise, waypoint map[string]float64, scheduled, completed 
 		if one.Name == s.scenario.Entry {
 			least = each
 		}
+		// One without an answer may have failed at any of its calls.
+		unknown := int64(math.Ceil(max(1, flow.Services[i].Visits) * float64(scheduled-completed)))
 		e := mesh.Evidence{Cell: weighing(s.cell), Endpoint: mesh.Endpoint{Service: one.Name, Namespace: s.namespace, Opaque: true},
-			Requests: requests, Unknown: int64(flow.Services[i].Visits * float64(scheduled-completed)), Connections: most, Probes: most - least, Way: record.Way{record.PartNode}, Proxies: map[string]*mesh.Passed{record.PartNode: {Rise: rise}}}
+			Requests: requests, Unknown: unknown, Connections: most, Probes: most - least, Way: record.Way{record.PartNode}, Proxies: map[string]*mesh.Passed{record.PartNode: {Rise: rise}}}
 		if study.Waypoint(s.cell) {
 			s.throughWaypoint(&e, one, waypoint)
 		}

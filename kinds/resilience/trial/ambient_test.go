@@ -99,11 +99,19 @@ func TestCarried(t *testing.T) {
 			if strings.HasPrefix(c.Name, "old-") {
 				t.Errorf("a service outside the mesh is checked: %+v", c)
 			}
+			if strings.Contains(c.Name, "worker") {
+				t.Errorf("nobody counts at workers: %+v", c)
+			}
 		}
 		return strings.Join(out, " ")
 	}
 	if got := failed(rises()); got != "" {
 		t.Errorf("failed: %s", got)
+	}
+	both := rises()
+	broken(both, s.namespace, 2)
+	if got := failed(both); got != "" {
+		t.Errorf("both calls of the request without an answer: failed: %s", got)
 	}
 	for name, c := range map[string]struct {
 		spoil func(rise map[string]float64)
@@ -112,6 +120,7 @@ func TestCarried(t *testing.T) {
 		"plain text":   {func(rise map[string]float64) { series(rise, s.namespace, "back", "source", "unknown", 3, 0) }, "back-client-hbone"},
 		"nothing":      {func(rise map[string]float64) { clear(rise) }, "front-client-ztunnel"},
 		"passed by":    {func(rise map[string]float64) { only(rise, "back") }, "front-client-ztunnel"},
+		"failed":       {func(rise map[string]float64) { broken(rise, s.namespace, 3) }, "back-client-ztunnel-failed"},
 		"no requests":  {func(rise map[string]float64) { few(rise, 100) }, "front-client-ztunnel-bytes"},
 		"few requests": {func(rise map[string]float64) { few(rise, 2000) }, "front-client-ztunnel-bytes"},
 		"one of 24 connections": {func(rise map[string]float64) {
@@ -198,6 +207,11 @@ func TestCarriedThroughWaypoint(t *testing.T) {
 			t.Errorf("%s: failed %q, want %q", name, got, c.want)
 		}
 	}
+}
+
+// broken has so many connections to the service back fail.
+func broken(rise map[string]float64, namespace string, connections float64) {
+	rise[`istio_tcp_connections_failed_total{destination_workload="back",destination_workload_namespace="`+namespace+`",reporter="source"}`] += connections
 }
 
 // only leaves the series of one service.

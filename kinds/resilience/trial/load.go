@@ -99,6 +99,8 @@ type client struct {
 type clients struct {
 	all   []*client
 	ahead map[string]int64
+	// unanswered are requests of the warm-up.
+	unanswered int64
 
 	mu sync.Mutex
 }
@@ -141,6 +143,7 @@ func (c *clients) warm(ctx context.Context, s *scene) (record.Warmup, error) {
 		defer mu.Unlock()
 		sum.Scheduled += total.Scheduled
 		sum.Completed += total.Completed
+		c.unanswered += total.Scheduled - total.Completed
 		return nil
 	})
 	if err != nil {

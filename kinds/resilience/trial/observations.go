@@ -58,15 +58,12 @@ type usage struct {
 func (t *scenarioTrial) watch(ctx context.Context) *looks {
 	l := &looks{t: t, ejected: map[string]map[string]int{}, first: map[string]usage{}, last: map[string]usage{}, memory: map[string]int64{},
 		machine: [2]map[string]observe.MachineSample{{}, {}}, others: map[string]site.Shots{}}
-	l.host = t.Host()
 	ctx, l.cancel = context.WithCancel(ctx)
 	begin := t.zero.Add(-time.Until(t.zero) / 2)
 	l.done.Go(func() {
 		l.every(ctx, "endpoints", begin, lookEvery, func(context.Context) error { l.sample(); return nil })
 	})
-	l.done.Go(func() {
-		l.every(ctx, ofCounters, begin, costEvery, func(ctx context.Context) error { return l.cost(ctx, false) })
-	})
+	l.done.Go(func() { l.count(ctx, func(ctx context.Context) error { return l.cost(ctx, false) }) })
 	// Where nothing happens, nobody is taken out, and asking costs the proxies CPU.
 	m, ok := t.scene.mesh.(mesh.Resilience)
 	if ok && t.scene.meshed() && m.EjectedFilter() != "" && len(t.timeline.Steps) > 0 {

@@ -1,10 +1,14 @@
 package trial
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
@@ -31,7 +35,30 @@ func TestMachineOfSeveralNodes(t *testing.T) {
 		if got := l.cpu()[record.PartMachine].TotalS(); got != c.want {
 			t.Errorf("%s: %v s, want %v", name, got, c.want)
 		}
+		if got := l.counted(); got != 1 {
+			t.Errorf("%s: counted for %v s", name, got)
+		}
 	}
+}
+
+// CPU is counted from right before the timeline on: not while nothing happens, which would
+// be taken for what runs without requests.
+func TestCountersBeginWithTheTimeline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		zero := time.Now().Add(loadAhead)
+		ctx, cancel := context.WithDeadline(t.Context(), zero.Add(3*time.Second))
+		defer cancel()
+		l := &looks{t: &scenarioTrial{stage: &stage{Site: &site.Site{}}, zero: zero}}
+		var at []time.Duration
+		l.count(ctx, func(context.Context) error {
+			at = append(at, time.Since(zero))
+			return nil
+		})
+		want := []time.Duration{-100 * time.Millisecond, 900 * time.Millisecond, 1900 * time.Millisecond, 2900 * time.Millisecond}
+		if !slices.Equal(at, want) {
+			t.Errorf("looks at %v, want %v", at, want)
+		}
+	})
 }
 
 // The first look is that of all nodes: what a pod had used before it, on whichever

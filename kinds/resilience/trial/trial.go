@@ -298,7 +298,7 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	out.Scheduled, out.Completed, out.Failed, out.Unfinished = got.total.Scheduled, got.total.Completed, got.total.Failed, got.total.Unfinished
 	t.out.Load = got.total.Record(t.scene.levels.Rate)
 	out.Lag = t.out.Load.Lag
-	out.Samples, out.CPU, out.Memory = t.looks.samples, t.looks.cpu(), t.looks.memory
+	out.Samples, out.CPU, out.CountedS, out.Memory = t.looks.samples, t.looks.cpu(), t.looks.counted(), t.looks.memory
 	t.out.Others, t.out.Pressure = t.looks.beside(out.CPU)
 	out.ClockErrorUS = float64(t.bound) / float64(time.Microsecond)
 	t.out.Window = record.Window{Start: t.zero.UTC(), Seconds: t.timeline.Duration.Seconds(), Intervals: int(math.Round(t.timeline.Duration.Seconds() / loadInterval.Seconds()))}
