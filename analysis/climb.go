@@ -167,7 +167,7 @@ func (o *Observations) judge(s study.Search, cell, block int) Verdict {
 		}
 		return o.corrected(v, s, cell, block)
 	}
-	if share := o.lost(valid); m.Beyond > 0 && share > m.Beyond {
+	if share := o.lost(valid, m); m.Beyond > 0 && share > m.Beyond {
 		return Verdict{Answer: Broke, Score: mostBeyond, Why: fmt.Sprintf("at %s, %s of what proxies needed never arrived or was never acknowledged: %s exceeds any bound", label, words.Percent(share), s.Finding)}
 	}
 	m = m.Searched()
@@ -206,12 +206,12 @@ func (o *Observations) corrected(v Verdict, s study.Search, cell, block int) Ver
 	return o.kind.Search.Whose(o, v, s, cell, block)
 }
 
-// lost is the share of what trials never saw.
-func (o *Observations) lost(trials []*record.Trial) float64 {
+// lost is the share of what a measure is of that trials never saw.
+func (o *Observations) lost(trials []*record.Trial, m Measure) float64 {
 	if o.kind.Search.Lost == nil {
 		return 0
 	}
-	return o.kind.Search.Lost(o, trials)
+	return o.kind.Search.Lost(o, trials, m)
 }
 
 // verdicts are a block's answers about all levels of a climb.

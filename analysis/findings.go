@@ -50,13 +50,13 @@ func (o *Observations) findings(measures []Measure) []record.Finding {
 }
 
 // unread says that no valid trial has a number of a measure, though there are
-// such trials: nobody read it.
+// such trials: nobody read it. Of a percentile, few are a number too.
 func (o *Observations) unread(m Measure) bool {
 	valid := false
 	for cell := range o.Plan.Cells {
 		for _, t := range o.Valid(cell) {
 			valid = true
-			if m.Quantile > 0 || m.Takes > 0 || !math.IsNaN(m.Of(o, t)) {
+			if m.Quantile > 0 || !math.IsNaN(m.Searched().Of(o, t)) {
 				return false
 			}
 		}

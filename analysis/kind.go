@@ -69,7 +69,7 @@ type Searched struct {
 	OwnChecks map[string]bool
 	// Lost is the share of what a measure is about that trials never saw, so
 	// that it lies beyond any bound.
-	Lost func(o *Observations, trials []*record.Trial) float64
+	Lost func(o *Observations, trials []*record.Trial, m Measure) float64
 	// Whose corrects a verdict where something else gave out.
 	Whose func(o *Observations, v Verdict, s study.Search, cell, block int) Verdict
 	// Loose says why a measure of some trials is less exact than it looks; ""

@@ -142,7 +142,7 @@ func (o *Observations) WithoutSurvivors(f record.Finding, m Measure, cell, base 
 func (o *Observations) UnreachedIn(cell int, m Measure) (lost, all int) {
 	valid := o.Valid(cell)
 	for _, t := range valid {
-		if m.Quantile == 0 && math.IsInf(m.Of(o, t), 1) || m.Beyond > 0 && o.lost([]*record.Trial{t}) > m.Beyond {
+		if m.Quantile == 0 && math.IsInf(m.Of(o, t), 1) || m.Beyond > 0 && o.lost([]*record.Trial{t}, m) > m.Beyond {
 			lost++
 		}
 	}

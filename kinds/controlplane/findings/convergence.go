@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // convergence is what a trial's events say: how long each change took to each
@@ -76,6 +77,31 @@ func ofProxies(events []*record.Event, proxy func(int32) bool) []*record.Event {
 		out[i] = &one
 	}
 	return out
+}
+
+// group is the proxies that a figure is of: ztunnels have figures of their own, and are
+// in none of the others'.
+type group struct {
+	name string // as warnings call them
+	of   func(c *convergence) *convergence
+}
+
+var (
+	butZtunnels  = group{"proxies", func(c *convergence) *convergence { return c }}
+	ztunnelsOnly = group{"ztunnels", func(c *convergence) *convergence {
+		if c.ztunnels == nil {
+			return &convergence{}
+		}
+		return c.ztunnels
+	}}
+)
+
+// groupOf is whom a measure is of.
+func groupOf(m analysis.Measure) group {
+	if m.Section == study.SectionZtunnels {
+		return ztunnelsOnly
+	}
+	return butZtunnels
 }
 
 // withZtunnels is a count of all proxies.
@@ -155,13 +181,13 @@ var edgeQuantiles = append(slices.Clone(analysis.Quantiles), analysis.Quantile{N
 
 // survivors warns of percentiles that are of those alone who had a change and
 // said so, where more lack it than the percentile leaves beyond it.
-func survivors(beyond float64) func(o *analysis.Observations, cell int) []string {
+func survivors(beyond float64, of group) func(o *analysis.Observations, cell int) []string {
 	return func(o *analysis.Observations, cell int) []string {
-		share := missedShare(o, o.Valid(cell))
+		share := missedShare(o, o.Valid(cell), of)
 		if share <= beyond {
 			return nil
 		}
-		return []string{fmt.Sprintf("%s of what proxies needed never arrived or was never acknowledged: over all of it this percentile was not reached; the figure covers the rest", words.Percent(share))}
+		return []string{fmt.Sprintf("%s of what %s needed never arrived or was never acknowledged: over all of it this percentile was not reached; the figure covers the rest", words.Percent(share), of.name)}
 	}
 }
 

@@ -40,12 +40,15 @@ func Kind() analysis.Kind {
 		Next:      nextTuned,
 		Remarks:   remarks,
 		Published: controlWords,
-		Search: analysis.Searched{Who: "istiod", OwnChecks: analysis.IstiodsChecks, Lost: missedShare,
+		Search: analysis.Searched{Who: "istiod", OwnChecks: analysis.IstiodsChecks,
+			Lost: func(o *analysis.Observations, trials []*record.Trial, m analysis.Measure) float64 {
+				return missedShare(o, trials, groupOf(m))
+			},
 			Loose: func(o *analysis.Observations, trials []*record.Trial, m analysis.Measure) string {
 				if m.Takes == 0 {
 					return ""
 				}
-				return fewChangesOf(o, trials, m.Takes)
+				return fewChangesOf(o, trials, m.Takes, groupOf(m))
 			}},
 	}
 }

@@ -33,19 +33,28 @@ func ofControl(of func(c *record.Control) float64) func(*analysis.Observations, 
 // noneLeft is the share of lost pairs from which on no change has come to any proxy.
 const noneLeft = 1 - 1e-9
 
+// overPairs is a percentile of when the change-proxy pairs of a group were acknowledged.
+func overPairs(name string, q float64, of group) analysis.Measure {
+	m := analysis.MeasureOf(name, func(o *analysis.Observations, t *record.Trial) float64 {
+		return reached(of.of(converged(o, t)).acked, q)
+	})
+	m.Beyond = math.Max(1-q, 1e-9) // of the largest, any
+	m.Takes, m.Counted = changesFor(q), "change-proxy pairs"
+	m.Unguarded = func(o *analysis.Observations, t *record.Trial) float64 {
+		return of.of(converged(o, t)).acked.Quantile(q)
+	}
+	m.Partial = survivors(m.Beyond, of)
+	m.Warn = either(m.Partial, fewChanges(m.Takes, of))
+	return m
+}
+
 func convergenceMeasures() []analysis.Measure {
 	var out []analysis.Measure
 	add := func(name string, of func(c *convergence) float64) {
 		out = append(out, analysis.MeasureOf(name, func(o *analysis.Observations, t *record.Trial) float64 { return of(converged(o, t)) }))
 	}
 	for _, q := range edgeQuantiles {
-		add("convergence_"+q.Name, func(c *convergence) float64 { return reached(c.acked, q.Q) })
-		m := &out[len(out)-1]
-		m.Beyond = math.Max(1-q.Q, 1e-9) // of the largest, any
-		m.Takes, m.Counted = changesFor(q.Q), "change-proxy pairs"
-		m.Unguarded = func(o *analysis.Observations, t *record.Trial) float64 { return converged(o, t).acked.Quantile(q.Q) }
-		m.Partial = survivors(m.Beyond)
-		m.Warn = either(m.Partial, fewChanges(m.Takes))
+		out = append(out, overPairs("convergence_"+q.Name, q.Q, butZtunnels))
 	}
 	for _, edge := range edges {
 		for _, q := range edgeQuantiles {
@@ -64,7 +73,7 @@ func convergenceMeasures() []analysis.Measure {
 		add(name, func(c *convergence) float64 { return reached(of(c), q) })
 		m := &out[len(out)-1]
 		m.Beyond = math.Max(1-q, 1e-9)
-		m.Partial = survivors(m.Beyond)
+		m.Partial = survivors(m.Beyond, butZtunnels)
 		m.Warn = m.Partial
 	}
 	for _, q := range edgeQuantiles {
@@ -79,7 +88,7 @@ func convergenceMeasures() []analysis.Measure {
 		analysis.MeasureOf("reported_convergence_p99", func(_ *analysis.Observations, t *record.Trial) float64 { return reported(t) }).Warning(firstBucket),
 		analysis.MeasureOf("hidden_convergence_p99", func(o *analysis.Observations, t *record.Trial) float64 {
 			return reached(converged(o, t).acked, 0.99) - reported(t)
-		}).Warning(survivors(0.01)))
+		}).Warning(survivors(0.01, butZtunnels)))
 	for _, stage := range record.Stages() {
 		out = append(out, analysis.MeasureOf("stage_"+stage, ofControl(func(c *record.Control) float64 {
 			for _, s := range c.Stages {

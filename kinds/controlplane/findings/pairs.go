@@ -34,11 +34,11 @@ func changesFor(q float64) int {
 	return int(math.Round(1 / (1 - q)))
 }
 
-// pairsOf counts the acknowledged pairs of some trials, and the changes that
+// pairsOf counts the acknowledged pairs of some trials and a group, and the changes that
 // they are of.
-func pairsOf(o *analysis.Observations, trials []*record.Trial) (pairs, changes int) {
+func pairsOf(o *analysis.Observations, trials []*record.Trial, of group) (pairs, changes int) {
 	for _, t := range trials {
-		c := converged(o, t)
+		c := of.of(converged(o, t))
 		pairs, changes = pairs+int(c.acked.Total()), changes+len(c.first)
 	}
 	return pairs, changes
@@ -46,19 +46,19 @@ func pairsOf(o *analysis.Observations, trials []*record.Trial) (pairs, changes i
 
 // fewChanges warns of percentiles over pairs of fewer changes than would reach
 // them, in the trial that has fewest.
-func fewChanges(needs int) func(o *analysis.Observations, cell int) []string {
+func fewChanges(needs int, of group) func(o *analysis.Observations, cell int) []string {
 	return func(o *analysis.Observations, cell int) []string {
-		if w := fewChangesOf(o, o.Valid(cell), needs); w != "" {
+		if w := fewChangesOf(o, o.Valid(cell), needs, of); w != "" {
 			return []string{w}
 		}
 		return nil
 	}
 }
 
-func fewChangesOf(o *analysis.Observations, trials []*record.Trial, needs int) string {
+func fewChangesOf(o *analysis.Observations, trials []*record.Trial, needs int, of group) string {
 	pairs, changes := 0, math.MaxInt
 	for _, t := range trials {
-		if p, n := pairsOf(o, []*record.Trial{t}); p > 0 && n < changes {
+		if p, n := pairsOf(o, []*record.Trial{t}, of); p > 0 && n < changes {
 			pairs, changes = p, n
 		}
 	}

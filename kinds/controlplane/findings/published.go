@@ -98,11 +98,11 @@ func hiddenWords(c *analysis.Beside, cell int) []string {
 }
 
 // missedShare is the share of the change-proxy pairs that needed
-// it which never had it, or never acknowledged it, over some trials.
-func missedShare(o *analysis.Observations, trials []*record.Trial) float64 {
+// it which never had it, or never acknowledged it, over some trials and a group.
+func missedShare(o *analysis.Observations, trials []*record.Trial, of group) float64 {
 	pairs, missed, unacked := 0, 0, 0
 	for _, t := range trials {
-		c := converged(o, t)
+		c := of.of(converged(o, t))
 		pairs, missed = pairs+c.pairs, missed+c.missed
 		unacked += c.unacked
 	}

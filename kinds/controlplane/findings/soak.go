@@ -30,7 +30,7 @@ func soakedFigures() []soaked {
 	istiod := func(c *record.Control) string { return c.Life }
 	converges := func(q float64) func(o *analysis.Observations, t *record.Trial) float64 {
 		return func(o *analysis.Observations, t *record.Trial) float64 {
-			if missedShare(o, []*record.Trial{t}) > 1-q {
+			if missedShare(o, []*record.Trial{t}, butZtunnels) > 1-q {
 				return math.Inf(1) // it lies among those that never had it
 			}
 			return reached(converged(o, t).acked, q)

@@ -277,8 +277,8 @@ func tuningValue(o *analysis.Observations, name string, t *record.Trial) float64
 		return math.NaN()
 	}
 	v := m.Searched().Of(o, t)
-	if m.Beyond > 0 && missedShare(o, []*record.Trial{t}) > m.Beyond || math.IsInf(v, 1) { // infinite of single changes: see overChanges
-		acked := converged(o, t).acked
+	if m.Beyond > 0 && missedShare(o, []*record.Trial{t}, groupOf(m)) > m.Beyond || math.IsInf(v, 1) { // infinite of single changes: see overChanges
+		acked := groupOf(m).of(converged(o, t)).acked
 		switch {
 		case acked.Total() == 0:
 			v = 1e6 * t.Window.Seconds

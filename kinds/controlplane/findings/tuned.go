@@ -346,11 +346,11 @@ func keptUnreached(o *analysis.Observations, b study.TuneBound, m analysis.Measu
 		return record.VerdictInconclusive, "in use it was " + said(lost, all)
 	}
 	lost, all := o.UnreachedIn(recommended, m)
-	switch share := missedShare(o, o.Valid(recommended)); {
+	switch share := missedShare(o, o.Valid(recommended), groupOf(m)); {
 	case lost == 0:
 		return "", ""
 	case m.Beyond > 0 && share > m.Beyond: // of all trials together
-		return record.TunedBroken, fmt.Sprintf("%s of what proxies needed never arrived or was never acknowledged: not reached in %d of %d trials", words.Percent(share), lost, all)
+		return record.TunedBroken, fmt.Sprintf("%s of what %s needed never arrived or was never acknowledged: not reached in %d of %d trials", words.Percent(share), groupOf(m).name, lost, all)
 	case lost == all:
 		return record.TunedBroken, said(lost, all)
 	default:

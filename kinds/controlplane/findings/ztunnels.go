@@ -11,16 +11,9 @@ import (
 func ztunnelMeasures() []analysis.Measure {
 	var out []analysis.Measure
 	for _, q := range edgeQuantiles {
-		if q.Name == "p999" {
-			continue
+		if q.Name != "p999" {
+			out = append(out, overPairs("ztunnel_convergence_"+q.Name, q.Q, ztunnelsOnly))
 		}
-		out = append(out, analysis.MeasureOf("ztunnel_convergence_"+q.Name, func(o *analysis.Observations, t *record.Trial) float64 {
-			c := converged(o, t)
-			if c.ztunnels == nil {
-				return math.NaN()
-			}
-			return reached(c.ztunnels.acked, q.Q)
-		}))
 	}
 	sum := func(c *record.Control) (w record.Wire) {
 		for _, one := range c.ZtunnelWire {

@@ -2,6 +2,7 @@ package findings
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,6 +56,44 @@ func TestFindingsOfZtunnels(t *testing.T) {
 	for _, x := range plain.Findings {
 		if strings.HasPrefix(x.Name, "ztunnel_") {
 			t.Errorf("a finding of ztunnels that nobody has: %+v", x)
+		}
+	}
+}
+
+// A percentile of ztunnels says what never came to them, in differences and searches too,
+// and those of the other proxies do not.
+func TestZtunnelsThatMissChanges(t *testing.T) {
+	text := strings.Replace(strings.Replace(analysistest.ControlStudy, "stop:", "# stop:", 1), "gateways: 2", "gateways: 2, ztunnels: 3", 1)
+	run := analysistest.SimulateControl(t, text, 4, func(c record.Cell) analysistest.ControlWorld {
+		w := analysistest.Tuned(c)
+		if c[study.FactorVariant] == "sidecar" {
+			w.Spoil = func(_ *record.Trial, events []record.Event) {
+				for i := range events[:6] { // of 10
+					events[i].Seen, events[i].Missed = events[i].Seen.Of(func(p int32) bool { return p < 13 }), []int32{13, 14, 15}
+				}
+			}
+		}
+		return w
+	})
+	f := analysistest.Analyze(t, kinds, run)
+	o, err := kinds.Observe(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const base, spoilt = 0, 1
+	for name, lost := range map[string]bool{"ztunnel_convergence_p50": true, "convergence_p50": false} {
+		for _, of := range []string{name, name + "_overhead"} {
+			x := analysistest.Get(t, f, of, f.Cells[spoilt].Cell)
+			if slices.ContainsFunc(x.Warnings, func(w string) bool { return strings.Contains(w, "60% of what ztunnels needed never arrived") }) != lost {
+				t.Errorf("%s: %v", of, x.Warnings)
+			}
+		}
+		bound := kept(o, study.TuneBound{Finding: name, Limit: 10e6, Unit: "us"}, spoilt, base)
+		if (bound.Verdict == record.TunedBroken) != lost || strings.Contains(bound.Says, "of what ztunnels needed") != lost {
+			t.Errorf("%s within a bound: %+v", name, bound)
+		}
+		if came, now := tuningValue(o, name, o.Valid(base)[0]), tuningValue(o, name, o.Valid(spoilt)[0]); (now > 5*came) != lost {
+			t.Errorf("%s to a search: %g, and %g", name, came, now)
 		}
 	}
 }
