@@ -157,13 +157,16 @@ func missedExample(o *analysis.Observations, cell int) []string {
 	example := ""
 	for _, t := range o.Valid(cell) {
 		c := converged(o, t)
-		needed += c.pairs + c.missed
-		if c.missed == 0 {
+		missed := c.withZtunnels(func(c *convergence) int { return c.missed })
+		needed += missed + c.withZtunnels(func(c *convergence) int { return c.pairs })
+		if missed == 0 {
 			continue
 		}
-		pairs, trials = pairs+c.missed, trials+1
-		if e := c.example; example == "" {
-			example = fmt.Sprintf("trial %s, change %d (%s %s): proxies %s", t.ID, e.Change, e.Op, e.Object, someOf(e.Missed))
+		pairs, trials = pairs+missed, trials+1
+		for _, of := range []group{butZtunnels, ztunnelsOnly} {
+			if e := of.of(c).example; e != nil && example == "" {
+				example = fmt.Sprintf("trial %s, change %d (%s %s): %s %s", t.ID, e.Change, e.Op, e.Object, of.name, someOf(e.Missed))
+			}
 		}
 	}
 	if pairs == 0 {
@@ -178,7 +181,8 @@ func unackedShare(o *analysis.Observations, cell int) []string {
 	pairs, unacked := 0, 0
 	for _, t := range o.Valid(cell) {
 		c := converged(o, t)
-		pairs, unacked = pairs+c.pairs, unacked+c.unacked
+		pairs += c.withZtunnels(func(c *convergence) int { return c.pairs })
+		unacked += c.withZtunnels(func(c *convergence) int { return c.unacked })
 	}
 	if unacked == 0 {
 		return nil

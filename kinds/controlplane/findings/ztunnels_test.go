@@ -97,3 +97,41 @@ func TestZtunnelsThatMissChanges(t *testing.T) {
 		}
 	}
 }
+
+// What never came, or was never acknowledged, is explained of all proxies of which it is
+// counted.
+func TestLossesOfZtunnels(t *testing.T) {
+	text := strings.Replace(strings.Replace(analysistest.ControlStudy, "stop:", "# stop:", 1), "gateways: 2", "gateways: 2, ztunnels: 3", 1)
+	for name, tt := range map[string]struct {
+		missed, silent []int32 // of the first change of 10, and of the second, by 16 proxies
+		says           [3]string
+	}{
+		"ztunnels alone": {[]int32{13, 14, 15}, []int32{15}, [3]string{"12 of 640 change-proxy pairs, in 4 trials", ", change 0 (create Service/sim-1/x-0): ztunnels 13, 14, 15",
+			"4 of 628 change-proxy pairs were sent but never acknowledged"}},
+		"both": {[]int32{2, 13}, []int32{4, 15}, [3]string{"8 of 640 change-proxy pairs, in 4 trials", ", change 0 (create Service/sim-1/x-0): proxies 2",
+			"8 of 632 change-proxy pairs were sent but never acknowledged"}},
+	} {
+		f := analysistest.Analyze(t, kinds, analysistest.SimulateControl(t, text, 4, func(c record.Cell) analysistest.ControlWorld {
+			w := analysistest.Tuned(c)
+			w.Spoil = func(_ *record.Trial, events []record.Event) {
+				first, second := &events[0], &events[1]
+				first.Seen, first.Missed = first.Seen.Of(func(p int32) bool { return !slices.Contains(tt.missed, p) }), tt.missed
+				for _, p := range tt.silent {
+					second.Seen.AckedUS[slices.Index(second.Seen.Proxy, p)] = record.Never
+				}
+			}
+			return w
+		}))
+		cell := f.Cells[1].Cell
+		missed, unacked := analysistest.Get(t, f, "missed", cell), analysistest.Get(t, f, "unacked", cell)
+		if missed.Estimate != float64(len(tt.missed)) || unacked.Estimate != float64(len(tt.silent)) {
+			t.Errorf("%s: %g missed, %g unacked", name, missed.Estimate, unacked.Estimate)
+		}
+		text := strings.Join(append(missed.Warnings, unacked.Warnings...), "\n")
+		for _, says := range tt.says {
+			if !strings.Contains(text, says) {
+				t.Errorf("%s: %q is not in %s", name, says, text)
+			}
+		}
+	}
+}
