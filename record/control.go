@@ -180,7 +180,7 @@ type Control struct {
 	// Sidecars is what real sidecars used; nil unless a study measures it.
 	Sidecars *Sidecars `json:"sidecars,omitempty"`
 	// StaleProxySeconds is the time that proxies held endpoints already
-	// gone, summed over endpoints and proxies.
+	// gone, summed over endpoints and proxies but ztunnels.
 	StaleProxySeconds float64 `json:"stale_proxy_s"`
 	// Traffic is what real requests met; nil where none were sent.
 	Traffic *Traffic `json:"traffic,omitempty"`

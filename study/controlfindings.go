@@ -239,7 +239,7 @@ func stalenessFindings() []finding.Def {
 	residual.Signed, residual.Context = true, true
 	return []finding.Def{
 		compared(finding.Def{Name: "stale_proxy_seconds_per_change", Unit: finding.UnitSecondsPerChange, Words: "stale proxy-seconds per change", Section: SectionStale,
-			Doc: "Time that proxies kept stale endpoints, per committed change."}, SectionLevers),
+			Doc: "Time that proxies kept stale endpoints, per committed change; ztunnels are left out."}, SectionLevers),
 		compared(requests("phantom_requests", "Real requests of which an attempt went to a stale endpoint, per trial.", "requests to stale endpoints"), SectionLevers),
 		share("phantom_share", "share of requests to stale endpoints"),
 		compared(requests("phantom_failures", "Those of them that failed for the caller, per trial.", "requests that failed at stale endpoints"), SectionLevers),

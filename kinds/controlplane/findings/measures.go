@@ -309,7 +309,12 @@ func istiodMemory(t *record.Trial) float64 {
 // stalenessMeasures are about stale endpoints: who held them, and where
 // real requests run what those met.
 func stalenessMeasures(traffic bool) []analysis.Measure {
-	out := []analysis.Measure{analysis.MeasureOf("stale_proxy_seconds_per_change", perChange(func(c *record.Control) float64 { return c.StaleProxySeconds }))}
+	out := []analysis.Measure{analysis.MeasureOf("stale_proxy_seconds_per_change", perChange(func(c *record.Control) float64 {
+		if c.Ztunnels > 0 && c.Proxies+c.Gateways+c.RealProxies == 0 {
+			return math.NaN() // of ztunnels it is not counted
+		}
+		return c.StaleProxySeconds
+	}))}
 	if traffic {
 		out = append(out, trafficMeasures()...)
 	}

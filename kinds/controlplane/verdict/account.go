@@ -55,7 +55,7 @@ type changeAccount struct {
 	// proxies looked for a marker of theirs.
 	unlooked int
 	// stale is how long proxies held stale endpoints, in seconds, over
-	// all endpoints and proxies.
+	// all endpoints and proxies but ztunnels, which are told sooner.
 	stale float64
 }
 
@@ -164,7 +164,8 @@ func (w observations) settle(e *record.Event, marks []mark, past map[string][]ma
 		of[m.ofZtunnels()] = append(of[m.ofZtunnels()], m)
 	}
 	for p := range int32(w.proxies) {
-		marks := of[w.ztunnel != nil && w.ztunnel(p)]
+		ztunnel := w.ztunnel != nil && w.ztunnel(p)
+		marks := of[ztunnel]
 		s, lacking := joined(marks, past, p)
 		saw := len(lacking) == 0 && len(marks) > 0
 		if !w.needs(e.Change, p) {
@@ -198,7 +199,9 @@ func (w observations) settle(e *record.Event, marks []mark, past map[string][]ma
 				t.lacking++
 			}
 		}
-		t.stale += w.stale(e, marks, past, later, p, at).Seconds()
+		if !ztunnel {
+			t.stale += w.stale(e, marks, past, later, p, at).Seconds()
+		}
 		if saw {
 			later.had(e, marks, p, at)
 		}
