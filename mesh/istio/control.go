@@ -52,6 +52,7 @@ type ControlPlane struct {
 	// with its MeshConfig, revision that of its label.
 	name, config, revision string
 	root                   string // see [ControlPlane.Root]
+	unelected              bool   // a Lease of its election was waited for, in vain
 }
 
 var _ mesh.ControlPlane = (*ControlPlane)(nil)

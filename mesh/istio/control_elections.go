@@ -31,32 +31,58 @@ const (
 	electionEvery = 500 * time.Millisecond
 )
 
+// electionBegins is how long a Lease may not be there yet. The first istiod of a revision makes
+// it, and has won with that: when it starts, before it is ready (server.go, configcontroller.go), or
+// if that failed on its second try. One that holds no elections, or only for all revisions
+// together, never makes it.
+const electionBegins = 17 * time.Second
+
 // AwaitElected waits until one of istiod's replicas has won the election after which it
-// pushes everything. An istiod without such a Lease is not waited for.
+// pushes everything. For a Lease that is not there it waits once.
 func (c *ControlPlane) AwaitElected(ctx context.Context) error {
 	name := statusElection + "-" + c.revision
+	begins := time.Now().Add(electionBegins)
 	ctx, cancel := context.WithTimeoutCause(ctx, electionLimit, fmt.Errorf("nobody has after %v", electionLimit))
 	defer cancel()
+	var last error
 	for {
-		lease, err := c.leases.Namespace(Namespace).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
+		held, won, err := c.election(ctx, name)
+		switch {
+		case won:
 			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("istio: read Lease %s/%s: %w", Namespace, name, err)
-		}
-		pods, err := c.pods(ctx)
-		if err != nil {
+		case err == nil && !held && (c.unelected || !time.Now().Before(begins)):
+			c.unelected = true
+			return nil
+		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 			return err
+		case ctx.Err() == nil:
+			last = err
 		}
-		if elected(lease, pods) {
-			return nil
+		if wake.Pause(ctx, electionEvery) == nil {
+			continue
 		}
-		if err := wake.Pause(ctx, electionEvery); err != nil {
-			return errs.WithHint(fmt.Errorf("istio: wait until one of istiod's replicas has won Lease %s/%s: %w", Namespace, name, context.Cause(ctx)),
-				"kubectl -n %s get lease %s -o yaml says who has it", Namespace, name)
+		err = fmt.Errorf("istio: wait until one of istiod's replicas has won Lease %s/%s: %w", Namespace, name, context.Cause(ctx))
+		if last != nil {
+			err = fmt.Errorf("%w: the last look failed: %w", err, last)
 		}
+		return errs.WithHint(err, "kubectl -n %s get lease %s -o yaml says who has it", Namespace, name)
 	}
+}
+
+// election says whether an election's Lease is there, and whether one of istiod's pods has it.
+func (c *ControlPlane) election(ctx context.Context, name string) (held, won bool, err error) {
+	lease, err := c.leases.Namespace(Namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, false, nil
+	}
+	if err != nil {
+		return false, false, fmt.Errorf("istio: read Lease %s/%s: %w", Namespace, name, err)
+	}
+	pods, err := c.pods(ctx)
+	if err != nil {
+		return true, false, err
+	}
+	return true, elected(lease, pods), nil
 }
 
 // elected says whether one of the pods holds a Lease.

@@ -10,11 +10,13 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 )
@@ -30,19 +32,28 @@ func leaseOf(revision, holder string) *unstructured.Unstructured {
 }
 
 // A fresh istiod is elected once its own pod has the Lease: not while the former's has it,
-// nor one that is ending, nor while nobody has; an istiod without such a Lease is not
-// waited for.
+// nor one that is ending, nor while nobody has. A Lease that is not there is waited for as long
+// as an istiod would take to make it, once, and a look that fails is repeated, but not one
+// that is forbidden.
 func TestAwaitElected(t *testing.T) {
 	for name, tt := range map[string]struct {
-		holders []string // one after the other, each for 10 s; "-" is no Lease
+		holders []string // one after the other, each for a time; "-" is no Lease
+		each    time.Duration
+		failing int // looks that fail first, with
+		with    error
 		takes   time.Duration
 		fails   string
 	}{
-		"no elections":     {[]string{"-"}, 0, ""},
-		"elected":          {[]string{"istiod-new"}, 0, ""},
-		"after the former": {[]string{"istiod-old", "", "istiod-new"}, 20 * time.Second, ""},
-		"after one ending": {[]string{"istiod-ending", "istiod-new"}, 10 * time.Second, ""},
-		"never":            {[]string{"istiod-old"}, electionLimit, "wait until one of istiod's replicas has won Lease istio-system/istio-gateway-status-leader-canary: nobody has after 50s"},
+		"no elections":     {holders: []string{"-"}, takes: electionBegins},
+		"elected":          {holders: []string{"istiod-new"}},
+		"made late":        {holders: []string{"-", "istiod-new"}, each: 10 * time.Second, takes: 10 * time.Second},
+		"after the former": {holders: []string{"istiod-old", "", "istiod-new"}, each: 10 * time.Second, takes: 20 * time.Second},
+		"after one ending": {holders: []string{"istiod-ending", "istiod-new"}, each: 10 * time.Second, takes: 10 * time.Second},
+		"after errors":     {holders: []string{"istiod-new"}, failing: 4, with: apierrors.NewInternalError(errors.New("no leader")), takes: 4 * electionEvery},
+		"never": {holders: []string{"istiod-old"}, takes: electionLimit,
+			fails: "wait until one of istiod's replicas has won Lease istio-system/istio-gateway-status-leader-canary: nobody has after 50s"},
+		"errors to the end": {holders: []string{"istiod-new"}, failing: 1000, with: apierrors.NewInternalError(errors.New("no leader")), takes: electionLimit, fails: "no leader"},
+		"forbidden":         {holders: []string{"istiod-new"}, failing: 1000, with: apierrors.NewForbidden(leaseResource.GroupResource(), "a", nil), fails: "forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -57,25 +68,37 @@ func TestAwaitElected(t *testing.T) {
 				client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{leaseResource: "LeaseList"})
 				leases := client.Resource(leaseResource)
 				c := &ControlPlane{kube: kube, leases: leases, name: "istiod-canary", revision: "canary"}
-				if tt.holders[0] != "-" {
-					if _, err := leases.Namespace(Namespace).Create(t.Context(), leaseOf("canary", tt.holders[0]), metav1.CreateOptions{}); err != nil {
-						t.Fatal(err)
+				looks := 0
+				client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+					looks++
+					return looks <= tt.failing, nil, tt.with
+				})
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				hold := func(before, holder string) {
+					var err error
+					switch {
+					case holder == "-":
+					case before == "-":
+						_, err = leases.Namespace(Namespace).Create(ctx, leaseOf("canary", holder), metav1.CreateOptions{})
+					default:
+						_, err = leases.Namespace(Namespace).Update(ctx, leaseOf("canary", holder), metav1.UpdateOptions{})
 					}
-					ctx, stop := context.WithCancel(t.Context())
-					defer stop()
-					go func() {
-						for _, holder := range tt.holders[1:] {
-							select {
-							case <-ctx.Done():
-								return
-							case <-time.After(10 * time.Second):
-							}
-							if _, err := leases.Namespace(Namespace).Update(ctx, leaseOf("canary", holder), metav1.UpdateOptions{}); err != nil {
-								t.Error(err)
-							}
-						}
-					}()
+					if err != nil {
+						t.Error(err)
+					}
 				}
+				hold("-", tt.holders[0])
+				go func() {
+					for i, holder := range tt.holders[1:] {
+						select {
+						case <-ctx.Done():
+							return
+						case <-time.After(tt.each):
+						}
+						hold(tt.holders[i], holder)
+					}
+				}()
 				began := time.Now()
 				err := c.AwaitElected(t.Context())
 				if took := time.Since(began); took < tt.takes || took > tt.takes+electionEvery {
@@ -84,7 +107,11 @@ func TestAwaitElected(t *testing.T) {
 				if tt.fails == "" && err != nil || tt.fails != "" && (err == nil || !strings.Contains(err.Error(), tt.fails)) {
 					t.Errorf("%v, want %q", err, tt.fails)
 				}
-				if ctx, cancel := context.WithCancel(t.Context()); tt.fails != "" {
+				began = time.Now()
+				if tt.fails == "" && (c.AwaitElected(t.Context()) != nil || time.Since(began) != 0) {
+					t.Errorf("the second time it took %v", time.Since(began))
+				}
+				if ctx, cancel := context.WithCancel(t.Context()); tt.takes == electionLimit {
 					cancel()
 					if err := c.AwaitElected(ctx); !errors.Is(err, context.Canceled) {
 						t.Errorf("given up: %v", err)
