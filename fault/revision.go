@@ -13,6 +13,9 @@ const Installed = "installed"
 // revisionName is a revision as Istio names objects after it.
 var revisionName = lazyregexp.New(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
+// longestRevision is what a Service's name has left beside "istiod-".
+const longestRevision = 63 - len("istiod-")
+
 // Revision has a control plane of another revision serve beside the one there.
 type Revision struct {
 	usual
@@ -96,10 +99,14 @@ func (*Move) Expect(*Standing) bool { return false }
 func (a *Move) Perform(p Performer) error { return p.Move(a) }
 
 func checkRevision(step, field, name string) []Problem {
-	if revisionName.MatchString(name) {
-		return nil
+	hint := fmt.Sprintf("at most %d small letters, digits and dashes, as canary or 1-31-1", longestRevision)
+	switch {
+	case !revisionName.MatchString(name):
+		return []Problem{{Field: field, Hint: hint, Text: fmt.Sprintf("step %q: %q is not the name of a revision", step, name)}}
+	case len(name) > longestRevision:
+		return []Problem{{Field: field, Hint: hint, Text: fmt.Sprintf("step %q: no Service can be called istiod-%s: the name of the revision is %d long", step, name, len(name))}}
 	}
-	return []Problem{{Field: field, Hint: "small letters, digits and dashes, as canary or 1-31-1", Text: fmt.Sprintf("step %q: %q is not the name of a revision", step, name)}}
+	return nil
 }
 
 // Revisions are the revisions that steps bring up, and those that they move the

@@ -2,6 +2,7 @@ package fault_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ func TestCheckRevision(t *testing.T) {
 	}{
 		{&fault.Revision{Name: "canary"}, false}, {&fault.Revision{Name: "1-31-1"}, false},
 		{&fault.Revision{Name: "1.31"}, true}, {&fault.Revision{Name: "-a"}, true}, {&fault.Revision{Name: fault.Installed}, true},
+		{&fault.Revision{Name: strings.Repeat("a", 56)}, false}, {&fault.Revision{Name: strings.Repeat("a", 57)}, true}, {&fault.Move{To: strings.Repeat("a", 57)}, true},
 		{&fault.Move{To: "canary"}, false}, {&fault.Move{To: fault.Installed}, false}, {&fault.Move{To: "Canary"}, true}, {&fault.Move{}, true},
 	} {
 		problems := tt.action.Check("step", "bar")
