@@ -26,6 +26,19 @@ func clientsOn(t *record.Trial) []record.NodeAt {
 	return out
 }
 
+// onSeveralNodes says that a trial's pods ran on more than one node.
+func onSeveralNodes(t *record.Trial) bool {
+	names := map[string]bool{}
+	for _, at := range t.Nodes {
+		names[at.Name] = true
+	}
+	for _, at := range clientsOn(t) {
+		names[at.Name] = true
+	}
+	delete(names, "")
+	return len(names) > 1
+}
+
 // Ways between the pods of a client and a server.
 const (
 	onOneNode = iota

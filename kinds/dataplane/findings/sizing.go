@@ -118,13 +118,13 @@ func usedAt(t *record.Trial, of string, place record.Place) (sum float64, all bo
 }
 
 // machineSlopes are what a request takes of the whole machine; nil if that was not
-// measured.
+// measured. Of nodes that are several machines only the server's was read.
 func machineSlopes(o *analysis.Observations, g *track) []float64 {
 	if !o.Plan.Study.Measured(study.MeasureCPU) {
 		return nil
 	}
 	return carrying.MachineSlopes(len(o.Units), points(o, rateAxis(), g, func(t *record.Trial) (float64, bool) {
 		cpu, ok := t.CPU[record.PartMachine]
-		return cpu.TotalS() / t.Window.Seconds, ok && t.Window.Seconds > 0
+		return cpu.TotalS() / t.Window.Seconds, ok && t.Window.Seconds > 0 && (t.Others != nil || !onSeveralNodes(t))
 	}))
 }
