@@ -69,7 +69,8 @@ type Trial struct {
 	// IdleNodes is how many proxies PartIdleNode is.
 	IdleNodes int `json:"idle_node_proxies,omitempty"`
 	// Nodes are those of the client's pod and the server's, by PartGenerator and
-	// PartWorker, and of further hands by [OfHand]; older records do not have them.
+	// PartWorker, of further hands by [OfHand], and of a waypoint or gateway on the way by
+	// its part; older records do not have them.
 	Nodes map[string]NodeAt `json:"nodes,omitempty"`
 	// CPU holds CPU time used in the window by part. Parts are the Part
 	// constants; a part a cell lacks is absent, not zero.

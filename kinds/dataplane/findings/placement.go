@@ -66,10 +66,67 @@ func wayOn(clients []record.NodeAt, server record.NodeAt) int {
 	return way
 }
 
-// scattered warns of a run whose pods Kubernetes put sometimes on one node and
+// scattered warns of pods and proxies that Kubernetes put sometimes on one node and
 // sometimes on several: the way between nodes is then in some figures and not in
 // others.
 func scattered(o *analysis.Observations) []string {
+	return append(scatteredPods(o), scatteredProxies(o)...)
+}
+
+// scatteredProxies warns of cells in which a proxy with a pod of its own was now beside
+// client or server and now elsewhere. No cell asks where it is to be.
+func scatteredProxies(o *analysis.Observations) (out []string) {
+	for _, p := range record.Proxies {
+		cells := map[string]map[string]int{} // trials by where it was
+		for i := range o.Run.Trials {
+			t := &o.Run.Trials[i]
+			if at := t.Nodes[p.Part]; t.Validity.Valid && at.Name != "" {
+				key := t.Cell.Key()
+				if cells[key] == nil {
+					cells[key] = map[string]int{}
+				}
+				cells[key][besideWhom(t, at)]++
+			}
+		}
+		trials := map[string]int{}
+		for _, of := range cells {
+			for where, n := range of {
+				if len(of) > 1 {
+					trials[where] += n
+				}
+			}
+		}
+		var parts []string
+		for _, where := range slices.Sorted(maps.Keys(trials)) {
+			parts = append(parts, fmt.Sprintf("%s in %d", where, trials[where]))
+		}
+		if len(parts) > 0 {
+			out = append(out, fmt.Sprintf("placement: Kubernetes put %s %s trials of cells that have both, so that the way between nodes differs within their intervals; blocks: {redeploy: 0} keeps it where it is",
+				p.Noun, words.List(parts)))
+		}
+	}
+	return out
+}
+
+// besideWhom says where a node is from a trial's client and server.
+func besideWhom(t *record.Trial, at record.NodeAt) string {
+	server := t.Nodes[record.PartWorker]
+	client := slices.ContainsFunc(clientsOn(t), func(c record.NodeAt) bool { return c.Name == at.Name })
+	switch {
+	case client && server.Name == at.Name:
+		return "on the node of client and server"
+	case client:
+		return "on the client's node"
+	case server.Name == at.Name:
+		return "on the server's node"
+	case server.Zone == at.Zone || at.Zone == "":
+		return "on another node"
+	}
+	return "in another zone than the server"
+}
+
+// scatteredPods is scattered of client and server.
+func scatteredPods(o *analysis.Observations) []string {
 	var trials [onMixed + 1]int
 	for i := range o.Run.Trials {
 		t := &o.Run.Trials[i]

@@ -69,6 +69,34 @@ func TestScattered(t *testing.T) {
 	}
 }
 
+// A waypoint that a cell's trials had now beside the server and now elsewhere is told of;
+// between cells it may differ.
+func TestScatteredWaypoint(t *testing.T) {
+	for name, c := range map[string]struct {
+		on   []string // the waypoint's node of three trials, of which the first two are of one cell
+		want string
+	}{
+		"nobody knows":  {[]string{"", "", ""}, ""},
+		"where it was":  {[]string{"b", "b", "b"}, ""},
+		"between cells": {[]string{"b", "b", "c"}, ""},
+		"moved":         {[]string{"b", "c", "b"}, "put the waypoint on another node in 1 and on the server's node in 1 trials of cells that have both"},
+		"to the client": {[]string{"a", "c", ""}, "put the waypoint on another node in 1 and on the client's node in 1 trials"},
+		"to a zone":     {[]string{"b", "d@y", ""}, "put the waypoint in another zone than the server in 1 and on the server's node in 1 trials"},
+	} {
+		o := placedTrials("waypoint a@x b@x same-node", "waypoint a@x b@x same-node", "waypoint a@x b@x other-node")
+		for i, on := range c.on {
+			node, zone, _ := strings.Cut(on, "@")
+			if zone == "" {
+				zone = "x"
+			}
+			o.Run.Trials[i].Nodes[record.PartWaypoint] = record.NodeAt{Name: node, Zone: zone}
+		}
+		if got := strings.Join(scattered(o), "\n"); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestUnlikeNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		trials []string

@@ -137,7 +137,7 @@ func (d *deployed) findNodes(ctx context.Context) {
 	}
 }
 
-// on are the nodes of the trial's pods.
+// on are the nodes of the trial's pods, and of the proxies on its way that may run anywhere.
 func (t *trialRun) on() map[string]record.NodeAt {
 	out := map[string]record.NodeAt{}
 	for part, node := range map[string]string{record.PartGenerator: t.client.pod.Node, record.PartWorker: t.server.pod.Node} {
@@ -145,6 +145,11 @@ func (t *trialRun) on() map[string]record.NodeAt {
 	}
 	for i, h := range t.hands {
 		out[record.OfHand(record.PartGenerator, i)] = t.d.at[h.pod.Node]
+	}
+	for part, pod := range t.proxies {
+		if p, _ := record.ProxyOf(part); p.Place == record.PlaceWaypoint || p.Place == record.PlaceGateway {
+			out[part] = t.d.at[pod.Node]
+		}
 	}
 	return out
 }
