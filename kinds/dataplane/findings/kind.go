@@ -89,11 +89,11 @@ func level(m analysis.Measure) analysis.Measure {
 	return m
 }
 
-// ofPart is a measure of a part. One of a proxy that others share has what it
-// does for them in it, and says so.
+// ofPart is a measure of a part. One of a node's proxy, which others share, has what it
+// does for them in it, and says so. A waypoint or gateway is the run's own.
 func ofPart(part, name string, of func(*analysis.Observations, *record.Trial) float64) analysis.Measure {
 	m := level(analysis.MeasureOf(name, of))
-	if p, ok := record.ProxyOf(part); ok && p.Place.Shared() {
+	if p, ok := record.ProxyOf(part); ok && p.Place == record.PlaceNode {
 		m = m.Warning(func(*analysis.Observations, int) []string {
 			return []string{"other pods share this proxy: its work for them during the windows is included"}
 		})
