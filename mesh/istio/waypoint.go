@@ -34,6 +34,10 @@ const (
 // Service's pods are.
 const waypointStats = `cluster\.inbound-vip\|.*\.(upstream_rq_total|upstream_cx_total)`
 
+// noGateways tells what to do where nobody can ask for a waypoint.
+const noGateways = "install the Gateway API's standard channel: kubectl apply --server-side -f https://github.com/kubernetes-sigs/gateway-api/releases/latest/download/standard-install.yaml; " +
+	"without it leave waypoint out: --set sidecars=[none,both,ambient]"
+
 // waypoints are the proxies that istiod makes of the Gateway of [Mesh.waypoint].
 func (m *Mesh) waypoints() mesh.Proxies {
 	return mesh.Proxies{Namespace: m.namespace, Selector: gatewayNameLabel + "=" + waypointName, Containers: []string{proxyContainer}, AdminPort: adminPort,
@@ -179,5 +183,5 @@ func (f AsFound) refuseWaypoint() error {
 	if f.gateways {
 		return nil
 	}
-	return errs.WithHint(errs.Usage("istio: there can be no waypoint: the cluster has no definition of the Gateway API's Gateway (%s)", gatewayAPI), notAmbient+", and the Gateway API's definitions")
+	return errs.WithHint(errs.Usage("istio: there can be no waypoint: the cluster has no definition of the Gateway API's Gateway (%s)", gatewayAPI), noGateways)
 }
