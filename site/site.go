@@ -2,6 +2,7 @@ package site
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -295,6 +296,9 @@ func (s *Site) askProxy(ctx context.Context, ref *Pod, pod *corev1.Pod, proxies 
 	return nil
 }
 
+// ErrUnobserved says that nobody can read what a node's pods use.
+var ErrUnobserved = errors.New("no observer runs there")
+
 // FindProxy is the ready pod of a mesh's proxy that has a pod of its own: the one
 // on a node, or any for "".
 func (s *Site) FindProxy(ctx context.Context, proxies mesh.Proxies, node string) (Pod, error) {
@@ -308,7 +312,7 @@ func (s *Site) FindProxy(ctx context.Context, proxies mesh.Proxies, node string)
 			continue
 		}
 		if !s.Observed(pod.Spec.NodeName) {
-			return Pod{}, fmt.Errorf("no observer runs on node %s, where the proxy %s is", pod.Spec.NodeName, pod.Name)
+			return Pod{}, fmt.Errorf("the proxy %s is on node %s: %w", pod.Name, pod.Spec.NodeName, ErrUnobserved)
 		}
 		ref := PodOf(pod)
 		return ref, s.askProxy(ctx, &ref, pod, proxies)

@@ -2,17 +2,21 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // proxiesOf says how a mesh's proxies at the place of a part are found.
@@ -34,7 +38,7 @@ func nounOf(part string) string {
 // pass, on the nodes of the run's pods and elsewhere, and waits until they are
 // ready.
 func (d *deployed) findShared(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, site.ReadyTimeout, fmt.Errorf("it did not come right in %v", site.ReadyTimeout))
 	defer cancel()
 	d.onNodes, d.others, d.agents = map[string]site.Pod{}, map[string]site.Pod{}, map[string]site.Pod{}
 	for _, cell := range d.cells {
@@ -57,14 +61,14 @@ func (d *deployed) findShared(ctx context.Context) error {
 				continue
 			}
 			for _, node := range d.nodesToo() {
+				if _, known := d.onNodes[node]; known {
+					continue // and its agent has been looked for
+				}
 				if err := d.find(ctx, d.onNodes, node, p.Place, proxies, node); err != nil {
 					return err
 				}
-				if agents := proxies.Agents; len(agents.Containers) > 0 {
-					pods := mesh.Proxies{Namespace: agents.Namespace, Selector: agents.Selector}
-					if err := d.find(ctx, d.agents, node, "", pods, node); err != nil {
-						return err
-					}
+				if err := d.findAgent(ctx, proxies.Agents, node); err != nil {
+					return err
 				}
 			}
 		}
@@ -83,11 +87,32 @@ func (d *deployed) nodesToo() []string {
 	return slices.Sorted(maps.Keys(here))
 }
 
-// find notes the pod of a proxy at a place under a key, once.
+// agentWait bounds the look for what brings pods to the proxies of their node.
+const agentWait = 5 * time.Second
+
+// findAgent notes the pod of what brings pods to a node's proxy. No request depends on it:
+// trials lack its use where it is not found, which is told.
+func (d *deployed) findAgent(ctx context.Context, agents mesh.Agents, node string) error {
+	if len(agents.Containers) == 0 {
+		return nil
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, agentWait, fmt.Errorf("it did not come right in %v", agentWait))
+	defer cancel()
+	err := d.find(limited, d.agents, node, "", mesh.Proxies{Namespace: agents.Namespace, Selector: agents.Selector}, node)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("what the mesh's agent on node %s uses is not measured: %v", node, err)})
+	return nil
+}
+
+// find notes the pod of a proxy at a place under a key, once. It waits for one that is not
+// ready, or does not answer, yet, but not for what does not change.
 func (d *deployed) find(ctx context.Context, into map[string]site.Pod, key string, at record.Place, proxies mesh.Proxies, node string) error {
 	if _, known := into[key]; known {
 		return nil
 	}
+	var last error
 	for {
 		pod, err := d.FindProxy(ctx, proxies, node)
 		if err == nil {
@@ -97,13 +122,20 @@ func (d *deployed) find(ctx context.Context, into map[string]site.Pod, key strin
 			}
 			return nil
 		}
-		if wake.Pause(ctx, toldLook) == nil {
-			continue
+		if last == nil || ctx.Err() == nil { // else the end of the wait would pass for the cause
+			last = err
+		}
+		if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) && !errors.Is(err, site.ErrUnobserved) {
+			ended := wake.Pause(ctx, toldLook)
+			if ended == nil {
+				continue
+			}
+			last = fmt.Errorf("%w: %w", last, ended)
 		}
 		if proxies.Hint != "" {
-			err = errs.WithHint(err, "%s", proxies.Hint)
+			last = errs.WithHint(last, "%s", proxies.Hint)
 		}
-		return err
+		return last
 	}
 }
 

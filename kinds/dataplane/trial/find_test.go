@@ -1,0 +1,110 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// proxyOn is a pod of a mesh's on a node, ready or not.
+func proxyOn(node string, ready bool) *corev1.Pod {
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "mesh", Name: "proxy", Labels: map[string]string{"app": "proxy"}}, Spec: corev1.PodSpec{NodeName: node},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}}}
+}
+
+// A proxy that may become ready is waited for, and the error at the end is what was wrong
+// with it; what no wait mends is told at once.
+func TestFindWaits(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("ask somebody"))
+	for name, tt := range map[string]struct {
+		pod   *corev1.Pod
+		lists func(looks int) error
+		takes time.Duration
+		fails string
+	}{
+		"ready":      {pod: proxyOn("seen", true)},
+		"not ready":  {pod: proxyOn("seen", false), takes: site.ReadyTimeout, fails: "no proxy app=proxy is ready on node seen: it is over"},
+		"forbidden":  {pod: proxyOn("seen", true), lists: func(int) error { return forbidden }, fails: "ask somebody"},
+		"unobserved": {pod: proxyOn("unseen", true), fails: "the proxy proxy is on node unseen: no observer runs there"},
+		"passing":    {pod: proxyOn("seen", true), lists: func(looks int) error { return map[int]error{1: errors.New("no leader")}[looks] }, takes: toldLook},
+		"hanging": {pod: proxyOn("seen", true), takes: 2 * site.ReadyTimeout, fails: "list the proxies app=proxy: no leader: it is over", lists: func(looks int) error {
+			if looks == 1 {
+				return errors.New("no leader")
+			}
+			time.Sleep(2*site.ReadyTimeout - toldLook)
+			return context.DeadlineExceeded
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeoutCause(t.Context(), site.ReadyTimeout, errors.New("it is over"))
+				defer cancel()
+				kube, looks := fakecluster.New(tt.pod), 0
+				kube.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+					looks++
+					if tt.lists == nil {
+						return false, nil, nil
+					}
+					err := tt.lists(looks)
+					return err != nil, nil, err
+				})
+				d := &deployed{o: &runner.Options{Mesh: nodeMesh{}}, Site: &site.Site{Kube: kube, Observers: map[string]observe.Client{"seen": {HTTPClient: http.DefaultClient}}}}
+				into, began := map[string]site.Pod{}, time.Now()
+				err := d.find(ctx, into, "key", record.PlaceNode, mesh.Proxies{Namespace: "mesh", Selector: "app=proxy"}, tt.pod.Spec.NodeName)
+				if took := time.Since(began); took != tt.takes {
+					t.Errorf("took %v, want %v", took, tt.takes)
+				}
+				if _, found := into["key"]; found != (tt.fails == "") || (err == nil) != found || err != nil && !strings.Contains(err.Error(), tt.fails) {
+					t.Errorf("found %v, %v; want %q", into, err, tt.fails)
+				}
+			})
+		})
+	}
+}
+
+// What brings pods to a node's proxy is looked for, and ends no run where it is not there.
+func TestFindAgent(t *testing.T) {
+	agents := mesh.Agents{Namespace: "mesh", Selector: "app=proxy", Containers: []string{"agent"}}
+	for name, ready := range map[string]bool{"there": true, "elsewhere": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				told := ""
+				d := &deployed{o: &runner.Options{Mesh: nodeMesh{}}, agents: map[string]site.Pod{}, tell: func(e runner.Event) { told = e.Text },
+					Site: &site.Site{Kube: fakecluster.New(proxyOn("seen", ready)), Observers: map[string]observe.Client{"seen": {HTTPClient: http.DefaultClient}}}}
+				if err := d.findAgent(t.Context(), agents, "seen"); err != nil {
+					t.Fatal(err)
+				}
+				if (d.agents["seen"].Name == "proxy") != ready || ready != (told == "") || !ready && !strings.Contains(told, "agent on node seen uses is not measured: no proxy app=proxy is ready") {
+					t.Errorf("found %+v, told %q", d.agents, told)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				clear(d.agents)
+				if err := d.findAgent(ctx, agents, "seen"); !ready && !errors.Is(err, context.Canceled) {
+					t.Errorf("given up: %v", err)
+				}
+			})
+		})
+	}
+}
