@@ -228,6 +228,9 @@ func (t *trialRun) counted(out *record.Trial, sampled map[string]edges, idle map
 	t.seen.Edges = t.edges(out.Window, sampled)
 }
 
+// besideWait bounds the reading of a proxy that no request of the trial passes.
+const besideWait = 5 * time.Second
+
 // count reads the counters of worker and proxies.
 func (t *trialRun) count(ctx context.Context) (counters, error) {
 	c := counters{proxies: map[string]observe.ProxyStats{}, beside: map[string]observe.ProxyStats{}}
@@ -259,8 +262,11 @@ func (t *trialRun) count(ctx context.Context) (counters, error) {
 	}
 	for node, pod := range t.beside {
 		group.Go(func() error {
-			// No request depends on one that does not answer: the evidence lacks it.
-			if stats, err := pod.Proxy.Stats(ctx, t.o.Mesh.Proxies(record.PlaceNode).Stats); err == nil {
+			// No request depends on one that does not answer: the evidence lacks it. One whose
+			// node has gone would hang for as long as TCP tries.
+			limited, cancel := context.WithTimeout(ctx, besideWait)
+			defer cancel()
+			if stats, err := pod.Proxy.Stats(limited, t.o.Mesh.Proxies(record.PlaceNode).Stats); err == nil {
 				mu.Lock()
 				defer mu.Unlock()
 				c.beside[node] = stats

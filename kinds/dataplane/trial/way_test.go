@@ -3,12 +3,14 @@ package trial
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
@@ -140,6 +142,35 @@ type silentProxy struct{ mesh.Admin }
 func (silentProxy) Stats(context.Context, string) (observe.ProxyStats, error) {
 	return observe.ProxyStats{}, errors.New("refused")
 }
+
+// hangingProxy never answers.
+type hangingProxy struct{ mesh.Admin }
+
+func (hangingProxy) Stats(ctx context.Context, _ string) (observe.ProxyStats, error) {
+	<-ctx.Done()
+	return observe.ProxyStats{}, context.Cause(ctx)
+}
+
+// A proxy beside the way that hangs is waited for only so long.
+func TestHangingProxies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+		})}
+		trial := &trialRun{o: &runner.Options{Mesh: nodeMesh{}}, server: &workerRole{api: workercontrol.Client{HTTPClient: answers, BaseURL: "http://worker"}},
+			beside: map[string]site.Pod{"c": {Proxy: hangingProxy{}}, "d": {Proxy: hangingProxy{}}}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		if c, err := trial.count(ctx); err != nil || len(c.beside) != 0 || time.Since(began) != besideWait {
+			t.Errorf("%+v, %v, after %v", c.beside, err, time.Since(began))
+		}
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // A proxy beside the way that does not answer ends no trial; one on the way does.
 func TestSilentProxies(t *testing.T) {
