@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/trusted"
 )
 
 // ztunnel is the proxy of an ambient mesh, as a folder of the user's holds it.
@@ -45,15 +46,16 @@ func ztunnelFolder(dir string, ask func(path string) (string, error)) (ztunnel, 
 	if dir == "" {
 		return ztunnel{}, errs.WithHint(errs.Usage("ztunnel is not built here, and nothing says where it comes from"), ztunnelHint, minor)
 	}
-	path, err := filepath.Abs(filepath.Join(dir, "ztunnel"))
-	if err != nil {
-		return ztunnel{}, err
-	}
+	path := filepath.Join(dir, "ztunnel")
 	switch info, err := os.Stat(path); {
 	case err != nil:
 		return ztunnel{}, errs.WithHint(errs.Usage("the folder %s has no program ztunnel", dir), ztunnelHint, minor)
 	case !info.Mode().IsRegular():
 		return ztunnel{}, errs.Usage("%s is no file", path)
+	}
+	path, err := trustedZtunnel(dir, path)
+	if err != nil {
+		return ztunnel{}, err
 	}
 	if err := checkProgram(path); err != nil {
 		return ztunnel{}, err
@@ -74,6 +76,22 @@ func ztunnelFolder(dir string, ask func(path string) (string, error)) (ztunnel, 
 		return ztunnel{}, errs.WithHint(errs.Usage("%s is of Istio %s, istiod is of %s", path, version, istioVersion), ztunnelHint, minor)
 	}
 	return ztunnel{program: program{path, "sha256:" + sum}, version: version}, nil
+}
+
+// trustedZtunnel refuses a program that others than the folder's owner, the user and root may
+// write, or put another in place of, as it is run here. It resolves links.
+func trustedZtunnel(dir, path string) (string, error) {
+	owner, err := trusted.Owner(dir)
+	if err == nil {
+		_, err = trusted.Folder(dir, owner)
+	}
+	if err == nil {
+		path, err = trusted.Folder(path, owner)
+	}
+	if err != nil {
+		return "", fmt.Errorf("folder of ztunnel: %w", err)
+	}
+	return path, nil
 }
 
 // ztunnelVersion is the version of Istio that a ztunnel belongs to: its own if it was

@@ -12,6 +12,13 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 )
 
+// openLink puts a link in a ztunnel's place, to one in a folder that everybody may write to.
+func openLink(dir string) error {
+	open := filepath.Join(dir, "open")
+	return errors.Join(os.Mkdir(open, 0o755), os.Chmod(open, 0o777), os.Rename(filepath.Join(dir, "ztunnel"), filepath.Join(open, "ztunnel")),
+		os.Symlink("open/ztunnel", filepath.Join(dir, "ztunnel")))
+}
+
 // A ztunnel is taken from a folder if it runs here and is of istiod's version of
 // Istio, by what it says of itself or, if it was built without a release's name, by the
 // file beside it.
@@ -41,6 +48,9 @@ func TestZtunnelFolder(t *testing.T) {
 		"a script":                  {says: minor, spoil: func(dir string) error { return os.WriteFile(filepath.Join(dir, "ztunnel"), []byte("#!"), 0o755) }, refused: "no program for Linux"},
 		"a folder":                  {says: minor, spoil: func(dir string) error { return errors.Join(os.Remove(dir+"/ztunnel"), os.Mkdir(dir+"/ztunnel", 0o755)) }, refused: "is no file"},
 		"one that does not answer":  {says: "", refused: "does not answer"},
+		"a folder of everybody's":   {says: minor + ".1", spoil: func(dir string) error { return os.Chmod(dir, 0o777) }, refused: "by everybody"},
+		"a program of everybody's":  {says: minor + ".1", spoil: func(dir string) error { return os.Chmod(dir+"/ztunnel", 0o777) }, refused: "by everybody"},
+		"a link to one":             {says: minor + ".1", spoil: openLink, refused: "by everybody"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
