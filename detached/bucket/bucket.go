@@ -157,6 +157,8 @@ func (b *Bucket) again(ctx context.Context, what string, bytes int64, do func(co
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist): // of files here
+			return fmt.Errorf("%s %s: %w", what, b.where, err)
 		case hopeless(err):
 			return errs.WithHint(fmt.Errorf("%s %s: %w", what, b.where, err), "it is the endpoint, the keys or the bucket that are not as the store has them")
 		case time.Since(began) >= b.patience:
@@ -183,9 +185,6 @@ func within(ctx context.Context, limit time.Duration, do func(context.Context) e
 
 // hopeless says that a store does not change its mind by being asked again.
 func hopeless(err error) bool {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) {
-		return true // of files here
-	}
 	switch minio.ToErrorResponse(err).Code {
 	case "AccessDenied", "NoSuchBucket", "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidBucketName", "AuthorizationHeaderMalformed", "PermanentRedirect", "NoSuchKey":
 		return true

@@ -2,7 +2,9 @@ package bucket
 
 import (
 	"encoding/xml"
+	"errors"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -212,6 +214,32 @@ func TestStoreRefuses(t *testing.T) {
 	b.patience = 20 * time.Millisecond
 	if err := m.Send(t.Context()); err == nil || !strings.Contains(err.Error(), "gave up after") {
 		t.Errorf("full for good: %v", err)
+	}
+}
+
+// A file that vanishes here before it is sent is no matter of the store's.
+func TestFileVanishes(t *testing.T) {
+	f := &fake{objects: map[string]string{}}
+	b, dir := f.open(t), filepath.Join(t.TempDir(), "r1")
+	m, err := b.Mirror(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Made() {
+		t.Error("there is a run directory before anybody made one")
+	}
+	detachedtest.Write(t, dir, map[string]string{"hist/a.hlog": "#", "hist/b.hlog": "#", store.FileHeader: "{}"})
+	f.refuse = func(r *http.Request) (int, string) {
+		if strings.HasSuffix(r.URL.Path, "a.hlog") {
+			os.Remove(filepath.Join(dir, "hist", "b.hlog"))
+		}
+		return 0, ""
+	}
+	if err := m.Send(t.Context()); !errors.Is(err, fs.ErrNotExist) || errs.Hint(err) != "" || !strings.Contains(err.Error(), "write hist/b.hlog to s3://runs/mesh/r1: ") || !m.Made() {
+		t.Errorf("%v, hint %q", err, errs.Hint(err))
+	}
+	if !slices.Equal(f.order, []string{"mesh/r1/hist/a.hlog"}) {
+		t.Errorf("sent %v", f.order)
 	}
 }
 

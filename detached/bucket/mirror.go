@@ -71,6 +71,12 @@ func (m *Mirror) look() (map[string]stamp, error) {
 	return found, err
 }
 
+// Made says whether there is a run directory to send.
+func (m *Mirror) Made() bool {
+	_, err := os.Stat(m.dir)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // Send sends what is new or has changed. It waits for a store that is away, and returns when
 // all is there.
 func (m *Mirror) Send(ctx context.Context) error {

@@ -2,6 +2,10 @@ package cli
 
 import (
 	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +14,8 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/detached"
+	"github.com/meshtrial/meshtrial/detached/bucket"
+	"github.com/meshtrial/meshtrial/detached/detachedtest"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/record"
@@ -95,6 +101,51 @@ func TestTakeUp(t *testing.T) {
 	f = runFlags{given: "g", wait: 48 * time.Hour}
 	if _, err := f.takeUp(dir); err != nil || f.wait != 48*time.Hour {
 		t.Errorf("it waits %v, %v", f.wait, err)
+	}
+}
+
+// A run that made no directory has nothing to send; one of which a file is not sent has
+// failed, whatever it found.
+func TestSendLast(t *testing.T) {
+	dir, keys := filepath.Join(t.TempDir(), "r"), t.TempDir()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPut {
+			io.WriteString(w, "<ListBucketResult></ListBucketResult>")
+			return
+		}
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("ETag", `"e"`)
+		if strings.HasSuffix(r.URL.Path, "/a") {
+			os.Remove(filepath.Join(dir, "b"))
+		}
+	}))
+	defer server.Close()
+	for key, text := range map[string]string{bucket.KeyEndpoint: server.URL, bucket.KeyAccess: "a", bucket.KeySecret: "s", bucket.KeyRegion: "us-east-1"} {
+		if err := os.WriteFile(filepath.Join(keys, key), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store, err := bucket.Open(keys, "s3://runs", "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mirror, err := store.Mirror(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := errs.WithCode(errors.New("found"), errs.CodeUsage)
+	if err := sendLast(t.Context(), mirror, found); err != found {
+		t.Errorf("without a directory: %v", err)
+	}
+	for _, lost := range []bool{true, false} {
+		detachedtest.Write(t, dir, map[string]string{"b": "#"})
+		if lost {
+			detachedtest.Write(t, dir, map[string]string{"a": "#"})
+		}
+		err := sendLast(t.Context(), mirror, found)
+		if lost && (errs.Code(err) != errs.CodeFailure || !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, found)) || !lost && err != found {
+			t.Errorf("a file was lost %v: %v", lost, err)
+		}
 	}
 }
 

@@ -130,10 +130,13 @@ const lastSend = 5 * time.Minute
 // sendLast sends that, also when ctx has ended. A run whose results are not where they are to
 // be has not come to its end, whatever it found.
 func sendLast(ctx context.Context, mirror *bucket.Mirror, found error) error {
+	if !mirror.Made() {
+		return found
+	}
 	ctx, cancel := ending.Within(ctx, lastSend)
 	defer cancel()
 	err := mirror.Send(ctx)
-	if err == nil || errors.Is(err, fs.ErrNotExist) { // it made no directory
+	if err == nil {
 		return found
 	}
 	return errs.WithCode(errors.Join(err, found), errs.CodeFailure)
