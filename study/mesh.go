@@ -151,7 +151,7 @@ func (d *decoder) checkCarriers(s *Study) {
 		case s.Mesh == MeshNone:
 			d.fail(d.pos("mesh"), "sidecars must be none, or the mesh istio", "mesh none has no sidecars, but sidecars: %s is asked for", level)
 		default:
-			d.fail(d.pos("mesh"), "one of "+strings.Join(can, ", "), "mesh %s has no sidecars: %s", s.Mesh, level)
+			d.fail(d.pos("mesh"), "one of "+strings.Join(can, ", "), "mesh %s cannot carry requests by sidecars: %s", s.Mesh, level)
 		}
 		break
 	}

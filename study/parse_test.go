@@ -116,7 +116,7 @@ func TestParseRefuses(t *testing.T) {
 		{"measure twice", minimal + "measures: [cpu, cpu]\n", "3:11", "given twice", ""},
 		{"unknown mesh", minimal + "mesh: consul\n", "3:7", "unknown value", "istio"},
 		{"sidecars without a mesh", minimal + "mesh: none\nfactors: {sidecars: [none, both]}\n", "3:7", "no sidecars", ""},
-		{"an ambient mesh that is not Istio's", minimal + "mesh: linkerd\nfactors: {sidecars: [none, ambient]}\n", "3:7", "mesh linkerd has no sidecars: ambient", "one of none, server, client, both"},
+		{"an ambient mesh that is not Istio's", minimal + "mesh: linkerd\nfactors: {sidecars: [none, ambient]}\n", "3:7", "mesh linkerd cannot carry requests by sidecars: ambient", "one of none, server, client, both"},
 		{"baseline unmeasured", minimal + "settings: {sidecars: both}\nfactors: {rate: [1, 2]}\nbaseline: {sidecars: none}\n", "5:11", "not measured", ""},
 		{"baseline excluded", minimal + "factors: {sidecars: [none, both], rate: [1, 2]}\nexclude: [{sidecars: none, rate: 1}]\n", "", "not measured", ""},
 		{"exclude matches nothing", minimal + "factors: {rate: [1, 2]}\nexclude: [{rate: 1}, {rate: 3}]\n", "4:22", "matches no cell", ""},
