@@ -204,34 +204,6 @@ func TestSizingReachesAsFarAsTrialsAreValid(t *testing.T) {
 	}
 }
 
-// What a request takes of the whole machine is told of one machine alone: of several nodes
-// the trial has the server's, unless it knows that they share one.
-func TestSizingOnSeveralMachines(t *testing.T) {
-	for name, tt := range map[string]struct {
-		nodes  map[string]record.NodeAt
-		others *record.Others
-		told   bool
-	}{
-		"one node":    {map[string]record.NodeAt{record.PartGenerator: {Name: "a"}, record.PartWorker: {Name: "a"}}, nil, true},
-		"two nodes":   {map[string]record.NodeAt{record.PartGenerator: {Name: "a"}, record.PartWorker: {Name: "b"}}, nil, false},
-		"one machine": {map[string]record.NodeAt{record.PartGenerator: {Name: "a"}, record.PartWorker: {Name: "b"}}, &record.Others{}, true},
-		"not known":   {nil, nil, true},
-	} {
-		w := carryingWorld()
-		carried := w.Spoil
-		w.Spoil = func(t *record.Trial) {
-			carried(t)
-			t.Nodes, t.Others = tt.nodes, tt.others
-		}
-		z := analysistest.Analyze(t, kinds, analysistest.Simulate(t, sizingStudy, 4, 5, w)).Sizings[0]
-		for _, way := range z.Ways {
-			if (way.Machine != nil) != tt.told {
-				t.Errorf("%s, %s: %+v", name, way.Name, way.Machine)
-			}
-		}
-	}
-}
-
 // A factor that means nothing to some way leaves it beside each of its levels.
 func TestSizingBesideAnotherFactor(t *testing.T) {
 	text := strings.NewReplacer("none, client, both, ambient", "none, both, ambient", "  rate:", "  concurrency: [1, 2]\n  rate:").Replace(sizingStudy)

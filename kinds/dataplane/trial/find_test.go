@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -106,5 +107,16 @@ func TestFindAgent(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A trial says where its pods ran, and the proxies on its way that are bound to no pod's node.
+func TestOn(t *testing.T) {
+	at := map[string]record.NodeAt{"a": {Name: "a"}, "b": {Name: "b"}, "c": {Name: "c", Zone: "x"}}
+	trial := &trialRun{d: &deployed{at: at}, client: &loadRole{pod: site.Pod{Node: "a"}}, server: &workerRole{pod: site.Pod{Node: "b"}},
+		proxies: map[string]site.Pod{record.PartClientNode: {Node: "a"}, record.PartWaypoint: {Node: "c"}, record.PartServerNode: {Node: "b"}}}
+	want := map[string]record.NodeAt{record.PartGenerator: at["a"], record.PartWorker: at["b"], record.PartWaypoint: at["c"]}
+	if got := trial.on(); !maps.Equal(got, want) {
+		t.Errorf("%+v", got)
 	}
 }

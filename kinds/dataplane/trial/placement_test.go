@@ -1,13 +1,10 @@
 package trial
 
 import (
-	"maps"
 	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/studytest"
-	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/site/sitetest"
 	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
@@ -116,17 +113,6 @@ func TestNodeAt(t *testing.T) {
 	}
 	if got := zoneOf(aNode(func(n *corev1.Node) { delete(n.Labels, corev1.LabelTopologyZone) })); got != "" {
 		t.Errorf("without a zone: %q", got)
-	}
-}
-
-// A trial says where its pods ran, and the proxies on its way that are bound to no pod's node.
-func TestOn(t *testing.T) {
-	at := map[string]record.NodeAt{"a": {Name: "a"}, "b": {Name: "b"}, "c": {Name: "c", Zone: "x"}}
-	trial := &trialRun{d: &deployed{at: at}, client: &loadRole{pod: site.Pod{Node: "a"}}, server: &workerRole{pod: site.Pod{Node: "b"}},
-		proxies: map[string]site.Pod{record.PartClientNode: {Node: "a"}, record.PartWaypoint: {Node: "c"}, record.PartServerNode: {Node: "b"}}}
-	want := map[string]record.NodeAt{record.PartGenerator: at["a"], record.PartWorker: at["b"], record.PartWaypoint: at["c"]}
-	if got := trial.on(); !maps.Equal(got, want) {
-		t.Errorf("%+v", got)
 	}
 }
 
