@@ -31,10 +31,10 @@ func moneyFields(m *money.Mesh) object {
 	const most = 1e15
 	return object{name: "money", flow: true, fields: []field{
 		{name: "rps", doc: "Requests per second that enter the mesh, all services together.", value: floatValue{to: &m.RPS, high: most}},
-		{name: "hops", doc: "Calls between services per request.", value: floatValue{to: &m.Hops, high: most}},
-		{name: "proxies_per_hop", doc: "Proxies that a call passes.", value: floatValue{to: &m.ProxiesPerHop, high: most}},
+		{name: "hops", doc: "Calls between services per request.", value: floatValue{to: &m.Hops, high: most, positive: true}},
+		{name: "proxies_per_hop", doc: "Proxies that a call passes.", value: floatValue{to: &m.ProxiesPerHop, high: most, positive: true}},
 		{name: "proxies", doc: "Total proxies, to price their idle cost and memory; 0: neither is counted.", value: floatValue{to: &m.Proxies, high: most}},
-		{name: "utilisation", doc: "Share of the paid cores in use: at 50%, twice as many are bought.", value: ratioValue{(*Ratio)(&m.Utilisation)}},
+		{name: "utilisation", doc: "Share of the paid cores in use: at 50%, twice as many are bought.", value: portionValue{to: &m.Utilisation, positive: true}},
 		{name: "core_month", doc: "Price per core-month.", value: floatValue{to: &m.CoreMonth, high: most}},
 		{name: "gb_month", doc: "Price per GB-month of memory (10^9 bytes).", value: floatValue{to: &m.GBMonth, high: most}},
 		{name: "currency", doc: "Currency of the prices, such as USD.", value: textValue{to: &m.Currency, pattern: reCurrency, hint: "one to eight letters, as USD"}},

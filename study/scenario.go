@@ -133,14 +133,14 @@ func call(c *graph.Call) value {
 		{name: "request", doc: "Request body size.", value: sizeValue{&c.RequestBytes}},
 		{name: "timeout", doc: "Of each attempt; 30s if left out.", value: durationValue{to: &c.Timeout, high: graph.MaxTimeout, omitZero: true}},
 		{name: "retries", doc: "The caller's own, in addition to the mesh's.", value: wholeValue{to: &c.Retries, low: 1, high: graph.MaxRetries}},
-		{name: "probability", doc: "Share of the requests for which the call is made; 100% if left out.", value: portionValue{&c.Probability}},
+		{name: "probability", doc: "Share of the requests for which the call is made; 100% if left out.", value: portionValue{to: &c.Probability}},
 		{name: "times", doc: "Requests that it makes; 1 if left out.", value: wholeValue{to: &c.Times, low: 1, high: graph.MaxTimes}},
 	}}
 }
 
 func failure(f *graph.Failure) value {
 	return object{name: "a failure", flow: true, fields: []field{
-		{name: "share", required: true, doc: "Of all requests.", value: portionValue{&f.Share}},
+		{name: "share", required: true, doc: "Of all requests.", value: portionValue{to: &f.Share}},
 		{name: "how", doc: "status if left out.", value: textValue{to: &f.How, oneOf: []string{graph.FailStatus, graph.FailReset, graph.FailHang, graph.FailSlowBody, graph.FailCrash}}},
 		{name: "status", doc: "The answer's status (how: status).", value: wholeValue{to: &f.Status, low: 400, high: 599}},
 	}}

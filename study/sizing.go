@@ -37,10 +37,10 @@ func sizingSection(to **sizing.Mesh) statedValue[sizing.Mesh] {
 func sizingFields(m *sizing.Mesh) object {
 	const most = 1e9
 	return object{name: "sizing", flow: true, fields: []field{
-		{name: "pods", doc: "Pods in the mesh.", value: floatValue{to: &m.Pods, high: most}},
-		{name: "nodes", doc: "Nodes that they are on.", value: floatValue{to: &m.Nodes, high: most}},
+		{name: "pods", doc: "Pods in the mesh.", value: floatValue{to: &m.Pods, high: most, positive: true}},
+		{name: "nodes", doc: "Nodes that they are on.", value: floatValue{to: &m.Nodes, high: most, positive: true}},
 		{name: "rps", doc: "Requests per second between those pods, all together.", value: floatValue{to: &m.RPS, high: most}},
-		{name: "l7", doc: "Share of requests that need more than a node's proxy does, as routing, retries or policy by what is in them: in an ambient mesh they pass a waypoint.", value: statedPortion{portionValue{&m.L7}}},
+		{name: "l7", doc: "Share of requests that need more than a node's proxy does, as routing, retries or policy by what is in them: in an ambient mesh they pass a waypoint.", value: statedPortion{portionValue{to: &m.L7}}},
 		{name: "waypoints", doc: "Proxies of waypoints, all together, where requests pass any.", value: floatValue{to: &m.Waypoints, high: most}},
 	}}
 }

@@ -32,7 +32,9 @@ func TestSizing(t *testing.T) {
 // What no cell could tell, and what is no mesh, is refused at its place.
 func TestSizingRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		sizedStudy + "sizing: {pods: 0}":                                                         "s.yaml:6:16: pods is 0: it must be more than 0",
+		sizedStudy + "sizing: {pods: 0}":                                                         "s.yaml:6:16: 0 is too small: it must be more than 0",
+		sizedStudy + "sizing: {nodes: 0}":                                                        "s.yaml:6:17: 0 is too small: it must be more than 0",
+		sizedStudy + "sizing: {waypoints: 2000000000}":                                           "s.yaml:6:21: 2000000000 is too large",
 		sizedStudy + "sizing: {l7: 120%}":                                                        "s.yaml:6:14: 120% is more than all",
 		sizedStudy + "sizing: {l7: 0.2}":                                                         `s.yaml:6:14: "0.2" lacks its unit`,
 		sizedStudy + "sizing: {podz: 100}":                                                       `s.yaml:6:10: unknown field "podz" in sizing`,

@@ -1,14 +1,10 @@
 package study
 
-import (
-	"strings"
-
-	"github.com/invopop/jsonschema"
-)
+import "github.com/invopop/jsonschema"
 
 // statedValue is a section in which a study states something of figures that have
 // presets, as the mesh that it is to be priced for.
-type statedValue[T interface{ Check() error }] struct {
+type statedValue[T any] struct {
 	to     **T
 	preset func() T
 	fields func(*T) object
@@ -18,19 +14,9 @@ func (v statedValue[T]) decode(d *decoder, n *node) {
 	m := v.preset()
 	before := len(d.errs)
 	v.fields(&m).decode(d, n)
-	if len(d.errs) > before {
-		return
+	if len(d.errs) == before {
+		*v.to = &m
 	}
-	if err := m.Check(); err != nil { // which begins with the field's name
-		name, _, _ := strings.Cut(err.Error(), " ")
-		pos := n.pos
-		if field := n.get(name); field != nil {
-			pos = field.pos
-		}
-		d.fail(pos, "", "%v", err)
-		return
-	}
-	*v.to = &m
 }
 
 func (v statedValue[T]) encode() *node {

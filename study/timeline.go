@@ -112,7 +112,7 @@ func actionField(v fault.Value) value {
 	case fault.Flag:
 		return flagValue{v.To}
 	case fault.Share:
-		return portionValue{v.To}
+		return portionValue{to: v.To}
 	case fault.Number:
 		return floatValue{to: v.To, high: v.Most}
 	case fault.Time:
@@ -188,7 +188,10 @@ func (v wholeValue) encode() *node {
 func (v wholeValue) schema() *jsonschema.Schema { return intValue(v).schema() }
 
 // portionValue is a share from 0% to 100%, 0 left out.
-type portionValue struct{ to *float64 }
+type portionValue struct {
+	to       *float64
+	positive bool // 0% is refused
+}
 
 func (v portionValue) decode(d *decoder, n *node) {
 	text, ok := d.text(n)
@@ -201,6 +204,8 @@ func (v portionValue) decode(d *decoder, n *node) {
 		d.complain(n.pos, c)
 	case r > 1:
 		d.fail(n.pos, "", "%s is more than all", text)
+	case v.positive && r == 0:
+		d.fail(n.pos, "", "%s is too small: it must be more than 0%%", text)
 	default:
 		*v.to = float64(r)
 	}

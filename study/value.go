@@ -165,6 +165,7 @@ func (v seedValue) schema() *jsonschema.Schema {
 type floatValue struct {
 	to       *float64
 	high     float64
+	positive bool // 0 is refused
 	omitZero bool
 }
 
@@ -178,11 +179,14 @@ func (v floatValue) decode(d *decoder, n *node) {
 		d.complain(n.pos, c)
 		return
 	}
-	if f > v.high {
+	switch {
+	case f > v.high:
 		d.fail(n.pos, "", "%s is too large", text)
-		return
+	case v.positive && f == 0:
+		d.fail(n.pos, "", "%s is too small: it must be more than 0", text)
+	default:
+		*v.to = f
 	}
-	*v.to = f
 }
 
 func (v floatValue) encode() *node {

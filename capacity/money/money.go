@@ -13,10 +13,7 @@
 // the difference saves or costs.
 package money
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // Value is a quantity with its 95% interval; Low <= Estimate <= High.
 type Value struct {
@@ -41,7 +38,8 @@ func (v Value) Plus(w Value) Value {
 	return Value{v.Estimate + w.Estimate, v.Low + w.Low, v.High + w.High}
 }
 
-// Mesh is what is paid for: a stated mesh and its prices.
+// Mesh is what is paid for: a stated mesh and its prices. Study files bound each field
+// (study/money.go).
 type Mesh struct {
 	// RPS are the requests per second that enter the mesh, all services
 	// together.
@@ -68,32 +66,6 @@ type Mesh struct {
 // thousand requests a proxy it is 1,200 cores and 48,000 USD per month.
 func Published() Mesh {
 	return Mesh{RPS: 1e6, Hops: 1, ProxiesPerHop: 2, Utilisation: 1, CoreMonth: 40, Currency: "USD"}
-}
-
-// Check says what is wrong with a mesh, naming the field as study files have
-// it; nil if it can be priced.
-func (m Mesh) Check() error {
-	for _, f := range []struct {
-		name     string
-		v        float64
-		positive bool
-	}{
-		{"rps", m.RPS, false}, {"hops", m.Hops, true}, {"proxies_per_hop", m.ProxiesPerHop, true}, {"proxies", m.Proxies, false},
-		{"utilisation", m.Utilisation, true}, {"core_month", m.CoreMonth, false}, {"gb_month", m.GBMonth, false},
-	} {
-		switch {
-		case math.IsNaN(f.v) || math.IsInf(f.v, 0) || f.v > 1e15:
-			return fmt.Errorf("%s is no number of use: %g", f.name, f.v)
-		case f.positive && f.v <= 0:
-			return fmt.Errorf("%s is %g: it must be more than 0", f.name, f.v)
-		case f.v < 0:
-			return fmt.Errorf("%s is %g: it must not be negative", f.name, f.v)
-		}
-	}
-	if m.Utilisation > 1 {
-		return fmt.Errorf("utilisation is %g: no more than all of what is paid for can be in use", m.Utilisation)
-	}
-	return nil
 }
 
 // Use is what proxies take. Differences of uses are uses too, and may be

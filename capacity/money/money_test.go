@@ -2,7 +2,6 @@ package money
 
 import (
 	"math"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -16,9 +15,6 @@ func near(a, b float64) bool {
 // hop, a million requests per second, 40 USD per core-month.
 func TestPublishedEstimate(t *testing.T) {
 	m := Published()
-	if err := m.Check(); err != nil {
-		t.Fatal(err)
-	}
 	b := m.Price(Use{CPUPerHop: m.PerHop(Exact(0.6 / 1000))})
 	if !near(b.Cores.Estimate, 1200) || !near(b.Total.Estimate, 48_000) {
 		t.Errorf("%g cores for %g, want 1200 for 48000", b.Cores.Estimate, b.Total.Estimate)
@@ -48,33 +44,6 @@ func TestBillLines(t *testing.T) {
 	}
 	if r := m.RateOfOne(); !near(r, 60) {
 		t.Errorf("one proxy sees %g requests per second, want 60", r)
-	}
-}
-
-func TestCheckNamesTheField(t *testing.T) {
-	for _, c := range []struct {
-		want  string
-		spoil func(*Mesh)
-	}{
-		{"rps is -1: it must not be negative", func(m *Mesh) { m.RPS = -1 }},
-		{"hops is 0: it must be more than 0", func(m *Mesh) { m.Hops = 0 }},
-		{"proxies_per_hop is no number of use", func(m *Mesh) { m.ProxiesPerHop = math.NaN() }},
-		{"proxies is no number of use", func(m *Mesh) { m.Proxies = math.Inf(1) }},
-		{"proxies is -3: it must not be negative", func(m *Mesh) { m.Proxies = -3 }},
-		{"utilisation is -0.5: it must be more than 0", func(m *Mesh) { m.Utilisation = -0.5 }},
-		{"utilisation is 1.2: no more than all", func(m *Mesh) { m.Utilisation = 1.2 }},
-		{"core_month is -40: it must not be negative", func(m *Mesh) { m.CoreMonth = -40 }},
-		{"gb_month is no number of use", func(m *Mesh) { m.GBMonth = 1e300 }},
-	} {
-		m := Published()
-		c.spoil(&m)
-		if err := m.Check(); err == nil || !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("want %q, error is %v", c.want, err)
-		}
-	}
-	free := Mesh{Hops: 1, ProxiesPerHop: 2, Utilisation: 1}
-	if err := free.Check(); err != nil {
-		t.Errorf("no requests, proxies or prices: %v", err)
 	}
 }
 

@@ -15,14 +15,9 @@
 // which is Fieller's set for the place at which a line is zero.
 package sizing
 
-import (
-	"fmt"
-	"math"
+import "github.com/meshtrial/meshtrial/stat"
 
-	"github.com/meshtrial/meshtrial/stat"
-)
-
-// Mesh is a stated mesh.
+// Mesh is a stated mesh. Study files bound each field (study/sizing.go).
 type Mesh struct {
 	Pods  float64 `json:"pods"`
 	Nodes float64 `json:"nodes"`
@@ -37,32 +32,6 @@ type Mesh struct {
 
 // Default is the mesh of a study that states no more than that it wants one.
 func Default() Mesh { return Mesh{Pods: 1000, Nodes: 50, RPS: 20_000, L7: 0.2, Waypoints: 10} }
-
-// most bounds what can be stated.
-const most = 1e9
-
-// Check says what is wrong with a mesh, naming the field as study files have it;
-// nil if it can be sized.
-func (m Mesh) Check() error {
-	for _, f := range []struct {
-		name     string
-		v        float64
-		positive bool
-	}{{"pods", m.Pods, true}, {"nodes", m.Nodes, true}, {"rps", m.RPS, false}, {"l7", m.L7, false}, {"waypoints", m.Waypoints, false}} {
-		switch {
-		case math.IsNaN(f.v) || f.v > most:
-			return fmt.Errorf("%s is no number of use: %g", f.name, f.v)
-		case f.positive && f.v <= 0:
-			return fmt.Errorf("%s is %g: it must be more than 0", f.name, f.v)
-		case f.v < 0:
-			return fmt.Errorf("%s is %g: it must not be negative", f.name, f.v)
-		}
-	}
-	if m.L7 > 1 {
-		return fmt.Errorf("l7 is %g: no more than all requests can need L7", m.L7)
-	}
-	return nil
-}
 
 // Share is what a way of carrying takes, of CPU (cores) or memory (bytes), by what
 // takes it.
