@@ -93,9 +93,14 @@ interval: 100ms
 // study writes a study file and returns its path.
 func (b *bench) study(t *testing.T, name, text string) string {
 	t.Helper()
+	return b.file(t, name, "name: "+name+"\nquestion: Is each trial what its cell says?\n"+strings.TrimSpace(text)+short)
+}
+
+// file writes a whole study file and returns its path.
+func (b *bench) file(t *testing.T, name, text string) string {
+	t.Helper()
 	path := filepath.Join(b.dir, name+".yaml")
-	text = "name: " + name + "\nquestion: Is each trial what its cell says?\n" + strings.TrimSpace(text) + short
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path

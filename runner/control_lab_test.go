@@ -4,8 +4,6 @@ package runner_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -27,12 +25,8 @@ blocks: {min: %d, max: %[2]d}
 // controlStudy writes such a study and returns its path.
 func (b *bench) controlStudy(t *testing.T, name string, changes, blocks int) string {
 	t.Helper()
-	path := filepath.Join(b.dir, name+".yaml")
 	text := "name: " + name + "\nquestion: Does every change arrive?\n" + fmt.Sprintf(strings.TrimSpace(tinyControl), changes, blocks) + "\n"
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return b.file(t, name, text)
 }
 
 // verifyControl reads a run of the control plane and checks its accounts.

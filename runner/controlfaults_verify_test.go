@@ -4,7 +4,6 @@ package runner_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,11 +49,8 @@ func TestControlFaults(t *testing.T) {
 // taken, every proxy has it, and none has it twice.
 func (b *bench) disturbed(t *testing.T, name, setting string, fault func()) (record.Trial, []record.Event) {
 	t.Helper()
-	path, out := filepath.Join(b.dir, name+".yaml"), filepath.Join(b.dir, name)
 	text := fmt.Sprintf(strings.TrimLeft(faultStudy, "\n"), name, faultChanges, faultProxies, setting)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	path, out := b.file(t, name, text), filepath.Join(b.dir, name)
 	cmd := b.command("run", path, "--out", out)
 	said, ended := labtest.Background(t, cmd)
 	defer func() {

@@ -3,7 +3,6 @@
 package runner_test
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,10 +33,7 @@ blocks: {min: 1, max: 1}
 // stays behind. Of istiod the run touches the one lever that the study names.
 func TestControlTraffic(t *testing.T) {
 	b := newBench(t)
-	path, out := filepath.Join(b.dir, "slow-told.yaml"), filepath.Join(b.dir, "slow-told")
-	if err := os.WriteFile(path, []byte(slowTold), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	path, out := b.file(t, "slow-told", slowTold), filepath.Join(b.dir, "slow-told")
 	istiod, config := b.installed(t)
 	code, text := b.meshtrial(t, "run", path, "--out", out)
 	measured(t, code, text)

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -105,10 +104,7 @@ func localityHolds(t *testing.T, m labtest.Machine, b *bench) {
 	for _, n := range l.Nodes() {
 		zones[n.Name] = n.Zone
 	}
-	file, out := filepath.Join(b.dir, "locality.yaml"), filepath.Join(b.dir, "locality")
-	if err := os.WriteFile(file, []byte(localityStudy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file, out := b.file(t, "locality", localityStudy), filepath.Join(b.dir, "locality")
 	code, said := b.meshtrial(t, "run", file, "--out", out)
 	run, _, err := store.Load(t.Context(), out)
 	if err != nil || len(run.Trials) < 2 {

@@ -4,7 +4,6 @@ package runner_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -59,7 +58,6 @@ assert:
 // effect on time, every request is accounted for, and nothing is left.
 func TestScenario(t *testing.T) {
 	b := newBench(t)
-	path, out := filepath.Join(b.dir, "short-scenario.yaml"), filepath.Join(b.dir, "scenario")
 	// So many recorded service times that the workers read their behaviour from
 	// a file.
 	var values []string
@@ -67,9 +65,7 @@ func TestScenario(t *testing.T) {
 		values = append(values, fmt.Sprintf("%.3fms", 4.9+float64(i%200)/1000))
 	}
 	text := strings.Replace(shortScenario, "{mean: 5ms}", "{distribution: recorded, values: ["+strings.Join(values, ", ")+"]}", 1)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path, out := b.file(t, "short-scenario", text), filepath.Join(b.dir, "scenario")
 	code, text := b.meshtrial(t, "run", path, "--out", out)
 	run, _, err := store.Load(t.Context(), out)
 	if err != nil {

@@ -45,10 +45,7 @@ assert: [total.failed == 0]
 // changed.
 func TestScenarioKilled(t *testing.T) {
 	b := newBench(t)
-	path, out := filepath.Join(b.dir, "away.yaml"), filepath.Join(b.dir, "away")
-	if err := os.WriteFile(path, []byte(awayScenario), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path, out := b.file(t, "away", awayScenario), filepath.Join(b.dir, "away")
 	cmd := b.command("run", path, "--out", out)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@
 package runner_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -58,10 +57,7 @@ assert:
 // every request that does not balance is named with what it lacks.
 func TestScenarioSteps(t *testing.T) {
 	b := newBench(t)
-	path, out := filepath.Join(b.dir, "rough.yaml"), filepath.Join(b.dir, "rough")
-	if err := os.WriteFile(path, []byte(roughScenario), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path, out := b.file(t, "rough", roughScenario), filepath.Join(b.dir, "rough")
 	code, text := b.meshtrial(t, "run", path, "--out", out)
 	run, _, err := store.Load(t.Context(), out)
 	if err != nil || len(run.Trials) != 1 || run.Trials[0].Scenario == nil {

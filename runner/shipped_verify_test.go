@@ -234,10 +234,7 @@ func TestShippedSimulatedAgainstReal(t *testing.T) {
 		t.Fatal(err)
 	}
 	loose := strings.NewReplacer("relative.low >= -0.1", "relative.high >= -0.1", "relative.high <= 0.1", "relative.low <= 0.1").Replace(string(text))
-	file := filepath.Join(b.dir, "simulated-against-real.yaml")
-	if err := os.WriteFile(file, []byte(loose), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := b.file(t, "simulated-against-real", loose)
 	_, out := b.attempt(t, file, "--set", "blocks.min=4", "--set", "blocks.max=4")
 	f := readFindings(t, out)
 	for name, most := range map[string]float64{"istiod_cpu_per_change_overhead": 0.25, "istiod_memory_overhead": 0.15} {

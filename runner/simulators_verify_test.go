@@ -4,7 +4,6 @@ package runner_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -119,11 +118,7 @@ func (b *bench) simulatorStudy(t *testing.T, name string, changes int, rest stri
 	t.Helper()
 	text := fmt.Sprintf("name: %s\nquestion: Does every change arrive?\ncontrol: {changes: %d, settle: 2m, quiet: 1s, idle: 500ms}\n"+
 		"settings: {services: 10, proxies: 7, gateways: 1, change: service, change_rate: 1%s", name, changes, rest)
-	path := filepath.Join(b.dir, name+".yaml")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return b.file(t, name, text)
 }
 
 // checkSimulators checks what trials of several simulators must have: all of them, with

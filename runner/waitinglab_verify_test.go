@@ -3,7 +3,6 @@
 package runner_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,11 +19,8 @@ import (
 // and takes it down at its end. It says so, and what to do.
 func TestLabGoesWhileSomebodyWaits(t *testing.T) {
 	m, dir := labtest.New(t), t.TempDir()
-	file := filepath.Join(dir, "first.yaml")
 	text := "name: first\nquestion: Who takes the lab down?\nmesh: none\nsettings: {sidecars: none, rate: 100}\nfactors: {connections: [1, 2]}\nblocks: {min: 2, max: 2}\nwarmup: {min: 1s, max: 2s}\nwindow: 5s\ninterval: 1s\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := labtest.Study(t, text)
 	first := m.Command(t, "run", file, "--out", filepath.Join(dir, "first"))
 	said, ended := labtest.Background(t, first)
 	atWork := func() bool {

@@ -50,11 +50,7 @@ func detachedRuns(t *testing.T, m labtest.Machine) []detached.Run {
 // fetched whole, reports all trials, and nothing of it is left in the cluster.
 func TestDetached(t *testing.T) {
 	m, l := labtest.Shared(t)
-	file := filepath.Join(t.TempDir(), "alone.yaml")
-	if err := os.WriteFile(file, []byte(detachedStudy), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, err := m.Command(t, "run", file, "--detach", "--json", "--wait", "20m").Output()
+	out, err := m.Command(t, "run", labtest.Study(t, detachedStudy), "--detach", "--json", "--wait", "20m").Output()
 	var begun struct{ Run, Namespace string }
 	if err != nil || json.Unmarshal(out, &begun) != nil {
 		t.Fatalf("run --detach: %v\n%s", err, out)

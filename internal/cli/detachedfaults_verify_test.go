@@ -324,10 +324,6 @@ func hostOf(t *testing.T, l *local.Lab) net.IP {
 // one that forbids its pods is what attach ends with, and once it is gone they come.
 func (f *faulted) begin(t *testing.T) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "faults.yaml")
-	if err := os.WriteFile(file, []byte(faultsStudy), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	secret, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "store", "namespace": "team"},
 		"stringData": map[string]any{"endpoint": f.store.Endpoint, "access-key": detachedtest.Access, "secret-key": detachedtest.Secret, "region": "us-east-1", "ca.crt": f.store.CA}})
 	if err != nil {
@@ -335,7 +331,7 @@ func (f *faulted) begin(t *testing.T) {
 	}
 	labtest.Kubectl(t, f.l, "", "create", "namespace", "team")
 	labtest.Kubectl(t, f.l, string(secret), "apply", "-f", "-")
-	args := []string{"run", file, "--detach", "--json", "--results", "s3://" + detachedtest.Bucket + "/mesh", "--results-secret", "team/store"}
+	args := []string{"run", labtest.Study(t, faultsStudy), "--detach", "--json", "--results", "s3://" + detachedtest.Bucket + "/mesh", "--results-secret", "team/store"}
 
 	labtest.Kubectl(t, f.l, "", "-n", "team", "create", "quota", "small", "--hard=count/jobs.batch=0")
 	code, said := f.m.Run(t, args...)
@@ -427,10 +423,7 @@ func TestDetachedVolume(t *testing.T) {
 		}
 	})
 	seen := filepath.Join("/proc", strconv.Itoa(l.Process()), "root", dir) // from here
-	file := filepath.Join(t.TempDir(), "faults.yaml")
-	if err := os.WriteFile(file, []byte(strings.Replace(faultsStudy, "min: 10, max: 10", "min: 3, max: 3", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := labtest.Study(t, strings.Replace(faultsStudy, "min: 10, max: 10", "min: 3, max: 3", 1))
 	f.detach(t, "run", file, "--detach", "--json", "--wait", "20m")
 	f.attach(t)
 	f.meet(t, []fault{

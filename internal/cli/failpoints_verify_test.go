@@ -109,10 +109,7 @@ func TestProgramKilled(t *testing.T) {
 
 // runs kills runs of one study.
 func (k *killing) runs(t *testing.T, name, study string, seen map[string]bool) {
-	file := filepath.Join(k.dir, name+".yaml")
-	if err := os.WriteFile(file, []byte(study), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := labtest.Study(t, study)
 	before := k.all.Now(t)
 	steps, killed, said := k.run(t, name, file, 0)
 	if killed || len(steps) < 10 {

@@ -4,7 +4,6 @@ package cli_test
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,13 +79,13 @@ func TestTheirMesh(t *testing.T) {
 	t.Run("autoscaler", func(t *testing.T) { theirAutoscaler(t, m, l) })
 
 	secondRevision(t, l)
-	code, said := m.Run(t, "run", studyFile(t, dataPlaneOfAGuest), "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", filepath.Join(t.TempDir(), "run"))
+	code, said := m.Run(t, "run", labtest.Study(t, dataPlaneOfAGuest), "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", filepath.Join(t.TempDir(), "run"))
 	if code != errs.CodeUsage || !strings.Contains(said, "several istiods, of the revisions canary, stable") || !strings.Contains(said, "--revision") {
 		t.Errorf("no revision named: exit code %d\n%s", code, said)
 	}
 	// The tenant's proxies would be cut off from what they call, which --yes does not allow.
 	config := labtest.Kubectl(t, l, "", "-n", "istio-system", "get", "configmap", "istio-canary", "-o", "jsonpath={.data}")
-	code, said = m.Run(t, "run", studyFile(t, theirStudies["control plane"]), "--set", "export_to=.", "--revision", "canary", "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", filepath.Join(t.TempDir(), "run"))
+	code, said = m.Run(t, "run", labtest.Study(t, theirStudies["control plane"]), "--set", "export_to=.", "--revision", "canary", "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", filepath.Join(t.TempDir(), "run"))
 	if code != errs.CodeUsage || !strings.Contains(said, "export_to .:") || !strings.Contains(said, "proxies of others") || !strings.Contains(said, "--mesh-wide") {
 		t.Errorf("a lever that holds for the tenant too: exit code %d\n%s", code, said)
 	}
@@ -99,15 +98,6 @@ func TestTheirMesh(t *testing.T) {
 	t.Run("two revisions", func(t *testing.T) { theirRuns(t, m, l, shop, "--revision", "prod") }) // canary's tag
 }
 
-func studyFile(t *testing.T, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "study.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 // theirRuns runs each kind of study and holds all that is theirs against what it
 // was before. What checks of time say is another matter on a busy machine.
 func theirRuns(t *testing.T, m labtest.Machine, l *local.Lab, shop *tenant, more ...string) {
@@ -115,10 +105,7 @@ func theirRuns(t *testing.T, m labtest.Machine, l *local.Lab, shop *tenant, more
 		t.Run(kind, func(t *testing.T) {
 			before, out := theirObjects(t, l), filepath.Join(t.TempDir(), "run")
 			shop.begin(t)
-			code, said := m.Run(t, append([]string{"run", studyFile(t, text), "--yes", "--mesh-wide", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", out}, more...)...)
-			if code != errs.CodeOK && code != errs.CodeInvalid {
-				t.Fatalf("exit code %d\n%s", code, said)
-			}
+			said := m.Measured(t, append([]string{"run", labtest.Study(t, text), "--yes", "--mesh-wide", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", out}, more...)...)
 			run, err := store.Read(out)
 			if err != nil || run.Header.Revision != "canary" || len(run.Trials) == 0 {
 				t.Fatalf("revision %q, %d trials, %v\n%s", run.Header.Revision, len(run.Trials), err, said)
@@ -158,7 +145,7 @@ func theirAutoscaler(t *testing.T, m labtest.Machine, l *local.Lab) {
 	out := filepath.Join(t.TempDir(), "run")
 	text := strings.Replace(theirStudies["control plane"], "control: {changes: 2, settle: 20s", "control: {changes: 12, settle: 30s", 1)
 	text = strings.Replace(text, "factors: {debounce_after: [installed, 250ms]}", "factors: {change_rate: [0.2]}", 1)
-	said, ended := labtest.Background(t, m.Command(t, "run", studyFile(t, text), "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", out))
+	said, ended := labtest.Background(t, m.Command(t, "run", labtest.Study(t, text), "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", out))
 	scaled(t, l, ended)
 	run, err := store.Read(out)
 	if err != nil || len(run.Trials) == 0 {

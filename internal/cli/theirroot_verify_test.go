@@ -57,7 +57,7 @@ func TestTheirRoot(t *testing.T) {
 	before := labtest.Kubectl(t, l, "", "get", "namespaces", "-o", "name")
 	run := func(out string) (int, string) {
 		text := strings.Replace(dataPlaneOfAGuest, "sidecars: [none, both]", "sidecars: [none, server, both]", 1)
-		return m.Run(t, "run", studyFile(t, text), "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", out)
+		return m.Run(t, "run", labtest.Study(t, text), "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", out)
 	}
 	code, said := run(filepath.Join(t.TempDir(), "run"))
 	if code == errs.CodeOK || !strings.Contains(said, "AuthorizationPolicy istio-system/nobody") || !strings.Contains(said, "rules: [{}]") {

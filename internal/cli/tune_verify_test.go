@@ -32,13 +32,9 @@ tune: {constraints: ["convergence<=6s"], objectives: [convergence], trials: 8, c
 // compares it with istiod as installed. Counts do not depend on how busy the machine is.
 func TestTuneOnLab(t *testing.T) {
 	m, _ := labtest.Shared(t)
-	dir := t.TempDir()
-	file, run := filepath.Join(dir, "small.yaml"), filepath.Join(dir, "run")
-	if err := os.WriteFile(file, []byte(tunedStudy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	run := filepath.Join(t.TempDir(), "run")
 	any := []string{"--limit", "unattributed=100%", "--limit", "unattributed-busy=100%"}
-	code, said := m.Run(t, append([]string{"tune", file, "--objective", "pushes", "--out", run}, any...)...)
+	code, said := m.Run(t, append([]string{"tune", labtest.Study(t, tunedStudy), "--objective", "pushes", "--out", run}, any...)...)
 	if code != errs.CodeOK && code != errs.CodeInvalid && code != errs.CodeAssertion { // convergence may be anything on a busy machine
 		t.Fatalf("exit code %d\n%s", code, said)
 	}

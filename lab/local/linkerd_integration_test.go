@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,16 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab/local"
 )
 
 // Both meshes come up in one lab; pods of Linkerd speak mutual TLS, beside
 // pods without it; and nothing is left when the lab goes.
 func TestLinkerd(t *testing.T) {
-	dir := os.Getenv("MESHTRIAL_LINKERD")
-	if dir == "" {
-		t.Skip("MESHTRIAL_LINKERD names no folder with Linkerd's programs and charts")
-	}
+	dir := labtest.Folder(t, "MESHTRIAL_LINKERD")
 	b := newBench(t)
 	l := b.up(t, "--linkerd", dir)
 	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)

@@ -61,20 +61,13 @@ assert:
 // data plane is proved by the proxies' counters, levers by the policy
 // controller and by what becomes of requests.
 func TestLinkerd(t *testing.T) {
-	dir := os.Getenv("MESHTRIAL_LINKERD")
-	if dir == "" {
-		t.Skip("MESHTRIAL_LINKERD names no folder with Linkerd's programs and charts")
-	}
+	dir := labtest.Folder(t, "MESHTRIAL_LINKERD")
 	m := labtest.New(t)
 	m.Up(t, "--mesh", "linkerd", "--linkerd", dir)
 	run := func(t *testing.T, text string) record.Findings {
 		t.Helper()
-		folder := t.TempDir()
-		path, out := filepath.Join(folder, "study.yaml"), filepath.Join(folder, "run")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		code, said := m.Run(t, "run", path, "--out", out)
+		out := filepath.Join(t.TempDir(), "run")
+		code, said := m.Run(t, "run", labtest.Study(t, text), "--out", out)
 		data, err := os.ReadFile(filepath.Join(out, "findings.json"))
 		if err != nil {
 			t.Fatalf("exit code %d: %s", code, said)

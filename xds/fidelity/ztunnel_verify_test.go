@@ -34,6 +34,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/meshtrial/meshtrial/internal/golden"
+	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/xds"
 	"github.com/meshtrial/meshtrial/xds/fidelity"
@@ -45,10 +46,7 @@ import (
 // the same discovery server, be told the same changes, lose their streams and come back,
 // and compares what they sent, down to the versions that they say they hold.
 func TestSimulatedZtunnelIsLikeARealOne(t *testing.T) {
-	dir := os.Getenv("MESHTRIAL_ZTUNNEL")
-	if dir == "" {
-		t.Skip("MESHTRIAL_ZTUNNEL names no folder with ztunnel")
-	}
+	dir := labtest.Folder(t, "MESHTRIAL_ZTUNNEL")
 	t.Run("everything", func(t *testing.T) { likeARealZtunnel(t, dir, false) })
 	t.Run("on demand", func(t *testing.T) { likeARealZtunnel(t, dir, true) })
 }
