@@ -48,7 +48,7 @@ const ofLabCluster = "with --lab cluster: "
 // addKubeconfigFlags adds the flags that name a cluster of the user's; when begins
 // their texts.
 func addKubeconfigFlags(flags *pflag.FlagSet, kubeconfig, inContext *string, when string) {
-	flags.StringVar(kubeconfig, "kubeconfig", "", when+"`file` that names the cluster (default $KUBECONFIG or ~/.kube/config)")
+	flags.StringVar(kubeconfig, "kubeconfig", "", when+"`FILE` that names the cluster (default $KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(inContext, "context", "", when+"context of the kubeconfig")
 }
 

@@ -47,7 +47,7 @@ func newDetachedRunCommand(env *Env) *cobra.Command {
 	}
 	addRunFlags(cmd, &f)
 	flags := cmd.Flags()
-	flags.StringVar(&f.given, "given", "", "`directory` with the study, as a run directory has it")
+	flags.StringVar(&f.given, "given", "", "`DIR` with the study, as a run directory has it")
 	flags.StringVar(&run, "run", "", "`name` of the detached run")
 	flags.StringVar(&namespace, "namespace", "", "`name` of its Job's namespace")
 	flags.BoolVar(&f.own, "own", false, "the cluster is a local lab of whoever began the run")
@@ -193,7 +193,7 @@ func newDetachedResultsCommand(env *Env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&options.dir, "dir", "", "the run `directory`")
+	flags.StringVar(&options.dir, "dir", "", "the run `DIR`")
 	flags.StringVar(&options.s3, "s3", "", "`place` in a bucket where it is instead, s3://BUCKET/PREFIX")
 	flags.StringVar(&options.run, "run", "", "with --s3: `name` of the run")
 	flags.StringVar(&options.control, "control", fmt.Sprintf("127.0.0.1:%d", detached.ControlPort), "loopback `address` of the control server")

@@ -114,7 +114,7 @@ func newLabUpCommand(env *Env) *cobra.Command {
 	cmd.Flags().StringVar(&o.Tag, "tag", "", "tag of Istio's official images, or `TAG@sha256:PILOT,sha256:PROXYV2` to pin them")
 	cmd.Flags().StringSliceVar(&o.EnvoyVersions, "envoy", nil, "more `versions` of Envoy to make sidecar images of")
 	cmd.Flags().StringArrayVar(&meshes.istioSet, "set", nil, "setting of Istio's installation, `NAME=VALUE` as of istioctl install --set; may be repeated")
-	cmd.Flags().StringVar(&meshes.linkerd, "linkerd", "", "also install Linkerd, from this `folder` of programs and charts or from this release (default $"+linkerdVariable+")")
+	cmd.Flags().StringVar(&meshes.linkerd, "linkerd", "", "also install Linkerd, from this `DIR` of programs and charts or from this release (default $"+linkerdVariable+")")
 	cmd.Flags().StringArrayVar(&meshes.linkerdSet, "linkerd-set", nil, "setting of Linkerd's installation, `NAME=VALUE` as of helm install --set; may be repeated")
 	cmd.Flags().BoolVar(&meshes.ambient, "ambient", false, "also have Istio's ambient mode: its node agent, and ztunnel on each node")
 	cmd.Flags().StringVar(&meshes.ztunnel, "ztunnel", "", "the `folder` with the program ztunnel, which an ambient mesh needs (default $"+ztunnelVariable+"); implies --ambient")

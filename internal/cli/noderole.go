@@ -24,8 +24,8 @@ type nodeRoleFlags struct {
 func (f *nodeRoleFlags) add(cmd *cobra.Command, control *string, port int, procRoot *string) {
 	flags := cmd.Flags()
 	flags.StringVar(control, "control", fmt.Sprintf("127.0.0.1:%d", port), "loopback `address` of the control server")
-	flags.StringVar(&f.tokenFile, "control-token-file", "", "`file` with the token that callers must send")
-	flags.StringVar(procRoot, "proc-root", "/proc", "`directory` where the node's /proc is mounted")
+	flags.StringVar(&f.tokenFile, "control-token-file", "", "`FILE` with the token that callers must send")
+	flags.StringVar(procRoot, "proc-root", "/proc", "`DIR` where the node's /proc is mounted")
 	addAlone(flags, &f.alone)
 	flags.BoolVar(&f.verbose, "verbose", false, "log more to standard error")
 }

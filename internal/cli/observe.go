@@ -37,8 +37,8 @@ func newObserveCommand(env *Env) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&options.Control, "control", fmt.Sprintf("127.0.0.1:%d", observe.ControlPort), "loopback `address` of the control server")
-	flags.StringVar(&options.CgroupRoot, "cgroup-root", "/sys/fs/cgroup", "`directory` where the node's cgroups are mounted")
-	flags.StringVar(&options.ProcRoot, "proc-root", "/proc", "`directory` where the node's /proc is mounted")
+	flags.StringVar(&options.CgroupRoot, "cgroup-root", "/sys/fs/cgroup", "`DIR` where the node's cgroups are mounted")
+	flags.StringVar(&options.ProcRoot, "proc-root", "/proc", "`DIR` where the node's /proc is mounted")
 	addAlone(flags, &alone)
 	flags.BoolVar(&verbose, "verbose", false, "log what happens to standard error")
 	return cmd

@@ -33,6 +33,6 @@ func newProfileRoleCommand(env *Env) *cobra.Command {
 	}
 	flags.add(cmd, &options.Control, node.ControlPort, &options.ProcRoot)
 	cmd.Flags().StringVar(&options.Tool.Root, "root", "/", "where the node's files are: / or /proc/1/root")
-	cmd.Flags().StringVar(&options.Tool.Path, "perf", "", "`path` of perf on the node (default: where distributions put it)")
+	cmd.Flags().StringVar(&options.Tool.Path, "perf", "", "`PATH` of perf on the node (default: where distributions put it)")
 	return cmd
 }

@@ -174,7 +174,7 @@ func newRunsFetchCommand(env *Env) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&to, "to", "", "run `directory` to make (default runs/STUDY-RUN)")
+	cmd.Flags().StringVar(&to, "to", "", "run `DIR` to make (default runs/STUDY-RUN)")
 	return cmd
 }
 

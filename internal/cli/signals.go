@@ -91,8 +91,8 @@ func newSignalsCommand(env *Env) *cobra.Command {
 	f.tableFlags.register(flags)
 	flags.StringVar(&f.prometheus, "prometheus-url", "", "ask the Prometheus server at this `URL` instead of istiod itself")
 	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "send this header to the Prometheus server, `\"Name: value\"`; may be repeated")
-	flags.StringVar(&f.run, "run", "", "show what was recorded in this `directory`, by a run or by --record")
-	flags.StringVar(&f.record, "record", "", "keep what is read from istiod in this `directory`, as a run does")
+	flags.StringVar(&f.run, "run", "", "show what was recorded in this `DIR`, by a run or by --record")
+	flags.StringVar(&f.record, "record", "", "keep what is read from istiod in this `DIR`, as a run does")
 	flags.DurationVar(&f.duration, "duration", 0, "how long to watch (default: until interrupted)")
 	flags.DurationVar(&f.interval, "interval", time.Second, "time between two readings; with a Prometheus server 5s unless given")
 	flags.DurationVar(&f.timeout, "timeout", answerTimeout, "how long to wait for each answer of the Prometheus server")
@@ -390,7 +390,7 @@ func newSignalsExportCommand(env *Env) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&format, "format", "", "prometheus-rules or grafana")
-	flags.StringVar(&out, "out", "", "write to this `file` (default: print)")
+	flags.StringVar(&out, "out", "", "write to this `FILE` (default: print)")
 	table.register(flags)
 	return cmd
 }
