@@ -42,11 +42,14 @@ func newAdviseCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "advise [RUN]",
 		Short: "Say what limits a mesh and what to try, from a run or a running istiod",
-		Long: "Judges rules by what was measured: in the run in directory RUN, cell by cell, or in a\n" +
+		Long: "Judge rules by what was measured: in the run in directory RUN, cell by cell, or in a\n" +
 			"running istiod, watched for --duration. Each rule holds, is ruled out, or lacks evidence\n" +
 			"and says what to measure. Advice comes with its evidence, the manifest to apply, what to\n" +
 			"expect, and how to go back. Nothing is applied.\n\n" +
 			"Exit codes: 0 the rules were judged, whatever they say; 4 nothing could be decided.",
+		Example: "  meshtrial advise runs/control-plane-levers-...\n" +
+			"  meshtrial advise --duration 5m\n" +
+			"  meshtrial advise --lab cluster --revision canary --istiod image",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rules, err := f.check(cmd.Context(), cmd.Flags().Changed, args)

@@ -20,8 +20,8 @@ func newAdviseLeversCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "levers",
 		Short: "List the settings that an istiod has, and what is known of each",
-		Long: "Asks an istiod's program which variables of its environment and which fields of the mesh\n" +
-			"configuration it has, with their defaults and its own help, and sets the levers of\n" +
+		Long: "Ask an istiod's program which variables of its environment and which fields of the mesh\n" +
+			"configuration it has, with their defaults and its own help, and set the levers of\n" +
 			"studies and advice beside them: which this version lacks, which studies measure each.\n\n" +
 			"The program is what --istiod names, or that of the local lab; with --lab cluster the version\n" +
 			"that runs there is looked up first, and must be that of the program.",

@@ -15,10 +15,10 @@ func newAttachCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "attach [RUN]",
 		Short: "Follow a detached run until it ends",
-		Long: "Prints what a detached run says, from its pod's beginning on, until the run has ended. Ctrl-C\n" +
+		Long: "Print what a detached run says, from its pod's beginning on, until the run has ended. Ctrl-C\n" +
 			"detaches, and the run goes on; any number of terminals may be attached. RUN may be left out\n" +
 			"where there is only one, or only one at work.\n\n" +
-			"Exit code: the run's, as for `meshtrial run`.",
+			"Exit codes: the run's own, as of `meshtrial run`.",
 		Args: atMostOneRun,
 		RunE: func(cmd *cobra.Command, args []string) error { return attach(cmd.Context(), env, f, args) },
 	}

@@ -22,8 +22,9 @@ func newCapacityCommand(env *Env) *cobra.Command {
 		Use:   "capacity",
 		Short: "Predict what istiod needs in a mesh that does not exist yet",
 		Long: "fit makes a model of measured runs: what istiod spends on changes, pushes, proxies and\n" +
-			"services, with intervals. predict simulates the way of changes to proxies in a mesh of\n" +
-			"any size with that model. plan chooses istiod's replicas, requests and limits by it.",
+			"services, with intervals. predict uses that model to simulate how changes reach the\n" +
+			"proxies of a mesh of any size. plan uses it to choose istiod's replicas, requests and\n" +
+			"limits.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -53,7 +54,7 @@ func newCapacityFitCommand(env *Env) *cobra.Command {
 			"tell, with the study that would. The runs should vary proxies, services and the rate of\n" +
 			"changes, as `meshtrial run capacity-holdout` does.\n\n" +
 			"--hold-out FACTOR=LEVEL keeps the trials of those cells from the fit and predicts them.",
-		Example: "    meshtrial capacity fit runs/capacity-holdout-* --hold-out variant=held-out -o model.json",
+		Example: "  meshtrial capacity fit runs/capacity-holdout-* --hold-out variant=held-out -o model.json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return computing(cmd.Context(), func() error { return runCapacityFit(cmd.Context(), env, f, args) })

@@ -32,7 +32,7 @@ func newCapacityPlanCommand(env *Env) *cobra.Command {
 			"    targets: {convergence_p99: 5s, cpu: 70%, survives: 1, reconnect: 60s, growth: 2}\n" +
 			"    istiod: {min_replicas: 2, max_replicas: 20, max_cores: 16}\n\n" +
 			"Exit codes: 0 success, 2 wrong usage or input, 3 nothing within the bounds meets the targets.",
-		Example: "    meshtrial capacity plan mesh.yaml --model model.json -o istiod-values.yaml",
+		Example: "  meshtrial capacity plan mesh.yaml --model model.json -o istiod-values.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return computing(cmd.Context(), func() error { return runCapacityPlan(cmd.Context(), env, f, args[0]) })

@@ -44,8 +44,9 @@ func newCapacityPredictCommand(env *Env) *cobra.Command {
 			"sets published control plane sizes beside what the model says of them.\n\n" +
 			"Exit codes: 0 success, 2 wrong usage or input, 3 istiod would not keep up with this mesh, 4 no\n" +
 			"trial of the run can be predicted.",
-		Example: "    meshtrial capacity predict --model model.json --proxies 5000 --services 2000 --rate 1 --replicas 3 --cores 4",
-		Args:    noArguments,
+		Example: "  meshtrial capacity predict --model model.json --proxies 5000 --services 2000 --rate 1 --replicas 3 --cores 4\n" +
+			"  meshtrial capacity predict --model model.json --against runs/capacity-holdout-... --report held-out.html",
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return computing(cmd.Context(), func() error {
 				return runCapacityPredict(cmd.Context(), env, f, cmd.Flags().Changed("bound"))
@@ -57,8 +58,8 @@ func newCapacityPredictCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.against, "against", "", "predict the cells of this `RUN`")
 	flags.StringVar(&f.report, "report", "", "with --against or --published: also write plots to this HTML `FILE`")
 	flags.BoolVar(&f.published, "published", false, "set published sizes beside the model's")
-	flags.IntVar(&f.mesh.Proxies, "proxies", 0, "sidecars connected")
-	flags.IntVar(&f.mesh.Services, "services", 0, "services")
+	flags.IntVar(&f.mesh.Proxies, "proxies", 0, "sidecars connected to istiod")
+	flags.IntVar(&f.mesh.Services, "services", 0, "Services in the mesh")
 	flags.StringVar(&f.visible, "visible", "100%", "share of the services that a sidecar sees, below 100% with Sidecars")
 	flags.IntVar(&f.mesh.Namespaces, "namespaces", f.mesh.Namespaces, "namespaces of the sidecars: istiod caches routes for each by itself")
 	flags.Float64Var(&f.mesh.Rate, "rate", 0, "changes per second")
@@ -68,12 +69,12 @@ func newCapacityPredictCommand(env *Env) *cobra.Command {
 	flags.IntVar(&f.mesh.Replicas, "replicas", f.mesh.Replicas, "replicas of istiod")
 	flags.StringSliceVar(&f.shares, "shares", nil, "how the connections are shared among the replicas, such as 3,1 (default: evenly)")
 	flags.Float64Var(&f.mesh.Cores, "cores", f.mesh.Cores, "CPUs per replica")
-	flags.IntVar(&f.mesh.Throttle, "throttle", 0, "PILOT_PUSH_THROTTLE; 0: as istiod chooses by its CPUs")
-	flags.Float64Var(&f.mesh.ConnectLimit, "connect-limit", 0, "PILOT_MAX_REQUESTS_PER_SECOND; 0: as istiod chooses")
-	flags.DurationVar(&f.after, "debounce-after", 100*time.Millisecond, "PILOT_DEBOUNCE_AFTER")
-	flags.DurationVar(&f.max, "debounce-max", 10*time.Second, "PILOT_DEBOUNCE_MAX")
+	flags.IntVar(&f.mesh.Throttle, "throttle", 0, "proxies that istiod pushes to at a time (PILOT_PUSH_THROTTLE); 0: as istiod chooses by its CPUs")
+	flags.Float64Var(&f.mesh.ConnectLimit, "connect-limit", 0, "new streams and requests that istiod accepts per second (PILOT_MAX_REQUESTS_PER_SECOND); 0: as istiod chooses")
+	flags.DurationVar(&f.after, "debounce-after", 100*time.Millisecond, "how long istiod waits for more changes after one (PILOT_DEBOUNCE_AFTER)")
+	flags.DurationVar(&f.max, "debounce-max", 10*time.Second, "how long istiod waits at most while more changes come (PILOT_DEBOUNCE_MAX)")
 	flags.DurationVar(&f.age, "connection-age", 30*time.Minute, "age at which istiod closes a connection (keepaliveMaxServerConnectionAge); 0: never")
-	flags.BoolVar(&f.debounceEndpoints, "eds-debounce", true, "PILOT_ENABLE_EDS_DEBOUNCE")
+	flags.BoolVar(&f.debounceEndpoints, "eds-debounce", true, "debounce changes of endpoints too (PILOT_ENABLE_EDS_DEBOUNCE)")
 	flags.StringVar(&f.slow, "slow", "0%", "share of the proxies that read slowly")
 	flags.Float64Var(&f.mesh.SlowRead, "slow-read", 0, "with --slow: bytes per second that a slow proxy reads")
 	flags.BoolVar(&f.mesh.Beside, "beside", false, "simulated proxies run beside istiod and take CPU from it, as they did in the model's runs")

@@ -215,13 +215,15 @@ func newClusterRestoreCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore",
 		Short: "Put back what a dead run changed, and remove what it made",
-		Long: "Puts back what dead runs changed in a cluster, and removes the namespaces that they\n" +
-			"made. A field that somebody else has changed since is left alone and\n" +
-			"named; its note stays until --forget takes it for settled.\n\n" +
-			"What somebody asked to stay (meshtrial scope --apply) is put back by --run RUN alone; with\n" +
+		Long: "Put back what dead runs changed in a cluster, and remove the namespaces that they made. A\n" +
+			"field that somebody else has changed since is left alone and named; its note stays until\n" +
+			"--forget takes it for settled.\n\n" +
+			"Only --run RUN puts back what somebody asked to stay (`meshtrial scope --apply`). With\n" +
 			"--run RUN --forget it stays for good, and its notes go.\n\n" +
-			"While a run is at work it holds the cluster's Lease: the command then names it and does nothing.\n\n" +
+			"A run at work holds the cluster's Lease: the command then names that run and does nothing.\n\n" +
 			"Exit codes: 0 all is as it was, 3 something was left alone.",
+		Example: "  meshtrial cluster restore\n" +
+			"  meshtrial cluster restore --kubeconfig staging.yaml --wait 10m",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error { return restoreCluster(cmd.Context(), env, f) },
 	}

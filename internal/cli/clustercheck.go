@@ -34,11 +34,12 @@ func clusterCheckCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [STUDY...]",
 		Short: "Say which rights studies need in a cluster, and which are missing",
-		Long: "Asks the cluster's API server, feature by feature, which of the rights that the studies need this\n" +
-			"user has; without a study or --feature, those for everything meshtrial does with Istio. It changes\n" +
-			"nothing. Exit code 3: a right is missing without which a run does not start.\n\n" +
+		Long: "Ask the cluster's API server, feature by feature, which of the rights that the studies need this\n" +
+			"user has. Without a study or --feature it asks for everything that meshtrial does with Istio. It\n" +
+			"changes nothing.\n\n" +
 			"--manifests prints the ClusterRole and Roles, with their bindings, that grant a user exactly these\n" +
 			"rights, for an administrator to apply.\n\n" +
+			"Exit codes: 0 a run could start, 3 it could not: a right is missing.\n\n" +
 			"Features: " + strings.Join(rights.Names(), ", ") + ".",
 		Example: "  meshtrial cluster check quick\n" +
 			"  meshtrial cluster check quick --manifests --user jane | kubectl apply -f -\n" +

@@ -37,16 +37,18 @@ func newCompareCommand(env *Env) *cobra.Command {
 			"against its own run's baseline, and CPU and memory. Changes within the margin do\n" +
 			"not count. \"Same\" needs evidence too: if the intervals are too wide, the answer is\n" +
 			"inconclusive.\n\n" +
-			"Runs of the same thing differ. With several runs a side the interval knows by how\n" +
-			"much, and the answer is about what changed between the sides:\n" +
-			"  meshtrial compare before/* --with after/*\n" +
-			"With one run a side the answer is about these two runs, and says so. Where runs\n" +
-			"differ by 3%, it takes 3 a side to find a change of 20%, 6 to find one of 10%.\n\n" +
+			"Runs of the same thing differ. With several runs on each side (--with) the interval\n" +
+			"knows by how much, and the answer is about what changed between the sides. With one\n" +
+			"run on each side the answer is about these two runs, and says so. Where runs differ by\n" +
+			"3%, it takes 3 on each side to find a change of 20%, and 6 to find one of 10%.\n\n" +
 			"Runs on different machines, or of studies with other settings, levels, times or\n" +
 			"prices, are not compared; runs of one side must share versions too. --across joins\n" +
 			"them all the same.\n\n" +
 			"Exit codes: 0 better or the same, 2 wrong usage or runs that must not be joined,\n" +
 			"3 worse, 4 inconclusive.",
+		Example: "  meshtrial compare runs/quick-before runs/quick-after\n" +
+			"  meshtrial compare before/* --with after/* --margin 5%\n" +
+			"  meshtrial compare before/* --with after/* --across versions --json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if with.given {
 				return nil // sides checks

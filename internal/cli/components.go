@@ -76,7 +76,9 @@ func newComponentsBuild(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "build [NAME]...",
 		Short: "Build and download what is not in the cache yet",
-		Long:  "Without names it makes everything a lab needs by default; a name may also be a\nprogram's, and envoy@VERSION is another version of Envoy.",
+		Long:  "Build and download everything that a lab needs by default, or the programs that are named;\nenvoy@VERSION is another version of Envoy.",
+		Example: "  meshtrial components build\n" +
+			"  meshtrial components build metrics-server envoy@1.39.0",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			began := time.Now()
 			b, line, err := newBuilder(env, source)

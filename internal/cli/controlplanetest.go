@@ -79,11 +79,13 @@ func newControlPlaneTestCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "controlplane-test",
 		Short: "Run the published poor man's test of a control plane, and say what it misses",
-		Long: "controlplane-test creates a Service, a Gateway and a VirtualService, waits --delay, and\n" +
-			"repeats --reps times. It then reports the number of pushes and the p99 of\n" +
-			"pilot_proxy_convergence_time over the test, and says what these two figures miss.\n" +
-			"They come from a Prometheus server (--prometheus-url) or from istiod itself, through\n" +
-			"the Kubernetes API. It deletes everything it created, also when interrupted.",
+		Long: "Create a Service, a Gateway and a VirtualService, wait --delay, and do so --reps times.\n" +
+			"Then report the number of pushes and the p99 of pilot_proxy_convergence_time over the\n" +
+			"test, and say what these two figures miss. They come from istiod itself, through the\n" +
+			"Kubernetes API, or from a Prometheus server (--prometheus-url). Everything that was\n" +
+			"created is deleted, even when the test is interrupted.",
+		Example: "  meshtrial controlplane-test --reps 10 --delay 2.5\n" +
+			"  meshtrial controlplane-test --lab cluster --namespace test --prometheus-url http://localhost:9090",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {

@@ -11,6 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/study"
+
+	"github.com/spf13/cobra"
 )
 
 var (
@@ -35,22 +37,7 @@ func TestDocuments(t *testing.T) {
 		text := string(data)
 		for _, m := range reCommand.FindAllStringSubmatch(text, -1) {
 			commands++
-			args := strings.Fields(strings.ReplaceAll(m[1]+m[2], "'", ""))
-			if i := slices.Index(args, ">"); i >= 0 {
-				args = args[:i]
-			}
-			root := newRootCommand(&Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard})
-			cmd, rest, err := root.Find(args)
-			switch {
-			case err != nil:
-				t.Errorf("%s: meshtrial %s: %v", name, strings.Join(args, " "), err)
-			case cmd == root && !strings.HasPrefix(args[0], "-"):
-				t.Errorf("%s: meshtrial %s: there is no such command", name, args[0])
-			default:
-				if err := cmd.ParseFlags(rest); err != nil {
-					t.Errorf("%s: meshtrial %s: %v", name, strings.Join(args, " "), err)
-				}
-			}
+			isCommand(t, name, m[1]+m[2])
 		}
 		for _, m := range reYAML.FindAllStringSubmatch(text, -1) {
 			// A part of a study stands for one with a name and a question.
@@ -82,6 +69,53 @@ func TestDocuments(t *testing.T) {
 	}
 	if commands < 15 || files < 4 {
 		t.Errorf("%d commands and %d links found: the patterns no longer fit", commands, files)
+	}
+}
+
+// isCommand wants a line of a text, without the program's name, to be a command with flags
+// that it has.
+func isCommand(t *testing.T, where, line string) {
+	t.Helper()
+	args := strings.Fields(strings.ReplaceAll(line, "'", ""))
+	if i := slices.IndexFunc(args, func(word string) bool { return slices.Contains([]string{">", "|", "&&"}, word) }); i >= 0 {
+		args = args[:i]
+	}
+	root := newRootCommand(&Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard})
+	cmd, rest, err := root.Find(args)
+	switch {
+	case err != nil:
+		t.Errorf("%s: meshtrial %s: %v", where, strings.Join(args, " "), err)
+	case cmd == root && !strings.HasPrefix(args[0], "-"):
+		t.Errorf("%s: meshtrial %s: there is no such command", where, args[0])
+	default:
+		if err := cmd.ParseFlags(rest); err != nil {
+			t.Errorf("%s: meshtrial %s: %v", where, strings.Join(args, " "), err)
+		}
+	}
+}
+
+// TestExamples: the examples of all help texts are commands.
+func TestExamples(t *testing.T) {
+	n := 0
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for line := range strings.Lines(cmd.Example) {
+			line, _, _ = strings.Cut(line, " #")
+			line, ok := strings.CutPrefix(line, "  meshtrial ")
+			if !ok {
+				t.Errorf("%s: the example %q does not begin with the program's name, two columns in", cmd.CommandPath(), line)
+				continue
+			}
+			n++
+			isCommand(t, cmd.CommandPath(), line)
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRootCommand(&Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard}))
+	if n < 30 {
+		t.Errorf("%d examples were found", n)
 	}
 }
 

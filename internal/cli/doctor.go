@@ -18,10 +18,10 @@ func newDoctorCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether this machine is fit to measure, and what is missing",
-		Long: "doctor inspects the machine and samples it for a second. Each line is ok, a\n" +
-			"warning (you can measure, but read the results with care) or a failure, with the\n" +
-			"command that fixes it. doctor changes nothing. The exit code is 1 if any line is\n" +
-			"a failure.",
+		Long: "Inspect the machine, and sample it for a second. Each line is ok, a warning (you can\n" +
+			"measure, but read the results with care) or a failure, with the command that fixes it.\n" +
+			"Nothing is changed.\n\n" +
+			"Exit codes: 0 no failure, 1 a failure.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			facts, err := doctor.Gather(cmd.Context(), os.DirFS("/"), doctor.ThisHost{})

@@ -70,13 +70,17 @@ func newLabUpCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start the local lab with Istio, Linkerd or both installed",
-		Long: "Starts etcd, Kubernetes, containerd and CoreDNS in their own namespaces, and installs Istio from its\n" +
-			"own charts. Missing components are built first. The lab keeps running until `meshtrial lab down`.\n\n" +
+		Long: "Start etcd, Kubernetes, containerd and CoreDNS in their own namespaces, and install Istio from its\n" +
+			"own charts. Missing components are built first. The lab runs until `meshtrial lab down`.\n\n" +
 			"--linkerd also installs Linkerd from its own charts: from a folder with its programs and charts, whose\n" +
 			"images are assembled here, or from a release, which is pulled. --mesh selects the meshes.\n\n" +
 			"--ambient has Istio's ambient mode beside its sidecars: its node agent is built here, ztunnel comes from\n" +
 			"the folder of --ztunnel.\n\n" +
 			"--nodes starts several nodes, which share this machine; `meshtrial lab node` kills and starts them.",
+		Example: "  meshtrial lab up\n" +
+			"  meshtrial lab up --nodes 3 --zones a,b,c\n" +
+			"  meshtrial lab up --images official --metrics-server\n" +
+			"  meshtrial lab up --linkerd edge",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkNodes(o.Nodes); err != nil {
@@ -130,7 +134,7 @@ func newLabDownCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Stop the local lab and remove everything it left",
-		Long:  "Stops the lab if one is running, and removes what it, or a crashed one, left outside its namespaces.\nThe cache of components and images is kept.",
+		Long:  "Stop the lab if one is running, and remove what it, or a crashed one, left outside its namespaces.\nThe cache of components and images is kept.",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			began := time.Now()

@@ -70,7 +70,7 @@ func newLabInstallCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install MESH",
 		Short: "Install Istio or Linkerd into the cluster of a kubeconfig",
-		Long: "Installs a mesh from its own charts into a cluster without one, and records what it created there, so\n" +
+		Long: "Install a mesh from its own charts into a cluster without one, and record what was created there, so\n" +
 			"that `meshtrial lab uninstall` removes exactly that. On this machine `meshtrial lab up` does it for you.\n\n" +
 			"The cluster's nodes pull official images. Images assembled here (--images built, --linkerd DIR) need\n" +
 			"to be on every node, as in a local lab.",
@@ -101,7 +101,7 @@ func newLabUninstallCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uninstall MESH",
 		Short: "Remove a mesh that lab install made, and nothing else",
-		Long: "Deletes what `meshtrial lab install` recorded: webhooks first, the namespace last. CRDs that still\n" +
+		Long: "Delete what `meshtrial lab install` recorded: webhooks first, the namespace last. CRDs that still\n" +
 			"have objects stay, with their objects.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -22,7 +22,9 @@ func newLabLogsCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs [COMPONENT]",
 		Short: "Print a component's log, or list the components that have one",
-		Args:  cobra.MaximumNArgs(1),
+		Example: "  meshtrial lab logs\n" +
+			"  meshtrial lab logs kubelet --follow",
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			files, err := local.LogFiles("")
 			if err != nil {

@@ -13,7 +13,7 @@ func newLabNodeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node",
 		Short: "Kill and start nodes of a lab of several",
-		Long: "Kills and starts nodes of a lab that was started with --nodes; `meshtrial lab status` lists them. A node\n" +
+		Long: "Kill and start nodes of a lab that was started with --nodes; `meshtrial lab status` lists them. A node\n" +
 			"that is to be emptied first is drained as on any cluster: kubectl drain NAME --ignore-daemonsets.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
@@ -26,10 +26,10 @@ func newLabNodeCommand() *cobra.Command {
 	}
 	cmd.AddCommand(
 		one("kill NAME", "End a node as if it lost its power",
-			"Ends all processes of a node at once, and its network: what is sent to it vanishes. Kubernetes misses it\n"+
+			"End all processes of a node at once, and its network: what is sent to it vanishes. Kubernetes misses it\n"+
 				"some 50 s later (NotReady), and moves its pods after another five minutes unless they say otherwise.", local.KillNode),
 		one("start NAME", "Start a node that was killed, and wait until it is ready",
-			"Starts a node that was killed. It comes with an empty disk but for the images; what Kubernetes still has\n"+
+			"Start a node that was killed. It comes with an empty disk but for the images; what Kubernetes still has\n"+
 				"on it is started again.", local.StartNode),
 	)
 	return cmd

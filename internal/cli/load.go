@@ -28,9 +28,9 @@ func newLoadCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "load URL",
 		Short: "Send open-loop load to a server and measure its latency",
-		Long: "load sends requests on a schedule fixed in advance (open loop), and measures each\n" +
-			"from its intended send time (intended) and from its actual one (send). Every\n" +
-			"scheduled request is accounted for.\n\n" +
+		Long: "Send requests on a schedule fixed in advance (open loop), and measure each from its\n" +
+			"intended send time (intended) and from its actual one (send). Every scheduled request\n" +
+			"is accounted for.\n\n" +
 			"URL is http://, https://, grpc://, grpcs://, tcp:// or tls://HOST:PORT[/PATH].\n" +
 			"When interrupted, it prints the results so far.",
 		Example: "  meshtrial load http://127.0.0.1:8080/ --rate 1000 --connections 16\n" +

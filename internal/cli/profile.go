@@ -60,18 +60,19 @@ func newProfileCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profile {FILE... | POD[/CONTAINER] | --pid PID | --pprof URL | --admin URL}",
 		Short: "Show where a program's CPU time goes: profile a file, a process or a pod",
-		Long: "Reads profiles (perf script, perf.data, folded stacks, pprof) or takes one: of a local process\n" +
+		Long: "Read profiles (perf script, perf.data, folded stacks, pprof), or take one: of a local process\n" +
 			"with perf, of a pod's container with perf on its node, from a Go server's pprof endpoint, or\n" +
-			"from Envoy's admin interface if its build supports it. Shows CPU time by thread, by cost centre\n" +
-			"of a proxy, and by function. Symbols that perf guessed are discarded; where symbols are\n" +
-			"missing it says how to get them, and --debug names debug files, matched by build id. Several\n" +
-			"files are blocks of one measurement. --format html writes a flame graph.",
-		Example: "    meshtrial profile perf.txt --config-dump sidecar.json\n" +
-			"    meshtrial profile after.folded --against before.folded --format html --out diff.html\n" +
-			"    meshtrial profile productpage-v1-abc/istio-proxy -n shop --length 60s\n" +
-			"    meshtrial profile --pid 4242 --hz 19 --debug envoy.debug\n" +
-			"    meshtrial profile istiod-abc -n istio-system --kind heap\n" +
-			"    meshtrial profile --pprof http://localhost:8080 --kind heap",
+			"from Envoy's admin interface if its build supports it. Show CPU time by thread, by cost centre\n" +
+			"of a proxy, and by function.\n\n" +
+			"Symbols that perf guessed are discarded. Where symbols are missing it says how to get them;\n" +
+			"--debug names debug files, matched by build id. Several files are blocks of one measurement.\n" +
+			"--format html writes a flame graph.",
+		Example: "  meshtrial profile perf.txt --config-dump sidecar.json\n" +
+			"  meshtrial profile after.folded --against before.folded --format html --out diff.html\n" +
+			"  meshtrial profile productpage-v1-abc/istio-proxy -n shop --length 60s\n" +
+			"  meshtrial profile --pid 4242 --hz 19 --debug envoy.debug\n" +
+			"  meshtrial profile istiod-abc -n istio-system --kind heap\n" +
+			"  meshtrial profile --pprof http://localhost:8080 --kind heap",
 		RunE: func(cmd *cobra.Command, args []string) error { return runProfile(cmd.Context(), env, f, args) },
 	}
 	flags := cmd.Flags()

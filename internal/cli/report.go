@@ -50,6 +50,9 @@ func newReportCommand(env *Env) *cobra.Command {
 			"Exit codes: 0 report written, 3 an assertion failed or a verdict is not the expected\n" +
 			"one, 4 no answer: no valid trial, too few in each comparison, or an inconclusive\n" +
 			"verdict.",
+		Example: "  meshtrial report runs/quick-...\n" +
+			"  meshtrial report runs/quick-... --format html --out report.html\n" +
+			"  meshtrial report runs/quick-... --rejudge --limit schedule-lag=50%",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runReport(cmd.Context(), env, f, args[0]) },
 	}

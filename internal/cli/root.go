@@ -65,11 +65,16 @@ func newRootCommand(env *Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "meshtrial",
 		Short: "A performance lab for service meshes",
-		Long: "meshtrial starts a real one-node Kubernetes with a real Istio on this machine,\n" +
-			"measures what the mesh costs, and says how far the answer can be trusted.\n\n" +
+		Long: "meshtrial starts a real Kubernetes with a real Istio on this machine, measures what\n" +
+			"the mesh costs, what limits it and what happens when things break, and says how far\n" +
+			"the answer can be trusted.\n\n" +
 			"Exit codes of every command: 0 success, 1 failure, 2 wrong usage or input, 3 a check\n" +
 			"failed (an assertion, an expected verdict, a margin, an alert), 4 not valid or\n" +
 			"inconclusive, 130 interrupted.",
+		Example: "  meshtrial doctor                    # is this machine fit to measure?\n" +
+			"  meshtrial run quick                 # a first study, in its own lab\n" +
+			"  meshtrial study list                # all shipped studies\n" +
+			"  meshtrial report runs/quick-... --format html --out report.html",
 		Version:       Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -65,15 +65,19 @@ func newRunCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run STUDY",
 		Short: "Run a study and write a report",
-		Long: "Run a study: a name of `meshtrial study list`, or a file.\n\n" +
-			"With --lab local (the default) it runs in the lab on this machine; if none is up,\n" +
-			"one is started, with as many nodes as the study needs or --nodes says, and taken\n" +
-			"down again afterwards. With --lab cluster it runs in the cluster of a kubeconfig.\n" +
-			"Results go to a new directory; completed trials are always kept, and --resume\n" +
-			"continues from them. With --detach the run goes on in the cluster by itself:\n" +
-			"meshtrial attach follows it, meshtrial runs fetch brings its directory.\n\n" +
+		Long: "Run a study: one that `meshtrial study list` names, or a file.\n\n" +
+			"With --lab local (the default) it runs in the lab on this machine. If none is up, one\n" +
+			"is started, with as many nodes as the study needs or --nodes says, and taken down at\n" +
+			"the end. With --lab cluster it runs in the cluster of a kubeconfig.\n\n" +
+			"Results go to a new directory. Completed trials are always kept; --resume continues\n" +
+			"from them. With --detach the run goes on in the cluster by itself: `meshtrial attach`\n" +
+			"follows it, `meshtrial runs fetch` brings its directory.\n\n" +
 			"Exit codes: 0 run completed, 3 an assertion failed or a verdict is not the expected\n" +
 			"one, 4 the run has no answer or a verdict is inconclusive.",
+		Example: "  meshtrial run quick\n" +
+			"  meshtrial run my-study.yaml --set rate=2000 --set connections=[8,16]\n" +
+			"  meshtrial run --resume runs/quick-...\n" +
+			"  meshtrial run my-study.yaml --lab cluster --image registry.example/meshtrial:1",
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:

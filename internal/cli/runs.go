@@ -154,8 +154,8 @@ func newRunsFetchCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch [RUN]",
 		Short: "Bring the directory of a detached run that has ended",
-		Long: "A pod on the run's volume hands out the run directory, which is made here whole or not at\n" +
-			"all. What is in the cluster stays, until `meshtrial runs delete`.",
+		Long: "Bring the run directory, which a pod on the run's volume hands out. It is made here whole or\n" +
+			"not at all. What is in the cluster stays until `meshtrial runs delete`.",
 		Args: atMostOneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to != "" {
@@ -247,7 +247,7 @@ func newRunsDeleteCommand(env *Env) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&force, "force", false, "also if it is at work, or its results were not fetched")
+	cmd.Flags().BoolVar(&force, "force", false, "even if it is at work, or its results were not fetched")
 	return cmd
 }
 

@@ -46,18 +46,18 @@ func newScopeCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scope {--dump FILE... | --run DIR | --lab local|cluster} [--generate DIR]",
 		Short: "Show the size of the proxies' configuration and who owns it",
-		Long: "Counts every byte of the proxies' configuration once: by proxy, by type, and by the\n" +
-			"Service, VirtualService, DestinationRule, ServiceEntry... that caused it. Reads config\n" +
+		Long: "Count every byte of the proxies' configuration once: by proxy, by type, and by the\n" +
+			"Service, VirtualService, DestinationRule, ServiceEntry... that caused it. Read config\n" +
 			"dumps and recorded configuration from files, from a run's directory, or from the\n" +
 			"sidecars of a running lab. A dump cannot tell which part a workload uses; --stats asks\n" +
 			"the proxies what they have called so far.\n\n" +
 			"With --generate it writes Sidecar resources from who calls whom, as the proxies' counters,\n" +
 			"access logs, Prometheus, Kiali or service graphs say, with a diff against those that exist\n" +
 			"and a report of what is not covered. It applies nothing, unless --apply asks for it: that is\n" +
-			"recorded in the cluster, stays, and is taken back by meshtrial cluster restore --run RUN.",
-		Example: "    meshtrial scope --dump sidecar.json\n    meshtrial scope --lab local --namespace shop --stats\n" +
-			"    meshtrial xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz && meshtrial scope --dump shop.xds.gz\n" +
-			"    meshtrial scope --lab cluster --prometheus-url http://localhost:9090 --generate sidecars",
+			"recorded in the cluster, stays, and is taken back by `meshtrial cluster restore --run RUN`.",
+		Example: "  meshtrial scope --dump sidecar.json\n  meshtrial scope --lab local --namespace shop --stats\n" +
+			"  meshtrial xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz && meshtrial scope --dump shop.xds.gz\n" +
+			"  meshtrial scope --lab cluster --prometheus-url http://localhost:9090 --generate sidecars",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && len(f.dumps) == 0 {
@@ -77,7 +77,7 @@ func newScopeCommand(env *Env) *cobra.Command {
 	flags.StringArrayVar(&f.dumps, "dump", nil, "config dump of an Envoy, or what meshtrial xds record wrote; gzip too, - for standard input; more `FILE`s may follow")
 	flags.StringVar(&f.filters, "envoy-filters", "", "the mesh's EnvoyFilters, a `FILE` of: kubectl get envoyfilters -A -o json (--lab asks for them itself)")
 	flags.StringArrayVar(&f.clusters, "clusters", nil, "answer of /clusters?format=json of the same Envoy, a `FILE` for each dump, in their order")
-	flags.StringVar(&f.run, "run", "", "run directory whose config dumps are read")
+	flags.StringVar(&f.run, "run", "", "read the config dumps of the run in this `DIR`")
 	flags.StringVar(&f.lab, "lab", "", "read the sidecars of a running lab: local, or cluster for that of the kubeconfig")
 	addKubeconfigFlags(flags, &f.kubeconfig, &f.context, ofLabCluster)
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the pods (default: all)")

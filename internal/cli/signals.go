@@ -65,12 +65,15 @@ func newSignalsCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "signals",
 		Short: "Show the golden signals of a control plane: live, of a run, or of a Prometheus",
-		Long: "signals evaluates istiod's latency, saturation, traffic and errors in PromQL: from a\n" +
-			"running istiod, through the Kubernetes API; from a Prometheus server\n" +
-			"(--prometheus-url); or from a run's records (--run).\n\n" +
+		Long: "Evaluate istiod's latency, saturation, traffic and errors in PromQL: from a running\n" +
+			"istiod, through the Kubernetes API; from a Prometheus server (--prometheus-url); or from\n" +
+			"a run's records (--run).\n\n" +
 			"It watches two alerts: convergence p99 over 1 s, or over 2 s, for 10 s. The exit code\n" +
 			"is 3 if one is firing at the end of a live watch, or fired during a run.\n" +
 			"A missing metric is shown as missing, never as zero.",
+		Example: "  meshtrial signals\n" +
+			"  meshtrial signals --once --json\n" +
+			"  meshtrial signals --prometheus-url http://localhost:9090 --duration 10m",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := f.check(cmd.Flags().Changed)

@@ -113,9 +113,10 @@ func newStudyShowCommand(env *Env) *cobra.Command {
 	var sets []string
 	var source bool
 	cmd := &cobra.Command{
-		Use:   "show STUDY",
-		Short: "Print a study with all defaults filled in",
-		Args:  cobra.ExactArgs(1),
+		Use:     "show STUDY",
+		Short:   "Print a study with all defaults filled in",
+		Example: "  meshtrial study show quick --source > my-study.yaml",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, data, err := loadStudy(cmd.Context(), env, args[0], sets)
 			if err != nil {
@@ -139,7 +140,9 @@ func newStudyCheckCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check STUDY...",
 		Short: "Check study files: names of shipped studies, paths, or - for standard input",
-		Args:  cobra.MinimumNArgs(1),
+		Example: "  meshtrial study check my-study.yaml\n" +
+			"  meshtrial study check quick --set connections=[8,16]",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			type checked struct {
 				File        string     `json:"file"`
@@ -193,9 +196,10 @@ func newStudyPlanCommand(env *Env) *cobra.Command {
 	var asJSON bool
 	var source string
 	cmd := &cobra.Command{
-		Use:   "plan STUDY",
-		Short: "Print what a study will run: cells, trials per block, pods, time",
-		Args:  cobra.ExactArgs(1),
+		Use:     "plan STUDY",
+		Short:   "Print what a study will run: cells, trials per block, pods, time",
+		Example: "  meshtrial study plan quick --set rate=2000",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, _, err := loadStudy(cmd.Context(), env, args[0], sets)
 			if err == nil {

@@ -33,7 +33,7 @@ func newTrendCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trend DIR",
 		Short: "Follow findings over the runs in a folder: what changed, when, and by how much",
-		Long: "Puts the runs below folder DIR in order of time, and finds where the level of a\n" +
+		Long: "Put the runs below folder DIR in order of time, and find where the level of a\n" +
 			"finding changes: between which runs, by how much, and which versions changed there.\n" +
 			"Each run is one value. Chance alone makes it find a change in at most 5% of trends.\n" +
 			"Where runs differ by 3% and some 20 came before, a change of 10% is found about three\n" +
@@ -45,6 +45,8 @@ func newTrendCommand(env *Env) *cobra.Command {
 			"Exit codes: 0 no change for the worse stands at the end, 2 wrong usage or runs that\n" +
 			"must not be joined, 3 one does, with its whole interval beyond the margin, 4 inconclusive:\n" +
 			fmt.Sprintf("one may lie within the margin, what decides has no value in the newest runs, or too\nfew runs (fewer than %d, or than could show any change).", comparison.MinTrend),
+		Example: "  meshtrial trend runs --study quick\n" +
+			"  meshtrial trend runs --study quick --across versions --all",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runTrend(cmd.Context(), env, f, args[0]) },
 	}

@@ -37,7 +37,8 @@ func newTuneCommand(env *Env) *cobra.Command {
 			"study's section tune. --resume goes on with a tuning that was interrupted.\n\n" +
 			"Exit codes: 0 done, also where nothing better was found, 3 the setting that was found breaks\n" +
 			"a constraint, or an assertion failed, 4 inconclusive, or the run has no answer.",
-		Example: "    meshtrial tune tune-chapter-11 --objective pushes --objective convergence --constraint 'cpu<=+10%'",
+		Example: "  meshtrial tune tune-chapter-11 --objective pushes --objective convergence --constraint 'cpu<=+10%'\n" +
+			"  meshtrial tune my-study.yaml --dry-run",
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:

@@ -54,8 +54,8 @@ func newXDSCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "xds",
 		Short: "Connect simulated sidecars to an istiod",
-		Long: "xds connects simulated sidecars, gateways and ztunnels to an istiod, takes what it sends\n" +
-			"and says how much that was. They subscribe and acknowledge as pilot-agent with Envoy, and\n" +
+		Long: "Connect simulated sidecars, gateways and ztunnels to an istiod, take what it sends, and\n" +
+			"say how much that was. They subscribe and acknowledge as pilot-agent with Envoy, and\n" +
 			"ztunnel, do.\n\n" +
 			"Each proxy says that it is the pod PREFIX-N of --namespace. Istiod also serves a pod that\n" +
 			"it does not know: what its namespace sees, but nothing inbound. To name pods that exist,\n" +

@@ -35,9 +35,9 @@ func newXDSRecordCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "record",
 		Short: "Record what an istiod sends one sidecar",
-		Long: "record connects one simulated sidecar (or, with --gateways 1, a gateway), waits until it\n" +
-			"has its configuration, and writes it to a file as istiod sent it. meshtrial scope says who\n" +
-			"brought it, meshtrial xds serve gives it to any number of sidecars.",
+		Long: "Connect one simulated sidecar (or, with --gateways 1, a gateway), wait until it has its\n" +
+			"configuration, and write that to a file as istiod sent it. `meshtrial scope` says which\n" +
+			"objects brought it; `meshtrial xds serve` gives it to any number of sidecars.",
 		Example: "  meshtrial xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz\n" +
 			"  meshtrial xds record --address 10.96.0.20:15010 --out - | meshtrial scope --dump -",
 		Args: noArguments,
@@ -130,10 +130,9 @@ func newXDSServeCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve FILE",
 		Short: "Serve recorded configuration to any number of sidecars",
-		Long: "serve is a discovery server that gives every node what meshtrial xds record wrote, in the\n" +
-			"clear, delta and state of the world, until it is interrupted. It is no control plane: it\n" +
-			"knows no services and changes nothing. What it answers costs it next to nothing, so that\n" +
-			"the limits of a client show.",
+		Long: "Give every client what `meshtrial xds record` wrote, in plain text, as delta xDS or state of\n" +
+			"the world, until interrupted. This is no control plane: it knows no services and changes\n" +
+			"nothing. Its answers cost it next to nothing, so the limits of a client show.",
 		Example: "  meshtrial xds serve shop.xds.gz --listen 127.0.0.1:15010\n  meshtrial xds --address 127.0.0.1:15010 --proxies 10000 --duration 30s",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
