@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/signals"
+)
+
+func newSignalsExportCommand(env *Env) *cobra.Command {
+	var format, out string
+	var table tableFlags
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Write the golden signals as a Prometheus rule file or a Grafana dashboard",
+		Example: "  meshtrial signals export --format grafana --out istiod.json\n" +
+			"  meshtrial signals export --format prometheus-rules --selector 'cluster=\"one\"'",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			write, ok := map[string]func(io.Writer, signals.Options) error{
+				"prometheus-rules": signals.WriteRules, "grafana": signals.WriteDashboard}[format]
+			switch {
+			case format == "":
+				return errs.WithHint(errs.Usage("which --format?"), "--format takes prometheus-rules or grafana")
+			case !ok:
+				return errs.WithHint(errs.Usage("unknown format %q", format), "--format takes prometheus-rules or grafana")
+			}
+			o, err := table.options()
+			if err != nil {
+				return err
+			}
+			var text bytes.Buffer
+			if err := write(&text, o); err != nil {
+				return err
+			}
+			if out == "" {
+				_, err = env.Stdout.Write(text.Bytes())
+				return err
+			}
+			if err := os.WriteFile(out, text.Bytes(), 0o644); err != nil {
+				return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "--out takes the path of a file to write")
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&format, "format", "", "prometheus-rules or grafana")
+	flags.StringVar(&out, "out", "", "write to this `FILE` (default: print)")
+	table.register(flags)
+	return cmd
+}
