@@ -47,7 +47,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -84,108 +83,6 @@ type Dir struct {
 	done   map[string]bool // trial IDs on disk
 
 	eventsLimit int64 // bytes of events.jsonl, for tests; 0 for maxEvents
-}
-
-// Create makes a run directory: path must not exist, or be an empty
-// directory. Nothing is left of it if it fails. source is the study file as
-// given, resolved the study with every default filled in.
-func Create(path string, header record.Header, source, resolved []byte) (*Dir, error) {
-	return createWatched(path, header, source, resolved, nil)
-}
-
-func createWatched(path string, header record.Header, source, resolved []byte, watch func(diskOp)) (dir *Dir, err error) {
-	if header.Schema == 0 {
-		header.Schema = record.Schema
-	}
-	made, err := makeEmpty(path)
-	if err != nil {
-		return nil, err
-	}
-	lock, err := lockDir(path)
-	if err != nil {
-		if made {
-			os.Remove(path)
-		}
-		return nil, err
-	}
-	d := &Dir{path: path, lock: lock, tree: tree{lock, watch}, done: map[string]bool{}}
-	defer func() {
-		if err != nil {
-			d.closeFiles()
-			for _, name := range []string{FileStudy, FileResolved, FileHeader, FileTrials, FileLog, DirHist} {
-				os.Remove(filepath.Join(path, name))
-			}
-			d.tree.removeTemps()
-			if made {
-				os.Remove(path)
-			}
-			lock.Close()
-			dir = nil
-		}
-	}()
-	if err := d.need(DirHist); err != nil {
-		return nil, err
-	}
-	if err := d.WriteFile(FileStudy, source); err != nil {
-		return nil, err
-	}
-	if err := d.WriteFile(FileResolved, resolved); err != nil {
-		return nil, err
-	}
-	if err := d.openAppends(); err != nil {
-		return nil, err
-	}
-	data, err := indent(header)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.WriteFile(FileHeader, data); err != nil {
-		return nil, err
-	}
-	if err := syncDir(filepath.Dir(filepath.Clean(path))); err != nil {
-		return nil, explain(err, path)
-	}
-	return d, nil
-}
-
-// Vacant reports why a run directory cannot be made at path: [Create] would
-// fail. It changes nothing.
-func Vacant(path string) error {
-	_, err := vacant(path)
-	return err
-}
-
-func makeEmpty(path string) (made bool, err error) {
-	exists, err := vacant(path)
-	if err != nil || exists {
-		return false, err
-	}
-	if err := os.MkdirAll(filepath.Dir(filepath.Clean(path)), 0o755); err != nil {
-		return false, explain(err, path)
-	}
-	if err := os.Mkdir(path, 0o755); err != nil {
-		return false, explain(err, path)
-	}
-	return true, nil
-}
-
-// vacant reports whether path is an empty directory or, with false, nothing
-// yet; anything else is an error.
-func vacant(path string) (exists bool, err error) {
-	entries, err := os.ReadDir(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return false, nil
-	case err != nil:
-		return false, errs.WithCode(explain(err, path), errs.CodeUsage)
-	case len(entries) == 0:
-		return true, nil
-	}
-	err = errs.Usage("run directory %s is not empty", path)
-	if _, statErr := os.Stat(filepath.Join(path, FileHeader)); statErr == nil {
-		return false, errs.WithHint(err, "it holds a run: go on with --resume %s, or give another --out", path)
-	}
-	return false, errs.WithHint(err, "give --out a directory that does not exist yet")
 }
 
 // openAppends opens the files that grow, making them if needed.

@@ -13,7 +13,6 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
@@ -82,19 +81,6 @@ func debounce(l mesh.Levers, factor string) time.Duration {
 	return d
 }
 
-// quantity parses a limit or a request; nil for none, and for one that stays as
-// installed.
-func quantity(factor, level string) (*resource.Quantity, error) {
-	if level == mesh.LevelNone || level == study.LevelInstalled {
-		return nil, nil
-	}
-	q, err := resource.ParseQuantity(level)
-	if err != nil || q.Sign() <= 0 {
-		return nil, errs.Usage("%s %q: want a quantity such as 500m or 1536Mi", factor, level)
-	}
-	return &q, nil
-}
-
 func replicas(l mesh.Levers) (int32, error) {
 	n, err := strconv.ParseInt(l.Level(study.FactorIstiodReplicas), 10, 32)
 	if err != nil || n < 1 || n > 100 {
@@ -156,81 +142,6 @@ func setEnvironment(container *corev1.Container, vars map[string]*string) {
 		if vars[name] != nil {
 			container.Env = append(container.Env, corev1.EnvVar{Name: name, Value: *vars[name]})
 		}
-	}
-}
-
-// resourceLever is a resource of istiod's container with its levels.
-type resourceLever struct {
-	factor, limit, request string
-	name                   corev1.ResourceName
-}
-
-// limited says that its limit is named, requested that its request is.
-func (r resourceLever) limited() bool   { return r.limit != study.LevelInstalled }
-func (r resourceLever) requested() bool { return r.request != study.LevelInstalled }
-
-// quantities are what is wanted of it; nil for none, and for what is not named.
-func (r resourceLever) quantities() (limit, request *resource.Quantity, err error) {
-	if limit, err = quantity(r.factor, r.limit); err != nil {
-		return nil, nil, err
-	}
-	request, err = quantity(r.factor+"_request", r.request)
-	return limit, request, err
-}
-
-func resourceLevers(l mesh.Levers) []resourceLever {
-	return []resourceLever{
-		{"istiod_cpu", l.Level(study.FactorIstiodCPU), l.Level(study.FactorIstiodCPURequest), corev1.ResourceCPU},
-		{"istiod_memory", l.Level(study.FactorIstiodMemory), l.Level(study.FactorIstiodMemRequest), corev1.ResourceMemory},
-	}
-}
-
-// setResource sets a limit and a request as far as they are named. A request that
-// is named must not be above the limit, whoever set that.
-func setResource(container *corev1.Container, r resourceLever) error {
-	limit, request, err := r.quantities()
-	if err != nil {
-		return err
-	}
-	most, as := limit, ""
-	if !r.limited() {
-		if q, ok := container.Resources.Limits[r.name]; ok {
-			most, as = &q, ", as installed"
-		}
-	}
-	if most != nil && request != nil && request.Cmp(*most) > 0 {
-		return errs.Usage("%s_request %s is more than %s %s%s", r.factor, r.request, r.factor, most, as)
-	}
-	setRequest(container, r.name, request)
-	if r.limited() {
-		setLimit(container, r.name, limit)
-	}
-	return nil
-}
-
-// setRequest sets a request; nil leaves it as it is.
-func setRequest(container *corev1.Container, name corev1.ResourceName, request *resource.Quantity) {
-	if request == nil {
-		return
-	}
-	if container.Resources.Requests == nil {
-		container.Resources.Requests = corev1.ResourceList{}
-	}
-	container.Resources.Requests[name] = *request
-}
-
-// setLimit sets or removes a limit; a request above it comes down to it.
-func setLimit(container *corev1.Container, name corev1.ResourceName, limit *resource.Quantity) {
-	if limit == nil {
-		delete(container.Resources.Limits, name)
-		return
-	}
-	if container.Resources.Limits == nil {
-		container.Resources.Limits = corev1.ResourceList{}
-	}
-	container.Resources.Limits[name] = *limit
-	if request, ok := container.Resources.Requests[name]; ok && request.Cmp(*limit) > 0 {
-		container.Resources.Requests[name] = *limit
 	}
 }
 
