@@ -318,10 +318,9 @@ func (g guests) detached(t *testing.T) {
 	kubeconfig := g.user(t, "launcher")
 	g.grant(t, "launcher", kubeconfig, file, "-n", "team", "--feature", rights.Detached, "--feature", rights.DetachedRuns)
 	where := []string{"--lab", "cluster", "--kubeconfig", kubeconfig}
-	out, err := g.machine.Command(t, append([]string{"run", file, "--detach", "--json", "--yes", "--mesh-wide", "--image", g.lab.Images().Meshtrial, "--results", "pvc:team/disk"}, where...)...).Output()
-	var begun struct{ Run, Namespace string }
-	if err != nil || json.Unmarshal(out, &begun) != nil || begun.Namespace != "team" {
-		t.Fatalf("run --detach: %v\n%s", err, out)
+	begun := detach(t, g.machine, append([]string{"run", file, "--detach", "--json", "--yes", "--mesh-wide", "--image", g.lab.Images().Meshtrial, "--results", "pvc:team/disk"}, where...)...)
+	if begun.Namespace != "team" {
+		t.Fatalf("its Job is in namespace %s", begun.Namespace)
 	}
 	fetched := filepath.Join(t.TempDir(), "fetched")
 	for _, args := range [][]string{{"attach", begun.Run}, {"runs", "list"}, {"runs", "fetch", begun.Run, "--to", fetched}, {"runs", "delete", begun.Run}} {

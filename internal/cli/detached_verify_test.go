@@ -31,6 +31,21 @@ interval: 1s
 blocks: {min: 3, max: 3, limit: 20m}
 `
 
+// begunRun is a detached run: its name, and the namespace of its Job.
+type begunRun struct{ Run, Namespace string }
+
+// detach begins a detached run by a command with --detach and --json, and deletes it at
+// the test's end, whatever has become of it.
+func detach(t *testing.T, m labtest.Machine, args ...string) (begun begunRun) {
+	t.Helper()
+	out, err := m.Command(t, args...).Output()
+	if err != nil || json.Unmarshal(out, &begun) != nil {
+		t.Fatalf("run --detach: %v\n%s", err, out)
+	}
+	t.Cleanup(func() { m.Run(t, "runs", "delete", begun.Run, "--force") })
+	return begun
+}
+
 // detachedRuns are a lab's, as `meshtrial runs list` has them.
 func detachedRuns(t *testing.T, m labtest.Machine) []detached.Run {
 	t.Helper()
@@ -50,12 +65,7 @@ func detachedRuns(t *testing.T, m labtest.Machine) []detached.Run {
 // fetched whole, reports all trials, and nothing of it is left in the cluster.
 func TestDetached(t *testing.T) {
 	m, l := labtest.Shared(t)
-	out, err := m.Command(t, "run", labtest.Study(t, detachedStudy), "--detach", "--json", "--wait", "20m").Output()
-	var begun struct{ Run, Namespace string }
-	if err != nil || json.Unmarshal(out, &begun) != nil {
-		t.Fatalf("run --detach: %v\n%s", err, out)
-	}
-	t.Cleanup(func() { m.Run(t, "runs", "delete", begun.Run, "--force") })
+	begun := detach(t, m, "run", labtest.Study(t, detachedStudy), "--detach", "--json", "--wait", "20m")
 	waitFor(t, "a trial", func() bool { all := detachedRuns(t, m); return len(all) == 1 && all[0].Trials > 0 })
 
 	code, said := m.Run(t, "runs", "fetch", begun.Run, "--to", filepath.Join(t.TempDir(), "early"))
@@ -150,12 +160,7 @@ func waitFor(t *testing.T, what string, is func() bool) {
 // what it has made first.
 func TestDetachedDeleted(t *testing.T) {
 	m, l := labtest.Shared(t)
-	out, err := m.Command(t, "run", "quick", "--detach", "--json", "--wait", "20m").Output()
-	var begun struct{ Run, Namespace string }
-	if err != nil || json.Unmarshal(out, &begun) != nil {
-		t.Fatalf("run --detach: %v\n%s", err, out)
-	}
-	t.Cleanup(func() { m.Run(t, "runs", "delete", begun.Run, "--force") })
+	begun := detach(t, m, "run", "quick", "--detach", "--json", "--wait", "20m")
 	waitFor(t, "the run's namespace", func() bool {
 		return labtest.Kubectl(t, l, "", "get", "namespaces", "-l", "meshtrial.dev/run", "-o", "name") != ""
 	})

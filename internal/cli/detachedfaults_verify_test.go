@@ -92,13 +92,13 @@ func (h *hearing) forget() {
 
 // faulted is a run in a store, to which everything happens that may.
 type faulted struct {
-	m              labtest.Machine
-	l              *local.Lab
-	store          *detachedtest.Gateway
-	run, namespace string
-	attached       *hearing
-	ended          <-chan struct{} // of attach
-	code           func() int
+	m     labtest.Machine
+	l     *local.Lab
+	store *detachedtest.Gateway
+	begunRun
+	attached *hearing
+	ended    <-chan struct{} // of attach
+	code     func() int
 }
 
 // podsAtWork are the pods that run and are not told to end, of those that the arguments choose.
@@ -118,7 +118,7 @@ func (f *faulted) at(t *testing.T, args ...string) (namespace, name, node string
 // pod is the run's pod at work, and its node.
 func (f *faulted) pod(t *testing.T) (name, node string) {
 	t.Helper()
-	_, name, node = f.at(t, "-n", f.namespace, "-l", "meshtrial.dev/part=run")
+	_, name, node = f.at(t, "-n", f.Namespace, "-l", "meshtrial.dev/part=run")
 	return name, node
 }
 
@@ -148,7 +148,7 @@ func (f *faulted) hears(t *testing.T, text string) {
 func (f *faulted) now(t *testing.T) detached.Run {
 	t.Helper()
 	all := detachedRuns(t, f.m)
-	if len(all) != 1 || all[0].Name != f.run {
+	if len(all) != 1 || all[0].Name != f.Run {
 		t.Fatalf("runs: %+v", all)
 	}
 	return all[0]
@@ -157,7 +157,7 @@ func (f *faulted) now(t *testing.T) detached.Run {
 // attach follows the run from now on.
 func (f *faulted) attach(t *testing.T) {
 	t.Helper()
-	cmd := f.m.Command(t, "attach", f.run)
+	cmd := f.m.Command(t, "attach", f.Run)
 	f.attached = &hearing{}
 	cmd.Stdout, cmd.Stderr = f.attached, f.attached
 	if err := cmd.Start(); err != nil {
@@ -227,7 +227,7 @@ var faults = []fault{
 	}},
 	{"its pod is evicted", true, func(t *testing.T, f *faulted) {
 		name, _ := f.pod(t)
-		f.evict(t, f.namespace, name)
+		f.evict(t, f.Namespace, name)
 	}},
 	{"its node is drained", true, func(t *testing.T, f *faulted) {
 		_, node := f.pod(t)
@@ -342,30 +342,18 @@ func (f *faulted) begin(t *testing.T) {
 	labtest.Kubectl(t, f.l, "", "-n", "team", "delete", "quota", "small")
 
 	labtest.Kubectl(t, f.l, "", "-n", "team", "create", "quota", "small", "--hard=pods=0")
-	f.detach(t, args...)
+	f.begunRun = detach(t, f.m, args...)
 	if code, said := f.m.Run(t, "attach"); code != errs.CodeFailure || !strings.Contains(said, "cannot make its pods") || !strings.Contains(said, "exceeded quota") {
 		t.Errorf("a quota without pods: exit code %d\n%s", code, said)
 	}
 	labtest.Kubectl(t, f.l, "", "-n", "team", "delete", "quota", "small")
 }
 
-// detach begins a detached run.
-func (f *faulted) detach(t *testing.T, args ...string) {
-	t.Helper()
-	out, err := f.m.Command(t, args...).Output()
-	var begun struct{ Run, Namespace string }
-	if err != nil || json.Unmarshal(out, &begun) != nil {
-		t.Fatalf("run --detach: %v\n%s", err, out)
-	}
-	f.run, f.namespace = begun.Run, begun.Namespace
-	t.Cleanup(func() { f.m.Run(t, "runs", "delete", f.run, "--force") })
-}
-
 // end fetches the run, which has so many trials, and removes it.
 func (f *faulted) end(t *testing.T, trials int) {
 	t.Helper()
 	fetched := filepath.Join(t.TempDir(), "fetched")
-	if code, said := f.m.Run(t, "runs", "fetch", f.run, "--to", fetched); code != 0 {
+	if code, said := f.m.Run(t, "runs", "fetch", f.Run, "--to", fetched); code != 0 {
 		t.Fatalf("fetch: exit code %d\n%s", code, said)
 	}
 	run, notes, err := store.Load(t.Context(), fetched)
@@ -384,7 +372,7 @@ func (f *faulted) end(t *testing.T, trials int) {
 	if run.Header.Lab != "local" {
 		t.Errorf("the run was made in a lab, and its header says %q", run.Header.Lab)
 	}
-	if code, said := f.m.Run(t, "runs", "delete", f.run); code != 0 {
+	if code, said := f.m.Run(t, "runs", "delete", f.Run); code != 0 {
 		t.Fatalf("delete: exit code %d\n%s", code, said)
 	}
 	nothingDetached(t, f.l)
@@ -424,7 +412,7 @@ func TestDetachedVolume(t *testing.T) {
 	})
 	seen := filepath.Join("/proc", strconv.Itoa(l.Process()), "root", dir) // from here
 	file := labtest.Study(t, strings.Replace(faultsStudy, "min: 10, max: 10", "min: 3, max: 3", 1))
-	f.detach(t, "run", file, "--detach", "--json", "--wait", "20m")
+	f.begunRun = detach(t, f.m, "run", file, "--detach", "--json", "--wait", "20m")
 	f.attach(t)
 	f.meet(t, []fault{
 		{"the volume is full", true, func(t *testing.T, f *faulted) {
@@ -438,7 +426,7 @@ func TestDetachedVolume(t *testing.T) {
 			}
 		}},
 		{"the volume refuses", true, func(t *testing.T, f *faulted) {
-			folder := filepath.Join(seen, f.run, "hist")
+			folder := filepath.Join(seen, f.Run, "hist")
 			if err := os.Chmod(folder, 0o500); err != nil {
 				t.Fatal(err)
 			}
