@@ -3,20 +3,14 @@
 package journal_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"reflect"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/failpoint"
+	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/journal/fields"
 	"github.com/meshtrial/meshtrial/lab"
@@ -106,14 +100,11 @@ func TestFailpoints(t *testing.T) {
 	for _, o := range []journal.Object{webObject, meshObject, secretObject} {
 		before[o] = without(fields.Own(g.get(t, o).Object))
 	}
-	log := filepath.Join(t.TempDir(), "steps")
 	for n := 1; ; n++ {
-		ended, said := g.child(t, n, log)
-		steps, err := os.ReadFile(log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := strings.TrimSpace(string(steps[bytes.LastIndexByte(bytes.TrimRight(steps, "\n"), '\n')+1:]))
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		steps, died, said := labtest.DiesAt(ctx, t, n, "TestFailpointChild", childVariable+"="+g.lab.Kubeconfig())
+		cancel()
+		at := steps[len(steps)-1]
 		if n%3 == 0 { // theirs, in the meantime
 			g.label(t, strconv.Itoa(n))
 			before[webObject]["metadata"] = without(fields.Own(g.get(t, webObject).Object))["metadata"]
@@ -123,7 +114,7 @@ func TestFailpoints(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("killed at %s\n%s", at, said)
 		}
-		if ended {
+		if !died {
 			t.Logf("killed at %d steps, each put back", n-1)
 			if n < 40 {
 				t.Errorf("%d steps, want 40", n-1)
@@ -131,28 +122,6 @@ func TestFailpoints(t *testing.T) {
 			return
 		}
 	}
-}
-
-// child runs until the n-th step; ended says that it had no such step.
-func (g *guest) child(t *testing.T, n int, log string) (ended bool, said string) {
-	t.Helper()
-	if err := os.RemoveAll(log); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run", "^TestFailpointChild$")
-	cmd.Env = append(os.Environ(), childVariable+"="+g.lab.Kubeconfig(), fmt.Sprintf("%s=%d", failpoint.Variable, n), failpoint.LogVariable+"="+log)
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return true, string(out)
-	case errors.As(err, &exit) && strings.Contains(exit.String(), "killed"):
-		return false, string(out)
-	}
-	t.Fatalf("%v\n%s", err, out)
-	return false, ""
 }
 
 // label is somebody else's change of the Deployment.

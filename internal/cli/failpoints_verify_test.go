@@ -5,17 +5,14 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
-	"github.com/meshtrial/meshtrial/internal/failpoint"
 	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab/local"
 )
@@ -167,25 +164,10 @@ func stepKind(what string) string {
 // steps that it came to.
 func (k *killing) run(t *testing.T, name, file string, n int) (steps []string, killed bool, said string) {
 	t.Helper()
-	log := filepath.Join(k.dir, "steps")
-	if err := os.RemoveAll(log); err != nil {
-		t.Fatal(err)
-	}
 	args, err := json.Marshal([]string{"run", file, "--yes", "--mesh-wide", "--lab", "cluster", "--kubeconfig", k.lab.Kubeconfig(), "--image", k.lab.Images().Meshtrial,
 		"--out", filepath.Join(k.dir, fmt.Sprintf("%s-%d", name, n)), "--limit", "unattributed=100%"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestProgramChild$")
-	cmd.Env = append(os.Environ(), programArguments+"="+string(args), fmt.Sprintf("%s=%d", failpoint.Variable, n), failpoint.LogVariable+"="+log)
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if killed = errors.As(err, &exit) && strings.Contains(exit.String(), "killed"); err != nil && !killed {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	data, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Split(strings.TrimSpace(string(data)), "\n"), killed, string(out)
+	return labtest.DiesAt(t.Context(), t, n, "TestProgramChild", programArguments+"="+string(args))
 }
