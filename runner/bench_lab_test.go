@@ -116,10 +116,6 @@ func measured(t *testing.T, code int, out string) {
 	}
 }
 
-// aboutTheMachine are checks that fail where the machine is busy, whatever
-// the mesh does.
-var aboutTheMachine = []string{"schedule-lag", "schedule-fit", "schedule-rate", "steady", "generator-cpu", "cpu-edges"}
-
 // attempts is how often a study is run on a machine that stood still meanwhile.
 const attempts = 5
 
@@ -258,7 +254,7 @@ func verifyTrial(t *testing.T, name string, trial record.Trial, hist record.Tria
 	passed := map[string]bool{}
 	for _, c := range trial.Validity.Checks {
 		passed[c.Name] = true
-		if !c.OK && !slices.Contains(aboutTheMachine, c.Name) {
+		if !c.OK && !slices.Contains(labtest.AboutTheMachine, c.Name) {
 			t.Errorf("%s: %s: %s", name, c.Name, c.Detail)
 		}
 	}

@@ -113,7 +113,7 @@ func localityHolds(t *testing.T, m labtest.Machine, b *bench) {
 	for i := range run.Trials {
 		trial := &run.Trials[i]
 		for _, c := range trial.Validity.Checks {
-			if !c.OK && !slices.Contains(aboutTheMachine, c.Name) {
+			if !c.OK && !slices.Contains(labtest.AboutTheMachine, c.Name) {
 				t.Errorf("trial %s: %s: %s", trial.ID, c.Name, c.Detail)
 			}
 		}

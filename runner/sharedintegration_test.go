@@ -83,7 +83,7 @@ blocks: {min: 3, max: 3, limit: 20m, redeploy: 0}
 func checkModes(t *testing.T, trial record.Trial) {
 	t.Helper()
 	for _, c := range trial.Validity.Checks {
-		if !c.OK && !slices.Contains(aboutTheMachine, c.Name) {
+		if !c.OK && !slices.Contains(labtest.AboutTheMachine, c.Name) {
 			t.Errorf("trial %s: %s: %s", trial.ID, c.Name, c.Detail)
 		}
 	}

@@ -18,6 +18,10 @@ func Study(t testing.TB, text string) string {
 	return file
 }
 
+// AboutTheMachine are the checks that fail where the machine is busy, whatever the mesh
+// does.
+var AboutTheMachine = []string{"schedule-lag", "schedule-fit", "schedule-rate", "steady", "generator-cpu", "cpu-edges"}
+
 // Measured runs a command that measures, and returns all it said. Its figures may be
 // invalid on a machine that others use too; any other failure ends the test.
 func (m Machine) Measured(t *testing.T, args ...string) string {

@@ -79,7 +79,7 @@ func TestLinkerd(t *testing.T) {
 		// Other tests may keep the machine busy; what trials prove of the mesh
 		// they prove all the same.
 		reasons := slices.DeleteFunc(slices.Clone(f.Validity.Reasons), func(r record.InvalidReason) bool {
-			return slices.Contains([]string{"schedule-lag", "schedule-fit", "schedule-rate", "steady", "generator-cpu", "cpu-edges"}, r.Check)
+			return slices.Contains(labtest.AboutTheMachine, r.Check)
 		})
 		if len(reasons) > 0 || f.Validity.Trials == 0 || f.Validity.Valid < f.Validity.Trials/2 {
 			t.Errorf("%d of %d trials are valid: %+v\n%s", f.Validity.Valid, f.Validity.Trials, f.Validity.Reasons, said)
