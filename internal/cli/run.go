@@ -63,7 +63,7 @@ type runFlags struct {
 func newRunCommand(env *Env) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run STUDY",
+		Use:   "run {STUDY | --resume DIR}",
 		Short: "Run a study and write a report",
 		Long: "Run a study: one that `meshtrial study list` names, or a file.\n\n" +
 			"With --lab local (the default) it runs in the lab on this machine. If none is up, one\n" +

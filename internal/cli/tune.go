@@ -25,7 +25,7 @@ type tuneFlags struct {
 func newTuneCommand(env *Env) *cobra.Command {
 	var f tuneFlags
 	cmd := &cobra.Command{
-		Use:   "tune STUDY",
+		Use:   "tune {STUDY | --resume DIR}",
 		Short: "Find the best setting of istiod's levers without measuring every combination",
 		Long: "Look for the best setting of the levers that vary in a study of the control plane:\n" +
 			"the next cells to try follow from the trials so far, and the search ends when nothing\n" +
@@ -33,8 +33,8 @@ func newTuneCommand(env *Env) *cobra.Command {
 			"blocks that the search did not see. The report has the Pareto front, the setting as\n" +
 			"manifests, and the steps to it: 10 to 30% at a time, what to watch, when to turn back.\n\n" +
 			"Objectives and constraints are findings of `docs/study.md` or the short names\n" +
-			"convergence, staleness, cpu, memory and bytes; without flags they are those of the\n" +
-			"study's section tune. --resume goes on with a tuning that was interrupted.\n\n" +
+			"convergence, staleness, cpu, memory, bytes and pushes; without flags they are those of\n" +
+			"the study's section tune. --resume goes on with a tuning that was interrupted.\n\n" +
 			"Exit codes: 0 done, also where nothing better was found, 3 the setting that was found breaks\n" +
 			"a constraint, or an assertion failed, 4 inconclusive, or the run has no answer.",
 		Example: "  meshtrial tune tune-chapter-11 --objective pushes --objective convergence --constraint 'cpu<=+10%'\n" +
