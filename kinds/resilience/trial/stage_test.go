@@ -4,11 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"github.com/meshtrial/meshtrial/internal/studytest"
-	"github.com/meshtrial/meshtrial/runner"
-	"github.com/meshtrial/meshtrial/site"
-	"github.com/meshtrial/meshtrial/site/sitetest"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,20 +13,25 @@ import (
 	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/site/sitetest"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/worker/control"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 const twoServices = `
@@ -473,11 +475,28 @@ func TestRateReached(t *testing.T) {
 		took time.Duration
 		want bool
 	}{
-		{200, 200, time.Second, true}, {200, 165, time.Second, true}, {200, 155, time.Second, false}, {200, 250, time.Second, false},
+		{200, 200, time.Second, true}, {200, 150, time.Second, true}, {200, 140, time.Second, false}, {200, 249, time.Second, true}, {200, 260, time.Second, false},
 		{5, 0, time.Second, true}, {200, 187, 1280 * time.Millisecond, false}, {200, 500, 2500 * time.Millisecond, true},
 	} {
 		if text, got := rateReached(c.rps, c.sent, c.took); got != c.want || text == "" {
 			t.Errorf("%d in %v for %v/s: %v, %q", c.sent, c.took, c.rps, got, text)
+		}
+	}
+	// Chance alone is not taken for another rate.
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, rps := range []float64{20, 200, 1000} {
+		missed := 0
+		for range 20_000 {
+			sent := int64(0)
+			for at := random.ExpFloat64() / rps; at < 1; at += random.ExpFloat64() / rps {
+				sent++
+			}
+			if _, ok := rateReached(rps, sent, time.Second); !ok {
+				missed++
+			}
+		}
+		if missed > 10 {
+			t.Errorf("at %g/s %d of 20,000 seconds are taken for another rate", rps, missed)
 		}
 	}
 }

@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/meshtrial/meshtrial/internal/wake"
-	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/site"
+	"math"
 	"reflect"
 	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/worker/control"
 )
 
@@ -159,12 +160,15 @@ func (c *clients) sent(ctx context.Context) (int64, error) {
 
 // Bounds of what counts as a rate that was reached: what was sent since the
 // step began, looked at every second, against what chance allows. A client on a
-// busy machine may be behind for a while, and makes up for it.
+// busy machine may be behind for a while, and makes up for it. A Poisson count's
+// standard deviation is its mean's root; it is farther than four of them from its
+// mean in less than 1 of 10,000 looks.
 const (
 	rateLook      = time.Second
 	rateTime      = 10 * time.Second
 	rateTolerance = 0.2
 	rateLeast     = 20 // requests
+	rateChance    = 4  // standard deviations
 )
 
 // proveRate waits until the clients have sent about as many requests as they
@@ -196,7 +200,7 @@ func (c *clients) proveRate(ctx context.Context, rps float64, before int64, sinc
 // rateReached says whether so many requests are about a rate.
 func rateReached(rps float64, sent int64, took time.Duration) (string, bool) {
 	got, want := float64(sent), rps*took.Seconds()
-	if slack := max(rateLeast, rateTolerance*want); got < want-slack || got > want+slack {
+	if slack := max(rateLeast, rateTolerance*want, rateChance*math.Sqrt(want)); got < want-slack || got > want+slack {
 		return fmt.Sprintf("the clients sent %.0f requests in %.2f s, not about %.0f", got, took.Seconds(), want), false
 	}
 	return fmt.Sprintf("the clients sent %.0f requests in %.2f s", got, took.Seconds()), true
