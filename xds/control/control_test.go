@@ -19,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/xds"
 	"github.com/meshtrial/meshtrial/xds/control"
+	"github.com/meshtrial/meshtrial/xds/edge"
 )
 
 // role is a control server and a client of it.
@@ -151,6 +152,48 @@ func TestControl(t *testing.T) {
 	}
 	if _, err := c.Start(ctx, spec); err != nil { // left to the server's end
 		t.Error(err)
+	}
+}
+
+// Requests go through a gateway from the role, with or without a fleet: what became of
+// them is told, and those of a new spec take their place.
+func TestRoutes(t *testing.T) {
+	c, _ := role(t)
+	ctx := t.Context()
+	if _, err := c.RoutesSeen(ctx); err == nil || !strings.Contains(err.Error(), "no requests") {
+		t.Errorf("what became of nothing: %v", err)
+	}
+	if err := c.AskRoutes(ctx, edge.Spec{Address: "nowhere"}); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("a gateway without a port: %v", err)
+	}
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != "served.example" {
+			http.NotFound(w, r)
+		}
+	}))
+	defer gateway.Close()
+	spec := edge.Spec{Address: strings.TrimPrefix(gateway.URL, "http://"), Every: time.Millisecond, Timeout: 5 * time.Second}
+	for _, host := range []string{"lacking.example", "served.example"} {
+		spec.Routes = []edge.Route{{Change: 7, Host: host}}
+		if err := c.AskRoutes(ctx, spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		seen, err := c.RoutesSeen(ctx)
+		if err != nil || len(seen) != 1 || time.Now().After(end) {
+			t.Fatalf("%+v, %v", seen, err)
+		}
+		if seen[0].GoodNS != 0 {
+			break
+		}
+	}
+	seen, err := c.StopRoutes(ctx)
+	if err != nil || len(seen) != 1 || seen[0].Change != 7 || seen[0].Statuses["200"] == 0 || seen[0].Statuses["404"] != 0 {
+		t.Errorf("%+v, %v", seen, err)
+	}
+	if _, err := c.StopRoutes(ctx); err == nil {
+		t.Error("stopped twice")
 	}
 }
 

@@ -13,11 +13,15 @@
 //	POST /v1/outage      OutageRequest           -> xds.Outage
 //	GET  /v1/outage                              -> xds.Outage
 //	POST /v1/join        xds.Spec of one proxy   -> record.Join
+//	POST /v1/routes      edge.Spec               -> Routes
+//	GET  /v1/routes                              -> Routes
+//	POST /v1/routes/stop                         -> Routes
 //	GET  /v1/clock                               -> Clock
 //	GET  /v1/version                             -> Version
 //	POST /v1/stop                                -> xds.Account
 //
-// A fleet runs until it is stopped, or the server ends. Refusals have a
+// A fleet runs until it is stopped, or the server ends; so do the requests for routes
+// through a gateway, beside it. Refusals have a
 // status of 400 (bad input), 404 (no fleet runs), 409 (another runs) or 500,
 // and a [jsonhttp.Problem] as body.
 package control

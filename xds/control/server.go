@@ -29,6 +29,8 @@ type Server struct {
 	mu    sync.Mutex
 	fleet *xds.Fleet
 
+	edge routes
+
 	announcing sync.Mutex
 	announced  []keyed // the latest announcements with a key, at most keptKeys
 }
@@ -53,6 +55,7 @@ func NewServer(ctx context.Context, version string) *Server {
 // for its fleet to end.
 func (s *Server) Serve(l net.Listener) error {
 	err := jsonhttp.Server{Name: "xds control", Handler: s.mux(), MaxRequest: maxRequest, Alive: s.Alive}.Serve(s.ctx, l)
+	s.edge.end()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fleet != nil {
@@ -78,6 +81,9 @@ func (s *Server) mux() *http.ServeMux {
 	mux.HandleFunc("GET /v1/sightings", s.withFleet(sightings))
 	mux.HandleFunc("GET /v1/holdings", s.withFleet(s.holdings))
 	mux.HandleFunc("GET /v1/configuration", s.withFleet(s.configuration))
+	mux.HandleFunc("POST /v1/routes", s.askRoutes)
+	mux.HandleFunc("GET /v1/routes", s.routesSeen)
+	mux.HandleFunc("POST /v1/routes/stop", s.stopRoutes)
 	jsonhttp.HandleClock(mux)
 	jsonhttp.HandleVersion(mux, s.version)
 	return mux

@@ -1,0 +1,238 @@
+package edge
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
+)
+
+// Spec says what is asked for, and when.
+type Spec struct {
+	Address string        `json:"address"` // of the gateway, host:port
+	Every   time.Duration `json:"every_ns"`
+	Timeout time.Duration `json:"timeout_ns"`
+	// After is how long a route is asked for after its first good answer.
+	After  time.Duration `json:"after_ns"`
+	Routes []Route       `json:"routes"`
+}
+
+// Route is one that a gateway is to serve.
+type Route struct {
+	Change int    `json:"change"` // that makes it
+	Host   string `json:"host"`
+	// FromNS is when the first request leaves, nanoseconds since 1970 by the clock of
+	// the machine that sends it; at once where that is past.
+	FromNS int64 `json:"from_unix_ns"`
+}
+
+// Seen is what became of the requests to a route. Times are nanoseconds since 1970.
+type Seen struct {
+	Change int `json:"change"`
+	// GoodNS is when the first request left that had a good answer, AnsweredNS when
+	// that had come; 0: there was none. BadNS is when the last one left before it that
+	// had none; 0 if there was none.
+	GoodNS     int64 `json:"good_unix_ns,omitempty"`
+	AnsweredNS int64 `json:"answered_unix_ns,omitempty"`
+	BadNS      int64 `json:"bad_unix_ns,omitempty"`
+	// Statuses count the answers by status, "error" what had none.
+	Statuses map[string]int `json:"statuses"`
+	// Relapses are requests that left after the first good one and had no good answer.
+	Relapses int `json:"relapses,omitempty"`
+	// Late is how late a request left at the most, Unsent how many did not leave,
+	// because as many as may be were out.
+	Late   time.Duration `json:"late_ns"`
+	Unsent int           `json:"unsent,omitempty"`
+	Error  string        `json:"error,omitempty"` // of the last request without an answer
+}
+
+const (
+	// maxOut is how many requests to a route may be out.
+	maxOut = 64
+	// maxRoutes bounds a spec.
+	maxRoutes = 1000
+	// failed stands for the status of a request without an answer.
+	failed = "error"
+)
+
+// Validate says what is wrong with the spec.
+func (s Spec) Validate() error {
+	if _, _, err := net.SplitHostPort(s.Address); err != nil {
+		return errs.Usage("edge: address %q: want host:port", s.Address)
+	}
+	if s.Every < 100*time.Microsecond || s.Timeout <= 0 || s.After < 0 {
+		return errs.Usage("edge: every %v, timeout %v, after %v: want at least 100µs between requests, and a time-out", s.Every, s.Timeout, s.After)
+	}
+	if len(s.Routes) > maxRoutes {
+		return errs.Usage("edge: %d routes are more than %d", len(s.Routes), maxRoutes)
+	}
+	for _, r := range s.Routes {
+		if r.Host == "" {
+			return errs.Usage("edge: the route of change %d has no host", r.Change)
+		}
+	}
+	return nil
+}
+
+// Prober asks for the routes of a spec. Stop ends it.
+type Prober struct {
+	spec   Spec
+	timer  *wake.Timer
+	client *http.Client
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	routes []*route
+}
+
+// Start begins to ask.
+func Start(ctx context.Context, spec Spec) (*Prober, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	timer, err := wake.New()
+	if err != nil {
+		return nil, fmt.Errorf("edge: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	p := &Prober{spec: spec, timer: timer, cancel: cancel, client: &http.Client{
+		Transport:     &http.Transport{MaxIdleConnsPerHost: maxOut, DisableCompression: true},
+		Timeout:       spec.Timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	for _, r := range spec.Routes {
+		one := &route{Route: r, statuses: map[string]int{}}
+		p.routes = append(p.routes, one)
+		p.done.Go(func() { p.follow(ctx, one) })
+	}
+	return p, nil
+}
+
+// Stop ends the requests, those that are out as well, and returns when they have.
+func (p *Prober) Stop() {
+	p.cancel()
+	p.done.Wait()
+	p.timer.Close()
+	p.client.CloseIdleConnections()
+}
+
+// Seen says what became of the requests so far, by route in the spec's order.
+func (p *Prober) Seen() []Seen {
+	out := make([]Seen, len(p.routes))
+	for i, r := range p.routes {
+		out[i] = r.seen()
+	}
+	return out
+}
+
+// follow sends the requests to one route on their schedule.
+func (p *Prober) follow(ctx context.Context, r *route) {
+	slots := make(chan struct{}, maxOut)
+	from := time.Unix(0, r.FromNS)
+	if now := time.Now(); from.Before(now) { // what is past was not missed
+		from = now
+	}
+	for at := from; ; at = at.Add(p.spec.Every) {
+		if p.timer.Until(ctx, at) != nil || r.over(p.spec.After) {
+			return
+		}
+		select {
+		case slots <- struct{}{}:
+		default:
+			r.withhold()
+			continue
+		}
+		p.done.Go(func() {
+			defer func() { <-slots }()
+			p.ask(ctx, r, at)
+		})
+	}
+}
+
+// ask sends one request, which was due at an instant.
+func (p *Prober) ask(ctx context.Context, r *route, due time.Time) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.spec.Address+"/", nil)
+	if err != nil {
+		return // Validate has looked
+	}
+	request.Host = r.Host
+	sent := time.Now()
+	answer, err := p.client.Do(request)
+	if err == nil {
+		_, err = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<20))
+		answer.Body.Close()
+	}
+	switch {
+	case ctx.Err() != nil: // nobody waits for it any more
+	case err != nil:
+		r.answered(due, sent, time.Now(), failed, err.Error())
+	default:
+		r.answered(due, sent, time.Now(), strconv.Itoa(answer.StatusCode), "")
+	}
+}
+
+// route is one that is asked for, and what came of it.
+type route struct {
+	Route
+
+	mu             sync.Mutex
+	good, answerNS int64
+	bad            []int64 // when requests left that had no good answer
+	statuses       map[string]int
+	late           time.Duration
+	unsent         int
+	err            string
+}
+
+// over says that the route has been served for so long.
+func (r *route) over(after time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.answerNS != 0 && time.Now().UnixNano() >= r.answerNS+int64(after)
+}
+
+func (r *route) withhold() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unsent++
+}
+
+// answered notes what became of a request.
+func (r *route) answered(due, sent, at time.Time, status, problem string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.statuses[status]++
+	r.late = max(r.late, sent.Sub(due))
+	left := sent.UnixNano()
+	switch {
+	case status != strconv.Itoa(http.StatusOK):
+		r.bad = append(r.bad, left)
+		if problem != "" {
+			r.err = problem
+		}
+	case r.good == 0 || left < r.good:
+		r.good, r.answerNS = left, at.UnixNano()
+	}
+}
+
+func (r *route) seen() Seen {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := Seen{Change: r.Change, GoodNS: r.good, AnsweredNS: r.answerNS, Statuses: map[string]int{}, Late: r.late, Unsent: r.unsent, Error: r.err}
+	for status, n := range r.statuses {
+		s.Statuses[status] = n
+	}
+	before := slices.DeleteFunc(slices.Clone(r.bad), func(left int64) bool { return r.good != 0 && left > r.good })
+	if len(before) > 0 {
+		s.BadNS = slices.Max(before)
+	}
+	s.Relapses = len(r.bad) - len(before)
+	return s
+}
