@@ -32,6 +32,8 @@
 //	rolling-restart         eds: all old addresses are gone, new ones there
 //	namespace-labels        cds: the Service of a namespace that discoverySelectors let in
 //	pod-labels              eds: the pod's canonical revision in the endpoint's metadata
+//	gateway-route           rds of gateways: a virtual host of that name
+//	httproute               the same
 //	no-op                   nothing
 //	mixed                   a mixture of the kinds that every proxy sees
 //
@@ -43,6 +45,12 @@
 // service+gateway+virtualservice is the published test: each repetition makes
 // three changes, one after the other, of which sidecars see the Service and
 // gateways the Service and the VirtualService that is bound to the Gateway.
+//
+// gateway-route is a VirtualService that is bound to a Gateway of the plan's own,
+// httproute a route of the Gateway API attached to such a Gateway; both lead to a pod
+// that answers ([Spec.Edge]), so that a request through a real gateway is served from
+// then on ([Change.Host]). Both kinds of Gateway have one route from the beginning
+// ([Plan.EdgeHost]): one that is served says that the gateway is.
 //
 // # Endpoints
 //

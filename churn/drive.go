@@ -266,40 +266,64 @@ func (d *Driver) Cleanup(ctx context.Context) error {
 		note(d.write(ctx, w))
 	}
 	note(d.restorePods(ctx))
-	seen := map[string]bool{}
-	var mu sync.Mutex
-	var group errgroup.Group
-	group.SetLimit(inFlight)
-	remove := func(o *unstructured.Unstructured) {
-		if o.GetLabels()[Label] != d.plan.Spec.Trial || seen[name(o)] {
-			return
-		}
-		seen[name(o)] = true
-		group.Go(func() error {
-			client, err := d.client(o)
-			if err == nil {
-				err = client.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			note(err)
-			return nil
-		})
-	}
-	for _, c := range d.plan.Changes {
-		for _, w := range c.writes {
-			remove(w.object)
-		}
-	}
-	for _, o := range d.plan.prepare {
-		remove(o)
-	}
-	group.Wait()
+	note(d.remove(ctx, append(d.plan.written(), d.plan.prepare...)))
 	if err := errors.Join(all...); err != nil {
 		return fmt.Errorf("churn: clean up: %w", err)
 	}
 	return nil
 }
+
+// Withdraw deletes what the changes made, and leaves what was there before the first
+// one. It says when the first deletion left, and when the last had its answer.
+func (d *Driver) Withdraw(ctx context.Context) (first, last time.Time, err error) {
+	first = time.Now()
+	if err := d.remove(ctx, d.plan.written()); err != nil {
+		return first, time.Now(), fmt.Errorf("churn: withdraw: %w", err)
+	}
+	return first, time.Now(), nil
+}
+
+// written are the objects that changes write, as often as they do.
+func (p *Plan) written() (out []*unstructured.Unstructured) {
+	for _, c := range p.Changes {
+		for _, w := range c.writes {
+			out = append(out, w.object)
+		}
+	}
+	return out
+}
+
+// remove deletes objects of the plan's own, each once. One that is gone is no error.
+func (d *Driver) remove(ctx context.Context, objects []*unstructured.Unstructured) error {
+	seen := map[string]bool{}
+	var mu sync.Mutex
+	var all []error
+	var group errgroup.Group
+	group.SetLimit(inFlight)
+	for _, o := range objects {
+		if o.GetLabels()[Label] != d.plan.Spec.Trial || seen[objectKey(o)] {
+			continue
+		}
+		seen[objectKey(o)] = true
+		group.Go(func() error {
+			client, err := d.client(o)
+			if err == nil {
+				err = client.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
+			}
+			if err != nil && !apierrors.IsNotFound(err) {
+				mu.Lock()
+				defer mu.Unlock()
+				all = append(all, err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // errors are in all
+	return errors.Join(all...)
+}
+
+// objectKey tells objects apart, of kinds with the same name in two groups too.
+func objectKey(o *unstructured.Unstructured) string { return o.GetAPIVersion() + "/" + name(o) }
 
 // until waits for a moment.
 func until(ctx context.Context, at time.Time) error { return wake.Pause(ctx, time.Until(at)) }

@@ -203,6 +203,9 @@ func TestKinds(t *testing.T) {
 			if endpoints == churn.EndpointsDirect && !strings.HasPrefix(kind, "endpoints") && kind != churn.KindRollingRestart {
 				continue
 			}
+			if kind == churn.KindGatewayRoute || kind == churn.KindHTTPRoute {
+				continue // there is no real gateway here: TestGatewayRoutes of package cli has one
+			}
 			t.Run(kind+" "+endpoints, func(t *testing.T) {
 				spec := churn.Spec{Trial: fmt.Sprintf("it-%s-%d", endpoints[:1], i), Kind: kind, Arrival: churn.ArrivalUniform,
 					Shape: arrival.Shape{Kind: arrival.Constant, RateRPS: 2}, Count: 2, Seed: 1, Endpoints: endpoints, Population: sizes}

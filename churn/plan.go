@@ -107,6 +107,7 @@ type builder struct {
 	slots  map[string]int
 	direct map[int]*directSlice
 	based  bool
+	edged  bool
 }
 
 // mixture is what a mixed change may be, with weights: endpoints change
@@ -198,6 +199,8 @@ func (b *builder) add(kind string) error {
 		b.namespaceLabels(n)
 	case KindPodLabels:
 		b.podLabels(n)
+	case KindGatewayRoute, KindHTTPRoute:
+		b.edgeRoute(kind, n)
 	case KindNoOp:
 		b.noOp(n)
 	default:

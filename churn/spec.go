@@ -30,6 +30,8 @@ const (
 	KindRollingRestart      = "rolling-restart"
 	KindNamespaceLabels     = "namespace-labels"
 	KindPodLabels           = "pod-labels"
+	KindGatewayRoute        = "gateway-route"
+	KindHTTPRoute           = "httproute"
 	KindNoOp                = "no-op"
 	KindMixed               = "mixed"
 )
@@ -38,7 +40,7 @@ const (
 func Kinds() []string {
 	return []string{KindPublished, KindService, KindVirtualService, KindDestinationRule, KindGateway, KindServiceEntry, KindSidecar,
 		KindAuthorizationPolicy, KindTelemetry, KindEndpointsScale, KindEndpointsReplace, KindEndpointsFlap, KindRollingRestart,
-		KindNamespaceLabels, KindPodLabels, KindNoOp, KindMixed}
+		KindNamespaceLabels, KindPodLabels, KindGatewayRoute, KindHTTPRoute, KindNoOp, KindMixed}
 }
 
 // Arrivals of changes.
@@ -94,6 +96,16 @@ type Spec struct {
 	// a Deployment of its name, whose pods and whose EndpointSlices carry
 	// population.AppLabel with that name and population.PartOf.
 	On *population.Service
+	// Edge is the gateway that gateway-route and httproute give routes.
+	Edge *Edge
+}
+
+// Edge is a real gateway.
+type Edge struct {
+	// Service is the gateway's own, which has ServicePort 80, and Backend the one that
+	// its routes lead to, in the same namespace: routes and the resource that they are
+	// attached to are there too.
+	Service, Backend population.Service
 }
 
 // MaxChanges bounds a plan: each has a port of its own where it needs one.
@@ -147,6 +159,12 @@ func (s Spec) Validate() error {
 				s.On.Namespace, s.On.Name, s.Kind, strings.Join(onReal, ", "))
 		}
 	}
+	if (s.Kind == KindGatewayRoute || s.Kind == KindHTTPRoute) && (s.Edge == nil || s.Edge.Service.Namespace != s.Edge.Backend.Namespace) {
+		return errs.Usage("churn: %s needs a gateway, and what is behind it in the same namespace", s.Kind)
+	}
+	if s.Kind == KindHTTPRoute && s.Population.Gateways > 0 && s.Edge.Service.Namespace != population.GatewayNamespace {
+		return errs.Usage("churn: %s: the gateway has to be in namespace %s, where the simulated ones are, which would not be told of its routes otherwise", s.Kind, population.GatewayNamespace)
+	}
 	if s.Count == 0 && s.DurationS == 0 {
 		return errs.Usage("churn: neither a count nor a duration ends the changes")
 	}
@@ -195,6 +213,8 @@ type Change struct {
 	Markers []record.Marker
 	Late    bool
 	Scope   Scope
+	// Host is the one that a real gateway serves from then on; "" for no such change.
+	Host string
 
 	// writes are sent one after the other.
 	writes []write

@@ -179,10 +179,13 @@ type ManifestOptions struct {
 	// Ambient, if set, is how an ambient mesh is installed beside: its istiod has
 	// that mode on, and [Manifests.Ambient] is made.
 	Ambient *AmbientManifests
+	// GatewayAPI has the Gateway API's definitions among the CRDs, as an ambient mesh has
+	// in any case.
+	GatewayAPI bool
 }
 
 // Manifests are YAML documents to apply: CRDs first, Istio when those are
-// established. For an ambient mesh the CRDs are those of the Gateway API too.
+// established.
 type Manifests struct {
 	CRDs  []byte
 	Istio []byte

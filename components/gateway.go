@@ -10,7 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 )
 
-// The Gateway API's definitions, by which a waypoint is asked for.
+// The Gateway API's definitions, by which a waypoint is asked for and a gateway is given
+// routes.
 const (
 	gatewayAPI    = "gateway-api"
 	gatewayModule = "sigs.k8s.io/gateway-api"
@@ -20,7 +21,7 @@ const (
 // watches to make a proxy of a Gateway, and to route by it.
 func gatewayFiles() []moduleFile {
 	var out []moduleFile
-	for _, kind := range []string{"gatewayclasses", "gateways", "httproutes", "grpcroutes", "tlsroutes", "referencegrants", "backendtlspolicies", "listenersets"} {
+	for _, kind := range []string{"gatewayclasses", "gateways", "httproutes", "grpcroutes", "tlsroutes", "tcproutes", "udproutes", "referencegrants", "backendtlspolicies", "listenersets"} {
 		name := "gateway.networking.k8s.io_" + kind + ".yaml"
 		out = append(out, moduleFile{gatewayModule, "config/crd/standard/" + name, name})
 	}

@@ -118,8 +118,18 @@ func (o ManifestOptions) settings(more ...string) ([]string, error) {
 
 func (b *builder) manifests(ctx context.Context, o ManifestOptions) (Manifests, error) {
 	out, err := b.render(ctx, o)
-	if err != nil || o.Ambient == nil {
+	if err != nil {
 		return out, err
+	}
+	if o.GatewayAPI || o.Ambient != nil {
+		definitions, err := b.gatewayCRDs(ctx)
+		if err != nil {
+			return out, err
+		}
+		out.CRDs = append(out.CRDs, definitions...)
+	}
+	if o.Ambient == nil {
+		return out, nil
 	}
 	// With its node agent enabled, Istio's renderer has sidecars leave their redirection
 	// to that agent. A lab's do as they do without it: only what else there is counts.
@@ -130,9 +140,7 @@ func (b *builder) manifests(ctx context.Context, o ManifestOptions) (Manifests, 
 	if out.Ambient, err = beyond(all.Istio, out.Istio); err != nil {
 		return out, fmt.Errorf("rendering Istio's charts for an ambient mesh: %w", err)
 	}
-	definitions, err := b.gatewayCRDs(ctx)
-	out.CRDs = append(out.CRDs, definitions...)
-	return out, err
+	return out, nil
 }
 
 // render renders Istio's charts with more settings of ours.

@@ -101,7 +101,7 @@ func Table() []Component {
 			Purpose: "takes pods into an ambient mesh", Programs: []string{"install-cni", "istio-cni"}},
 		{Name: gatewayAPI, Version: gatewayVersion, Kind: KindGo, unit: gatewayAPI, Optional: true,
 			Source: gatewayModule + "@v" + gatewayVersion, Digest: "h1:735YBRj5NXFrOGX0GoSjwzUIzbz8kiEOfADsqHFmHgE=",
-			Purpose: "the definitions by which a waypoint is asked for"},
+			Purpose: "the definitions by which a waypoint is asked for, and routes of a gateway"},
 		{Name: "charts", Version: helmVersion, Kind: KindGo, unit: "charts", Optional: true,
 			Source: "helm.sh/helm/v4@v" + helmVersion, Digest: helmSum,
 			Purpose: "renders Linkerd's charts", Programs: []string{"charts"}},

@@ -18,6 +18,8 @@ const (
 	UnitChanges          = "changes"
 	UnitResources        = "resources"
 	UnitRequests         = "requests"
+	UnitRoutes           = "routes"
+	UnitWrites           = "writes"
 	UnitAttempts         = "attempts/request"
 	UnitMissed           = "missed" // change-proxy pairs
 	UnitCores            = "cores"
@@ -41,7 +43,7 @@ const (
 
 // Counts reports whether a unit is of things, which are whole in every trial.
 func Counts(unit string) bool {
-	return slices.Contains([]string{UnitPushes, UnitMissed, UnitChanges, UnitResources, UnitGoroutines, UnitRequests, UnitStreams}, unit)
+	return slices.Contains([]string{UnitPushes, UnitMissed, UnitChanges, UnitResources, UnitGoroutines, UnitRequests, UnitRoutes, UnitWrites, UnitStreams}, unit)
 }
 
 // scaled is a unit that a figure may be given in, and what one of it is in the

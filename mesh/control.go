@@ -194,8 +194,9 @@ type Autoscaler struct {
 type Asked struct {
 	Proxies []Proxy  // sidecars of its pods
 	Levers  []Levers // of the control plane, by cell
-	// Served says that requests come to some of the sidecars, Sent that some send
-	// requests, and Plain that some of those go to pods that take no mutual TLS.
+	// Served says that requests come to some of the sidecars, or to a gateway; Sent that
+	// some sidecars send requests, and Plain that some of those go to pods that take no
+	// mutual TLS.
 	Served, Sent, Plain bool
 	// Ports are those of the Services that requests are sent to, each once.
 	Ports []int
@@ -206,6 +207,8 @@ type Asked struct {
 	Ztunnels bool
 	// HBONE says that real sidecars are to discover workloads by it.
 	HBONE bool
+	// GatewayAPI says that gateways get routes of the Gateway API.
+	GatewayAPI bool
 }
 
 // ControlPod is a running replica of the control plane.

@@ -1,6 +1,9 @@
 package mesh
 
-import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
 
 // Extension is configuration of the user's own for a workload's sidecar, as a
 // study's envoy_filters name it.
@@ -39,6 +42,14 @@ type HeaderSetter interface {
 	// RequestHeaders are those that requests carry in all cells of a study
 	// with these levels of the factor filters.
 	RequestHeaders(filters []string) (map[string]string, error)
+}
+
+// Gated is a mesh with a gateway of its own for requests from outside.
+type Gated interface {
+	// DecorateGateway asks the injector for a gateway in a pod that has no container
+	// yet: w.Proxy's levels are the gateway's. What selects the mesh's ingress gateways
+	// selects it.
+	DecorateGateway(w Workload, pod *corev1.PodTemplateSpec) error
 }
 
 // Rooted is a mesh whose control plane puts its root certificate into every

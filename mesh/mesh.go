@@ -191,7 +191,7 @@ type Proxies struct {
 	// Containers of a pod that make a proxy; the first is the proxy itself.
 	Containers []string
 	// Namespace and Selector of their pods, where they have pods of their own:
-	// those at other places than [record.PlaceSidecar].
+	// those at other places than [record.PlaceSidecar]. "" is the run's namespace.
 	Namespace, Selector string
 	// AdminPort is a proxy's admin port on the pod's loopback; Admin asks a
 	// proxy whose admin port the client's connections go to.

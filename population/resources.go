@@ -17,6 +17,9 @@ type Resource struct {
 // known, so nothing has to be discovered.
 var resources = map[schema.GroupVersionKind]Resource{}
 
+// gatewayAPI is the group of the Gateway API, which not every cluster has.
+const gatewayAPI = "gateway.networking.k8s.io"
+
 func init() {
 	add := func(group, version, kind, plural string, namespaced bool) {
 		gv := schema.GroupVersion{Group: group, Version: version}
@@ -34,6 +37,8 @@ func init() {
 	add("networking.istio.io", "v1", "DestinationRule", "destinationrules", true)
 	add("networking.istio.io", "v1", "Gateway", "gateways", true)
 	add("networking.istio.io", "v1", "Sidecar", "sidecars", true)
+	add(gatewayAPI, "v1", "Gateway", "gateways", true)
+	add(gatewayAPI, "v1", "HTTPRoute", "httproutes", true)
 	add("security.istio.io", "v1", "AuthorizationPolicy", "authorizationpolicies", true)
 	add("telemetry.istio.io", "v1", "Telemetry", "telemetries", true)
 }

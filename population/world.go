@@ -236,8 +236,8 @@ func (w *World) list(ctx context.Context) (map[string]*unstructured.Unstructured
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	for gvk, r := range resources {
-		if !slices.ContainsFunc(layers, func(l []string) bool { return slices.Contains(l, gvk.Kind) }) {
-			continue
+		if gvk.Group == gatewayAPI || !slices.ContainsFunc(layers, func(l []string) bool { return slices.Contains(l, gvk.Kind) }) {
+			continue // changes alone are made of it
 		}
 		group.Go(func() error {
 			selector := Label + "=" + LabelValue

@@ -71,6 +71,9 @@ type Event struct {
 	// Superseded counts proxies that were sent a later change's
 	// configuration in one with this one's, so that it never showed alone.
 	Superseded int `json:"superseded,omitempty"`
+	// Served is what requests through a real gateway met at the route that the
+	// change makes; nil where none asked for it.
+	Served *Served `json:"served,omitempty"`
 }
 
 // Sightings are columns, an entry for each proxy that had a change:
@@ -184,6 +187,11 @@ type Control struct {
 	StaleProxySeconds float64 `json:"stale_proxy_s"`
 	// Traffic is what real requests met; nil where none were sent.
 	Traffic *Traffic `json:"traffic,omitempty"`
+	// Gateway is how the requests through a real gateway were sent; nil without any.
+	Gateway *Gateway `json:"gateway,omitempty"`
+	// Attached is what the status of a Gateway said of its routes; nil where nobody
+	// watched it.
+	Attached *Attached `json:"attached,omitempty"`
 	// Disruption is what happened after the window; nil where nothing was to.
 	Disruption *Disruption `json:"disruption,omitempty"`
 	// Reconnects of simulated sidecars in the window, by why.

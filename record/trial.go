@@ -81,7 +81,7 @@ type Trial struct {
 	// Memory by part, at the end of the window.
 	Memory map[string]Memory `json:"memory,omitempty"`
 	// Connections of the pods that the parts live in, by PartGenerator (the
-	// client pod), PartWorker (the server pod) and PartWaypoint: a sidecar's
+	// client pod), PartWorker (the server pod), PartWaypoint and PartGateway: a sidecar's
 	// connections are its pod's. Of proxies on nodes those that they carried, over the
 	// whole trial, warm-up included: Opened as the client's side, Accepted as the
 	// server's.
@@ -318,7 +318,7 @@ type Memory struct {
 }
 
 // ConnectedParts are the parts of trials whose pods' connections are counted.
-var ConnectedParts = []string{PartGenerator, PartWorker, PartWaypoint}
+var ConnectedParts = []string{PartGenerator, PartWorker, PartWaypoint, PartGateway}
 
 // Connections are a pod's TCP connections, as its kernel counts them: those
 // of the role, of its sidecar and of control servers alike. The counts are

@@ -78,6 +78,9 @@ func ambient(p *study.Plan) bool { return istio(p) && cell(p, study.Ambient) }
 // waypoint says that one stands before a Service.
 func waypoint(p *study.Plan) bool { return istio(p) && cell(p, study.Waypoint) }
 
+// entering says that requests come in by a gateway of the mesh.
+func entering(p *study.Plan) bool { return istio(p) && cell(p, study.Entering) }
+
 func uncaptured(p *study.Plan) bool {
 	return cell(p, func(c record.Cell) bool { return c[study.FactorInterception] == study.InterceptionNone })
 }
@@ -143,9 +146,15 @@ func scoped(p *study.Plan) bool {
 	})
 }
 
+// gateway says that a real gateway of the mesh is given routes.
+func gateway(p *study.Plan) bool { return p.Study.Control != nil && p.Study.Control.Gateway != nil }
+
+// requests says that real ones are sent beside a control plane's changes.
+func requests(p *study.Plan) bool { return traffic(p) || gateway(p) }
+
 // realPods says that real pods stand beside the simulated ones.
 func realPods(p *study.Plan) bool {
-	return traffic(p) || controlPlane(p) && counts(p, study.FactorRealPods)
+	return requests(p) || controlPlane(p) && counts(p, study.FactorRealPods)
 }
 
 // tokens says that simulated proxies show istiod who they are.

@@ -123,9 +123,10 @@ func TestOf(t *testing.T) {
 		gateway    = "data plane: patch gateways.gateway.networking.k8s.io run's namespace"
 		graphSets  = "resilience: list daemonsets.apps mesh's namespace"
 		behind     = "resilience: delete gateways.gateway.networking.k8s.io run's namespace"
+		entrance   = "data plane: patch gateways.networking.istio.io run's namespace"
 	)
 	every := []string{observe, hooks, tls, filter, unfilter, policy, jwt, bare, renew, perf, lease, looked, istiod, autoscaled, meshed, sidecar, nodes, entries, token, changeSvc, flap,
-		ownSlice, real, attempts, deleted, scaled, ended, addresses, retried, outliers, onNode, plane, gone, note, profile, listed, sets, ztunnel, gateway, graphSets, behind}
+		ownSlice, real, attempts, deleted, scaled, ended, addresses, retried, outliers, onNode, plane, gone, note, profile, listed, sets, ztunnel, gateway, graphSets, behind, entrance}
 	control := pods + "kind: control-plane\nblocks: {min: 1, max: 1}\n"
 	for name, c := range map[string]struct {
 		text string
@@ -139,6 +140,7 @@ func TestOf(t *testing.T) {
 		"ambient graph": {strings.NewReplacer("rate: 100,", "rate: 100, sidecars: ambient,", "  steps:\n", "measures: [latency, cpu]\n").Replace(scenario), []string{observe, hooks, lease, deleted, graphSets}},
 		"graph behind a waypoint": {strings.NewReplacer("rate: 100,", "rate: 100, sidecars: waypoint,", "  steps:\n", "measures: [latency, cpu]\n").Replace(scenario),
 			[]string{observe, hooks, lease, deleted, graphSets, behind}},
+		"a gateway":     {pods + "factors: {sidecars: [none, gateway]}", []string{observe, hooks, entrance, lease}},
 		"linkerd":       {pods + "mesh: linkerd\nfactors: {sidecars: [none, both]}", []string{observe, hooks, lease}},
 		"authorization": {pods + "settings: {sidecars: both}\nfactors: {filters: [none, authz-allow-10]}", []string{observe, hooks, tls, policy, lease}},
 		"tokens":        {pods + "settings: {sidecars: both}\nfactors: {filters: [none, jwt+lua]}", []string{observe, hooks, tls, filter, jwt, lease}},

@@ -179,7 +179,7 @@ func TestTheTablesListEveryStudy(t *testing.T) {
 // Studies of the control plane reach the blocks that an interval needs within
 // their time, if trials take what they are expected to.
 func TestControlStudiesReachTheirBlocks(t *testing.T) {
-	for _, name := range []string{"control-plane-tuning", "control-plane-levers", "sidecar-scope", "version-regression", "one-istiod", "simulated-against-real", "capacity-holdout", "throttle-or-lock", "idle-sidecars", "soak", "reconnect-storm", "istiod-replicas", "istiod-cold-start", "ambient-beside-sidecars"} {
+	for _, name := range []string{"control-plane-tuning", "control-plane-levers", "sidecar-scope", "version-regression", "one-istiod", "simulated-against-real", "capacity-holdout", "throttle-or-lock", "idle-sidecars", "route-propagation", "attached-routes", "soak", "reconnect-storm", "istiod-replicas", "istiod-cold-start", "ambient-beside-sidecars"} {
 		s, p := load(t, name)
 		if e := p.Estimate(); s.Kind != study.ControlPlane || s.Blocks.Min < 2 || e.Min > s.Blocks.Limit {
 			t.Errorf("%s: %d blocks take %v, the limit is %v", name, s.Blocks.Min, e.Min, s.Blocks.Limit)

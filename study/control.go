@@ -65,6 +65,8 @@ type Control struct {
 	Trace []TraceChange
 	// Traffic is real load beside the changes; nil for none.
 	Traffic *Traffic
+	// Gateway is a real gateway of the mesh that changes give routes to; nil for none.
+	Gateway *Gateway
 	// Soak has one istiod, and its real sidecars, live through the whole run: blocks
 	// are successive windows of their life, and what grows from one to the next is
 	// asked.
@@ -101,38 +103,6 @@ const (
 	ResolutionNone   = "NONE"
 )
 
-// TraceChange is a recorded change.
-type TraceChange struct {
-	At     time.Duration // after the window's begin
-	Change string        // a level of factor change other than trace and mixed
-}
-
-// String writes the change as a line of a trace.
-func (c TraceChange) String() string { return formatDuration(c.At) + " " + c.Change }
-
-func parseTraceChange(s string) (TraceChange, *complaint) {
-	const hint = "when and what, as 1.5s endpoints-scale"
-	fields := strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' })
-	if len(fields) != 2 {
-		return TraceChange{}, complain(hint, "%q is no recorded change", clip(s, 60))
-	}
-	if reNumber.MatchString(fields[0]) { // recorded traces have plain seconds
-		fields[0] += "s"
-	}
-	at, c := parseDuration(fields[0])
-	if c != nil {
-		return TraceChange{}, c
-	}
-	f, _ := FactorByName(FactorChange)
-	if fields[1] == ChangeTrace || fields[1] == ChangeMixed {
-		return TraceChange{}, complain(hint, "%s is no single change", fields[1])
-	}
-	if _, c := f.parse(fields[1]); c != nil {
-		return TraceChange{}, c
-	}
-	return TraceChange{At: at, Change: fields[1]}, nil
-}
-
 func defaultControl() *Control {
 	return &Control{
 		Changes: 10, Settle: 30 * time.Second, Quiet: time.Second, Idle: 2 * time.Second, Aftermath: time.Minute,
@@ -141,9 +111,6 @@ func defaultControl() *Control {
 		ServiceEntry: ServiceEntry{Port: 80, Resolution: ResolutionDNS},
 	}
 }
-
-// maxTrace bounds recorded changes, in a study and in a file it names.
-const maxTrace = 10_000
 
 const namespaceHint = "lower-case letters, digits and dashes, as test-1"
 
@@ -185,9 +152,11 @@ func controlSection(c *Control) object {
 			value: boolValue{&c.Soak}},
 		{name: "traffic", doc: "Real load through every trial, from a pod with a sidecar to a Service of real pods with sidecars; {} takes every default. Requests that go to a stale endpoint are counted.",
 			value: trafficValue{c}},
+		{name: "gateway", doc: "A real ingress gateway of the mesh, one pod, with a pod behind it: changes of kind gateway-route and httproute give it routes, and requests ask for each, from when it is due until the first good answer; {} takes every default.",
+			value: gatewayValue{c}},
 		{name: "churn_on", doc: "Whose endpoints change (endpoints-scale, endpoints-replace, rolling-restart): traffic, those of the pods that serve the traffic, the default where there is traffic; or population, those of simulated Services.",
 			value: textValue{to: &c.ChurnOn, oneOf: []string{ChurnTraffic, ChurnPopulation}}},
-		{name: "objects", doc: "Objects that configuration changes (service, virtualservice, destinationrule, gateway, serviceentry, authorizationpolicy) go to in turn: the first changes make them, later ones update them. 0: each change makes one of its own.",
+		{name: "objects", doc: "Objects that configuration changes (service, virtualservice, destinationrule, gateway, serviceentry, authorizationpolicy, gateway-route, httproute) go to in turn: the first changes make them, later ones update them. 0: each change makes one of its own.",
 			value: intValue{&c.Objects, 0, 10_000}},
 		{name: "endpoints_by", doc: "Who writes the EndpointSlices where endpoints change: the cluster's controllers, as pods come and go, or the driver itself (slices), which is faster and has exact commit times.",
 			value: textValue{to: &c.EndpointsBy, oneOf: []string{EndpointsByControllers, EndpointsBySlices}}},
@@ -227,28 +196,6 @@ func (v shareValue) decode(d *decoder, n *node) {
 func (v shareValue) encode() *node { return ratioValue(v).encode() }
 
 func (v shareValue) schema() *jsonschema.Schema { return ratioValue(v).schema() }
-
-// traceValue is a recorded change.
-type traceValue struct{ to *TraceChange }
-
-func (v traceValue) decode(d *decoder, n *node) {
-	text, ok := d.text(n)
-	if !ok {
-		return
-	}
-	t, c := parseTraceChange(text)
-	if c != nil {
-		d.complain(n.pos, c)
-		return
-	}
-	*v.to = t
-}
-
-func (v traceValue) encode() *node { return plainNode(v.to.String()) }
-
-func (v traceValue) schema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "string", Examples: []any{"1.5s endpoints-scale"}}
-}
 
 // controlValue is the section control; a study without it has none.
 type controlValue struct{ s *Study }
@@ -302,6 +249,7 @@ func (d *decoder) checkControl(s *Study) {
 		}
 	}
 	d.checkTraffic(s)
+	d.checkGateway(s)
 	d.checkSidecars(s)
 	d.checkSoak(s)
 	if s.Mesh != MeshIstio {
@@ -372,6 +320,7 @@ const (
 	deliverTime = time.Second           // the last change, until every proxy has it
 	renewTime   = 13 * time.Second      // real pods, made anew
 	sliceTime   = 3 * time.Millisecond  // an EndpointSlice and its Service, made and taken away
+	gatewayTime = 2 * time.Second       // a real gateway, until it serves its first route
 )
 
 // controlTrial is how long a trial of a cell takes, at least and at most.
@@ -390,5 +339,11 @@ func (s *Study) controlTrial(cell record.Cell) (shortest, longest time.Duration)
 		base += renewTime
 	}
 	least, most := s.aftermath(l)
+	if c.Gateway != nil {
+		base += gatewayTime
+	}
+	if l.Change == ChangeHTTPRoute { // the status follows, and once more when they are deleted
+		least, most = least+deliverTime, most+2*c.Settle
+	}
 	return base + least + min(deliverTime+l.DebounceAfter, c.Settle), base + most + c.Settle
 }

@@ -120,6 +120,13 @@ func TestControlRefuses(t *testing.T) {
 		{"sidecars that are asked", minimalControl + "settings: {real_pods: 5}\nmeasures: [sidecars, convergence]\n", "5:11", "asks real sidecars all the time", "leave convergence out"},
 		{"sidecars never idle", minimal + "control: {idle: 0s}\nsettings: {real_pods: 5}\nmeasures: [sidecars]\n", "3:17", "a time in which nothing changes", "15s"},
 		{"no real sidecars", minimalControl + "measures: [sidecars]\n", "4:11", "no cell has real_pods", "real_pods: 10"},
+		{"route without a gateway", minimalControl + "settings: {change: httproute}\n", "3:10", "change httproute needs control.gateway", "gateway: {}"},
+		{"gateway without a route", minimal + "control: {gateway: {}}\n", "3:20", "no change gives the gateway a route", "gateway-route"},
+		{"route that changes again", minimal + "control: {objects: 2, gateway: {}}\nsettings: {change: gateway-route}\n", "3:20", "is served already", "probes: 0"},
+		{"HTTPRoute that changes again", minimal + "control: {objects: 2, gateway: {probes: 0}}\nsettings: {change: httproute}\n", "3:20", "no more routes", "leave it out"},
+		{"HTTPRoutes and a disruption", minimal + "control: {gateway: {}}\nsettings: {change: httproute}\nfactors: {disruption: [none, drop]}\nmeasures: [recovery]\n", "5:23", "taken away after the window", ""},
+		{"route in a trace", minimal + "control: {trace: [1s httproute]}\nsettings: {change: trace}\n", "3:19", "cannot be among recorded changes", "httproute"},
+		{"requests too close", minimal + "control: {gateway: {every: 1us}}\nsettings: {change: gateway-route}\n", "3:28", "out of range", "to 1s"},
 		{"published unit", minimalControl + "published:\n- {source: s, claim: c, finding: pushes, cell: {proxies: 50}, figure: 3, unit: MB}\n", "5:80", "is not a unit of pushes", "possible: pushes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

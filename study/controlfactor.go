@@ -83,6 +83,8 @@ const (
 	ChangeRollingRestart               = "rolling-restart"
 	ChangeNamespaceLabels              = "namespace-labels"
 	ChangePodLabels                    = "pod-labels"
+	ChangeGatewayRoute                 = "gateway-route"
+	ChangeHTTPRoute                    = "httproute"
 	ChangeNoOp                         = "no-op"
 	ChangeMixed                        = "mixed"
 	ChangeTrace                        = "trace" // as control.trace has them
@@ -197,11 +199,11 @@ var populationFactors = []Factor{
 
 var changeFactors = []Factor{
 	controlChoice(FactorChange, ScopeChanges, ChangeServiceGatewayVirtualService,
-		"What each change is. The first creates a Service, a Gateway and a VirtualService at once; no-op changes metadata that no proxy needs; mixed takes turns; trace repeats control.trace.",
+		"What each change is. The first creates a Service, a Gateway and a VirtualService at once; gateway-route (a VirtualService) and httproute (of the Gateway API) give the real gateway of control.gateway a route; no-op changes metadata that no proxy needs; mixed takes turns; trace repeats control.trace.",
 		ChangeServiceGatewayVirtualService, ChangeService, ChangeVirtualService, ChangeDestinationRule, ChangeGateway,
 		ChangeServiceEntry, ChangeSidecar, ChangeAuthorizationPolicy, ChangeTelemetry, ChangeEndpointsScale,
 		ChangeEndpointsReplace, ChangeEndpointsFlap, ChangeRollingRestart, ChangeNamespaceLabels, ChangePodLabels,
-		ChangeNoOp, ChangeMixed, ChangeTrace).
+		ChangeGatewayRoute, ChangeHTTPRoute, ChangeNoOp, ChangeMixed, ChangeTrace).
 		bound(into(func(l *ControlLevels) any { return &l.Change })),
 	Factor{
 		Name: FactorChangeRate, Kind: ControlPlane, Scope: ScopeChanges, Unit: "changes/s", Default: "0.4", Numeric: true,

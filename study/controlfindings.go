@@ -18,6 +18,8 @@ const (
 	SectionAmplification = "amplification"
 	SectionStale         = "stale"
 	SectionTraffic       = "traffic"
+	SectionRoutes        = "routes"
+	SectionAttached      = "attached"
 	SectionWire          = "wire"
 	SectionConfig        = "config"
 	SectionScopeConfig   = "scope config"
@@ -41,7 +43,7 @@ func XDSTypes() []string {
 
 // controlFindings are the findings of control-plane studies.
 var controlFindings = finding.NewTable(
-	of(MeasureConvergence, convergenceFindings()), of(MeasureConvergence, stageFindings()), of(MeasureAmplification, amplificationFindings()),
+	of(MeasureConvergence, convergenceFindings()), of(MeasureConvergence, stageFindings()), of(MeasureConvergence, gatewayFindings()), of(MeasureAmplification, amplificationFindings()),
 	of(MeasureConfig, configFindings()), of(MeasureSidecars, sidecarFindings()), of(MeasureCost, costFindings()), of(MeasureStaleness, stalenessFindings()),
 	ztunnelFindings(), of(MeasureConvergence, faultFindings()), of(MeasureRecovery, recoveryFindings()), []finding.Def{highestFinding(), tunedFinding()}, soakFindings())
 

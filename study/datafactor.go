@@ -35,6 +35,9 @@ const (
 	SidecarsAmbient = "ambient"
 	// SidecarsWaypoint is ambient with a waypoint for the server's Service.
 	SidecarsWaypoint = "waypoint"
+	// SidecarsGateway is no proxy in either pod: requests come in by the mesh's ingress
+	// gateway.
+	SidecarsGateway = "gateway"
 
 	ArrivalPoisson = "poisson"
 	ArrivalUniform = "uniform"
@@ -61,7 +64,7 @@ const MaxGenerators = 100
 // use.
 var dataFactors = []Factor{
 	choice(FactorSidecars, ScopeTopology, SidecarsBoth,
-		"Which of the two pods has a sidecar; ambient: neither, ztunnel on their nodes carries the requests; waypoint: so, and by way of a waypoint of the server's Service.",
+		"Which of the two pods has a sidecar; ambient: neither, ztunnel on their nodes carries the requests; waypoint: so, and by way of a waypoint of the server's Service; gateway: neither, the requests pass an ingress gateway of the mesh, in a pod of its own.",
 		carrierLevels("")...).
 		amongst(func() []string { return carrierLevels("") }).
 		bound(into(func(l *Levels) any { return &l.Sidecars })).

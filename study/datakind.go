@@ -32,6 +32,7 @@ func dataSpec() Spec {
 			d.checkFilterCells(p)
 			d.checkBillCells(p)
 			d.checkHopCells(p)
+			d.checkGatewayCells(p)
 		},
 		files: dataFiles,
 		Trial: func(s *Study, _ record.Cell) (shortest, longest time.Duration) {

@@ -1,9 +1,11 @@
 package study
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -39,6 +41,7 @@ var (
 		{SidecarsServer, record.Way{record.PartServerProxy}, "the server's sidecar", false},
 		{SidecarsClient, record.Way{record.PartClientProxy}, "the client's sidecar", false},
 		{SidecarsBoth, record.Way{record.PartClientProxy, record.PartServerProxy}, "both sidecars", true}}
+	byGateway = Carrier{SidecarsGateway, record.Way{record.PartGateway}, "the gateway", false}
 	byZtunnel = []Carrier{
 		{SidecarsAmbient, record.Way{record.PartClientNode, record.PartServerNode}, "ztunnel", false},
 		{SidecarsWaypoint, record.Way{record.PartClientNode, record.PartWaypoint, record.PartServerNode}, "ztunnel with a waypoint", false}}
@@ -47,7 +50,7 @@ var (
 // meshes is the table of meshes. A level means the same in each of them.
 var meshes = []Mesh{
 	{MeshNone, []Carrier{byNone}},
-	{MeshIstio, slices.Concat(bySidecar, byZtunnel)},
+	{MeshIstio, append(slices.Concat(bySidecar, byZtunnel), byGateway)},
 	{MeshLinkerd, bySidecar},
 }
 
@@ -133,6 +136,27 @@ func Waypoint(cell record.Cell) bool { return cell[FactorSidecars] == SidecarsWa
 // worker's node, where what is on nodes carries their requests.
 func Scattered(cell record.Cell) bool {
 	return GeneratorsIn(cell) > 1 && placeOf(cell) == "" && len(WayOf(cell).At(record.PlaceNode)) > 0
+}
+
+// Entering reports whether a cell's requests come in by an ingress gateway of the mesh.
+func Entering(cell record.Cell) bool { return cell[FactorSidecars] == SidecarsGateway }
+
+// checkGatewayCells finds requests that a gateway could not tell apart by their host.
+func (d *decoder) checkGatewayCells(p *Plan) {
+	for _, cell := range p.Cells {
+		if !Entering(cell) {
+			continue
+		}
+		if p.Study.Load.TLS {
+			d.fail(d.pos("load", "tls"), "leave it out, or the level "+SidecarsGateway, "the gateway takes requests in plain text: it has no certificate for load.tls")
+			return
+		}
+		if name := cell[FactorProtocol]; !protocol.Of(name).Headers {
+			d.fail(d.pos("factors", FactorProtocol), fmt.Sprintf("as exclude: [{%s: %s, %s: %s}]", FactorSidecars, SidecarsGateway, FactorProtocol, name),
+				"the gateway knows requests by their host, which protocol %s does not say", name)
+			return
+		}
+	}
 }
 
 // HasClientProxy reports whether a cell's load pod has a sidecar.

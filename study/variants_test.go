@@ -122,6 +122,34 @@ func TestFactorValue(t *testing.T) {
 	}
 }
 
+// Requests that come in by a gateway pass it alone: neither pod has a sidecar, and the
+// server is another than nobody's, since its Service leads to the gateway.
+func TestEnteringVariants(t *testing.T) {
+	s, err := Parse([]byte("name: x\nquestion: y?\nfactors: {sidecars: [none, gateway]}\n"), "x.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := NewPlan(s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, cell := range plan.Cells {
+		if Entering(cell) {
+			found++
+			if server := ServerVariant(cell); server.Sidecar || server.Carrier != SidecarsGateway || server.Name() != "gateway" {
+				t.Errorf("variant %+v", server)
+			}
+			if way := WayOf(cell); !slices.Equal(way.OnOneNode(), record.Way{record.PartGateway}) {
+				t.Errorf("its requests go %v", way)
+			}
+		}
+	}
+	if found != 1 || s.Lacks(record.PartGateway) || !s.Lacks(record.PartNode) {
+		t.Errorf("cells %v", plan.Cells)
+	}
+}
+
 // In an ambient mesh neither pod has a sidecar: what sidecars are asked for means
 // nothing, and the pods are others than those of nobody's.
 func TestAmbientVariants(t *testing.T) {
@@ -164,7 +192,7 @@ func TestAmbientVariants(t *testing.T) {
 		t.Error("which shared proxies there are is not known")
 	}
 	names := DataPlane.FindingNames()
-	for part, want := range map[string]bool{record.PartNode: true, record.PartServerNode: true, record.PartWaypoint: true, record.PartGateway: false} {
+	for part, want := range map[string]bool{record.PartNode: true, record.PartServerNode: true, record.PartWaypoint: true, record.PartGateway: true} {
 		if got := slices.Contains(names, "cpu_"+part+"_per_request"); got != want {
 			t.Errorf("a study can name the CPU of %s: %v", part, got)
 		}

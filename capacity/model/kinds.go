@@ -53,6 +53,8 @@ var changeKinds = []ChangeKind{
 	aListener.named("authorizationpolicy"),
 	aListener.named("telemetry"),
 	ChangeKind{Configuration: true}.named("gateway"),
+	ChangeKind{Configuration: true}.named("gateway-route"),
+	ChangeKind{Configuration: true}.named("httproute"),
 	ChangeKind{}.named("namespace-labels"),
 	ChangeKind{}.named("no-op"),
 }

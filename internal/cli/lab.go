@@ -76,6 +76,8 @@ func newLabUpCommand(env *Env) *cobra.Command {
 			"images are assembled here, or from a release, which is pulled. --mesh selects the meshes.\n\n" +
 			"--ambient has Istio's ambient mode beside its sidecars: its node agent is built here, ztunnel comes from\n" +
 			"the folder of --ztunnel.\n\n" +
+			"--gateway-api has the definitions of the Gateway API too (Gateway, HTTPRoute and others), which istiod then\n" +
+			"follows.\n\n" +
 			"--nodes starts several nodes, which share this machine; `meshtrial lab node` kills and starts them.",
 		Example: "  meshtrial lab up\n" +
 			"  meshtrial lab up --nodes 3 --zones a,b,c\n" +
@@ -122,6 +124,7 @@ func newLabUpCommand(env *Env) *cobra.Command {
 	cmd.Flags().StringArrayVar(&meshes.linkerdSet, "linkerd-set", nil, "setting of Linkerd's installation, `NAME=VALUE` as of helm install --set; may be repeated")
 	cmd.Flags().BoolVar(&meshes.ambient, "ambient", false, "also have Istio's ambient mode: its node agent, and ztunnel on each node")
 	cmd.Flags().StringVar(&meshes.ztunnel, "ztunnel", "", "the `folder` with the program ztunnel, which an ambient mesh needs (default $"+ztunnelVariable+"); implies --ambient")
+	cmd.Flags().BoolVar(&meshes.gatewayAPI, "gateway-api", false, "also have the definitions of the Gateway API, which Istio's gateways then take routes from")
 	addNodeFlags(cmd, &o.Nodes, &o.Zones, 1, "how many nodes")
 	cmd.Flags().BoolVar(&o.MetricsServer, "metrics-server", false, "also run metrics-server, so that kubectl top works; the first time it is built (a minute and a half)")
 	cmd.Flags().BoolVar(&o.Audit, "audit", false, "have the API server log who asks it for what (lab logs audit prints it)")

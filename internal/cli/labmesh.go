@@ -33,6 +33,7 @@ type labMeshes struct {
 	linkerdSet []string // settings of helm install --set
 	ambient    bool     // Istio has its ambient mode too
 	ztunnel    string   // a folder; "" with Istio's official images
+	gatewayAPI bool     // the Gateway API's definitions are there too
 }
 
 // parseMeshes reads what --mesh says.
@@ -79,6 +80,8 @@ func (m *labMeshes) flagged(mesh string, meshGiven, official bool) error {
 	switch {
 	case m.ambient && !slices.Contains(m.names, study.MeshIstio):
 		return errs.WithHint(errs.Usage("an ambient mesh is Istio's, --mesh %s leaves it out", mesh), "--mesh istio, or with others istio,linkerd")
+	case m.gatewayAPI && !slices.Contains(m.names, study.MeshIstio):
+		return errs.WithHint(errs.Usage("the Gateway API is there for Istio's gateways, --mesh %s leaves Istio out", mesh), "--mesh istio, or with others istio,linkerd")
 	case m.ztunnel != "" && official:
 		return errs.Usage("--ztunnel requires --images built: the official images have a ztunnel of their own")
 	case !official:
@@ -168,7 +171,7 @@ func installationOf(ctx context.Context, l *local.Lab, o local.Options, meshes l
 	switch name {
 	case study.MeshIstio:
 		set := append(istio.ManifestSettings(), meshes.istioSet...)
-		how := components.ManifestOptions{Set: set, Official: o.Official, Hub: o.Hub, Tag: o.Tag}
+		how := components.ManifestOptions{Set: set, Official: o.Official, Hub: o.Hub, Tag: o.Tag, GatewayAPI: meshes.gatewayAPI}
 		if meshes.ambient {
 			how.Ambient = &components.AmbientManifests{Ztunnel: l.Images().Ztunnel, CNIBinDir: local.CNIBinDir, CNIConfDir: local.CNIConfDir}
 		}

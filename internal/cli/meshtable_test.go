@@ -34,6 +34,7 @@ type theirs struct {
 	config    string   // MeshConfig beside the access log providers
 	bare      bool     // without those
 	down      bool     // no istiod is ready
+	plain     bool     // the cluster has no Gateway API
 	hooks     string   // "none", or "labelled" for one that wants namespaces to be labelled
 	labels    map[string]string
 	// root are objects of theirs in istio-system, each a kind and its spec.
@@ -44,7 +45,8 @@ var selectors = "discoverySelectors: [{matchLabels: {mesh: shop}}]\n"
 
 // meshesOfOthers are the rows of the table.
 var meshesOfOthers = []theirs{
-	{name: "as `meshtrial lab up` installs it", revisions: []string{""}},
+	{name: "as `meshtrial lab up --gateway-api` installs it", revisions: []string{""}},
+	{name: "without the Gateway API, as `meshtrial lab up` installs it", revisions: []string{""}, plain: true},
 	{name: "without access log providers of ours", revisions: []string{""}, bare: true},
 	{name: "one revision, `canary`", revisions: []string{"canary"}},
 	{name: "revisions `canary` and `stable`, with `--revision canary`", revisions: []string{"canary", "stable"}, asked: "canary"},
@@ -162,6 +164,9 @@ func (m theirs) answers(t *testing.T, plans map[string]*study.Plan) map[string]s
 		wide = append(wide, o)
 	}
 	kube := fakecluster.New(m.objects(t)...)
+	if !m.plain {
+		kube.Resources = append(kube.Resources, &metav1.APIResourceList{GroupVersion: "gateway.networking.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "httproutes", Kind: "HTTPRoute"}}})
+	}
 	objects := rootClient(t, wide...)
 	out := map[string]string{}
 	for name, plan := range plans {
@@ -225,8 +230,8 @@ func shippedPlans(t *testing.T) map[string]*study.Plan {
 	return plans
 }
 
-// Every shipped study runs on the Istio that `meshtrial lab up` installs, but for those
-// that need an ambient mesh, which say so.
+// Every shipped study runs on the Istio that a lab has, which a run starts with the
+// Gateway API where it takes that, but for those that need an ambient mesh, which say so.
 func TestShippedStudiesFitTheLab(t *testing.T) {
 	plans := shippedPlans(t)
 	for name, why := range meshesOfOthers[0].answers(t, plans) {

@@ -61,7 +61,7 @@ func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study
 	}
 	options := local.Options{EnvoyVersions: envoyVersions(plan), DownOnClose: !f.keepLab}
 	options.Nodes, options.Zones = f.startedNodes(plan)
-	meshes := labMeshes{names: planMeshes(plan), linkerd: f.linkerd, ambient: planAmbient(plan), ztunnel: f.ztunnel}
+	meshes := labMeshes{names: planMeshes(plan), linkerd: f.linkerd, ambient: planAmbient(plan), ztunnel: f.ztunnel, gatewayAPI: plan.GatewayAPI()}
 	meshes.resolveZtunnel()
 	if err := meshes.resolve(); err != nil {
 		return nil, err

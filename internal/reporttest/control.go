@@ -183,3 +183,32 @@ func Phantom(t *testing.T) record.Findings {
 			PhantomRequests: gone, PhantomFailures: gone / 3, PhantomHidden: gone - gone/3, LastPhantomUS: float64(gone) * 20_000}
 	})
 }
+
+// Routes is a made-up run of studies/route-propagation: a route is served 20 ms after the
+// gateways have acknowledged it, and the first route of a cell twice as late.
+func Routes(t *testing.T) record.Findings {
+	return ControlPlane(t, "route-propagation", 3, func(_ *record.Trial, events []record.Event) {
+		for i := range events {
+			e := &events[i]
+			at := e.Seen.AckedUS[0] + 20_000
+			if i == 0 {
+				at *= 2
+			}
+			bad, good := at-3000, at-1000
+			e.Served = &record.Served{BadUS: &bad, GoodUS: &good, AnsweredUS: &at, Statuses: map[string]int{"404": 70, "200": 25}}
+		}
+	})
+}
+
+// Attached is a made-up run of studies/attached-routes: the status is written once for
+// each two routes, and takes a second to say that none is left.
+func Attached(t *testing.T) record.Findings {
+	return ControlPlane(t, "attached-routes", 3, func(trial *record.Trial, events []record.Event) {
+		us := func(ms float64) *int64 {
+			at := int64(1000 * ms * (1 + 0.01*float64(trial.Block)))
+			return &at
+		}
+		n := len(events)
+		trial.Control.Attached = &record.Attached{Routes: n, AllUS: us(200), FirstUS: us(10_200), NoneUS: us(1000), NoneFirstUS: us(1500), Writes: n / 2, Unwrites: 3, Most: n + 1}
+	})
+}

@@ -35,8 +35,9 @@ type AsFound struct {
 	// daemonSets are those of istiod's own namespace by name; read where an ambient
 	// mesh is asked for.
 	daemonSets map[string]*appsv1.DaemonSet
-	// gateways says that there can be Gateways; read where a waypoint is asked for.
-	gateways bool
+	// gatewayAPI are the kinds of the Gateway API that the cluster has, which istiod then
+	// follows.
+	gatewayAPI []string
 	// root is the mesh's root namespace, others what is there that holds for the
 	// sidecars of a run's pods, and unread the kinds that may not be listed there.
 	// rootSeen is what is known of the namespace itself.
@@ -66,10 +67,8 @@ func ReadAsFound(ctx context.Context, kube kubernetes.Interface, objects dynamic
 			return out, err
 		}
 	}
-	if asked.Waypoint {
-		if err := out.readWaypoint(ctx, kube); err != nil {
-			return out, err
-		}
+	if err := out.readGatewayAPI(ctx, kube, asked); err != nil {
+		return out, err
 	}
 	return out, out.readForLevers(ctx, kube, objects.Resource(sidecarResource), asked.Levers)
 }
@@ -137,6 +136,9 @@ func (f AsFound) Components() []record.Component {
 			}
 		}
 	}
+	if len(f.gatewayAPI) > 0 { // which istiod follows where there are none of its objects, too
+		out = append(out, record.Component{Name: gatewayComponent, Version: "on", Source: record.SourceOfMode})
+	}
 	return out
 }
 
@@ -170,6 +172,9 @@ func (f AsFound) Refuse(asked mesh.Asked) error {
 		if err := f.refuseWaypoint(); err != nil {
 			return err
 		}
+	}
+	if err := f.refuseGatewayAPI(asked); err != nil {
+		return err
 	}
 	return f.refuseRoot(asked)
 }

@@ -87,20 +87,24 @@ func (*Mesh) RootConfigMap() string { return rootCAConfigMap }
 func (*Mesh) ReceivedStats() string { return `^cluster\.xds-grpc;?\.upstream_cx_rx_bytes_total$` }
 
 // Proxies are sidecars, that is the injected container, whose init container ends
-// before the pod serves; ztunnels on nodes; and a waypoint.
+// before the pod serves; ztunnels on nodes; a waypoint; and the gateway of the run.
 func (m *Mesh) Proxies(place record.Place) mesh.Proxies {
 	switch place {
 	case record.PlaceNode:
 		return ztunnels()
 	case record.PlaceWaypoint:
 		return m.waypoints()
-	case record.PlaceSidecar:
+	case record.PlaceSidecar, record.PlaceGateway:
 	default:
 		return mesh.Proxies{}
 	}
-	return mesh.Proxies{Containers: []string{proxyContainer}, AdminPort: adminPort,
+	out := mesh.Proxies{Containers: []string{proxyContainer}, AdminPort: adminPort,
 		Admin: func(client *http.Client) mesh.Admin { return observe.EnvoyAdmin{HTTPClient: client} },
 		Stats: "^(" + strings.Join(slices.Concat(verifiedStats, filterStats), "|") + ")$"}
+	if place == record.PlaceGateway {
+		out.Selector = mesh.AppLabel + "=" + entranceName
+	}
+	return out
 }
 
 // ControlPlane is istiod, of the revision.
@@ -109,11 +113,15 @@ func (m *Mesh) ControlPlane() (namespace, selector string) { return Namespace, m
 // NamespaceLabels are those that the mesh's discovery selectors want.
 func (m *Mesh) NamespaceLabels() map[string]string { return m.Revision.NamespaceLabels }
 
-// DecorateService says which Service uses the waypoint. Istio takes protocols from
-// the names of ports, and levers from resources of its own.
+// DecorateService says which Service uses the waypoint, and leads requests that are to
+// come in by the gateway to that. All else Istio takes from the names of ports and from
+// resources of its own.
 func (*Mesh) DecorateService(s *corev1.Service, cell record.Cell) {
-	if study.Waypoint(cell) {
+	switch {
+	case study.Waypoint(cell):
 		metav1.SetMetaDataLabel(&s.ObjectMeta, useWaypoint, waypointName)
+	case study.Entering(cell):
+		s.Spec.Selector = map[string]string{mesh.AppLabel: entranceName}
 	}
 }
 
@@ -216,8 +224,8 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 
 // Policies gives each workload with a sidecar a PeerAuthentication and a
 // Telemetry resource of its own, for the ledger an EnvoyFilter, and the objects
-// of the parts that its level of filters names; and the namespace a waypoint, if one
-// is on the way to a workload.
+// of the parts that its level of filters names; the namespace a waypoint, if one is on
+// the way to a workload; and servers behind the gateway that and their routes.
 func (m *Mesh) Policies(workloads []mesh.Workload) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	if i := slices.IndexFunc(workloads, func(w mesh.Workload) bool { return w.Carrier == study.SidecarsWaypoint }); i >= 0 {
@@ -244,7 +252,7 @@ func (m *Mesh) Policies(workloads []mesh.Workload) []*unstructured.Unstructured 
 		parts, _ := m.parts(w)
 		out = append(out, parts...)
 	}
-	return out
+	return append(out, m.entrance(workloads)...)
 }
 
 func object(apiVersion, kind string, w mesh.Workload, spec map[string]any) *unstructured.Unstructured {

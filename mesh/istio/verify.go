@@ -18,7 +18,7 @@ const adminLines = 10
 // mTLS was on or off as the cell says, the access log was written or not,
 // the proxies are of the version, thread count and CPU limit asked for, and
 // their configuration has what no counter shows. Of ztunnels it checks connections,
-// which is what those count.
+// which is what those count, of a gateway the requests that it passed on.
 func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
 	checks := mesh.OnTheWay(e)
 	for _, part := range e.Way.At(record.PlaceSidecar) {
@@ -39,6 +39,7 @@ func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
 	}
 	checks = append(checks, ambientChecks(e)...)
 	checks = append(checks, waypointChecks(e)...)
+	checks = append(checks, entranceChecks(e)...)
 	return append(checks, tlsChecks(e)...)
 }
 

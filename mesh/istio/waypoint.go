@@ -1,18 +1,14 @@
 package istio
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/errs"
-	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
@@ -165,22 +161,9 @@ func (f AsFound) isUpstream() bool {
 	return slices.ContainsFunc(f.Components(), func(c record.Component) bool { return c.Name == "istiod" && c.Version == components.IstioTag })
 }
 
-// readWaypoint looks for the definitions by which a waypoint is asked for.
-func (f *AsFound) readWaypoint(ctx context.Context, kube kubernetes.Interface) error {
-	served, err := kube.Discovery().ServerResourcesForGroupVersion(ctx, gatewayAPI)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("istio: look for the Gateway API (%s): %w", gatewayAPI, err)
-	}
-	f.gateways = slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Kind == "Gateway" })
-	return nil
-}
-
 // refuseWaypoint is the part of Refuse for requests that pass a waypoint.
 func (f AsFound) refuseWaypoint() error {
-	if f.gateways {
+	if slices.Contains(f.gatewayAPI, "Gateway") {
 		return nil
 	}
 	return errs.WithHint(errs.Usage("istio: there can be no waypoint: the cluster has no definition of the Gateway API's Gateway (%s)", gatewayAPI), noGateways)

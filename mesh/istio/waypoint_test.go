@@ -200,7 +200,7 @@ func TestRefuseWaypoint(t *testing.T) {
 			kube.Clientset.Resources = append(kube.Clientset.Resources, &metav1.APIResourceList{GroupVersion: gatewayAPI, APIResources: []metav1.APIResource{{Name: "gateways", Kind: "Gateway"}}})
 		}
 		var f AsFound
-		if err := f.readWaypoint(t.Context(), kube); err != nil {
+		if err := f.readGatewayAPI(t.Context(), kube, mesh.Asked{Waypoint: true}); err != nil {
 			t.Fatal(err)
 		}
 		err := f.refuseWaypoint()

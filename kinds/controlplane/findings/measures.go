@@ -17,7 +17,7 @@ import (
 // controlMeasures lists what a control-plane study measures, in the order of
 // reports.
 func controlMeasures(s *study.Study) []analysis.Measure {
-	return slices.Concat(convergenceMeasures(), amplificationMeasures(), configMeasures(), sidecarMeasures(), costMeasures(), ztunnelMeasures(), stalenessMeasures(s.Control.Traffic != nil), recoveryMeasures())
+	return slices.Concat(convergenceMeasures(), gatewayMeasures(), amplificationMeasures(), configMeasures(), sidecarMeasures(), costMeasures(), ztunnelMeasures(), stalenessMeasures(s.Control.Traffic != nil), recoveryMeasures())
 }
 
 // ofControl is a measure of what a trial counted; NaN if it counted nothing.

@@ -17,6 +17,7 @@ func controlAnswers(f record.Findings) []string {
 	answers := slices.Concat(tuningAnswers(f), soakAnswers(f), faultAnswers(f))
 	answers = append(answers, report.SearchAnswers(f)...)
 	answers = append(answers, trafficAnswers(f)...)
+	answers = append(answers, routeAnswers(f)...)
 	answers = append(answers, sidecarAnswers(f)...)
 	answers = append(answers, recoveryAnswers(f)...)
 	if f.Tuning == nil { // cells were chosen by what these would tell

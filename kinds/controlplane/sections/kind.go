@@ -28,6 +28,8 @@ func Kind() report.Kind {
 			report.One(study.SectionHidden, hiddenTable),
 			report.One(study.SectionAmplification, amplificationTable),
 			report.One(study.SectionStale, staleTable),
+			report.One(study.SectionRoutes, routesTable),
+			report.One(study.SectionAttached, attachedTable),
 			report.One(study.SectionTraffic, trafficTable),
 			report.One(study.SectionWire, wireTable),
 			report.One(study.SectionConfig, configTable),

@@ -14,7 +14,7 @@ var controlParts = []struct {
 	keep        int
 }{
 	{record.PartControl, "istiod", 9}, {record.PartSimulator, "simulated sidecars", 6}, {record.PartServerProxy, "real sidecars", 7},
-	{record.PartAPIServer, "API server", 5}, {record.PartClientProxy, "callers' sidecars", 3}, {record.PartWorker, "workers", 2}, {record.PartGenerator, "load generators", 2},
+	{record.PartGateway, "gateway", 6}, {record.PartAPIServer, "API server", 5}, {record.PartClientProxy, "callers' sidecars", 3}, {record.PartWorker, "workers", 2}, {record.PartGenerator, "load generators", 2},
 	{record.PartRest, "rest", 8}, {record.PartUnattributed, "unattributed", 8}, {record.PartMachine, "whole machine", 8},
 }
 

@@ -86,11 +86,12 @@ func asks(plan *study.Plan) (asked mesh.Asked, largest population.Sizes, err err
 		asked.HBONE = asked.HBONE || l.HBONE && (l.RealPods > 0 || plan.Study.Control.Traffic != nil)
 		largest, real = larger(largest, sizes), real || l.RealPods > 0
 	}
-	if real {
-		asked.Proxies = append(asked.Proxies, *plainSidecar())
+	if real || plan.Study.Control.Gateway != nil { // whose levels are a sidecar's
+		asked.Proxies = append(asked.Proxies, *mesh.PlainProxy())
 	}
-	asked.Served = plan.Study.Control.Traffic != nil
-	asked.Sent = asked.Served
+	asked.Sent = plan.Study.Control.Traffic != nil
+	asked.Served = asked.Sent || plan.Study.Control.Gateway != nil
+	asked.GatewayAPI = plan.GatewayAPI()
 	if asked.Sent {
 		asked.Ports = []int{population.ServicePort}
 	}

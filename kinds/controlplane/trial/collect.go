@@ -43,6 +43,9 @@ func (t *controlTrial) audience() verdict.Audience {
 	if traffic := t.c.study.Control.Traffic; traffic != nil {
 		a.Unwatched = 2*traffic.Endpoints + 1 // former and latter ones, and who sends the requests
 	}
+	if t.c.gateway != nil {
+		a.Unwatched++
+	}
 	for _, c := range t.plan.Changes {
 		a.Scopes = append(a.Scopes, c.Scope)
 	}

@@ -40,6 +40,8 @@ type controlPlane struct {
 	reals []site.Pod
 	// caller sends the traffic of the last trial; nil without traffic.
 	caller *caller
+	// gateway is the real one of the last trial; nil without.
+	gateway *gateway
 	// wish is what the real pods were made with; see [controlPlane.ensureReal].
 	wish string
 	// living says that the istiod there is to live through the trials to come.
@@ -185,7 +187,7 @@ func (c *controlPlane) Measure(ctx context.Context, job runner.Job) (done runner
 // Reconnect implements Stage.
 func (c *controlPlane) Reconnect(ctx context.Context) error {
 	c.Redial()
-	c.reals, c.caller, c.wish = nil, nil, ""
+	c.reals, c.caller, c.gateway, c.wish = nil, nil, nil, ""
 	return c.find(ctx)
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/population"
-	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	appsv1 "k8s.io/api/apps/v1"
@@ -97,15 +96,10 @@ func (c *controlPlane) findReal(ctx context.Context, namespace string, count int
 	return nil
 }
 
-// plainSidecar is the sidecar of pods whose requests are not what is measured.
-func plainSidecar() *mesh.Proxy {
-	return &mesh.Proxy{Levels: record.Cell{study.FactorMTLS: study.MTLSPermissive, study.FactorTelemetry: study.TelemetryOff, study.FactorConcurrency: "2", study.FactorCPULimit: study.CPULimitNone}}
-}
-
 // realDeployment makes workers with sidecars, which a Service of the population
 // selects unless serves is "".
 func (c *controlPlane) realDeployment(namespace string, count int, wish, serves string) (*appsv1.Deployment, error) {
-	w := mesh.Workload{Name: site.RoleReal, Namespace: namespace, ControlPort: site.WorkerControlPort, Proxy: plainSidecar()}
+	w := mesh.Workload{Name: site.RoleReal, Namespace: namespace, ControlPort: site.WorkerControlPort, Proxy: mesh.PlainProxy()}
 	pod := site.WorkerPod(w, c.o.Lab.Images(), c.Run)
 	if err := c.o.Mesh.Decorate(w, &pod); err != nil {
 		return nil, err

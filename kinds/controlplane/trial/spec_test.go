@@ -148,6 +148,9 @@ func TestChurnSpec(t *testing.T) {
 		if kind == study.ChangeTrace {
 			continue
 		}
+		if study.RoutesGateway(kind) {
+			sets = append(sets, "control.gateway.probes=3")
+		}
 		s, cell, l := controlCell(t, sets...)
 		plan, err := churn.NewPlan(churnSpec(s, cell, l, trialLabel("20261121-141552-c85c", "b000-t00"), 1))
 		if err != nil {

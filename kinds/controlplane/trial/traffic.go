@@ -18,7 +18,6 @@ import (
 	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/study"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,7 +101,7 @@ func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) er
 }
 
 func (c *controlPlane) trafficWorkload(namespace, name string, port int) mesh.Workload {
-	return mesh.Workload{Name: name, Namespace: namespace, ControlPort: port, Proxy: plainSidecar()}
+	return mesh.Workload{Name: name, Namespace: namespace, ControlPort: port, Proxy: mesh.PlainProxy()}
 }
 
 // ensureDeployment brings a Deployment of pods with sidecars to what is
@@ -113,23 +112,7 @@ func (c *controlPlane) ensureDeployment(ctx context.Context, w mesh.Workload, po
 	}
 	pod.Annotations["meshtrial.dev/made-with"] = wish
 	pod.Labels[population.AppLabel] = w.Name
-	d := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: site.Labels(c.Run, w.Name)},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: site.Ptr(int32(count)),
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: w.Name}},
-			Template: pod,
-		},
-	}
-	deployments := c.Kube.AppsV1().Deployments(w.Namespace)
-	_, err := deployments.Create(ctx, d, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		_, err = deployments.Update(ctx, d, metav1.UpdateOptions{})
-	}
-	if err != nil {
-		return fmt.Errorf("make the pods of %s: %w", w.Name, err)
-	}
-	return nil
+	return c.putDeployment(ctx, w, pod, count)
 }
 
 // findCaller opens lines to the pod that sends the traffic and its sidecar,

@@ -44,8 +44,11 @@ type controlTrial struct {
 	targets map[string][]observe.Target
 	envoys  *envoyWatch
 	traffic *trafficWitness // nil without traffic
-	logs    *logWatch       // nil where istiod's log is read after the window
-	idleAPI apiIdle
+	// probing says that requests ask for routes through the gateway.
+	probing  bool
+	attached *attachedWatch // nil without routes of the Gateway API
+	logs     *logWatch      // nil where istiod's log is read after the window
+	idleAPI  apiIdle
 
 	before, after          planeState
 	idleStart, idleEnd     map[string]observe.Snapshot // by node
@@ -75,6 +78,7 @@ func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err 
 		done.Trial = t.out
 	}()
 	defer func() { err = errors.Join(err, cleanUp(ctx, t.driver)) }()
+	defer func() { t.attached.stop() }()
 	if err := t.prepare(ctx); err != nil {
 		return done, err
 	}
@@ -94,6 +98,9 @@ func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err 
 	}
 	t.collect(ctx)
 	done.Files = append(t.configs(ctx), t.profiles(ctx)...)
+	if err := t.detach(ctx); err != nil {
+		return done, err
+	}
 	if err := t.disrupt(ctx); err != nil {
 		return done, err
 	}
@@ -158,6 +165,9 @@ func (t *controlTrial) prepare(ctx context.Context) error {
 	if err := t.c.ensureTraffic(limited, t.known); err != nil {
 		return err
 	}
+	if err := t.c.ensureGateway(limited, t.levels); err != nil {
+		return err
+	}
 	if err := t.c.awaitIstiodObserved(limited); err != nil {
 		return err
 	}
@@ -207,9 +217,14 @@ func (t *controlTrial) connect(ctx context.Context) error {
 		if err := t.startFleet(ctx); err != nil {
 			return err
 		}
-		if err := t.awaitElected(ctx); err != nil {
-			return err
-		}
+	}
+	if err := t.awaitElected(ctx); err != nil {
+		return err
+	}
+	if err := t.awaitGateway(ctx); err != nil {
+		return err
+	}
+	if len(t.ids) > 0 {
 		for _, wait := range [connectWaits]func(context.Context) error{t.awaitQuiet, t.awaitStill, t.awaitQuiet} { // and of what came of the last of it
 			limited, cancel := context.WithTimeout(ctx, connectLeast+time.Duration(len(t.ids))*connectEach)
 			err := wait(limited)
@@ -218,13 +233,8 @@ func (t *controlTrial) connect(ctx context.Context) error {
 				return err
 			}
 		}
-	} else {
-		if err := t.awaitElected(ctx); err != nil {
-			return err
-		}
-		if err := t.awaitStill(ctx); err != nil { // real sidecars alone, which are ready
-			return err
-		}
+	} else if err := t.awaitStill(ctx); err != nil { // real sidecars alone, which are ready
+		return err
 	}
 	t.out.Warmup = record.Warmup{Seconds: time.Since(begin).Seconds(), Steady: true,
 		Why: fmt.Sprintf("%d proxies connected and nothing was sent for %v", len(t.ids)+len(t.c.reals), t.c.study.Control.Quiet)}
@@ -347,6 +357,7 @@ func (t *controlTrial) findTargets(ctx context.Context) error {
 			}
 		}
 	}
+	t.addGateway()
 	t.c.WithNodesHere(t.targets)
 	return nil
 }

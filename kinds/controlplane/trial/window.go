@@ -43,6 +43,7 @@ func (t *controlTrial) window(ctx context.Context) error {
 	t.c.say("%d changes in %.1f s", len(t.plan.Changes), time.Duration(t.plan.DurationNS()).Seconds())
 	t.envoys = t.watchEnvoys(ctx)
 	defer t.envoys.stop()
+	t.attached.forget()
 	t.followLogs(ctx)
 	defer t.logs.close()
 	series := t.watchSeries(ctx)
@@ -52,6 +53,10 @@ func (t *controlTrial) window(ctx context.Context) error {
 		return err
 	}
 	start := time.Now()
+	defer t.stopRoutes(ctx)
+	if err := t.startRoutes(ctx, start.Add(driveLead)); err != nil {
+		return err
+	}
 	if !t.weighsSidecars() {
 		t.envoys.begin(start.Add(driveLead))
 	}
@@ -69,10 +74,18 @@ func (t *controlTrial) window(ctx context.Context) error {
 	if err := t.endWindow(ctx, start); err != nil {
 		return err
 	}
+	if err := t.endRoutes(ctx); err != nil {
+		return err
+	}
 	t.envoys.stop()
 	if err := series.stop(); err != nil {
 		t.warn("istiod's metrics were not all recorded as series: %v", err)
 	}
+	return t.afterWindow(ctx)
+}
+
+// afterWindow reads what must be read soon after the window.
+func (t *controlTrial) afterWindow(ctx context.Context) (err error) {
 	if len(t.ids) > 0 {
 		if t.seen.AccountAfter, err = t.fleet.account(ctx); err != nil {
 			return err
@@ -102,6 +115,9 @@ func (t *controlTrial) window(ctx context.Context) error {
 func (t *controlTrial) endWindow(ctx context.Context, start time.Time) (err error) {
 	if !t.weighsSidecars() {
 		if err := t.settle(ctx); err != nil {
+			return err
+		}
+		if err := t.awaitAttached(ctx); err != nil {
 			return err
 		}
 		t.out.Window, err = t.closeWindow(ctx, start)
@@ -243,17 +259,21 @@ func (t *controlTrial) settle(ctx context.Context) error {
 			quiet = s.NowUnixNS-max(s.LastChangeUnixNS, t.lastCommit()+int64(t.seen.Clock.Known())) >= wait
 		}
 		late := time.Now().After(limit)
-		if quiet && (looked != lastChange || silent > 0 || len(t.c.reals) > 0) || late {
+		if quiet && (looked != lastChange || silent > 0 || len(t.c.reals) > 0 || t.probing) || late {
 			looked = lastChange
 			if err := t.sight(ctx); err != nil {
 				return err
 			}
 			var lacking, expected int
 			lacking, silent, expected = t.seen.Outstanding()
-			if lacking+silent == 0 || late {
+			unserved, err := t.unserved(ctx)
+			if err != nil {
+				return err
+			}
+			if lacking+silent+unserved == 0 || late {
 				return nil
 			}
-			t.c.say("%d of %d sightings and %d acknowledgements are still to come", lacking, expected, silent)
+			t.c.say("%d of %d sightings and %d acknowledgements are still to come%s", lacking, expected, silent, alsoUnserved(unserved))
 		}
 		if err := wake.Pause(ctx, every); err != nil {
 			return err

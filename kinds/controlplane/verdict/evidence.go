@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/xds"
+	"github.com/meshtrial/meshtrial/xds/edge"
 )
 
 // Evidence is what a trial saw, beside what its record has.
@@ -65,6 +66,13 @@ type Evidence struct {
 	// TrafficWaitUS is how long the slowest hundredth of the requests that were
 	// due waited at least for a free connection.
 	TrafficWaitUS float64 `json:"traffic_wait_p99_us,omitempty"`
+
+	// Routes are what became of the requests through a real gateway, by the first
+	// simulator's clock, RoutesEvery how far those to a route are apart.
+	Routes      []edge.Seen   `json:"routes,omitempty"`
+	RoutesEvery time.Duration `json:"routes_every_ns,omitempty"`
+	// Attached is what a Gateway's status said of its routes; nil where nobody watched.
+	Attached *Attachments `json:"attached,omitempty"`
 
 	// Disruption is what was seen of the one after the window; nil without any.
 	Disruption *Disruption `json:"disruption,omitempty"`

@@ -51,6 +51,11 @@ func (e Evidence) check(t record.Trial) error {
 	if d := e.Disruption; d != nil && len(d.Outage.LostNS) != len(d.Outage.BackNS) {
 		return fmt.Errorf("the disruption's columns have different lengths")
 	}
+	for _, s := range e.Routes {
+		if s.Change < 0 || s.Change >= len(e.Changes) {
+			return fmt.Errorf("requests ask for the route of change %d, of %d", s.Change, len(e.Changes))
+		}
+	}
 	for _, m := range slices.Concat(e.Markers, e.Envoys) {
 		if !m.Even() {
 			return fmt.Errorf("the sightings of change %d have columns of different lengths", m.Change)
@@ -74,6 +79,8 @@ func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Ev
 	}
 	r.drift()
 	r.traffic()
+	r.gateway()
+	r.attached()
 	r.disruption()
 	r.Add(e.Unread...)
 	r.odd(waterfall)

@@ -15,7 +15,7 @@ import (
 // where istiod began anew, where streams broke, where changes never came, and
 // where sidecars misbehave on purpose.
 func (r *ruling) pushes() {
-	c, simulated, real := r.trial.Control, r.seen.Audience.Simulated, r.seen.Audience.Real()+r.others()
+	c, simulated, real := r.trial.Control, r.seen.Audience.Simulated, r.seen.Audience.Real()+r.seen.Audience.Unwatched+r.others()
 	if simulated == 0 || len(c.Istiod) == 0 || !Lived(r.seen.Before, r.seen.After) || len(c.Reconnects) > 0 || r.sum.missed > 0 || !r.seen.Asked.good() {
 		return
 	}

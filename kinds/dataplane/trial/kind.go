@@ -55,6 +55,9 @@ func Asks(plan *study.Plan) mesh.Asked {
 		client, server := study.HasClientProxy(cell), study.HasServerProxy(cell)
 		out.Sent, out.Served = out.Sent || client, out.Served || server
 		out.Ambient, out.Waypoint = out.Ambient || study.Ambient(cell), out.Waypoint || study.Waypoint(cell)
+		if study.Entering(cell) {
+			out.Proxies, out.Served = append(out.Proxies, *mesh.PlainProxy()), true // the gateway
+		}
 		out.Plain = out.Plain || client && (!server || cell[study.FactorMTLS] == study.MTLSOff)
 		if port := endpointOf(cell, plan.Study.Load).Port; client && !slices.Contains(out.Ports, port) {
 			out.Ports = append(out.Ports, port)

@@ -45,22 +45,29 @@ func (d *deployed) renew(ctx context.Context, block int) (began time.Time, err e
 	return began, nil
 }
 
-// replacePods deletes the pods of all workloads and waits until they are gone.
+// replacePods deletes the pods of all workloads, and of the mesh's proxies that the run
+// has for itself, and waits until they are gone.
 // Their Deployments make others at once.
 func (d *deployed) replacePods(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
 	old := map[string]bool{}
 	now := metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(1))}
+	end := func(name, uid string) error {
+		old[uid] = true
+		if err := d.Kube.CoreV1().Pods(d.Namespace).Delete(ctx, name, now); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete pod %s: %w", name, err)
+		}
+		return nil
+	}
 	for _, w := range d.workloads() {
 		pods, err := d.Kube.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + w.Name})
 		if err != nil {
 			return fmt.Errorf("pods of %s: %w", w.Name, err)
 		}
 		for _, pod := range pods.Items {
-			old[string(pod.UID)] = true
-			if err := d.Kube.CoreV1().Pods(d.Namespace).Delete(ctx, pod.Name, now); err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("delete pod %s: %w", pod.Name, err)
+			if err := end(pod.Name, string(pod.UID)); err != nil {
+				return err
 			}
 		}
 	}
@@ -68,9 +75,8 @@ func (d *deployed) replacePods(ctx context.Context) error {
 		if pod.Namespace != d.Namespace { // it is no part of the run
 			continue
 		}
-		old[pod.UID] = true
-		if err := d.Kube.CoreV1().Pods(d.Namespace).Delete(ctx, pod.Name, now); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete pod %s: %w", pod.Name, err)
+		if err := end(pod.Name, pod.UID); err != nil {
+			return err
 		}
 	}
 	for {

@@ -3,14 +3,18 @@ package trial
 import (
 	"context"
 	"fmt"
-	"github.com/meshtrial/meshtrial/internal/wake"
+	"maps"
+	"slices"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 const (
@@ -34,7 +38,7 @@ func (d *deployed) settle(ctx context.Context) error {
 	err := d.awaitEndpoints(limited)
 	if configured, ok := d.o.Mesh.(mesh.Configured); ok && err == nil {
 		err = awaitQuiet(limited, func(ctx context.Context) (sum float64, err error) {
-			for _, pod := range d.Pods() {
+			for _, pod := range slices.AppendSeq(d.Pods(), maps.Values(d.others)) {
 				if pod.Proxy == nil {
 					continue
 				}
@@ -63,15 +67,18 @@ func (d *deployed) awaitEndpoints(ctx context.Context) error {
 		if role := d.workers[v]; role != nil {
 			uid = role.pod.UID
 		}
+		if study.Entering(record.Cell{study.FactorSidecars: w.Carrier}) { // where its Service leads to
+			uid = d.others[record.PartGateway].UID
+		}
 		for {
-			slices, err := d.Kube.DiscoveryV1().EndpointSlices(d.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + w.Name})
+			found, err := d.Kube.DiscoveryV1().EndpointSlices(d.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + w.Name})
 			if apierrors.IsForbidden(err) {
 				return nil
 			}
 			if err != nil {
 				return fmt.Errorf("endpoints of Service %s: %w", w.Name, err)
 			}
-			if hasReady(slices.Items, uid) {
+			if hasReady(found.Items, uid) {
 				break
 			}
 			if err := wake.Pause(ctx, toldLook); err != nil {

@@ -1,0 +1,130 @@
+package findings
+
+import (
+	"math"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// routesAsked is what requests through a real gateway met at the routes of a trial, in
+// microseconds after their commits.
+type routesAsked struct {
+	asked int
+	// served, acked and after have an entry for each route that has all of it: when
+	// its first good answer had come, when the last simulated gateway had acknowledged
+	// it, and how much later the former is. unserved and unacked are the others.
+	served, acked, after []float64
+	unserved, unacked    int
+	resolution           []float64
+	errors               int
+}
+
+func routesOf(events []*record.Event) routesAsked {
+	var out routesAsked
+	for _, e := range events {
+		s := e.Served
+		if s == nil || e.Error != "" {
+			continue
+		}
+		out.asked++
+		last, acked := lastAck(e)
+		switch {
+		case acked:
+			out.acked = append(out.acked, last)
+		case len(e.Missed)+len(e.Seen.Proxy) > 0:
+			out.unacked++
+		}
+		out.errors += s.Relapses
+		for status, n := range s.Statuses {
+			if status != "200" && status != "404" {
+				out.errors += n
+			}
+		}
+		if s.AnsweredUS == nil {
+			out.unserved++
+			continue
+		}
+		at := float64(*s.AnsweredUS)
+		out.served = append(out.served, at)
+		if acked {
+			out.after = append(out.after, at-last)
+		}
+		if s.BadUS != nil {
+			out.resolution = append(out.resolution, at-float64(*s.BadUS))
+		}
+	}
+	return out
+}
+
+// lastAck is when the last simulated proxy that needs a change had acknowledged it.
+func lastAck(e *record.Event) (at float64, ok bool) {
+	at = math.Inf(-1)
+	for i := range e.Seen.Proxy {
+		if i < len(e.Seen.AppliedUS) && e.Seen.AppliedUS[i] != record.Never { // a real Envoy's
+			continue
+		}
+		if i >= len(e.Seen.AckedUS) || e.Seen.AckedUS[i] == record.Never {
+			return 0, false
+		}
+		at = math.Max(at, float64(e.Seen.AckedUS[i]))
+	}
+	return at, len(e.Missed) == 0 && !math.IsInf(at, -1)
+}
+
+// gatewayMeasures are of routes that a real gateway is given.
+func gatewayMeasures() []analysis.Measure {
+	routes := func(name string, of func(r routesAsked) float64) analysis.Measure {
+		return analysis.MeasureOf(name, func(o *analysis.Observations, t *record.Trial) float64 {
+			r := routesOf(o.Events[t.ID])
+			if r.asked == 0 {
+				return math.NaN()
+			}
+			return of(r)
+		})
+	}
+	served := func(q float64) func(r routesAsked) float64 {
+		return func(r routesAsked) float64 {
+			if len(r.served) == 0 {
+				return math.Inf(1)
+			}
+			return overChanges(r.served, r.unserved, q)
+		}
+	}
+	const never = "more routes than this percentile leaves beyond it were never served"
+	out := []analysis.Measure{
+		routes("route_served", served(0.5)).Reaching("half of the routes were never served"),
+		routes("route_served_p90", served(0.9)).Reaching(never),
+		routes("route_served_max", served(1)).Reaching("a route was never served"),
+		routes("route_acked", func(r routesAsked) float64 { return overChanges(r.acked, r.unacked, 0.5) }).Reaching("half of the routes were never acknowledged by all gateways"),
+		routes("route_served_after_ack", func(r routesAsked) float64 { return medianOrNaN(r.after) }),
+		routes("route_resolution", func(r routesAsked) float64 { return medianOrNaN(r.resolution) }),
+		routes("routes_unserved", func(r routesAsked) float64 { return float64(r.unserved) }),
+		routes("route_errors", func(r routesAsked) float64 { return float64(r.errors) }),
+	}
+	attached := func(name string, of func(a *record.Attached) float64) analysis.Measure {
+		return analysis.MeasureOf(name, ofControl(func(c *record.Control) float64 {
+			if c.Attached == nil {
+				return math.NaN()
+			}
+			return of(c.Attached)
+		}))
+	}
+	when := func(at func(a *record.Attached) *int64) func(a *record.Attached) float64 {
+		return func(a *record.Attached) float64 {
+			if us := at(a); us != nil {
+				return float64(*us)
+			}
+			return math.Inf(1)
+		}
+	}
+	const lacking, left = "the status never had all routes", "the status still had routes at the end"
+	return append(out,
+		attached("attached_all", when(func(a *record.Attached) *int64 { return a.AllUS })).Reaching(lacking),
+		attached("attached_all_since_first", when(func(a *record.Attached) *int64 { return a.FirstUS })).Reaching(lacking),
+		attached("attached_none", when(func(a *record.Attached) *int64 { return a.NoneUS })).Reaching(left),
+		attached("attached_none_since_first", when(func(a *record.Attached) *int64 { return a.NoneFirstUS })).Reaching(left),
+		attached("gateway_status_writes", func(a *record.Attached) float64 { return float64(a.Writes) }),
+		attached("gateway_status_writes_down", func(a *record.Attached) float64 { return float64(a.Unwrites) }),
+		attached("gateway_status_writes_total", func(a *record.Attached) float64 { return float64(a.Writes + a.Unwrites) }))
+}

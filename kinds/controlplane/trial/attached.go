@@ -1,0 +1,189 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/meshtrial/meshtrial/churn"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// attachedWatch notes each write of the status of the Gateway that a trial's routes
+// are attached to.
+type attachedWatch struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu     sync.Mutex
+	status any // as it was written last
+	seen   []verdict.Attachment
+}
+
+// gateways are those of the Gateway API.
+var gateways = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}
+
+// watchAttached begins to watch.
+func (t *controlTrial) watchAttached(ctx context.Context) (*attachedWatch, error) {
+	client, err := dynamic.NewForConfig(t.c.config)
+	if err != nil {
+		return nil, err
+	}
+	limited, end := context.WithTimeout(ctx, attachedSync)
+	defer end()
+	ctx, cancel := context.WithCancel(ctx)
+	w := &attachedWatch{cancel: cancel}
+	informer := kubernetes.Informer(client, client.Resource(gateways), churn.Label+"="+t.plan.Spec.Trial, &unstructured.Unstructured{})
+	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: w.note, UpdateFunc: func(_, o any) { w.note(o) }})
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	w.done.Go(func() { informer.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(limited.Done(), handler.HasSynced) {
+		w.stop()
+		return nil, fmt.Errorf("watch the Gateway that routes are attached to: nothing came within %v", attachedSync)
+	}
+	return w, nil
+}
+
+// awaitStatus begins to watch where routes are of the Gateway API, and waits until the
+// status has the first one: the istiod that has been elected writes it.
+func (t *controlTrial) awaitStatus(ctx context.Context) (err error) {
+	if t.levels.Change != study.ChangeHTTPRoute {
+		return nil
+	}
+	if t.attached, err = t.watchAttached(ctx); err != nil {
+		return err
+	}
+	if err := t.attached.await(ctx, firstRoutes, servesIn); err != nil {
+		return err
+	}
+	if now, _ := t.attached.so(); now != firstRoutes {
+		namespace, name := t.plan.EdgeGateway()
+		return errs.WithHint(fmt.Errorf("after %v the status of Gateway %s/%s has %d routes of %d: nobody writes it", servesIn, namespace, name, now, firstRoutes),
+			"is PILOT_ENABLE_GATEWAY_API_STATUS false? kubectl -n %s get gateways.gateway.networking.k8s.io %s -o yaml", namespace, name)
+	}
+	return nil
+}
+
+// forget leaves of what was seen what is so now.
+func (w *attachedWatch) forget() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen = slices.Clone(w.seen[max(0, len(w.seen)-1):])
+}
+
+const (
+	attachedSync = time.Minute
+	attachedLook = 50 * time.Millisecond
+)
+
+// stop ends the watch. What was seen stays.
+func (w *attachedWatch) stop() {
+	if w == nil {
+		return
+	}
+	w.cancel()
+	w.done.Wait()
+}
+
+// note notes a status that is another than before.
+func (w *attachedWatch) note(o any) {
+	now := time.Now().UnixNano()
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	status := u.Object["status"]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.seen != nil && reflect.DeepEqual(status, w.status) {
+		return
+	}
+	w.status = status
+	w.seen = append(w.seen, verdict.Attachment{AtNS: now, Routes: attachedRoutes(u)})
+}
+
+// attachedRoutes is how many routes the status says are attached, over all listeners.
+func attachedRoutes(gateway *unstructured.Unstructured) int {
+	listeners, _, _ := unstructured.NestedSlice(gateway.Object, "status", "listeners")
+	sum := 0
+	for _, l := range listeners {
+		if one, ok := l.(map[string]any); ok {
+			n, _, _ := unstructured.NestedInt64(one, "attachedRoutes")
+			sum += int(n)
+		}
+	}
+	return sum
+}
+
+// so says what the status has now.
+func (w *attachedWatch) so() (routes int, seen []verdict.Attachment) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.seen) > 0 {
+		routes = w.seen[len(w.seen)-1].Routes
+	}
+	return routes, slices.Clone(w.seen)
+}
+
+// await waits until the status has a number of routes, or the limit comes.
+func (w *attachedWatch) await(ctx context.Context, routes int, limit time.Duration) error {
+	for end := time.Now().Add(limit); ; {
+		if now, _ := w.so(); now == routes || time.Now().After(end) {
+			return nil
+		}
+		if err := wake.Pause(ctx, attachedLook); err != nil {
+			return err
+		}
+	}
+}
+
+// firstRoutes are those that the Gateway has before the first change.
+const firstRoutes = 1
+
+// awaitAttached waits until the status has all routes that were made, or the limit of
+// settling comes.
+func (t *controlTrial) awaitAttached(ctx context.Context) error {
+	if t.attached == nil {
+		return nil
+	}
+	return t.attached.await(ctx, firstRoutes+len(t.plan.Changes), t.c.study.Control.Settle)
+}
+
+// detach takes the routes away again, after the window and all that looks at what it
+// left, and waits until the status says so.
+func (t *controlTrial) detach(ctx context.Context) error {
+	if t.attached == nil {
+		return nil
+	}
+	defer t.attached.stop()
+	all, _ := t.attached.so()
+	t.c.say("taking the routes away: the Gateway's status has %d", all)
+	first, last, err := t.driver.Withdraw(ctx)
+	if err != nil {
+		return err
+	}
+	if err := t.attached.await(ctx, firstRoutes, t.c.study.Control.Settle); err != nil {
+		return err
+	}
+	_, seen := t.attached.so()
+	t.seen.Attached = &verdict.Attachments{Seen: seen, Before: firstRoutes, WithdrawnNS: first.UnixNano(), WithdrawNS: last.UnixNano()}
+	return nil
+}

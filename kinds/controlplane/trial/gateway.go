@@ -1,0 +1,326 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/meshtrial/meshtrial/churn"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/xds/edge"
+)
+
+// Names of the real gateway and of the pod behind it: of a Service and a Deployment
+// each, in a namespace of the population, with which they go.
+const (
+	roleGateway = "edge-gateway"
+	roleBackend = "edge-backend"
+)
+
+// gatewayPort is where the gateway's pod listens: it needs no right for it.
+const gatewayPort = 8080
+
+// gateway is the real gateway of a study, the pod behind it, and its address.
+type gateway struct {
+	pod, backend site.Pod
+	address      string
+}
+
+// edgeOf is a study's real gateway as changes know it; nil for none. It is where the
+// simulated gateways are, if there are any: istiod takes the Services of a Gateway of the
+// Gateway API from that one's own namespace alone (pilot/pkg/model/push_context.go).
+func edgeOf(c *study.Control, l study.ControlLevels) *churn.Edge {
+	if c.Gateway == nil {
+		return nil
+	}
+	namespace := namespaceName(c, c.ScopeNamespace)
+	if l.Gateways > 0 {
+		namespace = population.GatewayNamespace
+	}
+	return &churn.Edge{
+		Service: population.Service{Namespace: namespace, Name: roleGateway, Endpoints: 1},
+		Backend: population.Service{Namespace: namespace, Name: roleBackend, Endpoints: 1},
+	}
+}
+
+// ensureGateway makes the real gateway and the pod behind it, and finds them.
+func (c *controlPlane) ensureGateway(ctx context.Context, l study.ControlLevels) error {
+	edge := edgeOf(c.study.Control, l)
+	if edge == nil {
+		return nil
+	}
+	gated, ok := c.o.Mesh.(mesh.Gated)
+	if !ok {
+		return fmt.Errorf("mesh %s has no gateway of its own", c.o.Mesh.Name())
+	}
+	namespace := edge.Service.Namespace
+	if c.gateway == nil {
+		c.say("a real gateway, and a pod behind it")
+	}
+	if err := c.GivePullSecret(ctx, namespace); err != nil {
+		return err
+	}
+	if err := c.makeGateway(ctx, gated, namespace); err != nil {
+		return err
+	}
+	found, err := c.findGateway(ctx, edge)
+	c.gateway = found
+	return err
+}
+
+// makeGateway makes Services and Deployments of both where they are not there.
+func (c *controlPlane) makeGateway(ctx context.Context, gated mesh.Gated, namespace string) error {
+	images := c.o.Lab.Images()
+	behind := mesh.Workload{Name: roleBackend, Namespace: namespace, ControlPort: site.WorkerControlPort}
+	if err := c.ensureDeployment(ctx, behind, site.WorkerPod(behind, images, c.Run), 1, ""); err != nil {
+		return err
+	}
+	w := mesh.Workload{Name: roleGateway, Namespace: namespace, Proxy: mesh.PlainProxy()}
+	pod := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: site.Labels(c.Run, roleGateway)},
+		Spec: corev1.PodSpec{
+			AutomountServiceAccountToken:  site.Ptr(false),
+			EnableServiceLinks:            site.Ptr(false),
+			TerminationGracePeriodSeconds: site.Ptr(int64(1)),
+		},
+	}
+	if err := gated.DecorateGateway(w, &pod); err != nil {
+		return err
+	}
+	if err := c.putDeployment(ctx, w, pod, 1); err != nil {
+		return err
+	}
+	for name, port := range map[string]corev1.ServicePort{
+		roleGateway: {Name: "http2", Port: churn.EdgePort, TargetPort: intstr.FromInt(gatewayPort)},
+		roleBackend: {Name: "http", Port: population.ServicePort, TargetPort: intstr.FromInt(protocol.Of(protocol.HTTP1).Plain.Port)},
+	} {
+		service := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: site.Labels(c.Run, name)},
+			Spec:       corev1.ServiceSpec{Selector: map[string]string{mesh.AppLabel: name}, Ports: []corev1.ServicePort{port}},
+		}
+		if _, err := c.Kube.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create Service %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// findGateway waits until both are ready, and opens a line to the gateway.
+func (c *controlPlane) findGateway(ctx context.Context, of *churn.Edge) (*gateway, error) {
+	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
+	defer cancel()
+	out, namespace := &gateway{}, of.Service.Namespace
+	for _, want := range []struct {
+		name string
+		to   *site.Pod
+	}{{roleBackend, &out.backend}, {roleGateway, &out.pod}} {
+		hint := fmt.Sprintf("kubectl -n %s describe pods -l %s=%s", namespace, mesh.AppLabel, want.name)
+		if err := lab.WaitDeployment(ctx, c.Kube, namespace, want.name); err != nil {
+			return nil, errs.WithHint(err, "%s", hint)
+		}
+		pods, err := c.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + want.name})
+		if err != nil {
+			return nil, fmt.Errorf("list the pods of %s: %w", want.name, err)
+		}
+		found := false
+		for i := range pods.Items {
+			if pod := &pods.Items[i]; pod.DeletionTimestamp == nil && lab.PodReady(pod) {
+				found = true
+				if *want.to, err = c.NewPod(ctx, pod, c.o.Mesh); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if !found {
+			return nil, errs.WithHint(fmt.Errorf("no pod of %s/%s is ready any more", namespace, want.name), "%s", hint)
+		}
+	}
+	if out.pod.Proxy == nil {
+		return nil, errs.WithHint(fmt.Errorf("pod %s/%s was not made a gateway by the mesh's injector", namespace, out.pod.Name),
+			"is the template gateway among those of its injector? ConfigMap istio-sidecar-injector in the mesh's namespace has them")
+	}
+	service, err := c.Kube.CoreV1().Services(namespace).Get(ctx, roleGateway, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("address of the gateway: %w", err)
+	}
+	out.address = net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(churn.EdgePort))
+	return out, nil
+}
+
+// putDeployment brings a Deployment to what is wanted.
+func (c *controlPlane) putDeployment(ctx context.Context, w mesh.Workload, pod corev1.PodTemplateSpec, count int) error {
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: site.Labels(c.Run, w.Name)},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: site.Ptr(int32(count)),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: w.Name}},
+			Template: pod,
+		},
+	}
+	deployments := c.Kube.AppsV1().Deployments(w.Namespace)
+	_, err := deployments.Create(ctx, d, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = deployments.Update(ctx, d, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("make the pods of %s: %w", w.Name, err)
+	}
+	return nil
+}
+
+// addGateway adds to the trial's targets the real gateway, if there is one, and the pod
+// behind it.
+func (t *controlTrial) addGateway() {
+	g := t.c.gateway
+	if g == nil {
+		return
+	}
+	for _, name := range mesh.Sidecars(t.c.o.Mesh).Containers {
+		if id := g.pod.Containers[name]; id != "" {
+			t.targets[g.pod.Node] = append(t.targets[g.pod.Node], observe.Target{Name: record.PartGateway, PodUID: g.pod.UID, ContainerID: id})
+		}
+	}
+	t.targets[g.backend.Node] = append(t.targets[g.backend.Node], observe.Target{Name: record.PartWorker, PodUID: g.backend.UID, ContainerID: g.backend.Containers[site.RoleWorker]})
+}
+
+// Times of the requests to routes.
+const (
+	routeLead  = 50 * time.Millisecond // before a route is due
+	routeAfter = 50 * time.Millisecond // after it is served first
+	servesIn   = time.Minute           // the gateway's first route, once istiod has been restarted
+	servesLook = 100 * time.Millisecond
+)
+
+// asks is how routes are asked for through the gateway.
+func (t *controlTrial) asks(routes ...edge.Route) edge.Spec {
+	g := t.c.study.Control.Gateway
+	return edge.Spec{Address: t.c.gateway.address, Every: g.Every, Timeout: g.Timeout, After: routeAfter, Routes: routes}
+}
+
+// awaitGateway waits until the gateway serves the route that it has from the beginning
+// of the trial, and its status has it: then the fresh istiod, which has won its election
+// (awaitElected), has configured it.
+func (t *controlTrial) awaitGateway(ctx context.Context) error {
+	if t.c.gateway == nil {
+		return nil
+	}
+	api, host := t.fleet.apis[0], t.plan.EdgeHost()
+	spec := t.asks(edge.Route{Host: host})
+	spec.Every = servesLook
+	if err := api.AskRoutes(ctx, spec); err != nil {
+		return t.fleet.Lost(fmt.Errorf("ask the gateway for its first route: %w", err))
+	}
+	defer t.stopRoutes(ctx)
+	limited, cancel := context.WithTimeout(ctx, servesIn)
+	defer cancel()
+	for {
+		seen, err := api.RoutesSeen(ctx)
+		if err != nil {
+			return t.fleet.Lost(fmt.Errorf("ask the gateway for its first route: %w", err))
+		}
+		if len(seen) == 1 && seen[0].GoodNS != 0 {
+			return t.awaitStatus(ctx)
+		}
+		if err := wake.Pause(limited, servesLook); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			said := ""
+			if len(seen) == 1 {
+				said = fmt.Sprintf(": answers by status %v; %s", seen[0].Statuses, seen[0].Error)
+			}
+			return errs.WithHint(fmt.Errorf("the gateway at %s does not serve http://%s/ after %v%s", spec.Address, host, servesIn, said),
+				"kubectl -n %s logs deployment/%s says what it has against it", t.plan.Spec.Edge.Service.Namespace, roleGateway)
+		}
+	}
+}
+
+// startRoutes has requests ask for the routes to come, each from a little before it is
+// due. The simulators' first pod sends them, by its clock.
+func (t *controlTrial) startRoutes(ctx context.Context, first time.Time) error {
+	if t.c.gateway == nil {
+		return nil
+	}
+	var routes []edge.Route
+	for _, c := range t.plan.Changes {
+		if c.Host != "" && len(routes) < t.c.study.Control.Gateway.Probes {
+			at := first.Add(time.Duration(c.OffsetNS) - routeLead + t.seen.Clock.Known())
+			routes = append(routes, edge.Route{Change: c.Index, Host: c.Host, FromNS: at.UnixNano()})
+		}
+	}
+	if len(routes) == 0 {
+		return nil
+	}
+	if err := t.fleet.apis[0].AskRoutes(ctx, t.asks(routes...)); err != nil {
+		return t.fleet.Lost(fmt.Errorf("ask the gateway for routes: %w", err))
+	}
+	t.probing, t.seen.RoutesEvery = true, t.c.study.Control.Gateway.Every
+	return nil
+}
+
+// unserved is how many of the routes that are asked for are not served yet.
+func (t *controlTrial) unserved(ctx context.Context) (int, error) {
+	if !t.probing {
+		return 0, nil
+	}
+	seen, err := t.fleet.apis[0].RoutesSeen(ctx)
+	if err != nil {
+		return 0, t.fleet.Lost(fmt.Errorf("what became of the requests to the gateway: %w", err))
+	}
+	n := 0
+	for _, s := range seen {
+		if s.GoodNS == 0 {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// alsoUnserved says in words what settling waits for besides.
+func alsoUnserved(routes int) string {
+	if routes == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d routes are not served yet", routes)
+}
+
+// endRoutes ends the requests and collects what became of them.
+func (t *controlTrial) endRoutes(ctx context.Context) (err error) {
+	if !t.probing {
+		return nil
+	}
+	t.probing = false
+	if t.seen.Routes, err = t.fleet.apis[0].StopRoutes(ctx); err != nil {
+		return t.fleet.Lost(fmt.Errorf("collect what became of the requests to the gateway: %w", err))
+	}
+	return nil
+}
+
+// stopRoutes ends requests that may still be sent, also when the run itself has been
+// cancelled.
+func (t *controlTrial) stopRoutes(ctx context.Context) {
+	if t.c.gateway == nil {
+		return
+	}
+	ctx, cancel := ending.Within(ctx, site.StopTimeout)
+	defer cancel()
+	_, _ = t.fleet.apis[0].StopRoutes(ctx) // an error means that they have ended, or that the pod is gone
+}

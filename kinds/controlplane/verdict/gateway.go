@@ -1,0 +1,140 @@
+package verdict
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds/edge"
+)
+
+// Attachments is what the status of a Gateway said of its routes, by watch.
+type Attachments struct {
+	// Seen are the statuses in their order, each another than the one before.
+	Seen []Attachment `json:"seen"`
+	// Before is how many routes the Gateway had before the first change.
+	Before int `json:"before"`
+	// WithdrawnNS is when the first deletion of a route left, WithdrawNS when the last
+	// had its answer.
+	WithdrawnNS int64 `json:"withdrawn_unix_ns"`
+	WithdrawNS  int64 `json:"withdrawal_answered_unix_ns"`
+}
+
+// Attachment is a status of a Gateway, and when it was seen first.
+type Attachment struct {
+	AtNS   int64 `json:"at_unix_ns"`
+	Routes int   `json:"routes"` // attached, over all listeners
+}
+
+// gateway puts to each change what requests met at its route.
+func (r *ruling) gateway() {
+	if len(r.seen.Routes) == 0 {
+		return
+	}
+	g := &record.Gateway{EveryUS: r.seen.RoutesEvery.Microseconds(), Routes: len(r.seen.Routes)}
+	r.trial.Control.Gateway = g
+	asked, unserved, early, relapsed := 0, 0, 0, 0
+	var late time.Duration
+	for _, s := range r.seen.Routes {
+		late, g.Unsent = max(late, s.Late), g.Unsent+s.Unsent
+		e := &r.events[s.Change]
+		if e.Error != "" || e.CommittedNS == 0 {
+			continue
+		}
+		e.Served = r.served(e, s)
+		asked++
+		switch {
+		case s.GoodNS == 0:
+			unserved++
+		case r.here(s.GoodNS)+int64(r.seen.Clock.Bound) < e.SentNS:
+			early++
+		}
+		if s.Relapses > 0 {
+			relapsed++
+		}
+	}
+	g.LateUS = late.Microseconds()
+	r.Check("routes-unserved-before", early == 0, "%d of %d routes were served before the change that makes them had left", early, asked)
+	if unserved > 0 {
+		r.Warn("%d of %d routes were never served to the end", unserved, asked)
+	}
+	if relapsed > 0 {
+		r.Warn("%d of %d routes were not served again after the first good answer", relapsed, asked)
+	}
+	if late > r.seen.RoutesEvery || g.Unsent > 0 {
+		r.Warn("requests through the gateway left up to %v late, and %d did not leave: so much less exactly is it known when routes were served", late.Round(10*time.Microsecond), g.Unsent)
+	}
+}
+
+// here is a time of the first simulator's clock by this machine's.
+func (r *ruling) here(ns int64) int64 { return ns - int64(r.seen.Clock.Known()) }
+
+// served is what requests met at the route of a change that was committed.
+func (r *ruling) served(e *record.Event, s edge.Seen) *record.Served {
+	since := func(ns int64) *int64 {
+		if ns == 0 {
+			return nil
+		}
+		us := (r.here(ns) - e.CommittedNS) / 1000
+		return &us
+	}
+	return &record.Served{GoodUS: since(s.GoodNS), AnsweredUS: since(s.AnsweredNS), BadUS: since(s.BadNS), Statuses: maps.Clone(s.Statuses), Relapses: s.Relapses}
+}
+
+// attached says when the status of a Gateway had all routes, and none any more.
+func (r *ruling) attached() {
+	seen := r.seen.Attached
+	if seen == nil {
+		return
+	}
+	out := &record.Attached{}
+	var first, last int64
+	made := map[string]bool{}
+	for _, e := range r.events {
+		if e.Error != "" || e.CommittedNS == 0 {
+			continue
+		}
+		made[e.Object] = true
+		last = max(last, e.CommittedNS)
+		if first == 0 || e.CommittedNS < first {
+			first = e.CommittedNS
+		}
+	}
+	out.Routes = len(made)
+	r.trial.Control.Attached = out
+	for i, a := range seen.Seen {
+		out.Most = max(out.Most, a.Routes)
+		switch {
+		case i == 0: // as it was
+		case a.AtNS >= seen.WithdrawnNS:
+			out.Unwrites++
+		default:
+			out.Writes++
+		}
+	}
+	up := func(a Attachment) bool { return a.AtNS < seen.WithdrawnNS && a.Routes == seen.Before+out.Routes }
+	down := func(a Attachment) bool { return a.AtNS >= seen.WithdrawnNS && a.Routes == seen.Before }
+	out.AllUS, out.FirstUS = seen.reached(last, up), seen.reached(first, up)
+	out.NoneUS, out.NoneFirstUS = seen.reached(seen.WithdrawNS, down), seen.reached(seen.WithdrawnNS, down)
+	if out.AllUS == nil {
+		r.Warn("the Gateway's status never had all of %d routes", out.Routes)
+	}
+	if out.NoneUS == nil {
+		r.Warn("the Gateway's status still had routes that had been taken away")
+	}
+	if beyond := out.Most - seen.Before - out.Routes; beyond > 0 {
+		r.Warn("the Gateway's status had %d routes more than there were", beyond)
+	}
+}
+
+// reached is how long after an instant the status first was as wanted, in
+// microseconds, and not before it; nil if it never was.
+func (a *Attachments) reached(since int64, wanted func(Attachment) bool) *int64 {
+	i := slices.IndexFunc(a.Seen, wanted)
+	if i < 0 || since == 0 {
+		return nil
+	}
+	after := max(0, (a.Seen[i].AtNS-since)/1000)
+	return &after
+}

@@ -1,0 +1,68 @@
+package istio
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// How the injector is asked for a gateway; see Istio's chart gateway, whose Deployment
+// is made so (manifests/charts/gateway/templates/deployment.yaml).
+const (
+	templatesAnnotation = "inject.istio.io/templates"
+	gatewayTemplate     = "gateway"
+	// injectedImage is replaced by the injector's own.
+	injectedImage = "auto"
+	// ingressLabel and ingressGateway select the mesh's ingress gateways.
+	ingressLabel   = "istio"
+	ingressGateway = "ingressgateway"
+	// gatewayComponent is among the components of a run whose cluster has the Gateway API.
+	gatewayComponent = "the Gateway API"
+)
+
+var _ mesh.Gated = (*Mesh)(nil)
+
+// DecorateGateway implements [mesh.Gated].
+func (m *Mesh) DecorateGateway(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
+	if err := m.Decorate(w, pod); err != nil {
+		return err
+	}
+	pod.Annotations[templatesAnnotation] = gatewayTemplate
+	pod.Labels[ingressLabel] = ingressGateway
+	// An image without a tag would be pulled each time.
+	pod.Spec.Containers = []corev1.Container{{Name: proxyContainer, Image: injectedImage, ImagePullPolicy: corev1.PullIfNotPresent}}
+	return nil
+}
+
+// readGatewayAPI reads which kinds of the Gateway API the cluster has. Where nobody
+// asks for them it is no matter if that cannot be read.
+func (f *AsFound) readGatewayAPI(ctx context.Context, kube kubernetes.Interface, asked mesh.Asked) error {
+	served, err := kube.Discovery().ServerResourcesForGroupVersion(ctx, gatewayAPI)
+	if apierrors.IsNotFound(err) || err != nil && !asked.GatewayAPI && !asked.Waypoint {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("istio: look for the Gateway API (%s): %w", gatewayAPI, err)
+	}
+	for _, r := range served.APIResources {
+		f.gatewayAPI = append(f.gatewayAPI, r.Kind)
+	}
+	return nil
+}
+
+// refuseGatewayAPI is the part of Refuse for routes of the Gateway API.
+func (f AsFound) refuseGatewayAPI(asked mesh.Asked) error {
+	if !asked.GatewayAPI || slices.Contains(f.gatewayAPI, "HTTPRoute") {
+		return nil
+	}
+	return errs.WithHint(errs.Usage("the cluster has no HTTPRoutes of %s", gatewayAPI),
+		"on this machine: meshtrial lab up --gateway-api; elsewhere install the Gateway API's standard channel, or make the changes %s", study.ChangeGatewayRoute)
+}

@@ -1,0 +1,78 @@
+package istio
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// A gateway's pod asks the injector for its template, with the levels and the image of
+// a sidecar, and is what Gateways select.
+func TestDecorateGateway(t *testing.T) {
+	pod := corev1.PodTemplateSpec{}
+	m := &Mesh{ProxyImage: func(string) (string, error) { return "hub/proxyv2:1", nil }}
+	if err := m.DecorateGateway(mesh.Workload{Name: "gateway", Proxy: proxy(nil)}, &pod); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"inject.istio.io/templates": "gateway", "sidecar.istio.io/proxyImage": "hub/proxyv2:1"} {
+		if got := pod.Annotations[name]; got != want {
+			t.Errorf("annotation %s is %q, want %q", name, got, want)
+		}
+	}
+	for name, want := range map[string]string{"sidecar.istio.io/inject": "true", "istio": "ingressgateway"} {
+		if got := pod.Labels[name]; got != want {
+			t.Errorf("label %s is %q, want %q", name, got, want)
+		}
+	}
+	if c := pod.Spec.Containers; len(c) != 1 || c[0].Name != proxyContainer || c[0].Image != "auto" || c[0].ImagePullPolicy != corev1.PullIfNotPresent {
+		t.Errorf("containers %+v", c)
+	}
+	bad := mesh.Workload{Name: "gateway", Proxy: proxy(func(p *mesh.Proxy) { p.Levels["concurrency"] = "many" })}
+	if err := m.DecorateGateway(bad, &corev1.PodTemplateSpec{}); err == nil {
+		t.Error("a gateway of many threads")
+	}
+}
+
+// A cluster without the Gateway API is refused where routes of it are asked for.
+func TestRefuseGatewayAPI(t *testing.T) {
+	for name, tt := range map[string]struct {
+		served []*metav1.APIResourceList
+		bad    bool
+	}{
+		"none":       {nil, true},
+		"no routes":  {[]*metav1.APIResourceList{{GroupVersion: gatewayAPI, APIResources: []metav1.APIResource{{Name: "gateways", Kind: "Gateway"}}}}, true},
+		"all there":  {[]*metav1.APIResourceList{{GroupVersion: gatewayAPI, APIResources: []metav1.APIResource{{Name: "httproutes", Kind: "HTTPRoute"}}}}, false},
+		"other ones": {[]*metav1.APIResourceList{{GroupVersion: "gateway.networking.k8s.io/v1beta1", APIResources: []metav1.APIResource{{Name: "httproutes", Kind: "HTTPRoute"}}}}, true},
+	} {
+		cluster := fakecluster.New()
+		cluster.Resources = tt.served
+		var f AsFound
+		asked := mesh.Asked{GatewayAPI: true}
+		if err := f.readGatewayAPI(t.Context(), cluster, asked); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		err := f.refuseGatewayAPI(asked)
+		if (err != nil) != tt.bad || err != nil && (errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "lab up --gateway-api")) {
+			t.Errorf("%s: %v, hint %q", name, err, errs.Hint(err))
+		}
+		if err := f.refuseGatewayAPI(mesh.Asked{}); err != nil {
+			t.Errorf("%s, not asked for: %v", name, err)
+		}
+		var want []record.Component // istiod follows what there is of it
+		if name == "all there" || name == "no routes" {
+			want = []record.Component{{Name: gatewayComponent, Version: "on", Source: record.SourceOfMode}}
+		}
+		if got := f.Components(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: the header has %v", name, got)
+		}
+	}
+}

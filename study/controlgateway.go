@@ -1,0 +1,123 @@
+package study
+
+import (
+	"slices"
+	"time"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Gateway is a real gateway of the mesh, with a pod behind it, that changes give
+// routes to. Requests ask for each of them on a schedule: open loop, from when it is
+// due until it is served.
+type Gateway struct {
+	// Every is how far two requests to a route are apart: how exactly it is known
+	// when the route is served.
+	Every time.Duration
+	// Probes is how many of a trial's routes are asked for, the first ones.
+	Probes int
+	// Timeout is when a request without an answer has failed.
+	Timeout time.Duration
+}
+
+func defaultGateway() *Gateway {
+	return &Gateway{Every: 2 * time.Millisecond, Probes: 100, Timeout: time.Second}
+}
+
+// gatewayChanges are the changes that give the real gateway a route.
+var gatewayChanges = []string{ChangeGatewayRoute, ChangeHTTPRoute}
+
+// RoutesGateway says whether changes of a kind give the real gateway routes.
+func RoutesGateway(change string) bool { return has(gatewayChanges, change) }
+
+// GatewayAPI says whether the plan has changes of the Gateway API's objects.
+func (p *Plan) GatewayAPI() bool {
+	return slices.ContainsFunc(p.Cells, func(cell record.Cell) bool { return cell[FactorChange] == ChangeHTTPRoute })
+}
+
+// gatewayValue is the section gateway; a study without it has none.
+type gatewayValue struct{ c *Control }
+
+func (v gatewayValue) section() object {
+	g := v.c.Gateway
+	if g == nil {
+		g = defaultGateway()
+	}
+	return object{name: "gateway", flow: true, fields: []field{
+		{name: "every", doc: "Time between two requests to a route (open loop): the resolution of when it is served.",
+			value: durationValue{to: &g.Every, low: 500 * time.Microsecond, high: time.Second}},
+		{name: "probes", doc: "Of how many routes of a trial requests ask whether they are served, the first ones; 0 for none.", value: intValue{&g.Probes, 0, 1000}},
+		{name: "timeout", doc: "Request timeout.", value: durationValue{to: &g.Timeout, low: 10 * time.Millisecond, high: time.Minute}},
+	}}
+}
+
+func (v gatewayValue) decode(d *decoder, n *node) {
+	v.c.Gateway = defaultGateway()
+	v.section().decode(d, n)
+}
+
+func (v gatewayValue) encode() *node {
+	if v.c.Gateway == nil {
+		return nil
+	}
+	return v.section().encode()
+}
+
+func (v gatewayValue) schema() *jsonschema.Schema { return v.section().schema() }
+
+// checkGateway finds routes without a gateway, and a gateway without routes.
+func (d *decoder) checkGateway(s *Study) {
+	c, levels := s.Control, s.levels(FactorChange)
+	routes := slices.IndexFunc(levels, RoutesGateway)
+	if routes < 0 && c.Gateway != nil {
+		d.fail(d.pos("control", "gateway"), "make the changes "+ChangeGatewayRoute+" or "+ChangeHTTPRoute+", or leave it out", "no change gives the gateway a route")
+		return
+	}
+	if routes < 0 {
+		return
+	}
+	switch {
+	case c.Gateway == nil:
+		d.fail(d.pos("control"), "as gateway: {}", "change %s needs control.gateway, the real gateway that gets the route", levels[routes])
+	case c.Objects > 0 && has(levels, ChangeHTTPRoute):
+		d.fail(d.pos("control", "objects"), "leave it out: each change makes a route of its own", "routes that change again are no more routes: the Gateway's status would be waited for in vain")
+	case has(levels, ChangeHTTPRoute) && slices.ContainsFunc(s.levels(FactorDisruption), func(level string) bool { return level != LevelNone }):
+		d.fail(d.pos("factors", FactorDisruption), "disrupt a study of other changes", "change %s has its routes taken away after the window, where the disruption would be", ChangeHTTPRoute)
+	case c.Gateway.Probes > 0 && c.Objects > 0:
+		d.fail(d.pos("control", "objects"), "leave it out: each change makes a route of its own; or gateway: {probes: 0}", "a route that changes again is served already: nobody could tell when")
+	}
+}
+
+// gatewayFindings are of routes that a real gateway is given.
+func gatewayFindings() []finding.Def {
+	us := func(name, words, doc, section string) finding.Def {
+		return finding.Def{Name: name, Unit: finding.UnitMicroseconds, Words: words, Doc: doc, Section: section}
+	}
+	count := func(name, unit, words, doc, section string) finding.Def {
+		return finding.Def{Name: name, Unit: unit, Words: words, Doc: doc, Section: section}
+	}
+	served := compared(us("route_served", "until a route is served", "From a route's commit until the answer to the first good request through the real gateway: median over changes. Requests leave every control.gateway.every, open loop.", SectionRoutes), SectionLevers)
+	after := compared(us("route_served_after_ack", "from the ACK until a route is served", "How much later that is than the last ACK of the simulated gateways, which hold the same routes: median over changes.", SectionRoutes), SectionLevers)
+	after.Signed = true
+	resolution := us("route_resolution", "how exactly it is known when a route is served", "From the last request before the first good one to that one's answer: median over changes. The gateway began to serve the route within that time.", SectionRoutes)
+	resolution.Context = true
+	return []finding.Def{
+		served,
+		us("route_served_p90", "", "The same at the 90th percentile over changes; it takes 10 of them.", SectionRoutes),
+		us("route_served_max", "", "Of the route that took longest.", SectionRoutes),
+		compared(us("route_acked", "until a route is acknowledged", "From a route's commit until the last of the simulated gateways has acknowledged it: median over the changes that requests ask for.", SectionRoutes), SectionLevers),
+		after, resolution,
+		count("routes_unserved", finding.UnitRoutes, "routes never served", "Routes that were never served to the end, per trial.", SectionRoutes),
+		count("route_errors", finding.UnitRequests, "requests to routes that failed", "Requests to routes that had neither 404 before the first good answer nor 200, per trial.", SectionRoutes),
+		compared(us("attached_all", "until a Gateway's status has all routes", "From the last route's commit until the Gateway's status has all of them in attachedRoutes.", SectionAttached), SectionLevers),
+		us("attached_all_since_first", "until a Gateway's status has all routes, from the first", "The same from the first route's commit.", SectionAttached),
+		compared(us("attached_none", "until a Gateway's status has no route left", "From the answer to the last deletion of a route until attachedRoutes has none of them.", SectionAttached), SectionLevers),
+		us("attached_none_since_first", "until a Gateway's status has no route left, from the first deletion", "The same from when the first deletion left.", SectionAttached),
+		compared(count("gateway_status_writes", finding.UnitWrites, "writes of a Gateway's status", "Writes of the Gateway's status while routes come, per trial, by a watch.", SectionAttached), SectionLevers),
+		count("gateway_status_writes_down", finding.UnitWrites, "writes of a Gateway's status as routes go", "The same while they go.", SectionAttached),
+		compared(count("gateway_status_writes_total", finding.UnitWrites, "writes of a Gateway's status in all", "Both together.", SectionAttached), ""),
+	}
+}

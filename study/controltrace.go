@@ -1,0 +1,68 @@
+package study
+
+import (
+	"strings"
+	"time"
+
+	"github.com/invopop/jsonschema"
+)
+
+// maxTrace bounds recorded changes, in a study and in a file it names.
+const maxTrace = 10_000
+
+// TraceChange is a recorded change.
+type TraceChange struct {
+	At     time.Duration // after the window's begin
+	Change string        // a level of factor change other than trace and mixed
+}
+
+// String writes the change as a line of a trace.
+func (c TraceChange) String() string { return formatDuration(c.At) + " " + c.Change }
+
+func parseTraceChange(s string) (TraceChange, *complaint) {
+	const hint = "when and what, as 1.5s endpoints-scale"
+	fields := strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' })
+	if len(fields) != 2 {
+		return TraceChange{}, complain(hint, "%q is no recorded change", clip(s, 60))
+	}
+	if reNumber.MatchString(fields[0]) { // recorded traces have plain seconds
+		fields[0] += "s"
+	}
+	at, c := parseDuration(fields[0])
+	if c != nil {
+		return TraceChange{}, c
+	}
+	f, _ := FactorByName(FactorChange)
+	if fields[1] == ChangeTrace || fields[1] == ChangeMixed {
+		return TraceChange{}, complain(hint, "%s is no single change", fields[1])
+	}
+	if RoutesGateway(fields[1]) {
+		return TraceChange{}, complain("make it the study's change: "+fields[1], "%s cannot be among recorded changes", fields[1])
+	}
+	if _, c := f.parse(fields[1]); c != nil {
+		return TraceChange{}, c
+	}
+	return TraceChange{At: at, Change: fields[1]}, nil
+}
+
+// traceValue is a recorded change.
+type traceValue struct{ to *TraceChange }
+
+func (v traceValue) decode(d *decoder, n *node) {
+	text, ok := d.text(n)
+	if !ok {
+		return
+	}
+	t, c := parseTraceChange(text)
+	if c != nil {
+		d.complain(n.pos, c)
+		return
+	}
+	*v.to = t
+}
+
+func (v traceValue) encode() *node { return plainNode(v.to.String()) }
+
+func (v traceValue) schema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", Examples: []any{"1.5s endpoints-scale"}}
+}
