@@ -14,6 +14,9 @@ type Served struct {
 	Statuses map[string]int `json:"statuses"`
 	// Relapses are requests that left after the first good one and were not served.
 	Relapses int `json:"relapses,omitempty"`
+	// Failed are requests that were not served, but for those that were told, before the
+	// route was there, that it is not.
+	Failed int `json:"failed,omitempty"`
 }
 
 // Requests is how many were sent.

@@ -5,7 +5,6 @@ package cli_test
 import (
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/labtest"
@@ -39,10 +38,10 @@ func TestGatewayCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	carried := 0
+	carried, valid := 0, false
 	for _, trial := range run.Trials {
 		for _, c := range trial.Validity.Checks {
-			if !c.OK && (strings.Contains(c.Name, "gateway") || strings.Contains(c.Name, "sidecar") || strings.HasSuffix(c.Name, "-present")) {
+			if !c.OK && !slices.Contains(labtest.AboutTheMachine, c.Name) {
 				t.Errorf("trial %s of %v: %s: %s", trial.ID, trial.Cell, c.Name, c.Detail)
 			}
 		}
@@ -50,6 +49,7 @@ func TestGatewayCost(t *testing.T) {
 			continue
 		}
 		carried++
+		valid = valid || trial.Validity.Valid
 		if !slices.Equal(trial.Way.Parts(), []string{record.PartGateway}) {
 			t.Errorf("trial %s went %v", trial.ID, trial.Way)
 		}
@@ -62,5 +62,7 @@ func TestGatewayCost(t *testing.T) {
 	if carried != 2 {
 		t.Fatalf("%d trials through the gateway", carried)
 	}
-	wantFindings(t, run, "cpu_gateway_per_request", "memory_gateway")
+	if valid { // else this machine was too busy for figures
+		wantFindings(t, run, "cpu_gateway_per_request", "memory_gateway")
+	}
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -47,6 +47,9 @@ type Seen struct {
 	Statuses map[string]int `json:"statuses"`
 	// Relapses are requests that left after the first good one and had no good answer.
 	Relapses int `json:"relapses,omitempty"`
+	// Failed are requests without a good answer, but for those that were told, before the
+	// route was served, that there is none.
+	Failed int `json:"failed,omitempty"`
 	// Late is how late a request left at the most, Unsent how many did not leave,
 	// because as many as may be were out.
 	Late   time.Duration `json:"late_ns"`
@@ -61,6 +64,8 @@ const (
 	maxRoutes = 1000
 	// failed stands for the status of a request without an answer.
 	failed = "error"
+	// good is the status of a route that is served, lacking of one that is not there.
+	good, lacking = "200", "404"
 )
 
 // Validate says what is wrong with the spec.
@@ -182,13 +187,19 @@ func (p *Prober) ask(ctx context.Context, r *route, due time.Time) {
 type route struct {
 	Route
 
-	mu             sync.Mutex
-	good, answerNS int64
-	bad            []int64 // when requests left that had no good answer
-	statuses       map[string]int
-	late           time.Duration
-	unsent         int
-	err            string
+	mu               sync.Mutex
+	goodNS, answerNS int64
+	bad              []badly
+	statuses         map[string]int
+	late             time.Duration
+	unsent           int
+	err              string
+}
+
+// badly is a request that had no good answer.
+type badly struct {
+	leftNS  int64
+	lacking bool // the gateway said that it has no such route
 }
 
 // over says that the route has been served for so long.
@@ -212,27 +223,30 @@ func (r *route) answered(due, sent, at time.Time, status, problem string) {
 	r.late = max(r.late, sent.Sub(due))
 	left := sent.UnixNano()
 	switch {
-	case status != strconv.Itoa(http.StatusOK):
-		r.bad = append(r.bad, left)
+	case status != good:
+		r.bad = append(r.bad, badly{left, status == lacking})
 		if problem != "" {
 			r.err = problem
 		}
-	case r.good == 0 || left < r.good:
-		r.good, r.answerNS = left, at.UnixNano()
+	case r.goodNS == 0 || left < r.goodNS:
+		r.goodNS, r.answerNS = left, at.UnixNano()
 	}
 }
 
 func (r *route) seen() Seen {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := Seen{Change: r.Change, GoodNS: r.good, AnsweredNS: r.answerNS, Statuses: map[string]int{}, Late: r.late, Unsent: r.unsent, Error: r.err}
-	for status, n := range r.statuses {
-		s.Statuses[status] = n
+	s := Seen{Change: r.Change, GoodNS: r.goodNS, AnsweredNS: r.answerNS, Statuses: maps.Clone(r.statuses), Late: r.late, Unsent: r.unsent, Error: r.err}
+	for _, b := range r.bad {
+		after := r.goodNS != 0 && b.leftNS > r.goodNS
+		if after {
+			s.Relapses++
+		} else {
+			s.BadNS = max(s.BadNS, b.leftNS)
+		}
+		if after || !b.lacking {
+			s.Failed++
+		}
 	}
-	before := slices.DeleteFunc(slices.Clone(r.bad), func(left int64) bool { return r.good != 0 && left > r.good })
-	if len(before) > 0 {
-		s.BadNS = slices.Max(before)
-	}
-	s.Relapses = len(r.bad) - len(before)
 	return s
 }

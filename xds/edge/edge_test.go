@@ -61,7 +61,7 @@ func TestServed(t *testing.T) {
 		return http.StatusOK
 	})
 	seen := await(t, spec(address, "a.example"), func(s []edge.Seen) bool { return s[0].Statuses["200"] > 3 && s[0].Statuses["404"] == 5 })[0]
-	if seen.BadNS == 0 || seen.GoodNS == 0 || seen.AnsweredNS <= seen.GoodNS || seen.Error != "" {
+	if seen.BadNS == 0 || seen.GoodNS == 0 || seen.AnsweredNS <= seen.GoodNS || seen.Error != "" || seen.Failed != seen.Relapses {
 		t.Errorf("%+v", seen)
 	}
 	if seen.Relapses == 0 && seen.BadNS >= seen.GoodNS {
@@ -96,16 +96,30 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// A route that is served and then is not has relapsed.
+// A route that is served and then is not has relapsed, whatever is said instead; what is
+// said before it is served is a failure unless it is that there is no such route.
 func TestRelapse(t *testing.T) {
 	address := gateway(t, func(_ string, n int64) int {
-		if n == 1 {
+		switch {
+		case n == 1:
 			return http.StatusOK
+		case n%2 == 0:
+			return http.StatusServiceUnavailable
 		}
-		return http.StatusServiceUnavailable
+		return http.StatusNotFound
 	})
-	seen := await(t, spec(address, "a.example"), func(s []edge.Seen) bool { return s[0].Relapses > 2 })[0]
-	if seen.Statuses["200"] != 1 || seen.Statuses["503"] < 3 {
+	seen := await(t, spec(address, "a.example"), func(s []edge.Seen) bool { return s[0].Relapses > 3 })[0]
+	if before := seen.Statuses["404"] + seen.Statuses["503"] - seen.Relapses; seen.Statuses["200"] != 1 || seen.Failed < seen.Relapses || seen.Failed > seen.Relapses+before {
+		t.Errorf("%+v", seen)
+	}
+	never := gateway(t, func(_ string, n int64) int {
+		if n == 3 {
+			return http.StatusServiceUnavailable
+		}
+		return http.StatusNotFound
+	})
+	seen = await(t, spec(never, "a.example"), func(s []edge.Seen) bool { return s[0].Statuses["404"] > 3 && s[0].Statuses["503"] == 1 })[0]
+	if seen.GoodNS != 0 || seen.Relapses != 0 || seen.Failed != 1 {
 		t.Errorf("%+v", seen)
 	}
 }

@@ -35,12 +35,7 @@ func routesOf(events []*record.Event) routesAsked {
 		case len(e.Missed)+len(e.Seen.Proxy) > 0:
 			out.unacked++
 		}
-		out.errors += s.Relapses
-		for status, n := range s.Statuses {
-			if status != "200" && status != "404" {
-				out.errors += n
-			}
-		}
+		out.errors += s.Failed
 		if s.AnsweredUS == nil {
 			out.unserved++
 			continue
@@ -72,6 +67,14 @@ func lastAck(e *record.Event) (at float64, ok bool) {
 	return at, len(e.Missed) == 0 && !math.IsInf(at, -1)
 }
 
+// orNever is [overChanges] of routes of which none need have got so far: that took forever.
+func orNever(at []float64, lacking int, q float64) float64 {
+	if len(at) == 0 && lacking > 0 {
+		return math.Inf(1)
+	}
+	return overChanges(at, lacking, q)
+}
+
 // gatewayMeasures are of routes that a real gateway is given.
 func gatewayMeasures() []analysis.Measure {
 	routes := func(name string, of func(r routesAsked) float64) analysis.Measure {
@@ -84,19 +87,14 @@ func gatewayMeasures() []analysis.Measure {
 		})
 	}
 	served := func(q float64) func(r routesAsked) float64 {
-		return func(r routesAsked) float64 {
-			if len(r.served) == 0 {
-				return math.Inf(1)
-			}
-			return overChanges(r.served, r.unserved, q)
-		}
+		return func(r routesAsked) float64 { return orNever(r.served, r.unserved, q) }
 	}
 	const never = "more routes than this percentile leaves beyond it were never served"
 	out := []analysis.Measure{
 		routes("route_served", served(0.5)).Reaching("half of the routes were never served"),
 		routes("route_served_p90", served(0.9)).Reaching(never),
 		routes("route_served_max", served(1)).Reaching("a route was never served"),
-		routes("route_acked", func(r routesAsked) float64 { return overChanges(r.acked, r.unacked, 0.5) }).Reaching("half of the routes were never acknowledged by all gateways"),
+		routes("route_acked", func(r routesAsked) float64 { return orNever(r.acked, r.unacked, 0.5) }).Reaching("half of the routes were never acknowledged by all gateways"),
 		routes("route_served_after_ack", func(r routesAsked) float64 { return medianOrNaN(r.after) }),
 		routes("route_resolution", func(r routesAsked) float64 { return medianOrNaN(r.resolution) }),
 		routes("routes_unserved", func(r routesAsked) float64 { return float64(r.unserved) }),

@@ -76,9 +76,9 @@ func TestRouteFindingsOfLost(t *testing.T) {
 	f := routesRun(t, func(trial *record.Trial, events []record.Event) {
 		for i := range events[:3] {
 			events[i].Served.GoodUS, events[i].Served.AnsweredUS = nil, nil
-			events[i].Served.Statuses = map[string]int{"404": 90, "503": 2, "error": 1}
+			events[i].Served.Statuses, events[i].Served.Failed = map[string]int{"404": 90, "503": 2, "error": 1}, 3
 		}
-		events[3].Served.Relapses = 4
+		events[3].Served.Relapses, events[3].Served.Failed = 4, 4
 		trial.Control.Attached.AllUS = nil
 	})
 	if x := found(f, "route_served"); x.Verdict == record.VerdictMeasured || x.Reason != record.ReasonNotReached {
@@ -90,8 +90,28 @@ func TestRouteFindingsOfLost(t *testing.T) {
 	if x := found(f, "route_errors"); x.Estimate != 13 {
 		t.Errorf("%+v", x)
 	}
+	if x := found(f, "route_acked"); x.Verdict != record.VerdictMeasured {
+		t.Errorf("they were acknowledged: %+v", x)
+	}
 	if x := found(f, "attached_all"); x.Verdict == record.VerdictMeasured || x.Reason != record.ReasonNotReached {
 		t.Errorf("%+v", x)
+	}
+}
+
+// Where none was served, or acknowledged, that took forever too.
+func TestRouteFindingsOfNone(t *testing.T) {
+	f := routesRun(t, func(_ *record.Trial, events []record.Event) {
+		for i := range events {
+			events[i].Served.GoodUS, events[i].Served.AnsweredUS = nil, nil
+			for j := range events[i].Seen.AckedUS {
+				events[i].Seen.AckedUS[j] = record.Never
+			}
+		}
+	})
+	for _, name := range []string{"route_served", "route_served_max", "route_acked"} {
+		if x := found(f, name); x.Verdict == record.VerdictMeasured || x.Reason != record.ReasonNotReached {
+			t.Errorf("%s: %+v", name, x)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ func attachedTable(f record.Findings) report.Table {
 	return t
 }
 
-// maxRouteAnswers is how many cells have a sentence each; the tables have all.
+// maxRouteAnswers is from how many sentences on no cell adds more; the tables have all.
 const maxRouteAnswers = 4
 
 // routeAnswers say when routes are served.
@@ -43,12 +43,12 @@ func routeAnswers(f record.Findings) []string {
 	in := measuredIn(f)
 	var out []string
 	for _, c := range f.Cells {
+		if len(out) >= maxRouteAnswers {
+			break
+		}
 		where := ""
 		if len(f.Cells) > 1 {
 			where = "with " + c.Label + ", "
-		}
-		if len(out) == maxRouteAnswers {
-			break
 		}
 		if served, ok := in(c.Cell, "route_served"); ok {
 			s := report.ScaleOf(served)

@@ -135,7 +135,7 @@ func (t *controlTrial) endWindow(ctx context.Context, start time.Time) (err erro
 		return err
 	}
 	t.out.Window = window
-	return nil
+	return t.awaitAttached(ctx)
 }
 
 // closeWindow reads the counters at the window's end.

@@ -125,7 +125,7 @@ type Audience struct {
 	Proxies   []Proxy `json:"proxies"`
 	Simulated int     `json:"simulated"`
 	// Unwatched is how many more of the study's own are connected at the most:
-	// those of its traffic.
+	// those of its traffic, and its real gateway.
 	Unwatched int `json:"unwatched,omitempty"`
 	// Scopes are those of the changes.
 	Scopes []churn.Scope `json:"scopes"`

@@ -79,7 +79,7 @@ func (r *ruling) served(e *record.Event, s edge.Seen) *record.Served {
 		us := (r.here(ns) - e.CommittedNS) / 1000
 		return &us
 	}
-	return &record.Served{GoodUS: since(s.GoodNS), AnsweredUS: since(s.AnsweredNS), BadUS: since(s.BadNS), Statuses: maps.Clone(s.Statuses), Relapses: s.Relapses}
+	return &record.Served{GoodUS: since(s.GoodNS), AnsweredUS: since(s.AnsweredNS), BadUS: since(s.BadNS), Statuses: maps.Clone(s.Statuses), Relapses: s.Relapses, Failed: s.Failed}
 }
 
 // attached says when the status of a Gateway had all routes, and none any more.

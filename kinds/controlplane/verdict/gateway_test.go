@@ -29,7 +29,7 @@ func edgeRuling(s edge.Seen) *ruling {
 
 func TestServed(t *testing.T) {
 	after := func(ms int64) int64 { return edgeCommit + ms*int64(time.Millisecond) }
-	well := edge.Seen{BadNS: after(118), GoodNS: after(120), AnsweredNS: after(121), Statuses: map[string]int{"404": 90, "200": 20}, Late: time.Millisecond}
+	well := edge.Seen{BadNS: after(118), GoodNS: after(120), AnsweredNS: after(121), Statuses: map[string]int{"404": 90, "200": 20, "503": 2}, Failed: 2, Late: time.Millisecond}
 	for name, tt := range map[string]struct {
 		edit     func(s *edge.Seen)
 		ok       bool
@@ -58,7 +58,7 @@ func TestServed(t *testing.T) {
 	r := edgeRuling(well)
 	r.gateway()
 	served := r.events[0].Served
-	if served == nil || *served.GoodUS != 120_000 || *served.AnsweredUS != 121_000 || *served.BadUS != 118_000 || served.Requests() != 110 {
+	if served == nil || *served.GoodUS != 120_000 || *served.AnsweredUS != 121_000 || *served.BadUS != 118_000 || served.Requests() != 112 || served.Failed != 2 {
 		t.Errorf("%+v", served)
 	}
 	if g := r.trial.Control.Gateway; g == nil || g.EveryUS != 2000 || g.Routes != 1 || g.LateUS != 1000 {

@@ -54,7 +54,7 @@ func TestOthersProxies(t *testing.T) {
 			t.Errorf("%v connected: %v", connected, r.Validity().Warnings)
 		}
 		r.pushes()
-		if c := checks(r)["pushes"]; !c.OK && want > 0 {
+		if c := checks(r)["pushes"]; !c.OK { // which the one of ours that nobody watches got too
 			t.Errorf("%v connected: %+v", connected, c)
 		}
 	}

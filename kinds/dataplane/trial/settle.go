@@ -44,7 +44,7 @@ func (d *deployed) settle(ctx context.Context) error {
 				}
 				stats, err := pod.Proxy.Stats(ctx, configured.ReceivedStats())
 				if err != nil {
-					return 0, fmt.Errorf("statistics of the sidecar of pod %s: %w", pod.Name, err)
+					return 0, fmt.Errorf("statistics of the proxy of pod %s: %w", pod.Name, err)
 				}
 				for _, n := range stats.Counters {
 					sum += n
