@@ -30,7 +30,7 @@ func (s Served) Requests() int {
 
 // Gateway is how requests through a real gateway were sent in a window.
 type Gateway struct {
-	EveryUS int64 `json:"every_us"` // between two requests to a route
+	EveryUS int64 `json:"every_us"` // between two requests to a route that is new
 	Routes  int   `json:"routes"`   // that were asked for
 	// LateUS is how late requests left at the most, Unsent how many did not leave
 	// because too many were out.

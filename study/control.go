@@ -293,6 +293,8 @@ func (d *decoder) checkPopulation(p *Plan) {
 			d.fail(d.pos("control", "scope_namespace"), fmt.Sprintf("from %s-1 to %s-%d is possible", p.Study.Control.Namespace, p.Study.Control.Namespace, l.Namespaces),
 				"no proxy of cell %s is in namespace %s", p.Label(cell), p.Study.Control.ScopeNamespace)
 			return
+		case !d.checkRoutes(p, cell, l):
+			return
 		case p.Study.ChangeTime(cell) < 0:
 			d.fail(d.pos("control"), "let the rate end above 0, or ask for fewer changes", "cell %s never comes to %d changes: its rate falls to 0 before", p.Label(cell), p.Study.ChangesIn(cell))
 			return

@@ -14,8 +14,8 @@ import (
 // routes to. Requests ask for each of them on a schedule: open loop, from when it is
 // due until it is served.
 type Gateway struct {
-	// Every is how far two requests to a route are apart: how exactly it is known
-	// when the route is served.
+	// Every is how far two requests to a route are apart, later a hundredth of the time
+	// for which it has been asked for: how exactly it is known when the route is served.
 	Every time.Duration
 	// Probes is how many of a trial's routes are asked for, the first ones.
 	Probes int
@@ -47,7 +47,7 @@ func (v gatewayValue) section() object {
 		g = defaultGateway()
 	}
 	return object{name: "gateway", flow: true, fields: []field{
-		{name: "every", doc: "Time between two requests to a route (open loop): the resolution of when it is served.",
+		{name: "every", doc: "Time between two requests to a route (open loop), or a hundredth of the time since the first one if that is more: the resolution of when it is served.",
 			value: durationValue{to: &g.Every, low: 500 * time.Microsecond, high: time.Second}},
 		{name: "probes", doc: "Of how many routes of a trial requests ask whether they are served, the first ones; 0 for none.", value: intValue{&g.Probes, 0, 1000}},
 		{name: "timeout", doc: "Request timeout.", value: durationValue{to: &g.Timeout, low: 10 * time.Millisecond, high: time.Minute}},
@@ -91,6 +91,46 @@ func (d *decoder) checkGateway(s *Study) {
 	}
 }
 
+const (
+	// mostProbes is how many requests may ask for routes per second: istiod is measured
+	// beside them.
+	mostProbes = 2000
+	// probedTime is how long a route is usually asked for, most of which istiod debounces.
+	probedTime = 300 * time.Millisecond
+)
+
+// checkRoutes finds a cell whose real gateway has no simulated one beside it, or whose
+// routes are asked for by too many requests.
+func (d *decoder) checkRoutes(p *Plan, cell record.Cell, l ControlLevels) bool {
+	g := p.Study.Control.Gateway
+	if g == nil {
+		return true
+	}
+	if l.Gateways == 0 {
+		d.fail(d.pos("control", "gateway"), "as settings: {gateways: 1}", "cell %s has no simulated gateway, whose ACK stands beside what the real one serves", p.Label(cell))
+		return false
+	}
+	if !RoutesGateway(l.Change) {
+		return true
+	}
+	together := l.ChangeRate.Highest() * probedTime.Seconds() // routes that are asked for at the same time
+	if kind, burst := l.Arrival(); kind == ArrivalBurst {
+		if burst == 0 {
+			burst = p.Study.ChangesIn(cell)
+		}
+		together = max(together, float64(burst))
+	}
+	together = min(together, float64(g.Probes))
+	rate := together / g.Every.Seconds()
+	if rate <= mostProbes {
+		return true
+	}
+	every := time.Duration(together/mostProbes*float64(time.Second)).Round(time.Millisecond) + time.Millisecond
+	d.fail(d.pos("control", "gateway", "every"), "as every: "+formatDuration(every)+", or probes: 0",
+		"in cell %s some %.0f requests per second would ask for routes: with more than %d they are the load", p.Label(cell), rate, mostProbes)
+	return false
+}
+
 // gatewayFindings are of routes that a real gateway is given.
 func gatewayFindings() []finding.Def {
 	us := func(name, words, doc, section string) finding.Def {
@@ -99,7 +139,7 @@ func gatewayFindings() []finding.Def {
 	count := func(name, unit, words, doc, section string) finding.Def {
 		return finding.Def{Name: name, Unit: unit, Words: words, Doc: doc, Section: section}
 	}
-	served := compared(us("route_served", "until a route is served", "From a route's commit until the answer to the first good request through the real gateway: median over changes. Requests leave every control.gateway.every, open loop.", SectionRoutes), SectionLevers)
+	served := compared(us("route_served", "until a route is served", "From a route's commit until the answer to the first good request through the real gateway: median over changes. Requests leave on a schedule, open loop.", SectionRoutes), SectionLevers)
 	after := compared(us("route_served_after_ack", "from the ACK until a route is served", "How much later that is than the last ACK of the simulated gateways, which hold the same routes: median over changes.", SectionRoutes), SectionLevers)
 	after.Signed = true
 	resolution := us("route_resolution", "how exactly it is known when a route is served", "From the last request before the first good one to that one's answer: median over changes. The gateway began to serve the route within that time.", SectionRoutes)

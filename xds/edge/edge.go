@@ -17,7 +17,9 @@ import (
 
 // Spec says what is asked for, and when.
 type Spec struct {
-	Address string        `json:"address"` // of the gateway, host:port
+	Address string `json:"address"` // of the gateway, host:port
+	// Every is how far apart two requests to a route are, until that is less than a
+	// hundredth of the time for which it has been asked for, which they are then.
 	Every   time.Duration `json:"every_ns"`
 	Timeout time.Duration `json:"timeout_ns"`
 	// After is how long a route is asked for after its first good answer.
@@ -39,7 +41,8 @@ type Seen struct {
 	Change int `json:"change"`
 	// GoodNS is when the first request left that had a good answer, AnsweredNS when
 	// that had come; 0: there was none. BadNS is when the last one left before it that
-	// had none; 0 if there was none.
+	// had none; 0 if there was none. A request leaves when it is its turn: what a new
+	// connection for it takes is part of its answer's time.
 	GoodNS     int64 `json:"good_unix_ns,omitempty"`
 	AnsweredNS int64 `json:"answered_unix_ns,omitempty"`
 	BadNS      int64 `json:"bad_unix_ns,omitempty"`
@@ -62,6 +65,9 @@ const (
 	maxOut = 64
 	// maxRoutes bounds a spec.
 	maxRoutes = 1000
+	// apart is the share of the time that a route has been asked for by which requests are
+	// apart at the least: those to routes that are never served would be a load.
+	apart = 100
 	// failed stands for the status of a request without an answer.
 	failed = "error"
 	// good is the status of a route that is served, lacking of one that is not there.
@@ -144,7 +150,7 @@ func (p *Prober) follow(ctx context.Context, r *route) {
 	if now := time.Now(); from.Before(now) { // what is past was not missed
 		from = now
 	}
-	for at := from; ; at = at.Add(p.spec.Every) {
+	for at := from; ; at = at.Add(max(p.spec.Every, at.Sub(from)/apart)) {
 		if p.timer.Until(ctx, at) != nil || r.over(p.spec.After) {
 			return
 		}

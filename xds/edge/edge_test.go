@@ -81,6 +81,17 @@ func TestFromLongAgo(t *testing.T) {
 	}
 }
 
+// The longer a route is not served, the less often it is asked for.
+func TestPatience(t *testing.T) {
+	s := spec(gateway(t, func(string, int64) int { return http.StatusNotFound }), "a.example")
+	s.Every = time.Millisecond
+	began := time.Now()
+	seen := await(t, s, func(seen []edge.Seen) bool { return time.Since(began) > time.Second && seen[0].Statuses["404"] > 0 })[0]
+	if most := int(time.Since(began)/s.Every) / 2; seen.Statuses["404"]+seen.Unsent > most {
+		t.Errorf("%d requests, of which %d did not leave: more than %d", seen.Statuses["404"]+seen.Unsent, seen.Unsent, most)
+	}
+}
+
 // What is asked for ends some time after the first good answer.
 func TestEnds(t *testing.T) {
 	s := spec(gateway(t, func(string, int64) int { return http.StatusOK }), "a.example")

@@ -24,7 +24,7 @@ func (controlKind) Changes(ctx context.Context, o *runner.Options, plan *study.P
 		return nil, err
 	}
 	out = append(out, planIstiod(plan))
-	return append(out, populationPlan(largest)...), nil
+	return slices.Concat(out, populationPlan(largest), gatewayPlan(plan)), nil
 }
 
 // planIstiod says when istiod's pods end, or become more: before trials, which is the

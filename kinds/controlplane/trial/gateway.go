@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -45,25 +47,34 @@ type gateway struct {
 }
 
 // edgeOf is a study's real gateway as changes know it; nil for none. It is where the
-// simulated gateways are, if there are any: istiod takes the Services of a Gateway of the
-// Gateway API from that one's own namespace alone (pilot/pkg/model/push_context.go).
-func edgeOf(c *study.Control, l study.ControlLevels) *churn.Edge {
+// simulated gateways are: istiod takes the Services of a Gateway of the Gateway API from
+// that one's own namespace alone (pilot/pkg/model/push_context.go).
+func edgeOf(c *study.Control) *churn.Edge {
 	if c.Gateway == nil {
 		return nil
 	}
-	namespace := namespaceName(c, c.ScopeNamespace)
-	if l.Gateways > 0 {
-		namespace = population.GatewayNamespace
-	}
 	return &churn.Edge{
-		Service: population.Service{Namespace: namespace, Name: roleGateway, Endpoints: 1},
-		Backend: population.Service{Namespace: namespace, Name: roleBackend, Endpoints: 1},
+		Service: population.Service{Namespace: population.GatewayNamespace, Name: roleGateway, Endpoints: 1},
+		Backend: population.Service{Namespace: population.GatewayNamespace, Name: roleBackend, Endpoints: 1},
 	}
 }
 
+// gatewayPlan says what a study's real gateway is to others.
+func gatewayPlan(plan *study.Plan) []journal.Planned {
+	edge := edgeOf(plan.Study.Control)
+	if edge == nil {
+		return nil
+	}
+	note := "a real ingress gateway and a pod behind it: it takes up all Gateways that select istio=" + population.GatewaySelector + ", whoever's they are"
+	if slices.ContainsFunc(plan.Cells, func(cell record.Cell) bool { return cell[study.FactorChange] == study.ChangeGatewayRoute }) {
+		note += "; others' ingress gateways take up the routes of its trials"
+	}
+	return []journal.Planned{{Object: fmt.Sprintf("Deployments and Services %s and %s in namespace %s", roleGateway, roleBackend, edge.Service.Namespace), Done: journal.Made, Note: note}}
+}
+
 // ensureGateway makes the real gateway and the pod behind it, and finds them.
-func (c *controlPlane) ensureGateway(ctx context.Context, l study.ControlLevels) error {
-	edge := edgeOf(c.study.Control, l)
+func (c *controlPlane) ensureGateway(ctx context.Context) error {
+	edge := edgeOf(c.study.Control)
 	if edge == nil {
 		return nil
 	}

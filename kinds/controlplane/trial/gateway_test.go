@@ -13,23 +13,18 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// The real gateway is where the simulated ones are, which are told of the routes of its
-// Gateway only there; without any it is where Sidecars of the scope are for.
-func TestEdgeOf(t *testing.T) {
-	for sets, want := range map[string]string{"gateways=2": population.GatewayNamespace, "gateways=0 proxies=3": population.Namespace(1)} {
-		plan := studytest.Plan(t, controlText, append(strings.Fields(sets), "change=httproute", "control.gateway.probes=3")...)
-		l, err := study.ControlOf(plan.Cells[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		edge := edgeOf(plan.Study.Control, l)
-		if edge == nil || edge.Service.Namespace != want || edge.Backend.Namespace != want || edge.Service.Name == edge.Backend.Name {
-			t.Errorf("%s: %+v, want namespace %s", sets, edge, want)
+// Others are told of a study's real gateway before it is made: what it takes up of theirs,
+// and theirs of its routes.
+func TestGatewayPlan(t *testing.T) {
+	for change, theirs := range map[string]bool{study.ChangeGatewayRoute: true, study.ChangeHTTPRoute: false} {
+		planned := gatewayPlan(studytest.Plan(t, controlText, "change="+change, "control.gateway.probes=3"))
+		if len(planned) != 1 || !strings.Contains(planned[0].Object, "edge-gateway and edge-backend in namespace "+population.GatewayNamespace) ||
+			!strings.Contains(planned[0].Note, "takes up all Gateways") || strings.Contains(planned[0].Note, "others' ingress gateways") != theirs {
+			t.Errorf("%s: %+v", change, planned)
 		}
 	}
-	s, _, l := controlCell(t)
-	if edge := edgeOf(s.Control, l); edge != nil {
-		t.Errorf("a study without a gateway has %+v", edge)
+	if planned := gatewayPlan(studytest.Plan(t, controlText)); planned != nil {
+		t.Errorf("without a gateway: %+v", planned)
 	}
 }
 
