@@ -33,33 +33,47 @@ func (v valueColumn) single(c record.CellSummary) (float64, bool) {
 	return value, !math.IsNaN(value) && !math.IsInf(value, 0)
 }
 
+// figure is what the column shows of a cell in its unit; false where it has words.
+func (v valueColumn) figure(x record.Finding, c record.CellSummary) (float64, bool) {
+	switch {
+	case x.Verdict != record.VerdictInvalid:
+		return x.Estimate, true
+	case x.Reason == record.ReasonNotReached:
+		return 0, false
+	}
+	return v.single(c)
+}
+
 // valueTable has a row a cell and a column a finding, each column in one
-// unit, which its head names. Columns that no cell has are left out; so are
-// all rows if none is left.
+// unit, which its head names if there is a figure in it. Columns that no cell
+// has are left out; so are all rows if none is left.
 func valueTable(f record.Findings, title string, columns []valueColumn) report.Table {
 	t := report.Table{Title: title, Columns: report.FactorColumns(f)}
 	plain := report.OwnValues(f)
 	var shown []valueColumn
 	var scales []report.Scale
 	for _, c := range columns {
-		largest, unit := math.Inf(-1), ""
+		largest, unit, empty := 0.0, "", true
 		for _, cell := range f.Cells {
-			if x, ok := plain[c.name+"\x00"+cell.Cell.Key()]; ok {
-				unit = x.Unit
-				largest = math.Max(largest, math.Abs(x.Estimate))
-				if v, ok := c.single(cell); ok && x.Verdict == record.VerdictInvalid {
-					largest = math.Max(largest, math.Abs(v))
-				}
+			x, ok := plain[c.name+"\x00"+cell.Cell.Key()]
+			if !ok {
+				continue
+			}
+			unit = x.Unit
+			if v, ok := c.figure(x, cell); ok {
+				largest, empty = math.Max(largest, math.Abs(v)), false
 			}
 		}
 		if unit == "" {
 			continue
 		}
 		s := report.ScaleFor(unit, largest)
-		head := c.head
-		if named := strings.TrimSuffix(s.Unit, " per change"); named != "" && named != unit {
+		head, named := c.head, strings.TrimSuffix(s.Unit, " per change")
+		switch {
+		case empty:
+		case named != "" && named != unit:
 			head += ", " + named
-		} else if unit == "cores" {
+		case unit == "cores":
 			head += ", cores"
 		}
 		shown, scales = append(shown, c), append(scales, s)

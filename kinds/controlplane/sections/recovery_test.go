@@ -1,6 +1,7 @@
 package sections
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,5 +46,26 @@ func TestRecoveryOfOneBlock(t *testing.T) {
 	says(t, rendered(t, tables[0]), "first, ms", "p50, s", "not valid")
 	if at := recoveredAt(0.5)(f.Cells[0].Control); at != float64(f.Cells[0].Control.Recovery.RecoveredUS[199]) {
 		t.Errorf("the median came back at %v", at)
+	}
+}
+
+// A column names the unit of its figures. One that has none names none, where its
+// figures would have been in seconds.
+func TestUnitOfAColumnWithoutFigures(t *testing.T) {
+	f := reporttest.Storm(t)
+	for i, x := range f.Findings {
+		if x.Name == "recovery_last" {
+			f.Findings[i] = record.Finding{Name: x.Name, Probe: x.Probe, Cell: x.Cell, Unit: x.Unit, Verdict: record.VerdictInvalid, Reason: record.ReasonNotReached}
+		}
+	}
+	for _, c := range f.Cells {
+		c.Control.Recovery.RecoveredUS = c.Control.Recovery.RecoveredUS[:200]
+	}
+	var heads []string
+	for _, c := range recoveryTables(f)[0].Columns {
+		heads = append(heads, c.Head)
+	}
+	if !slices.Contains(heads, "p99, s") || !slices.Contains(heads, "last") {
+		t.Errorf("the columns are %q", heads)
 	}
 }
