@@ -1,10 +1,6 @@
 package load
 
-import (
-	"sync"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
-)
+import "sync"
 
 // edges samples the process's CPU time at the edges of intervals.
 type edges struct {
@@ -164,34 +160,25 @@ func (t *tally) add(u *tally) {
 	t.bytesSent += u.bytesSent
 	t.bytesRead += u.bytesRead
 	t.connects += u.connects
-	t.intended.Merge(u.intended)
-	t.send.Merge(u.send)
-	t.lag.Merge(u.lag)
-	t.wait.Merge(u.wait)
+	t.intended.merge(&u.intended)
+	t.send.merge(&u.send)
+	t.lag.merge(&u.lag)
+	t.wait.merge(&u.wait)
 	t.gaps.Merge(&u.gaps)
 	t.serial.Merge(&u.serial)
 }
 
-func pack(h *hdrhistogram.Histogram) *hdrhistogram.PackedHistogram {
-	p := newPacked()
-	if h.TotalCount() > 0 {
-		p.MergeFrom(h)
-		p.Compact()
-	}
-	return p
-}
-
 func (c *collector) pack(t *tally) (Interval, Summary) {
-	send := t.send
+	send := &t.send
 	if c.closed {
-		send = t.intended
+		send = &t.intended
 	}
 	iv := Interval{
 		Index: t.index, StartNS: int64(t.index) * c.interval, DurationNS: c.interval,
 		Account: Account{
 			Scheduled: t.scheduled, Completed: t.completed, Unfinished: t.unfinished, Failed: map[string]int64{},
 		},
-		Intended: pack(t.intended), Send: pack(send), Lag: pack(t.lag), Wait: pack(t.wait),
+		Intended: t.intended.pack(), Send: send.pack(), Lag: t.lag.pack(), Wait: t.wait.pack(),
 		Clamped: t.clamped, MaxInFlight: t.maxInFlight,
 		BytesSent: t.bytesSent, BytesRead: t.bytesRead, Connects: t.connects,
 		CPU: c.edges.between(t.index), Gaps: t.gaps, Serial: t.serial,
@@ -204,8 +191,8 @@ func (c *collector) pack(t *tally) (Interval, Summary) {
 	return iv, Summary{
 		Index: iv.Index, StartNS: iv.StartNS, DurationNS: iv.DurationNS,
 		Scheduled: iv.Scheduled, Completed: iv.Completed, Failed: iv.FailedTotal(), Unfinished: iv.Unfinished,
-		P50NS: quantile(t.intended, 50), P99NS: quantile(t.intended, 99),
-		SendP50NS: quantile(send, 50), LagP99NS: quantile(t.lag, 99),
+		P50NS: quantile(iv.Intended, 50), P99NS: quantile(iv.Intended, 99),
+		SendP50NS: quantile(iv.Send, 50), LagP99NS: quantile(iv.Lag, 99),
 		CPUUserS: iv.CPU.User, CPUSystemS: iv.CPU.System,
 	}
 }

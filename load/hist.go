@@ -2,6 +2,7 @@ package load
 
 import (
 	"math"
+	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/meshtrial/meshtrial/record"
@@ -25,9 +26,73 @@ func newPacked() *hdrhistogram.PackedHistogram {
 	return hdrhistogram.NewPacked(histLowest, histHighest, histDigits)
 }
 
+// durations are values in nanoseconds of one interval. The first of them are kept
+// as they are and put into buckets at the interval's end: a histogram of these
+// bounds fills 220 KB, and to read and clear four of them takes longer than all
+// that a slow generator sends in an interval, which then finds its caches empty.
+type durations struct {
+	few  []int64
+	many *hdrhistogram.Histogram // those beyond the capacity of few
+}
+
+// fewDurations is how many are kept as they are.
+const fewDurations = 1024
+
+func newDurations() durations {
+	return durations{few: make([]int64, 0, fewDurations), many: NewHistogram()}
+}
+
+// add adds a value within the bounds.
+func (d *durations) add(ns int64) {
+	if len(d.few) < cap(d.few) {
+		d.few = append(d.few, ns)
+		return
+	}
+	_ = d.many.RecordValue(ns) // in range, so it cannot fail
+}
+
+// merge adds all values of another.
+func (d *durations) merge(e *durations) {
+	for _, ns := range e.few {
+		d.add(ns)
+	}
+	if e.many.TotalCount() > 0 {
+		d.many.Merge(e.many)
+	}
+}
+
+// pack returns a histogram of all.
+func (d *durations) pack() *hdrhistogram.PackedHistogram {
+	p := newPacked()
+	if d.many.TotalCount() == 0 {
+		slices.Sort(d.few) // each then falls into the last bucket or a new one behind it
+		for _, ns := range d.few {
+			_ = p.RecordValue(ns)
+		}
+	} else {
+		for _, ns := range d.few {
+			_ = d.many.RecordValue(ns)
+		}
+		d.few = d.few[:0]
+		p.MergeFrom(d.many)
+	}
+	p.Compact()
+	return p
+}
+
+func (d *durations) reset() {
+	d.few = d.few[:0]
+	if d.many.TotalCount() > 0 {
+		d.many.Reset()
+	}
+}
+
 // quantile returns the value in nanoseconds at percentile p (0..100): the
 // middle of the histogram's bucket, which is off by at most 0.05%.
-func quantile(h *hdrhistogram.Histogram, p float64) float64 {
+func quantile(h interface {
+	TotalCount() int64
+	ValueAtPercentile(float64) int64
+}, p float64) float64 {
 	if h.TotalCount() == 0 {
 		return 0
 	}

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/meshtrial/meshtrial/load/arrival"
 	"github.com/meshtrial/meshtrial/stat"
 )
@@ -58,34 +57,31 @@ type tally struct {
 	bytesRead   int64
 	connects    int64
 
-	intended, send, lag, wait *hdrhistogram.Histogram
+	intended, send, lag, wait durations
 
 	gaps   arrival.Gaps
 	serial stat.Serial
 }
 
 func newTally() *tally {
-	return &tally{intended: NewHistogram(), send: NewHistogram(), lag: NewHistogram(), wait: NewHistogram()}
+	return &tally{intended: newDurations(), send: newDurations(), lag: newDurations(), wait: newDurations()}
 }
 
 func (t *tally) reset() {
-	i, s, l, w := t.intended, t.send, t.lag, t.wait
-	for _, h := range []*hdrhistogram.Histogram{i, s, l, w} {
-		if h.TotalCount() > 0 {
-			h.Reset()
-		}
+	for _, d := range []*durations{&t.intended, &t.send, &t.lag, &t.wait} {
+		d.reset()
 	}
-	*t = tally{intended: i, send: s, lag: l, wait: w}
+	*t = tally{intended: t.intended, send: t.send, lag: t.lag, wait: t.wait}
 }
 
-// record adds ns to h; values above the range are recorded as its end and
+// record adds ns to d; values above the range are recorded as its end and
 // counted.
-func (t *tally) record(h *hdrhistogram.Histogram, ns int64) {
+func (t *tally) record(d *durations, ns int64) {
 	if ns > histHighest {
 		t.clamped++
 		ns = histHighest
 	}
-	_ = h.RecordValue(max(ns, 0)) // in range, so it cannot fail
+	d.add(max(ns, 0))
 }
 
 // request is one scheduled request on its way.
@@ -166,8 +162,8 @@ func (r *recorder) sent(req *request, free, now int64) {
 	r.done.sent.Add(1)
 	if !r.closed {
 		t := req.tally
-		t.record(t.lag, now-max(req.intended, free))
-		t.record(t.wait, free-req.intended)
+		t.record(&t.lag, now-max(req.intended, free))
+		t.record(&t.wait, free-req.intended)
 		if r.order != nil {
 			r.order.acted(req, now-max(0, free-req.intended))
 		}
@@ -181,9 +177,9 @@ func (r *recorder) complete(req *request, now int64, status int) {
 	t := req.tally
 	t.completed++
 	t.outstanding--
-	t.record(t.intended, now-req.intended)
+	t.record(&t.intended, now-req.intended)
 	if !r.closed {
-		t.record(t.send, now-req.sent)
+		t.record(&t.send, now-req.sent)
 		if r.order != nil {
 			r.order.took(req, now-req.intended)
 		}

@@ -1,7 +1,9 @@
 package load
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -82,8 +84,8 @@ func TestRecorder(t *testing.T) {
 				t.Fatalf("interval %d does not balance", i)
 			}
 			slices.Sort(latency[i])
-			if n := len(latency[i]); n > 0 && (got.intended.TotalCount() != int64(n) || got.intended.Max() != latency[i][n-1]) {
-				t.Fatalf("interval %d: %d latencies up to %d, want %v", i, got.intended.TotalCount(), got.intended.Max(), latency[i])
+			if h, n := got.intended.pack(), len(latency[i]); n > 0 && (h.TotalCount() != int64(n) || h.Max() != latency[i][n-1]) {
+				t.Fatalf("interval %d: %d latencies up to %d, want %v", i, h.TotalCount(), h.Max(), latency[i])
 			}
 		}
 	})
@@ -99,28 +101,92 @@ func TestHistogramError(t *testing.T) {
 		for i := range values {
 			magnitude := rapid.Float64Range(0, math.Log(histHighest)).Draw(t, "log")
 			values[i] = min(int64(math.Exp(magnitude)), histHighest)
-			tl.record(tl.intended, values[i])
+			tl.record(&tl.intended, values[i])
 		}
 		slices.Sort(values)
 		for _, p := range []float64{1, 50, 90, 99, 99.9, 100} {
 			// HdrHistogram rounds the rank to the nearest.
 			rank := min(max(1, int(p/100*float64(n)+0.5)), n)
 			exact := float64(values[rank-1])
-			if got := quantile(tl.intended, p); math.Abs(got-exact) > 0.001*exact {
+			if got := quantile(tl.intended.pack(), p); math.Abs(got-exact) > 0.001*exact {
 				t.Fatalf("p%v: %v, exact %v", p, got, exact)
 			}
 		}
 	})
 }
 
+// However many values an interval has, and whichever shard brought them, its
+// histogram has each of them once, as often as it is asked for; another
+// interval's begins without them.
+func TestDurations(t *testing.T) {
+	tallies := []*tally{newTally(), newTally()}
+	rapid.Check(t, func(t *rapid.T) {
+		want := newPacked()
+		for round := range 2 {
+			want.Reset()
+			for _, tl := range tallies {
+				tl.reset()
+				step := rapid.Int64Range(1, histHighest/(3*fewDurations)).Draw(t, "step")
+				for i := range rapid.Int64Range(0, 3*fewDurations).Draw(t, "values") {
+					ns := i * step * 7919 % histHighest
+					tl.record(&tl.intended, ns)
+					_ = want.RecordValue(ns)
+				}
+			}
+			tallies[0].add(tallies[1])
+			for range 2 {
+				if got := tallies[0].intended.pack(); !slices.Equal(buckets(got), buckets(want)) {
+					t.Fatalf("round %d: %d values up to %d, want %d up to %d", round, got.TotalCount(), got.Max(), want.TotalCount(), want.Max())
+				}
+			}
+		}
+	})
+}
+
+// buckets are the values and counts of a histogram.
+func buckets(h *hdrhistogram.PackedHistogram) (out [][2]int64) {
+	h.ForEachBucket(func(value, count int64) bool {
+		out = append(out, [2]int64{value, count})
+		return true
+	})
+	return out
+}
+
+// BenchmarkInterval is what filing the requests of one interval costs, and to pack it.
+func BenchmarkInterval(b *testing.B) {
+	for _, n := range []int{25, 125, 500, 4000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			const interval = 100e6
+			c := newCollector(1, interval, false, newEdges(interval), func(Interval, Summary) {})
+			rec := c.recorder(0)
+			rec.seal = func(t *tally) {
+				c.pack(t)
+				c.recycle(t)
+			}
+			var req request
+			r := rand.New(rand.NewPCG(1, 2))
+			for i := range int64(b.N) {
+				for k := range int64(n) {
+					at := i*interval + k*interval/int64(n)
+					rec.admit(&req, at)
+					rec.sent(&req, at-1000, at+r.Int64N(60_000))
+					rec.complete(&req, at+60_000+int64(r.ExpFloat64()*1e5), 200)
+				}
+				rec.sealUpTo((i + 1) * interval)
+			}
+		})
+	}
+}
+
 func TestClamping(t *testing.T) {
 	tl := newTally()
-	tl.record(tl.intended, 3*histHighest)
-	tl.record(tl.intended, -5)
-	if tl.clamped != 1 || tl.intended.TotalCount() != 2 {
-		t.Errorf("clamped %d of %d", tl.clamped, tl.intended.TotalCount())
+	tl.record(&tl.intended, 3*histHighest)
+	tl.record(&tl.intended, -5)
+	h := tl.intended.pack()
+	if tl.clamped != 1 || h.TotalCount() != 2 {
+		t.Errorf("clamped %d of %d", tl.clamped, h.TotalCount())
 	}
-	if got := float64(tl.intended.Max()); math.Abs(got-histHighest) > 0.001*histHighest {
+	if got := float64(h.Max()); math.Abs(got-histHighest) > 0.001*histHighest {
 		t.Errorf("max %v", got)
 	}
 }
@@ -209,7 +275,7 @@ func TestCollectorAddsShards(t *testing.T) {
 			x := c.fresh()
 			x.index, x.scheduled, x.completed = i, 2, 1
 			x.failed[failEOF] = 1
-			x.record(x.intended, int64(50+i))
+			x.record(&x.intended, int64(50+i))
 			c.seal(x)
 		}
 	}
