@@ -70,6 +70,7 @@ bench: build ## speed and truth targets, as ratios in one run (wants an idle mac
 	MESHTRIAL_SIMULATIONS=100 $(GO) test ./tuning -run TestSimulationTuning -count=1 -v -timeout 60m
 	$(GO) run ./bench
 	$(GO) run ./bench/merge
+	$(GO) run ./bench/generators
 	$(GO) run ./bench/worker
 	$(GO) run ./bench/lab
 	$(GO) run ./bench/profile
