@@ -74,7 +74,7 @@ func (c *Beside) says(p study.Published, f *record.Finding, cell int) string {
 	case record.VerdictInvalid:
 		switch f.Reason {
 		case record.ReasonNotReached:
-			return fmt.Sprintf("Published %s; here it lies among failed requests.", figure)
+			return fmt.Sprintf("Published %s; here %s.", figure, words.Unreached(f.Name))
 		case record.ReasonTooFew:
 			return "Not measured: too few requests."
 		}

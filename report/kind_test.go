@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -19,5 +20,16 @@ func TestWordsOfFindings(t *testing.T) {
 	}
 	if got := kinds[2].MeasureWords("latency_p999" + finding.Overhead); got != "to the p99.9 latency" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// What was never reached has no figure to set beside a published one, and no
+// interval.
+func TestPublishedBesideWhatWasNotReached(t *testing.T) {
+	k := Kind{Findings: study.ControlPlane.Findings()}
+	f := record.Findings{Published: []record.Published{{Source: "s", Claim: "c", Finding: "istiod_ready_time", Figure: 1566e6, Unit: "us",
+		Measured: &record.Finding{Name: "istiod_ready_time", Unit: "us", Verdict: record.VerdictInvalid, Reason: record.ReasonNotReached}}}}
+	if got := k.publishedTable(f).Rows[0][3].S; got != "not reached" {
+		t.Errorf("measured is %q, want %q", got, "not reached")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -61,7 +62,7 @@ func (k Kind) publishedTable(f record.Findings) Table {
 			}
 			s := ScaleFor(m.Unit, math.Max(largest, m.High))
 			measured = Figure(*m, s)
-			if measured.Style != StyleDim {
+			if m.Verdict != record.VerdictInvalid {
 				measured.S = WithInterval(s, *m)
 			}
 		}
@@ -170,10 +171,7 @@ func assertionTable(f record.Findings) Table {
 func WhyInvalid(f record.Finding) string {
 	switch f.Reason {
 	case record.ReasonNotReached:
-		if !strings.Contains(f.Name, "latency") {
-			return "it was not reached in every trial"
-		}
-		return "it lies among failed requests"
+		return words.Unreached(f.Name)
 	case record.ReasonTooFew:
 		return "too few requests"
 	}

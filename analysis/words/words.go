@@ -135,3 +135,12 @@ func Grouped(v float64) string {
 	}
 	return whole + fraction
 }
+
+// Unreached says of a finding, by its name, why it has no figure where more of what it
+// times never came than it leaves beyond it.
+func Unreached(finding string) string {
+	if strings.Contains(finding, "latency") {
+		return "it lies among failed requests"
+	}
+	return "it was not reached in every trial"
+}

@@ -23,3 +23,14 @@ func TestQuantities(t *testing.T) {
 		}
 	}
 }
+
+// Only requests fail: an istiod that was not ready in time lies among none.
+func TestUnreached(t *testing.T) {
+	for name, want := range map[string]string{
+		"latency_p99": "it lies among failed requests", "istiod_ready_time": "it was not reached in every trial",
+	} {
+		if got := Unreached(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
