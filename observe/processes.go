@@ -114,8 +114,9 @@ type Host struct {
 	Before, After     []ProcessSample
 	BeforeNS, AfterNS int64 // when they were read: a little before the window and after it
 	// Node is the process that the lab's node descends from, on whose host this
-	// was read; 0 where this is the node itself. Self is this process.
-	Node, Self int
+	// was read; 0 where this is the node itself. Self is this process. Nodes is how many
+	// nodes the lab has.
+	Node, Self, Nodes int
 	// Between are the processes that descend from it and are on none of its several
 	// nodes, by number: the control plane's.
 	Between map[int]bool

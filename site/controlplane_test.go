@@ -26,7 +26,7 @@ func (p plane) ControlPlane() (namespace, selector string) { return "istio-syste
 func (plane) Name() string { return "istio" }
 
 // Who serves as the control plane is looked at anew, by pods that are ready and stay;
-// CPU is read of those on observed nodes.
+// CPU is read of those on observed nodes, and it is said where others are.
 func TestFindControlPlane(t *testing.T) {
 	pod := func(name, node string, restarts int32, change func(*corev1.Pod)) runtime.Object {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "istio-system", Name: name, Labels: map[string]string{"app": "istiod"}}, Spec: corev1.PodSpec{NodeName: node}}
@@ -49,7 +49,10 @@ func TestFindControlPlane(t *testing.T) {
 	if len(s.Control) != 1 || s.Control[0].Name != "b" {
 		t.Errorf("measured: %+v", s.Control)
 	}
-	if serving, err := s.FindControlPlane(t.Context(), plane{}); serving != nil || err != nil || s.Control != nil {
+	if why := s.ControlUnseen(); why != "CPU and memory of the control plane were not measured: no observer runs beside a on node unseen" {
+		t.Errorf("not measured: %q", why)
+	}
+	if serving, err := s.FindControlPlane(t.Context(), plane{}); serving != nil || err != nil || s.Control != nil || s.ControlUnseen() != "" {
 		t.Errorf("a mesh without one: %q, %v, %+v", serving, err, s.Control)
 	}
 }

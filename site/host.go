@@ -12,7 +12,7 @@ import (
 // each has descendants of its own.
 type hosted interface {
 	Process() int
-	Several() bool
+	Size() int
 }
 
 // here is the lab as processes of this machine, if it is that.
@@ -28,7 +28,7 @@ func (s *Site) Host() *observe.Host {
 	if !ok {
 		return nil
 	}
-	return &observe.Host{Node: l.Process(), Self: os.Getpid(), BeforeNS: time.Now().UnixNano(), Before: observe.Processes("/proc", nil)}
+	return &observe.Host{Node: l.Process(), Nodes: l.Size(), Self: os.Getpid(), BeforeNS: time.Now().UnixNano(), Before: observe.Processes("/proc", nil)}
 }
 
 // HostAfter completes what [Site.Host] began, at the window's end.
@@ -38,7 +38,7 @@ func (s *Site) HostAfter(h *observe.Host) *observe.Host {
 	}
 	out := *h
 	out.AfterNS, out.After = time.Now().UnixNano(), observe.Processes("/proc", nil)
-	if l, ok := s.here(); ok && l.Several() {
+	if l, ok := s.here(); ok && l.Size() > 1 {
 		out.Between = observe.SameSpace("/proc", out.After, out.Node)
 	}
 	return &out
@@ -47,7 +47,7 @@ func (s *Site) HostAfter(h *observe.Host) *observe.Host {
 // WithNodesHere adds the nodes that share this machine to targets by node: whoever
 // accounts for the machine must look at all of them.
 func (s *Site) WithNodesHere(targets map[string][]observe.Target) {
-	if l, ok := s.here(); !ok || !l.Several() {
+	if l, ok := s.here(); !ok || l.Size() == 1 {
 		return
 	}
 	for node := range s.Observers {
@@ -62,11 +62,11 @@ type Shots struct{ Before, After observe.Snapshot }
 
 // Unattributed is what the machine of a lab's nodes did in a window beside the
 // study's parts, and adds the part of it that nobody of the study used to them; nil
-// where that is not known: where nobody read the machine's processes, or where the
-// nodes, which have all parts, are several machines.
+// where that is not known: where nobody read the machine's processes, or those of one of
+// its nodes, or where the nodes, which have all parts, are several machines.
 func Unattributed(cpu map[string]record.CPU, seconds float64, nodes []Shots, beside *observe.Host) *record.Others {
 	machine, ok := cpu[record.PartMachine]
-	if !ok || seconds <= 0 || len(nodes) == 0 {
+	if !ok || seconds <= 0 || len(nodes) == 0 || beside != nil && len(nodes) < beside.Nodes {
 		return nil
 	}
 	var all []observe.Host

@@ -46,3 +46,16 @@ func TestUnattributedOfSeveralNodes(t *testing.T) {
 		}
 	}
 }
+
+// A node of the machine that nobody read has processes that are nobody's.
+func TestUnattributedWithANodeUnread(t *testing.T) {
+	processes := []observe.ProcessSample{{PID: 1, Command: "kubelet"}}
+	machine := observe.MachineSample{CPUs: 4, BootID: "1"}
+	shots := Shots{Before: observe.Snapshot{Machine: machine, Processes: processes}, After: observe.Snapshot{Machine: machine, Processes: processes}}
+	for nodes, known := range map[int]bool{1: true, 2: true, 3: false} {
+		cpu := map[string]record.CPU{record.PartMachine: {UserS: 2}}
+		if got := Unattributed(cpu, 1, []Shots{shots, shots}, &observe.Host{Node: 1, Nodes: nodes}); (got != nil) != known {
+			t.Errorf("2 of %d nodes read: %+v", nodes, got)
+		}
+	}
+}

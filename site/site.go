@@ -7,14 +7,12 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/procfs"
-	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -33,7 +31,9 @@ type Site struct {
 	Namespace string
 	// Observers by node name.
 	Observers map[string]observe.Client
-	Control   []Pod // istiod's pods, whose CPU is measured too
+	Control   []Pod // istiod's pods on observed nodes, whose CPU is measured too
+	// unseen are istiod's pods elsewhere, each with its node.
+	unseen []string
 	// Kubelets says that CPU and memory come from the nodes' kubelets: there are no
 	// observers then.
 	Kubelets bool
@@ -69,7 +69,7 @@ func (s *Site) Redial() {
 	config.QPS, config.Burst = -1, -1
 	s.Dialer = lab.NewDialer(config)
 	s.beats.redial(s.Dialer)
-	s.Observers, s.Control = map[string]observe.Client{}, nil
+	s.Observers, s.Control, s.unseen = map[string]observe.Client{}, nil, nil
 }
 
 // CreateNamespace makes the run's namespace, with a note of who runs it, into
@@ -134,55 +134,6 @@ type Pod struct {
 	State           *mesh.ProxyState
 }
 
-// AwaitObservers waits until an observer is ready on every node that has one
-// of the workloads' pods. Other nodes do not matter, nor do observers where the
-// kubelets do their work.
-func (s *Site) AwaitObservers(ctx context.Context) error {
-	if s.Kubelets {
-		return nil
-	}
-	var hindered lab.Hindrances
-	for {
-		began := time.Now()
-		pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return fmt.Errorf("wait for the observers: %w", err)
-		}
-		lacking := Unobserved(pods.Items)
-		missing := slices.DeleteFunc(slices.Clone(lacking), func(node string) bool {
-			return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.Labels[mesh.AppLabel] == RoleObserve && p.Spec.NodeName == node })
-		})
-		if err := hindered.Look(ctx, s.Kube, s.Namespace, pods.Items, len(missing), time.Now()); err != nil {
-			return fmt.Errorf("wait for the observers: %w", err)
-		}
-		if len(lacking) == 0 {
-			return nil
-		}
-		if wake.Pause(ctx, lab.PollPause(time.Since(began))) != nil {
-			return fmt.Errorf("wait for an observer on node %s: %w", strings.Join(lacking, ", "), ctx.Err())
-		}
-	}
-}
-
-// Unobserved lists the nodes that have pods of workloads, but no observer
-// that is ready.
-func Unobserved(pods []corev1.Pod) []string {
-	var out []string
-	for i := range pods {
-		node := pods[i].Spec.NodeName
-		if app := pods[i].Labels[mesh.AppLabel]; app == RoleObserve || app == roleKeeper || slices.Contains(out, node) || lab.PodLost(&pods[i]) {
-			continue
-		}
-		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
-			return p.Labels[mesh.AppLabel] == RoleObserve && p.Spec.NodeName == node && lab.PodReady(&p)
-		}) {
-			out = append(out, node)
-		}
-	}
-	sort.Strings(out)
-	return out
-}
-
 // ReadyPods lists the namespace's ready pods by app, and opens a line to each
 // observer among them.
 func (s *Site) ReadyPods(ctx context.Context) (map[string]*corev1.Pod, error) {
@@ -225,21 +176,20 @@ func (s *Site) ReadyOf(ctx context.Context, app string, want int) ([]*corev1.Pod
 	return out[:want], nil
 }
 
-// FindControlPlane notes the pods of a mesh's control plane that run on an
-// observed node, in place of those noted before. It says which replicas serve, each
-// by its name and how often its containers were started anew; nil without a control
-// plane.
+// FindControlPlane notes the pods of a mesh's control plane, in place of those noted
+// before. It says which replicas serve, each by its name and how often its containers
+// were started anew; nil without a control plane.
 func (s *Site) FindControlPlane(ctx context.Context, m mesh.Mesh) (serving []string, err error) {
 	namespace, selector := m.ControlPlane()
+	s.Control, s.unseen = nil, nil
 	if selector == "" {
-		s.Control = nil
 		return nil, nil
 	}
 	pods, err := s.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of mesh %s's control plane: %w", m.Name(), err)
 	}
-	s.Control, serving = nil, []string{}
+	serving = []string{}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		if !lab.PodReady(pod) || pod.DeletionTimestamp != nil {
@@ -252,10 +202,29 @@ func (s *Site) FindControlPlane(ctx context.Context, m mesh.Mesh) (serving []str
 		serving = append(serving, fmt.Sprintf("%s (restart %d)", pod.Name, restarts))
 		if s.Observed(pod.Spec.NodeName) {
 			s.Control = append(s.Control, PodOf(pod))
+		} else {
+			s.unseen = append(s.unseen, Elsewhere(pod))
 		}
 	}
 	slices.Sort(serving)
 	return serving, nil
+}
+
+// Elsewhere names a pod that nobody observes.
+func Elsewhere(pod *corev1.Pod) string {
+	return fmt.Sprintf("%s on node %s", pod.Name, pod.Spec.NodeName)
+}
+
+// ControlUnseen says in words why it is not known what the control plane uses, where some
+// of its pods cannot be read: what the others use would pass for all of it. "" where it is.
+func (s *Site) ControlUnseen() string { return Unread("the control plane", s.unseen) }
+
+// Unread says in words why it is not known what something with these pods elsewhere uses.
+func Unread(what string, elsewhere []string) string {
+	if len(elsewhere) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("CPU and memory of %s were not measured: no observer runs beside %s", what, strings.Join(elsewhere, ", "))
 }
 
 func (s *Site) HTTP(pod *corev1.Pod, port int) *http.Client {

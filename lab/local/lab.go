@@ -119,8 +119,8 @@ func (l *Lab) ResultsDir() (string, error) {
 // descend.
 func (l *Lab) Process() int { return l.record.InitPID }
 
-// Several says that the lab has more nodes than one.
-func (l *Lab) Several() bool { return len(l.record.nodes()) > 1 }
+// Size is how many nodes the lab has, those that ended among them.
+func (l *Lab) Size() int { return len(l.record.nodes()) }
 
 // Images are those in the lab's image store.
 func (l *Lab) Images() lab.Images { return l.record.Images }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/verdict"
 )
 
@@ -15,4 +16,18 @@ func (t *trialRun) seenControl(ctx context.Context, before []string) {
 		return
 	}
 	t.seen.Control = &verdict.ControlPlane{Before: before, After: after}
+}
+
+// wholeControl takes what the control plane used out of the record where some of its pods
+// could not be read.
+func (t *trialRun) wholeControl(out *record.Trial) {
+	why := t.d.ControlUnseen()
+	if why == "" {
+		return
+	}
+	delete(out.CPU, record.PartControl)
+	delete(out.Memory, record.PartControl)
+	delete(out.Waits, record.PartControl)
+	delete(out.Threads, record.PartControl)
+	t.seen.Unmeasured = append(t.seen.Unmeasured, why)
 }

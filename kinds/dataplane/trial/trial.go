@@ -225,6 +225,7 @@ func (t *trialRun) counted(out *record.Trial, sampled map[string]edges, idle map
 	t.others(out, sampled)
 	t.waits(out, sampled)
 	t.threads(out, sampled)
+	t.wholeControl(out)
 	t.seen.Edges = t.edges(out.Window, sampled)
 }
 

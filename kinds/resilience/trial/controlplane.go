@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/verdict"
 )
 
@@ -39,4 +41,17 @@ func changesControlPlane(steps []fault.Step) bool {
 		}
 		return false
 	})
+}
+
+// wholeControl takes what control planes used out of the record where some of their pods
+// could not be read.
+func (t *scenarioTrial) wholeControl(out *record.Scenario) {
+	for part, why := range map[string]string{partControlPlane: t.ControlUnseen(), partSecond: site.Unread("the other revision's control plane", t.revisions.elsewhere())} {
+		if why != "" {
+			delete(out.CPU, part)
+			delete(out.Memory, part)
+			t.evidence.Unmeasured = append(t.evidence.Unmeasured, why)
+		}
+	}
+	slices.Sort(t.evidence.Unmeasured)
 }

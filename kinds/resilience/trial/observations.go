@@ -190,7 +190,8 @@ func (l *looks) cost(ctx context.Context, memory bool) error {
 	var all []error
 	for node, list := range targets {
 		observer, ok := l.t.observerAt(node)
-		if !ok {
+		if !ok { // it came after the trial began, or has none
+			all = append(all, fmt.Errorf("no observer runs on node %s, which has pods of the trial", node))
 			continue
 		}
 		shot, err := snapshotOf(ctx, observer, list, memory, ends, edge)

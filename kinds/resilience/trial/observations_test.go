@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,5 +104,9 @@ func TestFirstLookOfSeveralNodes(t *testing.T) {
 	}
 	if got := cpu[record.PartMachine].TotalS(); got != 4 {
 		t.Errorf("the machine used %v s", got)
+	}
+	at.Control = append(at.Control, site.Pod{UID: "4", Node: "c"})
+	if err := l.cost(t.Context(), false); err == nil || !strings.Contains(err.Error(), "no observer runs on node c") {
+		t.Errorf("a pod that nobody counts: %v", err)
 	}
 }

@@ -31,6 +31,7 @@ type revisions struct {
 	on     map[string]string     // by service: what steps call the one that it is to be on
 	last   *moving               // the move that began last
 	second []site.Pod            // pods of others than the first, whose CPU is counted
+	unseen []string              // those that nobody observes
 	made   []*unstructured.Unstructured
 }
 
@@ -89,8 +90,13 @@ func (t *scenarioTrial) findPlane(ctx context.Context, name string) error {
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		known := slices.ContainsFunc(r.second, func(p site.Pod) bool { return p.UID == string(pod.UID) })
-		if lab.PodReady(pod) && !known && t.Observed(pod.Spec.NodeName) {
+		if !lab.PodReady(pod) || known {
+			continue
+		}
+		if t.Observed(pod.Spec.NodeName) {
 			r.second = append(r.second, site.PodOf(pod))
+		} else if name := site.Elsewhere(pod); !slices.Contains(r.unseen, name) {
+			r.unseen = append(r.unseen, name)
 		}
 	}
 	return nil
@@ -104,6 +110,16 @@ func (r *revisions) others() []site.Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.second)
+}
+
+// elsewhere are those of their pods that nobody observes.
+func (r *revisions) elsewhere() []string {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.unseen)
 }
 
 func (r *ready) Revision(a *fault.Revision) error { return r.holds(r.revision(a), nil) }

@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/site/sitetest"
@@ -280,5 +281,24 @@ func TestPlanesAreTargets(t *testing.T) {
 	}
 	if n != 2 {
 		t.Errorf("targets %+v", targets)
+	}
+}
+
+// What is read of some pods of a control plane does not pass for all of it.
+func TestWholePlanes(t *testing.T) {
+	trial := movedTrial(t, nil)
+	delete(trial.Observers, "node")
+	for range 2 { // again: it is one pod
+		if err := trial.findPlane(t.Context(), "canary"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := &record.Scenario{CPU: map[string]record.CPU{partControlPlane: {UserS: 1}, partSecond: {UserS: 1}}, Memory: map[string]int64{partControlPlane: 1, partSecond: 1}}
+	trial.wholeControl(out)
+	if out.CPU[partControlPlane].UserS != 1 || out.Memory[partControlPlane] != 1 || len(out.CPU) != 1 || len(out.Memory) != 1 {
+		t.Errorf("CPU %v, memory %v", out.CPU, out.Memory)
+	}
+	if want := []string{"CPU and memory of the other revision's control plane were not measured: no observer runs beside istiod-canary on node node"}; !slices.Equal(trial.evidence.Unmeasured, want) {
+		t.Errorf("told %q", trial.evidence.Unmeasured)
 	}
 }

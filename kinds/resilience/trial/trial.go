@@ -300,6 +300,7 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	out.Lag = t.out.Load.Lag
 	out.Samples, out.CPU, out.CountedS, out.Memory = t.looks.samples, t.looks.cpu(), t.looks.counted(), t.looks.memory
 	t.out.Others, t.out.Pressure = t.looks.beside(out.CPU)
+	t.wholeControl(out)
 	out.ClockErrorUS = float64(t.bound) / float64(time.Microsecond)
 	t.out.Window = record.Window{Start: t.zero.UTC(), Seconds: t.timeline.Duration.Seconds(), Intervals: int(math.Round(t.timeline.Duration.Seconds() / loadInterval.Seconds()))}
 	t.evidence.Collected = t.witness(got, book)

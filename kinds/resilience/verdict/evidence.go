@@ -35,6 +35,9 @@ type Evidence struct {
 	// Control is who was the mesh's control plane; nil where steps of the timeline
 	// change it, and where it was not looked at.
 	Control *verdict.ControlPlane `json:"control_plane,omitempty"`
+	// Unmeasured says in words what is not there, which what the trial measured does not
+	// depend on.
+	Unmeasured []string `json:"unmeasured,omitempty"`
 	// Revisions is which control plane sidecars were connected to, where steps are about
 	// several: before the steps, after each that moved them, and after all.
 	Revisions []RevisionLook `json:"revisions,omitempty"`

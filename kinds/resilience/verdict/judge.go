@@ -64,6 +64,9 @@ func Of(t record.Trial, events []record.Event, e Evidence, l verdict.Limits) rec
 	checkSteps(&s, events)
 	checkSamples(&s, e.Collected.Missed, l)
 	warnSteps(&s, events, l)
+	for _, text := range e.Unmeasured {
+		s.Warn("%s", text)
+	}
 	s.CheckUnattributed(t, l)
 	if b := e.Collected.Ledger; !b.Reconciled {
 		s.Warn("%d of %d requests are not reconciled, %d orphans", b.Unreconciled, b.Requests, b.Orphans)

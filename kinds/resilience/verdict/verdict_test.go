@@ -94,6 +94,7 @@ func TestOf(t *testing.T) {
 		{name: "an istiod that came in the trial", change: func(j *judged) {
 			j.seen.Control = &verdict.ControlPlane{Before: []string{"istiod-a"}, After: []string{"istiod-a", "istiod-b"}}
 		}, fails: verdict.ControlLived, detail: "istiod-b came"},
+		{name: "what was not measured", change: func(j *judged) { j.seen.Unmeasured = []string{"no observer"} }, warns: "no observer"},
 		{name: "steps", change: func(j *judged) { j.events[0].Error, j.events[1].Error = "not proven: it stays", "refused" }, fails: "steps",
 			detail: "gone: not proven: it stays; gone: refused"},
 		{name: "a step in time", change: func(j *judged) { j.events[1].SentNS = j.events[1].PlannedNS + 5*ms }},

@@ -1,0 +1,113 @@
+package site
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// besideTime bounds the wait for observers that no trial depends on.
+const besideTime = 30 * time.Second
+
+// AwaitObservers waits until an observer is ready on every node that has one
+// of the workloads' pods, and for a while for those on their way to nodes that trials
+// read beside these. Other nodes do not matter, nor do observers where the
+// kubelets do their work.
+func (s *Site) AwaitObservers(ctx context.Context) error {
+	if s.Kubelets {
+		return nil
+	}
+	var hindered lab.Hindrances
+	var enough time.Time // since when all are there that trials depend on
+	for {
+		began := time.Now()
+		pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("wait for the observers: %w", err)
+		}
+		lacking := Unobserved(pods.Items)
+		if len(lacking) > 0 {
+			missing := slices.DeleteFunc(slices.Clone(lacking), func(node string) bool {
+				return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.Labels[mesh.AppLabel] == RoleObserve && p.Spec.NodeName == node })
+			})
+			if err := hindered.Look(ctx, s.Kube, s.Namespace, pods.Items, len(missing), time.Now()); err != nil {
+				return fmt.Errorf("wait for the observers: %w", err)
+			}
+		} else {
+			if lacking, err = s.coming(ctx, pods.Items); err != nil || len(lacking) == 0 {
+				return err
+			}
+			if enough.IsZero() {
+				enough = began
+			}
+			if time.Since(enough) >= besideTime {
+				if s.Note != nil {
+					s.Note(fmt.Sprintf("no observer is ready on node %s after %v: what runs there is not measured", strings.Join(lacking, ", "), besideTime))
+				}
+				return nil
+			}
+		}
+		if wake.Pause(ctx, lab.PollPause(time.Since(began))) != nil {
+			return fmt.Errorf("wait for an observer on node %s: %w", strings.Join(lacking, ", "), ctx.Err())
+		}
+	}
+}
+
+// Unobserved lists the nodes that have pods of workloads, but no observer
+// that is ready.
+func Unobserved(pods []corev1.Pod) []string {
+	var out []string
+	for i := range pods {
+		node := pods[i].Spec.NodeName
+		if app := pods[i].Labels[mesh.AppLabel]; app == RoleObserve || app == roleKeeper || slices.Contains(out, node) || lab.PodLost(&pods[i]) {
+			continue
+		}
+		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
+			return p.Labels[mesh.AppLabel] == RoleObserve && p.Spec.NodeName == node && lab.PodReady(&p)
+		}) {
+			out = append(out, node)
+		}
+	}
+	sort.Strings(out)
+	return out
+}
+
+// coming are the nodes whose observer is on its way, of those that trials read beside the
+// workloads': the control plane's, and all of a machine that nodes share.
+func (s *Site) coming(ctx context.Context, pods []corev1.Pod) ([]string, error) {
+	beside := map[string]bool{}
+	if s.mesh != nil {
+		if namespace, selector := s.mesh.ControlPlane(); selector != "" {
+			control, err := s.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+			if err != nil {
+				return nil, fmt.Errorf("wait for the observers of mesh %s's control plane: %w", s.mesh.Name(), err)
+			}
+			for i := range control.Items {
+				beside[control.Items[i].Spec.NodeName] = true
+			}
+		}
+	}
+	l, here := s.here()
+	all := here && l.Size() > 1
+	var out []string
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Labels[mesh.AppLabel] != RoleObserve || lab.PodReady(pod) || pod.DeletionTimestamp != nil {
+			continue
+		}
+		if _, silent := lab.PodSilent(pod); !silent && (all || beside[pod.Spec.NodeName]) {
+			out = append(out, pod.Spec.NodeName)
+		}
+	}
+	sort.Strings(out)
+	return out, nil
+}

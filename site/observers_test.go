@@ -1,0 +1,85 @@
+package site
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/lab"
+)
+
+// machineLab is a lab of so many nodes on this machine.
+type machineLab struct {
+	lab.Lab
+	size int
+}
+
+func (machineLab) Process() int { return 1 }
+func (m machineLab) Size() int  { return m.size }
+
+// Whoever waits for observers waits for those too that trials read beside the workloads':
+// on the control plane's nodes, and on all of a machine that nodes share. One that does
+// not come is told, and ends no run.
+func TestAwaitObservers(t *testing.T) {
+	const never = time.Hour
+	for name, c := range map[string]struct {
+		size  int                      // of a lab on this machine; 0: a cluster
+		plane string                   // the control plane's node
+		ready map[string]time.Duration // when observers are, by node
+		takes time.Duration
+		note  string
+	}{
+		"the workload's alone":    {0, "", map[string]time.Duration{"a": 2 * time.Second, "b": never}, 2 * time.Second, ""},
+		"the control plane's":     {0, "b", map[string]time.Duration{"a": 0, "b": 5 * time.Second, "c": never}, 5 * time.Second, ""},
+		"none on that node":       {0, "b", map[string]time.Duration{"a": 0}, 0, ""},
+		"a machine's":             {3, "", map[string]time.Duration{"a": 0, "b": 0, "c": 3 * time.Second}, 3 * time.Second, ""},
+		"a machine of one node":   {1, "", map[string]time.Duration{"a": 0, "b": never}, 0, ""},
+		"one that does not come":  {0, "b", map[string]time.Duration{"a": time.Second, "b": never}, time.Second + besideTime, "no observer is ready on node b after 30s"},
+		"one of a node that died": {3, "", map[string]time.Duration{"a": 0, "dead": never}, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began, note := time.Now(), ""
+				pod := func(app, node string, ready bool) corev1.Pod {
+					p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: app + "-" + node, Labels: Labels("r", app)}, Spec: corev1.PodSpec{NodeName: node}}
+					status := corev1.ConditionFalse
+					if ready {
+						status = corev1.ConditionTrue
+					}
+					p.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: status}},
+						ContainerStatuses: []corev1.ContainerStatus{{Ready: ready || node == "dead"}}}
+					return p
+				}
+				kube := fakecluster.New()
+				kube.PrependReactor("list", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+					if a.GetNamespace() == "istio-system" {
+						return true, &corev1.PodList{Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "istiod"}}, Spec: corev1.PodSpec{NodeName: c.plane}}}}, nil
+					}
+					list := &corev1.PodList{Items: []corev1.Pod{pod(RoleWorker, "a", true)}}
+					for node, after := range c.ready {
+						list.Items = append(list.Items, pod(RoleObserve, node, time.Since(began) >= after))
+					}
+					return true, list, nil
+				})
+				s := &Site{Kube: kube, Namespace: "meshtrial-r", mesh: plane{selector: "app=istiod"}, Note: func(text string) { note = text }}
+				if c.size > 0 {
+					s.lab = machineLab{size: c.size}
+				}
+				err := s.AwaitObservers(t.Context())
+				if took := time.Since(began); err != nil || took != c.takes {
+					t.Errorf("took %v, want %v; %v", took, c.takes, err)
+				}
+				if !strings.Contains(note, c.note) || (note == "") != (c.note == "") {
+					t.Errorf("told %q", note)
+				}
+			})
+		})
+	}
+}
