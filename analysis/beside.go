@@ -6,14 +6,19 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// leaveOut takes out the trials that fail checks beside the others of their run,
-// and notes what each of them was held against in the verdicts of the run at hand;
-// those on disk stay as they are.
+// leaveOut takes out the trials that fail checks beside the others of their run:
+// first those on other machines, then those that the kind finds among the rest.
 func (o *Observations) leaveOut() {
-	if o.kind.Unfair == nil {
-		return
+	o.without(o.unlike())
+	if o.kind.Unfair != nil {
+		o.without(o.kind.Unfair(o))
 	}
-	found := o.kind.Unfair(o)
+}
+
+// without takes out the trials of which checks failed, by trial, and notes what each of
+// them was held against in the verdicts of the run at hand; those on disk stay as they
+// are.
+func (o *Observations) without(found map[string][]record.Check) {
 	for i := range o.Run.Trials {
 		t := &o.Run.Trials[i]
 		checks := slices.DeleteFunc(found[t.ID], func(c record.Check) bool { return c.OK })

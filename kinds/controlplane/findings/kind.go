@@ -37,8 +37,11 @@ func Kind() analysis.Kind {
 				}
 			}
 		},
-		Next:      nextTuned,
-		Remarks:   remarks,
+		OneMachine: true,
+		Next:       nextTuned,
+		Remarks: func(o *analysis.Observations) []string {
+			return append(remarks(o), o.UnlikeNodes("")...)
+		},
 		Published: controlWords,
 		Search: analysis.Searched{Who: "istiod", OwnChecks: analysis.IstiodsChecks,
 			Lost: func(o *analysis.Observations, trials []*record.Trial, m analysis.Measure) float64 {

@@ -170,6 +170,26 @@ func (t *controlTrial) costs() {
 	}
 }
 
+// findNodes notes where the trial's pods are, and what machines these nodes are.
+func (t *controlTrial) findNodes(ctx context.Context) error {
+	pods, err := t.c.mesh.Pods(ctx)
+	if err != nil {
+		return err
+	}
+	on := map[string][]string{}
+	for _, p := range pods {
+		on[record.PartControl] = append(on[record.PartControl], p.Node)
+	}
+	for _, p := range t.fleet.Pods {
+		on[record.PartSimulator] = append(on[record.PartSimulator], p.Node)
+	}
+	for _, p := range t.c.reals {
+		on[record.PartServerProxy] = append(on[record.PartServerProxy], p.Node)
+	}
+	t.out.Nodes = t.c.NodesOf(ctx, on)
+	return nil
+}
+
 // partIn is the part that a target belongs to: those of several pods are
 // numbered.
 func partIn(target string) string {

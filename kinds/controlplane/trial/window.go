@@ -22,7 +22,7 @@ func (t *controlTrial) window(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := t.findTargets(ctx); err != nil {
+	if err := errors.Join(t.findTargets(ctx), t.findNodes(ctx)); err != nil {
 		return err
 	}
 	defer t.stopTraffic(ctx)

@@ -48,7 +48,7 @@ func Kind() analysis.Kind {
 			shared := slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return c.Way.Shared() })
 			f.Money = moneyWords(s.Money, shared)
 		},
-		Unfair: unfair,
+		OneMachine: true, Unfair: unfair,
 		Remarks: func(o *analysis.Observations) []string {
 			return slices.Concat(unsteadyWindows(o), sampledCPU(o), scattered(o), mixedWays(o), unlikeNodes(o))
 		},

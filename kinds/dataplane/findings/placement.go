@@ -177,11 +177,8 @@ func mixedWays(o *analysis.Observations) (out []string) {
 }
 
 // unlikeNodes names the nodes that trials ran on where these are different machines:
-// what differs between them is then in the figures.
+// what differs between client's and server's is in the figures.
 func unlikeNodes(o *analysis.Observations) []string {
-	type side struct{ cell, part string }
-	machines, kinds := map[string]string{}, map[string]bool{} // by node; of all nodes
-	first, mixed := map[side]string{}, map[string]bool{}
 	trials, apart := 0, 0
 	for i := range o.Run.Trials {
 		t := &o.Run.Trials[i]
@@ -193,40 +190,9 @@ func unlikeNodes(o *analysis.Observations) []string {
 		if slices.ContainsFunc(clients, func(at record.NodeAt) bool { return at.Machine != "" && at.Machine != server.Machine }) {
 			apart++
 		}
-		cell := t.Cell.Key()
-		mixed[cell] = mixed[cell] || false
-		for name, at := range t.Nodes {
-			if at.Machine == "" {
-				continue // of a hand, not known
-			}
-			part := record.PartOfHand(name)
-			machines[at.Name], kinds[at.Machine] = at.Machine, true
-			if was, known := first[side{cell, part}]; known && was != at.Machine {
-				mixed[cell] = true
-			}
-			first[side{cell, part}] = at.Machine
-		}
 	}
-	if len(kinds) < 2 {
-		return nil
+	if apart == 0 {
+		return o.UnlikeNodes("")
 	}
-	pooled := 0
-	for _, is := range mixed {
-		if is {
-			pooled++
-		}
-	}
-	var names []string
-	for node, machine := range machines {
-		names = append(names, node+" is "+machine)
-	}
-	slices.Sort(names)
-	says := "the nodes differ: " + strings.Join(names, "; ")
-	if apart > 0 {
-		says += fmt.Sprintf(". Client and server ran on different machines in %d of %d trials", apart, trials)
-	}
-	if pooled > 0 {
-		says += fmt.Sprintf(". Different machines are in one interval in %d of %d cells", pooled, len(mixed))
-	}
-	return []string{says}
+	return o.UnlikeNodes(fmt.Sprintf(". Client and server ran on different machines in %d of %d trials", apart, trials))
 }

@@ -1,10 +1,13 @@
 package findings
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -113,5 +116,28 @@ func TestUnlikeNodes(t *testing.T) {
 		if got := strings.Join(unlikeNodes(placedTrials(c.trials...)), "\n"); !strings.HasSuffix(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// Blocks that ran on another machine than most are in no interval, and are named.
+func TestMachinesAreNotPooled(t *testing.T) {
+	run, left := analysistest.Simulate(t, analysistest.QuickStudy, 6, 3, analysistest.Quiet()), 0
+	for i := range run.Trials {
+		trial, machine := &run.Trials[i], "m"
+		if trial.Block < 2 {
+			machine, left = "n", left+1
+		}
+		at := record.NodeAt{Name: "node-" + machine, Machine: machine}
+		trial.Nodes = map[string]record.NodeAt{record.PartGenerator: at, record.PartWorker: at}
+	}
+	f := analysistest.Analyze(t, kinds, run)
+	if r := f.Validity.Reasons; f.Validity.Invalid != left || len(r) != 1 || r[0].Check != "machines" || !strings.Contains(r[0].Example, "generator: on n, and in most trials on m") {
+		t.Errorf("%d of %d trials left out: %+v", f.Validity.Invalid, left, r)
+	}
+	if both := analysistest.Get(t, f, "latency_p50_overhead", record.Cell{study.FactorSidecars: study.SidecarsBoth}); both.Blocks != 4 {
+		t.Errorf("made of %d blocks", both.Blocks)
+	}
+	if want := fmt.Sprintf("the nodes differ: node-m is m; node-n is n. %d trials are left out for that", left); !slices.Contains(f.Warnings, want) {
+		t.Errorf("warnings %q", f.Warnings)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,18 +97,7 @@ func takesPods(n *corev1.Node) bool {
 
 // nodeAt is a node as plans know it.
 func nodeAt(n *corev1.Node) study.NodeAt {
-	info := n.Status.NodeInfo
-	kind := fmt.Sprintf("%s, %s, %s CPUs, Linux %s", n.Labels[corev1.LabelInstanceTypeStable], info.Architecture, n.Status.Capacity.Cpu(), info.KernelVersion)
-	return study.NodeAt{Name: n.Name, Host: n.Labels[corev1.LabelHostname], Zone: zoneOf(n), Kind: kind}
-}
-
-// zoneOf is a node's zone as REGION/ZONE: zones of two regions may have one name.
-func zoneOf(n *corev1.Node) string {
-	region, zone := n.Labels[corev1.LabelTopologyRegion], n.Labels[corev1.LabelTopologyZone]
-	if region == "" || zone == "" {
-		return zone
-	}
-	return region + "/" + zone
+	return study.NodeAt{Name: n.Name, Host: n.Labels[corev1.LabelHostname], Zone: site.Zone(n), Kind: site.Kind(n)}
 }
 
 // pin has a variant's pod run where the plan wants it, by its node's own label.
@@ -120,20 +110,7 @@ func (t topology) pin(v study.Variant, pod *corev1.PodTemplateSpec) {
 // findNodes notes of the pods' nodes what may be read.
 func (d *deployed) findNodes(ctx context.Context) {
 	for _, name := range d.nodes() {
-		at := d.at[name]
-		at.Name = name
-		node, err := d.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		if err == nil {
-			at.Zone = zoneOf(node)
-		}
-		if observer, ok := d.Observers[name]; ok {
-			if m, err := observer.Machine(ctx); err == nil {
-				at.Machine = fmt.Sprintf("%s, %s, %d CPUs, Linux %s", m.CPUModel, m.NodeArch, m.CPUs, m.Kernel)
-			}
-		} else if err == nil {
-			at.Machine = nodeAt(node).Kind
-		}
-		d.at[name] = at
+		d.at[name] = d.NodeAt(ctx, name, d.at[name])
 	}
 }
 

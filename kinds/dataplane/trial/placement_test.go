@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/site/sitetest"
 	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
@@ -108,10 +109,10 @@ func TestNodeAt(t *testing.T) {
 	if got, want := nodeAt(aNode(nil)), (study.NodeAt{Name: "n", Host: "h", Zone: "eu/a", Kind: "m5, amd64, 8 CPUs, Linux 6.1"}); got != want {
 		t.Errorf("%+v", got)
 	}
-	if got := zoneOf(aNode(func(n *corev1.Node) { delete(n.Labels, corev1.LabelTopologyRegion) })); got != "a" {
+	if got := site.Zone(aNode(func(n *corev1.Node) { delete(n.Labels, corev1.LabelTopologyRegion) })); got != "a" {
 		t.Errorf("without a region: %q", got)
 	}
-	if got := zoneOf(aNode(func(n *corev1.Node) { delete(n.Labels, corev1.LabelTopologyZone) })); got != "" {
+	if got := site.Zone(aNode(func(n *corev1.Node) { delete(n.Labels, corev1.LabelTopologyZone) })); got != "" {
 		t.Errorf("without a zone: %q", got)
 	}
 }

@@ -46,9 +46,11 @@ func Kind() analysis.Kind {
 				}
 			}
 		},
-		Remarks: countedLonger,
-		Finish:  func(s *study.Study, f *record.Findings) { f.Story = strings.Join(strings.Fields(s.Story), " ") },
-		Search:  analysis.Searched{Who: "istiod", OwnChecks: analysis.IstiodsChecks},
+		Remarks: func(o *analysis.Observations) []string {
+			return append(countedLonger(o), o.UnlikeNodes("")...)
+		},
+		Finish: func(s *study.Study, f *record.Findings) { f.Story = strings.Join(strings.Fields(s.Story), " ") },
+		Search: analysis.Searched{Who: "istiod", OwnChecks: analysis.IstiodsChecks},
 	}
 }
 

@@ -1,8 +1,11 @@
 package trial
 
 import (
+	"context"
+
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // witness notes what a verdict on the trial needs beside its record.
@@ -11,4 +14,22 @@ func (t *scenarioTrial) witness(got outcome, book *ledger.Book) *verdict.Collect
 	account := book.Account()
 	return &verdict.Collected{Logged: int64(len(got.entries)), Lost: got.lost, Logs: logs, Lines: lines, Over: book.Over(), Missed: t.looks.missed, Clocks: t.clocks,
 		Ledger: verdict.Ledger{Requests: account.Requests, Reconciled: account.Reconciled, Unreconciled: account.Classes[ledger.ClassUnreconciled], Orphans: account.Orphans}}
+}
+
+// findNodes notes where the trial's pods are before its steps, and what machines these
+// nodes are.
+func (t *scenarioTrial) findNodes(ctx context.Context) {
+	on := map[string][]string{}
+	for _, pod := range t.Control {
+		on[record.PartControl] = append(on[record.PartControl], pod.Node)
+	}
+	for _, one := range t.clients.all {
+		on[record.PartGenerator] = append(on[record.PartGenerator], one.Node)
+	}
+	for _, one := range t.scene.scenario.Graph.Services {
+		for _, r := range t.census.living(one.Name) {
+			on[record.PartWorker] = append(on[record.PartWorker], r.Node)
+		}
+	}
+	t.out.Nodes = t.NodesOf(ctx, on)
 }

@@ -217,6 +217,7 @@ func (t *scenarioTrial) prepare(ctx context.Context) error {
 	if err := t.findSidecars(ctx); err != nil {
 		return err
 	}
+	t.findNodes(ctx)
 	if err := t.proveLevers(ctx); err != nil {
 		return err
 	}

@@ -1,0 +1,156 @@
+package analysis
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// checkMachines names the check that a trial's parts were on machines like those of the
+// other trials that its figures are taken together with.
+const checkMachines = "machines"
+
+// unlike are the checks of trials that had a part on another machine than most trials of
+// their run, by trial. Whatever machines differ in would be in one interval, or in a
+// difference between cells. Cells that ask for other places, or for more pods, are held
+// against their like alone. While a search or a tuning is under way what trials are worth
+// must not change when more come: there the first one says where the others should be.
+func (o *Observations) unlike() map[string][]record.Check {
+	out := map[string][]record.Check{}
+	if !o.kind.OneMachine {
+		return out
+	}
+	groups, parts := map[string][]*record.Trial{}, map[string]bool{}
+	for i := range o.Run.Trials {
+		t := &o.Run.Trials[i]
+		if !t.Validity.Valid {
+			continue
+		}
+		key := ""
+		for _, factor := range []string{study.FactorPlacement, study.FactorGenerators, study.FactorSimulators, study.FactorIstiodReplicas} {
+			key += t.Cell[factor] + ","
+		}
+		groups[key] = append(groups[key], t)
+		for name := range t.Nodes {
+			parts[record.PartOfHand(name)] = true
+		}
+	}
+	usually := "in most trials"
+	if o.byFirst() {
+		usually = "in the first trial"
+	}
+	for _, trials := range groups {
+		for _, part := range slices.Sorted(maps.Keys(parts)) {
+			usual := o.usualMachine(trials, part)
+			trials = slices.DeleteFunc(trials, func(t *record.Trial) bool {
+				on := machineOf(t, part)
+				if on == "" || on == usual {
+					return false
+				}
+				out[t.ID] = append(out[t.ID], record.Check{Name: checkMachines, Detail: fmt.Sprintf("%s: on %s, and %s on %s; machines that differ are not taken together", part, on, usually, usual)})
+				return true
+			})
+		}
+	}
+	return out
+}
+
+// byFirst says that what trials are worth must not change when more come.
+func (o *Observations) byFirst() bool {
+	return len(o.Plan.Study.Search) > 0 || o.Plan.Study.Tune != nil
+}
+
+// usualMachine is what most of some trials had a part on, of several such what the first
+// had; "" if none says so.
+func (o *Observations) usualMachine(trials []*record.Trial, part string) (usual string) {
+	count, first := map[string]int{}, []string{}
+	for _, t := range trials {
+		if on := machineOf(t, part); on != "" {
+			if count[on]++; count[on] == 1 {
+				first = append(first, on)
+			}
+		}
+	}
+	for _, on := range first {
+		if usual == "" || count[on] > count[usual] && !o.byFirst() {
+			usual = on
+		}
+	}
+	return usual
+}
+
+// machineOf is what a trial's part ran on, in words; "" if that is not known of each of
+// its pods.
+func machineOf(t *record.Trial, part string) string {
+	var on []string
+	for name, at := range t.Nodes {
+		if record.PartOfHand(name) != part {
+			continue
+		}
+		if at.Machine == "" {
+			return ""
+		}
+		on = append(on, at.Machine)
+	}
+	slices.Sort(on)
+	return strings.Join(slices.Compact(on), " and ")
+}
+
+// UnlikeNodes names the nodes that trials ran on where these are different machines, with
+// what came of that; apart is what a kind adds to it.
+func (o *Observations) UnlikeNodes(apart string) []string {
+	type side struct{ cell, part string }
+	machines, kinds := map[string]string{}, map[string]bool{} // by node; of all nodes
+	first, mixed := map[side]string{}, map[string]bool{}
+	left := 0
+	for i := range o.Run.Trials {
+		t := &o.Run.Trials[i]
+		unlike := slices.ContainsFunc(t.Validity.Checks, func(c record.Check) bool { return c.Name == checkMachines })
+		if !t.Validity.Valid && !unlike {
+			continue
+		}
+		if unlike {
+			left++
+		}
+		cell := t.Cell.Key()
+		for name, at := range t.Nodes {
+			if at.Machine == "" {
+				continue // of a hand, not known
+			}
+			machines[at.Name], kinds[at.Machine] = at.Machine, true
+			if unlike {
+				continue
+			}
+			part := record.PartOfHand(name)
+			was, known := first[side{cell, part}]
+			mixed[cell] = mixed[cell] || known && was != at.Machine
+			first[side{cell, part}] = at.Machine
+		}
+	}
+	if len(kinds) < 2 {
+		return nil
+	}
+	pooled := 0
+	for _, is := range mixed {
+		if is {
+			pooled++
+		}
+	}
+	var names []string
+	for node, machine := range machines {
+		names = append(names, node+" is "+machine)
+	}
+	slices.Sort(names)
+	says := "the nodes differ: " + strings.Join(names, "; ") + apart
+	if left > 0 {
+		says += fmt.Sprintf(". %d trials are left out for that", left)
+	}
+	if pooled > 0 {
+		says += fmt.Sprintf(". Different machines are in one interval in %d of %d cells", pooled, len(mixed))
+	}
+	return []string{says}
+}
