@@ -5,14 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sort"
-	"strings"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/ending"
@@ -292,20 +288,12 @@ func NewRunID(start time.Time) string {
 // when they were made, and nothing of it may have changed since.
 func (r *run) describe(ctx context.Context, pods Stage) error {
 	at, now := pods.Place(), &r.today
-	if nodes := slices.Sorted(maps.Keys(at.Observers)); len(nodes) > 0 { // of several the first by name
-		machine, err := at.Observers[nodes[0]].Machine(ctx)
-		if err != nil {
-			return fmt.Errorf("describe the machine: %w", err)
-		}
-		machine.Remarks = append(machine.Remarks, now.Machine.Remarks...)
-		now.Machine = machine
-		if node, err := at.Kube.CoreV1().Nodes().Get(ctx, nodes[0], metav1.GetOptions{}); err == nil {
-			now.Machine.ContainerRun = strings.Replace(node.Status.NodeInfo.ContainerRuntimeVersion, "://", " ", 1)
-		}
+	machine, err := r.machine(ctx, at, pods.Pods())
+	if err != nil {
+		return fmt.Errorf("describe the machine: %w", err)
 	}
-	if now.Machine.Nodes = len(at.Observers); at.Kubelets {
-		describeNodes(ctx, at.Kube, pods.Pods(), &now.Machine)
-	}
+	machine.Remarks, machine.Nodes = slices.Concat(machine.Remarks, now.Machine.Remarks), countNodes(at, pods.Pods())
+	now.Machine = machine
 	if version, err := at.Kube.Discovery().ServerVersion(ctx); err == nil {
 		now.Machine.Kubernetes = version.GitVersion
 	}

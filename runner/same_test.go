@@ -25,6 +25,10 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/store"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 )
 
@@ -300,5 +304,81 @@ func TestDescribe(t *testing.T) {
 	machine.CPUs, envoy = 4, "1.40.0"
 	if err := attempt(true, true); err != nil {
 		t.Error(err)
+	}
+}
+
+// Of nodes that differ the run's machine is one of its pods' nodes. A run with trials goes
+// on wherever one node is like that, or like one that a trial was on, whichever comes first.
+func TestDescribeNodesThatDiffer(t *testing.T) {
+	observer := func(m record.Machine) observe.Client {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { jsonhttp.Answer(w, m) }))
+		t.Cleanup(server.Close)
+		return observe.Client{HTTPClient: server.Client(), BaseURL: server.URL}
+	}
+	epyc := observer(record.Machine{CPUModel: "EPYC", NodeArch: "amd64", CPUs: 2, Kernel: "6.1"})
+	xeon := observer(record.Machine{CPUModel: "Xeon", NodeArch: "amd64", CPUs: 4, Kernel: "6.1"})
+	silent := observer(record.Machine{})
+	silent.BaseURL = "http://127.0.0.1:1"
+	s, out := studytest.Parse(t, studytest.ThreeCells), filepath.Join(t.TempDir(), "run")
+	attempt := func(resume bool, on string, observers map[string]observe.Client, trials map[string]record.NodeAt) error {
+		stage := &placed{pods: []site.Pod{{Node: on}}, at: &site.Site{Kube: fakecluster.New(), Observers: observers}}
+		r, _ := newRun(t, out, resume, s, stage)
+		defer r.dir.Close()
+		for i := range r.trials {
+			r.trials[i].Nodes = trials
+		}
+		err := r.describe(t.Context(), stage)
+		if err == nil && !resume {
+			err = r.blocks(t.Context())
+		}
+		return err
+	}
+	if err := attempt(false, "b", map[string]observe.Client{"a": xeon, "b": epyc}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := store.Read(out); err != nil || c.Header.Machine.CPUModel != "EPYC" || c.Header.Machine.Nodes != 2 {
+		t.Errorf("%+v, %v", c.Header.Machine, err)
+	}
+	for name, c := range map[string]struct {
+		on        string
+		observers map[string]observe.Client
+		trials    map[string]record.NodeAt
+		want      string
+	}{
+		"another node comes first":  {"0", map[string]observe.Client{"0": xeon, "b": epyc}, nil, ""},
+		"its node is gone":          {"0", map[string]observe.Client{"0": xeon, "c": epyc}, nil, ""},
+		"all of its kind are gone":  {"0", map[string]observe.Client{"0": xeon}, nil, "the machine's CPU was EPYC and is Xeon; its number of CPUs was 2 and is 4"},
+		"of a kind that trials had": {"0", map[string]observe.Client{"0": xeon}, map[string]record.NodeAt{record.PartWorker: {Name: "a", Machine: "Xeon, amd64, 4 CPUs, Linux 6.1"}}, ""},
+		"one does not answer":       {"0", map[string]observe.Client{"0": silent, "b": epyc}, nil, ""},
+		"none answers":              {"0", map[string]observe.Client{"0": silent}, nil, "describe the machine: "},
+	} {
+		if err := attempt(true, c.on, c.observers, c.trials); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// Where kubelets are asked the nodes of the run's trials are looked at beside those of its
+// pods, which the scheduler draws anew.
+func TestDescribeNodesOfKubelets(t *testing.T) {
+	node := func(name, kind, kernel string) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelInstanceTypeStable: kind}}}
+		n.Status.NodeInfo = corev1.NodeSystemInfo{Architecture: "amd64", KernelVersion: kernel}
+		n.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+		return n
+	}
+	r := &run{header: record.Header{Machine: record.Machine{CPUs: 2, Kernel: "6.1", NodeArch: "amd64"}}, trials: []record.Trial{{Nodes: map[string]record.NodeAt{record.PartWorker: {Name: "b", Machine: "m5, amd64, 2 CPUs, Linux 6.1"}}}}}
+	for name, c := range map[string]struct {
+		nodes  []runtime.Object
+		kernel string
+	}{
+		"its trials' node is there": {[]runtime.Object{node("a", "c5", "6.2"), node("b", "m5", "6.1")}, "6.1"},
+		"it is gone":                {[]runtime.Object{node("a", "c5", "6.2")}, "6.2"},
+		"nothing may be read":       {nil, ""},
+	} {
+		at := &site.Site{Kube: fakecluster.New(c.nodes...), Kubelets: true}
+		if m, err := r.machine(t.Context(), at, []site.Pod{{Node: "a"}}); err != nil || m.Kernel != c.kernel {
+			t.Errorf("%s: %+v, %v", name, m, err)
+		}
 	}
 }
