@@ -102,6 +102,23 @@ const comparisons = 10
 // once wait for each other, and bounds would be as wide as that takes.
 const comparedAtOnce = 8
 
+// Compare is how far a clock is ahead of this machine's, as all of several comparisons
+// allow it.
+func Compare(compare func() (ahead, bound time.Duration, err error)) (Clock, error) {
+	least, most := time.Duration(math.MinInt64), time.Duration(math.MaxInt64)
+	for range comparisons {
+		ahead, bound, err := compare()
+		if err != nil {
+			return Clock{}, err
+		}
+		least, most = max(least, ahead-bound), min(most, ahead+bound)
+	}
+	if least > most {
+		return Clock{}, fmt.Errorf("its clock, or this machine's, was set by %v or more while they were compared", least-most)
+	}
+	return Clock{least + (most-least)/2, (most - least + 1) / 2}, nil
+}
+
 // Clocks compares the hands' clocks with the first one's, by way of this machine's,
 // with which compare compares one of them. Hands on one node have one clock: one of them
 // is asked.
@@ -119,19 +136,14 @@ func (h Hands) Clocks(compare func(i int) (ahead, bound time.Duration, err error
 		}
 		turns <- struct{}{}
 		defer func() { <-turns }()
-		least, most := time.Duration(math.MinInt64), time.Duration(math.MaxInt64)
-		for range comparisons {
-			ahead, bound, err := compare(i)
-			if err != nil {
-				return h.Lost(fmt.Errorf("compare clocks with the %s: %w", h.What, err))
+		var err error
+		out[i], err = Compare(func() (ahead, bound time.Duration, err error) {
+			if ahead, bound, err = compare(i); err != nil {
+				err = h.Lost(fmt.Errorf("compare clocks with the %s: %w", h.What, err))
 			}
-			least, most = max(least, ahead-bound), min(most, ahead+bound)
-		}
-		if least > most {
-			return fmt.Errorf("its clock, or this machine's, was set by %v or more while they were compared", least-most)
-		}
-		out[i] = Clock{least + (most-least)/2, (most - least + 1) / 2}
-		return nil
+			return ahead, bound, err
+		})
+		return err
 	})
 	if err != nil {
 		return nil, err

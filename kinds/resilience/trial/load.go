@@ -19,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner/hands"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	"golang.org/x/sync/errgroup"
@@ -103,6 +104,26 @@ type clients struct {
 	unanswered int64
 
 	mu sync.Mutex
+}
+
+// asLost marks an error of which one of several clients that is gone may be the cause. One
+// that has begun must still know of its run.
+func (c *clients) asLost(ctx context.Context, err error) error {
+	if c == nil {
+		return err // none was found yet
+	}
+	all := hands.Hands{What: "client", In: "load pod"}
+	for _, one := range c.all {
+		all.Pods = append(all.Pods, site.Pod{Name: one.Name, Node: one.Node})
+	}
+	return all.AsLost(ctx, err, func(ctx context.Context, i int) (err error) {
+		if one := c.all[i]; one.started.Run == "" {
+			_, err = one.api.Version(ctx)
+		} else {
+			_, err = one.api.Intervals(ctx, one.started.Run, 0)
+		}
+		return err
+	})
 }
 
 // each does something with all clients at once.

@@ -7,11 +7,10 @@ import (
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/internal/ending"
-	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/runner/hands"
 	"github.com/meshtrial/meshtrial/site"
 	"slices"
-	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/journal"
@@ -35,11 +34,10 @@ type stage struct {
 	say    func(format string, args ...any)
 	// seen are the pods of the last trial, for the versions of their sidecars.
 	seen []site.Pod
-	// ahead is how far the clocks of nodes are ahead of ours, where that is
-	// more than the error of knowing it; bound is the largest such error.
+	// clocks are how those of nodes stood beside ours when last compared, and ahead is
+	// how far they were ahead, nanoseconds.
+	clocks map[string]verdict.Clock
 	ahead  map[string]int64
-	bound  time.Duration
-	clocks map[string]verdict.Clock // as measured last
 
 	faults *site.FaultRoles // nil: no step acts on nodes
 	// changes is where what steps change elsewhere is noted.
@@ -55,7 +53,7 @@ func deployStage(ctx context.Context, r runner.Deployment) (s *stage, err error)
 	}
 	config := o.Lab.RESTConfig()
 	config.QPS, config.Burst = -1, -1
-	s = &stage{Site: at, o: o, study: o.Study, config: config, changes: o.Journal, ahead: map[string]int64{},
+	s = &stage{Site: at, o: o, study: o.Study, config: config, changes: o.Journal,
 		say: func(format string, args ...any) {
 			r.Tell(runner.Event{Stage: "timeline", Text: fmt.Sprintf(format, args...)})
 		}}
@@ -130,33 +128,6 @@ func (s *stage) find(ctx context.Context) error {
 	return s.compareClocks(ctx)
 }
 
-// How long a role may take to listen once its container runs.
-const (
-	roleTime  = 10 * time.Second
-	roleEvery = 100 * time.Millisecond
-)
-
-// compareClocks measures the clocks of all nodes that have an observer.
-func (s *stage) compareClocks(ctx context.Context) error {
-	s.bound, s.clocks = 0, map[string]verdict.Clock{}
-	for node, observer := range s.Observers {
-		ahead, bound, err := observer.ClockOffset(ctx)
-		for since := time.Now(); err != nil && time.Since(since) < roleTime && wake.Pause(ctx, roleEvery) == nil; {
-			ahead, bound, err = observer.ClockOffset(ctx) // it may not listen yet
-		}
-		if err != nil {
-			return fmt.Errorf("compare clocks with node %s: %w", node, err)
-		}
-		s.clocks[node] = verdict.Clock{Ahead: ahead, Bound: bound}
-		delete(s.ahead, node)
-		if ahead.Abs() > bound {
-			s.ahead[node] = int64(ahead)
-			s.bound = max(s.bound, bound)
-		}
-	}
-	return nil
-}
-
 // Place implements Stage.
 func (s *stage) Place() *site.Site { return s.Site }
 
@@ -171,12 +142,20 @@ func (s *stage) Reconnect(ctx context.Context) error {
 }
 
 // Measure implements Stage.
-func (s *stage) Measure(ctx context.Context, job runner.Job) (runner.Completed, error) {
-	t, err := newScenarioTrial(s, job)
-	if err != nil {
-		return runner.Completed{Trial: t.out}, err
-	}
-	return t.measure(ctx)
+func (s *stage) Measure(ctx context.Context, job runner.Job) (done runner.Completed, err error) {
+	done.Trial, err = hands.AgainIfLost(ctx, func(lost []string) (record.Trial, error) {
+		t, err := newScenarioTrial(s, job)
+		if err != nil {
+			return t.out, err
+		}
+		t.evidence.Repeated = lost
+		done, err = t.measure(ctx)
+		return done.Trial, err
+	}, func(lost error) error {
+		s.Note(fmt.Sprintf("trial %s, of %d clients, is repeated: %v", job.ID, s.study.Scenario.Clients, lost))
+		return s.Reconnect(ctx)
+	})
+	return done, err
 }
 
 // meshOf is the adapter of the mesh that a cell names.

@@ -45,6 +45,8 @@ type scenarioTrial struct {
 	revisions *revisions
 
 	onNodes nodeProxies
+	// before and after the timeline is how the clocks of its pods' nodes stood beside ours.
+	before, after map[string]verdict.Clock
 
 	zero   time.Time // of the timeline, by our clock
 	events []record.Event
@@ -76,6 +78,9 @@ func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err
 	}()
 	defer func() { err = errors.Join(err, t.clear(ctx)) }()
 	t.say("trial %s%s", t.job.ID, store.Begins)
+	if _, err := t.ReadyPods(ctx); err != nil { // of nodes that joined meanwhile too
+		return done, err
+	}
 	if err := t.compareClocks(ctx); err != nil {
 		return done, err
 	}
@@ -86,15 +91,15 @@ func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err
 		return done, err
 	}
 	if err := t.prepare(ctx); err != nil {
-		return done, err
+		return done, t.clients.asLost(ctx, err)
 	}
 	defer t.clients.stop(ctx)
 	if err := t.play(ctx); err != nil {
-		return done, err
+		return done, t.clients.asLost(ctx, err)
 	}
 	book, err := t.collect(ctx)
 	if err != nil {
-		return done, err
+		return done, t.clients.asLost(ctx, err)
 	}
 	t.out.Ended = time.Now().UTC()
 	if done.Requests, err = packRequests(book); err != nil {
@@ -302,9 +307,10 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	out.Samples, out.CPU, out.CountedS, out.Memory = t.looks.samples, t.looks.cpu(), t.looks.counted(), t.looks.memory
 	t.out.Others, t.out.Pressure = t.looks.beside(out.CPU)
 	t.wholeControl(out)
-	out.ClockErrorUS = float64(t.bound) / float64(time.Microsecond)
+	t.compareAgain(ctx, pods)
 	t.out.Window = record.Window{Start: t.zero.UTC(), Seconds: t.timeline.Duration.Seconds(), Intervals: int(math.Round(t.timeline.Duration.Seconds() / loadInterval.Seconds()))}
 	t.evidence.Collected = t.witness(got, book)
+	_, out.ClockErrorUS, _ = t.evidence.Collected.Apart()
 	if err := t.checkNodeProxies(ctx, out.Scheduled, out.Completed); err != nil {
 		return book, err
 	}

@@ -35,6 +35,8 @@ type Evidence struct {
 	// Control is who was the mesh's control plane; nil where steps of the timeline
 	// change it, and where it was not looked at.
 	Control *verdict.ControlPlane `json:"control_plane,omitempty"`
+	// Repeated says in words why earlier attempts at the trial came to no end.
+	Repeated []string `json:"repeated,omitempty"`
 	// Unmeasured says in words what is not there, which what the trial measured does not
 	// depend on.
 	Unmeasured []string `json:"unmeasured,omitempty"`
@@ -81,8 +83,11 @@ type Collected struct {
 	// Missed are samples that could not be taken, in the order in which they
 	// failed.
 	Missed []Missed `json:"missed,omitempty"`
-	// Clocks are those of nodes beside ours, by node.
-	Clocks map[string]Clock `json:"clocks,omitempty"`
+	// Clocks are those of nodes beside ours before the trial, by node, which was taken off
+	// all times, and ClocksAfter after the timeline, of those that could be asked; nil in
+	// older evidence, whose trials took off what was more than its error.
+	Clocks      map[string]Clock `json:"clocks,omitempty"`
+	ClocksAfter map[string]Clock `json:"clocks_after,omitempty"`
 	// Ledger is whether the requests balance: they are in requests/.
 	Ledger Ledger `json:"ledger"`
 }

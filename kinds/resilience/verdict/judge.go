@@ -28,7 +28,7 @@ var (
 )
 
 // Limits are all of the kind's.
-var Limits = []verdict.Limit{scheduleLag, scheduleLagWarning, stepLate, unsampled, verdict.Unattributed, verdict.UnattributedBusy}
+var Limits = []verdict.Limit{scheduleLag, scheduleLagWarning, stepLate, unsampled, clocksApart, verdict.Unattributed, verdict.UnattributedBusy}
 
 // Judge implements [verdict.Judge].
 func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
@@ -63,6 +63,10 @@ func Of(t record.Trial, events []record.Event, e Evidence, l verdict.Limits) rec
 	checkRevisions(&s, e.Revisions, events)
 	checkSteps(&s, events)
 	checkSamples(&s, e.Collected.Missed, l)
+	checkClocks(&s, *e.Collected, l)
+	for _, text := range e.Repeated {
+		s.Warn("%s", verdict.Repeated(text))
+	}
 	warnSteps(&s, events, l)
 	for _, text := range e.Unmeasured {
 		s.Warn("%s", text)

@@ -39,9 +39,10 @@ func good() *judged {
 			Policies: []record.Check{ok("retries")},
 			Proxies:  []Proxy{{Pod: "front-1", Checks: []record.Check{ok("circuit-breaker"), ok("outlier")}}, {Pod: "front-2", Checks: []record.Check{ok("circuit-breaker"), ok("outlier")}}},
 			Collected: &Collected{Logged: 100, Lines: ledger.Lines{Entries: 300, Other: 5, Foreign: 2},
-				Missed: []Missed{{Of: "counters", Error: "busy", AtNS: 5000 * ms, SinceNS: 3900 * ms, Every: time.Second}},
-				Clocks: map[string]Clock{"node-1": {Ahead: 3 * time.Millisecond, Bound: 200 * time.Microsecond}},
-				Ledger: Ledger{Requests: 100, Reconciled: true}},
+				Missed:      []Missed{{Of: "counters", Error: "busy", AtNS: 5000 * ms, SinceNS: 3900 * ms, Every: time.Second}},
+				Clocks:      map[string]Clock{"node-1": {Ahead: 3 * time.Millisecond, Bound: 200 * time.Microsecond}},
+				ClocksAfter: map[string]Clock{"node-1": {Ahead: 3100 * time.Microsecond, Bound: 200 * time.Microsecond}},
+				Ledger:      Ledger{Requests: 100, Reconciled: true}},
 		},
 	}
 }
@@ -94,6 +95,21 @@ func TestOf(t *testing.T) {
 		{name: "an istiod that came in the trial", change: func(j *judged) {
 			j.seen.Control = &verdict.ControlPlane{Before: []string{"istiod-a"}, After: []string{"istiod-a", "istiod-b"}}
 		}, fails: verdict.ControlLived, detail: "istiod-b came"},
+		{name: "a clock that was set", change: func(j *judged) {
+			j.seen.Collected.ClocksAfter["node-1"] = Clock{Ahead: 8 * time.Millisecond, Bound: 200 * time.Microsecond}
+		}, fails: "clocks-apart", detail: "between 4800 and 5200 us off (node node-1)"},
+		{name: "a clock that was set within a limit given", change: func(j *judged) {
+			j.seen.Collected.ClocksAfter["node-1"] = Clock{Ahead: 8 * time.Millisecond, Bound: 200 * time.Microsecond}
+			j.limits = verdict.Limits{"clocks-apart": 6}
+		}},
+		{name: "clocks over a slow line", change: func(j *judged) {
+			j.seen.Collected.ClocksAfter["node-1"] = Clock{Ahead: 8 * time.Millisecond, Bound: 40 * time.Millisecond}
+		}, warns: "known to 45.0 ms only"},
+		{name: "a node that was not asked again", change: func(j *judged) { j.seen.Collected.Clocks["node-2"] = Clock{Bound: 40 * time.Millisecond} }, warns: "known to 40.0 ms only"},
+		{name: "clocks of older evidence", change: func(j *judged) {
+			j.seen.Collected.Clocks["node-1"], j.seen.Collected.ClocksAfter = Clock{Bound: 40 * time.Millisecond}, nil
+		}},
+		{name: "a client that was lost", change: func(j *judged) { j.seen.Repeated = []string{"the client was lost"} }, warns: "the trial was repeated: the client was lost"},
 		{name: "what was not measured", change: func(j *judged) { j.seen.Unmeasured = []string{"no observer"} }, warns: "no observer"},
 		{name: "steps", change: func(j *judged) { j.events[0].Error, j.events[1].Error = "not proven: it stays", "refused" }, fails: "steps",
 			detail: "gone: not proven: it stays; gone: refused"},
@@ -156,6 +172,7 @@ func TestChecks(t *testing.T) {
 		"logs":            "the logs of all proxies and workers were read to their ends",
 		"steps":           "2 steps took effect",
 		"looks":           "endpoints and CPU were looked at all the time",
+		"clocks-apart":    "times of the pods' nodes were between 0 and 300 us off (node node-1), once corrected; limit 1000",
 	}
 	got := map[string]string{}
 	for _, c := range good().verdict().Checks {

@@ -1,0 +1,92 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner/hands"
+)
+
+// How long a role may take to listen once its container runs, and how often it is asked.
+const (
+	roleTime  = 10 * time.Second
+	roleEvery = 100 * time.Millisecond
+)
+
+// compareClocks measures the clocks of all nodes that have an observer. What they differ
+// by from ours is taken off whatever pods there write.
+func (s *stage) compareClocks(ctx context.Context) (err error) {
+	s.ahead = map[string]int64{}
+	s.clocks, err = s.clocksOf(ctx, slices.Sorted(maps.Keys(s.Observers)), roleTime)
+	for node, c := range s.clocks {
+		s.ahead[node] = int64(c.Ahead)
+	}
+	return err
+}
+
+// clocksAtOnce are the nodes whose clocks are compared at one time.
+const clocksAtOnce = 8
+
+// clocksOf compares the clocks of nodes with ours; one that does not answer is asked again
+// for as long as patience lasts. The error names those that do not.
+func (s *stage) clocksOf(ctx context.Context, nodes []string, patience time.Duration) (map[string]verdict.Clock, error) {
+	var group errgroup.Group
+	group.SetLimit(clocksAtOnce)
+	var mu sync.Mutex
+	out, failed := map[string]verdict.Clock{}, make([]error, len(nodes))
+	for i, node := range nodes {
+		ask := func() (ahead, bound time.Duration, err error) { return s.Observers[node].ClockOffset(ctx) }
+		group.Go(func() error {
+			c, err := hands.Compare(ask)
+			for since := time.Now(); err != nil && time.Since(since) < patience && wake.Pause(ctx, roleEvery) == nil; {
+				c, err = hands.Compare(ask) // it may not listen yet
+			}
+			if err != nil {
+				failed[i] = fmt.Errorf("compare clocks with node %s: %w", node, err)
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			out[node] = verdict.Clock{Ahead: c.Ahead, Bound: c.Bound}
+			return nil
+		})
+	}
+	_ = group.Wait()
+	return out, errors.Join(failed...)
+}
+
+// againTime bounds the second comparison of clocks, and againPatience what is lost of it
+// on nodes that a step has ended.
+const (
+	againTime     = 20 * time.Second
+	againPatience = time.Second
+)
+
+// compareAgain compares the clocks of the nodes that had pods of the trial once more: what
+// a clock that was set meanwhile said cannot be put right.
+func (t *scenarioTrial) compareAgain(ctx context.Context, pods []record.ScenarioPod) {
+	limited, cancel := context.WithTimeout(ctx, againTime)
+	defer cancel()
+	on := map[string]verdict.Clock{}
+	for _, pod := range pods {
+		if before, ok := t.clocks[pod.Node]; ok {
+			on[pod.Node] = before
+		}
+	}
+	var err error
+	t.before = on
+	if t.after, err = t.clocksOf(limited, slices.Sorted(maps.Keys(on)), againPatience); err != nil {
+		t.evidence.Unmeasured = append(t.evidence.Unmeasured, "how clocks stood after the timeline is not known of all nodes: "+strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+}
