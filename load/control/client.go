@@ -73,7 +73,8 @@ func (c *Client) Result(ctx context.Context, run string) (*load.Result, error) {
 }
 
 // Stream waits until the run has ended and returns what it recorded, to be read as
-// it comes and then closed.
+// it comes and then closed. Until then nothing else may be asked of a role behind a
+// port-forward: that is one connection, and all of it waits while one answer is not read.
 func (c *Client) Stream(ctx context.Context, run string) (*load.Stream, error) {
 	for {
 		body, err := c.http.Stream(ctx, runPath(run, "result")+"?wait_s=20")

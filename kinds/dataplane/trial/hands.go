@@ -252,16 +252,17 @@ func (t *trialRun) result(ctx context.Context, from, to int) (out *load.Result, 
 	return out, hands, nil
 }
 
-// sum adds up what the hands recorded while it is read.
+// sum adds up what the hands recorded while it is read. Clocks are compared before: the
+// line to a pod carries no answers while it is full of a record that waits to be read.
 func (t *trialRun) sum(ctx context.Context, from, to int) (*load.Result, []record.Hand, error) {
+	if err := t.clocks(ctx, func(h *hand) *hands.Clock { return &h.after }); err != nil {
+		return nil, nil, err
+	}
 	streams := make([]*load.Stream, len(t.hands))
 	err := t.each(func(i int, h *hand) (err error) {
 		streams[i], err = h.api.Stream(ctx, h.started.Run)
 		return t.all().Lost(err)
 	})
-	if err == nil {
-		err = t.clocks(ctx, func(h *hand) *hands.Clock { return &h.after })
-	}
 	var hands []record.Hand
 	if err == nil {
 		hands, err = t.complete(streams, to)

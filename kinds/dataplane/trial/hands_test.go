@@ -167,6 +167,40 @@ func TestHandsTogether(t *testing.T) {
 	}
 }
 
+// readAlone serves a load role that answers no other question once its record was asked for,
+// as one does behind a port-forward that is full of a record.
+func readAlone(role http.Handler) http.Handler {
+	var reading atomic.Bool
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/result") {
+			reading.Store(true)
+		} else if reading.Load() {
+			jsonhttp.Refuse(w, http.StatusInternalServerError, errors.New("the line is full of a record that nobody reads"))
+			return
+		}
+		role.ServeHTTP(w, r)
+	})
+}
+
+// Nothing is asked of a generator between the opening of its record and its end: all
+// would wait for ever.
+func TestHandsAreReadAlone(t *testing.T) {
+	var right atomic.Int64
+	a, b := httptest.NewServer(readAlone(withClock(t.Context(), &right))), httptest.NewServer(readAlone(withClock(t.Context(), &right)))
+	defer a.Close()
+	defer b.Close()
+	trial := handsAt(t, studytest.Plan(t, twoHands), 0, a.URL, b.URL)
+	if err := trial.measureSkew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := trial.start(t.Context(), trial.spec); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := trial.measured(t.Context(), 1, 6); err != nil || len(out.Hands) != 2 || out.Hands[1].After.ErrorUS == 0 {
+		t.Errorf("%+v, %v", out.Hands, err)
+	}
+}
+
 // A generator that is lost makes the trial fail: what the others sent is not passed
 // off as all of it.
 func TestAHandIsLost(t *testing.T) {
