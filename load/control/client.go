@@ -3,12 +3,14 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/load"
 )
 
@@ -47,6 +49,24 @@ func (c *Client) Stop(ctx context.Context, run string) (Status, error) {
 	var out Status
 	err := c.call(ctx, http.MethodPost, "/v1/stop", url.Values{"run": {run}}, struct{}{}, &out)
 	return out, err
+}
+
+// endEvery is how often [Client.End] asks whether a run has ended.
+const endEvery = 20 * time.Millisecond
+
+// End ends the run that is under way, if there is one, whoever began it, and waits until
+// the next can start. It is for a role that a trial has left without stopping its run, as
+// when the line to it broke.
+func (c *Client) End(ctx context.Context) error {
+	for {
+		status, err := c.Stop(ctx, "")
+		if err != nil || status.Done {
+			return err
+		}
+		if err := wake.Pause(ctx, endEvery); err != nil {
+			return fmt.Errorf("load control: wait for the end of run %q: %w", status.Run, err)
+		}
+	}
 }
 
 // StopAfter ends the run's schedule at the end of an interval.

@@ -90,6 +90,55 @@ func TestRunByControl(t *testing.T) {
 	}
 }
 
+// Whoever comes to a role ends what another has left there, and then begins a run.
+func TestEnd(t *testing.T) {
+	c, server, url := lab(t)
+	if err := c.End(t.Context()); err != nil {
+		t.Errorf("nothing was ever begun: %v", err)
+	}
+	spec := load.DefaultSpec(url)
+	spec.DurationS = 60
+	left, err := c.Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := NewClient(server.URL, nil)
+	if err := other.End(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := c.Intervals(t.Context(), left.Run, 0); err != nil || !s.Done {
+		t.Errorf("it still runs: %+v, %v", s, err)
+	}
+	if err := other.End(t.Context()); err != nil {
+		t.Errorf("it has ended: %v", err)
+	}
+	if _, err := other.Start(t.Context(), spec); err != nil {
+		t.Error(err)
+	}
+}
+
+// A run whose start nobody waits for any more is ended all the same, once it has begun.
+func TestEndOfARunThatIsBeingStarted(t *testing.T) {
+	s := NewServer(t.Context(), "v")
+	server := httptest.NewServer(s.Handler())
+	defer server.Close()
+	if err := s.reserve(); err != nil {
+		t.Fatal(err)
+	}
+	c := NewClient(server.URL, nil)
+	limited, cancel := context.WithTimeout(t.Context(), 3*endEvery)
+	defer cancel()
+	if err := c.End(limited); err == nil {
+		t.Error("a run that is being started has ended")
+	}
+	s.mu.Lock()
+	s.busy = false
+	s.mu.Unlock()
+	if err := c.End(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestBadRequests(t *testing.T) {
 	c, server, url := lab(t)
 	spec := load.DefaultSpec(url)

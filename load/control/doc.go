@@ -5,7 +5,7 @@
 //
 //	POST /v1/start               load.Spec              -> Started
 //	GET  /v1/intervals?run=&from=                       -> Status
-//	POST /v1/stop?run=                                  -> Status
+//	POST /v1/stop?run=                                  -> Status; without a run, of any
 //	POST /v1/stop-after?run=     StopAfter              -> Status
 //	GET  /v1/result?run=&wait_s=                        -> load.Result
 //	POST /v1/runs/{run}/rate     Rate                   -> load.RateChange

@@ -53,10 +53,7 @@ func (s *Server) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/start", s.start)
 	mux.HandleFunc("GET /v1/intervals", s.withRun(s.intervals))
-	mux.HandleFunc("POST /v1/stop", s.withRun(func(w http.ResponseWriter, r *http.Request, run string, running *load.Running) {
-		running.Stop()
-		s.intervals(w, r, run, running)
-	}))
+	mux.HandleFunc("POST /v1/stop", s.stop)
 	mux.HandleFunc("POST /v1/stop-after", s.withRun(s.stopAfter))
 	mux.HandleFunc("GET /v1/result", s.withRun(s.result))
 	mux.HandleFunc("POST /v1/runs/{run}/rate", s.withRun(s.rate))
@@ -153,6 +150,31 @@ func (s *Server) intervals(w http.ResponseWriter, r *http.Request, run string, r
 	if status.Intervals == nil {
 		status.Intervals = []load.Summary{}
 	}
+	jsonhttp.Answer(w, status)
+}
+
+func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("run") == "" {
+		s.stopAny(w)
+		return
+	}
+	s.withRun(func(w http.ResponseWriter, r *http.Request, run string, running *load.Running) {
+		running.Stop()
+		s.intervals(w, r, run, running)
+	})(w, r)
+}
+
+// stopAny stops what runs, and says whether nothing does any more: a run that is being
+// started can be stopped once it has begun.
+func (s *Server) stopAny(w http.ResponseWriter) {
+	s.mu.Lock()
+	status, running, busy := Status{Run: s.run, Intervals: []load.Summary{}}, s.running, s.busy
+	s.mu.Unlock()
+	if running != nil {
+		running.Stop()
+		status.StartUnixNS = running.Epoch.UnixNano()
+	}
+	status.Done = !busy && (running == nil || done(running))
 	jsonhttp.Answer(w, status)
 }
 

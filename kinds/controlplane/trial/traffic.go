@@ -138,7 +138,13 @@ func (c *controlPlane) findCaller(ctx context.Context, namespace string) error {
 	if ref.Proxy == nil {
 		return fmt.Errorf("pod %s/%s was not given a sidecar", namespace, ref.Name)
 	}
-	c.caller = &caller{pod: ref, api: loadcontrol.NewClient(lab.InPod, c.HTTP(&pods.Items[i], site.LoadControlPort))}
+	found := &caller{pod: ref, api: loadcontrol.NewClient(lab.InPod, c.HTTP(&pods.Items[i], site.LoadControlPort))}
+	limited, cancel := context.WithTimeout(ctx, reachTime)
+	defer cancel()
+	if err := found.api.End(limited); err != nil { // of a trial that was lost with the line to it
+		return fmt.Errorf("end what pod %s/%s sends: %w", namespace, ref.Name, err)
+	}
+	c.caller = found
 	c.reals = append(c.reals, ref)
 	return nil
 }

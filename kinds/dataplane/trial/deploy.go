@@ -202,6 +202,9 @@ func (d *deployed) connect(ctx context.Context) error {
 			d.loads[v] = append(d.loads[v], &loadRole{pod: pod, api: loadcontrol.NewClient(lab.InPod, d.HTTP(one, site.LoadControlPort))})
 		}
 	}
+	if err := d.endLoads(ctx); err != nil {
+		return err
+	}
 	for v, w := range d.servers {
 		pod, err := ref(w, byApp[w.Name])
 		if err != nil {
@@ -223,6 +226,29 @@ func (d *deployed) connect(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// endTime is how long load pods have to end what they do when they are found: a line to
+// a node that died may hang.
+const endTime = 30 * time.Second
+
+// endLoads ends what generators still send: a trial that was lost with the lines to them
+// could not, and they would refuse the next one.
+func (d *deployed) endLoads(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, endTime)
+	defer cancel()
+	group, limited := errgroup.WithContext(limited)
+	for _, loads := range d.loads {
+		for _, l := range loads {
+			group.Go(func() error {
+				if err := l.api.End(limited); err != nil {
+					return fmt.Errorf("end what load pod %s sends: %w", l.pod.Name, err)
+				}
+				return nil
+			})
+		}
+	}
+	return group.Wait()
 }
 
 // Measure implements Stage.

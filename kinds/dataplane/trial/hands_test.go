@@ -238,6 +238,45 @@ func TestAHandIsLost(t *testing.T) {
 	}
 }
 
+// Generators that a trial could not stop, as the lines to them were broken, are stopped
+// when they are found again: the next trial starts.
+func TestLoadsThatWereLeftAreEnded(t *testing.T) {
+	plan := studytest.Plan(t, twoHands)
+	var broken atomic.Bool
+	line := func() http.Handler {
+		var right atomic.Int64
+		role := withClock(t.Context(), &right)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if broken.Load() {
+				panic(http.ErrAbortHandler)
+			}
+			role.ServeHTTP(w, r)
+		})
+	}
+	a, b := httptest.NewServer(line()), httptest.NewServer(line())
+	defer a.Close()
+	defer b.Close()
+	trial := handsAt(t, plan, 0, a.URL, b.URL)
+	if err := trial.start(t.Context(), trial.spec); err != nil {
+		t.Fatal(err)
+	}
+	broken.Store(true)
+	if _, err := trial.intervals(t.Context(), 0); !errors.Is(err, hands.ErrLost) {
+		t.Errorf("the lines are broken: %v", err)
+	}
+	trial.stop(t.Context())
+	broken.Store(false)
+	next := handsAt(t, plan, 0, a.URL, b.URL)
+	next.d.loads = map[study.Variant][]*loadRole{{}: {next.hands[0].loadRole, next.hands[1].loadRole}}
+	if err := next.d.endLoads(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.start(t.Context(), next.spec); err != nil {
+		t.Errorf("the next trial: %v", err)
+	}
+	next.stop(t.Context())
+}
+
 // A start that comes too late for one is made again for all.
 func TestHandsStartLate(t *testing.T) {
 	plan := studytest.Plan(t, twoHands)
