@@ -65,7 +65,8 @@ func newHeartbeat(dialer *lab.Dialer) *heartbeat {
 // KeepAlive has the pods of a role in the run's namespace hear every 10 s, at
 // a port of their loopback, that the run is still under way, until
 // [Site.Remove]. A beat that goes astray is no failure: a role that misses
-// four of them ends, and its line is hung up, as whoever needs it then sees.
+// four of them ends, and its line is hung up, as whoever needs it then sees. With
+// an observer's go those to the other pods of its node, which may be dead.
 func (s *Site) KeepAlive(app string, port int, token string) {
 	h := s.beats
 	h.mu.Lock()
@@ -106,14 +107,13 @@ func (h *heartbeat) round(ctx context.Context, pods cache.Store) {
 	var beats sync.WaitGroup
 	h.mu.Lock()
 	lines := map[string]*http.Client{}
-	for _, o := range pods.List() {
-		pod, ok := o.(*corev1.Pod)
-		if !ok || pod.Status.Phase != corev1.PodRunning {
-			continue
-		}
-		role, ok := h.roles[pod.Labels[mesh.AppLabel]]
-		if !ok {
-			continue
+	listening, others := h.divide(pods.List())
+	for _, pod := range listening {
+		app := pod.Labels[mesh.AppLabel]
+		role := h.roles[app]
+		hangUp := []*corev1.Pod{pod}
+		if app == RoleObserve {
+			hangUp = append(hangUp, others[pod.Spec.NodeName]...)
 		}
 		line := h.lines[string(pod.UID)]
 		if line == nil {
@@ -121,7 +121,7 @@ func (h *heartbeat) round(ctx context.Context, pods cache.Store) {
 		}
 		lines[string(pod.UID)] = line
 		dialer := h.dialer
-		beats.Go(func() { h.note(dialer, pod, h.beat(ctx, line, role)) })
+		beats.Go(func() { h.note(dialer, hangUp, h.beat(ctx, line, role)) })
 	}
 	for uid, line := range h.lines {
 		if lines[uid] == nil {
@@ -134,21 +134,42 @@ func (h *heartbeat) round(ctx context.Context, pods cache.Store) {
 	beats.Wait()
 }
 
-// note hangs the line to a pod up that has not answered for as long as roles go on alone:
-// what else it is asked would be waited for until TCP gives its node up, a quarter of an
-// hour, and a role that is there all the same has ended what it did.
-func (h *heartbeat) note(dialer *lab.Dialer, pod *corev1.Pod, err error) {
+// divide tells the pods of roles that run from others that do, these by node.
+func (h *heartbeat) divide(all []any) (listening []*corev1.Pod, others map[string][]*corev1.Pod) {
+	others = map[string][]*corev1.Pod{}
+	for _, o := range all {
+		pod, ok := o.(*corev1.Pod)
+		if !ok || pod.Status.Phase != corev1.PodRunning {
+			continue
+		}
+		if _, listens := h.roles[pod.Labels[mesh.AppLabel]]; listens {
+			listening = append(listening, pod)
+		} else {
+			others[pod.Spec.NodeName] = append(others[pod.Spec.NodeName], pod)
+		}
+	}
+	return listening, others
+}
+
+// note hangs the line to the first of some pods up that has not answered for as long as roles
+// go on alone: what else it is asked would be waited for until TCP gives its node up, a
+// quarter of an hour, and a role that is there all the same has ended what it did. The lines
+// to all others, which hear no beats, go with it: an observer's to the pods of its node.
+func (h *heartbeat) note(dialer *lab.Dialer, pods []*corev1.Pod, err error) {
 	answer := (*jsonhttp.StatusError)(nil)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	last, known := h.heard[string(pod.UID)]
+	uid := string(pods[0].UID)
+	last, known := h.heard[uid]
 	silent := err != nil && !errors.As(err, &answer) && known
 	if silent && time.Since(last) < Alone {
 		return
 	}
-	h.heard[string(pod.UID)] = time.Now()
+	h.heard[uid] = time.Now()
 	if silent {
-		h.hangUp(dialer, pod.Namespace, pod.Name)
+		for _, pod := range pods {
+			h.hangUp(dialer, pod.Namespace, pod.Name)
+		}
 	}
 }
 

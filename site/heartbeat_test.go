@@ -144,3 +144,38 @@ func TestHeartbeatHangsUp(t *testing.T) {
 		}
 	})
 }
+
+// Load and worker pods hear no beats. Where the observer of their node is silent, the lines to
+// them are hung up as well: they are on a node that has died.
+func TestHeartbeatHangsUpAWholeNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pod := func(name, app, node string) *corev1.Pod {
+			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", UID: types.UID(name), Labels: Labels("r", app)},
+				Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+		}
+		over := pod("client-over", "client-plain", "dead")
+		over.Status.Phase = corev1.PodSucceeded
+		s := &Site{Kube: fakecluster.New(pod("o-dead", RoleObserve, "dead"), pod("f-dead", RoleFault, "dead"), pod("f-well", RoleFault, "well"),
+			pod("client", "client-plain", "dead"), pod("worker", "server-plain", "dead"), pod("client-2", "client-plain", "well"), over),
+			Namespace: "n", Run: "r", beats: newHeartbeat(lab.NewDialer(&rest.Config{}))}
+		answers, hungUp := true, map[string]int{}
+		s.beats.beat = func(context.Context, *http.Client, listener) error {
+			if answers {
+				return nil
+			}
+			return context.DeadlineExceeded
+		}
+		s.beats.hangUp = func(_ *lab.Dialer, _, pod string) { hungUp[pod]++ }
+		s.KeepAlive(RoleObserve, 1, "")
+		s.KeepAlive(RoleFault, 2, "")
+		time.Sleep(beatEvery + time.Second)
+		synctest.Wait()
+		answers = false
+		time.Sleep(time.Minute)
+		s.beats.stop()
+		want := map[string]int{"o-dead": 1, "client": 1, "worker": 1, "f-dead": 1, "f-well": 1}
+		if !maps.Equal(hungUp, want) {
+			t.Errorf("hung up %v, want %v", hungUp, want)
+		}
+	})
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -28,10 +27,6 @@ func (c *controlPlane) createRoles(ctx context.Context) error {
 	return nil
 }
 
-// deadNode is how long one of several pods stays on a node that is not heard of: it must be
-// back, on another, within the time that pods have to become ready.
-const deadNode = 30 * time.Second
-
 // xdsDeployment is the pod in which all simulated sidecars live, or the pods that they
 // are shared out to, over the nodes as far as that goes.
 func xdsDeployment(namespace string, images lab.Images, run string, pods int) *appsv1.Deployment {
@@ -46,11 +41,7 @@ func xdsDeployment(namespace string, images lab.Images, run string, pods int) *a
 	pod.Labels["sidecar.istio.io/inject"] = "false"
 	this := &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: site.RoleXDS}}
 	if pods > 1 {
-		// One that is lost with its node is made anew on another.
-		for _, dead := range []string{corev1.TaintNodeUnreachable, corev1.TaintNodeNotReady} {
-			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: dead, Operator: corev1.TolerationOpExists,
-				Effect: corev1.TaintEffectNoExecute, TolerationSeconds: site.Ptr(int64(deadNode / time.Second))})
-		}
+		site.LeaveDeadNodes(&pod)
 		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname,
 			WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: this}}
 	}

@@ -305,22 +305,6 @@ func (d *deployed) carryThrough(ctx context.Context, job runner.Job) (t *trialRu
 	return t, trial, log, err
 }
 
-// Reconnect finds the pods again after something broke, waiting until they
-// are ready.
-func (d *deployed) Reconnect(ctx context.Context) error {
-	d.Redial()
-	if err := d.await(ctx); err != nil {
-		return err
-	}
-	if err := d.connect(ctx); err != nil {
-		return err
-	}
-	if err := d.settle(ctx); err != nil {
-		return err
-	}
-	return d.configure(ctx)
-}
-
 // Pods lists the pods of all workloads.
 func (d *deployed) Pods() []site.Pod {
 	var out []site.Pod

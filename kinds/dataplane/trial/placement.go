@@ -100,11 +100,14 @@ func nodeAt(n *corev1.Node) study.NodeAt {
 	return study.NodeAt{Name: n.Name, Host: n.Labels[corev1.LabelHostname], Zone: site.Zone(n), Kind: site.Kind(n)}
 }
 
-// pin has a variant's pod run where the plan wants it, by its node's own label.
+// pin has a variant's pod run where the plan wants it, by its node's own label. One that may
+// run anywhere is back soon if it is lost with its node.
 func (t topology) pin(v study.Variant, pod *corev1.PodTemplateSpec) {
 	if at, ok := t.places[v.Place()]; ok {
 		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: at.Host}
+		return
 	}
+	site.LeaveDeadNodes(pod)
 }
 
 // findNodes notes of the pods' nodes what may be read.

@@ -53,6 +53,9 @@ func TestPin(t *testing.T) {
 		if want != "" {
 			pinned++
 		}
+		if leaves := len(d.Spec.Template.Spec.Tolerations) > 0; leaves == (want != "") {
+			t.Errorf("%s leaves a node that died: %v", d.Name, leaves)
+		}
 	}
 	if pinned != 12 { // clients and three servers, of two kinds, the plain ones twice
 		t.Errorf("%d pods have a place", pinned)

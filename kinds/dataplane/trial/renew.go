@@ -2,10 +2,12 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/runner"
@@ -95,6 +97,38 @@ func (d *deployed) replacePods(ctx context.Context) error {
 		}
 		if err := wake.Pause(ctx, renewLook); err != nil {
 			return errs.WithHint(fmt.Errorf("wait for %d pods to go: %w", left, err), "kubectl -n %s get pods", d.Namespace)
+		}
+	}
+}
+
+// Reconnect finds the pods again after something broke, waiting until they
+// are ready.
+func (d *deployed) Reconnect(ctx context.Context) error {
+	if err := d.findPods(ctx); err != nil {
+		return err
+	}
+	if err := d.settle(ctx); err != nil {
+		return err
+	}
+	return d.configure(ctx)
+}
+
+// findEvery is how long after pods were not reached they are looked for again.
+const findEvery = time.Second
+
+// findPods waits until the pods are ready, and opens lines to them. Pods count as ready for
+// almost a minute after their node has died: they are looked for again until all are reached.
+func (d *deployed) findPods(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
+	defer cancel()
+	for {
+		d.Redial()
+		if err := d.await(limited); err != nil {
+			return err
+		}
+		err := d.connect(limited)
+		if answer := (*jsonhttp.StatusError)(nil); err == nil || errors.As(err, &answer) || wake.Pause(limited, findEvery) != nil {
+			return err
 		}
 	}
 }
