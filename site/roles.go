@@ -100,6 +100,13 @@ func LeaveDeadNodes(pod *corev1.PodTemplateSpec) {
 	}
 }
 
+// Spread has the pods that a selector finds run on as many nodes as there are, as far as
+// that goes.
+func Spread(pod *corev1.PodTemplateSpec, these *metav1.LabelSelector) {
+	pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname,
+		WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: these}}
+}
+
 func WorkerPod(w mesh.Workload, images lab.Images, run string) corev1.PodTemplateSpec {
 	c := corev1.Container{
 		Name: RoleWorker,

@@ -42,8 +42,7 @@ func xdsDeployment(namespace string, images lab.Images, run string, pods int) *a
 	this := &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: site.RoleXDS}}
 	if pods > 1 {
 		site.LeaveDeadNodes(&pod)
-		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname,
-			WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: this}}
+		site.Spread(&pod, this)
 	}
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: site.RoleXDS, Namespace: namespace, Labels: site.Labels(run, site.RoleXDS)},

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -66,6 +67,33 @@ func TestPin(t *testing.T) {
 	for _, d := range all {
 		if len(d.Spec.Template.Spec.NodeSelector) > 0 {
 			t.Errorf("%s is bound before nodes were chosen", d.Name)
+		}
+	}
+}
+
+// Several generators that may run anywhere run on different nodes as far as there are any;
+// those that have a place are there, all of them.
+func TestSpread(t *testing.T) {
+	for _, place := range []string{"placement=as-scheduled", "placement=other-node"} {
+		top := newTopology("ns", studytest.Plan(t, scatteredStudy, place))
+		top.places = study.Places{study.PlacementClient: {Name: "a", Host: "a"}, study.PlacementOtherNode: {Name: "b", Host: "b"}}
+		all, err := top.deployments(sitetest.Istio(), sitetest.Images, "run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		several := 0
+		for _, d := range all {
+			want := *d.Spec.Replicas > 1 && place == "placement=as-scheduled"
+			spread := d.Spec.Template.Spec.TopologySpreadConstraints
+			if (len(spread) == 1) != want || want && (spread[0].TopologyKey != corev1.LabelHostname || !maps.Equal(spread[0].LabelSelector.MatchLabels, d.Spec.Selector.MatchLabels)) {
+				t.Errorf("%s: %d pods of %s are spread: %+v", place, *d.Spec.Replicas, d.Name, spread)
+			}
+			if *d.Spec.Replicas > 1 {
+				several++
+			}
+		}
+		if several == 0 {
+			t.Errorf("%s: no workload has several pods", place)
 		}
 	}
 }

@@ -95,7 +95,11 @@ func (t topology) proxies() []mesh.Proxy {
 func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*appsv1.Deployment, error) {
 	var out []*appsv1.Deployment
 	add := func(w mesh.Workload, v study.Variant, pod corev1.PodTemplateSpec) error {
+		these := &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: w.Name}}
 		t.pin(v, &pod)
+		if t.replicasOf(w) > 1 && pod.Spec.NodeSelector == nil {
+			site.Spread(&pod, these)
+		}
 		if err := m.Decorate(w, &pod); err != nil {
 			return err
 		}
@@ -103,7 +107,7 @@ func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*ap
 			ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: site.Labels(run, w.Name)},
 			Spec: appsv1.DeploymentSpec{
 				Replicas: site.Ptr(int32(t.replicasOf(w))),
-				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: w.Name}},
+				Selector: these,
 				Template: pod,
 			},
 		})
