@@ -50,6 +50,15 @@ func TestHands(t *testing.T) {
 		{name: "a request of the schedule was never sent", change: func(j *seen) { j.seen.Planned++ }, fails: "hands-schedule"},
 		{name: "a request was counted twice", change: func(j *seen) { j.trial.Hands[0].Scheduled++ }, fails: "hands"},
 		{name: "an answer was lost when they were added up", change: func(j *seen) { j.trial.Hands[0].Completed-- }, fails: "hands"},
+		{name: "one did nothing as fast as it could", change: func(j *seen) {
+			j.trial.Cell[study.FactorRate], j.trial.Load.Schedule, j.seen.Planned = rate.Word, nil, 0
+			j.trial.Hands[0].Scheduled, j.trial.Hands[0].Completed = 10000, 10000
+			j.trial.Hands[1].Scheduled, j.trial.Hands[1].Completed = 0, 0
+		}, fails: "hands"},
+		{name: "one has nothing of a short schedule", change: func(j *seen) {
+			j.trial.Hands[0].Scheduled, j.trial.Hands[0].Completed = 10000, 10000
+			j.trial.Hands[1].Scheduled, j.trial.Hands[1].Completed = 0, 0
+		}},
 		{name: "a clock that is 5 ms ahead was corrected", before: clock(5000, 100), after: clock(5010, 100)},
 		{name: "a clock was set by 5 ms in the trial", before: clock(20, 100), after: clock(5020, 100), fails: "hands-apart"},
 		{name: "and back", before: clock(-5000, 100), after: clock(0, 100), fails: "hands-apart"},
