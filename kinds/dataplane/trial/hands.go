@@ -297,7 +297,11 @@ func (t *trialRun) complete(streams []*load.Stream, to int) ([]record.Hand, erro
 	for i, s := range streams {
 		h := t.hands[i]
 		if end := int64(to) * int64(t.o.Study.Interval); s.Interrupted || s.EndNS < end || s.Count < to {
-			return nil, t.all().Lost(fmt.Errorf("load pod %s ended %v after its start, before the window did", h.pod.Name, time.Duration(s.EndNS).Round(time.Millisecond)))
+			ended := fmt.Sprintf("load pod %s ended %v after its start, before the window did", h.pod.Name, time.Duration(s.EndNS).Round(time.Millisecond))
+			if !s.Interrupted { // it is there, and did what it was told
+				return nil, fmt.Errorf("%s: it was told too late where to stop, at %v, and then ended at once", ended, time.Duration(end))
+			}
+			return nil, t.all().Lost(errors.New(ended))
 		}
 		s.Start = s.Start.Add(-h.before.Ahead)
 		out[i] = record.Hand{Pod: h.pod.Name, Node: h.pod.Node, Connections: s.Spec.Connections, Before: h.before.Record(), After: h.after.Record()}

@@ -238,6 +238,30 @@ func TestAHandIsLost(t *testing.T) {
 	}
 }
 
+// A generator that hears of the window's end only after it ends at once. It is not lost, and
+// the trial says what went wrong.
+func TestAHandIsToldTooLate(t *testing.T) {
+	var right atomic.Int64
+	late := withClock(t.Context(), &right)
+	a := httptest.NewServer(withClock(t.Context(), &right))
+	b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/stop-after" { // as one that comes when the window is over: it ends the schedule at once
+			r.URL.Path = "/v1/stop"
+		}
+		late.ServeHTTP(w, r)
+	}))
+	defer a.Close()
+	defer b.Close()
+	trial := handsAt(t, studytest.Plan(t, twoHands), 0, a.URL, b.URL)
+	if err := trial.start(t.Context(), trial.spec); err != nil {
+		t.Fatal(err)
+	}
+	_, err := trial.measured(t.Context(), 1, 20)
+	if err == nil || errors.Is(err, hands.ErrLost) || !strings.Contains(err.Error(), "load pod client-1 ended") || !strings.Contains(err.Error(), "told too late where to stop, at 2s") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Generators that a trial could not stop, as the lines to them were broken, are stopped
 // when they are found again: the next trial starts.
 func TestLoadsThatWereLeftAreEnded(t *testing.T) {
