@@ -217,16 +217,18 @@ func MergeStreams(ctx context.Context, streams []*Stream, each func(stream int, 
 		heads[i] = &s.Result
 		most = max(most, s.Count)
 	}
-	out, err := Merge(heads...)
-	if err != nil {
-		return nil, err
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	context.AfterFunc(ctx, func() { // one that waits for its next line would not see it
+	closeAll := func() {
 		for _, s := range streams {
 			_ = s.Close()
 		}
-	})
+	}
+	out, err := Merge(heads...)
+	if err != nil {
+		closeAll()
+		return nil, err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	context.AfterFunc(ctx, closeAll) // one that waits for its next line would not see it
 	read := make([]chan *Interval, len(streams))
 	for i, s := range streams {
 		read[i] = make(chan *Interval, ahead)

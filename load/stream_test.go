@@ -119,6 +119,38 @@ func TestBrokenStreams(t *testing.T) {
 	}
 }
 
+// closes notes that it was closed.
+type closes struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closes) Close() error {
+	c.closed = true
+	return nil
+}
+
+// Streams that cannot be added up are closed as well: nobody else reads them.
+func TestRefusedStreamsAreClosed(t *testing.T) {
+	ins, streams := make([]*closes, 2), make([]*Stream, 2)
+	for i := range ins {
+		r := &Result{Spec: DefaultSpec("http://h/"), Replicas: 1, Start: time.Unix(0, 0)}
+		r.Spec.IntervalS = float64(i + 1)
+		var text bytes.Buffer
+		if err := r.WriteStream(&text); err != nil {
+			t.Fatal(err)
+		}
+		ins[i] = &closes{Reader: &text}
+		var err error
+		if streams[i], err = NewStream(ins[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := MergeStreams(t.Context(), streams, nil); err == nil || !ins[0].closed || !ins[1].closed {
+		t.Errorf("%v; closed %v, %v", err, ins[0].closed, ins[1].closed)
+	}
+}
+
 // counted counts the bytes that are read.
 type counted struct {
 	io.Reader
