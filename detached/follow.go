@@ -42,6 +42,9 @@ type follower struct {
 // how it stands then. tell is given what goes on beside. It may begin at any time, and
 // more than once; the end of ctx ends the following alone.
 func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(text string)) (Run, error) {
+	if err := c.begun(of); err != nil {
+		return of, err
+	}
 	f := &follower{out: out, tell: tell}
 	var hindered lab.Hindrances
 	for ; ; f.pause(ctx) {

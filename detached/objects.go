@@ -21,7 +21,7 @@ import (
 
 // Annotations of a run's Job.
 const (
-	studyAnnotation   = "meshtrial.dev/study"
+	studyAnnotation   = "meshtrial.dev/study"   // of its ClusterRole too
 	resultsAnnotation = "meshtrial.dev/results" // where they are, for people
 	fetchedAnnotation = "meshtrial.dev/fetched"
 	bucketAnnotation  = "meshtrial.dev/bucket" // the place in a bucket, if results are in one
@@ -123,6 +123,7 @@ func (s Spec) objects(secret *corev1.Secret) (anchor *unstructured.Unstructured,
 		}
 		rest = append(rest, s.object("v1", "Secret", s.Namespace, secret.Name, copied))
 	}
+	anchor.SetAnnotations(map[string]string{studyAnnotation: s.Study})
 	job, err := s.job(anchor.GetName(), secret)
 	return anchor, append(rest, job), err
 }

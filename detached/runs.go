@@ -19,6 +19,9 @@ import (
 
 // Fetch brings the directory of a run that has ended, whole. [Cluster.Fetched] notes that.
 func (c *Cluster) Fetch(ctx context.Context, r Run, to string, tell func(string)) (err error) {
+	if err := c.begun(r); err != nil {
+		return err
+	}
 	if !r.Ended() {
 		return errs.WithHint(errs.Usage("run %s is at work (%s), and reading its results would be in its figures", r.Name, r.State), "meshtrial attach %s%s waits for its end", r.Name, c.words)
 	}
@@ -78,15 +81,10 @@ func (c *Cluster) Delete(ctx context.Context, r Run, force bool, tell func(strin
 	if err := c.own(ctx, r); err != nil {
 		return false, err
 	}
-	if err := c.stop(ctx, r, tell); err != nil {
-		return false, err
-	}
-	switch err := c.discard(ctx, r, tell); {
-	case err == nil:
-	case !force || ctx.Err() != nil:
-		return false, errs.WithHint(fmt.Errorf("remove %s: %w", r.Results, err), "nothing else was removed; meshtrial runs delete %s --force%s leaves what cannot be", r.Name, c.words)
-	default:
-		tell(fmt.Sprintf("%s stays: %v", r.Results, err))
+	if r.State != NoJob { // which knows where pods and results are
+		if err := c.empty(ctx, r, force, tell); err != nil {
+			return false, err
+		}
 	}
 	tell("removing what the run made")
 	if err := c.remove(ctx, r.anchor); err != nil {
@@ -96,6 +94,21 @@ func (c *Cluster) Delete(ctx context.Context, r Run, force bool, tell func(strin
 		return false, err
 	}
 	return c.unreserve(ctx)
+}
+
+// empty stops a run, and removes its results.
+func (c *Cluster) empty(ctx context.Context, r Run, force bool, tell func(string)) error {
+	if err := c.stop(ctx, r, tell); err != nil {
+		return err
+	}
+	switch err := c.discard(ctx, r, tell); {
+	case err == nil:
+	case !force || ctx.Err() != nil:
+		return errs.WithHint(fmt.Errorf("remove %s: %w", r.Results, err), "nothing else was removed; meshtrial runs delete %s --force%s leaves what cannot be", r.Name, c.words)
+	default:
+		tell(fmt.Sprintf("%s stays: %v", r.Results, err))
+	}
+	return nil
 }
 
 // stop has the Job end its pod if it is at work, and waits until no pod is: one that was

@@ -53,6 +53,7 @@ const (
 	Completed State = "completed" // whatever the verdict: Run.Exit
 	Failed    State = "failed"
 	Stopped   State = "stopped" // by `meshtrial runs delete`, which has not come to its end
+	NoJob     State = "no job"  // it has rights alone: it is being begun, or whoever began it was killed
 )
 
 // Run is a detached run.
@@ -69,13 +70,13 @@ type Run struct {
 	bucket   string
 	anchor   string
 	template corev1.PodTemplateSpec
-	atWork   bool // one of its pods is not over
+	atWork   bool // one of its pods is not over, or it may still be being begun
 }
 
 // Ended says that no pod is at work, and none comes any more. One that was told to stop
 // still puts back what it changed.
 func (r Run) Ended() bool {
-	return r.State == Completed || r.State == Failed || r.State == Stopped && !r.atWork
+	return r.State == Completed || r.State == Failed || (r.State == Stopped || r.State == NoJob) && !r.atWork
 }
 
 // What the names of studies and of runs look like ([runner.NewRunID]). Whoever may make
@@ -231,6 +232,12 @@ func (c *Cluster) List(ctx context.Context, namespace string) ([]Run, error) {
 	for i := range all {
 		out = append(out, all[i].Run)
 	}
+	if err != nil {
+		return out, err
+	}
+	jobless, err := c.jobless(ctx, namespace, out)
+	out = append(out, jobless...)
+	slices.SortFunc(out, func(a, b Run) int { return strings.Compare(a.Name, b.Name) })
 	return out, err
 }
 

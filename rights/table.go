@@ -305,6 +305,7 @@ var table = []feature{
 		{verbs: "list", name: "events", where: InNamed, why: "why pods do not come", without: "a quota or a policy that refuses a run's pod shows in the Job's events alone"},
 		{verbs: "get delete", name: "clusterroles" + rbac, where: Everywhere, why: "what all objects of a run belong to"},
 		{verbs: "get patch", name: "namespaces", where: Everywhere, why: "the journal's namespace, which goes after the last run"},
+		{verbs: "list", name: "clusterroles" + rbac, where: Everywhere, why: "runs that have no Job, because whoever began them was killed", without: "runs that were killed as they began are not listed, and keep their rights"},
 		{verbs: "list", name: "jobs.batch", where: Everywhere, why: "whether this was the last run", without: "the journal's namespace stays"},
 	}},
 	{Name: ProfilePod, Doc: "meshtrial profile POD: a namespace and a DaemonSet of its own, as profiles of studies. It takes the cluster as a run does: journal, and keeper.",

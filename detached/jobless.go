@@ -1,0 +1,72 @@
+package detached
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshtrial/meshtrial/errs"
+)
+
+// A run's ClusterRole is made first and its Job last: where whoever began it was killed in
+// between, rights stay, bound to a service account. They are listed as a run that has no
+// Job, so that somebody removes them.
+
+// jobless finds those of a namespace, "" for all, that are not among runs with a Job. Who may
+// not see them sees none.
+func (c *Cluster) jobless(ctx context.Context, namespace string, known []Run) (out []Run, err error) {
+	anchors, err := c.anchors(ctx)
+	if apierrors.IsForbidden(err) {
+		return nil, nil
+	}
+	for i := range anchors {
+		r, ours := joblessRun(&anchors[i], time.Now())
+		if !ours || namespace != "" && r.Namespace != namespace {
+			continue
+		}
+		if !slices.ContainsFunc(known, func(k Run) bool { return k.Name == r.Name && k.Namespace == r.Namespace }) {
+			out = append(out, r)
+		}
+	}
+	return out, err
+}
+
+// anchors are the ClusterRoles that runs belong to, from the first moment of each to its end.
+func (c *Cluster) anchors(ctx context.Context) ([]unstructured.Unstructured, error) {
+	list, err := c.objects.Resource(resources["ClusterRole"]).List(ctx, metav1.ListOptions{LabelSelector: Label})
+	if err != nil {
+		return nil, fmt.Errorf("list the rights of detached runs: %w", err)
+	}
+	return list.Items, nil
+}
+
+// joblessRun is what a ClusterRole says of the run that it was made for. Its name has the
+// namespace of the Job that was to come: see rights.Subject.
+func joblessRun(anchor *unstructured.Unstructured, now time.Time) (r Run, ours bool) {
+	name := anchor.GetLabels()[Label]
+	namespace, named := strings.CutSuffix(strings.TrimPrefix(anchor.GetName(), "meshtrial:"), ":"+objectName(name))
+	if !named || !reRun.MatchString(name) || !reStudy.MatchString(namespace) { // a namespace looks like a study's name
+		return Run{}, false
+	}
+	since := anchor.GetCreationTimestamp().Time
+	r = Run{Name: name, Namespace: namespace, Since: since, State: NoJob, anchor: anchor.GetName(), atWork: now.Before(since.Add(startLimit + overdue))}
+	if study := anchor.GetAnnotations()[studyAnnotation]; reStudy.MatchString(study) {
+		r.Study = study
+	}
+	return r, true
+}
+
+// begun refuses what cannot be done with a run that has no Job.
+func (c *Cluster) begun(r Run) error {
+	if r.State != NoJob {
+		return nil
+	}
+	return errs.WithHint(errs.Usage("run %s has rights in the cluster and no Job: it is being begun at this moment, or whoever began it was killed", r.Name),
+		"meshtrial runs delete %s%s removes the rights", r.Name, c.words)
+}

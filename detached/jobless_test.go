@@ -1,0 +1,76 @@
+package detached
+
+import (
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/journal"
+)
+
+// begin makes the ClusterRole of a run, which comes before all else of it.
+func begin(t *testing.T, c *Cluster, s Spec, ago time.Duration) {
+	t.Helper()
+	anchor, _, err := s.objects(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchor.SetCreationTimestamp(metav1.NewTime(time.Now().Add(-ago)))
+	if _, err := c.create(t.Context(), anchor); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Of a run whose begin was killed before its Job was made the rights are listed. Nobody waits
+// for such a run, and it can be removed.
+func TestKilledAsItBegan(t *testing.T) {
+	c, kube := fake(disk())
+	s := spec(t)
+	begin(t, c, s, time.Hour)
+	if err := journal.Reserve(t.Context(), kube); err != nil {
+		t.Fatal(err)
+	}
+	runs, err := c.List(t.Context(), s.Namespace)
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("%+v, %v", runs, err)
+	}
+	r := runs[0]
+	if r.Name != s.Run || r.Study != "p" || r.Namespace != s.Namespace || r.State != NoJob || !r.Ended() {
+		t.Errorf("%+v", r)
+	}
+	if others, err := c.List(t.Context(), "elsewhere"); err != nil || len(others) > 0 {
+		t.Errorf("in another namespace: %+v, %v", others, err)
+	}
+	_, followed := c.Follow(t.Context(), r, io.Discard, func(string) {})
+	fetched := c.Fetch(t.Context(), r, filepath.Join(t.TempDir(), "r"), func(string) {})
+	for what, err := range map[string]error{"followed": followed, "fetched": fetched} {
+		if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "runs delete "+s.Run) {
+			t.Errorf("%s: %v (hint %q)", what, err, errs.Hint(err))
+		}
+	}
+	if last, err := c.Delete(t.Context(), r, false, func(string) {}); err != nil || !last {
+		t.Errorf("removed: %v, the last one: %t", err, last)
+	}
+	if left, err := c.anchors(t.Context()); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// One that is being begun at this moment is not removed by chance.
+func TestBeingBegun(t *testing.T) {
+	c, _ := fake(disk())
+	s := spec(t)
+	begin(t, c, s, 0)
+	runs, err := c.List(t.Context(), "")
+	if err != nil || len(runs) != 1 || runs[0].State != NoJob || runs[0].Ended() {
+		t.Fatalf("%+v, %v", runs, err)
+	}
+	if _, err := c.Delete(t.Context(), runs[0], true, func(string) {}); err != nil {
+		t.Errorf("by force: %v", err)
+	}
+}
