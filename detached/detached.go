@@ -186,9 +186,10 @@ func oneWriter(job *unstructured.Unstructured) error {
 }
 
 // unreserve lets the journal's namespace go once there is no run. It says whether it may
-// go now: where nobody knows of others, it stays.
+// go now: where nobody knows of others, it stays. One that is being begun has its rights in
+// that namespace, and no Job yet.
 func (c *Cluster) unreserve(ctx context.Context) (bool, error) {
-	others, err := c.jobs(ctx, metav1.NamespaceAll, Label)
+	others, err := c.anchors(ctx)
 	if apierrors.IsForbidden(err) || len(others) > 0 {
 		return false, nil
 	}

@@ -74,3 +74,23 @@ func TestBeingBegun(t *testing.T) {
 		t.Errorf("by force: %v", err)
 	}
 }
+
+// A run that is being begun while the last one is removed keeps its rights: the namespace that
+// they are in stays.
+func TestUnreserveBesideABeginningRun(t *testing.T) {
+	c, kube := fake(disk())
+	s := spec(t)
+	if err := journal.Reserve(t.Context(), kube); err != nil {
+		t.Fatal(err)
+	}
+	begin(t, c, s, 0)
+	if last, err := c.unreserve(t.Context()); err != nil || last {
+		t.Errorf("beside it: %t, %v", last, err)
+	}
+	if err := c.remove(t.Context(), "meshtrial:"+s.Namespace+":"+s.Name()); err != nil {
+		t.Fatal(err)
+	}
+	if last, err := c.unreserve(t.Context()); err != nil || !last {
+		t.Errorf("without it: %t, %v", last, err)
+	}
+}

@@ -294,6 +294,7 @@ var table = []feature{
 		{verbs: "create", name: "secrets", where: InNamed, why: "a copy of the Secret of --pull-secret", without: "a Secret of --pull-secret must be in the namespace of the volume for results"},
 		{verbs: "create", name: "clusterroles" + rbac + " clusterrolebindings" + rbac + " roles" + rbac + " rolebindings" + rbac, where: Everywhere, why: "the rights of the run's pod"},
 		{verbs: "delete", name: "clusterroles" + rbac, where: Everywhere, why: "what a run made that could not be begun"},
+		{verbs: "list", name: "clusterroles" + rbac, where: Everywhere, why: "whether there are others, once a run could not be begun", without: "after a run that could not be begun the journal's namespace stays"},
 		{verbs: "get create patch", name: "namespaces", where: Everywhere, why: "the journal's namespace, in which the run's pod has rights, and which stays as long as there are such runs"},
 	}},
 	{Name: DetachedRuns, Doc: "meshtrial attach, and runs list, fetch and delete.", rows: []row{
@@ -305,8 +306,8 @@ var table = []feature{
 		{verbs: "list", name: "events", where: InNamed, why: "why pods do not come", without: "a quota or a policy that refuses a run's pod shows in the Job's events alone"},
 		{verbs: "get delete", name: "clusterroles" + rbac, where: Everywhere, why: "what all objects of a run belong to"},
 		{verbs: "get patch", name: "namespaces", where: Everywhere, why: "the journal's namespace, which goes after the last run"},
-		{verbs: "list", name: "clusterroles" + rbac, where: Everywhere, why: "runs that have no Job, because whoever began them was killed", without: "runs that were killed as they began are not listed, and keep their rights"},
-		{verbs: "list", name: "jobs.batch", where: Everywhere, why: "whether this was the last run", without: "the journal's namespace stays"},
+		{verbs: "list", name: "clusterroles" + rbac, where: Everywhere, why: "runs that have no Job, because whoever began them was killed, and whether this was the last run",
+			without: "runs that were killed as they began are not listed, and keep their rights; the journal's namespace stays"},
 	}},
 	{Name: ProfilePod, Doc: "meshtrial profile POD: a namespace and a DaemonSet of its own, as profiles of studies. It takes the cluster as a run does: journal, and keeper.",
 		Privileged: "as profiles of studies", Without: "CPU profiles by perf: --kind heap and others read a page of the pod's own instead",
