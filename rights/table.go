@@ -297,7 +297,7 @@ var table = []feature{
 		{verbs: "list", name: "clusterroles" + rbac, where: Everywhere, why: "whether there are others, once a run could not be begun", without: "after a run that could not be begun the journal's namespace stays"},
 		{verbs: "get create patch", name: "namespaces", where: Everywhere, why: "the journal's namespace, in which the run's pod has rights, and which stays as long as there are such runs"},
 	}},
-	{Name: DetachedRuns, Doc: "meshtrial attach, and runs list, fetch and delete.", rows: []row{
+	{Name: DetachedRuns, Doc: "meshtrial attach, and runs list, fetch and delete. After the last run delete takes the cluster as a run does: journal; without that the journal's namespace stays.", rows: []row{
 		{verbs: "get list patch", name: "jobs.batch", where: InNamed, why: "the runs"},
 		{verbs: "list", name: "pods configmaps", where: InNamed, why: "how far they are"},
 		{verbs: "get", name: "pods/log", where: InNamed, why: "what a run says"},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/detached"
 	"github.com/meshtrial/meshtrial/detached/bucket"
@@ -173,6 +176,35 @@ func TestLeft(t *testing.T) {
 	}
 	if n := left(entries, nil); n != 2 {
 		t.Errorf("%d where nobody is at work", n)
+	}
+}
+
+// Whoever may not take the cluster's Lease has removed a run all the same, and is told what
+// stays. Anything else that goes wrong is an error.
+func TestTidyJournal(t *testing.T) {
+	for reason, c := range map[string]struct {
+		code  int
+		fails bool
+		said  string
+	}{
+		"Forbidden":     {http.StatusForbidden, false, "namespace meshtrial-journal stays until the next run ends"},
+		"InternalError": {http.StatusInternalServerError, true, ""},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if strings.HasSuffix(r.URL.Path, "/namespaces/"+journal.Namespace) {
+				fmt.Fprintf(w, `{"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": %q, "uid": "u", "labels": {%q: "namespace"}}}`, journal.Namespace, journal.Label)
+				return
+			}
+			w.WriteHeader(c.code)
+			fmt.Fprintf(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": %q, "code": %d, "message": "no"}`, reason, c.code)
+		}))
+		var said strings.Builder
+		err := tidyJournal(t.Context(), newProgress(&said), &rest.Config{Host: server.URL}, false)
+		server.Close()
+		if (err != nil) != c.fails || !strings.Contains(said.String(), c.said) {
+			t.Errorf("%s: %v, said %q", reason, err, said.String())
+		}
 	}
 }
 

@@ -285,7 +285,8 @@ func allowed(err error) error {
 }
 
 // tidyJournal has the journal's namespace go if nothing is noted there. Where somebody is
-// at work it goes when he leaves.
+// at work it goes when he leaves; and where this is not for whoever asks, when the next run
+// ends.
 func tidyJournal(ctx context.Context, p *progress, config *rest.Config, own bool) error {
 	if own {
 		return nil
@@ -294,8 +295,12 @@ func tidyJournal(ctx context.Context, p *progress, config *rest.Config, own bool
 	if held := (*journal.HeldError)(nil); errors.As(err, &held) {
 		return nil
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = leave(ctx, j)
 	}
-	return leave(ctx, j)
+	if apierrors.IsForbidden(err) {
+		p.note("note: namespace %s stays until the next run ends: its removal is not allowed to this user", journal.Namespace)
+		return nil
+	}
+	return err
 }
