@@ -49,6 +49,8 @@ const (
 	byteTime   = time.Microsecond
 	// maxKey bounds what is read of a key of the Secret, in bytes.
 	maxKey = 1 << 20
+	// inParts is from what size on the client sends a file in parts, in bytes.
+	inParts = 16 << 20
 )
 
 var (
@@ -265,7 +267,8 @@ func (b *Bucket) get(ctx context.Context, root *os.Root, name string) (err error
 	return err
 }
 
-// Remove removes the run's objects. heard is called for each.
+// Remove removes the run's objects, and what of them was sent in part. heard is called for
+// each object.
 func (b *Bucket) Remove(ctx context.Context, heard func()) error {
 	all, err := b.list(ctx)
 	for _, o := range all {
@@ -274,6 +277,34 @@ func (b *Bucket) Remove(ctx context.Context, heard func()) error {
 				return b.client.RemoveObject(ctx, b.name, b.prefix+o.name, minio.RemoveObjectOptions{})
 			})
 			heard()
+		}
+	}
+	if err == nil {
+		err = b.again(ctx, "remove what was sent in part to", 0, b.abandon)
+	}
+	return err
+}
+
+// abandon removes what was sent of the run's files in parts and never came to its end: by a
+// try that took too long, or a pod that was killed. No list of objects has it, and it takes
+// room.
+func (b *Bucket) abandon(ctx context.Context) (err error) {
+	var left []minio.ObjectMultipartInfo
+	for upload := range b.client.ListIncompleteUploads(ctx, b.name, b.prefix, true) { // to the end: else it is never closed
+		if left = append(left, upload); err == nil {
+			err = upload.Err
+		}
+	}
+	if minio.ToErrorResponse(err).Code == minio.NotImplemented {
+		return nil // then there are none
+	}
+	core := minio.Core{Client: b.client}
+	for i := range left {
+		if err == nil {
+			err = core.AbortMultipartUpload(ctx, b.name, left[i].Key, left[i].UploadID)
+		}
+		if minio.ToErrorResponse(err).Code == minio.NoSuchUpload {
+			err = nil
 		}
 	}
 	return err

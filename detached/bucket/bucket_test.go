@@ -76,7 +76,8 @@ func TestOpenRefuses(t *testing.T) {
 type fake struct {
 	mu      sync.Mutex
 	objects map[string]string
-	order   []string // of what was written
+	parts   map[string]string // keys of what is being sent in parts, by the uploads' names
+	order   []string          // of what was written
 	refuse  func(r *http.Request) (status int, code string)
 	hang    func(r *http.Request) // before it looks at a request
 }
@@ -96,7 +97,22 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	key := strings.TrimPrefix(r.URL.Path, "/runs/")
 	text, there := f.objects[key]
+	query := r.URL.Query()
+	upload := query.Get("uploadId")
 	switch {
+	case query.Has("uploads"):
+		f.uploads(w, r, key)
+	case upload != "" && r.Method == http.MethodPut:
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("ETag", `"e"`)
+	case upload != "":
+		delete(f.parts, upload)
+		if r.Method == http.MethodDelete {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		f.objects[key] = "sent in parts"
+		io.WriteString(w, "<CompleteMultipartUploadResult><Bucket>runs</Bucket><ETag>e</ETag></CompleteMultipartUploadResult>")
 	case r.Method == http.MethodPut:
 		data, _ := io.ReadAll(r.Body)
 		f.objects[key] = string(data)
@@ -123,6 +139,29 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", `"e"`)
 		http.ServeContent(w, r, "", time.Unix(1, 0), strings.NewReader(text))
 	}
+}
+
+// uploads begins to take a file in parts, or lists those that are being sent.
+func (f *fake) uploads(w http.ResponseWriter, r *http.Request, key string) {
+	if r.Method == http.MethodPost {
+		f.parts["new"] = key
+		io.WriteString(w, "<InitiateMultipartUploadResult><UploadId>new</UploadId></InitiateMultipartUploadResult>")
+		return
+	}
+	type upload struct {
+		Key      string
+		UploadID string `xml:"UploadId"`
+	}
+	var list struct {
+		XMLName xml.Name `xml:"ListMultipartUploadsResult"`
+		Upload  []upload
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.parts)) {
+		if strings.HasPrefix(f.parts[name], r.URL.Query().Get("prefix")) {
+			list.Upload = append(list.Upload, upload{f.parts[name], name})
+		}
+	}
+	xml.NewEncoder(w).Encode(list)
 }
 
 func (f *fake) open(t *testing.T) *Bucket {
@@ -178,6 +217,38 @@ func TestMirror(t *testing.T) {
 	n := 0
 	if err := b.Remove(t.Context(), func() { n++ }); err != nil || n != len(run) || len(f.objects) != 1 {
 		t.Errorf("removed %d, left %v, %v", n, f.objects, err)
+	}
+}
+
+// What a try or a pod that was killed has sent in part is in no list of objects. It goes before
+// a file is sent in parts again, and with the run; what other runs are sending stays.
+func TestSentInPart(t *testing.T) {
+	f := &fake{objects: map[string]string{}, parts: map[string]string{"killed": "mesh/r1/events.jsonl", "theirs": "mesh/r2/events.jsonl"}}
+	b, dir := f.open(t), t.TempDir()
+	detachedtest.Write(t, dir, map[string]string{store.FileEvents: strings.Repeat("e", inParts+1)})
+	m := &Mirror{bucket: b, dir: dir, sent: map[string]stamp{}}
+	left := map[string]string{"theirs": "mesh/r2/events.jsonl"}
+	if err := m.Send(t.Context()); err != nil || f.objects["mesh/r1/events.jsonl"] != "sent in parts" || !maps.Equal(f.parts, left) {
+		t.Errorf("sent again: %v; in parts there are %v", err, f.parts)
+	}
+	f.parts["killed"] = "mesh/r1/events.jsonl"
+	if err := b.Remove(t.Context(), func() {}); err != nil || len(f.objects) > 0 || !maps.Equal(f.parts, left) {
+		t.Errorf("removed: %v; there are %v, and in parts %v", err, f.objects, f.parts)
+	}
+
+	// Keys that may not list what is sent in parts can send, and nobody says that all is removed.
+	f.refuse = func(r *http.Request) (int, string) {
+		if r.Method == http.MethodGet && r.URL.Query().Has("uploads") {
+			return http.StatusForbidden, "AccessDenied"
+		}
+		return 0, ""
+	}
+	m.sent = map[string]stamp{}
+	if err := m.Send(t.Context()); err != nil || f.objects["mesh/r1/events.jsonl"] != "sent in parts" {
+		t.Errorf("sent by such keys: %v", err)
+	}
+	if err := b.Remove(t.Context(), func() {}); err == nil || !strings.Contains(err.Error(), "remove what was sent in part to s3://runs/mesh/r1") {
+		t.Errorf("removed by such keys: %v", err)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/minio/minio-go/v7"
+
 	"github.com/meshtrial/meshtrial/detached/detachedtest"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/store"
@@ -43,6 +45,38 @@ func TestGateway(t *testing.T) {
 	if err := m.Send(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
+	// A pod that is killed while it sends a file leaves the parts that it has sent.
+	core := minio.Core{Client: b.client}
+	leave := func() {
+		id, err := core.NewMultipartUpload(t.Context(), b.name, b.prefix+"requests/large", minio.PutObjectOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := core.PutObjectPart(t.Context(), b.name, b.prefix+"requests/large", id, 1, strings.NewReader(run["requests/large"][:inParts]), inParts, minio.PutObjectPartOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parts := func(want int) {
+		t.Helper()
+		n := 0
+		for upload := range b.client.ListIncompleteUploads(t.Context(), b.name, b.prefix, true) {
+			if n++; upload.Err != nil {
+				t.Fatal(upload.Err)
+			}
+		}
+		if n != want {
+			t.Errorf("%d files are there in part, want %d", n, want)
+		}
+	}
+	leave()
+	parts(1)
+	run["requests/large"] += "more"
+	detachedtest.Write(t, dir, map[string]string{"requests/large": run["requests/large"]})
+	if err := m.Send(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	parts(0)
 
 	b.answerTime = 2 * time.Second
 	for _, away := range []struct {
@@ -80,9 +114,11 @@ func TestGateway(t *testing.T) {
 	if err := open(t, g, "wrong").Restore(ctx, moved, func() {}); err == nil || errs.Hint(err) == "" {
 		t.Errorf("by a wrong key: %v", err)
 	}
+	leave()
 	if err := b.Remove(t.Context(), func() {}); err != nil {
 		t.Fatal(err)
 	}
+	parts(0)
 	if left, err := b.list(t.Context()); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}

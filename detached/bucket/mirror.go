@@ -116,6 +116,9 @@ func (b *Bucket) put(ctx context.Context, root *os.Root, name string) error {
 	if err != nil {
 		return err
 	}
+	if info.Size() >= inParts {
+		_ = b.abandon(ctx) // it takes room, and is no matter of this file: who may not see it leaves it there
+	}
 	// The sum is among what is signed.
 	_, err = b.client.PutObject(ctx, b.name, b.prefix+name, io.LimitReader(file, info.Size()), info.Size(), minio.PutObjectOptions{SendContentMd5: true, DisableContentSha256: true})
 	return err
