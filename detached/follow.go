@@ -84,7 +84,7 @@ func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(t
 		switch {
 		case held != "":
 		case of.State == Moving:
-			f.say("the run's pod was lost: waiting for the next one")
+			f.say("the run's pod was lost" + lostFor(s.pod) + ": waiting for the next one")
 		case of.State == Stopped:
 			f.say("the run was stopped: waiting until it has put back what it changed")
 		case of.State == Waiting:
@@ -157,6 +157,14 @@ func why(pod *corev1.Pod) string {
 		}
 	}
 	return ""
+}
+
+// lostFor says what a pod was ended for, if its node has said so.
+func lostFor(pod *corev1.Pod) string {
+	if pod == nil || pod.Status.Reason == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%s: %s)", pod.Status.Reason, pod.Status.Message)
 }
 
 // wants says whether a pod has a log that was not read to its end.

@@ -68,6 +68,16 @@ func TestFollowDenied(t *testing.T) {
 	}
 }
 
+// What a node says that it ended a pod for, whoever is attached learns.
+func TestLostFor(t *testing.T) {
+	evicted := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on resource: memory."}}
+	for text, pod := range map[string]*corev1.Pod{" (Evicted: The node was low on resource: memory.)": evicted, "": nil} {
+		if got := lostFor(pod); got != text {
+			t.Errorf("%q, want %q", got, text)
+		}
+	}
+}
+
 func TestStuck(t *testing.T) {
 	now := time.Unix(10_000, 0)
 	pod := func(deleted time.Duration, phase corev1.PodPhase) *corev1.Pod {

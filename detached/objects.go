@@ -189,6 +189,8 @@ func (s Spec) pod(secret *corev1.Secret) *corev1.PodTemplateSpec {
 	pod.Labels = labels(s.Run, partRun)
 	pod.Annotations = map[string]string{"linkerd.io/inject": "disabled"}
 	spec := &pod.Spec
+	// A node that lacks memory evicts first who has more than he asked for.
+	spec.Containers[0].Resources = site.Requests("500m", "1Gi")
 	results := corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: s.Folder, Type: site.Ptr(corev1.HostPathDirectory)}}
 	switch {
 	case s.Claim != "":

@@ -149,6 +149,10 @@ func TestPod(t *testing.T) {
 		"a bucket": {func(s *Spec) { s.Claim, s.Bucket, s.Secret = "", "s3://runs/mesh", "store" }, nil, func(p corev1.PodSpec) bool {
 			return p.Volumes[0].Secret.SecretName == "store" && p.Volumes[2].EmptyDir != nil && p.Containers[0].VolumeMounts[3].MountPath == StoreDir
 		}},
+		"room on its node": {nil, nil, func(p corev1.PodSpec) bool {
+			asks := p.Containers[0].Resources.Requests
+			return asks.Memory().Value() == 1<<30 && asks.Cpu().MilliValue() == 500
+		}},
 		"no Secret": {nil, nil, func(p corev1.PodSpec) bool { return len(p.ImagePullSecrets) == 0 }},
 		"the Secret beside it": {func(s *Spec) { s.Images.PullSecret = "results/registry" }, nil,
 			func(p corev1.PodSpec) bool { return p.ImagePullSecrets[0].Name == "registry" }},
@@ -180,6 +184,9 @@ func TestPod(t *testing.T) {
 		if len(p.Volumes) != volumes || len(p.Containers[0].VolumeMounts) != volumes || p.Volumes[volumes-1].Name != "results" || slices.Contains(p.Containers[0].Args, s.Bucket) != (s.Bucket != "") || p.ServiceAccountName != "" || *p.AutomountServiceAccountToken || p.Containers[0].Image != s.Images.Meshtrial ||
 			len(p.ImagePullSecrets) != len(j.Spec.Template.Spec.ImagePullSecrets) || !slices.Contains(p.Containers[0].Args, "/results/20261126-100000-abcd") || reader.Labels[partLabel] != partReader {
 			t.Errorf("%s: the pod that reads results is %+v", name, reader)
+		}
+		if asks := p.Containers[0].Resources.Requests.Memory().Value(); asks != 32<<20 {
+			t.Errorf("%s: the pod that reads results asks for %d bytes of memory", name, asks)
 		}
 	}
 }

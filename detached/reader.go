@@ -187,7 +187,7 @@ func readerPod(r Run) (*corev1.Pod, error) {
 		return nil, fmt.Errorf("the Job of run %s is not as it was made: %s", r.Name, count(len(spec.Containers)))
 	}
 	container := &spec.Containers[0]
-	container.Name, container.Env = partReader, nil
+	container.Name, container.Env, container.Resources = partReader, nil, site.Requests("10m", "32Mi")
 	container.Args = []string{"detached-results", "--dir", Dir(r.Name), "--control", "127.0.0.1:" + strconv.Itoa(ControlPort), "--alone", site.Alone.String()}
 	if r.bucket != "" {
 		container.Args = append(container.Args, "--s3", r.bucket, "--run", r.Name)

@@ -27,6 +27,8 @@ type Kept struct {
 	// Attempts counts the pods so far, Trials what is in the run directory.
 	Attempts int `json:"attempts"`
 	Trials   int `json:"trials"`
+	// Lost counts the pods that ended without a word since the run had its last trial.
+	Lost int `json:"lost,omitempty"`
 	// Exit is the code that the last pod ended with; nil while one is at work.
 	Exit *int `json:"exit,omitempty"`
 	// Error is what it ended for.
@@ -279,6 +281,7 @@ func choose(all []Run, name string) (Run, error) {
 // so that no write is under way when the next trial begins.
 type Reporter struct {
 	patch func(ctx context.Context, data []byte) error
+	run   string
 	kept  Kept
 }
 
@@ -296,7 +299,11 @@ func NewReporter(ctx context.Context, kube kubernetes.Interface, namespace, run 
 		return nil, fmt.Errorf("read how far run %s is: %w", run, err)
 	}
 	was := readKept(found)
-	r := &Reporter{kept: Kept{Attempts: was.Attempts + 1, Trials: was.Trials}, patch: func(ctx context.Context, data []byte) error {
+	now := Kept{Attempts: was.Attempts + 1, Trials: was.Trials, Lost: was.Lost}
+	if was.Attempts > 0 && was.Exit == nil {
+		now.Lost++
+	}
+	r := &Reporter{run: run, kept: now, patch: func(ctx context.Context, data []byte) error {
 		_, err := kube.CoreV1().ConfigMaps(namespace).Patch(ctx, stateName(run), types.MergePatchType, data, metav1.PatchOptions{FieldManager: journal.FieldManager})
 		return err
 	}}
@@ -332,9 +339,23 @@ func (r *Reporter) Has(ctx context.Context, trials int) {
 	r.write(ctx, reportLimit)
 }
 
+// mostLost is how many pods may be lost without a word, and without a trial more. The Job does
+// not count those that a node evicts for want of memory, say: it would make them anew for ever.
+const mostLost = 5
+
+// Hopeless says that the next attempt would end as those before it.
+func (r *Reporter) Hopeless() error {
+	if r.kept.Lost < mostLost {
+		return nil
+	}
+	return errs.WithHint(fmt.Errorf("the last %d pods of the run were killed or evicted before there was another trial", r.kept.Lost),
+		"its namespace's events, or the pods' status, say why: perhaps nodes lack memory or disk; meshtrial runs fetch %s brings what there is, which can be gone on with", r.run)
+}
+
 // Trial notes that the run has one more.
 func (r *Reporter) Trial(ctx context.Context) {
 	r.kept.Trials++
+	r.kept.Lost = 0
 	r.write(ctx, reportLimit)
 }
 

@@ -99,6 +99,41 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// Pods that are lost again and again, with no trial in between, come to an end. One more trial
+// begins the count anew, and a pod that could say how it ended is not counted.
+func TestHopeless(t *testing.T) {
+	kube := fakecluster.New(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: stateName("r")}})
+	attempt := func() *Reporter {
+		t.Helper()
+		r, err := NewReporter(t.Context(), kube, "n", "r")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	lose := func(n int) {
+		t.Helper()
+		for i := range n {
+			if err := attempt().Hopeless(); err != nil {
+				t.Fatalf("after %d: %v", i, err)
+			}
+		}
+	}
+	lose(mostLost - 1)
+	attempt().Trial(t.Context())
+	lose(mostLost - 2) // the one with the trial was lost too
+	attempt().End(t.Context(), errs.CodeInterrupted, nil)
+	lose(1)
+	for range 2 { // the Job tries an exit code of 1 again
+		r := attempt()
+		err := r.Hopeless()
+		if errs.Code(err) != errs.CodeFailure || !strings.Contains(errs.Hint(err), "runs fetch r ") {
+			t.Errorf("%v (hint %q)", err, errs.Hint(err))
+		}
+		r.End(t.Context(), errs.Code(err), err)
+	}
+}
+
 // An attempt is counted when it begins, with what there is of the run: what it fails for is
 // not taken for the one before.
 func TestNewReporter(t *testing.T) {

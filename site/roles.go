@@ -69,9 +69,7 @@ func RolePod(name, run string, container corev1.Container, images lab.Images) co
 		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
-	container.Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
-	}}
+	container.Resources = Requests("10m", "32Mi")
 	var secrets []corev1.LocalObjectReference
 	if images.PullSecret != "" {
 		secrets = []corev1.LocalObjectReference{{Name: pullSecret}}
@@ -168,6 +166,13 @@ func ObserveSet(namespace string, images lab.Images, run string) *appsv1.DaemonS
 			Template: pod,
 		},
 	}
+}
+
+// Requests are what a container asks a node for.
+func Requests(cpu, memory string) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+	}}
 }
 
 func Ptr[T any](v T) *T { return &v }

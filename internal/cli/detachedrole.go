@@ -69,7 +69,9 @@ func runDetached(ctx context.Context, env *Env, f runFlags, namespace, run, s3 s
 	if err != nil {
 		return err
 	}
-	err = fromElsewhere(makeAttempt(ctx, env, f, run, s3, report), run)
+	if err = report.Hopeless(); err == nil {
+		err = fromElsewhere(makeAttempt(ctx, env, f, run, s3, report), run)
+	}
 	report.End(ctx, errs.Code(err), err)
 	return err
 }
