@@ -333,6 +333,9 @@ func (r *Reporter) write(ctx context.Context, limit time.Duration) {
 	}
 }
 
+// Again says that this is not the run's first attempt.
+func (r *Reporter) Again() bool { return r.kept.Attempts > 1 }
+
 // Has notes how many trials the run has.
 func (r *Reporter) Has(ctx context.Context, trials int) {
 	r.kept.Trials = trials

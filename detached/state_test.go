@@ -119,7 +119,11 @@ func TestHopeless(t *testing.T) {
 			}
 		}
 	}
-	lose(mostLost - 1)
+	first := attempt()
+	if err := first.Hopeless(); err != nil || first.Again() {
+		t.Errorf("the first pod: %v, there was another: %t", err, first.Again())
+	}
+	lose(mostLost - 2)
 	attempt().Trial(t.Context())
 	lose(mostLost - 2) // the one with the trial was lost too
 	attempt().End(t.Context(), errs.CodeInterrupted, nil)
@@ -148,7 +152,7 @@ func TestNewReporter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if k := readKept(found); k.Attempts != 2 || k.Trials != 3 || k.Exit == nil || *k.Exit != errs.CodeUsage || k.Error != "no bucket" {
+	if k := readKept(found); !r.Again() || k.Attempts != 2 || k.Trials != 3 || k.Exit == nil || *k.Exit != errs.CodeUsage || k.Error != "no bucket" {
 		t.Errorf("%+v", k)
 	}
 	if r, err = NewReporter(t.Context(), kube, "n", "r"); err != nil {

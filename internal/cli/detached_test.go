@@ -78,14 +78,15 @@ func TestDetachedArgs(t *testing.T) {
 func TestTakeUp(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	f := runFlags{given: "g"}
-	if n, err := f.takeUp(dir); n != 0 || err != nil || f.out != dir || f.resume != "" || f.given != "g" {
+	if n, err := f.takeUp(dir, false); n != 0 || err != nil || f.out != dir || f.resume != "" || f.given != "g" || f.wait != 0 {
 		t.Errorf("nothing there: %d, %v, %+v", n, err, f)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "hist"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := f.takeUp(dir); n != 0 || err != nil || store.Vacant(f.out) != nil {
-		t.Errorf("half a run: %d, %v, %v", n, err, store.Vacant(f.out))
+	// Nothing of it may be in a store yet, and another run may have the cluster.
+	if n, err := f.takeUp(dir, true); n != 0 || err != nil || store.Vacant(f.out) != nil || f.wait != 24*time.Hour {
+		t.Errorf("half a run: %d, %v, %v, it waits %v", n, err, store.Vacant(f.out), f.wait)
 	}
 	d, err := store.Create(dir, record.Header{Kind: "data-plane", RunID: "r", Seed: 1}, []byte("name: p\n"), []byte("name: p\n"))
 	if err != nil {
@@ -98,11 +99,11 @@ func TestTakeUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	f = runFlags{given: "g"}
-	if n, err := f.takeUp(dir); n != 1 || err != nil || f.resume != dir || f.out != "" || f.given != "" || f.wait != 24*time.Hour {
+	if n, err := f.takeUp(dir, false); n != 1 || err != nil || f.resume != dir || f.out != "" || f.given != "" || f.wait != 24*time.Hour {
 		t.Errorf("a run with a trial: %d, %v, %+v", n, err, f)
 	}
 	f = runFlags{given: "g", wait: 48 * time.Hour}
-	if _, err := f.takeUp(dir); err != nil || f.wait != 48*time.Hour {
+	if _, err := f.takeUp(dir, true); err != nil || f.wait != 48*time.Hour {
 		t.Errorf("it waits %v, %v", f.wait, err)
 	}
 }

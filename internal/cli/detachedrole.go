@@ -94,7 +94,7 @@ func makeAttempt(ctx context.Context, env *Env, f runFlags, run, s3 string, repo
 			return err
 		}
 	}
-	trials, err := f.takeUp(detached.Dir(run))
+	trials, err := f.takeUp(detached.Dir(run), report.Again())
 	if err != nil {
 		return err
 	}
@@ -144,14 +144,19 @@ func sendLast(ctx context.Context, mirror *bucket.Mirror, found error) error {
 	return errs.WithCode(errors.Join(err, found), errs.CodeFailure)
 }
 
-// resumeWait is how long a run waits for the cluster, at the least, that has trials to lose.
+// resumeWait is how long a run waits for the cluster, at the least, whose pod was lost.
 const resumeWait = 24 * time.Hour
 
 // takeUp has a run go on with what is in its directory, and says how many trials that has.
-// What is left of one that was not yet made is removed: nobody else makes it.
-func (f *runFlags) takeUp(dir string) (trials int, err error) {
+// What is left of one that was not yet made is removed: nobody else makes it. again says that
+// there was a pod before this one.
+func (f *runFlags) takeUp(dir string, again bool) (trials int, err error) {
 	_, err = os.Stat(filepath.Join(dir, store.FileHeader))
-	if errors.Is(err, fs.ErrNotExist) {
+	begun := !errors.Is(err, fs.ErrNotExist)
+	if again || begun { // another run may have taken the cluster meanwhile
+		f.wait = max(f.wait, resumeWait)
+	}
+	if !begun {
 		f.out = dir
 		return 0, os.RemoveAll(dir)
 	}
@@ -163,7 +168,6 @@ func (f *runFlags) takeUp(dir string) (trials int, err error) {
 		return 0, err
 	}
 	f.given, f.resume = "", dir
-	f.wait = max(f.wait, resumeWait) // another run may have taken the cluster meanwhile
 	return len(contents.Trials), nil
 }
 
