@@ -60,7 +60,7 @@ func root(s *Study) object {
 			{name: "timeout", doc: "Request timeout.", value: durationValue{to: &s.Load.Timeout, low: time.Millisecond, high: 10 * time.Minute}},
 			{name: "method", doc: "HTTP method. If left out: POST with a payload, GET without.", value: textValue{to: &s.Load.Method, pattern: reMethod, hint: "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"}},
 			{name: "path", doc: "Path of HTTP requests.", value: textValue{to: &s.Load.Path, pattern: rePath, hint: "begin with /, without blanks"}},
-			{name: "headers", doc: "Additional headers of HTTP requests.", value: headersValue{&s.Load.Headers}},
+			{name: "headers", doc: "Additional headers of HTTP requests. Their values are kept in plain text wherever the study is: in run directories, and in a ConfigMap of a detached run.", value: headersValue{&s.Load.Headers}},
 			{name: "tls", doc: "Whether the generator itself speaks TLS to the worker, in addition to the mesh.", value: boolValue{&s.Load.TLS}},
 		}}},
 		{name: "warmup", kinds: only(DataPlane, Resilience), doc: "Time before a trial's window: until latency and CPU are steady, within these bounds.", value: object{name: "warmup", flow: true, fields: []field{
