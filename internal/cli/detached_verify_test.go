@@ -76,7 +76,7 @@ func TestDetached(t *testing.T) {
 	firstSaid, firstEnded := labtest.Background(t, first)
 	secondSaid, secondEnded := labtest.Background(t, second)
 
-	// The pod is gone without a word, as with its node.
+	// The pod is gone without a word. (Its node lives: TestDetachedFaults kills one.)
 	labtest.Kubectl(t, l, "", "-n", begun.Namespace, "delete", "pods", "-l", "meshtrial.dev/part=run", "--grace-period=0", "--force")
 	waitFor(t, "the next pod", func() bool { all := detachedRuns(t, m); return len(all) == 1 && all[0].Attempts == 2 })
 	if err := first.Process.Signal(unix.SIGINT); err != nil {

@@ -248,7 +248,7 @@ var faults = []fault{
 
 // TestDetachedFaults: a run whose results go to a store goes on after each fault with the
 // trials that it had, and attach with it; at its end all trials are fetched, and nothing is
-// left.
+// left. (The API server only falls silent, which breaks no connection, and no node stays dead.)
 func TestDetachedFaults(t *testing.T) {
 	m := labtest.New(t)
 	f := &faulted{m: m, l: m.Up(t, "--nodes", "3", "--mesh", "none")}
