@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -431,6 +432,41 @@ func TestWaitOutlastsSilence(t *testing.T) {
 			if c.taken && (err != nil || holderOf(taken).Run != "b") || !c.taken && !errors.Is(err, syscall.ECONNREFUSED) {
 				t.Errorf("%v, %v", taken, err)
 			}
+		})
+	}
+}
+
+// A machine that stood still for longer than a Lease lasts has not lost it because the
+// first renewal after that fails: the API server stood still, too. Two that fail do.
+func TestRenewedAfterStandstill(t *testing.T) {
+	for _, c := range []struct {
+		fail int // renewals
+		lost bool
+	}{{0, false}, {1, false}, {2, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFakeJournal()
+			l := f.lease
+			var err error
+			if l.object, err = l.api.Create(t.Context(), l.object, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			f.slept = 40 * time.Second
+			renewals := 0
+			f.kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if renewals++; renewals <= c.fail {
+					return true, nil, errors.New("etcdserver: leader changed")
+				}
+				return false, nil, nil
+			})
+			var lost error
+			l.keep(func(cause error) { lost = cause })
+			time.Sleep(renewEvery + 3*renewAgain)
+			synctest.Wait()
+			if errors.Is(lost, ErrLost) != c.lost || renewals == 0 {
+				t.Errorf("after %d of %d renewals failed: %v", c.fail, renewals, lost)
+			}
+			l.cancel(nil)
+			<-l.done
 		})
 	}
 }

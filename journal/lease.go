@@ -161,15 +161,21 @@ func (l *lease) keep(cancel context.CancelCauseFunc) {
 	}
 	go func() {
 		defer close(done)
+		failed := 0 // in a row
 		for next := renewEvery; wake.Pause(ctx, next) == nil; {
 			err := l.renew(ctx)
-			if errors.Is(err, ErrLost) || err != nil && l.age() >= Lapse {
+			if next = renewEvery; err == nil {
+				failed = 0
+				continue
+			}
+			failed++
+			// After a machine stood still the first renewal may fail, with an API
+			// server that stood still too: nobody has taken the Lease meanwhile.
+			if errors.Is(err, ErrLost) || failed > 1 && l.age() >= Lapse {
 				l.lose(err)
 				return
 			}
-			if next = renewEvery; err != nil {
-				next = renewAgain
-			}
+			next = renewAgain
 		}
 	}()
 }
