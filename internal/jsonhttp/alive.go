@@ -18,7 +18,8 @@ const alivePath = "/v1/alive"
 
 // Alive knows when a server has last heard of whoever commands it, so that
 // what it does for him ends with him, however he ends. Time goes by the
-// monotonic clock. Nil hears nothing, and ends nothing.
+// monotonic clock, without that for which this process stood still: he may have
+// stood still with it. Nil hears nothing, and ends nothing.
 type Alive struct {
 	limit time.Duration
 
@@ -51,6 +52,22 @@ func (a *Alive) left() time.Duration {
 	return a.limit - time.Since(a.heard)
 }
 
+// looks is how many times within its limit silence is looked at.
+const looks = 9
+
+// look is told that a wait of so long, which began at a moment, is over, and returns
+// how long silence may go on. Where the wait took far longer the process stood still.
+func (a *Alive) look(began time.Time, wait time.Duration) (left time.Duration) {
+	if late := time.Since(began) - wait; late > a.limit/looks {
+		a.mu.Lock()
+		if a.heard = a.heard.Add(late); time.Since(a.heard) < 0 {
+			a.heard = time.Now()
+		}
+		a.mu.Unlock()
+	}
+	return a.left()
+}
+
 // While returns a context that ends with ctx, with the returned function, or
 // when nothing was heard for the limit, counted from now on. It then tells why
 // first; the context's cause wraps [ErrAlone].
@@ -61,22 +78,25 @@ func (a *Alive) While(ctx context.Context, tell func(error)) (context.Context, c
 	a.Heard()
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
-		timer := time.NewTimer(a.limit)
+		wait := a.limit / looks
+		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		for {
+			began := time.Now()
 			select {
 			case <-ctx.Done():
 				return
 			case <-timer.C:
 			}
-			left := a.left()
+			left := a.look(began, wait)
 			if left <= 0 {
 				err := fmt.Errorf("%w: nobody who commands this role was heard for %v; what it did is undone, and it ends", ErrAlone, a.limit)
 				tell(err)
 				cancel(err)
 				return
 			}
-			timer.Reset(left)
+			wait = min(left, a.limit/looks)
+			timer.Reset(wait)
 		}
 	}()
 	return ctx, func() { cancel(nil) }

@@ -36,6 +36,36 @@ func TestAlive(t *testing.T) {
 	})
 }
 
+// Time in which the role stood still is no silence of whoever commands it.
+func TestAliveThatStoodStill(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		wait, takes time.Duration // of the look that begins after 20 s
+		heard       bool          // right before its end
+		left        time.Duration
+	}{
+		{"not at all", 5 * time.Second, 5 * time.Second, false, 20 * time.Second},
+		{"a little late", 5 * time.Second, 9 * time.Second, false, 16 * time.Second},
+		{"40 s", 5 * time.Second, 45 * time.Second, false, 20 * time.Second},
+		{"40 s, and was told at once", 5 * time.Second, 45 * time.Second, true, 45 * time.Second},
+		{"an hour", 5 * time.Second, time.Hour, false, 20 * time.Second},
+		{"not at all, for too long", 25 * time.Second, 25 * time.Second, false, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a := NewAlive(45 * time.Second)
+			time.Sleep(20 * time.Second)
+			began := time.Now()
+			time.Sleep(c.takes)
+			if c.heard {
+				a.Heard()
+			}
+			if left := a.look(began, c.wait); left != c.left {
+				t.Errorf("%s: %v left, want %v", c.name, left, c.left)
+			}
+		})
+	}
+}
+
 func TestAliveEndsOtherwise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outer, end := context.WithCancel(t.Context())
