@@ -81,3 +81,12 @@ type Configured interface {
 	// each piece of configuration that a sidecar receives.
 	ReceivedStats() string
 }
+
+// Endpointed is a mesh whose sidecars show which endpoints they know.
+type Endpointed interface {
+	// EndpointsPath is where, on the admin port.
+	EndpointsPath() string
+	// Endpoints reads from what a sidecar answered there the addresses that it knows of
+	// each Service of a namespace, by name, each once and in order.
+	Endpoints(answer []byte, namespace string) (map[string][]string, error)
+}

@@ -3,13 +3,18 @@ package istio
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
-var _ mesh.LocalityChecker = (*Mesh)(nil)
+var (
+	_ mesh.LocalityChecker = (*Mesh)(nil)
+	_ mesh.Endpointed      = (*Mesh)(nil)
+)
 
 // EndpointsPath is Envoy's: see envoy/admin/v3/clusters.proto.
 func (*Mesh) EndpointsPath() string { return "/clusters?format=json" }
@@ -19,6 +24,11 @@ type endpointsKnown struct {
 	Clusters []struct {
 		Name  string `json:"name"`
 		Hosts []struct {
+			Address struct {
+				Socket struct {
+					Address string `json:"address"`
+				} `json:"socket_address"` // absent: it is reached through a listener of the proxy's own
+			} `json:"address"`
 			Priority int `json:"priority"` // absent: 0, which is asked first
 			Locality struct {
 				Region string `json:"region"`
@@ -26,6 +36,33 @@ type endpointsKnown struct {
 			} `json:"locality"`
 		} `json:"host_statuses"`
 	} `json:"cluster_statuses"`
+}
+
+// Endpoints are those of the clusters of whole Services, outbound|PORT||HOST.
+func (*Mesh) Endpoints(answer []byte, namespace string) (map[string][]string, error) {
+	var known endpointsKnown
+	if err := json.Unmarshal(answer, &known); err != nil {
+		return nil, fmt.Errorf("endpoints of the sidecar: %w", err)
+	}
+	out := map[string][]string{}
+	for _, c := range known.Clusters {
+		parts := strings.Split(c.Name, "|")
+		if len(parts) != 4 || parts[0] != "outbound" || parts[2] != "" {
+			continue
+		}
+		service, rest, _ := strings.Cut(parts[3], ".")
+		if !strings.HasPrefix(rest, namespace+".svc.") {
+			continue
+		}
+		for _, h := range c.Hosts {
+			out[service] = append(out[service], h.Address.Socket.Address)
+		}
+	}
+	for service, addresses := range out {
+		slices.Sort(addresses)
+		out[service] = slices.Compact(addresses)
+	}
+	return out, nil
 }
 
 // CheckLocality compares the priorities that istiod gave to endpoints with their

@@ -2,6 +2,7 @@ package istio
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -68,5 +69,25 @@ func TestLocalityObjects(t *testing.T) {
 	if lacking(record.Cell{study.FactorLocality: study.LocalityPrefer}) != 1 ||
 		lacking(record.Cell{study.FactorLocality: study.LocalityPrefer, study.FactorOutlierDetection: "errors=5"}) != 0 || lacking(record.Cell{study.FactorLocality: study.LocalityIgnore}) != 0 {
 		t.Error("prefer needs outlier detection, ignore does not")
+	}
+}
+
+func TestEndpoints(t *testing.T) {
+	const answer = `{"cluster_statuses": [
+{"name": "outbound|8080||server.run.svc.cluster.local", "host_statuses": [{"address": {"socket_address": {"address": "10.160.0.7", "port_value": 8080}}}, {"address": {"socket_address": {"address": "10.160.0.5", "port_value": 8080}}}]},
+{"name": "outbound|9090||server.run.svc.cluster.local", "host_statuses": [{"address": {"socket_address": {"address": "10.160.0.5", "port_value": 9090}}}]},
+{"name": "outbound|8080|v1|server.run.svc.cluster.local", "host_statuses": [{"address": {"socket_address": {"address": "10.160.0.8", "port_value": 8080}}}]},
+{"name": "outbound|8080||ambient.run.svc.cluster.local", "host_statuses": [{"address": {"envoy_internal_address": {"server_listener_name": "connect_originate", "endpoint_id": "10.160.0.9:8080"}}}]},
+{"name": "outbound|8080||empty.run.svc.cluster.local"},
+{"name": "outbound|8080||server.run2.svc.cluster.local", "host_statuses": [{"address": {"socket_address": {"address": "10.160.0.10", "port_value": 8080}}}]},
+{"name": "inbound|8080||", "host_statuses": [{"address": {"socket_address": {"address": "10.160.0.11", "port_value": 8080}}}]},
+{"name": "xds-grpc"}]}`
+	got, err := (&Mesh{}).Endpoints([]byte(answer), "run")
+	want := map[string][]string{"server": {"10.160.0.5", "10.160.0.7"}, "ambient": {""}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	if _, err := (&Mesh{}).Endpoints([]byte("no"), "run"); err == nil {
+		t.Error("no error for what is no JSON")
 	}
 }

@@ -42,6 +42,7 @@ type deployed struct {
 	// deployment counts the sets of pods that the run has had, from 1, and block
 	// is the first that the present one measures; -1 for none yet.
 	deployment, block int
+	ready             time.Time // when all pods of that set were, at last
 	// at are the pods' nodes by name.
 	at   map[string]record.NodeAt
 	tell func(runner.Event)
@@ -169,6 +170,7 @@ func (d *deployed) await(ctx context.Context) error {
 	if err != nil {
 		return d.SeeEvents(err)
 	}
+	d.ready = time.Now().UTC()
 	return nil
 }
 

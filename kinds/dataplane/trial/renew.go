@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -38,12 +39,14 @@ func (d *deployed) renew(ctx context.Context, block int) (began time.Time, err e
 	if err := d.replacePods(ctx); err != nil {
 		return began, err
 	}
+	gone := time.Since(began)
 	if err := d.Reconnect(ctx); err != nil {
 		return began, err
 	}
 	d.block = block
 	d.deployment++
-	d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("deployment %d: all pods made anew in %.1f s", d.deployment, time.Since(began).Seconds())})
+	d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("deployment %d: all pods made anew in %.1f s (the old gone after %.1f s, the new ready after %.1f s)",
+		d.deployment, time.Since(began).Seconds(), gone.Seconds(), d.ready.Sub(began).Seconds())})
 	return began, nil
 }
 
@@ -53,33 +56,38 @@ func (d *deployed) renew(ctx context.Context, block int) (began time.Time, err e
 func (d *deployed) replacePods(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
-	old := map[string]bool{}
-	now := metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(1))}
-	end := func(name, uid string) error {
-		old[uid] = true
-		if err := d.Kube.CoreV1().Pods(d.Namespace).Delete(ctx, name, now); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete pod %s: %w", name, err)
-		}
-		return nil
-	}
+	apps, old := map[string]bool{}, map[string]bool{}
 	for _, w := range d.workloads() {
-		pods, err := d.Kube.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + w.Name})
-		if err != nil {
-			return fmt.Errorf("pods of %s: %w", w.Name, err)
-		}
-		for _, pod := range pods.Items {
-			if err := end(pod.Name, string(pod.UID)); err != nil {
-				return err
-			}
-		}
+		apps[w.Name] = true
 	}
 	for _, pod := range d.others {
-		if pod.Namespace != d.Namespace { // it is no part of the run
+		if pod.Namespace == d.Namespace { // else it is no part of the run
+			old[pod.UID] = true
+		}
+	}
+	pods, err := d.Kube.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("pods to be made anew: %w", err)
+	}
+	group, each := errgroup.WithContext(ctx)
+	group.SetLimit(8)
+	now := metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(1))}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		uid := string(pod.UID)
+		if !apps[pod.Labels[mesh.AppLabel]] && !old[uid] {
 			continue
 		}
-		if err := end(pod.Name, pod.UID); err != nil {
-			return err
-		}
+		old[uid] = true
+		group.Go(func() error {
+			if err := d.Kube.CoreV1().Pods(d.Namespace).Delete(each, pod.Name, now); err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("delete pod %s: %w", pod.Name, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
 	}
 	for {
 		pods, err := d.Kube.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{})

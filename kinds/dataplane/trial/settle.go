@@ -22,7 +22,11 @@ const (
 	// nothing: many times what it waits for more changes (Istio: 100 ms after
 	// each), and a moment for Envoy's threads.
 	toldQuiet = 2 * time.Second
-	toldLook  = 200 * time.Millisecond
+	// toldProved is how long where each sidecar shows that it has the servers' new
+	// endpoints and no others: what else is on its way follows within a few times what
+	// the control plane waits.
+	toldProved = 500 * time.Millisecond
+	toldLook   = 200 * time.Millisecond
 	// toldLimit bounds the wait. What is not there by then the trials tell:
 	// their requests fail, or pass beside the sidecars' statistics.
 	toldLimit = 30 * time.Second
@@ -51,7 +55,7 @@ func (d *deployed) settle(ctx context.Context) error {
 				}
 			}
 			return sum, nil
-		})
+		}, d.haveServers)
 	}
 	if ctx.Err() == nil && limited.Err() != nil {
 		return nil
@@ -106,17 +110,50 @@ func hasReady(slices []discoveryv1.EndpointSlice, uid string) (ready bool) {
 	return ready
 }
 
-// awaitQuiet waits until what read counts has stood still for toldQuiet.
-func awaitQuiet(ctx context.Context, read func(context.Context) (float64, error)) error {
+// haveServers says whether each proxy shows that it knows the pod of every server
+// that is there now, and no other. One that cannot be asked, or that was told of less
+// than all Services, shows nothing.
+func (d *deployed) haveServers(ctx context.Context) bool {
+	m, ok := d.o.Mesh.(mesh.Endpointed)
+	if !ok {
+		return false
+	}
+	for _, pod := range slices.AppendSeq(d.Pods(), maps.Values(d.others)) {
+		if pod.Proxy == nil {
+			continue
+		}
+		page, err := pod.Proxy.Get(ctx, m.EndpointsPath(), nil)
+		if err != nil {
+			return false
+		}
+		known, err := m.Endpoints(page, d.Namespace)
+		if err != nil {
+			return false
+		}
+		for v, w := range d.servers {
+			role := d.workers[v]
+			if role == nil || !slices.Equal(known[w.Name], []string{role.pod.Address}) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// awaitQuiet waits until what read counts has stood still for toldQuiet, or for
+// toldProved where proved says that the sidecars have what they need.
+func awaitQuiet(ctx context.Context, read func(context.Context) (float64, error), proved func(context.Context) bool) error {
 	last, since := -1.0, time.Now()
 	for {
 		now, err := read(ctx)
-		switch {
+		switch still := time.Since(since); {
 		case err != nil:
 			return err
 		case now != last:
 			last, since = now, time.Now()
-		case time.Since(since) >= toldQuiet:
+		case still >= toldQuiet:
+			return nil
+		case still >= toldProved && proved(ctx):
 			return nil
 		}
 		if err := wake.Pause(ctx, toldLook); err != nil {

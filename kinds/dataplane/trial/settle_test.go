@@ -3,6 +3,8 @@ package trial
 import (
 	"context"
 	"errors"
+	neturl "net/url"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +16,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -25,23 +29,99 @@ func TestAwaitQuiet(t *testing.T) {
 		read := func(context.Context) (float64, error) {
 			return float64(min(time.Since(begin), told) / time.Second), nil
 		}
-		if err := awaitQuiet(t.Context(), read); err != nil {
+		unproved := func(context.Context) bool { return false }
+		if err := awaitQuiet(t.Context(), read, unproved); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(begin); took < told+toldQuiet || took > told+toldQuiet+2*toldLook {
 			t.Errorf("quiet after %v, told until %v", took, told)
 		}
 		gone := errors.New("gone")
-		if err := awaitQuiet(t.Context(), func(context.Context) (float64, error) { return 0, gone }); !errors.Is(err, gone) {
+		if err := awaitQuiet(t.Context(), func(context.Context) (float64, error) { return 0, gone }, unproved); !errors.Is(err, gone) {
 			t.Errorf("got %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		never := 0.0
-		if err := awaitQuiet(ctx, func(context.Context) (float64, error) { never++; return never, nil }); !errors.Is(err, context.DeadlineExceeded) {
+		if err := awaitQuiet(ctx, func(context.Context) (float64, error) { never++; return never, nil }, unproved); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// Proof that comes while nothing more is sent shortens the wait, and none that comes
+// before.
+func TestAwaitProof(t *testing.T) {
+	for _, c := range []struct{ told, proved, want time.Duration }{
+		{0, 0, toldProved}, {7 * time.Second, 0, 7*time.Second + toldProved}, {0, time.Second, time.Second}, {0, time.Hour, toldQuiet},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begin := time.Now()
+			read := func(context.Context) (float64, error) {
+				return float64(min(time.Since(begin), c.told) / (100 * time.Millisecond)), nil
+			}
+			if err := awaitQuiet(t.Context(), read, func(context.Context) bool { return time.Since(begin) >= c.proved }); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(begin); took < c.want || took > c.want+2*toldLook {
+				t.Errorf("told until %v, proved after %v: waited %v, not %v", c.told, c.proved, took, c.want)
+			}
+		})
+	}
+}
+
+// sidecar answers with the endpoints that it knows.
+type sidecar struct {
+	mesh.Admin
+	answer string
+}
+
+func (s sidecar) Get(context.Context, string, neturl.Values) ([]byte, error) {
+	if s.answer == "" {
+		return nil, errors.New("refused")
+	}
+	return []byte(s.answer), nil
+}
+
+// Each sidecar must know the pods of all servers that are there now, and no others.
+func TestHaveServers(t *testing.T) {
+	knows := func(addresses map[string][]string) string {
+		var clusters []string
+		for service, known := range addresses {
+			var hosts []string
+			for _, a := range known {
+				hosts = append(hosts, `{"address":{"socket_address":{"address":"`+a+`","port_value":8080}}}`)
+			}
+			clusters = append(clusters, `{"name":"outbound|8080||`+service+`.n.svc.cluster.local","host_statuses":[`+strings.Join(hosts, ",")+`]}`)
+		}
+		return `{"cluster_statuses":[` + strings.Join(clusters, ",") + `]}`
+	}
+	one, two := study.Variant{}, study.Variant{Sidecar: true}
+	both := knows(map[string][]string{"one": {"10.0.0.1"}, "two": {"10.0.0.2"}})
+	for _, c := range []struct {
+		name           string
+		client, server string
+		want           bool
+	}{
+		{"both", both, both, true},
+		{"one without a server", both, knows(map[string][]string{"one": {"10.0.0.1"}}), false},
+		{"one with an empty Service", knows(map[string][]string{"one": {"10.0.0.1"}, "two": nil}), both, false},
+		{"the pod before", both, knows(map[string][]string{"one": {"10.0.0.9"}, "two": {"10.0.0.2"}}), false},
+		{"the pod before too", knows(map[string][]string{"one": {"10.0.0.1", "10.0.0.9"}, "two": {"10.0.0.2"}}), both, false},
+		{"one that cannot be asked", "", both, false},
+		{"one that says nothing", "x", both, false},
+	} {
+		d := &deployed{
+			Site: &site.Site{Namespace: "n"}, o: &runner.Options{Mesh: &istio.Mesh{}},
+			topology: topology{servers: map[study.Variant]mesh.Workload{one: {Name: "one"}, two: {Name: "two"}}},
+			loads:    map[study.Variant][]*loadRole{two: {{pod: site.Pod{Proxy: sidecar{answer: c.client}}}}, one: {{pod: site.Pod{}}}},
+			workers: map[study.Variant]*workerRole{one: {pod: site.Pod{Address: "10.0.0.1"}},
+				two: {pod: site.Pod{Address: "10.0.0.2", Proxy: sidecar{answer: c.server}}}},
+		}
+		if got := d.haveServers(t.Context()); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
 }
 
 func TestAwaitEndpoints(t *testing.T) {
