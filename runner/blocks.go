@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -162,7 +164,17 @@ func (r *run) trial(ctx context.Context, job Job) (Completed, error) {
 	trial.Validity.Valid = false
 	trial.Validity.Checks = append(trial.Validity.Checks, record.Check{Name: CheckCarriedThrough, Detail: err.Error()})
 	r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("trial %s was lost (%v); looking for the pods again", job.ID, err)})
-	if err := r.pods.Reconnect(ctx); err != nil {
+	err = r.pods.Reconnect(ctx)
+	if err != nil && r.stage != nil { // it may have gone while its pods were waited for
+		if gone := r.stage.Place().TakenAway(ctx); gone != nil {
+			err = gone
+		}
+	}
+	if errors.Is(err, site.ErrTakenAway) {
+		r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("%v; deploying anew", err)})
+		err = r.redeploy(ctx)
+	}
+	if err != nil {
 		return Completed{}, errs.WithHint(err, "completed trials are kept; go on with --resume %s", r.dir.Path())
 	}
 	trial.Log = nil

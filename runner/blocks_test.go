@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/verdict"
@@ -178,6 +179,30 @@ func TestLostTrials(t *testing.T) {
 		}
 		if got := trialsOf(t, out); len(got) != 4 || pods.n != 5 {
 			t.Errorf("%d trials kept of %d", len(got), pods.n)
+		}
+	})
+	t.Run("with the run's namespace", func(t *testing.T) {
+		out := filepath.Join(t.TempDir(), "run")
+		away, never := fmt.Errorf("namespace meshtrial-1 %w", site.ErrTakenAway), errors.New("no room")
+		pods := &script{trial: losing(1, 7), mend: func() error { return away }}
+		r, events := newRun(t, out, false, studytest.Parse(t, studytest.ThreeCells), pods)
+		deployed := 0
+		r.redeploy = func(context.Context) error {
+			if deployed++; deployed > 1 {
+				return never
+			}
+			return nil
+		}
+		err := r.blocks(t.Context())
+		if !errors.Is(err, never) || !strings.Contains(errs.Hint(err), "--resume "+out) {
+			t.Errorf("error %v, hint %q", err, errs.Hint(err))
+		}
+		// The first loss costs its trial alone.
+		if got := trialsOf(t, out); len(got) != 7 || got[1].Validity.Valid || !got[2].Validity.Valid || deployed != 2 {
+			t.Errorf("%d trials, deployed anew %d times", len(got), deployed)
+		}
+		if !slices.ContainsFunc(*events, func(e Event) bool { return strings.Contains(e.Text, away.Error()+"; deploying anew") }) {
+			t.Errorf("nobody was told: %+v", *events)
 		}
 	})
 	t.Run("and the pods do not come back", func(t *testing.T) {

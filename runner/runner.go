@@ -123,17 +123,49 @@ func Run(ctx context.Context, o Options) (out Outcome, err error) {
 		return Outcome{Dir: r.dir.Path(), Plan: r.plan, Header: r.header, Trials: len(r.trials), Blocks: r.wholeBlocks(), Stop: r.stop}
 	}
 	defer ending.Owe(ctx, "what run "+r.header.RunID+" changed in the cluster", "meshtrial cluster restore")()
-	stage, err := r.o.Kind.Deploy(ctx, Deployment{Options: r.o, Plan: r.plan, RunID: r.header.RunID, Deployments: r.deployments(), Recorded: r.trials, Folder: r.dir.Subdir, Tell: r.tell})
-	if err != nil {
-		return outcome(), err
-	}
-	r.pods = stage
-	defer func() { err = errors.Join(err, stage.Remove(ctx)) }()
-	if err := r.describe(ctx, stage); err != nil {
+	r.redeploy = r.anew
+	defer func() { err = errors.Join(err, r.remove(ctx)) }()
+	if err := r.deploy(ctx); err != nil {
 		return outcome(), err
 	}
 	err = r.blocks(ctx)
 	return outcome(), err
+}
+
+// deploy has the kind make what the plan needs in the cluster.
+func (r *run) deploy(ctx context.Context) error {
+	stage, err := r.o.Kind.Deploy(ctx, Deployment{Options: r.o, Plan: r.plan, RunID: r.header.RunID, Deployments: r.deployments(), Recorded: r.trials, Folder: r.dir.Subdir, Tell: r.tell})
+	if err != nil {
+		return err
+	}
+	r.stage, r.pods = stage, stage
+	return r.describe(ctx, stage)
+}
+
+// remove takes away what deploy made.
+func (r *run) remove(ctx context.Context) error {
+	stage := r.stage
+	if r.stage = nil; stage == nil {
+		return nil
+	}
+	return stage.Remove(ctx)
+}
+
+// anew deploys once more, as a run does that is gone on with, when the run's namespace
+// was taken away. Nobody has taken its Lease, or it would have ended.
+func (r *run) anew(ctx context.Context) error {
+	place := r.stage.Place()
+	if err := r.remove(ctx); err != nil {
+		return err
+	}
+	if err := place.AwaitGone(ctx); err != nil {
+		return err
+	}
+	var err error
+	if r.today, err = r.beforehand(ctx); err != nil {
+		return err
+	}
+	return r.deploy(ctx)
 }
 
 // tell reports a step, and writes what is worth reading later to log.txt.
@@ -160,7 +192,8 @@ type run struct {
 	dir     *store.Dir
 	header  record.Header
 	today   record.Header    // what is known of this attempt, as of a run of its own
-	pods    Measurer         // carries trials through
+	stage   Stage            // what the kind has in the cluster; nil: nothing
+	pods    Measurer         // carries trials through: the stage
 	now     func() time.Time // bounds the blocks
 	trials  []record.Trial   // completed, earlier ones first
 	events  []record.Event   // their changes
@@ -171,6 +204,8 @@ type run struct {
 	begin   time.Time     // of the first block in this attempt
 	longest time.Duration // trial of a search
 	lost    int           // trials in a row that could not be carried through
+	// redeploy makes the stage anew.
+	redeploy func(ctx context.Context) error
 }
 
 // open makes the run directory, or takes up an earlier one.

@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -305,6 +306,34 @@ func CPULimit(pod *corev1.Pod, container string) string {
 		}
 	}
 	return study.CPULimitNone
+}
+
+// ErrTakenAway says that the run's namespace is gone, or on its way out, while the run
+// is at work.
+var ErrTakenAway = errors.New("was taken away")
+
+// TakenAway says whether somebody takes the run's namespace away, or has; nil also
+// where that cannot be told. Its keeper does, where this process stood still for so long
+// that it was taken for dead, and the API server did not.
+func (s *Site) TakenAway(ctx context.Context) error {
+	list, err := s.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: RunLabel + "=" + s.Run})
+	if err != nil {
+		return nil
+	}
+	for i := range list.Items {
+		if ns := &list.Items[i]; ns.UID == s.uid && ns.DeletionTimestamp == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("namespace %s %w, as its keeper does when the runner has not renewed the cluster's Lease for %v: this process, or its machine, stood still",
+		s.Namespace, ErrTakenAway, journal.Lapse)
+}
+
+// AwaitGone waits until the run's namespace is gone with all that is in it.
+func (s *Site) AwaitGone(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	return awaitGone(ctx, s.Kube, s.Namespace)
 }
 
 // removeTimeout bounds the clean-up.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// PIDs lists the processes of a lab, by its cgroup, that run a program.
+// PIDs lists the processes of a lab, by its cgroup, that run a program; "": all.
 func PIDs(lab, program string) (pids []int) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
@@ -17,7 +17,7 @@ func PIDs(lab, program string) (pids []int) {
 		}
 		command, _ := os.ReadFile(dir + "/cmdline")
 		name, _, _ := strings.Cut(string(command), "\x00")
-		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && filepath.Base(name) == program {
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && (program == "" || filepath.Base(name) == program) {
 			pids = append(pids, pid)
 		}
 	}

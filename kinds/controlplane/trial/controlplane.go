@@ -186,6 +186,9 @@ func (c *controlPlane) Measure(ctx context.Context, job runner.Job) (done runner
 
 // Reconnect implements Stage.
 func (c *controlPlane) Reconnect(ctx context.Context) error {
+	if err := c.TakenAway(ctx); err != nil {
+		return err
+	}
 	c.Redial()
 	c.reals, c.caller, c.gateway, c.wish = nil, nil, nil, ""
 	return c.find(ctx)

@@ -130,6 +130,9 @@ func (d *deployed) findPods(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
 	for {
+		if err := d.TakenAway(limited); err != nil {
+			return err
+		}
 		d.Redial()
 		if err := d.await(limited); err != nil {
 			return err

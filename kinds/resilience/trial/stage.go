@@ -136,6 +136,9 @@ func (s *stage) Pods() []site.Pod { return s.seen }
 
 // Reconnect implements Stage.
 func (s *stage) Reconnect(ctx context.Context) error {
+	if err := s.TakenAway(ctx); err != nil {
+		return err
+	}
 	s.Redial()
 	s.seen = nil
 	return s.find(ctx)
