@@ -149,7 +149,7 @@ func TestHandsNodeLost(t *testing.T) {
 }
 
 // loseHand loses one of three load pods of the only run once it has measured some trials, and
-// checks that the run goes on, and that one trial was repeated.
+// checks that the run goes on, makes all pods anew once, and that one trial was repeated.
 func (b *bench) loseHand(t *testing.T, lose func(pods []corev1.Pod)) {
 	t.Helper()
 	out := filepath.Join(b.dir, "lost")
@@ -158,7 +158,7 @@ mesh: none
 settings: {sidecars: none, rate: 300, connections: 5, generators: 3}
 factors: {payload: [1KiB, 2KiB]}
 baseline: {payload: 1KiB}
-blocks: {min: 6, max: 6, limit: 20m, redeploy: 0}
+blocks: {min: 6, max: 6, limit: 20m, redeploy: 3}
 `)
 	cmd := b.command("run", file, "--out", out)
 	output, ended := labtest.Background(t, cmd)
@@ -179,6 +179,9 @@ blocks: {min: 6, max: 6, limit: 20m, redeploy: 0}
 	}
 	complete(t, run, 6)
 	checkHands(t, run)
+	if n := run.Trials[len(run.Trials)-1].Deployment; n != 2 {
+		t.Errorf("the last trial is of deployment %d\n%s", n, output)
+	}
 	repeated := 0
 	for _, trial := range run.Trials {
 		if slices.ContainsFunc(trial.Validity.Warnings, func(w string) bool { return strings.HasPrefix(w, "the trial was repeated: ") }) {

@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
@@ -51,7 +52,7 @@ func (d *deployed) renew(ctx context.Context, block int) (began time.Time, err e
 }
 
 // replacePods deletes the pods of all workloads, and of the mesh's proxies that the run
-// has for itself, and waits until they are gone.
+// has for itself, and waits until they are gone, but for those that are [lab.PodLost].
 // Their Deployments make others at once.
 func (d *deployed) replacePods(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
@@ -75,7 +76,7 @@ func (d *deployed) replacePods(ctx context.Context) error {
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		uid := string(pod.UID)
-		if !apps[pod.Labels[mesh.AppLabel]] && !old[uid] {
+		if !apps[pod.Labels[mesh.AppLabel]] && !old[uid] || lab.PodLost(pod) {
 			continue
 		}
 		old[uid] = true
@@ -95,8 +96,8 @@ func (d *deployed) replacePods(ctx context.Context) error {
 			return fmt.Errorf("wait for pods to go: %w", err)
 		}
 		left := 0
-		for _, pod := range pods.Items {
-			if old[string(pod.UID)] {
+		for i := range pods.Items {
+			if pod := &pods.Items[i]; old[string(pod.UID)] && !lab.PodLost(pod) {
 				left++
 			}
 		}
