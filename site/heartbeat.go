@@ -66,7 +66,7 @@ func newHeartbeat(dialer *lab.Dialer) *heartbeat {
 // a port of their loopback, that the run is still under way, until
 // [Site.Remove]. A beat that goes astray is no failure: a role that misses
 // four of them ends, and its line is hung up, as whoever needs it then sees. With
-// an observer's go those to the other pods of its node, which may be dead.
+// an observer's go those to the namespace's other pods on its node, which may be dead.
 func (s *Site) KeepAlive(app string, port int, token string) {
 	h := s.beats
 	h.mu.Lock()
@@ -79,7 +79,8 @@ func (s *Site) KeepAlive(app string, port int, token string) {
 	// what they do.
 	ctx, cancel := context.WithCancel(context.Background())
 	h.cancel = cancel
-	pods := kubernetes.Informer(s.Kube, s.Kube.CoreV1().Pods(s.Namespace), RunLabel+"="+s.Run, &corev1.Pod{})
+	// All pods of the namespace: those that the mesh makes there, as a waypoint, lack the run's label.
+	pods := kubernetes.Informer(s.Kube, s.Kube.CoreV1().Pods(s.Namespace), "", &corev1.Pod{})
 	// A watch that breaks begins anew; what broke it, the trials meet too.
 	_ = pods.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // it has not begun
 	h.done.Go(func() { pods.RunWithContext(ctx) })

@@ -145,8 +145,8 @@ func TestHeartbeatHangsUp(t *testing.T) {
 	})
 }
 
-// Load and worker pods hear no beats. Where the observer of their node is silent, the lines to
-// them are hung up as well: they are on a node that has died.
+// Load and worker pods hear no beats, nor do those that the mesh makes. Where the observer of
+// their node is silent, the lines to them are hung up as well: they are on a node that has died.
 func TestHeartbeatHangsUpAWholeNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pod := func(name, app, node string) *corev1.Pod {
@@ -155,8 +155,10 @@ func TestHeartbeatHangsUpAWholeNode(t *testing.T) {
 		}
 		over := pod("client-over", "client-plain", "dead")
 		over.Status.Phase = corev1.PodSucceeded
+		waypoint := pod("waypoint", "", "dead")
+		waypoint.Labels = nil
 		s := &Site{Kube: fakecluster.New(pod("o-dead", RoleObserve, "dead"), pod("f-dead", RoleFault, "dead"), pod("f-well", RoleFault, "well"),
-			pod("client", "client-plain", "dead"), pod("worker", "server-plain", "dead"), pod("client-2", "client-plain", "well"), over),
+			pod("client", "client-plain", "dead"), pod("worker", "server-plain", "dead"), pod("client-2", "client-plain", "well"), over, waypoint),
 			Namespace: "n", Run: "r", beats: newHeartbeat(lab.NewDialer(&rest.Config{}))}
 		answers, hungUp := true, map[string]int{}
 		s.beats.beat = func(context.Context, *http.Client, listener) error {
@@ -173,7 +175,7 @@ func TestHeartbeatHangsUpAWholeNode(t *testing.T) {
 		answers = false
 		time.Sleep(time.Minute)
 		s.beats.stop()
-		want := map[string]int{"o-dead": 1, "client": 1, "worker": 1, "f-dead": 1, "f-well": 1}
+		want := map[string]int{"o-dead": 1, "client": 1, "worker": 1, "waypoint": 1, "f-dead": 1, "f-well": 1}
 		if !maps.Equal(hungUp, want) {
 			t.Errorf("hung up %v, want %v", hungUp, want)
 		}
