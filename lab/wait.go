@@ -174,6 +174,19 @@ func PodLost(pod *corev1.Pod) bool {
 	return silent && pod.DeletionTimestamp != nil
 }
 
+// deadNode is how long a pod that may run on any stays on a node that is not heard of: it
+// must be back, on another, within the time that pods have to become ready.
+const deadNode = 30 * time.Second
+
+// LeaveDeadNodes has pods that are lost with their node made anew on another.
+func LeaveDeadNodes(pod *corev1.PodTemplateSpec) {
+	seconds := int64(deadNode / time.Second)
+	for _, dead := range []string{corev1.TaintNodeUnreachable, corev1.TaintNodeNotReady} {
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: dead, Operator: corev1.TolerationOpExists,
+			Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds})
+	}
+}
+
 // PodReady tells whether a pod is ready and not being deleted.
 func PodReady(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil {

@@ -86,18 +86,6 @@ func RolePod(name, run string, container corev1.Container, images lab.Images) co
 	}
 }
 
-// deadNode is how long a pod that may run on any stays on a node that is not heard of: it
-// must be back, on another, within the time that pods have to become ready.
-const deadNode = 30 * time.Second
-
-// LeaveDeadNodes has pods that are lost with their node made anew on another.
-func LeaveDeadNodes(pod *corev1.PodTemplateSpec) {
-	for _, dead := range []string{corev1.TaintNodeUnreachable, corev1.TaintNodeNotReady} {
-		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: dead, Operator: corev1.TolerationOpExists,
-			Effect: corev1.TaintEffectNoExecute, TolerationSeconds: Ptr(int64(deadNode / time.Second))})
-	}
-}
-
 // Spread has the pods that a selector finds run on as many nodes as there are, as far as
 // that goes.
 func Spread(pod *corev1.PodTemplateSpec, these *metav1.LabelSelector) {

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
@@ -38,6 +39,7 @@ func (m *Mesh) entrance(workloads []mesh.Workload) []*unstructured.Unstructured 
 				return nil // whoever waits for its pod says that there is none
 			}
 			delete(pod.Labels, ingressLabel) // others' Gateways are none of it
+			lab.LeaveDeadNodes(&pod)
 			out = append(out, entranceDeployment(w.Namespace, pod), entranceListeners(w.Namespace),
 				object("telemetry.istio.io/v1", "Telemetry", gateway, m.telemetry(gateway.Proxy.Level(study.FactorTelemetry))))
 		}
@@ -72,7 +74,10 @@ func entranceDeployment(namespace string, pod corev1.PodTemplateSpec) *unstructu
 	for name, value := range pod.Annotations {
 		annotations[name] = value
 	}
-	var containers []any
+	var containers, tolerations []any
+	for _, t := range pod.Spec.Tolerations {
+		tolerations = append(tolerations, map[string]any{"key": t.Key, "operator": string(t.Operator), "effect": string(t.Effect), "tolerationSeconds": *t.TolerationSeconds})
+	}
 	for _, c := range pod.Spec.Containers {
 		containers = append(containers, map[string]any{"name": c.Name, "image": c.Image, "imagePullPolicy": string(c.ImagePullPolicy)})
 	}
@@ -80,7 +85,7 @@ func entranceDeployment(namespace string, pod corev1.PodTemplateSpec) *unstructu
 		"selector": map[string]any{"matchLabels": selector},
 		"template": map[string]any{
 			"metadata": map[string]any{"labels": labels, "annotations": annotations},
-			"spec": map[string]any{"containers": containers, "terminationGracePeriodSeconds": int64(1),
+			"spec": map[string]any{"containers": containers, "tolerations": tolerations, "terminationGracePeriodSeconds": int64(1),
 				"enableServiceLinks": false, "automountServiceAccountToken": false},
 		},
 	})

@@ -42,6 +42,10 @@ func TestEntrance(t *testing.T) {
 	if err != nil || annotations["inject.istio.io/templates"] != "gateway" {
 		t.Errorf("annotations of the gateway's pod: %v, %v", annotations, err)
 	}
+	leaves, _, err := unstructured.NestedSlice(byName["Deployment/entrance"].Object, "spec", "template", "spec", "tolerations")
+	if err != nil || len(leaves) != 2 {
+		t.Errorf("the gateway's pod leaves a node that died: %v, %v", leaves, err)
+	}
 	route, err := byName["VirtualService/server-gateway"].MarshalJSON()
 	for _, part := range []string{`"server-gateway.run.svc.cluster.local"`, `"direct-server-gateway.run.svc.cluster.local"`, `"run/entrance"`, `"port":8080`, `"port":8082`} {
 		if err != nil || !strings.Contains(string(route), part) {

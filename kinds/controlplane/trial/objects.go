@@ -41,7 +41,7 @@ func xdsDeployment(namespace string, images lab.Images, run string, pods int) *a
 	pod.Labels["sidecar.istio.io/inject"] = "false"
 	this := &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: site.RoleXDS}}
 	if pods > 1 {
-		site.LeaveDeadNodes(&pod)
+		lab.LeaveDeadNodes(&pod)
 		site.Spread(&pod, this)
 	}
 	return &appsv1.Deployment{

@@ -107,7 +107,7 @@ func (t topology) pin(v study.Variant, pod *corev1.PodTemplateSpec) {
 		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: at.Host}
 		return
 	}
-	site.LeaveDeadNodes(pod)
+	lab.LeaveDeadNodes(pod)
 }
 
 // findNodes notes of the pods' nodes what may be read.
