@@ -111,11 +111,11 @@ func hasReady(slices []discoveryv1.EndpointSlice, uid string) (ready bool) {
 }
 
 // haveServers says whether each proxy shows that it knows the pod of every server
-// that is there now, and no other. One that cannot be asked, or that was told of less
-// than all Services, shows nothing.
+// that is there now, and no other. One that cannot be asked, as proxies on nodes, or that
+// was told of less than all Services, shows nothing.
 func (d *deployed) haveServers(ctx context.Context) bool {
 	m, ok := d.o.Mesh.(mesh.Endpointed)
-	if !ok {
+	if !ok || len(d.onNodes) > 0 {
 		return false
 	}
 	for _, pod := range slices.AppendSeq(d.Pods(), maps.Values(d.others)) {

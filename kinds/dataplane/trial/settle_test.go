@@ -83,7 +83,8 @@ func (s sidecar) Get(context.Context, string, neturl.Values) ([]byte, error) {
 	return []byte(s.answer), nil
 }
 
-// Each sidecar must know the pods of all servers that are there now, and no others.
+// Each sidecar must know the pods of all servers that are there now, and no others. A proxy
+// on a node, which is not asked, shows nothing.
 func TestHaveServers(t *testing.T) {
 	knows := func(addresses map[string][]string) string {
 		var clusters []string
@@ -120,6 +121,10 @@ func TestHaveServers(t *testing.T) {
 		}
 		if got := d.haveServers(t.Context()); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
+		}
+		d.onNodes = map[string]site.Pod{"a": {}}
+		if d.haveServers(t.Context()) {
+			t.Errorf("%s, beside a proxy on a node: proved", c.name)
 		}
 	}
 }
