@@ -31,7 +31,7 @@ func (o *Observations) unlike() map[string][]record.Check {
 			continue
 		}
 		key := ""
-		for _, factor := range []string{study.FactorPlacement, study.FactorGenerators, study.FactorSimulators, study.FactorIstiodReplicas} {
+		for _, factor := range []string{study.FactorPlacement, study.FactorGenerators, study.FactorSimulators, study.FactorRealPods, study.FactorIstiodReplicas} {
 			key += t.Cell[factor] + ","
 		}
 		groups[key] = append(groups[key], t)

@@ -52,6 +52,7 @@ func TestUnlike(t *testing.T) {
 		"other places":           {plain, []string{"placement=same-node worker=m", "placement=other-node worker=n", "placement=other-node worker=n"}, ""},
 		"more generators":        {plain, []string{"generators=1 generator=m", "generators=4 generator=m+n"}, ""},
 		"more simulators":        {plain, []string{"simulators=1 simulator=m", "simulators=4 simulator=m+n"}, ""},
+		"more real pods":         {plain, []string{"real_pods=1 server_proxy=m", "real_pods=16 server_proxy=m+n"}, ""},
 		"more replicas":          {plain, []string{"istiod_replicas=1 control=m", "istiod_replicas=2 control=m+n"}, ""},
 		"a search's first":       {search, []string{"s=a worker=n", "s=a worker=m", "s=b worker=m"}, "1 2"},
 		"a tuning's first":       {tune, []string{"s=a control=n", "s=a control=m", "s=b control=m"}, "1 2"},
