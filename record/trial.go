@@ -70,10 +70,11 @@ type Trial struct {
 	IdleNodes int `json:"idle_node_proxies,omitempty"`
 	// Nodes are those of the client's pod and the server's, by PartGenerator and
 	// PartWorker, of further hands by [OfHand], and of a waypoint or gateway on the way by
-	// its part; of a trial of the control plane those of istiod, of the simulators and of
-	// real sidecars, by PartControl, PartSimulator and PartServerProxy, of one of resilience
-	// those of the control plane, the clients and the services, PartWorker, before its
-	// steps, where these are several by OfHand. Older records do not have them.
+	// its part; of a trial of the control plane those of istiod, of the simulators, of real
+	// sidecars, of the real gateway and of the pod behind it, by PartControl, PartSimulator,
+	// PartServerProxy, PartGateway and PartWorker, of one of resilience those of the control
+	// plane, the clients and the services, PartWorker, before its steps, where these are
+	// several by OfHand. Older records do not have them.
 	Nodes map[string]NodeAt `json:"nodes,omitempty"`
 	// CPU holds CPU time used in the window by part. Parts are the Part
 	// constants; a part a cell lacks is absent, not zero.

@@ -186,6 +186,9 @@ func (t *controlTrial) findNodes(ctx context.Context) error {
 	for _, p := range t.c.reals {
 		on[record.PartServerProxy] = append(on[record.PartServerProxy], p.Node)
 	}
+	if g := t.c.gateway; g != nil {
+		on[record.PartGateway], on[record.PartWorker] = []string{g.pod.Node}, []string{g.backend.Node}
+	}
 	t.out.Nodes = t.c.NodesOf(ctx, on)
 	return nil
 }
