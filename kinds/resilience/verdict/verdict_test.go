@@ -109,6 +109,9 @@ func TestOf(t *testing.T) {
 		{name: "clocks of older evidence", change: func(j *judged) {
 			j.seen.Collected.Clocks["node-1"], j.seen.Collected.ClocksAfter = Clock{Bound: 40 * time.Millisecond}, nil
 		}},
+		{name: "clocks of nodes none of which was asked again", change: func(j *judged) {
+			j.seen.Collected.Clocks["node-1"], j.seen.Collected.ClocksAfter = Clock{Bound: 40 * time.Millisecond}, map[string]Clock{}
+		}},
 		{name: "a client that was lost", change: func(j *judged) { j.seen.Repeated = []string{"the client was lost"} }, warns: "the trial was repeated: the client was lost"},
 		{name: "what was not measured", change: func(j *judged) { j.seen.Unmeasured = []string{"no observer"} }, warns: "no observer"},
 		{name: "steps", change: func(j *judged) { j.events[0].Error, j.events[1].Error = "not proven: it stays", "refused" }, fails: "steps",
