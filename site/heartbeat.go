@@ -91,13 +91,33 @@ func (s *Site) KeepAlive(app string, port int, token string) {
 func (h *heartbeat) run(ctx context.Context, pods cache.Store) {
 	ticker := time.NewTicker(beatEvery)
 	defer ticker.Stop()
+	last := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			h.excuse(time.Since(last) - beatEvery)
+			last = time.Now()
 			h.round(ctx, pods)
 		}
+	}
+}
+
+// excuse takes a round that comes late off all silence, if it is so late that this process
+// stood still: a round never takes as long as the time between two.
+func (h *heartbeat) excuse(late time.Duration) {
+	if late < beatTime {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	for uid, heard := range h.heard {
+		if heard = heard.Add(late); heard.After(now) {
+			heard = now
+		}
+		h.heard[uid] = heard
 	}
 }
 
@@ -122,7 +142,13 @@ func (h *heartbeat) round(ctx context.Context, pods cache.Store) {
 		}
 		lines[string(pod.UID)] = line
 		dialer := h.dialer
-		beats.Go(func() { h.note(dialer, hangUp, h.beat(ctx, line, role)) })
+		beats.Go(func() {
+			began := time.Now()
+			err := h.beat(ctx, line, role)
+			if err == nil || time.Since(began) < 2*beatTime { // else we stood still, and it says nothing
+				h.note(dialer, hangUp, err)
+			}
+		})
 	}
 	for uid, line := range h.lines {
 		if lines[uid] == nil {

@@ -181,3 +181,31 @@ func TestHeartbeatHangsUpAWholeNode(t *testing.T) {
 		}
 	})
 }
+
+// Time for which the runner stood still is no silence of the roles, nor is what became of a beat
+// meanwhile; the line to one that goes on to be silent is hung up all the same.
+func TestHeartbeatStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "o", Namespace: "n", UID: "o", Labels: Labels("r", RoleObserve)}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+		s := &Site{Kube: fakecluster.New(pod), Namespace: "n", Run: "r", beats: newHeartbeat(lab.NewDialer(&rest.Config{}))}
+		const still = 90 * time.Second
+		beats, hungUp, began := 0, []time.Duration{}, time.Now()
+		s.beats.beat = func(context.Context, *http.Client, listener) error {
+			switch beats++; beats {
+			case 1:
+				return nil
+			case 2:
+				time.Sleep(still)
+			}
+			return context.DeadlineExceeded
+		}
+		s.beats.hangUp = func(*lab.Dialer, string, string) { hungUp = append(hungUp, time.Since(began)) }
+		s.KeepAlive(RoleObserve, 1, "")
+		time.Sleep(time.Minute + still)
+		s.beats.stop()
+		// It answered last after 10 s.
+		if want := []time.Duration{beatEvery + still + 4*beatEvery}; !slices.Equal(hungUp, want) {
+			t.Errorf("hung up after %v, want %v", hungUp, want)
+		}
+	})
+}
