@@ -43,10 +43,11 @@ func (m *Mesh) DecorateGateway(w mesh.Workload, pod *corev1.PodTemplateSpec) err
 }
 
 // readGatewayAPI reads which kinds of the Gateway API the cluster has. Where nobody
-// asks for them it is no matter if that cannot be read.
+// asks for them it is no matter if that may not be read; that it could not once is no
+// reason to take them for absent.
 func (f *AsFound) readGatewayAPI(ctx context.Context, kube kubernetes.Interface, asked mesh.Asked) error {
 	served, err := kube.Discovery().ServerResourcesForGroupVersion(ctx, gatewayAPI)
-	if apierrors.IsNotFound(err) || err != nil && !asked.GatewayAPI && !asked.Waypoint {
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !asked.GatewayAPI && !asked.Waypoint {
 		return nil
 	}
 	if err != nil {

@@ -1,12 +1,17 @@
 package istio
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
@@ -73,6 +78,29 @@ func TestRefuseGatewayAPI(t *testing.T) {
 		}
 		if got := f.Components(); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: the header has %v", name, got)
+		}
+	}
+}
+
+// What could not be read is not taken for absent, also where nobody asks for it: the run's
+// header says what there is. Whoever may not read it goes on without.
+func TestReadGatewayAPIFails(t *testing.T) {
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "resource"}, "", errors.New("ask somebody"))
+	for name, tt := range map[string]struct {
+		err   error
+		asked mesh.Asked
+		fails bool
+	}{
+		"once":               {errors.New("no leader"), mesh.Asked{}, true},
+		"refused":            {refused, mesh.Asked{}, false},
+		"refused, routes":    {refused, mesh.Asked{GatewayAPI: true}, true},
+		"refused, waypoints": {refused, mesh.Asked{Waypoint: true}, true},
+	} {
+		cluster := fakecluster.New()
+		cluster.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tt.err })
+		var f AsFound
+		if err := f.readGatewayAPI(t.Context(), cluster, tt.asked); (err != nil) != tt.fails {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
