@@ -44,6 +44,7 @@ type Performer interface {
 	Certificates(a *Certificates) error
 	Revision(a *Revision) error
 	Move(a *Move) error
+	Drain(a *Drain) error
 }
 
 // Kind describes a kind of action.
@@ -57,7 +58,7 @@ type Kind struct {
 
 // Kinds lists the kinds of actions in the order that documents use.
 func Kinds() []Kind {
-	return []Kind{removeKind, addKind, restartKind, workerKind, processKind, networkKind, configKind, loadKind, certificatesKind, revisionKind, moveKind}
+	return []Kind{removeKind, addKind, restartKind, workerKind, processKind, networkKind, configKind, loadKind, certificatesKind, revisionKind, moveKind, drainKind}
 }
 
 // KindNames are the names of all kinds, in their order.

@@ -27,6 +27,7 @@ func (p *performer) Load(*fault.Load) error                 { return p.note("loa
 func (p *performer) Certificates(*fault.Certificates) error { return p.note("certificates") }
 func (p *performer) Revision(*fault.Revision) error         { return p.note("revision") }
 func (p *performer) Move(*fault.Move) error                 { return p.note("move") }
+func (p *performer) Drain(*fault.Drain) error               { return p.note("drain") }
 
 // TestKinds: each kind is told by its name alone, makes new actions that call
 // the performer's method for it, and has fields that point into the action.
@@ -90,6 +91,9 @@ func TestExpect(t *testing.T) {
 		{"failing", &fault.Worker{Service: "bar", Pick: 2, Set: fault.Behaviour{Failures: []graph.Failure{{Share: half}}}}, true,
 			func(n fault.Standing) bool { return n.Failing["bar"] == 0.25 && n.Some["bar"][0].Count == 2 }},
 		{"restarted", &fault.Restart{Service: "bar"}, false, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},
+		{"a paused ztunnel", &fault.Process{Of: fault.OfZtunnel, Service: "bar", Do: fault.DoPause}, false, func(n fault.Standing) bool { return n.Broken["bar"] == 0 }},
+		{"ztunnel restarted", &fault.Restart{Of: fault.OfZtunnel}, false, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},
+		{"a node drained", &fault.Drain{Service: "bar", Pick: 1}, false, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},
 		{"configured", &fault.Config{}, false, func(fault.Standing) bool { return true }},
 		{"certificates", &fault.Certificates{Service: "bar"}, false, func(fault.Standing) bool { return true }},
 		{"another revision", &fault.Revision{Name: "canary"}, true, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},

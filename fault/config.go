@@ -78,6 +78,26 @@ func objectName(o map[string]any) string {
 	return strings.Join(parts, "/")
 }
 
+// meshGroups are the ends of the API groups that proxies are configured by.
+var meshGroups = []string{".istio.io", ".linkerd.io", "gateway.networking.k8s.io"}
+
+// OfMesh says whether proxies are told of such an object.
+func OfMesh(object map[string]any) bool {
+	version, _ := object["apiVersion"].(string)
+	return ofMesh(version)
+}
+
+func ofMesh(version string) bool {
+	group, _, _ := strings.Cut(version, "/")
+	return slices.ContainsFunc(meshGroups, func(end string) bool { return strings.HasSuffix("."+group, end) || group == end })
+}
+
+// ToldToProxies says whether proxies are told of an object that it changes, or are
+// expected to reject it.
+func (a *Config) ToldToProxies() bool {
+	return a.Rejected || slices.ContainsFunc(a.Apply, OfMesh) || slices.ContainsFunc(a.Delete, func(r ObjectRef) bool { return ofMesh(r.APIVersion) })
+}
+
 // Expect implements [Action]: what an object does is not known.
 func (*Config) Expect(*Standing) bool { return false }
 

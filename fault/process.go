@@ -8,6 +8,8 @@ const (
 	OfProxy        = "envoy"  // the sidecar's proxy
 	OfAgent        = "agent"  // what starts the proxy and fetches its certificates
 	OfWorker       = "worker"
+	OfZtunnel      = "ztunnel"  // the proxies on nodes, which pods share
+	OfWaypoint     = "waypoint" // the proxy before Services
 )
 
 // What is done to a process.
@@ -20,8 +22,8 @@ const (
 type Process struct {
 	usual
 	Of      string
-	Service string // whose; not for the control plane
-	Pick    int    // pods, the first by name; All for every one
+	Service string // whose; not for the control plane and a waypoint
+	Pick    int    // pods, or of ztunnels nodes, the first by name; All for every one
 	Do      string
 }
 
@@ -33,15 +35,18 @@ func (*Process) Kind() string { return processKind.Name }
 // Fields implements [Action].
 func (a *Process) Fields() []Field {
 	return []Field{
-		{Name: "of", Required: true, Doc: "What kind of process.", Value: Text{To: &a.Of, OneOf: []string{OfControlPlane, OfProxy, OfAgent, OfWorker}}},
-		{Name: "service", Doc: "Whose; not for istiod.", Value: Service{To: &a.Service}}, pickField(&a.Pick),
-		{Name: "do", Required: true, Doc: "kill (SIGKILL, and istiod is kept away until the step ends) or pause (SIGSTOP until it ends).", Value: Text{To: &a.Do, OneOf: []string{DoKill, DoPause}}},
+		{Name: "of", Required: true, Doc: "What kind of process.", Value: Text{To: &a.Of, OneOf: []string{OfControlPlane, OfProxy, OfAgent, OfWorker, OfZtunnel, OfWaypoint}}},
+		{Name: "service", Doc: "Whose; not for istiod and waypoint. Of ztunnel: those on the nodes of its pods, in place of all that carry the trial's requests.", Value: Service{To: &a.Service}}, pickField(&a.Pick),
+		{Name: "do", Required: true, Doc: "kill (SIGKILL; istiod, and a waypoint in a step that ends, are kept away until then) or pause (SIGSTOP until it ends).", Value: Text{To: &a.Do, OneOf: []string{DoKill, DoPause}}},
 	}
 }
 
 // Check implements [Action].
 func (a *Process) Check(_, service string) []Problem {
-	if a.Of == OfControlPlane || a.Service != "" {
+	switch {
+	case a.Of == OfWaypoint && a.Service != "":
+		return []Problem{{Field: "service", Hint: "leave it out", Text: "one waypoint stands before all services"}}
+	case a.Service != "", a.Of == OfControlPlane, a.Of == OfZtunnel, a.Of == OfWaypoint:
 		return nil
 	}
 	return []Problem{{Field: "of", Hint: "as service: " + service, Text: fmt.Sprintf("say whose %s", a.Of)}}
@@ -60,21 +65,24 @@ func (a *Process) Target() string { return a.Holds() }
 
 // Holds implements [Action].
 func (a *Process) Holds() string {
-	if a.Of == OfControlPlane {
+	if a.Of == OfControlPlane || a.Service == "" {
 		return a.Of
 	}
 	return a.Of + " of " + a.Service
 }
 
 // Reversible implements [Action].
-func (a *Process) Reversible() bool { return a.Do == DoPause || a.Of == OfControlPlane }
+func (a *Process) Reversible() bool {
+	return a.Do == DoPause || a.Of == OfControlPlane || a.Of == OfWaypoint
+}
 
 // Needs implements [Action].
 func (*Process) Needs() []string { return []string{NeedProcess} }
 
-// Expect implements [Action]: how soon a killed process is back is not known.
+// Expect implements [Action]: how soon a killed process is back is not known, nor what
+// becomes of requests that others' proxies carry.
 func (a *Process) Expect(n *Standing) bool {
-	if a.Do != DoPause {
+	if a.Do != DoPause || a.Of == OfZtunnel || a.Of == OfWaypoint {
 		return false
 	}
 	if a.Of == OfProxy || a.Of == OfWorker {

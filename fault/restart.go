@@ -1,37 +1,64 @@
 package fault
 
-// Restart replaces every pod of a service, a few at a time, as `kubectl
-// rollout restart` does.
+import (
+	"cmp"
+	"fmt"
+)
+
+// Restart replaces every pod of a service, or of proxies that services share, a few at
+// a time, as `kubectl rollout restart` does.
 type Restart struct {
 	usual
 	Service string
+	Of      string // OfZtunnel or OfWaypoint, in place of a service
 	// Proxy is the version of Envoy that the new pods' sidecars have; "" for
 	// the same as before.
 	Proxy string
 }
 
-var restartKind = Kind{Name: "restart", Doc: "Replaces every pod of a service, a few at a time, as kubectl rollout restart does.", New: func() Action { return &Restart{} }}
+var restartKind = Kind{Name: "restart", Doc: "Replaces every pod of a service, or of an ambient mesh's proxies, a few at a time, as kubectl rollout restart does.", New: func() Action { return &Restart{} }}
 
 // Kind implements [Action].
 func (*Restart) Kind() string { return restartKind.Name }
 
 // Fields implements [Action].
 func (a *Restart) Fields() []Field {
-	return []Field{serviceField(&a.Service),
+	return []Field{
+		{Name: "service", Doc: "A service of the graph.", Value: Service{To: &a.Service}},
+		{Name: "of", Doc: "In place of a service: ztunnel, on all nodes of the cluster, or the waypoint.", Value: Text{To: &a.Of, OneOf: []string{OfZtunnel, OfWaypoint}}},
 		{Name: "proxy", Doc: "Version of Envoy in the new pods' sidecars; as before if left out.", Value: Version{&a.Proxy}},
 	}
 }
 
+// Check implements [Action].
+func (a *Restart) Check(step, service string) []Problem {
+	switch {
+	case (a.Service == "") == (a.Of == ""):
+		return []Problem{{Field: "of", Hint: "as service: " + service + ", or of: " + OfZtunnel, Text: fmt.Sprintf("step %q restarts either a service or proxies that services share", step)}}
+	case a.Of != "" && a.Proxy != "":
+		return []Problem{{Field: "proxy", Hint: "leave it out", Text: fmt.Sprintf("step %q restarts no sidecar that could have another version", step)}}
+	}
+	return nil
+}
+
 // Services implements [Action].
 func (a *Restart) Services() []Reference {
+	if a.Service == "" {
+		return nil
+	}
 	return []Reference{{Field: "service", Service: a.Service}}
 }
 
 // Target implements [Action].
-func (a *Restart) Target() string { return a.Service }
+func (a *Restart) Target() string { return cmp.Or(a.Of, a.Service) }
 
 // Holds implements [Action].
-func (a *Restart) Holds() string { return "replicas of " + a.Service }
+func (a *Restart) Holds() string {
+	if a.Of != "" {
+		return a.Of
+	}
+	return "replicas of " + a.Service
+}
 
 // Reversible implements [Action].
 func (*Restart) Reversible() bool { return false }

@@ -70,6 +70,9 @@ func (t *tracer) direct(c *ClientEntry) Fault {
 	case !c.sent() || c.Outcome == OutcomeConnect || c.Outcome == OutcomeTLS:
 		return Fault{Hop: HopNetwork, Service: t.book.options.Entry, Detail: c.reason()}
 	}
+	if t.book.options.Carried && t.brokenOff(c) {
+		return Fault{Hop: HopNetwork, Service: t.book.options.Entry, Detail: c.reason() + ", of a request that arrived"}
+	}
 	if fault, ok := t.arrived(t.book.options.Entry, true); ok {
 		return fault
 	}
@@ -77,6 +80,19 @@ func (t *tracer) direct(c *ClientEntry) Fault {
 		return Fault{Hop: HopClientProxy, Service: t.book.options.Client, Detail: fmt.Sprintf("status %d, and nothing arrived", c.Status)}
 	}
 	return Fault{Hop: HopNetwork, Service: t.book.options.Entry, Detail: c.reason()}
+}
+
+// brokenOff says that a worker is not what a client's failure is due to: it answered well,
+// or saw the connection end as the client did.
+func (t *tracer) brokenOff(c *ClientEntry) bool {
+	entry := lastOf(t.request.Workers, func(w *WorkerEntry) bool { return w.Service == t.book.options.Entry })
+	switch {
+	case entry == nil || c.Outcome == OutcomeStatus:
+		return false
+	case entry.Ended == EndGone:
+		return c.Outcome == OutcomeReset || c.Outcome == OutcomeEOF
+	}
+	return !entry.failed()
 }
 
 // arrived follows a request into a service: to its proxy's line, or to its

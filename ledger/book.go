@@ -19,6 +19,10 @@ type Options struct {
 	// proxies, which write like this, leave a line out now and then (a few in
 	// 10,000 seen); what a worker wrote about stands for it.
 	InboundOnly bool
+	// Carried says that between callers and services stand proxies that write nothing of
+	// requests, and Answering that one of these may answer in a worker's place, or ask it
+	// again: a waypoint.
+	Carried, Answering bool
 	// Entry is the service that the client calls.
 	Entry string
 	// Services of the graph by name.

@@ -260,7 +260,7 @@ func (b *Book) serviceLegs(r *Request, service string, station Station) {
 	in.tries(r, func(p *ProxyEntry) bool { return p.Side == SideClient && p.To == service })
 	if service == b.options.Entry && !b.options.ClientProxy && r.Client != nil {
 		left, must, lost := r.Client.attempts()
-		if b.options.InboundOnly && r.Client.Outcome == OutcomeStatus { // the client's proxy may have said so
+		if (b.options.InboundOnly || b.options.Answering) && r.Client.Outcome == OutcomeStatus { // a proxy may have said so
 			must, lost = 0, []string{fmt.Sprintf("status %d", r.Client.Status)}
 		}
 		in.left, in.must, in.lost = in.left+left, in.must+must, append(in.lost, lost...)
@@ -270,7 +270,7 @@ func (b *Book) serviceLegs(r *Request, service string, station Station) {
 		on.left += n
 		r.Unwritten += n
 	}
-	in.open = b.options.InboundOnly
+	in.open = b.options.InboundOnly || b.options.Answering
 	for _, caller := range station.CalledBy {
 		in.open = in.open || !b.options.Services[caller].Sidecar
 	}

@@ -70,6 +70,8 @@ func stories() []story {
 	direct := chain
 	direct.ClientProxy = false
 	bare := ledger.Options{Client: "load", Entry: "front", Services: map[string]ledger.Station{"front": {}}}
+	ztunnel, waypoint := bare, bare
+	ztunnel.Carried, waypoint.Carried, waypoint.Answering = true, true, true
 	ok, no := ledger.OutcomeOK, ledger.OutcomeStatus
 	answered := ledger.EndAnswered
 	type C = []ledger.ClientEntry
@@ -119,6 +121,18 @@ func stories() []story {
 		{"no proxies at all", &bare, C{client(ok, 200)}, nil, W{work("front", 200, answered)}, ledger.ClassOK, "", "", "", ""},
 		{"no proxies at all, the worker fails", &bare, C{client(no, 500)}, nil, W{work("front", 500, answered)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
 		{"no proxies at all, the worker is silent", &bare, C{client(ok, 200)}, nil, nil, ledger.ClassUnreconciled, "", "", "", "attempts to front at its worker: 1 of 1 have no line"},
+		{"no proxies at all, the connection ends while the worker works", &bare, C{client(ledger.OutcomeReset, 0)}, nil, W{work("front", 0, ledger.EndGone)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
+
+		{"ztunnel is killed before the request arrives", &ztunnel, C{client(ledger.OutcomeReset, 0)}, nil, nil, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
+		{"ztunnel is killed while the worker works", &ztunnel, C{client(ledger.OutcomeReset, 0)}, nil, W{work("front", 0, ledger.EndGone)}, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
+		{"ztunnel is killed with the answer", &ztunnel, C{client(ledger.OutcomeEOF, 0)}, nil, W{work("front", 200, answered)}, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
+		{"behind ztunnel the worker is slow", &ztunnel, C{client(ledger.OutcomeTimeout, 0)}, nil, W{work("front", 0, ledger.EndGone)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
+		{"behind ztunnel the worker says no", &ztunnel, C{client(no, 503)}, nil, W{work("front", 503, answered)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
+		{"behind ztunnel, an answer from nowhere", &ztunnel, C{client(no, 503)}, nil, nil, ledger.ClassUnreconciled, ledger.HopNetwork, "front", "", "attempts to front at its worker: 1 of 1 have no line"},
+		{"behind ztunnel, asked twice", &ztunnel, C{client(ok, 200)}, nil, W{work("front", 200, answered), work("front", 200, answered)}, ledger.ClassUnreconciled, "", "", "", "1 lines more than the 1 sent"},
+		{"a waypoint answers in the worker's place", &waypoint, C{client(no, 503)}, nil, nil, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
+		{"a waypoint asks again", &waypoint, C{client(ok, 200)}, nil, W{work("front", 503, answered), work("front", 200, answered)}, ledger.ClassOK, "", "", "", ""},
+		{"behind a waypoint, a good answer from nowhere", &waypoint, C{client(ok, 200)}, nil, nil, ledger.ClassUnreconciled, "", "", "", "attempts to front at its worker: 1 of 1 have no line"},
 	}
 }
 

@@ -12,7 +12,7 @@ type Scenario struct {
 	// were ready, seconds.
 	ReadyS float64 `json:"ready_s"`
 	// Ledger says who wrote about requests: "" for the clients, both proxies of
-	// each call and the workers; see LedgerInbound and LedgerClients.
+	// each call and the workers; see LedgerInbound and the others.
 	Ledger string `json:"ledger,omitempty"`
 	// EndedBy says why the timeline ended before its end; "" if it did not.
 	EndedBy string `json:"ended_by,omitempty"`
@@ -30,7 +30,7 @@ type Scenario struct {
 	Samples []ScenarioSample `json:"samples,omitempty"`
 	// CPU and memory by part: control_plane, second_control_plane (of other revisions
 	// that steps are about), machine, node_proxy (the proxies of nodes that carried the
-	// requests, NodeProxies of them together), waypoint, and for each service
+	// requests, NodeProxies of them at one time), waypoint, and for each service
 	// "SERVICE.worker" and "SERVICE.proxy" (clients are a service too), sums
 	// over pods; Memory is at the trial's end.
 	CPU         map[string]CPU   `json:"cpu"`
@@ -51,6 +51,9 @@ const (
 	LedgerInbound = "inbound"
 	// LedgerClients: the clients alone.
 	LedgerClients = "clients"
+	// LedgerEnds: the clients and the workers. What carries requests between them, on
+	// nodes and before Services, knows connections or writes nothing.
+	LedgerEnds = "ends"
 )
 
 // ScenarioPod is a pod of a service.

@@ -250,6 +250,30 @@ func expires(a fault.Action) bool {
 	return ok && c.Do == fault.DoExpire
 }
 
+func drains(p *study.Plan) bool { return p.Drains() }
+
+// shared says that a step acts on proxies that services share: of which kind, and whether
+// it restarts them.
+func shared(p *study.Plan, of string, restarts bool) bool {
+	return step(p, func(a fault.Action) bool {
+		switch a := a.(type) {
+		case *fault.Process:
+			return a.Of == of && !restarts && a.Do == fault.DoKill
+		case *fault.Restart:
+			return a.Of == of && restarts
+		}
+		return false
+	})
+}
+
+func restartsNodes(p *study.Plan) bool { return shared(p, fault.OfZtunnel, true) }
+
+func killsNodes(p *study.Plan) bool { return shared(p, fault.OfZtunnel, false) }
+
+func ofWaypoint(p *study.Plan) bool {
+	return shared(p, fault.OfWaypoint, true) || shared(p, fault.OfWaypoint, false)
+}
+
 func configures(p *study.Plan) bool {
 	return step(p, func(a fault.Action) bool { _, ok := a.(*fault.Config); return ok })
 }

@@ -124,9 +124,13 @@ func TestOf(t *testing.T) {
 		graphSets  = "resilience: list daemonsets.apps mesh's namespace"
 		behind     = "resilience: delete gateways.gateway.networking.k8s.io run's namespace"
 		entrance   = "data plane: patch gateways.networking.istio.io run's namespace"
+		cordoned   = "resilience: update nodes everywhere"
+		rolled     = "resilience: update daemonsets.apps mesh's namespace"
+		renewed    = "resilience: delete pods mesh's namespace"
+		beforeAway = "resilience: list deployments.apps run's namespace"
 	)
 	every := []string{observe, hooks, tls, filter, unfilter, policy, jwt, bare, renew, perf, lease, looked, istiod, autoscaled, meshed, sidecar, nodes, entries, token, changeSvc, flap,
-		ownSlice, real, attempts, deleted, scaled, ended, addresses, retried, outliers, onNode, plane, gone, note, profile, listed, sets, ztunnel, gateway, graphSets, behind, entrance}
+		ownSlice, real, attempts, deleted, scaled, ended, addresses, retried, outliers, onNode, plane, gone, note, profile, listed, sets, ztunnel, gateway, graphSets, behind, rolled, renewed, beforeAway, cordoned, entrance}
 	control := pods + "kind: control-plane\nblocks: {min: 1, max: 1}\n"
 	for name, c := range map[string]struct {
 		text string
@@ -164,8 +168,15 @@ func TestOf(t *testing.T) {
 		"istiod paused": {strings.Replace(scenario, "rate: 100,", "rate: 100, outlier_detection: errors=5,", 1) + "  - {name: away, at: 2s, process: {of: istiod, do: pause}}",
 			[]string{observe, hooks, lease, deleted, outliers, onNode, plane}},
 		"istiod killed": {scenario + "  - {name: away, at: 2s, process: {of: istiod, do: kill}}", []string{observe, hooks, lease, deleted, onNode, plane, gone}},
-		"debounce":      {strings.Replace(scenario, "rate: 100,", "rate: 100, debounce_after: 1s,", 1) + "  - {name: sale, at: 14s, for: 2s, load: {rate: 200}}", []string{observe, hooks, lease, looked, istiod, deleted, scaled}},
-		"objects":       {scenario + "  - {name: harm, at: 2s, config: {delete: [{apiVersion: v1, kind: ConfigMap, name: x}]}}", []string{observe, hooks, lease, deleted, note}},
+		"ztunnel killed": {strings.Replace(scenario, "rate: 100,", "rate: 100, sidecars: ambient,", 1) + "  - {name: gone, at: 2s, process: {of: ztunnel, do: kill}}",
+			[]string{observe, hooks, lease, deleted, onNode, graphSets, renewed}},
+		"ztunnel restarted": {strings.Replace(scenario, "rate: 100,", "rate: 100, sidecars: ambient,", 1) + "  - {name: gone, at: 2s, restart: {of: ztunnel}}",
+			[]string{observe, hooks, lease, deleted, scaled, graphSets, rolled}},
+		"node drained": {scenario + "  - {name: gone, at: 2s, for: 5s, drain: {service: bar}}", []string{observe, hooks, lease, deleted, ended, cordoned}},
+		"waypoint away": {strings.Replace(scenario, "rate: 100,", "rate: 100, sidecars: waypoint,", 1) + "  - {name: gone, at: 2s, for: 2s, process: {of: waypoint, do: kill}}",
+			[]string{observe, hooks, lease, deleted, scaled, ended, onNode, graphSets, behind, beforeAway}},
+		"debounce": {strings.Replace(scenario, "rate: 100,", "rate: 100, debounce_after: 1s,", 1) + "  - {name: sale, at: 14s, for: 2s, load: {rate: 200}}", []string{observe, hooks, lease, looked, istiod, deleted, scaled}},
+		"objects":  {scenario + "  - {name: harm, at: 2s, config: {delete: [{apiVersion: v1, kind: ConfigMap, name: x}]}}", []string{observe, hooks, lease, deleted, note}},
 		"replicas of istiod": {control + "control: {changes: 1}\nsettings: {istiod_replicas: 2}\nfactors: {change: [service]}",
 			[]string{observe, hooks, lease, looked, istiod, autoscaled, nodes, token, changeSvc}},
 		"mesh configuration": {control + "control: {changes: 1}\nsettings: {export_to: .}\nfactors: {change: [service]}",

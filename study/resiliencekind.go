@@ -24,8 +24,9 @@ func resilienceSpec() Spec {
 			s.Workload, s.Window, s.Interval = Workload{}, 0, 0
 			s.Blocks = Blocks{Min: 1, Max: 1, Limit: 30 * time.Minute}
 		},
-		resolve: (*decoder).resolveScenario,
-		check:   (*decoder).checkScenario,
+		resolve:   (*decoder).resolveScenario,
+		check:     (*decoder).checkScenario,
+		checkPlan: (*decoder).checkCarried,
 		files: func(s *Study, read func(name string) ([]byte, error)) error {
 			if s.Scenario.Isotope != "" {
 				scenario, err := s.Scenario.withIsotope(read)

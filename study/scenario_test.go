@@ -166,19 +166,87 @@ func TestAmbientGraph(t *testing.T) {
 	}
 }
 
+// carriedScenario has one step, in cells of three ways of carrying requests.
+const carriedScenario = `name: carried
+question: q
+graph: {services: {a: {calls: [{to: b}]}, b: {replicas: 2}}}
+load: {to: a}
+settings: {rate: 10, sidecars: LEVEL}
+timeline:
+  duration: 20s
+  steps:
+  - {name: step, at: 1s, ACTION}
+`
+
+// What carries requests says what can happen to it: a step that has nothing to act on, or
+// that nobody could prove, is refused with its place, unless no cell has it.
+func TestCarriedSteps(t *testing.T) {
+	const objects = `config: {apply: "{apiVersion: GROUP/v1, kind: X, metadata: {name: x}}"}`
+	for _, c := range []struct {
+		levels, action, at, want string // no want: it is taken
+	}{
+		{"ambient waypoint", "process: {of: ztunnel, do: kill}", "", ""},
+		{"ambient waypoint", "process: {of: ztunnel, service: b, pick: 1, do: kill}", "", ""},
+		{"ambient waypoint", "for: 2s, process: {of: ztunnel, do: pause}", "", ""},
+		{"ambient waypoint", "restart: {of: ztunnel}", "", ""},
+		{"ambient waypoint both", "restart: {service: b}", "", ""},
+		{"ambient waypoint both", "remove: {service: b}", "", ""},
+		{"ambient waypoint both", "process: {of: worker, service: b, do: kill}", "", ""},
+		{"ambient waypoint both", "process: {of: istiod, do: kill}", "", ""},
+		{"ambient both", "network: {from: a, to: b, cut: true}", "", ""},
+		{"ambient", strings.Replace(objects, "GROUP", "apps", 1), "", ""},
+		{"waypoint", "process: {of: waypoint, do: kill}", "", ""},
+		{"waypoint", "for: 5s, process: {of: waypoint, do: kill}", "", ""},
+		{"waypoint", "restart: {of: waypoint}", "", ""},
+
+		{"both", "process: {of: ztunnel, do: kill}", ":9:40:", "pass no ztunnel"},
+		{"both", "restart: {of: ztunnel}", ":9:40:", "pass no ztunnel"},
+		{"both ambient", "process: {of: waypoint, do: kill}", ":9:40:", "pass no waypoint"},
+		{"both ambient", "restart: {of: waypoint}", ":9:40:", "pass no waypoint"},
+		{"ambient waypoint", "process: {of: envoy, service: b, do: kill}", ":9:40:", "no sidecars"},
+		{"ambient waypoint", "process: {of: agent, service: b, do: kill}", ":9:40:", "no sidecars"},
+		{"ambient waypoint", "restart: {service: b, proxy: 1.39.0}", ":9:55:", "no sidecars"},
+		{"waypoint", "network: {from: a, to: b, cut: true}", ":9:42:", "packets go by the waypoint"},
+		{"ambient waypoint", "certificates: {service: b, do: rotate}", ":9:", "show their certificates"},
+		{"ambient waypoint", "revision: {name: canary}", ":9:", "move to another revision"},
+		{"ambient waypoint", "move: {to: installed}", ":9:", "move to another revision"},
+		{"ambient waypoint", strings.Replace(objects, "GROUP", "security.istio.io", 1), ":9:", "took the configuration"},
+
+		{"ambient", "for: 2s, process: {of: ztunnel, do: kill}", ":9:", "not undone by itself"},
+		{"waypoint", "process: {of: waypoint, service: b, do: kill}", ":9:", "one waypoint stands before all services"},
+		{"ambient", "restart: {of: ztunnel, service: b}", ":9:", "either a service or proxies"},
+		{"both", "restart: {}", ":9:", "either a service or proxies"},
+		{"ambient", "restart: {of: ztunnel, proxy: 1.39.0}", ":9:", "restarts no sidecar"},
+	} {
+		for level := range strings.FieldsSeq(c.levels) {
+			text := strings.NewReplacer("LEVEL", level, "ACTION", c.action).Replace(carriedScenario)
+			_, err := Parse([]byte(text), "s.yaml", nil)
+			switch {
+			case c.want == "" && err != nil:
+				t.Errorf("%s, %s: %v", level, c.action, err)
+			case c.want != "" && (err == nil || errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "s.yaml"+c.at)):
+				t.Errorf("%s, %s: %v; want %q at %s", level, c.action, err, c.want, c.at)
+			}
+		}
+	}
+	variants := strings.NewReplacer(", sidecars: LEVEL", "", "ACTION", "process: {of: ztunnel, do: kill}").Replace(carriedScenario) +
+		"variants: {ambient: {sidecars: ambient}, sidecars: {sidecars: both, skip: step}}\n"
+	if _, err := Parse([]byte(variants), "s.yaml", nil); err != nil {
+		t.Errorf("the variant with sidecars skips the step: %v", err)
+	}
+	if _, err := Parse([]byte(strings.Replace(variants, ", skip: step", "", 1)), "s.yaml", nil); err == nil || !strings.Contains(err.Error(), "step \"step\" cannot happen to sidecars") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A waypoint stands before all services.
 func TestAmbientGraphRefused(t *testing.T) {
 	waypoint := strings.Replace(ambientGraph, "[both, ambient]", "[both, waypoint]", 1)
 	if _, err := Parse([]byte(waypoint), "s.yaml", nil); err != nil {
 		t.Error(err)
 	}
-	for text, want := range map[string]string{
-		strings.Replace(waypoint, "[latency, cpu, memory]", "[latency, ledger]", 1):                                                            "with sidecars: waypoint there is no ledger",
-		strings.Replace(waypoint, "b: {replicas: 2}", "b: {replicas: 2, sidecar: false}", 1):                                                   "all services are behind the waypoint",
-		strings.Replace(ambientGraph, "{duration: 5s}", "{duration: 5s, steps: [{name: gone, at: 1s, remove: {service: b, replicas: 1}}]}", 1): "a timeline has no steps",
-		strings.Replace(ambientGraph, "[latency, cpu, memory]", "[latency, ledger]", 1):                                                        "there is no ledger",
-	} {
-		if _, err := Parse([]byte(text), "s.yaml", nil); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "s.yaml:7:") {
-			t.Errorf("%v, want %s", err, want)
-		}
+	text := strings.Replace(waypoint, "b: {replicas: 2}", "b: {replicas: 2, sidecar: false}", 1)
+	if _, err := Parse([]byte(text), "s.yaml", nil); err == nil || !strings.Contains(err.Error(), "all services are behind the waypoint") || !strings.Contains(err.Error(), "s.yaml:7:") {
+		t.Errorf("%v", err)
 	}
 }

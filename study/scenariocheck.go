@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // resolveScenario fills in what depends on other fields.
@@ -103,25 +104,81 @@ func (d *decoder) checkScenario(s *Study) {
 	}
 }
 
-// checkAmbientGraph finds what only sidecars could carry out, prove or write down.
+// checkAmbientGraph finds services that no waypoint can stand before.
 func (d *decoder) checkAmbientGraph(s *Study) {
-	levels := s.levels(FactorSidecars)
-	i := slices.IndexFunc(levels, func(level string) bool { return level == SidecarsAmbient || level == SidecarsWaypoint })
-	if i < 0 {
+	if !slices.Contains(s.levels(FactorSidecars), SidecarsWaypoint) || !slices.ContainsFunc(s.Scenario.Graph.Services, func(one graph.Service) bool { return !one.Sidecar }) {
 		return
 	}
 	at := d.pos("factors", FactorSidecars)
 	if n := d.root.get("settings"); n != nil && n.get(FactorSidecars) != nil {
 		at = d.pos("settings", FactorSidecars)
 	}
-	switch {
-	case len(s.Scenario.Timeline.Steps) > 0:
-		d.fail(at, "leave the steps out, or "+levels[i], "with sidecars: %s a timeline has no steps: what they do is carried out and proved by sidecars", levels[i])
-	case s.Measured(MeasureLedger):
-		d.fail(at, "as measures: [latency, cpu, memory]", "ztunnel writes nothing of single requests, so with sidecars: %s there is no ledger", levels[i])
-	case slices.Contains(levels, SidecarsWaypoint) && slices.ContainsFunc(s.Scenario.Graph.Services, func(one graph.Service) bool { return !one.Sidecar }):
-		d.fail(at, "leave sidecar: false out, or "+SidecarsWaypoint, "with sidecars: %s all services are behind the waypoint, and one of the graph is in no mesh", SidecarsWaypoint)
+	d.fail(at, "leave sidecar: false out, or "+SidecarsWaypoint, "with sidecars: %s all services are behind the waypoint, and one of the graph is in no mesh", SidecarsWaypoint)
+}
+
+// checkCarried finds steps that what carries a cell's requests cannot carry out, or not
+// prove.
+func (d *decoder) checkCarried(p *Plan) {
+	told := map[int]bool{}
+	for _, cell := range p.Cells {
+		for i, step := range p.Study.Scenario.Timeline.Steps {
+			if told[i] || has(skipped(cell[FactorSkip]), step.Name) {
+				continue
+			}
+			field, why, hint := unfit(step.Action, cell)
+			if why == "" {
+				continue
+			}
+			told[i] = true
+			at := []any{"timeline", "steps", i, step.Kind()}
+			if field != "" {
+				at = append(at, field)
+			}
+			d.fail(d.pos(at...), hint+"; a variant leaves a step out by skip: "+step.Name, "step %q cannot happen to %s: %s", step.Name, p.Label(cell), why)
+		}
 	}
+}
+
+// unfit says why a step cannot happen to a cell, in which field, and what to do; nothing
+// if it can.
+func unfit(a fault.Action, cell record.Cell) (field, why, hint string) {
+	const ownProxies = "name ztunnel or the waypoint, or a worker"
+	of := ""
+	switch a := a.(type) {
+	case *fault.Process:
+		of = a.Of
+	case *fault.Restart:
+		of = a.Of
+	}
+	switch {
+	case of == fault.OfZtunnel && !Ambient(cell):
+		return "of", "its requests pass no ztunnel", "as settings: {sidecars: " + SidecarsAmbient + "}"
+	case of == fault.OfWaypoint && !Waypoint(cell):
+		return "of", "its requests pass no waypoint", "as settings: {sidecars: " + SidecarsWaypoint + "}"
+	case !Ambient(cell):
+		return "", "", ""
+	case of == fault.OfProxy, of == fault.OfAgent:
+		return "of", "its pods have no sidecars", ownProxies
+	}
+	switch a := a.(type) {
+	case *fault.Restart:
+		if a.Proxy != "" {
+			return "proxy", "its pods have no sidecars", ownProxies
+		}
+	case *fault.Network:
+		if Waypoint(cell) {
+			return "from", "packets go by the waypoint, and none from the pods of " + a.From + " to those of " + a.To, "take sidecars: " + SidecarsAmbient
+		}
+	case *fault.Certificates:
+		return "", "its pods have no sidecars that would show their certificates", "take sidecars: " + SidecarsBoth
+	case *fault.Revision, *fault.Move:
+		return "", "its pods have no sidecars that would move to another revision", "take sidecars: " + SidecarsBoth
+	case *fault.Config:
+		if a.ToldToProxies() {
+			return "", "its pods have no sidecars that would tell whether they took the configuration", "take sidecars: " + SidecarsBoth
+		}
+	}
+	return "", "", ""
 }
 
 func (d *decoder) hasVariant(s *Study, name string) bool {

@@ -108,7 +108,7 @@ func resilient(f Factor) Factor { f.Kind = Resilience; return f }
 // graphCarrier says who carries the requests of services in the mesh.
 func graphCarrier() Factor {
 	f := choice(FactorSidecars, ScopeTopology, SidecarsBoth,
-		"Who carries requests in Istio: the sidecars of both ends, or, for timelines without steps, no sidecar but ztunnel on their nodes (ambient), by way of one waypoint of all services (waypoint).",
+		"Who carries requests in Istio: the sidecars of both ends, or no sidecar but ztunnel on their nodes (ambient), by way of one waypoint of all services (waypoint).",
 		SidecarsBoth, SidecarsAmbient, SidecarsWaypoint)
 	f.Kind, f.Implied = "", true
 	return f.idleWhere(func(cell record.Cell) bool { return cell[FactorMesh] != MeshIstio })

@@ -36,11 +36,12 @@ const (
 
 // Kinds of processes.
 const (
-	KindEnvoy  = "envoy"  // a sidecar's or gateway's proxy, whichever its mesh has
-	KindAgent  = "agent"  // what starts the proxy and fetches its certificates
-	KindWorker = "worker" // a role of this program
-	KindIstiod = "istiod" // the mesh's control plane, whichever it is
-	KindInit   = "init"   // the container's first process, where it is none of these
+	KindEnvoy  = "envoy"   // a sidecar's or gateway's proxy, whichever its mesh has
+	KindAgent  = "agent"   // what starts the proxy and fetches its certificates
+	KindWorker = "worker"  // a role of this program
+	KindIstiod = "istiod"  // the mesh's control plane, whichever it is
+	KindNode   = "ztunnel" // a proxy that the pods of a node share
+	KindInit   = "init"    // the container's first process, where it is none of these
 	KindOther  = "other"
 )
 

@@ -50,8 +50,8 @@ func (r SignalRequest) validate() error {
 	switch {
 	case r.Signal != SignalKill && r.Signal != SignalStop:
 		return errs.Usage("signal %.40q: want %s or %s", r.Signal, SignalKill, SignalStop)
-	case !slices.Contains([]string{KindEnvoy, KindAgent, KindWorker, KindIstiod, KindInit}, r.Kind):
-		return errs.Usage("kind %.40q: want %s, %s, %s, %s or %s", r.Kind, KindEnvoy, KindAgent, KindWorker, KindIstiod, KindInit)
+	case !slices.Contains([]string{KindEnvoy, KindAgent, KindWorker, KindIstiod, KindNode, KindInit}, r.Kind):
+		return errs.Usage("kind %.40q: want %s, %s, %s, %s, %s or %s", r.Kind, KindEnvoy, KindAgent, KindWorker, KindIstiod, KindNode, KindInit)
 	case r.Signal == SignalStop:
 		return validateLease(r.LeaseMS)
 	case r.LeaseMS != 0:

@@ -25,6 +25,7 @@ var errNotFound = errors.New("not on this node")
 var kinds = map[string]string{
 	"envoy":                     KindEnvoy,
 	"linkerd2-proxy":            KindEnvoy,
+	"ztunnel":                   KindNode,
 	"pilot-agent":               KindAgent,
 	"linkerd2-proxy-identity":   KindAgent,
 	"meshtrial":                 KindWorker,

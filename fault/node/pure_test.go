@@ -154,3 +154,15 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// A node's proxy is a kind of its own, which steps can kill and pause.
+func TestNodeProxyIsAKind(t *testing.T) {
+	if got := (processes{root: t.TempDir()}).kind(1, "ztunnel"); got != KindNode {
+		t.Errorf("ztunnel is %q", got)
+	}
+	for _, r := range []SignalRequest{{Kind: KindNode, Signal: SignalKill}, {Kind: KindNode, Signal: SignalStop, LeaseMS: 5}} {
+		if err := r.validate(); err != nil {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+}

@@ -44,7 +44,7 @@ func openNodes(ctx context.Context, l lab.Lab, factor string) ([]study.NodeAt, e
 	}
 	var open []study.NodeAt
 	for i := range nodes.Items {
-		if takesPods(&nodes.Items[i]) {
+		if site.TakesPods(&nodes.Items[i]) {
 			open = append(open, nodeAt(&nodes.Items[i]))
 		}
 	}
@@ -75,24 +75,6 @@ func refuseSpread(plan *study.Plan, nodes int) error {
 		}
 	}
 	return nil
-}
-
-// takesPods says that the scheduler may put any pod on a node.
-func takesPods(n *corev1.Node) bool {
-	if n.Spec.Unschedulable || n.DeletionTimestamp != nil || n.Labels[corev1.LabelHostname] == "" {
-		return false
-	}
-	for _, taint := range n.Spec.Taints {
-		if taint.Effect != corev1.TaintEffectPreferNoSchedule {
-			return false
-		}
-	}
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // nodeAt is a node as plans know it.

@@ -130,7 +130,7 @@ func TestTakesPods(t *testing.T) {
 		"says nothing":   {func(n *corev1.Node) { n.Status.Conditions = nil }, false},
 		"without a name": {func(n *corev1.Node) { delete(n.Labels, corev1.LabelHostname) }, false},
 	} {
-		if got := takesPods(aNode(c.change)); got != c.want {
+		if got := site.TakesPods(aNode(c.change)); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -52,6 +52,8 @@ func BookOptions(s *study.Study, t *record.Trial) ledger.Options {
 			return options
 		case record.LedgerInbound:
 			options.ClientProxy, options.InboundOnly = false, true
+		case record.LedgerEnds:
+			options.Carried, options.Answering = true, study.Waypoint(t.Cell)
 		}
 	}
 	callers := s.Scenario.Graph.Callers()

@@ -251,6 +251,7 @@ func balanceTable(f record.Findings) report.Table {
 // faultTable says where and how requests failed.
 func faultTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Where requests failed", Columns: append(report.FactorColumns(f), report.Column{Head: "requests", Right: true}, report.Column{Head: "hop"}, report.Column{Head: "service"}, report.Column{Head: "flag"}, report.Column{Head: "meaning", Keep: 5}, report.Column{Head: "usual cause", Keep: 3})}
+	shared := false
 	for _, c := range judged(f) {
 		for _, x := range c.Scenario.Ledger.Faults {
 			flag := x.Flag
@@ -258,10 +259,14 @@ func faultTable(f record.Findings) report.Table {
 				flag = "none"
 			}
 			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: report.Count(x.Count)}, report.Text{S: hopWords(x.Hop)}, report.Text{S: x.Service}, report.Text{S: flag}, report.Text{S: x.Meaning}, report.Text{S: x.Cause}))
+			shared = shared || x.Hop == hopNetwork && c.Scenario.LedgerOf == record.LedgerEnds
 		}
 		if hidden := byCount(c.Scenario.Ledger.HiddenBy); hidden != "" {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s: retries hid attempts that failed by %s.", c.Label, hidden))
 		}
+	}
+	if shared {
+		t.Notes = append(t.Notes, "In an ambient mesh ztunnel and waypoints are in what is here the network: they write about connections, or nothing.")
 	}
 	return t
 }

@@ -199,7 +199,7 @@ func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []strin
 	switch {
 	case requests == 0:
 	case reconciled:
-		out = append(out, fmt.Sprintf("The ledger reconciles to the request: client, proxies and workers agree on each of %s.%s", report.Plural(requests, "request"), inboundWords(cells)))
+		out = append(out, fmt.Sprintf("The ledger reconciles to the request: %s agree on each of %s.%s", whoAgrees(cells), report.Plural(requests, "request"), inboundWords(cells)+endsWords(cells)))
 	default:
 		out = append(out, fmt.Sprintf("The ledger does not reconcile for %s of %s; the report names them.", report.Count(unreconciled), report.Plural(requests, "request")))
 	}
@@ -224,24 +224,44 @@ func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []strin
 	return out
 }
 
-// inboundWords says what a ledger lacks whose proxies write about what they
-// receive alone.
-func inboundWords(cells []record.CellSummary) string {
+// whoAgrees names the stations that write about requests in some cell.
+func whoAgrees(cells []record.CellSummary) string {
+	if slices.ContainsFunc(cells, func(c record.CellSummary) bool { return c.Scenario.LedgerOf != record.LedgerEnds }) {
+		return "client, proxies and workers"
+	}
+	return "client and workers"
+}
+
+// written are the cells whose ledger is of so many stations, as a part of a sentence: ""
+// if it is that of all. False if there is none.
+func written(cells []record.CellSummary, of string) (string, bool) {
 	var some []string
 	for _, c := range cells {
-		if c.Scenario.LedgerOf == record.LedgerInbound {
+		if c.Scenario.LedgerOf == of {
 			some = append(some, c.Label)
 		}
 	}
-	switch {
-	case len(some) == 0:
-		return ""
-	case len(some) == len(cells):
-		some = nil
+	if len(some) == 0 || len(some) == len(cells) {
+		return "", len(some) > 0
 	}
-	with := ""
-	if len(some) > 0 {
-		with = " with " + report.Sequence(some)
+	return " with " + report.Sequence(some), true
+}
+
+// endsWords says what a ledger lacks in which only clients and workers write.
+func endsWords(cells []record.CellSummary) string {
+	with, any := written(cells, record.LedgerEnds)
+	if !any {
+		return ""
+	}
+	return fmt.Sprintf(" Between the two%s stand proxies that know connections, or write nothing: which of them a request was lost at, and how often a waypoint tried, is not known.", with)
+}
+
+// inboundWords says what a ledger lacks whose proxies write about what they
+// receive alone.
+func inboundWords(cells []record.CellSummary) string {
+	with, any := written(cells, record.LedgerInbound)
+	if !any {
+		return ""
 	}
 	out := fmt.Sprintf(" The proxies%s write nothing about what they send, so attempts that never arrived anywhere are not known.", with)
 	unwritten := int64(0)
@@ -282,7 +302,7 @@ func faultWords(x record.LedgerFault) string {
 	if x.Service != "" {
 		out += " of " + x.Service
 	}
-	if x.Hop == "network" && x.Service != "" {
+	if x.Hop == hopNetwork && x.Service != "" {
 		out = "the network on the way to " + x.Service
 	}
 	if x.Flag != "" {
@@ -294,13 +314,16 @@ func faultWords(x record.LedgerFault) string {
 	return out
 }
 
+// hopNetwork is where requests are lost between two stations that write.
+const hopNetwork = "network"
+
 func hopWords(hop string) string {
 	switch hop {
 	case "client":
 		return "the client"
 	case "client-proxy":
 		return "the calling proxy"
-	case "network":
+	case hopNetwork:
 		return "the network"
 	case "server-proxy":
 		return "the called proxy"

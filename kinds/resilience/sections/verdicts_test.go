@@ -41,6 +41,35 @@ func TestScenarioAnswers(t *testing.T) {
 	}
 }
 
+// A ledger of clients and workers says what it cannot know.
+func TestAnswersOfAmbient(t *testing.T) {
+	f := reporttest.TenServers(t)
+	f.Cells = slices.Clone(f.Cells)
+	for i := range f.Cells {
+		own := *f.Cells[i].Scenario
+		own.Ledger.Reconciled, own.Ledger.Unreconciled = true, nil
+		own.Ledger.Faults = []record.LedgerFault{{Hop: "network", Service: "bar", Count: 3}}
+		f.Cells[i].Scenario = &own
+	}
+	words := func() string { return strings.Join(answersOf(f), "\n") }
+	if got := words(); !strings.Contains(got, "client, proxies and workers agree") || strings.Contains(got, "know connections") || len(faultTable(f).Notes) > 0 && strings.Contains(faultTable(f).Notes[len(faultTable(f).Notes)-1], "ambient") {
+		t.Errorf("with sidecars:\n%s", got)
+	}
+	f.Cells[0].Scenario.LedgerOf = record.LedgerEnds
+	if got := words(); !strings.Contains(got, "client, proxies and workers agree") || !strings.Contains(got, "Between the two with "+f.Cells[0].Label+" stand proxies that know connections") {
+		t.Errorf("one of three:\n%s", got)
+	}
+	if notes := faultTable(f).Notes; len(notes) == 0 || !strings.Contains(notes[len(notes)-1], "ztunnel and waypoints are in what is here the network") {
+		t.Errorf("notes %q", notes)
+	}
+	for i := range f.Cells {
+		f.Cells[i].Scenario.LedgerOf = record.LedgerEnds
+	}
+	if got := words(); !strings.Contains(got, ": client and workers agree on each of") || !strings.Contains(got, "Between the two stand proxies") {
+		t.Errorf("all:\n%s", got)
+	}
+}
+
 // Where nothing happens to any mesh, what each adds comes before the verdicts.
 func TestMeshesCompared(t *testing.T) {
 	f := reporttest.TenServers(t)

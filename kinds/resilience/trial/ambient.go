@@ -3,14 +3,12 @@ package trial
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sync"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/graph"
@@ -21,22 +19,82 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// nodeProxies are the proxies on nodes that carry a trial's requests, and their counters
-// before any; empty where there are none.
-type nodeProxies struct {
-	pods   []site.Pod
-	before map[string]float64
-	// waypoint is the one before all services, as a list of one or none, and passed its
-	// counters when all warm requests had passed it.
-	waypoint []site.Pod
-	passed   map[string]float64
+// sharedProxies are the proxies with pods of their own that carry a trial's requests:
+// those on nodes, and a waypoint; empty where there are none.
+type sharedProxies struct {
+	nodes []string // with pods of the mesh
+	// before are their counters: of those on nodes before any request, of a waypoint after
+	// the first, which may have found proxies that had not heard of it.
+	before risesOf
+
+	mu   sync.Mutex
+	pods map[string][]site.Pod // by part: those that there are, and that there were
+	// What steps did to those on nodes, which is put right after the trial.
+	reset  []restart
+	killed []faultPod
 }
+
+// risesOf are counters by part: as they are, or how far they rose.
+type risesOf map[string]map[string]float64
 
 // ambient says that proxies on nodes carry the requests of the cell's services.
 func (s *scene) ambient() bool { return study.Ambient(s.cell) }
 
-// findNodeProxies finds the proxies of the nodes on which pods of the mesh live.
-func (t *scenarioTrial) findNodeProxies(ctx context.Context) error {
+// way is what requests pass beside the proxies of pods, each once.
+func (s *scene) way() record.Way {
+	switch {
+	case study.Waypoint(s.cell):
+		return record.Way{record.PartNode, record.PartWaypoint}
+	case s.ambient():
+		return record.Way{record.PartNode}
+	}
+	return nil
+}
+
+// note adds pods that are not known yet.
+func (s *sharedProxies) note(part string, pod site.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pods == nil {
+		s.pods = map[string][]site.Pod{}
+	}
+	if !slices.ContainsFunc(s.pods[part], func(known site.Pod) bool { return known.UID == pod.UID }) {
+		s.pods[part] = append(s.pods[part], pod)
+	}
+}
+
+// noteKilled notes ztunnels whose process is about to be killed.
+func (s *sharedProxies) noteKilled(all []victim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range all {
+		s.killed = append(s.killed, v.pod)
+	}
+}
+
+// noteReset notes what a step changed.
+func (s *sharedProxies) noteReset(one restart) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(one.step) > 0 {
+		s.reset = append(s.reset, one)
+	}
+}
+
+// all are the pods by part.
+func (s *sharedProxies) all() map[string][]site.Pod {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string][]site.Pod{}
+	for part, pods := range s.pods {
+		out[part] = slices.Clone(pods)
+	}
+	return out
+}
+
+// findShared finds the proxies that carry the trial's requests: of the nodes on which pods
+// of the mesh live, and a waypoint once it is ready.
+func (t *scenarioTrial) findShared(ctx context.Context) error {
 	if !t.scene.ambient() {
 		return nil
 	}
@@ -48,152 +106,201 @@ func (t *scenarioTrial) findNodeProxies(ctx context.Context) error {
 			}
 		}
 	}
-	proxies := t.scene.mesh.Proxies(record.PlaceNode)
-	for _, node := range slices.Sorted(maps.Keys(nodes)) {
-		pod, err := t.FindProxy(ctx, proxies, node)
-		if err != nil {
-			return err
-		}
-		t.onNodes.pods = append(t.onNodes.pods, pod)
+	t.shared.nodes = slices.Sorted(maps.Keys(nodes))
+	present, err := t.present(ctx)
+	if err != nil {
+		return err
 	}
-	if study.Waypoint(t.scene.cell) {
-		if err := t.findWaypoint(ctx); err != nil {
-			return err
-		}
-	}
-	var err error
-	t.onNodes.before, err = nodeCounters(ctx, t.onNodes.pods, proxies.Stats)
+	t.shared.before, err = t.counters(ctx, present)
 	return err
 }
 
-// waypoints says how the trial's waypoint is found.
-func (t *scenarioTrial) waypoints() mesh.Proxies {
-	proxies := t.scene.mesh.Proxies(record.PlaceWaypoint)
-	proxies.Namespace = cmp.Or(proxies.Namespace, t.Namespace)
+// present waits until all these proxies are ready, which a step may have taken away, and
+// returns those that are then.
+func (t *scenarioTrial) present(ctx context.Context) (map[string][]site.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
+	defer cancel()
+	out := map[string][]site.Pod{}
+	for _, part := range t.scene.way() {
+		p, _ := record.ProxyOf(part)
+		at := t.shared.nodes
+		if p.Place != record.PlaceNode {
+			at = []string{""}
+		}
+		for _, node := range at {
+			pod, err := t.awaitProxy(ctx, p.Place, node)
+			if err != nil {
+				return nil, err
+			}
+			t.shared.note(part, pod)
+			out[part] = append(out[part], pod)
+		}
+	}
+	return out, nil
+}
+
+// awaitProxy waits for a proxy that answers: that on a node, or any at the place for "".
+func (t *scenarioTrial) awaitProxy(ctx context.Context, place record.Place, node string) (site.Pod, error) {
+	proxies := t.proxiesAt(place)
+	for {
+		pod, err := t.FindProxy(ctx, proxies, node)
+		if err == nil || wake.Pause(ctx, leverEvery) != nil {
+			if err != nil && proxies.Hint != "" {
+				err = errs.WithHint(err, "%s", proxies.Hint)
+			}
+			return pod, err
+		}
+	}
+}
+
+// proxiesAt says how the proxies at a place are found; a waypoint is the trial's own.
+func (t *scenarioTrial) proxiesAt(place record.Place) mesh.Proxies {
+	proxies := t.scene.mesh.Proxies(place)
+	if place == record.PlaceWaypoint {
+		proxies.Namespace = cmp.Or(proxies.Namespace, t.Namespace)
+	}
 	return proxies
 }
 
-// findWaypoint waits until the mesh has made the waypoint that the trial's objects ask
-// for.
-func (t *scenarioTrial) findWaypoint(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
-	defer cancel()
-	for proxies := t.waypoints(); ; {
-		pod, err := t.FindProxy(limited, proxies, "")
-		switch {
-		case err == nil:
-			t.onNodes.waypoint = []site.Pod{pod}
-			return nil
-		case wake.Pause(limited, roleEvery) == nil:
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case proxies.Hint != "":
-			return errs.WithHint(err, "%s", proxies.Hint)
-		default:
-			return err
+// counters are those of all proxies of each part together.
+func (t *scenarioTrial) counters(ctx context.Context, pods map[string][]site.Pod) (risesOf, error) {
+	out := risesOf{}
+	for part, list := range pods {
+		p, _ := record.ProxyOf(part)
+		all := map[string]float64{}
+		for _, pod := range list {
+			if pod.Proxy == nil {
+				return nil, fmt.Errorf("pod %s of node %s has no proxy that could be asked", pod.Name, pod.Node)
+			}
+			stats, err := pod.Proxy.Stats(ctx, t.proxiesAt(p.Place).Stats)
+			if err != nil {
+				return nil, fmt.Errorf("counters of %s on node %s: %w", pod.Name, pod.Node, err)
+			}
+			for name, v := range stats.Counters {
+				all[name] += v
+			}
 		}
+		out[part] = all
 	}
+	return out, nil
 }
 
-// readWaypoint reads the counters of the waypoint; nil where there is none.
-func (t *scenarioTrial) readWaypoint(ctx context.Context) (map[string]float64, error) {
-	if len(t.onNodes.waypoint) == 0 {
-		return nil, nil
+// since is how far counters rose.
+func (r risesOf) since(before risesOf) risesOf {
+	out := risesOf{}
+	for part, all := range r {
+		out[part] = map[string]float64{}
+		for name, v := range all {
+			out[part][name] = v - before[part][name]
+		}
 	}
-	return nodeCounters(ctx, t.onNodes.waypoint, t.waypoints().Stats)
+	return out
 }
 
-// removeWaypoint takes away what the mesh made of the trial's waypoint, of which the trial
-// has taken away what asked for it, and waits until its pod is gone: the next one is a
-// fresh one.
-func (t *scenarioTrial) removeWaypoint(ctx context.Context) error {
-	if !study.Waypoint(t.job.Cell) {
-		return nil
-	}
-	background := metav1.DeleteOptions{PropagationPolicy: site.Ptr(metav1.DeletePropagationBackground)}
-	now := metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))}
-	its := metav1.ListOptions{LabelSelector: t.waypoints().Selector}
-	apps, core := t.Kube.AppsV1(), t.Kube.CoreV1()
-	for {
-		err := errors.Join(apps.Deployments(t.Namespace).DeleteCollection(ctx, background, its), apps.ReplicaSets(t.Namespace).DeleteCollection(ctx, background, its),
-			core.Pods(t.Namespace).DeleteCollection(ctx, now, its))
-		if err != nil {
-			return fmt.Errorf("remove the waypoint: %w", err)
-		}
-		pods, err := core.Pods(t.Namespace).List(ctx, its)
-		if err != nil || len(pods.Items) == 0 {
-			return err
-		}
-		if err := wake.Pause(ctx, roleEvery); err != nil {
-			return fmt.Errorf("the waypoint does not end: %w", err)
-		}
-	}
-}
-
-// nodeCounters are the counters of all proxies on nodes together.
-func nodeCounters(ctx context.Context, pods []site.Pod, filter string) (map[string]float64, error) {
-	all := map[string]float64{}
-	for _, pod := range pods {
-		if pod.Proxy == nil {
-			return nil, fmt.Errorf("pod %s of node %s has no proxy that could be asked", pod.Name, pod.Node)
-		}
-		stats, err := pod.Proxy.Stats(ctx, filter)
-		if err != nil {
-			return nil, fmt.Errorf("counters of %s on node %s: %w", pod.Name, pod.Node, err)
-		}
-		for name, v := range stats.Counters {
-			all[name] += v
-		}
-	}
-	return all, nil
-}
-
-// checkNodeProxies notes whether the requests to each service in the mesh passed the
-// proxies of nodes, by their own counters. They are asked once the load has ended, and
-// were before any requests flowed: those of the warm-up are among what they count.
-func (t *scenarioTrial) checkNodeProxies(ctx context.Context, scheduled, completed int64) error {
-	if !t.scene.ambient() {
-		return nil
-	}
-	after, err := nodeCounters(ctx, t.onNodes.pods, t.scene.mesh.Proxies(record.PlaceNode).Stats)
-	if err != nil {
+// warmUp has requests flow before the timeline.
+func (t *scenarioTrial) warmUp(ctx context.Context) (err error) {
+	t.say("requests flow, for %v", warmLoad)
+	var warm flowed
+	if t.out.Warmup, warm, err = t.clients.warm(ctx, t.scene); err != nil {
 		return err
 	}
-	passed, err := t.readWaypoint(ctx)
-	if err != nil {
-		return err
+	return t.proveWarm(ctx, warm)
+}
+
+// noteFresh notes proxies that steps had come in the place of others, so that the last look
+// counts what they used.
+func (t *scenarioTrial) noteFresh(ctx context.Context) error {
+	if len(t.timeline.Steps) == 0 {
+		return nil
 	}
-	t.out.Scenario.NodeProxies = len(t.onNodes.pods)
-	t.evidence.Carried, err = t.scene.carried(risen(after, t.onNodes.before), risen(passed, t.onNodes.passed), scheduled+t.clients.unanswered, completed)
+	_, err := t.present(ctx)
 	return err
 }
 
-// risen is how far counters rose; nil of none.
-func risen(after, before map[string]float64) map[string]float64 {
-	if after == nil {
+// proveWarm notes, for a timeline with steps, whether the requests before it passed these
+// proxies: a step may take the counters of the others away with the process that has them.
+// Before such a timeline requests flow a second time where a waypoint counts them.
+func (t *scenarioTrial) proveWarm(ctx context.Context, warm flowed) (err error) {
+	if !t.scene.ambient() {
 		return nil
 	}
-	rise := map[string]float64{}
-	for name, v := range after {
-		rise[name] = v - before[name]
+	waypoint := t.scene.way().Has(record.PartWaypoint)
+	if waypoint {
+		now, err := t.counters(ctx, t.shared.all())
+		if err != nil {
+			return err
+		}
+		t.shared.before[record.PartWaypoint] = now[record.PartWaypoint]
 	}
-	return rise
+	if len(t.timeline.Steps) == 0 {
+		return nil
+	}
+	if waypoint {
+		if t.out.Warmup, warm, err = t.clients.warm(ctx, t.scene); err != nil {
+			return err
+		}
+	}
+	after, err := t.counters(ctx, t.shared.all())
+	if err == nil {
+		t.evidence.Carried, err = t.scene.carried(after.since(t.shared.before), flowed{warm.completed + t.clients.unanswered, warm.completed})
+	}
+	return err
 }
 
-// carried checks for each service in the mesh, by how far the counters of nodes'
-// proxies rose, that at least the completed requests to it passed them; of the others
-// nobody knows how far they came. A waypoint must have passed each of them on.
-func (s *scene) carried(rise, waypoint map[string]float64, scheduled, completed int64) ([]record.Check, error) {
+// checkShared notes whether the requests to each service in the mesh passed these proxies,
+// by their own counters. They are asked once the load has ended. After steps they may be
+// others than before: what they count says no more than how what came to them was carried.
+func (t *scenarioTrial) checkShared(ctx context.Context, whole flowed) error {
+	if !t.scene.ambient() {
+		return nil
+	}
+	present, err := t.present(ctx)
+	if err != nil {
+		return err
+	}
+	after, err := t.counters(ctx, present)
+	if err != nil {
+		return err
+	}
+	t.out.Scenario.NodeProxies = len(t.shared.nodes)
+	if len(t.timeline.Steps) == 0 {
+		t.evidence.Carried, err = t.scene.carried(after.since(t.shared.before), flowed{whole.scheduled + t.clients.unanswered, whole.completed})
+		return err
+	}
+	late, err := t.scene.carried(after, flowed{})
+	for _, c := range late {
+		if strings.HasSuffix(c.Name, hboneCheck) {
+			c.Name += "-afterwards"
+			t.evidence.Carried = append(t.evidence.Carried, c)
+		}
+	}
+	return err
+}
+
+// hboneCheck ends the names of checks of how connections were carried, however many.
+const hboneCheck = "-hbone"
+
+// flowed is how many requests the clients sent in a time, and how many were answered.
+type flowed struct{ scheduled, completed int64 }
+
+// carried checks for each service in the mesh, by how far the counters of shared proxies
+// rose, that at least the completed requests to it passed them; of the others nobody knows
+// how far they came. A waypoint must have passed each of them on.
+func (s *scene) carried(rise risesOf, of flowed) ([]record.Check, error) {
 	flow, err := s.scenario.Graph.Flow(graph.Load{Entry: s.scenario.Entry, RPS: 1})
 	if err != nil {
 		return nil, err
+	}
+	passed := map[string]*mesh.Passed{}
+	for part, all := range rise {
+		passed[part] = &mesh.Passed{Rise: all}
 	}
 	var out []record.Check
 	for i, one := range s.scenario.Graph.Services {
 		if s.workload(&s.scenario.Graph.Services[i]).Carrier == "" {
 			continue
 		}
-		requests := int64(flow.Services[i].Visits * float64(completed))
+		requests := int64(flow.Services[i].Visits * float64(of.completed))
 		// Clients keep so many connections, and open them for the warm-up and again. How
 		// many services open to each other is theirs to say: one at least, one a request at
 		// most.
@@ -203,11 +310,11 @@ func (s *scene) carried(rise, waypoint map[string]float64, scheduled, completed 
 			least = each
 		}
 		// One without an answer may have failed at any of its calls.
-		unknown := int64(math.Ceil(max(1, flow.Services[i].Visits) * float64(scheduled-completed)))
+		unknown := int64(math.Ceil(max(1, flow.Services[i].Visits) * float64(of.scheduled-of.completed)))
 		e := mesh.Evidence{Cell: weighing(s.cell), Endpoint: mesh.Endpoint{Service: one.Name, Namespace: s.namespace, Opaque: true},
-			Requests: requests, Unknown: unknown, Connections: most, Probes: most - least, Way: record.Way{record.PartNode}, Proxies: map[string]*mesh.Passed{record.PartNode: {Rise: rise}}}
+			Requests: requests, Unknown: unknown, Connections: most, Probes: most - least, Way: s.way(), Proxies: passed}
 		if study.Waypoint(s.cell) {
-			s.throughWaypoint(&e, one, waypoint)
+			s.throughWaypoint(&e, one)
 		}
 		for _, c := range s.mesh.Verify(e) {
 			if !strings.HasSuffix(c.Name, "-sidecar") { // pods without any are not looked at one by one
@@ -221,8 +328,7 @@ func (s *scene) carried(rise, waypoint map[string]float64, scheduled, completed 
 
 // throughWaypoint makes it evidence of a way by a waypoint, which counts requests. Where
 // chance or repetition has a say in how many come to a service, they are known roughly.
-func (s *scene) throughWaypoint(e *mesh.Evidence, one graph.Service, rise map[string]float64) {
-	e.Way, e.Proxies[record.PartWaypoint] = append(e.Way, record.PartWaypoint), &mesh.Passed{Rise: rise}
+func (s *scene) throughWaypoint(e *mesh.Evidence, one graph.Service) {
 	ports := s.portsOf(one) // of the entry the last is the clients'
 	e.Endpoint.Opaque, e.Endpoint.Port = false, ports[len(ports)-1].Port
 	varies := func(from graph.Service) bool {

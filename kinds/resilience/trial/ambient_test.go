@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site/sitetest"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -87,7 +88,7 @@ func TestCarried(t *testing.T) {
 		return rise
 	}
 	failed := func(rise map[string]float64) string {
-		checks, err := s.carried(rise, nil, 501, 500)
+		checks, err := s.carried(risesOf{record.PartNode: rise}, flowed{501, 500})
 		if err != nil || len(checks) == 0 {
 			t.Fatal(checks, err)
 		}
@@ -192,7 +193,7 @@ func TestCarriedThroughWaypoint(t *testing.T) {
 		}, "back-client-ztunnel back-client-ztunnel-bytes"},
 	} {
 		rise, waypoint := evidence()
-		checks, err := s.carried(rise, c.spoil(rise, waypoint), 501, 500)
+		checks, err := s.carried(risesOf{record.PartNode: rise, record.PartWaypoint: c.spoil(rise, waypoint)}, flowed{501, 500})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,5 +230,34 @@ func few(rise map[string]float64, bytes float64) {
 		if strings.Contains(key, "_bytes_") {
 			rise[key] = bytes
 		}
+	}
+}
+
+// A scenario behind a waypoint has a ledger of clients and workers too, in whose place the
+// waypoint may answer.
+func TestLedgerOfWaypoint(t *testing.T) {
+	plan := studytest.Plan(t, strings.NewReplacer("sidecars: ambient", "sidecars: waypoint", ", {to: old}", "", ", old: {sidecar: false}", "", "measures: [latency, cpu]", "").Replace(ambientServices))
+	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := s.ledgerOptions(nil); s.ledgerSide() != record.LedgerEnds || !o.Carried || !o.Answering || o.ClientProxy || o.Services["front"].Sidecar {
+		t.Errorf("the ledger is of %q, %+v", s.ledgerSide(), o)
+	}
+}
+
+// A ledger of an ambient mesh is of clients and workers.
+func TestLedgerOfAmbient(t *testing.T) {
+	plan := studytest.Plan(t, strings.Replace(ambientServices, "measures: [latency, cpu]", "", 1))
+	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := s.ledgerOptions(nil); s.ledgerSide() != record.LedgerEnds || !o.Carried || o.Answering || o.ClientProxy || o.Services["front"].Sidecar || len(o.Services) != 3 {
+		t.Errorf("the ledger is of %q, %+v", s.ledgerSide(), o)
+	}
+	pod, err := s.workerPod(&s.scenario.Graph.Services[0])
+	if err != nil || !strings.Contains(strings.Join(pod.Spec.Containers[0].Args, " "), "--log-requests") {
+		t.Errorf("workers write nothing: %v, %v", pod.Spec.Containers, err)
 	}
 }

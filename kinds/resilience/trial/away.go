@@ -18,36 +18,45 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // controlBackTimeout is less than drive gives all undoing.
 const controlBackTimeout = 50 * time.Second
 
-// controlPods are the pods of a mesh's control plane.
+// controlPods are the pods of a mesh's control plane, or of what else steps take away.
 type controlPods struct {
 	kube       kubernetes.Interface
-	changes    *journal.Journal
+	changes    *journal.Journal // nil: they are in the run's own namespace
 	namespace  string
 	selector   string   // of its pods and its Deployments alike
 	containers []string // those that do its work
+	what       string   // in words
 }
 
 // istioControl is istiod, of the revision whose sidecars the study has.
 func istioControl(kube kubernetes.Interface, changes *journal.Journal, m mesh.Mesh) *controlPods {
 	namespace, selector := m.ControlPlane()
-	return &controlPods{kube: kube, changes: changes, namespace: namespace, selector: selector, containers: []string{"discovery"}}
+	return &controlPods{kube: kube, changes: changes, namespace: namespace, selector: selector, containers: []string{"discovery"}, what: theControlPlane}
 }
 
 // linkerdControl is where Linkerd's chart puts what proxies talk to.
 func linkerdControl(kube kubernetes.Interface, changes *journal.Journal) *controlPods {
-	return &controlPods{kube: kube, changes: changes, namespace: "linkerd", selector: "linkerd.io/control-plane-component=destination", containers: []string{"destination"}}
+	return &controlPods{kube: kube, changes: changes, namespace: "linkerd", selector: "linkerd.io/control-plane-component=destination", containers: []string{"destination"}, what: theControlPlane}
+}
+
+const theControlPlane = "the control plane"
+
+// waypointPods are those of the waypoint that istiod made in the run's namespace.
+func waypointPods(kube kubernetes.Interface, namespace string, proxies mesh.Proxies) *controlPods {
+	return &controlPods{kube: kube, namespace: namespace, selector: proxies.Selector, containers: proxies.Containers, what: "the waypoint"}
 }
 
 // list returns the pods that are ready.
 func (c *controlPods) list(ctx context.Context) ([]faultPod, []string, error) {
 	found, err := c.kube.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector})
 	if err != nil {
-		return nil, nil, fmt.Errorf("list the control plane's pods: %w", err)
+		return nil, nil, fmt.Errorf("list the pods of %s: %w", c.what, err)
 	}
 	var out []faultPod
 	for i := range found.Items {
@@ -66,7 +75,7 @@ func (c *controlPods) list(ctx context.Context) ([]faultPod, []string, error) {
 func (c *controlPods) deployments(ctx context.Context) ([]appsv1.Deployment, error) {
 	found, err := c.kube.AppsV1().Deployments(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector})
 	if err != nil {
-		return nil, fmt.Errorf("list the control plane's Deployments: %w", err)
+		return nil, fmt.Errorf("list the Deployments of %s: %w", c.what, err)
 	}
 	var out []appsv1.Deployment
 	for _, d := range found.Items {
@@ -80,7 +89,7 @@ func (c *controlPods) deployments(ctx context.Context) ([]appsv1.Deployment, err
 	return out, nil
 }
 
-// away takes the control plane away until the end: its processes are killed,
+// away takes it away until the end: its processes are killed,
 // and no pods may take their place. (Processes that are killed again and again
 // come back later and later, so that would not last as long as it should.)
 func (c *controlPods) away(ctx context.Context, target, kind string, victims []victim) (drive.Execution, error) {
@@ -89,7 +98,7 @@ func (c *controlPods) away(ctx context.Context, target, kind string, victims []v
 		return nil, err
 	}
 	killed := killAll(target, kind, victims)
-	var taken []taken
+	var gone []taken
 	return &execution{
 		target: target,
 		begin: func(ctx context.Context) error {
@@ -98,8 +107,8 @@ func (c *controlPods) away(ctx context.Context, target, kind string, victims []v
 			}
 			for _, d := range all {
 				one, err := c.takeAway(ctx, d)
-				if len(one.step) > 0 {
-					taken = append(taken, one)
+				if one.back != nil {
+					gone = append(gone, one)
 				}
 				if err != nil {
 					return err
@@ -118,12 +127,14 @@ func (c *controlPods) away(ctx context.Context, target, kind string, victims []v
 			if err == nil {
 				err = c.await(ctx, func(d *appsv1.Deployment, alive []corev1.Pod) bool { return d.Status.Replicas == 0 && len(alive) == 0 })
 			}
-			return fmt.Sprintf("%s; %d Deployments of the control plane have no pods", text, len(all)), err
+			return fmt.Sprintf("%s; %d Deployments of %s have no pods", text, len(all), c.what), err
 		},
 		end: func(ctx context.Context) error {
 			var failed []error
-			for _, one := range taken {
-				failed = append(failed, c.bringBack(ctx, one))
+			for _, one := range gone {
+				if err := one.back(ctx); err != nil {
+					failed = append(failed, fmt.Errorf("bring %s back: %w", c.what, err))
+				}
 			}
 			if err := errors.Join(failed...); err != nil {
 				return err
@@ -135,32 +146,41 @@ func (c *controlPods) away(ctx context.Context, target, kind string, victims []v
 	}, nil
 }
 
-// taken is a Deployment that was scaled to nothing, and what that changed.
-type taken struct {
-	object journal.Object
-	step   []fields.Field
-}
+// taken is a Deployment that was scaled to nothing, and the way back; nil if there is
+// none.
+type taken struct{ back func(context.Context) error }
 
 // whyAway is what the journal says that the control plane was changed for.
 const whyAway = "a step keeps the control plane away"
 
-func (c *controlPods) takeAway(ctx context.Context, d appsv1.Deployment) (taken, error) {
-	out := taken{object: journal.Object{APIVersion: "apps/v1", Kind: "Deployment", Namespace: c.namespace, Name: d.Name}}
-	var err error
-	out.step, err = c.changes.Change(ctx, out.object, whyAway, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		return live, unstructured.SetNestedField(live.Object, int64(0), "spec", "replicas")
-	})
+func (c *controlPods) takeAway(ctx context.Context, d appsv1.Deployment) (out taken, err error) {
+	if c.changes == nil {
+		replicas := int32(1)
+		if d.Spec.Replicas != nil {
+			replicas = *d.Spec.Replicas
+		}
+		out.back = func(ctx context.Context) error { return c.scale(ctx, d.Name, replicas) }
+		err = c.scale(ctx, d.Name, 0)
+	} else {
+		object := journal.Object{APIVersion: "apps/v1", Kind: "Deployment", Namespace: c.namespace, Name: d.Name}
+		var step []fields.Field
+		step, err = c.changes.Change(ctx, object, whyAway, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			return live, unstructured.SetNestedField(live.Object, int64(0), "spec", "replicas")
+		})
+		if len(step) > 0 {
+			out.back = func(ctx context.Context) error { return c.changes.Revert(ctx, object, whyAway, step) }
+		}
+	}
 	if err != nil {
-		return out, fmt.Errorf("take the control plane away: %w", err)
+		return out, fmt.Errorf("take %s away: %w", c.what, err)
 	}
 	return out, nil
 }
 
-func (c *controlPods) bringBack(ctx context.Context, one taken) error {
-	if err := c.changes.Revert(ctx, one.object, whyAway, one.step); err != nil {
-		return fmt.Errorf("bring the control plane back: %w", err)
-	}
-	return nil
+func (c *controlPods) scale(ctx context.Context, deployment string, replicas int32) error {
+	patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)
+	_, err := c.kube.AppsV1().Deployments(c.namespace).Patch(ctx, deployment, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
 }
 
 // await waits until a condition holds for every Deployment, and for the pods
@@ -171,11 +191,11 @@ func (c *controlPods) await(ctx context.Context, holds func(*appsv1.Deployment, 
 	for {
 		found, err := c.kube.AppsV1().Deployments(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector})
 		if err != nil {
-			return fmt.Errorf("list the control plane's Deployments: %w", err)
+			return fmt.Errorf("list the Deployments of %s: %w", c.what, err)
 		}
 		pods, err := c.kube.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector})
 		if err != nil {
-			return fmt.Errorf("list the control plane's pods: %w", err)
+			return fmt.Errorf("list the pods of %s: %w", c.what, err)
 		}
 		right := len(found.Items) > 0
 		for i := range found.Items {
@@ -186,7 +206,7 @@ func (c *controlPods) await(ctx context.Context, holds func(*appsv1.Deployment, 
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the control plane has %d pods: %w", len(pods.Items), ctx.Err())
+			return fmt.Errorf("%s has %d pods: %w", c.what, len(pods.Items), ctx.Err())
 		case <-ticker.C:
 		}
 	}

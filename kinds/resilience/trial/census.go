@@ -169,6 +169,9 @@ func (c *census) byAddress(service, address string) *resident {
 }
 
 func (c *census) onPod(pod *corev1.Pod, deleted bool) {
+	if pod.Labels[mesh.AppLabel] == "" { // a waypoint's, which istiod labels as its Gateway
+		return
+	}
 	c.mu.Lock()
 	now := time.Now().UnixNano()
 	r := c.pods[string(pod.UID)]

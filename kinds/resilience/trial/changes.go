@@ -124,9 +124,22 @@ func planStep(step fault.Step) (out []journal.Planned) {
 	add := func(done journal.Done, text, wide string) {
 		out = append(out, journal.Planned{Object: "the mesh's control plane", Done: done, Note: note + text, Wide: []string{"step " + step.Name + ": " + wide}})
 	}
+	ztunnel := func(done journal.Done, note, wide string) {
+		out = append(out, journal.Planned{Object: "ztunnel", Done: done, Note: "by step " + step.Name + note, Wide: []string{"step " + step.Name + ": " + wide}})
+	}
 	switch a := step.Action.(type) {
+	case *fault.Restart:
+		if a.Of == fault.OfZtunnel {
+			ztunnel("restarted by its DaemonSet", ", and once more when that is put back after the trial; "+staysRestarted, "connections of all pods in the ambient mesh end, twice")
+		}
+	case *fault.Drain:
+		out = append(out, journal.Planned{Object: fmt.Sprintf("the nodes of %d pods of %s", a.Pick, a.Service), Done: "cordoned", Note: note + "; pods of others stay there, and none come; if this program is killed, the next run or `meshtrial cluster restore` takes it back"})
 	case *fault.Process:
 		switch {
+		case a.Of == fault.OfZtunnel && a.Do == fault.DoPause:
+			ztunnel("paused", ", until it ends, on nodes of the trial's pods", "meanwhile no pod in the ambient mesh there has a connection")
+		case a.Of == fault.OfZtunnel:
+			ztunnel("killed", " on nodes of the trial's pods, and its pods there made anew after the trial", "connections of all pods in the ambient mesh there end, twice")
 		case a.Of != fault.OfControlPlane:
 		case a.Do == fault.DoPause: // which the fault role ends
 			add("paused", "", untold)
@@ -145,4 +158,6 @@ func planStep(step fault.Step) (out []journal.Planned) {
 const (
 	untold    = "meanwhile no proxy is told of changes and no pod gets a sidecar"
 	staysAway = "if this program is killed, it stays away until the next run or `meshtrial cluster restore`"
+	// staysRestarted goes with ztunnel.
+	staysRestarted = "if this program is killed, the next run or `meshtrial cluster restore` does that"
 )

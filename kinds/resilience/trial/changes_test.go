@@ -21,6 +21,8 @@ func TestPlanStep(t *testing.T) {
 		"expiring":            {&fault.Certificates{Service: "bar", Do: fault.DoExpire}, "scaled to 0 replicas", false},
 		"replaced":            {&fault.Certificates{Service: "bar", Do: fault.DoRotate}, "", true},
 		"the study's workers": {&fault.Process{Of: fault.OfWorker, Service: "bar", Do: fault.DoKill}, "", true},
+		"its waypoint":        {&fault.Process{Of: fault.OfWaypoint, Do: fault.DoKill}, "", true},
+		"its waypoint anew":   {&fault.Restart{Of: fault.OfWaypoint}, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			planned := planStep(fault.Step{Name: "away", Action: tt.action})
@@ -36,5 +38,27 @@ func TestPlanStep(t *testing.T) {
 				t.Errorf("%s", text)
 			}
 		})
+	}
+}
+
+// Whoever shares ztunnel with a run is told what steps do to it, and what puts it right.
+func TestPlanStepOfZtunnel(t *testing.T) {
+	for _, tt := range []struct {
+		action   fault.Action
+		done     journal.Done
+		restores bool // by a later run, if this one dies
+	}{
+		{&fault.Restart{Of: fault.OfZtunnel}, "restarted by its DaemonSet", true},
+		{&fault.Process{Of: fault.OfZtunnel, Do: fault.DoKill}, "killed", false},
+		{&fault.Process{Of: fault.OfZtunnel, Service: "bar", Do: fault.DoPause}, "paused", false},
+	} {
+		planned := planStep(fault.Step{Name: "gone", Action: tt.action})
+		if len(planned) != 1 || planned[0].Object != "ztunnel" || planned[0].Done != tt.done || len(planned[0].Wide) != 1 || !strings.Contains(planned[0].Wide[0], "step gone: ") || !strings.Contains(planned[0].Wide[0], "in the ambient mesh") {
+			t.Errorf("%+v: %+v", tt.action, planned)
+			continue
+		}
+		if strings.Contains(planned[0].Note, "meshtrial cluster restore") != tt.restores {
+			t.Errorf("%+v: %s", tt.action, planned[0].Note)
+		}
 	}
 }

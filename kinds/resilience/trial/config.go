@@ -173,18 +173,8 @@ func (w *configuring) end(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// meshGroups are the ends of the API groups that proxies are configured by.
-var meshGroups = []string{".istio.io", ".linkerd.io", "gateway.networking.k8s.io"}
-
 // ofMesh says whether proxies are told of such objects.
-func (c *changed) ofMesh() bool { return ofMesh(c.object.Object) }
-
-// ofMesh says it of an object as it stands in a study.
-func ofMesh(object map[string]any) bool {
-	version, _ := object["apiVersion"].(string)
-	group, _, _ := strings.Cut(version, "/")
-	return slices.ContainsFunc(meshGroups, func(end string) bool { return strings.HasSuffix("."+group, end) || group == end })
-}
+func (c *changed) ofMesh() bool { return fault.OfMesh(c.object.Object) }
 
 // proveObjects reads back what no proxy is told of.
 func proveObjects(ctx context.Context, all []*changed) (string, error) {

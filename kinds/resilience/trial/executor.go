@@ -279,7 +279,12 @@ func (s *scene) fitUpgrades() error {
 // kubectl rollout restart writes it.
 const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
-func (r *ready) Restart(a *fault.Restart) error { return r.holds(r.restart(a)) }
+func (r *ready) Restart(a *fault.Restart) error {
+	if a.Of != "" {
+		return r.holds(r.restartShared(r.ctx, a.Of))
+	}
+	return r.holds(r.restart(a))
+}
 
 func (h *executor) restart(r *fault.Restart) (drive.Execution, error) {
 	marks := map[string]string{restartedAt: time.Now().UTC().Format(time.RFC3339Nano)}

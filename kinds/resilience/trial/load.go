@@ -141,7 +141,7 @@ func (c *clients) each(ctx context.Context, do func(ctx context.Context, i int, 
 }
 
 // warm has requests flow with other ids, and says how many were answered.
-func (c *clients) warm(ctx context.Context, s *scene) (record.Warmup, error) {
+func (c *clients) warm(ctx context.Context, s *scene) (record.Warmup, flowed, error) {
 	begin := time.Now()
 	var mu sync.Mutex
 	var sum load.Account
@@ -168,14 +168,14 @@ func (c *clients) warm(ctx context.Context, s *scene) (record.Warmup, error) {
 		return nil
 	})
 	if err != nil {
-		return record.Warmup{}, fmt.Errorf("warm up: %w", err)
+		return record.Warmup{}, flowed{}, fmt.Errorf("warm up: %w", err)
 	}
 	if sum.Completed == 0 {
-		return record.Warmup{}, errs.WithHint(fmt.Errorf("warm up: none of %d requests to service %s was answered", sum.Scheduled, s.scenario.Entry),
+		return record.Warmup{}, flowed{}, errs.WithHint(fmt.Errorf("warm up: none of %d requests to service %s was answered", sum.Scheduled, s.scenario.Entry),
 			"meshtrial's pods are in namespace %s while the trial lasts", s.namespace)
 	}
 	return record.Warmup{Seconds: time.Since(begin).Seconds(), Steady: true,
-		Why: fmt.Sprintf("%d of %d requests were answered before the timeline", sum.Completed, sum.Scheduled)}, nil
+		Why: fmt.Sprintf("%d of %d requests were answered before the timeline", sum.Completed, sum.Scheduled)}, flowed{sum.Scheduled, sum.Completed}, nil
 }
 
 // start tells all clients to begin at one instant, by their own clocks.
@@ -331,6 +331,8 @@ func (s *scene) ledgerSide() string {
 	switch {
 	case !s.keepsLedger():
 		return record.LedgerClients
+	case s.ambient():
+		return record.LedgerEnds
 	case ok && s.proxiesLog() && m.LogsInboundOnly():
 		return record.LedgerInbound
 	}
@@ -341,7 +343,7 @@ func (s *scene) ledgerSide() string {
 func (s *scene) ledgerOptions(gone []ledger.Gone) ledger.Options {
 	logs, side := s.proxiesLog(), s.ledgerSide()
 	o := ledger.Options{Client: roleClients, Entry: s.scenario.Entry, Services: map[string]ledger.Station{}, Gone: gone,
-		ClientProxy: logs && side == "", InboundOnly: side == record.LedgerInbound}
+		ClientProxy: logs && side == "", InboundOnly: side == record.LedgerInbound, Carried: side == record.LedgerEnds, Answering: side == record.LedgerEnds && study.Waypoint(s.cell)}
 	if side == record.LedgerClients {
 		return o
 	}

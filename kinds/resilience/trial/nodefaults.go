@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/fault/node"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -55,6 +56,13 @@ type nodeExecutor struct {
 	proxies []string
 	// control is the mesh's control plane; nil if the mesh has none.
 	control *controlPods
+	// onNodes finds the ztunnels of the nodes of a service's pods, or for "" of all
+	// that carry the trial's requests; waypoint is the one before its services.
+	onNodes  func(ctx context.Context, service string, pick int) ([]faultPod, error)
+	sharing  []string // names the containers of ztunnel
+	waypoint *controlPods
+	// killed hears of ztunnels that are about to be killed.
+	killed func([]victim)
 }
 
 // standingFault is one that an execution has begun, with the lease that is kept.
@@ -169,6 +177,12 @@ func (h *nodeExecutor) process(ctx context.Context, p *fault.Process, lasting ti
 	case fault.OfProxy, fault.OfAgent:
 		kind, containers = map[string]string{fault.OfProxy: node.KindEnvoy, fault.OfAgent: node.KindAgent}[p.Of], h.proxies
 		pods, err = h.choose(p.Service, p.Pick)
+	case fault.OfZtunnel:
+		kind, containers = node.KindNode, h.sharing
+		pods, err = h.onNodes(ctx, p.Service, p.Pick)
+	case fault.OfWaypoint:
+		kind = node.KindEnvoy
+		pods, containers, err = h.waypoint.list(ctx)
 	case fault.OfWorker:
 		kind, containers = node.KindWorker, []string{site.RoleWorker, site.RoleLoad}
 		pods, err = h.choose(p.Service, p.Pick)
@@ -183,17 +197,24 @@ func (h *nodeExecutor) process(ctx context.Context, p *fault.Process, lasting ti
 		return nil, err
 	}
 	target := kind + " of " + namesOf(pods)
-	if p.Of == fault.OfControlPlane && p.Do == fault.DoKill && lasting > 0 {
+	switch {
+	case p.Of == fault.OfControlPlane && p.Do == fault.DoKill && lasting > 0:
 		return h.control.away(ctx, target, kind, all)
-	}
-	if p.Do == fault.DoPause {
+	case p.Of == fault.OfWaypoint && p.Do == fault.DoKill && lasting > 0:
+		return h.waypoint.away(ctx, target, kind, all)
+	case p.Do == fault.DoPause:
 		return pauseAll(target, kind, all), nil
 	}
-	return killAll(target, kind, all), nil
+	killing := killAll(target, kind, all)
+	if p.Of == fault.OfZtunnel {
+		kill := killing.begin
+		killing.begin = func(ctx context.Context) error { h.killed(all); return kill(ctx) }
+	}
+	return killing, nil
 }
 
 // killAll ends processes for good; Kubernetes starts them again.
-func killAll(target, kind string, all []victim) drive.Execution {
+func killAll(target, kind string, all []victim) *execution {
 	return &execution{
 		target: target,
 		begin: func(ctx context.Context) error {
@@ -317,6 +338,10 @@ func newNodeExecutor(t *scenarioTrial, roles *site.FaultRoles) *nodeExecutor {
 		h.control = istioControl(t.Kube, t.changes, t.scene.mesh)
 	case "linkerd":
 		h.control = linkerdControl(t.Kube, t.changes)
+	}
+	if t.scene.ambient() { // no step is about what carries no requests
+		h.onNodes, h.sharing, h.killed = t.ztunnelsOf, t.scene.mesh.Proxies(record.PlaceNode).Containers, t.shared.noteKilled
+		h.waypoint = waypointPods(t.Kube, t.Namespace, t.scene.mesh.Proxies(record.PlaceWaypoint))
 	}
 	return h
 }

@@ -376,7 +376,9 @@ func (t *scenarioTrial) targets() (map[string][]observe.Target, map[string]strin
 		}
 	}
 	t.census.mu.Unlock()
-	for part, pods := range map[string][]site.Pod{partControlPlane: t.Control, partSecond: t.revisions.others(), record.PartNode: t.onNodes.pods, record.PartWaypoint: t.onNodes.waypoint} {
+	alone := t.shared.all()
+	alone[partControlPlane], alone[partSecond] = t.Control, t.revisions.others()
+	for part, pods := range alone {
 		for _, pod := range pods {
 			out[pod.Node] = append(out[pod.Node], observe.Target{Name: pod.UID, PodUID: pod.UID})
 			parts[pod.UID] = part

@@ -197,6 +197,9 @@ func fitScenario(ctx context.Context, o *runner.Options, plan *study.Plan) ([]re
 	if err := fitControl(o, plan); err != nil {
 		return nil, err
 	}
+	if err := fitNodes(ctx, o, plan); err != nil {
+		return nil, err
+	}
 	var out []record.Component
 	checked := map[string]bool{}
 	for _, cell := range plan.Cells {
@@ -272,7 +275,7 @@ func Asks(plan *study.Plan, name string) (mesh.Asked, error) {
 // place in the study.
 func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 	r, ok := m.(mesh.Resilience)
-	if !ok || study.Ambient(cell) { // which has neither levers nor steps
+	if !ok || study.Ambient(cell) { // which has no levers, nor steps that sidecars would prove
 		return nil
 	}
 	for _, lack := range r.Lacks(cell) {
@@ -298,7 +301,7 @@ func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 				missing = "its proxies do not show their certificates"
 			}
 		case *fault.Config:
-			if r.ConfigPath() == "" && (a.Rejected || slices.ContainsFunc(a.Apply, ofMesh)) {
+			if r.ConfigPath() == "" && (a.Rejected || slices.ContainsFunc(a.Apply, fault.OfMesh)) {
 				missing = "its proxies do not tell their configuration, so nothing could prove that a change took effect"
 			}
 		}

@@ -44,7 +44,7 @@ type scenarioTrial struct {
 	// revisions is nil where no step is about them.
 	revisions *revisions
 
-	onNodes nodeProxies
+	shared sharedProxies
 	// before and after the timeline is how the clocks of its pods' nodes stood beside ours.
 	before, after map[string]verdict.Clock
 
@@ -226,19 +226,13 @@ func (t *scenarioTrial) prepare(ctx context.Context) error {
 	if err := t.proveLevers(ctx); err != nil {
 		return err
 	}
-	if err := t.findNodeProxies(ctx); err != nil {
+	if err := t.findShared(ctx); err != nil {
 		return err
 	}
 	if err := t.beginRevisions(ctx); err != nil {
 		return err
 	}
-	t.say("requests flow, for %v", warmLoad)
-	var err error
-	if t.out.Warmup, err = t.clients.warm(ctx, t.scene); err != nil {
-		return err
-	}
-	t.onNodes.passed, err = t.readWaypoint(ctx)
-	return err
+	return t.warmUp(ctx)
 }
 
 // play starts the load and carries the timeline out.
@@ -289,6 +283,9 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := t.noteFresh(ctx); err != nil {
+		return nil, err
+	}
 	t.looks.stop(ctx)
 	out := t.out.Scenario
 	out.Ledger = t.scene.ledgerSide()
@@ -311,7 +308,7 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	t.out.Window = record.Window{Start: t.zero.UTC(), Seconds: t.timeline.Duration.Seconds(), Intervals: int(math.Round(t.timeline.Duration.Seconds() / loadInterval.Seconds()))}
 	t.evidence.Collected = t.witness(got, book)
 	_, out.ClockErrorUS, _ = t.evidence.Collected.Apart()
-	if err := t.checkNodeProxies(ctx, out.Scheduled, out.Completed); err != nil {
+	if err := t.checkShared(ctx, flowed{out.Scheduled, out.Completed}); err != nil {
 		return book, err
 	}
 	return book, t.controlAfter(ctx)
@@ -336,7 +333,7 @@ func (t *scenarioTrial) clear(ctx context.Context) error {
 	if t.scribe != nil {
 		t.scribe.stop()
 	}
-	if err := errors.Join(t.removeObjects(ctx), t.removeWaypoint(ctx), t.removeSecond(ctx)); err != nil {
+	if err := errors.Join(t.removeObjects(ctx), t.removeWaypoint(ctx), t.removeSecond(ctx), t.settleShared(ctx)); err != nil {
 		return fmt.Errorf("remove what trial %s made: %w", t.job.ID, err)
 	}
 	return nil

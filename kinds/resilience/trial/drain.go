@@ -1,0 +1,152 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/journal/fields"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// whyDrained is what the journal says that nodes were changed for.
+const whyDrained = "a step drains nodes"
+
+func (r *ready) Drain(a *fault.Drain) error { return r.holds(r.drain(r.ctx, a)) }
+
+// drain cordons nodes and ends the pods of services there.
+func (h *executor) drain(ctx context.Context, a *fault.Drain) (drive.Execution, error) {
+	chosen, err := h.choose(a.Service, a.Pick)
+	if err != nil {
+		return nil, err
+	}
+	d := &draining{executor: h, before: map[string]map[string]bool{}, leaving: map[string]map[string]bool{}, changed: map[string][]fields.Field{}}
+	for _, r := range chosen {
+		if !slices.Contains(d.nodes, r.Node) {
+			d.nodes = append(d.nodes, r.Node)
+		}
+	}
+	if err := roomBeside(ctx, h.Kube, d.nodes); err != nil {
+		return nil, err
+	}
+	return &execution{target: "node " + strings.Join(d.nodes, ", "), begin: d.begin, prove: d.prove, end: d.end}, nil
+}
+
+// draining is the work of one step that drains nodes.
+type draining struct {
+	*executor
+	nodes           []string
+	before, leaving map[string]map[string]bool // UIDs of pods, by service
+	changed         map[string][]fields.Field  // by node
+}
+
+func (d *draining) object(node string) journal.Object {
+	return journal.Object{APIVersion: "v1", Kind: "Node", Name: node}
+}
+
+func (d *draining) begin(ctx context.Context) error {
+	for _, node := range d.nodes {
+		step, err := d.changes.Change(ctx, d.object(node), whyDrained, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			return live, unstructured.SetNestedField(live.Object, true, "spec", "unschedulable")
+		})
+		if len(step) > 0 {
+			d.changed[node] = step
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, one := range d.scene.scenario.Graph.Services {
+		d.before[one.Name], d.leaving[one.Name] = d.uids(one.Name), map[string]bool{}
+		for _, r := range d.census.living(one.Name) {
+			if !slices.Contains(d.nodes, r.Node) {
+				continue
+			}
+			d.leaving[one.Name][r.uid] = true
+			if err := d.Kube.CoreV1().Pods(d.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("have pod %s leave node %s: %w", r.Name, r.Node, err)
+			}
+		}
+	}
+	return nil
+}
+
+// prove waits until none of the pods is an endpoint any longer, and others are in their
+// place.
+func (d *draining) prove(ctx context.Context) (string, error) {
+	left := 0
+	for _, one := range d.scene.scenario.Graph.Services {
+		leaving := d.leaving[one.Name]
+		if len(leaving) == 0 {
+			continue
+		}
+		if _, err := d.proveNew(ctx, one.Name, d.before[one.Name], len(leaving), leaving); err != nil {
+			return "", err
+		}
+		left += len(leaving)
+	}
+	return fmt.Sprintf("%d pods have left, and as many others are endpoints elsewhere", left), nil
+}
+
+func (d *draining) end(ctx context.Context) error {
+	var failed []error
+	for _, node := range d.nodes {
+		if step := d.changed[node]; len(step) > 0 {
+			failed = append(failed, d.changes.Revert(ctx, d.object(node), whyDrained, step))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// roomBeside says whether pods can go to other nodes than these.
+func roomBeside(ctx context.Context, kube kubernetes.Interface, nodes []string) error {
+	open, err := openNodes(ctx, kube)
+	if err != nil || slices.ContainsFunc(open, func(name string) bool { return !slices.Contains(nodes, name) }) {
+		return err
+	}
+	return errs.WithHint(errs.Usage("a step drains node %s, and no other node takes pods", strings.Join(nodes, ", ")), needsNodes)
+}
+
+const needsNodes = "meshtrial lab up --nodes 2; or leave the step out, as a variant does by skip"
+
+// openNodes are the nodes that take pods.
+func openNodes(ctx context.Context, kube kubernetes.Interface) (out []string, err error) {
+	all, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list the nodes, for a step that drains some: %w", err)
+	}
+	for i := range all.Items {
+		if site.TakesPods(&all.Items[i]) {
+			out = append(out, all.Items[i].Name)
+		}
+	}
+	return out, nil
+}
+
+// fitNodes refuses steps that drain nodes where there is but one.
+func fitNodes(ctx context.Context, o *runner.Options, plan *study.Plan) error {
+	if !plan.Drains() {
+		return nil
+	}
+	kube, err := kubernetes.NewForConfig(o.Lab.RESTConfig())
+	if err != nil {
+		return err
+	}
+	open, err := openNodes(ctx, kube)
+	if err == nil && len(open) < 2 {
+		err = errs.WithHint(errs.Usage("a step drains a node, and %d nodes take pods: its pods could go nowhere", len(open)), needsNodes)
+	}
+	return err
+}

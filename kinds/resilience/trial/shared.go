@@ -1,0 +1,279 @@
+package trial
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/journal/fields"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// restart is what a step changed so that the proxies of nodes are replaced.
+type restart struct {
+	object journal.Object
+	step   []fields.Field
+}
+
+// whyRestarted is what the journal says that the proxies of nodes were changed for.
+const whyRestarted = "a step restarts the proxies of nodes"
+
+// enough is how long a restart of the proxies of all nodes is waited for, as long as one
+// has been replaced: each may take its time to end.
+const enough = fault.ProofTime - 5*time.Second
+
+// restartShared replaces the proxies that services share.
+func (h *executor) restartShared(ctx context.Context, of string) (drive.Execution, error) {
+	if of == fault.OfWaypoint {
+		return h.restartWaypoint(ctx)
+	}
+	old, err := h.onAllNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	old = slices.DeleteFunc(old, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	if len(old) == 0 {
+		return nil, errors.New("all proxies of nodes are ending: leave more time after the step before")
+	}
+	owner := metav1.GetControllerOf(&old[0])
+	if owner == nil || owner.Kind != "DaemonSet" {
+		return nil, fmt.Errorf("pod %s belongs to no DaemonSet that could be restarted", old[0].Name)
+	}
+	object := journal.Object{APIVersion: "apps/v1", Kind: owner.Kind, Namespace: old[0].Namespace, Name: owner.Name}
+	var begun time.Time
+	return &execution{
+		target: fmt.Sprintf("DaemonSet %s/%s", object.Namespace, object.Name),
+		begin: func(ctx context.Context) error {
+			begun = time.Now()
+			step, err := h.changes.Change(ctx, object, whyRestarted, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+				return live, unstructured.SetNestedField(live.Object, begun.UTC().Format(time.RFC3339Nano), "spec", "template", "metadata", "annotations", restartedAt)
+			})
+			h.shared.noteReset(restart{object, step})
+			return err
+		},
+		prove: func(ctx context.Context) (string, error) {
+			fresh, err := h.replaced(ctx, old, begun.Add(enough))
+			if err != nil {
+				return "", err
+			}
+			_, err = h.present(ctx) // whose CPU is counted from now on
+			return fmt.Sprintf("%d of %d nodes have a new proxy that is ready, %.1f s later", fresh, len(old), time.Since(begun).Seconds()), err
+		},
+	}, nil
+}
+
+// onAllNodes are the pods of the mesh's proxies on nodes, of which there is one at least.
+func (t *scenarioTrial) onAllNodes(ctx context.Context) ([]corev1.Pod, error) {
+	proxies := t.scene.mesh.Proxies(record.PlaceNode)
+	found, err := t.Kube.CoreV1().Pods(proxies.Namespace).List(ctx, metav1.ListOptions{LabelSelector: proxies.Selector})
+	if err != nil {
+		return nil, fmt.Errorf("list the proxies %s: %w", proxies.Selector, err)
+	}
+	if len(found.Items) == 0 {
+		return nil, fmt.Errorf("namespace %s has no pod with %s", proxies.Namespace, proxies.Selector)
+	}
+	return found.Items, nil
+}
+
+// replaced waits until each node that had one of these pods has another that is ready, or
+// at that time one of them; and says how many do.
+func (t *scenarioTrial) replaced(ctx context.Context, old []corev1.Pod, until time.Time) (int, error) {
+	for {
+		now, err := t.onAllNodes(ctx)
+		fresh := 0
+		for i := range now {
+			is := func(p corev1.Pod) bool { return p.UID == now[i].UID }
+			if lab.PodReady(&now[i]) && !slices.ContainsFunc(old, is) {
+				fresh++
+			}
+		}
+		if fresh >= len(old) || fresh > 0 && time.Now().After(until) {
+			return fresh, nil
+		}
+		if late := wake.Pause(ctx, leverEvery); late != nil {
+			return 0, errors.Join(fmt.Errorf("%d of %d proxies of nodes are replaced: %w", fresh, len(old), late), err)
+		}
+	}
+}
+
+// restartWaypoint replaces the waypoint's pods, by its Deployment in the run's namespace.
+func (h *executor) restartWaypoint(ctx context.Context) (drive.Execution, error) {
+	all, err := waypointPods(h.Kube, h.Namespace, h.scene.mesh.Proxies(record.PlaceWaypoint)).deployments(ctx)
+	if err != nil {
+		return nil, err
+	}
+	name := all[0].Name
+	return &execution{
+		target: "Deployment " + name,
+		begin: func(ctx context.Context) error {
+			patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
+				"annotations": map[string]string{restartedAt: time.Now().UTC().Format(time.RFC3339Nano)}}}}})
+			if err == nil {
+				_, err = h.Kube.AppsV1().Deployments(h.Namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+			}
+			if err != nil {
+				return fmt.Errorf("restart Deployment %s: %w", name, err)
+			}
+			return nil
+		},
+		prove: func(ctx context.Context) (string, error) {
+			begin := time.Now()
+			err := lab.WaitDeployment(ctx, h.Kube, h.Namespace, name)
+			if err == nil {
+				_, err = h.present(ctx)
+			}
+			return fmt.Sprintf("Deployment %s has new pods alone, which are ready, %.1f s later", name, time.Since(begin).Seconds()), err
+		},
+	}, nil
+}
+
+// settleTimeout bounds how long the proxies of nodes may take to be as they were: each of
+// them has half a minute to end.
+const settleTimeout = 3 * time.Minute
+
+// settleShared puts back what steps changed of the proxies of nodes, and waits until they
+// are fresh ones: Kubernetes keeps a process waiting that was killed before, and longer each
+// time, so that the next trial would find another fault.
+func (t *scenarioTrial) settleShared(ctx context.Context) error {
+	reset, killed := t.shared.reset, t.shared.killed
+	if len(reset)+len(killed) == 0 {
+		return nil
+	}
+	ctx, cancel := ending.Within(ctx, settleTimeout)
+	defer cancel()
+	old, err := t.onAllNodes(ctx)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, one := range slices.Backward(reset) {
+		failed = append(failed, t.changes.Revert(ctx, one.object, whyRestarted, one.step))
+	}
+	if len(reset) > 0 { // which replaces those that were killed too
+		t.say("%s is put back, which restarts it once more", reset[0].object)
+	}
+	for _, pod := range killed {
+		i := slices.IndexFunc(old, func(p corev1.Pod) bool { return string(p.UID) == pod.UID })
+		if i < 0 || len(reset) > 0 {
+			continue
+		}
+		second := int64(1)
+		err := t.Kube.CoreV1().Pods(old[i].Namespace).Delete(ctx, old[i].Name, metav1.DeleteOptions{GracePeriodSeconds: &second, Preconditions: metav1.NewUIDPreconditions(pod.UID)})
+		if err != nil && !apierrors.IsNotFound(err) {
+			failed = append(failed, fmt.Errorf("replace pod %s: %w", old[i].Name, err))
+		}
+	}
+	if err := errors.Join(failed...); err != nil {
+		return fmt.Errorf("put the proxies of nodes back: %w", err)
+	}
+	return t.onceGone(ctx, slices.DeleteFunc(old, func(p corev1.Pod) bool {
+		return len(reset) == 0 && !slices.ContainsFunc(killed, func(k faultPod) bool { return k.UID == string(p.UID) })
+	}))
+}
+
+// onceGone waits until none of these pods is left, and each of their nodes has another
+// that is ready.
+func (t *scenarioTrial) onceGone(ctx context.Context, old []corev1.Pod) error {
+	nodes := map[string]bool{}
+	for _, p := range old {
+		nodes[p.Spec.NodeName] = true
+	}
+	for {
+		now, err := t.onAllNodes(ctx)
+		left, ready := 0, 0
+		for i := range now {
+			if slices.ContainsFunc(old, func(p corev1.Pod) bool { return p.UID == now[i].UID }) {
+				left++
+			} else if nodes[now[i].Spec.NodeName] && lab.PodReady(&now[i]) {
+				ready++
+			}
+		}
+		if err == nil && left == 0 && ready >= len(nodes) {
+			return nil
+		}
+		if late := wake.Pause(ctx, leverEvery); late != nil {
+			return errors.Join(fmt.Errorf("the proxies of nodes are not replaced: %d old ones are left, %d new ones are ready: %w", left, ready, late), err)
+		}
+	}
+}
+
+// ztunnelsOf are the ztunnels on the nodes of a service's pods, or for "" of all pods in
+// the mesh: those of the first pods, or nodes, by name.
+func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int) ([]faultPod, error) {
+	nodes := t.shared.nodes
+	if service != "" {
+		if service == fault.LoadService {
+			service = roleClients
+		}
+		nodes = nil
+		for _, r := range t.census.living(service) {
+			if r.Node != "" {
+				nodes = append(nodes, r.Node)
+			}
+		}
+	}
+	if pick != fault.All {
+		if len(nodes) < pick {
+			return nil, fmt.Errorf("there are %d to choose ztunnels by, the step is about %d", len(nodes), pick)
+		}
+		nodes = nodes[:pick]
+	}
+	limited, cancel := context.WithTimeout(ctx, time.Second) // before the step's time
+	defer cancel()
+	var out []faultPod
+	for _, node := range slices.Compact(slices.Sorted(slices.Values(nodes))) {
+		pod, err := t.awaitProxy(limited, record.PlaceNode, node)
+		if err != nil {
+			return nil, err
+		}
+		t.shared.note(record.PartNode, pod)
+		out = append(out, faultPod{name: pod.Name, UID: pod.UID, node: pod.Node, containers: pod.Containers})
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s has no pods, by whose nodes to choose ztunnels", service)
+	}
+	return out, nil
+}
+
+// removeWaypoint takes away what the mesh made of the trial's waypoint, of which the trial
+// has taken away what asked for it, and waits until its pod is gone: the next one is a
+// fresh one.
+func (t *scenarioTrial) removeWaypoint(ctx context.Context) error {
+	if !study.Waypoint(t.job.Cell) {
+		return nil
+	}
+	background := metav1.DeleteOptions{PropagationPolicy: site.Ptr(metav1.DeletePropagationBackground)}
+	now := metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))}
+	its := metav1.ListOptions{LabelSelector: t.proxiesAt(record.PlaceWaypoint).Selector}
+	apps, core := t.Kube.AppsV1(), t.Kube.CoreV1()
+	for {
+		err := errors.Join(apps.Deployments(t.Namespace).DeleteCollection(ctx, background, its), apps.ReplicaSets(t.Namespace).DeleteCollection(ctx, background, its),
+			core.Pods(t.Namespace).DeleteCollection(ctx, now, its))
+		if err != nil {
+			return fmt.Errorf("remove the waypoint: %w", err)
+		}
+		pods, err := core.Pods(t.Namespace).List(ctx, its)
+		if err != nil || len(pods.Items) == 0 {
+			return err
+		}
+		if err := wake.Pause(ctx, leverEvery); err != nil {
+			return fmt.Errorf("the waypoint does not end: %w", err)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package trial
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/site/sitetest"
+)
+
+// nodeProxy is a pod of ztunnel.
+func nodeProxy(name, node string, ready bool) *corev1.Pod {
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "istio-system", UID: types.UID(name), Labels: map[string]string{"app": "ztunnel"}},
+		Spec:       corev1.PodSpec{NodeName: node},
+		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}},
+	}
+}
+
+func sharedTrial(cluster fakecluster.Cluster) *scenarioTrial {
+	return &scenarioTrial{stage: &stage{Site: &site.Site{Kube: cluster}, say: func(string, ...any) {}}, scene: &scene{mesh: sitetest.Istio()}}
+}
+
+// A restart counts once each node has another proxy that is ready, or, when it has been
+// waited for long enough, one of them.
+func TestReplaced(t *testing.T) {
+	a, b := nodeProxy("a", "one", true), nodeProxy("b", "two", true)
+	fresh, slow := nodeProxy("c", "one", true), nodeProxy("d", "two", false)
+	for name, c := range map[string]struct {
+		pods   []runtime.Object
+		enough bool // time has passed
+		want   int  // 0: not proved
+	}{
+		"both":               {[]runtime.Object{fresh, nodeProxy("d", "two", true)}, false, 2},
+		"both, old ones end": {[]runtime.Object{a, b, fresh, nodeProxy("d", "two", true)}, false, 2},
+		"one, too soon":      {[]runtime.Object{b, fresh, slow}, false, 0},
+		"one":                {[]runtime.Object{b, fresh, slow}, true, 1},
+		"none":               {[]runtime.Object{a, b, slow}, true, 0},
+		"nobody":             {nil, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			until := time.Now().Add(time.Hour)
+			if c.enough {
+				until = time.Now().Add(-time.Second)
+			}
+			got, err := sharedTrial(fakecluster.New(c.pods...)).replaced(ctx, []corev1.Pod{*a, *b}, until)
+			if got != c.want || (err == nil) != (c.want > 0) {
+				t.Errorf("%d are replaced, %v", got, err)
+			}
+		})
+	}
+}
+
+// A ztunnel that a step killed has a new pod when the trial ends; the others stay.
+func TestSettleKilled(t *testing.T) {
+	cluster := fakecluster.New(nodeProxy("a", "one", true), nodeProxy("b", "two", true))
+	cluster.PrependReactor("delete", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		name := action.(clienttesting.DeleteAction).GetName()
+		if name != "a" {
+			t.Errorf("pod %s is deleted", name)
+		}
+		return false, nil, cluster.Tracker().Add(nodeProxy("c", "one", true))
+	})
+	trial := sharedTrial(cluster)
+	if err := trial.settleShared(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	trial.shared.noteKilled([]victim{{pod: faultPod{name: "a", UID: "a"}}, {pod: faultPod{name: "gone", UID: "before"}}})
+	if err := trial.settleShared(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	left, err := trial.onAllNodes(t.Context())
+	names := ""
+	for _, p := range left {
+		names += p.Name
+	}
+	if err != nil || !strings.Contains(names, "b") || !strings.Contains(names, "c") || len(left) != 2 {
+		t.Errorf("pods %s, %v", names, err)
+	}
+}
+
+// Pods of a node that is drained must have somewhere to go.
+func TestRoomBeside(t *testing.T) {
+	node := func(name string, cordoned bool) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}, Spec: corev1.NodeSpec{Unschedulable: cordoned},
+			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
+	}
+	for name, c := range map[string]struct {
+		nodes []runtime.Object
+		room  bool
+	}{
+		"two":              {[]runtime.Object{node("one", false), node("two", false)}, true},
+		"one":              {[]runtime.Object{node("one", false)}, false},
+		"the other is not": {[]runtime.Object{node("one", false), node("two", true)}, false},
+	} {
+		err := roomBeside(t.Context(), fakecluster.New(c.nodes...), []string{"one"})
+		if c.room != (err == nil) || err != nil && (errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--nodes 2")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
