@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	o := options{stdout: stdout, stderr: stderr}
 	flags.IntVar(&o.rounds, "n", 10, "how often each scenario is to have been run")
-	only := flags.String("only", "", "scenarios, with commas between them (default all that come with meshtrial)")
+	only := flags.String("only", "", "scenarios, with commas between them (default all that come with meshtrial, but for those that need an ambient mesh)")
 	flags.DurationVar(&o.limit, "limit", 0, "begin no run that would end later than this (default no limit)")
 	log := flags.String("log", "runs/scenarios.jsonl", "file of lines, one a run; what it has is not run again")
 	printOnly := flags.Bool("table", false, "run nothing, print what the log says")
@@ -92,11 +92,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return errors.Join(err, judge(rows))
 }
 
-// chosen are the scenarios that only names, all for "".
+// chosen are the scenarios that only names; for "" all but those that need an ambient
+// mesh, which no lab has by itself.
 func chosen(only string) ([]string, error) {
 	all := studies.ScenarioNames()
 	if only == "" {
-		return all, nil
+		return slices.DeleteFunc(all, ambient), nil
 	}
 	names := strings.Split(only, ",")
 	for _, name := range names {
@@ -105,6 +106,16 @@ func chosen(only string) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// ambient says that ztunnel carries the requests of a scenario's cells.
+func ambient(name string) bool {
+	s, err := parsed(name)
+	if err != nil {
+		return false
+	}
+	plan, err := study.NewPlan(s, 1)
+	return err == nil && slices.ContainsFunc(plan.Cells, study.Ambient)
 }
 
 // once makes a run one trial of each cell: a baseline would run twice.

@@ -1,0 +1,101 @@
+//go:build verify
+
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/kinds/resilience/findings"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Ztunnel is killed, and replaced, under load: both are proved, requests flow through it
+// before and after, the account of clients and workers has each of them, and afterwards
+// its DaemonSet is as it was, with a process that nobody has killed.
+func TestAmbientFaults(t *testing.T) {
+	dir := os.Getenv("MESHTRIAL_ZTUNNEL")
+	if dir == "" {
+		t.Skip("MESHTRIAL_ZTUNNEL names no folder with ztunnel")
+	}
+	m := labtest.New(t)
+	l := m.Up(t, "--ztunnel", dir)
+	state := func(what string) string {
+		return strings.TrimSpace(labtest.Kubectl(t, l, "", "-n", "istio-system", "get", "daemonset", "ztunnel", "-o", "jsonpath="+what))
+	}
+	const template = "{.spec.template.metadata.annotations}"
+	was := state(template)
+	for variant, seconds := range map[string]string{"ztunnel-killed": "15s", "ztunnel-restarted": "42s"} {
+		out := filepath.Join(t.TempDir(), "run")
+		if code, said := m.Run(t, "run", "ambient-faults", "--out", out, "--set", "variant="+variant, "--set", "timeline.duration="+seconds, "--set", "expect={}", "--limit", "unattributed=100%"); code != 0 && code != 3 && code != 4 {
+			t.Fatalf("%s: exit code %d\n%s", variant, code, said)
+		}
+		run, _, err := store.Load(t.Context(), out)
+		if err != nil || len(run.Trials) != 1 || run.Trials[0].Scenario == nil {
+			t.Fatalf("%s: %d trials, %v", variant, len(run.Trials), err)
+		}
+		afterFault(t, run, variant)
+		if now := state(template); now != was {
+			t.Errorf("%s: the DaemonSet's pods have the annotations %s, and had %s", variant, now, was)
+		}
+		if restarts := labtest.Kubectl(t, l, "", "-n", "istio-system", "get", "pods", "-l", "app=ztunnel", "-o", "jsonpath={.items[*].status.containerStatuses[*].restartCount}"); strings.TrimSpace(restarts) != "0" {
+			t.Errorf("%s: ztunnel's container was started anew %s times, and the next trial would find it so", variant, restarts)
+		}
+	}
+}
+
+// afterFault checks a trial with one step that is about ztunnel.
+func afterFault(t *testing.T, run record.Run, variant string) {
+	t.Helper()
+	trial := &run.Trials[0]
+	for _, e := range run.Events {
+		t.Logf("%s: %s, %s %s: %s%s", variant, e.Step, e.Op, e.Object, e.Proof, e.Error)
+		if e.Error != "" || !strings.HasPrefix(e.Op, "end ") && e.Proof == "" {
+			t.Errorf("%s: step %s is not proved: %+v", variant, e.Step, e)
+		}
+	}
+	var names []string
+	for _, c := range trial.Validity.Checks {
+		names = append(names, c.Name)
+		if !c.OK && !ofBusyMachine(c) {
+			t.Errorf("%s: %s: %s", variant, c.Name, c.Detail)
+		}
+	}
+	for _, want := range []string{"bar-client-ztunnel", "bar-client-hbone", "bar-server-hbone", "bar-server-ztunnel-bytes", "bar-server-hbone-afterwards"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("%s: no check %s, but %q", variant, want, names)
+		}
+	}
+	s := trial.Scenario
+	t.Logf("%s: %d requests, %d answered, failed %v, %d unfinished", variant, s.Scheduled, s.Completed, s.Failed, s.Unfinished)
+	if s.Ledger != record.LedgerEnds || s.NodeProxies != 1 || s.CPU[record.PartNode].TotalS() <= 0 || s.Memory[record.PartNode] < 1<<20 || s.Completed == 0 {
+		t.Errorf("%s: the ledger is of %q, %d ztunnels used %+v and have %d bytes, %d requests were answered", variant, s.Ledger, s.NodeProxies, s.CPU[record.PartNode], s.Memory[record.PartNode], s.Completed)
+	}
+	if variant == "ztunnel-killed" && s.Scheduled == s.Completed {
+		t.Error("ztunnel was killed, and no request was lost")
+	}
+	parsed, err := study.Parse(run.StudyYAML, "resolved.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := run.Requests(trial.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	book, err := ledger.Read(r, findings.BookOptions(parsed, trial))
+	if err != nil {
+		t.Fatal(err)
+	}
+	account := book.Account()
+	if !account.Reconciled || account.Requests != s.Scheduled {
+		t.Errorf("%s: %d of %d requests are in the account, reconciled %v: %+v", variant, account.Requests, s.Scheduled, account.Reconciled, account.Unreconciled)
+	}
+}
