@@ -80,6 +80,7 @@ type Reference struct {
 // What nodes must be able to do.
 const (
 	NeedProcess = "process" // kill and pause, and find again what was paused
+	NeedMemory  = "memory"  // bound a container's, and count whom the kernel kills for it
 	NeedCut     = "cut"
 	NeedLose    = "lose"
 	NeedDelay   = "delay"

@@ -91,6 +91,7 @@ func TestExpect(t *testing.T) {
 		{"failing", &fault.Worker{Service: "bar", Pick: 2, Set: fault.Behaviour{Failures: []graph.Failure{{Share: half}}}}, true,
 			func(n fault.Standing) bool { return n.Failing["bar"] == 0.25 && n.Some["bar"][0].Count == 2 }},
 		{"restarted", &fault.Restart{Service: "bar"}, false, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},
+		{"ztunnel without memory", &fault.Process{Of: fault.OfZtunnel, Do: fault.DoOOM}, false, func(n fault.Standing) bool { return n.Broken["bar"] == 0 }},
 		{"a paused ztunnel", &fault.Process{Of: fault.OfZtunnel, Service: "bar", Do: fault.DoPause}, false, func(n fault.Standing) bool { return n.Broken["bar"] == 0 }},
 		{"ztunnel restarted", &fault.Restart{Of: fault.OfZtunnel}, false, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},
 		{"a node drained", &fault.Drain{Service: "bar", Pick: 1}, false, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},

@@ -16,6 +16,7 @@ const (
 const (
 	DoKill  = "kill"  // SIGKILL; Kubernetes starts it again
 	DoPause = "pause" // SIGSTOP, and SIGCONT at the end
+	DoOOM   = "oom"   // the kernel kills it, for want of memory; Kubernetes starts it again
 )
 
 // Process kills or pauses processes.
@@ -37,13 +38,16 @@ func (a *Process) Fields() []Field {
 	return []Field{
 		{Name: "of", Required: true, Doc: "What kind of process.", Value: Text{To: &a.Of, OneOf: []string{OfControlPlane, OfProxy, OfAgent, OfWorker, OfZtunnel, OfWaypoint}}},
 		{Name: "service", Doc: "Whose; not for istiod and waypoint. Of ztunnel: those on the nodes of its pods, in place of all that carry the trial's requests.", Value: Service{To: &a.Service}}, pickField(&a.Pick),
-		{Name: "do", Required: true, Doc: "kill (SIGKILL; istiod, and a waypoint in a step that ends, are kept away until then) or pause (SIGSTOP until it ends).", Value: Text{To: &a.Do, OneOf: []string{DoKill, DoPause}}},
+		{Name: "do", Required: true, Doc: "kill (SIGKILL; istiod, and a waypoint in a step that ends, are kept away until then), pause (SIGSTOP until it ends), or oom (the memory limit of the container falls until the kernel kills it; of ztunnel and workers).", Value: Text{To: &a.Do, OneOf: []string{DoKill, DoPause, DoOOM}}},
 	}
 }
 
 // Check implements [Action].
 func (a *Process) Check(_, service string) []Problem {
 	switch {
+	case a.Do == DoOOM && a.Of != OfZtunnel && a.Of != OfWorker:
+		return []Problem{{Field: "do", Hint: "as do: " + DoKill + ", which has the same effect on requests",
+			Text: fmt.Sprintf("%s is for what is alone in its container and comes back: %s and %s", DoOOM, OfZtunnel, OfWorker)}}
 	case a.Of == OfWaypoint && a.Service != "":
 		return []Problem{{Field: "service", Hint: "leave it out", Text: "one waypoint stands before all services"}}
 	case a.Service != "", a.Of == OfControlPlane, a.Of == OfZtunnel, a.Of == OfWaypoint:
@@ -77,7 +81,12 @@ func (a *Process) Reversible() bool {
 }
 
 // Needs implements [Action].
-func (*Process) Needs() []string { return []string{NeedProcess} }
+func (a *Process) Needs() []string {
+	if a.Do == DoOOM {
+		return []string{NeedProcess, NeedMemory}
+	}
+	return []string{NeedProcess}
+}
 
 // Expect implements [Action]: how soon a killed process is back is not known, nor what
 // becomes of requests that others' proxies carry.

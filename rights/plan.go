@@ -258,7 +258,7 @@ func shared(p *study.Plan, of string, restarts bool) bool {
 	return step(p, func(a fault.Action) bool {
 		switch a := a.(type) {
 		case *fault.Process:
-			return a.Of == of && !restarts && a.Do == fault.DoKill
+			return a.Of == of && !restarts && a.Do != fault.DoPause
 		case *fault.Restart:
 			return a.Of == of && restarts
 		}

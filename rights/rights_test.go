@@ -170,6 +170,8 @@ func TestOf(t *testing.T) {
 		"istiod killed": {scenario + "  - {name: away, at: 2s, process: {of: istiod, do: kill}}", []string{observe, hooks, lease, deleted, onNode, plane, gone}},
 		"ztunnel killed": {strings.Replace(scenario, "rate: 100,", "rate: 100, sidecars: ambient,", 1) + "  - {name: gone, at: 2s, process: {of: ztunnel, do: kill}}",
 			[]string{observe, hooks, lease, deleted, onNode, graphSets, renewed}},
+		"ztunnel out of memory": {strings.Replace(scenario, "rate: 100,", "rate: 100, sidecars: ambient,", 1) + "  - {name: gone, at: 2s, process: {of: ztunnel, do: oom}}",
+			[]string{observe, hooks, lease, deleted, onNode, graphSets, renewed}},
 		"ztunnel restarted": {strings.Replace(scenario, "rate: 100,", "rate: 100, sidecars: ambient,", 1) + "  - {name: gone, at: 2s, restart: {of: ztunnel}}",
 			[]string{observe, hooks, lease, deleted, scaled, graphSets, rolled}},
 		"node drained": {scenario + "  - {name: gone, at: 2s, for: 5s, drain: {service: bar}}", []string{observe, hooks, lease, deleted, ended, cordoned}},

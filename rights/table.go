@@ -262,7 +262,7 @@ var table = []feature{
 		{verbs: "get", name: "deployments.apps", where: InMesh, why: "whether istiod of another revision is available", mesh: study.MeshIstio, when: revised},
 		{verbs: open, name: forward, where: InMesh, why: "which sidecars are connected to which istiod", mesh: study.MeshIstio, when: revised},
 	}},
-	{Name: Faults, Doc: "A DaemonSet whose pods kill and pause processes and disturb packets of the study's pods; each fault is a lease that ends by itself.", when: onNodes,
+	{Name: Faults, Doc: "A DaemonSet whose pods kill and pause processes, bound the memory of one until the kernel kills it, and disturb packets of the study's pods; each fault is a lease that ends by itself.", when: onNodes,
 		Privileged: "hostPID, user 0, capabilities KILL, NET_ADMIN, SYS_ADMIN, SYS_PTRACE",
 		Without:    "steps process and network, and certificates that expire: leave them out",
 		also:       nodeRole, rows: []row{

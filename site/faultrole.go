@@ -33,7 +33,8 @@ const faultGrace = 10 * time.Second
 //	hostPID     finds the processes of other pods, and is no child of theirs
 //	root        owns the capabilities, none of which is inherited by a user
 //	KILL        signals processes of other users: istiod's, sidecars'
-//	SYS_PTRACE  opens /proc/PID/ns/net of processes of other users
+//	SYS_PTRACE  opens /proc/PID/ns/net of processes of other users, and the node's
+//	            cgroups in /proc/1/root
 //	SYS_ADMIN   enters a pod's network namespace, makes one to try things in
 //	NET_ADMIN   makes packet filter rules and queues there
 func faultSet(namespace string, images lab.Images, run string) *appsv1.DaemonSet {

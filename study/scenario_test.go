@@ -188,6 +188,8 @@ func TestCarriedSteps(t *testing.T) {
 		{"ambient waypoint", "process: {of: ztunnel, do: kill}", "", ""},
 		{"ambient waypoint", "process: {of: ztunnel, service: b, pick: 1, do: kill}", "", ""},
 		{"ambient waypoint", "for: 2s, process: {of: ztunnel, do: pause}", "", ""},
+		{"ambient waypoint", "process: {of: ztunnel, do: oom}", "", ""},
+		{"ambient both", "process: {of: worker, service: b, do: oom}", "", ""},
 		{"ambient waypoint", "restart: {of: ztunnel}", "", ""},
 		{"ambient waypoint both", "restart: {service: b}", "", ""},
 		{"ambient waypoint both", "remove: {service: b}", "", ""},
@@ -200,6 +202,9 @@ func TestCarriedSteps(t *testing.T) {
 		{"waypoint", "restart: {of: waypoint}", "", ""},
 
 		{"both", "process: {of: ztunnel, do: kill}", ":9:40:", "pass no ztunnel"},
+		{"both", "process: {of: ztunnel, do: oom}", ":9:40:", "pass no ztunnel"},
+		{"both", "process: {of: envoy, service: b, do: oom}", ":9:", "alone in its container"},
+		{"waypoint", "process: {of: waypoint, do: oom}", ":9:", "alone in its container"},
 		{"both", "restart: {of: ztunnel}", ":9:40:", "pass no ztunnel"},
 		{"both ambient", "process: {of: waypoint, do: kill}", ":9:40:", "pass no waypoint"},
 		{"both ambient", "restart: {of: waypoint}", ":9:40:", "pass no waypoint"},

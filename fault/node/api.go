@@ -49,6 +49,9 @@ const (
 const (
 	SignalKill = "kill" // SIGKILL
 	SignalStop = "stop" // SIGSTOP, and SIGCONT at the fault's end
+	// SignalOOM is the kernel's SIGKILL for want of memory: the limit of the container
+	// falls until it comes.
+	SignalOOM = "oom"
 )
 
 // Directions of packets, as the pod in whose network namespace the rule
@@ -128,7 +131,7 @@ type ExtendRequest struct {
 // Fault is what was done, or stands.
 type Fault struct {
 	Schema int    `json:"schema"`
-	ID     string `json:"id,omitempty"` // "" for what does not stand: SignalKill
+	ID     string `json:"id,omitempty"` // "" for what does not stand: SignalKill, SignalOOM
 	PodUID string `json:"pod_uid"`
 	What   string `json:"what"` // in words
 	// BeganNS is when it took effect and ExpiresNS when it ends by itself, by
@@ -138,6 +141,16 @@ type Fault struct {
 	ExpiresNS int64     `json:"expires_unix_ns,omitempty"`
 	Processes []Process `json:"processes,omitempty"` // as found before the signal
 	Packets   *Packets  `json:"packets,omitempty"`
+	Memory    *Memory   `json:"memory,omitempty"` // SignalOOM
+}
+
+// Memory is how a container came to want memory.
+type Memory struct {
+	UsedBytes  int64 `json:"used_bytes"`  // before
+	LimitBytes int64 `json:"limit_bytes"` // the last, that was too low
+	// Kills is how many of its processes the kernel killed for that, by the count of
+	// the container's cgroup.
+	Kills int64 `json:"kills"`
 }
 
 // Packets count what a network fault saw, and did.
@@ -158,6 +171,7 @@ type FaultsAnswer struct {
 // Things that a node may offer.
 const (
 	OfferProcess = fault.NeedProcess // kill and pause, and find again what was paused
+	OfferMemory  = fault.NeedMemory  // bound a cgroup's memory, and read whom the kernel killed
 	OfferCut     = fault.NeedCut
 	OfferLose    = fault.NeedLose
 	OfferDelay   = fault.NeedDelay

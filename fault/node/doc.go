@@ -8,6 +8,7 @@
 // [Fault] that stands until it is undone:
 //
 //	SignalRequest  -> /proc/*/cgroup -> pidfd        -> SIGKILL, SIGSTOP
+//	                                 -> memory limit -> the kernel's own SIGKILL
 //	NetworkRequest -> /proc/PID/ns/net -> nf_tables  -> drop, or a queue to user space
 //
 // Everything that stands is a lease: it ends by itself at an instant that the

@@ -35,8 +35,11 @@ func (s *Server) signal(ctx context.Context, request SignalRequest) (Fault, erro
 		return Fault{}, fmt.Errorf("container %.80s of pod %s has no process of kind %s, but %s: %w", request.ID, request.PodUID, request.Kind, describe(all), errNotFound)
 	}
 	f := Fault{Schema: Schema, PodUID: request.PodUID, Processes: wanted, What: request.Signal + " " + describe(wanted)}
-	if request.Signal == SignalStop {
+	switch request.Signal {
+	case SignalStop:
 		return s.stop(ctx, f, lease(request.LeaseMS))
+	case SignalOOM:
+		return s.starve(ctx, f, request.Container)
 	}
 	reached, err := s.processes.signal(wanted, unix.SIGKILL)
 	f.BeganNS = time.Now().UnixNano()
@@ -48,8 +51,8 @@ func (s *Server) signal(ctx context.Context, request SignalRequest) (Fault, erro
 
 func (r SignalRequest) validate() error {
 	switch {
-	case r.Signal != SignalKill && r.Signal != SignalStop:
-		return errs.Usage("signal %.40q: want %s or %s", r.Signal, SignalKill, SignalStop)
+	case !slices.Contains([]string{SignalKill, SignalStop, SignalOOM}, r.Signal):
+		return errs.Usage("signal %.40q: want %s, %s or %s", r.Signal, SignalKill, SignalStop, SignalOOM)
 	case !slices.Contains([]string{KindEnvoy, KindAgent, KindWorker, KindIstiod, KindNode, KindInit}, r.Kind):
 		return errs.Usage("kind %.40q: want %s, %s, %s, %s, %s or %s", r.Kind, KindEnvoy, KindAgent, KindWorker, KindIstiod, KindNode, KindInit)
 	case r.Signal == SignalStop:

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,13 @@ func TestMain(m *testing.M) {
 		ended := make(chan os.Signal, 1)
 		signal.Notify(ended, syscall.SIGTERM)
 		<-ended
+	case "hungry": // for memory, and keeps some
+		for kept := [][]byte{}; ; time.Sleep(time.Millisecond) {
+			if len(kept) == 32 {
+				kept = kept[16:]
+			}
+			kept = append(kept, bytes.Repeat([]byte{1}, 256<<10))
+		}
 	case "serve":
 		s, err := New(Options{Control: "127.0.0.1:0", Token: testToken})
 		if err == nil {
@@ -59,10 +67,16 @@ var podCount = 0
 // newPod makes a pod's cgroup in the first hierarchy there is.
 func newPod(t *testing.T) testPod {
 	t.Helper()
+	return newPodIn(t, "/sys/fs/cgroup/pids", "/sys/fs/cgroup/cpuacct", "/sys/fs/cgroup")
+}
+
+// newPodIn makes a pod's cgroup in the first of these that are hierarchies.
+func newPodIn(t *testing.T, roots ...string) testPod {
+	t.Helper()
 	asRoot(t)
 	podCount++
 	p := testPod{uid: fmt.Sprintf("meshtrial-test-%d-%d", os.Getpid(), podCount)}
-	for _, root := range []string{"/sys/fs/cgroup/pids", "/sys/fs/cgroup/cpuacct", "/sys/fs/cgroup"} {
+	for _, root := range roots {
 		if _, err := os.Stat(filepath.Join(root, "cgroup.procs")); err == nil {
 			p.root = filepath.Join(root, "pod"+p.uid)
 			break
@@ -94,6 +108,12 @@ func removeDir(t *testing.T, path string) {
 // network namespace of its own.
 func (p testPod) run(t *testing.T, container, name string) (Container, *exec.Cmd) {
 	t.Helper()
+	return p.runAs(t, container, name, "idle")
+}
+
+// runAs is run with another role.
+func (p testPod) runAs(t *testing.T, container, name, role string) (Container, *exec.Cmd) {
+	t.Helper()
 	c := Container{PodUID: p.uid, ID: "containerd://" + container + "-" + p.uid}
 	dir := filepath.Join(p.root, strings.TrimPrefix(c.ID, "containerd://"))
 	if err := os.Mkdir(dir, 0o755); err == nil {
@@ -101,7 +121,7 @@ func (p testPod) run(t *testing.T, container, name string) (Container, *exec.Cmd
 	} else if !errors.Is(err, os.ErrExist) {
 		t.Fatal(err)
 	}
-	cmd := idle(t, name)
+	cmd := start(t, name, role)
 	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -110,11 +130,16 @@ func (p testPod) run(t *testing.T, container, name string) (Container, *exec.Cmd
 
 func idle(t *testing.T, name string) *exec.Cmd {
 	t.Helper()
+	return start(t, name, "idle")
+}
+
+func start(t *testing.T, name, role string) *exec.Cmd {
+	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := &exec.Cmd{Path: program, Args: []string{"/usr/bin/" + name}, Env: []string{testRole + "=idle"}, SysProcAttr: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}}
+	cmd := &exec.Cmd{Path: program, Args: []string{"/usr/bin/" + name}, Env: []string{testRole + "=" + role}, SysProcAttr: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -279,6 +304,44 @@ func TestKill(t *testing.T) {
 	client.Token = "another token of a test"
 	if _, err := client.List(t.Context()); status(err) != http.StatusUnauthorized {
 		t.Errorf("another token: %v", err)
+	}
+}
+
+// A process that may have no more memory is killed by the kernel, which counts that; the
+// limit that its container had is there again, for what outlives it.
+func TestOOM(t *testing.T) {
+	asRoot(t)
+	pod := newPodIn(t, "/sys/fs/cgroup/memory", "/sys/fs/cgroup")
+	_ = os.WriteFile(filepath.Join(pod.root, "cgroup.subtree_control"), []byte("+memory"), 0) // version 2
+	container, victim := pod.runAs(t, "istio-proxy", "ztunnel", "hungry")
+	_, other := pod.run(t, "worker", "meshtrial")
+	g, err := processes{"/proc"}.memoryGroup(container)
+	if err != nil {
+		t.Skipf("cgroups bound no memory here: %v", err)
+	}
+	before, err := os.ReadFile(g.path(memoryLimit))
+	if err != nil {
+		t.Skipf("cgroups bound no memory here: %v", err)
+	}
+	eventually(t, "memory in use", func() bool { used, err := g.used(); return err == nil && used > 4<<20 })
+	client, _ := serve(t)
+	request := SignalRequest{Container: container, Kind: KindNode, Signal: SignalOOM}
+	f, err := client.Signal(t.Context(), request)
+	if err != nil || f.ID != "" || len(f.Processes) != 1 || f.Memory == nil || f.Memory.Kills < 1 || f.Memory.LimitBytes >= f.Memory.UsedBytes+1<<20 {
+		t.Fatalf("%+v, %+v, %v", f, f.Memory, err)
+	}
+	var ended *exec.ExitError
+	if err := victim.Wait(); !errors.As(err, &ended) || ended.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Errorf("it ended with %v", err)
+	}
+	if s := state(t, other); s == "Z" || s == Gone {
+		t.Error("the process of another container ended too")
+	}
+	if after, err := os.ReadFile(g.path(memoryLimit)); err != nil || string(after) != string(before) {
+		t.Errorf("the limit was %s and is %s, %v", before, after, err)
+	}
+	if _, err := client.Signal(t.Context(), request); status(err) != http.StatusNotFound {
+		t.Errorf("what has ended: %v", err)
 	}
 }
 

@@ -42,7 +42,7 @@ const (
 
 // offers tries out what this node can do.
 func (s *Server) offers(ctx context.Context) []Offer {
-	out := []Offer{s.offerProcess()}
+	out := []Offer{s.offerProcess(), s.offerMemory()}
 	for _, t := range []struct {
 		what    string
 		request NetworkRequest

@@ -2,6 +2,10 @@ package node
 
 import (
 	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,6 +152,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		"any process":     {Kind: KindOther, Signal: SignalKill},
 		"stop for ever":   {Kind: KindEnvoy, Signal: SignalStop},
 		"kill on a lease": {Kind: KindEnvoy, Signal: SignalKill, LeaseMS: 5},
+		"oom on a lease":  {Kind: KindEnvoy, Signal: SignalOOM, LeaseMS: 5},
 	} {
 		if err := r.validate(); err == nil {
 			t.Errorf("%s: %+v is taken", name, r)
@@ -160,9 +165,74 @@ func TestNodeProxyIsAKind(t *testing.T) {
 	if got := (processes{root: t.TempDir()}).kind(1, "ztunnel"); got != KindNode {
 		t.Errorf("ztunnel is %q", got)
 	}
-	for _, r := range []SignalRequest{{Kind: KindNode, Signal: SignalKill}, {Kind: KindNode, Signal: SignalStop, LeaseMS: 5}} {
+	for _, r := range []SignalRequest{{Kind: KindNode, Signal: SignalKill}, {Kind: KindNode, Signal: SignalOOM}, {Kind: KindNode, Signal: SignalStop, LeaseMS: 5}} {
 		if err := r.validate(); err != nil {
 			t.Errorf("%+v: %v", r, err)
 		}
+	}
+}
+
+// A container's memory is bounded in the hierarchy that the node's first process sees, of
+// either version; beside version 1 there may be one of version 2 that bounds nothing.
+func TestMemoryGroup(t *testing.T) {
+	const id = "0123456789abcdef0123456789abcdef"
+	for name, c := range map[string]struct {
+		files []string // below the cgroups' root; NAME=TEXT
+		want  string   // the group; "" for none
+		v2    bool
+		limit string
+	}{
+		"version 2": {[]string{"cgroup.controllers=cpu memory pids\n", "kubepods.slice/cri-containerd-" + id + ".scope/memory.max=max\n"},
+			"kubepods.slice/cri-containerd-" + id + ".scope", true, "memory.max"},
+		"version 1": {[]string{"memory/memory.limit_in_bytes=1\n", "memory/kubepods/podx/" + id + "/memory.limit_in_bytes=1\n", "unified/" + id + "/cgroup.procs="},
+			"memory/kubepods/podx/" + id, false, "memory.limit_in_bytes"},
+		"version 2 without the controller": {[]string{"cgroup.controllers=cpu pids\n", id + "/cgroup.procs="}, "", false, ""},
+		"another container":                {[]string{"memory/memory.limit_in_bytes=1\n", "memory/kubepods/x/memory.limit_in_bytes=1\n"}, "", false, ""},
+	} {
+		proc := t.TempDir()
+		root := filepath.Join(proc, "1", "root", "sys", "fs", "cgroup")
+		for _, file := range c.files {
+			path, text, _ := strings.Cut(file, "=")
+			path = filepath.Join(root, path)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g, err := processes{root: proc}.memoryGroup(Container{PodUID: "x", ID: "containerd://" + id})
+		if c.want == "" {
+			if err == nil {
+				t.Errorf("%s: %+v", name, g)
+			}
+			continue
+		}
+		if want := filepath.Join(root, c.want); err != nil || g.dir != want || g.v2 != c.v2 || g.path(memoryLimit) != filepath.Join(want, c.limit) {
+			t.Errorf("%s: %+v, %v", name, g, err)
+		}
+	}
+}
+
+// The kernel's count is that of its kills, and where there is none it says so.
+func TestKillsOfGroup(t *testing.T) {
+	g := memoryGroup{t.TempDir(), false}
+	for text, want := range map[string]int64{"oom_kill_disable 0\nunder_oom 0\noom_kill 3\n": 3, "oom_kill_disable 0\nunder_oom 0\n": -1} {
+		if err := os.WriteFile(g.path(memoryKills), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := g.kills(); (err == nil) != (want >= 0) || err == nil && got != want {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+	g.v2 = true
+	if err := os.WriteFile(g.path(memoryKills), []byte("low 0\nhigh 0\nmax 4\noom 2\noom_kill 1\noom_group_kill 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := g.kills(); err != nil || got != 1 {
+		t.Errorf("%d, %v", got, err)
+	}
+	if err := os.Remove(g.path(memoryKills)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.kills(); !vanished(err) {
+		t.Errorf("a group that is gone: %v", err)
 	}
 }

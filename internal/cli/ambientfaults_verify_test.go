@@ -17,9 +17,10 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Ztunnel is killed, and replaced, under load: both are proved, requests flow through it
-// before and after, the account of clients and workers has each of them, and afterwards
-// its DaemonSet is as it was, with a process that nobody has killed.
+// Ztunnel is killed, by a signal and for want of memory, and replaced, under load: all is
+// proved, requests flow through it before and after, the account of clients and workers has
+// each of them, and afterwards its DaemonSet is as it was, with a process that nobody has
+// killed.
 func TestAmbientFaults(t *testing.T) {
 	dir := os.Getenv("MESHTRIAL_ZTUNNEL")
 	if dir == "" {
@@ -32,7 +33,7 @@ func TestAmbientFaults(t *testing.T) {
 	}
 	const template = "{.spec.template.metadata.annotations}"
 	was := state(template)
-	for variant, seconds := range map[string]string{"ztunnel-killed": "15s", "ztunnel-restarted": "42s"} {
+	for variant, seconds := range map[string]string{"ztunnel-killed": "20s", "ztunnel-oom": "20s", "ztunnel-restarted": "42s"} {
 		out := filepath.Join(t.TempDir(), "run")
 		if code, said := m.Run(t, "run", "ambient-faults", "--out", out, "--set", "variant="+variant, "--set", "timeline.duration="+seconds, "--set", "expect={}", "--limit", "unattributed=100%"); code != 0 && code != 3 && code != 4 {
 			t.Fatalf("%s: exit code %d\n%s", variant, code, said)
@@ -60,6 +61,9 @@ func afterFault(t *testing.T, run record.Run, variant string) {
 		if e.Error != "" || !strings.HasPrefix(e.Op, "end ") && e.Proof == "" {
 			t.Errorf("%s: step %s is not proved: %+v", variant, e.Step, e)
 		}
+		if variant == "ztunnel-oom" && !strings.Contains(e.Proof, "the kernel counts 1 killed for want of memory") {
+			t.Errorf("%s: the proof does not name the kernel: %s", variant, e.Proof)
+		}
 	}
 	var names []string
 	for _, c := range trial.Validity.Checks {
@@ -78,8 +82,8 @@ func afterFault(t *testing.T, run record.Run, variant string) {
 	if s.Ledger != record.LedgerEnds || s.NodeProxies != 1 || s.CPU[record.PartNode].TotalS() <= 0 || s.Memory[record.PartNode] < 1<<20 || s.Completed == 0 {
 		t.Errorf("%s: the ledger is of %q, %d ztunnels used %+v and have %d bytes, %d requests were answered", variant, s.Ledger, s.NodeProxies, s.CPU[record.PartNode], s.Memory[record.PartNode], s.Completed)
 	}
-	if variant == "ztunnel-killed" && s.Scheduled == s.Completed {
-		t.Error("ztunnel was killed, and no request was lost")
+	if variant != "ztunnel-restarted" && s.Scheduled == s.Completed {
+		t.Errorf("%s: ztunnel's process ended, and no request was lost", variant)
 	}
 	parsed, err := study.Parse(run.StudyYAML, "resolved.yaml", nil)
 	if err != nil {

@@ -50,6 +50,7 @@ func TestPlanStepOfZtunnel(t *testing.T) {
 	}{
 		{&fault.Restart{Of: fault.OfZtunnel}, "restarted by its DaemonSet", true},
 		{&fault.Process{Of: fault.OfZtunnel, Do: fault.DoKill}, "killed", false},
+		{&fault.Process{Of: fault.OfZtunnel, Do: fault.DoOOM}, "killed", false},
 		{&fault.Process{Of: fault.OfZtunnel, Service: "bar", Do: fault.DoPause}, "paused", false},
 	} {
 		planned := planStep(fault.Step{Name: "gone", Action: tt.action})

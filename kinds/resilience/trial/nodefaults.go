@@ -206,6 +206,9 @@ func (h *nodeExecutor) process(ctx context.Context, p *fault.Process, lasting ti
 		return pauseAll(target, kind, all), nil
 	}
 	killing := killAll(target, kind, all)
+	if p.Do == fault.DoOOM {
+		killing = starveAll(target, kind, all)
+	}
 	if p.Of == fault.OfZtunnel {
 		kill := killing.begin
 		killing.begin = func(ctx context.Context) error { h.killed(all); return kill(ctx) }
@@ -223,8 +226,29 @@ func killAll(target, kind string, all []victim) *execution {
 				return err
 			})
 		},
+		prove: func(ctx context.Context) (string, error) { return proveStates(ctx, all, "ended", hasEnded) },
+	}
+}
+
+func hasEnded(state string) bool { return state == node.Gone || state == "Z" }
+
+// starveAll has the kernel end processes for want of memory; Kubernetes starts them again.
+func starveAll(target, kind string, all []victim) *execution {
+	counted := make([]string, len(all))
+	return &execution{
+		target: target,
+		begin: func(ctx context.Context) error {
+			return each(ctx, all, func(ctx context.Context, i int, v victim) error {
+				f, err := v.client.Signal(ctx, node.SignalRequest{Container: v.container, Kind: kind, Signal: node.SignalOOM})
+				if m := f.Memory; err == nil && m != nil {
+					counted[i] = fmt.Sprintf("the kernel counts %d killed for want of memory in pod %s, which used %.1f MiB", m.Kills, v.pod.name, float64(m.UsedBytes)/(1<<20))
+				}
+				return err
+			})
+		},
 		prove: func(ctx context.Context) (string, error) {
-			return proveStates(ctx, all, "ended", func(state string) bool { return state == node.Gone || state == "Z" })
+			text, err := proveStates(ctx, all, "ended", hasEnded)
+			return strings.Join(append(counted, text), "; "), err
 		},
 	}
 }

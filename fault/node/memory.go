@@ -1,0 +1,252 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/internal/wake"
+)
+
+const (
+	// starveTime is how long the kernel may take to kill for want of memory: what asks
+	// for none meanwhile lives on.
+	starveTime = 20 * time.Second
+	// starveEvery is how often the limit falls to what is in use then.
+	starveEvery = 20 * time.Millisecond
+	// killsEvery is how often the kernel's count is read: the cgroup goes soon after its
+	// process.
+	killsEvery = time.Millisecond
+)
+
+// memoryGroup is a cgroup in the hierarchy that bounds memory.
+type memoryGroup struct {
+	dir string
+	v2  bool
+}
+
+// memoryRoot is that hierarchy's root, by the files that the node's first process sees:
+// those in /sys/fs/cgroup here may be a part, or read-only.
+func (p processes) memoryRoot() (memoryGroup, error) {
+	root := p.path(1, "root/sys/fs/cgroup")
+	controllers, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
+	if err == nil && slices.Contains(strings.Fields(string(controllers)), "memory") {
+		return memoryGroup{root, true}, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return memoryGroup{}, fmt.Errorf("the node's cgroups: %w", err)
+	}
+	g := memoryGroup{filepath.Join(root, "memory"), false}
+	if _, err := os.Stat(g.path(memoryLimit)); err != nil {
+		return memoryGroup{}, fmt.Errorf("no cgroups of the node bound memory: %w", err)
+	}
+	return g, nil
+}
+
+// memoryGroup finds the cgroup of a container.
+func (p processes) memoryGroup(c Container) (memoryGroup, error) {
+	match, err := procfs.ContainerCgroup(c.ID)
+	if err != nil {
+		return memoryGroup{}, err
+	}
+	g, err := p.memoryRoot()
+	if err != nil {
+		return memoryGroup{}, err
+	}
+	found := ""
+	err = filepath.WalkDir(g.dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case vanished(err): // just now
+			return nil
+		case err != nil:
+			return err
+		case entry.IsDir() && match(entry.Name()):
+			found = path
+			return fs.SkipAll
+		}
+		return nil
+	})
+	if err == nil && found == "" {
+		err = fmt.Errorf("container %.80s has no cgroup in %s: %w", c.ID, g.dir, errNotFound)
+	}
+	return memoryGroup{found, g.v2}, err
+}
+
+// Files of a cgroup, in version 2 and 1.
+var (
+	memoryLimit = [2]string{"memory.max", "memory.limit_in_bytes"}
+	memoryUsed  = [2]string{"memory.current", "memory.usage_in_bytes"}
+	memoryKills = [2]string{"memory.events", "memory.oom_control"}
+)
+
+func (g memoryGroup) path(file [2]string) string {
+	if g.v2 {
+		return filepath.Join(g.dir, file[0])
+	}
+	return filepath.Join(g.dir, file[1])
+}
+
+// kills is how many processes of the group the kernel has killed for want of memory.
+func (g memoryGroup) kills() (int64, error) {
+	data, err := os.ReadFile(g.path(memoryKills))
+	if err != nil {
+		return 0, err
+	}
+	n, ok := procfs.ParseKeys(data)["oom_kill"]
+	if !ok {
+		return 0, fmt.Errorf("%s counts no oom_kill: the node's kernel is too old", g.path(memoryKills))
+	}
+	return int64(n), nil
+}
+
+func (g memoryGroup) used() (int64, error) {
+	data, err := os.ReadFile(g.path(memoryUsed))
+	if err != nil {
+		return 0, err
+	}
+	n, err := procfs.ParseUint(data)
+	return int64(n), err
+}
+
+// bound sets the limit. It writes to a file that was opened to block: else version 2 kills
+// nobody before more is asked for.
+func (g memoryGroup) bound(limit string) error {
+	path := g.path(memoryLimit)
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	for {
+		if _, err = unix.Write(fd, []byte(limit)); err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return &fs.PathError{Op: "write", Path: path, Err: err}
+		}
+	}
+}
+
+// squeeze lowers the limit as far as it goes, and returns it. Version 2 takes any, takes
+// back what it can, and kills at once. Version 1 takes back what it can too, and refuses a
+// limit below what is left; one as high as that makes the next page too much.
+func (g memoryGroup) squeeze() (int64, error) {
+	err := g.bound("0")
+	if !errors.Is(err, unix.EBUSY) {
+		return 0, err
+	}
+	left, err := g.used()
+	if err != nil {
+		return 0, err
+	}
+	if err = g.bound(strconv.FormatInt(left, 10)); errors.Is(err, unix.EBUSY) {
+		err = nil // more is in use again; the next time may do
+	}
+	return left, err
+}
+
+// vanished says that a cgroup went away with its last process.
+func vanished(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }
+
+// starve takes a container's memory until the kernel kills one of its processes for that.
+// What comes in its place has a cgroup of its own, with the limit that its pod asks for.
+func (s *Server) starve(ctx context.Context, f Fault, c Container) (Fault, error) {
+	g, err := s.processes.memoryGroup(c)
+	if err != nil {
+		return Fault{}, err
+	}
+	was, err := os.ReadFile(g.path(memoryLimit))
+	if err != nil {
+		return Fault{}, err
+	}
+	before, err := g.kills()
+	if err != nil {
+		return Fault{}, err
+	}
+	m := Memory{}
+	if m.UsedBytes, err = g.used(); err != nil {
+		return Fault{}, err
+	}
+	f.BeganNS, f.Memory = time.Now().UnixNano(), &m
+	err = m.until(ctx, g, before)
+	if back := g.bound(strings.TrimSpace(string(was))); back != nil && !vanished(back) {
+		err = errors.Join(err, fmt.Errorf("put the memory limit back: %w", back))
+	}
+	switch {
+	case vanished(err):
+		err = fmt.Errorf("%s ended, and its cgroup with it, before the kernel's count of those killed for want of memory was read: %w", describe(f.Processes), err)
+	case errors.Is(err, context.DeadlineExceeded):
+		err = errs.WithHint(fmt.Errorf("%s lives on %v after its memory limit fell to %d bytes, of %d that it used: %w", describe(f.Processes), starveTime, m.LimitBytes, m.UsedBytes, err),
+			"give it work, so that it asks for memory; a node with swap may give it that")
+	}
+	s.options.Log.Info("memory taken", "pod", f.PodUID, "what", f.What, "kills", m.Kills, "error", err)
+	return f, err
+}
+
+// until lowers a group's limit until the kernel has killed more than before.
+func (m *Memory) until(ctx context.Context, g memoryGroup, before int64) error {
+	ctx, cancel := context.WithTimeout(ctx, starveTime)
+	defer cancel()
+	var squeezed time.Time
+	for {
+		if time.Since(squeezed) >= starveEvery {
+			limit, err := g.squeeze()
+			if err != nil && !vanished(err) { // its count may be there still
+				return err
+			}
+			if err == nil {
+				m.LimitBytes = limit
+			}
+			squeezed = time.Now()
+		}
+		now, err := g.kills()
+		if err != nil {
+			return err
+		}
+		if m.Kills = now - before; m.Kills > 0 {
+			return nil
+		}
+		if err := wake.Pause(ctx, killsEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// offerMemory tries to bound the memory of a cgroup of its own, and reads the kernel's
+// count there.
+func (s *Server) offerMemory() Offer {
+	o := Offer{What: OfferMemory}
+	root, err := s.processes.memoryRoot()
+	if err == nil {
+		var g memoryGroup
+		if g, err = root.scratch(); err == nil {
+			err = g.bound("0")
+			if err == nil {
+				_, err = g.kills()
+			}
+			err = errors.Join(err, os.Remove(g.dir))
+		}
+	}
+	o.OK, o.Detail = err == nil, "a cgroup's memory is bounded, and the kernel counts whom it kills for that"
+	if err != nil {
+		o.Detail = err.Error()
+	}
+	return o
+}
+
+// scratch makes a group below that is of no use but to try things in.
+func (g memoryGroup) scratch() (memoryGroup, error) {
+	dir, err := os.MkdirTemp(g.dir, prefix+"trial-")
+	return memoryGroup{dir, g.v2}, err
+}
