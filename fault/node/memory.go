@@ -36,10 +36,8 @@ type memoryGroup struct {
 	v2  bool
 }
 
-// memoryRoot is that hierarchy's root, by the files that the node's first process sees:
-// those in /sys/fs/cgroup here may be a part, or read-only.
-func (p processes) memoryRoot() (memoryGroup, error) {
-	root := p.path(1, "root/sys/fs/cgroup")
+// memoryRoot is that hierarchy's root, where the node's cgroups are mounted.
+func memoryRoot(root string) (memoryGroup, error) {
 	controllers, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
 	if err == nil && slices.Contains(strings.Fields(string(controllers)), "memory") {
 		return memoryGroup{root, true}, nil
@@ -54,13 +52,13 @@ func (p processes) memoryRoot() (memoryGroup, error) {
 	return g, nil
 }
 
-// memoryGroup finds the cgroup of a container.
-func (p processes) memoryGroup(c Container) (memoryGroup, error) {
+// findMemoryGroup finds the cgroup of a container.
+func findMemoryGroup(root string, c Container) (memoryGroup, error) {
 	match, err := procfs.ContainerCgroup(c.ID)
 	if err != nil {
 		return memoryGroup{}, err
 	}
-	g, err := p.memoryRoot()
+	g, err := memoryRoot(root)
 	if err != nil {
 		return memoryGroup{}, err
 	}
@@ -162,7 +160,7 @@ func vanished(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.
 // starve takes a container's memory until the kernel kills one of its processes for that.
 // What comes in its place has a cgroup of its own, with the limit that its pod asks for.
 func (s *Server) starve(ctx context.Context, f Fault, c Container) (Fault, error) {
-	g, err := s.processes.memoryGroup(c)
+	g, err := findMemoryGroup(s.options.Cgroups, c)
 	if err != nil {
 		return Fault{}, err
 	}
@@ -227,7 +225,7 @@ func (m *Memory) until(ctx context.Context, g memoryGroup, before int64) error {
 // count there.
 func (s *Server) offerMemory() Offer {
 	o := Offer{What: OfferMemory}
-	root, err := s.processes.memoryRoot()
+	root, err := memoryRoot(s.options.Cgroups)
 	if err == nil {
 		var g memoryGroup
 		if g, err = root.scratch(); err == nil {

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 			kept = append(kept, bytes.Repeat([]byte{1}, 256<<10))
 		}
 	case "serve":
-		s, err := New(Options{Control: "127.0.0.1:0", Token: testToken})
+		s, err := New(Options{Control: "127.0.0.1:0", Token: testToken, Cgroups: cgroups})
 		if err == nil {
 			fmt.Println(s.Address())
 			err = s.Serve(context.Background())
@@ -173,7 +173,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 // serve runs a server until the test or the returned function ends it.
 func serve(t *testing.T) (Client, func() error) {
 	t.Helper()
-	s, err := New(Options{Control: "127.0.0.1:0", Token: testToken})
+	s, err := New(Options{Control: "127.0.0.1:0", Token: testToken, Cgroups: cgroups})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestOOM(t *testing.T) {
 	_ = os.WriteFile(filepath.Join(pod.root, "cgroup.subtree_control"), []byte("+memory"), 0) // version 2
 	container, victim := pod.runAs(t, "istio-proxy", "ztunnel", "hungry")
 	_, other := pod.run(t, "worker", "meshtrial")
-	g, err := processes{"/proc"}.memoryGroup(container)
+	g, err := findMemoryGroup(cgroups, container)
 	if err != nil {
 		t.Skipf("cgroups bound no memory here: %v", err)
 	}

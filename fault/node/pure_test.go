@@ -172,8 +172,7 @@ func TestNodeProxyIsAKind(t *testing.T) {
 	}
 }
 
-// A container's memory is bounded in the hierarchy that the node's first process sees, of
-// either version; beside version 1 there may be one of version 2 that bounds nothing.
+// A container's memory is bounded in the hierarchy for that, of either version; beside version 1 there may be one of version 2 that bounds nothing.
 func TestMemoryGroup(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef"
 	for name, c := range map[string]struct {
@@ -189,8 +188,7 @@ func TestMemoryGroup(t *testing.T) {
 		"version 2 without the controller": {[]string{"cgroup.controllers=cpu pids\n", id + "/cgroup.procs="}, "", false, ""},
 		"another container":                {[]string{"memory/memory.limit_in_bytes=1\n", "memory/kubepods/x/memory.limit_in_bytes=1\n"}, "", false, ""},
 	} {
-		proc := t.TempDir()
-		root := filepath.Join(proc, "1", "root", "sys", "fs", "cgroup")
+		root := t.TempDir()
 		for _, file := range c.files {
 			path, text, _ := strings.Cut(file, "=")
 			path = filepath.Join(root, path)
@@ -198,7 +196,7 @@ func TestMemoryGroup(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		g, err := processes{root: proc}.memoryGroup(Container{PodUID: "x", ID: "containerd://" + id})
+		g, err := findMemoryGroup(root, Container{PodUID: "x", ID: "containerd://" + id})
 		if c.want == "" {
 			if err == nil {
 				t.Errorf("%s: %+v", name, g)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -29,6 +30,9 @@ type Options struct {
 	Control  string // loopback address to listen on
 	Token    string // that callers must send; never empty
 	ProcRoot string // default /proc; with the node's PIDs
+	// Cgroups is where the node's are mounted; default /sys/fs/cgroup as the node's first
+	// process sees it: that of a container may be a part, or read-only.
+	Cgroups string
 	// Node are the node's own addresses, which are never disturbed: over them
 	// come probes of the kubelet.
 	Node  []netip.Addr
@@ -56,6 +60,9 @@ type Server struct {
 func New(options Options) (*Server, error) {
 	if options.ProcRoot == "" {
 		options.ProcRoot = "/proc"
+	}
+	if options.Cgroups == "" {
+		options.Cgroups = filepath.Join(options.ProcRoot, "1", "root", "sys", "fs", "cgroup")
 	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
