@@ -83,7 +83,7 @@ func (t *tracer) direct(c *ClientEntry) Fault {
 }
 
 // brokenOff says that a worker is not what a client's failure is due to: it answered well,
-// or saw the connection end as the client did.
+// and in good time, or saw the connection end as the client did.
 func (t *tracer) brokenOff(c *ClientEntry) bool {
 	entry := lastOf(t.request.Workers, func(w *WorkerEntry) bool { return w.Service == t.book.options.Entry })
 	switch {
@@ -91,6 +91,8 @@ func (t *tracer) brokenOff(c *ClientEntry) bool {
 		return false
 	case entry.Ended == EndGone:
 		return c.Outcome == OutcomeReset || c.Outcome == OutcomeEOF
+	case c.Outcome == OutcomeTimeout && entry.EndNS-c.SentNS > (c.DoneNS-c.SentNS)/2:
+		return false // it was slow; clocks differ by less
 	}
 	return !entry.failed()
 }

@@ -46,6 +46,9 @@ func work(service string, status int, ended string) ledger.WorkerEntry {
 	return ledger.WorkerEntry{ID: "mm-1", Service: service, Pod: service + "-0", StartNS: 40, EndNS: 50, Status: status, Ended: ended}
 }
 
+// slow is a worker's line of an answer that came when nobody waited for it any more.
+func slow(w ledger.WorkerEntry) ledger.WorkerEntry { w.EndNS = 990; return w }
+
 func nowhere(p ledger.ProxyEntry) ledger.ProxyEntry { p.Host = ""; return p }
 
 type story struct {
@@ -127,6 +130,8 @@ func stories() []story {
 		{"ztunnel is killed while the worker works", &ztunnel, C{client(ledger.OutcomeReset, 0)}, nil, W{work("front", 0, ledger.EndGone)}, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
 		{"ztunnel is killed with the answer", &ztunnel, C{client(ledger.OutcomeEOF, 0)}, nil, W{work("front", 200, answered)}, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
 		{"behind ztunnel the worker is slow", &ztunnel, C{client(ledger.OutcomeTimeout, 0)}, nil, W{work("front", 0, ledger.EndGone)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
+		{"behind ztunnel the worker answers too late", &ztunnel, C{client(ledger.OutcomeTimeout, 0)}, nil, W{slow(work("front", 200, answered))}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
+		{"ztunnel keeps the answer back", &ztunnel, C{client(ledger.OutcomeTimeout, 0)}, nil, W{work("front", 200, answered)}, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
 		{"behind ztunnel the worker says no", &ztunnel, C{client(no, 503)}, nil, W{work("front", 503, answered)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
 		{"behind ztunnel, an answer from nowhere", &ztunnel, C{client(no, 503)}, nil, nil, ledger.ClassUnreconciled, ledger.HopNetwork, "front", "", "attempts to front at its worker: 1 of 1 have no line"},
 		{"behind ztunnel, asked twice", &ztunnel, C{client(ok, 200)}, nil, W{work("front", 200, answered), work("front", 200, answered)}, ledger.ClassUnreconciled, "", "", "", "1 lines more than the 1 sent"},
