@@ -1,14 +1,15 @@
 package fault
 
-// Drain has nodes take no more pods, and the pods of services leave them, as `kubectl
-// drain` does. The clients stay, and so does what a DaemonSet has there.
+// Drain has nodes take no more pods, and the pods of services leave them: they are deleted,
+// where `kubectl drain` evicts, so that no PodDisruptionBudget counts. The clients stay, and
+// so do a waypoint and what a DaemonSet has there.
 type Drain struct {
 	usual
 	Service string // whose pods are on the nodes
 	Pick    int    // of its pods, the first by name
 }
 
-var drainKind = Kind{Name: "drain", Doc: "Has the pods of services leave nodes, which take no others meanwhile, as kubectl drain does. The clients stay, and so does ztunnel.", New: func() Action { return &Drain{} }}
+var drainKind = Kind{Name: "drain", Doc: "Has the pods of services leave nodes, which take no others meanwhile, much as kubectl drain does. The clients stay, and so do ztunnel and a waypoint.", New: func() Action { return &Drain{} }}
 
 // Kind implements [Action].
 func (*Drain) Kind() string { return drainKind.Name }

@@ -240,7 +240,7 @@ var table = []feature{
 		{verbs: "deletecollection", name: "replicasets.apps", where: InRun, why: "pods that are to come no more"},
 		{verbs: "watch deletecollection", name: "pods", where: InRun, why: "when pods come and go"},
 		{verbs: "patch", name: "pods", where: InRun, why: "steps that choose which replicas go", when: scales},
-		{verbs: "list get update", name: "nodes", where: Everywhere, why: "steps that drain a node: it is cordoned", when: drains},
+		{verbs: "list get update", name: "nodes", where: Everywhere, why: "steps that drain a node: it is cordoned; which one is known only then", when: drains},
 		{verbs: "delete", name: "pods", where: InRun, why: "pods that leave a node", when: drains},
 		{verbs: "delete", name: "pods", where: InRun, why: "steps that remove replicas at once", when: abrupt},
 		{verbs: "get", name: "pods/log", where: InRun, why: "the ledger of requests", when: ledger},

@@ -133,13 +133,14 @@ func planStep(step fault.Step) (out []journal.Planned) {
 			ztunnel("restarted by its DaemonSet", ", and once more when that is put back after the trial; "+staysRestarted, "connections of all pods in the ambient mesh end, twice")
 		}
 	case *fault.Drain:
-		out = append(out, journal.Planned{Object: fmt.Sprintf("the nodes of %d pods of %s", a.Pick, a.Service), Done: "cordoned", Note: note + "; pods of others stay there, and none come; if this program is killed, the next run or `meshtrial cluster restore` takes it back"})
+		out = append(out, journal.Planned{Object: fmt.Sprintf("the nodes of %d pods of %s", a.Pick, a.Service), Done: "cordoned", Note: note + "; pods of others stay there, and none come; if this program is killed, the next run or `meshtrial cluster restore` takes it back",
+			Wide: []string{"step " + step.Name + ": no pod of anybody comes to these nodes meanwhile"}})
 	case *fault.Process:
 		switch {
 		case a.Of == fault.OfZtunnel && a.Do == fault.DoPause:
 			ztunnel("paused", ", until it ends, on nodes of the trial's pods", "meanwhile no pod in the ambient mesh there has a connection")
 		case a.Of == fault.OfZtunnel:
-			ztunnel("killed", " on nodes of the trial's pods, and its pods there made anew after the trial", "connections of all pods in the ambient mesh there end, twice")
+			ztunnel("killed", " on nodes of the trial's pods, and its pods there made anew after the trial; if this program is killed they are not, and Kubernetes waits before it starts a process of theirs that ends again", "connections of all pods in the ambient mesh there end, twice")
 		case a.Of != fault.OfControlPlane:
 		case a.Do == fault.DoPause: // which the fault role ends
 			add("paused", "", untold)

@@ -41,6 +41,14 @@ func TestPlanStep(t *testing.T) {
 	}
 }
 
+// A node that is drained takes nobody's pods.
+func TestPlanStepOfNode(t *testing.T) {
+	planned := planStep(fault.Step{Name: "gone", Action: &fault.Drain{Service: "bar", Pick: 1}})
+	if len(planned) != 1 || planned[0].Done != "cordoned" || len(planned[0].Wide) != 1 || !strings.Contains(planned[0].Wide[0], "step gone: no pod of anybody") {
+		t.Errorf("%+v", planned)
+	}
+}
+
 // Whoever shares ztunnel with a run is told what steps do to it, and what puts it right.
 func TestPlanStepOfZtunnel(t *testing.T) {
 	for _, tt := range []struct {
