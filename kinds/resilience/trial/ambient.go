@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
@@ -122,13 +123,9 @@ func (t *scenarioTrial) present(ctx context.Context) (map[string][]site.Pod, err
 	defer cancel()
 	out := map[string][]site.Pod{}
 	for _, part := range t.scene.way() {
-		p, _ := record.ProxyOf(part)
-		at := t.shared.nodes
-		if p.Place != record.PlaceNode {
-			at = []string{""}
-		}
+		place, at := t.seats(part)
 		for _, node := range at {
-			pod, err := t.awaitProxy(ctx, p.Place, node)
+			pod, err := t.awaitProxy(ctx, place, node)
 			if err != nil {
 				return nil, err
 			}
@@ -137,6 +134,15 @@ func (t *scenarioTrial) present(ctx context.Context) (map[string][]site.Pod, err
 		}
 	}
 	return out, nil
+}
+
+// seats are the nodes that have a proxy of a part each; of one that may be anywhere "".
+func (t *scenarioTrial) seats(part string) (record.Place, []string) {
+	p, _ := record.ProxyOf(part)
+	if p.Place == record.PlaceNode {
+		return p.Place, t.shared.nodes
+	}
+	return p.Place, []string{""}
 }
 
 // awaitProxy waits for a proxy that answers: that on a node, or any at the place for "".
@@ -207,16 +213,6 @@ func (t *scenarioTrial) warmUp(ctx context.Context) (err error) {
 	return t.proveWarm(ctx, warm)
 }
 
-// noteFresh notes proxies that steps had come in the place of others, so that the last look
-// counts what they used.
-func (t *scenarioTrial) noteFresh(ctx context.Context) error {
-	if len(t.timeline.Steps) == 0 {
-		return nil
-	}
-	_, err := t.present(ctx)
-	return err
-}
-
 // proveWarm notes, for a timeline with steps, whether the requests before it passed these
 // proxies: a step may take the counters of the others away with the process that has them.
 // Before such a timeline requests flow a second time where a waypoint counts them.
@@ -231,6 +227,9 @@ func (t *scenarioTrial) proveWarm(ctx context.Context, warm flowed) (err error) 
 			return err
 		}
 		t.shared.before[record.PartWaypoint] = now[record.PartWaypoint]
+		if len(t.timeline.Steps) > 0 {
+			t.shared.before = now
+		}
 	}
 	if len(t.timeline.Steps) == 0 {
 		return nil
@@ -249,10 +248,14 @@ func (t *scenarioTrial) proveWarm(ctx context.Context, warm flowed) (err error) 
 
 // checkShared notes whether the requests to each service in the mesh passed these proxies,
 // by their own counters. They are asked once the load has ended. After steps they may be
-// others than before: what they count says no more than how what came to them was carried.
-func (t *scenarioTrial) checkShared(ctx context.Context, whole flowed) error {
+// others than before, which count less.
+func (t *scenarioTrial) checkShared(ctx context.Context, whole flowed, entries []ledger.ClientEntry) error {
 	if !t.scene.ambient() {
 		return nil
+	}
+	t.out.Scenario.NodeProxies = len(t.shared.nodes)
+	if len(t.timeline.Steps) > 0 {
+		return t.checkAfterwards(ctx, entries)
 	}
 	present, err := t.present(ctx)
 	if err != nil {
@@ -262,23 +265,9 @@ func (t *scenarioTrial) checkShared(ctx context.Context, whole flowed) error {
 	if err != nil {
 		return err
 	}
-	t.out.Scenario.NodeProxies = len(t.shared.nodes)
-	if len(t.timeline.Steps) == 0 {
-		t.evidence.Carried, err = t.scene.carried(after.since(t.shared.before), flowed{whole.scheduled + t.clients.unanswered, whole.completed})
-		return err
-	}
-	late, err := t.scene.carried(after, flowed{})
-	for _, c := range late {
-		if strings.HasSuffix(c.Name, hboneCheck) {
-			c.Name += "-afterwards"
-			t.evidence.Carried = append(t.evidence.Carried, c)
-		}
-	}
+	t.evidence.Carried, err = t.scene.carried(after.since(t.shared.before), flowed{whole.scheduled + t.clients.unanswered, whole.completed})
 	return err
 }
-
-// hboneCheck ends the names of checks of how connections were carried, however many.
-const hboneCheck = "-hbone"
 
 // flowed is how many requests the clients sent in a time, and how many were answered.
 type flowed struct{ scheduled, completed int64 }

@@ -1,11 +1,13 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/fault"
@@ -29,14 +31,11 @@ import (
 type restart struct {
 	object journal.Object
 	step   []fields.Field
+	old    []corev1.Pod // that there were
 }
 
 // whyRestarted is what the journal says that the proxies of nodes were changed for.
 const whyRestarted = "a step restarts the proxies of nodes"
-
-// enough is how long a restart of the proxies of all nodes is waited for, as long as one
-// has been replaced: each may take its time to end.
-const enough = fault.ProofTime - 5*time.Second
 
 // restartShared replaces the proxies that services share.
 func (h *executor) restartShared(ctx context.Context, of string) (drive.Execution, error) {
@@ -64,16 +63,16 @@ func (h *executor) restartShared(ctx context.Context, of string) (drive.Executio
 			step, err := h.changes.Change(ctx, object, whyRestarted, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 				return live, unstructured.SetNestedField(live.Object, begun.UTC().Format(time.RFC3339Nano), "spec", "template", "metadata", "annotations", restartedAt)
 			})
-			h.shared.noteReset(restart{object, step})
+			h.shared.noteReset(restart{object, step, old})
 			return err
 		},
 		prove: func(ctx context.Context) (string, error) {
-			fresh, err := h.replaced(ctx, old, begun.Add(enough))
+			fresh, err := h.replaced(ctx, old)
 			if err != nil {
 				return "", err
 			}
 			_, err = h.present(ctx) // whose CPU is counted from now on
-			return fmt.Sprintf("%d of %d nodes have a new proxy that is ready, %.1f s later", fresh, len(old), time.Since(begun).Seconds()), err
+			return fmt.Sprintf("%d of the cluster's %d nodes, and with them those of the trial, have a new proxy that is ready, %.1f s later", fresh, len(old), time.Since(begun).Seconds()), err
 		},
 	}, nil
 }
@@ -91,23 +90,24 @@ func (t *scenarioTrial) onAllNodes(ctx context.Context) ([]corev1.Pod, error) {
 	return found.Items, nil
 }
 
-// replaced waits until each node that had one of these pods has another that is ready, or
-// at that time one of them; and says how many do.
-func (t *scenarioTrial) replaced(ctx context.Context, old []corev1.Pod, until time.Time) (int, error) {
+// replaced waits until each of the trial's nodes has another of these pods that is ready,
+// and says how many of all nodes do: Kubernetes goes from node to node.
+func (t *scenarioTrial) replaced(ctx context.Context, old []corev1.Pod) (int, error) {
 	for {
 		now, err := t.onAllNodes(ctx)
-		fresh := 0
+		fresh := map[string]bool{}
 		for i := range now {
 			is := func(p corev1.Pod) bool { return p.UID == now[i].UID }
 			if lab.PodReady(&now[i]) && !slices.ContainsFunc(old, is) {
-				fresh++
+				fresh[now[i].Spec.NodeName] = true
 			}
 		}
-		if fresh >= len(old) || fresh > 0 && time.Now().After(until) {
-			return fresh, nil
+		missing := slices.DeleteFunc(slices.Clone(t.shared.nodes), func(node string) bool { return fresh[node] })
+		if err == nil && len(missing) == 0 {
+			return len(fresh), nil
 		}
 		if late := wake.Pause(ctx, leverEvery); late != nil {
-			return 0, errors.Join(fmt.Errorf("%d of %d proxies of nodes are replaced: %w", fresh, len(old), late), err)
+			return 0, errors.Join(fmt.Errorf("the proxy of node %s is not replaced, those of %d of %d nodes are: %w", strings.Join(missing, ", "), len(fresh), len(old), late), err)
 		}
 	}
 }
@@ -143,36 +143,45 @@ func (h *executor) restartWaypoint(ctx context.Context) (drive.Execution, error)
 	}, nil
 }
 
-// settleTimeout bounds how long the proxies of nodes may take to be as they were: each of
-// them has half a minute to end.
-const settleTimeout = 3 * time.Minute
+// The proxies of nodes may take so long to be as they were: each has half a minute to end,
+// and a restart goes from one to the next.
+const (
+	settleTimeout = 3 * time.Minute
+	settleEach    = 10 * time.Second
+)
 
 // settleShared puts back what steps changed of the proxies of nodes, and waits until they
 // are fresh ones: Kubernetes keeps a process waiting that was killed before, and longer each
-// time, so that the next trial would find another fault.
+// time, so that the next trial would find another fault. Those that a restart had not come
+// to yet stay, since what they were made of is what is put back.
 func (t *scenarioTrial) settleShared(ctx context.Context) error {
 	reset, killed := t.shared.reset, t.shared.killed
 	if len(reset)+len(killed) == 0 {
 		return nil
 	}
-	ctx, cancel := ending.Within(ctx, settleTimeout)
-	defer cancel()
-	old, err := t.onAllNodes(ctx)
+	listing, listed := ending.Within(ctx, settleEach)
+	now, err := t.onAllNodes(listing)
+	listed()
 	if err != nil {
 		return err
 	}
+	limit := settleTimeout + time.Duration(len(now))*settleEach
+	ctx, cancel := ending.Within(ctx, limit)
+	defer cancel()
+	old := outdated(now, reset, killed)
 	var failed []error
 	for _, one := range slices.Backward(reset) {
 		failed = append(failed, t.changes.Revert(ctx, one.object, whyRestarted, one.step))
 	}
-	if len(reset) > 0 { // which replaces those that were killed too
-		t.say("%s is put back, which restarts it once more", reset[0].object)
+	if len(reset) > 0 {
+		t.say("%s is put back, which restarts it once more, for %v at most", reset[0].object, limit)
 	}
 	for _, pod := range killed {
 		i := slices.IndexFunc(old, func(p corev1.Pod) bool { return string(p.UID) == pod.UID })
-		if i < 0 || len(reset) > 0 {
+		if i < 0 {
 			continue
 		}
+		t.say("pod %s, whose process was killed, is replaced, for %v at most", old[i].Name, limit)
 		second := int64(1)
 		err := t.Kube.CoreV1().Pods(old[i].Namespace).Delete(ctx, old[i].Name, metav1.DeleteOptions{GracePeriodSeconds: &second, Preconditions: metav1.NewUIDPreconditions(pod.UID)})
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -182,9 +191,21 @@ func (t *scenarioTrial) settleShared(ctx context.Context) error {
 	if err := errors.Join(failed...); err != nil {
 		return fmt.Errorf("put the proxies of nodes back: %w", err)
 	}
-	return t.onceGone(ctx, slices.DeleteFunc(old, func(p corev1.Pod) bool {
-		return len(reset) == 0 && !slices.ContainsFunc(killed, func(k faultPod) bool { return k.UID == string(p.UID) })
-	}))
+	return t.onceGone(ctx, old)
+}
+
+// outdated are the pods that are to be replaced after the trial: those that a step killed a
+// process of, and those that are there since a restart, or ending.
+func outdated(now []corev1.Pod, reset []restart, killed []faultPod) []corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(now), func(p corev1.Pod) bool {
+		if slices.ContainsFunc(killed, func(k faultPod) bool { return k.UID == string(p.UID) }) {
+			return false
+		}
+		if len(reset) == 0 || p.DeletionTimestamp != nil {
+			return len(reset) == 0
+		}
+		return slices.ContainsFunc(reset[0].old, func(o corev1.Pod) bool { return o.UID == p.UID })
+	})
 }
 
 // onceGone waits until none of these pods is left, and each of their nodes has another
@@ -246,7 +267,7 @@ func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int
 		out = append(out, faultPod{name: pod.Name, UID: pod.UID, node: pod.Node, containers: pod.Containers})
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%s has no pods, by whose nodes to choose ztunnels", service)
+		return nil, fmt.Errorf("%s has no pods, by whose nodes to choose ztunnels", cmp.Or(service, "the trial"))
 	}
 	return out, nil
 }

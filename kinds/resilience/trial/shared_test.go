@@ -35,35 +35,62 @@ func sharedTrial(cluster fakecluster.Cluster) *scenarioTrial {
 	return &scenarioTrial{stage: &stage{Site: &site.Site{Kube: cluster}, say: func(string, ...any) {}}, scene: &scene{mesh: sitetest.Istio()}}
 }
 
-// A restart counts once each node has another proxy that is ready, or, when it has been
-// waited for long enough, one of them.
+// A restart counts once each of the trial's nodes has another proxy that is ready, however
+// many others have.
 func TestReplaced(t *testing.T) {
 	a, b := nodeProxy("a", "one", true), nodeProxy("b", "two", true)
 	fresh, slow := nodeProxy("c", "one", true), nodeProxy("d", "two", false)
 	for name, c := range map[string]struct {
-		pods   []runtime.Object
-		enough bool // time has passed
-		want   int  // 0: not proved
+		pods  []runtime.Object
+		nodes []string // of the trial
+		want  int      // 0: not proved
 	}{
-		"both":               {[]runtime.Object{fresh, nodeProxy("d", "two", true)}, false, 2},
-		"both, old ones end": {[]runtime.Object{a, b, fresh, nodeProxy("d", "two", true)}, false, 2},
-		"one, too soon":      {[]runtime.Object{b, fresh, slow}, false, 0},
-		"one":                {[]runtime.Object{b, fresh, slow}, true, 1},
-		"none":               {[]runtime.Object{a, b, slow}, true, 0},
-		"nobody":             {nil, true, 0},
+		"both":                   {[]runtime.Object{fresh, nodeProxy("d", "two", true)}, []string{"one", "two"}, 2},
+		"both, old ones end":     {[]runtime.Object{a, b, fresh, nodeProxy("d", "two", true)}, []string{"one", "two"}, 2},
+		"the trial's alone":      {[]runtime.Object{b, fresh, slow}, []string{"one"}, 1},
+		"one of two":             {[]runtime.Object{b, fresh, slow}, []string{"one", "two"}, 0},
+		"another's":              {[]runtime.Object{b, fresh, slow}, []string{"two"}, 0},
+		"none":                   {[]runtime.Object{a, b, slow}, []string{"one"}, 0},
+		"nobody is there at all": {nil, []string{"one"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
-			until := time.Now().Add(time.Hour)
-			if c.enough {
-				until = time.Now().Add(-time.Second)
-			}
-			got, err := sharedTrial(fakecluster.New(c.pods...)).replaced(ctx, []corev1.Pod{*a, *b}, until)
+			trial := sharedTrial(fakecluster.New(c.pods...))
+			trial.shared.nodes = c.nodes
+			got, err := trial.replaced(ctx, []corev1.Pod{*a, *b})
 			if got != c.want || (err == nil) != (c.want > 0) {
 				t.Errorf("%d are replaced, %v", got, err)
 			}
 		})
+	}
+}
+
+// After a trial those are waited for that Kubernetes replaces: of a restart that had not come
+// to every node not the rest, which is as it is to be.
+func TestOutdated(t *testing.T) {
+	untouched, made, killed := *nodeProxy("a", "one", true), *nodeProxy("b", "two", true), *nodeProxy("c", "three", true)
+	ending := *nodeProxy("d", "two", true)
+	ending.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	now := []corev1.Pod{untouched, made, killed, ending}
+	reset := []restart{{old: []corev1.Pod{untouched, killed, ending}}}
+	for name, c := range map[string]struct {
+		reset  []restart
+		killed []faultPod
+		want   string
+	}{
+		"nothing":           {nil, nil, ""},
+		"killed":            {nil, []faultPod{{UID: "c"}}, "c"},
+		"restarted":         {reset, nil, "bd"},
+		"killed, restarted": {reset, []faultPod{{UID: "c"}}, "bcd"},
+	} {
+		got := ""
+		for _, p := range outdated(now, c.reset, c.killed) {
+			got += p.Name
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }
 
