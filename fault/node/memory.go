@@ -243,8 +243,36 @@ func (s *Server) offerMemory() Offer {
 	return o
 }
 
-// scratch makes a group below that is of no use but to try things in.
+// kubepods begins the name of the cgroup that a kubelet makes for its pods.
+const kubepods = "kubepods"
+
+// scratch makes a group that is of no use but to try things in: below this one, where root
+// may only with a capability more than the role has, or below that of the kubelet.
 func (g memoryGroup) scratch() (memoryGroup, error) {
-	dir, err := os.MkdirTemp(g.dir, prefix+"trial-")
-	return memoryGroup{dir, g.v2}, err
+	made := memoryGroup{v2: g.v2}
+	var failed error
+	err := filepath.WalkDir(g.dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case vanished(err):
+			return nil
+		case err != nil:
+			return err
+		case !entry.IsDir() || path != g.dir && !strings.HasPrefix(entry.Name(), kubepods):
+			return nil
+		}
+		if made.dir, err = os.MkdirTemp(path, prefix+"trial-"); err != nil {
+			failed = err
+			return nil
+		}
+		if _, err := os.Stat(made.path(memoryLimit)); err != nil { // version 2 bounds nothing there
+			failed = errors.Join(err, os.Remove(made.dir))
+			made.dir = ""
+			return nil
+		}
+		return fs.SkipAll
+	})
+	if err == nil && made.dir == "" {
+		err = failed
+	}
+	return made, err
 }
