@@ -72,11 +72,14 @@ func (t *scenarioTrial) checkAfterwards(ctx context.Context, entries []ledger.Cl
 }
 
 // answeredLately says that requests were answered which were sent right before the
-// timeline's end, and after all that steps did.
+// timeline's end, and after all that steps did. What is undone then comes later than that.
 func (t *scenarioTrial) answeredLately(entries []ledger.ClientEntry) bool {
-	from := t.zero.Add(t.timeline.Duration - lately).UnixNano()
+	end := t.zero.Add(t.timeline.Duration)
+	from := end.Add(-lately).UnixNano()
 	for _, e := range t.events {
-		from = max(from, e.CommittedNS)
+		if e.SentNS < end.UnixNano() {
+			from = max(from, e.CommittedNS)
+		}
 	}
 	return slices.ContainsFunc(entries, func(e ledger.ClientEntry) bool { return e.Outcome == ledger.OutcomeOK && e.SentNS >= from })
 }

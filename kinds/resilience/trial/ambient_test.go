@@ -325,7 +325,8 @@ func TestAnsweredLately(t *testing.T) {
 		"none at all": {nil, 20 * time.Second, false},
 		"before it":   {[]ledger.ClientEntry{entry(3*time.Second, ledger.OutcomeOK)}, 20 * time.Second, false},
 	} {
-		trial := &scenarioTrial{zero: zero, events: []record.Event{{CommittedNS: end.Add(-c.acted).UnixNano()}}}
+		trial := &scenarioTrial{zero: zero, events: []record.Event{{SentNS: end.Add(-c.acted).UnixNano(), CommittedNS: end.Add(-c.acted).UnixNano()},
+			{SentNS: end.UnixNano(), CommittedNS: end.Add(time.Millisecond).UnixNano()}}}
 		trial.timeline.Duration = 30 * time.Second
 		if got := trial.answeredLately(c.entries); got != c.want {
 			t.Errorf("%s: %v", name, got)
