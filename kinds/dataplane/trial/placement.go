@@ -12,7 +12,6 @@ import (
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // findPlaces chooses nodes for a plan's pods from those that the cluster has now, the
@@ -38,15 +37,13 @@ func openNodes(ctx context.Context, l lab.Lab, factor string) ([]study.NodeAt, e
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	nodes, err := site.OpenNodes(ctx, kube)
 	if err != nil {
-		return nil, fmt.Errorf("list the nodes, for factor %s: %w", factor, err)
+		return nil, fmt.Errorf("factor %s: %w", factor, err)
 	}
 	var open []study.NodeAt
-	for i := range nodes.Items {
-		if site.TakesPods(&nodes.Items[i]) {
-			open = append(open, nodeAt(&nodes.Items[i]))
-		}
+	for i := range nodes {
+		open = append(open, nodeAt(&nodes[i]))
 	}
 	return open, nil
 }

@@ -111,31 +111,6 @@ func aNode(change func(*corev1.Node)) *corev1.Node {
 	return n
 }
 
-func TestTakesPods(t *testing.T) {
-	now := metav1.Now()
-	taint := func(effect corev1.TaintEffect) func(*corev1.Node) {
-		return func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: effect}} }
-	}
-	for name, c := range map[string]struct {
-		change func(*corev1.Node)
-		want   bool
-	}{
-		"ready":          {nil, true},
-		"cordoned":       {func(n *corev1.Node) { n.Spec.Unschedulable = true }, false},
-		"going":          {func(n *corev1.Node) { n.DeletionTimestamp = &now }, false},
-		"tainted":        {taint(corev1.TaintEffectNoSchedule), false},
-		"evicting":       {taint(corev1.TaintEffectNoExecute), false},
-		"shunned":        {taint(corev1.TaintEffectPreferNoSchedule), true},
-		"not ready":      {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }, false},
-		"says nothing":   {func(n *corev1.Node) { n.Status.Conditions = nil }, false},
-		"without a name": {func(n *corev1.Node) { delete(n.Labels, corev1.LabelHostname) }, false},
-	} {
-		if got := site.TakesPods(aNode(c.change)); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
-
 func TestNodeAt(t *testing.T) {
 	if got, want := nodeAt(aNode(nil)), (study.NodeAt{Name: "n", Host: "h", Zone: "eu/a", Kind: "m5, amd64, 8 CPUs, Linux 6.1"}); got != want {
 		t.Errorf("%+v", got)

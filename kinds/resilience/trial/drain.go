@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -112,28 +113,14 @@ func (d *draining) end(ctx context.Context) error {
 
 // roomBeside says whether pods can go to other nodes than these.
 func roomBeside(ctx context.Context, kube kubernetes.Interface, nodes []string) error {
-	open, err := openNodes(ctx, kube)
-	if err != nil || slices.ContainsFunc(open, func(name string) bool { return !slices.Contains(nodes, name) }) {
+	open, err := site.OpenNodes(ctx, kube)
+	if err != nil || slices.ContainsFunc(open, func(n corev1.Node) bool { return !slices.Contains(nodes, n.Name) }) {
 		return err
 	}
 	return errs.WithHint(errs.Usage("a step drains node %s, and no other node takes pods", strings.Join(nodes, ", ")), needsNodes)
 }
 
 const needsNodes = "meshtrial lab up --nodes 2; or leave the step out, as a variant does by skip"
-
-// openNodes are the nodes that take pods.
-func openNodes(ctx context.Context, kube kubernetes.Interface) (out []string, err error) {
-	all, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("list the nodes, for a step that drains some: %w", err)
-	}
-	for i := range all.Items {
-		if site.TakesPods(&all.Items[i]) {
-			out = append(out, all.Items[i].Name)
-		}
-	}
-	return out, nil
-}
 
 // fitNodes refuses steps that drain nodes where there is but one.
 func fitNodes(ctx context.Context, o *runner.Options, plan *study.Plan) error {
@@ -144,7 +131,7 @@ func fitNodes(ctx context.Context, o *runner.Options, plan *study.Plan) error {
 	if err != nil {
 		return err
 	}
-	open, err := openNodes(ctx, kube)
+	open, err := site.OpenNodes(ctx, kube)
 	if err == nil && len(open) < 2 {
 		err = errs.WithHint(errs.Usage("a step drains a node, and %d nodes take pods: its pods could go nowhere", len(open)), needsNodes)
 	}
