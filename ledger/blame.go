@@ -210,6 +210,11 @@ func (t *tracer) worker(service, pod string, waited bool) (Fault, bool) {
 		if call != nil && call.failed() && t.steps > 0 {
 			return t.sent(call), true
 		}
+		if t.book.options.Carried && entry != nil {
+			if fault, ok := t.called(entry); ok {
+				return fault, true
+			}
+		}
 	}
 	if entry == nil {
 		return Fault{}, false

@@ -44,6 +44,17 @@ type Station struct {
 	// CalledBy are the other services that call it; the client need not be
 	// among them.
 	CalledBy []string
+	// Calls are what it calls, one after the other or all at once. They count where
+	// the called workers alone write of calls: see Options.Carried.
+	Calls []Call
+}
+
+// Call is a call that a service makes of another one.
+type Call struct {
+	To string
+	// Least is how many requests of it a worker must have had answered well before it
+	// gives a good answer itself; 0 where that depends on chance.
+	Least int
 }
 
 // Book holds what all stations wrote, in about 32 to 40 bytes an entry and

@@ -16,11 +16,20 @@ import (
 var chain = ledger.Options{
 	Client: "load", ClientProxy: true, Entry: "front",
 	Services: map[string]ledger.Station{
-		"front": {Sidecar: true},
+		"front": {Sidecar: true, Calls: []ledger.Call{{To: "bar", Least: 1}, {To: "old"}}},
 		"bar":   {Sidecar: true, CalledBy: []string{"front"}},
 		"old":   {CalledBy: []string{"front"}},
 	},
 }
+
+// inner is a chain in an ambient mesh: front calls bar always, and old by chance, which
+// calls deep.
+var inner = ledger.Options{Client: "load", Entry: "front", Carried: true, Services: map[string]ledger.Station{
+	"front": {Calls: []ledger.Call{{To: "bar", Least: 1}, {To: "old"}}},
+	"bar":   {CalledBy: []string{"front"}},
+	"old":   {CalledBy: []string{"front"}, Calls: []ledger.Call{{To: "deep", Least: 1}}},
+	"deep":  {CalledBy: []string{"old"}},
+}}
 
 func client(outcome string, status int) ledger.ClientEntry {
 	return ledger.ClientEntry{ID: "mm-1", IntendedNS: 5, SentNS: 10, DoneNS: 1000, Outcome: outcome, Status: status}
@@ -46,7 +55,7 @@ func work(service string, status int, ended string) ledger.WorkerEntry {
 	return ledger.WorkerEntry{ID: "mm-1", Service: service, Pod: service + "-0", StartNS: 40, EndNS: 50, Status: status, Ended: ended}
 }
 
-// slow is a worker's line of an answer that came when nobody waited for it any more.
+// slow is a worker's line of what ended when nobody waited for it any more.
 func slow(w ledger.WorkerEntry) ledger.WorkerEntry { w.EndNS = 990; return w }
 
 func nowhere(p ledger.ProxyEntry) ledger.ProxyEntry { p.Host = ""; return p }
@@ -135,6 +144,20 @@ func stories() []story {
 		{"behind ztunnel the worker says no", &ztunnel, C{client(no, 503)}, nil, W{work("front", 503, answered)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
 		{"behind ztunnel, an answer from nowhere", &ztunnel, C{client(no, 503)}, nil, nil, ledger.ClassUnreconciled, ledger.HopNetwork, "front", "", "attempts to front at its worker: 1 of 1 have no line"},
 		{"behind ztunnel, asked twice", &ztunnel, C{client(ok, 200)}, nil, W{work("front", 200, answered), work("front", 200, answered)}, ledger.ClassUnreconciled, "", "", "", "1 lines more than the 1 sent"},
+		{"ztunnel loses an inner call on its way", &inner, C{client(no, 502)}, nil, W{work("front", 502, answered)}, ledger.ClassFailed, ledger.HopNetwork, "bar", "", ""},
+		{"ztunnel breaks an inner call off", &inner, C{client(no, 502)}, nil, W{work("front", 502, answered), work("bar", 0, ledger.EndGone)}, ledger.ClassFailed, ledger.HopNetwork, "bar", "", ""},
+		{"ztunnel loses the answer of an inner call", &inner, C{client(no, 502)}, nil, W{work("front", 502, answered), work("bar", 200, answered)}, ledger.ClassFailed, ledger.HopNetwork, "bar", "", ""},
+		{"ztunnel keeps the answer of an inner call back", &inner, C{client(no, 504)}, nil, W{slow(work("front", 504, answered)), work("bar", 200, answered)}, ledger.ClassFailed, ledger.HopNetwork, "bar", "", ""},
+		{"ztunnel loses the call of a called service", &inner, C{client(no, 502)}, nil, W{work("front", 502, answered), work("bar", 200, answered), work("old", 502, answered)}, ledger.ClassFailed, ledger.HopNetwork, "deep", "", ""},
+		{"ztunnel loses an inner call after another that took its time", &inner, C{client(no, 502)}, nil, W{work("front", 502, answered), work("old", 200, answered), work("deep", 200, answered)}, ledger.ClassFailed, ledger.HopNetwork, "bar", "", ""},
+		{"behind ztunnel a called worker says no", &inner, C{client(no, 502)}, nil, W{work("front", 502, answered), work("bar", 503, answered)}, ledger.ClassFailed, ledger.HopWorker, "bar", "", ""},
+		{"behind ztunnel a called worker is slow", &inner, C{client(no, 504)}, nil, W{slow(work("front", 504, answered)), slow(work("bar", 0, ledger.EndGone))}, ledger.ClassFailed, ledger.HopWorker, "bar", "", ""},
+		{"behind ztunnel a called worker answers too late", &inner, C{client(no, 504)}, nil, W{slow(work("front", 504, answered)), slow(work("bar", 200, answered))}, ledger.ClassFailed, ledger.HopWorker, "bar", "", ""},
+		{"behind ztunnel everyone waits for the called worker", &inner, C{client(ledger.OutcomeTimeout, 0)}, nil, W{slow(work("front", 0, ledger.EndGone)), slow(work("bar", 0, ledger.EndGone))}, ledger.ClassFailed, ledger.HopWorker, "bar", "", ""},
+		{"behind ztunnel the first worker is slow", &inner, C{client(ledger.OutcomeTimeout, 0)}, nil, W{slow(work("front", 0, ledger.EndGone)), work("bar", 200, answered)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
+		{"behind ztunnel the first worker has not called yet", &inner, C{client(ledger.OutcomeTimeout, 0)}, nil, W{slow(work("front", 0, ledger.EndGone))}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
+		{"behind ztunnel the first worker fails as planned", &inner, C{client(no, 502)}, nil, W{work("front", 502, "status")}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
+		{"behind ztunnel the first worker has no room", &inner, C{client(no, 503)}, nil, W{work("front", 503, answered)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
 		{"a waypoint answers in the worker's place", &waypoint, C{client(no, 503)}, nil, nil, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
 		{"a waypoint asks again", &waypoint, C{client(ok, 200)}, nil, W{work("front", 503, answered), work("front", 200, answered)}, ledger.ClassOK, "", "", "", ""},
 		{"behind a waypoint, a good answer from nowhere", &waypoint, C{client(ok, 200)}, nil, nil, ledger.ClassUnreconciled, "", "", "", "attempts to front at its worker: 1 of 1 have no line"},

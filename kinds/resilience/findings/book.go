@@ -6,6 +6,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -56,10 +58,7 @@ func BookOptions(s *study.Study, t *record.Trial) ledger.Options {
 			options.Carried, options.Answering = true, study.Waypoint(t.Cell)
 		}
 	}
-	callers := s.Scenario.Graph.Callers()
-	for _, one := range s.Scenario.Graph.Services {
-		options.Services[one.Name] = ledger.Station{Sidecar: sidecars[one.Name], CalledBy: callers[one.Name]}
-	}
+	options.Services = verdict.Stations(s.Scenario.Graph, func(one graph.Service) bool { return sidecars[one.Name] })
 	return options
 }
 

@@ -12,7 +12,9 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/load"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
@@ -347,9 +349,6 @@ func (s *scene) ledgerOptions(gone []ledger.Gone) ledger.Options {
 	if side == record.LedgerClients {
 		return o
 	}
-	callers := s.scenario.Graph.Callers()
-	for _, one := range s.scenario.Graph.Services {
-		o.Services[one.Name] = ledger.Station{Sidecar: logs && one.Sidecar, CalledBy: callers[one.Name]}
-	}
+	o.Services = verdict.Stations(s.scenario.Graph, func(one graph.Service) bool { return logs && one.Sidecar })
 	return o
 }

@@ -1,0 +1,25 @@
+package verdict
+
+import (
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/ledger"
+)
+
+// Stations are the services of a graph as the ledger knows them; those with sidecars are
+// those whose proxies write.
+func Stations(g graph.Graph, sidecar func(graph.Service) bool) map[string]ledger.Station {
+	callers := g.Callers()
+	out := make(map[string]ledger.Station, len(g.Services))
+	for _, one := range g.Services {
+		station := ledger.Station{Sidecar: sidecar(one), CalledBy: callers[one.Name]}
+		for _, c := range one.Calls {
+			call := ledger.Call{To: c.To}
+			if c.Probability >= 1 {
+				call.Least = c.Times
+			}
+			station.Calls = append(station.Calls, call)
+		}
+		out[one.Name] = station
+	}
+	return out
+}

@@ -1,0 +1,24 @@
+package verdict
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/ledger"
+)
+
+// A good answer needs the calls that are made always, as often as each is made.
+func TestStations(t *testing.T) {
+	g := graph.Graph{Services: []graph.Service{
+		{Name: "front", Sidecar: true, Calls: []graph.Call{{To: "back", Times: 2, Retries: 3}, {To: "old", Probability: 0.5}}},
+		{Name: "back"}, {Name: "old"},
+	}}.WithDefaults()
+	want := map[string]ledger.Station{
+		"front": {Sidecar: true, Calls: []ledger.Call{{To: "back", Least: 2}, {To: "old"}}},
+		"back":  {CalledBy: []string{"front"}}, "old": {CalledBy: []string{"front"}},
+	}
+	if got := Stations(g, func(one graph.Service) bool { return one.Sidecar }); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
