@@ -25,6 +25,26 @@ const (
 	calleeNone
 )
 
+// needed is how many requests to a service had to be answered before its callers' workers
+// gave the good answers that they did.
+func (b *Book) needed(r *Request, service string, station Station) int {
+	n := 0
+	for _, caller := range station.CalledBy {
+		least := 0
+		for _, call := range b.options.Services[caller].Calls {
+			if call.To == service {
+				least += call.Least
+			}
+		}
+		for i := range r.Workers {
+			if w := &r.Workers[i]; w.Service == caller && !w.failed() {
+				n += least
+			}
+		}
+	}
+	return n
+}
+
 // called follows what a worker did not fail of itself into its calls: to a worker that
 // failed, or was waited for in vain. A call that the worker says failed, with nothing said
 // against the called one, was lost between the two. Where the worker's own caller went away

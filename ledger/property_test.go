@@ -23,6 +23,7 @@ func TestConservation(t *testing.T) {
 		status := rapid.SampledFrom([]int{0, 200, 204, 301, 404, 500, 503, 504})
 		options := chain
 		options.ClientProxy = rapid.Bool().Draw(t, "client proxy")
+		options.Carried = rapid.Bool().Draw(t, "carried")
 		b := ledger.New(options)
 		clients := rapid.IntRange(0, 20).Draw(t, "clients")
 		ids := map[string]bool{}

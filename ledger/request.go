@@ -265,6 +265,10 @@ func (b *Book) serviceLegs(r *Request, service string, station Station) {
 		}
 		in.left, in.must, in.lost = in.left+left, in.must+must, append(in.lost, lost...)
 	}
+	if b.options.Carried {
+		n := b.needed(r, service, station)
+		in.left, in.must = in.left+n, in.must+n
+	}
 	if n := workers - in.arrived; b.options.InboundOnly && station.Sidecar && n > 0 {
 		in.arrived += n
 		on.left += n

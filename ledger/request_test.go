@@ -84,6 +84,8 @@ func stories() []story {
 	bare := ledger.Options{Client: "load", Entry: "front", Services: map[string]ledger.Station{"front": {}}}
 	ztunnel, waypoint := bare, bare
 	ztunnel.Carried, waypoint.Carried, waypoint.Answering = true, true, true
+	between := inner
+	between.Answering = true
 	ok, no := ledger.OutcomeOK, ledger.OutcomeStatus
 	answered := ledger.EndAnswered
 	type C = []ledger.ClientEntry
@@ -158,6 +160,11 @@ func stories() []story {
 		{"behind ztunnel the first worker has not called yet", &inner, C{client(ledger.OutcomeTimeout, 0)}, nil, W{slow(work("front", 0, ledger.EndGone))}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
 		{"behind ztunnel the first worker fails as planned", &inner, C{client(no, 502)}, nil, W{work("front", 502, "status")}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
 		{"behind ztunnel the first worker has no room", &inner, C{client(no, 503)}, nil, W{work("front", 503, answered)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
+		{"behind ztunnel a good answer needs its calls", &inner, C{client(ok, 200)}, nil, W{work("front", 200, answered), work("bar", 200, answered)}, ledger.ClassOK, "", "", "", ""},
+		{"behind ztunnel a call was made by chance", &inner, C{client(ok, 200)}, nil, W{work("front", 200, answered), work("bar", 200, answered), work("old", 200, answered), work("deep", 200, answered)}, ledger.ClassOK, "", "", "", ""},
+		{"behind ztunnel a call from nowhere", &inner, C{client(ok, 200)}, nil, W{work("front", 200, answered)}, ledger.ClassUnreconciled, "", "", "", "attempts to bar at its worker: 1 of 1 have no line"},
+		{"behind ztunnel a called service's call from nowhere", &inner, C{client(ok, 200)}, nil, W{work("front", 200, answered), work("bar", 200, answered), work("old", 200, answered)}, ledger.ClassUnreconciled, "", "", "", "attempts to deep at its worker: 1 of 1 have no line"},
+		{"a waypoint asks a called worker again", &between, C{client(ok, 200)}, nil, W{work("front", 200, answered), work("bar", 503, answered), work("bar", 200, answered)}, ledger.ClassOK, "", "", "", ""},
 		{"a waypoint answers in the worker's place", &waypoint, C{client(no, 503)}, nil, nil, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
 		{"a waypoint asks again", &waypoint, C{client(ok, 200)}, nil, W{work("front", 503, answered), work("front", 200, answered)}, ledger.ClassOK, "", "", "", ""},
 		{"behind a waypoint, a good answer from nowhere", &waypoint, C{client(ok, 200)}, nil, nil, ledger.ClassUnreconciled, "", "", "", "attempts to front at its worker: 1 of 1 have no line"},

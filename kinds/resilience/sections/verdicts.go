@@ -253,7 +253,17 @@ func endsWords(cells []record.CellSummary) string {
 	if !any {
 		return ""
 	}
-	return fmt.Sprintf(" Between the two%s stand proxies that know connections, or write nothing: which of them a request was lost at, and how often a waypoint tried, is not known.", with)
+	out := fmt.Sprintf(" Between the two%s stand proxies that know connections, or write nothing: which of them a request was lost at, and how often a waypoint tried, is not known.", with)
+	if slices.ContainsFunc(cells, callsInside) {
+		out += " Of calls between services the called workers alone write: they have each that a good answer needed, and whether they have one too many, or too few for a failed one, is not known."
+	}
+	return out
+}
+
+// callsInside says that only clients and workers write of a cell's requests, and that
+// services call each other.
+func callsInside(c record.CellSummary) bool {
+	return c.Scenario.LedgerOf == record.LedgerEnds && len(c.Scenario.Ledger.Equations) > 1
 }
 
 // inboundWords says what a ledger lacks whose proxies write about what they

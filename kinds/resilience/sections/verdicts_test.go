@@ -65,8 +65,15 @@ func TestAnswersOfAmbient(t *testing.T) {
 	for i := range f.Cells {
 		f.Cells[i].Scenario.LedgerOf = record.LedgerEnds
 	}
-	if got := words(); !strings.Contains(got, ": client and workers agree on each of") || !strings.Contains(got, "Between the two stand proxies") {
+	if got := words(); !strings.Contains(got, ": client and workers agree on each of") || !strings.Contains(got, "Between the two stand proxies") || !strings.Contains(got, "Of calls between services the called workers alone write") {
 		t.Errorf("all:\n%s", got)
+	}
+	for i := range f.Cells {
+		l := &f.Cells[i].Scenario.Ledger
+		l.Equations = l.Equations[:1]
+	}
+	if got := words(); strings.Contains(got, "calls between services") {
+		t.Errorf("of one service:\n%s", got)
 	}
 }
 
