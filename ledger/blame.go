@@ -87,7 +87,7 @@ func (t *tracer) direct(c *ClientEntry) Fault {
 func (t *tracer) brokenOff(c *ClientEntry) bool {
 	entry := lastOf(t.request.Workers, func(w *WorkerEntry) bool { return w.Service == t.book.options.Entry })
 	switch {
-	case entry == nil || c.Outcome == OutcomeStatus:
+	case entry == nil:
 		return false
 	case entry.Ended == EndGone:
 		return c.Outcome == OutcomeReset || c.Outcome == OutcomeEOF

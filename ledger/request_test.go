@@ -166,6 +166,8 @@ func stories() []story {
 		{"behind ztunnel a called service's call from nowhere", &inner, C{client(ok, 200)}, nil, W{work("front", 200, answered), work("bar", 200, answered), work("old", 200, answered)}, ledger.ClassUnreconciled, "", "", "", "attempts to deep at its worker: 1 of 1 have no line"},
 		{"a waypoint asks a called worker again", &between, C{client(ok, 200)}, nil, W{work("front", 200, answered), work("bar", 503, answered), work("bar", 200, answered)}, ledger.ClassOK, "", "", "", ""},
 		{"a waypoint answers in the worker's place", &waypoint, C{client(no, 503)}, nil, nil, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
+		{"a waypoint loses the worker's good answer", &waypoint, C{client(no, 503)}, nil, W{work("front", 200, answered)}, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
+		{"a waypoint does not wait for the worker", &waypoint, C{client(no, 504)}, nil, W{work("front", 0, ledger.EndGone)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
 		{"a waypoint asks again", &waypoint, C{client(ok, 200)}, nil, W{work("front", 503, answered), work("front", 200, answered)}, ledger.ClassOK, "", "", "", ""},
 		{"behind a waypoint, a good answer from nowhere", &waypoint, C{client(ok, 200)}, nil, nil, ledger.ClassUnreconciled, "", "", "", "attempts to front at its worker: 1 of 1 have no line"},
 	}
