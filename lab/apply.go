@@ -247,7 +247,8 @@ func (a *Applier) resource(ctx context.Context, object *unstructured.Unstructure
 func temporary(err error) bool {
 	if meta.IsNoMatchError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsConflict(err) ||
-		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err) {
+		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err) ||
+		utilnet.IsTimeout(err) && !errors.Is(err, context.DeadlineExceeded) { // an API server too busy to shake hands, not a caller's own end
 		return true
 	}
 	if apierrors.IsNotFound(err) { // the namespace, or a resource not served yet

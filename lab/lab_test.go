@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"syscall"
@@ -86,6 +87,13 @@ func FuzzParseObjects(f *testing.F) {
 	})
 }
 
+// shakes is what net/http says of a server that is too busy for a TLS handshake.
+type shakes struct{}
+
+func (shakes) Error() string   { return "net/http: TLS handshake timeout" }
+func (shakes) Timeout() bool   { return true }
+func (shakes) Temporary() bool { return true }
+
 func TestTemporary(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	webhook := apierrors.NewInternalError(errors.New(`failed calling webhook "x": no endpoints available`))
@@ -93,7 +101,7 @@ func TestTemporary(t *testing.T) {
 		&meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "VirtualService"}}, apierrors.NewNotFound(pods, "namespace"),
 		apierrors.NewServiceUnavailable("starting"), apierrors.NewTooManyRequests("later", 1), apierrors.NewConflict(pods, "a", errors.New("x")),
 		syscall.ECONNREFUSED, syscall.ECONNRESET, webhook,
-		errors.New("http2: client connection lost"), apierrors.NewInternalError(errors.New("etcdserver: request timed out")),
+		errors.New("http2: client connection lost"), &url.Error{Op: "Get", Err: shakes{}}, apierrors.NewInternalError(errors.New("etcdserver: request timed out")),
 	} {
 		if !temporary(err) {
 			t.Errorf("counts as final: %v", err)
@@ -101,6 +109,7 @@ func TestTemporary(t *testing.T) {
 	}
 	for _, err := range []error{
 		apierrors.NewBadRequest("no"), apierrors.NewForbidden(pods, "a", errors.New("x")), apierrors.NewInternalError(errors.New("x")), errors.New("x"),
+		&url.Error{Op: "Get", Err: context.DeadlineExceeded}, context.Canceled,
 	} {
 		if temporary(err) {
 			t.Errorf("counts as temporary: %v", err)

@@ -45,8 +45,8 @@ func (s Sizes) objects(ofNamespaces map[string]string) ([]*unstructured.Unstruct
 	if s.Ztunnels > 0 {
 		namespaces = append(namespaces, ZtunnelNamespace)
 	}
-	if s.EndpointSlices > 0 {
-		namespaces = append(namespaces, SlicesNamespace)
+	for i := range min(s.EndpointSlices, max(1, s.SliceNamespaces)) {
+		namespaces = append(namespaces, s.sliceNamespace(i))
 	}
 	for _, name := range namespaces {
 		add(NewObject("v1", "Namespace", "", name, merge(ofNamespaces, labels()), nil))
@@ -98,12 +98,12 @@ func (s Sizes) objects(ofNamespaces map[string]string) ([]*unstructured.Unstruct
 func (s Sizes) slices() []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for i := range s.EndpointSlices {
-		name := fmt.Sprintf("slice-%d", i)
-		out = append(out, NewObject("v1", "Service", SlicesNamespace, name, labels(AppLabel, name), map[string]any{
+		name, namespace := fmt.Sprintf("slice-%d", i), s.sliceNamespace(i)
+		out = append(out, NewObject("v1", "Service", namespace, name, labels(AppLabel, name), map[string]any{
 			"clusterIP": "None",
 			"ports":     []any{port("http", ServicePort, TargetPort)},
 		}))
-		o := NewObject("discovery.k8s.io/v1", "EndpointSlice", SlicesNamespace, name, labels(discoveryv1.LabelServiceName, name,
+		o := NewObject("discovery.k8s.io/v1", "EndpointSlice", namespace, name, labels(discoveryv1.LabelServiceName, name,
 			discoveryv1.LabelManagedBy, sliceManager, corev1.IsHeadlessService, ""), nil)
 		o.Object["addressType"] = "IPv4"
 		// 198.18.0.0/15 is for such purposes (RFC 2544).

@@ -20,7 +20,7 @@ func drawSizes(t *rapid.T) Sizes {
 	n := func(name string, most int) int { return rapid.IntRange(0, most).Draw(t, name) }
 	return Sizes{Namespaces: 1 + n("namespaces", 5), Services: n("services", 30), EndpointsPerService: n("endpoints", 4), Proxies: n("proxies", 100),
 		Gateways: n("gateways", 3), Ztunnels: n("ztunnels", 3), ServiceEntries: n("entries", 5), VirtualServices: n("virtual", 5), DestinationRules: n("rules", 40),
-		GatewayResources: n("gateway resources", 5), AuthorizationPolicies: n("policies", 5), EndpointSlices: n("slices", 5)}
+		GatewayResources: n("gateway resources", 5), AuthorizationPolicies: n("policies", 5), EndpointSlices: n("slices", 5), SliceNamespaces: n("slice namespaces", 3)}
 }
 
 func TestObjects(t *testing.T) {
@@ -68,7 +68,7 @@ func TestObjects(t *testing.T) {
 		}
 		gatewayServices := min(s.Gateways, 1)
 		want := map[string]int{"Service": s.Services + gatewayServices + s.EndpointSlices, "EndpointSlice": s.EndpointSlices, "ServiceEntry": s.ServiceEntries, "VirtualService": s.VirtualServices,
-			"DestinationRule": s.DestinationRules, "Gateway": s.GatewayResources, "AuthorizationPolicy": s.AuthorizationPolicies, "Namespace": s.Namespaces + gatewayServices + min(s.Ztunnels, 1) + min(s.EndpointSlices, 1)}
+			"DestinationRule": s.DestinationRules, "Gateway": s.GatewayResources, "AuthorizationPolicy": s.AuthorizationPolicies, "Namespace": s.Namespaces + gatewayServices + min(s.Ztunnels, 1) + min(s.EndpointSlices, max(s.SliceNamespaces, 1))}
 		for kind, n := range want {
 			if count[kind] != n {
 				t.Fatalf("%d of kind %s, want %d", count[kind], kind, n)
@@ -207,20 +207,22 @@ func TestSizesErrors(t *testing.T) {
 // EndpointSlices of the population's own have an address of their own each, and belong
 // to a Service that gets none from a controller.
 func TestSlices(t *testing.T) {
-	s := Sizes{Namespaces: 1, EndpointSlices: 66_000}
+	s := Sizes{Namespaces: 1, EndpointSlices: 66_000, SliceNamespaces: 100}
 	objects, err := s.Objects()
 	if err != nil {
 		t.Fatal(err)
 	}
-	addresses, services := map[string]bool{}, map[string]bool{}
+	addresses, services := map[string]bool{}, map[string]bool{} // Services by namespace and name
+	in := map[string]int{}
 	for _, o := range objects {
 		switch o.GetKind() {
 		case "Service":
 			if _, selects, _ := unstructured.NestedMap(o.Object, "spec", "selector"); selects {
 				t.Fatalf("%s selects pods", key(o))
 			}
-			services[o.GetName()] = true
+			services[o.GetNamespace()+"/"+o.GetName()] = true
 		case "EndpointSlice":
+			in[o.GetNamespace()]++
 			endpoints, _, _ := unstructured.NestedSlice(o.Object, "endpoints")
 			one, _ := endpoints[0].(map[string]any)
 			all, _, _ := unstructured.NestedStringSlice(one, "addresses")
@@ -228,13 +230,16 @@ func TestSlices(t *testing.T) {
 			if ip := netip.MustParseAddr(all[0]); !netip.MustParsePrefix("198.18.0.0/15").Contains(ip) {
 				t.Fatalf("%s has the address %s", key(o), ip)
 			}
-			if l := o.GetLabels(); !services[l["kubernetes.io/service-name"]] || l["endpointslice.kubernetes.io/managed-by"] != sliceManager {
+			if l := o.GetLabels(); !services[o.GetNamespace()+"/"+l["kubernetes.io/service-name"]] || l["endpointslice.kubernetes.io/managed-by"] != sliceManager {
 				t.Fatalf("%s: %v", key(o), l)
 			}
 		}
 	}
 	if len(addresses) != s.EndpointSlices || len(services) != s.EndpointSlices {
 		t.Errorf("%d addresses, %d Services", len(addresses), len(services))
+	}
+	if len(in) != s.SliceNamespaces || in[SlicesNamespace] != 660 || in[SlicesNamespace+"-99"] != 660 {
+		t.Errorf("in %d namespaces: %v", len(in), in)
 	}
 }
 

@@ -23,9 +23,10 @@ type Sizes struct {
 	DestinationRules      int // the first Services are about Services, the rest about hosts nobody has
 	GatewayResources      int
 	AuthorizationPolicies int // spread over the namespaces; none refuses anybody
-	// EndpointSlices have an address each and a headless Service of their own, in
-	// SlicesNamespace. No pods are behind them.
-	EndpointSlices int
+	// EndpointSlices have an address each and a headless Service of their own, spread
+	// over SliceNamespaces (0: 1). No pods are behind them.
+	EndpointSlices  int
+	SliceNamespaces int
 
 	// DummyNamespace holds ServiceEntries, VirtualServices and
 	// GatewayResources; "" for the first namespace. One that is not of the
@@ -69,7 +70,8 @@ const (
 	// makes their pods: as many as a study asks for, however many nodes kwok plays.
 	ZtunnelNamespace  = "mm-ztunnels"
 	ZtunnelDeployment = "ztunnel"
-	// SlicesNamespace is where EndpointSlices are that no controller made.
+	// SlicesNamespace is where EndpointSlices are that no controller made; where they are
+	// in several namespaces, it is the first, and the others' names begin with it.
 	SlicesNamespace = "mm-slices"
 	// sliceManager marks those, which bear the population's label as their Services' do.
 	sliceManager = "meshtrial-population"
@@ -92,7 +94,7 @@ func (s Sizes) Validate() error {
 		{"namespaces", s.Namespaces}, {"services", s.Services}, {"endpoints", s.EndpointsPerService}, {"proxies", s.Proxies},
 		{"gateways", s.Gateways}, {"ztunnels", s.Ztunnels}, {"service_entries", s.ServiceEntries}, {"virtual_services", s.VirtualServices},
 		{"destination_rules", s.DestinationRules}, {"gateway_resources", s.GatewayResources}, {"authorization_policies", s.AuthorizationPolicies},
-		{"endpoint_slices", s.EndpointSlices},
+		{"endpoint_slices", s.EndpointSlices}, {"slice_namespaces", s.SliceNamespaces},
 	} {
 		if f.value < 0 || f.value > maxObjects {
 			return errs.Usage("population: %s %d: want a number from 0 to %d", f.name, f.value, maxObjects)
@@ -137,6 +139,14 @@ func (s Sizes) nodes() int {
 
 // Namespace is the name of namespace i.
 func Namespace(i int) string { return fmt.Sprintf("mm-%d", i) }
+
+// sliceNamespace is where EndpointSlice i is.
+func (s Sizes) sliceNamespace(i int) string {
+	if n := i % max(1, s.SliceNamespaces); n > 0 {
+		return fmt.Sprintf("%s-%d", SlicesNamespace, n)
+	}
+	return SlicesNamespace
+}
 
 // NamespaceNames are the namespaces of workloads, in order.
 func (s Sizes) NamespaceNames() []string {

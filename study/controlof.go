@@ -17,7 +17,7 @@ type ControlLevels struct {
 	DestinationRules                int
 	GatewayResources                int
 	AuthorizationPolicies           int
-	EndpointSlices                  int
+	EndpointSlices, SliceNamespaces int
 
 	XDS        string // XDSDelta or XDSSotW
 	Clients    string

@@ -105,6 +105,7 @@ func larger(a, b population.Sizes) population.Sizes {
 	b.ServiceEntries, b.VirtualServices = max(a.ServiceEntries, b.ServiceEntries), max(a.VirtualServices, b.VirtualServices)
 	b.DestinationRules, b.GatewayResources = max(a.DestinationRules, b.DestinationRules), max(a.GatewayResources, b.GatewayResources)
 	b.AuthorizationPolicies, b.EndpointSlices = max(a.AuthorizationPolicies, b.AuthorizationPolicies), max(a.EndpointSlices, b.EndpointSlices)
+	b.SliceNamespaces = max(a.SliceNamespaces, b.SliceNamespaces)
 	return b
 }
 
@@ -118,7 +119,11 @@ func populationPlan(s population.Sizes) []journal.Planned {
 		made("simulated Nodes", "played by kwok; nothing else is scheduled on them"),
 	}
 	if s.EndpointSlices > 0 {
-		slices := made("Namespace "+population.SlicesNamespace, fmt.Sprintf("%d EndpointSlices with as many headless Services", s.EndpointSlices))
+		where := "Namespace " + population.SlicesNamespace
+		if s.SliceNamespaces > 1 {
+			where = fmt.Sprintf("%d Namespaces %s and on", s.SliceNamespaces, population.SlicesNamespace)
+		}
+		slices := made(where, fmt.Sprintf("%d EndpointSlices with as many headless Services", s.EndpointSlices))
 		slices.Wide = []string{fmt.Sprintf("%s %d: every proxy without a scope is told of as many Services more", study.FactorEndpointSlices, s.EndpointSlices)}
 		out = append(out, slices)
 	}

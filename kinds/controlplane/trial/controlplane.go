@@ -44,6 +44,8 @@ type controlPlane struct {
 	gateway *gateway
 	// wish is what the real pods were made with; see [controlPlane.ensureReal].
 	wish string
+	// slices is how many EndpointSlices a cell has at the most that no pods are behind.
+	slices int
 	// living says that the istiod there is to live through the trials to come.
 	living bool
 	// series records istiod's metrics; nil if nobody wants them.
@@ -74,6 +76,11 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 	if c.world, err = population.New(config); err != nil {
 		return nil, err
 	}
+	_, largest, err := asks(r.Plan)
+	if err != nil {
+		return nil, err
+	}
+	c.slices = largest.EndpointSlices
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.Remove(ctx))
@@ -202,7 +209,7 @@ const populationTimeout = 15 * time.Minute
 // roles, also when the run itself has been cancelled.
 func (c *controlPlane) Remove(ctx context.Context) error {
 	defer ending.Owe(ctx, "istiod as it was, and the simulated pods", "")()
-	ctx, cancel := ending.Within(ctx, site.RestoreTimeout)
+	ctx, cancel := ending.Within(ctx, site.RestoreTimeout+time.Duration(c.slices)*removeSlice)
 	defer cancel()
 	stopping, stopped := context.WithTimeout(ctx, site.StopTimeout)
 	newFleet(c.simulators).stop(stopping)
@@ -217,14 +224,24 @@ func (c *controlPlane) Remove(ctx context.Context) error {
 	return errors.Join(err, c.Site.Remove(ctx))
 }
 
+// removeSlice is how much longer it may take for each EndpointSlice, which goes with its
+// Service.
+const removeSlice = 10 * time.Millisecond
+
 // putBack puts back what the run changed outside its namespace. Istiod starts
-// anew while the population goes: neither needs the other, and both mostly wait.
+// anew while the population goes: neither needs the other, and both mostly wait. Tens of
+// thousands of EndpointSlices go first: together with an istiod that reads them they take
+// the API server from everybody, the renewals of the Lease among them.
 // Without the cluster's Lease all of it is another's.
 func (c *controlPlane) putBack(ctx context.Context) error {
 	if err := c.o.Journal.Held(ctx); err != nil {
 		return err
 	}
 	var restored, removed error
+	if c.slices > 0 {
+		removed = c.world.Remove(ctx)
+		return errors.Join(c.mesh.Restore(ctx), removed)
+	}
 	var wait sync.WaitGroup
 	wait.Go(func() { restored = c.mesh.Restore(ctx) })
 	wait.Go(func() { removed = c.world.Remove(ctx) })

@@ -32,7 +32,7 @@ func sizesOf(c *study.Control, l study.ControlLevels) population.Sizes {
 	return population.Sizes{
 		Namespaces: l.Namespaces, Services: l.Services, EndpointsPerService: l.Endpoints, Proxies: l.Proxies, Gateways: l.Gateways, Ztunnels: l.Ztunnels,
 		ServiceEntries: l.ServiceEntries, VirtualServices: l.VirtualServices, DestinationRules: l.DestinationRules,
-		GatewayResources: l.GatewayResources, AuthorizationPolicies: l.AuthorizationPolicies, EndpointSlices: l.EndpointSlices,
+		GatewayResources: l.GatewayResources, AuthorizationPolicies: l.AuthorizationPolicies, EndpointSlices: l.EndpointSlices, SliceNamespaces: l.SliceNamespaces,
 		DummyNamespace: namespaceName(c, c.DummiesNamespace),
 		ServiceEntry: population.ServiceEntryOptions{
 			Host: c.ServiceEntry.Host, Port: c.ServiceEntry.Port, Resolution: c.ServiceEntry.Resolution,
