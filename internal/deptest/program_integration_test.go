@@ -22,9 +22,10 @@ import (
 // several generators, disruptions and detached runs; above 53 million the client of
 // stores that speak S3, and above 54.2 million several simulators, two revisions of istiod,
 // what detached runs meet, and an ambient mesh in the lab; above 54.8 million waypoints,
-// simulated ztunnels, and what ways of
-// carrying requests take in a stated mesh; above 55.3 million gateways.
-const mostBytes = 55_500_000
+// simulated ztunnels, and what ways of carrying requests take in a stated mesh; above
+// 55.3 million gateways; above 55.5 million faults of ambient meshes, machines that
+// differ, and runs whose machine stood still.
+const mostBytes = 55_800_000
 
 // outside are packages, with what is below them, that the program does without:
 // each brings megabytes, and often others after it.
