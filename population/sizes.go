@@ -47,7 +47,7 @@ type ServiceEntryOptions struct {
 const (
 	maxObjects  = 1_000_000
 	podsPerNode = 1000
-	maxNodes    = 250
+	maxPods     = 250_000
 )
 
 // Names and labels of what a population is made of.
@@ -106,8 +106,8 @@ func (s Sizes) Validate() error {
 	if s.Namespaces == 0 && s.DummyNamespace == "" && s.ServiceEntries+s.VirtualServices+s.GatewayResources > 0 {
 		return errs.Usage("population: ServiceEntries, VirtualServices and Gateways need a namespace")
 	}
-	if pods := s.pods(); pods > podsPerNode*maxNodes {
-		return errs.Usage("population: %d pods are more than the %d that %d simulated nodes hold", pods, podsPerNode*maxNodes, maxNodes)
+	if pods := s.pods(); pods > maxPods {
+		return errs.Usage("population: %d pods are more than %d", pods, maxPods)
 	}
 	if r := s.ServiceEntry.Resolution; r != "" && !slices.Contains([]string{"DNS", "STATIC", "NONE"}, r) {
 		return errs.Usage("population: resolution %q of ServiceEntries: want DNS, STATIC or NONE", r)

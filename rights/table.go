@@ -232,7 +232,7 @@ var table = []feature{
 		{verbs: applied, name: "telemetries" + telemetry, where: Everywhere, why: "what sidecars log", when: traffic},
 		{verbs: applied, name: "envoyfilters" + networking, where: Everywhere, why: "a log of each attempt", when: traffic},
 	}},
-	{Name: Resilience, Doc: "The service graph, its clients, and what becomes of every request.", when: resilience, rows: []row{
+	{Name: Resilience, Doc: "The service graph, its clients, what becomes of every request, and nodes that steps drain.", when: resilience, rows: []row{
 		{verbs: "create get deletecollection", name: "configmaps", where: InRun, why: "settings of generators and services"},
 		{verbs: "create list delete", name: "services", where: InRun, why: "the graph's services"},
 		{verbs: "create deletecollection", name: "deployments.apps", where: InRun, why: "services and clients, made anew for each trial"},
@@ -262,7 +262,7 @@ var table = []feature{
 		{verbs: "get", name: "deployments.apps", where: InMesh, why: "whether istiod of another revision is available", mesh: study.MeshIstio, when: revised},
 		{verbs: open, name: forward, where: InMesh, why: "which sidecars are connected to which istiod", mesh: study.MeshIstio, when: revised},
 	}},
-	{Name: Faults, Doc: "A DaemonSet whose pods kill and pause processes, bound the memory of one until the kernel kills it, and disturb packets of the study's pods; each fault is a lease that ends by itself.", when: onNodes,
+	{Name: Faults, Doc: "A DaemonSet whose pods kill and pause processes, bound the memory of one until the kernel kills it, and disturb packets of the study's pods; each that stands is a lease that ends by itself.", when: onNodes,
 		Privileged: "hostPID, user 0, capabilities KILL, NET_ADMIN, SYS_ADMIN, SYS_PTRACE",
 		Without:    "steps process and network, and certificates that expire: leave them out",
 		also:       nodeRole, rows: []row{

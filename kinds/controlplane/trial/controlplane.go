@@ -240,7 +240,9 @@ func (c *controlPlane) putBack(ctx context.Context) error {
 	var restored, removed error
 	if c.slices > 0 {
 		removed = c.world.Remove(ctx)
-		return errors.Join(c.mesh.Restore(ctx), removed)
+		again, cancel := ending.Within(ctx, site.RestoreTimeout) // also where a namespace does not go
+		defer cancel()
+		return errors.Join(c.mesh.Restore(again), removed)
 	}
 	var wait sync.WaitGroup
 	wait.Go(func() { restored = c.mesh.Restore(ctx) })
