@@ -42,8 +42,8 @@ const (
 	// replaceEnded has the next pod wait for the end of the one before.
 	replaceEnded = "Failed"
 	// graceSeconds is what a run needs to put back what it changed: see site.RestoreTimeout,
-	// which a population of 30,000 EndpointSlices takes twice, and 10 ms for each of them.
-	graceSeconds = 960
+	// to which 30,000 EndpointSlices of a population add six minutes.
+	graceSeconds = 720
 	// MaxStudy is what a ConfigMap holds, in bytes.
 	MaxStudy = 1 << 20
 )

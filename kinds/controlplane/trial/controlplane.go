@@ -209,7 +209,7 @@ const populationTimeout = 15 * time.Minute
 // roles, also when the run itself has been cancelled.
 func (c *controlPlane) Remove(ctx context.Context) error {
 	defer ending.Owe(ctx, "istiod as it was, and the simulated pods", "")()
-	ctx, cancel := ending.Within(ctx, site.RestoreTimeout+time.Duration(c.slices)*removeSlice)
+	ctx, cancel := ending.Within(ctx, site.RestoreTimeout+c.slicesTime())
 	defer cancel()
 	stopping, stopped := context.WithTimeout(ctx, site.StopTimeout)
 	newFleet(c.simulators).stop(stopping)
@@ -224,14 +224,20 @@ func (c *controlPlane) Remove(ctx context.Context) error {
 	return errors.Join(err, c.Site.Remove(ctx))
 }
 
-// removeSlice is how much longer it may take for each EndpointSlice, which goes with its
-// Service.
-const removeSlice = 10 * time.Millisecond
+// slicesTime is how long EndpointSlices without pods may take to go, each with its
+// Service: 30,000 took some three minutes on two cores.
+func (c *controlPlane) slicesTime() time.Duration {
+	if c.slices == 0 {
+		return 0
+	}
+	return time.Minute + time.Duration(c.slices)*10*time.Millisecond
+}
 
 // putBack puts back what the run changed outside its namespace. Istiod starts
 // anew while the population goes: neither needs the other, and both mostly wait. Tens of
 // thousands of EndpointSlices go first: together with an istiod that reads them they take
-// the API server from everybody, the renewals of the Lease among them.
+// the API server from everybody, the renewals of the Lease among them. If a namespace of
+// theirs does not go, istiod has its time all the same.
 // Without the cluster's Lease all of it is another's.
 func (c *controlPlane) putBack(ctx context.Context) error {
 	if err := c.o.Journal.Held(ctx); err != nil {
@@ -239,10 +245,10 @@ func (c *controlPlane) putBack(ctx context.Context) error {
 	}
 	var restored, removed error
 	if c.slices > 0 {
-		removed = c.world.Remove(ctx)
-		again, cancel := ending.Within(ctx, site.RestoreTimeout) // also where a namespace does not go
+		limited, cancel := context.WithTimeout(ctx, c.slicesTime())
 		defer cancel()
-		return errors.Join(c.mesh.Restore(again), removed)
+		removed = c.world.Remove(limited)
+		return errors.Join(c.mesh.Restore(ctx), removed)
 	}
 	var wait sync.WaitGroup
 	wait.Go(func() { restored = c.mesh.Restore(ctx) })
