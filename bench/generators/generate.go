@@ -1,21 +1,19 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/meshtrial/meshtrial/bench/internal/child"
 	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/protocol"
@@ -84,31 +82,17 @@ func (o options) send(ctx context.Context, url string, c contender) (outcome, er
 
 // generate has a process of its own send a share.
 func generate(ctx context.Context, program string, spec load.Spec) (outcome, error) {
-	data, err := json.Marshal(spec)
+	text, err := child.Generate(ctx, program, spec)
 	if err != nil {
 		return outcome{}, err
-	}
-	cmd := exec.CommandContext(ctx, program, generatorMode)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(data), os.Stderr
-	text, err := cmd.Output()
-	if err != nil {
-		return outcome{}, fmt.Errorf("%s %s: %w", program, generatorMode, err)
 	}
 	var out outcome
 	return out, json.Unmarshal(text, &out)
 }
 
-// generatorMode is the argument that makes this program one generator.
-const generatorMode = "generator"
-
 // serveGenerator carries out a specification, and writes what that took in the window.
 func serveGenerator(ctx context.Context, in io.Reader, out io.Writer) error {
-	data, err := io.ReadAll(in)
-	if err != nil {
-		return err
-	}
-	spec, err := load.ParseSpec(data)
+	spec, err := child.ReadSpec(in)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		switch args[0] {
 		case workerMode:
 			return serveWorker(ctx, os.Stdin, stdout)
-		case generatorMode:
+		case child.Generator:
 			return serveGenerator(ctx, os.Stdin, stdout)
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/meshtrial/meshtrial/bench/internal/child"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
 	"github.com/meshtrial/meshtrial/load"
 )
@@ -49,7 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		switch args[0] {
 		case podsMode:
 			return servePods(ctx, os.Stdin, stdout)
-		case generatorMode:
+		case child.Generator:
 			return serveGenerator(ctx, os.Stdin, stdout)
 		}
 	}

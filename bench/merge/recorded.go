@@ -1,18 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/meshtrial/meshtrial/bench/internal/child"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/protocol"
@@ -79,17 +76,9 @@ func send(ctx context.Context, streams int) ([][]byte, error) {
 	return texts, errors.Join(err, <-served)
 }
 
-// generatorMode is the argument that makes this program one generator, which has a process of
-// its own as in a pod: its loops leave little to others in it.
-const generatorMode = "generator"
-
 // serveGenerator carries out a specification, and writes what it recorded.
 func serveGenerator(ctx context.Context, in io.Reader, out io.Writer) error {
-	data, err := io.ReadAll(in)
-	if err != nil {
-		return err
-	}
-	spec, err := load.ParseSpec(data)
+	spec, err := child.ReadSpec(in)
 	if err != nil {
 		return err
 	}
@@ -109,12 +98,5 @@ func generate(ctx context.Context, spec load.Spec) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := json.Marshal(spec)
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, self, generatorMode)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(data), os.Stderr
-	return cmd.Output()
+	return child.Generate(ctx, self, spec)
 }
