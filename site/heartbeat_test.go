@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,19 +161,20 @@ func TestHeartbeatHangsUpAWholeNode(t *testing.T) {
 		s := &Site{Kube: fakecluster.New(pod("o-dead", RoleObserve, "dead"), pod("f-dead", RoleFault, "dead"), pod("f-well", RoleFault, "well"),
 			pod("client", "client-plain", "dead"), pod("worker", "server-plain", "dead"), pod("client-2", "client-plain", "well"), over, waypoint),
 			Namespace: "n", Run: "r", beats: newHeartbeat(lab.NewDialer(&rest.Config{}))}
-		answers, hungUp := true, map[string]int{}
+		var silent atomic.Bool
+		hungUp := map[string]int{}
 		s.beats.beat = func(context.Context, *http.Client, listener) error {
-			if answers {
-				return nil
+			if silent.Load() {
+				return context.DeadlineExceeded
 			}
-			return context.DeadlineExceeded
+			return nil
 		}
 		s.beats.hangUp = func(_ *lab.Dialer, _, pod string) { hungUp[pod]++ }
 		s.KeepAlive(RoleObserve, 1, "")
 		s.KeepAlive(RoleFault, 2, "")
 		time.Sleep(beatEvery + time.Second)
 		synctest.Wait()
-		answers = false
+		silent.Store(true)
 		time.Sleep(time.Minute)
 		s.beats.stop()
 		want := map[string]int{"o-dead": 1, "client": 1, "worker": 1, "waypoint": 1, "f-dead": 1, "f-well": 1}
