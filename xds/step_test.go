@@ -2,6 +2,7 @@ package xds
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -56,34 +57,38 @@ func (c *catalogue) must(t testing.TB, message []byte) *response {
 // clusters adds one of its own. Neither may be read from the beginning: what
 // is known costs no memory, however much it is.
 func TestReadOnce(t *testing.T) {
-	const services, runs = 1000, 10
+	// The runtime's allocations and those of whatever else runs are counted too: the least of
+	// some rounds has none.
+	const services, runs, rounds = 1000, 10, 3
 	for name, test := range map[string]struct {
 		own int
 		// A message with something of its own is known by its resources, and
 		// what it does is worked out anew.
-		allocations, bytes float64
+		allocations float64
 	}{
 		"another order":      {own: 0, allocations: 4},
 		"one of its own too": {own: 1, allocations: 60},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCatalogue(true)
-			messages := wholeMessages(t, runs+2, services, test.own)
+			messages := wholeMessages(t, rounds*(runs+1)+1, services, test.own)
 			first := c.must(t, messages[0])
 			if len(first.contents) != services+test.own {
 				t.Fatalf("%d contents", len(first.contents))
 			}
-			next := 0
-			got := testing.AllocsPerRun(runs, func() {
-				next++
-				r := c.must(t, messages[next])
-				if same := r == first; same != (test.own == 0) {
-					t.Errorf("message %d says the same: %v", next, same)
-				}
-				if to := c.step(emptyTables[cds], r).to; to.count != services+test.own {
-					t.Errorf("message %d: %d clusters", next, to.count)
-				}
-			})
+			next, got := 0, math.Inf(1)
+			for range rounds {
+				got = min(got, testing.AllocsPerRun(runs, func() {
+					next++
+					r := c.must(t, messages[next])
+					if same := r == first; same != (test.own == 0) {
+						t.Errorf("message %d says the same: %v", next, same)
+					}
+					if to := c.step(emptyTables[cds], r).to; to.count != services+test.own {
+						t.Errorf("message %d: %d clusters", next, to.count)
+					}
+				}))
+			}
 			if got > test.allocations {
 				t.Errorf("%.0f allocations for a message, want at most %.0f", got, test.allocations)
 			}
