@@ -24,11 +24,12 @@ var (
 		Doc: "the same without a warning: windows are cut to this"}
 	stepLate   = verdict.Limit{Name: "step-late", Default: 5, Unit: "ms", Doc: "how late a step may begin without a warning"}
 	unsampled  = verdict.Limit{Name: "samples", Default: 3, Unit: "s", Doc: "how long nobody may see ejected endpoints or CPU, beyond the time between two samples: counters go on, so a single sample that fails on a busy machine takes nothing away"}
+	uncounted  = verdict.Limit{Name: "uncounted", Default: 0.02, Unit: "ratio", Doc: "how much of the timeline CPU may not be counted over: its requests are counted, what they took is not"}
 	nsPerMilli = float64(time.Millisecond)
 )
 
 // Limits are all of the kind's.
-var Limits = []verdict.Limit{scheduleLag, scheduleLagWarning, stepLate, unsampled, clocksApart, verdict.Unattributed, verdict.UnattributedBusy}
+var Limits = []verdict.Limit{scheduleLag, scheduleLagWarning, stepLate, unsampled, uncounted, clocksApart, verdict.Unattributed, verdict.UnattributedBusy}
 
 // Judge implements [verdict.Judge].
 func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
@@ -63,6 +64,7 @@ func Of(t record.Trial, events []record.Event, e Evidence, l verdict.Limits) rec
 	checkRevisions(&s, e.Revisions, events)
 	checkSteps(&s, events)
 	checkSamples(&s, e.Collected.Missed, l)
+	checkCounted(&s, t, l)
 	checkClocks(&s, *e.Collected, l)
 	for _, text := range e.Repeated {
 		s.Warn("%s", verdict.Repeated(text))
@@ -190,6 +192,14 @@ func checkSamples(s *verdict.Sheet, missed []Missed, l verdict.Limits) {
 		}
 	}
 	checkNone(s, "looks", problem, "endpoints and CPU were looked at all the time")
+}
+
+// checkCounted says whether CPU was counted over the timeline: a busy machine takes the first
+// look late. Older trials do not say; what they are off by is a warning of their own.
+func checkCounted(s *verdict.Sheet, t record.Trial, l verdict.Limits) {
+	if over, length := t.Scenario.CountedS, t.Window.Seconds; over > 0 && length > 0 {
+		s.Check("counted", over >= length*(1-l.Of(uncounted)), "CPU was counted over %.2f s, and the timeline is %.2f s long", over, length)
+	}
 }
 
 // warnSteps names the steps that began late.

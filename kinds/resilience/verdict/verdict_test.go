@@ -78,6 +78,10 @@ func TestOf(t *testing.T) {
 		{name: "a request without a line", change: func(j *judged) { j.seen.Collected.Logged-- }, fails: "request-log",
 			detail: "99 requests are in the clients' logs, 100 were scheduled"},
 		{name: "requests that had no room", change: func(j *judged) { j.seen.Collected.Lost = 1 }, fails: "request-log"},
+		{name: "CPU not counted at first", change: func(j *judged) { j.trial.Scenario.CountedS, j.trial.Window.Seconds = 4.79, 5 }, fails: "counted",
+			detail: "CPU was counted over 4.79 s, and the timeline is 5.00 s long"},
+		{name: "CPU counted a little late", change: func(j *judged) { j.trial.Scenario.CountedS, j.trial.Window.Seconds = 4.95, 5 }},
+		{name: "no word of how long CPU was counted", change: func(j *judged) { j.trial.Window.Seconds = 5 }},
 		{name: "late", change: func(j *judged) { j.trial.Scenario.Lag.P99 = 10_001 }, warns: "more than 10.0 ms after their time"},
 		{name: "too late", change: func(j *judged) { j.trial.Scenario.Lag.P99 = 1_000_001 }, fails: "schedule-lag", warns: "1000.0 ms"},
 		{name: "late within a limit given", change: func(j *judged) {
