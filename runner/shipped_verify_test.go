@@ -37,8 +37,8 @@ func (b *bench) shippedStudy(t *testing.T, out string) *study.Study {
 // up to the whole, of which a few blocks may be too short for a p99.
 func TestShippedHops(t *testing.T) {
 	b := newBench(t)
-	// Two blocks leave a term without a figure where one trial is not valid.
-	said, out := b.attempt(t, "hops", append(slices.Clone(brief), "--set", "blocks.max=4")...)
+	// Parts add up over blocks with a valid trial of each cell, of which it takes two.
+	said, out := b.attempt(t, "hops", append(slices.Clone(brief), "--set", "blocks.max=6")...)
 	f := readFindings(t, out)
 	t.Log(said)
 	if len(f.Hops) != 1 || len(f.Hops[0].Terms) < 6 || len(f.Hops[0].Says) == 0 {

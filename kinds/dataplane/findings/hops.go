@@ -74,6 +74,7 @@ func hops(o *analysis.Observations) (out []record.Hops, findings []record.Findin
 		return nil, nil
 	}
 	var all told
+	var together []map[string]bool // by split
 	splits, measures := pricings(o), hopMeasures(o.Plan.Study)
 	for i, p := range splits {
 		var cells []int
@@ -84,6 +85,7 @@ func hops(o *analysis.Observations) (out []record.Hops, findings []record.Findin
 		p = p.whole(cells)
 		splits[i] = p
 		values := p.terms(h.Terms(), measures)
+		together = append(together, togetherIn(values))
 		for i, term := range h.Terms() {
 			for _, m := range measures {
 				p.tell(&all, term, m, values[m.Name][i])
@@ -92,7 +94,7 @@ func hops(o *analysis.Observations) (out []record.Hops, findings []record.Findin
 	}
 	findings = all.judge()
 	next := 0
-	for _, p := range splits {
+	for i, p := range splits {
 		one := record.Hops{Cell: p.cell}
 		for _, term := range h.Terms() {
 			t := record.HopTerm{Name: term.Name, Doc: term.Doc, Figures: map[string]record.Priced{}}
@@ -103,9 +105,14 @@ func hops(o *analysis.Observations) (out []record.Hops, findings []record.Findin
 			one.Terms = append(one.Terms, t)
 		}
 		for _, name := range study.HopMeasures() {
-			if says := hopWords(one, name); says != "" {
-				one.Says = append(one.Says, says)
+			says := hopWords(one, name)
+			if says == "" {
+				continue
 			}
+			if !together[i][name] {
+				says += " Too few blocks have all parts: these are of different blocks, and need not add up."
+			}
+			one.Says = append(one.Says, says)
 		}
 		out = append(out, one)
 	}
@@ -175,6 +182,22 @@ func (p *pricing) terms(terms []study.HopTerm, measures []analysis.Measure) map[
 			}
 		}
 		wholeBlocks(all, out[m.Name]...)
+	}
+	return out
+}
+
+// togetherIn says of each measure whether those of its terms that have any figure are of the
+// same blocks, and so add up.
+func togetherIn(values map[string][][]float64) map[string]bool {
+	out := map[string]bool{}
+	for name, terms := range values {
+		known := slices.DeleteFunc(slices.Clone(terms), func(of []float64) bool { return !slices.ContainsFunc(of, stat.Finite) })
+		out[name] = true
+		for _, of := range known {
+			for i, v := range of {
+				out[name] = out[name] && stat.Finite(v) == stat.Finite(known[0][i])
+			}
+		}
 	}
 	return out
 }

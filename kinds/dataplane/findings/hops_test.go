@@ -157,6 +157,23 @@ func TestHopsAddUpWithLostTrials(t *testing.T) {
 	}
 }
 
+// Where no two blocks have every cell, the parts are of different blocks, which is said.
+func TestHopsOfDifferentBlocks(t *testing.T) {
+	lost := []string{study.HopClient, study.HopTLS, study.HopServer, study.HopClient}
+	for blocks, want := range map[int]bool{4: true, 6: false} {
+		w := hopWorld(0)
+		w.Spoil = func(tr *record.Trial) {
+			if tr.Block < len(lost) && tr.Cell[study.FactorVariant] == lost[tr.Block] {
+				tr.Validity.Valid = false
+			}
+		}
+		h := analysistest.Analyze(t, kinds, analysistest.Simulate(t, hopsStudy, blocks, 4, w)).Hops[0]
+		if said := strings.Join(h.Says, "\n"); said == "" || strings.Contains(said, "need not add up") != want {
+			t.Errorf("%d blocks: %q", blocks, said)
+		}
+	}
+}
+
 // The headline tells as shares what the verdicts call real, and why it does not tell
 // the rest.
 func TestHopWordsGoByVerdicts(t *testing.T) {
