@@ -83,12 +83,15 @@ func (t *tracer) direct(c *ClientEntry) Fault {
 }
 
 // brokenOff says that a worker is not what a client's failure is due to: it answered well,
-// and in good time, or saw the connection end as the client did.
+// and in good time, or saw the connection end as the client did, or the waypoint that
+// answered in its place without having waited too long.
 func (t *tracer) brokenOff(c *ClientEntry) bool {
 	entry := lastOf(t.request.Workers, func(w *WorkerEntry) bool { return w.Service == t.book.options.Entry })
 	switch {
 	case entry == nil:
 		return false
+	case entry.Ended == EndGone && c.Outcome == OutcomeStatus:
+		return t.book.options.Answering && c.Status != callLate && c.Status != grpcLate
 	case entry.Ended == EndGone:
 		return c.Outcome == OutcomeReset || c.Outcome == OutcomeEOF
 	case c.Outcome == OutcomeTimeout && entry.EndNS-c.SentNS > (c.DoneNS-c.SentNS)/2:

@@ -6,10 +6,11 @@ import "fmt"
 // these the workers at both ends tell.
 
 // The statuses by which a worker says that a call of its own failed, and that it waited for
-// one in vain.
+// one in vain. Of a worker a waypoint says the latter, to gRPC's clients as DEADLINE_EXCEEDED.
 const (
 	callFailed = 502
 	callLate   = 504
+	grpcLate   = 4
 )
 
 // callee is what a called worker says of a call that failed, the more telling the lower.

@@ -168,6 +168,11 @@ func stories() []story {
 		{"a waypoint answers in the worker's place", &waypoint, C{client(no, 503)}, nil, nil, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
 		{"a waypoint loses the worker's good answer", &waypoint, C{client(no, 503)}, nil, W{work("front", 200, answered)}, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
 		{"a waypoint does not wait for the worker", &waypoint, C{client(no, 504)}, nil, W{work("front", 0, ledger.EndGone)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
+		{"a waypoint does not wait for the worker of gRPC", &waypoint, C{client(no, 4)}, nil, W{work("front", 0, ledger.EndGone)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
+		{"a waypoint is cut off from the worker", &waypoint, C{client(no, 503)}, nil, W{work("front", 0, ledger.EndGone)}, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
+		{"a waypoint is cut off from the worker of gRPC", &waypoint, C{client(no, 14)}, nil, W{work("front", 0, ledger.EndGone)}, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
+		{"a waypoint is cut off, asks again, and the worker says no", &waypoint, C{client(no, 503)}, nil, W{work("front", 0, ledger.EndGone), work("front", 503, answered)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
+		{"a waypoint is cut off while a worker calls", &between, C{client(no, 503)}, nil, W{slow(work("front", 0, ledger.EndGone)), slow(work("bar", 0, ledger.EndGone))}, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
 		{"a waypoint asks again", &waypoint, C{client(ok, 200)}, nil, W{work("front", 503, answered), work("front", 200, answered)}, ledger.ClassOK, "", "", "", ""},
 		{"behind a waypoint, a good answer from nowhere", &waypoint, C{client(ok, 200)}, nil, nil, ledger.ClassUnreconciled, "", "", "", "attempts to front at its worker: 1 of 1 have no line"},
 	}
