@@ -141,8 +141,8 @@ func carried(side string, e mesh.Evidence, received, sent float64) []record.Chec
 	}
 }
 
-// weighed is what is known without the generator's bytes: the requests' bodies are the
-// least that they weigh.
+// weighed is what is known without the generator's bytes: the least that a request weighs,
+// which is its body where the cell does not say another weight.
 func weighed(side string, e mesh.Evidence, bytes float64) record.Check {
 	least := float64(e.Requests)
 	if f, ok := study.FactorByName(study.FactorPayload); ok {
@@ -151,7 +151,7 @@ func weighed(side string, e mesh.Evidence, bytes float64) record.Check {
 		}
 	}
 	return record.Check{Name: side + "-ztunnel-bytes", OK: bytes >= least,
-		Detail: fmt.Sprintf("bytes through ztunnel on the %s's side: %.0f; the bodies of the %d requests have %.0f", side, bytes, e.Requests, least)}
+		Detail: fmt.Sprintf("bytes through ztunnel on the %s's side: %.0f; %d requests have %.0f at least", side, bytes, e.Requests, least)}
 }
 
 // sidesAgree checks that what went in on the client's side came out on the server's:

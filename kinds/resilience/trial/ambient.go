@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/meshtrial/meshtrial/errs"
-	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -274,9 +273,10 @@ type flowed struct{ scheduled, completed int64 }
 
 // carried checks for each service in the mesh, by how far the counters of shared proxies
 // rose, that at least the completed requests to it passed them; of the others nobody knows
-// how far they came. A waypoint must have passed each of them on.
+// how far they came. A waypoint must have passed each of them on. Where chance or repetition
+// has a say in how many come to a service, they are known roughly.
 func (s *scene) carried(rise risesOf, of flowed) ([]record.Check, error) {
-	flow, err := s.scenario.Graph.Flow(graph.Load{Entry: s.scenario.Entry, RPS: 1})
+	expected, err := s.visits()
 	if err != nil {
 		return nil, err
 	}
@@ -289,21 +289,23 @@ func (s *scene) carried(rise risesOf, of flowed) ([]record.Check, error) {
 		if s.workload(&s.scenario.Graph.Services[i]).Carrier == "" {
 			continue
 		}
-		requests := int64(flow.Services[i].Visits * float64(of.completed))
-		// Clients keep so many connections, and open them for the warm-up and again. How
-		// many services open to each other is theirs to say: one at least, one a request at
-		// most.
-		each := int64(s.scenario.Clients * s.levels.Connections)
-		least, most := int64(1), requests+2*each
-		if one.Name == s.scenario.Entry {
-			least = each
-		}
+		least, most := expected[i].of(of.completed)
 		// One without an answer may have failed at any of its calls.
-		unknown := int64(math.Ceil(max(1, flow.Services[i].Visits) * float64(of.scheduled-of.completed)))
-		e := mesh.Evidence{Cell: weighing(s.cell), Endpoint: mesh.Endpoint{Service: one.Name, Namespace: s.namespace, Opaque: true},
-			Requests: requests, Unknown: unknown, Connections: most, Probes: most - least, Way: s.way(), Proxies: passed}
-		if study.Waypoint(s.cell) {
-			s.throughWaypoint(&e, one)
+		unknown := int64(math.Ceil(max(1, expected[i].most) * float64(of.scheduled-of.completed)))
+		// Clients keep so many connections, and open them for the warm-up and again. How
+		// many services open to each other is theirs to say: one at least, if one calls, and
+		// one a request at most.
+		each := int64(s.scenario.Clients * s.levels.Connections)
+		fewest, connections := min(1, least), most+unknown+2*each
+		if one.Name == s.scenario.Entry {
+			fewest = each
+		}
+		e := mesh.Evidence{Cell: s.weighing(one.Name), Endpoint: mesh.Endpoint{Service: one.Name, Namespace: s.namespace, Opaque: true},
+			Requests: least, Unknown: unknown, Connections: connections, Probes: connections - fewest, Way: s.way(), Proxies: passed}
+		if study.Waypoint(s.cell) { // which counts requests
+			ports := s.portsOf(one) // of the entry the last is the clients'
+			e.Endpoint.Opaque, e.Endpoint.Port = false, ports[len(ports)-1].Port
+			e.Unknown += most - least
 		}
 		for _, c := range s.mesh.Verify(e) {
 			if !strings.HasSuffix(c.Name, "-sidecar") { // pods without any are not looked at one by one
@@ -315,25 +317,13 @@ func (s *scene) carried(rise risesOf, of flowed) ([]record.Check, error) {
 	return out, nil
 }
 
-// throughWaypoint makes it evidence of a way by a waypoint, which counts requests. Where
-// chance or repetition has a say in how many come to a service, they are known roughly.
-func (s *scene) throughWaypoint(e *mesh.Evidence, one graph.Service) {
-	ports := s.portsOf(one) // of the entry the last is the clients'
-	e.Endpoint.Opaque, e.Endpoint.Port = false, ports[len(ports)-1].Port
-	varies := func(from graph.Service) bool {
-		return slices.ContainsFunc(from.Calls, func(c graph.Call) bool { return c.Retries > 0 || c.Probability < 1 })
-	}
-	if slices.ContainsFunc(s.scenario.Graph.Services, varies) {
-		e.Requests, e.Unknown = e.Requests/2, e.Unknown+2*e.Requests
-	}
-}
-
-// weighing is a cell whose requests weigh something where they have no body: their heads
-// do.
-func weighing(cell record.Cell) record.Cell {
+// weighing is the cell by what requests to a service weigh at least: those of clients what
+// they carry. What services ask each other for carries a payload of its own, so that the
+// heads are what is known; likewise where there is no payload.
+func (s *scene) weighing(service string) record.Cell {
 	const head = "60B" // less than the shortest that clients and workers send
-	if cell[study.FactorPayload] == "0B" {
-		return cell.With(record.Cell{study.FactorPayload: head})
+	if service == s.scenario.Entry && s.cell[study.FactorPayload] != "0B" {
+		return s.cell
 	}
-	return cell
+	return s.cell.With(record.Cell{study.FactorPayload: head})
 }

@@ -1,0 +1,58 @@
+package trial
+
+import (
+	"math"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/graph"
+)
+
+// visits are how many requests come to a service for each at the entry: what arithmetic
+// expects, the fewest without which that one has no good answer, and the most that it can
+// cause.
+type visits struct{ mean, least, most float64 }
+
+// visits are those of the scenario's services, in their order.
+func (s *scene) visits() ([]visits, error) {
+	sure, every := s.scenario.Graph.WithDefaults(), s.scenario.Graph.WithDefaults() // copies
+	for i := range sure.Services {
+		calls := &sure.Services[i].Calls
+		*calls = slices.DeleteFunc(*calls, func(c graph.Call) bool { return c.Probability < 1 })
+		for j := range every.Services[i].Calls {
+			every.Services[i].Calls[j].Probability = 1
+		}
+	}
+	out := make([]visits, len(s.scenario.Graph.Services))
+	for _, of := range []struct {
+		graph   graph.Graph
+		failing float64 // share of calls, which are repeated
+		to      func(*visits) *float64
+	}{
+		{s.scenario.Graph, 0, func(v *visits) *float64 { return &v.mean }},
+		{sure, 0, func(v *visits) *float64 { return &v.least }},
+		{every, 1, func(v *visits) *float64 { return &v.most }},
+	} {
+		flow, err := of.graph.Flow(graph.Load{Entry: s.scenario.Entry, RPS: 1, FailureShare: of.failing})
+		if err != nil {
+			return nil, err
+		}
+		for i := range out {
+			*of.to(&out[i]) = flow.Services[i].Visits
+		}
+	}
+	return out, nil
+}
+
+// manyVisits is how many times what one request can cause is enough for chance to be even:
+// that fewer than half of so many come has a chance of exp(-100/8), by Chernoff's bound.
+const manyVisits = 100
+
+// of says between what the requests to the service lie that n answered ones at the entry
+// cause.
+func (v visits) of(n int64) (least, most int64) {
+	low, high := v.least*float64(n), v.most*float64(n)
+	if mean := v.mean * float64(n); mean >= manyVisits*v.most {
+		low, high = max(low, mean/2), min(high, 3*mean)
+	}
+	return int64(low), int64(math.Ceil(high))
+}

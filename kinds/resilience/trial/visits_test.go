@@ -1,0 +1,130 @@
+package trial
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site/sitetest"
+)
+
+// graphScene is a scene of ambientServices with another graph, called at front.
+func graphScene(t *testing.T, services string, sets ...string) *scene {
+	t.Helper()
+	at := strings.Index(ambientServices, "graph:")
+	end := at + strings.Index(ambientServices[at:], "\n")
+	plan := studytest.Plan(t, ambientServices[:at]+"graph: {services: "+services+"}"+ambientServices[end:], sets...)
+	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// What comes to a service is certain where calls are, and otherwise lies between what must
+// be and what can.
+func TestVisits(t *testing.T) {
+	for name, c := range map[string]struct {
+		services    string
+		n           int64
+		least, most int64 // at back
+	}{
+		"certain":                     {"{front: {calls: [{to: back, times: 2}]}, back: {}}", 500, 1000, 1000},
+		"rare":                        {"{front: {calls: [{to: back, probability: 1%}]}, back: {}}", 200, 0, 200},
+		"by chance, and many":         {"{front: {calls: [{to: back, probability: 50%}]}, back: {}}", 500, 125, 500},
+		"by chance, few of many":      {"{front: {calls: [{to: back, probability: 10%}]}, back: {}}", 5000, 250, 1500},
+		"by chance, in lumps":         {"{front: {calls: [{to: back, probability: 10%, times: 100}]}, back: {}}", 500, 0, 50_000},
+		"one for certain":             {"{front: {calls: [{to: back}, {to: back, probability: 1%}]}, back: {}}", 50, 50, 100},
+		"repeated":                    {"{front: {calls: [{to: back, retries: 2}]}, back: {}}", 10, 10, 30},
+		"by two, one of them certain": {"{front: {calls: [{to: back}, {to: mid, probability: 50%}]}, mid: {calls: [{to: back, times: 3}]}, back: {}}", 10, 10, 40},
+		"by nobody that is called":    {"{front: {}, mid: {calls: [{to: back}]}, back: {}}", 500, 0, 0},
+		"no request":                  {"{front: {calls: [{to: back}]}, back: {}}", 0, 0, 0},
+	} {
+		s := graphScene(t, c.services)
+		all, err := s.visits()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, one := range s.scenario.Graph.Services {
+			if least, most := all[i].of(c.n); one.Name == "back" && (least != c.least || most != c.most) {
+				t.Errorf("%s: %d to %d, want %d to %d", name, least, most, c.least, c.most)
+			}
+		}
+	}
+}
+
+// Requests to each service must have passed ztunnel, a waypoint counts them, and neither is
+// asked for what need not have happened.
+func TestCarriedByChance(t *testing.T) {
+	const (
+		rare  = "{front: {calls: [{to: back, probability: 1%}]}, back: {}}"
+		even  = "{front: {calls: [{to: back, probability: 50%}]}, back: {}}"
+		known = "{front: {calls: [{to: back}]}, back: {}}"
+		spare = "{front: {}, spare: {calls: [{to: back}]}, back: {}}"
+	)
+	for name, c := range map[string]struct {
+		services, payload string
+		of                int64   // requests at the entry, all answered
+		requests          float64 // that come to back
+		ambient, waypoint string  // what fails
+	}{
+		"calls weigh what they do, whatever clients send": {known, "64KiB", 500, 500, "", ""},
+		"rare, and none":             {rare, "0B", 200, 0, "", ""},
+		"rare, and more":             {rare, "0B", 200, 9, "", ""},
+		"rare, none, with a payload": {rare, "64KiB", 200, 0, "", ""},
+		"even, and fewer":            {even, "64KiB", 500, 230, "", ""},
+		"even, and none": {even, "0B", 500, 0, "back-client-ztunnel back-client-ztunnel-bytes back-server-ztunnel back-server-ztunnel-bytes",
+			"back-client-ztunnel back-client-ztunnel-bytes back-server-ztunnel-bytes back-waypoint-requests"},
+		"even, and too many": {even, "0B", 500, 501, "", "back-waypoint-requests"},
+		"certain, and none": {known, "0B", 2, 0, "back-client-ztunnel back-client-ztunnel-bytes back-server-ztunnel back-server-ztunnel-bytes",
+			"back-client-ztunnel back-client-ztunnel-bytes back-server-ztunnel-bytes back-waypoint-requests"},
+		"called by nobody": {spare, "0B", 500, 0, "", ""},
+	} {
+		for level, want := range map[string]string{"ambient": c.ambient, "waypoint": c.waypoint} {
+			s := graphScene(t, c.services, "payload="+c.payload, "sidecars="+level)
+			rise, waypoint := map[string]float64{}, map[string]float64{}
+			came := map[string]float64{"front": float64(c.of), "back": c.requests}
+			for service, requests := range came {
+				connections, bytes := min(24, requests), 300*requests
+				if service == "front" {
+					connections = 24
+					if c.payload == "64KiB" {
+						bytes = 65_600 * requests
+					}
+				}
+				for reporter, workload := range map[string]string{"source": service, "destination": service} {
+					if level == "waypoint" && reporter == "source" {
+						workload = "waypoint"
+					}
+					labels := `{connection_security_policy="mutual_tls",destination_service_name="` + service + `",destination_workload="` + workload +
+						`",destination_workload_namespace="` + s.namespace + `",reporter="` + reporter + `"}`
+					rise["istio_tcp_connections_opened_total"+labels] = connections
+					rise["istio_tcp_sent_bytes_total"+labels], rise["istio_tcp_received_bytes_total"+labels] = 300*requests, bytes
+				}
+				waypoint[fmt.Sprintf("cluster.inbound-vip|%d|http|%s.%s.svc.cluster.local.upstream_rq_total", protocol.Of(protocol.HTTP1).Plain.Port, service, s.namespace)] = requests
+			}
+			all := risesOf{record.PartNode: rise}
+			if level == "waypoint" {
+				all[record.PartWaypoint] = waypoint
+			}
+			checks, err := s.carried(all, flowed{c.of, c.of})
+			if err != nil || len(checks) == 0 {
+				t.Fatal(checks, err)
+			}
+			var failed []string
+			for _, one := range checks {
+				if !one.OK {
+					failed = append(failed, one.Name)
+				}
+			}
+			slices.Sort(failed)
+			if got := strings.Join(failed, " "); got != want {
+				t.Errorf("%s, %s: failed %q, want %q", name, level, got, want)
+			}
+		}
+	}
+}
