@@ -1,6 +1,7 @@
 package study
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -253,5 +254,31 @@ func TestAmbientGraphRefused(t *testing.T) {
 	text := strings.Replace(waypoint, "b: {replicas: 2}", "b: {replicas: 2, sidecar: false}", 1)
 	if _, err := Parse([]byte(text), "s.yaml", nil); err == nil || !strings.Contains(err.Error(), "all services are behind the waypoint") || !strings.Contains(err.Error(), "s.yaml:7:") {
 		t.Errorf("%v", err)
+	}
+}
+
+// What a service outside an ambient mesh sends into it passes no ztunnel on its own side,
+// which each trial would then ask for.
+func TestAmbientCallFromOutside(t *testing.T) {
+	for name, c := range map[string]struct{ services, column string }{
+		"the other way":       {"{a: {calls: [{to: b}]}, b: {sidecar: false}}", ""},
+		"both outside":        {"{a: {sidecar: false, calls: [{to: b}]}, b: {sidecar: false}}", ""},
+		"called by nobody":    {"{a: {calls: [{to: b}]}, b: {}, c: {sidecar: false, calls: [{to: b}]}}", ""},
+		"the first one":       {"{a: {sidecar: false, calls: [{to: b}]}, b: {}}", "a: {sidecar: "},
+		"in between, by rare": {"{a: {calls: [{to: b}]}, b: {calls: [{to: c, probability: 1%}], sidecar: false}, c: {}}", "b: {calls: [{to: c, probability: 1%}], sidecar: "},
+	} {
+		line := "graph: {services: " + c.services + "}"
+		text := strings.Replace(ambientGraph, "graph: {services: {a: {replicas: 1, calls: [{to: b}]}, b: {replicas: 2}}}", line, 1)
+		if text == ambientGraph {
+			t.Fatal("the graph is not replaced")
+		}
+		at := fmt.Sprintf("s.yaml:4:%d:", strings.Index(line, c.column)+len(c.column)+1)
+		_, err := Parse([]byte(text), "s.yaml", nil)
+		if c.column == "" && err != nil || c.column != "" && (err == nil || !strings.Contains(err.Error(), "is in no mesh") || !strings.Contains(err.Error(), at) || errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "leave sidecar: false out of")) {
+			t.Errorf("%s: %v, %q; want it at %s", name, err, errs.Hint(err), at)
+		}
+		if _, err := Parse([]byte(text), "s.yaml", []string{"sidecars=both"}); err != nil {
+			t.Errorf("%s, with sidecars: %v", name, err)
+		}
 	}
 }

@@ -104,16 +104,33 @@ func (d *decoder) checkScenario(s *Study) {
 	}
 }
 
-// checkAmbientGraph finds services that no waypoint can stand before.
+// checkAmbientGraph finds services outside the mesh that no waypoint can stand before, or
+// whose calls into an ambient mesh nothing carries.
 func (d *decoder) checkAmbientGraph(s *Study) {
-	if !slices.Contains(s.levels(FactorSidecars), SidecarsWaypoint) || !slices.ContainsFunc(s.Scenario.Graph.Services, func(one graph.Service) bool { return !one.Sidecar }) {
+	levels, services := s.levels(FactorSidecars), s.Scenario.Graph.Services
+	if has(levels, SidecarsWaypoint) && slices.ContainsFunc(services, func(one graph.Service) bool { return !one.Sidecar }) {
+		at := d.pos("factors", FactorSidecars)
+		if n := d.root.get("settings"); n != nil && n.get(FactorSidecars) != nil {
+			at = d.pos("settings", FactorSidecars)
+		}
+		d.fail(at, "leave sidecar: false out, or "+SidecarsWaypoint, "with sidecars: %s all services are behind the waypoint, and one of the graph is in no mesh", SidecarsWaypoint)
 		return
 	}
-	at := d.pos("factors", FactorSidecars)
-	if n := d.root.get("settings"); n != nil && n.get(FactorSidecars) != nil {
-		at = d.pos("settings", FactorSidecars)
+	flow, err := s.Scenario.Graph.Flow(graph.Load{Entry: s.Scenario.Entry})
+	if !has(levels, SidecarsAmbient) || err != nil { // it is complained of
+		return
 	}
-	d.fail(at, "leave sidecar: false out, or "+SidecarsWaypoint, "with sidecars: %s all services are behind the waypoint, and one of the graph is in no mesh", SidecarsWaypoint)
+	for i, one := range services {
+		for _, call := range one.Calls {
+			to, _ := s.Scenario.Graph.Service(call.To)
+			if one.Sidecar || !to.Sidecar || flow.Services[i].Visits == 0 {
+				continue
+			}
+			d.fail(d.graphPos("services."+one.Name+".sidecar"), fmt.Sprintf("leave sidecar: false out of %s, or give it to %s too", one.Name, to.Name),
+				"with sidecars: %s every request to %s must pass ztunnel on both sides, and %s, which calls it, is in no mesh: what it sends passes none on its own side", SidecarsAmbient, to.Name, one.Name)
+			break
+		}
+	}
 }
 
 // checkCarried finds steps that what carries a cell's requests cannot carry out, or not
