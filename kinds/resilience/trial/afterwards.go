@@ -7,9 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/record"
-	corev1 "k8s.io/api/core/v1"
+	"github.com/meshtrial/meshtrial/site"
 )
 
 const (
@@ -41,16 +40,15 @@ func (t *scenarioTrial) noteFresh(ctx context.Context) {
 }
 
 // checkAfterwards notes how the proxies that there are after steps carried what came to
-// them; and that something did, where clients were answered to the end. A proxy that is
-// not there any more took its counters along, and one that is ending may have carried the
-// last requests.
-func (t *scenarioTrial) checkAfterwards(ctx context.Context, entries []ledger.ClientEntry) error {
+// them in the timeline; and that something did, where requests were answered to the end. A
+// proxy that is not there any more took its counters along.
+func (t *scenarioTrial) checkAfterwards(ctx context.Context, got outcome) error {
 	limited, cancel := context.WithTimeout(ctx, afterSteps)
 	defer cancel()
 	present, err := t.present(limited)
-	var counted risesOf
+	var now tallies
 	if err == nil {
-		counted, err = t.counters(limited, present)
+		now, err = t.ask(limited, present)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -59,29 +57,64 @@ func (t *scenarioTrial) checkAfterwards(ctx context.Context, entries []ledger.Cl
 		t.evidence.Carried = append(t.evidence.Carried, record.Check{Name: "carriers" + afterwards, Detail: fmt.Sprintf("what carries requests cannot be asked %v after the timeline: %v", afterSteps, err)})
 		return nil
 	}
-	all, err := t.onAllNodes(ctx)
-	if err != nil {
-		return err
-	}
-	ending := slices.ContainsFunc(all, func(p corev1.Pod) bool {
-		return p.DeletionTimestamp != nil && slices.Contains(t.shared.nodes, p.Spec.NodeName)
-	})
-	checks, err := t.scene.afterwards(counted, !ending && t.answeredLately(entries))
+	checks, err := t.scene.afterwards(now.since(t.shared.began), t.lastNodes(got, t.lastSince(present[record.PartNode])))
 	t.evidence.Carried = append(t.evidence.Carried, checks...)
 	return err
 }
 
-// answeredLately says that requests were answered which were sent right before the
-// timeline's end, and after all that steps did. What is undone then comes later than that.
-func (t *scenarioTrial) answeredLately(entries []ledger.ClientEntry) bool {
+// lastSince is since when requests are the timeline's last: they were sent right before its
+// end, after all that steps did, and after the end of those proxies of nodes that are not
+// there any more, which may have carried earlier ones. What is undone at the timeline's end
+// comes later than that.
+func (t *scenarioTrial) lastSince(present []site.Pod) int64 {
 	end := t.zero.Add(t.timeline.Duration)
-	from := end.Add(-lately).UnixNano()
+	since := end.Add(-lately).UnixNano()
 	for _, e := range t.events {
 		if e.SentNS < end.UnixNano() {
-			from = max(from, e.CommittedNS)
+			since = max(since, e.CommittedNS)
 		}
 	}
-	return slices.ContainsFunc(entries, func(e ledger.ClientEntry) bool { return e.Outcome == ledger.OutcomeOK && e.SentNS >= from })
+	for _, old := range t.shared.all()[record.PartNode] {
+		if !slices.ContainsFunc(present, func(p site.Pod) bool { return p.UID == old.UID }) {
+			since = max(since, t.looks.seen(old.UID)+2*costEvery.Nanoseconds())
+		}
+	}
+	return since
+}
+
+// lastNodes are the nodes on which the sides of services, as front-client and front-server,
+// had the timeline's last requests that were answered: by what the clients know, and the
+// workers where they write it down. nil: no client was answered.
+func (t *scenarioTrial) lastNodes(got outcome, since int64) map[string][]string {
+	out := map[string][]string{}
+	add := func(service, side, node string) {
+		if key := service + "-" + side; !slices.Contains(out[key], node) {
+			out[key] = append(out[key], node)
+		}
+	}
+	for i, one := range t.clients.all {
+		if got.answered[i] >= since {
+			add(t.scene.scenario.Entry, record.SideClient, one.Node)
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	served := t.scribe.lastServed()
+	pods, _ := t.census.account()
+	for _, pod := range pods {
+		if served[pod.Name] < since {
+			continue
+		}
+		add(pod.Service, record.SideServer, pod.Node)
+		one, _ := t.scene.scenario.Graph.Service(pod.Service)
+		for _, call := range one.Calls {
+			if call.Probability >= 1 {
+				add(call.To, record.SideClient, pod.Node)
+			}
+		}
+	}
+	return out
 }
 
 // Ends of the names of checks.
@@ -91,20 +124,52 @@ const (
 	afterwards = "-afterwards"
 )
 
-// afterwards checks by what proxies counted since they began, however little, that it went
-// over HBONE; and where requests flowed to the end, that each side of each service had some.
-func (s *scene) afterwards(counted risesOf, flows bool) ([]record.Check, error) {
-	of, ends := flowed{}, []string{hboneCheck}
-	if flows {
-		of, ends = flowed{1, 1}, append(ends, bytesCheck)
+// afterwards checks by what proxies counted in the timeline, however little, that it went
+// over HBONE; and where requests flowed to the end, that each side of each service had some:
+// on each node that had the last ones, or, if nobody knows which had, on all together. Of
+// nodes to which pods came later nobody was asked.
+func (s *scene) afterwards(counted tallies, last map[string][]string) ([]record.Check, error) {
+	one := func(of tallies) ([]record.Check, error) { return s.carriedLeast(of.together(), flowed{1, 1}, 1) }
+	all, err := one(counted)
+	if err != nil {
+		return nil, err
 	}
-	all, err := s.carried(counted, of)
-	var out []record.Check
-	for _, c := range all {
-		if slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(c.Name, end) }) {
-			c.Name += afterwards
-			out = append(out, c)
+	onNode := map[string][]record.Check{}
+	for _, node := range counted.nodes() {
+		if onNode[node], err = one(counted.on(node)); err != nil {
+			return nil, err
 		}
 	}
-	return out, err
+	var out []record.Check
+	for _, c := range all {
+		side, weighed := strings.CutSuffix(c.Name, bytesCheck)
+		check := record.Check{Name: c.Name + afterwards, OK: c.OK, Detail: c.Detail}
+		switch nodes := last[side]; {
+		case strings.HasSuffix(c.Name, hboneCheck):
+		case !weighed || last == nil:
+			continue
+		case len(nodes) == 0:
+			check.Detail += ", on all nodes together"
+		default:
+			if check.OK, check.Detail = eachOf(nodes, onNode, c.Name); check.Detail == "" {
+				continue
+			}
+		}
+		out = append(out, check)
+	}
+	return out, nil
+}
+
+// eachOf says whether a check holds on each of some nodes, as far as they have it.
+func eachOf(nodes []string, onNode map[string][]record.Check, name string) (ok bool, detail string) {
+	var said []string
+	ok = true
+	for _, node := range nodes {
+		for _, c := range onNode[node] {
+			if c.Name == name {
+				ok, said = ok && c.OK, append(said, "on node "+node+", "+c.Detail)
+			}
+		}
+	}
+	return ok, strings.Join(said, "; ")
 }

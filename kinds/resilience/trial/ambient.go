@@ -3,7 +3,6 @@ package trial
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
-	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
@@ -26,6 +24,8 @@ type sharedProxies struct {
 	// before are their counters: of those on nodes before any request, of a waypoint after
 	// the first, which may have found proxies that had not heard of it.
 	before risesOf
+	// began is what the processes had counted when a timeline with steps began.
+	began map[string]map[string]float64
 
 	mu   sync.Mutex
 	pods map[string][]site.Pod // by part: those that there are, and that there were
@@ -33,9 +33,6 @@ type sharedProxies struct {
 	reset  []restart
 	killed []faultPod
 }
-
-// risesOf are counters by part: as they are, or how far they rose.
-type risesOf map[string]map[string]float64
 
 // ambient says that proxies on nodes carry the requests of the cell's services.
 func (s *scene) ambient() bool { return study.Ambient(s.cell) }
@@ -167,41 +164,6 @@ func (t *scenarioTrial) proxiesAt(place record.Place) mesh.Proxies {
 	return proxies
 }
 
-// counters are those of all proxies of each part together.
-func (t *scenarioTrial) counters(ctx context.Context, pods map[string][]site.Pod) (risesOf, error) {
-	out := risesOf{}
-	for part, list := range pods {
-		p, _ := record.ProxyOf(part)
-		all := map[string]float64{}
-		for _, pod := range list {
-			if pod.Proxy == nil {
-				return nil, fmt.Errorf("pod %s of node %s has no proxy that could be asked", pod.Name, pod.Node)
-			}
-			stats, err := pod.Proxy.Stats(ctx, t.proxiesAt(p.Place).Stats)
-			if err != nil {
-				return nil, fmt.Errorf("counters of %s on node %s: %w", pod.Name, pod.Node, err)
-			}
-			for name, v := range stats.Counters {
-				all[name] += v
-			}
-		}
-		out[part] = all
-	}
-	return out, nil
-}
-
-// since is how far counters rose.
-func (r risesOf) since(before risesOf) risesOf {
-	out := risesOf{}
-	for part, all := range r {
-		out[part] = map[string]float64{}
-		for name, v := range all {
-			out[part][name] = v - before[part][name]
-		}
-	}
-	return out
-}
-
 // warmUp has requests flow before the timeline.
 func (t *scenarioTrial) warmUp(ctx context.Context) (err error) {
 	t.say("requests flow, for %v", warmLoad)
@@ -238,9 +200,10 @@ func (t *scenarioTrial) proveWarm(ctx context.Context, warm flowed) (err error) 
 			return err
 		}
 	}
-	after, err := t.counters(ctx, t.shared.all())
+	began, err := t.ask(ctx, t.shared.all())
 	if err == nil {
-		t.evidence.Carried, err = t.scene.carried(after.since(t.shared.before), flowed{warm.completed + t.clients.unanswered, warm.completed})
+		t.shared.began = began.byProcess()
+		t.evidence.Carried, err = t.scene.carried(began.together().since(t.shared.before), flowed{warm.completed + t.clients.unanswered, warm.completed})
 	}
 	return err
 }
@@ -248,13 +211,13 @@ func (t *scenarioTrial) proveWarm(ctx context.Context, warm flowed) (err error) 
 // checkShared notes whether the requests to each service in the mesh passed these proxies,
 // by their own counters. They are asked once the load has ended. After steps they may be
 // others than before, which count less.
-func (t *scenarioTrial) checkShared(ctx context.Context, whole flowed, entries []ledger.ClientEntry) error {
+func (t *scenarioTrial) checkShared(ctx context.Context, whole flowed, got outcome) error {
 	if !t.scene.ambient() {
 		return nil
 	}
 	t.out.Scenario.NodeProxies = len(t.shared.nodes)
 	if len(t.timeline.Steps) > 0 {
-		return t.checkAfterwards(ctx, entries)
+		return t.checkAfterwards(ctx, got)
 	}
 	present, err := t.present(ctx)
 	if err != nil {
@@ -276,6 +239,11 @@ type flowed struct{ scheduled, completed int64 }
 // how far they came. A waypoint must have passed each of them on. Where chance or repetition
 // has a say in how many come to a service, they are known roughly.
 func (s *scene) carried(rise risesOf, of flowed) ([]record.Check, error) {
+	return s.carriedLeast(rise, of, math.MaxInt64)
+}
+
+// carriedLeast asks each service for so many requests at most.
+func (s *scene) carriedLeast(rise risesOf, of flowed, enough int64) ([]record.Check, error) {
 	expected, err := s.visits()
 	if err != nil {
 		return nil, err
@@ -290,6 +258,7 @@ func (s *scene) carried(rise risesOf, of flowed) ([]record.Check, error) {
 			continue
 		}
 		least, most := expected[i].of(of.completed)
+		least = min(least, enough)
 		// One without an answer may have failed at any of its calls.
 		unknown := int64(math.Ceil(max(1, expected[i].most) * float64(of.scheduled-of.completed)))
 		// Clients keep so many connections, and open them for the warm-up and again. How

@@ -2,14 +2,11 @@ package trial
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/meshtrial/meshtrial/internal/studytest"
-	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
@@ -262,74 +259,5 @@ func TestLedgerOfAmbient(t *testing.T) {
 	pod, err := s.workerPod(&s.scenario.Graph.Services[0])
 	if err != nil || !strings.Contains(strings.Join(pod.Spec.Containers[0].Args, " "), "--log-requests") {
 		t.Errorf("workers write nothing: %v, %v", pod.Spec.Containers, err)
-	}
-}
-
-// After steps what proxies count may be little; where requests flowed to the end nothing is
-// too little, and a connection that was not carried is one too many.
-func TestAfterwards(t *testing.T) {
-	s := ambientScene(t)
-	some := map[string]float64{}
-	for _, service := range []string{"front", "back"} {
-		for _, reporter := range []string{"source", "destination"} {
-			series(some, s.namespace, service, reporter, "mutual_tls", 1, 500)
-		}
-	}
-	plain := maps.Clone(some)
-	series(plain, s.namespace, "back", "destination", "unknown", 1, 500)
-	for name, c := range map[string]struct {
-		counted map[string]float64
-		flows   bool
-		failed  string
-	}{
-		"some":                      {some, true, ""},
-		"nothing, and none flowed":  {map[string]float64{}, false, ""},
-		"nothing, though some did":  {map[string]float64{}, true, "back-client-ztunnel-bytes-afterwards back-server-ztunnel-bytes-afterwards front-client-ztunnel-bytes-afterwards front-server-ztunnel-bytes-afterwards"},
-		"one connection was plain":  {plain, true, "back-server-hbone-afterwards"},
-		"plain, and no more flowed": {plain, false, "back-server-hbone-afterwards"},
-	} {
-		checks, err := s.afterwards(risesOf{record.PartNode: c.counted}, c.flows)
-		if err != nil || len(checks) == 0 {
-			t.Fatal(checks, err)
-		}
-		var failed []string
-		for _, check := range checks {
-			if !check.OK {
-				failed = append(failed, check.Name)
-			}
-		}
-		slices.Sort(failed)
-		if got := strings.Join(failed, " "); got != c.failed {
-			t.Errorf("%s: failed %s, want %s", name, got, c.failed)
-		}
-	}
-}
-
-// Requests count as the last ones if they were answered, sent right before the end and after
-// all that happened.
-func TestAnsweredLately(t *testing.T) {
-	zero := time.Unix(1000, 0)
-	end := zero.Add(30 * time.Second)
-	entry := func(before time.Duration, outcome string) ledger.ClientEntry {
-		return ledger.ClientEntry{SentNS: end.Add(-before).UnixNano(), Outcome: outcome}
-	}
-	for name, c := range map[string]struct {
-		entries []ledger.ClientEntry
-		acted   time.Duration // before the end
-		want    bool
-	}{
-		"answered":    {[]ledger.ClientEntry{entry(time.Second, ledger.OutcomeOK)}, 20 * time.Second, true},
-		"failed":      {[]ledger.ClientEntry{entry(time.Second, ledger.OutcomeReset), entry(9*time.Second, ledger.OutcomeOK)}, 20 * time.Second, false},
-		"never sent":  {[]ledger.ClientEntry{{SentNS: record.Never, Outcome: ledger.OutcomeOK}}, 20 * time.Second, false},
-		"a late step": {[]ledger.ClientEntry{entry(time.Second, ledger.OutcomeOK)}, time.Second / 2, false},
-		"none at all": {nil, 20 * time.Second, false},
-		"before it":   {[]ledger.ClientEntry{entry(3*time.Second, ledger.OutcomeOK)}, 20 * time.Second, false},
-	} {
-		trial := &scenarioTrial{zero: zero, events: []record.Event{{SentNS: end.Add(-c.acted).UnixNano(), CommittedNS: end.Add(-c.acted).UnixNano()},
-			{SentNS: end.UnixNano(), CommittedNS: end.Add(time.Millisecond).UnixNano()}}}
-		trial.timeline.Duration = 30 * time.Second
-		if got := trial.answeredLately(c.entries); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
 	}
 }

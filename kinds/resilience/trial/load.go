@@ -211,13 +211,16 @@ type outcome struct {
 	total   *load.Window
 	entries []ledger.ClientEntry
 	lost    int64
+	// answered is when each client sent the last of its requests that were answered, 0 if
+	// none was.
+	answered []int64
 }
 
 // collect waits until every client has ended, and reads what it recorded.
 func (c *clients) collect(ctx context.Context) (outcome, error) {
 	results := make([]*load.Result, len(c.all))
 	logs := make([][]ledger.ClientEntry, len(c.all))
-	lost := make([]int64, len(c.all))
+	lost, answered := make([]int64, len(c.all)), make([]int64, len(c.all))
 	err := c.each(ctx, func(ctx context.Context, i int, one *client) error {
 		var err error
 		if results[i], err = one.api.Result(ctx, one.started.Run); err != nil {
@@ -231,6 +234,9 @@ func (c *clients) collect(ctx context.Context) (outcome, error) {
 				}
 				return h.StartUnixNS - ahead + ns
 			}
+			if r.Outcome == ledger.OutcomeOK {
+				answered[i] = max(answered[i], at(r.SentNS))
+			}
 			logs[i] = append(logs[i], ledger.ClientEntry{ID: h.ID(r), IntendedNS: at(r.IntendedNS), SentNS: at(r.SentNS), DoneNS: at(r.DoneNS), Outcome: r.Outcome, Status: r.Status})
 			return nil
 		})
@@ -240,7 +246,7 @@ func (c *clients) collect(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, fmt.Errorf("collect what the clients recorded: %w", err)
 	}
-	out := outcome{}
+	out := outcome{answered: answered}
 	merged, err := load.Merge(results...)
 	if err != nil {
 		return outcome{}, err

@@ -41,7 +41,8 @@ type scribe struct {
 	book     *ledger.Book    // what proxies and workers wrote; at the end the clients' entries
 	over     bool            // the book is whoever's that settle gave it to: what comes later is left out
 	lines    ledger.Lines
-	last     time.Time // when the last entry came
+	last     time.Time        // when the last entry came
+	served   map[string]int64 // by pod: when the last request came that its worker answered well
 	failures map[string]string
 }
 
@@ -51,7 +52,7 @@ type readLog func(r io.Reader, source ledger.Source, each func(ledger.ProxyEntry
 // newScribe makes one for a scene; where its study keeps no ledger, it follows
 // nothing.
 func newScribe(ctx context.Context, kube kubernetes.Interface, namespace string, of *scene, ahead map[string]int64) *scribe {
-	s := &scribe{kube: kube, namespace: namespace, prefix: of.idPrefix(), idle: !of.keepsLedger(), ahead: ahead, book: ledger.New(of.ledgerOptions(nil)), lives: map[string]bool{}, failures: map[string]string{}, last: time.Now()}
+	s := &scribe{kube: kube, namespace: namespace, prefix: of.idPrefix(), idle: !of.keepsLedger(), ahead: ahead, book: ledger.New(of.ledgerOptions(nil)), lives: map[string]bool{}, served: map[string]int64{}, failures: map[string]string{}, last: time.Now()}
 	if m, ok := of.mesh.(mesh.Resilience); ok && of.proxiesLog() {
 		s.container, s.read = m.LogContainer(), m.ReadLog
 	}
@@ -104,7 +105,7 @@ func (s *scribe) follow(source ledger.Source, container string, proxy bool) {
 	defer stream.Close()
 	if !proxy {
 		s.failed(who, readWorker(stream, source, func(e ledger.WorkerEntry) {
-			s.add(func() { s.book.AddWorker(e) })
+			s.add(func() { s.worked(e) })
 		}))
 		return
 	}
@@ -115,6 +116,21 @@ func (s *scribe) follow(source ledger.Source, container string, proxy bool) {
 	s.lines.Add(lines)
 	s.mu.Unlock()
 	s.failed(who, err)
+}
+
+// worked adds what a worker wrote.
+func (s *scribe) worked(e ledger.WorkerEntry) {
+	s.book.AddWorker(e)
+	if e.Ended == ledger.EndAnswered && e.Status/100 == 2 {
+		s.served[e.Pod] = max(s.served[e.Pod], e.StartNS)
+	}
+}
+
+// lastServed says, by pod, when the last request came that its worker answered well.
+func (s *scribe) lastServed() map[string]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.served)
 }
 
 // add adds an entry to the book, unless that is closed.

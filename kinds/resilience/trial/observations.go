@@ -300,6 +300,13 @@ func (l *looks) add(shot observe.Snapshot, parts map[string]string, first bool) 
 	}
 }
 
+// seen is when a target's counters were last there, 0 if they never were.
+func (l *looks) seen(target string) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last[target].at.AtUnixNS
+}
+
 // cpu sums what each part used between the first look and the last.
 func (l *looks) cpu() map[string]record.CPU {
 	l.mu.Lock()

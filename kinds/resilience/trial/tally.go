@@ -1,0 +1,131 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
+)
+
+// risesOf are counters by part: as they are, or how far they rose.
+type risesOf map[string]map[string]float64
+
+// add adds counters of a part.
+func (r risesOf) add(part string, counters map[string]float64) {
+	if r[part] == nil {
+		r[part] = map[string]float64{}
+	}
+	for name, v := range counters {
+		r[part][name] += v
+	}
+}
+
+// since is how far counters rose.
+func (r risesOf) since(before risesOf) risesOf {
+	out := risesOf{}
+	for part, all := range r {
+		out[part] = risen(all, before[part])
+	}
+	return out
+}
+
+// risen is how far each counter rose.
+func risen(now, before map[string]float64) map[string]float64 {
+	out := make(map[string]float64, len(now))
+	for name, v := range now {
+		out[name] = v - before[name]
+	}
+	return out
+}
+
+// tally is what one of the proxies that services share has counted since its process began.
+type tally struct {
+	part, node string
+	process    string // the pod's UID, with the IDs of the proxy's containers in it
+	counters   map[string]float64
+}
+
+type tallies []tally
+
+// ask asks proxies, by their parts, what they have counted.
+func (t *scenarioTrial) ask(ctx context.Context, pods map[string][]site.Pod) (tallies, error) {
+	var out tallies
+	for part, list := range pods {
+		p, _ := record.ProxyOf(part)
+		proxies := t.proxiesAt(p.Place)
+		for _, pod := range list {
+			if pod.Proxy == nil {
+				return nil, fmt.Errorf("pod %s of node %s has no proxy that could be asked", pod.Name, pod.Node)
+			}
+			stats, err := pod.Proxy.Stats(ctx, proxies.Stats)
+			if err != nil {
+				return nil, fmt.Errorf("counters of %s on node %s: %w", pod.Name, pod.Node, err)
+			}
+			process := pod.UID
+			for _, name := range proxies.Containers {
+				process += " " + pod.Containers[name]
+			}
+			out = append(out, tally{part, pod.Node, process, stats.Counters})
+		}
+	}
+	return out, nil
+}
+
+// counters are those of all proxies of each part together.
+func (t *scenarioTrial) counters(ctx context.Context, pods map[string][]site.Pod) (risesOf, error) {
+	all, err := t.ask(ctx, pods)
+	return all.together(), err
+}
+
+// together adds all proxies of each part up.
+func (all tallies) together() risesOf {
+	out := risesOf{}
+	for _, one := range all {
+		out.add(one.part, one.counters)
+	}
+	return out
+}
+
+// byProcess are the counters by process.
+func (all tallies) byProcess() map[string]map[string]float64 {
+	out := map[string]map[string]float64{}
+	for _, one := range all {
+		out[one.process] = one.counters
+	}
+	return out
+}
+
+// since takes off what the same process had counted before; one that began since then, be
+// it in the same pod, had counted nothing.
+func (all tallies) since(before map[string]map[string]float64) tallies {
+	out := make(tallies, len(all))
+	for i, one := range all {
+		one.counters = risen(one.counters, before[one.process])
+		out[i] = one
+	}
+	return out
+}
+
+// nodes are those of proxies on nodes, each once.
+func (all tallies) nodes() []string {
+	var out []string
+	for _, one := range all {
+		if one.part == record.PartNode && !slices.Contains(out, one.node) {
+			out = append(out, one.node)
+		}
+	}
+	return out
+}
+
+// on are those of a node.
+func (all tallies) on(node string) tallies {
+	var out tallies
+	for _, one := range all {
+		if one.node == node {
+			out = append(out, one)
+		}
+	}
+	return out
+}
