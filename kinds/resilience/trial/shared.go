@@ -235,7 +235,7 @@ func (t *scenarioTrial) onceGone(ctx context.Context, old []corev1.Pod) error {
 }
 
 // ztunnelsOf are the ztunnels on the nodes of a service's pods, or for "" of all pods in
-// the mesh: those of the first pods, or nodes, by name.
+// the mesh: those of the first nodes by name.
 func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int) ([]faultPod, error) {
 	nodes := t.shared.nodes
 	if service != "" {
@@ -249,16 +249,17 @@ func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int
 			}
 		}
 	}
+	nodes = slices.Compact(slices.Sorted(slices.Values(nodes)))
 	if pick != fault.All {
 		if len(nodes) < pick {
-			return nil, fmt.Errorf("there are %d to choose ztunnels by, the step is about %d", len(nodes), pick)
+			return nil, fmt.Errorf("the pods of %s are on %d nodes, the step is about the ztunnels of %d", cmp.Or(service, "the trial"), len(nodes), pick)
 		}
 		nodes = nodes[:pick]
 	}
 	limited, cancel := context.WithTimeout(ctx, time.Second) // before the step's time
 	defer cancel()
 	var out []faultPod
-	for _, node := range slices.Compact(slices.Sorted(slices.Values(nodes))) {
+	for _, node := range nodes {
 		pod, err := t.awaitProxy(limited, record.PlaceNode, node)
 		if err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,9 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/site/sitetest"
 )
@@ -119,6 +122,43 @@ func TestSettleKilled(t *testing.T) {
 	}
 	if err != nil || !strings.Contains(names, "b") || !strings.Contains(names, "c") || len(left) != 2 {
 		t.Errorf("pods %s, %v", names, err)
+	}
+}
+
+// A step about some ztunnels is about those of as many nodes, however many pods each has.
+func TestZtunnelsOf(t *testing.T) {
+	trial := sharedTrial(fakecluster.New(nodeProxy("x", "one", true), nodeProxy("y", "two", true), nodeProxy("z", "three", true)))
+	trial.Kubelets = true // nobody observes, and nobody need
+	trial.shared.nodes = []string{"one", "three", "two"}
+	trial.census = &census{pods: map[string]*resident{}}
+	for name, node := range map[string]string{"b1": "two", "b2": "two", "b3": "one", "b4": ""} {
+		trial.census.pods[name] = &resident{uid: name, ScenarioPod: record.ScenarioPod{Name: name, Service: "b", Node: node}}
+	}
+	for _, c := range []struct {
+		service string
+		pick    int
+		want    string
+	}{
+		{"b", 2, "xy"},
+		{"b", 1, "x"},
+		{"b", fault.All, "xy"},
+		{"b", 3, "the pods of b are on 2 nodes, the step is about the ztunnels of 3"},
+		{"", fault.All, "xzy"},
+		{"", 2, "xz"},
+		{"", 4, "the pods of the trial are on 3 nodes"},
+		{"gone", fault.All, "gone has no pods"},
+	} {
+		pods, err := trial.ztunnelsOf(t.Context(), c.service, c.pick)
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = ""
+			for _, p := range pods {
+				got += p.name
+			}
+		}
+		if got != c.want && !(err != nil && strings.HasPrefix(got, c.want)) {
+			t.Errorf("%q, %d: %s, want %s", c.service, c.pick, got, c.want)
+		}
 	}
 }
 
