@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -209,29 +210,60 @@ func outdated(now []corev1.Pod, reset []restart, killed []faultPod) []corev1.Pod
 }
 
 // onceGone waits until none of these pods is left, and each of their nodes has another
-// that is ready.
+// that is ready. A node that died meanwhile has nobody to end the one or to start the other,
+// and is not waited for.
 func (t *scenarioTrial) onceGone(ctx context.Context, old []corev1.Pod) error {
-	nodes := map[string]bool{}
-	for _, p := range old {
-		nodes[p.Spec.NodeName] = true
-	}
+	var down []string
+	var asked time.Time
 	for {
 		now, err := t.onAllNodes(ctx)
-		left, ready := 0, 0
-		for i := range now {
-			if slices.ContainsFunc(old, func(p corev1.Pod) bool { return p.UID == now[i].UID }) {
-				left++
-			} else if nodes[now[i].Spec.NodeName] && lab.PodReady(&now[i]) {
-				ready++
-			}
+		missing := notReplaced(now, old)
+		if err == nil && len(missing) > 0 && time.Since(asked) > settleEach {
+			asked = time.Now()
+			down = slices.DeleteFunc(slices.Clone(missing), func(node string) bool { return !t.isDown(ctx, node) })
 		}
-		if err == nil && left == 0 && ready >= len(nodes) {
+		slow := slices.DeleteFunc(slices.Clone(missing), func(node string) bool { return slices.Contains(down, node) })
+		if err == nil && len(slow) == 0 {
+			if len(missing) > 0 {
+				t.say("node %s is down, and its proxy is not waited for", strings.Join(missing, ", "))
+			}
 			return nil
 		}
 		if late := wake.Pause(ctx, leverEvery); late != nil {
-			return errors.Join(fmt.Errorf("the proxies of nodes are not replaced: %d old ones are left, %d new ones are ready: %w", left, ready, late), err)
+			return errors.Join(fmt.Errorf("the proxies of nodes %s are not replaced: %w", strings.Join(slow, ", "), late), err)
 		}
 	}
+}
+
+// notReplaced are the nodes of old pods that have one of these still, or no other that is
+// ready.
+func notReplaced(now, old []corev1.Pod) []string {
+	done := map[string]bool{} // by node
+	for i := range old {
+		done[old[i].Spec.NodeName] = false
+	}
+	left := map[string]bool{}
+	for i := range now {
+		node := now[i].Spec.NodeName
+		if slices.ContainsFunc(old, func(p corev1.Pod) bool { return p.UID == now[i].UID }) {
+			left[node] = true
+		} else if _, ours := done[node]; ours && lab.PodReady(&now[i]) {
+			done[node] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(done)), func(node string) bool { return done[node] && !left[node] })
+}
+
+// isDown says that a node is gone, or that Kubernetes does not hear from it; not where it
+// cannot be asked.
+func (t *scenarioTrial) isDown(ctx context.Context, name string) bool {
+	node, err := t.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
+	})
 }
 
 // ztunnelsOf are the ztunnels on the nodes of a service's pods, or for "" of all pods in

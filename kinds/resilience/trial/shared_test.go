@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -122,6 +123,53 @@ func TestSettleKilled(t *testing.T) {
 	}
 	if err != nil || !strings.Contains(names, "b") || !strings.Contains(names, "c") || len(left) != 2 {
 		t.Errorf("pods %s, %v", names, err)
+	}
+}
+
+// A node that died in a trial has no new ztunnel when that ends, and the old one's pod for
+// long: nobody waits for it, and the run goes on. A node that lives is waited for.
+func TestOnceGone(t *testing.T) {
+	node := func(name string, ready corev1.ConditionStatus) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
+	}
+	a, b := nodeProxy("a", "one", true), nodeProxy("b", "two", true)
+	fresh := nodeProxy("c", "one", true)
+	lives := node("one", corev1.ConditionTrue)
+	for name, c := range map[string]struct {
+		cluster []runtime.Object
+		waits   string // the node that is waited for
+		said    string
+	}{
+		"both are replaced":                {[]runtime.Object{fresh, nodeProxy("d", "two", true), lives, node("two", corev1.ConditionTrue)}, "", ""},
+		"another's is not ready":           {[]runtime.Object{fresh, nodeProxy("d", "two", true), nodeProxy("e", "three", false), lives}, "", ""},
+		"one is not heard from":            {[]runtime.Object{fresh, b, lives, node("two", corev1.ConditionUnknown)}, "", "two"},
+		"one is not, and has a dead proxy": {[]runtime.Object{fresh, b, nodeProxy("d", "two", false), lives, node("two", corev1.ConditionFalse)}, "", "two"},
+		"one is gone":                      {[]runtime.Object{fresh, lives}, "", "two"},
+		"one is slow":                      {[]runtime.Object{fresh, b, lives, node("two", corev1.ConditionTrue)}, "two", ""},
+		"one is slow, the other is down":   {[]runtime.Object{fresh, a, b, node("one", corev1.ConditionTrue), node("two", corev1.ConditionUnknown)}, "one", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			trial, said := sharedTrial(fakecluster.New(c.cluster...)), ""
+			trial.say = func(format string, of ...any) { said += fmt.Sprintf(format, of...) }
+			err := trial.onceGone(ctx, []corev1.Pod{*a, *b})
+			if (err == nil) != (c.waits == "") || err != nil && !strings.Contains(err.Error(), "nodes "+c.waits+" are not replaced") {
+				t.Errorf("%v, want it to wait for %q", err, c.waits)
+			}
+			if (said == "") != (c.said == "") || !strings.Contains(said, c.said) {
+				t.Errorf("said %q, want node %q", said, c.said)
+			}
+		})
+	}
+	cluster := fakecluster.New(fresh, b)
+	cluster.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(corev1.Resource("nodes"), "two", nil)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := sharedTrial(cluster).onceGone(ctx, []corev1.Pod{*a, *b}); err == nil {
+		t.Error("a node of which nothing is known is not waited for")
 	}
 }
 
