@@ -282,3 +282,36 @@ func TestAmbientCallFromOutside(t *testing.T) {
 		}
 	}
 }
+
+// Services have sidecars unless the study says otherwise, wherever their graph comes from.
+func TestGraphsHaveSidecars(t *testing.T) {
+	const named = "graph: {services: {a: {replicas: 1, calls: [{to: b}]}, b: {replicas: 2}}}"
+	for name, graph := range map[string]string{
+		"named":     named,
+		"generated": "graph: {generate: {services: 3, depth: 2, fan_out: 2}}",
+		"isotope":   "graph: {isotope: graph.yaml}",
+	} {
+		text := strings.Replace(ambientGraph, named, graph, 1)
+		if name == "generated" {
+			text = strings.Replace(text, "to: a, ", "", 1)
+		}
+		s, err := Parse([]byte(text), "s.yaml", nil)
+		if err == nil {
+			s, err = s.WithFiles(func(string) ([]byte, error) {
+				return []byte("services:\n- name: a\n  isEntrypoint: true\n  script: [{call: b}]\n- name: b\n"), nil
+			})
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, one := range s.Scenario.Graph.Services {
+			if !one.Sidecar {
+				t.Errorf("%s: service %s has no sidecar", name, one.Name)
+			}
+		}
+		if len(s.Scenario.Graph.Services) < 2 {
+			t.Errorf("%s: %d services", name, len(s.Scenario.Graph.Services))
+		}
+	}
+}

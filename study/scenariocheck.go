@@ -26,6 +26,7 @@ func (d *decoder) resolveScenario(s *Study) {
 		return
 	}
 	if c.Generate != nil {
+		c.Generate.Like.Sidecar = true // as services that are named have
 		g, err := graph.Generate(*c.Generate)
 		if err != nil {
 			d.fail(d.pos("graph", "generate"), "", "%v", err)
@@ -239,6 +240,9 @@ func (c *Scenario) withIsotope(read func(name string) ([]byte, error)) (*Scenari
 	}
 	out := *c
 	out.Graph, out.Isotope = in.Graph, ""
+	for i := range out.Graph.Services { // isotope knows of none, and named ones have one
+		out.Graph.Services[i].Sidecar = true
+	}
 	if out.Entry == "" && len(in.Entries) == 1 {
 		out.Entry = in.Entries[0]
 	}
