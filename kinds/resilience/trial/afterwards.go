@@ -127,7 +127,7 @@ const (
 // afterwards checks by what proxies counted in the timeline, however little, that it went
 // over HBONE; and where requests flowed to the end, that each side of each service had some:
 // on each node that had the last ones, or, if nobody knows which had, on all together. Of
-// nodes to which pods came later nobody was asked.
+// nodes to which pods came at the last nobody was asked.
 func (s *scene) afterwards(counted tallies, last map[string][]string) ([]record.Check, error) {
 	one := func(of tallies) ([]record.Check, error) { return s.carriedLeast(of.together(), flowed{1, 1}, 1) }
 	all, err := one(counted)

@@ -3,7 +3,6 @@ package trial
 import (
 	"cmp"
 	"context"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -20,15 +19,16 @@ import (
 // sharedProxies are the proxies with pods of their own that carry a trial's requests:
 // those on nodes, and a waypoint; empty where there are none.
 type sharedProxies struct {
-	nodes []string // with pods of the mesh
 	// before are their counters: of those on nodes before any request, of a waypoint after
 	// the first, which may have found proxies that had not heard of it.
 	before risesOf
 	// began is what the processes had counted when a timeline with steps began.
 	began map[string]map[string]float64
 
-	mu   sync.Mutex
-	pods map[string][]site.Pod // by part: those that there are, and that there were
+	mu    sync.Mutex
+	nodes []string              // that have or had pods of the mesh, since they were noted
+	stood map[string]bool       // by UID: pods that were on a node before those of the trial came there
+	pods  map[string][]site.Pod // by part: those that there are, and that there were
 	// What steps did to those on nodes, which is put right after the trial.
 	reset  []restart
 	killed []faultPod
@@ -95,15 +95,7 @@ func (t *scenarioTrial) findShared(ctx context.Context) error {
 	if !t.scene.ambient() {
 		return nil
 	}
-	nodes := map[string]bool{}
-	for _, w := range t.scene.workloads() {
-		for _, r := range t.census.living(w.Name) {
-			if w.Carrier != "" {
-				nodes[r.Node] = true
-			}
-		}
-	}
-	t.shared.nodes = slices.Sorted(maps.Keys(nodes))
+	t.shared.nodes = t.meshNodes()
 	present, err := t.present(ctx)
 	if err != nil {
 		return err
@@ -136,7 +128,7 @@ func (t *scenarioTrial) present(ctx context.Context) (map[string][]site.Pod, err
 func (t *scenarioTrial) seats(part string) (record.Place, []string) {
 	p, _ := record.ProxyOf(part)
 	if p.Place == record.PlaceNode {
-		return p.Place, t.shared.nodes
+		return p.Place, t.shared.on()
 	}
 	return p.Place, []string{""}
 }
@@ -215,7 +207,7 @@ func (t *scenarioTrial) checkShared(ctx context.Context, whole flowed, got outco
 	if !t.scene.ambient() {
 		return nil
 	}
-	t.out.Scenario.NodeProxies = len(t.shared.nodes)
+	t.out.Scenario.NodeProxies = len(t.shared.on())
 	if len(t.timeline.Steps) > 0 {
 		return t.checkAfterwards(ctx, got)
 	}

@@ -63,7 +63,9 @@ func (t *scenarioTrial) watch(ctx context.Context) *looks {
 	l.done.Go(func() {
 		l.every(ctx, "endpoints", begin, lookEvery, func(context.Context) error { l.sample(); return nil })
 	})
-	l.done.Go(func() { l.count(ctx, func(ctx context.Context) error { return l.cost(ctx, false) }) })
+	l.done.Go(func() {
+		l.count(ctx, func(ctx context.Context) error { t.noteArrivals(ctx); return l.cost(ctx, false) })
+	})
 	// Where nothing happens, nobody is taken out, and asking costs the proxies CPU.
 	m, ok := t.scene.mesh.(mesh.Resilience)
 	if ok && t.scene.meshed() && m.EjectedFilter() != "" && len(t.timeline.Steps) > 0 {
@@ -283,14 +285,14 @@ func someOf(ctx context.Context, o observe.Client, targets []observe.Target, mem
 }
 
 // add notes the counters of a look. Who came after the first had used nothing
-// before.
+// before, but for a proxy that stood on its node for others.
 func (l *looks) add(shot observe.Snapshot, parts map[string]string, first bool) {
 	for name, s := range shot.Targets {
 		if s.Error != "" {
 			continue
 		}
 		if _, known := l.first[name]; !known {
-			if first {
+			if first || l.t.shared.hasStood(name) {
 				l.first[name] = usage{parts[name], s}
 			} else {
 				l.first[name] = usage{parts[name], observe.Sample{CPU: observe.CPUSample{Inode: s.CPU.Inode}}}

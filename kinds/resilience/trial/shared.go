@@ -103,7 +103,7 @@ func (t *scenarioTrial) replaced(ctx context.Context, old []corev1.Pod) (int, er
 				fresh[now[i].Spec.NodeName] = true
 			}
 		}
-		missing := slices.DeleteFunc(slices.Clone(t.shared.nodes), func(node string) bool { return fresh[node] })
+		missing := slices.DeleteFunc(t.shared.on(), func(node string) bool { return fresh[node] })
 		if err == nil && len(missing) == 0 {
 			return len(fresh), nil
 		}
@@ -269,7 +269,7 @@ func (t *scenarioTrial) isDown(ctx context.Context, name string) bool {
 // ztunnelsOf are the ztunnels on the nodes of a service's pods, or for "" of all pods in
 // the mesh: those of the first nodes by name.
 func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int) ([]faultPod, error) {
-	nodes := t.shared.nodes
+	nodes := t.shared.on()
 	if service != "" {
 		if service == fault.LoadService {
 			service = roleClients

@@ -1,0 +1,152 @@
+package trial
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
+)
+
+// countingMesh has proxies that all have counted the same.
+type countingMesh struct {
+	mesh.Mesh
+	counters func() map[string]float64
+}
+
+func (m countingMesh) Proxies(place record.Place) mesh.Proxies {
+	proxies := m.Mesh.Proxies(place)
+	proxies.Admin = func(*http.Client) mesh.Admin { return countingProxy{counters: m.counters()} }
+	return proxies
+}
+
+// Servers that steps move to a node that had none before have the ztunnel there, which had
+// carried others' connections: it counts from then on.
+func TestArrivals(t *testing.T) {
+	scene, bytes := graphScene(t, "{front: {calls: [{to: back}]}, back: {}}"), 1000.0
+	scene.mesh = countingMesh{scene.mesh, func() map[string]float64 {
+		all := map[string]float64{}
+		for _, service := range []string{"front", "back"} {
+			for _, reporter := range []string{"source", "destination"} {
+				series(all, scene.namespace, service, reporter, "mutual_tls", 1, bytes/2)
+			}
+		}
+		return all
+	}}
+	ztunnel := func(name, node string) *corev1.Pod {
+		pod := nodeProxy(name, node, true)
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: scene.mesh.Proxies(record.PlaceNode).Containers[0], ContainerID: "1"}}
+		return pod
+	}
+	at := &site.Site{Kube: fakecluster.New(ztunnel("x", "one"), ztunnel("y", "two"), ztunnel("z", "three")), Dialer: lab.NewDialer(&rest.Config{}), Kubelets: true}
+	resides := func(name, service, node string) *resident {
+		return &resident{uid: name, ScenarioPod: record.ScenarioPod{Name: name, Service: service, Node: node}}
+	}
+	trial := &scenarioTrial{stage: &stage{Site: at, say: func(string, ...any) {}}, scene: scene, zero: time.Now(), census: &census{pods: map[string]*resident{}},
+		scribe: &scribe{book: ledger.New(ledger.Options{}), served: map[string]int64{}}, looks: &looks{last: map[string]usage{}}}
+	trial.clients = &clients{all: []*client{{resident: resides("c", roleClients, "one")}}}
+	trial.timeline.Duration = time.Hour
+	for _, r := range []*resident{resides("c", roleClients, "one"), resides("f", "front", "one"), resides("b1", "back", "two")} {
+		trial.census.pods[r.uid] = r
+	}
+	if trial.shared.nodes = trial.meshNodes(); !slices.Equal(trial.shared.nodes, []string{"one", "two"}) {
+		t.Fatalf("pods of the mesh are on %q", trial.shared.nodes)
+	}
+	pods, err := trial.present(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	began, err := trial.ask(t.Context(), pods)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial.shared.before, trial.shared.began = began.together(), began.byProcess()
+
+	bytes = 5000
+	trial.noteArrivals(t.Context())
+	if got := trial.shared.on(); !slices.Equal(got, []string{"one", "two"}) {
+		t.Errorf("nobody moved, and there are %q", got)
+	}
+	trial.census.pods["b1"].leaving = true
+	trial.census.pods["b2"] = resides("b2", "back", "three")
+	trial.census.pods["b3"] = resides("b3", "back", "four") // which has no ztunnel yet
+	for range 2 {
+		trial.noteArrivals(t.Context())
+	}
+	if got := trial.shared.on(); !slices.Equal(got, []string{"one", "three", "two"}) {
+		t.Fatalf("a server moved, and there are %q", got)
+	}
+	const sum = 2*1000 + 5000 // of front's on the client's side, once each
+	if got := mesh.SumSeries(trial.shared.before[record.PartNode], "istio_tcp_sent_bytes_total", map[string]string{"reporter": "source", "destination_workload": "front"}) * 2; got != sum {
+		t.Errorf("counted before: %g bytes, want %d", got, sum)
+	}
+
+	end := trial.zero.Add(trial.timeline.Duration).UnixNano()
+	for _, pod := range []string{"f", "b2"} {
+		trial.scribe.worked(ledger.WorkerEntry{Pod: pod, StartNS: end - 1e9, Ended: ledger.EndAnswered, Status: 200})
+	}
+	after := func() (ok bool, detail string) {
+		trial.evidence.Carried = nil
+		if err := trial.checkAfterwards(t.Context(), outcome{answered: []int64{end - 1e9}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range trial.evidence.Carried {
+			if c.Name == "back-server-ztunnel-bytes-afterwards" {
+				return c.OK, c.Detail
+			} else if !c.OK {
+				t.Errorf("%s: %s", c.Name, c.Detail)
+			}
+		}
+		return false, "not asked"
+	}
+	if ok, detail := after(); ok || !strings.Contains(detail, "on node three") {
+		t.Errorf("the server's new ztunnel carried nothing since it came: %v, %s", ok, detail)
+	}
+	bytes = 5100
+	if ok, detail := after(); !ok || !strings.Contains(detail, "on node three") {
+		t.Errorf("the server's new ztunnel carried its requests: %v, %s", ok, detail)
+	}
+
+	trial.zero = time.Now().Add(lately - trial.timeline.Duration)
+	trial.census.pods["b4"] = resides("b4", "back", "two-more")
+	if _, err := at.Kube.CoreV1().Pods("istio-system").Create(t.Context(), ztunnel("w", "two-more"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	trial.noteArrivals(t.Context())
+	if got := trial.shared.on(); len(got) != 3 {
+		t.Errorf("noted when the last requests flow: %q", got)
+	}
+}
+
+// Of a ztunnel that stood on its node for others what it had used is not the trial's; of one
+// that came in a trial it is.
+func TestArrivedUsage(t *testing.T) {
+	trial := sharedTrial(fakecluster.New())
+	trial.shared.before = risesOf{}
+	trial.arrived("three", site.Pod{UID: "stood", Node: "three"}, nil)
+	l := &looks{t: trial, first: map[string]usage{}, last: map[string]usage{}}
+	for _, total := range []uint64{7e9, 8e9} {
+		sample := observe.Sample{CPU: observe.CPUSample{TotalNS: total, UserNS: total}}
+		l.add(observe.Snapshot{Targets: map[string]observe.Sample{"stood": sample, "fresh": sample}}, map[string]string{"stood": record.PartNode, "fresh": record.PartWaypoint}, false)
+	}
+	cpu := l.cpu()
+	if stood, fresh := cpu[record.PartNode].TotalS(), cpu[record.PartWaypoint].TotalS(); stood != 1 || fresh != 8 {
+		t.Errorf("used %g s and %g s, want 1 and 8", stood, fresh)
+	}
+}
+
+// Version implements mesh.Admin.
+func (countingProxy) Version(context.Context) (string, error) { return "1.31.0", nil }
