@@ -48,9 +48,11 @@ func nodesNet(o *analysis.Observations, t *record.Trial) float64 {
 	for _, part := range parts {
 		used += analysis.CPUPerRequest(t, part, record.CPU.TotalS)
 	}
-	nodes := map[string]bool{} // several generators may be on several
-	for _, at := range t.Nodes {
-		nodes[at.Name] = true
+	nodes := map[string]bool{} // several generators may be on several; a waypoint needs none on its own
+	for part, at := range t.Nodes {
+		if _, proxy := record.ProxyOf(part); !proxy {
+			nodes[at.Name] = true
+		}
 	}
 	idle := idleIn(o, t.Block) * 1e-3 * float64(max(len(parts), len(nodes))) * t.Window.Seconds
 	return used - idle*1e6/float64(t.Load.Completed)
