@@ -69,7 +69,11 @@ func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.P
 		m.metricsProvider = of[0]
 	}
 	m.upstream = found.isUpstream()
-	return append(found.Components(), m.Revision.ambient...), found.refuseProxies(proxies)
+	components := append(found.Components(), m.Revision.ambient...)
+	if m.Revision.gatewayAPI {
+		components = append(components, record.Component{Name: gatewayComponent, Version: "on", Source: record.SourceOfMode})
+	}
+	return components, found.refuseProxies(proxies)
 }
 
 // readMeshConfig reads the mesh configuration in a ConfigMap of istiod's.

@@ -121,7 +121,7 @@ func (f *AsFound) readForLevers(ctx context.Context, kube kubernetes.Interface, 
 func (f AsFound) Revision() Revision {
 	out := f.revision
 	out.metrics, out.traces = f.reported()
-	out.ambient = f.ambient()
+	out.ambient, out.gatewayAPI = f.ambient(), len(f.gatewayAPI) > 0
 	return out
 }
 
@@ -135,9 +135,6 @@ func (f AsFound) Components() []record.Component {
 				out = append(out, record.Component{Name: ambientComponent, Version: "on", Source: record.SourceOfMode})
 			}
 		}
-	}
-	if len(f.gatewayAPI) > 0 { // which istiod follows where there are none of its objects, too
-		out = append(out, record.Component{Name: gatewayComponent, Version: "on", Source: record.SourceOfMode})
 	}
 	return out
 }

@@ -31,6 +31,9 @@ type Revision struct {
 	traces  bool
 	// ambient are ztunnel and the node agent, where a study asked for them.
 	ambient []record.Component
+	// gatewayAPI says that the cluster has the Gateway API, which istiod follows where
+	// there are none of its objects, too.
+	gatewayAPI bool
 }
 
 // defaultRevision is what the chart calls an installation without a revision.
