@@ -219,6 +219,15 @@ type Fitter interface {
 	Fits(place record.Place, running ProxyState) error
 }
 
+// Fits is what a mesh that is a [Fitter] says of a proxy that runs, if that has been asked
+// what it is; nil of others.
+func Fits(m Mesh, place record.Place, running *ProxyState) error {
+	if fitter, ok := m.(Fitter); ok && running != nil {
+		return fitter.Fits(place, *running)
+	}
+	return nil
+}
+
 // Mesh is an adapter.
 type Mesh interface {
 	// Name is the mesh's name in study files.

@@ -42,6 +42,9 @@ const (
 // notAmbient tells what to do where there is no ambient mesh.
 const notAmbient = "on this machine: meshtrial lab up --ambient --ztunnel DIR; on a cluster: istioctl install --set profile=ambient; without one leave ambient out: --set sidecars=[none,both], of graphs --set sidecars=both"
 
+// upgradeHint is for a ztunnel and an istiod of two versions.
+const upgradeHint = "measure when the upgrade is over: the figures would be of neither version"
+
 // ztunnels are the proxies on nodes.
 func ztunnels() mesh.Proxies {
 	return mesh.Proxies{Namespace: Namespace, Selector: "app=" + ztunnelName, Containers: []string{proxyContainer}, AdminPort: statsPort,
@@ -100,8 +103,7 @@ func (f AsFound) refuseAmbient() error {
 			istiod, one := minorOf(c.Image)
 			image := f.daemonSets[ztunnelName].Spec.Template.Spec.Containers[0].Image
 			if ztunnel, both := minorOf(image); one && both && istiod != ztunnel {
-				return errs.WithHint(errs.Usage("istio: ztunnel is of another version than istiod: %s beside %s", image, c.Image),
-					"measure when the upgrade is over: the figures would be of neither version")
+				return errs.WithHint(errs.Usage("istio: ztunnel is of another version than istiod: %s beside %s", image, c.Image), upgradeHint)
 			}
 		}
 	}
@@ -110,23 +112,27 @@ func (f AsFound) refuseAmbient() error {
 
 // Fits compares the version that a running ztunnel says with that of its DaemonSet,
 // which the run's header names: by a tag that was moved, or pulled before it was, a pod
-// may run another. A ztunnel that does not say its version is taken for what it should
-// be, as is any where the tag names no version.
+// may run another. Where that names no version, as a digest does not, the minor version
+// must be istiod's. A ztunnel that does not say its version is taken for what it should be.
 func (m *Mesh) Fits(place record.Place, running mesh.ProxyState) error {
+	says := strings.TrimPrefix(running.Version, "v")
+	runs, told := minor(says)
 	i := slices.IndexFunc(m.Revision.ambient, func(c record.Component) bool { return c.Name == ztunnelName })
-	if place != record.PlaceNode || i < 0 {
+	if place != record.PlaceNode || !told || i < 0 {
 		return nil
 	}
 	named := m.Revision.ambient[i]
-	tag, says := strings.TrimPrefix(named.Version, "v"), strings.TrimPrefix(running.Version, "v")
-	_, told := minor(says)
-	_, known := minor(tag)
+	tag := strings.TrimPrefix(named.Version, "v")
 	// A tag may say more than the version (1.31.1-distroless), or be of a minor version.
-	if !told || !known || isVersion(tag, says) || strings.HasPrefix(says, tag+".") {
-		return nil
+	if _, known := minor(tag); known && !isVersion(tag, says) && !strings.HasPrefix(says, tag+".") {
+		return errs.WithHint(fmt.Errorf("istio: a ztunnel says that it is of Istio %s, and its DaemonSet has the image %s", running.Version, named.Source),
+			"kubectl -n %s rollout restart daemonset %s, or name the image that runs", Namespace, ztunnelName)
 	}
-	return errs.WithHint(fmt.Errorf("istio: a ztunnel says that it is of Istio %s, and its DaemonSet has the image %s", running.Version, named.Source),
-		"kubectl -n %s rollout restart daemonset %s, or name the image that runs", Namespace, ztunnelName)
+	if istiod, known := minor(m.Revision.istiod); known && istiod != runs {
+		return errs.WithHint(fmt.Errorf("istio: a ztunnel says that it is of Istio %s (its image is %s), and istiod is of %s", running.Version, named.Source, m.Revision.istiod),
+			upgradeHint)
+	}
+	return nil
 }
 
 // refuseZtunnels is the part of Refuse for simulated ztunnels, which istiod serves

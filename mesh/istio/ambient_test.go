@@ -245,6 +245,37 @@ func TestZtunnelFits(t *testing.T) {
 	if err := (&Mesh{}).Fits(record.PlaceNode, mesh.ProxyState{Version: "1.31.1"}); err != nil {
 		t.Errorf("a run that names none: %v", err)
 	}
+	// Where the image names no version, that of istiod does.
+	for _, c := range []struct {
+		istiod, named, running string
+		fits                   bool
+	}{
+		{"1.31.0", "sha256:0a", "1.29.0", false}, {"v1.31.0-distroless", "latest", "1.30.9", false}, {"1.31-abc", "sha256:0a", "1.3.0", false},
+		{"1.31.0", "1.29", "1.29.0", false}, {"1.31.0", "sha256:0a", "1.31.7", true}, {"1.31-abc", "latest", "1.31-e94018b3", true},
+		{"sha256:0b", "sha256:0a", "1.29.0", true}, {"1.31.0", "sha256:0a", "unknown", true}, {"1.31.0", "sha256:0a", "", true},
+	} {
+		found := AsFound{
+			istiods:    []appsv1.Deployment{{Spec: appsv1.DeploymentSpec{Template: podOf(istiodContainer, "istio/pilot"+mark(c.istiod))}}},
+			daemonSets: map[string]*appsv1.DaemonSet{ztunnelName: {Spec: appsv1.DaemonSetSpec{Template: podOf(proxyContainer, "istio/ztunnel"+mark(c.named))}}},
+		}
+		err := (&Mesh{Revision: found.Revision()}).Fits(record.PlaceNode, mesh.ProxyState{Version: c.running})
+		if (err == nil) != c.fits || err != nil && (!strings.Contains(err.Error(), "Istio "+c.running) || !strings.Contains(err.Error(), "istiod is of "+c.istiod)) {
+			t.Errorf("%q runs by the image %q, beside istiod %q: %v", c.running, c.named, c.istiod, err)
+		}
+	}
+}
+
+// podOf is a template of one container.
+func podOf(container, image string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: container, Image: image}}}}
+}
+
+// mark is what an image's reference ends in, to be of a tag or a digest.
+func mark(version string) string {
+	if strings.HasPrefix(version, "sha256:") {
+		return "@" + version
+	}
+	return ":" + version
 }
 
 // An ambient mesh that lacks something is refused before anything starts.

@@ -122,6 +122,9 @@ func (f AsFound) Revision() Revision {
 	out := f.revision
 	out.metrics, out.traces = f.reported()
 	out.ambient, out.gatewayAPI = f.ambient(), len(f.gatewayAPI) > 0
+	if all := f.Components(); len(all) > 0 {
+		out.istiod = all[0].Version
+	}
 	return out
 }
 

@@ -29,6 +29,8 @@ type Revision struct {
 	// none; traces says that one has sidecars report spans.
 	metrics string
 	traces  bool
+	// istiod is its version, by its image.
+	istiod string
 	// ambient are ztunnel and the node agent, where a study asked for them.
 	ambient []record.Component
 	// gatewayAPI says that the cluster has the Gateway API, which istiod follows where

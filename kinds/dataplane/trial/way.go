@@ -117,10 +117,7 @@ func (d *deployed) find(ctx context.Context, into map[string]site.Pod, key strin
 		pod, err := d.FindProxy(ctx, proxies, node)
 		if err == nil {
 			into[key] = pod
-			if fitter, ok := d.o.Mesh.(mesh.Fitter); ok && pod.State != nil {
-				return fitter.Fits(at, *pod.State)
-			}
-			return nil
+			return mesh.Fits(d.o.Mesh, at, pod.State)
 		}
 		if last == nil || ctx.Err() == nil { // else the end of the wait would pass for the cause
 			last = err

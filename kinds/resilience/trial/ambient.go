@@ -114,6 +114,9 @@ func (t *scenarioTrial) present(ctx context.Context) (map[string][]site.Pod, err
 		place, at := t.seats(part)
 		for _, node := range at {
 			pod, err := t.awaitProxy(ctx, place, node)
+			if err == nil {
+				err = t.fits(t.scene.mesh, place, pod)
+			}
 			if err != nil {
 				return nil, err
 			}

@@ -1,0 +1,70 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/site/sitetest"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// oldMesh has ztunnels of Istio 1.29, which it takes for the right ones or not.
+type oldMesh struct {
+	mesh.Mesh
+	fit bool
+}
+
+func (oldMesh) Proxies(record.Place) mesh.Proxies {
+	return mesh.Proxies{Namespace: "istio-system", Selector: "app=ztunnel", Containers: []string{"istio-proxy"},
+		Admin: func(*http.Client) mesh.Admin { return oldAdmin{} }}
+}
+
+func (m oldMesh) Fits(at record.Place, running mesh.ProxyState) error {
+	if m.fit {
+		return nil
+	}
+	return fmt.Errorf("the %s's proxy is of Istio %s", at, running.Version)
+}
+
+type oldAdmin struct{ mesh.Admin }
+
+func (oldAdmin) Version(context.Context) (string, error) { return "1.29.0", nil }
+
+// A trial of a graph asks the proxies that carry its requests what they are. One that is
+// not to be measured ends the run, whose trials of other cells go well.
+func TestUnfitProxy(t *testing.T) {
+	for _, fit := range []bool{true, false} {
+		pod := nodeProxy("a", "one", true)
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "istio-proxy", ContainerID: "containerd://1"}}
+		own := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "own", Labels: map[string]string{site.RunLabel: ""}}}
+		trial := sharedTrial(fakecluster.New(pod, own))
+		trial.Kubelets, trial.Dialer = true, lab.NewDialer(&rest.Config{})
+		trial.scene = &scene{mesh: oldMesh{sitetest.Istio(), fit}, cell: record.Cell{study.FactorSidecars: study.SidecarsAmbient}}
+		trial.shared.nodes = []string{"one"}
+		present, err := trial.present(t.Context())
+		if fit {
+			if err != nil || len(present[record.PartNode]) != 1 {
+				t.Errorf("the right one: %v, %v", present, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), "the node's proxy is of Istio 1.29.0") {
+			t.Fatalf("another: %v, %v", present, err)
+		}
+		if again := trial.Reconnect(t.Context()); again == nil || again.Error() != err.Error() {
+			t.Errorf("the run goes on: %v", again)
+		}
+	}
+}
