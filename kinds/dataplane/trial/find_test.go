@@ -5,22 +5,26 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 )
 
@@ -78,6 +82,64 @@ func TestFindWaits(t *testing.T) {
 				}
 				if _, found := into["key"]; found != (tt.fails == "") || (err == nil) != found || err != nil && !strings.Contains(err.Error(), tt.fails) {
 					t.Errorf("found %v, %v; want %q", into, err, tt.fails)
+				}
+			})
+		})
+	}
+}
+
+// threeNodes is a lab of three nodes on this machine.
+type threeNodes struct{ lab.Lab }
+
+func (threeNodes) RESTConfig() *rest.Config { return &rest.Config{} }
+func (threeNodes) Process() int             { return 1 }
+func (threeNodes) Size() int                { return 3 }
+
+// A node of the lab without a pod of the run is looked at for a moment, once for all cells:
+// its proxy may have died with it, and no request passes it. Those on the way are waited for.
+func TestFindOnNodes(t *testing.T) {
+	for dead, takes := range map[string]time.Duration{"": 0, "c": agentWait, "b": site.ReadyTimeout} {
+		t.Run(dead, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := site.New(threeNodes{}, nodeMesh{}, "r")
+				if err != nil {
+					t.Fatal(err)
+				}
+				kube, want := fakecluster.New(), []string{}
+				s.Kube = kube
+				for _, node := range []string{"a", "b", "c"} {
+					pod := proxyOn(node, node != dead)
+					pod.Name = "on-" + node
+					if err := kube.Tracker().Add(pod); err != nil {
+						t.Fatal(err)
+					}
+					s.Observers[node] = observe.Client{HTTPClient: http.DefaultClient}
+					if node != dead {
+						want = append(want, node)
+					}
+				}
+				var told []string
+				d := &deployed{Site: s, o: &runner.Options{Mesh: nodeMesh{}}, tell: func(e runner.Event) { told = append(told, e.Text) },
+					topology: topology{cells: []record.Cell{{study.FactorSidecars: study.SidecarsAmbient, study.FactorPayload: "1KiB"}, {study.FactorSidecars: study.SidecarsAmbient}}},
+					loads:    map[study.Variant][]*loadRole{{}: {{pod: site.Pod{Node: "a"}}}}, workers: map[study.Variant]*workerRole{{}: {pod: site.Pod{Node: "b"}}}}
+				began := time.Now()
+				err = d.findShared(t.Context())
+				if took := time.Since(began); took != takes {
+					t.Errorf("took %v, want %v", took, takes)
+				}
+				if dead == "b" {
+					if err == nil || !strings.Contains(err.Error(), "is ready on node b") {
+						t.Errorf("one on the way: %v", err)
+					}
+					return
+				}
+				for what, found := range map[string]map[string]site.Pod{"proxies": d.onNodes, "agents": d.agents} {
+					if got := slices.Sorted(maps.Keys(found)); err != nil || !slices.Equal(got, want) {
+						t.Errorf("%s of %v, want %v: %v", what, got, want, err)
+					}
+				}
+				if dead == "" && len(told) > 0 || dead == "c" && (len(told) != 1 || !strings.Contains(told[0], "what the mesh's proxy on node c uses is not measured: no proxy  is ready on node c")) {
+					t.Errorf("told %q", told)
 				}
 			})
 		})

@@ -41,6 +41,7 @@ func (d *deployed) findShared(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, site.ReadyTimeout, fmt.Errorf("it did not come right in %v", site.ReadyTimeout))
 	defer cancel()
 	d.onNodes, d.others, d.agents = map[string]site.Pod{}, map[string]site.Pod{}, map[string]site.Pod{}
+	looked := map[string]bool{} // nodes
 	for _, cell := range d.cells {
 		for _, part := range study.WayOf(cell) {
 			p, _ := record.ProxyOf(part)
@@ -60,17 +61,40 @@ func (d *deployed) findShared(ctx context.Context) error {
 				}
 				continue
 			}
-			for _, node := range d.nodesToo() {
-				if _, known := d.onNodes[node]; known {
-					continue // and its agent has been looked for
-				}
-				if err := d.find(ctx, d.onNodes, node, p.Place, proxies, node); err != nil {
-					return err
-				}
-				if err := d.findAgent(ctx, proxies.Agents, node); err != nil {
-					return err
-				}
+			if err := d.findOnNodes(ctx, proxies, looked); err != nil {
+				return err
 			}
+		}
+	}
+	return nil
+}
+
+// findOnNodes finds the proxies of nodes that have not been looked at yet, and what brings
+// pods to them. No request passes those of nodes without a pod of the run.
+func (d *deployed) findOnNodes(ctx context.Context, proxies mesh.Proxies, looked map[string]bool) error {
+	own := map[string]bool{}
+	for _, pod := range d.Pods() {
+		own[pod.Node] = true
+	}
+	for _, node := range d.nodesToo() {
+		if looked[node] {
+			continue
+		}
+		looked[node] = true
+		var err error
+		if own[node] {
+			err = d.find(ctx, d.onNodes, node, record.PlaceNode, proxies, node)
+		} else {
+			err = d.findBeside(ctx, d.onNodes, record.PlaceNode, proxies, node, "the mesh's proxy")
+		}
+		if err != nil {
+			return err
+		}
+		if _, there := d.onNodes[node]; !there {
+			continue // nor would its agent be
+		}
+		if err := d.findAgent(ctx, proxies.Agents, node); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -87,7 +111,7 @@ func (d *deployed) nodesToo() []string {
 	return slices.Sorted(maps.Keys(here))
 }
 
-// agentWait bounds the look for what brings pods to the proxies of their node.
+// agentWait bounds the look for what no request depends on.
 const agentWait = 5 * time.Second
 
 // findAgent notes the pod of what brings pods to a node's proxy. No request depends on it:
@@ -96,13 +120,20 @@ func (d *deployed) findAgent(ctx context.Context, agents mesh.Agents, node strin
 	if len(agents.Containers) == 0 {
 		return nil
 	}
+	return d.findBeside(ctx, d.agents, "", mesh.Proxies{Namespace: agents.Namespace, Selector: agents.Selector}, node, "the mesh's agent")
+}
+
+// findBeside is find for a pod of a node that may have died with it: it gives up soon, and
+// says so.
+func (d *deployed) findBeside(ctx context.Context, into map[string]site.Pod, at record.Place, proxies mesh.Proxies, node, what string) error {
 	limited, cancel := context.WithTimeoutCause(ctx, agentWait, fmt.Errorf("it did not come right in %v", agentWait))
 	defer cancel()
-	err := d.find(limited, d.agents, node, "", mesh.Proxies{Namespace: agents.Namespace, Selector: agents.Selector}, node)
+	err := d.find(limited, into, node, at, proxies, node)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("what the mesh's agent on node %s uses is not measured: %v", node, err)})
+	delete(into, node)
+	d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("what %s on node %s uses is not measured: %v", what, node, err)})
 	return nil
 }
 
