@@ -120,6 +120,7 @@ func TestOf(t *testing.T) {
 		profile    = "profile: create namespaces everywhere"
 		sets       = "data plane: list daemonsets.apps mesh's namespace"
 		ztunnel    = "data plane: create pods/portforward mesh's namespace"
+		living     = "data plane: get nodes everywhere"
 		gateway    = "data plane: patch gateways.gateway.networking.k8s.io run's namespace"
 		graphSets  = "resilience: list daemonsets.apps mesh's namespace"
 		behind     = "resilience: delete gateways.gateway.networking.k8s.io run's namespace"
@@ -130,7 +131,7 @@ func TestOf(t *testing.T) {
 		beforeAway = "resilience: list deployments.apps run's namespace"
 	)
 	every := []string{observe, hooks, tls, filter, unfilter, policy, jwt, bare, renew, perf, lease, looked, istiod, autoscaled, meshed, sidecar, nodes, entries, token, changeSvc, flap,
-		ownSlice, real, attempts, deleted, scaled, ended, addresses, retried, outliers, onNode, plane, gone, note, profile, listed, sets, ztunnel, gateway, graphSets, behind, rolled, renewed, beforeAway, cordoned, entrance}
+		ownSlice, real, attempts, deleted, scaled, ended, addresses, retried, outliers, onNode, plane, gone, note, profile, listed, sets, ztunnel, living, gateway, graphSets, behind, rolled, renewed, beforeAway, cordoned, entrance}
 	control := pods + "kind: control-plane\nblocks: {min: 1, max: 1}\n"
 	for name, c := range map[string]struct {
 		text string
@@ -139,8 +140,8 @@ func TestOf(t *testing.T) {
 		"no mesh":       {pods + "mesh: none\nsettings: {sidecars: none}\nfactors: {connections: [1, 2]}", []string{observe, lease}},
 		"no sidecar":    {pods + "settings: {sidecars: none}\nfactors: {connections: [1, 2]}", []string{observe, hooks, lease}},
 		"sidecars":      {pods + "factors: {sidecars: [none, both]}", []string{observe, hooks, tls, lease}},
-		"ambient":       {pods + "factors: {sidecars: [none, ambient]}", []string{observe, hooks, sets, ztunnel, lease}},
-		"waypoint":      {pods + "factors: {sidecars: [ambient, waypoint]}", []string{observe, hooks, sets, ztunnel, gateway, lease}},
+		"ambient":       {pods + "factors: {sidecars: [none, ambient]}", []string{observe, hooks, sets, ztunnel, living, lease}},
+		"waypoint":      {pods + "factors: {sidecars: [ambient, waypoint]}", []string{observe, hooks, sets, ztunnel, living, gateway, lease}},
 		"ambient graph": {strings.NewReplacer("rate: 100,", "rate: 100, sidecars: ambient,", "  steps:\n", "measures: [latency, cpu]\n").Replace(scenario), []string{observe, hooks, lease, deleted, graphSets}},
 		"graph behind a waypoint": {strings.NewReplacer("rate: 100,", "rate: 100, sidecars: waypoint,", "  steps:\n", "measures: [latency, cpu]\n").Replace(scenario),
 			[]string{observe, hooks, lease, deleted, graphSets, behind}},

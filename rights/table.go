@@ -97,6 +97,10 @@ var nodeRole = []row{
 	{verbs: "create", name: "daemonsets.apps", where: InRun, why: "the role on each node"},
 }
 
+// deadNodes is for the nodes that an ambient mesh lacks.
+var deadNodes = row{verbs: "get", name: "nodes", where: Everywhere, why: "whether a node without ztunnel is ready", mesh: study.MeshIstio, when: ambient,
+	without: "a node that is not ready keeps ambient studies from the cluster"}
+
 // refusalsSeen is for whoever waits for pods: see lab.Hindrances.
 var refusalsSeen = row{verbs: "list", name: "events", where: InRun, why: "why pods do not come", without: "a quota or a policy that refuses the run's pods shows after minutes, and not in its own words"}
 
@@ -146,6 +150,7 @@ var table = []feature{
 		{verbs: "delete", name: "pods", where: InRun, why: "pods made anew between blocks", when: renewed},
 		{verbs: "list", name: endpointSlice, where: InRun, why: "whether the workers' endpoints are ready", without: "the first trials may begin before proxies know all endpoints"},
 		{verbs: "list", name: "daemonsets.apps", where: InMesh, why: "whether ztunnel and Istio's node agent are ready", mesh: study.MeshIstio, when: ambient},
+		deadNodes,
 		{verbs: open, name: forward, where: InMesh, why: "ztunnel's metrics", mesh: study.MeshIstio, when: ambient},
 		{verbs: applied, name: "gateways" + gatewayAPI, where: InRun, why: "the waypoint, which istiod makes of it", mesh: study.MeshIstio, when: waypoint},
 		{verbs: applied, name: "gateways" + networking + " virtualservices" + networking, where: InRun, why: "the ingress gateway's listeners and routes", mesh: study.MeshIstio, when: entering},
@@ -246,6 +251,7 @@ var table = []feature{
 		{verbs: "get", name: "pods/log", where: InRun, why: "the ledger of requests", when: ledger},
 		{verbs: "list watch", name: endpointSlice, where: InRun, why: "when endpoints change"},
 		{verbs: "list", name: "daemonsets.apps", where: InMesh, why: "whether ztunnel and Istio's node agent are ready", mesh: study.MeshIstio, when: ambient},
+		deadNodes,
 		{verbs: open, name: forward, where: InMesh, why: "ztunnel's metrics", mesh: study.MeshIstio, when: ambient},
 		{verbs: "patch create delete", name: "gateways" + gatewayAPI, where: InRun, why: "the waypoint of each trial, which istiod makes of it", mesh: study.MeshIstio, when: waypoint},
 		{verbs: "patch create delete", name: "peerauthentications" + security, where: InRun, why: "mutual TLS of each sidecar", when: sidecars},

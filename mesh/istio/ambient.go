@@ -63,6 +63,14 @@ func (f *AsFound) readAmbient(ctx context.Context, kube kubernetes.Interface) er
 	for i := range sets.Items {
 		f.daemonSets[sets.Items[i].Name] = &sets.Items[i]
 	}
+	f.dead = map[string][]string{}
+	for _, name := range []string{ztunnelName, agentName} {
+		if set := f.daemonSets[name]; set != nil {
+			if f.dead[name], err = deadNodes(ctx, kube, set); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -86,12 +94,14 @@ func (f AsFound) refuseAmbient() error {
 		if set == nil {
 			return errs.WithHint(errs.Usage("istio: there is no ambient mesh: namespace %s has no DaemonSet %s (%s)", Namespace, name, what), notAmbient)
 		}
-		if s := set.Status; s.ObservedGeneration < set.Generation || s.UpdatedNumberScheduled < s.DesiredNumberScheduled {
-			return errs.WithHint(fmt.Errorf("istio: %s is being rolled out: %d of %d nodes have the newest", what, s.UpdatedNumberScheduled, s.DesiredNumberScheduled),
+		s := set.Status
+		nodes := s.DesiredNumberScheduled - int32(len(f.dead[name]))
+		if s.ObservedGeneration < set.Generation || s.UpdatedNumberScheduled < nodes {
+			return errs.WithHint(fmt.Errorf("istio: %s is being rolled out: %d of %d nodes have the newest", what, s.UpdatedNumberScheduled, nodes),
 				"kubectl -n %s rollout status daemonset %s", Namespace, name)
 		}
-		if s := set.Status; s.DesiredNumberScheduled == 0 || s.NumberReady < s.DesiredNumberScheduled {
-			return errs.WithHint(fmt.Errorf("istio: %s is ready on %d of %d nodes", what, s.NumberReady, s.DesiredNumberScheduled),
+		if s.NumberReady == 0 || s.NumberReady < nodes {
+			return errs.WithHint(fmt.Errorf("istio: %s is ready on %d of %d nodes", what, s.NumberReady, nodes),
 				"kubectl -n %s describe daemonset %s", Namespace, name)
 		}
 	}

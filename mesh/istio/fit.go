@@ -45,6 +45,9 @@ type AsFound struct {
 	rootSeen namespaceSeen
 	others   []rooted
 	unread   []string
+	// dead are nodes that are not ready, where one of daemonSets has no pod that is either,
+	// by its name.
+	dead map[string][]string
 }
 
 // ReadAsFound finds the istiod of a revision or tag, or for "" the only one, and

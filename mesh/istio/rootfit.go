@@ -155,6 +155,9 @@ func (f AsFound) Beside(asked mesh.Asked) []string {
 		doubts, _ := f.authorizes() // a plan with an error has been refused
 		out = append(out, doubts...)
 	}
+	if asked.Ambient {
+		out = append(out, f.withoutDead()...)
+	}
 	if len(f.unread) > 0 {
 		text := fmt.Sprintf("mesh-wide objects of others in namespace %s are not known, as they may not be listed: %s", f.root, strings.Join(f.unread, ", "))
 		if f.root != Namespace { // which the table of rights does not know beforehand
