@@ -1,6 +1,7 @@
 package istio
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -34,7 +35,9 @@ const (
 	ambientMode   = "ambient"
 	statsPort     = 15020
 	ambientEnv    = "PILOT_ENABLE_AMBIENT"
-	notInMesh     = "none"
+	// trustedEnv lists the accounts of ztunnels that istiod takes for such.
+	trustedEnv = "CA_TRUSTED_NODE_ACCOUNTS"
+	notInMesh  = "none"
 	// ambientComponent is among the components of a run whose istiod has the mode on.
 	ambientComponent = "istiod's ambient mode"
 )
@@ -86,13 +89,38 @@ func (f AsFound) ambient() []record.Component {
 	return out
 }
 
+// ambientElsewhere says that istiod has an ambient mesh whose ztunnels are in another
+// namespace; "" if it trusts none there. See istio.io/docs, "Platform-Specific
+// Prerequisites", OpenShift.
+func (f AsFound) ambientElsewhere() string {
+	for i := range f.istiods {
+		c := containerOf(&f.istiods[i].Spec.Template.Spec)
+		if c == nil || !ambientOn(c.Env) {
+			continue
+		}
+		for _, e := range c.Env {
+			if e.Name != trustedEnv {
+				continue
+			}
+			for account := range strings.SplitSeq(e.Value, ",") {
+				account = strings.TrimSpace(account)
+				if namespace, _, named := strings.Cut(account, "/"); named && namespace != Namespace {
+					return fmt.Sprintf("istiod's ztunnels are %s, as Istio's profiles for OpenShift have it, and none is measured that is in another namespace than %s: leave ambient out of the study", account, Namespace)
+				}
+			}
+		}
+	}
+	return ""
+}
+
 // refuseAmbient is the part of Refuse for requests that ztunnel carries.
 func (f AsFound) refuseAmbient() error {
-	for _, one := range [][2]string{{ztunnelName, "ztunnel"}, {agentName, "Istio's node agent"}} {
+	for _, one := range [][2]string{{ztunnelName, ztunnelName}, {agentName, "Istio's node agent"}} {
 		name, what := one[0], one[1]
 		set := f.daemonSets[name]
 		if set == nil {
-			return errs.WithHint(errs.Usage("istio: there is no ambient mesh: namespace %s has no DaemonSet %s (%s)", Namespace, name, what), notAmbient)
+			return errs.WithHint(errs.Usage("istio: there is no ambient mesh in namespace %s, the only one that is looked at: no DaemonSet %s", Namespace, name),
+				"%s", cmp.Or(f.ambientElsewhere(), notAmbient))
 		}
 		s := set.Status
 		nodes := s.DesiredNumberScheduled - int32(len(f.dead[name]))

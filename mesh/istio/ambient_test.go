@@ -348,3 +348,28 @@ func TestRefuseAmbient(t *testing.T) {
 		t.Errorf("components %+v", got)
 	}
 }
+
+// Where istiod has its ztunnels in another namespace, nobody is told to install an ambient
+// mesh over that, but where alone one is looked for.
+func TestAmbientElsewhere(t *testing.T) {
+	for accounts, elsewhere := range map[string]string{
+		"": "", "istio-system/ztunnel": "", "ztunnel": "",
+		"kube-system/ztunnel": "kube-system/ztunnel", "istio-system/ztunnel, mesh/zt": "mesh/zt",
+	} {
+		for _, on := range []string{"true", "false"} {
+			f := AsFound{istiods: []appsv1.Deployment{{Spec: appsv1.DeploymentSpec{Template: podOf(istiodContainer, "istio/pilot:1.31.0")}}}}
+			f.istiods[0].Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "PILOT_ENABLE_AMBIENT", Value: on}, {Name: "CA_TRUSTED_NODE_ACCOUNTS", Value: accounts}}
+			err := f.refuseAmbient()
+			if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "no ambient mesh in namespace istio-system, the only one that is looked at") {
+				t.Errorf("%q: %v", accounts, err)
+			}
+			want := "lab up --ambient"
+			if elsewhere != "" && on == "true" {
+				want = "istiod's ztunnels are " + elsewhere
+			}
+			if !strings.Contains(errs.Hint(err), want) {
+				t.Errorf("%q, ambient mode %s: hint %q, want %q", accounts, on, errs.Hint(err), want)
+			}
+		}
+	}
+}
