@@ -113,7 +113,7 @@ func (b *builder) published(n int) {
 
 func gatewaySpec(port int64, host string) map[string]any {
 	return map[string]any{
-		"selector": map[string]any{"istio": population.GatewaySelector},
+		"selector": map[string]any{population.GatewayLabel: "true"},
 		"servers":  []any{map[string]any{"port": map[string]any{"name": "http", "number": port, "protocol": "HTTP"}, "hosts": []any{host}}},
 	}
 }

@@ -52,6 +52,31 @@ func TestEdgeRoutes(t *testing.T) {
 	}
 }
 
+// The Gateways of changes select the gateways of the population and of the study: others'
+// ingress gateways open no port for them, and take up no route.
+func TestGatewaysSelectOurOwn(t *testing.T) {
+	for _, kind := range []string{KindPublished, KindGateway, KindGatewayRoute} {
+		p, err := NewPlan(edgeSpec(kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, o := range append(p.written(), p.prepare...) {
+			if o.GetKind() != "Gateway" {
+				continue
+			}
+			found++
+			selector, _, err := unstructured.NestedStringMap(o.Object, "spec", "selector")
+			if err != nil || len(selector) != 1 || selector[population.GatewayLabel] != "true" {
+				t.Errorf("%s: Gateway %s selects %v, %v", kind, o.GetName(), selector, err)
+			}
+		}
+		if found == 0 {
+			t.Errorf("%s: no Gateway", kind)
+		}
+	}
+}
+
 // The Gateway of the Gateway API names the gateways that there are: without them istiod
 // would make another.
 func TestEdgeAddresses(t *testing.T) {

@@ -49,7 +49,7 @@ func realEnvoys(t *testing.T, ctx context.Context, config *rest.Config) []envoy 
 		container           corev1.Container
 	}{
 		{population.Sidecar, population.Namespace(0), map[string]string{"app": "real"}, nil, corev1.Container{Name: "app", Image: "docker.io/meshtrial/pause:1"}},
-		{population.Router, population.GatewayNamespace, map[string]string{"app": population.GatewayDeployment, "istio": population.GatewaySelector},
+		{population.Router, population.GatewayNamespace, map[string]string{"app": population.GatewayDeployment, population.GatewayLabel: "true"},
 			map[string]string{"inject.istio.io/templates": "gateway"}, corev1.Container{Name: "istio-proxy", Image: "auto", ImagePullPolicy: corev1.PullIfNotPresent}},
 	} {
 		e.labels["sidecar.istio.io/inject"] = "true"

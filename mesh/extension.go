@@ -47,8 +47,8 @@ type HeaderSetter interface {
 // Gated is a mesh with a gateway of its own for requests from outside.
 type Gated interface {
 	// DecorateGateway asks the injector for a gateway in a pod that has no container
-	// yet: w.Proxy's levels are the gateway's. What selects the mesh's ingress gateways
-	// selects it.
+	// yet: w.Proxy's levels are the gateway's. What selects the mesh's own ingress
+	// gateways does not select it.
 	DecorateGateway(w Workload, pod *corev1.PodTemplateSpec) error
 }
 

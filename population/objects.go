@@ -72,12 +72,11 @@ func (s Sizes) objects(ofNamespaces map[string]string) ([]*unstructured.Unstruct
 		}
 	}
 	if s.Gateways > 0 {
-		selector := map[string]string{"istio": GatewaySelector}
 		add(NewObject("v1", "Service", GatewayNamespace, GatewayDeployment, labels(AppLabel, GatewayDeployment), map[string]any{
 			"selector": map[string]any{AppLabel: GatewayDeployment},
 			"ports":    []any{port("http2", 80, 8080), port("https", 443, 8443)},
 		}))
-		add(deployment(GatewayNamespace, GatewayDeployment, s.Gateways, selector, containerPort("http2", 8080), containerPort("https", 8443)))
+		add(deployment(GatewayNamespace, GatewayDeployment, s.Gateways, map[string]string{GatewayLabel: "true"}, containerPort("http2", 8080), containerPort("https", 8443)))
 	}
 	if s.Ztunnels > 0 {
 		add(deployment(ZtunnelNamespace, ZtunnelDeployment, s.Ztunnels, nil))
@@ -236,7 +235,7 @@ func (s Sizes) dummies() []*unstructured.Unstructured {
 	}
 	for i := range s.GatewayResources {
 		out = append(out, NewObject(networking, "Gateway", s.dummyNamespace(), name(i), labels(), map[string]any{
-			"selector": map[string]any{"istio": GatewaySelector},
+			"selector": map[string]any{GatewayLabel: "true"},
 			"servers":  []any{map[string]any{"port": map[string]any{"name": "http", "number": int64(80), "protocol": "HTTP"}, "hosts": []any{host("gateway", i)}}},
 		}))
 	}

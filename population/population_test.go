@@ -150,7 +150,7 @@ func TestIdentities(t *testing.T) {
 			case i >= s.Proxies:
 				want = Router
 			}
-			if id.Type != want || (want == Router) != (id.Labels["istio"] == GatewaySelector) || (want == Ztunnel) != (id.Namespace == ZtunnelNamespace) {
+			if id.Type != want || (want == Router) != (id.Labels[GatewayLabel] == "true") || id.Labels["istio"] != "" || (want == Ztunnel) != (id.Namespace == ZtunnelNamespace) {
 				t.Fatalf("identity %d of %d sidecars and %d gateways: %+v", i, s.Proxies, s.Gateways, id)
 			}
 			if strings.HasPrefix(id.Workload, "svc-") {
@@ -264,7 +264,7 @@ func TestDummies(t *testing.T) {
 		"ServiceEntry/istio-system/dummy-1":   {`"hosts":["httpbin.org"]`},
 		"VirtualService/istio-system/dummy-0": {`"gateways":["dummy-0"]`, `"hosts":["gateway-0.meshtrial.test"]`, `"host":"svc-0.mm-0.svc.cluster.local"`},
 		"VirtualService/istio-system/dummy-1": {`"hosts":["route-1.meshtrial.test"]`},
-		"Gateway/istio-system/dummy-0":        {`"istio":"ingressgateway"`, `gateway-0.meshtrial.test`},
+		"Gateway/istio-system/dummy-0":        {`"selector":{"meshtrial.dev/gateway":"true"}`, `gateway-0.meshtrial.test`},
 		"DestinationRule/mm-0/dummy-0":        {`"host":"svc-0.mm-0.svc.cluster.local"`},
 		"DestinationRule/mm-0/dummy-1":        {`"host":"rule-1.meshtrial.test"`},
 	} {

@@ -75,9 +75,9 @@ const (
 	SlicesNamespace = "mm-slices"
 	// sliceManager marks those, which bear the population's label as their Services' do.
 	sliceManager = "meshtrial-population"
-	// GatewaySelector is the value of the label istio on gateways, by which
-	// Gateway resources select them.
-	GatewaySelector = "ingressgateway"
+	// GatewayLabel is on the pods of gateways, with the value "true": by it Gateway
+	// resources select them, and nobody else's ingress gateways.
+	GatewayLabel = "meshtrial.dev/gateway"
 	// ServicePort and TargetPort of each Service; the port's name is http.
 	ServicePort = 80
 	TargetPort  = 8080

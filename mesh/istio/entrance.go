@@ -38,7 +38,6 @@ func (m *Mesh) entrance(workloads []mesh.Workload) []*unstructured.Unstructured 
 			if m.DecorateGateway(gateway, &pod) != nil {
 				return nil // whoever waits for its pod says that there is none
 			}
-			delete(pod.Labels, ingressLabel) // others' Gateways are none of it
 			lab.LeaveDeadNodes(&pod)
 			out = append(out, entranceDeployment(w.Namespace, pod), entranceListeners(w.Namespace),
 				object("telemetry.istio.io/v1", "Telemetry", gateway, m.telemetry(gateway.Proxy.Level(study.FactorTelemetry))))

@@ -21,9 +21,6 @@ const (
 	gatewayTemplate     = "gateway"
 	// injectedImage is replaced by the injector's own.
 	injectedImage = "auto"
-	// ingressLabel and ingressGateway select the mesh's ingress gateways.
-	ingressLabel   = "istio"
-	ingressGateway = "ingressgateway"
 	// gatewayComponent is among the components of a run whose cluster has the Gateway API.
 	gatewayComponent = "the Gateway API"
 )
@@ -36,7 +33,6 @@ func (m *Mesh) DecorateGateway(w mesh.Workload, pod *corev1.PodTemplateSpec) err
 		return err
 	}
 	pod.Annotations[templatesAnnotation] = gatewayTemplate
-	pod.Labels[ingressLabel] = ingressGateway
 	// An image without a tag would be pulled each time.
 	pod.Spec.Containers = []corev1.Container{{Name: proxyContainer, Image: injectedImage, ImagePullPolicy: corev1.PullIfNotPresent}}
 	return nil

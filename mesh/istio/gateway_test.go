@@ -20,7 +20,7 @@ import (
 )
 
 // A gateway's pod asks the injector for its template, with the levels and the image of
-// a sidecar, and is what Gateways select.
+// a sidecar, and has no label by which others' Gateways select ingress gateways.
 func TestDecorateGateway(t *testing.T) {
 	pod := corev1.PodTemplateSpec{}
 	m := &Mesh{ProxyImage: func(string) (string, error) { return "hub/proxyv2:1", nil }}
@@ -32,7 +32,7 @@ func TestDecorateGateway(t *testing.T) {
 			t.Errorf("annotation %s is %q, want %q", name, got, want)
 		}
 	}
-	for name, want := range map[string]string{"sidecar.istio.io/inject": "true", "istio": "ingressgateway"} {
+	for name, want := range map[string]string{"sidecar.istio.io/inject": "true", "istio": ""} {
 		if got := pod.Labels[name]; got != want {
 			t.Errorf("label %s is %q, want %q", name, got, want)
 		}

@@ -128,11 +128,7 @@ func populationPlan(s population.Sizes) []journal.Planned {
 		out = append(out, slices)
 	}
 	if n := s.ServiceEntries + s.VirtualServices + s.GatewayResources; n > 0 && s.DummyNamespace != "" && !slices.Contains(ownNamespaces(s), s.DummyNamespace) {
-		note := fmt.Sprintf("%d ServiceEntries, %d VirtualServices, %d Gateways", s.ServiceEntries, s.VirtualServices, s.GatewayResources)
-		if s.GatewayResources > 0 {
-			note += ", which the mesh's ingress gateways take up"
-		}
-		out = append(out, made("objects in namespace "+s.DummyNamespace, note))
+		out = append(out, made("objects in namespace "+s.DummyNamespace, fmt.Sprintf("%d ServiceEntries, %d VirtualServices, %d Gateways", s.ServiceEntries, s.VirtualServices, s.GatewayResources)))
 	}
 	return out
 }

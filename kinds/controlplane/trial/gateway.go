@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"time"
 
@@ -65,10 +64,7 @@ func gatewayPlan(plan *study.Plan) []journal.Planned {
 	if edge == nil {
 		return nil
 	}
-	note := "a real ingress gateway and a pod behind it: it takes up all Gateways that select istio=" + population.GatewaySelector + ", whoever's they are"
-	if slices.ContainsFunc(plan.Cells, func(cell record.Cell) bool { return cell[study.FactorChange] == study.ChangeGatewayRoute }) {
-		note += "; others' ingress gateways take up the routes of its trials"
-	}
+	note := "a real ingress gateway and a pod behind it: it alone, and the simulated ones, take up the routes of trials; of others' Gateways it takes up those that select no pods"
 	return []journal.Planned{{Object: fmt.Sprintf("Deployments and Services %s and %s in namespace %s", roleGateway, roleBackend, edge.Service.Namespace), Done: journal.Made, Note: note}}
 }
 
@@ -105,14 +101,7 @@ func (c *controlPlane) makeGateway(ctx context.Context, gated mesh.Gated, namesp
 		return err
 	}
 	w := mesh.Workload{Name: roleGateway, Namespace: namespace, Proxy: mesh.PlainProxy()}
-	pod := corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: site.Labels(c.Run, roleGateway)},
-		Spec: corev1.PodSpec{
-			AutomountServiceAccountToken:  site.Ptr(false),
-			EnableServiceLinks:            site.Ptr(false),
-			TerminationGracePeriodSeconds: site.Ptr(int64(1)),
-		},
-	}
+	pod := gatewayPod(c.Run)
 	if err := gated.DecorateGateway(w, &pod); err != nil {
 		return err
 	}
@@ -132,6 +121,21 @@ func (c *controlPlane) makeGateway(ctx context.Context, gated mesh.Gated, namesp
 		}
 	}
 	return nil
+}
+
+// gatewayPod is the real gateway's pod before the mesh makes it one. The Gateways of trials
+// select it.
+func gatewayPod(run string) corev1.PodTemplateSpec {
+	labels := site.Labels(run, roleGateway)
+	labels[population.GatewayLabel] = "true"
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec: corev1.PodSpec{
+			AutomountServiceAccountToken:  site.Ptr(false),
+			EnableServiceLinks:            site.Ptr(false),
+			TerminationGracePeriodSeconds: site.Ptr(int64(1)),
+		},
+	}
 }
 
 // findGateway waits until both are ready, and opens a line to the gateway.

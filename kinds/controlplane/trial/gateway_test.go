@@ -9,22 +9,30 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Others are told of a study's real gateway before it is made: what it takes up of theirs,
-// and theirs of its routes.
+// Others are told of a study's real gateway before it is made, and of what it takes up of
+// theirs.
 func TestGatewayPlan(t *testing.T) {
-	for change, theirs := range map[string]bool{study.ChangeGatewayRoute: true, study.ChangeHTTPRoute: false} {
+	for _, change := range []string{study.ChangeGatewayRoute, study.ChangeHTTPRoute} {
 		planned := gatewayPlan(studytest.Plan(t, controlText, "change="+change, "control.gateway.probes=3"))
 		if len(planned) != 1 || !strings.Contains(planned[0].Object, "edge-gateway and edge-backend in namespace "+population.GatewayNamespace) ||
-			!strings.Contains(planned[0].Note, "takes up all Gateways") || strings.Contains(planned[0].Note, "others' ingress gateways") != theirs {
+			!strings.Contains(planned[0].Note, "of others' Gateways it takes up those that select no pods") || len(planned[0].Wide) > 0 {
 			t.Errorf("%s: %+v", change, planned)
 		}
 	}
 	if planned := gatewayPlan(studytest.Plan(t, controlText)); planned != nil {
 		t.Errorf("without a gateway: %+v", planned)
+	}
+}
+
+// The Gateways of trials select the real gateway, and those of others do not.
+func TestGatewayPod(t *testing.T) {
+	if labels := gatewayPod("r").Labels; labels[population.GatewayLabel] != "true" || labels[mesh.AppLabel] != roleGateway || labels["istio"] != "" {
+		t.Errorf("labels %v", labels)
 	}
 }
 
