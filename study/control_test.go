@@ -95,6 +95,7 @@ func TestControlRefuses(t *testing.T) {
 		{"no proxy", minimalControl + "settings: {proxies: 0}\n", "", "no proxy to configure", "gateways"},
 		{"scope nowhere", minimal + "control: {scope_namespace: other}\nsettings: {sidecar_scope: namespace}\n", "3:28", "no proxy of cell", "sim-1 to sim-1"},
 		{"scope beyond", minimal + "control: {scope_namespace: sim-3}\nsettings: {sidecar_scope: workload, namespaces: 2}\n", "3:28", "no proxy of cell", "sim-2"},
+		{"namespaces without slices", minimalControl + "settings: {slice_namespaces: 100}\nfactors: {endpoint_slices: [0, 99]}\n", "4:30", "99 EndpointSlices do not fill 100 namespaces", "as slices"},
 		{"trace without changes", minimalControl + "settings: {change: trace}\n", "3:10", "needs recorded changes", "trace_file"},
 		{"changes without trace", minimal + "control: {trace: [1s no-op]}\n", "3:18", "not used", "change: trace"},
 		{"trace upside down", minimal + "control: {trace: [2s no-op, 1s no-op]}\nsettings: {change: trace}\n", "3:29", "before the last", ""},

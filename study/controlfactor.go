@@ -177,7 +177,7 @@ var populationFactors = []Factor{
 		func(l *ControlLevels) any { return &l.AuthorizationPolicies }, "0", "200"),
 	people(FactorEndpointSlices, "0", "slices", "EndpointSlices that nobody uses: plain objects with one address and no pod each, of a headless Service of their own, in namespaces of their own (slice_namespaces).", 0, says("%s EndpointSlices"),
 		func(l *ControlLevels) any { return &l.EndpointSlices }, "0", "30000"),
-	people(FactorSliceNamespaces, "1", "namespaces", "Namespaces that endpoint_slices are spread over evenly: mm-slices, mm-slices-1 and on. For each Service istiod goes through all EndpointSlices of its namespace.", 1, says("slices in %s namespaces"),
+	people(FactorSliceNamespaces, "1", "namespaces", "Namespaces that endpoint_slices are spread over evenly, at most one a slice: mm-slices, mm-slices-1 and on. For each Service istiod goes through all EndpointSlices of its namespace.", 1, says("slices in %s namespaces"),
 		func(l *ControlLevels) any { return &l.SliceNamespaces }, "1", "100").idleWhere(idleAt(FactorEndpointSlices, "0")),
 
 	controlChoice(FactorXDS, ScopeClients, XDSDelta,
