@@ -99,7 +99,7 @@ func (w *World) adopt(ctx context.Context, b *owners, have map[string]*unstructu
 	if err != nil {
 		return nil, err
 	}
-	return w.list(ctx)
+	return w.listed(ctx)
 }
 
 func uids(references []metav1.OwnerReference) []types.UID {

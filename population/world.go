@@ -2,7 +2,6 @@ package population
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -110,7 +109,7 @@ func key(o *unstructured.Unstructured) string {
 // bring makes the cluster hold exactly the wanted objects, and nodes that it
 // had before: pods of theirs may stay.
 func (w *World) bring(ctx context.Context, want []*unstructured.Unstructured) error {
-	have, err := w.list(ctx)
+	have, err := w.listed(ctx)
 	if err != nil {
 		return err
 	}
@@ -179,7 +178,7 @@ func (w *World) fill(ctx context.Context, want []*unstructured.Unstructured, byK
 		if layer[0] == "Node" && len(objects) > 0 && belongs != nil && belongs.anchor.UID == belongs.owner.UID {
 			// The namespace has just been made.
 			var err error
-			if have, err = w.list(ctx); err != nil {
+			if have, err = w.listed(ctx); err != nil {
 				return err
 			}
 			belongs = w.ownership(want, have)
@@ -330,11 +329,13 @@ func (w *World) delete(ctx context.Context, o *unstructured.Unstructured) error 
 		return err
 	}
 	background := metav1.DeletePropagationBackground
-	err = client.Delete(ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete %s: %w", key(o), err)
-	}
-	return nil
+	return patiently(ctx, func() error {
+		err := client.Delete(ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete %s: %w", key(o), err)
+		}
+		return nil
+	})
 }
 
 // noPods waits until no simulated pod is left.
@@ -376,14 +377,4 @@ func (w *World) gone(ctx context.Context, wanted map[string]bool) error {
 			return fmt.Errorf("wait until %d objects are deleted: %w", left, err)
 		}
 	}
-}
-
-// passing tells whether a refusal may go away by itself.
-func passing(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) // the connection
-	}
-	return apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
-		apierrors.IsInternalError(err)
 }
