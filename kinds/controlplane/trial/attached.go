@@ -158,14 +158,24 @@ func (w *attachedWatch) await(ctx context.Context, routes int, limit time.Durati
 // firstRoutes are those that the Gateway has before the first change.
 const firstRoutes = 1
 
-// awaitAttached waits until the status has all routes that were made, or the limit of
-// settling comes.
+// awaitAttached waits until the status has all routes that the API server took, or the limit
+// of settling comes.
 func (t *controlTrial) awaitAttached(ctx context.Context) error {
 	if t.attached == nil {
 		return nil
 	}
-	return t.attached.await(ctx, firstRoutes+len(t.plan.Changes), t.c.study.Control.Settle)
+	made := 0
+	for i := range t.seen.Changes {
+		if t.taken(i) {
+			made++
+		}
+	}
+	return t.attached.await(ctx, firstRoutes+made, t.c.study.Control.Settle)
 }
+
+// taken says whether the API server took a change: the route of another is waited for in
+// vain.
+func (t *controlTrial) taken(change int) bool { return t.seen.Changes[change].Error == "" }
 
 // detach takes the routes away again, after the window and all that looks at what it
 // left, and waits until the status says so.

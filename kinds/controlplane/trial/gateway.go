@@ -291,7 +291,7 @@ func (t *controlTrial) startRoutes(ctx context.Context, first time.Time) error {
 	return nil
 }
 
-// unserved is how many of the routes that are asked for are not served yet.
+// unserved is how many of the routes that are asked for are there, and not served yet.
 func (t *controlTrial) unserved(ctx context.Context) (int, error) {
 	if !t.probing {
 		return 0, nil
@@ -302,7 +302,7 @@ func (t *controlTrial) unserved(ctx context.Context) (int, error) {
 	}
 	n := 0
 	for _, s := range seen {
-		if s.GoodNS == 0 {
+		if s.GoodNS == 0 && t.taken(s.Change) {
 			n++
 		}
 	}

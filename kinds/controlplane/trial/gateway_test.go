@@ -1,17 +1,26 @@
 package trial
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/meshtrial/meshtrial/churn"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	xdscontrol "github.com/meshtrial/meshtrial/xds/control"
+	"github.com/meshtrial/meshtrial/xds/edge"
 )
 
 // Others are told of a study's real gateway before it is made, and of what it takes up of
@@ -48,6 +57,26 @@ func TestAsksForGateway(t *testing.T) {
 		if got := [2]bool{asked.Served, asked.GatewayAPI}; err != nil || got != want || asked.Sent || (len(asked.Proxies) > 0) != asked.Served {
 			t.Errorf("%s: %+v, %v", sets, asked, err)
 		}
+	}
+}
+
+// A route that the API server refused is waited for neither until it is served nor until
+// the status has it.
+func TestRefusedRoutesAreNotAwaited(t *testing.T) {
+	role := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		jsonhttp.Answer(w, xdscontrol.Routes{Routes: []edge.Seen{{Change: 0, GoodNS: 1}, {Change: 1}, {Change: 2}}})
+	}))
+	defer role.Close()
+	trial := &controlTrial{c: &controlPlane{study: &study.Study{Control: &study.Control{Settle: time.Minute}}}, plan: &churn.Plan{Changes: make([]churn.Change, 3)},
+		fleet: fleetAt(role.URL), probing: true, attached: &attachedWatch{seen: []verdict.Attachment{{Routes: firstRoutes + 2}}},
+		seen: verdict.Evidence{Changes: []record.Event{{CommittedNS: 1}, {CommittedNS: 1}, {Error: "refused"}}}}
+	if n, err := trial.unserved(t.Context()); n != 1 || err != nil {
+		t.Errorf("%d routes are waited for, want 1; %v", n, err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := trial.awaitAttached(ended); err != nil {
+		t.Errorf("the status has all routes that there are, and is waited for: %v", err)
 	}
 }
 
