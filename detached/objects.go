@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,9 +42,8 @@ const (
 	retries = 4
 	// replaceEnded has the next pod wait for the end of the one before.
 	replaceEnded = "Failed"
-	// graceSeconds is what a run needs to put back what it changed: see site.RestoreTimeout,
-	// to which 30,000 EndpointSlices of a population add six minutes.
-	graceSeconds = 720
+	// afterRestored is what a run needs beyond the time to put back what it changed.
+	afterRestored = time.Minute
 	// MaxStudy is what a ConfigMap holds, in bytes.
 	MaxStudy = 1 << 20
 )
@@ -208,7 +208,7 @@ func (s Spec) pod(secret *corev1.Secret) *corev1.PodTemplateSpec {
 	}...)
 	spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: spec.Containers[0].SecurityContext.RunAsGroup, FSGroupChangePolicy: site.Ptr(corev1.FSGroupChangeOnRootMismatch)}
 	spec.ServiceAccountName, spec.AutomountServiceAccountToken = s.Name(), site.Ptr(true)
-	spec.RestartPolicy, spec.TerminationGracePeriodSeconds = corev1.RestartPolicyNever, site.Ptr(int64(graceSeconds))
+	spec.RestartPolicy, spec.TerminationGracePeriodSeconds = corev1.RestartPolicyNever, site.Ptr(int64((site.RestoreTimeout + site.SlicesTime(s.EndpointSlices) + afterRestored).Seconds()))
 	spec.ImagePullSecrets = nil
 	if _, named, pulls := strings.Cut(s.Images.PullSecret, "/"); pulls {
 		if secret != nil {

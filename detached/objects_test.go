@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -226,6 +227,30 @@ func TestStart(t *testing.T) {
 	runs, err := c.List(t.Context(), "")
 	if err != nil || len(runs) != 1 || runs[0].Name != "20261126-100000-abcd" || runs[0].Study != "p" || runs[0].State != Waiting || runs[0].Results != "pvc:results/disk" {
 		t.Errorf("%+v, %v", runs, err)
+	}
+}
+
+// A run's pod has the time that its study may take to put back what it changed, and whoever
+// stops it waits as long.
+func TestStopLimit(t *testing.T) {
+	for slices, want := range map[int]time.Duration{0: 6 * time.Minute, 30_000: 12 * time.Minute, 100_000: 1420 * time.Second} {
+		s := spec(t)
+		s.EndpointSlices = slices
+		c, _ := fake(disk())
+		if err := c.Start(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		runs, err := c.List(t.Context(), "")
+		if err != nil || len(runs) != 1 {
+			t.Fatalf("%+v, %v", runs, err)
+		}
+		var grace time.Duration
+		if s := runs[0].template.Spec.TerminationGracePeriodSeconds; s != nil {
+			grace = time.Duration(*s) * time.Second
+		}
+		if grace != want || runs[0].stopLimit() != want+30*time.Second {
+			t.Errorf("%d slices: the pod has %v, and is waited for %v; want %v", slices, grace, runs[0].stopLimit(), want)
+		}
 	}
 }
 

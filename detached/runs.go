@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/store"
 )
 
@@ -66,12 +67,18 @@ func (c *Cluster) note(ctx context.Context, r Run, patch map[string]any) error {
 	return nil
 }
 
-// stopLimit bounds the wait for a run that puts back what it changed, and goneLimit
-// that for the garbage collector.
-const (
-	stopLimit = (graceSeconds + 30) * time.Second
-	goneLimit = 2 * time.Minute
-)
+// goneLimit bounds the wait for the garbage collector.
+const goneLimit = 2 * time.Minute
+
+// stopLimit bounds the wait for a run that puts back what it changed, by the time that its
+// pod has for that.
+func (r Run) stopLimit() time.Duration {
+	grace := site.RestoreTimeout + afterRestored
+	if s := r.template.Spec.TerminationGracePeriodSeconds; s != nil {
+		grace = time.Duration(*s) * time.Second
+	}
+	return grace + 30*time.Second
+}
 
 // Delete stops a run if it is at work, and removes everything that it made, results
 // among it. last says that it was the last one in the cluster, and that the journal's
@@ -120,7 +127,7 @@ func (c *Cluster) stop(ctx context.Context, r Run, tell func(string)) error {
 		}
 		tell("stopping the run, which puts back what it changed")
 	}
-	err := c.until(ctx, stopLimit, fmt.Sprintf("the pods of run %s do not end", r.Name), func(ctx context.Context) (bool, error) {
+	err := c.until(ctx, r.stopLimit(), fmt.Sprintf("the pods of run %s do not end", r.Name), func(ctx context.Context) (bool, error) {
 		found, err := c.look(ctx, r.Namespace, r.Name)
 		if err != nil || len(found) == 0 {
 			return true, err

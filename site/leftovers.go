@@ -98,6 +98,15 @@ func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, erro
 // outside its namespace.
 const RestoreTimeout = 5 * time.Minute
 
+// SlicesTime is how long EndpointSlices without pods may take to go, each with its
+// Service, before that: 30,000 took some three minutes on two cores.
+func SlicesTime(slices int) time.Duration {
+	if slices == 0 {
+		return 0
+	}
+	return time.Minute + time.Duration(slices)*10*time.Millisecond
+}
+
 // RemoveLeftovers removes the namespaces of the dead runs among all, and waits
 // until they are gone, so that their pods' end disturbs no measurement.
 func RemoveLeftovers(ctx context.Context, kube kubernetes.Interface, all []Leftover) error {

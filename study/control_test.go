@@ -69,6 +69,15 @@ func TestControlLevels(t *testing.T) {
 	}
 }
 
+// What a plan leaves to be taken away is that of its largest cell.
+func TestEndpointSlicesOfAPlan(t *testing.T) {
+	for factors, want := range map[string]int{"{services: [10, 20]}": 0, "{endpoint_slices: [0, 5_000, 300]}": 5000} {
+		if n := controlPlan(t, "control: {}\nfactors: "+factors+"\n").EndpointSlices(); n != want {
+			t.Errorf("%s: %d, want %d", factors, n, want)
+		}
+	}
+}
+
 func TestControlRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, at, msg, tip string }{
 		{"factor of the data plane", minimalControl + "settings: {rate: 5}\n", "4:12", `"rate" belongs to the data plane`, "leave it out"},

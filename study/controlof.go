@@ -1,6 +1,7 @@
 package study
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -65,6 +66,16 @@ func (p *Plan) Simulators() int {
 	most := 1
 	for _, cell := range p.Cells {
 		most = max(most, SimulatorsIn(cell))
+	}
+	return most
+}
+
+// EndpointSlices is how many EndpointSlices without pods a cell has at the most.
+func (p *Plan) EndpointSlices() int {
+	most := 0
+	for _, cell := range p.Cells {
+		n, _ := strconv.Atoi(cell[FactorEndpointSlices]) // "" and [NotApplicable]: none
+		most = max(most, n)
 	}
 	return most
 }

@@ -40,7 +40,7 @@ func detach(ctx context.Context, env *Env, f runFlags, args []string) (err error
 	}
 	p := newProgress(env.Stderr)
 	defer p.clear()
-	spec := detached.Spec{Run: runner.NewRunID(time.Now()), Study: s.Name, Source: source, Resolved: s.Marshal()}
+	spec := detached.Spec{Run: runner.NewRunID(time.Now()), Study: s.Name, Source: source, Resolved: s.Marshal(), EndpointSlices: plan.EndpointSlices()}
 	where, err := f.openDetached(ctx, p, plan, &spec)
 	if err != nil {
 		return err

@@ -68,7 +68,7 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 	}
 	config := o.Lab.RESTConfig()
 	config.QPS, config.Burst = -1, -1
-	c = &controlPlane{Site: s, o: o, study: o.Study, mesh: o.Control, config: config, label: r.Plan.Label, profiled: map[string]bool{}, wanted: r.Plan.Simulators(),
+	c = &controlPlane{Site: s, o: o, study: o.Study, mesh: o.Control, config: config, label: r.Plan.Label, profiled: map[string]bool{}, wanted: r.Plan.Simulators(), slices: r.Plan.EndpointSlices(),
 		say: func(format string, args ...any) {
 			r.Tell(runner.Event{Stage: "step", Text: fmt.Sprintf(format, args...)})
 		}}
@@ -76,11 +76,6 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 	if c.world, err = population.New(config); err != nil {
 		return nil, err
 	}
-	_, largest, err := asks(r.Plan)
-	if err != nil {
-		return nil, err
-	}
-	c.slices = largest.EndpointSlices
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.Remove(ctx))
@@ -209,7 +204,7 @@ const populationTimeout = 15 * time.Minute
 // roles, also when the run itself has been cancelled.
 func (c *controlPlane) Remove(ctx context.Context) error {
 	defer ending.Owe(ctx, "istiod as it was, and the simulated pods", "")()
-	ctx, cancel := ending.Within(ctx, site.RestoreTimeout+c.slicesTime())
+	ctx, cancel := ending.Within(ctx, site.RestoreTimeout+site.SlicesTime(c.slices))
 	defer cancel()
 	stopping, stopped := context.WithTimeout(ctx, site.StopTimeout)
 	newFleet(c.simulators).stop(stopping)
@@ -224,15 +219,6 @@ func (c *controlPlane) Remove(ctx context.Context) error {
 	return errors.Join(err, c.Site.Remove(ctx))
 }
 
-// slicesTime is how long EndpointSlices without pods may take to go, each with its
-// Service: 30,000 took some three minutes on two cores.
-func (c *controlPlane) slicesTime() time.Duration {
-	if c.slices == 0 {
-		return 0
-	}
-	return time.Minute + time.Duration(c.slices)*10*time.Millisecond
-}
-
 // putBack puts back what the run changed outside its namespace. Istiod starts
 // anew while the population goes: neither needs the other, and both mostly wait. Tens of
 // thousands of EndpointSlices go first: together with an istiod that reads them they take
@@ -245,7 +231,7 @@ func (c *controlPlane) putBack(ctx context.Context) error {
 	}
 	var restored, removed error
 	if c.slices > 0 {
-		limited, cancel := context.WithTimeout(ctx, c.slicesTime())
+		limited, cancel := context.WithTimeout(ctx, site.SlicesTime(c.slices))
 		defer cancel()
 		removed = c.world.Remove(limited)
 		return errors.Join(c.mesh.Restore(ctx), removed)
