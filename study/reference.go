@@ -171,7 +171,8 @@ A study is one of the control plane if it has the section ` + "`control`, be it 
 has these factors and no others, and the fields ` + "`workload`, `load`, `warmup`, `window`" + `
 and ` + "`interval`" + ` have no place in it. ` + "`sidecar_hosts`" + ` mean nothing
 without a Sidecar resource, ` + "`endpoints` without Services, `slice_namespaces`" + ` without
-EndpointSlices, ` + "`xds` and `clients`" + ` without simulated proxies, ` + "`change_rate` and `change_arrival`" + ` where a trace says when.
+EndpointSlices, ` + "`xds` and `clients`" + ` without simulated proxies,
+` + "`change_rate` and `change_arrival`" + ` where a trace says when.
 
 The factors from ` + "`sidecar_scope`" + ` on are levers: settings of istiod and of the mesh.
 ` + "`installed`" + `, the default of each, leaves a lever as the mesh was installed. Trials set
