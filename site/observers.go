@@ -20,8 +20,8 @@ const besideTime = 30 * time.Second
 
 // AwaitObservers waits until an observer is ready on every node that has one
 // of the workloads' pods, and for a while for those on their way to nodes that trials
-// read beside these. Other nodes do not matter, nor do observers where the
-// kubelets do their work.
+// read beside these: one that does not come costs that once, until it is ready after all.
+// Other nodes do not matter, nor do observers where the kubelets do their work.
 func (s *Site) AwaitObservers(ctx context.Context) error {
 	if s.Kubelets {
 		return nil
@@ -50,15 +50,26 @@ func (s *Site) AwaitObservers(ctx context.Context) error {
 				enough = began
 			}
 			if time.Since(enough) >= besideTime {
-				if s.Note != nil {
-					s.Note(fmt.Sprintf("no observer is ready on node %s after %v: what runs there is not measured", strings.Join(lacking, ", "), besideTime))
-				}
+				s.giveUp(lacking)
 				return nil
 			}
 		}
 		if wake.Pause(ctx, lab.PollPause(time.Since(began))) != nil {
 			return fmt.Errorf("wait for an observer on node %s: %w", strings.Join(lacking, ", "), ctx.Err())
 		}
+	}
+}
+
+// giveUp has nobody wait for the observers of these nodes any more, and says so.
+func (s *Site) giveUp(nodes []string) {
+	if s.missed == nil {
+		s.missed = map[string]bool{}
+	}
+	for _, node := range nodes {
+		s.missed[node] = true
+	}
+	if s.Note != nil {
+		s.Note(fmt.Sprintf("no observer is ready on node %s after %v: what runs there is not measured until one is, and it is not waited for again", strings.Join(nodes, ", "), besideTime))
 	}
 }
 
@@ -82,7 +93,8 @@ func Unobserved(pods []corev1.Pod) []string {
 }
 
 // coming are the nodes whose observer is on its way, of those that trials read beside the
-// workloads': the control plane's, and all of a machine that nodes share.
+// workloads': the control plane's, and all of a machine that nodes share. Those that were
+// given up are not among them.
 func (s *Site) coming(ctx context.Context, pods []corev1.Pod) ([]string, error) {
 	beside := map[string]bool{}
 	if s.mesh != nil {
@@ -101,11 +113,16 @@ func (s *Site) coming(ctx context.Context, pods []corev1.Pod) ([]string, error) 
 	var out []string
 	for i := range pods {
 		pod := &pods[i]
-		if pod.Labels[mesh.AppLabel] != RoleObserve || lab.PodReady(pod) || pod.DeletionTimestamp != nil {
+		node := pod.Spec.NodeName
+		if pod.Labels[mesh.AppLabel] != RoleObserve || pod.DeletionTimestamp != nil {
 			continue
 		}
-		if _, silent := lab.PodSilent(pod); !silent && (all || beside[pod.Spec.NodeName]) {
-			out = append(out, pod.Spec.NodeName)
+		if lab.PodReady(pod) {
+			delete(s.missed, node)
+			continue
+		}
+		if _, silent := lab.PodSilent(pod); !silent && !s.missed[node] && (all || beside[node]) {
+			out = append(out, node)
 		}
 	}
 	sort.Strings(out)

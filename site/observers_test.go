@@ -1,6 +1,8 @@
 package site
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,10 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/observe"
 )
 
 // machineLab is a lab of so many nodes on this machine.
@@ -47,28 +51,8 @@ func TestAwaitObservers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began, note := time.Now(), ""
-				pod := func(app, node string, ready bool) corev1.Pod {
-					p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: app + "-" + node, Labels: Labels("r", app)}, Spec: corev1.PodSpec{NodeName: node}}
-					status := corev1.ConditionFalse
-					if ready {
-						status = corev1.ConditionTrue
-					}
-					p.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: status}},
-						ContainerStatuses: []corev1.ContainerStatus{{Ready: ready || node == "dead"}}}
-					return p
-				}
-				kube := fakecluster.New()
-				kube.PrependReactor("list", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
-					if a.GetNamespace() == "istio-system" {
-						return true, &corev1.PodList{Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "istiod"}}, Spec: corev1.PodSpec{NodeName: c.plane}}}}, nil
-					}
-					list := &corev1.PodList{Items: []corev1.Pod{pod(RoleWorker, "a", true)}}
-					for node, after := range c.ready {
-						list.Items = append(list.Items, pod(RoleObserve, node, time.Since(began) >= after))
-					}
-					return true, list, nil
-				})
-				s := &Site{Kube: kube, Namespace: "meshtrial-r", mesh: plane{selector: "app=istiod"}, Note: func(text string) { note = text }}
+				s := observed(c.plane, slices.Collect(maps.Keys(c.ready)), func(node string) bool { return time.Since(began) >= c.ready[node] })
+				s.Note = func(text string) { note = text }
 				if c.size > 0 {
 					s.lab = machineLab{size: c.size}
 				}
@@ -82,4 +66,57 @@ func TestAwaitObservers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An observer that was given up is taken once it is ready, and only then waited for again.
+func TestObserverGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ready, told := map[string]bool{"a": true}, 0
+		s := observed("b", []string{"a", "b"}, func(node string) bool { return ready[node] })
+		s.Note, s.Dialer = func(string) { told++ }, lab.NewDialer(&rest.Config{})
+		await := func(when string, takes time.Duration, notes int) {
+			t.Helper()
+			began := time.Now()
+			if err := s.AwaitObservers(t.Context()); err != nil || time.Since(began) != takes || told != notes {
+				t.Errorf("%s: took %v, want %v, and told %d times, want %d; %v", when, time.Since(began), takes, told, notes, err)
+			}
+			if _, err := s.ReadyPods(t.Context()); err != nil || s.Observed("b") != ready["b"] {
+				t.Errorf("%s: node b is observed: %v; %v", when, s.Observed("b"), err)
+			}
+			s.Observers = map[string]observe.Client{} // as by Redial
+		}
+		await("never ready", besideTime, 1)
+		await("given up", 0, 1)
+		ready["b"] = true
+		await("ready after all", 0, 1)
+		ready["b"] = false
+		await("gone again", besideTime, 2)
+	})
+}
+
+// observed is a place with a worker on node a, the control plane on the node at, and
+// observers on some nodes. On node "dead" the kubelet is silent.
+func observed(at string, nodes []string, ready func(node string) bool) *Site {
+	pod := func(app, node string, ready bool) corev1.Pod {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: app + "-" + node, Labels: Labels("r", app)}, Spec: corev1.PodSpec{NodeName: node}}
+		status := corev1.ConditionFalse
+		if ready {
+			status = corev1.ConditionTrue
+		}
+		p.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: status}},
+			ContainerStatuses: []corev1.ContainerStatus{{Ready: ready || node == "dead"}}}
+		return p
+	}
+	kube := fakecluster.New()
+	kube.PrependReactor("list", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if a.GetNamespace() == "istio-system" {
+			return true, &corev1.PodList{Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "istiod"}}, Spec: corev1.PodSpec{NodeName: at}}}}, nil
+		}
+		list := &corev1.PodList{Items: []corev1.Pod{pod(RoleWorker, "a", true)}}
+		for _, node := range nodes {
+			list.Items = append(list.Items, pod(RoleObserve, node, ready(node)))
+		}
+		return true, list, nil
+	})
+	return &Site{Kube: kube, Namespace: "meshtrial-r", Observers: map[string]observe.Client{}, mesh: plane{selector: "app=istiod"}}
 }

@@ -35,6 +35,8 @@ type Site struct {
 	Control   []Pod // istiod's pods on observed nodes, whose CPU is measured too
 	// unseen are istiod's pods elsewhere, each with its node.
 	unseen []string
+	// missed are the nodes whose observer was waited for in vain.
+	missed map[string]bool
 	// Kubelets says that CPU and memory come from the nodes' kubelets: there are no
 	// observers then.
 	Kubelets bool
