@@ -40,6 +40,9 @@ const (
 	// retries is how often a pod that failed is made anew, each some time after the one
 	// before. One that is evicted, drained or deleted with its time to end is not counted.
 	retries = 4
+	// codeHopeless is what the pod of a hopeless run ends with. Its run has failed, with the code
+	// of that: the Job could not tell this from a failure that the next pod may not have.
+	codeHopeless = 9
 	// replaceEnded has the next pod wait for the end of the one before.
 	replaceEnded = "Failed"
 	// afterRestored is what a run needs beyond the time to put back what it changed.
@@ -145,7 +148,7 @@ func (s Spec) object(version, kind, namespace, name string, fields map[string]an
 }
 
 // job is the run's. Its pod ends with the codes of `meshtrial run`: what nobody would
-// mend by trying again (2), or is the answer (3, 4), ends the Job.
+// mend by trying again (2, [codeHopeless]), or is the answer (3, 4), ends the Job.
 func (s Spec) job(anchor string, secret *corev1.Secret) (*unstructured.Unstructured, error) {
 	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s.pod(secret))
 	if err != nil {
@@ -161,7 +164,7 @@ func (s Spec) job(anchor string, secret *corev1.Secret) (*unstructured.Unstructu
 		"podFailurePolicy": map[string]any{"rules": []any{
 			map[string]any{"action": "Ignore", "onPodConditions": []any{map[string]any{"type": string(corev1.DisruptionTarget), "status": "True"}}},
 			ends("Ignore", int64(errs.CodeInterrupted)),
-			ends("FailJob", int64(errs.CodeUsage), int64(errs.CodeAssertion), int64(errs.CodeInvalid)),
+			ends("FailJob", int64(errs.CodeUsage), int64(errs.CodeAssertion), int64(errs.CodeInvalid), int64(codeHopeless)),
 		}},
 		"template": template,
 	}})

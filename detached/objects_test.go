@@ -114,8 +114,8 @@ func jobOf(t *testing.T, all []*unstructured.Unstructured) (j job) {
 	return j
 }
 
-// A pod that is lost is made anew; a run that has its answer, or was refused, is not
-// made again.
+// A pod that is lost is made anew; a run that has its answer, was refused or is hopeless is
+// not made again.
 func TestJobEndsWithTheRun(t *testing.T) {
 	job := objectsOf(t, spec(t), nil)
 	rules, _, err := unstructured.NestedSlice(job[len(job)-1].Object, "spec", "podFailurePolicy", "rules")
@@ -131,7 +131,7 @@ func TestJobEndsWithTheRun(t *testing.T) {
 		}
 		return "" // tried again, so often
 	}
-	for code, want := range map[int64]string{errs.CodeFailure: "", 137: "", errs.CodeInterrupted: "Ignore", errs.CodeUsage: "FailJob", errs.CodeAssertion: "FailJob", errs.CodeInvalid: "FailJob"} {
+	for code, want := range map[int64]string{errs.CodeFailure: "", 137: "", errs.CodeInterrupted: "Ignore", errs.CodeUsage: "FailJob", errs.CodeAssertion: "FailJob", errs.CodeInvalid: "FailJob", codeHopeless: "FailJob"} {
 		if got := does(code); got != want {
 			t.Errorf("exit code %d: %q, want %q", code, got, want)
 		}

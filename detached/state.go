@@ -33,6 +33,8 @@ type Kept struct {
 	Exit *int `json:"exit,omitempty"`
 	// Error is what it ended for.
 	Error string `json:"error,omitempty"`
+	// Hopeless says that no other pod is to follow it.
+	Hopeless bool `json:"hopeless,omitempty"`
 }
 
 const keptKey = "run.json"
@@ -136,7 +138,7 @@ func (j *job) run(pod *corev1.Pod, kept Kept) Run {
 		r.State = Stopped
 	case pod == nil && kept.Attempts == 0:
 		r.State = Waiting
-	case pod != nil && over(pod) && (answered || kept.Exit != nil && (*kept.Exit == errs.CodeOK || *kept.Exit == errs.CodeUsage)):
+	case pod != nil && over(pod) && (answered || kept.Hopeless || kept.Exit != nil && (*kept.Exit == errs.CodeOK || *kept.Exit == errs.CodeUsage)):
 		r.State = Running // its Job has yet to say that it is over
 	case pod == nil || over(pod) || pod.DeletionTimestamp != nil:
 		r.State = Moving
@@ -146,6 +148,19 @@ func (j *job) run(pod *corev1.Pod, kept Kept) Run {
 		r.State = Waiting
 	}
 	return r
+}
+
+// Why says what a run ended for that has failed, or was stopped; "" if it is not known.
+func (r Run) Why() string {
+	switch {
+	case r.Exit != nil:
+		return r.Error
+	case r.State == Failed && r.Attempts > 0:
+		return fmt.Sprintf("the last of its %d pods ended without a word, as one does that is killed or whose node is lost", r.Attempts)
+	case r.State == Failed:
+		return "none of its pods came so far as to say anything"
+	}
+	return ""
 }
 
 // over says that a pod's container has ended for good.
@@ -351,6 +366,7 @@ func (r *Reporter) Hopeless() error {
 	if r.kept.Lost < mostLost {
 		return nil
 	}
+	r.kept.Hopeless = true
 	return errs.WithHint(fmt.Errorf("the last %d pods of the run were killed or evicted before there was another trial", r.kept.Lost),
 		"its namespace's events, or the pods' status, say why: perhaps nodes lack memory or disk; meshtrial runs fetch %s brings what there is, which can be gone on with", r.run)
 }
@@ -362,11 +378,17 @@ func (r *Reporter) Trial(ctx context.Context) {
 	r.write(ctx, reportLimit)
 }
 
-// End notes with what code the attempt ended, also when ctx has ended.
-func (r *Reporter) End(ctx context.Context, code int, err error) {
+// End notes with what code the attempt ended, also when ctx has ended. It returns the error
+// that its pod is to end with: of a hopeless run one by whose code the Job makes no other pod.
+func (r *Reporter) End(ctx context.Context, err error) error {
+	code := errs.Code(err)
 	r.kept.Exit = &code
 	if err != nil {
 		r.kept.Error = err.Error()
 	}
 	r.write(context.WithoutCancel(ctx), lastLimit)
+	if r.kept.Hopeless {
+		return errs.WithCode(err, codeHopeless)
+	}
+	return err
 }

@@ -23,6 +23,8 @@ func TestState(t *testing.T) {
 	pod := func(phase corev1.PodPhase) *corev1.Pod {
 		return &corev1.Pod{Status: corev1.PodStatus{Phase: phase}}
 	}
+	hopeless := code(errs.CodeFailure)
+	hopeless.Hopeless = true
 	deleted := pod(corev1.PodRunning)
 	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	for name, c := range map[string]struct {
@@ -41,10 +43,12 @@ func TestState(t *testing.T) {
 		"the next pod is on it":     {"", false, pod(corev1.PodPending), Kept{Attempts: 1}, Waiting},
 		"its Job is yet to say so":  {"", false, pod(corev1.PodFailed), code(errs.CodeInvalid), Running},
 		"its pod failed":            {"", false, pod(corev1.PodFailed), code(errs.CodeFailure), Moving},
+		"and no other is to come":   {"", false, pod(corev1.PodFailed), hopeless, Running},
 		"done":                      {"Complete", false, pod(corev1.PodSucceeded), code(0), Completed},
 		"an assertion failed":       {"Failed", false, pod(corev1.PodFailed), code(errs.CodeAssertion), Completed},
 		"no answer":                 {"Failed", false, pod(corev1.PodFailed), code(errs.CodeInvalid), Completed},
 		"refused":                   {"Failed", false, pod(corev1.PodFailed), code(errs.CodeUsage), Failed},
+		"hopeless":                  {"Failed", false, pod(corev1.PodFailed), hopeless, Failed},
 		"killed too often":          {"Failed", false, pod(corev1.PodFailed), Kept{Attempts: 5}, Failed},
 		"stopped":                   {"", true, nil, Kept{Attempts: 1}, Stopped},
 		"stopped, and puts back":    {"", true, pod(corev1.PodRunning), Kept{Attempts: 1}, Stopped},
@@ -126,15 +130,43 @@ func TestHopeless(t *testing.T) {
 	lose(mostLost - 2)
 	attempt().Trial(t.Context())
 	lose(mostLost - 2) // the one with the trial was lost too
-	attempt().End(t.Context(), errs.CodeInterrupted, nil)
+	interrupted := errs.WithCode(errors.New("interrupted"), errs.CodeInterrupted)
+	if err := attempt().End(t.Context(), interrupted); err != interrupted {
+		t.Errorf("a pod that was evicted ends with %v", err)
+	}
 	lose(1)
-	for range 2 { // the Job tries an exit code of 1 again
+	for range 2 { // its pod may be evicted before it has ended
 		r := attempt()
 		err := r.Hopeless()
 		if errs.Code(err) != errs.CodeFailure || !strings.Contains(errs.Hint(err), "runs fetch r ") {
 			t.Errorf("%v (hint %q)", err, errs.Hint(err))
 		}
-		r.End(t.Context(), errs.Code(err), err)
+		ended := r.End(t.Context(), err)
+		if errs.Code(ended) != codeHopeless || errs.Hint(ended) != errs.Hint(err) {
+			t.Errorf("its pod ends with code %d: %v (hint %q)", errs.Code(ended), ended, errs.Hint(ended))
+		}
+		found, getErr := kube.CoreV1().ConfigMaps("n").Get(t.Context(), stateName("r"), metav1.GetOptions{})
+		if getErr != nil {
+			t.Fatal(getErr)
+		}
+		if k := readKept(found); !k.Hopeless || k.Exit == nil || *k.Exit != errs.CodeFailure || k.Error != err.Error() {
+			t.Errorf("kept: %+v", k)
+		}
+	}
+}
+
+// Why a run has failed is what its last pod said, or that it said nothing.
+func TestWhy(t *testing.T) {
+	code := errs.CodeUsage
+	for want, r := range map[string]Run{
+		"no rights":               {State: Failed, Kept: Kept{Attempts: 1, Exit: &code, Error: "no rights"}},
+		"the last of its 5 pods ": {State: Failed, Kept: Kept{Attempts: 5}},
+		"none of its pods ":       {State: Failed},
+		"":                        {State: Running, Kept: Kept{Attempts: 2}},
+	} {
+		if got := r.Why(); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 
@@ -147,7 +179,7 @@ func TestNewReporter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.End(t.Context(), errs.CodeUsage, errors.New("no bucket"))
+	r.End(t.Context(), errs.Usage("no bucket"))
 	found, err := kube.CoreV1().ConfigMaps("n").Get(t.Context(), stateName("r"), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +192,7 @@ func TestNewReporter(t *testing.T) {
 	}
 	r.Has(t.Context(), 7)
 	r.Trial(t.Context())
-	r.End(t.Context(), 0, nil)
+	r.End(t.Context(), nil)
 	if found, err = kube.CoreV1().ConfigMaps("n").Get(t.Context(), stateName("r"), metav1.GetOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -214,13 +246,13 @@ func TestReporter(t *testing.T) {
 			t.Errorf("an interrupted attempt waited %v", time.Since(began))
 		}
 		time.AfterFunc(20*time.Second, func() { away.Store(false) })
-		if r.End(interrupted, errs.CodeInvalid, errors.New("inconclusive")); written.Trials != 7 || written.Exit == nil || *written.Exit != errs.CodeInvalid || written.Error != "inconclusive" || time.Since(began) > 30*time.Second {
+		if r.End(interrupted, errs.WithCode(errors.New("inconclusive"), errs.CodeInvalid)); written.Trials != 7 || written.Exit == nil || *written.Exit != errs.CodeInvalid || written.Error != "inconclusive" || time.Since(began) > 30*time.Second {
 			t.Errorf("the end, after %v: %+v", time.Since(began), written)
 		}
 		tries, began = 0, time.Now()
 		away.Store(true)
 		r = &Reporter{patch: r.patch}
-		r.End(t.Context(), 0, nil)
+		r.End(t.Context(), nil)
 		if took := time.Since(began); took > lastLimit || tries < 10 {
 			t.Errorf("an API server that stays away was asked %d times in %v", tries, took)
 		}

@@ -161,7 +161,7 @@ func (b *Bucket) again(ctx context.Context, what string, bytes int64, do func(co
 			return context.Cause(ctx)
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist): // of files here
 			return fmt.Errorf("%s %s: %w", what, b.where, err)
-		case hopeless(err):
+		case Refused(err):
 			return errs.WithHint(fmt.Errorf("%s %s: %w", what, b.where, err), "it is the endpoint, the keys or the bucket that are not as the store has them")
 		case time.Since(began) >= b.patience:
 			return fmt.Errorf("%s %s: gave up after %v: %w", what, b.where, b.patience, err)
@@ -185,9 +185,13 @@ func within(ctx context.Context, limit time.Duration, do func(context.Context) e
 	return err
 }
 
-// hopeless says that a store does not change its mind by being asked again.
-func hopeless(err error) bool {
-	switch minio.ToErrorResponse(err).Code {
+// Refused says that a store has answered, and does not change its mind by being asked again.
+func Refused(err error) bool {
+	var answer minio.ErrorResponse
+	if !errors.As(err, &answer) {
+		return false
+	}
+	switch answer.Code {
 	case "AccessDenied", "NoSuchBucket", "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidBucketName", "AuthorizationHeaderMalformed", "PermanentRedirect", "NoSuchKey":
 		return true
 	}

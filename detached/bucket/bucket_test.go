@@ -277,13 +277,13 @@ func TestStoreRefuses(t *testing.T) {
 		tries := 0
 		f.refuse = func(*http.Request) (int, string) { tries++; return c.status, c.code }
 		m.sent = map[string]stamp{}
-		if err := m.Send(t.Context()); err == nil || errs.Hint(err) == "" || tries > 2 {
+		if err := m.Send(t.Context()); err == nil || errs.Hint(err) == "" || tries > 2 || !Refused(err) {
 			t.Errorf("%s: %v after %d tries", name, err, tries)
 		}
 	}
 	f.refuse = func(*http.Request) (int, string) { return http.StatusInsufficientStorage, "StorageFull" }
 	b.patience = 20 * time.Millisecond
-	if err := m.Send(t.Context()); err == nil || !strings.Contains(err.Error(), "gave up after") {
+	if err := m.Send(t.Context()); err == nil || !strings.Contains(err.Error(), "gave up after") || Refused(err) {
 		t.Errorf("full for good: %v", err)
 	}
 }

@@ -21,6 +21,7 @@ type Mirror struct {
 	bucket *Bucket
 	dir    string
 	sent   map[string]stamp
+	took   bool
 }
 
 // stamp is what tells a file from what it was.
@@ -100,10 +101,13 @@ func (m *Mirror) Send(ctx context.Context) error {
 		if err := m.bucket.again(ctx, "write "+name+" to", found[name].size, func(ctx context.Context) error { return m.bucket.put(ctx, root, name) }); err != nil {
 			return err
 		}
-		m.sent[name] = found[name]
+		m.sent[name], m.took = found[name], true
 	}
 	return nil
 }
+
+// Took says whether the store has taken any file from here.
+func (m *Mirror) Took() bool { return m.took }
 
 // put sends a file as long as it is now.
 func (b *Bucket) put(ctx context.Context, root *os.Root, name string) error {

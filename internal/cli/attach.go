@@ -54,8 +54,13 @@ func verdictOf(run detached.Run) error {
 		return nil
 	case run.State == detached.Completed:
 		return quiet(*run.Exit)
-	case run.Exit != nil && run.Error != "":
-		return errs.WithCode(fmt.Errorf("run %s %s: %s", run.Name, run.State, run.Error), max(*run.Exit, errs.CodeFailure))
 	}
-	return fmt.Errorf("run %s %s", run.Name, run.State)
+	err := fmt.Errorf("run %s %s", run.Name, run.State)
+	if why := run.Why(); why != "" {
+		err = fmt.Errorf("%w: %s", err, why)
+	}
+	if run.Exit != nil {
+		err = errs.WithCode(err, max(*run.Exit, errs.CodeFailure))
+	}
+	return err
 }

@@ -153,6 +153,52 @@ func TestSendLast(t *testing.T) {
 	}
 }
 
+// A store that refuses the first thing that a pod asks of it ends the run; one that has taken
+// something before is tried by the next pod.
+func TestFinalIfRefused(t *testing.T) {
+	keys := t.TempDir()
+	for name, c := range map[string]struct {
+		takes int // requests, before it refuses: the first is to list what there is
+		want  int
+	}{"may not even list": {0, errs.CodeUsage}, "may not write": {1, errs.CodeUsage}, "keys were changed": {2, errs.CodeFailure}} {
+		left := c.takes
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			if left--; left < 0 {
+				w.WriteHeader(http.StatusForbidden)
+				io.WriteString(w, "<Error><Code>AccessDenied</Code><Message>no</Message></Error>")
+				return
+			}
+			w.Header().Set("ETag", `"e"`)
+			io.WriteString(w, "<ListBucketResult></ListBucketResult>")
+		}))
+		for key, text := range map[string]string{bucket.KeyEndpoint: server.URL, bucket.KeyAccess: "a", bucket.KeySecret: "s", bucket.KeyRegion: "us-east-1"} {
+			if err := os.WriteFile(filepath.Join(keys, key), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		store, err := bucket.Open(keys, "s3://runs", "r")
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(t.TempDir(), "r")
+		mirror, err := store.Mirror(t.Context(), dir)
+		if err == nil {
+			detachedtest.Write(t, dir, map[string]string{"a": "#", "b": "#"})
+			err = sendLast(t.Context(), mirror, errors.New("the trial was not kept"))
+		}
+		server.Close()
+		if final := finalIfRefused(mirror, err); errs.Code(final) != c.want || errs.Hint(final) == "" || !errors.Is(final, err) {
+			t.Errorf("%s: code %d, %v (hint %q)", name, errs.Code(final), final, errs.Hint(final))
+		}
+	}
+	for _, err := range []error{nil, errors.New("no space")} {
+		if got := finalIfRefused(nil, err); got != err {
+			t.Errorf("%v became %v", err, got)
+		}
+	}
+}
+
 // What is said in a pod is read elsewhere.
 func TestFromElsewhere(t *testing.T) {
 	failed := errors.New("no space")
@@ -210,7 +256,7 @@ func TestTidyJournal(t *testing.T) {
 }
 
 func TestWriteRuns(t *testing.T) {
-	now, code := time.Date(2026, 11, 26, 10, 0, 0, 0, time.UTC), errs.CodeInvalid
+	now, code, refused := time.Date(2026, 11, 26, 10, 0, 0, 0, time.UTC), errs.CodeInvalid, errs.CodeUsage
 	var out strings.Builder
 	env := &Env{Stdout: &out}
 	if err := writeRuns(env, nil, now); err != nil || out.String() != "there are no detached runs\n" {
@@ -219,9 +265,12 @@ func TestWriteRuns(t *testing.T) {
 	out.Reset()
 	err := writeRuns(env, []detached.Run{
 		{Name: "a", Study: "quick", State: detached.Running, Since: now.Add(-90 * time.Second), Results: "pvc:team/disk", Kept: detached.Kept{Trials: 7}},
-		{Name: "b", Study: "hops", State: detached.Completed, Since: now.Add(-time.Hour), Fetched: true, Kept: detached.Kept{Exit: &code}},
+		{Name: "b", Study: "hops", State: detached.Completed, Since: now.Add(-time.Hour), Fetched: true, Kept: detached.Kept{Exit: &code, Error: "inconclusive"}},
+		{Name: "c", Study: "hops", State: detached.Failed, Since: now.Add(-time.Hour), Kept: detached.Kept{Exit: &refused, Error: "this user lacks rights:\n  get pods\x1b[2J"}},
+		{Name: "d", Study: "hops", State: detached.Failed, Since: now.Add(-time.Hour), Kept: detached.Kept{Attempts: 5}},
 	}, now)
-	for _, want := range []string{"RUN  STUDY  STATE", "a    quick  running ", "7       1m30s   pvc:team/disk", "b    hops   completed, exit code 4, fetched"} {
+	for _, want := range []string{"RUN  STUDY  STATE", "a    quick  running ", "7       1m30s   pvc:team/disk", "b    hops   completed, exit code 4, fetched",
+		"c    hops   failed, exit code 2 ", "\nrun c failed: this user lacks rights:\n    get pods\\x1b[2J\nrun d failed: the last of its 5 pods "} {
 		if err != nil || !strings.Contains(out.String(), want) {
 			t.Errorf("it lacks %q (%v):\n%s", want, err, out.String())
 		}
@@ -238,12 +287,12 @@ func TestVerdictOf(t *testing.T) {
 	}{
 		"done": {detached.Completed, 0, "", 0}, "done, and its pod could not say so": {detached.Completed, -1, "", 0},
 		"no answer": {detached.Completed, errs.CodeInvalid, "", errs.CodeInvalid}, "an assertion": {detached.Completed, errs.CodeAssertion, "", errs.CodeAssertion},
-		"refused": {detached.Failed, errs.CodeUsage, "no such mesh", errs.CodeUsage}, "killed": {detached.Failed, -1, "", errs.CodeFailure},
+		"refused": {detached.Failed, errs.CodeUsage, "no such mesh", errs.CodeUsage}, "killed": {detached.Failed, -1, "without a word", errs.CodeFailure},
 		"stopped": {detached.Stopped, errs.CodeInterrupted, "interrupted", errs.CodeInterrupted},
 	} {
-		run := detached.Run{Name: "r", State: c.state, Kept: detached.Kept{Error: c.text}}
+		run := detached.Run{Name: "r", State: c.state, Kept: detached.Kept{Attempts: 5}}
 		if c.exit >= 0 {
-			run.Exit = &c.exit
+			run.Exit, run.Error = &c.exit, c.text
 		}
 		if err := verdictOf(run); errs.Code(err) != c.want || c.text != "" && !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: %v (code %d)", name, err, errs.Code(err))

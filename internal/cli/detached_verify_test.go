@@ -5,6 +5,7 @@ package cli_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,6 +114,40 @@ func TestDetached(t *testing.T) {
 	}
 	if all := detachedRuns(t, m); len(all) != 1 || all[0].State != detached.Completed || !all[0].Fetched || all[0].Trials != 9 || all[0].Attempts != 2 {
 		t.Errorf("at the end: %+v", all)
+	}
+	if code, said := m.Run(t, "runs", "delete", begun.Run); code != 0 {
+		t.Fatalf("delete: exit code %d\n%s", code, said)
+	}
+	nothingDetached(t, l)
+}
+
+// TestDetachedHopeless: a run whose pods were lost too often ends with the next one, and says why;
+// no other pod is made.
+func TestDetachedHopeless(t *testing.T) {
+	m, l := labtest.Shared(t)
+	begun := detach(t, m, "run", labtest.Study(t, detachedStudy), "--detach", "--json", "--wait", "20m")
+	waitFor(t, "the run's pod", func() bool { all := detachedRuns(t, m); return len(all) == 1 && all[0].Attempts == 1 })
+	killed := 0
+	for _, pid := range labtest.PIDs(l.ID(), "") {
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // of a process that ended meanwhile there is none
+		if strings.Contains(string(command), "\x00detached-run\x00") && unix.Kill(pid, unix.SIGKILL) == nil {
+			killed++
+		}
+	}
+	if killed != 1 {
+		t.Fatalf("%d processes of the run's pod were killed", killed)
+	}
+	// As if this had been the last of many. (The Job makes the next pod after 10 s.)
+	labtest.Kubectl(t, l, "", "-n", begun.Namespace, "patch", "configmap", "meshtrial-"+begun.Run+"-state", "--type=merge", "-p", `{"data": {"run.json": "{\"attempts\": 1, \"trials\": 0, \"lost\": 4}"}}`)
+	const why = " failed: the last 5 pods of the run were killed or evicted before there was another trial"
+	if code, said := m.Run(t, "attach", begun.Run); code != errs.CodeFailure || !strings.Contains(said, "run "+begun.Run+why) {
+		t.Errorf("attach: exit code %d\n%s", code, said)
+	}
+	if all := detachedRuns(t, m); len(all) != 1 || all[0].State != detached.Failed || all[0].Attempts != 2 {
+		t.Errorf("at the end: %+v", all)
+	}
+	if code, said := m.Run(t, "runs", "list"); code != 0 || !strings.Contains(said, "run "+begun.Run+why) {
+		t.Errorf("runs list: exit code %d\n%s", code, said)
 	}
 	if code, said := m.Run(t, "runs", "delete", begun.Run); code != 0 {
 		t.Fatalf("delete: exit code %d\n%s", code, said)

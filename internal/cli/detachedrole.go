@@ -72,8 +72,7 @@ func runDetached(ctx context.Context, env *Env, f runFlags, namespace, run, s3 s
 	if err = report.Hopeless(); err == nil {
 		err = fromElsewhere(makeAttempt(ctx, env, f, run, s3, report), run)
 	}
-	report.End(ctx, errs.Code(err), err)
-	return err
+	return report.End(ctx, err)
 }
 
 // fromElsewhere has an error's hint mean something where the run's directory is not: of
@@ -91,7 +90,7 @@ func makeAttempt(ctx context.Context, env *Env, f runFlags, run, s3 string, repo
 	var mirror *bucket.Mirror
 	if s3 != "" {
 		if mirror, err = mirrorTo(ctx, env, s3, run); err != nil {
-			return err
+			return finalIfRefused(mirror, err)
 		}
 	}
 	trials, err := f.takeUp(detached.Dir(run), report.Again())
@@ -111,7 +110,17 @@ func makeAttempt(ctx context.Context, env *Env, f runFlags, run, s3 string, repo
 	}
 	err = runStudy(ctx, env, f, nil)
 	if mirror != nil {
-		err = sendLast(ctx, mirror, err)
+		err = finalIfRefused(mirror, sendLast(ctx, mirror, err))
+	}
+	return err
+}
+
+// finalIfRefused has no other pod try a store that has taken nothing from this one (nil: has not
+// even been read), and refuses its keys or bucket: they are wrong. One that has taken something
+// was changed since, and the next pod may find other keys.
+func finalIfRefused(mirror *bucket.Mirror, err error) error {
+	if bucket.Refused(err) && (mirror == nil || !mirror.Took()) {
+		return errs.WithCode(err, errs.CodeUsage)
 	}
 	return err
 }

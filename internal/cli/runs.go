@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/detached"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/journal"
@@ -126,7 +128,21 @@ func writeRuns(env *Env, all []detached.Run, now time.Time) error {
 	for _, r := range all {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", r.Name, r.Study, stateWords(r), r.Trials, now.Sub(r.Since).Round(time.Second), r.Results)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, r := range all {
+		if why := r.Why(); why != "" && r.State == detached.Failed {
+			lines := strings.Split(why, "\n")
+			for i := range lines {
+				lines[i] = words.Clean(lines[i])
+			}
+			if _, err := fmt.Fprintf(env.Stdout, "run %s failed: %s\n", r.Name, strings.Join(lines, "\n  ")); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // stateWords say how a run stands, and with which code it ended if that is not 0.
