@@ -47,7 +47,7 @@ func (o *Observations) unlike() map[string][]record.Check {
 		for _, part := range slices.Sorted(maps.Keys(parts)) {
 			usual := o.usualMachine(trials, part)
 			trials = slices.DeleteFunc(trials, func(t *record.Trial) bool {
-				on := machineOf(t, part)
+				on := t.MachineOf(part)
 				if on == "" || on == usual {
 					return false
 				}
@@ -69,7 +69,7 @@ func (o *Observations) byFirst() bool {
 func (o *Observations) usualMachine(trials []*record.Trial, part string) (usual string) {
 	count, first := map[string]int{}, []string{}
 	for _, t := range trials {
-		if on := machineOf(t, part); on != "" {
+		if on := t.MachineOf(part); on != "" {
 			if count[on]++; count[on] == 1 {
 				first = append(first, on)
 			}
@@ -81,23 +81,6 @@ func (o *Observations) usualMachine(trials []*record.Trial, part string) (usual 
 		}
 	}
 	return usual
-}
-
-// machineOf is what a trial's part ran on, in words; "" if that is not known of each of
-// its pods.
-func machineOf(t *record.Trial, part string) string {
-	var on []string
-	for name, at := range t.Nodes {
-		if record.PartOfHand(name) != part {
-			continue
-		}
-		if at.Machine == "" {
-			return ""
-		}
-		on = append(on, at.Machine)
-	}
-	slices.Sort(on)
-	return strings.Join(slices.Compact(on), " and ")
 }
 
 // UnlikeNodes names the nodes that trials ran on where these are different machines, with

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -22,6 +23,22 @@ func OfHand(part string, i int) string {
 func PartOfHand(name string) string {
 	part, _, _ := strings.Cut(name, handMark)
 	return part
+}
+
+// MachineOf is what a part ran on, in words; "" if that is not known of each of its pods.
+func (t *Trial) MachineOf(part string) string {
+	var on []string
+	for name, at := range t.Nodes {
+		if PartOfHand(name) != part {
+			continue
+		}
+		if at.Machine == "" {
+			return ""
+		}
+		on = append(on, at.Machine)
+	}
+	slices.Sort(on)
+	return strings.Join(slices.Compact(on), " and ")
 }
 
 // ThreadsOf are the threads of a part, and of how many there are: if several hands

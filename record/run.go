@@ -1,6 +1,7 @@
 package record
 
 import (
+	"fmt"
 	"io"
 	"time"
 
@@ -73,6 +74,11 @@ type Machine struct {
 	Remarks      []string `json:"remarks,omitempty"`    // what doctor warned of
 	NodeArch     string   `json:"node_arch,omitempty"`
 	ContainerRun string   `json:"container_runtime,omitempty"` // as containerd 1.7.0
+}
+
+// Words are what trials call a machine: those that are alike have the same.
+func (m Machine) Words() string {
+	return fmt.Sprintf("%s, %s, %d CPUs, Linux %s", m.CPUModel, m.NodeArch, m.CPUs, m.Kernel)
 }
 
 // Component is a measured binary.

@@ -89,7 +89,7 @@ func look(ctx context.Context, at *site.Site, name string) (m record.Machine, wo
 		if m, err = at.Observers[name].Machine(ctx); err != nil {
 			return m, "", err
 		}
-		words = site.Words(m)
+		words = m.Words()
 	}
 	node, err := at.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil && !at.Kubelets {

@@ -25,11 +25,6 @@ func Kind(n *corev1.Node) string {
 	return fmt.Sprintf("%s, %s, %s CPUs, Linux %s", n.Labels[corev1.LabelInstanceTypeStable], info.Architecture, n.Status.Capacity.Cpu(), info.KernelVersion)
 }
 
-// Words are what trials call a machine: those that are alike have the same.
-func Words(m record.Machine) string {
-	return fmt.Sprintf("%s, %s, %d CPUs, Linux %s", m.CPUModel, m.NodeArch, m.CPUs, m.Kernel)
-}
-
 // NodeAt is a node with what may be read of it, in place of what was known before.
 func (s *Site) NodeAt(ctx context.Context, name string, at record.NodeAt) record.NodeAt {
 	ctx, cancel := context.WithTimeout(ctx, StopTimeout) // of one that has just died nobody answers
@@ -41,7 +36,7 @@ func (s *Site) NodeAt(ctx context.Context, name string, at record.NodeAt) record
 	}
 	if observer, ok := s.Observers[name]; ok {
 		if m, err := observer.Machine(ctx); err == nil {
-			at.Machine = Words(m)
+			at.Machine = m.Words()
 		}
 	} else if err == nil {
 		at.Machine = Kind(node)

@@ -36,43 +36,22 @@ func (o Options) holdsOut(cell record.Cell) bool {
 // LeastTrials is how many trials a fit takes.
 const LeastTrials = 2
 
-// Fit makes a model of runs. It fails where a run is of another kind of study,
-// or too few trials can be used; the error says why they cannot.
+// Fit makes a model of runs, of the trials on one kind of machine. It fails where a run
+// is of another kind of study, or too few trials can be used; the error says why they cannot.
 func Fit(runs []record.Run, o Options) (*model.Model, error) {
 	if o.Draws == 0 {
 		o.Draws = 200
 	}
-	out := &model.Model{Schema: model.Schema, Mix: map[string]float64{}}
-	var all, others, heldOut []*Observation
-	whys := map[string]int{}
-	for _, run := range runs {
-		seen, left, err := Observe(run, o.Disturbed)
-		if err != nil {
-			return nil, err
-		}
-		used := 0
-		for i := range seen {
-			if o.holdsOut(seen[i].levels) {
-				heldOut = append(heldOut, &seen[i])
-				continue
-			}
-			if used++; seen[i].For != ForAll {
-				others = append(others, &seen[i])
-				continue
-			}
-			all = append(all, &seen[i])
-		}
-		out.Runs = append(out.Runs, sourceOf(run, used, left))
-		for _, l := range left {
-			whys[l.Why]++
-		}
+	trials, err := show(runs, o)
+	if err != nil {
+		return nil, err
 	}
+	all := trials.all
 	if len(all) < LeastTrials {
-		return nil, tooFew(len(all), whys)
+		return nil, tooFew(len(all), trials.whys)
 	}
-	var err error
-	f := &fitter{all: all, others: others, cells: cellsOf(all)}
-	out.Notes = slices.Concat(differ(runs), fallShort(slices.Concat(all, others, heldOut)), f.single())
+	f := &fitter{all: all, others: trials.others, cells: cellsOf(all)}
+	out := &model.Model{Schema: model.Schema, Mix: map[string]float64{}, Runs: trials.sources, Notes: slices.Concat(trials.notes, f.single())}
 	whole := f.settle(o.Seed)
 	f.draw(out, whole, o)
 	for i, d := range model.Definitions {
@@ -82,10 +61,10 @@ func Fit(runs []record.Run, o Options) (*model.Model, error) {
 	if err := f.residuals(out, whole, o.Seed); err != nil {
 		return nil, err
 	}
-	if len(o.HoldOut) > 0 && len(heldOut) == 0 {
+	if len(o.HoldOut) > 0 && len(trials.heldOut) == 0 {
 		return nil, fmt.Errorf("no trial that can be used has %s", o.HoldOut.Key())
 	}
-	out.HeldOut, err = against(out, heldOut, model.Options{Seed: o.Seed})
+	out.HeldOut, err = against(out, trials.heldOut, model.Options{Seed: o.Seed})
 	return out, err
 }
 
@@ -97,9 +76,14 @@ func tooFew(n int, whys map[string]int) error {
 	return fmt.Errorf("%d trials can be used, and it takes %d%s", n, LeastTrials, text)
 }
 
-func sourceOf(run record.Run, used int, left []Left) model.Source {
+func sourceOf(run record.Run, used []*Observation, left []Left) model.Source {
 	h := run.Header
-	s := model.Source{Run: h.RunID, Study: h.Study, Machine: fmt.Sprintf("%d x %s", h.Machine.CPUs, h.Machine.CPUModel), Trials: used}
+	s := model.Source{Run: h.RunID, Study: h.Study, Machine: fmt.Sprintf("%d x %s", h.Machine.CPUs, h.Machine.CPUModel), Trials: len(used)}
+	for _, o := range used { // of several nodes the header has one
+		if on := o.on[0]; on != "" && on != h.Machine.Words() {
+			s.Machine = on
+		}
+	}
 	for _, c := range h.Components {
 		if c.Name == "istiod" {
 			s.Istiod = c.Version
@@ -305,7 +289,7 @@ func unitOf(output string) string {
 }
 
 // Against predicts the trials of a run by a model that was not fitted to it, a
-// cell at a time, with intervals.
+// cell at a time, with intervals. It leaves out those on other machines than most.
 func Against(m *model.Model, run record.Run, o model.Options) ([]model.Cell, []Left, error) {
 	seen, left, err := Observe(run, false)
 	if err != nil {
@@ -315,6 +299,14 @@ func Against(m *model.Model, run record.Run, o model.Options) ([]model.Cell, []L
 	for i := range seen {
 		all[i] = &seen[i]
 	}
+	most := usual(all)
+	all = slices.DeleteFunc(all, func(one *Observation) bool {
+		why := one.apart(most)
+		if why != "" {
+			left = append(left, Left{one.Trial, why})
+		}
+		return why != ""
+	})
 	cells, err := against(m, all, o)
 	return cells, left, err
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/meshtrial/meshtrial/capacity/model"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -36,20 +37,15 @@ func fallShort(all []*Observation) []string {
 }
 
 // differ says in what the runs differ that one model cannot have.
-func differ(runs []record.Run) []string {
-	machines, versions := map[string]bool{}, map[string]bool{}
+func differ(runs []model.Source) []string {
+	versions := map[string]bool{}
 	for _, r := range runs {
-		s := sourceOf(r, 0, nil)
-		machines[s.Machine], versions[s.Istiod] = true, true
+		versions[r.Istiod] = true
 	}
-	var out []string
-	if len(machines) > 1 {
-		out = append(out, "the runs are of different machines: what differs between these is in no parameter")
+	if len(versions) < 2 {
+		return nil
 	}
-	if len(versions) > 1 {
-		out = append(out, "the runs are of different versions of istiod: what differs between these is in no parameter")
-	}
-	return out
+	return []string{"the runs are of different versions of istiod: what differs between these is in no parameter"}
 }
 
 // alone is how many cells have one trial.

@@ -19,6 +19,7 @@ import (
 type Observation struct {
 	Run, Study, Trial, Cell string
 	levels                  record.Cell
+	on                      machines
 	For                     int // ForAll or another
 	// Late is off its schedule, Disturbed by others on the machine; a valid trial is neither.
 	Late, Disturbed bool
@@ -107,7 +108,7 @@ func observe(run record.Run, t *record.Trial, events []*record.Event, disturbed 
 	if why := unlike(l); why != "" {
 		return o, why
 	}
-	o = Observation{Run: run.Header.RunID, Study: run.Header.Study, Trial: t.ID, Cell: t.Cell.Key(), levels: t.Cell,
+	o = Observation{Run: run.Header.RunID, Study: run.Header.Study, Trial: t.ID, Cell: t.Cell.Key(), levels: t.Cell, on: machinesOf(run, t),
 		Proxies: c.Proxies, Namespaces: max(1, l.Namespaces), Replicas: max(1, l.IstiodReplicas), ChangesMade: c.Committed,
 		DebounceAfter: l.DebounceAfter.Seconds(), DebounceMax: l.DebounceMax.Seconds(), Direct: !l.EDSDebounce,
 		CPU: t.CPU[record.PartControl].TotalS(), Simulator: c.Simulator.TotalS(), Idle: math.NaN(), Memory: memoryOf(t)}
