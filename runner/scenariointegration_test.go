@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/kinds/resilience/findings"
-	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
@@ -85,12 +84,7 @@ func TestScenario(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := run.Requests(trial.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	book, err := ledger.Read(r, findings.BookOptions(s, trial))
+	book, err := findings.BookOf(&run, s, trial)
 	if err != nil {
 		t.Fatal(err)
 	}

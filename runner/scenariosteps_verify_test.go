@@ -109,12 +109,7 @@ func TestScenarioSteps(t *testing.T) {
 			t.Logf("%s: %s", a.Expr, a.Detail)
 		}
 	}
-	r, err := run.Requests(trial.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	book, err := ledger.Read(r, findings.BookOptions(s, trial))
+	book, err := findings.BookOf(&run, s, trial)
 	if err != nil {
 		t.Fatal(err)
 	}

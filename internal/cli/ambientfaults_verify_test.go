@@ -11,7 +11,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/kinds/resilience/findings"
-	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
@@ -93,12 +92,7 @@ func afterFault(t *testing.T, run record.Run, variant string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := run.Requests(trial.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	book, err := ledger.Read(r, findings.BookOptions(parsed, trial))
+	book, err := findings.BookOf(&run, parsed, trial)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
@@ -13,19 +12,19 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// bookOf reads what was written about a trial's requests.
-func bookOf(o *analysis.Observations, t *record.Trial) (*ledger.Book, error) {
-	if o.Run.Requests == nil {
+// BookOf reads what was written about the requests of a trial of a run, whose study is s.
+func BookOf(run *record.Run, s *study.Study, t *record.Trial) (*ledger.Book, error) {
+	if run.Requests == nil {
 		return nil, errors.New("the run keeps none")
 	}
-	r, err := o.Run.Requests(t.ID)
+	r, err := run.Requests(t.ID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.New("there is no such file")
 	}
 	if err != nil {
 		return nil, err
 	}
-	book, err := ledger.Read(r, BookOptions(o.Plan.Study, t))
+	book, err := ledger.Read(r, bookOptions(s, t))
 	if closeErr := r.Close(); err == nil {
 		err = closeErr
 	}
@@ -35,9 +34,9 @@ func bookOf(o *analysis.Observations, t *record.Trial) (*ledger.Book, error) {
 // maxNamed bounds how many requests findings name.
 const maxNamed = 1000
 
-// BookOptions are the stations that a trial's requests pass, by its study's
+// bookOptions are the stations that a trial's requests pass, by its study's
 // graph and its pods.
-func BookOptions(s *study.Study, t *record.Trial) ledger.Options {
+func bookOptions(s *study.Study, t *record.Trial) ledger.Options {
 	options := ledger.Options{Client: fault.LoadService, Entry: s.Scenario.Entry, Services: map[string]ledger.Station{}, Names: maxNamed}
 	sidecars := map[string]bool{}
 	if t.Scenario != nil {

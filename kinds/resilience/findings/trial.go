@@ -129,7 +129,7 @@ func readScenario(o *analysis.Observations, t *record.Trial, all *scenarios) *tr
 		s.length = t.Scenario.EndNS - t.Scenario.StartNS
 		s.happened(o.Events[t.ID])
 		s.unknown = append(s.unknown, s.unproven()...)
-		book, err := bookOf(o, t)
+		book, err := BookOf(&o.Run, o.Plan.Study, t)
 		switch {
 		case err != nil:
 			doubt("its requests are not known: %v", err)
