@@ -83,7 +83,7 @@ func asks(plan *study.Plan) (asked mesh.Asked, largest population.Sizes, err err
 		}
 		_, named := ambientIn(levers)
 		asked.Ztunnels = asked.Ztunnels || l.Ztunnels > 0 && !named
-		asked.HBONE = asked.HBONE || l.HBONE && (l.RealPods > 0 || plan.Study.Control.Traffic != nil)
+		asked.HBONE = asked.HBONE || l.HBONE && (l.RealPods > 0 || plan.Study.Control.Traffic != nil || plan.Study.Control.Gateway != nil)
 		largest, real = larger(largest, sizes), real || l.RealPods > 0
 	}
 	if real || plan.Study.Control.Gateway != nil { // whose levels are a sidecar's

@@ -68,8 +68,9 @@ func gatewayPlan(plan *study.Plan) []journal.Planned {
 	return []journal.Planned{{Object: fmt.Sprintf("Deployments and Services %s and %s in namespace %s", roleGateway, roleBackend, edge.Service.Namespace), Done: journal.Made, Note: note}}
 }
 
-// ensureGateway makes the real gateway and the pod behind it, and finds them.
-func (c *controlPlane) ensureGateway(ctx context.Context) error {
+// ensureGateway makes the real gateway and the pod behind it, the gateway anew where a
+// lever that is read at its start has changed, and finds them.
+func (c *controlPlane) ensureGateway(ctx context.Context, levers mesh.Levers) error {
 	edge := edgeOf(c.study.Control)
 	if edge == nil {
 		return nil
@@ -85,7 +86,7 @@ func (c *controlPlane) ensureGateway(ctx context.Context) error {
 	if err := c.GivePullSecret(ctx, namespace); err != nil {
 		return err
 	}
-	if err := c.makeGateway(ctx, gated, namespace); err != nil {
+	if err := c.makeGateway(ctx, gated, namespace, levers); err != nil {
 		return err
 	}
 	found, err := c.findGateway(ctx, edge)
@@ -93,8 +94,9 @@ func (c *controlPlane) ensureGateway(ctx context.Context) error {
 	return err
 }
 
-// makeGateway makes Services and Deployments of both where they are not there.
-func (c *controlPlane) makeGateway(ctx context.Context, gated mesh.Gated, namespace string) error {
+// makeGateway makes Services and Deployments of both where they are not there. Another
+// template of the gateway's pod rolls it out.
+func (c *controlPlane) makeGateway(ctx context.Context, gated mesh.Gated, namespace string, levers mesh.Levers) error {
 	images := c.o.Lab.Images()
 	behind := mesh.Workload{Name: roleBackend, Namespace: namespace, ControlPort: site.WorkerControlPort}
 	if err := c.ensureDeployment(ctx, behind, site.WorkerPod(behind, images, c.Run), 1, ""); err != nil {
@@ -105,6 +107,7 @@ func (c *controlPlane) makeGateway(ctx context.Context, gated mesh.Gated, namesp
 	if err := gated.DecorateGateway(w, &pod); err != nil {
 		return err
 	}
+	pod.Annotations[madeWith] = readAtStart(levers)
 	if err := c.putDeployment(ctx, w, pod, 1); err != nil {
 		return err
 	}

@@ -17,6 +17,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// madeWith is the annotation of a pod's template that says what the pod was made with:
+// where that is another, the pod is made anew.
+const madeWith = "meshtrial.dev/made-with"
+
+// readAtStart are the levels that proxies read when they start: the injector writes
+// what the mesh says of them into the pod, once.
+func readAtStart(levers mesh.Levers) string {
+	return fmt.Sprintf("delta=%s dns=%s hbone=%s", levers.Level(study.FactorDelta), levers.Level(study.FactorDNSCapture), levers.Level(study.FactorHBONE))
+}
+
 // ensureReal brings the real pods to the number that a cell asks for, made
 // anew where a lever that is read at a sidecar's start has changed, or fresh is
 // another, and finds them. They live in the namespace that Sidecars of scope
@@ -37,7 +47,7 @@ func (c *controlPlane) ensureReal(ctx context.Context, l study.ControlLevels, le
 		return nil
 	}
 	serves := c.realServes(l, levers)
-	wish := fmt.Sprintf("delta=%s dns=%s hbone=%s serves=%s", levers.Level(study.FactorDelta), levers.Level(study.FactorDNSCapture), levers.Level(study.FactorHBONE), serves)
+	wish := readAtStart(levers) + " serves=" + serves
 	if fresh != "" {
 		wish += " for=" + fresh
 	}
@@ -107,7 +117,7 @@ func (c *controlPlane) realDeployment(namespace string, count int, wish, serves 
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	pod.Annotations["meshtrial.dev/made-with"] = wish
+	pod.Annotations[madeWith] = wish
 	if serves != "" {
 		pod.Labels[population.AppLabel] = serves
 	}

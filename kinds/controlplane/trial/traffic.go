@@ -80,7 +80,7 @@ func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) er
 		return err
 	}
 	images := c.o.Lab.Images()
-	wish := fmt.Sprintf("delta=%s dns=%s hbone=%s", levers.Level(study.FactorDelta), levers.Level(study.FactorDNSCapture), levers.Level(study.FactorHBONE))
+	wish := readAtStart(levers)
 	for _, w := range []struct {
 		mesh.Workload
 		pod   corev1.PodTemplateSpec
@@ -110,7 +110,7 @@ func (c *controlPlane) ensureDeployment(ctx context.Context, w mesh.Workload, po
 	if err := c.o.Mesh.Decorate(w, &pod); err != nil {
 		return err
 	}
-	pod.Annotations["meshtrial.dev/made-with"] = wish
+	pod.Annotations[madeWith] = wish
 	pod.Labels[population.AppLabel] = w.Name
 	return c.putDeployment(ctx, w, pod, count)
 }

@@ -165,7 +165,7 @@ func (t *controlTrial) prepare(ctx context.Context) error {
 	if err := t.c.ensureTraffic(limited, t.known); err != nil {
 		return err
 	}
-	if err := t.c.ensureGateway(limited); err != nil {
+	if err := t.c.ensureGateway(limited, t.known); err != nil {
 		return err
 	}
 	if err := t.c.awaitIstiodObserved(limited); err != nil {

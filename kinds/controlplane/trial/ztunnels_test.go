@@ -39,9 +39,11 @@ func TestAsksForZtunnels(t *testing.T) {
 	}
 }
 
-// HBONE of real sidecars is asked of the installation, that of simulated ones of nobody.
+// HBONE of real sidecars and of a real gateway is asked of the installation, that of
+// simulated ones of nobody.
 func TestAsksForHBONE(t *testing.T) {
-	for sets, want := range map[string]bool{"hbone=true": false, "real_pods=2": false, "hbone=true real_pods=2": true, "hbone=false real_pods=2": false} {
+	for sets, want := range map[string]bool{"hbone=true": false, "real_pods=2": false, "hbone=true real_pods=2": true, "hbone=false real_pods=2": false,
+		"change=gateway-route control.gateway.probes=3": false, "change=gateway-route control.gateway.probes=3 hbone=true": true} {
 		asked, err := Asks(studytest.Plan(t, controlText, strings.Fields(sets)...))
 		if err != nil || asked.HBONE != want {
 			t.Errorf("%s: %v, %v", sets, asked.HBONE, err)

@@ -1,0 +1,67 @@
+package trial
+
+import (
+	"encoding/json"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// imagesLab is a lab of which nothing but its images is asked.
+type imagesLab struct{ lab.Lab }
+
+func (imagesLab) Images() lab.Images { return lab.Images{Meshtrial: "roles"} }
+
+// A real gateway is rolled out where a lever that proxies read at their start has another
+// level, and stays where none has. The pod behind it, which has no proxy, always stays.
+func TestGatewayMadeAnew(t *testing.T) {
+	kube := fakecluster.New()
+	m := &istio.Mesh{}
+	c := &controlPlane{Site: &site.Site{Run: "run", Kube: kube}, o: &runner.Options{Lab: imagesLab{}, Mesh: m}}
+	templates := func(cell record.Cell) (gateway, backend string) {
+		t.Helper()
+		if err := c.makeGateway(t.Context(), m, population.GatewayNamespace, mesh.LeversOf(cell)); err != nil {
+			t.Fatal(err)
+		}
+		text := map[string]string{}
+		for _, name := range []string{roleGateway, roleBackend} {
+			d, err := kube.AppsV1().Deployments(population.GatewayNamespace).Get(t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			template, err := json.Marshal(d.Spec.Template)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text[name] = string(template)
+		}
+		return text[roleGateway], text[roleBackend]
+	}
+	gateway, backend := templates(nil)
+	for _, tt := range []struct {
+		cell record.Cell
+		anew bool
+	}{
+		{record.Cell{study.FactorDebounceAfter: "500ms"}, false},
+		{record.Cell{study.FactorDelta: "false"}, true},
+		{record.Cell{study.FactorDelta: "false", study.FactorHBONE: "true"}, true},
+		{record.Cell{study.FactorDelta: "false", study.FactorHBONE: "true", study.FactorPushThrottle: "20"}, false},
+		{nil, true},
+	} {
+		now, behind := templates(tt.cell)
+		if now != gateway != tt.anew || behind != backend {
+			t.Errorf("%v: made anew %v, the pod behind it %v", tt.cell, now != gateway, behind != backend)
+		}
+		gateway = now
+	}
+}
