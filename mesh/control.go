@@ -205,7 +205,8 @@ type Asked struct {
 	Ambient, Waypoint bool
 	// Ztunnels say that simulated ones connect to the control plane as it is installed.
 	Ztunnels bool
-	// HBONE says that real sidecars are to discover workloads by it.
+	// HBONE says that real sidecars or a real gateway speak it, and are to discover
+	// workloads.
 	HBONE bool
 	// GatewayAPI says that gateways get routes of the Gateway API.
 	GatewayAPI bool

@@ -185,14 +185,14 @@ func (f AsFound) refuseZtunnels() error {
 	return nil
 }
 
-// refuseHBONE is the part of Refuse for real sidecars that speak HBONE: the Envoy of the
-// lab's own images lacks the extension that pilot-agent then puts into its bootstrap, and
-// does not start.
+// refuseHBONE is the part of Refuse for real proxies that speak HBONE: the Envoy of the
+// lab's own images lacks the extension that then subscribes to workloads, and the bootstrap
+// template there leaves it out.
 func (f AsFound) refuseHBONE() error {
 	for i := range f.istiods {
 		if c := containerOf(&f.istiods[i].Spec.Template.Spec); c != nil && c.Image == components.IstioHub+"/pilot:"+components.IstioTag {
-			return errs.WithHint(errs.Usage("istio: %s true with real sidecars: their Envoy, which this lab made itself, lacks the extension that discovers workloads, and would not start", study.FactorHBONE),
-				"simulated sidecars alone, or Istio's own images: meshtrial lab up --images official")
+			return errs.WithHint(errs.Usage("istio: %s true with real sidecars or a real gateway: their Envoy, which this lab made itself, lacks the extension that discovers workloads, and would subscribe to none", study.FactorHBONE),
+				"simulated proxies alone, or Istio's own images: meshtrial lab up --images official")
 		}
 	}
 	return nil
