@@ -37,6 +37,8 @@ const (
 	lead = 300 * time.Millisecond
 	// settle is how long the controllers may take to carry a change out.
 	settle = 60 * time.Second
+	// mostSaid is how many of the objects that could not be deleted are named.
+	mostSaid = 3
 )
 
 // Driver carries out a plan once. Its methods are called in the order
@@ -319,6 +321,9 @@ func (d *Driver) remove(ctx context.Context, objects []*unstructured.Unstructure
 		})
 	}
 	_ = group.Wait() // errors are in all
+	if more := len(all) - mostSaid; more > 0 {
+		all = append(all[:mostSaid], fmt.Errorf("and %d more", more))
+	}
 	return errors.Join(all...)
 }
 

@@ -1,0 +1,62 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/churn"
+)
+
+// A route that is not taken away in time, after the window, is noted: what the window
+// measured stays, and so does what the status said.
+func TestDetachGoesOn(t *testing.T) {
+	deleted := atomic.Int32{}
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if deleted.Add(1) == 1 {
+			w.WriteHeader(http.StatusGatewayTimeout)
+			fmt.Fprint(w, `{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"Timeout","code":504,"message":"too busy"}`)
+			return
+		}
+		fmt.Fprint(w, `{"apiVersion":"v1","kind":"Status","status":"Success"}`)
+	}))
+	defer api.Close()
+	s, cell, l := controlCell(t, "change=httproute", "control.gateway.probes=0")
+	plan, err := churn.NewPlan(churnSpec(s, cell, l, "t", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes := map[string]bool{}
+	for _, c := range plan.Changes {
+		routes[c.Object] = true
+	}
+	driver, err := churn.NewDriver(&rest.Config{Host: api.URL}, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	detach := func(ctx context.Context) (*controlTrial, error) {
+		trial := &controlTrial{c: &controlPlane{study: s, say: func(string, ...any) {}}, plan: plan, driver: driver, attached: &attachedWatch{cancel: func() {}}}
+		trial.attached.note(&unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"listeners": []any{map[string]any{"attachedRoutes": int64(firstRoutes)}}}}})
+		return trial, trial.detach(ctx)
+	}
+	trial, err := detach(t.Context())
+	if problems := strings.Join(trial.seen.Problems, "\n"); err != nil || deleted.Load() != int32(len(routes)) || !strings.Contains(problems, "not all routes were taken away") || !strings.Contains(problems, "too busy") {
+		t.Errorf("%v, after %d deletions; noted: %s", err, deleted.Load(), problems)
+	}
+	if a := trial.seen.Attached; a == nil || a.WithdrawnNS == 0 || len(a.Seen) != 1 {
+		t.Errorf("what the status said is lost: %+v", a)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if trial, err := detach(ended); err == nil || trial.seen.Attached != nil {
+		t.Errorf("a trial that was cancelled goes on: %v", err)
+	}
+}
