@@ -15,7 +15,6 @@ func (s *Spec) node(p *Proxy) ([]byte, error) {
 		return s.ztunnelNode(p)
 	}
 	domain := or(s.Mesh.DNSDomain, "cluster.local")
-	version := or(s.Mesh.IstioVersion, "1.31.0")
 	ports := p.Ports
 	if ports == nil {
 		ports = []Port{}
@@ -34,7 +33,7 @@ func (s *Spec) node(p *Proxy) ([]byte, error) {
 		"NAMESPACE":     p.Namespace,
 		"LABELS":        labels,
 		"CLUSTER_ID":    or(s.Mesh.ClusterID, "Kubernetes"),
-		"ISTIO_VERSION": version,
+		"ISTIO_VERSION": s.Mesh.version(),
 		"INSTANCE_IPS":  p.IP,
 		"MESH_ID":       or(s.Mesh.MeshID, "cluster.local"),
 		"NODE_NAME":     p.Node,
@@ -76,6 +75,9 @@ func (s *Spec) node(p *Proxy) ([]byte, error) {
 	}
 	return n.Append(nil)
 }
+
+// version is that of Istio.
+func (m Mesh) version() string { return or(m.IstioVersion, "1.31.0") }
 
 func or(a, b string) string {
 	if a == "" {

@@ -12,13 +12,15 @@ import (
 // and acknowledges each response as soon as it has taken it. On a new stream it says
 // which version it holds of every resource, so that istiod sends what has changed.
 
-// ztunnelNode is what a ztunnel says of itself as Istio's chart starts it.
+// ztunnelNode is what a ztunnel says of itself as Istio's charts start it without a profile.
+// By the profile ambient its metadata have ENABLE_HBONE too, of which istiod makes nothing:
+// every ztunnel speaks HBONE.
 func (s *Spec) ztunnelNode(p *Proxy) ([]byte, error) {
 	n := wire.Node{
 		ID: NodeZtunnel + "~" + p.IP + "~" + p.Name + "." + p.Namespace + "~" + p.Namespace + ".svc.cluster.local", // whatever the domain
 		Metadata: map[string]any{
 			"NAME": p.Name, "NAMESPACE": p.Namespace, "INSTANCE_IPS": p.IP, "NODE_NAME": p.Node,
-			"CLUSTER_ID": or(s.Mesh.ClusterID, "Kubernetes"),
+			"CLUSTER_ID": or(s.Mesh.ClusterID, "Kubernetes"), "ISTIO_VERSION": s.Mesh.version(),
 		},
 	}
 	if s.OnDemand { // which ztunnel refuses beside a DNS proxy

@@ -19,7 +19,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -32,7 +34,11 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
+	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/internal/golden"
 	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
@@ -42,9 +48,10 @@ import (
 	"github.com/meshtrial/meshtrial/xds/wire"
 )
 
-// TestSimulatedZtunnelIsLikeARealOne has a real ztunnel and a simulated one connect to
-// the same discovery server, be told the same changes, lose their streams and come back,
-// and compares what they sent, down to the versions that they say they hold.
+// TestSimulatedZtunnelIsLikeARealOne has a real ztunnel, with the environment that Istio's
+// charts give it, and a simulated one connect to the same discovery server, be told the same
+// changes, lose their streams and come back, and compares what they sent, down to the
+// versions that they say they hold.
 func TestSimulatedZtunnelIsLikeARealOne(t *testing.T) {
 	dir := labtest.Folder(t, "MESHTRIAL_ZTUNNEL")
 	t.Run("everything", func(t *testing.T) { likeARealZtunnel(t, dir, false) })
@@ -163,8 +170,63 @@ func (n *noting) RecvMsg(m any) error {
 	return nil
 }
 
-// realZtunnel runs ztunnel without any traffic of its own until the test ends. The
-// context that it returns ends when it does.
+// asInstalled is ztunnel's environment as the charts of the pinned Istio have it, in a pod
+// real of the namespace fidelity, and as its images do (pilot/docker/Dockerfile.ztunnel).
+func asInstalled(t *testing.T) []string {
+	t.Helper()
+	builder, err := components.New(components.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := builder.Manifests(t.Context(), components.ManifestOptions{Ambient: &components.AmbientManifests{CNIBinDir: "/opt/cni/bin", CNIConfDir: "/etc/cni/net.d"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for document := range strings.SplitSeq(string(made.Ambient), "\n---\n") {
+		if !strings.Contains(document, "kind: DaemonSet") {
+			continue
+		}
+		var set appsv1.DaemonSet
+		if err := yaml.Unmarshal([]byte(document), &set); err != nil {
+			t.Fatal(err)
+		}
+		if set.Name != "ztunnel" {
+			continue
+		}
+		env := []string{"ISTIO_META_ISTIO_VERSION=1.31.0"}
+		for _, e := range set.Spec.Template.Spec.Containers[0].Env {
+			env = append(env, e.Name+"="+valueOf(t, set.Spec.Template.Spec.Containers[0], e))
+		}
+		return env
+	}
+	t.Fatal("the charts have no DaemonSet ztunnel")
+	return nil
+}
+
+// valueOf is the value of a variable that the kubelet would give a container of that pod.
+func valueOf(t *testing.T, c corev1.Container, e corev1.EnvVar) string {
+	t.Helper()
+	if e.ValueFrom == nil {
+		return e.Value
+	}
+	if field := e.ValueFrom.FieldRef; field != nil {
+		value, ok := map[string]string{"metadata.name": "real", "metadata.namespace": "fidelity", "spec.nodeName": "lab", "spec.serviceAccountName": "default", "status.podIP": "192.0.2.1"}[field.FieldPath]
+		if !ok {
+			t.Fatalf("%s: what is %s?", e.Name, field.FieldPath)
+		}
+		return value
+	}
+	if of := e.ValueFrom.ResourceFieldRef; of != nil && of.Resource == "requests.cpu" {
+		return strconv.FormatInt(c.Resources.Requests.Cpu().Value(), 10) // rounded up
+	} else if of != nil && of.Resource == "limits.cpu" && c.Resources.Limits.Cpu().IsZero() {
+		return strconv.Itoa(runtime.NumCPU())
+	}
+	t.Fatalf("%s: what is %v?", e.Name, e.ValueFrom)
+	return ""
+}
+
+// realZtunnel runs ztunnel as it is installed, but without any traffic of its own and against
+// this server, until the test ends. The context that it returns ends when it does.
 func realZtunnel(t *testing.T, ctx context.Context, dir, at, root string, more ...string) context.Context {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "root.pem")
@@ -178,8 +240,8 @@ func realZtunnel(t *testing.T, ctx context.Context, dir, at, root string, more .
 	defer log.Close()
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "ztunnel"), "proxy", "ztunnel")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = t.TempDir(), log, log
-	cmd.Env = []string{"XDS_ADDRESS=https://" + at, "XDS_ROOT_CA=" + file, "AUTH_TOKEN=token", "CA_ADDRESS=https://127.0.0.1:1", "CA_ROOT_CA=" + file, "PROXY_MODE=dedicated", "ENABLE_PROXY=false", "IPV6_ENABLED=false",
-		"PROXY_WORKLOAD_INFO=fidelity/real/default", "POD_NAME=real", "POD_NAMESPACE=fidelity", "INSTANCE_IP=192.0.2.1", "NODE_NAME=lab", "ISTIO_META_CLUSTER_ID=Kubernetes"}
+	cmd.Env = append(asInstalled(t), "XDS_ADDRESS=https://"+at, "XDS_ROOT_CA="+file, "AUTH_TOKEN=token", "CA_ADDRESS=https://127.0.0.1:1", "CA_ROOT_CA="+file, "PROXY_MODE=dedicated", "ENABLE_PROXY=false", "IPV6_ENABLED=false",
+		"PROXY_WORKLOAD_INFO=fidelity/real/default")
 	cmd.Env = append(cmd.Env, more...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
