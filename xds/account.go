@@ -48,6 +48,7 @@ func (f *Fleet) Account() Account {
 	}
 	a.Sizes, a.ZtunnelSizes = f.sizes()
 	a.medians()
+	a.Behind = f.behind()
 	for k := range kinds { // of which two have one name
 		a.Wire[k.String()] = plus(a.Wire[k.String()], f.wire[k].record())
 	}

@@ -13,13 +13,14 @@ import (
 
 // content is one distinct resource: a body under a name with a version.
 type content struct {
-	kind    kind
-	name    uint32
-	id      uint64 // unique in the catalogue
-	sum     uint64 // digest of the body
-	size    int    // bytes of the body
-	version string
-	first   int64 // when any proxy got it first, ns since 1970
+	kind     kind
+	workload bool // of wds, which has Services too
+	name     uint32
+	id       uint64 // unique in the catalogue
+	sum      uint64 // digest of the body
+	size     int    // bytes of the body
+	version  string
+	first    int64 // when any proxy got it first, ns since 1970
 
 	// What the body refers to.
 	refs  []uint32 // numbers of names: endpoints of a cluster, routes of a listener
@@ -96,7 +97,7 @@ func sweep[K comparable, V any](m map[K]weak.Pointer[V]) int {
 	return len(m)
 }
 
-// refer notes what a body asks a proxy to subscribe to. c.mu is held.
+// refer notes what a body asks a proxy to subscribe to, and what it is of. c.mu is held.
 func (c *catalogue) refer(out *content, body []byte) {
 	switch out.kind {
 	case cds:
@@ -115,6 +116,8 @@ func (c *catalogue) refer(out *content, body []byte) {
 		for _, name := range listener.Extensions {
 			out.exts = append(out.exts, c.nameID(ecds, name))
 		}
+	case wds:
+		out.workload = wire.IsWorkload(body)
 	}
 }
 

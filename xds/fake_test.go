@@ -59,6 +59,7 @@ type fake struct {
 	streams   []*fakeStream
 	refuse    int // so many streams are turned away
 	silent    bool
+	version   string // of resources
 }
 
 func newFake(t *testing.T) *fake {
@@ -68,7 +69,7 @@ func newFake(t *testing.T) *fake {
 
 func newFakeAt(t *testing.T, address string) *fake {
 	t.Helper()
-	s := &fake{t: t, grpc: grpc.NewServer(), resources: map[string]map[string]proto.Message{}}
+	s := &fake{t: t, grpc: grpc.NewServer(), resources: map[string]map[string]proto.Message{}, version: "7"}
 	discovery.RegisterAggregatedDiscoveryServiceServer(s.grpc, s)
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -192,13 +193,16 @@ func (s *fake) DeltaAggregatedResources(g discovery.AggregatedDiscoveryService_D
 	one.send = func(typeURL string, resources map[string]proto.Message, removed []string) error {
 		sending.Lock()
 		defer sending.Unlock()
+		s.mu.Lock()
+		version := s.version
+		s.mu.Unlock()
 		out := &discovery.DeltaDiscoveryResponse{TypeUrl: typeURL, Nonce: one.nonce(), SystemVersionInfo: "v", RemovedResources: removed}
 		for name, m := range resources {
 			body, err := anypb.New(m)
 			if err != nil {
 				return err
 			}
-			out.Resources = append(out.Resources, &discovery.Resource{Name: name, Version: "7", Resource: body})
+			out.Resources = append(out.Resources, &discovery.Resource{Name: name, Version: version, Resource: body})
 		}
 		return g.Send(out)
 	}

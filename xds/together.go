@@ -66,7 +66,7 @@ func StatusOf(parts []Part[Status]) Status {
 // AccountOf is the account of several fleets: the sum of what they counted, and how
 // late the latest of them was, at each quantile. One that was sent nothing says nothing
 // of that, where another one was. Convergence begins with the first proxy of each fleet
-// and is not taken together.
+// and is not taken together. Sidecars are held against the ztunnels of their own fleet.
 func AccountOf(parts []Part[Account]) Account {
 	if len(parts) == 1 {
 		out := parts[0].Said
@@ -98,6 +98,7 @@ func AccountOf(parts []Part[Account]) Account {
 		out.Turn, out.TimerLag = latest(out.Turn, a.Turn), latest(out.TimerLag, a.TimerLag)
 		out.Sizes.merge(a.Sizes)
 		out.ZtunnelSizes.merge(a.ZtunnelSizes)
+		out.Behind = out.Behind.plus(a.Behind)
 	}
 	out.medians()
 	out.Sizes, out.ZtunnelSizes = nil, nil

@@ -10,6 +10,16 @@ const (
 	statusUnhealthy = 1
 )
 
+// IsWorkload says whether a body of type Address is a workload. Others are Services.
+func IsWorkload(body []byte) bool {
+	is := false
+	err := each("address", body, func(f field) error {
+		is = is || f.num == addressWorkload
+		return nil
+	})
+	return err == nil && is
+}
+
 // Healthy says whether a body of type Address is a workload with this address, in
 // the bytes of an IP, that may get traffic. Istiod also sends those that are not ready,
 // marked unhealthy.
