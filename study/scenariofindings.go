@@ -89,7 +89,7 @@ func useFindings() []finding.Def {
 	}
 	return append(out, finding.Def{Name: "cpu_" + record.PartUnattributed, Unit: finding.UnitMilliCPU, Doc: "CPU that the machine used for nobody of the study, in millicores.",
 		Part: record.PartUnattributed, Section: SectionUse, Context: true, Signed: true}, finding.Def{Name: FindingProxyRequest, Unit: finding.UnitPerRequest, Section: SectionUse, Decides: true,
-		Doc: "CPU time a proxy spends per request that passes it, the mean over all proxies."})
+		Doc: "CPU time a proxy spends per request that passes it, the mean over all proxies; with a waypoint, of a call's three passes."})
 }
 
 // residentFindings are the memory that parts have.

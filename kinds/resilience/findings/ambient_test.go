@@ -52,7 +52,8 @@ func TestNodeProxies(t *testing.T) {
 	}
 }
 
-// A waypoint is a proxy more on the way of each call.
+// A waypoint is a proxy more on the way of each call, which costs what all three took of it,
+// whatever the mesh says of proxies per hop.
 func TestWaypointOfAGraph(t *testing.T) {
 	f := analyze(t, scenarioRun(t, strings.Replace(ambientSeconds, "sidecars: ambient", "sidecars: waypoint", 1), 2, func(record.Cell, int) made {
 		return made{events: func(*record.Trial) []record.Event { return nil }, spoil: func(t *record.Trial) {
@@ -62,7 +63,8 @@ func TestWaypointOfAGraph(t *testing.T) {
 			s.Memory = map[string]int64{record.PartNode: 30e6, record.PartWaypoint: 80e6}
 		}}
 	}))
-	want := map[string]float64{"cpu_node_proxy": 200, "cpu_waypoint": 200, "memory_node_proxy": 30e6, "memory_waypoint": 80e6, "cpu_proxy_per_request": 1.6e6 / (3 * 400)}
+	want := map[string]float64{"cpu_node_proxy": 200, "cpu_waypoint": 200, "memory_node_proxy": 30e6, "memory_waypoint": 80e6, "cpu_proxy_per_request": 1.6e6 / (3 * 400),
+		"money_cores": 1000 * 1.6 / 400}
 	for _, x := range f.Findings {
 		if v, ok := want[x.Name]; ok && (math.Abs(x.Estimate/v-1) > 1e-9 || x.Verdict != record.VerdictMeasured) {
 			t.Errorf("%+v, want %g", x, v)

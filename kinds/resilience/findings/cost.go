@@ -2,6 +2,7 @@ package findings
 
 import (
 	"math"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/capacity/money"
@@ -37,16 +38,16 @@ func isLast(s *trialScenario, service string) bool {
 // perProxyRequest is the CPU time in microseconds that one proxy spends on a
 // request which passes it, the mean over all proxies of a trial.
 func perProxyRequest(s *trialScenario) float64 {
-	total, passes := proxyUse(s)
+	total, passes, _ := proxyUse(s)
 	return total * 1e6 / passes
 }
 
-// proxyUse is the CPU time of all proxies of a trial in seconds, and how often
-// a request passed one: once at each end of a call that has a sidecar.
+// proxyUse is the CPU time of all proxies of a trial in seconds, how often a request passed
+// one, once at each end of a call that has a sidecar, and how many calls passed any.
 // Attempts of the mesh count as the request that they are of. Proxies on nodes are
 // passed as often: on the way out of a pod in the mesh and on the way into one; a waypoint
 // once for each call.
-func proxyUse(s *trialScenario) (seconds, passes float64) {
+func proxyUse(s *trialScenario) (seconds, passes, calls float64) {
 	carried := map[string]bool{}
 	g := s.study.Scenario.Graph
 	if study.Ambient(s.trial.Cell) {
@@ -60,18 +61,16 @@ func proxyUse(s *trialScenario) (seconds, passes float64) {
 	}
 	flow, err := g.Flow(graph.Load{Entry: s.study.Scenario.Entry, RPS: 1})
 	if err != nil {
-		return math.NaN(), math.NaN()
+		return math.NaN(), math.NaN(), math.NaN()
 	}
-	at := func(service string, calls float64) {
-		if carried[service] {
-			passes += calls * float64(s.trial.Scenario.Scheduled)
-		}
-	}
-	call := func(from, to string, calls float64) {
-		at(from, calls)
-		at(to, calls)
+	call := func(from, to string, each float64) {
+		way := []string{from, to}
 		if study.Waypoint(s.trial.Cell) {
-			at(to, calls)
+			way = append(way, to)
+		}
+		way = slices.DeleteFunc(way, func(service string) bool { return !carried[service] })
+		if made := each * float64(s.trial.Scenario.Scheduled); len(way) > 0 {
+			passes, calls = passes+made*float64(len(way)), calls+made
 		}
 	}
 	call(fault.LoadService, s.study.Scenario.Entry, 1)
@@ -85,14 +84,16 @@ func proxyUse(s *trialScenario) (seconds, passes float64) {
 		}
 	}
 	if passes == 0 {
-		return math.NaN(), math.NaN() // no proxies: nothing to say of one
+		return math.NaN(), math.NaN(), math.NaN() // no proxies: nothing to say of one
 	}
-	return seconds, passes
+	return seconds, passes, calls
 }
 
 // scenarioMoney are what the proxies of a stated mesh would need and cost if
 // each request took of them what it took in a trial. What the proxies use when
-// idle is in it as far as the trial's own requests share it.
+// idle is in it as far as the trial's own requests share it. Where requests pass proxies
+// that pods share, a call takes what one did in the trial, whatever the mesh says of proxies
+// per hop.
 func scenarioMoney(s *study.Study) []analysis.Measure {
 	m := s.Money
 	if m == nil || !s.Measured(study.MeasureCPU) {
@@ -100,12 +101,15 @@ func scenarioMoney(s *study.Study) []analysis.Measure {
 	}
 	priced := s.Measured(study.MeasureMemory) && m.Proxies > 0 && m.GBMonth > 0
 	price := func(t *trialScenario) (money.Bill, bool) {
-		seconds, passes := proxyUse(t)
+		seconds, passes, calls := proxyUse(t)
 		if math.IsNaN(passes) {
 			return money.Bill{}, false
 		}
+		if t.trial.Scenario.NodeProxies > 0 {
+			return m.Price(money.Use{CPUPerHop: money.Exact(seconds / calls)}), true
+		}
 		use := money.Use{CPUPerHop: m.PerHop(money.Exact(seconds / passes))}
-		if priced && t.trial.Scenario.NodeProxies == 0 {
+		if priced {
 			use.MemoryBytes = money.Exact(meanMemory(t))
 		}
 		return m.Price(use), true

@@ -135,7 +135,7 @@ func useOf(of string) func(*trialScenario) float64 {
 		return proxiesMemory
 	}
 	return func(s *trialScenario) float64 {
-		used, _ := proxyUse(s)
+		used, _, _ := proxyUse(s)
 		return used / overOf(of)(s)
 	}
 }
