@@ -304,10 +304,12 @@ request used as much of them as in a trial: ` + "`money_cores`" + `, ` + "`money
 ` + "`money_memory`" + ` and ` + "`money_month`" + `, each with its interval, and with ` + "`_overhead`" + ` what a
 cell costs or saves against its baseline. Each of the mesh's proxies counts as an average proxy of
 the cell, whether the cell has them at both ends of a call or at
-one; ` + "`proxies_per_hop`" + ` says how many each call passes. Where the rate varies and ` + "`proxies`" + ` is
-given, ` + "`money_cpu_fit`" + ` prices each request at the slope and each proxy at what it uses
-when idle, so that the measured rate does not matter. What a mesh
-costs beyond its proxies (interrupts, the control plane) is not included.
+one; ` + "`proxies_per_hop`" + ` says how many each call passes. That is of sidecars: where pods share
+proxies (ztunnel, a waypoint, a gateway), a call costs what it took of all that it passed, whatever
+` + "`proxies_per_hop`" + ` says, and their memory has no price, since the mesh does not say how
+many there are. Where the rate varies and ` + "`proxies`" + ` is given, ` + "`money_cpu_fit`" + ` prices
+each request at the slope and each proxy at what it uses when idle, so that the measured rate
+does not matter. What a mesh costs beyond its proxies (interrupts, the control plane) is not included.
 
 ## Sizing
 
