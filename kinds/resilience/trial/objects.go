@@ -270,8 +270,7 @@ func (s *scene) deployments() ([]*appsv1.Deployment, error) {
 	return out, nil
 }
 
-// workerPod is a pod of a service. It is probed all the time: whether an
-// endpoint is ready is a part of what is measured.
+// workerPod is a pod of a service.
 func (s *scene) workerPod(one *graph.Service) (corev1.PodTemplateSpec, error) {
 	config, err := s.behaviourText(one)
 	if err != nil {
@@ -286,14 +285,11 @@ func (s *scene) workerPod(one *graph.Service) (corev1.PodTemplateSpec, error) {
 			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: one.Name}}}}}
 	}
 	c := corev1.Container{
-		Name: site.RoleWorker,
-		Args: []string{"worker", "--control", "127.0.0.1:" + strconv.Itoa(site.WorkerControlPort), "--config", config},
-		ReadinessProbe: &corev1.Probe{
-			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt(control.HealthPort)}},
-			PeriodSeconds: 1, FailureThreshold: 1, TimeoutSeconds: 2,
-		},
+		Name:         site.RoleWorker,
+		Args:         []string{"worker", "--control", "127.0.0.1:" + strconv.Itoa(site.WorkerControlPort), "--config", config},
 		VolumeMounts: mounts,
 	}
+	s.probe(&c)
 	if s.keepsLedger() {
 		c.Args = append(c.Args, "--log-requests")
 	}
@@ -307,4 +303,20 @@ func (s *scene) workerPod(one *graph.Service) (corev1.PodTemplateSpec, error) {
 	pod.Spec.TerminationGracePeriodSeconds = site.Ptr(int64(graceSeconds))
 	pod.Spec.Volumes = volumes
 	return pod, nil
+}
+
+// probe has a worker probed. Where a study has steps, that is each second: when an endpoint
+// is ready is a part of what is measured, alike in cells that skip steps. Elsewhere a worker
+// is asked as often as Kubernetes asks without being told, since a sidecar pays for each
+// probe, and each second until it has begun, so that nobody waits for it.
+func (s *scene) probe(c *corev1.Container) {
+	ask := func(path string, period, failures int32) *corev1.Probe {
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt(control.HealthPort)}},
+			PeriodSeconds: period, FailureThreshold: failures, TimeoutSeconds: 2}
+	}
+	if len(s.scenario.Timeline.Steps) > 0 {
+		c.ReadinessProbe = ask("/readyz", 1, 1)
+		return
+	}
+	c.StartupProbe, c.ReadinessProbe = ask("/healthz", 1, 60), ask("/readyz", 10, 3)
 }

@@ -206,6 +206,36 @@ func TestSceneObjects(t *testing.T) {
 	}
 }
 
+// A study whose steps may make endpoints unready asks them each second, in all its cells;
+// another as often as Kubernetes does, once they have begun.
+func TestProbes(t *testing.T) {
+	for name, c := range map[string]struct {
+		text           string
+		ready, startup int32 // seconds; 0: there is none
+	}{
+		"steps":         {twoServices, 1, 0},
+		"skipped steps": {strings.Replace(twoServices, "variants: {drain: {}", "variants: {drain: {skip: 'sale,rotate'}", 1), 1, 0},
+		"no steps":      {ambientServices, 10, 1},
+	} {
+		plan := studytest.Plan(t, c.text)
+		s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod, err := s.workerPod(&s.scenario.Graph.Services[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := pod.Spec.Containers[0]
+		if p := one.ReadinessProbe; p == nil || p.PeriodSeconds != c.ready || p.HTTPGet.Path != "/readyz" || p.HTTPGet.Port.IntValue() != control.HealthPort {
+			t.Errorf("%s: whether it is ready is asked by %+v", name, p)
+		}
+		if p := one.StartupProbe; (p != nil) != (c.startup > 0) || p != nil && (p.PeriodSeconds != c.startup || p.HTTPGet.Path != "/healthz") {
+			t.Errorf("%s: whether it has begun is asked by %+v", name, p)
+		}
+	}
+}
+
 func selects(all []*appsv1.Deployment, selector map[string]string) bool {
 	for _, d := range all {
 		hit := true
