@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -17,7 +18,22 @@ func SizingTables(f record.Findings) []Table {
 		if len(z.Cell) > 0 {
 			of = " (" + LevelWords(f, z.Cell) + ")"
 		}
-		out = append(out, sizedWays(z, of), sizedBorders(z, of))
+		ways := sizedWays(z, of)
+		ways.Notes = append(ways.Notes, lackingWaypoint(f, z)...)
+		out = append(out, ways, sizedBorders(z, of))
+	}
+	return out
+}
+
+// lackingWaypoint says what a waypoint would take more for if it were all that Istio's is.
+func lackingWaypoint(f record.Findings, z record.Sizing) (out []string) {
+	passed := slices.ContainsFunc(z.Ways, func(w record.SizedWay) bool {
+		return slices.ContainsFunc(w.Uses, func(u record.SizedUse) bool { _, ok := u.Idle[record.PlaceWaypoint]; return ok })
+	})
+	for _, c := range f.Parts {
+		if passed && c.Name == record.PartWaypoint && len(c.Lacks) > 0 {
+			out = append(out, "The waypoint is "+c.Source+" and lacks "+strings.Join(c.Lacks, ", ")+": one that has these takes more.")
+		}
 	}
 	return out
 }

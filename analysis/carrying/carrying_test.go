@@ -140,6 +140,10 @@ func TestNotes(t *testing.T) {
 	if got := z.notes(sizing.Mesh{Pods: 100, Nodes: 2, RPS: 1000}); len(got) != 1 || !strings.Contains(got[0], "others' pods") {
 		t.Errorf("%q", got)
 	}
+	z.All = append(z.All, &Way{Name: "sidecars", Highest: 1000, Proxies: []Proxies{{Place: record.PlaceSidecar, Count: 2, Passes: 2}}})
+	if got := strings.Join(z.notes(sizing.Mesh{Pods: 100, Nodes: 2, RPS: 1000}), "\n"); !strings.Contains(got, "Whatever sidecars report, ztunnel counts connections") {
+		t.Errorf("what makes the ways unequal is not in %q", got)
+	}
 }
 
 // Along the number of pods a proxy on a node takes something anyway and something for each

@@ -88,6 +88,9 @@ func (z *Ways) notes(m sizing.Mesh) (out []string) {
 			out = append(out, fmt.Sprintf("Of %s, all figures but the total are of requests that each pass a waypoint; in the total %s of them do.", w.Name, words.Percent(m.L7)))
 		}
 	}
+	if z.has(record.PlaceNode) && z.has(record.PlaceSidecar) {
+		out = append(out, "Whatever sidecars report, ztunnel counts connections and their bytes, and writes a line when one ends: that is in its figures.")
+	}
 	if z.has(record.PlaceNode) {
 		out = append(out, "Proxies on nodes work for others' pods too: what they did for those while trials measured is among what each takes without requests.")
 	}

@@ -77,7 +77,8 @@ func (f *AsFound) readAmbient(ctx context.Context, kube kubernetes.Interface) er
 	return nil
 }
 
-// ambient are the components of an ambient mesh that run on nodes.
+// ambient are the components of an ambient mesh that run on nodes, and a waypoint that is
+// not as Istio's.
 func (f AsFound) ambient() []record.Component {
 	var out []record.Component
 	for _, name := range []string{ztunnelName, agentName} {
@@ -85,6 +86,9 @@ func (f AsFound) ambient() []record.Component {
 			image := set.Spec.Template.Spec.Containers[0].Image
 			out = append(out, record.Component{Name: name, Version: mesh.Version(image), Source: image})
 		}
+	}
+	if f.waypoint && f.isUpstream() {
+		out = append(out, record.Component{Name: waypointName, Version: components.IstioTag, Source: "an upstream Envoy", Lacks: []string{"Istio's discovery of peers and its metrics by peer"}})
 	}
 	return out
 }

@@ -35,6 +35,7 @@ type AsFound struct {
 	// daemonSets are those of istiod's own namespace by name; read where an ambient
 	// mesh is asked for.
 	daemonSets map[string]*appsv1.DaemonSet
+	waypoint   bool // requests are to pass one
 	// gatewayAPI are the kinds of the Gateway API that the cluster has, which istiod then
 	// follows.
 	gatewayAPI []string
@@ -59,6 +60,7 @@ func ReadAsFound(ctx context.Context, kube kubernetes.Interface, objects dynamic
 		return AsFound{revision: r}, err
 	}
 	out, err := readAsFound(ctx, kube, r)
+	out.waypoint = asked.Waypoint
 	if err != nil {
 		return out, err
 	}

@@ -215,5 +215,13 @@ func TestRefuseWaypoint(t *testing.T) {
 		if f.isUpstream() != want {
 			t.Errorf("the proxies of %s are upstream Envoys: %v", image, !want)
 		}
+		if got := f.ambient(); len(got) > 0 {
+			t.Errorf("a run whose requests pass no waypoint names %+v", got)
+		}
+		f.waypoint = true
+		got := f.ambient()
+		if len(got) > 1 || (len(got) == 1) != want || want && (got[0].Name != record.PartWaypoint || len(got[0].Lacks) != 1) {
+			t.Errorf("with %s a run with a waypoint names %+v", image, got)
+		}
 	}
 }
