@@ -210,6 +210,14 @@ type Proxies struct {
 type Agents struct {
 	Namespace, Selector string
 	Containers          []string
+	// Awaited is the init container by which a pod with a sidecar waits until they have
+	// redirected its requests; one without it does that itself.
+	Awaited string
+}
+
+// Serve says that a pod with a sidecar leaves its redirection to them.
+func (a Agents) Serve(pod *corev1.Pod) bool {
+	return a.Awaited != "" && slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == a.Awaited })
 }
 
 // A Fitter is a mesh that says what its running proxies should be.

@@ -1,6 +1,10 @@
 package mesh
 
-import "testing"
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 func TestExpect(t *testing.T) {
 	for _, tt := range []struct {
@@ -19,5 +23,16 @@ func TestExpect(t *testing.T) {
 		if c.OK != tt.ok || c.Detail != tt.detail || c.Name != "name" {
 			t.Errorf("%v: %+v", tt, c)
 		}
+	}
+}
+
+// A pod with a sidecar depends on its node's agent if it waits for that.
+func TestAgentsServe(t *testing.T) {
+	pod := func(init string) *corev1.Pod {
+		return &corev1.Pod{Spec: corev1.PodSpec{InitContainers: []corev1.Container{{Name: init}, {Name: "proxy"}}}}
+	}
+	agents := Agents{Awaited: "validation"}
+	if !agents.Serve(pod("validation")) || agents.Serve(pod("init")) || agents.Serve(&corev1.Pod{}) || (Agents{}).Serve(pod("")) {
+		t.Error("which pods leave their redirection to the agent is not told")
 	}
 }

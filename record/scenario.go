@@ -30,9 +30,9 @@ type Scenario struct {
 	Samples []ScenarioSample `json:"samples,omitempty"`
 	// CPU and memory by part: control_plane, second_control_plane (of other revisions
 	// that steps are about), machine, node_proxy (the proxies of nodes that carried the
-	// requests, NodeProxies of them at one time), waypoint, and for each service
-	// "SERVICE.worker" and "SERVICE.proxy" (clients are a service too), sums
-	// over pods; Memory is at the trial's end.
+	// requests, NodeProxies of them at one time), waypoint, node_agent (the trial's
+	// NodeAgents together), and for each service "SERVICE.worker" and "SERVICE.proxy"
+	// (clients are a service too), sums over pods; Memory is at the trial's end.
 	CPU         map[string]CPU   `json:"cpu"`
 	Memory      map[string]int64 `json:"memory_bytes"`
 	NodeProxies int              `json:"node_proxies,omitempty"`

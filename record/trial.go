@@ -68,6 +68,11 @@ type Trial struct {
 	Way Way `json:"way,omitempty"`
 	// IdleNodes is how many proxies PartIdleNode is.
 	IdleNodes int `json:"idle_node_proxies,omitempty"`
+	// NodeAgents is how many pods PartNodeAgent is, one a node. AgentForSidecars says that
+	// the trial's pods with sidecars depend on them too: they redirect their requests, in
+	// place of an init container. Older records have neither.
+	NodeAgents       int  `json:"node_agents,omitempty"`
+	AgentForSidecars bool `json:"agent_for_sidecars,omitempty"`
 	// Nodes are those of the client's pod and the server's, by PartGenerator and
 	// PartWorker, of further hands by [OfHand], and of a waypoint or gateway on the way by
 	// its part; of a trial of the control plane those of istiod, of the simulators, of real

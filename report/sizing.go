@@ -73,7 +73,7 @@ func sizedWays(z record.Sizing, of string) Table {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	t.Notes = append([]string{"For a mesh of " + z.Mesh + ". From lines along the measured " + cmp.Or(z.Along, "rates") + ", a line a block. Proxies only: the control plane comes on top, and what a larger mesh's configuration takes of their memory."}, z.Notes...)
+	t.Notes = append([]string{"For a mesh of " + z.Mesh + ". From lines along the measured " + cmp.Or(z.Along, "rates") + ", a line a block. The control plane comes on top, and what a larger mesh's configuration takes of the proxies' memory."}, z.Notes...)
 	if machine {
 		t.Notes = append(t.Notes, "Whole machine: what a request takes beyond one that no proxy carries, the kernel's part with it.")
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -136,6 +137,8 @@ type Pod struct {
 	Containers      map[string]string // name to container ID, of those that have not ended
 	Proxy           mesh.Admin        // nil: it has no proxy
 	State           *mesh.ProxyState
+	// Redirected says that the mesh's agent on the node leads its requests to its sidecar.
+	Redirected bool
 }
 
 // ReadyPods lists the namespace's ready pods by app, and opens a line to each
@@ -249,6 +252,7 @@ func PodOf(pod *corev1.Pod) Pod {
 
 func (s *Site) NewPod(ctx context.Context, pod *corev1.Pod, m mesh.Mesh) (Pod, error) {
 	ref := PodOf(pod)
+	ref.Redirected = m.Proxies(record.PlaceNode).Agents.Serve(pod)
 	return ref, s.askProxy(ctx, &ref, pod, mesh.Sidecars(m))
 }
 

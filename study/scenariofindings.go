@@ -87,7 +87,8 @@ func useFindings() []finding.Def {
 	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy, record.PartNode, record.PartWaypoint, record.PartMachine} {
 		out = append(out, compared(finding.Def{Name: "cpu_" + part, Unit: finding.UnitMilliCPU, Doc: "CPU of this part, in millicores; for proxies, the mean per proxy.", Part: part, Section: SectionUse, Decides: true}, finding.SectionOther))
 	}
-	return append(out, finding.Def{Name: "cpu_" + record.PartUnattributed, Unit: finding.UnitMilliCPU, Doc: "CPU that the machine used for nobody of the study, in millicores.",
+	return append(out, finding.Def{Name: "cpu_" + record.PartNodeAgent, Unit: finding.UnitMilliCPU, Doc: "CPU of one pod of what brings pods to the proxies of their nodes, in millicores.", Part: record.PartNodeAgent,
+		Section: SectionUse, Context: true}, finding.Def{Name: "cpu_" + record.PartUnattributed, Unit: finding.UnitMilliCPU, Doc: "CPU that the machine used for nobody of the study, in millicores.",
 		Part: record.PartUnattributed, Section: SectionUse, Context: true, Signed: true}, finding.Def{Name: FindingProxyRequest, Unit: finding.UnitPerRequest, Section: SectionUse, Decides: true,
 		Doc: "CPU time a proxy spends per request that passes it, the mean over all proxies; with a waypoint, of a call's three passes."})
 }
@@ -99,7 +100,8 @@ func residentFindings() []finding.Def {
 	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy, record.PartNode, record.PartWaypoint} {
 		out = append(out, compared(finding.Def{Name: "memory_" + part, Unit: finding.UnitBytes, Doc: "Proportional set size per proxy, mean.", Part: part, Section: SectionUse}, finding.SectionOther))
 	}
-	return out
+	return append(out, finding.Def{Name: "memory_" + record.PartNodeAgent, Unit: finding.UnitBytes, Doc: "Proportional set size of one pod of what brings pods to the proxies of their nodes.", Part: record.PartNodeAgent,
+		Section: SectionUse, Context: true})
 }
 
 // graphMoneyFindings are in money, of which nothing is compared.

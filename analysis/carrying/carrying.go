@@ -57,11 +57,14 @@ type Way struct {
 	// Machine is what a request takes of the whole machine, in microseconds, by unit;
 	// nil where nobody knows.
 	Machine []float64
+	// NeedsAgent says that the way's pods need the mesh's agent on each node.
+	NeedsAgent bool
 
 	by    map[string]sizing.Way
-	poor  bool // its use is no straight line
-	pods  bool // along the number of pods
-	plain *Way // how requests go that pass no waypoint; nil: all of this way do as it says
+	agent map[string][]float64 // what the agent takes of it, in the shares of nodes
+	poor  bool                 // its use is no straight line
+	pods  bool                 // along the number of pods
+	plain *Way                 // how requests go that pass no waypoint; nil: all of this way do as it says
 }
 
 func (w *Way) at(place record.Place) (Proxies, bool) {

@@ -146,6 +146,61 @@ func TestNotes(t *testing.T) {
 	}
 }
 
+// What the agent of a node takes is a part of the node's idle share, of sidecars only where
+// they need it, and none where some block did not read it. The border moves by it.
+func TestMeasureAgent(t *testing.T) {
+	agent := func(units ...int) (out []stat.FitPoint) {
+		for _, unit := range units {
+			for _, rate := range []float64{100, 1000} {
+				out = append(out, stat.FitPoint{X: rate, Y: 78e6 + rate/100 - 5.5, Level: rate, Unit: unit})
+			}
+		}
+		return out
+	}
+	m := sizing.Mesh{Pods: 1000, Nodes: 50}
+	world := func(sidecarsNeedIt bool, read []stat.FitPoint) *Ways {
+		sidecars := &Way{Name: "sidecars", Highest: 1000, NeedsAgent: sidecarsNeedIt, Proxies: []Proxies{{Place: record.PlaceSidecar, Count: 1, Passes: 2}}}
+		ambient := &Way{Name: "ambient", Highest: 1000, NeedsAgent: true, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}}
+		for way, idle := range map[*Way]float64{sidecars: 62e6, ambient: 20e6} {
+			way.Measure(Uses[1], 3, func(record.Place) []stat.FitPoint { return points(1, idle, idle+1e4, idle-1e4) })
+			way.MeasureAgent(Uses[1], read)
+		}
+		return &Ways{All: []*Way{sidecars, ambient}}
+	}
+	for _, c := range []struct {
+		name          string
+		z             *Ways
+		both, ambient float64 // bytes
+		border        float64 // pods on a node; 0: there is none
+		note          string
+	}{
+		{"ambient's", world(false, agent(0, 1, 2)), 1000 * 62e6, 50 * 98e6, 98.0 / 62, "is in what each node takes with ambient (78 MB)."},
+		{"of both", world(true, agent(0, 1, 2)), 1000*62e6 + 50*78e6, 50 * 98e6, 0, "is in what each node takes with sidecars (78 MB) and ambient (78 MB)."},
+		{"not read", world(false, nil), 1000 * 62e6, 50 * 20e6, 0, "is not in the figures of ambient (memory)"},
+		{"not read in a block", world(false, agent(0, 1)), 1000 * 62e6, 50 * 20e6, 0, "is not in the figures of ambient (memory)"},
+	} {
+		sidecars, ambient := c.z.All[0], c.z.All[1]
+		for way, want := range map[*Way]float64{sidecars: c.both, ambient: c.ambient} {
+			if got := stat.Mean(way.by[record.SizedMemory].At(m), stat.Options{}).Value; math.Abs(got/want-1) > 1e-3 {
+				t.Errorf("%s: %s take %g bytes, want %g", c.name, way.Name, got, want)
+			}
+		}
+		idle, told := sidecars.use(Uses[1], sidecars.by[record.SizedMemory], record.Priced{}).Idle[record.PlaceNode]
+		if told != sidecars.NeedsAgent || told && math.Abs(idle.Estimate/78e6-1) > 1e-3 {
+			t.Errorf("%s: with sidecars a node takes %+v", c.name, idle)
+		}
+		for _, b := range c.z.borders(record.SizedMemory, sidecars, ambient, m) {
+			if b.Along == sizing.AlongPods && (b.At != nil) != (c.border > 0) || b.Along == sizing.AlongPods && c.border > 0 && math.Abs(*b.At/c.border-1) > 0.01 {
+				t.Errorf("%s: the border is %+v, want %g", c.name, b, c.border)
+			}
+		}
+		notes := strings.Join(c.z.notes(m), "\n")
+		if !strings.Contains(notes, c.note) || strings.Contains(notes, "are counted without") == sidecars.NeedsAgent {
+			t.Errorf("%s: %q is not in %q", c.name, c.note, notes)
+		}
+	}
+}
+
 // Along the number of pods a proxy on a node takes something anyway and something for each
 // pod; sidecars are as many as pods.
 func TestMeasurePods(t *testing.T) {

@@ -41,6 +41,9 @@ func (w *Way) use(u Use, way sizing.Way, total record.Priced) record.SizedUse {
 			out.Pod = &each
 		}
 	}
+	if node, ok := w.agentShare(u, shares); ok {
+		out.Idle[record.PlaceNode] = node
+	}
 	for _, p := range w.Proxies {
 		out.Idle[p.Place] = pricedShare(shares, u.total, 1, func(s sizing.Share) float64 {
 			return map[record.Place]float64{record.PlaceSidecar: s.Pod, record.PlaceNode: s.Node, record.PlaceWaypoint: s.Waypoint}[p.Place]

@@ -88,6 +88,7 @@ func (z *Ways) notes(m sizing.Mesh) (out []string) {
 			out = append(out, fmt.Sprintf("Of %s, all figures but the total are of requests that each pass a waypoint; in the total %s of them do.", w.Name, words.Percent(m.L7)))
 		}
 	}
+	out = append(out, z.agentNotes()...)
 	if z.has(record.PlaceNode) && z.has(record.PlaceSidecar) {
 		out = append(out, "Whatever sidecars report, ztunnel counts connections and their bytes, and writes a line when one ends: that is in its figures.")
 	}

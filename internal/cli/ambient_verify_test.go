@@ -214,8 +214,8 @@ func accounted(t *testing.T, trial record.Trial) {
 			t.Errorf("trial %s of %v has no check %s, but %q", trial.ID, trial.Cell, name, names)
 		}
 	}
-	if trial.Memory[record.PartNodeAgent].PSSBytes < 1<<20 {
-		t.Errorf("trial %s: the node agent has %+v", trial.ID, trial.Memory[record.PartNodeAgent])
+	if trial.Memory[record.PartNodeAgent].PSSBytes < 1<<20 || trial.NodeAgents == 0 || trial.AgentForSidecars {
+		t.Errorf("trial %s: %d node agents have %+v, for sidecars %v", trial.ID, trial.NodeAgents, trial.Memory[record.PartNodeAgent], trial.AgentForSidecars)
 	}
 }
 
@@ -358,6 +358,9 @@ func TestAmbientGraph(t *testing.T) {
 		if s := trial.Scenario; !counted || s.NodeProxies != 1 || s.CPU[record.PartNode].TotalS() <= 0 || s.Memory[record.PartNode] < 1<<20 {
 			t.Errorf("trial %s: in %g s %d ztunnels used %+v and have %d bytes", trial.ID, s.CountedS, s.NodeProxies, s.CPU[record.PartNode], s.Memory[record.PartNode])
 		}
+		if bytes := trial.Scenario.Memory[record.PartNodeAgent]; trial.NodeAgents != 1 || trial.AgentForSidecars || bytes < 1<<20 {
+			t.Errorf("trial %s: %d node agents, for sidecars %v, have %d bytes", trial.ID, trial.NodeAgents, trial.AgentForSidecars, bytes)
+		}
 		if s := trial.Scenario; study.Waypoint(trial.Cell) != (s.CPU[record.PartWaypoint].TotalS() > 0 && s.Memory[record.PartWaypoint] > 1<<20) {
 			t.Errorf("trial %s of %s: the waypoint used %+v and has %d bytes", trial.ID, trial.Cell.Key(), s.CPU[record.PartWaypoint], s.Memory[record.PartWaypoint])
 		}
@@ -365,6 +368,6 @@ func TestAmbientGraph(t *testing.T) {
 	if carried != 4 {
 		t.Errorf("%d trials through ztunnel", carried)
 	}
-	found(t, run, study.Ambient, "cpu_"+record.PartNode, "memory_"+record.PartNode, study.FindingProxyRequest)
+	found(t, run, study.Ambient, "cpu_"+record.PartNode, "memory_"+record.PartNode, "memory_"+record.PartNodeAgent, study.FindingProxyRequest)
 	found(t, run, study.Waypoint, "cpu_"+record.PartWaypoint, "memory_"+record.PartWaypoint)
 }

@@ -339,7 +339,7 @@ sizing: {pods: 200, nodes: 40, rps: 4000, l7: 20%}
 `
 
 // sizedFindings are of a made-up run with sidecars of 5 mCPU and 150 us a request each,
-// and a node's proxy of 20 mCPU that a request takes 120 us of.
+// a node's proxy of 20 mCPU that a request takes 120 us of, and a node's agent of 1 mCPU.
 func sizedFindings(t *testing.T) record.Findings {
 	t.Helper()
 	return analysed(t, madeUp(t, sizedText, 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
@@ -362,5 +362,7 @@ func sizedFindings(t *testing.T) record.Findings {
 			machine += 1.1 * cores
 		}
 		put(record.PartMachine, machine)
+		trial.NodeAgents, trial.CPU[record.PartNodeAgent] = 1, record.CPU{UserS: 0.001 * trial.Window.Seconds}
+		trial.Memory[record.PartNodeAgent] = record.Memory{PSSBytes: 78e6}
 	}))
 }

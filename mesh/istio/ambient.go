@@ -30,6 +30,9 @@ const (
 	agentName   = "istio-cni-node"
 	// agentContainer is its container, whatever the DaemonSet is called.
 	agentContainer = "install-cni"
+	// agentAwaited is the init container of a pod whose requests the agent redirects to its
+	// sidecar, where Istio is installed so (pilot.cni.enabled).
+	agentAwaited = "istio-validation"
 	// dataplaneMode is the label of a pod, or of a namespace, that is in the mesh.
 	dataplaneMode = "istio.io/dataplane-mode"
 	ambientMode   = "ambient"
@@ -53,7 +56,7 @@ func ztunnels() mesh.Proxies {
 	return mesh.Proxies{Namespace: Namespace, Selector: "app=" + ztunnelName, Containers: []string{proxyContainer}, AdminPort: statsPort,
 		Admin:  func(client *http.Client) mesh.Admin { return observe.ZtunnelAdmin{HTTPClient: client} },
 		Stats:  `^(` + strings.Join(ztunnelSeries, "|") + `)\{`,
-		Agents: mesh.Agents{Namespace: Namespace, Selector: "k8s-app=" + agentName, Containers: []string{agentContainer}}}
+		Agents: mesh.Agents{Namespace: Namespace, Selector: "k8s-app=" + agentName, Containers: []string{agentContainer}, Awaited: agentAwaited}}
 }
 
 // readAmbient reads the DaemonSets of an ambient mesh.

@@ -52,7 +52,7 @@ func addWay(o *analysis.Observations, z *carrying.Ways, g *track) {
 	case !study.Carries(way), way.Has(record.PartClientNode) && generators > 1:
 		return // of several clients' nodes nobody knows how many they are
 	}
-	w := &carrying.Way{Name: o.Plan.Cells[g.cells[0]][study.FactorSidecars], Cell: g.cell, Highest: highest, Machine: machine}
+	w := &carrying.Way{Name: o.Plan.Cells[g.cells[0]][study.FactorSidecars], Cell: g.cell, Highest: highest, Machine: machine, NeedsAgent: needsAgent(o, g)}
 	for _, place := range carrying.Places {
 		n := len(way.At(place))
 		if n == 0 {
@@ -70,6 +70,7 @@ func addWay(o *analysis.Observations, z *carrying.Ways, g *track) {
 		w.Measure(u, len(o.Units), func(place record.Place) []stat.FitPoint {
 			return points(o, rateAxis(), g, func(t *record.Trial) (float64, bool) { return usedAt(t, u.Of, place) })
 		})
+		w.MeasureAgent(u, points(o, rateAxis(), g, func(t *record.Trial) (float64, bool) { return usedByAgent(t, u.Of) }))
 	}
 	z.All = append(z.All, w)
 }
@@ -115,6 +116,28 @@ func usedAt(t *record.Trial, of string, place record.Place) (sum float64, all bo
 		sum, all = sum+v, all && stat.Finite(v)
 	}
 	return sum, all
+}
+
+// needsAgent says that some valid trial of a track needed the mesh's agent on its nodes: all
+// do whose requests pass proxies there, and those whose sidecars leave it to the agent to lead
+// requests to them.
+func needsAgent(o *analysis.Observations, g *track) bool {
+	return slices.ContainsFunc(g.cells, func(i int) bool {
+		return slices.ContainsFunc(o.Valid(i), func(t *record.Trial) bool {
+			return t.AgentForSidecars && len(study.WayOfTrial(t)) > 0 || len(study.WayOfTrial(t).At(record.PlaceNode)) > 0
+		})
+	})
+}
+
+// usedByAgent is what one node's agent used in a trial, cores or bytes.
+func usedByAgent(t *record.Trial, of string) (float64, bool) {
+	cpu, all := t.CPU[record.PartNodeAgent]
+	v := cpu.TotalS() / t.Window.Seconds
+	if of == record.SizedMemory {
+		v = analysis.Memory(t, record.PartNodeAgent)
+	}
+	v /= float64(t.NodeAgents)
+	return v, all && t.NodeAgents > 0 && stat.Finite(v)
 }
 
 // machineSlopes are what a request takes of the whole machine; nil if that was not

@@ -97,6 +97,47 @@ func TestSizing(t *testing.T) {
 	}
 }
 
+// The node agent is a part of what a node takes with ambient, and of sidecars only where they
+// leave it to the agent to lead requests to them.
+func TestSizingWithTheNodeAgent(t *testing.T) {
+	of := func(agents int, forSidecars bool) record.Findings {
+		w := carryingWorld()
+		spoil := w.Spoil
+		w.Spoil = func(t *record.Trial) {
+			if spoil(t); agents == 0 {
+				return
+			}
+			t.NodeAgents, t.AgentForSidecars = agents, forSidecars
+			t.CPU[record.PartNodeAgent] = record.CPU{UserS: 0.002 * float64(agents) * t.Window.Seconds}
+			t.Memory[record.PartNodeAgent] = record.Memory{PSSBytes: int64(agents) * 78e6}
+		}
+		return analysistest.Analyze(t, kinds, analysistest.Simulate(t, sizingStudy, 6, 5, w))
+	}
+	without, with, served := of(0, false), of(2, false), of(2, true)
+	for level, nodes := range map[string]float64{"ambient": 10, "client": 10, "both": 0} {
+		for name, each := range map[string]float64{"sized_cores": 0.002, "sized_memory": 78e6} {
+			cell := record.Cell{"sidecars": level}
+			got := analysistest.Get(t, with, name, cell).Estimate - analysistest.Get(t, without, name, cell).Estimate
+			if want := nodes * each; math.Abs(got-want) > 1e-6*each {
+				t.Errorf("%s: the agents are %g of %s, want %g", level, got, name, want)
+			}
+			got = analysistest.Get(t, served, name, cell).Estimate - analysistest.Get(t, without, name, cell).Estimate
+			if want := 10 * each; math.Abs(got-want) > 1e-6*each {
+				t.Errorf("%s, which serve sidecars: the agents are %g of %s, want %g", level, got, name, want)
+			}
+		}
+	}
+	for _, c := range []struct {
+		f    record.Findings
+		want string
+	}{{with, "is in what each node takes with ambient with waypoints (2.0 mCPU, 78 MB) and ambient (2.0 mCPU, 78 MB)."}, {without, "is not in the figures of ambient with waypoints (CPU, memory) and ambient (CPU, memory)"},
+		{served, ", sidecars (2.0 mCPU, 78 MB) and ambient"}} {
+		if notes := strings.Join(c.f.Sizings[0].Notes, "\n"); !strings.Contains(notes, c.want) {
+			t.Errorf("%q is not in\n%s", c.want, notes)
+		}
+	}
+}
+
 // On nodes that are nearly empty, sidecars take less until each pod sends enough.
 func TestSizingBorder(t *testing.T) {
 	text := strings.Replace(sizingStudy, "nodes: 10", "nodes: 100", 1)

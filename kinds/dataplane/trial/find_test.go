@@ -172,6 +172,25 @@ func TestFindAgent(t *testing.T) {
 	}
 }
 
+// Pods that leave it to the agent of their node to lead requests to their sidecars have that
+// measured in runs without proxies on nodes, too, and trials say so.
+func TestFindAgents(t *testing.T) {
+	for _, redirected := range []bool{true, false} {
+		server := &workerRole{pod: site.Pod{Node: "seen", Redirected: redirected}}
+		d := &deployed{o: &runner.Options{Mesh: nodeMesh{}}, agents: map[string]site.Pod{}, tell: func(runner.Event) {}, workers: map[study.Variant]*workerRole{{}: server},
+			Site: &site.Site{Kube: fakecluster.New(proxyOn("seen", true)), Observers: map[string]observe.Client{"seen": {HTTPClient: http.DefaultClient}}}}
+		if err := d.findAgents(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, found := d.agents["seen"]; found != redirected {
+			t.Errorf("redirected by the agent %v: found %+v", redirected, d.agents)
+		}
+		if got := (&trialRun{server: server}).agentServes(); got != redirected {
+			t.Errorf("redirected by the agent %v: the trial says %v", redirected, got)
+		}
+	}
+}
+
 // A trial says where its pods ran, and the proxies on its way that are bound to no pod's node.
 func TestOn(t *testing.T) {
 	at := map[string]record.NodeAt{"a": {Name: "a"}, "b": {Name: "b"}, "c": {Name: "c", Zone: "x"}}

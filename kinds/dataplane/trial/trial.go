@@ -151,7 +151,8 @@ func (t *trialRun) findTargets() {
 // measure runs the trial and returns its record, not judged yet, and its histogram log. An error
 // means that the trial could not be carried through.
 func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
-	out := record.Trial{Schema: record.Schema, Cell: t.cell, Deployment: t.d.deployment, Way: t.way, IdleNodes: len(t.beside), Nodes: t.on(), Started: time.Now().UTC()}
+	out := record.Trial{Schema: record.Schema, Cell: t.cell, Deployment: t.d.deployment, Way: t.way, IdleNodes: len(t.beside), NodeAgents: len(t.agents), AgentForSidecars: t.agentServes(),
+		Nodes: t.on(), Started: time.Now().UTC()}
 	var err error
 	if t.before, err = t.count(ctx); err != nil {
 		return out, nil, err

@@ -66,6 +66,20 @@ func (d *deployed) findShared(ctx context.Context) error {
 			}
 		}
 	}
+	return d.findAgents(ctx)
+}
+
+// findAgents finds what redirects the requests of pods with sidecars, where these leave
+// that to their nodes' agents, which were not looked for with proxies of nodes.
+func (d *deployed) findAgents(ctx context.Context) error {
+	if len(d.onNodes) > 0 || !slices.ContainsFunc(d.Pods(), func(pod site.Pod) bool { return pod.Redirected }) {
+		return nil
+	}
+	for _, node := range d.nodesToo() {
+		if err := d.findAgent(ctx, d.o.Mesh.Proxies(record.PlaceNode).Agents, node); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -114,8 +128,8 @@ func (d *deployed) nodesToo() []string {
 // agentWait bounds the look for what no request depends on.
 const agentWait = 5 * time.Second
 
-// findAgent notes the pod of what brings pods to a node's proxy. No request depends on it:
-// trials lack its use where it is not found, which is told.
+// findAgent notes the pod of what brings pods to a node's proxy, or to their sidecars. No
+// request depends on it: trials lack its use where it is not found, which is told.
 func (d *deployed) findAgent(ctx context.Context, agents mesh.Agents, node string) error {
 	if len(agents.Containers) == 0 {
 		return nil
@@ -210,6 +224,12 @@ func (t *trialRun) has(part string, pod site.Pod) bool {
 		}
 	}
 	return false
+}
+
+// agentServes says that the trial's pods leave it to the agents to lead requests to their
+// sidecars.
+func (t *trialRun) agentServes() bool {
+	return t.server.pod.Redirected || slices.ContainsFunc(t.hands, func(h *hand) bool { return h.pod.Redirected })
 }
 
 // setBeside notes the proxies of the trial's nodes that its requests do not pass, and

@@ -161,6 +161,7 @@ func scenarioCPU() []analysis.Measure {
 		return use(s, record.PartNode) / float64(s.trial.Scenario.NodeProxies)
 	}).Warning(sharedProxies))
 	out = append(out, one("cpu_"+record.PartWaypoint, func(s *trialScenario) float64 { return use(s, record.PartWaypoint) }))
+	out = append(out, one("cpu_"+record.PartNodeAgent, func(s *trialScenario) float64 { return use(s, record.PartNodeAgent) / agentsOf(s) }))
 	for _, role := range proxyRoles {
 		out = append(out, one("cpu_"+role.part, func(s *trialScenario) float64 { return perProxy(s, role.is, use) }))
 	}
@@ -169,6 +170,9 @@ func scenarioCPU() []analysis.Measure {
 		one("cpu_"+record.PartMachine, func(s *trialScenario) float64 { return use(s, record.PartMachine) }),
 		one("cpu_"+record.PartUnattributed, func(s *trialScenario) float64 { return use(s, record.PartUnattributed) }))
 }
+
+// agentsOf is how many agents of nodes a trial has, NaN for none.
+func agentsOf(s *trialScenario) float64 { return analysis.Positive(float64(s.trial.NodeAgents)) }
 
 // sharedProxies says what is in figures of proxies on nodes besides.
 func sharedProxies(o *analysis.Observations, cell int) []string {
@@ -255,6 +259,7 @@ func scenarioMemory() []analysis.Measure {
 		return use(s, record.PartNode) / float64(s.trial.Scenario.NodeProxies)
 	}).Warning(sharedProxies))
 	out = append(out, one("memory_"+record.PartWaypoint, func(s *trialScenario) float64 { return use(s, record.PartWaypoint) }))
+	out = append(out, one("memory_"+record.PartNodeAgent, func(s *trialScenario) float64 { return use(s, record.PartNodeAgent) / agentsOf(s) }))
 	for _, role := range proxyRoles {
 		out = append(out, one("memory_"+role.part, func(s *trialScenario) float64 { return atEnd(s, role.is) }))
 	}

@@ -140,10 +140,11 @@ func addPodsWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 		return // no trial is valid
 	}
 	z.MostPods = max(z.MostPods, most)
-	w.Proxies = []carrying.Proxies{p}
+	w.Proxies, w.NeedsAgent = []carrying.Proxies{p}, needsAgent(o, r)
 	for _, u := range carrying.Uses {
 		if o.Plan.Study.Measured(u.Measure) {
 			w.MeasurePods(u, len(o.Units), podPoints(o, r, useOf(u.Of)))
+			w.MeasureAgent(u, podPoints(o, r, agentUse(u.Of)))
 		}
 	}
 	z.All = append(z.All, w)

@@ -101,6 +101,25 @@ func TestWhatEachPodAdds(t *testing.T) {
 	}
 }
 
+// From how many pods on a node ztunnel takes less is told with the node agent beside it.
+func TestWhatEachPodAddsBesideTheNodeAgent(t *testing.T) {
+	f := idleFindings(t, func(trial *record.Trial) {
+		if s := trial.Scenario; s.NodeProxies > 0 {
+			trial.NodeAgents, s.CPU[record.PartNodeAgent], s.Memory[record.PartNodeAgent] = 1, record.CPU{UserS: 4 * 0.003}, 78e6
+		}
+	})
+	seen := 0
+	for _, b := range f.Sizings[0].Borders {
+		want := map[string]float64{record.SizedCPU: 23 / 3.5, record.SizedMemory: 108.0 / 49}[b.Of]
+		if seen++; b.At == nil || math.Abs(*b.At/want-1) > 0.05 || b.First != "sidecars" || b.Last != "ambient" {
+			t.Errorf("want a border at %g pods: %+v", want, b)
+		}
+	}
+	if seen != 2 {
+		t.Errorf("%d borders", seen)
+	}
+}
+
 // Trials whose pods were on one node and on two have no line together.
 func TestWhatEachPodAddsOnOtherNodes(t *testing.T) {
 	f := idleFindings(t, func(trial *record.Trial) {

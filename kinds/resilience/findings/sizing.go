@@ -102,7 +102,7 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 		return // no trial is valid
 	}
 	p.Count = count
-	w.Proxies = []carrying.Proxies{p}
+	w.Proxies, w.NeedsAgent = []carrying.Proxies{p}, needsAgent(o, r)
 	if study.Waypoint(cell) {
 		w.Proxies = append(w.Proxies, carrying.Proxies{Place: record.PlaceWaypoint, Count: 1, Passes: 1})
 	}
@@ -113,8 +113,33 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 		w.Measure(u, len(o.Units), func(place record.Place) []stat.FitPoint {
 			return points(u.Of, useAt(u.Of, place))
 		})
+		w.MeasureAgent(u, points(u.Of, agentUse(u.Of)))
 	}
 	z.All = append(z.All, w)
+}
+
+// needsAgent says that some valid trial of the cells needed the mesh's agent on its nodes: for
+// ztunnel, or for sidecars that leave it to the agent to lead requests to them.
+func needsAgent(o *analysis.Observations, r *track) bool {
+	return slices.ContainsFunc(r.cells, func(i int) bool {
+		return slices.ContainsFunc(o.Valid(i), func(t *record.Trial) bool { return t.AgentForSidecars || t.Scenario.NodeProxies > 0 })
+	})
+}
+
+// agentUse is what one node's agent uses of something, cores or bytes; NaN where no trial
+// looked.
+func agentUse(of string) func(*trialScenario) float64 {
+	return func(s *trialScenario) float64 {
+		cpu, all := s.trial.Scenario.CPU[record.PartNodeAgent]
+		used := cpu.TotalS() / overOf(of)(s)
+		if of == record.SizedMemory {
+			used = analysis.Positive(float64(s.trial.Scenario.Memory[record.PartNodeAgent]))
+		}
+		if !all {
+			return math.NaN()
+		}
+		return used / agentsOf(s)
+	}
 }
 
 // useAt is what the proxies of a trial at a place use of something, cores or bytes.

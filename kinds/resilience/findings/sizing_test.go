@@ -60,6 +60,28 @@ func TestSizing(t *testing.T) {
 	}
 }
 
+// In graphs, too, the node agent is a part of what a node takes, and has figures of its own.
+func TestSizingWithTheNodeAgent(t *testing.T) {
+	f := sizedFindings(t, func(trial *record.Trial) {
+		if s := trial.Scenario; s.NodeProxies > 0 {
+			trial.NodeAgents, s.CPU[record.PartNodeAgent], s.Memory[record.PartNodeAgent] = 2, record.CPU{UserS: 4 * 2 * 0.002}, 2*78e6
+		}
+	})
+	seen := 0
+	for _, x := range f.Findings {
+		want := map[string]float64{study.FindingSizedCores: 0.3 + 10*0.002, study.FindingSizedMemory: 10 * (15e6 + 78e6), "cpu_node_agent": 2, "memory_node_agent": 78e6}[x.Name]
+		if want == 0 || x.Cell[study.FactorSidecars] != study.SidecarsAmbient {
+			continue
+		}
+		if seen++; math.Abs(x.Estimate/want-1) > 0.02 || x.Verdict != record.VerdictMeasured {
+			t.Errorf("%+v, want %g", x, want)
+		}
+	}
+	if notes := strings.Join(f.Sizings[0].Notes, "\n"); seen != 6 || !strings.Contains(notes, "is in what each node takes with ambient (2.0 mCPU, 78 MB).") {
+		t.Errorf("%d findings, %s", seen, notes)
+	}
+}
+
 // sizedFindings are of a run in which ways take what TestSizing says; also is what else
 // is the matter with a trial.
 func sizedFindings(t *testing.T, also func(*record.Trial)) record.Findings {

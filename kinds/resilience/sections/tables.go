@@ -308,9 +308,9 @@ func wholeTable(f record.Findings) report.Table {
 // scenarioCost has CPU and memory by cell.
 func scenarioCost(f record.Findings) report.Table {
 	return trialTable(f, "CPU and memory (95% interval)", []trialColumn{
-		{"control plane", "cpu_control_plane", 8}, {"other revision's", "cpu_second_control_plane", 8}, {"a client's proxy", "cpu_client_proxy", 9}, {"a server's proxy", "cpu_server_proxy", 9}, {"a node's proxy", "cpu_node_proxy", 9}, {"the waypoint", "cpu_waypoint", 9},
+		{"control plane", "cpu_control_plane", 8}, {"other revision's", "cpu_second_control_plane", 8}, {"a client's proxy", "cpu_client_proxy", 9}, {"a server's proxy", "cpu_server_proxy", 9}, {"a node's proxy", "cpu_node_proxy", 9}, {"the waypoint", "cpu_waypoint", 9}, {"a node's agent", "cpu_node_agent", 3},
 		{"first service's", "cpu_entry_proxy", 7}, {"last services'", "cpu_last_proxy", 7}, {"per request and proxy", "cpu_proxy_per_request", 6}, {"machine", "cpu_machine", 3}, {"unattributed", "cpu_unattributed", 3},
-		{"control plane memory", "memory_control_plane", 5}, {"other revision's memory", "memory_second_control_plane", 5}, {"client's proxy memory", "memory_client_proxy", 4}, {"server's proxy memory", "memory_server_proxy", 4}, {"node's proxy memory", "memory_node_proxy", 4}, {"waypoint memory", "memory_waypoint", 4},
+		{"control plane memory", "memory_control_plane", 5}, {"other revision's memory", "memory_second_control_plane", 5}, {"client's proxy memory", "memory_client_proxy", 4}, {"server's proxy memory", "memory_server_proxy", 4}, {"node's proxy memory", "memory_node_proxy", 4}, {"waypoint memory", "memory_waypoint", 4}, {"node's agent's memory", "memory_node_agent", 3},
 		{"first service's proxy memory", "memory_entry_proxy", 2}, {"last services' proxy memory", "memory_last_proxy", 2},
 	})
 }

@@ -386,7 +386,7 @@ func (t *scenarioTrial) targets() (map[string][]observe.Target, map[string]strin
 	}
 	t.census.mu.Unlock()
 	alone := t.shared.all()
-	alone[partControlPlane], alone[partSecond] = t.Control, t.revisions.others()
+	alone[partControlPlane], alone[partSecond], alone[record.PartNodeAgent] = t.Control, t.revisions.others(), t.agents
 	for part, pods := range alone {
 		for _, pod := range pods {
 			out[pod.Node] = append(out[pod.Node], observe.Target{Name: pod.UID, PodUID: pod.UID})

@@ -45,6 +45,7 @@ type scenarioTrial struct {
 	revisions *revisions
 
 	shared sharedProxies
+	agents []site.Pod // of the mesh, on the nodes of its pods
 	// before and after the timeline is how the clocks of its pods' nodes stood beside ours.
 	before, after map[string]verdict.Clock
 
@@ -229,6 +230,7 @@ func (t *scenarioTrial) prepare(ctx context.Context) error {
 	if err := t.findShared(ctx); err != nil {
 		return err
 	}
+	t.findAgents(ctx)
 	if err := t.beginRevisions(ctx); err != nil {
 		return err
 	}

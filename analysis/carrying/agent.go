@@ -1,0 +1,99 @@
+package carrying
+
+import (
+	"strings"
+
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/capacity/sizing"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// MeasureAgent adds to what a node takes of something without requests what the mesh's agent
+// there does, if the way needs one: points are what one agent used in each trial, by unit,
+// in cores or bytes. It carries no requests and serves all pods of its node. So a node takes
+// the mean of a unit's trials, whatever their rate or number of pods. Call it once
+// proxies were measured. Where a unit that has shares has no such trial, the way's figures
+// are without the agent, and a note says so.
+func (w *Way) MeasureAgent(u Use, points []stat.FitPoint) {
+	shares := w.by[u.Of].Plain
+	if !w.NeedsAgent {
+		return
+	}
+	sums, counts := make([]float64, len(shares)), make([]float64, len(shares))
+	any := false
+	for _, p := range points {
+		if stat.Finite(p.Y) {
+			sums[p.Unit], counts[p.Unit], any = sums[p.Unit]+p.Y, counts[p.Unit]+1, true
+		}
+	}
+	for unit, s := range shares {
+		if counts[unit] == 0 && stat.Finite(s.Pod+s.Node+s.Waypoint+s.Request) {
+			return
+		}
+	}
+	if !any {
+		return
+	}
+	each := make([]float64, len(shares))
+	for unit := range shares {
+		each[unit] = sums[unit] / counts[unit] // NaN of a unit without trials
+		shares[unit].Node += each[unit]
+	}
+	if w.agent == nil {
+		w.agent = map[string][]float64{}
+	}
+	w.agent[u.Of] = each
+}
+
+// agentShare is what a node takes of something where a way has no proxy there, and yet an agent.
+func (w *Way) agentShare(u Use, shares []sizing.Share) (record.Priced, bool) {
+	_, onNodes := w.at(record.PlaceNode)
+	if onNodes || w.agent[u.Of] == nil {
+		return record.Priced{}, false
+	}
+	return pricedShare(shares, u.total, 1, func(s sizing.Share) float64 { return s.Node }), true
+}
+
+// agentNotes say in which figures the mesh's node agent is, and in which it is not.
+func (z *Ways) agentNotes() (out []string) {
+	var counted, missing, without []string
+	for _, w := range z.All {
+		var figures, lacks []string
+		for _, u := range Uses {
+			each, measured := w.by[u.Of], w.agent[u.Of]
+			switch {
+			case each.Plain == nil:
+			case measured == nil:
+				lacks = append(lacks, u.words)
+			default:
+				if p := pricedMean(measured, u.total); p.Verdict == record.VerdictMeasured {
+					figures = append(figures, words.Quantity(p.Estimate, u.total))
+				}
+			}
+		}
+		_, sidecars := w.at(record.PlaceSidecar)
+		switch {
+		case !w.NeedsAgent && sidecars && w.Name == SidecarsOf(study.MeshIstio):
+			without = append(without, w.Name)
+		case w.NeedsAgent && len(lacks) > 0:
+			missing = append(missing, w.Name+" ("+strings.Join(lacks, ", ")+")")
+		case w.NeedsAgent && len(figures) > 0:
+			counted = append(counted, w.Name+" ("+strings.Join(figures, ", ")+")")
+		case w.NeedsAgent:
+			counted = append(counted, w.Name)
+		}
+	}
+	const agent = "Istio's node agent (istio-cni-node), which brings pods to their proxies, "
+	if len(counted) > 0 {
+		out = append(out, agent+"is in what each node takes with "+words.List(counted)+".")
+	}
+	if len(missing) > 0 {
+		out = append(out, agent+"is needed on each node and is not in the figures of "+words.List(missing)+": not every block read what it uses.")
+	}
+	if len(counted)+len(missing) > 0 && len(without) > 0 {
+		out = append(out, "The sidecars measured do without that agent, and are counted without: each pod redirects its own requests. Where Istio's CNI plugin does that for sidecars, they need it on each node too.")
+	}
+	return out
+}
