@@ -156,17 +156,17 @@ func TestDaemonSetDone(t *testing.T) {
 
 func TestWhyNotReady(t *testing.T) {
 	pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}
-	if got := whyNotReady(pod); got != "Pending" {
+	if got := WhyNotReady(pod); got != "Pending" {
 		t.Errorf("got %q", got)
 	}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available"}}
-	if got := whyNotReady(pod); got != "0/1 nodes are available" {
+	if got := WhyNotReady(pod); got != "0/1 nodes are available" {
 		t.Errorf("got %q", got)
 	}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{
 		{Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}},
 		{Name: "proxy", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}}}}
-	if got := whyNotReady(pod); !strings.Contains(got, "proxy is waiting: ErrImagePull not found") {
+	if got := WhyNotReady(pod); !strings.Contains(got, "proxy is waiting: ErrImagePull not found") {
 		t.Errorf("got %q", got)
 	}
 }

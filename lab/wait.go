@@ -100,7 +100,7 @@ func WaitDaemonSet(ctx context.Context, client kubernetes.Interface, namespace, 
 		err = hindered.Look(ctx, client, namespace, pods.Items, int(set.Status.DesiredNumberScheduled)-len(pods.Items), time.Now())
 		for i := range pods.Items {
 			if pod := &pods.Items[i]; !PodReady(pod) {
-				state += "; " + pod.Name + ": " + whyNotReady(pod)
+				state += "; " + pod.Name + ": " + WhyNotReady(pod)
 			}
 		}
 		return false, state, err
@@ -143,7 +143,7 @@ func WaitPods(ctx context.Context, client kubernetes.Interface, namespace, selec
 			case pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil:
 				return false, "", fmt.Errorf("pod %s failed: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message)
 			default:
-				reason = "; " + pod.Name + ": " + whyNotReady(pod)
+				reason = "; " + pod.Name + ": " + WhyNotReady(pod)
 			}
 		}
 		state := fmt.Sprintf("%d of %d ready%s", ready, len(pods.Items), reason)
@@ -200,8 +200,8 @@ func PodReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// whyNotReady says in a few words what a pod waits for.
-func whyNotReady(pod *corev1.Pod) string {
+// WhyNotReady says in a few words what a pod waits for.
+func WhyNotReady(pod *corev1.Pod) string {
 	statuses := append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
 	for _, status := range statuses {
 		if waiting := status.State.Waiting; waiting != nil && waiting.Reason != "PodInitializing" {

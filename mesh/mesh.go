@@ -27,6 +27,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
@@ -201,9 +202,18 @@ type Proxies struct {
 	Stats string
 	// Hint tells what to look at where none is ready; "" if nothing is known.
 	Hint string
+	// Of is the object that a control plane makes them of, in their namespace, whose
+	// status says what became of it; nil if there is none.
+	Of *Source
 	// Agents are the pods on the same nodes that bring others to the proxies there;
 	// without containers if there are none.
 	Agents Agents
+}
+
+// Source names an object.
+type Source struct {
+	Resource schema.GroupVersionResource
+	Name     string
 }
 
 // Agents says how pods that work for proxies on nodes are found.

@@ -104,6 +104,10 @@ var deadNodes = row{verbs: "get", name: "nodes", where: Everywhere, why: "whethe
 // refusalsSeen is for whoever waits for pods: see lab.Hindrances.
 var refusalsSeen = row{verbs: "list", name: "events", where: InRun, why: "why pods do not come", without: "a quota or a policy that refuses the run's pods shows after minutes, and not in its own words"}
 
+// whyNoWaypoint is for whoever waits for a waypoint: see site.Unready.
+var whyNoWaypoint = row{verbs: "get", name: "gateways" + gatewayAPI, where: InRun, why: "why there is no waypoint", mesh: study.MeshIstio, when: waypoint,
+	without: "of a waypoint that does not come the run does not say what istiod made of its Gateway"}
+
 // istiodPages are what signals are read from.
 var istiodPages = []row{
 	{verbs: "list", name: "pods", where: InMesh, why: "istiod's pods", mesh: study.MeshIstio},
@@ -153,6 +157,7 @@ var table = []feature{
 		deadNodes,
 		{verbs: open, name: forward, where: InMesh, why: "ztunnel's metrics", mesh: study.MeshIstio, when: ambient},
 		{verbs: applied, name: "gateways" + gatewayAPI, where: InRun, why: "the waypoint, which istiod makes of it", mesh: study.MeshIstio, when: waypoint},
+		whyNoWaypoint,
 		{verbs: applied, name: "gateways" + networking + " virtualservices" + networking, where: InRun, why: "the ingress gateway's listeners and routes", mesh: study.MeshIstio, when: entering},
 		{verbs: applied, name: "services deployments.apps", where: InRun, why: "the ingress gateway, and the workers behind it", mesh: study.MeshIstio, when: entering},
 		{verbs: applied, name: "peerauthentications" + security, where: InRun, why: "mutual TLS of each sidecar", when: sidecars},
@@ -254,6 +259,7 @@ var table = []feature{
 		deadNodes,
 		{verbs: open, name: forward, where: InMesh, why: "ztunnel's metrics", mesh: study.MeshIstio, when: ambient},
 		{verbs: "patch create delete", name: "gateways" + gatewayAPI, where: InRun, why: "the waypoint of each trial, which istiod makes of it", mesh: study.MeshIstio, when: waypoint},
+		whyNoWaypoint,
 		{verbs: "patch create delete", name: "peerauthentications" + security, where: InRun, why: "mutual TLS of each sidecar", when: sidecars},
 		{verbs: "patch create delete", name: "telemetries" + telemetry, where: InRun, why: "what sidecars log", when: sidecars},
 		{verbs: "patch create delete", name: "envoyfilters" + networking, where: InRun, why: "a log of each attempt", when: sidecarLedger},

@@ -22,7 +22,8 @@ import (
 // trials, its limits, its end and its resumption need of the cluster.
 type Measurer interface {
 	// Measure runs a trial and returns what it left. On an error, which says
-	// that the trial could not be carried through, that is what is known.
+	// that the trial could not be carried through, that is what is known. One that is
+	// [Futile] ends the run.
 	Measure(ctx context.Context, job Job) (Completed, error)
 	// Reconnect finds the pods again after a trial was lost.
 	Reconnect(ctx context.Context) error
@@ -155,18 +156,20 @@ func (r *run) trial(ctx context.Context, job Job) (Completed, error) {
 	if ctx.Err() != nil {
 		return Completed{}, context.Cause(ctx)
 	}
+	if IsFutile(err) && r.takenAway(ctx) == nil {
+		return Completed{}, r.ended(fmt.Errorf("trial %s could not be carried through, and none like it could: %w", job.ID, err))
+	}
 	r.lost++
 	if r.lost >= maxLost {
-		return Completed{}, errs.WithHint(fmt.Errorf("trial %s, and %d before it, could not be carried through: %w", job.ID, maxLost-1, err),
-			"completed trials are kept; once the cause is mended go on with --resume %s", r.dir.Path())
+		return Completed{}, r.ended(fmt.Errorf("trial %s, and %d before it, could not be carried through: %w", job.ID, maxLost-1, err))
 	}
 	trial.Ended = time.Now().UTC()
 	trial.Validity.Valid = false
 	trial.Validity.Checks = append(trial.Validity.Checks, record.Check{Name: CheckCarriedThrough, Detail: err.Error()})
 	r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("trial %s was lost (%v); looking for the pods again", job.ID, err)})
 	err = r.pods.Reconnect(ctx)
-	if err != nil && r.stage != nil { // it may have gone while its pods were waited for
-		if gone := r.stage.Place().TakenAway(ctx); gone != nil {
+	if err != nil { // it may have gone while its pods were waited for
+		if gone := r.takenAway(ctx); gone != nil {
 			err = gone
 		}
 	}
@@ -175,11 +178,41 @@ func (r *run) trial(ctx context.Context, job Job) (Completed, error) {
 		err = r.redeploy(ctx)
 	}
 	if err != nil {
-		return Completed{}, errs.WithHint(err, "completed trials are kept; go on with --resume %s", r.dir.Path())
+		return Completed{}, r.ended(err)
 	}
 	trial.Log = nil
 	return trial, nil
 }
+
+// takenAway says whether the run's namespace is gone.
+func (r *run) takenAway(ctx context.Context) error {
+	if r.stage == nil {
+		return nil
+	}
+	return r.stage.Place().TakenAway(ctx)
+}
+
+// ended adds to the error by which a run ends what becomes of its trials, beside what else
+// there is to do.
+func (r *run) ended(err error) error {
+	hint := "completed trials are kept; once the cause is mended go on with --resume " + r.dir.Path()
+	if of := errs.Hint(err); of != "" {
+		hint = of + "; " + hint
+	}
+	return errs.WithHint(err, "%s", hint)
+}
+
+// futile is the error of a trial after which none of its kind would fare better.
+type futile struct{ error }
+
+func (f futile) Unwrap() error { return f.error }
+
+// Futile marks the error of a trial that no other one of its kind could be carried through
+// after: the run ends, where it would otherwise end with the third that is lost in a row.
+func Futile(err error) error { return futile{err} }
+
+// IsFutile says whether an error is so marked.
+func IsFutile(err error) bool { return errors.As(err, &futile{}) }
 
 // CheckCarriedThrough is the check that a trial fails which came to no end.
 const CheckCarriedThrough = "carried-through"

@@ -181,6 +181,23 @@ func TestLostTrials(t *testing.T) {
 			t.Errorf("%d trials kept of %d", len(got), pods.n)
 		}
 	})
+	t.Run("and none would fare better", func(t *testing.T) {
+		out := filepath.Join(t.TempDir(), "run")
+		pods := &script{trial: func(n int, _ record.Cell, _ uint64) error {
+			if n == 5 {
+				return fmt.Errorf("prepare: %w", Futile(errs.WithHint(lost, "look there")))
+			}
+			return nil
+		}}
+		r, _ := newRun(t, out, false, studytest.Parse(t, studytest.ThreeCells), pods)
+		err := r.blocks(t.Context())
+		if !errors.Is(err, lost) || errs.Code(err) != errs.CodeFailure || !strings.HasPrefix(errs.Hint(err), "look there; ") || !strings.Contains(errs.Hint(err), "--resume "+out) {
+			t.Errorf("error %v, code %d, hint %q", err, errs.Code(err), errs.Hint(err))
+		}
+		if got := trialsOf(t, out); len(got) != 5 || pods.n != 6 || pods.mended != 0 {
+			t.Errorf("%d trials kept of %d, %d times reconnected", len(got), pods.n, pods.mended)
+		}
+	})
 	t.Run("with the run's namespace", func(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "run")
 		away, never := fmt.Errorf("namespace meshtrial-1 %w", site.ErrTakenAway), errors.New("no room")

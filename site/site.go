@@ -283,9 +283,14 @@ func (s *Site) FindProxy(ctx context.Context, proxies mesh.Proxies, node string)
 	if err != nil {
 		return Pod{}, fmt.Errorf("list the proxies %s: %w", proxies.Selector, err)
 	}
+	var why []string
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if !lab.PodReady(pod) || node != "" && pod.Spec.NodeName != node {
+		if node != "" && pod.Spec.NodeName != node {
+			continue
+		}
+		if !lab.PodReady(pod) {
+			why = append(why, pod.Name+": "+lab.WhyNotReady(pod))
 			continue
 		}
 		if !s.Observed(pod.Spec.NodeName) {
@@ -298,7 +303,10 @@ func (s *Site) FindProxy(ctx context.Context, proxies mesh.Proxies, node string)
 	if node != "" {
 		where = " on node " + node
 	}
-	return Pod{}, fmt.Errorf("no proxy %s is ready%s", proxies.Selector, where)
+	if len(why) == 0 {
+		why = []string{"there is no such pod"}
+	}
+	return Pod{}, fmt.Errorf("no proxy %s is ready%s: %s", proxies.Selector, where, strings.Join(why, "; "))
 }
 
 // CPULimit is a container's CPU limit as Kubernetes writes it, "none"

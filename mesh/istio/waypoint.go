@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/errs"
@@ -34,13 +35,17 @@ const waypointStats = `cluster\.inbound-vip\|.*\.(upstream_rq_total|upstream_cx_
 const noGateways = "install the Gateway API's standard channel: kubectl apply --server-side -f https://github.com/kubernetes-sigs/gateway-api/releases/latest/download/standard-install.yaml; " +
 	"without it leave waypoint out: --set sidecars=[none,both,ambient]"
 
+// gateways are those of the Gateway API.
+var gateways = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}
+
 // waypoints are the proxies that istiod makes of the Gateway of [Mesh.waypoint].
 func (m *Mesh) waypoints() mesh.Proxies {
 	return mesh.Proxies{Namespace: m.namespace, Selector: gatewayNameLabel + "=" + waypointName, Containers: []string{proxyContainer}, AdminPort: adminPort,
 		Admin: func(client *http.Client) mesh.Admin { return observe.EnvoyAdmin{HTTPClient: client} },
 		Stats: "^" + waypointStats + "$",
-		Hint: fmt.Sprintf("kubectl -n %[1]s get gateway %[2]s -o yaml: its status says whether istiod made a waypoint of it; kubectl -n %[1]s logs deployment/%[2]s: "+
-			"what its Envoy refused of istiod's configuration", m.namespace, waypointName),
+		Of:    &mesh.Source{Resource: gateways, Name: waypointName},
+		Hint: fmt.Sprintf("kubectl -n %s logs -l %s --tail=-1 says what istiod made of the Gateway, and (ACK ERROR) what the waypoint's Envoy refused of its configuration",
+			Namespace, m.Revision.selector()),
 	}
 }
 

@@ -79,7 +79,8 @@ func TestWaypointObjects(t *testing.T) {
 			t.Errorf("%s leaves out %s", expression, counter)
 		}
 	}
-	if p.Namespace != "meshtrial-1" || !slices.Equal(p.Containers, []string{"istio-proxy"}) || !strings.Contains(p.Hint, "-n meshtrial-1 get gateway waypoint") {
+	if p.Namespace != "meshtrial-1" || !slices.Equal(p.Containers, []string{"istio-proxy"}) || !strings.Contains(p.Hint, "-n istio-system logs -l app=istiod,istio.io/rev=next ") ||
+		p.Of == nil || p.Of.Resource.GroupVersion().String() != gatewayAPI || p.Of.Name != "waypoint" {
 		t.Errorf("waypoints are found as %+v", p)
 	}
 }

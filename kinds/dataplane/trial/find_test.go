@@ -49,7 +49,7 @@ func TestFindWaits(t *testing.T) {
 		fails string
 	}{
 		"ready":      {pod: proxyOn("seen", true)},
-		"not ready":  {pod: proxyOn("seen", false), takes: site.ReadyTimeout, fails: "no proxy app=proxy is ready on node seen: it is over"},
+		"not ready":  {pod: proxyOn("seen", false), takes: site.ReadyTimeout, fails: "no proxy app=proxy is ready on node seen: proxy: Running: it is over"},
 		"forbidden":  {pod: proxyOn("seen", true), lists: func(int) error { return forbidden }, fails: "ask somebody"},
 		"unobserved": {pod: proxyOn("unseen", true), fails: "the proxy proxy is on node unseen: no observer runs there"},
 		"passing":    {pod: proxyOn("seen", true), lists: func(looks int) error { return map[int]error{1: errors.New("no leader")}[looks] }, takes: toldLook},

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -174,10 +173,7 @@ func (d *deployed) find(ctx context.Context, into map[string]site.Pod, key strin
 			}
 			last = fmt.Errorf("%w: %w", last, ended)
 		}
-		if proxies.Hint != "" {
-			last = errs.WithHint(last, "%s", proxies.Hint)
-		}
-		return last
+		return d.Unready(ctx, proxies, last)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
@@ -97,7 +96,7 @@ func (t *scenarioTrial) findShared(ctx context.Context) error {
 	}
 	t.shared.nodes = t.meshNodes()
 	present, err := t.present(ctx)
-	if err != nil {
+	if err = t.lasting(err); err != nil {
 		return err
 	}
 	t.shared.before, err = t.counters(ctx, present)
@@ -142,8 +141,8 @@ func (t *scenarioTrial) awaitProxy(ctx context.Context, place record.Place, node
 	for {
 		pod, err := t.FindProxy(ctx, proxies, node)
 		if err == nil || wake.Pause(ctx, leverEvery) != nil {
-			if err != nil && proxies.Hint != "" {
-				err = errs.WithHint(err, "%s", proxies.Hint)
+			if err != nil {
+				err = t.Unready(ctx, proxies, err)
 			}
 			return pod, err
 		}

@@ -1,0 +1,73 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/site/sitetest"
+)
+
+// unprogrammed is a cluster in which nobody has made a waypoint of the Gateway.
+type unprogrammed struct {
+	lab.Lab
+	url string
+}
+
+func (u *unprogrammed) RESTConfig() *rest.Config { return &rest.Config{Host: u.url} }
+
+func (*unprogrammed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = fmt.Fprintf(w, `{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "waypoint"},
+		"status": {"conditions": [{"type": "Programmed", "status": "False", "reason": "Pending", "message": "asked for as %s"}]}}`, r.URL.Path)
+}
+
+// A waypoint that istiod never makes ends the run, and says what became of its Gateway; one
+// that was there for an earlier trial costs its trial alone.
+func TestNoWaypoint(t *testing.T) {
+	plan := studytest.Plan(t, strings.NewReplacer("sidecars: ambient", "sidecars: waypoint", ", {to: old}", "", ", old: {sidecar: false}", "").Replace(ambientServices))
+	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := &unprogrammed{}
+	server := httptest.NewServer(api)
+	defer server.Close()
+	api.url = server.URL
+	at, err := site.New(api, s.mesh, "run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.Kube = fakecluster.New()
+	trial := &scenarioTrial{stage: &stage{Site: at, say: func(string, ...any) {}}, scene: s, census: &census{pods: map[string]*resident{}}}
+	for name, before := range map[string]record.Way{"never": nil, "another part": {record.PartNode}, "before": {record.PartNode, record.PartWaypoint}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		trial.carriers = before
+		err := trial.findShared(ctx)
+		cancel()
+		for _, want := range []string{"gateway-name=waypoint is ready: there is no such pod", "Programmed is False (Pending: asked for as /apis/gateway.networking.k8s.io/v1/namespaces/meshtrial-run/gateways/waypoint)"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v; want %q", name, err, want)
+			}
+		}
+		if runner.IsFutile(err) != (name != "before") || !strings.Contains(errs.Hint(err), "logs -l app=istiod") {
+			t.Errorf("%s: futile %v, hint %q", name, runner.IsFutile(err), errs.Hint(err))
+		}
+	}
+	if err := trial.lasting(nil); err != nil || !trial.carriers.Has(record.PartWaypoint) {
+		t.Errorf("what was there is not known: %v, %v", trial.carriers, err)
+	}
+}
