@@ -223,6 +223,11 @@ type Agents struct {
 	// Awaited is the init container by which a pod with a sidecar waits until they have
 	// redirected its requests; one without it does that itself.
 	Awaited string
+	// Brought selects the pods that they bring to proxies. Each has the annotation Mark with
+	// the value Marked once they have; "" if that cannot be told.
+	Brought, Mark, Marked string
+	// Noun is what one is in words, and Hint tells what to look at where one has not done it.
+	Noun, Hint string
 }
 
 // Serve says that a pod with a sidecar leaves its redirection to them.

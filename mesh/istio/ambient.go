@@ -56,7 +56,7 @@ func ztunnels() mesh.Proxies {
 	return mesh.Proxies{Namespace: Namespace, Selector: "app=" + ztunnelName, Containers: []string{proxyContainer}, AdminPort: statsPort,
 		Admin:  func(client *http.Client) mesh.Admin { return observe.ZtunnelAdmin{HTTPClient: client} },
 		Stats:  `^(` + strings.Join(ztunnelSeries, "|") + `)\{`,
-		Agents: mesh.Agents{Namespace: Namespace, Selector: "k8s-app=" + agentName, Containers: []string{agentContainer}, Awaited: agentAwaited}}
+		Agents: nodeAgents()}
 }
 
 // readAmbient reads the DaemonSets of an ambient mesh.

@@ -218,6 +218,9 @@ func (d *deployed) connect(ctx context.Context) error {
 		}
 		d.workers[v] = role
 	}
+	if err := d.awaitBrought(ctx); err != nil {
+		return err
+	}
 	if err := d.findShared(ctx); err != nil {
 		return err
 	}

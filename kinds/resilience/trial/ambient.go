@@ -94,6 +94,9 @@ func (t *scenarioTrial) findShared(ctx context.Context) error {
 	if !t.scene.ambient() {
 		return nil
 	}
+	if err := t.AwaitBrought(ctx, t.proxiesAt(record.PlaceNode).Agents); err != nil {
+		return t.lasting(err)
+	}
 	t.shared.nodes = t.meshNodes()
 	present, err := t.present(ctx)
 	if err = t.lasting(err); err != nil {

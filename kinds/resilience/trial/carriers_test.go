@@ -7,8 +7,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -70,4 +73,22 @@ func TestNoWaypoint(t *testing.T) {
 	if err := trial.lasting(nil); err != nil || !trial.carriers.Has(record.PartWaypoint) {
 		t.Errorf("what was there is not known: %v, %v", trial.carriers, err)
 	}
+}
+
+// A pod that Istio's node agent never redirects ends the run, too.
+func TestNotRedirected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "run", Name: "front-1", Labels: map[string]string{"istio.io/dataplane-mode": "ambient"}},
+			Spec: corev1.PodSpec{NodeName: "one"}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
+		trial := sharedTrial(fakecluster.New(pod))
+		trial.scene, trial.Namespace, trial.census = ambientScene(t), "run", &census{pods: map[string]*resident{}}
+		if err := trial.findShared(t.Context()); !runner.IsFutile(err) || !strings.Contains(err.Error(), `node one has not brought pod front-1 to the node's proxy`) {
+			t.Errorf("%v, futile %v", err, runner.IsFutile(err))
+		}
+		pod.Annotations = map[string]string{"ambient.istio.io/redirection": "enabled"}
+		trial.Kube = fakecluster.New(pod)
+		if err := trial.findShared(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }

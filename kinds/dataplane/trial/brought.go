@@ -1,0 +1,18 @@
+package trial
+
+import (
+	"context"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// awaitBrought waits until the pods whose requests proxies of nodes carry have been brought
+// to these.
+func (d *deployed) awaitBrought(ctx context.Context) error {
+	if !slices.ContainsFunc(d.workloads(), func(w mesh.Workload) bool { return w.Carrier != "" }) {
+		return nil
+	}
+	return d.AwaitBrought(ctx, d.o.Mesh.Proxies(record.PlaceNode).Agents)
+}
