@@ -31,7 +31,8 @@ func (z ztunnel) ref() string {
 	return fmt.Sprintf("%s/ztunnel:%s-%x", IstioHub, z.version, sum[:6])
 }
 
-const ztunnelHint = "--ztunnel DIR names a folder with the program ztunnel of Istio %s; MESHTRIAL_ZTUNNEL in the environment does the same"
+const ztunnelHint = "--ztunnel DIR names a folder with the program ztunnel of Istio %s; MESHTRIAL_ZTUNNEL in the environment does the same; " +
+	"docs/lab.md says how to build one, and meshtrial lab up --ambient --images official needs none"
 
 // CheckZtunnel says what is wrong with a folder that ztunnel is to come from.
 func CheckZtunnel(ctx context.Context, dir string) error {

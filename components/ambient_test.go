@@ -81,8 +81,11 @@ func TestZtunnelFolder(t *testing.T) {
 			}
 		})
 	}
-	if err := CheckZtunnel(t.Context(), ""); errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--ztunnel DIR") || !strings.Contains(errs.Hint(err), minor) {
-		t.Errorf("%v, hint %q", err, errs.Hint(err))
+	err := CheckZtunnel(t.Context(), "")
+	for _, want := range []string{"--ztunnel DIR", minor, "docs/lab.md", "lab up --ambient --images official"} {
+		if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), want) {
+			t.Errorf("%v, hint %q; want %q", err, errs.Hint(err), want)
+		}
 	}
 }
 
