@@ -53,7 +53,8 @@ func TestAmbient(t *testing.T) {
 	if code, said := m.Run(t, "lab", "down"); code != 0 {
 		t.Fatal(said)
 	}
-	clean, err := leakcheck.Take(leakcheck.Options{})
+	leaks := withRules(t)
+	clean, err := leakcheck.Take(leaks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,9 @@ func TestAmbient(t *testing.T) {
 			t.Fatalf("the run is over, and the node's sets have %q of its pods", probed(t, status.InitPID))
 		}
 	}
-	killed(t, m, l, status, clean)
+	captured(t, l, status)
+	inZtunnel(t, l)
+	killed(t, m, l, status, clean, leaks)
 }
 
 // On three nodes requests between two pass a ztunnel on each, over HBONE, and those
@@ -113,7 +116,8 @@ func TestAmbient(t *testing.T) {
 // the nodes when they are killed.
 func TestAmbientNodes(t *testing.T) {
 	m, dir := ambientLab(t)
-	clean, err := leakcheck.Take(leakcheck.Options{})
+	leaks := withRules(t)
+	clean, err := leakcheck.Take(leaks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +160,7 @@ func TestAmbientNodes(t *testing.T) {
 	for _, set := range []string{"istio-cni-node", "ztunnel"} {
 		labtest.Kubectl(t, l, "", "-n", "istio-system", "rollout", "status", "daemonset", set, "--timeout=120s")
 	}
-	killed(t, m, l, status, clean)
+	killed(t, m, l, status, clean, leaks)
 }
 
 // ambientLab is a lab that has no ambient mesh yet, and the folder with ztunnel.
@@ -262,7 +266,20 @@ spec:
 
 // killed kills the first process of a lab with a pod in the mesh, and checks that what
 // the node agent made in the networks of node and pod, and everything else, is gone.
-func killed(t *testing.T, m labtest.Machine, l *local.Lab, status *local.Status, clean *leakcheck.Snapshot) {
+func killed(t *testing.T, m labtest.Machine, l *local.Lab, status *local.Status, clean *leakcheck.Snapshot, leaks leakcheck.Options) {
+	captured(t, l, status)
+	if err := unix.Kill(status.InitPID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if code, said := m.Run(t, "lab", "down"); code != 0 {
+		t.Fatal(said)
+	}
+	leaks.Only = []string{"meshtrial-" + status.ID, "mtrial-" + status.ID, m.State()}
+	leakcheck.Check(t, clean, leaks, 20*time.Second)
+}
+
+// captured has a pod in the mesh.
+func captured(t *testing.T, l *local.Lab, status *local.Status) {
 	node := l.Nodes()[0].Name
 	labtest.Kubectl(t, l, strings.ReplaceAll(inMesh, "NODE", node), "apply", "-f", "-")
 	first := status.InitPID
@@ -274,13 +291,6 @@ func killed(t *testing.T, m labtest.Machine, l *local.Lab, status *local.Status,
 			t.Fatalf("the node's sets have %q, and a pod is in the mesh", probed(t, first))
 		}
 	}
-	if err := unix.Kill(status.InitPID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	if code, said := m.Run(t, "lab", "down"); code != 0 {
-		t.Fatal(said)
-	}
-	leakcheck.Check(t, clean, leakcheck.Options{Only: []string{"meshtrial-" + status.ID, "mtrial-" + status.ID, m.State()}}, 20*time.Second)
 }
 
 // probed are the addresses in the node agent's sets in the network of a process: those of

@@ -1,0 +1,61 @@
+//go:build verify
+
+package cli_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/lab/local"
+)
+
+// toolOf is a program of a component, which is made if it is not there.
+func toolOf(t *testing.T, component, name string) components.Program {
+	t.Helper()
+	builder, err := components.New(components.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := builder.Ensure(t.Context(), component)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, ok := set.Program(name)
+	if !ok {
+		t.Fatalf("component %s has no program %s", component, name)
+	}
+	return program
+}
+
+// withRules looks for packet filter rules too, which the node agent makes.
+func withRules(t *testing.T) leakcheck.Options {
+	t.Helper()
+	nft := toolOf(t, "nftables", "nft")
+	return leakcheck.Options{Rules: []string{nft.Path, "--stateless", "list", "ruleset"}, Env: nft.Env}
+}
+
+// inZtunnel waits until ztunnel knows the pod in the mesh as one that HBONE leads to, asked
+// as Istio's users ask it.
+func inZtunnel(t *testing.T, l *local.Lab) {
+	t.Helper()
+	istioctl := toolOf(t, "istioctl", "istioctl")
+	for end := time.Now().Add(time.Minute); ; time.Sleep(500 * time.Millisecond) {
+		cmd := exec.CommandContext(t.Context(), istioctl.Path, "--kubeconfig", l.Kubeconfig(), "ztunnel-config", "workloads")
+		cmd.Env = append(os.Environ(), istioctl.Env...)
+		out, err := cmd.CombinedOutput()
+		for line := range strings.Lines(string(out)) {
+			// NAMESPACE, POD NAME, ADDRESS, NODE, WAYPOINT, PROTOCOL
+			if f := strings.Fields(line); err == nil && len(f) == 6 && f[0] == "captured" && f[1] == "captured" && f[5] == "HBONE" {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("istioctl ztunnel-config workloads does not name the pod in the mesh: %v\n%s", err, out)
+		}
+	}
+}
