@@ -46,7 +46,7 @@ const (
 )
 
 // notAmbient tells what to do where there is no ambient mesh.
-const notAmbient = "on this machine: meshtrial lab up --ambient --ztunnel DIR; on a cluster: istioctl install --set profile=ambient; without one leave ambient out: --set sidecars=[none,both], of graphs --set sidecars=both"
+const notAmbient = "on this machine: meshtrial lab up --ambient --ztunnel DIR; on a cluster: istioctl install --set profile=ambient; without one, leave ambient out: --set sidecars=[none,both]; in a study of a graph --set sidecars=both"
 
 // upgradeHint is for a ztunnel and an istiod of two versions.
 const upgradeHint = "measure when the upgrade is over: the figures would be of neither version"

@@ -293,7 +293,7 @@ func TestRefuseAmbient(t *testing.T) {
 	}{
 		"all there":           {func(*AsFound) {}, "", ""},
 		"no ztunnel":          {func(f *AsFound) { delete(f.daemonSets, ztunnelName) }, "no DaemonSet ztunnel", "lab up --ambient"},
-		"no agent":            {func(f *AsFound) { delete(f.daemonSets, agentName) }, "no DaemonSet istio-cni-node", "lab up --ambient"},
+		"no agent":            {func(f *AsFound) { delete(f.daemonSets, agentName) }, "no DaemonSet istio-cni-node", "in a study of a graph --set sidecars=both"},
 		"one that is not up":  {func(f *AsFound) { f.daemonSets[ztunnelName].Status.NumberReady = 1 }, "ztunnel is ready on 1 of 2 nodes", "describe daemonset ztunnel"},
 		"a rollout":           {func(f *AsFound) { f.daemonSets[ztunnelName].Status.UpdatedNumberScheduled = 1 }, "ztunnel is being rolled out: 1 of 2", "rollout status"},
 		"one not looked at":   {func(f *AsFound) { f.daemonSets[agentName].Generation = 3 }, "node agent is being rolled out", "rollout status"},
