@@ -151,6 +151,11 @@ func TestAmbientNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The pods of a node that is drained go to the others, and it takes pods again afterwards.
+	faultRun(t, m, "node-drained", []int{0, 4}, "timeline.duration=20s", "expect={}")
+	if closed := labtest.Kubectl(t, l, "", "get", "nodes", "-o", "jsonpath={.items[*].spec.unschedulable}"); strings.TrimSpace(closed) != "" {
+		t.Errorf("nodes take no pods after a step has drained one: %s", closed)
+	}
 	// A node that died comes back with its agent, its ztunnel, and no more.
 	for _, do := range []string{"kill", "start"} {
 		if code, said := m.Run(t, "lab", "node", do, "lab-2"); code != 0 {

@@ -16,10 +16,11 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Ztunnel is killed, by a signal and for want of memory, and replaced, under load: all is
-// proved, requests flow through it before and after, the account of clients and workers has
-// each of them, and afterwards its DaemonSet is as it was, with a process that nobody has
-// killed.
+// Ztunnel is killed, by a signal and for want of memory, and replaced, under load; a
+// waypoint is killed, and away: all is proved, requests flow through them before and after,
+// the account of clients and workers has each of them, and afterwards ztunnel's DaemonSet is
+// as it was, with a process that nobody has killed. A waypoint that is away is the study's
+// planted defect: it must fail.
 func TestAmbientFaults(t *testing.T) {
 	dir := os.Getenv("MESHTRIAL_ZTUNNEL")
 	if dir == "" {
@@ -32,16 +33,13 @@ func TestAmbientFaults(t *testing.T) {
 	}
 	const template = "{.spec.template.metadata.annotations}"
 	was := state(template)
-	for variant, seconds := range map[string]string{"ztunnel-killed": "20s", "ztunnel-oom": "20s", "ztunnel-restarted": "42s"} {
-		out := filepath.Join(t.TempDir(), "run")
-		if code, said := m.Run(t, "run", "ambient-faults", "--out", out, "--set", "variant="+variant, "--set", "timeline.duration="+seconds, "--set", "expect={}", "--limit", "unattributed=100%"); code != 0 && code != 3 && code != 4 {
-			t.Fatalf("%s: exit code %d\n%s", variant, code, said)
+	for variant, seconds := range map[string]string{"ztunnel-killed": "20s", "ztunnel-oom": "20s", "ztunnel-restarted": "42s", "waypoint-killed": "20s", "waypoint-away": "20s"} {
+		ends := []int{0, 3, 4}
+		sets := []string{"timeline.duration=" + seconds, "expect={}"}
+		if variant == "waypoint-away" {
+			ends, sets = []int{0, 4}, sets[:1] // a verdict that was not expected is 3
 		}
-		run, _, err := store.Load(t.Context(), out)
-		if err != nil || len(run.Trials) != 1 || run.Trials[0].Scenario == nil {
-			t.Fatalf("%s: %d trials, %v", variant, len(run.Trials), err)
-		}
-		afterFault(t, run, variant)
+		faultRun(t, m, variant, ends, sets...)
 		if now := state(template); now != was {
 			t.Errorf("%s: the DaemonSet's pods have the annotations %s, and had %s", variant, now, was)
 		}
@@ -51,7 +49,27 @@ func TestAmbientFaults(t *testing.T) {
 	}
 }
 
-// afterFault checks a trial with one step that is about ztunnel.
+// faultRun runs a variant of ambient-faults, which may end with one of some exit codes, and
+// checks its trial.
+func faultRun(t *testing.T, m labtest.Machine, variant string, ends []int, sets ...string) {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "run")
+	args := []string{"run", "ambient-faults", "--out", out, "--set", "variant=" + variant, "--limit", "unattributed=100%"}
+	for _, set := range sets {
+		args = append(args, "--set", set)
+	}
+	code, said := m.Run(t, args...)
+	if !slices.Contains(ends, code) {
+		t.Fatalf("%s: exit code %d\n%s", variant, code, said)
+	}
+	run, _, err := store.Load(t.Context(), out)
+	if err != nil || len(run.Trials) != 1 || run.Trials[0].Scenario == nil {
+		t.Fatalf("%s: %d trials, %v", variant, len(run.Trials), err)
+	}
+	afterFault(t, run, variant)
+}
+
+// afterFault checks a trial with one step that is about what carries requests.
 func afterFault(t *testing.T, run record.Run, variant string) {
 	t.Helper()
 	trial := &run.Trials[0]
@@ -72,7 +90,11 @@ func afterFault(t *testing.T, run record.Run, variant string) {
 		}
 	}
 	wanted := []string{"bar-client-ztunnel", "bar-client-hbone", "bar-server-hbone", "bar-server-ztunnel-bytes", "bar-server-hbone-afterwards"}
-	if variant != "ztunnel-restarted" { // whose old one may not have ended
+	waypoint := strings.HasPrefix(variant, "waypoint-")
+	switch {
+	case waypoint:
+		wanted = append(wanted, "bar-waypoint-present", "bar-waypoint-requests")
+	case strings.HasPrefix(variant, "ztunnel-") && variant != "ztunnel-restarted": // whose old one may not have ended
 		wanted = append(wanted, "bar-client-ztunnel-bytes-afterwards", "bar-server-ztunnel-bytes-afterwards")
 	}
 	for _, want := range wanted {
@@ -82,11 +104,14 @@ func afterFault(t *testing.T, run record.Run, variant string) {
 	}
 	s := trial.Scenario
 	t.Logf("%s: %d requests, %d answered, failed %v, %d unfinished", variant, s.Scheduled, s.Completed, s.Failed, s.Unfinished)
-	if s.Ledger != record.LedgerEnds || s.NodeProxies != 1 || s.CPU[record.PartNode].TotalS() <= 0 || s.Memory[record.PartNode] < 1<<20 || s.Completed == 0 {
+	if s.Ledger != record.LedgerEnds || s.NodeProxies < 1 || s.NodeProxies > 1 && variant != "node-drained" || s.CPU[record.PartNode].TotalS() <= 0 || s.Memory[record.PartNode] < 1<<20 || s.Completed == 0 {
 		t.Errorf("%s: the ledger is of %q, %d ztunnels used %+v and have %d bytes, %d requests were answered", variant, s.Ledger, s.NodeProxies, s.CPU[record.PartNode], s.Memory[record.PartNode], s.Completed)
 	}
-	if variant != "ztunnel-restarted" && s.Scheduled == s.Completed {
-		t.Errorf("%s: ztunnel's process ended, and no request was lost", variant)
+	if waypoint && (s.CPU[record.PartWaypoint].TotalS() <= 0 || s.Memory[record.PartWaypoint] < 1<<20) {
+		t.Errorf("%s: the waypoint used %+v and has %d bytes", variant, s.CPU[record.PartWaypoint], s.Memory[record.PartWaypoint])
+	}
+	if variant != "ztunnel-restarted" && variant != "node-drained" && s.Scheduled == s.Completed {
+		t.Errorf("%s: a process that carries requests ended, and none was lost", variant)
 	}
 	parsed, err := study.Parse(run.StudyYAML, "resolved.yaml", nil)
 	if err != nil {
