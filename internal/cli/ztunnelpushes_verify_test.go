@@ -1,0 +1,112 @@
+//go:build verify
+
+package cli_test
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/xds/wire"
+)
+
+// ztunnelsPushed has the same changes come to the ztunnels of a lab's nodes alone, and to
+// those beside simulated ones. What a sidecar has been sent says when ztunnels have been, too.
+const ztunnelsPushed = `
+name: ztunnels-pushed
+question: Is a simulated ztunnel pushed what a real one is?
+control: {settle: 1m, quiet: 1s, idle: 0s, trace: [%s]}
+settings: {proxies: 1, services: 30, endpoints: 1, namespaces: 2, change: trace}
+factors: {ztunnels: [0, 30]}
+baseline: {}
+measures: [amplification]
+blocks: {min: 1, max: 1, limit: 20m}
+`
+
+// ztunnelChanges are changes that ztunnels are told of, each written once and by one hand:
+// whatever istiod makes one push of, none has bytes that are there in one cell alone.
+var ztunnelChanges = []string{study.ChangeService, study.ChangeAuthorizationPolicy, study.ChangePodLabels}
+
+// istiod pushes simulated ztunnels what it pushes real ones, by its own counters: as many
+// pushes, as many bytes, of each type to within 1%. What real ones have of the pushes beside simulated
+// ones is what these, by their own count, have not; and the bytes of a push to real ones are
+// those of the cell where nobody else is.
+func TestZtunnelPushes(t *testing.T) {
+	m, dir := ambientLab(t)
+	const nodes, rounds = 3, 12
+	m.Up(t, "--ztunnel", dir, "--nodes", fmt.Sprint(nodes))
+	var trace []string
+	for i := range rounds * len(ztunnelChanges) {
+		trace = append(trace, fmt.Sprintf("%v %s", time.Duration(i)*500*time.Millisecond, ztunnelChanges[i%len(ztunnelChanges)]))
+	}
+	out := filepath.Join(t.TempDir(), "run")
+	said := m.Measured(t, append([]string{"run", labtest.Study(t, fmt.Sprintf(ztunnelsPushed, strings.Join(trace, ", "))), "--out", out}, whenBusy...)...)
+	run, notes, err := store.Load(t.Context(), out)
+	if err != nil || len(notes) > 0 || len(run.Trials) != 2 {
+		t.Fatalf("%d trials, %v, %v\n%s", len(run.Trials), notes, err, said)
+	}
+	of := map[int]*record.Control{} // by simulated ztunnels
+	for _, trial := range run.Trials {
+		c := trial.Control
+		for _, check := range trial.Validity.Checks {
+			if !check.OK && slices.Contains([]string{"account", "committed", "istiod-lived", "connected", "understood", "accepted", "pushes"}, check.Name) {
+				t.Errorf("trial %s: %s: %s", trial.ID, check.Name, check.Detail)
+			}
+		}
+		before, after := realZtunnels(c)
+		if of[c.Ztunnels] = c; before != nodes || after != nodes || c.Committed != len(trace) {
+			t.Fatalf("trial %s: %d and %d real ztunnels of %d nodes were connected at the window's edges, %d of %d changes were made", trial.ID, before, after, nodes, c.Committed, len(trace))
+		}
+	}
+	alone, beside := of[0], of[30]
+	if alone == nil || beside == nil {
+		t.Fatalf("trials have %v", of)
+	}
+	for kind, changes := range map[string]int{wire.AddressType: 2 * rounds, wire.AuthorizationType: rounds} {
+		name := wire.ShortName(kind)
+		pushes := func(c *record.Control) float64 { return c.Istiod[`pilot_xds_pushes{type="`+name+`"}`] }
+		bytes := func(c *record.Control) float64 {
+			return c.Istiod[`pilot_xds_config_size_bytes_sum{type="`+kind+`"}`]
+		}
+		simulated := float64(beside.ZtunnelWire[name].Responses)
+		real, each := pushes(beside)-simulated, bytes(alone)/pushes(alone)
+		t.Logf("%s: %v pushes of %v bytes to %d real ztunnels alone; %v of %v to them and to simulated ones, which received %v", name, pushes(alone), bytes(alone), nodes, pushes(beside), bytes(beside), simulated)
+		if least := float64(changes) / 2; pushes(alone) < nodes*least || simulated < float64(beside.Ztunnels)*least { // some may be one
+			t.Errorf("%s: %v and %v pushes for %d changes", name, pushes(alone), simulated, changes)
+			continue
+		}
+		within(t, name+": pushes to one", real/nodes, simulated/float64(beside.Ztunnels))
+		within(t, name+": bytes of a push", each, (bytes(beside)-real*each)/simulated)
+	}
+}
+
+// realZtunnels is how many proxies that are none of the study's were connected at the edges
+// of a trial's window: there are no others than those of the nodes.
+func realZtunnels(c *record.Control) (before, after int) {
+	ours := c.Proxies + c.Gateways + c.Ztunnels
+	for series, n := range c.IstiodGauges {
+		if strings.HasPrefix(series, "pilot_xds{") { // by version of the proxies
+			after += int(n)
+		}
+	}
+	if c.ConnectedBefore != nil {
+		before = *c.ConnectedBefore - ours
+	}
+	return before, after - ours
+}
+
+// within checks that what simulated ztunnels have is within 1% of what real ones have.
+func within(t *testing.T, what string, real, simulated float64) {
+	t.Helper()
+	if !(math.Abs(simulated-real) <= 0.01*real) {
+		t.Errorf("%s: %v of a simulated ztunnel, %v of a real one", what, simulated, real)
+	}
+}
