@@ -4,6 +4,7 @@ package cli_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,6 +68,7 @@ func TestAmbient(t *testing.T) {
 	carried := map[string]int{}
 	for _, trial := range run.Trials {
 		accounted(t, trial)
+		addedUp(t, trial)
 		ambient := study.Ambient(trial.Cell)
 		if _, idle := trial.CPU[record.PartIdleNode]; ambient == (trial.IdleNodes == 1) || ambient == idle {
 			t.Errorf("trial %s of %s: %d idle ztunnels, %+v", trial.ID, trial.Cell[study.FactorSidecars], trial.IdleNodes, trial.CPU)
@@ -225,6 +227,43 @@ func accounted(t *testing.T, trial record.Trial) {
 	}
 	if trial.Memory[record.PartNodeAgent].PSSBytes < 1<<20 || trial.NodeAgents == 0 || trial.AgentForSidecars {
 		t.Errorf("trial %s: %d node agents have %+v, for sidecars %v", trial.ID, trial.NodeAgents, trial.Memory[record.PartNodeAgent], trial.AgentForSidecars)
+	}
+}
+
+// programs are what runs in the containers of proxies that pods share.
+var programs = map[string][]string{record.PartNode: {"ztunnel"}, record.PartIdleNode: {"ztunnel"}, record.PartWaypoint: {"pilot-agent", "envoy"}}
+
+// addedUp checks the CPU time of the proxies that pods share, by the clocks of their
+// threads: these are threads of the proxy, and have used what the trial counts, which its
+// container's group says. Parts and cluster leave no less than nothing of the machine's:
+// nothing was counted twice. What they leave beyond is others' work, of which a test beside
+// others cannot ask anything (see TestShippedAmbient).
+func addedUp(t *testing.T, trial record.Trial) {
+	t.Helper()
+	for part, of := range programs {
+		threads, ok := trial.Threads[part]
+		if !ok {
+			continue
+		}
+		for _, one := range threads.Threads {
+			if !slices.Contains(of, one.Process) {
+				t.Errorf("trial %s: %s has a thread of %s", trial.ID, part, one.Process)
+			}
+		}
+		if slack := 0.01 + threads.UnsureS + 0.2*threads.CPUS; threads.Missing != "" || math.Abs(threads.UnaccountedS) > slack {
+			t.Errorf("trial %s: the threads of %s have %.3f s less than its group's %.3f s: %s", trial.ID, part, threads.UnaccountedS, threads.CPUS, threads.Missing)
+		}
+		if counted, share := trial.CPU[part].TotalS(), threads.CPUS*trial.Window.Seconds/threads.Seconds; math.Abs(counted-share) > 0.02+0.2*share {
+			t.Errorf("trial %s: %s is said to have used %.3f s, and its threads %.3f s in as long", trial.ID, part, counted, share)
+		}
+	}
+	switch o := trial.Others; {
+	case o == nil:
+		t.Errorf("trial %s: nobody says what others used", trial.ID)
+	case o.UnattributedRatio < -0.1:
+		t.Errorf("trial %s: parts and cluster have %.2f s more than the machine", trial.ID, -o.UnattributedS)
+	default:
+		t.Logf("trial %s of %s: others used %.1f%% of the machine", trial.ID, trial.Cell[study.FactorSidecars], 100*o.UnattributedRatio)
 	}
 }
 
