@@ -68,16 +68,17 @@ var measuring = regexp.MustCompile(`^(bench|bench/worker|fault/.*|internal/(json
 
 // undisturbed are tests of "verify" that run when all else has ended: those that hold
 // figures of a few short trials against each other, most of which are not valid beside
-// other tests, and one that runs tests of times itself.
+// other tests, one that loads this machine as much as shipped studies do, and one that runs
+// tests of times itself.
 var undisturbed = map[string][]string{
-	"internal/cli":       {"TestTuneOnLab"},
+	"internal/cli":       {"TestShippedAmbient", "TestTuneOnLab"},
 	"internal/extending": {"TestChangesWork"},
 	"runner":             {"TestShippedBill", "TestShippedHops", "TestShippedIdleSidecars", "TestShippedProfiles", "TestShippedSimulatedAgainstReal"},
 }
 
 // guests are tests of "verify" with labs of their own that take long: they need not
 // wait for those that share their package's lab, and run in a lane beside it.
-var guests = map[string][]string{"internal/cli": {"TestDetachedFaults", "TestLeastRights", "TestProgramChild", "TestProgramKilled", "TestTheirMesh", "TestTheirRoot"}}
+var guests = map[string][]string{"internal/cli": {"TestDetachedFaults", "TestLeastRights", "TestProgramChild", "TestProgramKilled", "TestTheirMesh", "TestTheirRoot", "TestZtunnelPushes"}}
 
 // goPackage is a package of the repository with tests.
 type goPackage struct {
