@@ -1,5 +1,6 @@
 // Command lab measures the local lab against its targets, on this machine:
-// how long it takes to come up (components built, images imported) and to go
+// how long it takes to come up (components built, images imported), also with
+// an ambient mesh where MESHTRIAL_ZTUNNEL names a folder with ztunnel, and to go
 // down, how long 50 injected pods take from their creation until they are
 // ready, and how narrow the interval is that the study quick gives.
 //
@@ -30,10 +31,11 @@ import (
 
 // Targets, in seconds; the interval's width in percent of its estimate.
 const (
-	upTarget   = 15.0
-	downTarget = 2.0
-	podsTarget = 40.0
-	wideTarget = 15.0
+	upTarget      = 15.0
+	ambientTarget = 25.0
+	downTarget    = 2.0
+	podsTarget    = 40.0
+	wideTarget    = 15.0
 )
 
 const pods = 50
@@ -55,13 +57,11 @@ func run(ctx context.Context, args []string, out, stderr io.Writer) (err error) 
 	var ups, downs, ready []float64
 	width := 0.0
 	for round := range *rounds {
-		var up struct {
-			UpS float64 `json:"up_s"`
-		}
-		if err := meshtrial(ctx, &up, "lab", "up", "--json"); err != nil {
+		took, err := up(ctx)
+		if err != nil {
 			return err
 		}
-		ups = append(ups, up.UpS)
+		ups = append(ups, took)
 		seconds, err := fifty(ctx)
 		if err != nil {
 			return err
@@ -72,13 +72,10 @@ func run(ctx context.Context, args []string, out, stderr io.Writer) (err error) 
 				return err
 			}
 		}
-		var down struct {
-			DownS float64 `json:"down_s"`
-		}
-		if err := meshtrial(ctx, &down, "lab", "down", "--json"); err != nil {
+		if took, err = down(ctx); err != nil {
 			return err
 		}
-		downs = append(downs, down.DownS)
+		downs = append(downs, took)
 	}
 	rows := []table.Row{
 		table.Of("lab up, Istio available", "s", ups...).AtMost(upTarget),
@@ -88,7 +85,52 @@ func run(ctx context.Context, args []string, out, stderr io.Writer) (err error) 
 	if *quick {
 		rows = append(rows, table.Of("quick: width of the interval of both sidecars' p50 overhead", "%", 100*width).AtMost(wideTarget))
 	}
+	if dir := os.Getenv("MESHTRIAL_ZTUNNEL"); dir != "" {
+		took, err := ambient(ctx, dir, *rounds)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, table.Of("lab up --ambient, ztunnel ready", "s", took...).AtMost(ambientTarget))
+	} else {
+		fmt.Fprintln(out, "lab up --ambient is not measured: MESHTRIAL_ZTUNNEL names no folder with ztunnel")
+	}
 	return table.Report(out, fmt.Sprintf("local lab, %d rounds", *rounds), rows, nil, "", nil)
+}
+
+// up starts a lab, and returns the seconds that it says it took.
+func up(ctx context.Context, args ...string) (float64, error) {
+	var said struct {
+		UpS float64 `json:"up_s"`
+	}
+	err := meshtrial(ctx, &said, append([]string{"lab", "up", "--json"}, args...)...)
+	return said.UpS, err
+}
+
+// down ends it likewise.
+func down(ctx context.Context) (float64, error) {
+	var said struct {
+		DownS float64 `json:"down_s"`
+	}
+	err := meshtrial(ctx, &said, "lab", "down", "--json")
+	return said.DownS, err
+}
+
+// ambient starts and ends labs with an ambient mesh, whose ztunnel is in dir, and returns
+// the seconds that each took to come up. A first one is not among them: what they run may
+// have to be built for it.
+func ambient(ctx context.Context, dir string, rounds int) ([]float64, error) {
+	var ups []float64
+	for range rounds + 1 {
+		took, err := up(ctx, "--ztunnel", dir)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := down(ctx); err != nil {
+			return nil, err
+		}
+		ups = append(ups, took)
+	}
+	return ups[1:], nil
 }
 
 // meshtrial runs the program and reads its JSON into answer, if given.
