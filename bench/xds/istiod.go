@@ -37,10 +37,10 @@ type mesh struct {
 	istiod string // IP
 }
 
-// openMesh takes the lab that runs, or starts one.
-func openMesh(ctx context.Context) (m *mesh, err error) {
+// openMesh takes the lab that runs, or starts one with these arguments.
+func openMesh(ctx context.Context, args ...string) (m *mesh, err error) {
 	m = &mesh{}
-	if m.Lab, err = labs.Take(ctx); err != nil {
+	if m.Lab, err = labs.Take(ctx, args...); err != nil {
 		return nil, err
 	}
 	defer func() {

@@ -48,8 +48,8 @@ type Lab struct {
 	own bool
 }
 
-// Take takes the lab that runs, or starts one.
-func Take(ctx context.Context) (*Lab, error) {
+// Take takes the lab that runs, or starts one with these arguments.
+func Take(ctx context.Context, args ...string) (*Lab, error) {
 	running, err := local.Open("")
 	if err == nil {
 		return &Lab{Lab: running}, nil
@@ -59,7 +59,7 @@ func Take(ctx context.Context) (*Lab, error) {
 	}
 	// One that does not come up cleans up after itself; what is there then may
 	// be somebody else's.
-	if _, err := Run(ctx, os.Stderr, "lab", "up"); err != nil {
+	if _, err := Run(ctx, os.Stderr, append([]string{"lab", "up"}, args...)...); err != nil {
 		return nil, err
 	}
 	l := &Lab{own: true}
