@@ -47,11 +47,14 @@ func meshAnswers(f record.Findings) []string {
 		add("the waypoint uses %s", "cpu_waypoint")
 		add("it has %s of memory", "memory_waypoint")
 		if x, ok := by["latency_p50_overhead\x00"+c.Cell.Key()]; ok {
-			against := cellLabel(f, x.Against)
-			if x.Verdict == record.VerdictReal {
-				parts = append(parts, fmt.Sprintf("half of the requests take %s longer than with %s", report.ScaleOf(x).Quantity(x.Estimate, x.Low, x.High), against))
-			} else {
-				parts = append(parts, fmt.Sprintf("whether the median latency is higher than with %s is inconclusive", against))
+			against, added := cellLabel(f, x.Against), report.ScaleOf(x).Quantity(x.Estimate, x.Low, x.High)
+			switch x.Verdict {
+			case record.VerdictReal:
+				parts = append(parts, fmt.Sprintf("half of the requests take %s longer than with %s", added, against))
+			case record.VerdictNoEffect:
+				parts = append(parts, fmt.Sprintf("it makes no difference to the median latency that matters: %s beyond that with %s", added, against))
+			default:
+				parts = append(parts, fmt.Sprintf("whether the median latency is higher than with %s is inconclusive: by %s", against, added))
 			}
 		}
 		if len(parts) > 0 && value("cpu_client_proxy")+value("cpu_node_proxy") != "" {

@@ -102,6 +102,31 @@ func TestMeshesCompared(t *testing.T) {
 	}
 }
 
+// What a mesh adds to the median latency has its interval, whatever comes of it: of the
+// median itself, which services that wait have most of, an interval says little.
+func TestMeshesSayWhatTheyAdd(t *testing.T) {
+	f := reporttest.TenServers(t)
+	f.Factors = []record.FactorLevels{{Factor: "mesh", Levels: []string{"none", "istio"}}}
+	f.Cells = slices.Clone(f.Cells[:2])
+	for i, mesh := range f.Factors[0].Levels {
+		f.Cells[i].Cell, f.Cells[i].Label = record.Cell{"mesh": mesh}, mesh
+	}
+	none, istio := f.Cells[0].Cell, f.Cells[1].Cell
+	for verdict, want := range map[string]string{
+		record.VerdictReal:         "half of the requests take 2.0 ms (1.8–2.2) longer than with none",
+		record.VerdictInconclusive: "whether the median latency is higher than with none is inconclusive: by 2.0 ms (1.8–2.2)",
+		record.VerdictNoEffect:     "it makes no difference to the median latency that matters: 2.0 ms (1.8–2.2) beyond that with none",
+	} {
+		f.Findings = []record.Finding{
+			{Name: "cpu_client_proxy", Unit: "mCPU", Cell: istio, Estimate: 50, Low: 40, High: 60, Verdict: record.VerdictMeasured},
+			{Name: "latency_p50_overhead", Unit: "us", Cell: istio, Against: none, Estimate: 2000, Low: 1800, High: 2200, Verdict: verdict},
+		}
+		if got := strings.Join(meshAnswers(f), "\n"); !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", verdict, got, want)
+		}
+	}
+}
+
 func TestScenarioCSV(t *testing.T) {
 	got := render(t, reporttest.TenServers(t), "csv", report.Options{})
 	for _, want := range []string{"verdict,verdict,tuned", ",pass,expected pass,\n", "verdict,verdict,retries-off", ",fail,expected fail,\n", "finding,error_share,retries-off"} {
