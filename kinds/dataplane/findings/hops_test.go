@@ -160,7 +160,7 @@ func TestHopsAddUpWithLostTrials(t *testing.T) {
 // Where no two blocks have every cell, the parts are of different blocks, which is said.
 func TestHopsOfDifferentBlocks(t *testing.T) {
 	lost := []string{study.HopClient, study.HopTLS, study.HopServer, study.HopClient}
-	for blocks, want := range map[int]bool{4: true, 6: false} {
+	for blocks, want := range map[int]bool{5: true, 6: false} {
 		w := hopWorld(0)
 		w.Spoil = func(tr *record.Trial) {
 			if tr.Block < len(lost) && tr.Cell[study.FactorVariant] == lost[tr.Block] {
