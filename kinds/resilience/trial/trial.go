@@ -244,7 +244,10 @@ func (t *scenarioTrial) play(ctx context.Context) error {
 		return fmt.Errorf("start the clients: %w", err)
 	}
 	t.looks = t.watch(ctx)
-	defer t.looks.stop(ctx)
+	defer func() {
+		t.noteFresh(ctx)
+		t.looks.stop(ctx)
+	}()
 	executor := newExecutor(ctx, t)
 	t.say("the timeline: %v, %d steps", t.timeline.Duration, len(t.timeline.Plan()))
 	err := drive.Run(ctx, t.zero, &t.timeline, executor, t.sense(), func(e record.Event) {
@@ -285,8 +288,6 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.noteFresh(ctx)
-	t.looks.stop(ctx)
 	out := t.out.Scenario
 	out.Ledger = t.scene.ledgerSide()
 	out.StartNS, out.EndNS = t.zero.UnixNano(), t.zero.Add(t.timeline.Duration).UnixNano()
