@@ -37,7 +37,7 @@ type Scenario struct {
 	Memory      map[string]int64 `json:"memory_bytes"`
 	NodeProxies int              `json:"node_proxies,omitempty"`
 	// CountedS is how long CPU was counted, seconds: from right before the timeline until
-	// what its steps did is undone. 0 in older runs, which counted for as long as there
+	// what its steps did is undone, on the node where that was shortest. 0 in older runs, which counted for as long as there
 	// are Samples.
 	CountedS float64 `json:"counted_s,omitempty"`
 	// ClockErrorUS bounds the error of times that pods elsewhere wrote.

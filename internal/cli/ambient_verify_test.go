@@ -18,7 +18,6 @@ import (
 	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/internal/leakcheck"
 	"github.com/meshtrial/meshtrial/internal/thread"
-	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
@@ -275,10 +274,7 @@ func found(t *testing.T, run record.Run, of func(record.Cell) bool, names ...str
 		v := &run.Trials[i].Validity
 		v.Valid = !slices.ContainsFunc(v.Checks, func(c record.Check) bool { return !c.OK && !ofBusyMachine(c) })
 	}
-	f, err := analyses.All().Analyze(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := analysed(t, run)
 	for _, name := range names {
 		if !slices.ContainsFunc(f.Findings, func(x record.Finding) bool {
 			return x.Name == name && of(x.Cell) && x.Verdict != record.VerdictInvalid

@@ -3,6 +3,8 @@
 package cli_test
 
 import (
+	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -101,13 +103,27 @@ func validRun(t *testing.T, m labtest.Machine, text string, trials int) record.R
 // wantFindings checks that a run has some. One block is too few for their intervals.
 func wantFindings(t *testing.T, run record.Run, names ...string) {
 	t.Helper()
-	f, err := analyses.All().Analyze(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := analysed(t, run)
 	for _, name := range names {
 		if !slices.ContainsFunc(f.Findings, func(x record.Finding) bool { return x.Name == name }) {
 			t.Errorf("no finding %s", name)
 		}
 	}
+}
+
+// analysed analyses a run, with those trials too that were late or unsteady beside the others:
+// a busy machine makes them so.
+func analysed(t *testing.T, run record.Run) record.Findings {
+	t.Helper()
+	limits := map[string]float64{}
+	maps.Copy(limits, run.Header.Rules.Limits)
+	for _, name := range []string{"schedule-lag", "steady"} {
+		limits[name] = math.MaxFloat64
+	}
+	run.Header.Rules.Limits = limits
+	f, err := analyses.All().Analyze(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }

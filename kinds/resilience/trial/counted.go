@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/wake"
@@ -23,13 +24,23 @@ func (l *looks) count(ctx context.Context, look func(context.Context) error) {
 	l.every(ctx, ofCounters, begin, costEvery, look)
 }
 
-// counted is how long CPU was counted, in seconds: from the first look to the last.
+// counted is how long CPU was counted, in seconds: from the first look to the last, of the
+// node where that was shortest. Nodes to which steps brought pods later are not asked.
 func (l *looks) counted() float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	longest := int64(0)
-	for node, last := range l.machine[1] {
-		longest = max(longest, last.AtUnixNS-l.machine[0][node].AtUnixNS)
+	shortest, began := int64(math.MaxInt64), int64(math.MaxInt64)
+	for _, first := range l.machine[0] {
+		began = min(began, first.AtUnixNS)
 	}
-	return float64(longest) / 1e9
+	for node, last := range l.machine[1] {
+		first := l.machine[0][node].AtUnixNS
+		if first-began < costEvery.Nanoseconds() {
+			shortest = min(shortest, last.AtUnixNS-first)
+		}
+	}
+	if shortest == math.MaxInt64 {
+		return 0
+	}
+	return float64(shortest) / 1e9
 }

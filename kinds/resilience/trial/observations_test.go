@@ -42,6 +42,22 @@ func TestMachineOfSeveralNodes(t *testing.T) {
 	}
 }
 
+// Of several nodes the one that was read last counts, but not one that came while the
+// timeline ran.
+func TestCountedOfSeveralNodes(t *testing.T) {
+	l := &looks{machine: [2]map[string]observe.MachineSample{{}, {}}}
+	if got := l.counted(); got != 0 {
+		t.Errorf("nobody looked, for %v s", got)
+	}
+	for node, first := range map[string]float64{"a": 0, "b": 0.6, "later": 3} {
+		l.machine[0][node] = observe.MachineSample{AtUnixNS: int64(first * 1e9)}
+		l.machine[1][node] = observe.MachineSample{AtUnixNS: 5e9}
+	}
+	if got := l.counted(); got != 4.4 {
+		t.Errorf("counted for %v s, want 4.4", got)
+	}
+}
+
 // CPU is counted from right before the timeline on: not while nothing happens, which would
 // be taken for what runs without requests.
 func TestCountersBeginWithTheTimeline(t *testing.T) {
