@@ -52,6 +52,30 @@ func TestNodeProxies(t *testing.T) {
 	}
 }
 
+// The memory of proxies that pods share has no price, as nobody says how many a mesh has:
+// neither has what a month costs in all. CPU has one.
+func TestSharedMemoryHasNoPrice(t *testing.T) {
+	priced := strings.Replace(ambientSeconds, "core_month: 40}", "core_month: 40, proxies: 100, gb_month: 4}", 1)
+	f := analyze(t, scenarioRun(t, priced, 2, func(record.Cell, int) made {
+		return made{events: func(*record.Trial) []record.Event { return nil }, spoil: func(t *record.Trial) {
+			s := t.Scenario
+			s.Scheduled, s.NodeProxies = 400, 1
+			s.CPU = map[string]record.CPU{record.PartNode: {UserS: 0.5, SystemS: 0.3}}
+			s.Memory = map[string]int64{record.PartNode: 30e6}
+		}}
+	}))
+	want := map[string]string{"money_cores": record.VerdictMeasured, "money_cpu": record.VerdictMeasured, "money_memory": record.VerdictInvalid, "money_month": record.VerdictInvalid}
+	for _, x := range f.Findings {
+		if v, ok := want[x.Name]; ok && x.Verdict != v {
+			t.Errorf("%+v, want %s", x, v)
+		}
+		delete(want, x.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("not found: %v", want)
+	}
+}
+
 // A waypoint is a proxy more on the way of each call, which costs what all three took of it,
 // whatever the mesh says of proxies per hop.
 func TestWaypointOfAGraph(t *testing.T) {

@@ -106,7 +106,11 @@ func scenarioMoney(s *study.Study) []analysis.Measure {
 			return money.Bill{}, false
 		}
 		if t.trial.Scenario.NodeProxies > 0 {
-			return m.Price(money.Use{CPUPerHop: money.Exact(seconds / calls)}), true
+			use := money.Use{CPUPerHop: money.Exact(seconds / calls)}
+			if priced {
+				use.MemoryBytes = money.Exact(math.NaN())
+			}
+			return m.Price(use), true
 		}
 		use := money.Use{CPUPerHop: m.PerHop(money.Exact(seconds / passes))}
 		if priced {
