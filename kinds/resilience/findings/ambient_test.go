@@ -64,6 +64,9 @@ func TestSharedMemoryHasNoPrice(t *testing.T) {
 			s.Memory = map[string]int64{record.PartNode: 30e6}
 		}}
 	}))
+	if !strings.HasPrefix(f.Money, "1,000 requests per second, each one call between services") || !strings.Contains(f.Money, "where pods share proxies") {
+		t.Errorf("the mesh is %q", f.Money)
+	}
 	want := map[string]string{"money_cores": record.VerdictMeasured, "money_cpu": record.VerdictMeasured, "money_memory": record.VerdictInvalid, "money_month": record.VerdictInvalid}
 	for _, x := range f.Findings {
 		if v, ok := want[x.Name]; ok && x.Verdict != v {

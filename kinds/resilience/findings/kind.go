@@ -1,17 +1,17 @@
 package findings
 
 import (
-	judged "github.com/meshtrial/meshtrial/kinds/resilience/verdict"
-	"github.com/meshtrial/meshtrial/verdict"
-
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/graph"
+	judged "github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
 )
 
 // Kind is what analysis asks of studies of resilience.
@@ -49,7 +49,10 @@ func Kind() analysis.Kind {
 		Remarks: func(o *analysis.Observations) []string {
 			return append(countedLonger(o), o.UnlikeNodes("")...)
 		},
-		Finish: func(s *study.Study, f *record.Findings) { f.Story = strings.Join(strings.Fields(s.Story), " ") },
+		Finish: func(s *study.Study, f *record.Findings) {
+			f.Story = strings.Join(strings.Fields(s.Story), " ")
+			f.Money = analysis.MoneyWords(s.Money, slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return study.Ambient(c.Cell) }))
+		},
 		Search: analysis.Searched{Who: "istiod", OwnChecks: analysis.IstiodsChecks},
 	}
 }
