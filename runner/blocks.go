@@ -209,7 +209,13 @@ func (f futile) Unwrap() error { return f.error }
 
 // Futile marks the error of a trial that no other one of its kind could be carried through
 // after: the run ends, where it would otherwise end with the third that is lost in a row.
-func Futile(err error) error { return futile{err} }
+// A nil err stays nil.
+func Futile(err error) error {
+	if err == nil {
+		return nil
+	}
+	return futile{err}
+}
 
 // IsFutile says whether an error is so marked.
 func IsFutile(err error) bool { return errors.As(err, &futile{}) }

@@ -197,6 +197,9 @@ func TestLostTrials(t *testing.T) {
 		if got := trialsOf(t, out); len(got) != 5 || pods.n != 6 || pods.mended != 0 {
 			t.Errorf("%d trials kept of %d, %d times reconnected", len(got), pods.n, pods.mended)
 		}
+		if Futile(nil) != nil {
+			t.Error("what went well is marked")
+		}
 	})
 	t.Run("with the run's namespace", func(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "run")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 )
 
@@ -51,7 +52,7 @@ func (t *scenarioTrial) checkAfterwards(ctx context.Context, got outcome) error 
 		now, err = t.ask(limited, present)
 	}
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, runner.IsFutile(err):
 		return err
 	case err != nil:
 		t.evidence.Carried = append(t.evidence.Carried, record.Check{Name: "carriers" + afterwards, Detail: fmt.Sprintf("what carries requests cannot be asked %v after the timeline: %v", afterSteps, err)})

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -107,7 +108,8 @@ func (t *scenarioTrial) findShared(ctx context.Context) error {
 }
 
 // present waits until all these proxies are ready, which a step may have taken away, and
-// returns those that are then.
+// returns those that are then. One that is not the one that the run's header names ends the
+// run: trials of other cells would not ask it.
 func (t *scenarioTrial) present(ctx context.Context) (map[string][]site.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
@@ -117,7 +119,7 @@ func (t *scenarioTrial) present(ctx context.Context) (map[string][]site.Pod, err
 		for _, node := range at {
 			pod, err := t.awaitProxy(ctx, place, node)
 			if err == nil {
-				err = t.fits(t.scene.mesh, place, pod)
+				err = runner.Futile(mesh.Fits(t.scene.mesh, place, pod.State))
 			}
 			if err != nil {
 				return nil, err

@@ -6,6 +6,9 @@ import "github.com/meshtrial/meshtrial/runner"
 // there for an earlier trial another one is worth the wait, and what has never been there
 // would keep each trial waiting as long.
 func (t *scenarioTrial) lasting(err error) error {
+	if runner.IsFutile(err) {
+		return err // whatever was waited for
+	}
 	known := true
 	for _, part := range t.scene.way() {
 		switch {

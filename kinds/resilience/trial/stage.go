@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,9 +40,6 @@ type stage struct {
 	// how far they were ahead, nanoseconds.
 	clocks map[string]verdict.Clock
 	ahead  map[string]int64
-
-	// unfit is why a proxy that runs is not the one that the run's header names.
-	unfit error
 
 	faults *site.FaultRoles // nil: no step acts on nodes
 	// changes is where what steps change elsewhere is noted.
@@ -140,17 +136,9 @@ func (s *stage) Place() *site.Site { return s.Site }
 // Pods implements Stage.
 func (s *stage) Pods() []site.Pod { return s.seen }
 
-// fits says why a proxy that runs is not the one that the run's header names, and keeps it.
-func (s *stage) fits(m mesh.Mesh, at record.Place, pod site.Pod) error {
-	err := mesh.Fits(m, at, pod.State)
-	s.unfit = cmp.Or(s.unfit, err)
-	return err
-}
-
-// Reconnect implements Stage. It ends the run where a proxy is not the one to be measured,
-// which trials of other cells do not ask.
+// Reconnect implements Stage.
 func (s *stage) Reconnect(ctx context.Context) error {
-	if err := cmp.Or(s.TakenAway(ctx), s.unfit); err != nil {
+	if err := s.TakenAway(ctx); err != nil {
 		return err
 	}
 	s.Redial()

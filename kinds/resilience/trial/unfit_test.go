@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site/sitetest"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -43,13 +42,13 @@ type oldAdmin struct{ mesh.Admin }
 func (oldAdmin) Version(context.Context) (string, error) { return "1.29.0", nil }
 
 // A trial of a graph asks the proxies that carry its requests what they are. One that is
-// not to be measured ends the run, whose trials of other cells go well.
+// not to be measured ends the run, whose trials of other cells go well; also one that a step
+// brought, and where another was there for an earlier trial.
 func TestUnfitProxy(t *testing.T) {
 	for _, fit := range []bool{true, false} {
 		pod := nodeProxy("a", "one", true)
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "istio-proxy", ContainerID: "containerd://1"}}
-		own := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "own", Labels: map[string]string{site.RunLabel: ""}}}
-		trial := sharedTrial(fakecluster.New(pod, own))
+		trial := sharedTrial(fakecluster.New(pod))
 		trial.Kubelets, trial.Dialer = true, lab.NewDialer(&rest.Config{})
 		trial.scene = &scene{mesh: oldMesh{sitetest.Istio(), fit}, cell: record.Cell{study.FactorSidecars: study.SidecarsAmbient}}
 		trial.shared.nodes = []string{"one"}
@@ -63,8 +62,12 @@ func TestUnfitProxy(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "the node's proxy is of Istio 1.29.0") {
 			t.Fatalf("another: %v, %v", present, err)
 		}
-		if again := trial.Reconnect(t.Context()); again == nil || again.Error() != err.Error() {
-			t.Errorf("the run goes on: %v", again)
+		trial.carriers = record.Way{record.PartNode}
+		if err := trial.lasting(err); !runner.IsFutile(err) {
+			t.Errorf("the run goes on: %v", err)
+		}
+		if err := trial.checkAfterwards(t.Context(), outcome{}); !runner.IsFutile(err) || len(trial.evidence.Carried) > 0 {
+			t.Errorf("the run goes on after steps: %v, %+v", err, trial.evidence.Carried)
 		}
 	}
 }
