@@ -40,8 +40,8 @@ const (
 	// retries is how often a pod that failed is made anew, each some time after the one
 	// before. One that is evicted, drained or deleted with its time to end is not counted.
 	retries = 4
-	// codeHopeless is what the pod of a hopeless run ends with. Its run has failed, with the code
-	// of that: the Job could not tell this from a failure that the next pod may not have.
+	// codeHopeless is what the pod of a hopeless run ends with ([Last]). Its run has failed, with
+	// the code of that: the Job could not tell this from a failure that the next pod may not have.
 	codeHopeless = 9
 	// replaceEnded has the next pod wait for the end of the one before.
 	replaceEnded = "Failed"

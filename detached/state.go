@@ -366,10 +366,12 @@ func (r *Reporter) Hopeless() error {
 	if r.kept.Lost < mostLost {
 		return nil
 	}
-	r.kept.Hopeless = true
-	return errs.WithHint(fmt.Errorf("the last %d pods of the run were killed or evicted before there was another trial", r.kept.Lost),
-		"its namespace's events, or the pods' status, say why: perhaps nodes lack memory or disk; meshtrial runs fetch %s brings what there is, which can be gone on with", r.run)
+	return Last(errs.WithHint(fmt.Errorf("the last %d pods of the run were killed or evicted before there was another trial", r.kept.Lost),
+		"its namespace's events, or the pods' status, say why: perhaps nodes lack memory or disk; meshtrial runs fetch %s brings what there is, which can be gone on with", r.run))
 }
+
+// Last gives an attempt's error the code by which the Job makes no other pod. A nil err stays nil.
+func Last(err error) error { return errs.WithCode(err, codeHopeless) }
 
 // Trial notes that the run has one more.
 func (r *Reporter) Trial(ctx context.Context) {
@@ -378,17 +380,16 @@ func (r *Reporter) Trial(ctx context.Context) {
 	r.write(ctx, reportLimit)
 }
 
-// End notes with what code the attempt ended, also when ctx has ended. It returns the error
-// that its pod is to end with: of a hopeless run one by whose code the Job makes no other pod.
-func (r *Reporter) End(ctx context.Context, err error) error {
+// End notes with what code the attempt ended, also when ctx has ended. A hopeless run
+// ([Last]) has failed.
+func (r *Reporter) End(ctx context.Context, err error) {
 	code := errs.Code(err)
+	if r.kept.Hopeless = code == codeHopeless; r.kept.Hopeless {
+		code = errs.CodeFailure
+	}
 	r.kept.Exit = &code
 	if err != nil {
 		r.kept.Error = err.Error()
 	}
 	r.write(context.WithoutCancel(ctx), lastLimit)
-	if r.kept.Hopeless {
-		return errs.WithCode(err, codeHopeless)
-	}
-	return err
 }

@@ -131,27 +131,32 @@ func TestHopeless(t *testing.T) {
 	attempt().Trial(t.Context())
 	lose(mostLost - 2) // the one with the trial was lost too
 	interrupted := errs.WithCode(errors.New("interrupted"), errs.CodeInterrupted)
-	if err := attempt().End(t.Context(), interrupted); err != interrupted {
-		t.Errorf("a pod that was evicted ends with %v", err)
+	kept := func() Kept {
+		t.Helper()
+		found, err := kube.CoreV1().ConfigMaps("n").Get(t.Context(), stateName("r"), metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return readKept(found)
+	}
+	attempt().End(t.Context(), interrupted)
+	if k := kept(); k.Hopeless || k.Exit == nil || *k.Exit != errs.CodeInterrupted {
+		t.Errorf("kept of a pod that was evicted: %+v", k)
 	}
 	lose(1)
 	for range 2 { // its pod may be evicted before it has ended
 		r := attempt()
 		err := r.Hopeless()
-		if errs.Code(err) != errs.CodeFailure || !strings.Contains(errs.Hint(err), "runs fetch r ") {
-			t.Errorf("%v (hint %q)", err, errs.Hint(err))
+		if errs.Code(err) != codeHopeless || !strings.Contains(errs.Hint(err), "runs fetch r ") {
+			t.Errorf("its pod ends with code %d: %v (hint %q)", errs.Code(err), err, errs.Hint(err))
 		}
-		ended := r.End(t.Context(), err)
-		if errs.Code(ended) != codeHopeless || errs.Hint(ended) != errs.Hint(err) {
-			t.Errorf("its pod ends with code %d: %v (hint %q)", errs.Code(ended), ended, errs.Hint(ended))
-		}
-		found, getErr := kube.CoreV1().ConfigMaps("n").Get(t.Context(), stateName("r"), metav1.GetOptions{})
-		if getErr != nil {
-			t.Fatal(getErr)
-		}
-		if k := readKept(found); !k.Hopeless || k.Exit == nil || *k.Exit != errs.CodeFailure || k.Error != err.Error() {
+		r.End(t.Context(), err)
+		if k := kept(); !k.Hopeless || k.Exit == nil || *k.Exit != errs.CodeFailure || k.Error != err.Error() {
 			t.Errorf("kept: %+v", k)
 		}
+	}
+	if Last(nil) != nil {
+		t.Error("an attempt without an error has one")
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/store"
 )
 
@@ -196,6 +197,22 @@ func TestFinalIfRefused(t *testing.T) {
 		if got := finalIfRefused(nil, err); got != err {
 			t.Errorf("%v became %v", err, got)
 		}
+	}
+}
+
+// A run that no further trial could be carried through for is not tried again.
+func TestLastIfFutile(t *testing.T) {
+	failed := errors.New("no waypoint")
+	if err := lastIfFutile(failed); err != failed {
+		t.Errorf("a failure that the next pod may not have: %v", err)
+	}
+	if err := lastIfFutile(nil); err != nil {
+		t.Errorf("no failure: %v", err)
+	}
+	last := errs.Code(detached.Last(failed))
+	err := lastIfFutile(fmt.Errorf("the run did not finish: %w", runner.Futile(failed)))
+	if !errors.Is(err, failed) || errs.Code(err) != last || last == errs.CodeFailure {
+		t.Errorf("code %d, want %d: %v", errs.Code(err), last, err)
 	}
 }
 

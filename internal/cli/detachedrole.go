@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/store"
 )
 
@@ -72,7 +73,8 @@ func runDetached(ctx context.Context, env *Env, f runFlags, namespace, run, s3 s
 	if err = report.Hopeless(); err == nil {
 		err = fromElsewhere(makeAttempt(ctx, env, f, run, s3, report), run)
 	}
-	return report.End(ctx, err)
+	report.End(ctx, err)
+	return err
 }
 
 // fromElsewhere has an error's hint mean something where the run's directory is not: of
@@ -108,9 +110,17 @@ func makeAttempt(ctx context.Context, env *Env, f runFlags, run, s3 string, repo
 		report.Trial(ctx) // now the next pod would have it too
 		return nil
 	}
-	err = runStudy(ctx, env, f, nil)
+	err = lastIfFutile(runStudy(ctx, env, f, nil))
 	if mirror != nil {
 		err = finalIfRefused(mirror, sendLast(ctx, mirror, err))
+	}
+	return err
+}
+
+// lastIfFutile has no other pod try what no further trial could be carried through for.
+func lastIfFutile(err error) error {
+	if runner.IsFutile(err) {
+		return detached.Last(err)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -38,8 +39,9 @@ func (*unprogrammed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		"status": {"conditions": [{"type": "Programmed", "status": "False", "reason": "Pending", "message": "asked for as %s"}]}}`, r.URL.Path)
 }
 
-// A waypoint that istiod never makes ends the run, and says what became of its Gateway; one
-// that was there for an earlier trial costs its trial alone.
+// A waypoint that istiod never makes ends the run with the second trial that waits for it, and
+// says what became of its Gateway; one that was there for an earlier trial, or comes late,
+// costs its trial alone.
 func TestNoWaypoint(t *testing.T) {
 	plan := studytest.Plan(t, strings.NewReplacer("sidecars: ambient", "sidecars: waypoint", ", {to: old}", "", ", old: {sidecar: false}", "").Replace(ambientServices))
 	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
@@ -57,21 +59,30 @@ func TestNoWaypoint(t *testing.T) {
 	at.Kube = fakecluster.New()
 	trial := &scenarioTrial{stage: &stage{Site: at, say: func(string, ...any) {}}, scene: s, census: &census{pods: map[string]*resident{}}}
 	for name, before := range map[string]record.Way{"never": nil, "another part": {record.PartNode}, "before": {record.PartNode, record.PartWaypoint}} {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		trial.carriers = before
-		err := trial.findShared(ctx)
-		cancel()
-		for _, want := range []string{"gateway-name=waypoint is ready: there is no such pod", "Programmed is False (Pending: asked for as /apis/gateway.networking.k8s.io/v1/namespaces/meshtrial-run/gateways/waypoint)"} {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v; want %q", name, err, want)
+		trial.carriers, trial.missed = before, nil
+		for turn := range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			err := trial.findShared(ctx)
+			cancel()
+			for _, want := range []string{"gateway-name=waypoint is ready: there is no such pod", "Programmed is False (Pending: asked for as /apis/gateway.networking.k8s.io/v1/namespaces/meshtrial-run/gateways/waypoint)"} {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: %v; want %q", name, err, want)
+				}
+			}
+			if want := turn > 0 && name != "before"; runner.IsFutile(err) != want || !strings.Contains(errs.Hint(err), "logs -l app=istiod") {
+				t.Errorf("%s, trial %d: futile %v, hint %q", name, turn, runner.IsFutile(err), errs.Hint(err))
 			}
 		}
-		if runner.IsFutile(err) != (name != "before") || !strings.Contains(errs.Hint(err), "logs -l app=istiod") {
-			t.Errorf("%s: futile %v, hint %q", name, runner.IsFutile(err), errs.Hint(err))
+	}
+	trial.carriers, trial.missed = nil, nil
+	slow := errors.New("its image is being pulled")
+	for i, waited := range []error{slow, nil, slow, slow} {
+		if err := trial.lasting(waited); !errors.Is(err, waited) || runner.IsFutile(err) {
+			t.Errorf("a slow one, trial %d: %v", i, err)
 		}
 	}
-	if err := trial.lasting(nil); err != nil || !trial.carriers.Has(record.PartWaypoint) {
-		t.Errorf("what was there is not known: %v, %v", trial.carriers, err)
+	if !trial.carriers.Has(record.PartWaypoint) {
+		t.Errorf("what was there is not known: %v", trial.carriers)
 	}
 }
 
@@ -82,8 +93,11 @@ func TestNotRedirected(t *testing.T) {
 			Spec: corev1.PodSpec{NodeName: "one"}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
 		trial := sharedTrial(fakecluster.New(pod))
 		trial.scene, trial.Namespace, trial.census = ambientScene(t), "run", &census{pods: map[string]*resident{}}
-		if err := trial.findShared(t.Context()); !runner.IsFutile(err) || !strings.Contains(err.Error(), `node one has not brought pod front-1 to the node's proxy`) {
-			t.Errorf("%v, futile %v", err, runner.IsFutile(err))
+		for turn := range 2 {
+			err := trial.findShared(t.Context())
+			if err == nil || !strings.Contains(err.Error(), `node one has not brought pod front-1 to the node's proxy`) || runner.IsFutile(err) != (turn > 0) {
+				t.Errorf("trial %d: %v, futile %v", turn, err, runner.IsFutile(err))
+			}
 		}
 		pod.Annotations = map[string]string{"ambient.istio.io/redirection": "enabled"}
 		trial.Kube = fakecluster.New(pod)

@@ -34,8 +34,9 @@ type stage struct {
 	say    func(format string, args ...any)
 	// seen are the pods of the last trial, for the versions of their sidecars.
 	seen []site.Pod
-	// carriers are the parts of ways that were there for a trial of the run.
-	carriers record.Way
+	// carriers are the parts of ways that were there for a trial of the run, and missed those
+	// that one waited for in vain.
+	carriers, missed record.Way
 	// clocks are how those of nodes stood beside ours when last compared, and ahead is
 	// how far they were ahead, nanoseconds.
 	clocks map[string]verdict.Clock
