@@ -223,6 +223,10 @@ func TestFromElsewhere(t *testing.T) {
 	if hint := errs.Hint(err); !errors.Is(err, failed) || errs.Code(err) != errs.CodeInvalid || !strings.Contains(hint, "meshtrial runs fetch r ") || strings.Contains(hint, detached.Dir("r")) {
 		t.Errorf("%v (hint %q)", err, hint)
 	}
+	err = fromElsewhere(errs.WithHint(failed, "look there; completed trials are kept; once that is mended go on with --resume %s", detached.Dir("r")), "r")
+	if hint := errs.Hint(err); !strings.HasPrefix(hint, "look there; completed trials are kept; meshtrial runs fetch r ") || strings.Contains(hint, "--resume") {
+		t.Errorf("what else there is to do: %q", hint)
+	}
 	if hint := errs.Hint(fromElsewhere(errs.WithHint(failed, "add a node"), "r")); hint != "add a node" {
 		t.Errorf("hint %q", hint)
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,12 +79,15 @@ func runDetached(ctx context.Context, env *Env, f runFlags, namespace, run, s3 s
 }
 
 // fromElsewhere has an error's hint mean something where the run's directory is not: of
-// its path nobody but this pod knows.
+// its path nobody but this pod knows. What else there is to do stays.
 func fromElsewhere(err error, run string) error {
-	if strings.Contains(errs.Hint(err), detached.Dir(run)) {
-		return errs.WithHint(err, "meshtrial runs fetch %s brings its directory, which can be gone on with; meshtrial runs list says whether another pod does", run)
+	here := func(part string) bool { return strings.Contains(part, detached.Dir(run)) }
+	if !here(errs.Hint(err)) {
+		return err
 	}
-	return err
+	parts := slices.DeleteFunc(strings.Split(errs.Hint(err), "; "), here)
+	parts = append(parts, fmt.Sprintf("meshtrial runs fetch %s brings its directory, which can be gone on with", run), "meshtrial runs list says whether another pod does")
+	return errs.WithHint(err, "%s", strings.Join(parts, "; "))
 }
 
 // makeAttempt runs the study, or what an earlier pod left of it, and sends the results to a

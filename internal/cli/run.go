@@ -195,10 +195,19 @@ func runEntered(ctx context.Context, env *Env, p *progress, f runFlags, plan *st
 		return errors.Join(runErr, err)
 	}
 	if runErr != nil {
-		return errs.WithHint(fmt.Errorf("the run did not finish (%d trials are kept): %w", outcome.Trials, runErr),
-			"continue with: meshtrial run --resume %s", outcome.Dir)
+		return unfinished(runErr, outcome)
 	}
 	return judgement(findings)
+}
+
+// unfinished is the error of a run that has trials and ended before it was done. If its hint
+// says how to go on, and what to do before, that stays.
+func unfinished(err error, outcome runner.Outcome) error {
+	err = fmt.Errorf("the run did not finish (%d trials are kept): %w", outcome.Trials, err)
+	if strings.Contains(errs.Hint(err), outcome.Dir) {
+		return err
+	}
+	return errs.WithHint(err, "continue with: meshtrial run --resume %s", outcome.Dir)
 }
 
 // complete fills in what a run's options take from the lab and the flags.

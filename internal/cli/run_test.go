@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
@@ -163,6 +164,21 @@ func TestLeftoverWarning(t *testing.T) {
 		got := leftoverWarning(tt.leftover)
 		if !strings.Contains(got, tt.want) || !strings.Contains(got, "meshtrial cluster restore --run r1") {
 			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}
+
+// A run that ends early says how to go on, and where to look if that is known.
+func TestUnfinished(t *testing.T) {
+	why, outcome := errors.New("no waypoint"), runner.Outcome{Dir: "runs/one", Trials: 3}
+	const whole = "look there; once that is mended go on with --resume runs/one"
+	for given, want := range map[string]string{"": "continue with: meshtrial run --resume runs/one", whole: whole} {
+		err := why
+		if given != "" {
+			err = errs.WithHint(err, "%s", given)
+		}
+		if err = unfinished(err, outcome); !errors.Is(err, why) || !strings.Contains(err.Error(), "3 trials are kept") || errs.Hint(err) != want {
+			t.Errorf("hint %q, want %q: %v", errs.Hint(err), want, err)
 		}
 	}
 }
