@@ -66,8 +66,8 @@ func (s *Site) neverBrought(ctx context.Context, agents mesh.Agents, left []*cor
 	if len(left) > 1 {
 		others = fmt.Sprintf("; nor %d more", len(left)-1)
 	}
-	err := fmt.Errorf("%s on node %s has not brought pod %s to the node's proxy in %v: its annotation %s is %q, not %q%s",
-		agents.Noun, first.Spec.NodeName, first.Name, broughtLooks*broughtEvery, agents.Mark, first.Annotations[agents.Mark], agents.Marked, others)
+	err := fmt.Errorf("%s on node %s has not brought pod %s to the node's proxy in %d looks: its annotation %s is %q, not %q%s",
+		agents.Noun, first.Spec.NodeName, first.Name, broughtLooks, agents.Mark, first.Annotations[agents.Mark], agents.Marked, others)
 	look := fmt.Sprintf("kubectl -n %s get pods -l %s -o wide has none that is ready on the node", agents.Namespace, agents.Selector)
 	if pods, listErr := s.Kube.CoreV1().Pods(agents.Namespace).List(ctx, metav1.ListOptions{LabelSelector: agents.Selector}); listErr == nil {
 		for i := range pods.Items {
