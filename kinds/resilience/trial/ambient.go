@@ -24,6 +24,9 @@ type sharedProxies struct {
 	before risesOf
 	// began is what the processes had counted when a timeline with steps began.
 	began map[string]map[string]float64
+	// mute says of nodes with pods that were ready why their proxies, which were not asked
+	// before, gave no answer at the last look.
+	mute map[string]error
 
 	mu    sync.Mutex
 	nodes []string              // that have or had pods of the mesh, since they were noted

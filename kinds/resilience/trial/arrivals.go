@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -11,27 +12,31 @@ import (
 )
 
 // meshNodes are the nodes on which pods of the mesh live.
-func (t *scenarioTrial) meshNodes() []string {
-	nodes := map[string]bool{}
+func (t *scenarioTrial) meshNodes() []string { return slices.Sorted(maps.Keys(t.meshPods())) }
+
+// meshPods are the pods of the mesh that live, by their nodes.
+func (t *scenarioTrial) meshPods() map[string][]*resident {
+	out := map[string][]*resident{}
 	for _, w := range t.scene.workloads() {
 		for _, r := range t.census.living(w.Name) {
 			if w.Carrier != "" && r.Node != "" {
-				nodes[r.Node] = true
+				out[r.Node] = append(out[r.Node], r)
 			}
 		}
 	}
-	return slices.Sorted(maps.Keys(nodes))
+	return out
 }
 
 // noteArrivals notes the nodes to which steps have brought pods of the mesh, with what the
 // proxies there had counted until then: requests pass them from now on. One that cannot be
-// asked yet is at the next look. The timeline's last requests come after all that is noted.
+// asked yet is at the next look; what kept it from answering is noted once pods there have
+// been ready. The timeline's last requests come after all that is noted.
 func (t *scenarioTrial) noteArrivals(ctx context.Context) {
 	if !t.scene.ambient() || time.Now().After(t.zero.Add(t.timeline.Duration-lately)) {
 		return
 	}
-	known := t.shared.on()
-	for _, node := range t.meshNodes() {
+	known, pods := t.shared.on(), t.meshPods()
+	for _, node := range slices.Sorted(maps.Keys(pods)) {
 		if slices.Contains(known, node) {
 			continue
 		}
@@ -42,10 +47,30 @@ func (t *scenarioTrial) noteArrivals(ctx context.Context) {
 			had, err = t.ask(limited, map[string][]site.Pod{record.PartNode: {pod}})
 		}
 		cancel()
-		if err == nil {
+		switch {
+		case err == nil:
 			t.arrived(node, pod, had)
+		case slices.ContainsFunc(pods[node], func(r *resident) bool { return r.ReadyNS != 0 }):
+			if t.shared.mute == nil {
+				t.shared.mute = map[string]error{}
+			}
+			t.shared.mute[node] = err
 		}
 	}
+}
+
+// unasked are checks that failed: one for each node whose proxy never answered while requests
+// may have come to the pods there. It is in no figure, and proves nothing.
+func (t *scenarioTrial) unasked() []record.Check {
+	var out []record.Check
+	known := t.shared.on()
+	for _, node := range slices.Sorted(maps.Keys(t.shared.mute)) {
+		if !slices.Contains(known, node) {
+			out = append(out, record.Check{Name: "node-" + node + afterwards, Detail: fmt.Sprintf(
+				"steps brought pods to node %s, whose proxy could not be asked: neither what it carried nor its CPU is known: %v", node, t.shared.mute[node])})
+		}
+	}
+	return out
 }
 
 // arrived notes a node to which pods of the mesh have come, and its proxy.

@@ -120,13 +120,42 @@ func TestArrivals(t *testing.T) {
 		t.Errorf("the server's new ztunnel carried its requests: %v, %s", ok, detail)
 	}
 
+	unasked := func() string {
+		trial.noteArrivals(t.Context())
+		trial.evidence.Carried = nil
+		if err := trial.checkAfterwards(t.Context(), outcome{answered: []int64{end - 1e9}}); err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for _, c := range trial.evidence.Carried {
+			if !c.OK {
+				said = append(said, c.Name+": "+c.Detail)
+			}
+		}
+		return strings.Join(said, "\n")
+	}
+	if said := unasked(); said != "" {
+		t.Errorf("no pod on node four has been ready, and of its ztunnel is said: %s", said)
+	}
+	trial.census.pods["b3"].ReadyNS = 1
+	if said := unasked(); !strings.HasPrefix(said, "node-four-afterwards: ") || !strings.Contains(said, "there is no such pod") || strings.Contains(said, "\n") {
+		t.Errorf("requests may have come to node four, whose ztunnel could not be asked: %q", said)
+	}
+	create := func(pod *corev1.Pod) {
+		if _, err := at.Kube.CoreV1().Pods("istio-system").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create(ztunnel("v", "four"))
+	if said := unasked(); said != "" || !slices.Contains(trial.shared.on(), "four") {
+		t.Errorf("node four's ztunnel answers, and of it is said: %s", said)
+	}
+
 	trial.zero = time.Now().Add(lately - trial.timeline.Duration)
 	trial.census.pods["b4"] = resides("b4", "back", "two-more")
-	if _, err := at.Kube.CoreV1().Pods("istio-system").Create(t.Context(), ztunnel("w", "two-more"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	create(ztunnel("w", "two-more"))
 	trial.noteArrivals(t.Context())
-	if got := trial.shared.on(); len(got) != 3 {
+	if got := trial.shared.on(); len(got) != 4 {
 		t.Errorf("noted when the last requests flow: %q", got)
 	}
 }
