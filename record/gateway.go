@@ -54,6 +54,8 @@ type Attached struct {
 	// while they went.
 	Writes   int `json:"writes"`
 	Unwrites int `json:"writes_down"`
+	// Kept says that not all routes were deleted: what the status does as they go is not known.
+	Kept bool `json:"kept,omitempty"`
 	// Most is the highest number that the status ever had.
 	Most int `json:"most"`
 }

@@ -108,6 +108,14 @@ func gatewayMeasures() []analysis.Measure {
 			return of(c.Attached)
 		}))
 	}
+	down := func(of func(a *record.Attached) float64) func(a *record.Attached) float64 {
+		return func(a *record.Attached) float64 {
+			if a.Kept {
+				return math.NaN()
+			}
+			return of(a)
+		}
+	}
 	when := func(at func(a *record.Attached) *int64) func(a *record.Attached) float64 {
 		return func(a *record.Attached) float64 {
 			if us := at(a); us != nil {
@@ -120,9 +128,9 @@ func gatewayMeasures() []analysis.Measure {
 	return append(out,
 		attached("attached_all", when(func(a *record.Attached) *int64 { return a.AllUS })).Reaching(lacking),
 		attached("attached_all_since_first", when(func(a *record.Attached) *int64 { return a.FirstUS })).Reaching(lacking),
-		attached("attached_none", when(func(a *record.Attached) *int64 { return a.NoneUS })).Reaching(left),
-		attached("attached_none_since_first", when(func(a *record.Attached) *int64 { return a.NoneFirstUS })).Reaching(left),
+		attached("attached_none", down(when(func(a *record.Attached) *int64 { return a.NoneUS }))).Reaching(left),
+		attached("attached_none_since_first", down(when(func(a *record.Attached) *int64 { return a.NoneFirstUS }))).Reaching(left),
 		attached("gateway_status_writes", func(a *record.Attached) float64 { return float64(a.Writes) }),
-		attached("gateway_status_writes_down", func(a *record.Attached) float64 { return float64(a.Unwrites) }),
-		attached("gateway_status_writes_total", func(a *record.Attached) float64 { return float64(a.Writes + a.Unwrites) }))
+		attached("gateway_status_writes_down", down(func(a *record.Attached) float64 { return float64(a.Unwrites) })),
+		attached("gateway_status_writes_total", down(func(a *record.Attached) float64 { return float64(a.Writes + a.Unwrites) })))
 }

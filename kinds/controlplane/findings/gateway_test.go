@@ -98,6 +98,25 @@ func TestRouteFindingsOfLost(t *testing.T) {
 	}
 }
 
+// Where not all routes could be deleted, nobody knows what the status does as they go: it did
+// not take forever, and was not written so few times.
+func TestRouteFindingsOfKept(t *testing.T) {
+	f := routesRun(t, func(trial *record.Trial, _ []record.Event) {
+		a := trial.Control.Attached
+		a.Kept, a.NoneUS, a.NoneFirstUS = true, nil, nil
+	})
+	for _, name := range []string{"attached_none", "attached_none_since_first", "gateway_status_writes_down", "gateway_status_writes_total"} {
+		if x := found(f, name); x.Verdict == record.VerdictMeasured || x.Reason == record.ReasonNotReached {
+			t.Errorf("%s: %+v", name, x)
+		}
+	}
+	for _, name := range []string{"attached_all", "gateway_status_writes"} {
+		if x := found(f, name); x.Verdict != record.VerdictMeasured {
+			t.Errorf("%s: %+v", name, x)
+		}
+	}
+}
+
 // Where none was served, or acknowledged, that took forever too.
 func TestRouteFindingsOfNone(t *testing.T) {
 	f := routesRun(t, func(_ *record.Trial, events []record.Event) {

@@ -179,7 +179,7 @@ func (t *controlTrial) awaitAttached(ctx context.Context) error {
 func (t *controlTrial) taken(change int) bool { return t.seen.Changes[change].Error == "" }
 
 // detach takes the routes away again, after the window and all that looks at what it
-// left, and waits until the status says so.
+// left, and waits until the status says so. Where some are still there, it never would.
 func (t *controlTrial) detach(ctx context.Context) error {
 	if t.attached == nil {
 		return nil
@@ -191,13 +191,13 @@ func (t *controlTrial) detach(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err != nil { // the window is over: what it measured stays
+	kept := err != nil
+	if kept { // the window is over: what it measured stays
 		t.warn("not all routes were taken away at the end: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
-	if err := t.attached.await(ctx, firstRoutes, t.c.study.Control.Settle); err != nil {
+	} else if err := t.attached.await(ctx, firstRoutes, t.c.study.Control.Settle); err != nil {
 		return err
 	}
 	_, seen := t.attached.so()
-	t.seen.Attached = &verdict.Attachments{Seen: seen, Before: firstRoutes, WithdrawnNS: first.UnixNano(), WithdrawNS: last.UnixNano()}
+	t.seen.Attached = &verdict.Attachments{Seen: seen, Before: firstRoutes, WithdrawnNS: first.UnixNano(), WithdrawNS: last.UnixNano(), Kept: kept}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -16,7 +17,7 @@ import (
 )
 
 // A route that is not taken away in time, after the window, is noted: what the window
-// measured stays, and so does what the status said.
+// measured stays, and so does what the status said, which nobody waits for any more.
 func TestDetachGoesOn(t *testing.T) {
 	deleted := atomic.Int32{}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,21 +43,28 @@ func TestDetachGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	detach := func(ctx context.Context) (*controlTrial, error) {
+	s.Control.Settle = time.Hour
+	detach := func(ctx context.Context, attached int64) (*controlTrial, error) {
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
 		trial := &controlTrial{c: &controlPlane{study: s, say: func(string, ...any) {}}, plan: plan, driver: driver, attached: &attachedWatch{cancel: func() {}}}
-		trial.attached.note(&unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"listeners": []any{map[string]any{"attachedRoutes": int64(firstRoutes)}}}}})
+		trial.attached.note(&unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"listeners": []any{map[string]any{"attachedRoutes": attached}}}}})
 		return trial, trial.detach(ctx)
 	}
-	trial, err := detach(t.Context())
+	trial, err := detach(t.Context(), firstRoutes+1)
 	if problems := strings.Join(trial.seen.Problems, "\n"); err != nil || deleted.Load() != int32(len(routes)) || !strings.Contains(problems, "not all routes were taken away") || !strings.Contains(problems, "too busy") {
 		t.Errorf("%v, after %d deletions; noted: %s", err, deleted.Load(), problems)
 	}
-	if a := trial.seen.Attached; a == nil || a.WithdrawnNS == 0 || len(a.Seen) != 1 {
+	if a := trial.seen.Attached; a == nil || a.WithdrawnNS == 0 || len(a.Seen) != 1 || !a.Kept {
 		t.Errorf("what the status said is lost: %+v", a)
+	}
+	trial, err = detach(t.Context(), firstRoutes)
+	if a := trial.seen.Attached; err != nil || a == nil || a.Kept || len(trial.seen.Problems) > 0 {
+		t.Errorf("all were taken away: %v, %+v, noted: %q", err, a, trial.seen.Problems)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if trial, err := detach(ended); err == nil || trial.seen.Attached != nil {
+	if trial, err := detach(ended, firstRoutes+1); err == nil || trial.seen.Attached != nil {
 		t.Errorf("a trial that was cancelled goes on: %v", err)
 	}
 }

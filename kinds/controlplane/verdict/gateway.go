@@ -19,6 +19,8 @@ type Attachments struct {
 	// had its answer.
 	WithdrawnNS int64 `json:"withdrawn_unix_ns"`
 	WithdrawNS  int64 `json:"withdrawal_answered_unix_ns"`
+	// Kept says that not all of them were deleted, and that nobody waited for the status.
+	Kept bool `json:"kept,omitempty"`
 }
 
 // Attachment is a status of a Gateway, and when it was seen first.
@@ -88,7 +90,7 @@ func (r *ruling) attached() {
 	if seen == nil {
 		return
 	}
-	out := &record.Attached{}
+	out := &record.Attached{Kept: seen.Kept}
 	var first, last int64
 	made := map[string]bool{}
 	for _, e := range r.events {
@@ -120,7 +122,7 @@ func (r *ruling) attached() {
 	if out.AllUS == nil {
 		r.Warn("the Gateway's status never had all of %d routes", out.Routes)
 	}
-	if out.NoneUS == nil {
+	if out.NoneUS == nil && !out.Kept {
 		r.Warn("the Gateway's status still had routes that had been taken away")
 	}
 	if beyond := out.Most - seen.Before - out.Routes; beyond > 0 {

@@ -93,10 +93,11 @@ func TestAttached(t *testing.T) {
 	}{
 		"well": {seen(Attachment{at(-100), 1}, Attachment{at(200), 2}, Attachment{at(1700), 3}, Attachment{at(5500), 2}, Attachment{at(7000), 1}), 700_000, 1_700_000, 1_000_000, 2_000_000, 2, 2, 0},
 		// Another write has the same number.
-		"written twice": {seen(Attachment{at(-100), 1}, Attachment{at(1700), 3}, Attachment{at(1800), 3}, Attachment{at(7000), 1}), 700_000, 1_700_000, 1_000_000, 2_000_000, 2, 1, 0},
-		"never all":     {seen(Attachment{at(-100), 1}, Attachment{at(200), 2}, Attachment{at(7000), 1}), -1, -1, 1_000_000, 2_000_000, 1, 1, 1},
-		"never none":    {seen(Attachment{at(-100), 1}, Attachment{at(1700), 3}), 700_000, 1_700_000, -1, -1, 1, 0, 1},
-		"too many":      {seen(Attachment{at(-100), 1}, Attachment{at(1600), 4}, Attachment{at(1700), 3}, Attachment{at(7000), 1}), 700_000, 1_700_000, 1_000_000, 2_000_000, 2, 1, 1},
+		"written twice":        {seen(Attachment{at(-100), 1}, Attachment{at(1700), 3}, Attachment{at(1800), 3}, Attachment{at(7000), 1}), 700_000, 1_700_000, 1_000_000, 2_000_000, 2, 1, 0},
+		"never all":            {seen(Attachment{at(-100), 1}, Attachment{at(200), 2}, Attachment{at(7000), 1}), -1, -1, 1_000_000, 2_000_000, 1, 1, 1},
+		"never none":           {seen(Attachment{at(-100), 1}, Attachment{at(1700), 3}), 700_000, 1_700_000, -1, -1, 1, 0, 1},
+		"too many":             {seen(Attachment{at(-100), 1}, Attachment{at(1600), 4}, Attachment{at(1700), 3}, Attachment{at(7000), 1}), 700_000, 1_700_000, 1_000_000, 2_000_000, 2, 1, 1},
+		"not all were deleted": {&Attachments{Seen: []Attachment{{at(-100), 1}, {at(1700), 3}, {at(5500), 2}}, Before: 1, WithdrawnNS: at(5000), WithdrawNS: at(6000), Kept: true}, 700_000, 1_700_000, -1, -1, 1, 1, 0},
 		// The watch was ahead of the API server's answer.
 		"at once": {seen(Attachment{at(-100), 1}, Attachment{at(990), 3}, Attachment{at(5990), 1}), 0, 990_000, 0, 990_000, 1, 1, 0},
 	} {
@@ -105,7 +106,7 @@ func TestAttached(t *testing.T) {
 		r.events = []record.Event{{CommittedNS: at(0), Object: "HTTPRoute/a/b"}, {CommittedNS: at(1000), Object: "HTTPRoute/a/c"}, {Error: "refused", Object: "HTTPRoute/a/d"}}
 		r.attached()
 		a := r.trial.Control.Attached
-		if a == nil || a.Routes != 2 || us(a.AllUS) != tt.all || us(a.FirstUS) != tt.first || us(a.NoneUS) != tt.none || us(a.NoneFirstUS) != tt.down || a.Writes != tt.writes || a.Unwrites != tt.unwrites {
+		if a == nil || a.Routes != 2 || us(a.AllUS) != tt.all || us(a.FirstUS) != tt.first || us(a.NoneUS) != tt.none || us(a.NoneFirstUS) != tt.down || a.Writes != tt.writes || a.Unwrites != tt.unwrites || a.Kept != tt.seen.Kept {
 			t.Errorf("%s: %+v: all %d, %d, none %d, %d", name, a, us(a.AllUS), us(a.FirstUS), us(a.NoneUS), us(a.NoneFirstUS))
 		}
 		if got := r.Validity().Warnings; len(got) != tt.warnings {
