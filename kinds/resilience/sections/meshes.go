@@ -52,9 +52,9 @@ func meshAnswers(f record.Findings) []string {
 			case record.VerdictReal:
 				parts = append(parts, fmt.Sprintf("half of the requests take %s longer than with %s", added, against))
 			case record.VerdictNoEffect:
-				parts = append(parts, fmt.Sprintf("it makes no difference to the median latency that matters: %s beyond that with %s", added, against))
+				parts = append(parts, fmt.Sprintf("the median latency is higher by %s than with %s, which does not matter", added, against))
 			default:
-				parts = append(parts, fmt.Sprintf("whether the median latency is higher than with %s is inconclusive: by %s", against, added))
+				parts = append(parts, fmt.Sprintf("the median latency differs from that with %s by %s, which is inconclusive", against, added))
 			}
 		}
 		if len(parts) > 0 && value("cpu_client_proxy")+value("cpu_node_proxy") != "" {

@@ -114,8 +114,8 @@ func TestMeshesSayWhatTheyAdd(t *testing.T) {
 	none, istio := f.Cells[0].Cell, f.Cells[1].Cell
 	for verdict, want := range map[string]string{
 		record.VerdictReal:         "half of the requests take 2.0 ms (1.8–2.2) longer than with none",
-		record.VerdictInconclusive: "whether the median latency is higher than with none is inconclusive: by 2.0 ms (1.8–2.2)",
-		record.VerdictNoEffect:     "it makes no difference to the median latency that matters: 2.0 ms (1.8–2.2) beyond that with none",
+		record.VerdictInconclusive: "the median latency differs from that with none by 2.0 ms (1.8–2.2), which is inconclusive",
+		record.VerdictNoEffect:     "the median latency is higher by 2.0 ms (1.8–2.2) than with none, which does not matter",
 	} {
 		f.Findings = []record.Finding{
 			{Name: "cpu_client_proxy", Unit: "mCPU", Cell: istio, Estimate: 50, Low: 40, High: 60, Verdict: record.VerdictMeasured},
