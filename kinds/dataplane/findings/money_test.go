@@ -83,7 +83,7 @@ func TestMoneyWithoutMemory(t *testing.T) {
 	if x := analysistest.Get(t, f, "money_month", cell); math.Abs(x.Estimate/(100_000*2*(200e-6+0.03/1000)*60)-1) > 0.05 {
 		t.Errorf("%+v", x)
 	}
-	if !strings.HasSuffix(f.Money, "a call costs what its own path did, and their memory is not priced") {
+	if !strings.HasSuffix(f.Money, "a call costs what its own path did, and their memory is not priced)") {
 		t.Error(f.Money)
 	}
 	for _, x := range f.Findings {

@@ -67,15 +67,14 @@ func TestSharedMemoryHasNoPrice(t *testing.T) {
 	if !strings.HasPrefix(f.Money, "1,000 requests per second, each one call between services") || !strings.Contains(f.Money, "where pods share proxies") {
 		t.Errorf("the mesh is %q", f.Money)
 	}
-	want := map[string]string{"money_cores": record.VerdictMeasured, "money_cpu": record.VerdictMeasured, "money_memory": record.VerdictInvalid, "money_month": record.VerdictInvalid}
+	has := map[string]bool{}
 	for _, x := range f.Findings {
-		if v, ok := want[x.Name]; ok && x.Verdict != v {
-			t.Errorf("%+v, want %s", x, v)
-		}
-		delete(want, x.Name)
+		has[x.Name] = has[x.Name] || x.Verdict == record.VerdictMeasured
 	}
-	if len(want) > 0 {
-		t.Errorf("not found: %v", want)
+	for name, want := range map[string]bool{"money_cores": true, "money_cpu": true, "money_memory": false, "money_month": false} {
+		if has[name] != want {
+			t.Errorf("%s is measured: %v", name, has[name])
+		}
 	}
 }
 

@@ -51,7 +51,10 @@ func Kind() analysis.Kind {
 		},
 		Finish: func(s *study.Study, f *record.Findings) {
 			f.Story = strings.Join(strings.Fields(s.Story), " ")
-			f.Money = analysis.MoneyWords(s.Money, slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return study.Ambient(c.Cell) }))
+			shared := slices.ContainsFunc(f.Findings, func(x record.Finding) bool {
+				return x.Name == "cpu_"+record.PartNode && x.Verdict != record.VerdictInvalid
+			})
+			f.Money = analysis.MoneyWords(s.Money, shared)
 		},
 		Search: analysis.Searched{Who: "istiod", OwnChecks: analysis.IstiodsChecks},
 	}
