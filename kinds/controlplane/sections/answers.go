@@ -88,7 +88,7 @@ func leverAnswers(f record.Findings) []string {
 	var levers []lever
 	var idle []string // cells that change neither
 	plain := report.OwnValues(f)
-	pushes, p50 := report.Differences(f, "pushes_overhead"), report.Differences(f, "convergence_p50_overhead")
+	pushes, p50, cpu := report.Differences(f, "pushes_overhead"), report.Differences(f, "convergence_p50_overhead"), report.Differences(f, "istiod_cpu_per_change_overhead")
 	for _, c := range f.Cells {
 		var parts []string
 		saved := 0.0
@@ -103,6 +103,15 @@ func leverAnswers(f record.Findings) []string {
 			about = x
 			if part, _ := leverPart(plain, x, "the median time from commit to ACK"); part != "" {
 				parts = append(parts, part)
+			}
+		}
+		// Of CPU what is not real says little: a change costs as much as it is noisy.
+		if x, ok := cpu[c.Cell.Key()]; ok && x.Verdict == record.VerdictReal {
+			about = x
+			if part, share := leverPart(plain, x, "istiod's CPU time"); part != "" {
+				if parts = append(parts, part); saved == 0 {
+					saved = 1 - share
+				}
 			}
 		}
 		if len(parts) == 0 || about.Against == nil {
