@@ -112,6 +112,18 @@ func (m *mesh) metric(ctx context.Context, name string) (float64, error) {
 	return v, nil
 }
 
+// fleetBeside starts a fleet that is beside istiod as a pod would be; leave ends it.
+func (m *mesh) fleetBeside(ctx context.Context) (f *fleet, leave func() error, err error) {
+	if f, err = newFleet(ctx); err != nil {
+		return nil, nil, err
+	}
+	out, err := m.besideIstiod(ctx, f.process.PID)
+	if err != nil {
+		return nil, nil, errors.Join(err, f.close())
+	}
+	return f, func() error { return errors.Join(f.close(), out()) }, nil
+}
+
 // istiod measures sidecars at a real istiod.
 func istiod(ctx context.Context, o *options) (results []table.Row, err error) {
 	m, err := openMesh(ctx)
@@ -126,15 +138,11 @@ func istiod(ctx context.Context, o *options) (results []table.Row, err error) {
 		return nil, err
 	}
 	o.say("%d services of %d pods after %.0f s", o.services, perService, time.Since(begin).Seconds())
-	f, err := newFleet(ctx)
+	f, leave, err := m.fleetBeside(ctx)
 	if err != nil {
 		return nil, err
 	}
-	leave, err := m.besideIstiod(ctx, f.process.PID)
-	if err != nil {
-		return nil, errors.Join(err, f.close())
-	}
-	defer func() { err = errors.Join(err, f.close(), leave()) }()
+	defer func() { err = errors.Join(err, leave()) }()
 	spec := xds.DefaultSpec(net.JoinHostPort(m.istiod, "15010"))
 	for _, id := range identities {
 		p := xds.Proxy{Type: id.Type, Name: id.Name, Namespace: id.Namespace, IP: id.IP, ServiceAccount: id.ServiceAccount, Node: id.Node, Labels: id.Labels}

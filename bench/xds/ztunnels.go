@@ -72,15 +72,11 @@ func ztunnels(ctx context.Context, o *options) (results []table.Row, err error) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.End(ctx)) }()
-	f, err := newFleet(ctx)
+	f, leave, err := m.fleetBeside(ctx)
 	if err != nil {
 		return nil, err
 	}
-	leave, err := m.besideIstiod(ctx, f.process.PID)
-	if err != nil {
-		return nil, errors.Join(err, f.close())
-	}
-	defer func() { err = errors.Join(err, f.close(), leave()) }()
+	defer func() { err = errors.Join(err, leave()) }()
 	s := &sideBySide{mesh: m, o: o, fleet: f, sizes: population.Sizes{Namespaces: 10, Services: 200, EndpointsPerService: 2}}
 	defer func() { err = errors.Join(err, s.remove(context.WithoutCancel(ctx))) }()
 	if err := s.prepare(ctx); err != nil {

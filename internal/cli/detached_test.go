@@ -112,7 +112,7 @@ func TestTakeUp(t *testing.T) {
 // A run that made no directory has nothing to send; one of which a file is not sent has
 // failed, whatever it found.
 func TestSendLast(t *testing.T) {
-	dir, keys := filepath.Join(t.TempDir(), "r"), t.TempDir()
+	dir := filepath.Join(t.TempDir(), "r")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPut {
 			io.WriteString(w, "<ListBucketResult></ListBucketResult>")
@@ -125,15 +125,7 @@ func TestSendLast(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	for key, text := range map[string]string{bucket.KeyEndpoint: server.URL, bucket.KeyAccess: "a", bucket.KeySecret: "s", bucket.KeyRegion: "us-east-1"} {
-		if err := os.WriteFile(filepath.Join(keys, key), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	store, err := bucket.Open(keys, "s3://runs", "r")
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := storeAt(t, server.URL)
 	mirror, err := store.Mirror(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
@@ -154,10 +146,25 @@ func TestSendLast(t *testing.T) {
 	}
 }
 
+// storeAt is a bucket of a store that a test serves.
+func storeAt(t *testing.T, url string) *bucket.Bucket {
+	t.Helper()
+	keys := t.TempDir()
+	for key, text := range map[string]string{bucket.KeyEndpoint: url, bucket.KeyAccess: "a", bucket.KeySecret: "s", bucket.KeyRegion: "us-east-1"} {
+		if err := os.WriteFile(filepath.Join(keys, key), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store, err := bucket.Open(keys, "s3://runs", "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
 // A store that refuses the first thing that a pod asks of it ends the run; one that has taken
 // something before is tried by the next pod.
 func TestFinalIfRefused(t *testing.T) {
-	keys := t.TempDir()
 	for name, c := range map[string]struct {
 		takes int // requests, before it refuses: the first is to list what there is
 		want  int
@@ -173,15 +180,7 @@ func TestFinalIfRefused(t *testing.T) {
 			w.Header().Set("ETag", `"e"`)
 			io.WriteString(w, "<ListBucketResult></ListBucketResult>")
 		}))
-		for key, text := range map[string]string{bucket.KeyEndpoint: server.URL, bucket.KeyAccess: "a", bucket.KeySecret: "s", bucket.KeyRegion: "us-east-1"} {
-			if err := os.WriteFile(filepath.Join(keys, key), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		store, err := bucket.Open(keys, "s3://runs", "r")
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := storeAt(t, server.URL)
 		dir := filepath.Join(t.TempDir(), "r")
 		mirror, err := store.Mirror(t.Context(), dir)
 		if err == nil {
