@@ -40,7 +40,8 @@ spec:
 // TestFilters switches every part on, each alone, and all together: requests
 // succeed, and the proxy's configuration and counters say that the part was
 // there, and was not elsewhere. EnvoyFilters that the proxy refuses, or that
-// change nothing, cost only their own cells.
+// change nothing, cost only their own cells. Requests are many enough to fill the
+// buffer of an access log, which is not sent within the window otherwise.
 func TestFilters(t *testing.T) {
 	b := newBench(t)
 	var alone, together []string
@@ -68,7 +69,7 @@ func TestFilters(t *testing.T) {
 		}
 	}
 	said, out := b.attempt(t, b.study(t, "filters", `
-settings: {sidecars: both, rate: 50, connections: 4, concurrency: 1}
+settings: {sidecars: both, rate: 200, connections: 4, concurrency: 1}
 factors: {filters: [none, `+strings.Join(alone, ", ")+`, `+strings.Join(together, "+")+`, envoyfilter-bad, envoyfilter-idle]}
 envoy_filters: {good: good.yaml, bad: bad.yaml, idle: idle.yaml}
 baseline: {filters: none}
