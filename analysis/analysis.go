@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -61,7 +62,7 @@ func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Finding
 	}
 	measures := o.Measures()
 	f := record.Findings{
-		Schema: record.Schema, Kind: run.Header.Kind, Study: run.Header.Study, Question: plan.Study.Question, Run: run.Header.RunID,
+		Schema: record.Schema, Kind: run.Header.Kind, Study: run.Header.Study, Question: plan.Study.Question, Story: strings.TrimSpace(plan.Study.Story), Run: run.Header.RunID,
 		Started: run.Header.Started.UTC().Format(time.RFC3339), Seed: run.Header.Seed, Lab: run.Header.Lab, Observed: run.Header.Observed,
 		Meshtrial: run.Header.Meshtrial, Machine: run.Header.Machine, Parts: run.Header.Components,
 		Validity: o.validity(), Rules: run.Header.Rules, Stop: o.whyEnded(), Factors: o.factors(), StudyYAML: string(run.StudyYAML),

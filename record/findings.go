@@ -9,7 +9,7 @@ type Findings struct {
 	Kind     string `json:"kind"` // of its study: KindDataPlane or another
 	Study    string `json:"study"`
 	Question string `json:"question"`
-	Story    string `json:"story,omitempty"` // of a study of resilience
+	Story    string `json:"story,omitempty"` // paragraphs, with empty lines between
 	Run      string `json:"run"`
 	Started  string `json:"started"` // RFC 3339
 	Seed     uint64 `json:"seed"`

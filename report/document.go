@@ -23,6 +23,10 @@ type document struct {
 	Study    string // resolved, YAML
 }
 
+// aboutStudy is the title over a study's story, which comes after what was found: who reads
+// a report again knows it.
+const aboutStudy = "About this study"
+
 type fact struct{ Name, Text string }
 
 // section is a part of a report as it was drawn.

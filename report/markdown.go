@@ -13,9 +13,6 @@ func renderMarkdown(w io.Writer, d document) error {
 	if d.Question != "" {
 		fmt.Fprintf(&b, "%s\n\n", markdown(d.Question))
 	}
-	for _, p := range paragraphs(d.Story) {
-		fmt.Fprintf(&b, "%s\n\n", markdown(p))
-	}
 	for i, answer := range d.Answers {
 		if i == 0 {
 			fmt.Fprintf(&b, "**%s**\n", markdown(answer))
@@ -41,6 +38,12 @@ func renderMarkdown(w io.Writer, d document) error {
 		}
 	}
 	markdownList(&b, "Published vs. measured, in words", d.Says)
+	for i, p := range paragraphs(d.Story) {
+		if i == 0 {
+			fmt.Fprintf(&b, "\n## %s\n", aboutStudy)
+		}
+		fmt.Fprintf(&b, "\n%s\n", markdown(p))
+	}
 	markdownList(&b, "Warnings", d.Warnings)
 	if strings.TrimRight(d.Study, "\n") != "" {
 		b.WriteString("\n## Resolved study, with all defaults\n\n")

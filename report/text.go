@@ -20,18 +20,6 @@ func renderText(w io.Writer, d document, opt Options) error {
 	if d.Question != "" {
 		t.wrap("", clean(d.Question))
 	}
-	for _, p := range paragraphs(d.Story) {
-		t.line("")
-		t.wrap("", clean(p))
-	}
-	t.line("")
-	longest := 0
-	for _, fact := range d.Facts {
-		longest = max(longest, len(fact.Name))
-	}
-	for _, fact := range d.Facts {
-		t.wrap("  "+fact.Name+strings.Repeat(" ", longest-len(fact.Name)+2), clean(fact.Text))
-	}
 	if len(d.Answers) > 0 {
 		t.line("")
 		for i, answer := range d.Answers {
@@ -42,6 +30,14 @@ func renderText(w io.Writer, d document, opt Options) error {
 			}
 		}
 	}
+	t.line("")
+	longest := 0
+	for _, fact := range d.Facts {
+		longest = max(longest, len(fact.Name))
+	}
+	for _, fact := range d.Facts {
+		t.wrap("  "+fact.Name+strings.Repeat(" ", longest-len(fact.Name)+2), clean(fact.Text))
+	}
 	for _, s := range d.Sections {
 		for _, table := range s.Tables {
 			t.line("")
@@ -49,6 +45,13 @@ func renderText(w io.Writer, d document, opt Options) error {
 		}
 	}
 	t.list("Published vs. measured, in words", d.Says)
+	for i, p := range paragraphs(d.Story) {
+		t.line("")
+		if i == 0 {
+			t.line(t.paint(StyleStrong, aboutStudy))
+		}
+		t.wrap("  ", clean(p))
+	}
 	t.list("Warnings", d.Warnings)
 	_, err := io.WriteString(w, t.b.String())
 	return err

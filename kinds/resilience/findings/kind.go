@@ -3,7 +3,6 @@ package findings
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/finding"
@@ -50,7 +49,6 @@ func Kind() analysis.Kind {
 			return append(countedLonger(o), o.UnlikeNodes("")...)
 		},
 		Finish: func(s *study.Study, f *record.Findings) {
-			f.Story = strings.Join(strings.Fields(s.Story), " ")
 			shared := slices.ContainsFunc(f.Findings, func(x record.Finding) bool {
 				return x.Name == "cpu_"+record.PartNode && x.Verdict != record.VerdictInvalid
 			})

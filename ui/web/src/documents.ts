@@ -57,7 +57,7 @@ export interface Findings {
     readonly study: string;
     readonly question: string;
     /**
-     * of a study of resilience
+     * paragraphs, with empty lines between
      */
     readonly story?: string;
     readonly run: string;

@@ -57,7 +57,8 @@ test('text of a study stays text', () => {
     if (!cell.scenario) throw new Error('no scenario');
     return { ...cell, scenario: { ...cell.scenario, windows: (cell.scenario.windows ?? []).map((w) => ({ ...w, surprises: ['failed <b>all</b>'] })) } };
   });
-  show(root, page('resilience', { story: '<i>Once.</i>', cells: surprising }));
+  show(root, page('resilience', { story: '<i>Once.</i>\nIt\n\nhappened.\n', cells: surprising }));
+  expect([...root.querySelectorAll('.story p')].map((p) => p.textContent)).toEqual(['<i>Once.</i>\nIt', 'happened.']);
   expect(root.querySelector('#timeline .warnings')?.textContent).toContain('failed <b>all</b>');
   expect(root.querySelector('b, i')).toBeNull();
 });

@@ -12,12 +12,19 @@ export function head(page: Page): HTMLElement {
     { class: 'head' },
     h('p', { class: 'brand' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), 'meshtrial', h('span', { class: 'study' }, f.study)),
     f.question !== '' && h('p', { class: 'question' }, f.question),
-    (f.story ?? '') !== '' && h('p', { class: 'story' }, f.story ?? ''),
     h('h1', { class: (headline ?? '').length > 100 ? 'long' : null }, headline ?? f.study),
     more.length > 0 && h('ul', { class: 'answers' }, more.map((answer) => h('li', {}, answer))),
     h('dl', { class: 'stamps' }, stamps(page)),
     callouts(page),
+    story(f.story ?? ''),
   );
+}
+
+/** What the study is about, folded away: it is long, and comes after what was found. */
+function story(text: string): HTMLElement | null {
+  const paragraphs = text.split(/\r?\n\s*\n/).filter((p) => p.trim() !== '');
+  if (paragraphs.length === 0) return null;
+  return h('details', { class: 'story' }, h('summary', {}, 'About this study'), paragraphs.map((p) => h('p', {}, p)));
 }
 
 function stamps(page: Page): Child[] {
