@@ -149,6 +149,7 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 		},
 		Requests:    answered,
 		Unknown:     total.Scheduled - answered,
+		WindowS:     t.o.Study.Window.Seconds(),
 		Connections: result.Opened + result.Probes + total.Connects,
 		Probes:      result.Probes,
 		Way:         t.way, Proxies: map[string]*mesh.Passed{}, Wire: wireOf(&t.spec, total),
