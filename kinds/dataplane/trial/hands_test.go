@@ -63,10 +63,14 @@ func withClock(ctx context.Context, ahead *atomic.Int64) http.Handler {
 // addresses, each on a node of its own.
 func handsAt(t *testing.T, plan *study.Plan, i int, addresses ...string) *trialRun {
 	t.Helper()
-	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/counters" { // generators that were told too late are told again, and it is asked before
+			jsonhttp.Answer(w, workercontrol.Counters{})
+		}
+	}))
 	t.Cleanup(target.Close)
 	d := &deployed{}
-	trial := &trialRun{d: d, o: &runner.Options{Study: plan.Study, Mesh: none.Mesh{}}, cell: plan.Cells[i], server: &workerRole{pod: site.Pod{Node: "node-0"}}}
+	trial := &trialRun{d: d, o: &runner.Options{Study: plan.Study, Mesh: none.Mesh{}}, cell: plan.Cells[i], server: &workerRole{pod: site.Pod{Node: "node-0"}, api: workercontrol.Client{BaseURL: target.URL}}}
 	var roles []*loadRole
 	for k, address := range addresses {
 		roles = append(roles, &loadRole{pod: site.Pod{Name: fmt.Sprintf("client-%d", k), Node: fmt.Sprintf("node-%d", k)}, api: loadcontrol.NewClient(address, nil)})
