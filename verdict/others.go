@@ -21,7 +21,8 @@ func (s *Sheet) CheckUnattributed(t record.Trial, l Limits) {
 	if t.Others == nil || t.Pressure == nil {
 		return
 	}
-	busy, share := t.Pressure.BusyRatio, t.Others.UnattributedRatio
+	// Accounts are read one after another, so that it may be more than all there was.
+	busy, share := t.Pressure.BusyRatio, min(t.Others.UnattributedRatio, 1)
 	var who []string
 	for _, p := range t.Others.Who {
 		who = append(who, p.Command)
