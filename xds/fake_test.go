@@ -38,6 +38,7 @@ func (r request) String() string {
 // fakeStream is one stream of the fake server.
 type fakeStream struct {
 	server *fake
+	silent bool // for ever: the server was when it was opened
 	send   func(typeURL string, resources map[string]proto.Message, removed []string) error
 	raw    func(m any) error
 	mu     sync.Mutex
@@ -108,7 +109,7 @@ func (s *fake) open() (*fakeStream, error) {
 		s.refuse--
 		return nil, status.Error(codes.ResourceExhausted, "request rate limit exceeded")
 	}
-	one := &fakeStream{server: s, end: make(chan error, 1)}
+	one := &fakeStream{server: s, silent: s.silent, end: make(chan error, 1)}
 	s.streams = append(s.streams, one)
 	return one, nil
 }
@@ -118,7 +119,7 @@ func (one *fakeStream) answer(typeURL string, names []string, wildcard bool) err
 	s := one.server
 	out := map[string]proto.Message{}
 	s.mu.Lock()
-	silent := s.silent
+	silent := s.silent || one.silent
 	for name, m := range s.resources[typeURL] {
 		if wildcard || slices.Contains(names, name) {
 			out[name] = m
