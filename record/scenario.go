@@ -36,9 +36,9 @@ type Scenario struct {
 	CPU         map[string]CPU   `json:"cpu"`
 	Memory      map[string]int64 `json:"memory_bytes"`
 	NodeProxies int              `json:"node_proxies,omitempty"`
-	// CountedS is how long CPU was counted, seconds: from right before the timeline until
-	// what its steps did is undone, on the node where that was shortest. 0 in older runs, which counted for as long as there
-	// are Samples.
+	// CountedS is how long CPU was counted, seconds: from right before the timeline, once
+	// all nodes have been read, until what its steps did is undone. 0 in older runs, which
+	// counted for as long as there are Samples.
 	CountedS float64 `json:"counted_s,omitempty"`
 	// ClockErrorUS bounds the error of times that pods elsewhere wrote.
 	ClockErrorUS float64 `json:"clock_error_us"`

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/observe"
 )
 
 // costLead is how long before the timeline CPU begins to be counted: the first look also
@@ -24,23 +25,25 @@ func (l *looks) count(ctx context.Context, look func(context.Context) error) {
 	l.every(ctx, ofCounters, begin, costEvery, look)
 }
 
-// counted is how long CPU was counted, in seconds: from the first look to the last, of the
-// node where that was shortest. Nodes to which steps brought pods later are not asked.
+// counted is how long CPU was counted, in seconds: from when the last node had its first
+// look until the last look at any, by our clock. A node to which steps brought pods later
+// began with them, and one that they left without any is read no more.
 func (l *looks) counted() float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	shortest, began := int64(math.MaxInt64), int64(math.MaxInt64)
-	for _, first := range l.machine[0] {
-		began = min(began, first.AtUnixNS)
+	at := func(node string, s observe.MachineSample) int64 { return s.AtUnixNS - l.t.ahead[node] }
+	earliest := int64(math.MaxInt64)
+	for node, first := range l.machine[0] {
+		earliest = min(earliest, at(node, first))
 	}
-	for node, last := range l.machine[1] {
-		first := l.machine[0][node].AtUnixNS
-		if first-began < costEvery.Nanoseconds() {
-			shortest = min(shortest, last.AtUnixNS-first)
+	begun, ended := earliest, earliest
+	for node, first := range l.machine[0] {
+		if first := at(node, first); first-earliest < costEvery.Nanoseconds() {
+			begun = max(begun, first)
 		}
 	}
-	if shortest == math.MaxInt64 {
-		return 0
+	for node, last := range l.machine[1] {
+		ended = max(ended, at(node, last))
 	}
-	return float64(shortest) / 1e9
+	return float64(max(ended-begun, 0)) / 1e9
 }

@@ -28,7 +28,7 @@ func TestMachineOfSeveralNodes(t *testing.T) {
 		"of nobody knows which":    {map[string]string{"a": "", "b": ""}, 4},
 		"some of them on one host": {map[string]string{"a": "1", "b": "1", "c": "2"}, 4},
 	} {
-		l := &looks{machine: [2]map[string]observe.MachineSample{{}, {}}}
+		l := &looks{t: &scenarioTrial{stage: &stage{}}, machine: [2]map[string]observe.MachineSample{{}, {}}}
 		for node, boot := range c.boots {
 			l.machine[0][node] = observe.MachineSample{AtUnixNS: 1, BootID: boot}
 			l.machine[1][node] = observe.MachineSample{AtUnixNS: 1e9 + 1, BootID: boot, UserNS: 2e9}
@@ -42,16 +42,18 @@ func TestMachineOfSeveralNodes(t *testing.T) {
 	}
 }
 
-// Of several nodes the one that was read last counts, but not one that came while the
-// timeline ran.
+// CPU is counted from when the last of several nodes was read first, but for one that came
+// while the timeline ran, and to its end, also where a node lost its last pod long before.
+// Clocks of nodes differ.
 func TestCountedOfSeveralNodes(t *testing.T) {
-	l := &looks{machine: [2]map[string]observe.MachineSample{{}, {}}}
+	l := &looks{t: &scenarioTrial{stage: &stage{ahead: map[string]int64{"fast": 3600e9}}}, machine: [2]map[string]observe.MachineSample{{}, {}}}
 	if got := l.counted(); got != 0 {
 		t.Errorf("nobody looked, for %v s", got)
 	}
-	for node, first := range map[string]float64{"a": 0, "b": 0.6, "later": 3} {
-		l.machine[0][node] = observe.MachineSample{AtUnixNS: int64(first * 1e9)}
-		l.machine[1][node] = observe.MachineSample{AtUnixNS: 5e9}
+	for node, read := range map[string][2]float64{"a": {0, 5}, "b": {0.6, 5}, "later": {3, 5}, "left": {0.1, 1}, "fast": {3600.2, 3601}} {
+		for i, at := range read {
+			l.machine[i][node] = observe.MachineSample{AtUnixNS: int64(at * 1e9)}
+		}
 	}
 	if got := l.counted(); got != 4.4 {
 		t.Errorf("counted for %v s, want 4.4", got)
