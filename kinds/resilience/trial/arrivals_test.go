@@ -169,7 +169,7 @@ func TestArrivedUsage(t *testing.T) {
 	l := &looks{t: trial, first: map[string]usage{}, last: map[string]usage{}}
 	for _, total := range []uint64{7e9, 8e9} {
 		sample := observe.Sample{CPU: observe.CPUSample{TotalNS: total, UserNS: total}}
-		l.add(observe.Snapshot{Targets: map[string]observe.Sample{"stood": sample, "fresh": sample}}, map[string]string{"stood": record.PartNode, "fresh": record.PartWaypoint}, false)
+		l.add(observe.Snapshot{Targets: map[string]observe.Sample{"stood": sample, "fresh": sample}}, map[string]string{"stood": record.PartNode, "fresh": record.PartWaypoint})
 	}
 	cpu := l.cpu()
 	if stood, fresh := cpu[record.PartNode].TotalS(), cpu[record.PartWaypoint].TotalS(); stood != 1 || fresh != 8 {

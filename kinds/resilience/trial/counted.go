@@ -2,8 +2,14 @@ package trial
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/observe"
@@ -25,25 +31,102 @@ func (l *looks) count(ctx context.Context, look func(context.Context) error) {
 	l.every(ctx, ofCounters, begin, costEvery, look)
 }
 
-// counted is how long CPU was counted, in seconds: from when the last node had its first
-// look until the last look at any, by our clock. A node to which steps brought pods later
-// began with them, and one that they left without any is read no more.
+// nodesAtOnce are the nodes whose counters are read at one time.
+const nodesAtOnce = 16
+
+// cost reads the counters of everything that lives.
+func (l *looks) cost(ctx context.Context, memory bool) error {
+	targets, parts := l.t.targets()
+	l.t.WithNodesHere(targets)
+	l.mu.Lock()
+	if l.there == nil {
+		l.there, l.nodes = parts, map[string]bool{}
+		for node := range targets {
+			l.nodes[node] = true
+		}
+	}
+	l.mu.Unlock()
+	var group errgroup.Group
+	group.SetLimit(nodesAtOnce)
+	nodes := slices.Sorted(maps.Keys(targets))
+	failed := make([]error, len(nodes))
+	for i, node := range nodes {
+		group.Go(func() error {
+			failed[i] = l.read(ctx, node, targets[node], parts, memory)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	return errors.Join(failed...)
+}
+
+// read reads the counters of targets on a node.
+func (l *looks) read(ctx context.Context, node string, targets []observe.Target, parts map[string]string, memory bool) error {
+	observer, ok := l.t.observerAt(node)
+	if !ok { // it came after the trial began, or has none
+		return fmt.Errorf("no observer runs on node %s, which has pods of the trial", node)
+	}
+	l.mu.Lock()
+	_, known := l.machine[0][node]
+	first := !known && l.nodes[node]
+	ends, edge := !memory && (first || l.cancel == nil), observe.Begin
+	l.mu.Unlock()
+	if !first {
+		edge = observe.End
+	}
+	shot, err := snapshotOf(ctx, observer, targets, memory, ends, edge)
+	if err != nil {
+		return fmt.Errorf("observe node %s: %w", node, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if memory {
+		for name, s := range shot.Targets {
+			if s.Memory != nil {
+				l.memory[parts[name]] += max(s.Memory.PSSBytes, 0)
+			}
+		}
+	}
+	if shot.Targets == nil {
+		return nil
+	}
+	if !known {
+		l.machine[0][node] = shot.Machine
+	}
+	if ends {
+		shots := l.others[node]
+		if first {
+			shots.Before = shot
+		} else {
+			shots.After = shot
+		}
+		l.others[node] = shots
+	}
+	if !memory {
+		l.machine[1][node] = shot.Machine
+		l.add(shot, parts)
+	}
+	return nil
+}
+
+// counted is how long CPU was counted, in seconds: from when the last node of the first look
+// had been read until the last look at any, by our clock. A node to which steps brought pods
+// later began with them, and one that they left without any is read no more.
 func (l *looks) counted() float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := func(node string, s observe.MachineSample) int64 { return s.AtUnixNS - l.t.ahead[node] }
-	earliest := int64(math.MaxInt64)
+	begun, ended := int64(math.MinInt64), int64(math.MinInt64)
 	for node, first := range l.machine[0] {
-		earliest = min(earliest, at(node, first))
-	}
-	begun, ended := earliest, earliest
-	for node, first := range l.machine[0] {
-		if first := at(node, first); first-earliest < costEvery.Nanoseconds() {
-			begun = max(begun, first)
+		if l.nodes[node] {
+			begun = max(begun, at(node, first))
 		}
 	}
 	for node, last := range l.machine[1] {
 		ended = max(ended, at(node, last))
+	}
+	if begun == math.MinInt64 {
+		return 0
 	}
 	return float64(max(ended-begun, 0)) / 1e9
 }

@@ -39,6 +39,8 @@ type looks struct {
 	mu      sync.Mutex
 	samples []record.ScenarioSample
 	ejected map[string]map[string]int // by pod, then service
+	there   map[string]string         // targets of the first look, whether it saw them or not
+	nodes   map[string]bool           // of the first look
 	first   map[string]usage          // by target
 	last    map[string]usage
 	machine [2]map[string]observe.MachineSample // first and last, by node
@@ -178,62 +180,6 @@ func disturbs(t *fault.Timeline, service string) bool {
 	})
 }
 
-// cost reads the counters of everything that lives.
-func (l *looks) cost(ctx context.Context, memory bool) error {
-	targets, parts := l.t.targets()
-	l.t.WithNodesHere(targets)
-	l.mu.Lock()
-	first := len(l.first) == 0 // of all nodes
-	ends, edge := !memory && (first || l.cancel == nil), observe.Begin
-	l.mu.Unlock()
-	if !first {
-		edge = observe.End
-	}
-	var all []error
-	for node, list := range targets {
-		observer, ok := l.t.observerAt(node)
-		if !ok { // it came after the trial began, or has none
-			all = append(all, fmt.Errorf("no observer runs on node %s, which has pods of the trial", node))
-			continue
-		}
-		shot, err := snapshotOf(ctx, observer, list, memory, ends, edge)
-		if err != nil {
-			all = append(all, fmt.Errorf("observe node %s: %w", node, err))
-			continue
-		}
-		l.mu.Lock()
-		if memory {
-			for name, s := range shot.Targets {
-				if s.Memory != nil {
-					l.memory[parts[name]] += max(s.Memory.PSSBytes, 0)
-				}
-			}
-		}
-		if shot.Targets == nil {
-			l.mu.Unlock()
-			continue
-		}
-		if _, ok := l.machine[0][node]; !ok {
-			l.machine[0][node] = shot.Machine
-		}
-		if ends {
-			shots := l.others[node]
-			if first {
-				shots.Before = shot
-			} else {
-				shots.After = shot
-			}
-			l.others[node] = shots
-		}
-		if !memory {
-			l.machine[1][node] = shot.Machine
-			l.add(shot, parts, first)
-		}
-		l.mu.Unlock()
-	}
-	return errors.Join(all...)
-}
-
 // snapshotOf reads the counters of targets, as many of which as are there, and
 // if asked the node's other processes at an edge of what is looked at.
 func snapshotOf(ctx context.Context, o observe.Client, targets []observe.Target, memory, processes bool, edge observe.Edge) (observe.Snapshot, error) {
@@ -285,14 +231,15 @@ func someOf(ctx context.Context, o observe.Client, targets []observe.Target, mem
 }
 
 // add notes the counters of a look. Who came after the first had used nothing
-// before, but for a proxy that stood on its node for others.
-func (l *looks) add(shot observe.Snapshot, parts map[string]string, first bool) {
+// before, but for a proxy that stood on its node for others; who was there, but could
+// not be read, is counted from when it is.
+func (l *looks) add(shot observe.Snapshot, parts map[string]string) {
 	for name, s := range shot.Targets {
 		if s.Error != "" {
 			continue
 		}
 		if _, known := l.first[name]; !known {
-			if first || l.t.shared.hasStood(name) {
+			if _, was := l.there[name]; was || l.t.shared.hasStood(name) {
 				l.first[name] = usage{parts[name], s}
 			} else {
 				l.first[name] = usage{parts[name], observe.Sample{CPU: observe.CPUSample{Inode: s.CPU.Inode}}}

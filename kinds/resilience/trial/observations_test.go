@@ -28,8 +28,9 @@ func TestMachineOfSeveralNodes(t *testing.T) {
 		"of nobody knows which":    {map[string]string{"a": "", "b": ""}, 4},
 		"some of them on one host": {map[string]string{"a": "1", "b": "1", "c": "2"}, 4},
 	} {
-		l := &looks{t: &scenarioTrial{stage: &stage{}}, machine: [2]map[string]observe.MachineSample{{}, {}}}
+		l := &looks{t: &scenarioTrial{stage: &stage{}}, nodes: map[string]bool{}, machine: [2]map[string]observe.MachineSample{{}, {}}}
 		for node, boot := range c.boots {
+			l.nodes[node] = true
 			l.machine[0][node] = observe.MachineSample{AtUnixNS: 1, BootID: boot}
 			l.machine[1][node] = observe.MachineSample{AtUnixNS: 1e9 + 1, BootID: boot, UserNS: 2e9}
 		}
@@ -42,21 +43,22 @@ func TestMachineOfSeveralNodes(t *testing.T) {
 	}
 }
 
-// CPU is counted from when the last of several nodes was read first, but for one that came
-// while the timeline ran, and to its end, also where a node lost its last pod long before.
-// Clocks of nodes differ.
+// CPU is counted from when the last of several nodes was read first, however late, but for
+// one that came while the timeline ran, and to its end, also where a node lost its last pod
+// long before. Clocks of nodes differ.
 func TestCountedOfSeveralNodes(t *testing.T) {
-	l := &looks{t: &scenarioTrial{stage: &stage{ahead: map[string]int64{"fast": 3600e9}}}, machine: [2]map[string]observe.MachineSample{{}, {}}}
+	l := &looks{t: &scenarioTrial{stage: &stage{ahead: map[string]int64{"fast": 3600e9}}}, nodes: map[string]bool{}, machine: [2]map[string]observe.MachineSample{{}, {}}}
 	if got := l.counted(); got != 0 {
 		t.Errorf("nobody looked, for %v s", got)
 	}
-	for node, read := range map[string][2]float64{"a": {0, 5}, "b": {0.6, 5}, "later": {3, 5}, "left": {0.1, 1}, "fast": {3600.2, 3601}} {
+	for node, read := range map[string][2]float64{"a": {0, 5}, "b": {1.6, 5}, "later": {3, 5}, "left": {0.1, 1}, "fast": {3600.2, 3601}} {
+		l.nodes[node] = node != "later"
 		for i, at := range read {
 			l.machine[i][node] = observe.MachineSample{AtUnixNS: int64(at * 1e9)}
 		}
 	}
-	if got := l.counted(); got != 4.4 {
-		t.Errorf("counted for %v s, want 4.4", got)
+	if got := l.counted(); got != 3.4 {
+		t.Errorf("counted for %v s, want 3.4", got)
 	}
 }
 
@@ -80,31 +82,52 @@ func TestCountersBeginWithTheTimeline(t *testing.T) {
 	})
 }
 
-// The first look is that of all nodes: what a pod had used before it, on whichever
-// node, is not of the trial. One that comes later had used nothing.
-func TestFirstLookOfSeveralNodes(t *testing.T) {
-	total := uint64(5e9) // of each target
-	observers := map[string]observe.Client{}
+// counting are the observers of two nodes on which everything has used total, and which
+// answer only if both are asked at once; broken has none to give.
+func counting(t *testing.T, total *uint64, broken *string) map[string]observe.Client {
+	meet, out := make(chan bool), map[string]observe.Client{}
 	for _, node := range []string{"a", "b"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case meet <- true:
+			case <-meet:
+			case <-time.After(10 * time.Second):
+				t.Errorf("node %s is asked alone", node)
+			}
+			if node == *broken {
+				http.Error(w, "the line broke", http.StatusBadGateway)
+				return
+			}
 			var request observe.SnapshotRequest
 			if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
 				t.Error(err)
 			}
-			out := observe.Snapshot{Targets: map[string]observe.Sample{}, Machine: observe.MachineSample{AtUnixNS: int64(total), BootID: "1", UserNS: 2 * total}}
+			out := observe.Snapshot{Targets: map[string]observe.Sample{}, Machine: observe.MachineSample{AtUnixNS: int64(*total), BootID: "1", UserNS: 2 * *total}}
 			for _, target := range request.Targets {
-				out.Targets[target.Name] = observe.Sample{CPU: observe.CPUSample{TotalNS: total, UserNS: total}}
+				out.Targets[target.Name] = observe.Sample{CPU: observe.CPUSample{TotalNS: *total, UserNS: *total}}
 			}
 			if err := json.NewEncoder(w).Encode(out); err != nil {
 				t.Error(err)
 			}
 		}))
-		defer server.Close()
-		observers[node] = observe.Client{HTTPClient: server.Client(), BaseURL: server.URL}
+		t.Cleanup(server.Close)
+		out[node] = observe.Client{HTTPClient: server.Client(), BaseURL: server.URL}
 	}
-	at := &site.Site{Observers: observers, Control: []site.Pod{{UID: "1", Node: "a"}, {UID: "2", Node: "b"}}}
-	l := &looks{t: &scenarioTrial{stage: &stage{Site: at}, census: &census{}}, cancel: func() {},
+	return out
+}
+
+// looksAt looks at what is at a site.
+func looksAt(at *site.Site) *looks {
+	return &looks{t: &scenarioTrial{stage: &stage{Site: at}, census: &census{}}, cancel: func() {},
 		first: map[string]usage{}, last: map[string]usage{}, machine: [2]map[string]observe.MachineSample{{}, {}}, others: map[string]site.Shots{}}
+}
+
+// The first look is that of all nodes, at once: what a pod had used before it, on whichever
+// node, is not of the trial. One that comes later had used nothing.
+func TestFirstLookOfSeveralNodes(t *testing.T) {
+	total, broken := uint64(5e9), ""
+	at := &site.Site{Observers: counting(t, &total, &broken), Control: []site.Pod{{UID: "1", Node: "a"}, {UID: "2", Node: "b"}}}
+	l := looksAt(at)
 	for range 2 {
 		if err := l.cost(t.Context(), false); err != nil {
 			t.Fatal(err)
@@ -126,5 +149,28 @@ func TestFirstLookOfSeveralNodes(t *testing.T) {
 	at.Control = append(at.Control, site.Pod{UID: "4", Node: "c"})
 	if err := l.cost(t.Context(), false); err == nil || !strings.Contains(err.Error(), "no observer runs on node c") {
 		t.Errorf("a pod that nobody counts: %v", err)
+	}
+}
+
+// What was on a node that could not be read at the first look is counted from the next, not
+// from its start, and the trial's CPU is counted for so much less.
+func TestFirstLookThatFails(t *testing.T) {
+	total, broken := uint64(5e9), "b"
+	at := &site.Site{Observers: counting(t, &total, &broken), Control: []site.Pod{{UID: "1", Node: "a"}, {UID: "2", Node: "b"}}}
+	l := looksAt(at)
+	if err := l.cost(t.Context(), false); err == nil || !strings.Contains(err.Error(), "observe node b") {
+		t.Fatalf("an observer that does not answer: %v", err)
+	}
+	at.Control, broken = append(at.Control, site.Pod{UID: "3", Node: "b"}), ""
+	for total = 6e9; total <= 7e9; total += 1e9 {
+		if err := l.cost(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := l.cpu()[partControlPlane].TotalS(); got != 2+1+7 {
+		t.Errorf("the control plane used %v s", got)
+	}
+	if got := l.counted(); got != 1 {
+		t.Errorf("counted for %v s, want 1", got)
 	}
 }
