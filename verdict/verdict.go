@@ -21,7 +21,7 @@ import (
 
 // Version is that of the rules: it rises when the same evidence under the same
 // limits may get another verdict.
-const Version = 2
+const Version = 3
 
 // Limit is a bound that a check compares with.
 type Limit struct {
@@ -76,7 +76,7 @@ func ParseLimits(texts []string, all []Limit) (Limits, error) {
 }
 
 // Outdated says in words what of the rules that something was judged by is no
-// longer there, or has another value now; "" if nothing.
+// longer there, or has another value now, and what is new; "" if nothing.
 func Outdated(by record.Rules, all []Limit) string { return Differ(by, Limits(nil).Rules(all)) }
 
 // Differ is [Outdated] where today's rules are known by their values.
@@ -94,6 +94,11 @@ func Differ(by, today record.Rules) string {
 			words = append(words, fmt.Sprintf("by a limit %s, which no rule has any more", name))
 		case value != by.Limits[name]:
 			words = append(words, fmt.Sprintf("with %s %g in place of %g", name, by.Limits[name], value))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(today.Limits)) {
+		if _, ok := by.Limits[name]; !ok {
+			words = append(words, fmt.Sprintf("without a limit %s, which is %g today", name, today.Limits[name]))
 		}
 	}
 	if len(words) == 0 {
