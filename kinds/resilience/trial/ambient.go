@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
@@ -24,9 +25,9 @@ type sharedProxies struct {
 	before risesOf
 	// began is what the processes had counted when a timeline with steps began.
 	began map[string]map[string]float64
-	// mute says of nodes with pods that were ready why their proxies, which were not asked
-	// before, gave no answer at the last look.
-	mute map[string]error
+	// mute says of nodes to which steps brought pods, since these were ready, for how long
+	// and why their proxies gave no answer.
+	mute map[string]verdict.Missed
 
 	mu    sync.Mutex
 	nodes []string              // that have or had pods of the mesh, since they were noted

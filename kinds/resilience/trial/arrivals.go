@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
 )
@@ -29,8 +30,8 @@ func (t *scenarioTrial) meshPods() map[string][]*resident {
 
 // noteArrivals notes the nodes to which steps have brought pods of the mesh, with what the
 // proxies there had counted until then: requests pass them from now on. One that cannot be
-// asked yet is at the next look; what kept it from answering is noted once pods there have
-// been ready. The timeline's last requests come after all that is noted.
+// asked yet is at the next look; what keeps it from answering is noted, too. The timeline's
+// last requests come after all that is noted.
 func (t *scenarioTrial) noteArrivals(ctx context.Context) {
 	if !t.scene.ambient() || time.Now().After(t.zero.Add(t.timeline.Duration-lately)) {
 		return
@@ -47,27 +48,42 @@ func (t *scenarioTrial) noteArrivals(ctx context.Context) {
 			had, err = t.ask(limited, map[string][]site.Pod{record.PartNode: {pod}})
 		}
 		cancel()
-		switch {
-		case err == nil:
+		if err == nil {
 			t.arrived(node, pod, had)
-		case slices.ContainsFunc(pods[node], func(r *resident) bool { return r.ReadyNS != 0 }):
-			if t.shared.mute == nil {
-				t.shared.mute = map[string]error{}
-			}
-			t.shared.mute[node] = err
+		} else {
+			t.shared.noteMute(node, pods[node], err)
 		}
 	}
 }
 
-// unasked are checks that failed: one for each node whose proxy never answered while requests
-// may have come to the pods there. It is in no figure, and proves nothing.
-func (t *scenarioTrial) unasked() []record.Check {
-	var out []record.Check
+// noteMute notes that the proxy of a node to which steps brought pods gave no answer, if
+// requests may have come to these: since the first of them was ready.
+func (s *sharedProxies) noteMute(node string, pods []*resident, err error) {
+	last, known := s.mute[node]
+	since := last.SinceNS
+	for _, r := range pods {
+		if r.ReadyNS != 0 && (!known || r.ReadyNS < since) {
+			since, known = r.ReadyNS, true
+		}
+	}
+	if !known {
+		return
+	}
+	if s.mute == nil {
+		s.mute = map[string]verdict.Missed{}
+	}
+	s.mute[node] = verdict.Missed{Of: "proxy of node " + node, AtNS: time.Now().UnixNano(), SinceNS: since, Every: costEvery,
+		Error: fmt.Sprintf("steps brought pods to node %s, whose proxy could not be asked: neither what it carried nor its CPU is known: %v", node, err)}
+}
+
+// unasked are the nodes whose proxies never answered while requests may have come to the
+// pods there. They are in no figure, and where that was for long the trial proves nothing.
+func (t *scenarioTrial) unasked() []verdict.Missed {
+	var out []verdict.Missed
 	known := t.shared.on()
 	for _, node := range slices.Sorted(maps.Keys(t.shared.mute)) {
 		if !slices.Contains(known, node) {
-			out = append(out, record.Check{Name: "node-" + node + afterwards, Detail: fmt.Sprintf(
-				"steps brought pods to node %s, whose proxy could not be asked: neither what it carried nor its CPU is known: %v", node, t.shared.mute[node])})
+			out = append(out, t.shared.mute[node])
 		}
 	}
 	return out

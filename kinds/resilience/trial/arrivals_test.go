@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -126,9 +127,10 @@ func TestArrivals(t *testing.T) {
 		if err := trial.checkAfterwards(t.Context(), outcome{answered: []int64{end - 1e9}}); err != nil {
 			t.Fatal(err)
 		}
+		seen := verdict.Evidence{Collected: &verdict.Collected{Missed: trial.unasked()}}
 		var said []string
-		for _, c := range trial.evidence.Carried {
-			if !c.OK {
+		for _, c := range append(trial.evidence.Carried, verdict.Of(record.Trial{Scenario: &record.Scenario{}}, nil, seen, nil).Checks...) {
+			if !c.OK && (c.Name == "looks" || strings.HasSuffix(c.Name, afterwards)) {
 				said = append(said, c.Name+": "+c.Detail)
 			}
 		}
@@ -137,8 +139,14 @@ func TestArrivals(t *testing.T) {
 	if said := unasked(); said != "" {
 		t.Errorf("no pod on node four has been ready, and of its ztunnel is said: %s", said)
 	}
-	trial.census.pods["b3"].ReadyNS = 1
-	if said := unasked(); !strings.HasPrefix(said, "node-four-afterwards: ") || !strings.Contains(said, "there is no such pod") || strings.Contains(said, "\n") {
+	trial.census.pods["b3"].ReadyNS = time.Now().Add(-2 * time.Second).UnixNano()
+	for range 2 {
+		if said := unasked(); said != "" {
+			t.Errorf("a pod on node four has been ready for two seconds, and of its ztunnel is said: %s", said)
+		}
+	}
+	trial.census.pods["b3"].ReadyNS = time.Now().Add(-time.Minute).UnixNano()
+	if said := unasked(); !strings.HasPrefix(said, "looks: steps brought pods to node four") || !strings.Contains(said, "there is no such pod") || strings.Contains(said, "\n") {
 		t.Errorf("requests may have come to node four, whose ztunnel could not be asked: %q", said)
 	}
 	create := func(pod *corev1.Pod) {
