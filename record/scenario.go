@@ -30,12 +30,15 @@ type Scenario struct {
 	Samples []ScenarioSample `json:"samples,omitempty"`
 	// CPU and memory by part: control_plane, second_control_plane (of other revisions
 	// that steps are about), machine, node_proxy (the proxies of nodes that carried the
-	// requests, NodeProxies of them at one time), waypoint, node_agent (the trial's
+	// requests, NodeProxies of them at its end), waypoint, node_agent (the trial's
 	// NodeAgents together), and for each service "SERVICE.worker" and "SERVICE.proxy"
 	// (clients are a service too), sums over pods; Memory is at the trial's end.
 	CPU         map[string]CPU   `json:"cpu"`
 	Memory      map[string]int64 `json:"memory_bytes"`
 	NodeProxies int              `json:"node_proxies,omitempty"`
+	// MeanNodeProxies is over how many of them their CPU was counted, the mean of that
+	// time, where steps brought pods to nodes; 0: NodeProxies.
+	MeanNodeProxies float64 `json:"mean_node_proxies,omitempty"`
 	// CountedS is how long CPU was counted, seconds: from right before the timeline, once
 	// all nodes have been read, until what its steps did is undone. 0 in older runs, which
 	// counted for as long as there are Samples.

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -158,7 +159,8 @@ func scenarioCPU() []analysis.Measure {
 	out := []analysis.Measure{one("cpu_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) }),
 		one("cpu_second_control_plane", func(s *trialScenario) float64 { return use(s, scenarioSecond) })}
 	out = append(out, one("cpu_"+record.PartNode, func(s *trialScenario) float64 {
-		return use(s, record.PartNode) / float64(s.trial.Scenario.NodeProxies)
+		of := s.trial.Scenario
+		return use(s, record.PartNode) / cmp.Or(of.MeanNodeProxies, float64(of.NodeProxies))
 	}).Warning(sharedProxies))
 	out = append(out, one("cpu_"+record.PartWaypoint, func(s *trialScenario) float64 { return use(s, record.PartWaypoint) }))
 	out = append(out, one("cpu_"+record.PartNodeAgent, func(s *trialScenario) float64 { return use(s, record.PartNodeAgent) / agentsOf(s) }))

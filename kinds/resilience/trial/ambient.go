@@ -31,6 +31,7 @@ type sharedProxies struct {
 
 	mu    sync.Mutex
 	nodes []string              // that have or had pods of the mesh, since they were noted
+	came  map[string]int64      // nodes to which steps brought pods, and when that was noted, nanoseconds since 1970
 	stood map[string]bool       // by UID: pods that were on a node before those of the trial came there
 	pods  map[string][]site.Pod // by part: those that there are, and that there were
 	// What steps did to those on nodes, which is put right after the trial.
@@ -219,6 +220,9 @@ func (t *scenarioTrial) checkShared(ctx context.Context, whole flowed, got outco
 		return nil
 	}
 	t.out.Scenario.NodeProxies = len(t.shared.on())
+	if len(t.shared.came) > 0 {
+		t.out.Scenario.MeanNodeProxies = t.meanProxies()
+	}
 	if len(t.timeline.Steps) > 0 {
 		return t.checkAfterwards(ctx, got)
 	}

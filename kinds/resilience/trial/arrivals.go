@@ -99,13 +99,25 @@ func (t *scenarioTrial) arrived(node string, pod site.Pod, had tallies) {
 	}
 	t.shared.mu.Lock()
 	if t.shared.stood == nil {
-		t.shared.stood = map[string]bool{}
+		t.shared.stood, t.shared.came = map[string]bool{}, map[string]int64{}
 	}
-	t.shared.stood[pod.UID] = true
+	t.shared.stood[pod.UID], t.shared.came[node] = true, time.Now().UnixNano()
 	t.shared.nodes = append(slices.Clone(t.shared.nodes), node)
 	slices.Sort(t.shared.nodes)
 	t.shared.mu.Unlock()
 	t.shared.note(record.PartNode, pod)
+}
+
+// meanProxies is how many nodes' proxies CPU was counted of, the mean of the time: of those
+// to which steps brought pods it was from then on.
+func (t *scenarioTrial) meanProxies() float64 {
+	mean := float64(len(t.shared.on()))
+	if begun, ended := t.looks.span(); ended > begun {
+		for _, at := range t.shared.came {
+			mean -= float64(min(max(at, begun), ended)-begun) / float64(ended-begun)
+		}
+	}
+	return mean
 }
 
 // on are the nodes.

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -173,6 +174,7 @@ func TestArrivals(t *testing.T) {
 func TestArrivedUsage(t *testing.T) {
 	trial := sharedTrial(fakecluster.New())
 	trial.shared.before = risesOf{}
+	trial.shared.nodes = []string{"one", "two"}
 	trial.arrived("three", site.Pod{UID: "stood", Node: "three"}, nil)
 	l := &looks{t: trial, first: map[string]usage{}, last: map[string]usage{}}
 	for _, total := range []uint64{7e9, 8e9} {
@@ -182,6 +184,13 @@ func TestArrivedUsage(t *testing.T) {
 	cpu := l.cpu()
 	if stood, fresh := cpu[record.PartNode].TotalS(), cpu[record.PartWaypoint].TotalS(); stood != 1 || fresh != 8 {
 		t.Errorf("used %g s and %g s, want 1 and 8", stood, fresh)
+	}
+	trial.looks = &looks{t: trial, nodes: map[string]bool{"one": true}, machine: [2]map[string]observe.MachineSample{{}, {}}}
+	for i, after := range []time.Duration{-30 * time.Second, 15 * time.Second} {
+		trial.looks.machine[i]["one"] = observe.MachineSample{AtUnixNS: trial.shared.came["three"] + after.Nanoseconds()}
+	}
+	if got := trial.meanProxies(); math.Abs(got-(2+1.0/3)) > 1e-9 {
+		t.Errorf("CPU of %g proxies was counted, want 2 1/3", got)
 	}
 }
 

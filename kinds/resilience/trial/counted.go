@@ -109,14 +109,20 @@ func (l *looks) read(ctx context.Context, node string, targets []observe.Target,
 	return nil
 }
 
-// counted is how long CPU was counted, in seconds: from when the last node of the first look
-// had been read until the last look at any, by our clock. A node to which steps brought pods
-// later began with them, and one that they left without any is read no more.
+// counted is how long CPU was counted, in seconds.
 func (l *looks) counted() float64 {
+	begun, ended := l.span()
+	return float64(max(ended-begun, 0)) / 1e9
+}
+
+// span is when CPU was counted: from when the last node of the first look had been read
+// until the last look at any, by our clock. A node to which steps brought pods later began
+// with them, and one that they left without any is read no more.
+func (l *looks) span() (begun, ended int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := func(node string, s observe.MachineSample) int64 { return s.AtUnixNS - l.t.ahead[node] }
-	begun, ended := int64(math.MinInt64), int64(math.MinInt64)
+	begun, ended = math.MinInt64, math.MinInt64
 	for node, first := range l.machine[0] {
 		if l.nodes[node] {
 			begun = max(begun, at(node, first))
@@ -126,7 +132,7 @@ func (l *looks) counted() float64 {
 		ended = max(ended, at(node, last))
 	}
 	if begun == math.MinInt64 {
-		return 0
+		return 0, 0
 	}
-	return float64(max(ended-begun, 0)) / 1e9
+	return begun, ended
 }
