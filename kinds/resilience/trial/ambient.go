@@ -8,9 +8,11 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
@@ -276,7 +278,7 @@ func (s *scene) carriedLeast(rise risesOf, of flowed, enough int64) ([]record.Ch
 		if one.Name == s.scenario.Entry {
 			fewest = each
 		}
-		e := mesh.Evidence{Cell: s.weighing(one.Name), Endpoint: mesh.Endpoint{Service: one.Name, Namespace: s.namespace, Opaque: true},
+		e := mesh.Evidence{Cell: s.weighing(one), Endpoint: mesh.Endpoint{Service: one.Name, Namespace: s.namespace, Opaque: true},
 			Requests: least, Unknown: unknown, Connections: connections, Probes: connections - fewest, Way: s.way(), Proxies: passed}
 		if study.Waypoint(s.cell) { // which counts requests
 			ports := s.portsOf(one) // of the entry the last is the clients'
@@ -296,10 +298,14 @@ func (s *scene) carriedLeast(rise risesOf, of flowed, enough int64) ([]record.Ch
 // weighing is the cell by what requests to a service weigh at least: those of clients what
 // they carry. What services ask each other for carries a payload of its own, so that the
 // heads are what is known; likewise where there is no payload.
-func (s *scene) weighing(service string) record.Cell {
-	const head = "60B" // less than the shortest that clients and workers send
-	if service == s.scenario.Entry && s.cell[study.FactorPayload] != "0B" {
+func (s *scene) weighing(one graph.Service) record.Cell {
+	head := "60B" // less than the shortest that clients and workers send, with its answer
+	entry := one.Name == s.scenario.Entry
+	if entry && s.cell[study.FactorPayload] != "0B" {
 		return s.cell
+	}
+	if one.Protocol == protocol.HTTP2 || entry && s.levels.Protocol == protocol.HTTP2 {
+		head = "30B" // HTTP/2 says what it has said before in a byte: some 45 are left
 	}
 	return s.cell.With(record.Cell{study.FactorPayload: head})
 }

@@ -75,6 +75,39 @@ func series(rise map[string]float64, namespace, service, reporter, policy string
 	rise["istio_tcp_received_bytes_total"+labels] += bytes
 }
 
+// Heads that HTTP/2 has packed weigh less than those of HTTP/1.1.
+func TestCarriedHeads(t *testing.T) {
+	for services, sets := range map[string][]string{
+		"{front: {calls: [{to: back}]}, back: {protocol: http2}}":                  {"protocol=http2"},
+		"{front: {protocol: http2, calls: [{to: back}]}, back: {protocol: http2}}": nil,
+		"{front: {calls: [{to: back}]}, back: {}}":                                 nil,
+	} {
+		for weigh, want := range map[float64]bool{100: true, 45: strings.Contains(services, "http2"), 20: false} {
+			s, rise := graphScene(t, services, sets...), map[string]float64{}
+			for _, service := range []string{"front", "back"} {
+				for _, reporter := range []string{"source", "destination"} {
+					series(rise, s.namespace, service, reporter, "mutual_tls", 24, 500*weigh/2)
+				}
+			}
+			checks, err := s.carried(risesOf{record.PartNode: rise}, flowed{500, 500})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for _, c := range checks {
+				if strings.HasSuffix(c.Name, bytesCheck) {
+					if n++; c.OK != want {
+						t.Errorf("%s, %g bytes each: %s: %s", services, weigh, c.Name, c.Detail)
+					}
+				}
+			}
+			if n != 4 {
+				t.Errorf("%s: %d checks of bytes", services, n)
+			}
+		}
+	}
+}
+
 // Requests to each service must have passed ztunnel on both sides, over HBONE.
 func TestCarried(t *testing.T) {
 	s := ambientScene(t)
