@@ -14,7 +14,7 @@ import (
 // Plan makes the plan that a run followed from its resolved study and seed. It
 // fails if that plan would not have made the run's trials.
 func Plan(run record.Run) (*study.Plan, error) {
-	s, err := study.Parse(run.StudyYAML, "resolved.yaml", nil)
+	s, err := study.ParseStored(run.StudyYAML, "resolved.yaml", nil)
 	if err != nil {
 		return nil, fmt.Errorf("study of run %s: %w", run.Header.RunID, err)
 	}

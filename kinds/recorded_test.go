@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/golden"
@@ -63,6 +64,46 @@ func findingsOf(t *testing.T, run record.Run) []byte {
 		t.Fatal(err)
 	}
 	return data.Bytes()
+}
+
+// Runs of studies that an earlier release ran, and that are refused today, are still read,
+// judged again and analysed: what was measured in them is there.
+func TestRunsOfStudiesRefusedToday(t *testing.T) {
+	for name, c := range map[string]struct {
+		texts   []string // in resolved.yaml, and what it has in their place
+		levels  record.Cell
+		refused string
+	}{
+		"control-plane": {[]string{"settings: {", "settings: {endpoint_slices: 2, slice_namespaces: 5, "},
+			record.Cell{study.FactorEndpointSlices: "2", study.FactorSliceNamespaces: "5"}, "2 EndpointSlices do not fill 5 namespaces"},
+		"resilience": {[]string{"settings: {", "settings: {sidecars: ambient, ", "    bar:\n", "    front: {replicas: 1, sidecar: false, calls: [{to: bar}]}\n    bar:\n", "  to: bar\n", "  to: front\n"},
+			record.Cell{study.FactorSidecars: study.SidecarsAmbient}, "front, which calls it, is in no mesh"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run, _, err := store.Load(t.Context(), filepath.Join("testdata", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			run.StudyYAML = []byte(strings.NewReplacer(c.texts...).Replace(string(run.StudyYAML)))
+			for i := range run.Trials {
+				run.Trials[i].Cell = run.Trials[i].Cell.With(c.levels)
+			}
+			if _, err := study.Parse(run.StudyYAML, store.FileResolved, nil); err == nil || !strings.Contains(err.Error(), c.refused) {
+				t.Fatalf("such a study can be run: %v; want %q", err, c.refused)
+			}
+			again, _, err := kinds.Rejudge(run, nil, func(string) func(mesh.Evidence) []record.Check { return (&istio.Mesh{}).Verify })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f, err := analyses.All().Analyze(run); err != nil || len(f.Findings) == 0 || f.Validity.Valid != len(run.Trials) {
+				t.Errorf("%d findings, %+v, %v", len(f.Findings), f.Validity, err)
+			}
+			// Today's rules may ask for more than such a trial saw.
+			if f, err := analyses.All().Analyze(again); err != nil || f.Validity.Trials != len(run.Trials) {
+				t.Errorf("judged again: %+v, %v", f.Validity, err)
+			}
+		})
+	}
 }
 
 // A recorded run is gone on with: its study is read as the same one, whatever

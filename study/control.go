@@ -293,7 +293,7 @@ func (d *decoder) checkPopulation(p *Plan) {
 			d.fail(d.pos("control", "scope_namespace"), fmt.Sprintf("from %s-1 to %s-%d is possible", p.Study.Control.Namespace, p.Study.Control.Namespace, l.Namespaces),
 				"no proxy of cell %s is in namespace %s", p.Label(cell), p.Study.Control.ScopeNamespace)
 			return
-		case l.SliceNamespaces > l.EndpointSlices: // 0 where there are no slices
+		case !d.stored && l.SliceNamespaces > l.EndpointSlices: // 0 where there are no slices
 			d.fail(p.Study.Place(FactorSliceNamespaces, FactorEndpointSlices), "as many namespaces as slices at the most", "cell %s: %d EndpointSlices do not fill %d namespaces", p.Label(cell), l.EndpointSlices, l.SliceNamespaces)
 			return
 		case !d.checkRoutes(p, cell, l):

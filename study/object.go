@@ -23,6 +23,8 @@ type decoder struct {
 	root *node
 	kind Kind
 	errs Errors
+	// stored says that the study has been run ([ParseStored]).
+	stored bool
 }
 
 func (d *decoder) fail(pos Pos, hint, format string, args ...any) {

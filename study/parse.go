@@ -19,6 +19,17 @@ import (
 // The error is [Errors] with places, exit code 2 and, if there is but one
 // fault, a hint.
 func Parse(data []byte, name string, sets []string) (*Study, error) {
+	return parse(data, name, sets, false)
+}
+
+// ParseStored reads the study of a run that there is. It refuses none because its cells
+// are not what they are called, or their trials cannot be valid: an earlier release ran such
+// studies, and what they measured is still read.
+func ParseStored(data []byte, name string, sets []string) (*Study, error) {
+	return parse(data, name, sets, true)
+}
+
+func parse(data []byte, name string, sets []string, stored bool) (*Study, error) {
 	tree, err := readTree(data, name, false)
 	if err != nil {
 		return nil, err
@@ -28,7 +39,7 @@ func Parse(data []byte, name string, sets []string) (*Study, error) {
 			return nil, err
 		}
 	}
-	d := &decoder{root: tree, kind: kindOf(tree)}
+	d := &decoder{root: tree, kind: kindOf(tree), stored: stored}
 	d.checkKind()
 	s := defaultsOf(d.kind)
 	root(s).decode(d, tree)

@@ -118,7 +118,7 @@ func (d *decoder) checkAmbientGraph(s *Study) {
 		return
 	}
 	flow, err := s.Scenario.Graph.Flow(graph.Load{Entry: s.Scenario.Entry})
-	if !has(levels, SidecarsAmbient) || err != nil { // it is complained of
+	if d.stored || !has(levels, SidecarsAmbient) || err != nil { // it is complained of
 		return
 	}
 	for i, one := range services {

@@ -168,7 +168,7 @@ func restated(run record.Run, sets []string) (record.Run, error) {
 			return run, errs.WithHint(errs.Usage("--set %s: a report cannot change what was measured", set), "--set sizing.FIELD=VALUE states another mesh, --set money.FIELD=VALUE other prices")
 		}
 	}
-	s, err := study.Parse(run.StudyYAML, "the run's study.yaml", sets)
+	s, err := study.ParseStored(run.StudyYAML, "the run's study.yaml", sets)
 	if err != nil {
 		return run, err
 	}
