@@ -103,7 +103,7 @@ func (t *scenarioTrial) findShared(ctx context.Context) error {
 		return nil
 	}
 	if err := t.AwaitBrought(ctx, t.proxiesAt(record.PlaceNode).Agents); err != nil {
-		return t.lasting(err)
+		return t.lasting(absent{record.PartNode, err})
 	}
 	t.shared.nodes = t.meshNodes()
 	present, err := t.present(ctx)
@@ -129,7 +129,7 @@ func (t *scenarioTrial) present(ctx context.Context) (map[string][]site.Pod, err
 				err = runner.Futile(mesh.Fits(t.scene.mesh, place, pod.State))
 			}
 			if err != nil {
-				return nil, err
+				return nil, absent{part, err}
 			}
 			t.shared.note(part, pod)
 			out[part] = append(out[part], pod)

@@ -74,8 +74,28 @@ func TestNoWaypoint(t *testing.T) {
 			}
 		}
 	}
+	// A pod that the node agent has yet to take is no wait for a waypoint, nor the other way round.
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "front-1", Labels: map[string]string{"istio.io/dataplane-mode": "ambient"}},
+		Spec: corev1.PodSpec{NodeName: "one"}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
+	for _, first := range []bool{true, false} {
+		trial.carriers, trial.missed = nil, nil
+		for turn, taken := range []bool{first, !first, first} {
+			want := "wait until Istio's node agent has brought pods"
+			at.Kube = fakecluster.New(pod)
+			if taken {
+				at.Kube, want = fakecluster.New(), "gateway-name=waypoint is ready"
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			err := trial.findShared(ctx)
+			cancel()
+			futile := turn == 2 && first // the other one's node had its proxy
+			if err == nil || !strings.Contains(err.Error(), want) || runner.IsFutile(err) != futile {
+				t.Errorf("taken %v first, trial %d: %v, futile %v, want %q", first, turn, err, runner.IsFutile(err), want)
+			}
+		}
+	}
 	trial.carriers, trial.missed = nil, nil
-	slow := errors.New("its image is being pulled")
+	slow := absent{record.PartWaypoint, errors.New("its image is being pulled")}
 	for i, waited := range []error{slow, nil, slow, slow} {
 		if err := trial.lasting(waited); !errors.Is(err, waited) || runner.IsFutile(err) {
 			t.Errorf("a slow one, trial %d: %v", i, err)
