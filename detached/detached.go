@@ -67,8 +67,8 @@ type Spec struct {
 	// (s3://BUCKET/PREFIX) of a store that Secret of Namespace says how to reach, or to
 	// Folder of the nodes.
 	Claim, Bucket, Secret, Folder string
-	// EndpointSlices are those without pods that the run may have to take away.
-	EndpointSlices int
+	// Ending is how long the run may take to put back what it changed, once it is told to end.
+	Ending time.Duration
 	// Rights are what the plan needs, placed and with their resources.
 	Rights []rights.Feature
 }

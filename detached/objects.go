@@ -47,6 +47,9 @@ const (
 	replaceEnded = "Failed"
 	// afterRestored is what a run needs beyond the time to put back what it changed.
 	afterRestored = time.Minute
+	// LastSend bounds the sending of what a run leaves at its end to a store, findings and
+	// report among it.
+	LastSend = 5 * time.Minute
 	// MaxStudy is what a ConfigMap holds, in bytes.
 	MaxStudy = 1 << 20
 )
@@ -59,6 +62,15 @@ const (
 
 func labels(run, part string) map[string]string {
 	return map[string]string{Label: run, partLabel: part, mesh.AppLabel: "meshtrial-detached", "app.kubernetes.io/part-of": "meshtrial", "sidecar.istio.io/inject": "false"}
+}
+
+// grace is the time that the run's pod has to end.
+func (s Spec) grace() time.Duration {
+	out := s.Ending + afterRestored
+	if s.Bucket != "" {
+		out += LastSend
+	}
+	return out
 }
 
 func stateName(run string) string { return objectName(run) + "-state" }
@@ -211,7 +223,7 @@ func (s Spec) pod(secret *corev1.Secret) *corev1.PodTemplateSpec {
 	}...)
 	spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: spec.Containers[0].SecurityContext.RunAsGroup, FSGroupChangePolicy: site.Ptr(corev1.FSGroupChangeOnRootMismatch)}
 	spec.ServiceAccountName, spec.AutomountServiceAccountToken = s.Name(), site.Ptr(true)
-	spec.RestartPolicy, spec.TerminationGracePeriodSeconds = corev1.RestartPolicyNever, site.Ptr(int64((site.RestoreTimeout + site.SlicesTime(s.EndpointSlices) + afterRestored).Seconds()))
+	spec.RestartPolicy, spec.TerminationGracePeriodSeconds = corev1.RestartPolicyNever, site.Ptr(int64(s.grace().Seconds()))
 	spec.ImagePullSecrets = nil
 	if _, named, pulls := strings.Cut(s.Images.PullSecret, "/"); pulls {
 		if secret != nil {

@@ -16,6 +16,7 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/meshtrial/meshtrial/detached/bucket"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/internal/studytest"
@@ -233,10 +234,23 @@ func TestStart(t *testing.T) {
 // A run's pod has the time that its study may take to put back what it changed, and whoever
 // stops it waits as long.
 func TestStopLimit(t *testing.T) {
-	for slices, want := range map[int]time.Duration{0: 6 * time.Minute, 30_000: 12 * time.Minute, 100_000: 1420 * time.Second} {
+	for name, tt := range map[string]struct {
+		ending time.Duration
+		bucket string
+		want   time.Duration
+	}{
+		"a claim": {5 * time.Minute, "", 6 * time.Minute},
+		"much":    {1000 * time.Second, "", 1060 * time.Second},
+		"a store": {5 * time.Minute, "s3://runs/mesh", 11 * time.Minute}, // which results are sent to at the end
+	} {
 		s := spec(t)
-		s.EndpointSlices = slices
+		s.Ending = tt.ending
 		c, _ := fake(disk())
+		if tt.bucket != "" {
+			s.Claim, s.Bucket, s.Secret = "", tt.bucket, "store"
+			c.kube = fakecluster.New(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Secret},
+				Data: map[string][]byte{bucket.KeyEndpoint: []byte("https://store"), bucket.KeyAccess: []byte("a"), bucket.KeySecret: []byte("b")}})
+		}
 		if err := c.Start(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
@@ -248,8 +262,8 @@ func TestStopLimit(t *testing.T) {
 		if s := runs[0].template.Spec.TerminationGracePeriodSeconds; s != nil {
 			grace = time.Duration(*s) * time.Second
 		}
-		if grace != want || runs[0].stopLimit() != want+30*time.Second {
-			t.Errorf("%d slices: the pod has %v, and is waited for %v; want %v", slices, grace, runs[0].stopLimit(), want)
+		if grace != tt.want || runs[0].stopLimit() != tt.want+30*time.Second {
+			t.Errorf("%s: the pod has %v, and is waited for %v; want %v", name, grace, runs[0].stopLimit(), tt.want)
 		}
 	}
 }

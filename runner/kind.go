@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/journal"
@@ -30,6 +31,24 @@ type Kind interface {
 	// Remains takes away what a run that died made outside its namespace. (What
 	// it changed of others' is in the journal.)
 	Remains(ctx context.Context, config *rest.Config) error
+}
+
+// Ender is a kind whose trials take a time of their own to end, before the run puts back what
+// it changed.
+type Ender interface {
+	// Ending is how long that may take of a plan in the lab as it is.
+	Ending(ctx context.Context, o *Options, plan *study.Plan) (time.Duration, error)
+}
+
+// Ending is how long a run of the plan may take to put back what it changed, from when it is
+// told to end.
+func Ending(ctx context.Context, o *Options, plan *study.Plan) (time.Duration, error) {
+	kind, ok := o.Kind.(Ender)
+	if !ok {
+		return site.RestoreTimeout, nil
+	}
+	own, err := kind.Ending(ctx, o, plan)
+	return site.RestoreTimeout + own, err
 }
 
 // Deployment is what a kind is told about a run that begins.

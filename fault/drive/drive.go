@@ -43,8 +43,8 @@ type Sense func(ctx context.Context, expr string) (bool, error)
 const (
 	// lead is how long before its time an occurrence is made ready.
 	lead = 2 * time.Second
-	// undoTime is how long all that stands may take to be undone.
-	undoTime = 60 * time.Second
+	// UndoTime is how long all that stands may take to be undone.
+	UndoTime = 60 * time.Second
 	// lookEvery is how often a condition is looked at.
 	lookEvery = 20 * time.Millisecond
 )
@@ -175,7 +175,7 @@ func (d *Driver) end(ctx context.Context, o *occurrence, planned time.Time) erro
 // undoAll ends what still stands, the latest first, also when the run has
 // been cancelled.
 func (d *Driver) undoAll(ctx context.Context) error {
-	ctx, cancel := ending.Within(ctx, undoTime)
+	ctx, cancel := ending.Within(ctx, UndoTime)
 	defer cancel()
 	var errs []error
 	for {

@@ -149,16 +149,13 @@ func mirrorTo(ctx context.Context, env *Env, place, run string) (*bucket.Mirror,
 	return store.Mirror(ctx, detached.Dir(run))
 }
 
-// lastSend bounds the sending of what a run leaves at its end, findings and report among it.
-const lastSend = 5 * time.Minute
-
-// sendLast sends that, also when ctx has ended. A run whose results are not where they are to
+// sendLast sends what a run leaves at its end, also when ctx has ended. A run whose results are not where they are to
 // be has not come to its end, whatever it found.
 func sendLast(ctx context.Context, mirror *bucket.Mirror, found error) error {
 	if !mirror.Made() {
 		return found
 	}
-	ctx, cancel := ending.Within(ctx, lastSend)
+	ctx, cancel := ending.Within(ctx, detached.LastSend)
 	defer cancel()
 	err := mirror.Send(ctx)
 	if err == nil {

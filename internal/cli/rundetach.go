@@ -40,7 +40,7 @@ func detach(ctx context.Context, env *Env, f runFlags, args []string) (err error
 	}
 	p := newProgress(env.Stderr)
 	defer p.clear()
-	spec := detached.Spec{Run: runner.NewRunID(time.Now()), Study: s.Name, Source: source, Resolved: s.Marshal(), EndpointSlices: plan.EndpointSlices()}
+	spec := detached.Spec{Run: runner.NewRunID(time.Now()), Study: s.Name, Source: source, Resolved: s.Marshal()}
 	where, err := f.openDetached(ctx, p, plan, &spec)
 	if err != nil {
 		return err
@@ -58,6 +58,9 @@ func detach(ctx context.Context, env *Env, f runFlags, args []string) (err error
 		return err
 	}
 	if _, err := options.Kind.Fit(ctx, &options, plan); err != nil {
+		return err
+	}
+	if spec.Ending, err = runner.Ending(ctx, &options, plan); err != nil {
 		return err
 	}
 	if err := agreeTo(ctx, env, p, f, plan, &options, connected); err != nil {

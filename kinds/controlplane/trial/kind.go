@@ -3,11 +3,13 @@ package trial
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	"k8s.io/client-go/rest"
 )
@@ -31,6 +33,12 @@ func (controlKind) Fit(ctx context.Context, o *runner.Options, plan *study.Plan)
 		return nil, err
 	}
 	return o.Mesh.Check(ctx, o.Lab.RESTConfig(), asked.Proxies)
+}
+
+// Ending implements [runner.Ender]: what changes made goes, and later the population with
+// its EndpointSlices.
+func (controlKind) Ending(_ context.Context, _ *runner.Options, plan *study.Plan) (time.Duration, error) {
+	return cleanTimeout + site.SlicesTime(plan.EndpointSlices()), nil
 }
 
 // Deploy implements [Kind].

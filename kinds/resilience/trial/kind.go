@@ -2,7 +2,12 @@ package trial
 
 import (
 	"context"
+	"slices"
+	"time"
 
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
@@ -20,6 +25,37 @@ func (resilience) Check(plan *study.Plan) error { return checkScenario(plan) }
 // Fit implements [Kind].
 func (resilience) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) ([]record.Component, error) {
 	return fitScenario(ctx, o, plan)
+}
+
+// Ending implements [runner.Ender]: steps are undone, the last counters read, and the
+// trial's pods go. Proxies of nodes that steps ended come back one after the other.
+func (resilience) Ending(ctx context.Context, o *runner.Options, plan *study.Plan) (time.Duration, error) {
+	out := drive.UndoTime + lastLookTime + clearTimeout
+	at := slices.IndexFunc(plan.Cells, study.Ambient)
+	if at < 0 || !slices.ContainsFunc(plan.Study.Scenario.Timeline.Steps, endsNodeProxies) {
+		return out, nil
+	}
+	m, err := meshOf(o, plan.Cells[at])
+	if err != nil {
+		return 0, err
+	}
+	kube, err := kubernetes.NewForConfig(o.Lab.RESTConfig())
+	if err != nil {
+		return 0, err
+	}
+	pods, err := nodeProxies(ctx, kube, m)
+	return out + settleEach + settleTime(len(pods)), err
+}
+
+// endsNodeProxies says that a step ends proxies of nodes, which are made anew after the trial.
+func endsNodeProxies(step fault.Step) bool {
+	switch a := step.Action.(type) {
+	case *fault.Restart:
+		return a.Of == fault.OfZtunnel
+	case *fault.Process:
+		return a.Of == fault.OfZtunnel && a.Do != fault.DoPause
+	}
+	return false
 }
 
 // Deploy implements [Kind].

@@ -14,10 +14,12 @@ import (
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/fault/drive"
 	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/journal/fields"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
@@ -80,8 +82,12 @@ func (h *executor) restartShared(ctx context.Context, of string) (drive.Executio
 
 // onAllNodes are the pods of the mesh's proxies on nodes, of which there is one at least.
 func (t *scenarioTrial) onAllNodes(ctx context.Context) ([]corev1.Pod, error) {
-	proxies := t.scene.mesh.Proxies(record.PlaceNode)
-	found, err := t.Kube.CoreV1().Pods(proxies.Namespace).List(ctx, metav1.ListOptions{LabelSelector: proxies.Selector})
+	return nodeProxies(ctx, t.Kube, t.scene.mesh)
+}
+
+func nodeProxies(ctx context.Context, kube kubernetes.Interface, m mesh.Mesh) ([]corev1.Pod, error) {
+	proxies := m.Proxies(record.PlaceNode)
+	found, err := kube.CoreV1().Pods(proxies.Namespace).List(ctx, metav1.ListOptions{LabelSelector: proxies.Selector})
 	if err != nil {
 		return nil, fmt.Errorf("list the proxies %s: %w", proxies.Selector, err)
 	}
@@ -151,6 +157,11 @@ const (
 	settleEach    = 10 * time.Second
 )
 
+// settleTime is how long so many of them may take.
+func settleTime(nodes int) time.Duration {
+	return settleTimeout + time.Duration(nodes)*settleEach
+}
+
 // settleShared puts back what steps changed of the proxies of nodes, and waits until they
 // are fresh ones: Kubernetes keeps a process waiting that was killed before, and longer each
 // time, so that the next trial would find another fault. Those that a restart had not come
@@ -166,7 +177,7 @@ func (t *scenarioTrial) settleShared(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	limit := settleTimeout + time.Duration(len(now))*settleEach
+	limit := settleTime(len(now))
 	ctx, cancel := ending.Within(ctx, limit)
 	defer cancel()
 	old := outdated(now, reset, killed)
