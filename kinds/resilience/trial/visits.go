@@ -8,9 +8,9 @@ import (
 )
 
 // visits are how many requests come to a service for each at the entry: what arithmetic
-// expects, the fewest without which that one has no good answer, and the most that it can
-// cause.
-type visits struct{ mean, least, most float64 }
+// expects of those that are answered at once, and where each call is repeated as often as it
+// may be; the fewest without which that one has no good answer, and the most that it can cause.
+type visits struct{ mean, repeated, least, most float64 }
 
 // visits are those of the scenario's services, in their order.
 func (s *scene) visits() ([]visits, error) {
@@ -29,6 +29,7 @@ func (s *scene) visits() ([]visits, error) {
 		to      func(*visits) *float64
 	}{
 		{s.scenario.Graph, 0, func(v *visits) *float64 { return &v.mean }},
+		{s.scenario.Graph, 1, func(v *visits) *float64 { return &v.repeated }},
 		{sure, 0, func(v *visits) *float64 { return &v.least }},
 		{every, 1, func(v *visits) *float64 { return &v.most }},
 	} {
@@ -52,7 +53,7 @@ const manyVisits = 100
 func (v visits) of(n int64) (least, most int64) {
 	low, high := v.least*float64(n), v.most*float64(n)
 	if mean := v.mean * float64(n); mean >= manyVisits*v.most {
-		low, high = max(low, mean/2), min(high, 3*mean)
+		low, high = max(low, mean/2), min(high, 3*(v.repeated*float64(n))) // repetition is no chance
 	}
 	return int64(low), int64(math.Ceil(high))
 }

@@ -40,6 +40,8 @@ func TestVisits(t *testing.T) {
 		"by chance, in lumps":         {"{front: {calls: [{to: back, probability: 10%, times: 100}]}, back: {}}", 500, 0, 50_000},
 		"one for certain":             {"{front: {calls: [{to: back}, {to: back, probability: 1%}]}, back: {}}", 50, 50, 100},
 		"repeated":                    {"{front: {calls: [{to: back, retries: 2}]}, back: {}}", 10, 10, 30},
+		"repeated often":              {"{front: {calls: [{to: back, retries: 9}]}, back: {}}", 5000, 5000, 50_000},
+		"by chance, and repeated":     {"{front: {calls: [{to: back, probability: 12.5%, retries: 2}]}, back: {}}", 4000, 250, 4500},
 		"by two, one of them certain": {"{front: {calls: [{to: back}, {to: mid, probability: 50%}]}, mid: {calls: [{to: back, times: 3}]}, back: {}}", 10, 10, 40},
 		"by nobody that is called":    {"{front: {}, mid: {calls: [{to: back}]}, back: {}}", 500, 0, 0},
 		"no request":                  {"{front: {calls: [{to: back}]}, back: {}}", 0, 0, 0},
