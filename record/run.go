@@ -95,6 +95,11 @@ type Component struct {
 // absent it is off.
 const SourceOfMode = "how it is set"
 
+// SourceOfCluster is the source of a component that is no binary but something that the
+// cluster has, by its version on or off. Where a header lacks it, as those of older releases
+// do, that is not known.
+const SourceOfCluster = "what the cluster has"
+
 // Run is a run directory in memory, as analysis takes it.
 type Run struct {
 	Header Header

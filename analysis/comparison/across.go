@@ -49,10 +49,15 @@ type trait struct {
 type traitTable struct {
 	order  []trait
 	values []map[trait]string // of each run
+	// open are those of which a run that lacks them says nothing.
+	open map[trait]bool
 }
 
+// absent is the value of a trait that a run lacks.
+const absent = "absent"
+
 func traitsOf(runs []*analysis.RunFigures) traitTable {
-	var t traitTable
+	t := traitTable{open: map[trait]bool{}}
 	seen := map[trait]bool{}
 	for _, r := range runs {
 		values := map[trait]string{}
@@ -72,6 +77,9 @@ func traitsOf(runs []*analysis.RunFigures) traitTable {
 		versions := map[string][]string{}
 		for _, c := range r.Header.Components {
 			versions[c.Name] = append(versions[c.Name], c.Version)
+			if c.Source == record.SourceOfCluster {
+				t.open[trait{AcrossVersions, c.Name}] = true
+			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(versions)) {
 			slices.Sort(versions[name])
@@ -169,11 +177,11 @@ func (t traitTable) differences(runs []*analysis.RunFigures, wanted func(trait) 
 		who := map[string][]string{}
 		for i, r := range runs {
 			v, ok := t.values[i][k]
-			if !ok && strings.HasPrefix(k.name, prices) {
+			if !ok && (t.open[k] || strings.HasPrefix(k.name, prices)) {
 				continue
 			}
 			if !ok {
-				v = "absent"
+				v = absent
 			}
 			if who[v] == nil {
 				values = append(values, v)

@@ -296,15 +296,17 @@ func between(before, after []*analysis.RunFigures) []string {
 			}
 		}
 		if values == nil {
-			return "absent"
+			return absent
 		}
 		return inBrief(strings.Join(values, " or "))
 	}
-	for _, k := range traitsOf(slices.Concat(before, after)).order {
+	both := traitsOf(slices.Concat(before, after))
+	for _, k := range both.order {
 		if k.kind != AcrossVersions {
 			continue
 		}
-		if a, b := side(ta, k), side(tb, k); a != b {
+		a, b := side(ta, k), side(tb, k)
+		if unknown := both.open[k] && (a == absent || b == absent); a != b && !unknown {
 			out = append(out, fmt.Sprintf("%s differs: %s and %s", k.name, a, b))
 		}
 	}

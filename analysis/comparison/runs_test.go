@@ -140,6 +140,11 @@ func TestCompareAcross(t *testing.T) {
 		}
 		return out
 	}
+	gatewayAPI := func(version string) func(h *record.Header) {
+		return func(h *record.Header) {
+			h.Components = append(h.Components[:2:2], record.Component{Name: "the Gateway API", Version: version, Source: record.SourceOfCluster})
+		}
+	}
 	same := func(*record.Header) {}
 	second := func(change func(h *record.Header)) []*analysis.RunFigures { return each(same, change) }
 	newer := func(h *record.Header) { h.Components = components("2") }
@@ -163,6 +168,8 @@ func TestCompareAcross(t *testing.T) {
 		{"kernel", second(func(h *record.Header) { h.Machine.Kernel = "6.8" }), "the kernel is not known", "machine"},
 		{"versions", second(newer), "envoy is 1 in run-710; and 2 in run-711", "versions"},
 		{"a component less", second(func(h *record.Header) { h.Components = h.Components[:1] }), "istiod is 1 in run-710; and absent in run-711", "versions"},
+		{"what one does not know", second(gatewayAPI("on")), "", ""},
+		{"what the cluster has", each(gatewayAPI("on"), gatewayAPI("off")), "the Gateway API is on in run-710; and off in run-711", "versions"},
 		{"settings of a side", analysistest.Figures(t, kinds, settings), "connections is 16 in run-700, run-701; and 32 in run-740", "study"},
 		{"study", second(func(h *record.Header) { h.Study = "slow" }), "the study is quick in run-700, run-701, run-710; and slow in run-711", "study"},
 		{"settings", append(other[:1:1], analysistest.Figures(t, kinds, settings)...), "connections is 16 in run-700, run-701, run-710; and 32 in run-740", "study"},
@@ -186,6 +193,22 @@ func TestCompareAcross(t *testing.T) {
 	fewer := func(h *record.Header) { h.Components = h.Components[:1] }
 	if got, err := comparison.Compare(before, each(fewer, fewer), comparison.CompareOptions{}); err != nil || !slices.Contains(got.Warnings, "istiod differs: 1 and absent") {
 		t.Errorf("a component that one side lacks: %q, %v", got.Warnings, err)
+	}
+	off := []*analysis.RunFigures{}
+	for _, f := range before {
+		r := *f
+		gatewayAPI("off")(&r.Header)
+		off = append(off, &r)
+	}
+	for _, c := range []struct {
+		before []*analysis.RunFigures
+		told   bool
+	}{{before, false}, {off, true}} {
+		got, err := comparison.Compare(c.before, each(gatewayAPI("on"), gatewayAPI("on")), comparison.CompareOptions{})
+		about := slices.DeleteFunc(slices.Clone(got.Warnings), func(w string) bool { return !strings.Contains(w, "the Gateway API") })
+		if err != nil || c.told && !slices.Equal(about, []string{"the Gateway API differs: off and on"}) || !c.told && len(about) > 0 {
+			t.Errorf("what the cluster has, known of both sides %t: %q, %v", c.told, about, err)
+		}
 	}
 	if _, err := comparison.Compare(before, append(before[:1:1], other...), comparison.CompareOptions{}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "run run-700 is given twice") {
 		t.Errorf("a run on both sides: %v", err)
@@ -233,11 +256,10 @@ func spoiltTrend(t *testing.T, n int, factor func(i int) float64, spoil func(run
 		w.Spoil = func(trial *record.Trial) { spoil(i, trial) }
 		run := analysistest.Simulate(t, small, 2, 1000+uint64(i), w)
 		run.Header.RunID, run.Header.Started = fmt.Sprintf("r%02d", i), run.Header.Started.AddDate(0, 0, i)
-		version := "1.36"
-		if factor(i) > 1 {
-			version = "1.37"
+		run.Header.Components = []record.Component{{Name: "envoy", Version: "1.36"}}
+		if factor(i) > 1 { // a later release, which knows more
+			run.Header.Components = []record.Component{{Name: "envoy", Version: "1.37"}, {Name: "the Gateway API", Version: "on", Source: record.SourceOfCluster}}
 		}
-		run.Header.Components = []record.Component{{Name: "envoy", Version: version}}
 		runs = append(runs, run)
 	}
 	r.Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] }) // time orders them

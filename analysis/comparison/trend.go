@@ -357,14 +357,14 @@ func (t traitTable) between(runs []*analysis.RunFigures, from, to int) []Differi
 	for _, k := range t.order {
 		a, okA := t.values[from][k]
 		b, okB := t.values[to][k]
-		if a == b && okA == okB {
+		if a == b && okA == okB || t.open[k] && okA != okB {
 			continue
 		}
 		if !okA {
-			a = "absent"
+			a = absent
 		}
 		if !okB {
-			b = "absent"
+			b = absent
 		}
 		d := Differing{k.name, inBrief(a), inBrief(b)}
 		if k.kind == AcrossVersions {

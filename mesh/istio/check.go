@@ -70,8 +70,8 @@ func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.P
 	}
 	m.upstream = found.isUpstream()
 	components := append(found.Components(), m.Revision.ambient...)
-	if m.Revision.gatewayAPI {
-		components = append(components, record.Component{Name: gatewayComponent, Version: "on", Source: record.SourceOfMode})
+	if on := m.Revision.gatewayAPI; on != "" {
+		components = append(components, record.Component{Name: gatewayComponent, Version: on, Source: record.SourceOfCluster})
 	}
 	return components, found.refuseProxies(proxies)
 }

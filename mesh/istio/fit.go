@@ -37,8 +37,9 @@ type AsFound struct {
 	daemonSets map[string]*appsv1.DaemonSet
 	waypoint   bool // requests are to pass one
 	// gatewayAPI are the kinds of the Gateway API that the cluster has, which istiod then
-	// follows.
-	gatewayAPI []string
+	// follows; noGatewayAPI says that it has none.
+	gatewayAPI   []string
+	noGatewayAPI bool
 	// root is the mesh's root namespace, others what is there that holds for the
 	// sidecars of a run's pods, and unread the kinds that may not be listed there.
 	// rootSeen is what is known of the namespace itself.
@@ -126,7 +127,13 @@ func (f *AsFound) readForLevers(ctx context.Context, kube kubernetes.Interface, 
 func (f AsFound) Revision() Revision {
 	out := f.revision
 	out.metrics, out.traces = f.reported()
-	out.ambient, out.gatewayAPI = f.ambient(), len(f.gatewayAPI) > 0
+	out.ambient = f.ambient()
+	switch {
+	case len(f.gatewayAPI) > 0:
+		out.gatewayAPI = "on"
+	case f.noGatewayAPI:
+		out.gatewayAPI = "off"
+	}
 	if all := f.Components(); len(all) > 0 {
 		out.istiod = all[0].Version
 	}

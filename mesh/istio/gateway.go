@@ -21,7 +21,7 @@ const (
 	gatewayTemplate     = "gateway"
 	// injectedImage is replaced by the injector's own.
 	injectedImage = "auto"
-	// gatewayComponent is among the components of a run whose cluster has the Gateway API.
+	// gatewayComponent is among the components of a run: whether its cluster has the Gateway API.
 	gatewayComponent = "the Gateway API"
 )
 
@@ -43,10 +43,13 @@ func (m *Mesh) DecorateGateway(w mesh.Workload, pod *corev1.PodTemplateSpec) err
 // reason to take them for absent.
 func (f *AsFound) readGatewayAPI(ctx context.Context, kube kubernetes.Interface, asked mesh.Asked) error {
 	served, err := kube.Discovery().ServerResourcesForGroupVersion(ctx, gatewayAPI)
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !asked.GatewayAPI && !asked.Waypoint {
+	switch {
+	case apierrors.IsNotFound(err):
+		f.noGatewayAPI = true
 		return nil
-	}
-	if err != nil {
+	case apierrors.IsForbidden(err) && !asked.GatewayAPI && !asked.Waypoint:
+		return nil
+	case err != nil:
 		return fmt.Errorf("istio: look for the Gateway API (%s): %w", gatewayAPI, err)
 	}
 	for _, r := range served.APIResources {

@@ -2,6 +2,7 @@ package istio
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -72,13 +73,15 @@ func TestRefuseGatewayAPI(t *testing.T) {
 		if err := f.refuseGatewayAPI(mesh.Asked{}); err != nil {
 			t.Errorf("%s, not asked for: %v", name, err)
 		}
-		// istiod follows what there is of it, so a run's header says so.
+		// istiod follows what there is of it, so a run's header says whether there is any.
 		m := &Mesh{Revision: f.Revision()}
 		components, err := m.Check(t.Context(), installation{images: []string{"hub/pilot:1.31.0"}, available: 1}.server(t), nil)
-		there := slices.ContainsFunc(components, func(c record.Component) bool {
-			return c.Name == gatewayComponent && c.Version == "on" && c.Source == record.SourceOfMode
-		})
-		if want := name == "all there" || name == "no routes"; err != nil || there != want {
+		want := record.Component{Name: gatewayComponent, Version: "off", Source: record.SourceOfCluster}
+		if name == "all there" || name == "no routes" {
+			want.Version = "on"
+		}
+		is := func(c record.Component) bool { return reflect.DeepEqual(c, want) }
+		if err != nil || !slices.ContainsFunc(components, is) {
 			t.Errorf("%s: the header has %v, %v", name, components, err)
 		}
 	}
@@ -101,8 +104,8 @@ func TestReadGatewayAPIFails(t *testing.T) {
 		cluster := fakecluster.New()
 		cluster.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tt.err })
 		var f AsFound
-		if err := f.readGatewayAPI(t.Context(), cluster, tt.asked); (err != nil) != tt.fails {
-			t.Errorf("%s: %v", name, err)
+		if err := f.readGatewayAPI(t.Context(), cluster, tt.asked); (err != nil) != tt.fails || f.Revision().gatewayAPI != "" {
+			t.Errorf("%s: %v, and it is taken for %q", name, err, f.Revision().gatewayAPI)
 		}
 	}
 }

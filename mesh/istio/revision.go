@@ -33,9 +33,9 @@ type Revision struct {
 	istiod string
 	// ambient are ztunnel and the node agent, where a study asked for them.
 	ambient []record.Component
-	// gatewayAPI says that the cluster has the Gateway API, which istiod follows where
-	// there are none of its objects, too.
-	gatewayAPI bool
+	// gatewayAPI is whether the cluster has the Gateway API, on or off, which istiod follows
+	// where there are none of its objects, too; "" where that may not be read.
+	gatewayAPI string
 }
 
 // defaultRevision is what the chart calls an installation without a revision.
