@@ -95,6 +95,13 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 	}
 	c.world.Own(c.Owner())
 	c.world.Label(mesh.NamespaceLabels(o.Mesh))
+	_, largest, err := asks(r.Plan)
+	if err != nil {
+		return c, err
+	}
+	if err := c.world.TryNode(ctx, largest); err != nil { // before istiod is touched
+		return c, err
+	}
 	if err := c.createRoles(ctx); err != nil {
 		return c, err
 	}

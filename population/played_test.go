@@ -1,0 +1,143 @@
+package population
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/errs"
+)
+
+// nodesAPI is an API server with nothing but nodes.
+type nodesAPI struct {
+	mu    sync.Mutex
+	nodes map[string]*corev1.Node
+	calls []string // that write
+	// play is what becomes of a node that is made.
+	play func(*corev1.Node)
+}
+
+func (a *nodesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if r.Method != http.MethodGet {
+		a.calls = append(a.calls, r.Method+" "+r.URL.Path)
+	}
+	var out any
+	switch name, one := strings.CutPrefix(r.URL.Path, "/api/v1/nodes/"); {
+	case r.Method == http.MethodPost:
+		n := &corev1.Node{}
+		if err := json.NewDecoder(r.Body).Decode(n); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		a.nodes[n.Name] = n
+		out = n.DeepCopy()
+		a.play(n)
+	case one && a.nodes[name] == nil:
+		w.WriteHeader(http.StatusNotFound)
+		out = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound, Message: "nodes not found"}
+	case one && r.Method == http.MethodDelete:
+		delete(a.nodes, name)
+		out = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess}
+	case one:
+		out = a.nodes[name]
+	default:
+		list := metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}}
+		if r.URL.Path == "/api/v1/nodes" {
+			for _, n := range a.nodes {
+				list.Items = append(list.Items, metav1.PartialObjectMetadata{TypeMeta: n.TypeMeta, ObjectMeta: n.ObjectMeta})
+			}
+		}
+		if strings.HasSuffix(r.URL.Path, "/pods") { // the typed client asks for these
+			list.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}
+		}
+		if strings.HasSuffix(r.URL.Path, "/endpointslices") && !strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadataList") {
+			list.TypeMeta = metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSliceList"}
+		}
+		out = list
+	}
+	if err := json.NewEncoder(w).Encode(out); err != nil {
+		panic(err)
+	}
+}
+
+// A cluster in which nobody plays simulated nodes is told so by one of them, which names
+// what it lacks, and goes again; a population without pods needs none.
+func TestTryNode(t *testing.T) {
+	ready := func(n *corev1.Node) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	}
+	pods := Sizes{Namespaces: 1, Proxies: 1}
+	for name, tt := range map[string]struct {
+		play  func(*corev1.Node)
+		sizes Sizes
+		limit time.Duration
+		fails string // what the error says; "" for none
+	}{
+		"played":          {ready, pods, time.Hour, ""},
+		"nobody there":    {func(*corev1.Node) {}, pods, 50 * time.Millisecond, "node mm-node-0 was not ready within 50ms"},
+		"no heart beats":  {func(n *corev1.Node) { ready(n); n.Status.Conditions[0].Status = corev1.ConditionUnknown }, pods, 50 * time.Millisecond, "was not ready"},
+		"Services alone":  {func(*corev1.Node) {}, Sizes{Namespaces: 1, Services: 3}, time.Hour, ""},
+		"taken by others": {nil, pods, time.Hour, "not found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := &nodesAPI{nodes: map[string]*corev1.Node{}, play: tt.play}
+			if tt.play == nil {
+				api.play = func(n *corev1.Node) { delete(api.nodes, n.Name) }
+			}
+			server := httptest.NewServer(api)
+			defer server.Close()
+			w, err := New(&rest.Config{Host: server.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Own(metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: "meshtrial-r", UID: "run"})
+			err = w.tryNode(t.Context(), tt.sizes, tt.limit)
+			if tt.fails == "" && err != nil || tt.fails != "" && (err == nil || !strings.Contains(err.Error(), tt.fails) || !strings.Contains(errs.Hint(err), "kwok")) {
+				t.Fatalf("%v (hint: %s)", err, errs.Hint(err))
+			}
+			want := "POST /api/v1/nodes"
+			if tt.sizes.pods() == 0 {
+				want = ""
+			}
+			if got := strings.Join(api.calls, ", "); got != want {
+				t.Errorf("it wrote %q, want %q", got, want)
+			}
+			for _, n := range api.nodes {
+				if n.Annotations["kwok.x-k8s.io/node"] != "fake" || len(n.OwnerReferences) != 1 || n.OwnerReferences[0].UID != "run" {
+					t.Errorf("%+v", n.ObjectMeta)
+				}
+			}
+			if err := w.Remove(t.Context()); err != nil || len(api.nodes) > 0 {
+				t.Errorf("%d nodes are left: %v", len(api.nodes), err)
+			}
+		})
+	}
+}
+
+// Whoever ends the run while a node is waited for is not told of kwok.
+func TestTryNodeEnds(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := errors.New("somebody ended it")
+	server := httptest.NewServer(&nodesAPI{nodes: map[string]*corev1.Node{}, play: func(*corev1.Node) { time.AfterFunc(10*time.Millisecond, func() { cancel(ended) }) }})
+	defer server.Close()
+	w, err := New(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.tryNode(ctx, Sizes{Namespaces: 1, Proxies: 1}, time.Hour); !errors.Is(err, ended) || errs.Hint(err) != "" {
+		t.Errorf("%v (hint: %s)", err, errs.Hint(err))
+	}
+}
