@@ -52,11 +52,9 @@ func (c *ControlPlane) planDeployment(ctx context.Context, all []mesh.Levers) ([
 		return nil, err
 	}
 	out, err := planSpec(c.object("apps/v1", "Deployment", c.name), &d.Spec, all, editSpec)
-	if container := containerOf(&d.Spec.Template.Spec); container != nil {
-		for i := range out {
-			for _, l := range all {
-				out[i].Wide = merged(out[i].Wide, wideDeployment(container, l))
-			}
+	for i := range out {
+		for _, l := range all {
+			out[i].Wide = merged(out[i].Wide, wideDeployment(&d.Spec, l))
 		}
 	}
 	return out, err

@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/study"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -105,12 +106,23 @@ func wideMetadata(was map[string]any, l mesh.Levers) (out []string) {
 // many; how many it takes goes by its CPUs.
 const builtinLimit = 100
 
-// wideDeployment says what levers of istiod's container, as it was, take from every
+// Of the proxies that istiod pushes to at a time, its own number goes by its CPUs too.
+// See istio.io/istio/pilot/pkg/features/tuning.go.
+const (
+	fewestPushes = 20
+	mostPushes   = 100
+)
+
+// wideDeployment says what levers of istiod's Deployment, as it was, take from every
 // proxy that is connected to it.
-func wideDeployment(was *corev1.Container, l mesh.Levers) (out []string) {
+func wideDeployment(was *appsv1.DeploymentSpec, l mesh.Levers) (out []string) {
+	container := containerOf(&was.Template.Spec)
+	if container == nil {
+		return nil
+	}
 	if level := l.Level(study.FactorConnectionAge); l.Named(study.FactorConnectionAge) && level != mesh.LevelNone {
 		installed := time.Duration(math.MaxInt64) // without the flag
-		if text, set := flagIn(was.Args, flagOf(study.FactorConnectionAge)); set {
+		if text, set := flagIn(container.Args, flagOf(study.FactorConnectionAge)); set {
 			if d, err := time.ParseDuration(text); err == nil {
 				installed = d
 			}
@@ -119,19 +131,65 @@ func wideDeployment(was *corev1.Container, l mesh.Levers) (out []string) {
 			out = append(out, fmt.Sprintf("connection_age %s: istiod ends every proxy's connection at that age, and sends it all of its configuration again", level))
 		}
 	}
-	if level := l.Level(study.FactorRequestLimit); l.Named(study.FactorRequestLimit) {
-		installed, set := "", false
-		for _, e := range was.Env {
-			if lever, _ := study.LeverByName(study.FactorRequestLimit); e.Name == lever.Lever.Env {
-				installed, set = e.Value, true
-			}
-		}
-		same := !set && level == mesh.LevelDefault
-		if !same && requestLimit(level, 0) < requestLimit(installed, builtinLimit) {
-			out = append(out, fmt.Sprintf("request_limit %s: istiod may turn proxies away that connect, and take fewer requests of them", level))
+	if lowered(container, l, study.FactorRequestLimit, 0, builtinLimit) {
+		out = append(out, fmt.Sprintf("request_limit %s: istiod may turn proxies away that connect, and take fewer requests of them", l.Level(study.FactorRequestLimit)))
+	}
+	if lowered(container, l, study.FactorPushThrottle, fewestPushes, mostPushes) {
+		out = append(out, fmt.Sprintf("push_throttle %s: istiod may push to fewer proxies at a time, so that they learn of changes later", l.Level(study.FactorPushThrottle)))
+	}
+	return slices.Concat(out, wideSize(was, container, l), wideAmbient(container, l))
+}
+
+// lowered says whether a lever of istiod's environment may be below what its container
+// was installed with; istiod's own number is between least and most.
+func lowered(was *corev1.Container, l mesh.Levers, factor string, least, most float64) bool {
+	if !l.Named(factor) {
+		return false
+	}
+	lever, _ := study.LeverByName(factor)
+	installed, set := "", false
+	for _, e := range was.Env {
+		if e.Name == lever.Lever.Env {
+			installed, set = e.Value, true
 		}
 	}
-	return append(out, wideAmbient(was, l)...)
+	level := l.Level(factor)
+	same := !set && level == mesh.LevelDefault
+	return !same && numberOr(level, least) < numberOr(installed, most)
+}
+
+// wideSize says which levers leave every proxy with less of istiod than was installed,
+// or with another one.
+func wideSize(was *appsv1.DeploymentSpec, container *corev1.Container, l mesh.Levers) (out []string) {
+	if l.Named(study.FactorIstiodReplicas) {
+		installed := int32(1)
+		if was.Replicas != nil {
+			installed = *was.Replicas
+		}
+		if n, err := replicas(l); err == nil && n < installed {
+			out = append(out, fmt.Sprintf("istiod_replicas %d: all proxies connect to these, where %d are installed", n, installed))
+		}
+	}
+	for _, r := range resourceLevers(l) {
+		limit, _, err := r.quantities()
+		installed, limited := container.Resources.Limits[r.name]
+		if err != nil || limit == nil || limited && limit.Cmp(installed) >= 0 {
+			continue
+		}
+		does := "istiod has no more CPU than that for all proxies"
+		if r.name == corev1.ResourceMemory {
+			does = "an istiod that needs more for all proxies is killed"
+		}
+		now := "no limit is installed"
+		if limited {
+			now = installed.String() + " is installed"
+		}
+		out = append(out, fmt.Sprintf("%s %s: %s; %s", r.factor, r.limit, does, now))
+	}
+	if image := l.Level(study.FactorIstiod); l.Named(study.FactorIstiod) && image != container.Image {
+		out = append(out, fmt.Sprintf("istiod %s: another istiod than is installed configures all proxies, and injects sidecars", image))
+	}
+	return out
 }
 
 // wideAmbient says what it does to every proxy that levers switch ambient mode on or
@@ -149,9 +207,9 @@ func wideAmbient(was *corev1.Container, l mesh.Levers) []string {
 	}
 }
 
-// requestLimit is how many requests a second a level lets istiod take; where that is
-// istiod's own number, it is taken to be so many.
-func requestLimit(level string, own float64) float64 {
+// numberOr is the number that a level is; where that is istiod's own, it is taken to be
+// so many.
+func numberOr(level string, own float64) float64 {
 	n, err := strconv.ParseFloat(level, 64)
 	if err != nil || n <= 0 {
 		return own

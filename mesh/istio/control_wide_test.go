@@ -43,12 +43,19 @@ func TestPlanSaysWhatIsMeshWide(t *testing.T) {
 		"an older age, or any":  {"", []record.Cell{{"connection_age": "1h"}, {"connection_age": "none"}, {"connection_age": "30m"}}, nil},
 		"a lower limit":         {"", []record.Cell{{"request_limit": "10"}, {"request_limit": "99"}}, map[string]string{deployment: "request_limit 10: istiod may turn proxies away|request_limit 99"}},
 		"a higher limit":        {"", []record.Cell{{"request_limit": "1000"}, {"request_limit": "100"}, {"request_limit": "default"}}, nil},
+		"fewer replicas":        {"", []record.Cell{{"istiod_replicas": "1"}, {"istiod_replicas": "3"}, {"istiod_replicas": "5"}}, map[string]string{deployment: "istiod_replicas 1: all proxies connect to these, where 3 are installed"}},
+		"less CPU":              {"", []record.Cell{{"istiod_cpu": "1"}, {"istiod_cpu": "4"}, {"istiod_cpu": "8"}, {"istiod_cpu": "none"}}, map[string]string{deployment: "istiod_cpu 1: istiod has no more CPU than that for all proxies; 4 is installed"}},
+		"a limit of memory":     {"", []record.Cell{{"istiod_memory": "3Gi"}, {"istiod_memory": "none"}, {"istiod_memory_request": "1Gi"}}, map[string]string{deployment: "istiod_memory 3Gi: an istiod that needs more for all proxies is killed; no limit is installed"}},
+		"another image":         {"", []record.Cell{{"istiod": "other/pilot:1", "istiod_replicas": "5"}, {"istiod": "hub/pilot:1.31.0"}}, map[string]string{deployment: "istiod other/pilot:1: another istiod than is installed"}},
+		"a lower throttle":      {"", []record.Cell{{"push_throttle": "1"}, {"push_throttle": "50"}, {"push_throttle": "100"}, {"push_throttle": "default"}}, map[string]string{deployment: "push_throttle 1: istiod may push to fewer proxies|push_throttle default: istiod may push"}},
 		"ambient mode":          {"", []record.Cell{{"istiod_env": "PILOT_ENABLE_AMBIENT=true"}}, map[string]string{deployment: "istiod_env PILOT_ENABLE_AMBIENT=true: sidecars that speak HBONE are sent"}},
 		"no ambient, as it is":  {"", []record.Cell{{"istiod_env": "PILOT_ENABLE_AMBIENT=false;GOGC=100"}}, nil},
 		"selectors, none":       {"discoverySelectors: [{matchLabels: {a: b}}]\n", []record.Cell{{"discovery_selectors": "none"}}, map[string]string{config: "told of all namespaces"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod", Labels: map[string]string{"app": "istiod"}}, Spec: charted()}
+			spec, three := charted(), int32(3)
+			spec.Replicas = &three
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod", Labels: map[string]string{"app": "istiod"}}, Spec: spec}
 			c := &ControlPlane{name: "istiod", config: meshConfigMap, kube: fakecluster.New(d,
 				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: meshConfigMap}, Data: map[string]string{meshConfigKey: tt.config}})}
 			var all []mesh.Levers

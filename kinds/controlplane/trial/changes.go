@@ -114,8 +114,12 @@ func populationPlan(s population.Sizes) []journal.Planned {
 	made := func(what, note string) journal.Planned {
 		return journal.Planned{Object: what, Done: journal.Made, Note: note}
 	}
+	of := "those Services, and of each change of theirs"
+	if s.ServiceEntries > 0 {
+		of += fmt.Sprintf(", and of %d ServiceEntries", s.ServiceEntries)
+	}
 	out := []journal.Planned{
-		made(fmt.Sprintf("Namespaces %s and on", population.Namespace(0)), fmt.Sprintf("%d, with %d Services of %d simulated pods and %d simulated sidecars: every proxy of the mesh is told of those Services", max(1, s.Namespaces), s.Services, s.EndpointsPerService, s.Proxies)),
+		made(fmt.Sprintf("Namespaces %s and on", population.Namespace(0)), fmt.Sprintf("%d, with %d Services of %d simulated pods and %d simulated sidecars; every proxy without a scope, of others too, is told of %s", max(1, s.Namespaces), s.Services, s.EndpointsPerService, s.Proxies, of)),
 		made("simulated Nodes", "played by kwok; nothing else is scheduled on them"),
 	}
 	if s.EndpointSlices > 0 {

@@ -50,3 +50,16 @@ func TestPlanOfSlicesIsMeshWide(t *testing.T) {
 		}
 	}
 }
+
+// What a population has others told of is said, and asked about by --yes alone.
+func TestPlanOfPopulationSaysWhatOthersAreTold(t *testing.T) {
+	for want, sizes := range map[string]population.Sizes{
+		"every proxy without a scope, of others too, is told of those Services, and of each change of theirs": {Services: 200},
+		"is told of those Services, and of each change of theirs, and of 1000 ServiceEntries":                 {Services: 1, ServiceEntries: 1000, DummyNamespace: "istio-system"},
+	} {
+		plan := populationPlan(sizes)
+		if text := journal.Text(plan); !strings.Contains(text, want+")\n") || strings.Contains(text, "mesh-wide") {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}
