@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -16,11 +20,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/internal/golden"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/kinds"
+	"github.com/meshtrial/meshtrial/kinds/resilience/trial"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/rights"
+	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/study"
 	"sigs.k8s.io/yaml"
@@ -250,4 +260,102 @@ func TestMeshesOfOthers(t *testing.T) {
 		table.WriteString(m.row(t, plans))
 	}
 	golden.Section(t, "../../docs/cluster.md", "| Istio | runs | refused, and what is said |\n|---|---|---|\n", "\n\n", strings.TrimSuffix(table.String(), "\n"))
+}
+
+// usersMesh is the API of a cluster whose Istio others use: two replicas of istiod
+// without limits, as its chart starts them.
+func usersMesh(t *testing.T) *rest.Config {
+	t.Helper()
+	answers := map[string]any{"/apis/autoscaling/v2/namespaces/istio-system/horizontalpodautoscalers": map[string]any{}}
+	for version, plural := range map[string]string{"v1": "virtualservices VirtualService", "v1alpha3": "envoyfilters EnvoyFilter"} {
+		name, kind, _ := strings.Cut(plural, " ")
+		answers["/apis/networking.istio.io/"+version] = metav1.APIResourceList{GroupVersion: "networking.istio.io/" + version, APIResources: []metav1.APIResource{{Name: name, Kind: kind, Namespaced: true}}}
+	}
+	for _, o := range meshesOfOthers[0].objects(t) {
+		switch o := o.(type) {
+		case *appsv1.Deployment:
+			two := int32(2)
+			o.Spec.Replicas, o.Spec.Template.Spec.Containers[0].Args = &two, []string{"discovery", "--keepaliveMaxServerConnectionAge", "30m"}
+			at := "/apis/apps/v1/namespaces/istio-system/deployments"
+			answers[at], answers[at+"/"+o.Name] = appsv1.DeploymentList{Items: []appsv1.Deployment{*o}}, o
+		case *corev1.ConfigMap:
+			answers["/api/v1/namespaces/istio-system/configmaps/"+o.Name] = o
+		}
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, there := answers[r.URL.Path]
+		if r.Method != http.MethodGet || !there {
+			t.Errorf("the plan of changes asks for %s %s", r.Method, r.URL.Path)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL}
+}
+
+// clusterAt is a user's cluster that plans are made for.
+type clusterAt struct {
+	lab.Lab
+	config *rest.Config
+}
+
+func (c clusterAt) RESTConfig() *rest.Config { return c.config }
+
+// felt is what others see of a study's changes, a population of its own last, and by
+// what proxies of theirs feel it.
+func felt(changes []journal.Planned) (outside, wide string) {
+	var done, by, own []string
+	add := func(list []string, text string) []string {
+		if !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+		return list
+	}
+	for _, p := range changes {
+		if p.Done == journal.Made && (strings.Contains(p.Object, "mm-") || p.Object == "simulated Nodes") {
+			own = add(own, "a simulated population: made")
+		} else {
+			done = add(done, p.Object+": "+string(p.Done))
+		}
+		for _, text := range p.Wide {
+			what := "`" + strings.Fields(text)[0] + "`"
+			if what == "`step`" {
+				what = "its steps"
+			}
+			by = add(by, what)
+		}
+	}
+	return strings.Join(append(done, own...), "; "), strings.Join(by, ", ")
+}
+
+// Which shipped study changes what of others', in docs/cluster.md, is what its run asks.
+func TestChangesOfShippedStudies(t *testing.T) {
+	config, plans := usersMesh(t), shippedPlans(t)
+	studiesOf := map[[2]string][]string{}
+	for name, plan := range plans {
+		o := runner.Options{Study: plan.Study, Lab: clusterAt{config: config}}
+		if plan.Study.Kind == study.ControlPlane || trial.SetsControl(plan) {
+			plane, err := istio.NewControlPlane(t.Context(), config, "", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Control = plane
+		}
+		changes, err := kinds.Of(plan.Study).Trial.Changes(t.Context(), &o, plan)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		outside, wide := felt(changes)
+		studiesOf[[2]string{outside, wide}] = append(studiesOf[[2]string{outside, wide}], name)
+	}
+	var rows []string
+	for changed, names := range studiesOf {
+		slices.Sort(names)
+		rows = append(rows, fmt.Sprintf("| %s | %s | %s |", strings.Join(names, ", "), cmp.Or(changed[0], "nothing"), changed[1]))
+	}
+	slices.Sort(rows)
+	golden.Section(t, "../../docs/cluster.md", "| study | outside its own namespace | mesh-wide |\n|---|---|---|\n", "\n\n", strings.Join(rows, "\n"))
 }
