@@ -210,7 +210,7 @@ func (a *answering) sentence(finding record.Finding, context string) string {
 	case record.VerdictInconclusive:
 		if finding.Reason != record.ReasonIncludesZero && finding.Reason != "" {
 			e, span := s.Parts(finding.Estimate, finding.Low, finding.High)
-			return fmt.Sprintf("What %s %s%s is inconclusive: %s (95%% interval %s), but %s.", report.LowerFirst(who), adds, where, report.Join(e, s.Unit), span, finding.Warnings[0])
+			return fmt.Sprintf("What %s %s%s is inconclusive: %s (95%% interval %s)%s", report.LowerFirst(who), adds, where, report.Join(e, s.Unit), span, objection(finding.Warnings[0]))
 		}
 		_, span := s.Parts(finding.Estimate, finding.Low, finding.High)
 		return fmt.Sprintf("%s %s between %s%s: too wide to call.", who, adds, strings.Replace(strings.Replace(span, "–", " and ", 1), " to ", " and ", 1)+" "+s.Unit, where) + missed(finding, s)
@@ -225,6 +225,15 @@ func (a *answering) sentence(finding record.Finding, context string) string {
 	}
 	e, span := s.Parts(finding.Estimate, finding.Low, finding.High)
 	return fmt.Sprintf("%s %s %s (95%% interval %s)%s.", who, adds, report.Join(e, s.Unit), span, where)
+}
+
+// objection ends a sentence with a warning: as part of it, or as a sentence of its own where
+// the warning has a "but" itself.
+func objection(warning string) string {
+	if strings.Contains(warning, ", but ") {
+		return ". " + report.UpperFirst(warning) + "."
+	}
+	return ", but " + warning + "."
 }
 
 // missed says how small an effect the run would have found.

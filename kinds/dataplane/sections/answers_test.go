@@ -16,6 +16,11 @@ func TestAnswers(t *testing.T) {
 		return record.Finding{Name: name, Probe: "latency", Cell: record.Cell{"sidecars": level}, Against: record.Cell{"sidecars": "none"},
 			Estimate: estimate, Low: low, High: high, Unit: "us", Blocks: 6, Verdict: verdict}
 	}
+	because := func(reason, text string) []record.Finding {
+		f := overhead("latency_p50_overhead", "both", 1700, 1200, 2300, record.VerdictInconclusive)
+		f.Because(reason, text)
+		return []record.Finding{f}
+	}
 	base := record.Findings{
 		Validity: record.ValiditySummary{Trials: 12, Valid: 12, Blocks: 6}, Factors: []record.FactorLevels{reporttest.Sidecars},
 		Cells: []record.CellSummary{{Cell: record.Cell{"sidecars": "none"}, Baseline: true}, {Cell: record.Cell{"sidecars": "both"}}},
@@ -35,6 +40,10 @@ func TestAnswers(t *testing.T) {
 			"Both sidecars add no overhead to the median latency beyond 12.0 µs (95% interval -4 to 9)."},
 		{"inconclusive", []record.Finding{overhead("latency_p50_overhead", "both", 40, -10, 90, "inconclusive")},
 			"Both sidecars add between -10 and 90 µs to the median latency: too wide to call."},
+		{"one of many", because(record.ReasonMany, "the interval excludes zero, but of 7 differences some do by chance"),
+			"What both sidecars add to the median latency is inconclusive: 1.7 ms (95% interval 1.2–2.3). The interval excludes zero, but of 7 differences some do by chance."},
+		{"below the floor", because(record.ReasonWithinFloor, "identical baselines differ by up to 2 ms"),
+			"What both sidecars add to the median latency is inconclusive: 1.7 ms (95% interval 1.2–2.3), but identical baselines differ by up to 2 ms."},
 		{"invalid", []record.Finding{overhead("latency_p50_overhead", "both", 0, 0, 0, "invalid")},
 			"What both sidecars add to the median latency is unknown: too few valid trials."},
 	} {
