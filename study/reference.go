@@ -97,6 +97,11 @@ func writeFields(b *strings.Builder, o object, prefix string) {
 			writeFields(b, v.section(), prefix+f.name+".")
 		case trafficValue:
 			writeFields(b, v.section(), prefix+f.name+".")
+		case gatewayValue:
+			writeFields(b, v.section(), prefix+f.name+".")
+		case tuneValue:
+			t := defaultTune()
+			writeFields(b, v.object(&t), prefix+f.name+".")
 		case stopValue:
 			writeFields(b, v.object(&Stop{}), prefix+f.name+".")
 		case interface{ presets() object }: // what the study states

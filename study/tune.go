@@ -97,8 +97,8 @@ func (v tuneValue) object(t *Tune) object {
 			}}},
 		{name: "trials", doc: "Trials of the search at most; if left out a quarter of the cells, and 12 at least.", value: trialsValue{&t.Trials}},
 		{name: "confirm", doc: "Blocks of the comparison of the recommended setting with the one in use.", value: intValue{&t.Confirm, 2, 1000}},
-		{name: "better", doc: "The search ends once something better than the best by more than this share is unlikely:", value: ratioValue{&t.Better}},
-		{name: "doubt", doc: "less likely than this.", value: ratioValue{&t.Doubt}},
+		{name: "better", doc: "By what share a setting must be better than the best so far to be worth looking for.", value: ratioValue{&t.Better}},
+		{name: "doubt", doc: "The search ends once such a setting is there with less than this probability.", value: ratioValue{&t.Doubt}},
 		{name: "gain", doc: "It ends too once no setting is expected to improve on the best by more than this share.", value: ratioValue{&t.Gain}},
 		{name: "expected", doc: "What a model expects of each cell of the plan, in its order, in the finding's unit: `meshtrial tune --model` writes it.",
 			value: listValue[TuneExpected]{to: &t.Expected, element: func(e *TuneExpected) value {
