@@ -262,13 +262,14 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 
 // Add adds what all ways are told to take in the mesh that the study states, if it does.
 // A way that several combinations of other factors share has one finding, though its
-// shares are in each of their tables.
-func Add(o *analysis.Observations, f *record.Findings, ways func(*analysis.Observations) []*Ways) {
+// shares are in each of their tables. The remedy is what has all trials of a way pass the
+// same proxies.
+func Add(o *analysis.Observations, f *record.Findings, remedy string, ways func(*analysis.Observations) []*Ways) {
 	if o.Plan.Study.Sizing == nil {
 		return
 	}
 	for _, z := range ways(o) {
-		f.Warnings = append(f.Warnings, z.mixedWords()...)
+		f.Warnings = append(f.Warnings, z.mixedWords(remedy)...)
 		if len(z.All) == 0 {
 			continue
 		}

@@ -104,10 +104,10 @@ func (z *Ways) notes(m sizing.Mesh) (out []string) {
 	return out
 }
 
-// mixedWords say which ways are left out.
-func (z *Ways) mixedWords() (out []string) {
+// mixedWords say which ways are left out, and how all trials would be alike.
+func (z *Ways) mixedWords(remedy string) (out []string) {
 	for _, name := range z.Mixed {
-		out = append(out, fmt.Sprintf("Where each wins: %s is left out: requests of its valid trials did not all pass the same proxies, as where pods were on one node in some trials and on several in others, and what a proxy takes cannot be told from both together", name))
+		out = append(out, fmt.Sprintf("Where each wins: %s is left out: requests of its valid trials did not all pass the same proxies, as where pods were on one node in some trials and on several in others, and what a proxy takes cannot be told from both together; %s", name, remedy))
 	}
 	return out
 }

@@ -149,6 +149,9 @@ func scatteredPods(o *analysis.Observations) []string {
 		words.List(parts))}
 }
 
+// allOneWay has the requests of all trials of a cell pass the same proxies.
+const allOneWay = "--set placement=same-node or placement=other-node has all trials alike"
+
 // mixedWays names the cells whose valid trials' requests did not all pass the same
 // proxies. Figures of one proxy have the trials alone that passed it; those of all
 // together have both.
@@ -170,8 +173,8 @@ func mixedWays(o *analysis.Observations) (out []string) {
 		for _, passed := range slices.Sorted(maps.Keys(trials)) {
 			parts = append(parts, fmt.Sprintf("%s in %d", passed, trials[passed]))
 		}
-		out = append(out, fmt.Sprintf("%s: requests passed %s trials: figures of all proxies together mix them, those of one are of its trials alone; --set placement=same-node or placement=other-node has all trials alike",
-			o.Plan.Label(cell), strings.Join(parts, ", and ")))
+		out = append(out, fmt.Sprintf("%s: requests passed %s trials: figures of all proxies together mix them, those of one are of its trials alone; %s",
+			o.Plan.Label(cell), strings.Join(parts, ", and "), allOneWay))
 	}
 	return out
 }

@@ -13,7 +13,7 @@ import (
 
 // addSizing sets the ways of carrying requests side by side in the stated mesh.
 func addSizing(o *analysis.Observations, f *record.Findings) {
-	carrying.Add(o, f, carriedWays)
+	carrying.Add(o, f, allOneWay, carriedWays)
 }
 
 // carriedWays are the ways of the cells that differ in the rate, by their other factors.

@@ -83,7 +83,7 @@ func addPods(o *analysis.Observations, f *record.Findings) {
 		}
 		nodes, one := nodesOf(o, r)
 		if !one {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("what each pod adds is not told of %s: pods were on one node in some trials and on several in others", o.Plan.Label(r.cell)))
+			f.Warnings = append(f.Warnings, fmt.Sprintf("what each pod adds is not told of %s: pods were on one node in some trials and on several in others; %s", o.Plan.Label(r.cell), onOneNode))
 			continue
 		}
 		var warnings []string

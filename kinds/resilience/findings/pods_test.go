@@ -133,7 +133,7 @@ func TestWhatEachPodAddsOnOtherNodes(t *testing.T) {
 		}
 	}
 	warnings := strings.Join(f.Warnings, "\n")
-	for _, want := range []string{"what each pod adds is not told of ambient", "Where each wins: ambient is left out"} {
+	for _, want := range []string{"what each pod adds is not told of ambient", "in others; run it where one node alone takes pods", "Where each wins: ambient is left out"} {
 		if !strings.Contains(warnings, want) {
 			t.Errorf("%q is not in %q", want, warnings)
 		}

@@ -13,9 +13,13 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
+// onOneNode has the pods of all trials where those of the others are: nothing in a graph says
+// on which nodes.
+const onOneNode = "run it where one node alone takes pods (kubectl cordon the others meanwhile), and all trials are alike"
+
 // addSizing sets the meshes' ways of carrying requests side by side in the stated mesh.
 func addSizing(o *analysis.Observations, f *record.Findings) {
-	carrying.Add(o, f, graphWays)
+	carrying.Add(o, f, onOneNode, graphWays)
 }
 
 // track is cells of a plan that differ in one factor alone.

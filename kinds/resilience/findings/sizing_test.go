@@ -127,7 +127,10 @@ func TestSizingOfPodsOnOtherNodes(t *testing.T) {
 			t.Errorf("%+v", w)
 		}
 	}
-	if got := strings.Join(f.Warnings, "\n"); !strings.Contains(got, "Where each wins: ambient is left out") {
-		t.Errorf("%q", got)
+	got := strings.Join(f.Warnings, "\n")
+	for _, want := range []string{"Where each wins: ambient is left out", "kubectl cordon"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
 	}
 }
