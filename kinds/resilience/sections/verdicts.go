@@ -166,7 +166,7 @@ func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []strin
 		case !s.AsExpected:
 			odd = append(odd, fmt.Sprintf("%s came to %s; expected %s: %s.", report.UpperFirst(c.Label), s.Verdict, s.Expected, because(s)))
 		default:
-			good = append(good, fmt.Sprintf("%s (%s)", c.Label, s.Verdict))
+			good = append(good, fmt.Sprintf("%s (%s)", c.Label, verdictWords(s)))
 		}
 		if s.Shown != "" {
 			requests += s.Ledger.Requests
@@ -222,6 +222,14 @@ func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []strin
 		out = append(out, fmt.Sprintf("%s more are in the windows' table.", report.Plural(surprises-maxSurprises, "surprise")))
 	}
 	return out
+}
+
+// verdictWords are a verdict that was expected: a pass with what its assertions let pass.
+func verdictWords(s *record.ScenarioSummary) string {
+	if lost := s.Total.Failed + s.Total.Unfinished; s.Verdict == record.VerdictPass && s.Shown != "" && lost > 0 {
+		return fmt.Sprintf("%s, with %s of its requests failed", s.Verdict, errorShare(s.Total.ErrorShare))
+	}
+	return s.Verdict
 }
 
 // whoAgrees names the stations that write about requests in some cell.

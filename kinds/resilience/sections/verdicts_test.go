@@ -41,6 +41,18 @@ func TestScenarioAnswers(t *testing.T) {
 	}
 }
 
+// A pass in which requests failed says how many its assertions let pass.
+func TestPassWithFailedRequests(t *testing.T) {
+	f := reporttest.TenServers(t)
+	f.Cells = slices.Clone(f.Cells)
+	own := *f.Cells[0].Scenario
+	own.Total.Failed, own.Total.Unfinished, own.Total.ErrorShare = 12, 1, 13.0/2584
+	f.Cells[0].Scenario = &own
+	if got, want := answersOf(f)[0], "Every verdict is the expected one: tuned (pass, with 0.5% of its requests failed), no-detection (fail) and retries-off (fail)."; got != want {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+}
+
 // A ledger of clients and workers says what it cannot know.
 func TestAnswersOfAmbient(t *testing.T) {
 	f := reporttest.TenServers(t)
