@@ -1,11 +1,15 @@
 package labtest
 
 import (
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Study writes a study file into a folder of its own, and returns its path.
@@ -21,6 +25,20 @@ func Study(t testing.TB, text string) string {
 // AboutTheMachine are the checks that fail where the machine is busy, whatever the mesh
 // does.
 var AboutTheMachine = []string{"schedule-lag", "schedule-fit", "schedule-rate", "steady", "generator-cpu", "cpu-edges"}
+
+// OfTheMachine tells whether a check of a trial says nothing against the mesh if it fails:
+// it is one of [AboutTheMachine], or an account of threads whose reader was kept from
+// reading, if it is wrong by no more than what its cgroup used meanwhile.
+func OfTheMachine(trial record.Trial, c record.Check) bool {
+	if slices.Contains(AboutTheMachine, c.Name) {
+		return true
+	}
+	part, found := strings.CutPrefix(c.Name, "threads-")
+	th, measured := trial.Threads[part]
+	// A switch of threads at the wrong moment is a millisecond.
+	const oneSwitch, longRead = 1e-3, 0.03
+	return found && measured && th.UnsureS > min(oneSwitch, longRead*th.CPUS) && math.Abs(th.UnaccountedS) <= th.UnsureS+oneSwitch
+}
 
 // Measured runs a command that measures, and returns all it said. Its figures may be
 // invalid on a machine that others use too; any other failure ends the test.
