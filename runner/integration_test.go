@@ -59,21 +59,26 @@ func TestRuns(t *testing.T) {
 // testCluster takes the local lab's kubeconfig as that of any cluster, which
 // has a namespace that a run may have left.
 func (b *bench) testCluster(t *testing.T, foreign string) {
-	out := filepath.Join(b.dir, "cluster")
-	cmd := b.command("run", b.study(t, "cluster", `
+	file := b.study(t, "cluster", `
 settings: {rate: 200, connections: 4}
 factors: {sidecars: [none, both]}
 blocks: {min: 2, max: 2, limit: 20m}
-`), "--out", out, "--json", "--lab", "cluster", "--image", b.lab.Images().Meshtrial)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir, "KUBECONFIG=" + b.lab.Kubeconfig()}
+`)
 	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	measured(t, cmd.ProcessState.ExitCode(), stderr.String())
+	_, out := b.unspoilt(t, "cluster", func(out string) string {
+		cmd := b.command("run", file, "--out", out, "--json", "--lab", "cluster", "--image", b.lab.Images().Meshtrial)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir, "KUBECONFIG=" + b.lab.Kubeconfig()}
+		stdout.Reset()
+		stderr.Reset()
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		err := cmd.Run()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		measured(t, cmd.ProcessState.ExitCode(), stderr.String())
+		return stderr.String()
+	})
 	run := verify(t, out, 2)
 	if run.Header.Lab != "cluster" {
 		t.Errorf("the lab is called %q", run.Header.Lab)

@@ -4,7 +4,6 @@ package runner_test
 
 import (
 	"bytes"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -38,16 +37,20 @@ blocks: {min: 3, max: 3, limit: 20m, redeploy: 0}
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := filepath.Join(b.dir, "shared")
 	kind := kinds.Of(s)
-	adapter := &sharedMesh{images: b.lab.Images()}
 	// One run at a time, as those of the program, and beside tests that use the
 	// machine.
-	options := runner.Options{Study: s, Source: []byte(text), Kind: kind.Trial, Lab: b.lab, Mesh: adapter, Out: out,
-		Journal: labtest.Journal(t, b.lab, "shared"), Rules: verdict.Limits{"unattributed": 1}.Rules(kind.Limits)}
-	if _, err := runner.Run(t.Context(), options); err != nil {
-		t.Fatal(err)
-	}
+	changes := labtest.Journal(t, b.lab, "shared")
+	var adapter *sharedMesh // of the last run
+	_, out := b.unspoilt(t, "shared", func(out string) string {
+		adapter = &sharedMesh{images: b.lab.Images()}
+		options := runner.Options{Study: s, Source: []byte(text), Kind: kind.Trial, Lab: b.lab, Mesh: adapter, Out: out,
+			Journal: changes, Rules: verdict.Limits{"unattributed": 1}.Rules(kind.Limits)}
+		if _, err := runner.Run(t.Context(), options); err != nil {
+			t.Fatal(err)
+		}
+		return ""
+	})
 	run, _, err := store.Load(t.Context(), out)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +86,7 @@ blocks: {min: 3, max: 3, limit: 20m, redeploy: 0}
 func checkModes(t *testing.T, trial record.Trial) {
 	t.Helper()
 	for _, c := range trial.Validity.Checks {
-		if !c.OK && !slices.Contains(labtest.AboutTheMachine, c.Name) {
+		if !c.OK && !labtest.OfTheMachine(trial, c) {
 			t.Errorf("trial %s: %s: %s", trial.ID, c.Name, c.Detail)
 		}
 	}
