@@ -95,15 +95,24 @@ func (b *bench) killStart(t *testing.T, random *rand.Rand, args ...string) {
 	_ = cmd.Wait() // it was killed
 	t.Logf("killed lab up after %s", moment)
 	b.down(t)
-	leakcheck.Check(t, b.before, leakcheck.Options{Only: []string{"meshtrial-", "mtrial-"}, But: othersLabs}, 20*time.Second)
+	leakcheck.Check(t, b.before, leakcheck.Options{Only: []string{"meshtrial-", "mtrial-"}, But: othersLabs()}, 2*time.Minute)
 }
 
 var labName = regexp.MustCompile(`/meshtrial(-[0-9a-f]{6})`)
 
-// othersLabs are the ends of the names of the labs whose inits run, here those of other
-// tests.
-func othersLabs() []string {
-	var names []string
+// othersLabs returns a function that tells the ends of the names of the labs whose inits
+// it has seen run, here those of other tests: one that is taken down has none any more.
+func othersLabs() func() []string {
+	var seen []string
+	return func() []string {
+		seen = append(seen, runningLabs()...)
+		slices.Sort(seen)
+		seen = slices.Compact(seen)
+		return seen
+	}
+}
+
+func runningLabs() (names []string) {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range lines {
 		line, _ := os.ReadFile(path) // a process may end at any time
@@ -115,8 +124,7 @@ func othersLabs() []string {
 			names = append(names, string(found[1]))
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }
 
 const meshedYAML = `
@@ -144,7 +152,8 @@ func mended(t *testing.T, l *local.Lab) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	// Whatever waits for another part to come back is restarted ever more rarely.
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	for _, d := range []struct{ namespace, name string }{{"kube-system", "coredns"}, {"istio-system", "istiod"}, {"killed", "app"}} {
 		if err := lab.WaitDeployment(ctx, client, d.namespace, d.name); err != nil {
