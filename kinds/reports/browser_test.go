@@ -41,12 +41,13 @@ func browser(t *testing.T) context.Context {
 	if path == "" {
 		t.Skip("no Chromium on this machine (Debian package chromium): the page was not looked at")
 	}
+	profile := profileFolder(t)
 	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(3*time.Minute), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(3*time.Minute), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(profile),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))...)
 	ctx, cancel := chromedp.NewContext(alloc)
 	t.Cleanup(func() {
-		limited, done := context.WithTimeout(ctx, 15*time.Second)
+		limited, done := context.WithTimeout(ctx, time.Minute)
 		defer done()
 		if err := chromedp.Cancel(limited); err != nil {
 			t.Logf("ending the browser: %v", err)
@@ -58,6 +59,26 @@ func browser(t *testing.T) context.Context {
 		t.Fatalf("start Chromium: %v", err)
 	}
 	return ctx
+}
+
+// profileFolder is a folder for Chromium's profile. It is no [testing.T.TempDir],
+// since Chromium's children may write into it for a while after its end.
+func profileFolder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "meshtrial-chromium-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		err := os.RemoveAll(dir)
+		for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); err = os.RemoveAll(dir) {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if err != nil {
+			t.Logf("the browser's profile stays: %v", err)
+		}
+	})
+	return dir
 }
 
 // watch collects what a page must not do: errors on the console, exceptions,
