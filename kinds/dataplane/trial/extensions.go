@@ -43,11 +43,13 @@ func (d *deployed) setHeaders() error {
 }
 
 // How long a sidecar may take to get an extension, and how often it is asked:
-// istiod waits until changes have calmed down, some seconds in large meshes.
+// istiod waits until changes have calmed down, some seconds in large meshes, and
+// on a busy machine its push and Envoy's answer take as long again. Only what has no
+// effect is waited for to the end.
 // Clusters, listeners and routes come one after the other, and a later one may
 // be refused: so all must be quiet for a while.
 const (
-	extendTimeout = 20 * time.Second
+	extendTimeout = time.Minute
 	extendEvery   = 250 * time.Millisecond
 	extendSettle  = time.Second
 )
