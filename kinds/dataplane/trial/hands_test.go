@@ -260,8 +260,8 @@ func TestAHandIsToldTooLate(t *testing.T) {
 	if err := trial.start(t.Context(), trial.spec); err != nil {
 		t.Fatal(err)
 	}
-	_, err := trial.measured(t.Context(), 1, 20)
-	if err == nil || errors.Is(err, hands.ErrLost) || !strings.Contains(err.Error(), "load pod client-1 ended") || !strings.Contains(err.Error(), "told too late where to stop, at 2s") {
+	_, err := trial.measured(t.Context(), 1, 60) // far ahead: the machine may stand still
+	if err == nil || errors.Is(err, hands.ErrLost) || !strings.Contains(err.Error(), "load pod client-1 ended") || !strings.Contains(err.Error(), "told too late where to stop, at 6s") {
 		t.Errorf("%v", err)
 	}
 }
