@@ -3,6 +3,7 @@ package xds_test
 import (
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -66,6 +67,13 @@ type fake struct {
 func newFake(t *testing.T) *fake {
 	t.Helper()
 	return newFakeAt(t, "127.0.0.1:0")
+}
+
+// ownAddress is one of the loopback that is no other process's, with a port that is
+// still free when who listened there does so again.
+func ownAddress() string {
+	pid := os.Getpid()
+	return fmt.Sprintf("127.%d.%d.%d:0", 64+pid>>16&63, pid>>8&255, pid&255)
 }
 
 func newFakeAt(t *testing.T, address string) *fake {

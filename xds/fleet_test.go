@@ -281,7 +281,7 @@ func TestReconnect(t *testing.T) {
 }
 
 func TestServerDiesAndComesBack(t *testing.T) {
-	s := newFake(t)
+	s := newFakeAt(t, ownAddress())
 	f := start(t, testSpec(s.address, 5))
 	synced(t, f)
 	s.grpc.Stop()

@@ -295,7 +295,7 @@ func TestClientCertificates(t *testing.T) {
 func TestSignWaitsForAuthority(t *testing.T) {
 	a := newAuthority(t)
 	behind := a.signer(map[string]string{"Bearer one": "spiffe://cluster.local/ns/ns/sa/default"})
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	closed, err := net.Listen("tcp", ownAddress())
 	if err != nil {
 		t.Fatal(err)
 	}
