@@ -55,13 +55,19 @@ func TestOneAtATime(t *testing.T) {
 		t.Errorf("who was refused has changed something:\n%s\n%s", before, after)
 	}
 
+	const waits = "waiting for the cluster: run somebody of theirs"
+	var output lockedBuffer
 	left := make(chan error, 1)
 	go func() {
+		for end := time.Now().Add(4 * time.Minute); !strings.Contains(output.String(), waits) && time.Now().Before(end); {
+			time.Sleep(100 * time.Millisecond)
+		}
 		time.Sleep(12 * time.Second) // it renews, and is seen to be alive
 		left <- j.Leave(t.Context())
 	}()
-	said, err := run(append(test, "--wait", "5m")...)
-	if !strings.Contains(said, "waiting for the cluster: run somebody of theirs") {
+	err = Run(t.Context(), append(test, "--wait", "5m"), &Env{Stdin: strings.NewReader(""), Stdout: &output, Stderr: &output})
+	said := output.String()
+	if !strings.Contains(said, waits) {
 		t.Errorf("it does not say whom it waits for: %v\n%s", err, said)
 	}
 	if !strings.Contains(said, "pushes") {

@@ -62,7 +62,7 @@ func TestXDSDurationEnds(t *testing.T) {
 		{"nobody reads on", []string{"--address", l.Addr().String(), "--proxies", "3", "--behaviour", "stops-reading"}, 3, ""},
 		{"nobody there", []string{"--address", "127.0.0.1:1", "--proxies", "3", "--patience", "3s"}, 0, "3 of 3 proxies never had their configuration; the last error: "},
 		{"nobody answers", []string{"--address", mute.Addr().String(), "--proxies", "3", "--patience", "300ms"}, 0, "3 of 3 proxies never had their configuration"},
-		{"half of them", []string{"--address", l.Addr().String(), "--address", mute.Addr().String(), "--proxies", "4", "--patience", "6s", "--streams-per-connection", "1"}, 2,
+		{"half of them", []string{"--address", l.Addr().String(), "--address", mute.Addr().String(), "--proxies", "4", "--patience", "30s", "--streams-per-connection", "1"}, 2,
 			"2 of 4 proxies never had their configuration"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
