@@ -36,7 +36,8 @@ type Options struct {
 	// Only, if set, narrows everything that can be attributed (processes,
 	// namespaces, mounts, cgroups, interfaces, routes, listeners) to what contains
 	// one of these words: on a machine that others use too, the names of the
-	// test's own cgroups and interfaces, and its folders.
+	// test's own cgroups and interfaces, and its folders. Of the files in
+	// [HostFolders] those count that contain one, and all in those where a lab writes.
 	Only []string
 	// But, if set, names what of that belongs to others, at the moment.
 	But func() []string
@@ -49,11 +50,17 @@ type Options struct {
 var HostFolders = []string{"/etc", "/opt", "/usr/libexec", "/var/lib/cni", "/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods", "/var/log/containers",
 	"/run/containerd", "/run/netns", "/run/runc", "/run/meshtrial", "/run/istio-cni", "/run/ztunnel"}
 
+// labFolders are those in which only Kubernetes, its network and this program write,
+// whatever else is installed or configured on a machine meanwhile.
+var labFolders = []string{"/etc/cni", "/etc/kubernetes", "/etc/containerd", "/opt/cni", "/opt/containerd", "/usr/libexec/kubernetes", "/var/lib/cni", "/var/lib/kubelet",
+	"/var/log/pods", "/var/log/containers", "/run/netns", "/run/meshtrial", "/run/istio-cni", "/run/ztunnel"}
+
 // Snapshot is what a machine has at a moment: for each kind, descriptions.
 type Snapshot struct {
 	kinds map[string]map[string]bool
 	only  []string
 	but   []string
+	host  bool // its files are those of [HostFolders]
 }
 
 // narrowed are the kinds to which Options.Only applies.
@@ -66,7 +73,7 @@ func Take(o Options) (*Snapshot, error) {
 		s.but = o.But()
 	}
 	if o.Files == nil {
-		o.Files = HostFolders
+		o.Files, s.host = HostFolders, true
 	}
 	s.processes()
 	steps := []func() error{s.mounts, s.interfaces, s.routes, s.ipsets, s.listeners, s.cgroups,
@@ -93,7 +100,7 @@ func (s *Snapshot) New(before *Snapshot) []string {
 		}
 	}
 	for what := range before.kinds["file"] {
-		if !s.kinds["file"][what] {
+		if !s.kinds["file"][what] && s.counts("file", what) {
 			found = append(found, "gone or changed: file "+what)
 		}
 	}
@@ -102,7 +109,10 @@ func (s *Snapshot) New(before *Snapshot) []string {
 }
 
 func (s *Snapshot) counts(kind, what string) bool {
-	if len(s.only) == 0 || !slices.Contains(narrowed, kind) {
+	if len(s.only) == 0 || !slices.Contains(narrowed, kind) && (kind != "file" || !s.host) {
+		return true
+	}
+	if kind == "file" && slices.ContainsFunc(labFolders, func(dir string) bool { return strings.HasPrefix(what, dir+"/") }) {
 		return true
 	}
 	has := func(word string) bool { return strings.Contains(what, word) }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -45,10 +47,29 @@ func TestNewFilesAndChanges(t *testing.T) {
 	}
 }
 
+// On a machine that others use too, what changes in the folders of the whole host counts
+// where a lab writes or where it is named; elsewhere it does not.
+func TestFilesOfOthers(t *testing.T) {
+	before := &Snapshot{kinds: map[string]map[string]bool{"file": {"/etc/ld.so.cache 644 5 bytes": true, "/var/lib/cni/old 644 1 bytes": true}}}
+	now := &Snapshot{only: []string{"meshtrial-abc"}, host: true, kinds: map[string]map[string]bool{"file": {"/etc/ld.so.cache 644 6 bytes": true,
+		"/etc/meshtrial-abc.conf 644 1 bytes": true, "/run/netns/": true, "/run/netns/x 644 0 bytes": true, "/opt/cnidaria 644 1 bytes": true}}}
+	want := []string{"file /etc/meshtrial-abc.conf 644 1 bytes", "file /run/netns/", "file /run/netns/x 644 0 bytes", "gone or changed: file /var/lib/cni/old 644 1 bytes"}
+	if found := now.New(before); !slices.Equal(found, want) {
+		t.Errorf("found %q, want %q", found, want)
+	}
+	now.only = nil
+	if found := now.New(before); len(found) != 7 {
+		t.Errorf("on a machine of one's own: found %q", found)
+	}
+}
+
 func TestProcessesAndListeners(t *testing.T) {
-	o := Options{Files: []string{}, Only: []string{"sleep 4711", ".test "}}
+	// A number that no other test's process has.
+	length := strconv.Itoa(1_000_000 + os.Getpid())
+	name := "sleep " + length
+	o := Options{Files: []string{}, Only: []string{name, ".test "}}
 	before := take(t, o)
-	cmd := exec.Command("sleep", "4711")
+	cmd := exec.Command("sleep", length)
 	if err := cmd.Start(); err != nil {
 		t.Skipf("no sleep: %v", err)
 	}
@@ -58,25 +79,25 @@ func TestProcessesAndListeners(t *testing.T) {
 	}
 	found := take(t, o).New(before)
 	// A process that has just begun has no arguments yet.
-	for end := time.Now().Add(time.Minute); len(keep(found, "sleep 4711")) == 0 && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); len(keep(found, name)) == 0 && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 		found = take(t, o).New(before)
 	}
-	if len(keep(found, "sleep 4711")) != 1 {
+	if len(keep(found, name)) != 1 {
 		t.Errorf("the process was not found in %q", found)
 	}
 	if len(keep(found, "listener")) == 0 {
 		t.Errorf("the listener was not found in %q", found)
 	}
 	others := o
-	others.But = func() []string { return []string{"sleep 4711"} }
-	if found := keep(take(t, others).New(before), "sleep 4711"); len(found) > 0 {
+	others.But = func() []string { return []string{name} }
+	if found := keep(take(t, others).New(before), name); len(found) > 0 {
 		t.Errorf("what is others' is found: %q", found)
 	}
 	listener.Close()
 	cmd.Process.Kill()
 	cmd.Wait()
-	if found := keep(take(t, o).New(before), "sleep 4711"); len(found) > 0 {
+	if found := keep(take(t, o).New(before), name); len(found) > 0 {
 		t.Errorf("after the end: %q", found)
 	}
 }
