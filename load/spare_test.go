@@ -255,28 +255,38 @@ func TestScheduleUnderFailure(t *testing.T) {
 // TestClosedWhileIdle: a server that closes idle connections without a word
 // costs no request of a run that keeps a log, but connections made anew.
 func TestClosedWhileIdle(t *testing.T) {
+	const waits, longAfter = 2 * time.Millisecond, 5 * time.Millisecond
+	var late atomic.Int64 // closed so long after that a request may have met it
 	addr := tcpServer(t, func(c net.Conn) {
 		r := bufio.NewReader(c)
-		for {
+		for due := (time.Time{}); ; _ = c.SetReadDeadline(due) {
 			if _, err := http.ReadRequest(r); err != nil {
+				if !due.IsZero() && time.Since(due) > longAfter {
+					late.Add(1)
+				}
 				return
 			}
 			if _, err := io.WriteString(c, okAnswer); err != nil {
 				return
 			}
-			_ = c.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
+			due = time.Now().Add(waits)
 		}
 	})
+	// One connection rests 16 ms. Its loop sleeps meanwhile, as it does where the next
+	// request is due within 20 ms, and sees nothing of it: without a look at the
+	// connection every other request fails, always.
 	spec := quick("http://" + addr + "/")
-	spec.Arrival = Uniform // each connection rests 10 ms
-	// A server that hears of a request when it is about to close, and requests
-	// that come all at once, are the machine's doing. Without a look at the
-	// connection nearly all fail, always.
+	spec.Arrival, spec.Connections, spec.Rate, spec.DurationS = Uniform, 1, 60, 2.5
+	run := func() *Result {
+		late.Store(0)
+		return mustRun(t, spec)
+	}
+	// Requests that come all at once are the machine's doing.
 	good := func(r *Result) bool {
 		w := r.Total()
-		return w.FailedTotal() <= w.Scheduled/50 && w.Connects >= w.Scheduled/2
+		return w.FailedTotal() <= w.Scheduled/50+late.Load() && w.Connects >= w.Scheduled/2
 	}
-	if r := unspoilt(t, func() *Result { return mustRun(t, spec) }, good); !good(r) {
-		t.Errorf("%+v, %d connections made", r.Total().Account, r.Total().Connects)
+	if r := unspoilt(t, run, good); !good(r) {
+		t.Errorf("%+v, %d connections made, %d closed late", r.Total().Account, r.Total().Connects, late.Load())
 	}
 }
