@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -100,21 +99,7 @@ func writePlan(w io.Writer, p *study.Plan, notes []planNote) error {
 	for _, n := range notes {
 		n.write(w)
 	}
-	var fixed, installed []string
-	for factor, level := range s.Settings {
-		if level == study.LevelInstalled {
-			installed = append(installed, factor)
-		} else {
-			fixed = append(fixed, factor+"="+level)
-		}
-	}
-	sort.Strings(fixed)
-	_, err := fmt.Fprintf(w, "fixed: %s\n", strings.Join(fixed, " "))
-	if len(installed) > 0 && err == nil {
-		sort.Strings(installed)
-		_, err = fmt.Fprintf(w, "as installed: %s\n", strings.Join(installed, " "))
-	}
-	return err
+	return writeFixed(w, p)
 }
 
 // planNote is something about a plan that hinders no run but that one should
