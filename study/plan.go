@@ -289,6 +289,9 @@ func (p *Plan) Label(cell record.Cell) string {
 		parts = append(parts, p.Study.Kind.label(f.Factor, level))
 	}
 	if len(parts) == 0 {
+		if name := cell[FactorVariant]; name != "" && p.Study.Kind == Resilience { // the only one that is measured
+			return name
+		}
 		first := p.Study.Kind.Factors()[0]
 		return first.Label(cell[first.Name])
 	}

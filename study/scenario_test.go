@@ -85,6 +85,28 @@ func TestScenarioRefused(t *testing.T) {
 	}
 }
 
+// A scenario can be narrowed to one of its variants, whatever is expected of the others;
+// its cell has the variant's name.
+func TestOneVariantOfAScenario(t *testing.T) {
+	for set, name := range map[string]string{"variant=all": "all", "variant=[all]": "all", "variant=less": "less"} {
+		s, err := Parse([]byte(smallScenario), "small.yaml", []string{set})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Parse(s.Marshal(), "again.yaml", nil) // as a run is continued
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := NewPlan(again, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.Cells) != 1 || p.Label(p.Cells[0]) != name || again.Expected(p.Cells[0]) != s.Expected(p.Cells[0]) {
+			t.Errorf("%s: %v, the first called %s", set, p.Cells, p.Label(p.Cells[0]))
+		}
+	}
+}
+
 func TestTimelineOf(t *testing.T) {
 	s, err := Parse([]byte(smallScenario), "small.yaml", nil)
 	if err != nil {

@@ -99,9 +99,7 @@ func (d *decoder) checkScenario(s *Study) {
 	d.checkAmbientGraph(s)
 	d.checkSizing(s)
 	for name := range c.Expect {
-		if !d.hasVariant(s, name) {
-			d.fail(d.pos("expect", name), "", "variant %s is not measured", name)
-		}
+		d.knowsVariant(name, d.pos("expect", name)) // it need not be measured
 	}
 }
 
@@ -197,10 +195,6 @@ func unfit(a fault.Action, cell record.Cell) (field, why, hint string) {
 		}
 	}
 	return "", "", ""
-}
-
-func (d *decoder) hasVariant(s *Study, name string) bool {
-	return has(s.levels(FactorVariant), name)
 }
 
 // graphPos is the place of a field that package graph names by its path, as
