@@ -43,7 +43,7 @@ func parse(data []byte, name string, sets []string, stored bool) (*Study, error)
 	d.checkKind()
 	s := defaultsOf(d.kind)
 	root(s).decode(d, tree)
-	s.places = d.places()
+	s.places, s.flagged = d.places(), d.flagged()
 	if len(d.errs) == 0 {
 		d.resolve(s)
 	}

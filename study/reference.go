@@ -159,7 +159,8 @@ Times, sizes and percentages carry their unit (` + "`250ms`, `1KiB`, `7.5%`" + `
 fault is reported with its position; nothing is started. ` + "`--set path=value`" + ` overrides
 a part of the file: ` + "`--set window=1s`, `--set blocks.max=6`" + `; a factor is set by its
 name alone, fixed to a level (` + "`--set rate=2000`" + `) or varied by a list
-(` + "`--set connections=[8,16]`" + `), whichever it was before.
+(` + "`--set connections=[8,16]`" + `), whichever it was before. Where no cell has the
+level, as of a factor that every variant sets, ` + "`meshtrial study plan`" + ` and runs say so.
 
 `
 

@@ -78,6 +78,8 @@ type Study struct {
 
 	// places are where factors stand in the file; see [Study.Place].
 	places map[string]Pos
+	// flagged are those of factors that --set flags give levels; see [Plan.Unmeasured].
+	flagged map[string]Pos
 }
 
 // Measures: the probes a study can ask for.

@@ -116,9 +116,19 @@ func (n planNote) write(w io.Writer) {
 	}
 }
 
+// askedNotes say what of a study's flags has no effect; they are empty, not nil, if there
+// is nothing to say.
+func askedNotes(p *study.Plan) []planNote {
+	out := []planNote{}
+	for _, err := range p.Unmeasured() {
+		out = append(out, planNote{err.Error(), errs.Hint(err)})
+	}
+	return out
+}
+
 // planNotes lists them; it is empty, not nil, if there are none.
 func planNotes(p *study.Plan) []planNote {
-	out := []planNote{}
+	out := askedNotes(p)
 	if err := (runFlags{}).fitsLocal(p); err != nil {
 		out = append(out, planNote{err.Error(), errs.Hint(err)})
 	}

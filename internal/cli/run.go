@@ -255,6 +255,9 @@ func prepare(ctx context.Context, env *Env, f runFlags, args []string) (*study.S
 	if err := f.checkLab(); err != nil {
 		return fail(err)
 	}
+	for _, n := range askedNotes(plan) {
+		n.write(env.Stderr)
+	}
 	if f.lab == lab.KindLocal {
 		if err := f.fitsLocal(plan); err != nil {
 			return fail(err)
