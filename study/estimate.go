@@ -18,6 +18,10 @@ type Estimate struct {
 	Block  time.Duration // a block of such trials
 	Min    time.Duration // the fewest blocks
 	Max    time.Duration // the most blocks with the longest warm-up, or the limit
+	// Fits is for how many blocks the limit leaves time where the study's fewest are more,
+	// else 0; Fewest is how long those would take.
+	Fits   int
+	Fewest time.Duration
 }
 
 // Estimate returns how long the plan takes.
@@ -41,6 +45,11 @@ func (p *Plan) Estimate() Estimate {
 	}
 	e.Min = time.Duration(s.Blocks.Min) * e.Block
 	e.Max = time.Duration(s.Blocks.Max) * longest
+	if limit := s.Blocks.Limit; limit > 0 && e.Min > limit {
+		if fits := max(1, int(limit/e.Block)); fits < s.Blocks.Min { // the first always runs
+			e.Fits, e.Fewest = fits, e.Min
+		}
+	}
 	return e.limit(s.Blocks.Limit, longest)
 }
 

@@ -132,6 +132,14 @@ func planNotes(p *study.Plan) []planNote {
 	if err := (runFlags{}).fitsLocal(p); err != nil {
 		out = append(out, planNote{err.Error(), errs.Hint(err)})
 	}
+	if e, b := p.Estimate(), p.Study.Blocks; e.Fits > 0 {
+		interval := ""
+		if e.Fits == 1 {
+			interval = ", and an interval takes 2"
+		}
+		out = append(out, planNote{fmt.Sprintf("blocks.limit, %s, leaves time for %s of the %d of blocks.min%s", b.Limit, count(e.Fits, "block"), b.Min, interval),
+			fmt.Sprintf("--set blocks.limit=%dm, or longer, as pods take time to start", int(e.Fewest.Minutes())+1)})
+	}
 	for _, says := range p.Resonances() {
 		out = append(out, planNote{Text: says})
 	}
