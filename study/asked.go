@@ -1,8 +1,12 @@
 package study
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // flagged notes which factors --set flags give levels, in settings or in factors.
@@ -70,4 +74,35 @@ func (p *Plan) whyUnmeasured(f Factor, level string, in []string) (why, hint str
 		return "those there are have " + strings.Join(in, ", "), "see what else decides on it; " + f.Name + " is: " + f.Doc
 	}
 	return why, "--set variants." + setters[0] + "." + f.Name + "=" + level
+}
+
+// noBaseline says what of the baseline is in no cell, so that nothing can be compared
+// with it; or, where all its levels are, that their combination is not.
+func (p *Plan) noBaseline(cell, against record.Cell) complaint {
+	var lacking, hints []string
+	for _, factor := range slices.Sorted(maps.Keys(p.Study.Baseline)) {
+		level, in := p.Study.Baseline[factor], []string(nil)
+		for _, requested := range p.requested[:p.given] {
+			if l := requested[factor]; !has(in, l) {
+				in = append(in, l)
+			}
+		}
+		if has(in, level) {
+			continue
+		}
+		lacking = append(lacking, factor+": "+level)
+		if len(p.setters(factor)) > 0 {
+			hints = append(hints, "measure a variant with "+factor+": "+level)
+		} else {
+			hints = append(hints, "--set "+factor+"=["+strings.Join(append([]string{level}, in...), ",")+"]")
+		}
+	}
+	if len(lacking) == 0 {
+		return complaint{
+			msg:  fmt.Sprintf("cell %s would be compared with %s, which is not measured", p.Label(cell), p.Label(against)),
+			hint: "do not exclude it, or --set baseline={} to compare nothing"}
+	}
+	return complaint{
+		msg:  fmt.Sprintf("{%s} is not measured, and cell %s would be compared with it", strings.Join(lacking, ", "), p.Label(cell)),
+		hint: strings.Join(hints, " ") + ", or --set baseline={} to compare nothing"}
 }

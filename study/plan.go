@@ -150,9 +150,7 @@ func (p *Plan) compare() error {
 		against := p.effective(p.Study.over(p.requested[i], p.Study.Baseline))
 		k, ok := p.index[against.Key()]
 		if !ok {
-			return &planError{about: "baseline", complaint: complaint{
-				msg:  fmt.Sprintf("cell %s would be compared with %s, which is not measured", p.Label(cell), p.Label(against)),
-				hint: "give the factors the levels of the baseline, and do not exclude them"}}
+			return &planError{about: "baseline", complaint: p.noBaseline(cell, against)}
 		}
 		p.baseline[i] = k
 		p.doubled[k] = true
