@@ -303,30 +303,6 @@ func (f runFlags) check() error {
 	return nil
 }
 
-// checkLab finds flags that do not go with the lab.
-func (f runFlags) checkLab() error {
-	switch f.lab {
-	case lab.KindLocal:
-		for _, flag := range [][2]string{{"--kubeconfig", f.kubeconfig}, {"--context", f.context}, {"--image", f.image}, {"--pull-secret", f.pullSecret}} {
-			if flag[1] != "" {
-				return errs.WithHint(errs.Usage("%s requires --lab cluster", flag[0]), "add --lab cluster")
-			}
-		}
-	case lab.KindCluster:
-		if f.nodes > 0 || len(f.zones) > 0 {
-			return errs.WithHint(errs.Usage("--nodes and --zones are of a lab on this machine, and a cluster has those that it has"), "leave them out")
-		}
-		if f.image == "" {
-			return errs.WithHint(errs.Usage("--lab cluster needs the image that the load generator, the worker and the observer run from"),
-				"`meshtrial components images --push REGISTRY/NAME` pushes it to a registry that the cluster can pull from; name it with --image")
-		}
-		return f.checkImage()
-	default:
-		return errs.WithHint(errs.Usage("unknown lab %q", f.lab), "--lab takes local or cluster")
-	}
-	return nil
-}
-
 // condition compiles a condition of a step.
 func condition(expr string) (func(record.Moment) (bool, error), error) {
 	c, err := findings.CompileCondition(expr)

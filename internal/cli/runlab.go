@@ -228,3 +228,35 @@ func closeLab(l lab.Lab, p *progress) error {
 	}
 	return l.Close()
 }
+
+// checkLab finds flags that do not go with the lab.
+func (f runFlags) checkLab() error {
+	switch f.lab {
+	case lab.KindLocal:
+		for _, flag := range [][2]string{{"--kubeconfig", f.kubeconfig}, {"--context", f.context}, {"--image", f.image}, {"--pull-secret", f.pullSecret}} {
+			if flag[1] != "" {
+				return errs.WithHint(errs.Usage("%s requires --lab cluster", flag[0]), "add --lab cluster")
+			}
+		}
+	case lab.KindCluster:
+		if f.nodes > 0 || len(f.zones) > 0 {
+			return errs.WithHint(errs.Usage("--nodes and --zones are of a lab on this machine, and a cluster has those that it has"), "leave them out")
+		}
+		for _, flag := range []struct {
+			name  string
+			given bool
+		}{{"--ztunnel", f.ztunnel != ""}, {"--linkerd", f.linkerd != ""}, {"--keep-lab", f.keepLab}} {
+			if flag.given {
+				return errs.WithHint(errs.Usage("%s is of a lab on this machine that a run starts, and a cluster is there, with its meshes", flag.name), "leave it out")
+			}
+		}
+		if f.image == "" {
+			return errs.WithHint(errs.Usage("--lab cluster needs the image that the load generator, the worker and the observer run from"),
+				"`meshtrial components images --push REGISTRY/NAME` pushes it to a registry that the cluster can pull from; name it with --image")
+		}
+		return f.checkImage()
+	default:
+		return errs.WithHint(errs.Usage("unknown lab %q", f.lab), "--lab takes local or cluster")
+	}
+	return nil
+}
