@@ -61,8 +61,8 @@ func (l Limit) noun() string {
 	return "number of " + l.Unit
 }
 
-// listed are limits with their usual values and what they bound, a line each.
-func listed(all []Limit) string {
+// Listed are limits with their usual values and what they bound, a line each.
+func Listed(all []Limit) string {
 	lines := make([]string, len(all))
 	for i, l := range all {
 		lines[i] = fmt.Sprintf("%s=%s: %s", l.Name, l.Text(l.Default), l.Doc)

@@ -60,11 +60,11 @@ func ParseLimits(texts []string, all []Limit) (Limits, error) {
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok {
-			return nil, errs.WithHint(errs.Usage("--limit %s: a limit is NAME=VALUE", text), "the limits are\n%s", listed(all))
+			return nil, errs.WithHint(errs.Usage("--limit %s: a limit is NAME=VALUE", text), "the limits are\n%s", Listed(all))
 		}
 		i := slices.IndexFunc(all, func(l Limit) bool { return l.Name == name })
 		if i < 0 {
-			return nil, errs.WithHint(errs.Usage("--limit %s: there is no such limit", name), "the limits are\n%s", listed(all))
+			return nil, errs.WithHint(errs.Usage("--limit %s: there is no such limit", name), "the limits are\n%s", Listed(all))
 		}
 		v, err := all[i].parse(value)
 		if err != nil {

@@ -53,8 +53,18 @@ func newReportCommand(env *Env) *cobra.Command {
 		Example: "  meshtrial report runs/quick-...\n" +
 			"  meshtrial report runs/quick-... --format html --out report.html\n" +
 			"  meshtrial report runs/quick-... --rejudge --limit schedule-lag=50%",
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return runReport(cmd.Context(), env, f, args[0]) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if asksLimits(f.limits) && len(args) == 0 {
+				return nil
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if asksLimits(f.limits) {
+				return reportLimits(cmd.Context(), env, args)
+			}
+			return runReport(cmd.Context(), env, f, args[0])
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "format", "text", strings.Join(report.Formats, ", "))

@@ -82,12 +82,15 @@ func newRunCommand(env *Env) *cobra.Command {
 			switch {
 			case len(args) > 1:
 				return errs.Usage("one study at a time, got %d", len(args))
-			case len(args) == 0 && f.resume == "":
+			case len(args) == 0 && f.resume == "" && !asksLimits(f.limits):
 				return errs.WithHint(errs.Usage("no study given"), "meshtrial study list names the shipped studies")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if asksLimits(f.limits) {
+				return showLimits(cmd.Context(), env, f, args)
+			}
 			if cmd.Flags().Changed("nodes") {
 				if err := checkNodes(f.nodes); err != nil {
 					return err
@@ -255,9 +258,6 @@ func prepare(ctx context.Context, env *Env, f runFlags, args []string) (*study.S
 	if err := f.checkLab(); err != nil {
 		return fail(err)
 	}
-	for _, n := range askedNotes(plan) {
-		n.write(env.Stderr)
-	}
 	if f.lab == lab.KindLocal {
 		if err := f.fitsLocal(plan); err != nil {
 			return fail(err)
@@ -281,6 +281,9 @@ func prepare(ctx context.Context, env *Env, f runFlags, args []string) (*study.S
 		if err := store.Vacant(f.out); err != nil {
 			return fail(err)
 		}
+	}
+	for _, n := range askedNotes(plan) {
+		n.write(env.Stderr)
 	}
 	return s, source, plan, nil
 }

@@ -43,12 +43,15 @@ func newTuneCommand(env *Env) *cobra.Command {
 			switch {
 			case len(args) > 1:
 				return errs.Usage("one study at a time, got %d", len(args))
-			case len(args) == 0 && f.resume == "":
+			case len(args) == 0 && f.resume == "" && !asksLimits(f.limits):
 				return errs.WithHint(errs.Usage("no study given"), "meshtrial study list names the shipped studies")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if asksLimits(f.limits) {
+				return showLimits(cmd.Context(), env, f.runFlags, args)
+			}
 			return tune(cmd.Context(), env, f, args, cmd.Flags().Changed)
 		},
 	}
