@@ -107,7 +107,7 @@ func (o object) decode(d *decoder, n *node) {
 	}
 	for _, f := range o.fields {
 		if f.required && n.get(f.name) == nil {
-			d.fail(n.pos, "", "%s lacks the field %q", o.name, f.name)
+			d.fail(n.pos, f.doc, "%s lacks the field %q", o.name, f.name)
 		}
 	}
 }
@@ -185,7 +185,7 @@ type listValue[T any] struct {
 
 func (v listValue[T]) decode(d *decoder, n *node) {
 	if n.kind != sequence {
-		d.fail(n.pos, "", "a list is expected here, not %s", n.what())
+		d.fail(n.pos, "write a list in brackets, as [a, b], or its entries on lines that begin with a dash", "a list is expected here, not %s", n.what())
 		return
 	}
 	if len(n.values) < v.least {

@@ -210,10 +210,10 @@ func duplicate(list []string) string {
 
 func (d *decoder) checkTimes(s *Study) {
 	if s.Warmup.Min > s.Warmup.Max {
-		d.fail(d.pos("warmup"), "", "warmup.min %s is longer than warmup.max %s", formatDuration(s.Warmup.Min), formatDuration(s.Warmup.Max))
+		d.fail(d.pos("warmup"), "raise warmup.max, or lower warmup.min", "warmup.min %s is longer than warmup.max %s", formatDuration(s.Warmup.Min), formatDuration(s.Warmup.Max))
 	}
 	if s.Blocks.Min > s.Blocks.Max {
-		d.fail(d.pos("blocks"), "", "blocks.min %d is more than blocks.max %d", s.Blocks.Min, s.Blocks.Max)
+		d.fail(d.pos("blocks"), "raise blocks.max, or lower blocks.min", "blocks.min %d is more than blocks.max %d", s.Blocks.Min, s.Blocks.Max)
 	}
 }
 

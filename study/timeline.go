@@ -203,7 +203,7 @@ func (v portionValue) decode(d *decoder, n *node) {
 	case c != nil:
 		d.complain(n.pos, c)
 	case r > 1:
-		d.fail(n.pos, "", "%s is more than all", text)
+		d.fail(n.pos, "from 0% to 100%", "%s is more than all", text)
 	case v.positive && r == 0:
 		d.fail(n.pos, "", "%s is too small: it must be more than 0%%", text)
 	default:

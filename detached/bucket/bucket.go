@@ -63,7 +63,7 @@ func Parse(text string) (name, prefix string, err error) {
 	rest, ok := strings.CutPrefix(text, "s3://")
 	name, prefix, _ = strings.Cut(strings.TrimSuffix(rest, "/"), "/")
 	if !ok || !reBucket.MatchString(name) || prefix != "" && !rePrefix.MatchString(prefix) || strings.Contains("/"+prefix+"/", "/../") {
-		return "", "", errs.WithHint(errs.Usage("%s is no place in a bucket", text), "s3://BUCKET or s3://BUCKET/PREFIX")
+		return "", "", errs.WithHint(errs.Usage("%s is no place in a bucket", text), "s3://BUCKET or s3://BUCKET/PREFIX; a bucket's name has 3 to 63 lower-case letters, digits, dots and dashes")
 	}
 	return name, prefix, nil
 }

@@ -25,10 +25,10 @@ import (
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"s3://runs": "runs|", "s3://runs/": "runs|", "s3://runs/mesh/istio": "runs|mesh/istio", "s3://a.b-c/x=1": "a.b-c|x=1",
-		"": "", "runs": "", "s3://": "", "s3://R": "", "s3:/runs/a": "", "s3://runs//a": "", "s3://runs/../a": "", "s3://runs/a b": "", "s3://runs/a?b": "", "https://runs/a": "",
+		"": "", "runs": "", "s3://": "", "s3://R": "", "s3:/runs/a": "", "s3://runs//a": "", "s3://runs/../a": "", "s3://runs/a b": "", "s3://runs/a?b": "", "s3://b/p": "", "https://runs/a": "",
 	} {
 		name, prefix, err := Parse(text)
-		if got := name + "|" + prefix; err == nil && got != want || (err == nil) != (want != "") || err != nil && errs.Code(err) != errs.CodeUsage {
+		if got := name + "|" + prefix; err == nil && got != want || (err == nil) != (want != "") || err != nil && (errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "name has 3 to 63 lower-case letters")) {
 			t.Errorf("%q: %s, %v; want %q", text, got, err, want)
 		}
 	}

@@ -90,11 +90,11 @@ func newLabUpCommand(env *Env) *cobra.Command {
 			}
 			switch {
 			case images != "built" && images != "official":
-				return errs.Usage("--images must be built or official, not %q", images)
+				return errs.WithHint(errs.Usage("--images must be built or official, not %q", images), "--images official pulls Istio's own, built makes them here")
 			case images == "built" && (o.Hub != "" || o.Tag != ""):
-				return errs.Usage("--hub and --tag require --images official")
+				return errs.WithHint(errs.Usage("--hub and --tag require --images official"), "add --images official, or leave them out")
 			case images == "official" && len(o.EnvoyVersions) > 0:
-				return errs.Usage("--envoy requires --images built")
+				return errs.WithHint(errs.Usage("--envoy requires --images built"), "leave --envoy or --images official out")
 			}
 			if err := components.CheckTag(o.Tag); err != nil {
 				return err

@@ -118,6 +118,9 @@ func newStudyShowCommand(env *Env) *cobra.Command {
 		Example: "  meshtrial study show quick --source > my-study.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if source && len(sets) > 0 {
+				return errs.WithHint(errs.Usage("--source prints the file as it is, and --set changes the study that it makes"), "leave one of them out")
+			}
 			s, data, err := loadStudy(cmd.Context(), env, args[0], sets)
 			if err != nil {
 				return err

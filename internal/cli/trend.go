@@ -102,11 +102,13 @@ func runTrend(ctx context.Context, env *Env, f trendFlags, dir string) error {
 // readTrend reads runs one after the other, those of one study if it is named,
 // and says which cannot be read.
 func readTrend(ctx context.Context, env *Env, dirs []string, name string) (runs []*analysis.RunFigures, left []comparison.LeftOut, err error) {
-	others := 0
+	var others []string // studies of runs that are left out
 	for _, dir := range dirs {
 		if name != "" {
 			if c, err := store.Read(dir); err == nil && c.Header.Study != name {
-				others++
+				if !slices.Contains(others, c.Header.Study) {
+					others = append(others, c.Header.Study)
+				}
 				continue
 			}
 		}
@@ -120,8 +122,8 @@ func readTrend(ctx context.Context, env *Env, dirs []string, name string) (runs 
 		}
 		runs = append(runs, figures...)
 	}
-	if name != "" && len(runs) == 0 && others > 0 {
-		return nil, nil, errs.Usage("none of %s is of study %q", count(len(dirs), "run"), name)
+	if len(runs) == 0 && len(others) > 0 {
+		return nil, nil, errs.WithHint(errs.Usage("none of %s is of study %q", count(len(dirs), "run"), name), "%s", errs.Suggest(name, others))
 	}
 	return runs, left, nil
 }

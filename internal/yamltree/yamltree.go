@@ -188,6 +188,9 @@ func (r *reader) parse(text string) (file *ast.File, failed *Error) {
 
 func (r *reader) syntax(at *token.Token, msg string) *Error {
 	line, column := r.place(at)
+	if strings.Contains(msg, "'\t'") {
+		return &Error{Line: line, Column: column, Msg: "a tab stands where YAML takes none", Syntax: true, Hint: "indent with spaces"}
+	}
 	return &Error{Line: line, Column: column, Msg: strings.TrimSpace(msg), Syntax: true,
 		Hint: "look for a bracket, quote or colon that is missing, or an indentation that is wrong, here or just before"}
 }
