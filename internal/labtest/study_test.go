@@ -29,4 +29,13 @@ func TestOfTheMachine(t *testing.T) {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
+	for counted, want := range map[float64]bool{2.4: true, 1.4: false, 0: false} {
+		trial := record.Trial{Window: record.Window{Seconds: 3}, Scenario: &record.Scenario{CountedS: counted}}
+		if got := OfTheMachine(trial, record.Check{Name: "counted"}); got != want {
+			t.Errorf("counted over %g of 3 s: %v", counted, got)
+		}
+	}
+	if OfTheMachine(record.Trial{}, record.Check{Name: "counted"}) {
+		t.Error("a trial without a scenario counts as the machine's doing")
+	}
 }
