@@ -13,7 +13,7 @@
 //	         real ztunnels in pods that carry nothing, and as many simulated ones,
 //	         in turns at the local lab's istiod: what the same changes cost it in
 //	         CPU, pushes and bytes; only if asked for, with a folder with ztunnel
-//	         in MESHTRIAL_ZTUNNEL (six blocks take a quarter of an hour)
+//	         in MESHTRIAL_ZTUNNEL (four blocks take a quarter of an hour)
 //	waterfall
 //	         of the run that -run names: what of each cell's convergence its
 //	         stages leave unexplained; only if asked for
@@ -99,7 +99,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.IntVar(&o.sidecars, "sidecars", 2000, "sidecars at istiod")
 	flags.IntVar(&o.pushes, "pushes", 5, "pushes measured")
 	flags.IntVar(&o.ztunnels, "ztunnels", 16, "ztunnels in the part ztunnels, real and simulated")
-	flags.IntVar(&o.blocks, "blocks", 6, "blocks of the part ztunnels, each with a turn of either and one of neither")
+	flags.IntVar(&o.blocks, "blocks", 4, "blocks of the part ztunnels, each with a turn of either and one of neither")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
