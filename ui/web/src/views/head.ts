@@ -22,7 +22,7 @@ export function head(page: Page): HTMLElement {
 
 /** What the study is about, folded away: it is long, and comes after what was found. */
 function story(text: string): HTMLElement | null {
-  const paragraphs = text.split(/\r?\n\s*\n/).filter((p) => p.trim() !== '');
+  const paragraphs = text.split(/\r?\n\s*\n/).map((p) => p.trim()).filter((p) => p !== '');
   if (paragraphs.length === 0) return null;
   return h('details', { class: 'story' }, h('summary', {}, 'About this study'), paragraphs.map((p) => h('p', {}, p)));
 }
