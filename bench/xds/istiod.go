@@ -112,16 +112,38 @@ func (m *mesh) metric(ctx context.Context, name string) (float64, error) {
 	return v, nil
 }
 
-// fleetBeside starts a fleet that is beside istiod as a pod would be; leave ends it.
+// fleetBeside starts a process for sidecars beside istiod; leave ends it.
 func (m *mesh) fleetBeside(ctx context.Context) (f *fleet, leave func() error, err error) {
-	if f, err = newFleet(ctx); err != nil {
+	fleets, leave, err := m.fleetsBeside(ctx, 1)
+	if err != nil {
 		return nil, nil, err
 	}
-	out, err := m.besideIstiod(ctx, f.process.PID)
-	if err != nil {
-		return nil, nil, errors.Join(err, f.close())
+	return fleets[0], leave, nil
+}
+
+// fleetsBeside starts n of them, which have one process's part of the CPU together.
+func (m *mesh) fleetsBeside(ctx context.Context, n int) (fleets []*fleet, leave func() error, err error) {
+	out := func() error { return nil }
+	leave = func() error {
+		var errs []error
+		for _, f := range fleets {
+			errs = append(errs, f.close())
+		}
+		return errors.Join(append(errs, out())...)
 	}
-	return f, func() error { return errors.Join(f.close(), out()) }, nil
+	for range n {
+		f, err := newFleet(ctx)
+		if err != nil {
+			return nil, nil, errors.Join(err, leave())
+		}
+		fleets = append(fleets, f)
+		remove, err := m.besideIstiod(ctx, f.process.PID)
+		if err != nil {
+			return nil, nil, errors.Join(err, leave())
+		}
+		out = remove
+	}
+	return fleets, leave, nil
 }
 
 // istiod measures sidecars at a real istiod.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -51,11 +52,11 @@ const (
 // sideBySide is real ztunnels and simulated ones, in turns at one istiod.
 type sideBySide struct {
 	*mesh
-	o     *options
-	fleet *fleet
-	sizes population.Sizes
-	spec  xds.Spec // of the simulated ones
-	own   float64  // how many proxies are connected anyway
+	o      *options
+	fleets []*fleet
+	sizes  population.Sizes
+	spec   xds.Spec // of the simulated ones
+	own    float64  // how many proxies are connected anyway
 }
 
 // ztunnels sets what istiod spends on simulated ztunnels beside what it spends on real ones.
@@ -64,6 +65,8 @@ func ztunnels(ctx context.Context, o *options) (results []table.Row, err error) 
 	switch {
 	case dir == "":
 		return nil, errors.New("MESHTRIAL_ZTUNNEL names no folder with ztunnel")
+	case o.processes < 1 || o.processes > o.ztunnels:
+		return nil, fmt.Errorf("-processes %d: each has a ztunnel, of which there are %d", o.processes, o.ztunnels)
 	case o.blocks < 2 || o.ztunnels < 1:
 		return nil, fmt.Errorf("-blocks %d, -ztunnels %d: an interval takes two blocks, and a comparison one of either", o.blocks, o.ztunnels)
 	}
@@ -72,12 +75,12 @@ func ztunnels(ctx context.Context, o *options) (results []table.Row, err error) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.End(ctx)) }()
-	f, leave, err := m.fleetBeside(ctx)
+	fleets, leave, err := m.fleetsBeside(ctx, o.processes)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, leave()) }()
-	s := &sideBySide{mesh: m, o: o, fleet: f, sizes: population.Sizes{Namespaces: 10, Services: 200, EndpointsPerService: 2}}
+	s := &sideBySide{mesh: m, o: o, fleets: fleets, sizes: population.Sizes{Namespaces: 10, Services: 200, EndpointsPerService: 2}}
 	defer func() { err = errors.Join(err, s.remove(context.WithoutCancel(ctx))) }()
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
@@ -241,7 +244,16 @@ func (s *sideBySide) come(ctx context.Context, who string) error {
 			return err
 		}
 	case theirLikes:
-		if _, err := s.fleet.connect(ctx, s.o, s.spec); err != nil {
+		group, ctx := errgroup.WithContext(ctx)
+		for i, f := range s.fleets {
+			spec, n := s.spec, len(s.spec.Proxies)
+			spec.Proxies = spec.Proxies[i*n/len(s.fleets) : (i+1)*n/len(s.fleets)]
+			group.Go(func() error {
+				_, err := f.connect(ctx, s.o, spec)
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
 			return err
 		}
 	default:
@@ -258,7 +270,10 @@ func (s *sideBySide) leave(ctx context.Context, who string) (err error) {
 	case theReal:
 		err = s.scale(ctx, 0)
 	case theirLikes:
-		_, err = s.fleet.Stop(ctx)
+		for _, f := range s.fleets {
+			_, stopped := f.Stop(ctx)
+			err = errors.Join(err, stopped)
+		}
 	}
 	if err != nil {
 		return err
