@@ -272,7 +272,9 @@ func found(t *testing.T, run record.Run, of func(record.Cell) bool, names ...str
 	t.Helper()
 	for i := range run.Trials {
 		v := &run.Trials[i].Validity
-		v.Valid = !slices.ContainsFunc(v.Checks, func(c record.Check) bool { return !c.OK && !ofBusyMachine(c) && !labtest.OfTheMachine(run.Trials[i], c) })
+		v.Valid = !slices.ContainsFunc(v.Checks, func(c record.Check) bool {
+			return !c.OK && !ofBusyMachine(c) && !labtest.OfTheMachine(run.Trials[i], c)
+		})
 	}
 	f := analysed(t, run)
 	for _, name := range names {
