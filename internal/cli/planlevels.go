@@ -3,7 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -32,7 +32,7 @@ func writeFixed(w io.Writer, p *study.Plan) error {
 	}
 	_, err := fmt.Fprintf(w, "fixed: %s\n", levelWords(fixed))
 	if len(installed) > 0 && err == nil {
-		sort.Strings(installed)
+		slices.Sort(installed)
 		_, err = fmt.Fprintf(w, "as installed: %s\n", strings.Join(installed, " "))
 	}
 	return err
@@ -44,6 +44,6 @@ func levelWords(levels record.Cell) string {
 	for factor, level := range levels {
 		out = append(out, factor+"="+level)
 	}
-	sort.Strings(out)
+	slices.Sort(out)
 	return strings.Join(out, " ")
 }
