@@ -43,8 +43,9 @@ type Port struct {
 // Identities picks the simulated sidecars, gateways and ztunnels out of the
 // population's pods: the first pod of each Service, then the second of each,
 // then those of no Service; so a few sidecars are already spread over all
-// namespaces and Services. Sidecars come first, then gateways, then ztunnels. It is an
-// error when there are not enough running pods.
+// namespaces and Services. Each type's proxies stand at even distances, so that even
+// parts of all have as many of each. It is an error when there are not enough running
+// pods.
 func (s Sizes) Identities(pods []corev1.Pod) ([]Identity, error) {
 	type candidate struct {
 		id             Identity
@@ -98,7 +99,7 @@ func (s Sizes) Identities(pods []corev1.Pod) ([]Identity, error) {
 		}
 		return cmp.Or(a.rank-b.rank, a.workload-b.workload, strings.Compare(a.id.Namespace, b.id.Namespace), strings.Compare(a.id.Name, b.id.Name))
 	}
-	out := make([]Identity, 0, s.Proxies+s.Gateways+s.Ztunnels)
+	var picked [][]Identity // by type
 	for _, want := range []struct {
 		what, name string
 		n          int
@@ -108,11 +109,34 @@ func (s Sizes) Identities(pods []corev1.Pod) ([]Identity, error) {
 			return nil, fmt.Errorf("%d simulated %s need as many running pods: there are %d", want.n, want.what, len(list))
 		}
 		slices.SortFunc(list, order)
-		for _, c := range list[:want.n] {
-			out = append(out, c.id)
+		ids := make([]Identity, want.n)
+		for i, c := range list[:want.n] {
+			ids[i] = c.id
+		}
+		picked = append(picked, ids)
+	}
+	return interleaved(picked), nil
+}
+
+// interleaved is lists in one, in which each list's members keep their order and stand at
+// even distances.
+func interleaved[T any](lists [][]T) []T {
+	type placed struct {
+		member T
+		at     float64 // between 0, where the list begins, and 1
+	}
+	var all []placed
+	for _, list := range lists {
+		for i, member := range list {
+			all = append(all, placed{member, (float64(i) + 0.5) / float64(len(list))})
 		}
 	}
-	return out, nil
+	slices.SortStableFunc(all, func(a, b placed) int { return cmp.Compare(a.at, b.at) })
+	out := make([]T, len(all))
+	for i, p := range all {
+		out[i] = p.member
+	}
+	return out
 }
 
 func identityOf(pod *corev1.Pod) Identity {

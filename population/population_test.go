@@ -3,6 +3,7 @@ package population
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/netip"
 	"reflect"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/xds"
 )
 
 func drawSizes(t *rapid.T) Sizes {
@@ -136,27 +138,37 @@ func TestIdentities(t *testing.T) {
 		if len(ids) != s.Proxies+s.Gateways+s.Ztunnels {
 			t.Fatalf("%d identities of %d proxies, %d gateways and %d ztunnels", len(ids), s.Proxies, s.Gateways, s.Ztunnels)
 		}
-		seen, perService := map[string]bool{}, map[string]int{}
+		seen, perService, perType := map[string]bool{}, map[string]int{}, map[string]int{}
 		for i, id := range ids {
 			pod, there := byIP[id.IP]
 			if !there || seen[id.IP] || id.Name != pod.Name || id.Namespace != pod.Namespace || id.ServiceAccount != ServiceAccount || id.Node != "mm-node-0" {
 				t.Fatalf("identity %d: %+v", i, id)
 			}
 			seen[id.IP] = true
-			want := Sidecar
-			switch {
-			case i >= s.Proxies+s.Gateways:
-				want = Ztunnel
-			case i >= s.Proxies:
-				want = Router
-			}
-			if id.Type != want || (want == Router) != (id.Labels[GatewayLabel] == "true") || id.Labels["istio"] != "" || (want == Ztunnel) != (id.Namespace == ZtunnelNamespace) {
+			perType[id.Type]++
+			if (id.Type == Router) != (id.Labels[GatewayLabel] == "true") || id.Labels["istio"] != "" || (id.Type == Ztunnel) != (id.Namespace == ZtunnelNamespace) {
 				t.Fatalf("identity %d of %d sidecars and %d gateways: %+v", i, s.Proxies, s.Gateways, id)
 			}
 			if strings.HasPrefix(id.Workload, "svc-") {
 				perService[id.Workload]++
 				if len(id.Ports) != 1 || id.Ports[0].ContainerPort != TargetPort {
 					t.Fatalf("ports of %+v", id)
+				}
+			}
+		}
+		of := map[string]int{Sidecar: s.Proxies, Router: s.Gateways, Ztunnel: s.Ztunnels}
+		for kind, n := range of {
+			if perType[kind] != n {
+				t.Fatalf("%d of type %s, want %d", perType[kind], kind, n)
+			}
+		}
+		// Up to any place there are as many of each type as its share, but for two.
+		sofar := map[string]int{}
+		for i, id := range ids {
+			sofar[id.Type]++
+			for kind, n := range of {
+				if share := float64(n) * float64(i+1) / float64(len(ids)); math.Abs(float64(sofar[kind])-share) > 2 {
+					t.Fatalf("%d of %d %ss among the first %d of %d proxies", sofar[kind], n, kind, i+1, len(ids))
 				}
 			}
 		}
@@ -168,6 +180,28 @@ func TestIdentities(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Simulators that share a cell's proxies out have one of its ztunnels each, if there are
+// as many: only then do ztunnels answer apart, as real ones do.
+func TestIdentitiesOfSimulators(t *testing.T) {
+	s := Sizes{Namespaces: 1, Services: 30, EndpointsPerService: 10, Proxies: 300, Gateways: 1, Ztunnels: 16}
+	ids, err := s.Identities(cluster(t, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := xds.Divide(len(ids), s.Ztunnels)
+	for i := range s.Ztunnels {
+		n := 0
+		for _, id := range ids[parts[i]:parts[i+1]] {
+			if id.Type == Ztunnel {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("simulator %d of %d has %d of the %d ztunnels", i, s.Ztunnels, n, s.Ztunnels)
+		}
+	}
 }
 
 func TestIdentitiesNeedPods(t *testing.T) {
