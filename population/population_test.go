@@ -87,7 +87,7 @@ func TestObjects(t *testing.T) {
 }
 
 // cluster makes the pods that a cluster would make of the Deployments.
-func cluster(t *rapid.T, s Sizes) []corev1.Pod {
+func cluster(t rapid.TB, s Sizes) []corev1.Pod {
 	objects, err := s.Objects()
 	if err != nil {
 		t.Fatal(err)

@@ -19,8 +19,9 @@ const shareGroup = "bench-xds"
 // 300m: in a cgroup's shares as the kubelet makes them of it, and in the weight
 // of the unified hierarchy (KEP 2254).
 const (
-	podShares = 300 * 1024 / 1000
-	podWeight = 1 + (podShares-2)*9999/262142
+	podMilliCPU = 300
+	podShares   = podMilliCPU * 1024 / 1000
+	podWeight   = 1 + (podShares-2)*9999/262142
 )
 
 // besideIstiod moves a process into a cgroup beside that of istiod's pod, with

@@ -56,7 +56,7 @@ func (s *sideBySide) rows(turns map[string][]turn) []table.Row {
 	what := fmt.Sprintf("istiod's CPU for %d changes, %d ", turnChanges, s.o.ztunnels)
 	out := []table.Row{
 		table.Of(what+"real ztunnels", "s", real...),
-		table.Of(what+"simulated ones", "s", simulated...),
+		table.Of(fmt.Sprintf("%ssimulated ones in %d processes", what, s.o.processes), "s", simulated...),
 		table.Of(fmt.Sprintf("istiod's CPU for %d changes, neither", turnChanges), "s", without...),
 		table.Of("with simulated ones by that with real ones (geometric mean over blocks)", "ratio", 1+whole.Value),
 		table.Of("  its 95% interval, from", "ratio", 1+whole.Low).AtLeast(1 - cpuBand),

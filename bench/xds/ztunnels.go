@@ -16,6 +16,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -65,10 +66,12 @@ func ztunnels(ctx context.Context, o *options) (results []table.Row, err error) 
 	switch {
 	case dir == "":
 		return nil, errors.New("MESHTRIAL_ZTUNNEL names no folder with ztunnel")
-	case o.processes < 1 || o.processes > o.ztunnels:
-		return nil, fmt.Errorf("-processes %d: each has a ztunnel, of which there are %d", o.processes, o.ztunnels)
 	case o.blocks < 2 || o.ztunnels < 1:
 		return nil, fmt.Errorf("-blocks %d, -ztunnels %d: an interval takes two blocks, and a comparison one of either", o.blocks, o.ztunnels)
+	case o.processes < 0 || o.processes > o.ztunnels:
+		return nil, fmt.Errorf("-processes %d: each has a ztunnel, of which there are %d", o.processes, o.ztunnels)
+	case o.processes == 0:
+		o.processes = o.ztunnels
 	}
 	m, err := openMesh(ctx, "--ztunnel", dir)
 	if err != nil {
@@ -129,7 +132,7 @@ func (s *sideBySide) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the lab that runs has no ztunnel; without one that runs, this starts one that has: %w", err)
 	}
-	if _, err := s.kube.AppsV1().Deployments(system).Create(ctx, realZtunnels(set, node), metav1.CreateOptions{}); err != nil {
+	if _, err := s.kube.AppsV1().Deployments(system).Create(ctx, realZtunnels(set, node, s.o.ztunnels), metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("real ztunnels: %w", err)
 	}
 	if err := s.still(ctx); err != nil {
@@ -139,9 +142,10 @@ func (s *sideBySide) prepare(ctx context.Context) error {
 	return err
 }
 
-// realZtunnels are none at first. They are what the node's own is, but for that they have
-// no pods to carry anything for, and leave the node agent's socket alone.
-func realZtunnels(set *appsv1.DaemonSet, node string) *appsv1.Deployment {
+// realZtunnels are n that are to come, and none at first. They are what the node's own is,
+// but for that they have no pods to carry anything for, and leave the node agent's socket
+// alone. Together they have the part of the CPU that simulated ones have.
+func realZtunnels(set *appsv1.DaemonSet, node string, n int) *appsv1.Deployment {
 	pod := *set.Spec.Template.DeepCopy()
 	pod.Labels = map[string]string{"app": benchName, "istio.io/dataplane-mode": "none", "sidecar.istio.io/inject": "false"}
 	second, none := int64(1), int32(0)
@@ -153,8 +157,10 @@ func realZtunnels(set *appsv1.DaemonSet, node string) *appsv1.Deployment {
 		}
 	}
 	c := &pod.Spec.Containers[0]
-	if c.ReadinessProbe != nil {
-		c.ReadinessProbe.PeriodSeconds = 1
+	c.Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(max(1, int64(podMilliCPU/n)), resource.DecimalSI)
+	if c.ReadinessProbe != nil { // asked often until it is ready, and as seldom as ever from then on
+		c.StartupProbe = c.ReadinessProbe.DeepCopy()
+		c.StartupProbe.PeriodSeconds, c.StartupProbe.FailureThreshold = 1, int32(turnLimit.Seconds())
 	}
 	c.Env = append(c.Env, corev1.EnvVar{Name: "PROXY_MODE", Value: "dedicated"}, corev1.EnvVar{Name: "ENABLE_PROXY", Value: "false"},
 		corev1.EnvVar{Name: "PROXY_WORKLOAD_INFO", Value: strings.Join([]string{system, benchName, ztunnelName}, "/")})
