@@ -215,8 +215,8 @@ baseline: {variant: none}
 
 Each variant's levels stand over the settings. They are the levels of a factor
 called ` + "`variant`" + `, which can be combined with others, narrowed down
-(` + "`--set variant=[none,sidecar]`" + `) and named wherever cells are. Studies of all
-kinds can have variants.
+(` + "`--set variant=[none,sidecar]`" + `) and named wherever cells are. What only variants
+set that are left out can then be varied. Studies of all kinds can have variants.
 
 ## Search
 

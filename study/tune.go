@@ -207,7 +207,7 @@ func (d *decoder) checkTune(s *Study) {
 			d.fail(d.pos("factors", f.Factor), "fix it in settings; tuning sets "+strings.Join(leverNames(), ", "), "%s is no lever: nobody can set it to make a mesh better", f.Factor)
 		}
 	}
-	for _, v := range s.Variants {
+	for _, v := range s.chosen() {
 		for name := range v.Levels {
 			if _, lever := LeverByName(name); !lever {
 				d.fail(d.variantPos(s, v.Name, name), "fix it in settings; tuning sets "+strings.Join(leverNames(), ", "), "variant %s sets %s, which is no lever", v.Name, name)

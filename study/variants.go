@@ -1,6 +1,7 @@
 package study
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/invopop/jsonschema"
@@ -126,13 +127,27 @@ func (d *decoder) resolveVariants(s *Study) {
 	s.Factors = append(s.Factors, all)
 }
 
-// checkVariants finds variants that contradict the rest of the study. names
+// chosen are the variants that the study measures, in the file's order.
+func (s *Study) chosen() []NamedLevels {
+	names := s.varied(FactorVariant)
+	if name, fixed := s.Settings[FactorVariant]; fixed {
+		names = []string{name}
+	}
+	return slices.DeleteFunc(slices.Clone(s.Variants), func(v NamedLevels) bool { return !has(names, v.Name) })
+}
+
+// checkVariants finds variants that contradict the rest of the study: those that it
+// measures, and all where a section makes them, which tells them apart. Names
 // of variants that do not exist are found wherever cells stand.
 func (d *decoder) checkVariants(s *Study) {
 	if _, fixed := s.Settings[FactorVariant]; fixed && s.varies(FactorVariant) {
 		d.fail(d.pos("settings", FactorVariant), "leave it out of one of them", "variant is both in settings and in factors")
 	}
-	for i, v := range s.Variants {
+	variants := s.Variants
+	if !s.made() {
+		variants = s.chosen()
+	}
+	for i, v := range variants {
 		for factor := range v.Levels {
 			if s.varies(factor) {
 				d.fail(d.variantPos(s, v.Name, factor), "leave it out of one of them", "%s is both in variant %s and in factors", factor, v.Name)
@@ -141,7 +156,7 @@ func (d *decoder) checkVariants(s *Study) {
 		if s.made() {
 			continue // alike ones are one
 		}
-		for _, earlier := range s.Variants[:i] {
+		for _, earlier := range variants[:i] {
 			if s.Kind.Effective(s.Settings.With(v.Levels)).Key() == s.Kind.Effective(s.Settings.With(earlier.Levels)).Key() {
 				d.fail(d.pos("variants", v.Name), "give it a level of its own, or leave it out", "variants %s and %s are the same", earlier.Name, v.Name)
 			}

@@ -78,6 +78,33 @@ func TestVariantsRefused(t *testing.T) {
 	}
 }
 
+// Variants that are left out contradict nothing, though the hints of those that are
+// measured say to leave them out.
+func TestVariantsLeftOut(t *testing.T) {
+	const variants = "variants: {usual: {}, few: {rate: 50}, many: {rate: 2000}}\n"
+	for _, c := range []struct{ sets, want string }{ // no want: it is taken
+		{"variant=[usual] rate=[100,500]", ""},
+		{"variant=usual rate=[100,500]", ""},
+		{"variant=[usual,few] rate=2000", ""}, // many would be as usual
+		{"variant=many rate=2000", ""},
+		{"variant=[usual,few] rate=[100,500]", "rate is both in variant few and in factors"},
+		{"rate=[100,500]", "rate is both in variant few and in factors"},
+		{"variant=[many,usual] rate=2000", "variants usual and many are the same"},
+	} {
+		s, err := Parse([]byte(minimal+variants), "x.yaml", strings.Fields(c.sets))
+		switch {
+		case c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %q", c.sets, err, c.want)
+		case err == nil:
+			sameAgain(t, s)
+		}
+	}
+	tuned := strings.Replace(tuneFile, "factors:", "variants: {a: {}, b: {proxies: 5}, c: {push_throttle: 5}}\nfactors:", 1)
+	if _, err := Parse([]byte(tuned), "tuned.yaml", []string{"variant=[a,c]"}); err != nil {
+		t.Errorf("a tuning without the variant that sets no lever: %v", err)
+	}
+}
+
 func TestSearchSection(t *testing.T) {
 	s := parseOK(t, minimalControl+"factors: {proxies: [100, 500, 2000], change_rate: [1, 10]}\nsearch:\n- {factor: proxies, finding: convergence_p99, bound: 2 s}\n- {factor: change_rate, finding: convergence_p99, bound: 500ms}\n")
 	if len(s.Search) != 2 || !reflect.DeepEqual(s.Search[0], Search{Factor: FactorProxies, Finding: "convergence_p99", Bound: Quantity{2e6, "us"}}) || s.Search[1].Bound.Value != 5e5 {

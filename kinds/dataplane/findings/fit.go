@@ -127,12 +127,12 @@ func along(o *analysis.Observations, a axis) []*track {
 	return groups
 }
 
-// without is a cell but for a factor, and for the name of its variant if that
-// is what sets the factor.
+// without is a cell but for a factor, and for the name of its variant if variants that
+// are measured are what sets the factor.
 func without(o *analysis.Observations, cell record.Cell, factor string) record.Cell {
 	rest := cell.With(nil)
 	delete(rest, factor)
-	if slices.ContainsFunc(o.Plan.Study.Variants, func(v study.NamedLevels) bool { _, sets := v.Levels[factor]; return sets }) {
+	if slices.ContainsFunc(o.Plan.VariedVariants(), func(v study.NamedLevels) bool { _, sets := v.Levels[factor]; return sets }) {
 		delete(rest, study.FactorVariant)
 	}
 	return rest

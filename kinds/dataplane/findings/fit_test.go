@@ -46,6 +46,18 @@ func TestPoorFit(t *testing.T) {
 	}
 }
 
+// Variants that are measured at the same rates are fitted each by itself, also where one
+// that is left out would set the rate.
+func TestFitsOfVariants(t *testing.T) {
+	text := strings.Replace(fitStudy, "factors:", "variants: {plain: {}, large: {payload: 64KiB}, fast: {rate: 5000}}\nfactors:\n  variant: [plain, large]", 1)
+	w := analysistest.Quiet()
+	w.Spoil = arrivals
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 8, 7, w))
+	for _, name := range []string{"plain", "large"} {
+		analysistest.Get(t, f, "cpu_client_proxy_slope", record.Cell{"sidecars": "both", "variant": name})
+	}
+}
+
 // The unit of a fit is the deployment, as that of all else.
 func TestFitsOfDeployments(t *testing.T) {
 	w := analysistest.Quiet()
