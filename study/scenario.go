@@ -278,7 +278,7 @@ func (v expectValue) decode(d *decoder, n *node) {
 	for i, k := range n.keys {
 		verdict := ""
 		textValue{to: &verdict, oneOf: []string{ExpectPass, ExpectFail}}.decode(d, n.values[i])
-		if d.knowsVariant(k.name, k.pos) {
+		if d.knowsVariant(k.name, k.pos) { // it need not be measured
 			out[k.name] = verdict
 		}
 	}

@@ -98,9 +98,6 @@ func (d *decoder) checkScenario(s *Study) {
 	d.checkSkips(s)
 	d.checkAmbientGraph(s)
 	d.checkSizing(s)
-	for name := range c.Expect {
-		d.knowsVariant(name, d.pos("expect", name)) // it need not be measured
-	}
 }
 
 // checkAmbientGraph finds services outside the mesh that no waypoint can stand before, or
