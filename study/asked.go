@@ -26,14 +26,20 @@ func (d *decoder) flagged() map[string]Pos {
 	return out
 }
 
-// Unmeasured says which levels that --set flags ask for are in effect in no cell, why, and
-// in its hints what to do about it.
+// Unmeasured says which --set flags change nothing, and which levels that they ask for no
+// cell has because of them, why, and in its hints what to do about it.
 func (p *Plan) Unmeasured() []error {
-	levels := p.inEffect()
+	levels := p.inEffect(false)
 	var out []error
 	for _, f := range p.Study.Kind.Factors() {
 		pos, ok := p.Study.flagged[f.Name]
 		if !ok {
+			continue
+		}
+		setters := p.setters(f.Name)
+		if len(setters) == len(p.variants()) {
+			why, hint := p.whyNothing(f, setters)
+			out = append(out, pos.Errorf(hint, "it changes nothing, as %s", why))
 			continue
 		}
 		asked := p.Study.varied(f.Name)
@@ -47,43 +53,88 @@ func (p *Plan) Unmeasured() []error {
 		if len(lacking) == 0 {
 			continue
 		}
-		why, hint := p.whyUnmeasured(f, lacking[0], in)
-		out = append(out, pos.Errorf(hint, "no cell has %s %s: %s", f.Name, strings.Join(lacking, " or "), why))
+		cells, none := "no cell", "any cell"
+		if len(setters) > 0 {
+			cells, none = "no cell of a variant that does not set it", "any of them"
+		}
+		why, hint := "it means nothing in "+none, "leave it out, or have cells in which it does"
+		if len(in) > 0 {
+			why, hint = "those there are have "+strings.Join(in, ", "), "see what else decides on it"
+		}
+		out = append(out, pos.Errorf(hint+"; "+f.Name+" is: "+f.Doc, "%s has %s %s: %s", cells, f.Name, strings.Join(lacking, " or "), why))
 	}
 	return out
 }
 
-// whyUnmeasured says why a level of a factor is in effect in no cell, given those that
-// are, and what to do about it.
-func (p *Plan) whyUnmeasured(f Factor, level string, in []string) (why, hint string) {
-	setters := p.setters(f.Name)
-	all := len(setters) > 0 && len(setters) == len(p.variants())
-	s := p.Study
+// whyNothing says who sets a factor in all cells, in place of a flag, and what to do: a
+// flag that the study would take with, if there is one.
+func (p *Plan) whyNothing(f Factor, setters []string) (why, hint string) {
+	s, level := p.Study, p.Study.Settings[f.Name]
+	var paths, having []string
 	switch {
-	case all && s.Hops != nil:
-		return "hops set it in every cell", "leave it out"
-	case all && s.Bill != nil:
-		return "the bill's base or parts set it in every cell", "--set bill.base." + f.Name + "=" + level
-	case all && len(setters) == 1:
-		why = "variant " + setters[0] + " sets it itself"
-	case all:
-		why = "every variant sets it itself"
-	case len(in) == 0:
-		return "it means nothing in any cell", "leave it out, or have cells in which it does; " + f.Name + " is: " + f.Doc
+	case s.Hops != nil:
+		return "hops set " + f.Name + " in every cell", "leave it out"
+	case s.Bill != nil:
+		why, hint, paths = "the bill's base or parts set "+f.Name+" in every cell", "leave it out", []string{"bill.base"}
 	default:
-		return "those there are have " + strings.Join(in, ", "), "see what else decides on it; " + f.Name + " is: " + f.Doc
+		why, hint = "every variant sets "+f.Name+" itself", "leave it out, or measure a variant that does not set it"
+		for _, name := range setters {
+			if levels, _ := s.variantLevels(name); levels[f.Name] == level {
+				having = append(having, name)
+			} else {
+				paths = append(paths, "variants."+name)
+			}
+		}
+		if len(setters) == 1 {
+			why = "variant " + setters[0] + " sets " + f.Name + " itself"
+		}
 	}
-	return why, "--set variants." + setters[0] + "." + f.Name + "=" + level
+	if len(having) > 0 {
+		hint += "; " + f.Name + " " + level + " is that of " + strings.Join(having, ", ")
+	}
+	for _, path := range paths {
+		if s.with(flagText(path+"."+f.Name, level)) == nil {
+			return why, "--set " + FlagText(path+"."+f.Name, level) + " in its place"
+		}
+	}
+	return why, hint
 }
 
-// noBaseline says what of the baseline is in no cell, so that nothing can be compared
-// with it; or, where all its levels are, that their combination is not.
-func (p *Plan) noBaseline(cell, against record.Cell) complaint {
-	var lacking, hints []string
+// noBaseline says why nothing is what a cell would be compared with: some of the
+// baseline's levels are in no cell, or a variant does not have them, or the cell is
+// excluded. wanted are the levels that it would have.
+func (p *Plan) noBaseline(cell, wanted record.Cell) complaint {
+	const none = ", or --set baseline={} to compare nothing"
+	if lacking, hints := p.baselineLacks(); len(lacking) > 0 {
+		return complaint{
+			msg:  fmt.Sprintf("{%s} is not measured, and cell %s would be compared with it", strings.Join(lacking, ", "), p.Label(cell)),
+			hint: strings.Join(hints, " ") + none}
+	}
+	if own, instead := p.baselineOfVariant(wanted); own != "" {
+		return complaint{
+			msg:  fmt.Sprintf("variant %s with %s is not measured, and cell %s would be compared with it", wanted[FactorVariant], own, p.Label(cell)),
+			hint: instead + none}
+	}
+	hint := "measure that too"
+	if slices.ContainsFunc(p.Study.Exclude, func(partial record.Cell) bool { return contains(wanted, partial) }) {
+		hint = "do not exclude it"
+	}
+	return complaint{
+		msg:  fmt.Sprintf("cell %s would be compared with %s, which is not measured", p.Label(cell), p.Label(p.effective(wanted))),
+		hint: hint + none}
+}
+
+// baselineLacks lists the baseline's levels that no cell has, and how each gets into one.
+func (p *Plan) baselineLacks() (lacking, hints []string) {
 	for _, factor := range slices.Sorted(maps.Keys(p.Study.Baseline)) {
+		f, _ := p.Study.Kind.Factor(factor)
 		level, in := p.Study.Baseline[factor], []string(nil)
 		for _, requested := range p.requested[:p.given] {
-			if l := requested[factor]; !has(in, l) {
+			l := requested[factor]
+			if l == "" { // it goes without saying
+				l = f.Default
+			}
+			if !has(in, l) {
 				in = append(in, l)
 			}
 		}
@@ -94,15 +145,43 @@ func (p *Plan) noBaseline(cell, against record.Cell) complaint {
 		if len(p.setters(factor)) > 0 {
 			hints = append(hints, "measure a variant with "+factor+": "+level)
 		} else {
-			hints = append(hints, "--set "+factor+"=["+strings.Join(append([]string{level}, in...), ",")+"]")
+			hints = append(hints, "--set "+listText(factor, append([]string{level}, in...)))
 		}
 	}
-	if len(lacking) == 0 {
-		return complaint{
-			msg:  fmt.Sprintf("cell %s would be compared with %s, which is not measured", p.Label(cell), p.Label(against)),
-			hint: "do not exclude it, or --set baseline={} to compare nothing"}
+	return lacking, hints
+}
+
+// baselineOfVariant lists the levels of the baseline in whose place the variant of wanted
+// has its own, so that there is no such cell; "" if there are none. instead says which
+// baseline could be meant.
+func (p *Plan) baselineOfVariant(wanted record.Cell) (own, instead string) {
+	levels, _ := p.Study.variantLevels(wanted[FactorVariant])
+	meant, replaced := p.Study.Baseline.With(nil), record.Cell{}
+	var words []string
+	for _, factor := range slices.Sorted(maps.Keys(p.Study.Baseline)) {
+		level := p.Study.Baseline[factor]
+		if set, ok := levels[factor]; ok && set != level {
+			words, replaced[factor] = append(words, factor+": "+level), level
+			delete(meant, factor)
+		}
 	}
-	return complaint{
-		msg:  fmt.Sprintf("{%s} is not measured, and cell %s would be compared with it", strings.Join(lacking, ", "), p.Label(cell)),
-		hint: strings.Join(hints, " ") + ", or --set baseline={} to compare nothing"}
+	if len(words) == 0 {
+		return "", ""
+	}
+	own = strings.Join(words, " and ")
+	for _, requested := range p.requested[:p.given] {
+		meant[FactorVariant] = requested[FactorVariant]
+		if contains(requested, replaced) && p.compares(meant) {
+			return own, "--set " + cellText("baseline", meant)
+		}
+	}
+	return own, "name a variant with " + own + " in the baseline"
+}
+
+// compares says whether every cell has one to be compared with by a baseline.
+func (p *Plan) compares(baseline record.Cell) bool {
+	return !slices.ContainsFunc(p.requested, func(requested record.Cell) bool {
+		_, ok := p.index[p.effective(p.Study.over(requested, baseline)).Key()]
+		return !ok
+	})
 }

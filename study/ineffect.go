@@ -3,12 +3,16 @@ package study
 import "github.com/meshtrial/meshtrial/record"
 
 // inEffect lists the levels that each factor of the kind has in the cells where it means
-// something, in the order of the cells.
-func (p *Plan) inEffect() map[string][]string {
+// something, in the order of the cells; with those that variants set, or without.
+func (p *Plan) inEffect(set bool) map[string][]string {
 	out := map[string][]string{}
 	for _, requested := range p.requested {
 		cell := p.Study.Kind.Effective(requested)
+		own, _ := p.Study.variantLevels(requested[FactorVariant])
 		for _, f := range p.Study.Kind.Factors() {
+			if _, sets := own[f.Name]; sets && !set {
+				continue
+			}
 			level := cell[f.Name]
 			if level == "" {
 				level = f.Default
@@ -24,7 +28,7 @@ func (p *Plan) inEffect() map[string][]string {
 // Fixed are the levels that all cells have in which their factor means something, without
 // those of factors that vary or go without saying.
 func (p *Plan) Fixed() record.Cell {
-	levels := p.inEffect()
+	levels := p.inEffect(true)
 	out := record.Cell{}
 	for _, f := range p.Study.Kind.Factors() {
 		if in := levels[f.Name]; len(in) == 1 && !p.Study.varies(f.Name) && !(f.Implied && in[0] == f.Default) {
@@ -40,7 +44,7 @@ func (p *Plan) Fixed() record.Cell {
 // Unlike are the levels in effect of factors that neither the study nor a variant varies:
 // what else a cell has decides on them.
 func (p *Plan) Unlike() []record.FactorLevels {
-	levels := p.inEffect()
+	levels := p.inEffect(true)
 	var out []record.FactorLevels
 	for _, f := range p.Study.Kind.Factors() {
 		in := levels[f.Name]
@@ -48,6 +52,19 @@ func (p *Plan) Unlike() []record.FactorLevels {
 			continue
 		}
 		out = append(out, record.FactorLevels{Factor: f.Name, Levels: in})
+	}
+	return out
+}
+
+// Otherwise are the levels in effect of factors that some variants set, in the cells of
+// those that do not.
+func (p *Plan) Otherwise() []record.FactorLevels {
+	all, unset := p.inEffect(true), p.inEffect(false)
+	var out []record.FactorLevels
+	for _, f := range p.Study.Kind.Factors() {
+		if in := unset[f.Name]; len(in) > 0 && len(all[f.Name]) > 1 && len(p.setters(f.Name)) > 0 {
+			out = append(out, record.FactorLevels{Factor: f.Name, Levels: in})
+		}
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package study
 
 import (
 	"errors"
+	"slices"
 	"sort"
 	"time"
 
@@ -44,6 +45,10 @@ func parse(data []byte, name string, sets []string, stored bool) (*Study, error)
 	s := defaultsOf(d.kind)
 	root(s).decode(d, tree)
 	s.places, s.flagged = d.places(), d.flagged()
+	s.with = func(set string) error {
+		_, err := parse(data, name, append(slices.Clone(sets), set), stored)
+		return err
+	}
 	if len(d.errs) == 0 {
 		d.resolve(s)
 	}

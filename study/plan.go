@@ -147,10 +147,10 @@ func (p *Plan) compare() error {
 		if len(p.Study.Baseline) == 0 {
 			continue
 		}
-		against := p.effective(p.Study.over(p.requested[i], p.Study.Baseline))
-		k, ok := p.index[against.Key()]
+		wanted := p.Study.over(p.requested[i], p.Study.Baseline)
+		k, ok := p.index[p.effective(wanted).Key()]
 		if !ok {
-			return &planError{about: "baseline", complaint: p.noBaseline(cell, against)}
+			return &planError{about: "baseline", complaint: p.noBaseline(cell, wanted)}
 		}
 		p.baseline[i] = k
 		p.doubled[k] = true

@@ -122,7 +122,7 @@ func sameAgain(t failer, first *Study) {
 		for i := range s.Assert {
 			s.Assert[i].Pos = Pos{}
 		}
-		s.places, s.flagged = nil, nil
+		s.places, s.flagged, s.with = nil, nil, nil
 		if len(s.Load.Headers) == 0 {
 			s.Load.Headers = nil
 		}

@@ -159,8 +159,9 @@ Times, sizes and percentages carry their unit (` + "`250ms`, `1KiB`, `7.5%`" + `
 fault is reported with its position; nothing is started. ` + "`--set path=value`" + ` overrides
 a part of the file: ` + "`--set window=1s`, `--set blocks.max=6`" + `; a factor is set by its
 name alone, fixed to a level (` + "`--set rate=2000`" + `) or varied by a list
-(` + "`--set connections=[8,16]`" + `), whichever it was before. Where no cell has the
-level, as of a factor that every variant sets, ` + "`meshtrial study plan`" + ` and runs say so.
+(` + "`--set connections=[8,16]`" + `), whichever it was before. ` + "`meshtrial study plan`" + ` and
+runs say where that changes nothing, as with a factor that every variant sets, and where
+no cell has the level.
 
 `
 
@@ -215,8 +216,8 @@ baseline: {variant: none}
 
 Each variant's levels stand over the settings. They are the levels of a factor
 called ` + "`variant`" + `, which can be combined with others, narrowed down
-(` + "`--set variant=[none,sidecar]`" + `) and named wherever cells are. What only variants
-set that are left out can then be varied. Studies of all kinds can have variants.
+(` + "`--set variant=[none,sidecar]`" + `) and named wherever cells are. A factor that only
+left-out variants set can then be varied. Studies of all kinds can have variants.
 
 ## Search
 

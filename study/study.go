@@ -80,6 +80,8 @@ type Study struct {
 	places map[string]Pos
 	// flagged are those of factors that --set flags give levels; see [Plan.Unmeasured].
 	flagged map[string]Pos
+	// with says what is wrong with the study if one more --set flag is given.
+	with func(set string) error
 }
 
 // Measures: the probes a study can ask for.
