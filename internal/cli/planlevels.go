@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,7 +12,8 @@ import (
 )
 
 // writeFixed says what a plan's cells have beside what their labels tell: what each
-// variant sets, and the levels that are the same in all of them.
+// variant sets, what there is where it sets nothing, and the levels that are the same in
+// all of them.
 func writeFixed(w io.Writer, p *study.Plan) error {
 	for _, v := range p.VariedVariants() {
 		sets := levelWords(v.Levels)
@@ -19,6 +21,17 @@ func writeFixed(w io.Writer, p *study.Plan) error {
 			sets = "the settings as they are"
 		}
 		fmt.Fprintf(w, "variant %s: %s\n", v.Name, sets)
+	}
+	if others := p.Otherwise(); len(others) > 0 {
+		slices.SortFunc(others, func(a, b record.FactorLevels) int { return strings.Compare(a.Factor, b.Factor) })
+		words := make([]string, len(others))
+		for i, f := range others {
+			words[i] = f.Factor + "=" + strings.Join(f.Levels, " or ")
+			if len(f.Levels) == 1 {
+				words[i] = study.FlagText(f.Factor, f.Levels[0])
+			}
+		}
+		fmt.Fprintf(w, "unless a variant says otherwise: %s\n", strings.Join(words, " "))
 	}
 	for _, f := range p.Unlike() {
 		fmt.Fprintf(w, "not the same in all cells: %s=%s\n", f.Factor, strings.Join(f.Levels, " or "))
@@ -41,9 +54,8 @@ func writeFixed(w io.Writer, p *study.Plan) error {
 // levelWords lists levels as --set takes them, by their factors' names.
 func levelWords(levels record.Cell) string {
 	var out []string
-	for factor, level := range levels {
-		out = append(out, factor+"="+level)
+	for _, factor := range slices.Sorted(maps.Keys(levels)) {
+		out = append(out, study.FlagText(factor, levels[factor]))
 	}
-	slices.Sort(out)
 	return strings.Join(out, " ")
 }
