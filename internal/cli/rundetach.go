@@ -116,6 +116,8 @@ func (f runFlags) checkDetach() error {
 		return errs.WithHint(errs.Usage("--detach and --out are mutually exclusive"), "--results says where results go in the cluster, and `meshtrial runs fetch RUN --to DIR` where to on this machine")
 	case f.nodes > 0 || len(f.zones) > 0:
 		return errs.WithHint(errs.Usage("--detach starts no lab, so that --nodes and --zones mean nothing with it"), "meshtrial lab up --nodes 3, and then the run")
+	case f.lab == lab.KindLocal && (f.ztunnel != "" || f.linkerd != ""):
+		return errs.WithHint(errs.Usage("--detach starts no lab, so that --ztunnel and --linkerd mean nothing with it"), "meshtrial lab up --ztunnel DIR or --linkerd DIR, and then the run")
 	case f.keepLab:
 		return errs.WithHint(errs.Usage("--detach and --keep-lab are mutually exclusive: it starts no lab"), "meshtrial lab up")
 	case f.results == "" && f.lab == lab.KindCluster:
