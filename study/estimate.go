@@ -18,10 +18,11 @@ type Estimate struct {
 	Block  time.Duration // a block of such trials
 	Min    time.Duration // the fewest blocks
 	Max    time.Duration // the most blocks with the longest warm-up, or the limit
-	// Fits is for how many blocks the limit leaves time where the study's fewest are more,
-	// else 0; Fewest is how long those would take.
-	Fits   int
+	// Fewest is how long the study's fewest blocks take (of a tuning: two, and the
+	// comparison) where its limit leaves less time, else 0; Fits is for how many of them it
+	// leaves time.
 	Fewest time.Duration
+	Fits   int
 }
 
 // Estimate returns how long the plan takes.
@@ -47,7 +48,7 @@ func (p *Plan) Estimate() Estimate {
 	e.Max = time.Duration(s.Blocks.Max) * longest
 	if limit := s.Blocks.Limit; limit > 0 && e.Min > limit {
 		if fits := max(1, int(limit/e.Block)); fits < s.Blocks.Min { // the first always runs
-			e.Fits, e.Fewest = fits, e.Min
+			e.Fewest, e.Fits = e.Min, fits
 		}
 	}
 	return e.limit(s.Blocks.Limit, longest)
@@ -122,6 +123,11 @@ func (p *Plan) estimateSearch() Estimate {
 	e.Block = first
 	e.Min = first + time.Duration(s.Blocks.Min-1)*again
 	e.Max = time.Duration(s.Blocks.Max) * longest
+	if limit := s.Blocks.Limit; limit > 0 && e.Min > limit {
+		if e.Fewest = e.Min; limit >= first { // a search ends at its limit within a block, too
+			e.Fits = 1 + int((limit-first)/again)
+		}
+	}
 	return e.limit(s.Blocks.Limit, slowest)
 }
 
@@ -144,6 +150,9 @@ func (p *Plan) estimateTune() Estimate {
 	confirm := time.Duration(confirmTrials * p.Study.Tune.Confirm)
 	e.Min = time.Duration(min(rules.Trials, 2*e.Trials))*mean + confirm*mean
 	e.Max = time.Duration(rules.Trials)*longest + confirm*longest
+	if limit := p.Study.Blocks.Limit; limit > 0 && e.Min > limit {
+		e.Fewest = e.Min
+	}
 	return e.limit(p.Study.Blocks.Limit, longest)
 }
 

@@ -260,8 +260,14 @@ func TestLevelsOf(t *testing.T) {
 func TestEstimate(t *testing.T) {
 	p := plan(t, "factors: {sidecars: [none, both]}\nwarmup: {min: 700ms, max: 3700ms}\nwindow: 1s\nblocks: {min: 4, max: 10, limit: 1m}\n")
 	e := p.Estimate()
-	if e.Trials != 3 || e.Trial != 2*time.Second || e.Block != 6*time.Second || e.Min != 24*time.Second || e.Max != time.Minute {
+	if e.Trials != 3 || e.Trial != 2*time.Second || e.Block != 6*time.Second || e.Min != 24*time.Second || e.Max != time.Minute || e.Fewest != 0 {
 		t.Errorf("%+v", e)
+	}
+	for limit, fits := range map[time.Duration]int{20 * time.Second: 3, time.Second: 1} { // the first always runs
+		p.Study.Blocks.Limit = limit
+		if e := p.Estimate(); e.Fewest != 24*time.Second || e.Fits != fits {
+			t.Errorf("limit %v: %+v, want time for %d blocks", limit, e, fits)
+		}
 	}
 }
 

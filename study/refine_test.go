@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -119,6 +120,20 @@ func TestClimbs(t *testing.T) {
 	if e.Trials != 8 || e.Min <= 0 || e.Max < e.Min || e.Block > e.Min {
 		t.Errorf("%+v", e)
 	}
+	// Its limit ends a search within a block, too, be it the first.
+	stands := p.Study.Blocks.Limit
+	p.Study.Blocks.Limit = 0
+	free := p.Estimate()
+	if free.Fewest != 0 || free.Fits != 0 {
+		t.Errorf("without a limit: %+v", free)
+	}
+	for limit, fits := range map[time.Duration]int{free.Block - 1: 0, free.Block: 1, free.Min - 1: p.Study.Blocks.Min - 1} {
+		p.Study.Blocks.Limit = limit
+		if e := p.Estimate(); e.Fewest != free.Min || e.Fits != fits {
+			t.Errorf("limit %v: %+v, want time for %d blocks", limit, e, fits)
+		}
+	}
+	p.Study.Blocks.Limit = stands
 	again, err := NewPlan(parseOK(t, string(p.Study.Marshal())), 1)
 	if err != nil || !slices.EqualFunc(p.Cells, again.Cells, func(a, b record.Cell) bool { return a.Key() == b.Key() }) {
 		t.Errorf("resolved it has other cells: %v", err)

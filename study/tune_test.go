@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -110,6 +111,13 @@ func TestTuneSection(t *testing.T) {
 	}
 	if !s.Chooses() || s.Blocks.Max < 1000 || s.ChoicesDone(3) != TuneDone(3) {
 		t.Errorf("blocks are %+v", s.Blocks)
+	}
+	shortest := plan.Estimate().Min
+	for limit, fewest := range map[time.Duration]time.Duration{shortest: 0, shortest - 1: shortest} {
+		s.Blocks.Limit = limit
+		if e := plan.Estimate(); e.Fewest != fewest {
+			t.Errorf("limit %v: %+v, want %v for the fewest blocks", limit, e, fewest)
+		}
 	}
 	rapid.Check(t, func(r *rapid.T) {
 		s, err := Parse([]byte(tuneFile), "tuned.yaml", []string{"push_throttle=" + rapid.SampledFrom([]string{"[installed]", `["10", "20", "30", "40"]`, `["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12"]`}).Draw(r, "levels")})

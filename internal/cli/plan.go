@@ -132,18 +132,33 @@ func planNotes(p *study.Plan) []planNote {
 	if err := (runFlags{}).fitsLocal(p); err != nil {
 		out = append(out, planNote{err.Error(), errs.Hint(err)})
 	}
-	if e, b := p.Estimate(), p.Study.Blocks; e.Fits > 0 {
-		interval := ""
-		if e.Fits == 1 {
-			interval = ", and an interval takes 2"
-		}
-		out = append(out, planNote{fmt.Sprintf("blocks.limit, %s, leaves time for %s of the %d of blocks.min%s", b.Limit, count(e.Fits, "block"), b.Min, interval),
-			fmt.Sprintf("--set blocks.limit=%dm, or longer, as pods take time to start", int(e.Fewest.Minutes())+1)})
+	if e := p.Estimate(); e.Fewest > 0 {
+		out = append(out, limitNote(p.Study, e))
 	}
 	for _, says := range p.Resonances() {
 		out = append(out, planNote{Text: says})
 	}
 	return out
+}
+
+// limitNote says that a study's limit leaves less time than its fewest blocks take.
+func limitNote(s *study.Study, e study.Estimate) planNote {
+	says, hint := fmt.Sprintf("blocks.limit, %s, ", s.Blocks.Limit), fmt.Sprintf("--set blocks.limit=%dm, or longer, as pods take time to start", int(e.Fewest.Minutes())+1)
+	if s.Tune != nil {
+		return planNote{says + "leaves less time than the shortest tuning takes, two blocks and the comparison", hint}
+	}
+	blocks := count(e.Fits, "block")
+	if e.Fits == 0 {
+		blocks = "less than a block"
+	}
+	says += fmt.Sprintf("leaves time for %s of the %d of blocks.min", blocks, s.Blocks.Min)
+	if len(s.Search) > 0 {
+		says += " if the search climbs to its last level"
+	}
+	if e.Fits < 2 && s.Blocks.Min > 1 {
+		says += ", and an interval takes 2"
+	}
+	return planNote{says, hint}
 }
 
 // givenCells are the cells of levels that the study names.
