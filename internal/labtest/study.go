@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/errs"
+	dataplane "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
+	resilience "github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -29,19 +31,31 @@ var AboutTheMachine = []string{"schedule-lag", "schedule-fit", "schedule-rate", 
 // OfTheMachine tells whether a check of a trial says nothing against the mesh if it fails:
 // it is one of [AboutTheMachine], or an account of threads whose reader was kept from
 // reading, if it is wrong by no more than what its cgroup used meanwhile, or CPU of a
-// scenario that was counted late, if over half of its timeline at least.
+// scenario that was counted late. Limits are those of a run that is given none.
 func OfTheMachine(trial record.Trial, c record.Check) bool {
 	if slices.Contains(AboutTheMachine, c.Name) {
 		return true
 	}
 	if c.Name == "counted" {
-		return trial.Scenario != nil && trial.Scenario.CountedS >= trial.Window.Seconds/2
+		return trial.Scenario != nil && countedLate(trial)
 	}
 	part, found := strings.CutPrefix(c.Name, "threads-")
 	th, measured := trial.Threads[part]
-	// A switch of threads at the wrong moment is a millisecond.
-	const oneSwitch, longRead = 1e-3, 0.03
-	return found && measured && th.UnsureS > min(oneSwitch, longRead*th.CPUS) && math.Abs(th.UnaccountedS) <= th.UnsureS+oneSwitch
+	least, longRead := dataplane.ThreadsLeast.Default, dataplane.ThreadsUnsure.Default*th.CPUS
+	return found && measured && th.UnsureS > min(least, longRead) && math.Abs(th.UnaccountedS) <= th.UnsureS+least
+}
+
+// countedLate tells whether CPU of a scenario was counted as late as the machine may be to
+// blame for: by a tenth of the timeline, or by half of it if the clients or another check
+// say too that the machine was busy.
+func countedLate(trial record.Trial) bool {
+	busy := trial.Scenario.Lag.P99/1e3 > resilience.ScheduleLagWarning.Default ||
+		slices.ContainsFunc(trial.Validity.Checks, func(c record.Check) bool { return !c.OK && slices.Contains(AboutTheMachine, c.Name) })
+	least := 0.9
+	if busy {
+		least = 0.5
+	}
+	return trial.Scenario.CountedS >= least*trial.Window.Seconds
 }
 
 // Measured runs a command that measures, and returns all it said. Its figures may be

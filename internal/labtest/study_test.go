@@ -29,10 +29,34 @@ func TestOfTheMachine(t *testing.T) {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
-	for counted, want := range map[float64]bool{2.4: true, 1.4: false, 0: false} {
-		trial := record.Trial{Window: record.Window{Seconds: 3}, Scenario: &record.Scenario{CountedS: counted}}
-		if got := OfTheMachine(trial, record.Check{Name: "counted"}); got != want {
-			t.Errorf("counted over %g of 3 s: %v", counted, got)
+}
+
+// CPU of a scenario that was counted late counts as the machine's doing by a tenth of the
+// timeline, and by more only if something else says that the machine was busy.
+func TestCountedLate(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		counted float64 // of 3 s
+		lag     float64 // microseconds
+		failed  string  // another check
+		want    bool
+	}{
+		{"a little late", 2.8, 400, "", true},
+		{"late on an idle machine", 2.4, 400, "", false},
+		{"late, as requests were", 2.4, 10_001, "", true},
+		{"late, as requests were by far", 2.4, 400, "schedule-lag", true},
+		{"late beside what the mesh is to answer for", 2.4, 400, "steps", false},
+		{"half of it missing on a busy machine", 1.4, 10_001, "schedule-lag", false},
+		{"not counted on a busy machine", 0, 10_001, "schedule-lag", false},
+	} {
+		trial := record.Trial{Window: record.Window{Seconds: 3}, Scenario: &record.Scenario{CountedS: c.counted, Lag: record.Lag{P99: c.lag}}}
+		for _, name := range []string{"schedule-lag", "steps"} {
+			trial.Validity.Checks = append(trial.Validity.Checks, record.Check{Name: name, OK: name != c.failed})
+		}
+		counted := record.Check{Name: "counted"}
+		trial.Validity.Checks = append(trial.Validity.Checks, counted)
+		if got := OfTheMachine(trial, counted); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
 		}
 	}
 	if OfTheMachine(record.Trial{}, record.Check{Name: "counted"}) {

@@ -353,9 +353,9 @@ func TestEveryLimitCounts(t *testing.T) {
 			j.trial.Hands, j.seen.Planned = two.trial.Hands, j.trial.Load.Scheduled
 			j.trial.Hands[0].Completed-- // of which one is unfinished
 			j.trial.Cell, j.seen.Mesh.Cell = two.trial.Cell, two.seen.Mesh.Cell
-		case threadsUnsure:
+		case ThreadsUnsure:
 			j.trial.Threads[record.PartWorker] = record.Threads{CPUS: 1, UnaccountedS: 0.02, UnsureS: 0.02}
-		case threadsLeast:
+		case ThreadsLeast:
 			j.trial.Threads[record.PartWorker] = record.Threads{CPUS: 0.005, UnaccountedS: 0.0009}
 		}
 		if v := j.judge(); !v.Valid || len(v.Warnings) > 0 {

@@ -18,9 +18,10 @@ var (
 	// Assertions about moments look at seconds.
 	scheduleLag = verdict.Limit{Name: "schedule-lag", Default: 1000, Unit: "ms",
 		Doc: "how late 99% of the requests may leave by the clients' own fault: later, and the load was not what was asked for"}
+	// ScheduleLagWarning tells a machine that was busy, also for tests on labs.
 	// Between the two, assertions that late requests decide are not judged; see
 	// package analysis.
-	scheduleLagWarning = verdict.Limit{Name: "schedule-lag-warning", Default: 10, Unit: "ms",
+	ScheduleLagWarning = verdict.Limit{Name: "schedule-lag-warning", Default: 10, Unit: "ms",
 		Doc: "the same without a warning: windows are cut to this"}
 	stepLate   = verdict.Limit{Name: "step-late", Default: 5, Unit: "ms", Doc: "how late a step may begin without a warning"}
 	unsampled  = verdict.Limit{Name: "samples", Default: 3, Unit: "s", Doc: "how long nobody may see ejected endpoints or CPU, beyond the time between two samples: counters go on, so a single sample that fails on a busy machine takes nothing away"}
@@ -29,7 +30,7 @@ var (
 )
 
 // Limits are all of the kind's.
-var Limits = []verdict.Limit{scheduleLag, scheduleLagWarning, stepLate, unsampled, uncounted, clocksApart, verdict.Unattributed, verdict.UnattributedBusy}
+var Limits = []verdict.Limit{scheduleLag, ScheduleLagWarning, stepLate, unsampled, uncounted, clocksApart, verdict.Unattributed, verdict.UnattributedBusy}
 
 // Judge implements [verdict.Judge].
 func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
@@ -150,7 +151,7 @@ func checkClients(s *verdict.Sheet, out *record.Scenario, c Collected, l verdict
 		"%d requests are in the clients' logs, %d were scheduled", c.Logged, out.Scheduled)
 	lag, most := out.Lag.P99/1e3, l.Of(scheduleLag)
 	s.Check("schedule-lag", lag <= most, "99%% of the requests left within %.2f ms of their time, %.0f ms are borne", lag, most)
-	if lag > l.Of(scheduleLagWarning) {
+	if lag > l.Of(ScheduleLagWarning) {
 		s.Warn("1%% of the requests left more than %.1f ms after their time, by the clients' own fault: the machine was busy", lag)
 	}
 }
