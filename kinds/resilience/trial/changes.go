@@ -133,8 +133,12 @@ func planStep(step fault.Step) (out []journal.Planned) {
 			ztunnel("restarted by its DaemonSet", ", and once more when that is put back after the trial; "+staysRestarted, "connections of all pods in the ambient mesh end, twice")
 		}
 	case *fault.Drain:
-		out = append(out, journal.Planned{Object: fmt.Sprintf("the nodes of %d pods of %s", a.Pick, a.Service), Done: "cordoned", Note: note + "; pods of others stay there, and none come; if this program is killed, the next run or `meshtrial cluster restore` takes it back",
-			Wide: []string{"step " + step.Name + ": no pod of anybody comes to these nodes meanwhile"}})
+		nodes := "the node of 1 pod of " + a.Service
+		if a.Pick > 1 { // which may share one
+			nodes = fmt.Sprintf("the nodes of %d pods of %s", a.Pick, a.Service)
+		}
+		out = append(out, journal.Planned{Object: nodes, Done: "cordoned", Note: note + "; pods of others stay there, and none come; if this program is killed, the next run or `meshtrial cluster restore` takes it back",
+			Wide: []string{"step " + step.Name + ": no pod of anybody comes there meanwhile"}})
 	case *fault.Process:
 		switch {
 		case a.Of == fault.OfZtunnel && a.Do == fault.DoPause:

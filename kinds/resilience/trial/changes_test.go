@@ -43,9 +43,11 @@ func TestPlanStep(t *testing.T) {
 
 // A node that is drained takes nobody's pods.
 func TestPlanStepOfNode(t *testing.T) {
-	planned := planStep(fault.Step{Name: "gone", Action: &fault.Drain{Service: "bar", Pick: 1}})
-	if len(planned) != 1 || planned[0].Done != "cordoned" || len(planned[0].Wide) != 1 || !strings.Contains(planned[0].Wide[0], "step gone: no pod of anybody") {
-		t.Errorf("%+v", planned)
+	for pick, object := range map[int]string{1: "the node of 1 pod of bar", 3: "the nodes of 3 pods of bar"} {
+		planned := planStep(fault.Step{Name: "gone", Action: &fault.Drain{Service: "bar", Pick: pick}})
+		if len(planned) != 1 || planned[0].Object != object || planned[0].Done != "cordoned" || len(planned[0].Wide) != 1 || !strings.Contains(planned[0].Wide[0], "step gone: no pod of anybody") {
+			t.Errorf("%d pods: %+v", pick, planned)
+		}
 	}
 }
 
