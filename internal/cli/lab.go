@@ -114,7 +114,7 @@ func newLabUpCommand(env *Env) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&mesh, "mesh", study.MeshIstio, "`meshes` to install: istio, linkerd, istio,linkerd or none")
+	cmd.Flags().StringVar(&mesh, "mesh", study.MeshIstio, "`meshes` to install: istio, linkerd, both as istio,linkerd, or none")
 	cmd.Flags().StringVar(&images, "images", "built", "where Istio's images come from: built (here) or official (a registry)")
 	cmd.Flags().StringVar(&o.Hub, "hub", "", "registry and folder of Istio's official images (default "+components.IstioHub+")")
 	cmd.Flags().StringVar(&o.Tag, "tag", "", "tag of Istio's official images, or `TAG@sha256:PILOT,sha256:PROXYV2` to pin them")

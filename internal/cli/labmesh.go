@@ -43,7 +43,7 @@ func parseMeshes(text string) ([]string, error) {
 		name = strings.TrimSpace(name)
 		switch {
 		case !slices.Contains(study.Meshes(), name):
-			return nil, errs.WithHint(errs.Usage("unknown mesh %q", name), "istio, linkerd, istio,linkerd or none")
+			return nil, errs.WithHint(errs.Usage("unknown mesh %q", name), "istio, linkerd, both as istio,linkerd, or none")
 		case slices.Contains(names, name):
 			return nil, errs.Usage("--mesh names %s twice", name)
 		}
