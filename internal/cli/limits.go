@@ -14,10 +14,9 @@ import (
 // asksLimits says that flags --limit ask which limits there are.
 func asksLimits(limits []string) bool { return slices.Contains(limits, "help") }
 
-// showLimits prints the limits of the study that a run would be of; of every kind where
+// showLimits prints the limits of the study that a run would be of; of some kinds where
 // none is named.
-func showLimits(ctx context.Context, env *Env, f runFlags, args []string) error {
-	of := study.Kinds()
+func showLimits(ctx context.Context, env *Env, f runFlags, args []string, of ...study.Kind) error {
 	if len(args) > 0 || f.resume != "" {
 		s, _, err := chooseStudy(ctx, env, f, args)
 		if err != nil {

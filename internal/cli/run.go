@@ -89,7 +89,7 @@ func newRunCommand(env *Env) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asksLimits(f.limits) {
-				return showLimits(cmd.Context(), env, f, args)
+				return showLimits(cmd.Context(), env, f, args, study.Kinds()...)
 			}
 			if cmd.Flags().Changed("nodes") {
 				if err := checkNodes(f.nodes); err != nil {

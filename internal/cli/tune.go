@@ -50,7 +50,7 @@ func newTuneCommand(env *Env) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asksLimits(f.limits) {
-				return showLimits(cmd.Context(), env, f.runFlags, args)
+				return showLimits(cmd.Context(), env, f.runFlags, args, study.ControlPlane)
 			}
 			return tune(cmd.Context(), env, f, args, cmd.Flags().Changed)
 		},
