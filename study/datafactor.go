@@ -60,6 +60,9 @@ const (
 // MaxGenerators bounds the client pods that send the requests of a trial.
 const MaxGenerators = 100
 
+// arrivalDoc says what [FactorArrival] is, at any rate but max.
+const arrivalDoc = "How requests are spread over time: poisson (independent users), uniform (evenly spaced), or burst (all connections fire together, as fortio does by default)."
+
 // dataFactors is the table of the data plane's factors, in the order reports
 // use.
 var dataFactors = []Factor{
@@ -94,7 +97,7 @@ var dataFactors = []Factor{
 	}.labelled(says("%s rps", rate.Word, "max rate")).phrased(grouped(says("at %s requests per second", rate.Word, "as fast as possible"))).
 		bound(into(func(l *Levels) any { return &l.Rate })),
 	choice(FactorArrival, ScopeLoad, ArrivalPoisson,
-		"How requests are spread over time: poisson (independent users), uniform (evenly spaced), or burst (all connections fire together, as fortio does by default). Means nothing at rate max.",
+		arrivalDoc+" Means nothing at rate max.",
 		ArrivalPoisson, ArrivalUniform, ArrivalBurst).
 		phrased(says("with %s arrivals", ArrivalPoisson, "with Poisson arrivals")).
 		idleWhere(func(cell record.Cell) bool { return cell[FactorRate] == rate.Word }).

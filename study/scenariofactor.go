@@ -53,7 +53,7 @@ var scenarioFactors = []Factor{
 	sharedRate(),
 	shared(dataFactors, FactorConnections, "Connections each client keeps.", "8").
 		bound(into(func(l *ScenarioLevels) any { return &l.Connections })),
-	shared(dataFactors, FactorArrival, "", "").
+	shared(dataFactors, FactorArrival, arrivalDoc, "").
 		bound(into(func(l *ScenarioLevels) any { return &l.Arrival })),
 	resilient(choice(FactorProtocol, ScopeLoad, protocol.HTTP1, "What the clients speak to the first service.", protocol.Names(protocol.Calls)...).
 		phrased(says("over %s")).
