@@ -14,8 +14,8 @@ import (
 
 // Own has the population belong to an object of the cluster without a
 // namespace: when that is deleted, the cluster's garbage collector takes the
-// population away. What is there already, an earlier owner's too, is taken
-// over by the next [World.Ensure].
+// population away. What is wanted and there already, an earlier owner's too, is
+// taken over by the next [World.Ensure]; [World.TryNode] removes all of it but the nodes.
 func (w *World) Own(owner metav1.OwnerReference) { w.owner = &owner }
 
 // Label gives the population's namespaces these labels beside its own.
@@ -30,6 +30,7 @@ type owners struct {
 	// up.
 	anchor metav1.OwnerReference
 	within map[string]bool // the population's namespaces
+	wanted map[string]bool // the objects, by key
 }
 
 // of is whom an object belongs to itself; nil: nobody, since it goes with its
@@ -50,8 +51,9 @@ func (w *World) ownership(want []*unstructured.Unstructured, have map[string]*un
 	if w.owner == nil || len(want) == 0 {
 		return nil
 	}
-	b := &owners{owner: *w.owner, anchor: *w.owner, within: map[string]bool{}}
+	b := &owners{owner: *w.owner, anchor: *w.owner, within: map[string]bool{}, wanted: map[string]bool{}}
 	for _, o := range want {
+		b.wanted[key(o)] = true
 		if o.GetKind() != "Namespace" {
 			continue
 		}
@@ -66,14 +68,17 @@ func (w *World) ownership(want []*unstructured.Unstructured, have map[string]*un
 
 // adopt has those of the objects that the cluster has belong to whom they
 // should, and returns what the cluster has then: what belonged to somebody who
-// is gone may have gone too.
+// is gone may have gone too. Beside what is wanted, that is the nodes, which stay.
 func (w *World) adopt(ctx context.Context, b *owners, have map[string]*unstructured.Unstructured) (map[string]*unstructured.Unstructured, error) {
 	if b == nil {
 		return have, nil
 	}
 	var strange []*unstructured.Unstructured
-	for _, o := range have {
-		if o.GetDeletionTimestamp() == nil && !slices.Equal(uids(o.GetOwnerReferences()), uids(b.of(o))) {
+	for k, o := range have {
+		if stays := b.wanted[k] || o.GetKind() == "Node"; !stays || o.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if !slices.Equal(uids(o.GetOwnerReferences()), uids(b.of(o))) {
 			strange = append(strange, o)
 		}
 	}

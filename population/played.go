@@ -19,7 +19,8 @@ const playedWithin = 30 * time.Second
 
 // TryNode makes the first simulated node of a population, where one of these sizes has
 // any, and waits until it is ready: where nobody plays it, that is known before anything
-// else is made. Whoever gets an error is to call [World.Remove].
+// else is made. What an earlier population left goes before, but for its nodes. Whoever
+// gets an error is to call [World.Remove].
 func (w *World) TryNode(ctx context.Context, sizes Sizes) error {
 	return w.tryNode(ctx, sizes, playedWithin)
 }

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -25,6 +26,15 @@ type nodesAPI struct {
 	calls []string // that write
 	// play is what becomes of a node that is made.
 	play func(*corev1.Node)
+	// earlier has by their list what is there of an earlier population beside its nodes:
+	// its namespace, and what goes with that.
+	earlier map[string][]metav1.ObjectMeta
+}
+
+// refusal is the answer to a request that is refused.
+func refusal(w http.ResponseWriter, reason metav1.StatusReason, code int) metav1.Status {
+	w.WriteHeader(code)
+	return metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: reason, Code: int32(code), Message: "nodes: " + string(reason)}
 }
 
 func (a *nodesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -46,10 +56,22 @@ func (a *nodesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out = n.DeepCopy()
 		a.play(n)
 	case one && a.nodes[name] == nil:
-		w.WriteHeader(http.StatusNotFound)
-		out = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound, Message: "nodes not found"}
-	case one && r.Method == http.MethodDelete:
-		delete(a.nodes, name)
+		out = refusal(w, metav1.StatusReasonNotFound, http.StatusNotFound)
+	case one && r.Method == http.MethodPatch:
+		patch := metav1.PartialObjectMetadata{}
+		if err := json.NewDecoder(r.Body).Decode(&patch); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		n := a.nodes[name]
+		n.OwnerReferences = patch.OwnerReferences
+		out = metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}, ObjectMeta: n.ObjectMeta}
+	case r.Method == http.MethodPatch: // a run has no right to
+		out = refusal(w, metav1.StatusReasonForbidden, http.StatusForbidden)
+	case r.Method == http.MethodDelete:
+		if delete(a.nodes, name); !one {
+			a.earlier = nil
+		}
 		out = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess}
 	case one:
 		out = a.nodes[name]
@@ -60,11 +82,17 @@ func (a *nodesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				list.Items = append(list.Items, metav1.PartialObjectMetadata{TypeMeta: n.TypeMeta, ObjectMeta: n.ObjectMeta})
 			}
 		}
+		for _, o := range a.earlier[r.URL.Path] {
+			list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: o})
+		}
 		if strings.HasSuffix(r.URL.Path, "/pods") { // the typed client asks for these
 			list.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}
 		}
 		if strings.HasSuffix(r.URL.Path, "/endpointslices") && !strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadataList") {
 			list.TypeMeta = metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSliceList"}
+		}
+		if strings.HasSuffix(r.URL.Path, "/deployments") && !strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadataList") {
+			list.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DeploymentList"}
 		}
 		out = list
 	}
@@ -73,12 +101,14 @@ func (a *nodesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// ready has a node ready, as kwok does.
+func ready(n *corev1.Node) {
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+}
+
 // A cluster in which nobody plays simulated nodes is told so by one of them, which names
 // what it lacks, and goes again; a population without pods needs none.
 func TestTryNode(t *testing.T) {
-	ready := func(n *corev1.Node) {
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	}
 	pods := Sizes{Namespaces: 1, Proxies: 1}
 	for name, tt := range map[string]struct {
 		play  func(*corev1.Node)
@@ -90,7 +120,7 @@ func TestTryNode(t *testing.T) {
 		"nobody there":    {func(*corev1.Node) {}, pods, 50 * time.Millisecond, "node mm-node-0 was not ready within 50ms"},
 		"no heart beats":  {func(n *corev1.Node) { ready(n); n.Status.Conditions[0].Status = corev1.ConditionUnknown }, pods, 50 * time.Millisecond, "was not ready"},
 		"Services alone":  {func(*corev1.Node) {}, Sizes{Namespaces: 1, Services: 3}, time.Hour, ""},
-		"taken by others": {nil, pods, time.Hour, "not found"},
+		"taken by others": {nil, pods, time.Hour, "NotFound"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := &nodesAPI{nodes: map[string]*corev1.Node{}, play: tt.play}
@@ -124,6 +154,40 @@ func TestTryNode(t *testing.T) {
 				t.Errorf("%d nodes are left: %v", len(api.nodes), err)
 			}
 		})
+	}
+}
+
+// What an earlier run left goes before a node is tried. Its nodes, which stay, alone are
+// taken over: a run may not write to the rest, which goes anyway.
+func TestTryNodeBesideAnEarlierPopulation(t *testing.T) {
+	first := node(0)
+	if err := stamp(first); err != nil {
+		t.Fatal(err)
+	}
+	n := &corev1.Node{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(first.Object, n); err != nil {
+		t.Fatal(err)
+	}
+	ready(n)
+	n.UID, n.OwnerReferences = "node", []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: "mm-0", UID: "namespace"}}
+	dead := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: "meshtrial-dead", UID: "dead"}}
+	api := &nodesAPI{nodes: map[string]*corev1.Node{n.Name: n}, earlier: map[string][]metav1.ObjectMeta{
+		"/api/v1/namespaces": {{Name: "mm-0", UID: "namespace", OwnerReferences: dead}}, "/api/v1/serviceaccounts": {{Name: "simulated", Namespace: "mm-0", UID: "account"}}}}
+	server := httptest.NewServer(api)
+	defer server.Close()
+	w, err := New(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Own(metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: "meshtrial-r", UID: "run"})
+	if err := w.tryNode(t.Context(), Sizes{Namespaces: 1, Proxies: 1}, time.Hour); err != nil {
+		t.Error(err)
+	}
+	if got, want := strings.Join(api.calls, ", "), "PATCH /api/v1/nodes/mm-node-0, DELETE /api/v1/namespaces/mm-0"; got != want {
+		t.Errorf("it wrote %q, want %q", got, want)
+	}
+	if len(n.OwnerReferences) != 1 || n.OwnerReferences[0].UID != "run" {
+		t.Errorf("the node belongs to %v", n.OwnerReferences)
 	}
 }
 
