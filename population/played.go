@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -40,25 +41,32 @@ func (w *World) tryNode(ctx context.Context, sizes Sizes, limit time.Duration) e
 	defer cancel()
 	for {
 		began := time.Now()
-		n, err := w.kube.CoreV1().Nodes().Get(limited, first.GetName(), metav1.GetOptions{})
+		n, err := w.kube.CoreV1().Nodes().Get(ctx, first.GetName(), metav1.GetOptions{}) // the limit is the node's, not the answer's
 		if err == nil && nodeReady(n) {
 			return nil
 		}
-		if err == nil || limited.Err() == nil && passing(err) {
-			if wake.Pause(limited, sinceLook(began)) == nil {
-				continue
-			}
+		if (err == nil || passing(err)) && wake.Pause(limited, sinceLook(began)) == nil {
+			continue
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		seen := ""
-		if err != nil && limited.Err() == nil { // a controller of the cloud may have deleted it
-			seen = ": " + err.Error()
-		}
-		return errs.WithHint(fmt.Errorf("population: the simulated node %s was not ready within %v%s", first.GetName(), limit, seen),
-			"kwok plays simulated nodes and their pods; a lab on this machine has it, any other cluster needs it beforehand (kwok.sigs.k8s.io): docs/cluster.md, Simulated nodes")
+		return notReady(first.GetName(), limit, err)
 	}
+}
+
+// notReady is what to say of a simulated node that was not ready in time; unread is why
+// the last look did not see it, nil where it did.
+func notReady(name string, limit time.Duration, unread error) error {
+	switch {
+	case apierrors.IsNotFound(unread):
+		return errs.WithHint(fmt.Errorf("population: the simulated node %s was deleted before it was ready", name),
+			"a cloud's node controller may delete nodes that its cloud does not have: docs/cluster.md, Simulated nodes")
+	case unread != nil:
+		return fmt.Errorf("population: read the simulated node %s: %w", name, unread)
+	}
+	return errs.WithHint(fmt.Errorf("population: the simulated node %s was not ready within %v", name, limit),
+		"kwok plays simulated nodes and their pods; a lab on this machine has it, any other cluster needs it beforehand (kwok.sigs.k8s.io): docs/cluster.md, Simulated nodes")
 }
 
 func nodeReady(n *corev1.Node) bool {

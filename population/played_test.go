@@ -26,6 +26,8 @@ type nodesAPI struct {
 	calls []string // that write
 	// play is what becomes of a node that is made.
 	play func(*corev1.Node)
+	// unread is why no single node may be read; "" where it may.
+	unread metav1.StatusReason
 	// earlier has by their list what is there of an earlier population beside its nodes:
 	// its namespace, and what goes with that.
 	earlier map[string][]metav1.ObjectMeta
@@ -57,6 +59,10 @@ func (a *nodesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.play(n)
 	case one && a.nodes[name] == nil:
 		out = refusal(w, metav1.StatusReasonNotFound, http.StatusNotFound)
+	case one && r.Method == http.MethodGet && a.unread == metav1.StatusReasonForbidden:
+		out = refusal(w, a.unread, http.StatusForbidden)
+	case one && r.Method == http.MethodGet && a.unread != "":
+		out = refusal(w, a.unread, http.StatusServiceUnavailable)
 	case one && r.Method == http.MethodPatch:
 		patch := metav1.PartialObjectMetadata{}
 		if err := json.NewDecoder(r.Body).Decode(&patch); err != nil {
@@ -107,23 +113,28 @@ func ready(n *corev1.Node) {
 }
 
 // A cluster in which nobody plays simulated nodes is told so by one of them, which names
-// what it lacks, and goes again; a population without pods needs none.
+// what it lacks, and goes again; a population without pods needs none. What keeps the node
+// from being read is told as that.
 func TestTryNode(t *testing.T) {
-	pods := Sizes{Namespaces: 1, Proxies: 1}
+	pods, nobody := Sizes{Namespaces: 1, Proxies: 1}, func(*corev1.Node) {}
 	for name, tt := range map[string]struct {
-		play  func(*corev1.Node)
-		sizes Sizes
-		limit time.Duration
-		fails string // what the error says; "" for none
+		play   func(*corev1.Node)
+		unread metav1.StatusReason
+		sizes  Sizes
+		limit  time.Duration
+		fails  string // what the error says; "" for none
+		hint   string // what its hint says; "" for no hint
 	}{
-		"played":          {ready, pods, time.Hour, ""},
-		"nobody there":    {func(*corev1.Node) {}, pods, 50 * time.Millisecond, "node mm-node-0 was not ready within 50ms"},
-		"no heart beats":  {func(n *corev1.Node) { ready(n); n.Status.Conditions[0].Status = corev1.ConditionUnknown }, pods, 50 * time.Millisecond, "was not ready"},
-		"Services alone":  {func(*corev1.Node) {}, Sizes{Namespaces: 1, Services: 3}, time.Hour, ""},
-		"taken by others": {nil, pods, time.Hour, "NotFound"},
+		"played":          {ready, "", pods, time.Hour, "", ""},
+		"nobody there":    {nobody, "", pods, 50 * time.Millisecond, "node mm-node-0 was not ready within 50ms", "kwok"},
+		"no heart beats":  {func(n *corev1.Node) { ready(n); n.Status.Conditions[0].Status = corev1.ConditionUnknown }, "", pods, 50 * time.Millisecond, "was not ready", "kwok"},
+		"Services alone":  {nobody, "", Sizes{Namespaces: 1, Services: 3}, time.Hour, "", ""},
+		"taken by others": {nil, "", pods, time.Hour, "node mm-node-0 was deleted before it was ready", "a cloud's node controller"},
+		"no right":        {ready, metav1.StatusReasonForbidden, pods, time.Hour, "read the simulated node mm-node-0: nodes: Forbidden", ""},
+		"no answer":       {ready, metav1.StatusReasonServiceUnavailable, pods, 50 * time.Millisecond, "read the simulated node mm-node-0: nodes: ServiceUnavailable", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := &nodesAPI{nodes: map[string]*corev1.Node{}, play: tt.play}
+			api := &nodesAPI{nodes: map[string]*corev1.Node{}, play: tt.play, unread: tt.unread}
 			if tt.play == nil {
 				api.play = func(n *corev1.Node) { delete(api.nodes, n.Name) }
 			}
@@ -135,7 +146,8 @@ func TestTryNode(t *testing.T) {
 			}
 			w.Own(metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: "meshtrial-r", UID: "run"})
 			err = w.tryNode(t.Context(), tt.sizes, tt.limit)
-			if tt.fails == "" && err != nil || tt.fails != "" && (err == nil || !strings.Contains(err.Error(), tt.fails) || !strings.Contains(errs.Hint(err), "kwok")) {
+			if (err != nil) != (tt.fails != "") || err != nil && !strings.Contains(err.Error(), tt.fails) ||
+				(errs.Hint(err) != "") != (tt.hint != "") || !strings.Contains(errs.Hint(err), tt.hint) {
 				t.Fatalf("%v (hint: %s)", err, errs.Hint(err))
 			}
 			want := "POST /api/v1/nodes"
