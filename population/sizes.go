@@ -60,7 +60,8 @@ const (
 	// AppLabel selects the pods of a Deployment.
 	AppLabel = "app"
 	// NodeLabel marks the nodes that kwok plays; they bear a taint of the
-	// same name, so that nothing else is scheduled there.
+	// same name, so that nothing else is scheduled there but pods of DaemonSets that
+	// tolerate every taint.
 	NodeLabel = "meshtrial.dev/simulated-node"
 	// ServiceAccount of all simulated pods.
 	ServiceAccount = "simulated"

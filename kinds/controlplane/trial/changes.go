@@ -120,7 +120,7 @@ func populationPlan(s population.Sizes) []journal.Planned {
 	}
 	out := []journal.Planned{
 		made(fmt.Sprintf("Namespaces %s and on", population.Namespace(0)), fmt.Sprintf("%d, with %d Services of %d simulated pods and %d simulated sidecars; every proxy without a scope, of others too, is told of %s", max(1, s.Namespaces), s.Services, s.EndpointsPerService, s.Proxies, of)),
-		made("simulated Nodes", "played by kwok; nothing else is scheduled on them"),
+		made("simulated Nodes", "played by kwok; of others only pods of DaemonSets that tolerate every taint come there"),
 	}
 	if s.EndpointSlices > 0 {
 		where := "Namespace " + population.SlicesNamespace

@@ -51,11 +51,13 @@ func TestPlanOfSlicesIsMeshWide(t *testing.T) {
 	}
 }
 
-// What a population has others told of is said, and asked about by --yes alone.
+// What a population has others told of, and what comes to its nodes, is said, and asked
+// about by --yes alone.
 func TestPlanOfPopulationSaysWhatOthersAreTold(t *testing.T) {
 	for want, sizes := range map[string]population.Sizes{
-		"every proxy without a scope, of others too, is told of those Services, and of each change of theirs": {Services: 200},
-		"is told of those Services, and of each change of theirs, and of 1000 ServiceEntries":                 {Services: 1, ServiceEntries: 1000, DummyNamespace: "istio-system"},
+		"every proxy without a scope, of others too, is told of those Services, and of each change of theirs":           {Services: 200},
+		"is told of those Services, and of each change of theirs, and of 1000 ServiceEntries":                           {Services: 1, ServiceEntries: 1000, DummyNamespace: "istio-system"},
+		"simulated Nodes: made (played by kwok; of others only pods of DaemonSets that tolerate every taint come there": {Services: 1},
 	} {
 		plan := populationPlan(sizes)
 		if text := journal.Text(plan); !strings.Contains(text, want+")\n") || strings.Contains(text, "mesh-wide") {
