@@ -109,7 +109,8 @@ func differingLab(was, now record.Header) []string {
 
 // differingComponents lists components that now are there and were not: each
 // version of each must have been there, in the same build if that is known. Names
-// of which only one side knows are left out.
+// of which only one side knows are left out. What the cluster has was a mode in
+// headers of older builds, which is no other build of it.
 func differingComponents(was, now []record.Component) []string {
 	builds := map[string]map[string]record.Component{} // by version by name
 	for _, c := range was {
@@ -130,7 +131,7 @@ func differingComponents(was, now []record.Component) []string {
 			out = append(out, change(c.Name, strings.Join(slices.Sorted(maps.Keys(earlier)), ", "), c.Version)...)
 		case before.Digest != "" && c.Digest != "" && before.Digest != c.Digest:
 			out = append(out, fmt.Sprintf("%s %s was another build (%.12s) and is now %.12s", c.Name, c.Version, bare(before.Digest), bare(c.Digest)))
-		case before.Digest == "" && c.Digest == "" && before.Source != c.Source:
+		case before.Digest == "" && c.Digest == "" && before.Source != c.Source && before.Source != record.SourceOfMode && c.Source != record.SourceOfMode:
 			out = append(out, fmt.Sprintf("%s %s was from %s and is from %s", c.Name, c.Version, before.Source, c.Source))
 		}
 	}
@@ -151,6 +152,11 @@ func differingModes(was, now []record.Component) []string {
 	before, after := modes(was), modes(now)
 	either := maps.Clone(before)
 	maps.Copy(either, after)
+	for _, c := range slices.Concat(was, now) {
+		if c.Source == record.SourceOfCluster { // a mode on one side alone: [differingComponents] compares them
+			delete(either, c.Name)
+		}
+	}
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(either)) {
 		if before[name] == "" || after[name] == "" {

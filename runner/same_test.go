@@ -117,6 +117,26 @@ func TestSameMode(t *testing.T) {
 	}
 }
 
+// Older builds had what the cluster has for a mode, which is no difference by itself.
+func TestSameOfTheCluster(t *testing.T) {
+	header := func(version, source string) record.Header {
+		h := measured()
+		h.Components = append(h.Components, record.Component{Name: "the Gateway API", Version: version, Source: source})
+		return h
+	}
+	older, on, off := header("on", record.SourceOfMode), header("on", record.SourceOfCluster), header("off", record.SourceOfCluster)
+	for _, same := range [][2]record.Header{{older, on}, {on, older}, {measured(), off}, {measured(), on}} {
+		if err := Same("a", same[0], same[1]); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, was := range []record.Header{older, on} {
+		if err := Same("a", was, off); err == nil || !strings.HasSuffix(err.Error(), "something else: the Gateway API was on and is off") {
+			t.Error(err)
+		}
+	}
+}
+
 // The program that a header without a digest was written by is known by its
 // version alone.
 func TestSameOfOlderBuilds(t *testing.T) {
