@@ -116,6 +116,11 @@ func (c *ControlPlane) planScalers(ctx context.Context, all []mesh.Levers) ([]jo
 		if err != nil {
 			return nil, err
 		}
+		for i := range one {
+			for _, l := range all {
+				one[i].Wide = merged(one[i].Wide, wideScaler(&s.Spec, l))
+			}
+		}
 		out = append(out, one...)
 	}
 	return out, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/study"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscaling "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -137,7 +138,40 @@ func wideDeployment(was *appsv1.DeploymentSpec, l mesh.Levers) (out []string) {
 	if lowered(container, l, study.FactorPushThrottle, fewestPushes, mostPushes) {
 		out = append(out, fmt.Sprintf("push_throttle %s: istiod may push to fewer proxies at a time, so that they learn of changes later", l.Level(study.FactorPushThrottle)))
 	}
-	return slices.Concat(out, wideSize(was, container, l), wideAmbient(container, l))
+	return slices.Concat(out, wideDebounces(container, l), wideSize(was, container, l), wideAmbient(container, l))
+}
+
+// wideDebounces says which levers have istiod wait longer for more changes than its
+// container was installed with, before it tells proxies of one.
+func wideDebounces(was *corev1.Container, l mesh.Levers) (out []string) {
+	for _, factor := range []string{study.FactorDebounceAfter, study.FactorDebounceMax} {
+		text, set := installedEnv(was, factor)
+		if !set {
+			f, _ := study.LeverByName(factor)
+			text = f.Usual
+		}
+		installed, _ := time.ParseDuration(text) // 0 for a variable that comes from elsewhere
+		if l.Named(factor) && debounce(l, factor) > installed {
+			out = append(out, fmt.Sprintf("%s %s: istiod may wait longer for more changes before it pushes them, so that proxies learn of them later", factor, l.Level(factor)))
+		}
+	}
+	text, set := installedEnv(was, study.FactorEDSDebounce)
+	if on, _ := strconv.ParseBool(text); set && !on && l.Named(study.FactorEDSDebounce) && l.Level(study.FactorEDSDebounce) == "true" {
+		out = append(out, "eds_debounce true: istiod lets changed endpoints wait for more changes too, so that proxies learn of them later")
+	}
+	return out
+}
+
+// installedEnv is what istiod's container was installed with for a lever of its
+// environment; "" for a variable that comes from elsewhere.
+func installedEnv(was *corev1.Container, factor string) (value string, set bool) {
+	lever, _ := study.LeverByName(factor)
+	for _, e := range was.Env {
+		if e.Name == lever.Lever.Env {
+			value, set = e.Value, true
+		}
+	}
+	return value, set
 }
 
 // lowered says whether a lever of istiod's environment may be below what its container
@@ -146,13 +180,7 @@ func lowered(was *corev1.Container, l mesh.Levers, factor string, least, most fl
 	if !l.Named(factor) {
 		return false
 	}
-	lever, _ := study.LeverByName(factor)
-	installed, set := "", false
-	for _, e := range was.Env {
-		if e.Name == lever.Lever.Env {
-			installed, set = e.Value, true
-		}
-	}
+	installed, set := installedEnv(was, factor)
 	level := l.Level(factor)
 	same := !set && level == mesh.LevelDefault
 	return !same && numberOr(level, least) < numberOr(installed, most)
@@ -190,6 +218,15 @@ func wideSize(was *appsv1.DeploymentSpec, container *corev1.Container, l mesh.Le
 		out = append(out, fmt.Sprintf("istiod %s: another istiod than is installed configures all proxies, and injects sidecars", image))
 	}
 	return out
+}
+
+// wideScaler says what it takes from every proxy that an autoscaler, as it was, is held at
+// a number of replicas.
+func wideScaler(was *autoscaling.HorizontalPodAutoscalerSpec, l mesh.Levers) []string {
+	if n, err := replicas(l); err != nil || !l.Named(study.FactorIstiodReplicas) || n >= was.MaxReplicas {
+		return nil
+	}
+	return []string{fmt.Sprintf("istiod_replicas %s: the autoscaler, which may go up to %d, adds none, however much all proxies need", l.Level(study.FactorIstiodReplicas), was.MaxReplicas)}
 }
 
 // wideAmbient says what it does to every proxy that levers switch ambient mode on or

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscaling "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // What levers do to the proxies of others is in the plan, with the hosts that a
@@ -24,7 +26,7 @@ func TestPlanSaysWhatIsMeshWide(t *testing.T) {
 		cells  []record.Cell
 		want   map[string]string // by object: what is said, all in one
 	}{
-		"nothing of the kind": {"", []record.Cell{{"debounce_after": "1s", "sidecar_scope": "namespace"}}, nil},
+		"nothing of the kind": {"", []record.Cell{{"debounce_after": "10ms", "sidecar_scope": "namespace"}}, nil},
 		"a Sidecar":           {"", []record.Cell{{"sidecar_scope": "mesh"}}, map[string]string{sidecar: "sidecar_scope mesh: proxies without a Sidecar of their own namespace know no Services but those of ./*, istio-system/*"}},
 		"two, once each": {"", []record.Cell{{"sidecar_scope": "mesh", "sidecar_hosts": "a/*"}, {"sidecar_scope": "mesh", "sidecar_hosts": "b/*", "outbound_policy": "REGISTRY_ONLY"}, {"sidecar_scope": "mesh", "sidecar_hosts": "a/*"}},
 			map[string]string{sidecar: "those of a/*|those of b/*; outbound_policy REGISTRY_ONLY holds for their requests to others"}},
@@ -48,6 +50,8 @@ func TestPlanSaysWhatIsMeshWide(t *testing.T) {
 		"a limit of memory":     {"", []record.Cell{{"istiod_memory": "3Gi"}, {"istiod_memory": "none"}, {"istiod_memory_request": "1Gi"}}, map[string]string{deployment: "istiod_memory 3Gi: an istiod that needs more for all proxies is killed; no limit is installed"}},
 		"another image":         {"", []record.Cell{{"istiod": "other/pilot:1", "istiod_replicas": "5"}, {"istiod": "hub/pilot:1.31.0"}}, map[string]string{deployment: "istiod other/pilot:1: another istiod than is installed"}},
 		"a lower throttle":      {"", []record.Cell{{"push_throttle": "1"}, {"push_throttle": "50"}, {"push_throttle": "100"}, {"push_throttle": "default"}}, map[string]string{deployment: "push_throttle 1: istiod may push to fewer proxies|push_throttle default: istiod may push"}},
+		"longer debouncing":     {"", []record.Cell{{"debounce_after": "1s"}, {"debounce_after": "100ms", "debounce_max": "10s"}, {"debounce_after": "1s", "debounce_max": "20s"}}, map[string]string{deployment: "debounce_after 1s: istiod may wait longer|debounce_max 20s: istiod may wait longer"}},
+		"as istiod has it":      {"", []record.Cell{{"debounce_after": "100ms", "debounce_max": "10s", "eds_debounce": "true"}, {"debounce_max": "1s", "eds_debounce": "false"}}, nil},
 		"ambient mode":          {"", []record.Cell{{"istiod_env": "PILOT_ENABLE_AMBIENT=true"}}, map[string]string{deployment: "istiod_env PILOT_ENABLE_AMBIENT=true: sidecars that speak HBONE are sent"}},
 		"no ambient, as it is":  {"", []record.Cell{{"istiod_env": "PILOT_ENABLE_AMBIENT=false;GOGC=100"}}, nil},
 		"selectors, none":       {"discoverySelectors: [{matchLabels: {a: b}}]\n", []record.Cell{{"discovery_selectors": "none"}}, map[string]string{config: "told of all namespaces"}},
@@ -92,5 +96,57 @@ func TestPlanSaysWhatIsMeshWide(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Whether istiod waits longer goes by what it was installed with, where that is not its own.
+func TestLongerDebouncingThanInstalled(t *testing.T) {
+	as := func(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }
+	for name, tt := range map[string]struct {
+		installed corev1.EnvVar
+		levels    record.Cell
+		want      string // "" for nothing
+	}{
+		"as long":              {as("PILOT_DEBOUNCE_AFTER", "1000ms"), record.Cell{"debounce_after": "1s"}, ""},
+		"shorter":              {as("PILOT_DEBOUNCE_MAX", "1m"), record.Cell{"debounce_max": "30s"}, ""},
+		"longer":               {as("PILOT_DEBOUNCE_AFTER", "10ms"), record.Cell{"debounce_after": "100ms"}, "debounce_after 100ms: "},
+		"nobody knows":         {corev1.EnvVar{Name: "PILOT_DEBOUNCE_MAX", ValueFrom: &corev1.EnvVarSource{}}, record.Cell{"debounce_max": "1s"}, "debounce_max 1s: "},
+		"not named":            {as("PILOT_DEBOUNCE_AFTER", "10ms"), record.Cell{"debounce_after": study.LevelInstalled}, ""},
+		"endpoints":            {as("PILOT_ENABLE_EDS_DEBOUNCE", "0"), record.Cell{"eds_debounce": "true"}, "eds_debounce true: "},
+		"endpoints, as before": {as("PILOT_ENABLE_EDS_DEBOUNCE", "TRUE"), record.Cell{"eds_debounce": "true"}, ""},
+		"endpoints, at once":   {as("PILOT_ENABLE_EDS_DEBOUNCE", "false"), record.Cell{"eds_debounce": "false"}, ""},
+	} {
+		spec := charted()
+		container := containerOf(&spec.Template.Spec)
+		container.Env = append(container.Env, tt.installed)
+		got := wideDeployment(&spec, mesh.LeversOf(tt.levels))
+		if len(got) > 1 || tt.want == "" && len(got) > 0 || tt.want != "" && (len(got) == 0 || !strings.HasPrefix(got[0], tt.want)) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// An autoscaler that is held below what it may go up to adds no istiod for others, however
+// many are installed.
+func TestHeldAutoscalerIsMeshWide(t *testing.T) {
+	spec, two := charted(), int32(2)
+	spec.Replicas = &two
+	c := &ControlPlane{name: "istiod", config: meshConfigMap, kube: fakecluster.New(
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod", Labels: map[string]string{"app": "istiod"}}, Spec: spec},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: meshConfigMap}},
+		&autoscaling.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod"}, Spec: autoscaling.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscaling.CrossVersionObjectReference{Kind: "Deployment", Name: "istiod"}, MinReplicas: &two, MaxReplicas: 5}})}
+	for level, want := range map[string]string{"2": "istiod_replicas 2: the autoscaler, which may go up to 5, adds none", "4": "istiod_replicas 4: the autoscaler", "5": "", "8": "", study.LevelInstalled: ""} {
+		plan, err := c.Plan(t.Context(), []mesh.Levers{mesh.LeversOf(record.Cell{"istiod_replicas": level})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range plan {
+			got = append(got, p.Wide...)
+		}
+		if len(got) > 1 || want == "" && len(got) > 0 || want != "" && (len(got) == 0 || !strings.HasPrefix(got[0], want)) {
+			t.Errorf("%s: %q in %+v", level, got, plan)
+		}
 	}
 }
