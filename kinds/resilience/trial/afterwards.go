@@ -77,7 +77,7 @@ func (t *scenarioTrial) lastSince(present []site.Pod) int64 {
 	}
 	for _, old := range t.shared.all()[record.PartNode] {
 		if !slices.ContainsFunc(present, func(p site.Pod) bool { return p.UID == old.UID }) {
-			since = max(since, t.looks.seen(old.UID)+2*costEvery.Nanoseconds())
+			since = max(since, t.looks.seen(old)+2*costEvery.Nanoseconds())
 		}
 	}
 	return since

@@ -134,27 +134,30 @@ func TestAfterwards(t *testing.T) {
 }
 
 // Requests are the last ones if they were sent right before the end, after all that happened
-// in the timeline, and after proxies ended that are not there any more.
+// in the timeline, and after proxies ended that are not there any more, by our clock.
 func TestLastSince(t *testing.T) {
 	zero := time.Unix(1000, 0)
 	end := zero.Add(30 * time.Second)
 	for name, c := range map[string]struct {
 		acted   time.Duration // before the end
 		ended   time.Duration // of the old proxy
+		ahead   time.Duration // the clock of its node
 		present []site.Pod
 		want    time.Duration // before the end
 	}{
-		"long ago":                  {20 * time.Second, 15 * time.Second, nil, 2 * time.Second},
-		"a late step":               {time.Second, 15 * time.Second, nil, time.Second},
-		"a proxy that ended late":   {20 * time.Second, 3 * time.Second, nil, time.Second},
-		"a proxy that is ending":    {20 * time.Second, 0, nil, -2 * time.Second},
-		"a proxy that is there yet": {20 * time.Second, 0, []site.Pod{{UID: "old"}}, 2 * time.Second},
+		"long ago":                     {20 * time.Second, 15 * time.Second, 0, nil, 2 * time.Second},
+		"a late step":                  {time.Second, 15 * time.Second, 0, nil, time.Second},
+		"a proxy that ended late":      {20 * time.Second, 3 * time.Second, 0, nil, time.Second},
+		"a proxy that is ending":       {20 * time.Second, 0, 0, nil, -2 * time.Second},
+		"a proxy that is there yet":    {20 * time.Second, 0, 0, []site.Pod{{UID: "old"}}, 2 * time.Second},
+		"long ago, by a clock ahead":   {20 * time.Second, 15 * time.Second, 40 * time.Second, nil, 2 * time.Second},
+		"it ended late, by one behind": {20 * time.Second, 3 * time.Second, -time.Hour, nil, time.Second},
 	} {
-		trial := &scenarioTrial{zero: zero, events: []record.Event{{SentNS: end.Add(-c.acted).UnixNano(), CommittedNS: end.Add(-c.acted).UnixNano()},
+		trial := &scenarioTrial{stage: &stage{ahead: map[string]int64{"one": int64(c.ahead)}}, zero: zero, events: []record.Event{{SentNS: end.Add(-c.acted).UnixNano(), CommittedNS: end.Add(-c.acted).UnixNano()},
 			{SentNS: end.UnixNano(), CommittedNS: end.Add(time.Millisecond).UnixNano()}}}
 		trial.timeline.Duration = 30 * time.Second
-		trial.shared.note(record.PartNode, site.Pod{UID: "old"})
-		trial.looks = &looks{last: map[string]usage{"old": {at: observe.Sample{AtUnixNS: end.Add(-c.ended).UnixNano()}}}}
+		trial.shared.note(record.PartNode, site.Pod{UID: "old", Node: "one"})
+		trial.looks = &looks{t: trial, last: map[string]usage{"old": {at: observe.Sample{AtUnixNS: end.Add(c.ahead - c.ended).UnixNano()}}}}
 		if got := end.Sub(time.Unix(0, trial.lastSince(c.present))); got != c.want {
 			t.Errorf("%s: since %v before the end, want %v", name, got, c.want)
 		}

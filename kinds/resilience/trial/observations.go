@@ -249,11 +249,11 @@ func (l *looks) add(shot observe.Snapshot, parts map[string]string) {
 	}
 }
 
-// seen is when a target's counters were last there, 0 if they never were.
-func (l *looks) seen(target string) int64 {
+// seen is when a pod's counters were last there, by our clock.
+func (l *looks) seen(pod site.Pod) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.last[target].at.AtUnixNS
+	return l.last[pod.UID].at.AtUnixNS - l.t.ahead[pod.Node]
 }
 
 // cpu sums what each part used between the first look and the last.
