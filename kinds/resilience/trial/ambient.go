@@ -10,7 +10,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/internal/wake"
-	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
@@ -27,9 +26,10 @@ type sharedProxies struct {
 	before risesOf
 	// began is what the processes had counted when a timeline with steps began.
 	began map[string]map[string]float64
-	// mute says of nodes to which steps brought pods, since these were ready, for how long
-	// and why their proxies gave no answer.
-	mute map[string]verdict.Missed
+	// silent are nodes to which steps brought pods and whose proxies give no answer, silences
+	// what is over of that.
+	silent   map[string]silence
+	silences []silence
 
 	mu    sync.Mutex
 	nodes []string              // that have or had pods of the mesh, since they were noted

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,13 +31,14 @@ func (t *scenarioTrial) meshPods() map[string][]*resident {
 
 // noteArrivals notes the nodes to which steps have brought pods of the mesh, with what the
 // proxies there had counted until then: requests pass them from now on. One that cannot be
-// asked yet is at the next look; what keeps it from answering is noted, too. The timeline's
+// asked yet is at the next look; for how long it could not is noted, too. The timeline's
 // last requests come after all that is noted.
 func (t *scenarioTrial) noteArrivals(ctx context.Context) {
 	if !t.scene.ambient() || time.Now().After(t.zero.Add(t.timeline.Duration-lately)) {
 		return
 	}
 	known, pods := t.shared.on(), t.meshPods()
+	t.shared.endSilences(pods)
 	for _, node := range slices.Sorted(maps.Keys(pods)) {
 		if slices.Contains(known, node) {
 			continue
@@ -48,43 +50,80 @@ func (t *scenarioTrial) noteArrivals(ctx context.Context) {
 			had, err = t.ask(limited, map[string][]site.Pod{record.PartNode: {pod}})
 		}
 		cancel()
+		t.shared.noteSilence(node, pods[node], err)
 		if err == nil {
 			t.arrived(node, pod, had)
-		} else {
-			t.shared.noteMute(node, pods[node], err)
 		}
 	}
 }
 
-// noteMute notes that the proxy of a node to which steps brought pods gave no answer, if
-// requests may have come to these: since the first of them was ready.
-func (s *sharedProxies) noteMute(node string, pods []*resident, err error) {
-	last, known := s.mute[node]
-	since := last.SinceNS
+// silence is a time in which the proxy of a node gave no answer, though requests may have
+// come to pods there: since the first of these was ready, nanoseconds since 1970.
+type silence struct {
+	node         string
+	since, until int64
+	err          error
+}
+
+func (s silence) missed() verdict.Missed {
+	return verdict.Missed{Of: "proxy of node " + s.node, AtNS: s.until, SinceNS: s.since, Every: costEvery,
+		Error: fmt.Sprintf("steps brought pods to node %s, whose proxy could not be asked for %.1f s: neither what it carried then nor its CPU is known: %v", s.node, float64(s.until-s.since)/1e9, s.err)}
+}
+
+// noteSilence notes what came of asking the proxy of a node to which steps brought pods: what
+// keeps it from answering, or nil, which ends its silence.
+func (s *sharedProxies) noteSilence(node string, pods []*resident, err error) {
+	one, known := s.silent[node]
 	for _, r := range pods {
-		if r.ReadyNS != 0 && (!known || r.ReadyNS < since) {
-			since, known = r.ReadyNS, true
+		if r.ReadyNS != 0 && (!known || r.ReadyNS < one.since) {
+			one.since, known = r.ReadyNS, true
 		}
 	}
 	if !known {
 		return
 	}
-	if s.mute == nil {
-		s.mute = map[string]verdict.Missed{}
+	one.node, one.until = node, time.Now().UnixNano()
+	if err != nil {
+		one.err = err
+		if s.silent == nil {
+			s.silent = map[string]silence{}
+		}
+		s.silent[node] = one
+		return
 	}
-	s.mute[node] = verdict.Missed{Of: "proxy of node " + node, AtNS: time.Now().UnixNano(), SinceNS: since, Every: costEvery,
-		Error: fmt.Sprintf("steps brought pods to node %s, whose proxy could not be asked: neither what it carried nor its CPU is known: %v", node, err)}
+	delete(s.silent, node)
+	if one.err == nil {
+		one.err = errors.New("the look before took too long")
+	}
+	if one.until-one.since > costEvery.Nanoseconds() { // or it was asked in time
+		s.silences = append(s.silences, one)
+	}
 }
 
-// unasked are the nodes whose proxies never answered while requests may have come to the
-// pods there. They are in no figure, and where that was for long the trial proves nothing.
+// endSilences ends those of nodes on which no pod lives any more that was ready: no request
+// comes there.
+func (s *sharedProxies) endSilences(pods map[string][]*resident) {
+	for _, node := range slices.Sorted(maps.Keys(s.silent)) {
+		if !slices.ContainsFunc(pods[node], func(r *resident) bool { return r.ReadyNS != 0 }) {
+			s.silences = append(s.silences, s.silent[node])
+			delete(s.silent, node)
+		}
+	}
+}
+
+// unasked are the times in which proxies gave no answer while requests may have come to the
+// pods on their nodes: to the timeline's end, of those that never gave one. They are in no
+// figure, and where one was long the trial proves nothing.
 func (t *scenarioTrial) unasked() []verdict.Missed {
 	var out []verdict.Missed
-	known := t.shared.on()
-	for _, node := range slices.Sorted(maps.Keys(t.shared.mute)) {
-		if !slices.Contains(known, node) {
-			out = append(out, t.shared.mute[node])
-		}
+	for _, one := range t.shared.silences {
+		out = append(out, one.missed())
+	}
+	end := min(time.Now().UnixNano(), t.zero.Add(t.timeline.Duration).UnixNano())
+	for _, node := range slices.Sorted(maps.Keys(t.shared.silent)) {
+		one := t.shared.silent[node]
+		one.until = max(one.until, end)
+		out = append(out, one.missed())
 	}
 	return out
 }

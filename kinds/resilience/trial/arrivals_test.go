@@ -2,11 +2,14 @@ package trial
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -156,8 +159,8 @@ func TestArrivals(t *testing.T) {
 		}
 	}
 	create(ztunnel("v", "four"))
-	if said := unasked(); said != "" || !slices.Contains(trial.shared.on(), "four") {
-		t.Errorf("node four's ztunnel answers, and of it is said: %s", said)
+	if said := unasked(); !strings.HasPrefix(said, "looks: steps brought pods to node four") || !slices.Contains(trial.shared.on(), "four") {
+		t.Errorf("node four's ztunnel answers after a minute, and of it is said: %q", said)
 	}
 
 	trial.zero = time.Now().Add(lately - trial.timeline.Duration)
@@ -166,6 +169,62 @@ func TestArrivals(t *testing.T) {
 	trial.noteArrivals(t.Context())
 	if got := trial.shared.on(); len(got) != 4 {
 		t.Errorf("noted when the last requests flow: %q", got)
+	}
+}
+
+// How long the proxy of a node gave no answer is known, though it gave one in the end or pods
+// left the node: while a pod there was ready, and to the timeline's end.
+func TestSilences(t *testing.T) {
+	mute := errors.New("nobody answers")
+	type look struct {
+		at    float64   // seconds into the timeline
+		ready []float64 // since when each pod on the node was, 0: it is not yet
+		err   error
+	}
+	for name, c := range map[string]struct {
+		looks []look
+		want  string
+	}{
+		"asked in time":      {[]look{{11, []float64{10.5}, nil}}, ""},
+		"an answer, late":    {[]look{{11, []float64{10}, mute}, {12, []float64{10}, mute}, {38, []float64{10, 0}, nil}}, "10-38 nobody answers"},
+		"a look before hung": {[]look{{9, []float64{0}, mute}, {20, []float64{10}, nil}}, "10-20 the look before took too long"},
+		"none until the end": {[]look{{39, []float64{38}, mute}, {42.5, []float64{38}, mute}}, "38-45 nobody answers"},
+		"empty in between":   {[]look{{6, []float64{5}, mute}, {7, nil, nil}, {41, []float64{40.5}, mute}, {42, []float64{40.5}, nil}}, "5-6 nobody answers, 40.5-42 nobody answers"},
+		"others come":        {[]look{{6, []float64{5}, mute}, {7, []float64{0}, mute}, {40, []float64{39}, mute}, {41, []float64{39}, nil}}, "5-6 nobody answers, 39-41 nobody answers"},
+		"nobody was ready":   {[]look{{6, []float64{0}, mute}, {44, []float64{0, 0}, mute}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				trial := &scenarioTrial{zero: time.Now()}
+				trial.timeline.Duration = 45 * time.Second
+				at := func(seconds float64) time.Time { return trial.zero.Add(time.Duration(seconds * 1e9)) }
+				for _, one := range c.looks {
+					time.Sleep(time.Until(at(one.at)))
+					var pods []*resident
+					for _, ready := range one.ready {
+						r := &resident{}
+						if ready > 0 {
+							r.ReadyNS = at(ready).UnixNano()
+						}
+						pods = append(pods, r)
+					}
+					trial.shared.endSilences(map[string][]*resident{"four": pods})
+					if len(pods) > 0 {
+						trial.shared.noteSilence("four", pods, one.err)
+					}
+				}
+				time.Sleep(time.Until(at(60)))
+				var got []string
+				for _, m := range trial.unasked() {
+					after := func(ns int64) float64 { return time.Unix(0, ns).Sub(trial.zero).Seconds() }
+					_, why, _ := strings.Cut(m.Error, "is known: ")
+					got = append(got, fmt.Sprintf("%g-%g %s", after(m.SinceNS), after(m.AtNS), why))
+				}
+				if got := strings.Join(got, ", "); got != c.want {
+					t.Errorf("%q, want %q", got, c.want)
+				}
+			})
+		})
 	}
 }
 

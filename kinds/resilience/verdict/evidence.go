@@ -97,8 +97,8 @@ type Missed struct {
 	Of    string `json:"of"` // what was sampled: counters, ejections, proxy of node NAME
 	Error string `json:"error"`
 	// AtNS is when that was known, SinceNS when such a sample last succeeded or
-	// the first was due, as that of a node's proxy is once pods there are ready. Wall
-	// clock, nanoseconds since 1970.
+	// the first was due, as that of a node's proxy is once pods there are ready; until
+	// AtNS that gave no answer. Wall clock, nanoseconds since 1970.
 	AtNS    int64 `json:"at_unix_ns"`
 	SinceNS int64 `json:"since_unix_ns"`
 	// Every is how often one is due, nanoseconds.
