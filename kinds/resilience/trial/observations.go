@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -266,15 +267,29 @@ func (l *looks) cpu() map[string]record.CPU {
 			out[last.part] = out[last.part].Plus(used)
 		}
 	}
-	counted := map[string]bool{}
-	for node, last := range maps.All(l.machine[1]) {
-		if last.BootID != "" && counted[last.BootID] {
-			continue // another node of a machine that is in the sum
-		}
-		counted[last.BootID] = true
-		if used, _, err := last.Since(l.machine[0][node]); err == nil {
+	for _, node := range l.machines() {
+		if used, _, err := l.machine[1][node].Since(l.machine[0][node]); err == nil {
 			out[record.PartMachine] = out[record.PartMachine].Plus(used)
 		}
+	}
+	return out
+}
+
+// machines are the nodes that tell what machines used. Of those that share one, which count
+// all of it each, it is the one that was looked at for longest: others had pods of the trial
+// for a part of the timeline. The caller holds the lock.
+func (l *looks) machines() []string {
+	long := func(node string) int64 { return l.machine[1][node].AtUnixNS - l.machine[0][node].AtUnixNS }
+	nodes := slices.Sorted(maps.Keys(l.machine[1]))
+	slices.SortStableFunc(nodes, func(a, b string) int { return cmp.Compare(long(b), long(a)) })
+	var out []string
+	counted := map[string]bool{}
+	for _, node := range nodes {
+		boot := l.machine[1][node].BootID
+		if boot == "" || !counted[boot] {
+			out = append(out, node)
+		}
+		counted[boot] = true
 	}
 	return out
 }
