@@ -41,8 +41,8 @@ func (l *looks) cost(ctx context.Context, memory bool) error {
 	l.mu.Lock()
 	if l.there == nil {
 		l.there, l.nodes = parts, map[string]bool{}
-		for node := range targets {
-			l.nodes[node] = true
+		for node, pods := range targets {
+			l.nodes[node] = len(pods) > 0
 		}
 	}
 	l.mu.Unlock()
@@ -68,7 +68,8 @@ func (l *looks) read(ctx context.Context, node string, targets []observe.Target,
 	}
 	l.mu.Lock()
 	_, known := l.machine[0][node]
-	first := !known && l.nodes[node]
+	_, begins := l.nodes[node]
+	first := !known && begins
 	ends, edge := !memory && (first || l.cancel == nil), observe.Begin
 	l.mu.Unlock()
 	if !first {
@@ -115,9 +116,9 @@ func (l *looks) counted() float64 {
 	return float64(max(ended-begun, 0)) / 1e9
 }
 
-// span is when CPU was counted: from when the last node of the first look had been read
-// until the last look at any, by our clock. A node to which steps brought pods later began
-// with them, and one that they left without any is read no more.
+// span is when CPU was counted: from when the last node that had pods of the trial at the
+// first look had been read until the last look at any, by our clock. A node to which steps
+// brought pods later began with them, and one that they left without any is read no more.
 func (l *looks) span() (begun, ended int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

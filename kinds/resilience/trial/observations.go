@@ -41,7 +41,7 @@ type looks struct {
 	samples []record.ScenarioSample
 	ejected map[string]map[string]int // by pod, then service
 	there   map[string]string         // targets of the first look, whether it saw them or not
-	nodes   map[string]bool           // of the first look
+	nodes   map[string]bool           // of the first look, and whether they had pods of the trial
 	first   map[string]usage          // by target
 	last    map[string]usage
 	machine [2]map[string]observe.MachineSample // first and last, by node

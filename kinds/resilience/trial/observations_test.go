@@ -11,9 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
+	"k8s.io/client-go/rest"
 )
 
 // Nodes that share a machine count it once each; the sum has it once.
@@ -188,5 +190,42 @@ func TestFirstLookThatFails(t *testing.T) {
 	}
 	if got := l.counted(); got != 1 {
 		t.Errorf("counted for %v s, want 1", got)
+	}
+}
+
+// twoNodes is a lab of two nodes on this machine.
+type twoNodes struct{ lab.Lab }
+
+func (twoNodes) RESTConfig() *rest.Config { return &rest.Config{} }
+func (twoNodes) Process() int             { return 1 }
+func (twoNodes) Size() int                { return 2 }
+
+// A node of the lab on which no pod of the trial is makes none invalid: what it used is not
+// the trial's, and the other counts the machine. Who else runs there is looked at all the same.
+func TestFirstLookAtIdleNodeThatFails(t *testing.T) {
+	total, broken := uint64(5e9), "b"
+	at, err := site.New(twoNodes{}, nil, "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.Observers, at.Control = counting(t, &total, &broken), []site.Pod{{UID: "1", Node: "a"}}
+	l := looksAt(at)
+	if err := l.cost(t.Context(), false); err == nil || !strings.Contains(err.Error(), "observe node b") {
+		t.Fatalf("an observer that does not answer: %v", err)
+	}
+	broken = ""
+	for total = 6e9; total <= 7e9; total += 1e9 {
+		if err := l.cost(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := l.counted(); got != 2 {
+		t.Errorf("counted for %v s, want 2", got)
+	}
+	if got := l.cpu()[record.PartMachine].TotalS(); got != 4 {
+		t.Errorf("the machine used %v s, want 4", got)
+	}
+	if got := l.others["b"].Before.Machine.AtUnixNS; got != 6e9 {
+		t.Errorf("others of the idle node are looked at from %d on", got)
 	}
 }
