@@ -63,6 +63,8 @@ type TrialVerdict struct {
 	Block   int    `json:"block"`
 	Repeat  int    `json:"repeat"`
 	Verdict string `json:"verdict"`
+	// ErrorShare is of its requests that failed or never ended.
+	ErrorShare float64 `json:"error_share,omitempty"`
 	// Why says why it is inconclusive.
 	Why        []string            `json:"why,omitempty"`
 	Assertions []ScenarioAssertion `json:"assertions"`

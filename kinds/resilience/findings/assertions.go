@@ -117,7 +117,7 @@ func checkWindows(tree *cel.Ast, e study.Expr, timeline *fault.Timeline) error {
 
 // judge evaluates a trial's assertions and comes to its verdict.
 func (s *trialScenario) judge(exprs []study.Expr) {
-	v := record.TrialVerdict{Trial: s.trial.ID, Block: s.trial.Block, Repeat: s.trial.Repeat, Verdict: record.VerdictPass, Assertions: []record.ScenarioAssertion{}}
+	v := record.TrialVerdict{Trial: s.trial.ID, Block: s.trial.Block, Repeat: s.trial.Repeat, Verdict: record.VerdictPass, ErrorShare: s.total.ErrorShare, Assertions: []record.ScenarioAssertion{}}
 	for _, e := range exprs {
 		one := record.ScenarioAssertion{Expr: e.Text, Time: timeWords(e), Outcome: record.VerdictInconclusive}
 		switch {

@@ -179,7 +179,7 @@ func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []strin
 	case len(cells) == 0:
 		return nil
 	case len(odd) == 0 && len(doubtful) == 0 && len(cells) == 1:
-		out = append(out, fmt.Sprintf("The verdict is the expected one: %s, in %s.", cells[0].Scenario.Verdict, report.Plural(len(cells[0].Scenario.Trials), "trial")))
+		out = append(out, fmt.Sprintf("The verdict is the expected one: %s, in %s.", verdictWords(cells[0].Scenario), report.Plural(len(cells[0].Scenario.Trials), "trial")))
 	case len(odd) == 0 && len(doubtful) == 0:
 		out = append(out, fmt.Sprintf("Every verdict is the expected one: %s.", report.Sequence(good)))
 	default:
@@ -224,12 +224,20 @@ func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []strin
 	return out
 }
 
-// verdictWords are a verdict that was expected: a pass with what its assertions let pass.
+// verdictWords are a verdict that was expected: a pass with the most that assertions let
+// pass in one of its trials.
 func verdictWords(s *record.ScenarioSummary) string {
-	if lost := s.Total.Failed + s.Total.Unfinished; s.Verdict == record.VerdictPass && s.Shown != "" && lost > 0 {
-		return fmt.Sprintf("%s, with %s of its requests failed", s.Verdict, errorShare(s.Total.ErrorShare))
+	most := s.Total.ErrorShare
+	for _, t := range s.Trials {
+		most = max(most, t.ErrorShare)
 	}
-	return s.Verdict
+	switch {
+	case s.Verdict != record.VerdictPass || s.Shown == "" || most == 0:
+		return s.Verdict
+	case len(s.Trials) > 1:
+		return fmt.Sprintf("%s, with up to %s of a trial's requests failed", s.Verdict, errorShare(most))
+	}
+	return fmt.Sprintf("%s, with %s of its requests failed", s.Verdict, errorShare(most))
 }
 
 // whoAgrees names the stations that write about requests in some cell.

@@ -41,15 +41,31 @@ func TestScenarioAnswers(t *testing.T) {
 	}
 }
 
-// A pass in which requests failed says how many its assertions let pass.
+// A pass in which requests failed says how many its assertions let pass, of several trials in
+// the one that lost most.
 func TestPassWithFailedRequests(t *testing.T) {
 	f := reporttest.TenServers(t)
 	f.Cells = slices.Clone(f.Cells)
 	own := *f.Cells[0].Scenario
-	own.Total.Failed, own.Total.Unfinished, own.Total.ErrorShare = 12, 1, 13.0/2584
 	f.Cells[0].Scenario = &own
-	if got, want := answersOf(f)[0], "Every verdict is the expected one: tuned (pass, with 0.5% of its requests failed), no-detection (fail) and retries-off (fail)."; got != want {
-		t.Errorf("got %q\nwant %q", got, want)
+	for words, shares := range map[string][]float64{
+		"pass":                                   {0, 0},
+		"pass, with 0.5% of its requests failed": {13.0 / 2584},
+		"pass, with up to 9.0% of a trial's requests failed":    {0, 0.09, 0.01},
+		"pass, with up to 0.0039% of a trial's requests failed": {1.0 / 25_840, 0},
+	} {
+		own.Total.ErrorShare, own.Trials = shares[0], nil // the first is shown
+		for _, share := range shares {
+			own.Trials = append(own.Trials, record.TrialVerdict{Verdict: record.VerdictPass, ErrorShare: share})
+		}
+		if got, want := answersOf(f)[0], "Every verdict is the expected one: tuned ("+words+"), no-detection (fail) and retries-off (fail)."; got != want {
+			t.Errorf("got %q\nwant %q", got, want)
+		}
+		alone := f
+		alone.Cells = f.Cells[:1]
+		if got, want := answersOf(alone)[0], "The verdict is the expected one: "+words+", in "+report.Plural(len(shares), "trial")+"."; got != want {
+			t.Errorf("got %q\nwant %q", got, want)
+		}
 	}
 }
 

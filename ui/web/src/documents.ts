@@ -1229,6 +1229,10 @@ export interface TrialVerdict {
     readonly repeat: number;
     readonly verdict: string;
     /**
+     * ErrorShare is of its requests that failed or never ended.
+     */
+    readonly error_share?: number;
+    /**
      * Why says why it is inconclusive.
      */
     readonly why?: readonly string[];
