@@ -176,6 +176,30 @@ func TestTheTablesListEveryStudy(t *testing.T) {
 	}
 }
 
+// Where the table of scenarios says that no request may fail, none may that never ended
+// either: the account of failed ones leaves those out.
+func TestScenariosThatMayLoseNothing(t *testing.T) {
+	data, err := os.ReadFile("../docs/scenarios.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := 0
+	for _, name := range ScenarioNames() {
+		s, _ := load(t, name)
+		asked := slices.ContainsFunc(s.Assert, func(e study.Expr) bool { return e.Text == "total.error_share == 0.0" })
+		_, row, _ := strings.Cut(string(data), "\n| `"+name+"` |")
+		columns := strings.Split(row, " | ")
+		if says := len(columns) > 2 && columns[2] == "none"; says != asked {
+			t.Errorf("%s asserts that all requests are answered: %v; the table says so: %v", name, asked, says)
+		} else if says {
+			none++
+		}
+	}
+	if none == 0 {
+		t.Error("no scenario asks that all requests are answered")
+	}
+}
+
 // Studies of the control plane reach the blocks that an interval needs within
 // their time, if trials take what they are expected to.
 func TestControlStudiesReachTheirBlocks(t *testing.T) {
