@@ -117,9 +117,9 @@ type Evidence struct {
 	// Unknown is how many it gave up on, which may or may not have arrived.
 	Requests int64 `json:"requests"`
 	Unknown  int64 `json:"unknown"`
-	// WindowS is how long requests were measured at the least, in seconds; 0 in runs that
-	// did not note it.
-	WindowS float64 `json:"window_s,omitempty"`
+	// SentS is how long the generator sent all of them, in seconds; 0 in runs that did not
+	// note it.
+	SentS float64 `json:"sent_s,omitempty"`
 	// Connections the generator opened; Probes is how many of them it closed
 	// again without a byte, which a proxy may pass on or not.
 	Connections int64 `json:"connections"`

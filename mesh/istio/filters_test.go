@@ -344,21 +344,21 @@ func TestVerifyLog(t *testing.T) {
 		written, dropped, ever, cpus float64
 		ok                           bool
 	}{
-		"all":                     {1000, 10, 1000, 0, 1200, 2, true},
-		"some held":               {1000, 10, 350, 0, 600, 2, true},
-		"too few":                 {1000, 10, 250, 0, 600, 2, false},
-		"dropped":                 {1000, 10, 1000, 2, 1200, 2, false},
-		"a short window":          {25, 0.5, 0, 0, 12, 1, true},
-		"a short window, dropped": {25, 0.5, 0, 25, 12, 1, false},
-		"never":                   {25, 0.5, 0, 0, 0, 1, false},
-		"none of many":            {1000, 0.5, 0, 0, 12, 8, false},
-		"none, for long":          {25, 10, 0, 0, 12, 1, false},
-		"more threads":            {1000, 10, 250, 0, 12, 8, false}, // an entry is held for a second
-		"threads unknown":         {1000, 10, 450, 0, 500, 0, true},
-		"an older run":            {1000, 0, 450, 0, 500, 1, true},
-		"an older run, nothing":   {25, 0, 0, 0, 12, 1, false},
+		"all":                    {1000, 10, 1000, 0, 1200, 2, true},
+		"some held":              {1000, 10, 350, 0, 600, 2, true},
+		"too few":                {1000, 10, 250, 0, 600, 2, false},
+		"dropped":                {1000, 10, 1000, 2, 1200, 2, false},
+		"a short trial":          {25, 0.5, 0, 0, 12, 1, true},
+		"a short trial, dropped": {25, 0.5, 0, 25, 12, 1, false},
+		"never":                  {25, 0.5, 0, 0, 0, 1, false},
+		"none of many":           {1000, 0.5, 0, 0, 12, 8, false},
+		"none, for long":         {25, 10, 0, 0, 12, 1, false},
+		"more threads":           {1000, 10, 250, 0, 12, 8, false}, // an entry is held for a second
+		"threads unknown":        {1000, 10, 450, 0, 500, 0, true},
+		"an older run":           {1000, 0, 450, 0, 500, 1, true},
+		"an older run, nothing":  {25, 0, 0, 0, 12, 1, false},
 	} {
-		got := counted(study.Part{Kind: study.PartOTLPLog}, nil, mesh.Evidence{Requests: tt.requests, WindowS: tt.seconds}, &mesh.Passed{
+		got := counted(study.Part{Kind: study.PartOTLPLog}, nil, mesh.Evidence{Requests: tt.requests, SentS: tt.seconds}, &mesh.Passed{
 			Rise:  map[string]float64{own + "logs_written": tt.written, own + "logs_dropped": tt.dropped},
 			Total: map[string]float64{own + "logs_written": tt.ever, "server.concurrency": tt.cpus}})
 		if len(got) != 1 || got[0].OK != tt.ok || got[0].Name != "server-otlp-log" || got[0].Detail == "" {

@@ -111,16 +111,16 @@ func counted(p study.Part, all []study.Part, e mesh.Evidence, seen *mesh.Passed)
 	case study.PartRateLimit:
 		return []record.Check{expect(stat(statPrefix(p.Kind)+".", ".ok"), 1, "requests within the rate limit")}
 	case study.PartOTLPLog:
-		// A thread sends its entries once a second, or when they fill its buffer:
-		// those of a short window are all counted after it, perhaps.
+		// A thread sends its entries once a second, or when they fill its buffer: those of
+		// the last second, and so all of a short trial, are counted after it, perhaps.
 		const own = "access_logs.open_telemetry_access_log."
 		sent, dropped := stat(own, "logs_written"), stat(own, "logs_dropped")
 		ever := sum(seen.Total, own, "logs_written")
 		held := entriesHeld * max(1, seen.Total["server.concurrency"])
-		if e.WindowS > 0 {
-			held = min(held, 2*low/e.WindowS)
+		if e.SentS > 0 {
+			held = min(held, 2*low/e.SentS)
 		}
-		short := e.WindowS > 0 && e.WindowS < 2 && low <= held
+		short := e.SentS > 0 && e.SentS < 2 && low <= held
 		check := record.Check{Name: "server-" + p.Kind, OK: dropped == 0 && ever > 0 && (short || sent > 0 && sent >= low/2-held),
 			Detail: fmt.Sprintf("%.0f entries of the access log sent for %d requests, %.0f since the proxy's start, %.0f dropped", sent, e.Requests, ever, dropped)}
 		if ever == 0 && short {

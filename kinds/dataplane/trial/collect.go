@@ -149,7 +149,7 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 		},
 		Requests:    answered,
 		Unknown:     total.Scheduled - answered,
-		WindowS:     t.o.Study.Window.Seconds(),
+		SentS:       float64(total.DurationNS) / 1e9,
 		Connections: result.Opened + result.Probes + total.Connects,
 		Probes:      result.Probes,
 		Way:         t.way, Proxies: map[string]*mesh.Passed{}, Wire: wireOf(&t.spec, total),

@@ -30,8 +30,8 @@ func TestEvidence(t *testing.T) {
 	sent := loadtest.Result(load.Account{Scheduled: 100, Completed: 90, Failed: map[string]int64{load.FailStatus: 4, load.FailTimeout: 5}, Unfinished: 1}, 8, 3)
 	out := &record.Trial{}
 	e := trial.evidence(out, sent, envoy(5), envoy(25))
-	if e.Requests != 94 || e.Unknown != 6 || e.Connections != 11 || e.Probes != 0 {
-		t.Errorf("%d requests, %d unknown, %d connections, %d probes", e.Requests, e.Unknown, e.Connections, e.Probes)
+	if e.Requests != 94 || e.Unknown != 6 || e.Connections != 11 || e.Probes != 0 || e.SentS != 1 {
+		t.Errorf("%d requests, %d unknown, %d connections, %d probes, in %g s", e.Requests, e.Unknown, e.Connections, e.Probes, e.SentS)
 	}
 	if want := (mesh.Endpoint{Service: "server-plain", Namespace: "ns", Port: 8080}); e.Endpoint != want {
 		t.Errorf("endpoint %+v", e.Endpoint)
