@@ -9,21 +9,11 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"maps"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
@@ -54,6 +44,7 @@ type Options struct {
 type Lab struct {
 	config     *rest.Config
 	kubeconfig string
+	files      []string // of which the kubeconfig is
 	context    string
 	version    string
 	images     lab.Images
@@ -134,69 +125,6 @@ func Reach(ctx context.Context, o Options) (*rest.Config, error) {
 	return found.lab.config, nil
 }
 
-// reach asks the cluster for its version, which everybody may.
-func (l *Lab) reach(ctx context.Context, client kubernetes.Interface) error {
-	version, err := client.Discovery().ServerVersion(ctx)
-	if err != nil {
-		return errs.WithHint(fmt.Errorf("the cluster of context %s does not answer: %w", l.context, err),
-			"kubectl --kubeconfig %s --context %s version", l.kubeconfig, l.context)
-	}
-	l.version = version.GitVersion
-	return nil
-}
-
-// load reads the kubeconfig.
-func load(ctx context.Context, o Options) (*Lab, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	if o.Kubeconfig != "" {
-		rules.ExplicitPath = o.Kubeconfig
-	}
-	piped, err := endless(rules.GetLoadingPrecedence())
-	if err != nil {
-		return nil, err
-	}
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-	if piped != "" {
-		config, err := loadPipe(ctx, piped)
-		switch {
-		case errors.Is(err, context.Canceled):
-			return nil, err
-		case err != nil:
-			return nil, errs.WithHint(errs.Usage("kubeconfig: %v", err), "name one that kubectl reads, with --kubeconfig FILE or KUBECONFIG")
-		}
-		loader = clientcmd.NewNonInteractiveClientConfig(*config, o.Context, overrides, nil)
-	}
-	raw, err := loader.RawConfig()
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, errs.WithHint(errs.Usage("no kubeconfig: %v", err), "name one with --kubeconfig FILE, or set KUBECONFIG")
-		}
-		return nil, errs.WithHint(errs.Usage("kubeconfig: %v", err), "name one that kubectl reads, with --kubeconfig FILE or KUBECONFIG")
-	}
-	l := &Lab{images: o.Images, context: o.Context, kubeconfig: kubeconfigPath(rules)}
-	if l.context == "" {
-		l.context = raw.CurrentContext
-	}
-	if len(raw.Contexts) == 0 && o.Kubeconfig == "" && o.Context == "" {
-		if config, err := rest.InClusterConfig(); err == nil { // a pod with a service account
-			l.config, l.context = config, inCluster
-			return l, nil
-		}
-	}
-	if len(raw.Contexts) == 0 {
-		return nil, errs.WithHint(errs.Usage("no kubeconfig: %s has no contexts, or does not exist", l.kubeconfig), "name one with --kubeconfig FILE, or set KUBECONFIG")
-	}
-	if _, ok := raw.Contexts[l.context]; !ok {
-		names := slices.Sorted(maps.Keys(raw.Contexts))
-		return nil, errs.WithHint(errs.Usage("the kubeconfig has no context %q", l.context), "it has: %s", strings.Join(names, ", "))
-	}
-	if l.config, err = loader.ClientConfig(); err != nil {
-		return nil, errs.Usage("kubeconfig: %v", err)
-	}
-	return l, nil
-}
-
 // Open finds the cluster and refuses a user who lacks what is needed.
 func Open(ctx context.Context, o Options) (*Lab, error) {
 	found, err := Find(ctx, o)
@@ -240,62 +168,4 @@ func (l *Lab) preflight(ctx context.Context, client kubernetes.Interface, needs 
 	}
 	return errs.WithHint(errs.Usage("this user lacks rights:\n  %s", strings.Join(lacks, "\n  ")),
 		"`meshtrial cluster check` with the study and --manifests prints roles that an administrator can apply; or use another context")
-}
-
-// maxKubeconfig bounds a kubeconfig, in bytes: client-go reads it whole.
-const maxKubeconfig = 16 << 20
-
-// endless refuses files that client-go would read until memory is full. A pipe, of which
-// nobody knows how long it is, it names.
-func endless(paths []string) (piped string, err error) {
-	for _, path := range paths {
-		f, err := os.Stat(path)
-		switch {
-		case err != nil: // client-go says so
-		case f.Mode()&os.ModeDevice != 0 || f.Size() > maxKubeconfig:
-			return "", errs.WithHint(errs.Usage("kubeconfig: %s is a device, or larger than %d bytes", path, maxKubeconfig), "name a kubeconfig with --kubeconfig FILE")
-		case f.Mode()&os.ModeNamedPipe != 0 && len(paths) > 1:
-			return "", errs.WithHint(errs.Usage("kubeconfig: %s is a pipe, and one of several files", path), "a pipe is read if it is the only one: --kubeconfig FILE")
-		case f.Mode()&os.ModeNamedPipe != 0:
-			piped = path
-		}
-	}
-	return piped, nil
-}
-
-// loadPipe reads a kubeconfig from a pipe, until ctx ends at the latest.
-func loadPipe(ctx context.Context, path string) (*clientcmdapi.Config, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	defer context.AfterFunc(ctx, func() { f.Close() })()
-	text, err := io.ReadAll(io.LimitReader(f, maxKubeconfig+1))
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, fmt.Errorf("%s has not come to its end: %w", path, context.Cause(ctx))
-	case err != nil:
-		return nil, err
-	case len(text) > maxKubeconfig:
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxKubeconfig)
-	}
-	config, err := clientcmd.Load(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return config, nil
-}
-
-// kubeconfigPath names the first kubeconfig file that exists.
-func kubeconfigPath(rules *clientcmd.ClientConfigLoadingRules) string {
-	for _, path := range rules.GetLoadingPrecedence() {
-		if _, err := os.Stat(path); err == nil {
-			if abs, err := filepath.Abs(path); err == nil {
-				return abs
-			}
-			return path
-		}
-	}
-	return rules.GetDefaultFilename()
 }

@@ -216,6 +216,103 @@ func TestOpenBadInput(t *testing.T) {
 	}
 }
 
+// Whoever names a kubeconfig is told which file it is about, which context, and what to do.
+func TestKubeconfigErrors(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const contexts = `clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}], users: [{name: u, user: {}}, {name: old, user: {client-certificate: /nowhere/cert.pem, client-key: /nowhere/key.pem}}],
+ contexts: [{name: here, context: {cluster: c, user: u}}, {name: uncertain, context: {cluster: c, user: old}}, {name: adrift, context: {cluster: gone, user: u}}]}`
+	good := write("good", "{apiVersion: v1, kind: Config, current-context: here, "+contexts)
+	unset := write("unset", "{apiVersion: v1, kind: Config, "+contexts)
+	stale := write("stale", "{apiVersion: v1, kind: Config, current-context: past, "+contexts)
+	empty := write("empty", "{apiVersion: v1, kind: Config}")
+	const choose = "name one of its contexts with --context: adrift, here, uncertain"
+	for name, tt := range map[string]struct {
+		options     Options
+		variable    string // KUBECONFIG
+		error, hint string
+	}{
+		"no file":                   {Options{Kubeconfig: filepath.Join(dir, "none")}, "", "no kubeconfig: there is no file " + filepath.Join(dir, "none"), nameOne},
+		"no files":                  {Options{}, "/nowhere/a:/nowhere/b", "no kubeconfig: there is no file /nowhere/a, nor /nowhere/b", nameOne},
+		"no contexts":               {Options{Kubeconfig: empty}, "", "no kubeconfig: " + empty + " has no contexts", nameOne},
+		"no such context":           {Options{Kubeconfig: good, Context: "elsewhere"}, "", "kubeconfig " + good + ` has no context "elsewhere"`, choose},
+		"no such context in files":  {Options{Context: "elsewhere"}, good + ":/nowhere:" + empty, "kubeconfig " + good + ", " + empty + ` has no context "elsewhere"`, choose},
+		"no current context":        {Options{Kubeconfig: unset}, "", "kubeconfig " + unset + " has no current context", choose},
+		"a current one of the past": {Options{Kubeconfig: stale}, "", "the current context of kubeconfig " + stale + ` is "past", which is not in it`, choose},
+		"no cluster":                {Options{Kubeconfig: good, Context: "adrift"}, "", "context adrift of kubeconfig " + good + ` names cluster "gone", which is not in it`, choose},
+		"no certificate":            {Options{Kubeconfig: good, Context: "uncertain"}, "", "context uncertain of kubeconfig " + good + " cannot be used: ", "another context with --context"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", tt.variable)
+			_, err := Reach(t.Context(), tt.options)
+			if errs.Code(err) != errs.CodeUsage || !strings.HasPrefix(err.Error(), tt.error) || !strings.Contains(errs.Hint(err), tt.hint) {
+				t.Errorf("%v (hint %q)", err, errs.Hint(err))
+			}
+		})
+	}
+}
+
+// An API server that answers and refuses is not one that does not answer.
+func TestReachRefused(t *testing.T) {
+	for _, tt := range []struct {
+		status      int
+		body        string
+		error, hint string
+	}{
+		{401, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Unauthorized", "code": 401}`, "does not take the credentials of context here of kubeconfig %s: it answers 401 Unauthorized", "log in to the cluster again"},
+		{403, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403}`, "does not tell its version to context here of kubeconfig %s: it answers 403 Forbidden", "an administrator or a proxy forbids that"},
+		{404, "", "for context here of kubeconfig %s, is no API server, or no healthy one: to /version it answers 404 Not Found", "see whether the address is right"},
+		{503, "", "for context here of kubeconfig %s, is no API server, or no healthy one: to /version it answers 503 Service Unavailable", "the cluster is well"},
+		{200, "<html>log in here</html>", "for context here of kubeconfig %s, is no API server: ", "no proxy answers in the cluster's place"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(tt.status)
+			io.WriteString(w, tt.body)
+		}))
+		path := kubeconfig(t, server.URL)
+		_, err := Reach(t.Context(), Options{Kubeconfig: path})
+		server.Close()
+		if errs.Code(err) != errs.CodeFailure || !strings.Contains(err.Error(), "at "+server.URL) || !strings.Contains(err.Error(), fmt.Sprintf(tt.error, path)) {
+			t.Errorf("%d: %v", tt.status, err)
+		}
+		if hint := errs.Hint(err); !strings.Contains(hint, tt.hint) || !strings.Contains(hint, "kubectl --kubeconfig "+path+" --context here version") {
+			t.Errorf("%d: hint %q", tt.status, hint)
+		}
+	}
+
+	// One of several files: kubectl finds the context in them by itself.
+	first, second := kubeconfig(t, "http://127.0.0.1:1"), kubeconfig(t, "http://127.0.0.1:1")
+	t.Setenv("KUBECONFIG", first+":"+second)
+	if _, err := Reach(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), first+", "+second+" does not answer") || !strings.Contains(errs.Hint(err), "kubectl --context here version") {
+		t.Errorf("%v (hint %q)", err, errs.Hint(err))
+	}
+}
+
+// Who is not logged in may see the version, and nothing else.
+func TestReachAnonymous(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/version" {
+			io.WriteString(w, `{"gitVersion": "v1.36.3"}`)
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		io.WriteString(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "User \"system:anonymous\" cannot do that"}`)
+	}))
+	defer server.Close()
+	_, err := Reach(t.Context(), Options{Kubeconfig: kubeconfig(t, server.URL), Needs: needs(t, rights.Signals)})
+	if err == nil || !strings.Contains(err.Error(), "system:anonymous") || !strings.Contains(errs.Hint(err), "log in to it, or name another context") {
+		t.Errorf("%v (hint %q)", err, errs.Hint(err))
+	}
+}
+
 // What needs rights that are lacking is told so before it begins.
 func TestReachRefuses(t *testing.T) {
 	path := fakeAPI(t, func(asked string) bool { return !strings.HasPrefix(asked, "list pods") })

@@ -72,7 +72,7 @@ func Ask(ctx context.Context, client kubernetes.Interface, features []rights.Fea
 	for i := range asked {
 		group.Go(func() (err error) {
 			if asked[i], err = client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, asked[i], metav1.CreateOptions{}); err != nil {
-				return fmt.Errorf("ask the cluster what this user may do: %w", err)
+				return refused(fmt.Errorf("ask the cluster what this user may do: %w", err))
 			}
 			return nil
 		})
@@ -152,7 +152,7 @@ func resolve(ctx context.Context, client kubernetes.Interface, r *rights.Right) 
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("ask the cluster for objects of %s: %w", version, err)
+		return refused(fmt.Errorf("ask the cluster for objects of %s: %w", version, err))
 	}
 	for i := range served.APIResources {
 		s := &served.APIResources[i]
