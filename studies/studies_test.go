@@ -2,6 +2,7 @@ package studies
 
 import (
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -84,6 +85,22 @@ func TestShipped(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A title and a question stay true whatever --set changes: figures stand in the story,
+// which is about the file as it is. Versions are those of what was published.
+func TestQuestionsNameNoFigures(t *testing.T) {
+	digits := regexp.MustCompile(`[0-9]`)
+	versions := regexp.MustCompile(`Istio [0-9.]+[0-9]`)
+	counted := regexp.MustCompile(`(?i)\b(two|three|four|five|ten|twenty|hundred|thousand|million)( (times|requests|connections|changes|generators|samples|seconds|minutes)\b|, | and (two|three|four|more) )`)
+	for _, name := range Names() {
+		s, _ := load(t, name)
+		for _, text := range []string{s.Title, s.Question} {
+			if digits.MatchString(versions.ReplaceAllString(text, "")) || counted.MatchString(text) {
+				t.Errorf("%s: %q", name, text)
+			}
+		}
 	}
 }
 
