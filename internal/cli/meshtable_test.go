@@ -317,8 +317,10 @@ func felt(changes []journal.Planned) (outside, wide string) {
 	for _, p := range changes {
 		if p.Done == journal.Made && (strings.Contains(p.Object, "mm-") || p.Object == "simulated Nodes") {
 			own = add(own, "a simulated population: made")
-		} else {
-			done = add(done, p.Object+": "+string(p.Done))
+		} else if i := slices.IndexFunc(done, func(text string) bool { return strings.HasPrefix(text, p.Object+": ") }); i < 0 {
+			done = append(done, p.Object+": "+string(p.Done))
+		} else if !strings.Contains(done[i]+",", " "+string(p.Done)+",") {
+			done[i] += ", " + string(p.Done)
 		}
 		for _, text := range p.Wide {
 			what := "`" + strings.Fields(text)[0] + "`"

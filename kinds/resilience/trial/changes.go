@@ -133,8 +133,8 @@ func planStep(step fault.Step) (out []journal.Planned) {
 			ztunnel("restarted by its DaemonSet", ", and once more when that is put back after the trial; "+staysRestarted, "connections of all pods in the ambient mesh end, twice")
 		}
 	case *fault.Drain:
-		nodes := "the node of 1 pod of " + a.Service
-		if a.Pick > 1 { // which may share one
+		nodes := "the node of a pod of " + a.Service
+		if a.Pick > 1 {
 			nodes = fmt.Sprintf("the nodes of %d pods of %s", a.Pick, a.Service)
 		}
 		out = append(out, journal.Planned{Object: nodes, Done: "cordoned", Note: note + "; pods of others stay there, and none come; if this program is killed, the next run or `meshtrial cluster restore` takes it back",

@@ -43,10 +43,10 @@ func TestPlanStep(t *testing.T) {
 
 // A node that is drained takes nobody's pods.
 func TestPlanStepOfNode(t *testing.T) {
-	for pick, object := range map[int]string{1: "the node of 1 pod of bar", 3: "the nodes of 3 pods of bar"} {
+	for pick, nodes := range map[int]string{1: "the node of a pod of bar", 2: "the nodes of 2 pods of bar"} {
 		planned := planStep(fault.Step{Name: "gone", Action: &fault.Drain{Service: "bar", Pick: pick}})
-		if len(planned) != 1 || planned[0].Object != object || planned[0].Done != "cordoned" || len(planned[0].Wide) != 1 || !strings.Contains(planned[0].Wide[0], "step gone: no pod of anybody") {
-			t.Errorf("%d pods: %+v", pick, planned)
+		if len(planned) != 1 || planned[0].Object != nodes || planned[0].Done != "cordoned" || len(planned[0].Wide) != 1 || !strings.Contains(planned[0].Wide[0], "step gone: no pod of anybody") {
+			t.Errorf("%+v", planned)
 		}
 	}
 }
