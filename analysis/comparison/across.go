@@ -53,6 +53,9 @@ type traitTable struct {
 	open map[trait]bool
 }
 
+// theStudy is the trait that is the study's name.
+const theStudy = "the study"
+
 // absent is the value of a trait that a run lacks.
 const absent = "absent"
 
@@ -87,7 +90,7 @@ func traitsOf(runs []*analysis.RunFigures) traitTable {
 		}
 		// Runs of before there was a choice had the default one, and say none.
 		add(AcrossVersions, "the mesh's revision", cmp.Or(r.Header.Revision, "default"))
-		add(AcrossStudy, "the study", r.Header.Study)
+		add(AcrossStudy, theStudy, r.Header.Study)
 		s := r.Plan.Study
 		for _, f := range s.Kind.Factors() {
 			if level, ok := s.Setting(f); ok && !idleLever(r.Plan, f) {
@@ -243,6 +246,10 @@ func (across Across) join(found []difference) (joined []string, err error) {
 		refused = append(refused[:most], fmt.Sprintf("and %d more differences", len(refused)-most))
 	}
 	all := slices.Concat(flags, slices.DeleteFunc(slices.Clone(across), func(a string) bool { return slices.Contains(flags, a) }))
-	return nil, errs.WithHint(errs.Usage("the runs differ in what runs must share to be joined: %s", strings.Join(refused, ". ")),
-		"--across %s joins them all the same, and says so", strings.Join(all, ","))
+	what, hint := "the runs differ in what runs must share to be compared", fmt.Sprintf("--across %s joins them all the same, and says so", strings.Join(all, ","))
+	if others := slices.ContainsFunc(found, func(d difference) bool { return d.name == theStudy }); others && slices.Contains(flags, AcrossStudy) {
+		what = "runs of different studies are not compared, as they measured different things"
+		hint = "name runs of one study. " + hint + "; it compares findings of the same name in the same cell alone"
+	}
+	return nil, errs.WithHint(errs.Usage("%s: %s", what, strings.Join(refused, ". ")), "%s", hint)
 }

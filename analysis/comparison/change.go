@@ -89,10 +89,10 @@ func lostSide(runs []*analysis.RunFigures, reference *analysis.RunFigures, f rec
 	return side, true
 }
 
-// pairingsOf matches the findings of two sides; unmatched counts those of side
-// A that no run of side B has. One that decides has a counterpart also where the
+// pairingsOf matches the findings of two sides; onlyA and onlyB count those that no run
+// of the other side has. One that decides has a counterpart also where the
 // other side lost all trials of its cell: that is no reason to leave it out.
-func pairingsOf(before, after []*analysis.RunFigures, blocks bool) (out []pairing, unmatched int) {
+func pairingsOf(before, after []*analysis.RunFigures, blocks bool) (out []pairing, onlyA, onlyB int) {
 	seen := map[string]bool{}
 	of := func(runs []*analysis.RunFigures, reference *analysis.RunFigures, f record.Finding) []*analysis.RunFigure {
 		figures := make([]*analysis.RunFigure, len(runs))
@@ -126,11 +126,13 @@ func pairingsOf(before, after []*analysis.RunFigures, blocks bool) (out []pairin
 			case okA && okB:
 				out = append(out, p)
 			case ofA:
-				unmatched++
+				onlyA++
+			default:
+				onlyB++
 			}
 		}
 	}
-	return out, unmatched
+	return out, onlyA, onlyB
 }
 
 // shares are how claims share an error rate: those that decide four fifths, the

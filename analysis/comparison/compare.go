@@ -168,18 +168,18 @@ func Compare(before, after []*analysis.RunFigures, options CompareOptions) (Comp
 		validA, validB = before, after
 	}
 	c.basis(len(validA), len(validB))
-	pairings, unmatched := pairingsOf(validA, validB, c.Basis == BasisBlocks)
+	pairings, onlyA, onlyB := pairingsOf(validA, validB, c.Basis == BasisBlocks)
 	c.Changes = changes(pairings, margin)
 	if c.Lacking != "" {
 		c.Verdict, c.Why = record.VerdictInconclusive, c.words(withoutTrials[c.Lacking])
 		return c, nil
 	}
 	if len(c.Changes) == 0 {
-		return c, errs.WithHint(errs.Usage("runs %s and %s have no finding in common", c.A, c.B), "compare runs of the same study, or of studies that vary the same factors")
+		return c, errs.WithHint(errs.Usage("nothing can be compared: run %s, of study %s, and run %s, of study %s, have no finding of the same name in the same cell",
+			c.A, before[0].Header.Study, c.B, after[0].Header.Study), "compare runs of the same study, or of studies that vary the same factors over the same levels")
 	}
-	if unmatched > 0 {
-		c.Warnings = append(c.Warnings, c.words(fmt.Sprintf("%d findings of run A have no counterpart in run B", unmatched)))
-	}
+	c.leftOut("A", "B", onlyA)
+	c.leftOut("B", "A", onlyB)
 	if c.Verdict, c.Why = overall(c.Changes); c.Verdict == record.VerdictInconclusive && c.Why == "" {
 		if c.Lacking = tooFew(c.Changes); c.Lacking != "" {
 			c.Why = c.words(withTooFew[c.Lacking])
@@ -232,6 +232,18 @@ func (c *Comparison) basis(a, b int) {
 		one, other = other, one
 	}
 	c.Warnings = append(c.Warnings, fmt.Sprintf("side %s is one run: its variance from run to run is not known and taken to be side %s's, and a run that went astray looks like a change; %s", one, other, Takes))
+}
+
+// leftOut warns of findings that one side alone has.
+func (c *Comparison) leftOut(of, other string, n int) {
+	findings := fmt.Sprintf("%d findings", n)
+	switch n {
+	case 0:
+		return
+	case 1:
+		findings = "1 finding"
+	}
+	c.Warnings = append(c.Warnings, c.words(fmt.Sprintf("not compared: %s of run %s, for which run %s has none of the same name in the same cell", findings, of, other)))
 }
 
 // words speaks of runs where sides have several.

@@ -2,11 +2,13 @@ package comparison_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/errs"
@@ -196,8 +198,44 @@ func TestCompareOthers(t *testing.T) {
 		`"both"`, `"server"`, "[latency, cpu, memory]", "[latency]").Replace(analysistest.QuickStudy)
 	one := strings.NewReplacer("[none, server, client, both]", "[none, client]", "of: {sidecars: both}", "of: {sidecars: client}",
 		`"both"`, `"client"`, "[latency, cpu, memory]", "[latency]").Replace(analysistest.QuickStudy)
-	if _, err := analysistest.Compare(t, kinds, analysistest.Simulate(t, alien, 4, 27, analysistest.Quiet()), analysistest.Simulate(t, one, 4, 28, analysistest.Quiet()), 0.05); errs.Code(err) != errs.CodeUsage {
+	left, right := analysistest.Figures(t, kinds, analysistest.Simulate(t, alien, 4, 27, analysistest.Quiet())), analysistest.Figures(t, kinds, analysistest.Simulate(t, one, 4, 28, analysistest.Quiet()))
+	if _, err := comparison.Compare(left, right, comparison.CompareOptions{MarginRatio: 0.05, Across: comparison.Across{comparison.AcrossStudy}}); errs.Code(err) != errs.CodeUsage ||
+		!strings.Contains(err.Error(), "nothing can be compared: run run-27, of study quick, and run run-28, of study quick") {
 		t.Errorf("nothing in common: %v", err)
+	}
+}
+
+// Runs of two studies are told by their names, and what only one of them measured is
+// counted, whichever it is.
+func TestCompareStudies(t *testing.T) {
+	fewer := strings.NewReplacer("name: quick", "name: slow", "[none, server, client, both]", "[none, both]").Replace(analysistest.QuickStudy)
+	a, b := analysistest.Simulate(t, analysistest.QuickStudy, 4, 25, analysistest.Quiet()), analysistest.Simulate(t, fewer, 4, 26, analysistest.Quiet())
+	b.Header.Study = "slow"
+	_, err := analysistest.Compare(t, kinds, a, b, 0.05)
+	if errs.Code(err) != errs.CodeUsage || !strings.HasPrefix(err.Error(), "runs of different studies are not compared, as they measured different things: the study is quick in run-25; and slow in run-26. ") ||
+		!strings.HasPrefix(errs.Hint(err), "name runs of one study. --across study joins them all the same") {
+		t.Errorf("%v; hint %s", err, errs.Hint(err))
+	}
+	how := comparison.CompareOptions{MarginRatio: 0.05, Across: comparison.Across{comparison.AcrossStudy}}
+	left, right := analysistest.Figures(t, kinds, a), analysistest.Figures(t, kinds, b)
+	told := func(before, after []*analysis.RunFigures) (changes int, warnings []string) {
+		got, err := comparison.Compare(before, after, how)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(got.Changes), slices.DeleteFunc(got.Warnings, func(w string) bool { return !strings.HasPrefix(w, "not compared: ") })
+	}
+	all, none := told(left, left)
+	same, ofA := told(left, right)
+	again, ofB := told(right, left)
+	if len(none) > 0 || same == 0 || again != same {
+		t.Errorf("%d changes of a run and itself, %d and %d of two: %q", all, same, again, none)
+	}
+	for i, warnings := range [][]string{ofA, ofB} {
+		want := fmt.Sprintf("not compared: %d findings of run %s, for which run %s has none of the same name in the same cell", all-same, "AB"[i:i+1], "BA"[i:i+1])
+		if !slices.Equal(warnings, []string{want}) {
+			t.Errorf("%q, want %q", warnings, want)
+		}
 	}
 }
 

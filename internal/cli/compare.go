@@ -43,7 +43,8 @@ func newCompareCommand(env *Env) *cobra.Command {
 			"3%, it takes 3 on each side to find a change of 20%, and 6 to find one of 10%.\n\n" +
 			"Runs on different machines, or of studies with other settings, levels, times or\n" +
 			"prices, are not compared; runs of one side must share versions too. --across joins\n" +
-			"them all the same.\n\n" +
+			"them all the same: findings are compared that both sides have, by the same name in the\n" +
+			"same cell.\n\n" +
 			"Exit codes: 0 better or the same, 2 wrong usage or runs that must not be joined,\n" +
 			"3 worse, 4 inconclusive.",
 		Example: "  meshtrial compare runs/quick-before runs/quick-after\n" +
