@@ -43,7 +43,7 @@ func ReadCalls(r io.Reader) (map[string]int64, error) {
 	if s.guard.err != nil {
 		return nil, err
 	}
-	return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "take one with: curl -s 'localhost:15000/clusters?format=json' > FILE")
+	return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "it is what an Envoy answers to /clusters?format=json; take one with: kubectl -n NAMESPACE exec POD -c istio-proxy -- pilot-agent request GET 'clusters?format=json' > FILE")
 }
 
 type clusterStatus struct {

@@ -22,6 +22,11 @@ type Options struct {
 	Filters Filters
 }
 
+// TakeDump says what a config dump is and how to take one. The agent asks the Envoy of its
+// container, which may have no curl.
+const TakeDump = "a config dump is the JSON that an Envoy answers to /config_dump, packed with gzip or not; " +
+	"take one with: kubectl -n NAMESPACE exec POD -c istio-proxy -- pilot-agent request GET 'config_dump?include_eds' > FILE"
+
 // DumpError says why a config dump could not be read, and how far it went.
 type DumpError struct {
 	Offset    int64 // bytes from the beginning
@@ -30,7 +35,11 @@ type DumpError struct {
 }
 
 func (e *DumpError) Error() string {
-	return fmt.Sprintf("config dump: byte %d, after %d resources: %v", e.Offset, e.Resources, e.Err)
+	after := fmt.Sprintf("%d resources", e.Resources)
+	if e.Resources == 1 {
+		after = "1 resource"
+	}
+	return fmt.Sprintf("config dump: byte %d, after %s: %v", e.Offset, after, e.Err)
 }
 
 func (e *DumpError) Unwrap() error { return e.Err }
@@ -80,7 +89,7 @@ func ReadDump(r io.Reader, name string, o Options) (Proxy, error) {
 		failure.Offset = g.read
 		return p, failure
 	}
-	return p, errs.WithHint(errs.WithCode(failure, errs.CodeUsage), "take one with: curl -s 'localhost:15000/config_dump?include_eds' > FILE")
+	return p, errs.WithHint(errs.WithCode(failure, errs.CodeUsage), "%s", TakeDump)
 }
 
 // frame counts what lies around the resources.

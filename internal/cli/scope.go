@@ -51,6 +51,8 @@ func newScopeCommand(env *Env) *cobra.Command {
 			"dumps and recorded configuration from files, from a run's directory, or from the\n" +
 			"sidecars of a running lab. A dump cannot tell which part a workload uses; --stats asks\n" +
 			"the proxies what they have called so far.\n\n" +
+			"A config dump is the JSON that an Envoy answers to /config_dump. Of a sidecar or gateway:\n" +
+			"kubectl -n NAMESPACE exec POD -c istio-proxy -- pilot-agent request GET 'config_dump?include_eds' > FILE\n\n" +
 			"With --generate it writes Sidecar resources from who calls whom, as the proxies' counters,\n" +
 			"access logs, Prometheus, Kiali or service graphs say, with a diff against those that exist\n" +
 			"and a report of what is not covered. It applies nothing, unless --apply asks for it: that is\n" +
@@ -74,7 +76,7 @@ func newScopeCommand(env *Env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.dumps, "dump", nil, "config dump of an Envoy, or what meshtrial xds record wrote; gzip too, - for standard input; more `FILE`s may follow")
+	flags.StringArrayVar(&f.dumps, "dump", nil, "config dump of an Envoy (JSON), or what meshtrial xds record wrote; gzip too, - for standard input; more `FILE`s may follow")
 	flags.StringVar(&f.filters, "envoy-filters", "", "the mesh's EnvoyFilters, a `FILE` of: kubectl get envoyfilters -A -o json (--lab asks for them itself)")
 	flags.StringArrayVar(&f.clusters, "clusters", nil, "answer of /clusters?format=json of the same Envoy, a `FILE` for each dump, in their order")
 	flags.StringVar(&f.run, "run", "", "read the config dumps of the run in this `DIR`")
@@ -185,7 +187,7 @@ func fileProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options) (
 		}
 		p, err := readScopeFile(ctx, env, name, name, o)
 		if err != nil {
-			return nil, err
+			return nil, noDump(name, err)
 		}
 		if len(f.clusters) > 0 {
 			err := withFile(ctx, env, f.clusters[i], func(r io.Reader) error {
@@ -200,6 +202,20 @@ func fileProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options) (
 		proxies = append(proxies, p)
 	}
 	return proxies, nil
+}
+
+// noDump says what to name in place of a path where no dump is.
+func noDump(path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errs.WithHint(errs.Usage("there is no config dump %s", path), "%s", scope.TakeDump)
+	}
+	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
+		if _, statErr := os.Stat(filepath.Join(path, store.DirConfigs)); statErr == nil {
+			return errs.WithHint(err, "the dumps of a run are read with --run %s", path)
+		}
+		return errs.WithHint(err, "name the dumps in it: --dump %s", filepath.Join(path, "*.json"))
+	}
+	return err
 }
 
 // scopeFiles are the ends of names of files that say what a proxy holds.
