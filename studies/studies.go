@@ -52,11 +52,14 @@ func Read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// Hint names the study that is nearest to a name that none has, or all.
+// Takes says what STUDY may be on the command line.
+const Takes = "STUDY is the name of a shipped study, such as quick (`meshtrial study list` names all), the path of a study file, or - for standard input"
+
+// Hint is for a name that no study has: the nearest name, if one is near, and what else
+// is taken.
 func Hint(name string) string {
-	hint := errs.Suggest(name, Names())
-	if strings.HasSuffix(hint, "?") {
-		return hint + " `meshtrial study list` names all; a file of your own is given by its path"
+	if hint := errs.Suggest(name, Names()); strings.HasSuffix(hint, "?") {
+		return hint + " " + Takes
 	}
-	return hint + "; or give the path of a file"
+	return Takes
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/verdict"
 	"github.com/spf13/cobra"
@@ -83,7 +84,7 @@ func newRunCommand(env *Env) *cobra.Command {
 			case len(args) > 1:
 				return errs.Usage("one study at a time, got %d", len(args))
 			case len(args) == 0 && f.resume == "" && !asksLimits(f.limits):
-				return errs.WithHint(errs.Usage("no study given"), "meshtrial study list names the shipped studies")
+				return errs.WithHint(errs.Usage("no study given"), studies.Takes)
 			}
 			return nil
 		},

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -142,7 +143,7 @@ func newStudyCheckCommand(env *Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check STUDY...",
-		Short: "Check study files: names of shipped studies, paths, or - for standard input",
+		Short: "Check studies: names of shipped ones, paths of files, or - for standard input",
 		Example: "  meshtrial study check my-study.yaml\n" +
 			"  meshtrial study check quick --set connections=[8,16]",
 		Args: cobra.MinimumNArgs(1),
@@ -298,7 +299,7 @@ func readStudy(ctx context.Context, env *Env, arg string) (data []byte, name, di
 		data, err = io.ReadAll(io.LimitReader(untilDone{ctx, env.Stdin}, study.MaxFile+1))
 		return data, "standard input", ".", err
 	}
-	if word, ok := strings.CutPrefix(arg, studies.Scenarios+"/"); ok && !strings.ContainsAny(word, "/.") {
+	if word, ok := strings.CutPrefix(arg, studies.Scenarios+"/"); ok && slices.Contains(studies.ScenarioNames(), word) {
 		if data, err = studies.Read(word); err == nil {
 			return data, word + ".yaml", ".", nil
 		}
@@ -317,9 +318,19 @@ func readStudy(ctx context.Context, env *Env, arg string) (data []byte, name, di
 	case errors.Is(err, fs.ErrNotExist):
 		err = errs.WithHint(errs.Usage("there is no study file %s", arg), "%s", studies.Hint(strings.TrimSuffix(filepath.Base(arg), ".yaml")))
 	case err != nil:
-		err = errs.WithCode(fmt.Errorf("study file: %w", err), errs.CodeUsage)
+		err = errs.WithHint(errs.WithCode(fmt.Errorf("study file: %w", err), errs.CodeUsage), "%s", insteadOf(arg))
 	}
 	return data, arg, filepath.Dir(arg), err
+}
+
+// insteadOf says what to name in place of a path that is no file to read: of the directory
+// of a run the study in it.
+func insteadOf(path string) string {
+	of := filepath.Join(path, store.FileStudy)
+	if info, err := os.Stat(of); err == nil && info.Mode().IsRegular() {
+		return "the study in it is " + of
+	}
+	return studies.Takes
 }
 
 // readLimited reads a file that should be small: one byte more than a study

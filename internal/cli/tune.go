@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -44,7 +45,7 @@ func newTuneCommand(env *Env) *cobra.Command {
 			case len(args) > 1:
 				return errs.Usage("one study at a time, got %d", len(args))
 			case len(args) == 0 && f.resume == "" && !asksLimits(f.limits):
-				return errs.WithHint(errs.Usage("no study given"), "meshtrial study list names the shipped studies")
+				return errs.WithHint(errs.Usage("no study given"), studies.Takes)
 			}
 			return nil
 		},
