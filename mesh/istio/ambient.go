@@ -69,7 +69,7 @@ func (f *AsFound) readAmbient(ctx context.Context, kube kubernetes.Interface) er
 	for i := range sets.Items {
 		f.daemonSets[sets.Items[i].Name] = &sets.Items[i]
 	}
-	f.dead = map[string][]string{}
+	f.dead = map[string]absent{}
 	for _, name := range []string{ztunnelName, agentName} {
 		if set := f.daemonSets[name]; set != nil {
 			if f.dead[name], err = deadNodes(ctx, kube, set); err != nil {
@@ -122,23 +122,14 @@ func (f AsFound) ambientElsewhere() string {
 
 // refuseAmbient is the part of Refuse for requests that ztunnel carries.
 func (f AsFound) refuseAmbient() error {
-	for _, one := range [][2]string{{ztunnelName, ztunnelName}, {agentName, "Istio's node agent"}} {
-		name, what := one[0], one[1]
-		set := f.daemonSets[name]
-		if set == nil {
+	for _, name := range []string{ztunnelName, agentName} {
+		if f.daemonSets[name] == nil {
 			return errs.WithHint(errs.Usage("istio: there is no ambient mesh in namespace %s, the only one that is looked at: no DaemonSet %s", Namespace, name),
 				"%s", cmp.Or(f.ambientElsewhere(), notAmbient))
 		}
-		s := set.Status
-		nodes := s.DesiredNumberScheduled - int32(len(f.dead[name]))
-		if s.ObservedGeneration < set.Generation || s.UpdatedNumberScheduled < nodes {
-			return errs.WithHint(fmt.Errorf("istio: %s is being rolled out: %d of %d nodes have the newest", what, s.UpdatedNumberScheduled, nodes),
-				"kubectl -n %s rollout status daemonset %s", Namespace, name)
-		}
-		if s.NumberReady == 0 || s.NumberReady < nodes {
-			return errs.WithHint(fmt.Errorf("istio: %s is ready on %d of %d nodes", what, s.NumberReady, nodes),
-				"kubectl -n %s describe daemonset %s", Namespace, name)
-		}
+	}
+	if err := cmp.Or(f.refuseSet(ztunnelName, ztunnelName), f.refuseSet(agentName, "Istio's node agent")); err != nil {
+		return err
 	}
 	for i := range f.istiods {
 		if c := containerOf(&f.istiods[i].Spec.Template.Spec); c != nil {
@@ -151,6 +142,33 @@ func (f AsFound) refuseAmbient() error {
 				return errs.WithHint(errs.Usage("istio: ztunnel is of another version than istiod: %s beside %s", image, c.Image), upgradeHint)
 			}
 		}
+	}
+	return nil
+}
+
+// refuseSet says what is wrong with a DaemonSet of the mesh, by its status as kubectl rollout
+// status reads it, but of nodes that are ready: one that is not, and has the newest pod all the
+// same, holds up the others for as long as it counts as unavailable. See
+// k8s.io/kubectl/pkg/polymorphichelpers, DaemonSetStatusViewer, and pkg/controller/daemon,
+// rollingUpdate.
+func (f AsFound) refuseSet(name, what string) error {
+	set, dead := f.daemonSets[name], f.dead[name]
+	s := set.Status
+	status := fmt.Sprintf("kubectl -n %s rollout status daemonset %s", set.Namespace, name)
+	if s.ObservedGeneration < set.Generation {
+		return errs.WithHint(fmt.Errorf("istio: %s is being rolled out: its DaemonSet was changed, and Kubernetes has not looked at that yet", what), "%s", status)
+	}
+	nodes, those := s.DesiredNumberScheduled-int32(len(dead.nodes)), ""
+	if len(dead.nodes) > 0 {
+		those = " that are ready"
+		status += fmt.Sprintf("; a node that is not ready may hold it up until it is ready, or gone: %s", strings.Join(dead.nodes, ", "))
+	}
+	if newest := s.UpdatedNumberScheduled - dead.newest; newest < nodes {
+		return errs.WithHint(fmt.Errorf("istio: %s is being rolled out: %d of %d nodes%s have the newest", what, newest, nodes, those), "%s", status)
+	}
+	if s.NumberAvailable == 0 || s.NumberAvailable < nodes {
+		return errs.WithHint(fmt.Errorf("istio: %s is available on %d of %d nodes", what, s.NumberAvailable, nodes),
+			"kubectl -n %s describe daemonset %s", set.Namespace, name)
 	}
 	return nil
 }

@@ -285,7 +285,7 @@ func TestRefuseAmbient(t *testing.T) {
 	set := func(name, image string) *appsv1.DaemonSet {
 		return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: Namespace},
 			Spec:   appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: image}}}}},
-			Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 2}}
+			Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 2, NumberAvailable: 2}}
 	}
 	for name, test := range map[string]struct {
 		change     func(f *AsFound)
@@ -294,10 +294,10 @@ func TestRefuseAmbient(t *testing.T) {
 		"all there":           {func(*AsFound) {}, "", ""},
 		"no ztunnel":          {func(f *AsFound) { delete(f.daemonSets, ztunnelName) }, "no DaemonSet ztunnel", "lab up --ambient"},
 		"no agent":            {func(f *AsFound) { delete(f.daemonSets, agentName) }, "no DaemonSet istio-cni-node", "in a study of a graph --set sidecars=both"},
-		"one that is not up":  {func(f *AsFound) { f.daemonSets[ztunnelName].Status.NumberReady = 1 }, "ztunnel is ready on 1 of 2 nodes", "describe daemonset ztunnel"},
+		"one that is not up":  {func(f *AsFound) { f.daemonSets[ztunnelName].Status.NumberAvailable = 1 }, "ztunnel is available on 1 of 2 nodes", "describe daemonset ztunnel"},
 		"a rollout":           {func(f *AsFound) { f.daemonSets[ztunnelName].Status.UpdatedNumberScheduled = 1 }, "ztunnel is being rolled out: 1 of 2", "rollout status"},
-		"one not looked at":   {func(f *AsFound) { f.daemonSets[agentName].Generation = 3 }, "node agent is being rolled out", "rollout status"},
-		"on no node":          {func(f *AsFound) { f.daemonSets[agentName].Status = appsv1.DaemonSetStatus{} }, "node agent is ready on 0 of 0 nodes", ""},
+		"one not looked at":   {func(f *AsFound) { f.daemonSets[agentName].Generation = 3 }, "node agent is being rolled out: its DaemonSet was changed", "rollout status"},
+		"on no node":          {func(f *AsFound) { f.daemonSets[agentName].Status = appsv1.DaemonSetStatus{} }, "node agent is available on 0 of 0 nodes", ""},
 		"istiod without it":   {func(f *AsFound) { f.istiods[0].Spec.Template.Spec.Containers[0].Env = nil }, "PILOT_ENABLE_AMBIENT", "lab up --ambient"},
 		"it is off":           {func(f *AsFound) { f.istiods[0].Spec.Template.Spec.Containers[0].Env[0].Value = "false" }, "PILOT_ENABLE_AMBIENT", "lab up --ambient"},
 		"another version":     {func(f *AsFound) { f.daemonSets[ztunnelName] = set(ztunnelName, "istio/ztunnel:1.30.2-distroless") }, "another version", "upgrade"},

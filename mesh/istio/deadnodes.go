@@ -11,19 +11,35 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// absent is what is known of a DaemonSet's nodes that are not ready.
+type absent struct {
+	nodes []string
+	// newest are as many of them as have its newest pod, by which its status counts them.
+	newest int32
+}
+
+// templateGeneration is the label of a DaemonSet's pods that says when its template was
+// theirs, by a count of its changes. See k8s.io/api/extensions/v1beta1,
+// DaemonSetTemplateGenerationKey.
+const templateGeneration = "pod-template-generation"
 
 // deadNodes are the nodes that are not ready, of those where a DaemonSet has a pod that is
 // not: it tolerates them, and counts them among its own for as long as they are there. Those
 // of which nobody may ask count as ready.
-func deadNodes(ctx context.Context, kube kubernetes.Interface, set *appsv1.DaemonSet) ([]string, error) {
-	if s := set.Status; s.NumberReady >= s.DesiredNumberScheduled && s.UpdatedNumberScheduled >= s.DesiredNumberScheduled {
-		return nil, nil
+func deadNodes(ctx context.Context, kube kubernetes.Interface, set *appsv1.DaemonSet) (absent, error) {
+	if s := set.Status; s.NumberAvailable >= s.DesiredNumberScheduled && s.UpdatedNumberScheduled >= s.DesiredNumberScheduled {
+		return absent{}, nil
 	}
-	pods, err := kube.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(set.Spec.Selector)})
+	pods, err := kube.CoreV1().Pods(set.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(set.Spec.Selector)})
+	if apierrors.IsForbidden(err) {
+		return absent{}, nil
+	}
 	if err != nil {
-		return nil, fmt.Errorf("istio: list the pods of DaemonSet %s/%s: %w", Namespace, set.Name, err)
+		return absent{}, fmt.Errorf("istio: list the pods of DaemonSet %s/%s: %w", set.Namespace, set.Name, err)
 	}
 	dead := map[string]bool{}
 	for i := range pods.Items {
@@ -38,12 +54,60 @@ func deadNodes(ctx context.Context, kube kubernetes.Interface, set *appsv1.Daemo
 			dead[name] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(dead)), nil
+	if len(dead) == 0 {
+		return absent{}, nil
+	}
+	return absent{nodes: slices.Sorted(maps.Keys(dead)), newest: newestOn(dead, set, pods.Items)}, nil
+}
+
+// newestOn is how many of a DaemonSet's dead nodes have its newest pod. The hash of that is
+// the one of pods made since the template last changed. After a rollout that was undone there
+// may be none: then it is the one that all other nodes have, and where these differ, none of
+// them passes for having it.
+func newestOn(dead map[string]bool, set *appsv1.DaemonSet, pods []corev1.Pod) (n int32) {
+	hash := ""
+	for i := range pods {
+		if made := pods[i].Labels[templateGeneration]; made != "" && made == set.Annotations[appsv1.DeprecatedTemplateGeneration] {
+			hash = pods[i].Labels[appsv1.ControllerRevisionHashLabelKey]
+		}
+	}
+	counted := countedPods(pods)
+	if hash == "" {
+		others := map[string]bool{}
+		for node, pod := range counted {
+			if !dead[node] {
+				hash = pod.Labels[appsv1.ControllerRevisionHashLabelKey]
+				others[hash] = true
+			}
+		}
+		if len(others) > 1 {
+			return set.Status.UpdatedNumberScheduled
+		}
+	}
+	for node := range dead {
+		if hash != "" && counted[node].Labels[appsv1.ControllerRevisionHashLabelKey] == hash {
+			n++
+		}
+	}
+	return n
+}
+
+// countedPods are the pods by which the status of their DaemonSet counts its nodes, the oldest
+// on each. See pkg/controller/daemon, updateDaemonSetStatus.
+func countedPods(pods []corev1.Pod) map[string]*corev1.Pod {
+	out := map[string]*corev1.Pod{}
+	for i := range pods {
+		pod := &pods[i]
+		if known := out[pod.Spec.NodeName]; pod.Spec.NodeName != "" && (known == nil || pod.CreationTimestamp.Before(&known.CreationTimestamp)) {
+			out[pod.Spec.NodeName] = pod
+		}
+	}
+	return out
 }
 
 // withoutDead says which nodes an ambient mesh lacks; nothing if none.
 func (f AsFound) withoutDead() []string {
-	all := slices.Sorted(slices.Values(slices.Concat(f.dead[ztunnelName], f.dead[agentName])))
+	all := slices.Sorted(slices.Values(slices.Concat(f.dead[ztunnelName].nodes, f.dead[agentName].nodes)))
 	if len(all) == 0 {
 		return nil
 	}

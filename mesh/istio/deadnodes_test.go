@@ -2,6 +2,7 @@ package istio
 
 import (
 	"cmp"
+	"maps"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/mesh"
 )
@@ -19,26 +21,37 @@ import (
 // A node that is not ready is none that a study could use: it refuses none, and is named.
 // One that is ready, and has no ztunnel that is, does.
 func TestAmbientDeadNodes(t *testing.T) {
-	node := func(name string, ready corev1.ConditionStatus) *corev1.Node {
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
-	}
+	const unknown, notReady = corev1.ConditionUnknown, corev1.ConditionFalse
 	type counts struct{ ready, updated int32 }
 	for name, c := range map[string]struct {
 		nodes  map[string]corev1.ConditionStatus // of three
 		counts counts
-		hidden bool // nodes may not be asked for
+		// pods says of each node, a to c, of which revision its pod is, the generation of
+		// its template and the hash; that of a DaemonSet's is 2.
+		pods   [3]string
+		hidden string // what nobody may ask for
 		want   string
 		noted  string
 	}{
-		"all are ready":             {nil, counts{3, 3}, false, "", ""},
-		"one is not":                {map[string]corev1.ConditionStatus{"c": corev1.ConditionUnknown}, counts{2, 3}, false, "", "not ready have no part in the ambient mesh, nor in the study: c"},
-		"one is not, after upgrade": {map[string]corev1.ConditionStatus{"c": corev1.ConditionFalse}, counts{2, 2}, false, "", "study: c"},
-		"two are not":               {map[string]corev1.ConditionStatus{"b": corev1.ConditionFalse, "c": corev1.ConditionUnknown}, counts{1, 3}, false, "", "study: b, c"},
-		"none is":                   {map[string]corev1.ConditionStatus{"a": corev1.ConditionFalse, "b": corev1.ConditionFalse, "c": corev1.ConditionUnknown}, counts{0, 3}, false, "ztunnel is ready on 0 of 0 nodes", "study: a, b, c"},
-		"another's is not":          {nil, counts{2, 3}, false, "ztunnel is ready on 2 of 3 nodes", ""},
-		"one of the others is not":  {map[string]corev1.ConditionStatus{"c": corev1.ConditionFalse}, counts{1, 3}, false, "ztunnel is ready on 1 of 2 nodes", "study: c"},
-		"amid an upgrade":           {map[string]corev1.ConditionStatus{"c": corev1.ConditionFalse}, counts{2, 1}, false, "ztunnel is being rolled out: 1 of 2 nodes", "study: c"},
-		"nobody may ask":            {map[string]corev1.ConditionStatus{"c": corev1.ConditionFalse}, counts{2, 3}, true, "ztunnel is ready on 2 of 3 nodes", ""},
+		"all are ready":             {counts: counts{3, 3}},
+		"one is not":                {nodes: map[string]corev1.ConditionStatus{"c": unknown}, counts: counts{2, 3}, noted: "not ready have no part in the ambient mesh, nor in the study: c"},
+		"one is not, after upgrade": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"2 new", "2 new", "1 old"}, noted: "study: c"},
+		"two are not":               {nodes: map[string]corev1.ConditionStatus{"b": notReady, "c": unknown}, counts: counts{1, 3}, noted: "study: b, c"},
+		"none is":                   {nodes: map[string]corev1.ConditionStatus{"a": notReady, "b": notReady, "c": unknown}, counts: counts{0, 3}, want: "ztunnel is available on 0 of 0 nodes", noted: "study: a, b, c"},
+		"another's is not":          {counts: counts{2, 3}, want: "ztunnel is available on 2 of 3 nodes"},
+		"one of the others is not":  {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{1, 3}, want: "ztunnel is available on 1 of 2 nodes", noted: "study: c"},
+		"amid an upgrade": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 1}, pods: [3]string{"2 new", "1 old", "1 old"},
+			want: "ztunnel is being rolled out: 1 of 2 nodes", noted: "study: c"},
+		// The dead node's pod counts as updated, and as unavailable: it holds up the others.
+		"stalled by a dead node": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"2 new", "1 old", "2 new"},
+			want: "ztunnel is being rolled out: 1 of 2 nodes that are ready have the newest", noted: "study: c"},
+		"stalled by it alone": {nodes: map[string]corev1.ConditionStatus{"b": notReady, "c": notReady}, counts: counts{1, 1}, pods: [3]string{"1 old", "1 old", "2 new"},
+			want: "ztunnel is being rolled out: 0 of 1 nodes that are ready have the newest", noted: "study: b, c"},
+		"an upgrade undone": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"0 old", "0 old", "1 new"}, noted: "study: c"},
+		"and stalled": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"0 old", "1 new", "0 old"},
+			want: "ztunnel is being rolled out: 0 of 2 nodes that are ready", noted: "study: c"},
+		"nobody may ask for nodes": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 3}, hidden: "nodes", want: "ztunnel is available on 2 of 3 nodes"},
+		"nobody may ask for pods":  {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 3}, hidden: "pods", want: "ztunnel is available on 2 of 3 nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kube := fakecluster.New()
@@ -49,24 +62,28 @@ func TestAmbientDeadNodes(t *testing.T) {
 			}
 			for _, set := range []string{ztunnelName, agentName} {
 				labels := map[string]string{"app": set}
-				add(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: set, Namespace: Namespace},
+				add(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: set, Namespace: Namespace, Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: "2"}},
 					Spec:   appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: podOf(proxyContainer, "istio/"+set+":1.31.0")},
-					Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 3, UpdatedNumberScheduled: c.counts.updated, NumberReady: c.counts.ready}})
+					Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 3, UpdatedNumberScheduled: c.counts.updated, NumberReady: c.counts.ready, NumberAvailable: c.counts.ready}})
 				for i, on := range []string{"a", "b", "c"} {
 					ready := corev1.ConditionFalse
 					if int32(i) < c.counts.ready {
 						ready = corev1.ConditionTrue
 					}
-					add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: set + "-" + on, Namespace: Namespace, Labels: labels}, Spec: corev1.PodSpec{NodeName: on},
+					of := maps.Clone(labels)
+					of["pod-template-generation"], of[appsv1.ControllerRevisionHashLabelKey], _ = strings.Cut(cmp.Or(c.pods[i], "2 new"), " ")
+					add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: set + "-" + on, Namespace: Namespace, Labels: of}, Spec: corev1.PodSpec{NodeName: on},
 						Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}}})
 				}
 			}
 			for _, one := range []string{"a", "b", "c"} {
-				add(node(one, cmp.Or(c.nodes[one], corev1.ConditionTrue)))
+				// Cordoned nodes keep the pods of DaemonSets, which are updated there as elsewhere.
+				add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: one}, Spec: corev1.NodeSpec{Unschedulable: one == "b"},
+					Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: cmp.Or(c.nodes[one], corev1.ConditionTrue)}}}})
 			}
-			if c.hidden {
-				kube.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
-					return true, nil, apierrors.NewForbidden(corev1.Resource("nodes"), "c", nil)
+			if c.hidden != "" {
+				kube.PrependReactor("*", c.hidden, func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, apierrors.NewForbidden(corev1.Resource(c.hidden), "c", nil)
 				})
 			}
 			f := AsFound{istiods: []appsv1.Deployment{{Spec: appsv1.DeploymentSpec{Template: podOf(istiodContainer, "istio/pilot:1.31.0")}}}}
@@ -74,8 +91,12 @@ func TestAmbientDeadNodes(t *testing.T) {
 			if err := f.readAmbient(t.Context(), kube); err != nil {
 				t.Fatal(err)
 			}
-			if err := f.refuseAmbient(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			err := f.refuseAmbient()
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
+			}
+			if rolls := strings.Contains(c.want, "rolled out"); err != nil && strings.Contains(errs.Hint(err), "until it is ready, or gone") != rolls {
+				t.Errorf("a rollout %v: hint %q", rolls, errs.Hint(err))
 			}
 			noted := strings.Join(f.Beside(mesh.Asked{Ambient: true}), "; ")
 			if (noted == "") != (c.noted == "") || !strings.HasSuffix(noted, c.noted) {
@@ -85,5 +106,16 @@ func TestAmbientDeadNodes(t *testing.T) {
 				t.Errorf("a study of sidecars is told %q", of)
 			}
 		})
+	}
+}
+
+// A node's pod that a surge will replace is the one that the DaemonSet's status counts.
+func TestCountedPods(t *testing.T) {
+	at := func(name, node string, seconds int64) corev1.Pod {
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(seconds, 0)}, Spec: corev1.PodSpec{NodeName: node}}
+	}
+	got := countedPods([]corev1.Pod{at("new", "a", 9), at("old", "a", 1), at("later", "a", 5), at("only", "b", 7), at("waiting", "", 1)})
+	if len(got) != 2 || got["a"].Name != "old" || got["b"].Name != "only" {
+		t.Errorf("%+v", got)
 	}
 }

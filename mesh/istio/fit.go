@@ -49,7 +49,7 @@ type AsFound struct {
 	unread   []string
 	// dead are nodes that are not ready, where one of daemonSets has no pod that is either,
 	// by its name.
-	dead map[string][]string
+	dead map[string]absent
 }
 
 // ReadAsFound finds the istiod of a revision or tag, or for "" the only one, and
