@@ -28,6 +28,8 @@ const (
 	InRun Where = "run's namespace"
 	// InMesh is in the namespace of the mesh's control plane.
 	InMesh Where = "mesh's namespace"
+	// InSystem is in Kubernetes' own namespace.
+	InSystem Where = "kube-system"
 	// InJournal is in the namespace of the cluster's Lease and journal.
 	InJournal Where = "journal's namespace"
 	// InNamed is in a namespace that the user names.
@@ -264,6 +266,8 @@ func (r Right) place(at Places) []Right {
 	switch r.Where {
 	case InRun:
 		r.Namespace = at.Run
+	case InSystem:
+		r.Namespace = string(InSystem)
 	case InJournal:
 		r.Namespace = at.Journal
 	case InNamed:

@@ -121,6 +121,9 @@ func TestOf(t *testing.T) {
 		sets       = "data plane: list daemonsets.apps mesh's namespace"
 		ztunnel    = "data plane: create pods/portforward mesh's namespace"
 		living     = "data plane: get nodes everywhere"
+		agent      = "data plane: get daemonsets.apps kube-system"
+		agents     = "data plane: list pods kube-system"
+		graphAgent = "resilience: list pods kube-system"
 		gateway    = "data plane: patch gateways.gateway.networking.k8s.io run's namespace"
 		graphSets  = "resilience: list daemonsets.apps mesh's namespace"
 		behind     = "resilience: delete gateways.gateway.networking.k8s.io run's namespace"
@@ -131,7 +134,7 @@ func TestOf(t *testing.T) {
 		beforeAway = "resilience: list deployments.apps run's namespace"
 	)
 	every := []string{observe, hooks, tls, filter, unfilter, policy, jwt, bare, renew, perf, lease, looked, istiod, autoscaled, meshed, sidecar, nodes, entries, token, changeSvc, flap,
-		ownSlice, real, attempts, deleted, scaled, ended, addresses, retried, outliers, onNode, plane, gone, note, profile, listed, sets, ztunnel, living, gateway, graphSets, behind, rolled, renewed, beforeAway, cordoned, entrance}
+		ownSlice, real, attempts, deleted, scaled, ended, addresses, retried, outliers, onNode, plane, gone, note, profile, listed, sets, ztunnel, living, agent, agents, graphAgent, gateway, graphSets, behind, rolled, renewed, beforeAway, cordoned, entrance}
 	control := pods + "kind: control-plane\nblocks: {min: 1, max: 1}\n"
 	for name, c := range map[string]struct {
 		text string
@@ -140,11 +143,11 @@ func TestOf(t *testing.T) {
 		"no mesh":       {pods + "mesh: none\nsettings: {sidecars: none}\nfactors: {connections: [1, 2]}", []string{observe, lease}},
 		"no sidecar":    {pods + "settings: {sidecars: none}\nfactors: {connections: [1, 2]}", []string{observe, hooks, lease}},
 		"sidecars":      {pods + "factors: {sidecars: [none, both]}", []string{observe, hooks, tls, lease}},
-		"ambient":       {pods + "factors: {sidecars: [none, ambient]}", []string{observe, hooks, sets, ztunnel, living, lease}},
-		"waypoint":      {pods + "factors: {sidecars: [ambient, waypoint]}", []string{observe, hooks, sets, ztunnel, living, gateway, lease}},
-		"ambient graph": {strings.NewReplacer("rate: 100,", "rate: 100, sidecars: ambient,", "  steps:\n", "measures: [latency, cpu]\n").Replace(scenario), []string{observe, hooks, lease, deleted, graphSets}},
+		"ambient":       {pods + "factors: {sidecars: [none, ambient]}", []string{observe, hooks, sets, ztunnel, living, agent, agents, lease}},
+		"waypoint":      {pods + "factors: {sidecars: [ambient, waypoint]}", []string{observe, hooks, sets, ztunnel, living, agent, agents, gateway, lease}},
+		"ambient graph": {strings.NewReplacer("rate: 100,", "rate: 100, sidecars: ambient,", "  steps:\n", "measures: [latency, cpu]\n").Replace(scenario), []string{observe, hooks, lease, deleted, graphSets, graphAgent}},
 		"graph behind a waypoint": {strings.NewReplacer("rate: 100,", "rate: 100, sidecars: waypoint,", "  steps:\n", "measures: [latency, cpu]\n").Replace(scenario),
-			[]string{observe, hooks, lease, deleted, graphSets, behind}},
+			[]string{observe, hooks, lease, deleted, graphSets, graphAgent, behind}},
 		"a gateway":     {pods + "factors: {sidecars: [none, gateway]}", []string{observe, hooks, entrance, lease}},
 		"linkerd":       {pods + "mesh: linkerd\nfactors: {sidecars: [none, both]}", []string{observe, hooks, lease}},
 		"authorization": {pods + "settings: {sidecars: both}\nfactors: {filters: [none, authz-allow-10]}", []string{observe, hooks, tls, policy, lease}},
@@ -170,14 +173,14 @@ func TestOf(t *testing.T) {
 			[]string{observe, hooks, lease, deleted, outliers, onNode, plane}},
 		"istiod killed": {scenario + "  - {name: away, at: 2s, process: {of: istiod, do: kill}}", []string{observe, hooks, lease, deleted, onNode, plane, gone}},
 		"ztunnel killed": {strings.Replace(scenario, "rate: 100,", "rate: 100, sidecars: ambient,", 1) + "  - {name: gone, at: 2s, process: {of: ztunnel, do: kill}}",
-			[]string{observe, hooks, lease, deleted, onNode, graphSets, renewed}},
+			[]string{observe, hooks, lease, deleted, onNode, graphSets, graphAgent, renewed}},
 		"ztunnel out of memory": {strings.Replace(scenario, "rate: 100,", "rate: 100, sidecars: ambient,", 1) + "  - {name: gone, at: 2s, process: {of: ztunnel, do: oom}}",
-			[]string{observe, hooks, lease, deleted, onNode, graphSets, renewed}},
+			[]string{observe, hooks, lease, deleted, onNode, graphSets, graphAgent, renewed}},
 		"ztunnel restarted": {strings.Replace(scenario, "rate: 100,", "rate: 100, sidecars: ambient,", 1) + "  - {name: gone, at: 2s, restart: {of: ztunnel}}",
-			[]string{observe, hooks, lease, deleted, scaled, graphSets, rolled}},
+			[]string{observe, hooks, lease, deleted, scaled, graphSets, graphAgent, rolled}},
 		"node drained": {scenario + "  - {name: gone, at: 2s, for: 5s, drain: {service: bar}}", []string{observe, hooks, lease, deleted, ended, cordoned}},
 		"waypoint away": {strings.Replace(scenario, "rate: 100,", "rate: 100, sidecars: waypoint,", 1) + "  - {name: gone, at: 2s, for: 2s, process: {of: waypoint, do: kill}}",
-			[]string{observe, hooks, lease, deleted, scaled, ended, onNode, graphSets, behind, beforeAway}},
+			[]string{observe, hooks, lease, deleted, scaled, ended, onNode, graphSets, graphAgent, behind, beforeAway}},
 		"debounce": {strings.Replace(scenario, "rate: 100,", "rate: 100, debounce_after: 1s,", 1) + "  - {name: sale, at: 14s, for: 2s, load: {rate: 200}}", []string{observe, hooks, lease, looked, istiod, deleted, scaled}},
 		"objects":  {scenario + "  - {name: harm, at: 2s, config: {delete: [{apiVersion: v1, kind: ConfigMap, name: x}]}}", []string{observe, hooks, lease, deleted, note}},
 		"replicas of istiod": {control + "control: {changes: 1}\nsettings: {istiod_replicas: 2}\nfactors: {change: [service]}",
@@ -330,6 +333,24 @@ func TestPlace(t *testing.T) {
 				t.Errorf("without a mesh: %+v", r)
 			}
 		}
+	}
+}
+
+// What an ambient mesh may have in Kubernetes' own namespace is asked for there, and a run goes
+// on without.
+func TestSystemNamespace(t *testing.T) {
+	n := 0
+	for _, f := range Place(Of(studytest.Plan(t, pods+"factors: {sidecars: [none, ambient]}")), Places{Meshes: map[string]string{study.MeshIstio: "istio-system"}}) {
+		for _, r := range f.Rights {
+			if r.Where == InSystem {
+				if n++; r.Namespace != "kube-system" || !r.Optional() {
+					t.Errorf("%s: %s in %q, optional %v", f.Name, r.Name(), r.Namespace, r.Optional())
+				}
+			}
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d rights in kube-system, want 2", n)
 	}
 }
 

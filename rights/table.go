@@ -101,6 +101,15 @@ var nodeRole = []row{
 var deadNodes = row{verbs: "get", name: "nodes", where: Everywhere, why: "whether a node without ztunnel is ready", mesh: study.MeshIstio, when: ambient,
 	without: "a node that is not ready keeps ambient studies from the cluster"}
 
+// agentElsewhere is for the node agent of an ambient mesh where it is not beside istiod: see
+// mesh/istio, readAgent.
+var agentElsewhere = row{verbs: "get", name: "daemonsets.apps", where: InSystem, why: "whether Istio's node agent is ready, if it is there", mesh: study.MeshIstio, when: ambient,
+	without: "an ambient mesh whose node agent is in kube-system, as on GKE, is refused"}
+
+// agentsElsewhere is for its pods.
+var agentsElsewhere = row{verbs: "list", name: "pods", where: InSystem, why: "the pods of Istio's node agent, whose CPU is measured too, if they are there", mesh: study.MeshIstio, when: ambient,
+	without: "what a node agent in kube-system uses is not measured"}
+
 // refusalsSeen is for whoever waits for pods: see lab.Hindrances.
 var refusalsSeen = row{verbs: "list", name: "events", where: InRun, why: "why pods do not come", without: "a quota or a policy that refuses the run's pods shows after minutes, and not in its own words"}
 
@@ -154,6 +163,8 @@ var table = []feature{
 		{verbs: "delete", name: "pods", where: InRun, why: "pods made anew between blocks", when: renewed},
 		{verbs: "list", name: endpointSlice, where: InRun, why: "whether the workers' endpoints are ready", without: "the first trials may begin before proxies know all endpoints"},
 		{verbs: "list", name: "daemonsets.apps", where: InMesh, why: "whether ztunnel and Istio's node agent are ready", mesh: study.MeshIstio, when: ambient},
+		agentElsewhere,
+		agentsElsewhere,
 		deadNodes,
 		{verbs: open, name: forward, where: InMesh, why: "ztunnel's metrics", mesh: study.MeshIstio, when: ambient},
 		{verbs: applied, name: "gateways" + gatewayAPI, where: InRun, why: "the waypoint, which istiod makes of it", mesh: study.MeshIstio, when: waypoint},
@@ -256,6 +267,8 @@ var table = []feature{
 		{verbs: "get", name: "pods/log", where: InRun, why: "the ledger of requests", when: ledger},
 		{verbs: "list watch", name: endpointSlice, where: InRun, why: "when endpoints change"},
 		{verbs: "list", name: "daemonsets.apps", where: InMesh, why: "whether ztunnel and Istio's node agent are ready", mesh: study.MeshIstio, when: ambient},
+		agentElsewhere,
+		agentsElsewhere,
 		deadNodes,
 		{verbs: open, name: forward, where: InMesh, why: "ztunnel's metrics", mesh: study.MeshIstio, when: ambient},
 		{verbs: "patch create delete", name: "gateways" + gatewayAPI, where: InRun, why: "the waypoint of each trial, which istiod makes of it", mesh: study.MeshIstio, when: waypoint},

@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/components"
@@ -54,9 +55,8 @@ const upgradeHint = "measure when the upgrade is over: the figures would be of n
 // ztunnels are the proxies on nodes.
 func ztunnels() mesh.Proxies {
 	return mesh.Proxies{Namespace: Namespace, Selector: "app=" + ztunnelName, Containers: []string{proxyContainer}, AdminPort: statsPort,
-		Admin:  func(client *http.Client) mesh.Admin { return observe.ZtunnelAdmin{HTTPClient: client} },
-		Stats:  `^(` + strings.Join(ztunnelSeries, "|") + `)\{`,
-		Agents: nodeAgents()}
+		Admin: func(client *http.Client) mesh.Admin { return observe.ZtunnelAdmin{HTTPClient: client} },
+		Stats: `^(` + strings.Join(ztunnelSeries, "|") + `)\{`}
 }
 
 // readAmbient reads the DaemonSets of an ambient mesh.
@@ -69,6 +69,11 @@ func (f *AsFound) readAmbient(ctx context.Context, kube kubernetes.Interface) er
 	for i := range sets.Items {
 		f.daemonSets[sets.Items[i].Name] = &sets.Items[i]
 	}
+	if f.daemonSets[agentName] == nil {
+		if err := f.readAgent(ctx, kube); err != nil {
+			return err
+		}
+	}
 	f.dead = map[string]absent{}
 	for _, name := range []string{ztunnelName, agentName} {
 		if set := f.daemonSets[name]; set != nil {
@@ -76,6 +81,20 @@ func (f *AsFound) readAmbient(ctx context.Context, kube kubernetes.Interface) er
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// readAgent reads the DaemonSet of the node agent where that is not beside istiod.
+func (f *AsFound) readAgent(ctx context.Context, kube kubernetes.Interface) error {
+	set, err := kube.AppsV1().DaemonSets(agentElsewhere).Get(ctx, agentName, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		f.daemonSets[agentName] = set
+	case apierrors.IsForbidden(err):
+		f.agentHidden = true
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("istio: look for %s in namespace %s: %w", agentName, agentElsewhere, err)
 	}
 	return nil
 }
@@ -122,11 +141,12 @@ func (f AsFound) ambientElsewhere() string {
 
 // refuseAmbient is the part of Refuse for requests that ztunnel carries.
 func (f AsFound) refuseAmbient() error {
-	for _, name := range []string{ztunnelName, agentName} {
-		if f.daemonSets[name] == nil {
-			return errs.WithHint(errs.Usage("istio: there is no ambient mesh in namespace %s, the only one that is looked at: no DaemonSet %s", Namespace, name),
-				"%s", cmp.Or(f.ambientElsewhere(), notAmbient))
-		}
+	if f.daemonSets[ztunnelName] == nil {
+		return errs.WithHint(errs.Usage("istio: there is no ambient mesh in namespace %s, the only one that is looked at: no DaemonSet %s", Namespace, ztunnelName),
+			"%s", cmp.Or(f.ambientElsewhere(), notAmbient))
+	}
+	if f.daemonSets[agentName] == nil {
+		return f.refuseAgent()
 	}
 	if err := cmp.Or(f.refuseSet(ztunnelName, ztunnelName), f.refuseSet(agentName, "Istio's node agent")); err != nil {
 		return err
@@ -144,6 +164,16 @@ func (f AsFound) refuseAmbient() error {
 		}
 	}
 	return nil
+}
+
+// refuseAgent says where there is no node agent.
+func (f AsFound) refuseAgent() error {
+	where, hint := fmt.Sprintf("namespaces %s and %s have", Namespace, agentElsewhere), notAmbient
+	if f.agentHidden {
+		where = fmt.Sprintf("namespace %s has", Namespace)
+		hint = fmt.Sprintf("it may be in namespace %s, where this user may not look: `meshtrial cluster check` with the study names the right, --manifests grants it", agentElsewhere)
+	}
+	return errs.WithHint(errs.Usage("istio: there is no ambient mesh without Istio's node agent, and %s no DaemonSet %s", where, agentName), "%s", hint)
 }
 
 // refuseSet says what is wrong with a DaemonSet of the mesh, by its status as kubectl rollout

@@ -1,6 +1,7 @@
 package istio
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -9,7 +10,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/errs"
@@ -291,10 +295,14 @@ func TestRefuseAmbient(t *testing.T) {
 		change     func(f *AsFound)
 		want, hint string
 	}{
-		"all there":           {func(*AsFound) {}, "", ""},
-		"no ztunnel":          {func(f *AsFound) { delete(f.daemonSets, ztunnelName) }, "no DaemonSet ztunnel", "lab up --ambient"},
-		"no agent":            {func(f *AsFound) { delete(f.daemonSets, agentName) }, "no DaemonSet istio-cni-node", "in a study of a graph --set sidecars=both"},
-		"one that is not up":  {func(f *AsFound) { f.daemonSets[ztunnelName].Status.NumberAvailable = 1 }, "ztunnel is available on 1 of 2 nodes", "describe daemonset ztunnel"},
+		"all there":          {func(*AsFound) {}, "", ""},
+		"no ztunnel":         {func(f *AsFound) { delete(f.daemonSets, ztunnelName) }, "no DaemonSet ztunnel", "lab up --ambient"},
+		"no agent":           {func(f *AsFound) { delete(f.daemonSets, agentName) }, "namespaces istio-system and kube-system have no DaemonSet istio-cni-node", "in a study of a graph --set sidecars=both"},
+		"a hidden agent":     {func(f *AsFound) { delete(f.daemonSets, agentName); f.agentHidden = true }, "and namespace istio-system has no DaemonSet istio-cni-node", "it may be in namespace kube-system, where this user may not look"},
+		"one that is not up": {func(f *AsFound) { f.daemonSets[ztunnelName].Status.NumberAvailable = 1 }, "ztunnel is available on 1 of 2 nodes", "describe daemonset ztunnel"},
+		"an agent elsewhere": {func(f *AsFound) {
+			f.daemonSets[agentName].Namespace, f.daemonSets[agentName].Status.NumberAvailable = "kube-system", 1
+		}, "node agent is available on 1 of 2 nodes", "kubectl -n kube-system describe daemonset istio-cni-node"},
 		"a rollout":           {func(f *AsFound) { f.daemonSets[ztunnelName].Status.UpdatedNumberScheduled = 1 }, "ztunnel is being rolled out: 1 of 2", "rollout status"},
 		"one not looked at":   {func(f *AsFound) { f.daemonSets[agentName].Generation = 3 }, "node agent is being rolled out: its DaemonSet was changed", "rollout status"},
 		"on no node":          {func(f *AsFound) { f.daemonSets[agentName].Status = appsv1.DaemonSetStatus{} }, "node agent is available on 0 of 0 nodes", ""},
@@ -346,6 +354,21 @@ func TestRefuseAmbient(t *testing.T) {
 	want := []record.Component{{Name: "ztunnel", Version: "1.31.1", Source: "istio/ztunnel:1.31.1"}, {Name: "istio-cni-node", Version: "1.31.0", Source: "istio/install-cni:1.31.0"}}
 	if got := f.ambient(); !reflect.DeepEqual(got, want) {
 		t.Errorf("components %+v", got)
+	}
+	// On GKE istioctl puts the agent, and it alone, into kube-system.
+	agent := set(agentName, "istio/install-cni:1.31.0")
+	agent.Namespace = "kube-system"
+	for name, refused := range map[string]error{"seen": nil, "hidden": apierrors.NewForbidden(appsv1.Resource("daemonsets"), agentName, nil), "broken": errors.New("no leader")} {
+		kube, f := fakecluster.New(set(ztunnelName, "istio/ztunnel:1.31.1"), agent), AsFound{}
+		kube.PrependReactor("get", "daemonsets", func(clienttesting.Action) (bool, runtime.Object, error) { return refused != nil, nil, refused })
+		err := f.readAmbient(t.Context(), kube)
+		if got := f.ambient(); (err != nil) != (name == "broken") || reflect.DeepEqual(got, want) != (name == "seen") || f.agentHidden != (name == "hidden") {
+			t.Errorf("%s in kube-system: %+v, hidden %v, %v", name, got, f.agentHidden, err)
+		}
+		of := (&Mesh{Revision: f.Revision()}).Proxies(record.PlaceNode)
+		if in := map[bool]string{true: "kube-system", false: Namespace}[name == "seen"]; of.Namespace != Namespace || of.Agents.Namespace != in {
+			t.Errorf("%s in kube-system: ztunnel is looked for in %s, the agent in %s", name, of.Namespace, of.Agents.Namespace)
+		}
 	}
 }
 

@@ -32,10 +32,12 @@ type AsFound struct {
 	// others; read where levers ask for them.
 	labels   map[string]string
 	sidecars []unstructured.Unstructured
-	// daemonSets are those of istiod's own namespace by name; read where an ambient
-	// mesh is asked for.
-	daemonSets map[string]*appsv1.DaemonSet
-	waypoint   bool // requests are to pass one
+	// daemonSets are those of istiod's own namespace by name, and the node agent's where that
+	// is in another; read where an ambient mesh is asked for. agentHidden says that nobody may
+	// look there.
+	daemonSets  map[string]*appsv1.DaemonSet
+	agentHidden bool
+	waypoint    bool // requests are to pass one
 	// gatewayAPI are the kinds of the Gateway API that the cluster has, which istiod then
 	// follows; noGatewayAPI says that it has none.
 	gatewayAPI   []string
@@ -128,6 +130,9 @@ func (f AsFound) Revision() Revision {
 	out := f.revision
 	out.metrics, out.traces = f.reported()
 	out.ambient = f.ambient()
+	if agent := f.daemonSets[agentName]; agent != nil {
+		out.agentIn = agent.Namespace
+	}
 	switch {
 	case len(f.gatewayAPI) > 0:
 		out.gatewayAPI = "on"

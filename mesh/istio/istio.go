@@ -91,7 +91,9 @@ func (*Mesh) ReceivedStats() string { return `^cluster\.xds-grpc;?\.upstream_cx_
 func (m *Mesh) Proxies(place record.Place) mesh.Proxies {
 	switch place {
 	case record.PlaceNode:
-		return ztunnels()
+		out := ztunnels()
+		out.Agents = m.Revision.nodeAgents()
+		return out
 	case record.PlaceWaypoint:
 		return m.waypoints()
 	case record.PlaceSidecar, record.PlaceGateway:

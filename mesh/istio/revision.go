@@ -31,8 +31,10 @@ type Revision struct {
 	traces  bool
 	// istiod is its version, by its image.
 	istiod string
-	// ambient are ztunnel and the node agent, where a study asked for them.
+	// ambient are ztunnel and the node agent, where a study asked for them, agentIn the
+	// namespace of the latter.
 	ambient []record.Component
+	agentIn string
 	// gatewayAPI is whether the cluster has the Gateway API, on or off, which istiod follows
 	// where there are none of its objects, too; "" where that may not be read.
 	gatewayAPI string
