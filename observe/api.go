@@ -27,6 +27,9 @@ type Target struct {
 	Name        string `json:"name"`              // the key of its sample in answers
 	PodUID      string `json:"pod_uid,omitempty"` // metadata.uid
 	ContainerID string `json:"container_id,omitempty"`
+	// MayEnd says that it may have ended: then its samples have an Error, where another
+	// that is not there has the whole request refused.
+	MayEnd bool `json:"may_end,omitempty"`
 	// Pod and Container are the names by which kubelets know it: NAMESPACE/NAME, and
 	// "" for the whole pod.
 	Pod       string `json:"-"`

@@ -23,6 +23,7 @@ type reader struct {
 	finder *finder
 	path   string
 	inode  uint64
+	gone   error // a target that may end, and has: why nothing is open
 
 	usage, user, system, stat, throttle *os.File
 }
@@ -72,8 +73,19 @@ func (r *reader) close() {
 	}
 }
 
+// processes are the target's.
+func (r *reader) processes() ([]int, error) {
+	if r.gone != nil {
+		return nil, r.gone
+	}
+	return r.finder.processes(r.path)
+}
+
 // cpu reads the CPU counters.
 func (r *reader) cpu() (CPUSample, error) {
+	if r.gone != nil {
+		return CPUSample{}, r.gone
+	}
 	sample := CPUSample{Inode: r.inode}
 	var err error
 	if r.finder.version == 2 {
@@ -132,7 +144,7 @@ func (r *reader) memory(procRoot string) *MemorySample {
 	} else if bytes, err := procfs.ParseUint(data); err == nil {
 		sample.CgroupBytes = int64(bytes)
 	}
-	pids, err := r.finder.processes(r.path)
+	pids, err := r.processes()
 	if err != nil {
 		sample.Missing = err.Error()
 		return sample
@@ -167,7 +179,7 @@ func (r *reader) memory(procRoot string) *MemorySample {
 // net reads the TCP counters of the target's network namespace, nil if it
 // has no process left.
 func (r *reader) net(procRoot string) *NetSample {
-	pids, err := r.finder.processes(r.path)
+	pids, err := r.processes()
 	if err != nil {
 		return nil
 	}
@@ -194,7 +206,7 @@ func (r *reader) net(procRoot string) *NetSample {
 // probe reads a probe's counters of the target, nil if it has no process that
 // can be read.
 func (r *reader) probe(procRoot string, p probe.Probe) map[string]uint64 {
-	pids, err := r.finder.processes(r.path)
+	pids, err := r.processes()
 	if err != nil {
 		return nil
 	}

@@ -187,7 +187,11 @@ func (s *Server) take(ctx context.Context, request SnapshotsRequest) ([]Snapshot
 	}()
 	for i, target := range request.Targets {
 		var err error
-		if readers[i], err = s.finder.open(target); err != nil {
+		readers[i], err = s.finder.open(target)
+		switch {
+		case target.MayEnd && errors.Is(err, errNotFound):
+			readers[i] = &reader{finder: s.finder, gone: err}
+		case err != nil:
 			return nil, err
 		}
 	}
@@ -292,7 +296,7 @@ func (s *Server) around(request SnapshotsRequest, readers []*reader) (out around
 	if request.Processes {
 		parts := map[int]bool{}
 		for _, r := range readers {
-			pids, err := s.finder.processes(r.path)
+			pids, err := r.processes()
 			if err != nil {
 				continue // it ended
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp/jsonhttptest"
+	"github.com/meshtrial/meshtrial/probe"
 )
 
 // startServer runs a server for a test.
@@ -189,6 +190,29 @@ func TestMatcherKnowsRuntimesNames(t *testing.T) {
 		if _, _, err := matcher(target); err == nil {
 			t.Errorf("%+v was taken", target)
 		}
+	}
+}
+
+// A target that may end, and has, keeps nobody from the others; what is around it is not its.
+func TestTargetThatMayEnd(t *testing.T) {
+	c, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: procTree(t)})
+	now := time.Now().UnixNano()
+	all, err := c.Snapshots(t.Context(), SnapshotsRequest{AtUnixNS: []int64{now, now + 1}, Memory: true, Threads: true, Processes: true, Probes: []string{probe.Names()[0]},
+		Targets: []Target{{Name: "there", ContainerID: testContainer, MayEnd: true}, {Name: "gone", ContainerID: strings.Repeat("0", 64), MayEnd: true}}})
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%d snapshots, %v", len(all), err)
+	}
+	for _, shot := range all {
+		there, gone := shot.Targets["there"], shot.Targets["gone"]
+		if there.Error != "" || there.CPU.TotalNS != 3e9 {
+			t.Errorf("the other: %+v", there)
+		}
+		if !strings.Contains(gone.Error, "no cgroup found") || gone.CPU != (CPUSample{}) || gone.Memory != nil || gone.Net != nil || gone.Probed != nil || gone.Threads == nil || gone.Threads.Missing == "" {
+			t.Errorf("one that has ended: %+v", gone)
+		}
+	}
+	if _, err := all[1].Targets["gone"].Since(all[0].Targets["gone"]); err == nil {
+		t.Error("nothing is told of what was never read")
 	}
 }
 

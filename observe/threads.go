@@ -92,7 +92,7 @@ func (s *ThreadsSample) better(than *ThreadsSample) bool {
 
 func (r *reader) threadsOnce(procRoot string) *ThreadsSample {
 	sample := &ThreadsSample{}
-	pids, err := r.finder.processes(r.path)
+	pids, err := r.processes()
 	if err != nil {
 		sample.Missing = err.Error()
 		return sample

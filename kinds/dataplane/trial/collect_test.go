@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/site"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -109,6 +110,47 @@ func TestCosts(t *testing.T) {
 	names := func(c record.Check) bool { return c.Name == "cpu-server_proxy" && !c.OK }
 	if unread := trial.seen.Unread; len(unread) != 1 || !slices.ContainsFunc(unread, names) {
 		t.Errorf("unread %+v", unread)
+	}
+}
+
+// What agents use is that of all of the trial's nodes, or is not known; no request passes them,
+// so that one which began anew within the window costs the trial nothing else.
+func TestOnlyWholeAgents(t *testing.T) {
+	used := func(ns uint64) observe.Sample {
+		return observe.Sample{CPU: observe.CPUSample{TotalNS: ns, UserNS: ns, Inode: 1}}
+	}
+	gone := observe.Sample{Error: "its cgroup cannot be read any more"}
+	for name, c := range map[string]struct {
+		before, after observe.Sample // of the second node's
+		lacks         string
+	}{
+		"both":                {used(1e9), used(2e9), ""},
+		"one began anew":      {used(1e9), used(2e8), "on node b: cgroup CPU counters: restarted within the window"},
+		"one ended":           {used(1e9), gone, "on node b: at the end of the window: its cgroup cannot be read any more"},
+		"one ended before it": {gone, gone, "on node b: at the start of the window: its cgroup cannot be read any more"},
+	} {
+		agent := observe.Target{Name: record.PartNodeAgent, MayEnd: true}
+		trial := &trialRun{o: &runner.Options{Study: studytest.Plan(t, studytest.ThreeCells).Study, Mesh: nodeMesh{}}, d: &deployed{Site: &site.Site{}}, server: &workerRole{pod: site.Pod{Node: "b"}},
+			targets: map[string][]observe.Target{"a": {agent}, "b": {{Name: record.PartWorker}, agent}}}
+		sampled := map[string]edges{
+			"a": {before: observe.Snapshot{Targets: map[string]observe.Sample{agent.Name: used(0)}}, after: observe.Snapshot{Targets: map[string]observe.Sample{agent.Name: used(1e9)}}},
+			"b": {before: observe.Snapshot{Targets: map[string]observe.Sample{record.PartWorker: used(0), agent.Name: c.before}, Machine: observe.MachineSample{AtUnixNS: 1, CPUs: 1}},
+				after: observe.Snapshot{Targets: map[string]observe.Sample{record.PartWorker: used(3e9), agent.Name: c.after}, Machine: observe.MachineSample{AtUnixNS: 2e9, CPUs: 1}}},
+		}
+		out := &record.Trial{NodeAgents: 2, Window: record.Window{Seconds: 2}}
+		trial.counted(out, sampled, nil)
+		cpu, whole := out.CPU[agent.Name]
+		if whole != (c.lacks == "") || whole != (out.NodeAgents == 2) || whole && cpu.TotalS() != 2 || out.CPU[record.PartWorker].TotalS() != 3 {
+			t.Errorf("%s: %d agents, CPU %v", name, out.NodeAgents, out.CPU)
+		}
+		said := slices.DeleteFunc(trial.seen.Unmeasured, func(text string) bool { return strings.HasPrefix(text, "threads of the ") })
+		var want []string
+		if c.lacks != "" {
+			want = []string{"CPU and memory of the node agent, which no request passes, were not measured: " + c.lacks}
+		}
+		if !slices.Equal(said, want) || len(trial.seen.Unread) > 0 {
+			t.Errorf("%s: it says %q, unread %v", name, said, trial.seen.Unread)
+		}
 	}
 }
 

@@ -32,9 +32,8 @@ type deployed struct {
 	loads   map[study.Variant][]*loadRole // several where cells ask for several
 	workers map[study.Variant]*workerRole
 	// onNodes are the mesh's proxies by node, others those with pods of their
-	// own by part, as far as the plan's requests pass them. agents bring pods to
-	// onNodes, by node.
-	onNodes, others, agents map[string]site.Pod
+	// own by part, as far as the plan's requests pass them.
+	onNodes, others map[string]site.Pod
 	// profilers are there if the study asks for profiles.
 	profilers *site.ProfileRoles
 	// headers are what requests carry for parts of sidecars, in all cells.
@@ -295,7 +294,7 @@ func (d *deployed) carryThrough(ctx context.Context, job runner.Job) (t *trialRu
 		if err != nil {
 			return trial, err
 		}
-		if t, err = newTrial(d, d.o, job); err != nil {
+		if t, err = newTrial(ctx, d, d.o, job); err != nil {
 			return trial, err
 		}
 		t.seen.Repeated = lost

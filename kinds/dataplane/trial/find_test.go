@@ -98,7 +98,7 @@ func (threeNodes) Size() int                { return 3 }
 // A node of the lab without a pod of the run is looked at for a moment, once for all cells:
 // its proxy may have died with it, and no request passes it. Those on the way are waited for.
 func TestFindOnNodes(t *testing.T) {
-	for dead, takes := range map[string]time.Duration{"": 0, "c": agentWait, "b": site.ReadyTimeout} {
+	for dead, takes := range map[string]time.Duration{"": 0, "c": idleWait, "b": site.ReadyTimeout} {
 		t.Run(dead, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, err := site.New(threeNodes{}, nodeMesh{}, "r")
@@ -133,10 +133,8 @@ func TestFindOnNodes(t *testing.T) {
 					}
 					return
 				}
-				for what, found := range map[string]map[string]site.Pod{"proxies": d.onNodes, "agents": d.agents} {
-					if got := slices.Sorted(maps.Keys(found)); err != nil || !slices.Equal(got, want) {
-						t.Errorf("%s of %v, want %v: %v", what, got, want, err)
-					}
+				if got := slices.Sorted(maps.Keys(d.onNodes)); err != nil || !slices.Equal(got, want) {
+					t.Errorf("proxies of %v, want %v: %v", got, want, err)
 				}
 				if dead == "" && len(told) > 0 || dead == "c" && (len(told) != 1 || !strings.Contains(told[0], "what the mesh's proxy on node c uses is not measured: no proxy  is ready on node c")) {
 					t.Errorf("told %q", told)
@@ -146,48 +144,51 @@ func TestFindOnNodes(t *testing.T) {
 	}
 }
 
-// What brings pods to a node's proxy is looked for, and ends no run where it is not there.
-func TestFindAgent(t *testing.T) {
-	agents := mesh.Agents{Namespace: "mesh", Selector: "app=proxy", Containers: []string{"agent"}}
-	for name, ready := range map[string]bool{"there": true, "elsewhere": false} {
+// What brings pods to the proxies of a trial's nodes is looked for, and waited for nowhere: no
+// request depends on it. If one is not there the trial says so, and has none of the others.
+func TestFindAgents(t *testing.T) {
+	redirected := site.Pod{Node: "b", Redirected: true}
+	for name, c := range map[string]struct {
+		agents  []string // nodes
+		onNodes []string
+		server  site.Pod
+		want    []string
+		lacks   string
+	}{
+		"proxies on nodes":        {agents: []string{"a", "b", "c"}, onNodes: []string{"a", "b", "c"}, server: site.Pod{Node: "b"}, want: []string{"a", "b"}},
+		"one node has no proxy":   {agents: []string{"a"}, onNodes: []string{"a"}, server: site.Pod{Node: "b"}, want: []string{"a"}},
+		"one is not there":        {agents: []string{"b"}, onNodes: []string{"a", "b"}, server: site.Pod{Node: "b"}, lacks: "no pod app=agent is ready on node a"},
+		"none":                    {onNodes: []string{"a", "b"}, server: site.Pod{Node: "b"}, lacks: "namespace system has no pod app=agent"},
+		"they lead requests":      {agents: []string{"a", "b"}, server: redirected, want: []string{"a", "b"}},
+		"they do, from elsewhere": {server: redirected, lacks: "namespace system has no pod app=agent"},
+		"nobody needs them":       {agents: []string{"a", "b"}, server: site.Pod{Node: "b"}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				told := ""
-				d := &deployed{o: &runner.Options{Mesh: nodeMesh{}}, agents: map[string]site.Pod{}, tell: func(e runner.Event) { told = e.Text },
-					Site: &site.Site{Kube: fakecluster.New(proxyOn("seen", ready)), Observers: map[string]observe.Client{"seen": {HTTPClient: http.DefaultClient}}}}
-				if err := d.findAgent(t.Context(), agents, "seen"); err != nil {
-					t.Fatal(err)
+				kube, server := fakecluster.New(), &workerRole{pod: c.server}
+				for _, node := range c.agents {
+					if err := kube.Tracker().Add(agentOn(node)); err != nil {
+						t.Fatal(err)
+					}
 				}
-				if (d.agents["seen"].Name == "proxy") != ready || ready != (told == "") || !ready && !strings.Contains(told, "agent on node seen uses is not measured: no proxy app=proxy is ready") {
-					t.Errorf("found %+v, told %q", d.agents, told)
+				d := &deployed{Site: &site.Site{Kube: kube, Kubelets: true}, onNodes: map[string]site.Pod{}, workers: map[study.Variant]*workerRole{{}: server}}
+				for _, node := range c.onNodes {
+					d.onNodes[node] = site.Pod{Node: node}
 				}
-				ctx, cancel := context.WithCancel(t.Context())
-				cancel()
-				clear(d.agents)
-				if err := d.findAgent(ctx, agents, "seen"); !ready && !errors.Is(err, context.Canceled) {
-					t.Errorf("given up: %v", err)
+				trial, began := &trialRun{d: d, o: &runner.Options{Mesh: nodeMesh{}}, server: server, hands: []*hand{{loadRole: &loadRole{pod: site.Pod{Node: "a"}}}}}, time.Now()
+				trial.findAgents(t.Context())
+				if got := slices.Sorted(maps.Keys(trial.agents)); !slices.Equal(got, c.want) || time.Since(began) > 0 {
+					t.Errorf("found those of %q after %v, want %q", got, time.Since(began), c.want)
+				}
+				said := strings.Join(trial.seen.Unmeasured, "; ")
+				if (said == "") != (c.lacks == "") || c.lacks != "" && !strings.HasPrefix(said, "CPU and memory of the node agent, which no request passes, were not measured: "+c.lacks) {
+					t.Errorf("it says %q, want %q", said, c.lacks)
+				}
+				if got := trial.agentServes(); got != c.server.Redirected {
+					t.Errorf("the trial says that agents lead its requests: %v", got)
 				}
 			})
 		})
-	}
-}
-
-// Pods that leave it to the agent of their node to lead requests to their sidecars have that
-// measured in runs without proxies on nodes, too, and trials say so.
-func TestFindAgents(t *testing.T) {
-	for _, redirected := range []bool{true, false} {
-		server := &workerRole{pod: site.Pod{Node: "seen", Redirected: redirected}}
-		d := &deployed{o: &runner.Options{Mesh: nodeMesh{}}, agents: map[string]site.Pod{}, tell: func(runner.Event) {}, workers: map[study.Variant]*workerRole{{}: server},
-			Site: &site.Site{Kube: fakecluster.New(proxyOn("seen", true)), Observers: map[string]observe.Client{"seen": {HTTPClient: http.DefaultClient}}}}
-		if err := d.findAgents(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, found := d.agents["seen"]; found != redirected {
-			t.Errorf("redirected by the agent %v: found %+v", redirected, d.agents)
-		}
-		if got := (&trialRun{server: server}).agentServes(); got != redirected {
-			t.Errorf("redirected by the agent %v: the trial says %v", redirected, got)
-		}
 	}
 }
 

@@ -169,6 +169,10 @@ func (t *trialRun) sampledCosts(out *record.Trial, watch *kubelet.Watch) {
 	begin := out.Window.Start
 	t.compareKubelets(watch, begin)
 	end := begin.Add(time.Duration(out.Window.Seconds * float64(time.Second)))
+	t.onlyWholeAgents(out, func(node string, agent observe.Target) error {
+		_, err := watch.CPU(node, sampledBy(agent), begin, end)
+		return err
+	})
 	put := func(part string, u kubelet.Usage) {
 		out.CPU[part] = out.CPU[part].Plus(record.CPU{UserS: u.Seconds})
 		out.Sampled[part] = out.Sampled[part].Plus(record.Sampled{ErrorS: u.ErrorS, LowS: u.LowS, HighS: u.HighS, Samples: u.Samples, GapS: u.Gap.Seconds()})

@@ -42,12 +42,13 @@ func TestTargetsOfKubelets(t *testing.T) {
 func TestSampledCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		trial := &trialRun{
-			o:      &runner.Options{Study: &study.Study{Measures: []string{study.MeasureMemory}}},
+			o:      &runner.Options{Study: &study.Study{Measures: []string{study.MeasureMemory}}, Mesh: nodeMesh{}},
 			server: &workerRole{pod: site.Pod{Node: "b"}},
 			targets: map[string][]observe.Target{
 				"a": {{Name: record.PartGenerator, Pod: "g", Container: "load"}},
 				"b": {{Name: record.PartWorker, Pod: "w", Container: "worker"}, {Name: record.PartServerProxy, Pod: "w", Container: "istio-proxy"},
-					{Name: record.PartControl + "-0", Pod: "i"}, {Name: record.PartControl + "-1", Pod: "j"}},
+					{Name: record.PartControl + "-0", Pod: "i"}, {Name: record.PartControl + "-1", Pod: "j"},
+					{Name: record.PartNodeAgent, Pod: "agent", Container: "agent"}},
 			},
 		}
 		began := time.Now()
@@ -67,7 +68,7 @@ func TestSampledCosts(t *testing.T) {
 		watch := kubelet.Start(t.Context(), read, wanted(trial.targets), time.Second)
 		time.Sleep(20500 * time.Millisecond)
 		watch.Stop()
-		out := &record.Trial{Window: record.Window{Start: began.Add(1500 * time.Millisecond), Seconds: 10}}
+		out := &record.Trial{NodeAgents: 1, Window: record.Window{Start: began.Add(1500 * time.Millisecond), Seconds: 10}}
 		trial.sampledCosts(out, watch)
 		for part, want := range map[string]float64{record.PartWorker: 5, record.PartControl: 4} {
 			s := out.Sampled[part]
@@ -88,7 +89,8 @@ func TestSampledCosts(t *testing.T) {
 			t.Errorf("%q", unread)
 		}
 		// Its machine is sampled too seldom for so short a window.
-		if m := trial.seen.Unmeasured; len(m) != 1 || !strings.Contains(m[0], "the CPU of the machine as a whole was not measured: ") || trial.seen.Source != record.ObservedKubelet {
+		if m := trial.seen.Unmeasured; len(m) != 2 || !strings.Contains(m[0], "the node agent, which no request passes, were not measured: on node b: ") || out.NodeAgents != 0 ||
+			!strings.Contains(m[1], "the CPU of the machine as a whole was not measured: ") || trial.seen.Source != record.ObservedKubelet {
 			t.Errorf("%q by %s", m, trial.seen.Source)
 		}
 		if _, ok := out.CPU[record.PartMachine]; ok || len(out.CPU) != 2 {

@@ -40,7 +40,7 @@ type trialRun struct {
 	proxies map[string]site.Pod
 	more    map[string]site.Pod
 	// beside are proxies of the trial's nodes that its requests do not pass, agents
-	// what brings pods to the proxies of these nodes; by node.
+	// what brings pods to the proxies of these nodes, of all or none; by node.
 	beside, agents map[string]site.Pod
 
 	targets map[string][]observe.Target // by node
@@ -77,7 +77,7 @@ type edges struct {
 }
 
 // newTrial prepares a cell's trial.
-func newTrial(d *deployed, o *runner.Options, job runner.Job) (*trialRun, error) {
+func newTrial(ctx context.Context, d *deployed, o *runner.Options, job runner.Job) (*trialRun, error) {
 	cell := job.Cell
 	t := &trialRun{d: d, o: o, id: job.ID, cell: cell,
 		server: d.workers[study.ServerVariant(cell).For(job.Repeat)], skew: map[string]time.Duration{}}
@@ -99,6 +99,7 @@ func newTrial(d *deployed, o *runner.Options, job runner.Job) (*trialRun, error)
 	if err := t.spec.Validate(); err != nil {
 		return nil, err
 	}
+	t.findAgents(ctx)
 	t.findTargets()
 	return t, nil
 }
@@ -108,7 +109,7 @@ func (t *trialRun) findTargets() {
 	t.targets = map[string][]observe.Target{}
 	add := func(part string, pod site.Pod, container string) {
 		if id := pod.Containers[container]; id != "" {
-			t.targets[pod.Node] = append(t.targets[pod.Node], observe.Target{Name: part, PodUID: pod.UID, ContainerID: id, Pod: pod.Namespace + "/" + pod.Name, Container: container})
+			t.targets[pod.Node] = append(t.targets[pod.Node], observe.Target{Name: part, PodUID: pod.UID, ContainerID: id, MayEnd: part == record.PartNodeAgent, Pod: pod.Namespace + "/" + pod.Name, Container: container})
 		}
 	}
 	for i, h := range t.hands {
@@ -131,7 +132,7 @@ func (t *trialRun) findTargets() {
 		}
 	}
 	for _, pod := range t.agents {
-		for _, container := range t.o.Mesh.Proxies(record.PlaceNode).Agents.Containers {
+		for _, container := range t.agentsOfMesh().Containers {
 			add(record.PartNodeAgent, pod, container)
 		}
 	}
@@ -221,6 +222,10 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 
 // counted puts what was read at the window's edges into the record.
 func (t *trialRun) counted(out *record.Trial, sampled map[string]edges, idle map[string]int64) {
+	t.onlyWholeAgents(out, func(node string, agent observe.Target) error {
+		_, err := sampled[node].after.Targets[agent.Name].Since(sampled[node].before.Targets[agent.Name])
+		return err
+	})
 	t.costs(out, sampled)
 	withIdle(out.Memory, idle)
 	t.others(out, sampled)

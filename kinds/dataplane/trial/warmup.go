@@ -75,8 +75,9 @@ func (t *trialRun) watchCPU(ctx context.Context) (func(context.Context) (float64
 		return nil, nil
 	}
 	node := t.server.pod.Node
+	targets := withoutAgents(t.targets[node]) // which may end meanwhile
 	look := func(ctx context.Context) (observe.Snapshot, error) {
-		shot, err := t.d.Observers[node].Snapshot(ctx, t.targets[node], false)
+		shot, err := t.d.Observers[node].Snapshot(ctx, targets, false)
 		if err != nil {
 			err = fmt.Errorf("watch CPU: %w", err)
 		}
@@ -118,7 +119,7 @@ func cpuShare(before, after observe.Snapshot) float64 {
 			return math.NaN()
 		}
 		switch partOf(name) {
-		case record.PartControl, record.PartIdleNode, record.PartNodeAgent: // none follows the requests
+		case record.PartControl, record.PartIdleNode: // neither follows the requests
 		default:
 			total += cpu.TotalS()
 		}

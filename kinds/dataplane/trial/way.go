@@ -39,7 +39,7 @@ func nounOf(part string) string {
 func (d *deployed) findShared(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, site.ReadyTimeout, fmt.Errorf("it did not come right in %v", site.ReadyTimeout))
 	defer cancel()
-	d.onNodes, d.others, d.agents = map[string]site.Pod{}, map[string]site.Pod{}, map[string]site.Pod{}
+	d.onNodes, d.others = map[string]site.Pod{}, map[string]site.Pod{}
 	looked := map[string]bool{} // nodes
 	for _, cell := range d.cells {
 		for _, part := range study.WayOf(cell) {
@@ -65,25 +65,11 @@ func (d *deployed) findShared(ctx context.Context) error {
 			}
 		}
 	}
-	return d.findAgents(ctx)
-}
-
-// findAgents finds what redirects the requests of pods with sidecars, where these leave
-// that to their nodes' agents, which were not looked for with proxies of nodes.
-func (d *deployed) findAgents(ctx context.Context) error {
-	if len(d.onNodes) > 0 || !slices.ContainsFunc(d.Pods(), func(pod site.Pod) bool { return pod.Redirected }) {
-		return nil
-	}
-	for _, node := range d.nodesToo() {
-		if err := d.findAgent(ctx, d.o.Mesh.Proxies(record.PlaceNode).Agents, node); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
-// findOnNodes finds the proxies of nodes that have not been looked at yet, and what brings
-// pods to them. No request passes those of nodes without a pod of the run.
+// findOnNodes finds the proxies of nodes that have not been looked at yet. No request passes
+// those of nodes without a pod of the run.
 func (d *deployed) findOnNodes(ctx context.Context, proxies mesh.Proxies, looked map[string]bool) error {
 	own := map[string]bool{}
 	for _, pod := range d.Pods() {
@@ -98,15 +84,9 @@ func (d *deployed) findOnNodes(ctx context.Context, proxies mesh.Proxies, looked
 		if own[node] {
 			err = d.find(ctx, d.onNodes, node, record.PlaceNode, proxies, node)
 		} else {
-			err = d.findBeside(ctx, d.onNodes, record.PlaceNode, proxies, node, "the mesh's proxy")
+			err = d.findBeside(ctx, proxies, node)
 		}
 		if err != nil {
-			return err
-		}
-		if _, there := d.onNodes[node]; !there {
-			continue // nor would its agent be
-		}
-		if err := d.findAgent(ctx, proxies.Agents, node); err != nil {
 			return err
 		}
 	}
@@ -124,29 +104,20 @@ func (d *deployed) nodesToo() []string {
 	return slices.Sorted(maps.Keys(here))
 }
 
-// agentWait bounds the look for what no request depends on.
-const agentWait = 5 * time.Second
+// idleWait bounds the look for a proxy that no request depends on.
+const idleWait = 5 * time.Second
 
-// findAgent notes the pod of what brings pods to a node's proxy, or to their sidecars. No
-// request depends on it: trials lack its use where it is not found, which is told.
-func (d *deployed) findAgent(ctx context.Context, agents mesh.Agents, node string) error {
-	if len(agents.Containers) == 0 {
-		return nil
-	}
-	return d.findBeside(ctx, d.agents, "", mesh.Proxies{Namespace: agents.Namespace, Selector: agents.Selector}, node, "the mesh's agent")
-}
-
-// findBeside is find for a pod of a node that may have died with it: it gives up soon, and
+// findBeside is find for the proxy of a node that may have died with it: it gives up soon, and
 // says so.
-func (d *deployed) findBeside(ctx context.Context, into map[string]site.Pod, at record.Place, proxies mesh.Proxies, node, what string) error {
-	limited, cancel := context.WithTimeoutCause(ctx, agentWait, fmt.Errorf("it did not come right in %v", agentWait))
+func (d *deployed) findBeside(ctx context.Context, proxies mesh.Proxies, node string) error {
+	limited, cancel := context.WithTimeoutCause(ctx, idleWait, fmt.Errorf("it did not come right in %v", idleWait))
 	defer cancel()
-	err := d.find(limited, into, node, at, proxies, node)
+	err := d.find(limited, d.onNodes, node, record.PlaceNode, proxies, node)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	delete(into, node)
-	d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("what %s on node %s uses is not measured: %v", what, node, err)})
+	delete(d.onNodes, node)
+	d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("what the mesh's proxy on node %s uses is not measured: %v", node, err)})
 	return nil
 }
 
@@ -222,35 +193,30 @@ func (t *trialRun) has(part string, pod site.Pod) bool {
 	return false
 }
 
-// agentServes says that the trial's pods leave it to the agents to lead requests to their
-// sidecars.
-func (t *trialRun) agentServes() bool {
-	return t.server.pod.Redirected || slices.ContainsFunc(t.hands, func(h *hand) bool { return h.pod.Redirected })
+// nodes are those of the trial's pods, and those that share a machine with them.
+func (t *trialRun) nodes() []string {
+	out := map[string][]observe.Target{t.server.pod.Node: nil}
+	for _, h := range t.hands {
+		out[h.pod.Node] = nil
+	}
+	if t.d.Site != nil {
+		t.d.WithNodesHere(out)
+	}
+	return slices.Sorted(maps.Keys(out))
 }
 
-// setBeside notes the proxies of the trial's nodes that its requests do not pass, and
-// what brings pods to any of them.
+// setBeside notes the proxies of the trial's nodes that its requests do not pass.
 func (t *trialRun) setBeside() {
-	t.beside, t.agents = map[string]site.Pod{}, map[string]site.Pod{}
+	t.beside = map[string]site.Pod{}
 	passed := map[string]bool{}
 	for _, pods := range []map[string]site.Pod{t.proxies, t.more} {
 		for _, pod := range pods {
 			passed[pod.UID] = true
 		}
 	}
-	nodes := map[string][]observe.Target{t.server.pod.Node: nil}
-	for _, h := range t.hands {
-		nodes[h.pod.Node] = nil
-	}
-	if t.d.Site != nil {
-		t.d.WithNodesHere(nodes)
-	}
-	for node := range nodes {
+	for _, node := range t.nodes() {
 		if pod, ok := t.d.onNodes[node]; ok && !passed[pod.UID] {
 			t.beside[node] = pod
-		}
-		if pod, ok := t.d.agents[node]; ok {
-			t.agents[node] = pod
 		}
 	}
 }

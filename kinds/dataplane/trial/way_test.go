@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/load/loadtest"
@@ -25,6 +26,7 @@ import (
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	workercontrol "github.com/meshtrial/meshtrial/worker/control"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Proxies of the trial's nodes that its requests do not pass are parts of their own,
@@ -43,10 +45,13 @@ func TestBesideTheWay(t *testing.T) {
 		{study.SidecarsNone, "a", "b", []string{"a", "b"}, map[string][]string{"a": {record.PartIdleNode, record.PartNodeAgent}, "b": {record.PartIdleNode, record.PartNodeAgent}}},
 		{study.SidecarsNone, "a", "a", []string{"a"}, map[string][]string{"a": {record.PartIdleNode, record.PartNodeAgent}}},
 	} {
-		d := &deployed{Site: &site.Site{}, onNodes: map[string]site.Pod{}, agents: map[string]site.Pod{}}
+		kube := fakecluster.New()
+		d := &deployed{Site: &site.Site{Kube: kube, Kubelets: true}, onNodes: map[string]site.Pod{}}
 		for _, node := range []string{"a", "b", "c"} {
 			d.onNodes[node] = on(node)
-			d.agents[node] = site.Pod{UID: "agent-" + node, Node: node, Containers: map[string]string{"agent": "agent-" + node}}
+			if err := kube.Tracker().Add(agentOn(node)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		trial := &trialRun{d: d, o: &runner.Options{Mesh: nodeMesh{}}, cell: record.Cell{study.FactorSidecars: c.sidecars}, server: &workerRole{pod: site.Pod{Node: c.server}}}
 		if err := trial.setHands([]*loadRole{{pod: site.Pod{Node: c.client}}}); err != nil {
@@ -56,11 +61,14 @@ func TestBesideTheWay(t *testing.T) {
 		if got := slices.Sorted(maps.Keys(trial.beside)); !slices.Equal(got, c.beside) {
 			t.Errorf("%+v: beside %v", c, got)
 		}
+		trial.findAgents(t.Context())
 		trial.findTargets()
 		for node, want := range c.parts {
 			var got []string
 			for _, target := range trial.targets[node] {
-				got = append(got, target.Name)
+				if got = append(got, target.Name); target.MayEnd != (target.Name == record.PartNodeAgent) {
+					t.Errorf("%+v: %+v", c, target)
+				}
 			}
 			if !slices.Equal(got, want) {
 				t.Errorf("%+v: node %s has the parts %v, want %v", c, node, got, want)
@@ -79,7 +87,15 @@ func (nodeMesh) Proxies(place record.Place) mesh.Proxies {
 	if place != record.PlaceNode {
 		return mesh.Proxies{}
 	}
-	return mesh.Proxies{Containers: []string{"proxy"}, Agents: mesh.Agents{Containers: []string{"agent"}}}
+	return mesh.Proxies{Containers: []string{"proxy"}, Agents: mesh.Agents{Namespace: "system", Selector: "app=agent", Containers: []string{"agent"}, Noun: "the node agent"}}
+}
+
+// agentOn is the agent of a node.
+func agentOn(node string) *corev1.Pod {
+	pod := proxyOn(node, true)
+	pod.Namespace, pod.Name, pod.Labels = "system", "agent-"+node, map[string]string{"app": "agent"}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "agent", ContainerID: "id-" + node}}
+	return pod
 }
 
 func (nodeMesh) Carried(rise map[string]float64, to mesh.Endpoint) record.Connections {

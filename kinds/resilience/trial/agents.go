@@ -2,34 +2,64 @@ package trial
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
 )
 
 // findAgents finds what brings the trial's pods to the proxies of their nodes, or leads
 // requests to their sidecars where these leave it to that, one on each of their nodes. No
-// request depends on it: the trial lacks its use where one is not found, which is told.
+// request depends on it: where one is not found the trial lacks what they use, and says so.
 func (t *scenarioTrial) findAgents(ctx context.Context) {
 	agents := t.scene.mesh.Proxies(record.PlaceNode).Agents
 	served := t.census.nodesOf(agents.Serve)
 	t.out.AgentForSidecars = len(served) > 0
 	nodes := slices.Concat(t.shared.nodes, served)
 	slices.Sort(nodes)
-	var found []site.Pod
-	for _, node := range slices.Compact(nodes) {
-		pod, err := t.FindProxy(ctx, mesh.Proxies{Namespace: agents.Namespace, Selector: agents.Selector}, node)
-		if err != nil {
-			t.say("what the mesh's agent on node %s uses is not measured: %v", node, err)
+	if nodes = slices.Compact(nodes); len(nodes) == 0 {
+		return
+	}
+	found, err := t.FindAgents(ctx, agents, nodes)
+	if err != nil {
+		t.evidence.Unmeasured = append(t.evidence.Unmeasured, site.AgentsUnread(agents, err))
+		return
+	}
+	for _, node := range nodes {
+		t.agents = append(t.agents, found[node])
+	}
+	t.out.NodeAgents = len(t.agents)
+}
+
+// wholeAgents takes what agents used out of the record where one did not stay until the end:
+// what the next one on its node used was not read.
+func (t *scenarioTrial) wholeAgents(out *record.Scenario) {
+	for _, agent := range t.agents {
+		if err := t.looks.whole(agent.UID); err != nil {
+			delete(out.CPU, record.PartNodeAgent)
+			delete(out.Memory, record.PartNodeAgent)
+			t.out.NodeAgents = 0
+			t.evidence.Unmeasured = append(t.evidence.Unmeasured, site.AgentsUnread(t.scene.mesh.Proxies(record.PlaceNode).Agents, fmt.Errorf("on node %s: %w", agent.Node, err)))
 			return
 		}
-		found = append(found, pod)
 	}
-	t.agents, t.out.NodeAgents = found, len(found)
+}
+
+// whole says why what a target used from the first look to the last was not read; nil if it
+// was.
+func (l *looks) whole(target string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last, seen := l.last[target]
+	if !seen || l.away[target] {
+		return errors.New("it was gone at the last look")
+	}
+	_, err := last.at.Since(l.first[target].at)
+	return err
 }
 
 // nodesOf are the nodes of pods of a kind that live.

@@ -88,6 +88,10 @@ func (l *looks) read(ctx context.Context, node string, targets []observe.Target,
 			}
 		}
 	}
+	for _, target := range targets {
+		s, there := shot.Targets[target.Name]
+		l.away[target.Name] = !there || s.Error != ""
+	}
 	if shot.Targets == nil {
 		return nil
 	}

@@ -44,6 +44,7 @@ type looks struct {
 	nodes   map[string]bool           // of the first look, and whether they had pods of the trial
 	first   map[string]usage          // by target
 	last    map[string]usage
+	away    map[string]bool                     // by target, whether the last look did not find it
 	machine [2]map[string]observe.MachineSample // first and last, by node
 	others  map[string]site.Shots               // first and last of each node, with its other processes
 	host    *observe.Host                       // beside the node, nil where there is none
@@ -59,7 +60,7 @@ type usage struct {
 
 // watch begins to look.
 func (t *scenarioTrial) watch(ctx context.Context) *looks {
-	l := &looks{t: t, ejected: map[string]map[string]int{}, first: map[string]usage{}, last: map[string]usage{}, memory: map[string]int64{},
+	l := &looks{t: t, ejected: map[string]map[string]int{}, first: map[string]usage{}, last: map[string]usage{}, away: map[string]bool{}, memory: map[string]int64{},
 		machine: [2]map[string]observe.MachineSample{{}, {}}, others: map[string]site.Shots{}}
 	ctx, l.cancel = context.WithCancel(ctx)
 	begin := t.zero.Add(-time.Until(t.zero) / 2)

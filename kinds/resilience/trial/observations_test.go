@@ -137,7 +137,7 @@ func counting(t *testing.T, total *uint64, broken *string) map[string]observe.Cl
 // looksAt looks at what is at a site.
 func looksAt(at *site.Site) *looks {
 	return &looks{t: &scenarioTrial{stage: &stage{Site: at}, census: &census{}}, cancel: func() {},
-		first: map[string]usage{}, last: map[string]usage{}, machine: [2]map[string]observe.MachineSample{{}, {}}, others: map[string]site.Shots{}}
+		first: map[string]usage{}, last: map[string]usage{}, away: map[string]bool{}, machine: [2]map[string]observe.MachineSample{{}, {}}, others: map[string]site.Shots{}}
 }
 
 // The first look is that of all nodes, at once: what a pod had used before it, on whichever
@@ -163,6 +163,9 @@ func TestFirstLookOfSeveralNodes(t *testing.T) {
 	}
 	if got := cpu[record.PartMachine].TotalS(); got != 4 {
 		t.Errorf("the machine used %v s", got)
+	}
+	if l.whole("1") != nil {
+		t.Error("a pod that stayed passes for one that left")
 	}
 	at.Control = append(at.Control, site.Pod{UID: "4", Node: "c"})
 	if err := l.cost(t.Context(), false); err == nil || !strings.Contains(err.Error(), "no observer runs on node c") {

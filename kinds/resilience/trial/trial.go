@@ -303,6 +303,7 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	t.out.Load = got.total.Record(t.scene.levels.Rate)
 	out.Lag = t.out.Load.Lag
 	out.Samples, out.CPU, out.CountedS, out.Memory = t.looks.samples, t.looks.cpu(), t.looks.counted(), t.looks.memory
+	t.wholeAgents(out)
 	t.out.Others, t.out.Pressure = t.looks.beside(out.CPU)
 	t.wholeControl(out)
 	t.compareAgain(ctx, pods)
