@@ -93,7 +93,7 @@ func TestShipped(t *testing.T) {
 func TestQuestionsNameNoFigures(t *testing.T) {
 	digits := regexp.MustCompile(`[0-9]`)
 	versions := regexp.MustCompile(`Istio [0-9.]+[0-9]`)
-	counted := regexp.MustCompile(`(?i)\b(two|three|four|five|ten|twenty|hundred|thousand|million)( (times|requests|connections|changes|generators|samples|seconds|minutes)\b|, | and (two|three|four|more) )`)
+	counted := regexp.MustCompile(`(?i)\b(two|three|four|five|ten|twenty|hundred|thousand|million)( (times|requests|connections|changes|generators|samples|seconds|minutes)\b| and (two|three|four|more) )`)
 	for _, name := range Names() {
 		s, _ := load(t, name)
 		for _, text := range []string{s.Title, s.Question} {
