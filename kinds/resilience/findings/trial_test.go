@@ -272,8 +272,8 @@ func TestScenarioFindings(t *testing.T) {
 			t.Errorf("%s is %v %s, want %v", name, x.Estimate, x.Unit, want)
 		}
 	}
-	if of := scenarioOf(t, f, "good").Trials; len(of) != 2 || of[0].ErrorShare != 0.025 || of[1].ErrorShare != 0.05 {
-		t.Errorf("the trials lost %+v", of)
+	if of := scenarioOf(t, f, "good").Trials; len(of) != 4 || of[0].ErrorShare != 0.025 || of[3].ErrorShare != 0.05 {
+		t.Errorf("the trials of two blocks lost %+v", of)
 	}
 	if x := get(t, f, "unreconciled_requests", cell); x.Verdict != record.VerdictMeasured || x.Estimate != 0 {
 		t.Errorf("unreconciled requests: %+v", x)
