@@ -249,7 +249,7 @@ func (across Across) join(found []difference) (joined []string, err error) {
 	what, hint := "the runs differ in what runs must share to be compared", fmt.Sprintf("--across %s joins them all the same, and says so", strings.Join(all, ","))
 	if others := slices.ContainsFunc(found, func(d difference) bool { return d.name == theStudy }); others && slices.Contains(flags, AcrossStudy) {
 		what = "runs of different studies are not compared, as they measured different things"
-		hint = "name runs of one study. " + hint + "; it compares findings of the same name in the same cell alone"
+		hint += "; it compares only findings of the same name in the same cell"
 	}
 	return nil, errs.WithHint(errs.Usage("%s: %s", what, strings.Join(refused, ". ")), "%s", hint)
 }

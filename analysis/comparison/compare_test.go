@@ -213,7 +213,7 @@ func TestCompareStudies(t *testing.T) {
 	b.Header.Study = "slow"
 	_, err := analysistest.Compare(t, kinds, a, b, 0.05)
 	if errs.Code(err) != errs.CodeUsage || !strings.HasPrefix(err.Error(), "runs of different studies are not compared, as they measured different things: the study is quick in run-25; and slow in run-26. ") ||
-		!strings.HasPrefix(errs.Hint(err), "name runs of one study. --across study joins them all the same") {
+		errs.Hint(err) != "--across study joins them all the same, and says so; it compares only findings of the same name in the same cell" {
 		t.Errorf("%v; hint %s", err, errs.Hint(err))
 	}
 	how := comparison.CompareOptions{MarginRatio: 0.05, Across: comparison.Across{comparison.AcrossStudy}}
