@@ -138,14 +138,8 @@ func TestTryNode(t *testing.T) {
 			if tt.play == nil {
 				api.play = func(n *corev1.Node) { delete(api.nodes, n.Name) }
 			}
-			server := httptest.NewServer(api)
-			defer server.Close()
-			w, err := New(&rest.Config{Host: server.URL})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.Own(metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: "meshtrial-r", UID: "run"})
-			err = w.tryNode(t.Context(), tt.sizes, tt.limit)
+			w := runsWorld(t, api)
+			err := w.tryNode(t.Context(), tt.sizes, tt.limit)
 			if (err != nil) != (tt.fails != "") || err != nil && !strings.Contains(err.Error(), tt.fails) ||
 				(errs.Hint(err) != "") != (tt.hint != "") || !strings.Contains(errs.Hint(err), tt.hint) {
 				t.Fatalf("%v (hint: %s)", err, errs.Hint(err))
@@ -169,6 +163,19 @@ func TestTryNode(t *testing.T) {
 	}
 }
 
+// runsWorld is the world of a run in a cluster with this API, which ends with the test.
+func runsWorld(t *testing.T, api http.Handler) *World {
+	t.Helper()
+	server := httptest.NewServer(api)
+	t.Cleanup(server.Close)
+	w, err := New(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Own(metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: "meshtrial-r", UID: "run"})
+	return w
+}
+
 // What an earlier run left goes before a node is tried. Its nodes, which stay, alone are
 // taken over: a run may not write to the rest, which goes anyway.
 func TestTryNodeBesideAnEarlierPopulation(t *testing.T) {
@@ -185,13 +192,7 @@ func TestTryNodeBesideAnEarlierPopulation(t *testing.T) {
 	dead := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: "meshtrial-dead", UID: "dead"}}
 	api := &nodesAPI{nodes: map[string]*corev1.Node{n.Name: n}, earlier: map[string][]metav1.ObjectMeta{
 		"/api/v1/namespaces": {{Name: "mm-0", UID: "namespace", OwnerReferences: dead}}, "/api/v1/serviceaccounts": {{Name: "simulated", Namespace: "mm-0", UID: "account"}}}}
-	server := httptest.NewServer(api)
-	defer server.Close()
-	w, err := New(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Own(metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: "meshtrial-r", UID: "run"})
+	w := runsWorld(t, api)
 	if err := w.tryNode(t.Context(), Sizes{Namespaces: 1, Proxies: 1}, time.Hour); err != nil {
 		t.Error(err)
 	}

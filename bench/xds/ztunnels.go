@@ -251,9 +251,10 @@ func (s *sideBySide) come(ctx context.Context, who string) error {
 		}
 	case theirLikes:
 		group, ctx := errgroup.WithContext(ctx)
+		parts := xds.Divide(len(s.spec.Proxies), len(s.fleets))
 		for i, f := range s.fleets {
-			spec, n := s.spec, len(s.spec.Proxies)
-			spec.Proxies = spec.Proxies[i*n/len(s.fleets) : (i+1)*n/len(s.fleets)]
+			spec := s.spec
+			spec.Proxies = spec.Proxies[parts[i]:parts[i+1]]
 			group.Go(func() error {
 				_, err := f.connect(ctx, s.o, spec)
 				return err
