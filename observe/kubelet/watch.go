@@ -58,6 +58,9 @@ type Watch struct {
 	// Ahead is how far the clock of the times that are asked for is ahead of this
 	// machine's. It is set before the first of them.
 	Ahead time.Duration
+	// MayEnd are containers whose samples nobody needs: once a kubelet knows nothing of one
+	// any more it is not waited for. They are set before the first wait.
+	MayEnd map[Container]bool
 
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
@@ -84,6 +87,7 @@ type watched struct {
 type history struct {
 	cpu    Series
 	memory []memory
+	gone   bool // the last answer says nothing of it
 }
 
 type memory struct {
@@ -135,13 +139,15 @@ func (w *Watch) look(ctx context.Context, read Reader, node string, n *watched) 
 	if err == nil {
 		n.node.Add(page.Node.CPU)
 		for c, r := range n.containers {
-			if known, ok := page.Containers[c]; ok {
-				if r.cpu.Add(known.CPU) {
-					n.compare(known.CPU.At, answered, len(r.cpu.samples) > 1)
-				}
-				if last := len(r.memory) - 1; known.Memory > 0 && (last < 0 || known.MemoryAt.After(r.memory[last].at)) {
-					r.memory = append(r.memory, memory{known.MemoryAt, known.Memory})
-				}
+			known, ok := page.Containers[c]
+			if r.gone = !ok; r.gone {
+				continue
+			}
+			if r.cpu.Add(known.CPU) {
+				n.compare(known.CPU.At, answered, len(r.cpu.samples) > 1)
+			}
+			if last := len(r.memory) - 1; known.Memory > 0 && (last < 0 || known.MemoryAt.After(r.memory[last].at)) {
+				r.memory = append(r.memory, memory{known.MemoryAt, known.Memory})
 			}
 		}
 	}
@@ -199,7 +205,8 @@ func (w *Watch) NodeAhead(node string) (least, most time.Duration, known bool) {
 
 // Await waits until each container has a sample that is not older than at, for as
 // long as a kubelet may take from now or from at on. It returns when the last of
-// them was taken, of each the first that is not older. One caller at a time.
+// them was taken, of each the first that is not older. Where one of MayEnd alone has
+// none by then that is no error. One caller at a time.
 func (w *Watch) Await(ctx context.Context, at time.Time) (time.Time, error) {
 	return w.await(ctx, max(time.Until(at.Add(-w.Ahead)), 0), func(s *Series) (Sample, bool) { return s.first(at) })
 }
@@ -210,7 +217,7 @@ func (w *Watch) await(ctx context.Context, after time.Duration, find func(*Serie
 	limited, cancel := context.WithTimeout(ctx, after+Longest+Patience)
 	defer cancel()
 	for {
-		last, err := w.since(find)
+		last, needed, err := w.since(find)
 		if err == nil {
 			return last, nil
 		}
@@ -219,8 +226,11 @@ func (w *Watch) await(ctx context.Context, after time.Duration, find func(*Serie
 		}
 		select {
 		case <-limited.Done():
-			if ctx.Err() != nil {
+			switch {
+			case ctx.Err() != nil:
 				return time.Time{}, ctx.Err()
+			case !needed:
+				return last, nil
 			}
 			return time.Time{}, err
 		case <-w.told:
@@ -229,26 +239,31 @@ func (w *Watch) await(ctx context.Context, after time.Duration, find func(*Serie
 }
 
 // since is when the last container was sampled, of each the sample that find finds; the
-// error says whose is missing.
-func (w *Watch) since(find func(*Series) (Sample, bool)) (time.Time, error) {
+// error says whose is missing, and needed that it is not one of MayEnd.
+func (w *Watch) since(find func(*Series) (Sample, bool)) (last time.Time, needed bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var last time.Time
 	for _, node := range slices.Sorted(maps.Keys(w.nodes)) {
 		n := w.nodes[node]
 		for _, c := range slices.SortedFunc(maps.Keys(n.containers), Container.compare) {
-			found, ok := find(&n.containers[c].cpu)
+			known, mayEnd := n.containers[c], w.MayEnd[c]
+			found, ok := find(&known.cpu)
 			switch {
 			case ok:
 				last = latest(last, found.At)
-			case n.failed != nil:
-				return last, n.failed
-			default:
-				return last, n.missing(node, c, w.Ahead)
+				continue
+			case mayEnd && known.gone:
+				continue
+			}
+			if err = n.failed; err == nil {
+				err = n.missing(node, c, w.Ahead)
+			}
+			if !mayEnd {
+				return last, true, err
 			}
 		}
 	}
-	return last, nil
+	return last, false, err
 }
 
 func latest(a, b time.Time) time.Time {

@@ -215,6 +215,48 @@ func TestWatchFails(t *testing.T) {
 	}
 }
 
+// A container that may end is waited for while its kubelet knows of it, for as long as a
+// sample may take, and no longer: whoever waits gets those of the others.
+func TestWatchOfWhatMayEnd(t *testing.T) {
+	const period = 13 * time.Second
+	for _, tt := range []struct {
+		name   string
+		period time.Duration // between its samples
+		ends   time.Duration // after the watch began; 0: before
+		takes  time.Duration
+		sample time.Duration // the last that is waited for, after the watch began
+	}{
+		{"it stays", period, time.Hour, period - time.Second, period - time.Second},
+		{"it has ended", period, 0, 0, 0},
+		{"it ends", period, 5500 * time.Millisecond, 6 * time.Second, 0},
+		{"its samples do not come", 10 * time.Hour, time.Hour, Longest + Patience, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now().Truncate(period).Add(period + time.Second)
+				time.Sleep(time.Until(begin))
+				n := &node{periods: map[Container]time.Duration{worker: 0, proxy: tt.period}}
+				if tt.ends == 0 {
+					delete(n.periods, proxy)
+				}
+				end := time.AfterFunc(tt.ends, func() {
+					n.mu.Lock()
+					defer n.mu.Unlock()
+					delete(n.periods, proxy)
+				})
+				defer end.Stop()
+				w := Start(t.Context(), n.read, map[string][]Container{"a": {worker, proxy}}, time.Second)
+				defer w.Stop()
+				w.MayEnd = map[Container]bool{proxy: true}
+				last, err := w.Await(t.Context(), begin)
+				if took := time.Since(begin); err != nil || took != tt.takes || last.Sub(begin) != tt.sample {
+					t.Errorf("after %v, want %v: the last sample is %v after the beginning, want %v; %v", took, tt.takes, last.Sub(begin), tt.sample, err)
+				}
+			})
+		})
+	}
+}
+
 func TestWatchRestartsAndEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Minute)

@@ -79,8 +79,7 @@ func (d *deployed) checkPace(ctx context.Context) error {
 // sampled after the window's end: between two samples the kubelets' counters are
 // interpolated, which wants the same load on both sides of an edge.
 func (t *trialRun) windowAmongSamples(ctx context.Context, finished int) (observed, error) {
-	watch := kubelet.Start(ctx, t.d.kubelets(), wanted(t.targets), kubelet.Every(t.o.Study.Window))
-	watch.Ahead = t.clockAhead
+	watch := t.askKubelets(ctx, t.d.kubelets())
 	defer watch.Stop()
 	from, to, err := t.amongSamples(ctx, watch, finished)
 	if err != nil {
@@ -94,6 +93,20 @@ func (t *trialRun) windowAmongSamples(ctx context.Context, finished int) (observ
 		return observed{}, fmt.Errorf("end the schedule after the window: %w", err)
 	}
 	return observed{from: from, to: to, kubelets: watch}, nil
+}
+
+// askKubelets begins to ask those of the trial's nodes.
+func (t *trialRun) askKubelets(ctx context.Context, read kubelet.Reader) *kubelet.Watch {
+	watch := kubelet.Start(ctx, read, wanted(t.targets), kubelet.Every(t.o.Study.Window))
+	watch.Ahead, watch.MayEnd = t.clockAhead, map[kubelet.Container]bool{}
+	for _, targets := range t.targets {
+		for _, target := range targets {
+			if target.MayEnd {
+				watch.MayEnd[sampledBy(target)] = true
+			}
+		}
+	}
+	return watch
 }
 
 // amongSamples are the first interval of the window and the one after it. It returns

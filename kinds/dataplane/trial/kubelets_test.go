@@ -184,6 +184,74 @@ func TestWindowByNodesClocks(t *testing.T) {
 	}
 }
 
+// An agent that is replaced or begins anew costs the trial its figures at most: no time, and
+// nothing of the others.
+func TestWindowOutlastsAgents(t *testing.T) {
+	const loaded, window = 20 * time.Second, 12 * time.Second
+	for name, c := range map[string]struct {
+		ends  time.Duration // after the load began
+		anew  bool          // and its pod has another container at once
+		lacks string
+	}{
+		"it stays":                       {time.Hour, false, ""},
+		"replaced in the warm-up":        {10 * time.Second, false, "on node a: the kubelet of node a says nothing of container agent of pod agent"},
+		"begins anew in the warm-up":     {10 * time.Second, true, ""},
+		"replaced within the window":     {25 * time.Second, false, "on node a: the kubelet has no sample from after the window yet"},
+		"begins anew within the window":  {25 * time.Second, true, kubelet.ErrReset.Error()},
+		"begins anew behind the window":  {32500 * time.Millisecond, true, ""},
+		"replaced right after the start": {20500 * time.Millisecond, false, "on node a: the kubelet has no sample from after the window yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				trial := &trialRun{o: &runner.Options{Study: &study.Study{Interval: time.Second, Window: window}, Mesh: nodeMesh{}}, server: &workerRole{pod: site.Pod{Node: "a"}},
+					targets: map[string][]observe.Target{"a": {{Name: record.PartWorker, Pod: "w", Container: "worker"}, {Name: record.PartNodeAgent, Pod: "agent", Container: "agent", MayEnd: true}}}}
+				began := time.Now()
+				trial.started.StartUnixNS = began.UnixNano()
+				read := func(context.Context, string) (kubelet.Page, error) {
+					passed := time.Since(began)
+					using := func(cpus float64, since time.Duration) kubelet.Stats {
+						return kubelet.Stats{CPU: kubelet.Sample{At: time.Now(), UsedNS: uint64(cpus * float64(passed-since))}}
+					}
+					page := kubelet.Page{Node: using(1, 0), Containers: map[kubelet.Container]kubelet.Stats{{Pod: "w", Name: "worker"}: using(0.5, 0)}}
+					agent := kubelet.Container{Pod: "agent", Name: "agent"}
+					switch {
+					case passed < c.ends:
+						page.Containers[agent] = using(0.1, 0)
+					case c.anew:
+						page.Containers[agent] = using(0.1, c.ends)
+					}
+					return page, nil
+				}
+				time.Sleep(loaded)
+				watch := trial.askKubelets(t.Context(), read)
+				defer watch.Stop()
+				from, to, err := trial.amongSamples(t.Context(), watch, 10)
+				if took := time.Since(began); err != nil || from != 20 || to != 32 || took != loaded+window {
+					t.Fatalf("from %d to %d after %v: %v", from, to, took, err)
+				}
+				out := &record.Trial{NodeAgents: 1, Window: record.Window{Start: began.Add(loaded), Seconds: window.Seconds()}}
+				trial.sampledCosts(out, watch)
+				want := map[string]float64{record.PartWorker: 6, record.PartMachine: 12}
+				if c.lacks == "" {
+					want[record.PartNodeAgent] = 1.2
+				}
+				for part, cpu := range want {
+					if got := out.CPU[part].TotalS(); math.Abs(got-cpu) > 1e-6 {
+						t.Errorf("%s used %v s, want %v", part, got, cpu)
+					}
+				}
+				if len(out.CPU) != len(want) || (out.NodeAgents == 1) != (c.lacks == "") || len(trial.seen.Unread) > 0 {
+					t.Errorf("%d agents, CPU %v, unread %v", out.NodeAgents, out.CPU, trial.seen.Unread)
+				}
+				said := strings.Join(trial.seen.Unmeasured, "; ")
+				if (said == "") != (c.lacks == "") || !strings.Contains(said, c.lacks) {
+					t.Errorf("it says %q, want %q", said, c.lacks)
+				}
+			})
+		})
+	}
+}
+
 func TestIntervalAt(t *testing.T) {
 	begin := time.Unix(1000, 0)
 	for ms, want := range map[int]int{0: 0, 1: 1, 99: 1, 100: 1, 101: 2, 1000: 10} {
