@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
@@ -60,36 +61,53 @@ func deadNodes(ctx context.Context, kube kubernetes.Interface, set *appsv1.Daemo
 	return absent{nodes: slices.Sorted(maps.Keys(dead)), newest: newestOn(dead, set, pods.Items)}, nil
 }
 
-// newestOn is how many of a DaemonSet's dead nodes have its newest pod. The hash of that is
-// the one of pods made since the template last changed. After a rollout that was undone there
-// may be none: then it is the one that all other nodes have, and where these differ, none of
-// them passes for having it.
+// newestOn is how many of a DaemonSet's dead nodes have its newest pod. Where nobody can tell
+// which pod that is, they have all that there are: no other node passes for having one.
 func newestOn(dead map[string]bool, set *appsv1.DaemonSet, pods []corev1.Pod) (n int32) {
-	hash := ""
-	for i := range pods {
-		if made := pods[i].Labels[templateGeneration]; made != "" && made == set.Annotations[appsv1.DeprecatedTemplateGeneration] {
-			hash = pods[i].Labels[appsv1.ControllerRevisionHashLabelKey]
-		}
-	}
 	counted := countedPods(pods)
+	hash := newestHash(set, pods, counted)
 	if hash == "" {
-		others := map[string]bool{}
-		for node, pod := range counted {
-			if !dead[node] {
-				hash = pod.Labels[appsv1.ControllerRevisionHashLabelKey]
-				others[hash] = true
-			}
-		}
-		if len(others) > 1 {
-			return set.Status.UpdatedNumberScheduled
-		}
+		return set.Status.UpdatedNumberScheduled
 	}
 	for node := range dead {
-		if hash != "" && counted[node].Labels[appsv1.ControllerRevisionHashLabelKey] == hash {
+		if counted[node].Labels[appsv1.ControllerRevisionHashLabelKey] == hash {
 			n++
 		}
 	}
 	return n
+}
+
+// newestHash is the hash of a DaemonSet's newest pods, which its status does not name: that of
+// pods made since the template last changed. After a rollout that was undone there may be none
+// of these. Then it is one that as many nodes have as the status counts, and that was not the
+// template's before the change; "" where that leaves none, or several.
+func newestHash(set *appsv1.DaemonSet, pods []corev1.Pod, counted map[string]*corev1.Pod) string {
+	changes, err := strconv.ParseInt(set.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64)
+	undone := map[string]bool{}
+	for i := range pods {
+		hash := pods[i].Labels[appsv1.ControllerRevisionHashLabelKey]
+		switch made, failed := strconv.ParseInt(pods[i].Labels[templateGeneration], 10, 64); {
+		case err != nil || failed != nil:
+		case made == changes:
+			return hash
+		case made == changes-1:
+			undone[hash] = true
+		}
+	}
+	nodes := map[string]int32{} // by hash
+	for _, pod := range counted {
+		nodes[pod.Labels[appsv1.ControllerRevisionHashLabelKey]]++
+	}
+	var left []string
+	for hash, n := range nodes {
+		if n == set.Status.UpdatedNumberScheduled && !undone[hash] {
+			left = append(left, hash)
+		}
+	}
+	if len(left) != 1 {
+		return ""
+	}
+	return left[0]
 }
 
 // countedPods are the pods by which the status of their DaemonSet counts its nodes, the oldest

@@ -2,6 +2,7 @@ package istio
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -49,7 +50,11 @@ func TestAmbientDeadNodes(t *testing.T) {
 			want: "ztunnel is being rolled out: 0 of 1 nodes that are ready have the newest", noted: "study: b, c"},
 		"an upgrade undone": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"0 old", "0 old", "1 new"}, noted: "study: c"},
 		"and stalled": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"0 old", "1 new", "0 old"},
-			want: "ztunnel is being rolled out: 0 of 2 nodes that are ready", noted: "study: c"},
+			want: "ztunnel is being rolled out: 1 of 2 nodes that are ready", noted: "study: c"},
+		"undone, with that on dead nodes alone": {nodes: map[string]corev1.ConditionStatus{"b": notReady, "c": notReady}, counts: counts{1, 2}, pods: [3]string{"1 new", "0 old", "0 old"},
+			want: "ztunnel is being rolled out: 0 of 1 nodes that are ready have the newest", noted: "study: b, c"},
+		"undone, and nobody can tell to which": {nodes: map[string]corev1.ConditionStatus{"b": notReady, "c": notReady}, counts: counts{1, 1}, pods: [3]string{"1 new", "0 old", "0 older"},
+			want: "ztunnel is being rolled out: 0 of 1 nodes that are ready have the newest", noted: "study: b, c"},
 		"nobody may ask for nodes": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 3}, hidden: "nodes", want: "ztunnel is available on 2 of 3 nodes"},
 		"nobody may ask for pods":  {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 3}, hidden: "pods", want: "ztunnel is available on 2 of 3 nodes"},
 	} {
@@ -117,5 +122,35 @@ func TestCountedPods(t *testing.T) {
 	got := countedPods([]corev1.Pod{at("new", "a", 9), at("old", "a", 1), at("later", "a", 5), at("only", "b", 7), at("waiting", "", 1)})
 	if len(got) != 2 || got["a"].Name != "old" || got["b"].Name != "only" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Which pods are a DaemonSet's newest is told by when they were made, or by how many there are:
+// a template that was undone is none, whoever has it.
+func TestNewestHash(t *testing.T) {
+	for name, c := range map[string]struct {
+		pods    []string // of one node each: the count of the template's changes, and the hash
+		updated int32
+		want    string
+	}{
+		"made since the change":   {[]string{"2 old", "3 new", "2 old"}, 1, "new"},
+		"undone":                  {[]string{"1 old", "2 new"}, 1, "old"},
+		"undone by a later one":   {[]string{"2 new", "1 old"}, 1, "old"},
+		"undone to that of most":  {[]string{"1 old", "1 old", "0 older"}, 2, "old"},
+		"undone to that of few":   {[]string{"1 old", "1 old", "0 older"}, 1, "older"},
+		"undone to one of two":    {[]string{"1 old", "0 older"}, 1, ""},
+		"no pod has it":           {[]string{"2 old", "2 old"}, 0, ""},
+		"counted before a change": {[]string{"2 old", "2 old"}, 2, ""},
+		"pods that do not say it": {[]string{"", ""}, 2, ""},
+	} {
+		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: "3"}}, Status: appsv1.DaemonSetStatus{UpdatedNumberScheduled: c.updated}}
+		var pods []corev1.Pod
+		for i, of := range c.pods {
+			made, hash, _ := strings.Cut(of, " ")
+			pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{templateGeneration: made, appsv1.ControllerRevisionHashLabelKey: hash}}, Spec: corev1.PodSpec{NodeName: fmt.Sprint(i)}})
+		}
+		if got := newestHash(set, pods, countedPods(pods)); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }
