@@ -125,7 +125,9 @@ func (w *World) bring(ctx context.Context, want []*unstructured.Unstructured) er
 	}
 	leaving := map[string]bool{} // namespaces
 	var surplus []*unstructured.Unstructured
+	ending := false
 	for k, o := range have {
+		ending = ending || o.GetDeletionTimestamp() != nil
 		if wanted[k] || o.GetKind() == "Node" && len(byKind["Node"]) > 0 {
 			wanted[k] = true
 			continue
@@ -151,8 +153,12 @@ func (w *World) bring(ctx context.Context, want []*unstructured.Unstructured) er
 			return err
 		}
 	}
-	if len(surplus) > 0 {
+	if ending || len(surplus) > 0 {
 		if err := w.gone(ctx, wanted); err != nil {
+			return err
+		}
+		// What is wanted went, too, where its namespace did.
+		if have, err = w.listed(ctx); err != nil {
 			return err
 		}
 	}
