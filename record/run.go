@@ -100,6 +100,14 @@ const SourceOfMode = "how it is set"
 // do, that is not known.
 const SourceOfCluster = "what the cluster has"
 
+// GatewayAPI is the component that says whether a cluster has the Gateway API. Older releases
+// wrote it as a mode that is on, and nothing where it was off or they might not look.
+const GatewayAPI = "the Gateway API"
+
+// OfCluster says that a component is something that the cluster has: of a header that lacks
+// it that is not known.
+func (c Component) OfCluster() bool { return c.Source == SourceOfCluster || c.Name == GatewayAPI }
+
 // Run is a run directory in memory, as analysis takes it.
 type Run struct {
 	Header Header

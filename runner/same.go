@@ -109,8 +109,8 @@ func differingLab(was, now record.Header) []string {
 
 // differingComponents lists components that now are there and were not: each
 // version of each must have been there, in the same build if that is known. Names
-// of which only one side knows are left out. What the cluster has was a mode in
-// headers of older builds, which is no other build of it.
+// of which only one side knows are left out. What the cluster has may be from another
+// source, as older builds wrote it, and is no other build for that.
 func differingComponents(was, now []record.Component) []string {
 	builds := map[string]map[string]record.Component{} // by version by name
 	for _, c := range was {
@@ -131,19 +131,21 @@ func differingComponents(was, now []record.Component) []string {
 			out = append(out, change(c.Name, strings.Join(slices.Sorted(maps.Keys(earlier)), ", "), c.Version)...)
 		case before.Digest != "" && c.Digest != "" && before.Digest != c.Digest:
 			out = append(out, fmt.Sprintf("%s %s was another build (%.12s) and is now %.12s", c.Name, c.Version, bare(before.Digest), bare(c.Digest)))
-		case before.Digest == "" && c.Digest == "" && before.Source != c.Source && before.Source != record.SourceOfMode && c.Source != record.SourceOfMode:
+		case before.Digest == "" && c.Digest == "" && before.Source != c.Source && !c.OfCluster():
 			out = append(out, fmt.Sprintf("%s %s was from %s and is from %s", c.Name, c.Version, before.Source, c.Source))
 		}
 	}
 	return out
 }
 
-// differingModes compares the ways in which components run that are on or off.
+// differingModes compares the ways in which components run that are on or off. What the
+// cluster has was such a mode in headers of older builds, and is not off where a header lacks
+// it: [differingComponents] compares it.
 func differingModes(was, now []record.Component) []string {
 	modes := func(all []record.Component) map[string]string {
 		out := map[string]string{}
 		for _, c := range all {
-			if c.Source == record.SourceOfMode {
+			if c.Source == record.SourceOfMode && !c.OfCluster() {
 				out[c.Name] = c.Version
 			}
 		}
@@ -152,11 +154,6 @@ func differingModes(was, now []record.Component) []string {
 	before, after := modes(was), modes(now)
 	either := maps.Clone(before)
 	maps.Copy(either, after)
-	for _, c := range slices.Concat(was, now) {
-		if c.Source == record.SourceOfCluster { // a mode on one side alone: [differingComponents] compares them
-			delete(either, c.Name)
-		}
-	}
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(either)) {
 		if before[name] == "" || after[name] == "" {

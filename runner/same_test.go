@@ -117,15 +117,16 @@ func TestSameMode(t *testing.T) {
 	}
 }
 
-// Older builds had what the cluster has for a mode, which is no difference by itself.
+// Older builds had what the cluster has for a mode, which is no difference by itself. Whoever
+// may not look does not know whether it is there.
 func TestSameOfTheCluster(t *testing.T) {
 	header := func(version, source string) record.Header {
 		h := measured()
-		h.Components = append(h.Components, record.Component{Name: "the Gateway API", Version: version, Source: source})
+		h.Components = append(h.Components, record.Component{Name: record.GatewayAPI, Version: version, Source: source})
 		return h
 	}
 	older, on, off := header("on", record.SourceOfMode), header("on", record.SourceOfCluster), header("off", record.SourceOfCluster)
-	for _, same := range [][2]record.Header{{older, on}, {on, older}, {measured(), off}, {measured(), on}} {
+	for _, same := range [][2]record.Header{{older, older}, {older, on}, {on, older}, {measured(), off}, {measured(), on}, {older, measured()}, {on, measured()}, {off, measured()}} {
 		if err := Same("a", same[0], same[1]); err != nil {
 			t.Error(err)
 		}

@@ -80,7 +80,7 @@ func traitsOf(runs []*analysis.RunFigures) traitTable {
 		versions := map[string][]string{}
 		for _, c := range r.Header.Components {
 			versions[c.Name] = append(versions[c.Name], c.Version)
-			if c.Source == record.SourceOfCluster {
+			if c.OfCluster() {
 				t.open[trait{AcrossVersions, c.Name}] = true
 			}
 		}

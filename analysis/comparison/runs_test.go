@@ -142,8 +142,11 @@ func TestCompareAcross(t *testing.T) {
 	}
 	gatewayAPI := func(version string) func(h *record.Header) {
 		return func(h *record.Header) {
-			h.Components = append(h.Components[:2:2], record.Component{Name: "the Gateway API", Version: version, Source: record.SourceOfCluster})
+			h.Components = append(h.Components[:2:2], record.Component{Name: record.GatewayAPI, Version: version, Source: record.SourceOfCluster})
 		}
+	}
+	older := func(h *record.Header) {
+		h.Components = append(h.Components[:2:2], record.Component{Name: record.GatewayAPI, Version: "on", Source: record.SourceOfMode})
 	}
 	same := func(*record.Header) {}
 	second := func(change func(h *record.Header)) []*analysis.RunFigures { return each(same, change) }
@@ -169,6 +172,8 @@ func TestCompareAcross(t *testing.T) {
 		{"versions", second(newer), "envoy is 1 in run-710; and 2 in run-711", "versions"},
 		{"a component less", second(func(h *record.Header) { h.Components = h.Components[:1] }), "istiod is 1 in run-710; and absent in run-711", "versions"},
 		{"what one does not know", second(gatewayAPI("on")), "", ""},
+		{"what one does not know, and an older release took for a mode", second(older), "", ""},
+		{"what an older release took for a mode", each(older, gatewayAPI("off")), "the Gateway API is on in run-710; and off in run-711", "versions"},
 		{"what the cluster has", each(gatewayAPI("on"), gatewayAPI("off")), "the Gateway API is on in run-710; and off in run-711", "versions"},
 		{"settings of a side", analysistest.Figures(t, kinds, settings), "connections is 16 in run-700, run-701; and 32 in run-740", "study"},
 		{"study", second(func(h *record.Header) { h.Study = "slow" }), "the study is quick in run-700, run-701, run-710; and slow in run-711", "study"},
@@ -258,7 +263,7 @@ func spoiltTrend(t *testing.T, n int, factor func(i int) float64, spoil func(run
 		run.Header.RunID, run.Header.Started = fmt.Sprintf("r%02d", i), run.Header.Started.AddDate(0, 0, i)
 		run.Header.Components = []record.Component{{Name: "envoy", Version: "1.36"}}
 		if factor(i) > 1 { // a later release, which knows more
-			run.Header.Components = []record.Component{{Name: "envoy", Version: "1.37"}, {Name: "the Gateway API", Version: "on", Source: record.SourceOfCluster}}
+			run.Header.Components = []record.Component{{Name: "envoy", Version: "1.37"}, {Name: record.GatewayAPI, Version: "on", Source: record.SourceOfCluster}}
 		}
 		runs = append(runs, run)
 	}

@@ -71,7 +71,7 @@ func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.P
 	m.upstream = found.isUpstream()
 	components := append(found.Components(), m.Revision.ambient...)
 	if on := m.Revision.gatewayAPI; on != "" {
-		components = append(components, record.Component{Name: gatewayComponent, Version: on, Source: record.SourceOfCluster})
+		components = append(components, record.Component{Name: record.GatewayAPI, Version: on, Source: record.SourceOfCluster})
 	}
 	return components, found.refuseProxies(proxies)
 }

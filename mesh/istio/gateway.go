@@ -21,8 +21,6 @@ const (
 	gatewayTemplate     = "gateway"
 	// injectedImage is replaced by the injector's own.
 	injectedImage = "auto"
-	// gatewayComponent is among the components of a run: whether its cluster has the Gateway API.
-	gatewayComponent = "the Gateway API"
 )
 
 var _ mesh.Gated = (*Mesh)(nil)

@@ -76,7 +76,7 @@ func TestRefuseGatewayAPI(t *testing.T) {
 		// istiod follows what there is of it, so a run's header says whether there is any.
 		m := &Mesh{Revision: f.Revision()}
 		components, err := m.Check(t.Context(), installation{images: []string{"hub/pilot:1.31.0"}, available: 1}.server(t), nil)
-		want := record.Component{Name: gatewayComponent, Version: "off", Source: record.SourceOfCluster}
+		want := record.Component{Name: record.GatewayAPI, Version: "off", Source: record.SourceOfCluster}
 		if name == "all there" || name == "no routes" {
 			want.Version = "on"
 		}
