@@ -238,7 +238,7 @@ func (d *decoder) checkControl(s *Study) {
 		d.fail(at("trace_file"), "leave one of them out", "recorded changes are both in trace and in trace_file")
 	case traced && c.TraceFile == "" && len(c.Trace) == 0:
 		d.fail(d.pos("control"), "as trace_file: changes.txt", "change: trace needs recorded changes")
-	case !traced && (c.TraceFile != "" || len(c.Trace) > 0):
+	case !has(s.written(FactorChange), ChangeTrace) && (c.TraceFile != "" || len(c.Trace) > 0):
 		d.fail(at("trace"), "set change: trace, or leave them out", "recorded changes are not used by this study")
 	case len(c.Trace) > maxTrace:
 		d.fail(at("trace"), "", "more than %d recorded changes", maxTrace)
@@ -265,7 +265,7 @@ func (d *decoder) checkSidecars(s *Study) {
 		d.fail(at, "leave convergence out", "measure convergence asks real sidecars all the time what they have in force, which would be most of what measure sidecars finds")
 	case s.Control.Idle == 0:
 		d.fail(d.pos("control", "idle"), "set control.idle: 15s, as long as the kubelet's probes of a sidecar are apart", "measure sidecars needs a time in which nothing changes")
-	case !slices.ContainsFunc(s.levels(FactorRealPods), func(n string) bool { return n != "0" }):
+	case !slices.ContainsFunc(s.written(FactorRealPods), func(n string) bool { return n != "0" }):
 		d.fail(at, "settings: {real_pods: 10}", "measure sidecars: no cell has real_pods")
 	}
 }

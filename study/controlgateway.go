@@ -72,7 +72,7 @@ func (v gatewayValue) schema() *jsonschema.Schema { return v.section().schema() 
 func (d *decoder) checkGateway(s *Study) {
 	c, levels := s.Control, s.levels(FactorChange)
 	routes := slices.IndexFunc(levels, RoutesGateway)
-	if routes < 0 && c.Gateway != nil {
+	if c.Gateway != nil && !slices.ContainsFunc(s.written(FactorChange), RoutesGateway) {
 		d.fail(d.pos("control", "gateway"), "make the changes "+ChangeGatewayRoute+" or "+ChangeHTTPRoute+", or leave it out", "no change gives the gateway a route")
 		return
 	}

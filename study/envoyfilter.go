@@ -3,6 +3,7 @@ package study
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -263,27 +264,30 @@ func (inlineValue) schema() *jsonschema.Schema {
 // checkFilters finds levels of filters that name no file of the study, and
 // files that no level names.
 func (d *decoder) checkFilters(s *Study) {
-	used := map[string]bool{}
-	for _, level := range s.levels(FactorFilters) {
-		list, err := Parts(level)
-		if err != nil {
-			continue // found where it stands
-		}
-		for _, p := range list {
-			if p.File == "" {
-				continue
-			}
-			used[p.File] = true
-			if _, ok := s.EnvoyFilterOf(p.File); !ok {
-				d.fail(s.Place(FactorFilters), fmt.Sprintf("envoy_filters: {%s: FILE}", p.File), "the part %s needs an EnvoyFilter that the study does not name", p)
-			}
+	for _, p := range fileParts(s.levels(FactorFilters)) {
+		if _, ok := s.EnvoyFilterOf(p.File); !ok {
+			d.fail(s.Place(FactorFilters), fmt.Sprintf("envoy_filters: {%s: FILE}", p.File), "the part %s needs an EnvoyFilter that the study does not name", p)
 		}
 	}
+	used := fileParts(s.written(FactorFilters))
 	for _, f := range s.EnvoyFilters {
-		if !used[f.Name] {
+		if !slices.ContainsFunc(used, func(p Part) bool { return p.File == f.Name }) {
 			d.fail(d.pos("envoy_filters", f.Name), "give filters the level envoyfilter-"+f.Name, "no level of filters has the EnvoyFilter %s", f.Name)
 		}
 	}
+}
+
+// fileParts are the parts of levels of filters that are files.
+func fileParts(levels []string) (out []Part) {
+	for _, level := range levels {
+		list, _ := Parts(level) // what is wrong with it is found where it stands
+		for _, p := range list {
+			if p.File != "" {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
 }
 
 // checkFilterCells finds cells whose sidecars see no requests to have filters

@@ -140,14 +140,30 @@ func (d *decoder) resolve(s *Study) {
 	}
 }
 
-// levels are all levels a factor has in this study, in factors, settings and
-// variants.
+// levels are those that a factor has in the cells of this study, from factors, settings and
+// the variants that it measures: what cannot be measured is looked for in them.
 func (s *Study) levels(factor string) []string {
+	chosen := s.chosen()
+	var out []string
+	if len(chosen) == 0 || slices.ContainsFunc(chosen, func(v NamedLevels) bool { return v.Levels[factor] == "" }) {
+		out = append(out, s.Settings[factor])
+	}
+	return s.among(factor, out, chosen)
+}
+
+// written are all levels that the file gives a factor, in variants that are left out too:
+// what no cell has use for may be there for them.
+func (s *Study) written(factor string) []string {
+	return s.among(factor, []string{s.Settings[factor]}, s.Variants)
+}
+
+// among are the levels of a factor that varies, or those of a setting and of variants.
+func (s *Study) among(factor string, setting []string, variants []NamedLevels) []string {
 	if f := s.varied(factor); f != nil {
 		return f
 	}
-	out := []string{s.Settings[factor]}
-	for _, v := range s.Variants {
+	out := setting
+	for _, v := range variants {
 		if level, ok := v.Levels[factor]; ok && !has(out, level) {
 			out = append(out, level)
 		}

@@ -65,6 +65,7 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 			}
 		}
 	}
+	unasked := false
 	for i := range total {
 		requested := s.Settings.With(nil)
 		rest := i
@@ -82,7 +83,11 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 				excluded, used[k] = true, true
 			}
 		}
-		if excluded || !s.asked(requested) {
+		if excluded {
+			continue
+		}
+		if !s.asked(requested) {
+			unasked = true
 			continue
 		}
 		if s.asks(FactorMTLS, requested) && requested[FactorMTLS] == MTLSStrict && requested[FactorSidecars] == SidecarsServer {
@@ -94,12 +99,17 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 	}
 	p.given = len(p.Cells)
 	for k, ok := range used {
-		if !ok {
+		if !ok && !s.ofLeftOut(s.Exclude[k]) {
 			return nil, &planError{about: "exclude", item: k, complaint: complaint{
 				msg: "matches no cell of this study", hint: "name levels that the factors and settings give"}}
 		}
 	}
-	if len(p.Cells) == 0 {
+	switch {
+	case len(p.Cells) > 0:
+	case unasked:
+		return nil, &planError{about: "search", item: -1, complaint: complaint{
+			msg: "every search is confined to levels that no cell has", hint: "name in at levels of cells that the study measures"}}
+	default:
 		return nil, &planError{about: "exclude", item: -1, complaint: complaint{msg: "leaves no cell"}}
 	}
 	for _, requested := range s.refined(p.requested) {

@@ -217,7 +217,8 @@ baseline: {variant: none}
 Each variant's levels stand over the settings. They are the levels of a factor
 called ` + "`variant`" + `, which can be combined with others, narrowed down
 (` + "`--set variant=[none,sidecar]`" + `) and named wherever cells are. A factor that only
-left-out variants set can then be varied. Studies of all kinds can have variants.
+left-out variants set can then be varied, and what they alone need, as a gateway or
+recorded changes, may stay. Studies of all kinds can have variants.
 
 ## Search
 

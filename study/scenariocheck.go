@@ -288,7 +288,7 @@ func (d *decoder) checkSkips(s *Study) {
 	for _, level := range s.varied(FactorSkip) {
 		check(level, "factors", FactorSkip)
 	}
-	for _, v := range s.Variants {
+	for _, v := range s.chosen() {
 		check(v.Levels[FactorSkip], "variants", v.Name, FactorSkip)
 	}
 }

@@ -129,7 +129,7 @@ func (d *decoder) checkSearches(s *Study) {
 			switch {
 			case named && name == one.Factor:
 				d.fail(d.pos("search", i, "at"), "leave it out", "%s is what is searched", name)
-			case named && !has(s.levels(name), level):
+			case named && !has(s.written(name), level):
 				d.fail(d.pos("search", i, "at", name), "name one of the levels that the study has", "no cell has %s at %s", name, level)
 			}
 		}

@@ -57,10 +57,10 @@ func Carries(way record.Way) bool {
 	return len(way) > 0 && len(way.At(record.PlaceGateway)) == 0 && (len(sidecars) == 2 || len(sidecars) == 0)
 }
 
-// numbers is how many levels of a factor are numbers.
-func (s *Study) numbers(factor string) (n int) {
+// numbers is how many of some levels of a factor are numbers.
+func (s *Study) numbers(factor string, levels []string) (n int) {
 	f, ok := s.Kind.Factor(factor)
-	for _, level := range s.levels(factor) {
+	for _, level := range levels {
 		if _, number := f.Value(level); ok && number {
 			n++
 		}
@@ -71,7 +71,7 @@ func (s *Study) numbers(factor string) (n int) {
 // SizedAlong is the factor along which the ways of carrying requests are told apart: how
 // many pods there are, or the rate.
 func (s *Study) SizedAlong() string {
-	if s.numbers(FactorReplicas) > 1 {
+	if s.numbers(FactorReplicas, s.levels(FactorReplicas)) > 1 {
 		return FactorReplicas
 	}
 	return FactorRate
@@ -82,18 +82,20 @@ func (d *decoder) checkSizing(s *Study) {
 	if s.Sizing == nil {
 		return
 	}
-	rates, pods := s.numbers(FactorRate), s.numbers(FactorReplicas)
+	measured := func(factor string) int { return s.numbers(factor, s.levels(factor)) }
+	rates, pods := measured(FactorRate), measured(FactorReplicas)
+	single := func(factor string) bool { return s.numbers(factor, s.written(factor)) < 2 }
 	at := d.pos("sizing")
 	switch {
 	case pods > 1 && rates > 1:
 		d.fail(at, "leave one of them at one level", "sizing reads straight lines along the rate or along the number of pods, and the study varies both")
 	case pods > 1 && s.Sizing.RPS > 0:
 		d.fail(at, "as sizing: {rps: 0}", "the study varies the number of pods and not the rate: what the requests of a mesh would add, it cannot tell")
-	case pods < 2 && rates < 2:
+	case single(FactorReplicas) && single(FactorRate):
 		d.fail(at, "as factors: {rate: [500, 2000]}", "sizing tells what a proxy takes without requests from what each request adds, for which the study must vary the rate")
 	case !s.Measured(MeasureCPU) && !s.Measured(MeasureMemory):
 		d.fail(at, "as measures: [cpu, memory]", "sizing is about CPU and memory, and the study measures neither")
-	case s.Scenario == nil && !slices.ContainsFunc(s.levels(FactorSidecars), func(level string) bool { return Carries(carrierOf(level).Way) }):
+	case s.Scenario == nil && !slices.ContainsFunc(s.written(FactorSidecars), func(level string) bool { return Carries(carrierOf(level).Way) }):
 		d.fail(at, "as factors: {sidecars: [none, both, ambient]}", "sizing is about who carries requests, and no cell has them carried at both ends")
 	case s.Scenario != nil && len(s.Scenario.Timeline.Steps) > 0:
 		d.fail(at, "leave it out, or the steps", "sizing is about what proxies take while nothing happens, and the timeline has steps")

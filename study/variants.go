@@ -136,6 +136,24 @@ func (s *Study) chosen() []NamedLevels {
 	return slices.DeleteFunc(slices.Clone(s.Variants), func(v NamedLevels) bool { return !has(names, v.Name) })
 }
 
+// ofLeftOut says whether levels are those of a variant that the study does not measure.
+func (s *Study) ofLeftOut(partial record.Cell) bool {
+	chosen := s.chosen()
+	return slices.ContainsFunc(s.Variants, func(v NamedLevels) bool {
+		if slices.ContainsFunc(chosen, func(c NamedLevels) bool { return c.Name == v.Name }) {
+			return false
+		}
+		cell := s.Settings.With(v.Levels).With(record.Cell{FactorVariant: v.Name})
+		for factor, level := range partial {
+			_, set := cell[factor]
+			if set && cell[factor] != level || !set && !has(s.varied(factor), level) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // checkVariants finds variants that contradict the rest of the study: those that it
 // measures, and all where a section makes them, which tells them apart. Names
 // of variants that do not exist are found wherever cells stand.

@@ -105,6 +105,61 @@ func TestVariantsLeftOut(t *testing.T) {
 	}
 }
 
+// What cannot be measured is refused where a variant that is measured asks for it, and not
+// where one does that is left out; what such a one alone has use for may stay.
+func TestChecksOfVariantsLeftOut(t *testing.T) {
+	carried := strings.NewReplacer("a: {calls", "a: {sidecar: false, calls", ", sidecars: LEVEL", "", "ACTION", "remove: {service: b}").Replace(carriedScenario) +
+		"variants: {both: {sidecars: both}, ambient: {sidecars: ambient}, waypoint: {sidecars: waypoint}}\n"
+	sizedGraph := strings.Replace(ambientGraph, "sidecars: [both, ambient]}", "sidecars: [both, ambient], rate: [100, 300]}", 1) +
+		"variants: {one: {replicas: 1}, five: {replicas: 5}}\nsizing: {pods: 100}\n"
+	const (
+		oneFilter = "variants: {usual: {}, mine: {filters: envoyfilter-mine}}\n"
+		oneRoute  = "settings: {gateways: 1}\nvariants: {usual: {}, route: {change: gateway-route}}\n"
+		replayed  = "variants: {usual: {}, replay: {change: trace}}\n"
+		searched  = minimalControl + "factors: {proxies: [100, 500]}\nvariants: {slow: {}, fast: {change_rate: 3}}\nsearch:\n- {factor: proxies, finding: convergence_p99, bound: 2 s, at: {change_rate: 3}}\n"
+		excluded  = minimal + "variants: {a: {}, b: {sidecars: none}}\nfactors: {rate: [100, 500]}\n"
+	)
+	for _, c := range []struct{ name, text, taken, refused, want string }{
+		{"carriers", minimal + "mesh: linkerd\nvariants: {usual: {}, ambient: {sidecars: ambient}}\n", "variant=usual", "variant=ambient", "cannot carry requests by sidecars: ambient"},
+		{"echo", minimal + "settings: {payload: 0B}\nvariants: {web: {}, bytes: {protocol: tcp}}\n", "variant=web", "variant=bytes", "cannot do so with payload 0B"},
+		{"echo in the settings", minimal + "settings: {protocol: tcp}\nvariants: {bytes: {}, empty: {payload: 0B}, web: {protocol: http1, payload: 0B}}\n", "variant=web variant=bytes", "variant=empty", "cannot do so with payload 0B"},
+		{"interception", minimal + "load: {tls: true}\nvariants: {usual: {}, straight: {interception: none}}\n", "variant=usual", "variant=straight", "where the generator speaks TLS"},
+		{"planted", minimal + "workload: {service_time: {distribution: exponential, mean: 1ms}}\nvariants: {usual: {}, longer: {planted: 200us}}\n", "variant=usual", "variant=longer", "added to a fixed service time"},
+		{"filters", minimal + oneFilter, "variant=usual", "variant=mine", "an EnvoyFilter that the study does not name"},
+		{"files of filters", minimal + "envoy_filters: {mine: mine.yaml, other: other.yaml}\nvariants: {usual: {}, mine: {filters: envoyfilter-mine}, other: {filters: envoyfilter-other}}\n", "variant=usual variant=mine", "variants.other.filters=lua", "no level of filters has the EnvoyFilter other"},
+		{"changes of traffic", minimal + "control: {traffic: {rate: 5}, churn_on: traffic}\nvariants: {scale: {change: endpoints-scale}, usual: {}, none: {change: no-op}}\n", "variant=scale", "variant=none", "change no-op cannot be made to the pods that serve the traffic"},
+		{"changes of traffic in the settings", minimal + "control: {traffic: {rate: 5}, churn_on: traffic}\nvariants: {scale: {change: endpoints-scale}, usual: {}}\n", "variant=scale", "variant=usual", "cannot be made to the pods that serve the traffic"},
+		{"routes", minimalControl + oneRoute, "variant=usual", "variant=route", "needs control.gateway"},
+		{"a gateway", minimal + "control: {gateway: {}}\n" + oneRoute, "variant=usual variant=route", "variants.route.change=no-op", "no change gives the gateway a route"},
+		{"routes that change again", minimal + "control: {objects: 2, gateway: {probes: 0}}\nsettings: {gateways: 1}\nvariants: {route: {change: gateway-route}, api: {change: httproute}}\n", "variant=route", "variant=api", "are no more routes"},
+		{"a trace", minimalControl + replayed, "variant=usual", "variant=replay", "needs recorded changes"},
+		{"recorded changes", minimal + "control: {trace: [1s no-op]}\n" + replayed, "variant=usual variant=replay", "variants.replay.change=no-op", "not used by this study"},
+		{"real sidecars", minimalControl + "measures: [sidecars]\nvariants: {simulated: {}, real: {real_pods: 5}}\n", "variant=simulated variant=real", "variants.real.real_pods=0", "no cell has real_pods"},
+		{"a graph's carriers", carried, "variant=both", "variant=ambient", "is in no mesh"},
+		{"a graph behind a waypoint", carried, "variant=both", "variant=[both,waypoint]", "all services are behind the waypoint"},
+		{"skipped steps", strings.NewReplacer("skip: gone", "skip: gon", "expect: {less: fail}\n", "").Replace(smallScenario), "variant=all", "variant=less", `no step "gon" to skip`},
+		{"sizing along both", sizedGraph, "variant=one", "variant=[one,five]", "the study varies both"},
+		{"sizing along one", strings.Replace(sizedStudy, ", rate: [250, 1000]", "", 1) + "variants: {few: {rate: 250}, many: {rate: 1000}}\nsizing: {}\n", "variant=few variant=[few,many]", "variants.few.rate=1000", "must vary the rate"},
+		{"a search", searched, "variant=fast", "variant=slow", "every search is confined to levels that no cell has"},
+		{"two searches", searched + "- {factor: proxies, finding: convergence_p99, bound: 2 s, at: {change_rate: 0.4}}\n", "variant=slow variant=fast", "variants.fast.change_rate=2", "no cell has change_rate at 3"},
+		{"exclude", excluded + "exclude: [{variant: b, rate: 500}]\n", "variant=a variant=b", "exclude=[{variant: b, rate: 200}]", "matches no cell"},
+		{"exclude by a level", excluded + "exclude: [{sidecars: none, rate: 500}]\n", "variant=a variant=b", "exclude=[{sidecars: none, rate: 200}]", "matches no cell"},
+	} {
+		for set := range strings.FieldsSeq(c.taken) {
+			s, err := Parse([]byte(c.text), "x.yaml", []string{set})
+			if err == nil {
+				_, err = Parse(s.Marshal(), "resolved.yaml", nil)
+			}
+			if err != nil {
+				t.Errorf("%s with %s: %v", c.name, set, err)
+			}
+		}
+		if _, err := Parse([]byte(c.text), "x.yaml", []string{c.refused}); err == nil || errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s with %s: %v, want %q", c.name, c.refused, err, c.want)
+		}
+	}
+}
+
 func TestSearchSection(t *testing.T) {
 	s := parseOK(t, minimalControl+"factors: {proxies: [100, 500, 2000], change_rate: [1, 10]}\nsearch:\n- {factor: proxies, finding: convergence_p99, bound: 2 s}\n- {factor: change_rate, finding: convergence_p99, bound: 500ms}\n")
 	if len(s.Search) != 2 || !reflect.DeepEqual(s.Search[0], Search{Factor: FactorProxies, Finding: "convergence_p99", Bound: Quantity{2e6, "us"}}) || s.Search[1].Bound.Value != 5e5 {
