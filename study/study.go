@@ -174,7 +174,8 @@ type Blocks struct {
 	Min int `json:"min"` // the stop rule is asked from here on
 	Max int `json:"max"`
 	// Limit is the time for all blocks: none begins that, going by the
-	// longest so far, would end later. The first always runs.
+	// longest so far, would end later, and the first always runs. In a search
+	// or a tuning that holds of each trial.
 	Limit time.Duration `json:"limit"`
 	// Redeploy is how many blocks one set of pods serves; 0 for the whole run.
 	Redeploy int `json:"redeploy"`
