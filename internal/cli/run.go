@@ -126,7 +126,7 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	addKubeconfigFlags(flags, &f.kubeconfig, &f.context, ofLabCluster)
 	addRevisionFlag(flags, &f.revision)
 	addObserveFlag(flags, &f.observe)
-	flags.BoolVar(&f.yes, "yes", false, ofLabCluster+"do not ask before changing objects that are not the run's own")
+	flags.BoolVar(&f.yes, "yes", false, "do not ask before changing objects that are not the run's own (a run in a local lab never asks)")
 	flags.BoolVar(&f.meshWide, "mesh-wide", false, ofLabCluster+"change what affects the whole mesh even where other people's proxies are connected")
 	flags.DurationVar(&f.wait, "wait", 0, waitUsage)
 	flags.StringVar(&f.image, "image", "", ofLabCluster+"image of the roles, which the cluster must be able to pull (components images --push)")

@@ -238,6 +238,9 @@ func (f runFlags) checkLab() error {
 				return errs.WithHint(errs.Usage("%s requires --lab cluster", flag[0]), "add --lab cluster")
 			}
 		}
+		if f.meshWide {
+			return errs.WithHint(errs.Usage("--mesh-wide requires --lab cluster"), "add --lab cluster, or leave it out: in a lab on this machine no proxies are other people's")
+		}
 	case lab.KindCluster:
 		if f.nodes > 0 || len(f.zones) > 0 {
 			return errs.WithHint(errs.Usage("--nodes and --zones are of a lab on this machine, and a cluster has those that it has"), "leave them out")
