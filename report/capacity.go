@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/capacity/model"
 	"github.com/meshtrial/meshtrial/stat"
 )
@@ -44,9 +45,9 @@ func RenderModel(w io.Writer, m *model.Model, opt Options) error {
 	for _, r := range m.Runs {
 		trials += r.Trials
 	}
-	t.line(t.paint(StyleStrong, fmt.Sprintf("Capacity model of %s in %s", Plural(trials, "trial"), Plural(len(m.Runs), "run"))))
+	t.line(t.paint(StyleStrong, fmt.Sprintf("Capacity model of %s in %s", words.Plural(trials, "trial"), words.Plural(len(m.Runs), "run"))))
 	for _, r := range m.Runs {
-		t.wrap("  ", clean(fmt.Sprintf("%s of %s on %s: %s", r.Run, r.Study, r.Machine, Plural(r.Trials, "trial"))))
+		t.wrap("  ", clean(fmt.Sprintf("%s of %s on %s: %s", r.Run, r.Study, r.Machine, words.Plural(r.Trials, "trial"))))
 		for _, left := range r.Left {
 			t.wrap("    left out, ", clean(left))
 		}
@@ -193,8 +194,8 @@ func RenderAgainst(w io.Writer, cells []model.Cell, left []string, opt Options) 
 func RenderPrediction(w io.Writer, p *model.Prediction, opt Options) error {
 	t := begun(opt)
 	m := p.Mesh
-	t.line(t.paint(StyleStrong, fmt.Sprintf("%s, %s, %s changes per second", proxiesOf(m.Proxies), Plural(m.Services, "service"), short(m.Rate))))
-	t.wrap("", fmt.Sprintf("%s of istiod with %s cores each, debouncing %s up to %s.", Plural(m.Replicas, "replica"), short(m.Cores),
+	t.line(t.paint(StyleStrong, fmt.Sprintf("%s, %s, %s changes per second", proxiesOf(m.Proxies), words.Plural(m.Services, "service"), short(m.Rate))))
+	t.wrap("", fmt.Sprintf("%s of istiod with %s cores each, debouncing %s up to %s.", words.Plural(m.Replicas, "replica"), short(m.Cores),
 		ScaleFor("s", m.DebounceAfter).Value(m.DebounceAfter), ScaleFor("s", m.DebounceMax).Value(m.DebounceMax)))
 	outside(t, p.Outside)
 	t.line("")
@@ -256,7 +257,7 @@ func outside(t *textWriter, o model.Outside) {
 func seconds(v float64) string { return ScaleFor("s", v).Value(v) }
 
 func lossWords(l *model.Loss) string {
-	out := fmt.Sprintf("Loss of a replica: %s proxies come to %s%s. ", Count(l.Proxies), Plural(l.Replicas, "replica"), model.TimesBeyond(l.Beyond))
+	out := fmt.Sprintf("Loss of a replica: %s proxies come to %s%s. ", Count(l.Proxies), words.Plural(l.Replicas, "replica"), model.TimesBeyond(l.Beyond))
 	if l.Away == 0 {
 		out += fmt.Sprintf("Half of them have their configuration after %s, all after %s", seconds(l.Half), seconds(l.All))
 	} else {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/capacity/model"
 	"github.com/meshtrial/meshtrial/report/plot"
 	"github.com/meshtrial/meshtrial/stat"
@@ -89,7 +90,7 @@ func marksOf(cells []model.Cell, output, class string) []plot.Point {
 			}
 			s := ScaleFor(unitless(a.Unit), math.Max(a.Measured, a.Predicted))
 			out = append(out, plot.Point{X: a.Measured, Y: a.Predicted, Low: a.Low, High: a.High, Class: class,
-				Title: fmt.Sprintf("%s sidecars, %s, %s changes/s: measured %s, predicted %s", Count(c.Proxies), Plural(c.Services, "service"), Fixed(c.Rate, 2), s.Value(a.Measured), s.Value(a.Predicted))})
+				Title: fmt.Sprintf("%s sidecars, %s, %s changes/s: measured %s, predicted %s", Count(c.Proxies), words.Plural(c.Services, "service"), Fixed(c.Rate, 2), s.Value(a.Measured), s.Value(a.Predicted))})
 		}
 	}
 	return out

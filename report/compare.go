@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/comparison"
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -104,7 +105,7 @@ func (kinds Kinds) comparisonTable(c comparison.Comparison) Table {
 		t.Notes = append(t.Notes, levelWords(c))
 	}
 	if left > 0 {
-		t.Notes = append(t.Notes, Plural(left, "further finding")+" the same; --json has them all.")
+		t.Notes = append(t.Notes, words.Plural(left, "further finding")+" the same; --json has them all.")
 	}
 	return t
 }

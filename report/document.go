@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -120,7 +121,7 @@ func facts(f record.Findings) []fact {
 	}
 	add(&machine, "%s", m.CPUModel)
 	if m.CPUs > 0 {
-		machine = append(machine, Plural(m.CPUs, "CPU"))
+		machine = append(machine, words.Plural(m.CPUs, "CPU"))
 	}
 	if m.MemoryBytes > 0 {
 		machine = append(machine, Fixed(float64(m.MemoryBytes)/(1<<30), 0)+" GiB")
@@ -136,7 +137,7 @@ func facts(f record.Findings) []fact {
 	add(&lab, "Kubernetes %s", m.Kubernetes)
 	add(&lab, "%s", m.ContainerRun)
 	if m.Nodes > 0 {
-		lab = append(lab, Plural(m.Nodes, "node"))
+		lab = append(lab, words.Plural(m.Nodes, "node"))
 	}
 	var parts []string
 	for _, c := range f.Parts {
@@ -161,9 +162,9 @@ func facts(f record.Findings) []fact {
 
 // validityWords counts trials and says why some are not valid.
 func validityWords(v record.ValiditySummary) string {
-	s := fmt.Sprintf("%s of %s valid, in %s", Count(v.Valid), Plural(v.Trials, "trial"), Plural(v.Blocks, "block"))
+	s := fmt.Sprintf("%s of %s valid, in %s", Count(v.Valid), words.Plural(v.Trials, "trial"), words.Plural(v.Blocks, "block"))
 	for _, r := range v.Reasons {
-		s += fmt.Sprintf("; %s failed in %s", strings.ReplaceAll(r.Check, "_", " "), Plural(r.Trials, "trial"))
+		s += fmt.Sprintf("; %s failed in %s", strings.ReplaceAll(r.Check, "_", " "), words.Plural(r.Trials, "trial"))
 		if r.Example != "" {
 			s += " (" + r.Example + ")"
 		}

@@ -244,11 +244,3 @@ func Join(number, unit string) string {
 
 // Count formats a whole number with its thousands grouped.
 func Count[T int | int64](n T) string { return Fixed(float64(n), 0) }
-
-// Plural is "1 block", "12 blocks".
-func Plural[T int | int64](n T, noun string) string {
-	if n == 1 {
-		return Count(n) + " " + noun
-	}
-	return Count(n) + " " + noun + "s"
-}

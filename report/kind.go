@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -82,7 +83,7 @@ func (kinds Kinds) of(f record.Findings) (Kind, error) {
 
 func (k Kind) answers(f record.Findings) []string {
 	if f.Validity.Valid == 0 {
-		return []string{fmt.Sprintf("No answer: none of %s is valid.", Plural(f.Validity.Trials, "trial"))}
+		return []string{fmt.Sprintf("No answer: none of %s is valid.", words.Plural(f.Validity.Trials, "trial"))}
 	}
 	out := k.Answers(f)
 	for _, s := range k.Sections {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/profile"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -19,7 +20,7 @@ func RenderProfile(w io.Writer, s profile.Summary, top int, opt Options) error {
 	}
 	opt.Width = max(opt.Width, 40)
 	t := &textWriter{opt: opt}
-	title := s.Title + ": " + profileSum(s) + " in " + Plural(s.Samples, "sample")
+	title := s.Title + ": " + profileSum(s) + " in " + words.Plural(s.Samples, "sample")
 	if s.SpanS >= 0.1 {
 		title += fmt.Sprintf(" over %s s", Fixed(s.SpanS, 1))
 	}
@@ -177,7 +178,7 @@ func restOfCentres(rest []profile.CentreCost, costs profile.Costs) []Text {
 	}
 	share := float64(weight) / float64(max(costs.Total, 1))
 	low, high := profile.Wilson(share, costs.Samples)
-	return []Text{{S: "other"}, {S: fmt.Sprintf("%s, each too small to tell", Plural(len(rest), "centre"))}, {S: ShareInterval(share, low, high)}, {}, {}}
+	return []Text{{S: "other"}, {S: fmt.Sprintf("%s, each too small to tell", words.Plural(len(rest), "centre"))}, {S: ShareInterval(share, low, high)}, {}, {}}
 }
 
 func ProfileFilters(s profile.Summary) Table {
@@ -242,7 +243,7 @@ func profileDiff(s profile.Summary, top int) Table {
 	if len(t.Rows) == 0 {
 		t.Rows = append(t.Rows, []Text{{S: "no significant change"}})
 	}
-	t.Notes = append(t.Notes, fmt.Sprintf("Shares of %s before and %s after. %s; per path, so about 5 in 100 unchanged paths will appear to change.", Plural(s.Against.Before.Samples, "sample"), Plural(s.Against.After.Samples, "sample"), s.Against.Method))
+	t.Notes = append(t.Notes, fmt.Sprintf("Shares of %s before and %s after. %s; per path, so about 5 in 100 unchanged paths will appear to change.", words.Plural(s.Against.Before.Samples, "sample"), words.Plural(s.Against.After.Samples, "sample"), s.Against.Method))
 	t.Notes = append(t.Notes, s.Against.Warnings...)
 	return t
 }
@@ -278,7 +279,7 @@ func profileFunctions(s profile.Summary, title string, costs []record.ProfileCos
 		t.Columns[map[bool]int{true: 1}[byCalls]].Head += " (95% interval)"
 	}
 	if small > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%s with fewer than five samples each: their shares cannot be told.", Plural(small, "more function")))
+		t.Notes = append(t.Notes, fmt.Sprintf("%s with fewer than five samples each: their shares cannot be told.", words.Plural(small, "more function")))
 	}
 	return t
 }

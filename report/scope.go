@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/scope"
 )
 
@@ -19,7 +20,7 @@ func RenderScope(w io.Writer, r scope.Report, top int, opt Options) error {
 	}
 	opt.Width = max(opt.Width, 40)
 	t := &textWriter{opt: opt}
-	title := "Configuration of " + Plural(len(r.Proxies), "proxy")
+	title := "Configuration of " + words.Plural(len(r.Proxies), "proxy")
 	if len(r.Proxies) != 1 {
 		title = "Configuration of " + Count(len(r.Proxies)) + " proxies"
 	}
@@ -147,7 +148,7 @@ func scopeTypes(r scope.Report) Table {
 	}
 	t.Rows = append(t.Rows, w.cell([]Text{{"total", StyleStrong}, s.Kilo(r.DumpBytes), {S: "100%"}, {}, s.Kilo(static)}, r.WireBytes))
 	if simulated := countSimulated(r); simulated > 0 {
-		t.Notes = append(t.Notes, "Of "+Plural(simulated, "simulated sidecar")+" JSON is what Envoy would print of the same resources; there is no bootstrap.")
+		t.Notes = append(t.Notes, "Of "+words.Plural(simulated, "simulated sidecar")+" JSON is what Envoy would print of the same resources; there is no bootstrap.")
 	}
 	t.Notes = append(t.Notes, "Not sent by istiod: the bootstrap and its contents, copies of listener contents, the framing of the dump.")
 	return t
@@ -175,7 +176,7 @@ func scopeOwners(r scope.Report) Table {
 		t.Rows = append(t.Rows, w.cell([]Text{{o.Owner.String(), st}, s.Kilo(o.DumpBytes), Share(o.DumpBytes, r.DumpBytes), {S: Count(o.Proxies)}, {S: Count(o.Resources)}, shapes}, o.WireBytes))
 	}
 	if x := r.OtherOwners; x != nil {
-		t.Rows = append(t.Rows, w.cell([]Text{{Plural(x.Owners, "more owner"), StyleDim}, s.Kilo(x.DumpBytes), Share(x.DumpBytes, r.DumpBytes), {}, {}, {}}, x.WireBytes))
+		t.Rows = append(t.Rows, w.cell([]Text{{words.Plural(x.Owners, "more owner"), StyleDim}, s.Kilo(x.DumpBytes), Share(x.DumpBytes, r.DumpBytes), {}, {}, {}}, x.WireBytes))
 	}
 	t.Rows = append(t.Rows, w.cell([]Text{{"total", StyleStrong}, s.Kilo(r.DumpBytes), {S: "100%"}, {}, {}, {}}, r.WireBytes))
 	t.Notes = append(t.Notes, "Mesh: istiod's and the injector's own. Shared: serves several owners. Unattributed: no metadata explains it, often an EnvoyFilter. "+
@@ -218,9 +219,9 @@ func scopeUncalled(r scope.Report) Table {
 	}
 	t.Rows = append(t.Rows, []Text{{"all outbound clusters never called", StyleStrong}, s.Kilo(u.NeverBytes), {S: Count(u.Never)}})
 	t.Notes = append(t.Notes, fmt.Sprintf("Of %s with %s. Counted since each proxy started, for its current endpoints: calls still to come, or to removed endpoints, are not seen.",
-		Plural(u.Clusters, "outbound cluster"), s.Value(float64(u.DumpBytes))))
+		words.Plural(u.Clusters, "outbound cluster"), s.Value(float64(u.DumpBytes))))
 	if left := u.OwnersInTotal - len(u.Owners); left > 0 {
-		t.Notes = append(t.Notes, Plural(left, "more owner")+" not shown.")
+		t.Notes = append(t.Notes, words.Plural(left, "more owner")+" not shown.")
 	}
 	return t
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/capacity/model"
 	"github.com/meshtrial/meshtrial/scope/generate"
 )
@@ -73,7 +74,7 @@ func sidecarsTable(r generate.Result, top int) Table {
 func savingTable(r generate.Result) Table {
 	p := r.Saving
 	s, w := bytesColumn([]int64{p.Now.Dump}), bytesColumn([]int64{p.Now.Wire})
-	t := Table{Title: "Predicted, all " + Plural(p.Proxies, "sidecar") + " together", Columns: []Column{{"what", false, 0}, {"now", true, 0}, {"after", true, 0}, {"less", true, 0}, {"exact", true, 1}}}
+	t := Table{Title: "Predicted, all " + words.Plural(p.Proxies, "sidecar") + " together", Columns: []Column{{"what", false, 0}, {"now", true, 0}, {"after", true, 0}, {"less", true, 0}, {"exact", true, 1}}}
 	row := func(what string, now, after, exact float64, show func(float64) string) {
 		less := Text{"–", StyleDim}
 		if now > 0 {

@@ -140,7 +140,7 @@ func (k Kind) noiseTable(f record.Findings, leaveZero bool) Table {
 		t.Notes = append(t.Notes, componentsNote(trials))
 	}
 	if same > 0 && len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%s with identical baselines are omitted.", Plural(same, "measure")))
+		t.Notes = append(t.Notes, fmt.Sprintf("%s with identical baselines are omitted.", words.Plural(same, "measure")))
 	}
 	return t
 }
@@ -234,9 +234,9 @@ func WithInterval(s Scale, f record.Finding) string {
 // most: its fewest and most are no interval.
 func inTrials(f record.Finding, most string) string {
 	if f.Trials.With == 0 {
-		return fmt.Sprintf("in none of %s", Plural(f.Trials.Of, "trial"))
+		return fmt.Sprintf("in none of %s", words.Plural(f.Trials.Of, "trial"))
 	}
-	return fmt.Sprintf("in %d of %s, at most %s", f.Trials.With, Plural(f.Trials.Of, "trial"), most)
+	return fmt.Sprintf("in %d of %s, at most %s", f.Trials.With, words.Plural(f.Trials.Of, "trial"), most)
 }
 
 func allBlocks(n int) string {

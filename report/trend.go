@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/analysis/comparison"
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 )
@@ -24,7 +25,7 @@ func (kinds Kinds) RenderTrend(w io.Writer, trend comparison.Trend, all bool, op
 	t := &textWriter{opt: opt}
 	t.wrapStyled("", clean(trendWords(trend)), StyleStrong)
 	t.wrap("  study  ", clean(trend.Study))
-	runs := Plural(len(trend.Runs), "run")
+	runs := words.Plural(len(trend.Runs), "run")
 	if n := len(trend.Runs); n > 0 {
 		runs += ", " + day(trend.Runs[0].Started) + " to " + day(trend.Runs[n-1].Started)
 	}
@@ -79,9 +80,9 @@ func trendWords(t comparison.Trend) string {
 func reachWords(t comparison.Trend) string {
 	switch {
 	case t.RunsAfter > 0:
-		return fmt.Sprintf("with %s a change in the last %d cannot be told, however large: it takes %d after it", Plural(len(t.Runs), "run"), t.RunsAfter-1, t.RunsAfter)
+		return fmt.Sprintf("with %s a change in the last %d cannot be told, however large: it takes %d after it", words.Plural(len(t.Runs), "run"), t.RunsAfter-1, t.RunsAfter)
 	case len(t.Runs) >= comparison.MinTrend:
-		return fmt.Sprintf("with %s no change can be told, however large", Plural(len(t.Runs), "run"))
+		return fmt.Sprintf("with %s no change can be told, however large", words.Plural(len(t.Runs), "run"))
 	}
 	return ""
 }
@@ -187,7 +188,7 @@ func (kinds Kinds) seriesTable(trend comparison.Trend, all bool, opt Options) Ta
 		t.Notes = append(t.Notes, "* decides in comparisons of runs.")
 	}
 	if left > 0 {
-		t.Notes = append(t.Notes, Plural(left, "further finding")+" without a change; --all shows them, --json has their values.")
+		t.Notes = append(t.Notes, words.Plural(left, "further finding")+" without a change; --all shows them, --json has their values.")
 	}
 	return t
 }

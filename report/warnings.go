@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -81,7 +82,7 @@ const (
 const MaxNamedCells = 4
 
 // line is a group's one line.
-func (g *warningGroup) line(words func(string) string) string {
+func (g *warningGroup) line(say func(string) string) string {
 	w := g.texts[0]
 	switch {
 	case len(g.texts) > 1 && g.general != "": // their figures have several units
@@ -89,7 +90,7 @@ func (g *warningGroup) line(words func(string) string) string {
 	case !namesOne(w): // figures of different trials make no range
 		w = analysis.Spread(g.texts)
 	}
-	names := g.names(words)
+	names := g.names(say)
 	switch n := len(g.of); {
 	case n == 0:
 		return w
@@ -98,9 +99,9 @@ func (g *warningGroup) line(words func(string) string) string {
 	case len(names) <= maxNamedFindings:
 		return fmt.Sprintf("%s (%s)", w, Sequence(names))
 	case n > manyFindings:
-		return fmt.Sprintf("%s (%s)", w, Plural(n, "finding"))
+		return fmt.Sprintf("%s (%s)", w, words.Plural(n, "finding"))
 	default:
-		return fmt.Sprintf("%s (%s, the first %s)", w, Plural(n, "finding"), names[0])
+		return fmt.Sprintf("%s (%s, the first %s)", w, words.Plural(n, "finding"), names[0])
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -236,13 +237,10 @@ func (c *Comparison) basis(a, b int) {
 
 // leftOut warns of findings that one side alone has.
 func (c *Comparison) leftOut(of, other string, n int) {
-	findings := fmt.Sprintf("%d findings", n)
-	switch n {
-	case 0:
+	if n == 0 {
 		return
-	case 1:
-		findings = "1 finding"
 	}
+	findings := words.Plural(n, "finding")
 	c.Warnings = append(c.Warnings, c.words(fmt.Sprintf("not compared: %s of run %s, for which run %s has none of the same name in the same cell", findings, of, other)))
 }
 

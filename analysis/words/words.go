@@ -136,6 +136,15 @@ func Grouped(v float64) string {
 	return whole + fraction
 }
 
+// Plural writes how many there are of what a noun names: 1 block, 1,200 blocks.
+func Plural[T int | int64](n T, noun string) string {
+	text := Grouped(float64(n)) + " " + noun
+	if n == 1 {
+		return text
+	}
+	return text + "s"
+}
+
 // Unreached says of a finding, by its name, why it has no figure where more of what it
 // times never came than it leaves beyond it.
 func Unreached(finding string) string {

@@ -24,6 +24,18 @@ func TestQuantities(t *testing.T) {
 	}
 }
 
+// Thousands are apart, and one is no plural.
+func TestPlural(t *testing.T) {
+	for n, want := range map[int]string{0: "0 blocks", 1: "1 block", 2: "2 blocks", 999: "999 blocks", 1200: "1,200 blocks", 1234567: "1,234,567 blocks"} {
+		if got := Plural(n, "block"); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+		if got := Plural(int64(n), "block"); got != want {
+			t.Errorf("%d of 64 bits: %q, want %q", n, got, want)
+		}
+	}
+}
+
 // Only requests fail: an istiod that was not ready in time lies among none.
 func TestUnreached(t *testing.T) {
 	for name, want := range map[string]string{

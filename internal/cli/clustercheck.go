@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/rights"
@@ -214,7 +215,7 @@ func (r clusterRights) write(w io.Writer) error {
 	case r.Missing == 0:
 		fmt.Fprintf(out, "\nall rights that are needed are granted; %s not\n", isAre(r.Lacking, "other"))
 	default:
-		fmt.Fprintf(out, "\nmissing: %s that must be granted, %s\n", count(r.Missing, "line"), count(r.Lacking, "other"))
+		fmt.Fprintf(out, "\nmissing: %s that must be granted, %s\n", words.Plural(r.Missing, "line"), words.Plural(r.Lacking, "other"))
 	}
 	_, err := io.WriteString(w, out.String())
 	return err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/journal"
@@ -121,7 +122,7 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) (err error) {
 			}
 			p.note("%s, run %s, left alone: %s", e.Object, e.Run, e.Left)
 		}
-		return errs.WithCode(errs.WithHint(fmt.Errorf("changed by somebody else, and left alone at least in part: %s", count(len(left), "object")),
+		return errs.WithCode(errs.WithHint(fmt.Errorf("changed by somebody else, and left alone at least in part: %s", words.Plural(len(left), "object")),
 			"look at them; if they may stay: meshtrial cluster restore --forget"), errs.CodeAssertion)
 	}
 	return nil

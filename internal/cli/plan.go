@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
@@ -78,20 +79,20 @@ func writePlan(w io.Writer, p *study.Plan, notes []planNote) error {
 		}
 		deployed = "; " + words
 	}
-	blocks := count(s.Blocks.Max, "block")
+	blocks := words.Plural(s.Blocks.Max, "block")
 	if s.Blocks.Min < s.Blocks.Max {
 		blocks = fmt.Sprintf("%d to %s", s.Blocks.Min, blocks)
 	}
-	trials := count(e.Trials, "trial") + " per block"
+	trials := words.Plural(e.Trials, "trial") + " per block"
 	if s.Chooses() {
 		trials = "at most " + trials
 	}
 	if s.Tune != nil {
 		blocks = "as many blocks as the search takes"
 	}
-	fmt.Fprintf(w, "\n%s, %s; %s%s\n", count(len(givenCells(p)), "cell"), trials, blocks, deployed)
+	fmt.Fprintf(w, "\n%s, %s; %s%s\n", words.Plural(len(givenCells(p)), "cell"), trials, blocks, deployed)
 	if nodes, zones := p.Spread(); nodes > 1 {
-		fmt.Fprintf(w, "it takes %s in %s\n", count(nodes, "node"), count(zones, "zone"))
+		fmt.Fprintf(w, "it takes %s in %s\n", words.Plural(nodes, "node"), words.Plural(zones, "zone"))
 	}
 	writeSearches(w, p)
 	writeTune(w, p)
@@ -147,7 +148,7 @@ func limitNote(s *study.Study, e study.Estimate) planNote {
 	if s.Tune != nil {
 		return planNote{says + "leaves less time than the shortest tuning takes, two blocks and the comparison", hint}
 	}
-	blocks := count(e.Fits, "block")
+	blocks := words.Plural(e.Fits, "block")
 	if e.Fits == 0 {
 		blocks = "less than a block"
 	}
@@ -184,7 +185,7 @@ func writeSearches(w io.Writer, p *study.Plan) {
 		}
 		fmt.Fprintf(w, "search: the highest %s%s with %s of at most %s: climbs %s", c.Search.Factor, where, c.Search.Finding, boundWords(c.Search.Bound), strings.Join(levels, ", "))
 		if _, halvings := p.Steps(c); halvings > 0 {
-			fmt.Fprintf(w, ", then halves the interval to within %s, at most %s", c.Search.Tolerance, count(halvings, "time"))
+			fmt.Fprintf(w, ", then halves the interval to within %s, at most %s", c.Search.Tolerance, words.Plural(halvings, "time"))
 			if apart := c.Apart(p); apart > float64(c.Search.Tolerance)*1.1 {
 				fmt.Fprintf(w, ", which may end %.2g%% apart: give levels in between to come closer", 100*apart)
 			}
@@ -257,7 +258,7 @@ func deploysControl(p *study.Plan) (string, error) {
 	}
 	out := fmt.Sprintf("at most %s in %s", proxies(connected), pods(p.Simulators()))
 	if real > 0 {
-		out += ", " + count(real, "real pod")
+		out += ", " + words.Plural(real, "real pod")
 		if p.Study.Measured(study.MeasureSidecars) {
 			out += " made anew for each trial"
 		}
@@ -265,14 +266,14 @@ func deploysControl(p *study.Plan) (string, error) {
 	if p.Study.Control.Soak {
 		return out + "; one istiod, and the real pods, live through all blocks", nil
 	}
-	return out + fmt.Sprintf("; istiod restarts before each trial, %s per block", count(p.Estimate().Trials, "time")), nil
+	return out + fmt.Sprintf("; istiod restarts before each trial, %s per block", words.Plural(p.Estimate().Trials, "time")), nil
 }
 
 func pods(n int) string {
 	if n == 1 {
 		return "one pod"
 	}
-	return count(n, "pod")
+	return words.Plural(n, "pod")
 }
 
 func proxies(n int) string {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -46,5 +47,5 @@ func deploysScenario(p *study.Plan) (string, error) {
 	if least < most {
 		services = fmt.Sprintf("%d to %d", least, most)
 	}
-	return fmt.Sprintf("pods of a trial: %s, %s of services", count(c.Clients, "client"), services), nil
+	return fmt.Sprintf("pods of a trial: %s, %s of services", words.Plural(c.Clients, "client"), services), nil
 }

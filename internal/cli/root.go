@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/spf13/cobra"
 )
@@ -134,7 +135,7 @@ func markUsageErrors(cmd *cobra.Command) {
 		cmd.Args = func(c *cobra.Command, args []string) error {
 			err := check(c, args)
 			if err != nil && errs.Code(err) == errs.CodeFailure {
-				err = errs.WithHint(errs.Usage("%s: %s given", c.CommandPath(), count(len(args), "argument")), "usage: %s", c.UseLine())
+				err = errs.WithHint(errs.Usage("%s: %s given", c.CommandPath(), words.Plural(len(args), "argument")), "usage: %s", c.UseLine())
 			}
 			return err
 		}

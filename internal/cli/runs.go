@@ -209,11 +209,11 @@ func fetch(ctx context.Context, env *Env, clients *detached.Cluster, run detache
 		p.note("note: %s", note)
 	}
 	if len(loaded.Trials) < run.Trials {
-		p.note("warning: the run has noted %s, and only %d can be read here: look at them before you delete what is in the cluster, which takes --force now", count(run.Trials, "trial"), len(loaded.Trials))
+		p.note("warning: the run has noted %s, and only %d can be read here: look at them before you delete what is in the cluster, which takes --force now", words.Plural(run.Trials, "trial"), len(loaded.Trials))
 	} else if err := clients.Fetched(ctx, run); err != nil {
 		return fmt.Errorf("%s was fetched, but that could not be noted: %w", to, err)
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s: %s of %s\n  look at it: meshtrial report %s\n", to, count(len(loaded.Trials), "trial"), run.Study, shellQuote(to))
+	_, err = fmt.Fprintf(env.Stdout, "%s: %s of %s\n  look at it: meshtrial report %s\n", to, words.Plural(len(loaded.Trials), "trial"), run.Study, shellQuote(to))
 	return err
 }
 
@@ -257,7 +257,7 @@ func newRunsDeleteCommand(env *Env) *cobra.Command {
 			}
 			changed, err := stillChanged(ctx, config)
 			if changed > 0 {
-				p.note("%s still changed by runs that ended without putting back: meshtrial cluster restore%s", count(changed, "object"), clusterWords(f.kubeconfig, f.context))
+				p.note("%s still changed by runs that ended without putting back: meshtrial cluster restore%s", words.Plural(changed, "object"), clusterWords(f.kubeconfig, f.context))
 			}
 			return err
 		},

@@ -14,12 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/journal/fields"
 	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/scope/generate"
 	"github.com/meshtrial/meshtrial/site"
@@ -123,7 +123,7 @@ func applySidecars(ctx context.Context, j sidecarWriter, open journal.Opener, st
 		defer cancel()
 		done, undo := j.Restore(ctx, journal.OfRun(j.Run()))
 		if err = errors.Join(err, undo); undo == nil {
-			err = errs.WithHint(err, "nothing stays applied: %s put back", report.Plural(len(done), "object"))
+			err = errs.WithHint(err, "nothing stays applied: %s put back", words.Plural(len(done), "object"))
 		}
 	}()
 	for _, s := range steps {
@@ -216,6 +216,6 @@ func (a *appliedAs) write(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "\nNothing was to be applied.")
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nApplied: %s. They stay; to take them back: %s\n", report.Plural(len(a.Objects), "Sidecar"), a.Undo)
+	_, err := fmt.Fprintf(w, "\nApplied: %s. They stay; to take them back: %s\n", words.Plural(len(a.Objects), "Sidecar"), a.Undo)
 	return err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/capacity/model"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/graph"
@@ -266,10 +267,10 @@ func readAccessLog(ctx context.Context, env *Env, named string, inv *generate.In
 			return inv.WorkloadOf(namespace, pod)
 		}, inv.Knows)
 		if found.Odd > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %s not in Istio's own format, the first is line %d; of the hosts in them those are kept that the mesh knows.", name, report.Plural(int(found.Odd), "line"), found.FirstOdd))
+			notes = append(notes, fmt.Sprintf("%s: %s not in Istio's own format, the first is line %d; of the hosts in them those are kept that the mesh knows.", name, words.Plural(int(found.Odd), "line"), found.FirstOdd))
 		}
 		if found.TooLong > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %s too long to read, the first is line %d; what they call is not kept because of them.", name, report.Plural(int(found.TooLong), "line"), found.FirstLong))
+			notes = append(notes, fmt.Sprintf("%s: %s too long to read, the first is line %d; what they call is not kept because of them.", name, words.Plural(int(found.TooLong), "line"), found.FirstLong))
 		}
 		return err
 	})

@@ -15,12 +15,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/scope"
 )
@@ -69,7 +69,7 @@ func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options, ta
 	}
 	line := newProgress(env.Stderr)
 	defer line.clear()
-	line.say("reading %s", report.Plural(len(pods), "sidecar"))
+	line.say("reading %s", words.Plural(len(pods), "sidecar"))
 	read := func(pod corev1.Pod) (scope.Proxy, error) {
 		dialer := lab.NewDialer(config) // its line ends with it: there may be thousands
 		defer dialer.Close()
@@ -79,7 +79,7 @@ func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options, ta
 	var last error
 	err = inGroups(pods, proxiesAtATime, read, func(p scope.Proxy, failure error) error {
 		asked++
-		line.say("read %d of %s", asked, report.Plural(len(pods), "sidecar"))
+		line.say("read %d of %s", asked, words.Plural(len(pods), "sidecar"))
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/detached"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/store"
@@ -177,7 +178,7 @@ func newStudyCheckCommand(env *Env) *cobra.Command {
 					continue
 				}
 				if _, err := fmt.Fprintf(env.Stdout, "%s: ok: %s, %s per block, %s\n", arg,
-					count(len(p.Cells), "cell"), count(e.Trials, "trial"), span(e)); err != nil {
+					words.Plural(len(p.Cells), "cell"), words.Plural(e.Trials, "trial"), span(e)); err != nil {
 					return err
 				}
 			}
@@ -342,13 +343,6 @@ func readLimited(ctx context.Context, path string) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, study.MaxFile+1))
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // span words an estimate of time.

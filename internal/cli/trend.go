@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/comparison"
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/record"
@@ -123,7 +124,7 @@ func readTrend(ctx context.Context, env *Env, dirs []string, name string) (runs 
 		runs = append(runs, figures...)
 	}
 	if len(runs) == 0 && len(others) > 0 {
-		return nil, nil, errs.WithHint(errs.Usage("none of %s is of study %q", count(len(dirs), "run"), name), "%s", errs.Suggest(name, others))
+		return nil, nil, errs.WithHint(errs.Usage("none of %s is of study %q", words.Plural(len(dirs), "run"), name), "%s", errs.Suggest(name, others))
 	}
 	return runs, left, nil
 }

@@ -141,11 +141,11 @@ func writeTune(w io.Writer, p *study.Plan) {
 	for _, e := range t.Expected {
 		expected = append(expected, e.Finding)
 	}
-	fmt.Fprintf(w, "search: the lowest %s of %s", strings.Join(goals, ", "), count(len(p.Cells), "cell"))
+	fmt.Fprintf(w, "search: the lowest %s of %s", strings.Join(goals, ", "), words.Plural(len(p.Cells), "cell"))
 	if len(bounds) > 0 {
 		fmt.Fprintf(w, ", with %s", strings.Join(bounds, " and "))
 	}
-	fmt.Fprintf(w, ": at most %s, each block with the setting in use; then %s compare it with the best\n", count(p.TuneTrials(), "trial"), count(t.Confirm, "block"))
+	fmt.Fprintf(w, ": at most %s, each block with the setting in use; then %s compare it with the best\n", words.Plural(p.TuneTrials(), "trial"), words.Plural(t.Confirm, "block"))
 	if len(expected) > 0 {
 		fmt.Fprintf(w, "it begins with what a model expects of %s\n", strings.Join(expected, ", "))
 	}

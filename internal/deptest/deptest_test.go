@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"record", "finding", "internal/golden", "internal/leakcheck", "internal/nodetest", "internal/scriptconn", "internal/wake", "internal/ending", "internal/failpoint", "protocol", "journal/fields"},
 	{"internal/jsonhttp", "internal/trusted", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
 	{"stat", "ledger", "internal/procfs", "capacity/money"},
-	{"graph", "profile", "probe", "capacity/push", "capacity/sizing", "tuning"},
+	{"graph", "profile", "probe", "capacity/push", "capacity/sizing", "tuning", "analysis/words"},
 	{"fault", "journal", "capacity/model"},
 	{"study"},
 	{"internal/studytest"},

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/scope"
 )
@@ -88,7 +89,7 @@ func (e *NoRequestsError) Error() string {
 	if e.Lines == 0 {
 		return "it has no lines"
 	}
-	return fmt.Sprintf("none of %s names an upstream cluster, as those of a sidecar's access log do", plural(int(e.Lines), "line"))
+	return fmt.Sprintf("none of %s names an upstream cluster, as those of a sidecar's access log do", words.Plural(int(e.Lines), "line"))
 }
 
 // fewest are the failed requests from which a log that has no others is taken to be

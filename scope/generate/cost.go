@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/capacity/model"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
@@ -110,12 +111,12 @@ func (p *Prediction) istiod(b Bases) error {
 		}
 		said[i] = one
 	}
-	basis := fmt.Sprintf("model of %s, %g changes a second; 90%% intervals, each by itself", plural(len(b.Model.Runs), "run"), b.Mesh.Rate)
+	basis := fmt.Sprintf("model of %s, %g changes a second; 90%% intervals, each by itself", words.Plural(len(b.Model.Runs), "run"), b.Mesh.Rate)
 	if beyond := max(said[0].Beyond, said[1].Beyond); beyond > 1 {
 		basis += fmt.Sprintf("; %.1f times beyond what was measured", beyond)
 	}
 	if len(said[0].Assumed) > 0 {
-		basis += fmt.Sprintf("; %s assumed", plural(len(said[0].Assumed), "parameter"))
+		basis += fmt.Sprintf("; %s assumed", words.Plural(len(said[0].Assumed), "parameter"))
 	}
 	for i, name := range []string{model.OutMemory, model.OutCPU, model.OutPushes} {
 		now, after := said[0].Output(name), said[1].Output(name)
@@ -123,11 +124,4 @@ func (p *Prediction) istiod(b Bases) error {
 	}
 	p.Resources = append(p.Resources, costs...)
 	return nil
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/meshtrial/meshtrial/analysis/words"
 )
 
 // isCovered says whether it is known what a workload calls: only then is it
@@ -23,7 +25,7 @@ func (g *generator) uncovered(w Workload) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.strange)) {
 		if !g.inv.added[name] { // by an EnvoyFilter
-			return fmt.Sprintf("its access log names clusters that tell no host, such as %.100q, %s (meshConfig.outboundClusterStatName?)", name, plural(int(s.strange[name]), "time"))
+			return fmt.Sprintf("its access log names clusters that tell no host, such as %.100q, %s (meshConfig.outboundClusterStatName?)", name, words.Plural(int(s.strange[name]), "time"))
 		}
 	}
 	for l, n := range s.beyond {

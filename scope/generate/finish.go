@@ -8,6 +8,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"github.com/meshtrial/meshtrial/analysis/words"
 )
 
 // finish says what becomes of each Sidecar, and whom it holds for.
@@ -167,7 +169,7 @@ func (g *generator) openConnections(callers []Workload) {
 	}
 	if len(unseen) > 0 {
 		g.result.Open = append(g.result.Open, Open{What: OpenConnections, Hosts: list(unseen), Count: blind,
-			Why:  fmt.Sprintf("of %s no source sees connections without requests (TCP), calls to pods of headless Services, which wildcard a host came by, or calls of which proxies forgot the counters (headless Services, ServiceEntries without resolution or by DNS, Services whose pods were all replaced since)", plural(blind, "workload")),
+			Why:  fmt.Sprintf("of %s no source sees connections without requests (TCP), calls to pods of headless Services, which wildcard a host came by, or calls of which proxies forgot the counters (headless Services, ServiceEntries without resolution or by DNS, Services whose pods were all replaced since)", words.Plural(blind, "workload")),
 			Risk: "bytes that may be of no use; metrics (" + MetricConnections + " too), access logs, or, of connections, proxies' counters would tell", Done: "kept for these workloads"})
 	}
 	if len(alias) > 0 {

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/analysis/words"
 )
 
 // keep decides which calls are kept, and for whom.
@@ -45,7 +47,7 @@ func (g *generator) keep() {
 	for _, w := range g.obs.Workloads() {
 		if n := g.obs.seen[w].beyond[anywhere] + g.obs.seen[w].beyond[beside]; n > 0 {
 			r.Open = append(r.Open, Open{What: OpenOdd, Workload: w, Count: int(n), Risk: "none, if no proxy has such a host", Done: "not kept",
-				Why: fmt.Sprintf("beyond %d names that the mesh does not know, and that clients may have written into lines of a log, others were read over, %s", maxOutside, plural(int(n), "time"))})
+				Why: fmt.Sprintf("beyond %d names that the mesh does not know, and that clients may have written into lines of a log, others were read over, %s", maxOutside, words.Plural(int(n), "time"))})
 		}
 		for _, host := range slices.Sorted(maps.Keys(g.obs.seen[w].Outside)) {
 			to := g.inv.resolve(host, "", w.Namespace)

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/analysis/words"
 )
 
 // Other is another way to send proxies less, beside Sidecars.
@@ -146,5 +148,5 @@ func (g *generator) discovery(consumers map[Host]map[string]bool, unseen int) {
 	}
 	caution := unseenCalls(unseen, "them")
 	g.result.Others = append(g.result.Others, Other{Kind: "discoverySelectors", Value: "leave out " + strings.Join(idle, ", "),
-		Reason: fmt.Sprintf("no sidecar runs there and nobody in the mesh calls their %s: with meshConfig.discoverySelectors istiod does not watch them at all%s", plural(services, "Service"), caution)})
+		Reason: fmt.Sprintf("no sidecar runs there and nobody in the mesh calls their %s: with meshConfig.discoverySelectors istiod does not watch them at all%s", words.Plural(services, "Service"), caution)})
 }

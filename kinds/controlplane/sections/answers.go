@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
@@ -70,7 +71,7 @@ func faultAnswers(f record.Findings) []string {
 			report.Count(missed+pairs), report.Count(missed), report.Sequence(where)))
 	}
 	if failed > 0 {
-		out = append(out, fmt.Sprintf("The API server refused %s.", report.Plural(failed, "change")))
+		out = append(out, fmt.Sprintf("The API server refused %s.", words.Plural(failed, "change")))
 	}
 	return out
 }

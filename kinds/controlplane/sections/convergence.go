@@ -162,7 +162,7 @@ func simulatorsNote(f record.Findings) []string {
 	for _, n := range pods {
 		of = append(of, strconv.Itoa(n))
 	}
-	where := report.Plural(pods[0], "pod")
+	where := words.Plural(pods[0], "pod")
 	if len(pods) > 1 {
 		where = words.List(of) + " pods, by cell"
 	}

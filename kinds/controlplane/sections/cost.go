@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
@@ -111,7 +112,7 @@ func profileTitle(p record.Profile, c record.CellSummary, label bool) string {
 	if p.Total > 0 {
 		s += ", " + profileAmount(p, p.Total) + " in all"
 		if n := cpuSamples(p); n > 0 {
-			s += " (" + report.Plural(n, "sample") + ")"
+			s += " (" + words.Plural(n, "sample") + ")"
 		}
 	}
 	if p.Kind != "heap" {
@@ -162,7 +163,7 @@ func profileRows(t report.Table, p record.Profile, costs []record.ProfileCost, b
 		t.Notes = append(t.Notes, fmt.Sprintf("Of the dearest %d functions %s fewer than five samples: their shares cannot be told.", profiledFunctions, hasOrHave(small)))
 	}
 	if samples > 0 && samples < fewSamples && len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("Only %s: one sample is %s of the total, so small counts mean little.", report.Plural(samples, "sample"), report.Percent(1/float64(samples))))
+		t.Notes = append(t.Notes, fmt.Sprintf("Only %s: one sample is %s of the total, so small counts mean little.", words.Plural(samples, "sample"), report.Percent(1/float64(samples))))
 	}
 	if p.Flame != "" && len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, "Flame graph: profiles/"+p.Flame)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
@@ -70,7 +71,7 @@ func holdingTable(f record.Findings) report.Table {
 				rest.DumpBytes, rest.WireBytes, rest.Resources = rest.DumpBytes+o.DumpBytes, rest.WireBytes+o.WireBytes, rest.Resources+o.Resources
 			}
 			if others > 0 {
-				row(false, report.Plural(others, "more owner"), rest, report.StyleDim)
+				row(false, words.Plural(others, "more owner"), rest, report.StyleDim)
 			}
 		}
 	}

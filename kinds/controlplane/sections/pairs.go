@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
@@ -77,7 +78,7 @@ func convergenceSentences(in string, k *record.ControlSummary, p99 string) []str
 	}
 	out := []string{first + "."}
 	if e := k.Edges; e != nil && e.Median.P50 != nil && e.Last.P50 != nil {
-		out = append(out, fmt.Sprintf("Of those %s, half reach half of their proxies within %s and the last one within %s.", report.Plural(e.Changes, "change"), s.Value(k.MedianUS), s.Value(k.LastUS)))
+		out = append(out, fmt.Sprintf("Of those %s, half reach half of their proxies within %s and the last one within %s.", words.Plural(e.Changes, "change"), s.Value(k.MedianUS), s.Value(k.LastUS)))
 	}
 	return out
 }

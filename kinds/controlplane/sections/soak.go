@@ -98,13 +98,13 @@ func soakAnswers(f record.Findings) []string {
 	if f.Soak == nil {
 		return nil
 	}
-	lived := fmt.Sprintf("One istiod lived through %s in %s", hoursWords(f.Soak.Hours), report.Plural(f.Soak.Windows, "window"))
+	lived := fmt.Sprintf("One istiod lived through %s in %s", hoursWords(f.Soak.Hours), words.Plural(f.Soak.Windows, "window"))
 	if f.Soak.Lives > 1 {
 		lived += fmt.Sprintf(", the longest of %d lives: others count for nothing here", f.Soak.Lives)
 	}
 	out := []string{lived + "."}
 	if f.Soak.Windows < fewWindows {
-		out[0] = fmt.Sprintf("Whether anything grows is not known: only %s of %s, in one life of istiod, may be believed.", report.Count(f.Soak.Windows), report.Plural(f.Validity.Trials, "window"))
+		out[0] = fmt.Sprintf("Whether anything grows is not known: only %s of %s, in one life of istiod, may be believed.", report.Count(f.Soak.Windows), words.Plural(f.Validity.Trials, "window"))
 		return out
 	}
 	for _, g := range f.Soak.Growths {

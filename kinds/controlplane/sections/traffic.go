@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
@@ -68,7 +69,7 @@ func trafficAnswers(f record.Findings) []string {
 		}
 		if x.PhantomRequests == 0 {
 			out = append(out, report.UpperFirst(fmt.Sprintf("%snone of %s requests went to a stale endpoint, while %s went.",
-				where, report.Count(x.Requests), report.Plural(x.Gone, "endpoint"))))
+				where, report.Count(x.Requests), words.Plural(x.Gone, "endpoint"))))
 			continue
 		}
 		var fates []string

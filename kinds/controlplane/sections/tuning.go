@@ -34,7 +34,7 @@ func tuningAnswers(f record.Findings) []string {
 	if t == nil {
 		return nil
 	}
-	took := fmt.Sprintf("The search made %s of a grid of %s, in %s", report.Plural(t.Trials, "trial"), report.Plural(t.Grid, "cell"), report.Plural(t.Blocks, "block"))
+	took := fmt.Sprintf("The search made %s of a grid of %s, in %s", words.Plural(t.Trials, "trial"), words.Plural(t.Grid, "cell"), words.Plural(t.Blocks, "block"))
 	if t.Stop == "" {
 		return []string{took + ", and has not ended: nothing is recommended yet."}
 	}
@@ -96,7 +96,7 @@ func recommendation(t *record.Tuning) string {
 	if d.Relative != nil {
 		change = fmt.Sprintf("%s of %s (%s to %s)", lessOrMore(d.Relative.Estimate), what, words.Percent(d.Relative.Low), words.Percent(d.Relative.High))
 	}
-	fresh := fmt.Sprintf("in %s that the search did not see", report.Plural(t.ConfirmBlocks, "block"))
+	fresh := fmt.Sprintf("in %s that the search did not see", words.Plural(t.ConfirmBlocks, "block"))
 	switch {
 	case slices.ContainsFunc(t.Kept, func(k record.TunedBound) bool { return k.Verdict == record.TunedBroken }):
 		return fmt.Sprintf("Not recommended: what the search found best, %s, breaks a constraint %s.", setting, fresh)
@@ -163,7 +163,7 @@ func settingTable(t *record.Tuning) report.Table {
 
 // confirmedTable has the comparison of the recommended setting with the one in use.
 func confirmedTable(t *record.Tuning) report.Table {
-	out := report.Table{Title: fmt.Sprintf("Recommended against in use, in %s that the search did not see (95%% interval)", report.Plural(t.ConfirmBlocks, "block")),
+	out := report.Table{Title: fmt.Sprintf("Recommended against in use, in %s that the search did not see (95%% interval)", words.Plural(t.ConfirmBlocks, "block")),
 		Columns: []report.Column{{Head: "finding"}, {Head: "in use", Right: true}, {Head: "recommended", Right: true}, {Head: "difference", Right: true}, {Head: "verdict"}}}
 	for _, d := range t.Confirmed {
 		name := strings.TrimSuffix(d.Name, "_overhead")

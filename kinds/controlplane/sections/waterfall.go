@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
@@ -121,11 +122,11 @@ func pairsOffNote(f record.Findings) string {
 	case pairs == 0:
 		return ""
 	case beyond == 0:
-		return fmt.Sprintf("None of the %s %s.", report.Plural(pairs, "change-proxy pair"), own("differ"))
+		return fmt.Sprintf("None of the %s %s.", words.Plural(pairs, "change-proxy pair"), own("differ"))
 	case len(where) <= report.MaxNamedCells && len(f.Cells) > 1:
 		return fmt.Sprintf("Single change-proxy pairs %s: %s.", own("differ"), report.Sequence(where))
 	}
-	return fmt.Sprintf("%s of %s %s.", report.Count(beyond), report.Plural(pairs, "change-proxy pair"), own("differ"))
+	return fmt.Sprintf("%s of %s %s.", report.Count(beyond), words.Plural(pairs, "change-proxy pair"), own("differ"))
 }
 
 // secondSources has a row a stage that two sources tell of: what each says, in

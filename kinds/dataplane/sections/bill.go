@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/study"
@@ -47,7 +48,7 @@ func billTables(f record.Findings) []report.Table {
 			for _, line := range []struct {
 				name string
 				of   record.Priced
-			}{{"sum of " + report.Plural(len(s.Parts), "part"), s.Sum}, {"all together", s.Together}, {"beyond the sum", s.Interaction}} {
+			}{{"sum of " + words.Plural(len(s.Parts), "part"), s.Sum}, {"all together", s.Together}, {"beyond the sum", s.Interaction}} {
 				row := make([]report.Text, len(added.Columns))
 				row[1], row[2] = report.Text{S: line.name, Style: report.StyleStrong}, pricedText(line.of, largest)
 				row[len(row)-1] = report.Verdict(line.of.Verdict)
@@ -99,7 +100,7 @@ func billTable(title string, parts []record.BillPart, sums ...record.Priced) (re
 		}
 		t.Rows = append(t.Rows, append(row, report.Verdict(p.Figures["cpu"].Verdict)))
 	}
-	t.Notes = append(t.Notes, fmt.Sprintf("In each column simultaneous 95%% intervals for all %s: Student's t on within-block differences, widened for their number. Parts that cannot be ranked share a rank. Verdicts allow for all differences of the bill.", report.Plural(len(parts), "part")))
+	t.Notes = append(t.Notes, fmt.Sprintf("In each column simultaneous 95%% intervals for all %s: Student's t on within-block differences, widened for their number. Parts that cannot be ranked share a rank. Verdicts allow for all differences of the bill.", words.Plural(len(parts), "part")))
 	return t, largest["cpu"]
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
@@ -76,11 +77,11 @@ func latencyTable(f record.Findings) report.Table {
 func lostWords(failed, unfinished int64) string {
 	switch {
 	case unfinished == 0:
-		return report.Plural(failed, "request") + " failed"
+		return words.Plural(failed, "request") + " failed"
 	case failed == 0:
-		return report.Plural(unfinished, "request") + " did not end"
+		return words.Plural(unfinished, "request") + " did not end"
 	}
-	return fmt.Sprintf("%s failed and %s did not end", report.Plural(failed, "request"), report.Count(unfinished))
+	return fmt.Sprintf("%s failed and %s did not end", words.Plural(failed, "request"), report.Count(unfinished))
 }
 
 // overheadNote explains overhead intervals once.
@@ -91,7 +92,7 @@ func overheadNote(f record.Findings, name string) string {
 			blocks, low = max(blocks, x.Blocks), min(low, x.Blocks)
 		}
 	}
-	n := report.Plural(blocks, "block")
+	n := words.Plural(blocks, "block")
 	if low < blocks {
 		n = fmt.Sprintf("%d to %s", low, n)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
@@ -23,7 +24,7 @@ func profilesTables(f record.Findings) []report.Table {
 	for i, raw := range f.Profiles {
 		if i == maxProfileTables {
 			last := &out[len(out)-1]
-			last.Notes = append(last.Notes, "Profiles of "+report.Plural(len(f.Profiles)-i, "more")+" are on the page.")
+			last.Notes = append(last.Notes, "Profiles of "+words.Plural(len(f.Profiles)-i, "more")+" are on the page.")
 			break
 		}
 		var v profile.View
@@ -32,7 +33,7 @@ func profilesTables(f record.Findings) []report.Table {
 		}
 		s := profile.Summary{Title: v.Title, Kind: v.Kind, Unit: v.Unit, Total: v.Total, Samples: v.Samples, Trust: v.Trust, Enough: v.Enough, Advice: v.Advice, Costs: *v.Costs}
 		t := report.ProfileCentres(s, maxCentres)
-		t.Title = "Where the CPU time goes: " + strings.TrimSuffix(v.Title, ", "+profile.TooFew(v.Kind, v.Samples)) + ", " + report.Plural(v.Samples, "sample")
+		t.Title = "Where the CPU time goes: " + strings.TrimSuffix(v.Title, ", "+profile.TooFew(v.Kind, v.Samples)) + ", " + words.Plural(v.Samples, "sample")
 		for n, note := range t.Notes {
 			t.Notes[n] = strings.Replace(note, "--top 0 or --format json has them", "the page has them", 1)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
@@ -187,9 +188,9 @@ func filterAnswers(f record.Findings) (out []string) {
 	}
 	comparisons := func(n int) string {
 		if told > 0 {
-			return report.Plural(n, "other comparison")
+			return words.Plural(n, "other comparison")
 		}
-		return report.Plural(n, "comparison")
+		return words.Plural(n, "comparison")
 	}
 	if none > 0 {
 		out = append(out, fmt.Sprintf("%s of the filters' CPU in the server's proxy: no effect beyond the margin.", comparisons(none)))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/stat"
@@ -163,7 +164,7 @@ func expectationTable(f record.Findings) report.Table {
 			e := w.Expected
 			tight, capacity, left := report.Text{S: "nothing bounded", Style: report.StyleDim}, report.Text{S: "–", Style: report.StyleDim}, report.Text{S: "–", Style: report.StyleDim}
 			if e.Service != "" {
-				tight = report.Text{S: fmt.Sprintf("%s, %s", e.Service, report.Plural(e.Replicas, "replica"))}
+				tight = report.Text{S: fmt.Sprintf("%s, %s", e.Service, words.Plural(e.Replicas, "replica"))}
 				capacity = report.Text{S: report.Fixed(e.CapacityRPS, 0) + "/s"}
 			}
 			if e.Service != "" && e.DemandRPS > 0 {
@@ -283,7 +284,7 @@ func unreconciledTable(f record.Findings) report.Table {
 			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: r.ID}, report.Text{S: seconds(r.AtS)}, report.Text{S: r.Outcome}, report.Text{S: strings.Join(r.Lacks, "; ")}))
 		}
 		if n := len(all) - maxUnreconciled; n > 0 {
-			t.Notes = append(t.Notes, fmt.Sprintf("%s: %s more are in the findings (--format json).", c.Label, report.Plural(n, "request")))
+			t.Notes = append(t.Notes, fmt.Sprintf("%s: %s more are in the findings (--format json).", c.Label, words.Plural(n, "request")))
 		}
 	}
 	return t

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
@@ -67,7 +68,7 @@ func because(s *record.ScenarioSummary) string {
 		}
 	case record.VerdictPass:
 		if n := len(t.Assertions); n > 0 {
-			return "held: " + report.Plural(n, "assertion")
+			return "held: " + words.Plural(n, "assertion")
 		}
 		return "the study asserts nothing"
 	}
@@ -179,7 +180,7 @@ func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []strin
 	case len(cells) == 0:
 		return nil
 	case len(odd) == 0 && len(doubtful) == 0 && len(cells) == 1:
-		out = append(out, fmt.Sprintf("The verdict is the expected one: %s, in %s.", verdictWords(cells[0].Scenario), report.Plural(len(cells[0].Scenario.Trials), "trial")))
+		out = append(out, fmt.Sprintf("The verdict is the expected one: %s, in %s.", verdictWords(cells[0].Scenario), words.Plural(len(cells[0].Scenario.Trials), "trial")))
 	case len(odd) == 0 && len(doubtful) == 0:
 		out = append(out, fmt.Sprintf("Every verdict is the expected one: %s.", report.Sequence(good)))
 	default:
@@ -199,9 +200,9 @@ func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []strin
 	switch {
 	case requests == 0:
 	case reconciled:
-		out = append(out, fmt.Sprintf("The ledger reconciles to the request: %s agree on each of %s.%s", whoAgrees(cells), report.Plural(requests, "request"), inboundWords(cells)+endsWords(cells)))
+		out = append(out, fmt.Sprintf("The ledger reconciles to the request: %s agree on each of %s.%s", whoAgrees(cells), words.Plural(requests, "request"), inboundWords(cells)+endsWords(cells)))
 	default:
-		out = append(out, fmt.Sprintf("The ledger does not reconcile for %s of %s; the report names them.", report.Count(unreconciled), report.Plural(requests, "request")))
+		out = append(out, fmt.Sprintf("The ledger does not reconcile for %s of %s; the report names them.", report.Count(unreconciled), words.Plural(requests, "request")))
 	}
 	out = append(out, costs...)
 	surprises := 0
@@ -219,7 +220,7 @@ func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []strin
 		}
 	}
 	if surprises > maxSurprises {
-		out = append(out, fmt.Sprintf("%s more are in the windows' table.", report.Plural(surprises-maxSurprises, "surprise")))
+		out = append(out, fmt.Sprintf("%s more are in the windows' table.", words.Plural(surprises-maxSurprises, "surprise")))
 	}
 	return out
 }
@@ -295,7 +296,7 @@ func inboundWords(cells []record.CellSummary) string {
 		unwritten += c.Scenario.Ledger.Unwritten
 	}
 	if unwritten > 0 {
-		out += fmt.Sprintf(" Their logs leave out %s that workers wrote about.", report.Plural(unwritten, "request"))
+		out += fmt.Sprintf(" Their logs leave out %s that workers wrote about.", words.Plural(unwritten, "request"))
 	}
 	return out
 }
@@ -308,13 +309,13 @@ func trialWords(f record.Findings, c record.CellSummary) string {
 	if len(f.Factors) == 0 {
 		name = "The trial"
 	}
-	out := fmt.Sprintf("%s: %s of %s failed (%s)", name, report.Count(w.Failed+w.Unfinished), report.Plural(w.Requests, "request"), errorShare(w.ErrorShare))
+	out := fmt.Sprintf("%s: %s of %s failed (%s)", name, report.Count(w.Failed+w.Unfinished), words.Plural(w.Requests, "request"), errorShare(w.ErrorShare))
 	if w.Failed+w.Unfinished > 0 {
 		us := report.ScaleFor("us", w.LongestFailUS)
 		out += fmt.Sprintf("; the longest time without a success was %s", us.Value(w.LongestFailUS))
 	}
 	if w.Hidden > 0 {
-		out += fmt.Sprintf("; retries hid %s", report.Plural(w.Hidden, "failure"))
+		out += fmt.Sprintf("; retries hid %s", words.Plural(w.Hidden, "failure"))
 	}
 	if len(s.Ledger.Faults) > 0 {
 		out += "; most failed at " + faultWords(s.Ledger.Faults[0])

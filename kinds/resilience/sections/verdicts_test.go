@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/reporttest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
@@ -48,7 +49,7 @@ func TestPassWithFailedRequests(t *testing.T) {
 	f.Cells = slices.Clone(f.Cells)
 	own := *f.Cells[0].Scenario
 	f.Cells[0].Scenario = &own
-	for words, shares := range map[string][]float64{
+	for verdict, shares := range map[string][]float64{
 		"pass":                                   {0, 0},
 		"pass, with 0.5% of its requests failed": {13.0 / 2584},
 		"pass, with up to 9.0% of a trial's requests failed":    {0, 0.09, 0.01},
@@ -58,12 +59,12 @@ func TestPassWithFailedRequests(t *testing.T) {
 		for _, share := range shares {
 			own.Trials = append(own.Trials, record.TrialVerdict{Verdict: record.VerdictPass, ErrorShare: share})
 		}
-		if got, want := answersOf(f)[0], "Every verdict is the expected one: tuned ("+words+"), no-detection (fail) and retries-off (fail)."; got != want {
+		if got, want := answersOf(f)[0], "Every verdict is the expected one: tuned ("+verdict+"), no-detection (fail) and retries-off (fail)."; got != want {
 			t.Errorf("got %q\nwant %q", got, want)
 		}
 		alone := f
 		alone.Cells = f.Cells[:1]
-		if got, want := answersOf(alone)[0], "The verdict is the expected one: "+words+", in "+report.Plural(len(shares), "trial")+"."; got != want {
+		if got, want := answersOf(alone)[0], "The verdict is the expected one: "+verdict+", in "+words.Plural(len(shares), "trial")+"."; got != want {
 			t.Errorf("got %q\nwant %q", got, want)
 		}
 	}
