@@ -219,7 +219,7 @@ func inBrief(v string) string {
 func named(runs []string) string {
 	const most = 3
 	if len(runs) > most {
-		return fmt.Sprintf("%s and %d more runs", strings.Join(runs[:most], ", "), len(runs)-most)
+		return fmt.Sprintf("%s and %s", strings.Join(runs[:most], ", "), words.Plural(len(runs)-most, "more run"))
 	}
 	return strings.Join(runs, ", ")
 }
@@ -243,7 +243,7 @@ func (across Across) join(found []difference) (joined []string, err error) {
 	}
 	const most = 6
 	if len(refused) > most {
-		refused = append(refused[:most], fmt.Sprintf("and %d more differences", len(refused)-most))
+		refused = append(refused[:most], "and "+words.Plural(len(refused)-most, "more difference"))
 	}
 	all := slices.Concat(flags, slices.DeleteFunc(slices.Clone(across), func(a string) bool { return slices.Contains(flags, a) }))
 	what, hint := "the runs differ in what runs must share to be compared", fmt.Sprintf("--across %s joins them all the same, and says so", strings.Join(all, ","))
@@ -251,5 +251,9 @@ func (across Across) join(found []difference) (joined []string, err error) {
 		what = "runs of different studies are not compared, as they measured different things"
 		hint += "; it compares only findings of the same name in the same cell"
 	}
-	return nil, errs.WithHint(errs.Usage("%s: %s", what, strings.Join(refused, ". ")), "%s", hint)
+	list := " " + refused[0]
+	if len(refused) > 1 {
+		list = "\n  " + strings.Join(refused, "\n  ")
+	}
+	return nil, errs.WithHint(errs.Usage("%s:%s", what, list), "%s", hint)
 }

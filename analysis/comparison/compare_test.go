@@ -169,8 +169,8 @@ func TestCompareOthers(t *testing.T) {
 	b.Header.Machine.CPUModel = "another"
 	b.Header.Components = []record.Component{{Name: "envoy", Version: "2"}}
 	a.Header.Components = []record.Component{{Name: "envoy", Version: "1"}}
-	if _, err := analysistest.Compare(t, kinds, a, b, 0.05); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "the CPU model is not known in run-25; and another in run-26") ||
-		strings.Contains(err.Error(), "envoy") || errs.Hint(err) != "--across machine,study joins them all the same, and says so" {
+	if _, err := analysistest.Compare(t, kinds, a, b, 0.05); errs.Code(err) != errs.CodeUsage || err.Error() != "the runs differ in what runs must share to be compared:\n  the CPU model is not known in run-25; and another in run-26\n  connections is 16 in run-25; and 32 in run-26" ||
+		errs.Hint(err) != "--across machine,study joins them all the same, and says so" {
 		t.Errorf("different machines: %v; hint %s", err, errs.Hint(err))
 	}
 	c := analysistest.Simulate(t, analysistest.QuickStudy, 4, 25, analysistest.Quiet())
@@ -212,9 +212,15 @@ func TestCompareStudies(t *testing.T) {
 	a, b := analysistest.Simulate(t, analysistest.QuickStudy, 4, 25, analysistest.Quiet()), analysistest.Simulate(t, fewer, 4, 26, analysistest.Quiet())
 	b.Header.Study = "slow"
 	_, err := analysistest.Compare(t, kinds, a, b, 0.05)
-	if errs.Code(err) != errs.CodeUsage || !strings.HasPrefix(err.Error(), "runs of different studies are not compared, as they measured different things: the study is quick in run-25; and slow in run-26. ") ||
+	if errs.Code(err) != errs.CodeUsage || !strings.HasPrefix(err.Error(), "runs of different studies are not compared, as they measured different things:\n  the study is quick in run-25; and slow in run-26\n  sidecars is ") ||
 		errs.Hint(err) != "--across study joins them all the same, and says so; it compares only findings of the same name in the same cell" {
 		t.Errorf("%v; hint %s", err, errs.Hint(err))
+	}
+	c := b
+	c.Header.Observed, c.Header.Lab = record.ObservedKubelet, "cluster"
+	c.Header.Machine.CPUModel, c.Header.Machine.CPUs, c.Header.Machine.Kernel = "another", 3, "6.8"
+	if _, err := analysistest.Compare(t, kinds, a, c, 0.05); err == nil || strings.Count(err.Error(), "\n  ") != 7 || !strings.HasSuffix(err.Error(), "\n  and 1 more difference") {
+		t.Errorf("of seven differences: %v", err)
 	}
 	how := comparison.CompareOptions{MarginRatio: 0.05, Across: comparison.Across{comparison.AcrossStudy}}
 	left, right := analysistest.Figures(t, kinds, a), analysistest.Figures(t, kinds, b)
