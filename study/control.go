@@ -134,7 +134,7 @@ func controlSection(c *Control) object {
 			value: durationValue{to: &c.AnswerAfter, high: time.Second}},
 		{name: "real_endpoints", doc: "Whether real pods are endpoints of the first Service of their namespace too, as simulated ones are of theirs. For a pod of no Service istiod searches all EndpointSlices of its namespace at every push.",
 			value: boolValue{&c.RealEndpoints}},
-		{name: "bad_share", doc: "Share of the proxies that misbehave where factor clients is not good.", value: shareValue{&c.BadShare}},
+		{name: "bad_share", doc: "Share of the proxies that misbehave where factor clients is not good: the same of sidecars, gateways and ztunnels, as near as whole ones come to it.", value: shareValue{&c.BadShare}},
 		{name: "namespace", doc: "Prefix of the population's namespaces: with test they are test-1, test-2 and so on, also in sidecar_hosts.",
 			value: textValue{to: &c.Namespace, pattern: reNamespaceStem, hint: "lower-case letters, digits and dashes, as test"}},
 		{name: "scope_namespace", doc: "Namespace that a Sidecar of scope namespace or workload applies to; the first of the population if left out.",

@@ -87,18 +87,6 @@ func windowEnd(w record.Window) time.Time {
 	return w.Start.Add(time.Duration(w.Seconds * float64(time.Second)))
 }
 
-// misbehaving are the simulated proxies that misbehave on purpose, by their
-// index.
-func (t *controlTrial) misbehaving() []int32 {
-	var out []int32
-	if l := t.levels.Clients; l != study.ClientsGood && l != study.NotApplicable {
-		for _, i := range badProxies(len(t.ids), float64(t.c.study.Control.BadShare)) {
-			out = append(out, int32(i))
-		}
-	}
-	return out
-}
-
 // collect turns counters into the trial's record, and reads what remains to be
 // seen.
 func (t *controlTrial) collect(ctx context.Context) {

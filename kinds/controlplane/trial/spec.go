@@ -1,7 +1,10 @@
 package trial
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -158,10 +161,8 @@ func fleetSpec(c *study.Control, l study.ControlLevels, ids []population.Identit
 		}
 		spec.Proxies = append(spec.Proxies, p)
 	}
-	if l.Clients != study.ClientsGood && l.Clients != study.NotApplicable {
-		for _, i := range badProxies(len(ids), float64(c.BadShare)) {
-			spec.Proxies[i].Behaviour = l.Clients
-		}
+	for _, i := range badProxies(c, l, ids) {
+		spec.Proxies[i].Behaviour = l.Clients
 	}
 	return spec, nil
 }
@@ -191,16 +192,40 @@ func shared(want, proxies, replicas int) int {
 	return max(1, min(want, proxies/(connectionsEach*replicas)))
 }
 
-// badProxies picks the proxies that misbehave, spread evenly, at least one.
-func badProxies(n int, share float64) []int {
-	if n == 0 {
+// badProxies picks the simulated proxies that misbehave on purpose, by their index: a share
+// of all, at least one. Each type has its part of them, as near as whole proxies come to
+// that, spread evenly over the type: a study of all ztunnels, or of none, is another one.
+func badProxies(c *study.Control, l study.ControlLevels, ids []population.Identity) []int32 {
+	if len(ids) == 0 || l.Clients == study.ClientsGood || l.Clients == study.NotApplicable {
 		return nil
 	}
-	bad := min(n, max(1, int(share*float64(n)+0.5)))
-	out := make([]int, bad)
-	for i := range out {
-		out[i] = i * n / bad
+	of := map[string][]int32{} // by type
+	for i, id := range ids {
+		of[id.Type] = append(of[id.Type], int32(i))
 	}
+	all := len(ids)
+	bad := min(all, max(1, int(float64(c.BadShare)*float64(all)+0.5)))
+	whole := func(kind string) int { return bad * len(of[kind]) / all }
+	rest := func(kind string) int { return bad * len(of[kind]) % all }
+	left := bad
+	for kind := range of {
+		left -= whole(kind)
+	}
+	// What whole proxies leave over goes to the types that lack most.
+	kinds := slices.SortedFunc(maps.Keys(of), func(a, b string) int {
+		return cmp.Or(rest(b)-rest(a), int(of[a][0]-of[b][0]))
+	})
+	var out []int32
+	for i, kind := range kinds {
+		n := whole(kind)
+		if i < left {
+			n++
+		}
+		for j := range n {
+			out = append(out, of[kind][j*len(of[kind])/n])
+		}
+	}
+	slices.Sort(out)
 	return out
 }
 

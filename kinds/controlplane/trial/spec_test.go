@@ -1,6 +1,8 @@
 package trial
 
 import (
+	"cmp"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -126,13 +128,64 @@ func TestShared(t *testing.T) {
 }
 
 func TestBadProxies(t *testing.T) {
+	bad := study.ControlLevels{Clients: study.ClientsNeverAcks}
 	for _, tt := range []struct {
 		n     int
-		share float64
-		want  []int
-	}{{0, 0.5, nil}, {1, 0.01, []int{0}}, {10, 0.1, []int{0}}, {10, 0.3, []int{0, 3, 6}}, {3, 1, []int{0, 1, 2}}} {
-		if got := badProxies(tt.n, tt.share); !slices.Equal(got, tt.want) {
+		share study.Ratio
+		want  []int32
+	}{{0, 0.5, nil}, {1, 0.01, []int32{0}}, {10, 0.1, []int32{0}}, {10, 0.3, []int32{0, 3, 6}}, {3, 1, []int32{0, 1, 2}}} {
+		ids := slices.Repeat([]population.Identity{{Type: population.Sidecar}}, tt.n)
+		if got := badProxies(&study.Control{BadShare: tt.share}, bad, ids); !slices.Equal(got, tt.want) {
 			t.Errorf("%g of %d: %v, want %v", tt.share, tt.n, got, tt.want)
+		}
+	}
+	for _, level := range []string{study.ClientsGood, study.NotApplicable} {
+		ids := []population.Identity{{Type: population.Sidecar}}
+		if got := badProxies(&study.Control{BadShare: 1}, study.ControlLevels{Clients: level}, ids); got != nil {
+			t.Errorf("clients %s: %v misbehave", level, got)
+		}
+	}
+}
+
+// Each type of proxy has its part of those that misbehave, however they stand among each
+// other: at even distances, as simulators get them, or one type after the other.
+func TestBadProxiesOfEachType(t *testing.T) {
+	const share = 0.1
+	for _, sizes := range [][3]int{ // sidecars, gateways, ztunnels
+		{300, 1, 16}, {80, 0, 4}, {200, 2, 0}, {1000, 1, 0}, {500, 1, 0}, {100, 1, 0}, {50, 50, 0}, {100, 0, 100}, {0, 0, 3}, {1, 1, 1}, {2, 0, 30},
+	} {
+		type placed struct {
+			id population.Identity
+			at float64
+		}
+		var all []placed
+		of := map[string]int{}
+		for k, kind := range []string{population.Sidecar, population.Router, population.Ztunnel} {
+			of[kind] = sizes[k]
+			for i := range sizes[k] {
+				all = append(all, placed{population.Identity{Type: kind}, (float64(i) + 0.5) / float64(sizes[k])})
+			}
+		}
+		for range 2 {
+			ids := make([]population.Identity, len(all))
+			for i, p := range all {
+				ids[i] = p.id
+			}
+			got := badProxies(&study.Control{BadShare: share}, study.ControlLevels{Clients: study.ClientsSlowReader}, ids)
+			want := max(1, int(share*float64(len(ids))+0.5))
+			if len(got) != want || !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != want {
+				t.Errorf("%v: %v misbehave, want %d", sizes, got, want)
+			}
+			bad := map[string]int{}
+			for _, i := range got {
+				bad[ids[i].Type]++
+			}
+			for kind, n := range of {
+				if exact := float64(want) * float64(n) / float64(len(ids)); math.Abs(float64(bad[kind])-exact) >= 1 {
+					t.Errorf("%v: %d of %d proxies of type %s misbehave, want about %.1f", sizes, bad[kind], n, kind, exact)
+				}
+			}
+			slices.SortStableFunc(all, func(a, b placed) int { return cmp.Compare(a.at, b.at) })
 		}
 	}
 }

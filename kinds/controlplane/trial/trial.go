@@ -176,7 +176,7 @@ func (t *controlTrial) prepare(ctx context.Context) error {
 		return err
 	}
 	t.driver, err = t.c.prepareDriver(limited, t.plan)
-	t.seen.Asked, t.seen.Audience, t.seen.Misbehaving = t.asked(), t.audience(), t.misbehaving()
+	t.seen.Asked, t.seen.Audience, t.seen.Misbehaving = t.asked(), t.audience(), badProxies(t.c.study.Control, t.levels, t.ids)
 	return err
 }
 
@@ -271,10 +271,7 @@ const restlessAge = 10 * time.Minute
 // waited for at all.
 func (t *controlTrial) awaitQuiet(ctx context.Context) error {
 	quiet := int64(t.c.study.Control.Quiet)
-	bad := 0
-	if l := t.levels.Clients; l != study.ClientsGood && l != study.NotApplicable {
-		bad = len(badProxies(len(t.ids), float64(t.c.study.Control.BadShare)))
-	}
+	bad := len(badProxies(t.c.study.Control, t.levels, t.ids))
 	restless := t.levels.Clients == study.ClientsReconnectStorm
 	if age := t.levels.ConnectionAge; t.levers.Named(study.FactorConnectionAge) && age > 0 && age < restlessAge {
 		bad, restless = verdict.Away(len(t.ids), age), true
