@@ -317,7 +317,7 @@ var table = []feature{
 		{verbs: "create", name: "secrets", where: InRun, why: "its copy"},
 		{verbs: "create update", name: "secrets", where: Everywhere, why: "its copies beside real pods in the population's namespaces", when: realPods},
 	}},
-	{Name: Detached, Doc: "meshtrial run --detach: a Job in a namespace of yours, whose pod makes the run by a service account with the rights that the study needs. Who begins one needs these rights too, or escalate.", rows: []row{
+	{Name: Detached, Doc: "meshtrial run --detach: a Job in a namespace of yours, whose pod makes the run by a service account with the rights that the study needs. Whoever begins one needs these rights too; of those that a run can go without, it has what that user has.", rows: []row{
 		{verbs: "create", name: "serviceaccounts configmaps jobs.batch", where: InNamed, why: "the Job, its study, and how far it is"},
 		{verbs: "get patch", name: "configmaps", where: InNamed, why: "how far it is: a right of the run's pod"},
 		{verbs: "get", name: "persistentvolumeclaims", where: InNamed, why: "whether the volume for results is there"},

@@ -198,8 +198,14 @@ func (f *runFlags) openDetached(ctx context.Context, p *progress, plan *study.Pl
 	if err != nil {
 		return nil, err
 	}
-	spec.Rights, _, err = cluster.Resolve(ctx, kube, f.needs(plan)) // its notes were told
-	return where, err
+	var notes []string
+	if spec.Rights, notes, err = cluster.Grantable(ctx, kube, f.needs(plan)); err != nil {
+		return nil, err
+	}
+	for _, note := range notes { // what this user lacks himself was told
+		p.note("note: %s", note)
+	}
+	return where, nil
 }
 
 // lasting is the local lab, if one is up that does not end with another command.

@@ -163,6 +163,60 @@ func TestOpenNotesWhatARunCanGoWithout(t *testing.T) {
 	}
 }
 
+// A right that a run can go without keeps nobody from having a run go on by itself: the pod
+// goes without it where that user lacks it, or may make no role.
+func TestGrantable(t *testing.T) {
+	asks := needs(t, rights.EveryRun, rights.DataPlane)
+	words := func(features []rights.Feature) (out []string) {
+		for _, f := range features {
+			for _, r := range f.Rights {
+				for _, verb := range r.Verbs {
+					out = append(out, f.Name+": "+asked(review(&r, verb).Spec))
+				}
+			}
+		}
+		return out
+	}
+	const agent, agents = `get daemonsets.apps/ in "kube-system"`, `list pods./ in "kube-system"`
+	for name, tt := range map[string]struct {
+		lacks, gone []string
+		notes       int
+	}{
+		"all":                            {},
+		"what the agent takes elsewhere": {[]string{agent, agents}, []string{agent, agents}, 0}, // Open notes it
+		"half of that":                   {[]string{agents}, []string{agents}, 0},
+		"no roles there":                 {[]string{`create roles.rbac.authorization.k8s.io/ in "kube-system"`}, []string{agent, agents}, 2},
+		"no bindings there":              {[]string{agent, `create rolebindings.rbac.authorization.k8s.io/ in "kube-system"`}, []string{agent, agents}, 1},
+		"no roles where it must":         {[]string{`create roles.rbac.authorization.k8s.io/ in "istio-system"`}, nil, 0}, // the feature detached asks for that
+		"no nodes":                       {[]string{`get nodes./ in ""`}, []string{`get nodes./ in ""`}, 0},
+		"no endpoints":                   {[]string{`list endpointslices.discovery.k8s.io/ in "meshtrial-x"`}, []string{`list endpointslices.discovery.k8s.io/ in "meshtrial-x"`}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, err := Find(t.Context(), Options{Kubeconfig: fakeAPI(t, func(asked string) bool { return !slices.Contains(tt.lacks, asked) })})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, notes, err := Grantable(t.Context(), found.Kube, asks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := slices.DeleteFunc(words(asks), func(right string) bool {
+				return slices.ContainsFunc(tt.gone, func(gone string) bool { return strings.HasSuffix(right, ": "+gone) })
+			})
+			if got := words(got); !slices.Equal(got, want) || len(words(asks))-len(want) < len(tt.gone) {
+				t.Errorf("the pod has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+			if len(notes) != tt.notes || tt.notes > 0 && !strings.Contains(notes[0], "in namespace kube-system (") {
+				t.Errorf("notes %q", notes)
+			}
+			text, err := rights.Manifests(got, rights.Subject{Kind: "ServiceAccount", Namespace: "team", Name: "pod"})
+			if err != nil || strings.Contains(string(text), `namespace: "kube-system"`) != (len(tt.gone) < 2) {
+				t.Errorf("%v, manifests\n%s", err, text)
+			}
+		})
+	}
+}
+
 // TestResolve: the API server says where objects of a study are, and whether
 // they have a namespace.
 func TestResolve(t *testing.T) {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -138,6 +139,90 @@ func Resolve(ctx context.Context, client kubernetes.Interface, features []rights
 		}
 	}
 	return known, notes, nil
+}
+
+// Grantable is what of features this user can grant a run's pod, with its resources. What a
+// run can go without, the pod goes without if this user lacks it, or may make no role in a
+// namespace of which nothing else is asked: the notes are of the latter.
+func Grantable(ctx context.Context, client kubernetes.Interface, features []rights.Feature) (out []rights.Feature, notes []string, err error) {
+	features, _, err = Resolve(ctx, client, features)
+	if err != nil {
+		return nil, nil, err
+	}
+	checked, err := Ask(ctx, client, features)
+	if err != nil {
+		return nil, nil, err
+	}
+	closed, err := closedTo(ctx, client, features)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range checked {
+		f := checked[i].Feature
+		f.Rights = nil
+		for k := range checked[i].Answers {
+			a := &checked[i].Answers[k]
+			r := a.Right
+			if r.Optional() {
+				r.Verbs = slices.DeleteFunc(slices.Clone(r.Verbs), func(verb string) bool { return slices.Contains(a.Missing, verb) })
+			}
+			switch {
+			case len(r.Verbs) == 0:
+			case closed[granted(&r)]:
+				notes = append(notes, fmt.Sprintf("the run's pod may not %s, as this user may make no role there: %s", a.Words(r.Verbs), r.Without))
+			default:
+				f.Rights = append(f.Rights, r)
+			}
+		}
+		if len(f.Rights) > 0 {
+			out = append(out, f)
+		}
+	}
+	return out, notes, nil
+}
+
+// granted is the namespace whose role grants a right; "" for the cluster's.
+func granted(r *rights.Right) string {
+	if r.Where == rights.InRun {
+		return ""
+	}
+	return r.Namespace
+}
+
+// closedTo are the namespaces whose roles would grant nothing but what a run can go without,
+// and in which this user may make none.
+func closedTo(ctx context.Context, client kubernetes.Interface, features []rights.Feature) (map[string]bool, error) {
+	needed, optional := map[string]bool{}, map[string]bool{} // by namespace
+	for i := range features {
+		for k := range features[i].Rights {
+			r := &features[i].Rights[k]
+			if r.Optional() {
+				optional[granted(r)] = true
+			} else {
+				needed[granted(r)] = true
+			}
+		}
+	}
+	var roles rights.Feature
+	for namespace := range optional {
+		if namespace == "" || needed[namespace] {
+			continue
+		}
+		for _, resource := range []string{"roles", "rolebindings"} {
+			roles.Rights = append(roles.Rights, rights.Right{Verbs: []string{"create"}, Group: "rbac.authorization.k8s.io", Resource: resource, Where: rights.InNamed, Namespace: namespace})
+		}
+	}
+	checked, err := Ask(ctx, client, []rights.Feature{roles})
+	if err != nil {
+		return nil, err
+	}
+	closed := map[string]bool{}
+	for i := range checked[0].Answers {
+		if a := &checked[0].Answers[i]; len(a.Missing) > 0 {
+			closed[a.Namespace] = true
+		}
+	}
+	return closed, nil
 }
 
 func groupVersion(r *rights.Right) string {
