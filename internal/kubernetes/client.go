@@ -213,9 +213,10 @@ func (r accessReviews) Create(ctx context.Context, review *authorizationv1.SelfS
 type server struct{ rest rest.Interface }
 
 func (s server) ServerVersion(ctx context.Context) (*version.Info, error) {
-	answer, err := s.rest.Get().AbsPath("/version").Do(ctx).Raw()
+	result := s.rest.Get().AbsPath("/version").Do(ctx)
+	answer, err := result.Raw()
 	if err != nil {
-		return nil, err
+		return nil, result.Error() // with the server's own words
 	}
 	info := &version.Info{}
 	if err := json.Unmarshal(answer, info); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -319,22 +320,30 @@ func TestReachRefused(t *testing.T) {
 		body        string
 		error, hint string
 	}{
-		{401, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Unauthorized", "code": 401}`, "does not take the credentials of context here of kubeconfig %s: it answers 401 Unauthorized", "log in to the cluster again"},
-		{403, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403}`, "does not tell its version to context here of kubeconfig %s: it answers 403 Forbidden", "an administrator or a proxy forbids that"},
-		{404, "", "for context here of kubeconfig %s, is no API server, or no healthy one: to /version it answers 404 Not Found", "see whether the address is right"},
-		{503, "", "for context here of kubeconfig %s, is no API server, or no healthy one: to /version it answers 503 Service Unavailable", "the cluster is well"},
+		{401, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "Unauthorized", "reason": "Unauthorized", "code": 401}`, "does not take the credentials of context here of kubeconfig %s: it answers 401 Unauthorized\n", "log in to the cluster again"},
+		{403, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "forbidden: User \"system:anonymous\" cannot get path \"/version\"", "reason": "Forbidden", "code": 403}`,
+			"does not tell its version to context here of kubeconfig %s: it answers 403 Forbidden: forbidden: User \"system:anonymous\" cannot get path \"/version\"\n", "an administrator or a proxy forbids that"},
+		{403, "this network is for guests", "does not tell its version to context here of kubeconfig %s: it answers 403 Forbidden: this network is for guests\n", "an administrator or a proxy forbids that"},
+		{404, "", "for context here of kubeconfig %s, is no API server, or no healthy one: to /version it answers 404 Not Found\n", "see whether the address is right"},
+		{503, "<html>later</html>", "for context here of kubeconfig %s, is no API server, or no healthy one: to /version it answers 503 Service Unavailable\n", "the cluster is well"},
 		{200, "<html>log in here</html>", "for context here of kubeconfig %s, is no API server: ", "no proxy answers in the cluster's place"},
+		{200, `"ok"`, "for context here of kubeconfig %s, is no API server: ", "no proxy answers in the cluster's place"},
+		{200, "[]", "for context here of kubeconfig %s, is no API server: ", "no proxy answers in the cluster's place"},
+		{200, `{"login": "here"}`, "for context here of kubeconfig %s, is no API server: its answer to /version names none\n", "no proxy answers in the cluster's place"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Type", "text/plain")
+			if strings.HasPrefix(tt.body, "{") {
+				w.Header().Set("Content-Type", "application/json")
+			}
 			w.WriteHeader(tt.status)
 			io.WriteString(w, tt.body)
 		}))
 		path := kubeconfig(t, server.URL)
 		_, err := Reach(t.Context(), Options{Kubeconfig: path})
 		server.Close()
-		if errs.Code(err) != errs.CodeFailure || !strings.Contains(err.Error(), "at "+server.URL) || !strings.Contains(err.Error(), fmt.Sprintf(tt.error, path)) {
-			t.Errorf("%d: %v", tt.status, err)
+		if errs.Code(err) != errs.CodeFailure || !strings.Contains(err.Error(), "at "+server.URL) || !strings.Contains(err.Error()+"\n", fmt.Sprintf(tt.error, path)) {
+			t.Errorf("%d %s: %v", tt.status, tt.body, err)
 		}
 		if hint := errs.Hint(err); !strings.Contains(hint, tt.hint) || !strings.Contains(hint, "kubectl --kubeconfig "+path+" --context here version") {
 			t.Errorf("%d: hint %q", tt.status, hint)
@@ -346,6 +355,41 @@ func TestReachRefused(t *testing.T) {
 	t.Setenv("KUBECONFIG", first+":"+second)
 	if _, err := Reach(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), first+", "+second+" does not answer") || !strings.Contains(errs.Hint(err), "kubectl --context here version") {
 		t.Errorf("%v (hint %q)", err, errs.Hint(err))
+	}
+}
+
+// Nor is one that this machine does not trust, or that was never asked.
+func TestReachUntrusted(t *testing.T) {
+	serve := func(start func(*httptest.Server)) string {
+		server := httptest.NewUnstartedServer(http.NotFoundHandler())
+		server.Config.ErrorLog = log.New(io.Discard, "", 0)
+		start(server)
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	plain, secured := serve((*httptest.Server).Start), serve((*httptest.Server).StartTLS)
+	for name, tt := range map[string]struct {
+		url, user   string
+		error, hint string
+	}{
+		"a certificate of nobody": {secured, "", "has a certificate that cannot be trusted: ", "this machine's clock is right"},
+		"http to https":           {strings.Replace(secured, "https:", "http:", 1), "", "speaks TLS alone: it answers 400 Bad Request: Client sent an HTTP request to an HTTPS server.", "begins with https://"},
+		"https to http":           {strings.Replace(plain, "http:", "https:", 1), "", "does not speak TLS: ", "address and port"},
+		"a login that ran out": {plain, "exec: {apiVersion: client.authentication.k8s.io/v1, command: 'false', interactiveMode: Never}",
+			"the program that is to log in for context here of kubeconfig ", "log in to the cluster again"},
+	} {
+		path := kubeconfig(t, tt.url)
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, []byte(strings.Replace(string(text), "user: {}", "user: {"+tt.user+"}", 1)), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Reach(t.Context(), Options{Kubeconfig: path})
+		if errs.Code(err) != errs.CodeFailure || !strings.Contains(err.Error(), tt.error) || strings.Contains(err.Error(), "does not answer") || !strings.Contains(errs.Hint(err), tt.hint) {
+			t.Errorf("%s: %v (hint %q)", name, err, errs.Hint(err))
+		}
 	}
 }
 
