@@ -22,6 +22,7 @@ import (
 	authorization "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/journal"
@@ -429,6 +430,16 @@ func TestReach(t *testing.T) {
 	away := kubeconfig(t, "http://127.0.0.1:1")
 	if _, err := Reach(t.Context(), Options{Kubeconfig: away}); err == nil || errs.Code(err) != errs.CodeFailure || !strings.Contains(errs.Hint(err), away) {
 		t.Errorf("a cluster that does not answer: %v (hint %q)", err, errs.Hint(err))
+	}
+}
+
+// A pod's service account is of no kubeconfig, also where there is one that has no contexts.
+func TestInPod(t *testing.T) {
+	l := &Lab{files: []string{kubeconfig(t, "http://127.0.0.1:1")}}
+	l.inPod(&rest.Config{Host: "https://10.0.0.1"})
+	err := l.unreached(errors.New("no route to host"))
+	if l.Context() != "in-cluster" || err.Error() != "the cluster of this pod's service account does not answer: no route to host" || strings.Contains(errs.Hint(err), "kubectl") {
+		t.Errorf("%v (hint %q)", err, errs.Hint(err))
 	}
 }
 

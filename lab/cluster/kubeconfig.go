@@ -52,7 +52,7 @@ func load(ctx context.Context, o Options) (*Lab, error) {
 	}
 	if len(raw.Contexts) == 0 && o.Kubeconfig == "" && o.Context == "" {
 		if config, err := rest.InClusterConfig(); err == nil { // a pod with a service account
-			l.config, l.context = config, inCluster
+			l.inPod(config)
 			return l, nil
 		}
 	}
@@ -67,6 +67,10 @@ func load(ctx context.Context, o Options) (*Lab, error) {
 	}
 	return l, nil
 }
+
+// inPod takes the service account of the pod that this is; files without contexts have no
+// part in that.
+func (l *Lab) inPod(config *rest.Config) { l.config, l.context, l.files = config, inCluster, nil }
 
 // Hints on which kubeconfig to name.
 const (
