@@ -210,12 +210,31 @@ func noDump(path string, err error) error {
 		return errs.WithHint(errs.Usage("there is no config dump %s", path), "%s", scope.TakeDump)
 	}
 	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
-		if _, statErr := os.Stat(filepath.Join(path, store.DirConfigs)); statErr == nil {
-			return errs.WithHint(err, "the dumps of a run are read with --run %s", path)
-		}
-		return errs.WithHint(err, "name the dumps in it: --dump %s", filepath.Join(path, "*.json"))
+		return errs.WithHint(err, "%s", dumpsIn(path))
 	}
 	return err
+}
+
+// dumpsIn says how to name the dumps that are in a folder.
+func dumpsIn(folder string) string {
+	const ofRun = "the dumps of a run are read with --run "
+	if _, err := os.Stat(filepath.Join(folder, store.DirConfigs)); err == nil {
+		return ofRun + folder
+	}
+	if _, err := os.Stat(filepath.Join(folder, "..", store.FileHeader)); err == nil {
+		return ofRun + filepath.Join(folder, "..")
+	}
+	var all []string
+	for _, end := range scopeFiles {
+		pattern := filepath.Join(folder, "*"+end)
+		if found, err := filepath.Glob(pattern); err == nil && len(found) > 0 {
+			all = append(all, pattern)
+		}
+	}
+	if len(all) == 0 {
+		return scope.TakeDump
+	}
+	return "name the dumps in it: --dump " + strings.Join(all, " ")
 }
 
 // scopeFiles are the ends of names of files that say what a proxy holds.
