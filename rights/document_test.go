@@ -17,7 +17,11 @@ func TestDocument(t *testing.T) {
 		var parts []string
 		for _, r := range f.Rights {
 			if r.Optional() && !strings.Contains(without, r.Without) && !strings.Contains(strings.Join(parts, "; "), r.Without) {
-				parts = append(parts, fmt.Sprintf("without `%s %s`: %s", strings.Join(r.Verbs, ", "), r.Name(), r.Without))
+				where := ""
+				if r.Where == InSystem { // elsewhere a feature may be nothing without a right of the same name
+					where = " in " + string(InSystem)
+				}
+				parts = append(parts, fmt.Sprintf("without `%s %s`%s: %s", strings.Join(r.Verbs, ", "), r.Name(), where, r.Without))
 			}
 		}
 		if without != "" {
