@@ -373,7 +373,7 @@ func TestAmbientGraph(t *testing.T) {
 	m := labtest.New(t)
 	out := filepath.Join(t.TempDir(), "run")
 	m.Up(t, "--ztunnel", dir)
-	if code, said := m.Run(t, "run", "mesh-comparison", "--out", out, "--set", "mesh=[none,istio]", "--set", "sidecars=[both,ambient,waypoint]", "--set", "timeline.duration=5s", "--set", "blocks.min=2", "--set", "blocks.max=2"); code != 0 && code != 4 {
+	if code, said := m.Run(t, "run", "mesh-comparison", "--out", out, "--set", "mesh=[none,istio]", "--set", "sidecars=[both,ambient,waypoint]", "--set", "rate=60", "--set", "timeline.duration=5s", "--set", "blocks.min=2", "--set", "blocks.max=2"); code != 0 && code != 4 {
 		t.Fatalf("exit code %d\n%s", code, said)
 	}
 	run, _, err := store.Load(t.Context(), out)
