@@ -47,12 +47,15 @@ func ztunnelFolder(dir string, ask func(path string) (string, error)) (ztunnel, 
 	if dir == "" {
 		return ztunnel{}, errs.WithHint(errs.Usage("ztunnel is not built here, and nothing says where it comes from"), ztunnelHint, minor)
 	}
+	if info, err := os.Stat(filepath.Clean(dir)); err == nil && !info.IsDir() {
+		return ztunnel{}, errs.WithHint(errs.Usage("%s is no folder", dir), "--ztunnel %s, the folder that it is in", filepath.Dir(filepath.Clean(dir)))
+	}
 	path := filepath.Join(dir, "ztunnel")
 	switch info, err := os.Stat(path); {
 	case err != nil:
 		return ztunnel{}, errs.WithHint(errs.Usage("the folder %s has no program ztunnel", dir), ztunnelHint, minor)
 	case !info.Mode().IsRegular():
-		return ztunnel{}, errs.Usage("%s is no file", path)
+		return ztunnel{}, errs.WithHint(errs.Usage("%s is no file", path), ztunnelHint, minor)
 	}
 	path, err := trustedZtunnel(dir, path)
 	if err != nil {

@@ -81,6 +81,23 @@ func TestZtunnelFolder(t *testing.T) {
 			}
 		})
 	}
+	// The program in place of its folder is told the folder; a folder that only holds a clone
+	// is told what is looked for.
+	clone := filepath.Join(t.TempDir(), "clone")
+	program := filepath.Join(clone, "ztunnel", "ztunnel")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(program), 0o755), os.WriteFile(program, header(t, machine, "a program"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for given, want := range map[string][2]string{
+		program:       {program + " is no folder", "--ztunnel " + filepath.Dir(program) + ", the folder that it is in"},
+		program + "/": {"is no folder", "--ztunnel " + filepath.Dir(program) + ", the folder that it is in"},
+		clone:         {filepath.Join(clone, "ztunnel") + " is no file", "--ztunnel DIR names a folder with the program ztunnel"},
+	} {
+		err := CheckZtunnel(t.Context(), given)
+		if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), want[0]) || !strings.Contains(errs.Hint(err), want[1]) {
+			t.Errorf("%s: %v, hint %q; want %q", given, err, errs.Hint(err), want)
+		}
+	}
 	err := CheckZtunnel(t.Context(), "")
 	for _, want := range []string{"--ztunnel DIR", minor, "docs/lab.md", "lab up --ambient --images official"} {
 		if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), want) {
