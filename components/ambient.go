@@ -36,8 +36,17 @@ const ztunnelHint = "--ztunnel DIR names a folder with the program ztunnel of Is
 
 // CheckZtunnel says what is wrong with a folder that ztunnel is to come from.
 func CheckZtunnel(ctx context.Context, dir string) error {
-	_, err := ztunnelFolder(dir, func(path string) (string, error) { return ztunnelBuild(ctx, path) })
+	_, err := ZtunnelImage(ctx, dir)
 	return err
+}
+
+// ZtunnelImage is the image that a lab has of the ztunnel in a folder.
+func ZtunnelImage(ctx context.Context, dir string) (ref string, err error) {
+	z, err := ztunnelFolder(dir, func(path string) (string, error) { return ztunnelBuild(ctx, path) })
+	if err != nil {
+		return "", err
+	}
+	return z.ref(), nil
 }
 
 // ztunnelFolder reads a folder with the program ztunnel, and where that was not built

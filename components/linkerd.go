@@ -70,16 +70,41 @@ type linkerdSource struct {
 var release = regexp.MustCompile(`^((edge|stable)(-[0-9][0-9a-z.]*)?|[0-9]+\.[0-9]+\.[0-9]+[0-9a-z.-]*)$`)
 
 func (b *builder) linkerdSource(ctx context.Context, m *meter, source string) (*linkerdSource, error) {
-	if source == "" {
-		return nil, errs.WithHint(errs.Usage("where Linkerd comes from is not said"), "%s", linkerdHint)
-	}
-	if _, err := os.Stat(source); err == nil {
+	switch folder, err := sourceFolder(source); {
+	case err != nil:
+		return nil, err
+	case folder:
 		return linkerdFolder(source)
 	}
-	if !release.MatchString(source) || strings.ContainsRune(source, filepath.Separator) {
-		return nil, errs.WithHint(errs.Usage("Linkerd's source %s is neither a folder nor the name of a release", source), "%s", linkerdHint)
-	}
 	return b.linkerdRelease(ctx, m, source)
+}
+
+// sourceFolder says whether a source is a folder, and not the name of a release.
+func sourceFolder(source string) (bool, error) {
+	if source == "" {
+		return false, errs.WithHint(errs.Usage("where Linkerd comes from is not said"), "%s", linkerdHint)
+	}
+	if _, err := os.Stat(source); err == nil {
+		return true, nil
+	}
+	if !release.MatchString(source) || strings.ContainsRune(source, filepath.Separator) {
+		return false, errs.WithHint(errs.Usage("Linkerd's source %s is neither a folder nor the name of a release", source), "%s", linkerdHint)
+	}
+	return false, nil
+}
+
+// LinkerdIs says whether a Linkerd of this version comes from a source. Where that is the
+// newest release of a channel, any release of the channel does: nobody is asked which it is.
+func LinkerdIs(version, source string) (bool, error) {
+	switch folder, err := sourceFolder(source); {
+	case err != nil:
+		return false, err
+	case folder:
+		s, err := linkerdFolder(source)
+		return err == nil && s.tag == version, err
+	}
+	channel := source == "edge" || source == "stable"
+	return version == source || channel && release.MatchString(version) && strings.HasPrefix(version, source+"-"), nil
 }
 
 const linkerdHint = "name a folder with Linkerd's programs and charts, or a release as edge-26.8.3: --linkerd, or MESHTRIAL_LINKERD in the environment"

@@ -164,6 +164,44 @@ func TestLinkerdSourceRefused(t *testing.T) {
 	}
 }
 
+// Whether a lab's Linkerd is the one that is asked for, its version says.
+func TestLinkerdIs(t *testing.T) {
+	if machines[runtime.GOARCH] == 0 {
+		t.Skip("programs for this machine are not known")
+	}
+	dir := fakeLinkerd(t)
+	if err := os.WriteFile(filepath.Join(dir, "VERSION"), []byte("edge-26.8.3\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	built, err := linkerdFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		version, source string
+		want            bool
+	}{
+		{built.tag, dir, true},
+		{"edge-26.8.3", dir, false},
+		{"edge-26.8.3", "edge-26.8.3", true},
+		{"edge-26.8.3", "edge-26.8.2", false},
+		{"edge-26.8.3", "edge", true},
+		{"edge-26.8.3", "stable", false},
+		{built.tag, "edge", false},
+		{built.tag, "edge-26.8.3", false},
+		{"", "edge", false},
+	} {
+		if got, err := LinkerdIs(c.version, c.source); err != nil || got != c.want {
+			t.Errorf("%q of %s: %v, %v", c.version, c.source, got, err)
+		}
+	}
+	for _, source := range []string{"./nowhere", t.TempDir()} {
+		if _, err := LinkerdIs("edge-26.8.3", source); errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+}
+
 func TestContainerImages(t *testing.T) {
 	got, err := containerImages([]byte(`---
 # Source: a

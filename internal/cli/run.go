@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/kinds"
@@ -261,6 +262,9 @@ func prepare(ctx context.Context, env *Env, f runFlags, args []string) (*study.S
 	}
 	if f.lab == lab.KindLocal {
 		if err := f.fitsLocal(plan); err != nil {
+			return fail(err)
+		}
+		if err := f.fitsMeshes(plan, func(dir string) (string, error) { return components.ZtunnelImage(ctx, dir) }); err != nil {
 			return fail(err)
 		}
 	}

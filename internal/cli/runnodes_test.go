@@ -21,6 +21,16 @@ func labWith(t *testing.T, nodes int, zones ...string) {
 		}
 		return
 	}
+	planned, err := local.PlannedNodes(nodes, zones)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noted(t, record, "nodes", planned)
+}
+
+// noted puts a value into the state of a lab.
+func noted(t *testing.T, record, name string, value any) {
+	t.Helper()
 	data, err := os.ReadFile(record)
 	if err != nil {
 		t.Fatal(err)
@@ -29,9 +39,7 @@ func labWith(t *testing.T, nodes int, zones ...string) {
 	if err := json.Unmarshal(data, &state); err != nil {
 		t.Fatal(err)
 	}
-	if state["nodes"], err = local.PlannedNodes(nodes, zones); err != nil {
-		t.Fatal(err)
-	}
+	state[name] = value
 	if data, err = json.Marshal(state); err != nil {
 		t.Fatal(err)
 	}
