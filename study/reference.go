@@ -147,9 +147,9 @@ sidecar's cost at two rates:
 
 ` + "`meshtrial study schema > study.schema.json`" + ` gives editors what they need to
 complete and check it; ` + "`meshtrial study check FILE`" + ` says what is wrong and where;
-` + "`meshtrial study plan FILE`" + ` prints the cells, what each is compared with, and
-the time it takes. ` + "`meshtrial study show quick --source`" + ` prints a shipped study as
-a template for your own.
+` + "`meshtrial study plan FILE`" + ` prints the cells, what each is compared with, what
+the lab must have, and the time it takes. ` + "`meshtrial study show quick --source`" + `
+prints a shipped study as a template for your own.
 
 Every combination of levels is a cell. A block is one pass over all cells in
 random order, in which baseline cells run twice: the difference between the two is

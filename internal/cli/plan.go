@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -18,7 +17,7 @@ import (
 
 // planner is what plans of a kind of study say beside what all do.
 type planner struct {
-	columns []string // of a cell
+	columns func(p *study.Plan) []string // of a cell
 	row     func(p *study.Plan, cell record.Cell) ([]string, error)
 	deploys func(p *study.Plan) (string, error) // nil if a plan does not know
 	time    string                              // what the estimate holds, or not
@@ -27,10 +26,14 @@ type planner struct {
 }
 
 var planners = map[study.Kind]planner{
-	study.DataPlane: {[]string{"load pod", "worker pod"}, dataRow, deploysData, "without starting pods", fillData},
-	study.ControlPlane: {[]string{"simulated sidecars", "simulated gateways", "real pods", "services", "istiod pods"}, controlRow, deploysControl,
-		"without making the simulated pods", fillControl},
-	study.Resilience: {[]string{"mesh", "expected"}, scenarioRow, deploysScenario, "starting pods included", fillScenario},
+	study.DataPlane:    {always("load pod", "worker pod"), dataRow, deploysData, "without starting pods", fillData},
+	study.ControlPlane: {controlColumns, controlRow, deploysControl, "without making the simulated pods", fillControl},
+	study.Resilience:   {always("mesh", "expected"), scenarioRow, deploysScenario, "starting pods included", fillScenario},
+}
+
+// always are columns that all plans have.
+func always(columns ...string) func(*study.Plan) []string {
+	return func(*study.Plan) []string { return columns }
 }
 
 // plannerOf is that of a kind; of one that says nothing of its plans, what all
@@ -44,7 +47,11 @@ func plannerOf(k study.Kind) planner {
 
 // writeCells prints a line for each cell that the study names.
 func (k planner) writeCells(t io.Writer, p *study.Plan) error {
-	fmt.Fprintln(t, strings.Join(append([]string{"cell", "compared with", "trials per block"}, k.columns...), "\t"))
+	head := []string{"cell", "compared with", "trials per block"}
+	if k.columns != nil {
+		head = append(head, k.columns(p)...)
+	}
+	fmt.Fprintln(t, strings.Join(head, "\t"))
 	for _, cell := range givenCells(p) {
 		against, trials := place(p, cell)
 		own, err := k.row(p, cell)
@@ -94,6 +101,7 @@ func writePlan(w io.Writer, p *study.Plan, notes []planNote) error {
 	if nodes, zones := p.Spread(); nodes > 1 {
 		fmt.Fprintf(w, "it takes %s in %s\n", words.Plural(nodes, "node"), words.Plural(zones, "zone"))
 	}
+	writeTakes(w, p)
 	writeSearches(w, p)
 	writeTune(w, p)
 	fmt.Fprintf(w, "time: %s, %s\n", span(e), k.time)
@@ -233,18 +241,6 @@ func deploysData(p *study.Plan) (string, error) {
 	return fmt.Sprintf("pods at once: %d load, %d worker%s", p.LoadPods(), len(p.ServerVariants()), anew), nil
 }
 
-func controlRow(_ *study.Plan, cell record.Cell) ([]string, error) {
-	l, err := study.ControlOf(cell)
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, n := range []int{l.Proxies, l.Gateways, l.RealPods, l.Services} {
-		out = append(out, strconv.Itoa(n))
-	}
-	return append(out, cell[study.FactorIstiodReplicas]), nil // or as installed
-}
-
 // deploysControl says what trials deploy. Each begins with a fresh istiod, so
 // the trials of a block are istiod's restarts as well.
 func deploysControl(p *study.Plan) (string, error) {
@@ -334,16 +330,6 @@ func planCell(p *study.Plan, cell record.Cell) (plannedCell, error) {
 
 func fillData(_ *study.Plan, cell record.Cell, one *plannedCell) error {
 	one.Load, one.Worker = study.ClientVariant(cell).Name(), study.ServerVariant(cell).Name()
-	return nil
-}
-
-func fillControl(_ *study.Plan, cell record.Cell, one *plannedCell) error {
-	l, err := study.ControlOf(cell)
-	if err != nil {
-		return err
-	}
-	one.Deploys = &plannedControl{Proxies: l.Proxies, Gateways: l.Gateways, Ztunnels: l.Ztunnels, RealPods: l.RealPods,
-		Services: l.Services, Istiod: l.IstiodReplicas, Installed: cell[study.FactorIstiodReplicas] == study.LevelInstalled, Restarts: one.Trials}
 	return nil
 }
 

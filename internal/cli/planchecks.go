@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"io"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/kinds"
@@ -54,4 +56,17 @@ func fitsNodes(p *study.Plan, nodes int) error {
 		}
 	}
 	return nil
+}
+
+// writeTakes says which meshes and definitions a plan takes that not every lab or cluster has.
+func writeTakes(w io.Writer, p *study.Plan) {
+	if planAmbient(p) {
+		fmt.Fprintln(w, "it takes an ambient mesh: --ztunnel DIR in a lab on this machine")
+	}
+	if slices.Contains(planMeshes(p), study.MeshLinkerd) {
+		fmt.Fprintln(w, "it takes Linkerd: --linkerd DIR in a lab on this machine")
+	}
+	if p.GatewayAPI() {
+		fmt.Fprintln(w, "it takes the Gateway API: a lab that the run starts has it")
+	}
 }
