@@ -56,7 +56,7 @@ func newStudyListCommand(env *Env) *cobra.Command {
 					return err
 				}
 				one := listed{name, s.Title, s.Question, ""}
-				if s.Kind == study.Resilience {
+				if isScenario(s) {
 					one.Story = s.Story
 				}
 				all = append(all, one)
@@ -87,6 +87,12 @@ func newStudyListCommand(env *Env) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// isScenario says that something happens in a study, or that a verdict is expected of it;
+// others of resilience compare meshes while nothing does.
+func isScenario(s *study.Study) bool {
+	return s.Scenario != nil && (len(s.Scenario.Timeline.Steps) > 0 || len(s.Scenario.Expect) > 0)
 }
 
 // indented sets the first paragraph of a text apart.
