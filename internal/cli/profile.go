@@ -70,6 +70,7 @@ func newProfileCommand(env *Env) *cobra.Command {
 		Example: "  meshtrial profile perf.txt --config-dump sidecar.json\n" +
 			"  meshtrial profile after.folded --against before.folded --format html --out diff.html\n" +
 			"  meshtrial profile productpage-v1-abc/istio-proxy -n shop --length 60s\n" +
+			"  meshtrial profile ztunnel-abc -n istio-system --lab cluster --image registry.example/meshtrial:1\n" +
 			"  meshtrial profile --pid 4242 --hz 19 --debug envoy.debug\n" +
 			"  meshtrial profile istiod-abc -n istio-system --kind heap\n" +
 			"  meshtrial profile --pprof http://localhost:8080 --kind heap",
