@@ -8,6 +8,9 @@ import (
 	"github.com/meshtrial/meshtrial/internal/confile"
 )
 
+// ztunnelType is a ztunnel's type of node.
+const ztunnelType = "ztunnel"
+
 // Read reads what a proxy holds from either kind of document: the config dump
 // of an Envoy ([ReadDump]), or what a simulated sidecar was sent
 // ([ReadRecorded]). Which it is shows in how it begins.
@@ -38,6 +41,9 @@ func ReadRecorded(r io.Reader, name string, o Options) (Proxy, error) {
 	}
 	p := scan.Proxy(name)
 	p.Simulated, p.Kind, p.Alike = true, in.Header.Type, in.Header.Proxies
+	if in.Header.Type == ztunnelType {
+		p.Notes = append(p.Notes, fmt.Sprintf("%s is a ztunnel: what it was sent, workloads, Services and authorization policies, is counted by type, and no owners of it are told", name))
+	}
 	if in.Header.Lost > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("%d resources of %s are not counted: the simulated sidecars hold so many different ones that not all are kept", in.Header.Lost, name))
 	}

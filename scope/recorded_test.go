@@ -65,6 +65,35 @@ func TestReadRecorded(t *testing.T) {
 	}
 }
 
+// What a ztunnel was sent is counted, and a note says that nobody is named as its owner.
+func TestReadRecordedZtunnel(t *testing.T) {
+	var file bytes.Buffer
+	w, err := confile.NewWriter(&file, confile.Header{Proxy: "meshtrial-0.default", Type: "ztunnel"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for typ, body := range map[string]string{"istio.workload.Address": "0123456789", "istio.security.Authorization": "01234"} {
+		if err := w.Write(confile.Resource{TypeURL: "type.googleapis.com/" + typ, Name: "one", Body: []byte(body)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := Read(&file, "meshtrial-0.default", Options{})
+	if err != nil || p.Kind != "ztunnel" || p.WireBytes != 15 || p.Resources != 2 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	checkSums(t, p)
+	got := map[Owner]int64{}
+	for _, o := range p.Owners {
+		got[o.Owner] = o.WireBytes
+	}
+	if got[Owner{Kind: KindUnattributed, Name: "type istio.workload.Address"}] != 10 || got[Owner{Kind: KindUnattributed, Name: "type istio.security.Authorization"}] != 5 {
+		t.Errorf("%v", got)
+	}
+	if notes := strings.Join(p.Notes, " "); !strings.Contains(notes, "meshtrial-0.default is a ztunnel") || !strings.Contains(notes, "no owners") {
+		t.Errorf("%q", notes)
+	}
+}
+
 // What an EnvoyFilter adds is its own, in a dump and on the wire.
 func TestEnvoyFilters(t *testing.T) {
 	text, err := os.ReadFile("testdata/envoyfilters.json")
