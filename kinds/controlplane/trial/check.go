@@ -72,7 +72,8 @@ func refuseZtunnels(cell record.Cell, l study.ControlLevels) error {
 	}
 	value, named := ambientIn(mesh.LeversOf(cell))
 	if on, err := strconv.ParseBool(value); named && (err != nil || !on) {
-		return errs.Usage("ztunnels %d: the cell has %s=%s, and only an istiod in ambient mode takes ztunnels", l.Ztunnels, ambientVariable, value)
+		return errs.WithHint(errs.Usage("ztunnels %d: the cell has %s=%s, and only an istiod in ambient mode takes ztunnels", l.Ztunnels, ambientVariable, value),
+			"as %s: %s=true, or leave the ztunnels out", study.FactorIstiodEnv, ambientVariable)
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ func TestCheckPlaces(t *testing.T) {
 		{"more simulators than proxies", head + "settings: {proxies: 2, simulators: 3}\n", "x.yaml:4:36: ", "simulators 3: each needs a proxy of its own, and there are 2", "fewer simulators"},
 		{"ztunnels without deltas", head + "settings: {ztunnels: 2, xds: sotw}\n", "x.yaml:4:22: ", "they speak delta xDS alone", "leave the ztunnels out"},
 		{"HBONE without deltas", head + "settings: {xds: sotw, hbone: true}\n", "x.yaml:4:30: ", "hbone true: sidecars learn of workloads by delta xDS alone, and the cell has xds sotw", "take xds delta"},
-		{"ztunnels of sidecars", head + "settings: {ztunnels: 2, istiod_env: PILOT_ENABLE_AMBIENT=false}\n", "x.yaml:4:22: ", "the cell has PILOT_ENABLE_AMBIENT=false", ""},
+		{"ztunnels of sidecars", head + "settings: {ztunnels: 2, istiod_env: PILOT_ENABLE_AMBIENT=false}\n", "x.yaml:4:22: ", "the cell has PILOT_ENABLE_AMBIENT=false", "as istiod_env: PILOT_ENABLE_AMBIENT=true, or leave the ztunnels out"},
+		{"ztunnels of what is no true", head + "settings: {ztunnels: 2, istiod_env: PILOT_ENABLE_AMBIENT=yes}\n", "x.yaml:4:22: ", "the cell has PILOT_ENABLE_AMBIENT=yes", "istiod_env: PILOT_ENABLE_AMBIENT=true"},
 		{"ztunnels for what they are not told", head + "settings: {ztunnels: 2, proxies: 0, change: virtualservice}\n", "x.yaml:4:45: ", "no proxy of any cell needs the change virtualservice", ""},
 		{"recorded changes", head[:len(head)-2] + ", trace: [1s endpoints-scale]}\nsettings: {services: 0, change: trace}\n", "x.yaml:4:33: ", "endpoints-scale needs", ""},
 	} {
