@@ -246,7 +246,8 @@ func (d *decoder) checkStop(s *Study, p *Plan) {
 	matched := p.Matching(s.Stop.Of)
 	switch {
 	case len(matched) == 0:
-		d.fail(d.pos("stop", "of"), "name levels that the factors and settings give, or stop: none", "stop.of matches no cell of this study")
+		at, hint := d.stopNowhere(s)
+		d.fail(at, hint, "stop.of matches no cell of this study")
 	case len(p.StopCells()) == 0:
 		d.fail(d.pos("stop"), "name a cell that has a baseline, or a finding without _overhead", "%s needs a cell that is compared with another", s.Stop.Finding)
 	}

@@ -195,6 +195,8 @@ func TestSetRefuses(t *testing.T) {
 		{"window=", "the value is missing", "--set window=1s"},
 		{"window=# soon", "the value is missing", "--set window=1s"},
 		{"window=null", "the value is missing", "--set window=1s"},
+		{"sizing=null", "the value is missing", "--set sizing=none leaves the section out"},
+		{"money=", "the value is missing", "--set money=none leaves the section out"},
 		{"rate=1e12", `"1e12" has an exponent`, "write 1000000000000"},
 		{"rate=1,2", `"1,2" is no number`, "[1,2]"},
 		{"rat=100", `--set rat=100: unknown field "rat" in the study`, "did you mean rate?"},

@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -43,6 +44,12 @@ func (s *Study) Place(factors ...string) Pos {
 		}
 	}
 	return Pos{File: "study " + s.Name}
+}
+
+// setBy is the --set flag that gives a factor its levels, if one does.
+func (s *Study) setBy(factor string) (Pos, bool) {
+	p, ok := s.places[factor]
+	return p, ok && strings.HasPrefix(p.File, "--set ")
 }
 
 // checkLevers finds what Kubernetes or istiod would refuse of a cell, or take

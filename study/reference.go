@@ -333,7 +333,8 @@ L7, the others being as stated. A graph of services in which nothing happens can
 too, with ` + "`mesh: [none, istio, linkerd]`" + ` beside it: then a request is a call between two
 of its services. With ` + "`replicas: [1, 5, 10]`" + ` in place of rates it tells what each pod adds, of a mesh
 without requests (` + "`rps: 0`" + `). ` + "`meshtrial report RUN --set sizing.pods=200`" + ` states
-another mesh of a run that was made.
+another mesh of a run that was made. ` + "`--set sizing=none`" + ` leaves the section out, so that one rate
+will do; ` + "`--set money=none`" + ` does so with that one.
 
 ## When changes come
 

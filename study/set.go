@@ -1,14 +1,21 @@
 package study
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 var reSetPath = lazyregexp.New(`^[a-z0-9_]+(\.[A-Za-z0-9_-]+)*$`)
+
+// statedSections state something beside what is measured: a flag may take them away, as
+// sizing=none.
+var statedSections = []string{SectionMoney, SectionSizing}
 
 // override applies one "path=value" to the tree. What it puts there is
 // placed at the flag, so that complaints name it.
@@ -22,18 +29,26 @@ func override(tree *node, set string) error {
 	if !reSetPath.MatchString(path) {
 		return at.Errorf("names with dots between them, as settings.rate", "%q is no path", clip(path, 40))
 	}
+	hint := "as --set window=1s"
+	if has(statedSections, path) {
+		hint = "--set " + path + "=none leaves the section out"
+	}
 	if strings.TrimSpace(text) == "" {
-		return at.Errorf("as --set window=1s", "the value is missing")
+		return at.Errorf(hint, "the value is missing")
 	}
 	value, err := readTree([]byte(text), at.File, true)
 	if err != nil {
 		return err
 	}
 	if value.kind == null {
-		return at.Errorf("as --set window=1s", "the value is missing")
+		return at.Errorf(hint, "the value is missing")
 	}
 	if tree.kind != mapping {
 		return nil // the decoder complains
+	}
+	if has(statedSections, path) && value.kind == scalar && value.text == LevelNone {
+		tree.remove(path)
+		return nil
 	}
 	steps := strings.Split(path, ".")
 	fields, kind := root(defaults()).names(), kindOf(tree)
@@ -110,4 +125,24 @@ func setPath(n *node, steps []string, value *node, at Pos) error {
 		}
 	}
 	return nil
+}
+
+// stopNowhere is where the cells that the stop rule is about were lost, and what to do: by
+// flags, if a --set flag gives their factor other levels.
+func (d *decoder) stopNowhere(s *Study) (at Pos, hint string) {
+	for _, factor := range slices.Sorted(maps.Keys(s.Stop.Of)) {
+		flag, ok := s.setBy(factor)
+		levels := s.levels(factor)
+		if !ok || has(levels, s.Stop.Of[factor]) {
+			continue
+		}
+		hint = "--set stop=none"
+		for _, level := range slices.Backward(levels) {
+			if level != s.Baseline[factor] {
+				return flag, hint + ", or --set " + cellText("stop.of", s.Stop.Of.With(record.Cell{factor: level}))
+			}
+		}
+		return flag, hint
+	}
+	return d.pos("stop", "of"), "name levels that the factors and settings give, or stop: none"
 }

@@ -2,6 +2,7 @@ package study
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/meshtrial/meshtrial/capacity/sizing"
 	"github.com/meshtrial/meshtrial/finding"
@@ -87,6 +88,7 @@ func (d *decoder) checkSizing(s *Study) {
 	single := func(factor string) bool { return s.numbers(factor, s.written(factor)) < 2 }
 	at := d.pos("sizing")
 	switch {
+	case pods < 2 && rates < 2 && d.oneRate(s):
 	case pods > 1 && rates > 1:
 		d.fail(at, "leave one of them at one level", "sizing reads straight lines along the rate or along the number of pods, and the study varies both")
 	case pods > 1 && s.Sizing.RPS > 0:
@@ -102,4 +104,24 @@ func (d *decoder) checkSizing(s *Study) {
 	case s.Scenario != nil && slices.ContainsFunc(s.Scenario.Graph.Services, func(one graph.Service) bool { return !one.Sidecar }):
 		d.fail(at, "leave sidecar: false out", "sizing is about a mesh that all services are in, and one of the graph has no sidecar")
 	}
+}
+
+// oneRate says that sizing has one rate if that is for --set flags, or of a run that was made:
+// what to do is not to be done in a file then.
+func (d *decoder) oneRate(s *Study) bool {
+	at, hint := d.pos("sizing"), "--set rate=[500,2000]"
+	byFlag := strings.HasPrefix(at.File, "--set ")
+	for _, f := range [][2]string{{FactorRate, hint}, {FactorReplicas, "--set replicas=[1,5,10]"}} {
+		if flag, ok := s.setBy(f[0]); ok {
+			at, hint, byFlag = flag, f[1]+", or --set sizing=none", true
+			break
+		}
+	}
+	if d.stored {
+		hint, byFlag = "run the study with --set rate=[500,2000]: this run has one rate", true
+	}
+	if byFlag {
+		d.fail(at, hint, "sizing reads straight lines along the rate or along the number of pods, and the study varies neither")
+	}
+	return byFlag
 }

@@ -3,6 +3,8 @@ package study
 import (
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 const sizedStudy = `
@@ -46,6 +48,35 @@ func TestSizingRefused(t *testing.T) {
 		if _, err := Parse([]byte(text), "s.yaml", nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s:\n%v, want %s", text, err, want)
 		}
+	}
+}
+
+// What a flag has left at one level another flag varies, or it takes the section away: nobody
+// can write into a shipped file. A run that was made has the rates that it has.
+func TestSizingBySet(t *testing.T) {
+	one := strings.Replace(sizedStudy, "[250, 1000]", "[250]", 1)
+	graph := strings.Replace(ambientGraph, "sidecars: [both, ambient]}", "sidecars: [both, ambient], replicas: [1, 5]}", 1) + "sizing: {rps: 0}\n"
+	for _, c := range []struct {
+		text, set, at, hint string
+		parse               func([]byte, string, []string) (*Study, error)
+	}{
+		{sizedStudy + "sizing: {}\n", "rate=500", "--set rate=500: ", "--set rate=[500,2000], or --set sizing=none", Parse},
+		{sizedStudy + "sizing: {}\n", "rate=[500,max]", "--set rate=[500,max]: ", "--set rate=[500,2000], or --set sizing=none", Parse},
+		{graph, "replicas=5", "--set replicas=5: ", "--set replicas=[1,5,10], or --set sizing=none", Parse},
+		{one, "sizing.pods=10", "--set sizing.pods=10: ", "--set rate=[500,2000]", Parse},
+		{one, "sizing.pods=10", "--set sizing.pods=10: ", "run the study with --set rate=[500,2000]: this run has one rate", ParseStored},
+	} {
+		_, err := c.parse([]byte(c.text), "s.yaml", []string{c.set})
+		if err == nil || !strings.HasPrefix(err.Error(), c.at+"sizing reads straight lines") || errs.Hint(err) != c.hint {
+			t.Errorf("%s: %v, hint %q, want %q", c.set, err, errs.Hint(err), c.hint)
+		}
+	}
+	s, err := Parse([]byte(sizedStudy+"sizing: {}\n"), "s.yaml", []string{"rate=500", "sizing=none"})
+	if err != nil || s.Sizing != nil {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if s, err = Parse([]byte(sizedStudy+"money: {}\n"), "s.yaml", []string{"money=none"}); err != nil || s.Money != nil {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 
