@@ -46,8 +46,11 @@ const (
 	ambientComponent = "istiod's ambient mode"
 )
 
-// notAmbient tells what to do where there is no ambient mesh.
-const notAmbient = "on this machine: meshtrial lab up --ambient --ztunnel DIR; on a cluster: istioctl install --set profile=ambient; without one, leave ambient out: --set sidecars=[none,both]; in a study of a graph --set sidecars=both"
+// notAmbient tells what to do where there is no ambient mesh. A lab that is up gets none by
+// flags of a run.
+const notAmbient = "on this machine: meshtrial lab down, and then the run with --ztunnel DIR, or meshtrial lab up --ztunnel DIR before it; " +
+	"on a cluster: istioctl install --set profile=ambient; " +
+	"without one leave ambient out where the study varies sidecars: --set sidecars=[none,both], of a graph --set sidecars=both"
 
 // upgradeHint is for a ztunnel and an istiod of two versions.
 const upgradeHint = "measure when the upgrade is over: the figures would be of neither version"

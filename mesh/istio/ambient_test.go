@@ -296,8 +296,8 @@ func TestRefuseAmbient(t *testing.T) {
 		want, hint string
 	}{
 		"all there":          {func(*AsFound) {}, "", ""},
-		"no ztunnel":         {func(f *AsFound) { delete(f.daemonSets, ztunnelName) }, "no DaemonSet ztunnel", "lab up --ambient"},
-		"no agent":           {func(f *AsFound) { delete(f.daemonSets, agentName) }, "namespaces istio-system and kube-system have no DaemonSet istio-cni-node", "in a study of a graph --set sidecars=both"},
+		"no ztunnel":         {func(f *AsFound) { delete(f.daemonSets, ztunnelName) }, "no DaemonSet ztunnel", "on this machine: meshtrial lab down, and then the run with --ztunnel DIR, or meshtrial lab up --ztunnel DIR"},
+		"no agent":           {func(f *AsFound) { delete(f.daemonSets, agentName) }, "namespaces istio-system and kube-system have no DaemonSet istio-cni-node", "--set sidecars=[none,both], of a graph --set sidecars=both"},
 		"a hidden agent":     {func(f *AsFound) { delete(f.daemonSets, agentName); f.agentHidden = true }, "and namespace istio-system has no DaemonSet istio-cni-node", "it may be in namespace kube-system, where this user may not look"},
 		"one that is not up": {func(f *AsFound) { f.daemonSets[ztunnelName].Status.NumberAvailable = 1 }, "ztunnel is available on 1 of 2 nodes", "describe daemonset ztunnel"},
 		"an agent elsewhere": {func(f *AsFound) {
@@ -306,8 +306,8 @@ func TestRefuseAmbient(t *testing.T) {
 		"a rollout":           {func(f *AsFound) { f.daemonSets[ztunnelName].Status.UpdatedNumberScheduled = 1 }, "ztunnel is being rolled out: 1 of 2", "rollout status"},
 		"one not looked at":   {func(f *AsFound) { f.daemonSets[agentName].Generation = 3 }, "node agent is being rolled out: its DaemonSet was changed", "rollout status"},
 		"on no node":          {func(f *AsFound) { f.daemonSets[agentName].Status = appsv1.DaemonSetStatus{} }, "node agent is available on 0 of 0 nodes", ""},
-		"istiod without it":   {func(f *AsFound) { f.istiods[0].Spec.Template.Spec.Containers[0].Env = nil }, "PILOT_ENABLE_AMBIENT", "lab up --ambient"},
-		"it is off":           {func(f *AsFound) { f.istiods[0].Spec.Template.Spec.Containers[0].Env[0].Value = "false" }, "PILOT_ENABLE_AMBIENT", "lab up --ambient"},
+		"istiod without it":   {func(f *AsFound) { f.istiods[0].Spec.Template.Spec.Containers[0].Env = nil }, "PILOT_ENABLE_AMBIENT", "meshtrial lab down, and then the run with --ztunnel DIR"},
+		"it is off":           {func(f *AsFound) { f.istiods[0].Spec.Template.Spec.Containers[0].Env[0].Value = "false" }, "PILOT_ENABLE_AMBIENT", "meshtrial lab down, and then the run with --ztunnel DIR"},
 		"another version":     {func(f *AsFound) { f.daemonSets[ztunnelName] = set(ztunnelName, "istio/ztunnel:1.30.2-distroless") }, "another version", "upgrade"},
 		"another patch":       {func(f *AsFound) { f.daemonSets[ztunnelName] = set(ztunnelName, "istio/ztunnel:1.31.7") }, "", ""},
 		"a version of a hash": {func(f *AsFound) { f.daemonSets[ztunnelName] = set(ztunnelName, "istio/ztunnel@sha256:0a") }, "", ""},
@@ -386,7 +386,7 @@ func TestAmbientElsewhere(t *testing.T) {
 			if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "no ambient mesh in namespace istio-system, the only one that is looked at") {
 				t.Errorf("%q: %v", accounts, err)
 			}
-			want := "lab up --ambient"
+			want := "meshtrial lab down, and then the run with --ztunnel DIR"
 			if elsewhere != "" && on == "true" {
 				want = "istiod's ztunnels are " + elsewhere
 			}

@@ -62,5 +62,5 @@ func (f AsFound) refuseGatewayAPI(asked mesh.Asked) error {
 		return nil
 	}
 	return errs.WithHint(errs.Usage("the cluster has no HTTPRoutes of %s", gatewayAPI),
-		"on this machine: meshtrial lab up --gateway-api; elsewhere install the Gateway API's standard channel, or make the changes %s", study.ChangeGatewayRoute)
+		"on this machine: meshtrial lab down, and then the run, whose lab has them, or meshtrial lab up --gateway-api before it; elsewhere install the Gateway API's standard channel, or make the changes %s", study.ChangeGatewayRoute)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // notThere tells what to do on a cluster without Linkerd.
-const notThere = "on this machine: meshtrial lab up --linkerd DIR, with a folder of Linkerd's programs and charts, or a release; a study of several meshes can go without: --set mesh=[none,istio]"
+const notThere = "on this machine: meshtrial lab down, and then the run with --linkerd DIR, a folder of Linkerd's programs and charts or a release, or meshtrial lab up --linkerd DIR before it; a study of several meshes can go without: --set mesh=[none,istio]"
 
 // Check finds Linkerd's control plane ready, and an injector; it also notes
 // where the policy controller is asked, so call it before CheckPolicies.
