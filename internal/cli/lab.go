@@ -82,7 +82,8 @@ func newLabUpCommand(env *Env) *cobra.Command {
 		Example: "  meshtrial lab up\n" +
 			"  meshtrial lab up --nodes 3 --zones a,b,c\n" +
 			"  meshtrial lab up --images official --metrics-server\n" +
-			"  meshtrial lab up --linkerd edge",
+			"  meshtrial lab up --linkerd edge\n" +
+			"  meshtrial lab up --ztunnel ~/ztunnel",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkNodes(o.Nodes); err != nil {
@@ -123,7 +124,7 @@ func newLabUpCommand(env *Env) *cobra.Command {
 	cmd.Flags().StringVar(&meshes.linkerd, "linkerd", "", "also install Linkerd, from this `DIR` of programs and charts or from this release (default $"+linkerdVariable+")")
 	cmd.Flags().StringArrayVar(&meshes.linkerdSet, "linkerd-set", nil, "setting of Linkerd's installation, `NAME=VALUE` as of helm install --set; may be repeated")
 	cmd.Flags().BoolVar(&meshes.ambient, "ambient", false, "also install Istio's ambient mode: its node agent, and ztunnel on each node")
-	cmd.Flags().StringVar(&meshes.ztunnel, "ztunnel", "", "the `folder` with the program ztunnel, which an ambient mesh needs (default $"+ztunnelVariable+"); implies --ambient")
+	cmd.Flags().StringVar(&meshes.ztunnel, "ztunnel", "", "the `DIR` with the program ztunnel, which an ambient mesh needs (default $"+ztunnelVariable+"); implies --ambient")
 	cmd.Flags().BoolVar(&meshes.gatewayAPI, "gateway-api", false, "also install the definitions of the Gateway API, which Istio's gateways then take routes from")
 	addNodeFlags(cmd, &o.Nodes, &o.Zones, 1, "how many nodes")
 	cmd.Flags().BoolVar(&o.MetricsServer, "metrics-server", false, "also run metrics-server, so that kubectl top works; the first time it is built (a minute and a half)")

@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Env is what a command may touch of the process it runs in.
@@ -83,7 +84,7 @@ func newRootCommand(env *Env) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "%s --help shows its flags", cmd.CommandPath())
+		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "%s", flagHint(cmd, err))
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
 	addCommands(root, env)
@@ -100,6 +101,21 @@ func newRootCommand(env *Env) *cobra.Command {
 		}
 	}
 	return root
+}
+
+// flagHint says where a command's flags are told. Those that start a lab if none is up have
+// not all that lab up has.
+func flagHint(cmd *cobra.Command, err error) string {
+	hint := cmd.CommandPath() + " --help shows its flags"
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || cmd.Flags().Lookup("keep-lab") == nil {
+		return hint
+	}
+	name := unknown.GetSpecifiedName()
+	if up, _, err := cmd.Root().Find([]string{"lab", "up"}); err != nil || up.Flags().Lookup(name) == nil {
+		return hint
+	}
+	return fmt.Sprintf("--%s is of meshtrial lab up, and a run takes the lab that is up; %s", name, hint)
 }
 
 // noArguments is for commands that take flags only, or another command.
