@@ -89,8 +89,8 @@ func newStudyListCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// isScenario says that something happens in a study, or that a verdict is expected of it;
-// others of resilience compare meshes while nothing does.
+// isScenario says that something happens in a study, or that a variant of it is to fail; others
+// of resilience compare meshes while nothing happens.
 func isScenario(s *study.Study) bool {
 	return s.Scenario != nil && (len(s.Scenario.Timeline.Steps) > 0 || len(s.Scenario.Expect) > 0)
 }
