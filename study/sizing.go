@@ -88,7 +88,7 @@ func (d *decoder) checkSizing(s *Study) {
 	single := func(factor string) bool { return s.numbers(factor, s.written(factor)) < 2 }
 	at := d.pos("sizing")
 	switch {
-	case pods < 2 && rates < 2 && d.oneRate(s): // it has said so
+	case single(FactorReplicas) && single(FactorRate) && d.oneRate(s): // it has said so
 	case pods > 1 && rates > 1:
 		d.fail(at, "leave one of them at one level", "sizing reads straight lines along the rate or along the number of pods, and the study varies both")
 	case pods > 1 && s.Sizing.RPS > 0:
