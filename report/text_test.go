@@ -1,0 +1,18 @@
+package report
+
+import (
+	"strings"
+	"testing"
+)
+
+// Heads have commas of their own: those of columns that are left out stand apart by
+// semicolons.
+func TestColumnsLeftOut(t *testing.T) {
+	w := &textWriter{opt: Options{Width: 60}}
+	w.table(Table{Title: "What proxies take", Columns: []Column{{Head: "carried by"}, {Head: "memory of all proxies, of nodes too, GB", Keep: 1}, {Head: "CPU of all proxies, of nodes too, cores", Keep: 2}},
+		Rows: [][]Text{{{S: "ambient, without any waypoint"}, {S: "1"}, {S: "2"}}}})
+	want := "Columns omitted for width: CPU of all proxies, of nodes too, cores; memory of all proxies, of nodes too, GB."
+	if got := strings.Join(strings.Fields(w.b.String()), " "); !strings.Contains(got, want) {
+		t.Errorf("%q is not in %q", want, got)
+	}
+}
