@@ -50,15 +50,18 @@ func sizedWays(z record.Sizing, of string) Table {
 		}
 	}
 	var uses []string
-	for _, one := range []struct{ of, head, unit, each string }{
-		{record.SizedCPU, "CPU", "cores", "CPU per 1,000 requests/s, cores"}, {record.SizedMemory, "memory", "bytes", "memory per 1,000 requests/s"},
+	for _, one := range []struct {
+		of, head, unit, each string
+		keepIdle, keepEach   int
+	}{
+		{record.SizedCPU, "CPU", "cores", "CPU per 1,000 requests/s, cores", 9, 7}, {record.SizedMemory, "memory", "bytes", "memory per 1,000 requests/s", 8, 5},
 	} {
 		if _, ok := largest[one.of]; !ok {
 			continue
 		}
 		uses = append(uses, one.of)
 		t.Columns = append(t.Columns, Column{Head: one.head + ", " + ScaleFor(one.unit, largest[one.of]).Unit, Right: true},
-			Column{Head: one.head + " without requests, each", Keep: 6}, Column{Head: one.each, Right: true, Keep: 8})
+			Column{Head: one.head + " without requests, each", Keep: one.keepIdle}, Column{Head: one.each, Right: true, Keep: one.keepEach})
 	}
 	if machine {
 		t.Columns = append(t.Columns, Column{Head: "whole machine per 1,000 requests/s, cores", Right: true, Keep: 4})
