@@ -223,6 +223,7 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 	if z.MostPods > 0 {
 		out.Along = "numbers of pods"
 	}
+	largest := map[string]float64{} // that a way takes, by what it is of
 	for _, w := range z.All {
 		one := record.SizedWay{Name: w.Name, Machine: z.machine(w)}
 		for _, u := range Uses {
@@ -236,6 +237,7 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 			if p.Verdict == record.VerdictInvalid {
 				total = analysis.Invalid(total, p.Blocks)
 			}
+			largest[u.Of] = max(largest[u.Of], math.Abs(p.Low), math.Abs(p.High))
 			found = append(found, total)
 			one.Uses = append(one.Uses, w.use(u, way, record.PricedOf(total)))
 		}
@@ -248,7 +250,7 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 				if _, ofB := b.by[u.Of]; !ofA || !ofB || a.plain == b || b.plain == a {
 					continue
 				}
-				out.Says = append(out.Says, compareWords(a.Name, b.Name, u, sizing.Compare(a.by[u.Of], b.by[u.Of], m)))
+				out.Says = append(out.Says, compareWords(a.Name, b.Name, u, sizing.Compare(a.by[u.Of], b.by[u.Of], m), largest[u.Of]))
 				out.Borders = append(out.Borders, z.borders(u.Of, a, b, m)...)
 			}
 		}

@@ -45,11 +45,11 @@ func borderWords(b record.SizedBorder) string {
 	return "cannot say: the interval of the difference includes zero"
 }
 
-// compareWords compares two ways in the stated mesh.
-func compareWords(a, b string, u Use, e stat.Estimate) string {
-	what, quantity := u.words, func(v float64) string { return words.Quantity(v, u.total) }
+// compareWords compares two ways in the stated mesh; largest is what the way that takes
+// most takes there.
+func compareWords(a, b string, u Use, e stat.Estimate, largest float64) string {
 	less := func(one, other string, v, low, high float64) string {
-		return fmt.Sprintf("With %s the stated mesh takes less %s than with %s, by %s (95%% interval %s to %s).", one, what, other, quantity(v), quantity(low), quantity(high))
+		return fmt.Sprintf("With %s the stated mesh takes less %s than with %s, by %s.", one, u.words, other, words.Interval(v, low, high, largest, u.total))
 	}
 	switch sizing.Sign(e) {
 	case 1:
@@ -58,9 +58,9 @@ func compareWords(a, b string, u Use, e stat.Estimate) string {
 		return less(a, b, -e.Value, -e.High, -e.Low)
 	}
 	if !e.Defined() {
-		return fmt.Sprintf("Whether the stated mesh takes less %s with %s or with %s cannot be said: too few blocks have both.", what, a, b)
+		return fmt.Sprintf("Whether the stated mesh takes less %s with %s or with %s cannot be said: too few blocks have both.", u.words, a, b)
 	}
-	return fmt.Sprintf("Whether the stated mesh takes less %s with %s or with %s cannot be said: the difference lies between %s and %s.", what, a, b, quantity(e.Low), quantity(e.High))
+	return fmt.Sprintf("Whether the stated mesh takes less %s with %s or with %s cannot be said: the difference lies between %s.", u.words, a, b, words.Between(e.Low, e.High, largest, u.total))
 }
 
 // meshWords state a mesh; waypoints: some of the ways have any.

@@ -45,18 +45,9 @@ func Quantity(v float64, unit string) string {
 		return Figures(v*100) + "% per hour"
 	case finding.UnitBytesPerHour:
 		return Quantity(v, finding.UnitBytes) + " per hour"
-	case finding.UnitCores:
-		if size < 1 {
-			return Figures(v*1e3) + " mCPU"
-		}
-	case finding.UnitBytes:
-		switch {
-		case size >= 1e10:
-			return Figures(v/1e9) + " GB"
-		case size >= 1e6:
-			return Figures(v/1e6) + " MB"
-		}
-		return Figures(v/1e3) + " kB"
+	case finding.UnitCores, finding.UnitBytes:
+		by, name := scale(size, unit)
+		return Figures(v/by) + " " + name
 	}
 	if money, ok := strings.CutSuffix(unit, "/month"); ok {
 		if size < 100 {
@@ -127,9 +118,7 @@ func Grouped(v float64) string {
 		return "-" + Grouped(-v)
 	}
 	whole, fraction, _ := strings.Cut(strconv.FormatFloat(v, 'f', -1, 64), ".")
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
+	whole = grouped(whole)
 	if fraction != "" {
 		fraction = "." + fraction
 	}

@@ -1,0 +1,71 @@
+package words
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/finding"
+)
+
+// Interval writes an estimate and the ends of its interval in one unit, which stands once:
+// "0.90 cores (95% interval 0.54 to 1.27)". It is that of the largest value beside which
+// the sentence stands, or of an end that is larger.
+func Interval(v, low, high, largest float64, unit string) string {
+	said, name := together(low, high, largest, unit, v)
+	return said[2] + " " + name + " (95% interval " + said[0] + " to " + said[1] + ")"
+}
+
+// Between writes the ends of an interval likewise: "-0.1 and 1.2 cores".
+func Between(low, high, largest float64, unit string) string {
+	said, name := together(low, high, largest, unit)
+	return said[0] + " and " + said[1] + " " + name
+}
+
+// together writes the ends of an interval, and what else is of it, in one unit and as
+// exactly as half the interval is told in two figures.
+func together(low, high, largest float64, unit string, more ...float64) (said []string, name string) {
+	by, name := scale(math.Max(largest, math.Max(math.Abs(low), math.Abs(high))), unit)
+	digits := 2
+	if half := (high - low) / 2 / by; half > 0 {
+		digits = min(1-int(math.Floor(math.Log10(half))), 6)
+	}
+	for _, v := range append([]float64{low, high}, more...) {
+		place := math.Pow10(-digits)
+		text := strconv.FormatFloat(math.Round(v/by/place)*place, 'f', max(digits, 0), 64)
+		whole, fraction, exact := strings.Cut(strings.TrimPrefix(text, "-"), ".")
+		text = grouped(whole)
+		if exact {
+			text += "." + fraction
+		}
+		if v < 0 && strings.Trim(text, "0.") != "" {
+			text = "-" + text
+		}
+		said = append(said, text)
+	}
+	return said, name
+}
+
+// scale is what values of a unit are divided by, the largest of which is so large, and the
+// unit that they have then.
+func scale(largest float64, unit string) (by float64, name string) {
+	switch {
+	case unit == finding.UnitCores && largest < 1:
+		return 1e-3, "mCPU"
+	case unit == finding.UnitBytes && largest >= 1e10:
+		return 1e9, "GB"
+	case unit == finding.UnitBytes && largest >= 1e6:
+		return 1e6, "MB"
+	case unit == finding.UnitBytes:
+		return 1e3, "kB"
+	}
+	return 1, strings.ReplaceAll(unit, "/", " per ")
+}
+
+// grouped sets the thousands of a number's digits apart.
+func grouped(digits string) string {
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}

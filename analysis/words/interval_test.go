@@ -1,0 +1,28 @@
+package words
+
+import "testing"
+
+// An estimate and its interval have one unit, that of what they stand beside, and as many
+// decimals as half the interval deserves.
+func TestIntervals(t *testing.T) {
+	for _, c := range []struct {
+		v, low, high, largest float64
+		unit, interval, ends  string
+	}{
+		{0.903, 0.537, 1.269, 2.6, "cores", "0.90 cores (95% interval 0.54 to 1.27)", "0.54 and 1.27 cores"},
+		{0.5, 0.488, 0.512, 0.8, "cores", "500 mCPU (95% interval 488 to 512)", "488 and 512 mCPU"},
+		{8.281e9, 8.2262e9, 8.3352e9, 12e9, "bytes", "8.281 GB (95% interval 8.226 to 8.335)", "8.226 and 8.335 GB"},
+		{8.281e9, 8.2262e9, 8.3352e9, 0, "bytes", "8,281 MB (95% interval 8,226 to 8,335)", "8,226 and 8,335 MB"},
+		{500, -1200, 2200, 5000, "bytes", "0.5 kB (95% interval -1.2 to 2.2)", "-1.2 and 2.2 kB"},
+		{-0.00004, -0.5, 0.5, 9, "cores", "0.00 cores (95% interval -0.50 to 0.50)", "-0.50 and 0.50 cores"},
+		{1234567, 1204567, 1264567, 0, "USD/month", "1,235,000 USD per month (95% interval 1,205,000 to 1,265,000)", "1,205,000 and 1,265,000 USD per month"},
+		{3, 3, 3, 0, "cores", "3.00 cores (95% interval 3.00 to 3.00)", "3.00 and 3.00 cores"},
+	} {
+		if got := Interval(c.v, c.low, c.high, c.largest, c.unit); got != c.interval {
+			t.Errorf("%q, want %q", got, c.interval)
+		}
+		if got := Between(c.low, c.high, c.largest, c.unit); got != c.ends {
+			t.Errorf("%q, want %q", got, c.ends)
+		}
+	}
+}
