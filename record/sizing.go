@@ -11,7 +11,7 @@ type Sizing struct {
 	Ways  []SizedWay `json:"ways"`
 	// Borders are where, along what the mesh is like, two ways change places.
 	Borders []SizedBorder `json:"borders,omitempty"`
-	// Says compares the ways in the stated mesh, in sentences.
+	// Says compares the ways in the stated mesh, and has the borders between them, in sentences.
 	Says  []string `json:"says,omitempty"`
 	Notes []string `json:"notes,omitempty"`
 }

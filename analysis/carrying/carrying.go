@@ -243,6 +243,7 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 		}
 		out.Ways = append(out.Ways, one)
 	}
+	compared := 0
 	for _, u := range Uses {
 		for i, a := range z.All {
 			for _, b := range z.All[i+1:] {
@@ -250,13 +251,19 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 				if _, ofB := b.by[u.Of]; !ofA || !ofB || a.plain == b || b.plain == a {
 					continue
 				}
+				compared++
 				out.Says = append(out.Says, compareWords(a.Name, b.Name, u, sizing.Compare(a.by[u.Of], b.by[u.Of], m), largest[u.Of]))
-				out.Borders = append(out.Borders, z.borders(u.Of, a, b, m)...)
+				for _, border := range z.borders(u.Of, a, b, m) {
+					out.Borders = append(out.Borders, border)
+					if says := borderSentence(border, u); says != "" {
+						out.Says = append(out.Says, says)
+					}
+				}
 			}
 		}
 	}
 	out.Notes = z.notes(m)
-	if len(out.Says) > 1 {
+	if compared > 1 {
 		out.Notes = append(out.Notes, "Each sentence that compares two of these ways in CPU or memory is at 95% by itself: where there is no difference, one in twenty says that there is one.")
 	}
 	return out, found

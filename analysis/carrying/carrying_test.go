@@ -81,6 +81,30 @@ func TestBorderWords(t *testing.T) {
 	}
 }
 
+// A border that lies somewhere is a sentence as well, whatever it lies along, and no other is.
+func TestBorderSentences(t *testing.T) {
+	at, from, to := 2.5, 2.0, 3.1
+	share, least, most := 0.86, 0.8, 0.9
+	for _, c := range []struct {
+		b    record.SizedBorder
+		u    Use
+		want string
+	}{
+		{record.SizedBorder{Along: sizing.AlongPods, Outcome: "lies", First: "sidecars", Last: "ambient", At: &at, From: &from, To: &to}, Uses[0],
+			"All else as stated, the mesh takes less CPU with sidecars where each node has fewer than 2.5 pods (95% interval 2.0 to 3.1), and with ambient where it has more."},
+		{record.SizedBorder{Along: sizing.AlongRate, Outcome: "lies", First: "sidecars", Last: "ambient", At: &at, From: &from, To: &to}, Uses[1],
+			"All else as stated, the mesh takes less memory with sidecars where each pod sends fewer than 2.5 requests per second (95% interval 2.0 to 3.1), and with ambient where it sends more."},
+		{record.SizedBorder{Along: sizing.AlongL7, Outcome: "lies", First: "ambient with waypoints", Last: "sidecars", At: &share, From: &least, To: &most}, Uses[0],
+			"All else as stated, the mesh takes less CPU with ambient with waypoints where less than 86% of the requests need L7 (95% interval 80% to 90%), and with sidecars where more do."},
+		{record.SizedBorder{Along: sizing.AlongPods, Outcome: "none", First: "ambient", Last: "ambient", High: 110}, Uses[0], ""},
+		{record.SizedBorder{Along: sizing.AlongPods, Outcome: "beyond", Last: "ambient", From: &from}, Uses[0], ""},
+	} {
+		if got := borderSentence(c.b, c.u); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
 // What one way takes less than another has the unit of what both take, once, and whoever
 // reads it need not know from which end the difference was taken.
 func TestCompareWords(t *testing.T) {

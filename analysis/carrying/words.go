@@ -20,17 +20,20 @@ func SidecarsOf(mesh string) string {
 	return "sidecars"
 }
 
-// borderWords says where two ways change places.
-func borderWords(b record.SizedBorder) string {
-	at := func(v *float64) string {
-		if v == nil {
-			return "–"
-		}
-		if b.Along == sizing.AlongL7 {
-			return words.Percent(*v)
-		}
-		return words.Figures(*v)
+// borderPlace writes where along something a border is.
+func borderPlace(b record.SizedBorder, v *float64) string {
+	switch {
+	case v == nil:
+		return "–"
+	case b.Along == sizing.AlongL7:
+		return words.Percent(*v)
 	}
+	return words.Figures(*v)
+}
+
+// borderWords say where two ways change places.
+func borderWords(b record.SizedBorder) string {
+	at := func(v *float64) string { return borderPlace(b, v) }
 	switch sizing.Outcome(b.Outcome) {
 	case sizing.Lies:
 		return fmt.Sprintf("%s below %s (%s–%s), %s above", b.First, at(b.At), at(b.From), at(b.To), b.Last)
@@ -43,6 +46,22 @@ func borderWords(b record.SizedBorder) string {
 		return fmt.Sprintf("%s from %s on, cannot say below", b.Last, at(b.From))
 	}
 	return "cannot say: the interval of the difference includes zero"
+}
+
+// borderSentence says the same of a border that lies somewhere; "" of others.
+func borderSentence(b record.SizedBorder, u Use) string {
+	if sizing.Outcome(b.Outcome) != sizing.Lies {
+		return ""
+	}
+	where, above := "each node has fewer than "+borderPlace(b, b.At)+" pods", "it has more"
+	switch b.Along {
+	case sizing.AlongRate:
+		where, above = "each pod sends fewer than "+borderPlace(b, b.At)+" requests per second", "it sends more"
+	case sizing.AlongL7:
+		where, above = "less than "+borderPlace(b, b.At)+" of the requests need L7", "more do"
+	}
+	return fmt.Sprintf("All else as stated, the mesh takes less %s with %s where %s (95%% interval %s to %s), and with %s where %s.",
+		u.words, b.First, where, borderPlace(b, b.From), borderPlace(b, b.To), b.Last, above)
 }
 
 // compareWords compares two ways in the stated mesh; largest is what the way that takes

@@ -3,6 +3,7 @@ package findings
 import (
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,6 +167,13 @@ func TestSizingBorder(t *testing.T) {
 	}
 	if seen != 2 {
 		t.Errorf("%d borders", seen)
+	}
+	says := f.Sizings[0].Says
+	i := slices.IndexFunc(says, func(s string) bool {
+		return strings.HasPrefix(s, "With sidecars the stated mesh takes less CPU than with ambient, by ")
+	})
+	if i < 0 || i+1 >= len(says) || !strings.HasPrefix(says[i+1], "All else as stated, the mesh takes less CPU with sidecars where each pod sends fewer than ") {
+		t.Errorf("no sentence with the border follows the comparison in\n%s", strings.Join(says, "\n"))
 	}
 }
 

@@ -1703,7 +1703,7 @@ export interface Sizing {
      */
     readonly borders?: readonly SizedBorder[];
     /**
-     * Says compares the ways in the stated mesh, in sentences.
+     * Says compares the ways in the stated mesh, and has the borders between them, in sentences.
      */
     readonly says?: readonly string[];
     readonly notes?: readonly string[];
