@@ -18,7 +18,7 @@ type Kind struct {
 	// Sections are in the order of reports.
 	Sections []Section
 	// Answers are what a study found in words, the headline first. Those of
-	// sections follow.
+	// sections follow, but for sections that lead.
 	Answers func(f record.Findings) []string
 	// Values are a cell's own figures, beside its findings.
 	Values func(c record.CellSummary) []Value
@@ -40,6 +40,8 @@ type Section struct {
 	Tables func(f record.Findings) []Table
 	// Answers are sentences for the head of a report; nil for none.
 	Answers func(f record.Findings) []string
+	// leads says that they stand before all others.
+	leads bool
 }
 
 // One makes a section of one table.
@@ -50,6 +52,13 @@ func One(name string, draw func(f record.Findings) Table) Section {
 // Answering is a section that also has sentences for the head of a report.
 func (s Section) Answering(answers func(f record.Findings) []string) Section {
 	s.Answers = answers
+	return s
+}
+
+// Leading is a section whose sentences come first: a study that has what it is of asks
+// for that.
+func (s Section) Leading(answers func(f record.Findings) []string) Section {
+	s.Answers, s.leads = answers, true
 	return s
 }
 
@@ -85,13 +94,17 @@ func (k Kind) answers(f record.Findings) []string {
 	if f.Validity.Valid == 0 {
 		return []string{fmt.Sprintf("No answer: none of %s is valid.", words.Plural(f.Validity.Trials, "trial"))}
 	}
-	out := k.Answers(f)
+	var first, last []string
 	for _, s := range k.Sections {
-		if s.Answers != nil {
-			out = append(out, s.Answers(f)...)
+		switch {
+		case s.Answers == nil:
+		case s.leads:
+			first = append(first, s.Answers(f)...)
+		default:
+			last = append(last, s.Answers(f)...)
 		}
 	}
-	return out
+	return slices.Concat(first, k.Answers(f), last)
 }
 
 // words name a finding of any kind: a name means the same in all of them.

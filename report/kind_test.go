@@ -1,6 +1,7 @@
 package report
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/finding"
@@ -20,6 +21,19 @@ func TestWordsOfFindings(t *testing.T) {
 	}
 	if got := kinds[2].MeasureWords("latency_p999" + finding.Overhead); got != "to the p99.9 latency" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// Sentences of a section that leads come first, those of others last.
+func TestAnswersOfSections(t *testing.T) {
+	says := func(s string) func(record.Findings) []string {
+		return func(record.Findings) []string { return []string{s} }
+	}
+	k := Kind{Answers: says("overhead"), Sections: []Section{{Name: "mute"}, Section{Name: "money"}.Answering(says("money")), Section{Name: "sizing"}.Leading(says("sizing"))}}
+	f := record.Findings{}
+	f.Validity.Trials, f.Validity.Valid = 1, 1
+	if got := strings.Join(k.answers(f), ", "); got != "sizing, overhead, money" {
+		t.Errorf("the answers are %s", got)
 	}
 }
 

@@ -322,9 +322,9 @@ does not matter. What a mesh costs beyond its proxies (interrupts, the control p
 ## Sizing
 
 ` + "`sizing: {pods: 1000, nodes: 50, rps: 20000, l7: 20%, waypoints: 10}`" + ` states a mesh, and the
-report's section *Where each wins* says which way of carrying its requests takes less
-CPU and memory: sidecars in pods, ztunnel on nodes, or ztunnel with waypoints for the
-share of requests that need L7. It asks for cells of each way at two rates or more
+report begins with which way of carrying its requests takes less CPU and memory: sidecars in
+pods, ztunnel on nodes, or ztunnel with waypoints for the share of requests that need L7. Its
+section *Where each wins* has the figures. It asks for cells of each way at two rates or more
 (` + "`sidecars: [none, both, ambient]`, `rate: [250, 1000]`" + `): a line through a block's rates says what
 each proxy takes without requests and what each request adds, the stated mesh has so
 many of both, and two ways are compared inside blocks. The border between them is

@@ -29,7 +29,7 @@ func Kind() report.Kind {
 			report.One(study.SectionMemory, memoryTable),
 			report.One(study.SectionFits, fitsTable),
 			report.One(study.SectionMoney, report.MoneyTable).Answering(report.MoneyAnswers),
-			report.Section{Name: study.SectionSizing, Tables: report.SizingTables}.Answering(report.SizingAnswers),
+			report.Section{Name: study.SectionSizing, Tables: report.SizingTables}.Leading(report.SizingAnswers),
 			report.One(study.SectionVersions, func(f record.Findings) report.Table { return versionsTable(pairings(f)) }),
 			report.One(study.SectionFilters, func(f record.Findings) report.Table { return filtersTable(f, filterPairings(f)) }),
 			{Name: study.SectionProfiles, Tables: profilesTables},

@@ -27,7 +27,7 @@ func Kind() report.Kind {
 			report.One(study.SectionWhole, wholeTable),
 			report.One(study.SectionUse, scenarioCost),
 			report.One(study.SectionMoney, report.MoneyTable),
-			report.Section{Name: study.SectionSizing, Tables: report.SizingTables}.Answering(report.SizingAnswers),
+			report.Section{Name: study.SectionSizing, Tables: report.SizingTables}.Leading(report.SizingAnswers),
 			report.Conditions(),
 		}, report.Common(findings, false, true)),
 		Answers: scenarioAnswers,
