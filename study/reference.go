@@ -332,7 +332,7 @@ looked for along the requests per second of each pod, the pods on each node and 
 L7, the others being as stated. A graph of services in which nothing happens can be sized
 too, with ` + "`mesh: [none, istio, linkerd]`" + ` beside it: then a request is a call between two
 of its services. With ` + "`replicas: [1, 5, 10]`" + ` in place of rates it tells what each pod adds, of a mesh
-without requests (` + "`rps: 0`" + `). ` + "`meshtrial report RUN --set sizing.pods=200`" + ` states
+without requests (` + "`rps: 0`" + `) and without waypoints. ` + "`meshtrial report RUN --set sizing.pods=200`" + ` states
 another mesh of a run that was made. ` + "`--set sizing=none`" + ` leaves the section out, so that one rate
 will do; ` + "`--set money=none`" + ` does so with that one.
 

@@ -136,6 +136,8 @@ type Ways struct {
 	// Mixed names ways that are left out: the proxies of some of their valid trials are
 	// others than those of the rest, and what one takes does not follow from both.
 	Mixed []string
+	// Waypoints names ways with waypoints, which a line along the number of pods leaves out.
+	Waypoints []string
 }
 
 // Of are cells that differ in the rate alone.
@@ -170,7 +172,7 @@ func Sort(all []Of) (out []*Ways) {
 		}
 		z.combine()
 	}
-	return slices.DeleteFunc(out, func(z *Ways) bool { return len(z.All) == 0 && len(z.Mixed) == 0 })
+	return slices.DeleteFunc(out, func(z *Ways) bool { return len(z.All) == 0 && len(z.Mixed) == 0 && len(z.Waypoints) == 0 })
 }
 
 // agree says that two cells have no factor in which both mean something else.
@@ -278,7 +280,7 @@ func Add(o *analysis.Observations, f *record.Findings, remedy string, ways func(
 		return
 	}
 	for _, z := range ways(o) {
-		f.Warnings = append(f.Warnings, z.mixedWords(remedy)...)
+		f.Warnings = append(f.Warnings, slices.Concat(z.mixedWords(remedy), z.waypointWords())...)
 		if len(z.All) == 0 {
 			continue
 		}

@@ -281,7 +281,15 @@ func TestMeasurePods(t *testing.T) {
 	if p := use.Pod; p == nil || math.Abs(p.Estimate/1e6-1) > 0.02 || use.Idle[record.PlaceNode].Estimate < 119e6 || use.Request.Verdict != record.VerdictInvalid {
 		t.Errorf("%+v", use)
 	}
-	if notes := strings.Join(z.notes(m), "\n"); !strings.Contains(notes, "Up to 11 pods were on a node") {
+	const beyond = "pods on each node; measured were up to 11, beyond which the straight line is only supposed."
+	if notes := strings.Join(z.notes(m), "\n"); !strings.Contains(notes, "Up to 11 pods were on a node") || strings.Contains(notes, beyond) {
+		t.Error(notes)
+	}
+	if notes := strings.Join(z.notes(sizing.Mesh{Pods: 400, Nodes: 20}), "\n"); !strings.Contains(notes, "The stated mesh has 20 "+beyond) {
+		t.Error(notes)
+	}
+	z.All = z.All[:1] // sidecars are as many as pods, on however many nodes
+	if notes := strings.Join(z.notes(sizing.Mesh{Pods: 400, Nodes: 20}), "\n"); strings.Contains(notes, beyond) {
 		t.Error(notes)
 	}
 }

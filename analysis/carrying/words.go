@@ -115,6 +115,9 @@ func (z *Ways) notes(m sizing.Mesh) (out []string) {
 		out = append(out, "Proxies on nodes work for others' pods too: what they did for those while trials measured is among what each takes without requests.")
 	}
 	if z.MostPods > 0 {
+		if stated := m.Pods / m.Nodes; stated > z.MostPods && z.has(record.PlaceNode) {
+			out = append(out, fmt.Sprintf("The stated mesh has %s pods on each node; measured were up to %s, beyond which the straight line is only supposed.", words.Grouped(math.Round(10*stated)/10), words.Grouped(z.MostPods)))
+		}
 		out = append(out, fmt.Sprintf("Up to %s pods were on a node: borders are looked for no farther. What a node's proxy takes for each pod has in it that it knows of the pod, which in a larger mesh it does of the pods on all nodes.", words.Grouped(z.MostPods)))
 	}
 	if m.L7 > 0 && z.has(record.PlaceNode) && !z.has(record.PlaceWaypoint) {
@@ -127,6 +130,14 @@ func (z *Ways) notes(m sizing.Mesh) (out []string) {
 func (z *Ways) mixedWords(remedy string) (out []string) {
 	for _, name := range z.Mixed {
 		out = append(out, fmt.Sprintf("Where each wins: %s is left out: requests of its valid trials did not all pass the same proxies, as where pods were on one node in some trials and on several in others, and what a proxy takes cannot be told from both together; %s", name, remedy))
+	}
+	return out
+}
+
+// waypointWords say which ways have no place among numbers of pods.
+func (z *Ways) waypointWords() (out []string) {
+	for _, name := range z.Waypoints {
+		out = append(out, fmt.Sprintf("Where each wins: %s is left out: one waypoint serves all pods, and what those of a mesh take does not follow from how many pods there are", name))
 	}
 	return out
 }

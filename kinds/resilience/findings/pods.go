@@ -119,7 +119,11 @@ func lineFinding(o *analysis.Observations, r *track, name string, scale float64,
 // addPodsWay adds the way of cells with other numbers of pods.
 func addPodsWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 	cell := o.Plan.Cells[r.cells[0]]
-	if cell[study.FactorMesh] == study.MeshNone || study.Waypoint(cell) { // of which nobody knows how many a mesh has
+	switch {
+	case cell[study.FactorMesh] == study.MeshNone:
+		return
+	case study.Waypoint(cell):
+		z.Waypoints = append(z.Waypoints, cell[study.FactorSidecars])
 		return
 	}
 	w := &carrying.Way{Name: carrying.SidecarsOf(cell[study.FactorMesh]), Cell: r.cell}

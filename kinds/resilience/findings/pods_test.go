@@ -30,7 +30,13 @@ sizing: {pods: 1000, nodes: 50, rps: 0, l7: 0%}
 // and 30 MB, and 0.5 mCPU and 1 MB for each pod; also is what else is the matter.
 func idleFindings(t *testing.T, also func(*record.Trial)) record.Findings {
 	t.Helper()
-	return analyze(t, scenarioRun(t, podsGraph, 4, func(cell record.Cell, block int) made {
+	return idleFindingsOf(t, podsGraph, also)
+}
+
+// idleFindingsOf are those of another study of that kind.
+func idleFindingsOf(t *testing.T, text string, also func(*record.Trial)) record.Findings {
+	t.Helper()
+	return analyze(t, scenarioRun(t, text, 4, func(cell record.Cell, block int) made {
 		return made{events: func(*record.Trial) []record.Event { return nil }, spoil: func(t *record.Trial) {
 			n, err := strconv.Atoi(cell[study.FactorReplicas])
 			if err != nil {
@@ -138,5 +144,20 @@ func TestWhatEachPodAddsOnOtherNodes(t *testing.T) {
 		if !strings.Contains(warnings, want) {
 			t.Errorf("%q is not in %q", want, warnings)
 		}
+	}
+}
+
+// One waypoint serves all pods: a way with one is left out, and a warning says so.
+func TestWhatEachPodAddsLeavesWaypointsOut(t *testing.T) {
+	f := idleFindingsOf(t, strings.Replace(podsGraph, "[both, ambient]", "[both, ambient, waypoint]", 1), func(trial *record.Trial) {
+		if study.Waypoint(trial.Cell) {
+			trial.Scenario.CPU[record.PartWaypoint], trial.Scenario.Memory[record.PartWaypoint] = record.CPU{UserS: 0.1}, 40e6
+		}
+	})
+	if got := strings.Join(f.Warnings, "\n"); !strings.Contains(got, "Where each wins: waypoint is left out: one waypoint serves all pods") {
+		t.Error(got)
+	}
+	if len(f.Sizings) != 1 || len(f.Sizings[0].Ways) != 2 {
+		t.Errorf("%+v", f.Sizings)
 	}
 }
