@@ -59,6 +59,8 @@ type Way struct {
 	Machine []float64
 	// NeedsAgent says that the way's pods need the mesh's agent on each node.
 	NeedsAgent bool
+	// PlainText says that its sidecars pass requests on without mutual TLS.
+	PlainText bool
 
 	by    map[string]sizing.Way
 	agent map[string][]float64 // what the agent takes of it, in the shares of nodes

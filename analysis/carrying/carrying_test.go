@@ -188,6 +188,17 @@ func TestNotes(t *testing.T) {
 	if got := strings.Join(z.notes(sizing.Mesh{Pods: 100, Nodes: 2, RPS: 1000}), "\n"); !strings.Contains(got, "Whatever sidecars report, ztunnel counts connections") {
 		t.Errorf("what makes the ways unequal is not in %q", got)
 	}
+	for _, plain := range []bool{false, true} {
+		z.All[1].PlainText = plain
+		got := strings.Join(z.notes(sizing.Mesh{Pods: 100, Nodes: 2, RPS: 1000}), "\n")
+		if strings.Contains(got, "What sidecars take is without mutual TLS (mtls off); ztunnel always encrypts") != plain {
+			t.Errorf("sidecars in plain text: %t, and the notes are %q", plain, got)
+		}
+	}
+	z.All = z.All[1:] // nothing beside them encrypts
+	if got := strings.Join(z.notes(sizing.Mesh{Pods: 100, Nodes: 2, RPS: 1000}), "\n"); strings.Contains(got, "mtls") {
+		t.Errorf("%q", got)
+	}
 }
 
 // What the agent of a node takes is a part of the node's idle share, of sidecars only where

@@ -109,6 +109,11 @@ func (z *Ways) notes(m sizing.Mesh) (out []string) {
 	}
 	out = append(out, z.agentNotes()...)
 	if z.has(record.PlaceNode) && z.has(record.PlaceSidecar) {
+		for _, w := range z.All {
+			if w.PlainText {
+				out = append(out, fmt.Sprintf("What %s take is without mutual TLS (mtls off); ztunnel always encrypts, and that is in its figures.", w.Name))
+			}
+		}
 		out = append(out, "Whatever sidecars report, ztunnel counts connections and their bytes, and writes a line when one ends: that is in its figures.")
 	}
 	if z.has(record.PlaceNode) {

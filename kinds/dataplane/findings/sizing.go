@@ -60,6 +60,7 @@ func addWay(o *analysis.Observations, z *carrying.Ways, g *track) {
 		}
 		if place == record.PlaceSidecar { // each generator has one of its own, and all are counted together
 			n, w.Name = n+generators-1, carrying.SidecarsOf(o.Plan.Study.Mesh)
+			w.PlainText = o.Plan.Cells[g.cells[0]][study.FactorMTLS] == study.MTLSOff
 		}
 		w.Proxies = append(w.Proxies, carrying.Proxies{Place: place, Count: float64(n), Passes: passesAt(way, place)})
 	}

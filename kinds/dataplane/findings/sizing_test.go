@@ -268,6 +268,17 @@ func TestSizingBesideAnotherFactor(t *testing.T) {
 	}
 }
 
+// Sidecars in plain text beside ztunnel are said to be that.
+func TestSizingOfSidecarsInPlainText(t *testing.T) {
+	for mtls, want := range map[string]bool{"off": true, "strict": false} {
+		text := strings.NewReplacer("none, client, both, ambient", "none, both, ambient", "{connections: 16}", `{connections: 16, mtls: "`+mtls+`"}`).Replace(sizingStudy)
+		z := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 2, 5, carryingWorld())).Sizings[0]
+		if notes := strings.Join(z.Notes, "\n"); strings.Contains(notes, "What sidecars take is without mutual TLS (mtls off)") != want {
+			t.Errorf("mtls %s: %q", mtls, notes)
+		}
+	}
+}
+
 func TestStudiesThatStateNoMeshHaveNone(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.RateStudy, 2, 5, analysistest.Quiet()))
 	for _, x := range f.Findings {

@@ -126,7 +126,7 @@ func addPodsWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 		z.Waypoints = append(z.Waypoints, cell[study.FactorSidecars])
 		return
 	}
-	w := &carrying.Way{Name: carrying.SidecarsOf(cell[study.FactorMesh]), Cell: r.cell}
+	w := &carrying.Way{Name: carrying.SidecarsOf(cell[study.FactorMesh]), Cell: r.cell, PlainText: plainText(cell)}
 	p := carrying.Proxies{Place: record.PlaceSidecar, Count: 1, Passes: 2}
 	nodes, one := nodesOf(o, r)
 	if study.Ambient(cell) {

@@ -161,3 +161,13 @@ func TestWhatEachPodAddsLeavesWaypointsOut(t *testing.T) {
 		t.Errorf("%+v", f.Sizings)
 	}
 }
+
+// Sidecars in plain text beside ztunnel are said to be that.
+func TestWhatEachPodAddsInPlainText(t *testing.T) {
+	for mtls, want := range map[string]bool{"off": true, "strict": false} {
+		f := idleFindingsOf(t, strings.Replace(podsGraph, "rate: 100}", `rate: 100, mtls: "`+mtls+`"}`, 1), func(*record.Trial) {})
+		if notes := strings.Join(f.Sizings[0].Notes, "\n"); strings.Contains(notes, "What sidecars take is without mutual TLS (mtls off)") != want {
+			t.Errorf("mtls %s: %q", mtls, notes)
+		}
+	}
+}

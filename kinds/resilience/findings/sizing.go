@@ -92,7 +92,7 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 		z.Bare = machine
 		return
 	}
-	w := &carrying.Way{Name: carrying.SidecarsOf(cell[study.FactorMesh]), Cell: r.cell, Highest: highest, Machine: machine}
+	w := &carrying.Way{Name: carrying.SidecarsOf(cell[study.FactorMesh]), Cell: r.cell, Highest: highest, Machine: machine, PlainText: plainText(cell)}
 	p := carrying.Proxies{Place: record.PlaceSidecar, Passes: 2}
 	if study.Ambient(cell) {
 		w.Name, p.Place = cell[study.FactorSidecars], record.PlaceNode
@@ -120,6 +120,11 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 		w.MeasureAgent(u, points(u.Of, agentUse(u.Of)))
 	}
 	z.All = append(z.All, w)
+}
+
+// plainText says that sidecars of a cell pass requests on without mutual TLS.
+func plainText(cell record.Cell) bool {
+	return !study.Ambient(cell) && cell[study.FactorMTLS] == study.MTLSOff
 }
 
 // needsAgent says that some valid trial of the cells needed the mesh's agent on its nodes: for
