@@ -19,8 +19,13 @@ func TestWordsOfFindings(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if got := kinds[2].MeasureWords("latency_p999" + finding.Overhead); got != "to the p99.9 latency" {
-		t.Errorf("got %q", got)
+	for name, want := range map[string]string{
+		"latency_p999": "to the p99.9 latency", "cpu_machine_per_request": "to the CPU of the whole machine for each request",
+		"cpu_client_proxy_per_request": "to the CPU of the client's sidecar for each request",
+	} {
+		if got := kinds[2].MeasureWords(name + finding.Overhead); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
 	}
 }
 

@@ -115,7 +115,7 @@ func cpuFindings() []finding.Def {
 		unattributed := part == record.PartUnattributed
 		beside := unattributed || has(besideParts, part)
 		out = append(out, finding.Def{Name: "cpu_" + part + "_per_request", Unit: finding.UnitPerRequest, Doc: "CPU time of " + partDoc(part) + " for each answered request.",
-			Probe: MeasureCPU, Part: part, Section: SectionCPU, Compared: part == record.PartMachine, Differences: finding.SectionOther,
+			Phrase: "the CPU of " + partDoc(part) + " for each request", Probe: MeasureCPU, Part: part, Section: SectionCPU, Compared: part == record.PartMachine, Differences: finding.SectionOther,
 			Decides: part != record.PartControl && !beside, Context: beside, Signed: unattributed})
 	}
 	return append(out,
