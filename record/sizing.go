@@ -30,14 +30,16 @@ type SizedWay struct {
 const (
 	SizedCPU    = "cpu"
 	SizedMemory = "memory"
+	SizedMonth  = "month" // what both cost
 )
 
-// SizedUse is what a way takes of CPU or memory.
+// SizedUse is what a way takes of CPU or memory, or what it costs.
 type SizedUse struct {
-	Of    string `json:"of"`    // SizedCPU or SizedMemory
+	Of    string `json:"of"`    // SizedCPU, SizedMemory or SizedMonth
 	Total Priced `json:"total"` // in the stated mesh
 	// Idle is what each proxy takes without requests, by its place, and Request what
-	// each request adds at all proxies that it passes (memory: each request per second).
+	// each request adds at all proxies that it passes (memory: each request per second). Of
+	// a price neither is told.
 	Idle    map[Place]Priced `json:"idle"`
 	Request Priced           `json:"request"`
 	// Pod is what each pod adds to proxies on nodes, where the study varies how many

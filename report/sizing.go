@@ -49,6 +49,10 @@ func sizedWays(z record.Sizing, of string) Table {
 			largest[u.Of] = math.Max(largest[u.Of], math.Max(math.Abs(u.Total.Low), math.Abs(u.Total.High)))
 		}
 	}
+	month := sizedCurrency(z)
+	if month != "" {
+		t.Columns = append(t.Columns, Column{Head: "a month, " + month, Right: true})
+	}
 	var uses []string
 	for _, one := range []struct {
 		of, head, unit, each string
@@ -68,6 +72,9 @@ func sizedWays(z record.Sizing, of string) Table {
 	}
 	for _, w := range z.Ways {
 		row := []Text{{S: w.Name}}
+		if month != "" {
+			row = append(row, sizedMonth(w))
+		}
 		for _, of := range uses {
 			row = append(row, sizedUse(w, of, largest[of])...)
 		}
@@ -81,6 +88,33 @@ func sizedWays(z record.Sizing, of string) Table {
 		t.Notes = append(t.Notes, "Whole machine: what a request takes beyond one that no proxy carries, the kernel's part with it.")
 	}
 	return t
+}
+
+// sizedCurrency is what ways are priced in; "" where none is.
+func sizedCurrency(z record.Sizing) string {
+	for _, w := range z.Ways {
+		for _, u := range w.Uses {
+			if u.Of == record.SizedMonth {
+				currency, _, _ := strings.Cut(u.Total.Unit, "/")
+				return currency
+			}
+		}
+	}
+	return ""
+}
+
+// sizedMonth is what a way costs a month.
+func sizedMonth(w record.SizedWay) Text {
+	for _, u := range w.Uses {
+		switch {
+		case u.Of != record.SizedMonth:
+		case u.Total.Verdict == record.VerdictInvalid:
+			return Text{S: "not valid", Style: StyleDim}
+		default:
+			return Text{S: WholeInterval(record.Finding{Estimate: u.Total.Estimate, Low: u.Total.Low, High: u.Total.High})}
+		}
+	}
+	return Text{S: "–", Style: StyleDim}
 }
 
 // sizedUse are a way's figures of CPU or memory.
@@ -147,8 +181,11 @@ func sizedBorders(z record.Sizing, of string) Table {
 		Columns: []Column{{Head: "of"}, {Head: "between"}, {Head: "along"}, {Head: "takes less"}}}
 	for _, b := range z.Borders {
 		what := b.Of
-		if what == record.SizedCPU {
+		switch what {
+		case record.SizedCPU:
 			what = "CPU"
+		case record.SizedMonth:
+			what = "price"
 		}
 		t.Rows = append(t.Rows, []Text{{S: what}, {S: strings.Join(b.Between, " and ")}, {S: b.Along}, {S: b.Says}})
 	}

@@ -41,3 +41,34 @@ func TestSizingTablesKeepWhatProxiesTakeWithoutRequests(t *testing.T) {
 		}
 	}
 }
+
+// What a way costs has a column where the study has prices, and its border a row.
+func TestSizingTablesHavePrices(t *testing.T) {
+	priced := func(of, unit string, v float64) record.SizedUse {
+		return record.SizedUse{Of: of, Total: record.Priced{Estimate: v, Low: 0.9 * v, High: 1.1 * v, Unit: unit, Blocks: 4, Verdict: record.VerdictMeasured}}
+	}
+	cpu := priced(record.SizedCPU, "cores", 2)
+	unknown := record.SizedUse{Of: record.SizedMonth, Total: record.Priced{Unit: "EUR/month", Verdict: record.VerdictInvalid}}
+	z := record.Sizing{Ways: []record.SizedWay{
+		{Name: "sidecars", Uses: []record.SizedUse{priced(record.SizedMonth, "EUR/month", 1234), cpu}},
+		{Name: "ambient", Uses: []record.SizedUse{unknown, cpu}}, {Name: "ambient with waypoints", Uses: []record.SizedUse{cpu}},
+	}, Borders: []record.SizedBorder{{Of: record.SizedMonth, Between: []string{"sidecars", "ambient"}}}}
+	tables := SizingTables(record.Findings{Sizings: []record.Sizing{z}})
+	if got := tables[0].Columns[1].Head; got != "a month, EUR" {
+		t.Errorf("the second column is %q", got)
+	}
+	for i, want := range []string{"1,230 (1,110–1,360)", "not valid", "–"} {
+		if got := tables[0].Rows[i][1].S; got != want || len(tables[0].Rows[i]) != len(tables[0].Columns) {
+			t.Errorf("row %d has %q, want %q, in %d of %d columns", i, got, want, len(tables[0].Rows[i]), len(tables[0].Columns))
+		}
+	}
+	if got := tables[1].Rows[0][0].S; got != "price" {
+		t.Errorf("the border is of %q", got)
+	}
+	for i := range z.Ways {
+		z.Ways[i].Uses = []record.SizedUse{cpu}
+	}
+	if got := SizingTables(record.Findings{Sizings: []record.Sizing{z}})[0].Columns[1].Head; strings.Contains(got, "month") {
+		t.Errorf("without prices the second column is %q", got)
+	}
+}

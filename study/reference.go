@@ -315,7 +315,7 @@ the cell, whether the cell has them at both ends of a call or at
 one; ` + "`proxies_per_hop`" + ` says how many each call passes. That is of sidecars: where pods share
 proxies (ztunnel, a waypoint, a gateway), a call costs what it took of all that it passed, whatever
 ` + "`proxies_per_hop`" + ` says, and their memory has no price, since the mesh does not say how
-many there are. Where the rate varies and ` + "`proxies`" + ` is given, ` + "`money_cpu_fit`" + ` prices
+many there are; that of section [sizing](#sizing) does. Where the rate varies and ` + "`proxies`" + ` is given, ` + "`money_cpu_fit`" + ` prices
 each request at the slope and each proxy at what it uses when idle, so that the measured rate
 does not matter. What a mesh costs beyond its proxies (interrupts, the control plane) is not included.
 
@@ -335,6 +335,11 @@ of its services. With ` + "`replicas: [1, 5, 10]`" + ` in place of rates it tell
 without requests (` + "`rps: 0`" + `) and without waypoints. ` + "`meshtrial report RUN --set sizing.pods=200`" + ` states
 another mesh of a run that was made. ` + "`--set sizing=none`" + ` leaves the section out, so that one rate
 will do; ` + "`--set money=none`" + ` does so with that one.
+
+With the prices of a core and of a gigabyte beside it (` + "`money: {core_month: 40, gb_month: 4}`" + `)
+the report says first which way costs less, CPU and memory together (` + "`sized_month`" + `). Only
+the prices, ` + "`utilisation`" + ` and ` + "`currency`" + ` of section money count there: the mesh is that
+of ` + "`sizing`" + `. ` + "`meshtrial report RUN --set money.gb_month=4`" + ` prices a run that was made.
 
 ## When changes come
 

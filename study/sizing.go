@@ -14,6 +14,7 @@ import (
 const (
 	FindingSizedCores  = "sized_cores"
 	FindingSizedMemory = "sized_memory"
+	FindingSizedMonth  = "sized_month"
 )
 
 // SectionSizing is the section that sets ways of carrying requests side by side in a
@@ -26,6 +27,8 @@ func sizingFindings() []finding.Def {
 		{Name: FindingSizedCores, Unit: finding.UnitCores, Doc: "Cores that the proxies of the mesh in section sizing use if its requests are carried this way.",
 			Probe: ProbeSizing, Source: finding.FromSizing, Section: SectionSizing, Signed: true},
 		{Name: FindingSizedMemory, Unit: finding.UnitBytes, Doc: "Memory that they take.",
+			Probe: ProbeSizing, Source: finding.FromSizing, Section: SectionSizing, Signed: true},
+		{Name: FindingSizedMonth, Unit: finding.UnitMoney, Doc: "What both cost per month, at the prices of section money.",
 			Probe: ProbeSizing, Source: finding.FromSizing, Section: SectionSizing, Signed: true},
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 // Use is something that ways take.
 type Use struct {
-	Of      string // record.SizedCPU, record.SizedMemory
+	Of      string // record.SizedCPU or another
 	Measure string // of the study that must have it
 	finding string
 	words   string
@@ -227,10 +227,11 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 	if z.MostPods > 0 {
 		out.Along = "numbers of pods"
 	}
+	uses := z.uses(o.Plan.Study)
 	largest := map[string]float64{} // that a way takes, by what it is of
 	for _, w := range z.All {
 		one := record.SizedWay{Name: w.Name, Machine: z.machine(w)}
-		for _, u := range Uses {
+		for _, u := range uses {
 			way, ok := w.by[u.Of]
 			if !ok {
 				continue
@@ -248,7 +249,7 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 		out.Ways = append(out.Ways, one)
 	}
 	compared := 0
-	for _, u := range Uses {
+	for _, u := range uses {
 		for i, a := range z.All {
 			for _, b := range z.All[i+1:] {
 				_, ofA := a.by[u.Of]
@@ -266,10 +267,7 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 			}
 		}
 	}
-	out.Notes = z.notes(m)
-	if compared > 1 {
-		out.Notes = append(out.Notes, "Each sentence that compares two of these ways in CPU or memory is at 95% by itself: where there is no difference, one in twenty says that there is one.")
-	}
+	out.Notes = append(z.notes(m), comparisonNotes(o.Plan.Study, uses, compared)...)
 	return out, found
 }
 

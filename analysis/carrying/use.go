@@ -26,8 +26,11 @@ func (w *Way) MeasurePods(u Use, units int, points []stat.FitPoint) {
 }
 
 // use is what a way takes of something. Where some requests pass waypoints, what proxies
-// take idle and each request adds is told of those.
+// take idle and each request adds is told of those. Of a price it is the total alone.
 func (w *Way) use(u Use, way sizing.Way, total record.Priced) record.SizedUse {
+	if u.Of == record.SizedMonth {
+		return record.SizedUse{Of: u.Of, Total: total, Idle: map[record.Place]record.Priced{}, Request: record.Priced{Unit: u.total, Verdict: record.VerdictInvalid}}
+	}
 	shares := way.Plain
 	if way.Through != nil {
 		shares = way.Through

@@ -60,15 +60,15 @@ func borderSentence(b record.SizedBorder, u Use) string {
 	case sizing.AlongL7:
 		where, above = "less than "+borderPlace(b, b.At)+" of the requests need L7", "more do"
 	}
-	return fmt.Sprintf("All else as stated, the mesh takes less %s with %s where %s (95%% interval %s to %s), and with %s where %s.",
-		u.words, b.First, where, borderPlace(b, b.From), borderPlace(b, b.To), b.Last, above)
+	return fmt.Sprintf("All else as stated, the mesh %s with %s where %s (95%% interval %s to %s), and with %s where %s.",
+		u.less(), b.First, where, borderPlace(b, b.From), borderPlace(b, b.To), b.Last, above)
 }
 
 // compareWords compares two ways in the stated mesh; largest is what the way that takes
 // most takes there.
 func compareWords(a, b string, u Use, e stat.Estimate, largest float64) string {
 	less := func(one, other string, v, low, high float64) string {
-		return fmt.Sprintf("With %s the stated mesh takes less %s than with %s, by %s.", one, u.words, other, words.Interval(v, low, high, largest, u.total))
+		return fmt.Sprintf("With %s the stated mesh %s than with %s, by %s.", one, u.less(), other, words.Interval(v, low, high, largest, u.total))
 	}
 	switch sizing.Sign(e) {
 	case 1:
@@ -77,9 +77,9 @@ func compareWords(a, b string, u Use, e stat.Estimate, largest float64) string {
 		return less(a, b, -e.Value, -e.High, -e.Low)
 	}
 	if !e.Defined() {
-		return fmt.Sprintf("Whether the stated mesh takes less %s with %s or with %s cannot be said: too few blocks have both.", u.words, a, b)
+		return fmt.Sprintf("Whether the stated mesh %s with %s or with %s cannot be said: too few blocks have both.", u.less(), a, b)
 	}
-	return fmt.Sprintf("Whether the stated mesh takes less %s with %s or with %s cannot be said: the difference lies between %s.", u.words, a, b, words.Between(e.Low, e.High, largest, u.total))
+	return fmt.Sprintf("Whether the stated mesh %s with %s or with %s cannot be said: the difference lies between %s.", u.less(), a, b, words.Between(e.Low, e.High, largest, u.total))
 }
 
 // meshWords state a mesh; waypoints: some of the ways have any.

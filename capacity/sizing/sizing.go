@@ -5,6 +5,7 @@
 //
 //	use at several rates, in a block   ->  what each proxy takes idle, what a request adds ([Share])
 //	shares, a stated mesh              ->  what its proxies take, a value a block           ([Way.At])
+//	shares of two things, their prices ->  what each proxy and request costs                ([Together])
 //	differences inside blocks          ->  which way takes less, with an interval         ([Compare])
 //	the same along pods, rates, L7     ->  where that changes                             ([Axis.Border])
 //
@@ -73,6 +74,22 @@ func (w Way) At(m Mesh) []float64 {
 		out[i] = s.at(m)
 	}
 	return out
+}
+
+// Together is what a way takes of two things, each of which is worth so much: its price.
+func Together(a Way, eachA float64, b Way, eachB float64) Way {
+	sum := func(a, b []Share) []Share {
+		if a == nil || b == nil {
+			return nil
+		}
+		out := make([]Share, min(len(a), len(b)))
+		for i := range out {
+			x, y := a[i], b[i]
+			out[i] = Share{Pod: x.Pod*eachA + y.Pod*eachB, Node: x.Node*eachA + y.Node*eachB, Waypoint: x.Waypoint*eachA + y.Waypoint*eachB, Request: x.Request*eachA + y.Request*eachB}
+		}
+		return out
+	}
+	return Way{Name: a.Name, Plain: sum(a.Plain, b.Plain), Through: sum(a.Through, b.Through)}
 }
 
 // Compare is what a takes more than b in a mesh, by differences inside blocks.

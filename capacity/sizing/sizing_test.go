@@ -39,6 +39,22 @@ func TestWhatAMeshTakes(t *testing.T) {
 	}
 }
 
+// What two things cost together is the sum of what each costs, in every block and in any mesh,
+// requests through waypoints included; a block that lacks one of them has no price.
+func TestTogether(t *testing.T) {
+	cpu := Way{Plain: []Share{{Pod: 0.005, Node: 0.04, Request: 400e-6}, {Node: math.NaN()}}, Through: []Share{{Pod: 0.005, Node: 0.05, Waypoint: 0.03, Request: 900e-6}, {}}}
+	memory := Way{Plain: []Share{{Pod: 60e6, Node: 15e6, Request: 1000}, {Node: 15e6}}, Through: []Share{{Pod: 60e6, Node: 16e6, Waypoint: 70e6, Request: 2000}, {}}}
+	m := Mesh{Pods: 100, Nodes: 10, RPS: 1000, L7: 0.2, Waypoints: 4}
+	got := Together(cpu, 40, memory, 4e-9).At(m)
+	near(t, "price", got[0], 40*cpu.At(m)[0]+4e-9*memory.At(m)[0])
+	if !math.IsNaN(got[1]) {
+		t.Errorf("a block without CPU costs %g", got[1])
+	}
+	if w := Together(Way{Plain: cpu.Plain}, 40, Way{Plain: memory.Plain}, 4e-9); w.Through != nil {
+		t.Errorf("a way without waypoints has %v through them", w.Through)
+	}
+}
+
 // A fifth of the requests through waypoints: four fifths of the one price and a fifth of
 // the other, and the waypoints themselves.
 func TestMixed(t *testing.T) {

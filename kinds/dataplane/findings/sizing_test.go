@@ -268,6 +268,33 @@ func TestSizingBesideAnotherFactor(t *testing.T) {
 	}
 }
 
+// With prices of both, CPU and memory have one sum, a value a block, that two ways are
+// compared by before anything else.
+func TestSizingWithPrices(t *testing.T) {
+	text := sizingStudy + "money: {core_month: 40, gb_month: 4, utilisation: 50%, currency: EUR}\n"
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 5, carryingWorld()))
+	for level, want := range map[string]float64{"both": 1.7*80 + 4*4, "ambient": 0.47*80 + 0.4*4} {
+		x := analysistest.Get(t, f, "sized_month", record.Cell{"sidecars": level})
+		if math.Abs(x.Estimate/want-1) > 0.08 || x.Low >= x.Estimate || x.High <= x.Estimate || x.Unit != "EUR/month" || x.Verdict != record.VerdictMeasured || x.Blocks != 6 {
+			t.Errorf("%s: %+v, want %g EUR", level, x, want)
+		}
+	}
+	z := f.Sizings[0]
+	if got := z.Says[0]; !strings.HasPrefix(got, "With ambient with waypoints the stated mesh costs less than with sidecars, by ") || !strings.Contains(got, " EUR per month (95% interval ") {
+		t.Errorf("the first sentence is %q", got)
+	}
+	priced := slices.ContainsFunc(z.Borders, func(b record.SizedBorder) bool { return b.Of == record.SizedMonth })
+	if notes := strings.Join(z.Notes, "\n"); !priced || !strings.Contains(notes, "40 EUR per core-month with 50% of the cores in use and 4 EUR per GB-month") || !strings.Contains(notes, "in price, CPU or memory is at 95%") {
+		t.Errorf("%+v\n%s", z.Borders, notes)
+	}
+	for _, without := range []string{"money: {core_month: 40}\n", "money: {core_month: 0, gb_month: 4}\n"} {
+		z := analysistest.Analyze(t, kinds, analysistest.Simulate(t, sizingStudy+without, 2, 5, carryingWorld())).Sizings[0]
+		if strings.Contains(strings.Join(z.Says, "\n")+strings.Join(z.Notes, "\n"), "cost") {
+			t.Errorf("%s: %q\n%q", without, z.Says, z.Notes)
+		}
+	}
+}
+
 // Sidecars in plain text beside ztunnel are said to be that.
 func TestSizingOfSidecarsInPlainText(t *testing.T) {
 	for mtls, want := range map[string]bool{"off": true, "strict": false} {

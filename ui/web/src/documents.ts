@@ -1717,17 +1717,18 @@ export interface SizedWay {
     readonly machine?: Priced;
 }
 /**
- * SizedUse is what a way takes of CPU or memory.
+ * SizedUse is what a way takes of CPU or memory, or what it costs.
  */
 export interface SizedUse {
     /**
-     * SizedCPU or SizedMemory
+     * SizedCPU, SizedMemory or SizedMonth
      */
     readonly of: string;
     readonly total: Priced;
     /**
      * Idle is what each proxy takes without requests, by its place, and Request what
-     * each request adds at all proxies that it passes (memory: each request per second).
+     * each request adds at all proxies that it passes (memory: each request per second). Of
+     * a price neither is told.
      */
     readonly idle: ({
         readonly [k: string]: Priced;

@@ -1,0 +1,63 @@
+package carrying
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/capacity/sizing"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// uses are what the ways are compared by. With prices of both, what CPU and memory cost
+// together is first: where one way takes less of the one and another less of the other, it
+// says which is cheaper.
+func (z *Ways) uses(s *study.Study) []Use {
+	p := s.Money
+	if p == nil || p.CoreMonth == 0 || p.GBMonth == 0 {
+		return Uses
+	}
+	any := false
+	for _, w := range z.All {
+		cpu, hasCPU := w.by[record.SizedCPU]
+		memory, hasMemory := w.by[record.SizedMemory]
+		if hasCPU && hasMemory {
+			w.by[record.SizedMonth], any = sizing.Together(cpu, p.CoreMonth/p.Utilisation, memory, p.GBMonth/1e9), true
+		}
+	}
+	if !any {
+		return Uses
+	}
+	return slices.Concat([]Use{{Of: record.SizedMonth, finding: study.FindingSizedMonth, total: s.MoneyUnit()}}, Uses)
+}
+
+// less says in a sentence that a mesh takes less of something.
+func (u Use) less() string {
+	if u.Of == record.SizedMonth {
+		return "costs less"
+	}
+	return "takes less " + u.words
+}
+
+// comparisonNotes say of which uses sentences compare ways, compared of them, and at which
+// prices.
+func comparisonNotes(s *study.Study, uses []Use, compared int) (out []string) {
+	of := "CPU or memory"
+	if m := s.Money; uses[0].Of == record.SizedMonth {
+		of, out = "price, CPU or memory", []string{fmt.Sprintf("What a month costs is the price of CPU and memory together: %s %s per core-month%s and %s %s per GB-month, as section money has them.",
+			words.Grouped(m.CoreMonth), m.Currency, inUse(m.Utilisation), words.Grouped(m.GBMonth), m.Currency)}
+	}
+	if compared > 1 {
+		out = append(out, "Each sentence that compares two of these ways in "+of+" is at 95% by itself: where there is no difference, one in twenty says that there is one.")
+	}
+	return out
+}
+
+// inUse says which share of the cores paid for is in use, unless all are.
+func inUse(share float64) string {
+	if share >= 1 {
+		return ""
+	}
+	return fmt.Sprintf(" with %s of the cores in use", words.Percent(share))
+}
