@@ -34,10 +34,16 @@ func (l *looks) count(ctx context.Context, look func(context.Context) error) {
 // nodesAtOnce are the nodes whose counters are read at one time.
 const nodesAtOnce = 16
 
-// cost reads the counters of everything that lives.
+// idleLook bounds the look at a node without pods of the trial: the next look at all the others
+// waits for it, and they may not be much longer apart.
+const idleLook = 3 * time.Second
+
+// cost reads the counters of everything that lives, and of machines.
 func (l *looks) cost(ctx context.Context, memory bool) error {
 	targets, parts := l.t.targets()
-	l.t.WithNodesHere(targets)
+	if !memory { // of which nodes without pods of the trial have none
+		l.t.WithNodesHere(targets)
+	}
 	l.mu.Lock()
 	if l.there == nil {
 		l.there, l.nodes = parts, map[string]bool{}
@@ -52,7 +58,14 @@ func (l *looks) cost(ctx context.Context, memory bool) error {
 	failed := make([]error, len(nodes))
 	for i, node := range nodes {
 		group.Go(func() error {
-			failed[i] = l.read(ctx, node, targets[node], parts, memory)
+			if len(targets[node]) > 0 {
+				failed[i] = l.read(ctx, node, targets[node], parts, memory)
+				return nil
+			}
+			limited, cancel := context.WithTimeout(ctx, idleLook)
+			defer cancel()
+			// Nothing that the trial used is missed if this fails, but who else ran there.
+			_ = l.read(limited, node, nil, parts, memory)
 			return nil
 		})
 	}

@@ -1,8 +1,10 @@
 package trial
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -203,9 +205,10 @@ func (twoNodes) RESTConfig() *rest.Config { return &rest.Config{} }
 func (twoNodes) Process() int             { return 1 }
 func (twoNodes) Size() int                { return 2 }
 
-// A node of the lab on which no pod of the trial is makes none invalid: what it used is not
-// the trial's, and the other counts the machine. Who else runs there is looked at all the same.
-func TestFirstLookAtIdleNodeThatFails(t *testing.T) {
+// A node of the lab on which no pod of the trial is makes none invalid, whichever look at it
+// fails: what it used is not the trial's, and the other counts the machine. Who else runs there
+// is looked at all the same.
+func TestLooksAtIdleNodeThatFail(t *testing.T) {
 	total, broken := uint64(5e9), "b"
 	at, err := site.New(twoNodes{}, nil, "r")
 	if err != nil {
@@ -213,22 +216,76 @@ func TestFirstLookAtIdleNodeThatFails(t *testing.T) {
 	}
 	at.Observers, at.Control = counting(t, &total, &broken), []site.Pod{{UID: "1", Node: "a"}}
 	l := looksAt(at)
-	if err := l.cost(t.Context(), false); err == nil || !strings.Contains(err.Error(), "observe node b") {
-		t.Fatalf("an observer that does not answer: %v", err)
-	}
-	broken = ""
-	for total = 6e9; total <= 7e9; total += 1e9 {
+	look := func(used, machine float64) {
+		t.Helper()
 		if err := l.cost(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
+		if got := l.counted(); got != used {
+			t.Errorf("counted for %v s, want %v", got, used)
+		}
+		if got := l.cpu()[record.PartMachine].TotalS(); got != machine {
+			t.Errorf("the machine used %v s, want %v", got, machine)
+		}
+		total += 1e9
 	}
-	if got := l.counted(); got != 2 {
-		t.Errorf("counted for %v s, want 2", got)
-	}
-	if got := l.cpu()[record.PartMachine].TotalS(); got != 4 {
-		t.Errorf("the machine used %v s, want 4", got)
-	}
+	look(0, 0)
+	broken = ""
+	look(1, 2)
+	look(2, 4)
 	if got := l.others["b"].Before.Machine.AtUnixNS; got != 6e9 {
 		t.Errorf("others of the idle node are looked at from %d on", got)
 	}
+	l.cancel, broken = nil, "b" // the last one
+	look(3, 6)
+	broken = "a"
+	if err := l.cost(t.Context(), false); err == nil || !strings.Contains(err.Error(), "observe node a") {
+		t.Errorf("a node of the trial: %v", err)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A node without pods of the trial whose observer hangs keeps nobody from looking at the others,
+// nor from their memory.
+func TestLooksBesideIdleNodeThatHangs(t *testing.T) {
+	at, err := site.New(twoNodes{}, nil, "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		answers := 0
+		through := func(f roundTrip) observe.Client {
+			return observe.Client{HTTPClient: &http.Client{Transport: f}, BaseURL: "http://node"}
+		}
+		at.Observers = map[string]observe.Client{
+			"a": through(func(*http.Request) (*http.Response, error) {
+				shot, err := json.Marshal(observe.Snapshot{Targets: map[string]observe.Sample{"1": {Memory: &observe.MemorySample{PSSBytes: 7}}}, Machine: observe.MachineSample{AtUnixNS: time.Now().UnixNano()}})
+				answers++
+				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(shot))}, err
+			}),
+			"b": through(func(r *http.Request) (*http.Response, error) {
+				<-r.Context().Done()
+				return nil, context.Cause(r.Context())
+			}),
+		}
+		at.Control = []site.Pod{{UID: "1", Node: "a"}}
+		l := looksAt(at)
+		l.memory = map[string]int64{}
+		began := time.Now()
+		for range 3 {
+			if err := l.cost(t.Context(), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took != 3*idleLook || l.counted() != (2*idleLook).Seconds() {
+			t.Errorf("three looks took %v, and counted for %v s", took, l.counted())
+		}
+		began = time.Now()
+		if err := l.cost(t.Context(), true); err != nil || time.Since(began) != 0 || l.memory[partControlPlane] != 7 || answers != 4 {
+			t.Errorf("memory after %v: %v, %v; %d answers", time.Since(began), l.memory, err, answers)
+		}
+	})
 }
