@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/kubelet"
 	"github.com/meshtrial/meshtrial/record"
@@ -173,6 +174,16 @@ func (t *trialRun) compareKubelets(watch *kubelet.Watch, begin time.Time) {
 	}
 }
 
+// usedBy is what a target used from a to b. Whether samples are too far apart for that the
+// rules judge.
+func usedBy(watch *kubelet.Watch, node string, target observe.Target, a, b time.Time) (kubelet.Usage, error) {
+	u, err := watch.CPU(node, sampledBy(target), a, b)
+	if short := (*kubelet.ShortError)(nil); errors.As(err, &short) {
+		err = nil
+	}
+	return u, err
+}
+
 // sampledCosts turns the kubelets' samples into the trial's CPU and memory. What
 // they do not tell is noted: where a part has no CPU the trial is not valid, the
 // machine's as a whole is context.
@@ -182,8 +193,12 @@ func (t *trialRun) sampledCosts(out *record.Trial, watch *kubelet.Watch) {
 	begin := out.Window.Start
 	t.compareKubelets(watch, begin)
 	end := begin.Add(time.Duration(out.Window.Seconds * float64(time.Second)))
+	limit := verdict.Gap(out.Window, t.o.Rules.Limits)
 	t.onlyWholeAgents(out, func(node string, agent observe.Target) error {
-		_, err := watch.CPU(node, sampledBy(agent), begin, end)
+		u, err := usedBy(watch, node, agent, begin, end)
+		if gap := u.Gap.Seconds(); err == nil && gap > limit {
+			err = fmt.Errorf("the kubelet sampled its CPU counters %.1f s apart, limit %.1f s in a window of %.0f s", gap, limit, out.Window.Seconds)
+		}
 		return err
 	})
 	put := func(part string, u kubelet.Usage) {
@@ -193,11 +208,11 @@ func (t *trialRun) sampledCosts(out *record.Trial, watch *kubelet.Watch) {
 	for node, targets := range t.targets {
 		for _, target := range targets {
 			part, c := partOf(target.Name), sampledBy(target)
-			u, err := watch.CPU(node, c, begin, end)
-			if short := (*kubelet.ShortError)(nil); err != nil && !errors.As(err, &short) {
+			u, err := usedBy(watch, node, target, begin, end)
+			if err != nil {
 				t.seen.Unread = append(t.seen.Unread, record.Check{Name: "cpu-" + part, Detail: fmt.Sprintf("%s on node %s: %v", c, node, err)})
 				continue
-			} // one that is short the rules judge
+			}
 			put(part, u)
 			if bytes := watch.Memory(node, c, end); bytes > 0 && t.o.Study.Measured(study.MeasureMemory) {
 				out.Memory[part] = record.Memory{WorkingSetBytes: out.Memory[part].WorkingSetBytes + bytes}

@@ -252,6 +252,37 @@ func TestWindowOutlastsAgents(t *testing.T) {
 	}
 }
 
+// Agents whose samples are too far apart by the run's rules cost the trial their figures alone;
+// by wider ones these count.
+func TestAgentsSampledSeldom(t *testing.T) {
+	for limit, lacks := range map[float64]string{0.25: "on node a: the kubelet sampled its CPU counters 4.0 s apart, limit 3.0 s in a window of 12 s", 0.5: ""} {
+		synctest.Test(t, func(t *testing.T) {
+			trial := &trialRun{o: &runner.Options{Study: &study.Study{}, Mesh: nodeMesh{}, Rules: record.Rules{Limits: map[string]float64{"cpu-gaps": limit}}}, server: &workerRole{pod: site.Pod{Node: "a"}},
+				targets: map[string][]observe.Target{"a": {{Name: record.PartWorker, Pod: "w", Container: "worker"}, {Name: record.PartNodeAgent, Pod: "agent", Container: "agent", MayEnd: true}}}}
+			began := time.Now()
+			using := func(cpus float64, every time.Duration) kubelet.Stats {
+				last := time.Now().Truncate(every)
+				return kubelet.Stats{CPU: kubelet.Sample{At: last, UsedNS: uint64(cpus * float64(last.Sub(began)))}}
+			}
+			watch := trial.askKubelets(t.Context(), func(context.Context, string) (kubelet.Page, error) {
+				return kubelet.Page{Node: using(1, time.Second), Containers: map[kubelet.Container]kubelet.Stats{
+					{Pod: "w", Name: "worker"}: using(0.5, time.Second), {Pod: "agent", Name: "agent"}: using(0.1, 4*time.Second)}}, nil
+			})
+			time.Sleep(24500 * time.Millisecond)
+			watch.Stop()
+			out := &record.Trial{NodeAgents: 1, Window: record.Window{Start: began.Add(8 * time.Second), Seconds: 12}}
+			trial.sampledCosts(out, watch)
+			cpu, whole := out.CPU[record.PartNodeAgent]
+			if whole != (lacks == "") || whole && (math.Abs(cpu.UserS-1.2) > 1e-6 || out.Sampled[record.PartNodeAgent].GapS != 4) || (out.NodeAgents == 1) != whole || math.Abs(out.CPU[record.PartWorker].UserS-6) > 1e-6 {
+				t.Errorf("limit %g: %d agents, CPU %v, samples %v", limit, out.NodeAgents, out.CPU, out.Sampled)
+			}
+			if said := strings.Join(trial.seen.Unmeasured, "; "); (said == "") != whole || !strings.HasSuffix(said, lacks) || len(trial.seen.Unread) > 0 {
+				t.Errorf("limit %g: it says %q, unread %v", limit, said, trial.seen.Unread)
+			}
+		})
+	}
+}
+
 func TestIntervalAt(t *testing.T) {
 	begin := time.Unix(1000, 0)
 	for ms, want := range map[int]int{0: 0, 1: 1, 99: 1, 100: 1, 101: 2, 1000: 10} {

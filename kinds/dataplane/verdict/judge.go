@@ -143,6 +143,9 @@ func checkEdges(s *verdict.Sheet, w record.Window, edges []Edge, l verdict.Limit
 	s.Check("cpu-edges", worst <= limit, "CPU counters were read within %v of the window's edges, limit %v", worst.Round(time.Microsecond), limit)
 }
 
+// Gap is how far a kubelet's samples may be apart in a window, in seconds.
+func Gap(w record.Window, l verdict.Limits) float64 { return l.Of(cpuGaps) * w.Seconds }
+
 // checkGaps compares a kubelet's samples with the window that lies among them.
 func checkGaps(s *verdict.Sheet, t record.Trial, l verdict.Limits) {
 	worst, of := 0.0, "anything"
@@ -151,7 +154,7 @@ func checkGaps(s *verdict.Sheet, t record.Trial, l verdict.Limits) {
 			worst, of = gap, "the "+strings.ReplaceAll(part, "_", " ")
 		}
 	}
-	limit := l.Of(cpuGaps) * t.Window.Seconds
+	limit := Gap(t.Window, l)
 	s.Check(cpuGaps.Name, worst <= limit, "the kubelet sampled the CPU counters of %s %.1f s apart, limit %.1f s in a window of %.0f s", of, worst, limit, t.Window.Seconds)
 }
 
