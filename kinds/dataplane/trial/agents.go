@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,28 +51,61 @@ func (t *trialRun) agentServes() bool {
 	return t.server.pod.Redirected || slices.ContainsFunc(t.hands, func(h *hand) bool { return h.pod.Redirected })
 }
 
-// onlyWholeAgents takes the agents out of what is read of the trial where one cannot be, as
-// where it began anew within the window: what it had used is lost, and the rest would pass for
-// all. Requests do not pass it, and count.
-func (t *trialRun) onlyWholeAgents(out *record.Trial, read func(node string, agent observe.Target) error) {
-	for _, node := range slices.Sorted(maps.Keys(t.targets)) {
-		for _, target := range t.targets[node] {
-			if target.Name != record.PartNodeAgent {
-				continue
-			}
-			if err := read(node, target); err != nil {
-				t.seen.Unmeasured = append(t.seen.Unmeasured, site.AgentsUnread(t.agentsOfMesh(), fmt.Errorf("on node %s: %w", node, err)))
-				out.NodeAgents = 0
-				for node, targets := range t.targets {
-					t.targets[node] = withoutAgents(targets)
-				}
-				return
-			}
+// unpassed are the parts that no request of the trial passes. Where what they use is not known
+// it counts without them.
+var unpassed = []string{record.PartIdleNode, record.PartNodeAgent}
+
+// onlyWhole takes agents, or proxies beside the way, out of what is read of the trial where one
+// cannot be, as where it began anew within the window: what it had used is lost, and the rest
+// would pass for all. Requests do not pass it, and count; unless they may have passed such a
+// proxy: see [trialRun.besideEvidence].
+func (t *trialRun) onlyWhole(out *record.Trial, read func(node string, target observe.Target) error) {
+	for _, part := range unpassed {
+		node, err := t.firstUnread(part, read)
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("on node %s: %w", node, err)
+		said := fmt.Sprintf("CPU and memory of the mesh's proxies on nodes, which no request of the trial passes, were not measured: %v", err)
+		if part == record.PartNodeAgent {
+			out.NodeAgents, said = 0, site.AgentsUnread(t.agentsOfMesh(), err)
+		} else {
+			out.IdleNodes = 0
+		}
+		t.seen.Unmeasured = append(t.seen.Unmeasured, said)
+		for node, targets := range t.targets {
+			t.targets[node] = without(targets, part)
 		}
 	}
 }
 
-// withoutAgents are targets less the agents.
-func withoutAgents(targets []observe.Target) []observe.Target {
-	return slices.DeleteFunc(slices.Clone(targets), func(t observe.Target) bool { return t.Name == record.PartNodeAgent })
+// firstUnread is the first node on which a part cannot be read, and why. It notes all on which
+// a proxy beside the way was not the same throughout.
+func (t *trialRun) firstUnread(part string, read func(node string, target observe.Target) error) (first string, why error) {
+	for _, node := range slices.Sorted(maps.Keys(t.targets)) {
+		for _, target := range t.targets[node] {
+			if target.Name != part {
+				continue
+			}
+			err := read(node, target)
+			if err == nil {
+				continue
+			}
+			if why == nil {
+				first, why = node, err
+			}
+			if seldom := (*seldomError)(nil); part == record.PartIdleNode && !errors.As(err, &seldom) {
+				if t.anew == nil {
+					t.anew = map[string]error{}
+				}
+				t.anew[node] = err
+			}
+		}
+	}
+	return first, why
+}
+
+// without are targets less those of parts.
+func without(targets []observe.Target, parts ...string) []observe.Target {
+	return slices.DeleteFunc(slices.Clone(targets), func(t observe.Target) bool { return slices.Contains(parts, t.Name) })
 }

@@ -187,16 +187,23 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 }
 
 // besideEvidence adds what proxies that are not on the way counted. Of one that did not
-// answer twice nobody knows whether requests passed it.
+// answer twice, or that was replaced meanwhile, nobody knows whether requests passed it where
+// pods of the trial are on its node; none comes to that of another node.
 func (t *trialRun) besideEvidence(e *mesh.Evidence, before, after counters) {
+	own := t.ownNodes()
 	for _, node := range slices.Sorted(maps.Keys(t.beside)) {
 		was, read := before.beside[node]
 		now, again := after.beside[node]
 		rise, err := now.Since(was)
 		if !read || !again {
 			err = errors.New("its proxy did not answer")
+		} else if err == nil {
+			err = t.anew[node]
 		}
 		if err != nil {
+			if !own[node] {
+				continue
+			}
 			t.seen.Unread = append(t.seen.Unread, record.Check{Name: verdict.UnreadCounters + record.PartIdleNode, Detail: fmt.Sprintf("node %s: %v", node, err)})
 			continue
 		}

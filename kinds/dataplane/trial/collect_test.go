@@ -113,43 +113,56 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// What agents use is that of all of the trial's nodes, or is not known; no request passes them,
-// so that one which began anew within the window costs the trial nothing else.
-func TestOnlyWholeAgents(t *testing.T) {
+// What agents use, and proxies beside the way, is that of all of the trial's nodes, or is not
+// known; no request passes them, so that one which began anew within the window costs the trial
+// nothing else. That a proxy did is remembered, as requests may have passed it before.
+func TestOnlyWhole(t *testing.T) {
 	used := func(ns uint64) observe.Sample {
 		return observe.Sample{CPU: observe.CPUSample{TotalNS: ns, UserNS: ns, Inode: 1}}
 	}
 	gone := observe.Sample{Error: "its cgroup cannot be read any more"}
-	for name, c := range map[string]struct {
-		before, after observe.Sample // of the second node's
-		lacks         string
+	for part, of := range map[string]struct {
+		noun string
+		are  func(*record.Trial) *int
 	}{
-		"both":                {used(1e9), used(2e9), ""},
-		"one began anew":      {used(1e9), used(2e8), "on node b: cgroup CPU counters: restarted within the window"},
-		"one ended":           {used(1e9), gone, "on node b: at the end of the window: its cgroup cannot be read any more"},
-		"one ended before it": {gone, gone, "on node b: at the start of the window: its cgroup cannot be read any more"},
+		record.PartNodeAgent: {"the node agent, which no request passes", func(t *record.Trial) *int { return &t.NodeAgents }},
+		record.PartIdleNode:  {"the mesh's proxies on nodes, which no request of the trial passes", func(t *record.Trial) *int { return &t.IdleNodes }},
 	} {
-		agent := observe.Target{Name: record.PartNodeAgent, MayEnd: true}
-		trial := &trialRun{o: &runner.Options{Study: studytest.Plan(t, studytest.ThreeCells).Study, Mesh: nodeMesh{}}, d: &deployed{Site: &site.Site{}}, server: &workerRole{pod: site.Pod{Node: "b"}},
-			targets: map[string][]observe.Target{"a": {agent}, "b": {{Name: record.PartWorker}, agent}}}
-		sampled := map[string]edges{
-			"a": {before: observe.Snapshot{Targets: map[string]observe.Sample{agent.Name: used(0)}}, after: observe.Snapshot{Targets: map[string]observe.Sample{agent.Name: used(1e9)}}},
-			"b": {before: observe.Snapshot{Targets: map[string]observe.Sample{record.PartWorker: used(0), agent.Name: c.before}, Machine: observe.MachineSample{AtUnixNS: 1, CPUs: 1}},
-				after: observe.Snapshot{Targets: map[string]observe.Sample{record.PartWorker: used(3e9), agent.Name: c.after}, Machine: observe.MachineSample{AtUnixNS: 2e9, CPUs: 1}}},
-		}
-		out := &record.Trial{NodeAgents: 2, Window: record.Window{Seconds: 2}}
-		trial.counted(out, sampled, nil)
-		cpu, whole := out.CPU[agent.Name]
-		if whole != (c.lacks == "") || whole != (out.NodeAgents == 2) || whole && cpu.TotalS() != 2 || out.CPU[record.PartWorker].TotalS() != 3 {
-			t.Errorf("%s: %d agents, CPU %v", name, out.NodeAgents, out.CPU)
-		}
-		said := slices.DeleteFunc(trial.seen.Unmeasured, func(text string) bool { return strings.HasPrefix(text, "threads of the ") })
-		var want []string
-		if c.lacks != "" {
-			want = []string{"CPU and memory of the node agent, which no request passes, were not measured: " + c.lacks}
-		}
-		if !slices.Equal(said, want) || len(trial.seen.Unread) > 0 {
-			t.Errorf("%s: it says %q, unread %v", name, said, trial.seen.Unread)
+		for name, c := range map[string]struct {
+			before, after observe.Sample // of the second node's
+			lacks         string
+		}{
+			"both":                {used(1e9), used(2e9), ""},
+			"one began anew":      {used(1e9), used(2e8), "on node b: cgroup CPU counters: restarted within the window"},
+			"one ended":           {used(1e9), gone, "on node b: at the end of the window: its cgroup cannot be read any more"},
+			"one ended before it": {gone, gone, "on node b: at the start of the window: its cgroup cannot be read any more"},
+		} {
+			one := observe.Target{Name: part, MayEnd: true}
+			trial := &trialRun{o: &runner.Options{Study: studytest.Plan(t, studytest.ThreeCells).Study, Mesh: nodeMesh{}}, d: &deployed{Site: &site.Site{}}, server: &workerRole{pod: site.Pod{Node: "b"}},
+				targets: map[string][]observe.Target{"a": {one}, "b": {{Name: record.PartWorker}, one}}}
+			sampled := map[string]edges{
+				"a": {before: observe.Snapshot{Targets: map[string]observe.Sample{part: used(0)}}, after: observe.Snapshot{Targets: map[string]observe.Sample{part: used(1e9)}}},
+				"b": {before: observe.Snapshot{Targets: map[string]observe.Sample{record.PartWorker: used(0), part: c.before}, Machine: observe.MachineSample{AtUnixNS: 1, CPUs: 1}},
+					after: observe.Snapshot{Targets: map[string]observe.Sample{record.PartWorker: used(3e9), part: c.after}, Machine: observe.MachineSample{AtUnixNS: 2e9, CPUs: 1}}},
+			}
+			out := &record.Trial{Window: record.Window{Seconds: 2}}
+			*of.are(out) = 2
+			trial.counted(out, sampled, nil)
+			cpu, whole := out.CPU[part]
+			if whole != (c.lacks == "") || whole != (*of.are(out) == 2) || whole && cpu.TotalS() != 2 || out.CPU[record.PartWorker].TotalS() != 3 {
+				t.Errorf("%s, %s: %d of them, CPU %v", part, name, *of.are(out), out.CPU)
+			}
+			if anew := trial.anew["b"]; (anew != nil) != (part == record.PartIdleNode && !whole) || trial.anew["a"] != nil {
+				t.Errorf("%s, %s: anew were %v", part, name, trial.anew)
+			}
+			said := slices.DeleteFunc(trial.seen.Unmeasured, func(text string) bool { return strings.HasPrefix(text, "threads of the ") })
+			var want []string
+			if c.lacks != "" {
+				want = []string{"CPU and memory of " + of.noun + ", were not measured: " + c.lacks}
+			}
+			if !slices.Equal(said, want) || len(trial.seen.Unread) > 0 {
+				t.Errorf("%s, %s: it says %q, unread %v", part, name, said, trial.seen.Unread)
+			}
 		}
 	}
 }

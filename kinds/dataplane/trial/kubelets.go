@@ -184,6 +184,13 @@ func usedBy(watch *kubelet.Watch, node string, target observe.Target, a, b time.
 	return u, err
 }
 
+// seldomError says that samples are too far apart for a window, all in seconds.
+type seldomError struct{ gap, limit, window float64 }
+
+func (e *seldomError) Error() string {
+	return fmt.Sprintf("the kubelet sampled its CPU counters %.1f s apart, limit %.1f s in a window of %.0f s", e.gap, e.limit, e.window)
+}
+
 // sampledCosts turns the kubelets' samples into the trial's CPU and memory. What
 // they do not tell is noted: where a part has no CPU the trial is not valid, the
 // machine's as a whole is context.
@@ -194,10 +201,10 @@ func (t *trialRun) sampledCosts(out *record.Trial, watch *kubelet.Watch) {
 	t.compareKubelets(watch, begin)
 	end := begin.Add(time.Duration(out.Window.Seconds * float64(time.Second)))
 	limit := verdict.Gap(out.Window, t.o.Rules.Limits)
-	t.onlyWholeAgents(out, func(node string, agent observe.Target) error {
-		u, err := usedBy(watch, node, agent, begin, end)
+	t.onlyWhole(out, func(node string, target observe.Target) error {
+		u, err := usedBy(watch, node, target, begin, end)
 		if gap := u.Gap.Seconds(); err == nil && gap > limit {
-			err = fmt.Errorf("the kubelet sampled its CPU counters %.1f s apart, limit %.1f s in a window of %.0f s", gap, limit, out.Window.Seconds)
+			err = &seldomError{gap, limit, out.Window.Seconds}
 		}
 		return err
 	})

@@ -185,8 +185,14 @@ func TestWindowByNodesClocks(t *testing.T) {
 }
 
 // An agent that is replaced or begins anew costs the trial its figures at most: no time, and
-// nothing of the others.
+// nothing of the others; nor does a proxy beside the way.
 func TestWindowOutlastsAgents(t *testing.T) {
+	for _, part := range unpassed {
+		t.Run(part, func(t *testing.T) { windowOutlasts(t, part) })
+	}
+}
+
+func windowOutlasts(t *testing.T, part string) {
 	const loaded, window = 20 * time.Second, 12 * time.Second
 	for name, c := range map[string]struct {
 		ends  time.Duration // after the load began
@@ -204,7 +210,7 @@ func TestWindowOutlastsAgents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				trial := &trialRun{o: &runner.Options{Study: &study.Study{Interval: time.Second, Window: window}, Mesh: nodeMesh{}}, server: &workerRole{pod: site.Pod{Node: "a"}},
-					targets: map[string][]observe.Target{"a": {{Name: record.PartWorker, Pod: "w", Container: "worker"}, {Name: record.PartNodeAgent, Pod: "agent", Container: "agent", MayEnd: true}}}}
+					targets: map[string][]observe.Target{"a": {{Name: record.PartWorker, Pod: "w", Container: "worker"}, {Name: part, Pod: "agent", Container: "agent", MayEnd: true}}}}
 				began := time.Now()
 				trial.started.StartUnixNS = began.UnixNano()
 				read := func(context.Context, string) (kubelet.Page, error) {
@@ -229,19 +235,25 @@ func TestWindowOutlastsAgents(t *testing.T) {
 				if took := time.Since(began); err != nil || from != 20 || to != 32 || took != loaded+window {
 					t.Fatalf("from %d to %d after %v: %v", from, to, took, err)
 				}
-				out := &record.Trial{NodeAgents: 1, Window: record.Window{Start: began.Add(loaded), Seconds: window.Seconds()}}
+				out := &record.Trial{NodeAgents: 1, IdleNodes: 1, Window: record.Window{Start: began.Add(loaded), Seconds: window.Seconds()}}
 				trial.sampledCosts(out, watch)
 				want := map[string]float64{record.PartWorker: 6, record.PartMachine: 12}
 				if c.lacks == "" {
-					want[record.PartNodeAgent] = 1.2
+					want[part] = 1.2
 				}
-				for part, cpu := range want {
-					if got := out.CPU[part].TotalS(); math.Abs(got-cpu) > 1e-6 {
-						t.Errorf("%s used %v s, want %v", part, got, cpu)
+				for one, cpu := range want {
+					if got := out.CPU[one].TotalS(); math.Abs(got-cpu) > 1e-6 {
+						t.Errorf("%s used %v s, want %v", one, got, cpu)
 					}
 				}
-				if len(out.CPU) != len(want) || (out.NodeAgents == 1) != (c.lacks == "") || len(trial.seen.Unread) > 0 {
-					t.Errorf("%d agents, CPU %v, unread %v", out.NodeAgents, out.CPU, trial.seen.Unread)
+				agents, idle := 1, 1
+				if c.lacks != "" && part == record.PartNodeAgent {
+					agents = 0
+				} else if c.lacks != "" {
+					idle = 0
+				}
+				if len(out.CPU) != len(want) || out.NodeAgents != agents || out.IdleNodes != idle || (trial.anew["a"] != nil) != (idle == 0) || len(trial.seen.Unread) > 0 {
+					t.Errorf("%d agents, %d proxies, anew %v, CPU %v, unread %v", out.NodeAgents, out.IdleNodes, trial.anew, out.CPU, trial.seen.Unread)
 				}
 				said := strings.Join(trial.seen.Unmeasured, "; ")
 				if (said == "") != (c.lacks == "") || !strings.Contains(said, c.lacks) {
@@ -252,32 +264,45 @@ func TestWindowOutlastsAgents(t *testing.T) {
 	}
 }
 
-// Agents whose samples are too far apart by the run's rules cost the trial their figures alone;
-// by wider ones these count.
-func TestAgentsSampledSeldom(t *testing.T) {
+// Agents, and proxies beside the way, whose samples are too far apart by the run's rules cost the
+// trial their figures alone; by wider ones these count.
+func TestUnpassedSampledSeldom(t *testing.T) {
 	for limit, lacks := range map[float64]string{0.25: "on node a: the kubelet sampled its CPU counters 4.0 s apart, limit 3.0 s in a window of 12 s", 0.5: ""} {
 		synctest.Test(t, func(t *testing.T) {
 			trial := &trialRun{o: &runner.Options{Study: &study.Study{}, Mesh: nodeMesh{}, Rules: record.Rules{Limits: map[string]float64{"cpu-gaps": limit}}}, server: &workerRole{pod: site.Pod{Node: "a"}},
-				targets: map[string][]observe.Target{"a": {{Name: record.PartWorker, Pod: "w", Container: "worker"}, {Name: record.PartNodeAgent, Pod: "agent", Container: "agent", MayEnd: true}}}}
-			began := time.Now()
-			using := func(cpus float64, every time.Duration) kubelet.Stats {
+				targets: map[string][]observe.Target{"a": {{Name: record.PartWorker, Pod: "w", Container: "worker"}}}}
+			stats, began := map[kubelet.Container]time.Duration{{Pod: "w", Name: "worker"}: time.Second}, time.Now()
+			for _, part := range unpassed {
+				trial.targets["a"] = append(trial.targets["a"], observe.Target{Name: part, Pod: part, Container: "one", MayEnd: true})
+				stats[kubelet.Container{Pod: part, Name: "one"}] = 4 * time.Second
+			}
+			using := func(every time.Duration) kubelet.Stats {
 				last := time.Now().Truncate(every)
-				return kubelet.Stats{CPU: kubelet.Sample{At: last, UsedNS: uint64(cpus * float64(last.Sub(began)))}}
+				return kubelet.Stats{CPU: kubelet.Sample{At: last, UsedNS: uint64(last.Sub(began) / 10)}}
 			}
 			watch := trial.askKubelets(t.Context(), func(context.Context, string) (kubelet.Page, error) {
-				return kubelet.Page{Node: using(1, time.Second), Containers: map[kubelet.Container]kubelet.Stats{
-					{Pod: "w", Name: "worker"}: using(0.5, time.Second), {Pod: "agent", Name: "agent"}: using(0.1, 4*time.Second)}}, nil
+				page := kubelet.Page{Node: using(time.Second), Containers: map[kubelet.Container]kubelet.Stats{}}
+				for c, every := range stats {
+					page.Containers[c] = using(every)
+				}
+				return page, nil
 			})
 			time.Sleep(24500 * time.Millisecond)
 			watch.Stop()
-			out := &record.Trial{NodeAgents: 1, Window: record.Window{Start: began.Add(8 * time.Second), Seconds: 12}}
+			out := &record.Trial{NodeAgents: 1, IdleNodes: 1, Window: record.Window{Start: began.Add(8 * time.Second), Seconds: 12}}
 			trial.sampledCosts(out, watch)
-			cpu, whole := out.CPU[record.PartNodeAgent]
-			if whole != (lacks == "") || whole && (math.Abs(cpu.UserS-1.2) > 1e-6 || out.Sampled[record.PartNodeAgent].GapS != 4) || (out.NodeAgents == 1) != whole || math.Abs(out.CPU[record.PartWorker].UserS-6) > 1e-6 {
-				t.Errorf("limit %g: %d agents, CPU %v, samples %v", limit, out.NodeAgents, out.CPU, out.Sampled)
+			kept := lacks == ""
+			for _, part := range unpassed {
+				cpu, whole := out.CPU[part]
+				if whole != kept || whole && (math.Abs(cpu.UserS-1.2) > 1e-6 || out.Sampled[part].GapS != 4) {
+					t.Errorf("limit %g: %s used %v, samples %v", limit, part, cpu, out.Sampled)
+				}
 			}
-			if said := strings.Join(trial.seen.Unmeasured, "; "); (said == "") != whole || !strings.HasSuffix(said, lacks) || len(trial.seen.Unread) > 0 {
-				t.Errorf("limit %g: it says %q, unread %v", limit, said, trial.seen.Unread)
+			if (out.NodeAgents == 1) != kept || (out.IdleNodes == 1) != kept || len(trial.anew)+len(trial.seen.Unread) > 0 || math.Abs(out.CPU[record.PartWorker].UserS-1.2) > 1e-6 {
+				t.Errorf("limit %g: %d agents, %d proxies, anew %v, unread %v, CPU %v", limit, out.NodeAgents, out.IdleNodes, trial.anew, trial.seen.Unread, out.CPU)
+			}
+			if said := trial.seen.Unmeasured; (len(said) == 0) != kept || slices.ContainsFunc(said, func(text string) bool { return !strings.HasSuffix(text, lacks) }) {
+				t.Errorf("limit %g: it says %q", limit, said)
 			}
 		})
 	}

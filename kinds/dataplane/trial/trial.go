@@ -42,6 +42,8 @@ type trialRun struct {
 	// beside are proxies of the trial's nodes that its requests do not pass, agents
 	// what brings pods to the proxies of these nodes, of all or none; by node.
 	beside, agents map[string]site.Pod
+	// anew says of those beside, by node, that one was not the same throughout.
+	anew map[string]error
 
 	targets map[string][]observe.Target // by node
 	started loadcontrol.Started         // of the first hand
@@ -96,6 +98,7 @@ func newTrial(ctx context.Context, d *deployed, o *runner.Options, job runner.Jo
 	}
 	t.spec.Headers = append(t.spec.Headers, d.headers...)
 	t.setBeside()
+	t.renewBeside(ctx)
 	if err := t.spec.Validate(); err != nil {
 		return nil, err
 	}
@@ -109,7 +112,7 @@ func (t *trialRun) findTargets() {
 	t.targets = map[string][]observe.Target{}
 	add := func(part string, pod site.Pod, container string) {
 		if id := pod.Containers[container]; id != "" {
-			t.targets[pod.Node] = append(t.targets[pod.Node], observe.Target{Name: part, PodUID: pod.UID, ContainerID: id, MayEnd: part == record.PartNodeAgent, Pod: pod.Namespace + "/" + pod.Name, Container: container})
+			t.targets[pod.Node] = append(t.targets[pod.Node], observe.Target{Name: part, PodUID: pod.UID, ContainerID: id, MayEnd: slices.Contains(unpassed, part), Pod: pod.Namespace + "/" + pod.Name, Container: container})
 		}
 	}
 	for i, h := range t.hands {
@@ -222,8 +225,8 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 
 // counted puts what was read at the window's edges into the record.
 func (t *trialRun) counted(out *record.Trial, sampled map[string]edges, idle map[string]int64) {
-	t.onlyWholeAgents(out, func(node string, agent observe.Target) error {
-		_, err := sampled[node].after.Targets[agent.Name].Since(sampled[node].before.Targets[agent.Name])
+	t.onlyWhole(out, func(node string, target observe.Target) error {
+		_, err := sampled[node].after.Targets[target.Name].Since(sampled[node].before.Targets[target.Name])
 		return err
 	})
 	t.costs(out, sampled)

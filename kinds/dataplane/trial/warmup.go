@@ -75,7 +75,7 @@ func (t *trialRun) watchCPU(ctx context.Context) (func(context.Context) (float64
 		return nil, nil
 	}
 	node := t.server.pod.Node
-	targets := withoutAgents(t.targets[node]) // which may end meanwhile
+	targets := without(t.targets[node], unpassed...) // which may end meanwhile
 	look := func(ctx context.Context) (observe.Snapshot, error) {
 		shot, err := t.d.Observers[node].Snapshot(ctx, targets, false)
 		if err != nil {

@@ -15,7 +15,9 @@ import (
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // proxiesOf says how a mesh's proxies at the place of a part are found.
@@ -193,11 +195,20 @@ func (t *trialRun) has(part string, pod site.Pod) bool {
 	return false
 }
 
+// ownNodes are those of the trial's pods.
+func (t *trialRun) ownNodes() map[string]bool {
+	out := map[string]bool{t.server.pod.Node: true}
+	for _, h := range t.hands {
+		out[h.pod.Node] = true
+	}
+	return out
+}
+
 // nodes are those of the trial's pods, and those that share a machine with them.
 func (t *trialRun) nodes() []string {
-	out := map[string][]observe.Target{t.server.pod.Node: nil}
-	for _, h := range t.hands {
-		out[h.pod.Node] = nil
+	out := map[string][]observe.Target{}
+	for node := range t.ownNodes() {
+		out[node] = nil
 	}
 	if t.d.Site != nil {
 		t.d.WithNodesHere(out)
@@ -219,4 +230,41 @@ func (t *trialRun) setBeside() {
 			t.beside[node] = pod
 		}
 	}
+}
+
+// renewBeside finds proxies beside the way again that were replaced since they were found: one
+// that was before the trial costs it nothing. One that is not there yet on the node of a pod of
+// the trial leaves the old one, which does not answer.
+func (t *trialRun) renewBeside(ctx context.Context) {
+	if len(t.beside) == 0 {
+		return
+	}
+	proxies, own := t.o.Mesh.Proxies(record.PlaceNode), t.ownNodes()
+	pods, err := t.d.Kube.CoreV1().Pods(proxies.Namespace).List(ctx, metav1.ListOptions{LabelSelector: proxies.Selector})
+	if err != nil {
+		return // whether they are there shows by whether they answer
+	}
+	for _, node := range slices.Sorted(maps.Keys(t.beside)) {
+		old := t.beside[node]
+		if slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return isStill(&pod, old, proxies.Containers) }) {
+			continue
+		}
+		delete(t.d.onNodes, node)
+		_ = t.d.findBeside(ctx, proxies, node) // it tells, unless the trial is over
+		switch fresh, found := t.d.onNodes[node]; {
+		case found:
+			t.beside[node] = fresh
+		case own[node]:
+			t.d.onNodes[node] = old
+		default:
+			delete(t.beside, node)
+		}
+	}
+}
+
+// isStill says that a pod is one that was found before, with the same containers.
+func isStill(pod *corev1.Pod, known site.Pod, containers []string) bool {
+	now := site.PodOf(pod)
+	return now.UID == known.UID && pod.DeletionTimestamp == nil &&
+		!slices.ContainsFunc(containers, func(name string) bool { return now.Containers[name] != known.Containers[name] })
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/load/loadtest"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -27,6 +28,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 	workercontrol "github.com/meshtrial/meshtrial/worker/control"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 )
 
 // Proxies of the trial's nodes that its requests do not pass are parts of their own,
@@ -66,7 +68,7 @@ func TestBesideTheWay(t *testing.T) {
 		for node, want := range c.parts {
 			var got []string
 			for _, target := range trial.targets[node] {
-				if got = append(got, target.Name); target.MayEnd != (target.Name == record.PartNodeAgent) {
+				if got = append(got, target.Name); target.MayEnd != slices.Contains(unpassed, target.Name) {
 					t.Errorf("%+v: %+v", c, target)
 				}
 			}
@@ -112,7 +114,7 @@ func TestEvidenceOfNodes(t *testing.T) {
 	read := func(on, beside float64) counters {
 		return counters{proxies: map[string]observe.ProxyStats{record.PartNode: stats(on)}, beside: map[string]observe.ProxyStats{"c": stats(beside)}}
 	}
-	trial := &trialRun{o: &runner.Options{Study: plan.Study, Mesh: nodeMesh{}}, cell: plan.Cells[0], client: &loadRole{}, server: &workerRole{Workload: mesh.Workload{Name: "server"}},
+	trial := &trialRun{o: &runner.Options{Study: plan.Study, Mesh: nodeMesh{}}, cell: plan.Cells[0], client: &loadRole{}, server: &workerRole{Workload: mesh.Workload{Name: "server"}, pod: site.Pod{Node: "c"}},
 		spec: load.Spec{URL: "http://server:8080/", Protocol: "http1"}, beside: map[string]site.Pod{"c": {}}}
 	out, sent := &record.Trial{}, loadtest.Result(load.Account{Scheduled: 1, Completed: 1}, 4, 0)
 	sent.Intervals[0].BytesSent, sent.Intervals[0].BytesRead = 11, 7
@@ -137,7 +139,15 @@ func TestEvidenceOfNodes(t *testing.T) {
 	if unread := trial.seen.Unread; len(e.Beside) != 0 || len(unread) != 1 || unread[0].Name != "counters-"+record.PartIdleNode {
 		t.Errorf("beside %+v, unread %+v", e.Beside, unread)
 	}
-	// Nor has one that does not answer, before or after.
+	// Nor has another in its place, whose counters happen not to have fallen.
+	trial.seen.Unread, trial.anew = nil, map[string]error{"c": errors.New("restarted within the window")}
+	e = trial.evidence(out, sent, read(2, 5), read(6, 5))
+	if unread := trial.seen.Unread; len(e.Beside) != 0 || len(unread) != 1 || !strings.Contains(unread[0].Detail, "node c: restarted within the window") {
+		t.Errorf("beside %+v, unread %+v", e.Beside, unread)
+	}
+	trial.anew = nil
+	// Nor has one that does not answer, before or after. Elsewhere than on the nodes of the
+	// trial's pods no request comes.
 	for i, silent := range []func(before, after counters){
 		func(before, _ counters) { delete(before.beside, "c") },
 		func(_, after counters) { delete(after.beside, "c") },
@@ -149,8 +159,70 @@ func TestEvidenceOfNodes(t *testing.T) {
 		if unread := trial.seen.Unread; len(e.Beside) != 0 || len(unread) != 1 || unread[0].OK || !strings.Contains(unread[0].Detail, "node c: its proxy did not answer") {
 			t.Errorf("%d: beside %+v, unread %+v", i, e.Beside, unread)
 		}
+		trial.seen.Unread, trial.server.pod.Node = nil, "d"
+		if e = trial.evidence(out, sent, before, after); len(e.Beside) != 0 || len(trial.seen.Unread) > 0 {
+			t.Errorf("%d, on a node without pods of the trial: beside %+v, unread %+v", i, e.Beside, trial.seen.Unread)
+		}
+		trial.server.pod.Node = "c"
 	}
 }
+
+// A proxy beside the way that was replaced before a trial is found anew, and not waited for but a
+// moment: the trial is without one that is on no node of its pods, and has the old one of the
+// others, which cannot answer.
+func TestRenewBeside(t *testing.T) {
+	for name, c := range map[string]struct {
+		server string // the node of its pod; the proxy is on node b
+		now    func(*corev1.Pod)
+		want   string // the container of the proxy that the trial has, "" for none
+		told   bool
+	}{
+		"it is still there":             {server: "b", now: func(*corev1.Pod) {}, want: "old"},
+		"another is in its place":       {server: "b", now: func(p *corev1.Pod) { p.UID, p.Status.ContainerStatuses[0].ContainerID = "other", "new" }, want: "new"},
+		"its container is another":      {server: "b", now: func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ContainerID = "new" }, want: "new"},
+		"none is ready":                 {server: "b", now: func(p *corev1.Pod) { p.UID, p.Status.Conditions = "other", nil }, want: "old", told: true},
+		"none is ready, on an idle one": {server: "a", now: func(p *corev1.Pod) { p.UID, p.Status.Conditions = "other", nil }, told: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pod := proxyOn("b", true)
+				pod.UID, pod.Status.ContainerStatuses = "one", []corev1.ContainerStatus{{Name: "proxy", ContainerID: "old"}}
+				old := site.PodOf(pod)
+				c.now(pod)
+				var told []string
+				d := &deployed{Site: &site.Site{Kube: fakecluster.New(pod), Dialer: lab.NewDialer(&rest.Config{}), Kubelets: true}, o: &runner.Options{Mesh: answeringMesh{}},
+					onNodes: map[string]site.Pod{"b": old}, tell: func(e runner.Event) { told = append(told, e.Text) }}
+				trial := &trialRun{d: d, o: d.o, server: &workerRole{pod: site.Pod{Node: c.server}}, beside: map[string]site.Pod{"b": old}}
+				began, takes := time.Now(), time.Duration(0)
+				if c.told {
+					takes = idleWait
+				}
+				trial.renewBeside(t.Context())
+				if took := time.Since(began); took != takes || (len(told) > 0) != c.told {
+					t.Errorf("after %v, not %v, it tells %q", took, takes, told)
+				}
+				if got := trial.beside["b"].Containers["proxy"]; got != c.want || d.onNodes["b"].Containers["proxy"] != c.want || len(trial.beside) != len(d.onNodes) {
+					t.Errorf("the trial has %q, of %v; want %q", got, d.onNodes, c.want)
+				}
+			})
+		})
+	}
+}
+
+// answeringMesh is a mesh of proxies on nodes that all answer.
+type answeringMesh struct{ nodeMesh }
+
+func (m answeringMesh) Proxies(place record.Place) mesh.Proxies {
+	proxies := m.nodeMesh.Proxies(place)
+	proxies.Namespace, proxies.Selector = "mesh", "app=proxy"
+	proxies.Admin = func(*http.Client) mesh.Admin { return answeringProxy{} }
+	return proxies
+}
+
+// answeringProxy says which it is.
+type answeringProxy struct{ mesh.Admin }
+
+func (answeringProxy) Version(context.Context) (string, error) { return "1", nil }
 
 // silentProxy answers nothing.
 type silentProxy struct{ mesh.Admin }
