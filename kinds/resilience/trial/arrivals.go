@@ -32,15 +32,18 @@ func (t *scenarioTrial) meshPods() map[string][]*resident {
 // noteArrivals notes the nodes to which steps have brought pods of the mesh, with what the
 // proxies there had counted until then: requests pass them from now on. One that cannot be
 // asked yet is at the next look; for how long it could not is noted, too. The timeline's
-// last requests come after all that is noted.
+// last requests come after all that is noted: meanwhile those alone are asked that have given
+// no answer, for when they do.
 func (t *scenarioTrial) noteArrivals(ctx context.Context) {
-	if !t.scene.ambient() || time.Now().After(t.zero.Add(t.timeline.Duration-lately)) {
+	now, end := time.Now(), t.timelineEnd()
+	if !t.scene.ambient() || now.After(end) {
 		return
 	}
+	last := now.After(end.Add(-lately))
 	known, pods := t.shared.on(), t.meshPods()
 	t.shared.endSilences(pods)
 	for _, node := range slices.Sorted(maps.Keys(pods)) {
-		if slices.Contains(known, node) {
+		if _, silent := t.shared.silent[node]; slices.Contains(known, node) || last && !silent {
 			continue
 		}
 		limited, cancel := context.WithTimeout(ctx, oneSeat)
@@ -51,11 +54,14 @@ func (t *scenarioTrial) noteArrivals(ctx context.Context) {
 		}
 		cancel()
 		t.shared.noteSilence(node, pods[node], err)
-		if err == nil {
+		if err == nil && !last {
 			t.arrived(node, pod, had)
 		}
 	}
 }
+
+// timelineEnd is by our clock.
+func (t *scenarioTrial) timelineEnd() time.Time { return t.zero.Add(t.timeline.Duration) }
 
 // silence is a time in which the proxy of a node gave no answer, though requests may have
 // come to pods there: since the first of these was ready, nanoseconds since 1970.
@@ -116,13 +122,14 @@ func (s *sharedProxies) endSilences(pods map[string][]*resident) {
 // figure, and where one was long the trial proves nothing.
 func (t *scenarioTrial) unasked() []verdict.Missed {
 	var out []verdict.Missed
+	end := min(time.Now().UnixNano(), t.timelineEnd().UnixNano())
 	for _, one := range t.shared.silences {
+		one.until = min(one.until, end) // the last answer may come later
 		out = append(out, one.missed())
 	}
-	end := min(time.Now().UnixNano(), t.zero.Add(t.timeline.Duration).UnixNano())
 	for _, node := range slices.Sorted(maps.Keys(t.shared.silent)) {
 		one := t.shared.silent[node]
-		one.until = max(one.until, end)
+		one.until = end
 		out = append(out, one.missed())
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -163,12 +164,29 @@ func TestArrivals(t *testing.T) {
 		t.Errorf("node four's ztunnel answers after a minute, and of it is said: %q", said)
 	}
 
+	silent := func() []string { return slices.Sorted(maps.Keys(trial.shared.silent)) }
+	for pod, node := range map[string]string{"b5": "five", "b6": "six"} {
+		trial.census.pods[pod] = resides(pod, "back", node)
+		trial.census.pods[pod].ReadyNS = time.Now().Add(-2 * time.Second).UnixNano()
+	}
+	if trial.noteArrivals(t.Context()); !slices.Equal(silent(), []string{"five", "six"}) {
+		t.Errorf("no answer from nodes five and six, but from %q", silent())
+	}
 	trial.zero = time.Now().Add(lately - trial.timeline.Duration)
 	trial.census.pods["b4"] = resides("b4", "back", "two-more")
 	create(ztunnel("w", "two-more"))
+	create(ztunnel("u", "five"))
 	trial.noteArrivals(t.Context())
 	if got := trial.shared.on(); len(got) != 4 {
 		t.Errorf("noted when the last requests flow: %q", got)
+	}
+	if !slices.Equal(silent(), []string{"six"}) {
+		t.Errorf("when the last requests flow node five answers and six does not, of %q", silent())
+	}
+	trial.zero = time.Now().Add(-time.Second - trial.timeline.Duration)
+	create(ztunnel("t", "six"))
+	if trial.noteArrivals(t.Context()); !slices.Equal(silent(), []string{"six"}) {
+		t.Errorf("what node six answers after the timeline is of no account: %q", silent())
 	}
 }
 
@@ -191,6 +209,7 @@ func TestSilences(t *testing.T) {
 		"none until the end": {[]look{{39, []float64{38}, mute}, {42.5, []float64{38}, mute}}, "38-45 nobody answers"},
 		"empty in between":   {[]look{{6, []float64{5}, mute}, {7, nil, nil}, {41, []float64{40.5}, mute}, {42, []float64{40.5}, nil}}, "5-6 nobody answers, 40.5-42 nobody answers"},
 		"others come":        {[]look{{6, []float64{5}, mute}, {7, []float64{0}, mute}, {40, []float64{39}, mute}, {41, []float64{39}, nil}}, "5-6 nobody answers, 39-41 nobody answers"},
+		"an answer behind":   {[]look{{44, []float64{40}, mute}, {45.5, []float64{40}, nil}}, "40-45 nobody answers"},
 		"nobody was ready":   {[]look{{6, []float64{0}, mute}, {44, []float64{0, 0}, mute}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
