@@ -114,15 +114,15 @@ func (m *mesh) metric(ctx context.Context, name string) (float64, error) {
 
 // fleetBeside starts a process for sidecars beside istiod; leave ends it.
 func (m *mesh) fleetBeside(ctx context.Context) (f *fleet, leave func() error, err error) {
-	fleets, leave, err := m.fleetsBeside(ctx, 1)
+	fleets, leave, err := m.fleetsBeside(ctx, 1, 1)
 	if err != nil {
 		return nil, nil, err
 	}
 	return fleets[0], leave, nil
 }
 
-// fleetsBeside starts n of them, which have one process's part of the CPU together.
-func (m *mesh) fleetsBeside(ctx context.Context, n int) (fleets []*fleet, leave func() error, err error) {
+// fleetsBeside starts n of them, which have together the part of the CPU that so many pods have.
+func (m *mesh) fleetsBeside(ctx context.Context, n, pods int) (fleets []*fleet, leave func() error, err error) {
 	out := func() error { return nil }
 	leave = func() error {
 		var errs []error
@@ -137,7 +137,7 @@ func (m *mesh) fleetsBeside(ctx context.Context, n int) (fleets []*fleet, leave 
 			return nil, nil, errors.Join(err, leave())
 		}
 		fleets = append(fleets, f)
-		remove, err := m.besideIstiod(ctx, f.process.PID)
+		remove, err := m.besideIstiod(ctx, f.process.PID, ofPods(pods))
 		if err != nil {
 			return nil, nil, errors.Join(err, leave())
 		}

@@ -100,7 +100,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.IntVar(&o.sidecars, "sidecars", 2000, "sidecars at istiod")
 	flags.IntVar(&o.pushes, "pushes", 5, "pushes measured")
 	flags.IntVar(&o.ztunnels, "ztunnels", 16, "ztunnels in the part ztunnels, real and simulated")
-	flags.IntVar(&o.processes, "processes", 0, "processes that share the simulated ztunnels of the part ztunnels; 0: one each, which answer as apart as real ones do")
+	flags.IntVar(&o.processes, "processes", 0, "processes that share the simulated ztunnels of the part ztunnels; 0: one each, which answer as apart as real ones do, and alone have a target for istiod's CPU")
 	flags.IntVar(&o.blocks, "blocks", 4, "blocks of the part ztunnels, each with a turn of either and one of neither")
 	if err := flags.Parse(args); err != nil {
 		return err

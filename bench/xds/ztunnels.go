@@ -78,7 +78,7 @@ func ztunnels(ctx context.Context, o *options) (results []table.Row, err error) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.End(ctx)) }()
-	fleets, leave, err := m.fleetsBeside(ctx, o.processes)
+	fleets, leave, err := m.fleetsBeside(ctx, o.processes, o.ztunnels)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (s *sideBySide) prepare(ctx context.Context) error {
 
 // realZtunnels are n that are to come, and none at first. They are what the node's own is,
 // but for that they have no pods to carry anything for, and leave the node agent's socket
-// alone. Together they have the part of the CPU that simulated ones have.
+// alone. Together they have the part of the CPU that simulated ones have: see [ofPods].
 func realZtunnels(set *appsv1.DaemonSet, node string, n int) *appsv1.Deployment {
 	pod := *set.Spec.Template.DeepCopy()
 	pod.Labels = map[string]string{"app": benchName, "istio.io/dataplane-mode": "none", "sidecar.istio.io/inject": "false"}
@@ -157,7 +157,7 @@ func realZtunnels(set *appsv1.DaemonSet, node string, n int) *appsv1.Deployment 
 		}
 	}
 	c := &pod.Spec.Containers[0]
-	c.Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(max(1, int64(podMilliCPU/n)), resource.DecimalSI)
+	c.Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(eachMilliCPU(n)), resource.DecimalSI)
 	if c.ReadinessProbe != nil { // asked often until it is ready, and as seldom as ever from then on
 		c.StartupProbe = c.ReadinessProbe.DeepCopy()
 		c.StartupProbe.PeriodSeconds, c.StartupProbe.FailureThreshold = 1, int32(turnLimit.Seconds())
