@@ -39,7 +39,7 @@ func sameStudy(stored, resolved []byte) bool {
 	if bytes.Equal(stored, resolved) {
 		return true
 	}
-	s, err := study.Parse(stored, FileResolved, nil)
+	s, err := study.ParseAgain(stored, FileResolved, nil)
 	return err == nil && bytes.Equal(s.Marshal(), resolved)
 }
 

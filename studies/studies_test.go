@@ -88,6 +88,24 @@ func TestShipped(t *testing.T) {
 	}
 }
 
+// Shipped studies ask nothing in vain, as they are and as they are resolved.
+func TestNothingInVain(t *testing.T) {
+	for _, name := range Names() {
+		s, p := load(t, name)
+		resolved, err := study.Parse(s.Marshal(), "resolved.yaml", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := study.NewPlan(resolved, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, said := range append(p.Unmeasured(), again.Unmeasured()...) {
+			t.Errorf("%s: %v", name, said)
+		}
+	}
+}
+
 // A title and a question stay true whatever --set changes: figures stand in the story,
 // which is about the file as it is. Versions are those of what was published.
 func TestQuestionsNameNoFigures(t *testing.T) {

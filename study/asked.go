@@ -9,31 +9,43 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// flagged notes which factors --set flags give levels, in settings or in factors.
-func (d *decoder) flagged() map[string]Pos {
+// levelsAt notes where factors are given levels: in settings and factors by their names, in
+// variants by paths as variants.few.rate. Of a study that a run has begun with only flags
+// are asked.
+func (d *decoder) levelsAt() map[string]Pos {
 	out := map[string]Pos{}
-	for _, name := range []string{"settings", "factors"} {
-		section := d.root.get(name)
+	note := func(section *node, path string) {
 		if section == nil {
-			continue
+			return
 		}
 		for i, k := range section.keys {
-			if pos := section.values[i].pos; strings.HasPrefix(pos.File, "--set ") {
-				out[k.name] = pos
+			if pos := section.values[i].pos; pos.flag() || !d.begun {
+				out[path+k.name] = pos
 			}
+		}
+	}
+	note(d.root.get("settings"), "")
+	note(d.root.get("factors"), "")
+	if variants := d.root.get("variants"); variants != nil {
+		for i, k := range variants.keys {
+			note(variants.values[i], "variants."+k.name+".")
 		}
 	}
 	return out
 }
 
-// Unmeasured says which --set flags change nothing, and which levels that they ask for no
-// cell has because of them, why, and in its hints what to do about it.
+// flag says that a place is a --set flag.
+func (p Pos) flag() bool { return strings.HasPrefix(p.File, "--set ") }
+
+// Unmeasured says which levels that the study asks for no cell has because of them, and
+// which --set flags change nothing, why, and in its hints what to do about it. Of the
+// file's own levels it tells those that mean nothing in any cell.
 func (p *Plan) Unmeasured() []error {
 	levels := p.inEffect(false)
 	var out []error
 	for _, f := range p.Study.Kind.Factors() {
-		pos, ok := p.Study.flagged[f.Name]
-		if !ok {
+		pos, ok := p.Study.levelsAt[f.Name]
+		if !ok || !pos.flag() {
 			continue
 		}
 		setters := p.setters(f.Name)
@@ -63,30 +75,41 @@ func (p *Plan) Unmeasured() []error {
 		}
 		out = append(out, pos.Errorf(hint+"; "+f.Name+" is: "+f.Doc, "%s has %s %s: %s", cells, f.Name, strings.Join(lacking, " or "), why))
 	}
-	return out
+	return append(out, p.vainNotes()...)
+}
+
+// whoSets says who sets a factor in all cells.
+func (p *Plan) whoSets(f Factor, setters []string) string {
+	switch {
+	case p.Study.Hops != nil:
+		return "hops set " + f.Name + " in every cell"
+	case p.Study.Bill != nil:
+		return "the bill's base or parts set " + f.Name + " in every cell"
+	case len(setters) == 1:
+		return "variant " + setters[0] + " sets " + f.Name + " itself"
+	}
+	return "every variant sets " + f.Name + " itself"
 }
 
 // whyNothing says who sets a factor in all cells, in place of a flag, and what to do: a
 // flag that the study would take with, if there is one.
 func (p *Plan) whyNothing(f Factor, setters []string) (why, hint string) {
 	s, level := p.Study, p.Study.Settings[f.Name]
+	why, hint = p.whoSets(f, setters), "leave it out"
 	var paths, having []string
 	switch {
 	case s.Hops != nil:
-		return "hops set " + f.Name + " in every cell", "leave it out"
+		return why, hint
 	case s.Bill != nil:
-		why, hint, paths = "the bill's base or parts set "+f.Name+" in every cell", "leave it out", []string{"bill.base"}
+		paths = []string{"bill.base"}
 	default:
-		why, hint = "every variant sets "+f.Name+" itself", "leave it out, or measure a variant that does not set it"
+		hint = "leave it out, or measure a variant that does not set it"
 		for _, name := range setters {
 			if levels, _ := s.variantLevels(name); levels[f.Name] == level {
 				having = append(having, name)
 			} else {
 				paths = append(paths, "variants."+name)
 			}
-		}
-		if len(setters) == 1 {
-			why = "variant " + setters[0] + " sets " + f.Name + " itself"
 		}
 	}
 	if len(having) > 0 {

@@ -23,8 +23,9 @@ type decoder struct {
 	root *node
 	kind Kind
 	errs Errors
-	// stored says that the study has been run ([ParseStored]).
-	stored bool
+	// begun says that a run has begun with the study ([ParseAgain]), stored that all that
+	// is left to do is to tell of it ([ParseStored]).
+	begun, stored bool
 }
 
 func (d *decoder) fail(pos Pos, hint, format string, args ...any) {

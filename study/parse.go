@@ -20,17 +20,32 @@ import (
 // The error is [Errors] with places, exit code 2 and, if there is but one
 // fault, a hint.
 func Parse(data []byte, name string, sets []string) (*Study, error) {
-	return parse(data, name, sets, false)
+	return parse(data, name, sets, toRun)
+}
+
+// ParseAgain reads a study that a run has begun with, to go on. It takes factors that mean
+// nothing in any cell: an earlier release ran such studies.
+func ParseAgain(data []byte, name string, sets []string) (*Study, error) {
+	return parse(data, name, sets, toGoOn)
 }
 
 // ParseStored reads the study of a run that there is. It refuses none because its cells
 // are not what they are called, or their trials cannot be valid: an earlier release ran such
 // studies, and what they measured is still read.
 func ParseStored(data []byte, name string, sets []string) (*Study, error) {
-	return parse(data, name, sets, true)
+	return parse(data, name, sets, toTell)
 }
 
-func parse(data []byte, name string, sets []string, stored bool) (*Study, error) {
+// purpose is what a study is read for.
+type purpose int
+
+const (
+	toRun  purpose = iota
+	toGoOn         // with a run
+	toTell         // what a run measured
+)
+
+func parse(data []byte, name string, sets []string, to purpose) (*Study, error) {
 	tree, err := readTree(data, name, false)
 	if err != nil {
 		return nil, err
@@ -40,14 +55,17 @@ func parse(data []byte, name string, sets []string, stored bool) (*Study, error)
 			return nil, err
 		}
 	}
-	d := &decoder{root: tree, kind: kindOf(tree), stored: stored}
+	d := &decoder{root: tree, kind: kindOf(tree), begun: to != toRun, stored: to == toTell}
 	d.checkKind()
 	s := defaultsOf(d.kind)
 	root(s).decode(d, tree)
-	s.places, s.flagged = d.places(), d.flagged()
+	s.places, s.levelsAt = d.places(), d.levelsAt()
 	s.with = func(set string) error {
-		_, err := parse(data, name, append(slices.Clone(sets), set), stored)
+		_, err := parse(data, name, append(slices.Clone(sets), set), to)
 		return err
+	}
+	if len(sets) > 0 {
+		s.alone = func() *Plan { return planAlone(data, name, to) }
 	}
 	if len(d.errs) == 0 {
 		d.resolve(s)
@@ -60,6 +78,19 @@ func parse(data []byte, name string, sets []string, stored bool) (*Study, error)
 		return nil, d.errs.err()
 	}
 	return s, nil
+}
+
+// planAlone is the plan of a file as it is, nil if it is no study.
+func planAlone(data []byte, name string, to purpose) *Plan {
+	s, err := parse(data, name, nil, to)
+	if err != nil {
+		return nil
+	}
+	p, err := NewPlan(s, 0)
+	if err != nil {
+		return nil
+	}
+	return p
 }
 
 // Marshal writes the study with every default filled in: parsed again it
@@ -197,6 +228,7 @@ func (d *decoder) check(s *Study) {
 	p, err := NewPlan(s, 0)
 	var fault *planError
 	switch {
+	case err == nil && !d.checkVain(p): // the rest may follow from it
 	case err == nil:
 		d.checkStop(s, p)
 		d.checkTunePlan(p)

@@ -161,7 +161,10 @@ a part of the file: ` + "`--set window=1s`, `--set blocks.max=6`" + `; a factor 
 name alone, fixed to a level (` + "`--set rate=2000`" + `) or varied by a list
 (` + "`--set connections=[8,16]`" + `), whichever it was before. ` + "`meshtrial study plan`" + ` and
 runs say where that changes nothing, as with a factor that every variant sets, and where
-no cell has the level.
+no cell has the level. Of the file's own levels they and ` + "`meshtrial study check`" + ` say
+where one means nothing in any cell, nor would in one of a variant that is left out. A
+factor that varies but means nothing in any cell is refused, as the study would not answer
+what it asks.
 
 `
 

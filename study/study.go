@@ -78,10 +78,13 @@ type Study struct {
 
 	// places are where factors stand in the file; see [Study.Place].
 	places map[string]Pos
-	// flagged are those of factors that --set flags give levels; see [Plan.Unmeasured].
-	flagged map[string]Pos
+	// levelsAt are those where it gives factors levels, by path; see [Plan.Unmeasured].
+	levelsAt map[string]Pos
 	// with says what is wrong with the study if one more --set flag is given.
 	with func(set string) error
+	// alone is the plan of the file without its --set flags, nil if that is no study; nil
+	// if there are no flags.
+	alone func() *Plan
 }
 
 // Measures: the probes a study can ask for.

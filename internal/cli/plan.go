@@ -125,8 +125,8 @@ func (n planNote) write(w io.Writer) {
 	}
 }
 
-// askedNotes say what of a study's flags has no effect; they are empty, not nil, if there
-// is nothing to say.
+// askedNotes say which levels that a study asks for have no effect; they are empty, not
+// nil, if there is nothing to say.
 func askedNotes(p *study.Plan) []planNote {
 	out := []planNote{}
 	for _, err := range p.Unmeasured() {

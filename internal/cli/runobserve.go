@@ -68,7 +68,7 @@ func observable(s *study.Study, source string) (*study.Study, error) {
 	observed := *s
 	observed.Measures = kept
 	// What the study stops at or asserts may rest on what is left out.
-	if _, err := study.Parse(observed.Marshal(), s.Name+" with --observe kubelet", nil); err != nil {
+	if _, err := study.ParseAgain(observed.Marshal(), s.Name+" with --observe kubelet", nil); err != nil {
 		return nil, err
 	}
 	return &observed, nil

@@ -245,11 +245,17 @@ func addSetFlag(cmd *cobra.Command, sets *[]string) {
 // input ("-"), with overrides put in and the files it names read. It also
 // returns the file as it is.
 func loadStudy(ctx context.Context, env *Env, arg string, sets []string) (*study.Study, []byte, error) {
+	return loadStudyBy(ctx, env, arg, sets, study.Parse)
+}
+
+// loadStudyBy is [loadStudy] by another way of parsing.
+func loadStudyBy(ctx context.Context, env *Env, arg string, sets []string,
+	parse func(data []byte, name string, sets []string) (*study.Study, error)) (*study.Study, []byte, error) {
 	data, name, dir, err := readStudy(ctx, env, arg)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := study.Parse(data, name, sets)
+	s, err := parse(data, name, sets)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -277,12 +283,12 @@ func chooseStudy(ctx context.Context, env *Env, f runFlags, args []string) (*stu
 	}
 	if len(args) == 1 {
 		// The store refuses it if it is another study than the run's.
-		return loadStudy(ctx, env, args[0], f.sets)
+		return loadStudyBy(ctx, env, args[0], f.sets, study.ParseAgain)
 	}
 	if len(f.sets) > 0 {
 		return nil, nil, errs.WithHint(errs.Usage("--set would change the study of the run to resume"), "leave it out, or start a new run")
 	}
-	s, err := study.Parse(contents.Resolved, filepath.Join(f.resume, store.FileResolved), nil)
+	s, err := study.ParseAgain(contents.Resolved, filepath.Join(f.resume, store.FileResolved), nil)
 	return s, contents.Study, err
 }
 
@@ -297,7 +303,7 @@ func givenStudy(ctx context.Context, dir string) (*study.Study, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := study.Parse(resolved, path, nil)
+	s, err := study.ParseAgain(resolved, path, nil) // whoever launched the run has checked it
 	return s, source, err
 }
 
