@@ -197,8 +197,11 @@ const referenceResilience = `
 A study is one of resilience if it has the section ` + "`timeline`" + `. It has these factors
 and no others, and the fields ` + "`workload`" + `, ` + "`window`" + ` and ` + "`interval`" + ` have no place in it;
 what stands in ` + "`graph`" + ` and ` + "`timeline`" + ` is in [scenarios.md](scenarios.md). A mesh's
-levers mean nothing without one, ` + "`retry_on`" + ` and ` + "`per_try_timeout`" + ` nothing where
-` + "`retries`" + ` is off.
+levers mean nothing without a mesh, and none is set where ztunnel or a waypoint carries the
+requests (` + "`sidecars: ambient`, `waypoint`" + `): ztunnel has none of them, and a waypoint does
+what Istio does by default, retries included. ` + "`meshtrial study plan`" + ` says where such a
+cell is compared with one that has levers. ` + "`retry_on` and `per_try_timeout`" + ` mean nothing
+where ` + "`retries`" + ` is off.
 `
 
 const referenceSections = `

@@ -125,11 +125,11 @@ func (n planNote) write(w io.Writer) {
 	}
 }
 
-// askedNotes say which levels that a study asks for have no effect; they are empty, not
-// nil, if there is nothing to say.
+// askedNotes say which levels that a study asks for have no effect, and which comparisons
+// are of more than they seem; they are empty, not nil, if there is nothing to say.
 func askedNotes(p *study.Plan) []planNote {
 	out := []planNote{}
-	for _, err := range p.Unmeasured() {
+	for _, err := range append(p.Unmeasured(), p.Uneven()...) {
 		out = append(out, planNote{err.Error(), errs.Hint(err)})
 	}
 	return out
