@@ -149,9 +149,14 @@ func (t *scenarioTrial) seats(part string) (record.Place, []string) {
 
 // awaitProxy waits for a proxy that answers: that on a node, or any at the place for "".
 func (t *scenarioTrial) awaitProxy(ctx context.Context, place record.Place, node string) (site.Pod, error) {
+	return t.await(ctx, place, node, t.FindProxy)
+}
+
+// await waits until find has the proxy of a node, or any at the place for "".
+func (t *scenarioTrial) await(ctx context.Context, place record.Place, node string, find func(context.Context, mesh.Proxies, string) (site.Pod, error)) (site.Pod, error) {
 	proxies := t.proxiesAt(place)
 	for {
-		pod, err := t.FindProxy(ctx, proxies, node)
+		pod, err := find(ctx, proxies, node)
 		if err == nil || wake.Pause(ctx, leverEvery) != nil {
 			if err != nil {
 				err = t.Unready(ctx, proxies, err)

@@ -278,7 +278,8 @@ func (t *scenarioTrial) isDown(ctx context.Context, name string) bool {
 }
 
 // ztunnelsOf are the ztunnels on the nodes of a service's pods, or for "" of all pods in
-// the mesh: those of the first nodes by name.
+// the mesh: those of the first nodes by name. They are ready, and need not answer: a busy one
+// is not to be spared.
 func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int) ([]faultPod, error) {
 	nodes := t.shared.on()
 	if service != "" {
@@ -303,7 +304,7 @@ func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int
 	defer cancel()
 	var out []faultPod
 	for _, node := range nodes {
-		pod, err := t.awaitProxy(limited, record.PlaceNode, node)
+		pod, err := t.await(limited, record.PlaceNode, node, t.ReadyProxy)
 		if err != nil {
 			return nil, err
 		}

@@ -173,9 +173,18 @@ func TestOnceGone(t *testing.T) {
 	}
 }
 
-// A step about some ztunnels is about those of as many nodes, however many pods each has.
+// A step about some ztunnels is about those of as many nodes, however many pods each has. They
+// need not answer: here nobody could ask them.
 func TestZtunnelsOf(t *testing.T) {
-	trial := sharedTrial(fakecluster.New(nodeProxy("x", "one", true), nodeProxy("y", "two", true), nodeProxy("z", "three", true)))
+	var pods []runtime.Object
+	for name, node := range map[string]string{"x": "one", "y": "two", "z": "three"} {
+		pod := nodeProxy(name, node, true)
+		for _, container := range sitetest.Istio().Proxies(record.PlaceNode).Containers {
+			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: container, ContainerID: "containerd://" + name})
+		}
+		pods = append(pods, pod)
+	}
+	trial := sharedTrial(fakecluster.New(pods...))
 	trial.Kubelets = true // nobody observes, and nobody need
 	trial.shared.nodes = []string{"one", "three", "two"}
 	trial.census = &census{pods: map[string]*resident{}}
