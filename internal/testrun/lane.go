@@ -47,8 +47,8 @@ func (r *runner) lane(ctx context.Context, l lane, t *tally) {
 		env = append(env, "MESHTRIAL_TEST_LAB="+filepath.Join(home, "meshtrial", "lab"))
 	}
 	for _, j := range l.jobs {
-		if l.yield {
-			j.command = append([]string{"nice", "-n", "10"}, j.command...)
+		if j.yield = l.yield; j.yield {
+			j.command = append(slices.Clone(givingWay), j.command...)
 		}
 		if ctx.Err() == nil {
 			r.job(ctx, j, env, t)
@@ -59,6 +59,11 @@ func (r *runner) lane(ctx context.Context, l lane, t *tally) {
 	}
 }
 
+// givingWay runs the command behind it with the least part of the CPU. Where the kernel
+// groups processes by session, it is the session's part that counts, and a process's own
+// only beside others of its session.
+var givingWay = []string{"sh", "-c", `[ ! -w /proc/self/autogroup ] || echo 19 >/proc/self/autogroup; exec nice -n 19 "$@"`, "sh"}
+
 // job runs one command.
 func (r *runner) job(ctx context.Context, j job, env []string, t *tally) {
 	if j.needs != "" {
@@ -68,12 +73,12 @@ func (r *runner) job(ctx context.Context, j job, env []string, t *tally) {
 		}
 	}
 	if j.events {
-		t.goTest(ctx, j.command, env)
+		t.goTest(ctx, j, env)
 		return
 	}
 	began := time.Now()
 	var said bytes.Buffer
-	cmd := command(ctx, j.command, env)
+	cmd := j.start(ctx, env)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	err := cmd.Run()
 	if why := notRun.FindSubmatch(said.Bytes()); why != nil && err == nil {
@@ -112,13 +117,13 @@ func (r *runner) down(ctx context.Context, home string) error {
 func (r *runner) alone(ctx context.Context, mode, pkg string, names []string) *tally {
 	fmt.Fprintf(r.out, "once more, alone: %s %s\n", short(pkg), strings.Join(names, " "))
 	t := newTally(r.out)
-	t.goTest(ctx, goTest("", []string{short(pkg)}, "-tags", tags(mode), "-count=1", "-run", only(names)).command, r.env)
+	t.goTest(ctx, goTest("", []string{short(pkg)}, "-tags", tags(mode), "-count=1", "-run", only(names)), r.env)
 	return t
 }
 
 // goTest runs a command that prints the events of go test -json.
-func (t *tally) goTest(ctx context.Context, args, env []string) {
-	cmd, before := command(ctx, args, env), len(t.failed)
+func (t *tally) goTest(ctx context.Context, j job, env []string) {
+	cmd, before := j.start(ctx, env), len(t.failed)
 	clear(t.expired)
 	read, write := io.Pipe()
 	cmd.Stdout, cmd.Stderr = write, write
@@ -134,8 +139,17 @@ func (t *tally) goTest(ctx context.Context, args, env []string) {
 	}
 	// Exit code 1 is that of failed tests, of which the events tell.
 	if err != nil && (cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 1 || len(t.failed) == before && len(t.expired) == 0) {
-		t.step(strings.Join(args[:min(len(args), 8)], " "), err)
+		t.step(strings.Join(j.command[:min(len(j.command), 8)], " "), err)
 	}
+}
+
+// start is the command of a job: in a session of its own if it gives way.
+func (j job) start(ctx context.Context, env []string) *exec.Cmd {
+	cmd := command(ctx, j.command, env)
+	if j.yield {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a process group, too
+	}
+	return cmd
 }
 
 // command is one in a process group of its own, which an interrupt of ctx

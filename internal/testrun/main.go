@@ -9,8 +9,8 @@
 //	testrun verify   the rest: what takes long, -race, fuzz targets, staticcheck
 //
 // Tests that mostly wait for a cluster run in lanes side by side, each lane on
-// one lab that its packages share in turn; what computes runs beside them; what
-// measures times runs afterwards, alone.
+// one lab that its packages share in turn; what computes runs beside them in "test",
+// and after them in "verify"; what measures times runs afterwards, alone.
 //
 // Failed tests on labs are run once more, alone, with the same seed: a machine
 // that others use too may have disturbed them. A test that needs that twice in

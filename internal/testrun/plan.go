@@ -40,13 +40,14 @@ type job struct {
 	command []string
 	events  bool   // it prints the events of go test -json; else it is a step of its own
 	needs   string // a program without which it is skipped
+	yield   bool   // as its lane
 }
 
 // lane is what runs in turn, beside other lanes.
 type lane struct {
 	name  string
 	lab   bool // its tests share a lab
-	yield bool // to other lanes: it wants CPU, and no time of day
+	yield bool // to all others: it has the CPU that nobody else wants, however little that is
 	jobs  []job
 }
 
@@ -135,9 +136,6 @@ func verifyPlan(packages []goPackage, root bool) [][]lane {
 	lanes := map[string]int{}
 	last := lane{name: "measuring", lab: true}
 	var figures []job
-	checks, fuzzed := lane{name: "checks", yield: true, jobs: []job{
-		{name: "staticcheck", command: []string{"make", "--no-print-directory", "staticcheck"}},
-	}}, lane{name: "fuzz targets", yield: true}
 	guest := lane{name: "guests"}
 	components := lane{name: "components"}
 	if root {
@@ -174,15 +172,21 @@ func verifyPlan(packages []goPackage, root bool) [][]lane {
 			figures = append(figures, verifyTest(p.name, later))
 		}
 	}
-	checks.jobs = append(checks.jobs, raceTest(together, "2"))
+	compiled := lane{name: "compiled", yield: true, jobs: []job{
+		{name: "staticcheck", command: []string{"make", "--no-print-directory", "staticcheck"}},
+		raceCompiled(append(slices.Clone(together), alone...)),
+	}}
+	// These want whole CPUs and have deadlines: beside labs they spoil the labs' tests, and
+	// giving way to them they would fail themselves.
+	computes := lane{name: "computes", jobs: []job{raceTest(together, "2")}}
 	for _, p := range packages {
 		for _, target := range p.fuzz {
-			fuzzed.jobs = append(fuzzed.jobs, goTest(target, []string{p.name}, "-run", "^$", "-fuzz", only([]string{target}), "-fuzztime", "6s",
+			computes.jobs = append(computes.jobs, goTest(target, []string{p.name}, "-run", "^$", "-fuzz", only([]string{target}), "-fuzztime", "6s",
 				"-fuzzminimizetime", "20x")) // by default it may take all of the time
 		}
 	}
 	last.jobs = append([]job{raceTest(alone, "1")}, figures...) // a lab stays up once it is wanted
-	return [][]lane{{components}, append(beside, guest, checks, fuzzed), {last}}
+	return [][]lane{{components}, append(beside, guest, compiled), {computes}, {last}}
 }
 
 // apart are the names that are not among those that run later, and those that are.
@@ -216,6 +220,16 @@ func goTest(name string, packages []string, flags ...string) job {
 func raceTest(packages []string, parallel string) job {
 	j := goTest("race detector", packages, "-race", "-p", parallel)
 	j.command, j.needs = append([]string{"env", "CGO_ENABLED=1"}, j.command...), "gcc"
+	return j
+}
+
+// raceCompiled compiles those tests and runs none.
+func raceCompiled(packages []string) job {
+	j := job{name: "compiled for the race detector", needs: "gcc",
+		command: []string{"env", "CGO_ENABLED=1", "go", "test", "-vet=off", "-race", "-p", "1", "-exec", "true"}}
+	for _, p := range packages {
+		j.command = append(j.command, module+p)
+	}
 	return j
 }
 
