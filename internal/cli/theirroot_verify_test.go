@@ -84,7 +84,7 @@ func TestTheirRoot(t *testing.T) {
 	}
 	for _, trial := range contents.Trials {
 		for _, c := range trial.Validity.Checks {
-			if !c.OK && !slices.Contains(busyChecks, c.Name) {
+			if !c.OK && !slices.Contains(busyChecks, c.Name) && !labtest.OfTheMachine(trial, c) {
 				t.Errorf("trial %s: %s: %s", trial.ID, c.Name, c.Detail)
 			}
 		}
