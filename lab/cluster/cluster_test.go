@@ -376,7 +376,7 @@ func TestReachUntrusted(t *testing.T) {
 		"a certificate of nobody": {secured, "", "has a certificate that cannot be trusted: ", "this machine's clock is right"},
 		"http to https":           {strings.Replace(secured, "https:", "http:", 1), "", "speaks TLS alone: it answers 400 Bad Request: Client sent an HTTP request to an HTTPS server.", "begins with https://"},
 		"https to http":           {strings.Replace(plain, "http:", "https:", 1), "", "does not speak TLS: ", "address and port"},
-		"a login that ran out": {plain, "exec: {apiVersion: client.authentication.k8s.io/v1, command: 'false', interactiveMode: Never}",
+		"a login that ran out": {secured, "exec: {apiVersion: client.authentication.k8s.io/v1, command: 'false', interactiveMode: Never}",
 			"the program that is to log in for context here of kubeconfig ", "log in to the cluster again"},
 	} {
 		path := kubeconfig(t, tt.url)
