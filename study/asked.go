@@ -116,9 +116,14 @@ func (p *Plan) whyNothing(f Factor, setters []string) (why, hint string) {
 		hint += "; " + f.Name + " " + level + " is that of " + strings.Join(having, ", ")
 	}
 	for _, path := range paths {
-		if s.with(flagText(path+"."+f.Name, level)) == nil {
-			return why, "--set " + FlagText(path+"."+f.Name, level) + " in its place"
+		if s.with(flagText(path+"."+f.Name, level)) != nil {
+			continue
 		}
+		flag, instead := "--set "+FlagText(path+"."+f.Name, level), " in its place"
+		if name, of := strings.CutPrefix(path, "variants."); of && len(setters) > 1 {
+			instead = ", for variant " + name + " alone"
+		}
+		return why, flag + instead
 	}
 	return why, hint
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // A --set flag that changes nothing is named, and so is a level of which no cell has any;
-// a flag that the hint offers in its place is one that the study takes, and it changes
+// a flag that the hint offers is one that the study takes, and it changes
 // something.
 func TestUnmeasured(t *testing.T) {
 	const (
@@ -25,12 +25,12 @@ timeline: {duration: 20s, steps: [{name: end, at: 1s, process: {of: ztunnel, do:
 		priced = "bill: {base: {telemetry: access-log-text}, parts: {a: {filters: lua}, b: {filters: jwt}}}\n"
 	)
 	for _, c := range []struct{ text, set, want, hint string }{ // no want: nothing is said
-		{own, "rate=100", "it changes nothing, as every variant sets rate itself", "--set variants.slow.rate=100 in its place"},
+		{own, "rate=100", "it changes nothing, as every variant sets rate itself", "--set variants.slow.rate=100, for variant slow alone"},
 		// The level of another variant has an effect no more than any.
 		{own, "rate=50", "it changes nothing, as every variant sets rate itself", "leave it out, or measure a variant that does not set it; rate 50 is that of slow"},
 		{rates, "variant=[many] rate=500", "it changes nothing, as variant many sets rate itself", "--set variants.many.rate=500 in its place"},
 		{rates, "variant=many rate=500", "it changes nothing, as variant many sets rate itself", "--set variants.many.rate=500 in its place"},
-		{killed, "sidecars=both", "it changes nothing, as every variant sets sidecars itself", "--set variants.quiet.sidecars=both in its place"},
+		{killed, "sidecars=both", "it changes nothing, as every variant sets sidecars itself", "--set variants.quiet.sidecars=both, for variant quiet alone"},
 		{ended, "sidecars=both", "it changes nothing, as every variant sets sidecars itself", "leave it out, or measure a variant that does not set it"},
 		{priced, "telemetry=off", "it changes nothing, as the bill's base or parts set telemetry in every cell", "--set bill.base.telemetry=off in its place"},
 		{"hops: {}\n", "sidecars=none", "it changes nothing, as hops set sidecars in every cell", "leave it out"},
@@ -57,8 +57,8 @@ timeline: {duration: 20s, steps: [{name: end, at: 1s, process: {of: ztunnel, do:
 			t.Errorf("--set %s: %v, hint %q; want %s (%s)", c.set, said, errs.Hint(said[0]), c.want, c.hint)
 			continue
 		}
-		flag, is := strings.CutSuffix(errs.Hint(said[0]), " in its place")
-		if !is {
+		flag, _, is := strings.Cut(strings.TrimSuffix(errs.Hint(said[0]), " in its place"), ", for variant")
+		if !is && flag == errs.Hint(said[0]) {
 			continue
 		}
 		sets[len(sets)-1] = strings.TrimPrefix(flag, "--set ")
