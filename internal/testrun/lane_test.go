@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -31,7 +33,12 @@ func TestStage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	here := strings.TrimSpace(string(nice))
+	here, groups := strings.TrimSpace(string(nice)), exec.Command("sh", "-c", "echo 19 >/proc/self/autogroup")
+	groups.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	gives := "test $(nice) -eq 19"
+	if groups.Run() == nil { // the kernel groups processes, and lets us say how
+		gives += " && grep -q 'nice 19' /proc/self/autogroup"
+	}
 	tests := []struct {
 		name, left string
 		lanes      []lane
@@ -52,7 +59,7 @@ func TestStage(t *testing.T) {
 		{"a lab", "lock", []lane{{name: "one", lab: true, jobs: []job{shell("a", start+"exit 0")}}}, true, []string{"2 passed"}},
 		{"a lab that leaves something", "lab.json", []lane{{name: "one", lab: true, jobs: []job{shell("a", start+"exit 0")}}}, false,
 			[]string{"1 passed, 1 failed", "FAILED: lab one", "lab down leaves lab.json"}},
-		{"a lane that gives way", "lock", []lane{{yield: true, jobs: []job{shell("a", "test $(nice) -gt "+here+" && grep -qs 'nice 19' /proc/self/autogroup || test ! -e /proc/self/autogroup")}}, {jobs: []job{shell("b", "test $(nice) -eq "+here)}}}, true, []string{"2 passed"}},
+		{"a lane that gives way", "lock", []lane{{yield: true, jobs: []job{shell("a", gives)}}, {jobs: []job{shell("b", "test $(nice) -eq "+here)}}}, true, []string{"2 passed"}},
 		{"no lab was started", "x", []lane{{name: "one", lab: true, jobs: []job{shell("a", "exit 0")}}}, true, []string{"1 passed"}},
 	}
 	for _, tt := range tests {
@@ -78,6 +85,12 @@ func TestStage(t *testing.T) {
 // An interrupt reaches what commands have started, ends the lane, and takes
 // its lab down.
 func TestInterrupt(t *testing.T) {
+	for _, gives := range []bool{false, true} {
+		t.Run(fmt.Sprintf("giving way %v", gives), func(t *testing.T) { testInterrupt(t, gives) })
+	}
+}
+
+func testInterrupt(t *testing.T, gives bool) {
 	var said strings.Builder
 	r := testRunner(t, &said, "lock")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -93,7 +106,7 @@ func TestInterrupt(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}()
-	r.lane(ctx, lane{name: "one", lab: true, jobs: []job{
+	r.lane(ctx, lane{name: "one", lab: true, yield: gives, jobs: []job{
 		shell("a", "mkdir -p $MESHTRIAL_TEST_LAB; trap 'touch "+marks+"/interrupted; exit 1' INT; touch "+began+"; while :; do sleep 0.05; done"),
 		shell("b", "touch "+marks+"/next"),
 	}}, newTally(r.out))

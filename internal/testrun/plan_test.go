@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ func TestVerifyPlan(t *testing.T) {
 	}
 	runs := map[string]int{}
 	targets := map[string]int{}
-	raced := map[string]int{}
+	raced, compiled := map[string]int{}, map[string]int{}
 	for _, stage := range makePlan(modeVerify, packages, true) {
 		for _, l := range stage {
 			for _, j := range l.jobs {
@@ -24,13 +25,14 @@ func TestVerifyPlan(t *testing.T) {
 					targets[j.command[len(j.command)-1]+" "+j.command[at+1]]++
 					continue
 				}
-				if slices.Contains(j.command, "-exec") {
-					continue // compiled alone
-				}
 				if slices.Contains(j.command, "-race") {
+					into := raced
+					if slices.Contains(j.command, "-exec") {
+						into = compiled
+					}
 					for _, word := range j.command {
 						if name, ok := strings.CutPrefix(word, module); ok {
-							raced[name]++
+							into[name]++
 						}
 					}
 					continue
@@ -60,6 +62,9 @@ func TestVerifyPlan(t *testing.T) {
 				}
 			}
 		}
+	}
+	if !maps.Equal(raced, compiled) {
+		t.Errorf("for the race detector are compiled %v, and run %v", compiled, raced)
 	}
 	for _, name := range []string{"load", "journal", "internal/cli"} {
 		if raced[name] != 1 {
