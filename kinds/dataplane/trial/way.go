@@ -233,13 +233,13 @@ func (t *trialRun) setBeside() {
 }
 
 // renewBeside finds proxies beside the way again that were replaced since they were found: one
-// that was before the trial costs it nothing. One that is not there yet on the node of a pod of
-// the trial leaves the old one, which does not answer.
+// that was before the trial costs it nothing. One that is not there yet leaves the old one, which
+// does not answer: the trial lacks the figures of all, and the next one looks again.
 func (t *trialRun) renewBeside(ctx context.Context) {
 	if len(t.beside) == 0 {
 		return
 	}
-	proxies, own := t.o.Mesh.Proxies(record.PlaceNode), t.ownNodes()
+	proxies := t.o.Mesh.Proxies(record.PlaceNode)
 	pods, err := t.d.Kube.CoreV1().Pods(proxies.Namespace).List(ctx, metav1.ListOptions{LabelSelector: proxies.Selector})
 	if err != nil {
 		return // whether they are there shows by whether they answer
@@ -251,13 +251,10 @@ func (t *trialRun) renewBeside(ctx context.Context) {
 		}
 		delete(t.d.onNodes, node)
 		_ = t.d.findBeside(ctx, proxies, node) // it tells, unless the trial is over
-		switch fresh, found := t.d.onNodes[node]; {
-		case found:
+		if fresh, found := t.d.onNodes[node]; found {
 			t.beside[node] = fresh
-		case own[node]:
+		} else {
 			t.d.onNodes[node] = old
-		default:
-			delete(t.beside, node)
 		}
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 	workercontrol "github.com/meshtrial/meshtrial/worker/control"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -168,20 +169,19 @@ func TestEvidenceOfNodes(t *testing.T) {
 }
 
 // A proxy beside the way that was replaced before a trial is found anew, and not waited for but a
-// moment: the trial is without one that is on no node of its pods, and has the old one of the
-// others, which cannot answer.
+// moment: then the trial has the old one, which cannot answer, also of a node without a pod of its.
 func TestRenewBeside(t *testing.T) {
 	for name, c := range map[string]struct {
 		server string // the node of its pod; the proxy is on node b
 		now    func(*corev1.Pod)
-		want   string // the container of the proxy that the trial has, "" for none
+		want   string // the container of the proxy that the trial has
 		told   bool
 	}{
 		"it is still there":             {server: "b", now: func(*corev1.Pod) {}, want: "old"},
 		"another is in its place":       {server: "b", now: func(p *corev1.Pod) { p.UID, p.Status.ContainerStatuses[0].ContainerID = "other", "new" }, want: "new"},
 		"its container is another":      {server: "b", now: func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ContainerID = "new" }, want: "new"},
 		"none is ready":                 {server: "b", now: func(p *corev1.Pod) { p.UID, p.Status.Conditions = "other", nil }, want: "old", told: true},
-		"none is ready, on an idle one": {server: "a", now: func(p *corev1.Pod) { p.UID, p.Status.Conditions = "other", nil }, told: true},
+		"none is ready, on an idle one": {server: "a", now: func(p *corev1.Pod) { p.UID, p.Status.Conditions = "other", nil }, want: "old", told: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -207,6 +207,43 @@ func TestRenewBeside(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The proxy of a node without a pod of the trial that is replaced, and takes its time to be ready,
+// is looked for again by the next trial. Until then its old container is asked for, so that the
+// trial says that it lacks the figures of such proxies, and has none of the others alone for all.
+// That of the node's agent goes on.
+func TestIdleProxyComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := site.New(threeNodes{}, answeringMesh{}, "r")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod := proxyOn("c", false)
+		pod.UID, pod.Status.ContainerStatuses = "other", []corev1.ContainerStatus{{Name: "proxy", ContainerID: "new"}}
+		kube := fakecluster.New(pod, agentOn("c"))
+		s.Kube, s.Observers["c"] = kube, observe.Client{HTTPClient: http.DefaultClient}
+		d := &deployed{Site: s, o: &runner.Options{Mesh: answeringMesh{}}, tell: func(runner.Event) {},
+			onNodes: map[string]site.Pod{"c": {UID: "one", Node: "c", Containers: map[string]string{"proxy": "old"}}}}
+		for _, want := range []string{"old", "new"} {
+			trial := &trialRun{d: d, o: d.o, server: &workerRole{pod: site.Pod{Node: "b"}}}
+			trial.setBeside()
+			trial.renewBeside(t.Context())
+			trial.findAgents(t.Context())
+			trial.findTargets()
+			got := map[string]string{}
+			for _, target := range trial.targets["c"] {
+				got[target.Name] = target.ContainerID
+			}
+			if !maps.Equal(got, map[string]string{record.PartIdleNode: want, record.PartNodeAgent: "id-c"}) || len(trial.beside) != 1 || len(trial.seen.Unmeasured) > 0 {
+				t.Errorf("the trial reads %v, beside it are %v, and it says %q; want %q", got, trial.beside, trial.seen.Unmeasured, want)
+			}
+			pod.Status.Conditions = proxyOn("c", true).Status.Conditions
+			if _, err := kube.CoreV1().Pods(pod.Namespace).Update(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }
 
 // answeringMesh is a mesh of proxies on nodes that all answer.
