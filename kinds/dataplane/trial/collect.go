@@ -188,9 +188,9 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 
 // besideEvidence adds what proxies that are not on the way counted. Of one that did not
 // answer twice, or that was replaced meanwhile, nobody knows whether requests passed it where
-// pods of the trial are on its node; none comes to that of another node.
+// pods that they pass are on its node; none comes to that of another node.
 func (t *trialRun) besideEvidence(e *mesh.Evidence, before, after counters) {
-	own := t.ownNodes()
+	passed := t.passedNodes()
 	for _, node := range slices.Sorted(maps.Keys(t.beside)) {
 		was, read := before.beside[node]
 		now, again := after.beside[node]
@@ -201,7 +201,7 @@ func (t *trialRun) besideEvidence(e *mesh.Evidence, before, after counters) {
 			err = t.anew[node]
 		}
 		if err != nil {
-			if !own[node] {
+			if !passed[node] {
 				continue
 			}
 			t.seen.Unread = append(t.seen.Unread, record.Check{Name: verdict.UnreadCounters + record.PartIdleNode, Detail: fmt.Sprintf("node %s: %v", node, err)})

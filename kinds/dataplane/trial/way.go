@@ -70,8 +70,8 @@ func (d *deployed) findShared(ctx context.Context) error {
 	return nil
 }
 
-// findOnNodes finds the proxies of nodes that have not been looked at yet. No request passes
-// those of nodes without a pod of the run.
+// findOnNodes finds the proxies of nodes that have not been looked at yet. Those of nodes
+// without a client or a server are on no cell's way.
 func (d *deployed) findOnNodes(ctx context.Context, proxies mesh.Proxies, looked map[string]bool) error {
 	own := map[string]bool{}
 	for _, pod := range d.Pods() {
@@ -200,6 +200,17 @@ func (t *trialRun) ownNodes() map[string]bool {
 	out := map[string]bool{t.server.pod.Node: true}
 	for _, h := range t.hands {
 		out[h.pod.Node] = true
+	}
+	return out
+}
+
+// passedNodes are those, and the nodes of the waypoint or gateway on the way.
+func (t *trialRun) passedNodes() map[string]bool {
+	out := t.ownNodes()
+	for _, pods := range []map[string]site.Pod{t.proxies, t.more} {
+		for _, pod := range pods {
+			out[pod.Node] = true
+		}
 	}
 	return out
 }

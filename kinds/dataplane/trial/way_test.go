@@ -148,7 +148,7 @@ func TestEvidenceOfNodes(t *testing.T) {
 	}
 	trial.anew = nil
 	// Nor has one that does not answer, before or after. Elsewhere than on the nodes of the
-	// trial's pods no request comes.
+	// trial's pods no request comes, unless a gateway on its way is there.
 	for i, silent := range []func(before, after counters){
 		func(before, _ counters) { delete(before.beside, "c") },
 		func(_, after counters) { delete(after.beside, "c") },
@@ -164,7 +164,11 @@ func TestEvidenceOfNodes(t *testing.T) {
 		if e = trial.evidence(out, sent, before, after); len(e.Beside) != 0 || len(trial.seen.Unread) > 0 {
 			t.Errorf("%d, on a node without pods of the trial: beside %+v, unread %+v", i, e.Beside, trial.seen.Unread)
 		}
-		trial.server.pod.Node = "c"
+		trial.proxies = map[string]site.Pod{record.PartGateway: {Node: "c"}}
+		if e = trial.evidence(out, sent, before, after); len(e.Beside) != 0 || len(trial.seen.Unread) != 1 {
+			t.Errorf("%d, on the node of a gateway: beside %+v, unread %+v", i, e.Beside, trial.seen.Unread)
+		}
+		trial.proxies, trial.server.pod.Node = nil, "c"
 	}
 }
 
