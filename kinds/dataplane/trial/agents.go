@@ -95,10 +95,7 @@ func (t *trialRun) firstUnread(part string, read func(node string, target observ
 				first, why = node, err
 			}
 			if seldom := (*seldomError)(nil); part == record.PartIdleNode && !errors.As(err, &seldom) {
-				if t.anew == nil {
-					t.anew = map[string]error{}
-				}
-				t.anew[node] = err
+				t.noteAnew(node, err)
 			}
 		}
 	}

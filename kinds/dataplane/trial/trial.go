@@ -187,6 +187,7 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	}
 	after, err := t.count(ctx)
 	if err == nil {
+		t.noteReplaced(ctx)
 		after.configs, err = t.readConfigs(ctx)
 	}
 	if err != nil {

@@ -250,24 +250,56 @@ func (t *trialRun) renewBeside(ctx context.Context) {
 	if len(t.beside) == 0 {
 		return
 	}
-	proxies := t.o.Mesh.Proxies(record.PlaceNode)
-	pods, err := t.d.Kube.CoreV1().Pods(proxies.Namespace).List(ctx, metav1.ListOptions{LabelSelector: proxies.Selector})
+	nodes, err := t.replaced(ctx)
 	if err != nil {
 		return // whether they are there shows by whether they answer
 	}
-	for _, node := range slices.Sorted(maps.Keys(t.beside)) {
+	for _, node := range nodes {
 		old := t.beside[node]
-		if slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return isStill(&pod, old, proxies.Containers) }) {
-			continue
-		}
 		delete(t.d.onNodes, node)
-		_ = t.d.findBeside(ctx, proxies, node) // it tells, unless the trial is over
+		_ = t.d.findBeside(ctx, t.o.Mesh.Proxies(record.PlaceNode), node) // it tells, unless the trial is over
 		if fresh, found := t.d.onNodes[node]; found {
 			t.beside[node] = fresh
 		} else {
 			t.d.onNodes[node] = old
 		}
 	}
+}
+
+// replaced are the nodes whose proxies beside the way are others than were found.
+func (t *trialRun) replaced(ctx context.Context) ([]string, error) {
+	proxies := t.o.Mesh.Proxies(record.PlaceNode)
+	pods, err := t.d.Kube.CoreV1().Pods(proxies.Namespace).List(ctx, metav1.ListOptions{LabelSelector: proxies.Selector})
+	if err != nil {
+		return nil, fmt.Errorf("list the proxies %s: %w", proxies.Selector, err)
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(t.beside)), func(node string) bool {
+		return slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return isStill(&pod, t.beside[node], proxies.Containers) })
+	}), nil
+}
+
+// noteReplaced notes which proxies beside the way are others than before the trial. What passed
+// the old ones is lost with their counters, and new ones may have none yet that could have fallen.
+func (t *trialRun) noteReplaced(ctx context.Context) {
+	if len(t.beside) == 0 {
+		return
+	}
+	nodes, err := t.replaced(ctx)
+	why := errors.New("its proxy was replaced, or began anew, during the trial")
+	if err != nil {
+		nodes, why = slices.Sorted(maps.Keys(t.beside)), fmt.Errorf("whether its proxy was replaced during the trial is not known: %w", err)
+	}
+	for _, node := range nodes {
+		t.noteAnew(node, why)
+	}
+}
+
+// noteAnew notes that the proxy beside the way on a node was not the same throughout.
+func (t *trialRun) noteAnew(node string, why error) {
+	if t.anew == nil {
+		t.anew = map[string]error{}
+	}
+	t.anew[node] = why
 }
 
 // isStill says that a pod is one that was found before, with the same containers.

@@ -29,7 +29,9 @@ import (
 	workercontrol "github.com/meshtrial/meshtrial/worker/control"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 // Proxies of the trial's nodes that its requests do not pass are parts of their own,
@@ -248,6 +250,35 @@ func TestIdleProxyComesBack(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A proxy beside the way that is another after the trial than before it is not proven to have
+// passed nothing on, although the new one's counters have not fallen, as there were none.
+func TestNoteReplaced(t *testing.T) {
+	for name, c := range map[string]struct {
+		now   func(*corev1.Pod)
+		fails error
+		want  string
+	}{
+		"it is still there":       {now: func(*corev1.Pod) {}},
+		"another is in its place": {now: func(p *corev1.Pod) { p.UID = "other" }, want: "its proxy was replaced, or began anew, during the trial"},
+		"its container is another": {now: func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ContainerID = "new" },
+			want: "its proxy was replaced, or began anew, during the trial"},
+		"nobody tells": {now: func(*corev1.Pod) {}, fails: errors.New("ask later"),
+			want: "whether its proxy was replaced during the trial is not known: list the proxies app=proxy: ask later"},
+	} {
+		pod := proxyOn("b", true)
+		pod.UID, pod.Status.ContainerStatuses = "one", []corev1.ContainerStatus{{Name: "proxy", ContainerID: "old"}}
+		trial := &trialRun{o: &runner.Options{Mesh: answeringMesh{}}, beside: map[string]site.Pod{"b": site.PodOf(pod)}}
+		c.now(pod)
+		kube := fakecluster.New(pod)
+		kube.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return c.fails != nil, nil, c.fails })
+		trial.d = &deployed{Site: &site.Site{Kube: kube}}
+		trial.noteReplaced(t.Context())
+		if got := trial.anew["b"]; len(trial.anew) > 1 || (got == nil) != (c.want == "") || got != nil && got.Error() != c.want {
+			t.Errorf("%s: %v, want %q", name, trial.anew, c.want)
+		}
+	}
 }
 
 // answeringMesh is a mesh of proxies on nodes that all answer.
