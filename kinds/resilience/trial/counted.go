@@ -38,15 +38,17 @@ const nodesAtOnce = 16
 // waits for it, and they may not be much longer apart.
 const idleLook = 3 * time.Second
 
-// cost reads the counters of everything that lives, and of machines.
+// cost reads the counters of everything that lives, and of machines. Nodes without pods of the
+// trial tell no more than who else ran there, from the first look to the last: those in between
+// leave them out.
 func (l *looks) cost(ctx context.Context, memory bool) error {
 	targets, parts := l.t.targets()
-	if !memory { // of which nodes without pods of the trial have none
+	l.mu.Lock()
+	if !memory && (l.there == nil || l.cancel == nil) {
 		l.t.WithNodesHere(targets)
 	}
-	l.mu.Lock()
 	if l.there == nil {
-		l.there, l.nodes = parts, map[string]bool{}
+		l.there, l.nodes, l.unread = parts, map[string]bool{}, map[string]error{}
 		for node, pods := range targets {
 			l.nodes[node] = len(pods) > 0
 		}
@@ -64,8 +66,11 @@ func (l *looks) cost(ctx context.Context, memory bool) error {
 			}
 			limited, cancel := context.WithTimeout(ctx, idleLook)
 			defer cancel()
-			// Nothing that the trial used is missed if this fails, but who else ran there.
-			_ = l.read(limited, node, nil, parts, memory)
+			if err := l.read(limited, node, nil, parts, memory); err != nil {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				l.unread[node] = err
+			}
 			return nil
 		})
 	}
@@ -123,6 +128,23 @@ func (l *looks) read(ctx context.Context, node string, targets []observe.Target,
 	if !memory {
 		l.machine[1][node] = shot.Machine
 		l.add(shot, parts)
+	}
+	return nil
+}
+
+// unseen says which of the nodes that share a machine was not looked at from its first sample
+// to the last; nil if all were. The caller holds the lock.
+func (l *looks) unseen(first observe.MachineSample) error {
+	for _, node := range slices.Sorted(maps.Keys(l.nodes)) {
+		shots := l.others[node]
+		late := time.Duration(shots.Before.Machine.AtUnixNS - first.AtUnixNS)
+		if shots.Before.Processes != nil && shots.After.Processes != nil && late <= idleLook {
+			continue
+		}
+		if err := l.unread[node]; err != nil {
+			return err
+		}
+		return fmt.Errorf("the processes of node %s were not read from the first look to the last", node)
 	}
 	return nil
 }

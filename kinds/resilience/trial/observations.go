@@ -47,6 +47,7 @@ type looks struct {
 	away    map[string]bool                     // by target, whether the last look did not find it
 	machine [2]map[string]observe.MachineSample // first and last, by node
 	others  map[string]site.Shots               // first and last of each node, with its other processes
+	unread  map[string]error                    // by node without pods of the trial, why its first or last is not there
 	host    *observe.Host                       // beside the node, nil where there is none
 	memory  map[string]int64
 	missed  []verdict.Missed
@@ -296,23 +297,40 @@ func (l *looks) machines() []string {
 }
 
 // beside is what the nodes' machine did beside the parts, which are given the part
-// of it that nobody used, and its state; nil of several machines.
-func (l *looks) beside(parts map[string]record.CPU) (*record.Others, *record.Pressure) {
+// of it that nobody used, and its state; nil of several machines. Where a node of a lab was
+// not looked at throughout, its own processes would pass for others: the error says which, and
+// that nobody knows what others used.
+func (l *looks) beside(parts map[string]record.CPU) (*record.Others, *record.Pressure, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	machines := l.machines()
+	if len(machines) != 1 || len(l.machine[1]) > 1 && l.host == nil {
+		return nil, nil, nil
+	}
+	before, after := l.machine[0][machines[0]], l.machine[1][machines[0]]
+	_, pressure, err := after.Since(before)
+	if err != nil {
+		return nil, nil, nil
+	}
+	if l.host != nil {
+		if err := l.unseen(before); err != nil {
+			return nil, &pressure, err
+		}
+	}
 	var nodes []site.Shots
 	for _, node := range slices.Sorted(maps.Keys(l.machine[1])) {
 		nodes = append(nodes, l.others[node])
 	}
-	if len(nodes) == 0 || len(nodes) > 1 && (l.host == nil || nodes[0].After.Machine.BootID == "") {
-		return nil, nil
-	}
-	before, after := nodes[0].Before, nodes[0].After
-	_, pressure, err := after.Machine.Since(before.Machine)
+	return site.Unattributed(parts, float64(after.AtUnixNS-before.AtUnixNS)/1e9, nodes, l.host), &pressure, nil
+}
+
+// noteOthers notes who else used the machine, or why nobody knows.
+func (t *scenarioTrial) noteOthers(parts map[string]record.CPU) {
+	others, pressure, err := t.looks.beside(parts)
+	t.out.Others, t.out.Pressure = others, pressure
 	if err != nil {
-		return nil, nil
+		t.evidence.Unmeasured = append(t.evidence.Unmeasured, fmt.Sprintf("who else used the machine is not known: %v", err))
 	}
-	return site.Unattributed(parts, float64(after.EndNS-before.EndNS)/1e9, nodes, l.host), &pressure
 }
 
 // Parts of a service's pods.

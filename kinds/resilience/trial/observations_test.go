@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -205,51 +206,105 @@ func (twoNodes) RESTConfig() *rest.Config { return &rest.Config{} }
 func (twoNodes) Process() int             { return 1 }
 func (twoNodes) Size() int                { return 2 }
 
-// A node of the lab on which no pod of the trial is makes none invalid, whichever look at it
-// fails: what it used is not the trial's, and the other counts the machine. Who else runs there
-// is looked at all the same.
-func TestLooksAtIdleNodeThatFail(t *testing.T) {
-	total, broken := uint64(5e9), "b"
-	at, err := site.New(twoNodes{}, nil, "r")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at.Observers, at.Control = counting(t, &total, &broken), []site.Pod{{UID: "1", Node: "a"}}
-	l := looksAt(at)
-	look := func(used, machine float64) {
-		t.Helper()
-		if err := l.cost(t.Context(), false); err != nil {
-			t.Fatal(err)
-		}
-		if got := l.counted(); got != used {
-			t.Errorf("counted for %v s, want %v", got, used)
-		}
-		if got := l.cpu()[record.PartMachine].TotalS(); got != machine {
-			t.Errorf("the machine used %v s, want %v", got, machine)
-		}
-		total += 1e9
-	}
-	look(0, 0)
-	broken = ""
-	look(1, 2)
-	look(2, 4)
-	if got := l.others["b"].Before.Machine.AtUnixNS; got != 6e9 {
-		t.Errorf("others of the idle node are looked at from %d on", got)
-	}
-	l.cancel, broken = nil, "b" // the last one
-	look(3, 6)
-	broken = "a"
-	if err := l.cost(t.Context(), false); err == nil || !strings.Contains(err.Error(), "observe node a") {
-		t.Errorf("a node of the trial: %v", err)
-	}
-}
-
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+// through is an observer whose answers f gives.
+func through(f roundTrip) observe.Client {
+	return observe.Client{HTTPClient: &http.Client{Transport: f}, BaseURL: "http://node"}
+}
+
+func answerOf(shot observe.Snapshot) (*http.Response, error) {
+	data, err := json.Marshal(shot)
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(data))}, err
+}
+
+// A node of the lab on which no pod of the trial is makes none invalid, whichever look at it
+// fails: what it used is not the trial's, and the other counts the machine, for the whole time.
+// Who else ran there is looked at first and last, and not known if one of these fails, nor of
+// pods that steps brought there long after the first.
+func TestLooksAtIdleNodeThatFail(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails [2]bool // the first look and the last
+		comes bool    // whether a pod does, in between
+		asked int
+	}{
+		"none":                     {asked: 2},
+		"the first":                {fails: [2]bool{true, false}, asked: 2},
+		"the last":                 {fails: [2]bool{false, true}, asked: 2},
+		"both":                     {fails: [2]bool{true, true}, asked: 2},
+		"none, and pods come":      {comes: true, asked: 3},
+		"the first, and pods come": {fails: [2]bool{true, false}, comes: true, asked: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at, err := site.New(twoNodes{}, nil, "r")
+			if err != nil {
+				t.Fatal(err)
+			}
+			total, fails, asked := uint64(5e9), c.fails[0], 0
+			answer := func(r *http.Request) (*http.Response, error) {
+				defer r.Body.Close()
+				var request observe.SnapshotRequest
+				if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+					return nil, err
+				}
+				shot := observe.Snapshot{Targets: map[string]observe.Sample{}, ProcessesNS: int64(total), Processes: []observe.ProcessSample{{PID: 1, Command: "kubelet", TotalNS: total / 4}},
+					Machine: observe.MachineSample{AtUnixNS: int64(total), BootID: "1", CPUs: 2, UserNS: 2 * total, IdleNS: min(total, 20e9)}}
+				for _, target := range request.Targets {
+					shot.Targets[target.Name] = observe.Sample{CPU: observe.CPUSample{TotalNS: total, UserNS: total}}
+				}
+				return answerOf(shot)
+			}
+			at.Observers = map[string]observe.Client{"b": through(answer), "a": through(func(r *http.Request) (*http.Response, error) {
+				if asked++; fails {
+					return nil, errors.New("the line broke")
+				}
+				return answer(r)
+			})}
+			at.Control = []site.Pod{{UID: "1", Node: "b"}}
+			trial := &scenarioTrial{looks: looksAt(at)}
+			l := trial.looks
+			for i := range 4 {
+				if i == 2 && c.comes {
+					at.Control = append(at.Control, site.Pod{UID: "2", Node: "a"})
+				}
+				if i == 3 {
+					l.cancel, fails = nil, c.fails[1]
+				}
+				if err := l.cost(t.Context(), false); err != nil {
+					t.Fatal(err)
+				}
+				fails = false
+				total += 10e9
+			}
+			cpu := l.cpu()
+			if got := l.counted(); got != 30 || cpu[record.PartMachine].TotalS() != 60 || asked != c.asked {
+				t.Errorf("counted for %v s, in which the machine used %v s; the idle node is asked %d times", got, cpu[record.PartMachine].TotalS(), asked)
+			}
+			l.host = &observe.Host{Node: 1, Nodes: 2}
+			trial.noteOthers(cpu)
+			if p := trial.out.Pressure; p == nil || p.BusyRatio != 0.8 {
+				t.Errorf("the machine was pressed so much: %+v", p)
+			}
+			said := strings.Join(trial.evidence.Unmeasured, "; ")
+			if c.fails[0] || c.fails[1] {
+				if trial.out.Others != nil || !strings.HasPrefix(said, "who else used the machine is not known: observe node a: ") || !strings.Contains(said, "the line broke") {
+					t.Errorf("nobody knows what others used, but %+v; said %q", trial.out.Others, said)
+				}
+			} else if o := trial.out.Others; o == nil || o.ClusterS != 15 || said != "" {
+				t.Errorf("others used %+v, said %q", o, said)
+			}
+			at.Observers["b"] = through(func(*http.Request) (*http.Response, error) { return nil, errors.New("the line broke") })
+			if err := l.cost(t.Context(), false); err == nil || !strings.Contains(err.Error(), "observe node b") {
+				t.Errorf("a node of the trial: %v", err)
+			}
+		})
+	}
+}
+
 // A node without pods of the trial whose observer hangs keeps nobody from looking at the others,
-// nor from their memory.
+// nor from their memory: the first look waits for it, and the last, and none in between.
 func TestLooksBesideIdleNodeThatHangs(t *testing.T) {
 	at, err := site.New(twoNodes{}, nil, "r")
 	if err != nil {
@@ -257,14 +312,10 @@ func TestLooksBesideIdleNodeThatHangs(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		answers := 0
-		through := func(f roundTrip) observe.Client {
-			return observe.Client{HTTPClient: &http.Client{Transport: f}, BaseURL: "http://node"}
-		}
 		at.Observers = map[string]observe.Client{
 			"a": through(func(*http.Request) (*http.Response, error) {
-				shot, err := json.Marshal(observe.Snapshot{Targets: map[string]observe.Sample{"1": {Memory: &observe.MemorySample{PSSBytes: 7}}}, Machine: observe.MachineSample{AtUnixNS: time.Now().UnixNano()}})
 				answers++
-				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(shot))}, err
+				return answerOf(observe.Snapshot{Targets: map[string]observe.Sample{"1": {Memory: &observe.MemorySample{PSSBytes: 7}}}, Machine: observe.MachineSample{AtUnixNS: time.Now().UnixNano()}})
 			}),
 			"b": through(func(r *http.Request) (*http.Response, error) {
 				<-r.Context().Done()
@@ -274,17 +325,20 @@ func TestLooksBesideIdleNodeThatHangs(t *testing.T) {
 		at.Control = []site.Pod{{UID: "1", Node: "a"}}
 		l := looksAt(at)
 		l.memory = map[string]int64{}
-		began := time.Now()
-		for range 3 {
+		for i, wait := range []time.Duration{idleLook, 0, 0, idleLook} {
+			if i == 3 {
+				l.cancel = nil // the last one
+			}
+			began := time.Now()
 			if err := l.cost(t.Context(), false); err != nil {
 				t.Fatal(err)
 			}
+			if took := time.Since(began); took != wait || i == 3 && l.counted() != idleLook.Seconds() {
+				t.Errorf("look %d took %v, and CPU was counted for %v s", i, took, l.counted())
+			}
 		}
-		if took := time.Since(began); took != 3*idleLook || l.counted() != (2*idleLook).Seconds() {
-			t.Errorf("three looks took %v, and counted for %v s", took, l.counted())
-		}
-		began = time.Now()
-		if err := l.cost(t.Context(), true); err != nil || time.Since(began) != 0 || l.memory[partControlPlane] != 7 || answers != 4 {
+		began := time.Now()
+		if err := l.cost(t.Context(), true); err != nil || time.Since(began) != 0 || l.memory[partControlPlane] != 7 || answers != 5 {
 			t.Errorf("memory after %v: %v, %v; %d answers", time.Since(began), l.memory, err, answers)
 		}
 	})

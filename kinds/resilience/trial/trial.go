@@ -304,7 +304,7 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	out.Lag = t.out.Load.Lag
 	out.Samples, out.CPU, out.CountedS, out.Memory = t.looks.samples, t.looks.cpu(), t.looks.counted(), t.looks.memory
 	t.wholeAgents(out)
-	t.out.Others, t.out.Pressure = t.looks.beside(out.CPU)
+	t.noteOthers(out.CPU)
 	t.wholeControl(out)
 	t.compareAgain(ctx, pods)
 	t.out.Window = record.Window{Start: t.zero.UTC(), Seconds: t.timeline.Duration.Seconds(), Intervals: int(math.Round(t.timeline.Duration.Seconds() / loadInterval.Seconds()))}
