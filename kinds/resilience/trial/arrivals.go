@@ -33,7 +33,7 @@ func (t *scenarioTrial) meshPods() map[string][]*resident {
 // proxies there had counted until then: requests pass them from now on. One that cannot be
 // asked yet is at the next look; for how long it could not is noted, too. The timeline's
 // last requests come after all that is noted: meanwhile those alone are asked that have given
-// no answer, for when they do.
+// no answer, for when they do. What they carry from then on is left out all the same.
 func (t *scenarioTrial) noteArrivals(ctx context.Context) {
 	now, end := time.Now(), t.timelineEnd()
 	if !t.scene.ambient() || now.After(end) {
@@ -43,7 +43,8 @@ func (t *scenarioTrial) noteArrivals(ctx context.Context) {
 	known, pods := t.shared.on(), t.meshPods()
 	t.shared.endSilences(pods)
 	for _, node := range slices.Sorted(maps.Keys(pods)) {
-		if _, silent := t.shared.silent[node]; slices.Contains(known, node) || last && !silent {
+		_, silent := t.shared.silent[node]
+		if slices.Contains(known, node) || last && !silent {
 			continue
 		}
 		limited, cancel := context.WithTimeout(ctx, oneSeat)
@@ -53,6 +54,9 @@ func (t *scenarioTrial) noteArrivals(ctx context.Context) {
 			had, err = t.ask(limited, map[string][]site.Pod{record.PartNode: {pod}})
 		}
 		cancel()
+		if err != nil && silent && ctx.Err() != nil {
+			continue // nobody waits for the answer any more, which is not why there was none
+		}
 		t.shared.noteSilence(node, pods[node], err)
 		if err == nil && !last {
 			t.arrived(node, pod, had)

@@ -15,7 +15,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
@@ -182,6 +184,14 @@ func TestArrivals(t *testing.T) {
 	}
 	if !slices.Equal(silent(), []string{"six"}) {
 		t.Errorf("when the last requests flow node five answers and six does not, of %q", silent())
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	at.Kube.(fakecluster.Cluster).PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, done.Err()
+	})
+	if trial.noteArrivals(done); !strings.Contains(fmt.Sprint(trial.shared.silent["six"].err), "there is no such pod") {
+		t.Errorf("the end of looking passes for why node six is silent: %v", trial.shared.silent["six"].err)
 	}
 	trial.zero = time.Now().Add(-time.Second - trial.timeline.Duration)
 	create(ztunnel("t", "six"))
