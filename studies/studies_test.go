@@ -88,6 +88,26 @@ func TestShipped(t *testing.T) {
 	}
 }
 
+// A flag takes away what a study states beside what it measures, or changes the currency.
+func TestStatedSectionsGo(t *testing.T) {
+	for _, name := range Names() {
+		s, _ := load(t, name)
+		var sets []string
+		if s.Money != nil {
+			sets = append(sets, "money=none", "money.currency=EUR")
+		}
+		if s.Sizing != nil {
+			sets = append(sets, "sizing=none")
+		}
+		data, _ := Read(name)
+		for _, set := range sets {
+			if _, err := study.Parse(data, name, []string{set}); err != nil {
+				t.Errorf("%s --set %s: %v", name, set, err)
+			}
+		}
+	}
+}
+
 // Shipped studies ask nothing in vain, as they are and as they are resolved, and compare
 // nothing that has no levers with sidecars that have some.
 func TestNothingInVain(t *testing.T) {

@@ -51,6 +51,12 @@ func (s *Study) UnitOf(d finding.Def) string {
 	return d.Unit
 }
 
+// inMoney says that a finding is an amount of money.
+func (s *Study) inMoney(name string) bool {
+	d, _ := s.Kind.Findings().Find(name)
+	return d.Unit == finding.UnitMoney
+}
+
 // scaleTo returns what one of a unit is in a finding's own, which it also
 // returns.
 func (s *Study) scaleTo(name, unit string) (one float64, own string, c *complaint) {

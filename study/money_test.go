@@ -67,3 +67,26 @@ func TestPublishedMoneyIsInTheStudysCurrency(t *testing.T) {
 		t.Error("a figure in another currency passes")
 	}
 }
+
+// Nobody can write into a shipped file: where a flag takes the prices away, or states them in
+// another currency, a figure in money goes with them, and no other does.
+func TestPublishedMoneyGoesWithItsPrices(t *testing.T) {
+	text := withMoney + `money: {currency: USD}
+published:
+  - {source: s, claim: money, finding: money_month, cell: {sidecars: both}, figure: 50000, unit: USD/month}
+  - {source: s, claim: latency, finding: latency_p50, cell: {sidecars: both}, figure: 3, unit: ms}
+`
+	for set, want := range map[string]int{"money=none": 1, "money.currency=EUR": 1, "money={currency: EUR}": 1, "money.core_month=25": 2, "window=3s": 2} {
+		s, err := Parse([]byte(text), "study.yaml", []string{set})
+		if err != nil || len(s.Published) != want || s.Published[want-1].Claim != "latency" {
+			t.Errorf("%s: %+v, %v", set, s, err)
+			continue
+		}
+		if again, err := Parse(s.Marshal(), "resolved.yaml", nil); err != nil || len(again.Published) != want {
+			t.Errorf("%s: written and read again: %v", set, err)
+		}
+	}
+	if _, err := Parse([]byte(strings.Replace(text, "unit: ms", "unit: USD/month", 1)), "study.yaml", []string{"money=none"}); err == nil {
+		t.Error("a latency in money passes")
+	}
+}

@@ -26,6 +26,8 @@ type decoder struct {
 	// begun says that a run has begun with the study ([ParseAgain]), stored that all that
 	// is left to do is to tell of it ([ParseStored]).
 	begun, stored bool
+	// repriced says that flags take section money away, or state other prices.
+	repriced bool
 }
 
 func (d *decoder) fail(pos Pos, hint, format string, args ...any) {

@@ -55,7 +55,7 @@ func parse(data []byte, name string, sets []string, to purpose) (*Study, error) 
 			return nil, err
 		}
 	}
-	d := &decoder{root: tree, kind: kindOf(tree), begun: to != toRun, stored: to == toTell}
+	d := &decoder{root: tree, kind: kindOf(tree), begun: to != toRun, stored: to == toTell, repriced: slices.ContainsFunc(sets, ofMoney)}
 	d.checkKind()
 	s := defaultsOf(d.kind)
 	root(s).decode(d, tree)
@@ -160,15 +160,27 @@ func (d *decoder) resolve(s *Study) {
 		}
 	}
 	d.resolveSearches(s)
-	for i := range s.Published {
-		p := &s.Published[i]
+	d.resolvePublished(s)
+}
+
+// resolvePublished turns published figures into their findings' own units. One in money is
+// left out where flags take the prices away, or state them in another currency: there is
+// nothing to set it beside then.
+func (d *decoder) resolvePublished(s *Study) {
+	var kept []Published
+	for i, p := range s.Published {
 		scale, own, c := s.scaleTo(p.Finding, p.Unit)
-		if c != nil {
-			d.fail(d.pos("published", i, "unit"), c.hint, "%s of %s", c.msg, p.Finding)
+		switch {
+		case c != nil && d.repriced && s.inMoney(p.Finding):
 			continue
+		case c != nil:
+			d.fail(d.pos("published", i, "unit"), c.hint, "%s of %s", c.msg, p.Finding)
+		default:
+			p.Figure, p.Unit = p.Figure*scale, own
 		}
-		p.Figure, p.Unit = p.Figure*scale, own
+		kept = append(kept, p)
 	}
+	s.Published = kept
 }
 
 // levels are those that a factor has in the cells of this study, from factors, settings and

@@ -340,7 +340,8 @@ too, with ` + "`mesh: [none, istio, linkerd]`" + ` beside it: then a request is 
 of its services. With ` + "`replicas: [1, 5, 10]`" + ` in place of rates it tells what each pod adds, of a mesh
 without requests (` + "`rps: 0`" + `) and without waypoints. ` + "`meshtrial report RUN --set sizing.pods=200`" + ` states
 another mesh of a run that was made. ` + "`--set sizing=none`" + ` leaves the section out, so that one rate
-will do; ` + "`--set money=none`" + ` does so with that one.
+will do; ` + "`--set money=none`" + ` does so with that one, and with published figures in
+money, which go as well where a flag sets another currency.
 
 With the prices of a core and of a gigabyte beside it (` + "`money: {core_month: 40, gb_month: 4}`" + `)
 the report says first which way costs less, CPU and memory together (` + "`sized_month`" + `). Only

@@ -17,6 +17,13 @@ var reSetPath = lazyregexp.New(`^[a-z0-9_]+(\.[A-Za-z0-9_-]+)*$`)
 // sizing=none.
 var statedSections = []string{SectionMoney, SectionSizing}
 
+// ofMoney says that a "path=value" is about section money.
+func ofMoney(set string) bool {
+	path, _, _ := strings.Cut(set, "=")
+	section, _, _ := strings.Cut(strings.TrimSpace(path), ".")
+	return section == SectionMoney
+}
+
 // override applies one "path=value" to the tree. What it puts there is
 // placed at the flag, so that complaints name it.
 func override(tree *node, set string) error {
