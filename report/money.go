@@ -15,6 +15,9 @@ func MoneyTable(f record.Findings) Table {
 	names := []string{"money_cores", "money_cpu", "money_memory", "money_month", "money_month_overhead", "money_cpu_fit"}
 	heads := []string{"cores", "CPU", "memory", "in all", "against baseline", "CPU, from idle cost and slope"}
 	t := Table{Title: "Monthly cost of the proxies in the stated mesh", Columns: FactorColumns(f)}
+	if len(f.Sizings) > 0 {
+		t.Title = "Monthly cost of the proxies in the mesh of section money" // sizing states another
+	}
 	var found []map[string]record.Finding
 	for i, name := range names {
 		by := Named(f, name)

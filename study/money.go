@@ -22,6 +22,21 @@ func (s *Study) MoneyUnit() string {
 	return s.Money.Currency + "/month"
 }
 
+// PricedMesh is the mesh whose proxies findings in money are about. It is nil without a
+// section money, and beside section sizing where money states prices alone: they are of the
+// mesh that sizing states, and nobody stated another.
+func (s *Study) PricedMesh() *money.Mesh {
+	m := s.Money
+	if m == nil || s.Sizing == nil {
+		return m
+	}
+	p := money.Published()
+	if m.RPS == p.RPS && m.Hops == p.Hops && m.ProxiesPerHop == p.ProxiesPerHop && m.Proxies == p.Proxies {
+		return nil
+	}
+	return m
+}
+
 // moneySection is the section money: a mesh and its prices.
 func moneySection(to **money.Mesh) statedValue[money.Mesh] {
 	return statedValue[money.Mesh]{to, money.Published, moneyFields}

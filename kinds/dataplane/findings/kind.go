@@ -46,7 +46,7 @@ func Kind() analysis.Kind {
 		},
 		Finish: func(s *study.Study, f *record.Findings) {
 			shared := slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return c.Way.Shared() })
-			f.Money = analysis.MoneyWords(s.Money, shared)
+			f.Money = analysis.MoneyWords(s.PricedMesh(), shared)
 		},
 		OneMachine: true, Unfair: unfair,
 		Remarks: func(o *analysis.Observations) []string {

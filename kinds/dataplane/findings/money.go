@@ -18,7 +18,7 @@ import (
 // idle cost of proxies is in it as far as the trial's own requests share it;
 // see [observations.moneyFits].
 func moneyMeasures(s *study.Study) []analysis.Measure {
-	m := s.Money
+	m := s.PricedMesh()
 	if m == nil {
 		return nil
 	}
@@ -106,7 +106,7 @@ func trialUse(s *study.Study, t *record.Trial) (money.Use, bool) {
 // mesh says how many proxies it has: each request at the slope, and each proxy
 // what it uses when idle. So it does not matter at which rate was measured.
 func moneyFits(o *analysis.Observations, fits []record.Finding) []record.Finding {
-	m := o.Plan.Study.Money
+	m := o.Plan.Study.PricedMesh()
 	if m == nil || m.Proxies <= 0 {
 		return nil
 	}

@@ -279,6 +279,16 @@ func TestSizingWithPrices(t *testing.T) {
 			t.Errorf("%s: %+v, want %g EUR", level, x, want)
 		}
 	}
+	ofMoney := func(f record.Findings) bool {
+		return slices.ContainsFunc(f.Findings, func(x record.Finding) bool { return strings.HasPrefix(x.Name, "money_") })
+	}
+	if ofMoney(f) || f.Money != "" {
+		t.Errorf("the prices are of a second mesh as well: %q", f.Money)
+	}
+	other := analysistest.Analyze(t, kinds, analysistest.Simulate(t, sizingStudy+"money: {rps: 5000, gb_month: 4}\n", 2, 5, carryingWorld()))
+	if !ofMoney(other) || !strings.HasPrefix(other.Money, "5,000 requests per second") {
+		t.Errorf("section money states a mesh of its own, and has no findings: %q", other.Money)
+	}
 	z := f.Sizings[0]
 	if got := z.Says[0]; !strings.HasPrefix(got, "With ambient with waypoints the stated mesh costs less than with sidecars, by ") || !strings.Contains(got, " EUR per month (95% interval ") {
 		t.Errorf("the first sentence is %q", got)

@@ -155,6 +155,11 @@ func TestMoneyTable(t *testing.T) {
 			t.Errorf("the text lacks %q", want)
 		}
 	}
+	besideSizing := f
+	besideSizing.Sizings = []record.Sizing{{}}
+	if got := report.MoneyTable(besideSizing).Title; got != "Monthly cost of the proxies in the mesh of section money" {
+		t.Errorf("two meshes are stated, and a table is called %q", got)
+	}
 	if answers := strings.Join(answersOf(f), "\n"); !strings.Contains(answers, "would cost 48,200 (47,000–49,800) USD per month (both) and 24,100 (23,500–24,900) USD per month (client).") {
 		t.Error(answers)
 	}

@@ -95,7 +95,7 @@ func proxyUse(s *trialScenario) (seconds, passes, calls float64) {
 // that pods share, a call takes what one did in the trial, whatever the mesh says of proxies
 // per hop.
 func scenarioMoney(s *study.Study) []analysis.Measure {
-	m := s.Money
+	m := s.PricedMesh()
 	if m == nil || !s.Measured(study.MeasureCPU) {
 		return nil
 	}

@@ -52,7 +52,7 @@ func Kind() analysis.Kind {
 			shared := slices.ContainsFunc(f.Findings, func(x record.Finding) bool {
 				return x.Name == "cpu_"+record.PartNode && x.Verdict != record.VerdictInvalid
 			})
-			f.Money = analysis.MoneyWords(s.Money, shared)
+			f.Money = analysis.MoneyWords(s.PricedMesh(), shared)
 		},
 		Search: analysis.Searched{Who: "istiod", OwnChecks: analysis.IstiodsChecks},
 	}
