@@ -250,19 +250,20 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 	}
 	compared := 0
 	for _, u := range uses {
-		for i, a := range z.All {
-			for _, b := range z.All[i+1:] {
-				_, ofA := a.by[u.Of]
-				if _, ofB := b.by[u.Of]; !ofA || !ofB || a.plain == b || b.plain == a {
-					continue
-				}
-				compared++
-				out.Says = append(out.Says, compareWords(a.Name, b.Name, u, sizing.Compare(a.by[u.Of], b.by[u.Of], m), largest[u.Of]))
-				for _, border := range z.borders(u.Of, a, b, m) {
-					out.Borders = append(out.Borders, border)
-					if says := borderSentence(border, u); says != "" {
-						out.Says = append(out.Says, says)
-					}
+		for _, pair := range z.pairs(m) {
+			a, b := pair[0], pair[1]
+			_, ofA := a.by[u.Of]
+			if _, ofB := b.by[u.Of]; !ofA || !ofB {
+				continue
+			}
+			compared++
+			called := map[string]string{a.Name: z.called(a, m), b.Name: z.called(b, m)}
+			out.Says = append(out.Says, compareWords(called[a.Name], called[b.Name], u, sizing.Compare(a.by[u.Of], b.by[u.Of], m), largest[u.Of]))
+			for _, border := range z.borders(u.Of, a, b, m) {
+				out.Borders = append(out.Borders, border)
+				border.First, border.Last = called[border.First], called[border.Last]
+				if says := borderSentence(border, u); says != "" {
+					out.Says = append(out.Says, says)
 				}
 			}
 		}

@@ -172,6 +172,41 @@ func TestReachOfWaypoints(t *testing.T) {
 	}
 }
 
+// Where requests need L7, ways that do it are compared first, and one that does not is called
+// what it is.
+func TestPairs(t *testing.T) {
+	z := &Ways{All: []*Way{
+		{Name: "sidecars", Proxies: []Proxies{{Place: record.PlaceSidecar, Count: 2, Passes: 2}}},
+		{Name: "ambient", Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}},
+		{Name: "waypoint", Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}, {Place: record.PlaceWaypoint, Count: 1, Passes: 1}}},
+	}}
+	z.combine()
+	const note = "20% of the requests need L7, which ambient does not do without waypoints: its figures are those of L4 alone."
+	for _, c := range []struct {
+		l7   float64
+		want string
+	}{
+		{0.2, "sidecars/ambient with waypoints, sidecars/ambient without waypoints (L4 alone)"},
+		{0, "sidecars/ambient, sidecars/ambient with waypoints"},
+	} {
+		m := sizing.Mesh{Pods: 100, Nodes: 10, RPS: 1000, L7: c.l7, Waypoints: 2}
+		var got []string
+		for _, pair := range z.pairs(m) {
+			got = append(got, z.called(pair[0], m)+"/"+z.called(pair[1], m))
+		}
+		if got := strings.Join(got, ", "); got != c.want {
+			t.Errorf("%g: %s, want %s", c.l7, got, c.want)
+		}
+		if notes := strings.Join(z.notes(m), "\n"); strings.Contains(notes, note) != (c.l7 > 0) {
+			t.Errorf("%g: %s", c.l7, notes)
+		}
+	}
+	z.All = z.All[:2] // nobody has waypoints: another note says so
+	if got := z.called(z.All[1], sizing.Mesh{L7: 0.2}); got != "ambient" {
+		t.Error(got)
+	}
+}
+
 // What was not measured is said: more requests at a proxy, waypoints that nobody has.
 func TestNotes(t *testing.T) {
 	z := &Ways{All: []*Way{{Name: "ambient", Highest: 1000, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}}}}

@@ -103,6 +103,9 @@ func (z *Ways) notes(m sizing.Mesh) (out []string) {
 		if _, through := w.at(record.PlaceWaypoint); through && w.plain == nil && m.L7 < 1 {
 			out = append(out, fmt.Sprintf("With %s every request is taken to pass a waypoint: no cells have it without.", w.Name))
 		}
+		if z.onlyL4(w, m) {
+			out = append(out, fmt.Sprintf("%s of the requests need L7, which %s does not do without waypoints: its figures are those of L4 alone.", words.Percent(m.L7), w.Name))
+		}
 		if w.plain != nil && m.L7 < 1 {
 			out = append(out, fmt.Sprintf("Of %s, all figures but the total are of requests that each pass a waypoint; in the total %s of them do.", w.Name, words.Percent(m.L7)))
 		}

@@ -84,10 +84,13 @@ func TestSizing(t *testing.T) {
 	if m := sidecars.Machine; m == nil || m.Low > 200 || m.High < 200 {
 		t.Errorf("a request takes %+v of the machine", m)
 	}
-	for _, want := range []string{`With ambient the stated mesh takes less CPU than with sidecars, by 1\.[12]\d* cores \(95% interval [\d.]+ to [\d.]+\)\.`, `With ambient with waypoints the stated mesh takes less CPU than with sidecars, by 1\.[01]\d* cores`, `takes less memory than with sidecars, by 3[\d,.]+ MB \(`} {
+	for _, want := range []string{`With ambient without waypoints \(L4 alone\) the stated mesh takes less CPU than with sidecars, by 1\.[12]\d* cores \(95% interval [\d.]+ to [\d.]+\)\.`, `With ambient with waypoints the stated mesh takes less CPU than with sidecars, by 1\.[01]\d* cores`, `takes less memory than with sidecars, by 3[\d,.]+ MB \(`} {
 		if !regexp.MustCompile(want).MatchString(strings.Join(z.Says, "\n")) {
 			t.Errorf("%q is not in\n%s", want, strings.Join(z.Says, "\n"))
 		}
+	}
+	if !strings.HasPrefix(z.Says[0], "With ambient with waypoints the stated mesh takes less CPU than with sidecars, by ") {
+		t.Errorf("the first sentence is of a way that does no L7, or of none: %s", z.Says[0])
 	}
 	if !strings.Contains(z.Mesh, "100 pods on 10 nodes, 1,000 requests per second between them, 20% of which need L7") {
 		t.Error(z.Mesh)
@@ -170,7 +173,7 @@ func TestSizingBorder(t *testing.T) {
 	}
 	says := f.Sizings[0].Says
 	i := slices.IndexFunc(says, func(s string) bool {
-		return strings.HasPrefix(s, "With sidecars the stated mesh takes less CPU than with ambient, by ")
+		return strings.HasPrefix(s, "With sidecars the stated mesh takes less CPU than with ambient without waypoints (L4 alone), by ")
 	})
 	if i < 0 || i+1 >= len(says) || !strings.HasPrefix(says[i+1], "All else as stated, the mesh takes less CPU with sidecars where each pod sends fewer than ") {
 		t.Errorf("no sentence with the border follows the comparison in\n%s", strings.Join(says, "\n"))
