@@ -23,15 +23,20 @@ func Between(low, high, largest float64, unit string) string {
 }
 
 // together writes the ends of an interval, and what else is of it, in one unit and as
-// exactly as half the interval is told in two figures.
+// exactly as half the interval is told in two figures. An end that is not zero is never
+// written as zero, which would leave open on which side of it the interval ends.
 func together(low, high, largest float64, unit string, more ...float64) (said []string, name string) {
 	by, name := scale(math.Max(largest, math.Max(math.Abs(low), math.Abs(high))), unit)
 	digits := 2
 	if half := (high - low) / 2 / by; half > 0 {
 		digits = min(1-int(math.Floor(math.Log10(half))), 6)
 	}
-	for _, v := range append([]float64{low, high}, more...) {
-		place := math.Pow10(-digits)
+	for i, v := range append([]float64{low, high}, more...) {
+		digits, place := digits, math.Pow10(-digits)
+		for i < 2 && v != 0 && digits < 9 && math.Round(v/by/place) == 0 {
+			digits++
+			place = math.Pow10(-digits)
+		}
 		text := strconv.FormatFloat(math.Round(v/by/place)*place, 'f', max(digits, 0), 64)
 		whole, fraction, exact := strings.Cut(strings.TrimPrefix(text, "-"), ".")
 		text = grouped(whole)
