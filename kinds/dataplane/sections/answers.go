@@ -200,10 +200,10 @@ func (a *answering) sentence(finding record.Finding, context string) string {
 		adds = "add"
 	}
 	s := report.ScaleOf(finding)
-	where := " " + a.words(finding.Name) + context
+	where := " " + a.beside(finding) + context
 	switch finding.Verdict {
 	case record.VerdictInvalid:
-		return fmt.Sprintf("What %s %s%s is unknown: %s.", report.LowerFirst(who), adds, where, report.WhyInvalid(finding))
+		return fmt.Sprintf("What %s %s %s%s is unknown: %s.", report.LowerFirst(who), adds, a.words(finding.Name), context, report.WhyInvalid(finding))
 	case record.VerdictNoEffect:
 		_, span := s.Parts(finding.Estimate, finding.Low, finding.High)
 		return fmt.Sprintf("%s %s no overhead%s beyond %s (95%% interval %s).", who, adds, where, s.Value(finding.Margin), span)
@@ -286,7 +286,7 @@ func (a *answering) varied() []string {
 		s := report.ScaleFor(first.Unit, math.Max(first.Estimate, last.Estimate))
 		sentences = append(sentences, report.UpperFirst(strings.TrimSpace(fmt.Sprintf("%s, %s %s %s %s %s and %s %s.",
 			strings.TrimSpace(context), report.LowerFirst(who), adds,
-			s.Quantity(first.Estimate, first.Low, first.High), a.words(first.Name), report.FactorWords(a.numeric, first.Cell[a.numeric]),
+			s.Quantity(first.Estimate, first.Low, first.High), a.beside(first), report.FactorWords(a.numeric, first.Cell[a.numeric]),
 			s.Quantity(last.Estimate, last.Low, last.High), report.FactorWords(a.numeric, last.Cell[a.numeric])))))
 		growth = append(growth, growthWords(first, last)+context)
 	}
@@ -310,6 +310,15 @@ func (a *answering) varied() []string {
 
 // words say what a finding measures: "to the median latency".
 func (a *answering) words(name string) string { return Kind().MeasureWords(name) }
+
+// beside are these words beside a figure of the finding, whose unit says by itself that it is
+// of each request.
+func (a *answering) beside(f record.Finding) string {
+	if strings.HasSuffix(f.Unit, "/request") {
+		return strings.TrimSuffix(a.words(f.Name), " for each request")
+	}
+	return a.words(f.Name)
+}
 
 // growthWords says in words how an overhead changes from one end of a factor
 // to the other.

@@ -93,6 +93,27 @@ func TestAnswersOfOtherStudies(t *testing.T) {
 	}
 }
 
+// A figure of each request says so itself; only where there is none, the words do.
+func TestFiguresOfEachRequestSayItOnce(t *testing.T) {
+	f := record.Finding{Name: "cpu_machine_per_request_overhead", Unit: "us/request", Cell: record.Cell{"sidecars": "both"}, Against: record.Cell{"sidecars": "none"},
+		Estimate: 93, Low: 90, High: 96, Margin: 2, Verdict: record.VerdictReal}
+	less, none, unknown := f, f, f
+	less.Estimate, less.Low, less.High = -93, -96, -90
+	none.Verdict, unknown.Verdict = record.VerdictNoEffect, record.VerdictInvalid
+	a := &answering{}
+	for _, c := range []struct {
+		f    record.Finding
+		want string
+	}{
+		{f, " to the CPU of the whole machine at last."}, {less, " off the CPU of the whole machine at last."}, {none, " to the CPU of the whole machine at last beyond "},
+		{unknown, " to the CPU of the whole machine for each request at last is unknown: "},
+	} {
+		if got := a.sentence(c.f, " at last"); !strings.Contains(got, c.want) {
+			t.Errorf("%q lacks %q", got, c.want)
+		}
+	}
+}
+
 // many is a study of six cells beside a baseline.
 func many() record.Findings {
 	f := record.Findings{Kind: record.KindDataPlane, Factors: []record.FactorLevels{{Factor: "variant"}}, NoiseFloor: []record.NoiseFloor{{Measure: "latency_p50", Unit: "us", Floor: 4}}}

@@ -18,7 +18,7 @@ func (a *answering) grouped() []string {
 	var answers []string
 	var more []record.Finding     // real, and costs something
 	rest := map[string][]string{} // labels by verdict
-	margin := 0.0
+	margin, beyond := 0.0, ""     // the widest that shows no effect, of what
 	var s report.Scale
 	for _, top := range slices.Backward(a.tops) {
 		p50, ok := a.find(a.name, top)
@@ -31,7 +31,7 @@ func (a *answering) grouped() []string {
 		default:
 			rest[p50.Verdict] = append(rest[p50.Verdict], a.label(p50.Cell))
 			if p50.Verdict == record.VerdictNoEffect && p50.Margin > margin {
-				margin, s = p50.Margin, report.ScaleFor(p50.Unit, p50.Margin)
+				margin, beyond, s = p50.Margin, a.beside(p50), report.ScaleFor(p50.Unit, p50.Margin)
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func (a *answering) grouped() []string {
 	if labels := rest[record.VerdictNoEffect]; len(labels) > 0 && margin == 0 {
 		answers = append(answers, fmt.Sprintf("%s no overhead %s.", adds(labels), what))
 	} else if len(labels) > 0 {
-		answers = append(answers, fmt.Sprintf("%s no overhead %s beyond %s.", adds(labels), what, s.Value(margin)))
+		answers = append(answers, fmt.Sprintf("%s no overhead %s beyond %s.", adds(labels), beyond, s.Value(margin)))
 	}
 	if labels := rest[record.VerdictInconclusive]; len(labels) > 0 {
 		answers = append(answers, fmt.Sprintf("What %s %s is inconclusive.", adds(labels), what))
@@ -76,5 +76,5 @@ func (a *answering) costly(all []record.Finding) []string {
 		return fmt.Sprintf("%s (%s, %s)", report.Join(e, s.Unit), a.label(f.Cell), span)
 	}
 	return []string{fmt.Sprintf("%d of %d cells add overhead %s%s, from %s to %s, with 95%% intervals.",
-		len(all), len(a.tops), a.words(a.name), a.from(most), end(least), end(most))}
+		len(all), len(a.tops), a.beside(most), a.from(most), end(least), end(most))}
 }
