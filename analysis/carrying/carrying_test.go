@@ -216,6 +216,9 @@ func TestNotes(t *testing.T) {
 			t.Errorf("%q is not in %q", want, got)
 		}
 	}
+	if got := strings.Join(z.notes(sizing.Mesh{Pods: 100, Nodes: 1, RPS: 1000.1}), "\n"); strings.Contains(got, "is only supposed") { // 2,000.2 are written as 2,000
+		t.Error(got)
+	}
 	if got := z.notes(sizing.Mesh{Pods: 100, Nodes: 2, RPS: 1000}); len(got) != 1 || !strings.Contains(got[0], "others' pods") {
 		t.Errorf("%q", got)
 	}
@@ -332,6 +335,9 @@ func TestMeasurePods(t *testing.T) {
 		t.Error(notes)
 	}
 	if notes := strings.Join(z.notes(sizing.Mesh{Pods: 400, Nodes: 20}), "\n"); !strings.Contains(notes, "The stated mesh has 20 "+beyond) {
+		t.Error(notes)
+	}
+	if notes := strings.Join(z.notes(sizing.Mesh{Pods: 1104, Nodes: 100}), "\n"); strings.Contains(notes, beyond) { // 11.04 are written as 11
 		t.Error(notes)
 	}
 	z.All = z.All[:1] // sidecars are as many as pods, on however many nodes

@@ -123,8 +123,8 @@ func (z *Ways) notes(m sizing.Mesh) (out []string) {
 		out = append(out, "Proxies on nodes work for others' pods too: what they did for those while trials measured is among what each takes without requests.")
 	}
 	if z.MostPods > 0 {
-		if stated := m.Pods / m.Nodes; stated > z.MostPods && z.has(record.PlaceNode) {
-			out = append(out, fmt.Sprintf("The stated mesh has %s pods on each node; measured were up to %s, beyond which the straight line is only supposed.", words.Grouped(math.Round(10*stated)/10), words.Grouped(z.MostPods)))
+		if stated := math.Round(10*m.Pods/m.Nodes) / 10; stated > z.MostPods && z.has(record.PlaceNode) {
+			out = append(out, fmt.Sprintf("The stated mesh has %s pods on each node; measured were up to %s, beyond which the straight line is only supposed.", words.Grouped(stated), words.Grouped(z.MostPods)))
 		}
 		out = append(out, fmt.Sprintf("Up to %s pods were on a node: borders are looked for no farther. What a node's proxy takes for each pod has in it that it knows of the pod, which in a larger mesh it does of the pods on all nodes.", words.Grouped(z.MostPods)))
 	}
@@ -162,12 +162,12 @@ var placeWords = map[record.Place]string{record.PlaceSidecar: "sidecar", record.
 func (z *Ways) placeNotes(w *Way, p Proxies, m sizing.Mesh) []string {
 	of, share := countIn(m, p.Place)
 	rps := m.RPS * share
-	switch stated, measured := p.Passes*rps/of, p.Passes*w.Highest/p.Count; {
+	switch stated, measured := math.Round(p.Passes*rps/of), math.Round(p.Passes*w.Highest/p.Count); {
 	case of == 0 && rps > 0:
 		return []string{fmt.Sprintf("With %s the stated mesh has no %s: what one takes without requests is left out.", w.Name, placeWords[p.Place])}
 	case of > 0 && stated > measured:
 		return []string{fmt.Sprintf("With %s each %s would carry %s requests per second; measured were up to %s, beyond which the straight line is only supposed.",
-			w.Name, placeWords[p.Place], words.Grouped(math.Round(stated)), words.Grouped(math.Round(measured)))}
+			w.Name, placeWords[p.Place], words.Grouped(stated), words.Grouped(measured))}
 	}
 	return nil
 }
