@@ -347,7 +347,8 @@ With the prices of a core and of a gigabyte beside it (` + "`money: {core_month:
 the report says first which way costs less, CPU and memory together (` + "`sized_month`" + `). Only
 the prices, ` + "`utilisation`" + ` and ` + "`currency`" + ` of section money count there: the mesh is that
 of ` + "`sizing`" + `. The findings of section money are there beside it only if it states a mesh of its
-own (` + "`rps`, `hops`, `proxies_per_hop` or `proxies`" + `). ` + "`meshtrial report RUN --set money.gb_month=4`" + ` prices a run that was made.
+own (` + "`rps`, `hops`, `proxies_per_hop` or `proxies`" + `).
+` + "`meshtrial report RUN --set money.core_month=25 --set money.gb_month=3`" + ` prices a run that was made.
 
 ## When changes come
 

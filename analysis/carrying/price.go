@@ -47,11 +47,31 @@ func comparisonNotes(s *study.Study, uses []Use, compared int) (out []string) {
 	if m := s.Money; uses[0].Of == record.SizedMonth {
 		of, out = "price, CPU or memory", []string{fmt.Sprintf("What a month costs is the price of CPU and memory together: %s %s per core-month%s and %s %s per GB-month, as section money has them.",
 			words.Grouped(m.CoreMonth), m.Currency, inUse(m.Utilisation), words.Grouped(m.GBMonth), m.Currency)}
+	} else if lacks := lacking(s); lacks != "" {
+		out = []string{"The stated mesh has no price, which is one of CPU and memory together: " + lacks + "."}
 	}
 	if compared > 1 {
 		out = append(out, "Each sentence that compares two of these ways in "+of+" is at 95% by itself: where there is no difference, one in twenty says that there is one.")
 	}
 	return out
+}
+
+// lacking is what a study that has section money lacks to have both priced; "" if nothing.
+func lacking(s *study.Study) string {
+	m := s.Money
+	switch {
+	case m == nil:
+		return ""
+	case m.GBMonth == 0:
+		return "section money has no gb_month"
+	case m.CoreMonth == 0:
+		return "section money has no core_month"
+	case !s.Measured(study.MeasureMemory):
+		return "the study does not measure memory"
+	case !s.Measured(study.MeasureCPU):
+		return "the study does not measure CPU"
+	}
+	return ""
 }
 
 // inUse says which share of the cores paid for is in use, unless all are.

@@ -44,7 +44,7 @@ func newReportCommand(env *Env) *cobra.Command {
 			"Assertions are CEL expressions over the findings, in addition to the study's own:\n" +
 			"  --assert 'finding(\"latency_p50_overhead\", {\"sidecars\": \"both\"}).high < 1000'\n\n" +
 			"--set sizing.pods=200 states another mesh for the section that says where each way of\n" +
-			"carrying requests wins, --set money.core_month=25 other prices.\n\n" +
+			"carrying requests wins, --set money.core_month=25 --set money.gb_month=3 other prices.\n\n" +
 			"--rejudge judges all trials again from their records, by today's rules; --limit sets\n" +
 			"a bound of those rules, as in --limit schedule-lag=50%; --limit help lists them all.\n\n" +
 			"Exit codes: 0 report written, 3 an assertion failed or a verdict is not the expected\n" +
@@ -178,7 +178,7 @@ func restated(run record.Run, sets []string) (record.Run, error) {
 			return run, errs.WithHint(errs.Usage("--set %s: a report cannot change what was measured", set), "--set sizing.FIELD=VALUE states another mesh, --set money.FIELD=VALUE other prices")
 		}
 		if strings.TrimSpace(value) == "" {
-			return run, errs.WithHint(errs.Usage("--set %s: a field, = and a value are expected", set), "as --set sizing.pods=200, or --set money.core_month=25")
+			return run, errs.WithHint(errs.Usage("--set %s: a field, = and a value are expected", set), "as --set sizing.pods=200, or --set money.core_month=25 --set money.gb_month=3")
 		}
 	}
 	s, err := study.ParseStored(run.StudyYAML, "the run's study.yaml", sets)

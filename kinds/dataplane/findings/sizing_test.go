@@ -300,9 +300,13 @@ func TestSizingWithPrices(t *testing.T) {
 	if notes := strings.Join(z.Notes, "\n"); !priced || !strings.Contains(notes, "40 EUR per core-month with 50% of the cores in use and 4 EUR per GB-month") || !strings.Contains(notes, "in price, CPU or memory is at 95%") {
 		t.Errorf("%+v\n%s", z.Borders, notes)
 	}
-	for _, without := range []string{"money: {core_month: 40}\n", "money: {core_month: 0, gb_month: 4}\n"} {
-		z := analysistest.Analyze(t, kinds, analysistest.Simulate(t, sizingStudy+without, 2, 5, carryingWorld())).Sizings[0]
-		if strings.Contains(strings.Join(z.Says, "\n")+strings.Join(z.Notes, "\n"), "cost") {
+	const prices = "money: {core_month: 40, gb_month: 4}\n"
+	onlyCPU := strings.Replace(sizingStudy, "[latency, cpu, memory]", "[latency, cpu]", 1)
+	for without, why := range map[string]string{sizingStudy: "", sizingStudy + "money: {core_month: 40}\n": "section money has no gb_month.", sizingStudy + "money: {core_month: 0, gb_month: 4}\n": "section money has no core_month.",
+		onlyCPU + prices: "the study does not measure memory."} {
+		z := analysistest.Analyze(t, kinds, analysistest.Simulate(t, without, 2, 5, carryingWorld())).Sizings[0]
+		notes := strings.Join(z.Notes, "\n")
+		if strings.Contains(strings.Join(z.Says, "\n")+notes, "cost") || strings.Contains(notes, "has no price") != (why != "") || !strings.Contains(notes, why) {
 			t.Errorf("%s: %q\n%q", without, z.Says, z.Notes)
 		}
 	}
