@@ -87,7 +87,7 @@ load: {to: bar, clients: 1, timeout: 3s}
 settings: {rate: 100, arrival: uniform, connections: 4, outlier_detection: "errors=5 interval=1s ejection=3s max=100%"}
 factors: {locality: [ignore, prefer]}
 baseline: {locality: ignore}
-timeline: {duration: 3s}
+timeline: {duration: 6s}
 blocks: {min: 1, max: 1}
 stop: none
 `
