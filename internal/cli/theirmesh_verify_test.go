@@ -163,7 +163,7 @@ func theirAutoscaler(t *testing.T, m labtest.Machine, l *local.Lab) {
 }
 
 // busyChecks fail, beside those of [labtest.OfTheMachine], on a machine that others use too.
-var busyChecks = []string{"unattributed", "simulator-lag"}
+var busyChecks = []string{"unattributed", "simulator-lag", "driver-schedule"}
 
 // passing are kinds whose objects come and go, or change, by themselves.
 var passing = []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io", "pods", "replicasets.apps", "endpoints",
