@@ -34,6 +34,32 @@ func (d *decoder) levelsAt() map[string]Pos {
 	return out
 }
 
+// With is the plan of the study with more --set flags, nil if they are refused.
+func (s *Study) With(sets ...string) *Plan {
+	if s.with == nil {
+		return nil
+	}
+	other, err := s.with(sets...)
+	if err != nil {
+		return nil
+	}
+	p, err := NewPlan(other, max(other.Seed, 1))
+	if err != nil {
+		return nil
+	}
+	return p
+}
+
+// takes says that the study takes more --set flags, as a shell has read them: only those
+// are of use in a hint.
+func (s *Study) takes(sets ...string) bool {
+	if s.with == nil {
+		return false
+	}
+	_, err := s.with(sets...)
+	return err == nil
+}
+
 // flag says that a place is a --set flag.
 func (p Pos) flag() bool { return strings.HasPrefix(p.File, "--set ") }
 
@@ -116,7 +142,7 @@ func (p *Plan) whyNothing(f Factor, setters []string) (why, hint string) {
 		hint += "; " + f.Name + " " + level + " is that of " + strings.Join(having, ", ")
 	}
 	for _, path := range paths {
-		if s.with(flagText(path+"."+f.Name, level)) != nil {
+		if !s.takes(flagText(path+"."+f.Name, level)) {
 			continue
 		}
 		flag, instead := "--set "+FlagText(path+"."+f.Name, level), " in its place"

@@ -16,19 +16,25 @@ func FlagText(path, level string) string { return shellText(flagText(path, level
 func flagText(path, level string) string { return path + "=" + levelText(level, false) }
 
 // listText is what a --set flag says to vary a factor, as a shell takes it.
-func listText(factor string, levels []string) string {
+func listText(factor string, levels []string) string { return shellText(listFlag(factor, levels)) }
+
+// listFlag is listText as it is once a shell has read it.
+func listFlag(factor string, levels []string) string {
 	texts := make([]string, len(levels))
 	for i, level := range levels {
 		texts[i] = levelText(level, true)
 	}
-	return shellText(factor + "=[" + strings.Join(texts, ",") + "]")
+	return factor + "=[" + strings.Join(texts, ",") + "]"
 }
 
 // cellText is what a --set flag says to fill a section with levels, as a shell takes it.
-func cellText(section string, levels record.Cell) string {
+func cellText(section string, levels record.Cell) string { return shellText(cellFlag(section, levels)) }
+
+// cellFlag is cellText as it is once a shell has read it.
+func cellFlag(section string, levels record.Cell) string {
 	var b bytes.Buffer
 	emitFlow(&b, cellValue{to: &levels, empty: true}.encode())
-	return shellText(section + "=" + b.String())
+	return section + "=" + b.String()
 }
 
 // levelText is a level as a --set flag takes it, alone or in a list: in quotes where YAML

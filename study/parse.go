@@ -37,12 +37,16 @@ func ParseStored(data []byte, name string, sets []string) (*Study, error) {
 }
 
 // purpose is what a study is read for.
-type purpose int
+type purpose struct {
+	begun  bool // a run has begun with it
+	stored bool // to tell what the run measured
+	tried  bool // only to see whether it would be taken
+}
 
-const (
-	toRun  purpose = iota
-	toGoOn         // with a run
-	toTell         // what a run measured
+var (
+	toRun  = purpose{}
+	toGoOn = purpose{begun: true}
+	toTell = purpose{begun: true, stored: true}
 )
 
 func parse(data []byte, name string, sets []string, to purpose) (*Study, error) {
@@ -55,14 +59,15 @@ func parse(data []byte, name string, sets []string, to purpose) (*Study, error) 
 			return nil, err
 		}
 	}
-	d := &decoder{root: tree, kind: kindOf(tree), begun: to != toRun, stored: to == toTell, repriced: slices.ContainsFunc(sets, ofMoney)}
+	d := &decoder{root: tree, kind: kindOf(tree), begun: to.begun, stored: to.stored, repriced: slices.ContainsFunc(sets, ofMoney)}
 	d.checkKind()
 	s := defaultsOf(d.kind)
 	root(s).decode(d, tree)
 	s.places, s.levelsAt = d.places(), d.levelsAt()
-	s.with = func(set string) error {
-		_, err := parse(data, name, append(slices.Clone(sets), set), to)
-		return err
+	if !to.tried {
+		try := to
+		try.tried = true
+		s.with = func(more ...string) (*Study, error) { return parse(data, name, slices.Concat(sets, more), try) }
 	}
 	if len(sets) > 0 {
 		s.alone = func() *Plan { return planAlone(data, name, to) }

@@ -80,8 +80,8 @@ type Study struct {
 	places map[string]Pos
 	// levelsAt are those where it gives factors levels, by path; see [Plan.Unmeasured].
 	levelsAt map[string]Pos
-	// with says what is wrong with the study if one more --set flag is given.
-	with func(set string) error
+	// with is the study with more --set flags; nil in one that is such a try itself.
+	with func(sets ...string) (*Study, error)
 	// alone is the plan of the file without its --set flags, nil if that is no study; nil
 	// if there are no flags.
 	alone func() *Plan

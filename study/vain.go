@@ -164,53 +164,94 @@ func (d *decoder) checkVain(p *Plan) bool {
 }
 
 // whereIdle says with which levels of another factor one means nothing, and how it means
-// something.
+// something: by a flag that the study takes, if there is one.
 func (p *Plan) whereIdle(f Factor) (with, instead string) {
-	other, level := p.wakes(f)
-	if level == "" {
+	ways := p.wakes(f)
+	if len(ways) == 0 {
 		return "in any cell", "have cells in which it does"
 	}
-	var levels []string
-	for _, requested := range p.requested {
-		l := requested[other.Name]
-		if l == "" { // it goes without saying
-			l = other.Default
-		}
-		if !has(levels, l) {
-			levels = append(levels, l)
+	text := func(w waking) string {
+		return "with " + w.other.Name + ": " + strings.Join(p.levelsOf(w.other), " or ")
+	}
+	if first := ways[0]; len(p.setters(first.other.Name)) > 0 {
+		return text(first), "measure a variant with " + first.other.Name + ": " + first.level
+	}
+	for _, w := range ways {
+		levels := append(p.levelsOf(w.other), w.level)
+		if len(p.setters(w.other.Name)) == 0 && p.Study.takes(listFlag(w.other.Name, levels)) {
+			return text(w), "--set " + listText(w.other.Name, levels)
 		}
 	}
-	with = "with " + other.Name + ": " + strings.Join(levels, " or ")
-	if len(p.setters(other.Name)) > 0 {
-		return with, "measure a variant with " + other.Name + ": " + level
+	if slices.ContainsFunc(ways, p.excludes) {
+		return text(ways[0]), "do not exclude the cells in which it does"
 	}
-	return with, "--set " + listText(other.Name, append(levels, level))
+	return text(ways[0]), "have cells in which it does"
 }
 
-// wakes finds another factor, and a level of it with which one that means nothing in any
-// cell would mean something in all of them: its default if that will do; "" if none will.
-func (p *Plan) wakes(f Factor) (other Factor, level string) {
-	wakes := func(other Factor, level string) bool {
-		return f.idle != nil && !slices.ContainsFunc(p.requested, func(requested record.Cell) bool {
-			return f.idle(requested.With(record.Cell{other.Name: level}))
-		})
+// levelsOf are the levels of a factor in the cells that are asked for.
+func (p *Plan) levelsOf(f Factor) []string {
+	var out []string
+	for _, requested := range p.requested {
+		level := requested[f.Name]
+		if level == "" { // it goes without saying
+			level = f.Default
+		}
+		if !has(out, level) {
+			out = append(out, level)
+		}
 	}
+	return out
+}
+
+// waking is a level of another factor with which one that means nothing in any cell would
+// mean something.
+type waking struct {
+	other Factor
+	level string
+}
+
+// in is a cell that has the level.
+func (w waking) in(requested record.Cell) record.Cell {
+	return requested.With(record.Cell{w.other.Name: w.level})
+}
+
+// excludes says that the study leaves out cells that have the level.
+func (p *Plan) excludes(w waking) bool {
+	return slices.ContainsFunc(p.requested, func(requested record.Cell) bool {
+		cell := w.in(requested)
+		return slices.ContainsFunc(p.Study.Exclude, func(partial record.Cell) bool { return contains(cell, partial) })
+	})
+}
+
+// wakes finds levels of other factors with which one that means nothing in any cell would
+// mean something: first those with which it would in all cells, defaults before others.
+func (p *Plan) wakes(f Factor) []waking {
+	if f.idle == nil {
+		return nil
+	}
+	var all, some []waking
 	for _, byDefault := range []bool{true, false} {
 		for _, other := range p.Study.Kind.Factors() {
 			levels := []string{other.Default}
 			if !byDefault {
-				levels = slices.Concat(other.Levels, other.Examples)
+				levels = slices.DeleteFunc(slices.Concat(other.Levels, other.Examples), func(l string) bool { return l == other.Default })
 			}
 			if other.Name == FactorSidecars { // not all meshes have all
 				can := carrierLevels(p.Study.Mesh)
 				levels = slices.DeleteFunc(levels, func(l string) bool { return !has(can, l) })
 			}
 			for _, level := range levels {
-				if other.Name != f.Name && wakes(other, level) {
-					return other, level
+				w := waking{other, level}
+				idle := func(requested record.Cell) bool { return f.idle(w.in(requested)) }
+				switch {
+				case other.Name == f.Name:
+				case !slices.ContainsFunc(p.requested, idle):
+					all = append(all, w)
+				case slices.ContainsFunc(p.requested, func(requested record.Cell) bool { return !idle(requested) }):
+					some = append(some, w)
 				}
 			}
 		}
 	}
-	return Factor{}, ""
+	return append(all, some...)
 }

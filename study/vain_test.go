@@ -123,6 +123,12 @@ func TestVainFactors(t *testing.T) {
 			"no cell has concurrency 2 or 4: it means nothing in any cell", ""},
 		{"variants: {ambient: {sidecars: ambient}, waypoint: {sidecars: waypoint}}\nfactors: {concurrency: [2, 4]}\n", "", "concurrency: [",
 			"no cell has concurrency 2 or 4: it means nothing with sidecars: ambient or waypoint", ""},
+		// One cell is enough.
+		{vainGraph + "settings: {retries: \"off\"}\nfactors: {mesh: [none, istio], retry_on: [default, 5xx]}\nbaseline: {mesh: none}\n", "", "retry_on: [",
+			"no cell has retry_on default or 5xx: it means nothing with retries: off", "retries=[off,default]"},
+		// Those that there would be are left out, whatever a flag says.
+		{"factors: {sidecars: [none, both], concurrency: [2, 4]}\nexclude: [{sidecars: both}]\n", "", "concurrency: [",
+			"no cell has concurrency 2 or 4: it means nothing with sidecars: none", ""},
 		// What flags ask for as well, and what they take from a file that asks it of nobody.
 		{"settings: {sidecars: ambient}\n", "concurrency=[2,4]", "", "no cell has concurrency 2 or 4: it means nothing with sidecars: ambient", "sidecars=[ambient,both]"},
 		{"factors: {sidecars: [none, both]}\nvariants: {a: {concurrency: 1}, b: {}}\n", "sidecars=none variant=b concurrency=[2,4]", "",
@@ -151,6 +157,11 @@ func TestVainFactors(t *testing.T) {
 			} else if _, err := Parse([]byte(text), "x.yaml", append(sets, flag)); err != nil {
 				t.Errorf("%s--set %s: %v", c.text, flag, err)
 			}
+		} else if strings.Contains(hint, "--set") {
+			t.Errorf("%s--set %s: hint %q names a flag that is of no use", c.text, c.set, hint)
+		}
+		if asked := strings.Contains(hint, "do not exclude the cells in which it does; "); asked != strings.Contains(c.text, "exclude: ") {
+			t.Errorf("%s--set %s: hint %q", c.text, c.set, hint)
 		}
 		for name, parse := range map[string]func([]byte, string, []string) (*Study, error){"gone on with": ParseAgain, "told of": ParseStored} {
 			s, err := parse([]byte(text), "x.yaml", sets)
