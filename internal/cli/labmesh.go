@@ -135,6 +135,9 @@ func planMeshes(plan *study.Plan) []string {
 // planAmbient says whether a cell of a plan has its requests carried by ztunnel.
 func planAmbient(plan *study.Plan) bool { return slices.ContainsFunc(plan.Cells, study.Ambient) }
 
+// planLinkerd says whether a cell of a plan is of Linkerd.
+func planLinkerd(plan *study.Plan) bool { return slices.Contains(planMeshes(plan), study.MeshLinkerd) }
+
 // UpLab starts a local lab with its meshes, and tells a person at a terminal
 // what happens. The meshes are installed while the node still starts.
 func UpLab(ctx context.Context, env *Env, o local.Options, meshes labMeshes) (*local.Lab, error) {

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/kinds"
@@ -63,7 +62,7 @@ func writeTakes(w io.Writer, p *study.Plan) {
 	if planAmbient(p) {
 		fmt.Fprintln(w, "it takes an ambient mesh: --ztunnel DIR in a lab on this machine")
 	}
-	if slices.Contains(planMeshes(p), study.MeshLinkerd) {
+	if planLinkerd(p) {
 		fmt.Fprintln(w, "it takes Linkerd: --linkerd DIR in a lab on this machine")
 	}
 	if p.GatewayAPI() {

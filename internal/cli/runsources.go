@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"slices"
+	"strings"
 
 	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/errs"
@@ -14,13 +14,6 @@ import (
 // or the lab that runs has another than they name. ztunnelImage is the image that a lab has
 // of the ztunnel in a folder.
 func (f runFlags) fitsMeshes(plan *study.Plan, ztunnelImage func(dir string) (string, error)) error {
-	ambient, linkerd := "", "" // how the study would have them
-	switch plan.Study.Kind {
-	case study.DataPlane:
-		ambient, linkerd = ", or --set sidecars=[none,both,ambient]", ", or --set mesh=linkerd"
-	case study.Resilience:
-		ambient, linkerd = ", or --set sidecars=[both,ambient]", ", or --set mesh=[none,istio,linkerd]"
-	}
 	var has lab.Images
 	running, err := local.Open("")
 	if err == nil {
@@ -28,7 +21,7 @@ func (f runFlags) fitsMeshes(plan *study.Plan, ztunnelImage func(dir string) (st
 	}
 	if f.ztunnel != "" {
 		if !planAmbient(plan) {
-			return errs.WithHint(errs.Usage("--ztunnel is for cells whose requests ztunnel carries, and the study has none"), "leave it out%s", ambient)
+			return errs.WithHint(errs.Usage("--ztunnel is for cells whose requests ztunnel carries, and the study has none"), "%s", withoutAmbient(plan))
 		}
 		switch image, err := ztunnelImage(f.ztunnel); {
 		case err != nil:
@@ -38,8 +31,8 @@ func (f runFlags) fitsMeshes(plan *study.Plan, ztunnelImage func(dir string) (st
 		}
 	}
 	if f.linkerd != "" {
-		if !slices.Contains(planMeshes(plan), study.MeshLinkerd) {
-			return errs.WithHint(errs.Usage("--linkerd is for cells of Linkerd, and the study has none"), "leave it out%s", linkerd)
+		if !planLinkerd(plan) {
+			return errs.WithHint(errs.Usage("--linkerd is for cells of Linkerd, and the study has none"), "%s", withoutLinkerd(plan))
 		}
 		switch same, err := components.LinkerdIs(has.LinkerdVersion, f.linkerd); {
 		case err != nil:
@@ -49,6 +42,43 @@ func (f runFlags) fitsMeshes(plan *study.Plan, ztunnelImage func(dir string) (st
 		}
 	}
 	return nil
+}
+
+// withoutAmbient says what to do about --ztunnel with a plan of which no cell has an ambient
+// mesh.
+func withoutAmbient(plan *study.Plan) string {
+	switch plan.Study.Kind {
+	case study.DataPlane:
+		return leaveOutOr(plan, planAmbient, []string{"sidecars=[none,both,ambient]"})
+	case study.Resilience:
+		return leaveOutOr(plan, planAmbient, []string{"sidecars=[both,ambient]"})
+	}
+	return leaveOut
+}
+
+// withoutLinkerd says what to do about --linkerd with a plan of which no cell has Linkerd:
+// that carries requests by sidecars alone.
+func withoutLinkerd(plan *study.Plan) string {
+	switch plan.Study.Kind {
+	case study.DataPlane:
+		return leaveOutOr(plan, planLinkerd, []string{"mesh=linkerd"}, []string{"mesh=linkerd", "sidecars=[none,both]"})
+	case study.Resilience:
+		return leaveOutOr(plan, planLinkerd, []string{"mesh=[none,istio,linkerd]"})
+	}
+	return leaveOut
+}
+
+const leaveOut = "leave it out"
+
+// leaveOutOr is leaveOut, or the first of several lists of --set flags that the study takes
+// and that give the plan what it lacks.
+func leaveOutOr(plan *study.Plan, has func(*study.Plan) bool, flags ...[]string) string {
+	for _, sets := range flags {
+		if with := plan.Study.With(sets...); with != nil && has(with) {
+			return leaveOut + ", or --set " + strings.Join(sets, " --set ")
+		}
+	}
+	return leaveOut
 }
 
 // otherThan says that the lab that runs has something else than a flag names; has is "" if it

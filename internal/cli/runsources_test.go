@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/studies"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // --ztunnel and --linkerd are for a lab that a run starts: where they would change nothing of
@@ -69,5 +72,41 @@ func TestFitsMeshes(t *testing.T) {
 				t.Errorf("%v, hint %q; want %q, %q", err, errs.Hint(err), c.want, c.hint)
 			}
 		})
+	}
+}
+
+// What a refusal of --ztunnel or --linkerd proposes, every shipped study takes, and has the
+// mesh then.
+func TestFitsMeshesHints(t *testing.T) {
+	flagged := map[string][]string{}
+	for name, plan := range shippedPlans(t) {
+		for flag, c := range map[string]struct {
+			has  func(*study.Plan) bool
+			hint string
+		}{"--ztunnel": {planAmbient, withoutAmbient(plan)}, "--linkerd": {planLinkerd, withoutLinkerd(plan)}} {
+			if c.has(plan) {
+				continue
+			}
+			words := strings.Split(c.hint, " --set ")
+			if words[0] != "leave it out" && words[0] != "leave it out, or" {
+				t.Errorf("%s %s: %q", name, flag, c.hint)
+			}
+			if len(words) == 1 {
+				continue
+			}
+			flagged[flag] = append(flagged[flag], name)
+			data, err := studies.Read(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if with := studytest.Plan(t, string(data), words[1:]...); !c.has(with) {
+				t.Errorf("%s %s: %q leaves it without", name, flag, c.hint)
+			}
+		}
+	}
+	for flag, name := range map[string]string{"--ztunnel": "quick", "--linkerd": "sidecars-or-ambient"} {
+		if !slices.Contains(flagged[flag], name) {
+			t.Errorf("%s: no flag is proposed for %s, only for %v", flag, name, flagged[flag])
+		}
 	}
 }
