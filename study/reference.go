@@ -200,7 +200,8 @@ what stands in ` + "`graph`" + ` and ` + "`timeline`" + ` is in [scenarios.md](s
 levers mean nothing without a mesh, and none is set where ztunnel or a waypoint carries the
 requests (` + "`sidecars: ambient`, `waypoint`" + `): ztunnel has none of them, and a waypoint does
 what Istio does by default, retries included. ` + "`meshtrial study plan`" + ` says where such a
-cell is compared with one that has levers. ` + "`retry_on` and `per_try_timeout`" + ` mean nothing
+cell is compared with one that has levers; where the timeline has steps, the retries that
+Istio's sidecars make by default are one beside ztunnel. ` + "`retry_on` and `per_try_timeout`" + ` mean nothing
 where ` + "`retries`" + ` is off.
 `
 

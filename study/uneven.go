@@ -26,24 +26,22 @@ func (p *Plan) Uneven() []error {
 			continue
 		}
 		base := p.Cells[p.baseline[i]]
-		carried := cell
-		levers, why, alike := beside(cell, base)
-		text := p.Label(cell) + " is compared with " + p.Label(base) + ", which has " + levers
-		if levers == "" {
-			carried = base
-			levers, why, alike = beside(base, cell)
-			text = p.Label(cell) + ", which has " + levers + ", is compared with " + p.Label(base)
+		carried, beside := cell, p.beside(cell, base)
+		text := p.Label(cell) + " is compared with " + p.Label(base) + ", which has " + listed(beside.have)
+		if len(beside.have) == 0 {
+			carried, beside = base, p.beside(base, cell)
+			text = p.Label(cell) + ", which has " + listed(beside.have) + ", is compared with " + p.Label(base)
 		}
-		if levers == "" {
+		if len(beside.have) == 0 {
 			continue
 		}
-		key := carried[FactorSidecars] + " " + levers
+		key := carried[FactorSidecars] + " " + listed(beside.have)
 		if k := slices.IndexFunc(notes, func(n note) bool { return n.key == key }); k >= 0 {
 			notes[k].more++
 			continue
 		}
-		notes = append(notes, note{key: key, text: text + ": " + why,
-			hint: "the difference is of both; to compare who carries the requests alone, have sidecars with " + alike})
+		notes = append(notes, note{key: key, text: text + ": " + strings.Join(beside.why, ", and "),
+			hint: "the difference is the levers' too; " + p.evenly(beside, carried)})
 	}
 	var out []error
 	for _, n := range notes {
@@ -55,16 +53,24 @@ func (p *Plan) Uneven() []error {
 	return out
 }
 
-// beside lists the levers that sidecars have in one cell, and that ztunnel or the waypoint
-// of another does not have, why, and the levels that come nearest to what those do; "" if
-// there are none.
-func beside(carried, other record.Cell) (levers, why, alike string) {
+// leverage are the levers that sidecars have in one cell, and that ztunnel or the waypoint
+// of another does not have: how they are set, why those have none, and the levels that come
+// nearest to what those do.
+type leverage struct {
+	have, why, alike []string
+	near             record.Cell
+}
+
+// beside are the levers of a cell with sidecars beside one that ztunnel or a waypoint
+// carries; none if the cells are others.
+func (p *Plan) beside(carried, other record.Cell) leverage {
+	out := leverage{near: record.Cell{}}
 	if !Ambient(carried) || Ambient(other) {
-		return "", "", ""
+		return out
 	}
-	var have, reasons, nearest []string
 	for _, f := range Resilience.Factors() {
 		level, near, reason := other[f.Name], f.Default, "ztunnel has no such lever"
+		said := level
 		switch {
 		case f.Name == FactorMTLS && level != MTLSOff, f.Name != FactorMTLS && f.Scope != ScopeMesh:
 			continue
@@ -72,16 +78,55 @@ func beside(carried, other record.Cell) (levers, why, alike string) {
 			reason = "ztunnel always encrypts"
 		case Waypoint(carried):
 			reason = "a waypoint does what Istio does by default, retries included"
+		case f.Name == FactorRetries && level == f.Default && !p.retriesByDefault(other):
+			continue
 		case f.Name == FactorRetries: // ztunnel makes none
-			near = LevelOff
+			if near = LevelOff; level == f.Default {
+				said += " (Istio makes two)"
+			}
 		}
-		if level == "" || level == NotApplicable || level == f.Default || level == near {
+		if level == "" || level == NotApplicable || level == near {
 			continue
 		}
-		have, nearest = append(have, f.Name+" "+level), append(nearest, f.Name+": "+near)
-		if !has(reasons, reason) {
-			reasons = append(reasons, reason)
+		out.have, out.alike = append(out.have, f.Name+" "+said), append(out.alike, f.Name+": "+near)
+		out.near[f.Name] = near
+		if !has(out.why, reason) {
+			out.why = append(out.why, reason)
 		}
 	}
-	return strings.Join(have, ", "), strings.Join(reasons, ", and "), strings.Join(nearest, ", ")
+	return out
+}
+
+// retriesByDefault says that sidecars retry although a cell does not speak of it: Istio's
+// do, which matters where something happens that has requests fail.
+func (p *Plan) retriesByDefault(cell record.Cell) bool {
+	return cell[FactorMesh] == MeshIstio && len(p.Study.Scenario.Timeline.Steps) > 0
+}
+
+// evenly says how to compare who carries the requests alone: in a study that has cells with
+// the levels that come nearest, by those.
+func (p *Plan) evenly(beside leverage, carried record.Cell) string {
+	const alone = "to compare who carries the requests alone, "
+	for factor, level := range beside.near {
+		if !has(p.Study.varied(factor), level) {
+			return alone + "have sidecars with " + strings.Join(beside.alike, ", ")
+		}
+	}
+	if p.IsBaseline(carried) {
+		return "cells with " + strings.Join(beside.alike, ", ") + " compare who carries the requests alone"
+	}
+	baseline := p.Study.Baseline.With(beside.near)
+	if !p.Study.takes(cellFlag("baseline", baseline)) {
+		return alone + "have " + strings.Join(beside.alike, ", ") + " in the baseline"
+	}
+	return alone + "--set " + cellText("baseline", baseline)
+}
+
+// listed are words with commas between them, and "and" before the last.
+func listed(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
