@@ -93,38 +93,94 @@ func (d *decoder) checkSizing(s *Study) {
 	switch {
 	case single(FactorReplicas) && single(FactorRate) && d.oneRate(s): // it has said so
 	case pods > 1 && rates > 1:
-		d.fail(at, "leave one of them at one level", "sizing reads straight lines along the rate or along the number of pods, and the study varies both")
+		d.unsized(s, s.flagOf(FactorRate, FactorReplicas, FactorVariant), "leave one of them at one level", "sizing reads straight lines along the rate or along the number of pods, and the study varies both")
 	case pods > 1 && s.Sizing.RPS > 0:
-		d.fail(at, "as sizing: {rps: 0}", "the study varies the number of pods and not the rate: what the requests of a mesh would add, it cannot tell")
+		why := d.pos("sizing", "rps")
+		if !why.flag() {
+			why = s.flagOf(FactorReplicas, FactorRate, FactorVariant)
+		}
+		d.unsized(s, why, "as sizing: {rps: 0}", "the study varies the number of pods and not the rate: what the requests of a mesh would add, it cannot tell", "sizing.rps=0")
 	case single(FactorReplicas) && single(FactorRate):
-		d.fail(at, "as factors: {rate: [500, 2000]}", "sizing tells what a proxy takes without requests from what each request adds, for which the study must vary the rate")
+		d.fail(at, "as factors: {rate: [500, 2000]}", "sizing tells what a proxy takes without requests from what each request adds, for which the study needs two rates that are numbers")
 	case !s.Measured(MeasureCPU) && !s.Measured(MeasureMemory):
-		d.fail(at, "as measures: [cpu, memory]", "sizing is about CPU and memory, and the study measures neither")
+		d.unsized(s, d.pos("measures"), "as measures: [cpu, memory]", "sizing is about CPU and memory, and the study measures neither",
+			"measures=["+strings.Join(slices.Concat(s.Measures, []string{MeasureCPU, MeasureMemory}), ",")+"]")
 	case s.Scenario == nil && !slices.ContainsFunc(s.written(FactorSidecars), func(level string) bool { return Carries(carrierOf(level).Way) }):
-		d.fail(at, "as factors: {sidecars: [none, both, ambient]}", "sizing is about who carries requests, and no cell has them carried at both ends")
+		d.unsized(s, s.flagOf(FactorSidecars, FactorVariant), "as factors: {sidecars: [none, both, ambient]}", "sizing is about who carries requests, and no cell has them carried at both ends",
+			"sidecars=[none,both,ambient]", "sidecars=[none,both]")
 	case s.Scenario != nil && len(s.Scenario.Timeline.Steps) > 0:
-		d.fail(at, "leave it out, or the steps", "sizing is about what proxies take while nothing happens, and the timeline has steps")
+		d.unsized(s, d.pos("timeline", "steps"), "leave it out, or the steps", "sizing is about what proxies take while nothing happens, and the timeline has steps")
 	case s.Scenario != nil && slices.ContainsFunc(s.Scenario.Graph.Services, func(one graph.Service) bool { return !one.Sidecar }):
-		d.fail(at, "leave sidecar: false out", "sizing is about a mesh that all services are in, and one of the graph has no sidecar")
+		d.unsized(s, d.pos("graph"), "leave sidecar: false out", "sizing is about a mesh that all services are in, and one of the graph has no sidecar")
 	}
 }
 
+// unsized refuses the section: at its place, with what to write in the file, or where a
+// --set flag is the reason at that, with the first of some that the study takes: nobody can
+// write into a shipped file. What a run that was made has measured no flag changes.
+func (d *decoder) unsized(s *Study, why Pos, hint, text string, sets ...string) {
+	at, without := d.pos("sizing"), "leave it out"
+	if why.flag() {
+		at, without = why, "--set sizing=none"
+	}
+	if at.flag() {
+		hint = without
+		if i := slices.IndexFunc(sets, func(set string) bool {
+			return (!d.stored || strings.HasPrefix(set, "sizing.")) && s.takes(set)
+		}); i >= 0 {
+			hint = "--set " + sets[i] + ", or " + without
+		}
+	}
+	d.fail(at, hint, "%s", text)
+}
+
+// flagOf is the first --set flag that gives one of some factors its levels, no place if none
+// does.
+func (s *Study) flagOf(factors ...string) Pos {
+	for _, factor := range factors {
+		if flag, ok := s.setBy(factor); ok {
+			return flag
+		}
+	}
+	return Pos{}
+}
+
 // oneRate says that sizing has one rate if that is for --set flags, or of a run that was made:
-// what to do is not to be done in a file then.
+// what to do is not to be done in a file then. Of two flags the reason is the one about what
+// the file varies.
 func (d *decoder) oneRate(s *Study) bool {
 	at, hint := d.pos("sizing"), "--set rate=[500,2000]"
-	byFlag := strings.HasPrefix(at.File, "--set ")
-	for _, f := range [][2]string{{FactorRate, hint}, {FactorReplicas, "--set replicas=[1,5,10]"}} {
-		if flag, ok := s.setBy(f[0]); ok {
-			at, hint, byFlag = flag, f[1]+", or --set sizing=none", true
-			break
+	byFlag := at.flag()
+	ways := [][2]string{{FactorRate, "rate=[500,2000]"}, {FactorReplicas, "replicas=[1,5,10]"}}
+	if s.aloneVaries(FactorReplicas) {
+		slices.Reverse(ways)
+	}
+	for _, way := range ways {
+		flag, ok := s.setBy(way[0])
+		if !ok {
+			continue
 		}
+		at, hint, byFlag = flag, "--set sizing=none", true
+		if s.takes(way[1]) {
+			hint = "--set " + way[1] + ", or " + hint
+		}
+		break
 	}
 	if d.stored {
 		hint, byFlag = "run the study with --set rate=[500,2000]: this run has one rate", true
 	}
 	if byFlag {
-		d.fail(at, hint, "sizing reads straight lines along the rate or along the number of pods, and the study varies neither")
+		d.fail(at, hint, "sizing reads straight lines along the rate or along the number of pods: it needs two levels of one of them that are numbers")
 	}
 	return byFlag
+}
+
+// aloneVaries says that the file has several levels of a factor that are numbers, without
+// --set flags.
+func (s *Study) aloneVaries(factor string) bool {
+	if s.alone == nil {
+		return false
+	}
+	p := s.alone()
+	return p != nil && p.Study.numbers(factor, p.Study.levels(factor)) > 1
 }

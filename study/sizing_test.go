@@ -1,6 +1,7 @@
 package study
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,6 +81,32 @@ func TestSizingBySet(t *testing.T) {
 	}
 }
 
+// Where a flag is the reason it is named, and what is proposed are flags that the study takes.
+func TestSizingFlagHints(t *testing.T) {
+	graph := strings.Replace(ambientGraph, "sidecars: [both, ambient]}", "sidecars: [both, ambient], replicas: [1, 5]}", 1) + "sizing: {rps: 0}\n"
+	for _, c := range []struct{ text, sets, want, hint string }{
+		{sizedStudy + "sizing: {}\n", "sidecars=[none,server]", "--set sidecars=[none,server]: sizing is about who carries", "--set sidecars=[none,both,ambient], or --set sizing=none"},
+		{sizedStudy + "sizing: {}\n", "mesh=linkerd sidecars=[none,server]", "--set sidecars=[none,server]: sizing is about who carries", "--set sidecars=[none,both], or --set sizing=none"},
+		{sizedStudy + "sizing: {}\n", "measures=[latency]", "--set measures=[latency]: sizing is about CPU and memory", "--set measures=[latency,cpu,memory], or --set sizing=none"},
+		{graph, "rate=[1,2]", "--set rate=[1,2]: sizing reads straight lines along the rate or along the number of pods, and the study varies both", "--set sizing=none"},
+		{graph, "sizing.rps=5", "--set sizing.rps=5: the study varies the number of pods and not the rate", "--set sizing.rps=0, or --set sizing=none"},
+		{graph, "rate=10 replicas=5", "--set replicas=5: sizing reads straight lines", "--set replicas=[1,5,10], or --set sizing=none"},
+		{graph, "replicas=[graph,1]", "--set replicas=[graph,1]: sizing reads straight lines along the rate or along the number of pods: it needs two levels", "--set replicas=[1,5,10], or --set sizing=none"},
+	} {
+		sets := strings.Fields(c.sets)
+		_, err := Parse([]byte(c.text), "s.yaml", sets)
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) || errs.Hint(err) != c.hint {
+			t.Errorf("--set %s: %v, hint %q, want %q", c.sets, err, errs.Hint(err), c.hint)
+			continue
+		}
+		for flag := range strings.SplitSeq(c.hint, ", or ") {
+			if _, err := Parse([]byte(c.text), "s.yaml", append(slices.Clone(sets), strings.TrimPrefix(flag, "--set "))); err != nil {
+				t.Errorf("--set %s %s: %v", c.sets, flag, err)
+			}
+		}
+	}
+}
+
 // A graph of services can be sized while nothing happens to it and all of it is in the mesh.
 func TestSizingOfAGraph(t *testing.T) {
 	text := strings.Replace(ambientGraph, "sidecars: [both, ambient]}", "sidecars: [both, ambient], rate: [100, 300]}", 1) + "sizing: {pods: 100}\n"
@@ -92,9 +119,9 @@ func TestSizingOfAGraph(t *testing.T) {
 		strings.NewReplacer("sidecars: [both, ambient], ", "", "{duration: 5s}", "{duration: 5s, steps: [{name: gone, at: 1s, remove: {service: b, replicas: 1}}]}").Replace(text): "the timeline has steps",
 		strings.NewReplacer("rate: [100, 300]", "rate: [100, 300], replicas: [1, 5]").Replace(text):                                                                                "the study varies both",
 		strings.NewReplacer("rate: [100, 300]", "replicas: [1, 5]").Replace(text):                                                                                                  "what the requests of a mesh would add, it cannot tell",
-		strings.NewReplacer("rate: [100, 300]", "replicas: [graph, 5]").Replace(text):                                                                                              "the study must vary the rate",
+		strings.NewReplacer("rate: [100, 300]", "replicas: [graph, 5]").Replace(text):                                                                                              "the study needs two rates that are numbers",
 		strings.NewReplacer("rate: [100, 300]", "replicas: [0, 5]").Replace(text):                                                                                                  "0 is out of range",
-		strings.Replace(text, "rate: [100, 300]", "rate: [100]", 1):                                                                                                                "the study must vary the rate",
+		strings.Replace(text, "rate: [100, 300]", "rate: [100]", 1):                                                                                                                "the study needs two rates that are numbers",
 	} {
 		if _, err := Parse([]byte(text), "s.yaml", nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

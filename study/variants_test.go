@@ -139,7 +139,7 @@ func TestChecksOfVariantsLeftOut(t *testing.T) {
 		{"a graph behind a waypoint", carried, "variant=both", "variant=[both,waypoint]", "all services are behind the waypoint"},
 		{"skipped steps", strings.NewReplacer("skip: gone", "skip: gon", "expect: {less: fail}\n", "").Replace(smallScenario), "variant=all", "variant=less", `no step "gon" to skip`},
 		{"sizing along both", sizedGraph, "variant=one", "variant=[one,five]", "the study varies both"},
-		{"sizing along one", strings.Replace(sizedStudy, ", rate: [250, 1000]", "", 1) + "variants: {few: {rate: 250}, many: {rate: 1000}}\nsizing: {}\n", "variant=few variant=[few,many]", "variants.few.rate=1000", "the study varies neither"},
+		{"sizing along one", strings.Replace(sizedStudy, ", rate: [250, 1000]", "", 1) + "variants: {few: {rate: 250}, many: {rate: 1000}}\nsizing: {}\n", "variant=few variant=[few,many]", "variants.few.rate=1000", "it needs two levels of one of them that are numbers"},
 		{"a search", searched, "variant=fast", "variant=slow", "every search is confined to levels that no cell has"},
 		{"two searches", searched + "- {factor: proxies, finding: convergence_p99, bound: 2 s, at: {change_rate: 0.4}}\n", "variant=slow variant=fast", "variants.fast.change_rate=2", "no cell has change_rate at 3"},
 		{"exclude", excluded + "exclude: [{variant: b, rate: 500}]\n", "variant=a variant=b", "exclude=[{variant: b, rate: 200}]", "matches no cell"},
