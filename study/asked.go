@@ -158,11 +158,11 @@ func (p *Plan) whyNothing(f Factor, setters []string) (why, hint string) {
 // baseline's levels are in no cell, or a variant does not have them, or the cell is
 // excluded. wanted are the levels that it would have.
 func (p *Plan) noBaseline(cell, wanted record.Cell) complaint {
-	const none = ", or --set baseline={} to compare nothing"
-	if lacking, hints := p.baselineLacks(); len(lacking) > 0 {
+	none := ", or --set baseline={}" + p.Study.withoutStop("baseline={}") + " to compare nothing"
+	if lacking, hints, flags := p.baselineLacks(); len(lacking) > 0 {
 		return complaint{
 			msg:  fmt.Sprintf("{%s} is not measured, and cell %s would be compared with it", strings.Join(lacking, ", "), p.Label(cell)),
-			hint: strings.Join(hints, " ") + none}
+			hint: strings.Join(hints, " ") + p.Study.withoutStop(flags...) + none}
 	}
 	if own, instead := p.baselineOfVariant(wanted); own != "" {
 		return complaint{
@@ -178,8 +178,10 @@ func (p *Plan) noBaseline(cell, wanted record.Cell) complaint {
 		hint: hint + none}
 }
 
-// baselineLacks lists the baseline's levels that no cell has, and how each gets into one.
-func (p *Plan) baselineLacks() (lacking, hints []string) {
+// baselineLacks lists the baseline's levels that no cell has, and how each gets into one:
+// by flags, where none is of a variant.
+func (p *Plan) baselineLacks() (lacking, hints, flags []string) {
+	variants := false
 	for _, factor := range slices.Sorted(maps.Keys(p.Study.Baseline)) {
 		f, _ := p.Study.Kind.Factor(factor)
 		level, in := p.Study.Baseline[factor], []string(nil)
@@ -197,12 +199,16 @@ func (p *Plan) baselineLacks() (lacking, hints []string) {
 		}
 		lacking = append(lacking, factor+": "+level)
 		if len(p.setters(factor)) > 0 {
-			hints = append(hints, "measure a variant with "+factor+": "+level)
+			hints, variants = append(hints, "measure a variant with "+factor+": "+level), true
 		} else {
-			hints = append(hints, "--set "+listText(factor, append([]string{level}, in...)))
+			with := append([]string{level}, in...)
+			hints, flags = append(hints, "--set "+listText(factor, with)), append(flags, listFlag(factor, with))
 		}
 	}
-	return lacking, hints
+	if variants {
+		flags = nil
+	}
+	return lacking, hints, flags
 }
 
 // baselineOfVariant lists the levels of the baseline in whose place the variant of wanted

@@ -298,6 +298,7 @@ func (d *decoder) checkStop(s *Study, p *Plan) {
 		at, hint := d.stopNowhere(s)
 		d.fail(at, hint, "stop.of matches no cell of this study")
 	case len(p.StopCells()) == 0:
-		d.fail(d.pos("stop"), "name a cell that has a baseline, or a finding without _overhead", "%s needs a cell that is compared with another", s.Stop.Finding)
+		at, hint := d.stopUncompared(s)
+		d.fail(at, hint, "%s needs a cell that is compared with another", s.Stop.Finding)
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
-	"github.com/meshtrial/meshtrial/record"
 )
 
 var reSetPath = lazyregexp.New(`^[a-z0-9_]+(\.[A-Za-z0-9_-]+)*$`)
@@ -135,21 +134,63 @@ func setPath(n *node, steps []string, value *node, at Pos) error {
 }
 
 // stopNowhere is where the cells that the stop rule is about were lost, and what to do: by
-// flags, if a --set flag gives their factor other levels.
+// flags, if --set flags give their factors other levels.
 func (d *decoder) stopNowhere(s *Study) (at Pos, hint string) {
+	const none, named = "--set stop=none", "name levels that the factors and settings give"
+	of := s.Stop.Of.With(nil)
 	for _, factor := range slices.Sorted(maps.Keys(s.Stop.Of)) {
-		flag, ok := s.setBy(factor)
 		levels := s.levels(factor)
-		if !ok || has(levels, s.Stop.Of[factor]) {
+		if has(levels, s.Stop.Of[factor]) {
 			continue
 		}
-		hint = "--set stop=none"
+		if flag, ok := s.setBy(factor); ok && at == (Pos{}) {
+			at = flag
+		}
 		for _, level := range slices.Backward(levels) {
-			if level != s.Baseline[factor] {
-				return flag, hint + ", or --set " + cellText("stop.of", s.Stop.Of.With(record.Cell{factor: level}))
+			if of[factor] = level; level != s.Baseline[factor] {
+				break
 			}
 		}
-		return flag, hint
 	}
-	return d.pos("stop", "of"), "name levels that the factors and settings give, or stop: none"
+	switch {
+	case at == (Pos{}) && s.byFlags():
+		return d.pos("stop", "of"), none + ", or " + named
+	case at == (Pos{}):
+		return d.pos("stop", "of"), named + ", or stop: none"
+	case s.takes(cellFlag("stop.of", of)):
+		return at, none + ", or --set " + cellText("stop.of", of)
+	}
+	return at, none
+}
+
+// stopUncompared is where the cells that the stop rule is about lost what they are compared
+// with, and what to do.
+func (d *decoder) stopUncompared(s *Study) (at Pos, hint string) {
+	hint = "name a cell that has a baseline, or a finding without _overhead"
+	at = d.pos("stop")
+	for _, place := range []Pos{at, d.pos("stop", "of"), d.pos("stop", "finding")} {
+		if place.flag() {
+			return place, "--set stop=none, or " + hint
+		}
+	}
+	if flag := d.pos("baseline"); flag.flag() {
+		return flag, "--set stop=none"
+	}
+	if s.byFlags() {
+		return at, "--set stop=none"
+	}
+	return at, hint
+}
+
+// byFlags says that the file would be taken without its --set flags: they are the reason
+// why it is not.
+func (s *Study) byFlags() bool { return s.alone != nil && s.alone() != nil }
+
+// withoutStop is a flag that others need beside them because a stop rule is about cells of
+// which they leave none, "" if they need it not, or it will not do.
+func (s *Study) withoutStop(flags ...string) string {
+	if s.Stop == nil || len(flags) == 0 || s.takes(flags...) || !s.takes(slices.Concat(flags, []string{"stop=none"})...) {
+		return ""
+	}
+	return " --set stop=none"
 }
