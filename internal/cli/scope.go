@@ -215,20 +215,36 @@ func noDump(path string, err error) error {
 	return err
 }
 
-// dumpsIn says how to name the dumps that are in a folder.
+// dumpsIn says how to name the dumps that are in a folder, as a shell takes it.
 func dumpsIn(folder string) string {
-	const ofRun = "the dumps of a run are read with --run "
-	if _, err := os.Stat(filepath.Join(folder, store.DirConfigs)); err == nil {
-		return ofRun + folder
+	has := func(dir, name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
 	}
-	if _, err := os.Stat(filepath.Join(folder, "..", store.FileHeader)); err == nil {
-		return ofRun + filepath.Join(folder, "..")
+	const ofRun = "the dumps of a run are read with --run "
+	parent := filepath.Join(folder, "..")
+	switch {
+	case has(folder, store.DirConfigs):
+		return ofRun + shellWord(folder)
+	case has(parent, store.FileHeader) && has(parent, store.DirConfigs):
+		return ofRun + shellWord(parent)
+	case has(folder, store.FileHeader), has(parent, store.FileHeader):
+		return "this run has no configuration of proxies: a study records it with the measure config"
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return scope.TakeDump
+	}
+	dir := ""
+	if clean := filepath.Clean(folder); clean != "." {
+		dir = shellWord(clean) + "/"
 	}
 	var all []string
 	for _, end := range scopeFiles {
-		pattern := filepath.Join(folder, "*"+end)
-		if found, err := filepath.Glob(pattern); err == nil && len(found) > 0 {
-			all = append(all, pattern)
+		if slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+			return strings.HasSuffix(e.Name(), end) && !strings.HasPrefix(e.Name(), ".") // which * leaves out
+		}) {
+			all = append(all, dir+"*"+end)
 		}
 	}
 	if len(all) == 0 {
