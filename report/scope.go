@@ -126,14 +126,20 @@ func scopeProxies(r scope.Report, top int) Table {
 	return t
 }
 
+// countSimulated counts proxies that are simulated Envoys.
 func countSimulated(r scope.Report) int {
 	n := 0
 	for _, p := range r.Proxies {
-		if p.Simulated {
+		if p.Simulated && p.Kind != scope.NodeZtunnel {
 			n++
 		}
 	}
 	return n
+}
+
+// ofZtunnels says that no proxy is an Envoy: what is said of those has no place then.
+func ofZtunnels(r scope.Report) bool {
+	return len(r.Proxies) > 0 && !slices.ContainsFunc(r.Proxies, func(p scope.Proxy) bool { return p.Kind != scope.NodeZtunnel })
 }
 
 func scopeTypes(r scope.Report) Table {
@@ -150,7 +156,9 @@ func scopeTypes(r scope.Report) Table {
 	if simulated := countSimulated(r); simulated > 0 {
 		t.Notes = append(t.Notes, "Of "+words.Plural(simulated, "simulated sidecar")+" JSON is what Envoy would print of the same resources; there is no bootstrap.")
 	}
-	t.Notes = append(t.Notes, "Not sent by istiod: the bootstrap and its contents, copies of listener contents, the framing of the dump.")
+	if !ofZtunnels(r) {
+		t.Notes = append(t.Notes, "Not sent by istiod: the bootstrap and its contents, copies of listener contents, the framing of the dump.")
+	}
 	return t
 }
 
@@ -179,6 +187,9 @@ func scopeOwners(r scope.Report) Table {
 		t.Rows = append(t.Rows, w.cell([]Text{{words.Plural(x.Owners, "more owner"), StyleDim}, s.Kilo(x.DumpBytes), Share(x.DumpBytes, r.DumpBytes), {}, {}, {}}, x.WireBytes))
 	}
 	t.Rows = append(t.Rows, w.cell([]Text{{"total", StyleStrong}, s.Kilo(r.DumpBytes), {S: "100%"}, {}, {}, {}}, r.WireBytes))
+	if ofZtunnels(r) {
+		return t
+	}
 	t.Notes = append(t.Notes, "Mesh: istiod's and the injector's own. Shared: serves several owners. Unattributed: no metadata explains it, often an EnvoyFilter. "+
 		"Shapes: bytes counted with others, in resources that this one changed.")
 	if r.Uncalled == nil {

@@ -21,6 +21,37 @@ func scopeReport(t *testing.T, top int) scope.Report {
 	return scope.Merge([]scope.Proxy{p}, top)
 }
 
+// A ztunnel is no sidecar, and nothing is said of it that is true of Envoys alone.
+func TestRenderScopeOfZtunnels(t *testing.T) {
+	proxy := func(kind string) scope.Proxy {
+		return scope.Proxy{Name: kind, Kind: kind, Simulated: true, WireBytes: 10, Resources: 1,
+			Types:  []scope.TypeSize{{Type: scope.TypeWorkload, Resources: 1, WireBytes: 10}},
+			Owners: []scope.OwnerSize{{Owner: scope.Owner{Kind: scope.KindUnattributed, Name: "type istio.workload.Address"}, Resources: 1, WireBytes: 10}}}
+	}
+	for _, c := range []struct {
+		kinds []string
+		said  bool
+	}{{[]string{scope.NodeZtunnel}, false}, {[]string{scope.NodeZtunnel, "sidecar"}, true}} {
+		var proxies []scope.Proxy
+		for _, kind := range c.kinds {
+			proxies = append(proxies, proxy(kind))
+		}
+		var out strings.Builder
+		if err := RenderScope(&out, scope.Merge(proxies, 0), 0, Options{Width: 400}); err != nil {
+			t.Fatal(err)
+		}
+		text := out.String()
+		if !strings.Contains(text, "wds") {
+			t.Errorf("%v: no type wds:\n%s", c.kinds, text)
+		}
+		for _, words := range []string{"Of 1 simulated sidecar JSON is what Envoy", "Not sent by istiod", "often an EnvoyFilter"} {
+			if strings.Contains(text, words) != c.said {
+				t.Errorf("%v: %q is there: %v\n%s", c.kinds, words, !c.said, text)
+			}
+		}
+	}
+}
+
 func TestRenderScope(t *testing.T) {
 	var out bytes.Buffer
 	if err := RenderScope(&out, scopeReport(t, 1), 1, Options{}); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/confile"
 )
 
-// ztunnelType is a ztunnel's type of node.
-const ztunnelType = "ztunnel"
+// NodeZtunnel is a ztunnel's type of node, the Kind of its [Proxy].
+const NodeZtunnel = "ztunnel"
 
 // Read reads what a proxy holds from either kind of document: the config dump
 // of an Envoy ([ReadDump]), or what a simulated sidecar was sent
@@ -41,7 +41,7 @@ func ReadRecorded(r io.Reader, name string, o Options) (Proxy, error) {
 	}
 	p := scan.Proxy(name)
 	p.Simulated, p.Kind, p.Alike = true, in.Header.Type, in.Header.Proxies
-	if in.Header.Type == ztunnelType {
+	if in.Header.Type == NodeZtunnel {
 		p.Notes = append(p.Notes, fmt.Sprintf("%s is a ztunnel: what it was sent, workloads, Services and authorization policies, is counted by type, and no owners of it are told", name))
 	}
 	if in.Header.Lost > 0 {

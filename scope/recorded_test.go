@@ -82,6 +82,13 @@ func TestReadRecordedZtunnel(t *testing.T) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	checkSums(t, p)
+	types := map[string]TypeSize{}
+	for _, x := range p.Types {
+		types[x.Type] = x
+	}
+	if len(types) != 2 || types[TypeWorkload].WireBytes != 10 || types[TypeAuthorization].WireBytes != 5 {
+		t.Errorf("%v", types)
+	}
 	got := map[Owner]int64{}
 	for _, o := range p.Owners {
 		got[o.Owner] = o.WireBytes

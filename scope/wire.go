@@ -23,6 +23,12 @@ import (
 // TypeNames is the name table of Istio's DNS proxy, which no config dump has.
 const TypeNames = "nds"
 
+// Types of what ztunnels are sent: workloads and Services, and authorization policies.
+const (
+	TypeWorkload      = "wds"
+	TypeAuthorization = "wads"
+)
+
 // wireTypes are the resources of discovery by the last part of their type URL.
 var wireTypes = map[string]struct {
 	typ  string
@@ -35,6 +41,9 @@ var wireTypes = map[string]struct {
 	"envoy.extensions.transport_sockets.tls.v3.Secret": {TypeSecret, func() proto.Message { return new(tlsv3.Secret) }},
 	"envoy.config.core.v3.TypedExtensionConfig":        {TypeExtension, func() proto.Message { return new(corev3.TypedExtensionConfig) }},
 	"istio.networking.nds.v1.NameTable":                {TypeNames, nil},
+	"istio.workload.Address":                           {TypeWorkload, nil},
+	"istio.workload.Workload":                          {TypeWorkload, nil},
+	"istio.security.Authorization":                     {TypeAuthorization, nil},
 }
 
 // Add counts a resource as istiod sends it: its type URL (or the last part of
