@@ -164,7 +164,7 @@ runs say where that changes nothing, as with a factor that every variant sets, a
 no cell has the level. Of the file's own levels they and ` + "`meshtrial study check`" + ` say
 where one means nothing in any cell, nor would in one of a variant that is left out. A
 factor that varies but means nothing in any cell is refused, as the study would not answer
-what it asks.
+what it asks, unless flags have left out the cells or variants in which it does.
 
 `
 
