@@ -37,8 +37,9 @@ var ztunnelChanges = []string{study.ChangeService, study.ChangeAuthorizationPoli
 
 // istiod pushes simulated ztunnels what it pushes real ones, by its own counters: as many
 // pushes, as many bytes, of each type to within 1%. What real ones have of the pushes beside simulated
-// ones is what these, by their own count, have not; and the bytes of a push to real ones are
-// those of the cell where nobody else is.
+// ones is what these, by their own count, have not; and the bytes to a real one are those of
+// the cell where nobody else is, whose changes are the same: how many of them a busy istiod
+// puts into one push is another matter.
 func TestZtunnelPushes(t *testing.T) {
 	m, dir := ambientLab(t)
 	const nodes, rounds = 3, 12
@@ -77,14 +78,14 @@ func TestZtunnelPushes(t *testing.T) {
 			return c.Istiod[`pilot_xds_config_size_bytes_sum{type="`+kind+`"}`]
 		}
 		simulated := float64(beside.ZtunnelWire[name].Responses)
-		real, each := pushes(beside)-simulated, bytes(alone)/pushes(alone)
+		real := pushes(beside) - simulated
 		t.Logf("%s: %v pushes of %v bytes to %d real ztunnels alone; %v of %v to them and to simulated ones, which received %v", name, pushes(alone), bytes(alone), nodes, pushes(beside), bytes(beside), simulated)
 		if least := float64(changes) / 2; pushes(alone) < nodes*least || simulated < float64(beside.Ztunnels)*least { // some may be one
 			t.Errorf("%s: %v and %v pushes for %d changes", name, pushes(alone), simulated, changes)
 			continue
 		}
 		within(t, name+": pushes to one", real/nodes, simulated/float64(beside.Ztunnels))
-		within(t, name+": bytes of a push", each, (bytes(beside)-real*each)/simulated)
+		within(t, name+": bytes to one", bytes(alone)/nodes, (bytes(beside)-bytes(alone))/float64(beside.Ztunnels))
 	}
 }
 
