@@ -24,7 +24,7 @@ func profilesTables(f record.Findings) []report.Table {
 	for i, raw := range f.Profiles {
 		if i == maxProfileTables {
 			last := &out[len(out)-1]
-			last.Notes = append(last.Notes, words.Plural(len(f.Profiles)-i, "more profile")+" on the page.")
+			last.Notes = append(last.Notes, "The page has "+words.Plural(len(f.Profiles)-i, "more profile")+".")
 			break
 		}
 		var v profile.View
