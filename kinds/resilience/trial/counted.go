@@ -53,6 +53,14 @@ func (l *looks) cost(ctx context.Context, memory bool) error {
 			l.nodes[node] = len(pods) > 0
 		}
 	}
+	if !memory {
+		l.peopled = map[string]bool{}
+		for node, pods := range targets {
+			if len(pods) > 0 {
+				l.peopled[node] = true
+			}
+		}
+	}
 	l.mu.Unlock()
 	var group errgroup.Group
 	group.SetLimit(nodesAtOnce)
@@ -156,8 +164,9 @@ func (l *looks) counted() float64 {
 }
 
 // span is when CPU was counted: from when the last node that had pods of the trial at the
-// first look had been read until the last look at any, by our clock. A node to which steps
-// brought pods later began with them, and one that they left without any is read no more.
+// first look had been read until the last look at any that has pods then, by our clock: an
+// idle node may answer late. A node to which steps brought pods later began with them, and
+// one that they left without any is read no more; if that is all, any node's look ends it.
 func (l *looks) span() (begun, ended int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,8 +177,16 @@ func (l *looks) span() (begun, ended int64) {
 			begun = max(begun, at(node, first))
 		}
 	}
+	idle := int64(math.MinInt64)
 	for node, last := range l.machine[1] {
-		ended = max(ended, at(node, last))
+		if l.peopled[node] {
+			ended = max(ended, at(node, last))
+		} else {
+			idle = max(idle, at(node, last))
+		}
+	}
+	if ended == math.MinInt64 {
+		ended = idle
 	}
 	if begun == math.MinInt64 {
 		return 0, 0

@@ -42,6 +42,7 @@ type looks struct {
 	ejected map[string]map[string]int // by pod, then service
 	there   map[string]string         // targets of the first look, whether it saw them or not
 	nodes   map[string]bool           // of the first look, and whether they had pods of the trial
+	peopled map[string]bool           // that had pods of the trial at the last look
 	first   map[string]usage          // by target
 	last    map[string]usage
 	away    map[string]bool                     // by target, whether the last look did not find it

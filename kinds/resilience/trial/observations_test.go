@@ -66,20 +66,25 @@ func TestMachineOfNodesThatComeAndGo(t *testing.T) {
 
 // CPU is counted from when the last of several nodes was read first, however late, but for
 // one that came while the timeline ran, and to its end, also where a node lost its last pod
-// long before. Clocks of nodes differ.
+// long before, or one without any answered late. Clocks of nodes differ.
 func TestCountedOfSeveralNodes(t *testing.T) {
 	l := &looks{t: &scenarioTrial{stage: &stage{ahead: map[string]int64{"fast": 3600e9}}}, nodes: map[string]bool{}, machine: [2]map[string]observe.MachineSample{{}, {}}}
 	if got := l.counted(); got != 0 {
 		t.Errorf("nobody looked, for %v s", got)
 	}
-	for node, read := range map[string][2]float64{"a": {0, 5}, "b": {1.6, 5}, "later": {3, 5}, "left": {0.1, 1}, "fast": {3600.2, 3601}} {
-		l.nodes[node] = node != "later"
+	for node, read := range map[string][2]float64{"a": {0, 5}, "b": {1.6, 5}, "later": {3, 5}, "left": {0.1, 1}, "fast": {3600.2, 3601}, "idle": {2, 8}} {
+		l.nodes[node] = node != "later" && node != "idle"
 		for i, at := range read {
 			l.machine[i][node] = observe.MachineSample{AtUnixNS: int64(at * 1e9)}
 		}
 	}
+	l.peopled = map[string]bool{"a": true, "b": true, "later": true, "fast": true}
 	if got := l.counted(); got != 3.4 {
 		t.Errorf("counted for %v s, want 3.4", got)
+	}
+	l.peopled = nil
+	if got := l.counted(); got != 6.4 {
+		t.Errorf("nobody has pods at the end: counted for %v s, want 6.4", got)
 	}
 }
 
