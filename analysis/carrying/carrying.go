@@ -227,6 +227,7 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 	if z.MostPods > 0 {
 		out.Along = "numbers of pods"
 	}
+	z.price(o.Plan.Study)
 	uses := z.uses(o.Plan.Study)
 	largest := map[string]float64{} // that a way takes, by what it is of
 	for _, w := range z.All {
@@ -281,7 +282,11 @@ func Add(o *analysis.Observations, f *record.Findings, remedy string, ways func(
 		return
 	}
 	for _, z := range ways(o) {
-		f.Warnings = append(f.Warnings, slices.Concat(z.mixedWords(remedy), z.waypointWords())...)
+		for _, warning := range slices.Concat(z.mixedWords(remedy), z.waypointWords()) {
+			if !slices.Contains(f.Warnings, warning) { // several combinations may share a way
+				f.Warnings = append(f.Warnings, warning)
+			}
+		}
 		if len(z.All) == 0 {
 			continue
 		}

@@ -10,23 +10,26 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// uses are what the ways are compared by. With prices of both, what CPU and memory cost
-// together is first: where one way takes less of the one and another less of the other, it
-// says which is cheaper.
-func (z *Ways) uses(s *study.Study) []Use {
+// price gives each way of which CPU and memory are known what both cost together, if the
+// study has prices of both.
+func (z *Ways) price(s *study.Study) {
 	p := s.Money
 	if p == nil || p.CoreMonth == 0 || p.GBMonth == 0 {
-		return Uses
+		return
 	}
-	any := false
 	for _, w := range z.All {
 		cpu, hasCPU := w.by[record.SizedCPU]
 		memory, hasMemory := w.by[record.SizedMemory]
 		if hasCPU && hasMemory {
-			w.by[record.SizedMonth], any = sizing.Together(cpu, p.CoreMonth/p.Utilisation, memory, p.GBMonth/1e9), true
+			w.by[record.SizedMonth] = sizing.Together(cpu, p.CoreMonth/p.Utilisation, memory, p.GBMonth/1e9)
 		}
 	}
-	if !any {
+}
+
+// uses are what the ways are compared by. Where some have a price, that is first: where one
+// way takes less CPU and another less memory, it says which is cheaper.
+func (z *Ways) uses(s *study.Study) []Use {
+	if !slices.ContainsFunc(z.All, func(w *Way) bool { _, ok := w.by[record.SizedMonth]; return ok }) {
 		return Uses
 	}
 	return slices.Concat([]Use{{Of: record.SizedMonth, finding: study.FindingSizedMonth, total: s.MoneyUnit()}}, Uses)
