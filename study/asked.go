@@ -101,7 +101,7 @@ func (p *Plan) Unmeasured() []error {
 		}
 		out = append(out, pos.Errorf(hint+"; "+f.Name+" is: "+f.Doc, "%s has %s %s: %s", cells, f.Name, strings.Join(lacking, " or "), why))
 	}
-	return append(out, p.vainNotes()...)
+	return slices.Concat(out, p.vainNotes(), p.sizingNotes(), p.searchNotes())
 }
 
 // whoSets says who sets a factor in all cells.

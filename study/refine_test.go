@@ -139,3 +139,22 @@ func TestClimbs(t *testing.T) {
 		t.Errorf("resolved it has other cells: %v", err)
 	}
 }
+
+// A search of which the variants that a flag leaves have no cell is told.
+func TestSearchOfLeftVariants(t *testing.T) {
+	text := minimalControl + "factors: {proxies: [1, 2]}\nvariants: {few: {services: 10}, many: {services: 20}}\n" +
+		"search: [{factor: proxies, finding: convergence_p99, bound: 2 s, at: {services: 20}}]\n"
+	for set, want := range map[string]string{
+		"variant=few":        "--set variant=few: proxies is not searched by convergence_p99: no cell has {services: 20}",
+		"variant=many":       "",
+		"variant=[few,many]": "",
+	} {
+		p, err := NewPlan(parseOK(t, text, set), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := p.Unmeasured(); want == "" && len(said) > 0 || want != "" && (len(said) != 1 || said[0].Error() != want) {
+			t.Errorf("--set %s: %v, want %q", set, said, want)
+		}
+	}
+}

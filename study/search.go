@@ -2,7 +2,9 @@ package study
 
 import (
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/invopop/jsonschema"
 
@@ -134,6 +136,20 @@ func (d *decoder) checkSearches(s *Study) {
 			}
 		}
 	}
+}
+
+// searchNotes say which searches have no cell among those of the variants that a flag leaves.
+func (p *Plan) searchNotes() (out []error) {
+	at, ok := p.Study.setBy(FactorVariant)
+	if !ok {
+		return nil
+	}
+	for _, one := range p.Study.Search {
+		if !slices.ContainsFunc(p.requested, func(cell record.Cell) bool { return contains(cell, one.At) }) {
+			out = append(out, at.Errorf("measure a variant that has it too", "%s is not searched by %s: no cell has %s", one.Factor, one.Finding, strings.TrimPrefix(cellFlag("at", one.At), "at=")))
+		}
+	}
+	return out
 }
 
 // toleranceValue is a percentage from 1 to 100, or nothing.

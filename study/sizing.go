@@ -115,6 +115,18 @@ func (d *decoder) checkSizing(s *Study) {
 	}
 }
 
+// sizingNotes say that the variants which a flag leaves are too few for the section: what
+// the others have may stay in the file.
+func (p *Plan) sizingNotes() []error {
+	s := p.Study
+	at, ok := s.setBy(FactorVariant)
+	if s.Sizing == nil || !ok || s.numbers(FactorRate, s.levels(FactorRate)) > 1 || s.numbers(FactorReplicas, s.levels(FactorReplicas)) > 1 {
+		return nil
+	}
+	return []error{at.Errorf("measure a variant of another rate too, or --set sizing=none",
+		"the report will not say where each wins: section sizing needs two rates or numbers of pods, and these variants have one")}
+}
+
 // unsized refuses the section: at its place, with what to write in the file, or where a
 // --set flag is the reason at that, with the first of some that the study takes: nobody can
 // write into a shipped file. What a run that was made has measured no flag changes.

@@ -81,6 +81,31 @@ func TestSizingBySet(t *testing.T) {
 	}
 }
 
+// Variants that a flag leaves may be too few, which is told; the file is as it was.
+func TestSizingOfLeftVariants(t *testing.T) {
+	text := strings.Replace(sizedStudy, ", rate: [250, 1000]}", "}", 1) + "variants: {a: {}, b: {rate: 50}}\nsizing: {}\n"
+	sized := func(sets ...string) *Plan {
+		p, err := NewPlan(parseOK(t, text, sets...), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for set, want := range map[string]string{
+		"variant=a":      "--set variant=a: the report will not say where each wins",
+		"variant=[a,b]":  "",
+		"measures=[cpu]": "",
+	} {
+		said := sized(set).Unmeasured()
+		if want == "" && len(said) > 0 || want != "" && (len(said) != 1 || !strings.HasPrefix(said[0].Error(), want)) {
+			t.Errorf("--set %s: %v, want %q", set, said, want)
+		}
+	}
+	if said := sized("variant=a", "sizing=none").Unmeasured(); len(said) > 0 {
+		t.Errorf("the hint, followed: %v", said)
+	}
+}
+
 // Where a flag is the reason it is named, and what is proposed are flags that the study takes.
 func TestSizingFlagHints(t *testing.T) {
 	graph := strings.Replace(ambientGraph, "sidecars: [both, ambient]}", "sidecars: [both, ambient], replicas: [1, 5]}", 1) + "sizing: {rps: 0}\n"

@@ -101,7 +101,9 @@ func writePlan(w io.Writer, p *study.Plan, notes []planNote) error {
 	if nodes, zones := p.Spread(); nodes > 1 {
 		fmt.Fprintf(w, "it takes %s in %s\n", words.Plural(nodes, "node"), words.Plural(zones, "zone"))
 	}
-	writeTakes(w, p)
+	for _, one := range planTakes(p) {
+		fmt.Fprintln(w, "it takes "+one.words)
+	}
 	writeSearches(w, p)
 	writeTune(w, p)
 	fmt.Fprintf(w, "time: %s, %s\n", span(e), k.time)
@@ -348,8 +350,12 @@ func writePlanJSON(w io.Writer, p *study.Plan, notes []planNote) error {
 		Notes       []planNote    `json:"notes"`
 		Nodes       int           `json:"nodes"`
 		Zones       int           `json:"zones"`
-	}{1, p.Study.Name, p.Seed, nil, e.Trials, p.Study.Blocks.Min, p.Study.Blocks.Max, e.Min.Seconds(), e.Max.Seconds(), notes, 0, 0}
+		Takes       []string      `json:"takes"`
+	}{1, p.Study.Name, p.Seed, nil, e.Trials, p.Study.Blocks.Min, p.Study.Blocks.Max, e.Min.Seconds(), e.Max.Seconds(), notes, 0, 0, []string{}}
 	out.Nodes, out.Zones = p.Spread()
+	for _, one := range planTakes(p) {
+		out.Takes = append(out.Takes, one.name)
+	}
 	for _, c := range p.Cells {
 		one, err := planCell(p, c)
 		if err != nil {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/kinds"
@@ -57,15 +56,19 @@ func fitsNodes(p *study.Plan, nodes int) error {
 	return nil
 }
 
-// writeTakes says which meshes and definitions a plan takes that not every lab or cluster has.
-func writeTakes(w io.Writer, p *study.Plan) {
+// planTake is a mesh or definitions that a plan takes and that not every lab or cluster has.
+type planTake struct{ name, words string }
+
+// planTakes are all of them.
+func planTakes(p *study.Plan) (out []planTake) {
 	if planAmbient(p) {
-		fmt.Fprintln(w, "it takes an ambient mesh: --ztunnel DIR in a lab on this machine")
+		out = append(out, planTake{"ambient", "an ambient mesh: --ztunnel DIR in a lab on this machine"})
 	}
 	if planLinkerd(p) {
-		fmt.Fprintln(w, "it takes Linkerd: --linkerd DIR in a lab on this machine")
+		out = append(out, planTake{"linkerd", "Linkerd: --linkerd DIR in a lab on this machine"})
 	}
 	if p.GatewayAPI() {
-		fmt.Fprintln(w, "it takes the Gateway API: a lab that the run starts has it")
+		out = append(out, planTake{"gateway-api", "the Gateway API: a lab that the run starts has it"})
 	}
+	return out
 }
