@@ -55,9 +55,9 @@ func (p paths) end(ctx context.Context) (*os.File, error) {
 	for {
 		// The lock is held by init, or by an Up that has yet to start it.
 		if r, err := p.readRecord(); err == nil && r.initAlive() {
-			r.endInit()
+			r.endInit(ctx)
 		} else if r := p.unrecorded(); r != nil {
-			r.endInit()
+			r.endInit(ctx)
 		}
 		lock, err := lockFile(p.lock())
 		if !errors.Is(err, errLocked) {
@@ -104,8 +104,8 @@ func (p paths) unrecorded() *record {
 }
 
 // endInit ends the record's init, and no process that got its PID since, and
-// waits until every process of its PID namespace is gone.
-func (r *record) endInit() {
+// waits until every process of its PID namespace is gone, or ctx ends.
+func (r *record) endInit(ctx context.Context) {
 	fd, err := unix.PidfdOpen(r.InitPID, 0)
 	if err != nil {
 		return
@@ -115,20 +115,21 @@ func (r *record) endInit() {
 		return
 	}
 	unix.PidfdSendSignal(fd, unix.SIGTERM, nil, 0)
-	if !waitPidfd(fd, termGrace) {
+	if !waitPidfd(ctx, fd, termGrace) && ctx.Err() == nil {
 		unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
-		waitPidfd(fd, sweepLimit)
+		waitPidfd(ctx, fd, sweepLimit)
 	}
 }
 
 // waitPidfd waits until a process has ended. The first process of a PID
 // namespace ends after all others of it.
-func waitPidfd(fd int, limit time.Duration) bool {
+func waitPidfd(ctx context.Context, fd int, limit time.Duration) bool {
 	for end := time.Now().Add(limit); ; {
 		left := time.Until(end)
-		if left < 0 {
+		if left < 0 || ctx.Err() != nil {
 			return false
 		}
+		left = min(left, 100*time.Millisecond) // ctx may end meanwhile
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
 		if n > 0 {
 			return true
@@ -156,7 +157,7 @@ func sweep(ctx context.Context, p paths) error {
 	r, err := p.readRecord()
 	if err == nil {
 		ids[r.ID] = true
-		r.endInit() // the lock is free, but init may be at its very end
+		r.endInit(ctx) // the lock is free, but init may be at its very end
 	}
 	for _, entry := range entries {
 		if entry.IsDir() && validID(entry.Name()) {

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 // nodeName is the lab's one node, and the host name inside. Several nodes are
@@ -199,7 +202,10 @@ func unlinkHost(name string) error {
 // configureNode sets up the network inside the namespace: the link to the
 // host, forwarding, and nothing else to reach. What lies beyond the lab is
 // unreachable at once rather than after a timeout.
-func configureNode(s *spec) error {
+func configureNode(ctx context.Context, s *spec) error {
+	if err := waitLink(ctx, nodeInterface, 30*time.Second); err != nil {
+		return err
+	}
 	link, err := linkUp(s.Network.Node)
 	if err != nil {
 		return err
@@ -237,7 +243,7 @@ func linkUp(address netip.Prefix) (netlink.Link, error) {
 	if err := netlink.LinkSetUp(lo); err != nil {
 		return nil, err
 	}
-	link, err := waitLink(nodeInterface, 30*time.Second)
+	link, err := netlink.LinkByName(nodeInterface)
 	if err != nil {
 		return nil, err
 	}
@@ -268,11 +274,14 @@ func routeAlone() error {
 	return nil
 }
 
-func waitLink(name string, limit time.Duration) (netlink.Link, error) {
-	for end := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
-		link, err := netlink.LinkByName(name)
-		if err == nil || time.Now().After(end) {
-			return link, err
+// waitLink waits until somebody else has made a link.
+func waitLink(ctx context.Context, name string, limit time.Duration) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		_, err := netlink.LinkByName(name)
+		if err == nil || wake.Pause(limited, 5*time.Millisecond) != nil {
+			return err
 		}
 	}
 }

@@ -75,7 +75,7 @@ func TestNetworkOfNodes(t *testing.T) {
 		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "host"}); err != nil {
 			return err
 		}
-		return configureNode(s)
+		return configureNode(t.Context(), s)
 	})
 	if err = errors.Join(err, connect(0), connect(1)); err != nil {
 		t.Fatal(err)

@@ -86,6 +86,9 @@ func (n *node) startAll(life context.Context) error {
 	return group.Wait()
 }
 
+// importGrace is how long the containerd that imports may take to end by itself.
+const importGrace = 10 * time.Second
+
 // importAll imports archives with a containerd started for that alone.
 func (n *node) importAll(ctx context.Context, images []components.Image) error {
 	p := n.spec.command("containerd", "--config="+n.spec.Dir.conf("containerd-import.toml"))
@@ -102,7 +105,12 @@ func (n *node) importAll(ctx context.Context, images []components.Image) error {
 	}()
 	defer func() {
 		unix.Kill(pid, unix.SIGTERM)
-		<-gone
+		select {
+		case <-gone:
+		case <-time.After(importGrace):
+			unix.Kill(pid, unix.SIGKILL)
+			<-gone
+		}
 	}()
 	timeout := time.AfterFunc(time.Minute, func() { cancel(errors.New("no answer in a minute")) })
 	defer timeout.Stop()

@@ -106,13 +106,13 @@ func TestProcessIdentity(t *testing.T) {
 		if other.initAlive() {
 			t.Errorf("%s counts as alive", name)
 		}
-		other.endInit()
+		other.endInit(t.Context())
 	}
 	if startTicks(pid) != r.InitStart {
 		t.Fatal("a process that is not the record's was ended")
 	}
 	go cmd.Wait()
-	r.endInit()
+	r.endInit(t.Context())
 	if r.initAlive() {
 		t.Error("the record's process was not ended")
 	}

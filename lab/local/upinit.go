@@ -38,14 +38,30 @@ func (p *initProcess) kill() {
 	<-p.gone
 }
 
+// controlPair is the line between Up and init. Up's end has deadlines, which files have
+// that do not block.
+func controlPair() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = unix.SetNonblock(fds[0], true)
+	ours, theirs = os.NewFile(uintptr(fds[0]), "control"), os.NewFile(uintptr(fds[1]), "control of init")
+	if err != nil {
+		ours.Close()
+		theirs.Close()
+		return nil, nil, err
+	}
+	return ours, theirs, nil
+}
+
 // startInit starts init in its namespaces, gives it its cgroup and its link,
 // and lets it go.
 func (u *starter) startInit(s *spec, groups cgroups, lock, storeLock *os.File) (*initProcess, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	ours, theirs, err := controlPair()
 	if err != nil {
 		return nil, err
 	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "control"), os.NewFile(uintptr(fds[1]), "control of init")
 	defer theirs.Close()
 	log, err := os.OpenFile(s.Dir.log("init"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -113,19 +129,16 @@ func initEnv() []string {
 // what the caller wants are installed while the node still starts.
 func (u *starter) await(ctx context.Context, l *Lab, in *initProcess) error {
 	group, ctx := errgroup.WithContext(ctx)
+	stop := context.AfterFunc(ctx, func() { in.control.SetReadDeadline(time.Now()) }) // ends follow
+	defer stop()
 	api := make(chan struct{})
-	group.Go(func() error {
-		return u.follow(in, api)
-	})
+	group.Go(func() error { return u.follow(ctx, in.control, api) })
 	group.Go(func() error {
 		select {
 		case <-api:
 		case <-ctx.Done():
-			in.control.Close() // ends follow
 			return context.Cause(ctx)
 		}
-		stop := context.AfterFunc(ctx, func() { in.control.SetReadDeadline(time.Now()) })
-		defer stop()
 		limited, cancel := context.WithTimeoutCause(ctx, 6*time.Minute, errors.New("not ready within six minutes"))
 		defer cancel()
 		installs, limited := errgroup.WithContext(limited)
@@ -138,11 +151,14 @@ func (u *starter) await(ctx context.Context, l *Lab, in *initProcess) error {
 	return group.Wait()
 }
 
-// follow reads init's events until everything has been started.
-func (u *starter) follow(in *initProcess, api chan struct{}) error {
-	lines := bufio.NewReader(in.control)
+// follow reads init's events until everything has been started, or ctx ends.
+func (u *starter) follow(ctx context.Context, control *os.File, api chan struct{}) error {
+	lines := bufio.NewReader(control)
 	for {
 		line, err := lines.ReadBytes('\n')
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err != nil {
 			return errs.WithHint(fmt.Errorf("the lab's init ended before the lab was up (%w)", err), "see %s", u.failedLogs())
 		}
