@@ -44,8 +44,10 @@ func newHTTP2Caller(spec *Spec, t target, d *dialer) caller {
 		scheme = "https"
 	}
 	c := &http2Caller{
-		dialer:    d,
-		transport: &http2.Transport{AllowHTTP: true, DisableCompression: true},
+		dialer: d,
+		// A request beyond the server's limit of streams waits for one of them, as it does
+		// in gRPC: it does not make another connection, or fail.
+		transport: &http2.Transport{AllowHTTP: true, DisableCompression: true, StrictMaxConcurrentStreams: true},
 		method:    spec.method(), url: scheme + "://" + t.hostPort + t.path, host: t.hostPort,
 		header: http.Header{"User-Agent": {"meshtrial"}}, payload: spec.payload(), size: spec.payloadSize(),
 		keep: spec.KeepAlive, own: newOwn(spec),

@@ -108,6 +108,20 @@ func TestLibraries(t *testing.T) {
 			t.Errorf("%+v, %d connections made", w.Account, w.Connects)
 		}
 	})
+	// The generator has more streams than the server allows.
+	t.Run("http2 streams that wait", func(t *testing.T) {
+		few := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(5 * time.Millisecond) }))
+		few.Config.Protocols = new(http.Protocols)
+		few.Config.Protocols.SetUnencryptedHTTP2(true)
+		few.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 2}
+		few.Start()
+		defer few.Close()
+		spec := quick(few.URL)
+		spec.Protocol, spec.Connections, spec.StreamsPerConnection, spec.Rate, spec.DurationS, spec.DrainS = protocol.HTTP2, 1, 50, 1000, 0.5, 30
+		if w := mustRun(t, spec).Total(); w.Completed == 0 || w.Completed != w.Scheduled || w.Connects != 0 {
+			t.Errorf("%+v, %d connections made", w.Account, w.Connects)
+		}
+	})
 	t.Run("grpc status", func(t *testing.T) {
 		spec := quick("grpc://" + l.Addr().String() + "/no.Such/Method")
 		if w := mustRun(t, spec).Total(); w.Failed[FailStatus] != w.Scheduled {
