@@ -85,7 +85,13 @@ func fromLayer(layer v1.Layer, file, to string, limit int64) (found bool, err er
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, content.Close()) }()
+	// Whether a layer's digest is right is known at its end alone.
+	defer func() {
+		if err == nil {
+			_, err = io.Copy(io.Discard, content)
+		}
+		err = errors.Join(err, content.Close())
+	}()
 	gone := false
 	for in := tar.NewReader(content); ; {
 		h, err := in.Next()

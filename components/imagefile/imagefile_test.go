@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"io"
 	"log"
+	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -57,7 +59,22 @@ func TestTake(t *testing.T) {
 	for _, v := range []string{"HOME", "DOCKER_CONFIG", "XDG_RUNTIME_DIR"} { // a user without credentials
 		t.Setenv(v, home)
 	}
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	forged := "" // the blob in whose place another is served
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if forged == "" || r.Method != http.MethodGet || path.Base(r.URL.Path) != forged {
+			store.ServeHTTP(w, r)
+			return
+		}
+		w.(http.Flusher).Flush() // of no length that is known beforehand
+		blob, err := layerWith(t, "usr/local/bin/istiod", "evil").Compressed()
+		if err == nil {
+			_, err = io.Copy(w, blob)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}))
 	defer server.Close()
 	const file = "usr/local/bin/istiod"
 	for tag, c := range map[string]struct {
@@ -109,6 +126,14 @@ func TestTake(t *testing.T) {
 	large := filepath.Join(t.TempDir(), "large")
 	if found, err := fromLayer(layerWith(t, file, "12345"), file, large, 4); !found || err == nil {
 		t.Errorf("a program over the limit: %v", err)
+	}
+	digest, err := layerWith(t, "etc/other", "x", "./usr/local/bin/istiod", "one").Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged = digest.String()
+	if _, _, err := Take(t.Context(), strings.TrimPrefix(server.URL, "http://")+"/istio/pilot:one", file, t.TempDir()); err == nil || !strings.Contains(err.Error(), "verify") {
+		t.Errorf("a layer that is not what its digest says: %v", err)
 	}
 	server.Close()
 	if _, _, err := Take(t.Context(), strings.TrimPrefix(server.URL, "http://")+"/istio/pilot:one", file, t.TempDir()); err == nil {
