@@ -239,6 +239,19 @@ func TestWhatIsNoDump(t *testing.T) {
 	}
 }
 
+// The members of a document that is no list have a bound together.
+func TestObjectWithoutEnd(t *testing.T) {
+	member := `"a":"` + strings.Repeat("x", 1<<20) + `",`
+	parts := []io.Reader{strings.NewReader("{")}
+	for range MaxResource>>20 + 1 {
+		parts = append(parts, strings.NewReader(member))
+	}
+	err := ReadObjects(io.MultiReader(parts...), func(string, json.RawMessage) error { return errors.New("an object") })
+	if err == nil || !strings.Contains(err.Error(), "longer than 64 MB together") {
+		t.Errorf("%v", err)
+	}
+}
+
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }

@@ -156,7 +156,7 @@ func ReadObjects(r io.Reader, each func(kind string, object json.RawMessage) err
 	if err := s.expect('{', "the document"); err != nil {
 		return err
 	}
-	single, kind, listed := map[string]json.RawMessage{}, "", false
+	single, kind, listed, kept := map[string]json.RawMessage{}, "", false, 0
 	for s.json.More() {
 		key, err := s.token()
 		if err != nil {
@@ -166,6 +166,9 @@ func ReadObjects(r io.Reader, each func(kind string, object json.RawMessage) err
 			value, err := s.value()
 			if err != nil {
 				return err
+			}
+			if kept += len(value); kept > MaxResource {
+				return fmt.Errorf("the members beside \"items\" are longer than %d MB together: this is not what %s answers", MaxResource>>20, s.page)
 			}
 			name, _ := key.(string)
 			single[name] = json.RawMessage(value)

@@ -49,12 +49,13 @@ var wireTypes = map[string]struct {
 // Add counts a resource as istiod sends it: its type URL (or the last part of
 // it), its name in the discovery response, which may be "", and its body. The
 // error says that the body is no message of that type; nothing is counted
-// then. A resource of a type that is not known is counted unattributed.
+// then. A resource of a type that is not known, or with messages in each other beyond all
+// reason, is counted unattributed.
 func (s *Scanner) Add(typeURL, name string, body []byte) error {
 	short := typeURL[strings.LastIndexByte(typeURL, '/')+1:]
 	w, known := wireTypes[short]
 	size := sizes{wire: int64(len(body))}
-	if !known || w.make == nil {
+	if !known || w.make == nil || nested(body, maxNested) {
 		return s.addOpaque(w.typ, short, name, size, body)
 	}
 	m := w.make()
@@ -75,7 +76,33 @@ func (s *Scanner) Add(typeURL, name string, body []byte) error {
 	return nil
 }
 
-// addOpaque counts resources that Envoy does not know. A name table is
+// maxNested bounds how deep messages may lie in each other, and in packed ones, which are
+// parsed again at each level: those of Envoy's configuration stay far below it.
+const maxNested = 100
+
+// nested says that messages lie in each other deeper than so many levels. What is text may
+// look like a message, which is never that deep.
+func nested(b []byte, levels int) bool {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return false
+		}
+		size := protowire.ConsumeFieldValue(number, kind, b[n:])
+		if size < 0 {
+			return false
+		}
+		if kind == protowire.BytesType {
+			if inner, _ := protowire.ConsumeBytes(b[n:]); len(inner) > 0 && (levels == 0 || nested(inner, levels-1)) {
+				return true
+			}
+		}
+		b = b[n+size:]
+	}
+	return false
+}
+
+// addOpaque counts resources that Envoy does not know, or that are nested too deep to be its. A name table is
 // cut by host: message NameTable { map<string, NameInfo> table = 1; }.
 func (s *Scanner) addOpaque(typ, short, name string, size sizes, body []byte) error {
 	j := judged{name: name, rest: unexplained("type " + short)}

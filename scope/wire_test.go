@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 	"pgregory.net/rapid"
 )
 
@@ -148,6 +152,41 @@ func TestAdd(t *testing.T) {
 	}
 	if want := "Service b/a 29; host c.com 13; unattributed type some.Thing 3; mesh defaults 0; "; got.String() != want {
 		t.Errorf("%s", got.String())
+	}
+}
+
+// Messages packed in each other without end are nobody's, and not unpacked: each level would
+// be parsed once more.
+func TestAddNested(t *testing.T) {
+	cluster := func(levels int) []byte {
+		packed, err := anypb.New(&clusterv3.Cluster{Name: "inmost"})
+		for range levels {
+			if err == nil {
+				packed, err = anypb.New(&corev3.TypedExtensionConfig{TypedConfig: packed})
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := proto.Marshal(&clusterv3.Cluster{Name: "a", TypedExtensionProtocolOptions: map[string]*anypb.Any{"x": packed}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return body
+	}
+	for levels, opaque := range map[int]bool{0: false, 10: false, 200: true} {
+		s := NewScanner(0)
+		if err := s.Add("type.googleapis.com/envoy.config.cluster.v3.Cluster", "a", cluster(levels)); err != nil {
+			t.Fatal(err)
+		}
+		p := s.Proxy("x")
+		checkSums(t, p)
+		got := slices.ContainsFunc(p.Owners, func(o OwnerSize) bool {
+			return o.WireBytes > 0 && strings.Contains(o.Owner.String(), "envoy.config.cluster.v3.Cluster")
+		})
+		if got != opaque {
+			t.Errorf("%d levels: %+v", levels, p.Owners)
+		}
 	}
 }
 

@@ -288,7 +288,7 @@ func isAddress(word []byte) bool {
 
 // isCluster says whether a word may be the name of a cluster.
 func isCluster(word string) bool {
-	return word == "" || word == "-" || len(word) <= 1024 && !strings.ContainsAny(word, "\" \t{}")
+	return word == "" || word == "-" || len(word) <= longestCluster && !strings.ContainsAny(word, "\" \t{}")
 }
 
 // isHost says whether a word may be the host of a Service or ServiceEntry.
@@ -312,6 +312,10 @@ var directions = [][]byte{[]byte("outbound|"), []byte("inbound|")}
 // endOfCluster are the characters that end the name of a cluster.
 const endOfCluster = "\" \t,;{}\\'"
 
+// longestCluster is how long the name of a cluster may be: more is none, and no search for
+// its end goes further.
+const longestCluster = 1024
+
 // clustersIn are the names of clusters in a text, each once.
 func clustersIn(line []byte) []string {
 	var found []string
@@ -323,12 +327,12 @@ func clustersIn(line []byte) []string {
 				break
 			}
 			begin := from + i
-			end := len(line)
-			if n := bytes.IndexAny(line[begin:], endOfCluster); n >= 0 {
+			end := min(begin+longestCluster+1, len(line))
+			if n := bytes.IndexAny(line[begin:end], endOfCluster); n >= 0 {
 				end = begin + n
 			}
 			name := string(line[begin:end])
-			if _, _, _, host, ok := scope.SplitCluster(name); ok && !known[name] && (host == "" || isHost(host)) {
+			if _, _, _, host, ok := scope.SplitCluster(name); ok && len(name) <= longestCluster && !known[name] && (host == "" || isHost(host)) {
 				known[name] = true
 				found = append(found, name)
 			}

@@ -258,6 +258,15 @@ func TestStrangeClusters(t *testing.T) {
 	}
 }
 
+// Names of clusters that never end are none, and no search for their end goes on for ever: it
+// would read 45 GB here.
+func TestEndlessClusters(t *testing.T) {
+	long := strings.Repeat("outbound|", 100_000)
+	if got := clustersIn([]byte(cart + " " + long)); !slices.Equal(got, []string{cart}) {
+		t.Errorf("%d clusters", len(got))
+	}
+}
+
 // One proxy whose clock is years ahead does not make the calls of all others old.
 func TestClockAhead(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
