@@ -121,12 +121,13 @@ func TestDetached(t *testing.T) {
 	nothingDetached(t, l)
 }
 
-// TestDetachedHopeless: a run whose pods were lost too often ends with the next one, and says why;
-// no other pod is made.
+// TestDetachedHopeless: a run whose pods were lost too often ends with the next one, which puts
+// back what they left, and says why; no other pod is made.
 func TestDetachedHopeless(t *testing.T) {
 	m, l := labtest.Shared(t)
 	begun := detach(t, m, "run", labtest.Study(t, detachedStudy), "--detach", "--json", "--wait", "20m")
 	waitFor(t, "the run's pod", func() bool { all := detachedRuns(t, m); return len(all) == 1 && all[0].Attempts == 1 })
+	waitFor(t, "the run's namespace", func() bool { return runNamespaces(t, l) != "" })
 	killed := 0
 	for _, pid := range labtest.PIDs(l.ID(), "") {
 		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // of a process that ended meanwhile there is none
@@ -146,6 +147,9 @@ func TestDetachedHopeless(t *testing.T) {
 	if all := detachedRuns(t, m); len(all) != 1 || all[0].State != detached.Failed || all[0].Attempts != 2 {
 		t.Errorf("at the end: %+v", all)
 	}
+	if left := runNamespaces(t, l); left != "" {
+		t.Errorf("the lost pod's namespaces are left: %s", left)
+	}
 	if code, said := m.Run(t, "runs", "list"); code != 0 || !strings.Contains(said, "run "+begun.Run+why) {
 		t.Errorf("runs list: exit code %d\n%s", code, said)
 	}
@@ -153,6 +157,12 @@ func TestDetachedHopeless(t *testing.T) {
 		t.Fatalf("delete: exit code %d\n%s", code, said)
 	}
 	nothingDetached(t, l)
+}
+
+// runNamespaces are those that runs have made and nobody has removed yet.
+func runNamespaces(t *testing.T, l *local.Lab) string {
+	t.Helper()
+	return labtest.Kubectl(t, l, "", "get", "namespaces", "-l", "meshtrial.dev/run", "-o", "jsonpath={.items[?(@.status.phase==\"Active\")].metadata.name}")
 }
 
 // nothingDetached wants nothing to be left of detached runs, but what the garbage collector
@@ -196,9 +206,7 @@ func waitFor(t *testing.T, what string, is func() bool) {
 func TestDetachedDeleted(t *testing.T) {
 	m, l := labtest.Shared(t)
 	begun := detach(t, m, "run", "quick", "--detach", "--json", "--wait", "20m")
-	waitFor(t, "the run's namespace", func() bool {
-		return labtest.Kubectl(t, l, "", "get", "namespaces", "-l", "meshtrial.dev/run", "-o", "name") != ""
-	})
+	waitFor(t, "the run's namespace", func() bool { return runNamespaces(t, l) != "" })
 	if code, said := m.Run(t, "runs", "delete", begun.Run); code != errs.CodeUsage || !strings.Contains(said, "is at work") {
 		t.Errorf("exit code %d\n%s", code, said)
 	}
@@ -206,7 +214,7 @@ func TestDetachedDeleted(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", code, said)
 	}
 	nothingDetached(t, l)
-	if left := labtest.Kubectl(t, l, "", "get", "namespaces", "-l", "meshtrial.dev/run", "-o", "jsonpath={.items[?(@.status.phase==\"Active\")].metadata.name}"); left != "" {
+	if left := runNamespaces(t, l); left != "" {
 		t.Errorf("the run's own namespaces are left: %s", left)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/store"
@@ -71,11 +72,28 @@ func runDetached(ctx context.Context, env *Env, f runFlags, namespace, run, s3 s
 	if err != nil {
 		return err
 	}
-	if err = report.Hopeless(); err == nil {
+	if hopeless := report.Hopeless(); hopeless != nil {
+		err = putBack(ctx, env, f, run, hopeless)
+	} else {
 		err = fromElsewhere(makeAttempt(ctx, env, f, run, s3, report), run)
 	}
 	report.End(ctx, err)
 	return err
+}
+
+// putBack ends a hopeless run. Nobody comes after it, so it puts back what its lost pods
+// changed in the cluster, as the next run would, and does nothing else.
+func putBack(ctx context.Context, env *Env, f runFlags, run string, hopeless error) error {
+	f.detached, f.hopeless = run, hopeless
+	_, err := f.takeUp(detached.Dir(run), true)
+	if err == nil {
+		f.wait = 2 * journal.Lapse // for the lost pod's Lease; a run that has taken it since has put everything back
+		err = fromElsewhere(runStudy(ctx, env, f, nil), run)
+	}
+	if !errors.Is(err, hopeless) {
+		err = errors.Join(hopeless, err)
+	}
+	return detached.Last(err)
 }
 
 // fromElsewhere has an error's hint mean something where the run's directory is not: of

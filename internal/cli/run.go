@@ -58,6 +58,8 @@ type runFlags struct {
 	given string
 	// detached names the detached run that this is an attempt of.
 	detached string
+	// hopeless is why a detached run ends once it has put back what is left of it; nil: it does not.
+	hopeless error
 	// kept is called after each trial.
 	kept func(context.Context) error
 }
@@ -163,8 +165,8 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	defer func() { err = errors.Join(err, leave(ctx, book)) }()
 	ctx, release := book.Context(ctx)
 	defer release()
-	if err := sweepLeftovers(ctx, p, where); err != nil {
-		return err
+	if err := sweepLeftovers(ctx, p, where); err != nil || f.hopeless != nil {
+		return errors.Join(f.hopeless, err)
 	}
 	options := runner.Options{Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: source, Observed: f.observe, Remarks: slices.Concat(remarks, unobserved(p, f.observe), besides(where)), Lab: where, LabKind: f.labKind(), Journal: book, RunID: id}
 	return runEntered(ctx, env, p, f, plan, options)
