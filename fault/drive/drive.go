@@ -65,6 +65,7 @@ type Driver struct {
 
 	mu       sync.Mutex
 	standing []*occurrence // begun and not ended, in the order of their begin
+	failed   []error       // of ends before the timeline's
 	count    int
 }
 
@@ -97,7 +98,7 @@ func Run(ctx context.Context, start time.Time, t *fault.Timeline, executor Execu
 	err = timer.Until(ctx, over)
 	cancel()
 	wait.Wait()
-	return errors.Join(err, d.undoAll(ctx))
+	return errors.Join(err, errors.Join(d.failed...), d.undoAll(ctx))
 }
 
 // carry brings one occurrence from its preparation to its end. until ends
@@ -129,7 +130,11 @@ func (d *Driver) carry(ctx, until context.Context, start time.Time, o *occurrenc
 	if o.For == 0 || d.timer.Until(until, planned.Add(o.For)) != nil {
 		return
 	}
-	d.end(ctx, o, planned.Add(o.For))
+	if err := d.end(ctx, o, planned.Add(o.For)); err != nil {
+		d.mu.Lock()
+		d.failed = append(d.failed, err)
+		d.mu.Unlock()
+	}
 }
 
 // act does something and has it proven.

@@ -177,6 +177,33 @@ func TestFailuresAreTold(t *testing.T) {
 	}
 }
 
+// A step that is not undone is in the run's own error, whether its end was the timeline's or
+// came before: whoever goes on from there must not take it for undone.
+func TestEndsThatFailAreTold(t *testing.T) {
+	broken := errors.New("out of order")
+	r := &recorder{fail: map[string]error{"end a": broken, "end b": broken}}
+	events, _, err := run(t, t.Context(), r, fault.Timeline{Duration: 2 * time.Second, Steps: []fault.Step{
+		step("a", 10*ms, 50*ms), step("b", 20*ms, 0), step("c", 30*ms, 50*ms),
+	}}, nil)
+	for _, name := range []string{"a", "b"} {
+		if want := fmt.Sprintf("step %q is not undone: out of order", name); err == nil || strings.Count(err.Error(), want) != 1 {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), `"c"`) {
+		t.Errorf("error %v of a step that was undone", err)
+	}
+	failed := 0
+	for _, e := range events {
+		if e.Error != "" {
+			failed++
+		}
+	}
+	if len(events) != 6 || failed != 2 {
+		t.Errorf("%d of %d events failed: %+v", failed, len(events), events)
+	}
+}
+
 func TestConditions(t *testing.T) {
 	var asked time.Time // by the step that waits for later
 	holds := func(_ context.Context, expr string) (bool, error) {
