@@ -14,7 +14,8 @@ import (
 
 // Apply makes an object, or gives the fields that object names to one that is
 // there, as server-side apply does. It returns the fields that it changed, and
-// whether it made the object.
+// whether it made the object; with an error too, as far as that has happened all the
+// same, or may have.
 func (j *Journal) Apply(ctx context.Context, object *unstructured.Unstructured, why string) (step []fields.Field, made bool, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -24,7 +25,7 @@ func (j *Journal) Apply(ctx context.Context, object *unstructured.Unstructured, 
 		}
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("apply %s: %w", ObjectOf(object), err)
+		return step, made, fmt.Errorf("apply %s: %w", ObjectOf(object), err)
 	}
 	return step, made, nil
 }
@@ -37,7 +38,8 @@ func (j *Journal) applyOnce(ctx context.Context, object *unstructured.Unstructur
 	o := ObjectOf(object)
 	live, err := at.Get(ctx, o.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, true, j.make(ctx, at, object, why)
+		made, err = j.make(ctx, at, object, why)
+		return nil, made, err
 	}
 	if err != nil {
 		return nil, false, err
@@ -61,8 +63,11 @@ func (j *Journal) applyOnce(ctx context.Context, object *unstructured.Unstructur
 	force.DryRun = nil
 	object.SetResourceVersion(live.GetResourceVersion())
 	written, err := at.Apply(ctx, o.Name, object, force)
-	if err != nil {
+	if refused(err) {
 		return nil, false, err
+	}
+	if err != nil {
+		return step, false, err
 	}
 	failpoint.Reach("applied", o)
 	step, _ = fields.Seen(step, written.Object)
@@ -72,14 +77,15 @@ func (j *Journal) applyOnce(ctx context.Context, object *unstructured.Unstructur
 	return step, false, j.noteWritten(ctx, e, written)
 }
 
-func (j *Journal) make(ctx context.Context, at dynamic.ResourceInterface, object *unstructured.Unstructured, why string) error {
+// make makes an object, and says whether it is there by that, or may be.
+func (j *Journal) make(ctx context.Context, at dynamic.ResourceInterface, object *unstructured.Unstructured, why string) (made bool, err error) {
 	o := ObjectOf(object)
 	e, err := find(ctx, j.kube, o)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if e != nil && e.Left != "" {
-		return undecided(e)
+		return false, undecided(e)
 	}
 	fresh := &Entry{Object: o, Done: Made, Why: why, Fields: fields.Diff(nil, object.Object)}
 	// As the API server will have it, with its defaults; where it cannot say so
@@ -94,19 +100,19 @@ func (j *Journal) make(ctx context.Context, at dynamic.ResourceInterface, object
 		}
 	}
 	if err := j.note(ctx, fresh); err != nil {
-		return err
+		return false, err
 	}
 	written, err := at.Create(ctx, object, metav1.CreateOptions{FieldManager: FieldManager})
 	if err != nil {
-		return err
+		return !refused(err), err
 	}
 	failpoint.Reach("made", o)
 	if err := j.landed(ctx, o, unmade(at, written)); err != nil {
-		return err
+		return false, err
 	}
 	fresh.UID = string(written.GetUID())
 	fresh.Fields = fields.Diff(nil, written.Object)
-	return fresh.save(ctx, j.kube)
+	return true, fresh.save(ctx, j.kube)
 }
 
 // Remove removes an object; one that is not there is fine.

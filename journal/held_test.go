@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/journal/fields"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,7 +49,7 @@ func newFakeJournal(objects ...runtime.Object) *fakeJournal {
 }
 
 // serve does what an API server does and the fake one leaves undone: dry runs,
-// versions, and what deletions and updates take for granted.
+// versions, what deletions and updates take for granted, and applying a Service.
 func (f *fakeJournal) serve(a clienttesting.Action) (bool, runtime.Object, error) {
 	stored := func(name string) (version, uid string) {
 		if o, err := f.kube.Tracker().Get(a.GetResource(), a.GetNamespace(), name); err == nil {
@@ -82,6 +83,22 @@ func (f *fakeJournal) serve(a clienttesting.Action) (bool, runtime.Object, error
 		if p := a.DeleteOptions.Preconditions; p != nil && (p.ResourceVersion != nil && *p.ResourceVersion != version || p.UID != nil && string(*p.UID) != uid) {
 			return true, nil, conflict(a.Name)
 		}
+	case clienttesting.PatchActionImpl:
+		if a.PatchType != types.ApplyPatchType {
+			break
+		}
+		live, err := f.kube.Tracker().Get(a.Resource, a.Namespace, a.Name)
+		asked := &unstructured.Unstructured{}
+		if err = errors.Join(err, asked.UnmarshalJSON(a.Patch)); err != nil {
+			return true, nil, err
+		}
+		next := live.(*unstructured.Unstructured).DeepCopy()
+		next.Object["spec"] = asked.Object["spec"]
+		if dryRun(a) {
+			return true, next, nil
+		}
+		stamp(next)
+		return true, next, f.kube.Tracker().Update(a.Resource, next, a.Namespace)
 	}
 	return false, nil, nil
 }
@@ -271,8 +288,103 @@ func dryRun(a clienttesting.Action) bool {
 		return len(a.CreateOptions.DryRun) > 0
 	case clienttesting.UpdateActionImpl:
 		return len(a.UpdateOptions.DryRun) > 0
+	case clienttesting.PatchActionImpl:
+		return len(a.PatchOptions.DryRun) > 0
 	}
 	return false
+}
+
+// answers gives the first write of the Service an error for an answer, whether or not it
+// is carried out.
+func (f *fakeJournal) answers(verb string, answer error, lands bool) {
+	answered := false
+	f.kube.PrependReactor(verb, "services", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if answered || dryRun(a) {
+			return false, nil, nil
+		}
+		answered = true
+		if !lands {
+			return true, nil, answer
+		}
+		handled, _, err := f.serve(a)
+		switch a := a.(type) {
+		case clienttesting.CreateActionImpl:
+			err = f.kube.Tracker().Create(services, a.Object, a.Namespace)
+		case clienttesting.UpdateActionImpl:
+			if !handled {
+				err = f.kube.Tracker().Update(services, a.Object, a.Namespace)
+			}
+		}
+		if err != nil {
+			return true, nil, err
+		}
+		return true, nil, answer
+	})
+}
+
+// TestAnswerLost: of a write whose answer is lost, or that the API server does not vouch
+// for, nobody knows whether it landed. What it may have changed comes beside the error;
+// once that is taken back the object is as it was, and nothing is noted, either way.
+func TestAnswerLost(t *testing.T) {
+	asked := shopWeb.Bare()
+	asked.Object["spec"] = map[string]any{"type": "ClusterIP"}
+	lost := &url.Error{Op: "Put", URL: "https://cluster", Err: syscall.ECONNRESET}
+	apply := func(ctx context.Context, j *Journal) ([]fields.Field, bool, error) {
+		return j.Apply(ctx, asked, "test")
+	}
+	for name, c := range map[string]struct {
+		there  bool // the Service
+		verb   string
+		change func(context.Context, *Journal) (step []fields.Field, made bool, err error)
+	}{
+		"change": {true, "update", func(ctx context.Context, j *Journal) ([]fields.Field, bool, error) {
+			step, err := j.Change(ctx, shopWeb, "test", typeOf("ClusterIP"))
+			return step, false, err
+		}},
+		"apply": {true, "patch", apply},
+		"make":  {false, "create", apply},
+	} {
+		for answer, a := range map[string]struct {
+			err         error
+			lands, told bool
+		}{
+			"lost, landed":      {lost, true, true},
+			"lost, not landed":  {lost, false, true},
+			"timed out, landed": {apierrors.NewTimeoutError("etcd", 1), true, true},
+			"refused":           {apierrors.NewForbidden(services.GroupResource(), "web", nil), false, false},
+		} {
+			t.Run(name+", "+answer, func(t *testing.T) {
+				f := newFakeJournal()
+				if c.there {
+					f = newFakeJournal(webService("u1", false))
+				}
+				f.answers(c.verb, a.err, a.lands)
+				step, made, err := c.change(t.Context(), f.Journal)
+				if !errors.Is(err, a.err) {
+					t.Errorf("%v, want %v", err, a.err)
+				}
+				if made != (a.told && !c.there) || len(step) > 0 != (a.told && c.there) {
+					t.Errorf("changed %v, made %t", step, made)
+				}
+				switch err = nil; {
+				case made:
+					_, err = f.Restore(t.Context(), func(e *Entry) bool { return e.Object == shopWeb })
+				case len(step) > 0:
+					err = f.Revert(t.Context(), shopWeb, "test", step)
+				}
+				if err != nil {
+					t.Errorf("taken back: %v", err)
+				}
+				now := f.web(t)
+				if (now != nil) != c.there || now != nil && now.Object["spec"].(map[string]any)["type"] != "LoadBalancer" {
+					t.Errorf("it is not as it was: %v", now)
+				}
+				if left := f.entries(t); a.told && len(left) > 0 {
+					t.Errorf("%+v is left", left[0])
+				}
+			})
+		}
+	}
 }
 
 // TestSleptAndSomebodyWrote: what somebody has written since is not taken back; it is

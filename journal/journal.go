@@ -152,9 +152,11 @@ const tries = 10
 type Edit func(original, live *unstructured.Unstructured) (wanted *unstructured.Unstructured, err error)
 
 // Change changes an object that exists, and returns the fields that it changed
-// of the object as it was just before: none where it was as wanted. texts are
-// paths of texts that are YAML. An object that is back to how it was leaves the
-// journal.
+// of the object as it was just before: none where it was as wanted. With an error
+// come those that are changed all the same, or may be: of a write whose answer is
+// lost nobody knows whether it landed, and [Journal.Revert] takes it back either
+// way. texts are paths of texts that are YAML. An object that is back to how it was
+// leaves the journal.
 func (j *Journal) Change(ctx context.Context, o Object, why string, edit Edit, texts ...[]fields.Step) (step []fields.Field, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -164,7 +166,7 @@ func (j *Journal) Change(ctx context.Context, o Object, why string, edit Edit, t
 			break
 		}
 	}
-	if err != nil { // with what was changed all the same
+	if err != nil {
 		return step, fmt.Errorf("change %s: %w", o, err)
 	}
 	return step, nil
@@ -217,13 +219,17 @@ func (j *Journal) changeOnce(ctx context.Context, o Object, why string, edit Edi
 	// say so beforehand, as it is asked for.
 	if tried, err := at.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: FieldManager, DryRun: []string{metav1.DryRunAll}}); err == nil {
 		e.Fields, _ = fields.Seen(e.Fields, tried.Object)
+		step, _ = fields.Seen(step, tried.Object)
 	}
 	if err := j.note(ctx, e); err != nil {
 		return nil, err
 	}
 	written, err := at.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: FieldManager})
-	if err != nil {
+	if refused(err) {
 		return nil, err
+	}
+	if err != nil {
+		return step, err
 	}
 	failpoint.Reach("changed", o)
 	if back {
@@ -234,6 +240,14 @@ func (j *Journal) changeOnce(ctx context.Context, o Object, why string, edit Edi
 		return nil, err
 	}
 	return step, j.noteWritten(ctx, e, written)
+}
+
+// refused says of the error of a write that nothing was written: the API server would
+// not have it. One that does not answer, or says that something went wrong, may have
+// carried it out.
+func refused(err error) bool {
+	var told apierrors.APIStatus
+	return errors.As(err, &told) && told.Status().Code/100 == 4
 }
 
 // done takes an entry out of the journal of whose object nothing is changed any
