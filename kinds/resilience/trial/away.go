@@ -27,7 +27,7 @@ const controlBackTimeout = 50 * time.Second
 // controlPods are the pods of a mesh's control plane, or of what else steps take away.
 type controlPods struct {
 	kube       kubernetes.Interface
-	changes    *journal.Journal // nil: they are in the run's own namespace
+	changes    changer // nil: they are in the run's own namespace, and go with the trial
 	namespace  string
 	selector   string   // of its pods and its Deployments alike
 	containers []string // those that do its work
@@ -35,13 +35,13 @@ type controlPods struct {
 }
 
 // istioControl is istiod, of the revision whose sidecars the study has.
-func istioControl(kube kubernetes.Interface, changes *journal.Journal, m mesh.Mesh) *controlPods {
+func istioControl(kube kubernetes.Interface, changes changer, m mesh.Mesh) *controlPods {
 	namespace, selector := m.ControlPlane()
 	return &controlPods{kube: kube, changes: changes, namespace: namespace, selector: selector, containers: []string{"discovery"}, what: theControlPlane}
 }
 
 // linkerdControl is where Linkerd's chart puts what proxies talk to.
-func linkerdControl(kube kubernetes.Interface, changes *journal.Journal) *controlPods {
+func linkerdControl(kube kubernetes.Interface, changes changer) *controlPods {
 	return &controlPods{kube: kube, changes: changes, namespace: "linkerd", selector: "linkerd.io/control-plane-component=destination", containers: []string{"destination"}, what: theControlPlane}
 }
 
@@ -99,7 +99,7 @@ func (c *controlPods) away(ctx context.Context, target, kind string, victims []v
 	}
 	killed := killAll(target, kind, victims)
 	var gone []taken
-	return &execution{
+	out := &execution{
 		target: target,
 		begin: func(ctx context.Context) error {
 			if err := killed.Begin(ctx); err != nil {
@@ -143,7 +143,13 @@ func (c *controlPods) away(ctx context.Context, target, kind string, victims []v
 			defer cancel()
 			return c.await(ctx, func(d *appsv1.Deployment, _ []corev1.Pod) bool { return d.Status.ReadyReplicas >= 1 })
 		},
-	}, nil
+	}
+	if c.changes != nil {
+		for _, d := range all {
+			out.outlasting = append(out.outlasting, c.object(d.Name))
+		}
+	}
+	return out, nil
 }
 
 // taken is a Deployment that was scaled to nothing, and the way back; nil if there is
@@ -152,6 +158,10 @@ type taken struct{ back func(context.Context) error }
 
 // whyAway is what the journal says that the control plane was changed for.
 const whyAway = "a step keeps the control plane away"
+
+func (c *controlPods) object(deployment string) journal.Object {
+	return journal.Object{APIVersion: "apps/v1", Kind: "Deployment", Namespace: c.namespace, Name: deployment}
+}
 
 func (c *controlPods) takeAway(ctx context.Context, d appsv1.Deployment) (out taken, err error) {
 	if c.changes == nil {
@@ -162,7 +172,7 @@ func (c *controlPods) takeAway(ctx context.Context, d appsv1.Deployment) (out ta
 		out.back = func(ctx context.Context) error { return c.scale(ctx, d.Name, replicas) }
 		err = c.scale(ctx, d.Name, 0)
 	} else {
-		object := journal.Object{APIVersion: "apps/v1", Kind: "Deployment", Namespace: c.namespace, Name: d.Name}
+		object := c.object(d.Name)
 		var step []fields.Field
 		step, err = c.changes.Change(ctx, object, whyAway, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 			return live, unstructured.SetNestedField(live.Object, int64(0), "spec", "replicas")

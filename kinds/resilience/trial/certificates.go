@@ -82,7 +82,7 @@ func (h *executor) expire(ctx context.Context, c *fault.Certificates, m mesh.Res
 	if err != nil {
 		return nil, err
 	}
-	return &execution{
+	out := &execution{
 		target: c.Service,
 		begin:  away.Begin,
 		prove: func(ctx context.Context) (string, error) {
@@ -92,7 +92,11 @@ func (h *executor) expire(ctx context.Context, c *fault.Certificates, m mesh.Res
 			return fmt.Sprintf("the certificates of %d proxies of %s have run out", len(pods), c.Service), nil
 		},
 		end: away.End,
-	}, nil
+	}
+	if control, ok := away.(*execution); ok {
+		out.outlasting = control.outlasting // of this one Ready is told
+	}
+	return out, nil
 }
 
 // shown reads the certificates that proxies show.

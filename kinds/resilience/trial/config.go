@@ -49,7 +49,7 @@ func (c *changed) look(ctx context.Context) error {
 	return nil
 }
 
-func (c *changed) act(ctx context.Context, changes *journal.Journal) (err error) {
+func (c *changed) act(ctx context.Context, changes changer) (err error) {
 	c.begun = true
 	if c.gone {
 		return changes.Remove(ctx, journal.ObjectOf(c.object), whyConfig)
@@ -59,7 +59,7 @@ func (c *changed) act(ctx context.Context, changes *journal.Journal) (err error)
 }
 
 // undo takes back what act did.
-func (c *changed) undo(ctx context.Context, changes *journal.Journal) error {
+func (c *changed) undo(ctx context.Context, changes changer) error {
 	o := journal.ObjectOf(c.object)
 	switch {
 	case !c.begun:
@@ -127,7 +127,11 @@ func (h *executor) config(ctx context.Context, c *fault.Config) (drive.Execution
 		}
 	}
 	w := &configuring{executor: h, config: c, objects: all, names: names, witness: witness}
-	return &execution{target: strings.Join(names, ", "), begin: w.begin, prove: w.prove, end: w.end}, nil
+	out := &execution{target: strings.Join(names, ", "), begin: w.begin, prove: w.prove, end: w.end}
+	for _, one := range all {
+		out.outlasting = append(out.outlasting, journal.ObjectOf(one.object))
+	}
+	return out, nil
 }
 
 // configuring is the work of one step on objects of the Kubernetes API.

@@ -42,7 +42,11 @@ func (h *executor) drain(ctx context.Context, a *fault.Drain) (drive.Execution, 
 	if err := roomBeside(ctx, h.Kube, d.nodes); err != nil {
 		return nil, err
 	}
-	return &execution{target: "node " + strings.Join(d.nodes, ", "), begin: d.begin, prove: d.prove, end: d.end}, nil
+	out := &execution{target: "node " + strings.Join(d.nodes, ", "), begin: d.begin, prove: d.prove, end: d.end}
+	for _, node := range d.nodes {
+		out.outlasting = append(out.outlasting, d.object(node))
+	}
+	return out, nil
 }
 
 // draining is the work of one step that drains nodes.

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/fault/drive"
 	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
@@ -51,6 +52,8 @@ type execution struct {
 	begin  func(context.Context) error
 	prove  func(context.Context) (string, error)
 	end    func(context.Context) error
+	// outlasting are the objects that begin changes and that outlive the trial.
+	outlasting []journal.Object
 }
 
 func (h *execution) Target() string { return h.target }
@@ -74,6 +77,9 @@ func (h *executor) Ready(ctx context.Context, o fault.Occurrence) (drive.Executi
 	}
 	if err := o.Perform(&r); err != nil {
 		return nil, err
+	}
+	if e, ok := r.execution.(*execution); ok && len(e.outlasting) > 0 {
+		h.follow(e)
 	}
 	return r.execution, nil
 }

@@ -112,7 +112,7 @@ func (b *faultBench) act(t *testing.T, a fault.Action, lasting time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	o := fault.Occurrence{Action: a, For: lasting}
-	execution, err := (&executor{node: b.executor}).Ready(ctx, o)
+	execution, err := (&executor{scenarioTrial: &scenarioTrial{stage: &stage{Site: b.Site}}, node: b.executor}).Ready(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}

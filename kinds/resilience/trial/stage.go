@@ -43,8 +43,10 @@ type stage struct {
 	ahead  map[string]int64
 
 	faults *site.FaultRoles // nil: no step acts on nodes
-	// changes is where what steps change elsewhere is noted.
-	changes *journal.Journal
+	// changes is where what steps change elsewhere is noted, and leftovers what of it their
+	// ends did not put back.
+	changes   changer
+	leftovers leftovers
 }
 
 // deployStage makes namespace and observers. On error nothing is left.

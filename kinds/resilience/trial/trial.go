@@ -79,6 +79,9 @@ func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err
 	}()
 	defer func() { err = errors.Join(err, t.clear(ctx)) }()
 	t.say("trial %s%s", t.job.ID, store.Begins)
+	if err := t.putRight(ctx); err != nil {
+		return done, err
+	}
 	if _, err := t.ReadyPods(ctx); err != nil { // of nodes that joined meanwhile too
 		return done, err
 	}

@@ -1,0 +1,121 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/journal/fields"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// changer is what steps change objects by that outlive a trial: each change is noted before
+// it is made. It is a [journal.Journal].
+type changer interface {
+	Change(ctx context.Context, o journal.Object, why string, edit journal.Edit, texts ...[]fields.Step) ([]fields.Field, error)
+	Apply(ctx context.Context, object *unstructured.Unstructured, why string) (step []fields.Field, made bool, err error)
+	Remove(ctx context.Context, o journal.Object, why string) error
+	Revert(ctx context.Context, o journal.Object, why string, step []fields.Field) error
+	Restore(ctx context.Context, which func(*journal.Entry) bool) ([]journal.Outcome, error)
+}
+
+var _ changer = (*journal.Journal)(nil)
+
+// leftovers are objects that outlive a trial, and that steps changed whose ends failed.
+type leftovers struct {
+	mu      sync.Mutex
+	objects []journal.Object
+}
+
+func (l *leftovers) add(objects []journal.Object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range objects {
+		if !slices.Contains(l.objects, o) {
+			l.objects = append(l.objects, o)
+		}
+	}
+}
+
+func (l *leftovers) all() []journal.Object {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.objects)
+}
+
+func (l *leftovers) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.objects = nil
+}
+
+// follow notes what an execution has changed where its end fails.
+func (h *executor) follow(e *execution) {
+	end := e.end
+	e.end = func(ctx context.Context) error {
+		err := end(ctx)
+		if err != nil {
+			h.leftovers.add(e.outlasting)
+		}
+		return err
+	}
+}
+
+// putRight puts back, before a trial begins, what ends of steps did not in trials before it:
+// it would stand in this one, and nothing in its record would say so. Where all steps were
+// undone there is nothing to ask for. Levers that go with it are set again after this.
+func (s *stage) putRight(ctx context.Context) error {
+	left := s.leftovers.all()
+	if len(left) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, drive.UndoTime)
+	defer cancel()
+	done, err := s.changes.Restore(ctx, func(e *journal.Entry) bool { return slices.Contains(left, e.Object) })
+	for _, o := range done {
+		if o.Err == nil {
+			s.say("%s, which a step of an earlier trial had not put back: %s", o.Entry.Object, o.Text)
+		}
+	}
+	for _, o := range left {
+		if err == nil && o.Kind == "Deployment" {
+			err = s.servesAgain(ctx, o)
+		}
+	}
+	if err != nil {
+		names := make([]string, len(left))
+		for i, o := range left {
+			names[i] = o.String()
+		}
+		return errs.WithHint(fmt.Errorf("steps of earlier trials changed %s, which is not put back and would stand in this one: %w", strings.Join(names, ", "), err),
+			"the run tries once more when it ends; where that fails, too: meshtrial cluster restore")
+	}
+	s.leftovers.forget()
+	return nil
+}
+
+// servesAgain waits until a Deployment that was put back has a pod that is ready, if it is to
+// have any: a control plane that was away is not there at once.
+func (s *stage) servesAgain(ctx context.Context, o journal.Object) error {
+	for {
+		d, err := s.Kube.AppsV1().Deployments(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err): // nothing of it stands
+			return nil
+		case err == nil && (d.Spec.Replicas != nil && *d.Spec.Replicas == 0 || d.Status.ReadyReplicas > 0):
+			return nil
+		}
+		if late := wake.Pause(ctx, leverEvery); late != nil {
+			return errors.Join(fmt.Errorf("%s has no pod that is ready: %w", o, late), err)
+		}
+	}
+}
