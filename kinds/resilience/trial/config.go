@@ -67,6 +67,8 @@ func (c *changed) undo(ctx context.Context, changes changer) error {
 	case c.gone, c.made:
 		_, err := changes.Restore(ctx, func(e *journal.Entry) bool { return e.Object == o })
 		return err
+	case len(c.step) == 0: // it was as wanted, or was refused
+		return nil
 	}
 	return changes.Revert(ctx, o, whyConfig, c.step)
 }

@@ -1,0 +1,68 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/journal/fields"
+)
+
+// applier is a journal that says what became of an object that was to be applied, and keeps
+// how that is taken back.
+type applier struct {
+	changer
+	step []fields.Field
+	made bool
+	err  error
+	back []string
+}
+
+func (a *applier) Apply(context.Context, *unstructured.Unstructured, string) ([]fields.Field, bool, error) {
+	return a.step, a.made, a.err
+}
+
+func (a *applier) Revert(context.Context, journal.Object, string, []fields.Field) error {
+	a.back = append(a.back, "revert")
+	return nil
+}
+
+func (a *applier) Restore(context.Context, func(*journal.Entry) bool) ([]journal.Outcome, error) {
+	a.back = append(a.back, "restore")
+	return nil, nil
+}
+
+// What a step changed is taken back at its end, also where nobody heard that it was changed.
+// Of an object that the API server refused, as a step may expect, there is nothing to take
+// back: to look for what is not there would fail.
+func TestUndo(t *testing.T) {
+	step := []fields.Field{{}}
+	lost := errors.New("connection reset by peer")
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "sidecars"}, "a", nil)
+	for name, c := range map[string]struct {
+		applier
+		want string
+	}{
+		"changed":                   {applier{step: step}, "revert"},
+		"changed, but nobody heard": {applier{step: step, err: lost}, "revert"},
+		"made":                      {applier{made: true}, "restore"},
+		"made, but nobody heard":    {applier{made: true, err: lost}, "restore"},
+		"as it was wanted":          {applier{}, ""},
+		"refused":                   {applier{err: refused}, ""},
+	} {
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.istio.io/v1", "kind": "Sidecar", "metadata": map[string]any{"name": "a"}}}
+		one := &changed{object: object}
+		if err := one.act(t.Context(), &c.applier); !errors.Is(err, c.err) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := one.undo(t.Context(), &c.applier); err != nil || strings.Join(c.back, ", ") != c.want {
+			t.Errorf("%s: taken back by %q, want %q; %v", name, c.back, c.want, err)
+		}
+	}
+}
