@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -153,7 +154,7 @@ func (h *executor) remove(ctx context.Context, r *fault.Remove) (drive.Execution
 			}
 			for _, name := range names {
 				err := h.Kube.CoreV1().Pods(h.Namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))})
-				if err != nil {
+				if err != nil && !apierrors.IsNotFound(err) { // the ReplicaSet's controller was faster
 					return fmt.Errorf("end pod %s: %w", name, err)
 				}
 			}
