@@ -74,10 +74,13 @@ func FuzzSysctls(f *testing.F) {
 	}
 	others := []string{filepath.Join(base, "other"), filepath.Join(base, "proc", "other"), filepath.Join(s.root, "fs/inotify/other")}
 	f.Fuzz(func(t *testing.T, name string, value int, text []byte, othersRun bool) {
-		for _, path := range append(others, filepath.Join(s.root, inotifyInstances)) {
+		for _, path := range others {
 			if err := os.WriteFile(path, []byte("7"), 0o600); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if err := s.set(map[string]int{inotifyInstances: needInotify}); err != nil {
+			t.Fatal(err)
 		}
 		if err := os.WriteFile(pending, text, 0o600); err != nil {
 			t.Fatal(err)

@@ -197,8 +197,8 @@ func TestSweepsAtOnce(t *testing.T) {
 		t.Skip("making a network namespace takes root")
 	}
 	const control = "net/ipv4/ip_default_ttl" // each network namespace has its own
-	raisable = append(raisable, control)
-	t.Cleanup(func() { raisable = raisable[:len(raisable)-1] })
+	raisable[control] = 66
+	t.Cleanup(func() { delete(raisable, control) })
 	store := t.TempDir()
 	var labs []paths
 	ids := []string{"0badf2", "0badf3"}
@@ -334,6 +334,21 @@ func TestSysctls(t *testing.T) {
 	}
 	if _, err := os.Stat(pending); err == nil {
 		t.Error("the note of pending values was left")
+	}
+	// What somebody else has set while labs ran is theirs.
+	if err := s.set(map[string]int{name: 65536}); err != nil {
+		t.Fatal(err)
+	}
+	for _, othersRun := range []bool{true, false} {
+		if err := s.restore(raise, pending, othersRun); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now, _ := s.read(name); now != 65536 {
+		t.Errorf("somebody else's value: %d, want 65536", now)
+	}
+	if _, err := os.Stat(pending); err == nil {
+		t.Error("the note of a value that is somebody else's was left")
 	}
 }
 

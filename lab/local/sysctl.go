@@ -19,15 +19,15 @@ import (
 // sidecar needs three instances, and all sidecars run as one user, so that
 // the usual 128 are gone after some forty pods. It is the one setting of the
 // host that a lab raises; the record keeps the old value, and Down puts it
-// back.
+// back, unless somebody else has set it since.
 const (
 	inotifyInstances = "fs/inotify/max_user_instances"
 	needInotify      = 8192
 )
 
-// raisable are the settings that are ever put back; a test adds one that no other
-// program of the machine minds.
-var raisable = []string{inotifyInstances}
+// raisable are the settings that are ever put back, with what labs raise them to; a
+// test adds one that no other program of the machine minds.
+var raisable = map[string]int{inotifyInstances: needInotify}
 
 // sysctls reads and writes system controls below a folder, /proc/sys.
 type sysctls struct{ root string }
@@ -60,9 +60,10 @@ func (s sysctls) set(values map[string]int) error {
 	return nil
 }
 
-// restore puts controls back to what they were before a lab raised them. As
-// long as another lab runs that may need them, it only notes the values in
-// the file pending; the last lab to end puts them back.
+// restore puts controls back to what they were before a lab raised them, where
+// they still are what labs raise them to. As long as another lab runs that may
+// need them, it only notes the values in the file pending; the last lab to end
+// puts them back.
 func (s sysctls) restore(values map[string]int, pending string, othersRun bool) error {
 	all, noted := map[string]int{}, map[string]int{}
 	if data, err := os.ReadFile(pending); err == nil {
@@ -73,13 +74,17 @@ func (s sysctls) restore(values map[string]int, pending string, othersRun bool) 
 	maps.Copy(all, noted) // nil if the file says null
 	maps.Copy(all, values)
 	// Root writes them: a name that no lab ever raised was put there by somebody.
-	maps.DeleteFunc(all, func(name string, _ int) bool { return !slices.Contains(raisable, name) })
+	maps.DeleteFunc(all, func(name string, _ int) bool { return raisable[name] == 0 })
 	if len(all) == 0 {
 		return nil
 	}
 	if othersRun {
 		return writeJSON(pending, all)
 	}
+	maps.DeleteFunc(all, func(name string, _ int) bool {
+		now, err := s.read(name)
+		return err == nil && now != raisable[name] // somebody else's
+	})
 	if err := s.set(all); err != nil {
 		return err
 	}
