@@ -123,7 +123,9 @@ func (m *member) start(ctx context.Context) error {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		unix.Kill(pid, unix.SIGKILL)
+		if pid > 0 { // it may have ended, and 0 is whoever asks
+			unix.Kill(pid, unix.SIGKILL)
+		}
 		<-gone
 		return fmt.Errorf("start node %s: %w; see %s", m.spec.Self.Name, err, m.spec.Dir.logs())
 	}
