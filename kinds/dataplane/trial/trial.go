@@ -285,7 +285,8 @@ func (t *trialRun) count(ctx context.Context) (counters, error) {
 			return nil
 		})
 	}
-	return c, group.Wait()
+	err := group.Wait() // c is whole only after this
+	return c, err
 }
 
 // readConfigs reads the configurations in force in the proxies, by part.
