@@ -22,6 +22,11 @@ func all(s Schedule) []Request {
 
 func constant(rate float64) Shape { return Shape{Kind: Constant, RateRPS: rate} }
 
+// repeating is the whole of what hands get.
+func repeating(rateRPS, periodS, durationS float64, seed uint64) Schedule {
+	return RepeatingOf(Hand{Of: 1}, rateRPS, periodS, durationS, seed)
+}
+
 func TestUniformAndBurst(t *testing.T) {
 	uniform := all(Uniform(constant(1000), 1))
 	if len(uniform) != 1000 {
@@ -262,7 +267,7 @@ func TestRepeating(t *testing.T) {
 		rate, seed := rapid.SampledFrom([]float64{250, 1000, 4000}).Draw(t, "rate"), rapid.Uint64().Draw(t, "seed")
 		period := rapid.Int64Range(50, 800).Draw(t, "period") * unit
 		from := rapid.Int64Range(0, 3*800).Draw(t, "from") * unit
-		got := all(Repeating(rate, float64(period)/1e9, 4, seed))
+		got := all(repeating(rate, float64(period)/1e9, 4, seed))
 		in := func(from int64) []int64 {
 			var out []int64
 			for _, r := range got {
@@ -287,13 +292,13 @@ func TestRepeating(t *testing.T) {
 			t.Fatalf("%d of %d arrivals differ", differ, len(a))
 		}
 	})
-	first, again := all(Repeating(2000, 100, 100, 7)), all(Poisson(constant(2000), 100, 7))
+	first, again := all(repeating(2000, 100, 100, 7)), all(Poisson(constant(2000), 100, 7))
 	if !slices.Equal(first, again) {
 		t.Error("the first period is not the Poisson schedule of its seed")
 	}
 	var gaps []float64
 	for seed := range uint64(200) { // across where it begins anew, too
-		s := all(Repeating(1000, 0.8, 2, seed))
+		s := all(repeating(1000, 0.8, 2, seed))
 		for i := 1; i < len(s); i++ {
 			if s[i].Offset > 4e8 && s[i].Offset < 12e8 {
 				gaps = append(gaps, float64(s[i].Offset-s[i-1].Offset)/1e9)
@@ -309,7 +314,7 @@ func TestRepeating(t *testing.T) {
 func TestRepeatingRarely(t *testing.T) {
 	for seed := range uint64(500) {
 		for _, count := range []float64{1e-9, 0.05, 0.5, 1, 2} {
-			got := all(Repeating(count, 1, 20, seed))
+			got := all(repeating(count, 1, 20, seed))
 			if len(got) > 20*8 || !slices.IsSortedFunc(got, func(a, b Request) int { return int(a.Offset - b.Offset) }) {
 				t.Fatalf("seed %d, %v a period: %d arrivals", seed, count, len(got))
 			}

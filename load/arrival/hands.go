@@ -50,7 +50,14 @@ func PoissonOf(h Hand, shape Shape, durationS float64, seed uint64) Changing {
 	})
 }
 
-// RepeatingOf is what a hand gets of [Repeating]: the same in each period.
+// RepeatingOf is what a hand gets, the same in each period, of the Poisson process of a
+// constant rate whose arrivals begin anew after each: every stretch of that length,
+// wherever it begins, has the same arrivals, turned round. Within such a stretch it is
+// a Poisson process, as one that forgets may begin anew at any time. periodS is in
+// seconds.
+//
+// A period in which the seed has no arrival would never have one: the schedule of
+// such a seed does not repeat.
 func RepeatingOf(h Hand, rateRPS, periodS, durationS float64, seed uint64) Schedule {
 	if rand.New(rand.NewPCG(seed, poissonStream)).ExpFloat64() >= rateRPS*periodS {
 		return PoissonOf(h, Shape{Kind: Constant, RateRPS: rateRPS}, durationS, seed)

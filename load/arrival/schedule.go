@@ -103,17 +103,6 @@ func Poisson(shape Shape, durationS float64, seed uint64) Changing {
 	return PoissonOf(Hand{Of: 1}, shape, durationS, seed)
 }
 
-// Repeating returns the Poisson process of a constant rate whose arrivals begin
-// anew after each period: every stretch of that length, wherever it begins, has
-// the same arrivals, turned round. Within such a stretch it is a Poisson process,
-// as one that forgets may begin anew at any time. periodS is in seconds.
-//
-// A period in which the seed has no arrival would never have one: the schedule of
-// such a seed does not repeat.
-func Repeating(rateRPS, periodS, durationS float64, seed uint64) Schedule {
-	return RepeatingOf(Hand{Of: 1}, rateRPS, periodS, durationS, seed)
-}
-
 // poissonStream tells Poisson schedules' numbers from others of the same seed.
 const poissonStream = 0x6d6573686d61726b
 
