@@ -15,9 +15,11 @@ import (
 // read, its mistakes have places, and what belongs to others is refused.
 func TestAddedKind(t *testing.T) {
 	const noise Kind = "noise"
+	where := choice("where", ScopeLoad, "here", "Where.", "here", "there")
+	where.Kind = noise
 	AddKind(noise, Spec{
 		About: "noise", Example: "spin: 1", Measures: []string{"busy"},
-		Factors:  []Factor{NewInteger(noise, "spin", "threads", "0", "Threads that spin.", 0, 8), NewChoice(noise, "where", "here", "Where.", "here", "there")},
+		Factors:  []Factor{NewInteger(noise, "spin", "threads", "0", "Threads that spin.", 0, 8), where},
 		Findings: finding.NewTable([]finding.Def{{Name: "busy", Unit: finding.UnitRatio, Doc: "Busy.", Probe: "busy", Section: finding.SectionOther}}),
 		Check: func(s *Study) error {
 			if s.Blocks.Min < 2 {

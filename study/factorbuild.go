@@ -2,15 +2,8 @@ package study
 
 import "github.com/meshtrial/meshtrial/record"
 
-// NewChoice is a factor of a kind of study whose levels are names.
-func NewChoice(kind Kind, name, def, doc string, levels ...string) Factor {
-	f := choice(name, ScopeLoad, def, doc, levels...)
-	f.Kind = kind
-	return f
-}
-
-// NewInteger is a factor of a kind of study whose levels are whole numbers of a
-// unit, from low to high.
+// NewInteger is a factor of another package's kind of study, whose levels are whole
+// numbers of a unit, from low to high; docs/extending has one.
 func NewInteger(kind Kind, name, unit, def, doc string, low, high int64) Factor {
 	return Factor{Name: name, Kind: kind, Scope: ScopeLoad, Unit: unit, Default: def, Doc: doc, Numeric: true,
 		Pattern: `^[0-9]+$`, Examples: []string{def}, parse: integerLevel(low, high), integer: true, low: low, plain: &plainNumber{}}.
