@@ -145,64 +145,77 @@ sidecar's cost at two rates:
     blocks: {min: 4, max: 12, limit: 5m}
     stop: {finding: latency_p50_overhead, half_width: 7.5%, of: {sidecars: both}}
 
-` + "`meshtrial study schema > study.schema.json`" + ` gives editors what they need to
-complete and check it; ` + "`meshtrial study check FILE`" + ` says what is wrong and where;
-` + "`meshtrial study plan FILE`" + ` prints the cells, what each is compared with, what
-the lab must have, and the time it takes. ` + "`meshtrial study show quick --source`" + `
-prints a shipped study as a template for your own.
+- ` + "`meshtrial study schema > study.schema.json`" + ` gives editors what they need to complete and
+  check a study.
+- ` + "`meshtrial study check FILE`" + ` says what is wrong and where.
+- ` + "`meshtrial study plan FILE`" + ` prints the cells, what each is compared with, what the lab must
+  have, and the time it takes.
+- ` + "`meshtrial study show quick --source`" + ` prints a shipped study as a template for your own.
 
-Every combination of levels is a cell. A block is one pass over all cells in
-random order, in which baseline cells run twice: the difference between the two is
-the noise floor. The same seed gives the same order.
+Every combination of levels is a cell. A block is one pass over all cells in random order.
+Baseline cells run twice in a block: the difference between the two is the noise floor. The
+same seed gives the same order.
 
-Times, sizes and percentages carry their unit (` + "`250ms`, `1KiB`, `7.5%`" + `). A
-fault is reported with its position; nothing is started. ` + "`--set path=value`" + ` overrides
-a part of the file: ` + "`--set window=1s`, `--set blocks.max=6`" + `; a factor is set by its
-name alone, fixed to a level (` + "`--set rate=2000`" + `) or varied by a list
-(` + "`--set connections=[8,16]`" + `), whichever it was before. ` + "`meshtrial study plan`" + ` and
-runs say where that changes nothing, as with a factor that every variant sets, and where
-no cell has the level. Of the file's own levels they and ` + "`meshtrial study check`" + ` say
-where one means nothing in any cell, nor would in one of a variant that is left out. A
-factor that varies but means nothing in any cell is refused, as the study would not answer
-what it asks, unless flags have left out the cells or variants in which it does.
+Times, sizes and percentages carry their unit (` + "`250ms`, `1KiB`, `7.5%`" + `). A fault is reported
+with its position, and nothing is started.
+
+` + "`--set path=value`" + ` overrides a part of the file: ` + "`--set window=1s`, `--set blocks.max=6`" + `. A
+factor is set by its name alone, whichever it was before: ` + "`--set rate=2000`" + ` fixes it to a
+level, ` + "`--set connections=[8,16]`" + ` varies it.
+
+Levels without effect are reported:
+
+- ` + "`meshtrial study plan`" + ` and runs say where a flag changes nothing, as with a factor that every
+  variant sets, and where no cell has the flag's level.
+- They and ` + "`meshtrial study check`" + ` say which levels of the file mean nothing in any cell, not
+  even in those of a variant that is left out.
+- A factor that varies but means nothing in any cell is refused, because the study would not
+  answer what it asks. It is not refused if flags have left out the cells or variants in which
+  it means something.
 
 `
 
 const referenceData = `
-A factor that does not apply in a cell is recorded as ` + "`-`" + `, and cells that differ only in
-that are one cell, measured once: the proxies' settings where no pod has a
-sidecar, ` + "`mtls`" + ` where the server has none, ` + "`arrival`" + ` at rate ` + "`max`" + `. Strict mutual
-TLS cannot serve a client without a sidecar: such a cell (` + "`sidecars: server`" + `) is
-recorded as the ` + "`permissive`" + ` that it is, and refused if ` + "`mtls`" + ` is itself varied.
+A factor that does not apply in a cell is recorded as ` + "`-`" + `: the proxies' settings where no pod
+has a sidecar, ` + "`mtls`" + ` where the server has none, ` + "`arrival`" + ` at rate ` + "`max`" + `. Cells that differ
+only in such a factor are one cell, measured once.
+
+Strict mutual TLS cannot serve a client without a sidecar. Such a cell (` + "`sidecars: server`" + `) is
+recorded as the ` + "`permissive`" + ` that it is, and refused if ` + "`mtls`" + ` itself varies.
 `
 
 const referenceControl = `
-A study is one of the control plane if it has the section ` + "`control`, be it `{}`" + `. It
-has these factors and no others, and the fields ` + "`workload`, `load`, `warmup`, `window`" + `
-and ` + "`interval`" + ` have no place in it. ` + "`sidecar_hosts`" + ` mean nothing
-without a Sidecar resource, ` + "`endpoints` without Services, `slice_namespaces`" + ` without
-EndpointSlices, ` + "`xds` and `clients`" + ` without simulated proxies,
-` + "`change_rate` and `change_arrival`" + ` where a trace says when.
+A study is one of the control plane if it has the section ` + "`control`, be it `{}`" + `. It has these
+factors and no others, and the fields ` + "`workload`, `load`, `warmup`, `window` and `interval`" + `
+have no place in it. Some factors mean nothing in some cells:
 
-The factors from ` + "`sidecar_scope`" + ` on are levers: settings of istiod and of the mesh.
-` + "`installed`" + `, the default of each, leaves a lever as the mesh was installed. Trials set
-only levers that a study gives another level, and put them back when the run ends; what
-the others were is read from the running istiod and kept in the record. Before
-anything runs, the plan and its warnings take those for istiod's own levels. Levels
-that mean what istiod has built in (` + "`push_throttle: default`, `debounce_after: 100ms`" + `)
-are set like any other.
+| factor | means nothing |
+|---|---|
+| ` + "`sidecar_hosts`" + ` | without a Sidecar resource |
+| ` + "`endpoints`" + ` | without Services |
+| ` + "`slice_namespaces`" + ` | without EndpointSlices |
+| ` + "`xds`, `clients`" + ` | without simulated proxies |
+| ` + "`change_rate`, `change_arrival`" + ` | where a trace says when |
+
+The factors from ` + "`sidecar_scope`" + ` on are levers: settings of istiod and of the mesh. The default
+of each is ` + "`installed`" + `, which leaves a lever as the mesh was installed. Trials set only levers
+that a study gives another level; the run puts them back when it ends. What the other levers
+were is read from the running istiod and kept in the record. Before anything runs, the plan
+and its warnings assume istiod's own levels for them. Levels that mean what istiod has built
+in (` + "`push_throttle: default`, `debounce_after: 100ms`" + `) are set like any other.
 `
 
 const referenceResilience = `
-A study is one of resilience if it has the section ` + "`timeline`" + `. It has these factors
-and no others, and the fields ` + "`workload`" + `, ` + "`window`" + ` and ` + "`interval`" + ` have no place in it;
-what stands in ` + "`graph`" + ` and ` + "`timeline`" + ` is in [scenarios.md](scenarios.md). A mesh's
-levers mean nothing without a mesh, and none is set where ztunnel or a waypoint carries the
-requests (` + "`sidecars: ambient`, `waypoint`" + `): ztunnel has none of them, and a waypoint does
-what Istio does by default, retries included. ` + "`meshtrial study plan`" + ` says where such a
-cell is compared with one that has levers; where the timeline has steps, the retries that
-Istio's sidecars make by default are one beside ztunnel. ` + "`retry_on` and `per_try_timeout`" + ` mean nothing
-where ` + "`retries`" + ` is off.
+A study is one of resilience if it has the section ` + "`timeline`" + `. It has these factors and no
+others, and the fields ` + "`workload`, `window` and `interval`" + ` have no place in it.
+[scenarios.md](scenarios.md) says what stands in ` + "`graph` and `timeline`" + `.
+
+A mesh's levers mean nothing without a mesh. None is set where ztunnel or a waypoint carries the
+requests (` + "`sidecars: ambient`, `waypoint`" + `): ztunnel has no levers, and a waypoint does what Istio
+does by default, retries included. ` + "`meshtrial study plan`" + ` says where such a cell is compared
+with one that has levers. If the timeline has steps, the retries that Istio's sidecars make by
+default count as a lever beside ztunnel. ` + "`retry_on` and `per_try_timeout`" + ` mean nothing where
+` + "`retries`" + ` is off.
 `
 
 const referenceSections = `
@@ -221,45 +234,48 @@ variants:
 baseline: {variant: none}
 ` + "```" + `
 
-Each variant's levels stand over the settings. They are the levels of a factor
-called ` + "`variant`" + `, which can be combined with others, narrowed down
-(` + "`--set variant=[none,sidecar]`" + `) and named wherever cells are. A factor that only
-left-out variants set can then be varied, and what they alone need, as a gateway or
+A variant's levels override the settings. The variants are the levels of a factor called
+` + "`variant`" + `. It can be combined with other factors, narrowed down
+(` + "`--set variant=[none,sidecar]`" + `) and named wherever cells are. When variants are left out, a
+factor that only they set can be varied, and what they alone need, such as a gateway or
 recorded changes, may stay. Studies of all kinds can have variants.
 
 ## Search
 
 ` + "`search: [{factor: proxies, finding: convergence_p99, bound: 2 s}]`" + ` asks for the
 highest number of proxies at which p99 convergence stays within 2 s, for every
-combination of the other factors. Each block climbs the
-given levels to the first that breaks the bound; higher ones need not be
-measured.
+combination of the other factors. Each block climbs the given levels to the first that
+breaks the bound; higher ones need not be measured.
 
-With ` + "`tolerance: 10%`" + ` the search goes on between the last level that held and
-the first that broke: it halves their interval by the geometric mean until they
-are within a tenth of each other. Later blocks measure the levels on both sides of the
-limit again, and levels further out where those are too near the bound to tell, until
-each side is sure. The finding ` + "`highest_proxies`" + ` has a 95% interval, from the highest level
-that holds for sure to the lowest that breaks for sure; its estimate is the highest that
-held on balance. Where an end is not known, as when every level holds, it has ` + "`open`" + ` (` + "`high`" + `,
-` + "`low`" + ` or ` + "`both`" + `), reports say "or more" or "below", and an assertion on an upper end that is
-open fails. It needs three blocks or more: two leave it wide, with one open end
-in a third of all runs or more, and one has none. Of ` + "`blocks`" + `, ` + "`max`" + ` bounds how far a search goes, and
-the run ends when every search has its answer. See
-[method.md](method.md#searches).
+With ` + "`tolerance: 10%`" + ` the search goes on between the last level that held and the first that
+broke. It halves their interval by the geometric mean until they are within a tenth of each
+other. Later blocks measure the levels on both sides of the limit again, until each side is
+sure. Where these levels are too near the bound to tell, later blocks also measure levels
+further out.
 
-Only istiod's own failures break a bound: the finding exceeds it, changes never
-arrived or were never acknowledged, or the trial was made invalid by istiod's
-own failure. A level without a valid trial for any other reason says nothing.
+The finding ` + "`highest_proxies`" + ` has a 95% interval, from the highest level that holds for sure to
+the lowest that breaks for sure. Its estimate is the highest level that held on balance. An end
+may not be known, as when every level holds. Then the finding has ` + "`open` (`high`, `low`" + ` or
+` + "`both`" + `), reports say "or more" or "below", and an assertion on an upper end that is open fails.
+
+The interval needs three blocks or more. Two leave it wide, with one open end in a third of all
+runs or more; a single block gives none. Of ` + "`blocks`, `max`" + ` bounds how far a search goes, and
+the run ends when every search has its answer. See [method.md](method.md#searches).
+
+Only istiod's own failures break a bound: the finding exceeds it, changes never arrived or were
+never acknowledged, or istiod's own failure made the trial invalid. A level without a valid
+trial for any other reason says nothing.
 
 In studies of the data plane the factor is ` + "`rate`" + `, as in
-` + "`search: [{factor: rate, finding: latency_p99, bound: 10 ms, tolerance: 15%}]`" + `, with
-levels that double. A rate breaks the bound only because of the sidecars: if the
-generator or the machine saturates first, or if the same load exceeds the bound
-without sidecars, the finding ` + "`highest_rate`" + ` ends at the highest level that
-surely holds, is open above and inconclusive. Such studies also have ` + "`knee_rate`" + `: the highest rate at
-which p99 latency stays within twice its value at the lowest rate, by medians over blocks. Rates at which
-the generator or the machine gave out do not end it.
+` + "`search: [{factor: rate, finding: latency_p99, bound: 10 ms, tolerance: 15%}]`" + `, with levels that
+double. A rate breaks the bound only because of the sidecars. If the generator or the machine
+saturates first, or if the same load exceeds the bound without sidecars, the finding
+` + "`highest_rate`" + ` ends at the highest level that surely holds. It is then open above, and
+inconclusive.
+
+Such studies also have ` + "`knee_rate`" + `: the highest rate at which p99 latency stays within twice its
+value at the lowest rate, by medians over blocks. Rates at which the generator or the machine
+gave out do not end it.
 
 ` + "`at: {change_rate: 2}`" + ` confines a search to some levels of the other factors, so
 that two searches need not measure all combinations:
@@ -287,78 +303,92 @@ bill:
 measures: [latency, cpu, memory]
 ` + "```" + `
 
-It generates variants: ` + "`base`" + `, one of each part over the base, ` + "`together`" + ` of all (or of
-those named in ` + "`together`" + `, as it must where two parts are levels of one factor), and
-with ` + "`direct: remove` or `both`" + ` one ` + "`without-PART`" + ` for each part of ` + "`together`" + `. Factors in
-` + "`factors`" + ` vary beside them: there is one bill for each of their combinations. All
-figures are within-block differences, with Student's t over blocks. The intervals of
-a bill are simultaneous at 95%, so that of many parts none looks expensive by
-chance.
+It generates variants:
 
-Each part gets CPU and latency per request, memory, and its share of the CPU of the
-proxies that have it (` + "`bill_cpu`, `bill_cpu_client_proxy`, `bill_latency_p50`, `bill_memory`, `bill_share`" + `...,
-and ` + "`bill_money`" + ` with the section money), and a rank; parts that cannot be ranked
-share one. ` + "`bill_sum`" + ` is the sum of the parts that are on together, ` + "`bill_interaction`" + ` what
-all together cost beyond it. The saving from removing a part is reported only if
-that was measured, by ` + "`saved_cpu`" + ` and the like.
+- ` + "`base`" + `;
+- one of each part over the base;
+- ` + "`together`" + `: all parts, or those named in ` + "`together`" + `, which must name them where two parts are
+  levels of one factor;
+- with ` + "`direct: remove` or `both`, one `without-PART`" + ` for each part of ` + "`together`" + `.
+
+Factors in ` + "`factors`" + ` vary beside the variants: there is one bill for each of their combinations.
+All figures are within-block differences, with Student's t over blocks. The intervals of a bill
+are simultaneous at 95%, so that of many parts none looks expensive by chance.
+
+Each part gets CPU and latency per request, memory, its share of the CPU of the proxies that have
+it (` + "`bill_cpu`, `bill_cpu_client_proxy`, `bill_latency_p50`, `bill_memory`, `bill_share`" + `..., and
+` + "`bill_money`" + ` with the section money), and a rank. Parts that cannot be ranked share one.
+` + "`bill_sum`" + ` is the sum of the parts that are on together, ` + "`bill_interaction`" + ` what all together
+cost beyond it. The saving from removing a part is reported only if it was measured, by
+` + "`saved_cpu`" + ` and the like.
 
 ## Hops
 
-` + "`hops: {}`" + ` splits the cost of a request through two sidecars: the path without any,
-the client's and the server's sidecar in plain text, mutual TLS between them, and
-the redirection of connections to them. It generates variants, each adding one element
-(` + "`bare`, `client`, `server`, `both`, `tls`, `redirect`" + `); each term is a difference of two
-of them within blocks (` + "`hop_client_proxy_latency_p50`" + ` and the like), and the residual
-is reported with them (` + "`hop_residual_`..." + `), with its interval.
+` + "`hops: {}`" + ` splits the cost of a request through two sidecars: the path without any, the client's
+and the server's sidecar in plain text, mutual TLS between them, and the redirection of
+connections to them. It generates variants, each of which adds one element (` + "`bare`, `client`" + `,
+` + "`server`, `both`, `tls`, `redirect`" + `). Each term is a difference of two variants within blocks
+(` + "`hop_client_proxy_latency_p50`" + ` and the like). The residual (` + "`hop_residual_`" + `...) is reported
+with the terms, with its interval.
 
 ## Money
 
-` + "`money: {rps: 1000000, proxies: 2000, core_month: 40, gb_month: 4}`" + ` states a mesh and
-its prices. Findings then say what its proxies would need and cost if each
-request used as much of them as in a trial: ` + "`money_cores`" + `, ` + "`money_cpu`" + `,
-` + "`money_memory`" + ` and ` + "`money_month`" + `, each with its interval, and with ` + "`_overhead`" + ` what a
-cell costs or saves against its baseline. Each of the mesh's proxies counts as an average proxy of
-the cell, whether the cell has them at both ends of a call or at
-one; ` + "`proxies_per_hop`" + ` says how many each call passes. That is of sidecars: where pods share
-proxies (ztunnel, a waypoint, a gateway), a call costs what it took of all that it passed, whatever
-` + "`proxies_per_hop`" + ` says, and their memory has no price, since the mesh does not say how
-many there are; that of section [sizing](#sizing) does. Where the rate varies and ` + "`proxies`" + ` is given, ` + "`money_cpu_fit`" + ` prices
-each request at the slope and each proxy at what it uses when idle, so that the measured rate
-does not matter. What a mesh costs beyond its proxies (interrupts, the control plane) is not included.
+` + "`money: {rps: 1000000, proxies: 2000, core_month: 40, gb_month: 4}`" + ` states a mesh and its prices.
+Findings then say what the mesh's proxies would need and cost if each request used as much of
+them as in a trial: ` + "`money_cores`, `money_cpu`, `money_memory` and `money_month`" + `, each with its
+interval, and with ` + "`_overhead`" + ` what a cell costs or saves against its baseline.
+
+- **Sidecars.** Each of the mesh's proxies counts as an average proxy of the cell, whether the
+  cell has them at both ends of a call or at one. ` + "`proxies_per_hop`" + ` says how many each call
+  passes.
+- **Proxies that pods share** (ztunnel, a waypoint, a gateway). A call costs what it took of all
+  that it passed, whatever ` + "`proxies_per_hop`" + ` says. Their memory has no price here, because the
+  mesh does not say how many there are; section [sizing](#sizing) prices it.
+
+Where the rate varies and ` + "`proxies`" + ` is given, ` + "`money_cpu_fit`" + ` prices each request at the slope and
+each proxy at what it uses when idle, so that the measured rate does not matter. What a mesh costs
+beyond its proxies (interrupts, the control plane) is not included.
 
 ## Sizing
 
-` + "`sizing: {pods: 1000, nodes: 50, rps: 20000, l7: 20%, waypoints: 10}`" + ` states a mesh, and the
-report begins with which way of carrying its requests takes less CPU and memory: sidecars in
+` + "`sizing: {pods: 1000, nodes: 50, rps: 20000, l7: 20%, waypoints: 10}`" + ` states a mesh. The report
+then begins with which way of carrying the mesh's requests takes less CPU and memory: sidecars in
 pods, ztunnel on nodes, or ztunnel with waypoints for the share of requests that need L7. Its
-section *Where each wins* has the figures. It asks for cells of each way at two rates or more
-(` + "`sidecars: [none, both, ambient]`, `rate: [250, 1000]`" + `): a line through a block's rates says what
-each proxy takes without requests and what each request adds, the stated mesh has so
-many of both, and two ways are compared inside blocks. The border between them is
-looked for along the requests per second of each pod, the pods on each node and the share of
-L7, the others being as stated. A graph of services in which nothing happens can be sized
-too, with ` + "`mesh: [none, istio, linkerd]`" + ` beside it: then a request is a call between two
-of its services. With ` + "`replicas: [1, 5, 10]`" + ` in place of rates it tells what each pod adds, of a mesh
-without requests (` + "`rps: 0`" + `) and without waypoints. ` + "`meshtrial report RUN --set sizing.pods=200`" + ` states
-another mesh of a run that was made. ` + "`--set sizing=none`" + ` leaves the section out, so that one rate
-will do; ` + "`--set money=none`" + ` does so with that one, and with published figures in
-money, which go as well where a flag sets another currency.
+section *Where each wins* has the figures.
 
-With the prices of a core and of a gigabyte beside it (` + "`money: {core_month: 40, gb_month: 4}`" + `)
-the report says first which way costs less, CPU and memory together (` + "`sized_month`" + `). Only
-the prices, ` + "`utilisation`" + ` and ` + "`currency`" + ` of section money count there: the mesh is that
-of ` + "`sizing`" + `. The findings of section money are there beside it only if it states a mesh of its
-own (` + "`rps`, `hops`, `proxies_per_hop` or `proxies`" + `).
+The study needs cells of each way at two rates or more (` + "`sidecars: [none, both, ambient]`" + `,
+` + "`rate: [250, 1000]`" + `). A line through a block's rates says what each proxy takes without requests
+and what each request adds; the stated mesh has so many of both. Two ways are compared inside
+blocks. The border between them is looked for along the requests per second of each pod, the pods
+on each node and the share of L7, with the others as stated.
+
+A graph of services in which nothing happens can be sized too, with ` + "`mesh: [none, istio, linkerd]`" + `
+beside it. A request is then a call between two of its services. With ` + "`replicas: [1, 5, 10]`" + ` in
+place of rates, sizing tells what each pod adds, of a mesh without requests (` + "`rps: 0`" + `) and without
+waypoints.
+
+| flag | what it does |
+|---|---|
+| ` + "`meshtrial report RUN --set sizing.pods=200`" + ` | states another mesh of a run that was made |
+| ` + "`--set sizing=none`" + ` | leaves the section out, so that one rate will do |
+| ` + "`--set money=none`" + ` | leaves out section money, and published figures in money; a flag that sets another currency leaves out the latter |
+
+With the prices of a core and of a gigabyte beside it (` + "`money: {core_month: 40, gb_month: 4}`" + `) the
+report says first which way costs less, CPU and memory together (` + "`sized_month`" + `). Only the prices,
+` + "`utilisation` and `currency`" + ` of section money count there: the mesh is that of ` + "`sizing`" + `. The
+findings of section money appear beside it only if that section states a mesh of its own (` + "`rps`" + `,
+` + "`hops`, `proxies_per_hop` or `proxies`" + `).
 ` + "`meshtrial report RUN --set money.core_month=25 --set money.gb_month=3`" + ` prices a run that was made.
 
 ## When changes come
 
-` + "`change_rate`" + ` is a number of changes per second, or a schedule as the load
-generator's flags have it: ` + "`ramp:1:20:30s`" + ` goes evenly from 1 to 20 per second in 30 s,
-` + "`steps:1:10s,8:5s,1:10s`" + ` holds one rate after the other; the last rate stays.
-` + "`change_arrival: burst:10`" + ` makes changes in bursts of ten at once, as often as
-gives the rate on the whole; ` + "`burst`" + ` makes all at once. Recorded changes come from
-` + "`control.trace`" + ` or from a file beside the study, with ` + "`change: trace`" + `.
+` + "`change_rate`" + ` is a number of changes per second, or a schedule as the load generator's flags have
+it: ` + "`ramp:1:20:30s`" + ` goes evenly from 1 to 20 per second in 30 s, ` + "`steps:1:10s,8:5s,1:10s`" + ` holds
+one rate after the other. The last rate stays.
+
+` + "`change_arrival: burst:10`" + ` makes changes in bursts of ten at once, as often as gives the rate on
+the whole; ` + "`burst`" + ` makes all at once. Recorded changes come from ` + "`control.trace`" + ` or from a file
+beside the study, with ` + "`change: trace`" + `.
 `
 
 const referenceFindings = `
