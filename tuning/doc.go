@@ -10,7 +10,7 @@
 // cells that were tried more than once. Of the models a belief is made (belief.go):
 // the objective and the constraints of every cell, tried or not, with their
 // uncertainty. The next block gets the cells of which most improvement is expected
-// (choose.go), until hardly any is (stop.go). front.go finds the cells that no other
+// (choose.go), until hardly any is. front.go finds the cells that no other
 // one beats in everything, ladder.go the way from one setting to another in small
 // steps.
 package tuning

@@ -1,5 +1,5 @@
 // Package stages splits the way of a change, from its commit to a proxy's
-// acknowledgement, into stages that add up.
+// acknowledgement, into stages.
 //
 //	events with their sightings + istiod's log lines + rises of its metrics -> Waterfall
 //
