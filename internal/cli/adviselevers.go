@@ -20,11 +20,11 @@ func newAdviseLeversCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "levers",
 		Short: "List the settings that an istiod has, and what is known of each",
-		Long: "Ask an istiod's program which variables of its environment and which fields of the mesh\n" +
-			"configuration it has, with their defaults and its own help, and set the levers of\n" +
-			"studies and advice beside them: which this version lacks, which studies measure each.\n\n" +
-			"The program is what --istiod names, or that of the local lab; with --lab cluster the version\n" +
-			"that runs there is looked up first, and must be that of the program.",
+		Long: "Ask istiod's program for its environment variables and the fields of its mesh\n" +
+			"configuration, with their defaults and its own help, and list beside them the levers of\n" +
+			"studies and advice: which ones this version lacks, and which studies measure each.\n\n" +
+			"The program is the one that --istiod names, or the local lab's; with --lab cluster it must\n" +
+			"be of the version that runs there, which is looked up first.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rules, err := advice.Shipped()

@@ -16,10 +16,10 @@ func newAttachCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "attach [RUN]",
 		Short: "Follow a detached run until it ends",
-		Long: "Print what a detached run says, from its pod's beginning on, until the run has ended. Ctrl-C\n" +
-			"detaches, and the run goes on; any number of terminals may be attached. RUN may be left out\n" +
+		Long: "Print a detached run's output, from the start of its pod until the run ends. Ctrl-C detaches,\n" +
+			"and the run goes on; any number of terminals may be attached. RUN may be left out\n" +
 			"where there is only one, or only one at work.\n\n" +
-			"Exit codes: the run's own, as of `meshtrial run`.",
+			"Exit codes: the run's own, as for `meshtrial run`.",
 		Args: atMostOneRun,
 		RunE: func(cmd *cobra.Command, args []string) error { return attach(cmd.Context(), env, f, args) },
 	}

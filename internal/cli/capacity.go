@@ -48,10 +48,10 @@ func newCapacityFitCommand(env *Env) *cobra.Command {
 	var f capacityFitFlags
 	cmd := &cobra.Command{
 		Use:   "fit RUN...",
-		Short: "Make a capacity model of runs of control-plane studies",
-		Long: "Make a model of the valid trials of runs of control-plane studies: parameters with 90%\n" +
-			"intervals, how far it is off on cells that it was not shown, and what these runs cannot\n" +
-			"tell, with the study that would. The runs should vary proxies, services and the rate of\n" +
+		Short: "Fit a capacity model to runs of control-plane studies",
+		Long: "Fit a model to the valid trials of runs of control-plane studies: parameters with 90%\n" +
+			"intervals, its error on cells that it was not shown, and what these runs cannot tell,\n" +
+			"with the study that would. The runs should vary proxies, services and the rate of\n" +
 			"changes, as `meshtrial run capacity-holdout` does.\n\n" +
 			"--hold-out FACTOR=LEVEL keeps the trials of those cells from the fit and predicts them.",
 		Example: "  meshtrial capacity fit runs/capacity-holdout-* --hold-out variant=held-out -o model.json",

@@ -34,14 +34,14 @@ func newCapacityPredictCommand(env *Env) *cobra.Command {
 	f := capacityPredictFlags{mesh: model.Default()}
 	cmd := &cobra.Command{
 		Use:   "predict --model FILE {--proxies N --services N --rate R | --against RUN | --published}",
-		Short: "Predict convergence, pushes, CPU and memory of a mesh by a capacity model",
+		Short: "Predict convergence, pushes, CPU and memory of a mesh with a capacity model",
 		Long: "Simulate how changes travel from istiod to the proxies of a mesh, and predict with 90%\n" +
 			"intervals how long they take, what is pushed and sent, how much CPU and memory that\n" +
 			"takes, what losing a replica costs, and how far rate and size can grow before changes\n" +
 			"are late. It says how far the mesh lies beyond what was measured, and which parameters\n" +
 			"are assumed.\n\n" +
 			"--against RUN predicts the cells of a run that the model was not fitted to. --published\n" +
-			"sets published control plane sizes beside what the model says of them.\n\n" +
+			"compares published control plane sizes with what the model says of them.\n\n" +
 			"Exit codes: 0 success, 2 wrong usage or input, 3 istiod would not keep up with this mesh, 4 no\n" +
 			"trial of the run can be predicted.",
 		Example: "  meshtrial capacity predict --model model.json --proxies 5000 --services 2000 --rate 1 --replicas 3 --cores 4\n" +
@@ -57,7 +57,7 @@ func newCapacityPredictCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.model, "model", "", "the model, a `FILE` that capacity fit wrote")
 	flags.StringVar(&f.against, "against", "", "predict the cells of this `RUN`")
 	flags.StringVar(&f.report, "report", "", "with --against or --published: also write plots to this HTML `FILE`")
-	flags.BoolVar(&f.published, "published", false, "set published sizes beside the model's")
+	flags.BoolVar(&f.published, "published", false, "compare published sizes with the model's")
 	flags.IntVar(&f.mesh.Proxies, "proxies", 0, "sidecars connected to istiod")
 	flags.IntVar(&f.mesh.Services, "services", 0, "Services in the mesh")
 	flags.StringVar(&f.visible, "visible", "100%", "share of the services that a sidecar sees, below 100% with Sidecars")

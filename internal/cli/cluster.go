@@ -12,7 +12,7 @@ import (
 func newClusterCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "See what a cluster must allow and who is at work in it, and put back what a dead run changed",
+		Short: "Check rights in a cluster, see who is at work there, and put back what a dead run changed",
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}

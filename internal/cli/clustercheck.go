@@ -35,8 +35,8 @@ func clusterCheckCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [STUDY...]",
 		Short: "Say which rights studies need in a cluster, and which are missing",
-		Long: "Ask the cluster's API server, feature by feature, which of the rights that the studies need this\n" +
-			"user has. Without a study or --feature it asks for everything that meshtrial does with Istio. It\n" +
+		Long: "Ask the cluster's API server, feature by feature, whether this user has the rights that the studies\n" +
+			"need. Without a study or --feature it asks about everything that meshtrial does with Istio. It\n" +
 			"changes nothing.\n\n" +
 			"--manifests prints the ClusterRole and Roles, with their bindings, that grant a user exactly these\n" +
 			"rights, for an administrator to apply.\n\n" +
@@ -49,7 +49,7 @@ func clusterCheckCommand(env *Env) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	addKubeconfigFlags(flags, &f.cluster.Kubeconfig, &f.cluster.Context, "")
-	flags.StringArrayVar(&f.features, "feature", nil, "`NAME` of a feature to check beside those of the studies; may be repeated")
+	flags.StringArrayVar(&f.features, "feature", nil, "also check the feature of this `NAME`; may be repeated")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace for features that work in one, such as scope and profile (default: all)")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.BoolVar(&f.manifests, "manifests", false, "print roles and bindings that grant the rights")
@@ -127,7 +127,7 @@ func (f clusterCheck) subject() (rights.Subject, error) {
 	case f.manifests && len(all) != 1:
 		return rights.Subject{}, errs.WithHint(errs.Usage("--manifests needs to know who gets the rights"), "one of --user, --group and --serviceaccount")
 	case !f.manifests && len(all) > 0:
-		return rights.Subject{}, errs.WithHint(errs.Usage("--user, --group and --serviceaccount require --manifests"), "what is checked are the rights of the kubeconfig's user")
+		return rights.Subject{}, errs.WithHint(errs.Usage("--user, --group and --serviceaccount require --manifests"), "without it, the kubeconfig's user is checked")
 	case f.manifests:
 		return all[0], nil
 	}

@@ -32,7 +32,7 @@ func newClusterRestoreCommand(env *Env) *cobra.Command {
 		Short: "Put back what a dead run changed, and remove what it made",
 		Long: "Put back what dead runs changed in a cluster, and remove the namespaces that they made. A\n" +
 			"field that somebody else has changed since is left alone and named; its note stays until\n" +
-			"--forget takes it for settled.\n\n" +
+			"--forget drops it.\n\n" +
 			"Only --run RUN puts back what somebody asked to stay (`meshtrial scope --apply`). With\n" +
 			"--run RUN --forget it stays for good, and its notes go.\n\n" +
 			"A run at work holds the cluster's Lease: the command then names that run and does nothing.\n\n" +

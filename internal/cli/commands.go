@@ -15,7 +15,7 @@ var groups = []struct {
 		newControlPlaneTestCommand}},
 	{"Where it runs", []func(*Env) *cobra.Command{
 		newDoctorCommand, newLabCommand, newClusterCommand, newComponentsCommand}},
-	{"Parts of a study, each of use on its own", []func(*Env) *cobra.Command{
+	{"Parts of a study, each usable on its own", []func(*Env) *cobra.Command{
 		newLoadCommand, newWorkerCommand, newXDSCommand, newObserveCommand, newFaultCommand}},
 	{"", []func(*Env) *cobra.Command{
 		newProfileRoleCommand, newKeeperCommand, newDetachedRunCommand, newDetachedResultsCommand, newLabInitCommand, newLabMemberCommand}},

@@ -38,13 +38,13 @@ func newCompareCommand(env *Env) *cobra.Command {
 			"not count. \"Same\" needs evidence too: if the intervals are too wide, the answer is\n" +
 			"inconclusive.\n\n" +
 			"Runs of the same thing differ. With several runs on each side (--with) the interval\n" +
-			"knows by how much, and the answer is about what changed between the sides. With one\n" +
+			"accounts for that, and the answer is about what changed between the sides. With one\n" +
 			"run on each side the answer is about these two runs, and says so. Where runs differ by\n" +
 			"3%, it takes 3 on each side to find a change of 20%, and 6 to find one of 10%.\n\n" +
 			"Runs on different machines, or of studies with other settings, levels, times or\n" +
 			"prices, are not compared; runs of one side must share versions too. --across joins\n" +
-			"them all the same: findings are compared that both sides have, by the same name in the\n" +
-			"same cell.\n\n" +
+			"them all the same, and compares the findings that both sides have by the same name in\n" +
+			"the same cell.\n\n" +
 			"Exit codes: 0 better or the same, 2 wrong usage or runs that must not be joined,\n" +
 			"3 worse, 4 inconclusive.",
 		Example: "  meshtrial compare runs/quick-before runs/quick-after\n" +
@@ -66,7 +66,7 @@ func newCompareCommand(env *Env) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	with.flags = flags
-	flags.Var(&with, "with", "the runs to compare with those before it: all that follow")
+	flags.Var(&with, "with", "compare the runs before this flag with all runs after it")
 	addRunsFlags(cmd, &f.margin, &f.across, "change to ignore, as a share of side A's value")
 	flags.BoolVar(&f.json, "json", false, "print the comparison as JSON")
 	addTextFlags(cmd, &f.color, &f.width)
@@ -105,7 +105,7 @@ func (w *withFlag) sides(args []string) (before, after []string, err error) {
 		return args[:1], args[1:], nil
 	}
 	if before = args[:w.before]; len(before) == 0 {
-		return nil, nil, errs.WithHint(errs.Usage("no run stands before --with"), "usage: meshtrial compare BEFORE... --with AFTER...")
+		return nil, nil, errs.WithHint(errs.Usage("no run is named before --with"), "usage: meshtrial compare BEFORE... --with AFTER...")
 	}
 	return before, append(w.first, args[w.before:]...), nil
 }

@@ -26,9 +26,9 @@ func newComponentsImages(env *Env) *cobra.Command {
 		Use:   "images",
 		Short: "Assemble the images of a local lab, or pull the official ones; push that of the roles",
 		Long: "Without flags it assembles all images of a local lab, as archives in the cache.\n\n" +
-			"A cluster of yours needs one of them, that of the roles: this program alone. --push\n" +
-			"brings it to a registry, with the credentials that docker and podman keep, and prints\n" +
-			"the reference that `meshtrial run --lab cluster --image` takes. Where no registry is,\n" +
+			"A cluster of yours needs only one of them, the roles' image: this program alone. --push\n" +
+			"uploads it to a registry, with the credentials that docker and podman keep, and prints\n" +
+			"the reference that `meshtrial run --lab cluster --image` takes. Without a registry,\n" +
 			"--roles makes the archive that nodes import (docs/cluster.md).",
 		Example: "  meshtrial components images --push registry.example/tools/meshtrial\n" +
 			"  meshtrial components images --roles",
@@ -78,7 +78,7 @@ func (f *imagesFlags) check() error {
 		f.RolesOnly = true
 	}
 	if f.RolesOnly && (f.Official || len(f.EnvoyVersions) > 0 || f.source != "") {
-		return errs.WithHint(errs.Usage("--push and --roles are about the image of the roles alone: --images, --hub, --tag, --envoy and --source have nothing to say of it"),
+		return errs.WithHint(errs.Usage("--push and --roles are about the image of the roles alone: --images, --hub, --tag, --envoy and --source do not apply"),
 			"leave those out")
 	}
 	return nil

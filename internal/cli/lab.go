@@ -72,11 +72,11 @@ func newLabUpCommand(env *Env) *cobra.Command {
 		Short: "Start the local lab with Istio, Linkerd or both installed",
 		Long: "Start etcd, Kubernetes, containerd and CoreDNS in their own namespaces, and install Istio from its\n" +
 			"own charts. Missing components are built first. The lab runs until `meshtrial lab down`.\n\n" +
-			"--linkerd also installs Linkerd from its own charts: from a folder with its programs and charts, whose\n" +
-			"images are assembled here, or from a release, which is pulled. --mesh selects the meshes.\n\n" +
-			"--ambient adds Istio's ambient mode beside its sidecars: its node agent is built here, ztunnel comes from\n" +
-			"the folder of --ztunnel. With --images official both are pulled, and --ztunnel is not needed.\n\n" +
-			"--gateway-api adds the definitions of the Gateway API (Gateway, HTTPRoute and others), which istiod then\n" +
+			"--linkerd also installs Linkerd from its own charts: either a folder with its programs and charts, from\n" +
+			"which images are assembled here, or a release, which is pulled. --mesh selects the meshes.\n\n" +
+			"--ambient adds Istio's ambient mode beside its sidecars: its node agent is built here, and ztunnel comes\n" +
+			"from the --ztunnel folder. With --images official both are pulled, and --ztunnel is not needed.\n\n" +
+			"--gateway-api adds the CRDs of the Gateway API (Gateway, HTTPRoute and others), which istiod then\n" +
 			"follows.\n\n" +
 			"--nodes starts several nodes, which share this machine; `meshtrial lab node` kills and starts them.",
 		Example: "  meshtrial lab up\n" +
@@ -120,14 +120,14 @@ func newLabUpCommand(env *Env) *cobra.Command {
 	cmd.Flags().StringVar(&o.Hub, "hub", "", "registry and folder of Istio's official images (default "+components.IstioHub+")")
 	cmd.Flags().StringVar(&o.Tag, "tag", "", "tag of Istio's official images, or `TAG@sha256:PILOT,sha256:PROXYV2` to pin them")
 	cmd.Flags().StringSliceVar(&o.EnvoyVersions, "envoy", nil, "more `versions` of Envoy to make sidecar images of")
-	cmd.Flags().StringArrayVar(&meshes.istioSet, "set", nil, "setting of Istio's installation, `NAME=VALUE` as of istioctl install --set; may be repeated")
+	cmd.Flags().StringArrayVar(&meshes.istioSet, "set", nil, "setting of Istio's installation, `NAME=VALUE` as in istioctl install --set; may be repeated")
 	cmd.Flags().StringVar(&meshes.linkerd, "linkerd", "", "also install Linkerd, from this `DIR` of programs and charts or from this release (default $"+linkerdVariable+")")
-	cmd.Flags().StringArrayVar(&meshes.linkerdSet, "linkerd-set", nil, "setting of Linkerd's installation, `NAME=VALUE` as of helm install --set; may be repeated")
+	cmd.Flags().StringArrayVar(&meshes.linkerdSet, "linkerd-set", nil, "setting of Linkerd's installation, `NAME=VALUE` as in helm install --set; may be repeated")
 	cmd.Flags().BoolVar(&meshes.ambient, "ambient", false, "also install Istio's ambient mode: its node agent, and ztunnel on each node")
 	cmd.Flags().StringVar(&meshes.ztunnel, "ztunnel", "", "the `DIR` with the program ztunnel, which an ambient mesh needs (default $"+ztunnelVariable+"); implies --ambient")
-	cmd.Flags().BoolVar(&meshes.gatewayAPI, "gateway-api", false, "also install the definitions of the Gateway API, which Istio's gateways then take routes from")
+	cmd.Flags().BoolVar(&meshes.gatewayAPI, "gateway-api", false, "also install the CRDs of the Gateway API, from which Istio's gateways then take routes")
 	addNodeFlags(cmd, &o.Nodes, &o.Zones, 1, "how many nodes")
-	cmd.Flags().BoolVar(&o.MetricsServer, "metrics-server", false, "also run metrics-server, so that kubectl top works; the first time it is built (a minute and a half)")
+	cmd.Flags().BoolVar(&o.MetricsServer, "metrics-server", false, "also run metrics-server, so that kubectl top works; its first build takes a minute and a half")
 	cmd.Flags().BoolVar(&o.Audit, "audit", false, "have the API server log who asks it for what (lab logs audit prints it)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd

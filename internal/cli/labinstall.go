@@ -92,7 +92,7 @@ func newLabInstallCommand(env *Env) *cobra.Command {
 	cmd.Flags().StringVar(&m.hub, "hub", "", "registry and folder of Istio's official images (default "+components.IstioHub+")")
 	cmd.Flags().StringVar(&m.tag, "tag", "", "tag of Istio's official images, or `TAG@sha256:PILOT,sha256:PROXYV2` to pin them")
 	cmd.Flags().StringVar(&m.linkerd, "linkerd", "", "where Linkerd comes from: a folder with its programs and charts, or a release (default $"+linkerdVariable+" or edge)")
-	cmd.Flags().StringArrayVar(&m.set, "set", nil, "setting of the installation, `NAME=VALUE` as of istioctl or helm install --set; may be repeated")
+	cmd.Flags().StringArrayVar(&m.set, "set", nil, "setting of the installation, `NAME=VALUE` as in istioctl or helm install --set; may be repeated")
 	return cmd
 }
 

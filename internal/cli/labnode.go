@@ -12,9 +12,9 @@ import (
 func newLabNodeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "Kill and start nodes of a lab of several",
-		Long: "Kill and start nodes of a lab that was started with --nodes; `meshtrial lab status` lists them. A node\n" +
-			"that is to be emptied first is drained as on any cluster: kubectl drain NAME --ignore-daemonsets.",
+		Short: "Kill and start nodes of a lab with several",
+		Long: "Kill and start nodes of a lab that was started with --nodes; `meshtrial lab status` lists them. To\n" +
+			"empty a node first, drain it as on any cluster: kubectl drain NAME --ignore-daemonsets.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
@@ -25,12 +25,12 @@ func newLabNodeCommand() *cobra.Command {
 		}
 	}
 	cmd.AddCommand(
-		one("kill NAME", "End a node as if it lost its power",
-			"End all processes of a node at once, and its network: what is sent to it vanishes. Kubernetes misses it\n"+
+		one("kill NAME", "Kill a node as if it lost power",
+			"Kill all processes of a node at once, and its network: packets sent to it vanish. Kubernetes notices\n"+
 				"some 50 s later (NotReady), and moves its pods after another five minutes unless they say otherwise.", local.KillNode),
 		one("start NAME", "Start a node that was killed, and wait until it is ready",
-			"Start a node that was killed. It comes with an empty disk but for the images; what Kubernetes still has\n"+
-				"on it is started again.", local.StartNode),
+			"Start a node that was killed. Its disk is empty but for the images; pods that Kubernetes still has on\n"+
+				"it start again.", local.StartNode),
 	)
 	return cmd
 }

@@ -43,8 +43,8 @@ func newReportCommand(env *Env) *cobra.Command {
 		Long: "Write a report of the run in directory RUN, complete or not, from its records.\n\n" +
 			"Assertions are CEL expressions over the findings, in addition to the study's own:\n" +
 			"  --assert 'finding(\"latency_p50_overhead\", {\"sidecars\": \"both\"}).high < 1000'\n\n" +
-			"--set sizing.pods=200 states another mesh for the section that says where each way of\n" +
-			"carrying requests wins, --set money.core_month=25 --set money.gb_month=3 other prices.\n\n" +
+			"--set sizing.pods=200 sizes another mesh in the section that compares ways of carrying\n" +
+			"requests; --set money.core_month=25 --set money.gb_month=3 states other prices.\n\n" +
 			"--rejudge judges all trials again from their records, by today's rules; --limit sets\n" +
 			"a bound of those rules, as in --limit schedule-lag=50%; --limit help lists them all.\n\n" +
 			"Exit codes: 0 report written, 3 an assertion failed or a verdict is not the expected\n" +

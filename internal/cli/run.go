@@ -74,8 +74,8 @@ func newRunCommand(env *Env) *cobra.Command {
 			"is started, with as many nodes as the study needs or --nodes says, and taken down at\n" +
 			"the end. With --lab cluster it runs in the cluster of a kubeconfig.\n\n" +
 			"Results go to a new directory. Completed trials are always kept; --resume continues\n" +
-			"from them. With --detach the run goes on in the cluster by itself: `meshtrial attach`\n" +
-			"follows it, `meshtrial runs fetch` brings its directory.\n\n" +
+			"from them. With --detach the run continues in the cluster by itself: `meshtrial attach`\n" +
+			"follows it, `meshtrial runs fetch` gets its directory.\n\n" +
 			"Exit codes: 0 run completed, 3 an assertion failed or a verdict is not the expected\n" +
 			"one, 4 the run has no answer or a verdict is inconclusive.",
 		Example: "  meshtrial run quick\n" +
@@ -107,9 +107,9 @@ func newRunCommand(env *Env) *cobra.Command {
 		},
 	}
 	addRunFlags(cmd, &f)
-	cmd.Flags().BoolVar(&f.detach, "detach", false, "run in the cluster, and go on there when this command has ended")
+	cmd.Flags().BoolVar(&f.detach, "detach", false, "run in the cluster, and continue there after this command ends")
 	cmd.Flags().StringVar(&f.results, "results", "", "with --detach: where results go, `pvc:[NAMESPACE/]NAME` or s3://BUCKET/PREFIX (default in a local lab: a folder of the lab)")
-	cmd.Flags().StringVar(&f.secret, "results-secret", "", "with --results s3://...: Secret `[NAMESPACE/]NAME` in the cluster that says how the store is reached")
+	cmd.Flags().StringVar(&f.secret, "results-secret", "", "with --results s3://...: Secret `[NAMESPACE/]NAME` in the cluster that says how to reach the store")
 	return cmd
 }
 
@@ -123,7 +123,7 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	flags.StringArrayVar(&f.limits, "limit", nil, "judge trials by this bound, `NAME=VALUE` such as unattributed=60%; may be repeated (--limit help lists them)")
 	flags.BoolVar(&f.json, "json", false, "print the findings as JSON")
 	flags.BoolVar(&f.keepLab, "keep-lab", false, "keep the lab running if this command started it")
-	addNodeFlags(cmd, &f.nodes, &f.zones, 0, "how many nodes a lab has that must be started (default: as many as the study needs)")
+	addNodeFlags(cmd, &f.nodes, &f.zones, 0, "nodes of the lab if one must be started (default: as many as the study needs)")
 	flags.StringVar(&f.linkerd, "linkerd", "", "where Linkerd comes from if a lab with it must be started: a folder or a release (default $"+linkerdVariable+")")
 	flags.StringVar(&f.ztunnel, "ztunnel", "", "the `DIR` with ztunnel if a lab with an ambient mesh must be started (default $"+ztunnelVariable+")")
 	addKubeconfigFlags(flags, &f.kubeconfig, &f.context, ofLabCluster)

@@ -14,7 +14,7 @@ import (
 // addNodeFlags adds the flags of commands that start a lab of several nodes.
 func addNodeFlags(cmd *cobra.Command, nodes *int, zones *[]string, usual int, what string) {
 	cmd.Flags().IntVar(nodes, "nodes", usual, fmt.Sprintf("%s, at most %d", what, local.MaxNodes))
-	cmd.Flags().StringSliceVar(zones, "zones", nil, "zones of the nodes, `ZONE or REGION/ZONE`, dealt to them in turn (default: of several nodes each its own)")
+	cmd.Flags().StringSliceVar(zones, "zones", nil, "zones of the nodes, `ZONE or REGION/ZONE`, dealt to them in turn (default: each of several nodes its own)")
 }
 
 // checkNodes refuses a number of nodes that is given and is none.

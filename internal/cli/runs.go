@@ -27,7 +27,7 @@ import (
 func newRunsCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs",
-		Short: "List detached runs, bring their directories, and remove them",
+		Short: "List detached runs, fetch their directories, and remove them",
 		Long: "Detached runs are those that `meshtrial run --detach` has begun, in the lab on this machine\n" +
 			"or in a cluster. RUN may be left out where there is only one, or only one at work.",
 		Args: noArguments,
@@ -169,9 +169,9 @@ func newRunsFetchCommand(env *Env) *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
 		Use:   "fetch [RUN]",
-		Short: "Bring the directory of a detached run that has ended",
-		Long: "Bring the run directory, which a pod on the run's volume hands out. It is made here whole or\n" +
-			"not at all. What is in the cluster stays until `meshtrial runs delete`.",
+		Short: "Fetch the directory of a detached run that has ended",
+		Long: "Fetch the run directory from a pod on the run's volume, whole or not at all. What is in the\n" +
+			"cluster stays until `meshtrial runs delete`.",
 		Args: atMostOneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to != "" {

@@ -51,12 +51,12 @@ func newScopeCommand(env *Env) *cobra.Command {
 			"dumps and recorded configuration from files, from a run's directory, or from the\n" +
 			"sidecars of a running lab. A dump cannot tell which part a workload uses; --stats asks\n" +
 			"the proxies what they have called so far.\n\n" +
-			"A config dump is the JSON that an Envoy answers to /config_dump. Of a sidecar or gateway:\n" +
+			"A config dump is the JSON that an Envoy serves at /config_dump. For a sidecar or gateway:\n" +
 			"kubectl -n NAMESPACE exec POD -c istio-proxy -- pilot-agent request GET 'config_dump?include_eds' > FILE\n\n" +
-			"With --generate it writes Sidecar resources from who calls whom, as the proxies' counters,\n" +
-			"access logs, Prometheus, Kiali or service graphs say, with a diff against those that exist\n" +
-			"and a report of what is not covered. It applies nothing, unless --apply asks for it: that is\n" +
-			"recorded in the cluster, stays, and is taken back by `meshtrial cluster restore --run RUN`.",
+			"With --generate it writes Sidecar resources from who calls whom, according to the proxies'\n" +
+			"counters, access logs, Prometheus, Kiali or service graphs, with a diff against existing\n" +
+			"ones and a report of what is not covered. It applies them only with --apply: they stay, and\n" +
+			"are recorded in the cluster so that `meshtrial cluster restore --run RUN` takes them back.",
 		Example: "  meshtrial scope --dump sidecar.json\n  meshtrial scope --lab local --namespace shop --stats\n" +
 			"  meshtrial xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz && meshtrial scope --dump shop.xds.gz\n" +
 			"  meshtrial scope --lab cluster --prometheus-url http://localhost:9090 --generate sidecars",

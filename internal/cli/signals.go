@@ -62,7 +62,7 @@ func newSignalsCommand(env *Env) *cobra.Command {
 	var f signalsFlags
 	cmd := &cobra.Command{
 		Use:   "signals",
-		Short: "Show the golden signals of a control plane: live, of a run, or of a Prometheus",
+		Short: "Show the golden signals of a control plane: live, from a run, or from a Prometheus",
 		Long: "Evaluate istiod's latency, saturation, traffic and errors in PromQL: from a running\n" +
 			"istiod, through the Kubernetes API; from a Prometheus server (--prometheus-url); or from\n" +
 			"a run's records (--run).\n\n" +

@@ -43,9 +43,9 @@ func newTrendCommand(env *Env) *cobra.Command {
 			"Runs on different machines, of different versions or of different studies are not\n" +
 			"joined unless --across says so: `--across versions` follows a mesh over its releases.\n" +
 			"--study takes the runs of one study. Runs that cannot be read are named and left out.\n\n" +
-			"Exit codes: 0 no change for the worse stands at the end, 2 wrong usage or runs that\n" +
-			"must not be joined, 3 one does, with its whole interval beyond the margin, 4 inconclusive:\n" +
-			fmt.Sprintf("one may lie within the margin, what decides has no value in the newest runs, or too\nfew runs (fewer than %d, or than could show any change).", comparison.MinTrend),
+			"Exit codes: 0 no change for the worse remains at the end, 2 wrong usage or runs that\n" +
+			"must not be joined, 3 one remains, with its whole interval beyond the margin, 4 inconclusive:\n" +
+			fmt.Sprintf("it may lie within the margin, a finding that decides has no value in the newest\nruns, or there are too few runs (fewer than %d, or too few to show any change).", comparison.MinTrend),
 		Example: "  meshtrial trend runs --study quick\n" +
 			"  meshtrial trend runs --study quick --across versions --all",
 		Args: cobra.ExactArgs(1),
@@ -92,10 +92,10 @@ func runTrend(ctx context.Context, env *Env, f trendFlags, dir string) error {
 	}
 	switch trend.Verdict {
 	case record.VerdictWorse:
-		return errs.WithCode(errors.New("a change for the worse stands"), errs.CodeAssertion)
+		return errs.WithCode(errors.New("a change for the worse remains"), errs.CodeAssertion)
 	case record.VerdictInconclusive:
 		return errs.WithHint(errs.WithCode(fmt.Errorf("the trend is inconclusive: %s", trend.Why), errs.CodeInvalid),
-			"see to runs without valid trials first; else make more runs of the same study; `meshtrial compare BEFORE... --with AFTER...` takes fewer")
+			"see to runs without valid trials first, then make more runs of the same study; `meshtrial compare BEFORE... --with AFTER...` needs fewer")
 	}
 	return nil
 }

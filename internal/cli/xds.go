@@ -122,7 +122,7 @@ func (f *xdsFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.clusterID, "cluster-id", "", "istiod's cluster ID (default Kubernetes)")
 	fs.StringVar(&f.istioVersion, "istio-version", "", "`version` that the proxies say they have (default 1.31.0)")
 	fs.BoolVar(&f.dnsCapture, "dns-capture", false, "sidecars also ask for the table of DNS names")
-	fs.BoolVar(&f.onDemand, "on-demand", false, "ztunnels ask for no address that no traffic of theirs needs, as with XDS_ON_DEMAND")
+	fs.BoolVar(&f.onDemand, "on-demand", false, "ztunnels ask only for addresses that their traffic needs, as with XDS_ON_DEMAND")
 	fs.BoolVar(&f.hbone, "hbone", false, "sidecars and gateways also ask for all workloads, as with ISTIO_META_ENABLE_HBONE")
 }
 

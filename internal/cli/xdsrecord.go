@@ -37,7 +37,7 @@ func newXDSRecordCommand(env *Env) *cobra.Command {
 		Short: "Record what an istiod sends one proxy",
 		Long: "Connect one simulated sidecar (or a gateway with --gateways 1, a ztunnel with --ztunnels 1),\n" +
 			"wait until it has its configuration, and write that to a file as istiod sent it. `meshtrial\n" +
-			"scope` says which objects brought it, of a ztunnel only how much of which type;\n" +
+			"scope` says which objects brought it (for a ztunnel, only how much of each type);\n" +
 			"`meshtrial xds serve` gives it to any number of such proxies.",
 		Example: "  meshtrial xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz\n" +
 			"  meshtrial xds record --address 10.96.0.20:15010 --out - | meshtrial scope --dump -",
