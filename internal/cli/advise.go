@@ -88,7 +88,7 @@ func (f *adviseFlags) check(ctx context.Context, changed func(string) bool, args
 		return nil, errs.Usage("--cell is for a run: name its directory")
 	}
 	if f.interval < 100*time.Millisecond || f.duration < 2*f.interval || f.duration > 24*time.Hour {
-		return nil, errs.Usage("--duration %s with --interval %s: an interval is 100ms or more, a duration two of them to 24h", f.duration, f.interval)
+		return nil, errs.Usage("--duration %s with --interval %s: the interval must be at least 100ms, the duration two intervals to 24h", f.duration, f.interval)
 	}
 	if err := f.istiodFlags.check(); err != nil {
 		return nil, err
@@ -306,7 +306,7 @@ func askIstiod(ctx context.Context, named, version, image string) (*variables.Kn
 		if err != nil || version == "" || known.Version == version {
 			return known, "", err
 		}
-		return known, fmt.Sprintf("istiod %s was asked for its settings, and that which was measured is %s", known.Version, version), nil
+		return known, fmt.Sprintf("istiod %s was asked for its settings, but istiod %s was measured", known.Version, version), nil
 	}
 	if version == "" {
 		return nil, "", nil
@@ -316,7 +316,7 @@ func askIstiod(ctx context.Context, named, version, image string) (*variables.Kn
 		return nil, "", err
 	}
 	if path == "" || cached != version {
-		return nil, fmt.Sprintf("which settings istiod %s has was not asked: take its program out of its image with --istiod image, or name it with --istiod FILE", version), nil
+		return nil, fmt.Sprintf("the settings of istiod %s are not known: take its program out of its image with --istiod image, or name it with --istiod FILE", version), nil
 	}
 	known, err := variables.Ask(ctx, path)
 	return known, "", err

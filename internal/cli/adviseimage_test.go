@@ -63,7 +63,7 @@ func TestAskImage(t *testing.T) {
 	for _, c := range []struct{ named, image, version, note string }{
 		{"oci://" + ref, "", "", ""},
 		{"image", ref, "9.9", ""},
-		{"image", ref, "9.8", "istiod 9.9 was asked for its settings, and that which was measured is 9.8"},
+		{"image", ref, "9.8", "istiod 9.9 was asked for its settings, but istiod 9.8 was measured"},
 	} {
 		known, note, err := askIstiod(t.Context(), c.named, c.version, c.image)
 		if err != nil || known.Version != "9.9" || !strings.Contains(known.Source, "/istio/pilot@sha256:") || len(known.Variables) != 1 || note != c.note {

@@ -75,7 +75,7 @@ func istiodAsked(ctx context.Context, f *istiodFlags, program string, running bo
 	}
 	known, err := askLocal(ctx, program, image)
 	if err == nil && version != "" && known.Version != version {
-		err = errs.WithHint(errs.Usage("istiod %s runs, and %s is of version %s", version, known.Source, known.Version),
+		err = errs.WithHint(errs.Usage("istiod %s runs, but %s has version %s", version, known.Source, known.Version),
 			"--istiod image takes the program out of the image that runs, where its registry can be reached")
 	}
 	return known, err

@@ -126,7 +126,7 @@ func (i *istiods) watchLocks(ctx context.Context) func(context.Context, *advice.
 				continue
 			}
 			if now.Total() == 0 {
-				err = fmt.Errorf("%s has seen nobody wait for a lock since it began: it may not look (MUTEX_PROFILE_FRACTION)", pod)
+				err = fmt.Errorf("%s has recorded no wait for a lock since it began: it may not record any (MUTEX_PROFILE_FRACTION)", pod)
 				continue
 			}
 			var since *profile.Profile

@@ -63,16 +63,16 @@ func agree(ctx context.Context, env *Env, p *progress, where lab.Lab, changes []
 	if where.Kind() == lab.KindLocal || len(changes) == 0 {
 		return nil
 	}
-	text := "outside of its own namespace this run changes, and puts back when it ends (if it is killed, meshtrial cluster restore does):\n" + journal.Text(changes)
+	text := "outside its own namespace this run changes, and puts back when it ends (if it is killed, meshtrial cluster restore does):\n" + journal.Text(changes)
 	if slices.ContainsFunc(changes, func(c journal.Planned) bool { return len(c.Wide) > 0 }) {
 		touched, theirs, err := others(ctx, connected)
 		if err != nil {
 			return err
 		}
-		text += "connected, and under what is mesh-wide: " + theirs + "\n"
+		text += "connected, and affected by what is mesh-wide: " + theirs + "\n"
 		if touched && !f.meshWide {
-			return errs.WithHint(errs.Usage("%sso it has to be asked for, and --yes does not do that", text),
-				"--mesh-wide, if requests of theirs may fail meanwhile; else take levers that hold in the study's own namespaces alone (sidecar_scope: namespace), leave out steps and disruptions that take the control plane away, or use an istiod without proxies (--revision)")
+			return errs.WithHint(errs.Usage("%sso it needs --mesh-wide: --yes is not enough", text),
+				"give it if their requests may fail meanwhile; otherwise use levers that affect only the study's own namespaces (sidecar_scope: namespace), leave out steps and disruptions that take the control plane away, or use an istiod without proxies (--revision)")
 		}
 	}
 	return ask(ctx, env, p, false, text, f.yes)
@@ -86,7 +86,7 @@ func others(ctx context.Context, connected func(context.Context) (int, error)) (
 	}
 	n, err := connected(ctx)
 	if err != nil {
-		return false, "", fmt.Errorf("count the proxies that mesh-wide changes would hold for: %w", err)
+		return false, "", fmt.Errorf("count the proxies that mesh-wide changes would affect: %w", err)
 	}
 	return n > 0, fmt.Sprintf("%d proxies of others", n), nil
 }
@@ -99,7 +99,7 @@ func ask(ctx context.Context, env *Env, p *progress, own bool, text string, yes 
 	}
 	p.clear()
 	if !isTerminal(env.Stdin) || terminalWidth(env.Stderr) == 0 {
-		return errs.WithHint(errs.Usage("%sso it has to be asked for", text), "--yes")
+		return errs.WithHint(errs.Usage("%sso somebody must agree to it", text), "--yes")
 	}
 	fmt.Fprintf(env.Stderr, "%sgo on? [y/N] ", text)
 	answer := make(chan string, 1)

@@ -34,7 +34,7 @@ func TestAgree(t *testing.T) {
 		code      int
 		said      string // in what is noted, or in the error and its hint
 	}{
-		"proxies of others, --yes":       {lab.KindCluster, wide, 12, runFlags{yes: true}, errs.CodeUsage, "mesh-wide, by sidecar_scope mesh: proxies know no Services but those of ./*\nconnected, and under what is mesh-wide: 12 proxies of others\nso it has to be asked for"},
+		"proxies of others, --yes":       {lab.KindCluster, wide, 12, runFlags{yes: true}, errs.CodeUsage, "mesh-wide, by sidecar_scope mesh: proxies know no Services but those of ./*\nconnected, and affected by what is mesh-wide: 12 proxies of others\nso it needs --mesh-wide: --yes is not enough"},
 		"and --mesh-wide":                {lab.KindCluster, wide, 12, runFlags{yes: true, meshWide: true}, errs.CodeOK, "12 proxies of others"},
 		"--mesh-wide alone, nobody here": {lab.KindCluster, wide, 12, runFlags{meshWide: true}, errs.CodeUsage, "--yes"},
 		"no proxies of others":           {lab.KindCluster, wide, 0, runFlags{yes: true}, errs.CodeOK, "mesh-wide: 0 proxies"},

@@ -97,7 +97,7 @@ func TestDetached(t *testing.T) {
 		}
 	}
 
-	if code, said := m.Run(t, "runs", "delete", begun.Run); code != errs.CodeUsage || !strings.Contains(said, "in the cluster alone") {
+	if code, said := m.Run(t, "runs", "delete", begun.Run); code != errs.CodeUsage || !strings.Contains(said, "only in the cluster") {
 		t.Errorf("removed unfetched: exit code %d\n%s", code, said)
 	}
 	fetched := filepath.Join(t.TempDir(), "fetched")

@@ -68,7 +68,7 @@ func (m *labMeshes) flagged(mesh string, meshGiven, official bool) error {
 	has := slices.Contains(m.names, study.MeshLinkerd)
 	switch {
 	case m.linkerd != "" && !has && meshGiven:
-		return errs.WithHint(errs.Usage("--linkerd says where Linkerd comes from, --mesh %s leaves it out", mesh), "--mesh istio,linkerd installs both")
+		return errs.WithHint(errs.Usage("--linkerd says where Linkerd comes from, but --mesh %s leaves it out", mesh), "--mesh istio,linkerd installs both")
 	case m.linkerd != "" && !has:
 		m.names = append(m.names, study.MeshLinkerd)
 	case !has && len(m.linkerdSet) > 0:
@@ -79,9 +79,9 @@ func (m *labMeshes) flagged(mesh string, meshGiven, official bool) error {
 	m.ambient = m.ambient || m.ztunnel != ""
 	switch {
 	case m.ambient && !slices.Contains(m.names, study.MeshIstio):
-		return errs.WithHint(errs.Usage("an ambient mesh is Istio's, --mesh %s leaves it out", mesh), "--mesh istio, or with others istio,linkerd")
+		return errs.WithHint(errs.Usage("an ambient mesh is Istio's, but --mesh %s leaves it out", mesh), "--mesh istio, or with others istio,linkerd")
 	case m.gatewayAPI && !slices.Contains(m.names, study.MeshIstio):
-		return errs.WithHint(errs.Usage("the Gateway API is there for Istio's gateways, --mesh %s leaves Istio out", mesh), "--mesh istio, or with others istio,linkerd")
+		return errs.WithHint(errs.Usage("the Gateway API is for Istio's gateways, but --mesh %s leaves Istio out", mesh), "--mesh istio, or with others istio,linkerd")
 	case m.ztunnel != "" && official:
 		return errs.Usage("--ztunnel requires --images built: the official images have a ztunnel of their own")
 	case !official:

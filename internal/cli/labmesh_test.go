@@ -69,7 +69,7 @@ func TestLabAmbient(t *testing.T) {
 		{name: "the option before the variable", mesh: "istio", ambient: true, from: "a", variable: "b", want: true, source: "a"},
 		{name: "official", mesh: "istio", ambient: true, official: true, variable: "dir", want: true},
 		{name: "official, and a folder", mesh: "istio", from: "dir", official: true, refused: "--ztunnel requires --images built"},
-		{name: "without Istio", mesh: "none", given: true, ambient: true, refused: "an ambient mesh is Istio's, --mesh none leaves it out"},
+		{name: "without Istio", mesh: "none", given: true, ambient: true, refused: "an ambient mesh is Istio's, but --mesh none leaves it out"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv(ztunnelVariable, test.variable)

@@ -45,7 +45,7 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 		p.say("waiting for the end of an earlier run's pods (%s)", strings.Join(namespaces, ", "))
 	})
 	for _, namespace := range still {
-		p.note("warning: pods of namespace %s, of an earlier run, do not end; they are measured along\n  what holds them: kubectl -n %s get pods", namespace, namespace)
+		p.note("warning: pods of an earlier run in namespace %s do not end; they are measured too\n  what holds them: kubectl -n %s get pods", namespace, namespace)
 	}
 	if err != nil || where.Kind() != lab.KindLocal { // in a cluster no run makes an istiod
 		return err
@@ -80,6 +80,6 @@ func leftoverWarning(l site.Leftover) string {
 	if l.Owner != "" {
 		whose = "of " + l.Owner + ", which cannot be seen from here"
 	}
-	return fmt.Sprintf("warning: namespace %s, from %s, may be left over from an earlier run (%s); its idle pods are measured along\n  if that run is over: meshtrial cluster restore --run %s",
+	return fmt.Sprintf("warning: namespace %s, from %s, may be left over from an earlier run (%s); its idle pods are measured too\n  if that run is over: meshtrial cluster restore --run %s",
 		l.Namespace, l.Since.Local().Format(time.DateTime), whose, l.Run)
 }

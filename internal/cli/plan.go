@@ -99,10 +99,10 @@ func writePlan(w io.Writer, p *study.Plan, notes []planNote) error {
 	}
 	fmt.Fprintf(w, "\n%s, %s; %s%s\n", words.Plural(len(givenCells(p)), "cell"), trials, blocks, deployed)
 	if nodes, zones := p.Spread(); nodes > 1 {
-		fmt.Fprintf(w, "it takes %s in %s\n", words.Plural(nodes, "node"), words.Plural(zones, "zone"))
+		fmt.Fprintf(w, "it needs %s in %s\n", words.Plural(nodes, "node"), words.Plural(zones, "zone"))
 	}
-	for _, one := range planTakes(p) {
-		fmt.Fprintln(w, "it takes "+one.words)
+	for _, one := range planNeeds(p) {
+		fmt.Fprintln(w, "it needs "+one.words)
 	}
 	writeSearches(w, p)
 	writeTune(w, p)
@@ -162,12 +162,13 @@ func limitNote(s *study.Study, e study.Estimate) planNote {
 	if e.Fits == 0 {
 		blocks = "less than a block"
 	}
-	says += fmt.Sprintf("leaves time for %s of the %d of blocks.min", blocks, s.Blocks.Min)
+	says += "leaves time for " + blocks
 	if len(s.Search) > 0 {
 		says += " if the search climbs to its last level"
 	}
+	says += fmt.Sprintf("; blocks.min is %d", s.Blocks.Min)
 	if e.Fits < 2 && s.Blocks.Min > 1 {
-		says += ", and an interval takes 2"
+		says += ", and an interval needs 2"
 	}
 	return planNote{says, hint}
 }
@@ -350,11 +351,11 @@ func writePlanJSON(w io.Writer, p *study.Plan, notes []planNote) error {
 		Notes       []planNote    `json:"notes"`
 		Nodes       int           `json:"nodes"`
 		Zones       int           `json:"zones"`
-		Takes       []string      `json:"takes"`
+		Needs       []string      `json:"needs"`
 	}{1, p.Study.Name, p.Seed, nil, e.Trials, p.Study.Blocks.Min, p.Study.Blocks.Max, e.Min.Seconds(), e.Max.Seconds(), notes, 0, 0, []string{}}
 	out.Nodes, out.Zones = p.Spread()
-	for _, one := range planTakes(p) {
-		out.Takes = append(out.Takes, one.name)
+	for _, one := range planNeeds(p) {
+		out.Needs = append(out.Needs, one.name)
 	}
 	for _, c := range p.Cells {
 		one, err := planCell(p, c)

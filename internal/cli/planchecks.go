@@ -56,19 +56,19 @@ func fitsNodes(p *study.Plan, nodes int) error {
 	return nil
 }
 
-// planTake is a mesh or definitions that a plan takes and that not every lab or cluster has.
-type planTake struct{ name, words string }
+// planNeed is a mesh or definitions that a plan needs and that not every lab or cluster has.
+type planNeed struct{ name, words string }
 
-// planTakes are all of them.
-func planTakes(p *study.Plan) (out []planTake) {
+// planNeeds are all of them.
+func planNeeds(p *study.Plan) (out []planNeed) {
 	if planAmbient(p) {
-		out = append(out, planTake{"ambient", "an ambient mesh: --ztunnel DIR in a lab on this machine"})
+		out = append(out, planNeed{"ambient", "an ambient mesh: --ztunnel DIR in a lab on this machine"})
 	}
 	if planLinkerd(p) {
-		out = append(out, planTake{"linkerd", "Linkerd: --linkerd DIR in a lab on this machine"})
+		out = append(out, planNeed{"linkerd", "Linkerd: --linkerd DIR in a lab on this machine"})
 	}
 	if p.GatewayAPI() {
-		out = append(out, planTake{"gateway-api", "the Gateway API: a lab that the run starts has it"})
+		out = append(out, planNeed{"gateway-api", "the Gateway API: a lab that the run starts has it"})
 	}
 	return out
 }

@@ -115,7 +115,7 @@ func flagHint(cmd *cobra.Command, err error) string {
 	if up, _, err := cmd.Root().Find([]string{"lab", "up"}); err != nil || up.Flags().Lookup(name) == nil {
 		return hint
 	}
-	return fmt.Sprintf("--%s is of meshtrial lab up, and a run takes the lab that is up; %s", name, hint)
+	return fmt.Sprintf("--%s is a flag of meshtrial lab up: a run uses the lab that is up; %s", name, hint)
 }
 
 // noArguments is for commands that take flags only, or another command.

@@ -111,13 +111,13 @@ func clusterWords(kubeconfig, inContext string) (words string) {
 func (f runFlags) checkDetach() error {
 	switch {
 	case f.resume != "":
-		return errs.WithHint(errs.Usage("--detach and --resume are mutually exclusive: the directory is not in the cluster"), "a detached run goes on with its own directory by itself when its pod is lost")
+		return errs.WithHint(errs.Usage("--detach and --resume are mutually exclusive: the directory is not in the cluster"), "a detached run that loses its pod resumes by itself, in its own directory")
 	case f.out != "":
 		return errs.WithHint(errs.Usage("--detach and --out are mutually exclusive"), "--results says where results go in the cluster, and `meshtrial runs fetch RUN --to DIR` where to on this machine")
 	case f.nodes > 0 || len(f.zones) > 0:
-		return errs.WithHint(errs.Usage("--detach starts no lab, so that --nodes and --zones mean nothing with it"), "meshtrial lab up --nodes 3, and then the run")
+		return errs.WithHint(errs.Usage("--detach starts no lab, so --nodes and --zones mean nothing with it"), "meshtrial lab up --nodes 3, and then the run")
 	case f.lab == lab.KindLocal && (f.ztunnel != "" || f.linkerd != ""):
-		return errs.WithHint(errs.Usage("--detach starts no lab, so that --ztunnel and --linkerd mean nothing with it"), "meshtrial lab up --ztunnel DIR or --linkerd DIR, and then the run")
+		return errs.WithHint(errs.Usage("--detach starts no lab, so --ztunnel and --linkerd mean nothing with it"), "meshtrial lab up --ztunnel DIR or --linkerd DIR, and then the run")
 	case f.keepLab:
 		return errs.WithHint(errs.Usage("--detach and --keep-lab are mutually exclusive: it starts no lab"), "meshtrial lab up")
 	case f.results == "" && f.lab == lab.KindCluster:
@@ -143,7 +143,7 @@ func (f *runFlags) place(spec *detached.Spec) (err error) {
 		return err
 	}
 	if f.secret == "" {
-		return errs.WithHint(errs.Usage("--results %s needs to know how the store is reached", f.results), "--results-secret [NAMESPACE/]NAME, a Secret in the cluster (docs/detached.md)")
+		return errs.WithHint(errs.Usage("--results %s needs to know how to reach the store", f.results), "--results-secret [NAMESPACE/]NAME, a Secret in the cluster (docs/detached.md)")
 	}
 	spec.Bucket = f.results
 	spec.Namespace, spec.Secret, _ = strings.Cut(pullSecretOf(f.secret), "/")
@@ -188,7 +188,7 @@ func (f *runFlags) openDetached(ctx context.Context, p *progress, plan *study.Pl
 		}
 		// To the pod it is a cluster as any other; nothing in it is anybody else's.
 		f.lab, f.kubeconfig, f.image, f.own, f.yes, f.meshWide = lab.KindCluster, running.Kubeconfig(), running.Images().Meshtrial, true, true, true
-		p.note("the run and its results are in the lab %s, and end with it (meshtrial lab down, or this machine's)", running.ID())
+		p.note("the run and its results are in the lab %s, and end with it (meshtrial lab down, or a reboot)", running.ID())
 	}
 	where, err := openCluster(ctx, p, *f, append(f.needs(plan), needed(placesOf(nil, spec.Namespace), rights.Detached)...))
 	if err != nil {
@@ -221,7 +221,7 @@ func lasting() (*local.Lab, error) {
 		return nil, err
 	}
 	if owner := running.Owner(); owner != nil {
-		return nil, errs.WithHint(errs.Usage("the lab that runs goes when the run ends that it was started for (%s)", owner), "wait for that, and start one that stays: meshtrial lab up")
+		return nil, errs.WithHint(errs.Usage("the running lab goes down when the run that started it ends (%s)", owner), "wait for that, and start one that stays: meshtrial lab up")
 	}
 	return running, nil
 }
@@ -237,7 +237,7 @@ func (f runFlags) vacant(ctx context.Context, where lab.Lab) error {
 		return err
 	}
 	return errs.WithHint(errs.Usage("%v", &journal.HeldError{Holder: *holder}),
-		"--wait 24h has the detached run wait so long for it; if it is dead: meshtrial cluster restore%s", clusterWords(f.kubeconfig, f.context))
+		"--wait 24h makes the detached run wait that long for it; if it is dead: meshtrial cluster restore%s", clusterWords(f.kubeconfig, f.context))
 }
 
 // detachedArgs are the command line of the run's pod.

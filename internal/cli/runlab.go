@@ -138,7 +138,7 @@ func sameBuild(l *local.Lab) error {
 		if l.Orphaned() {
 			of = ", for a run that was killed (" + l.Owner().String() + ")"
 		}
-		return errs.WithHint(errs.Usage("the lab that runs was started by another build of meshtrial%s, and its pods are of that build", of),
+		return errs.WithHint(errs.Usage("the running lab was started by another build of meshtrial%s, and its pods run that build", of),
 			"`meshtrial lab down`; a run starts a lab of its own, or `meshtrial lab up`")
 	}
 	return nil
@@ -155,9 +155,9 @@ func adopt(ctx context.Context, p *progress, l *local.Lab, keep bool) error {
 	case err != nil || !mine:
 		return err
 	case keep:
-		p.note("the lab that runs is that of a run that was killed (%s); it stays up (--keep-lab)", dead)
+		p.note("the running lab belongs to a run that was killed (%s); it stays up (--keep-lab)", dead)
 	default:
-		p.note("the lab that runs is that of a run that was killed (%s); it is taken down with this one", dead)
+		p.note("the running lab belongs to a run that was killed (%s); it is taken down with this one", dead)
 	}
 	return nil
 }
@@ -243,14 +243,14 @@ func (f runFlags) checkLab() error {
 		}
 	case lab.KindCluster:
 		if f.nodes > 0 || len(f.zones) > 0 {
-			return errs.WithHint(errs.Usage("--nodes and --zones are of a lab on this machine, and a cluster has those that it has"), "leave them out")
+			return errs.WithHint(errs.Usage("--nodes and --zones are for a lab on this machine: a cluster has its own"), "leave them out")
 		}
 		for _, flag := range []struct {
 			name  string
 			given bool
 		}{{"--ztunnel", f.ztunnel != ""}, {"--linkerd", f.linkerd != ""}, {"--keep-lab", f.keepLab}} {
 			if flag.given {
-				return errs.WithHint(errs.Usage("%s is of a lab on this machine that a run starts, and a cluster is there, with its meshes", flag.name), "leave it out")
+				return errs.WithHint(errs.Usage("%s is for a lab that a run starts on this machine, not for a cluster", flag.name), "leave it out")
 			}
 		}
 		if f.image == "" {

@@ -60,9 +60,9 @@ func TestOpenLabOfAKilledRun(t *testing.T) {
 		if l := open(); l.Stays() != keep {
 			t.Errorf("keep %v: it stays: %v", keep, l.Stays())
 		}
-		want := "the lab that runs is that of a run that was killed (" + dead.String() + "); it is taken down with this one\n"
+		want := "the running lab belongs to a run that was killed (" + dead.String() + "); it is taken down with this one\n"
 		if keep {
-			want = "the lab that runs is that of a run that was killed (" + dead.String() + "); it stays up (--keep-lab)\n"
+			want = "the running lab belongs to a run that was killed (" + dead.String() + "); it stays up (--keep-lab)\n"
 		}
 		if said.String() != want {
 			t.Errorf("said %q, want %q", said.String(), want)

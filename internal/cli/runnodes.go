@@ -68,7 +68,7 @@ func (f runFlags) localNodes(plan *study.Plan) (nodes []local.Node, running bool
 		return a.Name == b.Name && (len(f.zones) == 0 || a.Region == b.Region && a.Zone == b.Zone)
 	})
 	if !same {
-		return nil, true, errs.WithHint(errs.Usage("the lab that runs has other nodes than --nodes and --zones ask for: %s", nodeWords(nodes)),
+		return nil, true, errs.WithHint(errs.Usage("the running lab has other nodes than --nodes and --zones ask for: %s", nodeWords(nodes)),
 			"leave the flags out; or `meshtrial lab down`, and the run starts a lab that has them")
 	}
 	return nodes, true, nil

@@ -64,7 +64,7 @@ func TestLocalNodes(t *testing.T) {
 		"more zones than nodes":          {0, nil, runFlags{nodes: 1, zones: []string{"a", "b"}}, "", "2 zones are more than the lab's nodes (1)"},
 		"as it is":                       {2, nil, runFlags{}, "lab-1 (lab/zone-1), lab-2 (lab/zone-2)", ""},
 		"as many as it has":              {2, nil, runFlags{nodes: 2}, "lab-1 (lab/zone-1), lab-2 (lab/zone-2)", ""},
-		"more than it has":               {2, nil, runFlags{nodes: 3}, "", "the lab that runs has other nodes than --nodes and --zones ask for: lab-1 (lab/zone-1), lab-2"},
+		"more than it has":               {2, nil, runFlags{nodes: 3}, "", "the running lab has other nodes than --nodes and --zones ask for: lab-1 (lab/zone-1), lab-2"},
 		"several, of one":                {1, nil, runFlags{nodes: 3}, "", "ask for: lab"},
 		"of other zones than by default": {2, []string{"a"}, runFlags{nodes: 2}, "lab-1 (lab/a), lab-2 (lab/a)", ""},
 		"its zones":                      {2, []string{"a"}, runFlags{zones: []string{"lab/a"}}, "lab-1 (lab/a), lab-2 (lab/a)", ""},

@@ -23,8 +23,8 @@ func addObserveFlag(flags *pflag.FlagSet, to *string) {
 
 // What takes more than a kubelet tells, in words.
 const (
-	observersRight = "it takes observers, and with them the right to create daemonsets.apps in the run's namespace, with pods that have hostPID and SYS_PTRACE"
-	kubeletsTell   = "kubelets tell the CPU and memory of containers; threads, their waits, sockets, pressure, probes and what others used of the machine are not measured: " + observersRight
+	observersRight = "that needs observers, and so the right to create daemonsets.apps in the run's namespace, with pods that have hostPID and SYS_PTRACE"
+	kubeletsTell   = "kubelets report only the CPU and memory of containers; threads, their waits, sockets, pressure, probes and what others used of the machine are not measured: " + observersRight
 	kubeletsWait   = "each trial waits until every container was sampled under its load, before its window and after it: up to 20 s each where cAdvisor samples by itself, beyond the time above"
 )
 
@@ -46,16 +46,16 @@ func observable(s *study.Study, source string) (*study.Study, error) {
 		return nil, errs.WithHint(errs.Usage("--observe kubelet: "+format, args...), "%s", hint)
 	}
 	if s.Kind != study.DataPlane {
-		return refuse(without+observersRight, "study %s is of another kind than the data plane, and reads counters at moments at which no kubelet samples", s.Name)
+		return refuse(without+observersRight, "study %s is not one of the data plane, and reads counters at moments when no kubelet samples", s.Name)
 	}
 	if len(s.Search) > 0 {
-		return refuse(without+observersRight, "study %s searches for a limit, and whether a proxy or the machine is at its limit its threads tell", s.Name)
+		return refuse(without+observersRight, "study %s searches for a limit, and only threads tell whether a proxy or the machine is at its limit", s.Name)
 	}
 	var kept []string
 	for _, m := range s.Measures {
 		_, probed := probe.Of(m)
 		if m == study.MeasureProfile || probed {
-			return refuse("leave it out: --set measures=[latency, cpu, memory, envoy]; otherwise "+observersRight, "measure %s is of a node's processes, which kubelets do not tell", m)
+			return refuse("leave it out: --set measures=[latency, cpu, memory, envoy]; otherwise "+observersRight, "measure %s is of a node's processes, which kubelets do not report", m)
 		}
 		if !slices.Contains(leftOut, m) {
 			kept = append(kept, m)

@@ -94,13 +94,13 @@ func missingRevisions(ctx context.Context, kube kubernetes.Interface, objects dy
 func lacksRevision(name string, there []string, kind string, made bool) error {
 	switch {
 	case kind == kindDetached:
-		return errs.WithHint(errs.Usage("a step is about an Istio of revision %s, and the lab has the revisions %s: a detached run makes no istiod", name, strings.Join(there, ", ")),
+		return errs.WithHint(errs.Usage("a step needs Istio revision %s, but the lab has the revisions %s: a detached run makes no istiod", name, strings.Join(there, ", ")),
 			"run it without --detach")
 	case kind != lab.KindLocal:
-		return errs.WithHint(errs.Usage("a step is about an Istio of revision %s, and this cluster has the revisions %s: in a cluster a run installs none", name, strings.Join(there, ", ")),
-			"install it beside the other, as `istioctl install --set revision=%s` does; or name one that is there in the steps of a copy of the study", name)
+		return errs.WithHint(errs.Usage("a step needs Istio revision %s, but this cluster has the revisions %s: in a cluster a run installs none", name, strings.Join(there, ", ")),
+			"install it beside the other, as `istioctl install --set revision=%s` does; or name an existing one in the steps of a copy of the study", name)
 	case !made:
-		return errs.WithHint(errs.Usage("a step moves the namespace to revision %s, and the lab has the revisions %s", name, strings.Join(there, ", ")),
+		return errs.WithHint(errs.Usage("a step moves the namespace to revision %s, but the lab has the revisions %s", name, strings.Join(there, ", ")),
 			"have an earlier step bring it up: {name: second, at: 1s, revision: {name: %s}}", name)
 	}
 	return nil

@@ -240,7 +240,7 @@ func newRunsDeleteCommand(env *Env) *cobra.Command {
 			case !run.Ended():
 				return errs.WithHint(errs.Usage("run %s is at work (%s)", run.Name, run.State), "meshtrial runs delete %s --force%s stops it, and removes it with its results", run.Name, f.words())
 			case !run.Fetched && run.Trials > 0:
-				return errs.WithHint(errs.Usage("the results of run %s are in the cluster alone", run.Name), "meshtrial runs fetch %s%s brings them; --force removes them", run.Name, f.words())
+				return errs.WithHint(errs.Usage("the results of run %s are only in the cluster", run.Name), "meshtrial runs fetch %s%s gets them; --force removes them", run.Name, f.words())
 			}
 			p := newProgress(env.Stderr)
 			defer p.clear()

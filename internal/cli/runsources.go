@@ -86,7 +86,7 @@ func leaveOutOr(plan *study.Plan, has func(*study.Plan) bool, flags ...[]string)
 func otherThan(what, has, flag string) error {
 	const anew = "`meshtrial lab down`, and the run starts a lab that has it"
 	if has == "" {
-		return errs.WithHint(errs.Usage("the lab that runs has no %s, and %s adds none to it", what, flag), anew)
+		return errs.WithHint(errs.Usage("the running lab has no %s, and %s adds none to it", what, flag), anew)
 	}
-	return errs.WithHint(errs.Usage("the lab that runs has %s %s, not that of %s", what, has, flag), "leave the flag out, to measure the lab's; or "+anew)
+	return errs.WithHint(errs.Usage("the running lab has %s %s, not that of %s", what, has, flag), "leave the flag out, to measure the lab's; or "+anew)
 }

@@ -60,8 +60,8 @@ func (f *applyFlags) complete(inv *generate.Inventory) error {
 		}
 	}
 	if len(missing) > 0 {
-		return errs.WithHint(errs.Usage("not applied: of the mesh nothing is known of kind %s, which says what must not be left out", strings.Join(missing, ", ")),
-			"meshtrial cluster check scope-generate says what this user may not list; what others listed, --inventory takes")
+		return errs.WithHint(errs.Usage("not applied: the mesh's objects of kind %s, which say what must not be left out, are not known", strings.Join(missing, ", ")),
+			"meshtrial cluster check --feature scope-generate says what this user may not list; --inventory takes what others listed")
 	}
 	return nil
 }
