@@ -115,7 +115,7 @@ func ztunnelVersion(dir, says string) (string, error) {
 		if versionText.MatchString(says) {
 			return says, nil
 		}
-		lacks = "which no image's tag can be"
+		lacks = "which cannot be an image's tag"
 	}
 	file := filepath.Join(dir, "VERSION")
 	text, err := os.ReadFile(file)

@@ -40,7 +40,7 @@ func TestZtunnelFolder(t *testing.T) {
 		"no file of its version":    {says: revision, refused: "names no version of Istio"},
 		"a file that says nothing":  {says: revision, version: "main", refused: "holds no version of Istio"},
 		"no tag":                    {says: revision, version: minor + ".x y", refused: "holds no version of Istio"},
-		"a version that no tag has": {says: minor + ".0+dirty", refused: "which no image's tag can be"},
+		"a version that no tag has": {says: minor + ".0+dirty", refused: "which cannot be an image's tag"},
 		"a tag in its place":        {says: minor + ".0+dirty", version: minor + ".0-dirty", want: minor + ".0-dirty"},
 		"another version":           {says: "1.2.3", refused: "is of Istio 1.2.3, istiod is of " + istioVersion},
 		"another, by the file":      {says: revision, version: "1.2", refused: "is of Istio 1.2, istiod is of"},

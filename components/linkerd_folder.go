@@ -97,7 +97,7 @@ func linkerdFolder(dir string) (*linkerdSource, error) {
 		}
 	}
 	if len(lacks) > 0 {
-		return nil, errs.WithHint(errs.Usage("the folder %s, which Linkerd is to come from, lacks:\n  %s", dir, strings.Join(lacks, "\n  ")),
+		return nil, errs.WithHint(errs.Usage("Linkerd's folder %s lacks:\n  %s", dir, strings.Join(lacks, "\n  ")),
 			"put the programs of one version of Linkerd there, and beside them the folder charts of its source, or its published charts")
 	}
 	version := "built"

@@ -367,7 +367,7 @@ func (r *Reporter) Hopeless() error {
 		return nil
 	}
 	return Last(errs.WithHint(fmt.Errorf("the last %d pods of the run were killed or evicted before there was another trial", r.kept.Lost),
-		"its namespace's events, or the pods' status, say why: perhaps nodes lack memory or disk; meshtrial runs fetch %s brings what there is, which can be gone on with", r.run))
+		"its namespace's events, or the pods' status, say why: perhaps nodes lack memory or disk; meshtrial runs fetch %s gets what there is, which can be resumed", r.run))
 }
 
 // Last gives an attempt's error the code by which the Job makes no other pod. A nil err stays nil.

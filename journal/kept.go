@@ -40,7 +40,7 @@ func shortSum(text string) string {
 type StaysError struct{ Err error }
 
 func (e *StaysError) Error() string {
-	return "what was changed stays, and not all of it is noted so: " + e.Err.Error()
+	return "what was changed stays, but not all of it is noted to stay: " + e.Err.Error()
 }
 
 func (e *StaysError) Unwrap() error { return e.Err }

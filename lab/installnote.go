@@ -172,8 +172,8 @@ func (a *Applier) owned(ctx context.Context, mesh string, made []reference) (map
 	}
 	if len(foreign) > 0 {
 		slices.Sort(foreign)
-		err := errs.Usage("%s noted as installed, but without the label %s=%s, which all has that was: nothing is deleted", some(foreign), installedLabel, mesh)
-		return nil, errs.WithHint(err, "if it is the installation's, by a meshtrial that put no labels there, `kubectl label KIND NAME %s=%s` says so", installedLabel, mesh)
+		err := errs.Usage("%s noted as installed, but without the label %s=%s that everything installed has: nothing is deleted", some(foreign), installedLabel, mesh)
+		return nil, errs.WithHint(err, "if a meshtrial that sets no labels installed it, `kubectl label KIND NAME %s=%s` says so", installedLabel, mesh)
 	}
 	return own, nil
 }

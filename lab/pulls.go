@@ -56,7 +56,7 @@ func (p *pulls) container(pod *corev1.Pod, status *corev1.ContainerStatus, now t
 	case "InvalidImageName":
 		return errs.WithCode(unpulled(pod, status.Name, fmt.Errorf("%s is not the name of an image: %s", imageOf(pod, status), waiting.Message)), errs.CodeUsage)
 	case "ErrImageNeverPull":
-		return unpulled(pod, status.Name, fmt.Errorf("%s may not pull image %s, and has it not", node, imageOf(pod, status)))
+		return unpulled(pod, status.Name, fmt.Errorf("%s may not pull image %s, and does not have it", node, imageOf(pod, status)))
 	case "ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError":
 	default:
 		return nil
@@ -91,5 +91,5 @@ func imageOf(pod *corev1.Pod, status *corev1.ContainerStatus) string {
 
 func unpulled(pod *corev1.Pod, container string, err error) error {
 	return errs.WithHint(fmt.Errorf("container %s of pod %s/%s: %w", container, pod.Namespace, pod.Name, err),
-		"an image must lie in a registry where the nodes may pull it (run --pull-secret, if it is private), or on each node already: docs/cluster.md, How the image gets there")
+		"an image must be in a registry that the nodes may pull from (run --pull-secret, if it is private), or on each node already: docs/cluster.md, How the image gets there")
 }

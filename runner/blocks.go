@@ -195,7 +195,7 @@ func (r *run) takenAway(ctx context.Context) error {
 // ended adds to the error by which a run ends what becomes of its trials, beside what else
 // there is to do.
 func (r *run) ended(err error) error {
-	hint := "completed trials are kept; once the cause is mended go on with --resume " + r.dir.Path()
+	hint := "completed trials are kept; once the cause is fixed, continue with --resume " + r.dir.Path()
 	if of := errs.Hint(err); of != "" {
 		hint = of + "; " + hint
 	}

@@ -294,8 +294,8 @@ func SameRules(path string, h record.Header, today record.Rules) error {
 	if words == "" {
 		return nil
 	}
-	return errs.WithHint(errs.Usage("run %s cannot be gone on with: its %s", path, words),
-		"`meshtrial report %s --rejudge` judges what is there by today's rules; to measure more, make a new run with --out, or go on with meshtrial %s, which made this one", path, h.Meshtrial)
+	return errs.WithHint(errs.Usage("run %s cannot be resumed: its %s", path, words),
+		"`meshtrial report %s --rejudge` judges what is there by today's rules; to measure more, make a new run with --out, or resume with meshtrial %s, which made this one", path, h.Meshtrial)
 }
 
 // deployments is how many sets of pods the trials so far had.

@@ -69,8 +69,8 @@ func Same(path string, was, now record.Header) error {
 	if len(found) == 0 {
 		return nil
 	}
-	return errs.WithHint(errs.Usage("run %s cannot be gone on with, for it was made with something else: %s", path, strings.Join(found, "; ")),
-		"go on with what made it, or make a new run with --out and hold the two against each other: meshtrial compare %s NEW", path)
+	return errs.WithHint(errs.Usage("run %s cannot be resumed: it was made with something else: %s", path, strings.Join(found, "; ")),
+		"resume it with what made it, or make a new run with --out and compare the two: meshtrial compare %s NEW", path)
 }
 
 // change is what differs, in words; nothing if it is the same, or if one side

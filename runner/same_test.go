@@ -97,7 +97,7 @@ func TestSame(t *testing.T) {
 				}
 				return
 			}
-			if errs.Code(err) != errs.CodeUsage || !strings.HasSuffix(err.Error(), "something else: "+tt.want) || !strings.HasPrefix(err.Error(), "run runs/a cannot be gone on with") ||
+			if errs.Code(err) != errs.CodeUsage || !strings.HasSuffix(err.Error(), "something else: "+tt.want) || !strings.HasPrefix(err.Error(), "run runs/a cannot be resumed") ||
 				!strings.Contains(errs.Hint(err), "--out") {
 				t.Errorf("%v, hint %q", err, errs.Hint(err))
 			}

@@ -104,7 +104,7 @@ func fromElsewhere(err error, run string) error {
 		return err
 	}
 	parts := slices.DeleteFunc(strings.Split(errs.Hint(err), "; "), here)
-	parts = append(parts, fmt.Sprintf("meshtrial runs fetch %s brings its directory, which can be gone on with", run), "meshtrial runs list says whether another pod does")
+	parts = append(parts, fmt.Sprintf("meshtrial runs fetch %s gets its directory, which can be resumed", run), "meshtrial runs list says whether another pod does")
 	return errs.WithHint(err, "%s", strings.Join(parts, "; "))
 }
 

@@ -205,7 +205,8 @@ func TestApplyRefused(t *testing.T) {
 	}
 	read("ConfigMap", `{"kind":"ConfigMap","metadata":{"namespace":"istio-system","name":"istio-ca-root-cert"},"data":{"root-cert.pem":"x"}}`)
 	err := (&applyFlags{}).complete(inv)
-	if err == nil || !strings.Contains(err.Error(), "Namespace, ServiceEntry, VirtualService, Sidecar, EnvoyFilter, HTTPRoute, Deployment, StatefulSet, DaemonSet, CronJob, WorkloadEntry, ConfigMap,") || errs.Code(err) != errs.CodeUsage {
+	if err == nil || !strings.Contains(err.Error(), "Namespace, ServiceEntry, VirtualService, Sidecar, EnvoyFilter, HTTPRoute, Deployment, StatefulSet, DaemonSet, CronJob, WorkloadEntry, ConfigMap,") || errs.Code(err) != errs.CodeUsage ||
+		!strings.Contains(errs.Hint(err), "meshtrial cluster check --feature scope-generate ") {
 		t.Error(err)
 	}
 	for _, kind := range whatMatters[:len(whatMatters)-1] {

@@ -321,7 +321,7 @@ func TestReachRefused(t *testing.T) {
 		body        string
 		error, hint string
 	}{
-		{401, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "Unauthorized", "reason": "Unauthorized", "code": 401}`, "does not take the credentials of context here of kubeconfig %s: it answers 401 Unauthorized\n", "log in to the cluster again"},
+		{401, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "Unauthorized", "reason": "Unauthorized", "code": 401}`, "rejects the credentials of context here of kubeconfig %s: it answers 401 Unauthorized\n", "log in to the cluster again"},
 		{403, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "forbidden: User \"system:anonymous\" cannot get path \"/version\"", "reason": "Forbidden", "code": 403}`,
 			"does not tell its version to context here of kubeconfig %s: it answers 403 Forbidden: forbidden: User \"system:anonymous\" cannot get path \"/version\"\n", "an administrator or a proxy forbids that"},
 		{403, "this network is for guests", "does not tell its version to context here of kubeconfig %s: it answers 403 Forbidden: this network is for guests\n", "an administrator or a proxy forbids that"},
@@ -374,10 +374,10 @@ func TestReachUntrusted(t *testing.T) {
 		error, hint string
 	}{
 		"a certificate of nobody": {secured, "", "has a certificate that cannot be trusted: ", "this machine's clock is right"},
-		"http to https":           {strings.Replace(secured, "https:", "http:", 1), "", "speaks TLS alone: it answers 400 Bad Request: Client sent an HTTP request to an HTTPS server.", "begins with https://"},
+		"http to https":           {strings.Replace(secured, "https:", "http:", 1), "", "speaks only TLS: it answers 400 Bad Request: Client sent an HTTP request to an HTTPS server.", "begins with https://"},
 		"https to http":           {strings.Replace(plain, "http:", "https:", 1), "", "does not speak TLS: ", "address and port"},
 		"a login that ran out": {secured, "exec: {apiVersion: client.authentication.k8s.io/v1, command: 'false', interactiveMode: Never}",
-			"the program that is to log in for context here of kubeconfig ", "log in to the cluster again"},
+			"the login program for context here of kubeconfig ", "log in to the cluster again"},
 	} {
 		path := kubeconfig(t, tt.url)
 		text, err := os.ReadFile(path)

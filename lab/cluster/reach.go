@@ -45,8 +45,8 @@ func (l *Lab) unreached(err error) error {
 	try := l.try()
 	switch {
 	case strings.Contains(err.Error(), "getting credentials: "): // client-go's plugin/pkg/client/auth/exec says so in words alone
-		return errs.WithHint(fmt.Errorf("the program that is to log in for %s gave no credentials, so that nothing was asked of the cluster: %w", l.where(), err),
-			"log in to the cluster again, see what that program says (it stands under exec in the kubeconfig), or name another context with --context%s", try)
+		return errs.WithHint(fmt.Errorf("the login program for %s gave no credentials, so nothing was asked of the cluster: %w", l.where(), err),
+			"log in to the cluster again, see what that program says (it is under exec in the kubeconfig), or name another context with --context%s", try)
 	case errors.As(err, &untrusted):
 		return errs.WithHint(fmt.Errorf("what answers at %s, for %s, has a certificate that cannot be trusted: %w", l.config.Host, l.where(), err),
 			"see whether the kubeconfig is that of this cluster, no proxy answers in the cluster's place, and this machine's clock is right; another context is named with --context%s", try)
@@ -66,13 +66,13 @@ func (l *Lab) answered(status metav1.Status) error {
 	says, try := inWords(int(status.Code))+words(status), l.try()
 	switch {
 	case status.Code == http.StatusUnauthorized:
-		return errs.WithHint(fmt.Errorf("the API server at %s does not take the credentials of %s: it answers %s", l.config.Host, l.where(), says),
-			"they may have run out: log in to the cluster again, or name another context with --context%s", try)
+		return errs.WithHint(fmt.Errorf("the API server at %s rejects the credentials of %s: it answers %s", l.config.Host, l.where(), says),
+			"they may have expired: log in to the cluster again, or name another context with --context%s", try)
 	case status.Code == http.StatusForbidden:
 		return errs.WithHint(fmt.Errorf("the API server at %s does not tell its version to %s: it answers %s", l.config.Host, l.where(), says),
 			"Kubernetes tells it to everybody unless an administrator or a proxy forbids that: ask there, log in to the cluster again, or name another context with --context%s", try)
 	case strings.Contains(says, "HTTP request to an HTTPS server"): // net/http's Server
-		return errs.WithHint(fmt.Errorf("what answers at %s, for %s, speaks TLS alone: it answers %s", l.config.Host, l.where(), says),
+		return errs.WithHint(fmt.Errorf("what answers at %s, for %s, speaks only TLS: it answers %s", l.config.Host, l.where(), says),
 			"the address of an API server begins with https://; another context is named with --context%s", try)
 	}
 	return errs.WithHint(fmt.Errorf("what answers at %s, for %s, is no API server, or no healthy one: to /version it answers %s", l.config.Host, l.where(), says),
@@ -120,7 +120,7 @@ func (l *Lab) try() string {
 // hint. Whoever is logged in may ask that.
 func refused(err error) error {
 	if apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
-		return errs.WithHint(err, "every user whom the cluster knows may ask that: log in to it, or name another context with --context; `kubectl auth whoami` says whom it takes you for")
+		return errs.WithHint(err, "every user whom the cluster knows may ask that: log in, or name another context with --context; `kubectl auth whoami` says who you are there")
 	}
 	return err
 }
