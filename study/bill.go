@@ -222,11 +222,11 @@ func (d *decoder) checkBill(s *Study) {
 	if b.Removes() {
 		for _, name := range names {
 			if !has(b.Together, name) && b.Direct == DirectRemove {
-				d.fail(d.pos("bill", "parts", name), "name it in together, leave it out, or direct: both", "part %s cannot be removed from what it is no part of", name)
+				d.fail(d.pos("bill", "parts", name), "add it to together, leave it out, or set direct: both", "part %s cannot be removed: it is not in together", name)
 			}
 		}
 		if len(b.Together) < 2 {
-			d.fail(d.pos("bill", "direct"), "leave direct out", "of a single part, to remove it says what adding it says")
+			d.fail(d.pos("bill", "direct"), "leave direct out", "with a single part, removing it says the same as adding it")
 		}
 	}
 	for _, v := range s.billVariants() {

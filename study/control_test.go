@@ -133,7 +133,7 @@ func TestControlRefuses(t *testing.T) {
 		{"route without a gateway", minimalControl + "settings: {change: httproute}\n", "3:10", "change httproute needs control.gateway", "gateway: {}"},
 		{"gateway without a route", minimal + "control: {gateway: {}}\n", "3:20", "no change gives the gateway a route", "gateway-route"},
 		{"route that changes again", minimal + "control: {objects: 2, gateway: {}}\nsettings: {change: gateway-route}\n", "3:20", "is served already", "probes: 0"},
-		{"HTTPRoute that changes again", minimal + "control: {objects: 2, gateway: {probes: 0}}\nsettings: {change: httproute}\n", "3:20", "no more routes", "leave it out"},
+		{"HTTPRoute that changes again", minimal + "control: {objects: 2, gateway: {probes: 0}}\nsettings: {change: httproute}\n", "3:20", "routes that change again add none", "leave it out"},
 		{"HTTPRoutes and a disruption", minimal + "control: {gateway: {}}\nsettings: {change: httproute}\nfactors: {disruption: [none, drop]}\nmeasures: [recovery]\n", "5:23", "taken away after the window", ""},
 		{"route without an ACK", minimal + "control: {gateway: {}}\nsettings: {change: gateway-route}\n", "3:20", "has no simulated gateway", "gateways: 1"},
 		{"too many requests for routes", minimal + "control: {gateway: {}}\nsettings: {change: gateway-route, gateways: 1, change_rate: 100}\n", "3:20", "some 15000 requests per second", "every: 16ms, or probes: 0"},

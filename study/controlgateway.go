@@ -83,9 +83,9 @@ func (d *decoder) checkGateway(s *Study) {
 	case c.Gateway == nil:
 		d.fail(d.pos("control"), "as gateway: {}", "change %s needs control.gateway, the real gateway that gets the route", levels[routes])
 	case c.Objects > 0 && has(levels, ChangeHTTPRoute):
-		d.fail(d.pos("control", "objects"), "leave it out: each change makes a route of its own", "routes that change again are no more routes: the Gateway's status would be waited for in vain")
+		d.fail(d.pos("control", "objects"), "leave it out: each change makes a route of its own", "routes that change again add none: the wait for them in the Gateway's status would be in vain")
 	case has(levels, ChangeHTTPRoute) && slices.ContainsFunc(s.levels(FactorDisruption), func(level string) bool { return level != LevelNone }):
-		d.fail(d.pos("factors", FactorDisruption), "disrupt a study of other changes", "change %s has its routes taken away after the window, where the disruption would be", ChangeHTTPRoute)
+		d.fail(d.pos("factors", FactorDisruption), "disrupt a study of other changes", "the routes of change %s are taken away after the window, when the disruption would happen", ChangeHTTPRoute)
 	case c.Gateway.Probes > 0 && c.Objects > 0:
 		d.fail(d.pos("control", "objects"), "leave it out: each change makes a route of its own; or gateway: {probes: 0}", "a route that changes again is served already: nobody could tell when")
 	}

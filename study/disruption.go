@@ -95,7 +95,7 @@ func (d *decoder) checkDisruption(p *Plan) bool {
 		before, err := strconv.Atoi(cell[FactorIstiodReplicas])
 		switch {
 		case !p.Study.Measured(MeasureRecovery):
-			return fail(cell, "measures: [recovery, cost]", "nobody measures what comes of its disruption")
+			return fail(cell, "measures: [recovery, cost]", "no measure shows what comes of its disruption")
 		case p.Study.Control.Soak:
 			return fail(cell, "leave one of them out", "a soak's istiod lives through the whole run")
 		case l.Connected() == 0:
@@ -103,7 +103,7 @@ func (d *decoder) checkDisruption(p *Plan) bool {
 		case l.Clients != ClientsGood:
 			return fail(cell, "clients: good", "proxies that misbehave never come back", FactorClients)
 		case l.Disruption.Kind == DisruptionScale && (err != nil || before >= l.Disruption.Replicas):
-			return fail(cell, "istiod_replicas: 1, say", fmt.Sprintf("scaling to %d replicas needs %s to be named, and fewer", l.Disruption.Replicas, FactorIstiodReplicas), FactorIstiodReplicas)
+			return fail(cell, "such as istiod_replicas: 1", fmt.Sprintf("scaling to %d replicas needs %s set to fewer", l.Disruption.Replicas, FactorIstiodReplicas), FactorIstiodReplicas)
 		}
 	}
 	if !any && p.Study.Measured(MeasureRecovery) {

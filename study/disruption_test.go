@@ -54,12 +54,12 @@ func TestDisruption(t *testing.T) {
 // What nobody could measure, or nothing could come back from, is refused.
 func TestDisruptionsRefused(t *testing.T) {
 	for name, tt := range map[string]struct{ from, to, want string }{
-		"nobody measures it":      {"measures: [recovery, cost]", "measures: [cost]", "nobody measures what comes of its disruption"},
+		"nobody measures it":      {"measures: [recovery, cost]", "measures: [cost]", "no measure shows what comes of its disruption"},
 		"nothing to recover from": {"disruption: [drop, restart]\nbaseline: {disruption: drop}", "xds: [delta, sotw]\nbaseline: {xds: delta}", "no cell has a disruption"},
 		"nobody to come back":     {"proxies: 100", "proxies: 0, real_pods: 1", "no simulated proxy"},
 		"misbehaving":             {"change: no-op", "change: no-op, clients: rejects", "never come back"},
-		"scaled from who knows":   {"[drop, restart]", "[drop, \"scale:3\"]", "needs istiod_replicas to be named"},
-		"scaled to as many":       {"change: no-op}\nfactors:\n  disruption: [drop, restart]", "change: no-op, istiod_replicas: 3}\nfactors:\n  disruption: [drop, \"scale:3\"]", "and fewer"},
+		"scaled from who knows":   {"[drop, restart]", "[drop, \"scale:3\"]", "needs istiod_replicas set to fewer"},
+		"scaled to as many":       {"change: no-op}\nfactors:\n  disruption: [drop, restart]", "change: no-op, istiod_replicas: 3}\nfactors:\n  disruption: [drop, \"scale:3\"]", "set to fewer"},
 		"to one":                  {"[drop, restart]", "[drop, \"scale:1\"]", "scale"},
 		"of another kind":         {"[drop, restart]", "[drop, flood]", "is no disruption"},
 	} {

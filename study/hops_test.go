@@ -79,7 +79,7 @@ func TestHopsRefused(t *testing.T) {
 		{"one of their cells left out", "hops: {}\nexclude: [{variant: tls}]\n", "4:", "hops need all their cells"},
 		{"one of their cells chosen", "hops: {}\nsettings: {variant: bare}\n", "4:21", "hops need all their cells"},
 		{"no truth value", "hops: {interception: maybe}\n", "3:22", "neither true nor false"},
-		{"TCP without redirection", "hops: {}\nsettings: {protocol: tcp}\n", "3:7", "which TCP has none of"},
+		{"TCP without redirection", "hops: {}\nsettings: {protocol: tcp}\n", "3:7", "and TCP has none"},
 		{"TLS of the generator's own", "settings: {interception: none}\nload: {tls: true}\n", "3:26", "which it cannot read"},
 		{"another mesh", "mesh: linkerd\nsettings: {interception: none}\n", "4:26", "the mesh is linkerd"},
 	} {

@@ -32,10 +32,10 @@ func (d *decoder) checkInterception(s *Study) {
 	}
 	switch {
 	case s.Mesh != MeshIstio:
-		d.fail(at, "leave it out, or mesh: istio", "interception none is there for Istio's sidecars, and the mesh is %s", s.Mesh)
+		d.fail(at, "leave it out, or mesh: istio", "interception none is for Istio's sidecars, but the mesh is %s", s.Mesh)
 	case s.speaks(headless) != "":
 		name := s.speaks(headless)
-		d.fail(at, "leave "+name+" out", "without redirection a sidecar finds the Service of a connection by the request's host, which %s has none of", strings.ToUpper(name))
+		d.fail(at, "leave "+name+" out", "without redirection a sidecar finds the Service of a connection by the request's host, and %s has none", strings.ToUpper(name))
 	case s.Load.TLS:
 		d.fail(at, "leave load.tls out", "without redirection a sidecar finds the Service by the request's host, which it cannot read where the generator speaks TLS")
 	}

@@ -153,7 +153,7 @@ func (d *decoder) checkGatewayCells(p *Plan) {
 		}
 		if name := cell[FactorProtocol]; !protocol.Of(name).Headers {
 			d.fail(d.pos("factors", FactorProtocol), fmt.Sprintf("as exclude: [{%s: %s, %s: %s}]", FactorSidecars, SidecarsGateway, FactorProtocol, name),
-				"the gateway knows requests by their host, which protocol %s does not say", name)
+				"the gateway knows requests by their host, which protocol %s does not carry", name)
 			return
 		}
 	}

@@ -118,7 +118,7 @@ func TestParseRefuses(t *testing.T) {
 		{"sidecars without a mesh", minimal + "mesh: none\nfactors: {sidecars: [none, both]}\n", "3:7", "no sidecars", ""},
 		{"an ambient mesh that is not Istio's", minimal + "mesh: linkerd\nfactors: {sidecars: [none, ambient]}\n", "3:7", "mesh linkerd cannot carry requests by sidecars: ambient", "one of none, server, client, both"},
 		{"a gateway that is not Istio's", minimal + "mesh: linkerd\nfactors: {sidecars: [none, gateway]}\n", "3:7", "mesh linkerd cannot carry requests by sidecars: gateway", "one of none, server, client, both"},
-		{"TCP through a gateway", minimal + "settings: {sidecars: gateway}\nfactors: {protocol: [http1, tcp]}\n", "4:", "which protocol tcp does not say", "exclude"},
+		{"TCP through a gateway", minimal + "settings: {sidecars: gateway}\nfactors: {protocol: [http1, tcp]}\n", "4:", "which protocol tcp does not carry", "exclude"},
 		{"TLS through a gateway", minimal + "load: {tls: true}\nfactors: {sidecars: [none, gateway]}\n", "3:", "no certificate for load.tls", "leave it out"},
 		{"more blocks at least than at most", minimal + "blocks: {min: 20, max: 3}\n", "3:9", "blocks.min 20 is more than blocks.max 3", "raise blocks.max"},
 		{"a word for a list", minimal + "exclude: foo\n", "3:10", "a list is expected here", "in brackets, as [a, b]"},

@@ -65,7 +65,7 @@ func (d *decoder) checkLevers(p *Plan, cell record.Cell, l ControlLevels) bool {
 		}
 	}
 	if l.DebounceAfter > l.DebounceMax {
-		return fail("istiod never waits longer than the most: raise debounce_max too", "%s %s is longer than %s %s", FactorDebounceAfter, FactorDebounceMax)
+		return fail("istiod never waits longer than debounce_max: raise it too", "%s %s is longer than %s %s", FactorDebounceAfter, FactorDebounceMax)
 	}
 	if kind, n := l.Arrival(); kind == ArrivalBurst && n > p.Study.ChangesIn(cell) {
 		d.fail(p.Study.Place(FactorChangeArrival), fmt.Sprintf("burst is all at once; or make at least %d changes", n),

@@ -108,20 +108,20 @@ func (d *decoder) checkSearches(s *Study) {
 	for i, one := range s.Search {
 		for _, earlier := range s.Search[:i] {
 			if earlier.Factor == one.Factor && earlier.Finding == one.Finding && earlier.Bound == one.Bound && earlier.At.Key() == one.At.Key() {
-				d.fail(d.pos("search", i), "leave one of them out", "the same is searched twice: %s by %s", clip(one.Factor, 40), one.Finding)
+				d.fail(d.pos("search", i), "leave one of them out", "%s is searched twice by %s", clip(one.Factor, 40), one.Finding)
 				break
 			}
 		}
 		f, ok := FactorByName(one.Factor)
 		if !ok || !f.Numeric || !s.varies(one.Factor) {
-			d.fail(d.pos("search", i, "factor"), "give it levels that grow in factors", "%s is no factor of numbers that this study varies", clip(one.Factor, 40))
+			d.fail(d.pos("search", i, "factor"), "give it levels that grow in factors", "%s is no numeric factor that this study varies", clip(one.Factor, 40))
 			continue
 		}
 		last := math.Inf(-1)
 		for _, level := range s.levels(one.Factor) {
 			v, ok := f.Value(level)
 			if !ok || v <= last {
-				d.fail(d.pos("factors", one.Factor), "order them from low to high", "the levels of %s, which is searched, do not grow", one.Factor)
+				d.fail(d.pos("factors", one.Factor), "order them from low to high", "the levels of %s do not grow, as those of a search must", one.Factor)
 				break
 			}
 			last = v

@@ -99,9 +99,9 @@ func (d *decoder) checkSizing(s *Study) {
 		if !why.flag() {
 			why = s.flagOf(FactorReplicas, FactorRate, FactorVariant)
 		}
-		d.unsized(s, why, "as sizing: {rps: 0}", "the study varies the number of pods and not the rate: what the requests of a mesh would add, it cannot tell", "sizing.rps=0")
+		d.unsized(s, why, "as sizing: {rps: 0}", "the study varies the number of pods and not the rate: it cannot tell what the requests of a mesh would add", "sizing.rps=0")
 	case single(FactorReplicas) && single(FactorRate):
-		d.fail(at, "as factors: {rate: [500, 2000]}", "sizing tells what a proxy takes without requests from what each request adds, for which the study needs two rates that are numbers")
+		d.fail(at, "as factors: {rate: [500, 2000]}", "sizing separates what a proxy takes without requests from what each request adds: the study needs two rates that are numbers")
 	case !s.Measured(MeasureCPU) && !s.Measured(MeasureMemory):
 		d.unsized(s, d.pos("measures"), "as measures: [cpu, memory]", "sizing is about CPU and memory, and the study measures neither",
 			"measures=["+strings.Join(slices.Concat(s.Measures, []string{MeasureCPU, MeasureMemory}), ",")+"]")

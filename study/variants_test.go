@@ -131,7 +131,7 @@ func TestChecksOfVariantsLeftOut(t *testing.T) {
 		{"changes of traffic in the settings", minimal + "control: {traffic: {rate: 5}, churn_on: traffic}\nvariants: {scale: {change: endpoints-scale}, usual: {}}\n", "variant=scale", "variant=usual", "cannot be made to the pods that serve the traffic"},
 		{"routes", minimalControl + oneRoute, "variant=usual", "variant=route", "needs control.gateway"},
 		{"a gateway", minimal + "control: {gateway: {}}\n" + oneRoute, "variant=usual variant=route", "variants.route.change=no-op", "no change gives the gateway a route"},
-		{"routes that change again", minimal + "control: {objects: 2, gateway: {probes: 0}}\nsettings: {gateways: 1}\nvariants: {route: {change: gateway-route}, api: {change: httproute}}\n", "variant=route", "variant=api", "are no more routes"},
+		{"routes that change again", minimal + "control: {objects: 2, gateway: {probes: 0}}\nsettings: {gateways: 1}\nvariants: {route: {change: gateway-route}, api: {change: httproute}}\n", "variant=route", "variant=api", "routes that change again add none"},
 		{"a trace", minimalControl + replayed, "variant=usual", "variant=replay", "needs recorded changes"},
 		{"recorded changes", minimal + "control: {trace: [1s no-op]}\n" + replayed, "variant=usual variant=replay", "variants.replay.change=no-op", "not used by this study"},
 		{"real sidecars", minimalControl + "measures: [sidecars]\nvariants: {simulated: {}, real: {real_pods: 5}}\n", "variant=simulated variant=real", "variants.real.real_pods=0", "no cell has real_pods"},
@@ -167,8 +167,8 @@ func TestSearchSection(t *testing.T) {
 	}
 	for _, c := range []struct{ text, at, msg string }{
 		{"factors: {proxies: [500, 100]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s}]\n", "4:20", "do not grow"},
-		{"search: [{factor: proxies, finding: convergence_p99, bound: 2 s}]\n", "4:19", "no factor of numbers"},
-		{"factors: {xds: [delta, sotw]}\nsearch: [{factor: xds, finding: convergence_p99, bound: 2 s}]\n", "5:19", "no factor of numbers"},
+		{"search: [{factor: proxies, finding: convergence_p99, bound: 2 s}]\n", "4:19", "no numeric factor"},
+		{"factors: {xds: [delta, sotw]}\nsearch: [{factor: xds, finding: convergence_p99, bound: 2 s}]\n", "5:19", "no numeric factor"},
 		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2}]\n", "5:61", "not a unit of convergence_p99"},
 		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: latency_p99, bound: 2 s}]\n", "5:37", "belongs to the data plane"},
 		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99}]\n", "5:10", `lacks the field "bound"`},
