@@ -94,7 +94,7 @@ func convergenceFindings() []finding.Def {
 			us(name+"_p90", "The same at the 90th percentile over changes; it takes 10 of them.", SectionEdges),
 			us(name+"_p99", "At the 99th percentile; it takes 100 changes.", SectionEdges),
 			us(name+"_p999", "At the 99.9th percentile; it takes 1,000 changes.", SectionEdges),
-			us(name+"_max", "Of the change that took longest.", SectionEdges))
+			us(name+"_max", "The same for the slowest change.", SectionEdges))
 	}
 	for _, p := range []string{"p50", "p90", "p99", "max"} {
 		out = append(out, us("received_"+p, "From commit until a proxy has read the change, over those that have.", ""))
@@ -158,7 +158,7 @@ func byType(d finding.Def) []finding.Def {
 
 func amplificationFindings() []finding.Def {
 	out := []finding.Def{compared(finding.Def{Name: "pushes", Unit: finding.UnitPushes, Doc: "istiod's pilot_xds_pushes in the window, all types.", Section: SectionAmplification}, SectionLevers)}
-	out = append(out, byType(finding.Def{Name: "pushes", Unit: finding.UnitPushes, Doc: "The same of one type."})...)
+	out = append(out, byType(finding.Def{Name: "pushes", Unit: finding.UnitPushes, Doc: "The same for one type."})...)
 	return append(out,
 		compared(finding.Def{Name: "pushes_per_change", Unit: finding.UnitPushesPerChange, Doc: "Pushes per committed change.", Words: "pushes per change", Section: SectionAmplification}, ""),
 		compared(finding.Def{Name: "pushed_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "Bytes of the resources that istiod pushed per committed change, to simulated and real proxies: its pilot_xds_config_size_bytes.", Words: "bytes pushed per change"}, ""),
@@ -171,14 +171,14 @@ func configFindings() []finding.Def {
 		return finding.Def{Name: name, Unit: finding.UnitBytes, Doc: doc, Words: words, Section: section}
 	}
 	out := []finding.Def{compared(bytes("config_bytes", "Configuration that a proxy holds: the median over proxies.", "configuration of a proxy", SectionConfig), SectionLevers)}
-	out = append(out, byType(bytes("config_bytes", "The same of one type.", "", SectionConfig))...)
+	out = append(out, byType(bytes("config_bytes", "The same for one type.", "", SectionConfig))...)
 	out = append(out, bytes("scope_config_bytes", "Configuration that a proxy of scope_namespace holds: the median over those.", "configuration of a proxy in the scope's namespace", SectionScopeConfig))
-	out = append(out, byType(bytes("scope_config_bytes", "The same of one type.", "", SectionScopeConfig))...)
+	out = append(out, byType(bytes("scope_config_bytes", "The same for one type.", "", SectionScopeConfig))...)
 	out = append(out, finding.Def{Name: "join_time", Unit: finding.UnitMicroseconds, Words: "until a new proxy has its configuration", Section: SectionJoin,
 		Doc: "From the first request of a new proxy in scope_namespace to the last response of its first configuration."},
 		bytes("join_bytes", "What that proxy received.", "received by a new proxy", SectionJoin))
 	for _, t := range XDSTypes() {
-		out = append(out, bytes("join_bytes_"+t, "The same of one type.", "", SectionJoin),
+		out = append(out, bytes("join_bytes_"+t, "The same for one type.", "", SectionJoin),
 			finding.Def{Name: "join_resources_" + t, Unit: finding.UnitResources, Doc: "Resources in those responses."})
 	}
 	return append(out,
@@ -220,11 +220,11 @@ func sidecarFindings() []finding.Def {
 		memory := compared(def("sidecar", "memory", finding.UnitBytes, "memory of a sidecar", "Its memory at the end of that time: proportional set size."), SectionLevers)
 		cpu.Decides, memory.Decides = when.name == "idle", when.name == "idle"
 		out = append(out, cpu,
-			def("envoy", "cpu", finding.UnitMilliCPU, "CPU of a sidecar's Envoy", "The same of its Envoy alone."),
-			def("agent", "cpu", finding.UnitMilliCPU, "CPU of a sidecar's agent", "The same of its agent alone."),
+			def("envoy", "cpu", finding.UnitMilliCPU, "CPU of a sidecar's Envoy", "The same for its Envoy alone."),
+			def("agent", "cpu", finding.UnitMilliCPU, "CPU of a sidecar's agent", "The same for its agent alone."),
 			memory,
-			def("envoy", "memory", finding.UnitBytes, "memory of a sidecar's Envoy", "The same of its Envoy alone."),
-			def("agent", "memory", finding.UnitBytes, "memory of a sidecar's agent", "The same of its agent alone."))
+			def("envoy", "memory", finding.UnitBytes, "memory of a sidecar's Envoy", "The same for its Envoy alone."),
+			def("agent", "memory", finding.UnitBytes, "memory of a sidecar's agent", "The same for its agent alone."))
 	}
 	return append(out, compared(finding.Def{Name: "sidecar_cpu_per_change", Unit: finding.UnitPerChange, Words: "CPU of a sidecar per change", Section: SectionSidecars, Signed: true, Net: true,
 		Doc: "CPU time of a real sidecar without requests while changes are made, net of idle use, per committed change, whether it needs the change or not."}, SectionLevers))

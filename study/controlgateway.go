@@ -49,7 +49,7 @@ func (v gatewayValue) section() object {
 	return object{name: "gateway", flow: true, fields: []field{
 		{name: "every", doc: "Time between two requests to a route (open loop), or a hundredth of the time since the first one if that is more: the resolution of when it is served.",
 			value: durationValue{to: &g.Every, low: 500 * time.Microsecond, high: time.Second}},
-		{name: "probes", doc: "Of how many routes of a trial requests ask whether they are served, the first ones; 0 for none.", value: intValue{&g.Probes, 0, 1000}},
+		{name: "probes", doc: "How many routes of a trial, from the first on, requests ask for until they are served; 0 for none.", value: intValue{&g.Probes, 0, 1000}},
 		{name: "timeout", doc: "Request timeout.", value: durationValue{to: &g.Timeout, low: 10 * time.Millisecond, high: time.Minute}},
 	}}
 }
@@ -147,7 +147,7 @@ func gatewayFindings() []finding.Def {
 	return []finding.Def{
 		served,
 		us("route_served_p90", "", "The same at the 90th percentile over changes; it takes 10 of them.", SectionRoutes),
-		us("route_served_max", "", "Of the route that took longest.", SectionRoutes),
+		us("route_served_max", "", "The same for the slowest route.", SectionRoutes),
 		compared(us("route_acked", "until a route is acknowledged", "From a route's commit until the last of the simulated gateways has acknowledged it: median over the changes that requests ask for.", SectionRoutes), SectionLevers),
 		after, resolution,
 		count("routes_unserved", finding.UnitRoutes, "routes never served", "Routes that were never served to the end, per trial.", SectionRoutes),

@@ -67,7 +67,7 @@ const arrivalDoc = "How requests are spread over time: poisson (independent user
 // use.
 var dataFactors = []Factor{
 	choice(FactorSidecars, ScopeTopology, SidecarsBoth,
-		"Which of the two pods has a sidecar; ambient: neither, ztunnel on their nodes carries the requests; waypoint: so, and by way of a waypoint of the server's Service; gateway: neither, the requests pass an ingress gateway of the mesh, in a pod of its own.",
+		"Which of the two pods has a sidecar. ambient: neither; ztunnel on their nodes carries the requests. waypoint: the same, by way of a waypoint of the server's Service. gateway: neither; requests pass an ingress gateway of the mesh, in a pod of its own.",
 		carrierLevels("")...).
 		amongst(func() []string { return carrierLevels("") }).
 		bound(into(func(l *Levels) any { return &l.Sidecars })).

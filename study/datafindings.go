@@ -233,12 +233,12 @@ func fitFindings() []finding.Def {
 			d := finding.Def{Probe: ProbeFit, Source: finding.FromFits, Part: part, Section: section, Signed: true}
 			if one.cpu != "" {
 				d.Name, d.Unit, d.Row = "cpu_"+part+one.end, one.cpuUnit, one.cpu
-				d.Doc = "Of " + partDoc(part) + ": " + one.cpu + "."
+				d.Doc = "For " + partDoc(part) + ": " + one.cpu + "."
 				out = append(out, d)
 			}
 			if one.memory != "" && has(proxyParts, part) {
 				d.Name, d.Unit, d.Row = "memory_"+part+one.end, one.memoryUnit, one.memory
-				d.Doc = "Of " + partDoc(part) + ": " + one.memory + "."
+				d.Doc = "For " + partDoc(part) + ": " + one.memory + "."
 				out = append(out, d)
 			}
 		}

@@ -139,8 +139,8 @@ func recoveryFindings() []finding.Def {
 	counted := func(name, words, doc string) finding.Def {
 		return finding.Def{Name: name, Unit: finding.UnitStreams, Words: words, Doc: doc, Section: SectionRecovery}
 	}
-	p99 := compared(us("recovery_p99", "until 99% of the proxies had their configuration again", "The same of 99 in 100 of them."), SectionLevers)
-	last := compared(us("recovery_last", "until the last proxy had its configuration again", "The same of the last one; not reached if it was without when control.aftermath was over."), SectionLevers)
+	p99 := compared(us("recovery_p99", "until 99% of the proxies had their configuration again", "The same for 99 in 100 of them."), SectionLevers)
+	last := compared(us("recovery_last", "until the last proxy had its configuration again", "The same for the last one; not reached if it was without when control.aftermath was over."), SectionLevers)
 	without := compared(us("without_p99", "p99 time without a stream", "The 99th percentile of that; not reached if more than a hundredth of the losses was not over when control.aftermath was."), SectionLevers)
 	without.Decides = true // it counts from the loss: while istiod drains nobody is without it
 	imbalance := compared(finding.Def{Name: "connection_imbalance", Unit: finding.UnitRatio, Words: "the fullest replica's connections beyond its share", Section: SectionRecovery,
@@ -150,7 +150,7 @@ func recoveryFindings() []finding.Def {
 	return []finding.Def{
 		compared(us("recovery_p50", "until half of the proxies had their configuration again", "From a disruption until half of the proxies that lost their stream had all of their configuration again."), ""),
 		p99, last,
-		us("recovery_first", "until the first proxy had its configuration again", "The same of the first one."),
+		us("recovery_first", "until the first proxy had its configuration again", "The same for the first one."),
 		us("without_p50", "median time without a stream", "From the loss of a stream until its proxy had all of its configuration again: the median over all losses after a disruption; not reached if half of them were not over when control.aftermath was."),
 		without,
 		us("istiod_ready_time", "until istiod was ready", "From a restart, kill or scaling of istiod until all of its new replicas were ready; not reached if they were not 20 s after control.aftermath."),

@@ -72,7 +72,7 @@ func root(s *Study) object {
 		{name: "blocks", doc: "Passes over all cells, each in random order.", value: object{name: "blocks", flow: true, fields: []field{
 			{name: "min", doc: "Minimum number of blocks; the stop rule applies from here on.", value: intValue{&s.Blocks.Min, 1, 10_000}},
 			{name: "max", doc: "Maximum number of blocks.", value: intValue{&s.Blocks.Max, 1, 10_000}},
-			{name: "limit", doc: "Time limit for all blocks: no block starts that would exceed it, judging by the longest so far, and the first always runs. In a search or a tuning that holds of each trial.", value: durationValue{to: &s.Blocks.Limit, low: time.Second}},
+			{name: "limit", doc: "Time limit for all blocks: no block starts that would exceed it, judging by the longest so far, and the first always runs. In a search or a tuning this applies to each trial.", value: durationValue{to: &s.Blocks.Limit, low: time.Second}},
 			{name: "redeploy", kinds: only(DataPlane), doc: "Number of blocks that one set of pods serves before all are made anew; 0 for the whole run.", value: intValue{&s.Blocks.Redeploy, 0, 10_000}},
 		}}},
 		{name: "stop", doc: "Ends the run before blocks.max once an interval is narrow enough; none for no such rule.", value: stopValue{&s.Stop}},

@@ -295,7 +295,7 @@ func filtersPattern() string {
 }
 
 // filtersDoc describes the factor; [writeParts] has the parts.
-const filtersDoc = "Parts of the server's sidecar that are switched on beside what other factors say: none, or some joined by +, as lua+authz-allow-100. docs/study.md has a table of them."
+const filtersDoc = "Parts of the server's sidecar that are switched on in addition to what other factors say: none, or some joined by +, as lua+authz-allow-100. docs/study.md has a table of them."
 
 // writeParts is the table of parts for the documentation.
 func writeParts(b *strings.Builder) {

@@ -12,7 +12,7 @@ const (
 )
 
 var interceptionFactor = ofProxies(choice(FactorInterception, ScopeProxies, InterceptionRedirect,
-	"How connections come to the sidecars: redirect is by packet filter rules in the pod, as Istio does by default; none has no such rules: the client speaks to its sidecar's listener on the loopback, and the Service leads to a port of the server's sidecar. For HTTP and gRPC without TLS of the generator's own.",
+	"How connections reach the sidecars: redirect uses packet filter rules in the pod, as Istio does by default; none has no such rules: the client speaks to its sidecar's listener on the loopback, and the Service leads to a port of the server's sidecar. For HTTP and gRPC without the generator's own TLS.",
 	InterceptionRedirect, InterceptionNone).
 	labelled(says("interception %s")).shortened(says("no-redirect")))
 

@@ -28,7 +28,7 @@ var leverFactors = append(slices.Clone(namedLevers), otherEnvironment(namedLever
 // namedLevers are the settings that have a name of their own.
 var namedLevers = asInstalled([]Factor{
 	controlChoice(FactorSidecarScope, ScopeMesh, SidecarScopeNone,
-		"Where a Sidecar resource stands: none at all, one for the mesh in its root namespace, one in control.scope_namespace, or one for a workload there.",
+		"Which Sidecar resource there is: none, one for the mesh in its root namespace, one in control.scope_namespace, or one for a workload there.",
 		SidecarScopeNone, SidecarScopeMesh, SidecarScopeNamespace, SidecarScopeWorkload).
 		labelled(says("Sidecar of %s", SidecarScopeNone, "no Sidecar")).
 		bound(into(func(l *ControlLevels) any { return &l.SidecarScope })),
@@ -37,10 +37,10 @@ var namedLevers = asInstalled([]Factor{
 		`^[^/, ]+/[^/, ]+(,[^/, ]+/[^/, ]+)*$`, hostsLevel, usualHosts, "istio-system/*,prometheus/*").
 		labelled(says("egress %s")).idleWhere(noSidecars).becoming(hostsOfOurs),
 	controlChoice(FactorOutboundPolicy, ScopeMesh, OutboundAllowAny,
-		"outboundTrafficPolicy: whether proxies pass on what they have no configuration for; of the Sidecar resource, or of the mesh where there is none.",
+		"outboundTrafficPolicy of the Sidecar resource, or of the mesh where there is none: whether proxies pass on what they have no configuration for.",
 		OutboundAllowAny, OutboundRegistryOnly),
 	controlChoice(FactorExportTo, ScopeMesh, "*",
-		"Where Services, VirtualServices and DestinationRules are visible that do not say so: everywhere (*), in their own namespace (.), nowhere (~).",
+		"Where Services, VirtualServices and DestinationRules without exportTo are visible: everywhere (*), in their own namespace (.), nowhere (~).",
 		"*", ".", "~").labelled(says("exportTo %s")).
 		bound(into(func(l *ControlLevels) any { return &l.ExportTo })),
 	controlText(FactorDiscoverySelectors, ScopeMesh, LevelNone,
@@ -79,7 +79,7 @@ var namedLevers = asInstalled([]Factor{
 		labelled(counts("replica")).
 		bound(into(func(l *ControlLevels) any { return &l.IstiodReplicas })),
 	controlText(FactorConnectionAge, ScopeIstiod, "30m",
-		"--keepaliveMaxServerConnectionAge: how old istiod lets a proxy's connection become, by a random tenth more or less; then it has the proxy connect anew, which may be to another replica, and ends the connection 10 s later. none for any age. Proved by the command line of istiod's pods.",
+		"--keepaliveMaxServerConnectionAge: how old istiod lets a proxy's connection become, give or take a random tenth; then it has the proxy reconnect, perhaps to another replica, and ends the connection 10 s later. none for any age. Proved by the command line of istiod's pods.",
 		"^(none|"+durationPattern[1:len(durationPattern)-1]+")$", ageLevel, "30m", "1m", LevelNone).
 		numeric("s", secondsValue).flag("keepaliveMaxServerConnectionAge").labelled(says("connections of up to %s", LevelNone, "connections of any age")).
 		bound(into(func(l *ControlLevels) any { return &l.ConnectionAge })),

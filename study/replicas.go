@@ -26,7 +26,7 @@ const (
 // replicasFactor is the number of pods: each trial has pods of its own.
 var replicasFactor = resilient(Factor{
 	Name: FactorReplicas, Scope: ScopeTopology, Unit: "pods", Default: ReplicasOfGraph, Implied: true, Numeric: true,
-	Doc:      "Pods of each service, in place of those that the graph says; graph leaves them. The rate stays that of all requests together.",
+	Doc:      "Pods of each service, in place of those in the graph; graph keeps those. The rate stays that of all requests together.",
 	Pattern:  `^(graph|[1-9][0-9]*)$`,
 	Examples: []string{ReplicasOfGraph, "1", "10"},
 	parse:    replicasLevel, plain: &plainNumber{max: graph.MaxReplicas, word: ReplicasOfGraph},
@@ -67,9 +67,9 @@ func podFindings() []finding.Def {
 		return finding.Def{Name: name, Unit: unit, Words: words, Doc: doc, Probe: ProbeFit, Source: finding.FromFits, Section: finding.SectionOther, Signed: true}
 	}
 	return []finding.Def{
-		one(FindingPodCPU, finding.UnitMilliCPU, "CPU of all proxies for each pod more", "CPU that all proxies together use for each pod more in the mesh, at one and the same rate."),
-		one(FindingBareCPU, finding.UnitMilliCPU, "CPU of all proxies but for pods", "CPU that they use beside: where the line along the number of pods begins."),
-		one(FindingPodMemory, finding.UnitBytes, "memory of all proxies for each pod more", "Memory that all proxies together have for each pod more in the mesh."),
-		one(FindingBareMemory, finding.UnitBytes, "memory of all proxies but for pods", "Memory that they have beside."),
+		one(FindingPodCPU, finding.UnitMilliCPU, "CPU of all proxies for each pod more", "CPU that all proxies together use per additional pod in the mesh, at the same rate."),
+		one(FindingBareCPU, finding.UnitMilliCPU, "CPU of all proxies but for pods", "CPU that they use apart from that: where the line along the number of pods begins."),
+		one(FindingPodMemory, finding.UnitBytes, "memory of all proxies for each pod more", "Memory that all proxies together have per additional pod in the mesh."),
+		one(FindingBareMemory, finding.UnitBytes, "memory of all proxies but for pods", "Memory that they have apart from that."),
 	}
 }

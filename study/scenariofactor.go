@@ -64,7 +64,7 @@ var scenarioFactors = []Factor{
 		"Attempts that the mesh makes after one that failed: its own default, off, or a number.", `^(default|off|[1-9][0-9]?)$`, retriesLevel, "default", "off", "3").
 		labelled(retriesLabel),
 	ofRetries(meshLever(FactorRetryOn, LevelDefault,
-		"What the mesh takes for a failure to be tried again, as Istio's retryOn says it, with a comma between.", `^(default|[a-z0-9-]+(,[a-z0-9-]+)*)$`, retryOnLevel, "default", "5xx,reset,connect-failure").
+		"Failures that the mesh retries, as Istio's retryOn names them, separated by commas.", `^(default|[a-z0-9-]+(,[a-z0-9-]+)*)$`, retryOnLevel, "default", "5xx,reset,connect-failure").
 		labelled(says("retry on %s"))),
 	ofRetries(meshLever(FactorPerTryTimeout, LevelNone,
 		"Timeout of each of the mesh's attempts, or none.", durationPattern, timeoutLevel, "none", "250ms").
@@ -97,7 +97,7 @@ var scenarioFactors = []Factor{
 	shared(controlFactors, FactorDebounceAfter, "", "").bound(nil).
 		idleWhere(func(cell record.Cell) bool { return cell[FactorMesh] == MeshNone || cell[FactorMesh] == MeshLinkerd }),
 	resilient(controlText(FactorSkip, ScopeTimeline, LevelNone,
-		"Steps of the timeline that do not happen: none, or their names with a comma between. Variants differ by it in what happens.",
+		"Steps of the timeline that do not happen: none, or their names separated by commas. With it variants differ in what happens.",
 		`^(none|[a-z0-9-]+(,[a-z0-9-]+)*)$`, skipLevel, LevelNone, "warned").
 		labelled(skipLabel)),
 }
@@ -108,7 +108,7 @@ func resilient(f Factor) Factor { f.Kind = Resilience; return f }
 // graphCarrier says who carries the requests of services in the mesh.
 func graphCarrier() Factor {
 	f := choice(FactorSidecars, ScopeTopology, SidecarsBoth,
-		"Who carries requests in Istio: the sidecars of both ends, or no sidecar but ztunnel on their nodes (ambient), by way of one waypoint of all services (waypoint).",
+		"Who carries requests in Istio: the sidecars of both ends, ztunnel on their nodes (ambient), or ztunnel by way of one waypoint for all services (waypoint).",
 		SidecarsBoth, SidecarsAmbient, SidecarsWaypoint)
 	f.Kind, f.Implied = "", true
 	return f.idleWhere(func(cell record.Cell) bool { return cell[FactorMesh] != MeshIstio })

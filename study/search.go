@@ -84,9 +84,9 @@ func search(s *Search) value {
 		{name: "factor", required: true, doc: "The factor, whose levels must grow.", value: textValue{to: &s.Factor}},
 		{name: "finding", required: true, doc: "The finding of each cell that the bound is for.", value: findingValue{&s.Finding}},
 		{name: "bound", required: true, doc: "What the finding must not exceed, with its unit: 2 s.", value: quantityValue{&s.Bound}},
-		{name: "at", doc: "Levels of other factors at which alone is searched; without it for each of their combinations. Where every search of a study has it, cells that lie in none of them are not measured.",
+		{name: "at", doc: "Levels of other factors that confine the search; without it, each of their combinations is searched. Where every search of a study has it, cells outside all of them are not measured.",
 			value: cellValue{to: &s.At, name: "at"}},
-		{name: "tolerance", doc: "How close the search comes: levels between the last that keeps the bound and the first that breaks it are measured, by halves, until they are no further apart than this, as 10%, seven times at most: `meshtrial study plan` says how far apart they may be then. Without it only given levels are measured.",
+		{name: "tolerance", doc: "How close the search comes, such as 10%: it halves the gap between the last level that keeps the bound and the first that breaks it until it is no wider than this, seven times at most; `meshtrial study plan` says how wide it may then be. Without it, only given levels are measured.",
 			value: toleranceValue{&s.Tolerance}},
 	}}
 }

@@ -24,8 +24,8 @@ func soakFindings() []finding.Def {
 	}
 	return []finding.Def{
 		grows(SlopeMemory, finding.UnitBytesPerHour, "growth of istiod's memory", "How much istiod's memory grows per hour in a soak, once it has warmed up."),
-		grows(SlopeHeap, finding.UnitBytesPerHour, "growth of istiod's live heap", "The same of what istiod's garbage collections leave in use, by its Go runtime."),
-		grows(SlopeSidecar, finding.UnitBytesPerHour, "growth of a real sidecar's memory", "The same of a real sidecar, the mean of all; needs real_pods."),
+		grows(SlopeHeap, finding.UnitBytesPerHour, "growth of istiod's live heap", "The same for what istiod's garbage collections leave in use, by its Go runtime."),
+		grows(SlopeSidecar, finding.UnitBytesPerHour, "growth of a real sidecar's memory", "The same for a real sidecar, the mean of all; needs real_pods."),
 		grows(SlopeP50, finding.UnitRatioPerHour, "growth of p50 convergence", "By what share convergence_p50 grows per hour."),
 		grows(SlopeP99, finding.UnitRatioPerHour, "growth of p99 convergence", "By what share convergence_p99 grows per hour."),
 	}

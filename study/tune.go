@@ -87,7 +87,7 @@ func defaultTune() Tune {
 
 func (v tuneValue) object(t *Tune) object {
 	return object{name: "tune", fields: []field{
-		{name: "objectives", required: true, doc: "What is to become less: findings, or the short names convergence, staleness, cpu, memory, bytes, pushes. Of several the geometric mean of their ratios to the setting in use counts; pushes*2 counts twice.",
+		{name: "objectives", required: true, doc: "What to reduce: findings, or the short names convergence, staleness, cpu, memory, bytes, pushes. With several, the geometric mean of their ratios to the setting in use counts; pushes*2 counts twice.",
 			value: listValue[TuneGoal]{to: &t.Objectives, least: 1, flow: true, element: func(g *TuneGoal) value {
 				return parsedValue[TuneGoal]{to: g, parse: parseTuneGoal, example: "convergence"}
 			}}},
@@ -95,10 +95,10 @@ func (v tuneValue) object(t *Tune) object {
 			value: listValue[TuneBound]{to: &t.Constraints, flow: true, element: func(b *TuneBound) value {
 				return parsedValue[TuneBound]{to: b, parse: parseTuneBound, example: "cpu<=+10%"}
 			}}},
-		{name: "trials", doc: "Trials of the search at most; if left out a quarter of the cells, and 12 at least.", value: trialsValue{&t.Trials}},
+		{name: "trials", doc: "Most trials that the search may take; if left out, a quarter of the cells, but at least 12.", value: trialsValue{&t.Trials}},
 		{name: "confirm", doc: "Blocks of the comparison of the recommended setting with the one in use.", value: intValue{&t.Confirm, 2, 1000}},
 		{name: "better", doc: "By what share a setting must be better than the best so far to be worth looking for.", value: ratioValue{&t.Better}},
-		{name: "doubt", doc: "The search ends once such a setting is there with less than this probability.", value: ratioValue{&t.Doubt}},
+		{name: "doubt", doc: "The search ends once such a setting exists with less than this probability.", value: ratioValue{&t.Doubt}},
 		{name: "gain", doc: "It ends too once no setting is expected to improve on the best by more than this share.", value: ratioValue{&t.Gain}},
 		{name: "expected", doc: "What a model expects of each cell of the plan, in its order, in the finding's unit: `meshtrial tune --model FILE` writes it.",
 			value: listValue[TuneExpected]{to: &t.Expected, element: func(e *TuneExpected) value {
