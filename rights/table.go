@@ -61,7 +61,7 @@ const (
 	late      = "pods may start before the mesh's root certificate is there, and take minutes"
 	unwatched = "pushes that change nothing are not traced to who causes them"
 	// unforeseen is of what others have laid down for the whole mesh.
-	unforeseen = "a mesh-wide policy of others that refuses the study's requests is not told beforehand, and what else is mesh-wide is in the figures unnamed"
+	unforeseen = "a mesh-wide policy of others that refuses the study's requests is not reported beforehand, and what else is mesh-wide is in the figures unnamed"
 	alone      = "roles of a runner that died stay until somebody deletes the run's namespace"
 )
 
@@ -115,7 +115,7 @@ var refusalsSeen = row{verbs: "list", name: "events", where: InRun, why: "why po
 
 // whyNoWaypoint is for whoever waits for a waypoint: see site.Unready.
 var whyNoWaypoint = row{verbs: "get", name: "gateways" + gatewayAPI, where: InRun, why: "why there is no waypoint", mesh: study.MeshIstio, when: waypoint,
-	without: "of a waypoint that does not come the run does not say what istiod made of its Gateway"}
+	without: "if a waypoint does not come, the run does not say what istiod made of its Gateway"}
 
 // istiodPages are what signals are read from.
 var istiodPages = []row{
@@ -134,11 +134,11 @@ var table = []feature{
 	}},
 	{Name: EveryRun, Doc: "A namespace of the run's own, lines to its pods, and a look at the mesh.", when: always, rows: []row{
 		{verbs: "create delete", name: "namespaces", where: Everywhere, why: "the run's own namespace, with all that is in it"},
-		{verbs: "list", name: "namespaces", where: Everywhere, why: "what earlier runs left", without: "what a killed run left is neither named nor waited for; its pods are measured along"},
+		{verbs: "list", name: "namespaces", where: Everywhere, why: "what earlier runs left", without: "what a killed run left is neither named nor waited for; its pods are measured too"},
 		{verbs: "list watch", name: "pods", where: InRun, why: "where the roles run, and whether they are ready; each is told every 10 s that the runner is there"},
 		{verbs: open, name: forward, where: InRun, why: "the control servers of the roles, and the proxies' admin pages"},
 		refusalsSeen,
-		{verbs: "get", name: "nodes", where: Everywhere, why: "the nodes' container runtime and zones", without: "the report does not name the container runtime, nor trials the zones of their pods"},
+		{verbs: "get", name: "nodes", where: Everywhere, why: "the nodes' container runtime and zones", without: "the report names no container runtime, and trials no zones of their pods"},
 		{verbs: "list", name: "pods", where: InMesh, why: "the pods of the control plane, whose CPU is measured too", when: meshed},
 		{verbs: "list", name: "deployments.apps", where: InMesh, why: "whether the mesh is installed and ready", when: meshed},
 		{verbs: "list", name: "mutatingwebhookconfigurations.admissionregistration.k8s.io", where: Everywhere, why: "whether sidecars are injected", when: meshed},
@@ -151,7 +151,7 @@ var table = []feature{
 	}},
 	{Name: Observe, Doc: "A DaemonSet whose pods read CPU, memory, threads and pressure of the containers on their node.", when: always,
 		Privileged: "hostPID, user 0, capability SYS_PTRACE, the node's /sys/fs/cgroup read-only; it changes nothing on the node",
-		Without:    "CPU and memory per container, threads and their waits, sockets, probes, pressure, the CPU of others, and the clocks of nodes: no study runs without it, but those of the data plane by --observe kubelet, which know less",
+		Without:    "CPU and memory per container, threads and their waits, sockets, probes, pressure, the CPU of others, and the clocks of nodes: without it only studies of the data plane run, by --observe kubelet, and they know less",
 		rows:       []row{{verbs: "create", name: "daemonsets.apps", where: InRun, why: "the observer on each node"}}},
 	{Name: Kubelets, Doc: "meshtrial run --observe kubelet: CPU and memory between the samples of the nodes' kubelets, in place of the observers.", rows: []row{
 		{verbs: "get", name: "nodes/proxy", where: Everywhere, why: "the CPU and memory of the run's containers and of istiod, from each kubelet's page /metrics/resource; a strong right, which reaches the kubelet's exec (nodes/stats is not enough to ask through the API server)"},
@@ -258,7 +258,7 @@ var table = []feature{
 		{verbs: "create list delete", name: "services", where: InRun, why: "the graph's services"},
 		{verbs: "create deletecollection", name: "deployments.apps", where: InRun, why: "services and clients, made anew for each trial"},
 		{verbs: "patch", name: "deployments.apps", where: InRun, why: "steps that remove, add and restart replicas", when: scales},
-		{verbs: "deletecollection", name: "replicasets.apps", where: InRun, why: "pods that are to come no more"},
+		{verbs: "deletecollection", name: "replicasets.apps", where: InRun, why: "pods that must not come back"},
 		{verbs: "watch deletecollection", name: "pods", where: InRun, why: "when pods come and go"},
 		{verbs: "patch", name: "pods", where: InRun, why: "steps that choose which replicas go", when: scales},
 		{verbs: "list get update", name: "nodes", where: Everywhere, why: "steps that drain a node: it is cordoned; which one is known only then", when: drains},
@@ -287,7 +287,7 @@ var table = []feature{
 		{verbs: "get", name: "deployments.apps", where: InMesh, why: "whether istiod of another revision is available", mesh: study.MeshIstio, when: revised},
 		{verbs: open, name: forward, where: InMesh, why: "which sidecars are connected to which istiod", mesh: study.MeshIstio, when: revised},
 	}},
-	{Name: Faults, Doc: "A DaemonSet whose pods kill and pause processes, bound the memory of one until the kernel kills it, and disturb packets of the study's pods; each that stands is a lease that ends by itself.", when: onNodes,
+	{Name: Faults, Doc: "A DaemonSet whose pods kill and pause processes, bound the memory of one until the kernel kills it, and disturb packets of the study's pods; each fault is a lease that ends by itself.", when: onNodes,
 		Privileged: "hostPID, user 0, capabilities KILL, NET_ADMIN, SYS_ADMIN, SYS_PTRACE",
 		Without:    "steps process and network, and certificates that expire: leave them out",
 		also:       nodeRole, rows: []row{
@@ -317,18 +317,18 @@ var table = []feature{
 		{verbs: "create", name: "secrets", where: InRun, why: "its copy"},
 		{verbs: "create update", name: "secrets", where: Everywhere, why: "its copies beside real pods in the population's namespaces", when: realPods},
 	}},
-	{Name: Detached, Doc: "meshtrial run --detach: a Job in a namespace of yours, whose pod makes the run by a service account with the rights that the study needs. Whoever begins one needs these rights too; of those that a run can go without, it has what that user has.", rows: []row{
+	{Name: Detached, Doc: "meshtrial run --detach: a Job in a namespace of yours, whose pod makes the run by a service account with the rights that the study needs. Whoever begins one needs these rights too; of those that a run can go without, the pod gets those that the user has.", rows: []row{
 		{verbs: "create", name: "serviceaccounts configmaps jobs.batch", where: InNamed, why: "the Job, its study, and how far it is"},
 		{verbs: "get patch", name: "configmaps", where: InNamed, why: "how far it is: a right of the run's pod"},
 		{verbs: "get", name: "persistentvolumeclaims", where: InNamed, why: "whether the volume for results is there"},
-		{verbs: "get", name: "secrets", where: InNamed, why: "whether the Secret of --results-secret is there", without: "a Secret that lacks something is told by the run's pod"},
+		{verbs: "get", name: "secrets", where: InNamed, why: "whether the Secret of --results-secret is there", without: "only the run's pod reports a Secret that lacks something"},
 		{verbs: "create", name: "secrets", where: InNamed, why: "a copy of the Secret of --pull-secret", without: "a Secret of --pull-secret must be in the namespace of the volume for results"},
 		{verbs: "create", name: "clusterroles" + rbac + " clusterrolebindings" + rbac + " roles" + rbac + " rolebindings" + rbac, where: Everywhere, why: "the rights of the run's pod"},
 		{verbs: "delete", name: "clusterroles" + rbac, where: Everywhere, why: "what a run made that could not be begun"},
 		{verbs: "list", name: "clusterroles" + rbac, where: Everywhere, why: "whether there are others, once a run could not be begun", without: "after a run that could not be begun the journal's namespace stays"},
 		{verbs: "get create patch", name: "namespaces", where: Everywhere, why: "the journal's namespace, in which the run's pod has rights, and which stays as long as there are such runs"},
 	}},
-	{Name: DetachedRuns, Doc: "meshtrial attach, and runs list, fetch and delete. After the last run delete takes the cluster as a run does: journal; without that the journal's namespace stays.", rows: []row{
+	{Name: DetachedRuns, Doc: "meshtrial attach, and runs list, fetch and delete. After the last run, delete takes the cluster as a run does: journal; without that right the journal's namespace stays.", rows: []row{
 		{verbs: "get list patch", name: "jobs.batch", where: InNamed, why: "the runs"},
 		{verbs: "list", name: "pods configmaps", where: InNamed, why: "how far they are"},
 		{verbs: "get", name: "pods/log", where: InNamed, why: "what a run says"},
@@ -381,11 +381,11 @@ var table = []feature{
 	{Name: Apply, Doc: "meshtrial scope --generate --apply, beside scope and scope-generate: the Sidecars that it generated. It takes the cluster as a run does: journal.", rows: []row{
 		{verbs: "get create patch update delete", name: "sidecars" + networking, where: Everywhere, why: "generated Sidecars, and taking them back"},
 	}},
-	{Name: PushTest, Doc: "meshtrial controlplane-test: three objects again and again in a namespace of yours. Its figures need signals besides, or a Prometheus. It takes the cluster as a run does: journal.", rows: []row{
-		{verbs: "get", name: "namespaces", where: Everywhere, why: "whether the namespace is there", without: "a namespace that is not there is told later, by the API server"},
+	{Name: PushTest, Doc: "meshtrial controlplane-test: three objects again and again in a namespace of yours. Its figures also need signals, or a Prometheus. It takes the cluster as a run does: journal.", rows: []row{
+		{verbs: "get", name: "namespaces", where: Everywhere, why: "whether the namespace is there", without: "the API server reports a missing namespace, but later"},
 		{verbs: "patch create delete", name: "services gateways" + networking + " virtualservices" + networking, where: InNamed, why: "the test's objects"},
 	}},
-	{Name: Install, Doc: "meshtrial lab install and uninstall: a mesh from its charts. They take the cluster as a run does: journal. Who installs a mesh grants its control plane rights, which needs those rights, or escalate and bind.", rows: []row{
+	{Name: Install, Doc: "meshtrial lab install and uninstall: a mesh from its charts. They take the cluster as a run does: journal. Whoever installs a mesh grants its control plane rights, and needs those rights, or escalate and bind.", rows: []row{
 		{verbs: "get patch create delete", name: "namespaces serviceaccounts configmaps secrets services deployments.apps daemonsets.apps " + autoscaler + " poddisruptionbudgets.policy cronjobs.batch customresourcedefinitions.apiextensions.k8s.io mutatingwebhookconfigurations.admissionregistration.k8s.io validatingwebhookconfigurations.admissionregistration.k8s.io", where: Everywhere, why: "the mesh's charts"},
 		{verbs: "get patch create delete escalate bind", name: "clusterroles" + rbac + " roles" + rbac, where: Everywhere, why: "the control plane's own rights"},
 		{verbs: "get patch create delete", name: "clusterrolebindings" + rbac + " rolebindings" + rbac, where: Everywhere, why: "the control plane's own rights"},

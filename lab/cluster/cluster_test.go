@@ -160,7 +160,7 @@ func TestOpenNotesWhatARunCanGoWithout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"this user may not get nodes (the nodes' container runtime and zones): the report does not name the container runtime, nor trials the zones of their pods"}; !slices.Equal(l.Notes(), want) {
+	if want := []string{"this user may not get nodes (the nodes' container runtime and zones): the report names no container runtime, and trials no zones of their pods"}; !slices.Equal(l.Notes(), want) {
 		t.Errorf("%q, want %q", l.Notes(), want)
 	}
 }
