@@ -42,7 +42,7 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 		return err
 	}
 	still, err := site.AwaitEnding(ctx, kube, func(namespaces []string) {
-		p.say("waiting for the end of an earlier run's pods (%s)", strings.Join(namespaces, ", "))
+		p.say("waiting for an earlier run's pods to end (%s)", strings.Join(namespaces, ", "))
 	})
 	for _, namespace := range still {
 		p.note("warning: pods of an earlier run in namespace %s do not end; they are measured too\n  what holds them: kubectl -n %s get pods", namespace, namespace)
@@ -50,7 +50,7 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 	if err != nil || where.Kind() != lab.KindLocal { // in a cluster no run makes an istiod
 		return err
 	}
-	if err := istio.AwaitOthers(ctx, kube, site.RunLabel, func() { p.say("waiting for the end of an earlier run's istiod") }); err != nil {
+	if err := istio.AwaitOthers(ctx, kube, site.RunLabel, func() { p.say("waiting for an earlier run's istiod to end") }); err != nil {
 		return err
 	}
 	return istio.SweepElections(ctx, where.RESTConfig(), kube)

@@ -257,7 +257,7 @@ func newRunsDeleteCommand(env *Env) *cobra.Command {
 			}
 			changed, err := stillChanged(ctx, config)
 			if changed > 0 {
-				p.note("%s still changed by runs that ended without putting back: meshtrial cluster restore%s", words.Plural(changed, "object"), clusterWords(f.kubeconfig, f.context))
+				p.note("%s still changed by runs that have ended: meshtrial cluster restore%s", words.Plural(changed, "object"), clusterWords(f.kubeconfig, f.context))
 			}
 			return err
 		},
