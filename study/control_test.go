@@ -124,7 +124,7 @@ func TestControlRefuses(t *testing.T) {
 		{"unknown change", minimalControl + "settings: {change: vs}\n", "4:20", "unknown level", ""},
 		{"request above the limit", minimalControl + "settings: {istiod_cpu: 1, istiod_cpu_request: 1500m}\n", "4:47", "more than the limit, istiod_cpu 1", "Kubernetes refuses"},
 		{"memory request above the limit", minimalControl + "settings: {istiod_memory: 512Mi}\nfactors: {istiod_memory_request: [256Mi, 1Gi]}\n", "5:34", "request 1Gi: istiod_memory_request 1Gi is more", "Kubernetes refuses"},
-		{"debounce", minimalControl + "settings: {debounce_after: 20s}\n", "4:28", "longer than debounce_max 10s", "raise debounce_max"},
+		{"debounce", minimalControl + "settings: {debounce_after: 20s}\n", "4:28", "longer than debounce_max 10s", "never waits longer than debounce_max: raise it too"},
 		{"burst", minimal + "control: {changes: 5}\nsettings: {change_arrival: \"burst:6\"}\n", "4:28", "bursts of 6 changes, but a trial makes 5", "at least 6 changes"},
 		{"searched twice", minimalControl + "factors: {proxies: [5, 10]}\nsearch:\n- {factor: proxies, finding: convergence_p99, bound: 2 s}\n- {factor: proxies, finding: convergence_p99, bound: 2000 ms, tolerance: 5%}\n", "7:3", "searched twice", "leave one"},
 		{"sidecars that are asked", minimalControl + "settings: {real_pods: 5}\nmeasures: [sidecars, convergence]\n", "5:11", "asks real sidecars all the time", "leave convergence out"},

@@ -407,7 +407,7 @@ func TestReachAnonymous(t *testing.T) {
 	}))
 	defer server.Close()
 	_, err := Reach(t.Context(), Options{Kubeconfig: kubeconfig(t, server.URL), Needs: needs(t, rights.Signals)})
-	if err == nil || !strings.Contains(err.Error(), "system:anonymous") || !strings.Contains(errs.Hint(err), "log in to it, or name another context") {
+	if err == nil || !strings.Contains(err.Error(), "system:anonymous") || !strings.Contains(errs.Hint(err), "log in, or name another context") {
 		t.Errorf("%v (hint %q)", err, errs.Hint(err))
 	}
 }
