@@ -44,11 +44,11 @@ func (kinds Kinds) RenderComparison(w io.Writer, c comparison.Comparison, opt Op
 func withinWords(c comparison.Comparison) string {
 	switch {
 	case c.Basis == comparison.BasisBlocks:
-		return "Within these two runs only: how much runs of the same thing differ is not known."
+		return "This holds for these two runs only: the variance from run to run is unknown."
 	case len(c.RunsB) == 1:
-		return "Of one run only on side B: how much its runs differ is taken from side A."
+		return "Side B is one run: its variance from run to run is taken from side A."
 	}
-	return "Of one run only on a side: how much its runs differ is taken from the other."
+	return "One side is one run: its variance from run to run is taken from the other."
 }
 
 // oneEach says that a comparison has one run a side.
@@ -133,7 +133,7 @@ func levelWords(c comparison.Comparison) string {
 	if c.Basis == comparison.BasisBlocks {
 		of = "of equals, if runs of the same thing did not differ"
 	}
-	return fmt.Sprintf("Intervals are 95%% each. For better or worse the verdict of the whole asks for intervals of %s, so that chance makes it either in at most %s of comparisons %s.",
+	return fmt.Sprintf("Each interval is one of 95%%. An overall verdict of better or worse requires intervals of %s, so that chance gives either in at most %s of comparisons %s.",
 		words, Percent(c.ErrorRate), of)
 }
 

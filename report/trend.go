@@ -70,7 +70,7 @@ func trendWords(t comparison.Trend) string {
 	}
 	for _, s := range t.Series {
 		if len(s.Changes) > 0 {
-			return fmt.Sprintf("No change still stands by over the margin of %s.", marginWords(t.MarginRatio))
+			return fmt.Sprintf("No change that still stands exceeds the margin of %s.", marginWords(t.MarginRatio))
 		}
 	}
 	return "No change found."
@@ -80,9 +80,9 @@ func trendWords(t comparison.Trend) string {
 func reachWords(t comparison.Trend) string {
 	switch {
 	case t.RunsAfter > 0:
-		return fmt.Sprintf("with %s a change in the last %d cannot be told, however large: it takes %d after it", words.Plural(len(t.Runs), "run"), t.RunsAfter-1, t.RunsAfter)
+		return fmt.Sprintf("with %s a change in the last %d cannot be detected, however large: it takes %d runs after it", words.Plural(len(t.Runs), "run"), t.RunsAfter-1, t.RunsAfter)
 	case len(t.Runs) >= comparison.MinTrend:
-		return fmt.Sprintf("with %s no change can be told, however large", words.Plural(len(t.Runs), "run"))
+		return fmt.Sprintf("with %s no change can be detected, however large", words.Plural(len(t.Runs), "run"))
 	}
 	return ""
 }
@@ -126,8 +126,8 @@ func (kinds Kinds) changesTables(trend comparison.Trend) []Table {
 		}
 	}
 	if n := len(out); n > 0 {
-		out[n-1].Notes = append(out[n-1].Notes, fmt.Sprintf("Chance makes a trend of equals find any change in at most %s of trends. A change may lie a few runs beside the place that is told. "+
-			"Intervals take that place as given; as these runs chose it, sizes look somewhat too large, and more so the fewer runs lie after it.", Percent(trend.ErrorRate)))
+		out[n-1].Notes = append(out[n-1].Notes, fmt.Sprintf("Where nothing changed, chance finds a change in at most %s of trends. A change may lie a few runs from the place shown. "+
+			"Intervals take that place as given; as these runs chose it, sizes look somewhat too large, the more so the fewer runs follow it.", Percent(trend.ErrorRate)))
 	}
 	return out
 }

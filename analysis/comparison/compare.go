@@ -213,7 +213,7 @@ func checkTwice(before, after []*analysis.RunFigures) error {
 
 // Takes says how many runs a side find which change, from TestSimulationCompare in
 // package stat.
-const Takes = "where runs differ by 3%, it takes 3 a side to find a change of 20%, 6 to find one of 10%"
+const Takes = "where runs differ by 3%, it takes 3 runs a side to find a change of 20%, and 6 to find one of 10%"
 
 // basis says what intervals are from, given how many runs with valid trials
 // there are on each side, and warns of what is not in them.
@@ -232,7 +232,7 @@ func (c *Comparison) basis(a, b int) {
 	if b <= 1 {
 		one, other = other, one
 	}
-	c.Warnings = append(c.Warnings, fmt.Sprintf("side %s is one run: its variance from run to run is not known and taken to be side %s's, and a run that went astray looks like a change; %s", one, other, Takes))
+	c.Warnings = append(c.Warnings, fmt.Sprintf("side %s is one run: its variance from run to run is unknown and taken from side %s, so a run that went astray looks like a change; %s", one, other, Takes))
 }
 
 // leftOut warns of findings that one side alone has.
@@ -379,11 +379,11 @@ func overall(changes []Change) (verdict, why string) {
 	case decided(record.VerdictInconclusive):
 		return record.VerdictInconclusive, ""
 	case decided(record.VerdictWorse):
-		return record.VerdictInconclusive, "a deciding change is worse by its own interval, but not at the level that all of them together ask for"
+		return record.VerdictInconclusive, "a deciding change is worse by its own interval, but not at the stricter level for all of them together"
 	case certain(record.VerdictBetter):
 		return record.VerdictBetter, ""
 	case decided(record.VerdictBetter):
-		return record.VerdictInconclusive, "a deciding change is better by its own interval, but not at the level that all of them together ask for"
+		return record.VerdictInconclusive, "a deciding change is better by its own interval, but not at the stricter level for all of them together"
 	}
 	return record.VerdictSame, ""
 }

@@ -70,7 +70,7 @@ func TestCompareRunsOfASide(t *testing.T) {
 		if got.Verdict != c.want || got.Basis != c.basis || got.WithinRunOnly != c.within || p50.Certain != c.certain && p50.Verdict == c.want {
 			t.Errorf("%s: %s on %s, within runs only: %v; %+v", c.name, got.Verdict, got.Basis, got.WithinRunOnly, p50)
 		}
-		warned := strings.Contains(strings.Join(got.Warnings, "\n"), "variance from run to run is not")
+		warned := strings.Contains(strings.Join(got.Warnings, "\n"), "variance from run to run is ")
 		if warned != c.within {
 			t.Errorf("%s: warnings %q", c.name, got.Warnings)
 		}
@@ -430,7 +430,7 @@ func TestTrendSaysWhatItCannotTell(t *testing.T) {
 		}
 	}
 	trend, err = comparison.MakeTrend(runs, comparison.CompareOptions{MarginRatio: 0.05})
-	if err != nil || trend.Verdict != record.VerdictInconclusive || trend.RunsAfter != 0 || !strings.Contains(trend.Why, "9 runs are too few for any change to be found") {
+	if err != nil || trend.Verdict != record.VerdictInconclusive || trend.RunsAfter != 0 || !strings.Contains(trend.Why, "9 runs are too few to find any change") {
 		t.Errorf("all decide: %s, %q, %d runs after, %v", trend.Verdict, trend.Why, trend.RunsAfter, err)
 	}
 }

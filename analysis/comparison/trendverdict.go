@@ -37,7 +37,7 @@ func (t *Trend) reach(weights []float64) {
 		}
 	}
 	if n := len(t.deciding()); short > 0 && short < n {
-		t.Warnings = append(t.Warnings, fmt.Sprintf("%d of %d findings that decide have a value in too few runs for any change to be found in them", short, n))
+		t.Warnings = append(t.Warnings, fmt.Sprintf("%d of %d deciding findings have a value in too few runs to find any change in them", short, n))
 	}
 }
 
@@ -76,7 +76,7 @@ func (t *Trend) verdict(newer string) (verdict, why string) {
 	case stands(record.VerdictBetter):
 		return record.VerdictBetter, ""
 	case t.RunsAfter == 0:
-		return record.VerdictInconclusive, fmt.Sprintf("%d runs are too few for any change to be found: none of the %d findings that decide has a value in enough of them", len(t.Runs), len(t.deciding()))
+		return record.VerdictInconclusive, fmt.Sprintf("%d runs are too few to find any change: none of the %d deciding findings has a value in enough of them", len(t.Runs), len(t.deciding()))
 	}
 	return VerdictNoChange, ""
 }
