@@ -37,5 +37,5 @@ func (s *Sheet) CheckControlPlane(c *ControlPlane) {
 	if len(changed) > 0 {
 		what = strings.Join(changed, ", ")
 	}
-	s.Check(ControlLived, len(changed) == 0, "replicas of the mesh's control plane from the trial's begin to its end: %s", what)
+	s.Check(ControlLived, len(changed) == 0, "replicas of the mesh's control plane from the trial's start to its end: %s", what)
 }

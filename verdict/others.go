@@ -11,9 +11,9 @@ import (
 // usual, and a warning of the run says how much it was.
 var (
 	Unattributed = Limit{Name: "unattributed", Default: 0.25, Unit: "ratio",
-		Doc: "share of the machine's CPU time that may go to nobody of the study, where that left few CPUs idle"}
+		Doc: "share of the machine's CPU time that may go to processes outside the study, where few CPUs are left idle"}
 	UnattributedBusy = Limit{Name: "unattributed-busy", Default: 0.7, Unit: "ratio",
-		Doc: "share of the machine's CPU time in use from which on that counts"}
+		Doc: "share of the machine's CPU time in use above which unattributed counts"}
 )
 
 // CheckUnattributed judges what others used; nothing where it is not known.

@@ -217,7 +217,7 @@ func TestLimitsChangeTheVerdict(t *testing.T) {
 		{limits: verdict.Limits{"real-sidecars-cpu": 0.001}, edit: func(t *record.Trial, _ *Evidence) { t.CPU[record.PartServerProxy] = record.CPU{UserS: 0.1} }, warning: "the real sidecars used"},
 		{limits: verdict.Limits{"clock-bound": 0.01}, warning: "clock is known to within"},
 		{limits: verdict.Limits{"clock-drift": 0.1}, edit: func(_ *record.Trial, e *Evidence) { e.ClockAfter.Ahead += 500 * time.Microsecond }, warning: "clock moved by"},
-		{limits: verdict.Limits{"traffic-wait": 10}, edit: traffic, warning: "for a free connection"},
+		{limits: verdict.Limits{"traffic-wait": 10}, edit: traffic, warning: "connections, since others hung"},
 		{limits: verdict.Limits{"traffic-log": 0, "traffic-log-least": 0}, edit: traffic, check: "traffic-log"},
 		{limits: verdict.Limits{"stage-early": 0}, edit: func(_ *record.Trial, e *Evidence) { e.Logs[0].AheadNS += 11e6 }, warning: "before its beginning"},
 		{limits: verdict.Limits{"steal": 0.01}, edit: func(t *record.Trial, _ *Evidence) { t.Pressure.StealRatio = 0.015 }, warning: "hypervisor"},

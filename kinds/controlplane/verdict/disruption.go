@@ -79,10 +79,10 @@ func (r *ruling) disruption() {
 	lack += firstOf("; first ", seen.Why)
 	r.Check("disruption-seen", !last && seen.Blind <= mostBlind+len(seen.Looks)/10, "%s", lack)
 	if seen.Blind > 0 {
-		r.Warn("%s: its peaks are of the others", lack)
+		r.Warn("%s: peaks are from the others", lack)
 	}
 	for _, pod := range startedAnew(seen) {
-		r.Warn("istiod's container in pod %s ended and began anew after the disruption", pod)
+		r.Warn("istiod's container in pod %s restarted after the disruption", pod)
 	}
 	if seen.Kind != "scale" {
 		had := len(seen.Outage.LostNS) - seen.Outage.Spared()
@@ -92,7 +92,7 @@ func (r *ruling) disruption() {
 		r.Warn("istiod's new replicas were not all ready %.0f s after the disruption", d.WatchedS)
 	}
 	if missing := d.Lost - d.Back; missing > 0 {
-		r.Warn("%d of %d proxies had not all of their configuration again %.0f s after the disruption", missing, d.Lost, d.WatchedS)
+		r.Warn("%d of %d proxies still lacked some of their configuration %.0f s after the disruption", missing, d.Lost, d.WatchedS)
 	}
 }
 

@@ -72,7 +72,7 @@ func TestPeaksOfWholeLooks(t *testing.T) {
 	r := rulingOn(4)
 	r.seen.Disruption = seen
 	r.disruption()
-	if w := strings.Join(r.Validity().Warnings, "; "); !strings.Contains(w, "in pod b ended and began anew") || strings.Contains(w, "in pod a") {
+	if w := strings.Join(r.Validity().Warnings, "; "); !strings.Contains(w, "in pod b restarted") || strings.Contains(w, "in pod a") {
 		t.Errorf("%s", w)
 	}
 }
@@ -158,7 +158,7 @@ func TestJudgeDisruption(t *testing.T) {
 		if r.seen.Disruption.Blind > 0 && !strings.Contains(got["disruption-seen"].Detail, "no line") {
 			t.Errorf("%s: %v", name, got)
 		}
-		if w := r.Validity().Warnings; name == "all well" && (len(w) != 1 || !strings.Contains(w[0], "1 of 4 proxies had not all of their configuration again 10 s")) {
+		if w := r.Validity().Warnings; name == "all well" && (len(w) != 1 || !strings.Contains(w[0], "1 of 4 proxies still lacked some of their configuration 10 s")) {
 			t.Errorf("%s: %q", name, w)
 		}
 	}

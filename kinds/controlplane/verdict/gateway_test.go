@@ -38,10 +38,10 @@ func TestServed(t *testing.T) {
 		"well":              {func(*edge.Seen) {}, true, nil},
 		"served before":     {func(s *edge.Seen) { s.GoodNS = after(-50) }, false, nil},
 		"as it leaves":      {func(s *edge.Seen) { s.GoodNS = after(-5) }, true, nil},
-		"never":             {func(s *edge.Seen) { s.GoodNS, s.AnsweredNS = 0, 0 }, true, []string{"1 of 1 routes were never served"}},
-		"not served again":  {func(s *edge.Seen) { s.Relapses = 3 }, true, []string{"not served again"}},
+		"never":             {func(s *edge.Seen) { s.GoodNS, s.AnsweredNS = 0, 0 }, true, []string{"1 of 1 routes were still not served"}},
+		"not served again":  {func(s *edge.Seen) { s.Relapses = 3 }, true, []string{"stopped being served"}},
 		"late":              {func(s *edge.Seen) { s.Late = 3 * time.Millisecond }, true, []string{"left up to 3ms late"}},
-		"too many were out": {func(s *edge.Seen) { s.Unsent = 4 }, true, []string{"4 did not leave"}},
+		"too many were out": {func(s *edge.Seen) { s.Unsent = 4 }, true, []string{"4 never left"}},
 	} {
 		s := well
 		tt.edit(&s)

@@ -203,7 +203,7 @@ func (r *ruling) missing() {
 		r.Warn("%d times a proxy was sent a change that its scope keeps from it", sum.unneeded)
 	}
 	if b := r.seen.AccountAfter.Behind; b != nil && b.Behind > 0 {
-		r.Warn("%d of %d proxies that subscribe to all workloads differ from ztunnels, by up to %d of %d workloads that they lack, hold as they were, or hold though they are gone: istiod did not tell them", b.Behind, b.Proxies, b.Most, b.Workloads)
+		r.Warn("%d of %d proxies that subscribe to all workloads differ from ztunnels, by up to %d of %d workloads, which they lack, hold outdated or hold though deleted: istiod did not tell them", b.Behind, b.Proxies, b.Most, b.Workloads)
 	}
 	if bound := r.seen.Clock.Bound; bound > r.lasting(clockBound) {
 		r.Warn("the simulated sidecars' clock is known to within %v", bound.Round(time.Microsecond))
@@ -230,7 +230,7 @@ func (r *ruling) fleet() {
 			ended += r.trial.Control.Reconnects[why]
 		}
 		most := aged(simulated, age, time.Duration(r.trial.Window.Seconds*float64(time.Second)))
-		r.Check("connected", lost == ended && ended-r.trial.Control.Reconnects[refusedBy] <= int64(most) && a.Connected >= simulated-away, "%d of %d proxies are connected at the end, and at most %d may be about to, whose connections become no older than %v; %d streams were lost in the window, where age ends at most %d%s",
+		r.Check("connected", lost == ended && ended-r.trial.Control.Reconnects[refusedBy] <= int64(most) && a.Connected >= simulated-away, "%d of %d proxies are connected at the end, and at most %d may be reconnecting, as connections live no longer than %v; %d streams were lost in the window, of which age explains at most %d%s",
 			a.Connected, simulated, away, age, lost, most, strings.Join(prefixed(": ", why), ", "))
 	} else if r.seen.Asked.good() {
 		r.Check("connected", lost == 0 && a.Connected == simulated, "%d of %d proxies are connected at the end, %d streams were lost in the window%s%s",

@@ -32,7 +32,7 @@ func (r *ruling) lag() {
 	lag := fmt.Sprintf("the simulated sidecars%s read what had arrived late by %.0f us at the median and %.0f at p99", who, a.Lag.P50, a.Lag.P99)
 	if a.LagSource == xds.LagTimer {
 		lag = fmt.Sprintf("the timers of the simulated sidecars%s were late by %.0f us at the median and %.0f at p99", who, a.Lag.P50, a.Lag.P99)
-		r.Warn("the kernel gave no times of what arrived: receipts are later by what the simulated sidecars took to read, about as late as their timers are")
+		r.Warn("the kernel gave no arrival times: receipts are late by what the simulated sidecars took to read, about as much as their timers are")
 	}
 	acks, most := acknowledged(r.events), r.limits.Of(simulatorLagMost)
 	if len(acks) == 0 {
@@ -90,6 +90,6 @@ func (r *ruling) costs() {
 	}
 	own, all := cpu[record.PartServerProxy].TotalS(), cpu[record.PartMachine].TotalS()
 	if c := r.trial.Control; c.Traffic == nil && c.Sidecars == nil && all > 0 && own > r.limits.Of(realCPU)*all {
-		r.Warn("the real sidecars used %.0f%% of the CPU that the machine used, most of it to say what they have in force: that is in what this trial measured", 100*own/all)
+		r.Warn("the real sidecars used %.0f%% of the CPU that the machine used, most of it to report what they have in force: this trial's figures include that", 100*own/all)
 	}
 }

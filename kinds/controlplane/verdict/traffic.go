@@ -16,6 +16,6 @@ func (r *ruling) traffic() {
 		r.Warn("the generator saw %d requests fail, its sidecar knows of %d", sum-x.Completed, sum-x.Completed-x.Residual)
 	}
 	if wait > r.limits.Of(trafficWait) {
-		r.Warn("1%% of the requests waited over %.0f ms for a free connection of %d, since others hung: fewer met stale endpoints than their rate would have had", wait/1e3, x.Connections)
+		r.Warn("1%% of the requests waited over %.0f ms for one of %d connections, since others hung: fewer met stale endpoints than at their full rate", wait/1e3, x.Connections)
 	}
 }

@@ -37,13 +37,13 @@ func (r *ruling) withoutZtunnels() []record.Event {
 // odd says what is odd about a waterfall.
 func (r *ruling) odd(w stages.Waterfall) {
 	if lost, of := stages.LostLines(r.seen.Logs, r.trial.Control.Istiod); lost > 0 {
-		r.Warn("%d of the %d lines that tell of istiod's pushes are not in its log any more, or never were: their stages come from its metrics", lost, of)
+		r.Warn("%d of the %d log lines of istiod's pushes are lost, or were never written: their stages come from its metrics", lost, of)
 	}
 	if w.Pairs == 0 {
 		return
 	}
 	if !w.Within() {
-		r.Warn("%.1f ms of a mean way of %.1f ms are in no stage (%d of %d sightings are in istiod's log from end to end)",
+		r.Warn("%.1f ms of a mean of %.1f ms are in no stage (%d of %d sightings are in istiod's log from end to end)",
 			w.ResidualUS/1000, w.MeanUS/1000, w.Logged, w.Pairs)
 	}
 	for _, s := range w.Apart() {

@@ -53,7 +53,7 @@ func checkSchedule(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limit
 			due /= int64(max(1, e.Connections))
 		}
 		if due >= manyDue && load.Autocorrelation != nil {
-			s.Warn("of %d requests no gap between the generator's actions is known: whether it kept its schedule was not checked", load.Scheduled)
+			s.Warn("no gap between the generator's actions is known for %d requests: whether it kept its schedule was not checked", load.Scheduled)
 		}
 		return
 	}
