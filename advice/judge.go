@@ -222,7 +222,7 @@ func (r *resolved) advise(rule *Rule, j Judgement) (Judgement, error) {
 	var err error
 	j.Expect, err = r.expected(rule.Effect)
 	if j.Expect == nil && err == nil {
-		j.Why = append(j.Why, "what to expect of it cannot be told: "+r.unknownOf(rule.Effect))
+		j.Why = append(j.Why, "its effect cannot be predicted: "+r.unknownOf(rule.Effect))
 	}
 	return j, err
 }

@@ -138,7 +138,7 @@ func TestExpectations(t *testing.T) {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	j := out.Advice[0]
-	if j.Expect != nil || !strings.Contains(strings.Join(j.Why, "; "), "what to expect of it cannot be told: c not known") {
+	if j.Expect != nil || !strings.Contains(strings.Join(j.Why, "; "), "its effect cannot be predicted: c not known") {
 		t.Errorf("%+v", j)
 	}
 	if x := j.Try[0].Expect; x == nil || x.Quantity != "a" || x.Low != 0.4 || x.High != 0.8 || x.Now != 2 {

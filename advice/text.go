@@ -120,7 +120,7 @@ func (s Step) write(b *strings.Builder) {
 	text := s.Do
 	switch {
 	case len(s.Unknown) > 0:
-		text += " To which level cannot be told: " + words.List(s.Unknown) + " not known."
+		text += " To which level is unknown without " + words.List(s.Unknown) + "."
 	case len(s.Lacks) > 0:
 		text += " NOT HERE: this istiod has no " + words.List(s.Lacks) + "."
 	case !s.Checked:

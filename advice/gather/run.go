@@ -233,7 +233,7 @@ func (r *Run) metrics(ctx context.Context, rules *advice.Rules, trials []*record
 		return err
 	}
 	if len(fell) > 0 {
-		e.Notes = append(e.Notes, fmt.Sprintf("not taken, because they fell in a window, as when istiod begins anew: %s", strings.Join(fell[:min(len(fell), mostNamed)], ", ")))
+		e.Notes = append(e.Notes, fmt.Sprintf("left out, because they fell in a window, as when istiod restarts: %s", strings.Join(fell[:min(len(fell), mostNamed)], ", ")))
 	}
 	e.WindowS = seconds
 	held, err := signals.Held("istiod's counts in the trials", moments)
