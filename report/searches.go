@@ -41,17 +41,17 @@ func SearchAnswers(f record.Findings) []string {
 		case x.Reason == record.ReasonOneBlock:
 			out = append(out, UpperFirst(oneBlock(unit, where, low, high, x)))
 		case x.Reason == record.ReasonNotSure && x.High == 0:
-			out = append(out, UpperFirst(fmt.Sprintf("how many %s meet the bound%s is unknown: trials differ by more than so few blocks can tell.", unit, where)))
+			out = append(out, UpperFirst(fmt.Sprintf("how many %s meet the bound%s is unknown: trials vary too much for so few blocks.", unit, where)))
 		case x.Reason == record.ReasonNotSure && x.Verdict == record.VerdictMeasured && x.Low == x.High:
-			out = append(out, UpperFirst(fmt.Sprintf("%s %s meet the bound%s; how many more do, so few blocks cannot tell.", low, unit, where)))
+			out = append(out, UpperFirst(fmt.Sprintf("%s %s meet the bound%s; with so few blocks, how many more do is unknown.", low, unit, where)))
 		case x.Reason == record.ReasonNotSure && x.Verdict == record.VerdictMeasured && x.Low == 0:
-			out = append(out, UpperFirst(fmt.Sprintf("%s %s are too many%s; how many are not, so few blocks cannot tell.", high, unit, where)))
+			out = append(out, UpperFirst(fmt.Sprintf("%s %s are too many%s; with so few blocks, how many are not is unknown.", high, unit, where)))
 		case x.Verdict == record.VerdictInconclusive && x.Low == 0:
 			out = append(out, UpperFirst(fmt.Sprintf("how many %s meet the bound%s is unknown: the machine or the generator saturates first.", unit, where)))
 		case x.Verdict == record.VerdictInconclusive:
 			out = append(out, UpperFirst(fmt.Sprintf("%s %s meet the bound%s; the limit beyond is unknown, since the machine or the generator saturates first.", low, unit, where)))
 		case x.Low == 0 && x.High > 0:
-			out = append(out, UpperFirst(fmt.Sprintf("already %s %s are too many%s.", high, unit, where)))
+			out = append(out, UpperFirst(fmt.Sprintf("even %s %s are too many%s.", high, unit, where)))
 		case x.High > x.Low:
 			out = append(out, UpperFirst(fmt.Sprintf("%s %s meet the bound%s, %s do not.", low, unit, where, high)))
 		default:

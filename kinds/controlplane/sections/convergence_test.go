@@ -109,7 +109,7 @@ func TestSearchAnswers(t *testing.T) {
 	}
 	for want, x := range map[string]record.Finding{
 		"1,000 sidecars meet the bound at 2 changes per second, 2,000 do not.":             find(1000, 2000),
-		"Already 500 sidecars are too many at 2 changes per second.":                       find(0, 500),
+		"Even 500 sidecars are too many at 2 changes per second.":                          find(0, 500),
 		"Every level tried meets the bound at 2 changes per second, up to 4,000 sidecars.": find(4000, 4000),
 	} {
 		if got := report.SearchAnswers(record.Findings{Findings: []record.Finding{x}}); len(got) != 1 || got[0] != want {
@@ -122,9 +122,9 @@ func TestSearchAnswers(t *testing.T) {
 	}
 	for want, x := range map[string]record.Finding{
 		"1,000 sidecars met the bound at 2 changes per second and 2,000 did not, in the only block: one trial a level is no interval.": because(find(1000, 2000), record.ReasonOneBlock, record.VerdictInconclusive),
-		"1,000 sidecars meet the bound at 2 changes per second; how many more do, so few blocks cannot tell.":                          because(find(1000, 1000), record.ReasonNotSure, record.VerdictMeasured),
-		"2,000 sidecars are too many at 2 changes per second; how many are not, so few blocks cannot tell.":                            because(find(0, 2000), record.ReasonNotSure, record.VerdictMeasured),
-		"How many sidecars meet the bound at 2 changes per second is unknown: trials differ by more than so few blocks can tell.":      because(find(0, 0), record.ReasonNotSure, record.VerdictInconclusive),
+		"1,000 sidecars meet the bound at 2 changes per second; with so few blocks, how many more do is unknown.":                      because(find(1000, 1000), record.ReasonNotSure, record.VerdictMeasured),
+		"2,000 sidecars are too many at 2 changes per second; with so few blocks, how many are not is unknown.":                        because(find(0, 2000), record.ReasonNotSure, record.VerdictMeasured),
+		"How many sidecars meet the bound at 2 changes per second is unknown: trials vary too much for so few blocks.":                 because(find(0, 0), record.ReasonNotSure, record.VerdictInconclusive),
 	} {
 		if got := report.SearchAnswers(record.Findings{Findings: []record.Finding{x}}); len(got) != 1 || got[0] != want {
 			t.Errorf("%q, want %q", got, want)
