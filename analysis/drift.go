@@ -24,7 +24,7 @@ func (o *Observations) drifting(measures []Measure) []string {
 			continue
 		}
 		if r, n := o.alike(m); n >= alikeTrials && r > alikeErrors/math.Sqrt(float64(n)) {
-			return []string{fmt.Sprintf("the machine drifted: trials beside each other are alike in %s (correlation %.2f); plain values are those of this run's time, and at another hour they may lie outside their intervals", m.Name, r)}
+			return []string{fmt.Sprintf("the machine drifted: neighbouring trials are alike in %s (correlation %.2f); plain values hold for the time of this run, and may lie outside their intervals at another hour", m.Name, r)}
 		}
 	}
 	return nil

@@ -51,7 +51,7 @@ func (o *Observations) unlike() map[string][]record.Check {
 				if on == "" || on == usual {
 					return false
 				}
-				out[t.ID] = append(out[t.ID], record.Check{Name: checkMachines, Detail: fmt.Sprintf("%s: on %s, and %s on %s; machines that differ are not taken together", part, on, usually, usual)})
+				out[t.ID] = append(out[t.ID], record.Check{Name: checkMachines, Detail: fmt.Sprintf("%s: on %s, and %s on %s; trials on different machines are not pooled", part, on, usually, usual)})
 				return true
 			})
 		}
@@ -133,7 +133,7 @@ func (o *Observations) UnlikeNodes(apart string) []string {
 		says += fmt.Sprintf(". %d trials are left out for that", left)
 	}
 	if pooled > 0 {
-		says += fmt.Sprintf(". Different machines are in one interval in %d of %d cells", pooled, len(mixed))
+		says += fmt.Sprintf(". In %d of %d cells an interval mixes different machines", pooled, len(mixed))
 	}
 	return []string{says}
 }

@@ -78,7 +78,7 @@ func TestUnlike(t *testing.T) {
 	if found := o.unlike(); len(found) > 0 {
 		t.Errorf("a kind whose pods are everywhere: %v", found)
 	}
-	if says := o.UnlikeNodes(""); len(says) != 1 || says[0] != "the nodes differ: node-m is m; node-n is n. Different machines are in one interval in 1 of 2 cells" {
+	if says := o.UnlikeNodes(""); len(says) != 1 || says[0] != "the nodes differ: node-m is m; node-n is n. In 1 of 2 cells an interval mixes different machines" {
 		t.Errorf("it says %q", says)
 	}
 	o = onMachines(true, plain, "s=a worker=m", "s=b worker=n")

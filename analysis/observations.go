@@ -141,9 +141,9 @@ func (o *Observations) oneDeployment() []string {
 	}
 	served := "one set of pods served all blocks"
 	if n := len(sets); n > 1 {
-		served = fmt.Sprintf("%d sets of pods served the blocks, and where one followed another a block has trials of both, so that they count as one", n)
+		served = fmt.Sprintf("%d sets of pods served the blocks, but a block in which one replaced another has trials of both, so they count as one", n)
 	}
-	return []string{served + ": what these pods happened to have (processors, memory layout, the spread of their connections) is in the figures, and not in their intervals; blocks.redeploy makes pods anew"}
+	return []string{served + ": the luck of these pods (processors, memory layout, the spread of their connections) is in the figures, but not in their intervals; blocks.redeploy makes pods anew"}
 }
 
 // until returns the observations of the first n blocks alone.

@@ -34,7 +34,7 @@ func TestPodsOfAResumedRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := analysistest.Analyze(t, kinds, run)
-		warned := strings.Contains(strings.Join(f.Warnings, "\n"), "what these pods happened to have")
+		warned := strings.Contains(strings.Join(f.Warnings, "\n"), "the luck of these pods")
 		units, floors := 2, 2
 		if c.same {
 			units, floors = 6, 1

@@ -130,7 +130,7 @@ func (o *Observations) WithoutSurvivors(f record.Finding, m Measure, cell, base 
 	for _, c := range cells {
 		if lost, all := o.UnreachedIn(c, m); lost > 0 && f.Verdict != record.VerdictInvalid {
 			f = record.Finding{Name: f.Name, Probe: f.Probe, Unit: f.Unit, Cell: f.Cell, Against: f.Against, Blocks: f.Blocks, Verdict: record.VerdictInvalid}
-			f.Because(record.ReasonNotReached, fmt.Sprintf("%s: not reached: in %d of %d trials more never came than this percentile leaves beyond it", o.Plan.Label(o.Plan.Cells[c]), lost, all))
+			f.Because(record.ReasonNotReached, fmt.Sprintf("%s: not reached: in %d of %d trials more never came than lies beyond this percentile", o.Plan.Label(o.Plan.Cells[c]), lost, all))
 		}
 	}
 	return f

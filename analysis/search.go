@@ -127,14 +127,14 @@ func (o *Observations) search(c study.Climb) (record.Finding, bool) {
 	case beyond < len(l.levels):
 		f.Reason = record.ReasonNotSure
 		f.Warnings = append(f.Warnings, b.levels[beyond].brokeWhy,
-			fmt.Sprintf("no level breaks the bound of %s in so many blocks, by so much, that it is sure: the limit may lie higher", bound))
+			fmt.Sprintf("no level breaks the bound of %s in enough blocks, by enough, to be sure: the limit may lie higher", bound))
 	default:
 		f.Warnings = append(f.Warnings, fmt.Sprintf("no measured level breaks the bound of %s: the limit lies higher", bound))
 	}
 	switch {
 	case low < 0 && middle >= 0:
 		f.Reason = record.ReasonNotSure
-		f.Warnings = append(f.Warnings, fmt.Sprintf("no level meets the bound of %s in so many blocks, by so much, that it is sure", bound))
+		f.Warnings = append(f.Warnings, fmt.Sprintf("no level meets the bound of %s in enough blocks, by enough, to be sure", bound))
 	case low < 0:
 		f.Warnings = append(f.Warnings, "no level meets the bound")
 	}
@@ -156,7 +156,7 @@ func (o *Observations) search(c study.Climb) (record.Finding, bool) {
 	f.Estimate = max(f.Low, min(f.Estimate, f.High))
 	if f.Blocks < MinBlocks && f.Verdict == record.VerdictMeasured {
 		f.Verdict = record.VerdictInconclusive
-		f.Because(record.ReasonOneBlock, "one block: how much trials and pods differ is not known, and the limit may lie outside of this")
+		f.Because(record.ReasonOneBlock, "one block: how much trials and pods differ is unknown, and the limit may lie outside this interval")
 	}
 	return f, true
 }

@@ -369,7 +369,7 @@ func TestDriftIsTold(t *testing.T) {
 		plan := quickPlan(t)
 		run, _ := c.machine.Run(plan, 12, 200, 1, rand.New(rand.NewPCG(44, 44)), noEffect)
 		warnings := strings.Join(analysistest.Analyze(t, kinds, run).Warnings, "\n")
-		if told := strings.Contains(warnings, "the machine drifted: trials beside each other are alike in latency_p50"); told != c.told {
+		if told := strings.Contains(warnings, "the machine drifted: neighbouring trials are alike in latency_p50"); told != c.told {
 			t.Errorf("%+v: told of drift is %v: %s", c.machine, told, warnings)
 		}
 	}

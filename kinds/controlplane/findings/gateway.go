@@ -89,7 +89,7 @@ func gatewayMeasures() []analysis.Measure {
 	served := func(q float64) func(r routesAsked) float64 {
 		return func(r routesAsked) float64 { return orNever(r.served, r.unserved, q) }
 	}
-	const never = "more routes than this percentile leaves beyond it were never served"
+	const never = "more routes than lie beyond this percentile were never served"
 	out := []analysis.Measure{
 		routes("route_served", served(0.5)).Reaching("half of the routes were never served"),
 		routes("route_served_p90", served(0.9)).Reaching(never),

@@ -65,7 +65,7 @@ func convergenceMeasures() []analysis.Measure {
 			add(name, func(c *convergence) float64 { return overChanges(edge.of(c), c.lacking, q.Q) })
 			m := &out[len(out)-1]
 			m.Beyond = noneLeft // fewer that never came are in the figure: see overChanges
-			*m = m.Reaching("more changes than this percentile leaves beyond it were never acknowledged by " + edge.who)
+			*m = m.Reaching("more changes than lie beyond this percentile were never acknowledged by " + edge.who)
 		}
 	}
 	// Of those who had it alone, as convergence is.

@@ -153,9 +153,9 @@ func unsteadyWindows(o *analysis.Observations) []string {
 	if !(math.Abs(share)-2*se > limit) {
 		return nil
 	}
-	moves, advice := "falls", "they begin before the system is steady, and what is left of its start is in all figures: raise warmup.min"
+	moves, advice := "falls", "windows begin before the system is steady, so all figures include some of its start: raise warmup.min"
 	if share > 0 {
-		moves, advice = "rises", "something grows while they last: a queue, or the machine's load"
+		moves, advice = "rises", "something grows during windows: a queue, or the machine's load"
 	}
 	return []string{fmt.Sprintf("median latency %s by %s (±%s) from the first half of most windows to the second: %s",
 		moves, words.Percent(math.Abs(share)), words.Percent(2*se), advice)}

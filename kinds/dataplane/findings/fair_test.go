@@ -174,7 +174,7 @@ func inArrival(run record.Run, arrival string) record.Run {
 // What most windows have makes no trial an exception, and is told.
 func TestCommonDrift(t *testing.T) {
 	for common, want := range map[float64]string{
-		-0.12: "median latency falls by 12% (±1%) from the first half of most windows to the second: they begin before the system is steady",
+		-0.12: "median latency falls by 12% (±1%) from the first half of most windows to the second: windows begin before the system is steady",
 		0.12:  "median latency rises by 12%",
 		-0.01: "",
 	} {
@@ -213,7 +213,7 @@ func TestTransientIsTold(t *testing.T) {
 			run.Trials[i].Drift = &record.Drift{FirstUS: d.First, SecondUS: d.Second, ErrorUS: d.SE, Intervals: d.N}
 		}
 		f := analysistest.Analyze(t, kinds, run)
-		if got := strings.Join(f.Warnings, "\n"); strings.Contains(got, "they begin before the system is steady") != told {
+		if got := strings.Join(f.Warnings, "\n"); strings.Contains(got, "windows begin before the system is steady") != told {
 			t.Errorf("%.0f%% slower at the start: warnings %q", slower*100, got)
 		}
 		if f.Validity.Invalid > 1 {

@@ -101,7 +101,7 @@ func scatteredProxies(o *analysis.Observations) (out []string) {
 			parts = append(parts, fmt.Sprintf("%s in %d", where, trials[where]))
 		}
 		if len(parts) > 0 {
-			out = append(out, fmt.Sprintf("placement: Kubernetes put %s %s trials of cells that have both, so that the way between nodes differs within their intervals; blocks: {redeploy: 0} keeps it where it is",
+			out = append(out, fmt.Sprintf("placement: Kubernetes put %s %s trials of the same cells, so their intervals mix different paths between nodes; blocks: {redeploy: 0} keeps it where it is",
 				p.Noun, words.List(parts)))
 		}
 	}
@@ -137,7 +137,7 @@ func scatteredPods(o *analysis.Observations) []string {
 		trials[wayOn(clients, server)]++
 	}
 	var parts []string
-	for way, where := range []string{onOneNode: "on one node", onTwoNodes: "on two nodes", inTwoZones: "in two zones", onMixed: "mixed (of several generators some so, some otherwise)"} {
+	for way, where := range []string{onOneNode: "on one node", onTwoNodes: "on two nodes", inTwoZones: "in two zones", onMixed: "mixed (several generators, placed differently)"} {
 		if n := trials[way]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%s in %d", where, n))
 		}
@@ -145,7 +145,7 @@ func scatteredPods(o *analysis.Observations) []string {
 	if len(parts) < 2 && trials[onMixed] == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("placement: Kubernetes put client and server %s trials, so that the way between nodes is in some figures and not in others; --set placement=same-node leaves it out, and the study placement measures it",
+	return []string{fmt.Sprintf("placement: Kubernetes put client and server %s trials, so some figures include the path between nodes and others do not; --set placement=same-node leaves it out, and the study placement measures it",
 		words.List(parts))}
 }
 
@@ -173,7 +173,7 @@ func mixedWays(o *analysis.Observations) (out []string) {
 		for _, passed := range slices.Sorted(maps.Keys(trials)) {
 			parts = append(parts, fmt.Sprintf("%s in %d", passed, trials[passed]))
 		}
-		out = append(out, fmt.Sprintf("%s: requests passed %s trials: figures of all proxies together mix them, those of one are of its trials alone; %s",
+		out = append(out, fmt.Sprintf("%s: requests passed %s trials: figures of all proxies together mix these, figures of one proxy cover only trials that passed it; %s",
 			o.Plan.Label(cell), strings.Join(parts, ", and "), allOneWay))
 	}
 	return out

@@ -50,8 +50,8 @@ func TestScattered(t *testing.T) {
 		"as asked":           {[]string{"none a a same-node", "none a b other-node", "none a@x c@y other-zone"}, ""},
 		"one and two":        {[]string{"none a a", "both b b", "both a b"}, "on one node in 2 and on two nodes in 1 trials"},
 		"all three":          {[]string{"none a@x a@x as-scheduled", "both a@x b@x as-scheduled", "both a@x c@y as-scheduled"}, "on one node in 1, on two nodes in 1 and in two zones in 1 trials"},
-		"generators apart":   {[]string{"none a+b a", "both a+b a"}, "put client and server mixed (of several generators some so, some otherwise) in 2 trials"},
-		"not the first one":  {[]string{"none a+a a", "both a+b a"}, "on one node in 1 and mixed (of several generators some so, some otherwise) in 1 trials"},
+		"generators apart":   {[]string{"none a+b a", "both a+b a"}, "put client and server mixed (several generators, placed differently) in 2 trials"},
+		"not the first one":  {[]string{"none a+a a", "both a+b a"}, "on one node in 1 and mixed (several generators, placed differently) in 1 trials"},
 		"zones of some":      {[]string{"none b@x+c@y a@x"}, "mixed"},
 		"all far":            {[]string{"none b@x+c@x a@x", "both b@x a@x"}, ""},
 		"not of those asked": {[]string{"none a a", "none a b other-node"}, ""},
@@ -82,7 +82,7 @@ func TestScatteredWaypoint(t *testing.T) {
 		"nobody knows":  {[]string{"", "", ""}, ""},
 		"where it was":  {[]string{"b", "b", "b"}, ""},
 		"between cells": {[]string{"b", "b", "c"}, ""},
-		"moved":         {[]string{"b", "c", "b"}, "put the waypoint on another node in 1 and on the server's node in 1 trials of cells that have both"},
+		"moved":         {[]string{"b", "c", "b"}, "put the waypoint on another node in 1 and on the server's node in 1 trials of the same cells"},
 		"to the client": {[]string{"a", "c", ""}, "put the waypoint on another node in 1 and on the client's node in 1 trials"},
 		"to a zone":     {[]string{"b", "d@y", ""}, "put the waypoint in another zone than the server in 1 and on the server's node in 1 trials"},
 	} {
@@ -109,8 +109,8 @@ func TestUnlikeNodes(t *testing.T) {
 		"not known":        {[]string{"none a b", "both b a"}, ""},
 		"alike":            {[]string{"none a:m b:m", "both b:m a:m"}, ""},
 		"client, server":   {[]string{"none a:m b:n", "both a:m b:n"}, "the nodes differ: a is m; b is n. Client and server ran on different machines in 2 of 2 trials"},
-		"one cell on both": {[]string{"none a:m a:m", "both a:m a:m", "both b:n b:n"}, "a is m; b is n. Different machines are in one interval in 1 of 2 cells"},
-		"not the first":    {[]string{"none a:m+b:n a:m", "both a:m+a:m a:m"}, "a is m; b is n. Client and server ran on different machines in 1 of 2 trials. Different machines are in one interval in 1 of 2 cells"},
+		"one cell on both": {[]string{"none a:m a:m", "both a:m a:m", "both b:n b:n"}, "a is m; b is n. In 1 of 2 cells an interval mixes different machines"},
+		"not the first":    {[]string{"none a:m+b:n a:m", "both a:m+a:m a:m"}, "a is m; b is n. Client and server ran on different machines in 1 of 2 trials. In 1 of 2 cells an interval mixes different machines"},
 		"cells apart":      {[]string{"none a:m a:m", "both b:n b:n"}, "the nodes differ: a is m; b is n"},
 	} {
 		if got := strings.Join(unlikeNodes(placedTrials(c.trials...)), "\n"); !strings.HasSuffix(got, c.want) || (got == "") != (c.want == "") {

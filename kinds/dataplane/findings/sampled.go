@@ -20,7 +20,7 @@ func sampledCPU(o *analysis.Observations) []string {
 	if o.Run.Header.Observed != record.ObservedKubelet {
 		return nil
 	}
-	out := "CPU and memory are as the kubelets told them: memory is the working set, which is no set size, and user and kernel time are not told apart"
+	out := "CPU and memory are from the kubelets: memory is the working set, not a set size, and user and kernel time are not separated"
 	var shares []float64
 	bound, gap := 0.0, 0.0
 	for i := range o.Run.Trials {
@@ -46,6 +46,6 @@ func sampledCPU(o *analysis.Observations) []string {
 		}
 		return fmt.Sprintf("%.2g%%", v*100)
 	}
-	return []string{fmt.Sprintf("%s. CPU lies between samples up to %.1f s apart: the standard error of a trial's figure is %s of it (median; the largest %s), and none is off by more than %s whatever happened between samples",
+	return []string{fmt.Sprintf("%s. CPU is interpolated between samples up to %.1f s apart: a trial's figure has a standard error of %s of it (median; the largest %s), and is off by at most %s, whatever happened between samples",
 		out, gap, percent(stat.Median(shares)), percent(slices.Max(shares)), percent(bound))}
 }
