@@ -118,7 +118,7 @@ func spanned(unit string, i model.Interval) string {
 }
 
 func residualsTable(m *model.Model) Table {
-	t := Table{Title: "How far predictions of cells that the fit was not shown are off",
+	t := Table{Title: "How far off predictions are for cells that the fit was not shown",
 		Columns: []Column{{Head: "what"}, {"cells", true, 0}, {"median error", true, 0}, {"spread of the logarithm", true, 1}}}
 	for _, r := range m.Residuals {
 		t.Rows = append(t.Rows, []Text{{S: capacityWords[r.Output]}, {S: Count(r.Cells)}, {S: percentText(r.Median)}, {S: Fixed(r.Spread, 3)}})
@@ -221,7 +221,7 @@ func RenderPrediction(w io.Writer, p *model.Prediction, opt Options) error {
 		t.wrapStyled("", "istiod does not keep up: its push queue is never empty. Changes merge, so that each sweep over the proxies brings what came since the last.", StyleBad)
 	}
 	if p.Overlapped > 0.01 {
-		t.wrap("", fmt.Sprintf("%s of the pushes begin before the one before has reached every proxy.", percentText(p.Overlapped)))
+		t.wrap("", fmt.Sprintf("%s of the pushes begin before the previous one has reached every proxy.", percentText(p.Overlapped)))
 	}
 	if l := p.Loss; l != nil {
 		t.line("")

@@ -154,7 +154,7 @@ func scopeTypes(r scope.Report) Table {
 	}
 	t.Rows = append(t.Rows, w.cell([]Text{{"total", StyleStrong}, s.Kilo(r.DumpBytes), {S: "100%"}, {}, s.Kilo(static)}, r.WireBytes))
 	if simulated := countSimulated(r); simulated > 0 {
-		t.Notes = append(t.Notes, "Of "+words.Plural(simulated, "simulated sidecar")+" JSON is what Envoy would print of the same resources; there is no bootstrap.")
+		t.Notes = append(t.Notes, "For "+words.Plural(simulated, "simulated sidecar")+", JSON is what Envoy would print for the same resources, without a bootstrap.")
 	}
 	if !ofZtunnels(r) {
 		t.Notes = append(t.Notes, "Not sent by istiod: the bootstrap and its contents, copies of listener contents, the framing of the dump.")

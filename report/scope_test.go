@@ -44,7 +44,7 @@ func TestRenderScopeOfZtunnels(t *testing.T) {
 		if !strings.Contains(text, "wds") {
 			t.Errorf("%v: no type wds:\n%s", c.kinds, text)
 		}
-		for _, words := range []string{"Of 1 simulated sidecar JSON is what Envoy", "Not sent by istiod", "often an EnvoyFilter"} {
+		for _, words := range []string{"For 1 simulated sidecar, JSON is what Envoy", "Not sent by istiod", "often an EnvoyFilter"} {
 			if strings.Contains(text, words) != c.said {
 				t.Errorf("%v: %q is there: %v\n%s", c.kinds, words, !c.said, text)
 			}

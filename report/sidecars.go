@@ -93,7 +93,7 @@ func savingTable(r generate.Result) Table {
 	}
 	row("clusters, without subsets", float64(p.Now.Clusters), float64(p.After.Clusters), float64(p.Exact.Clusters), func(v float64) string { return Count(int(v)) })
 	row("proxies pushed to when a Service changes", p.Now.Pushes, p.After.Pushes, p.Exact.Pushes, func(v float64) string { return Fixed(v, 1) })
-	t.Notes = append(t.Notes, fmt.Sprintf("From %s. Exact: a Sidecar for every workload with what it needs alone; of what that saves, this is %s%%.", p.Basis, Fixed(100*p.OfExact, 1)))
+	t.Notes = append(t.Notes, fmt.Sprintf("From %s. Exact: a Sidecar for every workload with only what it needs; this saves %s%% of what that would.", p.Basis, Fixed(100*p.OfExact, 1)))
 	return t
 }
 

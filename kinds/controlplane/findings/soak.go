@@ -120,9 +120,9 @@ func fromSoak() analysis.Source {
 			f.Findings, soak.Growths = append(f.Findings, x), append(soak.Growths, out)
 		}
 		f.Soak = soak
-		f.Warnings = append(f.Warnings, "all windows of a soak are of one istiod, and neighbours are alike: intervals of single figures say how windows differ, and nothing of another istiod; those of growth allow for it")
+		f.Warnings = append(f.Warnings, "all windows of a soak are of one istiod, and neighbours are alike: intervals of single figures say how windows differ, not how another istiod would; only those of growth allow for the likeness")
 		if len(all) > 1 {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("istiod was started anew within the run: growth is told of the longest of %d lives, and %d windows of others are left out", len(all), soak.Elsewhere))
+			f.Warnings = append(f.Warnings, fmt.Sprintf("istiod restarted within the run: growth is that of the longest of its %d lives, and %d windows of the others are left out", len(all), soak.Elsewhere))
 		}
 	}}
 }
@@ -279,7 +279,7 @@ func (g grown) judge(x *record.Finding, growth stat.Growth, margin float64, many
 	case why == stat.WithinMargin:
 		x.Because(record.ReasonWithinMargin, fmt.Sprintf("the whole interval lies below the margin of %s", say(x.Margin)))
 	case why == stat.Settling:
-		x.Because(record.ReasonSettling, "it rises, but less and less: it may still be filling up, and is no growth then")
+		x.Because(record.ReasonSettling, "it rises, but less and less: it may still be filling up, which would be no growth")
 	case why == stat.TooShort:
 		x.Because(record.ReasonTooShort, fmt.Sprintf("it may grow by more than the margin of %s, or not at all", say(x.Margin)))
 	}

@@ -126,7 +126,7 @@ func noTime(o *analysis.Observations, r tuning.Rules, before int) string {
 	if needed := each * time.Duration(r.PerBlock()+comparedTrials*o.Plan.Study.Tune.Confirm); spent+needed <= limit {
 		return ""
 	}
-	return fmt.Sprintf("the time limit of %v leaves time for the comparison alone", limit)
+	return fmt.Sprintf("the time limit of %v leaves time only for the comparison", limit)
 }
 
 // searchedBlock says that a block belongs to the search of a tuning. The last one may

@@ -24,7 +24,7 @@ func fromTuning() analysis.Source {
 			if x, ok := tunedFinding(o, f.Tuning); ok {
 				f.Findings = append(f.Findings, x)
 			}
-			f.Warnings = append(f.Warnings, "the search chose cells by their trials, so that findings of single cells flatter those that it tried often; the comparison of the recommended setting is of other trials")
+			f.Warnings = append(f.Warnings, "the search chose cells by their trials, so findings of single cells flatter those that it tried often; the recommended setting is compared in other trials")
 		}
 	}}
 }
@@ -299,9 +299,9 @@ func held(o *analysis.Observations, b study.TuneBound, cell, base int) (verdict,
 	m = m.Searched()
 	if b.Relative && cell == base {
 		if b.Limit >= 0 {
-			return record.TunedMet, "it is what others are held against"
+			return record.TunedMet, "others are compared with it"
 		}
-		return record.TunedBroken, "it is what others are to have less than"
+		return record.TunedBroken, "others must have less than it"
 	}
 	if verdict, says := keptUnreached(o, b, m, cell, base); verdict != "" {
 		return verdict, says
@@ -340,7 +340,7 @@ func held(o *analysis.Observations, b study.TuneBound, cell, base int) (verdict,
 // No verdict where it was reached in all.
 func keptUnreached(o *analysis.Observations, b study.TuneBound, m analysis.Measure, recommended, base int) (verdict, says string) {
 	said := func(lost, all int) string {
-		return fmt.Sprintf("not reached in %d of %d trials, as too much of what it is of never came", lost, all)
+		return fmt.Sprintf("not reached in %d of %d trials, as too much of what it counts never came", lost, all)
 	}
 	if lost, all := o.UnreachedIn(base, m); b.Relative && lost > 0 {
 		return record.VerdictInconclusive, "in use it was " + said(lost, all)

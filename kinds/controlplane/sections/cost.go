@@ -160,7 +160,7 @@ func profileRows(t report.Table, p record.Profile, costs []record.ProfileCost, b
 		t.Rows = append(t.Rows, []report.Text{{S: flat}, {S: cumulative}, {S: shortFunction(c.Function)}})
 	}
 	if small > 0 && len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("Of the dearest %d functions %s fewer than five samples: their shares cannot be told.", profiledFunctions, hasOrHave(small)))
+		t.Notes = append(t.Notes, fmt.Sprintf("Of the top %d functions, %s fewer than five samples: too few for a share.", profiledFunctions, hasOrHave(small)))
 	}
 	if samples > 0 && samples < fewSamples && len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("Only %s: one sample is %s of the total, so small counts mean little.", words.Plural(samples, "sample"), report.Percent(1/float64(samples))))

@@ -16,7 +16,7 @@ func routesTable(f record.Findings) report.Table {
 		{"never served", "routes_unserved", 3, nil}, {"failed requests", "route_errors", 2, nil},
 	})
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "First good request: when its answer had come, median over changes; requests to each route leave on a schedule of their own from before it is due. "+
+		t.Notes = append(t.Notes, "First good request: when its answer came, median over changes; each route has its own schedule of requests, which starts before it is due. "+
 			"ACK: of the last simulated gateway, which holds the same routes. Known to within: from the last request that was not served to the first good answer.")
 	}
 	return t

@@ -13,7 +13,7 @@ import (
 func TestRoutesTable(t *testing.T) {
 	f := reporttest.Routes(t)
 	text := rendered(t, routesTable(f))
-	says(t, text, "until the real gateway serves it", "first good request", "slowest", "ACK", "served after ACK", "known to within", "httproute-beside-500-virtualservices", "a schedule of their own")
+	says(t, text, "until the real gateway serves it", "first good request", "slowest", "ACK", "served after ACK", "known to within", "httproute-beside-500-virtualservices", "its own schedule of requests")
 	answers := routeAnswers(f)
 	if len(answers) != 4 || !strings.HasPrefix(answers[0], "With ") || !strings.Contains(answers[0], "a new route is served 13") || !strings.Contains(answers[0], "acknowledged after 11") {
 		t.Errorf("%q", answers)

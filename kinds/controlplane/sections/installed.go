@@ -28,7 +28,7 @@ func installedTable(f record.Findings) report.Table {
 		}
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "The study names no level of these in some cell or any, so nobody changed them there: istiod had them so when its trials began.")
+		t.Notes = append(t.Notes, "The study sets no level of these in some or all cells, so they stayed there as istiod had them when its trials began.")
 	}
 	return t
 }

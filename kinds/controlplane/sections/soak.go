@@ -51,7 +51,7 @@ func soakTable(f record.Findings) report.Table {
 		t.Rows = append(t.Rows, append(row, growthText(x), shareText(x), soakAnswer(x)))
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("The first third warms up and is in no growth. Growth of no more than %s%% of a figure an hour does not matter here (margin).", words.Figures(f.Soak.MarginRatio*100)))
+		t.Notes = append(t.Notes, fmt.Sprintf("The first third warms up and counts towards no growth. Growth of no more than %s%% of a figure an hour does not matter here (margin).", words.Figures(f.Soak.MarginRatio*100)))
 	}
 	return t
 }
@@ -100,11 +100,11 @@ func soakAnswers(f record.Findings) []string {
 	}
 	lived := fmt.Sprintf("One istiod lived through %s in %s", hoursWords(f.Soak.Hours), words.Plural(f.Soak.Windows, "window"))
 	if f.Soak.Lives > 1 {
-		lived += fmt.Sprintf(", the longest of %d lives: others count for nothing here", f.Soak.Lives)
+		lived += fmt.Sprintf(", the longest of %d lives: the others are left out", f.Soak.Lives)
 	}
 	out := []string{lived + "."}
 	if f.Soak.Windows < fewWindows {
-		out[0] = fmt.Sprintf("Whether anything grows is not known: only %s of %s, in one life of istiod, may be believed.", report.Count(f.Soak.Windows), words.Plural(f.Validity.Trials, "window"))
+		out[0] = fmt.Sprintf("Whether anything grows is unknown: only %s of %s, in one life of istiod, can be used.", report.Count(f.Soak.Windows), words.Plural(f.Validity.Trials, "window"))
 		return out
 	}
 	for _, g := range f.Soak.Growths {

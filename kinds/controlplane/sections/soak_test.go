@@ -32,7 +32,7 @@ func soakFindings() record.Findings {
 
 func TestSoakAnswers(t *testing.T) {
 	want := []string{
-		"One istiod lived through 2.0 hours in 118 windows, the longest of 2 lives: others count for nothing here.",
+		"One istiod lived through 2.0 hours in 118 windows, the longest of 2 lives: the others are left out.",
 		"Istiod's memory grows by 12 MB/h (10–14): at this rate istiod's memory limit of 2Gi is reached after 6.8 days (5.8 days to 8.1 days).",
 		"Istiod's live heap has not settled: it rises by 5 MB/h (2–8), but less and less; a soak of 4.0 hours would tell whether it goes on.",
 		"A real sidecar's memory does not grow by more than 2.5 MB per hour: -20 kB/h (-300 to 260).",
@@ -45,7 +45,7 @@ func TestSoakAnswers(t *testing.T) {
 	}
 	few := soakFindings()
 	few.Soak.Windows = 1
-	if got := soakAnswers(few); len(got) != 1 || got[0] != "Whether anything grows is not known: only 1 of 118 windows, in one life of istiod, may be believed." {
+	if got := soakAnswers(few); len(got) != 1 || got[0] != "Whether anything grows is unknown: only 1 of 118 windows, in one life of istiod, can be used." {
 		t.Errorf("of one window: %q", got)
 	}
 	if got := soakAnswers(record.Findings{}); got != nil {

@@ -38,7 +38,7 @@ func tuningAnswers(f record.Findings) []string {
 	if t.Stop == "" {
 		return []string{took + ", and has not ended: nothing is recommended yet."}
 	}
-	took += ", and ended since " + t.Stop + "."
+	took += ", and ended because " + t.Stop + "."
 	if t.Seconds >= 1 {
 		took += fmt.Sprintf(" With the comparison, trials took %v.", (time.Duration(t.Seconds) * time.Second).String())
 	}
@@ -99,7 +99,7 @@ func recommendation(t *record.Tuning) string {
 	fresh := fmt.Sprintf("in %s that the search did not see", words.Plural(t.ConfirmBlocks, "block"))
 	switch {
 	case slices.ContainsFunc(t.Kept, func(k record.TunedBound) bool { return k.Verdict == record.TunedBroken }):
-		return fmt.Sprintf("Not recommended: what the search found best, %s, breaks a constraint %s.", setting, fresh)
+		return fmt.Sprintf("Not recommended: the best setting of the search, %s, breaks a constraint %s.", setting, fresh)
 	case t.Mends() != "" && (d.Verdict != record.VerdictReal || d.Estimate >= 0):
 		if change != "" {
 			change = ": " + change
@@ -108,9 +108,9 @@ func recommendation(t *record.Tuning) string {
 	case d.Verdict == record.VerdictReal && d.Estimate < 0:
 		return fmt.Sprintf("Recommended: %s: %s, %s.", setting, change, fresh)
 	case d.Verdict == record.VerdictReal:
-		return fmt.Sprintf("Not recommended: what the search found best, %s, is worse %s: %s.", setting, fresh, change)
+		return fmt.Sprintf("Not recommended: the best setting of the search, %s, is worse %s: %s.", setting, fresh, change)
 	case d.Verdict == record.VerdictNoEffect:
-		return fmt.Sprintf("Not recommended: what the search found best, %s, makes no difference beyond the margin %s: %s.", setting, fresh, change)
+		return fmt.Sprintf("Not recommended: the best setting of the search, %s, makes no difference beyond the margin %s: %s.", setting, fresh, change)
 	case d.Reason == record.ReasonNotReached && len(d.Warnings) > 0:
 		return fmt.Sprintf("Whether %s is better is not known: %s.", setting, d.Warnings[0])
 	case change == "":

@@ -39,13 +39,13 @@ func TestTuningAnswers(t *testing.T) {
 		want     string
 	}{
 		{record.VerdictReal, -0.86, "Recommended: sidecar_scope mesh (now none), "},
-		{record.VerdictReal, 0.2, "Not recommended: what the search found best, "},
+		{record.VerdictReal, 0.2, "Not recommended: the best setting of the search, "},
 		{record.VerdictNoEffect, -0.01, "makes no difference beyond the margin in 4 blocks that the search did not see: 1% less of pushes (-2% to 0%)."},
 		{record.VerdictInconclusive, -0.1, "is inconclusive in 4 blocks"},
 	} {
 		f := tunedFindings(c.verdict, c.relative)
 		answers := tuningAnswers(f)
-		if len(answers) != 2 || !strings.Contains(answers[0], c.want) || !strings.HasPrefix(answers[1], "The search made 24 trials of a grid of 96 cells, in 4 blocks, and ended since all 24 trials") {
+		if len(answers) != 2 || !strings.Contains(answers[0], c.want) || !strings.HasPrefix(answers[1], "The search made 24 trials of a grid of 96 cells, in 4 blocks, and ended because all 24 trials") {
 			t.Errorf("%s: %q", c.verdict, answers)
 		}
 	}

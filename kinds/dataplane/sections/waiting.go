@@ -34,7 +34,7 @@ func waitingTable(f record.Findings) report.Table {
 	s := report.ScaleFor("us", largest)
 	t.Title = fmt.Sprintf("Waiting for a CPU in the mean latency overhead, %s (95%% interval)", s.Unit)
 	t.Rows = differenceRows(f, found, func(x record.Finding) report.Text { return report.Figure(x, s) })
-	t.Notes = append(t.Notes, "Waiting: run-queue wait of the proxies' workers and the workload, per request. Idle CPUs take time to wake up, too: only what it grows by with the machine's load would go with more of them (study waiting).")
+	t.Notes = append(t.Notes, "Waiting: run-queue wait of the proxies' workers and the workload, per request. Idle CPUs take time to wake up, too: more CPUs would remove only what the machine's load adds (study waiting).")
 	return t
 }
 
@@ -97,9 +97,9 @@ func contentionAnswers(f record.Findings, top record.Cell) []string {
 	margin := contentionMargin * math.Abs(mean.Estimate)
 	switch busy := busyIn(f, lowest); {
 	case math.IsNaN(busy) || busy > idleEnough:
-		return []string{said + ": what of it is contention is not known, since the CPUs were not idle at the lowest rate."}
+		return []string{said + ": how much of it is contention is unknown, since the CPUs were not idle at the lowest rate."}
 	case growth-half > 0:
-		return []string{fmt.Sprintf("%s. The difference, %s (%s to %s), is contention, which goes where CPUs are plenty; the rest is what idle CPUs take to wake up.", said, s.Value(growth), s.Value(growth-half), s.Value(growth+half))}
+		return []string{fmt.Sprintf("%s. The difference, %s (%s to %s), is contention, which more CPUs would remove; the rest is what idle CPUs take to wake up.", said, s.Value(growth), s.Value(growth-half), s.Value(growth+half))}
 	case growth+half <= margin && growth-half >= -margin:
 		return []string{fmt.Sprintf("%s: contention adds no more than %s. The wait is what idle CPUs take to wake up.", said, s.Value(math.Max(0, growth+half)))}
 	}

@@ -50,7 +50,7 @@ func TestContention(t *testing.T) {
 		{"grows", 300, 500, 10, 0.1, "The difference, 0.200 ms (0.186 ms to 0.214 ms), is contention"},
 		{"stays", 300, 305, 10, 0.1, "contention adds no more than 0.0191 ms"},
 		{"wide", 300, 500, 300, 0.1, "contention adds between 0 ms and 0.624 ms, inconclusive"},
-		{"busy from the first", 300, 500, 10, 0.6, "is not known, since the CPUs were not idle"},
+		{"busy from the first", 300, 500, 10, 0.6, "is unknown, since the CPUs were not idle"},
 	} {
 		f := record.Findings{Factors: []record.FactorLevels{{Factor: "sidecars", Levels: []string{"none", "both"}}, {Factor: "rate", Levels: []string{"200", "2000"}}}}
 		for rate, estimate := range map[string]float64{"200": c.low, "2000": c.high} {

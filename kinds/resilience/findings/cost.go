@@ -128,7 +128,7 @@ func scenarioMoney(s *study.Study) []analysis.Measure {
 		})).Warning(func(o *analysis.Observations, cell int) []string {
 			out := sharedProxies(o, cell)
 			if len(out) > 0 && priced {
-				out = append(out, "memory of proxies that pods share has no price: how many there are, the mesh does not say")
+				out = append(out, "memory of proxies that pods share has no price: the mesh does not say how many there are")
 			}
 			return out
 		}))

@@ -28,7 +28,7 @@ type refusing struct{ types.Adapter }
 
 func (r refusing) NativeToValue(value any) ref.Val {
 	if v, ok := value.(float64); ok && math.IsNaN(v) {
-		return types.NewErr("a percentile of too few requests: p50 takes %d, p90 %d, p99 %d", stat.Takes(0.5), stat.Takes(0.9), stat.Takes(0.99))
+		return types.NewErr("a percentile of too few requests: p50 needs %d, p90 %d, p99 %d", stat.Takes(0.5), stat.Takes(0.9), stat.Takes(0.99))
 	}
 	return r.Adapter.NativeToValue(value)
 }
