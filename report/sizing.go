@@ -83,9 +83,9 @@ func sizedWays(z record.Sizing, of string) Table {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	t.Notes = append([]string{"For a mesh of " + z.Mesh + ". From lines along the measured " + cmp.Or(z.Along, "rates") + ", a line a block. The control plane comes on top, and what a larger mesh's configuration takes of the proxies' memory."}, z.Notes...)
+	t.Notes = append([]string{"For a mesh of " + z.Mesh + ". From lines along the measured " + cmp.Or(z.Along, "rates") + ", one per block. Not included: the control plane, and the memory that proxies need for a larger mesh's configuration."}, z.Notes...)
 	if machine {
-		t.Notes = append(t.Notes, "Whole machine: what a request takes beyond one that no proxy carries, the kernel's part with it.")
+		t.Notes = append(t.Notes, "Whole machine: what a request takes beyond one that no proxy carries, including the kernel's part.")
 	}
 	return t
 }
@@ -190,7 +190,7 @@ func sizedBorders(z record.Sizing, of string) Table {
 		t.Rows = append(t.Rows, []Text{{S: what}, {S: strings.Join(b.Between, " and ")}, {S: b.Along}, {S: b.Says}})
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "A border's interval is where that of the difference, taken inside blocks, includes zero.")
+		t.Notes = append(t.Notes, "A border's interval is where the interval of the within-block difference includes zero.")
 	}
 	return t
 }

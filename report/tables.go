@@ -148,11 +148,11 @@ func (k Kind) noiseTable(f record.Findings, leaveZero bool) Table {
 // componentsNote explains variance components; trials says that those are told
 // from deployments.
 func componentsNote(trials bool) string {
-	s := "Between: standard deviations as shares of the value. What blocks differ by (drift) cancels in within-block differences"
+	s := "Between: standard deviations as shares of the value. Differences between blocks (drift) cancel in within-block differences"
 	if trials {
-		return s + "; what identical deployments and trials differ by does not."
+		return s + "; those between identical deployments and trials do not."
 	}
-	return s + "; what identical deployments differ by, their trials included, does not."
+	return s + "; those between identical deployments, trials included, do not."
 }
 
 func assertionTable(f record.Findings) Table {

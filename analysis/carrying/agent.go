@@ -87,13 +87,13 @@ func (z *Ways) agentNotes() (out []string) {
 	}
 	const agent = "Istio's node agent (istio-cni-node), which brings pods to their proxies, "
 	if len(counted) > 0 {
-		out = append(out, agent+"is in what each node takes with "+words.List(counted)+".")
+		out = append(out, agent+"is included in what each node takes with "+words.List(counted)+".")
 	}
 	if len(missing) > 0 {
-		out = append(out, agent+"is needed on each node and is not in the figures of "+words.List(missing)+": not every block read what it uses.")
+		out = append(out, agent+"is needed on each node, but missing from the figures of "+words.List(missing)+": not every block measured it.")
 	}
 	if len(counted)+len(missing) > 0 && len(without) > 0 {
-		out = append(out, "The sidecars measured do without that agent, and are counted without: each pod redirects its own requests. Where Istio's CNI plugin does that for sidecars, they need it on each node too.")
+		out = append(out, "The sidecars measured need no such agent, and their figures have none: each pod redirects its own requests. Where Istio's CNI plugin redirects them, sidecars need it on each node too.")
 	}
 	return out
 }

@@ -116,8 +116,8 @@ func TestCompareWords(t *testing.T) {
 	}{
 		{Uses[0], stat.Estimate{Value: 0.903, Low: 0.537, High: 1.269}, 2.6, "With b the stated mesh takes less CPU than with a, by 0.90 cores (95% interval 0.54 to 1.27)."},
 		{Uses[1], stat.Estimate{Value: -8.281e9, Low: -8.3352e9, High: -8.2262e9}, 12e9, "With a the stated mesh takes less memory than with b, by 8.281 GB (95% interval 8.226 to 8.335)."},
-		{Uses[1], stat.Estimate{Value: 5e8, Low: -12e8, High: 22e8}, 12e9, "Whether the stated mesh takes less memory with a or with b cannot be said: the difference lies between -1.2 and 2.2 GB."},
-		{Uses[0], stat.Estimate{Value: math.NaN(), Low: math.NaN(), High: math.NaN()}, 0, "Whether the stated mesh takes less CPU with a or with b cannot be said: too few blocks have both."},
+		{Uses[1], stat.Estimate{Value: 5e8, Low: -12e8, High: 22e8}, 12e9, "Whether the stated mesh takes less memory with a or with b is inconclusive: the difference lies between -1.2 and 2.2 GB."},
+		{Uses[0], stat.Estimate{Value: math.NaN(), Low: math.NaN(), High: math.NaN()}, 0, "Whether the stated mesh takes less CPU with a or with b is unknown: too few blocks have both."},
 	} {
 		if got := compareWords("a", "b", c.u, c.e, c.most); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
@@ -211,7 +211,7 @@ func TestPairs(t *testing.T) {
 func TestNotes(t *testing.T) {
 	z := &Ways{All: []*Way{{Name: "ambient", Highest: 1000, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}}}}
 	got := strings.Join(z.notes(sizing.Mesh{Pods: 100, Nodes: 1, RPS: 1500, L7: 0.1}), "\n")
-	for _, want := range []string{"With ambient each node's proxy would carry 3,000 requests per second; measured were up to 2,000", "10% of the requests need L7"} {
+	for _, want := range []string{"With ambient each node's proxy would carry 3,000 requests per second; up to 2,000 were measured", "10% of the requests need L7"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in %q", want, got)
 		}
@@ -229,7 +229,7 @@ func TestNotes(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		z.All[1].PlainText = plain
 		got := strings.Join(z.notes(sizing.Mesh{Pods: 100, Nodes: 2, RPS: 1000}), "\n")
-		if strings.Contains(got, "What sidecars take is without mutual TLS (mtls off); ztunnel always encrypts") != plain {
+		if strings.Contains(got, "Figures of sidecars are without mutual TLS (mtls off); ztunnel always encrypts") != plain {
 			t.Errorf("sidecars in plain text: %t, and the notes are %q", plain, got)
 		}
 	}
@@ -267,10 +267,10 @@ func TestMeasureAgent(t *testing.T) {
 		border        float64 // pods on a node; 0: there is none
 		note          string
 	}{
-		{"ambient's", world(false, agent(0, 1, 2)), 1000 * 62e6, 50 * 98e6, 98.0 / 62, "is in what each node takes with ambient (78 MB)."},
-		{"of both", world(true, agent(0, 1, 2)), 1000*62e6 + 50*78e6, 50 * 98e6, 0, "is in what each node takes with sidecars (78 MB) and ambient (78 MB)."},
-		{"not read", world(false, nil), 1000 * 62e6, 50 * 20e6, 0, "is not in the figures of ambient (memory)"},
-		{"not read in a block", world(false, agent(0, 1)), 1000 * 62e6, 50 * 20e6, 0, "is not in the figures of ambient (memory)"},
+		{"ambient's", world(false, agent(0, 1, 2)), 1000 * 62e6, 50 * 98e6, 98.0 / 62, "is included in what each node takes with ambient (78 MB)."},
+		{"of both", world(true, agent(0, 1, 2)), 1000*62e6 + 50*78e6, 50 * 98e6, 0, "is included in what each node takes with sidecars (78 MB) and ambient (78 MB)."},
+		{"not read", world(false, nil), 1000 * 62e6, 50 * 20e6, 0, "missing from the figures of ambient (memory)"},
+		{"not read in a block", world(false, agent(0, 1)), 1000 * 62e6, 50 * 20e6, 0, "missing from the figures of ambient (memory)"},
 	} {
 		sidecars, ambient := c.z.All[0], c.z.All[1]
 		for way, want := range map[*Way]float64{sidecars: c.both, ambient: c.ambient} {
@@ -330,7 +330,7 @@ func TestMeasurePods(t *testing.T) {
 	if p := use.Pod; p == nil || math.Abs(p.Estimate/1e6-1) > 0.02 || use.Idle[record.PlaceNode].Estimate < 119e6 || use.Request.Verdict != record.VerdictInvalid {
 		t.Errorf("%+v", use)
 	}
-	const beyond = "pods on each node; measured were up to 11, beyond which the straight line is only supposed."
+	const beyond = "pods on each node; up to 11 were measured, and the line beyond is extrapolated."
 	if notes := strings.Join(z.notes(m), "\n"); !strings.Contains(notes, "Up to 11 pods were on a node") || strings.Contains(notes, beyond) {
 		t.Error(notes)
 	}

@@ -51,10 +51,10 @@ func comparisonNotes(s *study.Study, uses []Use, compared int) (out []string) {
 		of, out = "price, CPU or memory", []string{fmt.Sprintf("What a month costs is the price of CPU and memory together: %s %s per core-month%s and %s %s per GB-month, as section money has them.",
 			words.Grouped(m.CoreMonth), m.Currency, inUse(m.Utilisation), words.Grouped(m.GBMonth), m.Currency)}
 	} else if lacks := lacking(s); lacks != "" {
-		out = []string{"The stated mesh has no price, which is one of CPU and memory together: " + lacks + "."}
+		out = []string{"The stated mesh has no price, which needs both CPU and memory: " + lacks + "."}
 	}
 	if compared > 1 {
-		out = append(out, "Each sentence that compares two of these ways in "+of+" is at 95% by itself: where there is no difference, one in twenty says that there is one.")
+		out = append(out, "Each sentence that compares two of these ways in "+of+" is at 95% by itself: where there is no difference, one in twenty claims one.")
 	}
 	return out
 }

@@ -77,9 +77,9 @@ func compareWords(a, b string, u Use, e stat.Estimate, largest float64) string {
 		return less(a, b, -e.Value, -e.High, -e.Low)
 	}
 	if !e.Defined() {
-		return fmt.Sprintf("Whether the stated mesh %s with %s or with %s cannot be said: too few blocks have both.", u.less(), a, b)
+		return fmt.Sprintf("Whether the stated mesh %s with %s or with %s is unknown: too few blocks have both.", u.less(), a, b)
 	}
-	return fmt.Sprintf("Whether the stated mesh %s with %s or with %s cannot be said: the difference lies between %s.", u.less(), a, b, words.Between(e.Low, e.High, largest, u.total))
+	return fmt.Sprintf("Whether the stated mesh %s with %s or with %s is inconclusive: the difference lies between %s.", u.less(), a, b, words.Between(e.Low, e.High, largest, u.total))
 }
 
 // meshWords state a mesh; waypoints: some of the ways have any.
@@ -95,41 +95,41 @@ func meshWords(m sizing.Mesh, waypoints bool) string {
 func (z *Ways) notes(m sizing.Mesh) (out []string) {
 	for _, w := range z.All {
 		if w.poor {
-			out = append(out, fmt.Sprintf("What %s takes is no straight line along the measured rates: do not rely on what it takes without requests.", w.Name))
+			out = append(out, fmt.Sprintf("Use with %s does not follow a straight line along the measured rates: do not rely on its figures without requests.", w.Name))
 		}
 		for _, p := range w.Proxies {
 			out = append(out, z.placeNotes(w, p, m)...)
 		}
 		if _, through := w.at(record.PlaceWaypoint); through && w.plain == nil && m.L7 < 1 {
-			out = append(out, fmt.Sprintf("With %s every request is taken to pass a waypoint: no cells have it without.", w.Name))
+			out = append(out, fmt.Sprintf("With %s every request is assumed to pass a waypoint: no cell was measured without one.", w.Name))
 		}
 		if z.onlyL4(w, m) {
 			out = append(out, fmt.Sprintf("%s of the requests need L7, which %s does not do without waypoints: its figures are those of L4 alone.", words.Percent(m.L7), w.Name))
 		}
 		if w.plain != nil && m.L7 < 1 {
-			out = append(out, fmt.Sprintf("Of %s, all figures but the total are of requests that each pass a waypoint; in the total %s of them do.", w.Name, words.Percent(m.L7)))
+			out = append(out, fmt.Sprintf("With %s, all figures but the total are of requests that each pass a waypoint; in the total, %s of them do.", w.Name, words.Percent(m.L7)))
 		}
 	}
 	out = append(out, z.agentNotes()...)
 	if z.has(record.PlaceNode) && z.has(record.PlaceSidecar) {
 		for _, w := range z.All {
 			if w.PlainText {
-				out = append(out, fmt.Sprintf("What %s take is without mutual TLS (mtls off); ztunnel always encrypts, and that is in its figures.", w.Name))
+				out = append(out, fmt.Sprintf("Figures of %s are without mutual TLS (mtls off); ztunnel always encrypts, and its figures include that.", w.Name))
 			}
 		}
-		out = append(out, "Whatever sidecars report, ztunnel counts connections and their bytes, and writes a line when one ends: that is in its figures.")
+		out = append(out, "Whatever sidecars report, ztunnel counts connections and bytes, and logs each connection that ends; its figures include that.")
 	}
 	if z.has(record.PlaceNode) {
-		out = append(out, "Proxies on nodes work for others' pods too: what they did for those while trials measured is among what each takes without requests.")
+		out = append(out, "Proxies on nodes work for other pods too: what that took during the trials counts as use without requests.")
 	}
 	if z.MostPods > 0 {
 		if stated := math.Round(10*m.Pods/m.Nodes) / 10; stated > z.MostPods && z.has(record.PlaceNode) {
-			out = append(out, fmt.Sprintf("The stated mesh has %s pods on each node; measured were up to %s, beyond which the straight line is only supposed.", words.Grouped(stated), words.Grouped(z.MostPods)))
+			out = append(out, fmt.Sprintf("The stated mesh has %s pods on each node; up to %s were measured, and the line beyond is extrapolated.", words.Grouped(stated), words.Grouped(z.MostPods)))
 		}
-		out = append(out, fmt.Sprintf("Up to %s pods were on a node: borders are looked for no farther. What a node's proxy takes for each pod has in it that it knows of the pod, which in a larger mesh it does of the pods on all nodes.", words.Grouped(z.MostPods)))
+		out = append(out, fmt.Sprintf("Borders are sought only up to %s pods on a node, the most measured. What a node's proxy takes for each pod includes knowing of it; in a larger mesh it knows of the pods on all nodes.", words.Grouped(z.MostPods)))
 	}
 	if m.L7 > 0 && z.has(record.PlaceNode) && !z.has(record.PlaceWaypoint) {
-		out = append(out, fmt.Sprintf("%s of the requests need L7, which takes a waypoint in an ambient mesh, and the run measured none: its figures are those of L4 alone.", words.Percent(m.L7)))
+		out = append(out, fmt.Sprintf("%s of the requests need L7, for which an ambient mesh needs a waypoint. The run measured none, so its figures are those of L4 alone.", words.Percent(m.L7)))
 	}
 	return out
 }
@@ -137,7 +137,7 @@ func (z *Ways) notes(m sizing.Mesh) (out []string) {
 // mixedWords say which ways are left out, and how all trials would be alike.
 func (z *Ways) mixedWords(remedy string) (out []string) {
 	for _, name := range z.Mixed {
-		out = append(out, fmt.Sprintf("Where each wins: %s is left out: requests of its valid trials did not all pass the same proxies, as where pods were on one node in some trials and on several in others, and what a proxy takes cannot be told from both together; %s", name, remedy))
+		out = append(out, fmt.Sprintf("Where each wins: %s is left out: its valid trials did not all use the same proxies, as where pods shared a node in some trials and not in others, so what one proxy takes is unknown; %s", name, remedy))
 	}
 	return out
 }
@@ -145,7 +145,7 @@ func (z *Ways) mixedWords(remedy string) (out []string) {
 // waypointWords say which ways have no place among numbers of pods.
 func (z *Ways) waypointWords() (out []string) {
 	for _, name := range z.Waypoints {
-		out = append(out, fmt.Sprintf("Where each wins: %s is left out: one waypoint serves all pods, and what those of a mesh take does not follow from how many pods there are", name))
+		out = append(out, fmt.Sprintf("Where each wins: %s is left out: one waypoint serves all pods, and the number of pods does not tell what a mesh's waypoints take", name))
 	}
 	return out
 }
@@ -166,7 +166,7 @@ func (z *Ways) placeNotes(w *Way, p Proxies, m sizing.Mesh) []string {
 	case of == 0 && rps > 0:
 		return []string{fmt.Sprintf("With %s the stated mesh has no %s: what one takes without requests is left out.", w.Name, placeWords[p.Place])}
 	case of > 0 && stated > measured:
-		return []string{fmt.Sprintf("With %s each %s would carry %s requests per second; measured were up to %s, beyond which the straight line is only supposed.",
+		return []string{fmt.Sprintf("With %s each %s would carry %s requests per second; up to %s were measured, and the line beyond is extrapolated.",
 			w.Name, placeWords[p.Place], words.Grouped(stated), words.Grouped(measured))}
 	}
 	return nil

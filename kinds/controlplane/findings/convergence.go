@@ -187,7 +187,7 @@ func survivors(beyond float64, of group) func(o *analysis.Observations, cell int
 		if share <= beyond {
 			return nil
 		}
-		return []string{fmt.Sprintf("%s of what %s needed never arrived or was never acknowledged: over all of it this percentile was not reached; the figure covers the rest", words.Percent(share), of.name)}
+		return []string{fmt.Sprintf("%s of what %s needed never arrived or was never acknowledged: counting that, this percentile was not reached; the figure covers the rest", words.Percent(share), of.name)}
 	}
 }
 

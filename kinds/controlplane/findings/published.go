@@ -28,11 +28,11 @@ func controlWords(c *analysis.Beside, p study.Published, f *record.Finding, cell
 				words.Figures(per), s.Proxies+s.Gateways+s.Ztunnels+s.RealProxies))
 		}
 	case p.Finding == "join_time":
-		out = append(out, "Both are from a new proxy's first request to istiod's last push to it. The published one is of a pod with an Envoy, which builds what it has before it asks for more, and has the pushes in it that the pod's own coming sets off; ours is of istiod and the wire alone, when the pod has been known for a while.")
+		out = append(out, "Both span a new proxy's first request to istiod's last push to it. The published figure is of a pod with an Envoy, which builds what it has before it asks for more, and includes the pushes that the pod's own arrival triggers; ours is of istiod and the wire alone, for a pod known for a while.")
 	case strings.HasPrefix(p.Finding, "join_bytes"):
-		out = append(out, "The published figure is of the resources as istiod logs them, ours of the messages that they came in.")
+		out = append(out, "The published figure is the size of the resources as istiod logs them, ours that of the messages they came in.")
 	case p.Finding == "config_dump_bytes":
-		out = append(out, "Both are config dumps: JSON, with the bootstrap in it and without endpoints. That of another version of Envoy and Istio prints more, or less, of the same.")
+		out = append(out, "Both are config dumps: JSON with the bootstrap, without endpoints. Other versions of Envoy and Istio print more, or less, of the same.")
 	case p.Finding == "sidecar_cpu_idle", p.Finding == "sidecar_cpu_changing", p.Finding == "sidecar_memory_idle", p.Finding == "sidecar_memory_changing":
 		out = append(out, idleWords(c, p, f, cell)...)
 	case strings.HasPrefix(p.Finding, "config_bytes"), strings.HasPrefix(p.Finding, "scope_config_bytes"):

@@ -79,11 +79,11 @@ func idleWords(c *analysis.Beside, p study.Published, f *record.Finding, cell in
 		}
 		return []string{out + "."}
 	}
-	out := []string{"The published figure is the price of requests: a proxy that carries some spends it on their bytes, TLS, routes and statistics. One that carries none spends nothing of that."}
+	out := []string{"The published figure is the price of requests: a proxy spends it on their bytes, TLS, routes and statistics. One without requests spends none of it."}
 	envoy, okEnvoy := measured("envoy" + strings.TrimPrefix(p.Finding, "sidecar"))
 	agent, okAgent := measured("agent" + strings.TrimPrefix(p.Finding, "sidecar"))
 	if okEnvoy && okAgent {
-		out = append(out, fmt.Sprintf("What is left comes by the clock and not by the request: Envoy's timers and the kubelet's probes (%s), and its agent, which answers these (%s).", envoy, agent))
+		out = append(out, fmt.Sprintf("What is left runs by the clock, not by the request: Envoy's timers and the kubelet's probes (%s), and its agent, which answers the probes (%s).", envoy, agent))
 	}
 	if p.Figure > 0 && f.Estimate > 0 && f.Estimate < p.Figure {
 		const pods = 1000
@@ -91,7 +91,7 @@ func idleWords(c *analysis.Beside, p study.Published, f *record.Finding, cell in
 			words.Figures(pods*f.Estimate/1000), words.Figures(pods*p.Figure/1000)))
 	}
 	if busy, ok := measured("sidecar_cpu_changing"); ok && p.Finding == "sidecar_cpu_idle" {
-		out = append(out, fmt.Sprintf("Without requests is not without pushes: while this cell's changes are made it is %s.", busy))
+		out = append(out, fmt.Sprintf("No requests does not mean no pushes: while this cell's changes are made, it uses %s.", busy))
 	}
 	return out
 }

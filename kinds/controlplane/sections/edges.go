@@ -68,7 +68,7 @@ func edgesTable(f record.Findings) report.Table {
 		t.Notes = append(t.Notes, note)
 	}
 	if short {
-		t.Notes = append(t.Notes, "Not reached: a percentile needs enough changes to leave one beyond it (10 for p90, 100 for p99, 1,000 for p99.9); a change that a proxy never acknowledged has no last one, and ranks slowest there; one that none did ranks slowest everywhere.")
+		t.Notes = append(t.Notes, "Not reached: a percentile needs enough changes to leave one beyond it (10 for p90, 100 for p99, 1,000 for p99.9). A change that some proxy never acknowledged ranks slowest for the last; one that no proxy did ranks slowest everywhere.")
 	}
 	return t
 }
@@ -96,7 +96,7 @@ func followedNote(f record.Findings) string {
 		if c.Control == nil || c.Control.Edges == nil || c.Control.Committed <= c.Control.Edges.Changes {
 			continue
 		}
-		return fmt.Sprintf("Changes: those a simulated proxy acknowledged or should have; some committed changes reach none (a Gateway without a route, for one): here %s of %s with %s. Per-change figures, such as pushes, are divided by all.",
+		return fmt.Sprintf("Changes: those a simulated proxy acknowledged or should have: here %s of %s with %s. Other committed changes reach no proxy (a Gateway without a route, for one). Per-change figures, such as pushes, are divided by all.",
 			report.Count(c.Control.Edges.Changes), report.Count(c.Control.Committed), c.Label)
 	}
 	return ""

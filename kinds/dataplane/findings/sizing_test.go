@@ -97,7 +97,7 @@ func TestSizing(t *testing.T) {
 	}
 	if notes := strings.Join(z.Notes, "\n"); !strings.Contains(notes, "Each sentence that compares two of these ways in CPU or memory is at 95% by itself") {
 		t.Errorf("no word of the error rate in\n%s", notes)
-	} else if !strings.Contains(notes, "Of ambient with waypoints, all figures but the total are of requests that each pass a waypoint; in the total 20% of them do.") {
+	} else if !strings.Contains(notes, "With ambient with waypoints, all figures but the total are of requests that each pass a waypoint; in the total, 20% of them do.") {
 		t.Errorf("which requests the figures are of is not in\n%s", notes)
 	}
 }
@@ -135,7 +135,7 @@ func TestSizingWithTheNodeAgent(t *testing.T) {
 	for _, c := range []struct {
 		f    record.Findings
 		want string
-	}{{with, "is in what each node takes with ambient with waypoints (2.0 mCPU, 78 MB) and ambient (2.0 mCPU, 78 MB)."}, {without, "is not in the figures of ambient with waypoints (CPU, memory) and ambient (CPU, memory)"},
+	}{{with, "is included in what each node takes with ambient with waypoints (2.0 mCPU, 78 MB) and ambient (2.0 mCPU, 78 MB)."}, {without, "missing from the figures of ambient with waypoints (CPU, memory) and ambient (CPU, memory)"},
 		{served, ", sidecars (2.0 mCPU, 78 MB) and ambient"}} {
 		if notes := strings.Join(c.f.Sizings[0].Notes, "\n"); !strings.Contains(notes, c.want) {
 			t.Errorf("%q is not in\n%s", c.want, notes)
@@ -198,7 +198,7 @@ func TestSizingOfTrialsThatWentSeveralWays(t *testing.T) {
 		}
 	}
 	warnings := strings.Join(f.Warnings, "\n")
-	for _, want := range []string{"Where each wins: ambient is left out", "from both together; --set placement=same-node or placement=other-node has all trials alike", "requests passed the node's proxy in 1, and the proxy of the client's node and the proxy of the server's node in 5 trials"} {
+	for _, want := range []string{"Where each wins: ambient is left out", "so what one proxy takes is unknown; --set placement=same-node or placement=other-node has all trials alike", "requests passed the node's proxy in 1, and the proxy of the client's node and the proxy of the server's node in 5 trials"} {
 		if !strings.Contains(warnings, want) {
 			t.Errorf("%q is not in\n%s", want, warnings)
 		}
@@ -218,14 +218,14 @@ func TestSizingThatCannotSay(t *testing.T) {
 		}
 	}
 	for _, says := range z.Says {
-		if !strings.HasSuffix(says, "cannot be said: too few blocks have both.") {
+		if !strings.HasSuffix(says, "is unknown: too few blocks have both.") {
 			t.Error(says)
 		}
 	}
 	text := strings.NewReplacer("none, client, both, ambient", "none, both, ambient", "rps: 1000", "rps: 900000").Replace(sizingStudy)
 	z = analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 4, 5, carryingWorld())).Sizings[0]
 	notes := strings.Join(z.Notes, "\n")
-	for _, want := range []string{"20% of the requests need L7, which takes a waypoint", "With sidecars each sidecar would carry 18,000 requests per second; measured were up to 3,000"} {
+	for _, want := range []string{"20% of the requests need L7, for which an ambient mesh needs a waypoint", "With sidecars each sidecar would carry 18,000 requests per second; up to 3,000 were measured"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%q is not in\n%s", want, notes)
 		}
@@ -252,7 +252,7 @@ func TestSizingReachesAsFarAsTrialsAreValid(t *testing.T) {
 			}
 		}
 	}
-	if notes := strings.Join(z.Notes, "\n"); seen != 1 || !strings.Contains(notes, "With sidecars each sidecar would carry 1,200 requests per second; measured were up to 1,000") || strings.Contains(notes, "With ambient each") {
+	if notes := strings.Join(z.Notes, "\n"); seen != 1 || !strings.Contains(notes, "With sidecars each sidecar would carry 1,200 requests per second; up to 1,000 were measured") || strings.Contains(notes, "With ambient each") {
 		t.Errorf("%d borders\n%s", seen, notes)
 	}
 }
@@ -317,7 +317,7 @@ func TestSizingOfSidecarsInPlainText(t *testing.T) {
 	for mtls, want := range map[string]bool{"off": true, "strict": false} {
 		text := strings.NewReplacer("none, client, both, ambient", "none, both, ambient", "{connections: 16}", `{connections: 16, mtls: "`+mtls+`"}`).Replace(sizingStudy)
 		z := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 2, 5, carryingWorld())).Sizings[0]
-		if notes := strings.Join(z.Notes, "\n"); strings.Contains(notes, "What sidecars take is without mutual TLS (mtls off)") != want {
+		if notes := strings.Join(z.Notes, "\n"); strings.Contains(notes, "Figures of sidecars are without mutual TLS (mtls off)") != want {
 			t.Errorf("mtls %s: %q", mtls, notes)
 		}
 	}

@@ -50,8 +50,8 @@ func nodesTable(f record.Findings) report.Table {
 		t.Rows = append(t.Rows, row)
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "All proxies of a row together; what they do for other pods is in it, and in CPU a request what they use without any, at the cell's own rate. "+
-			"Idle: one proxy, in windows whose requests pass none. Request alone: less that, in the same blocks. Connections: of the generator, per trial.")
+		t.Notes = append(t.Notes, "All proxies of a row together, their work for other pods included. CPU a request includes what they use without any, at the cell's own rate. "+
+			"Idle: one proxy, in windows whose requests pass none. Request alone: without idle use, in the same blocks. Connections: the generator's, per trial.")
 	}
 	return t
 }
@@ -112,6 +112,6 @@ func nodeAnswers(f record.Findings, top record.Cell) []string {
 	if n > 1 {
 		each = "between " + idle.Plain(low) + " and " + idle.Value(high)
 	}
-	return []string{fmt.Sprintf("Of what proxies on nodes use, %s is for a request itself; each uses %s without any.",
+	return []string{fmt.Sprintf("Proxies on nodes use %s for a request itself; each uses %s without any.",
 		report.Scale{Div: 1, Unit: "µs"}.Quantity(net.Estimate, net.Low, net.High), each)}
 }

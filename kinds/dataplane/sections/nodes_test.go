@@ -38,7 +38,7 @@ func TestNodes(t *testing.T) {
 			}
 		}
 	}
-	want := "Of what proxies on nodes use, 102 µs (100–104) is for a request itself; each uses 4.00 mCPU without any."
+	want := "Proxies on nodes use 102 µs (100–104) for a request itself; each uses 4.00 mCPU without any."
 	if got := nodeAnswers(f, ambient); len(got) != 1 || got[0] != want {
 		t.Errorf("%q", got)
 	}

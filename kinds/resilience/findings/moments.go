@@ -212,7 +212,7 @@ func (r *momentRun) judge() bool {
 			return true
 		}
 		if bad == n { // true, but the part ends too early
-			r.detail = fmt.Sprintf("true from %s on, but only %s were left until %s, of the %s it must stay so", at2s(r.at(i)), at2s(r.to-r.at(i)), at2s(r.to), r.e.For)
+			r.detail = fmt.Sprintf("true from %s on, but only %s were left until %s, and it must stay so for %s", at2s(r.at(i)), at2s(r.to-r.at(i)), at2s(r.to), r.e.For)
 			return false
 		}
 		i = r.next(bad, true)
@@ -225,12 +225,12 @@ func (r *momentRun) late(i int, latest int64) bool {
 	high := min(n, max(1, int((latest-r.first)/grid)+1))
 	stays := ""
 	if r.e.For > 0 {
-		stays = fmt.Sprintf(" to stay so for %s", r.e.For)
+		stays = fmt.Sprintf(" for %s", r.e.For)
 	}
-	last := "it never did"
+	last := "it never was"
 	switch at := r.next(0, true); {
 	case i < n:
-		last = fmt.Sprintf("it did at %s, %s too late", at2s(r.at(i)), time.Duration(r.at(i)-latest))
+		last = fmt.Sprintf("it was at %s, %s too late", at2s(r.at(i)), time.Duration(r.at(i)-latest))
 	case at < n:
 		last = fmt.Sprintf("it was at %s, and false again at %s: %s", at2s(r.at(at)), at2s(r.at(r.next(at, false))), r.says(r.next(at, false)))
 	}
@@ -242,7 +242,7 @@ func (r *momentRun) begin() string {
 	if r.e.After != "" {
 		return r.e.After
 	}
-	return "the timeline's begin"
+	return "the timeline's start"
 }
 
 // time is how long it was so, in all.

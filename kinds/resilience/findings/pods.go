@@ -83,12 +83,12 @@ func addPods(o *analysis.Observations, f *record.Findings) {
 		}
 		nodes, one := nodesOf(o, r)
 		if !one {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("what each pod adds is not told of %s: pods were on one node in some trials and on several in others; %s", o.Plan.Label(r.cell), onOneNode))
+			f.Warnings = append(f.Warnings, fmt.Sprintf("what each pod adds is unknown for %s: pods were on one node in some trials and on several in others; %s", o.Plan.Label(r.cell), onOneNode))
 			continue
 		}
 		var warnings []string
 		if nodes > 0 {
-			warnings = []string{"pods share the proxies of their nodes, which take what they take beside pods whether there are any or not"}
+			warnings = []string{"pods share the proxies of their nodes, whose fixed use does not depend on how many pods there are"}
 		}
 		for _, u := range []struct{ of, measure, slope, rest string }{
 			{record.SizedCPU, study.MeasureCPU, study.FindingPodCPU, study.FindingBareCPU}, {record.SizedMemory, study.MeasureMemory, study.FindingPodMemory, study.FindingBareMemory},

@@ -140,7 +140,7 @@ func TestWhatEachPodAddsOnOtherNodes(t *testing.T) {
 		}
 	}
 	warnings := strings.Join(f.Warnings, "\n")
-	for _, want := range []string{"what each pod adds is not told of ambient", "in others; run it where one node alone takes pods", "Where each wins: ambient is left out"} {
+	for _, want := range []string{"what each pod adds is unknown for ambient", "in others; run it where only one node takes pods", "Where each wins: ambient is left out"} {
 		if !strings.Contains(warnings, want) {
 			t.Errorf("%q is not in %q", want, warnings)
 		}
@@ -166,7 +166,7 @@ func TestWhatEachPodAddsLeavesWaypointsOut(t *testing.T) {
 func TestWhatEachPodAddsInPlainText(t *testing.T) {
 	for mtls, want := range map[string]bool{"off": true, "strict": false} {
 		f := idleFindingsOf(t, strings.Replace(podsGraph, "rate: 100}", `rate: 100, mtls: "`+mtls+`"}`, 1), func(*record.Trial) {})
-		if notes := strings.Join(f.Sizings[0].Notes, "\n"); strings.Contains(notes, "What sidecars take is without mutual TLS (mtls off)") != want {
+		if notes := strings.Join(f.Sizings[0].Notes, "\n"); strings.Contains(notes, "Figures of sidecars are without mutual TLS (mtls off)") != want {
 			t.Errorf("mtls %s: %q", mtls, notes)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 // onOneNode has the pods of all trials where those of the others are: nothing in a graph says
 // on which nodes.
-const onOneNode = "run it where one node alone takes pods (kubectl cordon the others meanwhile), and all trials are alike"
+const onOneNode = "run it where only one node takes pods (kubectl cordon the others meanwhile), so that all trials are alike"
 
 // addSizing sets the meshes' ways of carrying requests side by side in the stated mesh.
 func addSizing(o *analysis.Observations, f *record.Findings) {

@@ -78,7 +78,7 @@ func TestSizingWithTheNodeAgent(t *testing.T) {
 			t.Errorf("%+v, want %g", x, want)
 		}
 	}
-	if notes := strings.Join(f.Sizings[0].Notes, "\n"); seen != 6 || !strings.Contains(notes, "is in what each node takes with ambient (2.0 mCPU, 78 MB).") {
+	if notes := strings.Join(f.Sizings[0].Notes, "\n"); seen != 6 || !strings.Contains(notes, "is included in what each node takes with ambient (2.0 mCPU, 78 MB).") {
 		t.Errorf("%d findings, %s", seen, notes)
 	}
 }

@@ -68,7 +68,7 @@ func windowTable(f record.Findings) report.Table {
 }
 
 // tooFew says what a dash in place of a percentile means.
-var tooFew = fmt.Sprintf("–: too few requests for the percentile: p50 takes %s, p90 %s, p99 %s, so that %d lie beyond it.",
+var tooFew = fmt.Sprintf("–: too few requests for the percentile: p50 needs %s, p90 %s, p99 %s, so that %d lie beyond it.",
 	report.Count(stat.Takes(0.5)), report.Count(stat.Takes(0.9)), report.Count(stat.Takes(0.99)), stat.MinBeyond)
 
 // fewer lists services with fewer endpoints than the graph gives them.
@@ -267,7 +267,7 @@ func faultTable(f record.Findings) report.Table {
 		}
 	}
 	if shared {
-		t.Notes = append(t.Notes, "In an ambient mesh ztunnel and waypoints are in what is here the network: they write about connections, or nothing.")
+		t.Notes = append(t.Notes, "In an ambient mesh the network here includes ztunnel and waypoints: they log connections, or nothing.")
 	}
 	return t
 }

@@ -270,9 +270,9 @@ func endsWords(cells []record.CellSummary) string {
 	if !any {
 		return ""
 	}
-	out := fmt.Sprintf(" Between the two%s stand proxies that know connections, or write nothing: which of them a request was lost at, and how often a waypoint tried, is not known.", with)
+	out := fmt.Sprintf(" Between the two%s stand proxies that log connections, or nothing: which of them lost a request, and how often a waypoint tried, is unknown.", with)
 	if slices.ContainsFunc(cells, callsInside) {
-		out += " Of calls between services the called workers alone write: they have each that a good answer needed, and whether they have one too many, or too few for a failed one, is not known."
+		out += " Only the called workers log calls between services: they have each call that a good answer needed; whether they have one too many, or too few for a failed answer, is unknown."
 	}
 	return out
 }
@@ -290,13 +290,13 @@ func inboundWords(cells []record.CellSummary) string {
 	if !any {
 		return ""
 	}
-	out := fmt.Sprintf(" The proxies%s write nothing about what they send, so attempts that never arrived anywhere are not known.", with)
+	out := fmt.Sprintf(" The proxies%s do not log what they send, so attempts that never arrived anywhere are unknown.", with)
 	unwritten := int64(0)
 	for _, c := range cells {
 		unwritten += c.Scenario.Ledger.Unwritten
 	}
 	if unwritten > 0 {
-		out += fmt.Sprintf(" Their logs leave out %s that workers wrote about.", words.Plural(unwritten, "request"))
+		out += fmt.Sprintf(" Their logs leave out %s that workers logged.", words.Plural(unwritten, "request"))
 	}
 	return out
 }

@@ -85,7 +85,7 @@ func TestAnswersOfAmbient(t *testing.T) {
 		t.Errorf("with sidecars:\n%s", got)
 	}
 	f.Cells[0].Scenario.LedgerOf = record.LedgerEnds
-	if got := words(); !strings.Contains(got, "client, proxies and workers agree") || !strings.Contains(got, "Between the two with "+f.Cells[0].Label+" stand proxies that know connections") {
+	if got := words(); !strings.Contains(got, "client, proxies and workers agree") || !strings.Contains(got, "Between the two with "+f.Cells[0].Label+" stand proxies that log connections") {
 		t.Errorf("one of three:\n%s", got)
 	}
 	if notes := faultTable(f).Notes; len(notes) == 0 || !strings.Contains(notes[len(notes)-1], "ztunnel and waypoints are in what is here the network") {
@@ -94,7 +94,7 @@ func TestAnswersOfAmbient(t *testing.T) {
 	for i := range f.Cells {
 		f.Cells[i].Scenario.LedgerOf = record.LedgerEnds
 	}
-	if got := words(); !strings.Contains(got, ": client and workers agree on each of") || !strings.Contains(got, "Between the two stand proxies") || !strings.Contains(got, "Of calls between services the called workers alone write") {
+	if got := words(); !strings.Contains(got, ": client and workers agree on each of") || !strings.Contains(got, "Between the two stand proxies") || !strings.Contains(got, "Only the called workers log calls between services") {
 		t.Errorf("all:\n%s", got)
 	}
 	for i := range f.Cells {

@@ -156,7 +156,7 @@ function edgesTable(model: Model, shown: readonly Controlled[]): HTMLElement | n
   const columns = [{ head: 'cell' }, { head: 'acknowledged by' }, ...['p50', 'p90', 'p99', 'p99.9', 'max', 'changes'].map((head) => ({ head, number: true }))];
   return h('div', { class: 'edges' },
     table(`First, median and last proxy to ACK a change, over changes, ${scale.unit}`, columns, rows),
-    rows.some((row) => row.includes(NOT_REACHED)) && h('p', { class: 'key' }, 'Not reached: a percentile needs enough changes to leave one beyond it (10 for p90, 100 for p99, 1,000 for p99.9); a change that a proxy never acknowledged has no last one, and ranks slowest there; one that none did ranks slowest everywhere.'));
+    rows.some((row) => row.includes(NOT_REACHED)) && h('p', { class: 'key' }, 'Not reached: a percentile needs enough changes to leave one beyond it (10 for p90, 100 for p99, 1,000 for p99.9). A change that some proxy never acknowledged ranks slowest for the last; one that no proxy did ranks slowest everywhere.'));
 }
 
 const NOT_REACHED: CellText = { text: 'not reached', tone: 'dim' };

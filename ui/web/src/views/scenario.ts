@@ -90,7 +90,7 @@ export function happened(model: Model): View | null {
       chart(services(`The service graph in ${at.name} with ${label}: rate, errors and latency on each edge`, data, at)),
       h('p', { class: 'key' }, 'On each edge: requests per second (with attempts per request where there were more), the share that failed, median and p99 latency, by the caller’s proxy.'),
       windowTable(data, label),
-      notes(windows.some((w) => w.answered > 0 && (w.latency_us.p50 === 0 || w.latency_us.p99 === 0)) ? ['–: too few requests for the percentile: p50 takes 60, p99 3,000, so that 30 lie beyond it.'] : []),
+      notes(windows.some((w) => w.answered > 0 && (w.latency_us.p50 === 0 || w.latency_us.p99 === 0)) ? ['–: too few requests for the percentile: p50 needs 60, p99 3,000, so that 30 lie beyond it.'] : []),
       stepTable(data),
       expectation(data),
     ];
@@ -155,7 +155,7 @@ export function ledger(model: Model): HTMLElement | null {
   const odd = all.flatMap((one) => (one.data.ledger.unreconciled ?? []).map((r): CellText[] => [name(one), r.id, r.at_s.toFixed(3), r.outcome, (r.lacks ?? []).join('; ')]));
   const content: Child[] = [
     h('p', { class: 'lead' }, all.every(({ data }) => data.ledger.reconciled)
-      ? `Client, proxies and workers agree on every one of ${count(all.reduce((n, { data }) => n + data.ledger.requests, 0))} requests.${inbound ? ' Linkerd\'s proxies write nothing about what they send, so attempts that never arrived are not known.' : ''}`
+      ? `Client, proxies and workers agree on every one of ${count(all.reduce((n, { data }) => n + data.ledger.requests, 0))} requests.${inbound ? ' Linkerd\'s proxies do not log what they send, so attempts that never arrived are unknown.' : ''}`
       : `${plural(odd.length, 'request')} ${odd.length === 1 ? 'does' : 'do'} not reconcile; each is named.`),
     faults.length > 0 && table('Where requests failed', [{ head: 'cell' }, { head: 'requests', number: true }, { head: 'hop' }, { head: 'service' }, { head: 'flag' }, { head: 'meaning', prose: true }, { head: 'usual cause', prose: true }], faults),
     odd.length > 0 && folded(`${plural(odd.length, 'request')} that do not reconcile`, table('Requests that do not reconcile', [{ head: 'cell' }, { head: 'request' }, { head: 'at, s', number: true }, { head: 'outcome' }, { head: 'lacks', prose: true }], odd)),
