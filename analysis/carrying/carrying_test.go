@@ -216,7 +216,7 @@ func TestNotes(t *testing.T) {
 			t.Errorf("%q is not in %q", want, got)
 		}
 	}
-	if got := strings.Join(z.notes(sizing.Mesh{Pods: 100, Nodes: 1, RPS: 1000.1}), "\n"); strings.Contains(got, "is only supposed") { // 2,000.2 are written as 2,000
+	if got := strings.Join(z.notes(sizing.Mesh{Pods: 100, Nodes: 1, RPS: 1000.1}), "\n"); strings.Contains(got, "is extrapolated") { // 2,000.2 are written as 2,000
 		t.Error(got)
 	}
 	if got := z.notes(sizing.Mesh{Pods: 100, Nodes: 2, RPS: 1000}); len(got) != 1 || !strings.Contains(got[0], "others' pods") {
@@ -288,7 +288,7 @@ func TestMeasureAgent(t *testing.T) {
 			}
 		}
 		notes := strings.Join(c.z.notes(m), "\n")
-		if !strings.Contains(notes, c.note) || strings.Contains(notes, "are counted without") == sidecars.NeedsAgent {
+		if !strings.Contains(notes, c.note) || strings.Contains(notes, "their figures have none") == sidecars.NeedsAgent {
 			t.Errorf("%s: %q is not in %q", c.name, c.note, notes)
 		}
 	}
@@ -331,7 +331,7 @@ func TestMeasurePods(t *testing.T) {
 		t.Errorf("%+v", use)
 	}
 	const beyond = "pods on each node; up to 11 were measured, and the line beyond is extrapolated."
-	if notes := strings.Join(z.notes(m), "\n"); !strings.Contains(notes, "Up to 11 pods were on a node") || strings.Contains(notes, beyond) {
+	if notes := strings.Join(z.notes(m), "\n"); !strings.Contains(notes, "only up to 11 pods on a node") || strings.Contains(notes, beyond) {
 		t.Error(notes)
 	}
 	if notes := strings.Join(z.notes(sizing.Mesh{Pods: 400, Nodes: 20}), "\n"); !strings.Contains(notes, "The stated mesh has 20 "+beyond) {

@@ -103,7 +103,7 @@ func TestJudge(t *testing.T) {
 		{name: "an older record", change: func(j *seen) { j.trial.Load.Schedule = nil }},
 		{name: "no gap of many requests", change: func(j *seen) {
 			j.trial.Load.Schedule, j.trial.Load.Autocorrelation = nil, new(float64)
-		}, warns: "of 10000 requests no gap"},
+		}, warns: "is known for 10000 requests"},
 		{name: "one burst has no gap", change: func(j *seen) {
 			j.trial.Cell[study.FactorArrival] = study.ArrivalBurst
 			j.seen.Connections, j.trial.Load.Schedule, j.trial.Load.Autocorrelation = 10000, nil, new(float64)

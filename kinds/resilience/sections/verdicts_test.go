@@ -81,14 +81,14 @@ func TestAnswersOfAmbient(t *testing.T) {
 		f.Cells[i].Scenario = &own
 	}
 	words := func() string { return strings.Join(answersOf(f), "\n") }
-	if got := words(); !strings.Contains(got, "client, proxies and workers agree") || strings.Contains(got, "know connections") || len(faultTable(f).Notes) > 0 && strings.Contains(faultTable(f).Notes[len(faultTable(f).Notes)-1], "ambient") {
+	if got := words(); !strings.Contains(got, "client, proxies and workers agree") || strings.Contains(got, "log connections") || len(faultTable(f).Notes) > 0 && strings.Contains(faultTable(f).Notes[len(faultTable(f).Notes)-1], "ambient") {
 		t.Errorf("with sidecars:\n%s", got)
 	}
 	f.Cells[0].Scenario.LedgerOf = record.LedgerEnds
 	if got := words(); !strings.Contains(got, "client, proxies and workers agree") || !strings.Contains(got, "Between the two with "+f.Cells[0].Label+" stand proxies that log connections") {
 		t.Errorf("one of three:\n%s", got)
 	}
-	if notes := faultTable(f).Notes; len(notes) == 0 || !strings.Contains(notes[len(notes)-1], "ztunnel and waypoints are in what is here the network") {
+	if notes := faultTable(f).Notes; len(notes) == 0 || !strings.Contains(notes[len(notes)-1], "the network here includes ztunnel and waypoints") {
 		t.Errorf("notes %q", notes)
 	}
 	for i := range f.Cells {
