@@ -143,7 +143,7 @@ func TestClimbs(t *testing.T) {
 // A search of which the variants that a flag leaves have no cell is told.
 func TestSearchOfLeftVariants(t *testing.T) {
 	text := minimalControl + "factors: {proxies: [1, 2]}\nvariants: {few: {services: 10}, many: {services: 20}}\n" +
-		"search: [{factor: proxies, finding: convergence_p99, bound: 2 s, at: {services: 20}}]\n"
+		"search: [{factor: proxies, finding: convergence_p99, bound: 2 s, at: {services: 20}}, {factor: proxies, finding: convergence_p50, bound: 1 s}]\n"
 	for set, want := range map[string]string{
 		"variant=few":        "--set variant=few: proxies is not searched by convergence_p99: no cell has {services: 20}",
 		"variant=many":       "",

@@ -219,7 +219,7 @@ func TestNotes(t *testing.T) {
 	if got := strings.Join(z.notes(sizing.Mesh{Pods: 100, Nodes: 1, RPS: 1000.1}), "\n"); strings.Contains(got, "is extrapolated") { // 2,000.2 are written as 2,000
 		t.Error(got)
 	}
-	if got := z.notes(sizing.Mesh{Pods: 100, Nodes: 2, RPS: 1000}); len(got) != 1 || !strings.Contains(got[0], "others' pods") {
+	if got := z.notes(sizing.Mesh{Pods: 100, Nodes: 2, RPS: 1000}); len(got) != 1 || !strings.Contains(got[0], "other pods") {
 		t.Errorf("%q", got)
 	}
 	z.All = append(z.All, &Way{Name: "sidecars", Highest: 1000, Proxies: []Proxies{{Place: record.PlaceSidecar, Count: 2, Passes: 2}}})

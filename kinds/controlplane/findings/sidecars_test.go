@@ -57,7 +57,7 @@ func TestSidecarFindings(t *testing.T) {
 	}
 	says := f.Published[0].Says
 	for _, want := range []string{"2% of the published 200 mCPU", "price of requests", "probes (3.0 mCPU)", "which answers the probes (1.0 mCPU)",
-		"A thousand idle sidecars take 4.0 cores; the published figure, read as a price of a pod, would have them take 200.", "it is 10 mCPU"} {
+		"A thousand idle sidecars take 4.0 cores; the published figure, read as a price of a pod, would have them take 200.", "it uses 10 mCPU"} {
 		if !strings.Contains(says, want) {
 			t.Errorf("%q is not in %q", want, says)
 		}
