@@ -72,7 +72,7 @@ func agree(ctx context.Context, env *Env, p *progress, where lab.Lab, changes []
 		text += "connected, and affected by what is mesh-wide: " + theirs + "\n"
 		if touched && !f.meshWide {
 			return errs.WithHint(errs.Usage("%sso it needs --mesh-wide: --yes is not enough", text),
-				"give it if their requests may fail meanwhile; otherwise use levers that affect only the study's own namespaces (sidecar_scope: namespace), leave out steps and disruptions that take the control plane away, or use an istiod without proxies (--revision)")
+				"give --mesh-wide if their requests may fail meanwhile; otherwise use levers that affect only the study's own namespaces (sidecar_scope: namespace), leave out steps and disruptions that take the control plane away, or use an istiod without proxies (--revision)")
 		}
 	}
 	return ask(ctx, env, p, false, text, f.yes)
