@@ -73,9 +73,19 @@ func leftBehind() []string {
 	})
 }
 
+// synced waits until all proxies hold what they asked for, and says how far
+// they came, and what the fleet's goroutines do, if they do not.
 func synced(t *testing.T, f *xds.Fleet) {
 	t.Helper()
-	eventually(t, "all proxies synced", func() bool { s := f.Status(); return s.Synced == s.Proxies })
+	for end := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
+		s := f.Status()
+		if s.Synced == s.Proxies {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("in vain: all proxies synced: %+v\n%+v\n%s", s, f.Account().Wire, strings.Join(leftBehind(), "\n\n"))
+		}
+	}
 }
 
 func lines(list []request) []string {

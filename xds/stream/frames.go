@@ -111,6 +111,7 @@ func (c *Conn) settings(f *http2.SettingsFrame) error {
 	if f.IsAck() {
 		return nil
 	}
+	grown := false
 	err := f.ForeachSetting(func(s http2.Setting) error {
 		if err := s.Valid(); err != nil {
 			return err
@@ -119,7 +120,7 @@ func (c *Conn) settings(f *http2.SettingsFrame) error {
 		case http2.SettingInitialWindowSize:
 			// Windows of open streams move along (RFC 9113, 6.9.2).
 			by := int64(s.Val) - c.initialWindow
-			c.initialWindow = int64(s.Val)
+			c.initialWindow, grown = int64(s.Val), grown || by > 0
 			for _, one := range c.streams {
 				one.sendWindow += by
 			}
@@ -136,7 +137,11 @@ func (c *Conn) settings(f *http2.SettingsFrame) error {
 		return fmt.Errorf("settings: %w", err)
 	}
 	c.out = appendFrameHeader(c.out, 0, http2.FrameSettings, http2.FlagSettingsAck, 0)
-	c.unblock()
+	if grown { // for each of them, as a WINDOW_UPDATE would
+		for _, one := range c.streams {
+			one.pump()
+		}
+	}
 	return nil
 }
 

@@ -260,6 +260,65 @@ func TestSendWaitsForTheWindow(t *testing.T) {
 	}
 }
 
+// TestSettingsOpenWindows: a stream that waits for its own window goes on when
+// the server raises that of all streams, and sends no WINDOW_UPDATE (RFC 9113,
+// 6.9.2), as gRPC's servers do once they know how fast a connection is.
+func TestSettingsOpenWindows(t *testing.T) {
+	c, p, _ := dial(t, options())
+	settings := func(window uint32) {
+		t.Helper()
+		if err := p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// read returns the bytes of each stream until so many have come.
+	read := func(want int) map[uint32]int {
+		t.Helper()
+		got := map[uint32]int{}
+		for total := 0; total < want; {
+			f, err := p.ReadFrame()
+			if err != nil {
+				t.Fatalf("%v, after %v", err, got)
+			}
+			if f.Header().Type == http2.FrameData {
+				got[f.Header().StreamID] += int(f.Header().Length)
+				total += int(f.Header().Length)
+			}
+		}
+		return got
+	}
+	settings(1000)
+	for {
+		f, err := p.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := f.(*http2.SettingsFrame); ok && s.IsAck() {
+			break
+		}
+	}
+	first, _ := open(t, c)
+	second, _ := open(t, c)
+	if err := c.Do(func() {
+		first.Send([]byte(strings.Repeat("x", 1995)), nil)
+		second.Send([]byte(strings.Repeat("y", 2995)), nil)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(2000); got[1] != 1000 || got[3] != 1000 {
+		t.Fatalf("%v bytes through windows of 1000", got)
+	}
+	_ = p.conn.SetDeadline(time.Now().Add(20 * time.Second))
+	settings(2500)
+	if got := read(2500); got[1] != 1000 || got[3] != 1500 {
+		t.Errorf("%v bytes more through windows of 2500", got)
+	}
+	settings(3000)
+	if got := read(500); got[3] != 500 {
+		t.Errorf("%v bytes more through windows of 3000", got)
+	}
+}
+
 // TestSendThroughSmallWindows: a message comes whole and in its order through
 // windows of a few bytes, the one that is copied to wait as it was when it was
 // sent.
