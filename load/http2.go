@@ -107,14 +107,6 @@ func (c *http2Caller) close() {
 
 func (c *http2Caller) call(ctx context.Context, job job) outcome {
 	out := outcome{}
-	conn, made, err := c.open(ctx)
-	if made {
-		out.connections++
-	}
-	if err != nil {
-		out.failed, out.kind = true, kindOf(ctx, err)
-		return out
-	}
 	n := c.size
 	if job.size >= 0 {
 		n = int(job.size)
@@ -128,7 +120,12 @@ func (c *http2Caller) call(ctx context.Context, job job) outcome {
 		return failedWith(failOther)
 	}
 	req.Header, req.Host = c.own.header(c.header, job.n), c.host
-	resp, err := conn.RoundTrip(req)
+	conn, resp, made, err := c.send(req)
+	out.connections = made
+	if conn == nil {
+		out.failed, out.kind = true, kindOf(ctx, err)
+		return out
+	}
 	if err == nil {
 		out.bytesSent = int64(n)
 		out.bytesRead, err = io.Copy(io.Discard, resp.Body)
@@ -150,6 +147,29 @@ func (c *http2Caller) call(ctx context.Context, job job) outcome {
 		c.mu.Unlock()
 	}
 	return out
+}
+
+// mostTries is on how many connections a request may wait for a stream.
+const mostTries = 3
+
+// send makes a request on the connection there is, and says how many had to be made. A
+// request that waited for a stream of a connection which came to its end has not left: it
+// goes on the next one, as it does in gRPC. Without a connection conn is nil.
+func (c *http2Caller) send(req *http.Request) (conn *http2.ClientConn, resp *http.Response, connections int64, err error) {
+	for try := 1; ; try++ {
+		var made bool
+		conn, made, err = c.open(req.Context())
+		if made {
+			connections++
+		}
+		if err != nil {
+			return nil, nil, connections, err
+		}
+		resp, err = conn.RoundTrip(req)
+		if err == nil || try == mostTries || !strings.Contains(err.Error(), "client conn not usable") {
+			return conn, resp, connections, err
+		}
+	}
 }
 
 // http2Kind names the failures that only HTTP/2 has.

@@ -1,0 +1,106 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// oneStream speaks HTTP/2 to clients that may have one stream at a time. Requests are
+// answered once release is closed; the first connection is to end with that.
+func oneStream(l net.Listener, release <-chan struct{}) {
+	for first := true; ; first = false {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
+				return
+			}
+			framer := http2.NewFramer(conn, conn)
+			_ = framer.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 1})
+			for {
+				frame, err := framer.ReadFrame()
+				if err != nil {
+					return
+				}
+				switch f := frame.(type) {
+				case *http2.SettingsFrame:
+					if !f.IsAck() {
+						_ = framer.WriteSettingsAck()
+					}
+				case *http2.HeadersFrame:
+					<-release
+					if first {
+						_ = framer.WriteGoAway(f.StreamID, http2.ErrCodeNo, nil)
+					}
+					var block bytes.Buffer
+					_ = hpack.NewEncoder(&block).WriteField(hpack.HeaderField{Name: ":status", Value: "200"})
+					_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: f.StreamID, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true})
+				}
+			}
+		}()
+	}
+}
+
+// A request that waits for a stream of a connection which the server ends has not left: it
+// goes on the next connection.
+func TestHTTP2WaitsOnTheNext(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	release := make(chan struct{})
+	go oneStream(l, release)
+	addr := l.Addr().String()
+	c := newHTTP2Caller(&Spec{KeepAlive: true}, target{hostPort: addr, path: "/"}, &dialer{addr: addr}).(*http2Caller)
+	defer c.close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := c.connect(ctx); err != nil {
+		t.Fatal(err)
+	}
+	state := func() http2.ClientConnState {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.conn.State()
+	}
+	until := func(what string, is func(http2.ClientConnState) bool) {
+		t.Helper()
+		for !is(state()) {
+			select {
+			case <-ctx.Done():
+				t.Fatalf("%s: %+v", what, state())
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	until("the server's settings", func(s http2.ClientConnState) bool { return s.MaxConcurrentStreams == 1 })
+	done := make(chan outcome, 2)
+	ask := func() { done <- c.call(ctx, job{size: -1}) }
+	go ask()
+	until("a request on its way", func(s http2.ClientConnState) bool { return s.StreamsActive == 1 })
+	go ask()
+	until("one that waits", func(s http2.ClientConnState) bool { return s.StreamsPending == 1 })
+	close(release)
+	made := int64(0)
+	for range 2 {
+		out := <-done
+		if out.failed || out.status != 200 {
+			t.Errorf("%+v", out)
+		}
+		made += out.connections
+	}
+	if made != 1 {
+		t.Errorf("%d connections made after the first", made)
+	}
+}
