@@ -359,7 +359,8 @@ func (r *Reporter) Has(ctx context.Context, trials int) {
 
 // mostLost is how many pods may be lost without a word, and without a trial more. The Job does
 // not count those that a node evicts for want of memory, say: it would make them anew for ever.
-const mostLost = 5
+// mostPuttingBack is how many more may be lost while they put back what those left.
+const mostLost, mostPuttingBack = 5, 3
 
 // Hopeless says that the next attempt would end as those before it.
 func (r *Reporter) Hopeless() error {
@@ -369,6 +370,10 @@ func (r *Reporter) Hopeless() error {
 	return Last(errs.WithHint(fmt.Errorf("the last %d pods of the run were killed or evicted before there was another trial", r.kept.Lost),
 		"its namespace's events, or the pods' status, say why: perhaps nodes lack memory or disk; meshtrial runs fetch %s gets what there is, which can be resumed", r.run))
 }
+
+// PutsBack says that the pod of a hopeless run is to put back what those before it left: not
+// where several were lost over that.
+func (r *Reporter) PutsBack() bool { return r.kept.Lost < mostLost+mostPuttingBack }
 
 // Last gives an attempt's error the code by which the Job makes no other pod. A nil err stays nil.
 func Last(err error) error { return errs.WithCode(err, codeHopeless) }

@@ -155,6 +155,14 @@ func TestHopeless(t *testing.T) {
 			t.Errorf("kept: %+v", k)
 		}
 	}
+	for i := range mostPuttingBack { // it puts back, and may be killed over that
+		if r := attempt(); r.Hopeless() == nil || !r.PutsBack() {
+			t.Errorf("pod %d of a hopeless run: %v, it puts back: %t", i, r.Hopeless(), r.PutsBack())
+		}
+	}
+	if r := attempt(); errs.Code(r.Hopeless()) != codeHopeless || r.PutsBack() {
+		t.Errorf("after %d: %v, it puts back: %t", mostPuttingBack, r.Hopeless(), r.PutsBack())
+	}
 	if Last(nil) != nil {
 		t.Error("an attempt without an error has one")
 	}

@@ -72,10 +72,13 @@ func runDetached(ctx context.Context, env *Env, f runFlags, namespace, run, s3 s
 	if err != nil {
 		return err
 	}
-	if hopeless := report.Hopeless(); hopeless != nil {
-		err = putBack(ctx, env, f, run, hopeless)
-	} else {
+	switch hopeless := report.Hopeless(); {
+	case hopeless == nil:
 		err = fromElsewhere(makeAttempt(ctx, env, f, run, s3, report), run)
+	case report.PutsBack():
+		err = putBack(ctx, env, f, run, hopeless)
+	default:
+		err = errs.WithHint(hopeless, "%s; meshtrial cluster restore puts back what is left in the cluster", errs.Hint(hopeless))
 	}
 	report.End(ctx, err)
 	return err
@@ -104,7 +107,7 @@ func fromElsewhere(err error, run string) error {
 		return err
 	}
 	parts := slices.DeleteFunc(strings.Split(errs.Hint(err), "; "), here)
-	parts = append(parts, fmt.Sprintf("meshtrial runs fetch %s gets its directory, which can be resumed", run), "meshtrial runs list says whether another pod does")
+	parts = append(parts, fmt.Sprintf("meshtrial runs fetch %s gets its directory, which can be resumed", run), "meshtrial runs list says whether another pod resumes it")
 	return errs.WithHint(err, "%s", strings.Join(parts, "; "))
 }
 
