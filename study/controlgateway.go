@@ -49,7 +49,7 @@ func (v gatewayValue) section() object {
 	return object{name: "gateway", flow: true, fields: []field{
 		{name: "every", doc: "Time between two requests to a route (open loop), or a hundredth of the time since the first one if that is more: the resolution of when it is served.",
 			value: durationValue{to: &g.Every, low: 500 * time.Microsecond, high: time.Second}},
-		{name: "probes", doc: "How many routes of a trial, from the first on, requests ask for until they are served; 0 for none.", value: intValue{&g.Probes, 0, 1000}},
+		{name: "probes", doc: "How many routes of a trial, from the first on, are asked for to see when each is served; 0 for none.", value: intValue{&g.Probes, 0, 1000}},
 		{name: "timeout", doc: "Request timeout.", value: durationValue{to: &g.Timeout, low: 10 * time.Millisecond, high: time.Minute}},
 	}}
 }
