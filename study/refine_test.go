@@ -157,4 +157,14 @@ func TestSearchOfLeftVariants(t *testing.T) {
 			t.Errorf("--set %s: %v, want %q", set, said, want)
 		}
 	}
+	// What at names may mean nothing in the cells that are left: they are searched then.
+	text = minimalControl + "factors: {proxies: [1, 2]}\nvariants: {plain: {sidecar_scope: none}, scoped: {sidecar_scope: mesh, sidecar_hosts: a/*}}\n" +
+		"search: [{factor: proxies, finding: convergence_p99, bound: 2 s, at: {sidecar_hosts: a/*}}, {factor: proxies, finding: convergence_p50, bound: 1 s}]\n"
+	p, err := NewPlan(parseOK(t, text, "variant=plain"), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := p.Unmeasured(); len(said) > 0 || len(p.Climbs()) != 2 {
+		t.Errorf("%d searches, and %v", len(p.Climbs()), said)
+	}
 }

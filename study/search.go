@@ -138,14 +138,15 @@ func (d *decoder) checkSearches(s *Study) {
 	}
 }
 
-// searchNotes say which searches have no cell among those of the variants that a flag leaves.
+// searchNotes say which searches have no cell among those of the variants that a flag leaves:
+// cells are searched, as in [Plan.Climbs], also where what at names means nothing in them.
 func (p *Plan) searchNotes() (out []error) {
 	at, ok := p.Study.setBy(FactorVariant)
 	if !ok {
 		return nil
 	}
 	for _, one := range p.Study.Search {
-		if !slices.ContainsFunc(p.requested, func(cell record.Cell) bool { return contains(cell, one.At) }) {
+		if !slices.ContainsFunc(p.Cells, func(cell record.Cell) bool { return p.Study.Kind.Matches(cell, one.At) }) {
 			out = append(out, at.Errorf("measure a variant that has it too", "%s is not searched by %s: no cell has %s", one.Factor, one.Finding, strings.TrimPrefix(cellFlag("at", one.At), "at=")))
 		}
 	}
