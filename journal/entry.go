@@ -41,6 +41,9 @@ func (o Object) String() string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
+// Same says that two name one object, which all API versions of its group show.
+func (o Object) Same(other Object) bool { return o.sum() == other.sum() }
+
 // Bare is an object that is but a name.
 func (o Object) Bare() *unstructured.Unstructured {
 	out := &unstructured.Unstructured{}

@@ -75,6 +75,26 @@ func entry() *Entry {
 		Fields: fields.Diff(map[string]any{"spec": map[string]any{"replicas": int64(3)}}, map[string]any{"spec": map[string]any{"replicas": int64(1)}})}
 }
 
+// An object is noted once, by the API version that it was first changed by, and found by any.
+func TestSameObject(t *testing.T) {
+	o := Object{APIVersion: "networking.istio.io/v1", Kind: "VirtualService", Namespace: "shop", Name: "web"}
+	for want, others := range map[bool][]Object{
+		true: {o, {APIVersion: "networking.istio.io/v1beta1", Kind: "VirtualService", Namespace: "shop", Name: "web"}},
+		false: {
+			{APIVersion: "gateway.networking.k8s.io/v1", Kind: "VirtualService", Namespace: "shop", Name: "web"},
+			{APIVersion: "v1", Kind: "VirtualService", Namespace: "shop", Name: "web"},
+			{APIVersion: "networking.istio.io/v1", Kind: "VirtualService", Namespace: "other", Name: "web"},
+			{APIVersion: "networking.istio.io/v1", Kind: "VirtualService", Namespace: "shop", Name: "db"},
+		},
+	} {
+		for _, other := range others {
+			if o.Same(other) != want {
+				t.Errorf("%+v: %t", other, !want)
+			}
+		}
+	}
+}
+
 func TestEntryIsKept(t *testing.T) {
 	e := entry()
 	s, err := e.secret()

@@ -65,7 +65,7 @@ func (c *changed) undo(ctx context.Context, changes changer) error {
 	case !c.begun:
 		return nil
 	case c.gone, c.made:
-		_, err := changes.Restore(ctx, func(e *journal.Entry) bool { return e.Object == o })
+		_, err := changes.Restore(ctx, func(e *journal.Entry) bool { return o.Same(e.Object) })
 		return err
 	case len(c.step) == 0: // it was as wanted, or was refused
 		return nil

@@ -80,7 +80,7 @@ func (s *stage) putRight(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, drive.UndoTime)
 	defer cancel()
-	done, err := s.changes.Restore(ctx, func(e *journal.Entry) bool { return slices.Contains(left, e.Object) })
+	done, err := s.changes.Restore(ctx, func(e *journal.Entry) bool { return slices.ContainsFunc(left, e.Object.Same) })
 	for _, o := range done {
 		if o.Err == nil {
 			s.say("%s, which a step of an earlier trial had not put back: %s", o.Entry.Object, o.Text)
