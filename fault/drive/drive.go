@@ -130,6 +130,9 @@ func (d *Driver) carry(ctx, until context.Context, start time.Time, o *occurrenc
 	if o.For == 0 || d.timer.Until(until, planned.Add(o.For)) != nil {
 		return
 	}
+	// Nobody ends it again: it is not left halfway when the run is cancelled meanwhile.
+	ctx, done := ending.Within(ctx, UndoTime)
+	defer done()
 	if err := d.end(ctx, o, planned.Add(o.For)); err != nil {
 		d.mu.Lock()
 		d.failed = append(d.failed, err)

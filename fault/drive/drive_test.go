@@ -50,7 +50,9 @@ type execution struct {
 
 func (h *execution) Target() string              { return "pod of " + h.name }
 func (h *execution) Begin(context.Context) error { return h.r.note("begin " + h.name) }
-func (h *execution) End(context.Context) error   { return h.r.note("end " + h.name) }
+func (h *execution) End(ctx context.Context) error {
+	return errors.Join(h.r.note("end "+h.name), ctx.Err())
+}
 func (h *execution) Prove(ctx context.Context) (string, error) {
 	select {
 	case <-time.After(h.r.slow):
@@ -201,6 +203,17 @@ func TestEndsThatFailAreTold(t *testing.T) {
 	}
 	if len(events) != 6 || failed != 2 {
 		t.Errorf("%d of %d events failed: %+v", failed, len(events), events)
+	}
+}
+
+// An end that is under way when the run is cancelled goes on: nobody begins it again.
+func TestEndUnderWayGoesOn(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r := &recorder{then: map[string]func(){"end a": cancel}}
+	_, _, err := run(t, ctx, r, fault.Timeline{Duration: 30 * time.Second, Steps: []fault.Step{step("a", 10*ms, 50*ms)}}, nil)
+	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "is not undone") {
+		t.Errorf("cancelled while a step ended: %v", err)
 	}
 }
 
