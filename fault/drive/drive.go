@@ -130,14 +130,26 @@ func (d *Driver) carry(ctx, until context.Context, start time.Time, o *occurrenc
 	if o.For == 0 || d.timer.Until(until, planned.Add(o.For)) != nil {
 		return
 	}
-	// Nobody ends it again: it is not left halfway when the run is cancelled meanwhile.
-	ctx, done := ending.Within(ctx, UndoTime)
+	ctx, done := outlasting(ctx, until)
 	defer done()
 	if err := d.end(ctx, o, planned.Add(o.For)); err != nil {
 		d.mu.Lock()
 		d.failed = append(d.failed, err)
 		d.mu.Unlock()
 	}
+}
+
+// outlasting returns a context for an end that is under way: nobody begins that
+// again, so it is not left halfway when the run is cancelled. It lasts UndoTime
+// longer than until does.
+func outlasting(ctx, until context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(until, func() {
+		late := time.AfterFunc(UndoTime, cancel)
+		defer late.Stop()
+		<-ctx.Done()
+	})
+	return ctx, func() { stop(); cancel() }
 }
 
 // act does something and has it proven.

@@ -66,7 +66,9 @@ func (h *executor) restartShared(ctx context.Context, of string) (drive.Executio
 			step, err := h.changes.Change(ctx, object, whyRestarted, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 				return live, unstructured.SetNestedField(live.Object, begun.UTC().Format(time.RFC3339Nano), "spec", "template", "metadata", "annotations", restartedAt)
 			})
-			h.shared.noteReset(restart{object, step, old})
+			if len(step) > 0 { // else it was refused
+				h.shared.noteReset(restart{object, step, old})
+			}
 			return err
 		},
 		prove: func(ctx context.Context) (string, error) {
