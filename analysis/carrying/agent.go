@@ -29,7 +29,7 @@ func (w *Way) MeasureAgent(u Use, points []stat.FitPoint) {
 		}
 	}
 	for unit, s := range shares {
-		if counts[unit] == 0 && stat.Finite(s.Pod+s.Node+s.Waypoint+s.Request) {
+		if counts[unit] == 0 && measured(s) {
 			return
 		}
 	}
@@ -39,12 +39,17 @@ func (w *Way) MeasureAgent(u Use, points []stat.FitPoint) {
 	each := make([]float64, len(shares))
 	for unit := range shares {
 		each[unit] = sums[unit] / counts[unit] // NaN of a unit without trials
-		shares[unit].Node += each[unit]
+		shares[unit].Agent = each[unit]
 	}
 	if w.agent == nil {
 		w.agent = map[string][]float64{}
 	}
 	w.agent[u.Of] = each
+}
+
+// measured says that a unit knows what a way's proxies take.
+func measured(s sizing.Share) bool {
+	return stat.Finite(s.Pod.Curve.At(0) + s.Node.Curve.At(0) + s.Waypoint.Curve.At(0))
 }
 
 // agentShare is what a node takes of something where a way has no proxy there, and yet an agent.
@@ -53,7 +58,7 @@ func (w *Way) agentShare(u Use, shares []sizing.Share) (record.Priced, bool) {
 	if onNodes || w.agent[u.Of] == nil {
 		return record.Priced{}, false
 	}
-	return pricedShare(shares, u.total, 1, func(s sizing.Share) float64 { return s.Node }), true
+	return pricedShare(shares, u.total, 1, func(s sizing.Share) float64 { return s.Agent }), true
 }
 
 // agentNotes say in which figures the mesh's node agent is, and in which it is not.

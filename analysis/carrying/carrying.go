@@ -54,6 +54,8 @@ type Way struct {
 	Proxies []Proxies
 	// Highest is the highest rate of its valid trials, in requests per second.
 	Highest float64
+	// Lowest is the lowest, likewise.
+	Lowest float64
 	// Machine is what a request takes of the whole machine, in microseconds, by unit;
 	// nil where nobody knows.
 	Machine []float64
@@ -64,9 +66,11 @@ type Way struct {
 
 	by    map[string]sizing.Way
 	agent map[string][]float64 // what the agent takes of it, in the shares of nodes
-	poor  bool                 // its use is no straight line
+	poor  bool                 // its use along the number of pods is no straight line
 	pods  bool                 // along the number of pods
-	plain *Way                 // how requests go that pass no waypoint; nil: all of this way do as it says
+	// rested says that what its nodes' proxies take without requests was measured.
+	rested bool
+	plain  *Way // how requests go that pass no waypoint; nil: all of this way do as it says
 }
 
 func (w *Way) at(place record.Place) (Proxies, bool) {
@@ -76,32 +80,6 @@ func (w *Way) at(place record.Place) (Proxies, bool) {
 		}
 	}
 	return Proxies{}, false
-}
-
-// Measure takes in what trials used of something, in cores or bytes by the rate of
-// requests: of all proxies at a place together. There are so many units.
-func (w *Way) Measure(u Use, units int, points func(record.Place) []stat.FitPoint) {
-	shares := make([]sizing.Share, units)
-	for _, p := range w.Proxies {
-		at := points(p.Place)
-		lines := Lines(units, at, u.weight)
-		for unit, line := range lines {
-			shares[unit].Request += line.Slope
-			switch idle := line.Intercept / p.Count; p.Place {
-			case record.PlaceSidecar:
-				shares[unit].Pod = idle
-			case record.PlaceNode:
-				shares[unit].Node = idle
-			default:
-				shares[unit].Waypoint = idle
-			}
-		}
-		w.poor = w.poor || len(stat.LinearFit(at, u.weight, stat.Options{}).Warnings) > 0
-	}
-	if w.by == nil {
-		w.by = map[string]sizing.Way{}
-	}
-	w.by[u.Of] = sizing.Way{Plain: shares}
 }
 
 // Lines are the lines of all units; NaN of one without points of two rates.
@@ -132,6 +110,9 @@ type Ways struct {
 	// Bare is [Way.Machine] of requests that nobody carries; nil where there are none.
 	Bare []float64
 	All  []*Way
+	// Idle is what one proxy of a node takes in trials whose requests pass none, by what
+	// it is of (record.SizedCPU), in cores or bytes; nil where nobody looked.
+	Idle map[string][]stat.FitPoint
 	// MostPods is how many pods were on a node at most, where ways are lines along their
 	// number, and not along the rate; else 0.
 	MostPods float64
@@ -202,6 +183,9 @@ func Units(o *analysis.Observations) map[int]int {
 // of the others: by proxies on nodes alone, as another way has it.
 func (z *Ways) combine() {
 	for _, w := range z.All {
+		w.rest(z.Idle)
+	}
+	for _, w := range z.All {
 		if _, through := w.at(record.PlaceWaypoint); !through {
 			continue
 		}
@@ -211,12 +195,11 @@ func (z *Ways) combine() {
 				w.plain, w.Name = p, p.Name+" with waypoints"
 			}
 		}
+		if w.plain == nil {
+			continue // all requests pass one
+		}
 		for of, through := range w.by {
-			plain := through.Plain
-			if w.plain != nil {
-				plain = w.plain.by[of].Plain
-			}
-			w.by[of] = sizing.Way{Plain: plain, Through: through.Plain}
+			w.by[of] = sizing.Way{Plain: w.plain.by[of].Plain, Through: through.Plain}
 		}
 	}
 }
@@ -245,7 +228,7 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 			}
 			largest[u.Of] = max(largest[u.Of], math.Abs(p.Low), math.Abs(p.High))
 			found = append(found, total)
-			one.Uses = append(one.Uses, w.use(u, way, record.PricedOf(total)))
+			one.Uses = append(one.Uses, w.use(u, way, m, record.PricedOf(total)))
 		}
 		out.Ways = append(out.Ways, one)
 	}

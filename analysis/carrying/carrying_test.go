@@ -38,6 +38,59 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// A stated mesh has what was measured at the rates that its proxies carry there, though
+// the first requests of a second take the most, and proxies of nodes rest as they were
+// seen to.
+func TestMeasureBent(t *testing.T) {
+	measured := func(uses map[float64]float64) (out []stat.FitPoint) {
+		for unit := range 4 {
+			for rate, use := range uses {
+				out = append(out, stat.FitPoint{X: rate * 1.01, Y: use, Level: rate, Unit: unit}, stat.FitPoint{X: rate * 0.99, Y: use, Level: rate, Unit: unit})
+			}
+		}
+		return out
+	}
+	sidecars := &Way{Name: "sidecars", Lowest: 20, Highest: 1000, Proxies: []Proxies{{Place: record.PlaceSidecar, Count: 2, Passes: 2}}}
+	ambient := &Way{Name: "ambient", Lowest: 20, Highest: 1000, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 1}}}
+	for way, uses := range map[*Way]map[float64]float64{sidecars: {20: 0.04, 200: 0.2, 1000: 0.6}, ambient: {20: 0.02, 200: 0.08, 1000: 0.24}} {
+		way.Measure(Uses[0], 4, func(record.Place) []stat.FitPoint { return measured(uses) })
+	}
+	idle := map[string][]stat.FitPoint{record.SizedCPU: {{Y: 0.003, Unit: 0}, {Y: 0.005, Unit: 0}, {Y: 0.004, Unit: 1}, {Y: 0.004, Unit: 2}, {Y: math.NaN(), Unit: 2}, {Y: 0.004, Unit: 3}}}
+	z := &Ways{All: []*Way{sidecars, ambient}, Idle: idle}
+	z.combine()
+	for _, c := range []struct {
+		pods, nodes, rps, sidecars, ambient float64
+	}{
+		{100, 10, 1000, 100 * 0.02, 10 * (0.02 + 80*0.06/180)}, // 20 at each sidecar, 100 on each node
+		{100, 10, 10_000, 100 * 0.1, 10 * 0.24},                // 200 and 1,000
+		{100, 10, 0, 100 * (0.02 - 20*0.08/180), 10 * 0.004},
+	} {
+		m := sizing.Mesh{Pods: c.pods, Nodes: c.nodes, RPS: c.rps}
+		for way, want := range map[*Way]float64{sidecars: c.sidecars, ambient: c.ambient} {
+			if got := stat.Mean(way.by[record.SizedCPU].At(m), stat.Options{}).Value; math.Abs(got/want-1) > 0.01 {
+				t.Errorf("%g requests a second: %s take %g cores, want %g", c.rps, way.Name, got, want)
+			}
+		}
+	}
+	use := ambient.use(Uses[0], ambient.by[record.SizedCPU], sizing.Mesh{Pods: 100, Nodes: 10, RPS: 10_000}, record.Priced{})
+	if got := use.Idle[record.PlaceNode].Estimate; math.Abs(got/0.004-1) > 0.01 {
+		t.Errorf("a node's proxy takes %g cores without requests", got)
+	}
+	if got := use.Request.Estimate; math.Abs(got/236-1) > 0.01 { // (0.24 - 0.004) / 1,000
+		t.Errorf("a request adds %g us", got)
+	}
+	notes := func(rps float64) string {
+		return strings.Join(z.notes(sizing.Mesh{Pods: 100, Nodes: 10, RPS: rps}), "\n")
+	}
+	const below = "With sidecars each sidecar would carry 2 requests per second; at least 20 were measured, and the line below is extrapolated."
+	if got := notes(100); !strings.Contains(got, below) || strings.Contains(got, "With ambient each node's") || !strings.Contains(got, "are extrapolated for a sidecar: ") {
+		t.Error(got)
+	}
+	if got := notes(1000); strings.Contains(got, "the line below") {
+		t.Error(got)
+	}
+}
+
 // Cells whose factor means nothing belong beside each of its levels, and are alone where
 // nobody has another.
 func TestSort(t *testing.T) {
@@ -209,7 +262,7 @@ func TestPairs(t *testing.T) {
 
 // What was not measured is said: more requests at a proxy, waypoints that nobody has.
 func TestNotes(t *testing.T) {
-	z := &Ways{All: []*Way{{Name: "ambient", Highest: 1000, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}}}}
+	z := &Ways{All: []*Way{{Name: "ambient", Highest: 1000, rested: true, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}}}}
 	got := strings.Join(z.notes(sizing.Mesh{Pods: 100, Nodes: 1, RPS: 1500, L7: 0.1}), "\n")
 	for _, want := range []string{"With ambient each node's proxy would carry 3,000 requests per second; up to 2,000 were measured", "10% of the requests need L7"} {
 		if !strings.Contains(got, want) {
@@ -278,7 +331,7 @@ func TestMeasureAgent(t *testing.T) {
 				t.Errorf("%s: %s take %g bytes, want %g", c.name, way.Name, got, want)
 			}
 		}
-		idle, told := sidecars.use(Uses[1], sidecars.by[record.SizedMemory], record.Priced{}).Idle[record.PlaceNode]
+		idle, told := sidecars.use(Uses[1], sidecars.by[record.SizedMemory], m, record.Priced{}).Idle[record.PlaceNode]
 		if told != sidecars.NeedsAgent || told && math.Abs(idle.Estimate/78e6-1) > 1e-3 {
 			t.Errorf("%s: with sidecars a node takes %+v", c.name, idle)
 		}
@@ -326,7 +379,7 @@ func TestMeasurePods(t *testing.T) {
 	if at := *borders[0].At; math.Abs(at/(120.0/49)-1) > 0.02 { // 120 + x = 50 x
 		t.Errorf("the border is at %g pods", at)
 	}
-	use := ambient.use(Uses[1], ambient.by[record.SizedMemory], record.Priced{})
+	use := ambient.use(Uses[1], ambient.by[record.SizedMemory], m, record.Priced{})
 	if p := use.Pod; p == nil || math.Abs(p.Estimate/1e6-1) > 0.02 || use.Idle[record.PlaceNode].Estimate < 119e6 || use.Request.Verdict != record.VerdictInvalid {
 		t.Errorf("%+v", use)
 	}

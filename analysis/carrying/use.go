@@ -13,9 +13,9 @@ func (w *Way) MeasurePods(u Use, units int, points []stat.FitPoint) {
 	shares := make([]sizing.Share, units)
 	nodes, onNodes := w.at(record.PlaceNode)
 	for unit, line := range Lines(units, points, nil) {
-		shares[unit].Pod = line.Slope
+		shares[unit].Pod.Curve = sizing.Level(line.Slope)
 		if onNodes {
-			shares[unit].Node = line.Intercept / nodes.Count
+			shares[unit].Node.Curve = sizing.Level(line.Intercept / nodes.Count)
 		}
 	}
 	w.pods, w.poor = true, w.poor || len(stat.LinearFit(points, nil, stat.Options{}).Warnings) > 0
@@ -25,22 +25,22 @@ func (w *Way) MeasurePods(u Use, units int, points []stat.FitPoint) {
 	w.by[u.Of] = sizing.Way{Plain: shares}
 }
 
-// use is what a way takes of something. Where some requests pass waypoints, what proxies
-// take idle and each request adds is told of those. Of a price it is the total alone.
-func (w *Way) use(u Use, way sizing.Way, total record.Priced) record.SizedUse {
+// use is what a way takes of something in a mesh. Where some requests pass waypoints, what
+// proxies take idle and each request adds is told of those. Of a price it is the total alone.
+func (w *Way) use(u Use, way sizing.Way, m sizing.Mesh, total record.Priced) record.SizedUse {
 	if u.Of == record.SizedMonth {
 		return record.SizedUse{Of: u.Of, Total: total, Idle: map[record.Place]record.Priced{}, Request: record.Priced{Unit: u.total, Verdict: record.VerdictInvalid}}
 	}
-	shares := way.Plain
-	if way.Through != nil {
-		shares = way.Through
+	shares := way.Through
+	if shares == nil {
+		shares, m.L7 = way.Plain, 1
 	}
 	out := record.SizedUse{Of: u.Of, Total: total, Idle: map[record.Place]record.Priced{},
-		Request: pricedShare(shares, u.unit, u.one, func(s sizing.Share) float64 { return s.Request })}
+		Request: pricedShare(shares, u.unit, u.one, func(s sizing.Share) float64 { return s.Each(m) })}
 	if w.pods {
 		out.Request = record.Priced{Unit: u.unit, Verdict: record.VerdictInvalid}
 		if _, onNodes := w.at(record.PlaceNode); onNodes {
-			each := pricedShare(shares, u.total, 1, func(s sizing.Share) float64 { return s.Pod })
+			each := pricedShare(shares, u.total, 1, func(s sizing.Share) float64 { return s.Pod.Curve.At(0) })
 			out.Pod = &each
 		}
 	}
@@ -49,7 +49,11 @@ func (w *Way) use(u Use, way sizing.Way, total record.Priced) record.SizedUse {
 	}
 	for _, p := range w.Proxies {
 		out.Idle[p.Place] = pricedShare(shares, u.total, 1, func(s sizing.Share) float64 {
-			return map[record.Place]float64{record.PlaceSidecar: s.Pod, record.PlaceNode: s.Node, record.PlaceWaypoint: s.Waypoint}[p.Place]
+			idle := proxyAt(&s, p.Place).Curve.At(0)
+			if p.Place == record.PlaceNode {
+				idle += s.Agent
+			}
+			return idle
 		})
 	}
 	return out

@@ -95,7 +95,7 @@ func meshWords(m sizing.Mesh, waypoints bool) string {
 func (z *Ways) notes(m sizing.Mesh) (out []string) {
 	for _, w := range z.All {
 		if w.poor {
-			out = append(out, fmt.Sprintf("Use with %s does not follow a straight line along the measured rates: do not rely on its figures without requests.", w.Name))
+			out = append(out, fmt.Sprintf("Use with %s does not follow a straight line along the measured numbers of pods: do not rely on its figures.", w.Name))
 		}
 		for _, p := range w.Proxies {
 			out = append(out, z.placeNotes(w, p, m)...)
@@ -110,6 +110,7 @@ func (z *Ways) notes(m sizing.Mesh) (out []string) {
 			out = append(out, fmt.Sprintf("With %s, all figures but the total are of requests that each pass a waypoint; in the total, %s of them do.", w.Name, words.Percent(m.L7)))
 		}
 	}
+	out = append(out, z.restNotes()...)
 	out = append(out, z.agentNotes()...)
 	if z.has(record.PlaceNode) && z.has(record.PlaceSidecar) {
 		for _, w := range z.All {
@@ -162,14 +163,35 @@ var placeWords = map[record.Place]string{record.PlaceSidecar: "sidecar", record.
 func (z *Ways) placeNotes(w *Way, p Proxies, m sizing.Mesh) []string {
 	of, share := countIn(m, p.Place)
 	rps := m.RPS * share
-	switch stated, measured := math.Round(p.Passes*rps/of), math.Round(p.Passes*w.Highest/p.Count); {
+	carries := func(rate float64) float64 { return math.Round(p.Passes * rate / p.Count) }
+	switch stated, high, low := math.Round(p.Passes*rps/of), carries(w.Highest), carries(w.Lowest); {
 	case of == 0 && rps > 0:
 		return []string{fmt.Sprintf("With %s the stated mesh has no %s: what one takes without requests is left out.", w.Name, placeWords[p.Place])}
-	case of > 0 && stated > measured:
+	case of > 0 && stated > high:
 		return []string{fmt.Sprintf("With %s each %s would carry %s requests per second; up to %s were measured, and the line beyond is extrapolated.",
-			w.Name, placeWords[p.Place], words.Grouped(stated), words.Grouped(measured))}
+			w.Name, placeWords[p.Place], words.Grouped(stated), words.Grouped(high))}
+	case of > 0 && rps > 0 && stated < low && !w.rests(p.Place):
+		return []string{fmt.Sprintf("With %s each %s would carry %s requests per second; at least %s were measured, and the line below is extrapolated. It says too much if the first requests of a second take the most.",
+			w.Name, placeWords[p.Place], words.Grouped(stated), words.Grouped(low))}
 	}
 	return nil
+}
+
+// rests says that what a way's proxies at a place take without requests was measured.
+func (w *Way) rests(place record.Place) bool { return w.pods || w.rested && place == record.PlaceNode }
+
+// restNotes say of which proxies what they take without requests was not measured.
+func (z *Ways) restNotes() []string {
+	var of []string
+	for _, place := range Places {
+		if slices.ContainsFunc(z.All, func(w *Way) bool { _, has := w.at(place); return has && !w.rests(place) }) {
+			of = append(of, "a "+placeWords[place])
+		}
+	}
+	if len(of) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("Figures without requests are extrapolated for %s: they are where the line through the two lowest rates ends, and too high if the first requests of a second take the most.", words.List(of))}
 }
 
 // countIn is how many proxies a mesh has at a place, and the share of its requests that

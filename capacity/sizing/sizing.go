@@ -3,17 +3,17 @@
 // border between two ways lies. It is pure arithmetic on what each block of a run
 // measured.
 //
-//	use at several rates, in a block   ->  what each proxy takes idle, what a request adds ([Share])
-//	shares, a stated mesh              ->  what its proxies take, a value a block           ([Way.At])
-//	shares of two things, their prices ->  what each proxy and request costs                ([Together])
-//	differences inside blocks          ->  which way takes less, with an interval         ([Compare])
-//	the same along pods, rates, L7     ->  where that changes                             ([Axis.Border])
+//	use at several rates, in a block   ->  what one proxy takes, by what it carries  ([Curve])
+//	curves, a stated mesh              ->  what its proxies take, a value a block     ([Way.At])
+//	curves of two things, their prices ->  what each proxy costs                      ([Together])
+//	differences inside blocks          ->  which way takes less, with an interval   ([Compare])
+//	the same along pods, rates, L7     ->  where that changes                       ([Axis.Border])
 //
-// All of it is linear in what was measured. So nothing is lost between a measured
-// interval and that of a stated mesh: each block gives the mesh a value of its own,
-// and how far these are apart is what is not known. Along an axis the difference of
-// two ways has an interval at every place; the border lies where that includes zero,
-// which is Fieller's set for the place at which a line is zero.
+// Nothing is lost between a measured interval and that of a stated mesh: each block
+// gives the mesh a value of its own, and how far these are apart is what is not known.
+// Along an axis the difference of two ways has an interval at every place; the border
+// lies where that includes zero. Where the ways are lines that is Fieller's set for the
+// place at which a line is zero.
 package sizing
 
 import "github.com/meshtrial/meshtrial/stat"
@@ -34,23 +34,49 @@ type Mesh struct {
 // Default is the mesh of a study that states no more than that it wants one.
 func Default() Mesh { return Mesh{Pods: 1000, Nodes: 50, RPS: 20_000, L7: 0.2, Waypoints: 10} }
 
+// Proxy is what one proxy takes.
+type Proxy struct {
+	Curve Curve
+	// Passes is how often a request passes one of its kind.
+	Passes float64
+}
+
+// all is what so many proxies take together that share requests per second. Without
+// any, it is what the requests would add.
+func (p Proxy) all(rps, count float64) float64 {
+	if count == 0 {
+		return p.Passes * rps * p.Curve.Each(0)
+	}
+	return count * p.Curve.At(p.Passes*rps/count)
+}
+
+// each is what a request adds to them on the mean.
+func (p Proxy) each(rps, count float64) float64 {
+	at := p.Passes * rps / count
+	if rps == 0 || at == 0 || count == 0 {
+		return p.Passes * p.Curve.Each(0)
+	}
+	return p.Passes * (p.Curve.At(at) - p.Curve.At(0)) / at
+}
+
 // Share is what a way of carrying takes, of CPU (cores) or memory (bytes), by what
 // takes it.
 type Share struct {
-	Pod      float64 // each sidecar, without requests
-	Node     float64 // each proxy of a node, likewise
-	Waypoint float64 // each proxy of a waypoint, likewise
-	Request  float64 // each request per second, at all proxies that it passes
+	Pod, Node, Waypoint Proxy
+	// Agent is what a node takes beside its proxy, whatever it carries.
+	Agent float64
 }
 
-func (s Share) at(m Mesh) float64 {
-	return s.Pod*m.Pods + s.Node*m.Nodes + s.Waypoint*m.Waypoints + s.Request*m.RPS
+// at is what the way takes in a mesh, of whose requests so many per second pass
+// waypoints.
+func (s Share) at(m Mesh, through float64) float64 {
+	return s.Pod.all(m.RPS, m.Pods) + s.Node.all(m.RPS, m.Nodes) + s.Agent*m.Nodes + s.Waypoint.all(through, m.Waypoints)
 }
 
-// mixed is the share of a way by which some requests pass waypoints too.
-func mixed(plain, through Share, l7 float64) Share {
-	mix := func(a, b float64) float64 { return a*(1-l7) + b*l7 }
-	return Share{Pod: mix(plain.Pod, through.Pod), Node: mix(plain.Node, through.Node), Request: mix(plain.Request, through.Request), Waypoint: through.Waypoint}
+// Each is what a request adds at all proxies that it passes, on the mean of a mesh's
+// requests; a waypoint is as busy as the mesh's share of L7 makes it.
+func (s Share) Each(m Mesh) float64 {
+	return s.Pod.each(m.RPS, m.Pods) + s.Node.each(m.RPS, m.Nodes) + s.Waypoint.each(m.RPS*m.L7, m.Waypoints)
 }
 
 // Way is a way of carrying requests, by what every block measured; NaN in a share
@@ -68,16 +94,23 @@ type Way struct {
 func (w Way) At(m Mesh) []float64 {
 	out := make([]float64, len(w.Plain))
 	for i, s := range w.Plain {
-		if w.Through != nil {
-			s = mixed(s, w.Through[i], m.L7)
+		if w.Through == nil {
+			out[i] = s.at(m, m.RPS)
+			continue
 		}
-		out[i] = s.at(m)
+		through := w.Through[i]
+		waypoints := through.Waypoint.all(m.RPS*m.L7, m.Waypoints)
+		s.Waypoint, through.Waypoint = Proxy{}, Proxy{}
+		out[i] = (1-m.L7)*s.at(m, 0) + m.L7*through.at(m, 0) + waypoints
 	}
 	return out
 }
 
 // Together is what a way takes of two things, each of which is worth so much: its price.
 func Together(a Way, eachA float64, b Way, eachB float64) Way {
+	proxy := func(x, y Proxy) Proxy {
+		return Proxy{Curve: x.Curve.plus(eachA, y.Curve, eachB), Passes: max(x.Passes, y.Passes)}
+	}
 	sum := func(a, b []Share) []Share {
 		if a == nil || b == nil {
 			return nil
@@ -85,7 +118,7 @@ func Together(a Way, eachA float64, b Way, eachB float64) Way {
 		out := make([]Share, min(len(a), len(b)))
 		for i := range out {
 			x, y := a[i], b[i]
-			out[i] = Share{Pod: x.Pod*eachA + y.Pod*eachB, Node: x.Node*eachA + y.Node*eachB, Waypoint: x.Waypoint*eachA + y.Waypoint*eachB, Request: x.Request*eachA + y.Request*eachB}
+			out[i] = Share{Pod: proxy(x.Pod, y.Pod), Node: proxy(x.Node, y.Node), Waypoint: proxy(x.Waypoint, y.Waypoint), Agent: x.Agent*eachA + y.Agent*eachB}
 		}
 		return out
 	}

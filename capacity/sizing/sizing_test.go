@@ -15,17 +15,30 @@ func ways(shares map[string]Share, noise ...float64) map[string]Way {
 		w := Way{Name: name}
 		for i := range noise {
 			n := noise[(i+len(name))%len(noise)]
-			w.Plain = append(w.Plain, Share{Pod: s.Pod + n, Node: s.Node, Waypoint: s.Waypoint, Request: s.Request})
+			s := s
+			s.Pod = plus(s.Pod, n)
+			w.Plain = append(w.Plain, s)
 		}
 		out[name] = w
 	}
 	return out
 }
 
+// proxy is one that a request passes once, whose use is a line.
+func proxy(idle, each float64) Proxy { return Proxy{Curve: Line(idle, each), Passes: 1} }
+
+// plus is a proxy that takes more, whatever it carries.
+func plus(p Proxy, use float64) Proxy {
+	if p.Curve == nil {
+		return Proxy{Curve: Level(use)}
+	}
+	return Proxy{Curve: p.Curve.plus(1, Level(use), 1), Passes: p.Passes}
+}
+
 var noise = []float64{-1e-4, 2e-4, -1e-4, 0, 0}
 
 // One sidecar a pod of 5 mCPU and 400 us a request, against 40 mCPU a node and 150 us.
-var measured = map[string]Share{"sidecars": {Pod: 0.005, Request: 400e-6}, "ambient": {Node: 0.04, Request: 150e-6}}
+var measured = map[string]Share{"sidecars": {Pod: proxy(0.005, 400e-6)}, "ambient": {Node: proxy(0.04, 150e-6)}}
 
 func TestWhatAMeshTakes(t *testing.T) {
 	w := ways(measured, noise...)
@@ -42,11 +55,17 @@ func TestWhatAMeshTakes(t *testing.T) {
 // What two things cost together is the sum of what each costs, in every block and in any mesh,
 // requests through waypoints included; a block that lacks one of them has no price.
 func TestTogether(t *testing.T) {
-	cpu := Way{Plain: []Share{{Pod: 0.005, Node: 0.04, Request: 400e-6}, {Node: math.NaN()}}, Through: []Share{{Pod: 0.005, Node: 0.05, Waypoint: 0.03, Request: 900e-6}, {}}}
-	memory := Way{Plain: []Share{{Pod: 60e6, Node: 15e6, Request: 1000}, {Node: 15e6}}, Through: []Share{{Pod: 60e6, Node: 16e6, Waypoint: 70e6, Request: 2000}, {}}}
-	m := Mesh{Pods: 100, Nodes: 10, RPS: 1000, L7: 0.2, Waypoints: 4}
-	got := Together(cpu, 40, memory, 4e-9).At(m)
-	near(t, "price", got[0], 40*cpu.At(m)[0]+4e-9*memory.At(m)[0])
+	bent := Proxy{Curve: CurveOf([]Knot{{20, 0.02}, {200, 0.06}, {1000, 0.1}}), Passes: 1}
+	cpu := Way{Plain: []Share{{Pod: bent, Node: proxy(0.04, 400e-6), Agent: 0.001}, {Node: Proxy{Curve: Unmeasured(), Passes: 1}}},
+		Through: []Share{{Pod: bent, Node: proxy(0.05, 400e-6), Waypoint: proxy(0.03, 500e-6), Agent: 0.001}, {}}}
+	memory := Way{Plain: []Share{{Pod: proxy(60e6, 0), Node: proxy(15e6, 1000), Agent: 80e6}, {Node: proxy(15e6, 0)}},
+		Through: []Share{{Pod: proxy(60e6, 0), Node: proxy(16e6, 2000), Waypoint: proxy(70e6, 0), Agent: 80e6}, {}}}
+	var got []float64
+	for _, rps := range []float64{0, 1000, 5000, 300_000} {
+		m := Mesh{Pods: 100, Nodes: 10, RPS: rps, L7: 0.2, Waypoints: 4}
+		got = Together(cpu, 40, memory, 4e-9).At(m)
+		near(t, "price", got[0], 40*cpu.At(m)[0]+4e-9*memory.At(m)[0])
+	}
 	if !math.IsNaN(got[1]) {
 		t.Errorf("a block without CPU costs %g", got[1])
 	}
@@ -58,9 +77,12 @@ func TestTogether(t *testing.T) {
 // A fifth of the requests through waypoints: four fifths of the one price and a fifth of
 // the other, and the waypoints themselves.
 func TestMixed(t *testing.T) {
-	w := Way{Plain: []Share{{Node: 0.04, Request: 100e-6}}, Through: []Share{{Node: 0.05, Waypoint: 0.03, Request: 600e-6}}}
+	w := Way{Plain: []Share{{Node: proxy(0.04, 100e-6)}}, Through: []Share{{Node: proxy(0.05, 200e-6), Waypoint: proxy(0.03, 400e-6)}}}
 	got := w.At(Mesh{Pods: 100, Nodes: 10, RPS: 1000, L7: 0.2, Waypoints: 4})[0]
 	near(t, "mixed", got, 10*(0.8*0.04+0.2*0.05)+4*0.03+0.8*0.1+0.2*0.6)
+	// Without a waypoint there is none that takes anything without requests.
+	got = w.At(Mesh{Pods: 100, Nodes: 10, RPS: 1000, L7: 0.2})[0]
+	near(t, "no waypoint", got, 10*(0.8*0.04+0.2*0.05)+0.8*0.1+0.2*0.6)
 }
 
 // Borders lie where arithmetic has them.
@@ -85,7 +107,7 @@ func TestBorders(t *testing.T) {
 	}
 	waypoints := w["ambient"]
 	for range noise {
-		waypoints.Through = append(waypoints.Through, Share{Node: 0.04, Waypoint: 0.02, Request: 900e-6})
+		waypoints.Through = append(waypoints.Through, Share{Node: proxy(0.04, 150e-6), Waypoint: proxy(0.02, 750e-6)})
 	}
 	// 0.5 + 0.4 = 2*0.04 + 0.02 + (1-x)*0.15 + x*0.9.
 	dense.Waypoints = 1
@@ -129,9 +151,12 @@ func TestBorderProperties(t *testing.T) {
 		draw := func(name string) Way {
 			var w Way
 			pod, node, request := rapid.Float64Range(0, 0.02).Draw(t, name+" pod"), rapid.Float64Range(0, 0.1).Draw(t, name+" node"), rapid.Float64Range(1e-5, 1e-3).Draw(t, name+" request")
+			bend := rapid.Float64Range(1, 3).Draw(t, name+" bend")
 			for i := range 5 {
 				n := rapid.Float64Range(-0.1, 0.1).Draw(t, name+" noise"+string(rune('0'+i)))
-				w.Plain = append(w.Plain, Share{Pod: pod * (1 + n), Node: node * (1 - n), Request: request * (1 + n/2)})
+				each := request * (1 + n/2)
+				knots := []Knot{{10, pod*(1+n) + 10*each*bend}, {100, pod*(1+n) + 10*each*bend + 90*each}}
+				w.Plain = append(w.Plain, Share{Pod: Proxy{Curve: CurveOf(knots), Passes: 1}, Node: Proxy{Curve: Level(node * (1 - n))}})
 			}
 			return w
 		}

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"math"
 	"slices"
 	"strconv"
 
@@ -34,10 +35,10 @@ func rateAxis() axis {
 
 // addWay adds the way of a track, unless it is one that no whole mesh can have.
 func addWay(o *analysis.Observations, z *carrying.Ways, g *track) {
-	highest := 0.0
+	lowest, highest := math.Inf(1), 0.0
 	for _, i := range g.cells {
 		if v, err := strconv.ParseFloat(o.Plan.Cells[i][study.FactorRate], 64); err == nil && len(o.Valid(i)) > 0 {
-			highest = max(highest, v)
+			lowest, highest = min(lowest, v), max(highest, v)
 		}
 	}
 	way, one := wayOf(o, g)
@@ -47,12 +48,12 @@ func addWay(o *analysis.Observations, z *carrying.Ways, g *track) {
 		z.Mixed = append(z.Mixed, o.Plan.Cells[g.cells[0]][study.FactorSidecars])
 		return
 	case len(way) == 0:
-		z.Bare = machine
+		z.Bare, z.Idle = machine, idleOnNodes(o, g)
 		return
 	case !study.Carries(way), way.Has(record.PartClientNode) && generators > 1:
 		return // of several clients' nodes nobody knows how many they are
 	}
-	w := &carrying.Way{Name: o.Plan.Cells[g.cells[0]][study.FactorSidecars], Cell: g.cell, Highest: highest, Machine: machine, NeedsAgent: needsAgent(o, g)}
+	w := &carrying.Way{Name: o.Plan.Cells[g.cells[0]][study.FactorSidecars], Cell: g.cell, Lowest: lowest, Highest: highest, Machine: machine, NeedsAgent: needsAgent(o, g)}
 	for _, place := range carrying.Places {
 		n := len(way.At(place))
 		if n == 0 {
@@ -74,6 +75,21 @@ func addWay(o *analysis.Observations, z *carrying.Ways, g *track) {
 		w.MeasureAgent(u, points(o, rateAxis(), g, func(t *record.Trial) (float64, bool) { return usedByAgent(t, u.Of) }))
 	}
 	z.All = append(z.All, w)
+}
+
+// idleOnNodes is what one proxy of a node took of each thing in trials whose requests pass
+// none.
+func idleOnNodes(o *analysis.Observations, g *track) map[string][]stat.FitPoint {
+	return map[string][]stat.FitPoint{
+		record.SizedCPU: points(o, rateAxis(), g, func(t *record.Trial) (float64, bool) {
+			v := idleNode(o, t)
+			return v / 1e3, stat.Finite(v)
+		}),
+		record.SizedMemory: points(o, rateAxis(), g, func(t *record.Trial) (float64, bool) {
+			v := analysis.Memory(t, record.PartIdleNode) / float64(t.IdleNodes)
+			return v, stat.Finite(v)
+		}),
+	}
 }
 
 // wayOf is the way of the requests of cells that differ in the rate; false if valid

@@ -48,7 +48,7 @@ func carryingWorld() analysistest.World {
 // What a stated mesh takes follows from what was measured: so many sidecars or nodes
 // without requests, and so many requests.
 func TestSizing(t *testing.T) {
-	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, sizingStudy, 6, 5, carryingWorld()))
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, sizingStudy, 6, 8, carryingWorld()))
 	for level, want := range map[string]float64{
 		"both": 100*0.015 + 0.2, "ambient": 10*0.04 + 0.07, "client": 10*0.04 + 2*0.02 + 0.8*0.07 + 0.2*0.42,
 	} {

@@ -75,10 +75,10 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 	for _, e := range flow.Edges {
 		calls += e.Calls
 	}
-	highest := 0.0
+	lowest, highest := math.Inf(1), 0.0
 	for _, i := range r.cells {
 		if v, err := strconv.ParseFloat(o.Plan.Cells[i][study.FactorRate], 64); err == nil && len(o.Valid(i)) > 0 {
-			highest = max(highest, v*calls)
+			lowest, highest = min(lowest, v*calls), max(highest, v*calls)
 		}
 	}
 	points := func(of string, y func(s *trialScenario) float64) []stat.FitPoint {
@@ -92,7 +92,7 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 		z.Bare = machine
 		return
 	}
-	w := &carrying.Way{Name: carrying.SidecarsOf(cell[study.FactorMesh]), Cell: r.cell, Highest: highest, Machine: machine, PlainText: plainText(cell)}
+	w := &carrying.Way{Name: carrying.SidecarsOf(cell[study.FactorMesh]), Cell: r.cell, Lowest: lowest, Highest: highest, Machine: machine, PlainText: plainText(cell)}
 	p := carrying.Proxies{Place: record.PlaceSidecar, Passes: 2}
 	if study.Ambient(cell) {
 		w.Name, p.Place = cell[study.FactorSidecars], record.PlaceNode

@@ -1,0 +1,85 @@
+package carrying
+
+import (
+	"github.com/meshtrial/meshtrial/capacity/sizing"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// Measure takes in what trials used of something, in cores or bytes by the rate of
+// requests: of all proxies at a place together. There are so many units. A unit
+// without points of two rates has no share.
+func (w *Way) Measure(u Use, units int, points func(record.Place) []stat.FitPoint) {
+	shares := make([]sizing.Share, units)
+	for _, p := range w.Proxies {
+		for unit, curve := range curves(units, points(p.Place), p) {
+			*proxyAt(&shares[unit], p.Place) = sizing.Proxy{Curve: curve, Passes: p.Passes}
+		}
+	}
+	if w.by == nil {
+		w.by = map[string]sizing.Way{}
+	}
+	w.by[u.Of] = sizing.Way{Plain: shares}
+}
+
+// proxyAt is a share's proxy at a place.
+func proxyAt(s *sizing.Share, place record.Place) *sizing.Proxy {
+	switch place {
+	case record.PlaceSidecar:
+		return &s.Pod
+	case record.PlaceNode:
+		return &s.Node
+	}
+	return &s.Waypoint
+}
+
+// curves are what one of a place's proxies takes by what it carries, of each unit:
+// from points of all of them together by the rate of requests.
+func curves(units int, points []stat.FitPoint, p Proxies) []sizing.Curve {
+	type at struct {
+		unit  int
+		level float64
+	}
+	sums, counts := map[at]sizing.Knot{}, map[at]float64{}
+	for _, x := range points {
+		if !stat.Finite(x.X) || !stat.Finite(x.Y) {
+			continue
+		}
+		k := at{x.Unit, x.Level}
+		sums[k], counts[k] = sizing.Knot{Rate: sums[k].Rate + x.X, Use: sums[k].Use + x.Y}, counts[k]+1
+	}
+	knots := make([][]sizing.Knot, units)
+	for k, sum := range sums {
+		knots[k.unit] = append(knots[k.unit], sizing.Knot{Rate: sum.Rate / counts[k] * p.Passes / p.Count, Use: sum.Use / counts[k] / p.Count})
+	}
+	out := make([]sizing.Curve, units)
+	for unit := range out {
+		if out[unit] = sizing.CurveOf(knots[unit]); len(out[unit]) < 2 {
+			out[unit] = sizing.Unmeasured()
+		}
+	}
+	return out
+}
+
+// rest adds to what a node's proxy takes by what it carries what it was seen to take
+// without requests, in the same units.
+func (w *Way) rest(idle map[string][]stat.FitPoint) {
+	if _, node := w.at(record.PlaceNode); !node || w.pods {
+		return
+	}
+	for of, points := range idle {
+		sums, counts := map[int]float64{}, map[int]float64{}
+		for _, p := range points {
+			if stat.Finite(p.Y) {
+				sums[p.Unit], counts[p.Unit] = sums[p.Unit]+p.Y, counts[p.Unit]+1
+			}
+		}
+		for unit := range w.by[of].Plain {
+			at := &w.by[of].Plain[unit].Node
+			if counts[unit] > 0 && len(at.Curve) > 1 && at.Curve[0].Rate > 0 {
+				at.Curve = append(sizing.Curve{{Use: sums[unit] / counts[unit]}}, at.Curve...)
+				w.rested = true
+			}
+		}
+	}
+}

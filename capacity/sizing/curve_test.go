@@ -1,0 +1,69 @@
+package sizing
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// A curve goes through what was measured, straight in between, and on as it came beyond.
+func TestCurve(t *testing.T) {
+	c := CurveOf([]Knot{{1000, 0.4}, {20, 0.02}, {200, 0.11}, {210, 0.13}})
+	for rate, want := range map[float64]float64{20: 0.02, 205: 0.12, 1000: 0.4, 112.5: 0.07, 0: 0.02 - 20*0.1/185, 1795: 0.68} {
+		near(t, "at", c.At(rate), want)
+	}
+	near(t, "each of the first", c.Each(0), 0.1/185)
+	near(t, "each of the last", c.Each(5000), 0.28/795)
+	if c := Level(3); c.At(0) != 3 || c.At(1e6) != 3 || c.Each(7) != 0 {
+		t.Errorf("a level curve: %g, %g", c.At(0), c.Each(7))
+	}
+	if c := Curve(nil); c.At(5) != 0 || c.Each(5) != 0 {
+		t.Error("no proxy takes something")
+	}
+	if c := Unmeasured(); !math.IsNaN(c.At(5)) || !math.IsNaN(c.Each(5)) {
+		t.Error("what was not measured is known")
+	}
+}
+
+// Of bent curves a mesh takes what was measured at the rates that its proxies carry, and
+// what a request adds is the rest of that beyond what they take without any.
+func TestBentWay(t *testing.T) {
+	sidecar := Proxy{Curve: CurveOf([]Knot{{0, 0.003}, {100, 0.08}, {1000, 0.35}}), Passes: 2}
+	w := Way{Plain: []Share{{Pod: sidecar, Agent: 0.001}}}
+	m := Mesh{Pods: 1000, Nodes: 50, RPS: 50_000} // 100 at each sidecar
+	near(t, "a mesh", w.At(m)[0], 1000*0.08+50*0.001)
+	near(t, "each", w.Plain[0].Each(m), 2*(0.08-0.003)/100)
+	m.RPS = 0
+	near(t, "idle", w.At(m)[0], 1000*0.003+50*0.001)
+	near(t, "each of the first", w.Plain[0].Each(m), 2*(0.08-0.003)/100)
+}
+
+// Through any knots a curve passes each of them that no other is close to, and what two
+// take together is the sum at every rate.
+func TestCurveProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string) (c Curve, knots []Knot) {
+			rate := rapid.Float64Range(0, 50).Draw(t, name)
+			for range rapid.IntRange(1, 5).Draw(t, name+" knots") {
+				knots = append(knots, Knot{rate, rapid.Float64Range(0, 1).Draw(t, name+" use")})
+				rate = rate*apart*1.01 + rapid.Float64Range(1, 100).Draw(t, name+" step")
+			}
+			return CurveOf(rapid.Permutation(knots).Draw(t, name+" order")), knots
+		}
+		a, knots := draw("a")
+		for _, k := range knots {
+			if got := a.At(k.Rate); math.Abs(got-k.Use) > 1e-9 {
+				t.Fatalf("%v at %g: %g", a, k.Rate, got)
+			}
+		}
+		b, _ := draw("b")
+		sum := a.plus(2, b, 3)
+		for range 5 {
+			rate := rapid.Float64Range(0, 1000).Draw(t, "rate")
+			if got, want := sum.At(rate), 2*a.At(rate)+3*b.At(rate); math.Abs(got-want) > 1e-6*(1+math.Abs(want)) {
+				t.Fatalf("%v and %v at %g: %g, want %g", a, b, rate, got, want)
+			}
+		}
+	})
+}
