@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -83,7 +82,11 @@ func sizedWays(z record.Sizing, of string) Table {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	t.Notes = append([]string{"For a mesh of " + z.Mesh + ". From lines along the measured " + cmp.Or(z.Along, "rates") + ", one per block. Not included: the control plane, and the memory that proxies need for a larger mesh's configuration."}, z.Notes...)
+	from := "From what each block measured, straight from one rate to the next; what requests add is the mean of the stated mesh's."
+	if z.Along != "" {
+		from = "From lines along the measured " + z.Along + ", one per block."
+	}
+	t.Notes = append([]string{"For a mesh of " + z.Mesh + ". " + from + " Not included: the control plane, and the memory that proxies need for a larger mesh's configuration."}, z.Notes...)
 	if machine {
 		t.Notes = append(t.Notes, "Whole machine: what a request takes beyond one that no proxy carries, including the kernel's part.")
 	}

@@ -25,6 +25,9 @@ type Line struct {
 	Warnings []string
 }
 
+// PoorFit is the warning of a line that its points lie off.
+const PoorFit = "poor linear fit: do not rely on idle cost and slope"
+
 // LinearFit fits a line inside each unit by least squares and estimates
 // intercept and slope from the units' lines with Student's t: machine drift
 // moves whole blocks, and what pods happen to have whole deployments, so that the
@@ -59,8 +62,7 @@ func LinearFit(points []FitPoint, weight func(x float64) float64, o Options) Lin
 		bent = bent || math.Abs(m) > 0.1 && len(d) >= 2 && meanOf(d, o).Excludes(0)
 	}
 	if bent {
-		line.Warnings = append(line.Warnings,
-			"poor linear fit: do not rely on idle cost and slope")
+		line.Warnings = append(line.Warnings, PoorFit)
 	}
 	return line
 }

@@ -255,7 +255,7 @@ const (
 
 // fits are in the order of reports.
 var fits = []fit{
-	{end: FitIdle, cpu: "CPU without requests", cpuUnit: finding.UnitMilliCPU, memory: "memory without requests", memoryUnit: finding.UnitBytes, parts: fitParts},
+	{end: FitIdle, cpu: "CPU without requests, extrapolated", cpuUnit: finding.UnitMilliCPU, memory: "memory without requests, extrapolated", memoryUnit: finding.UnitBytes, parts: fitParts},
 	{end: FitSlope, cpu: "CPU per additional request", cpuUnit: finding.UnitPerRequest, parts: fitParts},
 	{end: FitPerRPS, memory: "memory for each request per second", memoryUnit: finding.UnitBytesPerRate, parts: proxyParts},
 	perFit("connection", "each connection", proxyParts),

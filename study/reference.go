@@ -346,8 +346,8 @@ interval, and with ` + "`_overhead`" + ` what a cell costs or saves against its 
   mesh does not say how many there are; section [sizing](#sizing) prices it.
 
 Where the rate varies and ` + "`proxies`" + ` is given, ` + "`money_cpu_fit`" + ` prices each request at the slope and
-each proxy at what it uses when idle, so that the measured rate does not matter. What a mesh costs
-beyond its proxies (interrupts, the control plane) is not included.
+each proxy at what the line has without requests, so that the measured rate does not matter. What
+a mesh costs beyond its proxies (interrupts, the control plane) is not included.
 
 ## Sizing
 
@@ -357,10 +357,11 @@ pods, ztunnel on nodes, or ztunnel with waypoints for the share of requests that
 section *Where each wins* has the figures.
 
 The study needs cells of each way at two rates or more (` + "`sidecars: [none, both, ambient]`" + `,
-` + "`rate: [250, 1000]`" + `). A line through a block's rates says what each proxy takes without requests
-and what each request adds; the stated mesh has so many of both. Two ways are compared inside
-blocks. The border between them is looked for along the requests per second of each pod, the pods
-on each node and the share of L7, with the others as stated.
+` + "`rate: [20, 200, 1000]`" + `). Each proxy of the stated mesh takes what was measured at the rate that it
+would carry there, on straight lines between a block's rates. So let the rates reach from what a
+sidecar of your mesh carries to what a node's proxy does. Two ways are compared inside blocks. The
+border between them is looked for along the requests per second of each pod, the pods on each node
+and the share of L7, with the others as stated.
 
 A graph of services in which nothing happens can be sized too, with ` + "`mesh: [none, istio, linkerd]`" + `
 beside it. A request is then a call between two of its services. With ` + "`replicas: [1, 5, 10]`" + ` in

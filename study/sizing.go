@@ -93,7 +93,7 @@ func (d *decoder) checkSizing(s *Study) {
 	switch {
 	case single(FactorReplicas) && single(FactorRate) && d.oneRate(s): // it has said so
 	case pods > 1 && rates > 1:
-		d.unsized(s, s.flagOf(FactorRate, FactorReplicas, FactorVariant), "leave one of them at one level", "sizing reads straight lines along the rate or along the number of pods, and the study varies both")
+		d.unsized(s, s.flagOf(FactorRate, FactorReplicas, FactorVariant), "leave one of them at one level", "sizing follows the rate or the number of pods, and the study varies both")
 	case pods > 1 && s.Sizing.RPS > 0:
 		why := d.pos("sizing", "rps")
 		if !why.flag() {
@@ -182,7 +182,7 @@ func (d *decoder) oneRate(s *Study) bool {
 		hint, byFlag = "run the study with --set rate=[500,2000]: this run has one rate", true
 	}
 	if byFlag {
-		d.fail(at, hint, "sizing reads straight lines along the rate or along the number of pods: it needs two levels of one of them that are numbers")
+		d.fail(at, hint, "sizing follows the rate or the number of pods: it needs two levels of one of them that are numbers")
 	}
 	return byFlag
 }

@@ -68,7 +68,7 @@ func TestSizingBySet(t *testing.T) {
 		{one, "sizing.pods=10", "--set sizing.pods=10: ", "run the study with --set rate=[500,2000]: this run has one rate", ParseStored},
 	} {
 		_, err := c.parse([]byte(c.text), "s.yaml", []string{c.set})
-		if err == nil || !strings.HasPrefix(err.Error(), c.at+"sizing reads straight lines") || errs.Hint(err) != c.hint {
+		if err == nil || !strings.HasPrefix(err.Error(), c.at+"sizing follows the rate or the number of pods") || errs.Hint(err) != c.hint {
 			t.Errorf("%s: %v, hint %q, want %q", c.set, err, errs.Hint(err), c.hint)
 		}
 	}
@@ -113,10 +113,10 @@ func TestSizingFlagHints(t *testing.T) {
 		{sizedStudy + "sizing: {}\n", "sidecars=[none,server]", "--set sidecars=[none,server]: sizing is about who carries", "--set sidecars=[none,both,ambient], or --set sizing=none"},
 		{sizedStudy + "sizing: {}\n", "mesh=linkerd sidecars=[none,server]", "--set sidecars=[none,server]: sizing is about who carries", "--set sidecars=[none,both], or --set sizing=none"},
 		{sizedStudy + "sizing: {}\n", "measures=[latency]", "--set measures=[latency]: sizing is about CPU and memory", "--set measures=[latency,cpu,memory], or --set sizing=none"},
-		{graph, "rate=[1,2]", "--set rate=[1,2]: sizing reads straight lines along the rate or along the number of pods, and the study varies both", "--set sizing=none"},
+		{graph, "rate=[1,2]", "--set rate=[1,2]: sizing follows the rate or the number of pods, and the study varies both", "--set sizing=none"},
 		{graph, "sizing.rps=5", "--set sizing.rps=5: the study varies the number of pods and not the rate", "--set sizing.rps=0, or --set sizing=none"},
-		{graph, "rate=10 replicas=5", "--set replicas=5: sizing reads straight lines", "--set replicas=[1,5,10], or --set sizing=none"},
-		{graph, "replicas=[graph,1]", "--set replicas=[graph,1]: sizing reads straight lines along the rate or along the number of pods: it needs two levels", "--set replicas=[1,5,10], or --set sizing=none"},
+		{graph, "rate=10 replicas=5", "--set replicas=5: sizing follows the rate or the number of pods", "--set replicas=[1,5,10], or --set sizing=none"},
+		{graph, "replicas=[graph,1]", "--set replicas=[graph,1]: sizing follows the rate or the number of pods: it needs two levels", "--set replicas=[1,5,10], or --set sizing=none"},
 	} {
 		sets := strings.Fields(c.sets)
 		_, err := Parse([]byte(c.text), "s.yaml", sets)

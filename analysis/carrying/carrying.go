@@ -26,14 +26,12 @@ type Use struct {
 	total   string  // unit of what a mesh takes
 	unit    string  // of what a request adds
 	one     float64 // of the total's unit for each request per second, in that unit
-	weight  func(rate float64) float64
 }
 
-// Uses are what ways are compared by. CPU scatters in proportion to itself, and nearly
-// so to the rate; memory by about as much everywhere.
+// Uses are what ways are compared by.
 var Uses = []Use{
-	{record.SizedCPU, study.MeasureCPU, study.FindingSizedCores, "CPU", finding.UnitCores, finding.UnitPerRequest, 1e6, func(rate float64) float64 { return rate }},
-	{record.SizedMemory, study.MeasureMemory, study.FindingSizedMemory, "memory", finding.UnitBytes, finding.UnitBytesPerRate, 1, nil},
+	{record.SizedCPU, study.MeasureCPU, study.FindingSizedCores, "CPU", finding.UnitCores, finding.UnitPerRequest, 1e6},
+	{record.SizedMemory, study.MeasureMemory, study.FindingSizedMemory, "memory", finding.UnitBytes, finding.UnitBytesPerRate, 1},
 }
 
 // Places are where proxies are that a stated mesh has a number of.
@@ -95,10 +93,11 @@ func Lines(units int, points []stat.FitPoint, weight func(float64) float64) []st
 }
 
 // MachineSlopes are what a request takes of the whole machine, in microseconds, by unit,
-// from its cores by the rate.
+// from its cores by the rate. They scatter in proportion to themselves, and nearly so to
+// the rate.
 func MachineSlopes(units int, points []stat.FitPoint) []float64 {
 	out := make([]float64, units)
-	for unit, line := range Lines(units, points, Uses[0].weight) {
+	for unit, line := range Lines(units, points, func(rate float64) float64 { return rate }) {
 		out[unit] = line.Slope * Uses[0].one
 	}
 	return out

@@ -81,7 +81,7 @@ func TestAnswersOfOtherStudies(t *testing.T) {
 	rates := several
 	rates.Factors = append([]record.FactorLevels{{Factor: "rate", Levels: []string{"100", "1000"}}}, several.Factors...)
 	rates.Findings = []record.Finding{fitted("cpu_client_proxy_slope", "us/request", 110), fitted("cpu_client_proxy_idle", "mCPU", 20)}
-	if got, want := answersOf(rates)[0], "Each request costs the client's proxy 110 µs (99–121) of CPU, on top of 20 mCPU (18–22) that it uses without any."; got != want {
+	if got, want := answersOf(rates)[0], "Each request costs the client's proxy 110 µs (99–121) of CPU, on top of 20 mCPU (18–22), by the line along the measured rates."; got != want {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 	twice := rates

@@ -3,24 +3,26 @@ package sections
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/stat"
 )
 
 // fitAnswers says what each proxy's CPU is made of, where the study varies the
-// rate: what a further request costs, and what is used without any. Nothing
-// if other factors vary as well.
+// rate: what a further request costs, and where the line along the rates begins. Nothing
+// if other factors vary as well, and of no proxy that points lie off the line of.
 func fitAnswers(f record.Findings, top record.Cell) []string {
 	var answers []string
 	for _, part := range record.ProxyParts() {
 		slope, okSlope := onlyFinding(f, "cpu_"+part+"_slope", top)
 		idle, okIdle := onlyFinding(f, "cpu_"+part+"_idle", top)
-		if !okSlope || !okIdle {
+		if !okSlope || !okIdle || slices.Contains(slope.Warnings, stat.PoorFit) {
 			continue
 		}
 		s := report.Scale{Div: 1, Unit: "µs"}
-		answers = append(answers, fmt.Sprintf("Each request costs the %s %s of CPU, on top of %s that it uses without any.", report.PartWords(part),
+		answers = append(answers, fmt.Sprintf("Each request costs the %s %s of CPU, on top of %s, by the line along the measured rates.", report.PartWords(part),
 			s.Quantity(slope.Estimate, slope.Low, slope.High), report.Scale{Div: 1, Unit: "mCPU"}.Quantity(idle.Estimate, idle.Low, idle.High)))
 	}
 	return answers

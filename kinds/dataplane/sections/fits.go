@@ -23,7 +23,7 @@ func fitsTable(f record.Findings) report.Table {
 		}
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "Linear fits over all trials against rate, connections or configuration size; curvature is not modelled.")
+		t.Notes = append(t.Notes, "Linear fits over all trials against rate, connections or configuration size; curvature is not modelled. What they say of no requests is extrapolated: a proxy takes less CPU at rest if the first requests of a second take the most.")
 	}
 	return t
 }

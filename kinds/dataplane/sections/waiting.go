@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
@@ -93,13 +95,23 @@ func contentionAnswers(f record.Findings, top record.Cell) []string {
 	// Both are of the same blocks, but of trials apart: as if independent.
 	growth, half := high.Estimate-low.Estimate, math.Hypot((low.High-low.Low)/2, (high.High-high.Low)/2)
 	s := report.ScaleOf(high)
-	said := fmt.Sprintf("From %s to %s requests per second waiting for a CPU grows from %s to %s of the overhead", levels[0], levels[len(levels)-1], s.Value(low.Estimate), s.Value(high.Estimate))
+	rate := func(level string) string {
+		v, _ := strconv.ParseFloat(level, 64) // they are numbers
+		return words.Grouped(v)
+	}
+	goes := "grows"
+	if growth < 0 {
+		goes = "falls"
+	}
+	said := fmt.Sprintf("From %s to %s requests per second waiting for a CPU %s from %s to %s of the overhead", rate(levels[0]), rate(levels[len(levels)-1]), goes, s.Value(low.Estimate), s.Value(high.Estimate))
 	margin := contentionMargin * math.Abs(mean.Estimate)
 	switch busy := busyIn(f, lowest); {
 	case math.IsNaN(busy) || busy > idleEnough:
 		return []string{said + ": how much of it is contention is unknown, since the CPUs were not idle at the lowest rate."}
 	case growth-half > 0:
 		return []string{fmt.Sprintf("%s. The difference, %s (%s to %s), is contention, which more CPUs would remove; the rest is what idle CPUs take to wake up.", said, s.Value(growth), s.Value(growth-half), s.Value(growth+half))}
+	case growth+half <= 0:
+		return []string{said + ": contention adds nothing. The wait is what idle CPUs take to wake up, the longer the more they rest."}
 	case growth+half <= margin && growth-half >= -margin:
 		return []string{fmt.Sprintf("%s: contention adds no more than %s. The wait is what idle CPUs take to wake up.", said, s.Value(math.Max(0, growth+half)))}
 	}

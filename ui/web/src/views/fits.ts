@@ -8,7 +8,7 @@ import { levelWords, type Model } from '../model';
 import { section, table } from './parts';
 
 const WORDS: readonly { readonly end: string; readonly cpu?: string; readonly memory?: string }[] = [
-  { end: '_idle', cpu: 'CPU without requests', memory: 'memory without requests' },
+  { end: '_idle', cpu: 'CPU without requests, extrapolated', memory: 'memory without requests, extrapolated' },
   { end: '_slope', cpu: 'CPU per additional request' },
   { end: '_per_rps', memory: 'memory for each request per second' },
   { end: '_per_connection', cpu: 'CPU per request for each connection', memory: 'memory for each connection' },
