@@ -26,7 +26,7 @@ export function fits(model: Model): HTMLElement | null {
     .map((f) => [`${model.partWords(part)}: ${words}`, cellWords(model, f), quantity(scale(f), f.estimate, f.low, f.high)])));
   if (rows.length === 0) return null;
   return section('fits', 'Fixed and marginal costs',
-    h('p', { class: 'lead' }, 'Linear fits over all trials against rate, connections or configuration size; curvature is not modelled.'),
+    h('p', { class: 'lead' }, 'Linear fits over all trials against rate, connections or configuration size; curvature is not modelled. What they say of no requests is extrapolated: a proxy takes less CPU at rest if the first requests of a second take the most.'),
     table('Idle cost and slopes, with 95% intervals', [{ head: 'what' }, { head: 'of cells' }, { head: 'cost', number: true }], rows));
 }
 
