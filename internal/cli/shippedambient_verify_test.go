@@ -26,7 +26,7 @@ var inShort = []struct {
 }{
 	{"ambient-latency", []string{"variant=[many-connections,bulk,bulk-max]", "sidecars=ambient"}, 3, nil},
 	{"ztunnel-scaling", []string{"keep_alive=[true,false]", "rate=1200", "connections=[16,256]", "sidecars=ambient"}, 3, nil},
-	{"sidecars-or-ambient", []string{"rate=[100,2000]", "sidecars=[ambient,waypoint]"}, 4, nil},
+	{"sidecars-or-ambient", []string{"rate=[20,1000]", "sidecars=[ambient,waypoint]"}, 4, nil},
 	{"idle-mesh", []string{"replicas=[1,10]", "sidecars=ambient", "timeline.duration=5s"}, 2, []string{"idle-client-ztunnel", "idle-client-hbone", "idle-server-ztunnel", "idle-server-hbone"}},
 	{"gateway-cost", []string{"connections=64", "sidecars=gateway"}, 1, []string{"gateway-requests"}},
 	{"route-propagation", []string{"variant=[httproute-beside-500-virtualservices]", "control.changes=3"}, 1, []string{"connected"}},
