@@ -37,6 +37,13 @@ func TestBentWay(t *testing.T) {
 	m.RPS = 0
 	near(t, "idle", w.At(m)[0], 1000*0.003+50*0.001)
 	near(t, "each of the first", w.Plain[0].Each(m), 2*(0.08-0.003)/100)
+	// Of a waypoint that nobody has, requests take no more than of one that is as busy as can be.
+	through := Way{Plain: []Share{{Waypoint: Proxy{Curve: sidecar.Curve, Passes: 1}}}}
+	m.RPS, m.L7 = 3000, 1
+	near(t, "no waypoint", through.At(m)[0], 3000*0.27/900)
+	near(t, "each at none", through.Plain[0].Each(m), 0.27/900)
+	m.Waypoints = 1
+	near(t, "a waypoint", through.At(m)[0], 0.35+2000*0.27/900)
 }
 
 // Through any knots a curve passes each of them that no other is close to, and what two

@@ -16,7 +16,11 @@
 // place at which a line is zero.
 package sizing
 
-import "github.com/meshtrial/meshtrial/stat"
+import (
+	"math"
+
+	"github.com/meshtrial/meshtrial/stat"
+)
 
 // Mesh is a stated mesh. Study files bound each field (study/sizing.go).
 type Mesh struct {
@@ -42,18 +46,22 @@ type Proxy struct {
 }
 
 // all is what so many proxies take together that share requests per second. Without
-// any, it is what the requests would add.
+// any, it is what the requests would add to ones as busy as can be: ever fewer proxies
+// take ever less, and none no more than one.
 func (p Proxy) all(rps, count float64) float64 {
 	if count == 0 {
-		return p.Passes * rps * p.Curve.Each(0)
+		return p.Passes * rps * p.Curve.Each(math.Inf(1))
 	}
 	return count * p.Curve.At(p.Passes*rps/count)
 }
 
 // each is what a request adds to them on the mean.
 func (p Proxy) each(rps, count float64) float64 {
+	if count == 0 {
+		return p.Passes * p.Curve.Each(math.Inf(1))
+	}
 	at := p.Passes * rps / count
-	if rps == 0 || at == 0 || count == 0 {
+	if at == 0 {
 		return p.Passes * p.Curve.Each(0)
 	}
 	return p.Passes * (p.Curve.At(at) - p.Curve.At(0)) / at
