@@ -30,7 +30,8 @@ func Level(use float64) Curve { return Curve{{0, use}} }
 const apart = 1.25
 
 // CurveOf makes a curve of what was measured at each rate, in any order. Rates that
-// hardly differ count as one, the mean of them.
+// hardly differ count as one, the mean of them. Where all are such, the curve is the line
+// through the lowest and the highest, and how much it errs the blocks say.
 func CurveOf(knots []Knot) Curve {
 	knots = slices.SortedFunc(slices.Values(knots), func(a, b Knot) int { return cmp.Compare(a.Rate, b.Rate) })
 	var out Curve
@@ -44,6 +45,9 @@ func CurveOf(knots []Knot) Curve {
 		count++
 		out[last].Rate += (k.Rate - out[last].Rate) / count
 		out[last].Use += (k.Use - out[last].Use) / count
+	}
+	if most := len(knots) - 1; len(out) == 1 && knots[0].Rate < knots[most].Rate {
+		return Curve{knots[0], knots[most]}
 	}
 	return out
 }

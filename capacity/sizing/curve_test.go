@@ -15,6 +15,11 @@ func TestCurve(t *testing.T) {
 	}
 	near(t, "each of the first", c.Each(0), 0.1/185)
 	near(t, "each of the last", c.Each(5000), 0.28/795)
+	close := CurveOf([]Knot{{1200, 0.5}, {1000, 0.4}, {1100, 0.6}})
+	near(t, "through rates that are all close", close.At(2000), 0.9)
+	if c := CurveOf([]Knot{{1000, 0.4}, {1000, 0.6}}); len(c) != 1 || c.At(7) != 0.5 {
+		t.Errorf("of one rate: %v", c)
+	}
 	if c := Level(3); c.At(0) != 3 || c.At(1e6) != 3 || c.Each(7) != 0 {
 		t.Errorf("a level curve: %g, %g", c.At(0), c.Each(7))
 	}
