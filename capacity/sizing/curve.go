@@ -93,7 +93,10 @@ func (c Curve) plus(worth float64, other Curve, otherWorth float64) Curve {
 		rates = append(rates, k.Rate)
 	}
 	slices.Sort(rates)
-	rates = slices.CompactFunc(rates, func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) })
+	// Of two that differ by how they were rounded, the use at both tells no slope.
+	rates = slices.CompactFunc(rates, func(a, b float64) bool {
+		return math.Abs(a-b) <= 1e-9*max(a, b) || math.IsNaN(a) && math.IsNaN(b)
+	})
 	out := make(Curve, len(rates))
 	for i, rate := range rates {
 		out[i] = Knot{rate, worth*c.At(rate) + otherWorth*other.At(rate)}

@@ -15,8 +15,8 @@ func TestCurve(t *testing.T) {
 	}
 	near(t, "each of the first", c.Each(0), 0.1/185)
 	near(t, "each of the last", c.Each(5000), 0.28/795)
-	close := CurveOf([]Knot{{1200, 0.5}, {1000, 0.4}, {1100, 0.6}})
-	near(t, "through rates that are all close", close.At(2000), 0.9)
+	narrow := CurveOf([]Knot{{1200, 0.5}, {1000, 0.4}, {1100, 0.6}})
+	near(t, "through rates that are all close", narrow.At(2000), 0.9)
 	if c := CurveOf([]Knot{{1000, 0.4}, {1000, 0.6}}); len(c) != 1 || c.At(7) != 0.5 {
 		t.Errorf("of one rate: %v", c)
 	}
@@ -49,6 +49,16 @@ func TestBentWay(t *testing.T) {
 	near(t, "each at none", through.Plain[0].Each(m), 0.27/900)
 	m.Waypoints = 1
 	near(t, "a waypoint", through.At(m)[0], 0.35+2000*0.27/900)
+}
+
+// Rates that differ by how they were rounded are one: from the noise of the last digit at
+// both no slope follows.
+func TestPlusOfRoundedRates(t *testing.T) {
+	cpu := Curve{{100, 0.1}, {1000, 0.4}}
+	memory := Curve{{math.Nextafter(100, 0), 0.2}, {math.Nextafter(1000, 2000), 0.7}}
+	for _, rate := range []float64{0, 500, 5000} {
+		near(t, "together", cpu.plus(1, memory, 1).At(rate), cpu.At(rate)+memory.At(rate))
+	}
 }
 
 // Through any knots a curve passes each of them that no other is close to, and what two
