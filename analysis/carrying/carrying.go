@@ -335,7 +335,7 @@ func (z *Ways) reach(w *Way, m sizing.Mesh) float64 {
 		high = z.reach(w.plain, m)
 	}
 	for _, p := range w.Proxies {
-		of, share := countIn(m, p.Place)
+		of, share := w.countIn(m, p.Place)
 		if of > 0 && share > 0 {
 			high = min(high, w.Highest/p.Count*of/(share*m.Pods))
 		}

@@ -158,6 +158,32 @@ func TestBorderSentences(t *testing.T) {
 	}
 }
 
+// Where nobody measured ambient without waypoints, all requests pass one, whatever needs L7:
+// that is what each carries in the figures, the notes and the borders. Of a way without a
+// valid trial nobody says how far it was measured.
+func TestAllThroughWaypoints(t *testing.T) {
+	w := &Way{Name: "waypoint", Lowest: 20, Highest: 1000, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 1}, {Place: record.PlaceWaypoint, Count: 1, Passes: 1}}}
+	w.Measure(Uses[0], 3, func(record.Place) []stat.FitPoint { return points(1e-4, 0.04, 0.06, 0.05) })
+	z := &Ways{All: []*Way{w}}
+	z.combine()
+	m := sizing.Mesh{Pods: 1000, Nodes: 50, RPS: 20_000, L7: 0.2, Waypoints: 10}
+	if got, want := w.by[record.SizedCPU].At(m)[0], 50*0.04+2+10*0.04+2; math.Abs(got/want-1) > 1e-6 {
+		t.Errorf("%g cores, want %g", got, want)
+	}
+	if got := strings.Join(z.notes(m), "\n"); !strings.Contains(got, "With waypoint each waypoint would carry 2,000 requests per second; up to 1,000 were measured") {
+		t.Error(got)
+	}
+	if got := z.reach(w, m); got != 10 { // 1,000 at each of 10 waypoints
+		t.Errorf("it reaches %g", got)
+	}
+	for _, rps := range []float64{1, 20_000} {
+		m.RPS, w.Lowest, w.Highest = rps, math.Inf(1), 0
+		if got := strings.Join(z.notes(m), "\n"); strings.Contains(got, "were measured, and the line") {
+			t.Error(got)
+		}
+	}
+}
+
 // What one way takes less than another has the unit of what both take, once, and whoever
 // reads it need not know from which end the difference was taken.
 func TestCompareWords(t *testing.T) {

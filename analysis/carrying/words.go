@@ -161,12 +161,14 @@ var placeWords = map[record.Place]string{record.PlaceSidecar: "sidecar", record.
 
 // placeNotes say what the stated mesh asks of a way's proxies that was not measured.
 func (z *Ways) placeNotes(w *Way, p Proxies, m sizing.Mesh) []string {
-	of, share := countIn(m, p.Place)
+	of, share := w.countIn(m, p.Place)
 	rps := m.RPS * share
 	carries := func(rate float64) float64 { return math.Round(p.Passes * rate / p.Count) }
 	switch stated, high, low := math.Round(p.Passes*rps/of), carries(w.Highest), carries(w.Lowest); {
 	case of == 0 && rps > 0:
 		return []string{fmt.Sprintf("With %s the stated mesh has no %s: what one takes without requests is left out.", w.Name, placeWords[p.Place])}
+	case w.Highest == 0: // no trial is valid, nor any figure
+		return nil
 	case of > 0 && stated > high:
 		return []string{fmt.Sprintf("With %s each %s would carry %s requests per second; up to %s were measured, and the line beyond is extrapolated.",
 			w.Name, placeWords[p.Place], words.Grouped(stated), words.Grouped(high))}
@@ -195,13 +197,16 @@ func (z *Ways) restNotes() []string {
 }
 
 // countIn is how many proxies a mesh has at a place, and the share of its requests that
-// pass them.
-func countIn(m sizing.Mesh, place record.Place) (of, share float64) {
+// pass them if they go this way.
+func (w *Way) countIn(m sizing.Mesh, place record.Place) (of, share float64) {
 	switch place {
 	case record.PlaceSidecar:
 		return m.Pods, 1
 	case record.PlaceNode:
 		return m.Nodes, 1
+	}
+	if w.plain == nil { // there is no other way for those that need no L7
+		return m.Waypoints, 1
 	}
 	return m.Waypoints, m.L7
 }
