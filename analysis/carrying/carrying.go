@@ -66,7 +66,8 @@ type Way struct {
 	agent map[string][]float64 // what the agent takes of it, in the shares of nodes
 	poor  bool                 // its use along the number of pods is no straight line
 	pods  bool                 // along the number of pods
-	// rested says that what its nodes' proxies take without requests was measured.
+	// rested says that what its nodes' proxies take without requests was measured, of all
+	// that it is told of.
 	rested bool
 	plain  *Way // how requests go that pass no waypoint; nil: all of this way do as it says
 }

@@ -91,6 +91,44 @@ func TestMeasureBent(t *testing.T) {
 	}
 }
 
+// Where a block has not seen a node's proxy rest, or only one of CPU and memory was looked
+// at, what is extrapolated is so in all blocks, and a note says it.
+func TestRestOfSomeBlocks(t *testing.T) {
+	seen := func(units ...int) (out []stat.FitPoint) {
+		for _, unit := range units {
+			out = append(out, stat.FitPoint{Y: 0.004, Unit: unit})
+		}
+		return out
+	}
+	for _, c := range []struct {
+		name        string
+		cpu, memory []stat.FitPoint
+		idle        float64 // in cores
+		told        bool
+	}{
+		{"all", seen(0, 1, 2), seen(0, 1, 2), 0.004, false},
+		{"not in a block", seen(0, 2), seen(0, 1, 2), 0.05, true},
+		{"of CPU alone", seen(0, 1, 2), nil, 0.004, true},
+		{"of neither", nil, nil, 0.05, true},
+	} {
+		w := &Way{Name: "ambient", Lowest: 100, Highest: 1000, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 1}}}
+		for _, u := range Uses { // a fourth block has one rate, and asks for nothing
+			w.Measure(u, 4, func(record.Place) []stat.FitPoint {
+				return append(points(1e-4, 0.04, 0.06, 0.05), stat.FitPoint{X: 100, Y: 7, Level: 100, Unit: 3})
+			})
+		}
+		z := &Ways{All: []*Way{w}, Idle: map[string][]stat.FitPoint{record.SizedCPU: c.cpu, record.SizedMemory: c.memory}}
+		z.combine()
+		m := sizing.Mesh{Pods: 100, Nodes: 10}
+		if got := w.use(Uses[0], w.by[record.SizedCPU], m, record.Priced{}).Idle[record.PlaceNode]; math.Abs(got.Estimate/c.idle-1) > 1e-6 || got.Blocks != 3 {
+			t.Errorf("%s: a node's proxy takes %+v without requests, want %g cores", c.name, got, c.idle)
+		}
+		if got := strings.Join(z.notes(m), "\n"); strings.Contains(got, "are extrapolated for a node's proxy: ") != c.told {
+			t.Errorf("%s: %s", c.name, got)
+		}
+	}
+}
+
 // Cells whose factor means nothing belong beside each of its levels, and are alone where
 // nobody has another.
 func TestSort(t *testing.T) {

@@ -62,23 +62,33 @@ func curves(units int, points []stat.FitPoint, p Proxies) []sizing.Curve {
 }
 
 // rest adds to what a node's proxy takes by what it carries what it was seen to take
-// without requests, in the same units.
+// without requests, in the same units. Of something that not every one of them has seen
+// rest it adds nothing: a mean of some that rest and some that a line makes up is neither.
 func (w *Way) rest(idle map[string][]stat.FitPoint) {
 	if _, node := w.at(record.PlaceNode); !node || w.pods {
 		return
 	}
-	for of, points := range idle {
+	w.rested = len(w.by) > 0
+	for of, way := range w.by {
 		sums, counts := map[int]float64{}, map[int]float64{}
-		for _, p := range points {
+		for _, p := range idle[of] {
 			if stat.Finite(p.Y) {
 				sums[p.Unit], counts[p.Unit] = sums[p.Unit]+p.Y, counts[p.Unit]+1
 			}
 		}
-		for unit := range w.by[of].Plain {
-			at := &w.by[of].Plain[unit].Node
-			if counts[unit] > 0 && len(at.Curve) > 1 && at.Curve[0].Rate > 0 {
+		var units []int // that know what the proxy takes
+		all := true
+		for unit, s := range way.Plain {
+			if len(s.Node.Curve) > 1 {
+				units, all = append(units, unit), all && counts[unit] > 0
+			}
+		}
+		if w.rested = w.rested && all; !all {
+			continue
+		}
+		for _, unit := range units {
+			if at := &way.Plain[unit].Node; at.Curve[0].Rate > 0 {
 				at.Curve = append(sizing.Curve{{Use: sums[unit] / counts[unit]}}, at.Curve...)
-				w.rested = true
 			}
 		}
 	}
