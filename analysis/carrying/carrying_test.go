@@ -162,6 +162,8 @@ func TestBorderWords(t *testing.T) {
 	}{
 		{record.SizedBorder{Along: sizing.AlongL7, Outcome: "lies", First: "a", Last: "b", At: &at, From: &from, To: &to}, "a below 50% (25%–75%), b above"},
 		{record.SizedBorder{Outcome: "none", First: "a", Last: "a", High: 110}, "no border: a from 0 to 110"},
+		{record.SizedBorder{Between: []string{"a", "b"}, Outcome: "between", First: "a", Last: "a", From: &from, To: &to}, "a up to 0.25 and from 0.75 on, b in between"},
+		{record.SizedBorder{Between: []string{"a", "b"}, Outcome: "between", First: "b", Last: "b", From: &from, To: &to}, "b up to 0.25 and from 0.75 on, a in between"},
 		{record.SizedBorder{Outcome: "beyond", First: "a", From: &from}, "a up to 0.25, cannot say above"},
 		{record.SizedBorder{Outcome: "beyond", Last: "b", From: &from}, "b from 0.25 on, cannot say below"},
 		{record.SizedBorder{Outcome: "unknown"}, "cannot say: the interval of the difference includes zero"},

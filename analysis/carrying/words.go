@@ -39,6 +39,12 @@ func borderWords(b record.SizedBorder) string {
 		return fmt.Sprintf("%s below %s (%s–%s), %s above", b.First, at(b.At), at(b.From), at(b.To), b.Last)
 	case sizing.None:
 		return fmt.Sprintf("no border: %s from %s to %s", b.First, at(&b.Low), at(&b.High))
+	case sizing.Between:
+		other := b.Between[0]
+		if other == b.First {
+			other = b.Between[1]
+		}
+		return fmt.Sprintf("%s up to %s and from %s on, %s in between", b.First, at(b.From), at(b.To), other)
 	case sizing.Beyond:
 		if b.Last == "" {
 			return fmt.Sprintf("%s up to %s, cannot say above", b.First, at(b.From))

@@ -7,7 +7,7 @@ import (
 )
 
 // An Axis is something of a mesh along which the border between two ways is looked
-// for. A difference must rise or fall along it throughout.
+// for. Of ways that are bent a difference may fall along it and rise again.
 type Axis struct {
 	Name      string
 	Low, High float64
@@ -45,6 +45,9 @@ const (
 	Lies Outcome = "lies"
 	// None: the order is the same all along the axis.
 	None Outcome = "none"
+	// Between: the order is the same at both ends of the axis, and another somewhere
+	// between From and To.
+	Between Outcome = "between"
 	// Beyond: one order is known to hold from one end of the axis as far as From; from
 	// there to the other end the interval includes zero.
 	Beyond Outcome = "beyond"
@@ -58,9 +61,10 @@ type Border struct {
 	// First and Last are the signs at the axis' low and high end; 0 where it cannot
 	// be said.
 	First, Last int
-	// At is where the mean difference is zero; NaN if nowhere on the axis. From and To
-	// are where the interval begins and ends to include zero; of Beyond From alone, the
-	// end of what can be said.
+	// At is where the mean difference is zero, one such place if there are several; NaN if
+	// its sign is the same at both ends of the axis. From is where the order of the low end
+	// is no longer known, and To from where on that of the high end is; of Beyond From
+	// alone, the end of what can be said.
 	At, From, To float64
 }
 
@@ -93,9 +97,16 @@ func (x Axis) Border(a, b Way, m Mesh) Border {
 		out.Outcome = Unknown
 	case out.First == out.Last:
 		out.Outcome = None
-		if left < steps { // an interval so wide in between that it says nothing there
-			out.Outcome, out.First, out.Last = Unknown, 0, 0
+		if left == steps {
+			break
 		}
+		for i := left + 1; i < right; i++ {
+			if sign(place(i)) == -out.First {
+				out.Outcome, out.From, out.To = Between, known(left), again(right)
+				return out
+			}
+		}
+		out.Outcome, out.First, out.Last = Unknown, 0, 0 // so wide in between that it says nothing there
 	case out.Last == 0:
 		out.Outcome, out.From = Beyond, known(left)
 	case out.First == 0:
@@ -106,8 +117,8 @@ func (x Axis) Border(a, b Way, m Mesh) Border {
 	return out
 }
 
-// zero is where a function that rises or falls throughout is zero; NaN if nowhere on
-// the axis.
+// zero is where a function is zero whose signs at the ends of the axis differ; NaN if
+// they do not.
 func (x Axis) zero(value func(at float64) float64) float64 {
 	low, high := value(x.Low), value(x.High)
 	if !stat.Finite(low) || !stat.Finite(high) || low*high > 0 || low == high {

@@ -118,6 +118,25 @@ func TestBorders(t *testing.T) {
 	}
 }
 
+// Of two ways one may take less at both ends of an axis and more in between, where the
+// first requests of a second take most.
+func TestBordersOfBentWays(t *testing.T) {
+	bent := ways(map[string]Share{"bent": {Pod: Proxy{Curve: CurveOf([]Knot{{0, 0.002}, {20, 0.04}, {200, 0.06}}), Passes: 1}}}, noise...)["bent"]
+	line := ways(map[string]Share{"straight": {Pod: proxy(0.01, 500e-6)}}, noise...)["straight"]
+	m := Mesh{Pods: 100, Nodes: 10}
+	got := Rate(200).Border(bent, line, m)
+	// 0.002 + 0.0019 x = 0.01 + 0.0005 x, and 0.04 + (x-20)/9000 = 0.01 + 0.0005 x.
+	if low, high := 0.008/0.0014, (0.03-20.0/9000)/(0.0005-1.0/9000); got.Outcome != Between || got.First != -1 || got.Last != -1 || !(got.From < low && low < got.From+1 && high < got.To && got.To < high+2) {
+		t.Errorf("%+v, want borders at %g and %g", got, low, high)
+	}
+	if back := Rate(200).Border(line, bent, m); back.Outcome != Between || back.First != 1 || math.Abs(back.From-got.From) > 1e-6 || math.Abs(back.To-got.To) > 1e-6 {
+		t.Errorf("the other way round: %+v", back)
+	}
+	if got := Rate(50).Border(bent, line, m); got.Outcome != Lies || got.First != -1 || got.Last != 1 {
+		t.Errorf("up to 50: %+v", got)
+	}
+}
+
 // Where the blocks do not agree, nothing is said, and as far as they agree it is.
 func TestBordersThatAreNotKnown(t *testing.T) {
 	wide := ways(measured, -0.5, 0.5, -0.4, 0.4, 0)
@@ -155,7 +174,7 @@ func TestBorderProperties(t *testing.T) {
 			for i := range 5 {
 				n := rapid.Float64Range(-0.1, 0.1).Draw(t, name+" noise"+string(rune('0'+i)))
 				each := request * (1 + n/2)
-				knots := []Knot{{10, pod*(1+n) + 10*each*bend}, {100, pod*(1+n) + 10*each*bend + 90*each}}
+				knots := []Knot{{0, pod * (1 + n)}, {10, pod*(1+n) + 10*each*bend}, {100, pod*(1+n) + 10*each*bend + 90*each}}
 				w.Plain = append(w.Plain, Share{Pod: Proxy{Curve: CurveOf(knots), Passes: 1}, Node: Proxy{Curve: Level(node * (1 - n))}})
 			}
 			return w
