@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/reporttest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/stat"
 )
 
 func TestAnswers(t *testing.T) {
@@ -83,6 +84,14 @@ func TestAnswersOfOtherStudies(t *testing.T) {
 	rates.Findings = []record.Finding{fitted("cpu_client_proxy_slope", "us/request", 110), fitted("cpu_client_proxy_idle", "mCPU", 20)}
 	if got, want := answersOf(rates)[0], "Each request costs the client's proxy 110 µs (99–121) of CPU, on top of 20 mCPU (18–22), by the line along the measured rates."; got != want {
 		t.Errorf("got %q\nwant %q", got, want)
+	}
+	bent := rates
+	bent.Findings = slices.Clone(rates.Findings)
+	for i := range bent.Findings {
+		bent.Findings[i].Warnings = []string{stat.PoorFit}
+	}
+	if got := answersOf(bent)[0]; strings.HasPrefix(got, "Each request costs") {
+		t.Errorf("a line that points lie off is quoted: %q", got)
 	}
 	twice := rates
 	other := fitted("cpu_client_proxy_slope", "us/request", 90)
