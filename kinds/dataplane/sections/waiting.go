@@ -111,7 +111,7 @@ func contentionAnswers(f record.Findings, top record.Cell) []string {
 	case growth-half > 0:
 		return []string{fmt.Sprintf("%s. The difference, %s (%s to %s), is contention, which more CPUs would remove; the rest is what idle CPUs take to wake up.", said, s.Value(growth), s.Value(growth-half), s.Value(growth+half))}
 	case growth+half <= 0:
-		return []string{said + ": contention adds nothing. The wait is what idle CPUs take to wake up, the longer the more they rest."}
+		return []string{said + ": idle CPUs take longer to wake up the more they rest. Whether contention adds to the wait at the higher rate is unknown."}
 	case growth+half <= margin && growth-half >= -margin:
 		return []string{fmt.Sprintf("%s: contention adds no more than %s. The wait is what idle CPUs take to wake up.", said, s.Value(math.Max(0, growth+half)))}
 	}
