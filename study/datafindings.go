@@ -191,7 +191,7 @@ func moneyFindings() []finding.Def {
 	for i := range out {
 		out[i].Probe, out[i].Section, out[i].Compared, out[i].Differences = ProbeMoney, SectionMoney, true, SectionMoney
 	}
-	return append(out, finding.Def{Name: FindingMoneyFit, Unit: finding.UnitMoney, Doc: "Cost of CPU with each request at the slope and each proxy at its idle cost.",
+	return append(out, finding.Def{Name: FindingMoneyFit, Unit: finding.UnitMoney, Doc: "Cost of CPU with each request at the slope and each proxy at what the line has without requests.",
 		Probe: ProbeMoney, Source: finding.FromFits, Section: SectionMoney})
 }
 

@@ -1,11 +1,13 @@
 package findings
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -38,10 +40,13 @@ func TestPoorFit(t *testing.T) {
 			return plain(c, part, rps)
 		}
 		w.Spoil = arrivals
-		f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, fitStudy, 8, 7, w))
-		x := analysistest.Get(t, f, "cpu_client_proxy_slope", record.Cell{"sidecars": "both"})
-		if got := strings.Contains(strings.Join(x.Warnings, "\n"), "poor linear fit"); got != want {
-			t.Errorf("bent %v: %+v", bent, x)
+		text := strings.Replace(fitStudy, "settings:", "money: {rps: 1000000, proxies: 100}\nsettings:", 1)
+		f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 8, 7, w))
+		for _, name := range []string{"cpu_client_proxy_slope", study.FindingMoneyFit} {
+			x := analysistest.Get(t, f, name, record.Cell{"sidecars": "both"})
+			if got := slices.Contains(x.Warnings, stat.PoorFit); got != want {
+				t.Errorf("bent %v: %+v", bent, x)
+			}
 		}
 	}
 }

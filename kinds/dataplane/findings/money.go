@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/capacity/money"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -141,7 +142,7 @@ func moneyFits(o *analysis.Observations, fits []record.Finding) []record.Finding
 		f := o.Named(study.FindingMoneyFit, p.cell)
 		f.Verdict, f.Blocks = record.VerdictMeasured, math.MaxInt
 		var u money.Use
-		ok := true
+		ok, poor := true, false
 		for _, one := range p.slope {
 			u.CPUPerHop = u.CPUPerHop.Plus(m.PerHop(asMoney(one)).Times(1e-6 / float64(len(p.slope))))
 		}
@@ -150,14 +151,17 @@ func moneyFits(o *analysis.Observations, fits []record.Finding) []record.Finding
 		}
 		for _, one := range append(p.slope, p.idle...) {
 			ok = ok && one.Verdict == record.VerdictMeasured
-			f.Blocks = min(f.Blocks, one.Blocks)
+			f.Blocks, poor = min(f.Blocks, one.Blocks), poor || slices.Contains(one.Warnings, stat.PoorFit)
 		}
 		if !ok || passesShared(o, p.cell) {
 			continue
 		}
 		b := m.Price(u)
 		f.Estimate, f.Low, f.High = b.CPU.Estimate, b.CPU.Low, b.CPU.High
-		f.Warnings = []string{fmt.Sprintf("of %s cores: %s of them for %s idle proxies", words.Figures(b.Cores.Estimate), words.Figures(u.IdleCores.Estimate*m.Proxies), words.Grouped(m.Proxies))}
+		f.Warnings = []string{fmt.Sprintf("of %s cores: %s of them for what %s proxies take without requests, extrapolated", words.Figures(b.Cores.Estimate), words.Figures(u.IdleCores.Estimate*m.Proxies), words.Grouped(m.Proxies))}
+		if poor {
+			f.Warnings = append(f.Warnings, stat.PoorFit)
+		}
 		out = append(out, f)
 	}
 	return out
