@@ -161,9 +161,9 @@ func (s *Study) flagOf(factors ...string) Pos {
 // what to do is not to be done in a file then. Of two flags the reason is the one about what
 // the file varies.
 func (d *decoder) oneRate(s *Study) bool {
-	at, hint := d.pos("sizing"), "--set rate=[500,2000]"
+	at, hint := d.pos("sizing"), "--set rate=[20,200,1000]"
 	byFlag := at.flag()
-	ways := [][2]string{{FactorRate, "rate=[500,2000]"}, {FactorReplicas, "replicas=[1,5,10]"}}
+	ways := [][2]string{{FactorRate, "rate=[20,200,1000]"}, {FactorReplicas, "replicas=[1,5,10]"}}
 	if s.aloneVaries(FactorReplicas) {
 		slices.Reverse(ways)
 	}
@@ -179,7 +179,7 @@ func (d *decoder) oneRate(s *Study) bool {
 		break
 	}
 	if d.stored {
-		hint, byFlag = "run the study with --set rate=[500,2000]: this run has one rate", true
+		hint, byFlag = "run the study with --set rate=[20,200,1000]: this run has one rate", true
 	}
 	if byFlag {
 		d.fail(at, hint, "sizing follows the rate or the number of pods: it needs two levels of one of them that are numbers")

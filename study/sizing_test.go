@@ -61,11 +61,11 @@ func TestSizingBySet(t *testing.T) {
 		text, set, at, hint string
 		parse               func([]byte, string, []string) (*Study, error)
 	}{
-		{sizedStudy + "sizing: {}\n", "rate=500", "--set rate=500: ", "--set rate=[500,2000], or --set sizing=none", Parse},
-		{sizedStudy + "sizing: {}\n", "rate=[500,max]", "--set rate=[500,max]: ", "--set rate=[500,2000], or --set sizing=none", Parse},
+		{sizedStudy + "sizing: {}\n", "rate=500", "--set rate=500: ", "--set rate=[20,200,1000], or --set sizing=none", Parse},
+		{sizedStudy + "sizing: {}\n", "rate=[500,max]", "--set rate=[500,max]: ", "--set rate=[20,200,1000], or --set sizing=none", Parse},
 		{graph, "replicas=5", "--set replicas=5: ", "--set replicas=[1,5,10], or --set sizing=none", Parse},
-		{one, "sizing.pods=10", "--set sizing.pods=10: ", "--set rate=[500,2000]", Parse},
-		{one, "sizing.pods=10", "--set sizing.pods=10: ", "run the study with --set rate=[500,2000]: this run has one rate", ParseStored},
+		{one, "sizing.pods=10", "--set sizing.pods=10: ", "--set rate=[20,200,1000]", Parse},
+		{one, "sizing.pods=10", "--set sizing.pods=10: ", "run the study with --set rate=[20,200,1000]: this run has one rate", ParseStored},
 	} {
 		_, err := c.parse([]byte(c.text), "s.yaml", []string{c.set})
 		if err == nil || !strings.HasPrefix(err.Error(), c.at+"sizing follows the rate or the number of pods") || errs.Hint(err) != c.hint {
