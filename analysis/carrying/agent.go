@@ -21,24 +21,18 @@ func (w *Way) MeasureAgent(u Use, points []stat.FitPoint) {
 	if !w.NeedsAgent {
 		return
 	}
-	sums, counts := make([]float64, len(shares)), make([]float64, len(shares))
+	each := unitMeans(len(shares), points)
 	any := false
-	for _, p := range points {
-		if stat.Finite(p.Y) {
-			sums[p.Unit], counts[p.Unit], any = sums[p.Unit]+p.Y, counts[p.Unit]+1, true
-		}
-	}
 	for unit, s := range shares {
-		if counts[unit] == 0 && measured(s) {
+		known := stat.Finite(each[unit])
+		if any = any || known; !known && measured(s) {
 			return
 		}
 	}
 	if !any {
 		return
 	}
-	each := make([]float64, len(shares))
 	for unit := range shares {
-		each[unit] = sums[unit] / counts[unit] // NaN of a unit without trials
 		shares[unit].Agent = each[unit]
 	}
 	if w.agent == nil {

@@ -70,17 +70,12 @@ func (w *Way) rest(idle map[string][]stat.FitPoint) {
 	}
 	w.rested = len(w.by) > 0
 	for of, way := range w.by {
-		sums, counts := map[int]float64{}, map[int]float64{}
-		for _, p := range idle[of] {
-			if stat.Finite(p.Y) {
-				sums[p.Unit], counts[p.Unit] = sums[p.Unit]+p.Y, counts[p.Unit]+1
-			}
-		}
+		means := unitMeans(len(way.Plain), idle[of])
 		var units []int // that know what the proxy takes
 		all := true
 		for unit, s := range way.Plain {
 			if len(s.Node.Curve) > 1 {
-				units, all = append(units, unit), all && counts[unit] > 0
+				units, all = append(units, unit), all && stat.Finite(means[unit])
 			}
 		}
 		if w.rested = w.rested && all; !all {
@@ -88,8 +83,22 @@ func (w *Way) rest(idle map[string][]stat.FitPoint) {
 		}
 		for _, unit := range units {
 			if at := &way.Plain[unit].Node; at.Curve[0].Rate > 0 {
-				at.Curve = append(sizing.Curve{{Use: sums[unit] / counts[unit]}}, at.Curve...)
+				at.Curve = append(sizing.Curve{{Use: means[unit]}}, at.Curve...)
 			}
 		}
 	}
+}
+
+// unitMeans are the means of the points of each unit; NaN of one without any.
+func unitMeans(units int, points []stat.FitPoint) []float64 {
+	sums, counts := make([]float64, units), make([]float64, units)
+	for _, p := range points {
+		if stat.Finite(p.Y) {
+			sums[p.Unit], counts[p.Unit] = sums[p.Unit]+p.Y, counts[p.Unit]+1
+		}
+	}
+	for unit := range sums {
+		sums[unit] /= counts[unit]
+	}
+	return sums
 }
