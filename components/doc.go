@@ -13,7 +13,4 @@
 // it was made from, an entry appears by one rename when it is complete, and
 // is never changed afterwards. Builders in several processes may race; each
 // entry is made once, under a lock of its own.
-//
-// Size: what is pinned, how it is made and which images hold it share one table and one
-// cache, whose entries are named after each other.
 package components

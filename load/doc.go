@@ -41,7 +41,4 @@
 // In the event loop, done by the kernel's note leaves out how long the
 // generator's own thread takes to wake up and read, which in a virtual
 // machine is tens of microseconds and none of the target's doing.
-//
-// Size: the engines share schedule, recorder and log on a path where every
-// call counts, and none is of use without the others.
 package load

@@ -7,9 +7,6 @@
 // with what the generator sent, or the trial is invalid. In an ambient mesh a pod has
 // a label, and the counters are those of ztunnel on its node (ambient.go), and of a
 // waypoint (waypoint.go).
-//
-// Size: a lever is set, proved and read back by the names that Istio and Envoy
-// have for it, which nobody else needs to know.
 package istio
 
 import (

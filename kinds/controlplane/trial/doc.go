@@ -15,7 +15,4 @@
 // A disruption of all connections comes last, for the same reason (disruption.go).
 // What was seen goes to package verdict, which decides what became of the
 // changes and whether the trial may be believed.
-//
-// Size: a trial under way is one value: its steps share the cell's levels, the lines
-// into the cluster and what was seen, so that no boundary may run between them.
 package trial

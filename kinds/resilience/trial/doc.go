@@ -11,7 +11,4 @@
 // endpoints and CPU are sampled. What steps change outside the run's namespace
 // is noted in it before they do, so that a later run can put it back if this
 // one dies.
-//
-// Size: every action of a timeline is an execution here, small and by itself; they
-// share the pods, objects and promises of one trial, and nothing else uses them.
 package trial
