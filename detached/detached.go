@@ -28,7 +28,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/meshtrial/meshtrial/detached/bucket"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
@@ -40,10 +39,9 @@ import (
 // Label names, on everything that a detached run makes, the run.
 const Label = "meshtrial.dev/detached"
 
-// Where the pod of a run finds its study, and how a store is reached, and leaves results.
+// Where the pod of a run finds its study and leaves results.
 const (
 	GivenDir   = "/etc/meshtrial/study"
-	StoreDir   = "/etc/meshtrial/store"
 	resultsDir = "/results"
 )
 
@@ -63,10 +61,9 @@ type Spec struct {
 	// Namespace is where the Job is. It is made, and goes with the run, if OwnNamespace.
 	Namespace    string
 	OwnNamespace bool
-	// Results go to the PersistentVolumeClaim Claim of Namespace, to the place Bucket
-	// (s3://BUCKET/PREFIX) of a store that Secret of Namespace says how to reach, or to
-	// Folder of the nodes.
-	Claim, Bucket, Secret, Folder string
+	// Results go to the PersistentVolumeClaim Claim of Namespace or, if that is empty, to
+	// Folder on the nodes.
+	Claim, Folder string
 	// Ending is how long the run may take to put back what it changed, once it is told to end.
 	Ending time.Duration
 	// Rights are what the plan needs, placed and with their resources.
@@ -203,33 +200,16 @@ func (c *Cluster) unreserve(ctx context.Context) (bool, error) {
 
 // placed refuses a run whose results have no place.
 func (c *Cluster) placed(ctx context.Context, s Spec) error {
-	switch {
-	case s.Claim != "":
-		_, err := c.objects.Resource(claims).Namespace(s.Namespace).Get(ctx, s.Claim, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return errs.WithHint(errs.Usage("there is no PersistentVolumeClaim %s in namespace %s, where results are to go", s.Claim, s.Namespace),
-				"kubectl get persistentvolumeclaims --all-namespaces lists them; --results pvc:NAMESPACE/NAME")
-		}
-		if err != nil {
-			return fmt.Errorf("PersistentVolumeClaim %s/%s: %w", s.Namespace, s.Claim, err)
-		}
-	case s.Bucket != "":
-		hint := fmt.Sprintf("kubectl -n %s create secret generic %s --from-literal=%s=https://HOST:PORT --from-literal=%s=KEY --from-literal=%s=KEY --from-file=%s=FILE",
-			s.Namespace, s.Secret, bucket.KeyEndpoint, bucket.KeyAccess, bucket.KeySecret, bucket.KeyCA)
-		secret, err := c.kube.CoreV1().Secrets(s.Namespace).Get(ctx, s.Secret, metav1.GetOptions{})
-		switch {
-		case apierrors.IsForbidden(err):
-			return nil // the pod will see
-		case apierrors.IsNotFound(err):
-			return errs.WithHint(errs.Usage("there is no Secret %s in namespace %s, which is to say how the store is reached", s.Secret, s.Namespace), "%s", hint)
-		case err != nil:
-			return fmt.Errorf("Secret %s/%s: %w", s.Namespace, s.Secret, err)
-		}
-		for _, key := range []string{bucket.KeyEndpoint, bucket.KeyAccess, bucket.KeySecret} {
-			if len(secret.Data[key]) == 0 {
-				return errs.WithHint(errs.Usage("Secret %s/%s has no key %s", s.Namespace, s.Secret, key), "%s", hint)
-			}
-		}
+	if s.Claim == "" {
+		return nil
+	}
+	_, err := c.objects.Resource(claims).Namespace(s.Namespace).Get(ctx, s.Claim, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return errs.WithHint(errs.Usage("there is no PersistentVolumeClaim %s in namespace %s, where results are to go", s.Claim, s.Namespace),
+			"kubectl get persistentvolumeclaims --all-namespaces lists them; --results pvc:NAMESPACE/NAME")
+	}
+	if err != nil {
+		return fmt.Errorf("PersistentVolumeClaim %s/%s: %w", s.Namespace, s.Claim, err)
 	}
 	return nil
 }

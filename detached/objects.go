@@ -25,7 +25,6 @@ const (
 	studyAnnotation   = "meshtrial.dev/study"   // of its ClusterRole too
 	resultsAnnotation = "meshtrial.dev/results" // where they are, for people
 	fetchedAnnotation = "meshtrial.dev/fetched"
-	bucketAnnotation  = "meshtrial.dev/bucket" // the place in a bucket, if results are in one
 	anchorAnnotation  = "meshtrial.dev/anchor" // the ClusterRole that all belongs to
 )
 
@@ -47,31 +46,19 @@ const (
 	replaceEnded = "Failed"
 	// afterRestored is what a run needs beyond the time to put back what it changed.
 	afterRestored = time.Minute
-	// LastSend bounds the sending of what a run leaves at its end to a store, findings and
-	// report among it.
-	LastSend = 5 * time.Minute
 	// MaxStudy is what a ConfigMap holds, in bytes.
 	MaxStudy = 1 << 20
 )
 
-// Volumes that readers of results have too.
-const (
-	resultsVolume = "results"
-	storeVolume   = "store"
-)
+// resultsVolume is the volume that readers of results mount too.
+const resultsVolume = "results"
 
 func labels(run, part string) map[string]string {
 	return map[string]string{Label: run, partLabel: part, mesh.AppLabel: "meshtrial-detached", "app.kubernetes.io/part-of": "meshtrial", "sidecar.istio.io/inject": "false"}
 }
 
 // grace is the time that the run's pod has to end.
-func (s Spec) grace() time.Duration {
-	out := s.Ending + afterRestored
-	if s.Bucket != "" {
-		out += LastSend
-	}
-	return out
-}
+func (s Spec) grace() time.Duration { return s.Ending + afterRestored }
 
 func stateName(run string) string { return objectName(run) + "-state" }
 
@@ -181,13 +168,10 @@ func (s Spec) job(anchor string, secret *corev1.Secret) (*unstructured.Unstructu
 		"template": template,
 	}})
 	results := path.Join(s.Folder, s.Run)
-	switch {
-	case s.Claim != "":
+	if s.Claim != "" {
 		results = "pvc:" + s.Namespace + "/" + s.Claim
-	case s.Bucket != "":
-		results = strings.TrimSuffix(s.Bucket, "/") + "/" + s.Run
 	}
-	job.SetAnnotations(map[string]string{studyAnnotation: s.Study, resultsAnnotation: results, bucketAnnotation: s.Bucket, anchorAnnotation: anchor})
+	job.SetAnnotations(map[string]string{studyAnnotation: s.Study, resultsAnnotation: results, anchorAnnotation: anchor})
 	return job, nil
 }
 
@@ -208,19 +192,14 @@ func (s Spec) pod(secret *corev1.Secret) *corev1.PodTemplateSpec {
 	// A node that lacks memory evicts first who has more than he asked for.
 	spec.Containers[0].Resources = site.Requests("500m", "1Gi")
 	results := corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: s.Folder, Type: site.Ptr(corev1.HostPathDirectory)}}
-	switch {
-	case s.Claim != "":
+	if s.Claim != "" {
 		results = corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: s.Claim}}
-	case s.Bucket != "":
-		results = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
-		spec.Volumes = []corev1.Volume{{Name: storeVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: s.Secret, DefaultMode: site.Ptr(int32(0o440))}}}}
-		spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: storeVolume, MountPath: StoreDir, ReadOnly: true})
 	}
-	spec.Volumes = append(spec.Volumes, []corev1.Volume{
+	spec.Volumes = []corev1.Volume{
 		{Name: "study", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: s.Name() + "-study"}}}},
 		{Name: resultsVolume, VolumeSource: results},
 		{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-	}...)
+	}
 	spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: spec.Containers[0].SecurityContext.RunAsGroup, FSGroupChangePolicy: site.Ptr(corev1.FSGroupChangeOnRootMismatch)}
 	spec.ServiceAccountName, spec.AutomountServiceAccountToken = s.Name(), site.Ptr(true)
 	spec.RestartPolicy, spec.TerminationGracePeriodSeconds = corev1.RestartPolicyNever, site.Ptr(int64(s.grace().Seconds()))

@@ -16,7 +16,6 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/meshtrial/meshtrial/detached/bucket"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/internal/studytest"
@@ -148,9 +147,6 @@ func TestPod(t *testing.T) {
 		"a claim": {nil, nil, func(p corev1.PodSpec) bool { return p.Volumes[1].PersistentVolumeClaim.ClaimName == "disk" }},
 		"a folder": {func(s *Spec) { s.Claim, s.Folder = "", "/lab/results" }, nil,
 			func(p corev1.PodSpec) bool { return p.Volumes[1].HostPath.Path == "/lab/results" }},
-		"a bucket": {func(s *Spec) { s.Claim, s.Bucket, s.Secret = "", "s3://runs/mesh", "store" }, nil, func(p corev1.PodSpec) bool {
-			return p.Volumes[0].Secret.SecretName == "store" && p.Volumes[2].EmptyDir != nil && p.Containers[0].VolumeMounts[3].MountPath == StoreDir
-		}},
 		"room on its node": {nil, nil, func(p corev1.PodSpec) bool {
 			asks := p.Containers[0].Resources.Requests
 			return asks.Memory().Value() == 1<<30 && asks.Cpu().MilliValue() == 500
@@ -179,11 +175,8 @@ func TestPod(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, volumes := reader.Spec, 1
-		if s.Bucket != "" {
-			volumes = 2
-		}
-		if len(p.Volumes) != volumes || len(p.Containers[0].VolumeMounts) != volumes || p.Volumes[volumes-1].Name != "results" || slices.Contains(p.Containers[0].Args, s.Bucket) != (s.Bucket != "") || p.ServiceAccountName != "" || *p.AutomountServiceAccountToken || p.Containers[0].Image != s.Images.Meshtrial ||
+		p := reader.Spec
+		if len(p.Volumes) != 1 || len(p.Containers[0].VolumeMounts) != 1 || p.Volumes[0].Name != "results" || p.ServiceAccountName != "" || *p.AutomountServiceAccountToken || p.Containers[0].Image != s.Images.Meshtrial ||
 			len(p.ImagePullSecrets) != len(j.Spec.Template.Spec.ImagePullSecrets) || !slices.Contains(p.Containers[0].Args, "/results/20261126-100000-abcd") || reader.Labels[partLabel] != partReader {
 			t.Errorf("%s: the pod that reads results is %+v", name, reader)
 		}
@@ -234,23 +227,13 @@ func TestStart(t *testing.T) {
 // A run's pod has the time that its study may take to put back what it changed, and whoever
 // stops it waits as long.
 func TestStopLimit(t *testing.T) {
-	for name, tt := range map[string]struct {
-		ending time.Duration
-		bucket string
-		want   time.Duration
-	}{
-		"a claim": {5 * time.Minute, "", 6 * time.Minute},
-		"much":    {1000 * time.Second, "", 1060 * time.Second},
-		"a store": {5 * time.Minute, "s3://runs/mesh", 11 * time.Minute}, // which results are sent to at the end
+	for ending, want := range map[time.Duration]time.Duration{
+		5 * time.Minute:    6 * time.Minute,
+		1000 * time.Second: 1060 * time.Second,
 	} {
 		s := spec(t)
-		s.Ending = tt.ending
+		s.Ending = ending
 		c, _ := fake(disk())
-		if tt.bucket != "" {
-			s.Claim, s.Bucket, s.Secret = "", tt.bucket, "store"
-			c.kube = fakecluster.New(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Secret},
-				Data: map[string][]byte{bucket.KeyEndpoint: []byte("https://store"), bucket.KeyAccess: []byte("a"), bucket.KeySecret: []byte("b")}})
-		}
 		if err := c.Start(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
@@ -262,8 +245,8 @@ func TestStopLimit(t *testing.T) {
 		if s := runs[0].template.Spec.TerminationGracePeriodSeconds; s != nil {
 			grace = time.Duration(*s) * time.Second
 		}
-		if grace != tt.want || runs[0].stopLimit() != tt.want+30*time.Second {
-			t.Errorf("%s: the pod has %v, and is waited for %v; want %v", name, grace, runs[0].stopLimit(), tt.want)
+		if grace != want || runs[0].stopLimit() != want+30*time.Second {
+			t.Errorf("the pod has %v, and is waited for %v; want %v", grace, runs[0].stopLimit(), want)
 		}
 	}
 }

@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/meshtrial/meshtrial/detached/bucket"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
@@ -37,20 +36,18 @@ const (
 
 // Server hands out a run directory, and removes it.
 type Server struct {
-	Dir string
-	// Bucket is where the run is, Dir then a folder for its copy; nil: it is in Dir.
-	Bucket *bucket.Bucket
-	Alive  *jsonhttp.Alive
-	l      net.Listener
+	Dir   string
+	Alive *jsonhttp.Alive
+	l     net.Listener
 }
 
 // NewServer listens at a loopback address.
-func NewServer(dir string, in *bucket.Bucket, address string, alive *jsonhttp.Alive) (*Server, error) {
+func NewServer(dir, address string, alive *jsonhttp.Alive) (*Server, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, errs.WithCode(fmt.Errorf("results: %w", err), errs.CodeUsage)
 	}
-	return &Server{Dir: dir, Bucket: in, Alive: alive, l: l}, nil
+	return &Server{Dir: dir, Alive: alive, l: l}, nil
 }
 
 // Address is where it listens.
@@ -64,12 +61,6 @@ func (s *Server) Serve(ctx context.Context) error {
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+archivePath, func(w http.ResponseWriter, r *http.Request) {
-		if s.Bucket != nil {
-			if err := s.Bucket.Restore(r.Context(), s.Dir, s.Alive.Heard); err != nil {
-				jsonhttp.Fail(w, err)
-				return
-			}
-		}
 		if _, err := os.Stat(s.Dir); err != nil {
 			jsonhttp.Refuse(w, http.StatusNotFound, err)
 			return
@@ -80,11 +71,7 @@ func (s *Server) handler() http.Handler {
 		}
 	})
 	mux.HandleFunc("POST "+removePath, func(w http.ResponseWriter, r *http.Request) {
-		err := os.RemoveAll(s.Dir)
-		if err == nil && s.Bucket != nil {
-			err = s.Bucket.Remove(r.Context(), s.Alive.Heard)
-		}
-		if err != nil {
+		if err := os.RemoveAll(s.Dir); err != nil {
 			jsonhttp.Fail(w, err)
 			return
 		}
@@ -189,19 +176,15 @@ func readerPod(r Run) (*corev1.Pod, error) {
 	container := &spec.Containers[0]
 	container.Name, container.Env, container.Resources = partReader, nil, site.Requests("10m", "32Mi")
 	container.Args = []string{"detached-results", "--dir", Dir(r.Name), "--control", "127.0.0.1:" + strconv.Itoa(ControlPort), "--alone", site.Alone.String()}
-	if r.bucket != "" {
-		container.Args = append(container.Args, "--s3", r.bucket, "--run", r.Name)
-	}
-	keep := func(name string) bool { return name == resultsVolume || name == storeVolume }
 	var volumes []corev1.Volume
 	for _, v := range spec.Volumes {
-		if keep(v.Name) {
+		if v.Name == resultsVolume {
 			volumes = append(volumes, v)
 		}
 	}
 	var mounts []corev1.VolumeMount
 	for _, m := range container.VolumeMounts {
-		if keep(m.Name) {
+		if m.Name == resultsVolume {
 			mounts = append(mounts, m)
 		}
 	}

@@ -71,7 +71,6 @@ type Run struct {
 	Fetched   bool      `json:"fetched"`
 	Kept
 
-	bucket   string
 	anchor   string
 	template corev1.PodTemplateSpec
 	atWork   bool // one of its pods is not over, or it may still be being begun
@@ -127,7 +126,7 @@ func (j *job) is(condition string) bool {
 func (j *job) run(pod *corev1.Pod, kept Kept) Run {
 	m := j.Metadata
 	r := Run{Name: m.Labels[Label], Study: m.Annotations[studyAnnotation], Namespace: m.Namespace, Since: m.CreationTimestamp.Time, Results: m.Annotations[resultsAnnotation],
-		Fetched: m.Annotations[fetchedAnnotation] != "", Kept: kept, bucket: m.Annotations[bucketAnnotation], anchor: m.Annotations[anchorAnnotation], template: j.Spec.Template}
+		Fetched: m.Annotations[fetchedAnnotation] != "", Kept: kept, anchor: m.Annotations[anchorAnnotation], template: j.Spec.Template}
 	answered := kept.Exit != nil && (*kept.Exit == errs.CodeAssertion || *kept.Exit == errs.CodeInvalid)
 	switch {
 	case j.is("Complete"), j.is("Failed") && answered:

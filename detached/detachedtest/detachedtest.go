@@ -1,5 +1,4 @@
-// Package detachedtest has what several tests of detached runs need: folders of files, and
-// a real store that speaks S3.
+// Package detachedtest writes and reads folders of files for tests of detached runs.
 package detachedtest
 
 import (

@@ -3,8 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,8 +15,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/detached"
-	"github.com/meshtrial/meshtrial/detached/bucket"
-	"github.com/meshtrial/meshtrial/detached/detachedtest"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/record"
@@ -85,7 +81,7 @@ func TestTakeUp(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "hist"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// Nothing of it may be in a store yet, and another run may have the cluster.
+	// Another run may have the cluster.
 	if n, err := f.takeUp(dir, true); n != 0 || err != nil || store.Vacant(f.out) != nil || f.wait != 24*time.Hour {
 		t.Errorf("half a run: %d, %v, %v, it waits %v", n, err, store.Vacant(f.out), f.wait)
 	}
@@ -106,96 +102,6 @@ func TestTakeUp(t *testing.T) {
 	f = runFlags{given: "g", wait: 48 * time.Hour}
 	if _, err := f.takeUp(dir, true); err != nil || f.wait != 48*time.Hour {
 		t.Errorf("it waits %v, %v", f.wait, err)
-	}
-}
-
-// A run that made no directory has nothing to send; one of which a file is not sent has
-// failed, whatever it found.
-func TestSendLast(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "r")
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPut {
-			io.WriteString(w, "<ListBucketResult></ListBucketResult>")
-			return
-		}
-		io.Copy(io.Discard, r.Body)
-		w.Header().Set("ETag", `"e"`)
-		if strings.HasSuffix(r.URL.Path, "/a") {
-			os.Remove(filepath.Join(dir, "b"))
-		}
-	}))
-	defer server.Close()
-	store := storeAt(t, server.URL)
-	mirror, err := store.Mirror(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := errs.WithCode(errors.New("found"), errs.CodeUsage)
-	if err := sendLast(t.Context(), mirror, found); err != found {
-		t.Errorf("without a directory: %v", err)
-	}
-	for _, lost := range []bool{true, false} {
-		detachedtest.Write(t, dir, map[string]string{"b": "#"})
-		if lost {
-			detachedtest.Write(t, dir, map[string]string{"a": "#"})
-		}
-		err := sendLast(t.Context(), mirror, found)
-		if lost && (errs.Code(err) != errs.CodeFailure || !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, found)) || !lost && err != found {
-			t.Errorf("a file was lost %v: %v", lost, err)
-		}
-	}
-}
-
-// storeAt is a bucket of a store that a test serves.
-func storeAt(t *testing.T, url string) *bucket.Bucket {
-	t.Helper()
-	keys := t.TempDir()
-	for key, text := range map[string]string{bucket.KeyEndpoint: url, bucket.KeyAccess: "a", bucket.KeySecret: "s", bucket.KeyRegion: "us-east-1"} {
-		if err := os.WriteFile(filepath.Join(keys, key), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	store, err := bucket.Open(keys, "s3://runs", "r")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
-}
-
-// A store that refuses the first thing that a pod asks of it ends the run; one that has taken
-// something before is tried by the next pod.
-func TestFinalIfRefused(t *testing.T) {
-	for name, c := range map[string]struct {
-		takes int // requests, before it refuses: the first is to list what there is
-		want  int
-	}{"may not even list": {0, errs.CodeUsage}, "may not write": {1, errs.CodeUsage}, "keys were changed": {2, errs.CodeFailure}} {
-		left := c.takes
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			io.Copy(io.Discard, r.Body)
-			if left--; left < 0 {
-				w.WriteHeader(http.StatusForbidden)
-				io.WriteString(w, "<Error><Code>AccessDenied</Code><Message>no</Message></Error>")
-				return
-			}
-			w.Header().Set("ETag", `"e"`)
-			io.WriteString(w, "<ListBucketResult></ListBucketResult>")
-		}))
-		store := storeAt(t, server.URL)
-		dir := filepath.Join(t.TempDir(), "r")
-		mirror, err := store.Mirror(t.Context(), dir)
-		if err == nil {
-			detachedtest.Write(t, dir, map[string]string{"a": "#", "b": "#"})
-			err = sendLast(t.Context(), mirror, errors.New("the trial was not kept"))
-		}
-		server.Close()
-		if final := finalIfRefused(mirror, err); errs.Code(final) != c.want || errs.Hint(final) == "" || !errors.Is(final, err) {
-			t.Errorf("%s: code %d, %v (hint %q)", name, errs.Code(final), final, errs.Hint(final))
-		}
-	}
-	for _, err := range []error{nil, errors.New("no space")} {
-		if got := finalIfRefused(nil, err); got != err {
-			t.Errorf("%v became %v", err, got)
-		}
 	}
 }
 

@@ -3,10 +3,8 @@
 package cli_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/detached"
-	"github.com/meshtrial/meshtrial/detached/detachedtest"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab"
@@ -33,7 +30,7 @@ import (
 const (
 	faultsStudy = `
 name: faults
-question: Does a run go on, whatever becomes of its pods, its store and its API server?
+question: Does a run go on, whatever becomes of its pods, its volume and its API server?
 mesh: none
 settings: {sidecars: none, rate: 100, connections: 4, generators: 2}
 factors: {payload: [1KiB, 2KiB]}
@@ -46,11 +43,11 @@ blocks: {min: 10, max: 10, limit: 40m, redeploy: 0}
 	faultsTrials = 30
 )
 
-// away is how long the store, and the API server, are gone.
+// away is how long the API server is gone.
 const away = 20 * time.Second
 
-// storeSize is what the store holds, in bytes.
-const storeSize = 16 << 20
+// volumeSize is what the volume of TestDetachedVolume holds, in bytes.
+const volumeSize = 16 << 20
 
 // hearing is what a command has said so far, and what of it was looked for.
 type hearing struct {
@@ -90,11 +87,10 @@ func (h *hearing) forget() {
 	h.from = len(h.said)
 }
 
-// faulted is a run in a store, to which everything happens that may.
+// faulted is a detached run that meets faults.
 type faulted struct {
-	m     labtest.Machine
-	l     *local.Lab
-	store *detachedtest.Gateway
+	m labtest.Machine
+	l *local.Lab
 	begunRun
 	attached *hearing
 	ended    <-chan struct{} // of attach
@@ -185,29 +181,6 @@ type fault struct {
 
 // faults are in the order in which they come.
 var faults = []fault{
-	{"the store is gone", false, func(t *testing.T, f *faulted) {
-		f.store.Stop()
-		f.hears(t, "waiting for the store")
-		time.Sleep(away)
-		f.store.Start(t, detachedtest.Secret)
-	}},
-	{"the store is full", false, func(t *testing.T, f *faulted) {
-		filler := filepath.Join(f.store.Root, "filler")
-		if err := os.WriteFile(filler, make([]byte, storeSize), 0o600); !errors.Is(err, unix.ENOSPC) {
-			t.Fatalf("it holds more than it has: %v", err)
-		}
-		f.hears(t, "waiting for the store")
-		if err := os.Remove(filler); err != nil {
-			t.Fatal(err)
-		}
-	}},
-	{"the store refuses", true, func(t *testing.T, f *faulted) {
-		f.store.Stop()
-		f.store.Start(t, "another")
-		f.hears(t, "it is the endpoint, the keys or the bucket")
-		f.store.Stop()
-		f.store.Start(t, detachedtest.Secret)
-	}},
 	{"a generator is evicted", false, func(t *testing.T, f *faulted) {
 		namespace, name, _ := f.at(t, "-A", "-l", mesh.AppLabel+"=client-plain")
 		f.evict(t, namespace, name)
@@ -246,22 +219,17 @@ var faults = []fault{
 	}},
 }
 
-// TestDetachedFaults: a run whose results go to a store goes on after each fault with the
-// trials that it had, and attach with it; at its end all trials are fetched, and nothing is
-// left. (The API server only falls silent, which breaks no connection, and no node stays dead.)
+// TestDetachedFaults: a run whose results go to a volume of the cluster goes on after each
+// fault with the trials that it had, and attach with it; at its end all trials are fetched, and
+// nothing is left. (The API server only falls silent, which breaks no connection, and no node
+// stays dead.)
 func TestDetachedFaults(t *testing.T) {
 	m := labtest.New(t)
 	f := &faulted{m: m, l: m.Up(t, "--nodes", "3", "--mesh", "none")}
-	f.store = detachedtest.NewGateway(t, "../../detached/bucket/gateway", hostOf(t, f.l))
-	if err := unix.Mount("tmpfs", f.store.Root, "tmpfs", 0, fmt.Sprintf("size=%d", storeSize)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(f.store.Root, unix.MNT_DETACH) })
-	f.store.Start(t, detachedtest.Secret)
 	f.begin(t)
 	f.attach(t)
 	f.meet(t, faults)
-	f.end(t, faultsTrials)
+	f.end(t, faultsTrials, true)
 }
 
 // meet has faults come, one after the other, each once there is a trial more, and waits for
@@ -300,38 +268,38 @@ func (f *faulted) meet(t *testing.T, all []fault) {
 	}
 }
 
-// hostOf is this machine's address on its link to a lab.
-func hostOf(t *testing.T, l *local.Lab) net.IP {
-	t.Helper()
-	link, err := net.InterfaceByName("mtrial-" + l.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
-	addresses, err := link.Addrs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range addresses {
-		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil {
-			return n.IP.To4()
-		}
-	}
-	t.Fatalf("%s has addresses %v", link.Name, addresses)
-	return nil
-}
+// volume is a PersistentVolumeClaim and its volume, a folder that all nodes of a local lab have.
+const volume = `
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: results}
+spec:
+  accessModes: [ReadWriteMany]
+  capacity: {storage: 1Gi}
+  hostPath: {path: %q}
+  claimRef: {name: results, namespace: team}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: results, namespace: team}
+spec:
+  accessModes: [ReadWriteMany]
+  storageClassName: ""
+  volumeName: results
+  resources: {requests: {storage: 1Gi}}
+`
 
 // begin begins the run. A quota that forbids the Job ends the command, and leaves nothing;
 // one that forbids its pods is what attach ends with, and once it is gone they come.
 func (f *faulted) begin(t *testing.T) {
 	t.Helper()
-	secret, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "store", "namespace": "team"},
-		"stringData": map[string]any{"endpoint": f.store.Endpoint, "access-key": detachedtest.Access, "secret-key": detachedtest.Secret, "region": "us-east-1", "ca.crt": f.store.CA}})
+	dir, err := f.l.ResultsDir()
 	if err != nil {
 		t.Fatal(err)
 	}
 	labtest.Kubectl(t, f.l, "", "create", "namespace", "team")
-	labtest.Kubectl(t, f.l, string(secret), "apply", "-f", "-")
-	args := []string{"run", labtest.Study(t, faultsStudy), "--detach", "--json", "--results", "s3://" + detachedtest.Bucket + "/mesh", "--results-secret", "team/store"}
+	labtest.Kubectl(t, f.l, fmt.Sprintf(volume, dir), "apply", "-f", "-")
+	args := []string{"run", labtest.Study(t, faultsStudy), "--detach", "--json", "--results", "pvc:team/results"}
 
 	labtest.Kubectl(t, f.l, "", "-n", "team", "create", "quota", "small", "--hard=count/jobs.batch=0")
 	code, said := f.m.Run(t, args...)
@@ -349,8 +317,9 @@ func (f *faulted) begin(t *testing.T) {
 	labtest.Kubectl(t, f.l, "", "-n", "team", "delete", "quota", "small")
 }
 
-// end fetches the run, which has so many trials, and removes it.
-func (f *faulted) end(t *testing.T, trials int) {
+// end fetches the run, which has so many trials, and removes it. evicts says that one of its
+// faults evicted a generator.
+func (f *faulted) end(t *testing.T, trials int, evicts bool) {
 	t.Helper()
 	fetched := filepath.Join(t.TempDir(), "fetched")
 	if code, said := f.m.Run(t, "runs", "fetch", f.Run, "--to", fetched); code != 0 {
@@ -366,7 +335,7 @@ func (f *faulted) end(t *testing.T, trials int) {
 			repeated++
 		}
 	}
-	if f.store != nil && repeated == 0 {
+	if evicts && repeated == 0 {
 		t.Error("a generator was evicted, and no trial says that it was repeated")
 	}
 	if run.Header.Lab != "local" {
@@ -376,11 +345,6 @@ func (f *faulted) end(t *testing.T, trials int) {
 		t.Fatalf("delete: exit code %d\n%s", code, said)
 	}
 	nothingDetached(t, f.l)
-	if f.store != nil {
-		if left := detachedtest.Contents(t, filepath.Join(f.store.Root, detachedtest.Bucket)); len(left) > 0 {
-			t.Errorf("%d objects are left in the store", len(left))
-		}
-	}
 	if left := labtest.Kubectl(t, f.l, "", "get", "namespaces", "-l", "meshtrial.dev/run", "-o", `jsonpath={.items[?(@.status.phase=="Active")].metadata.name}`); left != "" {
 		t.Errorf("namespaces of attempts are left: %s", left)
 	}
@@ -402,7 +366,7 @@ func TestDetachedVolume(t *testing.T) {
 		}
 		return err
 	}
-	if err := node("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%d,uid=%d,gid=%[2]d,mode=700", storeSize, lab.RolesUser), "tmpfs", dir); err != nil {
+	if err := node("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%d,uid=%d,gid=%[2]d,mode=700", volumeSize, lab.RolesUser), "tmpfs", dir); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -417,7 +381,7 @@ func TestDetachedVolume(t *testing.T) {
 	f.meet(t, []fault{
 		{"the volume is full", true, func(t *testing.T, f *faulted) {
 			filler := filepath.Join(seen, "filler")
-			if err := os.WriteFile(filler, make([]byte, storeSize), 0o600); !errors.Is(err, unix.ENOSPC) {
+			if err := os.WriteFile(filler, make([]byte, volumeSize), 0o600); !errors.Is(err, unix.ENOSPC) {
 				t.Fatalf("it holds more than it has: %v", err)
 			}
 			f.hears(t, "no space left for the run directory")
@@ -436,5 +400,5 @@ func TestDetachedVolume(t *testing.T) {
 			}
 		}},
 	})
-	f.end(t, 9)
+	f.end(t, 9, false)
 }

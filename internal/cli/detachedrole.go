@@ -15,9 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/detached"
-	"github.com/meshtrial/meshtrial/detached/bucket"
 	"github.com/meshtrial/meshtrial/errs"
-	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/journal"
@@ -28,7 +26,7 @@ import (
 
 func newDetachedRunCommand(env *Env) *cobra.Command {
 	var f runFlags
-	var run, namespace, s3 string
+	var run, namespace string
 	cmd := &cobra.Command{
 		Use:   "detached-run",
 		Short: "Make the run of a pod, or go on with what an earlier pod made of it",
@@ -45,7 +43,7 @@ func newDetachedRunCommand(env *Env) *cobra.Command {
 			if f.lab != lab.KindCluster {
 				return errs.Usage("a detached run is in a cluster: --lab cluster")
 			}
-			return runDetached(cmd.Context(), env, f, namespace, run, s3)
+			return runDetached(cmd.Context(), env, f, namespace, run)
 		},
 	}
 	addRunFlags(cmd, &f)
@@ -54,12 +52,11 @@ func newDetachedRunCommand(env *Env) *cobra.Command {
 	flags.StringVar(&run, "run", "", "`name` of the detached run")
 	flags.StringVar(&namespace, "namespace", "", "`name` of its Job's namespace")
 	flags.BoolVar(&f.own, "own", false, "the cluster is a local lab of whoever began the run")
-	flags.StringVar(&s3, "s3", "", "`place` in a bucket where results go, s3://BUCKET/PREFIX")
 	return cmd
 }
 
 // runDetached runs what an attempt of a detached run has to do, and keeps how far it is.
-func runDetached(ctx context.Context, env *Env, f runFlags, namespace, run, s3 string) error {
+func runDetached(ctx context.Context, env *Env, f runFlags, namespace, run string) error {
 	config, err := rest.InClusterConfig()
 	if err != nil {
 		return errs.WithHint(errs.WithCode(fmt.Errorf("detached-run: %w", err), errs.CodeUsage), "it runs in a pod that has a service account")
@@ -74,7 +71,7 @@ func runDetached(ctx context.Context, env *Env, f runFlags, namespace, run, s3 s
 	}
 	switch hopeless := report.Hopeless(); {
 	case hopeless == nil:
-		err = fromElsewhere(makeAttempt(ctx, env, f, run, s3, report), run)
+		err = fromElsewhere(makeAttempt(ctx, env, f, run, report), run)
 	case report.PutsBack():
 		err = putBack(ctx, env, f, run, hopeless)
 	default:
@@ -111,15 +108,8 @@ func fromElsewhere(err error, run string) error {
 	return errs.WithHint(err, "%s", strings.Join(parts, "; "))
 }
 
-// makeAttempt runs the study, or what an earlier pod left of it, and sends the results to a
-// store if they are to go there.
-func makeAttempt(ctx context.Context, env *Env, f runFlags, run, s3 string, report *detached.Reporter) (err error) {
-	var mirror *bucket.Mirror
-	if s3 != "" {
-		if mirror, err = mirrorTo(ctx, env, s3, run); err != nil {
-			return finalIfRefused(mirror, err)
-		}
-	}
+// makeAttempt runs the study, or resumes what an earlier pod left of it.
+func makeAttempt(ctx context.Context, env *Env, f runFlags, run string, report *detached.Reporter) error {
 	trials, err := f.takeUp(detached.Dir(run), report.Again())
 	if err != nil {
 		return err
@@ -127,19 +117,10 @@ func makeAttempt(ctx context.Context, env *Env, f runFlags, run, s3 string, repo
 	report.Has(ctx, trials)
 	f.detached = run
 	f.kept = func(ctx context.Context) error {
-		if mirror != nil {
-			if err := mirror.Send(ctx); err != nil {
-				return err
-			}
-		}
-		report.Trial(ctx) // now the next pod would have it too
+		report.Trial(ctx) // the trial is on the volume: a next pod would find it
 		return nil
 	}
-	err = lastIfFutile(runStudy(ctx, env, f, nil))
-	if mirror != nil {
-		err = finalIfRefused(mirror, sendLast(ctx, mirror, err))
-	}
-	return err
+	return lastIfFutile(runStudy(ctx, env, f, nil))
 }
 
 // lastIfFutile has no other pod try what no further trial could be carried through for.
@@ -148,41 +129,6 @@ func lastIfFutile(err error) error {
 		return detached.Last(err)
 	}
 	return err
-}
-
-// finalIfRefused has no other pod try a store that has taken nothing from this one (nil: has not
-// even been read), and refuses its keys or bucket: they are wrong. One that has taken something
-// was changed since, and the next pod may find other keys.
-func finalIfRefused(mirror *bucket.Mirror, err error) error {
-	if bucket.Refused(err) && (mirror == nil || !mirror.Took()) {
-		return errs.WithCode(err, errs.CodeUsage)
-	}
-	return err
-}
-
-// mirrorTo brings what a bucket has of a run, and is to send what comes.
-func mirrorTo(ctx context.Context, env *Env, place, run string) (*bucket.Mirror, error) {
-	store, err := bucket.Open(detached.StoreDir, place, run)
-	if err != nil {
-		return nil, err
-	}
-	store.Tell = func(text string) { fmt.Fprintln(env.Stderr, text) }
-	return store.Mirror(ctx, detached.Dir(run))
-}
-
-// sendLast sends what a run leaves at its end, also when ctx has ended. A run whose results are not where they are to
-// be has not come to its end, whatever it found.
-func sendLast(ctx context.Context, mirror *bucket.Mirror, found error) error {
-	if !mirror.Made() {
-		return found
-	}
-	ctx, cancel := ending.Within(ctx, detached.LastSend)
-	defer cancel()
-	err := mirror.Send(ctx)
-	if err == nil {
-		return found
-	}
-	return errs.WithCode(errors.Join(err, found), errs.CodeFailure)
 }
 
 // resumeWait is how long a run waits for the cluster, at the least, whose pod was lost.
@@ -213,7 +159,7 @@ func (f *runFlags) takeUp(dir string, again bool) (trials int, err error) {
 }
 
 func newDetachedResultsCommand(env *Env) *cobra.Command {
-	var options struct{ dir, control, s3, run string }
+	var options struct{ dir, control string }
 	var alive time.Duration
 	cmd := &cobra.Command{
 		Use:    "detached-results",
@@ -225,14 +171,7 @@ func newDetachedResultsCommand(env *Env) *cobra.Command {
 				return errs.Usage("--dir is missing")
 			}
 			hears := jsonhttp.NewAlive(alive)
-			var in *bucket.Bucket
-			if options.s3 != "" {
-				var err error
-				if in, err = bucket.Open(detached.StoreDir, options.s3, options.run); err != nil {
-					return err
-				}
-			}
-			server, err := detached.NewServer(options.dir, in, options.control, hears)
+			server, err := detached.NewServer(options.dir, options.control, hears)
 			if err != nil {
 				return err
 			}
@@ -241,8 +180,6 @@ func newDetachedResultsCommand(env *Env) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&options.dir, "dir", "", "the run `DIR`")
-	flags.StringVar(&options.s3, "s3", "", "`place` in a bucket where it is instead, s3://BUCKET/PREFIX")
-	flags.StringVar(&options.run, "run", "", "with --s3: `name` of the run")
 	flags.StringVar(&options.control, "control", fmt.Sprintf("127.0.0.1:%d", detached.ControlPort), "loopback `address` of the control server")
 	addAlone(flags, &alive)
 	return cmd

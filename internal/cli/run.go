@@ -52,7 +52,6 @@ type runFlags struct {
 	zones      []string
 	detach     bool
 	results    string // of a detached run: where they go
-	secret     string // and how a store is reached that they go to
 	own        bool   // of a detached run: its cluster is the local lab
 	// given is the folder that a detached run's study is in.
 	given string
@@ -108,8 +107,7 @@ func newRunCommand(env *Env) *cobra.Command {
 	}
 	addRunFlags(cmd, &f)
 	cmd.Flags().BoolVar(&f.detach, "detach", false, "run in the cluster, and continue there after this command ends")
-	cmd.Flags().StringVar(&f.results, "results", "", "with --detach: where results go, `pvc:[NAMESPACE/]NAME` or s3://BUCKET/PREFIX (default in a local lab: a folder of the lab)")
-	cmd.Flags().StringVar(&f.secret, "results-secret", "", "with --results s3://...: Secret `[NAMESPACE/]NAME` in the cluster that says how to reach the store")
+	cmd.Flags().StringVar(&f.results, "results", "", "with --detach: where results go, `pvc:[NAMESPACE/]NAME` (default in a local lab: a folder of the lab)")
 	return cmd
 }
 
@@ -307,7 +305,7 @@ func (f runFlags) check() error {
 	if f.out != "" && f.resume != "" {
 		return errs.Usage("--out and --resume are mutually exclusive")
 	}
-	if f.results+f.secret != "" && !f.detach {
+	if f.results != "" && !f.detach {
 		return errs.WithHint(errs.Usage("--results requires --detach"), "--out names the run directory of a run that is not detached")
 	}
 	return nil

@@ -11,7 +11,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/meshtrial/meshtrial/detached"
-	"github.com/meshtrial/meshtrial/detached/bucket"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/journal"
@@ -121,34 +120,10 @@ func (f runFlags) checkDetach() error {
 	case f.keepLab:
 		return errs.WithHint(errs.Usage("--detach and --keep-lab are mutually exclusive: it starts no lab"), "meshtrial lab up")
 	case f.results == "" && f.lab == lab.KindCluster:
-		return errs.WithHint(errs.Usage("--detach needs to know where results go in the cluster"), "--results pvc:NAMESPACE/NAME, a PersistentVolumeClaim, or --results s3://BUCKET/PREFIX with --results-secret")
+		return errs.WithHint(errs.Usage("--detach needs to know where results go in the cluster"), "--results pvc:NAMESPACE/NAME, a PersistentVolumeClaim")
 	case f.results != "":
-		return f.place(&detached.Spec{})
-	case f.secret != "":
-		return errs.WithHint(errs.Usage("--results-secret requires --results s3://BUCKET/PREFIX"), "a PersistentVolumeClaim and a folder of a lab need none")
-	}
-	return nil
-}
-
-// place reads --results and --results-secret into a run's specification.
-func (f *runFlags) place(spec *detached.Spec) (err error) {
-	if !strings.HasPrefix(f.results, "s3:") {
-		if f.secret != "" {
-			return errs.Usage("--results-secret requires --results s3://BUCKET/PREFIX, not %s", f.results)
-		}
-		spec.Namespace, spec.Claim, err = claimOf(f.results)
+		_, _, err := claimOf(f.results)
 		return err
-	}
-	if _, _, err := bucket.Parse(f.results); err != nil {
-		return err
-	}
-	if f.secret == "" {
-		return errs.WithHint(errs.Usage("--results %s needs to know how to reach the store", f.results), "--results-secret [NAMESPACE/]NAME, a Secret in the cluster (docs/detached.md)")
-	}
-	spec.Bucket = f.results
-	spec.Namespace, spec.Secret, _ = strings.Cut(pullSecretOf(f.secret), "/")
-	if len(validation.IsDNS1123Label(spec.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(spec.Secret)) > 0 {
-		return errs.WithHint(errs.Usage("--results-secret %s is not the name of a Secret", f.secret), "it is NAME, or NAMESPACE/NAME")
 	}
 	return nil
 }
@@ -161,7 +136,7 @@ func claimOf(text string) (namespace, name string, err error) {
 		namespace, name = "default", claim
 	}
 	if !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return "", "", errs.WithHint(errs.Usage("--results %s is no place for results", text), "pvc:NAME or pvc:NAMESPACE/NAME, a PersistentVolumeClaim, or s3://BUCKET/PREFIX")
+		return "", "", errs.WithHint(errs.Usage("--results %s is no place for results", text), "pvc:NAME or pvc:NAMESPACE/NAME, a PersistentVolumeClaim")
 	}
 	return namespace, name, nil
 }
@@ -171,7 +146,8 @@ func claimOf(text string) (namespace, name string, err error) {
 func (f *runFlags) openDetached(ctx context.Context, p *progress, plan *study.Plan, spec *detached.Spec) (lab.Lab, error) {
 	spec.Namespace, spec.OwnNamespace = "meshtrial-detached-"+spec.Run, true
 	if f.results != "" {
-		if err := f.place(spec); err != nil {
+		var err error
+		if spec.Namespace, spec.Claim, err = claimOf(f.results); err != nil {
 			return nil, err
 		}
 		spec.OwnNamespace = false
@@ -250,7 +226,7 @@ func (f runFlags) detachedArgs(spec detached.Spec) []string {
 	if f.own {
 		out = append(out, "--own")
 	}
-	for _, flag := range [][2]string{{"--pull-secret", f.pullSecret}, {"--revision", f.revision}, {"--s3", spec.Bucket}} {
+	for _, flag := range [][2]string{{"--pull-secret", f.pullSecret}, {"--revision", f.revision}} {
 		if flag[1] != "" {
 			out = append(out, flag[0], flag[1])
 		}
