@@ -2,7 +2,8 @@
 // how long it takes to come up (components built, images imported), also with
 // an ambient mesh where MESHTRIAL_ZTUNNEL names a folder with ztunnel, and to go
 // down, how long 50 injected pods take from their creation until they are
-// ready, and how narrow the interval is that the study quick gives.
+// ready, how narrow the interval is that the study quick gives, and how large the
+// program is, which is the image of every pod.
 //
 // It starts and ends labs of its own, so none may be running; it needs root,
 // and a built bin/meshtrial in the working directory.
@@ -29,13 +30,15 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Targets, in seconds; the interval's width in percent of its estimate.
+// Targets, in seconds; the interval's width in percent of its estimate; the
+// program in MB.
 const (
 	upTarget      = 15.0
 	ambientTarget = 25.0
 	downTarget    = 2.0
 	podsTarget    = 40.0
 	wideTarget    = 15.0
+	sizeTarget    = 57.0
 )
 
 const pods = 50
@@ -77,7 +80,12 @@ func run(ctx context.Context, args []string, out, stderr io.Writer) (err error) 
 		}
 		downs = append(downs, took)
 	}
+	program, err := os.Stat(labs.Program)
+	if err != nil {
+		return err
+	}
 	rows := []table.Row{
+		table.Of("program", "MB", float64(program.Size())/1e6).AtMost(sizeTarget),
 		table.Of("lab up, Istio available", "s", ups...).AtMost(upTarget),
 		table.Of("lab down", "s", downs...).AtMost(downTarget),
 		table.Of(fmt.Sprintf("%d injected pods ready", pods), "s", ready...).AtMost(podsTarget),
