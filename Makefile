@@ -100,5 +100,5 @@ staticcheck: ## what staticcheck finds (the first time it has to be built: it wa
 environment: ## how everything here is compiled: eval "$$(make environment)"
 	@echo 'export CGO_ENABLED=$(CGO_ENABLED) GOFLAGS="$(GOFLAGS)" TAGS=$(TAGS)'
 
-clean: ## remove bin/ (the component cache stays: meshtrial components list says where)
+clean: ## remove bin/ (the component cache stays: meshtrial lab components list says where)
 	rm -rf bin

@@ -42,7 +42,7 @@ func unitsOf(names []string) ([]string, error) {
 	for _, name := range names {
 		c, ok := find(name)
 		if !ok {
-			return nil, errs.WithHint(errs.Usage("no component is called %q", name), "meshtrial components list names them")
+			return nil, errs.WithHint(errs.Usage("no component is called %q", name), "meshtrial lab components list names them")
 		}
 		want[c.unit] = true
 	}

@@ -77,7 +77,7 @@ func (b *builder) images(ctx context.Context, o ImageOptions) ([]Image, error) {
 	entries, err := b.entries(ctx, units, m)
 	if noApt := (missingApt{}); errors.As(err, &noApt) {
 		return nil, errs.WithHint(fmt.Errorf("images hold files of Debian packages, which cannot be fetched here: %w", noApt),
-			"assemble them on Debian or Ubuntu (meshtrial components images), or use a cluster of yours (--lab cluster)")
+			"assemble them on Debian or Ubuntu (meshtrial lab components images), or use a cluster of yours (--lab cluster)")
 	}
 	if err != nil {
 		return nil, err

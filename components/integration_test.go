@@ -18,7 +18,7 @@ import (
 )
 
 // These tests use the user's own cache, and fill it if need be: the first
-// run takes as long as `meshtrial components build`.
+// run takes as long as `meshtrial lab components build`.
 
 func realBuilder(t *testing.T) (*Builder, *Set) {
 	t.Helper()

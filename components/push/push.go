@@ -98,7 +98,7 @@ func explain(err error, to name.Tag, plain bool) error {
 	case errors.As(err, &answer):
 	case plain:
 		return errs.WithHint(errs.WithCode(err, errs.CodeUsage),
-			"give the registry a certificate that this machine trusts, or bring the archive of `meshtrial components images --roles` to the nodes")
+			"give the registry a certificate that this machine trusts, or bring the archive of `meshtrial lab components images --roles` to the nodes")
 	default:
 		return errs.WithHint(err, "the registry %s must be reachable from here", registry)
 	}

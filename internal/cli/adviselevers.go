@@ -92,7 +92,7 @@ func askLocal(ctx context.Context, program, image string) (*variables.Known, err
 	}
 	if cached == "" {
 		return nil, errs.WithHint(errs.Usage("there is no istiod to ask: that of the local lab has not been built"),
-			"meshtrial components build istiod builds it; or take yours out of its image with --istiod oci://IMAGE, or name it with --istiod FILE")
+			"meshtrial lab components build istiod builds it; or take yours out of its image with --istiod oci://IMAGE, or name it with --istiod FILE")
 	}
 	return variables.Ask(ctx, cached)
 }

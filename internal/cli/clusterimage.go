@@ -16,7 +16,7 @@ import (
 func (f runFlags) checkImage() error {
 	if _, err := name.ParseReference(f.image); err != nil {
 		return errs.WithHint(errs.Usage("--image %s is not the name of an image: %v", f.image, err),
-			"it is REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:..., as `meshtrial components images --push` prints it")
+			"it is REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:..., as `meshtrial lab components images --push` prints it")
 	}
 	if f.pullSecret == "" {
 		return nil

@@ -14,7 +14,7 @@ var groups = []struct {
 		newSignalsCommand, newAdviseCommand, newTuneCommand, newCapacityCommand, newScopeCommand, newProfileCommand,
 		newControlPlaneTestCommand}},
 	{"Where it runs", []func(*Env) *cobra.Command{
-		newDoctorCommand, newLabCommand, newClusterCommand, newComponentsCommand}},
+		newDoctorCommand, newLabCommand, newClusterCommand}},
 	{"Parts of a study, each usable on its own", []func(*Env) *cobra.Command{
 		newLoadCommand, newWorkerCommand, newXDSCommand, newObserveCommand, newFaultCommand}},
 	{"", []func(*Env) *cobra.Command{

@@ -76,7 +76,7 @@ func TestPushRoles(t *testing.T) {
 	push := func(args ...string) string {
 		t.Helper()
 		var out, said bytes.Buffer
-		args = append([]string{"components", "images", "--program", program, "--push", at + ":mine"}, args...)
+		args = append([]string{"lab", "components", "images", "--program", program, "--push", at + ":mine"}, args...)
 		if err := Run(t.Context(), args, &Env{Stdout: &out, Stderr: &said}); err != nil {
 			t.Fatalf("%v\n%s", err, said.String())
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// imagesFlags are the flags of `meshtrial components images`.
+// imagesFlags are the flags of `meshtrial lab components images`.
 type imagesFlags struct {
 	components.ImageOptions
 	images, source, push string
@@ -30,8 +30,8 @@ func newComponentsImages(env *Env) *cobra.Command {
 			"uploads it to a registry, with the credentials that docker and podman keep, and prints\n" +
 			"the reference that `meshtrial run --lab cluster --image` takes. Without a registry,\n" +
 			"--roles makes the archive that nodes import (docs/cluster.md).",
-		Example: "  meshtrial components images --push registry.example/tools/meshtrial\n" +
-			"  meshtrial components images --roles",
+		Example: "  meshtrial lab components images --push registry.example/tools/meshtrial\n" +
+			"  meshtrial lab components images --roles",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {

@@ -27,7 +27,7 @@ func newLabCommand(env *Env) *cobra.Command {
 		RunE:  func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newLabUpCommand(env), newLabDownCommand(env), newLabStatusCommand(env), newLabEnvCommand(env), newLabLogsCommand(env),
-		newLabNodeCommand(), newLabInstallCommand(env), newLabUninstallCommand(env))
+		newLabNodeCommand(), newLabInstallCommand(env), newLabUninstallCommand(env), newComponentsCommand(env))
 	return cmd
 }
 

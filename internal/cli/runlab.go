@@ -255,7 +255,7 @@ func (f runFlags) checkLab() error {
 		}
 		if f.image == "" {
 			return errs.WithHint(errs.Usage("--lab cluster needs the image that the load generator, the worker and the observer run from"),
-				"`meshtrial components images --push REGISTRY/NAME` pushes it to a registry that the cluster can pull from; name it with --image")
+				"`meshtrial lab components images --push REGISTRY/NAME` pushes it to a registry that the cluster can pull from; name it with --image")
 		}
 		return f.checkImage()
 	default:

@@ -98,9 +98,9 @@ func makePlan(mode string, packages []goPackage, root bool) [][]lane {
 	components := lane{name: "components"}
 	if root {
 		components.jobs = []job{
-			{name: "components", command: []string{"bin/meshtrial", "components", "build"}},
+			{name: "components", command: []string{"bin/meshtrial", "lab", "components", "build"}},
 			// It is no part of a lab; a test checks that it works with one.
-			{name: "istioctl", command: []string{"bin/meshtrial", "components", "build", "istioctl"}},
+			{name: "istioctl", command: []string{"bin/meshtrial", "lab", "components", "build", "istioctl"}},
 		}
 	}
 	var own, plain, alone []string
@@ -139,7 +139,7 @@ func verifyPlan(packages []goPackage, root bool) [][]lane {
 	guest := lane{name: "guests"}
 	components := lane{name: "components"}
 	if root {
-		components.jobs = []job{{name: "components", command: []string{"bin/meshtrial", "components", "build"}}}
+		components.jobs = []job{{name: "components", command: []string{"bin/meshtrial", "lab", "components", "build"}}}
 	}
 	var together, alone []string
 	for _, p := range packages {

@@ -182,7 +182,7 @@ func proxyStatus(t *testing.T, ctx context.Context, l *local.Lab) {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(status, func(s components.Status) bool { return s.Name == "istioctl" && s.Cached }) {
-		t.Skip("istioctl is not built: meshtrial components build istioctl")
+		t.Skip("istioctl is not built: meshtrial lab components build istioctl")
 	}
 	set, err := builder.Ensure(ctx, "istioctl")
 	if err != nil {
