@@ -100,7 +100,7 @@ func (v tuneValue) object(t *Tune) object {
 		{name: "better", doc: "By what share a setting must be better than the best so far to be worth looking for.", value: ratioValue{&t.Better}},
 		{name: "doubt", doc: "The search ends once such a setting exists with less than this probability.", value: ratioValue{&t.Doubt}},
 		{name: "gain", doc: "It ends too once no setting is expected to improve on the best by more than this share.", value: ratioValue{&t.Gain}},
-		{name: "expected", doc: "What a model expects of each cell of the plan, in its order, in the finding's unit: `meshtrial tune --model FILE` writes it.",
+		{name: "expected", doc: "What a model expects of each cell of the plan, in its order, in the finding's unit: `meshtrial run --model FILE` writes it.",
 			value: listValue[TuneExpected]{to: &t.Expected, element: func(e *TuneExpected) value {
 				return object{name: "expected", flow: true, fields: []field{
 					{name: "finding", required: true, doc: "The finding.", value: findingValue{&e.Finding}},
@@ -252,7 +252,7 @@ func (d *decoder) checkTunePlan(p *Plan) {
 	}
 	for i, e := range t.Expected {
 		if len(e.Values) != len(p.Cells) {
-			d.fail(d.pos("tune", "expected", i), "`meshtrial tune --model` writes it anew", "%s is expected in %d cells, and the plan has %d", e.Finding, len(e.Values), len(p.Cells))
+			d.fail(d.pos("tune", "expected", i), "`meshtrial run --model` computes it", "%s is expected in %d cells, and the plan has %d", e.Finding, len(e.Values), len(p.Cells))
 		}
 	}
 }

@@ -51,20 +51,7 @@ func tuneFinding(name string) (string, *complaint) {
 	return name, nil
 }
 
-// ParseTuneGoal reads an objective: a finding, or a finding and how much it counts, as
-// pushes*2.
-func ParseTuneGoal(text string) (TuneGoal, error) {
-	g, c := parseTuneGoal(text)
-	return g, asUsage(c)
-}
-
-func asUsage(c *complaint) error {
-	if c == nil {
-		return nil
-	}
-	return errs.WithHint(errs.Usage("%s", c.msg), "%s", c.hint)
-}
-
+// parseTuneGoal reads an objective: a finding, optionally with its weight, as pushes*2.
 func parseTuneGoal(text string) (TuneGoal, *complaint) {
 	name, weight, weighted := strings.Cut(strings.TrimSpace(text), "*")
 	g := TuneGoal{Weight: 1}
@@ -91,13 +78,8 @@ func (g TuneGoal) String() string {
 
 var reTuneBound = lazyregexp.New(`^\s*([a-z][a-z0-9_]*)\s*<=\s*([+-]?)\s*([0-9][0-9_.]*)\s*(%|[A-Za-z/]*)\s*$`)
 
-// ParseTuneBound reads a constraint: a finding and the most it may be, as
+// parseTuneBound reads a constraint: a finding and the most it may be, as
 // convergence<=2s, or by how much more it may be than in use, as cpu<=+10%.
-func ParseTuneBound(text string) (TuneBound, error) {
-	b, c := parseTuneBound(text)
-	return b, asUsage(c)
-}
-
 func parseTuneBound(text string) (TuneBound, *complaint) {
 	const hint = "as staleness<=2s, or cpu<=+10% for a tenth more than in use"
 	m := reTuneBound.FindStringSubmatch(text)

@@ -52,6 +52,7 @@ type runFlags struct {
 	zones      []string
 	detach     bool
 	results    string // of a detached run: where they go
+	model      string // a capacity model that a tuning begins with
 	own        bool   // of a detached run: its cluster is the local lab
 	// given is the folder that a detached run's study is in.
 	given string
@@ -75,6 +76,9 @@ func newRunCommand(env *Env) *cobra.Command {
 			"Results go to a new directory. Completed trials are always kept; --resume continues\n" +
 			"from them. With --detach the run continues in the cluster by itself: `meshtrial attach`\n" +
 			"follows it, `meshtrial runs fetch` gets its directory.\n\n" +
+			"A study with a section tune is searched for its best setting (docs/tuning.md): the run\n" +
+			"measures a few cells, chooses the next ones by what it has learned, and compares the\n" +
+			"setting that it recommends with the one in use.\n\n" +
 			"Exit codes: 0 run completed, 3 an assertion failed or a verdict is not the expected\n" +
 			"one, 4 the run has no answer or a verdict is inconclusive.",
 		Example: "  meshtrial run quick\n" +
@@ -106,6 +110,7 @@ func newRunCommand(env *Env) *cobra.Command {
 		},
 	}
 	addRunFlags(cmd, &f)
+	cmd.Flags().StringVar(&f.model, "model", "", "of a study with a section tune: a capacity model, a `FILE` that capacity fit wrote; the search begins with what it expects")
 	cmd.Flags().BoolVar(&f.detach, "detach", false, "run in the cluster, and continue there after this command ends")
 	cmd.Flags().StringVar(&f.results, "results", "", "with --detach: where results go, `pvc:[NAMESPACE/]NAME` (default in a local lab: a folder of the lab)")
 	return cmd
@@ -130,7 +135,7 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	flags.BoolVar(&f.yes, "yes", false, "do not ask before changing objects that are not the run's own (a run in a local lab never asks)")
 	flags.BoolVar(&f.meshWide, "mesh-wide", false, ofLabCluster+"change what affects the whole mesh even where other people's proxies are connected")
 	flags.DurationVar(&f.wait, "wait", 0, waitUsage)
-	flags.StringVar(&f.image, "image", "", ofLabCluster+"image of the roles, which the cluster must be able to pull (components images --push)")
+	flags.StringVar(&f.image, "image", "", ofLabCluster+"image of the roles, which the cluster must be able to pull (lab components images --push)")
 	flags.StringVar(&f.pullSecret, "pull-secret", "", ofLabCluster+"Secret `[NAMESPACE/]NAME` in the cluster for pulling --image (namespace: default)")
 }
 
@@ -239,6 +244,20 @@ func complete(ctx context.Context, p *progress, f runFlags, plan *study.Plan, o 
 	return nil
 }
 
+// withModel returns the study with what the capacity model expects of its cells.
+func (f runFlags) withModel(ctx context.Context, env *Env, s *study.Study, args []string) (*study.Study, []byte, error) {
+	expected := ""
+	err := computing(ctx, func() (err error) {
+		expected, err = expectedBy(ctx, f.model, f.lab, s)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	f.sets = append(slices.Clone(f.sets), expected)
+	return chooseStudy(ctx, env, f, args)
+}
+
 // prepare reads the study and finds whatever is wrong that can be found
 // without starting anything.
 func prepare(ctx context.Context, env *Env, f runFlags, args []string) (*study.Study, []byte, *study.Plan, error) {
@@ -247,6 +266,9 @@ func prepare(ctx context.Context, env *Env, f runFlags, args []string) (*study.S
 		return fail(err)
 	}
 	s, source, err := chooseStudy(ctx, env, f, args)
+	if err == nil && f.model != "" {
+		s, source, err = f.withModel(ctx, env, s, args)
+	}
 	if err == nil {
 		s, err = observable(s, f.observe)
 	}
@@ -304,6 +326,9 @@ func (f runFlags) rules(s *study.Study) (record.Rules, error) {
 func (f runFlags) check() error {
 	if f.out != "" && f.resume != "" {
 		return errs.Usage("--out and --resume are mutually exclusive")
+	}
+	if f.model != "" && f.resume != "" {
+		return errs.WithHint(errs.Usage("--model and --resume are mutually exclusive: a resumed tuning keeps what it expected"), "leave it out, or start a new run")
 	}
 	if f.results != "" && !f.detach {
 		return errs.WithHint(errs.Usage("--results requires --detach"), "--out names the run directory of a run that is not detached")

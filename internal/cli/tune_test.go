@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Scripts find folder run, a recorded run of the control plane of which a capacity
@@ -18,4 +22,43 @@ func TestTune(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 	})
+}
+
+// A tuning with a capacity model begins with what the model expects of each cell.
+func TestExpectedBy(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "model.json")
+	run := filepath.Join("../../kinds/testdata", "control-plane")
+	env := &Env{Stdout: io.Discard, Stderr: io.Discard}
+	if err := Run(t.Context(), []string{"capacity", "fit", run, "-o", file}, env); err != nil {
+		t.Fatal(err)
+	}
+	read := func(sets ...string) *study.Study {
+		s, _, err := loadStudy(t.Context(), env, "tune-chapter-11", sets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	expected, err := expectedBy(t.Context(), file, lab.KindLocal, read())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := read(expected)
+	plan, err := checkedPlan(s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Tune.Expected) != 4 {
+		t.Fatalf("%d findings are expected, want 4", len(s.Tune.Expected))
+	}
+	for _, e := range s.Tune.Expected {
+		if len(e.Values) != len(plan.Cells) {
+			t.Errorf("%s is expected in %d cells of %d", e.Finding, len(e.Values), len(plan.Cells))
+		}
+		for i, v := range e.Values {
+			if v <= 0 {
+				t.Errorf("%s of cell %d is expected to be %g", e.Finding, i, v)
+			}
+		}
+	}
 }

@@ -34,7 +34,7 @@ func TestTuneOnLab(t *testing.T) {
 	m, _ := labtest.Shared(t)
 	run := filepath.Join(t.TempDir(), "run")
 	any := []string{"--limit", "unattributed=100%", "--limit", "unattributed-busy=100%"}
-	code, said := m.Run(t, append([]string{"tune", labtest.Study(t, tunedStudy), "--objective", "pushes", "--out", run}, any...)...)
+	code, said := m.Run(t, append([]string{"run", labtest.Study(t, tunedStudy), "--set", "tune.objectives=[pushes]", "--out", run}, any...)...)
 	if code != errs.CodeOK && code != errs.CodeInvalid && code != errs.CodeAssertion { // convergence may be anything on a busy machine
 		t.Fatalf("exit code %d\n%s", code, said)
 	}
@@ -55,7 +55,7 @@ func TestTuneOnLab(t *testing.T) {
 		t.Errorf("%s is %s (%v)", settingsFile, manifest, err)
 	}
 	before := len(f.Cells)
-	if code, said := m.Run(t, append([]string{"tune", "--resume", run}, any...)...); code != errs.CodeOK && code != errs.CodeInvalid && code != errs.CodeAssertion {
+	if code, said := m.Run(t, append([]string{"run", "--resume", run}, any...)...); code != errs.CodeOK && code != errs.CodeInvalid && code != errs.CodeAssertion {
 		t.Fatalf("a tuning that is done cannot be gone on with: exit code %d\n%s", code, said)
 	}
 	out, _ = m.Command(t, "report", run, "--format", "json").Output()

@@ -15,11 +15,14 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// expectedBy is what a capacity model expects of each cell of a study, as an override
-// of its section tune. What the model knows nothing of, as Sidecars, it takes as it is
-// without.
-func expectedBy(ctx context.Context, f tuneFlags, s *study.Study) (string, error) {
-	m, err := readModel(ctx, f.model)
+// expectedBy returns the override of a study's section tune that holds what the capacity
+// model in file expects of each cell. The model ignores levers that it does not know, such
+// as Sidecars. labKind is where the study runs: the CPUs of a user's nodes are unknown.
+func expectedBy(ctx context.Context, file, labKind string, s *study.Study) (string, error) {
+	if s.Tune == nil {
+		return "", errs.WithHint(errs.Usage("--model is for a study with a section tune, and %s has none", s.Name), "--set tune.objectives=[convergence] adds one (docs/tuning.md)")
+	}
+	m, err := readModel(ctx, file)
 	if err != nil {
 		return "", err
 	}
@@ -32,8 +35,8 @@ func expectedBy(ctx context.Context, f tuneFlags, s *study.Study) (string, error
 		return "", errs.WithCode(err, errs.CodeUsage)
 	}
 	cpus := float64(runtime.NumCPU())
-	if f.lab == lab.KindCluster {
-		cpus = 0 // those of the node that istiod will have: nobody knows them yet
+	if labKind == lab.KindCluster {
+		cpus = 0
 	}
 	names := []string{"convergence_p99", "convergence_p50", "pushes_per_change", "pushes"}
 	by := map[string][]string{}
