@@ -95,7 +95,7 @@ func newXDSCommand(env *Env) *cobra.Command {
 	fs.DurationVar(&f.duration, "duration", 0, "how long to go on once every proxy is synced (default: until interrupted)")
 	fs.DurationVar(&f.patience, "patience", 30*time.Second, "with --duration: stop waiting for the rest when none was synced for this long")
 	fs.BoolVar(&f.json, "json", false, "print JSON")
-	cmd.AddCommand(newXDSRecordCommand(env), newXDSServeCommand(env))
+	cmd.AddCommand(newXDSRecordCommand(env))
 	return cmd
 }
 

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"strings"
 	"time"
@@ -17,7 +15,6 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/xds"
-	"github.com/meshtrial/meshtrial/xds/server"
 )
 
 // How long a recording waits for a proxy's configuration, and until nothing
@@ -37,8 +34,7 @@ func newXDSRecordCommand(env *Env) *cobra.Command {
 		Short: "Record what an istiod sends one proxy",
 		Long: "Connect one simulated sidecar (or a gateway with --gateways 1, a ztunnel with --ztunnels 1),\n" +
 			"wait until it has its configuration, and write that to a file as istiod sent it. `meshtrial\n" +
-			"scope` says which objects brought it (for a ztunnel, only how much of each type);\n" +
-			"`meshtrial xds serve` gives it to any number of such proxies.",
+			"scope` says which objects brought it (for a ztunnel, only how much of each type).",
 		Example: "  meshtrial xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz\n" +
 			"  meshtrial xds record --address 10.96.0.20:15010 --out - | meshtrial scope --dump -",
 		Args: noArguments,
@@ -123,56 +119,4 @@ func recordXDS(ctx context.Context, env *Env, spec xds.Spec, out string) (err er
 	held := fleet.Holdings()[0]
 	fmt.Fprintf(env.Stderr, "%s: %s %s, %.1f kB\n", out, held.Type, held.Name, float64(held.Bytes)/1000)
 	return nil
-}
-
-// newXDSServeCommand is `meshtrial xds serve`.
-func newXDSServeCommand(env *Env) *cobra.Command {
-	var listen string
-	cmd := &cobra.Command{
-		Use:   "serve FILE",
-		Short: "Serve recorded configuration to any number of sidecars",
-		Long: "Give every client what `meshtrial xds record` wrote, in plain text, as delta xDS or state of\n" +
-			"the world, until interrupted. This is no control plane: it knows no services and changes\n" +
-			"nothing. Its answers cost it next to nothing, so the limits of a client show.",
-		Example: "  meshtrial xds serve shop.xds.gz --listen 127.0.0.1:15010\n  meshtrial xds --address 127.0.0.1:15010 --proxies 10000 --duration 30s",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var c server.Configuration
-			err := withFile(cmd.Context(), env, args[0], func(r io.Reader) error {
-				var err error
-				c, err = server.Read(r)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			return serveXDS(cmd.Context(), env, c, listen)
-		},
-	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:15010", "`HOST:PORT` to serve at")
-	return cmd
-}
-
-// serveXDS serves until ctx ends, and says what it did.
-func serveXDS(ctx context.Context, env *Env, c server.Configuration, listen string) error {
-	l, err := net.Listen("tcp", listen)
-	if err != nil {
-		return errs.WithHint(fmt.Errorf("xds serve: %w", err), "--listen takes a free HOST:PORT, for instance 127.0.0.1:15010")
-	}
-	resources, bytes := 0, 0
-	for typeURL, list := range c {
-		resources, bytes = resources+len(list), bytes+c.Bytes(typeURL)
-	}
-	fmt.Fprintf(env.Stderr, "serving %d resources, %.1f kB, at %s\n", resources, float64(bytes)/1000, l.Addr())
-	s := server.New(c)
-	stop := context.AfterFunc(ctx, s.Close)
-	defer stop()
-	err = s.Serve(l)
-	if ctx.Err() == nil {
-		s.Close()
-		return fmt.Errorf("xds serve: %w", err)
-	}
-	n := s.Counts()
-	fmt.Fprintf(env.Stderr, "%d streams, %d responses of %.1f MB, %d acknowledged, %d rejected\n", n.Streams, n.Responses, float64(n.Bytes)/1e6, n.Acks, n.Nacks)
-	return quiet(errs.CodeInterrupted)
 }

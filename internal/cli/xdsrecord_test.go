@@ -5,6 +5,8 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/scope"
+	"github.com/meshtrial/meshtrial/xds/server"
 )
 
 // What one server sends is recorded, weighed, served again and recorded again.
@@ -23,25 +26,23 @@ func TestRecordServeScope(t *testing.T) {
 	if _, stderr, err := runIn(t.Context(), "xds", "record", "--address", l.Addr().String(), "--out", first); err != nil || !strings.Contains(stderr, "sidecar meshtrial-0.default") {
 		t.Fatalf("%v: %s", err, stderr)
 	}
-	// It is served to others.
-	port := freePort(t)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	told := make(chan string, 1)
-	go func() {
-		_, stderr, err := runIn(ctx, "xds", "serve", first, "--listen", port)
-		if errs.Code(err) != errs.CodeInterrupted {
-			stderr += err.Error()
-		}
-		told <- stderr
-	}()
+	// It is served to another.
+	c := configurationIn(t, first)
+	again, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	replay := server.New(c)
+	served := make(chan error, 1)
+	go func() { served <- replay.Serve(again) }()
 	second := filepath.Join(dir, "second.xds.gz")
-	if _, stderr, err := runIn(t.Context(), "xds", "record", "--address", port, "--out", second, "--mode", "sotw"); err != nil {
+	if _, stderr, err := runIn(t.Context(), "xds", "record", "--address", again.Addr().String(), "--out", second, "--mode", "sotw"); err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
-	stop()
-	if text := <-told; !strings.Contains(text, "1 streams, 4 responses") {
-		t.Error(text)
+	replay.Close()
+	<-served
+	if n := replay.Counts(); n.Streams != 1 || n.Responses != 4 {
+		t.Errorf("%d streams, %d responses; want 1 and 4", n.Streams, n.Responses)
 	}
 	var reports [2]scope.Report
 	for i, file := range []string{first, second} {
@@ -82,6 +83,20 @@ func TestRecordServeScope(t *testing.T) {
 	}
 }
 
+// configurationIn reads what xds record wrote.
+func configurationIn(t *testing.T, path string) server.Configuration {
+	t.Helper()
+	var c server.Configuration
+	err := withFile(t.Context(), nil, path, func(r io.Reader) (err error) {
+		c, err = server.Read(r)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // freePort is an address where nobody listens.
 func freePort(t *testing.T) string {
 	t.Helper()
@@ -97,8 +112,6 @@ func TestRecordRefuses(t *testing.T) {
 		{"record", "--out", "x"},
 		{"record", "--address", "127.0.0.1:1"},
 		{"record", "--address", "127.0.0.1:1", "--out", "x", "--proxies", "2"},
-		{"serve"},
-		{"serve", "nowhere.xds.gz"},
 	} {
 		err := Run(t.Context(), append([]string{"xds"}, args...), &Env{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}})
 		if errs.Code(err) != errs.CodeUsage {
@@ -124,9 +137,7 @@ func TestRecordRefuses(t *testing.T) {
 	if err := os.WriteFile(file, cut.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"xds", "serve", file}, {"scope", "--dump", file}} {
-		if err := Run(t.Context(), args, &Env{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "cut short") {
-			t.Errorf("%v: %v", args, err)
-		}
+	if err := Run(t.Context(), []string{"scope", "--dump", file}, &Env{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "cut short") {
+		t.Error(err)
 	}
 }
