@@ -11,7 +11,7 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"github.com/meshtrial/meshtrial/analysis"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 type program = cel.Program

@@ -7,7 +7,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 	"github.com/meshtrial/meshtrial/internal/yamltree"
 	"github.com/meshtrial/meshtrial/study"

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/trusted"
 )
 

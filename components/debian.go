@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // The Debian unit: every package of debianPackages in one entry.

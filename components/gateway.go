@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // The Gateway API's definitions, by which a waypoint is asked for and a gateway is given

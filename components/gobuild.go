@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // goUnit is one invocation of go build in components/src: programs that

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // istioRelease is an Istio release by its tag, and by the digests of its images,

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // Load is what a graph is asked for.

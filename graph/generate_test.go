@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"pgregory.net/rapid"
 )
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/failpoint"
 	"github.com/meshtrial/meshtrial/journal/fields"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"

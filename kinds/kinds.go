@@ -4,7 +4,7 @@
 package kinds
 
 import (
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	controlsections "github.com/meshtrial/meshtrial/kinds/controlplane/sections"
 	controlplane "github.com/meshtrial/meshtrial/kinds/controlplane/trial"
 	controlverdict "github.com/meshtrial/meshtrial/kinds/controlplane/verdict"

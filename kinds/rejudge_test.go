@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/studytest"
 	dataverdict "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"golang.org/x/sys/unix"
 )
 

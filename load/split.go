@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // dealt says that this generator is one of several that together send what one

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/load/arrival"
 	"github.com/meshtrial/meshtrial/rate"
 	"pgregory.net/rapid"

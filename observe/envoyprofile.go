@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // Profiles that Envoy's admin interface offers beside [ProfileCPU] and

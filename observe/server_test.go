@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp/jsonhttptest"
 	"github.com/meshtrial/meshtrial/probe"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // Sizes says how large the simulated world is. The zero value is an empty

@@ -26,7 +26,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/store"

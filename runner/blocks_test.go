@@ -14,7 +14,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/studytest"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"

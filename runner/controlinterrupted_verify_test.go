@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // TestControlInterrupted interrupts a run twice, which then cleans up all the

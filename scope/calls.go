@@ -7,7 +7,7 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // ReadCalls reads the answer of an Envoy's /clusters?format=json: how many

@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // MaxResource bounds a single resource of a dump, in bytes of JSON. Memory is

@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // Filters are a mesh's EnvoyFilters, by what they add. Istiod writes no

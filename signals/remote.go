@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // maxAnswer is the largest answer of a Prometheus server that is read, bytes.

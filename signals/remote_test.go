@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // prometheusAPI answers the three calls of Prometheus' API that are used, from

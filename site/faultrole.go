@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/fault/node"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	appsv1 "k8s.io/api/apps/v1"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/procfs"
 	corev1 "k8s.io/api/core/v1"

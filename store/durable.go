@@ -7,7 +7,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"golang.org/x/sys/unix"
 )
 

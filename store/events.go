@@ -10,7 +10,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 )
 

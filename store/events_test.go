@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/capacity/money"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 const withMoney = `

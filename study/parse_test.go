@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 const minimal = "name: x\nquestion: why?\n"

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/rate"

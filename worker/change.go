@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/worker/control"
 )
 

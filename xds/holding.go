@@ -6,8 +6,8 @@ import (
 	"io"
 	"slices"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // Holding is what the proxies of one kind hold: those of one node type in one

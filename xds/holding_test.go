@@ -6,8 +6,8 @@ import (
 	"io"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/xds"
 )
 

@@ -3,7 +3,7 @@ package xds
 import (
 	"slices"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // Divide says where each of n even parts of a number of things begins, and where the

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/capacity/model"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/yamltree"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/capacity/model"
 	"github.com/meshtrial/meshtrial/capacity/push"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"sigs.k8s.io/yaml"
 )
 

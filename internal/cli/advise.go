@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/advice"
 	"github.com/meshtrial/meshtrial/advice/gather"
 	"github.com/meshtrial/meshtrial/advice/variables"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/rights"

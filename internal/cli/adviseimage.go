@@ -8,7 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advice/variables"
 	"github.com/meshtrial/meshtrial/components/imagefile"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advice"
 	"github.com/meshtrial/meshtrial/advice/variables"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/study"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/capacity/fit"
 	"github.com/meshtrial/meshtrial/capacity/model"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )

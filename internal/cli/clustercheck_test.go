@@ -17,7 +17,7 @@ import (
 	authorization "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // strictCluster is an API server that refuses some rights, and fails the test

@@ -9,7 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/components/push"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/spf13/cobra"
 )
 

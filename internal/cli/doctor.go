@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/doctor"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/spf13/cobra"
 )

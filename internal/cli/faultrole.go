@@ -3,8 +3,8 @@ package cli
 import (
 	"net/netip"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/fault/node"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/spf13/cobra"
 )

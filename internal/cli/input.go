@@ -10,7 +10,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // openInput opens a file that somebody named. Neither opening nor reading

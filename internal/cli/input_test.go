@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // A pipe that nobody writes to ends at once, one that stays silent ends with

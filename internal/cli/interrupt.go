@@ -11,8 +11,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // underSignals runs a command and has its context end at the first interrupt:

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // slowlyEnding is the environment variable that makes this test program a

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/load/control"
 	"github.com/meshtrial/meshtrial/record"

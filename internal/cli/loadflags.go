@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/load/arrival"
 	"github.com/meshtrial/meshtrial/protocol"

@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/profile"
 	"github.com/meshtrial/meshtrial/profile/debugfile"

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/profile/perf"
 	"github.com/rogpeppe/go-internal/testscript"
 )

@@ -19,7 +19,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"

@@ -16,7 +16,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )

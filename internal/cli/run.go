@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/components"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"

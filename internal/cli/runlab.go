@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/doctor"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/journal"

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe/kubelet"
 	"github.com/meshtrial/meshtrial/probe"
 	"github.com/meshtrial/meshtrial/record"

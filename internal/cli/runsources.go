@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/components"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/study"

@@ -16,8 +16,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/capacity/model"
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/scope"
 	"github.com/meshtrial/meshtrial/scope/generate"

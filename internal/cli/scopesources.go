@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/scope/generate"
 	"github.com/meshtrial/meshtrial/signals"

@@ -17,7 +17,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/detached"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/study"

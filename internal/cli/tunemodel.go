@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/capacity/model"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/worker"
 	"github.com/meshtrial/meshtrial/worker/control"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/xds"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/xds"
 )
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/scope"
 	"github.com/meshtrial/meshtrial/xds/server"
 )

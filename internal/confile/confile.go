@@ -17,7 +17,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // Schema is the version of the file.

@@ -17,7 +17,7 @@ const module = "github.com/meshtrial/meshtrial"
 // package of a lower line, and none of its own line or above; a
 // subpackage belongs to its parent's line and may be imported by it.
 var layers = [][]string{
-	{"errs", "rate", "internal/thread"},
+	{"internal/errs", "rate", "internal/thread"},
 	{"record", "finding", "internal/golden", "internal/leakcheck", "internal/nodetest", "internal/scriptconn", "internal/wake", "internal/ending", "internal/failpoint", "protocol", "journal/fields"},
 	{"internal/jsonhttp", "internal/trusted", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
 	{"stat", "ledger", "internal/procfs", "capacity/money"},

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 func TestDo(t *testing.T) {

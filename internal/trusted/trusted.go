@@ -20,7 +20,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // unmapped is who owns, in a user namespace, what belongs to nobody in it.

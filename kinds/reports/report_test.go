@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/golden"
 	"github.com/meshtrial/meshtrial/internal/reporttest"
 	"github.com/meshtrial/meshtrial/kinds"

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/rights"

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/meshtrial/meshtrial/components"
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/doctor"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/thread"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/doctor"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // fitMachine is a made-up machine that has everything.

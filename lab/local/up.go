@@ -13,8 +13,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/doctor"
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/lab"

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	corev1 "k8s.io/api/core/v1"

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/record"
 	appsv1 "k8s.io/api/apps/v1"

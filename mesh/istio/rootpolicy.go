@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // policy is what an AuthorizationPolicy says. See istio.io/docs,

@@ -3,7 +3,7 @@ package none
 import (
 	"testing"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	corev1 "k8s.io/api/core/v1"

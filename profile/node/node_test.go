@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/leakcheck"
 	"github.com/meshtrial/meshtrial/profile/node"
 	"github.com/meshtrial/meshtrial/profile/perf"

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/profile"
 )
 

@@ -25,7 +25,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"golang.org/x/sys/unix"
 )
 

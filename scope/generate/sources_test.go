@@ -14,8 +14,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // textLine is a line as Istio's proxies write it; the fields are what clients

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // ParseConfig parses and validates a Config document. Unknown fields, wrong

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp/jsonhttptest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/xds"

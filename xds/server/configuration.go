@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // Type URLs of what a sidecar asks for.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/churn"
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/load/arrival"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/population"

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/load"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"

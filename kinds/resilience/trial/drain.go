@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/journal/fields"

@@ -10,10 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/fault/drive"
 	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"

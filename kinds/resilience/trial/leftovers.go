@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/journal/fields"

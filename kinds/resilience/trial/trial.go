@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/ledger"
