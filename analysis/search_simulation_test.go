@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study"
 )
 

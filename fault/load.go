@@ -3,7 +3,7 @@ package fault
 import (
 	"time"
 
-	"github.com/meshtrial/meshtrial/rate"
+	"github.com/meshtrial/meshtrial/record/rate"
 )
 
 // Load changes the clients' rate.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/load/arrival"
-	"github.com/meshtrial/meshtrial/rate"
+	"github.com/meshtrial/meshtrial/record/rate"
 )
 
 // tcpServer accepts connections and handles each on a goroutine of its own,

@@ -17,7 +17,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/protocol"
-	"github.com/meshtrial/meshtrial/rate"
+	"github.com/meshtrial/meshtrial/record/rate"
 )
 
 // TestLibraries runs the protocols that go through other libraries, over TLS

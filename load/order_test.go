@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/load/arrival"
-	"github.com/meshtrial/meshtrial/rate"
+	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/stat"
 	"pgregory.net/rapid"
 )

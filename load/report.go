@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"sort"
 
-	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/rate"
 )
 
 // reportSchema is the version of a [Report].

@@ -14,7 +14,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/protocol"
-	"github.com/meshtrial/meshtrial/rate"
+	"github.com/meshtrial/meshtrial/record/rate"
 )
 
 // heard collects the values of two headers, as a server sees them.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/leakcheck"
 	"github.com/meshtrial/meshtrial/protocol"
-	"github.com/meshtrial/meshtrial/rate"
+	"github.com/meshtrial/meshtrial/record/rate"
 )
 
 // TestStartTogether: several generators begin at one instant, whoever was

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/procfs"
-	"github.com/meshtrial/meshtrial/probe"
+	"github.com/meshtrial/meshtrial/record/probe"
 	"golang.org/x/sys/unix"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/internal/wake"
-	"github.com/meshtrial/meshtrial/probe"
+	"github.com/meshtrial/meshtrial/record/probe"
 )
 
 // maxRequestBytes and maxRequests bound what a request may cost.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp/jsonhttptest"
-	"github.com/meshtrial/meshtrial/probe"
+	"github.com/meshtrial/meshtrial/record/probe"
 )
 
 // startServer runs a server for a test.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/rate"
+	"github.com/meshtrial/meshtrial/record/rate"
 )
 
 // Cell is one combination of levels: factor name to level, both in their

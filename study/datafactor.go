@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/protocol"
-	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/rate"
 )
 
 // Names of the factors.

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshtrial/meshtrial/probe"
 	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/probe"
 )
 
 func dataSpec() Spec {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/rate"
 )
 
 // bind fills the struct of levels that trials of a kind act on. It fails only

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/finding"
-	"github.com/meshtrial/meshtrial/probe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/probe"
 )
 
 // Probes are those that the study measures.

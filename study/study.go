@@ -6,8 +6,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/capacity/money"
 	"github.com/meshtrial/meshtrial/capacity/sizing"
-	"github.com/meshtrial/meshtrial/probe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/probe"
 )
 
 // Study is a parsed study file with every default filled in.

@@ -22,7 +22,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/bench/internal/child"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
-	"github.com/meshtrial/meshtrial/rate"
+	"github.com/meshtrial/meshtrial/record/rate"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/bench/internal/table"
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/protocol"
-	"github.com/meshtrial/meshtrial/rate"
+	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/worker"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/load/arrival"
 	"github.com/meshtrial/meshtrial/protocol"
-	"github.com/meshtrial/meshtrial/rate"
+	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/spf13/pflag"
 )
 

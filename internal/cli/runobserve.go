@@ -6,8 +6,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe/kubelet"
-	"github.com/meshtrial/meshtrial/probe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/probe"
 	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/spf13/pflag"

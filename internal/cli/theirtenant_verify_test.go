@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/load"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
-	"github.com/meshtrial/meshtrial/rate"
+	"github.com/meshtrial/meshtrial/record/rate"
 )
 
 // tenant is somebody else's application on the mesh: customers whose requests come

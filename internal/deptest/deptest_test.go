@@ -17,11 +17,11 @@ const module = "github.com/meshtrial/meshtrial"
 // package of a lower line, and none of its own line or above; a
 // subpackage belongs to its parent's line and may be imported by it.
 var layers = [][]string{
-	{"internal/errs", "rate", "internal/thread"},
+	{"internal/errs", "record/rate", "internal/thread"},
 	{"record", "finding", "internal/golden", "internal/leakcheck", "internal/nodetest", "internal/scriptconn", "internal/wake", "internal/ending", "internal/failpoint", "protocol", "journal/fields"},
 	{"internal/jsonhttp", "internal/trusted", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
 	{"stat", "ledger", "internal/procfs", "capacity/money"},
-	{"graph", "profile", "probe", "capacity/push", "capacity/sizing", "tuning", "analysis/words"},
+	{"graph", "profile", "record/probe", "capacity/push", "capacity/sizing", "tuning", "analysis/words"},
 	{"fault", "journal", "capacity/model"},
 	{"study"},
 	{"internal/studytest"},
@@ -40,9 +40,9 @@ var layers = [][]string{
 
 // pure packages take values and return values.
 var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/carrying", "analysis/comparison", "analysis/words", "report", "report/plot", "scope", "scope/generate", "xds/wire", "fault", "graph", "ledger", "capacity/money", "capacity/sizing", "capacity/push", "capacity/model", "capacity/fit", "capacity/plan",
-	"profile", "verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "load/arrival", "internal/yamltree", "finding", "protocol", "probe",
+	"profile", "verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "load/arrival", "internal/yamltree", "finding", "protocol", "record/probe",
 	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections",
-	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "rate", "journal/fields", "rights", "advice", "tuning"}
+	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "record/rate", "journal/fields", "rights", "advice", "tuning"}
 
 // impure are imports that a pure package has no use for.
 var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}

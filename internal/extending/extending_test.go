@@ -24,7 +24,7 @@ type change struct {
 var changes = []change{
 	{"factor", 3, nil, []string{"./study", "./mesh/istio"}},
 	{"lever", 2, nil, []string{"./study", "./mesh/istio"}},
-	{"probe", 4, nil, []string{"./probe", "./study", "./analysis"}},
+	{"probe", 4, nil, []string{"./record/probe", "./study", "./analysis"}},
 	{"protocol", 4, nil, []string{"./protocol", "./load", "./worker"}},
 	{"fault-step", 3, nil, []string{"./fault/...", "./study", "./kinds/resilience/trial"}},
 	{"section", 3, nil, []string{"./kinds/dataplane/sections"}},

@@ -21,8 +21,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/reporttest"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/profile"
-	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/study"
 )

@@ -16,8 +16,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/finding"
-	"github.com/meshtrial/meshtrial/probe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/probe"
 	"github.com/meshtrial/meshtrial/study"
 )
 

@@ -1,8 +1,8 @@
 package verdict
 
 import (
-	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/verdict"
 )

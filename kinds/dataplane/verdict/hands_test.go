@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study"
 )
 

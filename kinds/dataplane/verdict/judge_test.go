@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/protocol"
-	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/verdict"
 )

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/meshtrial/meshtrial/rate"
+	"github.com/meshtrial/meshtrial/record/rate"
 )
 
 func TestParse(t *testing.T) {
