@@ -33,7 +33,7 @@ help: ## list the targets
 build: ## build bin/meshtrial (static: it also runs inside the lab's pods)
 	@GO="$(GO)" .ci/build -buildvcs=auto -ldflags "-s -w" -o $(BIN) ./cmd/meshtrial
 
-run: build ## build what is missing, start the lab, run studies/quick.yaml, write a report
+run: build ## build what is missing, start the lab, run study/studies/quick.yaml, write a report
 	$(BIN) run $(STUDY)
 
 test: build ## every behaviour once: unit, web page, and on the real lab (root)

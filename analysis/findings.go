@@ -5,9 +5,9 @@ import (
 	"math"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // Named is the finding of a name as it is defined, without figures yet.

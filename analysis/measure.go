@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // A measure turns a trial into one number: a finding's definition, and how it

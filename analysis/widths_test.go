@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // An interval that holds nearly everything agrees with nothing.

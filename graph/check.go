@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // Problem is something wrong with a graph.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // chain is front -> bar, with ten replicas of bar as in the published

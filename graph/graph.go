@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // Modes of a service's calls.

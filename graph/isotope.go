@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/yamltree"
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // MaxFile is how many bytes a graph's file may have.

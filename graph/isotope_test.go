@@ -10,7 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 const isotopeFile = `apiVersion: v1alpha1

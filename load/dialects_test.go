@@ -3,7 +3,7 @@ package load
 import (
 	"testing"
 
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // TestDialects: every protocol is spoken, in one way.

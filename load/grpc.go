@@ -17,7 +17,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 func init() { dialects[protocol.GRPC] = dialect{caller: newGRPCCaller} }

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // TestLibraries runs the protocols that go through other libraries, over TLS

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // caller makes requests over one connection, or one stream of a shared

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // heard collects the values of two headers, as a server sees them.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/leakcheck"
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // TestStartTogether: several generators begin at one instant, whoever was

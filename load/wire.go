@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/meshtrial/meshtrial/load/http1"
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 func init() {

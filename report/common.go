@@ -1,8 +1,8 @@
 package report
 
 import (
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // Names of sections that reports of all kinds have.

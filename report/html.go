@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/profile"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study/finding"
 	"github.com/meshtrial/meshtrial/ui"
 )
 

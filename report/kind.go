@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // A Kind is what reports know of a kind of study.

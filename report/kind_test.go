@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 func TestWordsOfFindings(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // Subject names what is compared with the baseline, and says whether the

@@ -15,8 +15,8 @@ import (
 	"github.com/meshtrial/meshtrial/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
-	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/studies"
 )
 
 // brief are overrides with which a study that comes with the program is over

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // A kind that another package has is as good as those of this one: its files are

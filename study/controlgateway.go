@@ -6,8 +6,8 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // Gateway is a real gateway of the mesh, with a pod behind it, that changes give

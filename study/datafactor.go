@@ -3,9 +3,9 @@ package study
 import (
 	"strings"
 
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // Names of the factors.

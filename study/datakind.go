@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/probe"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 func dataSpec() Spec {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // FactorDisruption is what happens to all proxies' connections after the window.

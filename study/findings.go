@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // FindingNames lists the findings of all kinds that a stop rule, a published

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 func TestFindingsAreDefinedWhole(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // Kind says what a trial of a study does. It is decided once, when the file is

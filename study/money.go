@@ -2,7 +2,7 @@ package study
 
 import (
 	"github.com/meshtrial/meshtrial/capacity/money"
-	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // Findings in money, of studies that name a mesh and its prices. Each has a

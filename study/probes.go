@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/probe"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // Probes are those that the study measures.

@@ -1,6 +1,6 @@
 package study
 
-import "github.com/meshtrial/meshtrial/protocol"
+import "github.com/meshtrial/meshtrial/study/protocol"
 
 // speaks is the first protocol among the study's levels that is as said; "" if
 // there is none.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // Reference returns the documentation of study files in Markdown, made from

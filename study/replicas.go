@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // FactorReplicas is how many pods each service of a graph has.

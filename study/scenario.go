@@ -9,8 +9,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/graph"
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // Scenario is what makes a study one of resilience: the services, and what

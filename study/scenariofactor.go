@@ -9,9 +9,9 @@ import (
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // Names of the factors of resilience, beside those that they share with the

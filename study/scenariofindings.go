@@ -3,8 +3,8 @@ package study
 import (
 	"strings"
 
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // Sections of reports of studies of resilience.

@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/capacity/sizing"
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // Findings of what the proxies of the mesh in section sizing take.

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // tuneNames are short names of what istiod's operators tune for.

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 	"google.golang.org/grpc/status"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 )
 

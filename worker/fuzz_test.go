@@ -17,7 +17,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/meshtrial/meshtrial/internal/scriptconn"
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 )
 

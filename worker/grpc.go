@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"

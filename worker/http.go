@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net"
 
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // serving is how a worker serves a protocol.

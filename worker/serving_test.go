@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // TestServings: every protocol is served, and counts a success by its name.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 func init() {

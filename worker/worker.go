@@ -16,7 +16,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"

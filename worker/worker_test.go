@@ -17,7 +17,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"

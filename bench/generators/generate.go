@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/bench/internal/child"
 	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/load"
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/worker"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/bench/internal/child"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
 	"github.com/meshtrial/meshtrial/load"
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/worker"
 )
 

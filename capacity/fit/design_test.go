@@ -8,8 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/capacity/push"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
-	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/studies"
 )
 
 // Two blocks of the shipped study, in which each figure is off by 6% and an istiod's

@@ -9,8 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/advice/variables"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/rights"
-	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/studies"
 )
 
 func newAdviseLeversCommand(env *Env) *cobra.Command {

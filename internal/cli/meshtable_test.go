@@ -31,8 +31,8 @@ import (
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/runner"
-	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/studies"
 	"sigs.k8s.io/yaml"
 )
 

@@ -22,8 +22,8 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/store"
-	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/studies"
 	"github.com/meshtrial/meshtrial/verdict"
 	"github.com/spf13/cobra"
 )

@@ -8,8 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/studies"
 )
 
 // --ztunnel and --linkerd are for a lab that a run starts: where they would change nothing of

@@ -16,10 +16,10 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab/local"
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/scope"
 	"github.com/meshtrial/meshtrial/scope/generate"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // callGraph is a tree of services that call one another, spread over

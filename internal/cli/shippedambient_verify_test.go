@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
-	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/studies"
 	"github.com/meshtrial/meshtrial/verdict"
 )
 

@@ -19,8 +19,8 @@ import (
 	"github.com/meshtrial/meshtrial/detached"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/store"
-	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/studies"
 )
 
 // newStudyCommand works on study files without running anything.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/worker"
 	"github.com/meshtrial/meshtrial/worker/control"
 	"github.com/spf13/cobra"

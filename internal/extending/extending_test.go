@@ -25,7 +25,7 @@ var changes = []change{
 	{"factor", 3, nil, []string{"./study", "./mesh/istio"}},
 	{"lever", 2, nil, []string{"./study", "./mesh/istio"}},
 	{"probe", 4, nil, []string{"./record/probe", "./study", "./analysis"}},
-	{"protocol", 4, nil, []string{"./protocol", "./load", "./worker"}},
+	{"protocol", 4, nil, []string{"./study/protocol", "./load", "./worker"}},
 	{"fault-step", 3, nil, []string{"./fault/...", "./study", "./kinds/resilience/trial"}},
 	{"section", 3, nil, []string{"./kinds/dataplane/sections"}},
 	{"mesh", 2, []string{"mesh/shared"}, []string{"./mesh/shared", "./study"}},

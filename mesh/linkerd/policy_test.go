@@ -9,8 +9,8 @@ import (
 	"github.com/linkerd/linkerd2-proxy-api/go/outbound"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // policy is what the policy controller tells of a Service whose ports say

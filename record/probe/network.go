@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // network counts what passes the interfaces of a pod, but for its loopback: what

@@ -6,7 +6,7 @@ import (
 	"regexp"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // Bounds of a behaviour.

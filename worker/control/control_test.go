@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"pgregory.net/rapid"
 )
 

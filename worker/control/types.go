@@ -3,7 +3,7 @@ package control
 import (
 	"sort"
 
-	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // Schema is the version of the documents.

@@ -22,10 +22,10 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/population"
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/xds/edge"
 )
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 const versionsStudy = `

@@ -4,9 +4,9 @@ import (
 	"sort"
 
 	"github.com/meshtrial/meshtrial/load"
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // loadSpec says what the generator does in a cell. The schedule is long

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/verdict"
 )
 

@@ -11,10 +11,10 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/capacity/money"
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // fourSeconds is a study of 100 requests per second for 4 s: at 1 s one of two

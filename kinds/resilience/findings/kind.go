@@ -5,11 +5,11 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/graph"
 	judged "github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/finding"
 	"github.com/meshtrial/meshtrial/verdict"
 )
 

@@ -11,11 +11,11 @@ import (
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // sharedProxies are the proxies with pods of their own that carry a trial's requests:

@@ -19,11 +19,11 @@ import (
 	"github.com/meshtrial/meshtrial/load"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner/hands"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"golang.org/x/sync/errgroup"
 )
 

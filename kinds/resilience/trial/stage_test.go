@@ -25,12 +25,12 @@ import (
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/site/sitetest"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 )
 

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/studytest"
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site/sitetest"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // graphScene is a scene of ambientServices with another graph, called at front.

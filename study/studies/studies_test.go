@@ -1,0 +1,356 @@
+package studies
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+func load(t *testing.T, name string) (*study.Study, *study.Plan) {
+	t.Helper()
+	data, err := Read(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := study.Parse(data, name+".yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := study.NewPlan(s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, p
+}
+
+// Every study parses, is named as its file, points editors at the schema,
+// resolves to itself, and speaks only of cells that it measures.
+func TestShipped(t *testing.T) {
+	for _, name := range Names() {
+		t.Run(name, func(t *testing.T) {
+			s, p := load(t, name)
+			if s.Name != name {
+				t.Errorf("its name is %s", s.Name)
+			}
+			data, _ := Read(name)
+			// A study of resilience in which nothing happens is no scenario: it
+			// compares what meshes cost.
+			happens := s.Scenario != nil && len(s.Scenario.Timeline.Steps) > 0
+			up := "../../"
+			if happens {
+				up = "../../../"
+			}
+			if !strings.HasPrefix(string(data), "# yaml-language-server: $schema="+up+"docs/study.schema.json\n") {
+				t.Error("its first line does not name the schema")
+			}
+			least := 4
+			if s.Control != nil || len(s.Search) > 0 { // whose trials are long and vary little; whose later blocks try the ends again
+				least = 2
+			}
+			if happens {
+				if s.Story == "" || len(s.Assert) == 0 {
+					t.Error("it has no story, or asserts nothing")
+				}
+			} else if len(s.Baseline) == 0 && len(s.Search) == 0 && (s.Control == nil || !s.Control.Soak) || s.Blocks.Min < least {
+				t.Error("it has no baseline, or too few blocks for an interval")
+			}
+			again, err := study.Parse(s.Marshal(), "resolved.yaml", nil)
+			if err != nil {
+				t.Fatalf("resolved: %v", err)
+			}
+			if string(again.Marshal()) != string(s.Marshal()) {
+				t.Error("resolved twice it differs")
+			}
+			for _, f := range s.Published {
+				if len(p.Matching(f.Cell)) == 0 {
+					t.Errorf("published %q: no cell %v", f.Claim, f.Cell)
+				}
+			}
+			for _, cell := range p.Cells {
+				_, err := study.LevelsOf(cell)
+				switch s.Kind {
+				case study.ControlPlane:
+					_, err = study.ControlOf(cell)
+				case study.Resilience:
+					_, err = study.ScenarioOf(cell)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// A flag takes away what a study states beside what it measures, or changes the currency.
+func TestStatedSectionsGo(t *testing.T) {
+	for _, name := range Names() {
+		s, _ := load(t, name)
+		var sets []string
+		if s.Money != nil {
+			sets = append(sets, "money=none", "money.currency=EUR")
+		}
+		if s.Sizing != nil {
+			sets = append(sets, "sizing=none")
+		}
+		data, _ := Read(name)
+		for _, set := range sets {
+			if _, err := study.Parse(data, name, []string{set}); err != nil {
+				t.Errorf("%s --set %s: %v", name, set, err)
+			}
+		}
+	}
+}
+
+// Shipped studies ask nothing in vain, as they are and as they are resolved, and compare
+// nothing that has no levers with sidecars that have some.
+func TestNothingInVain(t *testing.T) {
+	for _, name := range Names() {
+		s, p := load(t, name)
+		resolved, err := study.Parse(s.Marshal(), "resolved.yaml", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := study.NewPlan(resolved, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, said := range append(append(p.Unmeasured(), p.Uneven()...), again.Unmeasured()...) {
+			t.Errorf("%s: %v", name, said)
+		}
+	}
+}
+
+// A title and a question stay true whatever --set changes: figures stand in the story,
+// which is about the file as it is. Versions are those of what was published.
+func TestQuestionsNameNoFigures(t *testing.T) {
+	digits := regexp.MustCompile(`[0-9]`)
+	versions := regexp.MustCompile(`Istio [0-9.]+[0-9]`)
+	counted := regexp.MustCompile(`(?i)\b(two|three|four|five|ten|twenty|hundred|thousand|million)( (times|requests|connections|changes|generators|samples|seconds|minutes)\b| and (two|three|four|more) )`)
+	for _, name := range Names() {
+		s, _ := load(t, name)
+		for _, text := range []string{s.Title, s.Question} {
+			if digits.MatchString(versions.ReplaceAllString(text, "")) || counted.MatchString(text) {
+				t.Errorf("%s: %q", name, text)
+			}
+		}
+	}
+}
+
+// The studies that the documentation gives a time for keep it.
+func TestTimes(t *testing.T) {
+	const podStart = 15 * time.Second
+	for name, limit := range map[string]time.Duration{
+		"quick":           90 * time.Second,
+		"two-pod-latency": 15*time.Minute + 30*time.Second,
+		"two-pod-cpu":     10 * time.Minute,
+
+		"control-plane-tuning": 11*time.Minute + 15*time.Second,
+		"sidecar-scope":        10 * time.Minute,
+		"idle-sidecars":        13*time.Minute + 30*time.Second,
+	} {
+		_, p := load(t, name)
+		if most := p.Estimate().Max + podStart; most > limit {
+			t.Errorf("%s takes up to %v, more than %v", name, most, limit)
+		}
+	}
+}
+
+// The four blocks that an interval needs fit into the time limit of quick
+// even if every warm-up takes as long as it may.
+func TestQuickReachesItsBlocks(t *testing.T) {
+	s, p := load(t, "quick")
+	slowest := time.Duration(p.BlockSize()) * (s.Warmup.Max + s.Window + 300*time.Millisecond)
+	if end := time.Duration(s.Blocks.Min) * slowest; end > s.Blocks.Limit {
+		t.Errorf("%d blocks may take %v, the limit is %v", s.Blocks.Min, end, s.Blocks.Limit)
+	}
+}
+
+// Together the studies show every factor varied.
+func TestEveryFactorIsShown(t *testing.T) {
+	varied := map[string]bool{}
+	for _, name := range Names() {
+		s, p := load(t, name)
+		for _, f := range p.Varying {
+			varied[f.Factor] = true
+		}
+		for _, v := range s.Variants {
+			for factor := range v.Levels {
+				varied[factor] = true
+			}
+		}
+	}
+	for _, f := range study.DataPlane.Factors() {
+		if !varied[f.Name] {
+			t.Errorf("no study varies %s", f.Name)
+		}
+	}
+}
+
+func TestQuickIsWhatItSays(t *testing.T) {
+	_, p := load(t, "quick")
+	if len(p.Cells) != 4 || p.BlockSize() != 5 {
+		t.Errorf("%d cells, %d trials per block", len(p.Cells), p.BlockSize())
+	}
+	for _, c := range p.Cells {
+		if c[study.FactorRate] != "1000" || c[study.FactorConnections] != "16" || c[study.FactorArrival] != study.ArrivalPoisson {
+			t.Errorf("cell %v", c)
+		}
+	}
+	if len(p.Matching(record.Cell{study.FactorSidecars: study.SidecarsBoth})) != 1 {
+		t.Error("both sidecars are not one cell")
+	}
+}
+
+// A name comes before those that go on from it.
+func TestNamesAreSorted(t *testing.T) {
+	for _, names := range [][]string{namesIn("."), ScenarioNames()} {
+		if !slices.IsSorted(names) {
+			t.Errorf("%v", names)
+		}
+	}
+}
+
+// Every study stands in the table of its kind, by which people find it.
+func TestTheTablesListEveryStudy(t *testing.T) {
+	for file, want := range map[string][]string{"../../docs/method.md": namesIn("."), "../../docs/scenarios.md": ScenarioNames()} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range want {
+			if n := strings.Count(string(data), "\n| `"+name+"` |"); n != 1 {
+				t.Errorf("%s: %d rows for the study %s", file, n, name)
+			}
+		}
+	}
+}
+
+// Where the table of scenarios says that no request may fail, none may that never ended
+// either: the account of failed ones leaves those out.
+func TestScenariosThatMayLoseNothing(t *testing.T) {
+	data, err := os.ReadFile("../../docs/scenarios.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := 0
+	for _, name := range ScenarioNames() {
+		s, _ := load(t, name)
+		asked := slices.ContainsFunc(s.Assert, func(e study.Expr) bool { return e.Text == "total.error_share == 0.0" })
+		_, row, _ := strings.Cut(string(data), "\n| `"+name+"` |")
+		columns := strings.Split(row, " | ")
+		if says := len(columns) > 2 && columns[2] == "none"; says != asked {
+			t.Errorf("%s asserts that all requests are answered: %v; the table says so: %v", name, asked, says)
+		} else if says {
+			none++
+		}
+	}
+	if none == 0 {
+		t.Error("no scenario asks that all requests are answered")
+	}
+}
+
+// Studies of the control plane reach the blocks that an interval needs within
+// their time, if trials take what they are expected to.
+func TestControlStudiesReachTheirBlocks(t *testing.T) {
+	for _, name := range []string{"control-plane-tuning", "control-plane-levers", "sidecar-scope", "version-regression", "one-istiod", "simulated-against-real", "capacity-holdout", "throttle-or-lock", "idle-sidecars", "route-propagation", "attached-routes", "soak", "reconnect-storm", "istiod-replicas", "istiod-cold-start", "ambient-beside-sidecars"} {
+		s, p := load(t, name)
+		if e := p.Estimate(); s.Kind != study.ControlPlane || s.Blocks.Min < 2 || e.Min > s.Blocks.Limit {
+			t.Errorf("%s: %d blocks take %v, the limit is %v", name, s.Blocks.Min, e.Min, s.Blocks.Limit)
+		}
+	}
+}
+
+// The published test has the published sizes: 13 proxies, 600 objects that
+// nobody uses, ten repetitions 2.5 s apart.
+func TestControlPlaneTuningIsWhatItSays(t *testing.T) {
+	s, p := load(t, "control-plane-tuning")
+	for _, c := range p.Cells {
+		l, err := study.ControlOf(c)
+		if err != nil || l.Connected()+l.RealPods != 13 || l.RealPods != 1 || l.Services+l.VirtualServices+l.GatewayResources != 600 || l.Endpoints != 0 ||
+			s.ChangesIn(c) != 10 || s.ChangeTime(c) != 25*time.Second {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+	for variant, want := range map[string]int{"none": 5, "sidecar": 2, "sidecar-debounce": 1} {
+		n := 0
+		for _, f := range s.Published {
+			if f.Cell[study.FactorVariant] == variant {
+				n++
+			}
+		}
+		if n != want {
+			t.Errorf("%d published figures of %s, want %d", n, variant, want)
+		}
+	}
+	if got := p.Matching(record.Cell{study.FactorDebounceAfter: "2.5s"}); len(got) != 1 {
+		t.Errorf("%d cells have the longer debounce", len(got))
+	}
+}
+
+// What was published of one namespace is measured there: sizes of its
+// proxies, and a new one's first configuration.
+func TestSidecarScopeIsWhatItSays(t *testing.T) {
+	s, p := load(t, "sidecar-scope")
+	for _, c := range p.Cells {
+		l, err := study.ControlOf(c)
+		if err != nil || l.Connected() != 50 || l.Namespaces != 10 || l.ServiceEntries != 1000 || !l.DNSCapture {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+	if s.Control.ScopeNamespace != "test-1" || !s.Measured(study.MeasureConfig) {
+		t.Errorf("the scope is %s", s.Control.ScopeNamespace)
+	}
+	figures := map[string]float64{}
+	for _, f := range s.Published {
+		figures[f.Finding+" "+f.Cell[study.FactorVariant]] = f.Figure
+	}
+	for finding, want := range map[string]float64{"config_dump_bytes none": 880e3, "config_dump_bytes test-1-and-system": 580e3, "config_dump_bytes test-1-only": 196e3,
+		"join_time none": 1.8e6, "join_time test-1-and-system": 0.7e6, "join_bytes_cds none": 91.9e3, "join_resources_cds test-1-and-system": 10} {
+		if figures[finding] != want {
+			t.Errorf("%s: published %v, want %v", finding, figures[finding], want)
+		}
+	}
+}
+
+// Real sidecars are looked at as long as the kubelet's probes are apart, and see
+// all Services, a tenth of them, or none.
+func TestIdleSidecarsIsWhatItSays(t *testing.T) {
+	s, p := load(t, "idle-sidecars")
+	if s.Control.Idle != 15*time.Second || !s.Measured(study.MeasureSidecars) || s.Measured(study.MeasureConvergence) || s.Control.Traffic != nil {
+		t.Errorf("idle for %v, measures %v, traffic %v", s.Control.Idle, s.Measures, s.Control.Traffic)
+	}
+	hosts := map[string]string{}
+	for _, c := range p.Cells {
+		l, err := study.ControlOf(c)
+		if err != nil || l.RealPods != 10 || l.Connected() != 0 || l.Services != 300 || l.Namespaces != 10 || l.Change != study.ChangeEndpointsScale ||
+			s.ChangesIn(c) != 16 || s.ChangeTime(c) != 8*time.Second {
+			t.Errorf("%v: %v", c, err)
+		}
+		hosts[c[study.FactorVariant]] = c[study.FactorSidecarHosts]
+	}
+	if hosts["own-namespace"] != "./*,istio-system/*" || hosts["istio-system-only"] != "istio-system/*" {
+		t.Errorf("the scopes are %v", hosts)
+	}
+	figures := map[string][]float64{}
+	for _, f := range s.Published {
+		figures[f.Finding] = append(figures[f.Finding], f.Figure)
+	}
+	if !slices.Equal(figures["sidecar_cpu_idle"], []float64{200}) || !slices.Equal(figures["sidecar_memory_idle"], []float64{60e6, 50e6}) {
+		t.Errorf("published: %v", figures)
+	}
+}
+
+func TestUnknownStudy(t *testing.T) {
+	for _, name := range []string{"nope", "../study/doc", "", "quick.yaml", "/etc/passwd"} {
+		if _, err := Read(name); err == nil {
+			t.Errorf("%q is a study", name)
+		}
+	}
+}
