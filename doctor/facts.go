@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 	"github.com/meshtrial/meshtrial/record"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
-	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 	"github.com/meshtrial/meshtrial/record/probe"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/invopop/jsonschema"
 
 	"github.com/meshtrial/meshtrial/internal/golden"
-	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/observe/profile"
 )
 
 const module = "github.com/meshtrial/meshtrial"

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study/finding"
 	"github.com/meshtrial/meshtrial/ui"

@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/kinds/resilience/findings"
-	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
-	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

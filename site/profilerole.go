@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/profile/node"
+	"github.com/meshtrial/meshtrial/observe/profile/node"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"

@@ -12,11 +12,11 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
-	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"

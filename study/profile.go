@@ -5,7 +5,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/observe/profile"
 )
 
 // Profiling says how proxies are profiled.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/advice"
-	"github.com/meshtrial/meshtrial/signals"
+	"github.com/meshtrial/meshtrial/observe/signals"
 )
 
 // Metrics evaluates the rules' expressions over a source at a moment. What gives no

@@ -13,8 +13,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/advice"
 	"github.com/meshtrial/meshtrial/advice/variables"
+	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/signals"
 	"github.com/meshtrial/meshtrial/study"
 )
 

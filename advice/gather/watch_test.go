@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/advice"
+	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/signals"
 	"github.com/meshtrial/meshtrial/study"
 )
 

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/bench/internal/child"
-	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/worker"
 )

@@ -28,8 +28,8 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/bench/internal/table"
-	"github.com/meshtrial/meshtrial/profile"
-	"github.com/meshtrial/meshtrial/profile/perf"
+	"github.com/meshtrial/meshtrial/observe/profile"
+	"github.com/meshtrial/meshtrial/observe/profile/perf"
 )
 
 // Targets.

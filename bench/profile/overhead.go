@@ -17,8 +17,8 @@ import (
 	"github.com/meshtrial/meshtrial/bench/internal/programs"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
 	"github.com/meshtrial/meshtrial/components"
-	"github.com/meshtrial/meshtrial/internal/procfs"
-	"github.com/meshtrial/meshtrial/profile/perf"
+	"github.com/meshtrial/meshtrial/observe/procfs"
+	"github.com/meshtrial/meshtrial/observe/profile/perf"
 	"github.com/meshtrial/meshtrial/stat"
 )
 

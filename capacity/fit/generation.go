@@ -6,7 +6,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/capacity/push"
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
-	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 )
 

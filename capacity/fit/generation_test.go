@@ -10,7 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/capacity/model"
 	"github.com/meshtrial/meshtrial/capacity/push"
-	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 )
 

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
-	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/internal/thread"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 // namespace is a network namespace, held open.

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 // errNotFound is wrapped where nothing on the node is what a request names.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advice"
 	"github.com/meshtrial/meshtrial/advice/gather"
-	"github.com/meshtrial/meshtrial/signals"
+	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/study"
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/advice/gather"
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/signals"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
 )

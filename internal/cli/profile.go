@@ -19,9 +19,9 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe"
-	"github.com/meshtrial/meshtrial/profile"
-	"github.com/meshtrial/meshtrial/profile/debugfile"
-	"github.com/meshtrial/meshtrial/profile/perf"
+	"github.com/meshtrial/meshtrial/observe/profile"
+	"github.com/meshtrial/meshtrial/observe/profile/debugfile"
+	"github.com/meshtrial/meshtrial/observe/profile/perf"
 	"github.com/meshtrial/meshtrial/report"
 )
 

@@ -2,7 +2,7 @@ package cli
 
 import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
-	"github.com/meshtrial/meshtrial/profile/node"
+	"github.com/meshtrial/meshtrial/observe/profile/node"
 	"github.com/spf13/cobra"
 )
 

@@ -14,9 +14,9 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/observe"
-	"github.com/meshtrial/meshtrial/profile"
-	"github.com/meshtrial/meshtrial/profile/node"
-	"github.com/meshtrial/meshtrial/profile/perf"
+	"github.com/meshtrial/meshtrial/observe/profile"
+	"github.com/meshtrial/meshtrial/observe/profile/node"
+	"github.com/meshtrial/meshtrial/observe/profile/perf"
 	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/site"
 )

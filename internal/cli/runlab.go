@@ -10,12 +10,12 @@ import (
 
 	"github.com/meshtrial/meshtrial/doctor"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/runner"

@@ -8,8 +8,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/scope/generate"
-	"github.com/meshtrial/meshtrial/signals"
 )
 
 // costBases reads what memory and CPU are predicted from.

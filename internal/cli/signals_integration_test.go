@@ -16,7 +16,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/labtest"
-	"github.com/meshtrial/meshtrial/signals"
+	"github.com/meshtrial/meshtrial/observe/signals"
 )
 
 const signalsManifests = `

@@ -23,8 +23,8 @@ import (
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/rights"
-	"github.com/meshtrial/meshtrial/signals"
 	"github.com/meshtrial/meshtrial/study"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/meshtrial/meshtrial/signals"
+	"github.com/meshtrial/meshtrial/observe/signals"
 )
 
 // signalsView shows readings: a table that is redrawn at a terminal, a line

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/kinds/analyses"
-	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )

@@ -20,7 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/golden"
 	"github.com/meshtrial/meshtrial/internal/reporttest"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
-	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/report"

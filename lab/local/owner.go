@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 // Owner is the process that a lab was started for, and that takes it down at

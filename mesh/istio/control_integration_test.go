@@ -29,7 +29,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/observe"
-	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )

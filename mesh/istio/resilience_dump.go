@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 )
 
 // envoyCluster, envoyRoute and their parts are what CheckTraffic looks at of

@@ -19,12 +19,12 @@ import (
 	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
-	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/load"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
 )

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 )
 

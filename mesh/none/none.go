@@ -9,8 +9,8 @@ import (
 	"io"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"

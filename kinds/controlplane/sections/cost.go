@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
-	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/signals"
 )
 
 // apiPage is kube-apiserver's CPU as its page says it, some seconds after the

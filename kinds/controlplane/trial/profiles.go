@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/observe"
-	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"golang.org/x/sync/errgroup"

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/signals"
 )
 
 // scrapeEvery is how often istiod's metrics are recorded in a window: often

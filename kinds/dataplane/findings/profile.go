@@ -9,7 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
-	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"

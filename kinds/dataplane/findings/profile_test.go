@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
-	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/finding"

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/observe"
-	"github.com/meshtrial/meshtrial/profile"
-	"github.com/meshtrial/meshtrial/profile/node"
+	"github.com/meshtrial/meshtrial/observe/profile"
+	"github.com/meshtrial/meshtrial/observe/profile/node"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/store"

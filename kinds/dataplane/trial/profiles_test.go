@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/observe"
-	"github.com/meshtrial/meshtrial/profile/node"
+	"github.com/meshtrial/meshtrial/observe/profile/node"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
 	corev1 "k8s.io/api/core/v1"

@@ -7,7 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
-	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis"
-	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )

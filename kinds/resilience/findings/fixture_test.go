@@ -11,7 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/capacity/money"
-	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/finding"

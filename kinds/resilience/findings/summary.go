@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
-	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 )

@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/graph"
-	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"

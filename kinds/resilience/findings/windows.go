@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/fault"
-	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )

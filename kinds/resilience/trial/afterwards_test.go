@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
-	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
 )

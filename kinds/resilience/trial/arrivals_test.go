@@ -22,9 +22,9 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
 )

@@ -10,8 +10,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
 	corev1 "k8s.io/api/core/v1"

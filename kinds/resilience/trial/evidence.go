@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
-	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 )
 

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
-	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/worker/control"
 	corev1 "k8s.io/api/core/v1"
 )

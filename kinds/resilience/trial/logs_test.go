@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 )
 
 // listening is a scribe that has read nothing, with room for some entries.

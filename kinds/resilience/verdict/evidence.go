@@ -14,7 +14,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/verdict"
 )

@@ -2,7 +2,7 @@ package verdict
 
 import (
 	"github.com/meshtrial/meshtrial/graph"
-	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 )
 
 // Stations are the services of a graph as the ledger knows them; those with sidecars are

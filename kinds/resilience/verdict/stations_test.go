@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/graph"
-	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 )
 
 // A good answer needs the calls that are made always, as often as each is made.

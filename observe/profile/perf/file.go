@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/observe/profile"
 )
 
 type exitError = exec.ExitError

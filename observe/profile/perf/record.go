@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/observe/profile"
 	"golang.org/x/sys/unix"
 )
 

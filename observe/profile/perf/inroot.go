@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/observe/profile"
 )
 
 // maxLinks bounds the links on a path; the kernel's own bound is 40.

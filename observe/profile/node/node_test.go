@@ -11,8 +11,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/leakcheck"
-	"github.com/meshtrial/meshtrial/profile/node"
-	"github.com/meshtrial/meshtrial/profile/perf"
+	"github.com/meshtrial/meshtrial/observe/profile/node"
+	"github.com/meshtrial/meshtrial/observe/profile/perf"
 )
 
 const container = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"pgregory.net/rapid"
 )

@@ -17,7 +17,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/observe/profile"
 )
 
 // maxFiles bounds the files of a directory that are looked at.

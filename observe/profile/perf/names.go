@@ -3,8 +3,8 @@ package perf
 import (
 	"os"
 
-	"github.com/meshtrial/meshtrial/profile"
-	"github.com/meshtrial/meshtrial/profile/debugfile"
+	"github.com/meshtrial/meshtrial/observe/profile"
+	"github.com/meshtrial/meshtrial/observe/profile/debugfile"
 )
 
 // debugDir is where distributions put debug files.

@@ -3,7 +3,7 @@ package ledger_test
 import (
 	"fmt"
 
-	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 )
 
 // A client asked a service twice. The worker answered the first request; of the

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/profile"
-	"github.com/meshtrial/meshtrial/profile/debugfile"
+	"github.com/meshtrial/meshtrial/observe/profile"
+	"github.com/meshtrial/meshtrial/observe/profile/debugfile"
 )
 
 const id, otherID = "0102030405060708090a0b0c0d0e0f1011121314", "ff02030405060708090a0b0c0d0e0f1011121314"

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/profile/perf"
+	"github.com/meshtrial/meshtrial/observe/profile/perf"
 )
 
 // nobody is the user whom nothing belongs to.

@@ -26,9 +26,9 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
-	"github.com/meshtrial/meshtrial/internal/procfs"
-	"github.com/meshtrial/meshtrial/profile"
-	"github.com/meshtrial/meshtrial/profile/perf"
+	"github.com/meshtrial/meshtrial/observe/procfs"
+	"github.com/meshtrial/meshtrial/observe/profile"
+	"github.com/meshtrial/meshtrial/observe/profile/perf"
 )
 
 // ControlPort is where the role listens, on its pod's loopback.

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/observe/profile"
 )
 
 // spinner builds the program that spins, with or without its symbols.

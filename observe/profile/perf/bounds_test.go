@@ -13,8 +13,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/leakcheck"
-	"github.com/meshtrial/meshtrial/profile"
-	"github.com/meshtrial/meshtrial/profile/perf"
+	"github.com/meshtrial/meshtrial/observe/profile"
+	"github.com/meshtrial/meshtrial/observe/profile/perf"
 )
 
 // perf's file does not fill the disk: perf is stopped, and what there is is

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/observe/profile"
 	"golang.org/x/sys/unix"
 )
 
