@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/meshtrial/meshtrial/load/arrival"
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
 	"golang.org/x/sys/unix"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/bench/internal/labs"
 	"github.com/meshtrial/meshtrial/bench/internal/programs"
-	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/drive/load"
 )
 
 // bench holds the programs that are compared, and where they run.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/bench/internal/programs"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
-	"github.com/meshtrial/meshtrial/load"
-	"github.com/meshtrial/meshtrial/load/arrival"
+	"github.com/meshtrial/meshtrial/drive/load"
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
 )
 
 // truthCase is a server of known service times under a known schedule.

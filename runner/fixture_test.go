@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/load/loadtest"
+	"github.com/meshtrial/meshtrial/drive/load/loadtest"
 
+	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"

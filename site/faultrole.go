@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/fault"
-	"github.com/meshtrial/meshtrial/fault/node"
+	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/drive/fault/node"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study/finding"
 )

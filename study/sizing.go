@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/capacity/sizing"
-	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study/finding"
 )

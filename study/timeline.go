@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/invopop/jsonschema"
 
-	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/drive/fault"
 )
 
 // timelineSection is the section timeline: what happens in a trial.

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"io"
 
+	"github.com/meshtrial/meshtrial/drive/xds/wire"
 	"github.com/meshtrial/meshtrial/internal/confile"
-	"github.com/meshtrial/meshtrial/xds/wire"
 )
 
 // dnsTypes are how a config dump spells the types of clusters that a proxy resolves

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/bench/internal/child"
-	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/drive/load"
+	"github.com/meshtrial/meshtrial/drive/worker"
 	"github.com/meshtrial/meshtrial/observe/procfs"
 	"github.com/meshtrial/meshtrial/study/protocol"
-	"github.com/meshtrial/meshtrial/worker"
 )
 
 const (

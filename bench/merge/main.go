@@ -28,7 +28,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/meshtrial/meshtrial/bench/internal/child"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
-	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/drive/load"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/portforward"
 
 	"github.com/meshtrial/meshtrial/bench/internal/child"
-	"github.com/meshtrial/meshtrial/load/control"
+	"github.com/meshtrial/meshtrial/drive/load/control"
 )
 
 // podsMode is the argument that makes this program an API server that has any pod one asks

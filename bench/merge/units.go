@@ -19,11 +19,11 @@ import (
 
 	"github.com/meshtrial/meshtrial/bench/internal/child"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/drive/load"
+	"github.com/meshtrial/meshtrial/drive/load/control"
+	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/load"
-	"github.com/meshtrial/meshtrial/load/control"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
 )

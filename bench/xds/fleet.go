@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/bench/internal/child"
+	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/drive/xds/control"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/xds"
-	"github.com/meshtrial/meshtrial/xds/control"
 )
 
 // fleetMode is the argument that makes this program the sidecars.

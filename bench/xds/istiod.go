@@ -19,12 +19,12 @@ import (
 
 	"github.com/meshtrial/meshtrial/bench/internal/labs"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/drive/population"
+	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/observe"
-	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/xds"
 )
 
 // maxMetrics bounds a page of metrics, bytes.

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/drive/xds/server"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/xds"
-	"github.com/meshtrial/meshtrial/xds/server"
 )
 
 // endpoints of each synthetic service.

@@ -46,7 +46,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/bench/internal/table"
-	"github.com/meshtrial/meshtrial/xds/server"
+	"github.com/meshtrial/meshtrial/drive/xds/server"
 )
 
 // Targets.

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/drive/xds/server"
 	"github.com/meshtrial/meshtrial/internal/confile"
-	"github.com/meshtrial/meshtrial/xds"
-	"github.com/meshtrial/meshtrial/xds/server"
 )
 
 // record keeps what istiod sent one of the fleet's sidecars for the part limit,

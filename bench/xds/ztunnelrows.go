@@ -5,9 +5,9 @@ import (
 	"math"
 
 	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/drive/xds/wire"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/stat"
-	"github.com/meshtrial/meshtrial/xds/wire"
 )
 
 // turn is what istiod spent on the changes of one.

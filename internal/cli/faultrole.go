@@ -3,7 +3,7 @@ package cli
 import (
 	"net/netip"
 
-	"github.com/meshtrial/meshtrial/fault/node"
+	"github.com/meshtrial/meshtrial/drive/fault/node"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/spf13/cobra"

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/meshtrial/meshtrial/drive/load"
+	"github.com/meshtrial/meshtrial/drive/load/control"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/load"
-	"github.com/meshtrial/meshtrial/load/control"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/spf13/cobra"
 )

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/load"
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/load"
-	"github.com/meshtrial/meshtrial/load/arrival"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/spf13/pflag"

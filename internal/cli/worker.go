@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/worker"
+	"github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/study/protocol"
-	"github.com/meshtrial/meshtrial/worker"
-	"github.com/meshtrial/meshtrial/worker/control"
 	"github.com/spf13/cobra"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/xds"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )

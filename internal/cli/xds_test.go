@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/xds/server"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/xds/server"
 )
 
 // runIn runs a command line.

@@ -7,9 +7,9 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/xds/control"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
-	"github.com/meshtrial/meshtrial/xds/control"
 )
 
 // serveXDSControl is the xds role: fleets on request, until ctx ends or nobody

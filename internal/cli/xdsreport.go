@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/xds"
 )
 
 // xdsReport is what `meshtrial xds --json` prints.

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/xds/wire"
 	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/xds/wire"
 )
 
 // ztunnelsPushed has the same changes come to the ztunnels of a lab's nodes alone, and to

@@ -21,13 +21,13 @@ var layers = [][]string{
 	{"record", "study/finding", "internal/golden", "internal/leakcheck", "internal/nodetest", "internal/scriptconn", "internal/wake", "internal/ending", "internal/failpoint", "study/protocol", "journal/fields"},
 	{"internal/jsonhttp", "internal/trusted", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
 	{"stat", "observe/ledger", "observe/procfs", "capacity/money"},
-	{"graph", "observe/profile", "record/probe", "capacity/push", "capacity/sizing", "tuning", "analysis/words"},
-	{"fault", "journal", "capacity/model"},
+	{"drive/graph", "observe/profile", "record/probe", "capacity/push", "capacity/sizing", "tuning", "analysis/words"},
+	{"drive/fault", "journal", "capacity/model"},
 	{"study"},
 	{"internal/studytest"},
-	{"analysis", "store", "study/studies", "load", "worker", "observe", "doctor", "components", "ui", "xds", "scope", "observe/signals", "rights", "capacity/fit", "capacity/plan"},
-	{"report", "lab", "population", "advice"},
-	{"churn"},
+	{"analysis", "store", "study/studies", "drive/load", "drive/worker", "observe", "doctor", "components", "ui", "drive/xds", "scope", "observe/signals", "rights", "capacity/fit", "capacity/plan"},
+	{"report", "lab", "drive/population", "advice"},
+	{"drive/churn"},
 	{"lab/local", "lab/cluster", "mesh"},
 	{"mesh/none", "mesh/istio", "mesh/linkerd"},
 	{"site", "verdict"},
@@ -39,8 +39,8 @@ var layers = [][]string{
 }
 
 // pure packages take values and return values.
-var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/carrying", "analysis/comparison", "analysis/words", "report", "report/plot", "scope", "scope/generate", "xds/wire", "fault", "graph", "observe/ledger", "capacity/money", "capacity/sizing", "capacity/push", "capacity/model", "capacity/fit", "capacity/plan",
-	"observe/profile", "verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "load/arrival", "internal/yamltree", "study/finding", "study/protocol", "record/probe",
+var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/carrying", "analysis/comparison", "analysis/words", "report", "report/plot", "scope", "scope/generate", "drive/xds/wire", "drive/fault", "drive/graph", "observe/ledger", "capacity/money", "capacity/sizing", "capacity/push", "capacity/model", "capacity/fit", "capacity/plan",
+	"observe/profile", "verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "drive/load/arrival", "internal/yamltree", "study/finding", "study/protocol", "record/probe",
 	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections",
 	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "record/rate", "journal/fields", "rights", "advice", "tuning"}
 

@@ -59,13 +59,13 @@ var labLanes = []struct {
 	packages []string
 }{
 	{"studies", []string{"runner"}},
-	{"istiod", []string{"mesh/istio", "xds/fidelity", "xds", "site", "kinds/"}},
-	{"cluster", []string{"journal", "churn", "population", "internal/cli"}},
+	{"istiod", []string{"mesh/istio", "drive/xds/fidelity", "drive/xds", "site", "kinds/"}},
+	{"cluster", []string{"journal", "drive/churn", "drive/population", "internal/cli"}},
 }
 
 // measuring are packages whose tests measure times: they have the machine to
 // themselves.
-var measuring = regexp.MustCompile(`^(bench|bench/worker|fault/.*|internal/(jsonhttp|leakcheck|rawgrpc|wake)|load|load/.*|observe|worker|worker/.*|xds/(control|server|stream))$`)
+var measuring = regexp.MustCompile(`^(bench|bench/worker|drive/fault/.*|internal/(jsonhttp|leakcheck|rawgrpc|wake)|drive/load|drive/load/.*|observe|drive/worker|drive/worker/.*|drive/xds/(control|server|stream))$`)
 
 // undisturbed are tests of "verify" that run when all else has ended: those that hold
 // figures of a few short trials against each other, most of which are not valid beside

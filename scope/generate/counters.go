@@ -1,7 +1,7 @@
 package generate
 
 import (
-	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/scope"
 )
 

@@ -4,8 +4,8 @@
 // protocol from another, and how a worker accounts for what it served.
 //
 // A new protocol is an entry of the table in this file, a file of package load
-// that speaks it (load/dialects.go says how) and one of package worker that
-// serves it (worker/serving.go).
+// that speaks it (drive/load/dialects.go says how) and one of package worker that
+// serves it (drive/worker/serving.go).
 package protocol
 
 import (

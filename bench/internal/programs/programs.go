@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/drive/load"
 )
 
 // Find looks for a program in PATH and where the Go tool installs; "" if it is

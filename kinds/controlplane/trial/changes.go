@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
 )

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/journal"
-	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/study"
 )
 

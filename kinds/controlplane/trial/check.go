@@ -3,7 +3,7 @@ package trial
 import (
 	"strconv"
 
-	"github.com/meshtrial/meshtrial/churn"
+	"github.com/meshtrial/meshtrial/drive/churn"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"

@@ -12,12 +12,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/scope"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/xds"
 )
 
 // Bounds of what is kept of proxies' configuration in a trial.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -15,7 +16,6 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner/hands"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/xds"
 )
 
 // Looks at what follows a disruption.

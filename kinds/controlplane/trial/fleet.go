@@ -8,13 +8,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/xds"
+	xdscontrol "github.com/meshtrial/meshtrial/drive/xds/control"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner/hands"
 	"github.com/meshtrial/meshtrial/site"
-	"github.com/meshtrial/meshtrial/xds"
-	xdscontrol "github.com/meshtrial/meshtrial/xds/control"
 )
 
 // simulator is a pod for simulated proxies, and a line to it.

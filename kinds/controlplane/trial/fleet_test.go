@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/xds"
+	xdscontrol "github.com/meshtrial/meshtrial/drive/xds/control"
+	"github.com/meshtrial/meshtrial/drive/xds/server"
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
@@ -23,9 +26,6 @@ import (
 	"github.com/meshtrial/meshtrial/runner/hands"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/xds"
-	xdscontrol "github.com/meshtrial/meshtrial/xds/control"
-	"github.com/meshtrial/meshtrial/xds/server"
 	corev1 "k8s.io/api/core/v1"
 )
 

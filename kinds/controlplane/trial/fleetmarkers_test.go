@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/drive/xds/server"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/xds"
-	"github.com/meshtrial/meshtrial/xds/server"
 )
 
 // Changes that are under way at the same time do not wait for each other's markers:

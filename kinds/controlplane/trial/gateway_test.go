@@ -11,16 +11,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/meshtrial/meshtrial/churn"
+	"github.com/meshtrial/meshtrial/drive/churn"
+	"github.com/meshtrial/meshtrial/drive/population"
+	xdscontrol "github.com/meshtrial/meshtrial/drive/xds/control"
+	"github.com/meshtrial/meshtrial/drive/xds/edge"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
-	xdscontrol "github.com/meshtrial/meshtrial/xds/control"
-	"github.com/meshtrial/meshtrial/xds/edge"
 )
 
 // Others are told of a study's real gateway before it is made, and of what it takes up of

@@ -1,8 +1,8 @@
 package trial
 
 import (
+	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/population"
 )
 
 // leverEvidence is what proves the levers.

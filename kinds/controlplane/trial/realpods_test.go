@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/runner"
 )
 

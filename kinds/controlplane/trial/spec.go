@@ -9,14 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/churn"
+	"github.com/meshtrial/meshtrial/drive/churn"
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
+	"github.com/meshtrial/meshtrial/drive/population"
+	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/load/arrival"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/xds"
 )
 
 // namespaceName is the population's namespace for a name that a study uses:

@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
-	loadcontrol "github.com/meshtrial/meshtrial/load/control"
+	loadcontrol "github.com/meshtrial/meshtrial/drive/load/control"
+	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
-	"github.com/meshtrial/meshtrial/population"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 )

@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/drive/population"
+	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/population"
-	"github.com/meshtrial/meshtrial/xds"
 )
 
 // An istiod that turns out not to be in ambient mode is asked by no ztunnel.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/xds"
 )
 
 // observations are all that is known of who had which change.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/xds"
 	"pgregory.net/rapid"
 )
 

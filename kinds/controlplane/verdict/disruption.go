@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/xds"
 )
 
 // Disruption is what a trial saw of its disruption. Times are nanoseconds since

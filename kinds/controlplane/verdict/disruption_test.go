@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/xds"
 )
 
 const second = int64(1e9)

@@ -3,8 +3,8 @@ package verdict
 import (
 	"testing"
 
-	"github.com/meshtrial/meshtrial/churn"
-	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/drive/churn"
+	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/study"
 )
 

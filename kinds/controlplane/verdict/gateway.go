@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/xds/edge"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/xds/edge"
 )
 
 // Attachments is what the status of a Gateway said of its routes, by watch.

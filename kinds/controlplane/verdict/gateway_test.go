@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/xds/edge"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/xds/edge"
 )
 
 // edgeRuling is a trial whose only change was committed at an instant, by a clock that

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/xds"
 )
 
 // lag checks how late the simulated sidecars were. When a message was

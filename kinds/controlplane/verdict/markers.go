@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/xds"
 )
 
 // markKey is what a marker says of a resource: that it shows a text, or

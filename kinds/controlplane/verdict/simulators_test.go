@@ -8,10 +8,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/verdict"
-	"github.com/meshtrial/meshtrial/xds"
 )
 
 // Several simulators had all proxies, by clocks that agreed, or the trial is not valid.

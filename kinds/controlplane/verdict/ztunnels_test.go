@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/churn"
-	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/drive/churn"
+	"github.com/meshtrial/meshtrial/drive/population"
+	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/xds"
 )
 
 // A sidecar has a change when it shows its own markers, and a ztunnel when it shows

@@ -1,7 +1,7 @@
 package trial
 
 import (
-	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 )

@@ -17,11 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/load"
+	loadcontrol "github.com/meshtrial/meshtrial/drive/load/control"
+	workercontrol "github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
-	"github.com/meshtrial/meshtrial/load"
-	loadcontrol "github.com/meshtrial/meshtrial/load/control"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/observe"
@@ -30,7 +31,6 @@ import (
 	"github.com/meshtrial/meshtrial/runner/hands"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
-	workercontrol "github.com/meshtrial/meshtrial/worker/control"
 )
 
 // twoHands is a plan of a cell with two generators.

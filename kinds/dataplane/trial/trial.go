@@ -9,16 +9,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/load"
+	loadcontrol "github.com/meshtrial/meshtrial/drive/load/control"
+	workercontrol "github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
-	"github.com/meshtrial/meshtrial/load"
-	loadcontrol "github.com/meshtrial/meshtrial/load/control"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/kubelet"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
-	workercontrol "github.com/meshtrial/meshtrial/worker/control"
 	"golang.org/x/sync/errgroup"
 )
 

@@ -3,7 +3,7 @@ package verdict
 import (
 	"fmt"
 
-	"github.com/meshtrial/meshtrial/load/arrival"
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/verdict"

@@ -3,7 +3,7 @@ package trial
 import (
 	"testing"
 
-	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/drive/fault"
 )
 
 // Only a timeline without steps that are about the control plane wants it to live.

@@ -2,7 +2,7 @@
 // service graph while things break.
 //
 //	graph, cell -> scene (values) -> pods of the trial's own -> levers proved, requests flow
-//	    -> timeline (fault/drive with an executor) -> logs of clients, proxies, workers -> ledger.Book
+//	    -> timeline (drive/fault/drive with an executor) -> logs of clients, proxies, workers -> ledger.Book
 //
 // Every trial makes the services of its graph and its clients anew, and takes
 // them away again. All clients begin at one instant, the zero of the timeline.

@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/meshtrial/meshtrial/worker/control"
+	"github.com/meshtrial/meshtrial/drive/worker/control"
 )
 
 // turns has the steps of a service's workers change them one after the other. A

@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/meshtrial/meshtrial/worker"
-	"github.com/meshtrial/meshtrial/worker/control"
+	"github.com/meshtrial/meshtrial/drive/worker"
+	"github.com/meshtrial/meshtrial/drive/worker/control"
 )
 
 // serving runs workers and returns lines to their control servers.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/journal"

@@ -13,10 +13,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe/ledger"
-	"github.com/meshtrial/meshtrial/worker/control"
 	corev1 "k8s.io/api/core/v1"
 )
 

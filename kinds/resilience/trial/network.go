@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshtrial/meshtrial/fault"
-	"github.com/meshtrial/meshtrial/fault/drive"
-	"github.com/meshtrial/meshtrial/fault/node"
+	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/drive/fault/drive"
+	"github.com/meshtrial/meshtrial/drive/fault/node"
 )
 
 func (r *ready) Network(a *fault.Network) error { return r.holds(r.node.network(r.ctx, a)) }

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/drive/graph"
 )
 
 // visits are how many requests come to a service for each at the entry: what arithmetic

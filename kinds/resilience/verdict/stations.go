@@ -1,7 +1,7 @@
 package verdict
 
 import (
-	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 )
 

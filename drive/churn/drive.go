@@ -1,0 +1,334 @@
+package churn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/drive/population"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Announce tells the simulated sidecars which markers to look for. It
+// returns when they all know.
+type Announce func(ctx context.Context, markers []record.Marker) error
+
+const (
+	// inFlight is how many changes may be on their way to the API server.
+	inFlight = 64
+	// requestTimeout is how long the API server may take for one.
+	requestTimeout = 60 * time.Second
+	// lead is how long before its time a change is got ready; markers that
+	// could not be announced at the start are announced then.
+	lead = 300 * time.Millisecond
+	// settle is how long the controllers may take to carry a change out.
+	settle = 60 * time.Second
+	// mostSaid is how many of the objects that could not be deleted are named.
+	mostSaid = 3
+)
+
+// Driver carries out a plan once. Its methods are called in the order
+// Prepare, Drive, Cleanup; Cleanup also after an error.
+type Driver struct {
+	plan    *Plan
+	dynamic dynamic.Interface
+	kube    kubernetes.Interface
+	watch   *watcher
+
+	mu sync.Mutex
+	// refused are the changes to which the API server said no.
+	refused map[int]bool
+}
+
+// NewDriver returns a Driver of a plan for a cluster.
+func NewDriver(config *rest.Config, plan *Plan) (*Driver, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = -1, -1
+	dyn, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	binary := rest.CopyConfig(config)
+	binary.ContentType = "application/vnd.kubernetes.protobuf"
+	binary.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	kube, err := kubernetes.NewForConfig(binary)
+	if err != nil {
+		return nil, err
+	}
+	return &Driver{plan: plan, dynamic: dyn, kube: kube}, nil
+}
+
+// Prepare makes what must be there before the first change: Services to be
+// routed to, EndpointSlices to be changed, and the driver's own watches,
+// which Cleanup ends. It is to be called before the mesh is left to get
+// quiet.
+func (d *Driver) Prepare(ctx context.Context) error {
+	if d.watch != nil {
+		return errors.New("churn: a plan is prepared once")
+	}
+	for _, o := range d.plan.prepare { // namespaces stand before what is in them
+		client, err := d.client(o)
+		if err != nil {
+			return err
+		}
+		if _, err := client.Create(ctx, o, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("churn: create %s: %w", name(o), err)
+		}
+	}
+	watch, err := d.watchAll(ctx)
+	if err != nil {
+		return fmt.Errorf("churn: %w", err)
+	}
+	d.watch = watch
+	return nil
+}
+
+// Drive sends every change at start plus its offset, and returns an event
+// for each, in their order, when the last has its answer and, of endpoints,
+// the controllers have done their work. Markers are announced before: those
+// that no other change can be taken for at once, the rest a moment before
+// their change. A change that the API server does not take has an error in
+// its event; an error of Drive means that not all changes were sent: the
+// context ended, or the first announcement failed. Events are complete even
+// then. start should leave time for the announcement.
+func (d *Driver) Drive(ctx context.Context, start time.Time, announce Announce) ([]record.Event, error) {
+	events := d.events(start)
+	if d.watch == nil {
+		return events, errors.New("churn: the plan is not prepared")
+	}
+	if markers := d.plan.early(); len(markers) > 0 {
+		if err := announce(ctx, markers); err != nil {
+			return events, fmt.Errorf("churn: announce the markers: %w", err)
+		}
+	}
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, inFlight)
+	before := map[string]chan struct{}{} // the last change of an object
+	for i := range d.plan.Changes {
+		c := &d.plan.Changes[i]
+		if err := until(ctx, start.Add(time.Duration(c.OffsetNS)-lead)); err != nil {
+			break
+		}
+		done := make(chan struct{})
+		var earlier []chan struct{}
+		for _, key := range []string{c.Object, fmt.Sprint("group ", c.Group)} {
+			if last := before[key]; last != nil {
+				earlier = append(earlier, last)
+			}
+			before[key] = done
+		}
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			defer close(done)
+			for _, ch := range earlier { // in their order, whatever the server does
+				select {
+				case <-ch:
+				case <-ctx.Done():
+				}
+			}
+			d.one(ctx, c, &events[i], slots, announce)
+		}()
+	}
+	wait.Wait()
+	d.watch.follow(ctx, d.plan, events)
+	d.watch.fill(d.plan, events, d.refused)
+	if err := context.Cause(ctx); err != nil {
+		for i := range events {
+			if events[i].CommittedNS == 0 && events[i].Error == "" {
+				events[i].Error = "not sent: " + err.Error()
+			}
+		}
+		return events, fmt.Errorf("churn: %w", err)
+	}
+	return events, nil
+}
+
+// events are the events of all changes as planned.
+func (d *Driver) events(start time.Time) []record.Event {
+	out := make([]record.Event, len(d.plan.Changes))
+	for i, c := range d.plan.Changes {
+		out[i] = record.Event{Schema: record.Schema, Trial: d.plan.Spec.Trial, Change: i, Kind: c.Kind, Op: c.Op, Object: c.Object,
+			Markers: slices.Clone(c.Markers), PlannedNS: start.UnixNano() + c.OffsetNS}
+	}
+	return out
+}
+
+// early are the markers that can be announced before the first change: those
+// whose text is of one change only.
+func (p *Plan) early() []record.Marker {
+	var out []record.Marker
+	for _, c := range p.Changes {
+		if !c.repeats() {
+			out = append(out, c.Markers...)
+		}
+	}
+	return out
+}
+
+// repeats tells whether an earlier change may have had the same markers: an
+// endpoint that comes and goes.
+func (c *Change) repeats() bool { return c.Kind == KindEndpointsFlap }
+
+// one carries out a change and fills in its event.
+func (d *Driver) one(ctx context.Context, c *Change, e *record.Event, slots chan struct{}, announce Announce) {
+	if c.pods != nil {
+		d.podChange(ctx, c, e, slots, announce)
+		return
+	}
+	if c.repeats() {
+		if err := announce(ctx, e.Markers); err != nil {
+			e.Error = "announce its markers: " + err.Error()
+			return
+		}
+	}
+	if until(ctx, time.Unix(0, e.PlannedNS)) != nil {
+		return
+	}
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-ctx.Done():
+		return
+	}
+	e.SentNS = time.Now().UnixNano()
+	for _, w := range c.writes {
+		if err := d.write(ctx, w); err != nil {
+			e.Error = err.Error()
+			if isRefusal(err) {
+				d.isRefused(c.Index)
+			}
+			return
+		}
+	}
+	e.CommittedNS = time.Now().UnixNano()
+}
+
+// write sends a request and waits for the answer.
+func (d *Driver) write(ctx context.Context, w write) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, fmt.Errorf("no answer within %s", requestTimeout))
+	defer cancel()
+	client, err := d.client(w.object)
+	if err != nil {
+		return err
+	}
+	if w.patch == nil {
+		_, err = client.Create(ctx, w.object, metav1.CreateOptions{})
+	} else {
+		var body []byte
+		if body, err = json.Marshal(w.patch); err != nil {
+			return err
+		}
+		_, err = client.Patch(ctx, w.object.GetName(), types.MergePatchType, body, metav1.PatchOptions{})
+	}
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (d *Driver) client(o *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	r, err := population.ResourceOf(o)
+	if err != nil {
+		return nil, err
+	}
+	if r.Namespaced {
+		return d.dynamic.Resource(r.GroupVersionResource).Namespace(o.GetNamespace()), nil
+	}
+	return d.dynamic.Resource(r.GroupVersionResource), nil
+}
+
+// Cleanup deletes what the changes made and undoes what they did to the
+// population, as far as it can, and returns what it could not.
+func (d *Driver) Cleanup(ctx context.Context) error {
+	if d.watch != nil {
+		d.watch.stop()
+	}
+	var all []error
+	note := func(err error) {
+		if err != nil && !apierrors.IsNotFound(err) {
+			all = append(all, err)
+		}
+	}
+	for _, w := range d.plan.restore {
+		note(d.write(ctx, w))
+	}
+	note(d.restorePods(ctx))
+	note(d.remove(ctx, append(d.plan.written(), d.plan.prepare...)))
+	if err := errors.Join(all...); err != nil {
+		return fmt.Errorf("churn: clean up: %w", err)
+	}
+	return nil
+}
+
+// Withdraw deletes what the changes made, and leaves what was there before the first
+// one. It says when the first deletion left, and when the last had its answer.
+func (d *Driver) Withdraw(ctx context.Context) (first, last time.Time, err error) {
+	first = time.Now()
+	if err := d.remove(ctx, d.plan.written()); err != nil {
+		return first, time.Now(), fmt.Errorf("churn: withdraw: %w", err)
+	}
+	return first, time.Now(), nil
+}
+
+// written are the objects that changes write, as often as they do.
+func (p *Plan) written() (out []*unstructured.Unstructured) {
+	for _, c := range p.Changes {
+		for _, w := range c.writes {
+			out = append(out, w.object)
+		}
+	}
+	return out
+}
+
+// remove deletes objects of the plan's own, each once. One that is gone is no error.
+func (d *Driver) remove(ctx context.Context, objects []*unstructured.Unstructured) error {
+	seen := map[string]bool{}
+	var mu sync.Mutex
+	var all []error
+	var group errgroup.Group
+	group.SetLimit(inFlight)
+	for _, o := range objects {
+		if o.GetLabels()[Label] != d.plan.Spec.Trial || seen[objectKey(o)] {
+			continue
+		}
+		seen[objectKey(o)] = true
+		group.Go(func() error {
+			client, err := d.client(o)
+			if err == nil {
+				err = client.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
+			}
+			if err != nil && !apierrors.IsNotFound(err) {
+				mu.Lock()
+				defer mu.Unlock()
+				all = append(all, err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // errors are in all
+	if more := len(all) - mostSaid; more > 0 {
+		all = append(all[:mostSaid], fmt.Errorf("and %d more", more))
+	}
+	return errors.Join(all...)
+}
+
+// objectKey tells objects apart, of kinds with the same name in two groups too.
+func objectKey(o *unstructured.Unstructured) string { return o.GetAPIVersion() + "/" + name(o) }
+
+// until waits for a moment.
+func until(ctx context.Context, at time.Time) error { return wake.Pause(ctx, time.Until(at)) }

@@ -1,0 +1,114 @@
+package churn
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/drive/population"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func edgeSpec(kind string) Spec {
+	return Spec{Trial: "t", Kind: kind, Arrival: ArrivalUniform, Shape: rate(1), Count: 3,
+		Population: population.Sizes{Namespaces: 2, Gateways: 1},
+		Edge:       &Edge{Service: population.Service{Namespace: population.GatewayNamespace, Name: "edge"}, Backend: population.Service{Namespace: population.GatewayNamespace, Name: "behind"}}}
+}
+
+// Each route has a host of its own, which its marker shows to gateways alone and by
+// which a request asks for it, and leads to the pod behind the gateway; the resource
+// that they are attached to is there before, with one route.
+func TestEdgeRoutes(t *testing.T) {
+	for kind, want := range map[string]struct{ apiVersion, object string }{
+		KindGatewayRoute: {"networking.istio.io/v1", "VirtualService"},
+		KindHTTPRoute:    {"gateway.networking.k8s.io/v1", "HTTPRoute"},
+	} {
+		p, err := NewPlan(edgeSpec(kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		namespace, name := p.EdgeGateway()
+		if len(p.prepare) != 2 || p.prepare[0].GetKind() != "Gateway" || p.prepare[0].GetName() != name || p.prepare[0].GetNamespace() != namespace || p.prepare[1].GetKind() != want.object {
+			t.Errorf("%s: prepared %v", kind, p.prepare)
+		}
+		hosts := map[string]bool{p.EdgeHost(): true}
+		for _, c := range p.Changes {
+			if c.Host == "" || hosts[c.Host] || len(c.Markers) != 1 || c.Markers[0].Type != "rds" || c.Markers[0].Text != c.Host || !c.Scope.Gateways || c.Scope.Sidecars {
+				t.Errorf("%s: %+v", kind, c)
+			}
+			hosts[c.Host] = true
+			o := c.writes[0].object
+			if o.GetAPIVersion() != want.apiVersion || o.GetKind() != want.object || o.GetNamespace() != population.GatewayNamespace {
+				t.Errorf("%s: %v", kind, o)
+			}
+			text, err := o.MarshalJSON()
+			if err != nil || !strings.Contains(string(text), "behind") || !strings.Contains(string(text), name) || !strings.Contains(string(text), c.Host) {
+				t.Errorf("%s: %s, %v", kind, text, err)
+			}
+			if _, err := population.ResourceOf(o); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// The Gateways of changes select the gateways of the population and of the study: others'
+// ingress gateways open no port for them, and take up no route.
+func TestGatewaysSelectOurOwn(t *testing.T) {
+	for _, kind := range []string{KindPublished, KindGateway, KindGatewayRoute} {
+		p, err := NewPlan(edgeSpec(kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, o := range append(p.written(), p.prepare...) {
+			if o.GetKind() != "Gateway" {
+				continue
+			}
+			found++
+			selector, _, err := unstructured.NestedStringMap(o.Object, "spec", "selector")
+			if err != nil || len(selector) != 1 || selector[population.GatewayLabel] != "true" {
+				t.Errorf("%s: Gateway %s selects %v, %v", kind, o.GetName(), selector, err)
+			}
+		}
+		if found == 0 {
+			t.Errorf("%s: no Gateway", kind)
+		}
+	}
+}
+
+// The Gateway of the Gateway API names the gateways that there are: without them istiod
+// would make another.
+func TestEdgeAddresses(t *testing.T) {
+	for gateways, want := range map[int]string{1: "edge.mm-gateways.svc.cluster.local gateway.mm-gateways.svc.cluster.local", 0: "edge.mm-gateways.svc.cluster.local"} {
+		s := edgeSpec(KindHTTPRoute)
+		s.Population.Gateways = gateways
+		p, err := NewPlan(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, _, err := unstructured.NestedSlice(p.prepare[0].Object, "spec", "addresses")
+		var got []string
+		for _, a := range list {
+			got = append(got, a.(map[string]any)["value"].(string))
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%d simulated gateways: addresses %v, %v", gateways, got, err)
+		}
+	}
+}
+
+func TestEdgeRefuses(t *testing.T) {
+	for name, spoil := range map[string]func(s *Spec){
+		"no gateway":           func(s *Spec) { s.Edge = nil },
+		"elsewhere behind":     func(s *Spec) { s.Edge.Backend.Namespace = "mm-1" },
+		"elsewhere in reverse": func(s *Spec) { s.Edge.Service.Namespace = "mm-1" },
+		"not where others are": func(s *Spec) { s.Edge.Service.Namespace, s.Edge.Backend.Namespace = "mm-1", "mm-1" },
+	} {
+		s := edgeSpec(KindHTTPRoute)
+		spoil(&s)
+		if _, err := NewPlan(s); errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package churn
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshtrial/meshtrial/drive/population"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// What happens to the pods of a Service.
+const (
+	podScaleUp   = "scale-up"
+	podScaleDown = "scale-down"
+	podReplace   = "replace"
+	podUnready   = "unready"
+	podReady     = "ready"
+	podRestart   = "restart"
+	podLabel     = "label"
+)
+
+// maxTargets is how many Services have their endpoints changed in turn, so
+// that a change is long over when the same endpoint changes again.
+const maxTargets = 64
+
+// endpoints adds a change that the cluster's controllers carry out. Its
+// markers are addresses that only the cluster knows.
+func (b *builder) endpoints(kind string, n int) {
+	target, again := b.endpointsOf(kind, n)
+	var service population.Service
+	if b.spec.On != nil {
+		service, again = *b.spec.On, n%2
+	} else {
+		service = b.spec.Population.Service(target)
+	}
+	c := Change{Op: "scale", Object: "Deployment/" + service.Namespace + "/" + service.Name, Late: true, Scope: everybody(service.Namespace),
+		pods: &podChange{service: service}}
+	switch kind {
+	case KindEndpointsScale:
+		c.pods.op = []string{podScaleUp, podScaleDown}[again]
+	case KindEndpointsFlap:
+		c.Op, c.pods.op = "patch", []string{podUnready, podReady}[again]
+	case KindEndpointsReplace:
+		c.Op, c.pods.op = "delete", podReplace
+	case KindRollingRestart:
+		c.Op, c.pods.op = "patch", podRestart
+	}
+	b.append(c)
+}
+
+// classes of kinds that may change the endpoints of one Service: what makes a
+// pod unready would meddle with which pod goes when another scales down.
+var classes = map[string]int{KindEndpointsReplace: 0, KindRollingRestart: 0, KindPodLabels: 0, KindEndpointsFlap: 1, KindEndpointsScale: 2}
+
+const classCount = 3
+
+// endpointsOf is the Service whose endpoints change n of a kind changes, and
+// whether it is the second of a pair, which undoes the first.
+func (b *builder) endpointsOf(kind string, n int) (service int, again int) {
+	first, step := 0, 1
+	if b.spec.Trace != nil || b.spec.Kind == KindMixed {
+		first, step = classes[kind], classCount
+	}
+	count := max(1, min(maxTargets, (b.spec.Population.Services-first+step-1)/step))
+	return first + n%count*step, n / count % 2
+}
+
+// podLabels gives a pod another canonical revision, which the metadata of
+// its endpoint repeats.
+// See istio.io/istio/pilot/pkg/networking/util, AppendLbEndpointMetadata.
+func (b *builder) podLabels(n int) {
+	target, _ := b.endpointsOf(KindPodLabels, n)
+	service := b.spec.Population.Service(target)
+	b.append(Change{Op: "patch", Object: "Deployment/" + service.Namespace + "/" + service.Name, Scope: everybody(service.Namespace),
+		pods: &podChange{service: service, op: podLabel, text: b.text()}}, eds(service, b.text(), false), workload(b.text(), false))
+}
+
+// eds marks an address, or other text, that a Service's endpoints hold, or
+// hold no longer.
+func eds(s population.Service, text string, gone bool) record.Marker {
+	return record.Marker{Type: "eds", Resource: s.Cluster(""), Text: text, Gone: gone}
+}
+
+// workload marks the same of the workload that ztunnels are told of: which resource
+// that is depends on who made it.
+func workload(text string, gone bool) record.Marker {
+	return record.Marker{Type: "wds", Text: text, Gone: gone}
+}
+
+// directSlice is an EndpointSlice of the plan's own beside those of the
+// controllers, whose addresses nobody has.
+type directSlice struct {
+	service   population.Service
+	object    *unstructured.Unstructured
+	endpoints []directEndpoint
+}
+
+type directEndpoint struct {
+	address string
+	ready   bool
+}
+
+// directEndpoints is how many addresses a slice begins with.
+const directEndpoints = 2
+
+// slice returns the slice of a Service, and has it prepared when it is new.
+func (b *builder) slice(target int) *directSlice {
+	if d := b.direct[target]; d != nil {
+		return d
+	}
+	service := b.spec.Population.Service(target)
+	d := &directSlice{service: service}
+	for range directEndpoints {
+		d.endpoints = append(d.endpoints, directEndpoint{b.address(), true})
+	}
+	d.object = b.object("discovery.k8s.io/v1", "EndpointSlice", service.Namespace, "mm-"+b.spec.Trial+"-"+service.Name, nil)
+	labels := d.object.GetLabels()
+	labels["kubernetes.io/service-name"] = service.Name
+	labels["endpointslice.kubernetes.io/managed-by"] = "meshtrial"
+	d.object.SetLabels(labels)
+	d.object.Object["addressType"] = "IPv4"
+	d.object.Object["ports"] = []any{map[string]any{"name": "http", "port": int64(population.TargetPort), "protocol": "TCP"}}
+	d.object.Object["endpoints"] = d.list()
+	b.direct[target] = d
+	b.plan.prepare = append(b.plan.prepare, d.object)
+	return d
+}
+
+func (d *directSlice) list() []any {
+	out := make([]any, 0, len(d.endpoints))
+	for _, e := range d.endpoints {
+		out = append(out, map[string]any{"addresses": []any{e.address}, "conditions": map[string]any{"ready": e.ready, "serving": e.ready, "terminating": false}})
+	}
+	return out
+}
+
+// address is one that nobody has had: of a range that is never routed, apart
+// from those of simulated pods and, most likely, from other trials'.
+func (b *builder) address() string {
+	h := fnv.New32a()
+	h.Write([]byte(b.spec.Trial))
+	i := b.slots["address"]
+	b.slots["address"]++
+	return fmt.Sprintf("%d.%d.%d.%d", 241+h.Sum32()%14, 100+i/(156*156)%156, 100+i/156%156, 100+i%156)
+}
+
+// endpointsDirect adds a change of an EndpointSlice of the plan's own.
+func (b *builder) endpointsDirect(kind string, n int) error {
+	if 156*156*156 < b.slots["address"]+directEndpoints {
+		return errs.Usage("churn: the endpoints of so many changes have no addresses")
+	}
+	target, again := b.endpointsOf(kind, n)
+	d := b.slice(target)
+	var markers []record.Marker
+	var writes []write
+	change := func() {
+		writes = append(writes, write{d.object, annotated(map[string]any{"endpoints": d.list()}, b.index())})
+	}
+	mark := func(address string, gone bool) {
+		markers = append(markers, eds(d.service, address, gone), workload(address, gone))
+	}
+	replace := func(i int) {
+		mark(d.endpoints[i].address, true)
+		d.endpoints = append(slices.Delete(slices.Clone(d.endpoints), i, i+1), directEndpoint{b.address(), true})
+		mark(d.endpoints[len(d.endpoints)-1].address, false)
+		change()
+	}
+	switch {
+	case kind == KindEndpointsScale && again == 0:
+		d.endpoints = append(d.endpoints, directEndpoint{b.address(), true})
+		mark(d.endpoints[len(d.endpoints)-1].address, false)
+		change()
+	case kind == KindEndpointsScale:
+		last := len(d.endpoints) - 1
+		mark(d.endpoints[last].address, true)
+		d.endpoints = d.endpoints[:last]
+		change()
+	case kind == KindEndpointsFlap:
+		d.endpoints[0].ready = again == 1
+		mark(d.endpoints[0].address, again == 0)
+		change()
+	case kind == KindEndpointsReplace:
+		replace(0)
+	case kind == KindRollingRestart:
+		for range len(d.endpoints) {
+			replace(0)
+		}
+	}
+	b.append(Change{Op: "patch", Object: name(d.object), Scope: everybody(d.service.Namespace), writes: writes}, markers...)
+	return nil
+}

@@ -1,0 +1,248 @@
+package churn
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// defaultBurst is how many changes come together in bursts.
+const defaultBurst = 10
+
+// NewPlan lays out all changes. The same spec gives the same plan.
+func NewPlan(s Spec) (*Plan, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	if s.Endpoints == "" {
+		s.Endpoints = EndpointsControllers
+	}
+	if s.Namespaces == nil {
+		s.Namespaces = s.Population.NamespaceNames()
+	}
+	times, err := s.times()
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{spec: s, plan: &Plan{Spec: s}, rng: rand.New(rand.NewPCG(s.Seed, 0x636875726e)), slots: map[string]int{}, direct: map[int]*directSlice{}}
+	for group, at := range times {
+		kind := at.Kind
+		if kind == KindMixed {
+			kind = b.mixed()
+		}
+		first := len(b.plan.Changes)
+		if err := b.add(kind); err != nil {
+			return nil, err
+		}
+		for i := first; i < len(b.plan.Changes); i++ {
+			c := &b.plan.Changes[i]
+			c.Group, c.OffsetNS, c.Kind = group, at.OffsetNS, kind
+			for k := range c.Markers {
+				c.Markers[k].Change = i
+			}
+		}
+		if len(b.plan.Changes) > MaxChanges {
+			return nil, errs.Usage("churn: more than %d changes; ask for a shorter or slower schedule", MaxChanges)
+		}
+	}
+	return b.plan, nil
+}
+
+// times are when changes happen, and of what kind.
+func (s Spec) times() ([]TraceChange, error) {
+	if s.Trace != nil {
+		return s.Trace.Changes, nil
+	}
+	limit := s.DurationS
+	if limit == 0 {
+		limit = 1e7
+	}
+	var schedule arrival.Schedule
+	switch s.Arrival {
+	case ArrivalUniform:
+		schedule = arrival.Uniform(s.Shape, limit)
+	case ArrivalPoisson:
+		schedule = arrival.Poisson(s.Shape, limit, s.Seed)
+	case ArrivalBurst:
+		size := s.BurstSize
+		if size == 0 {
+			size = defaultBurst
+		}
+		schedule = arrival.Burst(s.Shape, limit, size)
+	}
+	var out []TraceChange
+	for s.Count == 0 || len(out) < s.Count {
+		r, ok := schedule.Next()
+		if !ok {
+			break
+		}
+		if len(out) == MaxChanges {
+			return nil, errs.Usage("churn: more than %d changes; ask for a shorter or slower schedule", MaxChanges)
+		}
+		out = append(out, TraceChange{OffsetNS: r.Offset, Kind: s.Kind})
+	}
+	if len(out) == 0 {
+		return nil, errs.Usage("churn: no change falls into %v s at this rate", s.DurationS)
+	}
+	if s.Count > len(out) {
+		return nil, errs.Usage("churn: only %d of %d changes fall into %v s at this rate", len(out), s.Count, math.Min(limit, 1e7))
+	}
+	return out, nil
+}
+
+// DurationNS is the offset of the last change.
+func (p *Plan) DurationNS() int64 { return p.Changes[len(p.Changes)-1].OffsetNS }
+
+// builder makes the changes of a plan one after the other.
+type builder struct {
+	spec Spec
+	plan *Plan
+	rng  *rand.Rand
+	// slots counts the changes of each kind so far.
+	slots  map[string]int
+	direct map[int]*directSlice
+	based  bool
+	edged  bool
+}
+
+// mixture is what a mixed change may be, with weights: endpoints change
+// more often than configuration.
+var mixture = []struct {
+	kind   string
+	weight int
+}{
+	{KindEndpointsReplace, 4}, {KindEndpointsFlap, 2}, {KindEndpointsScale, 2}, {KindPodLabels, 1}, {KindService, 2},
+	{KindVirtualService, 2}, {KindDestinationRule, 2}, {KindServiceEntry, 1}, {KindNoOp, 2},
+}
+
+func (b *builder) mixed() string {
+	sum := 0
+	for _, m := range mixture {
+		sum += m.weight
+	}
+	for {
+		n := b.rng.IntN(sum)
+		for _, m := range mixture {
+			if n -= m.weight; n < 0 {
+				if b.cannot(m.kind) != nil {
+					break // draw again
+				}
+				return m.kind
+			}
+		}
+	}
+}
+
+// needsPods tells whether a kind of change needs pods behind Services.
+func (b *builder) needsPods(kind string) bool {
+	switch kind {
+	case KindEndpointsScale, KindEndpointsReplace, KindEndpointsFlap, KindRollingRestart:
+		return b.spec.Endpoints == EndpointsControllers
+	case KindPodLabels:
+		return true
+	}
+	return false
+}
+
+// cannot says what a kind of change misses in the population.
+func (b *builder) cannot(kind string) error {
+	if b.spec.On != nil {
+		return nil // Validate has looked
+	}
+	p := b.spec.Population
+	if b.needsPods(kind) && p.Services*p.EndpointsPerService == 0 {
+		return errs.Usage("churn: %s needs Services with endpoints in the population", kind)
+	}
+	switch kind {
+	case KindEndpointsScale, KindEndpointsReplace, KindEndpointsFlap, KindRollingRestart:
+		if p.Services == 0 {
+			return errs.Usage("churn: %s needs a Service in the population", kind)
+		}
+		if (b.spec.Trace != nil || b.spec.Kind == KindMixed) && p.Services <= classes[kind] {
+			return errs.Usage("churn: %s among other kinds needs a Service of its own: at least %d in the population", kind, classCount)
+		}
+	}
+	return nil
+}
+
+func (b *builder) add(kind string) error {
+	if err := b.cannot(kind); err != nil {
+		return err
+	}
+	n := b.slots[kind]
+	b.slots[kind]++
+	switch kind {
+	case KindPublished:
+		b.published(n)
+	case KindService:
+		b.service(n)
+	case KindVirtualService:
+		b.virtualService(n)
+	case KindDestinationRule:
+		b.destinationRule(n)
+	case KindGateway:
+		b.gateway(n)
+	case KindServiceEntry:
+		b.serviceEntry(n)
+	case KindSidecar:
+		b.sidecar(n)
+	case KindAuthorizationPolicy:
+		b.authorizationPolicy(n)
+	case KindTelemetry:
+		b.telemetry(n)
+	case KindNamespaceLabels:
+		b.namespaceLabels(n)
+	case KindPodLabels:
+		b.podLabels(n)
+	case KindGatewayRoute, KindHTTPRoute:
+		b.edgeRoute(kind, n)
+	case KindNoOp:
+		b.noOp(n)
+	default:
+		if b.spec.Endpoints == EndpointsDirect {
+			return b.endpointsDirect(kind, n)
+		}
+		b.endpoints(kind, n)
+	}
+	return nil
+}
+
+// text is the text that only the next change has: digits end it, as many in
+// all changes, so that none begins with another's.
+func (b *builder) text() string { return fmt.Sprintf("mm-%s-%05d", b.spec.Trial, b.index()) }
+
+// index is that of the next change.
+func (b *builder) index() int { return len(b.plan.Changes) }
+
+// number is a port that only the next change has.
+func (b *builder) number() int64 { return int64(10_000 + b.index()) }
+
+// namespace is where change n of a kind makes its object.
+func (b *builder) namespace(n int) string { return b.spec.Namespaces[n%len(b.spec.Namespaces)] }
+
+// slot names the object of change n of a kind, which stays in its namespace,
+// and says whether the change makes it.
+func (b *builder) slot(n int) (name, namespace string, first bool) {
+	if b.spec.Objects == 0 {
+		return b.text(), b.namespace(n), true
+	}
+	k := n % b.spec.Objects
+	return fmt.Sprintf("mm-%s-object-%d", b.spec.Trial, k), b.namespace(k), n < b.spec.Objects
+}
+
+// append adds a change. What marks it for ztunnels is left out where there are none.
+func (b *builder) append(c Change, markers ...record.Marker) {
+	c.Index = b.index()
+	if b.spec.Population.Ztunnels > 0 {
+		c.Scope.Ztunnels = c.pods != nil || slices.ContainsFunc(markers, record.Marker.OfZtunnels)
+	} else {
+		markers = slices.DeleteFunc(markers, record.Marker.OfZtunnels)
+	}
+	c.Markers = markers
+	b.plan.Changes = append(b.plan.Changes, c)
+}

@@ -1,0 +1,237 @@
+package churn
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
+	"github.com/meshtrial/meshtrial/drive/population"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Kinds of change, as the factor change names them.
+const (
+	KindPublished           = "service+gateway+virtualservice"
+	KindService             = "service"
+	KindVirtualService      = "virtualservice"
+	KindDestinationRule     = "destinationrule"
+	KindGateway             = "gateway"
+	KindServiceEntry        = "serviceentry"
+	KindSidecar             = "sidecar"
+	KindAuthorizationPolicy = "authorizationpolicy"
+	KindTelemetry           = "telemetry"
+	KindEndpointsScale      = "endpoints-scale"
+	KindEndpointsReplace    = "endpoints-replace"
+	KindEndpointsFlap       = "endpoints-flap"
+	KindRollingRestart      = "rolling-restart"
+	KindNamespaceLabels     = "namespace-labels"
+	KindPodLabels           = "pod-labels"
+	KindGatewayRoute        = "gateway-route"
+	KindHTTPRoute           = "httproute"
+	KindNoOp                = "no-op"
+	KindMixed               = "mixed"
+)
+
+// Kinds lists all kinds of change.
+func Kinds() []string {
+	return []string{KindPublished, KindService, KindVirtualService, KindDestinationRule, KindGateway, KindServiceEntry, KindSidecar,
+		KindAuthorizationPolicy, KindTelemetry, KindEndpointsScale, KindEndpointsReplace, KindEndpointsFlap, KindRollingRestart,
+		KindNamespaceLabels, KindPodLabels, KindGatewayRoute, KindHTTPRoute, KindNoOp, KindMixed}
+}
+
+// Arrivals of changes.
+const (
+	ArrivalUniform = "uniform"
+	ArrivalPoisson = "poisson"
+	ArrivalBurst   = "burst"
+)
+
+// Ways by which endpoints change.
+const (
+	EndpointsControllers = "controllers" // Deployments and pods, as users do
+	EndpointsDirect      = "direct"      // EndpointSlices of the driver's own
+)
+
+// Spec says what changes, when and how often.
+type Spec struct {
+	// Trial stands in names and markers: lower-case letters, digits and
+	// dashes, at most 20.
+	Trial string
+	Kind  string
+	// Arrival of changes at the rate that Shape gives (changes per second;
+	// constant, ramp or steps). The first is at 0 but for poisson.
+	Arrival string
+	Shape   arrival.Shape
+	// BurstSize is how many changes come together; 0: 10.
+	BurstSize int
+	// Count is how many changes there are (repetitions, of the published
+	// kind); 0: as many as there are in DurationS.
+	Count int
+	// DurationS ends the schedule, in seconds; 0: only Count does.
+	DurationS float64
+	// Trace gives offsets and kinds of each change instead.
+	Trace *Trace
+	Seed  uint64
+	// Objects is how many objects are changed in turn: the first changes
+	// make them, later ones update them. 0: each change makes one of its own.
+	Objects int
+	// Endpoints is EndpointsControllers (the default) or EndpointsDirect.
+	Endpoints string
+	// DiscoverySelector is the label by which istiod selects namespaces, as
+	// key=value or key!=value; "" if it does not.
+	DiscoverySelector string
+	// Population is what changes are about; Services and pods of it are
+	// changed too.
+	Population population.Sizes
+	// Namespaces are where changes make their objects, in turn; nil: those
+	// of the population.
+	Namespaces []string
+	// On is the one Service whose endpoints change (endpoints-scale,
+	// endpoints-replace, rolling-restart by way of the controllers), in place
+	// of those of the population; nil for those. It is not the population's:
+	// a Deployment of its name, whose pods and whose EndpointSlices carry
+	// population.AppLabel with that name and population.PartOf.
+	On *population.Service
+	// Edge is the gateway that gateway-route and httproute give routes.
+	Edge *Edge
+}
+
+// Edge is a real gateway.
+type Edge struct {
+	// Service is the gateway's own, which has ServicePort 80, and Backend the one that
+	// its routes lead to, in the same namespace: routes and the resource that they are
+	// attached to are there too.
+	Service, Backend population.Service
+}
+
+// MaxChanges bounds a plan: each has a port of its own where it needs one.
+const MaxChanges = 40_000
+
+var trialName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$`)
+
+// Validate says what is wrong with the spec.
+func (s Spec) Validate() error {
+	if !trialName.MatchString(s.Trial) {
+		return errs.Usage("churn: trial %q: want at most 20 lower-case letters, digits and dashes", s.Trial)
+	}
+	if err := s.Population.Validate(); err != nil {
+		return err
+	}
+	if s.Population.Namespaces == 0 && len(s.Namespaces) == 0 {
+		return errs.Usage("churn: there is no namespace to change anything in")
+	}
+	switch s.Endpoints {
+	case "", EndpointsControllers, EndpointsDirect:
+	default:
+		return errs.Usage("churn: endpoints %q: want %s or %s", s.Endpoints, EndpointsControllers, EndpointsDirect)
+	}
+	if s.DiscoverySelector != "" {
+		if key, value, _ := s.selector(); key == "" || value == "" {
+			return errs.Usage("churn: discovery selector %q: want key=value or key!=value", s.DiscoverySelector)
+		}
+	}
+	if s.Objects < 0 || s.BurstSize < 0 || s.Count < 0 || s.DurationS < 0 {
+		return errs.Usage("churn: objects, burst size, count and duration cannot be negative")
+	}
+	if s.Count > MaxChanges {
+		return errs.Usage("churn: %d changes are more than %d", s.Count, MaxChanges)
+	}
+	if s.Trace != nil {
+		return s.Trace.Validate()
+	}
+	if !slices.Contains(Kinds(), s.Kind) {
+		return errs.Usage("churn: kind %q: want one of %s", s.Kind, strings.Join(Kinds(), ", "))
+	}
+	if !slices.Contains([]string{ArrivalUniform, ArrivalPoisson, ArrivalBurst}, s.Arrival) {
+		return errs.Usage("churn: arrival %q: want uniform, poisson or burst", s.Arrival)
+	}
+	if err := s.Shape.Validate(); err != nil {
+		return errs.Usage("churn: %v", err)
+	}
+	if s.On != nil {
+		onReal := []string{KindEndpointsScale, KindEndpointsReplace, KindRollingRestart}
+		if !slices.Contains(onReal, s.Kind) || s.Endpoints == EndpointsDirect || s.On.Endpoints < 1 {
+			return errs.Usage("churn: the endpoints of %s/%s cannot have changes of kind %s (%s, by way of the controllers, with at least one endpoint)",
+				s.On.Namespace, s.On.Name, s.Kind, strings.Join(onReal, ", "))
+		}
+	}
+	if (s.Kind == KindGatewayRoute || s.Kind == KindHTTPRoute) && (s.Edge == nil || s.Edge.Service.Namespace != s.Edge.Backend.Namespace) {
+		return errs.Usage("churn: %s needs a gateway, and what is behind it in the same namespace", s.Kind)
+	}
+	if s.Kind == KindHTTPRoute && s.Population.Gateways > 0 && s.Edge.Service.Namespace != population.GatewayNamespace {
+		return errs.Usage("churn: %s: the gateway has to be in namespace %s, where the simulated ones are, which would not be told of its routes otherwise", s.Kind, population.GatewayNamespace)
+	}
+	if s.Count == 0 && s.DurationS == 0 {
+		return errs.Usage("churn: neither a count nor a duration ends the changes")
+	}
+	return nil
+}
+
+// watched is the label of the pods and EndpointSlices that changes may be
+// about.
+func (s Spec) watched() string {
+	if s.On != nil {
+		return population.PartOf + "=meshtrial" // the population's have it too
+	}
+	return population.Label + "=" + population.LabelValue
+}
+
+// selector splits DiscoverySelector.
+func (s Spec) selector() (key, value string, in bool) {
+	if key, value, found := strings.Cut(s.DiscoverySelector, "!="); found {
+		return key, value, false
+	}
+	key, value, _ = strings.Cut(s.DiscoverySelector, "=")
+	return key, value, true
+}
+
+// Plan is all changes of a trial, in the order of their times.
+type Plan struct {
+	Spec    Spec
+	Changes []Change
+	// prepare are objects that must be there before the first change.
+	prepare []*unstructured.Unstructured
+	// restore undoes what changes do to objects of the population.
+	restore []write
+}
+
+// Change is one write to the API server that istiod may turn into pushes.
+type Change struct {
+	Index int // from 0
+	// Group counts the repetitions: three changes of the published kind are one.
+	Group    int
+	OffsetNS int64  // planned, since the start
+	Kind     string // one of Kinds, but mixed
+	Op       string // create, update, delete, patch, scale
+	Object   string // Kind/namespace/name
+	// Markers by which its effect is told. Of endpoints by way of the
+	// controllers they are only known as it happens: Late is set then.
+	Markers []record.Marker
+	Late    bool
+	Scope   Scope
+	// Host is the one that a real gateway serves from then on; "" for no such change.
+	Host string
+
+	// writes are sent one after the other.
+	writes []write
+	// pods is what happens to pods of a Deployment, if it does.
+	pods *podChange
+}
+
+// write is a request to the API server.
+type write struct {
+	object *unstructured.Unstructured
+	// patch is a merge patch of the object; nil to create it.
+	patch map[string]any
+}
+
+// podChange is a change by way of the controllers.
+type podChange struct {
+	service population.Service
+	op      string // podScaleUp, podScaleDown, podReplace, podUnready, podReady, podRestart, podLabel
+	text    string // of podLabel
+}

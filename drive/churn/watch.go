@@ -1,0 +1,344 @@
+package churn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/meshtrial/meshtrial/drive/population"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// watcher sees through watches of its own what istiod sees through its: the
+// objects that changes write and, where the controllers work, the pods and
+// EndpointSlices of the population.
+type watcher struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup // the informers
+
+	mu sync.Mutex
+	// seen are the writes of each change that were in a watch, by its index.
+	seen map[int]*showing
+	// pods and slices of the population's Services.
+	pods    map[string]map[string]*corev1.Pod // by Service, name
+	slices  map[string]map[string][]string    // ready addresses by Service, name of the slice
+	waiters map[string][]*waiter
+}
+
+// showing is what a watch has shown of a change.
+type showing struct {
+	// times are when an object came with the change, by its name: as often
+	// as the change wrote to it.
+	times map[string][]int64
+}
+
+// waiter waits for endpoints of a Service.
+type waiter struct {
+	// done looks at the ready addresses after every change of them.
+	done func(ready map[string]bool, at int64) bool
+	// finished is closed when done has said so; over is true then.
+	finished chan struct{}
+	over     bool
+	// pods gets the Service's pods with an address as they change.
+	pods chan *corev1.Pod
+}
+
+// maxWaiting bounds the pods that a waiter has not looked at yet.
+const maxWaiting = 4096
+
+// watchAll starts the watches that the plan needs and waits until each has
+// its first list.
+func (d *Driver) watchAll(ctx context.Context) (*watcher, error) {
+	begin := ctx
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	w := &watcher{cancel: cancel, seen: map[int]*showing{}, pods: map[string]map[string]*corev1.Pod{}, slices: map[string]map[string][]string{}, waiters: map[string][]*waiter{}}
+	var synced []cache.InformerSynced
+	follow := func(informer cache.SharedIndexInformer, handle cache.ResourceEventHandler) error {
+		handler, err := informer.AddEventHandler(handle)
+		if err != nil {
+			w.stop()
+			return err
+		}
+		synced = append(synced, handler.HasSynced)
+		w.done.Go(func() { informer.RunWithContext(ctx) })
+		return nil
+	}
+	watched := map[schema.GroupVersionResource]bool{}
+	pods := false
+	for i := range d.plan.Changes {
+		c := &d.plan.Changes[i]
+		pods = pods || c.pods != nil
+		if c.own() {
+			r, err := population.ResourceOf(c.writes[0].object)
+			if err != nil {
+				cancel()
+				return nil, err
+			}
+			if watched[r.GroupVersionResource] {
+				continue
+			}
+			watched[r.GroupVersionResource] = true
+			own := kubernetes.Informer(d.dynamic, d.dynamic.Resource(r.GroupVersionResource), Label+"="+d.plan.Spec.Trial, &unstructured.Unstructured{})
+			if err := follow(own, handlers(w.object)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if pods {
+		selector := d.plan.Spec.watched()
+		for informer, handle := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
+			kubernetes.Informer(d.kube, d.kube.CoreV1().Pods(""), selector, &corev1.Pod{}):                               w.podHandlers(),
+			kubernetes.Informer(d.kube, d.kube.DiscoveryV1().EndpointSlices(""), selector, &discoveryv1.EndpointSlice{}): w.sliceHandlers(),
+		} {
+			if err := follow(informer, handle); err != nil {
+				return nil, err
+			}
+		}
+	}
+	limit, end := context.WithTimeout(begin, requestTimeout)
+	defer end()
+	if !cache.WaitForCacheSync(limit.Done(), synced...) {
+		w.stop()
+		return nil, fmt.Errorf("watch what changes: nothing came within %s", requestTimeout)
+	}
+	return w, nil
+}
+
+// stop ends the watches.
+func (w *watcher) stop() {
+	w.cancel()
+	w.done.Wait()
+}
+
+// handlers call f with what was added or updated.
+func handlers(f func(any)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{AddFunc: f, UpdateFunc: func(_, o any) { f(o) }}
+}
+
+// object notes when a change was seen in an object.
+func (w *watcher) object(o any) {
+	now := time.Now().UnixNano()
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	index, err := strconv.Atoi(u.GetAnnotations()[changeAnnotation])
+	if err != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.seen[index]
+	if s == nil {
+		s = &showing{times: map[string][]int64{}}
+		w.seen[index] = s
+	}
+	s.times[name(u)] = append(s.times[name(u)], now)
+}
+
+// watchLag is how long the driver's own watch may be behind the answers.
+const watchLag = 2 * time.Second
+
+// follow waits until the watch has shown every committed change that it can
+// show, or is too far behind.
+func (w *watcher) follow(ctx context.Context, plan *Plan, events []record.Event) {
+	shown := func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for i, c := range plan.Changes {
+			if c.own() && events[i].SentNS != 0 && events[i].Error == "" && w.seen[i] == nil {
+				return false
+			}
+		}
+		return true
+	}
+	for end := time.Now().Add(watchLag); !shown() && time.Now().Before(end); {
+		if until(ctx, time.Now().Add(10*time.Millisecond)) != nil {
+			return
+		}
+	}
+}
+
+// own tells whether a change writes to objects of the plan's own.
+func (c *Change) own() bool { return len(c.writes) > 0 && c.writes[0].object.GetLabels()[Label] != "" }
+
+// fill puts into events when changes were seen. One whose last write the watch
+// showed before the answer came had been committed by then: answers are late
+// where this machine is busy. So had one whose answer was lost, whatever the
+// driver was told; but not one that the API server refused.
+func (w *watcher) fill(plan *Plan, events []record.Event, refused map[int]bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range events {
+		e := &events[i]
+		s := w.seen[e.Change]
+		if s == nil || e.WatchedNS != 0 {
+			continue
+		}
+		at := s.last(&plan.Changes[i])
+		switch e.WatchedNS = at; {
+		case at == 0 || refused[e.Change]:
+		case e.CommittedNS != 0:
+			e.AnsweredNS, e.CommittedNS = e.CommittedNS, min(e.CommittedNS, at)
+		default:
+			e.CommittedNS, e.Error = at, ""
+		}
+	}
+}
+
+// last is when the last write of a change was seen, nanoseconds since 1970; 0
+// if it was not. Objects of a change are written in their order, so that the
+// writes before were carried out.
+func (s *showing) last(c *Change) int64 {
+	if len(c.writes) == 0 {
+		return 0
+	}
+	key, writes := name(c.writes[len(c.writes)-1].object), 0
+	for _, one := range c.writes {
+		if name(one.object) == key {
+			writes++
+		}
+	}
+	if times := s.times[key]; len(times) >= writes {
+		return times[writes-1]
+	}
+	return 0
+}
+
+// isRefusal tells whether the API server said no. Its errors of its own
+// (a time-out, a storage that did not answer) leave open what became of a
+// write, as a lost answer does.
+func isRefusal(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError
+}
+
+// serviceOf is the key of the Service that a pod is behind.
+func serviceOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Labels[population.AppLabel] }
+
+func keyOf(s population.Service) string { return s.Namespace + "/" + s.Name }
+
+func (w *watcher) podHandlers() cache.ResourceEventHandler {
+	put := func(o any) {
+		pod, ok := o.(*corev1.Pod)
+		if !ok {
+			return
+		}
+		key := serviceOf(pod)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.pods[key] == nil {
+			w.pods[key] = map[string]*corev1.Pod{}
+		}
+		w.pods[key][pod.Name] = pod
+		if pod.Status.PodIP == "" {
+			return
+		}
+		for _, waiter := range w.waiters[key] {
+			select {
+			case waiter.pods <- pod:
+			default: // it will time out, and say so
+			}
+		}
+	}
+	remove := func(o any) {
+		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+			o = gone.Obj
+		}
+		if pod, ok := o.(*corev1.Pod); ok {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			delete(w.pods[serviceOf(pod)], pod.Name)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: put, UpdateFunc: func(_, o any) { put(o) }, DeleteFunc: remove}
+}
+
+func (w *watcher) sliceHandlers() cache.ResourceEventHandler {
+	update := func(o any, gone bool) {
+		now := time.Now().UnixNano()
+		slice, ok := o.(*discoveryv1.EndpointSlice)
+		if !ok {
+			return
+		}
+		var ready []string
+		for _, e := range slice.Endpoints {
+			if !gone && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
+				ready = append(ready, e.Addresses...)
+			}
+		}
+		key := slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.slices[key] == nil {
+			w.slices[key] = map[string][]string{}
+		}
+		w.slices[key][slice.Name] = ready
+		all := w.readyLocked(key)
+		for _, waiter := range w.waiters[key] { // they stay for pods that this watch was ahead of
+			if !waiter.over && waiter.done(all, now) {
+				waiter.over = true
+				close(waiter.finished)
+			}
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { update(o, false) }, UpdateFunc: func(_, o any) { update(o, false) },
+		DeleteFunc: func(o any) {
+			if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = unknown.Obj
+			}
+			update(o, true)
+		}}
+}
+
+func (w *watcher) readyLocked(key string) map[string]bool {
+	all := map[string]bool{}
+	for _, addresses := range w.slices[key] {
+		for _, a := range addresses {
+			all[a] = true
+		}
+	}
+	return all
+}
+
+// wait registers a waiter for the endpoints of a Service.
+func (w *watcher) wait(s population.Service, done func(ready map[string]bool, at int64) bool) *waiter {
+	waiter := &waiter{done: done, finished: make(chan struct{}), pods: make(chan *corev1.Pod, maxWaiting)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiters[keyOf(s)] = append(w.waiters[keyOf(s)], waiter)
+	return waiter
+}
+
+// forget takes a waiter back.
+func (w *watcher) forget(s population.Service, gone *waiter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := w.waiters[keyOf(s)]
+	for i, waiter := range list {
+		if waiter == gone {
+			w.waiters[keyOf(s)] = append(list[:i:i], list[i+1:]...)
+			return
+		}
+	}
+}
+
+// ready returns the Service's ready addresses.
+func (w *watcher) ready(s population.Service) map[string]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.readyLocked(keyOf(s))
+}

@@ -1,0 +1,108 @@
+package fault_test
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/drive/graph"
+)
+
+// performer notes which of its methods was called, by the kind's name.
+type performer struct{ called string }
+
+var errPerformed = errors.New("performed")
+
+func (p *performer) note(kind string) error                 { p.called = kind; return errPerformed }
+func (p *performer) Remove(*fault.Remove) error             { return p.note("remove") }
+func (p *performer) Add(*fault.Add) error                   { return p.note("add") }
+func (p *performer) Restart(*fault.Restart) error           { return p.note("restart") }
+func (p *performer) Worker(*fault.Worker) error             { return p.note("worker") }
+func (p *performer) Process(*fault.Process) error           { return p.note("process") }
+func (p *performer) Network(*fault.Network) error           { return p.note("network") }
+func (p *performer) Config(*fault.Config) error             { return p.note("config") }
+func (p *performer) Load(*fault.Load) error                 { return p.note("load") }
+func (p *performer) Certificates(*fault.Certificates) error { return p.note("certificates") }
+func (p *performer) Revision(*fault.Revision) error         { return p.note("revision") }
+func (p *performer) Move(*fault.Move) error                 { return p.note("move") }
+func (p *performer) Drain(*fault.Drain) error               { return p.note("drain") }
+
+// TestKinds: each kind is told by its name alone, makes new actions that call
+// the performer's method for it, and has fields that point into the action.
+func TestKinds(t *testing.T) {
+	names := map[string]bool{}
+	for _, k := range fault.Kinds() {
+		a := k.New()
+		if a.Kind() != k.Name || names[k.Name] || k.Doc == "" {
+			t.Errorf("kind %q makes actions of kind %q", k.Name, a.Kind())
+		}
+		names[k.Name] = true
+		p := &performer{}
+		if err := a.Perform(p); !errors.Is(err, errPerformed) || p.called != k.Name {
+			t.Errorf("%s: %v, by way of %q", k.Name, err, p.called)
+		}
+		before := reflect.ValueOf(a).Elem().Interface()
+		for _, f := range a.Fields() {
+			if f.Name == "" || f.Doc == "" || f.Value == nil {
+				t.Errorf("%s: a field lacks something: %+v", k.Name, f)
+			}
+			if s, ok := f.Value.(fault.Service); ok {
+				*s.To = "bar"
+			}
+		}
+		for _, r := range a.Services() {
+			if r.Service == "" {
+				t.Errorf("%s names no service in %s", k.Name, r.Field)
+			}
+			if !slices.ContainsFunc(a.Fields(), func(f fault.Field) bool { return f.Name == r.Field }) {
+				t.Errorf("%s has no field %s", k.Name, r.Field)
+			}
+		}
+		if len(a.Services()) > 0 && reflect.DeepEqual(before, reflect.ValueOf(a).Elem().Interface()) {
+			t.Errorf("%s: its fields do not lead into it", k.Name)
+		}
+		if reflect.ValueOf(k.New()).Pointer() == reflect.ValueOf(a).Pointer() {
+			t.Errorf("%s: two actions are one", k.Name)
+		}
+	}
+}
+
+// TestExpect: what arithmetic knows of actions.
+func TestExpect(t *testing.T) {
+	notReady, half := false, 0.5
+	for _, c := range []struct {
+		name   string
+		action fault.Action
+		known  bool
+		right  func(n fault.Standing) bool
+	}{
+		{"removed", &fault.Remove{Replicas: fault.Replicas{Service: "bar", Count: 2}}, true, func(n fault.Standing) bool { return n.Removed["bar"] == 2 }},
+		{"added", &fault.Add{Replicas: fault.Replicas{Service: "bar", Count: 2}}, true, func(n fault.Standing) bool { return n.Removed["bar"] == -2 }},
+		{"load", &fault.Load{Rate: 7}, true, func(n fault.Standing) bool { return n.Rate == 7 }},
+		{"announced load", &fault.Load{Rate: 7, Announced: 1, Service: "bar", Replicas: 6}, true, func(n fault.Standing) bool { return n.Removed["bar"] == -2 }},
+		{"one of four paused", &fault.Process{Of: fault.OfWorker, Service: "bar", Pick: 1, Do: fault.DoPause}, true, func(n fault.Standing) bool { return n.Broken["bar"] == 0.25 }},
+		{"paused agents break nothing", &fault.Process{Of: fault.OfAgent, Service: "bar", Do: fault.DoPause}, true, func(n fault.Standing) bool { return n.Broken["bar"] == 0 }},
+		{"killed", &fault.Process{Of: fault.OfWorker, Service: "bar", Do: fault.DoKill}, false, func(n fault.Standing) bool { return n.Broken["bar"] == 0 }},
+		{"all cut off", &fault.Network{From: "front", To: "bar", Cut: true}, true, func(n fault.Standing) bool { return n.Broken["bar"] == 1 }},
+		{"delayed", &fault.Network{From: "front", To: "bar", Delay: 1}, false, func(n fault.Standing) bool { return n.Broken["bar"] == 0 }},
+		{"not ready", &fault.Worker{Service: "bar", Pick: 3, Set: fault.Behaviour{Ready: &notReady}}, true, func(n fault.Standing) bool { return n.Removed["bar"] == 3 }},
+		{"failing", &fault.Worker{Service: "bar", Pick: 2, Set: fault.Behaviour{Failures: []graph.Failure{{Share: half}}}}, true,
+			func(n fault.Standing) bool { return n.Failing["bar"] == 0.25 && n.Some["bar"][0].Count == 2 }},
+		{"restarted", &fault.Restart{Service: "bar"}, false, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},
+		{"ztunnel without memory", &fault.Process{Of: fault.OfZtunnel, Do: fault.DoOOM}, false, func(n fault.Standing) bool { return n.Broken["bar"] == 0 }},
+		{"a paused ztunnel", &fault.Process{Of: fault.OfZtunnel, Service: "bar", Do: fault.DoPause}, false, func(n fault.Standing) bool { return n.Broken["bar"] == 0 }},
+		{"ztunnel restarted", &fault.Restart{Of: fault.OfZtunnel}, false, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},
+		{"a node drained", &fault.Drain{Service: "bar", Pick: 1}, false, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},
+		{"configured", &fault.Config{}, false, func(fault.Standing) bool { return true }},
+		{"certificates", &fault.Certificates{Service: "bar"}, false, func(fault.Standing) bool { return true }},
+		{"another revision", &fault.Revision{Name: "canary"}, true, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},
+		{"moved", &fault.Move{To: "canary"}, false, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},
+	} {
+		n := fault.NewStanding(graph.Graph{Services: []graph.Service{{Name: "bar", Replicas: 4}}}, 100)
+		if known := c.action.Expect(&n); known != c.known || !c.right(n) {
+			t.Errorf("%s: known %v, and then %+v", c.name, known, n)
+		}
+	}
+}

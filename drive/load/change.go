@@ -1,0 +1,240 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
+	"github.com/meshtrial/meshtrial/internal/errs"
+)
+
+// RateChange is a change of a schedule's rate while it ran.
+type RateChange struct {
+	AtNS int64   `json:"at_ns"`    // since the run's start
+	RPS  float64 `json:"rate_rps"` // from then on; of all generators together if they share it
+}
+
+// Bounds of how far ahead a change "at once" lies: time for every event loop
+// to hear of it. It is doubled while the machine is too busy for that.
+const (
+	changeLead    = 5 * time.Millisecond
+	maxChangeLead = time.Second
+)
+
+// change is a change that was proposed to the event loops of a run, and those
+// after it. Every loop looks whether there is a new one after it has read the
+// clock and before it sends what is due by it. So once a change was accepted
+// before its time, no loop sends by the old schedule what the new one changes.
+type change struct {
+	at    int64
+	rps   float64
+	state atomic.Int32
+	next  atomic.Pointer[change]
+}
+
+// States of a change.
+const (
+	changeProposed = iota // not in force, but known to whoever looks
+	changeAccepted
+	changeRefused // its time had come too early
+)
+
+// propose adds a change after the last one, and says whether it is in force.
+// One that is was accepted before its time.
+func (last *change) propose(at int64, rps float64, now func() int64) (*change, bool) {
+	c := &change{at: at, rps: rps}
+	last.next.Store(c)
+	// A loop that has read a time of at or later without seeing c read it
+	// before now.
+	if now() >= at {
+		c.state.CompareAndSwap(changeProposed, changeRefused)
+		return c, false
+	}
+	return c, c.state.CompareAndSwap(changeProposed, changeAccepted)
+}
+
+// settled says whether it is decided, as seen by a loop whose clock is at now:
+// what is not decided by its time is refused.
+func (c *change) settled(now int64) bool {
+	if now >= c.at {
+		c.state.CompareAndSwap(changeProposed, changeRefused)
+	}
+	return c.state.Load() != changeProposed
+}
+
+// changes applies what was accepted since the last look.
+func (l *loop) changes(now int64) {
+	for c := l.change.next.Load(); c != nil && c.settled(now); c = c.next.Load() {
+		if c.state.Load() == changeAccepted {
+			l.cursor.change(c.at, c.rps)
+			l.timers.armed = l.cursor.first // all have other times
+		}
+		l.change = c
+	}
+}
+
+// change implements engine.
+func (ls *loops) change(at int64, rps float64) bool {
+	var ok bool
+	ls.last, ok = ls.last.propose(at, rps, func() int64 { return int64(time.Since(ls.epoch)) })
+	if ok {
+		ls.wake()
+	}
+	return ok
+}
+
+// change implements engine.
+func (p *pool) change(at int64, rps float64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now() >= at || p.over {
+		return false
+	}
+	p.cursor.change(at, rps)
+	p.poll.wake()
+	return true
+}
+
+// changer makes changes of a run's rate, one at a time.
+type changer struct {
+	mu      sync.Mutex
+	made    []RateChange
+	set     func(at int64, rps float64) bool
+	stopped bool // the schedule was cut at end
+	end     int64
+}
+
+// list returns the changes made so far, in the order in which they were made.
+func (c *changer) list() []RateChange {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]RateChange(nil), c.made...)
+}
+
+// SetRate makes rps the rate from an instant on, in place of whatever was
+// planned from there on; 0 pauses. The zero time stands for at once. Requests
+// due before the instant are not touched. The times of those after it are
+// fixed by the Spec's seed and the changes alone, whenever they were made. It
+// returns the change as it is in force; an instant that has passed, or when
+// the run will have been stopped, is an error, and then nothing has changed.
+func (r *Running) SetRate(rps float64, at time.Time) (RateChange, error) {
+	if err := r.mayChange(rps); err != nil {
+		return RateChange{}, errs.WithCode(err, errs.CodeUsage)
+	}
+	r.changer.mu.Lock()
+	defer r.changer.mu.Unlock()
+	if !at.IsZero() {
+		return r.changeAt(rps, at.UnixNano()-r.Epoch.UnixNano())
+	}
+	for lead := changeLead; ; lead *= 2 {
+		c, err := r.changeAt(rps, max(0, int64(time.Since(r.Epoch)+lead)))
+		if !errors.Is(err, ErrLate) || lead >= maxChangeLead {
+			return c, err
+		}
+	}
+}
+
+// changeAt makes a change at an offset. The caller holds the changer's lock.
+func (r *Running) changeAt(rps float64, at int64) (RateChange, error) {
+	select {
+	case <-r.done:
+		return RateChange{}, ErrEnded
+	default:
+	}
+	c := RateChange{AtNS: at, RPS: rps}
+	if sent := r.Progress().Sent; r.spec.RequestLog && float64(sent)+rps*r.spec.fraction()*max(0, r.spec.DurationS-float64(c.AtNS)/1e9) > MaxLoggedRequests {
+		return RateChange{}, errs.WithHint(errs.Usage("rate_rps %v: until the end that is more than the %d requests that the request log holds", rps, MaxLoggedRequests),
+			"ask for a lower rate or a shorter run, or leave the request log out")
+	}
+	if r.changer.stopped && at >= r.changer.end {
+		return RateChange{}, ErrEnded // or will have, by then
+	}
+	if c.AtNS < 0 || !r.changer.set(c.AtNS, rps*r.spec.portion()) {
+		return RateChange{}, errs.WithHint(fmt.Errorf("%w: a change of the rate at %.6f s, when the run is at %.6f s", ErrLate, float64(c.AtNS)/1e9, time.Since(r.Epoch).Seconds()),
+			"ask for it some milliseconds ahead; clocks of two machines differ by more")
+	}
+	if r.changer.stopped {
+		r.changer.set(r.changer.end, 0) // what is new from at on ends there too
+	}
+	r.changer.made = append(r.changer.made, c)
+	return c, nil
+}
+
+// cut ends the schedule at an instant, which at names for how far ahead it has to
+// lie. A schedule that can change has no request from then on, however late an
+// event loop hears of the end; of others (rate max, traces) those may be sent
+// that were due when it heard.
+func (r *Running) cut(d *deadline, at func(lead time.Duration) int64) {
+	r.changer.mu.Lock()
+	defer r.changer.mu.Unlock()
+	select {
+	case <-r.done:
+		return
+	default:
+	}
+	changing := !r.spec.Rate.IsMax() && r.spec.Trace == nil
+	for lead := changeLead; changing && lead <= maxChangeLead; lead *= 2 {
+		end := at(lead)
+		if end >= d.end.Load() {
+			return
+		}
+		if r.changer.set(end, 0) {
+			r.changer.stopped, r.changer.end = true, end
+			d.lower(end)
+			return
+		}
+	}
+	d.lower(at(0))
+	r.changer.stopped, r.changer.end = true, d.end.Load()
+}
+
+// Errors of changes.
+var (
+	ErrEnded = errors.New("the run has ended")
+	ErrLate  = errors.New("the time has passed")
+)
+
+// mayChange says whether the rate of the run can be rps.
+func (r *Running) mayChange(rps float64) error {
+	switch {
+	case r.spec.Rate.IsMax():
+		return errors.New("rate_rps: a run at rate max has no schedule that could change")
+	case r.spec.Trace != nil:
+		return errors.New("rate_rps: a run that replays a trace has no rate that could change")
+	case !(rps >= 0 && rps <= maxRateRPS) || math.Signbit(rps):
+		return fmt.Errorf("rate_rps %v: want requests per second, between 0 and %.0f", rps, maxRateRPS)
+	}
+	return nil
+}
+
+// every yields each n-th request of a schedule, the first after skip others.
+type every struct {
+	schedule arrival.Schedule
+	n, skip  int
+}
+
+// Next implements [arrival.Schedule].
+func (e *every) Next() (arrival.Request, bool) {
+	for ; e.skip > 0; e.skip-- {
+		if _, ok := e.schedule.Next(); !ok {
+			return arrival.Request{}, false
+		}
+	}
+	req, ok := e.schedule.Next()
+	if ok {
+		e.skip = e.n - 1
+	}
+	return req, ok
+}
+
+// Change implements [arrival.Changing], as long as the schedule does.
+func (e *every) Change(at int64, rps float64) { e.schedule.(arrival.Changing).Change(at, rps) }
+
+// Again implements [arrival.Changing].
+func (e *every) Again(r arrival.Request) (arrival.Request, bool) {
+	return e.schedule.(arrival.Changing).Again(r)
+}

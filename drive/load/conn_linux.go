@@ -1,0 +1,299 @@
+package load
+
+import (
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
+	"golang.org/x/sys/unix"
+)
+
+// connState is where a connection is in its life:
+//
+//	shut -> connecting -> busy -> idle -> busy ... -> shut
+//	                       busy -> closing -> shut   (no keep-alive)
+type connState uint8
+
+const (
+	shut       connState = iota // no socket
+	connecting                  // a request waits for it, except before the start
+	idle                        // open, without a request
+	busy                        // a request is out
+	closing                     // answered; waiting for the peer to close
+	held                        // no socket, and none to be made for a moment
+)
+
+// closeGrace is how long a connection that is not kept waits for the peer to
+// close first, as it has announced, in ns. If it does not, the connection is
+// reset, which leaves no port in TIME_WAIT on this side either. A peer that
+// announced nothing, as a TCP echo, would keep it open for ever: it is reset
+// at once.
+//
+// It is also how long a connection that could not be made is held back at
+// rate max, which would otherwise try again at once, for ever.
+const closeGrace = 20_000_000
+
+// conn is one connection. With keep-alive off it is a place for one
+// connection at a time.
+type conn struct {
+	fd         int
+	id         int32
+	generation int32 // of the socket, so that late events find no stranger
+	state      connState
+	heeded     bool  // counted in loop.attention while busy
+	prev, next int32 // in loop.waiting or loop.resting
+	size       int32 // payload of the request while it connects
+	freeAt     int64
+	req        request
+	out        []byte // still to be written
+	in         []byte // read, but not taken by the answer yet
+	scratch    []byte
+	answer     answer
+}
+
+// send acts on a request that is due, on a free connection.
+func (l *loop) send(c *conn, due arrival.Request, free, now int64) {
+	l.rec.admit(&c.req, due.Offset)
+	c.req.rate = due.RateRPS
+	l.rec.sent(&c.req, free, now)
+	l.waiting.push(l.conns, c.id)
+	c.size = due.PayloadBytes
+	if l.careful && !l.watching && c.state == idle && sysClosed(c.fd) {
+		l.shut(c, true) // it would have been noticed if the loop had not slept
+	}
+	if c.state == shut {
+		c.req.tally.connects++
+		if errno := l.connect(c); errno != 0 {
+			l.failed(c, failConnect, now)
+		}
+		return
+	}
+	l.write(c)
+}
+
+// connect begins a connection.
+func (l *loop) connect(c *conn) unix.Errno {
+	fd, errno := l.endpoint.dial()
+	if errno != 0 {
+		return errno
+	}
+	c.generation++
+	if err := l.sockets.add(fd, c.id, c.generation); err != nil {
+		sysClose(fd, false)
+		return unix.EMFILE
+	}
+	if !l.max {
+		stampSocket(fd)
+	}
+	c.fd, c.state = fd, connecting
+	l.attention++
+	return 0
+}
+
+// write begins the request on an open connection.
+func (l *loop) write(c *conn) {
+	c.state = busy
+	b := l.wire.request(&c.scratch, c.size, c.req.n)
+	c.answer.begin(b)
+	c.out = b
+	c.req.tally.bytesSent += int64(len(b))
+	l.flush(c)
+	if len(c.out) > 0 {
+		l.heed(c)
+	}
+}
+
+// heed notes that a connection is in the middle of something, until it is
+// answered or shut.
+func (l *loop) heed(c *conn) {
+	if !c.heeded {
+		c.heeded = true
+		l.attention++
+	}
+}
+
+func (l *loop) unheed(c *conn) {
+	if c.heeded {
+		c.heeded = false
+		l.attention--
+	}
+}
+
+// flush writes as much as the socket takes. When it takes no more, epoll
+// says when it does again. An error shows when the answer is read.
+func (l *loop) flush(c *conn) {
+	for len(c.out) > 0 {
+		n, errno := sysSend(c.fd, c.out)
+		if errno == unix.EINTR {
+			continue
+		}
+		if errno != 0 {
+			if errno != unix.EAGAIN {
+				c.out = c.out[:0]
+			}
+			return
+		}
+		c.out = c.out[n:]
+	}
+}
+
+// ready handles what epoll says of a connection. It returns the current time
+// if it looked at the clock, or now.
+func (l *loop) ready(c *conn, events uint32, generation int32, now int64) int64 {
+	if generation != c.generation {
+		return now // of a socket closed since
+	}
+	switch c.state {
+	case connecting:
+		if errno := socketError(c.fd); errno != 0 {
+			l.failed(c, failConnect, now)
+			return now
+		}
+		if events&unix.EPOLLOUT != 0 {
+			l.attention--
+			l.write(c)
+		}
+		return now
+	case busy:
+		if events&unix.EPOLLOUT != 0 && len(c.out) > 0 {
+			l.flush(c)
+		}
+		if events&^unix.EPOLLOUT != 0 {
+			return l.read(c, events, now)
+		}
+	case idle:
+		if events&^unix.EPOLLOUT != 0 {
+			l.leave(c, true) // closed by the peer, or data nobody asked for
+		}
+	case closing:
+		if events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+			l.rested(c, l.now(), false)
+		}
+	}
+	return now
+}
+
+// read takes what has arrived for a busy connection.
+func (l *loop) read(c *conn, events uint32, now int64) int64 {
+	ending := events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0
+	for {
+		var n int
+		var errno unix.Errno
+		var at int64 // when it came, if the kernel says so
+		if l.max {
+			n, errno = sysRecv(c.fd, l.buf)
+		} else {
+			n, at, errno = l.stamped.recv(c.fd, l.buf)
+		}
+		switch {
+		case errno == unix.EINTR:
+			continue
+		case errno == unix.EAGAIN:
+			return now
+		case errno != 0:
+			now = l.now()
+			kind := failReset
+			if errno == unix.ETIMEDOUT {
+				kind = failTimeout
+			}
+			l.failed(c, kind, now)
+			return now
+		case n == 0:
+			now = l.now()
+			if c.answer.eof() {
+				l.answered(c, now, true, true)
+			} else {
+				l.failed(c, failEOF, now)
+			}
+			return now
+		}
+		now = l.now()
+		c.req.tally.bytesRead += int64(n)
+		l.large = l.large || n > lazyBytes
+		b := l.buf[:n]
+		if len(c.in) > 0 {
+			c.in = append(c.in, b...)
+			b = c.in
+		}
+		used, done, err := c.answer.feed(b)
+		if err != nil {
+			l.failed(c, failProtocol, now)
+			return now
+		}
+		if done {
+			came := now
+			if at >= c.req.sent && at < now {
+				came = at
+			}
+			l.answered(c, came, used == len(b) && len(c.out) == 0, ending)
+			return now
+		}
+		l.heed(c)
+		c.in = append(c.in[:0], b[used:]...)
+		if n < len(l.buf) && !ending {
+			return now // drained: the next bytes are an event of their own
+		}
+	}
+}
+
+// answered files a complete response. clean says that nothing is left over
+// that would disturb the next request on the connection; ended, that the peer
+// has closed it.
+func (l *loop) answered(c *conn, now int64, clean, ended bool) {
+	if c.answer.ok() {
+		l.rec.complete(&c.req, now, c.answer.status())
+	} else {
+		l.rec.fail(&c.req, failStatus, now, c.answer.status())
+	}
+	l.waiting.remove(l.conns, c.id)
+	l.unheed(c)
+	c.in = c.in[:0]
+	switch {
+	case ended:
+		l.shut(c, false)
+	case l.keepAlive && clean && !c.answer.closes():
+		c.state = idle
+	case clean && c.answer.closes():
+		c.state = closing
+		c.freeAt = now
+		l.resting.push(l.conns, c.id)
+		return
+	default:
+		l.shut(c, true)
+	}
+	l.release(c, now)
+}
+
+// rested ends what holds a connection back.
+func (l *loop) rested(c *conn, now int64, reset bool) {
+	l.resting.remove(l.conns, c.id)
+	if c.state == closing {
+		l.shut(c, reset)
+	}
+	c.state = shut
+	l.release(c, now)
+}
+
+// failed files a failure and gives the connection up.
+func (l *loop) failed(c *conn, kind failure, now int64) {
+	l.rec.fail(&c.req, kind, now, 0)
+	l.waiting.remove(l.conns, c.id)
+	if c.state != shut {
+		l.shut(c, true)
+	}
+	if l.max && kind == failConnect {
+		c.state, c.freeAt = held, now
+		l.resting.push(l.conns, c.id)
+		return
+	}
+	l.release(c, now)
+}
+
+// shut closes the socket.
+func (l *loop) shut(c *conn, reset bool) {
+	l.unheed(c)
+	if c.state == connecting {
+		l.attention--
+	}
+	sysClose(c.fd, reset)
+	c.generation++
+	c.state = shut
+	c.out, c.in = nil, c.in[:0]
+}

@@ -1,0 +1,142 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/meshtrial/meshtrial/drive/load"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/wake"
+)
+
+// maxAnswer bounds what a client reads of one answer, in bytes.
+const maxAnswer = 1 << 30
+
+// Client talks to one [Server]. Its methods may be called at the same time.
+type Client struct{ http jsonhttp.Client }
+
+// NewClient returns a client of the server at base, for instance
+// "http://127.0.0.1:15980". With an httpClient whose transport dials through
+// a port-forward the host name in base is of no matter. nil means
+// [http.DefaultClient].
+func NewClient(base string, httpClient *http.Client) *Client {
+	return &Client{jsonhttp.Client{HTTPClient: httpClient, BaseURL: base, Name: "load control", MaxAnswer: maxAnswer}}
+}
+
+// Start begins a run and returns its name. It fails if another is under way.
+func (c *Client) Start(ctx context.Context, spec load.Spec) (Started, error) {
+	var out Started
+	err := c.call(ctx, http.MethodPost, "/v1/start", nil, spec, &out)
+	return out, err
+}
+
+// Intervals returns how the run stands and the intervals finished, from
+// index from on.
+func (c *Client) Intervals(ctx context.Context, run string, from int) (Status, error) {
+	var out Status
+	query := url.Values{"run": {run}, "from": {strconv.Itoa(from)}}
+	err := c.call(ctx, http.MethodGet, "/v1/intervals", query, nil, &out)
+	return out, err
+}
+
+// Stop ends the run's schedule now.
+func (c *Client) Stop(ctx context.Context, run string) (Status, error) {
+	var out Status
+	err := c.call(ctx, http.MethodPost, "/v1/stop", url.Values{"run": {run}}, struct{}{}, &out)
+	return out, err
+}
+
+// endEvery is how often [Client.End] asks whether a run has ended.
+const endEvery = 20 * time.Millisecond
+
+// End ends the run that is under way, if there is one, whoever began it, and waits until
+// the next can start. It is for a role that a trial has left without stopping its run, as
+// when the line to it broke.
+func (c *Client) End(ctx context.Context) error {
+	for {
+		status, err := c.Stop(ctx, "")
+		if err != nil || status.Done {
+			return err
+		}
+		if err := wake.Pause(ctx, endEvery); err != nil {
+			return fmt.Errorf("load control: wait for the end of run %q: %w", status.Run, err)
+		}
+	}
+}
+
+// StopAfter ends the run's schedule at the end of an interval.
+func (c *Client) StopAfter(ctx context.Context, run string, interval int) (Status, error) {
+	var out Status
+	err := c.call(ctx, http.MethodPost, "/v1/stop-after", url.Values{"run": {run}}, StopAfter{Interval: interval}, &out)
+	return out, err
+}
+
+// Result waits until the run has ended and returns everything it recorded.
+// The Spec in it lacks a trace.
+func (c *Client) Result(ctx context.Context, run string) (*load.Result, error) {
+	query := url.Values{"run": {run}, "wait_s": {"20"}}
+	for {
+		out := &load.Result{}
+		err := c.call(ctx, http.MethodGet, "/v1/result", query, nil, out)
+		if err == nil {
+			return out, nil
+		}
+		if !tooEarly(err) {
+			return nil, err
+		}
+	}
+}
+
+// Stream waits until the run has ended and returns what it recorded, to be read as
+// it comes and then closed. Until then nothing else may be asked of a role behind a
+// port-forward: that is one connection, and all of it waits while one answer is not read.
+func (c *Client) Stream(ctx context.Context, run string) (*load.Stream, error) {
+	for {
+		body, err := c.http.Stream(ctx, runPath(run, "result")+"?wait_s=20")
+		if err == nil {
+			out, err := load.NewStream(body)
+			if err != nil {
+				body.Close()
+			}
+			return out, err
+		}
+		if !tooEarly(err) {
+			return nil, err
+		}
+	}
+}
+
+// tooEarly says that a run has not ended yet.
+func tooEarly(err error) bool {
+	var answer *jsonhttp.StatusError
+	return errors.As(err, &answer) && answer.Status == http.StatusTooEarly
+}
+
+// Version asks which program answers: a cheap test that it is up.
+func (c *Client) Version(ctx context.Context) (string, error) { return c.http.Version(ctx) }
+
+// Offset is an estimate of how far the role's wall clock is ahead of ours.
+type Offset struct {
+	Offset time.Duration
+	// Uncertainty is half the shortest round trip: the truth is within it.
+	Uncertainty time.Duration
+}
+
+// ClockOffset asks for the role's time several times and takes the answer with
+// the shortest round trip.
+func (c *Client) ClockOffset(ctx context.Context) (Offset, error) {
+	offset, bound, err := c.http.ClockOffset(ctx)
+	return Offset{Offset: offset, Uncertainty: bound}, err
+}
+
+func (c *Client) call(ctx context.Context, method, path string, query url.Values, in, out any) error {
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return c.http.Do(ctx, method, path, in, out)
+}

@@ -1,0 +1,482 @@
+package load
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
+	"github.com/meshtrial/meshtrial/record/rate"
+)
+
+// tcpServer accepts connections and handles each on a goroutine of its own,
+// until the test ends.
+func tcpServer(t *testing.T, handle func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	open := map[net.Conn]bool{}
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			open[c] = true
+			mu.Unlock()
+			all.Go(func() {
+				handle(c)
+				c.Close()
+				mu.Lock()
+				delete(open, c)
+				mu.Unlock()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		mu.Lock()
+		for c := range open {
+			c.Close()
+		}
+		mu.Unlock()
+		all.Wait()
+	})
+	return l.Addr().String()
+}
+
+// answering handles HTTP/1.1 by writing what answer returns for the n-th
+// request of the server; "" closes the connection without an answer.
+func answering(answer func(n int64) string) func(net.Conn) {
+	var n atomic.Int64
+	return func(c net.Conn) {
+		r := bufio.NewReader(c)
+		for {
+			req, err := http.ReadRequest(r)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, req.Body)
+			text := answer(n.Add(1))
+			if text == "" {
+				return
+			}
+			if _, err := io.WriteString(c, text); err != nil || req.Close {
+				return
+			}
+		}
+	}
+}
+
+const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+// quick is a short run at a rate that any machine keeps, and which waits for
+// answers for as long as a machine may stand still.
+func quick(url string) Spec {
+	s := DefaultSpec(url)
+	s.Connections, s.Rate, s.DurationS, s.IntervalS = 4, 400, 0.5, 0.1
+	s.RequestLog, s.DrainS, s.TimeoutS = true, 30, 30
+	return s
+}
+
+// mustRun runs spec and checks what holds for every run. At rate max nothing
+// is due at a fixed time, so the run is stopped once it has made some requests.
+func mustRun(t *testing.T, spec Spec) *Result {
+	t.Helper()
+	if spec.Rate.IsMax() {
+		spec.DurationS = 60
+	}
+	running, err := Start(context.Background(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spec.Rate.IsMax() {
+		reach(t, running, func(p Progress) bool { return p.Completed+p.Failed >= 200 })
+		running.Stop()
+	}
+	r, err := running.Result(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkResult(t, r)
+	return r
+}
+
+// reach waits until a run has come somewhere.
+func reach(t *testing.T, running *Running, there func(Progress) bool) {
+	t.Helper()
+	for !there(running.Progress()) {
+		select {
+		case <-running.Done():
+			t.Fatalf("the run ended at %+v", running.Progress())
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func checkResult(t *testing.T, r *Result) {
+	t.Helper()
+	planned := map[int]int64{}
+	total := int64(0)
+	var times []int64
+	if s := r.Spec.schedule(); s != nil {
+		for _, c := range r.Changes {
+			s.(arrival.Changing).Change(c.AtNS, c.RPS*r.Spec.portion())
+		}
+		for {
+			req, ok := s.Next()
+			if !ok || req.Offset >= r.EndNS {
+				break
+			}
+			planned[int(req.Offset/int64(seconds(r.Spec.IntervalS)))]++
+			times = append(times, req.Offset)
+			total++
+		}
+	}
+	w := r.Total()
+	if !w.Balanced() {
+		t.Errorf("the account does not balance: %+v", w.Account)
+	}
+	if !r.Spec.Rate.IsMax() && !r.Interrupted && w.Scheduled != total {
+		t.Errorf("scheduled %d, the schedule has %d", w.Scheduled, total)
+	}
+	for i := range r.Intervals {
+		iv := &r.Intervals[i]
+		if iv.Index != i || !iv.Balanced() {
+			t.Errorf("interval %d: %+v", i, iv.Account)
+		}
+		if !r.Spec.Rate.IsMax() && !r.Interrupted && iv.Scheduled != planned[i] {
+			t.Errorf("interval %d: scheduled %d, the schedule has %d", i, iv.Scheduled, planned[i])
+		}
+		if count(iv.Intended) != iv.Completed || count(iv.Send) != iv.Completed {
+			t.Errorf("interval %d: %d completed, but %d and %d latencies", i, iv.Completed, count(iv.Intended), count(iv.Send))
+		}
+	}
+	if r.Spec.RequestLog {
+		checkLog(t, r, times)
+	}
+}
+
+func TestHTTP1(t *testing.T) {
+	var seen atomic.Int64
+	addr := tcpServer(t, answering(func(int64) string { seen.Add(1); return okAnswer }))
+	for name, change := range map[string]func(*Spec){
+		"poisson":      func(s *Spec) {},
+		"uniform":      func(s *Spec) { s.Arrival = Uniform },
+		"burst":        func(s *Spec) { s.Arrival = Burst },
+		"max":          func(s *Spec) { s.Rate = rate.Max },
+		"threads":      func(s *Spec) { s.Threads = 3 },
+		"max, threads": func(s *Spec) { s.Rate = rate.Max; s.Threads = 2 },
+		"payload":      func(s *Spec) { s.PayloadBytes = 300_000; s.Rate = 50 },
+		"one":          func(s *Spec) { s.Connections = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen.Store(0)
+			spec := quick("http://" + addr + "/")
+			change(&spec)
+			r := mustRun(t, spec)
+			w := r.Total()
+			if w.Completed == 0 || w.Completed != w.Scheduled || seen.Load() != w.Completed {
+				t.Errorf("%+v, the server saw %d", w.Account, seen.Load())
+			}
+			if w.Connects != 0 {
+				t.Errorf("%d connections made during the run", w.Connects)
+			}
+			if w.MaxInFlight < 1 || w.MaxInFlight > spec.Connections {
+				t.Errorf("%d in flight on %d connections", w.MaxInFlight, spec.Connections)
+			}
+			if spec.Arrival == Burst && w.MaxInFlight != spec.Connections {
+				t.Errorf("a burst had %d in flight, want %d", w.MaxInFlight, spec.Connections)
+			}
+		})
+	}
+}
+
+// Connections that the kernel has made in time count, however late the thread
+// is that looks for them: here no time is left at the first look.
+func TestConnectedInTime(t *testing.T) {
+	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
+	to, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := quick("http://" + addr + "/")
+	target, err := spec.parseTarget()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 { // loopback's own thread may need its time
+		e := newEdges(1e8)
+		ls, err := newLoops(&spec, target, to, &deadline{}, e, newCollector(1, 1e8, false, e, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		open, _ := ls.loops[0].connectAll(t.Context(), 0)
+		ls.close()
+		if open > 0 {
+			return
+		}
+	}
+	t.Error("no connection was seen")
+}
+
+func TestNewConnectionEach(t *testing.T) {
+	for name, answer := range map[string]string{
+		"length":      okAnswer,
+		"close first": "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+		"until close": "HTTP/1.1 200 OK\r\n\r\nok",
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr := tcpServer(t, answering(func(int64) string { return answer }))
+			spec := quick("http://" + addr + "/")
+			spec.KeepAlive = false
+			w := mustRun(t, spec).Total()
+			if w.Completed != w.Scheduled || w.Connects != w.Scheduled {
+				t.Errorf("%+v, %d connections", w.Account, w.Connects)
+			}
+		})
+	}
+}
+
+// TestFailures: each kind of failure is counted as what it is, and the rest
+// of the requests complete.
+func TestFailures(t *testing.T) {
+	for _, tt := range []struct{ kind, bad string }{
+		{FailEOF, ""},
+		{FailStatus, "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"},
+		{FailProtocol, "220 smtp.example.com\r\n\r\n"},
+	} {
+		t.Run(tt.kind, func(t *testing.T) {
+			addr := tcpServer(t, answering(func(n int64) string {
+				if n%5 == 0 {
+					return tt.bad
+				}
+				return okAnswer
+			}))
+			w := mustRun(t, quick("http://"+addr+"/")).Total()
+			if w.Failed[tt.kind] == 0 || w.FailedTotal() != w.Failed[tt.kind] || w.Unfinished != 0 || w.Completed == 0 {
+				t.Errorf("%+v", w.Account)
+			}
+		})
+	}
+	t.Run("eof in a body", func(t *testing.T) {
+		addr := tcpServer(t, func(c net.Conn) {
+			if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok")
+			}
+		})
+		if w := mustRun(t, quick("http://"+addr+"/")).Total(); w.Failed[FailEOF] != w.Scheduled {
+			t.Errorf("%+v", w.Account)
+		}
+	})
+	t.Run(FailReset, func(t *testing.T) {
+		var n atomic.Int64
+		addr := tcpServer(t, func(c net.Conn) {
+			answering(func(int64) string {
+				if n.Add(1)%5 == 0 {
+					_ = c.(*net.TCPConn).SetLinger(0)
+					return ""
+				}
+				return okAnswer
+			})(c)
+		})
+		w := mustRun(t, quick("http://"+addr+"/")).Total()
+		if w.Failed[FailReset] == 0 || w.Completed == 0 {
+			t.Errorf("%+v", w.Account)
+		}
+	})
+	t.Run(FailTimeout, func(t *testing.T) {
+		never := make(chan struct{})
+		defer close(never)
+		addr := tcpServer(t, answering(func(n int64) string {
+			if n == 3 {
+				<-never
+			}
+			return okAnswer
+		}))
+		spec := quick("http://" + addr + "/")
+		spec.TimeoutS = 0.2
+		w := mustRun(t, spec).Total()
+		if w.Failed[FailTimeout] == 0 || w.Completed == 0 {
+			t.Errorf("%+v", w.Account)
+		}
+	})
+	t.Run(FailConnect, func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { // serve one connection after the probe, then go away
+			probe, _ := l.Accept()
+			c, err := l.Accept()
+			l.Close()
+			if err == nil {
+				probe.Close()
+				answering(func(n int64) string { return okAnswer })(c)
+				c.Close()
+			}
+		}()
+		spec := quick("http://" + l.Addr().String() + "/")
+		spec.KeepAlive = false
+		w := mustRun(t, spec).Total()
+		if w.Completed != 1 || w.Failed[FailConnect] == 0 {
+			t.Errorf("%+v", w.Account)
+		}
+		spec.Rate = rate.Max
+		if _, err := Run(context.Background(), spec, nil); err == nil || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("nothing listens, but: %v", err)
+		}
+	})
+}
+
+// TestUnfinished: what is still out when the drain time is over is neither
+// completed nor failed.
+func TestUnfinished(t *testing.T) {
+	release, stuck := make(chan struct{}), make(chan struct{})
+	addr := tcpServer(t, answering(func(n int64) string {
+		if n == 24 {
+			close(stuck) // all four connections wait now
+		}
+		if n > 20 {
+			<-release
+		}
+		return okAnswer
+	}))
+	defer close(release)
+	spec := quick("http://" + addr + "/")
+	spec.DrainS, spec.DurationS, spec.TimeoutS = 0.05, 60, 60
+	running, err := Start(context.Background(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-stuck
+	running.Stop()
+	r, err := running.Result(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkResult(t, r)
+	if w := r.Total(); w.Completed != 20 || w.Unfinished != w.Scheduled-20 || w.Scheduled < 24 {
+		t.Errorf("%+v", w.Account)
+	}
+}
+
+func TestCancelAndStop(t *testing.T) {
+	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
+	spec := quick("http://" + addr + "/")
+	spec.DurationS = 60
+	t.Run("cancel", func(t *testing.T) {
+		for _, asked := range []rate.Rate{400, rate.Max} {
+			ctx, cancel := context.WithCancel(context.Background())
+			s := spec
+			s.Rate = asked
+			r, err := Run(ctx, s, func(iv Summary) {
+				if iv.Completed > 0 { // at rate max the first may have none
+					cancel()
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			checkResult(t, r)
+			if !r.Interrupted || r.EndNS > 59e9 || r.Total().Completed == 0 {
+				t.Errorf("interrupted %v, end %d, %+v", r.Interrupted, r.EndNS, r.Total().Account)
+			}
+		}
+	})
+	t.Run("stop after", func(t *testing.T) {
+		for inTime := false; !inTime; {
+			running, err := Start(context.Background(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			running.StopAfter(2)
+			inTime = running.Progress().AtNS < 300e6
+			r, err := running.Result(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkResult(t, r)
+			if n := len(r.Intervals); r.Interrupted || len(running.Intervals(1)) != n-1 || r.EndNS > int64(n)*100e6 || r.EndNS <= int64(n-1)*100e6 {
+				t.Errorf("%d intervals, end %d, interrupted %v", n, r.EndNS, r.Interrupted)
+			}
+			if inTime && r.EndNS != 300e6 || r.EndNS < 300e6 { // too late: it ended at once
+				t.Errorf("asked to stop in time %v, it ended at %d", inTime, r.EndNS)
+			}
+			running.Stop() // after the end: nothing happens
+		}
+	})
+	t.Run("stop", func(t *testing.T) {
+		running, err := Start(context.Background(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		running.Stop()
+		r, err := running.Result(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.EndNS > 59e9 || r.Interrupted {
+			t.Errorf("end %d, interrupted %v", r.EndNS, r.Interrupted)
+		}
+	})
+}
+
+func TestTCPEcho(t *testing.T) {
+	addr := tcpServer(t, func(c net.Conn) { _, _ = io.Copy(c, c) })
+	spec := quick("tcp://" + addr)
+	spec.PayloadBytes = 10_000
+	w := mustRun(t, spec).Total()
+	if w.Completed != w.Scheduled || w.BytesRead != 10_000*w.Completed || w.BytesSent != w.BytesRead {
+		t.Errorf("%+v, %d bytes sent, %d read", w.Account, w.BytesSent, w.BytesRead)
+	}
+	liar := tcpServer(t, func(c net.Conn) {
+		b := make([]byte, 10_000)
+		for {
+			if _, err := io.ReadFull(c, b); err != nil {
+				return
+			}
+			b[7000]++
+			_, _ = c.Write(b)
+		}
+	})
+	spec.URL = "tcp://" + liar
+	if w := mustRun(t, spec).Total(); w.Failed[FailProtocol] != w.Scheduled {
+		t.Errorf("a changed echo passed: %+v", w.Account)
+	}
+}
+
+func TestTraceSizes(t *testing.T) {
+	var sum atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		sum.Add(n)
+		if r.Method != "POST" {
+			w.WriteHeader(400)
+		}
+	}))
+	defer server.Close()
+	spec, err := ParseSpec([]byte(fmt.Sprintf(`{"url": %q, "connections": 2, "duration_s": 0.1, "drain_s": 30, "trace": {"offsets_ns": [0, 0, 1000000, 20000000, 99000000, 5000000000], "payload_bytes": [5, 0, 70000, 1, 3, 100]}}`, server.URL)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := mustRun(t, spec).Total()
+	if w.Scheduled != 5 || w.Completed != 5 || sum.Load() != 70009 {
+		t.Errorf("%+v, the server read %d bytes", w.Account, sum.Load())
+	}
+}

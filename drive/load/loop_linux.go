@@ -1,0 +1,337 @@
+package load
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/meshtrial/meshtrial/drive/load/http1"
+	"golang.org/x/sys/unix"
+)
+
+// deadline is when a run's schedule ends, shared by all of its threads.
+type deadline struct {
+	end       atomic.Int64 // ns since the start; only ever lowered
+	cancelled atomic.Bool  // do not drain
+}
+
+// lower moves the end to ns if it is later.
+func (d *deadline) lower(ns int64) {
+	for {
+		old := d.end.Load()
+		if ns >= old || d.end.CompareAndSwap(old, ns) {
+			return
+		}
+	}
+}
+
+// readBuffer is how much is read from a socket at once.
+const readBuffer = 64 << 10
+
+// loop is one event loop: a thread with its own connections and its own part
+// of the schedule. Everything happens on that thread, one thing at a time:
+//
+//	wait until the next request is due -> send what is due on free
+//	connections, first free first used -> read what has come, complete, free
+//	the connection
+//
+// A response need not wake the loop: the kernel notes when it came. So while
+// most connections are free the loop sleeps from one request to the next and
+// finds the responses then, which saves every other wake-up; otherwise
+// responses wake it too. At rate max there is no schedule, and only
+// responses wake it.
+type loop struct {
+	wire     *wire
+	endpoint endpoint
+	poll     *poller // what ends a wait
+	sockets  *poller // the connections; the same as poll at rate max
+	watching bool    // sockets end waits of poll
+	conns    []conn
+	free     fifo // connections without a request, whether open or not
+	spare    spare
+	waiting  list // requests out, by when they were sent
+	resting  list // connections that closeGrace holds back, by when it began
+	cursor   cursor
+	timers   *timers // nil at rate max
+	stamped  stamped
+	rec      recorder
+	cache    http1.Cache
+	buf      []byte
+
+	epoch     time.Time
+	deadline  *deadline
+	change    *change // the last that was looked at
+	keepAlive bool
+	careful   bool  // look whether a connection is closed before a request is sent on it
+	max       bool  // no schedule: send whenever a connection is free
+	timeout   int64 // ns
+	drain     int64
+	nextEdge  int64  // of an interval
+	edges     *edges // samples CPU there; nil except in the first loop
+	// attention counts connections in a state that the next event should not
+	// wait for: connecting, or with a part of a request or response to go.
+	attention int
+	large     bool // a response was too large to leave in the kernel
+}
+
+func (l *loop) now() int64 { return int64(time.Since(l.epoch)) }
+
+// run sends the schedule. It returns when the schedule is over and drained,
+// or cancelled.
+func (l *loop) run() {
+	precise()
+	l.stamped.calibrate(l.now)
+	now := l.now()
+	for {
+		end := l.deadline.end.Load()
+		now = l.dispatch(now, end)
+		if l.over(now, end) {
+			break
+		}
+		l.bookkeep(now, end)
+		if l.max {
+			now = l.handle(l.poll.wait(l.wake(now, end)-now), l.now(), end)
+			continue
+		}
+		now = l.pause(end)
+		now = l.dispatch(now, end)
+		now = l.handle(l.sockets.wait(0), now, end)
+	}
+	l.finish(l.now())
+}
+
+// handle acts on events of connections.
+func (l *loop) handle(events []unix.EpollEvent, now, end int64) int64 {
+	for i := range events {
+		ev := &events[i]
+		if ev.Fd < 0 {
+			continue // there to end the wait
+		}
+		now = l.ready(&l.conns[ev.Fd], ev.Events, ev.Pad, now)
+		if l.cursor.head.Offset <= now {
+			now = l.dispatch(now, end)
+		}
+	}
+	return now
+}
+
+// Bounds of when responses may lie in the kernel until the next request is
+// due.
+const (
+	lazyGap   = 20_000_000 // ns until then
+	lazyBytes = 16 << 10   // of a response; more could fill the socket's buffer
+)
+
+// pause waits until a request is due on a free connection, or something else
+// must be done. It returns the time.
+func (l *loop) pause(end int64) int64 {
+	now := l.now()
+	l.timers.arm(&l.cursor, now)
+	due := l.cursor.head.Offset
+	sendable := l.available() > 0 && due < end
+	if sendable && due <= now {
+		return now
+	}
+	lazy := sendable && 2*l.free.n >= l.spare.base && due-now < lazyGap && l.attention == 0 && !l.large && l.keepAlive
+	if lazy == l.watching {
+		l.watching = !lazy
+		l.poll.watch(l.sockets, l.watching)
+	}
+	if !sendable || due-now > l.timers.lead {
+		events := l.poll.wait(l.wake(now, end) - now)
+		now = l.now()
+		if sendable {
+			for i := range events {
+				if events[i].Fd == timerID {
+					l.timers.woken(now, due)
+					break
+				}
+			}
+		}
+	}
+	if sendable && due-now < l.timers.lead {
+		for now < due {
+			now = l.now()
+		}
+	}
+	return now
+}
+
+// over says whether there is nothing left to do.
+func (l *loop) over(now, end int64) bool {
+	if now < end && end > 0 { // 0: it ended before it began
+		return false
+	}
+	if l.deadline.cancelled.Load() || now >= end+l.drain {
+		return true
+	}
+	backlog := !l.max && l.cursor.head.Offset < end
+	return !backlog && l.rec.inFlight == 0
+}
+
+// wake returns when the loop must act next even if nothing happens on the
+// connections and no request comes due.
+func (l *loop) wake(now, end int64) int64 {
+	at := end
+	if now >= end {
+		at = end + l.drain
+	}
+	at = min(at, l.nextEdge)
+	if first := l.waiting.first; first != none {
+		at = min(at, l.conns[first].req.sent+l.timeout)
+	}
+	if first := l.resting.first; first != none {
+		at = min(at, l.conns[first].freeAt+closeGrace)
+	}
+	if first := l.spare.idle.first; first != none {
+		at = min(at, l.conns[first].freeAt+spareIdle)
+	}
+	return at
+}
+
+// dispatch sends what is due while connections are free, each connection at
+// most once. It returns the current time.
+func (l *loop) dispatch(now, end int64) int64 {
+	for n := l.available(); n > 0 && l.available() > 0; n-- {
+		l.changes(now)
+		head := l.cursor.head
+		if l.max {
+			head.Offset, head.PayloadBytes = max(now, 0), -1
+		}
+		if head.Offset > now || head.Offset >= end {
+			break
+		}
+		c := l.take()
+		if l.max {
+			l.send(c, head, c.freeAt, now)
+			now = l.now()
+			continue
+		}
+		l.cursor.advance()
+		now = l.now()
+		l.send(c, head, c.freeAt, now)
+	}
+	return now
+}
+
+// bookkeep gives up requests that took too long, samples CPU at the edges of
+// intervals, and hands over finished intervals.
+func (l *loop) bookkeep(now, end int64) {
+	for l.waiting.first != none {
+		c := &l.conns[l.waiting.first]
+		if now < c.req.sent+l.timeout {
+			break
+		}
+		l.failed(c, failTimeout, now)
+	}
+	for l.resting.first != none {
+		c := &l.conns[l.resting.first]
+		if now < c.freeAt+closeGrace {
+			break
+		}
+		l.rested(c, now, true)
+	}
+	l.expire(now)
+	l.changes(now)
+	if now >= l.nextEdge {
+		if l.edges != nil {
+			l.edges.sample(now)
+		}
+		l.stamped.calibrate(l.now)
+		l.nextEdge = (now/l.rec.interval + 1) * l.rec.interval
+	}
+	mark := min(now, end)
+	if !l.max {
+		mark = min(mark, l.cursor.head.Offset)
+	}
+	if l.rec.sealable(mark) {
+		l.rec.sealUpTo(mark)
+	}
+}
+
+// finish accounts for what is left, and closes every connection.
+func (l *loop) finish(now int64) {
+	end := l.deadline.end.Load()
+	for i := range l.conns {
+		c := &l.conns[i]
+		if c.state == connecting || c.state == busy {
+			l.rec.abandon(&c.req)
+		}
+		if c.state != shut && c.state != held {
+			l.shut(c, true)
+		}
+	}
+	l.changes(now)
+	if !l.max {
+		for l.cursor.head.Offset < end {
+			l.rec.missed(l.cursor.head.Offset)
+			l.cursor.advance()
+		}
+	}
+	if l.edges != nil {
+		l.edges.finish(now)
+	}
+	l.rec.finish(end)
+	l.close()
+}
+
+// connectAll opens every connection before the schedule begins, a few at a
+// time so that the listener's queue does not overflow. It returns how many
+// are open and why the last one that failed did.
+func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, last unix.Errno) {
+	const batch = 64
+	until := time.Now().Add(limit)
+	conns := l.conns[:l.spare.base]
+	for from := 0; from < len(conns); from += batch {
+		group := conns[from:min(from+batch, len(conns))]
+		pending := 0
+		for i := range group {
+			if errno := l.connect(&group[i]); errno != 0 {
+				last = errno
+				continue
+			}
+			pending++
+		}
+		for over := false; pending > 0 && !over; {
+			// Before the look, so that what came in time counts however late
+			// this thread sees it.
+			over = !time.Now().Before(until) || ctx.Err() != nil
+			for _, ev := range l.sockets.wait(int64(10 * time.Millisecond)) {
+				if ev.Fd < 0 {
+					continue
+				}
+				c := &l.conns[ev.Fd]
+				if c.state != connecting || c.generation != ev.Pad {
+					continue
+				}
+				pending--
+				if errno := socketError(c.fd); errno != 0 {
+					last = errno
+					l.shut(c, false)
+					continue
+				}
+				c.state = idle
+				l.attention--
+				open++
+			}
+		}
+		for i := range group {
+			if group[i].state == connecting {
+				last = unix.ETIMEDOUT
+				l.shut(&group[i], false)
+			}
+		}
+	}
+	return open, last
+}
+
+// close gives back what the loop holds, besides connections.
+func (l *loop) close() {
+	if l.timers != nil {
+		l.timers.close()
+	}
+	if l.sockets != l.poll {
+		l.sockets.close()
+	}
+	l.poll.close()
+}

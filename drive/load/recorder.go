@@ -1,0 +1,256 @@
+package load
+
+import (
+	"errors"
+	"os"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// failure is an index into kinds.
+type failure uint8
+
+const (
+	failConnect failure = iota
+	failTimeout
+	failReset
+	failEOF
+	failProtocol
+	failStatus
+	failTLS
+	failOther
+)
+
+// classify turns an error of the network into a kind of failure.
+func classify(err error) failure {
+	var errno syscall.Errno
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return failTimeout
+	case errors.As(err, &errno):
+		switch errno {
+		case syscall.ECONNRESET, syscall.EPIPE:
+			return failReset
+		case syscall.ETIMEDOUT:
+			return failTimeout
+		}
+	}
+	return failOther
+}
+
+// tally gathers one interval of one shard (an event loop, or the pool). It
+// has one owner at a time: the shard until it is sealed, then the collector.
+type tally struct {
+	index       int
+	end         int64 // ns
+	scheduled   int64
+	completed   int64
+	failed      [len(kinds)]int64
+	unfinished  int64
+	outstanding int64
+	clamped     int64
+	maxInFlight int
+	bytesSent   int64
+	bytesRead   int64
+	connects    int64
+
+	intended, send, lag, wait durations
+
+	gaps   arrival.Gaps
+	serial stat.Serial
+}
+
+func newTally() *tally {
+	return &tally{intended: newDurations(), send: newDurations(), lag: newDurations(), wait: newDurations()}
+}
+
+func (t *tally) reset() {
+	for _, d := range []*durations{&t.intended, &t.send, &t.lag, &t.wait} {
+		d.reset()
+	}
+	*t = tally{intended: t.intended, send: t.send, lag: t.lag, wait: t.wait}
+}
+
+// record adds ns to d; values above the range are recorded as its end and
+// counted.
+func (t *tally) record(d *durations, ns int64) {
+	if ns > histHighest {
+		t.clamped++
+		ns = histHighest
+	}
+	d.add(max(ns, 0))
+}
+
+// request is one scheduled request on its way.
+type request struct {
+	n        int64     // its number in the run
+	entry    *logEntry // nil without a log
+	intended int64
+	rate     float64 // of the schedule, in requests per second; 0: none
+	sent     int64
+	tally    *tally
+}
+
+// recorder files what a shard does under the interval it was intended in.
+// It is not safe for use from several goroutines.
+type recorder struct {
+	interval int64
+	closed   bool     // rate max: intended and sent are the same
+	open     []*tally // of intervals first, first+1, ...
+	first    int
+	inFlight int
+	seal     func(*tally) // takes ownership of a finished tally
+	fresh    func() *tally
+	last     *tally // the one asked for last
+
+	n, stride int64     // number of the next request, and of the one after it
+	log       *shardLog // nil: none
+	order     *order    // nil: at rate max
+	done      *progress
+}
+
+// progress counts requests as they are sent and end, for readers of other
+// threads. It fills a cache line, which no other shard writes to.
+type progress struct {
+	sent, completed, failed atomic.Int64
+	_                       [5]int64
+}
+
+// at returns the tally of the interval that ns lies in.
+func (r *recorder) at(ns int64) *tally {
+	if t := r.last; t != nil && ns < t.end && ns >= t.end-r.interval {
+		return t
+	}
+	i := max(int(ns/r.interval)-r.first, 0)
+	for len(r.open) <= i {
+		t := r.fresh()
+		t.index = r.first + len(r.open)
+		t.end = int64(t.index+1) * r.interval
+		r.open = append(r.open, t)
+	}
+	r.last = r.open[i]
+	return r.last
+}
+
+// admit files a request that is about to be sent.
+func (r *recorder) admit(req *request, intended int64) {
+	t := r.at(intended)
+	req.intended, req.rate, req.tally, req.entry = intended, 0, t, nil
+	req.n = r.n
+	r.n += r.stride
+	if r.log != nil {
+		req.entry = r.log.add(intended)
+	}
+	t.scheduled++
+	t.outstanding++
+	r.inFlight++
+	if r.inFlight > t.maxInFlight {
+		t.maxInFlight = r.inFlight
+	}
+}
+
+// sent files when an admitted request was sent, and since when a connection
+// had been free for it.
+func (r *recorder) sent(req *request, free, now int64) {
+	req.sent = now
+	if e := req.entry; e != nil {
+		e.sent = now
+	}
+	r.done.sent.Add(1)
+	if !r.closed {
+		t := req.tally
+		t.record(&t.lag, now-max(req.intended, free))
+		t.record(&t.wait, free-req.intended)
+		if r.order != nil {
+			r.order.acted(req, now-max(0, free-req.intended))
+		}
+	}
+}
+
+// complete files a full response, with its status, at time now.
+func (r *recorder) complete(req *request, now int64, status int) {
+	req.end(entryOK, now, status)
+	r.done.completed.Add(1)
+	t := req.tally
+	t.completed++
+	t.outstanding--
+	t.record(&t.intended, now-req.intended)
+	if !r.closed {
+		t.record(&t.send, now-req.sent)
+		if r.order != nil {
+			r.order.took(req, now-req.intended)
+		}
+	}
+	r.inFlight--
+}
+
+// end notes in the log how a request ended.
+func (req *request) end(outcome uint8, now int64, status int) {
+	if e := req.entry; e != nil {
+		e.done, e.outcome, e.status = now, outcome, uint16(status)
+	}
+}
+
+// fail files a request that was found to fail at time now; status is that of
+// a complete answer which says no, else 0.
+func (r *recorder) fail(req *request, kind failure, now int64, status int) {
+	req.end(entryBad+uint8(kind), now, status)
+	r.done.failed.Add(1)
+	req.tally.failed[kind]++
+	req.tally.outstanding--
+	r.inFlight--
+}
+
+// abandon files a request that is still out at the end.
+func (r *recorder) abandon(req *request) {
+	req.tally.unfinished++
+	req.tally.outstanding--
+	r.inFlight--
+}
+
+// missed files a request that was due but never sent.
+func (r *recorder) missed(intended int64) {
+	t := r.at(intended)
+	t.scheduled++
+	t.unfinished++
+	r.n += r.stride
+	if r.log != nil {
+		r.log.add(intended)
+	}
+}
+
+// sealable says whether the first open interval is over at watermark, before
+// which nothing more will be filed.
+func (r *recorder) sealable(watermark int64) bool {
+	if len(r.open) == 0 {
+		return watermark >= int64(r.first+1)*r.interval
+	}
+	return watermark >= r.open[0].end && r.open[0].outstanding == 0
+}
+
+// sealUpTo hands over every interval that is over at watermark and has
+// nothing outstanding, in order and without gaps.
+func (r *recorder) sealUpTo(watermark int64) {
+	for r.sealable(watermark) {
+		t := r.at(int64(r.first) * r.interval)
+		r.first++
+		r.open = r.open[1:]
+		r.last = nil
+		r.seal(t)
+	}
+}
+
+// finish hands over everything up to the end of the schedule, and beyond it
+// whatever was filed there. Nothing may be outstanding.
+func (r *recorder) finish(end int64) {
+	for int64(r.first)*r.interval < end || len(r.open) > 0 {
+		t := r.at(int64(r.first) * r.interval)
+		r.first++
+		r.open = r.open[1:]
+		r.last = nil
+		r.seal(t)
+	}
+}

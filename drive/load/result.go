@@ -1,0 +1,297 @@
+package load
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// Kinds of failure.
+const (
+	FailConnect  = "connect"  // no connection could be made
+	FailTimeout  = "timeout"  // no full response within the timeout
+	FailReset    = "reset"    // the connection was reset
+	FailEOF      = "eof"      // the peer closed before the response was complete
+	FailProtocol = "protocol" // the response broke its protocol's rules
+	FailStatus   = "status"   // a complete response that says no: HTTP outside 2xx, gRPC not OK
+	FailTLS      = "tls"      // the TLS handshake failed
+	FailOther    = "other"    // any other error of the operating system or library
+)
+
+// kinds in the order of a tally's counters.
+var kinds = [...]string{FailConnect, FailTimeout, FailReset, FailEOF, FailProtocol, FailStatus, FailTLS, FailOther}
+
+// Account counts the requests of a stretch of time, by intended time.
+// Scheduled == Completed + sum of Failed + Unfinished.
+type Account struct {
+	Scheduled  int64            `json:"scheduled"`
+	Completed  int64            `json:"completed"`
+	Failed     map[string]int64 `json:"failed"`
+	Unfinished int64            `json:"unfinished"`
+}
+
+// FailedTotal is the number of failed requests of every kind.
+func (a Account) FailedTotal() int64 {
+	total := int64(0)
+	for _, n := range a.Failed {
+		total += n
+	}
+	return total
+}
+
+// Balanced says whether the account adds up.
+func (a Account) Balanced() bool {
+	return a.Scheduled == a.Completed+a.FailedTotal()+a.Unfinished
+}
+
+func (a *Account) add(b Account) {
+	a.Scheduled += b.Scheduled
+	a.Completed += b.Completed
+	a.Unfinished += b.Unfinished
+	if a.Failed == nil {
+		a.Failed = map[string]int64{}
+	}
+	for kind, n := range b.Failed {
+		a.Failed[kind] += n
+	}
+}
+
+// CPU is processor time of the generator itself, in seconds.
+type CPU struct {
+	User   float64 `json:"user"`
+	System float64 `json:"system"`
+}
+
+// Total is user plus system time in seconds.
+func (c CPU) Total() float64 { return c.User + c.System }
+
+func (c CPU) sub(d CPU) CPU { return CPU{c.User - d.User, c.System - d.System} }
+func (c CPU) add(d CPU) CPU { return CPU{c.User + d.User, c.System + d.System} }
+
+// Interval is what happened to the requests intended in one interval.
+// Latencies are of completed requests only; lag and wait of all that were
+// sent.
+type Interval struct {
+	Index      int
+	StartNS    int64 // since the run's start
+	DurationNS int64
+	Account
+	Intended *hdrhistogram.PackedHistogram // done - intended, ns
+	Send     *hdrhistogram.PackedHistogram // done - sent, ns
+	Lag      *hdrhistogram.PackedHistogram // sent - max(intended, free), ns
+	Wait     *hdrhistogram.PackedHistogram // max(0, free - intended), ns
+	// Clamped counts values above the histograms' 60 s, recorded as 60 s.
+	Clamped int64
+	// MaxInFlight is the largest number of requests outstanding at once
+	// while requests of this interval were being sent.
+	MaxInFlight int
+	BytesSent   int64
+	BytesRead   int64
+	Connects    int64 // connections begun
+	// CPU is the process's own CPU time between the interval's wall-clock
+	// edges.
+	CPU CPU
+	// Gaps are those between the times at which the generator acted on due
+	// requests, each filed under the later one; empty at rate max and of traces.
+	Gaps arrival.Gaps
+	// Serial are pairs of neighbours' intended latencies, as natural logarithms
+	// of nanoseconds, in the order of intended times, each of a thread's own
+	// requests.
+	Serial stat.Serial
+}
+
+// Summary is the part of a finished interval that steady-state detection
+// needs.
+type Summary struct {
+	Index      int     `json:"index"`
+	StartNS    int64   `json:"start_ns"` // since the run's start
+	DurationNS int64   `json:"duration_ns"`
+	Scheduled  int64   `json:"scheduled"`
+	Completed  int64   `json:"completed"`
+	Failed     int64   `json:"failed"`
+	Unfinished int64   `json:"unfinished"`
+	P50NS      float64 `json:"p50_ns"` // intended latency
+	P99NS      float64 `json:"p99_ns"`
+	SendP50NS  float64 `json:"send_p50_ns"`
+	LagP99NS   float64 `json:"lag_p99_ns"`
+	CPUUserS   float64 `json:"cpu_user_s"`
+	CPUSystemS float64 `json:"cpu_system_s"`
+}
+
+// Result is everything a run recorded.
+type Result struct {
+	Spec    Spec
+	Version string    // of this program
+	Start   time.Time // wall clock at offset 0
+	// Intervals are in order and without gaps, the first at index 0.
+	Intervals []Interval
+	// EndNS is when the schedule ended, since the start: the duration, or
+	// earlier if the run was stopped.
+	EndNS int64
+	// Interrupted says that the run was cancelled before its schedule ended.
+	Interrupted bool
+	// Replicas is how many results were merged into this one, at least 1.
+	Replicas int
+	// Opened is how many connections were open before the first request;
+	// the intervals count those made later. Probes is how many were made to
+	// find an address that answers, and closed without a byte.
+	Opened, Probes int64
+	// Changes of the rate while the run was under way, in the order in which
+	// they were made.
+	Changes []RateChange
+	// Requests is the log of single requests, if the Spec asked for one. It is
+	// no part of the result's JSON.
+	Requests *RequestLog
+	// dealt is how many generators dealt one schedule out among themselves, if this
+	// is what all of them recorded; else 0.
+	dealt int
+}
+
+// Window is a range of whole intervals, taken together.
+type Window struct {
+	From, To int // intervals From..To-1
+	Account
+	StartNS     int64
+	DurationNS  int64
+	Intended    *hdrhistogram.Histogram // ns
+	Send        *hdrhistogram.Histogram
+	Lag         *hdrhistogram.Histogram
+	Wait        *hdrhistogram.Histogram
+	Clamped     int64
+	MaxInFlight int
+	BytesSent   int64
+	BytesRead   int64
+	Connects    int64
+	CPU         CPU
+	Gaps        arrival.Gaps
+	Serial      stat.Serial
+	law         law
+}
+
+// AchievedRPS is completed requests per second of the window.
+func (w *Window) AchievedRPS() float64 {
+	if w.DurationNS <= 0 {
+		return 0
+	}
+	return float64(w.Completed) / (float64(w.DurationNS) / 1e9)
+}
+
+// Record returns the window as a trial keeps it; asked is the rate that was to be.
+func (w *Window) Record(asked rate.Rate) *record.Load {
+	out := &record.Load{
+		Rate:      asked,
+		Scheduled: w.Scheduled, Completed: w.Completed, Failed: w.Failed, Unfinished: w.Unfinished,
+		AchievedRPS: w.AchievedRPS(),
+		Intended:    Summarise(w.Intended), Send: Summarise(w.Send), Lag: summariseLag(w.Lag),
+		CPU:      record.CPU{UserS: w.CPU.User, SystemS: w.CPU.System},
+		Schedule: w.Schedule(),
+	}
+	out.Autocorrelation, out.EffectiveRequests = w.Dependence()
+	return out
+}
+
+// Total returns the whole run as one window.
+func (r *Result) Total() *Window {
+	w, _ := r.Window(0, len(r.Intervals))
+	return w
+}
+
+// Window merges intervals from..to-1.
+func (r *Result) Window(from, to int) (*Window, error) {
+	if from < 0 || to > len(r.Intervals) || from > to {
+		return nil, fmt.Errorf("window of intervals %d..%d: the run has %d", from, to, len(r.Intervals))
+	}
+	w := &Window{
+		From: from, To: to, Account: Account{Failed: map[string]int64{}},
+		Intended: NewHistogram(), Send: NewHistogram(), Lag: NewHistogram(), Wait: NewHistogram(),
+		law: r.law(),
+	}
+	for i := from; i < to; i++ {
+		iv := &r.Intervals[i]
+		if i == from {
+			w.StartNS = iv.StartNS
+		}
+		w.DurationNS += iv.DurationNS
+		w.Account.add(iv.Account)
+		iv.Intended.MergeInto(w.Intended)
+		iv.Send.MergeInto(w.Send)
+		iv.Lag.MergeInto(w.Lag)
+		iv.Wait.MergeInto(w.Wait)
+		w.Clamped += iv.Clamped
+		w.MaxInFlight = max(w.MaxInFlight, iv.MaxInFlight)
+		w.BytesSent += iv.BytesSent
+		w.BytesRead += iv.BytesRead
+		w.Connects += iv.Connects
+		w.CPU = w.CPU.add(iv.CPU)
+		w.Gaps.Merge(&iv.Gaps)
+		w.Serial.Merge(&iv.Serial)
+	}
+	return w, nil
+}
+
+// Merge adds up the results of replicas that ran the same Spec (seeds may
+// differ), interval by interval and without loss. The start is the earliest,
+// the changes of the rate those of the first. If all generators that shared a
+// rate are there, the sum has the whole of it. Logs of requests stay apart.
+func Merge(results ...*Result) (*Result, error) {
+	if len(results) == 0 {
+		return nil, fmt.Errorf("merge: no results")
+	}
+	first := results[0]
+	out := &Result{Spec: first.Spec, Version: first.Version, Start: first.Start, Changes: first.Changes}
+	for i, r := range results {
+		if r.Spec.IntervalS != first.Spec.IntervalS {
+			return nil, fmt.Errorf("merge: result %d has intervals of %v s, the first of %v s", i, r.Spec.IntervalS, first.Spec.IntervalS)
+		}
+		if r.Start.Before(out.Start) {
+			out.Start = r.Start
+		}
+		out.EndNS = max(out.EndNS, r.EndNS)
+		out.Interrupted = out.Interrupted || r.Interrupted
+		out.Replicas += r.Replicas
+		out.Opened += r.Opened
+		out.Probes += r.Probes
+		for j := range r.Intervals {
+			if j == len(out.Intervals) {
+				out.Intervals = append(out.Intervals, emptyInterval(&r.Intervals[j]))
+			}
+			out.Intervals[j].merge(&r.Intervals[j])
+		}
+	}
+	if s := out.Spec.Share; s != nil && s.Of == out.Replicas {
+		out.Spec.Share = nil // together they gave the whole rate
+		if s.Connections > 0 {
+			out.Spec.Connections, out.dealt = s.Connections, s.Of
+		}
+	}
+	return out, nil
+}
+
+func emptyInterval(like *Interval) Interval {
+	return Interval{
+		Index: like.Index, StartNS: like.StartNS,
+		Intended: newPacked(), Send: newPacked(), Lag: newPacked(), Wait: newPacked(),
+	}
+}
+
+func (iv *Interval) merge(other *Interval) {
+	iv.DurationNS = max(iv.DurationNS, other.DurationNS)
+	iv.Account.add(other.Account)
+	iv.Intended.Merge(other.Intended)
+	iv.Send.Merge(other.Send)
+	iv.Lag.Merge(other.Lag)
+	iv.Wait.Merge(other.Wait)
+	iv.Clamped += other.Clamped
+	iv.MaxInFlight += other.MaxInFlight
+	iv.BytesSent += other.BytesSent
+	iv.BytesRead += other.BytesRead
+	iv.Connects += other.Connects
+	iv.CPU = iv.CPU.add(other.CPU)
+	iv.Gaps.Merge(&other.Gaps)
+	iv.Serial.Merge(&other.Serial)
+}

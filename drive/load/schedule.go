@@ -1,0 +1,166 @@
+package load
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// law is what the gaps of a run's shards follow if its schedule is kept.
+type law struct {
+	process string
+	every   int // a shard has every so-maniest request of the process
+	// apart is how many of all requests a shard's neighbours are apart, on average:
+	// more than every where several generators dealt them out by chance.
+	apart int
+}
+
+// law returns that of the Spec's arrivals.
+func (s *Spec) law() law {
+	l := law{process: s.Arrival, every: 1}
+	if t, err := s.parseTarget(); err == nil && t.looped() {
+		l.every = max(1, s.Threads)
+	}
+	l.apart = l.every
+	return l
+}
+
+// law is that of what the generator, or all of them together, recorded.
+func (r *Result) law() law {
+	l := r.Spec.law()
+	l.apart *= max(1, r.dealt)
+	return l
+}
+
+// neighbours is the autocorrelation rho of the schedule's neighbours if that of each
+// shard's is r. Where shards take turns theirs are n apart: r is rho to the n. Where
+// generators deal Poisson arrivals out by chance, the next one is theirs with
+// probability p each time: the mean of rho to the n over that geometric number n is
+// p*rho/(1-(1-p)*rho).
+func (l law) neighbours(r float64) float64 {
+	if l.apart <= 1 {
+		return r
+	}
+	r = max(r, 0)
+	if l.process != Poisson {
+		return math.Pow(r, 1/float64(l.apart))
+	}
+	r = math.Pow(r, 1/float64(l.every)) // of one generator's neighbours
+	p := float64(l.every) / float64(l.apart)
+	return r / (p + (1-p)*r)
+}
+
+// Schedule says how the generator kept the arrivals asked for; nil if no gaps
+// are known.
+func (w *Window) Schedule() *record.Schedule {
+	g := &w.Gaps
+	if g.N == 0 {
+		return nil
+	}
+	out := &record.Schedule{Process: w.law.process, Gaps: g.N, AchievedRatio: g.RateRatio()}
+	if w.law.process != Poisson {
+		out.Distance = g.MeanOff()
+		return out
+	}
+	out.Distance = g.Distance(w.law.every)
+	p := arrival.ByChance(out.Distance, g.N)
+	out.PValue = &p
+	out.AchievedError = 1 / math.Sqrt(float64(g.N)*float64(w.law.every))
+	return out
+}
+
+// Dependence is the autocorrelation of neighbours' latencies, nil if not known,
+// and as how many independent requests the completed ones count, 0 if not known.
+// Of several threads or generators, whose own requests are not next to each other in
+// the schedule, it follows from what they saw, as of a first-order autoregressive series.
+func (w *Window) Dependence() (rho *float64, effective float64) {
+	r := w.Serial.Correlation()
+	if math.IsNaN(r) {
+		return nil, 0
+	}
+	r = w.law.neighbours(r)
+	return &r, stat.EffectiveSize(w.Completed, r)
+}
+
+// scheduleWords warn of arrivals that were others than those asked for by more
+// than chance, and the time to send one of two that are due at once, explain.
+func scheduleWords(w *Window) (out []string) {
+	s := w.Schedule()
+	switch {
+	case s == nil:
+		return nil
+	case s.Process == Poisson:
+		rate := float64(s.Gaps) / (float64(w.DurationNS) / 1e9) / float64(w.law.apart)
+		if s.Distance > arrival.OddDistance+arrival.ChanceDistance(s.Gaps)+arrival.Serialised(sendS, rate) {
+			out = append(out, fmt.Sprintf("the generator's arrivals are no good Poisson process: their gaps are %.3f from exponential ones; was it held up?", s.Distance))
+		}
+	case s.Distance > arrival.OddUneven:
+		out = append(out, fmt.Sprintf("the generator's arrivals are not even: their gaps are off by %.0f%% of the gap asked for; was it held up?", s.Distance*100))
+	}
+	if off := s.AchievedRatio - 1; math.Abs(off) > arrival.MaxRateOff+arrival.ChanceRate*s.AchievedError {
+		out = append(out, fmt.Sprintf("the generator acted at %.1f%% of the rate asked for, by its own fault", s.AchievedRatio*100))
+	}
+	return out
+}
+
+// sendS is what it may take to send a request, in seconds.
+const sendS = 10e-6
+
+// gapsJSON is [arrival.Gaps] in a result's JSON.
+type gapsJSON struct {
+	// Count ends with the last bin that holds any.
+	Count []int64 `json:"count"`
+	Sum   float64 `json:"sum"` // in mean gaps
+	Off   float64 `json:"off"`
+}
+
+func gapsOut(g *arrival.Gaps) *gapsJSON {
+	if g.N == 0 {
+		return nil
+	}
+	n := len(g.Count)
+	for g.Count[n-1] == 0 {
+		n--
+	}
+	return &gapsJSON{Count: g.Count[:n], Sum: g.Sum, Off: g.Off}
+}
+
+func (j *gapsJSON) in() (out arrival.Gaps, err error) {
+	if j == nil {
+		return out, nil
+	}
+	copy(out.Count[:], j.Count)
+	for _, n := range j.Count {
+		out.N += n
+	}
+	out.Sum, out.Off = j.Sum, j.Off
+	return out, out.Check()
+}
+
+// serialJSON is [stat.Serial] in a result's JSON.
+type serialJSON struct {
+	N  int64   `json:"n"`
+	X  float64 `json:"x"`
+	Y  float64 `json:"y"`
+	XX float64 `json:"xx"`
+	YY float64 `json:"yy"`
+	XY float64 `json:"xy"`
+}
+
+func serialOut(s *stat.Serial) *serialJSON {
+	if s.N == 0 {
+		return nil
+	}
+	j := serialJSON(*s)
+	return &j
+}
+
+func (j *serialJSON) in() stat.Serial {
+	if j == nil {
+		return stat.Serial{}
+	}
+	return stat.Serial(*j)
+}

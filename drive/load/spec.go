@@ -1,0 +1,216 @@
+package load
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/study/protocol"
+)
+
+// Arrivals.
+const (
+	// Poisson spreads requests with exponential gaps, as independent users do.
+	Poisson = "poisson"
+	// Uniform spaces requests evenly, the first at offset zero.
+	Uniform = "uniform"
+	// Burst sends Connections requests at one instant, then nothing for
+	// Connections/Rate seconds: what closed-loop tools that pace each
+	// connection by itself do, since their connections start together.
+	Burst = "burst"
+	// Recorded replays a trace.
+	Recorded = "trace"
+)
+
+// Header is one header line of a request.
+type Header struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// HeaderKey is a header whose value is one of Values: request n carries
+// "key-" and n mod Values. All generators of a run use the same values.
+type HeaderKey struct {
+	Name   string `json:"name"`
+	Values int    `json:"values"`
+}
+
+// Share says that a generator is number Index of Of generators, counted from
+// 0, which have the same Spec otherwise and give its rate together: each sends
+// at 1/Of of it. Poisson arrivals of each have a seed of their own; uniform
+// ones and those of a trace take turns, so that all together are uniform; of
+// bursts each sends its own, at the same instants.
+type Share struct {
+	Index int `json:"index"`
+	Of    int `json:"of"`
+	// Connections, if not 0, are those that all have together, as evenly spread as
+	// they can be. Then all together send the very requests that one generator with
+	// so many connections would: Poisson arrivals of one seed are dealt out by
+	// chance, and of each burst a generator sends as many as it has connections.
+	// See [Spec.Split].
+	Connections int `json:"connections,omitempty"`
+}
+
+// TLS says how to speak TLS, in addition to what the URL's scheme says.
+// Certificates and keys are PEM text, not paths, so that a Spec can travel.
+type TLS struct {
+	CAPEM              string `json:"ca_pem,omitempty"`   // trusted roots; the system's if empty
+	CertPEM            string `json:"cert_pem,omitempty"` // client certificate
+	KeyPEM             string `json:"key_pem,omitempty"`
+	ServerName         string `json:"server_name,omitempty"` // for SNI and verification; the URL's host if empty
+	InsecureSkipVerify bool   `json:"insecure_skip_verify,omitempty"`
+}
+
+// Spec says what a run sends, over what, and when. [DefaultSpec] and
+// [ParseSpec] fill in defaults; [Spec.Validate] checks it.
+type Spec struct {
+	// URL is the target: of a scheme of package protocol, with a port unless
+	// the scheme has one by default.
+	URL      string `json:"url"`
+	Protocol string `json:"protocol"` // a name of package protocol; from the URL's scheme if empty
+	// Method and Headers are for HTTP, Headers also for gRPC metadata.
+	Method  string   `json:"method,omitempty"` // GET, or POST with a payload, if empty
+	Headers []Header `json:"headers,omitempty"`
+	// Body is sent as it is; PayloadBytes asks for a generated body of that
+	// size instead. TCP echo needs one of them.
+	Body         []byte `json:"body,omitempty"`
+	PayloadBytes int    `json:"payload_bytes,omitempty"`
+	TLS          *TLS   `json:"tls,omitempty"`
+
+	Connections int `json:"connections"`
+	// StreamsPerConnection bounds the requests outstanding on a connection
+	// for HTTP/2 and gRPC; the others have one.
+	StreamsPerConnection int `json:"streams_per_connection,omitempty"`
+	// KeepAlive false makes a new connection for each request; the time to
+	// connect is part of its latency.
+	KeepAlive bool `json:"keep_alive"`
+	// MaxConnections lets a request that finds all connections busy open one
+	// more, up to so many in all, as a user's client does whose pool grows
+	// (plain HTTP/1.1 and TCP on a schedule only). The additional ones are
+	// used while the others are busy, and closed after spareIdle without a
+	// request. 0: Connections are all there are, and requests wait for them.
+	MaxConnections int `json:"max_connections,omitempty"`
+	// Threads is how many event loops share the connections (plain HTTP/1.1
+	// and TCP). Request k belongs to loop k mod Threads.
+	Threads int `json:"threads,omitempty"`
+
+	// RequestLog keeps an account of each single request, at most
+	// [MaxLoggedRequests] of them; see [RequestLog].
+	RequestLog bool `json:"request_log,omitempty"`
+	// RequestID makes every request carry [RequestID] of this prefix and its
+	// number in the header x-request-id (HTTP, and gRPC metadata).
+	RequestID string `json:"request_id,omitempty"`
+	// HeaderKey makes every request carry one of a number of values in a
+	// header, for meshes that choose a server by its hash.
+	HeaderKey *HeaderKey `json:"header_key,omitempty"`
+
+	Rate    rate.Rate      `json:"rate_rps,omitempty"`
+	Arrival string         `json:"arrival"`
+	Shape   *arrival.Shape `json:"shape,omitempty"` // how the rate changes; constant if nil
+	Trace   *arrival.Trace `json:"trace,omitempty"` // for Recorded
+	Seed    uint64         `json:"seed"`
+	// RepeatS makes Poisson arrivals of a constant rate begin anew after so many
+	// seconds, so that all windows of that length have the same ones. 0: never.
+	RepeatS float64 `json:"repeat_s,omitempty"`
+	// Share makes this generator one of several that give the rate together.
+	Share *Share `json:"share,omitempty"`
+	// StartAtUnixNS is the instant of the schedule's offset 0 on the wall
+	// clock, the same for all generators of a run: they are told ahead of
+	// time and connect before it. 0: at once. An instant that has passed when
+	// the connections are there is an error.
+	StartAtUnixNS int64 `json:"start_at_unix_ns,omitempty"`
+
+	DurationS float64 `json:"duration_s"` // of the schedule
+	IntervalS float64 `json:"interval_s"` // of the record
+	// TimeoutS is how long a request may take from when it was sent; then it
+	// failed, and its connection is given up.
+	TimeoutS float64 `json:"timeout_s"`
+	// DrainS is how long to wait, once the schedule has ended, for requests
+	// still queued or in flight; what remains then is unfinished.
+	DrainS float64 `json:"drain_s"`
+}
+
+// DefaultSpec returns a Spec for url with every default filled in: 16
+// connections, 1,000 requests per second, Poisson arrivals, 10 s.
+func DefaultSpec(url string) Spec {
+	return Spec{
+		URL: url, Connections: 16, KeepAlive: true, Threads: 1,
+		Rate: 1000, Arrival: Poisson, Seed: 1,
+		DurationS: 10, IntervalS: 0.25, TimeoutS: 10, DrainS: 2,
+	}
+}
+
+// ParseSpec reads a Spec from JSON: unknown fields are errors, absent ones
+// get their defaults. The Spec is validated.
+func ParseSpec(data []byte) (Spec, error) {
+	spec := DefaultSpec("")
+	spec.Rate = 0 // a shape or a trace excludes it
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&spec); err != nil {
+		return Spec{}, errs.Usage("load spec: at byte %d: %v", dec.InputOffset(), err)
+	}
+	if dec.More() {
+		return Spec{}, errs.Usage("load spec: at byte %d: more than one JSON value", dec.InputOffset())
+	}
+	if spec.Rate == 0 && spec.Shape == nil && spec.Trace == nil {
+		spec.Rate = DefaultSpec("").Rate
+	}
+	if spec.Trace != nil && spec.Arrival == Poisson {
+		spec.Arrival = Recorded
+	}
+	return spec, spec.Validate()
+}
+
+// target is a Spec's URL, taken apart.
+type target struct {
+	protocol protocol.Protocol
+	tls      bool
+	host     string // for DNS and SNI
+	port     string
+	hostPort string // as the URL has it, for the Host header
+	path     string // path and query
+}
+
+// parseTarget takes the URL apart and settles the protocol.
+func (s *Spec) parseTarget() (target, error) {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return target{}, fmt.Errorf("url: %v", err)
+	}
+	speaks, endpoint, ok := protocol.OfScheme(u.Scheme)
+	if !ok || u.Host == "" {
+		schemes := protocol.Schemes()
+		return target{}, fmt.Errorf("url %q: want %s://HOST[:PORT]/PATH, or %s in its place", s.URL, schemes[0], protocol.List(schemes[1:]))
+	}
+	if u.User != nil {
+		return target{}, fmt.Errorf("url %q: user and password in a URL are not sent; give an Authorization header", u.Redacted())
+	}
+	t := target{protocol: speaks, tls: endpoint.TLS, host: u.Hostname(), port: u.Port(), hostPort: u.Host, path: u.RequestURI()}
+	if t.port == "" && endpoint.DefaultPort != 0 {
+		t.port = strconv.Itoa(endpoint.DefaultPort)
+	}
+	if t.port == "" {
+		return target{}, fmt.Errorf("url %q: %s needs a port", s.URL, u.Scheme)
+	}
+	if n, err := strconv.Atoi(t.port); err != nil || n < 1 || n > 65535 {
+		return target{}, fmt.Errorf("url %q: port %s is not between 1 and 65535", s.URL, t.port)
+	}
+	if asked := protocol.Of(s.Protocol); s.Protocol != "" && asked.Name != speaks.Name {
+		// http and https carry either version of HTTP, and gRPC over it.
+		if !speaks.Methods || !asked.Web {
+			return target{}, fmt.Errorf("protocol %q does not go with url %q", s.Protocol, s.URL)
+		}
+		t.protocol = asked
+	}
+	if t.path == "/" || t.path == "" {
+		t.path = cmp.Or(t.protocol.DefaultPath, t.path)
+	}
+	return t, nil
+}

@@ -1,0 +1,166 @@
+package load
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+
+	"github.com/meshtrial/meshtrial/drive/load/http1"
+	"github.com/meshtrial/meshtrial/study/protocol"
+)
+
+func init() {
+	dialects[protocol.HTTP1] = dialect{wire: newHTTPWire}
+	dialects[protocol.TCP] = dialect{wire: newEchoWire}
+}
+
+// wire is a protocol of one request at a time on a connection, as bytes:
+// what to send, and when the answer is complete.
+type wire struct {
+	template *http1.Template // nil for TCP echo
+	payload  []byte
+	fixed    []byte // the request when all are alike
+	own      own    // headers that each request has of its own
+	size     int    // payload bytes of such a request
+	noBody   bool   // requests are HEAD
+}
+
+// newEchoWire returns the wire of a target that sends back what it gets.
+func newEchoWire(spec *Spec, _ target) *wire {
+	w := newWire(spec)
+	w.fixed = w.payload[:w.size]
+	return w
+}
+
+func newWire(spec *Spec) *wire {
+	return &wire{payload: spec.payload(), size: spec.payloadSize(), own: newOwn(spec)}
+}
+
+// newHTTPWire returns the wire of an HTTP/1.1 target.
+func newHTTPWire(spec *Spec, t target) *wire {
+	w := newWire(spec)
+	headers := make([]http1.Header, len(spec.Headers))
+	for i, h := range spec.Headers {
+		headers[i] = http1.Header(h)
+	}
+	method := spec.method()
+	w.noBody = method == "HEAD"
+	w.template = http1.NewTemplate(method, t.path, t.hostPort, headers, w.payload, !spec.KeepAlive)
+	w.fixed = w.template.Append(nil, w.size)
+	return w
+}
+
+// request returns the bytes of request number n with size payload bytes (-1
+// for the fixed size), in scratch if it must be made.
+func (w *wire) request(scratch *[]byte, size int32, n int64) []byte {
+	if size < 0 {
+		size = int32(w.size)
+	}
+	switch {
+	case w.template == nil:
+		return w.payload[:size]
+	case w.own.any():
+		b := w.own.lines(w.template.AppendHead((*scratch)[:0]), n)
+		*scratch = w.template.AppendRest(b, int(size))
+		return *scratch
+	case int(size) == w.size:
+		return w.fixed
+	default:
+		*scratch = w.template.Append((*scratch)[:0], int(size))
+		return *scratch
+	}
+}
+
+// method is the HTTP method of the requests.
+func (s *Spec) method() string {
+	switch {
+	case s.Method != "":
+		return s.Method
+	case s.payloadSize() > 0 || s.Trace != nil && s.Trace.PayloadBytes != nil:
+		return "POST"
+	}
+	return "GET"
+}
+
+// payloadSize is the size of the payload of requests that a trace does not
+// size itself.
+func (s *Spec) payloadSize() int {
+	if len(s.Body) > 0 {
+		return len(s.Body)
+	}
+	return s.PayloadBytes
+}
+
+// payload returns the bytes that payloads are cut from: letters and digits
+// in an order that does not compress.
+func (s *Spec) payload() []byte {
+	if len(s.Body) > 0 {
+		return s.Body
+	}
+	n := s.PayloadBytes
+	if s.Trace != nil {
+		n = max(n, s.Trace.MaxPayload())
+	}
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	rng := rand.New(rand.NewPCG(1, 2))
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = alphabet[rng.Uint32()%uint32(len(alphabet))]
+	}
+	return b
+}
+
+// answer follows one response.
+type answer struct {
+	http http1.Parser
+	// TCP echo: what is still to come back.
+	expect []byte
+	echo   bool
+}
+
+func (w *wire) newAnswer(cache *http1.Cache) answer {
+	return answer{http: http1.NewParser(cache, w.noBody), echo: w.template == nil}
+}
+
+var errEcho = errors.New("tcp: what came back is not what was sent")
+
+// begin makes the answer ready for the response to req.
+func (a *answer) begin(req []byte) {
+	if a.echo {
+		a.expect = req
+		return
+	}
+	a.http.Reset()
+}
+
+// feed takes bytes of the response; see [http1.Parser.Feed].
+func (a *answer) feed(b []byte) (n int, done bool, err error) {
+	if !a.echo {
+		return a.http.Feed(b)
+	}
+	n = min(len(b), len(a.expect))
+	if !bytes.Equal(b[:n], a.expect[:n]) {
+		return n, false, errEcho
+	}
+	a.expect = a.expect[n:]
+	return n, len(a.expect) == 0, nil
+}
+
+// eof says whether the end of the connection completes the response.
+func (a *answer) eof() bool { return !a.echo && a.http.EOF() }
+
+// ok says whether a complete response is a success.
+func (a *answer) ok() bool {
+	return a.echo || a.http.Status()/100 == 2
+}
+
+// status is that of a complete response; 0 where the protocol has none.
+func (a *answer) status() int {
+	if a.echo {
+		return 0
+	}
+	return a.http.Status()
+}
+
+// closes says whether the connection is used up by this response.
+func (a *answer) closes() bool { return !a.echo && a.http.Close() }

@@ -1,0 +1,713 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/drive/worker/control"
+	"github.com/meshtrial/meshtrial/study/protocol"
+	"google.golang.org/grpc/status"
+)
+
+// set merges a change into the configuration in force.
+func (r running) set(t *testing.T, change func(*control.Config)) {
+	t.Helper()
+	if _, err := r.ctl.Update(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	crashed := make(chan struct{}, 100)
+	w := start(t, func(o *Options) {
+		o.Config = control.Config{ResponseBytes: 5000} // slowly that takes 50 s
+		o.Crash = func() { crashed <- struct{}{} }
+	})
+	protocols := []string{protocol.HTTP1, protocol.HTTP2, protocol.HTTPS, protocol.GRPC, protocol.TCP}
+	// try makes a request and says how it ended. One that is not to end by itself
+	// is given up a while after the worker has counted it.
+	try := func(speaks, how string, endless bool) string {
+		ctx, giveUp := context.WithTimeout(t.Context(), time.Minute)
+		defer giveUp()
+		if endless {
+			before := w.Counters().Planted[how]
+			go func() {
+				for ctx.Err() == nil && w.Counters().Planted[how] == before {
+					time.Sleep(time.Millisecond)
+				}
+				time.Sleep(300 * time.Millisecond)
+				giveUp()
+			}()
+		}
+		switch speaks {
+		case protocol.GRPC:
+			_, err := unary(ctx, t, w.addr[speaks], "hello")
+			return status.Code(err).String()
+		case protocol.TCP:
+			conn, err := net.Dial("tcp", w.addr[speaks])
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+			if _, err := conn.Write([]byte("hello")); err != nil {
+				return err.Error()
+			}
+			answer := make([]byte, 10)
+			n, err := conn.Read(answer)
+			switch {
+			case errors.Is(err, os.ErrDeadlineExceeded):
+				return "given up"
+			case errors.Is(err, syscall.ECONNRESET):
+				return "reset"
+			case err != nil:
+				return err.Error()
+			}
+			return string(answer[:n])
+		}
+		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, scheme(speaks)+w.addr[speaks], nil)
+		resp, err := client(t, speaks).Do(req)
+		var data []byte
+		if err == nil {
+			defer resp.Body.Close()
+			data, err = io.ReadAll(resp.Body)
+		}
+		switch {
+		case errors.Is(err, context.Canceled):
+			return fmt.Sprintf("given up after %d bytes", len(data))
+		case errors.Is(err, syscall.ECONNRESET):
+			return "reset"
+		case err != nil && strings.Contains(err.Error(), "stream error"):
+			return "stream reset"
+		case err != nil:
+			return err.Error()
+		}
+		return fmt.Sprint(resp.StatusCode, " ", len(data))
+	}
+	for _, test := range []struct {
+		failure control.Failure
+		want    []string // by protocol
+	}{
+		{control.Failure{Share: 0, How: control.FailHang}, []string{"200 5000", "200 5000", "200 5000", "OK", "hello"}},
+		{control.Failure{Share: 1, How: control.FailStatus, Status: 503}, []string{"503 18", "503 18", "503 18", "Unavailable", "EOF"}},
+		{control.Failure{Share: 1, How: control.FailStatus, Status: 429, Early: true}, []string{"429 18", "429 18", "429 18", "ResourceExhausted", "EOF"}},
+		{control.Failure{Share: 1, How: control.FailReset}, []string{"reset", "stream reset", "stream reset", "Unavailable", "reset"}},
+		{control.Failure{Share: 1, How: control.FailHang}, []string{"given up after 0 bytes", "given up after 0 bytes", "given up after 0 bytes", "Canceled", "given up"}},
+		{control.Failure{Share: 1, How: control.FailSlowBody}, []string{"given up after", "given up after", "given up after", "Canceled", "hello"}},
+		{control.Failure{Share: 1, How: control.FailCrash}, []string{"reset", "stream reset", "stream reset", "Unavailable", "reset"}},
+	} {
+		w.set(t, func(c *control.Config) { c.Failures = []control.Failure{test.failure} })
+		before := w.Counters().Planted[test.failure.How]
+		for i, speaks := range protocols {
+			endless := strings.HasPrefix(test.want[i], "given up") || test.want[i] == "Canceled"
+			if got := try(speaks, test.failure.How, endless); !strings.HasPrefix(got, test.want[i]) {
+				t.Errorf("%s over %s: %q, want %q", test.failure.How, speaks, got, test.want[i])
+			}
+		}
+		want := int64(len(protocols)) * int64(test.failure.Share)
+		if got := w.Counters().Planted[test.failure.How] - before; got != want {
+			t.Errorf("%s: %d counted, want %d", test.failure.How, got, want)
+		}
+	}
+	if len(crashed) != len(protocols) {
+		t.Errorf("%d crashes of %d", len(crashed), len(protocols))
+	}
+}
+
+// Shares are kept: with n draws and share p, the count lies within five
+// standard deviations of np but for one case in a million.
+func TestSharesOfFailures(t *testing.T) {
+	const n = 100_000
+	failures := []control.Failure{{Share: 0.2, How: control.FailReset}, {Share: 0.05, How: control.FailHang}}
+	count := map[string]float64{}
+	for range n {
+		if f := draw(failures); f != nil {
+			count[f.How]++
+		}
+	}
+	for _, f := range failures {
+		if got := count[f.How]; got < n*f.Share-5*130 || got > n*f.Share+5*130 {
+			t.Errorf("%s: %v of %d, share %v", f.How, got, n, f.Share)
+		}
+	}
+}
+
+func TestCrashNeedsSomebodyToEndTheProcess(t *testing.T) {
+	w := start(t, nil)
+	_, err := w.ctl.Update(t.Context(), func(c *control.Config) { c.Failures = []control.Failure{{Share: 1, How: control.FailCrash}} })
+	if err == nil || !strings.Contains(err.Error(), "failures[0]: this worker cannot end its process") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// With two places and three in the queue, six requests at once leave one
+// refused and are served two at a time.
+func TestConcurrencyAndQueue(t *testing.T) {
+	// Each request that has its place calls a server that answers when told.
+	var here, most atomic.Int64
+	release := make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		n := here.Add(1)
+		defer here.Add(-1)
+		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+		}
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(slow.Close) // after the worker, which asks it
+	w := start(t, func(o *Options) {
+		o.Config = control.Config{ResponseBytes: 1, Concurrency: 2, Queue: 3,
+			ServiceTime: control.ServiceTime{Distribution: control.Fixed, MeanUS: 20_000},
+			Calls:       []control.Call{{Name: "slow", URL: slow.URL, Protocol: protocol.HTTP1, TimeoutMS: 60_000}}}
+	})
+	c := client(t, protocol.HTTP1)
+	answers := make(chan int, 6)
+	ask := func() {
+		code, _ := httpCall(t, c, "http://"+w.addr[protocol.HTTP1], "", nil)
+		answers <- code
+	}
+	until := func(what string, holds func() bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("in vain: %s; %+v", what, w.Counters())
+			}
+		}
+	}
+	for range 5 {
+		go ask()
+	}
+	until("two served, three waiting", func() bool { return here.Load() == 2 && w.Counters().Waiting == 3 })
+	go ask()
+	if code := <-answers; code != 503 {
+		t.Errorf("the sixth: status %d", code)
+	}
+	for n := range 5 {
+		left := int64(5 - n)
+		until("the next to have its place", func() bool { return here.Load() == min(left, 2) && w.Counters().Waiting == max(left-2, 0) })
+		if len(answers) > 0 {
+			t.Error("answered before its service was over")
+		}
+		release <- struct{}{}
+		if code := <-answers; code != 200 {
+			t.Errorf("status %d", code)
+		}
+	}
+	if most.Load() != 2 {
+		t.Errorf("%d were served at once", most.Load())
+	}
+	if got := w.Counters(); got.Overflowed != 1 || got.Waiting != 0 || got.InFlight != 0 {
+		t.Errorf("%d overflowed, %d waiting, %d in flight", got.Overflowed, got.Waiting, got.InFlight)
+	}
+}
+
+// Work is CPU time of the process, whatever else runs on the machine.
+func TestBurn(t *testing.T) {
+	w := start(t, func(o *Options) { o.Config = control.Config{ResponseBytes: 1, BurnUS: 20_000} })
+	before := w.Counters().CPU
+	const n = 20
+	for range n {
+		httpCall(t, client(t, protocol.HTTP1), "http://"+w.addr[protocol.HTTP1], "", nil)
+	}
+	after := w.Counters().CPU
+	if used := after.User + after.System - before.User - before.System; used < n*0.020 {
+		t.Errorf("%d requests of 20 ms used %.3f s of CPU", n, used)
+	}
+}
+
+func TestMemoryIsHeld(t *testing.T) {
+	w := start(t, nil)
+	resident := func() int64 {
+		text, err := os.ReadFile("/proc/self/statm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var size, pages int64
+		if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
+			t.Fatal(err)
+		}
+		return pages * int64(os.Getpagesize())
+	}
+	before := resident()
+	const held = 200 << 20
+	w.set(t, func(c *control.Config) { c.MemoryBytes = held })
+	if got := resident() - before; got < held*9/10 {
+		t.Errorf("%d MB more are resident", got>>20)
+	}
+}
+
+func TestCalls(t *testing.T) {
+	back := start(t, func(o *Options) { o.Config = control.Config{ResponseBytes: 1000, LogRequests: 100} })
+	front := start(t, func(o *Options) { o.Config = control.Config{ResponseBytes: 10} })
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := gone.Addr().String()
+	gone.Close()
+	url := "http://" + front.addr[protocol.HTTP1]
+	get := func() (int, string) {
+		return httpCall(t, client(t, protocol.HTTP1), url, "", http.Header{"X-Request-Id": {"mm-1"}})
+	}
+	never := 0.0
+	call := func(speaks string) control.Call {
+		return control.Call{Name: "back", URL: "http://" + back.addr[speaks] + "/", Protocol: speaks}
+	}
+	for _, test := range []struct {
+		name     string
+		calls    []control.Call
+		parallel bool
+		back     func(*control.Config)
+		status   int
+		reply    string // a part
+		served   int64  // by back
+	}{
+		{name: "none", status: 200},
+		{name: "http1", calls: []control.Call{call(protocol.HTTP1)}, status: 200, served: 1},
+		{name: "http2", calls: []control.Call{call(protocol.HTTP2)}, status: 200, served: 1},
+		{name: "grpc", calls: []control.Call{call(protocol.GRPC)}, status: 200, served: 1},
+		{name: "never", calls: []control.Call{func() control.Call { c := call(protocol.HTTP1); c.Probability = &never; return c }()}, status: 200},
+		{name: "three times", calls: []control.Call{func() control.Call { c := call(protocol.HTTP1); c.Times = 3; return c }()}, status: 200, served: 3},
+		{name: "all at once", calls: []control.Call{call(protocol.HTTP1), call(protocol.HTTP2), call(protocol.GRPC)}, parallel: true, status: 200, served: 3},
+		{name: "nobody there", calls: []control.Call{{Name: "nobody", URL: "http://" + nobody}}, status: 502, reply: "the call to nobody failed: connect"},
+		{name: "nobody needed", calls: []control.Call{{Name: "nobody", URL: "http://" + nobody, Optional: true}}, status: 200},
+		{name: "error", calls: []control.Call{call(protocol.HTTP1)}, back: failing(control.FailStatus, 500), status: 502, reply: "back failed: 500", served: 1},
+		{name: "retried", calls: []control.Call{func() control.Call { c := call(protocol.HTTP1); c.Retries = 2; return c }()}, back: failing(control.FailStatus, 500), status: 502, reply: "back failed: 500", served: 3},
+		{name: "not retried", calls: []control.Call{func() control.Call { c := call(protocol.HTTP1); c.Retries = 2; return c }()}, back: failing(control.FailStatus, 404), status: 502, reply: "back failed: 404", served: 1},
+		{name: "reset", calls: []control.Call{func() control.Call { c := call(protocol.HTTP1); c.URL += "x"; return c }()}, back: failing(control.FailReset, 0), status: 502, reply: "back failed: reset"},
+		{name: "timeout", calls: []control.Call{func() control.Call { c := call(protocol.HTTP1); c.TimeoutMS = 50; return c }()}, back: failing(control.FailHang, 0), status: 504, reply: "back failed: timeout", served: 1},
+		{name: "grpc, the server's own 504", calls: []control.Call{call(protocol.GRPC)}, back: failing(control.FailStatus, 504), status: 502, reply: "back failed: 504", served: 1},
+		{name: "grpc timeout", calls: []control.Call{func() control.Call { c := call(protocol.GRPC); c.TimeoutMS = 50; return c }()}, back: failing(control.FailHang, 0), status: 504, reply: "back failed: timeout", served: 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			back.set(t, func(c *control.Config) { c.Failures = nil })
+			if test.back != nil {
+				back.set(t, test.back)
+			}
+			front.set(t, func(c *control.Config) { c.Calls, c.Parallel = test.calls, test.parallel })
+			for try := 1; ; try++ {
+				before := back.Counters().Flat()["requests"]
+				status, reply := get()
+				if status != test.status || !strings.Contains(reply, test.reply) {
+					t.Errorf("%d %q, want %d %q", status, reply, test.status, test.reply)
+				}
+				patience := time.Minute
+				if test.status == http.StatusGatewayTimeout && try < 20 {
+					patience = time.Second // its time may have been over before it got there
+				}
+				var served int64
+				for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+					if served = int64(back.Counters().Flat()["requests"] - before); served >= test.served || time.Now().After(end) {
+						break
+					}
+				}
+				if served == 0 && test.served > 0 && patience == time.Second {
+					continue
+				}
+				if test.served > 0 && served != test.served {
+					t.Errorf("%d served, want %d", served, test.served)
+				}
+				return
+			}
+		})
+	}
+	got := front.Counters().Calls["nobody"]
+	if got.Requests != 2 || got.Attempts != 2 || got.OK != 0 || got.Failed["connect"] != 2 {
+		t.Errorf("calls to nobody: %+v", got)
+	}
+	page, err := back.ctl.Requests(t.Context(), 0)
+	if err != nil || len(page.Requests) == 0 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	for _, r := range page.Requests {
+		if r.ID != "mm-1" || r.EndNS < r.StartNS {
+			t.Errorf("entry %+v", r)
+		}
+	}
+}
+
+// Whether a server that says DEADLINE_EXCEEDED speaks of the caller's deadline
+// is told by the time: it may be heard before the caller's own timer.
+func TestExpired(t *testing.T) {
+	deadline := time.Now().Add(time.Minute)
+	ctx, cancel := context.WithDeadline(t.Context(), deadline)
+	defer cancel()
+	for _, test := range []struct {
+		ctx  context.Context
+		now  time.Time
+		want bool
+	}{
+		{ctx, deadline.Add(-time.Second), false},
+		{ctx, deadline.Add(-time.Microsecond), true},
+		{ctx, deadline.Add(time.Second), true},
+		{t.Context(), deadline, false},
+	} {
+		if got := expired(test.ctx, test.now); got != test.want {
+			t.Errorf("%s before: %v", deadline.Sub(test.now), got)
+		}
+	}
+	if got := reason(ctx, ctx, 0, context.DeadlineExceeded); got != callTimedOut {
+		t.Errorf("a deadline that the server told: %q", got)
+	}
+}
+
+func failing(how string, status int) func(*control.Config) {
+	return func(c *control.Config) { c.Failures = []control.Failure{{Share: 1, How: how, Status: status}} }
+}
+
+func TestRequestLog(t *testing.T) {
+	w := start(t, func(o *Options) { o.Config = control.Config{ResponseBytes: 1, LogRequests: 4} })
+	c := client(t, protocol.HTTP1)
+	get := func(ids ...string) {
+		for _, id := range ids {
+			httpCall(t, c, "http://"+w.addr[protocol.HTTP1], "", http.Header{"X-Request-Id": {id}})
+		}
+	}
+	ids := func(from int64) string {
+		page, err := w.ctl.Requests(t.Context(), from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := fmt.Sprint(page.From, " lost ", page.Lost, ":")
+		for _, r := range page.Requests {
+			out += " " + r.ID
+		}
+		return out
+	}
+	get("", "a", "b")
+	for _, step := range []struct {
+		do   func()
+		from int64
+		want string
+	}{
+		{func() {}, 0, "0 lost 0: a b"},
+		{func() {}, 1, "1 lost 0: b"},
+		{func() {}, 7, "2 lost 0:"},
+		{func() { get("c", "d", "e", "f") }, 0, "2 lost 2: c d e f"},
+		{func() { w.set(t, func(c *control.Config) { c.LogRequests = 2 }) }, 3, "4 lost 1: e f"},
+		{func() { w.set(t, func(c *control.Config) { c.LogRequests = 3 }); get("g") }, 0, "4 lost 4: e f g"},
+		{func() { w.set(t, func(c *control.Config) { c.LogRequests = 0 }); get("h") }, 0, "7 lost 7:"},
+	} {
+		step.do()
+		if got := ids(step.from); got != step.want {
+			t.Errorf("from %d: %q, want %q", step.from, got, step.want)
+		}
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	w := start(t, nil)
+	probe := func(path string) int {
+		resp, err := http.Get("http://" + w.addr["health"] + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	if ready, alive := probe("/readyz"), probe("/healthz"); ready != 200 || alive != 200 {
+		t.Errorf("ready %d, alive %d", ready, alive)
+	}
+	w.set(t, func(c *control.Config) { c.NotReady = true })
+	if ready, alive := probe("/readyz"), probe("/healthz"); ready != 503 || alive != 200 {
+		t.Errorf("not ready: ready %d, alive %d", ready, alive)
+	}
+}
+
+// Told to end, a worker with a delay goes on serving but is not ready.
+func TestDrainWithDelay(t *testing.T) {
+	get := func(address string) int {
+		resp, err := client(t, protocol.HTTP1).Get("http://" + address)
+		if err != nil {
+			return 0
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	for delay := 400 * time.Millisecond; ; delay *= 2 {
+		w := start(t, func(o *Options) {
+			o.Config = control.Config{ResponseBytes: 1, Drain: control.Drain{DelayMS: float64(delay.Milliseconds())}}
+			o.DrainTimeout = time.Minute
+		})
+		ended := make(chan error, 1)
+		begin := time.Now()
+		go func() { ended <- w.stop() }()
+		for !w.leaving.Load() {
+			time.Sleep(time.Millisecond)
+		}
+		served, ready := get(w.addr[protocol.HTTP1]), get(w.addr["health"]+"/readyz")
+		inTime := time.Since(begin) < delay
+		if err := <-ended; err != nil || time.Since(begin) < delay {
+			t.Errorf("ended after %v: %v", time.Since(begin), err)
+		}
+		if !inTime && delay < 20*time.Second {
+			continue // the machine was too slow to ask before the delay was over
+		}
+		if served != 200 || ready != 503 {
+			t.Errorf("served %d, ready %d", served, ready)
+		}
+		return
+	}
+}
+
+// With drain off, what is under way is cut off at once.
+func TestDrainOff(t *testing.T) {
+	w := start(t, func(o *Options) {
+		o.Config = control.Config{ResponseBytes: 1, Drain: control.Drain{Off: true}, ServiceTime: control.ServiceTime{Distribution: control.Fixed, MeanUS: 60e6}}
+	})
+	failed := make(chan error, 1)
+	go func() {
+		resp, err := client(t, protocol.HTTP1).Get("http://" + w.addr[protocol.HTTP1])
+		if err == nil {
+			resp.Body.Close()
+		}
+		failed <- err
+	}()
+	for w.Counters().InFlight == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	begin := time.Now()
+	if err := w.stop(); err != nil || time.Since(begin) > 30*time.Second {
+		t.Errorf("ended after %v: %v", time.Since(begin), err)
+	}
+	if err := <-failed; err == nil {
+		t.Error("the request was answered")
+	}
+}
+
+func TestChangesOfMany(t *testing.T) {
+	var workers []running
+	var clients []control.Client
+	for range 5 {
+		w := start(t, nil)
+		workers, clients = append(workers, w), append(clients, w.ctl)
+	}
+	sizes := func() (out []int64) {
+		for _, w := range workers {
+			out = append(out, w.active.Load().config.ResponseBytes)
+		}
+		return out
+	}
+	at := time.Now().Add(150 * time.Millisecond)
+	p, err := control.StageAll(t.Context(), clients, func(i int, c *control.Config) { c.ResponseBytes = int64(100 + i) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := sizes(); !slices.Equal(got, []int64{-1, -1, -1, -1, -1}) {
+		t.Errorf("staged, in force already: %v", got)
+	}
+	done, err := p.Commit(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := sizes(); !slices.Equal(got, []int64{100, 101, 102, 103, 104}) {
+		t.Errorf("committed: %v", got)
+	}
+	for _, d := range done {
+		if late := time.Duration(d.AtNS - at.UnixNano()); late < 0 || d.Config.Version != 2 {
+			t.Errorf("version %d in force %v after its instant", d.Config.Version, late)
+		}
+	}
+
+	// One that refuses leaves all as they were.
+	_, err = control.StageAll(t.Context(), clients, func(i int, c *control.Config) {
+		if c.ResponseBytes = 7; i == 3 {
+			c.Queue = -1
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "no worker was changed") || !strings.Contains(err.Error(), "queue is -1") {
+		t.Errorf("error %v", err)
+	}
+	if got := sizes(); !slices.Equal(got, []int64{100, 101, 102, 103, 104}) {
+		t.Errorf("refused: %v", got)
+	}
+	for i, w := range workers {
+		if w.staged != nil {
+			t.Errorf("worker %d keeps a change waiting", i)
+		}
+	}
+
+	// One whose configuration changes between the phases has all go back.
+	if p, err = control.StageAll(t.Context(), clients, func(_ int, c *control.Config) { c.ResponseBytes = 8 }); err != nil {
+		t.Fatal(err)
+	}
+	workers[2].set(t, func(c *control.Config) { c.Queue = 0 })
+	if _, err = p.Commit(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), "taken back") || !errors.Is(err, control.ErrConflict) {
+		t.Errorf("error %v", err)
+	}
+	if got := sizes(); !slices.Equal(got, []int64{100, 101, 102, 103, 104}) {
+		t.Errorf("taken back: %v", got)
+	}
+}
+
+func TestBadChanges(t *testing.T) {
+	w := start(t, nil)
+	base := "http://" + w.addr["control"]
+	do := func(method, path, body string) (int, string) {
+		req, _ := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		data, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(data)
+	}
+	config := func(field string) string { return `{"version": 1, ` + field + `}` }
+	for _, test := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"POST", "/v1/config", config(`"concurrency": -1`), 400, "concurrency is -1"},
+		{"POST", "/v1/config", config(`"queue": 5`), 400, "nobody would wait"},
+		{"POST", "/v1/config", config(`"burn_us": 1e99`), 400, "burn_us"},
+		{"POST", "/v1/config", config(`"failures": [{"share": 0.7, "how": "reset"}, {"share": 0.7, "how": "hang"}]`), 400, "add up to 1.4"},
+		{"POST", "/v1/config", config(`"failures": [{"share": 1, "how": "explode"}]`), 400, `failures[0]: how is \"explode\"`},
+		{"POST", "/v1/config", config(`"failures": [{"share": 1, "how": "status", "status": 200}]`), 400, "status is 200"},
+		{"POST", "/v1/config", config(`"calls": [{"name": "x", "url": "file:///etc/passwd"}]`), 400, "calls[0]: url is"},
+		{"POST", "/v1/config", config(`"calls": [{"name": "x", "url": "http://y", "times": -1}]`), 400, "times is -1"},
+		{"POST", "/v1/config", config(`"drain": {"off": true, "delay_ms": 5}`), 400, "ends the worker at once"},
+		{"POST", "/v1/config", `{"version": 9}`, 409, "another version"},
+		{"PATCH", "/v1/config", `{"response_bytes": 5}`, 400, "names no version"},
+		{"PATCH", "/v1/config", `{"version": 9, "response_bytes": 5}`, 409, "another version"},
+		{"PATCH", "/v1/config", `{"version": 1, "size": 5}`, 400, "unknown field"},
+		{"PATCH", "/v1/config", `[]`, 400, "cannot unmarshal"},
+		{"POST", "/v1/changes", `{"id": "", "config": {"version": 1}}`, 400, "id is"},
+		{"POST", "/v1/changes", `{"id": "a", "config": {"version": 2}}`, 409, "another version"},
+		{"POST", "/v1/changes", `{"id": "a", "config": {"version": 1}}`, 200, "{}"},
+		{"POST", "/v1/changes", `{"id": "b", "config": {"version": 1}}`, 409, "waiting for its commit"},
+		{"POST", "/v1/changes/b/commit", `{}`, 404, "no such change"},
+		{"POST", "/v1/changes/a/commit", `{"at_unix_ns": 9000000000000000000}`, 400, "ahead of this worker's clock"},
+		{"POST", "/v1/changes/a/commit", `{"when": 1}`, 400, "unknown field"},
+		{"DELETE", "/v1/changes/b", ``, 404, "no such change"},
+		{"DELETE", "/v1/changes/a", ``, 200, "{}"},
+		{"POST", "/v1/changes/a/commit", `{}`, 404, "no such change"},
+		{"GET", "/v1/requests?from=-1", ``, 400, "want an index"},
+		{"PATCH", "/v1/config", `{"version": 1, "service_time": {"distribution": "fixed", "mean_us": 5}}`, 200, `"mean_us":5`},
+	} {
+		if status, body := do(test.method, test.path, test.body); status != test.status || !strings.Contains(body, test.want) {
+			t.Errorf("%s %s %s: %d %s; want %d %q", test.method, test.path, test.body, status, body, test.status, test.want)
+		}
+	}
+	if c := w.active.Load().config; c.Version != 2 || c.ServiceTime.MeanUS != 5 || c.ResponseBytes != control.EchoBody {
+		t.Errorf("in force: %+v", c)
+	}
+}
+
+func TestTokenIsAsked(t *testing.T) {
+	w := start(t, func(o *Options) { o.Control, o.Token = "0.0.0.0:0", "secret" })
+	_, port, _ := net.SplitHostPort(w.addr["control"])
+	c := control.Client{BaseURL: "http://127.0.0.1:" + port}
+	if _, err := c.Config(t.Context()); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("without: %v", err)
+	}
+	if c.Token = "guess"; true {
+		if _, err := c.Config(t.Context()); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("wrong: %v", err)
+		}
+	}
+	c.Token = "secret"
+	if _, err := c.Config(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOpenAPIIsWhatIsServed(t *testing.T) {
+	w := start(t, nil)
+	resp, err := http.Get("http://" + w.addr["control"] + "/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var doc struct {
+		OpenAPI    string                    `json:"openapi"`
+		Paths      map[string]map[string]any `json:"paths"`
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]any `json:"properties"`
+			} `json:"schemas"`
+		} `json:"components"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	var described []string
+	for path, methods := range doc.Paths {
+		for method := range methods {
+			described = append(described, strings.ToUpper(method)+" "+path)
+		}
+	}
+	served := []string{"GET /v1/clock"}
+	for pattern := range w.routes() {
+		served = append(served, pattern)
+	}
+	slices.Sort(described)
+	slices.Sort(served)
+	if !slices.Equal(described, served) || doc.OpenAPI != "3.1.0" {
+		t.Errorf("described %q, served %q", described, served)
+	}
+	for name, property := range map[string]string{"Config": "failures", "Counters": "planted_failures", "Change": "config", "Problem": "hint", "Requests": "requests"} {
+		if doc.Components.Schemas[name].Properties[property] == nil {
+			t.Errorf("schema %s lacks %s", name, property)
+		}
+	}
+}
+
+// Many requests while the configuration changes: every one ends as one of
+// the configurations in force says.
+func TestChangesUnderLoad(t *testing.T) {
+	w := start(t, func(o *Options) { o.Config = control.Config{ResponseBytes: 1, Concurrency: 4, Queue: 1000} })
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			c := client(t, protocol.HTTP1)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				resp, err := c.Get("http://" + w.addr[protocol.HTTP1])
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				n, err := io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+				if err != nil || resp.StatusCode != 200 && resp.StatusCode != 500 || resp.StatusCode == 200 && n != 1 && n != 2 {
+					t.Errorf("%d, %d bytes, %v", resp.StatusCode, n, err)
+				}
+			}
+		})
+	}
+	for i := range 50 {
+		w.set(t, func(c *control.Config) {
+			c.ResponseBytes = int64(1 + i%2)
+			c.Concurrency = 1 + i%3
+			c.Failures = []control.Failure{{Share: float64(i%2) / 2, How: control.FailStatus, Status: 500}}
+		})
+	}
+	close(stop)
+	group.Wait()
+	if got := w.Counters(); got.InFlight != 0 || got.Waiting != 0 {
+		t.Errorf("%d in flight, %d waiting", got.InFlight, got.Waiting)
+	}
+}

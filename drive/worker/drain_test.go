@@ -1,0 +1,162 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/drive/worker/control"
+	"github.com/meshtrial/meshtrial/study/protocol"
+)
+
+// holding has a worker serve no request before the channel is closed.
+func holding(release <-chan struct{}) []Link {
+	return []Link{func(next Behaviour) Behaviour {
+		return func(ctx context.Context, x *Exchange) error {
+			select {
+			case <-release:
+				return next(ctx, x)
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}}
+}
+
+func TestDrainFinishesWhatIsUnderWay(t *testing.T) {
+	release := make(chan struct{})
+	w := start(t, func(o *Options) { o.Links, o.DrainTimeout = holding(release), time.Minute })
+	results := make(chan error, 4)
+	for _, speaks := range []string{protocol.HTTP1, protocol.HTTP2} {
+		c := client(t, speaks)
+		go func() {
+			resp, err := c.Post("http://"+w.addr[speaks], "", strings.NewReader("x"))
+			if err == nil {
+				_, err = io.ReadAll(resp.Body)
+				resp.Body.Close()
+			}
+			results <- err
+		}()
+	}
+	go func() {
+		_, err := unary(context.Background(), t, w.addr[protocol.GRPC], "x")
+		results <- err
+	}()
+	conn, err := net.Dial("tcp", w.addr[protocol.TCP])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	go func() {
+		fmt.Fprint(conn, "x")
+		_, err := io.ReadFull(conn, make([]byte, 1))
+		results <- err
+	}()
+	idle, err := net.Dial("tcp", w.addr[protocol.TCP]) // must not hold the drain up
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle.Close()
+	for w.counters.inFlight.Load() < 4 || w.counters.protocol(protocol.TCP).connections.Load() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	drained := make(chan error, 1)
+	go func() { drained <- w.stop() }()
+	for !w.draining.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	close(release)
+	if err := <-drained; err != nil {
+		t.Errorf("drain: %v", err)
+	}
+	for range 4 {
+		if err := <-results; err != nil {
+			t.Errorf("a request under way failed: %v", err)
+		}
+	}
+	if _, err := net.Dial("tcp", w.addr[protocol.HTTP1]); err == nil {
+		t.Error("the port still accepts")
+	}
+	if open := w.counters.openConnections.Load(); open != 0 {
+		t.Errorf("%d connections still counted as open", open)
+	}
+}
+
+func TestDrainGivesUpInTime(t *testing.T) {
+	w := start(t, func(o *Options) {
+		o.DrainTimeout = 50 * time.Millisecond
+		o.Config.ServiceTime = control.ServiceTime{Distribution: control.Fixed, MeanUS: 60e6}
+	})
+	failed := make(chan error, 3)
+	go func() {
+		_, err := client(t, protocol.HTTP1).Get("http://" + w.addr[protocol.HTTP1])
+		failed <- err
+	}()
+	go func() {
+		_, err := unary(context.Background(), t, w.addr[protocol.GRPC], "x")
+		failed <- err
+	}()
+	go func() {
+		conn, err := net.Dial("tcp", w.addr[protocol.TCP])
+		if err == nil {
+			fmt.Fprint(conn, "x")
+			_, err = conn.Read(make([]byte, 1))
+			conn.Close()
+		}
+		failed <- err
+	}()
+	for w.counters.inFlight.Load() < 3 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := w.stop(); err == nil || !strings.Contains(err.Error(), "cut off") {
+		t.Errorf("Serve returned %v", err)
+	}
+	for range 3 {
+		if err := <-failed; err == nil {
+			t.Error("a request that takes a minute was answered")
+		}
+	}
+}
+
+func TestHealthTurnsWhileDraining(t *testing.T) {
+	release := make(chan struct{})
+	w := start(t, func(o *Options) { o.Links, o.DrainTimeout = holding(release), time.Minute })
+	get := func() int {
+		resp, err := client(t, protocol.HTTP1).Get("http://" + w.addr["health"] + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	if code := get(); code != 200 {
+		t.Errorf("ready: %d", code)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		resp, err := client(t, protocol.HTTP1).Get("http://" + w.addr[protocol.HTTP1])
+		if err == nil {
+			resp.Body.Close()
+		}
+	}()
+	for w.counters.inFlight.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	go func() { _ = w.stop() }()
+	for !w.draining.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	if code := get(); code != 503 {
+		t.Errorf("draining: %d", code)
+	}
+	close(release)
+	<-done
+	if flat := w.Counters().Flat(); flat["requests"] != 1 {
+		t.Errorf("probes were counted: %v requests", flat["requests"])
+	}
+}

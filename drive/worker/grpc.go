@@ -1,0 +1,157 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/meshtrial/meshtrial/drive/worker/control"
+	"github.com/meshtrial/meshtrial/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/study/protocol"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+func init() {
+	servings[protocol.GRPC] = serving{(*Worker).grpcServer, (*Worker).grpcsServer, grpcStatus, dialGRPC}
+}
+
+func (w *Worker) grpcServer(l net.Listener) (server, error) { return w.serveGRPC(l) }
+
+func (w *Worker) grpcsServer(l net.Listener) (server, error) {
+	config, err := w.tlsConfig(protocol.GRPC)
+	if err != nil {
+		return server{}, err
+	}
+	return w.serveGRPC(l, grpc.Creds(credentials.NewTLS(config)))
+}
+
+func (w *Worker) serveGRPC(l net.Listener, more ...grpc.ServerOption) (server, error) {
+	service := &grpcService{w, w.counters.protocol(protocol.GRPC)}
+	s := grpc.NewServer(append(more,
+		grpc.ForceServerCodecV2(rawgrpc.Codec{}),
+		grpc.MaxRecvMsgSize(int(w.options.MaxBodyBytes)),
+		grpc.MaxSendMsgSize(control.MaxResponse),
+		grpc.MaxConcurrentStreams(1000),
+		grpc.MaxHeaderListSize(uint32(w.options.MaxHeaderBytes)),
+		grpc.ConnectionTimeout(w.options.ReadTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: w.options.IdleTimeout}),
+		grpc.WaitForHandlers(true),
+	)...)
+	s.RegisterService(&grpc.ServiceDesc{
+		ServiceName: protocol.GRPCService,
+		HandlerType: (*any)(nil),
+		Methods:     []grpc.MethodDesc{{MethodName: protocol.GRPCMethod, Handler: service.unary}},
+	}, struct{}{})
+	s.RegisterService(&grpc.ServiceDesc{
+		ServiceName: control.OTLPLogs,
+		HandlerType: (*any)(nil),
+		Methods:     []grpc.MethodDesc{{MethodName: "Export", Handler: service.takeLogs}},
+	}, struct{}{})
+	return server{
+		serve: func() error { return s.Serve(l) },
+		drain: func(ctx context.Context) error { return grpcDrain(ctx, s) },
+		end:   s.Stop,
+	}, nil
+}
+
+// grpcService answers the calls that reach a worker.
+type grpcService struct {
+	w       *Worker
+	counted *protocolCounters
+}
+
+// takeLogs takes entries of an access log, as a collector does, and answers
+// with an empty ExportLogsServiceResponse: all were taken.
+func (s *grpcService) takeLogs(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	message := rawgrpc.Message{SizeOnly: true}
+	if err := decode(&message); err != nil {
+		s.counted.answered(http.StatusInternalServerError)
+		return nil, err
+	}
+	s.counted.answered(http.StatusOK)
+	return &rawgrpc.Message{}, nil
+}
+
+func (s *grpcService) unary(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	current := s.w.active.Load()
+	message := rawgrpc.Message{SizeOnly: !current.needBody}
+	if err := decode(&message); err != nil {
+		s.counted.answered(http.StatusInternalServerError)
+		return nil, err
+	}
+	if !message.SizeOnly {
+		if !s.w.bodies.take(message.Size) {
+			s.counted.answered(http.StatusServiceUnavailable)
+			return nil, status.Error(grpcCode(http.StatusServiceUnavailable), "too many request bodies in memory")
+		}
+		// Given back when the handler ends; gRPC holds the reply a little
+		// longer, within its own flow control.
+		defer s.w.bodies.give(message.Size)
+	}
+	incoming, _ := metadata.FromIncomingContext(ctx)
+	x := Exchange{
+		Protocol:  s.counted.name,
+		Path:      protocol.GRPCPath,
+		counted:   s.counted,
+		Body:      message.Body,
+		BodyBytes: message.Size,
+		Start:     time.Now(),
+		Header: func(name string) string {
+			if values := incoming[name]; len(values) > 0 {
+				return values[0]
+			}
+			return ""
+		},
+	}
+	err := current.serve(ctx, &x)
+	switch {
+	case errors.Is(err, errReset):
+		return nil, status.Error(grpcCode(statusReset), "reset")
+	case err != nil:
+		return nil, status.FromContextError(err).Err()
+	case x.slow > 0: // a message comes whole or not at all
+		err = s.w.trickle(ctx, x.Reply, x.slow, func([]byte) error { return nil })
+		if err != nil {
+			return nil, status.FromContextError(err).Err()
+		}
+	}
+	if x.Status != http.StatusOK {
+		return nil, status.Error(grpcCode(x.Status), http.StatusText(x.Status))
+	}
+	return &rawgrpc.Message{Body: x.Reply}, nil
+}
+
+// grpcStatus is what gRPC calls an HTTP status.
+func grpcStatus(status int) string { return grpcCode(status).String() }
+
+// grpcCode is the gRPC code for an HTTP status.
+func grpcCode(status int) codes.Code {
+	switch status {
+	case http.StatusOK:
+		return codes.OK
+	case http.StatusServiceUnavailable, statusReset:
+		return codes.Unavailable
+	case http.StatusGatewayTimeout:
+		return codes.DeadlineExceeded
+	case http.StatusTooManyRequests:
+		return codes.ResourceExhausted
+	case http.StatusUnauthorized:
+		return codes.Unauthenticated
+	case http.StatusForbidden:
+		return codes.PermissionDenied
+	case http.StatusRequestEntityTooLarge:
+		return codes.ResourceExhausted
+	case statusGone:
+		return codes.Canceled
+	case http.StatusNotFound:
+		return codes.Unimplemented
+	}
+	return codes.Internal
+}

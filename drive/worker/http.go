@@ -1,0 +1,240 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"time"
+
+	"github.com/meshtrial/meshtrial/drive/worker/control"
+	"github.com/meshtrial/meshtrial/study/protocol"
+)
+
+func init() {
+	servings[protocol.HTTP1] = serving{(*Worker).http1Server, (*Worker).httpsServer, strconv.Itoa, dialHTTP((*http.Protocols).SetHTTP1)}
+	servings[protocol.HTTP2] = serving{(*Worker).http2Server, (*Worker).httpsServer, strconv.Itoa, dialHTTP((*http.Protocols).SetUnencryptedHTTP2)}
+}
+
+// newHTTPServer returns a server whose requests of HTTP/1.1 and of HTTP/2 are
+// counted as those of two protocols.
+func (w *Worker) newHTTPServer(one, two string, protocols func(*http.Protocols)) *http.Server {
+	counted := [2]*protocolCounters{w.counters.protocol(one), w.counters.protocol(two)}
+	s := &http.Server{
+		Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			version := 0
+			if r.ProtoMajor == 2 {
+				version = 1
+			}
+			w.serveHTTP(rw, r, counted[version])
+		}),
+		ReadHeaderTimeout: min(10*time.Second, w.options.ReadTimeout),
+		ReadTimeout:       w.options.ReadTimeout,
+		// Writing may begin only after the longest service time.
+		WriteTimeout:   w.options.ReadTimeout + microseconds(control.MaxServiceUS),
+		IdleTimeout:    w.options.IdleTimeout,
+		MaxHeaderBytes: w.options.MaxHeaderBytes,
+		ErrorLog:       slog.NewLogLogger(w.options.Log.Handler(), slog.LevelDebug),
+		Protocols:      new(http.Protocols),
+		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: 1000},
+	}
+	protocols(s.Protocols)
+	return s
+}
+
+func (w *Worker) http1Server(l net.Listener) (server, error) {
+	s := w.newHTTPServer(protocol.HTTP1, protocol.HTTP1, func(p *http.Protocols) { p.SetHTTP1(true) })
+	return httpServer(s, func() error { return s.Serve(l) }), nil
+}
+
+func (w *Worker) http2Server(l net.Listener) (server, error) {
+	s := w.newHTTPServer(protocol.HTTP1, protocol.HTTP2, func(p *http.Protocols) {
+		p.SetHTTP1(true) // counted apart, so that a mislabelled trial shows
+		p.SetUnencryptedHTTP2(true)
+	})
+	return httpServer(s, func() error { return s.Serve(l) }), nil
+}
+
+func (w *Worker) httpsServer(l net.Listener) (server, error) {
+	config, err := w.tlsConfig(protocol.HTTPS)
+	if err != nil {
+		return server{}, err
+	}
+	s := w.newHTTPServer(protocol.HTTPS, protocol.HTTPS, func(p *http.Protocols) {
+		p.SetHTTP1(true)
+		p.SetHTTP2(true)
+	})
+	s.TLSConfig = config
+	return httpServer(s, func() error { return s.ServeTLS(l, "", "") }), nil
+}
+
+// canonical has the header names that behaviours ask for as net/http keeps
+// them, to spare making them for each request.
+var canonical = func() map[string]string {
+	names := map[string]string{}
+	for _, name := range append([]string{"x-forwarded-client-cert", luaHeader, wasmHeader, "x-envoy-attempt-count", "x-envoy-decorator-operation", "x-envoy-expected-rq-timeout-ms"}, passedOn...) {
+		names[name] = textproto.CanonicalMIMEHeaderKey(name)
+	}
+	return names
+}()
+
+func (w *Worker) serveHTTP(rw http.ResponseWriter, r *http.Request, counted *protocolCounters) {
+	current := w.active.Load()
+	x := Exchange{Protocol: counted.name, Path: r.URL.Path, counted: counted}
+	x.Header = func(name string) string {
+		key, ok := canonical[name]
+		if !ok {
+			key = textproto.CanonicalMIMEHeaderKey(name)
+		}
+		if values := r.Header[key]; len(values) > 0 {
+			return values[0]
+		}
+		return ""
+	}
+	if r.Body != nil && r.Body != http.NoBody {
+		held, status := w.readBody(rw, r, &x, current.needBody)
+		defer w.bodies.give(held)
+		if status != 0 {
+			counted.bytesIn.Add(x.BodyBytes)
+			counted.answered(status)
+			if status != statusGone {
+				http.Error(rw, http.StatusText(status), status)
+			}
+			return
+		}
+	}
+	x.Start = time.Now()
+	if err := current.serve(r.Context(), &x); err != nil {
+		if errors.Is(err, errReset) && reset(rw) {
+			return
+		}
+		panic(http.ErrAbortHandler) // net/http's way to end an exchange without an answer
+	}
+	header := rw.Header()
+	header["Content-Type"] = contentType
+	if x.Status == http.StatusOK && !current.needBody {
+		header["Content-Length"] = current.length
+	}
+	if x.Status != http.StatusOK {
+		rw.WriteHeader(x.Status)
+	}
+	// A failed write means that the client is gone; the request was served.
+	if x.slow > 0 {
+		controller := http.NewResponseController(rw)
+		_ = w.trickle(r.Context(), x.Reply, x.slow, func(data []byte) error {
+			if _, err := rw.Write(data); err != nil {
+				return err
+			}
+			return controller.Flush()
+		})
+		return
+	}
+	_, _ = rw.Write(x.Reply)
+}
+
+var contentType = []string{"text/plain; charset=utf-8"}
+
+// readBody reads r's body: into x.Body if keep, else to count it. It returns
+// how many bytes it took of the budget, for the caller to give back, and a
+// status if the request fails.
+func (w *Worker) readBody(rw http.ResponseWriter, r *http.Request, x *Exchange, keep bool) (held int64, status int) {
+	body := http.MaxBytesReader(rw, r.Body, w.options.MaxBodyBytes)
+	if r.ContentLength > w.options.MaxBodyBytes {
+		return 0, http.StatusRequestEntityTooLarge
+	}
+	if !keep {
+		n, err := io.Copy(io.Discard, body)
+		x.BodyBytes = n
+		return 0, bodyStatus(err)
+	}
+	// The budget is taken as bytes arrive, so a client that announces much
+	// and sends little holds little.
+	size := min(max(r.ContentLength, 512), 64<<10)
+	for {
+		if !w.bodies.take(size - held) {
+			return held, http.StatusServiceUnavailable
+		}
+		grown := make([]byte, size)
+		copy(grown, x.Body)
+		filled := len(x.Body)
+		held = size
+		for filled < len(grown) {
+			n, err := body.Read(grown[filled:])
+			filled += n
+			if err != nil {
+				x.Body, x.BodyBytes = grown[:filled], int64(filled)
+				if errors.Is(err, io.EOF) {
+					err = nil
+				}
+				return held, bodyStatus(err)
+			}
+			if int64(filled) == r.ContentLength {
+				break
+			}
+		}
+		x.Body, x.BodyBytes = grown[:filled], int64(filled)
+		if int64(filled) == r.ContentLength {
+			return held, 0
+		}
+		size *= 2
+		if r.ContentLength > 0 {
+			size = min(size, r.ContentLength)
+		}
+	}
+}
+
+func bodyStatus(err error) int {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &tooLarge):
+		return http.StatusRequestEntityTooLarge
+	case errors.Is(err, context.Canceled), errors.Is(err, io.ErrUnexpectedEOF):
+		return statusGone
+	case isTimeout(err):
+		return http.StatusRequestTimeout
+	}
+	return http.StatusBadRequest
+}
+
+func isTimeout(err error) bool {
+	var netError net.Error
+	return errors.As(err, &netError) && netError.Timeout()
+}
+
+func (w *Worker) healthServer(l net.Listener) (server, error) {
+	s := &http.Server{
+		Handler:           w.health(http.NewServeMux()),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       5 * time.Second,
+		WriteTimeout:      5 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    8 << 10,
+		ErrorLog:          slog.NewLogLogger(w.options.Log.Handler(), slog.LevelDebug),
+	}
+	return httpServer(s, func() error { return s.Serve(l) }), nil
+}
+
+func (w *Worker) health(mux *http.ServeMux) *http.ServeMux {
+	answer := func(rw http.ResponseWriter, _ *http.Request) {
+		if w.draining.Load() {
+			http.Error(rw, "draining", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(rw, "ok\n")
+	}
+	mux.HandleFunc("GET /healthz", answer)
+	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, r *http.Request) {
+		if w.leaving.Load() || w.active.Load().config.NotReady {
+			http.Error(rw, "not ready", http.StatusServiceUnavailable)
+			return
+		}
+		answer(rw, r)
+	})
+	return mux
+}

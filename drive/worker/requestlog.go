@@ -1,0 +1,124 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/drive/worker/control"
+)
+
+const (
+	// maxPage is how many entries of the request log an answer holds.
+	maxPage = 50_000
+	// maxID is how much of a request's id is kept.
+	maxID = 128
+	// flushEvery is how often the written log is handed on, and maxUnflushed
+	// how many bytes of it are held back at most.
+	flushEvery   = 100 * time.Millisecond
+	maxUnflushed = 1 << 18
+)
+
+// requestLog remembers the last requests, a fixed number of them.
+type requestLog struct {
+	mu      sync.Mutex
+	entries []control.Request // a ring: entry n is at n modulo its length
+	next    int64             // number of the next entry
+
+	// out is where every entry is written to as well, a line of JSON each, so
+	// that they are known also when the worker has ended; nil: nowhere.
+	out     io.Writer
+	pending bytes.Buffer
+	outErr  error // why writing ended
+}
+
+// flush writes what is pending.
+func (l *requestLog) flush() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write()
+	return l.outErr
+}
+
+// write is flush for who holds the lock.
+func (l *requestLog) write() {
+	if l.out == nil || l.pending.Len() == 0 || l.outErr != nil {
+		return
+	}
+	if _, err := l.out.Write(l.pending.Bytes()); err != nil {
+		l.outErr = fmt.Errorf("worker: write the log of requests: %w", err)
+	}
+	l.pending.Reset()
+}
+
+// follow writes the log until ctx ends, and then the rest.
+func (l *requestLog) follow(ctx context.Context) error {
+	ticker := time.NewTicker(flushEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return l.flush()
+		case <-ticker.C:
+			if err := l.flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// resize makes room for n entries and keeps the latest of those there.
+func (l *requestLog) resize(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n == len(l.entries) {
+		return
+	}
+	old := l.entries
+	l.entries = make([]control.Request, n)
+	for i := max(0, l.next-int64(min(n, len(old)))); i < l.next; i++ {
+		l.entries[i%int64(n)] = old[i%int64(len(old))]
+	}
+}
+
+// add remembers an exchange that has ended.
+func (l *requestLog) add(x *Exchange, status int) {
+	id := x.Header("x-request-id")
+	if id == "" {
+		return
+	}
+	attempt, _ := strconv.Atoi(x.Header("x-envoy-attempt-count")) // 0 where there is none
+	e := control.Request{ID: strings.Clone(id[:min(len(id), maxID)]), Protocol: x.Protocol, StartNS: x.Start.UnixNano(), EndNS: time.Now().UnixNano(),
+		Status: status, Failure: x.Failure, Attempt: attempt}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := int64(len(l.entries)); n > 0 {
+		l.entries[l.next%n] = e
+		l.next++
+	}
+	if l.out != nil && l.outErr == nil {
+		_ = json.NewEncoder(&l.pending).Encode(e) // a buffer takes everything, and e is plain
+		if l.pending.Len() > maxUnflushed {
+			l.write()
+		}
+	}
+}
+
+// page returns entries from number from on.
+func (l *requestLog) page(from int64) control.Requests {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := min(max(from, l.next-int64(len(l.entries)), 0), l.next)
+	end := min(l.next, first+maxPage)
+	out := control.Requests{Schema: control.Schema, From: first, Lost: max(0, first-from), More: end < l.next, Requests: make([]control.Request, 0, end-first)}
+	for i := first; i < end; i++ {
+		out.Requests = append(out.Requests, l.entries[i%int64(len(l.entries))])
+	}
+	return out
+}

@@ -1,0 +1,99 @@
+package worker
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/meshtrial/meshtrial/drive/worker/control"
+	"github.com/meshtrial/meshtrial/internal/wake"
+)
+
+// sampler draws service times. Draws are in the order of requests, so that
+// one seed gives one sequence; with requests in parallel, which request gets
+// which draw is up to the scheduler.
+type sampler struct {
+	config control.ServiceTime
+	max    time.Duration
+	mu     sync.Mutex // guards random
+	random *rand.Rand
+}
+
+// newSampler takes a valid config.
+func newSampler(config control.ServiceTime) *sampler {
+	s := &sampler{config: config, random: rand.New(rand.NewPCG(config.Seed, 0x6d657368))}
+	s.max = microseconds(config.MaxUS)
+	if s.max == 0 {
+		s.max = microseconds(control.MaxServiceUS)
+	}
+	return s
+}
+
+// draw returns the next service time.
+//
+// A lognormal with shape sigma has mean exp(mu + sigma^2/2), so mu is
+// ln(mean) - sigma^2/2.
+func (s *sampler) draw() time.Duration {
+	var us float64
+	switch s.config.Distribution {
+	case control.Fixed:
+		us = s.config.MeanUS
+	case control.Exponential:
+		s.mu.Lock()
+		us = s.config.MeanUS * s.random.ExpFloat64()
+		s.mu.Unlock()
+	case control.Lognormal:
+		s.mu.Lock()
+		normal := s.random.NormFloat64()
+		s.mu.Unlock()
+		sigma := s.config.Sigma
+		us = math.Exp(math.Log(s.config.MeanUS) - sigma*sigma/2 + sigma*normal)
+	case control.Recorded:
+		s.mu.Lock()
+		us = s.config.SamplesUS[s.random.IntN(len(s.config.SamplesUS))]
+		s.mu.Unlock()
+	default:
+		return 0
+	}
+	return min(microseconds(math.Min(us, control.MaxServiceUS)), s.max)
+}
+
+func microseconds(us float64) time.Duration { return time.Duration(math.Round(us * 1e3)) }
+
+// pacer holds requests until their service time is over. Waking a thread
+// and a goroutine takes some tens of microseconds; the pacer asks to be woken
+// that much earlier, following the median of how late its waits end, so
+// that held times are right in the median, not all too long.
+type pacer struct {
+	timer *wake.Timer
+	lead  atomic.Int64 // nanoseconds
+}
+
+const (
+	maxLead  = 200 * time.Microsecond
+	leadStep = time.Microsecond
+)
+
+// until waits for an instant, give or take what waking costs.
+func (p *pacer) until(ctx context.Context, at time.Time) error {
+	lead := time.Duration(p.lead.Load())
+	early := at.Add(-lead)
+	if time.Until(early) <= 0 {
+		return ctx.Err()
+	}
+	if err := p.timer.Until(ctx, early); err != nil {
+		return err
+	}
+	// A median follows signs: one step up for each late end, one down for
+	// each early one. Lost updates of parallel requests do no harm.
+	if time.Until(at) < 0 {
+		lead += leadStep
+	} else {
+		lead -= leadStep
+	}
+	p.lead.Store(int64(min(max(lead, 0), maxLead)))
+	return nil
+}

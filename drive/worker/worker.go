@@ -1,0 +1,328 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/meshtrial/meshtrial/drive/worker/control"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/study/protocol"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+)
+
+// Options say where a worker listens, what it does, and what it bears.
+// Addresses are host:port; an empty one is not served. A zero limit is its
+// default.
+type Options struct {
+	Control string // a loopback address, unless Token is given
+	Health  string // /healthz and /readyz for probes, which are not counted
+	// Listen has the addresses of the protocols' endpoints, by the endpoint's
+	// Listener. A certificate is made at the start.
+	Listen map[string]string
+
+	Config control.Config // at start; its Version is ignored
+	Links  []Link         // behaviours between counting and the service time
+	// Token is what callers of the control server must know (Authorization:
+	// Bearer TOKEN); "" lets in whoever reaches the loopback.
+	Token string
+	// Crash ends the process; nil: configurations that crash are refused.
+	Crash func()
+	// RequestLog gets a line of JSON, a [control.Request], for every request
+	// with an x-request-id; nil: none. It is written ten times per second, and
+	// at the end.
+	RequestLog io.Writer
+
+	MaxConnections  int           // over all protocols; default 10,000
+	MaxHeaderBytes  int           // default 64 KiB
+	MaxBodyBytes    int64         // of a request; default 16 MiB
+	BodyMemoryBytes int64         // of all request bodies held to be echoed; default 256 MiB
+	ReadTimeout     time.Duration // to read one request; default 30 s
+	IdleTimeout     time.Duration // between requests; default 10 min
+	DrainTimeout    time.Duration // to finish what is under way; default 10 s
+
+	Log *slog.Logger // nil: nothing is logged
+}
+
+func (o *Options) setDefaults() {
+	set := func(value *time.Duration, preset time.Duration) {
+		if *value == 0 {
+			*value = preset
+		}
+	}
+	set(&o.ReadTimeout, 30*time.Second)
+	set(&o.IdleTimeout, 10*time.Minute)
+	set(&o.DrainTimeout, 10*time.Second)
+	if o.MaxConnections == 0 {
+		o.MaxConnections = 10_000
+	}
+	if o.MaxHeaderBytes == 0 {
+		o.MaxHeaderBytes = 64 << 10
+	}
+	if o.MaxBodyBytes == 0 {
+		o.MaxBodyBytes = 16 << 20
+	}
+	if o.BodyMemoryBytes == 0 {
+		o.BodyMemoryBytes = 256 << 20
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Worker is a built worker: its listeners are open.
+type Worker struct {
+	options  Options
+	counters *counters
+	pacer    *pacer
+	bodies   budget
+	draining atomic.Bool // no longer serves new requests
+	leaving  atomic.Bool // has been told to end
+	log      requestLog
+
+	configMu sync.Mutex // one change at a time
+	active   atomic.Pointer[active]
+	staged   *staged         // a change that waits for its commit
+	peers    map[string]peer // by protocol and host
+
+	listeners map[string]net.Listener // by option name
+	servers   []server
+}
+
+// server is one protocol's server.
+type server struct {
+	name  string
+	serve func() error
+	// drain stops accepting at once and returns when everything under way
+	// has ended or ctx has; end closes what is left.
+	drain func(ctx context.Context) error
+	end   func()
+}
+
+// New builds a worker and opens its listeners. The caller must call Serve,
+// or Close.
+func New(options Options) (*Worker, error) {
+	options.setDefaults()
+	if options.MaxConnections < 0 || options.MaxBodyBytes < 0 || options.MaxHeaderBytes < 0 || options.BodyMemoryBytes < 0 || options.DrainTimeout < 0 {
+		return nil, errs.Usage("worker: a limit is negative")
+	}
+	timer, err := wake.New()
+	if err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
+	w := &Worker{
+		options:   options,
+		counters:  newCounters(time.Now()),
+		pacer:     &pacer{timer: timer},
+		listeners: map[string]net.Listener{},
+	}
+	w.bodies.left.Store(options.BodyMemoryBytes)
+	w.log.out = options.RequestLog
+	if err := w.build(); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *Worker) build() error {
+	if _, err := w.configure(w.options.Config); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	for name := range w.options.Listen {
+		if !slices.ContainsFunc(protocol.Endpoints(), func(e protocol.Endpoint) bool { return e.Listener == name }) {
+			return errs.Usage("worker: there is no listener %q", name)
+		}
+	}
+	for _, part := range w.parts() {
+		if part.address == "" {
+			continue
+		}
+		listener, err := net.Listen("tcp", part.address)
+		if err != nil {
+			return listenError(part.name, part.address, err)
+		}
+		w.listeners[part.name] = listener
+		if part.counted != nil {
+			listener = &countingListener{Listener: listener, p: part.counted, all: &w.counters.openConnections, limit: int64(w.options.MaxConnections)}
+		}
+		server, err := part.build(w, listener)
+		if err != nil {
+			return fmt.Errorf("worker: %s: %w", part.name, err)
+		}
+		server.name = part.name
+		w.servers = append(w.servers, server)
+	}
+	if len(w.servers) == 0 {
+		return errs.Usage("worker: no address to listen on")
+	}
+	return nil
+}
+
+func listenError(name, address string, err error) error {
+	err = fmt.Errorf("worker: %s: %w", name, err)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "another program listens on %s; choose another address with the flag --%s", address, flagOf(name))
+	case errors.Is(err, syscall.EACCES):
+		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "ports below 1024 need root; choose another with the flag --%s", flagOf(name))
+	}
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "this machine has no address %s; choose another with the flag --%s", address, flagOf(name))
+	}
+	var opError *net.OpError
+	var address2 *net.AddrError
+	if errors.As(err, &opError) && !errors.As(err, &address2) {
+		return err
+	}
+	return errs.WithCode(err, errs.CodeUsage)
+}
+
+// flagOf names the command line's flag for a listener.
+func flagOf(name string) string {
+	for _, e := range protocol.Endpoints() {
+		if e.Listener == name {
+			return e.Flag
+		}
+	}
+	return name
+}
+
+// Addresses returns the listening addresses: control, health, and one for
+// each protocol served.
+func (w *Worker) Addresses() map[string]string {
+	out := make(map[string]string, len(w.listeners))
+	for name, listener := range w.listeners {
+		out[name] = listener.Addr().String()
+	}
+	return out
+}
+
+// Counters returns what was served so far.
+func (w *Worker) Counters() control.Counters { return w.counters.read(time.Now()) }
+
+// Serve serves until ctx ends, then drains as the configuration says: health
+// turns to 503, after the delay listeners close, requests under way finish
+// within the drain timeout, and whatever is left after it is cut off. It returns nil after a complete drain. All that
+// Serve started has ended when it returns.
+func (w *Worker) Serve(ctx context.Context) error {
+	defer w.Close()
+	group, groupCtx := errgroup.WithContext(context.Background())
+	logging, endLog := context.WithCancel(context.Background())
+	logged := make(chan error, 1)
+	if w.log.out == nil {
+		logged <- nil
+	} else {
+		go func() { logged <- w.log.follow(logging) }()
+	}
+	for _, s := range w.servers {
+		group.Go(func() error {
+			if err := s.serve(); err != nil && !w.draining.Load() {
+				return fmt.Errorf("worker: %s: %w", s.name, err)
+			}
+			return nil
+		})
+	}
+	select {
+	case <-ctx.Done():
+	case <-groupCtx.Done(): // a server failed: end the others
+	}
+	drained := w.drain()
+	err := group.Wait()
+	endLog()
+	if written := <-logged; err == nil && drained == nil {
+		return written
+	}
+	if err != nil {
+		return err
+	}
+	return drained
+}
+
+// drain ends the measured protocols first; control and health answer until
+// those are done.
+func (w *Worker) drain() error {
+	w.leaving.Store(true)
+	how := w.active.Load().config.Drain
+	if how.DelayMS > 0 {
+		_ = w.pacer.timer.Until(context.Background(), time.Now().Add(microseconds(how.DelayMS*1e3))) // it is not closed yet
+	}
+	w.draining.Store(true)
+	if how.Off {
+		for _, s := range w.servers {
+			s.end()
+		}
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), w.options.DrainTimeout)
+	defer cancel()
+	var group errgroup.Group
+	for _, s := range w.servers {
+		if s.name != "control" && s.name != "health" {
+			group.Go(func() error { return s.drain(ctx) })
+		}
+	}
+	err := group.Wait()
+	if err != nil {
+		err = fmt.Errorf("worker: requests were cut off: not done within %v of the order to stop", w.options.DrainTimeout)
+	}
+	for _, s := range w.servers {
+		s.end()
+	}
+	return err
+}
+
+// Close releases what New opened. Serve does it too.
+func (w *Worker) Close() {
+	for _, listener := range w.listeners {
+		listener.Close()
+	}
+	w.pacer.timer.Close()
+	w.configMu.Lock()
+	defer w.configMu.Unlock()
+	for _, p := range w.peers {
+		p.close()
+	}
+}
+
+// httpServer wraps net/http's server.
+func httpServer(s *http.Server, serve func() error) server {
+	return server{
+		serve: func() error {
+			if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		},
+		drain: s.Shutdown,
+		end:   func() { s.Close() },
+	}
+}
+
+// grpcDrain stops s gracefully, or at once when ctx ends.
+func grpcDrain(ctx context.Context, s *grpc.Server) error {
+	done := make(chan struct{})
+	go func() {
+		s.GracefulStop()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		s.Stop()
+		<-done
+		return ctx.Err()
+	}
+}

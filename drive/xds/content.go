@@ -1,0 +1,186 @@
+package xds
+
+import (
+	"bytes"
+	"hash/maphash"
+	"net/netip"
+	"runtime"
+	"sync"
+	"weak"
+
+	"github.com/meshtrial/meshtrial/drive/xds/wire"
+)
+
+// content is one distinct resource: a body under a name with a version.
+type content struct {
+	kind     kind
+	workload bool // of wds, which has Services too
+	name     uint32
+	id       uint64 // unique in the catalogue
+	sum      uint64 // digest of the body
+	size     int    // bytes of the body
+	version  string
+	first    int64 // when any proxy got it first, ns since 1970
+
+	// What the body refers to.
+	refs  []uint32 // numbers of names: endpoints of a cluster, routes of a listener
+	exts  []uint32 // extensions of a listener
+	fault error    // why it could not be read
+
+	mu       sync.Mutex
+	body     []byte  // nil: not kept
+	searched int     // markers looked for so far
+	holds    []int32 // of them, those it shows
+	unknown  []int32 // of them, those that could not be looked for
+}
+
+type contentKey struct {
+	kind    kind
+	name    uint32
+	sum     uint64
+	size    int
+	version string
+}
+
+// intern returns the one content of a resource, whose bytes it reads if nobody
+// got the same before; sum is their hash. c.mu is held.
+func (c *catalogue) intern(k kind, raw []byte, sum uint64, at int64) (*content, error) {
+	variant := sum + mix(uint64(k)) // the same bytes may be of two kinds
+	if known := c.variants[variant].Value(); known != nil {
+		return known, nil
+	}
+	r, err := wire.ParseResource(raw, kindURLs[k], c.delta)
+	if err != nil {
+		return nil, err
+	}
+	key := contentKey{kind: k, name: c.nameID(k, r.Name), size: len(r.Body), version: string(r.Version)}
+	key.sum = wire.Digest(kindURLs[k], r.Body, func(b []byte) uint64 { return maphash.Bytes(c.seed, b) })
+	known := c.contents[key].Value()
+	if known == nil {
+		known = c.add(key, r.Body, at)
+	}
+	c.variants[variant] = weak.Make(known)
+	if len(c.variants) > 2*c.sweptV+4096 {
+		c.sweptV = sweep(c.variants)
+	}
+	return known, nil
+}
+
+// add makes a content that has not been met before. c.mu is held.
+func (c *catalogue) add(key contentKey, body []byte, at int64) *content {
+	k := key.kind
+	c.nextID++
+	out := &content{kind: k, name: key.name, id: c.nextID, sum: key.sum, size: key.size, version: key.version, first: at}
+	c.refer(out, body)
+	if n := int64(len(body)); c.bodies.Load()+n <= keptBodies {
+		out.body = bytes.Clone(body)
+		c.bodies.Add(n)
+		kept := c.bodies // alone: a cleanup that led to the catalogue would keep all of it for ever
+		runtime.AddCleanup(out, func(n int64) { kept.Add(-n) }, n)
+	}
+	// Markers announced so far are looked for now, while the body is there.
+	out.search(c.names[k].list[out.name], body, *c.markers.Load())
+	c.contents[key] = weak.Make(out)
+	if len(c.contents) > 2*c.swept+1024 {
+		c.swept = sweep(c.contents)
+	}
+	return out
+}
+
+// sweep drops entries that nobody holds any longer.
+func sweep[K comparable, V any](m map[K]weak.Pointer[V]) int {
+	for key, p := range m {
+		if p.Value() == nil {
+			delete(m, key)
+		}
+	}
+	return len(m)
+}
+
+// refer notes what a body asks a proxy to subscribe to, and what it is of. c.mu is held.
+func (c *catalogue) refer(out *content, body []byte) {
+	switch out.kind {
+	case cds:
+		cluster, err := wire.ParseCluster(body)
+		if out.fault = err; err == nil && cluster.EDS {
+			out.refs = []uint32{c.nameID(eds, cluster.ServiceName)}
+		}
+	case lds:
+		listener, err := wire.ParseListener(body)
+		if out.fault = err; err != nil {
+			return
+		}
+		for _, name := range listener.Routes {
+			out.refs = append(out.refs, c.nameID(rds, name))
+		}
+		for _, name := range listener.Extensions {
+			out.exts = append(out.exts, c.nameID(ecds, name))
+		}
+	case wds:
+		out.workload = wire.IsWorkload(body)
+	}
+}
+
+// search looks for markers that have not been looked for yet.
+func (t *content) search(name string, body []byte, markers []marker) {
+	for i := t.searched; i < len(markers); i++ {
+		m := &markers[i]
+		if m.kind != t.kind || (m.Resource != "" && m.Resource != name) {
+			continue
+		}
+		switch {
+		case m.ip == nil && bytes.Contains([]byte(name), m.text):
+			t.holds = append(t.holds, int32(i))
+		case body == nil && t.size > 0:
+			t.unknown = append(t.unknown, int32(i))
+		case m.shownBy(body):
+			t.holds = append(t.holds, int32(i))
+		}
+	}
+	t.searched = len(markers)
+}
+
+// shownBy says whether a body of the marker's kind shows its text. Of an address
+// among endpoints and workloads that means that one there gets traffic: a longer
+// address may begin with it, and one that is not ready is there too, marked so.
+func (m *marker) shownBy(body []byte) bool {
+	switch {
+	case m.ip == nil:
+		return bytes.Contains(body, m.text)
+	case m.kind == wds:
+		if !bytes.Contains(body, m.ip) { // nearly always
+			return false
+		}
+		healthy, err := wire.Healthy(body, m.ip)
+		return err == nil && healthy
+	}
+	serves, err := wire.Serves(body, m.text)
+	if err != nil {
+		return bytes.Contains(body, m.text)
+	}
+	return serves
+}
+
+// addressOf is the address that a text is, where kinds of resources have addresses;
+// nil for none.
+func addressOf(k kind, text string) []byte {
+	if k != eds && k != wds {
+		return nil
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return nil
+	}
+	return a.AsSlice()
+}
+
+// shown returns the markers, of those announced so far, that a content shows.
+func (c *catalogue) shown(t *content) (holds, unknown []int32) {
+	markers := *c.markers.Load()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.searched < len(markers) {
+		t.search(c.name(t.kind, t.name), t.body, markers)
+	}
+	return t.holds, t.unknown
+}

@@ -1,0 +1,107 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+)
+
+// sightingsHead is what sightings begin with; a document for each marker follows it.
+type sightingsHead struct {
+	Markers int `json:"markers"`
+}
+
+// sightings sends them marker by marker, as fast as they are read.
+func sightings(w http.ResponseWriter, r *http.Request, f *xds.Fleet) {
+	from, ok := jsonhttp.Index(w, r, "from")
+	if !ok {
+		return
+	}
+	count, each := f.SightingsFrom(from)
+	w.Header().Set("Content-Type", "application/json")
+	out := json.NewEncoder(w)
+	err := out.Encode(sightingsHead{count})
+	for m := range each {
+		if err != nil { // which is seen where it is read
+			return
+		}
+		err = out.Encode(m)
+	}
+}
+
+// Sightings are those of some markers, in the order of their announcement, that are
+// being read one by one.
+type Sightings struct {
+	Count int // of markers
+
+	next int
+	in   *json.Decoder
+	body io.ReadCloser
+}
+
+// Sightings returns who saw the markers from index from on, to be read as they come
+// and then closed.
+func (c *Client) Sightings(ctx context.Context, from int) (*Sightings, error) {
+	body, err := c.json.Stream(ctx, "/v1/sightings?from="+strconv.Itoa(from))
+	if err != nil {
+		return nil, err
+	}
+	s := &Sightings{in: json.NewDecoder(io.LimitReader(body, maxAnswer)), body: body}
+	var head sightingsHead
+	if err := s.read(&head); err != nil {
+		body.Close()
+		return nil, fmt.Errorf("xds control: sightings: %w", err)
+	}
+	s.Count = head.Markers
+	return s, nil
+}
+
+func (s *Sightings) read(into any) error {
+	err := s.in.Decode(into)
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Next is who saw the next marker; [io.EOF] after the last.
+func (s *Sightings) Next() (xds.MarkerSightings, error) {
+	var m xds.MarkerSightings
+	if s.next == s.Count {
+		return m, io.EOF
+	}
+	err := s.read(&m)
+	if err == nil && !m.Even() {
+		err = errors.New("columns of different lengths")
+	}
+	if err != nil {
+		return m, fmt.Errorf("xds control: sightings of marker %d of %d: %w", s.next, s.Count, err)
+	}
+	s.next++
+	return m, nil
+}
+
+// All reads the rest of them.
+func (s *Sightings) All() ([]xds.MarkerSightings, error) {
+	out := []xds.MarkerSightings{}
+	for {
+		m, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+}
+
+// Close ends the reading.
+func (s *Sightings) Close() error { return s.body.Close() }

@@ -1,0 +1,308 @@
+//go:build verify
+
+package fidelity_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/drive/xds/fidelity"
+	"github.com/meshtrial/meshtrial/internal/golden"
+	"github.com/meshtrial/meshtrial/lab"
+)
+
+// TestSimulatedSidecarIsLikeARealOne has a real agent with its Envoy and a
+// simulated sidecar of the same identity connect to the same istiod, see the
+// same changes, lose their streams and come back, and compares what they
+// sent.
+func TestSimulatedSidecarIsLikeARealOne(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	m := newMesh(t, ctx)
+	m.listen(t, ctx)
+	m.apply(t, ctx, service("one", 8080, "192.0.2.11")+service("two", 8080, "192.0.2.21", "192.0.2.22"))
+	for _, c := range []struct {
+		name, mode string
+		dns        bool // DNS capture: the agent asks for the table of names
+	}{{xds.ModeDelta, xds.ModeDelta, false}, {xds.ModeSotW, xds.ModeSotW, false}, {"dns", xds.ModeDelta, true}} {
+		mode := c.mode
+		t.Run(c.name, func(t *testing.T) {
+			pod := m.agent(t, ctx, "agent-"+c.name, client("agent-"+c.name, mode, c.dns))
+			still(t, ctx, m.recorder, 1, quiet)
+			spec := m.sidecar(t, ctx, mode, pod)
+			spec.DNSCapture = c.dns
+			fleet, err := xds.Start(ctx, spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer fleet.Stop()
+			m.streams(t, ctx, pod, 2)
+			m.changes(t, ctx, pod, sidecarChanges())
+			m.recorder.Drop()
+			m.streams(t, ctx, pod, 4)
+			if c.name == xds.ModeDelta { // once is enough
+				m.recorder.Mark(drained)
+				if err := sleep(ctx, drain); err != nil {
+					t.Fatal(err)
+				}
+			}
+			real, simulated := apart(m.streams(t, ctx, pod, 4))
+			for i, name := range []string{"connect", "reconnect"} {
+				names := map[string]string{pod.Name: "POD"}
+				recorded := real[i].Normalise(names)
+				compare(t, name, recorded, simulated[i].Normalise(names), notImitated, fidelity.Core...)
+				if c.dns {
+					// Agent and Envoy are two programs: how their requests
+					// mix is chance.
+					compare(t, name+", names", recorded, simulated[i].Normalise(names), notImitated, "nds")
+				} else if golden.Updating() {
+					keep(t, recorded, mode+"-"+name)
+				}
+			}
+		})
+	}
+}
+
+// TestSimulatedGatewayIsLikeARealOne is the same of a gateway: a pod that runs
+// `pilot-agent proxy router`, whose listeners come and go with Gateways.
+func TestSimulatedGatewayIsLikeARealOne(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	m := newMesh(t, ctx)
+	m.listen(t, ctx)
+	m.apply(t, ctx, service("one", 8080, "192.0.2.11")+service("two", 8080, "192.0.2.21", "192.0.2.22"))
+	for _, mode := range []string{xds.ModeDelta, xds.ModeSotW} {
+		t.Run(mode, func(t *testing.T) {
+			name := "gateway-" + mode
+			pod := m.agent(t, ctx, name, gateway(name, mode))
+			still(t, ctx, m.recorder, 1, quiet)
+			spec := m.sidecar(t, ctx, mode, pod)
+			spec.Proxies[0].Type = xds.NodeRouter
+			fleet, err := xds.Start(ctx, spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer fleet.Stop()
+			m.streams(t, ctx, pod, 2)
+			m.changes(t, ctx, pod, gatewayChanges(name))
+			m.recorder.Drop()
+			real, simulated := apart(m.streams(t, ctx, pod, 4))
+			for i, what := range []string{"connect", "reconnect"} {
+				names := map[string]string{pod.Name: "POD"}
+				recorded := real[i].Normalise(names)
+				compare(t, what, recorded, simulated[i].Normalise(names), notImitated, fidelity.Core...)
+				if golden.Updating() {
+					keep(t, recorded, "gateway-"+mode+"-"+what)
+				}
+			}
+		})
+	}
+}
+
+// apart tells the streams of a real proxy and its simulated twin apart. The
+// real one connected first; who came back first is chance.
+func apart(all []*fidelity.Transcript) (real, simulated []*fidelity.Transcript) {
+	real, simulated = slices.Clone(all[:1]), slices.Clone(all[1:2])
+	for _, tr := range all[2:] {
+		if slices.Contains(first(tr).Fields, "user_agent_build_version") {
+			real = append(real, tr)
+		} else {
+			simulated = append(simulated, tr)
+		}
+	}
+	return real, simulated
+}
+
+// keep writes a transcript into testdata, up to the wait for listeners to
+// drain.
+func keep(t *testing.T, recorded *fidelity.Transcript, name string) {
+	t.Helper()
+	text, _, _ := strings.Cut(recorded.String(), "mark "+drained)
+	if err := os.WriteFile(filepath.Join("testdata", name+".txt"), []byte(text), 0o644); err != nil {
+		t.Error(err)
+	}
+}
+
+// quiet is how long nothing may come until a change has had its effect;
+// istiod waits 100 ms for more changes.
+const quiet = 1500 * time.Millisecond
+
+// drain is a little more than a removed listener goes on for, 45 s, until the
+// routes that it alone had are let go.
+const (
+	drain   = 50 * time.Second
+	drained = "drained"
+)
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// first returns what a stream's client said of itself.
+func first(tr *fidelity.Transcript) *fidelity.Node {
+	for _, s := range tr.Steps {
+		if s.Node != nil {
+			return s.Node
+		}
+	}
+	return &fidelity.Node{}
+}
+
+// sidecar describes a simulated sidecar with a pod's identity, which proves it
+// with a token of the pod's service account.
+func (m *mesh) sidecar(t *testing.T, ctx context.Context, mode string, pod corev1.Pod) xds.Spec {
+	t.Helper()
+	spec := xds.DefaultSpec(m.address)
+	spec.Mode = mode
+	token, err := m.kube.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, pod.Spec.ServiceAccountName,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"istio-ca"}}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Security = xds.Security{Mode: xds.SecurityToken, RootCA: m.root, ServerName: recorderName, Tokens: map[string]string{"": token.Status.Token}}
+	spec.Proxies = []xds.Proxy{{Name: pod.Name, Namespace: pod.Namespace, IP: pod.Status.PodIP, ServiceAccount: pod.Spec.ServiceAccountName,
+		Node: pod.Spec.NodeName, Labels: pod.Labels, Ports: []xds.Port{{Name: "http", ContainerPort: 80, Protocol: "TCP"}}}}
+	return spec
+}
+
+// streams waits until a pod has had so many streams and nothing passes any
+// more, and returns them in the order in which they began.
+func (m *mesh) streams(t *testing.T, ctx context.Context, pod corev1.Pod, n int) []*fidelity.Transcript {
+	t.Helper()
+	for {
+		still(t, ctx, m.recorder, n, quiet)
+		all, err := m.recorder.Transcripts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = slices.DeleteFunc(all, func(tr *fidelity.Transcript) bool { return !strings.Contains(tr.NodeID(), pod.Name) })
+		if len(all) == n {
+			return all
+		}
+		if len(all) > n || ctx.Err() != nil {
+			t.Fatalf("%d streams of %s, want %d", len(all), pod.Name, n)
+		}
+	}
+}
+
+// agent starts a pod with a real agent and returns it when it is ready.
+func (m *mesh) agent(t *testing.T, ctx context.Context, name, yaml string) corev1.Pod {
+	t.Helper()
+	if err := m.applier.Delete(ctx, []byte(yaml)); err != nil { // of an earlier run
+		t.Fatal(err)
+	}
+	pods := func() []corev1.Pod {
+		list, err := m.kube.CoreV1().Pods("fidelity").List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list.Items
+	}
+	for len(pods()) > 0 {
+		time.Sleep(100 * time.Millisecond)
+	}
+	m.apply(t, ctx, yaml)
+	t.Cleanup(func() {
+		if err := m.applier.Delete(context.Background(), []byte(yaml)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := lab.WaitPods(ctx, m.kube, "fidelity", "app="+name, 1); err != nil {
+		t.Fatal(err)
+	}
+	return pods()[0]
+}
+
+// change is what is done to the mesh after a mark.
+type change struct{ mark, apply, remove string }
+
+// sidecarChanges move every core type of a sidecar.
+func sidecarChanges() []change {
+	return []change{
+		{mark: "a service with two endpoints on a new port appears", apply: service("three", 9090, "192.0.2.31", "192.0.2.32")},
+		{mark: "one endpoint of it goes", apply: service("three", 9090, "192.0.2.31")},
+		{mark: "it goes", remove: service("three", 9090, "192.0.2.31")},
+	}
+}
+
+// gatewayChanges move every core type of a gateway.
+func gatewayChanges(name string) []change {
+	return []change{
+		{mark: "a service with two endpoints appears", apply: service("three", 9090, "192.0.2.31", "192.0.2.32")},
+		{mark: "a Gateway and a VirtualService lead to it", apply: exposed(name, "three", 9090)},
+		{mark: "one endpoint of it goes", apply: service("three", 9090, "192.0.2.31")},
+		{mark: "Gateway and VirtualService go", remove: exposed(name, "three", 9090)},
+		{mark: "the service goes", remove: service("three", 9090, "192.0.2.31")},
+	}
+}
+
+// changes does something to the mesh, with a mark before each change, and waits
+// until both streams of a pod, which need all of them, have been told and have
+// answered: what comes late must not come after the next mark.
+func (m *mesh) changes(t *testing.T, ctx context.Context, pod corev1.Pod, list []change) {
+	t.Helper()
+	for _, change := range list {
+		m.recorder.Mark(change.mark)
+		if change.apply != "" {
+			m.apply(t, ctx, change.apply)
+		}
+		if change.remove != "" {
+			if err := m.applier.Delete(ctx, []byte(change.remove)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for limit := time.Now().Add(time.Minute); ; {
+			still(t, ctx, m.recorder, 1, quiet)
+			late := m.late(t, pod, change.mark)
+			if late == "" {
+				break
+			}
+			if time.Now().After(limit) { // what it leads to is for the comparison to say
+				t.Logf("after a minute, %s: %s", change.mark, late)
+				break
+			}
+		}
+	}
+}
+
+// late says which stream of a pod was not told of what followed a mark, or has
+// not answered yet; "" for none.
+func (m *mesh) late(t *testing.T, pod corev1.Pod, mark string) string {
+	t.Helper()
+	all, err := m.recorder.Transcripts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, tr := range all {
+		if !strings.Contains(tr.NodeID(), pod.Name) {
+			continue
+		}
+		at := slices.IndexFunc(tr.Steps, func(s fidelity.Step) bool { return s.Kind == fidelity.Mark && s.Type == mark })
+		if at < 0 {
+			return fmt.Sprintf("stream %d has no such mark", i)
+		}
+		if !slices.ContainsFunc(tr.Steps[at:], func(s fidelity.Step) bool { return s.Kind == fidelity.FromServer }) {
+			return fmt.Sprintf("stream %d was told nothing", i)
+		}
+		if n := tr.Unanswered(fidelity.Core...); n > 0 {
+			return fmt.Sprintf("stream %d has not answered %d responses", i, n)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,193 @@
+package fidelity_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/drive/xds/fidelity"
+)
+
+// notImitated are parts of a real node that the simulated one leaves out on
+// purpose: istiod reads none of them, and the list of Envoy's extensions alone
+// is 30 KB.
+var notImitated = []string{"field extensions", "field user_agent_build_version", "field locality"}
+
+func readTranscript(t *testing.T, name string) *fidelity.Transcript {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	tr, err := fidelity.Parse(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+// steps counts what a recorder has seen.
+func steps(t *testing.T, r *fidelity.Recorder) (streams, steps int) {
+	t.Helper()
+	all, err := r.Transcripts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tr := range all {
+		steps += len(tr.Steps)
+	}
+	return len(all), steps
+}
+
+// still waits until a recorder with at least so many streams has seen
+// nothing for a while.
+func still(t *testing.T, ctx context.Context, r *fidelity.Recorder, streams int, quiet time.Duration) {
+	t.Helper()
+	const every = 10 * time.Millisecond
+	// Counted in looks, which stand still where the machine does.
+	last, looks := -1, 0
+	for {
+		open, now := steps(t, r)
+		if looks++; now != last {
+			last, looks = now, 0
+		}
+		if open >= streams && looks >= int(quiet/every) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%d streams with %d steps, want %d streams: %v", open, now, streams, ctx.Err())
+		case <-time.After(every):
+		}
+	}
+}
+
+// TestSimulatedSidecarIsLikeARecordedOne does to a simulated sidecar, to a simulated
+// gateway and to a simulated ztunnel what was done to a real agent and Envoy, or to a real
+// ztunnel, and compares what it said.
+func TestSimulatedSidecarIsLikeARecordedOne(t *testing.T) {
+	for _, c := range []struct {
+		recorded, mode, node string
+		types                []string
+	}{
+		{"delta", xds.ModeDelta, xds.NodeSidecar, fidelity.Core}, {"sotw", xds.ModeSotW, xds.NodeSidecar, fidelity.Core},
+		{"gateway-delta", xds.ModeDelta, xds.NodeRouter, fidelity.Core}, {"gateway-sotw", xds.ModeSotW, xds.NodeRouter, fidelity.Core},
+		{"ztunnel", xds.ModeDelta, xds.NodeZtunnel, fidelity.Ztunnel},
+	} {
+		t.Run(c.recorded, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+			defer cancel()
+			connect, reconnect := readTranscript(t, c.recorded+"-connect.txt"), readTranscript(t, c.recorded+"-reconnect.txt")
+			replay, recorder, spec := replayed(t, connect)
+			spec.Mode, spec.Proxies[0].Type = c.mode, c.node
+			fleet, err := xds.Start(ctx, spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer fleet.Stop()
+			retrace(t, ctx, connect, replay, recorder)
+			recorder.Drop()
+			// First all that was asked for, however long it is kept waiting, then
+			// nothing beyond.
+			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(settled / 10) {
+				all, err := recorder.Transcripts()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(all) > 1 && fidelity.Compare(reconnect, alike(all[1], reconnect), notImitated, c.types...).Score() == 1 {
+					break
+				}
+			}
+			still(t, ctx, recorder, 2, settled)
+			all, err := recorder.Transcripts()
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, "connect", connect, alike(all[0], connect), notImitated, c.types...)
+			compare(t, "reconnect", reconnect, alike(all[1], reconnect), notImitated, c.types...)
+		})
+	}
+}
+
+// settled is how long nothing may pass until all that was asked for has come.
+const settled = 500 * time.Millisecond
+
+// replayed serves what a transcript says through a recorder, and describes the
+// simulated sidecar that takes the place of the recorded one.
+func replayed(t *testing.T, recorded *fidelity.Transcript) (*fidelity.Replay, *fidelity.Recorder, xds.Spec) {
+	t.Helper()
+	replay, err := fidelity.NewReplay(recorded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	istiod := serve(t, replay.Server.Serve, replay.Close)
+	recorder, err := fidelity.NewRecorder(fidelity.Options{Upstream: istiod, UpstreamTLS: insecure.NewCredentials()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := xds.DefaultSpec(serve(t, recorder.Serve, func() { recorder.Close() }))
+	spec.Proxies = []xds.Proxy{{Name: "POD", Namespace: "fidelity", IP: "192.0.2.1", Labels: map[string]string{"app": "agent"}, Node: "lab",
+		Ports: []xds.Port{{Name: "http", ContainerPort: 80, Protocol: "TCP"}}}}
+	return replay, recorder, spec
+}
+
+// retrace does to a connected sidecar what was done after each mark of a
+// transcript.
+func retrace(t *testing.T, ctx context.Context, recorded *fidelity.Transcript, replay *fidelity.Replay, recorder *fidelity.Recorder) {
+	t.Helper()
+	still(t, ctx, recorder, 1, settled)
+	for _, step := range recorded.Steps {
+		if step.Kind != fidelity.Mark {
+			continue
+		}
+		recorder.Mark(step.Type)
+		if mark, ok := replay.Next(); !ok || mark != step.Type {
+			t.Fatalf("replay is at %q, want %q", mark, step.Type)
+		}
+		still(t, ctx, recorder, 1, settled)
+	}
+}
+
+// alike names the simulated sidecar's address as the recorded one's.
+func alike(simulated, recorded *fidelity.Transcript) *fidelity.Transcript {
+	return simulated.Normalise(map[string]string{"192.0.2.1": strings.Split(recorded.NodeID(), "~")[1]})
+}
+
+func compare(t *testing.T, what string, recorded, simulated *fidelity.Transcript, ignore []string, types ...string) {
+	t.Helper()
+	c := fidelity.Compare(recorded, simulated, ignore, types...)
+	t.Logf("%s: %s", what, c)
+	if c.Score() != 1 {
+		t.Errorf("%s: - is what the real agent sent, + the simulated one:\n%s", what, c.Diff)
+	}
+	if n := simulated.Unanswered(types...); n != 0 {
+		t.Errorf("%s: %d responses were not answered", what, n)
+	}
+}
+
+// serve runs a server on a port of its own until the test ends.
+func serve(t *testing.T, run func(net.Listener) error, stop func()) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- run(l) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}

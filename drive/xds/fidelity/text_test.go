@@ -1,0 +1,153 @@
+package fidelity_test
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/drive/xds/fidelity"
+	"pgregory.net/rapid"
+)
+
+// transcripts makes any transcript.
+func transcripts() *rapid.Generator[*fidelity.Transcript] {
+	text := rapid.OneOf(rapid.StringMatching(`[a-z|.0-9_]{1,12}`), rapid.String())
+	list := rapid.Custom(func(t *rapid.T) []string {
+		out := rapid.SliceOfN(text, 0, 3).Draw(t, "list")
+		slices.Sort(out)
+		if len(out) == 0 {
+			return nil
+		}
+		return out
+	})
+	step := rapid.Custom(func(t *rapid.T) fidelity.Step {
+		s := fidelity.Step{Kind: rapid.SampledFrom([]string{fidelity.FromClient, fidelity.FromServer, fidelity.Mark}).Draw(t, "kind"), Type: text.Draw(t, "type")}
+		switch s.Kind {
+		case fidelity.FromClient:
+			s.Subscribe, s.Unsubscribe, s.Initial = list.Draw(t, "subscribe"), list.Draw(t, "unsubscribe"), list.Draw(t, "initial")
+			s.Nonce = rapid.SampledFrom([]string{fidelity.None, fidelity.Due, fidelity.Again, fidelity.Other}).Draw(t, "nonce")
+			s.Version = rapid.SampledFrom([]string{"", fidelity.None, fidelity.Due, fidelity.Again, fidelity.Other}).Draw(t, "version")
+			s.Answer = rapid.SampledFrom([]string{"", fidelity.Ack, fidelity.Nack}).Draw(t, "answer")
+			if rapid.Bool().Draw(t, "has node") {
+				s.Node = &fidelity.Node{ID: text.Draw(t, "id"), Fields: list.Draw(t, "fields"), Metadata: list.Draw(t, "metadata")}
+			}
+		case fidelity.FromServer:
+			for _, name := range list.Draw(t, "resources") {
+				s.Resources = append(s.Resources, fidelity.Resource{Name: name, Refs: list.Draw(t, "refs")})
+			}
+			s.Removed = list.Draw(t, "removed")
+		}
+		return s
+	})
+	return rapid.Custom(func(t *rapid.T) *fidelity.Transcript {
+		tr := &fidelity.Transcript{Mode: rapid.SampledFrom([]string{fidelity.ModeDelta, fidelity.ModeSotW}).Draw(t, "mode")}
+		tr.Steps = rapid.SliceOfN(step, 0, 8).Draw(t, "steps")
+		if len(tr.Steps) == 0 {
+			tr.Steps = nil
+		}
+		return tr
+	})
+}
+
+func TestTextComesBackAsItWas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := transcripts().Draw(t, "transcript")
+		back, err := fidelity.Parse(strings.NewReader(tr.String()))
+		if err != nil {
+			t.Fatalf("%v in:\n%s", err, tr)
+		}
+		if !reflect.DeepEqual(tr, back) {
+			t.Fatalf("became\n%#v\nof\n%#v\nby\n%s", back, tr, tr)
+		}
+	})
+}
+
+func TestComparison(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := transcripts().Draw(t, "a"), transcripts().Draw(t, "b")
+		if c := fidelity.Compare(a, a, nil); c.SameSteps != c.Steps || c.SameNode != c.Node || c.Diff != "" {
+			t.Fatalf("with itself: %s\n%s", c, c.Diff)
+		}
+		one, other := fidelity.Compare(a, b, nil), fidelity.Compare(b, a, nil)
+		if one.SameSteps != other.SameSteps || one.Steps != other.Steps {
+			t.Fatalf("%s one way, %s the other", one, other)
+		}
+		if score := one.Score(); score < 0 || score > 1 {
+			t.Fatalf("score %v", score)
+		}
+		if (one.Diff == "") != (one.SameSteps == one.Steps && one.SameNode == one.Node && a.Mode == b.Mode) {
+			t.Fatalf("%s, but the difference is %q", one, one.Diff)
+		}
+	})
+}
+
+func TestComparisonSeesOrder(t *testing.T) {
+	read := func(text string) *fidelity.Transcript {
+		tr, err := fidelity.Parse(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tr
+	}
+	const begin = "mode delta\nclient cds nonce=none\n  node n\n  metadata A\n  metadata B\nserver cds\n  resource a eds=a\n"
+	real := read(begin + "client eds nonce=none\n  subscribe a\nclient cds nonce=due ack\nserver eds\n  resource a\nclient eds nonce=due ack\n")
+	for _, c := range []struct {
+		name, text string
+		score      float64
+		diff       string
+	}{
+		{"a repeated push before the first mark is chance", "client eds nonce=none\n  subscribe a\nclient cds nonce=due ack\nserver eds\n  resource a\nclient eds nonce=due ack\nserver eds\n  resource a\nclient eds nonce=due ack\n", 1, ""},
+		{"ACK before the subscription", "client cds nonce=due ack\nclient eds nonce=none\n  subscribe a\nserver eds\n  resource a\nclient eds nonce=due ack\n", 6. / 7, "+ client eds nonce=none\n+   subscribe a"},
+		{"another name", "client eds nonce=none\n  subscribe b\nclient cds nonce=due ack\nserver eds\n  resource a\nclient eds nonce=due ack\n", 6. / 7, "-   subscribe a"},
+		{"no last ACK", "client eds nonce=none\n  subscribe a\nclient cds nonce=due ack\nserver eds\n  resource a\n", 6. / 7, "- client eds nonce=due ack"},
+	} {
+		got := fidelity.Compare(real, read(begin+c.text), nil, fidelity.Core...)
+		if got.Score() != c.score || !strings.Contains(got.Diff, c.diff) {
+			t.Errorf("%s: %s, want %v\n%s", c.name, got, c.score, got.Diff)
+		}
+	}
+}
+
+func TestParseSaysWhere(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                 "no line with its mode",
+		"mode delta\nclient cds":           "line 2: a client's step without nonce=",
+		"mode delta\n  subscribe a":        "line 2",
+		"mode delta\n\nclient cds what":    "line 3",
+		"mode delta\nserver cds\n  what x": "line 3",
+		"mode delta\nserver \"cds":         "line 2: quotes not closed",
+		"mode delta\nnobody cds":           "want mode, client, server or mark",
+	} {
+		if _, err := fidelity.Parse(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q in it", text, err, want)
+		}
+	}
+}
+
+func TestNormalise(t *testing.T) {
+	tr, err := fidelity.Parse(strings.NewReader("mode delta\nclient cds nonce=none\n  node sidecar~10.2.0.1~pod-x.n~n\nserver lds\n  resource 10.10.0.1_80\n  resource 10.9.0.1_80\n  resource 0.0.0.0_80\n  resource 10.2.0.1_80\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := tr.Normalise(map[string]string{"pod-x": "POD"})
+	const want = "mode delta\nclient cds nonce=none\n  node sidecar~ADDRESS1~POD.n~n\nserver lds\n  resource 0.0.0.0_80\n  resource ADDRESS1_80\n  resource ADDRESS2_80\n  resource ADDRESS3_80\n"
+	if got.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("mode delta\nclient cds nonce=none\n  node a\n  field x\nserver cds\n  resource \"a b\" eds=c\n")
+	f.Add("mode sotw\nmark \"x\"\nclient eds nonce=due version=again nack\n  subscribe q\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		tr, err := fidelity.Parse(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		back, err := fidelity.Parse(strings.NewReader(tr.String()))
+		if err != nil || !reflect.DeepEqual(tr, back) {
+			t.Errorf("%v\n%s\nbecame\n%s", err, tr, back)
+		}
+	})
+}

@@ -1,0 +1,337 @@
+//go:build verify
+
+package fidelity_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/drive/xds/fidelity"
+	"github.com/meshtrial/meshtrial/drive/xds/server"
+	"github.com/meshtrial/meshtrial/drive/xds/wire"
+	"github.com/meshtrial/meshtrial/internal/golden"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/internal/rawgrpc"
+)
+
+// TestSimulatedZtunnelIsLikeARealOne has a real ztunnel, with the environment that Istio's
+// charts give it, and a simulated one connect to the same discovery server, be told the same
+// changes, lose their streams and come back, and compares what they sent, down to the
+// versions that they say they hold.
+func TestSimulatedZtunnelIsLikeARealOne(t *testing.T) {
+	dir := labtest.Folder(t, "MESHTRIAL_ZTUNNEL")
+	t.Run("everything", func(t *testing.T) { likeARealZtunnel(t, dir, false) })
+	t.Run("on demand", func(t *testing.T) { likeARealZtunnel(t, dir, true) })
+}
+
+func likeARealZtunnel(t *testing.T, dir string, onDemand bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	held := &held{of: map[string][]string{}}
+	istiod := server.New(server.Configuration{
+		wire.AddressType: {address(t, "Kubernetes//Pod/fidelity/one", "192.0.2.11", false), address(t, "Kubernetes//Pod/fidelity/two", "192.0.2.21", false),
+			serviceAddress(t, "fidelity/one.fidelity.svc.cluster.local")},
+		wire.AuthorizationType: {policy(t, "fidelity/deny")},
+	}, grpc.StreamInterceptor(held.intercept))
+	pair, root := selfSigned(t)
+	recorder, err := fidelity.NewRecorder(fidelity.Options{Upstream: serve(t, istiod.Serve, istiod.Close), UpstreamTLS: insecure.NewCredentials(),
+		TLS: credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := serve(t, recorder.Serve, func() { recorder.Close() })
+
+	var more []string
+	if onDemand { // which does without its DNS proxy, and wants to serve something
+		more = []string{"XDS_ON_DEMAND=true", "ISTIO_META_DNS_CAPTURE=false", "ENABLE_PROXY=true"}
+	}
+	ctx = realZtunnel(t, ctx, dir, at, root, more...)
+	still(t, ctx, recorder, 1, quiet)
+	spec := xds.DefaultSpec(at)
+	spec.OnDemand = onDemand
+	spec.Security = xds.Security{Mode: xds.SecurityToken, RootCA: root, ServerName: recorderName, Tokens: map[string]string{"": "token"}}
+	spec.Proxies = []xds.Proxy{{Type: xds.NodeZtunnel, Name: "simulated", Namespace: "fidelity", IP: "192.0.2.1", Node: "lab"}}
+	fleet, err := xds.Start(ctx, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fleet.Stop()
+	still(t, ctx, recorder, 2, quiet)
+	for _, change := range []struct {
+		mark string
+		make server.Change
+	}{
+		{"a pod comes", server.Change{Type: wire.AddressType, Changed: []server.Resource{address(t, "Kubernetes//Pod/fidelity/three", "192.0.2.31", false)}}},
+		{"it is not ready, and another one goes", server.Change{Type: wire.AddressType, Removed: []string{"Kubernetes//Pod/fidelity/two"},
+			Changed: []server.Resource{address(t, "Kubernetes//Pod/fidelity/three", "192.0.2.31", true)}}},
+		{"a policy comes", server.Change{Type: wire.AuthorizationType, Changed: []server.Resource{policy(t, "fidelity/more")}}},
+		{"one goes", server.Change{Type: wire.AuthorizationType, Removed: []string{"fidelity/deny"}}},
+	} {
+		recorder.Mark(change.mark)
+		istiod.Push(change.make)
+		still(t, ctx, recorder, 2, quiet)
+	}
+	recorder.Drop()
+	still(t, ctx, recorder, 4, quiet)
+	all, err := recorder.Transcripts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string][]*fidelity.Transcript{}
+	for _, tr := range all {
+		of[podOf(tr.NodeID())] = append(of[podOf(tr.NodeID())], tr)
+	}
+	if len(of["real"]) != 2 || len(of["simulated"]) != 2 {
+		t.Fatalf("%d streams of the real one, %d of the simulated", len(of["real"]), len(of["simulated"]))
+	}
+	for i, what := range []string{"connect", "reconnect"} {
+		recorded := of["real"][i].Normalise(map[string]string{"real": "POD"})
+		compare(t, what, recorded, of["simulated"][i].Normalise(map[string]string{"simulated": "POD"}), nil, fidelity.Ztunnel...)
+		if golden.Updating() && !onDemand {
+			keep(t, recorded, "ztunnel-"+what)
+		}
+	}
+	held.mu.Lock()
+	defer held.mu.Unlock()
+	if real, simulated := strings.Join(held.of["real"], "\n"), strings.Join(held.of["simulated"], "\n"); real != simulated || !strings.Contains(real, "Pod/fidelity/three@") {
+		t.Errorf("the real one said that it holds\n%s\nand the simulated one\n%s", real, simulated)
+	}
+}
+
+// podOf is the pod's name in a node's identity.
+func podOf(node string) string {
+	name, _, _ := strings.Cut(strings.Split(node, "~")[2], ".")
+	return name
+}
+
+// held notes what clients say they hold on their streams, with versions.
+type held struct {
+	mu sync.Mutex
+	of map[string][]string // by pod
+}
+
+func (h *held) intercept(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	return next(srv, &noting{s, h})
+}
+
+type noting struct {
+	grpc.ServerStream
+	held *held
+}
+
+func (n *noting) RecvMsg(m any) error {
+	err := n.ServerStream.RecvMsg(m)
+	raw, ok := m.(*rawgrpc.Message)
+	var request discovery.DeltaDiscoveryRequest
+	if err != nil || !ok || proto.Unmarshal(raw.Body, &request) != nil || len(request.InitialResourceVersions) == 0 {
+		return err
+	}
+	n.held.mu.Lock()
+	defer n.held.mu.Unlock()
+	pod := podOf(request.Node.GetId())
+	for _, name := range slices.Sorted(maps.Keys(request.InitialResourceVersions)) {
+		n.held.of[pod] = append(n.held.of[pod], request.TypeUrl+" "+name+"@"+request.InitialResourceVersions[name])
+	}
+	return nil
+}
+
+// asInstalled is ztunnel's environment as the charts of the pinned Istio have it, in a pod
+// real of the namespace fidelity, and as its images do (pilot/docker/Dockerfile.ztunnel).
+func asInstalled(t *testing.T) []string {
+	t.Helper()
+	builder, err := components.New(components.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := builder.Manifests(t.Context(), components.ManifestOptions{Ambient: &components.AmbientManifests{CNIBinDir: "/opt/cni/bin", CNIConfDir: "/etc/cni/net.d"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for document := range strings.SplitSeq(string(made.Ambient), "\n---\n") {
+		if !strings.Contains(document, "kind: DaemonSet") {
+			continue
+		}
+		var set appsv1.DaemonSet
+		if err := yaml.Unmarshal([]byte(document), &set); err != nil {
+			t.Fatal(err)
+		}
+		if set.Name != "ztunnel" {
+			continue
+		}
+		env := []string{"ISTIO_META_ISTIO_VERSION=1.31.0"}
+		for _, e := range set.Spec.Template.Spec.Containers[0].Env {
+			env = append(env, e.Name+"="+valueOf(t, set.Spec.Template.Spec.Containers[0], e))
+		}
+		return env
+	}
+	t.Fatal("the charts have no DaemonSet ztunnel")
+	return nil
+}
+
+// valueOf is the value of a variable that the kubelet would give a container of that pod.
+func valueOf(t *testing.T, c corev1.Container, e corev1.EnvVar) string {
+	t.Helper()
+	if e.ValueFrom == nil {
+		return e.Value
+	}
+	if field := e.ValueFrom.FieldRef; field != nil {
+		value, ok := map[string]string{"metadata.name": "real", "metadata.namespace": "fidelity", "spec.nodeName": "lab", "spec.serviceAccountName": "default", "status.podIP": "192.0.2.1"}[field.FieldPath]
+		if !ok {
+			t.Fatalf("%s: what is %s?", e.Name, field.FieldPath)
+		}
+		return value
+	}
+	if of := e.ValueFrom.ResourceFieldRef; of != nil && of.Resource == "requests.cpu" {
+		return strconv.FormatInt(c.Resources.Requests.Cpu().Value(), 10) // rounded up
+	} else if of != nil && of.Resource == "limits.cpu" && c.Resources.Limits.Cpu().IsZero() {
+		return strconv.Itoa(runtime.NumCPU())
+	}
+	t.Fatalf("%s: what is %v?", e.Name, e.ValueFrom)
+	return ""
+}
+
+// realZtunnel runs ztunnel as it is installed, but without any traffic of its own and against
+// this server, until the test ends. The context that it returns ends when it does.
+func realZtunnel(t *testing.T, ctx context.Context, dir, at, root string, more ...string) context.Context {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "root.pem")
+	if err := os.WriteFile(file, []byte(root), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(t.TempDir(), "ztunnel.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, "ztunnel"), "proxy", "ztunnel")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = t.TempDir(), log, log
+	cmd.Env = append(asInstalled(t), "XDS_ADDRESS=https://"+at, "XDS_ROOT_CA="+file, "AUTH_TOKEN=token", "CA_ADDRESS=https://127.0.0.1:1", "CA_ROOT_CA="+file, "PROXY_MODE=dedicated", "ENABLE_PROXY=false", "IPV6_ENABLED=false",
+		"PROXY_WORKLOAD_INFO=fidelity/real/default")
+	cmd.Env = append(cmd.Env, more...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	alive, over := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		over(fmt.Errorf("ztunnel ended: %v", cmd.Wait()))
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+		if text, err := os.ReadFile(log.Name()); t.Failed() && err == nil {
+			t.Logf("ztunnel said\n%s", text)
+		}
+	})
+	return alive
+}
+
+// selfSigned is a certificate for the recorder on this machine, and what it is verified
+// against.
+func selfSigned(t *testing.T) (tls.Certificate, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := func(of string) *x509.Certificate {
+		return &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: of}, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour)}
+	}
+	ca, leaf := name("fidelity CA"), name("recorder")
+	ca.IsCA, ca.BasicConstraintsValid, ca.KeyUsage = true, true, x509.KeyUsageCertSign
+	leaf.DNSNames, leaf.IPAddresses = []string{recorderName}, []net.IP{net.IPv4(127, 0, 0, 1)}
+	leaf.KeyUsage, leaf.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	root, err := x509.CreateCertificate(rand.Reader, ca, ca, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, &own.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: own}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root}))
+}
+
+// fields is a message of texts, by the numbers of their fields.
+func fields(of map[protowire.Number]string) []byte {
+	var b []byte
+	for n := range protowire.Number(32) {
+		if text, ok := of[n]; ok {
+			b = protowire.AppendString(protowire.AppendTag(b, n, protowire.BytesType), text)
+		}
+	}
+	return b
+}
+
+func resource(t *testing.T, typeURL, name string, body []byte) server.Resource {
+	t.Helper()
+	b, err := proto.Marshal(&anypb.Any{TypeUrl: typeURL, Value: body})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server.Resource{Name: name, Any: b}
+}
+
+// address is an istio.workload.Address of a pod.
+func address(t *testing.T, uid, ip string, unhealthy bool) server.Resource {
+	t.Helper()
+	pod := fields(map[protowire.Number]string{1: uid[strings.LastIndexByte(uid, '/')+1:], 2: "fidelity", 3: string(netip.MustParseAddr(ip).AsSlice()), 7: "default", 9: "lab", 20: uid})
+	if unhealthy {
+		pod = protowire.AppendVarint(protowire.AppendTag(pod, 17, protowire.VarintType), 1)
+	}
+	return resource(t, wire.AddressType, uid, fields(map[protowire.Number]string{1: string(pod)}))
+}
+
+// serviceAddress is an istio.workload.Address of a Service.
+func serviceAddress(t *testing.T, name string) server.Resource {
+	t.Helper()
+	namespace, host, _ := strings.Cut(name, "/")
+	return resource(t, wire.AddressType, name, fields(map[protowire.Number]string{2: string(fields(map[protowire.Number]string{1: "one", 2: namespace, 3: host}))}))
+}
+
+// policy is an istio.security.Authorization.
+func policy(t *testing.T, name string) server.Resource {
+	t.Helper()
+	namespace, own, _ := strings.Cut(name, "/")
+	return resource(t, wire.AuthorizationType, name, fields(map[protowire.Number]string{1: own, 2: namespace}))
+}

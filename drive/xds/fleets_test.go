@@ -1,0 +1,74 @@
+package xds_test
+
+import (
+	"context"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/drive/xds/server"
+)
+
+// TestFleetsLeaveNothing: one process serves fleet after fleet, hundreds of them in a
+// soak, and keeps nothing of those that were stopped.
+func TestFleetsLeaveNothing(t *testing.T) {
+	const (
+		fleets, proxies = 12, 50
+		limit           = 64 << 10 // bytes a fleet; one that runs holds about a megabyte
+	)
+	_, address := serveSynthetic(t, 300)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	one := func() {
+		f, err := xds.Start(ctx, testSpec(address, proxies))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Stop()
+		for end := time.Now().Add(time.Minute); f.Status().Synced < proxies; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%+v", f.Status())
+			}
+		}
+	}
+	live := func() (bytes int64) {
+		for range 3 {
+			time.Sleep(50 * time.Millisecond) // the server notices that streams have gone
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	one()
+	before := live()
+	for range fleets {
+		one()
+	}
+	each := (live() - before) / fleets
+	t.Logf("%d bytes stay of a fleet", each)
+	if each > limit {
+		t.Errorf("%d bytes stay of a fleet that was stopped, want at most %d", each, limit)
+	}
+}
+
+// serveSynthetic serves the configuration of made-up Services of two endpoints for the
+// length of a test.
+func serveSynthetic(t *testing.T, services int) (s *server.Server, address string) {
+	t.Helper()
+	c, err := server.Synthetic(services, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = server.New(c)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() { defer close(served); _ = s.Serve(l) }()
+	t.Cleanup(func() { s.Close(); <-served })
+	return s, l.Addr().String()
+}

@@ -1,0 +1,52 @@
+package xds_test
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/drive/xds/server"
+)
+
+// TestMemoryOfFleet bounds the live heap of a sidecar with 1,000 services,
+// at rest and after pushes. What the server keeps of each, in the same
+// process, counts too.
+func TestMemoryOfFleet(t *testing.T) {
+	const (
+		proxies = 300
+		limit   = 24 << 10 // bytes
+		once    = 4 << 20  // bodies and names, whatever the number of proxies
+		pushes  = 5
+	)
+	s, address := serveSynthetic(t, 1000)
+	live := func() int64 {
+		runtime.GC()
+		runtime.GC() // what pools keep
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := live()
+	f := start(t, testSpec(address, proxies))
+	check := func(when string) {
+		t.Helper()
+		f.GiveBack() // as it does when all is quiet
+		each := (live() - before - once) / proxies
+		t.Logf("%s: %d bytes a sidecar", when, each)
+		if each > limit {
+			t.Errorf("%s: %d bytes a sidecar, want at most %d", when, each, limit)
+		}
+	}
+	synced(t, f)
+	eventually(t, "all ACKs", func() bool { return f.Account().Wire["rds"].Acks == proxies })
+	check("at rest")
+	for i := range pushes {
+		changed, err := server.SyntheticEndpoints(i, 2, "changed")
+		if err != nil {
+			t.Fatal(err)
+		}
+		acks := f.Account().Wire["eds"].Acks
+		s.Push(server.Change{Type: server.EndpointType, Changed: []server.Resource{changed}})
+		eventually(t, "the push", func() bool { return f.Account().Wire["eds"].Acks == acks+proxies })
+	}
+	check("after pushes")
+}

@@ -1,0 +1,260 @@
+package xds
+
+import (
+	"container/heap"
+	"context"
+	"crypto/tls"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/meshtrial/meshtrial/drive/xds/stream"
+)
+
+// link is a connection, from before it is dialled until its end, and the
+// proxies that use it.
+type link struct {
+	fleet   *Fleet
+	key     linkKey
+	used    int    // proxies on it; of the gate's lock
+	scratch []byte // of the connection's lock
+
+	mu      sync.Mutex
+	conn    *stream.Conn
+	pending []*proxy // waiting for the connection
+	dead    error    // why there is none any more
+}
+
+// linkKey says which proxies may share a connection.
+type linkKey struct {
+	address  string
+	identity string // whose certificate it shows; "" if that does not matter
+	slow     bool   // has small windows
+	alone    bool   // for one proxy, which will stop reading it
+}
+
+// Sizes of connections.
+const (
+	slowWindow = 16 << 10  // of each stream of slow readers, bytes
+	maxMessage = 256 << 20 // bytes of a response
+	sharedRead = 64 << 10  // read of the socket at once where streams share it, bytes
+	singleRead = 4 << 10
+	// stopsBuffer is what the kernel may keep for a proxy that stops reading,
+	// bytes (it doubles it, socket(7)): left to itself it would be megabytes.
+	stopsBuffer = 64 << 10
+)
+
+// place finds a connection with room for a proxy, or begins one. g.mu is
+// held.
+func (g *gate) place(p *proxy) *link {
+	f := g.fleet
+	key := linkKey{slow: p.spec.behaviour() == BehaviourSlowReader, alone: p.spec.behaviour() == BehaviourStopsReading}
+	if f.spec.Security.Mode == SecurityMTLS {
+		if key.identity = p.spec.identity(); f.security[key.identity] == nil {
+			key.identity = ""
+		}
+	}
+	key.address = f.spec.Addresses[int(p.index)%len(f.spec.Addresses)]
+	// An address that fails must not keep a proxy for ever.
+	if p.attempts > 2 {
+		key.address = f.spec.Addresses[(int(p.index)+p.attempts)%len(f.spec.Addresses)]
+	}
+	if list := g.open[key]; len(list) > 0 {
+		l := list[len(list)-1]
+		if l.used++; l.used >= f.spec.StreamsPerConnection {
+			g.open[key] = list[:len(list)-1]
+		}
+		return l
+	}
+	l := &link{fleet: f, key: key, used: 1}
+	g.links[l] = true
+	if g.shared(key) > 1 {
+		g.open[key] = append(g.open[key], l)
+	}
+	f.owned.Go(l.run)
+	return l
+}
+
+// shared is how many proxies per connection is for.
+func (g *gate) shared(key linkKey) int {
+	if key.alone {
+		return 1
+	}
+	return g.fleet.spec.StreamsPerConnection
+}
+
+// leave takes a proxy off a connection. g.mu is held.
+func (g *gate) leave(l *link) {
+	l.used--
+	if !g.links[l] {
+		return
+	}
+	if g.shared(l.key) == 1 {
+		heap.Push(&g.due, timedAction{action: action{what: closeLink, link: l}}) // at once
+		return
+	}
+	if l.used == g.shared(l.key)-1 {
+		g.open[l.key] = append(g.open[l.key], l)
+	}
+}
+
+// retire keeps a connection from getting more proxies.
+func (g *gate) retire(l *link) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.links, l)
+	if i := slices.Index(g.open[l.key], l); i >= 0 {
+		g.open[l.key] = slices.Delete(g.open[l.key], i, i+1)
+	}
+}
+
+// run is the goroutine of a connection.
+func (l *link) run() {
+	f := l.fleet
+	conn, err := stream.Dial(f.ctx, l.key.address, l.options())
+	if err != nil {
+		f.gate.retire(l)
+		l.fail(err)
+		return
+	}
+	closed := make(chan struct{})
+	stop := context.AfterFunc(f.ctx, func() {
+		defer close(closed)
+		conn.Close()
+	})
+	defer func() {
+		if !stop() {
+			<-closed
+		}
+	}()
+	l.mu.Lock()
+	l.conn = conn
+	pending := l.pending
+	l.pending = nil
+	l.mu.Unlock()
+	_ = conn.Do(func() { // a connection that broke says so in Run
+		for _, p := range pending {
+			l.openLocked(p)
+		}
+	})
+	err = conn.Run()
+	f.gate.retire(l)
+	l.fail(err)
+}
+
+func (l *link) options() stream.Options {
+	f := l.fleet
+	o := stream.Options{Window: f.spec.Window, Streams: f.gate.shared(l.key), MaxMessage: maxMessage, ReadBuffer: sharedRead}
+	if l.key.slow {
+		o.Window = min(o.Window, slowWindow)
+	}
+	if o.Streams == 1 {
+		o.ReadBuffer = singleRead
+	}
+	if l.key.alone {
+		o.ReceiveBuffer = stopsBuffer
+	}
+	var config *tls.Config
+	if f.security != nil {
+		config, _ = lookup(f.security, l.key.identity)
+		o.Authority = config.ServerName
+	}
+	o.TLS = config
+	o.OnRead = func(waited int64) {
+		if waited < 0 {
+			f.unstamped.Add(1)
+			return
+		}
+		f.lag.add(waited)
+	}
+	// Before anything is marked no convergence hangs on the time of a message;
+	// lag that is counted until then leaves this waiting out.
+	o.MayWait = func() bool { return len(*f.catalogue.markers.Load()) == 0 }
+	if !l.key.slow { // what reads slowly on purpose is not late
+		o.OnTurn = f.turns.add
+	}
+	return o
+}
+
+// fail ends a link without a connection.
+func (l *link) fail(err error) {
+	l.mu.Lock()
+	l.dead = err
+	pending := l.pending
+	l.pending = nil
+	l.mu.Unlock()
+	for _, p := range pending {
+		l.fleet.failed(p, reasonDial, err)
+	}
+}
+
+// connect opens a stream for a proxy now or when the connection is there; it
+// returns false if that is busy.
+func (l *link) connect(p *proxy) (done bool) {
+	l.mu.Lock()
+	conn, dead := l.conn, l.dead
+	if conn == nil && dead == nil {
+		l.pending = append(l.pending, p)
+	}
+	l.mu.Unlock()
+	switch {
+	case dead != nil:
+		l.fleet.failed(p, reasonDial, dead)
+	case conn != nil:
+		done, _ = conn.TryDo(func() { l.openLocked(p) }) // a connection that broke says so in Run
+		return done
+	}
+	return true
+}
+
+// openLocked opens a stream; the connection's lock is held.
+func (l *link) openLocked(p *proxy) {
+	err := p.open(l.conn)
+	if err == nil {
+		return
+	}
+	if errors.Is(err, stream.ErrFull) {
+		l.fleet.gate.retire(l)
+	}
+	l.fleet.failed(p, reasonDial, err)
+}
+
+// do calls f under the connection's lock, if there is a connection; it returns
+// false if that is busy.
+func (l *link) do(f func()) (done bool) {
+	l.mu.Lock()
+	conn := l.conn
+	l.mu.Unlock()
+	if conn == nil {
+		return true
+	}
+	done, _ = conn.TryDo(f) // a connection that broke says so in Run
+	return done
+}
+
+// ping is left out where the connection is busy: then something is on its way.
+func (l *link) ping() {
+	l.mu.Lock()
+	conn := l.conn
+	l.mu.Unlock()
+	if conn != nil {
+		_, _ = conn.Ping() // a connection that broke says so in Run
+	}
+}
+
+func (l *link) close() {
+	l.mu.Lock()
+	conn := l.conn
+	l.mu.Unlock()
+	if conn != nil {
+		conn.Close()
+	}
+}
+
+// stopReading has the connection read nothing more. Its lock is held.
+func (l *link) stopReading() {
+	l.conn.StopReading()
+	l.fleet.mu.Lock()
+	defer l.fleet.mu.Unlock()
+	l.fleet.stopped = append(l.fleet.stopped, l.conn)
+}

@@ -1,0 +1,99 @@
+package xds
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/meshtrial/meshtrial/drive/xds/wire"
+)
+
+// heapAlloc is the live heap, bytes.
+func heapAlloc() int64 {
+	runtime.GC()
+	runtime.GC() // what pools and cleanups kept
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// Istiod sends each proxy a message of its own: in another order, and with a
+// cluster of its own pod. What the fleet works out of it must not stay when
+// all is quiet, nor what the proxies held before a push.
+func TestMemoryOfMessagesThatDiffer(t *testing.T) {
+	const (
+		proxies  = 100
+		services = 1000
+		pushes   = 2
+		limit    = 4 << 10 // bytes a proxy, of clusters: a pointer for 64 names, and the chunk with its own cluster
+	)
+	resource := func(name, text string) *discoveryv3.Resource {
+		body, err := anypb.New(&clusterv3.Cluster{Name: name, AltStatName: text, ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &discoveryv3.Resource{Name: name, Resource: body}
+	}
+	f := &Fleet{catalogue: newCatalogue(true)}
+	c := f.catalogue
+	random := rand.New(rand.NewPCG(1, 2))
+	tables := make([]*table, proxies)
+	for i := range tables {
+		tables[i] = emptyTables[cds]
+	}
+	// take has every proxy take a version of everything; it returns the bytes
+	// of one proxy's bodies.
+	take := func(version int) (bodies int64) {
+		shared := make([]*discoveryv3.Resource, services)
+		for i := range shared {
+			shared[i] = resource(fmt.Sprintf("outbound|8080||service-%d.namespace-%d.svc.cluster.local", i, i%10), fmt.Sprintf("version %d", version))
+		}
+		for i := range tables {
+			random.Shuffle(len(shared), func(a, b int) { shared[a], shared[b] = shared[b], shared[a] })
+			own := resource("inbound|8080||", fmt.Sprintf("pod %d, version %d", i, version))
+			message, err := proto.Marshal(&discoveryv3.DeltaDiscoveryResponse{TypeUrl: wire.ClusterType, Nonce: fmt.Sprint(i), Resources: append(shared, own)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, _, err := c.read(message, time.Now().UnixNano())
+			if err != nil {
+				t.Fatal(err)
+			}
+			tables[i] = c.step(tables[i], r).to
+		}
+		if got := tables[0].count; got != services+1 {
+			t.Fatalf("a proxy holds %d clusters", got)
+		}
+		return tables[0].bytes
+	}
+	empty := heapAlloc()
+	bodies := take(0)
+	f.giveBack()
+	first := heapAlloc() - empty
+	t.Logf("%d bytes, of which %d are bodies that all share", first, bodies)
+	// Once for all proxies: bodies, contents and names.
+	const once = services * 1200
+	if each := (first - bodies - once) / proxies; each > limit {
+		t.Errorf("a proxy takes %d bytes, want at most %d", each, limit)
+	}
+	for version := range pushes {
+		take(1 + version)
+	}
+	f.giveBack()
+	last := heapAlloc() - empty
+	t.Logf("%d bytes after pushes", last)
+	if last > first+first/4 {
+		t.Errorf("%d bytes before pushes, %d after", first, last)
+	}
+	if kept := c.bodies.Load(); kept > 2*bodies {
+		t.Errorf("%d bytes of bodies are kept; a proxy's have %d", kept, bodies)
+	}
+	runtime.KeepAlive(tables)
+}

@@ -1,0 +1,87 @@
+package xds
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/meshtrial/meshtrial/drive/xds/wire"
+)
+
+// node returns the encoded node of a proxy, as the bootstrap that pilot-agent
+// writes would have it. It is made when it is needed, with the first request
+// of a stream, and not kept.
+func (s *Spec) node(p *Proxy) ([]byte, error) {
+	if p.nodeType() == NodeZtunnel {
+		return s.ztunnelNode(p)
+	}
+	domain := or(s.Mesh.DNSDomain, "cluster.local")
+	ports := p.Ports
+	if ports == nil {
+		ports = []Port{}
+	}
+	podPorts, err := json.Marshal(ports)
+	if err != nil {
+		return nil, fmt.Errorf("ports of %s: %w", p.Name, err)
+	}
+	labels := map[string]any{}
+	for name, value := range p.Labels {
+		labels[name] = value
+	}
+	app := or(p.Labels["app"], or(p.Labels["app.kubernetes.io/name"], p.Name))
+	meta := map[string]any{
+		"NAME":          p.Name,
+		"NAMESPACE":     p.Namespace,
+		"LABELS":        labels,
+		"CLUSTER_ID":    or(s.Mesh.ClusterID, "Kubernetes"),
+		"ISTIO_VERSION": s.Mesh.version(),
+		"INSTANCE_IPS":  p.IP,
+		"MESH_ID":       or(s.Mesh.MeshID, "cluster.local"),
+		"NODE_NAME":     p.Node,
+		"POD_PORTS":     string(podPorts),
+		"PROXY_CONFIG": map[string]any{
+			"binaryPath": "/usr/local/bin/envoy", "configPath": "./etc/istio/proxy",
+			"discoveryAddress": "istiod.istio-system.svc:15012", "serviceCluster": "istio-proxy",
+			"statusPort": 15020, "proxyAdminPort": 15000, "controlPlaneAuthPolicy": "MUTUAL_TLS",
+			"drainDuration": "45s", "terminationDrainDuration": "5s",
+		},
+		"INTERCEPTION_MODE": "REDIRECT", // the injector gives gateways the mesh's too
+		"APP_CONTAINERS":    "app",
+		"SERVICE_ACCOUNT":   p.account(),
+		"WORKLOAD_NAME":     app,
+		"OWNER":             "kubernetes://apis/apps/v1/namespaces/" + p.Namespace + "/deployments/" + app,
+		"PILOT_SAN":         []any{"istiod.istio-system.svc"},
+		"ENVOY_STATUS_PORT": 15021, "ENVOY_PROMETHEUS_PORT": 15090, "ENVOY_SKIP_DEPRECATED_LOGS": "true",
+		"ANNOTATIONS":                   map[string]any{"istio.io/rev": "default", "prometheus.io/path": "/stats/prometheus", "prometheus.io/port": "15020", "prometheus.io/scrape": "true"},
+		"ISTIO_PROXY_SHA":               "meshtrial",
+		"METADATA_DISCOVERY":            "false",
+		"WORKLOAD_IDENTITY_SOCKET_FILE": "socket",
+	}
+	if p.nodeType() == NodeRouter {
+		meta["APP_CONTAINERS"] = "" // it has none beside the proxy's
+	} else if s.DNSCapture {
+		meta["DNS_CAPTURE"] = "true"
+	}
+	if s.speaksHBONE(p) {
+		meta["ENABLE_HBONE"], meta["METADATA_DISCOVERY"] = "true", "true"
+	}
+	if p.Node == "" {
+		delete(meta, "NODE_NAME")
+	}
+	n := wire.Node{
+		Agent:    "envoy",
+		ID:       p.nodeType() + "~" + p.IP + "~" + p.Name + "." + p.Namespace + "~" + p.Namespace + ".svc." + domain,
+		Cluster:  app + "." + p.Namespace,
+		Metadata: meta,
+	}
+	return n.Append(nil)
+}
+
+// version is that of Istio.
+func (m Mesh) version() string { return or(m.IstioVersion, "1.31.0") }
+
+func or(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a
+}

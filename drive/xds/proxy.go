@@ -1,0 +1,358 @@
+package xds
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/meshtrial/meshtrial/drive/xds/stream"
+	"github.com/meshtrial/meshtrial/drive/xds/wire"
+)
+
+// proxy is one simulated sidecar, gateway or ztunnel. Except for its tables and what
+// is atomic it belongs to whoever holds the lock of its connection, or to the
+// gate while it has none.
+type proxy struct {
+	fleet *Fleet
+	spec  *Proxy
+	index int32
+
+	link     *link
+	stream   *stream.Stream
+	epoch    uint32        // counts streams, so that a late timer finds nothing to do
+	attempts int           // failed since it was last connected
+	rests    time.Duration // of a ztunnel: its latest back-off
+
+	everAsked  bool // has had a stream that was answered
+	connected  bool
+	synced     bool
+	syncedAt   int64 // ns since 1970
+	without    int64 // since when it lost its stream and has not everything again, ns since 1970; 0: it has
+	asked      kindSet
+	answered   kindSet // of this stream
+	accepted   kindSet // ever
+	tables     [kinds]atomic.Pointer[table]
+	subscribed [kinds]*nameSet
+	nonces     [kinds]string // state of the world only: of the last response
+	versions   [kinds]string // of the last that was accepted
+
+	held      []heldAck     // ACKs of clusters that wait for endpoints
+	warming   []uint32      // whose endpoints they wait for
+	heldSince time.Time     // the first of them
+	timed     bool          // there is a timer for them
+	taking    bool          // a response
+	later     []request     // that are due some time after the response they answer
+	owed      []func(int64) // of ACKs that were held when their stream ended
+	draining  bool          // routes without a listener are about to be let go
+}
+
+// kindSet is a set of kinds.
+type kindSet uint16
+
+// optional kinds may stay without an answer: istiod is silent where it has
+// nothing, and an old one knows no workloads.
+const optional kindSet = 1<<nds | 1<<ecds | 1<<workloads
+
+func (s kindSet) has(k kind) bool { return s&(1<<k) != 0 }
+func (s *kindSet) add(k kind)     { *s |= 1 << k }
+
+// open begins a stream. The connection's lock is held.
+func (p *proxy) open(conn *stream.Conn) error {
+	f := p.fleet
+	node, err := f.spec.node(p.spec)
+	if err != nil {
+		return err
+	}
+	path := wire.DeltaMethod
+	if f.spec.Mode == ModeSotW {
+		path = wire.SotWMethod
+	}
+	s, err := conn.Open(path, f.metadata(p.spec), p)
+	if err != nil {
+		return err
+	}
+	p.stream, p.epoch = s, p.epoch+1
+	p.asked, p.answered = 0, 0
+	p.nonces = [kinds]string{}
+	p.giveUp()
+	for _, h := range p.held { // the new stream's first ACK of clusters is for these too
+		if h.sent != nil {
+			p.owed = append(p.owed, h.sent)
+		}
+	}
+	p.held, p.warming, p.timed, p.draining = nil, nil, false, false
+	if p.spec.nodeType() == NodeZtunnel {
+		for _, k := range ztunnelKinds { // each of which says who it is
+			p.ask(k, node)
+		}
+		return nil
+	}
+	p.ask(cds, node)
+	if f.spec.discoversWorkloads(p.spec) {
+		p.ask(workloads, nil)
+	}
+	if !p.everAsked {
+		return nil
+	}
+	// After a reconnect Envoy knows what it wants and asks for all of it.
+	for _, k := range []kind{eds, lds, nds, rds, ecds} {
+		if k == nds && !p.wantsNDS() || !k.wildcard() && len(p.subscribed[k].ids) == 0 {
+			continue
+		}
+		p.ask(k, nil)
+	}
+	return nil
+}
+
+func (p *proxy) wantsNDS() bool {
+	return p.fleet.spec.DNSCapture && p.spec.nodeType() == NodeSidecar
+}
+
+// ask sends the first request for a kind on this stream.
+func (p *proxy) ask(k kind, node []byte) {
+	p.asked.add(k)
+	table, version := p.tables[k].Load(), p.versions[k]
+	if k == nds { // pilot-agent asks for the table of names itself, anew on each stream
+		table, version = emptyTables[k], ""
+	}
+	names := p.subscribed[k].names
+	var b []byte
+	p.fleet.joining.asks()
+	if p.fleet.spec.Mode == ModeDelta && node == nil && table.count == 0 && len(names) > 0 {
+		p.say(request{message: p.fleet.catalogue.diff(noNames, p.subscribed[k]).request, shared: true})
+		return
+	}
+	if p.fleet.spec.Mode == ModeDelta {
+		r := wire.DeltaRequest{Node: node, TypeURL: kindURLs[k], Subscribe: names}
+		if k == wds && p.fleet.spec.OnDemand { // delta xDS has no other words for a subscription to nothing
+			r.Subscribe, r.Unsubscribe = everything, everything
+		}
+		if table.count > 0 {
+			r.Initial = p.fleet.catalogue.initial(table)
+		}
+		b = r.Append(p.link.scratch[:0])
+	} else {
+		r := wire.SotWRequest{Version: []byte(version), Node: node, TypeURL: kindURLs[k], Names: names}
+		b = r.Append(p.link.scratch[:0])
+	}
+	p.send(b, nil)
+}
+
+// send hands a message to the stream and keeps its buffer for the next.
+func (p *proxy) send(b []byte, sent func(int64)) {
+	p.say(request{message: b, sent: sent})
+	if cap(b) <= maxScratch {
+		p.link.scratch = b[:0]
+	}
+}
+
+// maxScratch bounds the buffer for requests that a link keeps, bytes: enough
+// for an ACK.
+const maxScratch = 4 << 10
+
+// Message takes a response.
+func (p *proxy) Message(message []byte, at int64) {
+	f := p.fleet
+	f.lastMessage.Store(at)
+	r, head, err := f.catalogue.read(message, at)
+	if err != nil {
+		f.malformed.Add(1)
+		p.stream.Cancel(reasonMalformed + ": " + err.Error())
+		return
+	}
+	p.taking = true
+	p.take(r, &head, len(message), at)
+	p.taking = false
+	if p.spec.behaviour() == BehaviourSlowReader && p.stream != nil {
+		p.stream.Pause()
+		f.gate.later(time.Now().Add(f.spec.slowRead()), action{what: resumeProxy, proxy: p, link: p.link, epoch: p.epoch})
+	}
+}
+
+func (p *proxy) take(r *response, head *wire.Head, size int, at int64) {
+	f := p.fleet
+	if !p.connected {
+		p.connected, p.everAsked, p.attempts = true, true, 0
+		f.connected.Add(1)
+		f.gate.admitted()
+		f.mu.Lock()
+		delete(f.waiting, p.index)
+		f.mu.Unlock()
+		if p.spec.behaviour() == BehaviourReconnectStorm {
+			f.gate.later(time.Now().Add(f.stormAfter()), action{what: dropProxy, proxy: p, link: p.link, epoch: p.epoch})
+		}
+	}
+	count := &f.wire[r.kind]
+	count.responses.Add(1)
+	count.bytes.Add(int64(size))
+	f.joining.gets(r.kind, at)
+	if r.kind == kinds {
+		p.reply(kinds, string(head.TypeURL), head, "", nil)
+		return
+	}
+	k := r.kind
+	reject := r.fault
+	if p.spec.behaviour() == BehaviourRejects && p.accepted.has(k) {
+		reject = "meshtrial: this proxy rejects everything after the first response"
+	}
+	count.resources.Add(int64(len(r.contents)))
+	again := p.answered.has(k)
+	p.answered.add(k)
+	if reject != "" {
+		p.reply(k, kindURLs[k], head, reject, nil)
+		p.advance(at)
+		return
+	}
+	p.accepted.add(k)
+	s := p.move(k, r)
+	if !k.wildcard() {
+		p.forget(k)
+	}
+	count.identical.Add(s.identical)
+	count.identicalBytes.Add(s.identicalBytes)
+	count.removed.Add(s.removed)
+	if s.newest != 0 || s.removed > 0 {
+		f.lastChange.Store(at)
+	}
+	var n noted
+	n.collect(f, p, s, at)
+	wanted := p.subscribed[eds]
+	next := p.follow(k, s.to, &n, at)
+	if p.synced && s.newest > p.syncedAt {
+		n.newest = s.newest
+	}
+	if f.spec.Mode == ModeSotW {
+		p.versions[k] = string(head.Version)
+	}
+	// Envoy subscribes to what a response refers to before it acknowledges
+	// the response.
+	for _, request := range next {
+		request()
+	}
+	if k == cds && again {
+		p.warm(wanted)
+	}
+	if k == eds && len(p.held) > 0 {
+		p.arrived(r)
+	}
+	if k == cds && (len(p.held) > 0 || len(p.warming) > 0) {
+		p.hold(head, n.sent(f))
+	} else {
+		p.reply(k, kindURLs[k], head, "", p.settle(k, n.sent(f)))
+	}
+	p.advance(at)
+}
+
+// move makes the step that a response asks for.
+func (p *proxy) move(k kind, r *response) *step {
+	s := p.fleet.catalogue.step(p.tables[k].Load(), r)
+	p.tables[k].Store(s.to)
+	return s
+}
+
+// follow works out what a changed table makes a proxy subscribe to, and drops
+// what it subscribes to no longer. It returns the requests to send.
+func (p *proxy) follow(k kind, t *table, n *noted, at int64) (requests []func()) {
+	if k != cds && k != lds {
+		return nil
+	}
+	refs, exts := p.fleet.catalogue.wants(t)
+	change := func(k kind, to *nameSet) {
+		from := p.subscribed[k]
+		if from == to {
+			return
+		}
+		d := p.fleet.catalogue.diff(from, to)
+		p.subscribed[k] = to
+		if d.prune != nil {
+			n.collect(p.fleet, p, p.move(k, d.prune), at)
+		}
+		requests = append(requests, func() { p.subscribe(k, d) })
+	}
+	if k == cds {
+		change(eds, refs)
+	} else {
+		change(rds, p.fleet.catalogue.union(p.subscribed[rds], refs))
+		change(ecds, exts)
+		if p.subscribed[rds] != refs && !p.draining {
+			p.draining = true
+			p.fleet.gate.later(time.Now().Add(drainAfter), action{what: drainProxy, proxy: p, link: p.link, epoch: p.epoch})
+		}
+	}
+	return requests
+}
+
+// subscribe sends a change of subscription, apart from any ACK.
+func (p *proxy) subscribe(k kind, d *diff) {
+	switch {
+	case !p.asked.has(k):
+		if len(p.subscribed[k].ids) > 0 {
+			p.ask(k, nil)
+		}
+	case p.fleet.spec.Mode == ModeDelta:
+		p.say(request{message: d.request, shared: true})
+	default:
+		// Without deltas per request says the last nonce and all names.
+		r := wire.SotWRequest{Version: []byte(p.versions[k]), TypeURL: kindURLs[k], Names: p.subscribed[k].names, Nonce: []byte(p.nonces[k])}
+		p.send(r.Append(p.link.scratch[:0]), nil)
+	}
+}
+
+// reply acknowledges a response, or rejects it where fault says why.
+func (p *proxy) reply(k kind, url string, head *wire.Head, fault string, sent func(int64)) {
+	f := p.fleet
+	var b []byte
+	if f.spec.Mode == ModeDelta {
+		r := wire.DeltaRequest{TypeURL: url, Nonce: head.Nonce, Error: fault}
+		b = r.Append(p.link.scratch[:0])
+	} else {
+		r := wire.SotWRequest{TypeURL: url, Nonce: head.Nonce, Error: fault, Version: head.Version}
+		if k < kinds {
+			p.nonces[k] = string(head.Nonce)
+			r.Version, r.Names = []byte(p.versions[k]), p.subscribed[k].names
+		}
+		b = r.Append(p.link.scratch[:0])
+	}
+	if p.spec.behaviour() == BehaviourNeverAcks {
+		return
+	}
+	p.send(b, sent)
+	if fault != "" {
+		f.wire[k].nacks.Add(1)
+	} else {
+		f.wire[k].acks.Add(1)
+	}
+}
+
+// advance asks for the next kind when a new proxy has what comes before, and
+// notes when it has everything.
+func (p *proxy) advance(at int64) {
+	if !p.asked.has(lds) && p.answered.has(cds) && (p.answered.has(eds) || !p.asked.has(eds)) {
+		p.ask(lds, nil)
+		if p.wantsNDS() {
+			p.ask(nds, nil)
+		}
+	}
+	last := lds // of what it asks for anyway
+	if p.spec.nodeType() == NodeZtunnel {
+		last = wads
+	}
+	if p.synced || !p.asked.has(last) || p.asked&^p.answered&^optional != 0 {
+		return
+	}
+	if p.syncedAt == 0 {
+		p.fleet.everSynced.Add(1)
+	}
+	p.synced, p.syncedAt = true, at
+	p.fleet.outage.Load().returns(p.index, p.without, at)
+	p.without = 0
+	p.fleet.synced.Add(1)
+	if p.spec.behaviour() == BehaviourStopsReading {
+		p.link.stopReading()
+	}
+}
+
+// Closed takes the end of a stream.
+func (p *proxy) Closed(status *stream.Status) {
+	p.stream = nil
+	p.fleet.lost(p, status)
+}

@@ -1,0 +1,399 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	statusv3 "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/drive/xds/wire"
+	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/rawgrpc"
+)
+
+// serving is a server of a synthetic configuration, and a way to it.
+func serving(t *testing.T, services int) (*Server, discoveryv3.AggregatedDiscoveryServiceClient, *grpc.ClientConn) {
+	t.Helper()
+	c, err := Synthetic(services, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(c)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.ServeTimed(l) }()
+	conn, err := grpc.NewClient("passthrough:///"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		s.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return s, discoveryv3.NewAggregatedDiscoveryServiceClient(conn), conn
+}
+
+func deadline(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+var node = &corev3.Node{Id: "sidecar~192.0.2.1~a.b~b.svc.cluster.local"}
+
+func names(m *discoveryv3.DeltaDiscoveryResponse) (out []string) {
+	for _, r := range m.GetResources() {
+		out = append(out, r.GetName())
+	}
+	return out
+}
+
+func TestDelta(t *testing.T) {
+	s, client, _ := serving(t, 3)
+	stream, err := client.DeltaAggregatedResources(deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(m *discoveryv3.DeltaDiscoveryRequest) {
+		t.Helper()
+		if err := stream.Send(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take := func(typeURL string, want ...string) *discoveryv3.DeltaDiscoveryResponse {
+		t.Helper()
+		m, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.GetTypeUrl() != typeURL || !slices.Equal(names(m), want) {
+			t.Fatalf("got %s %q, want %s %q", m.GetTypeUrl(), names(m), typeURL, want)
+		}
+		return m
+	}
+	ask(&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: ClusterType, InitialResourceVersions: map[string]string{"gone": "1", ClusterName(0): "1"}})
+	m := take(ClusterType, ClusterName(0), ClusterName(1), ClusterName(2))
+	if !slices.Equal(m.GetRemovedResources(), []string{"gone"}) {
+		t.Errorf("removed %q: a client that held a resource which is gone is told so", m.GetRemovedResources())
+	}
+	ask(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: EndpointType, ResourceNamesSubscribe: []string{ClusterName(1), "nobody"}})
+	m = take(EndpointType, ClusterName(1))
+	if !slices.Equal(m.GetRemovedResources(), []string{"nobody"}) {
+		t.Errorf("removed %q, want what does not exist", m.GetRemovedResources())
+	}
+	ask(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: EndpointType, ResponseNonce: m.GetNonce()})
+	ask(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: EndpointType, ResourceNamesSubscribe: []string{ClusterName(2)}})
+	take(EndpointType, ClusterName(2))
+
+	// Only what is subscribed to is pushed.
+	other, err := SyntheticEndpoints(0, 1, "marker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := s.Push(Change{Type: EndpointType, Changed: []Resource{other}}); p.Streams != 0 {
+		t.Errorf("a push of what nobody asked for goes to %d streams", p.Streams)
+	}
+	mine, err := SyntheticEndpoints(1, 1, "marker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: EndpointType, ResourceNamesUnsubscribe: []string{ClusterName(2)}})
+	begin := time.Now().UnixNano()
+	p := s.Push(Change{Type: EndpointType, Changed: []Resource{mine}}, Change{Type: ClusterType, Removed: []string{ClusterName(0)}})
+	m = take(EndpointType, ClusterName(1))
+	var a endpointv3.ClusterLoadAssignment
+	if err := m.GetResources()[0].GetResource().UnmarshalTo(&a); err != nil || !strings.Contains(a.String(), "marker") {
+		t.Errorf("pushed %v, %v; want the marker in it", &a, err)
+	}
+	gone := take(ClusterType)
+	if !slices.Equal(gone.GetRemovedResources(), []string{ClusterName(0)}) {
+		t.Errorf("removed %q", gone.GetRemovedResources())
+	}
+	ask(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: EndpointType, ResponseNonce: m.GetNonce()})
+	ask(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: ClusterType, ResponseNonce: gone.GetNonce(), ErrorDetail: &statusv3.Status{Code: 13}})
+	for p.Acks() != 1 || p.Nacks() != 1 {
+		if time.Sleep(time.Millisecond); time.Now().UnixNano()-begin > int64(time.Minute) {
+			t.Fatalf("%d acknowledgements, %d rejections; want one of each", p.Acks(), p.Nacks())
+		}
+	}
+	if p.Streams != 1 || p.Messages != 2 {
+		t.Errorf("the push went to %d streams in %d messages, want 1 and 2", p.Streams, p.Messages)
+	}
+	d := p.Deliveries()
+	if len(d) != 1 || d[0].Node != node.Id || !(begin <= d[0].SentNS && d[0].SentNS <= d[0].WroteNS && d[0].WroteNS <= d[0].AckedNS) {
+		t.Errorf("deliveries %+v since %d: want one, with times in their order", d, begin)
+	}
+	if c := s.Counts(); c.Open != 1 || c.Responses != 5 || c.Acks != 2 || c.Nacks != 1 || c.Bad != 0 {
+		t.Errorf("counts %+v", c)
+	}
+}
+
+func TestStateOfTheWorld(t *testing.T) {
+	s, client, _ := serving(t, 2)
+	stream, err := client.StreamAggregatedResources(deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(m *discoveryv3.DiscoveryRequest) *discoveryv3.DiscoveryResponse {
+		t.Helper()
+		if m != nil {
+			if err := stream.Send(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		answer, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	clusters := ask(&discoveryv3.DiscoveryRequest{Node: node, TypeUrl: ClusterType})
+	if len(clusters.GetResources()) != 2 {
+		t.Fatalf("%d clusters, want 2", len(clusters.GetResources()))
+	}
+	first := ask(&discoveryv3.DiscoveryRequest{TypeUrl: EndpointType, ResourceNames: []string{ClusterName(0)}})
+	both := ask(&discoveryv3.DiscoveryRequest{TypeUrl: EndpointType, ResourceNames: []string{ClusterName(0), ClusterName(1)},
+		ResponseNonce: first.GetNonce(), VersionInfo: first.GetVersionInfo()})
+	var a endpointv3.ClusterLoadAssignment
+	if len(both.GetResources()) != 1 || both.GetResources()[0].UnmarshalTo(&a) != nil || a.GetClusterName() != ClusterName(1) {
+		t.Errorf("answer to one more name: %v, want that alone", both.GetResources())
+	}
+	// Removing one sends all that are left.
+	s.Push(Change{Type: ClusterType, Removed: []string{ClusterName(1)}})
+	if left := ask(nil); left.GetTypeUrl() != ClusterType || len(left.GetResources()) != 1 || left.GetVersionInfo() == clusters.GetVersionInfo() {
+		t.Errorf("after a removal: %s with %d resources, version %s", left.GetTypeUrl(), len(left.GetResources()), left.GetVersionInfo())
+	}
+}
+
+func TestBadRequestsEndTheirStreamOnly(t *testing.T) {
+	s, client, conn := serving(t, 1)
+	good, err := client.DeltaAggregatedResources(deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
+	bad, err := conn.NewStream(deadline(t), desc, wire.DeltaMethod, grpc.ForceCodecV2(rawgrpc.Codec{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	garbage := &rawgrpc.Message{Body: []byte("\xff\xff\xff\xff no message")}
+	if err := bad.SendMsg(garbage); err != nil {
+		t.Fatal(err)
+	}
+	var answer rawgrpc.Message
+	if err := bad.RecvMsg(&answer); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("answer to garbage: %v", err)
+	}
+	other, err := conn.NewStream(deadline(t), desc, "/some.Service/Method", grpc.ForceCodecV2(rawgrpc.Codec{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.RecvMsg(&answer); status.Code(err) != codes.Unimplemented {
+		t.Errorf("another service: %v", err)
+	}
+	if err := good.Send(&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: ClusterType}); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := good.Recv(); err != nil || len(m.GetResources()) != 1 {
+		t.Errorf("the other stream: %v, %v", m, err)
+	}
+	if c := s.Counts(); c.Bad != 1 {
+		t.Errorf("%d bad requests counted, want 1", c.Bad)
+	}
+}
+
+// What a simulated sidecar is sent can be recorded and served again.
+func TestRecordedIsServedAgain(t *testing.T) {
+	want, err := Synthetic(5, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := record(t, want)
+	got, err := Read(bytes.NewReader(first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "recorded", got, want)
+	again, err := Read(bytes.NewReader(record(t, got)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "recorded from what was recorded", again, want)
+}
+
+// record serves a configuration to a simulated sidecar and returns what that
+// holds.
+func record(t *testing.T, c Configuration) []byte {
+	t.Helper()
+	s := New(c)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	defer func() {
+		s.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	spec := xds.DefaultSpec(l.Addr().String())
+	spec.Proxies = []xds.Proxy{{Name: "a", Namespace: "b", IP: "192.0.2.1"}}
+	f, err := xds.Start(deadline(t), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Stop()
+	for begin := time.Now(); !f.Status().Quiet(int64(50 * time.Millisecond)); time.Sleep(5 * time.Millisecond) {
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("%+v", f.Status())
+		}
+	}
+	var file bytes.Buffer
+	if err := f.WriteConfiguration(&file, 0, confile.Header{}); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+func TestWithEndpoint(t *testing.T) {
+	c, err := Synthetic(3, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.WithEndpoint(4, "192.0.2.77")
+	if err != nil || r.Name != c[EndpointType][1].Name || !bytes.Contains(r.Any, []byte("192.0.2.77")) || bytes.Contains(c[EndpointType][1].Any, []byte("192.0.2.77")) {
+		t.Errorf("%s, %v", r.Name, err)
+	}
+	if _, err := (Configuration{}).WithEndpoint(0, "192.0.2.77"); err == nil {
+		t.Error("an endpoint more of nothing")
+	}
+}
+
+// same compares by meaning: marshalling maps has no order.
+func same(t *testing.T, what string, got, want Configuration) {
+	t.Helper()
+	for typeURL, resources := range want {
+		if len(got[typeURL]) != len(resources) {
+			t.Fatalf("%s: %d resources of %s, want %d", what, len(got[typeURL]), typeURL, len(resources))
+		}
+		for i, r := range resources {
+			a, err := got[typeURL][i].any()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := r.any()
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := a.UnmarshalNew()
+			if err != nil {
+				t.Fatal(err)
+			}
+			y, err := b.UnmarshalNew()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got[typeURL][i].Name != r.Name || !proto.Equal(x, y) {
+				t.Errorf("%s: %s differs", what, r.Name)
+			}
+		}
+	}
+}
+
+func TestReadSaysWhatIsWrong(t *testing.T) {
+	file := func(resources ...confile.Resource) string {
+		var b bytes.Buffer
+		w, err := confile.NewWriter(&b, confile.Header{Proxy: "a.b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range resources {
+			if err := w.Write(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return b.String()
+	}
+	one := confile.Resource{TypeURL: ClusterType, Name: "a", Body: []byte{1}}
+	for _, c := range []struct{ name, content, want string }{
+		{"nothing", "", "it is empty"},
+		{"no resources", file(), "no resources"},
+		{"garbage", "garbage", "cut short"},
+		{"cut short", file(one)[:100], "cut short"},
+		{"twice", file(one, one), "twice"},
+	} {
+		if _, err := Read(strings.NewReader(c.content)); err == nil || !strings.Contains(err.Error(), c.want) || errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%s: got %v, want %q in it", c.name, err, c.want)
+		}
+	}
+}
+
+func TestSyntheticIsAsLargeAsIstiods(t *testing.T) {
+	c, err := Synthetic(100, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A default istiod sends about this much for a service of two endpoints.
+	for typeURL, bounds := range map[string][2]int{ClusterType: {700, 2500}, EndpointType: {200, 800}, RouteType: {300, 1500}} {
+		if n := c.Bytes(typeURL) / 100; n < bounds[0] || n > bounds[1] {
+			t.Errorf("%d bytes of %s for each service, want %d to %d", n, typeURL, bounds[0], bounds[1])
+		}
+	}
+	seen := map[string]bool{}
+	for _, r := range c[EndpointType] {
+		var a endpointv3.ClusterLoadAssignment
+		if err := body(r, &a); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range a.GetEndpoints()[0].GetLbEndpoints() {
+			address := fmt.Sprint(e.GetEndpoint().GetAddress())
+			if seen[address] {
+				t.Fatalf("%s is there twice", address)
+			}
+			seen[address] = true
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"meshtrial_configuration":1,"proxy":"a.b"}` + "\n" + `{"type":"t/a.B","name":"x","body":"AAE="}` + "\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := Read(bytes.NewReader(b))
+		if (err == nil) != (len(c) > 0) {
+			t.Errorf("%v, %v", c, err)
+		}
+		for typeURL, list := range c {
+			for _, r := range list {
+				any, err := r.any()
+				if err != nil && utf8.ValidString(typeURL) || err == nil && any.GetTypeUrl() != typeURL {
+					t.Errorf("%s %q: %v", typeURL, r.Name, err)
+				}
+			}
+		}
+	})
+}

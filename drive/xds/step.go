@@ -1,0 +1,216 @@
+package xds
+
+import (
+	"cmp"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync"
+
+	"github.com/meshtrial/meshtrial/drive/xds/wire"
+)
+
+// message is one distinct message of istiod, whatever its nonce and the order
+// of its resources.
+type message struct {
+	once     sync.Once
+	response *response
+	err      error // it cannot be understood
+}
+
+type messageKey struct {
+	kind                     kind
+	sum                      uint64
+	size, resources, removed int
+}
+
+// response is what a message says, whatever the order of its resources:
+// istiod often iterates over maps.
+type response struct {
+	kind     kind       // kinds: a type nobody here asks for
+	contents []*content // by number of their names
+	removed  []uint32   // in order
+	partial  bool       // what it does not name stays as it is
+	fault    string     // why a proxy would reject it; "" if it would not
+}
+
+// responseKey tells responses apart: sum is over contents and removals.
+type responseKey struct {
+	kind              kind
+	sum               uint64
+	contents, removed int
+}
+
+// sums are buffers for the hashes of a message's resources.
+var sums = sync.Pool{New: func() any { return new([]uint64) }}
+
+// read returns what a message says, and what it says of itself.
+func (c *catalogue) read(message []byte, at int64) (r *response, head wire.Head, err error) {
+	buffer := sums.Get().(*[]uint64)
+	defer sums.Put(buffer)
+	o, err := wire.Skim(message, c.delta, func(b []byte) uint64 { return maphash.Bytes(c.seed, b) }, (*buffer)[:0])
+	if *buffer = o.Sums; err == nil {
+		r, err = c.response(message, &o, at)
+	}
+	return r, o.Head, err
+}
+
+// response returns what a message says, whose outline is given. Only the first
+// proxy that gets it pays for reading it.
+func (c *catalogue) response(bytes []byte, o *wire.Outline, at int64) (*response, error) {
+	key := messageKey{kind: kindOf(o.TypeURL), sum: o.Sum, size: o.Size, resources: o.Resources, removed: o.Removed}
+	m := c.messages.get(key, func() *message { return &message{} })
+	m.once.Do(func() { m.response, m.err = c.understand(bytes, o, at) })
+	return m.response, m.err
+}
+
+func (c *catalogue) understand(bytes []byte, o *wire.Outline, at int64) (*response, error) {
+	r := &response{kind: kindOf(o.TypeURL)}
+	if r.kind == kinds { // nobody asked for it, but it has to be whole
+		_, err := wire.Walk(bytes, c.delta, func(raw []byte) error {
+			_, err := wire.ParseResource(raw, string(o.TypeURL), c.delta)
+			return err
+		}, func([]byte) error { return nil })
+		return r, err
+	}
+	// Without deltas, clusters and listeners come whole; of the others istiod
+	// may send those that changed.
+	r.partial = c.delta || (r.kind != cds && r.kind != lds)
+	r.contents = make([]*content, 0, o.Resources)
+	c.mu.Lock()
+	_, err := wire.Walk(bytes, c.delta, func(raw []byte) error {
+		one, err := c.intern(r.kind, raw, o.Sums[len(r.contents)], at)
+		if err != nil {
+			return err
+		}
+		if one.fault != nil && r.fault == "" {
+			r.fault = fmt.Sprintf("%s %s: %v", r.kind, c.names[r.kind].list[one.name], one.fault)
+		}
+		r.contents = append(r.contents, one)
+		return nil
+	}, func(name []byte) error {
+		if id, ok := c.names[r.kind].ids[string(name)]; ok {
+			r.removed = append(r.removed, id)
+		}
+		return nil
+	})
+	crowded := c.crowded()
+	c.mu.Unlock()
+	if crowded {
+		c.freeNames()
+	}
+	if err != nil {
+		return nil, err
+	}
+	key := responseKey{kind: r.kind, contents: len(r.contents), removed: len(r.removed)}
+	for _, one := range r.contents {
+		key.sum += mix(one.id)
+	}
+	for _, id := range r.removed {
+		key.sum += mix(uint64(id) | 1<<63)
+	}
+	return c.responses.get(key, func() *response {
+		slices.SortFunc(r.contents, func(a, b *content) int { return cmp.Compare(a.name, b.name) })
+		slices.Sort(r.removed)
+		return r
+	}), nil
+}
+
+// step is what a response does to a proxy that holds a table.
+type step struct {
+	once     sync.Once
+	from, to *table
+	response *response
+
+	resources      int64
+	identical      int64 // contents that the proxy had
+	identicalBytes int64
+	removed        int64
+	newest         int64 // when any proxy first got the newest of the changed contents, ns since 1970; 0: none changed
+
+	mu      sync.Mutex
+	markers int // how many were announced when sights was worked out; -1: never
+	sights  *sights
+}
+
+// changed says whether a proxy holds anything else after the step.
+func (s *step) changed() bool { return s.newest != 0 || s.removed > 0 }
+
+// change is one name that a step changes.
+type change struct{ from, to *content }
+
+// changes yields what a step changes, name by name. It is seldom asked for,
+// and as long as the response.
+func (s *step) changes(yield func(change) bool) {
+	for _, to := range s.response.contents {
+		if !yield(change{from: s.from.at(to.name), to: to}) {
+			return
+		}
+	}
+	if s.response.partial {
+		for _, name := range s.response.removed {
+			if old := s.from.at(name); old != nil && s.to.at(name) == nil && !yield(change{from: old}) {
+				return
+			}
+		}
+		return
+	}
+	for old := range s.from.all() {
+		if s.to.at(old.name) == nil && !yield(change{from: old}) {
+			return
+		}
+	}
+}
+
+type stepKey struct {
+	from     *table
+	response *response
+}
+
+var emptyTables = func() (out [kinds]*table) {
+	for k := range kinds {
+		out[k] = &table{kind: k}
+	}
+	return out
+}()
+
+// step returns what a response makes of a table, worked out once for all
+// proxies that take this step.
+func (c *catalogue) step(from *table, r *response) *step {
+	s := c.steps.get(stepKey{from, r}, func() *step { return &step{markers: -1} })
+	s.once.Do(func() { c.work(s, from, r) })
+	return s
+}
+
+func (c *catalogue) work(s *step, from *table, r *response) {
+	s.from, s.response = from, r
+	base := from
+	if !r.partial {
+		base = emptyTables[r.kind]
+	}
+	b := base.edit()
+	for _, to := range r.contents {
+		s.resources++
+		old := from.at(to.name)
+		b.put(to.name, to)
+		if old != nil && old.sum == to.sum && old.size == to.size {
+			s.identical++
+			s.identicalBytes += int64(to.size)
+		} else {
+			s.newest = max(s.newest, to.first)
+		}
+	}
+	for _, name := range r.removed {
+		if old := b.put(name, nil); old != nil {
+			s.removed++
+		}
+	}
+	s.to = c.finish(b)
+	if !r.partial {
+		for old := range from.all() {
+			if s.to.at(old.name) == nil {
+				s.removed++
+			}
+		}
+	}
+}

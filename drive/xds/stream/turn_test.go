@@ -1,0 +1,68 @@
+package stream_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/drive/xds/stream"
+)
+
+// worker takes its time with each message, and answers it or does not.
+type worker struct {
+	taker
+	stream *stream.Stream
+	takes  time.Duration
+	answer bool
+}
+
+func (w *worker) Message(b []byte, at int64) {
+	time.Sleep(w.takes)
+	if w.answer {
+		w.stream.Send([]byte("answer"), nil)
+	}
+	w.taker.Message(b, at)
+}
+
+// A turn is from a message's receipt until what it gave rise to was written,
+// be it nothing; of messages that are taken together it is one turn, from the
+// first.
+func TestTurns(t *testing.T) {
+	for name, test := range map[string]struct {
+		texts  []string
+		takes  time.Duration
+		answer bool
+		turns  int
+		least  time.Duration
+	}{
+		"answered":     {[]string{"a"}, 30 * time.Millisecond, true, 1, 30 * time.Millisecond},
+		"not answered": {[]string{"a"}, 30 * time.Millisecond, false, 1, 30 * time.Millisecond},
+		"quick":        {[]string{"a"}, 0, true, 1, 0},
+		"together":     {[]string{"a", "b", "c"}, 20 * time.Millisecond, true, 1, 60 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			turns := make(chan time.Duration, 10)
+			o := options()
+			o.OnTurn = func(took int64) { turns <- time.Duration(took) }
+			c, p, _ := dial(t, o)
+			w := &worker{takes: test.takes, answer: test.answer}
+			if err := c.Do(func() { w.stream, _ = c.Open("/s/M", nil, w) }); err != nil {
+				t.Fatal(err)
+			}
+			p.headers(1, false, ":status", "200")
+			var all []byte
+			for _, text := range test.texts {
+				all = append(all, message(text)...)
+			}
+			if err := p.WriteData(1, false, all); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "a turn", func() bool { return len(turns) == test.turns })
+			if took := <-turns; took < test.least || took > test.least+time.Minute {
+				t.Errorf("took %v, at least %v", took, test.least)
+			}
+			if messages, _, _ := w.got(); len(messages) != len(test.texts) {
+				t.Errorf("%d messages", len(messages))
+			}
+		})
+	}
+}
