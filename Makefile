@@ -12,7 +12,7 @@ NPM_DIR     := ui/web
 STATICCHECK ?= staticcheck-v0.8.2
 # Everything is compiled the same way, so that it is compiled once: for the
 # program, for its tests, and for the components of the lab, whose tags these
-# are (components/gobuild.go; a test holds them together). notest is without
+# are (lab/components/gobuild.go; a test holds them together). notest is without
 # the methods that fill Kubernetes' types at random; vtprotobuf and disable_pgv
 # are how istiod has Envoy's messages. grpcnotrace is without gRPC's traces,
 # whose page is a template: templates call methods by name, for which the linker
@@ -53,7 +53,7 @@ test-web: $(NPM_DIR)/node_modules/.package-lock.json mesh/istio/wasm/node_module
 	cd $(NPM_DIR) && npm run lint && npm test -- --testTimeout=60000 --hookTimeout=60000
 
 documents: $(NPM_DIR)/node_modules/.package-lock.json ## write what is generated from the program again: tables of docs/, the schema, golden reports, the types of the page's documents and those its tests read
-	$(GO) test ./study ./rights ./internal/cli ./report ./kinds ./kinds/reports -run '^Test(RecordedRuns|SchemaFileIsCurrent|ReferenceFileIsCurrent|Document|MeshesOfOthers|DocumentsSchema|FixturesOfThePage|Golden)$$' -count=1 -update
+	$(GO) test ./study ./lab/rights ./internal/cli ./report ./kinds ./kinds/reports -run '^Test(RecordedRuns|SchemaFileIsCurrent|ReferenceFileIsCurrent|Document|MeshesOfOthers|DocumentsSchema|FixturesOfThePage|Golden)$$' -count=1 -update
 	cd $(NPM_DIR) && npm test -- test/documents.test.ts --update --testTimeout=60000
 
 web: $(NPM_DIR)/node_modules/.package-lock.json ## build the page that reports are made of

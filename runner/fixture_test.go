@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/drive/load/loadtest"
 
 	"github.com/meshtrial/meshtrial/drive/load"
-	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"

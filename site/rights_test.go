@@ -8,7 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/rights"
+	"github.com/meshtrial/meshtrial/lab/rights"
 )
 
 // TestPrivilegesAreTold: what people are told of the pods on nodes is what

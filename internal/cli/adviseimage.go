@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/advice/variables"
-	"github.com/meshtrial/meshtrial/components/imagefile"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab/components/imagefile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )

@@ -15,7 +15,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advice"
 	"github.com/meshtrial/meshtrial/advice/gather"
-	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/observe"

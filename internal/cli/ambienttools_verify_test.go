@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/local"
 )
 

@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/lab/journal"
 )
 
 // notes is a journal that has entries, of which some cannot be put back.

@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/cluster"
-	"github.com/meshtrial/meshtrial/rights"
+	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/study"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
-	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/dynamic"

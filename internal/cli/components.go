@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/spf13/cobra"
 )
 
@@ -105,7 +105,7 @@ func newComponentsBuild(env *Env) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().StringVar(&source, "source", "", "components/src of meshtrial's repository (default: $MESHTRIAL_SOURCE, or found beside the program)")
+	cmd.Flags().StringVar(&source, "source", "", "lab/components/src of meshtrial's repository (default: $MESHTRIAL_SOURCE, or found beside the program)")
 	return cmd
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/lab/components"
 )
 
 func TestComponentsScripts(t *testing.T) {

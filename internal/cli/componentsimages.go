@@ -7,9 +7,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/meshtrial/meshtrial/components"
-	"github.com/meshtrial/meshtrial/components/push"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/lab/components/push"
 	"github.com/spf13/cobra"
 )
 
@@ -57,7 +57,7 @@ func newComponentsImages(env *Env) *cobra.Command {
 	flags.StringVar(&f.MeshtrialBinary, "program", "", "static meshtrial to put into the roles' image (default: this one); the image is for its processor")
 	flags.StringVar(&f.Hub, "hub", "", "registry and folder of the official images (default "+components.IstioHub+")")
 	flags.StringVar(&f.Tag, "tag", "", "tag of the official images, or `TAG@sha256:PILOT,sha256:PROXYV2` to pin them")
-	flags.StringVar(&f.source, "source", "", "components/src of meshtrial's repository")
+	flags.StringVar(&f.source, "source", "", "lab/components/src of meshtrial's repository")
 	flags.BoolVar(&f.RolesOnly, "roles", false, "assemble only the image of the roles, which needs neither sources nor packages")
 	flags.StringVar(&f.push, "push", "", "push the image of the roles to `REGISTRY/NAME[:TAG]` (tag: this version's) and print its reference")
 	return cmd

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/doctor"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab/doctor"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/spf13/cobra"
 )

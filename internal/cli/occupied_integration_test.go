@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/labtest"
-	"github.com/meshtrial/meshtrial/journal"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/journal"
 )
 
 // TestOneAtATime: what writes to a cluster beside a study's run takes its Lease as

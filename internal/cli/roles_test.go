@@ -15,7 +15,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/meshtrial/meshtrial/doctor"
+	"github.com/meshtrial/meshtrial/lab/doctor"
 )
 
 func TestRoleScripts(t *testing.T) {

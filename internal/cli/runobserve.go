@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/observe/kubelet"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/probe"
-	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/spf13/pflag"
 )

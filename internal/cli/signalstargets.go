@@ -22,9 +22,9 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/observe/signals"
-	"github.com/meshtrial/meshtrial/rights"
 	"github.com/meshtrial/meshtrial/study"
 )
 

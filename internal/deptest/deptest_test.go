@@ -18,14 +18,14 @@ const module = "github.com/meshtrial/meshtrial"
 // subpackage belongs to its parent's line and may be imported by it.
 var layers = [][]string{
 	{"internal/errs", "record/rate", "internal/thread"},
-	{"record", "study/finding", "internal/golden", "internal/leakcheck", "internal/nodetest", "internal/scriptconn", "internal/wake", "internal/ending", "internal/failpoint", "study/protocol", "journal/fields"},
+	{"record", "study/finding", "internal/golden", "internal/leakcheck", "internal/nodetest", "internal/scriptconn", "internal/wake", "internal/ending", "internal/failpoint", "study/protocol", "lab/journal/fields"},
 	{"internal/jsonhttp", "internal/trusted", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
 	{"stat", "observe/ledger", "observe/procfs", "capacity/money"},
 	{"drive/graph", "observe/profile", "record/probe", "capacity/push", "capacity/sizing", "tuning", "analysis/words"},
-	{"drive/fault", "journal", "capacity/model"},
+	{"drive/fault", "lab/journal", "capacity/model"},
 	{"study"},
 	{"internal/studytest"},
-	{"analysis", "store", "study/studies", "drive/load", "drive/worker", "observe", "doctor", "components", "ui", "drive/xds", "scope", "observe/signals", "rights", "capacity/fit", "capacity/plan"},
+	{"analysis", "store", "study/studies", "drive/load", "drive/worker", "observe", "lab/doctor", "lab/components", "ui", "drive/xds", "scope", "observe/signals", "lab/rights", "capacity/fit", "capacity/plan"},
 	{"report", "lab", "drive/population", "advice"},
 	{"drive/churn"},
 	{"lab/local", "lab/cluster", "mesh"},
@@ -42,7 +42,7 @@ var layers = [][]string{
 var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/carrying", "analysis/comparison", "analysis/words", "report", "report/plot", "scope", "scope/generate", "drive/xds/wire", "drive/fault", "drive/graph", "observe/ledger", "capacity/money", "capacity/sizing", "capacity/push", "capacity/model", "capacity/fit", "capacity/plan",
 	"observe/profile", "verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "drive/load/arrival", "internal/yamltree", "study/finding", "study/protocol", "record/probe",
 	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections",
-	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "record/rate", "journal/fields", "rights", "advice", "tuning"}
+	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "record/rate", "lab/journal/fields", "lab/rights", "advice", "tuning"}
 
 // impure are imports that a pure package has no use for.
 var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}

@@ -98,7 +98,7 @@ func (m Machine) Env(t testing.TB) []string {
 
 func (m Machine) variables(t testing.TB) map[string]string {
 	return map[string]string{
-		"MESHTRIAL_SOURCE": filepath.Join(repository(t), "components", "src"),
+		"MESHTRIAL_SOURCE": filepath.Join(repository(t), "lab", "components", "src"),
 		"XDG_STATE_HOME":   m.home,
 		"KUBECONFIG":       "",
 	}

@@ -60,7 +60,7 @@ var labLanes = []struct {
 }{
 	{"studies", []string{"runner"}},
 	{"istiod", []string{"mesh/istio", "drive/xds/fidelity", "drive/xds", "site", "kinds/"}},
-	{"cluster", []string{"journal", "drive/churn", "drive/population", "internal/cli"}},
+	{"cluster", []string{"lab/journal", "drive/churn", "drive/population", "internal/cli"}},
 }
 
 // measuring are packages whose tests measure times: they have the machine to
@@ -95,12 +95,12 @@ func makePlan(mode string, packages []goPackage, root bool) [][]lane {
 	if mode == modeVerify {
 		return verifyPlan(packages, root)
 	}
-	components := lane{name: "components"}
+	components := lane{name: "lab/components"}
 	if root {
 		components.jobs = []job{
-			{name: "components", command: []string{"bin/meshtrial", "lab", "components", "build"}},
+			{name: "lab/components", command: []string{"bin/meshtrial", "lab", "lab/components", "build"}},
 			// It is no part of a lab; a test checks that it works with one.
-			{name: "istioctl", command: []string{"bin/meshtrial", "lab", "components", "build", "istioctl"}},
+			{name: "istioctl", command: []string{"bin/meshtrial", "lab", "lab/components", "build", "istioctl"}},
 		}
 	}
 	var own, plain, alone []string
@@ -137,9 +137,9 @@ func verifyPlan(packages []goPackage, root bool) [][]lane {
 	last := lane{name: "measuring", lab: true}
 	var figures []job
 	guest := lane{name: "guests"}
-	components := lane{name: "components"}
+	components := lane{name: "lab/components"}
 	if root {
-		components.jobs = []job{{name: "components", command: []string{"bin/meshtrial", "lab", "components", "build"}}}
+		components.jobs = []job{{name: "lab/components", command: []string{"bin/meshtrial", "lab", "lab/components", "build"}}}
 	}
 	var together, alone []string
 	for _, p := range packages {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/doctor"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab/doctor"
 )
 
 // fitMachine is a made-up machine that has everything.

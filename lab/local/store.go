@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/lab/components"
 )
 
 // imageStore is containerd's root, kept between labs so that images are

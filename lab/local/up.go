@@ -11,12 +11,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/meshtrial/meshtrial/components"
-	"github.com/meshtrial/meshtrial/doctor"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/lab/doctor"
 	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 

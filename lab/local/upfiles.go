@@ -6,7 +6,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/lab/components"
 )
 
 // note writes down what the lab will consist of, and raises the machine's

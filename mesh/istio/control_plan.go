@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/meshtrial/meshtrial/journal"
-	"github.com/meshtrial/meshtrial/journal/fields"
+	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/lab/journal/fields"
 	"github.com/meshtrial/meshtrial/mesh"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"

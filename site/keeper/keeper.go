@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
-	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/lab/journal"
 )
 
 // Options say what a keeper keeps.

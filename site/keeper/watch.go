@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/lab/journal"
 )
 
 // Every is how often the keeper asks for the Lease. With [journal.Lapse] and what

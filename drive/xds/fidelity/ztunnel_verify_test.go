@@ -38,7 +38,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/drive/xds/fidelity"
 	"github.com/meshtrial/meshtrial/drive/xds/server"
@@ -46,6 +45,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/golden"
 	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/lab/components"
 )
 
 // TestSimulatedZtunnelIsLikeARealOne has a real ztunnel, with the environment that Istio's

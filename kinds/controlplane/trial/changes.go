@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/drive/population"
-	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/drive/population"
-	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/study"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
-	"github.com/meshtrial/meshtrial/journal"
+	"github.com/meshtrial/meshtrial/lab/journal"
 )
 
 // What is planned of a control plane says how it comes back where this program does not

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/meshtrial/meshtrial/journal"
-	"github.com/meshtrial/meshtrial/journal/fields"
+	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/lab/journal/fields"
 )
 
 // applier is a journal that says what became of an object that was to be applied, and keeps

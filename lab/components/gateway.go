@@ -1,0 +1,61 @@
+package components
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+)
+
+// The Gateway API's definitions, by which a waypoint is asked for and a gateway is given
+// routes.
+const (
+	gatewayAPI    = "gateway-api"
+	gatewayModule = "sigs.k8s.io/gateway-api"
+)
+
+// gatewayFiles are the definitions of the Gateway API's standard channel that istiod
+// watches to make a proxy of a Gateway, and to route by it.
+func gatewayFiles() []moduleFile {
+	var out []moduleFile
+	for _, kind := range []string{"gatewayclasses", "gateways", "httproutes", "grpcroutes", "tlsroutes", "tcproutes", "udproutes", "referencegrants", "backendtlspolicies", "listenersets"} {
+		name := "gateway.networking.k8s.io_" + kind + ".yaml"
+		out = append(out, moduleFile{gatewayModule, "config/crd/standard/" + name, name})
+	}
+	return out
+}
+
+// gatewayCRDs are those definitions as YAML documents.
+func (b *builder) gatewayCRDs(ctx context.Context) ([]byte, error) {
+	entries, err := b.entries(ctx, []string{gatewayAPI}, newMeter(b.options.Progress))
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	for _, f := range gatewayFiles() {
+		text, err := os.ReadFile(entries[gatewayAPI].path(f.as))
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&out, "---\n%s\n", text)
+	}
+	return out.Bytes(), nil
+}
+
+// upstreamBootstrap is Istio's bootstrap template for an Envoy without Istio's own
+// extensions. pilot-agent has a waypoint always discover what is known of its peers, by
+// such an extension, and an Envoy without it does not start.
+func upstreamBootstrap(template string) (string, error) {
+	const begin, end = "{{- if .metadata_discovery }}", "{{- end }}"
+	_, list, ok := strings.Cut(template, `"bootstrap_extensions": [`)
+	before, rest, has := strings.Cut(list, begin)
+	block, after, closed := strings.Cut(rest, end)
+	if !ok || !has || !closed || strings.TrimSpace(before) != "" || !strings.Contains(block, "istio.workload.BootstrapExtension") {
+		return "", errs.WithHint(fmt.Errorf("%s of Istio %s does not begin its bootstrap_extensions with that of the discovery of peers", bootstrapTemplate, istioVersion),
+			"lab/components/gateway.go says what of it is left out; see tools/packaging/common/envoy_bootstrap.json")
+	}
+	return strings.TrimSuffix(template, list) + after, nil
+}

@@ -1,0 +1,305 @@
+package components
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+)
+
+// goUnit is one invocation of go build in lab/components/src: programs that
+// share build tags and stamps, so that what they have in common is compiled
+// once. What units have in common comes out of Go's own build cache. A unit
+// without packages is files of a module.
+type goUnit struct {
+	name     string
+	modfile  string // requirements other than go.mod's; "" is go.mod
+	packages []string
+	tags     string   // those of the upstream release, and commonTags where they change nothing else
+	stamps   []string // KEY=VALUE for the linker's -X
+	links    []string // other names of the first program
+	files    []moduleFile
+	seconds  float64 // cold, on two idle cores; for the estimate of time left
+	compiled int     // packages compiled cold, likewise
+}
+
+// moduleFile is a file taken from a module as it is.
+type moduleFile struct{ module, path, as string }
+
+// commonTags are how packages are compiled that units, or a unit and meshtrial
+// itself, have in common; the Makefile's are the same. They are the tags of
+// istiod's release (vtprotobuf, disable_pgv) and of Kubernetes' (notest,
+// grpcnotrace): neither changes what the other's programs do, and without them
+// 300 packages of Kubernetes' clients are compiled twice.
+const commonTags = "notest,grpcnotrace,vtprotobuf,disable_pgv"
+
+const bootstrapTemplate = "envoy_bootstrap_tmpl.json"
+
+func goUnits() []goUnit {
+	var kube []string
+	for _, p := range []string{"k8s.io/client-go/pkg/version", "k8s.io/component-base/version"} {
+		major, minor := "1", strings.Split(kubernetesVersion, ".")[1]
+		kube = append(kube, p+".gitVersion=v"+kubernetesVersion, p+".gitMajor="+major, p+".gitMinor="+minor,
+			p+".gitTreeState=archive", p+".gitCommit=unknown", p+".buildDate="+kubernetesDate)
+	}
+	const v = "istio.io/istio/pkg/version."
+	istio := []string{v + "buildVersion=" + istioVersion, v + "buildGitRevision=" + istioRevision, v + "buildStatus=Clean",
+		v + "buildTag=" + istioVersion, v + "buildHub=" + IstioHub, v + "buildOS=linux", v + "buildArch=" + runtime.GOARCH}
+	return []goUnit{
+		{name: "kubernetes", packages: []string{"./kubernetes"}, tags: "selinux,notest,grpcnotrace", stamps: kube,
+			links:   []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"},
+			seconds: 330, compiled: 2280},
+		{name: "istio", packages: []string{"istio.io/istio/pilot/cmd/pilot-discovery", "./manifests"},
+			tags: commonTags, stamps: istio,
+			files:   []moduleFile{{"istio.io/istio", "tools/packaging/common/envoy_bootstrap.json", bootstrapTemplate}},
+			seconds: 190, compiled: 810},
+		{name: "agent", packages: []string{"istio.io/istio/pilot/cmd/pilot-agent"},
+			tags: "agent,disable_pgv,grpcnotrace,retrynotrace", stamps: istio, seconds: 25, compiled: 80},
+		{name: "node", packages: []string{"./coredns", "./pause", "sigs.k8s.io/kwok/cmd/kwok"}, tags: commonTags,
+			seconds: 35, compiled: 180},
+		{name: "charts", packages: []string{"./charts"}, tags: commonTags, seconds: 30, compiled: 150},
+		{name: "istioctl", packages: []string{"istio.io/istio/istioctl/cmd/istioctl"},
+			tags: commonTags, stamps: istio, seconds: 60, compiled: 300},
+		{name: "istio-cni", packages: []string{"istio.io/istio/cni/cmd/install-cni", "istio.io/istio/cni/cmd/istio-cni"},
+			tags: commonTags, stamps: istio, seconds: 45, compiled: 120},
+		{name: gatewayAPI, files: gatewayFiles(), seconds: 2, compiled: 1},
+		{name: "metrics-server", modfile: "metrics.mod", packages: []string{"sigs.k8s.io/metrics-server/cmd/metrics-server"},
+			tags: commonTags, stamps: []string{"k8s.io/client-go/pkg/version.gitVersion=v" + metricsVersion}, seconds: 95, compiled: 910},
+	}
+}
+
+// modules are the files that say of which modules the unit is built, and their sums.
+func (u goUnit) modules() []string {
+	mod := cmp.Or(u.modfile, "go.mod")
+	return []string{mod, strings.TrimSuffix(mod, "mod") + "sum"}
+}
+
+func (u goUnit) flags() []string {
+	linker := "-s -w"
+	for _, s := range u.stamps {
+		linker += " -X " + s
+	}
+	flags := []string{"-trimpath", "-gcflags=all=-dwarf=false", "-buildvcs=false", "-mod=readonly", "-tags=" + u.tags, "-ldflags=" + linker}
+	if u.modfile != "" {
+		flags = append(flags, "-modfile="+u.modfile)
+	}
+	return flags
+}
+
+// toolchain runs the go command in lab/components/src.
+type toolchain struct {
+	source  string
+	version map[string]string // what go env says of the compiler
+}
+
+// environment makes the result independent of how the user builds their own
+// programs; proxies, caches and the like stay theirs.
+func (t toolchain) environment() []string {
+	return append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GO111MODULE=on", "GOOS=linux", "GOARCH="+runtime.GOARCH)
+}
+
+func (t toolchain) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := command(ctx, "go", args...)
+	cmd.Dir, cmd.Env = t.source, t.environment()
+	return cmd
+}
+
+// command is a program in a process group of its own that ends with its
+// context, and with this process: go build starts compilers, which must not
+// outlive it.
+func command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+func findToolchain(ctx context.Context, source string) (toolchain, error) {
+	t := toolchain{source: source}
+	out, err := t.command(ctx, "env", "-json", "GOVERSION", "GOARCH", "GOAMD64", "GOARM64", "GOEXPERIMENT").Output()
+	if err != nil {
+		if ctx.Err() != nil {
+			return t, ctx.Err()
+		}
+		return t, errs.WithHint(fmt.Errorf("go, which builds most of the lab's programs: %w", withOutput(err, nil)),
+			"install Go 1.26 or later (https://go.dev/dl) and put it in PATH")
+	}
+	return t, json.Unmarshal(out, &t.version)
+}
+
+// recipe says how u is made from the source at hand.
+func (t toolchain) recipe(u goUnit, progress func(compiled int, pkg string)) (recipe, error) {
+	inputs := map[string]any{"go": t.version, "flags": u.flags(), "packages": u.packages, "links": u.links}
+	files := u.modules()
+	for _, p := range u.packages {
+		if !strings.HasPrefix(p, "./") {
+			continue
+		}
+		err := filepath.WalkDir(filepath.Join(t.source, p), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			rel, err := filepath.Rel(t.source, path)
+			files = append(files, rel)
+			return err
+		})
+		if err != nil {
+			return recipe{}, err
+		}
+	}
+	slices.Sort(files)
+	for _, f := range files {
+		_, sum, err := sumFile(filepath.Join(t.source, f), false)
+		if err != nil {
+			return recipe{}, err
+		}
+		inputs["source:"+f] = sum
+	}
+	for _, f := range u.files {
+		inputs["file:"+f.as] = f.module + "/" + f.path // the module's version is in go.mod
+	}
+	return recipe{name: u.name, inputs: inputs, make: func(ctx context.Context, dir string) ([]Version, error) {
+		return t.build(ctx, u, dir, progress)
+	}}, nil
+}
+
+func (t toolchain) build(ctx context.Context, u goUnit, dir string, progress func(int, string)) ([]Version, error) {
+	if len(u.packages) > 0 {
+		if err := t.compile(ctx, u, dir, progress); err != nil {
+			return nil, err
+		}
+	}
+	for _, link := range u.links {
+		if err := os.Symlink(filepath.Base(u.packages[0]), filepath.Join(dir, link)); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range u.files {
+		if err := t.copy(ctx, f, dir); err != nil {
+			return nil, err
+		}
+	}
+	var versions []Version
+	for _, c := range Table() {
+		if c.unit != u.name {
+			continue
+		}
+		v := Version{Name: c.Name, Version: c.Version, Source: c.Source, Digest: c.Digest, Lacks: c.Lacks}
+		if len(c.Programs) > 0 {
+			_, sum, err := sumFile(filepath.Join(dir, c.Programs[0]), false)
+			if err != nil {
+				return nil, err
+			}
+			v.Binary = "sha256:" + sum
+		}
+		versions = append(versions, v)
+	}
+	return versions, nil
+}
+
+// compile builds a unit's programs into dir.
+func (t toolchain) compile(ctx context.Context, u goUnit, dir string, progress func(int, string)) error {
+	args := append([]string{"build", "-v", "-o", dir + "/"}, u.flags()...)
+	cmd := t.command(ctx, append(args, u.packages...)...)
+	cmd.Env = append(cmd.Env, "GOTMPDIR="+dir) // so that an interrupted build is swept with the entry
+	var log bytes.Buffer
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	progress(0, "")
+	lines := bufio.NewScanner(stderr)
+	for compiled := 0; lines.Scan(); {
+		line := lines.Text()
+		if module, ok := strings.CutPrefix(line, "go: downloading "); ok {
+			progress(compiled, "downloading "+module)
+			continue
+		}
+		// -v prints the packages it compiles, a line each; anything else is
+		// a message.
+		if strings.ContainsAny(line, " :#") {
+			if log.Len() < 64<<10 {
+				log.WriteString(line + "\n")
+			}
+			continue
+		}
+		compiled++
+		progress(compiled, line)
+	}
+	_, _ = io.Copy(io.Discard, stderr) // a line too long for the scanner must not block the build
+	if err := cmd.Wait(); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return errs.WithHint(fmt.Errorf("go build in %s: %w", t.source, withOutput(err, log.Bytes())),
+			"modules come from $(go env GOPROXY); the first build needs it to be reachable, and some 6 GB of disk for Go's caches")
+	}
+	return nil
+}
+
+// folder is where a module that is required lies. One that nothing was compiled of
+// may have to be downloaded.
+func (t toolchain) folder(ctx context.Context, module string) (string, error) {
+	for _, args := range [][]string{{"list", "-m", "-json", module}, {"mod", "download", "-json", module}} {
+		out, err := t.command(ctx, args...).Output()
+		if err != nil {
+			if ctx.Err() != nil {
+				return "", ctx.Err()
+			}
+			return "", fmt.Errorf("finding the module %s: %w", module, withOutput(err, out))
+		}
+		var found struct{ Dir string }
+		if err := json.Unmarshal(out, &found); err != nil {
+			return "", fmt.Errorf("finding the module %s: %w", module, err)
+		}
+		if found.Dir != "" {
+			return found.Dir, nil
+		}
+	}
+	return "", fmt.Errorf("go does not say where the module %s lies", module)
+}
+
+func (t toolchain) copy(ctx context.Context, f moduleFile, dir string) error {
+	from, err := t.folder(ctx, f.module)
+	if err != nil {
+		return err
+	}
+	b, err := os.ReadFile(filepath.Join(from, f.path))
+	if err != nil {
+		return fmt.Errorf("module %s: %w", f.module, err)
+	}
+	return writeFile(filepath.Join(dir, f.as), b)
+}
+
+// withOutput adds the end of what a command printed to its error.
+func withOutput(err error, log []byte) error {
+	if e, ok := err.(*exec.ExitError); ok && len(log) == 0 {
+		log = e.Stderr
+	}
+	text := strings.TrimSpace(string(log))
+	if len(text) > 2000 {
+		text = "... " + text[len(text)-2000:]
+	}
+	if text == "" {
+		return err
+	}
+	return fmt.Errorf("%w\n%s", err, text)
+}

@@ -1,0 +1,191 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/meshtrial/meshtrial/internal/failpoint"
+	"github.com/meshtrial/meshtrial/lab/journal/fields"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+)
+
+// Apply makes an object, or gives the fields that object names to one that is
+// there, as server-side apply does. It returns the fields that it changed, and
+// whether it made the object; with an error too, as far as that has happened all the
+// same, or may have.
+func (j *Journal) Apply(ctx context.Context, object *unstructured.Unstructured, why string) (step []fields.Field, made bool, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for range tries {
+		if step, made, err = j.applyOnce(ctx, object.DeepCopy(), why); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			break
+		}
+	}
+	if err != nil {
+		return step, made, fmt.Errorf("apply %s: %w", ObjectOf(object), err)
+	}
+	return step, made, nil
+}
+
+func (j *Journal) applyOnce(ctx context.Context, object *unstructured.Unstructured, why string) (step []fields.Field, made bool, err error) {
+	at, err := j.open.Open(ctx, object, "")
+	if err != nil {
+		return nil, false, err
+	}
+	o := ObjectOf(object)
+	live, err := at.Get(ctx, o.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		made, err = j.make(ctx, at, object, why)
+		return nil, made, err
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	e, err := j.entryFor(ctx, live, why)
+	if err != nil {
+		return nil, false, err
+	}
+	force := metav1.ApplyOptions{FieldManager: FieldManager, Force: true, DryRun: []string{metav1.DryRunAll}}
+	wanted, err := at.Apply(ctx, o.Name, object, force)
+	if err != nil {
+		return nil, false, err
+	}
+	if step = fields.Diff(live.Object, wanted.Object); len(step) == 0 {
+		return nil, false, nil
+	}
+	e.Fields = fields.Over(e.Fields, live.Object, wanted.Object)
+	if err := j.note(ctx, e); err != nil {
+		return nil, false, err
+	}
+	force.DryRun = nil
+	object.SetResourceVersion(live.GetResourceVersion())
+	written, err := at.Apply(ctx, o.Name, object, force)
+	if refused(err) {
+		return nil, false, err
+	}
+	if err != nil {
+		return step, false, err
+	}
+	failpoint.Reach("applied", o)
+	step, _ = fields.Seen(step, written.Object)
+	if err := j.landed(ctx, o, unchanged(at, written, step)); err != nil {
+		return nil, false, err
+	}
+	return step, false, j.noteWritten(ctx, e, written)
+}
+
+// make makes an object, and says whether it is there by that, or may be.
+func (j *Journal) make(ctx context.Context, at dynamic.ResourceInterface, object *unstructured.Unstructured, why string) (made bool, err error) {
+	o := ObjectOf(object)
+	e, err := find(ctx, j.kube, o)
+	if err != nil {
+		return false, err
+	}
+	if e != nil && e.Left != "" {
+		return false, undecided(e)
+	}
+	fresh := &Entry{Object: o, Done: Made, Why: why, Fields: fields.Diff(nil, object.Object)}
+	// As the API server will have it, with its defaults; where it cannot say so
+	// beforehand, as it is asked for.
+	if tried, err := at.Create(ctx, object, metav1.CreateOptions{FieldManager: FieldManager, DryRun: []string{metav1.DryRunAll}}); err == nil {
+		fresh.Fields, _ = fields.Seen(fresh.Fields, tried.Object)
+	}
+	if e != nil {
+		fresh.version, fresh.Number = e.version, e.Number
+		if e.Done == Removed { // by this journal: it is to come back as it was
+			fresh.Whole, fresh.Was = e.Whole, e.UID
+		}
+	}
+	if err := j.note(ctx, fresh); err != nil {
+		return false, err
+	}
+	written, err := at.Create(ctx, object, metav1.CreateOptions{FieldManager: FieldManager})
+	if err != nil {
+		return !refused(err), err
+	}
+	failpoint.Reach("made", o)
+	if err := j.landed(ctx, o, unmade(at, written)); err != nil {
+		return false, err
+	}
+	fresh.UID = string(written.GetUID())
+	fresh.Fields = fields.Diff(nil, written.Object)
+	return true, fresh.save(ctx, j.kube)
+}
+
+// Remove removes an object; one that is not there is fine.
+func (j *Journal) Remove(ctx context.Context, o Object, why string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var err error
+	for range tries {
+		if err = j.removeOnce(ctx, o, why); !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", o, err)
+	}
+	return nil
+}
+
+func (j *Journal) removeOnce(ctx context.Context, o Object, why string) error {
+	at, live, err := j.read(ctx, o)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	e, err := j.entryFor(ctx, live, why)
+	if err != nil {
+		return err
+	}
+	if e.version == "" && live.GetDeletionTimestamp() != nil {
+		return nil // somebody else has removed it
+	}
+	ours := e.Done == Made && e.version != "" && e.Whole == nil
+	if ours {
+		if err := j.lease.await(ctx); err != nil {
+			return err
+		}
+	} else {
+		if e.Whole == nil {
+			base, _ := fields.Undo(live.Object, e.Fields)
+			e.Whole = restorable(base)
+		}
+		e.Done = Removed // with its fields, in case it does not come about
+		if err := j.note(ctx, e); err != nil {
+			return err
+		}
+	}
+	uid, version := live.GetUID(), live.GetResourceVersion()
+	err = at.Delete(ctx, o.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
+	gone := apierrors.IsNotFound(err) // by somebody else
+	if err != nil && !gone {
+		return err
+	}
+	failpoint.Reach("removed", o)
+	switch {
+	case ours:
+		return e.forget(ctx, j.kube)
+	case gone:
+		return nil
+	}
+	return j.landed(ctx, o, unremoved(at, live, e.Whole))
+}
+
+// restorable is an object as it can be made again.
+func restorable(live map[string]any) map[string]any {
+	out := &unstructured.Unstructured{Object: live}
+	out = out.DeepCopy()
+	out.SetManagedFields(nil)
+	out.SetUID("")
+	out.SetResourceVersion("")
+	out.SetGeneration(0)
+	unstructured.RemoveNestedField(out.Object, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(out.Object, "status")
+	return out.Object
+}

@@ -1,0 +1,258 @@
+package journal
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab/journal/fields"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+)
+
+// Object names an object of the cluster.
+type Object struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+}
+
+// ObjectOf names an object that is at hand.
+func ObjectOf(o *unstructured.Unstructured) Object {
+	return Object{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// String is Kind namespace/name.
+func (o Object) String() string {
+	if o.Namespace == "" {
+		return o.Kind + " " + o.Name
+	}
+	return o.Kind + " " + o.Namespace + "/" + o.Name
+}
+
+// Same says that two name one object, which all API versions of its group show.
+func (o Object) Same(other Object) bool { return o.sum() == other.sum() }
+
+// Bare is an object that is but a name.
+func (o Object) Bare() *unstructured.Unstructured {
+	out := &unstructured.Unstructured{}
+	out.SetAPIVersion(o.APIVersion)
+	out.SetKind(o.Kind)
+	out.SetNamespace(o.Namespace)
+	out.SetName(o.Name)
+	return out
+}
+
+// Done is what was done to an object.
+type Done string
+
+const (
+	Changed Done = "changed"
+	Made    Done = "made"    // there was none
+	Removed Done = "removed" // there is none
+)
+
+// Entry is what the journal knows of one object.
+type Entry struct {
+	Schema int       `json:"schema"`
+	Number int       `json:"number"` // the order in which objects were first changed
+	Run    string    `json:"run"`
+	At     time.Time `json:"at"`
+	// Why says for what the object was changed, in words.
+	Why    string `json:"why"`
+	Object Object `json:"object"`
+	// UID is the object's; another has been made by somebody else.
+	UID  string `json:"uid,omitempty"`
+	Done Done   `json:"done"`
+	// Fields are those that were changed; of an object that was made, all.
+	Fields []fields.Field `json:"fields,omitempty"`
+	// Whole is the object that was removed, and Was its UID, where another has been
+	// made in its place.
+	Whole map[string]any `json:"whole,omitempty"`
+	Was   string         `json:"was,omitempty"`
+	// Left says what was left alone when the entry was to be put back, and
+	// LeftFields are those fields: somebody has to decide. Nothing is put back of
+	// them again.
+	Left       string         `json:"left,omitempty"`
+	LeftFields []fields.Field `json:"left_fields,omitempty"`
+
+	// Kept says by whom it was asked for that the change stays when its run has
+	// ended: it is put back on request alone.
+	Kept string `json:"kept,omitempty"`
+
+	version string // of the Secret; "": it is not there yet
+}
+
+const (
+	schemaVersion = 1
+	entryKey      = "entry"
+	entryLabel    = "entry"
+	// maxEntry bounds an entry, in bytes: a Secret holds a mebibyte.
+	maxEntry = 900 << 10
+)
+
+// secretName is that of the entry's Secret: an object has one entry of the run
+// that is at work, and one of each run whose change stays.
+func (e *Entry) secretName() string {
+	if e.Kept == "" {
+		return e.Object.secretName()
+	}
+	return "kept-" + e.Object.sum() + "-" + shortSum(e.Run)
+}
+
+// secretName is that of the Secret with an object's entry.
+func (o Object) secretName() string { return "entry-" + o.sum() }
+
+func (o Object) sum() string {
+	group, _, _ := strings.Cut(o.APIVersion, "/")
+	if !strings.Contains(o.APIVersion, "/") {
+		group = ""
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{group, o.Kind, o.Namespace, o.Name}, "\x00")))
+	return hex.EncodeToString(sum[:16])
+}
+
+// secret is the entry as it is kept.
+func (e *Entry) secret() (*unstructured.Unstructured, error) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("journal of %s: %w", e.Object, err)
+	}
+	if len(text) > maxEntry {
+		return nil, errs.WithHint(fmt.Errorf("%s is too large to be remembered: %d bytes, at most %d", e.Object, len(text), maxEntry),
+			"nothing was changed; a change of fewer fields would fit")
+	}
+	out := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "type": "meshtrial.dev/journal",
+		"metadata": map[string]any{"name": e.secretName(), "namespace": Namespace, "labels": map[string]any{Label: entryLabel}},
+		"data":     map[string]any{entryKey: base64.StdEncoding.EncodeToString(text)},
+	}}
+	if e.version != "" {
+		out.SetResourceVersion(e.version)
+	}
+	return out, nil
+}
+
+// parseEntry reads a Secret of the journal.
+func parseEntry(s *unstructured.Unstructured) (*Entry, error) {
+	fail := func(err error) (*Entry, error) {
+		return nil, errs.WithHint(fmt.Errorf("journal: Secret %s/%s: %w", Namespace, s.GetName(), err),
+			"it says how an object of this cluster was before a run changed it; look at it before you delete it")
+	}
+	coded, _, err := unstructured.NestedString(s.Object, "data", entryKey)
+	if err != nil {
+		return fail(err)
+	}
+	text, err := base64.StdEncoding.DecodeString(coded)
+	if err != nil {
+		return fail(err)
+	}
+	var e Entry
+	if err := json.Unmarshal(text, &e); err != nil {
+		return fail(err)
+	}
+	switch {
+	case e.Schema != schemaVersion:
+		return fail(fmt.Errorf("its schema is %d, this program reads %d", e.Schema, schemaVersion))
+	case e.Object.Kind == "" || e.Object.Name == "" || e.Object.APIVersion == "":
+		return fail(errors.New("it names no object"))
+	case !slices.Contains([]Done{Changed, Made, Removed}, e.Done):
+		return fail(fmt.Errorf("%q is not what can be done to an object", e.Done))
+	case e.secretName() != s.GetName():
+		return fail(fmt.Errorf("it is not that of %s", e.Object))
+	}
+	e.version = s.GetResourceVersion()
+	return &e, nil
+}
+
+// UnreadableError says which entries cannot be read.
+type UnreadableError struct{ error }
+
+func (e *UnreadableError) Unwrap() error { return e.error }
+
+// Entries reads the journal, in the order in which it was written. A cluster
+// without one has none. With an [UnreadableError] come those that can be read.
+func Entries(ctx context.Context, kube dynamic.Interface) ([]*Entry, error) {
+	list, err := kube.Resource(secrets).Namespace(Namespace).List(ctx, metav1.ListOptions{LabelSelector: Label + "=" + entryLabel})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the journal in namespace %s: %w", Namespace, err)
+	}
+	var out []*Entry
+	var all []error
+	for i := range list.Items {
+		e, err := parseEntry(&list.Items[i])
+		if err != nil {
+			all = append(all, err)
+			continue
+		}
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b *Entry) int { return a.Number - b.Number })
+	if len(all) > 0 {
+		return out, &UnreadableError{errors.Join(all...)}
+	}
+	return out, nil
+}
+
+// settled says that there is nothing of the entry to put back; somebody may
+// still have to decide about what was left alone.
+func (e *Entry) settled() bool {
+	return e.Left != "" && (e.Done != Changed || len(e.Fields) == 0)
+}
+
+// find reads the entry of one object; nil if it has none.
+func find(ctx context.Context, kube dynamic.Interface, o Object) (*Entry, error) {
+	s, err := kube.Resource(secrets).Namespace(Namespace).Get(ctx, o.secretName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("journal of %s: %w", o, err)
+	}
+	return parseEntry(s)
+}
+
+// save writes an entry, so that it is there before its object is changed.
+func (e *Entry) save(ctx context.Context, kube dynamic.Interface) error {
+	s, err := e.secret()
+	if err != nil {
+		return err
+	}
+	api := kube.Resource(secrets).Namespace(Namespace)
+	var written *unstructured.Unstructured
+	if e.version == "" {
+		written, err = api.Create(ctx, s, metav1.CreateOptions{FieldManager: FieldManager})
+	} else {
+		written, err = api.Update(ctx, s, metav1.UpdateOptions{FieldManager: FieldManager})
+	}
+	if err != nil {
+		return fmt.Errorf("note how %s was before it is changed: %w", e.Object, err)
+	}
+	e.version = written.GetResourceVersion()
+	return nil
+}
+
+// forget takes an entry out of the journal, as it was last read or written: one that
+// another run has made for the same object meanwhile stays.
+func (e *Entry) forget(ctx context.Context, kube dynamic.Interface) error {
+	err := kube.Resource(secrets).Namespace(Namespace).Delete(ctx, e.secretName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &e.version}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("take %s out of the journal: %w", e.Object, err)
+	}
+	e.version = ""
+	return nil
+}

@@ -1,0 +1,584 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab/journal/fields"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+var services = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+
+// fakeJournal is a journal whose Lease is held for good, until its clock is moved
+// by slept; nobody renews it.
+type fakeJournal struct {
+	*Journal
+	kube  *dynamicfake.FakeDynamicClient
+	slept time.Duration
+	// versions counts those that were given out.
+	versions int
+}
+
+func newFakeJournal(objects ...runtime.Object) *fakeJournal {
+	f := &fakeJournal{kube: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		services: "ServiceList", secrets: "SecretList", leases: "LeaseList", namespaces: "NamespaceList"}, objects...)}
+	f.kube.PrependReactor("*", "*", f.serve)
+	done := make(chan struct{})
+	close(done)
+	held := leaseOf(Holder{Run: "r"}, nil)
+	f.Journal = &Journal{kube: f.kube, open: fakeOpener{f.kube}, run: "r", lease: &lease{run: "r", api: f.kube.Resource(leases).Namespace(Namespace), object: held,
+		now: func() time.Duration { return time.Hour + f.slept }, renewed: time.Hour, done: done, cancel: func(error) {}}}
+	return f
+}
+
+// serve does what an API server does and the fake one leaves undone: dry runs,
+// versions, what deletions and updates take for granted, and applying a Service.
+func (f *fakeJournal) serve(a clienttesting.Action) (bool, runtime.Object, error) {
+	stored := func(name string) (version, uid string) {
+		if o, err := f.kube.Tracker().Get(a.GetResource(), a.GetNamespace(), name); err == nil {
+			return o.(*unstructured.Unstructured).GetResourceVersion(), string(o.(*unstructured.Unstructured).GetUID())
+		}
+		return "", ""
+	}
+	stamp := func(o runtime.Object) {
+		f.versions++
+		o.(*unstructured.Unstructured).SetResourceVersion(strconv.Itoa(f.versions))
+	}
+	conflict := func(name string) error { return apierrors.NewConflict(a.GetResource().GroupResource(), name, nil) }
+	switch a := a.(type) {
+	case clienttesting.CreateActionImpl:
+		if dryRun(a) {
+			return true, a.Object, nil
+		}
+		stamp(a.Object)
+		a.Object.(*unstructured.Unstructured).SetUID(types.UID("made-" + strconv.Itoa(f.versions)))
+	case clienttesting.UpdateActionImpl:
+		o := a.Object.(*unstructured.Unstructured)
+		if version, _ := stored(o.GetName()); version != "" && version != o.GetResourceVersion() {
+			return true, nil, conflict(o.GetName())
+		}
+		if dryRun(a) {
+			return true, a.Object, nil
+		}
+		stamp(a.Object)
+	case clienttesting.DeleteActionImpl:
+		version, uid := stored(a.Name)
+		if p := a.DeleteOptions.Preconditions; p != nil && (p.ResourceVersion != nil && *p.ResourceVersion != version || p.UID != nil && string(*p.UID) != uid) {
+			return true, nil, conflict(a.Name)
+		}
+	case clienttesting.PatchActionImpl:
+		if a.PatchType != types.ApplyPatchType {
+			break
+		}
+		live, err := f.kube.Tracker().Get(a.Resource, a.Namespace, a.Name)
+		asked := &unstructured.Unstructured{}
+		if err = errors.Join(err, asked.UnmarshalJSON(a.Patch)); err != nil {
+			return true, nil, err
+		}
+		next := live.(*unstructured.Unstructured).DeepCopy()
+		next.Object["spec"] = asked.Object["spec"]
+		if dryRun(a) {
+			return true, next, nil
+		}
+		stamp(next)
+		return true, next, f.kube.Tracker().Update(a.Resource, next, a.Namespace)
+	}
+	return false, nil, nil
+}
+
+// fakeOpener knows Services alone.
+type fakeOpener struct{ kube dynamic.Interface }
+
+func (o fakeOpener) Open(_ context.Context, object *unstructured.Unstructured, _ string) (dynamic.ResourceInterface, error) {
+	return o.kube.Resource(services).Namespace(object.GetNamespace()), nil
+}
+
+var shopWeb = Object{APIVersion: "v1", Kind: "Service", Namespace: "shop", Name: "web"}
+
+// webService is somebody's Service; one that ends has been deleted, and waits for its
+// finalizer.
+func webService(uid string, ends bool) *unstructured.Unstructured {
+	out := shopWeb.Bare()
+	out.SetUID(types.UID(uid))
+	out.SetFinalizers([]string{"service.kubernetes.io/load-balancer-cleanup"})
+	out.Object["spec"] = map[string]any{"type": "LoadBalancer"}
+	if ends {
+		now := metav1.Now()
+		out.SetDeletionTimestamp(&now)
+	}
+	return out
+}
+
+func (f *fakeJournal) web(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	found, err := f.kube.Resource(services).Namespace("shop").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found.Items) == 0 {
+		return nil
+	}
+	return &found.Items[0]
+}
+
+func (f *fakeJournal) entries(t *testing.T) []*Entry {
+	t.Helper()
+	out, err := Entries(t.Context(), f.kube)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// ends has the Service go as one with a finalizer does: it stands until the n-th look
+// after its deletion.
+func (f *fakeJournal) ends(looks int) {
+	deleted := false
+	f.kube.PrependReactor("delete", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		deleted = true
+		return true, nil, f.kube.Tracker().Update(services, webService("u1", true), "shop")
+	})
+	f.kube.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if deleted {
+			if looks--; looks == 0 {
+				return false, nil, f.kube.Tracker().Delete(services, "shop", "web")
+			}
+		}
+		return false, nil, nil
+	})
+}
+
+// TestMadeAgainAfterItsFinalizers: an object that a step removed, and that still waits
+// for its finalizers when the step ends, is made again once it is gone.
+func TestMadeAgainAfterItsFinalizers(t *testing.T) {
+	f := newFakeJournal(webService("u1", false))
+	f.ends(3)
+	if err := f.Remove(t.Context(), shopWeb, "test"); err != nil {
+		t.Fatal(err)
+	}
+	done, err := f.Restore(t.Context(), nil)
+	if err != nil || len(done) != 1 || done[0].Text != "made again as it was" {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if now := f.web(t); now == nil || now.GetDeletionTimestamp() != nil || now.GetUID() == "u1" {
+		t.Errorf("it is not there again: %v", now)
+	}
+	if left := f.entries(t); len(left) > 0 {
+		t.Errorf("%+v is left", left[0])
+	}
+}
+
+// TestStillEnding: where that takes longer than there is time, its note stays, also
+// when it is removed or changed once more.
+func TestStillEnding(t *testing.T) {
+	f := newFakeJournal(webService("u1", false))
+	f.ends(-1)
+	if err := f.Remove(t.Context(), shopWeb, "test"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if done, err := f.Restore(ctx, nil); !errors.Is(err, errEnding) || !strings.Contains(err.Error(), "load-balancer-cleanup") || !strings.Contains(errs.Hint(err), "cluster restore") || len(done) != 1 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if err := f.Remove(t.Context(), shopWeb, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Change(t.Context(), shopWeb, "test", typeOf("ClusterIP")); err != nil {
+		t.Fatal(err)
+	}
+	if left := f.entries(t); len(left) != 1 || left[0].Done != Removed || left[0].Whole == nil {
+		t.Errorf("%+v", left)
+	}
+}
+
+// TestRemovedBySomebodyElse: what is on its way out by another's hand is not noted, so
+// that nobody makes it again.
+func TestRemovedBySomebodyElse(t *testing.T) {
+	f := newFakeJournal(webService("u1", true))
+	if err := f.Remove(t.Context(), shopWeb, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if left := f.entries(t); len(left) > 0 {
+		t.Errorf("%+v", left[0])
+	}
+}
+
+// typeOf is an edit of the Service.
+func typeOf(kind string) Edit {
+	return func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return live, unstructured.SetNestedField(live.Object, kind, "spec", "type")
+	}
+}
+
+// TestSlept: a machine that sleeps longer than the Lease lasts between a note and its
+// write, or before the write arrives, leaves nothing that no note says: the next run
+// may have thrown the note away.
+func TestSlept(t *testing.T) {
+	made := webService("", false)
+	for name, c := range map[string]struct {
+		there  bool // the Service
+		verb   string
+		change func(context.Context, *Journal) error
+	}{
+		"change": {true, "update", func(ctx context.Context, j *Journal) error {
+			_, err := j.Change(ctx, shopWeb, "test", typeOf("ClusterIP"))
+			return err
+		}},
+		"make":   {false, "create", func(ctx context.Context, j *Journal) error { _, _, err := j.Apply(ctx, made, "test"); return err }},
+		"remove": {true, "delete", func(ctx context.Context, j *Journal) error { return j.Remove(ctx, shopWeb, "test") }},
+	} {
+		for when, resource := range map[string]string{"before the write": "secrets", "with the write": "services"} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				f := newFakeJournal()
+				if c.there {
+					f = newFakeJournal(webService("u1", false))
+				}
+				writes := 0
+				f.kube.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+					if a.GetResource() == services && a.GetVerb() == c.verb && !dryRun(a) {
+						writes++
+					}
+					if a.GetResource().Resource == resource && a.GetVerb() != "get" && a.GetVerb() != "list" && !dryRun(a) {
+						f.slept = time.Hour
+					}
+					return false, nil, nil
+				})
+				if err := c.change(t.Context(), f.Journal); !errors.Is(err, ErrLost) {
+					t.Errorf("%v", err)
+				}
+				if resource == "secrets" && writes > 0 {
+					t.Errorf("%d writes after the Lease was lost", writes)
+				}
+				if resource == "services" && writes == 0 {
+					t.Error("nothing was written")
+				}
+				now := f.web(t)
+				if (now != nil) != c.there {
+					t.Fatalf("the Service is %v", now)
+				}
+				if now != nil && now.Object["spec"].(map[string]any)["type"] != "LoadBalancer" {
+					t.Errorf("it is not as it was: %v", now.Object["spec"])
+				}
+			})
+		}
+	}
+}
+
+func dryRun(a clienttesting.Action) bool {
+	switch a := a.(type) {
+	case clienttesting.CreateActionImpl:
+		return len(a.CreateOptions.DryRun) > 0
+	case clienttesting.UpdateActionImpl:
+		return len(a.UpdateOptions.DryRun) > 0
+	case clienttesting.PatchActionImpl:
+		return len(a.PatchOptions.DryRun) > 0
+	}
+	return false
+}
+
+// answers gives the first write of the Service an error for an answer, whether or not it
+// is carried out.
+func (f *fakeJournal) answers(verb string, answer error, lands bool) {
+	answered := false
+	f.kube.PrependReactor(verb, "services", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if answered || dryRun(a) {
+			return false, nil, nil
+		}
+		answered = true
+		if !lands {
+			return true, nil, answer
+		}
+		handled, _, err := f.serve(a)
+		switch a := a.(type) {
+		case clienttesting.CreateActionImpl:
+			err = f.kube.Tracker().Create(services, a.Object, a.Namespace)
+		case clienttesting.UpdateActionImpl:
+			if !handled {
+				err = f.kube.Tracker().Update(services, a.Object, a.Namespace)
+			}
+		}
+		if err != nil {
+			return true, nil, err
+		}
+		return true, nil, answer
+	})
+}
+
+// TestAnswerLost: of a write whose answer is lost, or that the API server does not vouch
+// for, nobody knows whether it landed. What it may have changed comes beside the error;
+// once that is taken back the object is as it was, and nothing is noted, either way.
+func TestAnswerLost(t *testing.T) {
+	asked := shopWeb.Bare()
+	asked.Object["spec"] = map[string]any{"type": "ClusterIP"}
+	lost := &url.Error{Op: "Put", URL: "https://cluster", Err: syscall.ECONNRESET}
+	apply := func(ctx context.Context, j *Journal) ([]fields.Field, bool, error) {
+		return j.Apply(ctx, asked, "test")
+	}
+	for name, c := range map[string]struct {
+		there  bool // the Service
+		verb   string
+		change func(context.Context, *Journal) (step []fields.Field, made bool, err error)
+	}{
+		"change": {true, "update", func(ctx context.Context, j *Journal) ([]fields.Field, bool, error) {
+			step, err := j.Change(ctx, shopWeb, "test", typeOf("ClusterIP"))
+			return step, false, err
+		}},
+		"apply": {true, "patch", apply},
+		"make":  {false, "create", apply},
+	} {
+		for answer, a := range map[string]struct {
+			err         error
+			lands, told bool
+		}{
+			"lost, landed":      {lost, true, true},
+			"lost, not landed":  {lost, false, true},
+			"timed out, landed": {apierrors.NewTimeoutError("etcd", 1), true, true},
+			"refused":           {apierrors.NewForbidden(services.GroupResource(), "web", nil), false, false},
+		} {
+			t.Run(name+", "+answer, func(t *testing.T) {
+				f := newFakeJournal()
+				if c.there {
+					f = newFakeJournal(webService("u1", false))
+				}
+				f.answers(c.verb, a.err, a.lands)
+				step, made, err := c.change(t.Context(), f.Journal)
+				if !errors.Is(err, a.err) {
+					t.Errorf("%v, want %v", err, a.err)
+				}
+				if made != (a.told && !c.there) || len(step) > 0 != (a.told && c.there) {
+					t.Errorf("changed %v, made %t", step, made)
+				}
+				switch err = nil; {
+				case made:
+					_, err = f.Restore(t.Context(), func(e *Entry) bool { return e.Object == shopWeb })
+				case len(step) > 0:
+					err = f.Revert(t.Context(), shopWeb, "test", step)
+				}
+				if err != nil {
+					t.Errorf("taken back: %v", err)
+				}
+				now := f.web(t)
+				if (now != nil) != c.there || now != nil && now.Object["spec"].(map[string]any)["type"] != "LoadBalancer" {
+					t.Errorf("it is not as it was: %v", now)
+				}
+				if left := f.entries(t); a.told && len(left) > 0 {
+					t.Errorf("%+v is left", left[0])
+				}
+			})
+		}
+	}
+}
+
+// TestSleptAndSomebodyWrote: what somebody has written since is not taken back; it is
+// told.
+func TestSleptAndSomebodyWrote(t *testing.T) {
+	f := newFakeJournal(webService("u1", false))
+	f.kube.PrependReactor("update", "services", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if dryRun(a) || f.slept > 0 {
+			return false, nil, nil
+		}
+		f.slept = time.Hour
+		theirs := a.(clienttesting.UpdateActionImpl).Object.DeepCopyObject().(*unstructured.Unstructured)
+		ours := theirs.DeepCopy()
+		ours.SetResourceVersion("10")
+		theirs.SetResourceVersion("11")
+		return true, ours, f.kube.Tracker().Update(services, theirs, "shop")
+	})
+	_, err := f.Change(t.Context(), shopWeb, "test", typeOf("ClusterIP"))
+	if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "could not be taken back") || !strings.Contains(errs.Hint(err), "cluster status") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestForgetsItsOwn: a note that another run has made for the same object meanwhile
+// stays.
+func TestForgetsItsOwn(t *testing.T) {
+	f := newFakeJournal(webService("u1", false))
+	if _, err := f.Change(t.Context(), shopWeb, "test", typeOf("ClusterIP")); err != nil {
+		t.Fatal(err)
+	}
+	old := f.entries(t)[0]
+	again := *old
+	again.Run = "another"
+	if err := again.save(t.Context(), f.kube); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.forget(t.Context(), f.kube); !apierrors.IsConflict(err) {
+		t.Errorf("%v", err)
+	}
+	if left := f.entries(t); len(left) != 1 || left[0].Run != "another" {
+		t.Errorf("%+v", left)
+	}
+	if err := again.forget(t.Context(), f.kube); err != nil || len(f.entries(t)) > 0 {
+		t.Errorf("%v, %+v", err, f.entries(t))
+	}
+}
+
+func ownNamespace(uid string, labels map[string]string) *unstructured.Unstructured {
+	out := (Object{APIVersion: "v1", Kind: "Namespace", Name: Namespace}).Bare()
+	out.SetUID(types.UID(uid))
+	out.SetLabels(labels)
+	return out
+}
+
+// TestLeave: the journal's namespace goes while the Lease is held, and no namespace that
+// another run has made meanwhile.
+func TestLeave(t *testing.T) {
+	for name, c := range map[string]struct {
+		slept  bool // after having looked at it
+		stored string
+		stays  bool
+	}{
+		"held":       {false, "n1", false},
+		"slept":      {true, "n1", true},
+		"made again": {false, "n2", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeJournal(ownNamespace(c.stored, map[string]string{Label: "namespace"}))
+			f.kube.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if c.slept {
+					f.slept = time.Hour
+				}
+				return true, ownNamespace("n1", map[string]string{Label: "namespace"}), nil
+			})
+			if err := f.Leave(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.kube.Tracker().Get(namespaces, "", Namespace); (err == nil) != c.stays {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestShutOut: who follows a holder that fell silent, with nothing noted, takes another
+// namespace than the one that it may be about to remove.
+func TestShutOut(t *testing.T) {
+	made := ownNamespace("n1", map[string]string{Label: "namespace"})
+	silent := Holder{Run: "a", Process: "p"}
+	for name, c := range map[string]struct {
+		former    Holder
+		namespace *unstructured.Unstructured
+		noted     bool
+		keep      bool
+		anew      bool
+	}{
+		"silent":               {silent, made, false, false, true},
+		"given back":           {Holder{}, made, false, false, false},
+		"certainly dead":       {Holder{Run: "a", Process: "gone"}, made, false, false, false},
+		"something is noted":   {silent, made, true, false, false},
+		"in one's own cluster": {silent, made, false, true, false},
+		"a prepared namespace": {silent, ownNamespace("n1", map[string]string{partOf: "meshtrial"}), false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeJournal(c.namespace)
+			if c.noted {
+				if err := entry().save(t.Context(), f.kube); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w := waiting{kube: f.kube, Options: Options{Keep: c.keep, Dead: func(p string) bool { return p == "gone" }}}
+			taken := leaseOf(Holder{Run: "b"}, nil)
+			if got := w.shutOut(t.Context(), c.former, taken); (got == nil) != c.anew {
+				t.Errorf("%v", got)
+			}
+			if _, err := f.kube.Tracker().Get(namespaces, "", Namespace); (err != nil) != c.anew {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestWaitOutlastsSilence: an API server that has answered once is waited for as long as
+// the run that has the cluster; one that never did is not, nor is one that is gone for good,
+// and nor is it without --wait.
+func TestWaitOutlastsSilence(t *testing.T) {
+	for name, c := range map[string]struct {
+		wait    time.Duration
+		refused string // the resource whose requests find nobody
+		from    int    // and from which look on
+		gone    bool   // the cluster is known to be
+		taken   bool
+	}{
+		"the Lease":           {time.Hour, "leases", 2, false, true},
+		"the namespace":       {time.Hour, "namespaces", 2, false, true},
+		"no time to wait":     {0, "leases", 1, false, false},
+		"never answered yet":  {time.Hour, "namespaces", 1, false, false},
+		"gone with the other": {time.Hour, "leases", 2, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeJournal(ownNamespace("n1", map[string]string{Label: "namespace"}))
+			if err := f.kube.Tracker().Create(leases, leaseOf(Holder{Run: "a"}, nil), Namespace); err != nil {
+				t.Fatal(err)
+			}
+			looks := 0
+			f.kube.PrependReactor("get", c.refused, func(clienttesting.Action) (bool, runtime.Object, error) {
+				switch looks++; looks {
+				case c.from:
+					return true, nil, &url.Error{Op: "Get", URL: "https://cluster", Err: syscall.ECONNREFUSED}
+				case c.from + 1: // it has been given back meanwhile
+					free := leaseOf(Holder{}, nil)
+					return false, nil, f.kube.Tracker().Update(leases, free, Namespace)
+				}
+				return false, nil, nil
+			})
+			taken, err := acquire(t.Context(), f.kube, Options{Holder: Holder{Run: "b"}, Wait: c.wait, Gone: func() bool { return c.gone }})
+			if c.taken && (err != nil || holderOf(taken).Run != "b") || !c.taken && !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("%v, %v", taken, err)
+			}
+		})
+	}
+}
+
+// A machine that stood still for longer than a Lease lasts has not lost it because the
+// first renewal after that fails: the API server stood still, too. Two that fail do.
+func TestRenewedAfterStandstill(t *testing.T) {
+	for _, c := range []struct {
+		fail int // renewals
+		lost bool
+	}{{0, false}, {1, false}, {2, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFakeJournal()
+			l := f.lease
+			var err error
+			if l.object, err = l.api.Create(t.Context(), l.object, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			f.slept = 40 * time.Second
+			renewals := 0
+			f.kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if renewals++; renewals <= c.fail {
+					return true, nil, errors.New("etcdserver: leader changed")
+				}
+				return false, nil, nil
+			})
+			var lost error
+			l.keep(func(cause error) { lost = cause })
+			time.Sleep(renewEvery + 3*renewAgain)
+			synctest.Wait()
+			if errors.Is(lost, ErrLost) != c.lost || renewals == 0 {
+				t.Errorf("after %d of %d renewals failed: %v", c.fail, renewals, lost)
+			}
+			l.cancel(nil)
+			<-l.done
+		})
+	}
+}

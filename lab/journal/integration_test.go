@@ -1,0 +1,202 @@
+//go:build integration
+
+package journal_test
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/lab/journal/fields"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// TestJournal: a run changes, makes and removes others' objects, several times,
+// and dies; whoever comes next puts all back.
+func TestJournal(t *testing.T) {
+	g := newGuest(t)
+	g.apply(t, web)
+	config := journal.ObjectOf(g.apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mesh, namespace: "+theirs+"}\ndata: {mesh: \"# theirs\\na: 1\\n\"}"))
+	secret := journal.ObjectOf(g.apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: gone, namespace: "+theirs+", labels: {a: b}}\ndata: {x: eA==}"))
+	made := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Service",
+		"metadata": map[string]any{"name": "made", "namespace": theirs}, "spec": map[string]any{"ports": []any{map[string]any{"port": int64(80)}}}}}
+	before := map[journal.Object]map[string]any{}
+	for _, o := range []journal.Object{webObject, config, secret} {
+		before[o] = fields.Own(g.get(t, o).Object)
+	}
+
+	j := g.entered(t, "first")
+	ctx := t.Context()
+	for _, edit := range []journal.Edit{
+		lever(0, "500m", env("B", "1"), env("C", "x")),
+		lever(2, "0.25", env("A", "3")), // written another way by the API server
+		set("x", "metadata", "labels", "step"),
+	} {
+		if _, err := j.Change(ctx, webObject, "test", edit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := j.Change(ctx, config, "test", set("a: 2\nb: 3\n", "data", "mesh"), fields.Text("data", "mesh")); err != nil {
+		t.Fatal(err)
+	}
+	if _, isMade, err := j.Apply(ctx, made, "test"); err != nil || !isMade {
+		t.Fatal(isMade, err)
+	}
+	if err := j.Remove(ctx, secret, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := journal.Entries(ctx, g.kube); err != nil || len(entries) != 4 {
+		t.Fatalf("%d entries, %v", len(entries), err)
+	}
+	journal.Die(j)
+
+	second, err := g.enter(t, "second", func(o *journal.Options) { o.Dead = func(p string) bool { return p == "first's" } })
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := second.Restore(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range done {
+		if len(o.Left) > 0 {
+			t.Errorf("%s: %s %v", o.Entry.Object, o.Text, o.Left)
+		}
+	}
+	for o, want := range before {
+		if now := g.get(t, o); now == nil || !reflect.DeepEqual(without(fields.Own(now.Object)), without(want)) {
+			t.Errorf("%s is not as it was:\n%v\n%v", o, now, want)
+		}
+	}
+	if g.get(t, journal.ObjectOf(made)) != nil {
+		t.Error("what was made is there")
+	}
+	if err := second.Leave(ctx); err != nil {
+		t.Fatal(err)
+	}
+	g.gone(t)
+}
+
+// TestForeignChangesStay: between a change and its end others scale, upgrade,
+// delete and make anew.
+func TestForeignChangesStay(t *testing.T) {
+	g := newGuest(t)
+	g.apply(t, web)
+	ctx := t.Context()
+	j := g.entered(t, "only")
+	defer func() {
+		if _, err := j.Forget(context.Background(), nil); err != nil {
+			t.Error(err)
+		}
+		if err := j.Leave(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	step, err := j.Change(ctx, webObject, "test", lever(0, "500m", env("B", "1")))
+	if err != nil || len(step) == 0 {
+		t.Fatal(step, err)
+	}
+	at, err := g.open.Open(ctx, webObject.Bare(), theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := g.get(t, webObject)
+	containers, _, _ := unstructured.NestedSlice(live.Object, "spec", "template", "spec", "containers")
+	c := containers[0].(map[string]any)
+	c["image"] = "example.com/web:2"
+	c["resources"] = map[string]any{"limits": map[string]any{"cpu": "3"}}
+	if err := unstructured.SetNestedSlice(live.Object, containers, "spec", "template", "spec", "containers"); err != nil {
+		t.Fatal(err)
+	}
+	live.SetResourceVersion("") // its controller writes, too
+	if _, err := at.Update(ctx, live, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	done, err := j.Restore(ctx, journal.OfRun("only"))
+	if err != nil || len(done) != 1 || len(done[0].Left) != 1 || !strings.Contains(done[0].Left[0], `is "3"; it was "1", this program wrote "500m"`) {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	now := g.get(t, webObject)
+	text, _ := json.Marshal(now.Object["spec"])
+	for _, want := range []string{`"web:2"`, `"cpu":"3"`, `[{"name":"B","value":"1"},{"name":"A","value":"2"}]`} {
+		if !strings.Contains(strings.ReplaceAll(string(text), "example.com/web", `"web`), strings.Trim(want, `"`)) && !strings.Contains(string(text), want) {
+			t.Errorf("%s lacks %s", text, want)
+		}
+	}
+	// Somebody has to decide; until then nothing is tried again.
+	if again, err := j.Restore(ctx, nil); err != nil || len(again) != 0 {
+		t.Errorf("%+v, %v", again, err)
+	}
+	entries, err := journal.Entries(ctx, g.kube)
+	if err != nil || len(entries) != 1 || entries[0].Left == "" {
+		t.Errorf("%+v, %v", entries, err)
+	}
+	// Made anew by somebody else: nothing of ours is in it.
+	if _, err := j.Change(ctx, webObject, "test", set(int64(1), "spec", "revisionHistoryLimit")); err != nil {
+		t.Fatal(err)
+	}
+	if err := at.Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	g.apply(t, web)
+	if done, err := j.Restore(ctx, nil); err != nil || len(done) != 1 || len(done[0].Back)+len(done[0].Left) != 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+}
+
+// TestRevert: steps that overlap are taken back each for itself.
+func TestRevert(t *testing.T) {
+	g := newGuest(t)
+	g.apply(t, web)
+	ctx := t.Context()
+	before := fields.Own(g.get(t, webObject).Object)
+	j := g.entered(t, "steps")
+	one, err := j.Change(ctx, webObject, "one", set("a", "metadata", "labels", "one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := j.Change(ctx, webObject, "two", set("b", "metadata", "labels", "two"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Revert(ctx, webObject, "one", one); err != nil {
+		t.Fatal(err)
+	}
+	if labels := g.get(t, webObject).GetLabels(); !reflect.DeepEqual(labels, map[string]string{"two": "b"}) {
+		t.Errorf("%v", labels)
+	}
+	if err := j.Revert(ctx, webObject, "two", two); err != nil {
+		t.Fatal(err)
+	}
+	if now := fields.Own(g.get(t, webObject).Object); !reflect.DeepEqual(without(now), without(before)) {
+		t.Errorf("%v\n%v", now, before)
+	}
+	if entries, err := journal.Entries(ctx, g.kube); err != nil || len(entries) != 0 {
+		t.Errorf("%d entries are left, %v", len(entries), err)
+	}
+	if err := j.Leave(ctx); err != nil {
+		t.Fatal(err)
+	}
+	g.gone(t)
+}
+
+func TestForeignNamespace(t *testing.T) {
+	g := newGuest(t)
+	g.gone(t)
+	g.apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+journal.Namespace+"}")
+	if _, err := g.enter(t, "x", nil); err == nil || !strings.Contains(err.Error(), "somebody else's") {
+		t.Errorf("%v", err)
+	}
+	// What is somebody else's is not removed either.
+	if err := journal.RemoveNamespace(t.Context(), g.kube); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.kube.Resource(journal.Namespaces).Delete(t.Context(), journal.Namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	g.gone(t)
+}

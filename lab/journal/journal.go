@@ -1,0 +1,335 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/failpoint"
+	"github.com/meshtrial/meshtrial/lab/journal/fields"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// Options of [Enter].
+type Options struct {
+	Config *rest.Config
+	// Open finds the objects that are changed.
+	Open   Opener
+	Holder Holder
+	// Wait is how long to wait for a run that is at work.
+	Wait time.Duration
+	// Dead tells of a [Holder.Process] that it certainly runs no more; nil: nobody
+	// can tell, and the Lease has to lapse.
+	Dead func(process string) bool
+	// Gone tells that a cluster whose API server does not answer is gone for good, and not
+	// to be waited for; nil: nobody can tell.
+	Gone func() bool
+	// Tell is given what is waited for; nil: nobody.
+	Tell func(string)
+	// Keep leaves the namespace in the cluster, which is one's own.
+	Keep bool
+}
+
+func (o Options) say(format string, args ...any) {
+	if o.Tell != nil {
+		o.Tell(fmt.Sprintf(format, args...))
+	}
+}
+
+// Journal is a cluster's, in the hands of the one who has its Lease. It may be
+// used from several goroutines.
+type Journal struct {
+	kube  dynamic.Interface
+	open  Opener
+	run   string
+	keep  bool
+	tell  func(string)
+	lease *lease
+	ended context.Context // with ErrLost
+
+	mu   sync.Mutex // one change at a time
+	next int
+	// unheard says that it was to be noted that this run's changes stay, and that
+	// nobody knows whether it is.
+	unheard bool
+}
+
+// Enter takes the cluster's Lease, which [Journal.Leave] gives back. A
+// [HeldError] says who has it.
+func Enter(ctx context.Context, o Options) (*Journal, error) {
+	kube, err := dynamic.NewForConfig(unlimited(o.Config))
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	return enter(ctx, kube, o)
+}
+
+// unlimited is a configuration of clients that ask as fast as the server lets them: five
+// requests a second, the default, are some seconds for each ten objects, and the
+// Lease's renewals wait among them.
+func unlimited(c *rest.Config) *rest.Config {
+	c = rest.CopyConfig(c)
+	c.QPS, c.Burst = -1, -1
+	return c
+}
+
+func enter(ctx context.Context, kube dynamic.Interface, o Options) (*Journal, error) {
+	taken, err := acquire(ctx, kube, o)
+	if err != nil {
+		return nil, err
+	}
+	ended, lose := context.WithCancelCause(context.Background())
+	j := &Journal{kube: kube, open: o.Open, run: o.Holder.Run, keep: o.Keep, tell: o.Tell, ended: ended,
+		lease: hold(kube, o.Holder.Run, taken, lose)}
+	if err := j.finishKeeping(ctx); err != nil {
+		return nil, errors.Join(err, j.lease.release(context.WithoutCancel(ctx)))
+	}
+	entries, err := Entries(ctx, kube)
+	for _, e := range entries {
+		j.next = max(j.next, e.Number)
+	}
+	var unreadable *UnreadableError
+	if err != nil && !errors.As(err, &unreadable) { // those Restore tells
+		return nil, errors.Join(err, j.lease.release(context.WithoutCancel(ctx)))
+	}
+	failpoint.Reach("lease taken")
+	return j, nil
+}
+
+// Context is ctx, which ends with [ErrLost] too when the Lease is lost.
+func (j *Journal) Context(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(j.ended, func() { cancel(context.Cause(j.ended)) })
+	return ctx, func() { stop(); cancel(context.Canceled) }
+}
+
+func (j *Journal) say(format string, args ...any) {
+	if j.tell != nil {
+		j.tell(fmt.Sprintf(format, args...))
+	}
+}
+
+// Held says whether the Lease is this journal's, after having taken it up again
+// if that was possible; else [ErrLost].
+func (j *Journal) Held(ctx context.Context) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.lease.regain(ctx)
+}
+
+// Run is the holder's run.
+func (j *Journal) Run() string { return j.run }
+
+// Leave gives the Lease back, and takes the journal's namespace away once it is
+// empty.
+func (j *Journal) Leave(ctx context.Context) error {
+	if j.lease.held() == nil && !j.keep {
+		entries, err := Entries(ctx, j.kube)
+		if err == nil && len(entries) == 0 {
+			// First the namespace, while the Lease is held: nobody else can have
+			// taken it. Where the namespace stays, the Lease is given back.
+			failpoint.Reach("journal empty")
+			_, err := removeNamespace(ctx, j.kube, j.lease.held)
+			return errors.Join(err, j.lease.release(ctx))
+		}
+	}
+	return j.lease.release(ctx)
+}
+
+// tries is how often a change is begun anew when somebody else was faster.
+const tries = 10
+
+// Edit makes of an object what it is to be, and returns it. original is the
+// object without the changes of this journal, live as it is; both may be
+// changed.
+type Edit func(original, live *unstructured.Unstructured) (wanted *unstructured.Unstructured, err error)
+
+// Change changes an object that exists, and returns the fields that it changed
+// of the object as it was just before: none where it was as wanted. With an error
+// come those that are changed all the same, or may be: of a write whose answer is
+// lost nobody knows whether it landed, and [Journal.Revert] takes it back either
+// way. texts are paths of texts that are YAML. An object that is back to how it was
+// leaves the journal.
+func (j *Journal) Change(ctx context.Context, o Object, why string, edit Edit, texts ...[]fields.Step) (step []fields.Field, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for range tries {
+		step, err = j.changeOnce(ctx, o, why, edit, texts)
+		if !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	if err != nil {
+		return step, fmt.Errorf("change %s: %w", o, err)
+	}
+	return step, nil
+}
+
+// Revert takes back what one [Journal.Change] or [Journal.Apply] changed,
+// whatever else this journal has changed of the object. What somebody else
+// changed meanwhile is left alone, and told.
+func (j *Journal) Revert(ctx context.Context, o Object, why string, step []fields.Field) error {
+	var left []string
+	_, err := j.Change(ctx, o, why, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		restored, answers := fields.Undo(live.Object, step)
+		left = foreign(o, answers)
+		return &unstructured.Unstructured{Object: restored}, nil
+	})
+	for _, text := range left {
+		j.say("%s is left alone, since somebody else changed it: %s", o, text)
+	}
+	return err
+}
+
+func (j *Journal) changeOnce(ctx context.Context, o Object, why string, edit Edit, texts [][]fields.Step) ([]fields.Field, error) {
+	at, live, err := j.read(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	e, err := j.entryFor(ctx, live, why)
+	if err != nil {
+		return nil, err
+	}
+	base := live.Object
+	if e.Done == Changed { // what was made was not there at all
+		base, _ = fields.Undo(live.Object, e.Fields)
+	}
+	wanted, err := edit((&unstructured.Unstructured{Object: base}).DeepCopy(), live.DeepCopy())
+	if err != nil {
+		return nil, err
+	}
+	back := e.Done == Changed && fields.Equal(base, wanted.Object)
+	step := fields.Diff(live.Object, wanted.Object, texts...)
+	if len(step) == 0 {
+		if back && e.version != "" {
+			return nil, j.done(ctx, e)
+		}
+		return nil, nil
+	}
+	e.Fields = fields.Over(e.Fields, live.Object, wanted.Object, texts...)
+	wanted.SetResourceVersion(live.GetResourceVersion())
+	// As the API server will have it: half a CPU is written 500m. Where it cannot
+	// say so beforehand, as it is asked for.
+	if tried, err := at.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: FieldManager, DryRun: []string{metav1.DryRunAll}}); err == nil {
+		e.Fields, _ = fields.Seen(e.Fields, tried.Object)
+		step, _ = fields.Seen(step, tried.Object)
+	}
+	if err := j.note(ctx, e); err != nil {
+		return nil, err
+	}
+	written, err := at.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: FieldManager})
+	if refused(err) {
+		return nil, err
+	}
+	if err != nil {
+		return step, err
+	}
+	failpoint.Reach("changed", o)
+	if back {
+		return step, j.done(ctx, e)
+	}
+	step, _ = fields.Seen(step, written.Object)
+	if err := j.landed(ctx, o, unchanged(at, written, step)); err != nil {
+		return nil, err
+	}
+	return step, j.noteWritten(ctx, e, written)
+}
+
+// refused says of the error of a write that nothing was written: the API server would
+// not have it. One that does not answer, or says that something went wrong, may have
+// carried it out.
+func refused(err error) bool {
+	var told apierrors.APIStatus
+	return errors.As(err, &told) && told.Status().Code/100 == 4
+}
+
+// done takes an entry out of the journal of whose object nothing is changed any
+// more; what was left alone of it stays noted.
+func (j *Journal) done(ctx context.Context, e *Entry) error {
+	if e.Left == "" {
+		return e.forget(ctx, j.kube)
+	}
+	e.Fields = nil
+	return e.save(ctx, j.kube)
+}
+
+// noteWritten adds what the API server made of the values that were written:
+// defaults, and what admission changed.
+func (j *Journal) noteWritten(ctx context.Context, e *Entry, written *unstructured.Unstructured) error {
+	if seen, differ := fields.Seen(e.Fields, written.Object); differ {
+		e.Fields = seen
+		return e.save(ctx, j.kube)
+	}
+	return nil
+}
+
+// read finds an object.
+func (j *Journal) read(ctx context.Context, o Object) (dynamic.ResourceInterface, *unstructured.Unstructured, error) {
+	at, err := j.open.Open(ctx, o.Bare(), o.Namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	live, err := at.Get(ctx, o.Name, metav1.GetOptions{})
+	return at, live, err
+}
+
+// entryFor is the entry of an object that exists, a new one if it has none, or
+// one of another object of that name.
+func (j *Journal) entryFor(ctx context.Context, live *unstructured.Unstructured, why string) (*Entry, error) {
+	o := ObjectOf(live)
+	e, err := find(ctx, j.kube, o)
+	if err != nil {
+		return nil, err
+	}
+	if e != nil && e.Done != Changed && e.Left != "" {
+		return nil, undecided(e)
+	}
+	if e != nil && e.UID == string(live.GetUID()) {
+		e.Why = why
+		if e.settled() { // what is changed now lies above what has been kept since
+			e.Number = 0
+		}
+		if e.Done == Removed && live.GetDeletionTimestamp() == nil { // it was to be, and was not
+			e.Done, e.Whole = Changed, nil
+		}
+		return e, nil
+	}
+	fresh := &Entry{Object: o, UID: string(live.GetUID()), Done: Changed, Why: why}
+	if e != nil {
+		fresh.version, fresh.Left, fresh.LeftFields = e.version, e.Left, e.LeftFields
+	}
+	return fresh, nil
+}
+
+// undecided refuses to change an object of which an earlier run's note would be
+// lost.
+func undecided(e *Entry) error {
+	return errs.WithHint(fmt.Errorf("run %s left %s alone, since somebody else had changed it: %s", e.Run, e.Object, e.Left),
+		"look at it; if it may stay: meshtrial cluster restore --forget")
+}
+
+// note writes an entry of what is about to be changed. Its error says that the Lease
+// is lost, and nothing may be changed.
+func (j *Journal) note(ctx context.Context, e *Entry) error {
+	if err := j.lease.await(ctx); err != nil {
+		return err
+	}
+	if e.Number == 0 {
+		j.next++
+		e.Number = j.next
+	}
+	e.Schema, e.Run, e.At = schemaVersion, j.run, time.Now().UTC()
+	failpoint.Reach("to be noted", e.Object)
+	if err := e.save(ctx, j.kube); err != nil {
+		return err
+	}
+	failpoint.Reach("noted", e.Object)
+	return j.lease.await(ctx) // the machine may have slept since
+}

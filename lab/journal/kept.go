@@ -1,0 +1,205 @@
+package journal
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/failpoint"
+	"github.com/meshtrial/meshtrial/lab/journal/fields"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+)
+
+// What a run changed may be asked to stay. Its entries are kept then, beside those of
+// runs at work: nobody puts them back unasked, and a run that changes the same
+// object comes on top of them. Whether a run's changes stay is decided at one
+// moment, by a Secret that says so: before it, whoever comes next puts all back;
+// after it, whoever comes next keeps the rest.
+
+const keepLabel = "keep"
+
+// keepName is the Secret that says that a run's changes stay.
+func keepName(run string) string { return "keep-" + shortSum(run) }
+
+func shortSum(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// StaysError says that what was changed stays, and that this is not noted to the end:
+// whoever comes next does that.
+type StaysError struct{ Err error }
+
+func (e *StaysError) Error() string {
+	return "what was changed stays, but not all of it is noted to stay: " + e.Err.Error()
+}
+
+func (e *StaysError) Unwrap() error { return e.Err }
+
+// Keep has all that the holder's run has changed stay as it is, until somebody asks
+// for it back ([Journal.TakeBack]). why says by whom it was asked for. It returns
+// how many objects that are. After an error it is still the caller's to put all
+// back, unless that is a [StaysError].
+func (j *Journal) Keep(ctx context.Context, why string) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.lease.await(ctx); err != nil {
+		return 0, err
+	}
+	coded := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+	_, err := j.kube.Resource(secrets).Namespace(Namespace).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "type": "meshtrial.dev/journal",
+		"metadata": map[string]any{"name": keepName(j.run), "namespace": Namespace, "labels": map[string]any{Label: keepLabel}},
+		"data":     map[string]any{"run": coded(j.run), "why": coded(why)},
+	}}, metav1.CreateOptions{FieldManager: FieldManager})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		j.unheard = true
+		return 0, fmt.Errorf("note that what was changed stays: %w", err)
+	}
+	failpoint.Reach("to be kept")
+	n, err := j.keepAll(ctx, j.run, why)
+	if err != nil {
+		return n, &StaysError{err}
+	}
+	return n, nil
+}
+
+// unkeep takes back that what this run has changed stays, where nobody knows whether
+// that was noted: before anything is put back, so that whoever comes next keeps all or
+// nothing.
+func (j *Journal) unkeep(ctx context.Context) error {
+	err := j.kube.Resource(secrets).Namespace(Namespace).Delete(ctx, keepName(j.run), metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return errs.WithHint(fmt.Errorf("nothing is put back, since what was changed may be noted to stay: %w", err),
+			"meshtrial cluster status says whether it stays, once the cluster answers: meshtrial cluster restore --run %s puts it back then", j.run)
+	}
+	j.unheard = false
+	return nil
+}
+
+// finishKeeping keeps what dead runs had decided to keep.
+func (j *Journal) finishKeeping(ctx context.Context) error {
+	list, err := j.kube.Resource(secrets).Namespace(Namespace).List(ctx, metav1.ListOptions{LabelSelector: Label + "=" + keepLabel})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the journal in namespace %s: %w", Namespace, err)
+	}
+	for i := range list.Items {
+		var texts [2]string
+		for n, key := range []string{"run", "why"} {
+			coded, _, _ := unstructured.NestedString(list.Items[i].Object, "data", key)
+			text, err := base64.StdEncoding.DecodeString(coded)
+			if err != nil || len(text) == 0 {
+				return errs.WithHint(fmt.Errorf("journal: Secret %s/%s says not which run's changes stay", Namespace, list.Items[i].GetName()), "look at it before you delete it")
+			}
+			texts[n] = string(text)
+		}
+		if _, err := j.keepAll(ctx, texts[0], texts[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepAll keeps the entries of a run, and takes the note away that says so.
+func (j *Journal) keepAll(ctx context.Context, run, why string) (int, error) {
+	entries, err := Entries(ctx, j.kube)
+	var unreadable *UnreadableError
+	if err != nil && !errors.As(err, &unreadable) {
+		return 0, err
+	}
+	n := 0
+	for _, e := range entries {
+		if e.Run != run {
+			continue
+		}
+		if n++; e.Kept != "" {
+			continue // by one who died then
+		}
+		if err := keepOne(ctx, j.kube, e, why); err != nil {
+			return n, err
+		}
+		failpoint.Reach("kept", e.Object)
+	}
+	err = j.kube.Resource(secrets).Namespace(Namespace).Delete(ctx, keepName(run), metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return n, fmt.Errorf("note that what run %s changed stays: %w", run, err)
+	}
+	return n, nil
+}
+
+// keepOne makes a kept entry of one of a run at work. What that run left alone of
+// the object stays noted where it was.
+func keepOne(ctx context.Context, kube dynamic.Interface, e *Entry, why string) error {
+	kept := *e
+	kept.Kept, kept.version, kept.Left, kept.LeftFields = why, "", "", nil
+	if err := kept.save(ctx, kube); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	if e.Left == "" {
+		return e.forget(ctx, kube)
+	}
+	e.Done, e.Fields, e.Whole = Changed, nil, nil
+	return e.save(ctx, kube)
+}
+
+// Kept are the entries of what stays because somebody asked for it.
+func (j *Journal) Kept(ctx context.Context) ([]*Entry, error) {
+	entries, err := Entries(ctx, j.kube)
+	var unreadable *UnreadableError
+	if err != nil && !errors.As(err, &unreadable) {
+		return nil, err
+	}
+	return slices.DeleteFunc(entries, func(e *Entry) bool { return e.Kept == "" }), nil
+}
+
+// TakeBack is [Journal.Restore], of what was asked to stay too.
+func (j *Journal) TakeBack(ctx context.Context, which func(*Entry) bool) ([]Outcome, error) {
+	return j.restore(ctx, which)
+}
+
+// follow tells kept entries of an object that was removed and made again that it is
+// the one they know.
+func (j *Journal) follow(ctx context.Context, o Object, from, to string) error {
+	entries, err := j.Kept(ctx)
+	for _, e := range entries {
+		if e.Object == o && from != "" && e.UID == from {
+			e.UID = to
+			err = errors.Join(err, e.save(ctx, j.kube))
+		}
+	}
+	return err
+}
+
+// underneath refuses to put back what one entry says while another run's change of the
+// object lies on top and is not put back too: that would be taken for somebody else's.
+func underneath(e *Entry, entries, todo []*Entry) error {
+	for _, top := range slices.Backward(entries) {
+		if top.Object == e.Object && top.Number > e.Number && !top.settled() && !slices.Contains(todo, top) {
+			return errs.WithHint(fmt.Errorf("run %s has changed it since", top.Run), "first take that back: meshtrial cluster restore --run %s", top.Run)
+		}
+	}
+	return nil
+}
+
+// added says what else there is of an object that was made, of which rest is what is left
+// without that. Labels and annotations do not count: controllers and tools write them.
+func added(o Object, rest map[string]any) (out []string) {
+	for _, f := range fields.Diff(nil, rest) {
+		if path := f.String(); !strings.HasPrefix(path, "metadata.") {
+			out = append(out, fmt.Sprintf("%s is %s; it was not there, nor did this program write it", path, shown(o, f, f.Wrote[0])))
+		}
+	}
+	return out
+}

@@ -1,0 +1,82 @@
+package journal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/lab/journal/fields"
+)
+
+// Planned is what a run is going to do to an object outside of its namespace.
+type Planned struct {
+	Object string          `json:"object"` // Kind namespace/name, or several in words
+	Done   Done            `json:"done"`
+	Fields []PlannedChange `json:"fields,omitempty"`
+	// Note says what goes with it, in words.
+	Note string `json:"note,omitempty"`
+	// Wide says what it does to every proxy of the mesh, whoever's it is.
+	Wide []string `json:"wide,omitempty"`
+}
+
+// PlannedChange is a field that is to change: from what, and to which values
+// while the run lasts, in the order of its cells.
+type PlannedChange struct {
+	Field string   `json:"field"`
+	From  string   `json:"from"`
+	To    []string `json:"to"`
+}
+
+// Plan is what versions of an object, one after the other, change of it as it
+// is; nothing where none differs.
+func Plan(o Object, live map[string]any, versions []map[string]any, texts ...[]fields.Step) (Planned, bool) {
+	out := Planned{Object: o.String(), Done: Changed}
+	for _, v := range versions {
+		for _, f := range flat(nil, fields.Diff(live, v, texts...)) {
+			i := slices.IndexFunc(out.Fields, func(c PlannedChange) bool { return c.Field == f.String() })
+			if i < 0 {
+				i = len(out.Fields)
+				out.Fields = append(out.Fields, PlannedChange{Field: f.String(), From: shown(o, f, f.Before)})
+			}
+			to := &out.Fields[i].To
+			if value := shown(o, f, f.Wrote[len(f.Wrote)-1]); !slices.Contains(*to, value) {
+				*to = append(*to, value)
+			}
+		}
+	}
+	return out, len(out.Fields) > 0
+}
+
+// flat opens the fields of texts.
+func flat(path []fields.Step, all []fields.Field) (out []fields.Field) {
+	for _, f := range all {
+		f.Path = slices.Concat(path, f.Path)
+		switch {
+		case f.Order != nil:
+		case len(f.Parts) > 0:
+			out = append(out, flat(f.Path, f.Parts)...)
+		default:
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// Text says what is planned, a line for each object and field.
+func Text(all []Planned) string {
+	var b strings.Builder
+	for _, p := range all {
+		fmt.Fprintf(&b, "  %s: %s", p.Object, p.Done)
+		if p.Note != "" {
+			fmt.Fprintf(&b, " (%s)", p.Note)
+		}
+		b.WriteString("\n")
+		for _, f := range p.Fields {
+			fmt.Fprintf(&b, "    %s: %s -> %s\n", f.Field, f.From, strings.Join(f.To, ", "))
+		}
+		for _, text := range p.Wide {
+			fmt.Fprintf(&b, "    mesh-wide, by %s\n", text)
+		}
+	}
+	return b.String()
+}
