@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis"
-	"github.com/meshtrial/meshtrial/capacity/money"
+	"github.com/meshtrial/meshtrial/analysis/money"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/finding"

@@ -1,7 +1,7 @@
 package study
 
 import (
-	"github.com/meshtrial/meshtrial/capacity/money"
+	"github.com/meshtrial/meshtrial/analysis/money"
 	"github.com/meshtrial/meshtrial/study/finding"
 )
 

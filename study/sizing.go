@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/capacity/sizing"
+	"github.com/meshtrial/meshtrial/analysis/sizing"
 	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study/finding"

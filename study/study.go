@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshtrial/meshtrial/capacity/money"
-	"github.com/meshtrial/meshtrial/capacity/sizing"
+	"github.com/meshtrial/meshtrial/analysis/money"
+	"github.com/meshtrial/meshtrial/analysis/sizing"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/probe"
 )

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/capacity/sizing"
+	"github.com/meshtrial/meshtrial/analysis/sizing"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 )

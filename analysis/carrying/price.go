@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/analysis/sizing"
 	"github.com/meshtrial/meshtrial/analysis/words"
-	"github.com/meshtrial/meshtrial/capacity/sizing"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )

@@ -2,7 +2,7 @@ package carrying
 
 import (
 	"github.com/meshtrial/meshtrial/analysis"
-	"github.com/meshtrial/meshtrial/capacity/sizing"
+	"github.com/meshtrial/meshtrial/analysis/sizing"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 )

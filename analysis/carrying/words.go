@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/analysis/sizing"
 	"github.com/meshtrial/meshtrial/analysis/words"
-	"github.com/meshtrial/meshtrial/capacity/sizing"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"

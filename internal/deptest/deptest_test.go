@@ -20,8 +20,8 @@ var layers = [][]string{
 	{"internal/errs", "record/rate", "internal/thread"},
 	{"record", "study/finding", "internal/golden", "internal/leakcheck", "internal/nodetest", "internal/scriptconn", "internal/wake", "internal/ending", "internal/failpoint", "study/protocol", "lab/journal/fields"},
 	{"internal/jsonhttp", "internal/trusted", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
-	{"stat", "observe/ledger", "observe/procfs", "capacity/money"},
-	{"drive/graph", "observe/profile", "record/probe", "capacity/push", "capacity/sizing", "tuning", "analysis/words"},
+	{"stat", "observe/ledger", "observe/procfs", "analysis/money"},
+	{"drive/graph", "observe/profile", "record/probe", "capacity/push", "analysis/sizing", "tuning", "analysis/words"},
 	{"drive/fault", "lab/journal", "capacity/model"},
 	{"study"},
 	{"internal/studytest"},
@@ -39,7 +39,7 @@ var layers = [][]string{
 }
 
 // pure packages take values and return values.
-var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/carrying", "analysis/comparison", "analysis/words", "report", "report/plot", "scope", "scope/generate", "drive/xds/wire", "drive/fault", "drive/graph", "observe/ledger", "capacity/money", "capacity/sizing", "capacity/push", "capacity/model", "capacity/fit", "capacity/plan",
+var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/carrying", "analysis/comparison", "analysis/words", "report", "report/plot", "scope", "scope/generate", "drive/xds/wire", "drive/fault", "drive/graph", "observe/ledger", "analysis/money", "analysis/sizing", "capacity/push", "capacity/model", "capacity/fit", "capacity/plan",
 	"observe/profile", "verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "drive/load/arrival", "internal/yamltree", "study/finding", "study/protocol", "record/probe",
 	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections",
 	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "record/rate", "lab/journal/fields", "lab/rights", "advice", "tuning"}

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/money"
 	"github.com/meshtrial/meshtrial/analysis/words"
-	"github.com/meshtrial/meshtrial/capacity/money"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
-	"github.com/meshtrial/meshtrial/capacity/money"
+	"github.com/meshtrial/meshtrial/analysis/money"
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/record"

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/analysis"
-	"github.com/meshtrial/meshtrial/capacity/money"
+	"github.com/meshtrial/meshtrial/analysis/money"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"

@@ -1752,7 +1752,7 @@ export interface SizedBorder {
     readonly low: number;
     readonly high: number;
     /**
-     * Outcome is lies, none, between, beyond or unknown; see package capacity/sizing.
+     * Outcome is lies, none, between, beyond or unknown; see package analysis/sizing.
      */
     readonly outcome: string;
     /**
