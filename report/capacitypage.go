@@ -7,8 +7,8 @@ import (
 	"math"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/analysis/words"
-	"github.com/meshtrial/meshtrial/capacity/model"
 	"github.com/meshtrial/meshtrial/report/plot"
 	"github.com/meshtrial/meshtrial/stat"
 )

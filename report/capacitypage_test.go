@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/capacity/model"
+	"github.com/meshtrial/meshtrial/advise/capacity/model"
 )
 
 // The page has a mark for each point, where it belongs, and nothing of a name is

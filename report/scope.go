@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/analysis/words"
-	"github.com/meshtrial/meshtrial/scope"
 )
 
 // RenderScope writes a report on the size of configuration for a terminal.

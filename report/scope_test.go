@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/scope"
+	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
 func scopeReport(t *testing.T, top int) scope.Report {

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	"github.com/meshtrial/meshtrial/analysis/words"
-	"github.com/meshtrial/meshtrial/capacity/model"
-	"github.com/meshtrial/meshtrial/scope/generate"
 )
 
 // RenderSidecars writes what was generated for a terminal. top bounds its

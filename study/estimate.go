@@ -4,7 +4,7 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/meshtrial/meshtrial/tuning"
+	"github.com/meshtrial/meshtrial/advise/tuning"
 )
 
 // switchTime is what a trial costs beside warm-up and window: commands to

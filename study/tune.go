@@ -7,8 +7,8 @@ import (
 
 	"github.com/invopop/jsonschema"
 
+	"github.com/meshtrial/meshtrial/advise/tuning"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/tuning"
 )
 
 // Tune asks for the best setting of the study's levers: cells are chosen one block

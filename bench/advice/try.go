@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/advice"
+	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/bench/internal/labs"
 	"github.com/meshtrial/meshtrial/study"
 )

@@ -12,8 +12,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
-	"github.com/meshtrial/meshtrial/capacity/model"
 )
 
 // limit is how long a simulated hour may take, seconds.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/advice"
-	"github.com/meshtrial/meshtrial/advice/gather"
+	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/advise/advice/gather"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/study"
 )

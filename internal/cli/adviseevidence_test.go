@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/advice"
-	"github.com/meshtrial/meshtrial/advice/gather"
+	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/advise/advice/gather"
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/observe/signals"

@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/advice/variables"
+	"github.com/meshtrial/meshtrial/advise/advice/variables"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/components/imagefile"
 	"github.com/meshtrial/meshtrial/record"

@@ -13,8 +13,8 @@ import (
 
 	"k8s.io/client-go/dynamic"
 
-	"github.com/meshtrial/meshtrial/advice"
-	"github.com/meshtrial/meshtrial/advice/gather"
+	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/advise/advice/gather"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 
-	"github.com/meshtrial/meshtrial/scope"
+	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
 // The sidecars that are asked are of several namespaces, and no gateways, which hold what

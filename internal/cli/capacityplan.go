@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/meshtrial/meshtrial/capacity/plan"
+	"github.com/meshtrial/meshtrial/advise/capacity/plan"
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 

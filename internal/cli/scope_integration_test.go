@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/scope"
+	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
 // TestScopeOfALab reads a real sidecar, finds who its configuration is from,

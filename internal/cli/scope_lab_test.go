@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab/local"
-	"github.com/meshtrial/meshtrial/scope"
 )
 
 const scopeManifests = `

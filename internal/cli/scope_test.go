@@ -18,7 +18,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/meshtrial/meshtrial/scope"
+	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
 // TestScopeScripts runs on dumps recorded from a lab's proxies.
@@ -27,7 +27,7 @@ func TestScopeScripts(t *testing.T) {
 		Dir: "testdata/scope",
 		Setup: func(e *testscript.Env) error {
 			for _, name := range []string{"sidecar", "gateway", "clusters"} {
-				data, err := os.ReadFile("../../scope/testdata/" + name + ".json.gz")
+				data, err := os.ReadFile("../../advise/scope/testdata/" + name + ".json.gz")
 				if err != nil {
 					return err
 				}

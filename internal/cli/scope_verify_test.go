@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/scope"
+	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
 // TestScopeAfterDrain: what a Sidecar resource takes away is gone to the last

@@ -14,13 +14,13 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/advise/scope"
+	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	"github.com/meshtrial/meshtrial/analysis/words"
-	"github.com/meshtrial/meshtrial/capacity/model"
 	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/report"
-	"github.com/meshtrial/meshtrial/scope"
-	"github.com/meshtrial/meshtrial/scope/generate"
 )
 
 // generateFlags are those of scope --generate.

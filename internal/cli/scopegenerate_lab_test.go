@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/advise/scope"
+	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/scope"
-	"github.com/meshtrial/meshtrial/scope/generate"
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/observe"
-	"github.com/meshtrial/meshtrial/scope/generate"
 )
 
 // drained is how long nothing may have changed for listeners to have drained,

@@ -6,10 +6,10 @@ import (
 	"io"
 	"time"
 
+	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/observe/signals"
-	"github.com/meshtrial/meshtrial/scope/generate"
 )
 
 // costBases reads what memory and CPU are predicted from.

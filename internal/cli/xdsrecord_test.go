@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/drive/xds/server"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/scope"
 )
 
 // What one server sends is recorded, weighed, served again and recorded again.

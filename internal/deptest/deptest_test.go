@@ -21,12 +21,12 @@ var layers = [][]string{
 	{"record", "study/finding", "internal/golden", "internal/leakcheck", "internal/nodetest", "internal/scriptconn", "internal/wake", "internal/ending", "internal/failpoint", "study/protocol", "lab/journal/fields"},
 	{"internal/jsonhttp", "internal/trusted", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
 	{"stat", "observe/ledger", "observe/procfs", "analysis/money"},
-	{"drive/graph", "observe/profile", "record/probe", "capacity/push", "analysis/sizing", "tuning", "analysis/words"},
-	{"drive/fault", "lab/journal", "capacity/model"},
+	{"drive/graph", "observe/profile", "record/probe", "advise/capacity/push", "analysis/sizing", "advise/tuning", "analysis/words"},
+	{"drive/fault", "lab/journal", "advise/capacity/model"},
 	{"study"},
 	{"internal/studytest"},
-	{"analysis", "store", "study/studies", "drive/load", "drive/worker", "observe", "lab/doctor", "lab/components", "ui", "drive/xds", "scope", "observe/signals", "lab/rights", "capacity/fit", "capacity/plan"},
-	{"report", "lab", "drive/population", "advice"},
+	{"analysis", "store", "study/studies", "drive/load", "drive/worker", "observe", "lab/doctor", "lab/components", "ui", "drive/xds", "advise/scope", "observe/signals", "lab/rights", "advise/capacity/fit", "advise/capacity/plan"},
+	{"report", "lab", "drive/population", "advise/advice"},
 	{"drive/churn"},
 	{"lab/local", "lab/cluster", "mesh"},
 	{"mesh/none", "mesh/istio", "mesh/linkerd"},
@@ -39,10 +39,10 @@ var layers = [][]string{
 }
 
 // pure packages take values and return values.
-var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/carrying", "analysis/comparison", "analysis/words", "report", "report/plot", "scope", "scope/generate", "drive/xds/wire", "drive/fault", "drive/graph", "observe/ledger", "analysis/money", "analysis/sizing", "capacity/push", "capacity/model", "capacity/fit", "capacity/plan",
+var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/carrying", "analysis/comparison", "analysis/words", "report", "report/plot", "advise/scope", "advise/scope/generate", "drive/xds/wire", "drive/fault", "drive/graph", "observe/ledger", "analysis/money", "analysis/sizing", "advise/capacity/push", "advise/capacity/model", "advise/capacity/fit", "advise/capacity/plan",
 	"observe/profile", "verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "drive/load/arrival", "internal/yamltree", "study/finding", "study/protocol", "record/probe",
 	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections",
-	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "record/rate", "lab/journal/fields", "lab/rights", "advice", "tuning"}
+	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "record/rate", "lab/journal/fields", "lab/rights", "advise/advice", "advise/tuning"}
 
 // impure are imports that a pure package has no use for.
 var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}

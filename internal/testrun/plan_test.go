@@ -71,7 +71,7 @@ func TestVerifyPlan(t *testing.T) {
 			t.Errorf("the race detector runs the tests of %s %d times", name, raced[name])
 		}
 	}
-	for _, name := range []string{"stat", "analysis", "kinds/dataplane/findings", "capacity/model", "capacity/push"} {
+	for _, name := range []string{"stat", "analysis", "kinds/dataplane/findings", "advise/capacity/model", "advise/capacity/push"} {
 		if raced[name] != 0 {
 			t.Errorf("%s starts no goroutine, and the race detector runs its tests", name)
 		}

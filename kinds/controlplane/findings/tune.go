@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/meshtrial/meshtrial/advise/capacity/push"
+	"github.com/meshtrial/meshtrial/advise/tuning"
 	"github.com/meshtrial/meshtrial/analysis"
-	"github.com/meshtrial/meshtrial/capacity/push"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/tuning"
 )
 
 // nextTuned names the trial that a tuning needs next in a block, by its place in the

@@ -5,14 +5,14 @@ import (
 	"math"
 	"slices"
 
-	"github.com/meshtrial/meshtrial/advice"
+	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/advise/tuning"
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/finding"
-	"github.com/meshtrial/meshtrial/tuning"
 )
 
 // fromTuning is the source of what a study that tunes found, with the way there.

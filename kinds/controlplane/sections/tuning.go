@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/advise/tuning"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/tuning"
 )
 
 // tuningTables are what a tuning found: the recommended setting and how it is set, the

@@ -12,11 +12,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
-	"github.com/meshtrial/meshtrial/scope"
 	"github.com/meshtrial/meshtrial/study"
 )
 

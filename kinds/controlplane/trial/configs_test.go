@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/drive/xds"
-	"github.com/meshtrial/meshtrial/scope"
 )
 
 func TestChosenHoldings(t *testing.T) {

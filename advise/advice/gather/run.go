@@ -1,0 +1,327 @@
+package gather
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/advise/advice/variables"
+	"github.com/meshtrial/meshtrial/observe/signals"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Run is what evidence is made of.
+type Run struct {
+	Dir      string
+	Record   record.Run
+	Findings record.Findings
+	// Series are the metrics that the run recorded replica by replica; nil without.
+	Series signals.Source
+	Known  *variables.Known // of its istiod; nil where nobody asked it
+	// Facts adds what else is known of a cell, from its trials; nil adds nothing.
+	Facts func(trials []*record.Trial) (map[string]float64, []string)
+}
+
+// OfRun makes evidence of each cell of a run, in the findings' order.
+func OfRun(ctx context.Context, rules *advice.Rules, r Run) ([]*advice.Evidence, error) {
+	var out []*advice.Evidence
+	for i := range r.Findings.Cells {
+		e, err := r.cell(ctx, rules, &r.Findings.Cells[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+func (r *Run) cell(ctx context.Context, rules *advice.Rules, cell *record.CellSummary) (*advice.Evidence, error) {
+	e := &advice.Evidence{Source: "run " + r.Dir, Cell: cell.Cell, Known: r.Known, PromQL: map[string]float64{},
+		Findings: map[string]record.Finding{}, Facts: map[string]float64{}, Levers: map[string]string{}, Limits: map[string]string{}}
+	trials := r.trials(cell.Cell, e)
+	r.findings(cell, e)
+	if len(trials) > 0 {
+		levels(trials[len(trials)-1], e.Levers)
+		r.effects(trials[0].Cell, cell.Cell, e)
+		facts(trials, e.Facts)
+		if r.Facts != nil {
+			more, notes := r.Facts(trials)
+			maps.Copy(e.Facts, more)
+			e.Notes = append(e.Notes, notes...)
+		}
+	}
+	return e, r.metrics(ctx, rules, trials, e)
+}
+
+// trials are those of a cell that evidence rests on: the valid ones, or where there
+// are none those of which istiod's metrics can be told, which is a doubt.
+func (r *Run) trials(cell record.Cell, e *advice.Evidence) []*record.Trial {
+	var valid, others []*record.Trial
+	for i := range r.Record.Trials {
+		t := &r.Record.Trials[i]
+		switch {
+		case !within(t.Cell, cell):
+		case t.Validity.Valid:
+			valid = append(valid, t)
+		case t.Control != nil && t.Control.Istiod != nil && lived(t):
+			others = append(others, t)
+		}
+	}
+	if len(valid) > 0 || len(others) == 0 {
+		return valid
+	}
+	failed := ""
+	for _, c := range others[0].Validity.Checks {
+		if !c.OK && failed == "" {
+			failed = ", as for " + c.Name + ": " + c.Detail
+		}
+	}
+	e.Doubt = fmt.Sprintf("no trial of this cell is valid%s; what istiod counted is taken from %d that are not", failed, len(others))
+	return others
+}
+
+// lived reports whether istiod was the same from begin to end of a trial, so that what
+// it counted is of the window.
+func lived(t *record.Trial) bool {
+	return !slices.ContainsFunc(t.Validity.Checks, func(c record.Check) bool { return c.Name == "istiod-lived" && !c.OK })
+}
+
+func within(cell, partial record.Cell) bool {
+	for factor, level := range partial {
+		if cell[factor] != level {
+			return false
+		}
+	}
+	return true
+}
+
+// findings takes a cell's own findings, what its threads say, and what its parts cost.
+func (r *Run) findings(cell *record.CellSummary, e *advice.Evidence) {
+	for _, f := range r.Findings.Findings {
+		if f.Against == nil && f.Verdict != record.VerdictInvalid && f.Cell.Key() == cell.Cell.Key() {
+			e.Findings[f.Name] = f
+		}
+	}
+	for part, t := range cell.Threads {
+		if e.Limits[part] = t.Limit; t.Limit == "" {
+			e.Limits[part] = "none"
+		}
+		e.Facts["proxy_throttled"] = max(e.Facts["proxy_throttled"], t.ThrottledRatio)
+		workers := 0.0
+		for _, row := range t.Rows {
+			if row.Worker {
+				workers++
+				e.Facts["worker_busiest"] = max(e.Facts["worker_busiest"], row.UserRatio+row.SystemRatio)
+			}
+		}
+		switch {
+		case t.Limit == record.LimitConcurrency && workers > 0:
+			e.Facts["worker_threads"] = max(e.Facts["worker_threads"], workers)
+		case t.Limit == record.LimitCPU && t.QuotaCores > 0:
+			e.Facts["proxy_cpu_limit"] = max(e.Facts["proxy_cpu_limit"], t.QuotaCores)
+		}
+	}
+	for _, b := range r.Findings.Bills {
+		if within(cell.Cell, b.Cell) {
+			r.bill(b, e.Facts)
+		}
+	}
+}
+
+// bill takes what a bill says of access logs, and of the dearest extension: each as a
+// share of the CPU time for a request that the server's sidecar takes with that part.
+func (r *Run) bill(b record.Bill, facts map[string]float64) {
+	for _, part := range b.Parts {
+		price, ok := part.Figures[study.BillCPU]
+		name := billed(part)
+		if !ok || name == "" || price.Verdict != record.VerdictReal {
+			continue
+		}
+		whole := 0.0
+		for i := range r.Findings.Cells {
+			c := &r.Findings.Cells[i]
+			if cpu := c.CPUPerRequest[record.PartServerProxy]; c.Cell[study.FactorVariant] == part.Name && within(c.Cell, b.Cell) {
+				whole = max(whole, cpu.UserUS+cpu.SystemUS)
+			}
+		}
+		if whole > 0 {
+			facts[name] = max(facts[name], price.Estimate/whole)
+		}
+	}
+}
+
+// billed names the fact that a part of a bill is; "" for none: parts of which nobody
+// would do without, and those whose price is known beforehand.
+func billed(part record.BillPart) string {
+	filter := part.Levels[study.FactorFilters]
+	switch {
+	case strings.HasPrefix(part.Levels[study.FactorTelemetry], "access-log") && !strings.Contains(part.Levels[study.FactorTelemetry], "+"), filter == study.PartOTLPLog:
+		return "access_log_share"
+	case filter == study.PartLua, filter == study.PartWasm, strings.HasPrefix(filter, study.PartEnvoyFilter):
+		return "filter_share"
+	}
+	return ""
+}
+
+// levels are the levels that levers had in a trial: as its cell names them, or as they
+// were found.
+func levels(t *record.Trial, out map[string]string) {
+	for _, f := range study.Levers() {
+		level := t.Cell[f.Name]
+		if !f.Sets(level) && t.Control != nil {
+			level = t.Control.Installed[f.Name]
+		}
+		if f.Sets(level) {
+			out[f.Name] = level
+		}
+	}
+}
+
+// effects are what the run measured of setting one lever of this cell, all else being
+// equal.
+func (r *Run) effects(full, short record.Cell, e *advice.Evidence) {
+	for _, f := range r.Findings.Findings {
+		if f.Against == nil || f.Verdict == record.VerdictInvalid || f.Against.Key() != short.Key() {
+			continue
+		}
+		i := slices.IndexFunc(r.Record.Trials, func(t record.Trial) bool { return within(t.Cell, f.Cell) })
+		if i < 0 {
+			continue
+		}
+		if lever, level, ok := oneLever(full, r.Record.Trials[i].Cell); ok && told(f.Name) {
+			e.Effects = append(e.Effects, advice.Measured{Lever: lever, Level: level, Finding: f})
+		}
+	}
+}
+
+// told are the differences that advice tells.
+func told(name string) bool {
+	return slices.Contains([]string{"convergence_p50_overhead", "convergence_p99_overhead", "pushes_overhead", "istiod_cpu_per_change_overhead"}, name)
+}
+
+// oneLever reports in which lever alone two cells differ.
+func oneLever(a, b record.Cell) (lever, level string, ok bool) {
+	for factor, l := range b {
+		if a[factor] == l || factor == study.FactorVariant {
+			continue
+		}
+		if _, is := study.LeverByName(factor); !is || lever != "" {
+			return "", "", false
+		}
+		lever, level = factor, l
+	}
+	return lever, level, lever != ""
+}
+
+// epoch is when the held samples of a cell begin: any time would do.
+var epoch = time.Unix(1_000_000_000, 0)
+
+// metrics evaluates the rules' expressions over what istiod counted in a cell's
+// windows, all together; what takes replicas apart over the run's series, at the end of
+// the last window.
+func (r *Run) metrics(ctx context.Context, rules *advice.Rules, trials []*record.Trial, e *advice.Evidence) error {
+	moments, seconds, fell, err := counted(trials)
+	if err != nil || seconds <= 0 {
+		return err
+	}
+	if len(fell) > 0 {
+		e.Notes = append(e.Notes, fmt.Sprintf("left out, because they fell in a window, as when istiod restarts: %s", strings.Join(fell[:min(len(fell), mostNamed)], ", ")))
+	}
+	e.WindowS = seconds
+	held, err := signals.Held("istiod's counts in the trials", moments)
+	if err != nil {
+		return err
+	}
+	o := signals.Options{Window: time.Duration(seconds*1000+1) * time.Millisecond}
+	last := trials[len(trials)-1]
+	for _, expr := range rules.PromQL() {
+		if !byReplica(expr) {
+			if err := one(ctx, e.PromQL, expr, held, o, moments[1].At); err != nil {
+				return err
+			}
+			continue
+		}
+		if r.Series == nil {
+			continue
+		}
+		window := time.Duration(last.Window.Seconds * float64(time.Second))
+		if err := one(ctx, e.PromQL, expr, r.Series, signals.Options{Window: window}, last.Window.Start.Add(window)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counted are two moments, between which counters rise by what they rose in all
+// windows together; gauges are means over trials. Counters that fell are named and left
+// out.
+func counted(trials []*record.Trial) (moments []signals.Moment, seconds float64, fell []string, err error) {
+	rises, gauges, of := map[string]float64{}, map[string]float64{}, map[string]float64{}
+	for _, t := range trials {
+		if t.Control == nil || t.Control.Istiod == nil {
+			continue
+		}
+		seconds += t.Window.Seconds
+		for key, v := range t.Control.Istiod {
+			rises[key] += v
+			if v < 0 && !slices.Contains(fell, key) {
+				fell = append(fell, key)
+			}
+		}
+		for key, v := range t.Control.IstiodGauges {
+			gauges[key] += v
+			of[key]++
+		}
+	}
+	slices.Sort(fell)
+	for _, key := range fell {
+		delete(rises, key)
+	}
+	for key := range gauges {
+		gauges[key] /= of[key]
+	}
+	end := epoch.Add(time.Duration(seconds*1000) * time.Millisecond)
+	moments = []signals.Moment{{At: epoch}, {At: end}}
+	for _, part := range []struct {
+		of     map[string]float64
+		rising bool
+	}{{rises, true}, {gauges, false}} {
+		for _, key := range slices.Sorted(maps.Keys(part.of)) {
+			s, err := sample(key)
+			if err != nil {
+				return nil, 0, nil, err
+			}
+			if part.rising {
+				moments[0].Samples = append(moments[0].Samples, s)
+			}
+			s.Value = part.of[key]
+			moments[1].Samples = append(moments[1].Samples, s)
+		}
+	}
+	return moments, seconds, fell, nil
+}
+
+// mostNamed is how many series a note names.
+const mostNamed = 5
+
+// sample reads a series as records spell it. istiod's own label is not among what they
+// keep.
+func sample(key string) (signals.Sample, error) {
+	l, err := parser.NewParser(parser.Options{}).ParseMetric(key)
+	if err != nil {
+		return signals.Sample{}, fmt.Errorf("a trial's record names a series %s: %w", strconv.Quote(key), err)
+	}
+	s := signals.Sample{Labels: l.Map()}
+	s.Name = s.Labels["__name__"]
+	delete(s.Labels, "__name__")
+	s.Labels["app"] = "istiod"
+	return s, nil
+}

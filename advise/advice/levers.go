@@ -1,0 +1,189 @@
+package advice
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/advise/advice/variables"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// LeverList is what an istiod has of the levers that studies set and that advice
+// names.
+type LeverList struct {
+	Schema int         `json:"schema"`
+	Istiod string      `json:"istiod"` // its version
+	Source string      `json:"source"` // what was asked
+	Levers []LeverLine `json:"levers"`
+	// Others are the variables of istiod's environment that are no lever.
+	Others []variables.Variable `json:"other_variables,omitempty"`
+}
+
+// LeverLine is one lever.
+type LeverLine struct {
+	Name string `json:"name"`
+	// Sets names what it sets: variables of istiod's environment, fields of the mesh
+	// configuration, or parts of objects.
+	Sets []string `json:"sets"`
+	// Default is what istiod says of a variable that is not set, Usual what studies take
+	// it for; Help is istiod's own.
+	Default string `json:"default,omitempty"`
+	Usual   string `json:"usual,omitempty"`
+	Help    string `json:"help,omitempty"`
+	Doc     string `json:"doc"`
+	// Lacks are those of Sets that this istiod does not have; Unknown says that it does
+	// not tell.
+	Lacks   []string `json:"lacks,omitempty"`
+	Unknown bool     `json:"unknown,omitempty"`
+	// Studies are shipped studies that measure it, with its levels there; Rules the
+	// rules that advise it.
+	Studies []MeasuredBy `json:"studies,omitempty"`
+	Rules   []string     `json:"rules,omitempty"`
+}
+
+// MeasuredBy is a study that sets a lever at several levels.
+type MeasuredBy struct {
+	Study  string   `json:"study"`
+	Levels []string `json:"levels"`
+}
+
+// Levers sets the levers beside what an istiod has, and beside the studies and rules
+// that know of them.
+func (r *Rules) Levers(known *variables.Known, shipped []*study.Study, others bool) LeverList {
+	out := LeverList{Schema: 1, Istiod: known.Version, Source: known.Source, Levers: []LeverLine{}}
+	used := map[string]bool{}
+	for _, f := range study.Levers() {
+		line := LeverLine{Name: f.Name, Usual: f.Usual, Doc: f.Doc, Sets: settingsOf(f)}
+		for _, name := range line.Sets {
+			used[name] = true
+			v, isVariable := known.Variable(name)
+			switch {
+			case isVariable:
+				line.Default, line.Help = v.Default, v.Help
+			case isField(name) && len(known.Fields) == 0:
+				line.Unknown = true
+			case !isField(name) || !known.HasField(name):
+				line.Lacks = append(line.Lacks, name)
+			}
+		}
+		if len(line.Sets) == 0 {
+			line.Sets = objectsOf(f)
+		}
+		for _, s := range shipped {
+			if levels := levelsIn(s, f); len(levels) > 0 {
+				line.Studies = append(line.Studies, MeasuredBy{s.Name, levels})
+			}
+		}
+		for _, rule := range r.Rules {
+			if slices.ContainsFunc(rule.Try, func(t Try) bool { return t.Lever == f.Name }) {
+				line.Rules = append(line.Rules, rule.ID)
+			}
+		}
+		out.Levers = append(out.Levers, line)
+	}
+	if others {
+		for _, v := range known.Variables {
+			if !used[v.Name] {
+				out.Others = append(out.Others, v)
+			}
+		}
+	}
+	return out
+}
+
+// objectsOf says where a lever is that is neither a variable nor a field of the mesh
+// configuration.
+func objectsOf(f study.Factor) []string {
+	switch f.Name {
+	case study.FactorIstiodReplicas:
+		return []string{"Deployment spec.replicas"}
+	case study.FactorConnectionAge:
+		return []string{"Deployment args --" + f.Lever.Flag}
+	case study.FactorIstiodCPU:
+		return []string{"Deployment resources.limits.cpu"}
+	case study.FactorIstiodMemory:
+		return []string{"Deployment resources.limits.memory"}
+	case study.FactorIstiodCPURequest:
+		return []string{"Deployment resources.requests.cpu"}
+	case study.FactorIstiodMemRequest:
+		return []string{"Deployment resources.requests.memory"}
+	case study.FactorIstiod:
+		return []string{"Deployment image"}
+	case study.FactorIstiodEnv:
+		return []string{"any variable"}
+	}
+	return []string{"Sidecar"}
+}
+
+// levelsIn are the levels that a study sets a lever to, beside leaving it as
+// installed, if it sets it at all in some cells and not alike in all.
+func levelsIn(s *study.Study, f study.Factor) []string {
+	var out []string
+	add := func(level string) {
+		if f.Sets(level) && !slices.Contains(out, level) {
+			out = append(out, level)
+		}
+	}
+	for _, v := range s.Factors {
+		if v.Factor == f.Name {
+			for _, level := range v.Levels {
+				add(level)
+			}
+		}
+	}
+	alike := map[string]int{}
+	for _, v := range s.Variants {
+		alike[v.Levels[f.Name]]++
+	}
+	if len(alike) > 1 {
+		for _, v := range s.Variants {
+			add(v.Levels[f.Name])
+		}
+	}
+	return out
+}
+
+// WriteLevers writes a list for people.
+func WriteLevers(w io.Writer, l LeverList) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Levers of istiod %s, asked: %s\n", l.Istiod, l.Source)
+	for _, line := range l.Levers {
+		fmt.Fprintf(&b, "\n%s\n", line.Name)
+		text := strings.Join(line.Sets, ", ")
+		switch {
+		case len(line.Lacks) > 0:
+			text += "; NOT HERE: this istiod has no " + strings.Join(line.Lacks, ", ")
+		case line.Unknown:
+			text += "; whether this istiod has it is not known"
+		case line.Help != "":
+			text += fmt.Sprintf("; default %q", line.Default)
+		}
+		fmt.Fprintf(&b, "%s\n", wrapped("  sets     ", text))
+		if line.Help != "" {
+			fmt.Fprintf(&b, "%s\n", wrapped("  istiod   ", line.Help))
+		}
+		fmt.Fprintf(&b, "%s\n", wrapped("  lever    ", line.Doc))
+		for _, m := range line.Studies {
+			fmt.Fprintf(&b, "%s\n", wrapped("  measured ", "meshtrial run "+m.Study+": "+strings.Join(m.Levels, ", ")))
+		}
+		if len(line.Studies) == 0 {
+			fmt.Fprintf(&b, "  measured by no shipped study\n")
+		}
+		if len(line.Rules) > 0 {
+			fmt.Fprintf(&b, "  advised by %s\n", strings.Join(line.Rules, ", "))
+		}
+	}
+	if len(l.Others) > 0 {
+		fmt.Fprintf(&b, "\nOther variables of its environment, which the lever istiod_env can set:\n")
+	}
+	for _, v := range l.Others {
+		deprecated := ""
+		if v.Deprecated {
+			deprecated = ", deprecated"
+		}
+		fmt.Fprintf(&b, "%s\n", wrapped("  ", fmt.Sprintf("%s (%s, default %q%s): %s", v.Name, v.Type, v.Default, deprecated, v.Help)))
+	}
+	return writeClean(w, b.String())
+}

@@ -1,0 +1,350 @@
+package fit
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// Options of a fit.
+type Options struct {
+	Seed  uint64
+	Draws int // of the trials; 0: 200
+	// HoldOut are trials that the fit is not shown: those of cells with these
+	// levels. They come back predicted, in [model.Model.HeldOut].
+	HoldOut record.Cell
+	// Disturbed has trials count that a busy machine made invalid.
+	Disturbed bool
+}
+
+// holdsOut tells whether a trial is not to be shown to the fit.
+func (o Options) holdsOut(cell record.Cell) bool {
+	for factor, level := range o.HoldOut {
+		if cell[factor] != level {
+			return false
+		}
+	}
+	return len(o.HoldOut) > 0
+}
+
+// LeastTrials is how many trials a fit takes.
+const LeastTrials = 2
+
+// Fit makes a model of runs, of the trials on one kind of machine. It fails where a run
+// is of another kind of study, or too few trials can be used; the error says why they cannot.
+func Fit(runs []record.Run, o Options) (*model.Model, error) {
+	if o.Draws == 0 {
+		o.Draws = 200
+	}
+	trials, err := show(runs, o)
+	if err != nil {
+		return nil, err
+	}
+	all := trials.all
+	if len(all) < LeastTrials {
+		return nil, tooFew(len(all), trials.whys)
+	}
+	f := &fitter{all: all, others: trials.others, cells: cellsOf(all)}
+	out := &model.Model{Schema: model.Schema, Mix: map[string]float64{}, Runs: trials.sources, Notes: slices.Concat(trials.notes, f.single())}
+	whole := f.settle(o.Seed)
+	f.draw(out, whole, o)
+	for i, d := range model.Definitions {
+		out.Parameters = append(out.Parameters, fitted(d, i, whole, out.Draws))
+	}
+	measured(out, all)
+	if err := f.residuals(out, whole, o.Seed); err != nil {
+		return nil, err
+	}
+	if len(o.HoldOut) > 0 && len(trials.heldOut) == 0 {
+		return nil, fmt.Errorf("no trial that can be used has %s", o.HoldOut.Key())
+	}
+	out.HeldOut, err = against(out, trials.heldOut, model.Options{Seed: o.Seed})
+	return out, err
+}
+
+func tooFew(n int, whys map[string]int) error {
+	text := ""
+	for _, why := range slices.Sorted(maps.Keys(whys)) {
+		text += fmt.Sprintf("; %d are left out: %s", whys[why], why)
+	}
+	return fmt.Errorf("%d trials can be used, and it takes %d%s", n, LeastTrials, text)
+}
+
+func sourceOf(run record.Run, used []*Observation, left []Left) model.Source {
+	h := run.Header
+	s := model.Source{Run: h.RunID, Study: h.Study, Machine: fmt.Sprintf("%d x %s", h.Machine.CPUs, h.Machine.CPUModel), Trials: len(used)}
+	for _, o := range used { // of several nodes the header has one
+		if on := o.on[0]; on != "" && on != h.Machine.Words() {
+			s.Machine = on
+		}
+	}
+	for _, c := range h.Components {
+		if c.Name == "istiod" {
+			s.Istiod = c.Version
+		}
+	}
+	why := map[string]int{}
+	for _, l := range left {
+		why[l.Why]++
+	}
+	for _, w := range slices.Sorted(maps.Keys(why)) {
+		s.Left = append(s.Left, fmt.Sprintf("%d: %s", why[w], w))
+	}
+	return s
+}
+
+// cellsOf groups trials by run and cell, in their order.
+func cellsOf(all []*Observation) [][]*Observation {
+	var out [][]*Observation
+	index := map[string]int{}
+	for _, o := range all {
+		key := o.Run + "\x00" + o.Cell
+		k, ok := index[key]
+		if !ok {
+			k = len(out)
+			index[key] = k
+			out = append(out, nil)
+		}
+		out[k] = append(out[k], o)
+	}
+	return out
+}
+
+// fitter is a fit on its way.
+type fitter struct {
+	all       []*Observation
+	others    []*Observation // for some parameters alone
+	cells     [][]*Observation
+	simulated map[*Observation]simulation
+}
+
+func (f *fitter) estimate(of []*Observation) *estimate {
+	return estimateOf(of, f.simulated, f.others)
+}
+
+// draw fits trials that are drawn again within their cells. Where each is alone in its
+// cell that draws nothing else.
+func (f *fitter) draw(out *model.Model, whole *estimate, o Options) {
+	if f.alone() == len(f.cells) {
+		return
+	}
+	rng := rand.New(rand.NewPCG(o.Seed, 0x666974))
+	for range o.Draws {
+		var drawn []*Observation
+		for _, cell := range f.cells {
+			for range cell {
+				drawn = append(drawn, cell[rng.IntN(len(cell))])
+			}
+		}
+		v := f.estimate(drawn).values
+		for i := range v { // a draw tells no more than the whole does
+			if !whole.told[i] {
+				v[i] = whole.values[i]
+			}
+		}
+		out.Draws = append(out.Draws, v[:])
+	}
+}
+
+func fitted(d model.Definition, i int, whole *estimate, draws [][]float64) model.Fitted {
+	f := model.Fitted{Name: d.Name, Unit: d.Unit, Meaning: d.Meaning, Interval: model.Interval{Estimate: whole.values[i], Low: whole.values[i], High: whole.values[i]}}
+	if !whole.told[i] {
+		f.Assumed, f.Why, f.Study = true, d.Because, d.Study
+		return f
+	}
+	var values []float64
+	for _, draw := range draws {
+		values = append(values, draw[i])
+	}
+	slices.Sort(values)
+	if n := len(values); n > 0 {
+		f.Low = math.Min(f.Estimate, values[int(0.05*float64(n-1))])
+		f.High = math.Max(f.Estimate, values[int(math.Ceil(0.95*float64(n-1)))])
+	}
+	return f
+}
+
+// measured notes between what the trials lie.
+func measured(out *model.Model, all []*Observation) {
+	span := func(of func(o *Observation) float64) [2]float64 {
+		c := column(all, of)
+		return [2]float64{slices.Min(c), slices.Max(c)}
+	}
+	out.Measured = model.Span{Proxies: span(proxies), Services: span(services), Rate: span(func(o *Observation) float64 { return o.Rate }),
+		Cores: span(func(o *Observation) float64 { return o.Cores })}
+	for _, o := range all {
+		for _, c := range o.Replay.Changes {
+			out.Mix[o.Replay.Kinds[c.Kind]]++
+		}
+	}
+}
+
+// measure is an output that trials measure.
+type measure struct {
+	output string
+	of     func(o *Observation) float64
+}
+
+var measures = []measure{
+	{model.OutConvergenceP50, func(o *Observation) float64 { return o.P50 }},
+	{model.OutConvergenceP99, func(o *Observation) float64 { return o.P99 }},
+	{model.OutPushes, func(o *Observation) float64 { return total(o.Pushes[:]) / o.Replay.Window }},
+	{model.OutBytes, func(o *Observation) float64 { return total(o.Bytes[:]) / o.Replay.Window }},
+	{model.OutCPU, func(o *Observation) float64 { return o.CPU / o.Replay.Window }},
+	{model.OutMemory, func(o *Observation) float64 { return o.Memory }},
+}
+
+func total(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum
+}
+
+// residuals predicts every cell by a fit without it. With one cell there is
+// none to fit: then that cell itself is what is predicted.
+func (f *fitter) residuals(out *model.Model, whole *estimate, seed uint64) error {
+	squares, errors, n := map[string]float64{}, map[string][]float64{}, map[string]int{}
+	for i, cell := range f.cells {
+		e := whole
+		if len(f.cells) > 1 {
+			var others []*Observation
+			for k, c := range f.cells {
+				if k != i {
+					others = append(others, c...)
+				}
+			}
+			e = f.estimate(others)
+		}
+		c, err := compare(&e.values, cell, seed)
+		if err != nil {
+			return err
+		}
+		for _, a := range c.Outputs {
+			if !(a.Measured > 0) || !(a.Predicted > 0) {
+				continue
+			}
+			off := math.Log(a.Measured / a.Predicted)
+			squares[a.Output] += off * off
+			n[a.Output]++
+			errors[a.Output] = append(errors[a.Output], math.Abs(a.Predicted/a.Measured-1))
+		}
+		out.Cells = append(out.Cells, c)
+	}
+	if len(f.cells) == 1 {
+		out.Notes = append(out.Notes, "the runs have one cell: how well another is predicted was not tried, and residuals are of that cell itself")
+	}
+	for _, m := range measures {
+		if k := n[m.output]; k > 0 {
+			out.Residuals = append(out.Residuals, model.Residual{Output: m.output, Spread: math.Sqrt(squares[m.output] / float64(k)), Cells: k, Median: stat.Median(errors[m.output])})
+		}
+	}
+	return nil
+}
+
+// compare sets what the trials of a cell measured beside what parameters say of
+// them, the medians over the trials.
+func compare(v *model.Values, cell []*Observation, seed uint64) (model.Cell, error) {
+	o := cell[0]
+	out := model.Cell{Run: o.Run, Cell: o.Cell, Proxies: o.Proxies, Services: int(math.Round(o.Services)), Rate: o.Rate, Trials: len(cell)}
+	predicted := map[string][]float64{}
+	for _, o := range cell {
+		mesh := o.Mesh()
+		r, err := v.Simulate(mesh, seed)
+		if err != nil {
+			return out, err
+		}
+		for k, y := range v.Simulated(mesh, r) {
+			predicted[model.Outputs[k].Name] = append(predicted[model.Outputs[k].Name], y)
+		}
+	}
+	for _, m := range measures {
+		if y := measuredOf(cell, m.of); stat.Finite(y) {
+			out.Outputs = append(out.Outputs, model.Against{Output: m.output, Unit: unitOf(m.output), Measured: y, Predicted: medianFinite(predicted[m.output])})
+		}
+	}
+	return out, nil
+}
+
+// measuredOf is the median of what a cell's trials measured, with those that are infinite,
+// since what was measured was not reached, above all others.
+func measuredOf(cell []*Observation, of func(o *Observation) float64) float64 {
+	got := slices.DeleteFunc(column(cell, of), math.IsNaN)
+	if len(got) == 0 {
+		return math.NaN()
+	}
+	return stat.Median(got)
+}
+
+func unitOf(output string) string {
+	i := slices.IndexFunc(model.Outputs, func(d model.OutputDef) bool { return d.Name == output })
+	return model.Outputs[i].Unit
+}
+
+// Against predicts the trials of a run by a model that was not fitted to it, a
+// cell at a time, with intervals. It leaves out those on other machines than most.
+func Against(m *model.Model, run record.Run, o model.Options) ([]model.Cell, []Left, error) {
+	seen, left, err := Observe(run, false)
+	if err != nil {
+		return nil, left, err
+	}
+	all := make([]*Observation, len(seen))
+	for i := range seen {
+		all[i] = &seen[i]
+	}
+	most := usual(all)
+	all = slices.DeleteFunc(all, func(one *Observation) bool {
+		why := one.apart(most)
+		if why != "" {
+			left = append(left, Left{one.Trial, why})
+		}
+		return why != ""
+	})
+	cells, err := against(m, all, o)
+	return cells, left, err
+}
+
+// against predicts trials, each with its own changes: when these came decides what
+// merged. What was measured of a cell, and what is predicted for it, are medians.
+func against(m *model.Model, all []*Observation, o model.Options) ([]model.Cell, error) {
+	var out []model.Cell
+	for _, cell := range cellsOf(all) {
+		first := cell[0]
+		c := model.Cell{Run: first.Run, Cell: first.Cell, Proxies: first.Proxies, Services: int(math.Round(first.Services)), Rate: first.Rate, Trials: len(cell)}
+		var predictions []*model.Prediction
+		for _, trial := range cell {
+			p, err := m.Predict(trial.Mesh(), o)
+			if err != nil {
+				return nil, err
+			}
+			predictions = append(predictions, p)
+		}
+		for _, measure := range measures {
+			y := measuredOf(cell, measure.of)
+			if !stat.Finite(y) {
+				continue
+			}
+			i := middle(predictions, measure.output)
+			c.Outputs = append(c.Outputs, model.Against{Output: measure.output, Unit: unitOf(measure.output), Measured: y, Predicted: i.Estimate, Low: i.Low, High: i.High})
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// middle is the median of several predictions of an output, and of their bounds.
+func middle(predictions []*model.Prediction, output string) model.Interval {
+	var estimate, low, high []float64
+	for _, p := range predictions {
+		i := p.Output(output)
+		estimate, low, high = append(estimate, i.Estimate), append(low, i.Low), append(high, i.High)
+	}
+	return model.Interval{Estimate: medianFinite(estimate), Low: medianFinite(low), High: medianFinite(high)}
+}

@@ -1,0 +1,325 @@
+package fit
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/advise/capacity/push"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"pgregory.net/rapid"
+)
+
+func parameter(m *model.Model, p model.Parameter) model.Fitted { return m.Parameters[p] }
+
+// Of runs that an istiod of known parameters would give, the fit finds these
+// again, and predicts a mesh many times as large.
+func TestFindsWhatMadeTheRuns(t *testing.T) {
+	v := truth()
+	run := madeUp(t, v, cells(t, sizes+large), 3, 0.02, 1)
+	m, err := Fit([]record.Run{run}, Options{Seed: 1, Draws: 60, HoldOut: record.Cell{"variant": "held-out"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p, within := range map[model.Parameter]float64{
+		model.Watch: 0.05, model.ContextPerService: 0.15, model.IdleCores: 0.2, model.Beside: 0.1, model.Apply: 0.15,
+		model.CPUPerServiceOf(push.RDS): 0.15, model.CPUOf(push.LDS): 0.15, model.RDSCPUAnew: 0.2, model.EDSCPUWhole: 0.5,
+		model.BytesPerServiceOf(push.RDS): 0.02, model.BytesOf(push.LDS): 0.02, model.EDSBytesWhole: 0.1, model.BytesOf(push.CDS): 0.05, model.CDSBytesPerChange: 0.05,
+		model.MemoryPerProxy: 0.2, model.MemoryPerService: 0.4, model.Parallel: 0.35,
+	} {
+		f := parameter(m, p)
+		if f.Assumed || math.Abs(f.Estimate/v[p]-1) > within {
+			t.Errorf("%s is %.4g (%.4g to %.4g), want %.4g", f.Name, f.Estimate, f.Low, f.High, v[p])
+		}
+		if f.Low > f.Estimate || f.High < f.Estimate {
+			t.Errorf("%s is %v", f.Name, f.Interval)
+		}
+	}
+	if len(m.HeldOut) != 1 || m.HeldOut[0].Proxies != 2000 || len(m.Cells) != 6 {
+		t.Fatalf("%d cells held out, %d fitted", len(m.HeldOut), len(m.Cells))
+	}
+	within := 0
+	for _, a := range m.HeldOut[0].Outputs {
+		off := math.Abs(a.Predicted/a.Measured - 1)
+		t.Logf("held out, %s: measured %.4g, predicted %.4g (%.4g to %.4g)", a.Output, a.Measured, a.Predicted, a.Low, a.High)
+		if off > 0.15 {
+			t.Errorf("%s of the held-out cell is off by %.0f%%", a.Output, 100*off)
+		}
+		if a.Measured >= a.Low && a.Measured <= a.High {
+			within++
+		}
+	}
+	if n := len(m.HeldOut[0].Outputs); n != len(measures) || within < n-1 {
+		t.Errorf("%d of %d measured points lie within their intervals", within, n)
+	}
+	for _, p := range m.Parameters[int(model.CPUOf(push.NDS)):] {
+		if !p.Assumed {
+			t.Errorf("%s is told by runs without it", p.Name)
+		}
+	}
+}
+
+// The same runs and seed give the same model, and a model comes back from its
+// document.
+func TestSameModel(t *testing.T) {
+	run := madeUp(t, truth(), cells(t, sizes), 2, 0.03, 2)
+	a, err := Fit([]record.Run{run}, Options{Seed: 4, Draws: 12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Fit([]record.Run{run}, Options{Seed: 4, Draws: 12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, _ := json.Marshal(b)
+	if string(one) != string(two) {
+		t.Error("fitted twice it differs")
+	}
+	back, err := model.Parse(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if three, _ := json.Marshal(back); string(three) != string(one) {
+		t.Error("read again it differs")
+	}
+}
+
+// With one size of mesh nobody can tell what each proxy and each service adds:
+// it is named, with the study that would tell.
+func TestNamesWhatRunsCannotTell(t *testing.T) {
+	run := madeUp(t, truth(), cells(t, "  a: {proxies: 50, services: 50, change_rate: 2}\n"), 3, 0.02, 3)
+	m, err := Fit([]record.Run{run}, Options{Draws: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []model.Parameter{model.ChangeCPU, model.MemoryPerProxy, model.MemoryPerPair, model.MemoryPerService, model.MemoryPerRate, model.ContextPerService,
+		model.CPUPerServiceOf(push.RDS), model.BytesPerServiceOf(push.RDS), model.IdleCoresPerProxy, model.SkipCPU, model.ConnectCPU} {
+		if f := parameter(m, p); !f.Assumed || f.Why == "" || !strings.HasPrefix(f.Study, "meshtrial run ") {
+			t.Errorf("%s is %+v", f.Name, f)
+		}
+	}
+	for _, p := range []model.Parameter{model.CPUOf(push.RDS), model.BytesOf(push.RDS), model.Memory, model.Watch} {
+		if parameter(m, p).Assumed {
+			t.Errorf("%s is assumed", parameter(m, p).Name)
+		}
+	}
+	if len(m.Notes) == 0 || !strings.Contains(m.Notes[0], "one cell") {
+		t.Errorf("notes: %v", m.Notes)
+	}
+}
+
+// What cannot be used is left out with its reason, and too little is refused
+// with it.
+func TestLeavesOut(t *testing.T) {
+	run := madeUp(t, truth(), cells(t, "  a: {proxies: 50, services: 50}\n"), 2, 0, 4)
+	spoiled := map[string]func(t *record.Trial){
+		"it is not valid":    func(t *record.Trial) { t.Validity.Valid = false },
+		"simulated sidecars": func(t *record.Trial) { t.Control.Proxies = 0 },
+		"real proxies":       func(t *record.Trial) { t.Control.RealProxies = 2 },
+		"istiod's metrics":   func(t *record.Trial) { t.Control.Istiod = nil },
+		"istiod's CPU time":  func(t *record.Trial) { t.CPU = nil },
+		"its clients are":    func(t *record.Trial) { t.Cell = t.Cell.With(record.Cell{study.FactorClients: study.ClientsSlowReader}) },
+		"keep changes from proxies": func(t *record.Trial) {
+			t.Cell = t.Cell.With(record.Cell{study.FactorSidecarScope: study.SidecarScopeMesh})
+		},
+		"pushed nothing": func(t *record.Trial) { t.Control.Istiod["pilot_proxy_convergence_time_count"] = 0 },
+	}
+	for why, spoil := range spoiled {
+		other := run
+		other.Trials = slices.Clone(run.Trials)
+		c := *run.Trials[0].Control
+		c.Istiod = map[string]float64{}
+		for k, v := range run.Trials[0].Control.Istiod {
+			c.Istiod[k] = v
+		}
+		other.Trials[0].Control = &c
+		spoil(&other.Trials[0])
+		_, left, err := Observe(other, false)
+		if err != nil || len(left) != 1 || !strings.Contains(left[0].Why, why) {
+			t.Errorf("%s: %v, %v", why, left, err)
+		}
+		if _, err := Fit([]record.Run{other}, Options{}); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: one trial is enough: %v", why, err)
+		}
+	}
+	busy := run
+	busy.Trials = slices.Clone(run.Trials)
+	busy.Trials[0].Validity = record.Validity{Checks: []record.Check{{Name: "unattributed"}, {Name: "account", OK: true}}}
+	if seen, _, err := Observe(busy, true); err != nil || len(seen) != 2 || !seen[0].Disturbed {
+		t.Errorf("of a busy machine %d trials count, %v", len(seen), err)
+	}
+	busy.Trials[0].Validity.Checks[1].OK = false
+	if seen, _, err := Observe(busy, true); err != nil || len(seen) != 1 {
+		t.Errorf("with an account that does not balance %d trials count, %v", len(seen), err)
+	}
+	// Changes that left late are replayed as they were committed.
+	busy.Trials[0].Validity = record.Validity{Checks: []record.Check{{Name: "driver-schedule"}, {Name: "account", OK: true}}}
+	if seen, _, err := Observe(busy, false); err != nil || len(seen) != 2 || !seen[0].Late || seen[0].Disturbed {
+		t.Errorf("off its schedule: %d trials count, %v", len(seen), err)
+	}
+	if notes := fallShort([]*Observation{{}, {Late: true}, {Late: true, Disturbed: true}}); len(notes) != 2 || !strings.HasPrefix(notes[0], "in 1 of 3") || !strings.HasPrefix(notes[1], "1 of 3") {
+		t.Errorf("notes: %v", notes)
+	}
+	run.Header.Kind = record.KindDataPlane
+	if _, err := Fit([]record.Run{run}, Options{}); err == nil {
+		t.Error("a run of the data plane is fitted")
+	}
+}
+
+// The kinds of change that the model knows are those of studies.
+func TestKnowsAllChanges(t *testing.T) {
+	f, ok := study.FactorByName(study.FactorChange)
+	if !ok {
+		t.Fatal("there is no such factor")
+	}
+	words := []string{study.ChangeMixed, study.ChangeTrace, study.ChangeServiceGatewayVirtualService}
+	for _, level := range f.Levels {
+		if _, ok := model.KindOf(level); !ok && !slices.Contains(words, level) {
+			t.Errorf("change %s is no kind of the model", level)
+		}
+	}
+}
+
+// Least squares with no coefficient below zero: what made the rows comes back,
+// and no other coefficients are closer.
+func TestRegress(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 3).Draw(t, "columns")
+		b := rapid.SliceOfN(rapid.SampledFrom([]float64{0, 0.5, 3, 100}), n, n).Draw(t, "coefficients")
+		b[0] = math.Max(b[0], 0.5)
+		columns, use := make([][]float64, n), make([]bool, n)
+		rows := rapid.IntRange(n+2, 20).Draw(t, "rows")
+		y := make([]float64, rows)
+		for k := range columns {
+			columns[k] = rapid.SliceOfN(rapid.Float64Range(0.1, 10), rows, rows).Draw(t, "column")
+			use[k] = true
+			for i := range y {
+				y[i] += b[k] * columns[k][i]
+			}
+		}
+		got := regress(y, columns, use)
+		cost := func(c []float64) float64 {
+			sum := 0.0
+			for i := range y {
+				fitted := 0.0
+				for k := range c {
+					if !math.IsNaN(c[k]) {
+						fitted += c[k] * columns[k][i]
+					}
+				}
+				sum += (fitted/y[i] - 1) * (fitted/y[i] - 1)
+			}
+			return sum
+		}
+		if slices.ContainsFunc(got, math.IsNaN) {
+			return // rows that are alike do not tell columns apart
+		}
+		if cost(got) > cost(b)+1e-6 {
+			t.Fatalf("%v leaves %v, %v leaves %v", got, cost(got), b, cost(b))
+		}
+		for _, c := range got {
+			if c < 0 {
+				t.Fatalf("%v", got)
+			}
+		}
+	})
+}
+
+// An observation has what its trial counted.
+func TestObserve(t *testing.T) {
+	run := madeUp(t, truth(), cells(t, sizes), 1, 0, 5)
+	seen, left, err := Observe(run, false)
+	if err != nil || len(left) > 0 || len(seen) != 6 {
+		t.Fatalf("%d seen, left %v, %v", len(seen), left, err)
+	}
+	for _, o := range seen {
+		pairs := 0
+		for _, c := range o.Replay.Changes {
+			if k, _ := model.KindOf(o.Replay.Kinds[c.Kind]); k.Types != 0 {
+				pairs += o.Proxies
+			}
+		}
+		if pairs == 0 || !(o.P99 >= o.P50) || !(o.P50 > o.DebounceAfter) || o.Pairs[push.CDS]+o.Pairs[push.EDS] == 0 && o.levels[study.FactorChange] == study.ChangeMixed || o.Cores != 2 {
+			t.Errorf("%s: %d pairs, p50 %v, p99 %v, %v pairs by type, %v cores", o.Trial, pairs, o.P50, o.P99, o.Pairs, o.Cores)
+		}
+		shares := 0.0
+		for typ := range push.Types {
+			shares += o.share(typ)
+		}
+		if math.Abs(shares-1) > 1e-9 {
+			t.Errorf("shares add up to %v", shares)
+		}
+	}
+}
+
+// Changes that never arrived, or that nobody acknowledged, lie beyond all that did: a
+// quantile among them is no figure of those that are left.
+func TestUnreached(t *testing.T) {
+	event := func(acked ...int64) *record.Event {
+		e := &record.Event{CommittedNS: 1e9}
+		e.Seen.AckedUS = acked
+		return e
+	}
+	with := func(change func(e *record.Event)) Observation {
+		var o Observation
+		e := event(slices.Repeat([]int64{100_000}, 98)...)
+		change(e)
+		o.readConvergence([]*record.Event{e})
+		return o
+	}
+	if o := with(func(*record.Event) {}); o.P50 != 0.1 || o.P99 != 0.1 {
+		t.Errorf("all arrived: %v, %v", o.P50, o.P99)
+	}
+	for what, o := range map[string]Observation{
+		"missed": with(func(e *record.Event) { e.Missed = []int32{1, 2, 3} }),
+		"unconfirmed": with(func(e *record.Event) {
+			e.Seen.AckedUS = append(e.Seen.AckedUS, record.Never, record.Never, record.Never)
+		}),
+		"some of each": with(func(e *record.Event) { e.Missed, e.Seen.AckedUS = []int32{1, 2}, append(e.Seen.AckedUS, record.Never) }),
+	} {
+		if o.P50 != 0.1 || !math.IsInf(o.P99, 1) {
+			t.Errorf("%s: p50 is %v, p99 %v", what, o.P50, o.P99)
+		}
+	}
+	late := with(func(e *record.Event) { e.Missed = []int32{1, 2, 3} })
+	if got := measuredOf([]*Observation{{P99: 1}, {P99: math.NaN()}, &late, {P99: 2}}, func(o *Observation) float64 { return o.P99 }); got != 2 {
+		t.Errorf("the median of 1, 2 and beyond is %v", got)
+	}
+	if got := measuredOf([]*Observation{{P99: 1}, &late, &late}, func(o *Observation) float64 { return o.P99 }); !math.IsInf(got, 1) {
+		t.Errorf("the median of 1 and twice beyond is %v", got)
+	}
+	if notes := fallShort([]*Observation{{}, &late}); len(notes) != 1 || !strings.HasPrefix(notes[0], "in 1 of 2 trials p99") {
+		t.Errorf("notes: %v", notes)
+	}
+}
+
+// Cells of one trial each tell nothing of how far trials scatter: parameters have no
+// interval, and that is noted.
+func TestSingleTrials(t *testing.T) {
+	for trials, want := range map[int]string{1: "each cell has one trial", 2: ""} {
+		m, err := Fit([]record.Run{madeUp(t, truth(), cells(t, sizes), trials, 0.02, 6)}, Options{Seed: 1, Draws: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := strings.Join(m.Notes, "; ")
+		if strings.Contains(notes, "one trial") != (want != "") || !strings.Contains(notes, want) {
+			t.Errorf("%d trials a cell: %s", trials, notes)
+		}
+		if known := parameter(m, model.Watch).Known(); known != (trials > 1) {
+			t.Errorf("%d trials a cell: watch is %+v", trials, parameter(m, model.Watch))
+		}
+		at := model.Default()
+		at.Proxies, at.Services, at.Rate, at.Mix = 100, 100, 1, m.Mix
+		if p, err := m.Predict(at, model.Options{Draws: 5}); err != nil || !p.Output(model.OutCPU).Known() {
+			t.Errorf("%d trials a cell: %v", trials, err)
+		}
+	}
+}

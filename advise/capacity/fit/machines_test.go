@@ -1,0 +1,142 @@
+package fit
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// on has trials of a run say on what machines istiod and the simulated sidecars were.
+func on(run record.Run, istiod, simulators string, trials ...int) {
+	for _, i := range trials {
+		run.Trials[i].Nodes = map[string]record.NodeAt{}
+		for part, all := range map[string]string{record.PartControl: istiod, record.PartSimulator: simulators} {
+			for k, machine := range strings.Split(all, "+") {
+				run.Trials[i].Nodes[record.OfHand(part, k)] = record.NodeAt{Name: fmt.Sprint("node-", k), Machine: machine}
+			}
+		}
+	}
+}
+
+// Trials on other machines than most are in no model, whether in runs of their own or beside
+// the others: it is that of the others alone, and names both.
+func TestUnlikeMachines(t *testing.T) {
+	const two = "  a: {proxies: 50, services: 50, change_rate: 2}\n  b: {proxies: 100, services: 50, change_rate: 2}\n"
+	slow := truth()
+	for p := range slow {
+		slow[p] *= 2
+	}
+	plan, options := cells(t, two), Options{Seed: 1, Draws: 10}
+	most := madeUp(t, truth(), plan, 3, 0.02, 1)
+	want, err := Fit([]record.Run{most}, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(name string, m *model.Model, err error, used []int, machine string, names ...string) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			return
+		}
+		for i := range want.Parameters {
+			if got, want := m.Parameters[i], want.Parameters[i]; !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: %s is %+v, alone %+v", name, want.Name, got.Interval, want.Interval)
+				break
+			}
+		}
+		said := strings.Join(m.Notes, "; ")
+		for i, n := range used {
+			said += "; " + strings.Join(m.Runs[i].Left, "; ")
+			if m.Runs[i].Trials != n {
+				t.Errorf("%s: of run %d it has %d trials, want %d", name, i, m.Runs[i].Trials, n)
+			}
+		}
+		if last := m.Runs[len(m.Runs)-1]; last.Machine != machine {
+			t.Errorf("%s: the last run is on %s, want %s", name, last.Machine, machine)
+		}
+		for _, n := range names {
+			if !strings.Contains(said, n) {
+				t.Errorf("%s: it lacks %q: %s", name, n, said)
+			}
+		}
+	}
+
+	fewer := madeUp(t, slow, plan, 2, 0.02, 2)
+	fewer.Header.Machine.CPUModel = "slow"
+	m, err := Fit([]record.Run{fewer, most}, options)
+	check("older records", m, err, []int{0, 6}, "2 x made up", "the model is of istiod on made up, , 2 CPUs, Linux , and the simulated sidecars on made up", "4 trials on others", "4: istiod on slow, , 2 CPUs")
+
+	beside := madeUp(t, truth(), plan, 3, 0.02, 1)
+	on(beside, "m", "m", 0, 1, 2, 3, 4, 5)
+	other := madeUp(t, slow, plan, 3, 0.02, 1)
+	for i, machines := range [][2]string{{"n", "m"}, {"m", "n"}, {"m+n", "m"}, {"n", "m"}, {"m", "m+n"}} {
+		on(other, machines[0], machines[1], i)
+		trial := other.Trials[i]
+		trial.ID = "other-" + trial.ID
+		beside.Trials = append(beside.Trials, trial)
+		for _, e := range other.Events {
+			if "other-"+e.Trial == trial.ID {
+				e.Trial = trial.ID
+				beside.Events = append(beside.Events, e)
+			}
+		}
+	}
+	m, err = Fit([]record.Run{beside}, options)
+	check("nodes of a run", m, err, []int{6}, "m", "5 trials on others", "2: istiod on n, and in most trials on m", "1: istiod on m and n,", "1: the simulated sidecars on n,", "1: the simulated sidecars on m and n,")
+
+	if _, left, err := Against(want, beside, model.Options{Seed: 1, Draws: 5}); err != nil || len(left) != 5 {
+		t.Errorf("held against a run of machines that differ: %v, %v", left, err)
+	}
+	held := options
+	held.HoldOut = record.Cell{"variant": "b"}
+	on(most, "n", "n", 1, 3, 5)
+	on(most, "m", "m", 0, 2, 4)
+	if _, err := Fit([]record.Run{most}, held); err == nil || !strings.Contains(err.Error(), "no trial that can be used") {
+		t.Errorf("what is held out is of another machine: %v", err)
+	}
+	most.Trials = most.Trials[4:]
+	if _, err := Fit([]record.Run{most}, options); err == nil || !strings.Contains(err.Error(), "1 are left out: istiod on n, and in most trials on m") {
+		t.Errorf("one trial of each machine: %v", err)
+	}
+}
+
+// What most trials were on is judged part after part; what is not known is apart from nothing.
+func TestUsual(t *testing.T) {
+	for name, c := range map[string]struct {
+		trials []string // istiod's machine and the simulators'
+		want   string
+		apart  string
+	}{
+		"alike":          {[]string{"m n", "m n"}, "m n", ""},
+		"most":           {[]string{"n n", "m n", "m n"}, "m n", "0"},
+		"as many":        {[]string{"n n", "m n"}, "n n", "1"},
+		"part by part":   {[]string{"m m", "m n", "m n", "n m", "n m"}, "m n", "0 3 4"},
+		"not known":      {[]string{"? n", "m ?", "? ?"}, "m n", ""},
+		"nothing known":  {[]string{"? ?", "? ?"}, "? ?", ""},
+		"one is unknown": {[]string{"? m", "m n", "m n"}, "m n", "0"},
+	} {
+		var all []*Observation
+		for _, line := range c.trials {
+			o := &Observation{}
+			o.on[0], o.on[1], _ = strings.Cut(strings.ReplaceAll(line, "?", ""), " ")
+			all = append(all, o)
+		}
+		most := usual(all)
+		if got := most[0] + " " + most[1]; got != strings.ReplaceAll(c.want, "?", "") {
+			t.Errorf("%s: most were on %q", name, got)
+		}
+		var apart []string
+		for i, o := range all {
+			if o.apart(most) != "" {
+				apart = append(apart, fmt.Sprint(i))
+			}
+		}
+		if got := strings.Join(apart, " "); got != c.apart {
+			t.Errorf("%s: apart are %q, want %q", name, got, c.apart)
+		}
+	}
+}

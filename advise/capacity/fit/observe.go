@@ -1,0 +1,316 @@
+package fit
+
+import (
+	"fmt"
+	"math"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/advise/capacity/push"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Observation is what one trial says. Times are seconds, NaN where nobody
+// measured.
+type Observation struct {
+	Run, Study, Trial, Cell string
+	levels                  record.Cell
+	on                      machines
+	For                     int // ForAll or another
+	// Late is off its schedule, Disturbed by others on the machine; a valid trial is neither.
+	Late, Disturbed bool
+
+	Proxies, Namespaces, Replicas, Throttle, ChangesMade int
+	Services                                             float64 // in the middle of the window
+	Rate                                                 float64 // changes a second
+	Cores                                                float64 // that istiod could use
+	DebounceAfter, DebounceMax                           float64
+	Direct                                               bool
+	Replay                                               model.Replay
+
+	CPU       float64 // of istiod in the window
+	Idle      float64 // cores, before the first change
+	Simulator float64 // CPU time of the simulated proxies
+
+	Pushes, Bytes, Times [push.Types]float64 // counts, bytes on the wire, pilot_xds_push_time
+	Pairs                [push.Types]float64 // of a change with a part of its own in the type, and a proxy
+	// Generation divides CPU time among types by a profile; nil: there is none.
+	Generation     *[push.Types]float64
+	Contexts       float64
+	ContextTime    float64 // all of them
+	Configuration  float64 // share of the push contexts in which configuration changed
+	Turns, Skipped float64 // of proxies that needed something, and nothing
+	Reconnects     float64
+	Waited         float64 // pilot_proxy_convergence_time, the mean: queue and turn
+
+	Watch, Deliver float64 // means of stages: watch; wire and ack
+	Memory         float64
+	P50, P99       float64 // of convergence
+}
+
+// What an observation is for.
+const (
+	ForAll     = iota // all but what the others are for
+	ForSkips          // turns of proxies that need nothing: nearly all are
+	ForStreams        // new streams: proxies come back all the time
+)
+
+func purposeOf(o *Observation, l study.ControlLevels) int {
+	switch {
+	case l.Clients == study.ClientsReconnectStorm:
+		return ForStreams
+	case o.Skipped > 20*o.Turns:
+		return ForSkips
+	}
+	return ForAll
+}
+
+// Observe reads the trials of a run; disturbed has those count too that a busy
+// machine made invalid.
+func Observe(run record.Run, disturbed bool) ([]Observation, []Left, error) {
+	if run.Header.Kind != record.KindControlPlane {
+		return nil, nil, fmt.Errorf("run %s is of a study of the %s, not of the control plane", run.Header.RunID, run.Header.Kind)
+	}
+	events := map[string][]*record.Event{}
+	for i := range run.Events {
+		e := &run.Events[i]
+		events[e.Trial] = append(events[e.Trial], e)
+	}
+	var out []Observation
+	var left []Left
+	for i := range run.Trials {
+		t := &run.Trials[i]
+		o, why := observe(run, t, events[t.ID], disturbed)
+		if why != "" {
+			left = append(left, Left{t.ID, why})
+			continue
+		}
+		out = append(out, o)
+	}
+	return out, left, nil
+}
+
+// observe reads one trial; why says why it says nothing.
+func observe(run record.Run, t *record.Trial, events []*record.Event, disturbed bool) (o Observation, why string) {
+	if why := unusable(t, events, disturbed); why != "" {
+		return o, why
+	}
+	c := t.Control
+	known, _ := study.Known(study.ControlPlane.Completed(t.Cell), c.Installed)
+	l, err := study.ControlOf(known)
+	if err != nil {
+		return o, err.Error()
+	}
+	if why := unlike(l); why != "" {
+		return o, why
+	}
+	o = Observation{Run: run.Header.RunID, Study: run.Header.Study, Trial: t.ID, Cell: t.Cell.Key(), levels: t.Cell, on: machinesOf(run, t),
+		Proxies: c.Proxies, Namespaces: max(1, l.Namespaces), Replicas: max(1, l.IstiodReplicas), ChangesMade: c.Committed,
+		DebounceAfter: l.DebounceAfter.Seconds(), DebounceMax: l.DebounceMax.Seconds(), Direct: !l.EDSDebounce,
+		CPU: t.CPU[record.PartControl].TotalS(), Simulator: c.Simulator.TotalS(), Idle: math.NaN(), Memory: memoryOf(t)}
+	o.Late, o.Disturbed = failsAs(t)
+	o.Throttle, _ = strconv.Atoi(known[study.FactorPushThrottle]) // a number, or as istiod chooses
+	if c.IdleSeconds > 0 {
+		o.Idle = c.Idle.TotalS() / c.IdleSeconds
+	}
+	o.Cores = coresFor(run.Header.Machine, t, known[study.FactorIstiodCPU])
+	o.readChanges(t, events)
+	o.Services = float64(l.Services) + float64(l.ServiceEntries) + o.made(events)/2
+	o.readCounters(c)
+	o.readStages(c)
+	o.readConvergence(events)
+	if !o.calm() {
+		o.Generation = generation(run, t)
+	}
+	o.For = purposeOf(&o, l)
+	if o.Turns == 0 && o.For != ForSkips {
+		return o, "istiod pushed nothing, or does not count its turns"
+	}
+	return o, ""
+}
+
+// coresFor is how many CPUs istiod could use: what the others left of the
+// machine, but half of it at least, since the kernel shares it among all that want
+// it; its own limit at most. The simulated proxies are not among those others:
+// the model has them.
+func coresFor(m record.Machine, t *record.Trial, limit string) float64 {
+	cores := float64(m.CPUs)
+	if m.Nodes <= 1 {
+		if all, ok := t.CPU[record.PartMachine]; ok {
+			others := all.TotalS() - t.CPU[record.PartControl].TotalS() - t.Control.Simulator.TotalS()
+			cores = math.Max(cores/2, cores-math.Max(0, others/t.Window.Seconds))
+		}
+	}
+	number, milli := strings.CutSuffix(limit, "m")
+	if v, err := strconv.ParseFloat(number, 64); err == nil && v > 0 {
+		if milli {
+			v /= 1000
+		}
+		cores = math.Min(cores, v)
+	}
+	return math.Max(cores, 0.1)
+}
+
+// kindOf is what kind of change an event is: of several objects at once each
+// is one of its own.
+func kindOf(e *record.Event) string {
+	if e.Kind == study.ChangeServiceGatewayVirtualService {
+		what, _, _ := strings.Cut(e.Object, "/")
+		return strings.ToLower(what)
+	}
+	return e.Kind
+}
+
+func (o *Observation) readChanges(t *record.Trial, events []*record.Event) {
+	made := make([]*record.Event, 0, len(events))
+	for _, e := range events {
+		if e.Error == "" && e.CommittedNS > 0 {
+			made = append(made, e)
+		}
+	}
+	sort.SliceStable(made, func(i, j int) bool { return made[i].CommittedNS < made[j].CommittedNS })
+	index := map[string]int{}
+	configuration := 0
+	for _, e := range made {
+		name := kindOf(e)
+		k, ok := model.KindOf(name)
+		if !ok {
+			continue
+		}
+		if _, ok := index[name]; !ok {
+			index[name] = len(o.Replay.Kinds)
+			o.Replay.Kinds = append(o.Replay.Kinds, name)
+		}
+		if k.Configuration {
+			configuration++
+		}
+		at := float64(e.CommittedNS-made[0].CommittedNS) / 1e9
+		o.Replay.Changes = append(o.Replay.Changes, push.Change{At: at, Kind: index[name], Where: 0.5})
+	}
+	o.Replay.Window = t.Window.Seconds
+	n := len(o.Replay.Changes)
+	if n == 0 {
+		return
+	}
+	if last := o.Replay.Changes[n-1].At; last > 0 {
+		o.Rate = float64(n-1) / last
+	}
+	o.Replay.Window = math.Max(o.Replay.Window, o.Replay.Changes[n-1].At)
+	o.Configuration = float64(configuration) / float64(n)
+}
+
+// made is how many Services the trial's changes made.
+func (o *Observation) made(events []*record.Event) float64 {
+	n := 0.0
+	for _, e := range events {
+		if k := kindOf(e); e.Op == "create" && e.Error == "" && (k == study.ChangeService || k == study.ChangeServiceEntry) {
+			n++
+		}
+	}
+	return n
+}
+
+func (o *Observation) readCounters(c *record.Control) {
+	at := func(series string) float64 { return c.Istiod[series] }
+	for t := range push.Types {
+		o.Pushes[t] = at(`pilot_xds_pushes{type="` + t.String() + `"}`)
+		o.Times[t] = at(`pilot_xds_push_time_sum{type="` + t.String() + `"}`)
+		o.Bytes[t] = float64(c.Wire[t.String()].Bytes)
+		// Both count responses; where they do not agree (something was lost, or
+		// not counted) bytes are for each response.
+		if n := float64(c.Wire[t.String()].Responses); n > 0 && o.Pushes[t] > 0 {
+			o.Bytes[t] *= o.Pushes[t] / n
+		}
+		for _, change := range o.Replay.Changes {
+			k, _ := model.KindOf(o.Replay.Kinds[change.Kind])
+			if k.Types.Has(t) && !k.Bare.Has(t) {
+				o.Pairs[t] += float64(o.Proxies)
+			}
+			if k.Asks.Has(t) {
+				o.Pairs[t] += float64(o.Proxies)
+			}
+		}
+	}
+	o.Contexts, o.ContextTime = at("pilot_pushcontext_init_seconds_count"), at("pilot_pushcontext_init_seconds_sum")
+	o.Turns = at("pilot_proxy_convergence_time_count")
+	o.Waited = at("pilot_proxy_convergence_time_sum") / o.Turns
+	o.Skipped = math.Max(0, at("pilot_proxy_queue_time_count")-o.Turns)
+	for _, n := range c.Reconnects {
+		o.Reconnects += float64(n)
+	}
+	if o.Contexts > 0 { // of merged changes one is enough
+		merged := math.Max(1, float64(len(o.Replay.Changes))/o.Contexts)
+		o.Configuration = 1 - math.Pow(1-o.Configuration, merged)
+	}
+}
+
+func (o *Observation) readStages(c *record.Control) {
+	o.Watch, o.Deliver = math.NaN(), math.NaN()
+	wire, ack := math.NaN(), math.NaN()
+	for _, s := range c.Stages {
+		switch s.Name {
+		case record.StageWatch:
+			o.Watch = math.Max(0, s.MeanUS/1e6)
+		case record.StageWire:
+			wire = math.Max(0, s.MeanUS/1e6)
+		case record.StageAck:
+			ack = math.Max(0, s.MeanUS/1e6)
+		}
+	}
+	switch {
+	case stat.Finite(wire) && stat.Finite(ack):
+		o.Deliver = wire + ack
+	case stat.Finite(ack):
+		o.Deliver = ack
+	}
+}
+
+// readConvergence has those that never had a change that they needed, or never said so,
+// beyond all others: a quantile among them is infinite.
+func (o *Observation) readConvergence(events []*record.Event) {
+	var all []float64
+	lost, first, last := 0, int64(math.MaxInt64), 0.0
+	for _, e := range events {
+		if e.Error == "" && e.CommittedNS > 0 {
+			first = min(first, e.CommittedNS)
+		}
+	}
+	for _, e := range events {
+		lost += len(e.Missed)
+		for _, us := range e.Seen.AckedUS {
+			if us == record.Never {
+				lost++
+				continue
+			}
+			all = append(all, float64(us)/1e6)
+			last = math.Max(last, float64(e.CommittedNS-first)/1e9+float64(us)/1e6)
+		}
+	}
+	o.Replay.Tail = math.Max(0, o.Replay.Window-last)
+	counts := stat.FromSamples(all).WithLost(int64(lost))
+	o.P50, o.P99 = counts.Quantile(0.5), counts.Quantile(0.99)
+}
+
+// calm tells whether a trial's pushes did not overlap: one was over before the
+// next began, so that times are those of a push, not of waiting for CPUs.
+func (o *Observation) calm() bool {
+	return o.Waited*o.Contexts/float64(o.Replicas)/o.Replay.Window < mostOverlap
+}
+
+// mostOverlap is how many pushes may be under way at a time, on average, in a trial
+// that is calm.
+const mostOverlap = 0.5
+
+// Mesh is the mesh of a trial, with its changes.
+func (o *Observation) Mesh() model.Mesh {
+	m := model.Default()
+	m.Proxies, m.Services, m.Namespaces = o.Proxies, int(math.Round(o.Services)), o.Namespaces
+	m.Rate, m.Replicas, m.Cores, m.Throttle = math.Max(o.Rate, 1e-4), o.Replicas, o.Cores, o.Throttle
+	m.DebounceAfter, m.DebounceMax, m.DirectEndpoints = o.DebounceAfter, o.DebounceMax, o.Direct
+	m.Beside, m.Replay = true, &o.Replay
+	return m
+}

@@ -1,0 +1,246 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/advise/capacity/push"
+)
+
+// Mesh is a mesh to predict, with istiod's settings. Times are seconds.
+type Mesh struct {
+	Proxies  int `json:"proxies"`
+	Services int `json:"services"`
+	// Visible is the share of the services that a proxy sees: 1 without Sidecars.
+	// Below 1 proxies are in groups, each of which needs its share of the
+	// changes.
+	Visible float64 `json:"visible"`
+	// Namespaces are those of the proxies: istiod caches routes for each by itself.
+	Namespaces int `json:"namespaces"`
+
+	Rate    float64            `json:"rate"` // changes a second
+	Arrival string             `json:"arrival"`
+	Burst   int                `json:"burst,omitempty"` // changes at once, of arrival burst
+	Mix     map[string]float64 `json:"mix"`             // weights by kind of change
+
+	Replicas int       `json:"replicas"`
+	Shares   []float64 `json:"shares,omitempty"` // of the connections, by replica; none: even
+	Cores    float64   `json:"cores"`            // of each replica
+	Throttle int       `json:"throttle,omitempty"`
+	// ConnectLimit is how many new streams a second a replica serves; 0: as istiod
+	// chooses.
+	ConnectLimit    float64 `json:"connect_limit,omitempty"`
+	DebounceAfter   float64 `json:"debounce_after"`
+	DebounceMax     float64 `json:"debounce_max"`
+	DirectEndpoints bool    `json:"direct_endpoints,omitempty"`
+	// ConnectionAge is after how long istiod closes a proxy's connection, so that
+	// it comes back and is sent everything (keepaliveMaxServerConnectionAge);
+	// 0: never.
+	ConnectionAge float64 `json:"connection_age"`
+
+	// Slow is the share of the proxies that read no more than SlowRead bytes a
+	// second.
+	Slow     float64 `json:"slow,omitempty"`
+	SlowRead float64 `json:"slow_read,omitempty"`
+
+	// Beside has the simulated proxies on istiod's CPUs, as in a lab.
+	Beside bool `json:"beside,omitempty"`
+	// Horizon is how long changes come; 0: until there are some hundred.
+	Horizon float64 `json:"horizon,omitempty"`
+	// Replay are changes that were made, in place of Rate, Arrival and Mix.
+	Replay *Replay `json:"-"`
+}
+
+// Replay are changes as a trial made them.
+type Replay struct {
+	Kinds   []string
+	Changes []push.Change // Kind is an index into Kinds
+	Window  float64       // how long CPU time and bytes were counted, seconds
+	Tail    float64       // of that, after the last acknowledgement
+}
+
+// Default is a mesh as istiod is installed; how large it is, is left to say.
+func Default() Mesh {
+	return Mesh{Visible: 1, Namespaces: 10, Arrival: push.Poisson, Replicas: 1, Cores: 2, DebounceAfter: 0.1, DebounceMax: 10, ConnectionAge: 1800}
+}
+
+// Check says what is wrong with a mesh, naming the field; nil if it can be
+// predicted.
+func (m Mesh) Check() error {
+	for _, f := range []struct {
+		name      string
+		v         float64
+		low, high float64
+	}{
+		{"proxies", float64(m.Proxies), 1, 1e6}, {"services", float64(m.Services), 0, 1e6}, {"visible", m.Visible, 0.001, 1}, {"namespaces", float64(m.Namespaces), 1, push.MaxVariants},
+		{"rate", m.Rate, 1e-4, 1e4}, {"burst", float64(m.Burst), 0, 1e5}, {"replicas", float64(m.Replicas), 1, 1000}, {"cores", m.Cores, 0.01, 1024},
+		{"throttle", float64(m.Throttle), 0, 1e5}, {"connect_limit", m.ConnectLimit, 0, 1e6}, {"debounce_after", m.DebounceAfter, 0, 600}, {"debounce_max", m.DebounceMax, 0, 3600},
+		{"connection_age", m.ConnectionAge, 0, 1e9},
+		{"slow", m.Slow, 0, 1}, {"slow_read", m.SlowRead, 0, 1e12}, {"horizon", m.Horizon, 0, 86400},
+	} {
+		if math.IsNaN(f.v) || f.v < f.low || f.v > f.high {
+			return fmt.Errorf("%s is %g: from %g to %g is possible", f.name, f.v, f.low, f.high)
+		}
+	}
+	switch {
+	case m.Arrival != push.Poisson && m.Arrival != push.Uniform && m.Arrival != push.Burst:
+		return fmt.Errorf("arrival is %q: %s, %s or %s is possible", m.Arrival, push.Poisson, push.Uniform, push.Burst)
+	case m.Shares != nil && len(m.Shares) != m.Replicas:
+		return fmt.Errorf("shares has %d entries for %d replicas", len(m.Shares), m.Replicas)
+	case m.Slow > 0 && m.SlowRead == 0:
+		return fmt.Errorf("slow is %g, but slow_read does not say how many bytes a second such a proxy reads", m.Slow)
+	}
+	if m.Replay != nil {
+		return nil
+	}
+	total := 0.0
+	for _, name := range slices.Sorted(maps.Keys(m.Mix)) {
+		if _, ok := KindOf(name); !ok {
+			return fmt.Errorf("mix names %q, which is no kind of change", name)
+		}
+		if w := m.Mix[name]; !(w >= 0) || w > 1e9 {
+			return fmt.Errorf("mix gives %s a weight of %g", name, w)
+		}
+		total += m.Mix[name]
+	}
+	if !(total > 0) {
+		return fmt.Errorf("mix has no change of any weight")
+	}
+	connections := 0.0
+	for _, s := range m.Shares {
+		if !(s >= 0) || s > 1e9 {
+			return fmt.Errorf("a share of the connections is %g", s)
+		}
+		connections += s
+	}
+	if m.Shares != nil && connections == 0 {
+		return fmt.Errorf("shares leaves no replica a connection")
+	}
+	return nil
+}
+
+// maxGroups bounds the groups of proxies that see different services.
+const maxGroups = 20
+
+// Input makes of a mesh what package push simulates. Changes are not in it.
+func (v *Values) Input(m Mesh) push.Input {
+	in := push.Input{
+		Settings: push.Settings{DebounceAfter: m.DebounceAfter, DebounceMax: m.DebounceMax, DirectEndpoints: m.DirectEndpoints,
+			Throttle: m.Throttle, ConnectLimit: m.ConnectLimit, Replicas: m.Replicas, Shares: m.Shares, Cores: m.Cores},
+		Costs: push.Costs{Watch: v[Watch], Change: v[ChangeCPU], Skip: v[SkipCPU], Parallel: math.Max(1, v[Parallel]),
+			Idle: v.idle(m)},
+		Kinds: v.Kinds(m),
+	}
+	groups := 1
+	if m.Visible < 1 {
+		groups = min(max(2, int(math.Round(1/m.Visible))), maxGroups, max(m.Proxies, 1))
+	}
+	seen := float64(m.Services) * m.Visible
+	for i := range groups {
+		class := v.class(fmt.Sprintf("group %d", i+1), seen)
+		class.Proxies = m.Proxies*(i+1)/groups - m.Proxies*i/groups
+		class.Needs, class.Variants = m.Visible, max(1, min(m.Namespaces, m.Proxies)/groups)
+		if m.Beside {
+			class.Beside, class.BesideByte = v[Beside], v[BesidePerByte]
+		}
+		slow := class
+		slow.Name, slow.Read = class.Name+", slow", m.SlowRead
+		slow.Proxies = int(math.Round(float64(class.Proxies) * m.Slow))
+		class.Proxies -= slow.Proxies
+		in.Classes = append(in.Classes, class)
+		if slow.Proxies > 0 {
+			in.Classes = append(in.Classes, slow)
+		}
+	}
+	return in
+}
+
+// idle is what a replica uses without changes, cores: what it was measured to
+// use, and to serve the connections that it closed because they were old.
+func (v *Values) idle(m Mesh) float64 {
+	proxies := float64(m.Proxies) / float64(m.Replicas)
+	out := v[IdleCores] + v[IdleCoresPerProxy]*proxies
+	if m.ConnectionAge > 0 && m.Replay == nil { // trials are too short for it
+		out += v.class("", float64(m.Services)*m.Visible).Connect * proxies / m.ConnectionAge
+	}
+	return out
+}
+
+// Kinds are the kinds of change of a mesh's mix, with their push contexts.
+func (v *Values) Kinds(m Mesh) []push.Kind {
+	var out []push.Kind
+	if m.Replay != nil {
+		for _, name := range m.Replay.Kinds {
+			out = append(out, v.kind(name, 1, m.Services))
+		}
+		return out
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Mix)) {
+		out = append(out, v.kind(name, m.Mix[name], m.Services))
+	}
+	return out
+}
+
+// kind is one kind of change in a mesh of some services.
+func (v *Values) kind(name string, weight float64, services int) push.Kind {
+	k, _ := KindOf(name)
+	context := v[Context]
+	if k.Configuration {
+		context += v[ContextPerService] * float64(services)
+	}
+	return push.Kind{Name: name, Weight: weight, Types: k.Types, Bare: k.Bare, Asks: k.Asks, Spoils: k.Spoils, Context: context}
+}
+
+// class is a proxy that sees some services, all of whose changes it needs.
+func (v *Values) class(name string, seen float64) push.Class {
+	c := push.Class{Name: name, Needs: 1, Apply: v[Apply], ApplyByte: v[ApplyPerByte], Connect: v[ConnectCPU] + v[ConnectPerService]*seen}
+	for t := range push.Types {
+		c.CPU[t].Base = v[CPUOf(t)] + v[CPUPerServiceOf(t)]*seen
+		c.Bytes[t].Base = v[BytesOf(t)] + v[BytesPerServiceOf(t)]*seen
+		if ByDifference(t) {
+			c.CPU[t].Each, c.Bytes[t].Each = v[CPUPerChangeOf(t)], v[BytesPerChangeOf(t)]
+		}
+	}
+	c.CPU[push.EDS].Whole, c.Bytes[push.EDS].Whole = v[EDSCPUWhole]*seen, v[EDSBytesWhole]*seen
+	c.CPU[push.RDS].Anew = v[RDSCPUAnew] * seen
+	return c
+}
+
+// most is how many proxies the replica with most of them has.
+func (m Mesh) most() float64 {
+	if m.Shares == nil {
+		return float64(m.Proxies) / float64(m.Replicas)
+	}
+	whole := 0.0
+	for _, s := range m.Shares {
+		whole += s
+	}
+	return float64(m.Proxies) * slices.Max(m.Shares) / whole
+}
+
+// CPUs are those of all replicas together.
+func (m Mesh) CPUs() float64 { return m.Cores * float64(m.Replicas) }
+
+// Of a simulation: changes at least, however rare they are, and bursts.
+const (
+	fewest      = 30
+	fewestBurst = 10
+)
+
+// lasting is how long it takes until so many changes have come, of bursts some at least.
+func (m Mesh) lasting(changes float64) float64 {
+	if m.Arrival == push.Burst {
+		changes = math.Max(changes, fewestBurst*float64(m.Burst))
+	}
+	return changes / m.Rate
+}
+
+// MemoryOf is the memory of one replica in bytes, of a mesh in which it sends
+// some bytes a second.
+func (v *Values) MemoryOf(m Mesh, bytesPerSecond float64) float64 {
+	proxies, services := m.most(), float64(m.Services)
+	return v[Memory] + v[MemoryPerProxy]*proxies + v[MemoryPerService]*services + v[MemoryPerPair]*proxies*services*m.Visible +
+		v[MemoryPerRate]*bytesPerSecond/float64(m.Replicas)
+}

@@ -1,0 +1,347 @@
+package model
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/advise/capacity/push"
+	"pgregory.net/rapid"
+)
+
+func made(change func(v *Values)) *Model {
+	m := &Model{Schema: Schema, Mix: map[string]float64{MixEndpoints: 9, MixConfiguration: 1},
+		Measured: Span{Proxies: [2]float64{50, 300}, Services: [2]float64{50, 300}, Rate: [2]float64{0.5, 6}}}
+	v := Assumed()
+	v[CPUPerServiceOf(push.RDS)], v[BytesPerServiceOf(push.RDS)], v[MemoryPerPair] = 5e-6, 500, 500
+	if change != nil {
+		change(&v)
+	}
+	for i, d := range Definitions {
+		m.Parameters = append(m.Parameters, Fitted{Name: d.Name, Unit: d.Unit, Meaning: d.Meaning, Interval: Interval{v[i], v[i], v[i]}})
+	}
+	for _, o := range Outputs {
+		m.Residuals = append(m.Residuals, Residual{Output: o.Name, Spread: 0.1, Cells: 6})
+	}
+	return m
+}
+
+func mesh(proxies, services int, rate float64) Mesh {
+	m := Default()
+	m.Proxies, m.Services, m.Rate = proxies, services, rate
+	m.Mix = map[string]float64{MixEndpoints: 9, MixConfiguration: 1}
+	return m
+}
+
+// Every parameter is defined, with a unit, and with a reason where it is
+// assumed.
+func TestDefinitions(t *testing.T) {
+	names := map[string]bool{}
+	for i, d := range Definitions {
+		if d.Name == "" || d.Unit == "" || d.Meaning == "" || d.Because == "" || !strings.HasPrefix(d.Study, "meshtrial run ") || names[d.Name] || d.Assumed < 0 {
+			t.Errorf("parameter %d: %+v", i, d)
+		}
+		names[d.Name] = true
+	}
+}
+
+// Intervals hold their estimates, are the wider the farther the mesh lies beyond
+// what was measured, and say so.
+func TestExtrapolation(t *testing.T) {
+	m := made(nil)
+	width := 0.0
+	for _, test := range []struct {
+		proxies int
+		beyond  float64
+	}{{200, 1}, {1200, 4}, {3600, 12}} {
+		at := mesh(test.proxies, 100, 1)
+		at.Cores = 16
+		p, err := m.Predict(at, Options{Seed: 1, Draws: 40})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(p.Beyond/test.beyond-1) > 0.01 || (test.beyond > 1) != (len(p.BeyondWhat) > 0) {
+			t.Errorf("%d proxies lie %v beyond: %v", test.proxies, p.Beyond, p.BeyondWhat)
+		}
+		for _, o := range p.Outputs {
+			if !(o.Low <= o.Estimate && o.Estimate <= o.High) {
+				t.Errorf("%s is %v", o.Name, o.Interval)
+			}
+		}
+		i := p.Output(OutMemory)
+		if w := math.Log(i.High / i.Low); w <= width {
+			t.Errorf("%d proxies: memory %v, no wider than before (%v)", test.proxies, i, width)
+		} else {
+			width = w
+		}
+	}
+}
+
+// More proxies, services or changes take no less; a narrower scope no more.
+func TestMoreTakesMore(t *testing.T) {
+	m := made(nil)
+	v, err := m.Values()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a := mesh(rapid.IntRange(10, 400).Draw(t, "proxies"), rapid.IntRange(10, 400).Draw(t, "services"), rapid.Float64Range(0.2, 3).Draw(t, "rate"))
+		a.Horizon, a.Cores = 60, 8
+		b := a
+		switch rapid.IntRange(0, 3).Draw(t, "more") {
+		case 0:
+			b.Proxies *= 2
+		case 1:
+			b.Services *= 2
+		case 2:
+			b.Rate *= 3
+		case 3:
+			a.Visible = 0.3
+		}
+		out := map[string][2]float64{}
+		for i, at := range []Mesh{a, b} {
+			r, err := v.Simulate(at, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k, y := range v.Simulated(at, r) {
+				pair := out[Outputs[k].Name]
+				pair[i] = y
+				out[Outputs[k].Name] = pair
+			}
+		}
+		for _, name := range []string{OutCPU, OutMemory, OutBytes} {
+			if pair := out[name]; pair[1] < 0.97*pair[0] {
+				t.Fatalf("%s: %v of %+v, %v of %+v", name, pair[0], a, pair[1], b)
+			}
+		}
+	})
+}
+
+// The search ends where the mesh does: below it is within the bound, above not.
+func TestLimits(t *testing.T) {
+	m := made(nil)
+	at := mesh(300, 200, 0.5)
+	at.Cores = 1
+	l, err := m.Limits(at, 2, Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Rate <= 0.5 || l.Proxies <= 300 || l.RateWhy == "" || l.ProxiesWhy == "" {
+		t.Fatalf("%+v", l)
+	}
+	v, _ := m.Values()
+	for _, test := range []struct {
+		proxies int
+		within  bool
+	}{{int(0.8 * float64(l.Proxies)), true}, {2 * l.Proxies, false}} {
+		other := at
+		other.Proxies = test.proxies
+		r, err := v.Simulate(other, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Drained && r.Convergence.Quantile(0.99) <= 2; got != test.within {
+			t.Errorf("%d proxies with the end at %d: drained %v, p99 %v", test.proxies, l.Proxies, r.Drained, r.Convergence.Quantile(0.99))
+		}
+	}
+	tight, err := m.Limits(at, 0.05, Options{Seed: 1})
+	if err != nil || tight.Rate != 0 || tight.Proxies != 0 {
+		t.Errorf("within 50 ms, shorter than debouncing: %+v, %v", tight, err)
+	}
+}
+
+// Fewer replicas have more to take back, and take longer for it.
+func TestLoss(t *testing.T) {
+	m := made(nil)
+	var before *Loss
+	for _, replicas := range []int{10, 3, 1} {
+		at := mesh(3000, 200, 0.5)
+		at.Replicas, at.Cores = replicas, 4
+		l, err := m.Loss(at, Options{Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Proxies != 3000/replicas || l.Half > l.All || !(l.Half > 0) {
+			t.Errorf("%d replicas: %+v", replicas, l)
+		}
+		if before != nil && l.All <= before.All {
+			t.Errorf("with %d replicas all are back after %v s, with more after %v", replicas, l.All, before.All)
+		}
+		before = l
+	}
+	lone := mesh(1, 10, 1)
+	lone.Replicas = 2
+	if l, err := m.Loss(lone, Options{Seed: 1}); l != nil || err != nil {
+		t.Errorf("no replica of two has half of one proxy: %+v (%v)", l, err)
+	}
+	uneven := mesh(400, 200, 0.5)
+	uneven.Replicas, uneven.Shares = 2, []float64{1, 3}
+	if l, err := m.Loss(uneven, Options{Seed: 1}); err != nil || l.Proxies != 300 {
+		t.Errorf("the replica with three quarters of 400 proxies loses %+v (%v)", l, err)
+	}
+}
+
+// A document with other parameters, or figures that no istiod has, is refused.
+func TestParse(t *testing.T) {
+	good, err := json.Marshal(made(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Parse(good); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(m *Model){
+		"schema":   func(m *Model) { m.Schema = 99 },
+		"fewer":    func(m *Model) { m.Parameters = m.Parameters[1:] },
+		"name":     func(m *Model) { m.Parameters[0].Name = "other" },
+		"huge":     func(m *Model) { m.Parameters[0].Estimate = 1e300 },
+		"negative": func(m *Model) { m.Parameters[0].Estimate = -1 },
+		"draw":     func(m *Model) { m.Draws = [][]float64{{1}} },
+		"bad draw": func(m *Model) { m.Draws = [][]float64{make([]float64, Parameters)}; m.Draws[0][3] = -2 },
+		"residual": func(m *Model) { m.Residuals[0].Spread = -1 },
+		"mix":      func(m *Model) { m.Mix["nothing"] = 1 },
+	} {
+		m := made(nil)
+		spoil(m)
+		data, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Parse(data); err == nil {
+			t.Errorf("%s: it is read", name)
+		}
+	}
+	if _, err := Parse([]byte("{}")); err == nil {
+		t.Error("nothing is a model")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	good, _ := json.Marshal(made(nil))
+	f.Add(good)
+	f.Add([]byte(`{"schema":1,"parameters":[{}],"draws":[[1e308]]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := Parse(data)
+		if err != nil {
+			return
+		}
+		at := mesh(20, 10, 1)
+		at.Horizon = 2
+		_, _ = m.Predict(at, Options{Draws: 2}) // refuses or answers, and does not fail otherwise
+	})
+}
+
+// Meshes that cannot be are refused with the field's name.
+func TestMeshCheck(t *testing.T) {
+	for field, spoil := range map[string]func(m *Mesh){
+		"proxies": func(m *Mesh) { m.Proxies = 0 }, "visible": func(m *Mesh) { m.Visible = 2 }, "rate": func(m *Mesh) { m.Rate = math.NaN() }, "arrival": func(m *Mesh) { m.Arrival = "x" },
+		"shares": func(m *Mesh) { m.Shares = []float64{1, 2} }, "slow": func(m *Mesh) { m.Slow = 0.5 }, "no replica a connection": func(m *Mesh) { m.Replicas, m.Shares = 2, []float64{0, 0} }, "mix": func(m *Mesh) { m.Mix = map[string]float64{"x": 1} }, "replicas": func(m *Mesh) { m.Replicas = 0 },
+	} {
+		m := mesh(10, 10, 1)
+		spoil(&m)
+		if err := m.Check(); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// A mesh whose pushes overlap is sent all endpoints and has its routes made anew; with
+// more namespaces a calm one has them made more often.
+func TestOverlappingPushesTakeMore(t *testing.T) {
+	v := Assumed()
+	at := mesh(600, 500, 0.2)
+	at.Mix, at.Cores, at.Horizon = map[string]float64{MixEndpoints: 2, "virtualservice": 1}, 8, 120
+	calm, err := v.Simulate(at, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calm.Whole[push.EDS] > 0.2*calm.Pushes[push.EDS] || calm.Anew[push.RDS] > 0.15*calm.Pushes[push.RDS] {
+		t.Errorf("calm: of %v pushes of endpoints %v are whole, of %v of routes %v are made anew", calm.Pushes[push.EDS], calm.Whole[push.EDS], calm.Pushes[push.RDS], calm.Anew[push.RDS])
+	}
+	more := at
+	more.Namespaces *= 5
+	if r, err := v.Simulate(more, 1); err != nil || r.Anew[push.RDS] < 1.5*calm.Anew[push.RDS] {
+		t.Errorf("in 50 namespaces routes are made %v times, in 10 %v times; %v", r.Anew[push.RDS], calm.Anew[push.RDS], err)
+	}
+	busy := at
+	busy.Rate, busy.Cores = 4, 1
+	r, err := v.Simulate(busy, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Whole[push.EDS] < 0.5*r.Pushes[push.EDS] || r.Anew[push.RDS] < 0.5*r.Pushes[push.RDS] || r.AllBytes()/r.Turns < 2*calm.AllBytes()/calm.Turns {
+		t.Errorf("busy: of %v pushes of endpoints %v are whole, of %v of routes %v are made anew, %.0f bytes a turn after %.0f", r.Pushes[push.EDS], r.Whole[push.EDS],
+			r.Pushes[push.RDS], r.Anew[push.RDS], r.AllBytes()/r.Turns, calm.AllBytes()/calm.Turns)
+	}
+}
+
+// Published sizes come with the model's, and with words on the slope.
+func TestPublished(t *testing.T) {
+	m := made(nil)
+	rows, err := m.ComparePublished(Options{Seed: 1, Draws: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) < 10 {
+		t.Errorf("%d rows", len(rows))
+	}
+	for _, r := range rows {
+		if r.Words == "" || !(r.Figure > 0) || !(r.Model.Estimate > 0) || r.Unit == "" {
+			t.Errorf("%+v", r)
+		}
+	}
+	v, _ := m.Values()
+	if few, many := v.Slope(1), v.Slope(1000); math.Abs(few-250.5e3) > 1 || math.Abs(many-750e3) > 1 {
+		t.Errorf("slopes %v and %v", few, many)
+	}
+	words := strings.Join(m.SlopeWords(), " ")
+	for _, want := range []string{"0.25 MB", "0.75 MB with 1,000", "each adds 500 bytes for each sidecar", "by AKS it is 737", "0.8 MB for each that was replaced", "some 64% of what it took",
+		"AKS's figures are 5.1 and 2.7 times as much", "with what is sent cannot be told"} {
+		if !strings.Contains(words, want) {
+			t.Errorf("%q is not in %s", want, words)
+		}
+	}
+	sends := made(func(v *Values) { v[MemoryPerRate] = 0.5 })
+	if more, err := sends.ComparePublished(Options{Seed: 1, Draws: 3}); err != nil || !(more[1].Slope > rows[1].Slope) || rows[1].Slope != v.Slope(1000) {
+		t.Errorf("slopes of %s: %v and %v, where sending takes memory %v; %v", rows[1].Claim, rows[1].Slope, v.Slope(1000), more[1].Slope, err)
+	}
+	if words := strings.Join(sends.SlopeWords(), " "); !strings.Contains(words, "each MB/s that is sent adds 0.50 MB") {
+		t.Error(words)
+	}
+}
+
+// Proxies that do not come back are counted, and no reason to predict nothing at all.
+func TestLossWithoutEnd(t *testing.T) {
+	at := mesh(3000, 200, 0.5)
+	at.Replicas, at.Cores = 3, 4
+	stuck := made(func(v *Values) { v[ConnectCPU] = 20 }) // old connections that are closed take all CPUs
+	if l, err := stuck.Loss(at, Options{Seed: 1}); err != nil || l.Away == 0 || l.Away > l.Proxies || l.Half > l.All {
+		t.Errorf("no CPU is left to serve streams: %+v (%v)", l, err)
+	}
+}
+
+// Changes that nobody ever had are late, not at once.
+func TestNothingArrives(t *testing.T) {
+	m := mesh(20, 10, 1)
+	m.Horizon = 60
+	p, err := made(func(v *Values) { v[Watch] = 1e6 }).Predict(m, Options{Seed: 1, Draws: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p99 := p.Output(OutConvergenceP99).Estimate; p99 < 60 {
+		t.Errorf("istiod is never told of a change, and p99 of convergence is %g s", p99)
+	}
+}
+
+// A document that says it is of very many cells takes no longer than others.
+func TestManyCells(t *testing.T) {
+	m := made(nil)
+	for i := range m.Residuals {
+		m.Residuals[i].Cells = math.MaxInt
+	}
+	if _, err := m.Predict(mesh(20, 10, 1), Options{Seed: 1, Draws: 5}); err != nil {
+		t.Fatal(err)
+	}
+}

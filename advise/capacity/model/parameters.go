@@ -1,0 +1,159 @@
+package model
+
+import "github.com/meshtrial/meshtrial/advise/capacity/push"
+
+// Parameter is an index into [Values].
+type Parameter int
+
+// The parameters of istiod and of the proxies beside it.
+const (
+	Watch Parameter = iota
+	ChangeCPU
+	Context
+	ContextPerService
+	SkipCPU
+	ConnectCPU
+	ConnectPerService
+	Parallel
+	IdleCores
+	IdleCoresPerProxy
+	Beside
+	BesidePerByte
+	Apply
+	ApplyPerByte
+	Memory
+	MemoryPerProxy
+	MemoryPerService
+	MemoryPerPair
+	MemoryPerRate
+	CDSCPUPerChange
+	CDSBytesPerChange
+	EDSCPUPerChange
+	EDSBytesPerChange
+	EDSCPUWhole
+	EDSBytesWhole
+	RDSCPUAnew
+	firstOfTypes // four for each type from here on
+)
+
+// Of each type of resource.
+const (
+	typeCPU = iota
+	typeCPUPerService
+	typeBytes
+	typeBytesPerService
+	perType
+)
+
+// Parameters is how many there are.
+const Parameters = int(firstOfTypes) + perType*int(push.Types)
+
+// CPUOf is the CPU time of one push of a type to one proxy, whatever it merges.
+func CPUOf(t push.Type) Parameter { return firstOfTypes + Parameter(perType*int(t)+typeCPU) }
+
+// CPUPerServiceOf is what each service that the proxy sees adds to it.
+func CPUPerServiceOf(t push.Type) Parameter {
+	return firstOfTypes + Parameter(perType*int(t)+typeCPUPerService)
+}
+
+// BytesOf is what one push of a type to one proxy brings, as [CPUOf] counts.
+func BytesOf(t push.Type) Parameter { return firstOfTypes + Parameter(perType*int(t)+typeBytes) }
+
+// BytesPerServiceOf is what each service that the proxy sees adds to it.
+func BytesPerServiceOf(t push.Type) Parameter {
+	return firstOfTypes + Parameter(perType*int(t)+typeBytesPerService)
+}
+
+// ByDifference tells whether istiod sends a type by difference: what changed,
+// and not all that a proxy has of it (pilot/pkg/xds: only CDS and EDS have delta
+// generators for sidecars).
+func ByDifference(t push.Type) bool { return t == push.CDS || t == push.EDS }
+
+// CPUPerChangeOf is the CPU time that each change with a part of its own in a type
+// that is sent by difference adds to a push.
+func CPUPerChangeOf(t push.Type) Parameter {
+	if t == push.CDS {
+		return CDSCPUPerChange
+	}
+	return EDSCPUPerChange
+}
+
+// BytesPerChangeOf is what it adds to its bytes.
+func BytesPerChangeOf(t push.Type) Parameter {
+	if t == push.CDS {
+		return CDSBytesPerChange
+	}
+	return EDSBytesPerChange
+}
+
+// Values has a value for each parameter.
+type Values [Parameters]float64
+
+// Definition says what a parameter is.
+type Definition struct {
+	Name, Unit, Meaning string
+	// Assumed is the value where runs do not tell, Because why that.
+	Assumed float64
+	Because string
+	// Study is what would tell, as a command.
+	Study string
+}
+
+// Definitions has one for each parameter, in their order.
+var Definitions = definitions()
+
+// Commands that make runs of which the fit learns something.
+const (
+	theStudy   = "meshtrial run capacity-holdout" // several sizes, services and rates
+	useless    = "meshtrial run capacity-holdout --set change=gateway"
+	newStreams = "meshtrial run capacity-holdout --set clients=reconnect-storm"
+	overlap    = theStudy // its cells whose pushes overlap
+)
+
+func definitions() [Parameters]Definition {
+	d := [Parameters]Definition{
+		Watch:             {"watch", "s", "from a change's commit until istiod has been told", 0.003, "what the local lab's API server takes", theStudy},
+		ChangeCPU:         {"change_cpu", "s", "istiod's CPU time for a change before it is pushed to anybody", 0, "with one number of proxies it is part of what pushes cost", theStudy},
+		Context:           {"context", "s", "time of a push context", 0.0005, "what a mesh of few services takes", theStudy},
+		ContextPerService: {"context_per_service", "s", "what each service adds to a push context in which configuration changed", 5e-6, "what the local lab takes for 300 services", theStudy},
+		SkipCPU:           {"skip_cpu", "s", "CPU time of the turn of a proxy that needs nothing", 30e-6, "a lookup of what changed in the proxy's scope, and the turn's goroutine", useless},
+		ConnectCPU:        {"connect_cpu", "s", "CPU time to serve a new stream: handshake, certificate check, the proxy's state, its first configuration", 0.005, "two signatures and a handshake of mutual TLS", newStreams},
+		ConnectPerService: {"connect_cpu_per_service", "s", "what each service that the proxy sees adds to it", 4e-5, "what endpoints and routes take where they are made anew, and half as much again for a cluster: what a new stream is sent is not put into istiod's cache", newStreams},
+		Parallel:          {"parallel", "CPUs", "CPU time in all for each second of a turn's own path: garbage collection, transport and acknowledgements beside it", 1.5, "garbage collection may take a quarter of the CPUs, and the transport writes beside the turn", theStudy},
+		IdleCores:         {"idle_cores", "cores", "what istiod uses without changes", 0.003, "what an istiod without proxies uses in the local lab", theStudy},
+		IdleCoresPerProxy: {"idle_cores_per_proxy", "cores", "what each connected proxy adds to it", 0, "keepalives alone", theStudy},
+		Beside:            {"beside", "s", "CPU time that the simulated proxies on the same machine spend on a push of one type to one of them", 0, "proxies run on other machines", theStudy},
+		BesidePerByte:     {"beside_per_byte", "s/byte", "what each byte adds to it", 0, "proxies run on other machines", theStudy},
+		Apply:             {"apply", "s", "from sending until a proxy has acknowledged", 0.01, "a network's round trip and Envoy's own time for a small update", theStudy},
+		ApplyPerByte:      {"apply_per_byte", "s/byte", "what each byte adds to it", 0, "with one size of message it is part of apply", theStudy},
+		Memory:            {"memory", "bytes", "istiod's memory without proxies and services", 60e6, "an istiod without proxies in the local lab", theStudy},
+		MemoryPerProxy:    {"memory_per_proxy", "bytes", "what each connected proxy adds", 250e3, "a stream over mutual TLS with its goroutines, buffers and watched names", theStudy},
+		MemoryPerService:  {"memory_per_service", "bytes", "what each service adds", 30e3, "its objects in caches and indexes", theStudy},
+		MemoryPerPair:     {"memory_per_proxy_service", "bytes", "what each service that a proxy sees adds, for each proxy", 0, "its name in the proxy's lists of watched resources is shared", theStudy},
+		MemoryPerRate:     {"memory_per_rate", "bytes/(byte/s)", "what sending adds: garbage not collected yet, messages on their way", 0, "with one rate it is part of the rest", theStudy},
+		CDSCPUPerChange:   {"cds_cpu_per_change", "s", "istiod's CPU time for each change in a push of cds to one proxy that makes a cluster anew", 0.0003, "a cluster, looked up or built", theStudy},
+		CDSBytesPerChange: {"cds_bytes_per_change", "bytes", "bytes of each such change", 1500, "a cluster with its metadata and mutual TLS", theStudy},
+		EDSCPUPerChange:   {"eds_cpu_per_change", "s", "istiod's CPU time for each change in a push of eds to one proxy", 0.0001, "the endpoints of one service", theStudy},
+		EDSBytesPerChange: {"eds_bytes_per_change", "bytes", "bytes of each change in it", 500, "two endpoints with their metadata", theStudy},
+		EDSCPUWhole:       {"eds_cpu_whole", "s", "what each service that the proxy sees adds to a push of all endpoints", 1.5e-5, "what a run of 200 proxies and 300 services spent: a lookup in istiod's cache, mostly in vain while pushes overlap", overlap},
+		EDSBytesWhole:     {"eds_bytes_whole", "bytes", "bytes of each service in a push of all endpoints", 500, "they are the same endpoints that a change of that service brings", overlap},
+		RDSCPUAnew:        {"rds_cpu_anew", "s", "what each service that the proxy sees adds to routes that are not in istiod's cache", 1e-5, "a virtual host with its domains, built, sorted and marshalled", overlap},
+	}
+	for t := range push.Types {
+		name, each := t.String(), "one push to one proxy"
+		d[CPUOf(t)] = Definition{name + "_cpu", "s", "istiod's CPU time of " + name + " for " + each, 0.0005, "a message of one resource", theStudy}
+		d[CPUPerServiceOf(t)] = Definition{name + "_cpu_per_service", "s", "what each service that the proxy sees adds to it", 0, "with one number of services it is part of the rest", theStudy}
+		d[BytesOf(t)] = Definition{name + "_bytes", "bytes", "bytes of " + name + " for " + each, 500, "a message of one resource", theStudy}
+		d[BytesPerServiceOf(t)] = Definition{name + "_bytes_per_service", "bytes", "what each service that the proxy sees adds to them", 0, "with one number of services it is part of the rest", theStudy}
+	}
+	return d
+}
+
+// Assumed are the values where no run says anything.
+func Assumed() Values {
+	var v Values
+	for i, d := range Definitions {
+		v[i] = d.Assumed
+	}
+	return v
+}

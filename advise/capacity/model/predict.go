@@ -1,0 +1,358 @@
+package model
+
+import (
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/advise/capacity/push"
+)
+
+// Names of what is predicted.
+const (
+	OutConvergenceP50  = "convergence_p50"
+	OutConvergenceP99  = "convergence_p99"
+	OutStale           = "stale_share"
+	OutPushes          = "pushes"
+	OutPushesPerChange = "pushes_per_change"
+	OutBytes           = "bytes"
+	OutCPU             = "cpu"
+	OutMemory          = "memory"
+)
+
+// OutputDef says what an output is.
+type OutputDef struct {
+	Name, Unit, Meaning string
+	of                  func(v *Values, m Mesh, r *push.Result) float64
+}
+
+// Outputs are what is predicted, in the order of reports.
+var Outputs = []OutputDef{
+	{OutConvergenceP50, "s", "median time from a change's commit to a proxy's acknowledgement", func(_ *Values, _ Mesh, r *push.Result) float64 { return late(r, 0.5) }},
+	{OutConvergenceP99, "s", "99th percentile of the same", func(_ *Values, _ Mesh, r *push.Result) float64 { return late(r, 0.99) }},
+	{OutStale, "ratio", "share of the time in which a proxy lacks something that was committed", func(_ *Values, m Mesh, r *push.Result) float64 {
+		return r.Stale / float64(m.Proxies) / m.seconds(r)
+	}},
+	{OutPushes, "1/s", "pushes per second, one for each proxy and type", func(_ *Values, m Mesh, r *push.Result) float64 { return r.AllPushes() / m.seconds(r) }},
+	{OutPushesPerChange, "1", "pushes for each change", func(_ *Values, _ Mesh, r *push.Result) float64 {
+		return r.AllPushes() / float64(max(r.Changes, 1))
+	}},
+	{OutBytes, "bytes/s", "sent to all proxies", func(_ *Values, m Mesh, r *push.Result) float64 { return r.AllBytes() / m.seconds(r) }},
+	{OutCPU, "cores", "of all replicas, no more than they have", func(v *Values, m Mesh, r *push.Result) float64 {
+		return r.CPU/m.seconds(r) + float64(m.Replicas)*v.idle(m)
+	}},
+	{OutMemory, "bytes", "of one replica, that with most proxies", func(v *Values, m Mesh, r *push.Result) float64 {
+		return v.MemoryOf(m, r.AllBytes()/m.seconds(r))
+	}},
+}
+
+// seconds is what rates of a simulation are over: a trial's window ends when the
+// last proxy has the last change, and so does that of its simulation.
+func (m Mesh) seconds(r *push.Result) float64 {
+	if m.Replay != nil {
+		return r.Seconds + m.Replay.Tail
+	}
+	return r.Seconds
+}
+
+// late is a quantile of convergence over all pairs; those that never had a
+// change lie beyond all others.
+func late(r *push.Result, q float64) float64 {
+	got := r.Convergence.Total()
+	switch {
+	case got == 0 && r.Undelivered == 0: // there were no changes
+		return 0
+	case got == 0:
+		return r.Seconds
+	}
+	rank := q * (got + r.Undelivered) / got
+	if rank > 1 {
+		return math.Max(r.Seconds, r.Convergence.Max())
+	}
+	return r.Convergence.Quantile(rank)
+}
+
+// Simulated are the outputs of one simulation, in the order of [Outputs].
+func (v *Values) Simulated(m Mesh, r *push.Result) []float64 {
+	out := make([]float64, len(Outputs))
+	for i, o := range Outputs {
+		out[i] = o.of(v, m, r)
+	}
+	return out
+}
+
+// Options of a prediction.
+type Options struct {
+	Seed  uint64
+	Draws int     // of the parameters; 0: 60
+	Level float64 // of the intervals; 0: 0.9
+}
+
+// Predicted is one output of a prediction.
+type Predicted struct {
+	Name    string `json:"name"`
+	Unit    string `json:"unit"`
+	Meaning string `json:"meaning"`
+	Interval
+}
+
+// Prediction is what a model says of a mesh.
+type Prediction struct {
+	Schema  int         `json:"schema"`
+	Mesh    Mesh        `json:"mesh"`
+	Level   float64     `json:"level"`
+	Outputs []Predicted `json:"outputs"`
+	// KeepsUp says that the push queue becomes empty again and again; Overlapped
+	// is the share of pushes that begin before the one before is through.
+	KeepsUp    bool    `json:"keeps_up"`
+	Overlapped float64 `json:"overlapped"`
+	// Utilisation is the CPU in use over that of all replicas.
+	Utilisation float64 `json:"utilisation"`
+	// Pairs are those of a change and a proxy that needs it of which convergence is. With
+	// none its estimates are 0 and say nothing.
+	Pairs float64 `json:"pairs"`
+	Outside
+	// Assumed are parameters that the runs did not tell and that this mesh
+	// depends on.
+	Assumed []string `json:"assumed,omitempty"`
+	Loss    *Loss    `json:"loss,omitempty"`
+	Limits  *Limits  `json:"limits,omitempty"`
+}
+
+// Output finds an output by name.
+func (p *Prediction) Output(name string) Interval {
+	i := slices.IndexFunc(p.Outputs, func(o Predicted) bool { return o.Name == name })
+	if i < 0 {
+		return Interval{math.NaN(), math.NaN(), math.NaN()}
+	}
+	return p.Outputs[i].Interval
+}
+
+// simulate runs a mesh with some parameters.
+func (v *Values) simulate(m Mesh, seed uint64, coarse int) (*push.Result, error) {
+	in := v.Input(m)
+	in.Horizon = v.horizon(m)
+	in.Settle = math.Max(600, 2*in.Horizon)
+	in.Seed = seed
+	if coarse > 0 {
+		throttle := m.Throttle
+		if throttle == 0 {
+			throttle = push.DefaultThrottle(m.Cores)
+		}
+		in.Batch = max(1, min(throttle/4, m.Proxies/m.Replicas/coarse))
+	}
+	if m.Replay != nil {
+		in.Changes, in.Horizon = m.Replay.Changes, 1
+		if n := len(in.Changes); n > 0 {
+			in.Horizon = math.Max(1, in.Changes[n-1].At)
+		}
+	} else {
+		in.Changes = push.Schedule(m.Arrival, m.Rate, in.Horizon, m.Burst, in.Kinds, seed)
+	}
+	return push.Simulate(in)
+}
+
+// Simulate runs a mesh with these parameters.
+func (v *Values) Simulate(m Mesh, seed uint64) (*push.Result, error) {
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
+	return v.simulate(m, seed, 0)
+}
+
+// horizon is how long to simulate: several hundred changes, and some sweeps
+// over all proxies, a minute at least and an hour at most, but some changes in any case.
+func (v *Values) horizon(m Mesh) float64 {
+	if m.Horizon > 0 {
+		return m.Horizon
+	}
+	return math.Max(m.lasting(fewest), math.Min(3600, math.Max(60, math.Max(m.lasting(400), 10*v.sweep(m)))))
+}
+
+// sweep is how long it takes to send all types that a mesh's changes bring to
+// all proxies once, when the CPUs do nothing else.
+func (v *Values) sweep(m Mesh) float64 {
+	return v.pushCPU(m) * float64(m.Proxies) / (m.Cores * float64(m.Replicas))
+}
+
+// pushCPU is the CPU time of one push to one proxy of all types that a mesh's
+// changes bring.
+func (v *Values) pushCPU(m Mesh) float64 {
+	class, types, cpu := v.class("", float64(m.Services)*m.Visible), push.TypeSet(0), 0.0
+	for _, k := range v.Kinds(m) {
+		if k.Weight > 0 {
+			types |= k.Types
+		}
+	}
+	for t := range push.Types {
+		if types.Has(t) {
+			cpu += class.CPU[t].Base + class.CPU[t].Each
+		}
+	}
+	return cpu
+}
+
+// Predict says what a mesh would do. The mesh must pass [Mesh.Check].
+func (m *Model) Predict(mesh Mesh, o Options) (*Prediction, error) {
+	if err := mesh.Check(); err != nil {
+		return nil, err
+	}
+	center, err := m.Values()
+	if err != nil {
+		return nil, err
+	}
+	if o.Draws == 0 {
+		o.Draws = 60
+	}
+	if o.Level == 0 {
+		o.Level = 0.9
+	}
+	whole, err := center.simulate(mesh, o.Seed, 0)
+	if err != nil {
+		return nil, err
+	}
+	out := &Prediction{Schema: Schema, Mesh: mesh, Level: o.Level, KeepsUp: whole.Drained, Overlapped: whole.Overlapped, Pairs: whole.Needed, Outside: m.Outside(mesh)}
+	out.Assumed = m.assumedFor(mesh)
+	estimates := center.Simulated(mesh, whole)
+	samples := make([][]float64, len(Outputs))
+	rng := rand.New(rand.NewPCG(o.Seed, 0x70726564696374))
+	short := mesh // draws differ by their parameters more than by their length
+	if mesh.Replay == nil {
+		short.Horizon = math.Max(math.Min(30, center.horizon(mesh)), center.horizon(mesh)/2)
+	}
+	for i := range o.Draws {
+		v := m.draw(&center, rng)
+		r, err := v.simulate(short, o.Seed+uint64(i)+1, 100)
+		if err != nil {
+			return nil, err
+		}
+		for k, y := range v.Simulated(short, r) {
+			if r.Needed == 0 && ofPairs(Outputs[k].Name) {
+				continue // of nothing it says nothing
+			}
+			samples[k] = append(samples[k], m.noisy(Outputs[k].Name, y, out.Beyond, rng)...)
+		}
+	}
+	for k, d := range Outputs {
+		e := estimates[k]
+		i := Interval{e, e, e}
+		if len(samples[k]) > 0 {
+			low, high := bounds(samples[k], o.Level)
+			i.Low, i.High = math.Min(low, e), math.Max(high, e)
+		}
+		if d.Name == OutCPU {
+			i = i.upTo(mesh.CPUs())
+		}
+		out.Outputs = append(out.Outputs, Predicted{d.Name, d.Unit, d.Meaning, i})
+	}
+	out.Utilisation = out.Output(OutCPU).Estimate / mesh.CPUs()
+	return out, nil
+}
+
+// ofPairs tells whether an output is of pairs of a change and a proxy that needs it.
+func ofPairs(output string) bool {
+	return output == OutConvergenceP50 || output == OutConvergenceP99
+}
+
+// draw takes parameters as one draw of the trials gave them.
+func (m *Model) draw(center *Values, rng *rand.Rand) *Values {
+	if len(m.Draws) == 0 {
+		return center
+	}
+	v := new(Values)
+	copy(v[:], m.Draws[rng.IntN(len(m.Draws))])
+	return v
+}
+
+// perDraw is how many residuals are drawn for each draw of the parameters.
+const perDraw = 20
+
+// noisy spreads an output by its residual.
+func (m *Model) noisy(output string, y, beyond float64, rng *rand.Rand) []float64 {
+	r := m.residual(output)
+	spread := m.spread(r, beyond)
+	out := make([]float64, perDraw)
+	for i := range out {
+		out[i] = y * math.Exp(spread*student(r.Cells, rng))
+		if output == OutStale {
+			out[i] = math.Min(1, out[i])
+		}
+	}
+	return out
+}
+
+// spread is the residual of a mesh that lies some times beyond what was
+// measured. Nothing measured says how a model errs there. It is taken to err
+// as it does on cells that it was not shown once more for each doubling, each
+// independent of the others, so that their squares add up: within what was measured
+// it is the residual itself, 8 times beyond twice that.
+func (m *Model) spread(r Residual, beyond float64) float64 {
+	return r.Spread * math.Sqrt(1+math.Log2(math.Max(1, beyond)))
+}
+
+// leastFreedom are degrees of freedom at least: with fewer the tails of
+// Student's t say nothing but that little is known, which [Model.residual] says.
+const leastFreedom = 3
+
+// mostFreedom are as good as any more: Student's t is a normal value by then.
+const mostFreedom = 200
+
+// student draws from Student's t for as many cells.
+func student(cells int, rng *rand.Rand) float64 {
+	df := min(max(cells-1, leastFreedom), mostFreedom)
+	chi := 0.0
+	for range df {
+		z := rng.NormFloat64()
+		chi += z * z
+	}
+	return rng.NormFloat64() / math.Sqrt(chi/float64(df))
+}
+
+func bounds(samples []float64, level float64) (low, high float64) {
+	slices.Sort(samples)
+	at := func(q float64) float64 {
+		return samples[min(len(samples)-1, max(0, int(math.Round(q*float64(len(samples)-1)))))]
+	}
+	return at((1 - level) / 2), at((1 + level) / 2)
+}
+
+// assumedFor names the assumed parameters that a prediction for a mesh uses.
+func (m *Model) assumedFor(mesh Mesh) []string {
+	var out []string
+	kinds := map[push.Type]bool{}
+	names := slices.Collect(maps.Keys(mesh.Mix))
+	if mesh.Replay != nil {
+		names = mesh.Replay.Kinds
+	}
+	for _, name := range names {
+		k, _ := KindOf(name)
+		for t := range push.Types {
+			kinds[t] = kinds[t] || k.Types.Has(t)
+		}
+	}
+	for i, p := range m.Parameters {
+		if !p.Assumed {
+			continue
+		}
+		if i >= int(firstOfTypes) && !kinds[push.Type((i-int(firstOfTypes))/perType)] {
+			continue // of a type that these changes do not bring
+		}
+		switch Parameter(i) {
+		case Beside, BesidePerByte:
+			if !mesh.Beside {
+				continue
+			}
+		case SkipCPU:
+			if mesh.Visible == 1 {
+				continue
+			}
+		case ConnectCPU, ConnectPerService:
+			if mesh.ConnectionAge == 0 || mesh.Replay != nil {
+				continue
+			}
+		}
+		out = append(out, p.Name)
+	}
+	return out
+}

@@ -1,0 +1,233 @@
+package plan
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/advise/capacity/push"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"sigs.k8s.io/yaml"
+)
+
+// made is a model of nothing but assumed parameters, of which those that
+// matter here are as a small istiod's.
+func made() *model.Model {
+	m := &model.Model{Schema: model.Schema, Mix: map[string]float64{model.MixEndpoints: 9, model.MixConfiguration: 1},
+		Measured: model.Span{Proxies: [2]float64{50, 300}, Services: [2]float64{50, 300}, Rate: [2]float64{0.5, 6}}}
+	v := model.Assumed()
+	v[model.CPUPerServiceOf(push.RDS)], v[model.BytesPerServiceOf(push.RDS)] = 5e-6, 500
+	for i, d := range model.Definitions {
+		m.Parameters = append(m.Parameters, model.Fitted{Name: d.Name, Unit: d.Unit, Meaning: d.Meaning, Interval: model.Interval{Estimate: v[i], Low: v[i], High: v[i]}})
+	}
+	for _, o := range model.Outputs {
+		m.Residuals = append(m.Residuals, model.Residual{Output: o.Name, Spread: 0.05, Cells: 6})
+	}
+	return m
+}
+
+const file = `# a mesh
+proxies: 400
+services: 400
+visible: 50%
+changes: {rate: 0.5, arrival: poisson, mix: {endpoints: 9, virtualservice: 1}}
+targets: {convergence_p99: 5s, cpu: 70%, survives: 1, reconnect: 5m, growth: 2}
+istiod: {min_replicas: 2, max_replicas: 8, max_cores: 8, debounce_after: 200ms, push_throttle: 50}
+slow: {share: 1%, bytes_per_second: 100000}
+`
+
+func TestParse(t *testing.T) {
+	r, err := Parse([]byte(file), "mesh.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := r.Mesh
+	if m.Proxies != 400 || m.Services != 400 || m.Visible != 0.5 || m.Rate != 0.5 || m.Mix["virtualservice"] != 1 || m.DebounceAfter != 0.2 || m.DebounceMax != 10 ||
+		m.Throttle != 50 || m.Slow != 0.01 || m.SlowRead != 100000 || r.Targets.Reconnect != 300 || r.Targets.CPU != 0.7 || r.Bounds.MaxCores != 8 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Errors name the place and what is possible there.
+func TestParseErrors(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"", "nothing is in it"},
+		{"proxies: 5\n", "mesh.yaml:1:1: services is missing"},
+		{"proxies: many\nservices: 1\nchanges: {rate: 1}\n", "mesh.yaml:1:10: proxies is many: a whole number from 1 to 1000000"},
+		{"proxies: 5\nservices: 1\nchanges: {rate: 0}\n", "mesh.yaml:3:17: changes.rate is 0: from 0.0001"},
+		{"proxies: 5\nservices: 1\nchanges: {rate: 1, mix: {endpoint: 1}}\n", "mesh.yaml:3:26: changes.mix.endpoint is no kind of change"},
+		{"proxies: 5\nservices: 1\nchanges: {rate: 1}\ntarget: {cpu: 5%}\n", "mesh.yaml:4:1: target is no field"},
+		{"proxies: 5\nservices: 1\nchanges: {rate: 1}\ntargets: {cpu: 500%}\n", "targets.cpu is 500%"},
+		{"proxies: 5\nservices: 1\nchanges: [1]\n", "mesh.yaml:3:10: changes is a list, not a mapping"},
+		{"proxies: 5\nservices: 1\nchanges: {rate: 1}\nistiod: {min_replicas: 9, max_replicas: 2}\n", "fewer than min_replicas"},
+		{"proxies: 5\nservices: 1\nchanges: {rate: 1}\nistiod: {max_replicas: 2}\ntargets: {survives: 2}\n", "none would be left"},
+		{"proxies: [\n", "mesh.yaml:1"},
+		{"proxies: 5\nservices: 1\nchanges: {rate: 1}\nistiod: {max_cores: 0.25}\n", "istiod.max_cores is 0.25: from 0.5 to 64 is possible"},
+		{"proxies: 5\nservices: 1\nchanges: {rate: 1, mix: {endpoints: 0}}\n", "gives no kind of change any weight"},
+	} {
+		_, err := Parse([]byte(test.text), "mesh.yaml")
+		if err == nil || !strings.Contains(err.Error(), test.want) || errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
+			t.Errorf("%q: %v, want %s, with a hint", test.text, err, test.want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(file))
+	f.Add([]byte("proxies: 5\nservices: 1\nchanges: {rate: 1, mix: {endpoints: 1}}\n"))
+	f.Add([]byte("{proxies: [1, 2], targets: null, changes: {mix: {a: {b: c}}}}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := Parse(data, "mesh.yaml")
+		if err != nil {
+			if errs.Code(err) != errs.CodeUsage {
+				t.Fatalf("%v has code %d", err, errs.Code(err))
+			}
+			return
+		}
+		r.Mesh.Replicas = r.Bounds.MinReplicas
+		if r.Mesh.Mix == nil {
+			r.Mesh.Mix = map[string]float64{model.MixEndpoints: 1}
+		}
+		if r.Mesh.Slow > 0 && r.Mesh.SlowRead == 0 {
+			return // said when it is predicted
+		}
+		if err := r.Mesh.Check(); err != nil {
+			t.Fatalf("what was read cannot be predicted: %v", err)
+		}
+	})
+}
+
+// A plan meets its targets while a replica is away, gives every value a
+// reason, and takes more for more.
+func TestMake(t *testing.T) {
+	r, err := Parse([]byte(file), "mesh.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Make(made(), r, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Replicas < 2 || p.Replicas > 8 || p.MaxReplicas < p.Replicas || p.CPURequest > p.Cores || p.MemoryLimit <= p.MemoryRequest {
+		t.Errorf("%+v", p)
+	}
+	if p.Lost == nil || p.Lost.Mesh.Replicas != p.Replicas-1 || !p.Lost.KeepsUp || p.Lost.Output(model.OutConvergenceP99).High > 5 || p.Loss == nil || p.Loss.All > 300 {
+		t.Errorf("while a replica is away: %+v, %+v", p.Lost, p.Loss)
+	}
+	text := p.YAML()
+	for _, want := range []string{"autoscaleMin: ", "autoscaleMax: ", "targetAverageUtilization: 70", "    cpu: ", "    memory: ", "p99 of convergence", "Sidecar scope", "Risk: "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	var values struct {
+		AutoscaleMin int               `json:"autoscaleMin"`
+		Env          map[string]string `json:"env"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &values); err != nil || values.AutoscaleMin != p.Replicas {
+		t.Errorf("the chart reads %+v (%v)", values, err)
+	}
+	if len(values.Env) != 2 || values.Env["PILOT_DEBOUNCE_AFTER"] != "200ms" || values.Env["PILOT_PUSH_THROTTLE"] != "50" {
+		t.Errorf("what is predicted is of an istiod with settings that the values leave out: %v", values.Env)
+	}
+	for key, reason := range p.Reasons {
+		if reason == "" {
+			t.Errorf("%s has no reason", key)
+		}
+	}
+	large := r
+	large.Mesh.Proxies *= 4
+	q, err := Make(made(), large, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q.Cores*float64(q.Replicas) < p.Cores*float64(p.Replicas) || q.MemoryRequest*float64(q.Replicas) < p.MemoryRequest*float64(p.Replicas) {
+		t.Errorf("four times as many proxies take %d replicas of %g cores after %d of %g", q.Replicas, q.Cores, p.Replicas, p.Cores)
+	}
+}
+
+// Where growth takes memory and no CPU the autoscaler does not come, and replicas end at
+// their limit: that is said.
+func TestGrowthTakesMemory(t *testing.T) {
+	r, err := Parse([]byte("proxies: 400\nservices: 20\nchanges: {rate: 0.01, mix: {endpoints: 1}}\ntargets: {growth: 10, convergence_p99: 30s}\n"), "mesh.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	warned := func(growth float64) bool {
+		r.Targets.Growth = growth
+		p, err := Make(made(), r, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(p.YAML(), "the autoscaler goes by CPU and does not")
+	}
+	if !warned(10) {
+		t.Error("ten times as many proxies take as much memory as these")
+	}
+	if warned(1) {
+		t.Error("the mesh as it is takes more than its limit")
+	}
+}
+
+// What a plan tells of its size meets the target, however few draws let the size pass.
+func TestPlanMeetsWhatItTells(t *testing.T) {
+	const small = "proxies: 50\nservices: 20\nchanges: {rate: 0.1, mix: {endpoints: 1}}\ntargets: {convergence_p99: 1h, growth: 1}\nistiod: {max_replicas: 3, max_cores: 1}\n"
+	m := made()
+	for seed := range uint64(6) {
+		r, err := Parse([]byte(small), "mesh.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		loose, err := Make(m, r, seed+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A little less than what the smallest size is told to take.
+		r.Targets.ConvergenceP99 = 0.98 * loose.Lost.Output(model.OutConvergenceP99).High
+		p, err := Make(m, r, seed+1)
+		var none *ErrNone
+		switch {
+		case errors.As(err, &none):
+		case err != nil:
+			t.Fatal(err)
+		case p.Lost.Output(model.OutConvergenceP99).High > r.Targets.ConvergenceP99:
+			t.Errorf("seed %d: %s", seed+1, p.Reasons["autoscaleMin"])
+		}
+	}
+}
+
+// Levers say what was predicted.
+func TestLeversSayWhat(t *testing.T) {
+	r, err := Parse([]byte(strings.NewReplacer("debounce_after: 200ms", "debounce_after: 2s", "push_throttle: 50", "push_throttle: 300", "convergence_p99: 5s", "convergence_p99: 30s").Replace(file)), "mesh.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Make(made(), r, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := ""
+	for _, l := range p.Levers {
+		settings += l.Setting + "; " + l.Risk + "\n"
+	}
+	for _, want := range []string{"PILOT_DEBOUNCE_AFTER=4s; every change is later by 4s", "PILOT_PUSH_THROTTLE=600"} {
+		if !strings.Contains(settings, want) {
+			t.Errorf("%q is not among\n%s", want, settings)
+		}
+	}
+}
+
+// What no size within the bounds can do is said, with how close the largest
+// comes.
+func TestMakeNone(t *testing.T) {
+	r := Default()
+	r.Mesh.Proxies, r.Mesh.Services, r.Mesh.Rate = 20_000, 5000, 5
+	r.Bounds = Bounds{MinReplicas: 1, MaxReplicas: 2, MaxCores: 1}
+	r.Mesh.Mix = map[string]float64{model.MixConfiguration: 1}
+	_, err := Make(made(), r, 1)
+	var none *ErrNone
+	if !errors.As(err, &none) || !strings.Contains(err.Error(), "2 replicas of 1 cores") {
+		t.Errorf("%v", err)
+	}
+}
