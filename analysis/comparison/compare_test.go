@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/verdict"
 )
 
 // scaled is the quiet world with sidecars that cost factor times as much.

@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/bench/internal/labs"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/run/store"
 )
 
 // graphStudy is a trial that is there for its pods.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/bench/internal/table"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/run/store"
 )
 
 // waterfall reads how well the stages of a run's cells add up to what its

@@ -23,8 +23,8 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/stat"
-	"github.com/meshtrial/meshtrial/store"
 )
 
 // sampledProxies is how many proxies of a running mesh are asked what they hold.

@@ -14,12 +14,12 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/meshtrial/meshtrial/detached"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/runner"
-	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/run/detached"
+	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/run/store"
 )
 
 func TestClaimOf(t *testing.T) {

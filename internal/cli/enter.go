@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/observe/procfs"
-	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/run/runner"
 	"k8s.io/client-go/rest"
 )
 

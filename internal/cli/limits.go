@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/kinds"
+	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/verdict"
 )
 
 // asksLimits says that flags --limit ask which limits there are.

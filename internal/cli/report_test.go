@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"github.com/meshtrial/meshtrial/kinds"
-	"github.com/meshtrial/meshtrial/verdict"
+	"github.com/meshtrial/meshtrial/run/verdict"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -21,7 +21,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
 )
 

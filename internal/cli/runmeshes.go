@@ -16,8 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/mesh/linkerd"
 	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/runner"
-	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
 )
 

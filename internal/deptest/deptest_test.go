@@ -25,13 +25,13 @@ var layers = [][]string{
 	{"drive/fault", "lab/journal", "advise/capacity/model"},
 	{"study"},
 	{"internal/studytest"},
-	{"analysis", "store", "study/studies", "drive/load", "drive/worker", "observe", "lab/doctor", "lab/components", "ui", "drive/xds", "advise/scope", "observe/signals", "lab/rights", "advise/capacity/fit", "advise/capacity/plan"},
+	{"analysis", "run/store", "study/studies", "drive/load", "drive/worker", "observe", "lab/doctor", "lab/components", "ui", "drive/xds", "advise/scope", "observe/signals", "lab/rights", "advise/capacity/fit", "advise/capacity/plan"},
 	{"report", "lab", "drive/population", "advise/advice"},
 	{"drive/churn"},
 	{"lab/local", "lab/cluster", "mesh"},
 	{"mesh/none", "mesh/istio", "mesh/linkerd"},
-	{"site", "verdict"},
-	{"runner", "detached"},
+	{"run/site", "run/verdict"},
+	{"run/runner", "run/detached"},
 	{"kinds/dataplane", "kinds/controlplane", "kinds/resilience"},
 	{"kinds"},
 	{"internal/cli", "internal/reporttest"},
@@ -40,7 +40,7 @@ var layers = [][]string{
 
 // pure packages take values and return values.
 var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/carrying", "analysis/comparison", "analysis/words", "report", "report/plot", "advise/scope", "advise/scope/generate", "drive/xds/wire", "drive/fault", "drive/graph", "observe/ledger", "analysis/money", "analysis/sizing", "advise/capacity/push", "advise/capacity/model", "advise/capacity/fit", "advise/capacity/plan",
-	"observe/profile", "verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "drive/load/arrival", "internal/yamltree", "study/finding", "study/protocol", "record/probe",
+	"observe/profile", "run/verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "drive/load/arrival", "internal/yamltree", "study/finding", "study/protocol", "record/probe",
 	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections",
 	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "record/rate", "lab/journal/fields", "lab/rights", "advise/advice", "advise/tuning"}
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/local"
-	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/run/site"
 )
 
 // Objects looks at the objects of a lab's cluster that are not in the program's own

@@ -58,8 +58,8 @@ var labLanes = []struct {
 	name     string
 	packages []string
 }{
-	{"studies", []string{"runner"}},
-	{"istiod", []string{"mesh/istio", "drive/xds/fidelity", "drive/xds", "site", "kinds/"}},
+	{"studies", []string{"run/runner"}},
+	{"istiod", []string{"mesh/istio", "drive/xds/fidelity", "drive/xds", "run/site", "kinds/"}},
 	{"cluster", []string{"lab/journal", "drive/churn", "drive/population", "internal/cli"}},
 }
 
@@ -74,7 +74,7 @@ var measuring = regexp.MustCompile(`^(bench|bench/worker|drive/fault/.*|internal
 var undisturbed = map[string][]string{
 	"internal/cli":       {"TestShippedAmbient", "TestTuneOnLab"},
 	"internal/extending": {"TestChangesWork"},
-	"runner":             {"TestShippedBill", "TestShippedHops", "TestShippedIdleSidecars", "TestShippedProfiles", "TestShippedSimulatedAgainstReal"},
+	"run/runner":         {"TestShippedBill", "TestShippedHops", "TestShippedIdleSidecars", "TestShippedProfiles", "TestShippedSimulatedAgainstReal"},
 }
 
 // guests are tests of "verify" with labs of their own that take long: they need not

@@ -9,7 +9,7 @@ package findings
 
 import (
 	judged "github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
-	"github.com/meshtrial/meshtrial/verdict"
+	"github.com/meshtrial/meshtrial/run/verdict"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/record"

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/studytest"
-	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/run/runner"
 )
 
 // A run that is told to end first takes away what its trial's changes made, and what the

@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/runner/hands"
-	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/run/runner/hands"
+	"github.com/meshtrial/meshtrial/run/site"
 )
 
 // simulator is a pod for simulated proxies, and a line to it.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
-	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/run/site"
 )
 
 func TestLives(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/run/runner"
 	"golang.org/x/sync/errgroup"
 )
 

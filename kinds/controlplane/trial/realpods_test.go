@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/population"
-	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/run/runner"
 )
 
 // Tokens outlast every wait of their trial, and not by hours.

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/meshtrial/meshtrial/internal/wake"
-	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/run/site"
 	"io"
 	"sync"
 	"time"

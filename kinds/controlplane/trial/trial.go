@@ -15,9 +15,9 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/runner"
-	"github.com/meshtrial/meshtrial/runner/hands"
-	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/run/runner/hands"
+	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
 	"golang.org/x/sync/errgroup"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/verdict"
+	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
 // FuzzJudge: whatever stands in a file of evidence, it is judged, the same each

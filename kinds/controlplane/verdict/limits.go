@@ -3,7 +3,7 @@ package verdict
 import (
 	"time"
 
-	"github.com/meshtrial/meshtrial/verdict"
+	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
 // What a trial may be believed with.

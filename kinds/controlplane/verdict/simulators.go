@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/verdict"
 )
 
 // simulatorsApart bounds how far times of different pods' proxies may be off beside

@@ -9,9 +9,9 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/words"
 	judged "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/verdict"
 )
 
 // ownLatencyRules is the version of the rules under which a trial's lag was judged

@@ -12,9 +12,9 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	judged "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/verdict"
 )
 
 // disturbed is a run in a world where neighbours hit a third of the trials,

@@ -9,7 +9,7 @@ package findings
 
 import (
 	judged "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
-	"github.com/meshtrial/meshtrial/verdict"
+	"github.com/meshtrial/meshtrial/run/verdict"
 
 	"math"
 	"slices"

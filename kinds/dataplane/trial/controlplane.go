@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/verdict"
+	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
 // seenControl notes who was the control plane when the trial began, and is now.

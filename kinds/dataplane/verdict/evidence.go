@@ -18,7 +18,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/verdict"
+	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
 // Evidence is what a trial saw, beside what its record has.

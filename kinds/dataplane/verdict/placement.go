@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/verdict"
 )
 
 // checkPlacement holds the nodes that the pods ran on against what the cell asks.

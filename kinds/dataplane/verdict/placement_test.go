@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/verdict"
 )
 
 // Pods that ran elsewhere than the cell asks make a trial invalid, and so does what

@@ -5,8 +5,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/load/arrival"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/verdict"
 )
 
 // How the generator must have kept its schedule. These are facts of a trial alone.

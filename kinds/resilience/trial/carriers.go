@@ -3,7 +3,7 @@ package trial
 import (
 	"errors"
 
-	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/run/runner"
 )
 
 // absent is the error of the wait for one part of a way.

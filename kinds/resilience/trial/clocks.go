@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/runner/hands"
+	"github.com/meshtrial/meshtrial/run/runner/hands"
 )
 
 // How long a role may take to listen once its container runs, and how often it is asked.

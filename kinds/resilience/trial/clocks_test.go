@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/runner/hands"
-	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/run/runner/hands"
+	"github.com/meshtrial/meshtrial/run/site"
 )
 
 // Over a slow line a clock that is ahead by less than the error of knowing it is corrected

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/internal/studytest"
-	"github.com/meshtrial/meshtrial/runner"
-	"github.com/meshtrial/meshtrial/site/sitetest"
+	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/run/site/sitetest"
 )
 
 // A run that is told to end has the time that its trial takes to end, too: where a step ended

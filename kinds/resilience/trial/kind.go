@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/study"
 	"k8s.io/client-go/rest"
 )

@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"github.com/meshtrial/meshtrial/internal/wake"
-	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/run/site"
 	"io"
 	"maps"
 	"sync"

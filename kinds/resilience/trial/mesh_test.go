@@ -2,7 +2,7 @@ package trial
 
 import (
 	"github.com/meshtrial/meshtrial/internal/studytest"
-	"github.com/meshtrial/meshtrial/site/sitetest"
+	"github.com/meshtrial/meshtrial/run/site/sitetest"
 	"strings"
 	"testing"
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/run/site"
 )
 
 // risesOf are counters by part: as they are, or how far they rose.

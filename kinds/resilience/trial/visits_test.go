@@ -8,7 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/site/sitetest"
+	"github.com/meshtrial/meshtrial/run/site/sitetest"
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 

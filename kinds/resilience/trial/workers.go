@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/run/site"
 )
 
 // change puts what a step says of a behaviour into a worker's configuration.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/verdict"
+	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
 // clocksApart bounds how far times that were written on a node may be off beside ours.

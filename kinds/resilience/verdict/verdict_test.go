@@ -11,7 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/verdict"
+	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
 // judged is all that a trial is judged by.

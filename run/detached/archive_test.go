@@ -1,0 +1,234 @@
+package detached
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/run/detached/detachedtest"
+)
+
+// runDir makes a folder with files.
+func runDir(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	detachedtest.Write(t, dir, files)
+	return dir
+}
+
+var files = map[string]string{"machine.json": "{}\n", "trials.jsonl": strings.Repeat("{}\n", 40000), "hist/a.hlog": "#", "evidence/deep/b": ""}
+
+func packed(t *testing.T, dir string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := Pack(&out, dir); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestArchive(t *testing.T) {
+	data, to := packed(t, runDir(t, files)), filepath.Join(t.TempDir(), "runs", "fetched")
+	if err := Unpack(bytes.NewReader(data), to); err != nil {
+		t.Fatal(err)
+	}
+	got := detachedtest.Contents(t, to)
+	for name, text := range files {
+		if got[name] != text {
+			t.Errorf("%s is %.20q", name, got[name])
+		}
+	}
+	if len(got) != len(files) {
+		t.Errorf("there are %d files", len(got))
+	}
+	if err := Unpack(bytes.NewReader(data), to); err == nil {
+		t.Error("a run directory was written over")
+	}
+}
+
+// An archive that is not whole leaves nothing.
+func TestArchiveBreaksOff(t *testing.T) {
+	data, parent := packed(t, runDir(t, files)), t.TempDir()
+	for n := 0; n <= bytes.LastIndexByte(data, '}'); n += 777 { // what comes after says no more
+		if err := Unpack(bytes.NewReader(data[:n]), filepath.Join(parent, "run")); err == nil {
+			t.Fatalf("%d of %d bytes are taken for the whole", n, len(data))
+		}
+	}
+	changed := bytes.Replace(data, []byte("{}\n{}\n"), []byte("{}\n{ \n"), 1)
+	if err := Unpack(bytes.NewReader(changed), filepath.Join(parent, "run")); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("a changed file: %v", err)
+	}
+	if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// What was fetched survives a loss of power: each file and each folder is made durable, and
+// then the name. If one cannot be, nothing is fetched.
+func TestUnpackIsDurable(t *testing.T) {
+	defer func(was func(*os.File) error) { syncFile = was }(syncFile)
+	data := packed(t, runDir(t, files))
+	want := []string{".fetch-", "a.hlog", "b", "deep", "evidence", "hist", "machine.json", "trials.jsonl"}
+	for fails := range len(want) + 2 {
+		parent, broken := t.TempDir(), errors.New("no")
+		to := filepath.Join(parent, "run")
+		var before, after []string
+		syncFile = func(f *os.File) error {
+			name := filepath.Base(f.Name())
+			if i := strings.Index(name, ".fetch-"); i >= 0 {
+				name = ".fetch-"
+			}
+			if _, err := os.Stat(to); err == nil {
+				after = append(after, name)
+			} else {
+				before = append(before, name)
+			}
+			if len(before)+len(after) == fails {
+				return broken
+			}
+			return f.Sync()
+		}
+		err := Unpack(bytes.NewReader(data), to)
+		if fails > 0 {
+			if left, readErr := os.ReadDir(parent); !errors.Is(err, broken) || readErr != nil || fails <= len(want) && len(left) > 0 {
+				t.Errorf("number %d fails: %v, and %v is left", fails, err, left)
+			}
+			continue
+		}
+		slices.Sort(before)
+		if err != nil || !slices.Equal(before, want) || !slices.Equal(after, []string{filepath.Base(parent)}) {
+			t.Errorf("made durable: %v, then %v; %v", before, after, err)
+		}
+	}
+}
+
+func TestPackRefuses(t *testing.T) {
+	dir := runDir(t, files)
+	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "hist", "b.hlog")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Pack(io.Discard, dir); err == nil || !strings.Contains(err.Error(), "b.hlog is no file of a run") {
+		t.Errorf("a link: %v", err)
+	}
+	if err := Pack(io.Discard, filepath.Join(dir, "none")); err == nil {
+		t.Error("a folder that is not there")
+	}
+}
+
+func TestUnpackRefuses(t *testing.T) {
+	sums := func(text string) tar.Header { return tar.Header{Typeflag: tar.TypeReg, Name: sumsName, Linkname: text} }
+	for name, c := range map[string]struct {
+		entries []tar.Header // what Linkname says is a file's text
+		want    string
+	}{
+		"outside":               {[]tar.Header{{Typeflag: tar.TypeReg, Name: "../a"}}, "lies outside"},
+		"absolute":              {[]tar.Header{{Typeflag: tar.TypeReg, Name: "/etc/a"}}, "lies outside"},
+		"a folder outside":      {[]tar.Header{{Typeflag: tar.TypeDir, Name: "a/../../b/"}}, "lies outside"},
+		"a link":                {[]tar.Header{{Typeflag: tar.TypeSymlink, Name: "a", Linkname: "/etc"}}, "neither file nor folder"},
+		"a hard link":           {[]tar.Header{{Typeflag: tar.TypeLink, Name: "a", Linkname: "b"}}, "neither file nor folder"},
+		"a device":              {[]tar.Header{{Typeflag: tar.TypeChar, Name: "a"}}, "neither file nor folder"},
+		"twice":                 {[]tar.Header{{Typeflag: tar.TypeReg, Name: "a"}, {Typeflag: tar.TypeReg, Name: "a"}}, "exists"},
+		"in a folder not there": {[]tar.Header{{Typeflag: tar.TypeReg, Name: "a/b"}}, "no such file"},
+		"no sums":               {[]tar.Header{{Typeflag: tar.TypeReg, Name: "a"}}, "before it is whole"},
+		"sums of others":        {[]tar.Header{sums(`{"a": "00"}`)}, "a of the run came damaged"},
+		"a file too many":       {[]tar.Header{{Typeflag: tar.TypeReg, Name: "a"}, sums(`{}`)}, "1 files of the run came, not the 0"},
+		"no JSON":               {[]tar.Header{sums(`]`)}, "does not say what it holds"},
+	} {
+		var data bytes.Buffer
+		w := tar.NewWriter(&data)
+		for _, h := range c.entries {
+			text := ""
+			if h.Typeflag == tar.TypeReg {
+				text, h.Linkname = h.Linkname, ""
+			}
+			h.Size = int64(len(text))
+			if err := w.WriteHeader(&h); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.WriteString(w, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		parent := t.TempDir()
+		if err := Unpack(&data, filepath.Join(parent, "run")); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
+			t.Errorf("%s: left: %v, %v", name, left, err)
+		}
+	}
+}
+
+// Whatever comes, nothing outside of the folder is written, and a folder that is made is
+// what the archive says.
+func FuzzUnpack(f *testing.F) {
+	dir := f.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "machine.json"), []byte("{}"), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	var data bytes.Buffer
+	if err := Pack(&data, dir); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data.Bytes())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		parent := t.TempDir()
+		err := Unpack(bytes.NewReader(data), filepath.Join(parent, "a", "run"))
+		left, readErr := os.ReadDir(filepath.Join(parent, "a"))
+		if readErr != nil || err != nil && len(left) > 0 || err == nil && (len(left) != 1 || left[0].Name() != "run") {
+			t.Errorf("%v: left %v, %v", err, left, readErr)
+		}
+		if beside, err := os.ReadDir(parent); err != nil || len(beside) != 1 {
+			t.Errorf("beside it: %v, %v", beside, err)
+		}
+	})
+}
+
+// The role hands out the archive and removes the folder; a folder that turns bad while it is
+// read is not taken for a whole one.
+func TestServer(t *testing.T) {
+	dir := runDir(t, files)
+	server := &Server{Dir: dir, Alive: jsonhttp.NewAlive(time.Hour)}
+	web := httptest.NewServer(server.handler())
+	defer web.Close()
+	client := jsonhttp.Client{BaseURL: web.URL, Name: "results", MaxAnswer: maxAnswer}
+	fetch := func(to string) error {
+		body, err := client.Stream(t.Context(), archivePath)
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		return Unpack(body, to)
+	}
+	to := filepath.Join(t.TempDir(), "run")
+	if err := fetch(to); err != nil || len(detachedtest.Contents(t, to)) != len(files) {
+		t.Errorf("%v, %d files", err, len(detachedtest.Contents(t, to)))
+	}
+	if err := os.Symlink("/etc", filepath.Join(dir, "zlink")); err != nil {
+		t.Fatal(err)
+	}
+	if err := fetch(filepath.Join(t.TempDir(), "run")); err == nil {
+		t.Error("what ends short is taken for the whole")
+	}
+	if err := client.Do(t.Context(), "POST", removePath, nil, &struct{}{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the folder is still there")
+	}
+	if err := fetch(filepath.Join(t.TempDir(), "run")); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("of a folder that is gone: %v", err)
+	}
+}

@@ -1,0 +1,228 @@
+package detached
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/run/site"
+)
+
+// ControlPort is where the control server of the role that reads results listens, on its
+// pod's loopback.
+const ControlPort = 15997
+
+const (
+	archivePath = "/v1/run"
+	removePath  = "/v1/remove"
+	maxAnswer   = 1 << 20
+)
+
+// Server hands out a run directory, and removes it.
+type Server struct {
+	Dir   string
+	Alive *jsonhttp.Alive
+	l     net.Listener
+}
+
+// NewServer listens at a loopback address.
+func NewServer(dir, address string, alive *jsonhttp.Alive) (*Server, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, errs.WithCode(fmt.Errorf("results: %w", err), errs.CodeUsage)
+	}
+	return &Server{Dir: dir, Alive: alive, l: l}, nil
+}
+
+// Address is where it listens.
+func (s *Server) Address() string { return s.l.Addr().String() }
+
+// Serve answers until ctx ends.
+func (s *Server) Serve(ctx context.Context) error {
+	return jsonhttp.Server{Name: "results", Handler: s.handler(), MaxRequest: 1 << 10, Alive: s.Alive}.Serve(ctx, s.l)
+}
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+archivePath, func(w http.ResponseWriter, r *http.Request) {
+		if _, err := os.Stat(s.Dir); err != nil {
+			jsonhttp.Refuse(w, http.StatusNotFound, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/x-tar")
+		if err := Pack(heard{w, s.Alive}, s.Dir); err != nil {
+			panic(http.ErrAbortHandler) // the archive has begun: it ends short
+		}
+	})
+	mux.HandleFunc("POST "+removePath, func(w http.ResponseWriter, r *http.Request) {
+		if err := os.RemoveAll(s.Dir); err != nil {
+			jsonhttp.Fail(w, err)
+			return
+		}
+		jsonhttp.Answer(w, struct{}{})
+	})
+	return mux
+}
+
+// heard takes what somebody reads for a sign of life.
+type heard struct {
+	io.Writer
+	alive *jsonhttp.Alive
+}
+
+func (h heard) Write(b []byte) (int, error) {
+	n, err := h.Writer.Write(b)
+	if err == nil {
+		h.alive.Heard()
+	}
+	return n, err
+}
+
+// reader is a pod on a run's volume, and the line to it.
+type reader struct {
+	jsonhttp.Client
+	dialer *lab.Dialer
+	end    func(context.Context) error // removes the pod
+	quiet  func()                      // ends the signs of life; nil: there were none
+}
+
+// How often a pod that reads hears that somebody is there, whatever it is at: it may be
+// busy with one file for minutes.
+const (
+	beatEvery = 10 * time.Second
+	beatTime  = 5 * time.Second
+)
+
+// beat has the pod hear that somebody is there, until ctx ends or [reader.close] ends it.
+func (r *reader) beat(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	var beats sync.WaitGroup
+	beats.Go(func() {
+		for wake.Pause(ctx, beatEvery) == nil {
+			once, end := context.WithTimeout(ctx, beatTime)
+			_ = r.StillHere(once) // the next one will do
+			end()
+		}
+	})
+	r.quiet = func() { cancel(); beats.Wait() }
+}
+
+func (r *reader) close(ctx context.Context) error {
+	if r.quiet != nil {
+		r.quiet()
+	}
+	ctx, cancel := ending.Within(ctx, undoLimit)
+	defer cancel()
+	return errors.Join(r.dialer.Close(), r.end(ctx))
+}
+
+// open makes a pod that reads a run's volume. It ends by itself when nobody asks it
+// any more.
+func (c *Cluster) open(ctx context.Context, r Run, tell func(string)) (*reader, error) {
+	pods := c.kube.CoreV1().Pods(r.Namespace)
+	anchor, err := c.objects.Resource(resources["ClusterRole"]).Get(ctx, r.anchor, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", r.Name, err)
+	}
+	pod, err := readerPod(r)
+	if err != nil {
+		return nil, err
+	}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: rbacGroup + "/v1", Kind: "ClusterRole", Name: r.anchor, UID: anchor.GetUID()}}
+	made, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("make a pod that reads the results of run %s: %w", r.Name, err)
+	}
+	out := &reader{dialer: lab.NewDialer(c.config)}
+	out.end = func(ctx context.Context) error {
+		err := pods.Delete(ctx, made.Name, metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	}
+	tell("waiting for a pod that reads the results")
+	if err := c.await(ctx, made); err != nil {
+		return nil, errors.Join(fmt.Errorf("the pod that reads the results of run %s: %w", r.Name, err), out.close(ctx))
+	}
+	out.Client = jsonhttp.Client{HTTPClient: out.dialer.Role(made.Namespace, made.Name, ControlPort), BaseURL: lab.InPod, Name: "results", MaxAnswer: maxAnswer}
+	out.beat(ctx)
+	return out, nil
+}
+
+// readerPod is the one that reads a run's volume: from the image and by the Secret of the
+// run's own pods, without any rights.
+func readerPod(r Run) (*corev1.Pod, error) {
+	spec := *r.template.Spec.DeepCopy()
+	if len(spec.Containers) != 1 {
+		return nil, fmt.Errorf("the Job of run %s is not as it was made: %s", r.Name, count(len(spec.Containers)))
+	}
+	container := &spec.Containers[0]
+	container.Name, container.Env, container.Resources = partReader, nil, site.Requests("10m", "32Mi")
+	container.Args = []string{"detached-results", "--dir", Dir(r.Name), "--control", "127.0.0.1:" + strconv.Itoa(ControlPort), "--alone", site.Alone.String()}
+	var volumes []corev1.Volume
+	for _, v := range spec.Volumes {
+		if v.Name == resultsVolume {
+			volumes = append(volumes, v)
+		}
+	}
+	var mounts []corev1.VolumeMount
+	for _, m := range container.VolumeMounts {
+		if m.Name == resultsVolume {
+			mounts = append(mounts, m)
+		}
+	}
+	spec.Volumes, container.VolumeMounts = volumes, mounts
+	spec.ServiceAccountName, spec.DeprecatedServiceAccount, spec.AutomountServiceAccountToken = "", "", site.Ptr(false)
+	spec.TerminationGracePeriodSeconds = site.Ptr(int64(1))
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: objectName(r.Name) + "-reader-", Namespace: r.Namespace, Labels: labels(r.Name, partReader), Annotations: r.template.Annotations},
+		Spec:       spec,
+	}, nil
+}
+
+func count(n int) string { return strconv.Itoa(n) + " containers" }
+
+// await waits until a pod runs.
+func (c *Cluster) await(ctx context.Context, of *corev1.Pod) error {
+	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
+	defer cancel()
+	var hindered lab.Hindrances
+	last := ""
+	for {
+		pod, err := c.kube.CoreV1().Pods(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			return err
+		case pod.Status.Phase == corev1.PodRunning:
+			return nil
+		case over(pod):
+			return fmt.Errorf("it has ended: %s %s", pod.Status.Reason, pod.Status.Message)
+		default:
+			last = why(pod)
+			if err := hindered.Look(ctx, c.kube, of.Namespace, []corev1.Pod{*pod}, 0, time.Now()); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+		if err := wake.Pause(ctx, 300*time.Millisecond); err != nil {
+			return fmt.Errorf("wait for it%s: %w", last, err)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package detached
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/run/store"
+)
+
+// Fetch brings the directory of a run that has ended, whole. [Cluster.Fetched] notes that.
+func (c *Cluster) Fetch(ctx context.Context, r Run, to string, tell func(string)) (err error) {
+	if err := c.begun(r); err != nil {
+		return err
+	}
+	if !r.Ended() {
+		return errs.WithHint(errs.Usage("run %s is at work (%s), and reading its results would be in its figures", r.Name, r.State), "meshtrial attach %s%s waits for its end", r.Name, c.words)
+	}
+	if err := store.Vacant(to); err != nil {
+		return err
+	}
+	if r.Trials == 0 {
+		tell("note: the run has no trial") // what there is of it may say why
+	}
+	line, err := c.open(ctx, r, tell)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, line.close(ctx)) }()
+	tell("fetching " + r.Results)
+	body, err := line.Stream(ctx, archivePath)
+	if err != nil {
+		return fmt.Errorf("fetch run %s: %w", r.Name, err)
+	}
+	defer body.Close()
+	if err := Unpack(body, to); err != nil {
+		return errs.WithHint(fmt.Errorf("fetch run %s: %w", r.Name, err), "nothing was made of it; fetch it again")
+	}
+	return nil
+}
+
+// Fetched notes that a run's directory is safe elsewhere.
+func (c *Cluster) Fetched(ctx context.Context, r Run) error {
+	return c.note(ctx, r, map[string]any{"metadata": map[string]any{"annotations": map[string]any{fetchedAnnotation: "true"}}})
+}
+
+// note changes the Job of a run.
+func (c *Cluster) note(ctx context.Context, r Run, patch map[string]any) error {
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	_, err = c.objects.Resource(resources["Job"]).Namespace(r.Namespace).Patch(ctx, objectName(r.Name), types.MergePatchType, data, metav1.PatchOptions{FieldManager: journal.FieldManager})
+	if err != nil {
+		return fmt.Errorf("note on the Job of run %s: %w", r.Name, err)
+	}
+	return nil
+}
+
+// goneLimit bounds the wait for the garbage collector.
+const goneLimit = 2 * time.Minute
+
+// stopLimit bounds the wait for a run that puts back what it changed, by the time that its
+// pod has for that.
+func (r Run) stopLimit() time.Duration {
+	grace := site.RestoreTimeout + afterRestored
+	if s := r.template.Spec.TerminationGracePeriodSeconds; s != nil {
+		grace = time.Duration(*s) * time.Second
+	}
+	return grace + 30*time.Second
+}
+
+// Delete stops a run if it is at work, and removes everything that it made, results
+// among it. last says that it was the last one in the cluster, and that the journal's
+// namespace, which it held, may go. With force, results that cannot be removed stay,
+// which is told.
+func (c *Cluster) Delete(ctx context.Context, r Run, force bool, tell func(string)) (last bool, err error) {
+	if err := c.own(ctx, r); err != nil {
+		return false, err
+	}
+	if r.State != NoJob { // which knows where pods and results are
+		if err := c.empty(ctx, r, force, tell); err != nil {
+			return false, err
+		}
+	}
+	tell("removing what the run made")
+	if err := c.remove(ctx, r.anchor); err != nil {
+		return false, err
+	}
+	if err := c.gone(ctx, r); err != nil {
+		return false, err
+	}
+	return c.unreserve(ctx)
+}
+
+// empty stops a run, and removes its results.
+func (c *Cluster) empty(ctx context.Context, r Run, force bool, tell func(string)) error {
+	if err := c.stop(ctx, r, tell); err != nil {
+		return err
+	}
+	switch err := c.discard(ctx, r, tell); {
+	case err == nil:
+	case !force || ctx.Err() != nil:
+		return errs.WithHint(fmt.Errorf("remove %s: %w", r.Results, err), "nothing else was removed; meshtrial runs delete %s --force%s leaves what cannot be", r.Name, c.words)
+	default:
+		tell(fmt.Sprintf("%s stays: %v", r.Results, err))
+	}
+	return nil
+}
+
+// stop has the Job end its pod if it is at work, and waits until no pod is: one that was
+// told to end before puts back what it changed.
+func (c *Cluster) stop(ctx context.Context, r Run, tell func(string)) error {
+	if !r.Ended() {
+		if err := c.note(ctx, r, map[string]any{"spec": map[string]any{"suspend": true}}); err != nil {
+			return err
+		}
+		tell("stopping the run, which puts back what it changed")
+	}
+	err := c.until(ctx, r.stopLimit(), fmt.Sprintf("the pods of run %s do not end", r.Name), func(ctx context.Context) (bool, error) {
+		found, err := c.look(ctx, r.Namespace, r.Name)
+		if err != nil || len(found) == 0 {
+			return true, err
+		}
+		return !found[0].atWork, nil
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errs.WithHint(err, "kubectl -n %s get pods -l %s=%s -o wide; if their node is dead: kubectl -n %s delete pod POD --force --grace-period=0", r.Namespace, Label, r.Name, r.Namespace)
+	}
+	return err
+}
+
+// discard removes the run directory.
+func (c *Cluster) discard(ctx context.Context, r Run, tell func(string)) (err error) {
+	line, err := c.open(ctx, r, tell)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, line.close(ctx)) }()
+	return line.Do(ctx, "POST", removePath, nil, &struct{}{})
+}
+
+// gone waits until a run's Job is.
+func (c *Cluster) gone(ctx context.Context, r Run) error {
+	return c.until(ctx, goneLimit, fmt.Sprintf("the objects of run %s do not go", r.Name), func(ctx context.Context) (bool, error) {
+		_, err := c.objects.Resource(resources["Job"]).Namespace(r.Namespace).Get(ctx, objectName(r.Name), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return false, err
+	})
+}
+
+// until asks again and again, for the limit at the most.
+func (c *Cluster) until(ctx context.Context, limit time.Duration, complaint string, done func(context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		ok, err := done(ctx)
+		if ok || err != nil && ctx.Err() == nil {
+			return err
+		}
+		if err := wake.Pause(ctx, lookEvery); err != nil {
+			return fmt.Errorf("%s: %w", complaint, err)
+		}
+	}
+}

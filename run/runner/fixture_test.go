@@ -1,0 +1,156 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/drive/load/loadtest"
+
+	"github.com/meshtrial/meshtrial/drive/load"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/mesh/none"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/study"
+	"k8s.io/client-go/rest"
+)
+
+// noCluster is a lab for runs whose trials need none.
+type noCluster struct{}
+
+func (noCluster) Kind() string             { return lab.KindLocal }
+func (noCluster) Stays() bool              { return true }
+func (noCluster) RESTConfig() *rest.Config { return &rest.Config{} }
+func (noCluster) Kubeconfig() string       { return "" }
+func (noCluster) Images() lab.Images       { return lab.Images{Meshtrial: "roles"} }
+func (noCluster) Close() error             { return nil }
+
+// script is a Measurer that does what its functions say.
+type script struct {
+	trial   func(n int, cell record.Cell, seed uint64) error // nil: it succeeds
+	mend    func() error
+	n       int // trials asked for
+	mended  int
+	noHists bool
+}
+
+func (s *script) Measure(ctx context.Context, job Job) (Completed, error) {
+	cell, seed := job.Cell, job.Seed
+	n := s.n
+	s.n++
+	trial := Completed{Trial: record.Trial{Schema: record.Schema, Cell: cell, Started: time.Unix(int64(n), 0).UTC()}}
+	if s.trial != nil {
+		if err := s.trial(n, cell, seed); err != nil {
+			return trial, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return trial, err
+	}
+	trial.Validity.Valid = true
+	if s.noHists {
+		return trial, nil
+	}
+	trial.Log = histLog(cell)
+	return trial, nil
+}
+
+func (s *script) Reconnect(context.Context) error {
+	s.mended++
+	if s.mend == nil {
+		return nil
+	}
+	return s.mend()
+}
+
+// histLog is a log as the generator writes it, with one request.
+func histLog(cell record.Cell) []byte {
+	var out bytes.Buffer
+	if err := loadtest.Result(load.Account{Scheduled: 1, Completed: 1}, 0, 0).WriteLog(&out, 0, 1); err != nil {
+		panic(fmt.Sprintf("cell %s: %v", cell.Key(), err))
+	}
+	return out.Bytes()
+}
+
+// anyKind takes every plan but those whose Fit fails.
+type anyKind struct{ unfit error }
+
+func (anyKind) Check(*study.Plan) error { return nil }
+func (k anyKind) Fit(context.Context, *Options, *study.Plan) ([]record.Component, error) {
+	return nil, k.unfit
+}
+func (anyKind) Deploy(context.Context, Deployment) (Stage, error) {
+	return nil, errors.New("nothing to deploy")
+}
+func (anyKind) Changes(context.Context, *Options, *study.Plan) ([]journal.Planned, error) {
+	return nil, nil
+}
+func (anyKind) Remains(context.Context, *rest.Config) error { return nil }
+
+// newRun opens a run whose trials pods carries through. What it reports goes
+// to events.
+func newRun(t *testing.T, out string, resume bool, s *study.Study, pods Measurer) (*run, *[]Event) {
+	t.Helper()
+	events := &[]Event{}
+	r := &run{
+		o: &Options{Study: s, Kind: anyKind{}, Source: []byte("source\n"), Lab: noCluster{}, Mesh: none.Mesh{}, Out: out, Resume: resume,
+			Progress: func(e Event) { *events = append(*events, e) }},
+		started: time.Now(), now: time.Now, pods: pods,
+	}
+	if err := r.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.dir.Close() })
+	return r, events
+}
+
+// trialsOf reads what is on disk of a run.
+func trialsOf(t *testing.T, out string) []record.Trial {
+	t.Helper()
+	loaded, _, err := store.Load(t.Context(), out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, trial := range loaded.Trials {
+		if trial.Hist != "" && loaded.Hist[trial.ID].Intended == nil {
+			t.Errorf("trial %s has no histograms", trial.ID)
+		}
+	}
+	return loaded.Trials
+}
+
+// identities are what may not change by an interruption.
+func identities(trials []record.Trial) []string {
+	var out []string
+	for _, t := range trials {
+		out = append(out, fmt.Sprintf("%s block %d order %d repeat %d: %s", t.ID, t.Block, t.Order, t.Repeat, t.Cell.Key()))
+	}
+	return out
+}
+
+// debris leaves in a run directory what a writer leaves that dies while it
+// stores a trial: its histograms, half of its line, a temporary file.
+func debris(t *testing.T, out, id string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(out, store.DirHist, id+".hlog"), histLog(nil), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(out, ".tmp-123"), []byte("half"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(out, store.FileTrials), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := fmt.Fprintf(f, `{"schema":1,"id":%q,"blo`, id); err != nil {
+		t.Fatal(err)
+	}
+}

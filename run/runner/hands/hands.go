@@ -1,0 +1,159 @@
+// Package hands is what pods have in common that do one thing together, as load
+// generators do: all are asked at once, their clocks are compared, and a trial that
+// loses one of them is made again.
+package hands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/run/verdict"
+)
+
+// Hands are pods that do one thing together; most trials have one.
+type Hands struct {
+	What string // what each does: it is a generator
+	In   string // what its pod is called: load pod
+	Pods []site.Pod
+}
+
+// Each does something with all hands at once, and waits for all of them also where
+// one fails: what another has begun can then be ended.
+func (h Hands) Each(do func(i int) error) error {
+	failed := make([]error, len(h.Pods))
+	var all sync.WaitGroup
+	for i, pod := range h.Pods {
+		all.Go(func() {
+			if failed[i] = do(i); failed[i] != nil && len(h.Pods) > 1 {
+				failed[i] = fmt.Errorf("%s %s: %w", h.In, pod.Name, failed[i])
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(failed...)
+}
+
+// ErrLost is in the error of a hand that is not there any more, or that ended before
+// its time. What the others did is then no trial, and there can be one once its pod
+// is back.
+var ErrLost = errors.New("was lost")
+
+// Lost marks the error of one of several hands.
+func (h Hands) Lost(err error) error {
+	if err == nil || len(h.Pods) == 1 {
+		return err
+	}
+	return fmt.Errorf("the %s %w: %w", h.What, ErrLost, err)
+}
+
+// AsLost marks an error that only says what one notices of a hand that is gone, as the
+// observer of its node does: whether one is, it asks them.
+func (h Hands) AsLost(ctx context.Context, err error, ask func(ctx context.Context, i int) error) error {
+	if err == nil || len(h.Pods) == 1 || errors.Is(err, ErrLost) || ctx.Err() != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, site.StopTimeout)
+	defer cancel()
+	gone := h.Each(func(i int) error { return h.Lost(ask(ctx, i)) })
+	if gone == nil {
+		return err
+	}
+	return fmt.Errorf("%w; %w", gone, err)
+}
+
+// AgainIfLost makes an attempt at a trial. Where one of several hands was lost the
+// trial is void, whatever the others did: once the pods are found again another
+// attempt is made, and is told why. If that comes to no end either, the record says so.
+func AgainIfLost(ctx context.Context, attempt func(lost []string) (record.Trial, error), find func(lost error) error) (record.Trial, error) {
+	trial, err := attempt(nil)
+	if !errors.Is(err, ErrLost) || ctx.Err() != nil {
+		return trial, err
+	}
+	lost := err
+	if err := find(lost); err != nil {
+		return trial, fmt.Errorf("%w; then its pod was not found again: %w", lost, err)
+	}
+	if trial, err = attempt([]string{lost.Error()}); err != nil {
+		trial.Validity.Warnings = append(trial.Validity.Warnings, verdict.Repeated(lost.Error()))
+	}
+	return trial, err
+}
+
+// Clock is how far a clock is ahead of another, and how wrong that may be either way.
+type Clock struct{ Ahead, Bound time.Duration }
+
+// Record is how trials record it.
+func (c Clock) Record() record.Clock {
+	return record.Clock{AheadUS: record.Microseconds(c.Ahead), ErrorUS: record.Microseconds(c.Bound)}
+}
+
+// comparisons are how often clocks of hands are compared, each time by the quickest
+// of several exchanges. What all of them allow is believed.
+const comparisons = 10
+
+// comparedAtOnce are the nodes whose clocks are compared at one time: questions to hundreds at
+// once wait for each other, and bounds would be as wide as that takes.
+const comparedAtOnce = 8
+
+// Compare is how far a clock is ahead of this machine's, as all of several comparisons
+// allow it.
+func Compare(compare func() (ahead, bound time.Duration, err error)) (Clock, error) {
+	least, most := time.Duration(math.MinInt64), time.Duration(math.MaxInt64)
+	for range comparisons {
+		ahead, bound, err := compare()
+		if err != nil {
+			return Clock{}, err
+		}
+		least, most = max(least, ahead-bound), min(most, ahead+bound)
+	}
+	if least > most {
+		return Clock{}, fmt.Errorf("its clock, or this machine's, was set by %v or more while they were compared", least-most)
+	}
+	return Clock{least + (most-least)/2, (most - least + 1) / 2}, nil
+}
+
+// Clocks compares the hands' clocks with the first one's, by way of this machine's,
+// with which compare compares one of them. Hands on one node have one clock: one of them
+// is asked.
+func (h Hands) Clocks(compare func(i int) (ahead, bound time.Duration, err error)) ([]Clock, error) {
+	asked := map[string]int{} // by node, the first hand there
+	for i, pod := range h.Pods {
+		if _, there := asked[pod.Node]; !there {
+			asked[pod.Node] = i
+		}
+	}
+	out, turns := make([]Clock, len(h.Pods)), make(chan struct{}, comparedAtOnce)
+	err := h.Each(func(i int) error {
+		if asked[h.Pods[i].Node] != i {
+			return nil
+		}
+		turns <- struct{}{}
+		defer func() { <-turns }()
+		var err error
+		out[i], err = Compare(func() (ahead, bound time.Duration, err error) {
+			if ahead, bound, err = compare(i); err != nil {
+				err = h.Lost(fmt.Errorf("compare clocks with the %s: %w", h.What, err))
+			}
+			return ahead, bound, err
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	seen := slices.Clone(out)
+	for i, pod := range h.Pods {
+		if out[i] = (Clock{}); pod.Node != h.Pods[0].Node {
+			there := seen[asked[pod.Node]]
+			out[i] = Clock{there.Ahead - seen[0].Ahead, there.Bound + seen[0].Bound}
+		}
+	}
+	return out, nil
+}

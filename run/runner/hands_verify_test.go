@@ -1,0 +1,213 @@
+//go:build verify
+
+package runner_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Two generators with sidecars send what one sends, and are paid for both.
+func TestHands(t *testing.T) {
+	b := newBench(t)
+	_, out := b.attempt(t, b.study(t, "hands", `
+settings: {sidecars: both, rate: 300, connections: 5}
+factors: {generators: [1, 2], arrival: [poisson, uniform, burst]}
+baseline: {generators: 1}
+blocks: {min: 2, max: 2, limit: 20m}
+`))
+	run := verify(t, out, 2)
+	checkHands(t, run)
+	b.gone(t)
+}
+
+// checkHands checks what trials of several generators must have: all of them, the
+// schedule that trials of one have, and connections of the whole.
+func checkHands(t *testing.T, run record.Run) {
+	t.Helper()
+	sent := map[string]int64{} // by block and arrivals
+	for _, trial := range run.Trials {
+		n := study.GeneratorsIn(trial.Cell)
+		if trial.Load == nil {
+			t.Errorf("trial %s: %+v", trial.ID, trial.Validity)
+			continue
+		}
+		if n > 1 && len(trial.Hands) != n || n == 1 && trial.Hands != nil {
+			t.Errorf("trial %s of %d generators has %d", trial.ID, n, len(trial.Hands))
+		}
+		connections, scheduled := 0, int64(0)
+		pods := map[string]bool{}
+		for _, h := range trial.Hands {
+			connections += h.Connections
+			scheduled += h.Scheduled
+			pods[h.Pod] = true
+			if h.Scheduled == 0 || h.CPU.TotalS() <= 0 {
+				t.Errorf("trial %s: a generator did nothing: %+v", trial.ID, h)
+			}
+		}
+		if n > 1 && (connections != 5 || scheduled != trial.Load.Scheduled || len(pods) != n) {
+			t.Errorf("trial %s: %d requests, %+v", trial.ID, trial.Load.Scheduled, trial.Hands)
+		}
+		// Windows of Poisson arrivals have the same in all trials of a block.
+		if trial.Cell[study.FactorArrival] == study.ArrivalPoisson {
+			key := study.TrialID(trial.Block, 0)
+			if sent[key] == 0 {
+				sent[key] = trial.Load.Scheduled
+			}
+			if sent[key] != trial.Load.Scheduled {
+				t.Errorf("trial %s of %d generators sent %d requests, another one %d", trial.ID, n, trial.Load.Scheduled, sent[key])
+			}
+		}
+	}
+}
+
+// What generators recorded in a long trial is more than a line holds of what nobody reads
+// yet: some 2 MB each. It is collected all the same.
+func TestHandsLong(t *testing.T) {
+	b := newBench(t)
+	out := filepath.Join(b.dir, "long-out")
+	code, said := b.meshtrial(t, "run", b.file(t, "long", `
+name: long
+question: Is all of a long record collected?
+mesh: none
+settings: {sidecars: none, rate: 4000, connections: 8, generators: 2}
+warmup: {min: 30s, max: 31s}
+window: 40s
+interval: 50ms
+blocks: {min: 1, max: 1}
+`), "--out", out)
+	measured(t, code, said)
+	run, _, err := store.Load(t.Context(), out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	complete(t, run, 1)
+	for _, trial := range run.Trials {
+		if trial.Load == nil || len(trial.Hands) != 2 || trial.Hands[0].Scheduled == 0 || trial.Hands[1].Scheduled == 0 {
+			t.Errorf("trial %s: %+v, %+v", trial.ID, trial.Hands, trial.Validity)
+		}
+	}
+	b.gone(t)
+}
+
+// A generator's pod that is deleted under way takes no part of the load with it: the
+// trial is measured again.
+func TestHandLost(t *testing.T) {
+	b := newBench(t)
+	b.loseHand(t, func(pods []corev1.Pod) {
+		last := slices.MaxFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+		now := int64(0)
+		if err := b.kube.CoreV1().Pods(last.Namespace).Delete(t.Context(), last.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	b.gone(t)
+}
+
+// One that dies with its node, which stays dead, is waited for until it is back on another.
+func TestHandsNodeLost(t *testing.T) {
+	m := labtest.New(t)
+	b := benchIn(t, func(t *testing.T) (labtest.Machine, *local.Lab) { return m, m.Up(t, "--nodes", "3") })
+	dead := ""
+	b.loseHand(t, func(pods []corev1.Pod) {
+		workers, err := b.kube.CoreV1().Pods(pods[0].Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: mesh.AppLabel + "=server-plain"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes := map[string]bool{}
+		for _, p := range pods {
+			if nodes[p.Spec.NodeName] = true; !slices.ContainsFunc(workers.Items, func(w corev1.Pod) bool { return w.Spec.NodeName == p.Spec.NodeName }) {
+				dead = p.Spec.NodeName
+			}
+		}
+		if len(nodes) != 3 || dead == "" {
+			t.Fatalf("generators are on %v, and not beside the worker on %q", nodes, dead)
+		}
+		if code, said := m.Run(t, "lab", "node", "kill", dead); code != 0 {
+			t.Fatalf("exit code %d\n%s", code, said)
+		}
+	})
+	if code, said := m.Run(t, "lab", "node", "start", dead); code != 0 { // which alone can say that its pods have ended
+		t.Fatalf("exit code %d\n%s", code, said)
+	}
+	b.gone(t)
+}
+
+// loseHand loses one of three load pods of the only run once it has measured some trials, and
+// checks that the run goes on, makes all pods anew once, and that one trial was repeated.
+func (b *bench) loseHand(t *testing.T, lose func(pods []corev1.Pod)) {
+	t.Helper()
+	out := filepath.Join(b.dir, "lost")
+	file := b.study(t, "lost", `
+mesh: none
+settings: {sidecars: none, rate: 300, connections: 5, generators: 3}
+factors: {payload: [1KiB, 2KiB]}
+baseline: {payload: 1KiB}
+blocks: {min: 6, max: 6, limit: 20m, redeploy: 3}
+`)
+	cmd := b.command("run", file, "--out", out)
+	output, ended := labtest.Background(t, cmd)
+	b.awaitTrials(t, filepath.Join(out, store.FileTrials), ended)
+	pods, err := b.kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: mesh.AppLabel + "=client-plain"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pods.Items) != 3 {
+		t.Fatalf("%d load pods", len(pods.Items))
+	}
+	lose(pods.Items)
+	<-ended
+	measured(t, cmd.ProcessState.ExitCode(), output.String())
+	run, _, err := store.Load(t.Context(), out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	complete(t, run, 6)
+	checkHands(t, run)
+	if n := run.Trials[len(run.Trials)-1].Deployment; n != 2 {
+		t.Errorf("the last trial is of deployment %d\n%s", n, output)
+	}
+	repeated := 0
+	for _, trial := range run.Trials {
+		if slices.ContainsFunc(trial.Validity.Warnings, func(w string) bool { return strings.HasPrefix(w, "the trial was repeated: ") }) {
+			repeated++
+		}
+	}
+	if repeated != 1 {
+		t.Errorf("%d trials say that they were repeated\n%s", repeated, output)
+	}
+}
+
+// awaitTrials waits until a run has measured some.
+func (b *bench) awaitTrials(t *testing.T, trials string, ended <-chan struct{}) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		data, _ := os.ReadFile(trials)
+		if bytes.Count(data, []byte("\n")) >= 4 {
+			return
+		}
+		select {
+		case <-ended:
+			t.Fatal("the run ended before its time")
+		default:
+		}
+		if time.Now().After(end) {
+			t.Fatal("no four trials in five minutes")
+		}
+	}
+}

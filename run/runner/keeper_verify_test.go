@@ -1,0 +1,117 @@
+//go:build verify
+
+package runner_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/run/site"
+)
+
+// remains lists what runs have in the cluster beside what they changed of
+// others': namespaces, pods with rights on their node, simulated nodes and
+// their namespaces, rights of keepers.
+func (b *bench) remains(t *testing.T) (out []string) {
+	t.Helper()
+	client, err := dynamic.NewForConfig(b.lab.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rbac = "rbac.authorization.k8s.io"
+	for _, of := range []struct {
+		group, resource string
+		label           string
+	}{
+		{"", "namespaces", "meshtrial.dev/run"}, {"", "pods", "meshtrial.dev/run"}, {"apps", "daemonsets", "meshtrial.dev/run"},
+		{rbac, "roles", "meshtrial.dev/run"}, {rbac, "rolebindings", "meshtrial.dev/run"}, {rbac, "clusterroles", "meshtrial.dev/run"}, {rbac, "clusterrolebindings", "meshtrial.dev/run"},
+		{"", "namespaces", "meshtrial.dev/population"}, {"", "nodes", "meshtrial.dev/population"}, {"", "pods", "meshtrial.dev/population"},
+	} {
+		list, err := client.Resource(schema.GroupVersionResource{Group: of.group, Version: "v1", Resource: of.resource}).List(t.Context(), metav1.ListOptions{LabelSelector: of.label})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range list.Items {
+			out = append(out, fmt.Sprintf("%s %s", of.resource, strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")))
+		}
+	}
+	return out
+}
+
+// oldEnough waits until a run's roles have run for longer than they would alone,
+// none of which may have been started again.
+func (b *bench) oldEnough(t *testing.T, ended <-chan struct{}) {
+	t.Helper()
+	for {
+		select {
+		case <-ended:
+			t.Fatal("the run ended before its roles were a minute old")
+		case <-time.After(time.Second):
+		}
+		pods, err := b.kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: site.RunLabel})
+		if err != nil {
+			t.Fatal(err)
+		}
+		young := 0
+		for _, pod := range pods.Items {
+			for _, c := range pod.Status.ContainerStatuses {
+				if c.RestartCount > 0 {
+					t.Fatalf("pod %s: container %s was started again: %+v", pod.Name, c.Name, c.LastTerminationState)
+				}
+				if c.State.Running == nil || time.Since(c.State.Running.StartedAt.Time) < site.Alone+site.Alone/2 {
+					young++
+				}
+			}
+		}
+		if len(pods.Items) > 0 && young == 0 {
+			return
+		}
+	}
+}
+
+// TestNobodyComesNext kills a run of the control plane. What it made goes by
+// itself: the keeper sees that the Lease is renewed no more and takes the run's
+// namespace away, and with that goes the rest.
+func TestNobodyComesNext(t *testing.T) {
+	b := newBench(t)
+	out := filepath.Join(b.dir, "killed")
+	cmd := b.command("run", b.controlStudy(t, "killed", 300, 1), "--out", out)
+	text, ended := labtest.Background(t, cmd)
+	b.changed(t, 2, ended)
+	b.oldEnough(t, ended)
+	made := strings.Join(b.remains(t), "\n")
+	_ = cmd.Process.Kill()
+	<-ended
+	killed := time.Now()
+	for _, part := range []string{"pods meshtrial-", "/meshtrial-keeper-", "/observe-", "roles meshtrial-journal/", "clusterroles meshtrial-", "clusterrolebindings meshtrial-", "nodes mm-node-0"} {
+		if !strings.Contains(made, part) {
+			t.Errorf("a run at work has no %q:\n%s\n%s", part, made, text)
+		}
+	}
+	last := made
+	for time.Since(killed) < 5*time.Minute {
+		left := strings.Join(b.remains(t), "\n")
+		if left != last {
+			t.Logf("%.1f s after the runner was killed there are %d objects of the run", time.Since(killed).Seconds(), strings.Count(left, "\n")+1)
+		}
+		if last = left; left == "" {
+			break
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	t.Logf("%.1f s after the runner was killed all is gone", time.Since(killed).Seconds())
+	if last != "" {
+		t.Errorf("nobody came, and there are still\n%s", last)
+	}
+	code, said := b.meshtrial(t, "run", b.controlStudy(t, "next", 2, 1), "--out", filepath.Join(b.dir, "next"))
+	measured(t, code, said)
+	b.undone(t)
+}

@@ -1,0 +1,120 @@
+package runner
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/site"
+)
+
+// mostLooked bounds how many nodes are looked at for one like those that a run had, and
+// lookTime how long each may take.
+const (
+	mostLooked = 100
+	lookTime   = 15 * time.Second
+)
+
+// machine says what machine the run is on. Of several nodes it is the first, those of the
+// run's pods before others. A run with trials goes on while one node is like that of its
+// header, or like one that a trial was on: then it is that machine still. Which of its
+// trials may be taken together analysis decides.
+func (r *run) machine(ctx context.Context, at *site.Site, pods []site.Pod) (first record.Machine, err error) {
+	had := map[string]bool{}
+	for i := range r.trials {
+		for _, node := range r.trials[i].Nodes {
+			had[node.Machine] = node.Machine != ""
+		}
+	}
+	described := false
+	for _, name := range r.candidates(at, pods) {
+		m, words, failed := look(ctx, at, name)
+		switch {
+		case failed != nil:
+			if err == nil {
+				err = failed
+			}
+		case len(r.trials) == 0 || len(differingMachine(r.header.Machine, m)) == 0:
+			return m, nil
+		case had[words]:
+			return r.header.Machine, nil
+		case !described:
+			first, described = m, true
+		}
+	}
+	if described || at.Kubelets { // what may not be read of the API server is not known
+		return first, nil
+	}
+	return first, err
+}
+
+// candidates are the nodes that the run's machine may be told from, by name: those of its
+// pods first, then those of its trials, then others. Where there are observers it is one
+// of theirs.
+func (r *run) candidates(at *site.Site, pods []site.Pod) []string {
+	var now, before, others []string
+	for _, pod := range pods {
+		now = append(now, pod.Node)
+	}
+	for i := range r.trials {
+		for _, node := range r.trials[i].Nodes {
+			before = append(before, node.Name)
+		}
+	}
+	for name := range at.Observers {
+		others = append(others, name)
+	}
+	var out []string
+	seen := map[string]bool{"": true}
+	for _, names := range [][]string{now, before, others} {
+		for _, name := range slices.Sorted(slices.Values(names)) {
+			if _, observed := at.Observers[name]; !seen[name] && (observed || at.Kubelets) {
+				seen[name], out = true, append(out, name)
+			}
+		}
+	}
+	return out[:min(len(out), mostLooked)]
+}
+
+// look says what machine a node is, as its observer has it, or where kubelets are asked as
+// far as the API server knows; and in the words that trials have for it.
+func look(ctx context.Context, at *site.Site, name string) (m record.Machine, words string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	if !at.Kubelets {
+		if m, err = at.Observers[name].Machine(ctx); err != nil {
+			return m, "", err
+		}
+		words = m.Words()
+	}
+	node, err := at.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil && !at.Kubelets {
+		return m, words, nil
+	} else if err != nil {
+		return m, "", err
+	}
+	info := node.Status.NodeInfo
+	m.ContainerRun = strings.Replace(info.ContainerRuntimeVersion, "://", " ", 1)
+	if at.Kubelets {
+		m.CPUs, m.MemoryBytes = int(node.Status.Capacity.Cpu().Value()), node.Status.Capacity.Memory().Value()
+		m.Kernel, m.OS, m.NodeArch = info.KernelVersion, info.OSImage, info.Architecture
+		words = site.Kind(node)
+	}
+	return m, words, nil
+}
+
+// countNodes is how many nodes were looked at: those of the pods where kubelets are asked.
+func countNodes(at *site.Site, pods []site.Pod) int {
+	if !at.Kubelets {
+		return len(at.Observers)
+	}
+	on := map[string]bool{}
+	for _, pod := range pods {
+		on[pod.Node] = true
+	}
+	return len(on)
+}

@@ -1,0 +1,158 @@
+//go:build verify
+
+package runner_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Eight proxies in one pod, or in three, have the same changes, each once.
+func TestSimulators(t *testing.T) {
+	b := newBench(t)
+	const changes = 4
+	path := b.simulatorStudy(t, "simulators", changes, "}\nfactors: {simulators: [1, 3]}\nbaseline: {simulators: 1}\nblocks: {min: 2, max: 2}\n")
+	_, out := b.attempt(t, path)
+	checkSimulators(t, b.verifyControl(t, out, 6, changes)) // the baseline has two turns in a block
+	b.undone(t)
+}
+
+// A pod of simulated proxies that is deleted under way takes none of them with it: the
+// trial is measured again, with all.
+func TestSimulatorLost(t *testing.T) {
+	b := newBench(t)
+	b.loseSimulator(t, func(pods []corev1.Pod) corev1.Pod {
+		last := slices.MaxFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+		now := int64(0)
+		if err := b.kube.CoreV1().Pods(last.Namespace).Delete(t.Context(), last.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+			t.Fatal(err)
+		}
+		return last
+	})
+	b.undone(t)
+}
+
+// One that dies with its node is waited for until it is back on another.
+func TestSimulatorsNodeLost(t *testing.T) {
+	m := labtest.New(t)
+	b := benchIn(t, func(t *testing.T) (labtest.Machine, *local.Lab) { return m, m.Up(t, "--nodes", "3") })
+	dead := ""
+	b.loseSimulator(t, func(pods []corev1.Pod) corev1.Pod {
+		istiod, err := b.kube.CoreV1().Pods("istio-system").List(t.Context(), metav1.ListOptions{LabelSelector: "app=istiod"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(pods, func(p corev1.Pod) bool {
+			return !slices.ContainsFunc(istiod.Items, func(other corev1.Pod) bool { return other.Spec.NodeName == p.Spec.NodeName })
+		})
+		if i < 0 {
+			t.Fatal("all are on the node of istiod")
+		}
+		dead = pods[i].Spec.NodeName
+		if code, said := m.Run(t, "lab", "node", "kill", dead); code != 0 {
+			t.Fatalf("exit code %d\n%s", code, said)
+		}
+		return pods[i]
+	})
+	if code, said := m.Run(t, "lab", "node", "start", dead); code != 0 { // which alone can say that its pods have ended
+		t.Fatalf("exit code %d\n%s", code, said)
+	}
+	b.undone(t)
+}
+
+// loseSimulator loses one of three pods of simulated proxies while there are changes, and
+// checks that the trial was repeated without it.
+func (b *bench) loseSimulator(t *testing.T, lose func(pods []corev1.Pod) corev1.Pod) {
+	t.Helper()
+	const changes = 16
+	out := filepath.Join(b.dir, "lost-simulator-out")
+	cmd := b.command("run", b.simulatorStudy(t, "lost-simulator", changes, ", simulators: 3}\nblocks: {min: 1, max: 1}\n"), "--out", out)
+	said, ended := labtest.Background(t, cmd)
+	defer func() {
+		if t.Failed() {
+			_ = cmd.Process.Kill()
+			<-ended
+			t.Logf("%s", said)
+		}
+	}()
+	b.changed(t, changes/4, ended)
+	pods, err := b.kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + site.RoleXDS})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pods.Items) != 3 {
+		t.Fatalf("%d pods of simulated proxies", len(pods.Items))
+	}
+	lost := lose(pods.Items)
+	<-ended
+	run := b.verifyControl(t, out, 1, changes)
+	checkSimulators(t, run)
+	trial := run.Trials[0]
+	if !slices.ContainsFunc(trial.Validity.Warnings, func(w string) bool {
+		return strings.HasPrefix(w, "the trial was repeated: ") && strings.Contains(w, lost.Name)
+	}) {
+		t.Errorf("the trial does not say that it was repeated: %+v", trial.Validity)
+	}
+	for _, s := range trial.Control.Simulators {
+		if s.Pod == lost.Name {
+			t.Errorf("the pod that was lost has its part: %+v", s)
+		}
+	}
+}
+
+// simulatorStudy writes a study of eight proxies, whose settings are still open.
+func (b *bench) simulatorStudy(t *testing.T, name string, changes int, rest string) string {
+	t.Helper()
+	text := fmt.Sprintf("name: %s\nquestion: Does every change arrive?\ncontrol: {changes: %d, settle: 2m, quiet: 1s, idle: 500ms}\n"+
+		"settings: {services: 10, proxies: 7, gateways: 1, change: service, change_rate: 1%s", name, changes, rest)
+	return b.file(t, name, text)
+}
+
+// checkSimulators checks what trials of several simulators must have: all of them, with
+// all proxies among them, each of which has every change.
+func checkSimulators(t *testing.T, run record.Run) {
+	t.Helper()
+	for _, e := range run.Events {
+		sorted := slices.Sorted(slices.Values(e.Seen.Proxy))
+		if e.Expected != 8 || !slices.Equal(sorted, []int32{0, 1, 2, 3, 4, 5, 6, 7}) {
+			t.Errorf("trial %s, change %d: needed by %d, proxies %v have it", e.Trial, e.Change, e.Expected, sorted)
+		}
+	}
+	for _, trial := range run.Trials {
+		n, all := study.SimulatorsIn(trial.Cell), trial.Control.Simulators
+		if n > 1 && len(all) != n || n == 1 && all != nil {
+			t.Errorf("trial %s of %d simulators has %+v", trial.ID, n, all)
+			continue
+		}
+		proxies, pods := 0, map[string]bool{}
+		for _, s := range all {
+			proxies += s.Proxies
+			pods[s.Pod] = true
+			if s.CPU.TotalS() <= 0 || s.RSSBytes == 0 {
+				t.Errorf("trial %s: a simulator did nothing: %+v", trial.ID, s)
+			}
+		}
+		if n > 1 && (proxies != 8 || len(pods) != n) {
+			t.Errorf("trial %s: %d proxies in %+v", trial.ID, proxies, all)
+		}
+		if n > 1 && (!says(t, trial, "simulators").OK || !says(t, trial, "simulators-apart").OK) {
+			t.Errorf("trial %s: %+v", trial.ID, trial.Validity)
+		}
+		if c := trial.Control; c.Wire["cds"].Responses == 0 || c.Config["cds"] == 0 || c.ScopeConfig["cds"] == 0 || trial.CPU[record.PartSimulator].TotalS() <= 0 {
+			t.Errorf("trial %s: counted %+v, %d bytes of clusters, CPU %+v", trial.ID, c.Wire, c.Config["cds"], trial.CPU)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+//go:build verify
+
+package runner_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/run/store"
+)
+
+// TestRunStandsStill: a run's process stands still for longer than its Lease lasts. If its
+// lab does not, its keeper has taken the namespace away meanwhile, and the run deploys
+// anew; if all does, as on a laptop that sleeps, nobody takes anybody for dead, and the
+// pods are the same. Each costs the trials that were under way.
+func TestRunStandsStill(t *testing.T) {
+	b := newBench(t)
+	status, err := local.GetStatus(filepath.Dir(b.lab.Kubeconfig()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		lab   bool // stands still too
+		lost  int  // trials, at the most
+		again bool
+	}{{"alone", false, 1, true}, {"with its lab", true, 2, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			out := filepath.Join(b.dir, strings.ReplaceAll(c.name, " ", "-"))
+			cmd := b.command("run", b.study(t, filepath.Base(out), `
+mesh: none
+settings: {sidecars: none, rate: 300, connections: 4}
+factors: {payload: [1KiB, 2KiB]}
+baseline: {payload: 1KiB}
+blocks: {min: 6, max: 6, limit: 20m, redeploy: 0}
+`), "--out", out)
+			said, ended := labtest.Background(t, cmd)
+			b.trialsDone(t, out, 4, ended)
+			before := b.runPods(t)
+			labtest.StandStill(t, journal.Lapse+10*time.Second, func() []int {
+				pids := []int{cmd.Process.Pid}
+				if c.lab {
+					pids = append(pids, labtest.PIDs(status.ID, "")...)
+				}
+				return pids
+			})
+			b.trialsDone(t, out, 9, ended)
+			after := b.runPods(t)
+			<-ended
+			measured(t, cmd.ProcessState.ExitCode(), said.String())
+			log, err := os.ReadFile(filepath.Join(out, store.FileLog))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if anew := strings.Contains(string(log), "deploying anew"); anew != c.again || slices.Equal(before, after) == c.again {
+				t.Errorf("deployed anew: %v; pods before and after:\n%q\n%q\n%s", anew, before, after, log)
+			}
+			run, _, err := store.Load(t.Context(), out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			complete(t, run, 6)
+			if lost := lostTrials(run); len(lost) > c.lost {
+				t.Errorf("%d trials were lost: %q", len(lost), lost)
+			}
+			for _, trial := range run.Trials { // no figure has the standstill in it
+				if longest := run.Hist[trial.ID].Intended; trial.Validity.Valid && longest.Max() > int64(20*time.Second) {
+					t.Errorf("trial %s is valid, with a request of %v", trial.ID, time.Duration(longest.Max()))
+				}
+			}
+			b.gone(t)
+		})
+	}
+}
+
+// lostTrials says of each trial that was not carried through why.
+func lostTrials(run record.Run) (out []string) {
+	for _, trial := range run.Trials {
+		for _, c := range trial.Validity.Checks {
+			if c.Name == "carried-through" && !c.OK {
+				out = append(out, trial.ID+": "+c.Detail)
+			}
+		}
+	}
+	return out
+}
+
+// trialsDone waits until a run has so many trials on disk.
+func (b *bench) trialsDone(t *testing.T, out string, n int, ended <-chan struct{}) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Minute); ; {
+		data, _ := os.ReadFile(filepath.Join(out, store.FileTrials)) // it is not there at first
+		if bytes.Count(data, []byte("\n")) >= n {
+			return
+		}
+		select {
+		case <-ended:
+			t.Fatalf("the run ended before it had %d trials", n)
+		case <-time.After(50 * time.Millisecond):
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the run has no %d trials in five minutes", n)
+		}
+	}
+}
+
+// runPods are the pods of runs, with the starts of their containers.
+func (b *bench) runPods(t *testing.T) (out []string) {
+	t.Helper()
+	pods, err := b.kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: site.RunLabel})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range pods.Items {
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		out = append(out, string(pod.UID)+" "+pod.Name+starts(&pod))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func starts(pod *corev1.Pod) (out string) {
+	for _, c := range pod.Status.ContainerStatuses {
+		out += " " + c.ContainerID
+	}
+	return out
+}
