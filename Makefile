@@ -37,10 +37,10 @@ run: build ## build what is missing, start the lab, run study/studies/quick.yaml
 	$(BIN) run $(STUDY)
 
 test: build ## every behaviour once: unit, web page, and on the real lab (root)
-	@$(GO) run ./internal/testrun test
+	@$(GO) run ./testing/testrun test
 
 verify: build ## the rest: what takes long on the lab, the race detector, fuzz targets, staticcheck
-	@$(GO) run ./internal/testrun verify
+	@$(GO) run ./testing/testrun verify
 
 test-unit: ## tests that need neither root nor a lab
 	$(GO) test ./...
@@ -89,7 +89,7 @@ lint: ## formatting, vet, structure
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt-formatted:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags integration,verify,$(TAGS) ./...
-	$(GO) test ./internal/deptest
+	$(GO) test ./testing/deptest
 
 staticcheck: ## what staticcheck finds (the first time it has to be built: it wants the network)
 	@if [ ! -x bin/$(STATICCHECK) ]; then \

@@ -10,8 +10,8 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/meshtrial/meshtrial/internal/golden"
 	"github.com/meshtrial/meshtrial/observe/profile"
+	"github.com/meshtrial/meshtrial/testing/golden"
 )
 
 const module = "github.com/meshtrial/meshtrial"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/meshtrial/meshtrial/internal/golden"
+	"github.com/meshtrial/meshtrial/testing/golden"
 )
 
 // The published schema is the one this program generates.

@@ -10,7 +10,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/internal/nodetest"
+	"github.com/meshtrial/meshtrial/testing/nodetest"
 )
 
 // TestPageIsWhatItsSourcesMake builds the page once more and compares.

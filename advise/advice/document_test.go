@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/internal/golden"
+	"github.com/meshtrial/meshtrial/testing/golden"
 )
 
 // TestEffectsDocument holds the table of effects in docs/advice.md to the rules.

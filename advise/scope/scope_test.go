@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/internal/golden"
+	"github.com/meshtrial/meshtrial/testing/golden"
 )
 
 // recorded returns a dump recorded from a proxy in a lab; only addresses and

@@ -21,9 +21,9 @@ import (
 	"github.com/meshtrial/meshtrial/drive/load/arrival"
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
-	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 // envoy is a real proxy.

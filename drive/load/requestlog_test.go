@@ -13,8 +13,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/meshtrial/meshtrial/internal/leakcheck"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/leakcheck"
 )
 
 // checkLog compares the log of requests with the account, and their intended

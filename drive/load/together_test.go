@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/leakcheck"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/leakcheck"
 )
 
 // TestStartTogether: several generators begin at one instant, whoever was

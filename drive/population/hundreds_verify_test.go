@@ -11,8 +11,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
-	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 // TestHundreds makes a world of more pods than are put on one node, looks for it in the

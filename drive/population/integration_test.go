@@ -11,7 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
-	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 // TestEnsure goes through sizes, each from the one before, and looks at what

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/meshtrial/meshtrial/drive/worker/control"
-	"github.com/meshtrial/meshtrial/internal/scriptconn"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/scriptconn"
 )
 
 // panics notes panics, which net/http writes to its log and forgets.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 // TestMain has the tests share a lab.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
-	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 // plantedStudy plants one limit in each cell but the first. It asks for few changes:

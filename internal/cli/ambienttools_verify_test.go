@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/leakcheck"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/leakcheck"
 )
 
 // toolOf is a program of a component, which is made if it is not there.

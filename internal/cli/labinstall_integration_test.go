@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/labtest"
-	"github.com/meshtrial/meshtrial/internal/leakcheck"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/leakcheck"
 )
 
 // A mesh is installed into a cluster that a kubeconfig reaches, refused where

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 

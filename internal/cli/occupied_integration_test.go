@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 // TestOneAtATime: what writes to a cluster beside a study's run takes its Lease as

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 // TestProfileKilled kills `meshtrial profile POD` while its role, which may do

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // labWith leaves the state of a lab that is up, with these nodes; of none without any.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/scope"
-	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 const scopeManifests = `

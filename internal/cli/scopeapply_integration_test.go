@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 // mineBefore is a Sidecar that somebody wrote, with more than egress hosts.

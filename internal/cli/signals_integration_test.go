@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/observe/signals"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 const signalsManifests = `

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 // theirRoot is what somebody has laid down for a whole mesh: nobody may call anybody

@@ -14,10 +14,10 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/load"
 	loadcontrol "github.com/meshtrial/meshtrial/drive/load/control"
-	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 // tenant is somebody else's application on the mesh: customers whose requests come

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
-	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 // ztunnelsPushed has the same changes come to the ztunnels of a lab's nodes alone, and to

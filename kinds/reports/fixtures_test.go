@@ -17,14 +17,14 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/meshtrial/meshtrial/internal/golden"
-	"github.com/meshtrial/meshtrial/internal/reporttest"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/golden"
+	"github.com/meshtrial/meshtrial/testing/reporttest"
 )
 
 // TestFixturesOfThePage: the tests of the page read documents that this

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/meshtrial/meshtrial/internal/scriptconn"
+	"github.com/meshtrial/meshtrial/testing/scriptconn"
 )
 
 // FuzzRecord: a lab.json that is taken names a lab of this folder, and says the

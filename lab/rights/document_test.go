@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/internal/golden"
+	"github.com/meshtrial/meshtrial/testing/golden"
 )
 
 // The table of the document is the program's.

@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
-	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // verbs are those that the API server knows; see kubernetes.io/docs,

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/worker/control"
-	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 // Levers on requests reach the caller's proxy and are proved there; lines of

@@ -18,7 +18,6 @@ import (
 	"github.com/meshtrial/meshtrial/drive/load"
 	loadcontrol "github.com/meshtrial/meshtrial/drive/load/control"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
-	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -27,6 +26,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 const resilient = "meshtrial-resilience"

@@ -21,13 +21,13 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
-	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/stages"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 // number reads a size from the environment, to try others by hand.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/internal/nodetest"
+	"github.com/meshtrial/meshtrial/testing/nodetest"
 )
 
 // TestWasmIsWhatItsSourcesMake compiles the modules once more and compares.

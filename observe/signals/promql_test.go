@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/golden"
+	"github.com/meshtrial/meshtrial/testing/golden"
 )
 
 // TestPromQL holds every answer over a recording to the one that Prometheus'

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/mesh/none"

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/kinds/resilience/findings"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 const shortScenario = `

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -18,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 // testShared measures requests that pass a proxy of the node and a waypoint that

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
-	"github.com/meshtrial/meshtrial/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/testing/leakcheck"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

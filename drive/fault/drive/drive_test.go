@@ -11,8 +11,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/drive/fault/drive"
-	"github.com/meshtrial/meshtrial/internal/leakcheck"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/leakcheck"
 )
 
 // recorder is an executor that writes down what it is told.

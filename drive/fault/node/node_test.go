@@ -21,7 +21,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
-	"github.com/meshtrial/meshtrial/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/testing/leakcheck"
 )
 
 const (

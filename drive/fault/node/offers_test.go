@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/testing/leakcheck"
 )
 
 // cgroups are those of the machine: its first process may be nobody's to look at.

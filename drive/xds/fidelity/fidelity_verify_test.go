@@ -18,8 +18,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/drive/xds/fidelity"
-	"github.com/meshtrial/meshtrial/internal/golden"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/testing/golden"
 )
 
 // TestSimulatedSidecarIsLikeARealOne has a real agent with its Envoy and a

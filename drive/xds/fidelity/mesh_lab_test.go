@@ -23,10 +23,10 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds/fidelity"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
-	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 // mesh is a lab with a recorder before its istiod.

@@ -42,10 +42,10 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/fidelity"
 	"github.com/meshtrial/meshtrial/drive/xds/server"
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
-	"github.com/meshtrial/meshtrial/internal/golden"
-	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/testing/golden"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
 // TestSimulatedZtunnelIsLikeARealOne has a real ztunnel, with the environment that Istio's

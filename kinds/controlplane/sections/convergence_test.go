@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/internal/reporttest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/finding"
+	"github.com/meshtrial/meshtrial/testing/reporttest"
 )
 
 // A control-plane report says what each lever does, and has no empty tables of

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/internal/reporttest"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/testing/reporttest"
 )
 
 // When routes are served stands beside their ACKs, in a table and in sentences; other

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/internal/reporttest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/testing/reporttest"
 )
 
 // What an idle sidecar uses has its tables and sentences, with its processes apart

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // A run that is told to end first takes away what its trial's changes made, and what the

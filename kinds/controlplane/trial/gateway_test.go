@@ -16,11 +16,11 @@ import (
 	xdscontrol "github.com/meshtrial/meshtrial/drive/xds/control"
 	"github.com/meshtrial/meshtrial/drive/xds/edge"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
-	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // Others are told of a study's real gateway before it is made, and of what it takes up of

@@ -6,8 +6,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/drive/xds"
-	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // An istiod that turns out not to be in ambient mode is asked by no ztunnel.

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/internal/reporttest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/testing/reporttest"
 )
 
 func TestAnswers(t *testing.T) {

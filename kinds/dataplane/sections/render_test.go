@@ -1,6 +1,6 @@
 package sections
 
-import "github.com/meshtrial/meshtrial/internal/reporttest"
+import "github.com/meshtrial/meshtrial/testing/reporttest"
 
 // Reports of this kind, and their answers.
 var (

@@ -2,10 +2,10 @@ package trial
 
 import (
 	"github.com/meshtrial/meshtrial/drive/load/loadtest"
-	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 	"maps"
 	"slices"
 	"strings"

@@ -21,7 +21,6 @@ import (
 	loadcontrol "github.com/meshtrial/meshtrial/drive/load/control"
 	workercontrol "github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
-	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/none"
@@ -31,6 +30,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner/hands"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // twoHands is a plan of a cell with two generators.

@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/load"
-	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 func threadsSample(at int64, total uint64, run ...uint64) *observe.ThreadsSample {

@@ -2,10 +2,10 @@ package trial
 
 import (
 	"fmt"
-	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 	"maps"
 	"reflect"
 	"slices"

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
-	"github.com/meshtrial/meshtrial/internal/reporttest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/testing/reporttest"
 )
 
 func TestScenarioAnswers(t *testing.T) {

@@ -1,8 +1,8 @@
 package trial
 
 import (
-	"github.com/meshtrial/meshtrial/internal/studytest"
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 	"strings"
 	"testing"
 

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/internal/leakcheck"
 	"github.com/meshtrial/meshtrial/observe/profile/node"
 	"github.com/meshtrial/meshtrial/observe/profile/perf"
+	"github.com/meshtrial/meshtrial/testing/leakcheck"
 )
 
 const container = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/internal/leakcheck"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/observe/profile/perf"
+	"github.com/meshtrial/meshtrial/testing/leakcheck"
 )
 
 // perf's file does not fill the disk: perf is stopped, and what there is is

@@ -18,13 +18,13 @@ const module = "github.com/meshtrial/meshtrial"
 // subpackage belongs to its parent's line and may be imported by it.
 var layers = [][]string{
 	{"internal/errs", "record/rate", "internal/thread"},
-	{"record", "study/finding", "internal/golden", "internal/leakcheck", "internal/nodetest", "internal/scriptconn", "internal/wake", "internal/ending", "internal/failpoint", "study/protocol", "lab/journal/fields"},
+	{"record", "study/finding", "testing/golden", "testing/leakcheck", "testing/nodetest", "testing/scriptconn", "internal/wake", "internal/ending", "internal/failpoint", "study/protocol", "lab/journal/fields"},
 	{"internal/jsonhttp", "internal/trusted", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
 	{"stat", "observe/ledger", "observe/procfs", "analysis/money"},
 	{"drive/graph", "observe/profile", "record/probe", "advise/capacity/push", "analysis/sizing", "advise/tuning", "analysis/words"},
 	{"drive/fault", "lab/journal", "advise/capacity/model"},
 	{"study"},
-	{"internal/studytest"},
+	{"testing/studytest"},
 	{"analysis", "run/store", "study/studies", "drive/load", "drive/worker", "observe", "lab/doctor", "lab/components", "ui", "drive/xds", "advise/scope", "observe/signals", "lab/rights", "advise/capacity/fit", "advise/capacity/plan"},
 	{"report", "lab", "drive/population", "advise/advice"},
 	{"drive/churn"},
@@ -34,8 +34,8 @@ var layers = [][]string{
 	{"run/runner", "run/detached"},
 	{"kinds/dataplane", "kinds/controlplane", "kinds/resilience"},
 	{"kinds"},
-	{"internal/cli", "internal/reporttest"},
-	{"cmd/meshtrial", "bench", "internal/deptest", "internal/extending", "internal/testrun", "internal/labtest"},
+	{"internal/cli", "testing/reporttest"},
+	{"cmd/meshtrial", "bench", "testing/deptest", "testing/extending", "testing/testrun", "testing/labtest"},
 }
 
 // pure packages take values and return values.

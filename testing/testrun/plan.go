@@ -65,16 +65,16 @@ var labLanes = []struct {
 
 // measuring are packages whose tests measure times: they have the machine to
 // themselves.
-var measuring = regexp.MustCompile(`^(bench|bench/worker|drive/fault/.*|internal/(jsonhttp|leakcheck|rawgrpc|wake)|drive/load|drive/load/.*|observe|drive/worker|drive/worker/.*|drive/xds/(control|server|stream))$`)
+var measuring = regexp.MustCompile(`^(bench|bench/worker|drive/fault/.*|internal/(jsonhttp|rawgrpc|wake)|testing/leakcheck|drive/load|drive/load/.*|observe|drive/worker|drive/worker/.*|drive/xds/(control|server|stream))$`)
 
 // undisturbed are tests of "verify" that run when all else has ended: those that hold
 // figures of a few short trials against each other, most of which are not valid beside
 // other tests, one that loads this machine as much as shipped studies do, and one that runs
 // tests of times itself.
 var undisturbed = map[string][]string{
-	"internal/cli":       {"TestShippedAmbient", "TestTuneOnLab"},
-	"internal/extending": {"TestChangesWork"},
-	"run/runner":         {"TestShippedBill", "TestShippedHops", "TestShippedIdleSidecars", "TestShippedProfiles", "TestShippedSimulatedAgainstReal"},
+	"internal/cli":      {"TestShippedAmbient", "TestTuneOnLab"},
+	"testing/extending": {"TestChangesWork"},
+	"run/runner":        {"TestShippedBill", "TestShippedHops", "TestShippedIdleSidecars", "TestShippedProfiles", "TestShippedSimulatedAgainstReal"},
 }
 
 // guests are tests of "verify" with labs of their own that take long: they need not

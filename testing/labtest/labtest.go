@@ -8,7 +8,7 @@
 // skipped and says why.
 //
 // Each test says in its log which lab it has, how long that took to come up and
-// how long it was used; internal/testrun adds that up.
+// how long it was used; testing/testrun adds that up.
 package labtest
 
 import (

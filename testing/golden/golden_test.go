@@ -46,7 +46,7 @@ func updating(t *testing.T, write func()) {
 
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "testdata", "a.txt")
-	const update = "go test ./internal/golden -run '^TestFile$' -update"
+	const update = "go test ./testing/golden -run '^TestFile$' -update"
 	check := func(text string) string {
 		return said(t, func(tb testing.TB) { File(tb, path, []byte(text)) })
 	}

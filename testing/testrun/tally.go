@@ -239,7 +239,7 @@ func (t *tally) unfinished(pkg string) (any bool) {
 	return any
 }
 
-// ofLabs are the lines that internal/labtest writes into tests' logs.
+// ofLabs are the lines that testing/labtest writes into tests' logs.
 var ofLabs = regexp.MustCompile(`: lab (\S+): (?:(wanted)|up in ([0-9.]+) s|used for ([0-9.]+) s)\n`)
 
 // ofLab notes what an output says of a lab.
