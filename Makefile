@@ -53,7 +53,7 @@ test-web: $(NPM_DIR)/node_modules/.package-lock.json mesh/istio/wasm/node_module
 	cd $(NPM_DIR) && npm run lint && npm test -- --testTimeout=60000 --hookTimeout=60000
 
 documents: $(NPM_DIR)/node_modules/.package-lock.json ## write what is generated from the program again: tables of docs/, the schema, golden reports, the types of the page's documents and those its tests read
-	$(GO) test ./study ./lab/rights ./internal/cli ./report ./kinds ./kinds/reports -run '^Test(RecordedRuns|SchemaFileIsCurrent|ReferenceFileIsCurrent|Document|MeshesOfOthers|DocumentsSchema|FixturesOfThePage|Golden)$$' -count=1 -update
+	$(GO) test ./study ./lab/rights ./cli ./report ./kinds ./kinds/reports -run '^Test(RecordedRuns|SchemaFileIsCurrent|ReferenceFileIsCurrent|Document|MeshesOfOthers|DocumentsSchema|FixturesOfThePage|Golden)$$' -count=1 -update
 	cd $(NPM_DIR) && npm test -- test/documents.test.ts --update --testTimeout=60000
 
 web: $(NPM_DIR)/node_modules/.package-lock.json ## build the page that reports are made of
@@ -83,7 +83,7 @@ bench-scenarios: build ## every shipped scenario ten times: the same verdict eac
 	$(GO) run ./bench/advice
 
 bench-sidecars: build ## generated Sidecars for 100 services under real traffic, beside none and those by hand (wants some 8 GiB)
-	MESHTRIAL_GENERATE_SERVICES=$(or $(SERVICES),100) MESHTRIAL_GENERATE_PODS=$(or $(PODS),48) $(GO) test -tags verify,$(TAGS) ./internal/cli -run TestGeneratedSidecars -count=1 -v -timeout 90m
+	MESHTRIAL_GENERATE_SERVICES=$(or $(SERVICES),100) MESHTRIAL_GENERATE_PODS=$(or $(PODS),48) $(GO) test -tags verify,$(TAGS) ./cli -run TestGeneratedSidecars -count=1 -v -timeout 90m
 
 lint: ## formatting, vet, structure
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt-formatted:"; echo "$$unformatted"; exit 1; fi

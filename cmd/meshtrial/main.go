@@ -4,7 +4,7 @@ package main
 import (
 	"os"
 
-	"github.com/meshtrial/meshtrial/internal/cli"
+	"github.com/meshtrial/meshtrial/cli"
 )
 
 func main() {

@@ -2,7 +2,7 @@
 // what to do next, and the exit code that scripts see.
 //
 // Any layer may wrap an error with [WithHint] or [WithCode]; only
-// internal/cli reads them back, with [Hint] and [Code], when it prints the
+// cli reads them back, with [Hint] and [Code], when it prints the
 // error and ends the program.
 package errs
 

@@ -34,7 +34,7 @@ var layers = [][]string{
 	{"run/runner", "run/detached"},
 	{"kinds/dataplane", "kinds/controlplane", "kinds/resilience"},
 	{"kinds"},
-	{"internal/cli", "testing/reporttest"},
+	{"cli", "testing/reporttest"},
 	{"cmd/meshtrial", "bench", "testing/deptest", "testing/extending", "testing/testrun", "testing/labtest"},
 }
 

@@ -39,7 +39,7 @@ func TestProgramReachesNoTemplates(t *testing.T) {
 			t.Errorf("the program can reach %s", function)
 		}
 	}
-	if !bytes.Contains(image, []byte(module+"/internal/cli.Main")) {
+	if !bytes.Contains(image, []byte(module+"/cli.Main")) {
 		t.Error("the program has no names of functions to look for")
 	}
 }

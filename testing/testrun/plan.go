@@ -60,7 +60,7 @@ var labLanes = []struct {
 }{
 	{"studies", []string{"run/runner"}},
 	{"istiod", []string{"mesh/istio", "drive/xds/fidelity", "drive/xds", "run/site", "kinds/"}},
-	{"cluster", []string{"lab/journal", "drive/churn", "drive/population", "internal/cli"}},
+	{"cluster", []string{"lab/journal", "drive/churn", "drive/population", "cli"}},
 }
 
 // measuring are packages whose tests measure times: they have the machine to
@@ -72,14 +72,14 @@ var measuring = regexp.MustCompile(`^(bench|bench/worker|drive/fault/.*|internal
 // other tests, one that loads this machine as much as shipped studies do, and one that runs
 // tests of times itself.
 var undisturbed = map[string][]string{
-	"internal/cli":      {"TestShippedAmbient", "TestTuneOnLab"},
+	"cli":               {"TestShippedAmbient", "TestTuneOnLab"},
 	"testing/extending": {"TestChangesWork"},
 	"run/runner":        {"TestShippedBill", "TestShippedHops", "TestShippedIdleSidecars", "TestShippedProfiles", "TestShippedSimulatedAgainstReal"},
 }
 
 // guests are tests of "verify" with labs of their own that take long: they need not
 // wait for those that share their package's lab, and run in a lane beside it.
-var guests = map[string][]string{"internal/cli": {"TestDetachedFaults", "TestLeastRights", "TestProgramChild", "TestProgramKilled", "TestTheirMesh", "TestTheirRoot", "TestZtunnelPushes"}}
+var guests = map[string][]string{"cli": {"TestDetachedFaults", "TestLeastRights", "TestProgramChild", "TestProgramKilled", "TestTheirMesh", "TestTheirRoot", "TestZtunnelPushes"}}
 
 // goPackage is a package of the repository with tests.
 type goPackage struct {

@@ -66,7 +66,7 @@ func TestVerifyPlan(t *testing.T) {
 	if !maps.Equal(raced, compiled) {
 		t.Errorf("for the race detector are compiled %v, and run %v", compiled, raced)
 	}
-	for _, name := range []string{"drive/load", "lab/journal", "internal/cli"} {
+	for _, name := range []string{"drive/load", "lab/journal", "cli"} {
 		if raced[name] != 1 {
 			t.Errorf("the race detector runs the tests of %s %d times", name, raced[name])
 		}

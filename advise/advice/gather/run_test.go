@@ -166,7 +166,7 @@ func TestPlanted(t *testing.T) {
 	}
 	for name, w := range planted() {
 		if name == "unbalanced" {
-			continue // takes replicas apart: TestAdviceOfReplicas of internal/cli
+			continue // takes replicas apart: TestAdviceOfReplicas of cli
 		}
 		r := judged(t, w.run())
 		if len(r.Advice) == 0 || r.Advice[0].Rule != name {

@@ -17,7 +17,7 @@ func TestProfileScripts(t *testing.T) {
 		Dir: "testdata/profile",
 		Setup: func(e *testscript.Env) error {
 			for _, name := range []string{"meshtrial", "kernel"} {
-				data, err := os.ReadFile("../../observe/profile/testdata/" + name + ".perf.txt")
+				data, err := os.ReadFile("../observe/profile/testdata/" + name + ".perf.txt")
 				if err != nil {
 					return err
 				}

@@ -18,7 +18,7 @@ func TestTune(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/tune",
 		Setup: func(e *testscript.Env) error {
-			return os.CopyFS(filepath.Join(e.WorkDir, "run"), os.DirFS(filepath.Join("../../kinds/testdata", "control-plane")))
+			return os.CopyFS(filepath.Join(e.WorkDir, "run"), os.DirFS(filepath.Join("../kinds/testdata", "control-plane")))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 	})
@@ -27,7 +27,7 @@ func TestTune(t *testing.T) {
 // A tuning with a capacity model begins with what the model expects of each cell.
 func TestExpectedBy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "model.json")
-	run := filepath.Join("../../kinds/testdata", "control-plane")
+	run := filepath.Join("../kinds/testdata", "control-plane")
 	env := &Env{Stdout: io.Discard, Stderr: io.Discard}
 	if err := Run(t.Context(), []string{"capacity", "fit", run, "-o", file}, env); err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ var documents = []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "doc
 func TestDocuments(t *testing.T) {
 	commands, files := 0, 0
 	for _, name := range documents {
-		data, err := os.ReadFile("../../" + name)
+		data, err := os.ReadFile("../" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestDocuments(t *testing.T) {
 			if strings.HasPrefix(name, "docs/") {
 				folder = "docs/"
 			}
-			if _, err := os.Stat("../../" + folder + m[1]); err != nil {
+			if _, err := os.Stat("../" + folder + m[1]); err != nil {
 				t.Errorf("%s: link: %v", name, err)
 			}
 		}
@@ -122,7 +122,7 @@ func TestExamples(t *testing.T) {
 // TestDocumentsNameAllSteps: scenarios are written by what their document says,
 // which has a row for every kind of step.
 func TestDocumentsNameAllSteps(t *testing.T) {
-	data, err := os.ReadFile("../../docs/scenarios.md")
+	data, err := os.ReadFile("../docs/scenarios.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestDocumentsNameAllSteps(t *testing.T) {
 
 // TestDocumentsNameAllFactors: the README's list is the table's.
 func TestDocumentsNameAllFactors(t *testing.T) {
-	data, err := os.ReadFile("../../README.md")
+	data, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}

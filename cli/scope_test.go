@@ -27,7 +27,7 @@ func TestScopeScripts(t *testing.T) {
 		Dir: "testdata/scope",
 		Setup: func(e *testscript.Env) error {
 			for _, name := range []string{"sidecar", "gateway", "clusters"} {
-				data, err := os.ReadFile("../../advise/scope/testdata/" + name + ".json.gz")
+				data, err := os.ReadFile("../advise/scope/testdata/" + name + ".json.gz")
 				if err != nil {
 					return err
 				}

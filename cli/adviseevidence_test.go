@@ -163,7 +163,7 @@ measures: [cpu, pressure, threads]
 // recordedRun is the run of a real istiod that comes with the tests.
 func recordedRun(t *testing.T) record.Run {
 	t.Helper()
-	run, _, err := store.Load(t.Context(), "../../kinds/testdata/control-plane")
+	run, _, err := store.Load(t.Context(), "../kinds/testdata/control-plane")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ func TestCapacity(t *testing.T) {
 		Dir: "testdata/capacity",
 		Setup: func(e *testscript.Env) error {
 			for name, from := range map[string]string{"run": "control-plane", "data": "data-plane"} {
-				if err := os.CopyFS(filepath.Join(e.WorkDir, name), os.DirFS(filepath.Join("../../kinds/testdata", from))); err != nil {
+				if err := os.CopyFS(filepath.Join(e.WorkDir, name), os.DirFS(filepath.Join("../kinds/testdata", from))); err != nil {
 					return err
 				}
 			}

@@ -259,7 +259,7 @@ func TestMeshesOfOthers(t *testing.T) {
 	for _, m := range meshesOfOthers {
 		table.WriteString(m.row(t, plans))
 	}
-	golden.Section(t, "../../docs/cluster.md", "| Istio | runs | refused, and what is said |\n|---|---|---|\n", "\n\n", strings.TrimSuffix(table.String(), "\n"))
+	golden.Section(t, "../docs/cluster.md", "| Istio | runs | refused, and what is said |\n|---|---|---|\n", "\n\n", strings.TrimSuffix(table.String(), "\n"))
 }
 
 // usersMesh is the API of a cluster whose Istio others use: two replicas of istiod
@@ -359,5 +359,5 @@ func TestChangesOfShippedStudies(t *testing.T) {
 		rows = append(rows, fmt.Sprintf("| %s | %s | %s |", strings.Join(names, ", "), cmp.Or(changed[0], "nothing"), changed[1]))
 	}
 	slices.Sort(rows)
-	golden.Section(t, "../../docs/cluster.md", "| study | outside its own namespace | mesh-wide |\n|---|---|---|\n", "\n\n", strings.Join(rows, "\n"))
+	golden.Section(t, "../docs/cluster.md", "| study | outside its own namespace | mesh-wide |\n|---|---|---|\n", "\n\n", strings.Join(rows, "\n"))
 }
