@@ -6,8 +6,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
-	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // Named is the finding of a name as it is defined, without figures yet.

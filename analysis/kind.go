@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // A kind is what analysis asks of a kind of study. Whatever is nil the kind has

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // An interval that holds nearly everything agrees with nothing.

@@ -2,7 +2,7 @@ package report
 
 import (
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study/finding"
+	"github.com/meshtrial/meshtrial/record/finding"
 )
 
 // Names of sections that reports of all kinds have.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study/finding"
+	"github.com/meshtrial/meshtrial/record/finding"
 )
 
 // The rules of this file are also those of ui/web/src/format.ts; both are

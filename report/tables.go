@@ -8,7 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study/finding"
+	"github.com/meshtrial/meshtrial/record/finding"
 )
 
 // Other is the section of the findings that no section of their own shows.

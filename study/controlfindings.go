@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study/finding"
+	"github.com/meshtrial/meshtrial/record/finding"
 )
 
 // Sections of reports of control-plane studies.

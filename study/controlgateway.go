@@ -7,7 +7,7 @@ import (
 	"github.com/invopop/jsonschema"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study/finding"
+	"github.com/meshtrial/meshtrial/record/finding"
 )
 
 // Gateway is a real gateway of the mesh, with a pod behind it, that changes give

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study/finding"
+	"github.com/meshtrial/meshtrial/record/finding"
 )
 
 // SectionMoney is the section of findings in money.

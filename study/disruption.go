@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study/finding"
+	"github.com/meshtrial/meshtrial/record/finding"
 )
 
 // FactorDisruption is what happens to all proxies' connections after the window.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study/finding"
+	"github.com/meshtrial/meshtrial/record/finding"
 )
 
 // FindingNames lists the findings of all kinds that a stop rule, a published

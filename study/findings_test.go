@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/study/finding"
+	"github.com/meshtrial/meshtrial/record/finding"
 )
 
 func TestFindingsAreDefinedWhole(t *testing.T) {

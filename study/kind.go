@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study/finding"
+	"github.com/meshtrial/meshtrial/record/finding"
 )
 
 // Kind says what a trial of a study does. It is decided once, when the file is

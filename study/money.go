@@ -2,7 +2,7 @@ package study
 
 import (
 	"github.com/meshtrial/meshtrial/analysis/money"
-	"github.com/meshtrial/meshtrial/study/finding"
+	"github.com/meshtrial/meshtrial/record/finding"
 )
 
 // Findings in money, of studies that name a mesh and its prices. Each has a

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/record/probe"
-	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // Probes are those that the study measures.

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study/finding"
+	"github.com/meshtrial/meshtrial/record/finding"
 )
 
 // Sections of reports of studies of resilience.

@@ -1,6 +1,6 @@
 package study
 
-import "github.com/meshtrial/meshtrial/study/finding"
+import "github.com/meshtrial/meshtrial/record/finding"
 
 // SectionSoak is the section of reports that says what grew in a soak.
 const SectionSoak = "soak"

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/study/finding"
+	"github.com/meshtrial/meshtrial/record/finding"
 )
 
 func TestParseTuneGoal(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study/finding"
+	"github.com/meshtrial/meshtrial/record/finding"
 )
 
 // versusMeasure is a measure by which two levels of a factor are compared.

@@ -1,6 +1,6 @@
 package study
 
-import "github.com/meshtrial/meshtrial/study/finding"
+import "github.com/meshtrial/meshtrial/record/finding"
 
 // SectionWaiting is the section of what waiting for a CPU adds to latency.
 const SectionWaiting = "waiting"

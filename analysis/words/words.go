@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
-	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // Quantity writes a value in the unit a reader would choose: 3.2 ms, 412 us,

@@ -18,7 +18,7 @@ const module = "github.com/meshtrial/meshtrial"
 // subpackage belongs to its parent's line and may be imported by it.
 var layers = [][]string{
 	{"internal/errs", "record/rate", "internal/thread"},
-	{"record", "study/finding", "testing/golden", "testing/leakcheck", "testing/nodetest", "testing/scriptconn", "internal/wake", "internal/ending", "internal/failpoint", "study/protocol", "lab/journal/fields"},
+	{"record", "record/finding", "testing/golden", "testing/leakcheck", "testing/nodetest", "testing/scriptconn", "internal/wake", "internal/ending", "internal/failpoint", "study/protocol", "lab/journal/fields"},
 	{"internal/jsonhttp", "internal/trusted", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
 	{"stat", "observe/ledger", "observe/procfs", "analysis/money"},
 	{"drive/graph", "observe/profile", "record/probe", "advise/capacity/push", "analysis/sizing", "advise/tuning", "analysis/words"},
@@ -40,7 +40,7 @@ var layers = [][]string{
 
 // pure packages take values and return values.
 var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/carrying", "analysis/comparison", "analysis/words", "report", "report/plot", "advise/scope", "advise/scope/generate", "drive/xds/wire", "drive/fault", "drive/graph", "observe/ledger", "analysis/money", "analysis/sizing", "advise/capacity/push", "advise/capacity/model", "advise/capacity/fit", "advise/capacity/plan",
-	"observe/profile", "run/verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "drive/load/arrival", "internal/yamltree", "study/finding", "study/protocol", "record/probe",
+	"observe/profile", "run/verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "drive/load/arrival", "internal/yamltree", "record/finding", "study/protocol", "record/probe",
 	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections",
 	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "record/rate", "lab/journal/fields", "lab/rights", "advise/advice", "advise/tuning"}
 

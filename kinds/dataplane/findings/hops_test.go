@@ -9,8 +9,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 const hopsStudy = `

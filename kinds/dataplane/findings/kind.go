@@ -16,9 +16,9 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/record/probe"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // Kind is what analysis asks of studies of the data plane.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/report"
-	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // latencyTable has a row a cell: percentiles from intended send time, and

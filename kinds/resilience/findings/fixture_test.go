@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/money"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // fourSeconds is a study of 100 requests per second for 4 s: at 1 s one of two

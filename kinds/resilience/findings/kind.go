@@ -8,9 +8,9 @@ import (
 	"github.com/meshtrial/meshtrial/drive/graph"
 	judged "github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/study/finding"
 )
 
 // Kind is what analysis asks of studies of resilience.
