@@ -2,9 +2,6 @@
 // into the values that a library package takes, and the library's results
 // into text or JSON. It is the only package that prints, decides exit codes,
 // and listens for signals.
-//
-// Size: subcommands are many and small, and what they share would be exported
-// for nobody else.
 package cli
 
 import (

@@ -13,29 +13,20 @@ import (
 
 const module = "github.com/meshtrial/meshtrial"
 
-// layers lists the packages from the bottom up. A package may import any
-// package of a lower line, and none of its own line or above; a
-// subpackage belongs to its parent's line and may be imported by it.
-var layers = [][]string{
-	{"internal/errs", "record/rate", "internal/thread"},
-	{"record", "record/finding", "testing/golden", "testing/leakcheck", "testing/nodetest", "testing/scriptconn", "internal/wake", "internal/ending", "internal/failpoint", "study/protocol", "lab/journal/fields"},
-	{"internal/jsonhttp", "internal/trusted", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
-	{"stat", "observe/ledger", "observe/procfs", "analysis/money"},
-	{"drive/graph", "observe/profile", "record/probe", "advise/capacity/push", "analysis/sizing", "advise/tuning", "analysis/words"},
-	{"drive/fault", "lab/journal", "advise/capacity/model"},
-	{"study"},
-	{"testing/studytest"},
-	{"analysis", "run/store", "study/studies", "drive/load", "drive/worker", "observe", "lab/doctor", "lab/components", "ui", "drive/xds", "advise/scope", "observe/signals", "lab/rights", "advise/capacity/fit", "advise/capacity/plan"},
-	{"report", "lab", "drive/population", "advise/advice"},
-	{"drive/churn"},
-	{"lab/local", "lab/cluster", "mesh"},
-	{"mesh/none", "mesh/istio", "mesh/linkerd"},
-	{"run/site", "run/verdict"},
-	{"run/runner", "run/detached"},
+// folders are the top-level folders from the top down. A package may import its own
+// folder and those below it.
+var folders = []string{"cmd", "testing", "bench", "cli", "kinds", "run", "report", "ui", "advise", "analysis", "mesh", "lab", "drive", "observe", "study", "record", "stat", "internal"}
+
+// upward are the imports that point up all the same: study has the sections of every kind.
+var upward = map[string][]string{
+	"study": {"advise/tuning", "analysis/money", "analysis/sizing", "drive/fault", "drive/graph", "observe/profile"},
+}
+
+// peers are packages, with what is below them, that must not import each other.
+var peers = [][]string{
 	{"kinds/dataplane", "kinds/controlplane", "kinds/resilience"},
-	{"kinds"},
-	{"cli", "testing/reporttest"},
-	{"cmd/meshtrial", "bench", "testing/deptest", "testing/extending", "testing/testrun", "testing/labtest"},
+	{"mesh/none", "mesh/istio", "mesh/linkerd"},
+	{"lab/local", "lab/cluster"},
 }
 
 // pure packages take values and return values.
@@ -79,25 +70,35 @@ func list(t *testing.T) []pkg {
 	return pkgs
 }
 
-// layerOf returns the line a package belongs to and the entry that says so.
-func layerOf(path string) (int, string) {
-	best, entry := -1, ""
-	for i, line := range layers {
-		for _, name := range line {
-			if (path == name || strings.HasPrefix(path, name+"/")) && len(name) > len(entry) {
-				best, entry = i, name
-			}
+func below(path, parent string) bool { return path == parent || strings.HasPrefix(path, parent+"/") }
+
+// peerOf returns the package of a group that path belongs to, "" for none.
+func peerOf(path string, group []string) string {
+	for _, name := range group {
+		if below(path, name) {
+			return name
 		}
 	}
-	return best, entry
+	return ""
+}
+
+func folderOf(path string) string {
+	folder, _, _ := strings.Cut(path, "/")
+	return folder
 }
 
 func TestImportsPointDown(t *testing.T) {
+	unused := map[string]bool{}
+	for from, all := range upward {
+		for _, to := range all {
+			unused[from+" -> "+to] = true
+		}
+	}
 	for _, p := range list(t) {
 		path := strings.TrimPrefix(p.ImportPath, module+"/")
-		from, fromEntry := layerOf(path)
+		from := slices.Index(folders, folderOf(path))
 		if from < 0 {
-			t.Errorf("%s is on no line of the layout; add it to layers and to ARCHITECTURE.md", path)
+			t.Errorf("%s is in no folder of the layout: add it to folders and to ARCHITECTURE.md", path)
 			continue
 		}
 		for _, imported := range p.Imports {
@@ -105,14 +106,19 @@ func TestImportsPointDown(t *testing.T) {
 			if !ok {
 				continue
 			}
-			to, toEntry := layerOf(target)
-			if toEntry == fromEntry {
-				continue
+			delete(unused, path+" -> "+target)
+			if slices.Index(folders, folderOf(target)) < from && !slices.Contains(upward[path], target) {
+				t.Errorf("%s imports %s, which is above it", path, target)
 			}
-			if to >= from {
-				t.Errorf("%s imports %s, which is not below it", path, target)
+			for _, group := range peers {
+				if a, b := peerOf(path, group), peerOf(target, group); a != "" && b != "" && a != b {
+					t.Errorf("%s imports its peer %s", path, target)
+				}
 			}
 		}
+	}
+	for arrow := range unused {
+		t.Errorf("%s is not imported any more: delete it from upward", arrow)
 	}
 }
 
