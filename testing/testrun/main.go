@@ -3,7 +3,7 @@
 // minutes of packages and labs, the slowest tests, every skipped test with its
 // reason, the whole output of what failed, and a closing line
 // "N passed, N failed, N skipped". It exits with 1 if anything failed, or if
-// nothing ran.
+// nothing ran. bin/test-times.json and bin/verify-times.json keep where the time went.
 //
 //	testrun test     each behaviour once
 //	testrun verify   the rest: what takes long, -race, fuzz targets, staticcheck
@@ -94,7 +94,11 @@ func run(ctx context.Context, args []string, out io.Writer) (ok bool, err error)
 		return false, err
 	}
 	past.judge(all)
-	return all.report(time.Since(began)), nil
+	took := time.Since(began)
+	if err := all.times(args[0], took).write(filepath.Join(filepath.Dir(program), args[0]+"-times.json")); err != nil {
+		return false, err
+	}
+	return all.report(took), nil
 }
 
 // short is a package's path in the repository.

@@ -10,18 +10,17 @@ import (
 )
 
 const (
-	slowest      = 10
-	longPackages = 15 // whose minutes are told one by one
+	slowest      = 20
+	longPackages = 15 // whose minutes are shown one by one
 )
 
 // report prints what the run comes to, and says whether all is well.
 func (t *tally) report(took time.Duration) (ok bool) {
 	t.reportMinutes(took)
-	slow := slices.Clone(t.passed)
-	slices.SortStableFunc(slow, func(a, b result) int { return cmp.Compare(b.elapsed, a.elapsed) })
+	slow := t.times("", took).Tests
 	fmt.Fprintln(t.out, "\nslowest:")
 	for _, r := range slow[:min(slowest, len(slow))] {
-		fmt.Fprintf(t.out, "  %7.1f s  %s\n", r.elapsed, r)
+		fmt.Fprintf(t.out, "  %7.1f s  %s %s\n", r.Seconds, r.Package, r.Test)
 	}
 	for _, r := range t.skipped {
 		fmt.Fprintf(t.out, "skipped: %s: %s\n", r, r.reason)
