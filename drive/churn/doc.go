@@ -48,9 +48,9 @@
 //
 // gateway-route is a VirtualService that is bound to a Gateway of the plan's own,
 // httproute a route of the Gateway API attached to such a Gateway; both lead to a pod
-// that answers ([Spec.Edge]), so that a request through a real gateway is served from
+// that answers ([Spec.Gateway]), so that a request through a real gateway is served from
 // then on ([Change.Host]). Both kinds of Gateway have one route from the beginning
-// ([Plan.EdgeHost]): one that is served says that the gateway is.
+// ([Plan.GatewayHost]): one that is served says that the gateway is.
 //
 // # Endpoints
 //

@@ -104,10 +104,10 @@ type builder struct {
 	plan *Plan
 	rng  *rand.Rand
 	// slots counts the changes of each kind so far.
-	slots  map[string]int
-	direct map[int]*directSlice
-	based  bool
-	edged  bool
+	slots    map[string]int
+	direct   map[int]*directSlice
+	based    bool
+	realMade bool
 }
 
 // mixture is what a mixed change may be, with weights: endpoints change
@@ -200,7 +200,7 @@ func (b *builder) add(kind string) error {
 	case KindPodLabels:
 		b.podLabels(n)
 	case KindGatewayRoute, KindHTTPRoute:
-		b.edgeRoute(kind, n)
+		b.realRoute(kind, n)
 	case KindNoOp:
 		b.noOp(n)
 	default:

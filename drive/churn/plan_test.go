@@ -30,7 +30,7 @@ func drawSpec(t *rapid.T) Spec {
 		Population: population.Sizes{Namespaces: rapid.IntRange(1, 4).Draw(t, "namespaces"), Services: rapid.IntRange(1, 9).Draw(t, "services"),
 			EndpointsPerService: rapid.IntRange(1, 3).Draw(t, "endpoints of each"), Ztunnels: rapid.IntRange(0, 1).Draw(t, "ztunnels")},
 		DiscoverySelector: rapid.SampledFrom([]string{"", "mesh=in", "mesh!=out"}).Draw(t, "selector"),
-		Edge:              &Edge{Service: population.Service{Namespace: "mm-0", Name: "gateway"}, Backend: population.Service{Namespace: "mm-0", Name: "behind"}},
+		Gateway:           &Gateway{Service: population.Service{Namespace: "mm-0", Name: "gateway"}, Backend: population.Service{Namespace: "mm-0", Name: "behind"}},
 	}
 	return s
 }

@@ -97,11 +97,11 @@ type Spec struct {
 	// population.AppLabel with that name and population.PartOf.
 	On *population.Service
 	// Edge is the gateway that gateway-route and httproute give routes.
-	Edge *Edge
+	Gateway *Gateway
 }
 
-// Edge is a real gateway.
-type Edge struct {
+// Gateway is a real gateway.
+type Gateway struct {
 	// Service is the gateway's own, which has ServicePort 80, and Backend the one that
 	// its routes lead to, in the same namespace: routes and the resource that they are
 	// attached to are there too.
@@ -159,10 +159,10 @@ func (s Spec) Validate() error {
 				s.On.Namespace, s.On.Name, s.Kind, strings.Join(onReal, ", "))
 		}
 	}
-	if (s.Kind == KindGatewayRoute || s.Kind == KindHTTPRoute) && (s.Edge == nil || s.Edge.Service.Namespace != s.Edge.Backend.Namespace) {
+	if (s.Kind == KindGatewayRoute || s.Kind == KindHTTPRoute) && (s.Gateway == nil || s.Gateway.Service.Namespace != s.Gateway.Backend.Namespace) {
 		return errs.Usage("churn: %s needs a gateway, and what is behind it in the same namespace", s.Kind)
 	}
-	if s.Kind == KindHTTPRoute && s.Population.Gateways > 0 && s.Edge.Service.Namespace != population.GatewayNamespace {
+	if s.Kind == KindHTTPRoute && s.Population.Gateways > 0 && s.Gateway.Service.Namespace != population.GatewayNamespace {
 		return errs.Usage("churn: %s: the gateway has to be in namespace %s, where the simulated ones are, which would not be told of its routes otherwise", s.Kind, population.GatewayNamespace)
 	}
 	if s.Count == 0 && s.DurationS == 0 {

@@ -127,14 +127,14 @@ func TestOf(t *testing.T) {
 		gateway    = "data plane: patch gateways.gateway.networking.k8s.io run's namespace"
 		graphSets  = "resilience: list daemonsets.apps mesh's namespace"
 		behind     = "resilience: delete gateways.gateway.networking.k8s.io run's namespace"
-		entrance   = "data plane: patch gateways.networking.istio.io run's namespace"
+		ingress    = "data plane: patch gateways.networking.istio.io run's namespace"
 		cordoned   = "resilience: update nodes everywhere"
 		rolled     = "resilience: update daemonsets.apps mesh's namespace"
 		renewed    = "resilience: delete pods mesh's namespace"
 		beforeAway = "resilience: list deployments.apps run's namespace"
 	)
 	every := []string{observe, hooks, tls, filter, unfilter, policy, jwt, bare, renew, perf, lease, looked, istiod, autoscaled, meshed, sidecar, nodes, entries, token, changeSvc, flap,
-		ownSlice, real, attempts, deleted, scaled, ended, addresses, retried, outliers, onNode, plane, gone, note, profile, listed, sets, ztunnel, living, agent, agents, graphAgent, gateway, graphSets, behind, rolled, renewed, beforeAway, cordoned, entrance}
+		ownSlice, real, attempts, deleted, scaled, ended, addresses, retried, outliers, onNode, plane, gone, note, profile, listed, sets, ztunnel, living, agent, agents, graphAgent, gateway, graphSets, behind, rolled, renewed, beforeAway, cordoned, ingress}
 	control := pods + "kind: control-plane\nblocks: {min: 1, max: 1}\n"
 	for name, c := range map[string]struct {
 		text string
@@ -148,7 +148,7 @@ func TestOf(t *testing.T) {
 		"ambient graph": {strings.NewReplacer("rate: 100,", "rate: 100, sidecars: ambient,", "  steps:\n", "measures: [latency, cpu]\n").Replace(scenario), []string{observe, hooks, lease, deleted, graphSets, graphAgent}},
 		"graph behind a waypoint": {strings.NewReplacer("rate: 100,", "rate: 100, sidecars: waypoint,", "  steps:\n", "measures: [latency, cpu]\n").Replace(scenario),
 			[]string{observe, hooks, lease, deleted, graphSets, graphAgent, behind}},
-		"a gateway":     {pods + "factors: {sidecars: [none, gateway]}", []string{observe, hooks, entrance, lease}},
+		"a gateway":     {pods + "factors: {sidecars: [none, gateway]}", []string{observe, hooks, ingress, lease}},
 		"linkerd":       {pods + "mesh: linkerd\nfactors: {sidecars: [none, both]}", []string{observe, hooks, lease}},
 		"authorization": {pods + "settings: {sidecars: both}\nfactors: {filters: [none, authz-allow-10]}", []string{observe, hooks, tls, policy, lease}},
 		"tokens":        {pods + "settings: {sidecars: both}\nfactors: {filters: [none, jwt+lua]}", []string{observe, hooks, tls, filter, jwt, lease}},

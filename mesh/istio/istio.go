@@ -101,7 +101,7 @@ func (m *Mesh) Proxies(place record.Place) mesh.Proxies {
 		Admin: func(client *http.Client) mesh.Admin { return observe.EnvoyAdmin{HTTPClient: client} },
 		Stats: "^(" + strings.Join(slices.Concat(verifiedStats, filterStats), "|") + ")$"}
 	if place == record.PlaceGateway {
-		out.Selector = mesh.AppLabel + "=" + entranceName
+		out.Selector = mesh.AppLabel + "=" + gatewayName
 	}
 	return out
 }
@@ -120,7 +120,7 @@ func (*Mesh) DecorateService(s *corev1.Service, cell record.Cell) {
 	case study.Waypoint(cell):
 		metav1.SetMetaDataLabel(&s.ObjectMeta, useWaypoint, waypointName)
 	case study.Entering(cell):
-		s.Spec.Selector = map[string]string{mesh.AppLabel: entranceName}
+		s.Spec.Selector = map[string]string{mesh.AppLabel: gatewayName}
 	}
 }
 
@@ -251,7 +251,7 @@ func (m *Mesh) Policies(workloads []mesh.Workload) []*unstructured.Unstructured 
 		parts, _ := m.parts(w)
 		out = append(out, parts...)
 	}
-	return append(out, m.entrance(workloads)...)
+	return append(out, m.gatewayPath(workloads)...)
 }
 
 func object(apiVersion, kind string, w mesh.Workload, spec map[string]any) *unstructured.Unstructured {

@@ -39,7 +39,7 @@ func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
 	}
 	checks = append(checks, ambientChecks(e)...)
 	checks = append(checks, waypointChecks(e)...)
-	checks = append(checks, entranceChecks(e)...)
+	checks = append(checks, gatewayChecks(e)...)
 	return append(checks, tlsChecks(e)...)
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/drive/xds/control"
-	"github.com/meshtrial/meshtrial/drive/xds/edge"
+	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp/jsonhttptest"
@@ -163,7 +163,7 @@ func TestRoutes(t *testing.T) {
 	if _, err := c.RoutesSeen(ctx); err == nil || !strings.Contains(err.Error(), "no requests") {
 		t.Errorf("what became of nothing: %v", err)
 	}
-	if err := c.AskRoutes(ctx, edge.Spec{Address: "nowhere"}); errs.Code(err) != errs.CodeUsage {
+	if err := c.AskRoutes(ctx, routeprobe.Spec{Address: "nowhere"}); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("a gateway without a port: %v", err)
 	}
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -172,9 +172,9 @@ func TestRoutes(t *testing.T) {
 		}
 	}))
 	defer gateway.Close()
-	spec := edge.Spec{Address: strings.TrimPrefix(gateway.URL, "http://"), Every: time.Millisecond, Timeout: 5 * time.Second}
+	spec := routeprobe.Spec{Address: strings.TrimPrefix(gateway.URL, "http://"), Every: time.Millisecond, Timeout: 5 * time.Second}
 	for _, host := range []string{"lacking.example", "served.example"} {
-		spec.Routes = []edge.Route{{Change: 7, Host: host}}
+		spec.Routes = []routeprobe.Route{{Change: 7, Host: host}}
 		if err := c.AskRoutes(ctx, spec); err != nil {
 			t.Fatal(err)
 		}

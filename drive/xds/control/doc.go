@@ -13,7 +13,7 @@
 //	POST /v1/outage      OutageRequest           -> xds.Outage
 //	GET  /v1/outage                              -> xds.Outage
 //	POST /v1/join        xds.Spec of one proxy   -> record.Join
-//	POST /v1/routes      edge.Spec               -> Routes
+//	POST /v1/routes      routeprobe.Spec               -> Routes
 //	GET  /v1/routes                              -> Routes
 //	POST /v1/routes/stop                         -> Routes
 //	GET  /v1/clock                               -> Clock

@@ -29,7 +29,7 @@ type Server struct {
 	mu    sync.Mutex
 	fleet *xds.Fleet
 
-	edge routes
+	routes routes
 
 	announcing sync.Mutex
 	announced  []keyed // the latest announcements with a key, at most keptKeys
@@ -55,7 +55,7 @@ func NewServer(ctx context.Context, version string) *Server {
 // for its fleet to end.
 func (s *Server) Serve(l net.Listener) error {
 	err := jsonhttp.Server{Name: "xds control", Handler: s.mux(), MaxRequest: maxRequest, Alive: s.Alive}.Serve(s.ctx, l)
-	s.edge.end()
+	s.routes.end()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fleet != nil {

@@ -73,7 +73,7 @@ func (t *controlTrial) awaitStatus(ctx context.Context) (err error) {
 		return err
 	}
 	if now, _ := t.attached.so(); now != firstRoutes {
-		namespace, name := t.plan.EdgeGateway()
+		namespace, name := t.plan.RealGateway()
 		return errs.WithHint(fmt.Errorf("after %v the status of Gateway %s/%s has %d routes of %d: nobody writes it", servesIn, namespace, name, now, firstRoutes),
 			"is PILOT_ENABLE_GATEWAY_API_STATUS false? kubectl -n %s get gateways.gateway.networking.k8s.io %s -o yaml", namespace, name)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/churn"
 	"github.com/meshtrial/meshtrial/drive/population"
-	"github.com/meshtrial/meshtrial/drive/xds/edge"
+	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
@@ -32,8 +32,8 @@ import (
 // Names of the real gateway and of the pod behind it: of a Service and a Deployment
 // each, in a namespace of the population, with which they go.
 const (
-	roleGateway = "edge-gateway"
-	roleBackend = "edge-backend"
+	roleGateway = "real-gateway"
+	roleBackend = "real-gateway-backend"
 )
 
 // gatewayPort is where the gateway's pod listens: it needs no right for it.
@@ -45,14 +45,14 @@ type gateway struct {
 	address      string
 }
 
-// edgeOf is a study's real gateway as changes know it; nil for none. It is where the
+// gatewayOf is a study's real gateway as changes know it; nil for none. It is where the
 // simulated gateways are: istiod takes the Services of a Gateway of the Gateway API from
 // that one's own namespace alone (pilot/pkg/model/push_context.go).
-func edgeOf(c *study.Control) *churn.Edge {
+func gatewayOf(c *study.Control) *churn.Gateway {
 	if c.Gateway == nil {
 		return nil
 	}
-	return &churn.Edge{
+	return &churn.Gateway{
 		Service: population.Service{Namespace: population.GatewayNamespace, Name: roleGateway, Endpoints: 1},
 		Backend: population.Service{Namespace: population.GatewayNamespace, Name: roleBackend, Endpoints: 1},
 	}
@@ -60,26 +60,26 @@ func edgeOf(c *study.Control) *churn.Edge {
 
 // gatewayPlan says what a study's real gateway is to others.
 func gatewayPlan(plan *study.Plan) []journal.Planned {
-	edge := edgeOf(plan.Study.Control)
-	if edge == nil {
+	real := gatewayOf(plan.Study.Control)
+	if real == nil {
 		return nil
 	}
 	note := "a real ingress gateway and a pod behind it: it alone, and the simulated ones, take up the routes of trials; of others' Gateways it takes up those that select no pods"
-	return []journal.Planned{{Object: fmt.Sprintf("Deployments and Services %s and %s in namespace %s", roleGateway, roleBackend, edge.Service.Namespace), Done: journal.Made, Note: note}}
+	return []journal.Planned{{Object: fmt.Sprintf("Deployments and Services %s and %s in namespace %s", roleGateway, roleBackend, real.Service.Namespace), Done: journal.Made, Note: note}}
 }
 
 // ensureGateway makes the real gateway and the pod behind it, the gateway anew where a
 // lever that is read at its start has changed, and finds them.
 func (c *controlPlane) ensureGateway(ctx context.Context, levers mesh.Levers) error {
-	edge := edgeOf(c.study.Control)
-	if edge == nil {
+	real := gatewayOf(c.study.Control)
+	if real == nil {
 		return nil
 	}
 	gated, ok := c.o.Mesh.(mesh.Gated)
 	if !ok {
 		return fmt.Errorf("mesh %s has no gateway of its own", c.o.Mesh.Name())
 	}
-	namespace := edge.Service.Namespace
+	namespace := real.Service.Namespace
 	if c.gateway == nil {
 		c.say("a real gateway, and a pod behind it")
 	}
@@ -89,7 +89,7 @@ func (c *controlPlane) ensureGateway(ctx context.Context, levers mesh.Levers) er
 	if err := c.makeGateway(ctx, gated, namespace, levers); err != nil {
 		return err
 	}
-	found, err := c.findGateway(ctx, edge)
+	found, err := c.findGateway(ctx, real)
 	c.gateway = found
 	return err
 }
@@ -112,7 +112,7 @@ func (c *controlPlane) makeGateway(ctx context.Context, gated mesh.Gated, namesp
 		return err
 	}
 	for name, port := range map[string]corev1.ServicePort{
-		roleGateway: {Name: "http2", Port: churn.EdgePort, TargetPort: intstr.FromInt(gatewayPort)},
+		roleGateway: {Name: "http2", Port: churn.GatewayPort, TargetPort: intstr.FromInt(gatewayPort)},
 		roleBackend: {Name: "http", Port: population.ServicePort, TargetPort: intstr.FromInt(protocol.Of(protocol.HTTP1).Plain.Port)},
 	} {
 		service := &corev1.Service{
@@ -142,7 +142,7 @@ func gatewayPod(run string) corev1.PodTemplateSpec {
 }
 
 // findGateway waits until both are ready, and opens a line to the gateway.
-func (c *controlPlane) findGateway(ctx context.Context, of *churn.Edge) (*gateway, error) {
+func (c *controlPlane) findGateway(ctx context.Context, of *churn.Gateway) (*gateway, error) {
 	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
 	out, namespace := &gateway{}, of.Service.Namespace
@@ -179,7 +179,7 @@ func (c *controlPlane) findGateway(ctx context.Context, of *churn.Edge) (*gatewa
 	if err != nil {
 		return nil, fmt.Errorf("address of the gateway: %w", err)
 	}
-	out.address = net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(churn.EdgePort))
+	out.address = net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(churn.GatewayPort))
 	return out, nil
 }
 
@@ -228,9 +228,9 @@ const (
 )
 
 // asks is how routes are asked for through the gateway.
-func (t *controlTrial) asks(routes ...edge.Route) edge.Spec {
+func (t *controlTrial) asks(routes ...routeprobe.Route) routeprobe.Spec {
 	g := t.c.study.Control.Gateway
-	return edge.Spec{Address: t.c.gateway.address, Every: g.Every, Timeout: g.Timeout, After: routeAfter, Routes: routes}
+	return routeprobe.Spec{Address: t.c.gateway.address, Every: g.Every, Timeout: g.Timeout, After: routeAfter, Routes: routes}
 }
 
 // awaitGateway waits until the gateway serves the route that it has from the beginning
@@ -240,8 +240,8 @@ func (t *controlTrial) awaitGateway(ctx context.Context) error {
 	if t.c.gateway == nil || !study.RoutesGateway(t.levels.Change) { // only their cells have that route
 		return nil
 	}
-	api, host := t.fleet.apis[0], t.plan.EdgeHost()
-	spec := t.asks(edge.Route{Host: host})
+	api, host := t.fleet.apis[0], t.plan.GatewayHost()
+	spec := t.asks(routeprobe.Route{Host: host})
 	spec.Every = servesLook
 	if err := api.AskRoutes(ctx, spec); err != nil {
 		return t.fleet.Lost(fmt.Errorf("ask the gateway for its first route: %w", err))
@@ -266,7 +266,7 @@ func (t *controlTrial) awaitGateway(ctx context.Context) error {
 				said = fmt.Sprintf(": answers by status %v; %s", seen[0].Statuses, seen[0].Error)
 			}
 			return errs.WithHint(fmt.Errorf("the gateway at %s does not serve http://%s/ after %v%s", spec.Address, host, servesIn, said),
-				"kubectl -n %s logs deployment/%s says what it has against it", t.plan.Spec.Edge.Service.Namespace, roleGateway)
+				"kubectl -n %s logs deployment/%s says what it has against it", t.plan.Spec.Gateway.Service.Namespace, roleGateway)
 		}
 	}
 }
@@ -277,11 +277,11 @@ func (t *controlTrial) startRoutes(ctx context.Context, first time.Time) error {
 	if t.c.gateway == nil {
 		return nil
 	}
-	var routes []edge.Route
+	var routes []routeprobe.Route
 	for _, c := range t.plan.Changes {
 		if c.Host != "" && len(routes) < t.c.study.Control.Gateway.Probes {
 			at := first.Add(time.Duration(c.OffsetNS) - routeLead + t.seen.Clock.Known())
-			routes = append(routes, edge.Route{Change: c.Index, Host: c.Host, FromNS: at.UnixNano()})
+			routes = append(routes, routeprobe.Route{Change: c.Index, Host: c.Host, FromNS: at.UnixNano()})
 		}
 	}
 	if len(routes) == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/churn"
 	"github.com/meshtrial/meshtrial/drive/population"
 	xdscontrol "github.com/meshtrial/meshtrial/drive/xds/control"
-	"github.com/meshtrial/meshtrial/drive/xds/edge"
+	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -28,7 +28,7 @@ import (
 func TestGatewayPlan(t *testing.T) {
 	for _, change := range []string{study.ChangeGatewayRoute, study.ChangeHTTPRoute} {
 		planned := gatewayPlan(studytest.Plan(t, controlText, "change="+change, "control.gateway.probes=3"))
-		if len(planned) != 1 || !strings.Contains(planned[0].Object, "edge-gateway and edge-backend in namespace "+population.GatewayNamespace) ||
+		if len(planned) != 1 || !strings.Contains(planned[0].Object, "real-gateway and real-gateway-backend in namespace "+population.GatewayNamespace) ||
 			!strings.Contains(planned[0].Note, "of others' Gateways it takes up those that select no pods") || len(planned[0].Wide) > 0 {
 			t.Errorf("%s: %+v", change, planned)
 		}
@@ -64,7 +64,7 @@ func TestAsksForGateway(t *testing.T) {
 // the status has it.
 func TestRefusedRoutesAreNotAwaited(t *testing.T) {
 	role := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		jsonhttp.Answer(w, xdscontrol.Routes{Routes: []edge.Seen{{Change: 0, GoodNS: 1}, {Change: 1}, {Change: 2}}})
+		jsonhttp.Answer(w, xdscontrol.Routes{Routes: []routeprobe.Seen{{Change: 0, GoodNS: 1}, {Change: 1}, {Change: 2}}})
 	}))
 	defer role.Close()
 	trial := &controlTrial{c: &controlPlane{study: &study.Study{Control: &study.Control{Settle: time.Minute}}}, plan: &churn.Plan{Changes: make([]churn.Change, 3)},

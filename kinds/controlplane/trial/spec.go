@@ -86,7 +86,7 @@ func churnSpec(s *study.Study, cell record.Cell, l study.ControlLevels, trial st
 		Shape: shapeOf(l.ChangeRate), Objects: s.Control.Objects, Endpoints: endpointsBy[s.Control.EndpointsBy],
 		Count: s.ChangesIn(cell), Seed: seed,
 		Population: sizesOf(s.Control, l),
-		Edge:       edgeOf(s.Control),
+		Gateway:    gatewayOf(s.Control),
 	}
 	if s.Control.ChurnsTraffic(l.Change) {
 		on := trafficService(s.Control, namespaceName(s.Control, s.Control.ScopeNamespace))

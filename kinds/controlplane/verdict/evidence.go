@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/churn"
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/drive/xds"
-	"github.com/meshtrial/meshtrial/drive/xds/edge"
+	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -69,8 +69,8 @@ type Evidence struct {
 
 	// Routes are what became of the requests through a real gateway, by the first
 	// simulator's clock, RoutesEvery how far those to a route are apart.
-	Routes      []edge.Seen   `json:"routes,omitempty"`
-	RoutesEvery time.Duration `json:"routes_every_ns,omitempty"`
+	Routes      []routeprobe.Seen `json:"routes,omitempty"`
+	RoutesEvery time.Duration     `json:"routes_every_ns,omitempty"`
 	// Attached is what a Gateway's status said of its routes; nil where nobody watched.
 	Attached *Attachments `json:"attached,omitempty"`
 

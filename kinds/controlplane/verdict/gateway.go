@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshtrial/meshtrial/drive/xds/edge"
+	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -73,7 +73,7 @@ func (r *ruling) gateway() {
 func (r *ruling) here(ns int64) int64 { return ns - int64(r.seen.Clock.Known()) }
 
 // served is what requests met at the route of a change that was committed.
-func (r *ruling) served(e *record.Event, s edge.Seen) *record.Served {
+func (r *ruling) served(e *record.Event, s routeprobe.Seen) *record.Served {
 	since := func(ns int64) *int64 {
 		if ns == 0 {
 			return nil

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/drive/xds/edge"
+	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -13,7 +13,7 @@ import (
 // the simulator's is an hour ahead of.
 const edgeCommit = int64(10_000 * time.Millisecond)
 
-func edgeRuling(s edge.Seen) *ruling {
+func edgeRuling(s routeprobe.Seen) *ruling {
 	const ahead = int64(time.Hour)
 	for _, at := range []*int64{&s.GoodNS, &s.AnsweredNS, &s.BadNS} {
 		if *at != 0 {
@@ -22,26 +22,26 @@ func edgeRuling(s edge.Seen) *ruling {
 	}
 	r := rulingOn(1)
 	r.seen.Clock = Clock{Ahead: time.Hour, Bound: time.Millisecond}
-	r.seen.Routes, r.seen.RoutesEvery = []edge.Seen{s}, 2*time.Millisecond
+	r.seen.Routes, r.seen.RoutesEvery = []routeprobe.Seen{s}, 2*time.Millisecond
 	r.events = []record.Event{{SentNS: edgeCommit - int64(5*time.Millisecond), CommittedNS: edgeCommit, Object: "VirtualService/a/b"}}
 	return r
 }
 
 func TestServed(t *testing.T) {
 	after := func(ms int64) int64 { return edgeCommit + ms*int64(time.Millisecond) }
-	well := edge.Seen{BadNS: after(118), GoodNS: after(120), AnsweredNS: after(121), Statuses: map[string]int{"404": 90, "200": 20, "503": 2}, Failed: 2, Late: time.Millisecond}
+	well := routeprobe.Seen{BadNS: after(118), GoodNS: after(120), AnsweredNS: after(121), Statuses: map[string]int{"404": 90, "200": 20, "503": 2}, Failed: 2, Late: time.Millisecond}
 	for name, tt := range map[string]struct {
-		edit     func(s *edge.Seen)
+		edit     func(s *routeprobe.Seen)
 		ok       bool
 		warnings []string
 	}{
-		"well":              {func(*edge.Seen) {}, true, nil},
-		"served before":     {func(s *edge.Seen) { s.GoodNS = after(-50) }, false, nil},
-		"as it leaves":      {func(s *edge.Seen) { s.GoodNS = after(-5) }, true, nil},
-		"never":             {func(s *edge.Seen) { s.GoodNS, s.AnsweredNS = 0, 0 }, true, []string{"1 of 1 routes were still not served"}},
-		"not served again":  {func(s *edge.Seen) { s.Relapses = 3 }, true, []string{"stopped being served"}},
-		"late":              {func(s *edge.Seen) { s.Late = 3 * time.Millisecond }, true, []string{"left up to 3ms late"}},
-		"too many were out": {func(s *edge.Seen) { s.Unsent = 4 }, true, []string{"4 never left"}},
+		"well":              {func(*routeprobe.Seen) {}, true, nil},
+		"served before":     {func(s *routeprobe.Seen) { s.GoodNS = after(-50) }, false, nil},
+		"as it leaves":      {func(s *routeprobe.Seen) { s.GoodNS = after(-5) }, true, nil},
+		"never":             {func(s *routeprobe.Seen) { s.GoodNS, s.AnsweredNS = 0, 0 }, true, []string{"1 of 1 routes were still not served"}},
+		"not served again":  {func(s *routeprobe.Seen) { s.Relapses = 3 }, true, []string{"stopped being served"}},
+		"late":              {func(s *routeprobe.Seen) { s.Late = 3 * time.Millisecond }, true, []string{"left up to 3ms late"}},
+		"too many were out": {func(s *routeprobe.Seen) { s.Unsent = 4 }, true, []string{"4 never left"}},
 	} {
 		s := well
 		tt.edit(&s)

@@ -153,7 +153,7 @@ func TestNamesAreValid(t *testing.T) {
 				t.Errorf("%s: Deployment %s, Service %v", name, d.Name, s)
 			} else if leads := d.Spec.Template.Labels[mesh.AppLabel]; s != nil {
 				if d.Name == "server-"+study.SidecarsGateway {
-					leads = "entrance" // from where requests go on to its pods
+					leads = "gateway" // from where requests go on to its pods
 				}
 				if s.Spec.Selector[mesh.AppLabel] != leads {
 					t.Errorf("%s: Service %s does not select the pods of %s", name, s.Name, leads)

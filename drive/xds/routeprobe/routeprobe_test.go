@@ -1,4 +1,4 @@
-package edge_test
+package routeprobe_test
 
 import (
 	"net/http"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/drive/xds/edge"
+	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
@@ -23,18 +23,18 @@ func gateway(t *testing.T, served func(host string, n int64) int) string {
 	return strings.TrimPrefix(s.URL, "http://")
 }
 
-func spec(address string, hosts ...string) edge.Spec {
-	s := edge.Spec{Address: address, Every: 2 * time.Millisecond, Timeout: 5 * time.Second, After: time.Minute}
+func spec(address string, hosts ...string) routeprobe.Spec {
+	s := routeprobe.Spec{Address: address, Every: 2 * time.Millisecond, Timeout: 5 * time.Second, After: time.Minute}
 	for i, host := range hosts {
-		s.Routes = append(s.Routes, edge.Route{Change: i, Host: host, FromNS: time.Now().UnixNano()})
+		s.Routes = append(s.Routes, routeprobe.Route{Change: i, Host: host, FromNS: time.Now().UnixNano()})
 	}
 	return s
 }
 
 // await asks until all routes are done with, or it takes too long.
-func await(t *testing.T, s edge.Spec, done func([]edge.Seen) bool) []edge.Seen {
+func await(t *testing.T, s routeprobe.Spec, done func([]routeprobe.Seen) bool) []routeprobe.Seen {
 	t.Helper()
-	p, err := edge.Start(t.Context(), s)
+	p, err := routeprobe.Start(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestServed(t *testing.T) {
 		}
 		return http.StatusOK
 	})
-	seen := await(t, spec(address, "a.example"), func(s []edge.Seen) bool { return s[0].Statuses["200"] > 3 && s[0].Statuses["404"] == 5 })[0]
+	seen := await(t, spec(address, "a.example"), func(s []routeprobe.Seen) bool { return s[0].Statuses["200"] > 3 && s[0].Statuses["404"] == 5 })[0]
 	if seen.BadNS == 0 || seen.GoodNS == 0 || seen.AnsweredNS <= seen.GoodNS || seen.Error != "" || seen.Failed != seen.Relapses {
 		t.Errorf("%+v", seen)
 	}
@@ -75,7 +75,7 @@ func TestFromLongAgo(t *testing.T) {
 	s := spec(address, "a.example")
 	s.Routes[0].FromNS, s.Every = 1, 50*time.Millisecond
 	began := time.Now()
-	seen := await(t, s, func(s []edge.Seen) bool { return s[0].Statuses["404"] > 1 })[0]
+	seen := await(t, s, func(s []routeprobe.Seen) bool { return s[0].Statuses["404"] > 1 })[0]
 	if most := int(time.Since(began)/s.Every) + 1; seen.Statuses["404"]+seen.Unsent > most {
 		t.Errorf("%+v where %d requests were due", seen, most)
 	}
@@ -86,7 +86,9 @@ func TestPatience(t *testing.T) {
 	s := spec(gateway(t, func(string, int64) int { return http.StatusNotFound }), "a.example")
 	s.Every = time.Millisecond
 	began := time.Now()
-	seen := await(t, s, func(seen []edge.Seen) bool { return time.Since(began) > time.Second && seen[0].Statuses["404"] > 0 })[0]
+	seen := await(t, s, func(seen []routeprobe.Seen) bool {
+		return time.Since(began) > time.Second && seen[0].Statuses["404"] > 0
+	})[0]
 	if most := int(time.Since(began)/s.Every) / 2; seen.Statuses["404"]+seen.Unsent > most {
 		t.Errorf("%d requests, of which %d did not leave: more than %d", seen.Statuses["404"]+seen.Unsent, seen.Unsent, most)
 	}
@@ -97,7 +99,7 @@ func TestEnds(t *testing.T) {
 	s := spec(gateway(t, func(string, int64) int { return http.StatusOK }), "a.example")
 	s.After = time.Millisecond
 	last := -1
-	await(t, s, func(seen []edge.Seen) bool {
+	await(t, s, func(seen []routeprobe.Seen) bool {
 		if last == seen[0].Statuses["200"] {
 			return last > 0
 		}
@@ -119,7 +121,7 @@ func TestRelapse(t *testing.T) {
 		}
 		return http.StatusNotFound
 	})
-	seen := await(t, spec(address, "a.example"), func(s []edge.Seen) bool { return s[0].Relapses > 3 })[0]
+	seen := await(t, spec(address, "a.example"), func(s []routeprobe.Seen) bool { return s[0].Relapses > 3 })[0]
 	if before := seen.Statuses["404"] + seen.Statuses["503"] - seen.Relapses; seen.Statuses["200"] != 1 || seen.Failed < seen.Relapses || seen.Failed > seen.Relapses+before {
 		t.Errorf("%+v", seen)
 	}
@@ -129,7 +131,7 @@ func TestRelapse(t *testing.T) {
 		}
 		return http.StatusNotFound
 	})
-	seen = await(t, spec(never, "a.example"), func(s []edge.Seen) bool { return s[0].Statuses["404"] > 3 && s[0].Statuses["503"] == 1 })[0]
+	seen = await(t, spec(never, "a.example"), func(s []routeprobe.Seen) bool { return s[0].Statuses["404"] > 3 && s[0].Statuses["503"] == 1 })[0]
 	if seen.GoodNS != 0 || seen.Relapses != 0 || seen.Failed != 1 {
 		t.Errorf("%+v", seen)
 	}
@@ -140,7 +142,7 @@ func TestNobody(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	address := strings.TrimPrefix(s.URL, "http://")
 	s.Close()
-	seen := await(t, spec(address, "a.example", "b.example"), func(s []edge.Seen) bool { return s[0].Statuses["error"] > 1 && s[1].Statuses["error"] > 1 })
+	seen := await(t, spec(address, "a.example", "b.example"), func(s []routeprobe.Seen) bool { return s[0].Statuses["error"] > 1 && s[1].Statuses["error"] > 1 })
 	for i, one := range seen {
 		if one.Change != i || one.GoodNS != 0 || one.BadNS == 0 || one.Error == "" {
 			t.Errorf("%+v", one)
@@ -154,7 +156,7 @@ func TestOpenLoop(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
 	defer s.Close()
 	defer close(hang)
-	seen := await(t, spec(strings.TrimPrefix(s.URL, "http://"), "a.example"), func(s []edge.Seen) bool { return s[0].Unsent > 3 })[0]
+	seen := await(t, spec(strings.TrimPrefix(s.URL, "http://"), "a.example"), func(s []routeprobe.Seen) bool { return s[0].Unsent > 3 })[0]
 	if len(seen.Statuses) != 0 || seen.GoodNS != 0 {
 		t.Errorf("%+v", seen)
 	}
@@ -162,17 +164,17 @@ func TestOpenLoop(t *testing.T) {
 
 func TestRefuses(t *testing.T) {
 	good := spec("127.0.0.1:1", "a.example")
-	for name, bad := range map[string]func(s *edge.Spec){
-		"no port":    func(s *edge.Spec) { s.Address = "127.0.0.1" },
-		"no time":    func(s *edge.Spec) { s.Every = 0 },
-		"no timeout": func(s *edge.Spec) { s.Timeout = 0 },
-		"no host":    func(s *edge.Spec) { s.Routes[0].Host = "" },
-		"too many":   func(s *edge.Spec) { s.Routes = make([]edge.Route, 2000) },
+	for name, bad := range map[string]func(s *routeprobe.Spec){
+		"no port":    func(s *routeprobe.Spec) { s.Address = "127.0.0.1" },
+		"no time":    func(s *routeprobe.Spec) { s.Every = 0 },
+		"no timeout": func(s *routeprobe.Spec) { s.Timeout = 0 },
+		"no host":    func(s *routeprobe.Spec) { s.Routes[0].Host = "" },
+		"too many":   func(s *routeprobe.Spec) { s.Routes = make([]routeprobe.Route, 2000) },
 	} {
 		s := good
-		s.Routes = append([]edge.Route(nil), good.Routes...)
+		s.Routes = append([]routeprobe.Route(nil), good.Routes...)
 		bad(&s)
-		if _, err := edge.Start(t.Context(), s); errs.Code(err) != errs.CodeUsage {
+		if _, err := routeprobe.Start(t.Context(), s); errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -18,15 +18,15 @@ import (
 // namespace. The Services that clients call lead to it, by its ports, which are those of
 // the workers; from it each host's requests go on to a Service of the workers alone.
 const (
-	entranceName = "entrance"
+	gatewayName  = "gateway"
 	directPrefix = "direct-"
-	// entranceThreads are those of mesh.PlainProxy.
-	entranceThreads = 2
+	// gatewayThreads are those of mesh.PlainProxy.
+	gatewayThreads = 2
 )
 
-// entrance are the objects of the gateway and of the routes to the servers behind it;
+// gatewayPath are the objects of the gateway and of the routes to the servers behind it;
 // none where none is.
-func (m *Mesh) entrance(workloads []mesh.Workload) []*unstructured.Unstructured {
+func (m *Mesh) gatewayPath(workloads []mesh.Workload) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, w := range workloads {
 		if w.Client || !study.Entering(record.Cell{study.FactorSidecars: w.Carrier}) {
@@ -34,21 +34,21 @@ func (m *Mesh) entrance(workloads []mesh.Workload) []*unstructured.Unstructured 
 		}
 		if out == nil {
 			pod := corev1.PodTemplateSpec{}
-			gateway := mesh.Workload{Name: entranceName, Namespace: w.Namespace, Proxy: mesh.PlainProxy()}
+			gateway := mesh.Workload{Name: gatewayName, Namespace: w.Namespace, Proxy: mesh.PlainProxy()}
 			if m.DecorateGateway(gateway, &pod) != nil {
 				return nil // whoever waits for its pod says that there is none
 			}
 			lab.LeaveDeadNodes(&pod)
-			out = append(out, entranceDeployment(w.Namespace, pod), entranceListeners(w.Namespace),
+			out = append(out, gatewayDeployment(w.Namespace, pod), gatewayListeners(w.Namespace),
 				object("telemetry.istio.io/v1", "Telemetry", gateway, m.telemetry(gateway.Proxy.Level(study.FactorTelemetry))))
 		}
-		out = append(out, direct(w), entranceRoute(w))
+		out = append(out, direct(w), gatewayRoute(w))
 	}
 	return out
 }
 
-// entrancePorts are the worker's ports whose requests say their host.
-func entrancePorts() []protocol.Endpoint {
+// gatewayPorts are the worker's ports whose requests say their host.
+func gatewayPorts() []protocol.Endpoint {
 	var out []protocol.Endpoint
 	for _, p := range protocol.All() {
 		if p.Headers {
@@ -63,9 +63,9 @@ func named(apiVersion, kind, namespace, name string, spec map[string]any) *unstr
 		"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name, "namespace": namespace}, "spec": spec}}
 }
 
-func entranceDeployment(namespace string, pod corev1.PodTemplateSpec) *unstructured.Unstructured {
-	labels := map[string]any{mesh.AppLabel: entranceName}
-	selector := map[string]any{mesh.AppLabel: entranceName}
+func gatewayDeployment(namespace string, pod corev1.PodTemplateSpec) *unstructured.Unstructured {
+	labels := map[string]any{mesh.AppLabel: gatewayName}
+	selector := map[string]any{mesh.AppLabel: gatewayName}
 	for name, value := range pod.Labels {
 		labels[name] = value
 	}
@@ -80,7 +80,7 @@ func entranceDeployment(namespace string, pod corev1.PodTemplateSpec) *unstructu
 	for _, c := range pod.Spec.Containers {
 		containers = append(containers, map[string]any{"name": c.Name, "image": c.Image, "imagePullPolicy": string(c.ImagePullPolicy)})
 	}
-	return named("apps/v1", "Deployment", namespace, entranceName, map[string]any{
+	return named("apps/v1", "Deployment", namespace, gatewayName, map[string]any{
 		"selector": map[string]any{"matchLabels": selector},
 		"template": map[string]any{
 			"metadata": map[string]any{"labels": labels, "annotations": annotations},
@@ -90,10 +90,10 @@ func entranceDeployment(namespace string, pod corev1.PodTemplateSpec) *unstructu
 	})
 }
 
-// entranceListeners open the gateway's ports.
-func entranceListeners(namespace string) *unstructured.Unstructured {
+// gatewayListeners open the gateway's ports.
+func gatewayListeners(namespace string) *unstructured.Unstructured {
 	var servers []any
-	for _, p := range entrancePorts() {
+	for _, p := range gatewayPorts() {
 		spoken := "HTTP"
 		switch p.Listener {
 		case protocol.HTTP2:
@@ -103,41 +103,41 @@ func entranceListeners(namespace string) *unstructured.Unstructured {
 		}
 		servers = append(servers, map[string]any{"hosts": []any{"*"}, "port": map[string]any{"number": int64(p.Port), "name": p.PortName, "protocol": spoken}})
 	}
-	return named("networking.istio.io/v1", "Gateway", namespace, entranceName, map[string]any{
-		"selector": map[string]any{mesh.AppLabel: entranceName}, "servers": servers})
+	return named("networking.istio.io/v1", "Gateway", namespace, gatewayName, map[string]any{
+		"selector": map[string]any{mesh.AppLabel: gatewayName}, "servers": servers})
 }
 
 // direct is the Service of a server's pods alone, which the gateway sends to.
 func direct(w mesh.Workload) *unstructured.Unstructured {
 	var ports []any
-	for _, p := range entrancePorts() {
+	for _, p := range gatewayPorts() {
 		ports = append(ports, map[string]any{"name": p.PortName, "port": int64(p.Port), "targetPort": int64(p.Port), "protocol": "TCP"})
 	}
 	return named("v1", "Service", w.Namespace, directPrefix+w.Name, map[string]any{"selector": map[string]any{mesh.AppLabel: w.Name}, "ports": ports})
 }
 
-// entranceRoute leads a server's host to its pods, each port to its own.
-func entranceRoute(w mesh.Workload) *unstructured.Unstructured {
+// gatewayRoute leads a server's host to its pods, each port to its own.
+func gatewayRoute(w mesh.Workload) *unstructured.Unstructured {
 	host := func(name string) string { return fmt.Sprintf("%s.%s.svc.cluster.local", name, w.Namespace) }
 	var routes []any
-	for _, p := range entrancePorts() {
+	for _, p := range gatewayPorts() {
 		routes = append(routes, map[string]any{
 			"match": []any{map[string]any{"port": int64(p.Port)}},
 			"route": []any{map[string]any{"destination": map[string]any{"host": host(directPrefix + w.Name), "port": map[string]any{"number": int64(p.Port)}}}},
 		})
 	}
 	return named("networking.istio.io/v1", "VirtualService", w.Namespace, w.Name, map[string]any{
-		"hosts": []any{host(w.Name)}, "gateways": []any{w.Namespace + "/" + entranceName}, "http": routes})
+		"hosts": []any{host(w.Name)}, "gateways": []any{w.Namespace + "/" + gatewayName}, "http": routes})
 }
 
-// entranceChecks prove that each request of the generator passed the gateway, and how
+// gatewayChecks prove that each request of the generator passed the gateway, and how
 // many threads that has.
-func entranceChecks(e mesh.Evidence) []record.Check {
+func gatewayChecks(e mesh.Evidence) []record.Check {
 	p := e.Read(record.PartGateway)
 	if !e.Way.Has(record.PartGateway) || p == nil {
 		return nil
 	}
 	prefix := fmt.Sprintf("cluster.outbound|%d||%s%s.%s.svc.", e.Endpoint.Port, directPrefix, e.Endpoint.Service, e.Endpoint.Namespace)
 	return append(passed("gateway-requests", e, p.Rise, prefix, "the gateway"),
-		mesh.Expect("gateway-concurrency", p.Total["server.concurrency"], entranceThreads, 0, "worker threads of the gateway"))
+		mesh.Expect("gateway-concurrency", p.Total["server.concurrency"], gatewayThreads, 0, "worker threads of the gateway"))
 }

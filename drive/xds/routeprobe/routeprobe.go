@@ -1,4 +1,4 @@
-package edge
+package routeprobe
 
 import (
 	"context"
@@ -77,17 +77,17 @@ const (
 // Validate says what is wrong with the spec.
 func (s Spec) Validate() error {
 	if _, _, err := net.SplitHostPort(s.Address); err != nil {
-		return errs.Usage("edge: address %q: want host:port", s.Address)
+		return errs.Usage("route probe: address %q: want host:port", s.Address)
 	}
 	if s.Every < 100*time.Microsecond || s.Timeout <= 0 || s.After < 0 {
-		return errs.Usage("edge: every %v, timeout %v, after %v: want at least 100µs between requests, and a time-out", s.Every, s.Timeout, s.After)
+		return errs.Usage("route probe: every %v, timeout %v, after %v: want at least 100µs between requests, and a time-out", s.Every, s.Timeout, s.After)
 	}
 	if len(s.Routes) > maxRoutes {
-		return errs.Usage("edge: %d routes are more than %d", len(s.Routes), maxRoutes)
+		return errs.Usage("route probe: %d routes are more than %d", len(s.Routes), maxRoutes)
 	}
 	for _, r := range s.Routes {
 		if r.Host == "" {
-			return errs.Usage("edge: the route of change %d has no host", r.Change)
+			return errs.Usage("route probe: the route of change %d has no host", r.Change)
 		}
 	}
 	return nil
@@ -110,7 +110,7 @@ func Start(ctx context.Context, spec Spec) (*Prober, error) {
 	}
 	timer, err := wake.New()
 	if err != nil {
-		return nil, fmt.Errorf("edge: %w", err)
+		return nil, fmt.Errorf("route probe: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	p := &Prober{spec: spec, timer: timer, cancel: cancel, client: &http.Client{

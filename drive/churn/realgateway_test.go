@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func edgeSpec(kind string) Spec {
+func realSpec(kind string) Spec {
 	return Spec{Trial: "t", Kind: kind, Arrival: ArrivalUniform, Shape: rate(1), Count: 3,
 		Population: population.Sizes{Namespaces: 2, Gateways: 1},
-		Edge:       &Edge{Service: population.Service{Namespace: population.GatewayNamespace, Name: "edge"}, Backend: population.Service{Namespace: population.GatewayNamespace, Name: "behind"}}}
+		Gateway:    &Gateway{Service: population.Service{Namespace: population.GatewayNamespace, Name: "edge"}, Backend: population.Service{Namespace: population.GatewayNamespace, Name: "behind"}}}
 }
 
 // Each route has a host of its own, which its marker shows to gateways alone and by
@@ -23,15 +23,15 @@ func TestEdgeRoutes(t *testing.T) {
 		KindGatewayRoute: {"networking.istio.io/v1", "VirtualService"},
 		KindHTTPRoute:    {"gateway.networking.k8s.io/v1", "HTTPRoute"},
 	} {
-		p, err := NewPlan(edgeSpec(kind))
+		p, err := NewPlan(realSpec(kind))
 		if err != nil {
 			t.Fatal(err)
 		}
-		namespace, name := p.EdgeGateway()
+		namespace, name := p.RealGateway()
 		if len(p.prepare) != 2 || p.prepare[0].GetKind() != "Gateway" || p.prepare[0].GetName() != name || p.prepare[0].GetNamespace() != namespace || p.prepare[1].GetKind() != want.object {
 			t.Errorf("%s: prepared %v", kind, p.prepare)
 		}
-		hosts := map[string]bool{p.EdgeHost(): true}
+		hosts := map[string]bool{p.GatewayHost(): true}
 		for _, c := range p.Changes {
 			if c.Host == "" || hosts[c.Host] || len(c.Markers) != 1 || c.Markers[0].Type != "rds" || c.Markers[0].Text != c.Host || !c.Scope.Gateways || c.Scope.Sidecars {
 				t.Errorf("%s: %+v", kind, c)
@@ -56,7 +56,7 @@ func TestEdgeRoutes(t *testing.T) {
 // ingress gateways open no port for them, and take up no route.
 func TestGatewaysSelectOurOwn(t *testing.T) {
 	for _, kind := range []string{KindPublished, KindGateway, KindGatewayRoute} {
-		p, err := NewPlan(edgeSpec(kind))
+		p, err := NewPlan(realSpec(kind))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func TestGatewaysSelectOurOwn(t *testing.T) {
 // would make another.
 func TestEdgeAddresses(t *testing.T) {
 	for gateways, want := range map[int]string{1: "edge.mm-gateways.svc.cluster.local gateway.mm-gateways.svc.cluster.local", 0: "edge.mm-gateways.svc.cluster.local"} {
-		s := edgeSpec(KindHTTPRoute)
+		s := realSpec(KindHTTPRoute)
 		s.Population.Gateways = gateways
 		p, err := NewPlan(s)
 		if err != nil {
@@ -100,12 +100,12 @@ func TestEdgeAddresses(t *testing.T) {
 
 func TestEdgeRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(s *Spec){
-		"no gateway":           func(s *Spec) { s.Edge = nil },
-		"elsewhere behind":     func(s *Spec) { s.Edge.Backend.Namespace = "mm-1" },
-		"elsewhere in reverse": func(s *Spec) { s.Edge.Service.Namespace = "mm-1" },
-		"not where others are": func(s *Spec) { s.Edge.Service.Namespace, s.Edge.Backend.Namespace = "mm-1", "mm-1" },
+		"no gateway":           func(s *Spec) { s.Gateway = nil },
+		"elsewhere behind":     func(s *Spec) { s.Gateway.Backend.Namespace = "mm-1" },
+		"elsewhere in reverse": func(s *Spec) { s.Gateway.Service.Namespace = "mm-1" },
+		"not where others are": func(s *Spec) { s.Gateway.Service.Namespace, s.Gateway.Backend.Namespace = "mm-1", "mm-1" },
 	} {
-		s := edgeSpec(KindHTTPRoute)
+		s := realSpec(KindHTTPRoute)
 		spoil(&s)
 		if _, err := NewPlan(s); errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%s: %v", name, err)

@@ -1,0 +1,98 @@
+package churn
+
+import (
+	"fmt"
+
+	"github.com/meshtrial/meshtrial/drive/population"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+const gatewayAPI = "gateway.networking.k8s.io/v1"
+
+// gatewayClass is the one that istiod makes for itself.
+const gatewayClass = "istio"
+
+// GatewayPort is the port of a real gateway's Service.
+const GatewayPort = 80
+
+// gatewayName is the name of the Gateway that a plan's routes are attached to.
+func (s Spec) gatewayName() string { return "mm-" + s.Trial + "-gateway" }
+
+// RealGateway is that Gateway of the Gateway API.
+func (p *Plan) RealGateway() (namespace, name string) {
+	return p.Spec.Gateway.Service.Namespace, p.Spec.gatewayName()
+}
+
+// GatewayHost is a host that a real gateway serves before the first change.
+func (p *Plan) GatewayHost() string { return p.Spec.gatewayName() + "." + population.Domain }
+
+// realRoute gives the gateway a route to a host that nobody had, or gives a route
+// another host.
+func (b *builder) realRoute(kind string, n int) {
+	if !b.realMade {
+		b.realMade = true
+		b.realGateway(kind)
+	}
+	name, _, first := b.slot(n)
+	host := b.text() + "." + population.Domain
+	namespace := b.spec.Gateway.Service.Namespace
+	b.put(first, b.object(routeVersion(kind), routeKind(kind), namespace, name, b.realSpec(kind, host)),
+		Scope{Gateways: true, Owner: namespace}, record.Marker{Type: "rds", Text: host})
+	b.plan.Changes[len(b.plan.Changes)-1].Host = host
+}
+
+// realGateway prepares the Gateway and its first route.
+func (b *builder) realGateway(kind string) {
+	name, namespace := b.spec.gatewayName(), b.spec.Gateway.Service.Namespace
+	gateway := b.object(networking, "Gateway", namespace, name, gatewaySpec(GatewayPort, "*."+population.Domain))
+	if kind == KindHTTPRoute {
+		gateway = b.object(gatewayAPI, "Gateway", namespace, name, map[string]any{
+			"gatewayClassName": gatewayClass, "addresses": b.gatewayAddresses(),
+			"listeners": []any{map[string]any{"name": "http", "port": int64(GatewayPort), "protocol": "HTTP", "hostname": "*." + population.Domain}},
+		})
+	}
+	b.plan.prepare = append(b.plan.prepare, gateway,
+		b.object(routeVersion(kind), routeKind(kind), namespace, name, b.realSpec(kind, b.plan.GatewayHost())))
+}
+
+// gatewayAddresses name the Services of the gateways that are there already, the real one
+// and the simulated ones: without them istiod makes one more.
+// See istio.io/docs, Kubernetes Gateway API, manual deployment.
+func (b *builder) gatewayAddresses() []any {
+	services := []population.Service{b.spec.Gateway.Service}
+	if b.spec.Population.Gateways > 0 {
+		services = append(services, population.Service{Namespace: population.GatewayNamespace, Name: population.GatewayDeployment})
+	}
+	var out []any
+	for _, s := range services {
+		out = append(out, map[string]any{"type": "Hostname", "value": s.Host()})
+	}
+	return out
+}
+
+func routeVersion(kind string) string {
+	if kind == KindHTTPRoute {
+		return gatewayAPI
+	}
+	return networking
+}
+
+func routeKind(kind string) string {
+	if kind == KindHTTPRoute {
+		return "HTTPRoute"
+	}
+	return "VirtualService"
+}
+
+// realSpec leads a host to the pod behind the gateway.
+func (b *builder) realSpec(kind, host string) map[string]any {
+	backend := b.spec.Gateway.Backend
+	if kind == KindHTTPRoute {
+		return map[string]any{
+			"parentRefs": []any{map[string]any{"name": b.spec.gatewayName()}},
+			"hostnames":  []any{host},
+			"rules":      []any{map[string]any{"backendRefs": []any{map[string]any{"name": backend.Name, "port": int64(population.ServicePort)}}}},
+		}
+	}
+	return map[string]any{"hosts": []any{host}, "gateways": []any{fmt.Sprintf("%s/%s", backend.Namespace, b.spec.gatewayName())}, "http": []any{routeTo(backend.Host())}}
+}
