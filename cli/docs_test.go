@@ -137,26 +137,3 @@ func TestDocumentsNameAllSteps(t *testing.T) {
 		}
 	}
 }
-
-// TestDocumentsNameAllFactors: the README's list is the table's.
-func TestDocumentsNameAllFactors(t *testing.T) {
-	data, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, list, ok := strings.Cut(string(data), "\nFactors: ")
-	list, _, end := strings.Cut(list, ".\n")
-	if !ok || !end {
-		t.Fatal("README.md lists no factors")
-	}
-	named := strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(", \n", r) })
-	var want []string
-	for _, f := range study.DataPlane.Factors() {
-		want = append(want, f.Name)
-	}
-	slices.Sort(named)
-	slices.Sort(want)
-	if !slices.Equal(named, want) {
-		t.Errorf("README.md names the factors %v, there are %v", named, want)
-	}
-}
