@@ -269,6 +269,9 @@ func readAccessLog(ctx context.Context, env *Env, named string, inv *generate.In
 		if found.Odd > 0 {
 			notes = append(notes, fmt.Sprintf("%s: %s not in Istio's own format, the first is line %d; of the hosts in them those are kept that the mesh knows.", name, words.Plural(int(found.Odd), "line"), found.FirstOdd))
 		}
+		if found.Unknown > 0 && found.Failed+found.Unknown == found.Requests {
+			notes = append(notes, fmt.Sprintf("%s: no request is known to have succeeded (%s without a response code); if a filter leaves out those that did, calls are missing.", name, words.Plural(int(found.Unknown), "line")))
+		}
 		if found.TooLong > 0 {
 			notes = append(notes, fmt.Sprintf("%s: %s too long to read, the first is line %d; what they call is not kept because of them.", name, words.Plural(int(found.TooLong), "line"), found.FirstLong))
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshtrial/meshtrial/internal/accesslog"
 )
 
 // AttemptLogger is a mesh whose sidecars can log every attempt that they make
@@ -86,7 +88,7 @@ func ParseAttempt(line string) (l AttemptLine, ours bool, err error) {
 		}
 	}
 	if fields[3] != "-" {
-		if l.Host, err = netip.ParseAddrPort(fields[3]); err != nil {
+		if l.Host, err = netip.ParseAddrPort(accesslog.Address(fields[3])); err != nil {
 			return fail("no address")
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strconv"
 	"strings"
-	"time"
+
+	"github.com/meshtrial/meshtrial/internal/accesslog"
 )
 
 // Fields are the fields of the access log, name and Envoy's command operator,
@@ -37,15 +37,18 @@ var Fields = [][2]string{
 	{"attempt", "%REQ(X-ENVOY-ATTEMPT-COUNT)%"},
 }
 
-// attemptKind marks lines of the log of attempts, in field kind.
-const attemptKind = "attempt"
+// attemptKind marks lines of the log of attempts, in attemptField.
+const (
+	attemptField = "kind"
+	attemptKind  = "attempt"
+)
 
 // AttemptFields are the fields of a log of attempts: the upstream_log of
 // Envoy's router filter, which has a line for each attempt at an upstream
 // with its own time, host and flags. Istio's interfaces cannot ask for it; an
 // EnvoyFilter can.
 var AttemptFields = [][2]string{
-	{"kind", attemptKind},
+	{attemptField, attemptKind},
 	{"id", "%REQ(X-REQUEST-ID)%"},
 	{"start", "%START_TIME(%s.%9f)%"},
 	{"ms", "%DURATION%"},
@@ -57,12 +60,20 @@ var AttemptFields = [][2]string{
 	{"attempt", "%REQ(X-ENVOY-ATTEMPT-COUNT)%"},
 }
 
-// aliases are the names that Istio's own JSON access log has for fields.
-var aliases = map[string]string{
-	"request_id": "id", "start_time": "start", "duration": "ms", "response_code": "status", "response_flags": "flags",
-	"response_code_details": "details", "connection_termination_details": "closed",
-	"upstream_transport_failure_reason": "transport", "upstream_cluster": "cluster",
-	"downstream_local_address": "local", "upstream_host": "host",
+// ownNames are the names that Fields and AttemptFields give, each with a number.
+var ownNames = func() map[string]int {
+	all := map[string]int{attemptField: 0}
+	for _, f := range Fields {
+		all[f[0]] = len(all)
+	}
+	return all
+}()
+
+// ofOthers are our names for the fields of logs that others configured.
+var ofOthers = map[accesslog.Field]string{
+	accesslog.RequestID: "id", accesslog.Start: "start", accesslog.Duration: "ms", accesslog.Status: "status", accesslog.GRPC: "grpc",
+	accesslog.Flags: "flags", accesslog.Details: "details", accesslog.Closed: "closed", accesslog.Transport: "transport",
+	accesslog.Cluster: "cluster", accesslog.Authority: "authority", accesslog.Local: "local", accesslog.Host: "host", accesslog.Attempts: "attempts",
 }
 
 // Source says whose access log is read.
@@ -99,9 +110,9 @@ const maxLine = 1 << 16
 // maxShared bounds how many texts of lines are kept to be shared.
 const maxShared = 1 << 14
 
-// ReadEnvoy reads an access log in the format of Fields, or in Istio's own
-// JSON format, and calls each with every line whose request has one of our
-// ids. The log is a stream; nothing of it is kept. Texts that lines have in
+// ReadEnvoy reads an access log in the format of Fields, or in another JSON
+// format whose names package accesslog knows, as Istio's own, and calls each
+// with every line whose request has one of our ids. The log is a stream; nothing of it is kept. Texts that lines have in
 // common share memory. The error is the reader's own.
 func ReadEnvoy(r io.Reader, source Source, each func(ProxyEntry)) (Lines, error) {
 	if source.Prefix == "" {
@@ -163,9 +174,9 @@ func (p *parser) share(text []byte) string {
 	return s
 }
 
-// takes says whether a line that was scanned is an entry about a request of
-// ours, and counts it as what it is if not: object says that it was JSON, start
-// that it had a time, bad that a field could not be read.
+// takes reports whether a line that was scanned is an entry about one of our
+// requests, and counts it otherwise. object: it is JSON; start: it is a line of
+// an access log, with a time; bad: a field could not be read.
 func (p *parser) takes(line, id []byte, object, start, bad bool) bool {
 	switch {
 	case !object:
@@ -188,8 +199,10 @@ type envoyLine struct {
 	entry                     ProxyEntry
 	id                        []byte
 	cluster, authority, local string
-	us, ms                    int64 // -1: not there
-	start, bad                bool  // it has a time; a field could not be read
+	us, ms                    int64     // -1: not there
+	start, bad                bool      // it has a time; a field could not be read
+	some                      bool      // it has any field beside its time
+	ranks                     [32]uint8 // by number of ownNames: 1 + rank of the name that was read; 0: none
 }
 
 func (p *parser) line(line []byte, each func(ProxyEntry)) {
@@ -198,8 +211,8 @@ func (p *parser) line(line []byte, each func(ProxyEntry)) {
 		return
 	}
 	l := envoyLine{parser: p, entry: ProxyEntry{Service: p.source.Service, Pod: p.source.Pod, GRPC: -1, Attempts: -1}, us: -1, ms: -1}
-	object := scanObject(line, l.field)
-	if !p.takes(line, l.id, object, l.start, l.bad) {
+	object := accesslog.Scan(line, l.field)
+	if !p.takes(line, l.id, object, l.start && l.some, l.bad) {
 		return
 	}
 	p.lines.Entries++
@@ -208,21 +221,21 @@ func (p *parser) line(line []byte, each func(ProxyEntry)) {
 
 // field takes a field of the line.
 func (l *envoyLine) field(key, value []byte) {
-	if len(value) == 0 || len(value) == 1 && value[0] == '-' {
+	if accesslog.Missing(value) {
 		return
 	}
-	name := string(key) // not copied to the heap by the switch
-	if full, ok := aliases[name]; ok {
-		name = full
+	name, ok := l.named(key)
+	if !ok {
+		return
 	}
 	e := &l.entry
 	switch name {
-	case "kind":
+	case attemptField:
 		e.One = string(value) == attemptKind
 	case "id":
 		l.id = append(l.id[:0], value...)
 	case "start":
-		e.StartNS, l.start = parseTime(string(value))
+		e.StartNS, l.start = accesslog.Time(string(value))
 		l.bad = l.bad || !l.start
 	case "us":
 		l.us = l.number(value, math.MaxInt64/1000)
@@ -245,7 +258,7 @@ func (l *envoyLine) field(key, value []byte) {
 	case "transport":
 		e.Transport = l.share(value)
 	case "host":
-		e.Host = l.share(value)
+		e.Host = accesslog.Address(l.share(value))
 	case "cluster":
 		l.cluster = l.share(value)
 	case "authority":
@@ -255,10 +268,32 @@ func (l *envoyLine) field(key, value []byte) {
 	}
 }
 
-// number reads one of at most most, or says that the line is bad.
+// named returns our name for a field. ok is false if it has none, or if the
+// line said the same by a better name.
+func (l *envoyLine) named(key []byte) (name string, ok bool) {
+	rank := 0
+	number, own := ownNames[string(key)]
+	if own {
+		name = string(key)
+	} else {
+		field, r := accesslog.Find(key)
+		if name = ofOthers[field]; name == "" {
+			return "", false
+		}
+		number, rank = ownNames[name], r+1
+	}
+	if known := int(l.ranks[number]); known != 0 && known < rank+1 {
+		return "", false
+	}
+	l.ranks[number] = uint8(rank + 1)
+	l.some = l.some || name != "start"
+	return name, true
+}
+
+// number reads a whole number from 0 to most, or marks the line as bad.
 func (l *envoyLine) number(value []byte, most int64) int64 {
-	n, err := strconv.ParseInt(string(value), 10, 64)
-	if err != nil || n < 0 || n > most {
+	n, ok := accesslog.Number(string(value))
+	if !ok || n > most {
 		l.bad = true
 	}
 	return n
@@ -287,13 +322,14 @@ func (l *envoyLine) whole() ProxyEntry {
 
 // direction tells inbound from outbound by the names that Istio gives to
 // clusters: "outbound|8080|subset|bar.ns.svc.cluster.local", "inbound|8080||",
-// PassthroughCluster, BlackHoleCluster, InboundPassthroughCluster. The service
-// is the first label of its host.
+// "inbound-vip|8080|http|bar.ns.svc.cluster.local" at a waypoint, which calls
+// for others, PassthroughCluster, BlackHoleCluster, InboundPassthroughCluster.
+// The service is the first label of its host.
 func (p *parser) direction(cluster, authority, local string) (Side, string) {
 	switch {
 	case strings.HasPrefix(cluster, "inbound|"), strings.HasPrefix(cluster, "InboundPassthrough"):
 		return SideServer, ""
-	case strings.HasPrefix(cluster, "outbound|"):
+	case strings.HasPrefix(cluster, "outbound|"), strings.HasPrefix(cluster, "inbound-vip|"):
 		return SideClient, p.firstLabel(cluster[strings.LastIndexByte(cluster, '|')+1:])
 	case cluster != "":
 		return SideClient, p.firstLabel(authority)
@@ -314,27 +350,4 @@ func (p *parser) firstLabel(host string) string {
 		host = host[:i]
 	}
 	return p.share([]byte(host))
-}
-
-// parseTime reads seconds with a fraction, or RFC 3339 as Istio writes it, to
-// the nanosecond.
-func parseTime(text string) (int64, bool) {
-	seconds, fraction, _ := strings.Cut(text, ".")
-	if s, err := strconv.ParseUint(seconds, 10, 33); err == nil && len(fraction) <= 9 {
-		n := uint64(0)
-		if fraction != "" {
-			if n, err = strconv.ParseUint(fraction, 10, 32); err != nil {
-				return 0, false
-			}
-		}
-		for range 9 - len(fraction) {
-			n *= 10
-		}
-		return int64(s)*1e9 + int64(n), true
-	}
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
-		return 0, false
-	}
-	return t.UnixNano(), true
 }

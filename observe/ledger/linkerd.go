@@ -4,6 +4,8 @@ import (
 	"io"
 	"net/netip"
 	"strconv"
+
+	"github.com/meshtrial/meshtrial/internal/accesslog"
 )
 
 // Details of lines of Linkerd, in our words.
@@ -47,7 +49,7 @@ func (p *parser) linkerd(line []byte, host string, each func(ProxyEntry)) {
 	e := ProxyEntry{Side: SideServer, Service: p.source.Service, Pod: p.source.Pod, GRPC: -1, Attempts: 1, Host: host, Details: viaUpstream}
 	var id []byte
 	start, total, bad := false, false, false
-	object := scanObject(line, func(key, value []byte) {
+	object := accesslog.Scan(line, func(key, value []byte) {
 		if len(value) == 0 {
 			return
 		}
@@ -55,7 +57,7 @@ func (p *parser) linkerd(line []byte, host string, each func(ProxyEntry)) {
 		case "trace_id":
 			id = append(id[:0], value...)
 		case "timestamp":
-			e.StartNS, start = parseTime(string(value))
+			e.StartNS, start = accesslog.Time(string(value))
 			bad = bad || !start
 		case "status":
 			status, err := strconv.Atoi(string(value))

@@ -3,16 +3,16 @@ package generate
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/accesslog"
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
@@ -25,8 +25,10 @@ const maxLine = 1 << 20
 type LogFile struct {
 	Lines    int64 `json:"lines"`
 	Requests int64 `json:"requests"` // lines that name a cluster
-	// Failed are those of requests that failed: if all did, the log was made to have no others.
-	Failed int64 `json:"failed,omitempty"`
+	// Failed and Unknown are those of requests that failed, and that do not say how they ended.
+	// A log without any that succeeded was made to have none.
+	Failed  int64 `json:"failed,omitempty"`
+	Unknown int64 `json:"unknown,omitempty"`
 	// Odd are lines that name a cluster elsewhere than their format says:
 	// another format, or a field that a client filled with quotes and spaces.
 	// Every host in them that the mesh knows is kept. TooLong are lines that were
@@ -37,8 +39,9 @@ type LogFile struct {
 	FirstLong int64 `json:"first_long_line,omitempty"`
 }
 
-// ReadAccessLog reads an Envoy's access log in Istio's own text or JSON format,
-// or any other that has the upstream cluster, a line at a time. Lines may begin
+// ReadAccessLog reads an Envoy's access log in Istio's own text format, as JSON
+// with names of fields that package accesslog knows, or in any other format
+// that has the upstream cluster, a line at a time. Lines may begin
 // as `kubectl logs --prefix` makes them; pod then says whose they are. Others
 // are those of w. known says whether the mesh has a host that a namespace calls:
 // of what clients may have written, few others are kept. It is an error if no
@@ -74,8 +77,8 @@ func (o *Observations) ReadAccessLog(r io.Reader, w Workload, pod func(name stri
 		return l.found, errs.WithHint(errs.WithCode(&NoRequestsError{l.found.Lines}, errs.CodeUsage),
 			"switch it on with meshConfig.accessLogFile: /dev/stdout, or a Telemetry resource, and take it with: kubectl logs --prefix -n NAMESPACE -l app=NAME -c istio-proxy --tail=-1")
 	}
-	if n := l.found.Failed; n == l.found.Requests && n >= fewest {
-		return l.found, errs.WithHint(errs.Usage("all of its %d requests failed: a log without those that succeed does not say whom a workload calls", n),
+	if n := l.found.Failed; n >= fewest && n+l.found.Unknown == l.found.Requests {
+		return l.found, errs.WithHint(errs.Usage("none of its %d requests is known to have succeeded, and %d failed: a log without those that succeed does not say whom a workload calls", l.found.Requests, n),
 			"take the filter off (a Telemetry resource, accessLogging.filter) for as long as is to be watched, or give another source")
 	}
 	return l.found, nil
@@ -109,9 +112,52 @@ type logReader struct {
 type entry struct {
 	cluster, authority string
 	at                 time.Time
-	failed             bool
+	ended              ending
 	own                bool // the line has the form of Istio's text, be its cluster who it may
 	loose              looseness
+}
+
+// ending is how a request ended.
+type ending int
+
+const (
+	endUnknown ending = iota
+	endSucceeded
+	endFailed
+)
+
+// endOf reads a response code and response flags, as far as a line has them. Of
+// a connection without requests the code is 0, and its flags say whether it
+// failed; a caller that went away before the answer (DC, DR) proves nothing.
+// See envoyproxy.io/docs, Access logging, RESPONSE_FLAGS.
+func endOf(code, flags string) ending {
+	switch n, ok := accesslog.StatusCode(code); {
+	case !ok:
+		return endUnknown
+	case n >= 400:
+		return endFailed
+	case n > 0 || flags == "-":
+		return endSucceeded
+	}
+	switch flags {
+	case "", "DC", "DR", "DownstreamConnectionTermination", "DownstreamRemoteReset":
+		return endUnknown
+	}
+	return endFailed
+}
+
+// firstYear is when times in logs begin: before it there was no Envoy, and the
+// field is not a time.
+const firstYear = 2010
+
+// timeOf reads when a request began; the zero time if the text does not say.
+func timeOf(text string) time.Time {
+	if ns, ok := accesslog.Time(text); ok {
+		if t := time.Unix(0, ns).UTC(); t.Year() >= firstYear {
+			return t
+		}
+	}
+	return time.Time{}
 }
 
 func (l *logReader) line(line []byte) error {
@@ -140,8 +186,7 @@ func (l *logReader) line(line []byte) error {
 		if e.cluster == "" || e.cluster == "-" { // answered by the proxy itself
 			return nil
 		}
-		l.found.Requests++
-		l.found.Failed += int64(b2i(e.failed))
+		l.request(e.ended)
 		return l.add(w, e)
 	}
 	// Every cluster anywhere in it: one too many costs some bytes, one too few
@@ -150,7 +195,7 @@ func (l *logReader) line(line []byte) error {
 	if len(clusters) == 0 {
 		return nil // what else a proxy writes
 	}
-	l.found.Requests++
+	l.request(e.ended)
 	if l.found.Odd++; l.found.Odd == 1 {
 		l.found.FirstOdd = l.found.Lines
 	}
@@ -164,6 +209,17 @@ func (l *logReader) line(line []byte) error {
 		}
 	}
 	return nil
+}
+
+// request counts a line of a request.
+func (l *logReader) request(ended ending) {
+	l.found.Requests++
+	switch ended {
+	case endFailed:
+		l.found.Failed++
+	case endUnknown:
+		l.found.Unknown++
+	}
 }
 
 func (l *logReader) add(w Workload, e entry) error {
@@ -191,36 +247,62 @@ func (l *logReader) add(w Workload, e entry) error {
 	return l.o.Call(Edge{From: w, Host: host, Count: 1, Sources: AccessLog, Span: At(e.at), loose: e.loose})
 }
 
-// ownClusters are those of the bootstrap.
-var ownClusters = map[string]bool{"prometheus_stats": true, "agent": true, "sds-grpc": true, "xds-grpc": true, "zipkin": true}
+// ownClusters are those of the bootstrap, and those by which a proxy of an
+// ambient mesh reaches its own listeners and other proxies' tunnels
+// (istio.io/istio, pilot/pkg/networking/core/waypoint.go).
+var ownClusters = map[string]bool{
+	"prometheus_stats": true, "agent": true, "sds-grpc": true, "xds-grpc": true, "zipkin": true,
+	"main_internal": true, "encap": true, "connect_originate": true, "inner_connect_originate": true, "outer_connect_originate": true,
+}
 
-// jsonEntry reads a line of Istio's JSON format; ok is false for a line that is
-// no JSON or has no upstream_cluster.
+// jsonEntry reads a line of JSON. ok is false for a line that is no JSON, has
+// no upstream cluster, or has two that differ: where the format is a text, a
+// client may have written one of them.
 func jsonEntry(line []byte) (e entry, ok bool) {
-	var fields struct {
-		Start     any `json:"start_time"`
-		Cluster   any `json:"upstream_cluster"`
-		Authority any `json:"authority"`
-		Server    any `json:"requested_server_name"`
-		Code      any `json:"response_code"`
+	type value struct {
+		text string
+		rank int
 	}
-	if json.Unmarshal(line, &fields) != nil {
-		return e, false
+	var of [accesslog.Attempts + 1]value
+	found, several := false, false
+	whole := accesslog.Scan(line, func(path, text []byte) {
+		field, rank := accesslog.Find(path)
+		switch field {
+		case accesslog.Cluster:
+			cluster := strings.TrimSuffix(string(text), ";")
+			several = several || found && cluster != e.cluster
+			e.cluster, found = cluster, true
+			return
+		case accesslog.Start:
+			if timeOf(string(text)).IsZero() {
+				return
+			}
+		case accesslog.Status:
+			if _, ok := accesslog.StatusCode(string(text)); !ok {
+				return
+			}
+		case accesslog.Flags:
+			if len(text) == 0 {
+				text = []byte("-")
+			}
+		case accesslog.Authority, accesslog.ServerName:
+			if accesslog.Missing(text) {
+				return
+			}
+		default:
+			return
+		}
+		if known := of[field]; known.text == "" || rank < known.rank {
+			of[field] = value{string(text), rank}
+		}
+	})
+	if !whole {
+		return entry{}, false
 	}
-	if at, is := fields.Start.(string); is {
-		e.at, _ = time.Parse(time.RFC3339, at)
-	}
-	if e.authority, _ = fields.Authority.(string); e.authority == "" || e.authority == "-" {
-		e.authority, _ = fields.Server.(string)
-	}
-	if code, is := fields.Code.(float64); is {
-		e.failed = code >= 400
-	}
-	e.cluster, ok = fields.Cluster.(string)
-	if fields.Cluster == nil && bytes.Contains(line, []byte(`"upstream_cluster"`)) {
-		ok = true // null
-	}
-	return e, ok && isCluster(e.cluster)
+	e.at = timeOf(of[accesslog.Start].text)
+	e.authority = cmp.Or(of[accesslog.Authority].text, of[accesslog.ServerName].text)
+	e.ended = endOf(of[accesslog.Status].text, of[accesslog.Flags].text)
+	return e, found && !several && isCluster(e.cluster)
 }
 
 // textEntry reads a line of Istio's text format from its end, because what
@@ -236,8 +318,7 @@ func textEntry(line []byte) (e entry, ok bool) {
 	if !found {
 		return e, false
 	}
-	var err error
-	if e.at, err = time.Parse(time.RFC3339, string(at)); err != nil {
+	if e.at = timeOf(string(at)); e.at.IsZero() {
 		return e, false
 	}
 	var tail [6][]byte
@@ -250,9 +331,9 @@ func textEntry(line []byte) (e entry, ok bool) {
 	}
 	e.cluster = strings.TrimSuffix(string(tail[0]), ";")
 	if parts := bytes.SplitN(line, []byte(`"`), 4); len(parts) > 3 { // quotes in the path hide it
-		code, _, _ := strings.Cut(strings.TrimSpace(string(parts[2])), " ")
-		n, err := strconv.Atoi(code)
-		e.failed = err == nil && n >= 400
+		if words := strings.Fields(string(parts[2])); len(words) > 1 {
+			e.ended = endOf(words[0], words[1])
+		}
 	}
 	// A client may name its server, the last field but one, so that fields
 	// shift: what stands here must be a cluster, after a quote, and no other

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -67,7 +68,17 @@ func TestAccessLog(t *testing.T) {
 		"json outside":         {log: `{"upstream_cluster":"PassthroughCluster","authority":null,"requested_server_name":"api.example.com"}`, want: "shop/front!api.example.com:1"},
 		"json no cluster":      {log: `{"upstream_cluster":null,"authority":"x"}` + "\n" + `{"upstream_cluster":"inbound|80||"}`, want: "shop/front<1"},
 		"json of another name": {log: `{"cluster":"` + cart + `"}`, odd: 1, want: "shop/front>cart.shop.svc.cluster.local:1"},
-		"cut json":             {log: `{"upstream_cluster":"` + cart + `","auth`, odd: 1, want: "shop/front>cart.shop.svc.cluster.local:1"},
+		"json with names of its own": {log: `{"timestamp":"1795490055.926","status_code":"200","upstream_cluster":"` + pay + `;"}` + "\n" +
+			`{"upstream":{"cluster":"` + cart + `","host":"10.1.0.7:8080"},"response":{"code":200},"tags":["a",{"b":"}"}]}` + "\n" +
+			`{"upstreamCluster":"` + cart + `"}`, want: "shop/front>cart.shop.svc.cluster.local:2 shop/front>pay.bank.svc.cluster.local:1"},
+		"json with two clusters": {log: `{"upstream_cluster":"` + cart + `","path":"/","upstream_cluster":"` + pay + `"}`, odd: 1,
+			want: "shop/front>cart.shop.svc.cluster.local:1 shop/front>pay.bank.svc.cluster.local:1"},
+		"text with a time of its own": {log: strings.Replace(textLine("/", "curl", "cart", cart, "-"), "2026-11-24T03:14:15.926Z", "1795490055.926", 1), want: "shop/front>cart.shop.svc.cluster.local:1"},
+		"gateway of an ambient mesh":  {log: strings.Replace(textLine("/", "curl", "cart", cart, "-"), `"10.1.0.7:8080"`, `"envoy://connect_originate/10.1.0.7:8080"`, 1), want: "shop/front>cart.shop.svc.cluster.local:1"},
+		"waypoint": {log: strings.NewReplacer(`"10.1.0.7:8080"`, `"envoy://connect_originate/10.1.0.7:8080"`, "10.1.0.5:41234", "envoy://internal_client_address/").Replace(textLine("/", "curl", "cart", "inbound-vip|80|http|cart.shop.svc.cluster.local;", "-")) + "\n" +
+			`{"upstream_cluster":"connect_originate","upstream_host":"10.1.0.7:15008"}` + "\n" + `{"upstream_cluster":"encap","upstream_host":"envoy://connect_originate/10.1.0.7:8080"}` + "\n" + `{"upstream_cluster":"main_internal"}`,
+			want: "shop/front<1"},
+		"cut json": {log: `{"upstream_cluster":"` + cart + `","auth`, odd: 1, want: "shop/front>cart.shop.svc.cluster.local:1"},
 		"of kubectl": {log: "[pod/cart-1/istio-proxy] " + textLine("/", "curl", "pay", pay, "-") + "\n[pod/cart-2/istio-proxy] " + textLine("/", "curl", "pay", "inbound|80||", "-"),
 			want: "shop/cart>pay.bank.svc.cluster.local:1 shop/cart<1"},
 		"a long line": {log: textLine("/"+strings.Repeat("x", 2*maxLine), "curl", "pay", pay, "-") + "\n" + textLine("/", "curl", "cart", cart, "-"), toLong: 1, want: "shop/front>cart.shop.svc.cluster.local:1"},
@@ -114,6 +125,101 @@ func TestAccessLogTimes(t *testing.T) {
 	}
 }
 
+// When a request began, as people have it written.
+func TestAccessLogStart(t *testing.T) {
+	for start, want := range map[string]string{
+		`"start_time":"2026-11-24T03:14:15.926Z"`:      "2026-11-24T03:14:15.926Z",
+		`"start_time":"1795490055.926"`:                "2026-11-24T03:14:15.926Z",
+		`"start_time":1795490055.926`:                  "2026-11-24T03:14:15.926Z",
+		`"timestamp":1795490055926`:                    "2026-11-24T03:14:15.926Z",
+		`"@timestamp":"[2026-11-24T03:14:15.926Z] "`:   "2026-11-24T03:14:15.926Z",
+		`"time":"2026/11/24T04:14:15+0100 1795490055"`: "2026-11-24T03:14:15Z",
+		`"time":12,"start_time":"1795490055"`:          "2026-11-24T03:14:15Z",
+		`"start_time":"1795490055","time":1795400000`:  "2026-11-24T03:14:15Z",
+		`"start_time":"-","ts":1795490055`:             "2026-11-24T03:14:15Z",
+		`"time":12`:                                    "",
+		`"start_time":"-"`:                             "",
+		`"start_time":null`:                            "",
+		`"start_time":"soon"`:                          "",
+		`"start_time":"99999999999999999999"`:          "",
+	} {
+		o := NewObservations()
+		if _, err := o.ReadAccessLog(strings.NewReader("{"+start+`,"upstream_cluster":"`+cart+`"}`), Workload{"shop", "front"}, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if first := o.Edges()[0].First; !first.IsZero() {
+			got = first.Format(time.RFC3339Nano)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", start, got, want)
+		}
+	}
+}
+
+// A log without a request that succeeded is refused, however its lines say so.
+func TestAccessLogEndings(t *testing.T) {
+	text := func(code, flags string) string {
+		return strings.Replace(textLine("/", "", "cart", cart, "-"), `" 200 - `, `" `+code+" "+flags+" ", 1)
+	}
+	fields := func(more string) string { return `{"upstream_cluster":"` + cart + `"` + more + `}` }
+	for line, want := range map[string]ending{
+		text("503", "UF"):                             endFailed,
+		text("200", "-"):                              endSucceeded,
+		text("0", "-"):                                endSucceeded, // a connection
+		text("0", "UF,URX"):                           endFailed,
+		text("0", "DC"):                               endUnknown,
+		text("-", "-"):                                endUnknown,
+		fields(``):                                    endUnknown,
+		fields(`,"response_code":503`):                endFailed,
+		fields(`,"response_code":"503"`):              endFailed,
+		fields(`,"response_code":503.0`):              endFailed,
+		fields(`,"responseCode":"200"`):               endSucceeded,
+		fields(`,"status_code":"503"`):                endFailed,
+		fields(`,"status":"404"`):                     endFailed,
+		fields(`,"code":"200"`):                       endSucceeded,
+		fields(`,"code":"200","response_code":"503"`): endFailed,
+		fields(`,"response_code":"503","code":"200"`): endFailed,
+		fields(`,"response":{"status_code":"503"}`):   endFailed,
+		fields(`,"http.response.status_code":"503"`):  endFailed,
+		fields(`,"status":"-"`):                       endUnknown,
+		fields(`,"status":null`):                      endUnknown,
+		fields(`,"status":"ok"`):                      endUnknown,
+		fields(`,"status":7`):                         endUnknown,
+		fields(`,"status":"0"`):                       endUnknown,
+		fields(`,"status":"0","response_flags":"-"`):  endSucceeded,
+		fields(`,"status":0,"response_flags":"UH"`):   endFailed,
+	} {
+		found, err := NewObservations().ReadAccessLog(strings.NewReader(line), Workload{"shop", "front"}, nil, nil)
+		got := endSucceeded
+		switch {
+		case found.Failed == 1:
+			got = endFailed
+		case found.Unknown == 1:
+			got = endUnknown
+		}
+		if err != nil || found.Requests != 1 || got != want {
+			t.Errorf("%s: %d, want %d, %+v, %v", line, got, want, found, err)
+		}
+	}
+	failed, unknown, succeeded := fields(`,"response_code":"503"`)+"\n", fields(``)+"\n", fields(`,"response_code":"200"`)+"\n"
+	for name, c := range map[string]struct {
+		log     string
+		refused bool
+	}{
+		"all failed":                       {strings.Repeat(failed, fewest), true},
+		"all failed as far as it is known": {strings.Repeat(failed, fewest) + unknown, true},
+		"one succeeded":                    {strings.Repeat(failed, fewest) + succeeded, false},
+		"few failed":                       {strings.Repeat(failed, fewest-1), false},
+		"nothing is known":                 {strings.Repeat(unknown, 2*fewest), false},
+	} {
+		_, err := NewObservations().ReadAccessLog(strings.NewReader(c.log), Workload{"shop", "front"}, nil, nil)
+		if c.refused != (err != nil) || c.refused && errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestAccessLogFailures(t *testing.T) {
 	o := NewObservations()
 	_, err := o.ReadAccessLog(strings.NewReader("hello\nworld\n"), Workload{}, nil, nil)
@@ -156,6 +262,7 @@ func TestOutsideIsBounded(t *testing.T) {
 func FuzzAccessLog(f *testing.F) {
 	f.Add(textLine("/", "curl", "cart", cart, "-"))
 	f.Add(`{"start_time":"x","upstream_cluster":"` + pay + `"}`)
+	f.Add(`{"time":1795490055.9,"http":{"response":{"status_code":"503"}},"a":[{}],"upstream_cluster":"` + cart + `"}`)
 	f.Add("[pod/a/b] " + textLine(`" "`, "\x00", "", "PassthroughCluster", `" `))
 	f.Fuzz(func(t *testing.T, log string) {
 		o := NewObservations()

@@ -1,54 +1,99 @@
-package ledger
+package accesslog
 
 import (
 	"bytes"
 	"encoding/json"
 )
 
-// scanObject calls each with the keys and values of a JSON object without
-// nested values, in their order. A string's value comes without its quotes
-// and with escapes undone, null as nil, anything else as its text. The slices
-// are valid during the call only. It reports whether the text is such an
-// object and nothing else.
+// maxNested bounds how deep objects may lie in each other.
+const maxNested = 8
+
+// Scan calls each with the values of a JSON object in their order, and with the
+// path to each: the keys, joined with dots. A string's value comes without its
+// quotes and with escapes undone, null as nil, a list is left out, and anything
+// else is its text. The slices are valid during the call only. It reports
+// whether the text is an object and nothing else, with at most maxNested levels.
 //
 // An access log has hundreds of thousands of such lines; this takes a fraction
 // of what a general decoder does.
-func scanObject(text []byte, each func(key, value []byte)) bool {
+func Scan(text []byte, each func(path, value []byte)) bool {
 	s := scanner{text: text}
 	s.space()
-	if !s.take('{') {
+	if !s.object(nil, maxNested, each) {
+		return false
+	}
+	s.space()
+	return len(s.text) == 0
+}
+
+// object takes an object whose own path is prefix, with a dot behind it.
+func (s *scanner) object(prefix []byte, levels int, each func(path, value []byte)) bool {
+	if levels == 0 || !s.take('{') {
 		return false
 	}
 	s.space()
 	if s.take('}') {
-		s.space()
-		return len(s.text) == 0
+		return true
 	}
 	for {
-		key, ok := s.string(&s.keyBuffer)
+		path, ok := s.string(&s.keyBuffer)
 		if !ok {
 			return false
+		}
+		if len(prefix) > 0 {
+			path = append(prefix[:len(prefix):len(prefix)], path...)
 		}
 		s.space()
 		if !s.take(':') {
 			return false
 		}
 		s.space()
-		value, ok := s.value()
+		switch {
+		case len(s.text) > 0 && s.text[0] == '{':
+			ok = s.object(append(path[:len(path):len(path)], '.'), levels-1, each)
+		case len(s.text) > 0 && s.text[0] == '[':
+			ok = s.list()
+		default:
+			var value []byte
+			if value, ok = s.value(); ok {
+				each(path, value)
+			}
+		}
 		if !ok {
 			return false
 		}
-		each(key, value)
 		s.space()
 		if s.take('}') {
-			s.space()
-			return len(s.text) == 0
+			return true
 		}
 		if !s.take(',') {
 			return false
 		}
 		s.space()
 	}
+}
+
+// list takes a list, whatever it holds.
+func (s *scanner) list() bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(s.text); i++ {
+		switch c := s.text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[', c == '{':
+			depth++
+		case c == ']', c == '}':
+			if depth--; depth == 0 {
+				whole := s.text[:i+1]
+				s.text = s.text[i+1:]
+				return json.Valid(whole)
+			}
+		}
+	}
+	return false
 }
 
 type scanner struct {
