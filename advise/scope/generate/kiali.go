@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"strconv"
 	"time"
 
@@ -47,6 +48,7 @@ type kialiNode struct {
 	// has the edges from and to those that were.
 	Outside      bool `json:"isOutside"`
 	Inaccessible bool `json:"isInaccessible"`
+	Waypoint     bool `json:"isWaypoint"`
 }
 
 func (n kialiNode) whole() bool { return !n.Outside && !n.Inaccessible }
@@ -61,11 +63,39 @@ type kialiEdge struct {
 			Hosts map[string]string `json:"hosts"`
 		} `json:"responses"`
 	} `json:"traffic"`
+	// Waypoint is there for an edge to or from a waypoint, which carries what
+	// others call (graph/telemetry/istio/appender/ambient.go). An edge "to" one
+	// has what the waypoint carries to the caller as its FromEdge; any other is
+	// "from".
+	Waypoint *struct {
+		Direction string     `json:"direction"`
+		FromEdge  *kialiEdge `json:"fromEdge"`
+	} `json:"waypoint"`
+}
+
+// Directions of edges of waypoints.
+const (
+	toWaypoint   = "to"
+	fromWaypoint = "from"
+)
+
+// direction is that of an edge of a waypoint, "" for another edge. Older Kialis
+// only mark the nodes.
+func (e kialiEdge) direction(from, to kialiNode) string {
+	switch {
+	case e.Waypoint != nil && e.Waypoint.Direction == fromWaypoint, from.Waypoint:
+		return fromWaypoint
+	case e.Waypoint != nil && e.Waypoint.Direction == toWaypoint, to.Waypoint:
+		return toWaypoint
+	}
+	return ""
 }
 
 // ReadKiali reads a graph of Kiali, best of type workload. Of an edge to a
-// workload the hosts are those that its callers asked for, and where Kiali does
-// not say them all Services that lead there.
+// workload the hosts are those that its callers asked for, and all Services
+// that lead there. Of an edge to a waypoint they are those that the caller
+// asked for, and the waypoint's Services only where Kiali does not say. An edge
+// from a waypoint says that its target served: who called has an edge to it.
 func (o *Observations) ReadKiali(r io.Reader, domain string) error {
 	var g kialiGraph
 	data, err := io.ReadAll(io.LimitReader(r, maxKiali+1))
@@ -109,15 +139,19 @@ func (o *Observations) kialiEdge(from, to kialiNode, e kialiEdge, seconds int64,
 	if e.Traffic.Protocol == "tcp" {
 		o.tcp |= Kiali
 	}
-	rate, err := strconv.ParseFloat(e.Traffic.Rates[e.Traffic.Protocol], 64)
-	count := int64(1)
-	if err == nil && rate > 0 && e.Traffic.Protocol != "tcp" { // of TCP it is bytes
-		count = max(1, int64(min(rate*float64(max(seconds, 1)), 1<<53)))
-	}
-	if to.Type == "workload" && !unknown(to.Workload) && !unknown(to.Namespace) && !to.OutOfMesh && to.whole() {
-		if err := o.Served(Workload{to.Namespace, to.Workload}, count, Kiali, at); err != nil {
+	count, direction := e.count(seconds), e.direction(from, to)
+	if direction == toWaypoint && e.Waypoint != nil && e.Waypoint.FromEdge != nil {
+		if err := o.kialiServed(from, e.Waypoint.FromEdge.count(seconds), at); err != nil {
 			return err
 		}
+	}
+	if direction != toWaypoint {
+		if err := o.kialiServed(to, count, at); err != nil {
+			return err
+		}
+	}
+	if direction == fromWaypoint {
+		return nil
 	}
 	if from.Type == "service" || unknown(from.Namespace) || from.OutOfMesh {
 		return nil // the edge to the service says who calls; outside no Sidecar holds
@@ -129,13 +163,16 @@ func (o *Observations) kialiEdge(from, to kialiNode, e kialiEdge, seconds int64,
 	if passthrough[to.Service] {
 		return o.Left(caller, others, count, Kiali, at)
 	}
-	hosts := to.hosts(domain)
+	hosts := map[[2]string]bool{}
 	for _, response := range e.Traffic.Responses {
 		for host := range response.Hosts {
 			if host = stripPort(host); isHost(host) {
 				hosts[[2]string{"", host}] = true
 			}
 		}
+	}
+	if direction != toWaypoint || len(hosts) == 0 {
+		maps.Copy(hosts, to.hosts(domain))
 	}
 	if len(hosts) == 0 {
 		if len(o.notes) == maxNotes {
@@ -154,6 +191,24 @@ func (o *Observations) kialiEdge(from, to kialiNode, e kialiEdge, seconds int64,
 		}
 	}
 	return nil
+}
+
+// count is how many requests an edge stands for; 1 where nobody counts them, as of TCP, whose
+// rates are bytes.
+func (e kialiEdge) count(seconds int64) int64 {
+	rate, err := strconv.ParseFloat(e.Traffic.Rates[e.Traffic.Protocol], 64)
+	if err == nil && rate > 0 && e.Traffic.Protocol != "tcp" {
+		return max(1, int64(min(rate*float64(max(seconds, 1)), 1<<53)))
+	}
+	return 1
+}
+
+// kialiServed notes that a node served, if it is a workload of the mesh.
+func (o *Observations) kialiServed(n kialiNode, count int64, at Span) error {
+	if n.Type != "workload" || unknown(n.Workload) || unknown(n.Namespace) || n.OutOfMesh || !n.whole() {
+		return nil
+	}
+	return o.Served(Workload{n.Namespace, n.Workload}, count, Kiali, at)
 }
 
 // hosts are by which a node is called, with their namespaces.

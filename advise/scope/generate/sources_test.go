@@ -356,8 +356,37 @@ func TestKiali(t *testing.T) {
 	}
 }
 
+// A waypoint carries others' calls and makes none: front calls cart through it, and it
+// carries what others ask of front.
+const kialiAmbient = `{"timestamp":1795600000,"duration":10,"elements":{"nodes":[
+ {"data":{"id":"f","nodeType":"workload","namespace":"shop","workload":"front","destServices":[{"namespace":"shop","name":"front"}]}},
+ {"data":{"id":"b","nodeType":"workload","namespace":"bank","workload":"teller"}},
+ {"data":{"id":"c","nodeType":"workload","namespace":"shop","workload":"cart","destServices":[{"namespace":"shop","name":"cart"}]}},
+ {"data":{"id":"w","nodeType":"workload","namespace":"shop","workload":"waypoint","isWaypoint":true,"destServices":[{"namespace":"shop","name":"cart"},{"namespace":"shop","name":"stock"}]}}],
+ "edges":[
+ {"data":{"source":"f","target":"c","traffic":{"protocol":"http","rates":{"http":"0.5"},"responses":{"200":{"hosts":{"cart:80":"100.0"}}}}}},
+ {"data":{"source":"f","target":"w","traffic":{"protocol":"tcp","rates":{"tcp":"90"},"responses":{"-":{"hosts":{"cart.shop.svc.cluster.local":"100.0"}}}},
+  "waypoint":{"direction":"to","fromEdge":{"source":"f","target":"f","traffic":{"protocol":"tcp","rates":{"tcp":"70"},"responses":{"-":{"hosts":{"front.shop.svc.cluster.local":"100.0"}}}},"waypoint":{"direction":"from"}}}}},
+ {"data":{"source":"b","target":"w","traffic":{"protocol":"tcp","rates":{"tcp":"90"}},"waypoint":{"direction":"to"}}},
+ {"data":{"source":"w","target":"c","traffic":{"protocol":"tcp","rates":{"tcp":"50"},"responses":{"-":{"hosts":{"cart.shop.svc.cluster.local":"100.0"}}}}%s}}]}}`
+
+func TestKialiAmbient(t *testing.T) {
+	for _, marked := range []string{`,"waypoint":{"direction":"from"}`, ""} {
+		o := NewObservations()
+		if err := o.ReadKiali(strings.NewReader(fmt.Sprintf(kialiAmbient, marked)), "cluster.local"); err != nil {
+			t.Fatal(err)
+		}
+		const want = "bank/teller>cart.shop.svc.cluster.local:1 bank/teller>stock.shop.svc.cluster.local:1 " +
+			"shop/front>cart:5 shop/front>cart.shop.svc.cluster.local:1 shop/front>cart.shop.svc.cluster.local:5 shop/cart<6 shop/front<1"
+		if got := edges(o); got != want {
+			t.Errorf("%s\n got %s\nwant %s", marked, got, want)
+		}
+	}
+}
+
 func FuzzKiali(f *testing.F) {
 	f.Add(kialiText)
+	f.Add(fmt.Sprintf(kialiAmbient, ""))
 	f.Fuzz(func(t *testing.T, text string) {
 		_ = NewObservations().ReadKiali(strings.NewReader(text), "cluster.local")
 	})
