@@ -10,6 +10,8 @@ import (
 const (
 	KindMesh         = "mesh"         // made by istiod or the injector for every proxy
 	KindShared       = "shared"       // serves several owners: the listener of a port
+	KindWorkload     = "workload"     // pods of a controller whose kind nobody tells
+	KindWasm         = "Wasm"         // a Wasm extension that only its own name tells
 	KindHost         = "host"         // a host name whose Service or ServiceEntry the dump does not name
 	KindUnattributed = "unattributed" // no rule explains it; often an EnvoyFilter's
 	KindDump         = "dump"         // the dump's own frame, which no control plane sent
@@ -122,8 +124,8 @@ func policyOwner(name string) (Owner, bool) {
 }
 
 // extensionOwner reads the name of an extension's configuration,
-// "extensions.istio.io/wasmplugin/NAMESPACE.NAME"; istiod spells the first
-// word of a WasmPlugin's "extenstions".
+// "extensions.istio.io/wasmplugin/NAMESPACE.NAME", which istiod spells
+// "extenstions" for a WasmPlugin. Other control planes write no namespace.
 func extensionOwner(name string) (Owner, bool) {
 	parts := strings.SplitN(name, "/", 3)
 	if len(parts) != 3 || parts[0] != "extensions.istio.io" && parts[0] != "extenstions.istio.io" {
@@ -131,10 +133,37 @@ func extensionOwner(name string) (Owner, bool) {
 	}
 	kind := map[string]string{"wasmplugin": "WasmPlugin", "trafficextension": "TrafficExtension"}[parts[1]]
 	namespace, plugin, found := strings.Cut(parts[2], ".")
-	if kind == "" || !found || namespace == "" || plugin == "" {
+	if !found {
+		namespace, plugin = "", parts[2]
+	}
+	if kind == "" || found && namespace == "" || plugin == "" {
 		return Owner{}, false
 	}
 	return Owner{Kind: kind, Namespace: namespace, Name: plugin}, true
+}
+
+// wasmOwner is whose a Wasm extension is: by the name of its plugin in the
+// filter's typed_config, which is a message Wasm
+// (envoy/extensions/filters/http/wasm/v3) or a TypedStruct with its fields as
+// value, or else by the name of the filter. ok is false for another filter.
+func wasmOwner(filter node) (_ Owner, ok bool) {
+	config := filter.get("typed_config")
+	plugin := config.get("config")
+	if plugin.size() == 0 {
+		plugin = path(config, "value", "config")
+	}
+	isWasm := plugin.get("vm_config").size() > 0 || plugin.get("vmConfig").size() > 0
+	path(filter, "config_discovery", "type_urls").each(func(url node) {
+		isWasm = isWasm || strings.HasSuffix(url.text(), ".wasm.v3.Wasm")
+	})
+	if !isWasm {
+		return Owner{}, false
+	}
+	name := plugin.get("name").text()
+	if owner, ok := extensionOwner(name); ok {
+		return owner, true
+	}
+	return Owner{Kind: KindWasm, Name: cmp.Or(name, plugin.get("root_id").text(), plugin.get("rootId").text(), filter.get("name").text())}, true
 }
 
 // gatewayOwner reads the name of a route configuration for a Gateway's TLS

@@ -64,11 +64,7 @@ func (n names) judge(typ string, r node, static bool) judged {
 		return secret(r.get("name").text())
 	case TypeExtension:
 		j := judged{name: r.get("name").text()}
-		if owner, ok := extensionOwner(j.name); ok {
-			j.rest = by(owner)
-		} else {
-			j.rest = n.otherwise(j.name, "extension "+j.name)
-		}
+		j.rest = n.extension(j.name, r, "extension "+j.name)
 		return j
 	}
 	return judged{name: r.get("name").text(), rest: unexplained(typ)}
@@ -177,8 +173,12 @@ func (n names) chain(j *judged, c node) claim {
 		}
 	}
 	c.get("filters").each(func(f node) {
-		if added, ok := n.filters[f.get("name").text()]; ok {
-			j.cut(by(added), f.size())
+		name := f.get("name").text()
+		_, added := n.filters[name]
+		_, isExtension := extensionOwner(name)
+		_, isWasm := wasmOwner(f)
+		if added || isExtension || isWasm && !istioFilter(name) {
+			j.cut(n.extension(name, f, "filter "+name), f.size())
 			return
 		}
 		config := f.get("typed_config")
@@ -210,15 +210,25 @@ func (n names) chain(j *judged, c node) claim {
 
 func (n names) httpFilter(j *judged, h node) {
 	name := h.get("name").text()
+	if _, ok := extensionOwner(name); !ok && istioFilter(name) {
+		policies(j, h.get("typed_config"))
+		return
+	}
+	j.cut(n.extension(name, h, "HTTP filter "+name), h.size())
+}
+
+// extension is who brought a filter that istiod does not write for itself, by
+// the filter's name, by an EnvoyFilter's text, or by the name of its Wasm
+// plugin, else unattributed with what it is.
+func (n names) extension(name string, filter node, what string) claim {
 	if owner, ok := extensionOwner(name); ok {
-		j.cut(by(owner), h.size())
-		return
+		return by(owner)
 	}
-	if !istioFilter(name) {
-		j.cut(n.otherwise(name, "HTTP filter "+name), h.size())
-		return
+	wasm, isWasm := wasmOwner(filter)
+	if added, ok := n.filters[name]; isWasm && (!ok || added.Kind == KindUnattributed) {
+		return by(wasm)
 	}
-	policies(j, h.get("typed_config"))
+	return n.otherwise(name, what)
 }
 
 // istioFilter says whether istiod itself writes an HTTP filter of this name;

@@ -162,7 +162,10 @@ func TestNamesOfOwners(t *testing.T) {
 		"extenstions.istio.io/wasmplugin/a.b.c":     {"WasmPlugin", "a", "b.c"},
 		"extensions.istio.io/trafficextension/a.b":  {"TrafficExtension", "a", "b"},
 		"extensions.istio.io/somethingelse/a.b":     {},
-		"extensions.istio.io/trafficextension/a":    {},
+		"extensions.istio.io/trafficextension/a":    {"TrafficExtension", "", "a"},
+		"extenstions.istio.io/wasmplugin/a":         {"WasmPlugin", "", "a"},
+		"extenstions.istio.io/wasmplugin/":          {},
+		"extenstions.istio.io/wasmplugin/.a":        {},
 		"elsewhere.istio.io/trafficextension/a.b/c": {},
 	} {
 		if got, _ := extensionOwner(name); got != want {
