@@ -157,10 +157,10 @@ func someSidecars(pods []corev1.Pod) (some []corev1.Pod, all int) {
 	return some, len(pods)
 }
 
-// isGateway says whether a pod's proxy is a gateway's or a waypoint's.
+// isGateway says whether a pod's proxy is not a sidecar, but of a gateway, a waypoint or a ztunnel.
 func isGateway(pod corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
-		return c.Name == proxyContainer && (slices.Contains(c.Args, "router") || slices.Contains(c.Args, "waypoint"))
+		return c.Name == proxyContainer && generate.NotSidecar(c.Args)
 	})
 }
 

@@ -28,6 +28,7 @@ func TestSomeSidecars(t *testing.T) {
 		add("a-gateways", fmt.Sprint(i), "router")
 	}
 	add("a-waypoints", "0", "waypoint")
+	add("a-ztunnels", "0", "ztunnel")
 	for _, namespace := range []string{"b", "c", "d", "e", "f"} {
 		for i := range 7 {
 			add(namespace, fmt.Sprint(i), "sidecar")
@@ -41,10 +42,10 @@ func TestSomeSidecars(t *testing.T) {
 	if all != 35 || !slices.Equal(of, []string{"b", "c", "d", "e", "f"}) {
 		t.Errorf("%v of %d", of, all)
 	}
-	if some, all := someSidecars(pods[:7]); all != 2 || len(some) != 2 {
+	if some, all := someSidecars(pods[:8]); all != 2 || len(some) != 2 {
 		t.Errorf("%d of %d", len(some), all)
 	}
-	if some, all := someSidecars(pods[:5]); all != 0 || len(some) != 0 {
+	if some, all := someSidecars(pods[:6]); all != 0 || len(some) != 0 {
 		t.Errorf("%d of %d", len(some), all)
 	}
 }

@@ -52,7 +52,8 @@ func newScopeCommand(env *Env) *cobra.Command {
 			"sidecars of a running lab. A dump cannot tell which part a workload uses; --stats asks\n" +
 			"the proxies what they have called so far.\n\n" +
 			"A config dump is the JSON that an Envoy serves at /config_dump. For a sidecar or gateway:\n" +
-			"kubectl -n NAMESPACE exec POD -c istio-proxy -- pilot-agent request GET 'config_dump?include_eds' > FILE\n\n" +
+			"kubectl -n NAMESPACE exec POD -c istio-proxy -- pilot-agent request GET 'config_dump?include_eds' > FILE\n" +
+			"A ztunnel's is what istioctl ztunnel-config all ZTUNNEL-POD.istio-system -o json prints.\n\n" +
 			"With --generate it writes Sidecar resources from who calls whom, according to the proxies'\n" +
 			"counters, access logs, Prometheus, Kiali or service graphs, with a diff against existing\n" +
 			"ones and a report of what is not covered. It applies them only with --apply: they stay, and\n" +
@@ -76,7 +77,7 @@ func newScopeCommand(env *Env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.dumps, "dump", nil, "config dump of an Envoy (JSON), or what meshtrial xds record wrote; gzip too, - for standard input; more `FILE`s may follow")
+	flags.StringArrayVar(&f.dumps, "dump", nil, "config dump of an Envoy or a ztunnel (JSON), or what meshtrial xds record wrote; gzip too, - for standard input; more `FILE`s may follow")
 	flags.StringVar(&f.filters, "envoy-filters", "", "the mesh's EnvoyFilters, a `FILE` of: kubectl get envoyfilters -A -o json (--lab asks for them itself)")
 	flags.StringArrayVar(&f.clusters, "clusters", nil, "answer of /clusters?format=json of the same Envoy, a `FILE` for each dump, in their order")
 	flags.StringVar(&f.run, "run", "", "read the config dumps of the run in this `DIR`")

@@ -2,11 +2,15 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
@@ -26,12 +30,12 @@ func TestScopeScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/scope",
 		Setup: func(e *testscript.Env) error {
-			for _, name := range []string{"sidecar", "gateway", "clusters"} {
-				data, err := os.ReadFile("../advise/scope/testdata/" + name + ".json.gz")
+			for _, name := range []string{"sidecar.json.gz", "gateway.json.gz", "clusters.json.gz", "ztunnel.json"} {
+				data, err := os.ReadFile("../advise/scope/testdata/" + name)
 				if err != nil {
 					return err
 				}
-				if err := os.WriteFile(e.Cd+"/"+name+".json.gz", data, 0o644); err != nil {
+				if err := os.WriteFile(e.Cd+"/"+name, data, 0o644); err != nil {
 					return err
 				}
 			}
@@ -190,5 +194,25 @@ func TestHugeDumpTakesLittleMemory(t *testing.T) {
 		if err != nil || json.Unmarshal(stdout.Bytes(), &r) != nil || r.DumpBytes != dump.made {
 			t.Errorf("%v: %s; %d of %d bytes", err, stderr.String(), r.DumpBytes, dump.made)
 		}
+	}
+}
+
+// A ztunnel among a lab's proxies is read, and not asked for the clusters that it has not.
+func TestReadProxyOfZtunnel(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/config_dump" {
+			http.NotFound(w, r)
+			return
+		}
+		http.ServeFile(w, r, "../advise/scope/testdata/ztunnel.json")
+	}))
+	defer server.Close()
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, server.Listener.Addr().String())
+	}}}
+	f := scopeFlags{stats: true, each: func(string, io.Reader) error { return errors.New("asked for its names") }}
+	p, err := readProxy(t.Context(), client, "istio-system/ztunnel-a", f, scope.Options{})
+	if err != nil || p.Kind != scope.NodeZtunnel || p.Resources == 0 {
+		t.Errorf("%+v, %v", p, err)
 	}
 }

@@ -153,6 +153,9 @@ func readProxy(ctx context.Context, client *http.Client, name string, f scopeFla
 		p, err = scope.ReadDump(r, name, o)
 		return err
 	})
+	if err == nil && p.Kind == scope.NodeZtunnel {
+		return p, nil // it has no clusters
+	}
 	if err == nil && f.each != nil {
 		err = getAdmin(ctx, client, "/config_dump", func(r io.Reader) error { return f.each(name, r) })
 	}

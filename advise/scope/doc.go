@@ -2,7 +2,7 @@
 // it: which Service, VirtualService, DestinationRule, ServiceEntry, Gateway,
 // AuthorizationPolicy... is behind how many bytes.
 //
-//	config dump (JSON, a stream) -> [ReadDump]          \
+//	config dump of an Envoy or a ztunnel -> [ReadDump] \
 //	what a simulated sidecar was sent -> [ReadRecorded] -> Proxy -> [Merge] -> Report
 //	/clusters of the admin interface -> [ReadCalls]     -> Proxy.SetCalls
 //

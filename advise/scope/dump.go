@@ -23,9 +23,10 @@ type Options struct {
 }
 
 // TakeDump says what a config dump is and how to take one. The agent asks the Envoy of its
-// container, which may have no curl.
-const TakeDump = "a config dump is the JSON that an Envoy answers to /config_dump, packed with gzip or not; " +
-	"take one with: kubectl -n NAMESPACE exec POD -c istio-proxy -- pilot-agent request GET 'config_dump?include_eds' > FILE"
+// container, which may have no curl; a ztunnel has neither.
+const TakeDump = "a config dump is the JSON that an Envoy or a ztunnel answers to /config_dump, packed with gzip or not; " +
+	"take one with: kubectl -n NAMESPACE exec POD -c istio-proxy -- pilot-agent request GET 'config_dump?include_eds' > FILE; " +
+	"of a ztunnel: istioctl ztunnel-config all ZTUNNEL-POD.istio-system -o json > FILE"
 
 // DumpError says why a config dump could not be read, and how far it went.
 type DumpError struct {
@@ -55,14 +56,15 @@ var sections = map[string]string{
 }
 
 // ReadDump reads the answer of an Envoy's /config_dump, best with
-// ?include_eds, one resource at a time. It fails with a *DumpError, which is a
-// usage error, for anything that is not a whole dump of API v3, and then
-// returns what it read so far, marked as incomplete.
+// ?include_eds, or of a ztunnel's, one resource at a time. It fails with a
+// *DumpError, which is a usage error, for anything that is not a whole dump (an
+// Envoy's of API v3), and then returns what it read so far, marked as
+// incomplete.
 func ReadDump(r io.Reader, name string, o Options) (Proxy, error) {
 	if o.MaxResource <= 0 {
 		o.MaxResource = MaxResource
 	}
-	d := &dumpReader{stream: newStream(r, "/config_dump", o.MaxResource), scan: NewScanner(o.Keep)}
+	d := &dumpReader{stream: newStream(r, "/config_dump", o.MaxResource), scan: NewScanner(o.Keep), members: map[string]bool{}}
 	g := d.guard
 	d.scan.names.filters = o.Filters.byName()
 	err := d.document()
@@ -71,7 +73,9 @@ func ReadDump(r io.Reader, name string, o Options) (Proxy, error) {
 	}
 	p := d.scan.Proxy(name)
 	p.Node = d.node
-	if err == nil && !d.endpoints {
+	if d.isZtunnel() {
+		p.Kind = NodeZtunnel
+	} else if err == nil && !d.endpoints {
 		p.Notes = append(p.Notes, "the dump has no endpoints; /config_dump?include_eds has them")
 	}
 	if err == nil {
@@ -105,15 +109,25 @@ type dumpReader struct {
 	resources int
 	endpoints bool
 	node      *Node
+	sections  int             // of an Envoy's dump
+	members   map[string]bool // of a ztunnel's dump
 }
 
 func (d *dumpReader) document() error {
-	sections := 0
-	err := d.stream.document("configs", func() error {
-		sections++
-		return d.section()
+	err := d.object(func(key string) error {
+		switch {
+		case key == "configs":
+			return d.list(key, func() error {
+				d.sections++
+				return d.section()
+			})
+		case ztunnelMembers[key] != nil:
+			d.members[key] = true
+			return d.ztunnelMember(key)
+		}
+		return d.skip()
 	})
-	if err == nil && sections == 0 {
+	if err == nil && d.sections == 0 && !d.isZtunnel() {
 		err = d.lacks("configs")
 	}
 	return err
@@ -147,7 +161,7 @@ func (d *dumpReader) section() error {
 		case err != nil:
 			return err
 		case t == json.Delim('['):
-			err = d.list(typ, member)
+			err = d.entries(typ, member)
 		case t == json.Delim('{'):
 			err = d.rest()
 		}
@@ -185,7 +199,7 @@ func (d *dumpReader) sectionType() (string, error) {
 	return typ, nil
 }
 
-func (d *dumpReader) list(typ, member string) error {
+func (d *dumpReader) entries(typ, member string) error {
 	for d.json.More() {
 		r, err := d.value()
 		if err != nil {

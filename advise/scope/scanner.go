@@ -15,10 +15,11 @@ type Proxy struct {
 	DumpBytes int64  `json:"dump_bytes"`           // as JSON in a config dump
 	WireBytes int64  `json:"wire_bytes,omitempty"` // as protobuf; 0 from a dump, which does not tell
 	Resources int    `json:"resources"`
-	// Simulated says that these resources were sent to a simulated sidecar:
+	// Simulated says that these resources were sent to a simulated proxy:
 	// sizes as JSON are worked out from them, and there is no bootstrap. Kind
-	// is the type of its node (sidecar, router), and Alike how many proxies it
-	// stands for; 0 if nobody counted.
+	// is the type of its node (sidecar, router, ztunnel), and Alike how many
+	// proxies it stands for; 0 if nobody counted. Of dumps only a ztunnel's has
+	// a Kind.
 	Simulated bool   `json:"simulated,omitempty"`
 	Kind      string `json:"kind,omitempty"`
 	Alike     int    `json:"alike,omitempty"`

@@ -72,39 +72,38 @@ func (s *stream) lacks(member string) error {
 // entry reads each entry; all else is read over. The errors io.EOF and
 // io.ErrUnexpectedEOF say that it ends before that.
 func (s *stream) document(member string, entry func() error) error {
+	found := false
+	err := s.object(func(key string) error {
+		if key != member {
+			return s.skip()
+		}
+		found = true
+		return s.list(member, entry)
+	})
+	if err != nil || found {
+		return err
+	}
+	return s.lacks(member)
+}
+
+// object reads an object to the end of what is read: member has to read the
+// value of each member.
+func (s *stream) object(member func(key string) error) error {
 	if err := s.expect('{', "the document"); err != nil {
 		return err
 	}
-	found := false
 	for s.json.More() {
-		key, err := s.token()
+		t, err := s.token()
 		if err != nil {
 			return err
 		}
-		if key != member {
-			if err := s.skip(); err != nil {
-				return err
-			}
-			continue
-		}
-		found = true
-		if err := s.expect('[', fmt.Sprintf("%q", member)); err != nil {
-			return err
-		}
-		for s.json.More() {
-			if err := entry(); err != nil {
-				return err
-			}
-		}
-		if _, err := s.token(); err != nil {
+		key, _ := t.(string)
+		if err := member(key); err != nil {
 			return err
 		}
 	}
 	if _, err := s.token(); err != nil {
 		return err
-	}
-	if !found {
-		return s.lacks(member)
 	}
 	if _, err := s.token(); !errors.Is(err, io.EOF) {
 		if err == nil {
@@ -113,6 +112,20 @@ func (s *stream) document(member string, entry func() error) error {
 		return err
 	}
 	return nil
+}
+
+// list reads a list, whose entries entry reads.
+func (s *stream) list(name string, entry func() error) error {
+	if err := s.expect('[', fmt.Sprintf("%q", name)); err != nil {
+		return err
+	}
+	for s.json.More() {
+		if err := entry(); err != nil {
+			return err
+		}
+	}
+	_, err := s.token()
+	return err
 }
 
 // skip reads over a value of any size.

@@ -258,6 +258,7 @@ func FuzzReadDump(f *testing.F) {
 	f.Add(append([]byte(`{"configs":[{`), whole[at:]...))
 	f.Add([]byte(`{"configs":[{"@type":"t/envoy.admin.v3.ListenersConfigDump","dynamic_listeners":[{"active_state":{"listener":{"filter_chains":[{"filters":[{"typed_config":{"http_filters":[{"name":"a\"b"}]}}]}]}}}]}]}`))
 	f.Add([]byte(`{"configs":[{"@type":"t/envoy.admin.v3.EcdsConfigDump","ecds_filters":[{"ecds_filter":{"name":"extensions.istio.io/wasmplugin/a.b"}}]}]}`))
+	f.Add([]byte(`{"workloads":[{"name":"a","uid":"c//Pod/b/a","workloadType":"pod"}],"services":{"x":{"hostname":"a.b.svc.c","name":"a","namespace":"b"}},"policies":[{"name":"converted_peer_authentication_a"}],"certificates":[{"identity":"spiffe://a/ns/b/sa/c"}],"stagedServices":{"b/a":{}},"version":[]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := ReadDump(bytes.NewReader(data), "x", Options{MaxResource: 1 << 20})
 		checkSums(t, p)

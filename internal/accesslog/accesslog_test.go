@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +29,28 @@ func TestFind(t *testing.T) {
 			if f, r := Find([]byte(name)); int(f) != field || r != rank || len(name) > longestName {
 				t.Errorf("%s: field %d, rank %d, want %d and %d", name, f, r, field, rank)
 			}
+		}
+	}
+}
+
+// The table in docs/scope.md has the names that scope reads.
+func TestNamesAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/scope.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for title, field := range map[string]Field{"upstream cluster": Cluster, "start": Start, "response code": Status, "response flags": Flags, "authority": Authority, "server name": ServerName} {
+		_, row, _ := strings.Cut(string(text), "\n| "+title+" |")
+		row, _, _ = strings.Cut(row, "\n")
+		var listed []string
+		for i, name := range strings.Split(row, "`") {
+			if i%2 == 1 {
+				short, _ := plain(make([]byte, 0, longestName), []byte(name))
+				listed = append(listed, string(short))
+			}
+		}
+		if !slices.Equal(listed, names[field]) {
+			t.Errorf("%s: docs/scope.md has %v, the table %v", title, listed, names[field])
 		}
 	}
 }

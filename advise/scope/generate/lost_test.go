@@ -614,6 +614,17 @@ func TestMachines(t *testing.T) {
 	}
 }
 
+// A ztunnel's container is called as a sidecar's, and no Sidecar concerns it.
+func TestZtunnelIsNoSidecar(t *testing.T) {
+	m := shop(t)
+	m.add(`{"kind":"Pod","metadata":{"namespace":"istio-system","name":"ztunnel-x2x4z","ownerReferences":[{"kind":"DaemonSet","name":"ztunnel","controller":true}]},"spec":{"containers":[{"name":"istio-proxy","args":["proxy","ztunnel"]}]}}`)
+	for _, o := range m.generate(Options{}).Open {
+		if o.Workload == (Workload{"istio-system", "ztunnel"}) {
+			t.Errorf("%+v", o)
+		}
+	}
+}
+
 // A pod that is gone was its workload's, by its number too; a log whose prefix is cut
 // off is read all the same.
 func TestPodsThatAreGone(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
 // readPod finds whose pod it is as istiod does for its workload's name.
@@ -44,7 +46,7 @@ func (inv *Inventory) readPod(o object) error {
 	for _, c := range append(spec.Containers, spec.InitContainers...) {
 		if c.Name == "istio-proxy" {
 			proxied = true
-			gateway = gateway || slices.Contains(c.Args, "router") || slices.Contains(c.Args, "waypoint")
+			gateway = gateway || NotSidecar(c.Args)
 		}
 	}
 	w := Workload{o.Metadata.Namespace, name}
@@ -111,6 +113,12 @@ func (inv *Inventory) age() {
 			}
 		}
 	}
+}
+
+// NotSidecar says whether the arguments of a container istio-proxy make it a
+// proxy that no Sidecar concerns: a gateway, a waypoint or a ztunnel.
+func NotSidecar(args []string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool { return arg == "router" || arg == "waypoint" || arg == scope.NodeZtunnel })
 }
 
 // within says whether all of some labels are among others.
