@@ -102,12 +102,19 @@ func SplitCluster(name string) (direction, port, subset, host string, ok bool) {
 	return parts[0], parts[1], parts[2], parts[3], true
 }
 
-// meshClusters are clusters that istiod gives to every proxy.
+// OwnCluster says whether a cluster is one that istiod gives to proxies for the
+// mesh itself, and that leads to no service.
+func OwnCluster(name string) bool { return meshClusters[name] }
+
+// meshClusters are clusters that istiod gives to proxies for the mesh itself.
 var meshClusters = map[string]bool{
 	"BlackHoleCluster": true, "PassthroughCluster": true,
 	"InboundPassthroughCluster": true, "InboundPassthroughClusterIpv4": true, "InboundPassthroughClusterIpv6": true,
 	// of the bootstrap
 	"agent": true, "prometheus_stats": true, "sds-grpc": true, "xds-grpc": true, "zipkin": true,
+	// by which proxies of an ambient mesh reach their own listeners and other
+	// proxies' tunnels (istio.io/istio, pilot/pkg/networking/core/waypoint.go)
+	"main_internal": true, "encap": true, "connect_originate": true, "inner_connect_originate": true, "outer_connect_originate": true,
 }
 
 // policyOwner reads a policy's name in an RBAC filter,

@@ -177,7 +177,7 @@ func (l *logReader) add(w Workload, e entry) error {
 	}
 	direction, _, _, host, ok := scope.SplitCluster(e.cluster)
 	switch {
-	case !ok && ownClusters[e.cluster]:
+	case !ok && scope.OwnCluster(e.cluster):
 		return nil
 	case ok && direction != "outbound":
 		return l.o.Served(w, 1, AccessLog, At(e.at))
@@ -190,12 +190,4 @@ func (l *logReader) add(w Workload, e entry) error {
 		}
 	}
 	return l.o.Call(Edge{From: w, Host: host, Count: 1, Sources: AccessLog, Span: At(e.at), loose: e.loose})
-}
-
-// ownClusters are those of the bootstrap, and those by which a proxy of an
-// ambient mesh reaches its own listeners and other proxies' tunnels
-// (istio.io/istio, pilot/pkg/networking/core/waypoint.go).
-var ownClusters = map[string]bool{
-	"prometheus_stats": true, "agent": true, "sds-grpc": true, "xds-grpc": true, "zipkin": true,
-	"main_internal": true, "encap": true, "connect_originate": true, "inner_connect_originate": true, "outer_connect_originate": true,
 }

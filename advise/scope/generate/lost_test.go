@@ -623,6 +623,9 @@ func TestZtunnelIsNoSidecar(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	}
+	if p := m.inv.workloads[Workload{"istio-system", "ztunnel"}]; p != nil {
+		t.Errorf("it counts as a caller that nobody saw: %+v", p)
+	}
 }
 
 // A pod that is gone was its workload's, by its number too; a log whose prefix is cut

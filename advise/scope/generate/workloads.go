@@ -45,6 +45,9 @@ func (inv *Inventory) readPod(o object) error {
 	proxied, gateway := false, false
 	for _, c := range append(spec.Containers, spec.InitContainers...) {
 		if c.Name == "istio-proxy" {
+			if slices.Contains(c.Args, scope.NodeZtunnel) {
+				return nil // it carries what others call
+			}
 			proxied = true
 			gateway = gateway || NotSidecar(c.Args)
 		}
