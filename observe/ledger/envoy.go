@@ -60,11 +60,16 @@ var AttemptFields = [][2]string{
 	{"attempt", "%REQ(X-ENVOY-ATTEMPT-COUNT)%"},
 }
 
-// ownNames are the names that Fields and AttemptFields give, each with a number.
-var ownNames = func() map[string]int {
-	all := map[string]int{attemptField: 0}
-	for _, f := range Fields {
-		all[f[0]] = len(all)
+// ownName is a name that Fields and AttemptFields give, with a number.
+type ownName struct {
+	name   string
+	number int
+}
+
+var ownNames = func() map[string]ownName {
+	all := map[string]ownName{attemptField: {attemptField, 0}}
+	for i, f := range Fields {
+		all[f[0]] = ownName{f[0], i + 1}
 	}
 	return all
 }()
@@ -202,7 +207,7 @@ type envoyLine struct {
 	us, ms                    int64     // -1: not there
 	start, bad                bool      // it has a time; a field could not be read
 	some                      bool      // it has any field beside its time
-	ranks                     [32]uint8 // by number of ownNames: 1 + rank of the name that was read; 0: none
+	ranks                     [32]uint8 // by number of an ownName: 1 for that name, more for others; 0: not read
 }
 
 func (p *parser) line(line []byte, each func(ProxyEntry)) {
@@ -271,23 +276,21 @@ func (l *envoyLine) field(key, value []byte) {
 // named returns our name for a field. ok is false if it has none, or if the
 // line said the same by a better name.
 func (l *envoyLine) named(key []byte) (name string, ok bool) {
-	rank := 0
-	number, own := ownNames[string(key)]
-	if own {
-		name = string(key)
-	} else {
+	own, ok := ownNames[string(key)] // does not copy
+	rank := 1
+	if !ok {
 		field, r := accesslog.Find(key)
-		if name = ofOthers[field]; name == "" {
+		if own, ok = ownNames[ofOthers[field]]; !ok {
 			return "", false
 		}
-		number, rank = ownNames[name], r+1
+		rank = r + 2
 	}
-	if known := int(l.ranks[number]); known != 0 && known < rank+1 {
+	if known := int(l.ranks[own.number]); known != 0 && known < rank {
 		return "", false
 	}
-	l.ranks[number] = uint8(rank + 1)
-	l.some = l.some || name != "start"
-	return name, true
+	l.ranks[own.number] = uint8(rank)
+	l.some = l.some || own.name != "start"
+	return own.name, true
 }
 
 // number reads a whole number from 0 to most, or marks the line as bad.
