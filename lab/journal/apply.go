@@ -94,10 +94,8 @@ func (j *Journal) make(ctx context.Context, at dynamic.ResourceInterface, object
 		fresh.Fields, _ = fields.Seen(fresh.Fields, tried.Object)
 	}
 	if e != nil {
-		fresh.version, fresh.Number = e.version, e.Number
-		if e.Done == Removed { // by this journal: it is to come back as it was
-			fresh.Whole, fresh.Was = e.Whole, e.UID
-		}
+		// What this journal removed is to come back as it was.
+		fresh.version, fresh.Number, fresh.Whole = e.version, e.Number, e.Whole
 	}
 	if err := j.note(ctx, fresh); err != nil {
 		return false, err
@@ -146,8 +144,8 @@ func (j *Journal) removeOnce(ctx context.Context, o Object, why string) error {
 	if e.version == "" && live.GetDeletionTimestamp() != nil {
 		return nil // somebody else has removed it
 	}
-	ours := e.Done == Made && e.version != "" && e.Whole == nil
-	if ours {
+	ours := e.Done == Made && e.version != ""
+	if ours { // its entry says already what is to be there
 		if err := j.lease.await(ctx); err != nil {
 			return err
 		}
@@ -169,8 +167,10 @@ func (j *Journal) removeOnce(ctx context.Context, o Object, why string) error {
 	}
 	failpoint.Reach("removed", o)
 	switch {
-	case ours:
+	case ours && e.Whole == nil:
 		return e.forget(ctx, j.kube)
+	case ours:
+		return nil
 	case gone:
 		return nil
 	}

@@ -72,20 +72,21 @@ type Entry struct {
 	// Why says for what the object was changed, in words.
 	Why    string `json:"why"`
 	Object Object `json:"object"`
-	// UID is the object's; another has been made by somebody else.
+	// UID is the object's when it was last written. Of an object that was made it is
+	// empty until that is noted.
 	UID  string `json:"uid,omitempty"`
 	Done Done   `json:"done"`
 	// Fields are those that were changed; of an object that was made, all.
 	Fields []fields.Field `json:"fields,omitempty"`
-	// Whole is the object that was removed, and Was its UID, where another has been
-	// made in its place.
+	// Whole is the object that was removed, also where another has been made in its
+	// place.
 	Whole map[string]any `json:"whole,omitempty"`
-	Was   string         `json:"was,omitempty"`
 	// Left says what was left alone when the entry was to be put back, and
 	// LeftFields are those fields: somebody has to decide. Nothing is put back of
-	// them again.
+	// them again. LeftWhole says so of an object that was made or removed.
 	Left       string         `json:"left,omitempty"`
 	LeftFields []fields.Field `json:"left_fields,omitempty"`
+	LeftWhole  bool           `json:"left_whole,omitempty"`
 
 	// Kept says by whom it was asked for that the change stays when its run has
 	// ended: it is put back on request alone.
@@ -211,7 +212,7 @@ func Entries(ctx context.Context, kube dynamic.Interface) ([]*Entry, error) {
 // settled says that there is nothing of the entry to put back; somebody may
 // still have to decide about what was left alone.
 func (e *Entry) settled() bool {
-	return e.Left != "" && (e.Done != Changed || len(e.Fields) == 0)
+	return e.LeftWhole || e.Left != "" && e.Done == Changed && len(e.Fields) == 0
 }
 
 // find reads the entry of one object; nil if it has none.

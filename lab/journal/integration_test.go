@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,6 +145,22 @@ func TestForeignChangesStay(t *testing.T) {
 	}
 	g.apply(t, web)
 	if done, err := j.Restore(ctx, nil); err != nil || len(done) != 1 || len(done[0].Back)+len(done[0].Left) != 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	// Made anew from its live state, as by kubectl replace --force: what was written is put back.
+	if _, err := j.Change(ctx, webObject, "test", set(int64(2), "spec", "revisionHistoryLimit")); err != nil {
+		t.Fatal(err)
+	}
+	live = g.get(t, webObject)
+	if err := at.Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	live.SetResourceVersion("")
+	live.SetUID("")
+	if _, err := at.Create(ctx, live, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := j.Restore(ctx, nil); err != nil || len(done) != 1 || !slices.Equal(done[0].Back, []string{"spec.revisionHistoryLimit"}) {
 		t.Errorf("%+v, %v", done, err)
 	}
 }

@@ -280,32 +280,37 @@ func (j *Journal) read(ctx context.Context, o Object) (dynamic.ResourceInterface
 	return at, live, err
 }
 
-// entryFor is the entry of an object that exists, a new one if it has none, or
-// one of another object of that name.
+// entryFor is the entry of an object that exists, a new one if it has none. It goes by
+// fields, as [Journal.putBack] does: an object that somebody made anew keeps the entry of
+// the one before it, so that what was written of that is taken back.
 func (j *Journal) entryFor(ctx context.Context, live *unstructured.Unstructured, why string) (*Entry, error) {
 	o := ObjectOf(live)
-	e, err := find(ctx, j.kube, o)
-	if err != nil {
-		return nil, err
-	}
-	if e != nil && e.Done != Changed && e.Left != "" {
-		return nil, undecided(e)
-	}
-	if e != nil && e.UID == string(live.GetUID()) {
-		e.Why = why
-		if e.settled() { // what is changed now lies above what has been kept since
-			e.Number = 0
-		}
-		if e.Done == Removed && live.GetDeletionTimestamp() == nil { // it was to be, and was not
-			e.Done, e.Whole = Changed, nil
-		}
-		return e, nil
-	}
 	fresh := &Entry{Object: o, UID: string(live.GetUID()), Done: Changed, Why: why}
-	if e != nil {
-		fresh.version, fresh.Left, fresh.LeftFields = e.version, e.Left, e.LeftFields
+	e, err := find(ctx, j.kube, o)
+	switch {
+	case err != nil:
+		return nil, err
+	case e == nil:
+		return fresh, nil
+	case e.LeftWhole:
+		return nil, undecided(e)
+	case e.Done == Made && e.another(live):
+		if others := e.others(live); len(others) > 0 { // somebody else's, whatever stood there before
+			fresh.version = e.version
+			fresh.leave(others...)
+			return fresh, nil
+		}
+	case e.Done == Removed && (e.another(live) || live.GetDeletionTimestamp() == nil): // it stands
+		if e.otherwise(live) {
+			e.leave(wholeObject)
+		}
+		e.Done, e.Whole = Changed, nil
 	}
-	return fresh, nil
+	if e.settled() { // what is changed now lies above what has been kept since
+		e.Number = 0
+	}
+	e.Why, e.UID = why, string(live.GetUID())
+	return e, nil
 }
 
 // undecided refuses to change an object of which an earlier run's note would be

@@ -143,14 +143,14 @@ func (j *Journal) keepAll(ctx context.Context, run, why string) (int, error) {
 // the object stays noted where it was.
 func keepOne(ctx context.Context, kube dynamic.Interface, e *Entry, why string) error {
 	kept := *e
-	kept.Kept, kept.version, kept.Left, kept.LeftFields = why, "", "", nil
+	kept.Kept, kept.version, kept.Left, kept.LeftFields, kept.LeftWhole = why, "", "", nil, false
 	if err := kept.save(ctx, kube); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	if e.Left == "" {
 		return e.forget(ctx, kube)
 	}
-	e.Done, e.Fields, e.Whole = Changed, nil, nil
+	e.Done, e.Fields, e.Whole, e.LeftWhole = Changed, nil, nil, false
 	return e.save(ctx, kube)
 }
 
@@ -167,19 +167,6 @@ func (j *Journal) Kept(ctx context.Context) ([]*Entry, error) {
 // TakeBack is [Journal.Restore], of what was asked to stay too.
 func (j *Journal) TakeBack(ctx context.Context, which func(*Entry) bool) ([]Outcome, error) {
 	return j.restore(ctx, which)
-}
-
-// follow tells kept entries of an object that was removed and made again that it is
-// the one they know.
-func (j *Journal) follow(ctx context.Context, o Object, from, to string) error {
-	entries, err := j.Kept(ctx)
-	for _, e := range entries {
-		if e.Object == o && from != "" && e.UID == from {
-			e.UID = to
-			err = errors.Join(err, e.save(ctx, j.kube))
-		}
-	}
-	return err
 }
 
 // underneath refuses to put back what one entry says while another run's change of the

@@ -2,7 +2,9 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -36,20 +38,43 @@ func (j *Journal) landed(ctx context.Context, o Object, back func(context.Contex
 }
 
 // unchanged gives an object that was just written its fields of before, if nobody
-// has written it since.
+// else has written those since.
 func unchanged(at dynamic.ResourceInterface, written *unstructured.Unstructured, step []fields.Field) func(context.Context) error {
-	return func(ctx context.Context) error {
-		before, _ := fields.Undo(written.Object, step)
+	return latest(at, written, func(ctx context.Context, live *unstructured.Unstructured) error {
+		before, answers := fields.Undo(live.Object, step)
+		if left := foreign(ObjectOf(written), answers); len(left) > 0 {
+			return errors.New(strings.Join(left, "; "))
+		}
 		_, err := at.Update(ctx, &unstructured.Unstructured{Object: before}, metav1.UpdateOptions{FieldManager: FieldManager})
 		return err
-	}
+	})
 }
 
-// unmade removes an object that was just made, if nobody has written it since.
+// unmade removes an object that was just made, if nobody else has written its fields
+// since.
 func unmade(at dynamic.ResourceInterface, written *unstructured.Unstructured) func(context.Context) error {
+	e := &Entry{Object: ObjectOf(written), UID: string(written.GetUID()), Fields: fields.Diff(nil, written.Object)}
+	return latest(at, written, func(ctx context.Context, live *unstructured.Unstructured) error {
+		if others := e.others(live); len(others) > 0 {
+			return errors.New(strings.Join(others, "; "))
+		}
+		uid, version := live.GetUID(), live.GetResourceVersion()
+		return at.Delete(ctx, live.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
+	})
+}
+
+// latest calls back with an object as it was just written, and again with what it is now
+// as long as somebody else is faster, such as a controller that reports its status. An
+// object that is gone needs nothing.
+func latest(at dynamic.ResourceInterface, written *unstructured.Unstructured, back func(context.Context, *unstructured.Unstructured) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		uid, version := written.GetUID(), written.GetResourceVersion()
-		err := at.Delete(ctx, written.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
+		err := back(ctx, written)
+		for apierrors.IsConflict(err) {
+			var live *unstructured.Unstructured
+			if live, err = at.Get(ctx, written.GetName(), metav1.GetOptions{}); err == nil {
+				err = back(ctx, live)
+			}
+		}
 		if apierrors.IsNotFound(err) {
 			return nil
 		}

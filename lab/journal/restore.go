@@ -68,6 +68,9 @@ func (j *Journal) restore(ctx context.Context, which func(*Entry) bool) ([]Outco
 		e, patience := todo[i], time.Duration(0)
 		if i >= once {
 			patience = goneLimit
+			if e.Done == Changed {
+				patience = replaceLimit
+			}
 		}
 		if err := j.lease.await(ctx); err != nil {
 			return out, errors.Join(append(all, err)...)
@@ -143,18 +146,21 @@ func inOrder(entries []*Entry) []*Entry {
 
 // goneLimit bounds the wait for the end of an object that was removed, and is to be
 // made again: its finalizers may have work to do, as a cloud's load balancer to
-// take away. goneLook is how often it is looked at.
+// take away. replaceLimit bounds it for one that was changed, and that somebody else
+// removes. goneLook is how often it is looked at.
 const (
-	goneLimit = 2 * time.Minute
-	goneLook  = 500 * time.Millisecond
+	goneLimit    = 2 * time.Minute
+	replaceLimit = 10 * time.Second
+	goneLook     = 500 * time.Millisecond
 )
 
-// errEnding says that an object is to be made again, and is not gone yet.
+// errEnding says that an object is on its way out, and is not gone yet.
 var errEnding = errors.New("it was removed, and is still on its way out")
 
-// look reads the object of an entry; nil if there is none. One that goes and is to
-// come back it waits for as long as patience says, and leaves time for other things
-// that are to be put back.
+// look reads the object of an entry; nil if there is none. It waits for as long as
+// patience says for one that is on its way out, and leaves time for other things that
+// are to be put back: what was removed can be made again once it is gone, and what was
+// changed may be about to be replaced (kubectl replace --force).
 func (j *Journal) look(ctx context.Context, at dynamic.ResourceInterface, e *Entry, patience time.Duration) (*unstructured.Unstructured, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		patience = min(patience, time.Until(deadline)/2)
@@ -166,10 +172,13 @@ func (j *Journal) look(ctx context.Context, at dynamic.ResourceInterface, e *Ent
 			return nil, nil
 		case err != nil:
 			return nil, err
-		case live.GetDeletionTimestamp() == nil, e.Whole == nil, e.UID != "" && string(live.GetUID()) != e.UID:
+		case live.GetDeletionTimestamp() == nil, e.Done == Made && e.Whole == nil:
 			return live, nil
 		}
 		if time.Since(began) >= patience || wake.Pause(ctx, goneLook) != nil {
+			if e.Done == Changed && patience > 0 {
+				return live, nil // it may stand for long yet
+			}
 			return nil, errs.WithHint(fmt.Errorf("%w (finalizers: %s)", errEnding, strings.Join(live.GetFinalizers(), ", ")),
 				"once it is gone: meshtrial cluster restore, which makes it again as it was")
 		}
@@ -198,20 +207,7 @@ func (j *Journal) restoreOne(ctx context.Context, e *Entry, patience time.Durati
 			err = j.lease.await(ctx)
 		}
 		if err == nil {
-			switch {
-			case e.Done == Changed, e.Done == Removed && live != nil && string(live.GetUID()) == e.UID: // it stands after all
-				err = j.restoreChanged(ctx, at, e, live, &out)
-			case live == nil:
-				err = j.restoreRemoved(ctx, at, e, &out)
-			case e.Whole != nil && string(live.GetUID()) != e.UID && fields.Equal(live.Object, e.Whole): // by one who died then
-				out.Left, out.Text = nil, "already as it was"
-				err = j.follow(ctx, e.Object, cmp.Or(e.Was, e.UID), string(live.GetUID()))
-			case e.Done == Removed:
-				out.Text = "left alone: it was removed, and somebody has made it again"
-				out.Left = []string{"the whole object"}
-			default:
-				err = j.restoreMade(ctx, at, e, live, &out)
-			}
+			err = j.putBack(ctx, at, e, live, &out)
 		}
 		if out.Err = err; !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			break
@@ -224,14 +220,23 @@ func (j *Journal) restoreOne(ctx context.Context, e *Entry, patience time.Durati
 	return j.settle(ctx, e, out)
 }
 
+// leave adds to what was left alone of an entry.
+func (e *Entry) leave(what ...string) {
+	if e.Left != "" {
+		what = append([]string{e.Left}, what...)
+	}
+	e.Left = strings.Join(what, "; ")
+}
+
 // settle takes an entry out of the journal that was put back; what was left alone
 // of it stays noted.
 func (j *Journal) settle(ctx context.Context, e *Entry, out Outcome) Outcome {
-	if len(out.Left) > 0 {
-		e.Left = strings.Join(slices.Concat(slices.DeleteFunc([]string{e.Left}, func(s string) bool { return s == "" }), out.Left), "; ")
-	}
+	e.leave(out.Left...)
 	if e.Left != "" {
-		if e.Done == Changed {
+		if len(out.Left) == 0 { // what was left alone before that still waits for somebody
+			e.Done, e.Whole = Changed, nil
+		}
+		if e.LeftWhole = e.Done != Changed; !e.LeftWhole {
 			e.Fields = nil
 		}
 		out.Err = e.save(ctx, j.kube)
@@ -242,18 +247,64 @@ func (j *Journal) settle(ctx context.Context, e *Entry, out Outcome) Outcome {
 	return out
 }
 
+// putBack makes an object what its entry says it was. It goes by the object's fields: a
+// name stands for one object, whatever its UID. One that somebody deleted and made again
+// from its live state (kubectl replace --force, a backup, an operator) still has what was
+// written, and would keep it for good. The UID decides one thing alone: of an object that
+// the run did not make, and that merely holds all that the run's did, nobody knows
+// whether it may go.
+func (j *Journal) putBack(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
+	switch {
+	case live == nil && e.Done == Changed:
+		out.Back, out.Left, out.Text = nil, nil, "nothing to put back: the object is gone"
+		return nil
+	case live == nil:
+		return j.restoreRemoved(ctx, at, e, out)
+	case e.Done == Changed:
+		return j.restoreChanged(ctx, at, e, live, out)
+	case e.Done == Removed:
+		return j.restoreStanding(ctx, at, e, live, out)
+	case e.Whole != nil && e.another(live) && fields.Equal(live.Object, e.Whole): // by one who died then
+		out.Left, out.Text = nil, "already as it was"
+		return nil
+	}
+	return j.restoreMade(ctx, at, e, live, out)
+}
+
+// another says that an object is not the one that the entry's run last saw under its name.
+func (e *Entry) another(live *unstructured.Unstructured) bool { return string(live.GetUID()) != e.UID }
+
+// restoreStanding is for an object that was removed and is there. Either it was not
+// removed after all, or somebody has made it again: as it was, as the run had changed it
+// before that, or otherwise. Then it is somebody else's, but for the fields that are as
+// the run wrote them.
+func (j *Journal) restoreStanding(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
+	otherwise, whole := e.otherwise(live), e.Whole
+	if err := j.restoreChanged(ctx, at, e, live, out); err != nil {
+		return err
+	}
+	if otherwise {
+		e.Done, e.Whole = Removed, whole
+		out.Text = "left alone: it was removed, and somebody has made it again otherwise"
+		out.Left = append(out.Left, wholeObject)
+	}
+	return nil
+}
+
+// wholeObject says of an object that is not as it was that nothing is put back of it.
+const wholeObject = "the whole object"
+
+// otherwise says that somebody has made an object again that was removed, and that
+// without the run's fields it is not as it was.
+func (e *Entry) otherwise(live *unstructured.Unstructured) bool {
+	rest, _ := fields.Undo(live.Object, e.Fields)
+	return e.another(live) && !fields.Equal(rest, e.Whole)
+}
+
 // restoreChanged puts back the fields of an object that are as they were
 // written.
 func (j *Journal) restoreChanged(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
 	out.Back, out.Left = nil, nil
-	switch {
-	case live == nil:
-		out.Text = "nothing to put back: the object is gone"
-		return nil
-	case string(live.GetUID()) != e.UID:
-		out.Text = "nothing to put back: it was made anew by somebody else"
-		return nil
-	}
 	restored, answers := fields.Undo(live.Object, e.Fields)
 	var left []fields.Field
 	for _, a := range answers {
@@ -273,7 +324,7 @@ func (j *Journal) restoreChanged(ctx context.Context, at dynamic.ResourceInterfa
 	}
 	switch {
 	case len(left) > 0:
-		e.Done, e.LeftFields = Changed, append(e.LeftFields, left...)
+		e.Done, e.Whole, e.LeftFields = Changed, nil, append(e.LeftFields, left...)
 		out.Text = "left alone where somebody else changed it"
 	case len(out.Back) > 0:
 		out.Text = "as it was"
@@ -334,7 +385,7 @@ func (j *Journal) restoreRemoved(ctx context.Context, at dynamic.ResourceInterfa
 		out.Text = "already gone"
 		return nil
 	}
-	made, err := at.Create(ctx, (&unstructured.Unstructured{Object: e.Whole}).DeepCopy(), metav1.CreateOptions{FieldManager: FieldManager})
+	_, err := at.Create(ctx, (&unstructured.Unstructured{Object: e.Whole}).DeepCopy(), metav1.CreateOptions{FieldManager: FieldManager})
 	if apierrors.IsNotFound(err) { // what it was in
 		out.Text = "not made again: its namespace is gone"
 		out.Left = []string{"the whole object: it was removed, and its namespace is gone"}
@@ -344,28 +395,16 @@ func (j *Journal) restoreRemoved(ctx context.Context, at dynamic.ResourceInterfa
 		return err
 	}
 	out.Text = "made again as it was"
-	return j.follow(ctx, e.Object, cmp.Or(e.Was, e.UID), string(made.GetUID()))
+	return nil
 }
 
-// restoreMade removes an object that was made, unless somebody has changed or
-// replaced it, or added to one that was asked to stay. (To what a run makes for itself
-// controllers add, as a node to a pod.)
+// restoreMade removes an object that was made, unless somebody has changed it.
 func (j *Journal) restoreMade(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
-	out.Left = nil
-	if e.UID != "" && string(live.GetUID()) != e.UID {
-		out.Text = "left alone: it was made anew by somebody else"
-		if e.Whole != nil {
-			out.Left = []string{"the whole object"}
-		}
-		return nil
-	}
-	rest, answers := fields.Undo(live.Object, e.Fields)
-	out.Left = foreign(e.Object, answers)
-	if e.Kept != "" {
-		out.Left = append(out.Left, added(e.Object, rest)...)
-	}
-	if len(out.Left) > 0 {
+	if out.Left = e.others(live); len(out.Left) > 0 {
 		out.Text = "left alone: somebody else changed it"
+		if e.Whole != nil {
+			out.Left = append(out.Left, wholeObject+" in whose place it was made")
+		}
 		return nil
 	}
 	uid, version := live.GetUID(), live.GetResourceVersion()
@@ -379,4 +418,16 @@ func (j *Journal) restoreMade(ctx context.Context, at dynamic.ResourceInterface,
 		return j.restoreRemoved(ctx, at, e, out)
 	}
 	return nil
+}
+
+// others says what somebody else has made of an object that the run made: the fields that
+// are not as written. What was added counts too, unless it is the very object that the run
+// made and keeps for itself: to that controllers add, as a node to a pod.
+func (e *Entry) others(live *unstructured.Unstructured) []string {
+	rest, answers := fields.Undo(live.Object, e.Fields)
+	out := foreign(e.Object, answers)
+	if e.Kept != "" || e.UID != "" && e.another(live) {
+		out = append(out, added(e.Object, rest)...)
+	}
+	return out
 }
