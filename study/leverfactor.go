@@ -80,7 +80,7 @@ var namedLevers = asInstalled([]Factor{
 		bound(into(func(l *ControlLevels) any { return &l.IstiodReplicas })),
 	controlText(FactorConnectionAge, ScopeIstiod, "30m",
 		"--keepaliveMaxServerConnectionAge: how old istiod lets a proxy's connection become, give or take a random tenth; then it has the proxy reconnect, perhaps to another replica, and ends the connection 10 s later. none for any age. Proved by the command line of istiod's pods.",
-		"^(none|"+durationPattern[1:len(durationPattern)-1]+")$", ageLevel, "30m", "1m", LevelNone).
+		timeOrNone, ageLevel, "30m", "1m", LevelNone).
 		numeric("s", secondsValue).flag("keepaliveMaxServerConnectionAge").labelled(says("connections of up to %s", LevelNone, "connections of any age")).
 		bound(into(func(l *ControlLevels) any { return &l.ConnectionAge })),
 	controlText(FactorIstiodCPU, ScopeIstiod, LevelNone,

@@ -67,10 +67,10 @@ var scenarioFactors = []Factor{
 		"Failures that the mesh retries, as Istio's retryOn names them, separated by commas.", `^(default|[a-z0-9-]+(,[a-z0-9-]+)*)$`, retryOnLevel, "default", "5xx,reset,connect-failure").
 		labelled(says("retry on %s"))),
 	ofRetries(meshLever(FactorPerTryTimeout, LevelNone,
-		"Timeout of each of the mesh's attempts, or none.", durationPattern, timeoutLevel, "none", "250ms").
+		"Timeout of each of the mesh's attempts, or none.", timeOrNone, timeoutLevel, "none", "250ms").
 		labelled(says("per-try timeout %s"))),
 	meshLever(FactorRequestTimeout, LevelNone,
-		"The mesh's timeout for a request with all its attempts, or none.", durationPattern, timeoutLevel, "none", "1s").
+		"The mesh's timeout for a request with all its attempts, or none.", timeOrNone, timeoutLevel, "none", "1s").
 		labelled(says("timeout %s")),
 	meshLever(FactorOutlierDetection, LevelOff,
 		"When a proxy ejects an endpoint: off, or errors (consecutive 5xx), interval, ejection (time) and max (share of endpoints).",

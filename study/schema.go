@@ -3,8 +3,13 @@ package study
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
 
 	"github.com/invopop/jsonschema"
+
+	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 )
 
 // SchemaID names the published JSON Schema.
@@ -22,6 +27,7 @@ func Schema() ([]byte, error) {
 	for _, f := range allFactors() {
 		s.Definitions[f.Name] = f.schema()
 	}
+	anyScalar(s)
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -33,4 +39,62 @@ func Schema() ([]byte, error) {
 		return nil, err
 	}
 	return out.Bytes(), nil
+}
+
+// anyScalar lets the schema take scalars as [Parse] does, which reads their text: 3, "3"
+// and '3' are one level, though YAML has them as a number and as two texts. Of numbers
+// and truth values it takes the quoted forms too, of texts those numbers and truth values
+// that are such a text.
+func anyScalar(s *jsonschema.Schema) {
+	types := func(all ...any) { s.Type, s.Extras = "", map[string]any{"type": all} }
+	switch {
+	case s.Type == "integer":
+		types(s.Type, "string")
+		s.Pattern = reWhole.String()
+	case s.Type == "number":
+		types(s.Type, "string")
+		s.Pattern = reNumber.String()
+	case s.Type == "boolean":
+		types(s.Type, "string")
+		s.Pattern = "^(true|false)$"
+	case s.Type == "string" && s.Enum != nil:
+		for _, level := range s.Enum {
+			if other := native(level.(string)); other != nil {
+				s.Type, s.Enum = "", append(s.Enum, other)
+			}
+		}
+	case s.Type == "string" && s.Pattern == "":
+		types(s.Type, "number", "boolean")
+	case s.Type == "string":
+		switch matches := regexp.MustCompile(s.Pattern).MatchString; {
+		case matches("7.5"):
+			types(s.Type, "number")
+		case matches("7"):
+			types(s.Type, "integer")
+		case matches("0"): // a time of no length needs no unit
+			types(s.Type, "integer")
+			s.Minimum, s.Maximum = "0", "0"
+		}
+	}
+	for _, inner := range slices.Concat(s.AnyOf, slices.Collect(maps.Values(s.Definitions)), []*jsonschema.Schema{s.Items, s.AdditionalProperties}) {
+		if inner != nil {
+			anyScalar(inner)
+		}
+	}
+	for p := s.Properties.Oldest(); p != nil; p = p.Next() {
+		anyScalar(p.Value)
+	}
+}
+
+var reWhole = lazyregexp.New(`^[0-9]+(_[0-9]+)*$`)
+
+// native is a text as YAML has it without quotes; nil: a text as well.
+func native(text string) any {
+	switch {
+	case text == "true" || text == "false":
+		return text == "true"
+	case reNumber.MatchString(text):
+		return json.Number(text)
+	}
+	return nil
 }

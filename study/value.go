@@ -107,7 +107,10 @@ func (v durationValue) encode() *node {
 	return plainNode(formatDuration(*v.to))
 }
 
-const durationPattern = `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
+const (
+	durationPattern = `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
+	timeOrNone      = `^(none|0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
+)
 
 func (v durationValue) schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Pattern: durationPattern, Examples: []any{"250ms", "2s", "1m30s"}}

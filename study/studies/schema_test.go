@@ -1,0 +1,265 @@
+package studies
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// validator is the published schema, in a library that has nothing to do with the one
+// that it was made by.
+func validator(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	text, err := study.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource(study.SchemaID, document); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile(study.SchemaID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// fromYAML is a file as a JSON Schema sees it.
+func fromYAML(data []byte) (any, error) {
+	var document any
+	if err := yaml.Unmarshal(data, &document); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(document)
+	if err != nil {
+		return nil, err
+	}
+	return jsonschema.UnmarshalJSON(bytes.NewReader(text))
+}
+
+func valid(t *testing.T, s *jsonschema.Schema, data []byte) {
+	t.Helper()
+	document, err := fromYAML(data)
+	if err == nil {
+		err = s.Validate(document)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// quoted is a file with all its scalars in quotes, which the program reads likewise.
+func quoted(t *testing.T, data []byte) []byte {
+	t.Helper()
+	file, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text func(n ast.Node) any
+	text = func(n ast.Node) any {
+		switch n := n.(type) {
+		case *ast.MappingNode:
+			out := yaml.MapSlice{}
+			for _, v := range n.Values {
+				out = append(out, yaml.MapItem{Key: v.Key.GetToken().Value, Value: text(v.Value)})
+			}
+			return out
+		case *ast.MappingValueNode:
+			return yaml.MapSlice{{Key: n.Key.GetToken().Value, Value: text(n.Value)}}
+		case *ast.SequenceNode:
+			out := []any{}
+			for _, v := range n.Values {
+				out = append(out, text(v))
+			}
+			return out
+		case *ast.LiteralNode:
+			return n.Value.Value
+		}
+		return n.GetToken().Value
+	}
+	out, err := yaml.Marshal(text(file.Docs[0].Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Editors underline nothing in a shipped study: neither as it is, nor with every default
+// filled in, nor where all numbers are quoted.
+func TestShippedAreValidUnderTheSchema(t *testing.T) {
+	s := validator(t)
+	for _, name := range Names() {
+		t.Run(name, func(t *testing.T) {
+			data, err := Read(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			valid(t, s, data)
+			parsed, err := study.Parse(data, name, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			valid(t, s, parsed.Marshal())
+			inQuotes := quoted(t, data)
+			valid(t, s, inQuotes)
+			again, err := study.Parse(inQuotes, name, nil)
+			if err != nil || !bytes.Equal(again.Marshal(), parsed.Marshal()) {
+				t.Errorf("in quotes it is another study: %v\n%s", err, inQuotes)
+			}
+		})
+	}
+}
+
+// So it is with the examples in the documentation that are studies, or parts of one.
+func TestDocumentedAreValidUnderTheSchema(t *testing.T) {
+	s := validator(t)
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(pages) < 10 {
+		t.Fatal(pages, err)
+	}
+	found := 0
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range blocks(string(text)) {
+			var part map[string]any
+			if yaml.Unmarshal([]byte(block), &part) != nil || len(part) == 0 || !ofStudy(s, part) {
+				continue
+			}
+			found++
+			for name, value := range map[string]string{"name": "example", "question": "What?"} {
+				if part[name] == nil {
+					block += name + ": " + value + "\n"
+				}
+			}
+			t.Run(filepath.Base(page)+"/"+strconv.Itoa(found), func(t *testing.T) { valid(t, s, []byte(block)) })
+		}
+	}
+	if found < 8 {
+		t.Errorf("%d examples", found)
+	}
+}
+
+// ofStudy reports whether all keys are a study's.
+func ofStudy(s *jsonschema.Schema, part map[string]any) bool {
+	for key := range part {
+		if s.Properties[key] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// blocks are a page's blocks of code: fenced ones, and runs of indented lines.
+func blocks(page string) (out []string) {
+	var block strings.Builder
+	fenced := false
+	for line := range strings.Lines(page + "\n") {
+		indented, isIndented := strings.CutPrefix(line, "    ")
+		switch {
+		case strings.HasPrefix(line, "```"):
+			fenced = !fenced
+		case fenced:
+			block.WriteString(line)
+			continue
+		case isIndented:
+			block.WriteString(indented)
+			continue
+		}
+		if block.Len() > 0 {
+			out = append(out, block.String())
+			block.Reset()
+		}
+	}
+	return out
+}
+
+// The schema takes the levels that the table of factors names.
+func TestFactorsLevelsAreValidUnderTheSchema(t *testing.T) {
+	s := validator(t)
+	for _, name := range study.FactorNames() {
+		f, _ := study.FactorByName(name)
+		for _, level := range slices.Concat(f.Levels, f.Examples, []string{f.Default}) {
+			if level != "" {
+				valid(t, s, []byte("name: x\nquestion: y\nsettings: {"+name+": "+strconv.Quote(level)+"}\n"))
+				valid(t, s, []byte("name: x\nquestion: y\nfactors: {"+name+": ["+strconv.Quote(level)+"]}\n"))
+			}
+		}
+	}
+}
+
+// What the schema is to keep out it keeps out, so that editors still help.
+func TestSchemaRefuses(t *testing.T) {
+	s := validator(t)
+	const start = "name: x\nquestion: y\n"
+	for name, text := range map[string]string{
+		"no question":       "name: x\n",
+		"unknown field":     start + "windows: 2s\n",
+		"unknown factor":    start + "settings: {colour: red}\n",
+		"unknown level":     start + "settings: {mtls: perhaps}\n",
+		"a time, no unit":   start + "window: 2\n",
+		"quoted, no unit":   start + "window: \"2\"\n",
+		"a word":            start + "settings: {connections: many}\n",
+		"no whole number":   start + "settings: {connections: 1.5}\n",
+		"so in quotes":      start + "settings: {connections: \"1.5\"}\n",
+		"a negative number": start + "settings: {rate: -1}\n",
+		"so in quotes too":  start + "settings: {rate: \"-1\"}\n",
+		"no truth value":    start + "settings: {keep_alive: maybe}\n",
+		"not a list":        start + "factors: {rate: 100}\n",
+		"a list":            start + "settings: {rate: [100]}\n",
+		"a bad name":        "name: X!\nquestion: y\n",
+	} {
+		document, err := fromYAML([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Validate(document) == nil {
+			t.Errorf("%s: the schema takes\n%s", name, text)
+		}
+		if _, err := study.Parse([]byte(text), name, nil); err == nil {
+			t.Errorf("%s: the program takes\n%s", name, text)
+		}
+	}
+}
+
+// Numbers, truth values and texts are taken with quotes and without, as by the program.
+func TestSchemaTakesAnyScalar(t *testing.T) {
+	s := validator(t)
+	const start = "name: x\nquestion: y\n"
+	for _, text := range slices.Sorted(maps.Keys(map[string]bool{
+		"name: 7\nquestion: 7\ntitle: true\n":                      true,
+		start + "settings: {rate: \"100\", connections: \"16\"}\n": true,
+		start + "settings: {rate: 100, connections: 16}\n":         true,
+		start + "settings: {keep_alive: \"false\"}\n":              true,
+		start + "settings: {keep_alive: false}\n":                  true,
+		start + "blocks: {min: \"4\", max: 5}\nseed: \"3\"\n":      true,
+		start + "warmup: {min: 0, max: \"0\"}\n":                   true,
+		start + "load: {headers: {x-user: 12, x-on: true}}\n":      true,
+		start + "control: {}\nfactors: {istiod_cpu: [1, \"2\", 1.5], push_throttle: [default, 50, \"60\"], eds_debounce: [true, \"false\"], istiod_replicas: [1, \"2\"]}\n": true,
+	})) {
+		if _, err := study.Parse([]byte(text), "x", nil); err != nil {
+			t.Errorf("the program refuses\n%s%v", text, err)
+		}
+		valid(t, s, []byte(text))
+	}
+}
