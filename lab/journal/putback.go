@@ -1,0 +1,199 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/lab/journal/fields"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+)
+
+// putBack makes an object what its entry says it was. It goes by the object's fields: a
+// name stands for one object, whatever its UID. One that somebody deleted and made again
+// from its live state (kubectl replace --force, a backup, an operator) still has what was
+// written, and would keep it for good. The UID decides one thing alone: of an object that
+// the run did not make, and that merely holds all that the run's did, nobody knows
+// whether it may go.
+func (j *Journal) putBack(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
+	switch {
+	case live == nil && e.Done == Changed:
+		out.Back, out.Left, out.Text = nil, nil, "nothing to put back: the object is gone"
+		return nil
+	case live == nil:
+		return j.restoreRemoved(ctx, at, e, out)
+	case e.Done == Changed:
+		return j.restoreChanged(ctx, at, e, live, out)
+	case e.Done == Removed:
+		return j.restoreStanding(ctx, at, e, live, out)
+	case e.Whole != nil && e.another(live) && fields.Equal(live.Object, e.Whole): // by one who died then
+		out.Left, out.Text = nil, "already as it was"
+		return nil
+	}
+	return j.restoreMade(ctx, at, e, live, out)
+}
+
+// another says that an object is not the one that the entry's run last saw under its name.
+func (e *Entry) another(live *unstructured.Unstructured) bool { return string(live.GetUID()) != e.UID }
+
+// restoreStanding is for an object that was removed and is there. Either it was not
+// removed after all, or somebody has made it again: as it was, as the run had changed it
+// before that, or otherwise. Then it is somebody else's, but for the fields that are as
+// the run wrote them.
+func (j *Journal) restoreStanding(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
+	otherwise, whole := e.otherwise(live), e.Whole
+	if err := j.restoreChanged(ctx, at, e, live, out); err != nil {
+		return err
+	}
+	if otherwise {
+		e.Done, e.Whole = Removed, whole
+		out.Text = "left alone: it was removed, and somebody has made it again otherwise"
+		out.Left = append(out.Left, wholeObject)
+	}
+	return nil
+}
+
+// wholeObject says of an object that is not as it was that nothing is put back of it.
+const wholeObject = "the whole object"
+
+// otherwise says that somebody has made an object again that was removed, and that
+// without the run's fields it is not as it was.
+func (e *Entry) otherwise(live *unstructured.Unstructured) bool {
+	rest, _ := fields.Undo(live.Object, e.Fields)
+	return e.another(live) && !fields.Equal(rest, e.Whole)
+}
+
+// restoreChanged puts back the fields of an object that are as they were
+// written.
+func (j *Journal) restoreChanged(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
+	out.Back, out.Left = nil, nil
+	restored, answers := fields.Undo(live.Object, e.Fields)
+	var left []fields.Field
+	for _, a := range answers {
+		switch a.State {
+		case fields.Back:
+			out.Back = append(out.Back, a.Field.String())
+		case fields.Foreign:
+			left = append(left, a.Field)
+		}
+	}
+	out.Left = foreign(e.Object, answers)
+	if len(out.Back) > 0 {
+		next := &unstructured.Unstructured{Object: restored}
+		if _, err := at.Update(ctx, next, metav1.UpdateOptions{FieldManager: FieldManager}); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(left) > 0:
+		e.Done, e.Whole, e.LeftFields = Changed, nil, append(e.LeftFields, left...)
+		out.Text = "left alone where somebody else changed it"
+	case len(out.Back) > 0:
+		out.Text = "as it was"
+	default:
+		out.Text = "already as it was"
+	}
+	return nil
+}
+
+// foreign says of each field of an object that somebody else changed what it is.
+func foreign(o Object, answers []fields.Answer) (out []string) {
+	for _, a := range answers {
+		if a.State == fields.Foreign {
+			out = append(out, words(o, a))
+		}
+	}
+	return out
+}
+
+// words are what is said of a field that is left alone.
+func words(o Object, a fields.Answer) string {
+	wrote := json.RawMessage(nil)
+	if n := len(a.Field.Wrote); n > 0 {
+		wrote = a.Field.Wrote[n-1]
+	}
+	return fmt.Sprintf("%s is %s; it was %s, this program wrote %s", a.Field, shown(o, a.Field, a.Now), shown(o, a.Field, a.Field.Before), shown(o, a.Field, wrote))
+}
+
+// shown is a value of an object's field for people, who read it in terminals and
+// in logs: of a Secret nothing is shown but its type and its labels.
+func shown(o Object, f fields.Field, v json.RawMessage) string {
+	text, path := short(v), f.String()
+	if o.Kind != "Secret" || text == notSet || path == "type" || path == "immutable" || strings.HasPrefix(path, "metadata.labels") {
+		return text
+	}
+	return "(hidden)"
+}
+
+// notSet stands for a value that is not there.
+const notSet = "not set"
+
+// short is a value in few words.
+func short(v json.RawMessage) string {
+	const most = 60
+	switch {
+	case len(v) == 0 || string(v) == "null":
+		return notSet
+	case len([]rune(string(v))) > most:
+		return string([]rune(string(v))[:most]) + "…"
+	}
+	return string(v)
+}
+
+// restoreRemoved makes an object again that was removed. One that was made, and
+// has gone by itself, needs nothing, unless it stood in the place of another.
+func (j *Journal) restoreRemoved(ctx context.Context, at dynamic.ResourceInterface, e *Entry, out *Outcome) error {
+	if e.Whole == nil {
+		out.Text = "already gone"
+		return nil
+	}
+	_, err := at.Create(ctx, (&unstructured.Unstructured{Object: e.Whole}).DeepCopy(), metav1.CreateOptions{FieldManager: FieldManager})
+	if apierrors.IsNotFound(err) { // what it was in
+		out.Text = "not made again: its namespace is gone"
+		out.Left = []string{"the whole object: it was removed, and its namespace is gone"}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	out.Text = "made again as it was"
+	return nil
+}
+
+// restoreMade removes an object that was made, unless somebody has changed it.
+func (j *Journal) restoreMade(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
+	if out.Left = e.others(live); len(out.Left) > 0 {
+		out.Text = "left alone: somebody else changed it"
+		if e.Whole != nil {
+			out.Left = append(out.Left, wholeObject+" in whose place it was made")
+		}
+		return nil
+	}
+	uid, version := live.GetUID(), live.GetResourceVersion()
+	background := metav1.DeletePropagationBackground
+	err := at.Delete(ctx, e.Object.Name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	out.Text = "removed, as it was not there before"
+	if e.Whole != nil {
+		return j.restoreRemoved(ctx, at, e, out)
+	}
+	return nil
+}
+
+// others says what somebody else has made of an object that the run made: the fields that
+// are not as written. What was added counts too, unless it is the very object that the run
+// made and keeps for itself: to that controllers add, as a node to a pod.
+func (e *Entry) others(live *unstructured.Unstructured) []string {
+	rest, answers := fields.Undo(live.Object, e.Fields)
+	out := foreign(e.Object, answers)
+	if e.Kept != "" || e.UID != "" && e.another(live) {
+		out = append(out, added(e.Object, rest)...)
+	}
+	return out
+}
