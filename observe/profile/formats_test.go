@@ -83,6 +83,33 @@ func TestPerfScript(t *testing.T) {
 		{name: "lines of something else",
 			in:   "x 1 2.0: 3 cpu-clock: \n\t 1 a (/bin/x)\n\nwhat is this\n",
 			want: "x;a 1\n", note: "1 lines are not perf script's"},
+		{name: "neither time, nor CPU, nor period",
+			in:   "java 12 cycles:\n\t ffffffff81000000 do_idle ([kernel.kallsyms])\n\t 55aa main (/usr/bin/java)\n\njava 12 cycles:\n\t 55aa main (/usr/bin/java)\n\n",
+			want: "java;main 1\njava;main;do_idle_[k] 1\n"},
+		{name: "no time, but CPU, period and PID; a name with spaces",
+			in:   "V8 Worker 2  12/14 [003]     250000 cpu-clock:u: \n\t    7f3a leaf+0x1f (/usr/bin/node)\n\n",
+			want: "V8 Worker 2;leaf 1\n"},
+		{name: "frames without their indentation",
+			in:   "java 12 cycles:\nffffffff81000000 do_idle ([kernel.kallsyms])\n55aa f(int (*)(char), long) (/a b/c)\n\njava 12 2.0: cycles:\n55aa g (/a b/c)\n\n",
+			want: "java;f(int (*)(char), long);do_idle_[k] 1\njava;g 1\n"},
+		{name: "threads whose names are numbers, and no call graph",
+			in:   "  dd 12 2.0: 3 cpu-clock:  41a3 vfs_read+0x1 (/bin/x)\n  dd 12 2.1: 3 cpu-clock:  41a4 vfs_read+0x2 (/bin/x)\ncc 12 cycles:  41a4 f (/bin/x)\n",
+			want: "dd;vfs_read 2\n", note: "1 samples of other events than cpu-clock"},
+		{name: "no event",
+			in:   "x 12/14 [001] 2.0: \n\t 12 f+0x1 (/bin/x)\n\nx 12/14 [001] 2.1:  12 f+0x1 (/bin/x)\n",
+			want: "x;f 2\n"},
+		{name: "no modules",
+			in:   "x 12 2.0: cycles: \n\t     5512 f(int)+0x1\n\t     55ab [unknown]\n\n",
+			want: "x;f(int) 1\n"},
+		{name: "a tracepoint, without time",
+			in:   "x 12 [001] sched:sched_switch: prev_comm=x prev_pid=12 ==> next_comm=y\n\t 12 f+0x1 (/bin/x)\n\n",
+			want: "x;f 1\n"},
+		{name: "frames of other events, with indentation and without",
+			in:   "x 1 cycles:\n\t 1 a (/bin/x)\n\nx 1 faults:\n\t 1 b (/bin/x)\n\nx 1 faults:\n1 b (/bin/x)\n\n",
+			want: "x;a 1\n", note: "2 samples of other events than cycles"},
+		{name: "the kernel by its file, at addresses in it",
+			in:   "x 1 2.0: cycles: \n\t 41a3 vfs_read (/lib/modules/4.1.0/build/vmlinux)\n\t 7d8 helper+0x7f ([some_module])\n\t 9 f ([vdso])\n\t 55aa main (/bin/x)\n\n",
+			want: "x;main;f;helper_[k];vfs_read_[k] 1\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := script(t, tt.in)
@@ -131,7 +158,8 @@ func TestPerfScriptRecorded(t *testing.T) {
 func TestForeignFiles(t *testing.T) {
 	for name, in := range map[string]string{
 		"empty": "", "prose": "Dear Sir or Madam,\nplease find enclosed\n", "JSON": `{"a": 1}`, "zeros": string(make([]byte, 100)),
-		"a picture": "\x89PNG\r\n\x1a\n\x00\x00", "a broken gzip": "\x1f\x8bxyz", "an ELF": "\x7fELF\x02\x01\x01\x00",
+		"prose that looks like a header": "Chapter 12 introduction:\n\nIt was a dark and stormy night.\n",
+		"a picture":                      "\x89PNG\r\n\x1a\n\x00\x00", "a broken gzip": "\x1f\x8bxyz", "an ELF": "\x7fELF\x02\x01\x01\x00",
 	} {
 		if p, format, err := Read(strings.NewReader(in)); !errors.Is(err, ErrFormat) {
 			t.Errorf("%s: %v as %q, %v", name, p, format, err)
@@ -144,6 +172,9 @@ func TestForeignFiles(t *testing.T) {
 		if got, err := Detect(recorded(t, name)); got != want || err != nil {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
+	}
+	if got, err := Detect([]byte("# ========\n# captured on: some day\n#\njava  3244 cpu-clock: \n\t 12 f (/bin/x)\n\n")); got != FormatPerfScript || err != nil {
+		t.Errorf("an old perf script: %q, %v", got, err)
 	}
 	if got, err := Detect([]byte("main;a b;c 12\n")); got != FormatFolded || err != nil {
 		t.Errorf("folded: %q, %v", got, err)
@@ -267,6 +298,7 @@ func FuzzPerfScript(f *testing.F) {
 	f.Add(recorded(f, "meshtrial.perf.txt"))
 	f.Add(recorded(f, "kernel.perf.txt"))
 	f.Add([]byte("x 1/1 2.0: 3 cpu-clock:\n\t 12 inner (inlined)\n\t 12 outer+0x5 (/bin/x (deleted))\n"))
+	f.Add([]byte("java 12 cycles:\nffffffff81000000 do_idle ([kernel.kallsyms])\n55aa f (/a b/c)\n\nV8 W 1/2 [003] 250000 sched:x: a=b\n\t 5512 f\n"))
 	f.Add([]byte("x 0/0 0.0: PERF_RECORD_MMAP2 9/9: [0x40(0x10) @ 0 00:64 1 0]: r-xp /bin/x\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := ReadPerfScript(bytes.NewReader(data))

@@ -371,10 +371,11 @@ const deleted = " (deleted)"
 var userModules = map[string]bool{"[vdso]": true, "[vsyscall]": true, "[heap]": true, "[stack]": true, "[anon]": true, "[unknown]": true, "[uprobes]": true, others: true}
 
 // kernelModule reports whether a module of a profile is the kernel or a part
-// of it.
+// of it. Older perfs give addresses in its file (vmlinux), which look like a
+// program's.
 func kernelModule(module string) bool {
-	if strings.HasSuffix(module, ".ko") || strings.Contains(module, ".ko.") {
+	if strings.HasSuffix(module, ".ko") || strings.Contains(module, ".ko.") || strings.HasPrefix(path.Base(module), "vmlinux") {
 		return true
 	}
-	return strings.HasPrefix(module, "[") && strings.HasSuffix(module, "]") && !userModules[module] && !strings.HasPrefix(module, "[JIT]")
+	return strings.HasPrefix(module, "[") && strings.HasSuffix(module, "]") && !userModules[module] && !strings.HasPrefix(module, "[JIT]") && !strings.HasPrefix(module, "[stack:")
 }

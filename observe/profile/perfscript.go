@@ -23,10 +23,13 @@ var ErrFormat = errors.New("not a profile")
 //
 //	COMM PID/TID [CPU] SECONDS: PERIOD EVENT:
 //
-// (TID alone, CPU and PERIOD as it was asked for), then a line for each frame,
-// the innermost first, and an empty line:
+// then a line for each frame, the innermost first, and an empty line:
 //
 //	ADDRESS SYMBOL+0xOFFSET (MODULE)
+//
+// Without call graph the only frame stands in the sample's line. What perf
+// script was not asked for (-F) is missing: CPU, PERIOD, MODULE, PID, and of
+// SECONDS and EVENT one. Frames need no indentation, which copies may have lost.
 //
 // Not every perf writes symbols of C++ and Rust as their sources have them: those of
 // Debian print them as they stand in the binary.
@@ -42,6 +45,9 @@ type scriptReader struct {
 	keep    func(module string) bool
 	kept    map[string]bool // what keep said
 	open    bool            // a sample's header was read
+	skipped bool            // one of another event was
+	alone   bool            // it has its only frame in its line
+	timed   bool            // a header had a time
 	deep    bool            // frames beyond maxDepth
 	others  int64           // samples of other events
 	broken  int64           // lines that are none of perf script's
@@ -97,7 +103,7 @@ func frameWhole(line []byte) bool {
 
 func (s *scriptReader) finish(whole bool) (*Profile, error) {
 	p := s.p
-	if p.count == 0 {
+	if p.count == 0 || !s.timed && len(p.frames) == 0 { // prose may look like headers without a time
 		return nil, fmt.Errorf("perf script: no sample in the file (%d lines are of another form): %w", s.broken, ErrFormat)
 	}
 	if !whole {
@@ -133,14 +139,19 @@ func (s *scriptReader) line(line []byte) {
 	if n := len(line); n > 0 && line[n-1] == '\r' {
 		line = line[:n-1]
 	}
-	switch {
-	case len(line) == 0:
+	if len(line) == 0 {
 		s.end()
+		s.skipped = false
+		return
+	}
+	indented := blank(line[0])
+	switch framed := !s.alone && (s.open || s.skipped); {
 	case line[0] == '#':
-	case (line[0] == ' ' || line[0] == '\t') && s.open && s.frame(line):
-	case s.header(line):
-	case line[0] == ' ' || line[0] == '\t':
-		// A source line, a register, or a frame of an event left out.
+	case indented && framed && s.frame(line):
+	case s.header(line): // a thread's name may be a number: it is no frame
+	case framed && (s.frame(line) || indented && s.bareFrame(line)):
+	case indented:
+		// A source line, a register, or a frame that belongs to nothing.
 		if !s.open && s.p.count == 0 && s.others == 0 {
 			s.broken++
 		}
@@ -180,6 +191,9 @@ func (s *scriptReader) header(line []byte) bool {
 		return false
 	}
 	s.end()
+	s.timed = s.timed || h.timeNS != NoTime
+	address, symbol, module, alone := parseFrame(h.rest)
+	s.skipped, s.alone = false, alone
 	if bytes.HasPrefix(h.event, []byte("PERF_RECORD_")) {
 		s.record(h.event, h.rest)
 		return true
@@ -202,6 +216,7 @@ func (s *scriptReader) header(line []byte) bool {
 	}
 	if event != s.p.Event {
 		s.others++
+		s.skipped = true
 		return true
 	}
 	weight := int64(1)
@@ -213,8 +228,8 @@ func (s *scriptReader) header(line []byte) bool {
 	}
 	s.head = Sample{Thread: s.thread(h), Weight: weight, TimeNS: h.timeNS}
 	s.stack, s.inlined, s.open, s.deep = s.stack[:0], s.inlined[:0], true, false
-	if len(h.rest) > 0 {
-		s.frame(h.rest) // without call graph the only frame stands here
+	if alone {
+		s.add(address, symbol, module)
 	}
 	return true
 }
@@ -237,28 +252,33 @@ const maxWho = 128
 
 // frame takes a line of a stack; it reports false for others.
 func (s *scriptReader) frame(line []byte) bool {
-	line = bytes.TrimLeft(line, " \t")
-	digits := 0
-	for digits < len(line) && hexDigit(line[digits]) {
-		digits++
+	address, symbol, module, ok := parseFrame(bytes.TrimLeft(line, " \t"))
+	if ok && s.open {
+		s.add(address, symbol, module)
 	}
-	if digits == 0 || digits > 16 || digits >= len(line) || line[digits] != ' ' {
-		return false
+	return ok
+}
+
+// bareFrame is frame for a line without a module, which perf was not asked for.
+func (s *scriptReader) bareFrame(line []byte) bool {
+	address, symbol, ok := cutAddress(bytes.TrimSpace(line))
+	if ok && s.open {
+		s.add(address, symbol, nil)
 	}
-	kernel := digits == 16 && bytes.HasPrefix(line, []byte("ffff")) && !bytes.HasPrefix(line, []byte("ffffffffff6")) && !bytes.HasPrefix(line, []byte("ffffffffffffffff"))
-	address := line[:digits]
-	symbol, module, ok := cutModule(line[digits+1:])
-	if !ok {
-		return false
-	}
+	return ok
+}
+
+// add adds a frame to the sample that is open.
+func (s *scriptReader) add(address, symbol, module []byte) {
+	kernel := len(address) == 16 && bytes.HasPrefix(address, []byte("ffff")) && !bytes.HasPrefix(address, []byte("ffffffffff6")) && !bytes.HasPrefix(address, []byte("ffffffffffffffff"))
 	if len(s.stack)+len(s.inlined) >= 4*maxDepth {
 		s.deep = true
-		return true
+		return
 	}
 	symbol, offset := cutOffset(symbol)
 	if string(module) == "inlined" {
 		s.inlined = append(s.inlined, readable(string(symbol)))
-		return true
+		return
 	}
 	known := s.known
 	if kernel {
@@ -277,7 +297,7 @@ func (s *scriptReader) frame(line []byte) bool {
 	s.key = key
 	id, ok := known[string(key)]
 	if !ok {
-		f := Frame{Name: readable(string(symbol)), Module: string(module), Kernel: kernel, Offset: at}
+		f := Frame{Name: readable(string(symbol)), Module: string(module), Kernel: kernel || kernelModule(string(module)), Offset: at}
 		if f.Name == "[unknown]" {
 			f.Name = ""
 		}
@@ -290,10 +310,9 @@ func (s *scriptReader) frame(line []byte) bool {
 	}
 	s.p.offsets[id] = max(s.p.offsets[id], offset)
 	if len(s.inlined) > 0 {
-		s.flushInlined(s.p.frames[id].Module, kernel)
+		s.flushInlined(s.p.frames[id].Module, s.p.frames[id].Kernel)
 	}
 	s.stack = append(s.stack, id)
-	return true
 }
 
 // keeps says whether the places of a module's frames are asked for.

@@ -15,18 +15,19 @@ type scriptHeader struct {
 	who      []byte // name and numbers of the thread, as they stand
 	comm     []byte
 	pid, tid int
-	timeNS   int64
+	timeNS   int64 // NoTime for none
 	period   int64 // 0 for none
 	event    []byte
 	rest     []byte
 }
 
 // parseScriptHeader takes a sample's line apart. Names of threads may hold
-// spaces, so that it looks for the time, and goes from there to both sides.
+// spaces, so that it looks for the time, and goes from there to both sides. A
+// line without a time has an event after the thread's number.
 func parseScriptHeader(line []byte) (h scriptHeader, ok bool) {
 	at, timeLen := findTime(line)
 	if at < 0 {
-		return h, false
+		return parseTimeless(line)
 	}
 	if h.timeNS, ok = parseSeconds(line[at : at+timeLen-1]); !ok {
 		return h, false
@@ -37,22 +38,68 @@ func parseScriptHeader(line []byte) (h scriptHeader, ok bool) {
 		if cut <= 0 {
 			return h, false // no name before the number
 		}
-		if pid, tid, ok := parseTask(left[cut+1:]); ok {
-			h.pid, h.tid = pid, tid
+		if h.setTask(left, cut+1) {
 			break
 		}
 		left = bytes.TrimRight(left[:cut], " \t") // [CPU], flags
 	}
-	h.who = bytes.TrimLeft(left, " \t")
-	h.comm = bytes.TrimRight(left[:bytes.LastIndexAny(left, " \t")], " \t")
-	h.comm = bytes.TrimLeft(h.comm, " \t")
 	if len(h.comm) == 0 {
 		return h, false
 	}
-	right := bytes.TrimLeft(line[at+timeLen:], " \t")
+	right := bytes.TrimSpace(line[at+timeLen:])
+	if h.setEvent(right) {
+		return h, true
+	}
+	h.period, h.event, h.rest = 0, nil, right // perf was not asked for events
+	_, _, _, framed := parseFrame(right)
+	return h, framed || len(right) == 0
+}
+
+// parseTimeless takes a line apart that has no time. As nothing else in it is
+// sure, what follows the event must be a frame or a tracepoint's fields, and the
+// thread's name is short.
+func parseTimeless(line []byte) (h scriptHeader, ok bool) {
+	h.timeNS = NoTime
+	for at := 1; at < min(len(line), maxWho); at++ {
+		if line[at] < '0' || line[at] > '9' || !blank(line[at-1]) {
+			continue
+		}
+		end := at
+		for end < len(line) && !blank(line[end]) {
+			end++
+		}
+		right := bytes.TrimLeft(line[end:], " \t")
+		if len(right) > 0 && right[0] == '[' { // CPU
+			if n := 1 + countDigits(right[1:]); n > 1 && n < len(right) && right[n] == ']' {
+				right = right[n+1:]
+			}
+		}
+		if !h.setTask(line[:end], at) || len(h.comm) == 0 || !h.setEvent(right) {
+			continue
+		}
+		_, _, _, framed := parseFrame(h.rest)
+		if framed || len(h.rest) == 0 || bytes.IndexByte(h.event, ':') > 0 {
+			return h, true
+		}
+	}
+	return h, false
+}
+
+// setTask reads the thread's number from a place on, and its name before that.
+func (h *scriptHeader) setTask(left []byte, at int) (ok bool) {
+	if h.pid, h.tid, ok = parseTask(left[at:]); ok {
+		h.who = bytes.TrimLeft(left, " \t")
+		h.comm = bytes.Trim(left[:at], " \t")
+	}
+	return ok
+}
+
+// setEvent reads the period, if there is one, the event, and what follows it.
+func (h *scriptHeader) setEvent(right []byte) (ok bool) {
+	right, h.period = bytes.TrimLeft(right, " \t"), 0
 	if n := countDigits(right); n > 0 && n < len(right) && right[n] == ' ' {
 		if h.period, ok = parseDigits(right[:n]); !ok {
-			return h, false
+			return false
 		}
 		right = bytes.TrimLeft(right[n:], " \t")
 	}
@@ -60,23 +107,45 @@ func parseScriptHeader(line []byte) (h scriptHeader, ok bool) {
 	if end < 0 {
 		end = len(right)
 	}
-	h.event = right[:end]
+	h.event, h.rest = right[:end], bytes.TrimSpace(right[end:])
 	if bytes.HasPrefix(h.event, []byte("PERF_RECORD_")) {
-		h.rest = bytes.TrimLeft(right[end:], " \t")
-		return h, true
+		return true
 	}
 	if len(h.event) < 2 || h.event[len(h.event)-1] != ':' {
-		return h, false
+		return false
 	}
 	h.event = bytes.TrimRight(h.event, ":")
-	h.rest = bytes.TrimSpace(right[end:])
-	return h, len(h.event) > 0
+	return len(h.event) > 0
+}
+
+func blank(c byte) bool { return c == ' ' || c == '\t' }
+
+// parseFrame takes a line of a stack apart, without what is blank before it.
+func parseFrame(line []byte) (address, symbol, module []byte, ok bool) {
+	address, rest, ok := cutAddress(line)
+	if !ok {
+		return nil, nil, nil, false
+	}
+	symbol, module, ok = cutModule(rest)
+	return address, symbol, module, ok
+}
+
+// cutAddress takes a frame's address off its beginning.
+func cutAddress(line []byte) (address, rest []byte, ok bool) {
+	digits := 0
+	for digits < len(line) && hexDigit(line[digits]) {
+		digits++
+	}
+	if digits == 0 || digits > 16 || digits >= len(line) || line[digits] != ' ' {
+		return nil, nil, false
+	}
+	return line[:digits], line[digits+1:], true
 }
 
 // findTime finds a word of the form 123.456789: that has something before it.
 func findTime(line []byte) (at, length int) {
 	for i := 1; i < len(line); i++ {
-		if line[i] < '0' || line[i] > '9' || (line[i-1] != ' ' && line[i-1] != '\t') {
+		if line[i] < '0' || line[i] > '9' || !blank(line[i-1]) {
 			continue
 		}
 		n := countDigits(line[i:])
