@@ -2,6 +2,7 @@ package profile
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -321,6 +322,10 @@ func FuzzFolded(f *testing.F) {
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("PERFILE2h\x00"))
 	f.Add([]byte("\x0a\x04\x08\x01\x10\x02"))
+	f.Add(legacyCPU(8, binary.LittleEndian, 10_000, []uint64{5, 0x401010, 0x402021}))
+	f.Add(legacyCPU(4, binary.BigEndian, 10_000, []uint64{5, 0x401010, 0x402021}))
+	f.Add([]byte("heap profile: 1: 8 [1: 8] @ heap_v2/524288\n1: 8 [1: 8] @ 0x401011\n\nMAPPED_LIBRARIES:\n" + legacyMaps))
+	f.Add([]byte("--- contentionz 1 ---\ncycles/second = 1000\nsampling period = 1\n5 1 @ 0x401011\n"))
 	f.Add(recorded(f, "meshtrial.perf.txt")[:500])
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, _, err := Read(bytes.NewReader(data))

@@ -27,9 +27,9 @@ const (
 	labelTime   = "time_ns"
 )
 
-// ReadPprof reads a profile in pprof's form, packed or not. Of several values
-// it takes the one that the file names, or the last, which is time for Go's
-// CPU, mutex and block profiles, and memory in use for heap profiles.
+// ReadPprof reads a profile in pprof's form or in gperftools', packed or not. Of
+// several values it takes the one that the file names, or the last, which is time
+// for CPU, mutex and block profiles, and memory in use for heap profiles.
 func ReadPprof(r io.Reader) (*Profile, error) {
 	in, err := parsePprof(r)
 	if err != nil {
@@ -113,12 +113,19 @@ func parsePprof(r io.Reader) (p *profile.Profile, err error) {
 	if len(data) == 0 {
 		return nil, fmt.Errorf("pprof: the file is empty: %w", ErrFormat)
 	}
-	if err := boundPprof(data); err != nil {
-		return nil, err
-	}
-	// Not ParseData: that unpacks what was packed twice, without a bound.
-	if p, err = profile.ParseUncompressed(data); err == nil {
-		err = p.CheckValid()
+	if isLegacyPprof(data) {
+		if len(data) > maxLegacyPprof {
+			return nil, fmt.Errorf("pprof: more than %d MiB in gperftools' form: %w", maxLegacyPprof>>20, ErrFormat)
+		}
+		p, err = profile.ParseData(data)
+	} else {
+		if err := boundPprof(data); err != nil {
+			return nil, err
+		}
+		// Not ParseData: that unpacks what was packed twice, without a bound.
+		if p, err = profile.ParseUncompressed(data); err == nil {
+			err = p.CheckValid()
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pprof: %w (%w)", err, ErrFormat)

@@ -32,6 +32,8 @@ func Detect(head []byte) (string, error) {
 		return FormatPerfData, nil
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		return FormatPprof, nil
+	case isLegacyPprof(head):
+		return FormatPprof, nil
 	}
 	if bytes.IndexByte(head, 0) >= 0 || head[0] < '\t' {
 		if head[0] == 0x0a { // the first field of an unpacked pprof
