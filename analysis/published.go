@@ -76,7 +76,7 @@ func (c *Beside) says(p study.Published, f *record.Finding, cell int) string {
 		case record.ReasonNotReached:
 			return fmt.Sprintf("Published %s; here %s.", figure, words.Unreached(f.Name))
 		case record.ReasonTooFew:
-			return "Not measured: too few requests."
+			return "Not measured: " + words.TooFew(f.Name) + "."
 		}
 		return "Not measured: too few valid trials."
 	case record.VerdictNoEffect:

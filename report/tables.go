@@ -173,7 +173,7 @@ func WhyInvalid(f record.Finding) string {
 	case record.ReasonNotReached:
 		return words.Unreached(f.Name)
 	case record.ReasonTooFew:
-		return "too few requests"
+		return words.TooFew(f.Name)
 	}
 	return "too few valid trials"
 }

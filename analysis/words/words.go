@@ -142,3 +142,12 @@ func Unreached(finding string) string {
 	}
 	return "it was not reached in every trial"
 }
+
+// TooFew says of a percentile that has no figure that more of what it counts would give
+// it one.
+func TooFew(finding string) string {
+	if strings.Contains(finding, "latency") {
+		return "too few requests"
+	}
+	return "too few changes"
+}

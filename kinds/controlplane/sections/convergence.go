@@ -88,8 +88,8 @@ func valueTable(f record.Findings, title string, columns []valueColumn) report.T
 			x, ok := plain[c.name+"\x00"+cell.Cell.Key()]
 			single, okSingle := c.single(cell)
 			switch {
-			case !ok && notReached(c.name, cell):
-				row = append(row, report.Text{S: "not reached", Style: report.StyleDim})
+			case !ok && tooFewPairs(c.name, cell):
+				row = append(row, tooFewChanges)
 			case !ok:
 				row = append(row, report.Text{S: "–", Style: report.StyleDim})
 			case x.Verdict == record.VerdictInconclusive:
@@ -202,11 +202,14 @@ func leversTable(f record.Findings) report.Table {
 		for _, m := range found {
 			x, ok := m[c.Cell.Key()]
 			any = any || ok && x.Verdict != record.VerdictInvalid
-			if ok && x.Verdict == record.VerdictInvalid && tooFewPairs(x) {
-				row = append(row, report.Text{S: "not reached", Style: report.StyleDim})
-				continue
+			switch {
+			case ok && x.Verdict == record.VerdictInvalid && x.Reason == record.ReasonTooFew:
+				row = append(row, tooFewChanges)
+			case ok && x.Verdict == record.VerdictInvalid && x.Reason == record.ReasonNotReached:
+				row = append(row, neverReached)
+			default:
+				row = append(row, change(x, ok))
 			}
-			row = append(row, change(x, ok))
 		}
 		if any {
 			t.Rows = append(t.Rows, row)

@@ -22,7 +22,7 @@ func appliedOf(of func(l *record.Latency) float64) func(c *record.ControlSummary
 // to half of them and to the last, over the changes of all trials.
 func edgesTable(f record.Findings) report.Table {
 	t := report.Table{Columns: append(report.FactorColumns(f), report.Column{Head: "acknowledged by"})}
-	largest, short := 0.0, false
+	largest, few, never := 0.0, false, false
 	for _, c := range f.Cells {
 		if c.Control != nil && c.Control.Edges != nil {
 			largest = math.Max(largest, valueOr(c.Control.Edges.Last.Max, 0))
@@ -54,12 +54,18 @@ func edgesTable(f record.Findings) report.Table {
 				}
 			}
 			row = append(row, report.Text{S: edge.name})
-			for _, v := range []*float64{edge.q.P50, edge.q.P90, edge.q.P99, edge.q.P999, edge.q.Max} {
-				if v == nil {
-					row, short = append(row, report.Text{S: "not reached", Style: report.StyleDim}), true
-					continue
+			for _, p := range []struct {
+				us    *float64
+				needs int // changes that leave one beyond it
+			}{{edge.q.P50, 0}, {edge.q.P90, 10}, {edge.q.P99, 100}, {edge.q.P999, 1000}, {edge.q.Max, 0}} {
+				switch {
+				case p.us != nil:
+					row = append(row, report.Text{S: s.Plain(*p.us)})
+				case e.Changes < p.needs:
+					row, few = append(row, report.Text{S: "too few", Style: report.StyleDim}), true
+				default:
+					row, never = append(row, neverReached), true
 				}
-				row = append(row, report.Text{S: s.Plain(*v)})
 			}
 			t.Rows = append(t.Rows, append(row, report.Text{S: report.Count(e.Changes)}))
 		}
@@ -67,8 +73,11 @@ func edgesTable(f record.Findings) report.Table {
 	if note := followedNote(f); note != "" {
 		t.Notes = append(t.Notes, note)
 	}
-	if short {
-		t.Notes = append(t.Notes, "Not reached: a percentile needs enough changes to leave one beyond it (10 for p90, 100 for p99, 1,000 for p99.9). A change that some proxy never acknowledged ranks slowest for the last; one that no proxy did ranks slowest everywhere.")
+	if few {
+		t.Notes = append(t.Notes, "Too few: a percentile needs enough changes to leave one beyond it (10 for p90, 100 for p99, 1,000 for p99.9).")
+	}
+	if never {
+		t.Notes = append(t.Notes, "Not reached: a change that some proxy never acknowledged ranks slowest for the last; one that no proxy did ranks slowest everywhere.")
 	}
 	return t
 }

@@ -46,6 +46,6 @@ func Kind() report.Kind {
 		}, report.Common(findings, true, false)),
 		Answers: controlAnswers,
 		Values:  controlValues,
-		Told:    tooFewPairs, // tables say "not reached"
+		Told:    unreached, // by tables
 	}
 }

@@ -22,9 +22,16 @@ func pairsReach(needs int64, of func(l record.Latency) float64) func(c *record.C
 	}
 }
 
-// notReached says whether a cell lacks a percentile because its pairs of a
+// What stands in a table for a percentile that has no figure: either there are too few
+// changes, and more of them give one, or it lies among changes that never arrived.
+var (
+	tooFewChanges = report.Text{S: "too few changes", Style: report.StyleDim}
+	neverReached  = report.Text{S: "not reached", Style: report.StyleDim}
+)
+
+// tooFewPairs reports whether a cell lacks a percentile because its pairs of a
 // change and a proxy leave none beyond it.
-func notReached(name string, c record.CellSummary) bool {
+func tooFewPairs(name string, c record.CellSummary) bool {
 	if c.Control == nil || c.Valid == 0 {
 		return false
 	}
@@ -35,9 +42,9 @@ func notReached(name string, c record.CellSummary) bool {
 	return kind == "convergence" && c.Control.Acknowledged > 0 || kind == "applied" && c.Control.Applied != nil
 }
 
-// tooFewPairs says whether that is why a difference is not valid, or too many that
-// never came.
-func tooFewPairs(x record.Finding) bool {
+// unreached reports whether a difference is not valid because there are too few changes,
+// or too many that never came.
+func unreached(x record.Finding) bool {
 	return x.Reason == record.ReasonTooFew || x.Reason == record.ReasonNotReached
 }
 

@@ -24,16 +24,16 @@ func TestConvergenceSentences(t *testing.T) {
 	}
 }
 
-func TestNotReached(t *testing.T) {
+func TestTooFewPairs(t *testing.T) {
 	k := &record.ControlSummary{Trials: 2, Acknowledged: 80, Convergence: record.Latency{P99: 5}, ReportedTrials: 2, Edges: &record.Edges{Changes: 40}}
 	c := record.CellSummary{Valid: 2, Control: k}
 	for name, want := range map[string]bool{"convergence_p99": true, "convergence_p999": true, "convergence_p50": false, "applied_p99": false, "hidden_convergence_p99": true, "pushes": false} {
-		if got := notReached(name, c); got != want {
+		if got := tooFewPairs(name, c); got != want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if notReached("convergence_p99", record.CellSummary{Control: k}) || notReached("convergence_p99", record.CellSummary{Valid: 1}) {
-		t.Error("not valid is not not reached")
+	if tooFewPairs("convergence_p99", record.CellSummary{Control: k}) || tooFewPairs("convergence_p99", record.CellSummary{Valid: 1}) {
+		t.Error("not valid has too few pairs")
 	}
 	p99 := func(l record.Latency) float64 { return l.P99 }
 	if !math.IsNaN(pairsReach(100, p99)(k)) || pairsReach(80, p99)(k) != 5 {

@@ -117,14 +117,14 @@ test('remarks on differences name their cells, are merged and are few', () => {
 test('first, median and last proxy stand by percentile, and what too few changes tell is not told', () => {
   show(root, page('control-plane'));
   expect(rows(root.querySelector('#convergence .edges')).filter((row) => row[0] === 'none').map((row) => row.slice(1))).toEqual([
-    ['the first', '112', '114', 'not reached', 'not reached', '114', '32'], ['half', '153', '155', 'not reached', 'not reached', '155', '32'], ['the last', '193', '196', 'not reached', 'not reached', '196', '32']]);
+    ['the first', '112', '114', 'too few', 'too few', '114', '32'], ['half', '153', '155', 'too few', 'too few', '155', '32'], ['the last', '193', '196', 'too few', 'too few', '196', '32']]);
   expect(root.querySelector('#convergence .edges')?.textContent).toContain('a percentile needs enough changes');
 });
 
 test('when a change was in force in a real Envoy stands beside, where one is there', () => {
   shown({ unacked: 3 });
   expect(texts(root, '#convergence thead th').slice(6, 9)).toEqual(['active in Envoy, p50', 'p99', 'max']);
-  expect(figures('#convergence table').map((row) => row.slice(5, 8))).toEqual([['121', 'not reached', '122'], ['–', '–', '–'], ['–', '–', '–']]);
+  expect(figures('#convergence table').map((row) => row.slice(5, 8))).toEqual([['121', 'too few changes', '122'], ['–', '–', '–'], ['–', '–', '–']]);
   expect(figures('#convergence table')[0]?.[12]).toBe('3'); // never acknowledged
 });
 

@@ -117,8 +117,8 @@ function convergenceTable(model: Model, shown: readonly Controlled[]): HTMLEleme
     const [c, applied, reported] = [control.convergence_us, control.applied_us, control.reported_p99_us];
     return [
       model.label(cell.cell, cells),
-      ...[c.p50, c.p90, c.p99, c.p999, c.max].map((v): CellText => (v > 0 || c.max === 0 ? plain(scale, v) : NOT_REACHED)),
-      ...(real ? [applied?.p50, applied?.p99, applied?.max].map((v): CellText => (v === 0 && (applied?.max ?? 0) > 0 ? NOT_REACHED : measured(scale, v))) : []),
+      ...[c.p50, c.p90, c.p99, c.p999, c.max].map((v): CellText => (v > 0 || c.max === 0 ? plain(scale, v) : TOO_FEW_CHANGES)),
+      ...(real ? [applied?.p50, applied?.p99, applied?.max].map((v): CellText => (v === 0 && (applied?.max ?? 0) > 0 ? TOO_FEW_CHANGES : measured(scale, v))) : []),
       reported === undefined ? '–' : plain(scale, reported) + firstBucket(control),
       hidden(model, cell, scale, reported === undefined || c.p99 === 0 ? undefined : c.p99 - reported),
       count(control.committed),
@@ -150,15 +150,19 @@ function edgesTable(model: Model, shown: readonly Controlled[]): HTMLElement | n
   const scale = scaleFor('us', Math.max(0, ...acknowledged.map(({ edges }) => edges.last_us.max ?? edges.last_us.p50 ?? 0)));
   const rows = acknowledged.flatMap(({ cell, edges }) => [['the first', edges.first_us] as const, ['half', edges.median_us] as const, ['the last', edges.last_us] as const].map(([name, q]): CellText[] => [
     model.label(cell.cell, cells), name,
-    ...[q.p50, q.p90, q.p99, q.p999, q.max].map((v) => (v === null ? NOT_REACHED : plain(scale, v))),
+    ...([[q.p50, 0], [q.p90, 10], [q.p99, 100], [q.p999, 1000], [q.max, 0]] as const).map(([v, needs]) => (v !== null ? plain(scale, v) : edges.changes < needs ? TOO_FEW : NOT_REACHED)),
     count(edges.changes),
   ]));
   const columns = [{ head: 'cell' }, { head: 'acknowledged by' }, ...['p50', 'p90', 'p99', 'p99.9', 'max', 'changes'].map((head) => ({ head, number: true }))];
   return h('div', { class: 'edges' },
     table(`First, median and last proxy to ACK a change, over changes, ${scale.unit}`, columns, rows),
-    rows.some((row) => row.includes(NOT_REACHED)) && h('p', { class: 'key' }, 'Not reached: a percentile needs enough changes to leave one beyond it (10 for p90, 100 for p99, 1,000 for p99.9). A change that some proxy never acknowledged ranks slowest for the last; one that no proxy did ranks slowest everywhere.'));
+    rows.some((row) => row.includes(TOO_FEW)) && h('p', { class: 'key' }, 'Too few: a percentile needs enough changes to leave one beyond it (10 for p90, 100 for p99, 1,000 for p99.9).'),
+    rows.some((row) => row.includes(NOT_REACHED)) && h('p', { class: 'key' }, 'Not reached: a change that some proxy never acknowledged ranks slowest for the last; one that no proxy did ranks slowest everywhere.'));
 }
 
+/** For a percentile without a figure: more changes give it one, or it lies among those that never arrived. */
+const TOO_FEW: CellText = { text: 'too few', tone: 'dim' };
+const TOO_FEW_CHANGES: CellText = { text: 'too few changes', tone: 'dim' };
 const NOT_REACHED: CellText = { text: 'not reached', tone: 'dim' };
 
 const STAGES: Readonly<Record<string, string>> = {
