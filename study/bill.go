@@ -315,7 +315,9 @@ func (v billValue) object(b *Bill) object {
 		{name: "base", doc: "Levels over the settings in every cell of the bill.", value: cellValue{to: &b.Base, name: "base", empty: true}},
 		{name: "parts", required: true, doc: "Parts to price: names, each with the levels that it changes.", value: partsValue{&b.Parts}},
 		{name: "together", doc: "The parts that are on in the cell with all parts; every part if left out.", value: listValue[string]{to: &b.Together, least: 1, flow: true,
-			element: func(s *string) value { return textValue{to: s, pattern: reName} }}},
+			element: func(s *string) value {
+				return textValue{to: s, pattern: reName, noun: "part", hint: "use the name of a part"}
+			}}},
 		{name: "direct", doc: "add: each part added to the base; remove: each part removed from all together, which alone shows what removing it saves; both.",
 			value: textValue{to: &b.Direct, oneOf: []string{DirectAdd, DirectRemove, DirectBoth}}},
 	}}
@@ -357,7 +359,7 @@ func (v partsValue) decode(d *decoder, n *node) {
 		one := NamedLevels{Name: k.name}
 		switch {
 		case !reName.MatchString(k.name):
-			d.fail(k.pos, "lower-case letters, digits and dashes, as access-log", "%q cannot name a part", clip(k.name, 40))
+			d.fail(k.pos, nameHint+", as access-log", "invalid part name %q", clip(k.name, 40))
 			continue
 		case k.name == BillBase, k.name == BillTogether, strings.HasPrefix(k.name, billWithout):
 			d.fail(k.pos, "another name", "%s is a name that the bill itself gives", clip(k.name, 40))

@@ -194,7 +194,7 @@ func (v headersValue) decode(d *decoder, n *node) {
 		name := textproto.CanonicalMIMEHeaderKey(k.name)
 		switch {
 		case !reToken.MatchString(k.name):
-			d.fail(k.pos, "", "%q cannot name a header", clip(k.name, 40))
+			d.fail(k.pos, "use letters, digits and dashes, as x-user", "invalid header name %q", clip(k.name, 40))
 		case has([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Expect"}, name):
 			d.fail(k.pos, "leave it out", "the generator sets %s itself", name)
 		case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):

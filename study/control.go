@@ -112,7 +112,7 @@ func defaultControl() *Control {
 	}
 }
 
-const namespaceHint = "lower-case letters, digits and dashes, as test-1"
+const namespaceHint = nameHint + ", as test-1"
 
 func controlSection(c *Control) object {
 	return object{name: "control", fields: []field{
@@ -136,14 +136,14 @@ func controlSection(c *Control) object {
 			value: boolValue{&c.RealEndpoints}},
 		{name: "bad_share", doc: "Share of the proxies that misbehave where factor clients is not good: the same of sidecars, gateways and ztunnels, rounded to whole proxies.", value: shareValue{&c.BadShare}},
 		{name: "namespace", doc: "Prefix of the population's namespaces: with test they are test-1, test-2 and so on, also in sidecar_hosts.",
-			value: textValue{to: &c.Namespace, pattern: reNamespaceStem, hint: "lower-case letters, digits and dashes, as test"}},
+			value: textValue{to: &c.Namespace, pattern: reNamespaceStem, noun: "namespace", hint: nameHint + ", as test"}},
 		{name: "scope_namespace", doc: "Namespace that a Sidecar of scope namespace or workload applies to; the first of the population if left out.",
-			value: textValue{to: &c.ScopeNamespace, pattern: reLabel, hint: namespaceHint}},
+			value: textValue{to: &c.ScopeNamespace, pattern: reLabel, noun: "namespace", hint: namespaceHint}},
 		{name: "dummies_namespace", doc: "Namespace of unused objects: one of the population, or an existing one.",
-			value: textValue{to: &c.DummiesNamespace, pattern: reLabel, hint: namespaceHint}},
+			value: textValue{to: &c.DummiesNamespace, pattern: reLabel, noun: "namespace", hint: namespaceHint}},
 		{name: "service_entry", doc: "Shape of the unused ServiceEntries.", value: object{name: "service_entry", flow: true, fields: []field{
 			{name: "host", doc: "Their common host; each has its own if left out.",
-				value: textValue{to: &c.ServiceEntry.Host, pattern: reEntryHost, hint: "a DNS name, as httpbin.org"}},
+				value: textValue{to: &c.ServiceEntry.Host, pattern: reEntryHost, noun: "host", hint: "use a DNS name, as httpbin.org"}},
 			{name: "port", doc: "Their port (HTTP).", value: intValue{&c.ServiceEntry.Port, 1, 65535}},
 			{name: "resolution", doc: "How their addresses are resolved.", value: textValue{to: &c.ServiceEntry.Resolution,
 				oneOf: []string{ResolutionDNS, ResolutionStatic, ResolutionNone}}},

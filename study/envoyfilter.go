@@ -158,7 +158,7 @@ func (v envoyFiltersValue) decode(d *decoder, n *node) {
 	for i, k := range n.keys {
 		value := n.values[i]
 		if !reName.MatchString(k.name) {
-			d.fail(k.pos, "lower-case letters, digits and dashes", "%q cannot name an EnvoyFilter", clip(k.name, 40))
+			d.fail(k.pos, nameHint, "invalid EnvoyFilter name %q", clip(k.name, 40))
 			continue
 		}
 		f := EnvoyFilter{Name: k.name}

@@ -89,7 +89,7 @@ func TestEnvoyFiltersOfAStudy(t *testing.T) {
 		head: "needs an EnvoyFilter that the study does not name",
 		"name: a\nquestion: b\nenvoy_filters: {mine: mine.yaml}\n":              "no level of filters has the EnvoyFilter mine",
 		head + "envoy_filters: {mine: {inline: nonsense}}\n":                    "not what meshtrial writes",
-		head + "envoy_filters: {Mine: mine.yaml}\n":                             "cannot name an EnvoyFilter",
+		head + "envoy_filters: {Mine: mine.yaml}\n":                             `invalid EnvoyFilter name "Mine"`,
 		head + "envoy_filters: [mine.yaml]\n":                                   "maps names to files",
 		head + "envoy_filters: {mine: [mine.yaml]}\n":                           "is no file",
 		"name: a\nquestion: b\nsettings: {filters: lua, protocol: tcp}\n":       "do not see with protocol tcp",

@@ -20,12 +20,15 @@ var (
 	reMethod = lazyregexp.New(`^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$`)
 )
 
+// nameHint says what is a valid name.
+const nameHint = "use lower-case letters, digits and dashes"
+
 // root is the study file: every field, where it goes, and what it means.
 // Parsing, resolved.yaml and the JSON Schema all follow it.
 func root(s *Study) object {
 	return object{name: "the study", fields: []field{
 		{name: "name", required: true, doc: "Short name, also used for its runs: lower-case letters, digits and dashes.",
-			value: textValue{to: &s.Name, pattern: reName, hint: "lower-case letters, digits and dashes, as two-pod-latency"}},
+			value: textValue{to: &s.Name, pattern: reName, noun: "name", hint: nameHint + ", as two-pod-latency"}},
 		{name: "kind", doc: "What a trial of the study does: send requests (data-plane), change configuration (control-plane), or break things (resilience). If left out: control-plane with the section control, resilience with the section timeline, data-plane with neither.",
 			value: textValue{to: (*string)(&s.Kind), oneOf: kindNames()}},
 		{name: "title", doc: "Heading of the report; the name if left out.", value: textValue{to: &s.Title}},
@@ -54,12 +57,12 @@ func root(s *Study) object {
 		{name: "workload", kinds: only(DataPlane), doc: "What the worker does with each request.", value: workload(&s.Workload)},
 		{name: "load", kinds: only(DataPlane, Resilience), doc: "How requests are sent.", value: object{name: "load", fields: []field{
 			{name: "to", kinds: only(Resilience), doc: "The service that the clients call; the one that no other calls if left out.", value: scenarioValue{s, func(c *Scenario) value {
-				return textValue{to: &c.Entry, pattern: reLabel, hint: "a service of the graph"}
+				return textValue{to: &c.Entry, pattern: reLabel, noun: "service", hint: "use the name of a service of the graph"}
 			}}},
 			{name: "clients", kinds: only(Resilience), doc: "Load generators, each a pod with a sidecar; they share the rate.", value: scenarioValue{s, func(c *Scenario) value { return intValue{&c.Clients, 1, 100} }}},
 			{name: "timeout", doc: "Request timeout.", value: durationValue{to: &s.Load.Timeout, low: time.Millisecond, high: 10 * time.Minute}},
-			{name: "method", doc: "HTTP method. If left out: POST with a payload, GET without.", value: textValue{to: &s.Load.Method, pattern: reMethod, hint: "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"}},
-			{name: "path", doc: "Path of HTTP requests.", value: textValue{to: &s.Load.Path, pattern: rePath, hint: "begin with /, without blanks"}},
+			{name: "method", doc: "HTTP method. If left out: POST with a payload, GET without.", value: textValue{to: &s.Load.Method, pattern: reMethod, noun: "method", hint: "use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"}},
+			{name: "path", doc: "Path of HTTP requests.", value: textValue{to: &s.Load.Path, pattern: rePath, noun: "path", hint: "begin with /, without blanks"}},
 			{name: "headers", doc: "Additional headers of HTTP requests. Their values are kept in plain text wherever the study is: in run directories, and in a ConfigMap of a detached run.", value: headersValue{&s.Load.Headers}},
 			{name: "tls", doc: "Whether the generator itself speaks TLS to the worker, in addition to the mesh.", value: boolValue{&s.Load.TLS}},
 		}}},

@@ -52,6 +52,6 @@ func moneyFields(m *money.Mesh) object {
 		{name: "utilisation", doc: "Share of the paid cores in use: at 50%, twice as many are bought.", value: portionValue{to: &m.Utilisation, positive: true}},
 		{name: "core_month", doc: "Price per core-month.", value: floatValue{to: &m.CoreMonth, high: most}},
 		{name: "gb_month", doc: "Price per GB-month of memory (10^9 bytes).", value: floatValue{to: &m.GBMonth, high: most}},
-		{name: "currency", doc: "Currency of the prices, such as USD.", value: textValue{to: &m.Currency, pattern: reCurrency, hint: "one to eight letters, as USD"}},
+		{name: "currency", doc: "Currency of the prices, such as USD.", value: textValue{to: &m.Currency, pattern: reCurrency, noun: "currency", hint: "use one to eight letters, as USD"}},
 	}}
 }

@@ -152,7 +152,7 @@ func TestParseRefuses(t *testing.T) {
 		{"header", minimal + "load: {headers: {content-length: 5}}\n", "3:18", "sets Content-Length itself", ""},
 		{"bool", minimal + "load: {tls: maybe}\n", "3:13", "neither true nor false", ""},
 		{"published unit", minimal + "published:\n- {source: s, claim: c, finding: latency_p50, cell: {sidecars: both}, figure: 3, unit: MB}\n", "4:88", "is not a unit of latency_p50", "us"},
-		{"bad name", "name: My Study\nquestion: y\n", "1:7", "cannot stand here", "lower-case"},
+		{"bad name", "name: My Study\nquestion: y\n", "1:7", `invalid name "My Study"`, "use lower-case letters, digits and dashes"},
 		{"tab", "name: x\nquestion: y\nblocks:\n\tmin: 3\n", "4:", "", ""},
 		{"open bracket", minimal + "factors: {rate: [1, 2\n", "", "", "bracket"},
 		{"tag", minimal + "window: !!str 2s\n", "3:9", "no tags", ""},
@@ -272,10 +272,10 @@ func TestAliases(t *testing.T) {
 // All faults are told at once, in the file's order, each with its mark.
 func TestManyFaults(t *testing.T) {
 	_, err := Parse([]byte("name: X!\nquestion: y\nwindow: 2\nsettings: {rate: -5, payload: 1Kb}\n"), "x.yaml", nil)
-	want := `x.yaml:1:7: "X!" cannot stand here
+	want := `x.yaml:1:7: invalid name "X!"
     1 | name: X!
       |       ^
-      = lower-case letters, digits and dashes, as two-pod-latency
+      = use lower-case letters, digits and dashes, as two-pod-latency
 x.yaml:3:9: "2" lacks a unit
     3 | window: 2
       |         ^

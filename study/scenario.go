@@ -129,7 +129,7 @@ func service(s *graph.Service) object {
 
 func call(c *graph.Call) value {
 	return object{name: "a call", flow: true, fields: []field{
-		{name: "to", required: true, doc: "The service called.", value: textValue{to: &c.To, pattern: reLabel, hint: "a service of the graph"}},
+		{name: "to", required: true, doc: "The service called.", value: textValue{to: &c.To, pattern: reLabel, noun: "service", hint: "use the name of a service of the graph"}},
 		{name: "request", doc: "Request body size.", value: sizeValue{&c.RequestBytes}},
 		{name: "timeout", doc: "Of each attempt; 30s if left out.", value: durationValue{to: &c.Timeout, high: graph.MaxTimeout, omitZero: true}},
 		{name: "retries", doc: "The caller's own, in addition to the mesh's.", value: wholeValue{to: &c.Retries, low: 1, high: graph.MaxRetries}},

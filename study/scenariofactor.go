@@ -202,7 +202,7 @@ func skipLevel(s string) (string, *complaint) {
 	names := strings.Split(s, ",")
 	for i, name := range names {
 		if names[i] = strings.TrimSpace(name); !reName.MatchString(names[i]) {
-			return "", complain("as warned,sale, or none", "%q is no name of a step", clip(name, 40))
+			return "", complain("use names of steps, as warned,sale, or none", "invalid step name %q", clip(name, 40))
 		}
 	}
 	slices.Sort(names)

@@ -23,7 +23,7 @@ func timelineSection(t *fault.Timeline) object {
 
 func stepValue(s *fault.Step) value {
 	o := object{name: "a step", fields: []field{
-		{name: "name", required: true, doc: "Short name, also of the window that begins with the step.", value: textValue{to: &s.Name, pattern: reName, hint: "lower-case letters, digits and dashes, as first-server-gone"}},
+		{name: "name", required: true, doc: "Short name, also of the window that begins with the step.", value: textValue{to: &s.Name, pattern: reName, noun: "name", hint: nameHint + ", as first-server-gone"}},
 		{name: "at", doc: "When it begins, after the first request; with when, the earliest.", value: durationValue{to: &s.At, high: time.Hour, omitZero: true}},
 		{name: "when", doc: "CEL condition on what the clients saw in the last second: error_share, rate, latency_p99 (ms). The step begins when it first holds.", value: textValue{to: &s.When}},
 		{name: "every", doc: "How far apart its turns are, if it repeats.", value: durationValue{to: &s.Every, high: time.Hour, omitZero: true}},
@@ -98,15 +98,15 @@ func actionField(v fault.Value) value {
 	case fault.Text:
 		return textValue{to: v.To, oneOf: v.OneOf}
 	case fault.Version:
-		return textValue{to: v.To, pattern: reVersion, hint: "as 1.39.0"}
+		return textValue{to: v.To, pattern: reVersion, noun: "version", hint: "use a full version, as 1.39.0"}
 	case fault.Namespace:
-		return textValue{to: v.To, pattern: reLabel, hint: namespaceHint}
+		return textValue{to: v.To, pattern: reLabel, noun: "namespace", hint: namespaceHint}
 	case fault.Service:
-		hint := "a service of the graph"
+		hint := "use the name of a service of the graph"
 		if v.Clients {
 			hint += ", or " + fault.LoadService
 		}
-		return textValue{to: v.To, pattern: reLabel, hint: hint}
+		return textValue{to: v.To, pattern: reLabel, noun: "service", hint: hint}
 	case fault.Count:
 		return wholeValue{to: v.To, low: 1, high: v.Most}
 	case fault.Flag:

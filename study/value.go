@@ -13,10 +13,12 @@ import (
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 )
 
-// textValue is free text, trimmed.
+// textValue is free text, trimmed. One that must match a pattern has a noun for
+// messages, as "name", and a hint that says what is valid.
 type textValue struct {
 	to      *string
 	pattern *lazyregexp.Regexp
+	noun    string
 	hint    string
 	oneOf   []string
 }
@@ -39,7 +41,7 @@ func (v textValue) decode(d *decoder, n *node) {
 	case v.oneOf != nil && !has(v.oneOf, text):
 		d.fail(n.pos, errs.Suggest(text, v.oneOf), "unknown value %q", clip(text, 40))
 	case v.pattern != nil && !v.pattern.MatchString(text):
-		d.fail(n.pos, v.hint, "%q cannot stand here", clip(text, 80))
+		d.fail(n.pos, v.hint, "invalid %s %q", v.noun, clip(text, 80))
 	default:
 		*v.to = text
 	}

@@ -26,7 +26,7 @@ type NamedLevels struct {
 var variantFactor = Factor{Name: FactorVariant, Scope: ScopeVariant, Doc: "One of the study's variants, by its name.",
 	Pattern: reName.String(), parse: func(s string) (string, *complaint) {
 		if !reName.MatchString(s) {
-			return "", complain("lower-case letters, digits and dashes", "%q is no variant", clip(s, 40))
+			return "", complain(nameHint, "invalid variant name %q", clip(s, 40))
 		}
 		return s, nil
 	}}
@@ -80,7 +80,7 @@ func (v variantsValue) decode(d *decoder, n *node) {
 	}
 	for i, k := range n.keys {
 		if !reName.MatchString(k.name) {
-			d.fail(k.pos, "lower-case letters, digits and dashes, as no-sidecar", "%q cannot name a variant", clip(k.name, 40))
+			d.fail(k.pos, nameHint+", as no-sidecar", "invalid variant name %q", clip(k.name, 40))
 			continue
 		}
 		one := NamedLevels{Name: k.name}

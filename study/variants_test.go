@@ -63,7 +63,7 @@ func TestVariantsRefused(t *testing.T) {
 		{"nested", "variants: {a: {}, b: {variant: a}}\n", "3:22", "cannot contain another"},
 		{"empty", "variants: {a: }\n", "3:12", "a is empty"},
 		{"none", "variants: {}\n", "3:11", "names none"},
-		{"bad name", "variants: {A b: {}}\n", "3:12", "cannot name a variant"},
+		{"bad name", "variants: {A b: {}}\n", "3:12", `invalid variant name "A b"`},
 		{"unknown", "variants: {a: {}, b: {rate: 5}}\nbaseline: {variant: c}\n", "4:21", `unknown variant "c"`},
 		{"no variants", "settings: {variant: a}\n", "3:21", "has no variants"},
 		{"no list", "variants: [a]\n", "3:11", "maps names to levels"},

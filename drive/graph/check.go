@@ -75,7 +75,7 @@ func (g Graph) Check() Problems {
 	for i, s := range g.Services {
 		switch first, twice := c.index[s.Name]; {
 		case !name.MatchString(s.Name):
-			c.fail(fmt.Sprintf("services[%d].name", i), "lower-case letters, digits and dashes, a letter first, at most 63 of them", "%q cannot be the name of a service", clip(s.Name))
+			c.fail(fmt.Sprintf("services[%d].name", i), "use lower-case letters, digits and dashes, a letter first, at most 63 of them", "invalid service name %q", clip(s.Name))
 		case twice:
 			c.fail(fmt.Sprintf("services[%d].name", i), fmt.Sprintf("services[%d] has it", first), "%q is the name of another service", s.Name)
 		default:

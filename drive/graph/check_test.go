@@ -42,8 +42,8 @@ func TestCheck(t *testing.T) {
 			}
 			*g = g.WithDefaults()
 		}, "services", "replicas in all"},
-		{"no name", func(g *graph.Graph) { g.Services[1].Name = ""; g.Services[0].Calls = nil }, "services[1].name", "cannot be the name"},
-		{"a name no Service can have", func(g *graph.Graph) { g.Services[0].Name = "Front_1" }, "services[0].name", "cannot be the name"},
+		{"no name", func(g *graph.Graph) { g.Services[1].Name = ""; g.Services[0].Calls = nil }, "services[1].name", "invalid service name"},
+		{"a name no Service can have", func(g *graph.Graph) { g.Services[0].Name = "Front_1" }, "services[0].name", "invalid service name"},
 		{"a name twice", func(g *graph.Graph) { g.Services[1].Name = "front"; g.Services[0].Calls = nil }, "services[1].name", "another service"},
 		{"an unknown service", func(g *graph.Graph) { g.Services[0].Calls[0].To = "baz" }, "services.front.calls[0].to", `no service "baz"`},
 		{"itself", func(g *graph.Graph) { g.Services[0].Calls[0].To = "front" }, "services.front.calls[0].to", "front -> front"},
