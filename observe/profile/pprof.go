@@ -1,8 +1,6 @@
 package profile
 
 import (
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -10,9 +8,6 @@ import (
 
 	"github.com/google/pprof/profile"
 )
-
-// maxPprof bounds a pprof file when it is unpacked, in bytes.
-const maxPprof = 256 << 20
 
 // maxPprofValue bounds a sample's value: block profiles add up years of
 // waiting, in nanoseconds.
@@ -85,52 +80,6 @@ func pprofValue(in *profile.Profile) int {
 		at = space // rather than the number of objects
 	}
 	return at
-}
-
-// parsePprof guards the library's parser, which was not made for garbage.
-func parsePprof(r io.Reader) (p *profile.Profile, err error) {
-	defer func() {
-		if broken := recover(); broken != nil {
-			p, err = nil, fmt.Errorf("pprof: %v: %w", broken, ErrFormat)
-		}
-	}()
-	data, err := io.ReadAll(io.LimitReader(r, maxPprof+1))
-	if err != nil {
-		return nil, fmt.Errorf("pprof: %w", err)
-	}
-	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
-		packed, err := gzip.NewReader(bytes.NewReader(data))
-		if err == nil {
-			data, err = io.ReadAll(io.LimitReader(packed, maxPprof+1))
-		}
-		if err != nil {
-			return nil, fmt.Errorf("pprof: unpack: %w (%w)", err, ErrFormat)
-		}
-	}
-	if len(data) > maxPprof {
-		return nil, fmt.Errorf("pprof: more than %d MiB: %w", maxPprof>>20, ErrFormat)
-	}
-	if len(data) == 0 {
-		return nil, fmt.Errorf("pprof: the file is empty: %w", ErrFormat)
-	}
-	if isLegacyPprof(data) {
-		if len(data) > maxLegacyPprof {
-			return nil, fmt.Errorf("pprof: more than %d MiB in gperftools' form: %w", maxLegacyPprof>>20, ErrFormat)
-		}
-		p, err = profile.ParseData(data)
-	} else {
-		if err := boundPprof(data); err != nil {
-			return nil, err
-		}
-		// Not ParseData: that unpacks what was packed twice, without a bound.
-		if p, err = profile.ParseUncompressed(data); err == nil {
-			err = p.CheckValid()
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("pprof: %w (%w)", err, ErrFormat)
-	}
-	return p, nil
 }
 
 func pprofThread(s *profile.Sample) Thread {
