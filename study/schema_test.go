@@ -1,11 +1,15 @@
 package study
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml"
 	"github.com/invopop/jsonschema"
+	validation "github.com/santhosh-tekuri/jsonschema/v6"
+	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/testing/golden"
 )
@@ -106,5 +110,52 @@ func TestReferenceListsFieldsOfSections(t *testing.T) {
 		if f.name == "control" || f.name == "tune" {
 			walk(f.name, f.value.schema())
 		}
+	}
+}
+
+// Whatever the program accepts, the schema does, so that editors underline nothing that is
+// right; package studies holds the shipped files to it.
+func TestAcceptedIsValidUnderTheSchema(t *testing.T) {
+	text, err := Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := validation.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := validation.NewCompiler()
+	if err := c.AddResource(SchemaID, document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile(SchemaID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := 0
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := Parse(studyGen(t).Marshal(), "x.yaml", nil)
+		if err != nil {
+			return
+		}
+		accepted++
+		var study any
+		if err := yaml.Unmarshal(s.Marshal(), &study); err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(study)
+		if err != nil {
+			t.Fatal(err)
+		}
+		document, err := validation.UnmarshalJSON(bytes.NewReader(text))
+		if err == nil {
+			err = schema.Validate(document)
+		}
+		if err != nil {
+			t.Errorf("%v\n%s", err, s.Marshal())
+		}
+	})
+	if accepted < 10 {
+		t.Errorf("only %d studies were accepted", accepted)
 	}
 }
