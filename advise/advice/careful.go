@@ -139,9 +139,9 @@ func watches(t *record.Tuning) []record.TunedWatch {
 	before, after, worst := seen(t, "reported_convergence_p99")
 	limit := math.Max(1, 2*worst/1e6)
 	out := []record.TunedWatch{
-		{Signal: "latency: p99 of istiod's own convergence, which leaves debouncing out", Query: "histogram_quantile(0.99, sum by (le) (rate(pilot_proxy_convergence_time_bucket[5m])))",
+		{Signal: "latency: p99 of istiod's own convergence, which leaves debouncing out", Query: p99Of("pilot_proxy_convergence_time"),
 			Before: before, After: after, Back: fmt.Sprintf("it stays above %s for 10 minutes", spell(limit, "s"))},
-		{Signal: "latency: p99 of waiting in the push queue", Query: "histogram_quantile(0.99, sum by (le) (rate(pilot_proxy_queue_time_bucket[5m])))",
+		{Signal: "latency: p99 of waiting in the push queue", Query: p99Of("pilot_proxy_queue_time"),
 			Back: "it grows by more than half from one step to the next"},
 		{Signal: "saturation: istiod's CPU", Query: `sum by (pod) (rate(container_cpu_usage_seconds_total{namespace="istio-system",container="discovery"}[5m]))`,
 			Back: "a pod uses more than 90% of its CPU limit"},
@@ -161,6 +161,11 @@ func watches(t *record.Tuning) []record.TunedWatch {
 			Before: before, After: after, Back: "it rises when pods come and go, beside what it did before the step"})
 	}
 	return out
+}
+
+// p99Of is a query over a histogram, whether Prometheus stores it as series or natively.
+func p99Of(histogram string) string {
+	return fmt.Sprintf("histogram_quantile(0.99, sum by (le) (rate(%[1]s_bucket[5m]))) or histogram_quantile(0.99, sum(rate(%[1]s[5m])))", histogram)
 }
 
 // errorsOf is a query over a counter that istiod exports from its first event on: zero

@@ -35,7 +35,7 @@ type Rule struct {
 // pilot_proxy_convergence_time stays over 1 s for 10 s, critical over 2 s.
 func Rules(o Options) []Rule {
 	o = o.withDefaults()
-	expr := o.expand("histogram_quantile(0.99, sum by (le) (rate(" + MetricLatency + "_bucket{$i}[$w])))")
+	expr := quantileOf(0.99, MetricLatency).expand(o).either()
 	rule := func(name, severity string, above float64) Rule {
 		return Rule{name, severity, expr, above, 10 * time.Second,
 			fmt.Sprintf("The p99 of istiod's convergence time has been over %g s for 10 s.", above)}

@@ -91,10 +91,11 @@ func (c *Convergence) Samples() []Sample {
 			with = map[string]string{}
 		}
 		with["le"] = le
-		out = append(out, Sample{MetricConvergence + "_bucket", with, float64(sum)})
+		out = append(out, Sample{Name: MetricConvergence + "_bucket", Labels: with, Value: float64(sum)})
 	}
-	return append(out, Sample{MetricConvergence + "_sum", c.labels, c.sum}, Sample{MetricConvergence + "_count", c.labels, float64(sum)},
-		Sample{MetricMissed, c.labels, float64(c.missed)})
+	return append(out, Sample{Name: MetricConvergence + "_sum", Labels: c.labels, Value: c.sum},
+		Sample{Name: MetricConvergence + "_count", Labels: c.labels, Value: float64(sum)},
+		Sample{Name: MetricMissed, Labels: c.labels, Value: float64(c.missed)})
 }
 
 // spellBound spells a bucket's bound as Prometheus stores it: always as a

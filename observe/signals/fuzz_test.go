@@ -57,6 +57,8 @@ func FuzzAnswer(f *testing.F) {
 		`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"__name__":"up"},"value":[1.5,"1"]}]}}`,
 		`{"status":"success","data":{"resultType":"scalar","result":[1,"NaN"]}}`,
 		`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"2"],[2,"+Inf"]]}]}}`,
+		`{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"histogram":[1,{"count":"3","sum":"2","buckets":[[0,"-Inf","0.1","1"],[0,"3","+Inf","2"]]}]}]}}`,
+		`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"histograms":[[1,{"count":"1","sum":"1"}]]}]}}`,
 		`{"status":"error","errorType":"x","error":"y"}`, `null`, `{}`, `[`, `{"status":"success","data":null}`,
 		`{"status":"success","data":{"resultType":"vector","result":[null]}}`, `{"status":"success","data":{"resultType":"vector","result":[{"value":[]}]}}`,
 	} {
@@ -73,6 +75,10 @@ func FuzzAnswer(f *testing.F) {
 		if samples, _, err := parseInstant(data); err == nil {
 			for _, s := range samples {
 				_ = spell(s.Name, s.Labels)
+				if h := s.Histogram; h != nil {
+					h.first()
+					shape(h.Buckets).judge(&Value{Value: &h.Sum})
+				}
 			}
 		}
 		if tracks, err := parseRange(data); err == nil {

@@ -83,7 +83,7 @@ func recordStory(t *testing.T, r *Recorder, from, to int) {
 		}
 		must(t, r.AppendPage(at, storyPage(i, at), pod))
 		if i%50 == 10 {
-			must(t, r.Append(at.Add(time.Millisecond), []Sample{{"own", map[string]string{"trial": strconv.Itoa(i / 100)}, float64(i) / 3}}))
+			must(t, r.Append(at.Add(time.Millisecond), []Sample{{Name: "own", Labels: map[string]string{"trial": strconv.Itoa(i / 100)}, Value: float64(i) / 3}}))
 		}
 	}
 }

@@ -69,29 +69,25 @@ func Read(ctx context.Context, s Source, o Options, at time.Time) (Reading, erro
 	o = o.withDefaults()
 	table := Table(o)
 	r := Reading{Schema: 1, Source: s.String(), AtMS: at.UnixMilli(), WindowS: o.Window.Seconds(), Missing: []string{}}
-	has, err := s.Has(ctx, metricsOf(table), at.Add(-max(o.Window, lookback)), at)
+	has, err := s.Has(ctx, namesOf(table), at.Add(-max(o.Window, lookback)), at)
 	if err != nil {
 		return r, err
 	}
-	for _, name := range metricsOf(table) {
-		if !has[name] {
-			r.Missing = append(r.Missing, name)
-		}
-	}
 	shapes := map[string]shape{}
 	for _, signal := range table {
-		v := Value{Key: signal.Key, Group: signal.Group, Title: signal.Title, Unit: signal.Unit, Note: signal.Note, Expr: signal.Expr}
-		for _, name := range signal.Metrics {
-			if !has[name] {
-				v.Missing = append(v.Missing, name)
-			}
-		}
+		v := Value{Key: signal.Key, Group: signal.Group, Title: signal.Title, Unit: signal.Unit, Note: signal.Note}
+		v.Expr, v.Missing = signal.choose(has)
 		if v.Missing != nil {
 			v.Status = StatusMissing
 			r.Signals = append(r.Signals, v)
+			for _, name := range v.Missing {
+				if !slices.Contains(r.Missing, name) {
+					r.Missing = append(r.Missing, name)
+				}
+			}
 			continue
 		}
-		samples, err := s.Instant(ctx, signal.Expr, at)
+		samples, err := s.Instant(ctx, v.Expr, at)
 		if err != nil {
 			return r, err
 		}
@@ -150,37 +146,47 @@ func (v *Value) fill(signal Signal, samples []Sample) {
 	v.Value = &total
 }
 
-// shape is where a histogram's observations of the window can be: the finite
-// bounds of its buckets, rising.
-type shape []float64
+// shape is where a histogram's observations of the window can be: its buckets, rising.
+// Of a native histogram they are those with observations.
+type shape []Bucket
 
 func shapeOf(ctx context.Context, s Source, o Options, metric string, at time.Time) (shape, error) {
-	samples, err := s.Instant(ctx, o.expand("sum by (le) (rate("+metric+"_bucket{$i}[$w]))"), at)
-	var bounds shape
+	samples, err := s.Instant(ctx, o.expand("sum by (le) (rate("+metric+"_bucket{$i}[$w])) or sum(rate("+metric+"{$i}[$w]))"), at)
+	var bounds []float64
 	for _, sample := range samples {
+		if sample.Histogram != nil {
+			return sample.Histogram.Buckets, err
+		}
 		le, err := strconv.ParseFloat(sample.Labels["le"], 64)
 		if err == nil && !math.IsInf(le, 0) {
 			bounds = append(bounds, le)
 		}
 	}
+	if len(bounds) == 0 {
+		return nil, err
+	}
 	slices.Sort(bounds)
-	return bounds, err
+	b := shape{{High: bounds[0]}}
+	for i := range bounds[1:] {
+		b = append(b, Bucket{Low: bounds[i], High: bounds[i+1]})
+	}
+	return append(b, Bucket{Low: bounds[len(bounds)-1], High: math.Inf(1)}), err
 }
 
-// judge notes in which bucket a quantile fell.
+// judge notes in which bucket a quantile fell. What lies beyond all bounds is given as
+// the highest of them.
 func (b shape) judge(v *Value) {
-	if len(b) == 0 {
+	if n := len(b); n > 0 && math.IsInf(b[n-1].High, 1) && *v.Value >= b[n-1].Low {
+		v.Bucket, v.LowS = BeyondLast, b[n-1].Low
 		return
 	}
-	i, _ := slices.BinarySearch(b, *v.Value)
+	i, _ := slices.BinarySearchFunc(b, *v.Value, func(one Bucket, value float64) int { return cmp.Compare(one.High, value) })
 	switch {
-	case i == 0:
-		v.Bucket, v.HighS = WithinFirst, b[0]
-	case *v.Value >= b[len(b)-1]:
-		// What lies beyond all bounds is given as the highest of them.
-		v.Bucket, v.LowS = BeyondLast, b[len(b)-1]
+	case i == len(b): // none has it
+	case i == 0 && b[0].Low <= 0:
+		v.Bucket, v.HighS = WithinFirst, b[0].High
 	default:
-		v.LowS, v.HighS = b[i-1], b[i]
+		v.LowS, v.HighS = b[i].Low, b[i].High
 	}
 }
 

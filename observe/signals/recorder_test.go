@@ -98,7 +98,7 @@ func TestRecorder(t *testing.T) {
 	must(t, err)
 	check(open)
 
-	must(t, r.Append(after(2), []Sample{{"own", map[string]string{"a": "b"}, 1}, {"own", nil, 2}}))
+	must(t, r.Append(after(2), []Sample{{Name: "own", Labels: map[string]string{"a": "b"}, Value: 1}, {Name: "own", Value: 2}}))
 	must(t, r.Close())
 	must(t, r.Close())
 	if err := r.Append(after(3), nil); err == nil || !strings.Contains(err.Error(), "already closed") {

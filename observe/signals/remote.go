@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -256,11 +257,33 @@ func (p *point) UnmarshalJSON(text []byte) error {
 	if err := errors.Join(json.Unmarshal(pair[0], &seconds), json.Unmarshal(pair[1], &value)); err != nil {
 		return err
 	}
-	v, err := strconv.ParseFloat(value, 64)
+	v, err := number(value)
 	if err != nil {
-		return fmt.Errorf("a value that is no number: %q", value)
+		return err
 	}
 	*p = point{int64(seconds*1000 + 0.5), v}
+	return nil
+}
+
+// histogramPoint is [seconds, histogram].
+type histogramPoint struct {
+	MS    int64
+	Value Histogram
+}
+
+func (p *histogramPoint) UnmarshalJSON(text []byte) error {
+	var pair []json.RawMessage
+	if err := json.Unmarshal(text, &pair); err != nil {
+		return err
+	}
+	if len(pair) != 2 {
+		return fmt.Errorf("a histogram of %d parts, not 2", len(pair))
+	}
+	var seconds float64
+	if err := errors.Join(json.Unmarshal(pair[0], &seconds), json.Unmarshal(pair[1], &p.Value)); err != nil {
+		return err
+	}
+	p.MS = int64(seconds*1000 + 0.5)
 	return nil
 }
 
@@ -300,20 +323,26 @@ func parseInstant(data json.RawMessage) (samples []Sample, newest int64, err err
 		return []Sample{{Value: p.Value}}, p.MS, nil
 	case "vector":
 		var vector []struct {
-			Metric map[string]string `json:"metric"`
-			Value  *point            `json:"value"`
+			Metric    map[string]string `json:"metric"`
+			Value     *point            `json:"value"`
+			Histogram *histogramPoint   `json:"histogram"`
 		}
 		if err := json.Unmarshal(typed.Result, &vector); err != nil {
 			return nil, 0, fmt.Errorf("result: %w", err)
 		}
 		samples = make([]Sample, 0, len(vector))
 		for _, s := range vector {
-			if s.Value == nil {
+			sample := Sample{Name: s.Metric["__name__"], Labels: s.Metric, Value: math.NaN()}
+			delete(s.Metric, "__name__")
+			switch {
+			case s.Value != nil:
+				sample.Value, newest = s.Value.Value, max(newest, s.Value.MS)
+			case s.Histogram != nil:
+				sample.Histogram, newest = &s.Histogram.Value, max(newest, s.Histogram.MS)
+			default:
 				return nil, 0, errors.New("result: a series without a value")
 			}
-			name := s.Metric["__name__"]
-			delete(s.Metric, "__name__")
-			samples, newest = append(samples, Sample{name, s.Metric, s.Value.Value}), max(newest, s.Value.MS)
+			samples = append(samples, sample)
 		}
 		return samples, newest, nil
 	}
@@ -324,8 +353,9 @@ func parseRange(data json.RawMessage) ([]Track, error) {
 	var typed struct {
 		Type   string `json:"resultType"`
 		Result []struct {
-			Metric map[string]string `json:"metric"`
-			Values []point           `json:"values"`
+			Metric     map[string]string `json:"metric"`
+			Values     []point           `json:"values"`
+			Histograms []histogramPoint  `json:"histograms"`
 		} `json:"result"`
 	}
 	if err := json.Unmarshal(data, &typed); err != nil {
@@ -337,6 +367,9 @@ func parseRange(data json.RawMessage) ([]Track, error) {
 	out := make([]Track, 0, len(typed.Result))
 	for _, s := range typed.Result {
 		delete(s.Metric, "__name__")
+		if len(s.Histograms) > 0 {
+			return nil, errors.New("result: a series of native histograms, not of numbers")
+		}
 		t := Track{Labels: s.Metric}
 		for _, p := range s.Values {
 			t.Points = append(t.Points, Point(p))

@@ -95,7 +95,7 @@ func (s *Scraper) Scrape(ctx context.Context) (at time.Time, problems []string, 
 				return at, problems, err
 			}
 		}
-		if err := s.Recorder.Append(at, []Sample{{MetricUp, t.Labels, up}}); err != nil {
+		if err := s.Recorder.Append(at, []Sample{{Name: MetricUp, Labels: t.Labels, Value: up}}); err != nil {
 			return at, problems, err
 		}
 	}

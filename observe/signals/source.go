@@ -117,7 +117,7 @@ func (s *Series) Instant(ctx context.Context, expr string, at time.Time) ([]Samp
 		out := make([]Sample, 0, len(v))
 		for _, sample := range v {
 			name, own := split(sample.Metric)
-			out = append(out, Sample{name, own, sample.F})
+			out = append(out, Sample{Name: name, Labels: own, Value: sample.F})
 		}
 		return out, nil
 	case promql.Scalar:

@@ -37,8 +37,11 @@ type Signal struct {
 	// Metrics are the names that the expression needs. The signal is missing
 	// where one of them is.
 	Metrics []string
-	// Expr is PromQL.
+	// Expr is PromQL. Over a histogram it holds for both ways in which a server may
+	// store one: its series are Metrics, or it is a native histogram.
 	Expr string
+	// forms are the two parts of Expr; nil where Expr reads no histogram.
+	forms *forms
 	// By is the label by which the expression's values are told apart; "" for
 	// an expression that gives one value.
 	By string
@@ -154,23 +157,27 @@ func Table(o Options) []Signal {
 			all = append(all, Signal{
 				Key: f.key + "_" + strings.ReplaceAll(QuantileName(q), ".", ""), Group: GroupLatency, Title: f.title + " " + QuantileName(q),
 				Unit: UnitSeconds, Family: f.metric, Quantile: q, Metrics: []string{f.metric + "_bucket"}, Note: f.note,
-				Expr: fmt.Sprintf("histogram_quantile(%g, sum by (le) (rate(%s_bucket{$i}[$w])))", q, f.metric),
+				forms: quantileOf(q, f.metric),
 			})
 		}
 		all = append(all, Signal{
 			Key: f.key + "_mean", Group: GroupLatency, Title: f.title + " mean", Unit: UnitSeconds, Family: f.metric,
-			Metrics: []string{f.metric + "_sum", f.metric + "_count"}, Note: f.note,
-			Expr: fmt.Sprintf("sum(rate(%s_sum{$i}[$w])) / sum(rate(%s_count{$i}[$w]))", f.metric, f.metric),
+			Metrics: []string{f.metric + "_sum", f.metric + "_count"}, Note: f.note, forms: meanOf(f.metric),
 		})
 	}
 	all = append(all, others...)
 	for i := range all {
+		if f := all[i].forms; f != nil {
+			all[i].forms = f.expand(o)
+			all[i].Expr = all[i].forms.either()
+			continue
+		}
 		all[i].Expr = o.expand(all[i].Expr)
 	}
 	return all
 }
 
-// others are the signals that are no histograms.
+// others are the signals that are no latencies.
 var others = []Signal{
 	{Key: "cpu_container", Group: GroupSaturation, Title: "container CPU, of its limit or the machine's cores", Unit: UnitRatio, By: "pod",
 		Metrics: []string{"container_cpu_usage_seconds_total", "machine_cpu_cores"},
@@ -198,7 +205,7 @@ var others = []Signal{
 	{Key: "xds_proxies", Group: GroupOut, Title: "proxies connected (pilot_xds)", Unit: UnitCount,
 		Metrics: []string{"pilot_xds"}, Expr: `sum(pilot_xds{$i})`},
 	{Key: "config_bytes", Group: GroupOut, Title: "configuration sent (pilot_xds_config_size_bytes)", Unit: UnitBytes, By: "type",
-		Metrics: []string{"pilot_xds_config_size_bytes_sum"}, Expr: `sum by (type) (rate(pilot_xds_config_size_bytes_sum{$i}[$w]))`,
+		Metrics: []string{"pilot_xds_config_size_bytes_sum"}, forms: sumsOf("pilot_xds_config_size_bytes", "type"),
 		Note: "bodies of resources alone, before encryption"},
 	{Key: "network_bytes", Group: GroupOut, Title: "bytes sent by the pod", Unit: UnitBytes, By: "pod",
 		Metrics: []string{"container_network_transmit_bytes_total"}, Expr: `sum by (pod) (rate(container_network_transmit_bytes_total{$d}[$w]))`,
