@@ -30,8 +30,8 @@ import (
 // sampledProxies is how many proxies of a running mesh are asked what they hold.
 const sampledProxies = 5
 
-// recordedProxies returns what a run's proxies held beside what findings say: how many
-// clusters they resolve by DNS themselves, most of any.
+// recordedProxies returns what a run's proxies held beside what findings say: clusters
+// that they resolve by DNS themselves, and listeners of headless Services.
 func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map[string]float64, []string) {
 	return func(trials []*record.Trial) (map[string]float64, []string) {
 		folder, err := store.Folder(dir, store.DirConfigs)
@@ -42,26 +42,70 @@ func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map
 		if err != nil {
 			return nil, []string{"not read: " + err.Error()}
 		}
-		facts, notes := map[string]float64{}, []string(nil)
+		held, notes := proxiesHeld{dns: map[string]int{}}, []string(nil)
 		for _, e := range entries {
 			of := slices.ContainsFunc(trials, func(t *record.Trial) bool { return strings.HasPrefix(e.Name(), t.ID+"-") })
 			kept := slices.ContainsFunc(scopeFiles, func(end string) bool { return strings.HasSuffix(e.Name(), end) })
 			if !of || !kept || !e.Type().IsRegular() {
 				continue
 			}
-			err := withFile(ctx, nil, filepath.Join(folder, e.Name()), func(r io.Reader) error {
-				n, err := gather.DNSClusters(r)
-				if err == nil { // a part of a file would be too few
-					facts["dns_clusters"] = max(facts["dns_clusters"], float64(n))
-				}
+			path := filepath.Join(folder, e.Name())
+			dns := 0
+			err := withFile(ctx, nil, path, func(r io.Reader) (err error) {
+				dns, err = gather.DNSClusters(r)
 				return err
 			})
+			if err == nil {
+				err = withFile(ctx, nil, path, func(r io.Reader) error {
+					p, err := scope.Read(r, e.Name(), scope.Options{Keep: gather.KeepListeners})
+					if err == nil { // a part of a file would be too few
+						held.add(p)
+						held.dns[e.Name()] = dns
+					}
+					return err
+				})
+			}
 			if err != nil {
 				notes = append(notes, fmt.Sprintf("not read: %s: %v", e.Name(), err))
 			}
 		}
-		return facts, notes
+		facts := map[string]float64{}
+		return facts, append(notes, held.facts(facts)...)
 	}
+}
+
+// proxiesHeld are what several proxies hold that rules ask for.
+type proxiesHeld struct {
+	dns       map[string]int // clusters that each resolves itself
+	proxies   int
+	listeners int     // of single endpoints of headless Services, most of any
+	share     float64 // of that proxy's configuration
+	most      string
+}
+
+func (h *proxiesHeld) add(p scope.Proxy) {
+	h.proxies++
+	if n, share, most := gather.Headless(p); n > h.listeners {
+		h.listeners, h.share, h.most = n, share, most
+	}
+}
+
+func (h *proxiesHeld) facts(facts map[string]float64) (notes []string) {
+	sum := 0
+	for _, n := range h.dns {
+		sum += n
+		facts["dns_clusters"] = max(facts["dns_clusters"], float64(n))
+	}
+	if len(h.dns) > 0 {
+		facts["dns_clusters_mean"] = float64(sum) / float64(len(h.dns))
+	}
+	if h.proxies > 0 {
+		facts["headless_listeners"], facts["headless_share"] = float64(h.listeners), h.share
+	}
+	if h.most != "" {
+		notes = append(notes, h.most)
+	}
+	return notes
 }
 
 // proxies asks some of the running sidecars what they hold and what they called. What
@@ -90,7 +134,7 @@ func (f *adviseFlags) proxies(ctx context.Context, env *Env, from *istiods, e *a
 			asked = some
 			return some
 		}}
-	notes, err := labProxies(ctx, env, of, scope.Options{}, keepIn(&all))
+	notes, err := labProxies(ctx, env, of, scope.Options{Keep: gather.KeepListeners}, keepIn(&all))
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -192,15 +236,17 @@ func heldFacts(all []scope.Proxy, dns map[string]int, began map[string]time.Time
 		}
 	}
 	facts["config_dump_bytes"] = stat.Median(sizes)
-	for _, n := range dns {
-		facts["dns_clusters"] = max(facts["dns_clusters"], float64(n))
+	held := proxiesHeld{dns: dns}
+	for _, p := range all {
+		held.add(p)
 	}
+	notes = held.facts(facts)
 	if len(old) == 0 {
-		return []string{"no sidecar that was asked has run for a day: what they never called says nothing yet"}
+		return append(notes, "no sidecar that was asked has run for a day: what they never called says nothing yet")
 	}
 	if u := scope.Merge(old, 1).Uncalled; u != nil && u.Clusters > 0 {
 		facts["unused_share"] = float64(u.Never) / float64(u.Clusters)
 		facts["unused_clusters"] = float64(u.Never) / float64(len(old))
 	}
-	return nil
+	return notes
 }

@@ -68,7 +68,7 @@ func TestHeldFacts(t *testing.T) {
 	began := map[string]time.Time{"a/young": now.Add(-time.Minute), "b/old": now.Add(-25 * time.Hour)}
 	facts := map[string]float64{}
 	notes := heldFacts(all, map[string]int{"a/young": 3, "b/old": 60}, began, now, facts)
-	if len(notes) != 0 || facts["config_dump_bytes"] != 200 || facts["dns_clusters"] != 60 || facts["unused_share"] != 0.6 || facts["unused_clusters"] != 6 {
+	if len(notes) != 0 || facts["config_dump_bytes"] != 200 || facts["dns_clusters"] != 60 || facts["dns_clusters_mean"] != 31.5 || facts["unused_share"] != 0.6 || facts["unused_clusters"] != 6 {
 		t.Errorf("%q %v", notes, facts)
 	}
 	facts = map[string]float64{}

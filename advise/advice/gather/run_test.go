@@ -29,9 +29,11 @@ type world struct {
 	rejects                              float64
 	levers                               record.Cell
 	limits                               map[string]string
-	workers                              int     // of the sidecar that is held back
-	quota                                float64 // its limit, cores
-	unmoved                              float64 // share of the proxies that a round gives no turn of its own
+	workers                              int                // of the sidecar that is held back
+	quota                                float64            // its limit, cores
+	held                                 map[string]float64 // by its proxies: facts
+	headless                             float64            // turns for endpoints of headless Services
+	unmoved                              float64            // share of the proxies that a round gives no turn of its own
 }
 
 const windowS = 100
@@ -66,6 +68,9 @@ func (w world) run() Run {
 		"pilot_xds_send_time_sum":                turns * w.send,
 		"pilot_xds_config_size_bytes_sum{type=\"type.googleapis.com/envoy.config.cluster.v3.Cluster\"}": turns * 10_000,
 	}
+	if w.headless > 0 {
+		rises["pilot_push_triggers{type=\"headlessendpoint\"}"] = w.headless
+	}
 	if w.rejects > 0 {
 		rises["pilot_total_xds_rejects{type=\"cds\"}"] = w.rejects
 	}
@@ -96,7 +101,8 @@ func (w world) run() Run {
 		}
 		cell.Threads[part] = s
 	}
-	return Run{Dir: "dir", Record: record.Run{Trials: []record.Trial{t}}, Findings: record.Findings{Cells: []record.CellSummary{cell},
+	facts := func([]*record.Trial) (map[string]float64, []string) { return w.held, nil }
+	return Run{Dir: "dir", Facts: facts, Record: record.Run{Trials: []record.Trial{t}}, Findings: record.Findings{Cells: []record.CellSummary{cell},
 		Findings: []record.Finding{{Name: "config_bytes", Cell: record.Cell{}, Estimate: w.configBytes, Verdict: record.VerdictMeasured}}}}
 }
 
@@ -150,6 +156,12 @@ func planted() map[string]world {
 		"reconnects":   change(func(w *world) { w.reconnects = 500 }),
 		"no_effect":    change(func(w *world) {}, study.FactorChange, study.ChangeNoOp),
 		"rejected":     change(func(w *world) { w.rejects = 7 }),
+		"headless": change(func(w *world) {
+			w.held, w.headless = map[string]float64{"headless_listeners": 400, "headless_share": 0.82}, 2000
+		}),
+		"dns_clusters": change(func(w *world) {
+			w.proxies, w.rounds, w.held = 500, 5, map[string]float64{"dns_clusters": 31, "dns_clusters_mean": 30}
+		}),
 		"workers": change(func(w *world) {
 			w.limits, w.workers = map[string]string{"client_proxy": "", "server_proxy": record.LimitConcurrency}, 2
 		}),
@@ -181,6 +193,36 @@ func TestPlanted(t *testing.T) {
 		}
 		if e := first.Expect; e != nil && (e.Low > e.High || e.High > 1.05*e.Now) {
 			t.Errorf("%s: expects %+v", name, e)
+		}
+	}
+}
+
+// Clusters that are resolved by DNS count by how many proxies resolve them, and listeners
+// of headless Services by what they take of the configuration or of the turns.
+func TestHeldByProxies(t *testing.T) {
+	for name, c := range map[string]struct {
+		rule    string
+		proxies float64
+		turns   float64 // for endpoints of headless Services
+		held    map[string]float64
+		want    string
+	}{
+		"30 names, 500 proxies":      {"dns_clusters", 500, 0, map[string]float64{"dns_clusters": 30, "dns_clusters_mean": 30}, advice.Holds},
+		"30 names, 50 proxies":       {"dns_clusters", 50, 0, map[string]float64{"dns_clusters": 30, "dns_clusters_mean": 30}, advice.RuledOut},
+		"one proxy of many has all":  {"dns_clusters", 500, 0, map[string]float64{"dns_clusters": 30, "dns_clusters_mean": 5}, advice.RuledOut},
+		"60 names, 10 proxies":       {"dns_clusters", 10, 0, map[string]float64{"dns_clusters": 60, "dns_clusters_mean": 60}, advice.Holds},
+		"a collector, 5,000 proxies": {"dns_clusters", 5000, 0, map[string]float64{"dns_clusters": 1, "dns_clusters_mean": 1}, advice.RuledOut},
+		"nobody was asked, names":    {"dns_clusters", 500, 0, nil, advice.NotEnough},
+		"most bytes":                 {"headless", 50, 0, map[string]float64{"headless_listeners": 400, "headless_share": 0.82}, advice.Holds},
+		"few bytes, most turns":      {"headless", 50, 2000, map[string]float64{"headless_listeners": 60, "headless_share": 0.1}, advice.Holds},
+		"few bytes, few turns":       {"headless", 50, 20, map[string]float64{"headless_listeners": 60, "headless_share": 0.1}, advice.RuledOut},
+		"no such Service":            {"headless", 50, 0, map[string]float64{"headless_listeners": 0, "headless_share": 0}, advice.RuledOut},
+		"nobody was asked":           {"headless", 50, 2000, nil, advice.NotEnough},
+	} {
+		w := healthy()
+		w.proxies, w.headless, w.held = c.proxies, c.turns, c.held
+		if j, _ := outcome(judged(t, w.run()), c.rule); j.Outcome != c.want {
+			t.Errorf("%s: %s is %s, not %s: %+v", name, c.rule, j.Outcome, c.want, j)
 		}
 	}
 }
