@@ -32,7 +32,7 @@ type world struct {
 	workers                              int                // of the sidecar that is held back
 	quota                                float64            // its limit, cores
 	held                                 map[string]float64 // by its proxies: facts
-	headless                             float64            // turns for endpoints of headless Services
+	headless, listeners                  float64            // turns for endpoints of headless Services, and pushes of listeners
 	unmoved                              float64            // share of the proxies that a round gives no turn of its own
 }
 
@@ -70,6 +70,7 @@ func (w world) run() Run {
 	}
 	if w.headless > 0 {
 		rises["pilot_push_triggers{type=\"headlessendpoint\"}"] = w.headless
+		rises["pilot_xds_pushes{type=\"lds\"}"] = w.listeners
 	}
 	if w.rejects > 0 {
 		rises["pilot_total_xds_rejects{type=\"cds\"}"] = w.rejects
@@ -158,6 +159,7 @@ func planted() map[string]world {
 		"rejected":     change(func(w *world) { w.rejects = 7 }),
 		"headless": change(func(w *world) {
 			w.held, w.headless = map[string]float64{"headless_listeners": 400, "headless_share": 0.82}, 2000
+			w.listeners = 2000
 		}),
 		"dns_clusters": change(func(w *world) {
 			w.proxies, w.rounds, w.held = 500, 5, map[string]float64{"dns_clusters": 31, "dns_clusters_mean": 30}
@@ -204,23 +206,25 @@ func TestHeldByProxies(t *testing.T) {
 		rule    string
 		proxies float64
 		turns   float64 // for endpoints of headless Services
+		lds     float64 // pushes of listeners
 		held    map[string]float64
 		want    string
 	}{
-		"30 names, 500 proxies":      {"dns_clusters", 500, 0, map[string]float64{"dns_clusters": 30, "dns_clusters_mean": 30}, advice.Holds},
-		"30 names, 50 proxies":       {"dns_clusters", 50, 0, map[string]float64{"dns_clusters": 30, "dns_clusters_mean": 30}, advice.RuledOut},
-		"one proxy of many has all":  {"dns_clusters", 500, 0, map[string]float64{"dns_clusters": 30, "dns_clusters_mean": 5}, advice.RuledOut},
-		"60 names, 10 proxies":       {"dns_clusters", 10, 0, map[string]float64{"dns_clusters": 60, "dns_clusters_mean": 60}, advice.Holds},
-		"a collector, 5,000 proxies": {"dns_clusters", 5000, 0, map[string]float64{"dns_clusters": 1, "dns_clusters_mean": 1}, advice.RuledOut},
-		"nobody was asked, names":    {"dns_clusters", 500, 0, nil, advice.NotEnough},
-		"most bytes":                 {"headless", 50, 0, map[string]float64{"headless_listeners": 400, "headless_share": 0.82}, advice.Holds},
-		"few bytes, most turns":      {"headless", 50, 2000, map[string]float64{"headless_listeners": 60, "headless_share": 0.1}, advice.Holds},
-		"few bytes, few turns":       {"headless", 50, 20, map[string]float64{"headless_listeners": 60, "headless_share": 0.1}, advice.RuledOut},
-		"no such Service":            {"headless", 50, 0, map[string]float64{"headless_listeners": 0, "headless_share": 0}, advice.RuledOut},
-		"nobody was asked":           {"headless", 50, 2000, nil, advice.NotEnough},
+		"30 names, 500 proxies":      {"dns_clusters", 500, 0, 0, map[string]float64{"dns_clusters": 30, "dns_clusters_mean": 30}, advice.Holds},
+		"30 names, 50 proxies":       {"dns_clusters", 50, 0, 0, map[string]float64{"dns_clusters": 30, "dns_clusters_mean": 30}, advice.RuledOut},
+		"one proxy of many has all":  {"dns_clusters", 500, 0, 0, map[string]float64{"dns_clusters": 30, "dns_clusters_mean": 5}, advice.RuledOut},
+		"60 names, 10 proxies":       {"dns_clusters", 10, 0, 0, map[string]float64{"dns_clusters": 60, "dns_clusters_mean": 60}, advice.Holds},
+		"a collector, 5,000 proxies": {"dns_clusters", 5000, 0, 0, map[string]float64{"dns_clusters": 1, "dns_clusters_mean": 1}, advice.RuledOut},
+		"nobody was asked, names":    {"dns_clusters", 500, 0, 0, nil, advice.NotEnough},
+		"most bytes":                 {"headless", 50, 0, 0, map[string]float64{"headless_listeners": 400, "headless_share": 0.82}, advice.Holds},
+		"few bytes, most turns":      {"headless", 50, 2000, 2000, map[string]float64{"headless_listeners": 60, "headless_share": 0.1}, advice.Holds},
+		"few bytes, few turns":       {"headless", 50, 20, 2000, map[string]float64{"headless_listeners": 60, "headless_share": 0.1}, advice.RuledOut},
+		"HTTP ports":                 {"headless", 50, 2000, 20, map[string]float64{"headless_listeners": 60, "headless_share": 0.1}, advice.RuledOut},
+		"no such Service":            {"headless", 50, 0, 0, map[string]float64{"headless_listeners": 0, "headless_share": 0}, advice.RuledOut},
+		"nobody was asked":           {"headless", 50, 2000, 2000, nil, advice.NotEnough},
 	} {
 		w := healthy()
-		w.proxies, w.headless, w.held = c.proxies, c.turns, c.held
+		w.proxies, w.headless, w.listeners, w.held = c.proxies, c.turns, c.lds, c.held
 		if j, _ := outcome(judged(t, w.run()), c.rule); j.Outcome != c.want {
 			t.Errorf("%s: %s is %s, not %s: %+v", name, c.rule, j.Outcome, c.want, j)
 		}
