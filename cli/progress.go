@@ -94,6 +94,13 @@ func (p *progress) note(format string, args ...any) {
 	fmt.Fprintf(p.out, format+"\n", args...)
 }
 
+// interject prints a line that stays, beside whatever progress of the same output may have a
+// line there.
+func (p *progress) interject(text string) {
+	p.shown = p.width > 0
+	p.note("%s", text)
+}
+
 // clear takes the line away: nothing goes on any more.
 func (p *progress) clear() {
 	p.mu.Lock()

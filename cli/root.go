@@ -9,13 +9,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"runtime/debug"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
 )
 
 // Env is what a command may touch of the process it runs in.
@@ -29,6 +32,7 @@ type Env struct {
 // ends the command's context; commands then put back what they changed, and
 // end with what they have.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	silenceLibraries()
 	err := underSignals(stderr, func(ctx context.Context) error {
 		return Run(ctx, args, &Env{Stdin: stdin, Stdout: stdout, Stderr: stderr})
 	})
@@ -50,8 +54,18 @@ var errQuiet = errors.New("see above")
 // quiet returns an error that carries only an exit code.
 func quiet(code int) error { return errs.WithCode(errQuiet, code) }
 
+// silenceLibraries keeps what libraries log to their globals off the terminal: klog's lines,
+// among them the errors that client-go's informers and its request code handle and log, and
+// those of the standard logger, as net/http writes. What a user needs to know comes as an
+// error or as progress.
+func silenceLibraries() {
+	klog.SetLogger(klog.Logger{}) // one without a sink
+	log.SetOutput(io.Discard)
+}
+
 // Run runs one command line under ctx.
 func Run(ctx context.Context, args []string, env *Env) error {
+	ctx = podwait.Reporting(ctx, func(text string) { newProgress(env.Stderr).interject(text) })
 	root := newRootCommand(env)
 	root.SetArgs(args)
 	root.SetIn(env.Stdin)

@@ -21,6 +21,8 @@ func showEvent(p *progress, plan *study.Plan, e runner.Event) {
 		}
 	case "step", "timeline":
 		p.say("  %s", e.Text)
+	case runner.StageWait:
+		p.note("%s", e.Text)
 	case "block":
 		p.say("block %d done", e.Block+1)
 	default:

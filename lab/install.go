@@ -17,6 +17,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/podwait"
 )
 
 // Installation is a mesh's control plane as objects to apply.
@@ -310,15 +311,15 @@ func (a *Applier) waitGone(ctx context.Context, r reference) error {
 	if err != nil {
 		return err
 	}
-	return poll(ctx, "wait for the end of "+r.String(), func(ctx context.Context) (bool, string, error) {
+	return podwait.Until(ctx, nil, "", "the end of "+r.String(), func(ctx context.Context) (podwait.Seen, error) {
 		_, err := resource.Get(ctx, r.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return true, "", nil
+			return podwait.Seen{Done: true}, nil
 		case err != nil && !temporary(err):
-			return false, "", err
+			return podwait.Seen{}, err
 		}
-		return false, "it is there", nil
+		return podwait.Seen{State: "it is there"}, nil
 	})
 }
 

@@ -9,7 +9,7 @@
 //
 // Beside the interface stand the few helpers that everything that drives a
 // cluster shares: [Applier] applies and deletes YAML documents, [WaitDeployment]
-// and [WaitPods] wait for what they became, and [Dialer] reaches servers on a
+// and [WaitPods] wait for what they became (see internal/podwait), and [Dialer] reaches servers on a
 // pod's loopback through the API server's port-forward.
 package lab
 

@@ -12,64 +12,64 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
-	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/internal/podwait"
 )
 
-const pollEvery = 100 * time.Millisecond
-
-// poll calls check until it is done or fails, or the context ends; then the
-// error carries what check last said.
-func poll(ctx context.Context, what string, check func(context.Context) (done bool, state string, err error)) error {
-	state := "nothing seen yet"
-	for {
-		began := time.Now()
-		done, now, err := check(ctx)
-		if now != "" {
-			state = now
-		}
-		switch {
-		case ctx.Err() != nil:
-			return fmt.Errorf("%s: %w (last seen: %s)", what, context.Cause(ctx), state)
-		case err != nil:
-			return fmt.Errorf("%s: %w", what, err)
-		case done:
-			return nil
-		}
-		_ = wake.Pause(ctx, PollPause(time.Since(began)))
-	}
-}
-
-// longestPause is how long to wait at the most before something is asked again.
-const longestPause = 5 * time.Second
-
-// PollPause is how long to wait before something is asked again whose answer took so long:
-// lists of thousands of pods keep an API server, and whoever reads them, busy a fifth of the
-// time at the most. One that stood still is asked again soon.
-func PollPause(took time.Duration) time.Duration {
-	return max(pollEvery-took, min(4*took, longestPause))
-}
-
 // WaitDeployment waits until a Deployment's newest version has all its
-// replicas updated and available, and no more than those.
+// replicas updated and available, and no more than those. Waits end early where they
+// cannot succeed: see internal/podwait.
 func WaitDeployment(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
-	return poll(ctx, fmt.Sprintf("wait for Deployment %s/%s", namespace, name), func(ctx context.Context) (bool, string, error) {
+	what := fmt.Sprintf("Deployment %s/%s", namespace, name)
+	return podwait.Until(ctx, client, namespace, what, func(ctx context.Context) (podwait.Seen, error) {
 		deployment, err := client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			if passing(err) {
-				return false, err.Error(), nil
-			}
-			return false, "", err
+			return unseen(err)
 		}
-		done, state := deploymentDone(deployment)
-		return done, state, nil
+		seen := podwait.Seen{Maker: what}
+		seen.Done, seen.State = deploymentDone(deployment)
+		if seen.Done {
+			return seen, nil
+		}
+		for _, c := range deployment.Status.Conditions {
+			if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+				seen.Refusal = c.Message
+			}
+		}
+		seen.Pods, seen.Missing = PodsOf(ctx, client, namespace, deployment.Spec.Selector, wanted(deployment))
+		return seen, nil
 	})
 }
 
-func deploymentDone(d *appsv1.Deployment) (bool, string) {
-	want := int32(1)
-	if d.Spec.Replicas != nil {
-		want = *d.Spec.Replicas
+// unseen is what a look saw whose read failed: nothing, if the next one may succeed.
+func unseen(err error) (podwait.Seen, error) {
+	if passing(err) {
+		return podwait.Seen{State: err.Error()}, nil
 	}
+	return podwait.Seen{}, err
+}
+
+// PodsOf returns the pods of a selector, and how many of those wanted are missing. Where pods
+// may not be read, what their controller says is all there is.
+func PodsOf(ctx context.Context, client kubernetes.Interface, namespace string, selector *metav1.LabelSelector, want int) (pods []corev1.Pod, missing int) {
+	if selector == nil {
+		return nil, 0
+	}
+	found, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector), ResourceVersion: "0"})
+	if err != nil {
+		return nil, 0
+	}
+	return found.Items, want - len(found.Items)
+}
+
+func wanted(d *appsv1.Deployment) int {
+	if d.Spec.Replicas != nil {
+		return int(*d.Spec.Replicas)
+	}
+	return 1
+}
+
+func deploymentDone(d *appsv1.Deployment) (bool, string) {
+	want := int32(wanted(d))
 	s := d.Status
 	state := fmt.Sprintf("%d of %d replicas available, %d updated", s.AvailableReplicas, want, s.UpdatedReplicas)
 	done := s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == want && s.AvailableReplicas >= want && s.Replicas == want
@@ -77,33 +77,18 @@ func deploymentDone(d *appsv1.Deployment) (bool, string) {
 }
 
 // WaitDaemonSet waits until the newest version of a DaemonSet is ready on each of its
-// nodes, of which there is one at least. It fails soon when a node cannot have its image,
-// or nobody may make its pods.
+// nodes, of which there is one at least.
 func WaitDaemonSet(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
-	var hindered Hindrances
-	return poll(ctx, fmt.Sprintf("wait for DaemonSet %s/%s", namespace, name), func(ctx context.Context) (bool, string, error) {
+	return podwait.Until(ctx, client, namespace, fmt.Sprintf("DaemonSet %s/%s", namespace, name), func(ctx context.Context) (podwait.Seen, error) {
 		set, err := client.AppsV1().DaemonSets(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			if passing(err) {
-				return false, err.Error(), nil
-			}
-			return false, "", err
+			return unseen(err)
 		}
-		done, state := daemonSetDone(set)
-		if done {
-			return done, state, nil
+		seen := podwait.Seen{}
+		if seen.Done, seen.State = daemonSetDone(set); !seen.Done {
+			seen.Pods, seen.Missing = PodsOf(ctx, client, namespace, set.Spec.Selector, int(set.Status.DesiredNumberScheduled))
 		}
-		pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(set.Spec.Selector)})
-		if err != nil {
-			return false, err.Error(), nil // what is waited for may come all the same
-		}
-		err = hindered.Look(ctx, client, namespace, pods.Items, int(set.Status.DesiredNumberScheduled)-len(pods.Items), time.Now())
-		for i := range pods.Items {
-			if pod := &pods.Items[i]; !PodReady(pod) {
-				state += "; " + pod.Name + ": " + WhyNotReady(pod)
-			}
-		}
-		return false, state, err
+		return seen, nil
 	})
 }
 
@@ -116,38 +101,29 @@ func daemonSetDone(set *appsv1.DaemonSet) (bool, string) {
 
 // WaitPods waits until the selected pods of a namespace number at least
 // count and all are ready, but for those that are [PodLost]. It fails at once
-// when a pod can never become ready (it ended, or was refused by its node), and
-// soon when its node cannot have its image, or the API server refuses to have
-// it made.
+// when a pod has ended or was refused by its node.
 func WaitPods(ctx context.Context, client kubernetes.Interface, namespace, selector string, count int) error {
-	what := fmt.Sprintf("wait for %d ready pods of %q in namespace %s", count, selector, namespace)
-	var hindered Hindrances
-	return poll(ctx, what, func(ctx context.Context) (bool, string, error) {
+	what := fmt.Sprintf("%d ready pods of %q in namespace %s", count, selector, namespace)
+	return podwait.Until(ctx, client, namespace, what, func(ctx context.Context) (podwait.Seen, error) {
 		pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: "0"})
 		if err != nil {
-			if passing(err) {
-				return false, err.Error(), nil
-			}
-			return false, "", err
+			return unseen(err)
 		}
-		pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return PodLost(&p) })
-		if err := hindered.Look(ctx, client, namespace, pods.Items, count-len(pods.Items), time.Now()); err != nil {
-			return false, "", err
-		}
-		ready, reason := 0, ""
-		for i := range pods.Items {
-			pod := &pods.Items[i]
+		seen := podwait.Seen{Pods: slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return PodLost(&p) })}
+		seen.Missing = count - len(seen.Pods)
+		ready := 0
+		for i := range seen.Pods {
+			pod := &seen.Pods[i]
 			switch {
 			case PodReady(pod):
 				ready++
 			case pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil:
-				return false, "", fmt.Errorf("pod %s failed: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message)
-			default:
-				reason = "; " + pod.Name + ": " + WhyNotReady(pod)
+				return seen, fmt.Errorf("pod %s failed: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message)
 			}
 		}
-		state := fmt.Sprintf("%d of %d ready%s", ready, len(pods.Items), reason)
-		return ready >= count && ready == len(pods.Items), state, nil
+		seen.State = fmt.Sprintf("%d of %d ready", ready, len(seen.Pods))
+		seen.Done = ready >= count && ready == len(seen.Pods)
+		return seen, nil
 	})
 }
 

@@ -10,11 +10,15 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/internal/podstate"
+	"github.com/meshtrial/meshtrial/internal/podwait"
 )
 
 // A pod that was told to end is waited for, unless its node is not heard of: that it has
@@ -76,11 +80,36 @@ func TestWaitDaemonSetWithoutImage(t *testing.T) {
 	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ztunnel"},
 		Spec:   appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "ztunnel"}}},
 		Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 1}}
-	pod := pulling("ztunnel-1", "InvalidImageName", "couldn't parse")
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ztunnel-1"}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+		{Name: "ztunnel", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "InvalidImageName", Message: "couldn't parse"}}}}}}
 	pod.Labels = map[string]string{"app": "ztunnel"}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := WaitDaemonSet(ctx, fakecluster.New(set, &pod), "ns", "ztunnel"); err == nil || !strings.Contains(err.Error(), "is not the name of an image") {
 		t.Errorf("%v", err)
 	}
+}
+
+// A Deployment whose pods a quota refuses is not waited for, in the words of its condition:
+// that takes no right to read events.
+func TestWaitDeploymentRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := int32(1)
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "load"},
+			Spec: appsv1.DeploymentSpec{Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "load"}}},
+			Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue,
+				Reason: "FailedCreate", Message: `pods "load-x" is forbidden: exceeded quota: small`}}}}
+		client := fakecluster.New(d)
+		client.PrependReactor("list", "events", func(k8stesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no"))
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		began := time.Now()
+		err := WaitDeployment(ctx, client, "ns", "load")
+		var hopeless *podwait.Hopeless
+		if !errors.As(err, &hopeless) || hopeless.Problem.Code != podstate.Refused || !strings.Contains(err.Error(), "Deployment ns/load cannot make its pods: ") || time.Since(began) > 21*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
 }

@@ -9,48 +9,55 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 // await waits until the cluster's controllers have made exactly the pods and
 // the endpoints that the sizes ask for, and picks the identities.
-func (w *World) await(ctx context.Context, sizes Sizes) ([]Identity, error) {
-	for {
+func (w *World) await(ctx context.Context, sizes Sizes) (ids []Identity, err error) {
+	err = podwait.Until(ctx, w.kube, metav1.NamespaceAll, "the population", func(ctx context.Context) (podwait.Seen, error) {
 		began := time.Now()
-		ids, state, err := w.look(ctx, sizes)
+		found, seen, err := w.look(ctx, sizes)
 		if err != nil && !passing(err) {
-			return nil, err
+			return podwait.Seen{}, err
 		}
 		if err != nil {
-			state = err.Error()
+			seen.State = err.Error()
 		}
-		if state == "" {
-			return ids, nil
+		if seen.Done = seen.State == ""; seen.Done {
+			ids = found
+			return seen, nil
 		}
-		if err := wake.Pause(ctx, sinceLook(began)); err != nil {
-			return nil, fmt.Errorf("%w (last seen: %s)", err, state)
-		}
-	}
+		// Looking must not take a large share of the time that the controllers need.
+		_ = wake.Pause(ctx, sinceLook(began))
+		return seen, nil
+	})
+	return ids, err
 }
 
-// sinceLook is how long to wait after a look at the cluster: looking must not
-// take a large share of the time that the controllers need.
+// sinceLook is how long to wait after a look at the cluster.
 func sinceLook(began time.Time) time.Duration {
 	return min(max(10*time.Since(began), 200*time.Millisecond), 2*time.Second)
 }
 
 // look says what is still missing, or returns the identities.
-func (w *World) look(ctx context.Context, sizes Sizes) ([]Identity, string, error) {
+func (w *World) look(ctx context.Context, sizes Sizes) ([]Identity, podwait.Seen, error) {
+	var seen podwait.Seen
 	ours := metav1.ListOptions{LabelSelector: Label + "=" + LabelValue, ResourceVersion: "0"}
 	pods, err := w.kube.CoreV1().Pods("").List(ctx, ours)
 	if err != nil {
-		return nil, "", err
+		return nil, seen, err
 	}
+	seen.Missing = sizes.pods() - len(pods.Items)
 	ready, why := 0, ""
 	for i := range pods.Items {
 		if running(&pods.Items[i]) {
 			ready++
-		} else if why == "" {
+			continue
+		}
+		seen.Pods = append(seen.Pods, pods.Items[i])
+		if why == "" {
 			why = "; " + pods.Items[i].Namespace + "/" + pods.Items[i].Name + whyNot(&pods.Items[i])
 		}
 	}
@@ -58,25 +65,28 @@ func (w *World) look(ctx context.Context, sizes Sizes) ([]Identity, string, erro
 		if why == "" && ready < sizes.pods() {
 			why = "; are kwok and the controllers running?"
 		}
-		return nil, fmt.Sprintf("%d of %d pods run, %d exist%s", ready, sizes.pods(), len(pods.Items), why), nil
+		seen.State = fmt.Sprintf("%d of %d pods run, %d exist%s", ready, sizes.pods(), len(pods.Items), why)
+		return nil, seen, nil
 	}
 	ours.LabelSelector += "," + discoveryv1.LabelManagedBy + "!=" + sliceManager
 	slices, err := w.kube.DiscoveryV1().EndpointSlices("").List(ctx, ours)
 	if err != nil {
-		return nil, "", err
+		return nil, seen, err
 	}
 	have := readyEndpoints(slices.Items, pods.Items)
 	for i := range sizes.Services {
 		s := sizes.Service(i)
 		if n := have[s.Namespace+"/"+s.Name]; n != s.Endpoints {
-			return nil, fmt.Sprintf("Service %s/%s has %d endpoints of %d", s.Namespace, s.Name, n, s.Endpoints), nil
+			seen.State = fmt.Sprintf("Service %s/%s has %d endpoints of %d", s.Namespace, s.Name, n, s.Endpoints)
+			return nil, seen, nil
 		}
 	}
 	if n := have[GatewayNamespace+"/"+GatewayDeployment]; n != sizes.Gateways {
-		return nil, fmt.Sprintf("the gateways' Service has %d endpoints of %d", n, sizes.Gateways), nil
+		seen.State = fmt.Sprintf("the gateways' Service has %d endpoints of %d", n, sizes.Gateways)
+		return nil, seen, nil
 	}
 	ids, err := sizes.Identities(pods.Items)
-	return ids, "", err
+	return ids, seen, err
 }
 
 // readyEndpoints counts the ready endpoints that are simulated pods, by

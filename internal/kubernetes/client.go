@@ -31,7 +31,9 @@ type Client struct {
 var _ Interface = (*Client)(nil)
 
 // NewForConfig returns a client. Its groups share connections, and the limit
-// of requests per second if the configuration has one.
+// of requests per second if the configuration has one; without one there is no
+// limit, as API servers have their own. (client-go's default, 5/s, makes waits fail
+// with the limiter's error in place of what they waited for.)
 func NewForConfig(config *rest.Config) (*Client, error) {
 	shared := rest.CopyConfig(config)
 	if shared.UserAgent == "" {
@@ -46,6 +48,9 @@ func NewForConfig(config *rest.Config) (*Client, error) {
 	http, err := rest.HTTPClientFor(shared)
 	if err != nil {
 		return nil, err
+	}
+	if shared.QPS == 0 {
+		shared.QPS = -1
 	}
 	types := newScheme()
 	c := &Client{groups: map[schema.GroupVersion]rest.Interface{}, parameters: runtime.NewParameterCodec(types)}

@@ -100,9 +100,8 @@ func Find(ctx context.Context, o Options) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := rest.CopyConfig(l.config)
-	config.QPS, config.Burst = 200, 400 // the server has its own limits
-	client, err := kubernetes.NewForConfig(config)
+	l.config.QPS, l.config.Burst = -1, -1 // the server decides how fast
+	client, err := kubernetes.NewForConfig(l.config)
 	if err != nil {
 		return nil, errs.Usage("kubeconfig: %v", err)
 	}
@@ -132,7 +131,6 @@ func Open(ctx context.Context, o Options) (*Lab, error) {
 		return nil, err
 	}
 	l := found.lab
-	l.config.QPS, l.config.Burst = 200, 400 // the server has its own limits
 	if err := l.preflight(ctx, found.Kube, o.Needs); err != nil {
 		return nil, err
 	}

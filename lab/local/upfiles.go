@@ -74,6 +74,6 @@ func (u *starter) writeFiles(s *spec) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.Burst = clientQPS, clientBurst
+	config.QPS, config.Burst = -1, -1 // the server decides how fast
 	return config, nil
 }

@@ -110,8 +110,17 @@ var agentElsewhere = row{verbs: "get", name: "daemonsets.apps", where: InSystem,
 var agentsElsewhere = row{verbs: "list", name: "pods", where: InSystem, why: "the pods of Istio's node agent, whose CPU is measured too, if they are there", mesh: study.MeshIstio, when: ambient,
 	without: "what a node agent in kube-system uses is not measured"}
 
-// refusalsSeen is for whoever waits for pods: see lab.Hindrances.
-var refusalsSeen = row{verbs: "list", name: "events", where: InRun, why: "why pods do not come", without: "a quota or a policy that refuses the run's pods shows after minutes, and not in its own words"}
+// Events say what a controller or a kubelet cannot do for a pod that is waited for: see
+// internal/podwait. silentPods is what is lost without them.
+const (
+	silentPods = "if a node cannot start a pod (network, volume) or a DaemonSet's pods are refused, the wait ends after minutes, and does not say why"
+	meshPods   = "why the mesh's pods do not come"
+)
+
+var (
+	eventsOfRun  = row{verbs: "list", name: "events", where: InRun, why: "why pods do not come", without: silentPods}
+	eventsOfMesh = row{verbs: "list", name: "events", where: InMesh, why: meshPods, without: silentPods}
+)
 
 // whyNoWaypoint is for whoever waits for a waypoint: see site.Unready.
 var whyNoWaypoint = row{verbs: "get", name: "gateways" + gatewayAPI, where: InRun, why: "why there is no waypoint", mesh: study.MeshIstio, when: waypoint,
@@ -137,9 +146,10 @@ var table = []feature{
 		{verbs: "list", name: "namespaces", where: Everywhere, why: "what earlier runs left", without: "what a killed run left is neither named nor waited for; its pods are measured too"},
 		{verbs: "list watch", name: "pods", where: InRun, why: "where the roles run, and whether they are ready; each is told every 10 s that the runner is there"},
 		{verbs: open, name: forward, where: InRun, why: "the control servers of the roles, and the proxies' admin pages"},
-		refusalsSeen,
+		eventsOfRun,
 		{verbs: "get", name: "nodes", where: Everywhere, why: "the nodes' container runtime and zones", without: "the report names no container runtime, and trials no zones of their pods"},
 		{verbs: "list", name: "pods", where: InMesh, why: "the pods of the control plane, whose CPU is measured too", when: meshed},
+		{verbs: "list", name: "events", where: InMesh, why: meshPods, when: meshed, without: silentPods},
 		{verbs: "list", name: "deployments.apps", where: InMesh, why: "whether the mesh is installed and ready", when: meshed},
 		{verbs: "list", name: "mutatingwebhookconfigurations.admissionregistration.k8s.io", where: Everywhere, why: "whether sidecars are injected", when: meshed},
 		{verbs: "get", name: "configmaps", where: InMesh, why: "the mesh configuration", mesh: study.MeshIstio, when: meshed},
@@ -222,6 +232,7 @@ var table = []feature{
 		{verbs: "get create update delete", name: endpointSlice, where: Everywhere, why: "endpoints that nobody uses", counted: study.FactorEndpointSlices},
 		{verbs: "list delete", name: "pods", where: Everywhere, why: "simulated pods: whether all run, and those that do not"},
 		{verbs: "list", name: endpointSlice, where: Everywhere, why: "whether every Service has its endpoints"},
+		{verbs: "list", name: "events", where: Everywhere, why: "why simulated pods do not come", without: silentPods},
 	}},
 	{Name: Changes, Doc: "Changes of configuration and endpoints during a trial, and the watch that sees when the API server has them.", when: controlPlane, rows: []row{
 		{verbs: "create patch delete list watch", name: "services", where: Everywhere, why: "objects that change", changes: study.ChangeServiceGatewayVirtualService + " " + study.ChangeService + " " + study.ChangeNoOp + " " + study.ChangeSidecar + " " + study.ChangeNamespaceLabels + " " + study.ChangeVirtualService + " " + study.ChangeDestinationRule},
@@ -345,7 +356,7 @@ var table = []feature{
 		also: nodeRole, rows: []row{
 			{verbs: "create delete", name: "namespaces", where: Everywhere, why: "the profile's own namespace"},
 			{verbs: "list watch", name: "pods", where: InRun, why: "whether the role is ready; it is told every 10 s that the runner is there"},
-			refusalsSeen,
+			eventsOfRun,
 			{verbs: open, name: forward, where: InRun, why: "the role's control server"},
 			{verbs: "get", name: "pods", where: InNamed, why: "the pod to profile"},
 			{verbs: "get", name: "nodes", where: Everywhere, why: "the node's kernel", without: "the profile does not say on which kernel it was taken"},
@@ -391,6 +402,7 @@ var table = []feature{
 		{verbs: "get patch create delete", name: "clusterrolebindings" + rbac + " rolebindings" + rbac, where: Everywhere, why: "the control plane's own rights"},
 		{verbs: "list", name: "deployments.apps", where: InMesh, why: "whether the control plane is available"},
 		{verbs: "list", name: "pods", where: InMesh, why: "whether the control plane is available"},
+		eventsOfMesh,
 		{verbs: "list", name: "nodes", where: Everywhere, why: "whether nodes have images that were assembled here"},
 		{verbs: "list", name: "configmaps", where: Everywhere, why: "what istiod left"},
 		{verbs: "list", name: "*" + networking + " *" + security + " *" + telemetry + " *.extensions.istio.io", where: Everywhere, why: "objects of a definition, which then stays", mesh: study.MeshIstio},

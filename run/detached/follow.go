@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
 )
@@ -46,7 +47,8 @@ func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(t
 		return of, err
 	}
 	f := &follower{out: out, tell: tell}
-	var hindered lab.Hindrances
+	begin := func() *podwait.Watch { return podwait.New(c.kube, of.Namespace, "the pod of run "+of.Name) }
+	watch := begin()
 	for ; ; f.pause(ctx) {
 		if ctx.Err() != nil {
 			return of, context.Cause(ctx)
@@ -74,6 +76,7 @@ func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(t
 			if err := f.read(ctx, c, s.pod); err != nil {
 				return of, err
 			}
+			watch = begin() // the pod ran: what comes is another wait
 			if !f.whole {
 				continue // it runs on, or is over by now and has more to say
 			}
@@ -94,7 +97,7 @@ func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(t
 		if s.pod == nil {
 			missing = 1
 		}
-		if err := hindered.Look(ctx, c.kube, of.Namespace, s.pods, missing, time.Now()); err != nil && ctx.Err() == nil {
+		if err := watch.Look(ctx, podwait.Seen{Pods: s.pods, Missing: missing}); err != nil && ctx.Err() == nil {
 			return of, err
 		}
 	}

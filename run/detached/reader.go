@@ -19,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/run/site"
@@ -203,26 +204,14 @@ func count(n int) string { return strconv.Itoa(n) + " containers" }
 func (c *Cluster) await(ctx context.Context, of *corev1.Pod) error {
 	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
-	var hindered lab.Hindrances
-	last := ""
-	for {
+	return podwait.Until(ctx, c.kube, of.Namespace, "pod "+of.Name, func(ctx context.Context) (podwait.Seen, error) {
 		pod, err := c.kube.CoreV1().Pods(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
 		switch {
-		case ctx.Err() != nil:
 		case err != nil:
-			return err
-		case pod.Status.Phase == corev1.PodRunning:
-			return nil
+			return podwait.Seen{}, err
 		case over(pod):
-			return fmt.Errorf("it has ended: %s %s", pod.Status.Reason, pod.Status.Message)
-		default:
-			last = why(pod)
-			if err := hindered.Look(ctx, c.kube, of.Namespace, []corev1.Pod{*pod}, 0, time.Now()); err != nil && ctx.Err() == nil {
-				return err
-			}
+			return podwait.Seen{}, fmt.Errorf("it has ended: %s %s", pod.Status.Reason, pod.Status.Message)
 		}
-		if err := wake.Pause(ctx, 300*time.Millisecond); err != nil {
-			return fmt.Errorf("wait for it%s: %w", last, err)
-		}
-	}
+		return podwait.Seen{Done: pod.Status.Phase == corev1.PodRunning, State: string(pod.Status.Phase) + why(pod), Pods: []corev1.Pod{*pod}}, nil
+	})
 }

@@ -8,10 +8,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
+	"sync"
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -80,10 +82,13 @@ type Options struct {
 	Progress func(Event)
 }
 
+// StageWait is the stage of an event that says what keeps pods from coming.
+const StageWait = "wait"
+
 // Event is a step of a run, for people.
 type Event struct {
 	// Stage is deploy, trial, step (of a trial), timeline (the same, of a trial
-	// of resilience) or block.
+	// of resilience), block or [StageWait].
 	Stage string
 	Block int // from 0
 	// Trial and Trials count within the block, from 1.
@@ -119,6 +124,7 @@ func Run(ctx context.Context, o Options) (out Outcome, err error) {
 		return Outcome{}, err
 	}
 	defer func() { err = errors.Join(err, r.dir.Close()) }()
+	ctx = podwait.Reporting(ctx, func(text string) { r.tell(Event{Stage: StageWait, Text: text}) })
 	outcome := func() Outcome {
 		return Outcome{Dir: r.dir.Path(), Plan: r.plan, Header: r.header, Trials: len(r.trials), Blocks: r.wholeBlocks(), Stop: r.stop}
 	}
@@ -170,6 +176,8 @@ func (r *run) anew(ctx context.Context) error {
 
 // tell reports a step, and writes what is worth reading later to log.txt.
 func (r *run) tell(e Event) {
+	r.telling.Lock() // waits report from goroutines of their own
+	defer r.telling.Unlock()
 	line := e.Text
 	if t := e.Record; t != nil {
 		line = fmt.Sprintf("trial %s, %s: valid %v, warm-up %.2f s (%s)", t.ID, e.Cell, t.Validity.Valid, t.Warmup.Seconds, t.Warmup.Why)
@@ -187,6 +195,7 @@ func (r *run) tell(e Event) {
 
 // run is a run under way.
 type run struct {
+	telling sync.Mutex
 	o       *Options
 	plan    *study.Plan
 	dir     *store.Dir

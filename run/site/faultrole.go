@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/drive/fault/node"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	appsv1 "k8s.io/api/apps/v1"
@@ -70,44 +71,45 @@ func (s *Site) CreateFaultRoles(ctx context.Context) (*FaultRoles, error) {
 func (f *FaultRoles) Connect(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, ReadyTimeout)
 	defer cancel()
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	var hindered lab.Hindrances
-	for {
-		found, err := f.Kube.CoreV1().Pods(f.Namespace).List(limited, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + RoleFault})
+	var lost error
+	err := podwait.Until(limited, f.Kube, f.Namespace, "the fault role", func(ctx context.Context) (podwait.Seen, error) {
+		found, err := f.Kube.CoreV1().Pods(f.Namespace).List(ctx, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + RoleFault})
 		if err != nil {
-			return fmt.Errorf("list the pods of the fault role: %w", err)
+			return podwait.Seen{}, err
 		}
-		set, err := f.Kube.AppsV1().DaemonSets(f.Namespace).Get(limited, RoleFault, metav1.GetOptions{})
+		set, err := f.Kube.AppsV1().DaemonSets(f.Namespace).Get(ctx, RoleFault, metav1.GetOptions{})
 		if err != nil {
-			return fmt.Errorf("read DaemonSet %s: %w", RoleFault, err)
+			return podwait.Seen{}, err
 		}
 		wanted := int(set.Status.DesiredNumberScheduled)
-		if err := hindered.Look(limited, f.Kube, f.Namespace, found.Items, max(wanted, 1)-len(found.Items), time.Now()); err != nil {
-			return fmt.Errorf("wait for the fault role: %w", err)
-		}
 		clear(f.ByNode)
-		var lost error
+		lost = nil
 		for i := range found.Items {
 			pod := &found.Items[i]
 			if !lab.PodReady(pod) {
 				continue
 			}
 			client := node.Client{HTTPClient: f.HTTP(pod, node.ControlPort), BaseURL: lab.InPod, Token: f.token}
-			if _, lost = client.List(limited); lost == nil { // it may not listen yet
+			if _, lost = client.List(ctx); lost == nil { // it may not listen yet
 				f.ByNode[pod.Spec.NodeName] = client
 			}
 		}
-		if wanted > 0 && len(f.ByNode) >= wanted {
-			return nil
-		}
-		select {
-		case <-limited.Done():
-			err := errors.Join(fmt.Errorf("wait for the fault role: %d pods answer: %w", len(f.ByNode), limited.Err()), lost)
-			return errs.WithHint(err, "kubectl -n %s describe daemonset %s", f.Namespace, RoleFault)
-		case <-ticker.C:
-		}
+		return podwait.Seen{Done: wanted > 0 && len(f.ByNode) >= wanted, State: fmt.Sprintf("%d pods of %d answer", len(f.ByNode), wanted),
+			Pods: found.Items, Missing: max(wanted, 1) - len(found.Items)}, nil
+	})
+	return roleError(f.Namespace, RoleFault, err, lost)
+}
+
+// roleError is the error of a wait for the role on each node. lost is why the last pod that
+// is ready did not answer.
+func roleError(namespace, role string, err, lost error) error {
+	if err == nil {
+		return nil
 	}
+	if errs.Hint(err) != "" {
+		return err
+	}
+	return errs.WithHint(errors.Join(err, lost), "kubectl -n %s describe daemonset %s", namespace, role)
 }
 
 // At is the line to a node's fault role.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	corev1 "k8s.io/api/core/v1"
@@ -26,38 +26,32 @@ func (s *Site) AwaitObservers(ctx context.Context) error {
 	if s.Kubelets {
 		return nil
 	}
-	var hindered lab.Hindrances
 	var enough time.Time // since when all are there that trials depend on
-	for {
+	return podwait.Until(ctx, s.Kube, s.Namespace, "the observers", func(ctx context.Context) (podwait.Seen, error) {
 		began := time.Now()
 		pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return fmt.Errorf("wait for the observers: %w", err)
+			return podwait.Seen{}, err
 		}
-		lacking := Unobserved(pods.Items)
-		if len(lacking) > 0 {
+		if lacking := Unobserved(pods.Items); len(lacking) > 0 {
 			missing := slices.DeleteFunc(slices.Clone(lacking), func(node string) bool {
 				return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.Labels[mesh.AppLabel] == RoleObserve && p.Spec.NodeName == node })
 			})
-			if err := hindered.Look(ctx, s.Kube, s.Namespace, pods.Items, len(missing), time.Now()); err != nil {
-				return fmt.Errorf("wait for the observers: %w", err)
-			}
-		} else {
-			if lacking, err = s.coming(ctx, pods.Items); err != nil || len(lacking) == 0 {
-				return err
-			}
-			if enough.IsZero() {
-				enough = began
-			}
-			if time.Since(enough) >= besideTime {
-				s.giveUp(lacking)
-				return nil
-			}
+			return podwait.Seen{State: "none on node " + strings.Join(lacking, ", "), Pods: pods.Items, Missing: len(missing)}, nil
 		}
-		if wake.Pause(ctx, lab.PollPause(time.Since(began))) != nil {
-			return fmt.Errorf("wait for an observer on node %s: %w", strings.Join(lacking, ", "), ctx.Err())
+		lacking, err := s.coming(ctx, pods.Items)
+		if err != nil || len(lacking) == 0 {
+			return podwait.Seen{Done: true}, err
 		}
-	}
+		if enough.IsZero() {
+			enough = began
+		}
+		if time.Since(enough) >= besideTime {
+			s.giveUp(lacking)
+			return podwait.Seen{Done: true}, nil
+		}
+		return podwait.Seen{State: "none yet on node " + strings.Join(lacking, ", ")}, nil
+	})
 }
 
 // giveUp has nobody wait for the observers of these nodes any more, and says so.

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe/profile/node"
@@ -79,40 +79,29 @@ func (s *Site) CreateProfileRoles(ctx context.Context, only string) (*ProfileRol
 func (r *ProfileRoles) Connect(ctx context.Context, nodes []string) error {
 	limited, cancel := context.WithTimeout(ctx, ReadyTimeout)
 	defer cancel()
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	var hindered lab.Hindrances
-	for {
-		pods, err := r.Kube.CoreV1().Pods(r.Namespace).List(limited, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + roleProfile})
+	var lost error
+	err := podwait.Until(limited, r.Kube, r.Namespace, "the profile role", func(ctx context.Context) (podwait.Seen, error) {
+		pods, err := r.Kube.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + roleProfile})
 		if err != nil {
-			return fmt.Errorf("list the pods of the profile role: %w", err)
-		}
-		if err := hindered.Look(limited, r.Kube, r.Namespace, pods.Items, len(nodes)-len(pods.Items), time.Now()); err != nil {
-			return fmt.Errorf("wait for the profile role: %w", err)
+			return podwait.Seen{}, err
 		}
 		clear(r.ByNode)
-		var lost error
+		lost = nil
 		for i := range pods.Items {
 			pod := &pods.Items[i]
 			if !lab.PodReady(pod) {
 				continue
 			}
 			client := node.Client{HTTPClient: r.HTTP(pod, node.ControlPort), BaseURL: lab.InPod, Token: r.token}
-			if lost = client.Ready(limited); lost == nil { // it may not listen yet
+			if lost = client.Ready(ctx); lost == nil { // it may not listen yet
 				r.ByNode[pod.Spec.NodeName] = client
 			}
 		}
 		missing := slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return r.ByNode[n].HTTPClient != nil })
-		if len(missing) == 0 {
-			return nil
-		}
-		select {
-		case <-limited.Done():
-			err := errors.Join(fmt.Errorf("wait for the profile role on node %s: %w", strings.Join(missing, ", "), limited.Err()), lost)
-			return errs.WithHint(err, "kubectl -n %s describe daemonset %s", r.Namespace, roleProfile)
-		case <-ticker.C:
-		}
-	}
+		return podwait.Seen{Done: len(missing) == 0, State: "none answers on node " + strings.Join(missing, ", "),
+			Pods: pods.Items, Missing: len(nodes) - len(pods.Items)}, nil
+	})
+	return roleError(r.Namespace, roleProfile, err, lost)
 }
 
 // PodTarget names a pod's container to profile.

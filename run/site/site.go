@@ -276,56 +276,6 @@ func (s *Site) askProxy(ctx context.Context, ref *Pod, pod *corev1.Pod, proxies 
 // ErrUnobserved says that nobody can read what a node's pods use.
 var ErrUnobserved = errors.New("no observer runs there")
 
-// FindProxy is the ready pod of a mesh's proxy that has a pod of its own: the one
-// on a node, or any for "". It must answer.
-func (s *Site) FindProxy(ctx context.Context, proxies mesh.Proxies, node string) (Pod, error) {
-	pod, err := s.readyProxy(ctx, proxies, node)
-	if err != nil {
-		return Pod{}, err
-	}
-	ref := PodOf(pod)
-	return ref, s.askProxy(ctx, &ref, pod, proxies)
-}
-
-// ReadyProxy is that pod without a line to its proxy, which need not answer.
-func (s *Site) ReadyProxy(ctx context.Context, proxies mesh.Proxies, node string) (Pod, error) {
-	pod, err := s.readyProxy(ctx, proxies, node)
-	if err != nil {
-		return Pod{}, err
-	}
-	return PodOf(pod), nil
-}
-
-func (s *Site) readyProxy(ctx context.Context, proxies mesh.Proxies, node string) (*corev1.Pod, error) {
-	pods, err := s.Kube.CoreV1().Pods(proxies.Namespace).List(ctx, metav1.ListOptions{LabelSelector: proxies.Selector})
-	if err != nil {
-		return nil, fmt.Errorf("list the proxies %s: %w", proxies.Selector, err)
-	}
-	var why []string
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if node != "" && pod.Spec.NodeName != node {
-			continue
-		}
-		if !lab.PodReady(pod) {
-			why = append(why, pod.Name+": "+lab.WhyNotReady(pod))
-			continue
-		}
-		if !s.Observed(pod.Spec.NodeName) {
-			return nil, fmt.Errorf("the proxy %s is on node %s: %w", pod.Name, pod.Spec.NodeName, ErrUnobserved)
-		}
-		return pod, nil
-	}
-	where := ""
-	if node != "" {
-		where = " on node " + node
-	}
-	if len(why) == 0 {
-		why = []string{"there is no such pod"}
-	}
-	return nil, fmt.Errorf("no proxy %s is ready%s: %s", proxies.Selector, where, strings.Join(why, "; "))
-}
-
 // CPULimit is a container's CPU limit as Kubernetes writes it, "none"
 // without one.
 func CPULimit(pod *corev1.Pod, container string) string {

@@ -130,6 +130,7 @@ func (d *deployed) find(ctx context.Context, into map[string]site.Pod, key strin
 		return nil
 	}
 	var last error
+	watch := d.WatchProxy(proxies)
 	for {
 		pod, err := d.FindProxy(ctx, proxies, node)
 		if err == nil {
@@ -140,6 +141,9 @@ func (d *deployed) find(ctx context.Context, into map[string]site.Pod, key strin
 			last = err
 		}
 		if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) && !errors.Is(err, site.ErrUnobserved) {
+			if hopeless := watch(ctx, err); hopeless != nil && ctx.Err() == nil {
+				return hopeless
+			}
 			ended := wake.Pause(ctx, toldLook)
 			if ended == nil {
 				continue

@@ -155,8 +155,14 @@ func (t *scenarioTrial) awaitProxy(ctx context.Context, place record.Place, node
 // await waits until find has the proxy of a node, or any at the place for "".
 func (t *scenarioTrial) await(ctx context.Context, place record.Place, node string, find func(context.Context, mesh.Proxies, string) (site.Pod, error)) (site.Pod, error) {
 	proxies := t.proxiesAt(place)
+	watch := t.WatchProxy(proxies)
 	for {
 		pod, err := find(ctx, proxies, node)
+		if err != nil {
+			if hopeless := watch(ctx, err); hopeless != nil && ctx.Err() == nil {
+				return pod, hopeless
+			}
+		}
 		if err == nil || wake.Pause(ctx, leverEvery) != nil {
 			if err != nil {
 				err = t.Unready(ctx, proxies, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe/ledger"
@@ -84,7 +85,7 @@ func (c *census) await(ctx context.Context, holds func() bool) error {
 		select {
 		case <-w:
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -220,6 +221,45 @@ func (c *census) living(service string) []*resident {
 	}
 	slices.SortFunc(out, func(a, b *resident) int { return compareNames(a.Name, b.Name) })
 	return out
+}
+
+// pending are the pods that live and are not told to end, for whoever waits for them.
+func (c *census) pending() podwait.Seen {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var seen podwait.Seen
+	for _, r := range c.pods {
+		if !r.leaving && r.volatile != nil {
+			seen.Pods = append(seen.Pods, *r.volatile)
+		}
+	}
+	return seen
+}
+
+// lacking says which pods are not ready yet; "" if all are. The caller holds the census's
+// lock.
+func (t *scenarioTrial) lacking() string {
+	s := t.scene
+	state := ""
+	for _, one := range s.scenario.Graph.Services {
+		if n := len(t.census.endpoints(one.Name)); n != one.Replicas {
+			state = fmt.Sprintf("%d of %d pods of %s are ready", n, one.Replicas, one.Name)
+		}
+	}
+	if n := t.census.readyOf(roleClients); n != s.scenario.Clients {
+		state = fmt.Sprintf("%d of %d clients are ready", n, s.scenario.Clients)
+	}
+	return state
+}
+
+// pending are the trial's pods for whoever waits for them.
+func (t *scenarioTrial) pending() podwait.Seen {
+	seen := t.census.pending()
+	seen.Missing = t.scene.scenario.Graph.Pods() + t.scene.scenario.Clients - len(seen.Pods)
+	t.census.mu.Lock()
+	defer t.census.mu.Unlock()
+	seen.State = t.lacking()
+	return seen
 }
 
 func compareNames(a, b string) int {

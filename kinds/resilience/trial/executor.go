@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/podwait"
 	"maps"
 	"slices"
 	"strings"
@@ -224,7 +225,7 @@ func (h *executor) uids(service string) map[string]bool {
 // and none of old is.
 func (h *executor) proveNew(ctx context.Context, service string, before map[string]bool, count int, old map[string]bool) (string, error) {
 	fresh, stale := 0, 0
-	err := h.census.await(ctx, func() bool {
+	holds := func() bool {
 		fresh, stale = 0, 0
 		endpoints := h.census.endpoints(service)
 		for _, r := range h.census.pods {
@@ -239,7 +240,8 @@ func (h *executor) proveNew(ctx context.Context, service string, before map[stri
 			}
 		}
 		return fresh >= count && stale == 0
-	})
+	}
+	err := podwait.Beside(ctx, h.Kube, h.Namespace, "new pods of "+service, h.census.pending, func(ctx context.Context) error { return h.census.await(ctx, holds) })
 	if err != nil {
 		return "", fmt.Errorf("%d of %d new pods of %s are endpoints, and %d old ones: %w", fresh, count, service, stale, err)
 	}

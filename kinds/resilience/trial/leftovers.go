@@ -2,7 +2,6 @@ package trial
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +9,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/internal/podwait"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -106,16 +106,18 @@ func (s *stage) putRight(ctx context.Context) error {
 // servesAgain waits until a Deployment that was put back has a pod that is ready, if it is to
 // have any: a control plane that was away is not there at once.
 func (s *stage) servesAgain(ctx context.Context, o journal.Object) error {
-	for {
+	return podwait.Until(ctx, s.Kube, o.Namespace, "a ready pod of "+o.String(), func(ctx context.Context) (podwait.Seen, error) {
 		d, err := s.Kube.AppsV1().Deployments(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err): // nothing of it stands
-			return nil
-		case err == nil && (d.Spec.Replicas != nil && *d.Spec.Replicas == 0 || d.Status.ReadyReplicas > 0):
-			return nil
+			return podwait.Seen{Done: true}, nil
+		case err != nil:
+			return podwait.Seen{State: err.Error()}, nil
+		case d.Spec.Replicas != nil && *d.Spec.Replicas == 0 || d.Status.ReadyReplicas > 0:
+			return podwait.Seen{Done: true}, nil
 		}
-		if late := wake.Pause(ctx, leverEvery); late != nil {
-			return errors.Join(fmt.Errorf("%s has no pod that is ready: %w", o, late), err)
-		}
-	}
+		seen := podwait.Seen{State: "it has none"}
+		seen.Pods, seen.Missing = lab.PodsOf(ctx, s.Kube, o.Namespace, d.Spec.Selector, 1)
+		return seen, nil
+	})
 }

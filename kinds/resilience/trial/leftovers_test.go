@@ -150,7 +150,7 @@ func TestServesAgain(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		err := sharedTrial(fakecluster.New(c.there...)).servesAgain(ctx, istiodObject)
 		cancel()
-		if (err != nil) != c.waits || err != nil && !strings.Contains(err.Error(), "Deployment istio-system/istiod has no pod") {
+		if (err != nil) != c.waits || err != nil && !strings.Contains(err.Error(), "wait for a ready pod of Deployment istio-system/istiod") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
@@ -102,6 +103,7 @@ func nodeProxies(ctx context.Context, kube kubernetes.Interface, m mesh.Mesh) ([
 // replaced waits until each of the trial's nodes has another of these pods that is ready,
 // and says how many of all nodes do: Kubernetes goes from node to node.
 func (t *scenarioTrial) replaced(ctx context.Context, old []corev1.Pod) (int, error) {
+	watch := podwait.New(t.Kube, t.scene.mesh.Proxies(record.PlaceNode).Namespace, "the new proxies of nodes")
 	for {
 		now, err := t.onAllNodes(ctx)
 		fresh := map[string]bool{}
@@ -114,6 +116,9 @@ func (t *scenarioTrial) replaced(ctx context.Context, old []corev1.Pod) (int, er
 		missing := slices.DeleteFunc(t.shared.on(), func(node string) bool { return fresh[node] })
 		if err == nil && len(missing) == 0 {
 			return len(fresh), nil
+		}
+		if hopeless := watch.Look(ctx, podwait.Seen{Pods: now}); hopeless != nil && ctx.Err() == nil {
+			return 0, hopeless
 		}
 		if late := wake.Pause(ctx, leverEvery); late != nil {
 			return 0, errors.Join(fmt.Errorf("the proxy of node %s is not replaced, those of %d of %d nodes are: %w", strings.Join(missing, ", "), len(fresh), len(old), late), err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
@@ -132,21 +133,11 @@ func (t *scenarioTrial) deploy(ctx context.Context) (err error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
-	state := ""
-	err = t.census.await(limited, func() bool {
-		state = ""
-		for _, one := range s.scenario.Graph.Services {
-			if n := len(t.census.endpoints(one.Name)); n != one.Replicas {
-				state = fmt.Sprintf("%d of %d pods of %s are ready", n, one.Replicas, one.Name)
-			}
-		}
-		if n := t.census.readyOf(roleClients); n != s.scenario.Clients {
-			state = fmt.Sprintf("%d of %d clients are ready", n, s.scenario.Clients)
-		}
-		return state == ""
+	err = podwait.Beside(limited, t.Kube, t.Namespace, "the services and clients", t.pending, func(ctx context.Context) error {
+		return t.census.await(ctx, func() bool { return t.lacking() == "" })
 	})
 	if err != nil {
-		return errs.WithHint(fmt.Errorf("wait for the services (%s): %w", state, err), "kubectl -n %s get events --sort-by=.lastTimestamp", t.Namespace)
+		return errs.WithHint(err, "kubectl -n %s get events --sort-by=.lastTimestamp", t.Namespace)
 	}
 	t.out.Scenario.ReadyS = time.Since(begin).Seconds()
 	t.say("all are ready after %.1f s", t.out.Scenario.ReadyS)

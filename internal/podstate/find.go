@@ -1,0 +1,266 @@
+package podstate
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// View is what is known of the pods that somebody waits for.
+type View struct {
+	// Pods are all of them; those that are ready or about to end have no problem.
+	Pods []corev1.Pod
+	// Events are the warnings of their namespace; none where they may not be read.
+	Events []corev1.Event
+	// Missing is how many pods should exist and do not.
+	Missing int
+	// Since is when the pods were found missing: what controllers could not do before does
+	// not count.
+	Since time.Time
+	// Maker is the Deployment that makes the pods, as KIND NAMESPACE/NAME, and Refusal
+	// what it says of pods that it could not make. "" where either is not known.
+	Maker, Refusal string
+}
+
+// Find returns the problem of each pod that has one, and that of the controller whose pods
+// are missing.
+func Find(v View) []Problem {
+	var out []Problem
+	if v.Missing > 0 {
+		if p, ok := refusal(v); ok {
+			out = append(out, p)
+		}
+	}
+	warnings := latest(v.Events)
+	for i := range v.Pods {
+		pod := &v.Pods[i]
+		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || ready(pod) {
+			continue
+		}
+		p := problemOf(pod, warnings[subject{string(pod.UID), pod.Namespace, pod.Name}])
+		p.Object, p.Node = "pod "+pod.Namespace+"/"+pod.Name, pod.Spec.NodeName
+		p.id = strings.Join([]string{string(p.Code), string(pod.UID), p.Object, p.Container}, "|")
+		out = append(out, p)
+	}
+	return out
+}
+
+// subject is the pod that events are about.
+type subject struct{ uid, namespace, name string }
+
+// latest is the warning of each pod that came last, of those that say what keeps it from
+// starting if there are any: beside them a kubelet warns of things that do not matter here.
+func latest(events []corev1.Event) map[subject]*corev1.Event {
+	out := map[subject]*corev1.Event{}
+	for i := range events {
+		e := &events[i]
+		if e.InvolvedObject.Kind != "Pod" || e.Type == corev1.EventTypeNormal {
+			continue
+		}
+		of := subject{string(e.InvolvedObject.UID), e.InvolvedObject.Namespace, e.InvolvedObject.Name}
+		last := out[of]
+		if last == nil || stops(e) && !stops(last) || stops(e) == stops(last) && Said(e).After(Said(last)) {
+			out[of] = e
+		}
+	}
+	return out
+}
+
+// Reasons of the events that say what keeps a pod from starting.
+var (
+	sandboxReasons = []string{"FailedCreatePodSandBox", "FailedPodSandBoxStatus", "NetworkNotReady"}
+	volumeReasons  = []string{"FailedMount", "FailedAttachVolume", "FailedMapVolume"}
+)
+
+func stops(e *corev1.Event) bool {
+	return slices.Contains(sandboxReasons, e.Reason) || slices.Contains(volumeReasons, e.Reason)
+}
+
+// Said is when an event was reported the last time.
+func Said(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	}
+	return e.EventTime.Time
+}
+
+// ready says that a pod's condition Ready is true.
+func ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// passingRefusals are words of errors in making a pod that pass by themselves.
+var passingRefusals = []string{"failed calling webhook", "connection refused", "timeout", "deadline exceeded", "etcdserver", "Internal error", "try again"}
+
+// refusal is why pods are not made: by a Deployment's own condition, or else by the latest
+// event of a controller.
+func refusal(v View) (Problem, bool) {
+	p := Problem{Code: Refused, Object: v.Maker, Reason: failedCreate, Message: v.Refusal}
+	if v.Refusal == "" {
+		last := (*corev1.Event)(nil)
+		for i := range v.Events {
+			if e := &v.Events[i]; e.Reason == failedCreate && (last == nil || Said(e).After(Said(last))) {
+				last = e
+			}
+		}
+		if last == nil || Said(last).Before(v.Since.Add(-time.Second)) { // events count whole seconds
+			return p, false
+		}
+		p.Object, p.Message = last.InvolvedObject.Kind+" "+last.Namespace+"/"+last.InvolvedObject.Name, last.Message
+	}
+	if slices.ContainsFunc(passingRefusals, func(words string) bool { return strings.Contains(p.Message, words) }) {
+		p.Code = NotCreated
+	}
+	p.id = string(p.Code) // whichever controller says it: a rollout has several
+	return p, true
+}
+
+// failedCreate is what controllers call the event of a pod that they could not make.
+const failedCreate = "FailedCreate"
+
+// missingObject is how the kubelet and the scheduler say that what a pod mounts is missing.
+var missingObject = regexp.MustCompile(`(?i)\b(configmap|secret|persistentvolumeclaim)s? "[^"]*" not found|non-existent (config key|secret key)`)
+
+// problemOf is the problem of a pod that is not ready. warning is its latest event of that
+// type, nil without one.
+func problemOf(pod *corev1.Pod, warning *corev1.Event) Problem {
+	if pod.Status.Phase == corev1.PodFailed {
+		return Problem{Code: Failed, Reason: pod.Status.Reason, Message: pod.Status.Message}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			p := Problem{Code: Unschedulable, Reason: c.Reason, Message: c.Message}
+			if missingObject.MatchString(c.Message) {
+				p.Code, p.mark = ObjectMissing, markOf(warning)
+			}
+			return p
+		}
+	}
+	began := false
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			if p, ok := containerProblem(pod, &statuses[i]); ok {
+				return p
+			}
+			s := &statuses[i]
+			began = began || s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
+		}
+	}
+	if warning != nil && !began {
+		p := Problem{Reason: warning.Reason, Message: warning.Message, mark: markOf(warning)}
+		switch {
+		case slices.Contains(sandboxReasons, warning.Reason) && !sandboxed(pod):
+			p.Code = Sandbox
+			return p
+		case slices.Contains(volumeReasons, warning.Reason) && !sandboxed(pod):
+			if p.Code = Volume; missingObject.MatchString(warning.Message) {
+				p.Code = ObjectMissing
+			}
+			return p
+		}
+	}
+	return notReady(pod, warning)
+}
+
+// markOf changes whenever an event is reported once more.
+func markOf(e *corev1.Event) string {
+	if e == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %d %s", e.UID, e.Count, Said(e).Format(time.RFC3339Nano))
+}
+
+// sandboxed says that the pod has its sandbox, where its kubelet says so.
+func sandboxed(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionTrue
+	})
+}
+
+// notReady is the problem of a pod of which nothing worse is known.
+func notReady(pod *corev1.Pod, warning *corev1.Event) Problem {
+	if warning != nil {
+		return Problem{Code: NotReady, Reason: warning.Reason, Message: warning.Message}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Status == corev1.ConditionFalse && c.Message != "" {
+			return Problem{Code: NotReady, Reason: c.Reason, Message: c.Message}
+		}
+	}
+	for _, s := range pod.Status.ContainerStatuses {
+		if w := s.State.Waiting; w != nil {
+			return Problem{Code: NotReady, Container: s.Name, Reason: w.Reason, Message: w.Message}
+		}
+	}
+	return Problem{Code: NotReady, Reason: cmp.Or(string(pod.Status.Phase), "Pending")}
+}
+
+// containerProblem is what keeps a container from running, if its status says so.
+func containerProblem(pod *corev1.Pod, s *corev1.ContainerStatus) (Problem, bool) {
+	p := Problem{Container: s.Name, Image: imageOf(pod, s)}
+	if ended := s.State.Terminated; ended != nil && ended.ExitCode != 0 {
+		return crash(p, ended, s.RestartCount), true
+	}
+	waiting := s.State.Waiting
+	if waiting == nil {
+		return p, false
+	}
+	p.Reason, p.Message = waiting.Reason, waiting.Message
+	switch waiting.Reason {
+	case "InvalidImageName":
+		p.Code = ImageName
+	case "ErrImageNeverPull":
+		p.Code = ImageAbsent
+	case "ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError":
+		p.Code = ImagePull
+	case "CreateContainerConfigError":
+		p.Code = ContainerConfig
+	case "CreateContainerError", "PreCreateHookError", "PreStartHookError", "PostStartHookError":
+		p.Code = ContainerCreate
+	case "RunContainerError":
+		p.Code = ContainerStart
+	case "CrashLoopBackOff":
+		p.Code = Crash
+		if last := s.LastTerminationState.Terminated; last != nil {
+			p = crash(p, last, s.RestartCount)
+		}
+	default: // such as ContainerCreating
+		return p, false
+	}
+	return p, true
+}
+
+// crash is the problem of a container that has ended with an error.
+func crash(p Problem, ended *corev1.ContainerStateTerminated, restarts int32) Problem {
+	p.Code, p.Reason = Crash, ended.Reason
+	if ended.Reason == "StartError" || ended.Reason == "ContainerCannotRun" {
+		p.Code = ContainerStart
+	}
+	p.Message = fmt.Sprintf("exit code %d, %d restarts", ended.ExitCode, restarts)
+	if text := strings.TrimSpace(ended.Message); text != "" {
+		p.Message += ": " + text
+	}
+	return p
+}
+
+// imageOf is the image as the pod names it; nodes say it in other words.
+func imageOf(pod *corev1.Pod, s *corev1.ContainerStatus) string {
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range containers {
+			if c.Name == s.Name {
+				return c.Image
+			}
+		}
+	}
+	return s.Image
+}

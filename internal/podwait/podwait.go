@@ -1,0 +1,277 @@
+// Package podwait waits for pods, and for what is made of them. Whoever waits gives a
+// function that looks at the cluster; [Until] asks it until it is done. Meanwhile a [Watch]
+// reads what the pods' conditions and events say (package podstate), tells whoever called
+// [Reporting] what is wrong after [ShownAfter], and ends the wait where it will not heal. A
+// wait that ends says what it waited for, and what the pods said last.
+package podwait
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/podstate"
+	"github.com/meshtrial/meshtrial/internal/wake"
+)
+
+const (
+	// ShownAfter is how long a wait lasts before what is wrong is shown.
+	ShownAfter = 15 * time.Second
+	// eventsAfter is how long a wait lasts before events are read, and eventsEvery how
+	// often they then are: most waits are over by then.
+	eventsAfter = 10 * time.Second
+	eventsEvery = 5 * time.Second
+	// lastLook bounds the look at events at the end of a wait that ran out of time.
+	lastLook = 3 * time.Second
+	// shownPods is how many pods are named in a line.
+	shownPods = 3
+)
+
+// Seen is what one look at the cluster saw.
+type Seen struct {
+	Done bool
+	// State says in words how far it is; it stands in the error of a wait that ends.
+	State string
+	// Pods are those that are waited for, and Missing is how many more there should be.
+	Pods    []corev1.Pod
+	Missing int
+	// Maker and Refusal are as in [podstate.View].
+	Maker, Refusal string
+}
+
+type reporterKey struct{}
+
+// Reporting returns a context in which waits report what keeps pods from coming. They may
+// do so from several goroutines.
+func Reporting(ctx context.Context, report func(text string)) context.Context {
+	return context.WithValue(ctx, reporterKey{}, report)
+}
+
+// report tells whoever called [Reporting], if anybody did.
+func report(ctx context.Context, text string) {
+	if tell, ok := ctx.Value(reporterKey{}).(func(string)); ok {
+		tell(text)
+	}
+}
+
+// Until asks look until it is done, fails, or the context ends. what says in the errors
+// what was waited for; namespace is where the pods' events are, "" for all.
+func Until(ctx context.Context, client kubernetes.Interface, namespace, what string, look func(context.Context) (Seen, error)) error {
+	w := New(client, namespace, what)
+	state := "nothing seen yet"
+	for {
+		began := time.Now()
+		seen, err := look(ctx)
+		if seen.State != "" {
+			state = seen.State
+		}
+		switch {
+		case ctx.Err() != nil || limited(err):
+			return w.over(ctx, state)
+		case err != nil:
+			return fmt.Errorf("wait for %s: %w", what, err)
+		case seen.Done:
+			return nil
+		}
+		if err := w.Look(ctx, seen); err != nil {
+			return err
+		}
+		_ = wake.Pause(ctx, PollPause(time.Since(began)))
+	}
+}
+
+// besideEvery is how often [Beside] looks.
+const besideEvery = time.Second
+
+// Beside runs wait, which hears of pods by itself, and looks after them meanwhile. look is
+// called from another goroutine; its Done means nothing.
+func Beside(ctx context.Context, client kubernetes.Interface, namespace, what string, look func() Seen, wait func(context.Context) error) error {
+	w := New(client, namespace, what)
+	limited, stop := context.WithCancelCause(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() {
+		for wake.Pause(limited, besideEvery) == nil {
+			if err := w.Look(limited, look()); err != nil {
+				stop(err)
+			}
+		}
+	})
+	err := wait(limited)
+	hopeless := (*Hopeless)(nil)
+	if err != nil && ctx.Err() == nil && errors.As(context.Cause(limited), &hopeless) {
+		err = hopeless
+	}
+	stop(nil)
+	beside.Wait()
+	if err == nil || hopeless != nil {
+		return err
+	}
+	w.seen = look()
+	return fmt.Errorf("wait for %s: %w (last seen: %s%s)", what, err, w.seen.State, w.Said(ctx))
+}
+
+// limited says that a client's own limit of requests refused one because the deadline
+// would be over before its turn. The limiter's error has no type.
+func limited(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "would exceed context deadline")
+}
+
+const (
+	pollEvery = 100 * time.Millisecond
+	// longestPause is how long to wait at most before something is asked again.
+	longestPause = 5 * time.Second
+)
+
+// PollPause is how long to wait before something is asked again whose answer took so long:
+// lists of thousands of pods keep an API server, and whoever reads them, busy a fifth of the
+// time at most. One that stood still is asked again soon.
+func PollPause(took time.Duration) time.Duration {
+	return max(pollEvery-took, min(4*took, longestPause))
+}
+
+// Watch looks after the pods that somebody waits for.
+type Watch struct {
+	client    kubernetes.Interface
+	namespace string
+	what      string
+
+	memory podstate.Memory
+	began  time.Time
+	missed time.Time // since when pods are missing; zero while none are
+	asked  time.Time // for events
+	events []corev1.Event
+	denied bool // events may not be read
+	seen   Seen
+	shown  map[string]bool
+	last   []podstate.Lasting
+}
+
+// New returns the watch of a wait that begins now.
+func New(client kubernetes.Interface, namespace, what string) *Watch {
+	return &Watch{client: client, namespace: namespace, what: what, began: time.Now(), shown: map[string]bool{}}
+}
+
+// Look takes what was seen. Its error says that waiting on does not help, and why.
+func (w *Watch) Look(ctx context.Context, seen Seen) error {
+	now := time.Now()
+	w.seen = seen
+	switch {
+	case seen.Missing <= 0:
+		w.missed = time.Time{}
+	case w.missed.IsZero():
+		w.missed = now
+	}
+	if now.Sub(w.began) >= eventsAfter && now.Sub(w.asked) >= eventsEvery {
+		w.readEvents(ctx)
+	}
+	w.judge(now)
+	if len(w.last) > 0 && w.last[0].Ends {
+		return w.hopeless(w.last[0].Problem)
+	}
+	if now.Sub(w.began) >= ShownAfter {
+		w.show(ctx, now)
+	}
+	return nil
+}
+
+func (w *Watch) judge(now time.Time) {
+	view := podstate.View{Pods: w.seen.Pods, Events: w.events, Missing: w.seen.Missing, Since: w.missed, Maker: w.seen.Maker, Refusal: w.seen.Refusal}
+	w.last = w.memory.Note(podstate.Find(view), now)
+}
+
+// readEvents reads the namespace's warnings. Where that is not allowed, conditions and
+// statuses of pods are all there is.
+func (w *Watch) readEvents(ctx context.Context) {
+	if w.denied || w.seen.Missing <= 0 && len(w.seen.Pods) == 0 {
+		return
+	}
+	w.asked = time.Now()
+	found, err := w.client.CoreV1().Events(w.namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
+	if err != nil {
+		w.denied = apierrors.IsForbidden(err)
+		return // the wait goes on with what was read before
+	}
+	w.events = found.Items
+}
+
+// hopeless is the error of a wait that a problem ends.
+func (w *Watch) hopeless(p podstate.Problem) error {
+	err := fmt.Errorf("wait for %s: %s", w.what, p)
+	if p.Code == podstate.ImageName {
+		err = errs.WithCode(err, errs.CodeUsage)
+	}
+	if hint := p.Hint(); hint != "" {
+		err = errs.WithHint(err, "%s", hint)
+	}
+	return &Hopeless{Problem: p, err: err}
+}
+
+// Hopeless is the error of a wait that ended before its time because it could not succeed.
+type Hopeless struct {
+	Problem podstate.Problem
+	err     error
+}
+
+func (h *Hopeless) Error() string { return h.err.Error() }
+
+func (h *Hopeless) Unwrap() error { return h.err }
+
+// show reports the problems that have not been reported.
+func (w *Watch) show(ctx context.Context, now time.Time) {
+	var fresh []podstate.Lasting
+	for _, p := range w.last {
+		if key := string(p.Code) + " " + p.Object + " " + p.Container; !w.shown[key] {
+			w.shown[key] = true
+			fresh = append(fresh, p)
+		}
+	}
+	if len(fresh) > 0 {
+		report(ctx, fmt.Sprintf("waiting for %s for %.0f s: %s", w.what, now.Sub(w.began).Seconds(), text(fresh)))
+	}
+}
+
+// text names the first few problems.
+func text(problems []podstate.Lasting) string {
+	var said []string
+	for _, p := range problems {
+		if len(said) == shownPods {
+			said = append(said, fmt.Sprintf("and %d more", len(problems)-shownPods))
+			break
+		}
+		said = append(said, p.String())
+	}
+	return strings.Join(said, "; ")
+}
+
+// over is the error of a wait whose context has ended.
+func (w *Watch) over(ctx context.Context, state string) error {
+	cause := context.Cause(ctx)
+	if cause == nil { // a limit on requests refused one shortly before
+		cause = context.DeadlineExceeded
+	}
+	return fmt.Errorf("wait for %s: %w (last seen: %s%s)", w.what, cause, state, w.Said(ctx))
+}
+
+// Said is what the pods said last, to stand after a state; "" if they said nothing.
+func (w *Watch) Said(ctx context.Context) string {
+	if !errors.Is(ctx.Err(), context.Canceled) { // nobody is waiting to get away
+		last, cancel := ending.Within(ctx, lastLook)
+		defer cancel()
+		w.readEvents(last)
+		w.judge(time.Now())
+	}
+	if len(w.last) == 0 {
+		return ""
+	}
+	return "; " + text(w.last)
+}
