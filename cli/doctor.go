@@ -19,8 +19,9 @@ func newDoctorCommand(env *Env) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check whether this machine is fit to measure, and what is missing",
 		Long: "Inspect the machine, and sample it for a second. Each line is ok, a warning (you can\n" +
-			"measure, but read the results with care) or a failure, with the command that fixes it.\n" +
-			"Nothing is changed.\n\n" +
+			"measure, but read the results with care) or a failure (`meshtrial lab up` refuses this\n" +
+			"machine), with the command that fixes it. Nothing is changed, apart from kernel modules\n" +
+			"that are loaded because they are tried.\n\n" +
 			"Exit codes: 0 no failure, 1 a failure.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -30,7 +31,7 @@ func newDoctorCommand(env *Env) *cobra.Command {
 			}
 			lines := doctor.Judge(facts)
 			if !measureOnly {
-				lines = merge(lines, local.Requirements(local.Options{}))
+				lines = merge(lines, local.Requirements(cmd.Context(), local.Options{}))
 			}
 			worst := doctor.Worst(lines)
 			if asJSON {
@@ -55,13 +56,25 @@ func newDoctorCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// merge appends the lab's lines to the machine's; where both have a line of
-// one name, the lab's stays, since it tried.
+// merge puts the lab's lines before those of tools that no lab needs. Where both have a line
+// of one name, the worse one stays, at the place of the first.
 func merge(machine, lab []doctor.Line) []doctor.Line {
-	out := slices.DeleteFunc(slices.Clone(machine), func(line doctor.Line) bool {
-		return slices.ContainsFunc(lab, func(other doctor.Line) bool { return other.Name == line.Name })
-	})
-	return append(out, lab...)
+	out := slices.Clone(machine)
+	tools := slices.IndexFunc(out, func(line doctor.Line) bool { return line.Name == "perf" })
+	if tools < 0 {
+		tools = len(out)
+	}
+	for _, line := range lab {
+		same := slices.IndexFunc(out, func(other doctor.Line) bool { return other.Name == line.Name })
+		switch {
+		case same < 0:
+			out = slices.Insert(out, tools, line)
+			tools++
+		case out[same].Status == doctor.OK && line.Status != doctor.OK || line.Status == doctor.Failure:
+			out[same] = line
+		}
+	}
+	return out
 }
 
 // printLines prints a table, with what mends a line below it.

@@ -78,16 +78,19 @@ func freeAddress() (string, error) {
 }
 
 func TestDoctorLinesAreMergedAndPrinted(t *testing.T) {
-	machine := []doctor.Line{{Name: "cores", Status: doctor.OK, Detail: "8"}, {Name: "root", Status: doctor.Failure, Detail: "no", Mend: "sudo"}}
-	lab := []doctor.Line{{Name: "root", Status: doctor.OK, Detail: "user 0"}, {Name: "disk", Status: doctor.Warning, Detail: "small", Mend: "clean up"}}
+	machine := []doctor.Line{{Name: "cores", Status: doctor.OK, Detail: "8"}, {Name: "memory", Status: doctor.Warning, Detail: "5 GB", Mend: "more"},
+		{Name: "file limit", Status: doctor.Warning, Detail: "256", Mend: "raise"}, {Name: "perf", Status: doctor.OK, Detail: "there"}}
+	lab := []doctor.Line{{Name: "root", Status: doctor.OK, Detail: "user 0"}, {Name: "memory", Status: doctor.OK, Detail: "5 GB"},
+		{Name: "file limit", Status: doctor.Failure, Detail: "256 of 4096", Mend: "raise"}, {Name: "disk", Status: doctor.Warning, Detail: "small", Mend: "clean up"}}
 	lines := merge(machine, lab)
 	names := []string{}
 	for _, line := range lines {
 		names = append(names, line.Name+" "+line.Status)
 	}
-	if want := []string{"cores ok", "root ok", "disk warning"}; !slices.Equal(names, want) {
+	if want := []string{"cores ok", "memory warning", "file limit failure", "root ok", "disk warning", "perf ok"}; !slices.Equal(names, want) {
 		t.Errorf("%q", names)
 	}
+	lines = []doctor.Line{lines[0], lines[3], lines[4]}
 	var out bytes.Buffer
 	if err := printLines(&out, lines); err != nil {
 		t.Fatal(err)

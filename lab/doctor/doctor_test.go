@@ -17,7 +17,6 @@ import (
 type fakeHost struct {
 	uid        int
 	programs   []string
-	pip        bool
 	soft, hard uint64
 	late       []time.Duration
 	lateErr    error
@@ -32,12 +31,6 @@ func (h fakeHost) LookPath(name string) (string, error) {
 		}
 	}
 	return "", fs.ErrNotExist
-}
-func (h fakeHost) Run(context.Context, string, ...string) (string, error) {
-	if !h.pip {
-		return "No module named pip", errors.New("exit status 1")
-	}
-	return "pip 23", nil
 }
 func (h fakeHost) FileLimit() (uint64, uint64, error) { return h.soft, h.hard, nil }
 func (h fakeHost) WakeLatency(context.Context, int) ([]time.Duration, error) {
@@ -73,7 +66,6 @@ func fit() (fstest.MapFS, fakeHost) {
 		"proc/cpuinfo":                        file(strings.Repeat("processor : 0\nmodel name : Good CPU\nflags : fpu tsc\n\n", 8)),
 		"proc/meminfo":                        file("MemTotal: 33554432 kB\nMemAvailable: 30000000 kB\n"),
 		"proc/mounts":                         file("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"),
-		"proc/filesystems":                    file("nodev\tproc\nnodev\toverlay\n\text4\n"),
 		"proc/config.gz":                      file(packed(kernelNeeds)),
 		"proc/stat":                           file("cpu  100 0 50 10000 0 0 0 0 0 0\ncpu0 100 0 50 10000 0 0 0 0 0 0\n"),
 		"proc/sys/kernel/osrelease":           file("6.1.0\n"),
@@ -90,12 +82,9 @@ func fit() (fstest.MapFS, fakeHost) {
 		"sys/devices/system/cpu/smt/active":                                 file("0\n"),
 		"sys/bus/event_source/devices/cpu/type":                             file("4\n"),
 	}
-	for _, name := range []string{"pid", "mnt", "net", "uts", "ipc"} {
-		root["proc/self/ns/"+name] = file("")
-	}
 	return root, fakeHost{
-		programs: []string{"go", "make", "python3", "apt-get", "chromium", "npm", "perf"}, pip: true,
-		soft: 1024, hard: 1 << 20, late: []time.Duration{30_000, 50_000, 90_000},
+		programs: []string{"make", "chromium", "npm", "perf"},
+		soft:     1024, hard: 1 << 20, late: []time.Duration{30_000, 50_000, 90_000},
 	}
 }
 
@@ -142,7 +131,7 @@ func TestEachFaultIsNamed(t *testing.T) {
 		detail, mend string
 		alsoMay      string
 	}{
-		"one core": {func(r fstest.MapFS, _ *fakeHost) { r["proc/cpuinfo"] = file("processor : 0\nmodel name : x\n") }, "cores", Failure, "1 x", "cores", ""},
+		"one core": {func(r fstest.MapFS, _ *fakeHost) { r["proc/cpuinfo"] = file("processor : 0\nmodel name : x\n") }, "cores", Warning, "1 x", "cores", ""},
 		"two cores": {func(r fstest.MapFS, _ *fakeHost) {
 			r["proc/cpuinfo"] = file("processor : 0\nmodel name : x\nprocessor : 1\n")
 		}, "cores", Warning, "2 x", "4 cores", ""},
@@ -168,7 +157,7 @@ func TestEachFaultIsNamed(t *testing.T) {
 		}, "steal time", Warning, "5.0%", "CPUs of its own", ""},
 		"much steal": {func(r fstest.MapFS, h *fakeHost) {
 			h.during = after(r, map[string]*fstest.MapFile{"proc/stat": file("cpu  100 0 50 10050 0 0 0 50 0 0\n")})
-		}, "steal time", Failure, "50.0%", "CPUs of its own", ""},
+		}, "steal time", Warning, "50.0%", "CPUs of its own", ""},
 		"pressure": {func(r fstest.MapFS, h *fakeHost) {
 			h.during = after(r, map[string]*fstest.MapFile{"proc/pressure/cpu": file("some avg10=0.00 avg60=0.00 avg300=0.00 total=201000\n")})
 		}, "pressure", Warning, "CPU 20.0%", "end", ""},
@@ -197,24 +186,10 @@ func TestEachFaultIsNamed(t *testing.T) {
 			r["proc/91/stat"] = process("91", "kubelet", "1 1")
 			r["proc/91/status"] = file("NSpid:\t91\t7\n") // a lab's own
 		}, "containers", Warning, "dockerd run", "systemctl stop dockerd", ""},
-		"no cgroups":    {func(r fstest.MapFS, _ *fakeHost) { r["proc/mounts"] = file("") }, "cgroups", Failure, "none", "mount -t cgroup2", ""},
-		"no accounting": {func(r fstest.MapFS, _ *fakeHost) { r["sys/fs/cgroup/cpu.stat"] = file("") }, "cgroups", Failure, "accounting", "mount", ""},
-		"no overlayfs":  {func(r fstest.MapFS, _ *fakeHost) { r["proc/filesystems"] = file("nodev\tproc\n") }, "overlayfs", Failure, "none", "CONFIG_OVERLAY_FS", ""},
-		"overlayfs not loaded": {func(r fstest.MapFS, _ *fakeHost) {
-			r["proc/filesystems"] = file("nodev\tproc\n")
-			r["lib/modules/6.1.0/modules.dep"] = file("kernel/fs/overlayfs/overlay.ko.xz:\n")
-		}, "overlayfs", Warning, "not loaded", "modprobe overlay", ""},
-		"no namespaces": {func(r fstest.MapFS, _ *fakeHost) { delete(r, "proc/self/ns/net") }, "namespaces", Failure, "net", "CONFIG_NAMESPACES", ""},
-		"no iptables": {func(r fstest.MapFS, _ *fakeHost) {
-			r["proc/config.gz"] = file(packed(strings.ReplaceAll(kernelNeeds, "CONFIG_NFT_COMPAT=y", "")))
-		}, "iptables", Failure, "CONFIG_NFT_COMPAT", "kernel", ""},
-		"unknown kernel": {func(r fstest.MapFS, _ *fakeHost) { delete(r, "proc/config.gz") }, "iptables", Warning, "not known", "modprobe", ""},
-		"no perf":        {func(_ fstest.MapFS, h *fakeHost) { h.programs = h.programs[:6] }, "perf", Warning, "not installed", "linux-perf", ""},
-		"few files":      {func(_ fstest.MapFS, h *fakeHost) { h.soft, h.hard = 1024, 4096 }, "file limit", Warning, "4096", "ulimit", ""},
-		"no files":       {func(_ fstest.MapFS, h *fakeHost) { h.soft, h.hard = 256, 256 }, "file limit", Failure, "256", "ulimit", ""},
-		"not root":       {func(_ fstest.MapFS, h *fakeHost) { h.uid = 1000 }, "root", Failure, "user 1000", "sudo", "perf"},
-		"no pip":         {func(_ fstest.MapFS, h *fakeHost) { h.pip = false }, "python3 with pip", Failure, "Envoy", "python3-pip", ""},
-		"no proc":        {func(r fstest.MapFS, _ *fakeHost) { delete(r, "proc/stat") }, "steal time", Warning, "not known", "mount", ""},
+		"no perf":   {func(_ fstest.MapFS, h *fakeHost) { h.programs = h.programs[:3] }, "perf", Warning, "not installed", "linux-perf", ""},
+		"few files": {func(_ fstest.MapFS, h *fakeHost) { h.soft, h.hard = 1024, 4096 }, "file limit", Warning, "4096", "ulimit", ""},
+		"no files":  {func(_ fstest.MapFS, h *fakeHost) { h.soft, h.hard = 256, 256 }, "file limit", Warning, "256", "ulimit", ""},
+		"no proc":   {func(r fstest.MapFS, _ *fakeHost) { delete(r, "proc/stat") }, "steal time", Warning, "not known", "mount", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, host := fit()
@@ -235,8 +210,10 @@ func TestEachFaultIsNamed(t *testing.T) {
 
 func TestAnEmptyMachineIsSurvived(t *testing.T) {
 	lines := judge(t, fstest.MapFS{}, fakeHost{uid: 1000})
-	if lines["cores"].Status != Failure || lines["cgroups"].Status != Failure || lines["go"].Status != Failure {
-		t.Errorf("%+v", lines)
+	for name, line := range lines {
+		if line.Status == Failure { // that is for whoever tries what a lab needs
+			t.Errorf("%s: %+v", name, line)
+		}
 	}
 }
 
@@ -250,7 +227,7 @@ func TestCancelled(t *testing.T) {
 }
 
 func TestWorstAndRemarks(t *testing.T) {
-	lines := []Line{ok("a", "fine"), warn("b", "so so", "do"), fail("c", "bad", "do")}
+	lines := []Line{ok("a", "fine"), warn("b", "so so", "do"), {Name: "c", Status: Failure, Detail: "bad", Mend: "do"}}
 	if Worst(nil) != OK || Worst(lines[:2]) != Warning || Worst(lines) != Failure {
 		t.Error("worst")
 	}
@@ -275,7 +252,7 @@ func TestJudgeMachine(t *testing.T) {
 			t.Errorf("line %d: %+v and %+v", i, all[i], line)
 		}
 	}
-	for name, want := range map[string]bool{"cores": true, "steal time": true, "pressure": true, "what else runs": true, "clock source": true, "go": false, "iptables": false, "containers": false} {
+	for name, want := range map[string]bool{"cores": true, "steal time": true, "pressure": true, "what else runs": true, "clock source": true, "make": false, "perf": false, "containers": false} {
 		if names[name] != want {
 			t.Errorf("%s: %v, want %v", name, names[name], want)
 		}

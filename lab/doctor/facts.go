@@ -22,8 +22,6 @@ type Host interface {
 	UID() int
 	// LookPath finds a program.
 	LookPath(name string) (string, error)
-	// Run runs a program and returns what it printed.
-	Run(ctx context.Context, name string, args ...string) (string, error)
 	// FileLimit returns how many files a process may have open: now, and
 	// after it raised its own limit.
 	FileLimit() (soft, hard uint64, err error)
@@ -41,13 +39,8 @@ const SampleTime = time.Second
 type Facts struct {
 	Machine      record.Machine
 	UID          int
-	CgroupMode   string // "", v1, v2, hybrid
-	Accounting   bool   // cgroup CPU time can be read
-	MemoryFree   int64  // available bytes
-	Filesystems  map[string]bool
+	MemoryFree   int64             // available bytes
 	KernelConfig map[string]string // "NF_TABLES": "y"; nil if unknown
-	Modules      map[string]bool   // loadable or built-in, by name; nil if unknown
-	Namespaces   map[string]bool
 
 	Perf          string // path of the program
 	PerfParanoid  string
@@ -75,7 +68,6 @@ type Facts struct {
 	WakeP99       time.Duration
 	WakeErr       string
 	Tools         map[string]bool
-	Pip           bool
 	SampleProblem string
 }
 
@@ -88,7 +80,7 @@ type Busy struct {
 }
 
 // tools are the programs whose presence Judge looks at.
-var tools = []string{"go", "make", "python3", "apt-get", "chromium", "google-chrome", "chromium-browser", "npm"}
+var tools = []string{"make", "chromium", "google-chrome", "chromium-browser", "npm"}
 
 // Gather collects the facts: root is the file system from "/" on. It takes
 // SampleTime and some. What cannot be read is left empty; only ctx makes it
@@ -98,8 +90,6 @@ func Gather(ctx context.Context, root fs.FS, host Host) (Facts, error) {
 		Machine:      procfs.Machine(root),
 		UID:          host.UID(),
 		MemoryFree:   procfs.ParseMeminfo(read(root, "proc/meminfo"))["MemAvailable"],
-		Filesystems:  filesystems(read(root, "proc/filesystems")),
-		Namespaces:   map[string]bool{},
 		PerfParanoid: procfs.Line(root, "proc/sys/kernel/perf_event_paranoid"),
 		PerfHardware: exists(root, "sys/bus/event_source/devices/cpu"),
 		ClockSource:  procfs.Line(root, "sys/devices/system/clocksource/clocksource0/current_clocksource"),
@@ -108,24 +98,13 @@ func Gather(ctx context.Context, root fs.FS, host Host) (Facts, error) {
 		SMT:          procfs.Line(root, "sys/devices/system/cpu/smt/active") == "1",
 		Tools:        map[string]bool{},
 	}
-	f.CgroupMode = f.Machine.CgroupMode
-	f.Accounting = exists(root, "sys/fs/cgroup/cpuacct/cpuacct.usage") || exists(root, "sys/fs/cgroup/cpu,cpuacct/cpuacct.usage") ||
-		bytes.Contains(read(root, "sys/fs/cgroup/cpu.stat"), []byte("usage_usec"))
 	f.KernelConfig = kernelConfig(root, f.Machine.Kernel)
-	f.Modules = modules(root, f.Machine.Kernel)
-	for _, name := range []string{"pid", "mnt", "net", "uts", "ipc"} {
-		f.Namespaces[name] = inDirectory(root, "proc/self/ns", name)
-	}
 	f.Turbo, f.TurboMend = turbo(root)
 	f.FilesSoft, f.FilesHard, _ = host.FileLimit()
 	f.Perf, _ = host.LookPath("perf")
 	for _, name := range tools {
 		_, err := host.LookPath(name)
 		f.Tools[name] = err == nil
-	}
-	if f.Tools["python3"] {
-		_, err := host.Run(ctx, "python3", "-m", "pip", "--version")
-		f.Pip = err == nil
 	}
 	_, err := host.LookPath("docker")
 	f.Docker = err == nil
@@ -226,31 +205,6 @@ func exists(root fs.FS, name string) bool {
 	return err == nil
 }
 
-// inDirectory tells whether a directory lists a name, whatever it leads to:
-// the links in /proc/self/ns lead nowhere.
-func inDirectory(root fs.FS, dir, name string) bool {
-	entries, err := fs.ReadDir(root, dir)
-	if err != nil {
-		return false
-	}
-	for _, entry := range entries {
-		if entry.Name() == name {
-			return true
-		}
-	}
-	return false
-}
-
-func filesystems(data []byte) map[string]bool {
-	out := map[string]bool{}
-	for line := range bytes.Lines(data) {
-		if fields := strings.Fields(string(line)); len(fields) > 0 {
-			out[fields[len(fields)-1]] = true
-		}
-	}
-	return out
-}
-
 // kernelConfig reads the kernel's configuration, nil if it is not there to
 // be read.
 func kernelConfig(root fs.FS, release string) map[string]string {
@@ -272,22 +226,6 @@ func parseConfig(r io.Reader) map[string]string {
 	for lines.Scan() {
 		if name, value, ok := strings.Cut(lines.Text(), "="); ok && strings.HasPrefix(name, "CONFIG_") {
 			out[strings.TrimPrefix(name, "CONFIG_")] = value
-		}
-	}
-	return out
-}
-
-// modules lists the kernel's modules, nil if no list is there.
-func modules(root fs.FS, release string) map[string]bool {
-	var out map[string]bool
-	for _, list := range []string{"modules.builtin", "modules.dep"} {
-		for line := range bytes.Lines(read(root, path.Join("lib/modules", release, list))) {
-			file, _, _ := strings.Cut(strings.TrimSpace(string(line)), ":")
-			name, _, _ := strings.Cut(path.Base(file), ".ko")
-			if out == nil {
-				out = map[string]bool{}
-			}
-			out[strings.ReplaceAll(name, "-", "_")] = true
 		}
 	}
 	return out

@@ -19,14 +19,6 @@ func (ThisHost) UID() int { return os.Geteuid() }
 // LookPath finds a program on the path.
 func (ThisHost) LookPath(name string) (string, error) { return exec.LookPath(name) }
 
-// Run runs a program for at most 20 s.
-func (ThisHost) Run(ctx context.Context, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
-	return string(out), err
-}
-
 // startLimit is the soft limit this process was given: the Go runtime raises
 // it before main runs, and passes the old one on to children only.
 func startLimit() (uint64, bool) {

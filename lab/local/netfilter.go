@@ -7,8 +7,6 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
-
-	"github.com/meshtrial/meshtrial/internal/thread"
 )
 
 // extension is a match or a target of iptables.
@@ -25,33 +23,33 @@ var ambientExtensions = []extension{
 	{"CONNMARK", true}, {"CT", true}, {"REDIRECT", true}, {"SNAT", true},
 }
 
+// sidecarExtensions are those in the rules that lead a pod's connections to its sidecar.
+var sidecarExtensions = []extension{{"owner", false}, {"tcp", false}, {"REDIRECT", true}}
+
 // ambientModules have these, and sets of addresses, where they are no part of the kernel.
 const ambientModules = "ip_set ip_set_hash_ip xt_set nft_compat xt_owner xt_mark xt_connmark xt_CT xt_REDIRECT xt_nat"
 
 // tryAmbient tries what the node agent of an ambient mesh does in a node's network and
 // in pods': sets of addresses for the kubelet's probes, and what its rules are made of.
-// It does so in a network namespace that ends with the call.
-func tryAmbient() error { return tryRules(ambientExtensions) }
+func tryAmbient() error {
+	var all []error
+	for name, family := range map[string]uint8{"meshtrial-try": unix.AF_INET, "meshtrial-try6": unix.AF_INET6} {
+		if err := netlink.IpsetCreate(name, "hash:ip", netlink.IpsetCreateOptions{Family: family}); err != nil {
+			all = append(all, fmt.Errorf("the kernel makes no ipset of addresses, which an ambient mesh needs: %w", err))
+			break
+		}
+	}
+	return errors.Join(append(all, tryExtensions(ambientExtensions))...)
+}
 
-func tryRules(extensions []extension) error {
-	return thread.Apart(func() error {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("make a network namespace: %w", err)
+func tryExtensions(extensions []extension) error {
+	var all []error
+	for _, e := range extensions {
+		if err := tryExtension(e); err != nil {
+			all = append(all, err)
 		}
-		var all []error
-		for name, family := range map[string]uint8{"meshtrial-try": unix.AF_INET, "meshtrial-try6": unix.AF_INET6} {
-			if err := netlink.IpsetCreate(name, "hash:ip", netlink.IpsetCreateOptions{Family: family}); err != nil {
-				all = append(all, fmt.Errorf("the kernel makes no ipset of addresses, which an ambient mesh needs: %w", err))
-				break
-			}
-		}
-		for _, e := range extensions {
-			if err := tryExtension(e); err != nil {
-				all = append(all, err)
-			}
-		}
-		return errors.Join(all...)
-	})
+	}
+	return errors.Join(all...)
 }
 
 // tryExtension asks whether rules may have a match or a target. The node agent's iptables
@@ -70,18 +68,9 @@ func tryExtension(e extension) error {
 	case err == nil, errors.Is(err, unix.EPROTONOSUPPORT): // it has another revision
 		return nil
 	case errors.Is(err, unix.ENOENT):
-		return fmt.Errorf("the kernel has no %s %q of iptables, which the rules of an ambient mesh have", what, e.name)
+		return fmt.Errorf("the kernel has no %s %q of iptables", what, e.name)
 	}
 	return fmt.Errorf("ask for the %s %q of iptables in nftables: %w", what, e.name, err)
-}
-
-// tryNftables asks the kernel for its generation of nftables' rules.
-func tryNftables() error {
-	err := askNetfilter(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETGEN, unix.AF_UNSPEC, nil)
-	if err != nil {
-		err = fmt.Errorf("ask for nftables: %w", err)
-	}
-	return err
 }
 
 // askNetfilter asks the kernel's packet filter something, and returns the error that it

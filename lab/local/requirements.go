@@ -2,20 +2,20 @@ package local
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/internal/thread"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/doctor"
 )
@@ -38,26 +38,35 @@ type machine struct {
 	free       func(dir string) (uint64, error) // bytes
 	files      func() uint64                    // limit of open files
 	lookPath   func(string) (string, error)
-	namespaces func() error           // can they be made
-	inside     func(dir string) error // what has to work inside them: overlayfs on dir, veth, nftables
-	ranges     func() error           // are addresses free
-	netfilter  func() error           // does it have what the rules of an ambient mesh need
-	nodes      int                    // of the lab
-	ambient    bool                   // the lab is to have an ambient mesh
+	namespaces func() error                      // can they be made
+	try        func(f feature, dir string) error // in namespaces, on dir's file system
+	ranges     func() error                      // are addresses free
+	components func() ([]components.Need, error) // what makes the lab's programs
+	nodes      int                               // of the lab
+	ambient    bool                              // the lab is to have an ambient mesh
 }
 
-// Requirements says line by line whether this machine can run a local lab,
-// and what mends what it lacks. It changes nothing that outlives the call.
-func Requirements(o Options) []doctor.Line {
+// Requirements says line by line whether this machine can run a local lab, and what mends
+// what it lacks. [Up] refuses a machine with a failure among the lines, and `doctor` prints
+// the same lines, so that neither knows of a requirement that the other does not check. It
+// changes nothing that outlives the call, apart from modules that the kernel loads.
+func Requirements(ctx context.Context, o Options) []doctor.Line {
 	m := machine{
 		root: "/", nodes: max(o.Nodes, 1), uid: os.Geteuid(), release: kernelRelease, free: freeBytes, files: fileLimit, lookPath: exec.LookPath,
-		namespaces: tryNamespaces, inside: tryInside, netfilter: tryAmbient, ambient: o.Ambient,
+		namespaces: tryNamespaces, try: tryFeature, ambient: o.Ambient,
 		ranges: func() error {
 			taken, err := takenRanges()
 			if err == nil {
 				_, err = chooseNetwork(taken, o.Nodes)
 			}
 			return err
+		},
+		components: func() ([]components.Need, error) {
+			builder, err := components.New(components.Options{CacheDir: o.CacheDir})
+			if err != nil {
+				return nil, err
+			}
+			return builder.Needs(ctx, o.componentNames()...)
 		},
 	}
 	state, err := stateDir(o.StateDir)
@@ -71,6 +80,20 @@ func Requirements(o Options) []doctor.Line {
 	return m.check(state.base, cache)
 }
 
+// componentNames are the components that a lab is made of.
+func (o Options) componentNames() []string {
+	names := append([]string{"cni", "pause", "coredns", "ca-certificates", "istio-manifests"}, programsOf(o.MetricsServer)...)
+	if o.Official {
+		return names
+	}
+	names = append(names, "istiod", "pilot-agent", "envoy@"+components.DefaultEnvoy)
+	for _, version := range o.EnvoyVersions {
+		names = append(names, "envoy@"+version)
+	}
+	return names
+}
+
+// check returns the lines from the kernel to what is built with its help.
 func (m machine) check(state, cache string) []doctor.Line {
 	var lines []doctor.Line
 	add := func(name, detail, mend string, err error) {
@@ -84,39 +107,51 @@ func (m machine) check(state, cache string) []doctor.Line {
 	if m.uid != 0 {
 		root = fmt.Errorf("a local lab makes namespaces and mounts, which takes root; this is user %d", m.uid)
 	}
-	add("root", "user 0", "run it as root: sudo -E meshtrial ...", root)
+	add("root", "user 0", "run it as root (sudo -E meshtrial ...), or use a cluster of yours (--lab cluster)", root)
 	add("kernel", m.release(), "use a newer kernel", m.kernel())
 	groups, err := m.cgroups()
-	add("lab cgroups", groups, "mount them, for example: mount -t cgroup2 cgroup2 /sys/fs/cgroup", err)
-	add("overlayfs", "the kernel has it", "modprobe overlay", m.filesystem("overlay"))
+	add("cgroups", groups, "mount them, for example: mount -t cgroup2 cgroup2 /sys/fs/cgroup", err)
+	if root == nil { // what can only be tried as root
+		m.tryAll(cache, add)
+	}
 	for _, tool := range []string{"mount", "umount"} {
 		path, err := m.lookPath(tool)
 		add(tool, path, "apt-get install mount", err)
 	}
 	add("masked folders", strings.Join(masked, ", "), "create them", m.folders())
-	for _, folder := range []struct{ name, dir string }{{"lab state disk", state}, {"lab cache disk", cache}} {
+	for _, folder := range []struct{ name, dir string }{{"state disk", state}, {"cache disk", cache}} {
 		detail, err := m.disk(folder.dir)
 		add(folder.name, detail, "free some space, or set XDG_STATE_HOME and MESHTRIAL_CACHE to folders on another disk", err)
 	}
 	detail, err := m.memory()
-	add("lab memory", detail, "end other programs, or use a larger machine", err)
+	add("memory", detail, "end other programs, or use a larger machine", err)
 	if files := m.files(); files < needFiles {
-		add("lab file limit", "", "ulimit -n 20000", fmt.Errorf("%d open files allowed, %d needed", files, needFiles))
+		add("file limit", "", "ulimit -n 20000", fmt.Errorf("%d open files allowed, %d needed", files, needFiles))
 	}
-	if root != nil {
-		return lines // what follows can only be tried as root
+	needs, err := m.components()
+	if err != nil {
+		add("components", "", errs.Hint(err), err)
 	}
-	err = m.namespaces()
+	for _, n := range needs {
+		add(n.Name, n.Detail, errs.Hint(n.Err), n.Err)
+	}
+	return lines
+}
+
+// tryAll tries what takes root.
+func (m machine) tryAll(cache string, add func(name, detail, mend string, err error)) {
+	err := m.namespaces()
 	add("namespaces", "PID, mount, network, UTS and IPC namespaces can be made", "allow them in the kernel's configuration, or in the container this runs in", err)
 	if err == nil {
-		add("inside namespaces", "overlayfs mounts on the cache folder's file system, veth links and nftables work",
-			"modprobe -a overlay veth nf_tables nft_chain_nat xt_REDIRECT", m.inside(cache))
+		tried := features
+		if m.ambient {
+			tried = append(slices.Clone(features), ambientFeature)
+		}
+		for _, f := range tried {
+			add(f.name, f.works, f.mend(), m.try(f, cache))
+		}
 	}
-	if m.ambient && err == nil {
-		add("ambient mesh", "sets of addresses can be made, and rules have what its node agent asks of them", "modprobe -a "+ambientModules, m.netfilter())
-	}
-	add("lab addresses", "free ranges found", "remove a route from 10.0.0.0/8", m.ranges())
-	return lines
+	add("addresses", "free ranges found", "remove a route from 10.0.0.0/8", m.ranges())
 }
 
 func (m machine) kernel() error {
@@ -158,19 +193,6 @@ func (m machine) cgroups() (string, error) {
 		return "v2", nil
 	}
 	return "v1", nil
-}
-
-func (m machine) filesystem(name string) error {
-	data, err := os.ReadFile(filepath.Join(m.root, "proc/filesystems"))
-	if err != nil {
-		return err
-	}
-	for _, line := range strings.Split(string(data), "\n") {
-		if fields := strings.Fields(line); len(fields) > 0 && fields[len(fields)-1] == name {
-			return nil
-		}
-	}
-	return fmt.Errorf("the kernel has no %s file system", name)
 }
 
 func (m machine) folders() error {
@@ -259,52 +281,6 @@ func tryNamespaces() error {
 	}
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("start a process in new namespaces: %w", err)
-	}
-	return nil
-}
-
-// tryInside tries what a lab does inside its namespaces, on a thread of its
-// own in namespaces of its own, which end with the call.
-func tryInside(cache string) error {
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return err
-	}
-	scratch, err := os.MkdirTemp(cache, "probe-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(scratch)
-	return thread.Apart(func() error {
-		if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("make namespaces: %w", err)
-		}
-		return errors.Join(tryOverlay(scratch), tryVeth(), tryNftables())
-	})
-}
-
-func tryOverlay(dir string) error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make mounts private: %w", err)
-	}
-	for _, name := range []string{"lower", "upper", "work", "merged"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-			return err
-		}
-	}
-	merged := filepath.Join(dir, "merged")
-	options := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", dir)
-	if err := unix.Mount("overlay", merged, "overlay", 0, options); err != nil {
-		return fmt.Errorf("overlayfs does not work on the file system of %s: %w", filepath.Dir(dir), err)
-	}
-	err := os.WriteFile(filepath.Join(merged, "file"), nil, 0o600)
-	return errors.Join(err, unix.Unmount(merged, 0))
-}
-
-func tryVeth() error {
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name = "meshtrial-try"
-	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "meshtrial-peer"}); err != nil {
-		return fmt.Errorf("veth links cannot be made: %w", err)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/doctor"
 )
 
@@ -17,7 +18,6 @@ func fitMachine(t *testing.T) machine {
 	t.Helper()
 	root := t.TempDir()
 	put(t, root+"/proc/self/mountinfo", mountsV1)
-	put(t, root+"/proc/filesystems", "nodev\tproc\nnodev\toverlay\n\text4\n")
 	put(t, root+"/proc/meminfo", "MemTotal: 24000000 kB\nMemAvailable: 20000000 kB\n")
 	for _, dir := range masked {
 		if err := os.MkdirAll(root+dir, 0o700); err != nil {
@@ -30,7 +30,8 @@ func fitMachine(t *testing.T) machine {
 		free:     func(string) (uint64, error) { return 50 << 30, nil },
 		files:    func() uint64 { return 20000 },
 		lookPath: func(name string) (string, error) { return "/bin/" + name, nil }, namespaces: works, ranges: works,
-		inside: func(string) error { return nil }, netfilter: works,
+		try:        func(feature, string) error { return nil },
+		components: func() ([]components.Need, error) { return []components.Need{{Name: "go", Detail: "found"}}, nil },
 	}
 }
 
@@ -54,19 +55,26 @@ func TestRequirements(t *testing.T) {
 	}{
 		{"old kernel", func(m *machine) { m.release = func() string { return "5.10.0-8-amd64" } }, "kernel", "5.13"},
 		{"odd kernel", func(m *machine) { m.release = func() string { return "" } }, "kernel", "not understood"},
-		{"no cgroups", func(m *machine) { put(t, m.root+"/proc/self/mountinfo", "") }, "lab cgroups", "no cgroup"},
-		{"few cgroups", func(m *machine) { put(t, m.root+"/proc/self/mountinfo", mountsTogether) }, "lab cgroups", "memory"},
-		{"no overlayfs", func(m *machine) { put(t, m.root+"/proc/filesystems", "\text4\n") }, "overlayfs", "overlay"},
+		{"no cgroups", func(m *machine) { put(t, m.root+"/proc/self/mountinfo", "") }, "cgroups", "no cgroup"},
+		{"few cgroups", func(m *machine) { put(t, m.root+"/proc/self/mountinfo", mountsTogether) }, "cgroups", "memory"},
+		{"no compiler", func(m *machine) {
+			m.components = func() ([]components.Need, error) {
+				return []components.Need{{Name: "go", Err: errs.WithHint(broken, "install it")}}, nil
+			}
+		}, "go", "not here"},
+		{"no such component", func(m *machine) {
+			m.components = func() ([]components.Need, error) { return nil, errs.WithHint(broken, "look") }
+		}, "components", "not here"},
 		{"no mount", func(m *machine) { m.lookPath = func(string) (string, error) { return "", broken } }, "mount", "not here"},
 		{"no /var/lib", func(m *machine) { os.Remove(m.root + "/var/lib") }, "masked folders", "var/lib"},
-		{"full disk", func(m *machine) { m.free = func(string) (uint64, error) { return 1 << 20, nil } }, "lab state disk", "2 GB needed"},
-		{"little memory", func(m *machine) { put(t, m.root+"/proc/meminfo", "MemAvailable: 1000 kB\n") }, "lab memory", "3 GB needed"},
+		{"full disk", func(m *machine) { m.free = func(string) (uint64, error) { return 1 << 20, nil } }, "state disk", "2 GB needed"},
+		{"little memory", func(m *machine) { put(t, m.root+"/proc/meminfo", "MemAvailable: 1000 kB\n") }, "memory", "3 GB needed"},
 		{"memory for one of many nodes", func(m *machine) {
 			m.nodes = 3
 			put(t, m.root+"/proc/meminfo", "MemAvailable: 4000000 kB\n")
-		}, "lab memory", "4 GB needed"},
-		{"odd memory", func(m *machine) { put(t, m.root+"/proc/meminfo", "") }, "lab memory", "does not say"},
-		{"few files", func(m *machine) { m.files = func() uint64 { return 256 } }, "lab file limit", "256"},
+		}, "memory", "4 GB needed"},
+		{"odd memory", func(m *machine) { put(t, m.root+"/proc/meminfo", "") }, "memory", "does not say"},
+		{"few files", func(m *machine) { m.files = func() uint64 { return 256 } }, "file limit", "256"},
 	} {
 		m := fitMachine(t)
 		test.damage(&m)
@@ -89,16 +97,18 @@ func TestRequirementsRoot(t *testing.T) {
 	m.namespaces = func() error { return errors.New("operation not permitted") }
 	m.ranges = func() error { return errors.New("no free range") }
 	failed = failures(m.check("/state", "/cache"))
-	for _, name := range []string{"lab cgroups", "namespaces", "lab addresses"} {
+	for _, name := range []string{"cgroups", "namespaces", "addresses"} {
 		if _, ok := failed[name]; !ok {
 			t.Errorf("%s does not fail: %+v", name, failed)
 		}
 	}
-	if _, tried := failed["inside namespaces"]; tried {
-		t.Error("what needs namespaces was tried without them")
+	for _, line := range m.check("/state", "/cache") {
+		if line.Name == "overlayfs" {
+			t.Error("what needs namespaces was tried without them")
+		}
 	}
 	err := refuse(m.check("/state", "/cache"))
-	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "namespaces") || !strings.Contains(err.Error(), "lab addresses") || errs.Hint(err) == "" {
+	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "namespaces") || !strings.Contains(err.Error(), "addresses") || errs.Hint(err) == "" {
 		t.Errorf("%v (%s)", err, errs.Hint(err))
 	}
 }
@@ -107,8 +117,13 @@ func TestRequirementsRoot(t *testing.T) {
 func TestRequirementsAmbient(t *testing.T) {
 	m := fitMachine(t)
 	m.uid = 0
-	m.netfilter = func() error { return errors.New("no such set type") }
-	if failed := failures(m.check("/state", "/cache")); failed["ambient mesh"].Detail != "" {
+	m.try = func(f feature, dir string) error {
+		if f.name == ambientFeature.name {
+			return errors.New("no such set type")
+		}
+		return nil
+	}
+	if failed := failures(m.check("/state", "/cache")); len(failed) > 0 {
 		t.Errorf("asked of a lab without one: %+v", failed)
 	}
 	m.ambient = true
@@ -118,19 +133,59 @@ func TestRequirementsAmbient(t *testing.T) {
 	}
 }
 
-// The kernel is asked for each thing that the rules of an ambient mesh have, by itself.
-func TestTryRules(t *testing.T) {
+// Each feature of the kernel is tried, on the cache's file system, and one that does not
+// work is named with its modules.
+func TestRequirementsFeatures(t *testing.T) {
+	for _, none := range features {
+		m := fitMachine(t)
+		m.uid = 0
+		m.try = func(f feature, dir string) error {
+			if dir != "/cache" {
+				t.Errorf("%s is tried in %s", f.name, dir)
+			}
+			if f.name == none.name {
+				return errors.New("not supported")
+			}
+			return nil
+		}
+		failed := failures(m.check("/state", "/cache"))
+		if line := failed[none.name]; len(failed) != 1 || line.Detail != "not supported" || !strings.Contains(line.Mend, none.modules) {
+			t.Errorf("without %s: %+v", none.name, failed)
+		}
+	}
+}
+
+// This machine's kernel is asked by use: nothing is read from lists of what is loaded, and
+// nothing is left of it.
+func TestTryFeatures(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("namespaces take root")
+	}
+	dir := t.TempDir()
+	for _, f := range features {
+		if err := tryFeature(f, dir); err != nil {
+			t.Errorf("%s: %v", f.name, err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil || strings.Contains(string(mounts), dir) {
+		t.Errorf("mounts below %s, or %v", dir, err)
+	}
+}
+
+// The kernel is asked for each thing that rules have, by itself.
+func TestTryExtensions(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("namespaces take root")
 	}
 	for _, none := range []extension{{"meshtrial", false}, {"MESHTRIAL", true}, {"CONNMARK", false}, {"owner", true}} {
-		err := tryRules([]extension{{"mark", false}, none, {"REDIRECT", true}})
+		err := tryFeature(feature{try: func(string) error { return tryExtensions([]extension{{"mark", false}, none, {"REDIRECT", true}}) }}, t.TempDir())
 		if err == nil || strings.Count(err.Error(), "iptables") != 1 || !strings.Contains(err.Error(), strconv.Quote(none.name)) {
 			t.Errorf("%+v: %v", none, err)
 		}
-	}
-	if err := tryNftables(); err != nil {
-		t.Error(err)
 	}
 }
 

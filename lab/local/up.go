@@ -41,7 +41,7 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	}
 	u.places = places
 	if os.Geteuid() != 0 {
-		return nil, refuse(Requirements(o))
+		return nil, refuse(Requirements(ctx, o))
 	}
 	lock, err := lockFile(u.paths.lock())
 	if errors.Is(err, errLocked) {
@@ -51,7 +51,7 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 		return nil, err
 	}
 	defer lock.Close() // init keeps a copy
-	if lines := Requirements(o); doctor.Worst(lines) == doctor.Failure {
+	if lines := Requirements(ctx, o); doctor.Worst(lines) == doctor.Failure {
 		return nil, refuse(lines)
 	}
 	if err := sweep(ctx, u.paths); err != nil {

@@ -1,0 +1,130 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/internal/thread"
+)
+
+// feature is a part of the kernel that a lab uses. It is tried, not looked up in a list of
+// what is loaded: the use of it has the kernel load its module.
+type feature struct {
+	name    string // of the line that reports it
+	works   string // what was tried
+	modules string // that have it where it is no part of the kernel itself
+	// try uses it, in mount and network namespaces that end with the call. dir is an empty
+	// folder of the cache's file system.
+	try func(dir string) error
+}
+
+// features are those of every lab.
+var features = []feature{
+	{"overlayfs", "it mounts on the cache folder's file system", "overlay", tryOverlay},
+	{"veth links", "they can be made", "veth", func(string) error { return tryVeth() }},
+	{"nftables", "it takes the rules of Services", "nf_tables nft_chain_nat nft_numgen nft_masq nft_fib_ipv4 nft_ct nft_reject_ipv4", func(string) error { return tryServiceRules() }},
+	{"iptables", "rules have what redirects to sidecars", "nft_compat xt_owner xt_REDIRECT xt_tcpudp", func(string) error { return tryExtensions(sidecarExtensions) }},
+}
+
+// ambientFeature is what an ambient mesh needs beside them.
+var ambientFeature = feature{"ambient mesh", "sets of addresses can be made, and rules have what its node agent asks of them", ambientModules, func(string) error { return tryAmbient() }}
+
+// mend says how to get a feature that does not work.
+func (f feature) mend() string {
+	return "modprobe -a " + f.modules + " says what is missing (apt-get install kmod has modprobe); without the modules use another kernel, such as a distribution's own"
+}
+
+// tryFeature tries one feature on a folder's file system.
+func tryFeature(f feature, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	scratch, err := os.MkdirTemp(dir, "probe-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	return thread.Apart(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("make namespaces: %w", err)
+		}
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			return fmt.Errorf("make mounts private: %w", err)
+		}
+		return f.try(scratch)
+	})
+}
+
+func tryOverlay(dir string) error {
+	for _, name := range []string{"lower", "upper", "work", "merged"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			return err
+		}
+	}
+	merged := filepath.Join(dir, "merged")
+	options := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", dir)
+	switch err := unix.Mount("overlay", merged, "overlay", 0, options); {
+	case errors.Is(err, unix.ENODEV):
+		return errors.New("the kernel has no overlay file system, and no module with it")
+	case err != nil:
+		return fmt.Errorf("overlayfs does not work on the file system of %s: %w", filepath.Dir(dir), err)
+	}
+	err := os.WriteFile(filepath.Join(merged, "file"), nil, 0o600)
+	return errors.Join(err, unix.Unmount(merged, 0))
+}
+
+func tryVeth() error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = "meshtrial-try"
+	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "meshtrial-peer"}); err != nil {
+		return fmt.Errorf("veth links cannot be made: %w", err)
+	}
+	return nil
+}
+
+// tryServiceRules makes the kinds of rules that kube-proxy makes of Services.
+func tryServiceRules() error {
+	c, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("the kernel has no netfilter: %w", err)
+	}
+	table := c.AddTable(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: "meshtrial-try"})
+	chain := func(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority) *nftables.Chain {
+		return c.AddChain(&nftables.Chain{Name: name, Table: table, Type: kind, Hooknum: hook, Priority: priority})
+	}
+	filter := chain("filter", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)
+	if err := c.Flush(); err != nil {
+		return fmt.Errorf("nftables takes no table: %w", err)
+	}
+	to := chain("to", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest)
+	from := chain("from", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
+	if err := c.Flush(); err != nil {
+		return fmt.Errorf("nftables has no address translation (chains of type nat): %w", err)
+	}
+	var all []error
+	for _, r := range []struct {
+		what  string
+		chain *nftables.Chain
+		rule  []expr.Any
+	}{
+		{"numgen", filter, []expr.Any{&expr.Numgen{Register: 1, Modulus: 2, Type: unix.NFT_NG_RANDOM}}},
+		{"fib", to, []expr.Any{&expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true}}},
+		{"ct", filter, []expr.Any{&expr.Ct{Register: 1, Key: expr.CtKeySTATE}}},
+		{"reject", filter, []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: 3}}},
+		{"masquerade", from, []expr.Any{&expr.Masq{FullyRandom: true}}},
+		{"dnat", to, []expr.Any{&expr.Immediate{Register: 1, Data: []byte{192, 0, 2, 1}}, &expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1}}},
+	} {
+		c.AddRule(&nftables.Rule{Table: table, Chain: r.chain, Exprs: r.rule})
+		if err := c.Flush(); err != nil {
+			all = append(all, fmt.Errorf("nftables takes no rule with %s: %w", r.what, err))
+		}
+	}
+	return errors.Join(all...)
+}
