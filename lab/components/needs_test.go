@@ -1,0 +1,62 @@
+package components
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+)
+
+// A tool is needed by what it makes or looks for, and by nothing that is in the cache already.
+func TestNeeds(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // no go, no apt-get, no python3
+	names := []string{"envoy@" + DefaultEnvoy, "runc"}
+	ask := func(b *Builder, names ...string) map[string]Need {
+		needs, err := b.Needs(t.Context(), names...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]Need{}
+		for _, n := range needs {
+			out[n.Name] = n
+			if n.Err != nil && errs.Hint(n.Err) == "" {
+				t.Errorf("%s: %v, without a hint", n.Name, n.Err)
+			}
+		}
+		return out
+	}
+	b := &Builder{builder{cache: cache{dir: t.TempDir()}, archive: apt{}, goUnits: goUnits()}}
+	needs := ask(b, names...)
+	if needs["apt-get"].Err == nil || needs["python3 with pip"].Err == nil || needs["components"].Err != nil || !strings.HasPrefix(needs["components"].Detail, "0 of 2") {
+		t.Errorf("without tools: %+v", needs)
+	}
+	if _, asked := needs["go"]; asked {
+		t.Errorf("go is asked for by what it does not build: %+v", needs)
+	}
+	if needs := ask(b, "istiod"); needs["go"].Err == nil || len(needs) != 2 {
+		t.Errorf("of a Go program: %+v", needs)
+	}
+
+	b.archive = fakeArchive{}
+	for _, unit := range []string{"envoy-" + DefaultEnvoy, "debian"} { // as if they had been made
+		jobs, err := b.jobs(t.Context(), []string{unit}, newMeter(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := jobs[0].recipe
+		made.make = makeNothing
+		if _, err := b.cache.ensure(t.Context(), made); err != nil {
+			t.Fatal(err)
+		}
+	}
+	needs = ask(b, names...)
+	if _, asked := needs["python3 with pip"]; asked || needs["apt-get"].Err != nil || needs["components"].Detail != "2 of 2 are in the cache" {
+		t.Errorf("with a filled cache: %+v", needs)
+	}
+	if _, err := b.Needs(t.Context(), "nosuch"); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("of what is no component: %v", err)
+	}
+}
+
+func makeNothing(context.Context, string) ([]Version, error) { return nil, nil }
