@@ -233,9 +233,13 @@ func outdated(now []corev1.Pod, reset []restart, killed []faultPod) []corev1.Pod
 func (t *scenarioTrial) onceGone(ctx context.Context, old []corev1.Pod) error {
 	var down []string
 	var asked time.Time
+	watch := podwait.New(t.Kube, t.scene.mesh.Proxies(record.PlaceNode).Namespace, "the proxies of nodes")
 	for {
 		now, err := t.onAllNodes(ctx)
 		missing := notReplaced(now, old)
+		if hopeless := watch.Look(ctx, podwait.Seen{Pods: now}); hopeless != nil && ctx.Err() == nil {
+			return hopeless
+		}
 		if err == nil && len(missing) > 0 && time.Since(asked) > settleEach {
 			asked = time.Now()
 			down = slices.DeleteFunc(slices.Clone(missing), func(node string) bool { return !t.isDown(ctx, node) })
