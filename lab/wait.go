@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/podstate"
 	"github.com/meshtrial/meshtrial/internal/podwait"
 )
 
@@ -19,13 +20,13 @@ import (
 // replicas updated and available, and no more than those. Waits end early where they
 // cannot succeed: see internal/podwait.
 func WaitDeployment(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
-	what := fmt.Sprintf("Deployment %s/%s", namespace, name)
-	return podwait.Until(ctx, client, namespace, what, func(ctx context.Context) (podwait.Seen, error) {
+	maker := podstate.Object{Kind: "Deployment", Namespace: namespace, Name: name}
+	return podwait.Until(ctx, client, namespace, maker.String(), func(ctx context.Context) (podwait.Seen, error) {
 		deployment, err := client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return unseen(err)
 		}
-		seen := podwait.Seen{Maker: what}
+		seen := podwait.Seen{Maker: maker}
 		seen.Done, seen.State = deploymentDone(deployment)
 		if seen.Done {
 			return seen, nil

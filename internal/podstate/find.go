@@ -22,9 +22,10 @@ type View struct {
 	// Since is when the pods were found missing: what controllers could not do before does
 	// not count.
 	Since time.Time
-	// Maker is the Deployment that makes the pods, as KIND NAMESPACE/NAME, and Refusal
-	// what it says of pods that it could not make. "" where either is not known.
-	Maker, Refusal string
+	// Refusal is what Maker, a Deployment, says of pods that it could not make; "" where it
+	// says nothing or is not known.
+	Maker   Object
+	Refusal string
 }
 
 // Find returns the problem of each pod that has one, and that of the controller whose pods
@@ -43,8 +44,8 @@ func Find(v View) []Problem {
 			continue
 		}
 		p := problemOf(pod, warnings[subject{string(pod.UID), pod.Namespace, pod.Name}])
-		p.Object, p.Node = "pod "+pod.Namespace+"/"+pod.Name, pod.Spec.NodeName
-		p.id = strings.Join([]string{string(p.Code), string(pod.UID), p.Object, p.Container}, "|")
+		p.Object, p.Node = Object{"pod", pod.Namespace, pod.Name}, pod.Spec.NodeName
+		p.id = strings.Join([]string{string(p.Code), string(pod.UID), p.Object.String(), p.Container}, "|")
 		out = append(out, p)
 	}
 	return out
@@ -116,7 +117,7 @@ func refusal(v View) (Problem, bool) {
 		if last == nil || Said(last).Before(v.Since.Add(-time.Second)) { // events count whole seconds
 			return p, false
 		}
-		p.Object, p.Message = last.InvolvedObject.Kind+" "+last.Namespace+"/"+last.InvolvedObject.Name, last.Message
+		p.Object, p.Message = Object{last.InvolvedObject.Kind, last.Namespace, last.InvolvedObject.Name}, last.Message
 	}
 	if slices.ContainsFunc(passingRefusals, func(words string) bool { return strings.Contains(p.Message, words) }) {
 		p.Code = NotCreated

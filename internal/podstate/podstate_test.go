@@ -65,10 +65,12 @@ func TestFind(t *testing.T) {
 		code    Code // "" for no problem
 		message string
 	}{
-		"ready":          {pod: pod(condition(corev1.PodReady, corev1.ConditionTrue, "", ""))},
-		"told to end":    {pod: pod(creating, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: begin} })},
-		"ended well":     {pod: pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })},
-		"evicted":        {pod: pod(func(p *corev1.Pod) { p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "low on memory"} }), code: Failed, message: "low on memory"},
+		"ready":       {pod: pod(condition(corev1.PodReady, corev1.ConditionTrue, "", ""))},
+		"told to end": {pod: pod(creating, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: begin} })},
+		"ended well":  {pod: pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })},
+		"evicted": {pod: pod(func(p *corev1.Pod) {
+			p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "low on memory"}
+		}), code: Failed, message: "low on memory"},
 		"no node":        {pod: pod(condition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable", "0/3 nodes are available: 3 Insufficient cpu.")), code: Unschedulable, message: "Insufficient cpu"},
 		"no claim":       {pod: pod(condition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable", `persistentvolumeclaim "data" not found`)), code: ObjectMissing, message: "data"},
 		"bad name":       {pod: pod(waiting("InvalidImageName", "couldn't parse")), code: ImageName, message: "couldn't parse"},
@@ -90,12 +92,14 @@ func TestFind(t *testing.T) {
 			events: []corev1.Event{warning(1, "FailedCreatePodSandBox", "no network")}, code: NotReady},
 		"runs since": {pod: pod(func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Running = &corev1.ContainerStateRunning{} }),
 			events: []corev1.Event{warning(1, "FailedMount", `configmap "c" not found`), warning(2, "Unhealthy", "HTTP probe failed: 503")}, code: NotReady},
-		"no ConfigMap":   {pod: pod(creating), events: []corev1.Event{warning(1, "FailedMount", `MountVolume.SetUp failed for volume "v" : configmap "istio-ca-root-cert" not found`)}, code: ObjectMissing, message: "istio-ca-root-cert"},
-		"a slow disk":    {pod: pod(creating), events: []corev1.Event{warning(1, "FailedAttachVolume", "Multi-Attach error")}, code: Volume, message: "Multi-Attach"},
-		"another's":      {pod: pod(creating), events: []corev1.Event{func() corev1.Event { e := warning(1, "FailedMount", "x"); e.InvolvedObject.UID = "other"; return e }()}, code: NotReady},
-		"being created":  {pod: pod(creating), code: NotReady},
-		"unready probe":  {pod: pod(condition(corev1.PodReady, corev1.ConditionFalse, "ContainersNotReady", "containers with unready status: [load]")), code: NotReady, message: "unready status"},
-		"init container": {pod: pod(creating, func(p *corev1.Pod) { p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "istio-init", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "init"}}}} }), code: ImagePull, message: "init"},
+		"no ConfigMap":  {pod: pod(creating), events: []corev1.Event{warning(1, "FailedMount", `MountVolume.SetUp failed for volume "v" : configmap "istio-ca-root-cert" not found`)}, code: ObjectMissing, message: "istio-ca-root-cert"},
+		"a slow disk":   {pod: pod(creating), events: []corev1.Event{warning(1, "FailedAttachVolume", "Multi-Attach error")}, code: Volume, message: "Multi-Attach"},
+		"another's":     {pod: pod(creating), events: []corev1.Event{func() corev1.Event { e := warning(1, "FailedMount", "x"); e.InvolvedObject.UID = "other"; return e }()}, code: NotReady},
+		"being created": {pod: pod(creating), code: NotReady},
+		"unready probe": {pod: pod(condition(corev1.PodReady, corev1.ConditionFalse, "ContainersNotReady", "containers with unready status: [load]")), code: NotReady, message: "unready status"},
+		"init container": {pod: pod(creating, func(p *corev1.Pod) {
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "istio-init", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "init"}}}}
+		}), code: ImagePull, message: "init"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := Find(View{Pods: []corev1.Pod{c.pod}, Events: c.events})
@@ -108,7 +112,7 @@ func TestFind(t *testing.T) {
 			if len(found) != 1 || found[0].Code != c.code || !strings.Contains(found[0].Message, c.message) {
 				t.Fatalf("%+v, want %s %q", found, c.code, c.message)
 			}
-			if p := found[0]; p.Object != "pod ns/load-1" || !strings.Contains(p.String(), "pod ns/load-1") || !strings.Contains(p.String(), c.message) {
+			if p := found[0]; p.Object != (Object{"pod", "ns", "load-1"}) || !strings.Contains(p.String(), "pod ns/load-1") || !strings.Contains(p.String(), c.message) {
 				t.Errorf("%+v is said as %q", p, p)
 			}
 		})
@@ -125,7 +129,7 @@ func TestFindRefusals(t *testing.T) {
 		"by a quota":          {View{Missing: 1, Since: begin, Events: []corev1.Event{ofController(0, quota)}}, Refused, "ReplicaSet ns/load-1"},
 		"long ago":            {View{Missing: 1, Since: begin, Events: []corev1.Event{ofController(-time.Minute, quota)}}, "", ""},
 		"none is missing":     {View{Since: begin, Events: []corev1.Event{ofController(0, quota)}}, "", ""},
-		"in its Deployment":   {View{Missing: 1, Since: begin, Maker: "Deployment ns/load", Refusal: quota}, Refused, "Deployment ns/load"},
+		"in its Deployment":   {View{Missing: 1, Since: begin, Maker: Object{"Deployment", "ns", "load"}, Refusal: quota}, Refused, "Deployment ns/load"},
 		"by a silent webhook": {View{Missing: 1, Since: begin, Events: []corev1.Event{ofController(0, `Internal error occurred: failed calling webhook "injector"`)}}, NotCreated, "ReplicaSet ns/load-1"},
 		"in a series": {View{Missing: 1, Since: begin, Events: []corev1.Event{func() corev1.Event {
 			e := ofController(-time.Hour, quota)
@@ -137,7 +141,7 @@ func TestFindRefusals(t *testing.T) {
 		if c.code == "" && len(found) == 0 {
 			continue
 		}
-		if len(found) != 1 || found[0].Code != c.code || found[0].Object != c.object {
+		if len(found) != 1 || found[0].Code != c.code || found[0].Object.String() != c.object {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}
@@ -209,7 +213,7 @@ func TestMemory(t *testing.T) {
 // Each code has a rule, and one that ends waits says what to do.
 func TestEveryCodeHasARule(t *testing.T) {
 	for code, rule := range rules {
-		p := Problem{Code: code, Object: "pod ns/x", Message: "words"}
+		p := Problem{Code: code, Object: Object{"pod", "ns", "x"}, Message: "words"}
 		if rule.patience != never && p.Hint() == "" {
 			t.Errorf("%s ends waits without a hint", code)
 		}

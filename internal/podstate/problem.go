@@ -6,12 +6,16 @@ import (
 	"strings"
 )
 
+// Object is a pod, or the controller that makes pods.
+type Object struct{ Kind, Namespace, Name string }
+
+func (o Object) String() string { return o.Kind + " " + o.Namespace + "/" + o.Name }
+
 // Problem is what keeps one pod from becoming ready.
 type Problem struct {
 	Code Code
-	// Object is what has the problem, as KIND NAMESPACE/NAME: a pod, or the controller
-	// that cannot make its pods.
-	Object string
+	// Object is the pod, or the controller that cannot make its pods.
+	Object Object
 	// Node, Container and Image are "" where the problem is of none.
 	Node, Container, Image string
 	// Reason and Message are in the cluster's own words.
@@ -24,9 +28,9 @@ type Problem struct {
 // String says the problem in one line.
 func (p Problem) String() string {
 	said := strings.Join(strings.Fields(cmp.Or(p.Message, p.Reason)), " ")
-	where := p.Object
+	where := p.Object.String()
 	if p.Container != "" {
-		where = "container " + p.Container + " of " + p.Object
+		where = "container " + p.Container + " of " + where
 	}
 	node := "node " + cmp.Or(p.Node, "unknown")
 	switch p.Code {
@@ -61,14 +65,13 @@ func (p Problem) String() string {
 
 // Hint says what to do about the problem; "" where the cluster's own words are all there is.
 func (p Problem) Hint() string {
-	namespace, name, _ := strings.Cut(p.Object[strings.Index(p.Object, " ")+1:], "/")
 	switch p.Code {
 	case Refused:
 		return "a quota, Pod Security or an admission policy of the cluster refuses them to this namespace: ask whoever set it"
 	case ImageName, ImageAbsent, ImagePull:
 		return "an image must be in a registry that the nodes may pull from (run --pull-secret, if it is private), or on each node already: docs/cluster.md, How the image gets there"
 	case Sandbox, ObjectMissing, ContainerConfig, ContainerStart:
-		return fmt.Sprintf("kubectl -n %s describe pod %s", namespace, name)
+		return fmt.Sprintf("kubectl -n %s describe pod %s", p.Object.Namespace, p.Object.Name)
 	}
 	return ""
 }

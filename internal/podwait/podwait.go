@@ -46,7 +46,8 @@ type Seen struct {
 	Pods    []corev1.Pod
 	Missing int
 	// Maker and Refusal are as in [podstate.View].
-	Maker, Refusal string
+	Maker   podstate.Object
+	Refusal string
 }
 
 type reporterKey struct{}
@@ -230,7 +231,7 @@ func (h *Hopeless) Unwrap() error { return h.err }
 func (w *Watch) show(ctx context.Context, now time.Time) {
 	var fresh []podstate.Lasting
 	for _, p := range w.last {
-		if key := string(p.Code) + " " + p.Object + " " + p.Container; !w.shown[key] {
+		if key := string(p.Code) + " " + p.Object.String() + " " + p.Container; !w.shown[key] {
 			w.shown[key] = true
 			fresh = append(fresh, p)
 		}
