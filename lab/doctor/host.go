@@ -67,7 +67,7 @@ func (ThisHost) WakeLatency(ctx context.Context, n int) ([]time.Duration, error)
 			return nil, ctx.Err()
 		}
 		at := time.Now().Add(time.Millisecond)
-		remaining := unix.NsecToTimespec(int64(time.Until(at)))
+		remaining := unix.NsecToTimespec(max(0, int64(time.Until(at)))) // the moment may be past on a busy machine
 		if err := unix.Nanosleep(&remaining, nil); err == unix.EINTR {
 			continue // the Go runtime's own signals; the sleep was cut short
 		} else if err != nil {
