@@ -122,7 +122,7 @@ func WaitPods(ctx context.Context, client kubernetes.Interface, namespace, selec
 				return seen, fmt.Errorf("pod %s failed: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message)
 			}
 		}
-		seen.State = fmt.Sprintf("%d of %d ready", ready, len(seen.Pods))
+		seen.State = fmt.Sprintf("%d of %d ready, %d exist", ready, count, len(seen.Pods))
 		seen.Done = ready >= count && ready == len(seen.Pods)
 		return seen, nil
 	})

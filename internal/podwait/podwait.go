@@ -227,8 +227,13 @@ func (h *Hopeless) Error() string { return h.err.Error() }
 
 func (h *Hopeless) Unwrap() error { return h.err }
 
-// show reports the problems that have not been reported.
+// show reports the problems that have not been reported; while there is none, how far the
+// wait is, once.
 func (w *Watch) show(ctx context.Context, now time.Time) {
+	if len(w.last) == 0 && len(w.shown) == 0 && w.seen.State != "" {
+		w.shown[""] = true
+		report(ctx, fmt.Sprintf("waiting for %s for %.0f s: %s", w.what, now.Sub(w.began).Seconds(), w.seen.State))
+	}
 	var fresh []podstate.Lasting
 	for _, p := range w.last {
 		if key := string(p.Code) + " " + p.Object.String() + " " + p.Container; !w.shown[key] {

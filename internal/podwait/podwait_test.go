@@ -171,6 +171,20 @@ func TestUntilEnds(t *testing.T) {
 	})
 }
 
+// While nothing says why pods do not come, what is shown is how far the wait is.
+func TestNothingKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, _ := cluster(func() ([]corev1.Event, error) { return nil, nil })
+		var told reports
+		ctx, cancel := context.WithTimeout(Reporting(t.Context(), told.add), time.Minute)
+		defer cancel()
+		err := Until(ctx, client, "ns", "Deployment ns/web", func(context.Context) (Seen, error) { return Seen{State: "0 of 1 ready", Missing: 1}, nil })
+		if want := []string{"waiting for Deployment ns/web for 15 s: 0 of 1 ready"}; !slices.Equal(told.all, want) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%q, %v", told.all, err)
+		}
+	})
+}
+
 // What a client's own limit says shortly before a deadline is not what a wait says.
 func TestUntilWithALimit(t *testing.T) {
 	client, _ := cluster(func() ([]corev1.Event, error) { return nil, nil })
