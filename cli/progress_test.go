@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/run/runner"
 )
 
 // Where stderr is no terminal nobody waits more than 20 s for a line, whether
@@ -74,5 +75,18 @@ func TestMachineRemarksEndTheirLine(t *testing.T) {
 	defer p.mu.Unlock()
 	if p.going != "" {
 		t.Errorf("it goes on saying %q", p.going)
+	}
+}
+
+// What keeps pods from coming is a line that stays, in a run and outside of one.
+func TestWaitsAreShown(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out)
+	p.say("deploying")
+	showEvent(p, nil, runner.Event{Stage: runner.StageWait, Text: "waiting for one"})
+	p.clear()
+	newProgress(&out).interject("waiting for another")
+	if want := "waiting for one\nwaiting for another\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
 	}
 }

@@ -60,7 +60,7 @@ metadata: {name: waits-%[1]s}
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, namespace: waits-%[1]s}
-spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {%[3]s}}}
+spec: {minReadySeconds: 5, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {%[3]s}}}
 `, c.name, quota, pod), "apply", "-f", "-")
 		all.Go(func() {
 			var mu sync.Mutex
