@@ -186,9 +186,9 @@ func TestMemory(t *testing.T) {
 		"one try without a sandbox": {[]look{{0, creating, sandbox(0), false}, {10 * time.Minute, creating, sandbox(0), false}}, ""},
 		"a mount that waits for its next try": {[]look{
 			{0, creating, []corev1.Event{warning(0, "FailedMount", `configmap "c" not found`)}, false},
-			{50 * time.Second, creating, []corev1.Event{warning(32*time.Second, "FailedMount", `configmap "c" not found`)}, false},
-			{70 * time.Second, creating, []corev1.Event{warning(32*time.Second, "FailedMount", `configmap "c" not found`)}, false},
-			{75 * time.Second, creating, []corev1.Event{warning(74*time.Second, "FailedMount", `configmap "c" not found`)}, true}}, "configmap"},
+			{35 * time.Second, creating, []corev1.Event{warning(32*time.Second, "FailedMount", `configmap "c" not found`)}, false},
+			{60 * time.Second, creating, []corev1.Event{warning(32*time.Second, "FailedMount", `configmap "c" not found`)}, false},
+			{65 * time.Second, creating, []corev1.Event{warning(64*time.Second, "FailedMount", `configmap "c" not found`)}, true}}, "configmap"},
 		"a crash": {[]look{{0, pod(waiting("CrashLoopBackOff", "")), nil, false}, {time.Hour, pod(waiting("CrashLoopBackOff", "")), nil, false}}, ""},
 		"no node": {[]look{{0, pod(condition(corev1.PodScheduled, corev1.ConditionFalse, "", "Insufficient cpu")), nil, false},
 			{time.Hour, pod(condition(corev1.PodScheduled, corev1.ConditionFalse, "", "Insufficient cpu")), nil, false}}, ""},

@@ -66,8 +66,9 @@ var rules = map[Code]rule{
 	// Nodes join, autoscalers add some, other pods leave.
 	Unschedulable: {patience: never},
 	// Whoever makes the object may be a few seconds behind: istiod writes its root
-	// certificate into each new namespace. The kubelet tries again after 32 s and 64 s.
-	ObjectMissing: {patience: 60 * time.Second, again: true},
+	// certificate into each new namespace. The kubelet tries 32 s and 64 s after the pod
+	// came: the second of these has failed too.
+	ObjectMissing: {patience: 45 * time.Second, again: true},
 	// A disk is detached from another node within minutes, a driver is being installed.
 	Volume: {patience: never},
 	// The kubelet tries again every 10 to 15 s. A network plugin that is being installed

@@ -34,7 +34,7 @@ func TestWaits(t *testing.T) {
 		says string
 	}{
 		{"sandbox", `runtimeClassName: nosuch, containers: [{name: c, image: PAUSE}]`, podstate.Sandbox, 110 * time.Second, "nosuch"},
-		{"object", `containers: [{name: c, image: PAUSE, volumeMounts: [{name: v, mountPath: /v}]}], volumes: [{name: v, configMap: {name: nosuch}}]`, podstate.ObjectMissing, limit, `"nosuch" not found`},
+		{"object", `containers: [{name: c, image: PAUSE, volumeMounts: [{name: v, mountPath: /v}]}], volumes: [{name: v, configMap: {name: nosuch}}]`, podstate.ObjectMissing, 90 * time.Second, `"nosuch" not found`},
 		{"name", `containers: [{name: c, image: "No:Such:Name"}]`, podstate.ImageName, 30 * time.Second, "No:Such:Name"},
 		{"absent", `containers: [{name: c, image: "registry.invalid/x:1", imagePullPolicy: Never}]`, podstate.ImageAbsent, 30 * time.Second, "registry.invalid/x:1"},
 		{"pull", `containers: [{name: c, image: "registry.invalid/x:1"}]`, podstate.ImagePull, time.Minute, "registry.invalid/x:1"},
